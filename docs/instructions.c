@@ -106,33 +106,40 @@ static const char places_head[] =
     "#ifndef PTXGEN_PLACES_OPS_H\n#define PTXGEN_PLACES_OPS_H\n\n"
     "// clang-format off\n";
 
-static void print_place(FILE *to, const char *prefix, const char *name, const char *shape)
+// The macro of a function of up to four operands, and the call that takes them.
+static void print_place(FILE *to, const char *prefix, const char *name, unsigned operands,
+                        const char *call)
 {
-    fprintf(to, "#define ptx_%s%s(...) PTXGEN_CALL(%s, ptx_%s%s, __VA_ARGS__)\n", prefix, name,
-            shape, prefix, name);
+    static const char *const lists[] = { "", "x", "x, y", "x, y, z", "x, y, z, w" };
+
+    fprintf(to, "#define ptx_%s%s(b, %s) PTXGEN_V%u(b, %s, ptxgen_popped%s%s))\n", prefix, name,
+            lists[operands], operands, lists[operands], call, name);
 }
 
 static void print_places(FILE *to)
 {
-    static const char *const shapes[] = { "", "v", "vv", "vvv", "vvvv" };
-
     fprintf(to, "%s", places_head);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++) {
         const struct ptx_op_info *info = ptx_op_get_info((ptx_opcode)op);
         if (info->shape)
-            print_place(to, "", info->name, shapes[strlen(info->shape + 2)]); // letters after "T="
+            print_place(to, "", info->name, (unsigned)strlen(info->shape + 2), // after "T="
+                        "_op(b, PTXGEN_HERE, PTX_OP_");
     }
-#define PLACE(name, ...) print_place(to, "", #name, "plain");
+#define PLACE(name, ...) print_place(to, "redux_", #name, 2, "2(b, PTXGEN_HERE, ptx_redux_");
+    PTX_WARP_REDUCTIONS(PLACE)
+#undef PLACE
+#define PLACE(name, ...)                                                                           \
+    fprintf(to, "#define ptx_%s(b, axis) PTXGEN_PLACED(val, b, ptx_%s(b, axis))\n", #name, #name);
     PTX_SPECIAL_VECTORS(PLACE)
 #undef PLACE
-#define PLACE(name, ...) print_place(to, "", #name, "alone");
+#define PLACE(name, ...)                                                                           \
+    fprintf(to, "#define ptx_%s(b) PTXGEN_PLACED(val, b, ptx_%s(b))\n", #name, #name);
     PTX_SPECIAL_SCALARS(PLACE)
 #undef PLACE
-#define PLACE(name, ...) print_place(to, "atomic_", #name, "kvv");
+#define PLACE(name, ...)                                                                           \
+    fprintf(to, "#define ptx_atomic_%s(b, p, i, x) PTXGEN_ATOMIC(PTX_ATOMIC_%s, b, p, i, x)\n",    \
+            #name, #name);
     PTX_ATOMICS(PLACE)
-#undef PLACE
-#define PLACE(name, ...) print_place(to, "redux_", #name, "vv");
-    PTX_WARP_REDUCTIONS(PLACE)
 #undef PLACE
     fprintf(to, "// clang-format on\n\n#endif\n");
 }

@@ -8,7 +8,9 @@
 /// The builder reads the text as far as its checks need it, and the driver's compiler all of it.
 /// What a caller does not say about a text, the builder takes with care: that it reads and writes
 /// any memory, that its results differ between threads, that it needs all threads where an
-/// instruction of it may need them. A text is never moved, merged or removed by the builder.
+/// instruction of it may need them. What a caller says is held against what is known of the
+/// instructions of PTX ISA 9.0; of other instructions it is trusted. A text is never moved, merged
+/// or removed by the builder.
 #ifndef PTXGEN_ASM_H
 #define PTXGEN_ASM_H
 
@@ -27,9 +29,10 @@ typedef enum ptx_memory {
 /// The threads that must execute a text together. It is refused in code that only some of them may
 /// reach, as barriers are.
 typedef enum ptx_convergence {
-    /// Left out: what the instructions need at most. Those of whole blocks are bar, barrier and
-    /// call, those of whole warps have .sync or .aligned; the others need nobody else. Then none of
-    /// them has a guard, and no branch of the text skips one: with those, say what is needed.
+    /// Left out: the most that an instruction needs. bar, barrier, call and unknown instructions
+    /// need the whole block, unless the text is pure; instructions with .sync or .aligned need the
+    /// whole warp; others need nobody else. An instruction that needs others may then have no
+    /// guard, and no branch of the text may skip it: there, say what is needed.
     PTX_CONVERGENCE_TEXT,
     PTX_CONVERGENCE_NONE, ///< each thread for itself; or a mask in the text says which lanes
     PTX_CONVERGENCE_WARP,
@@ -37,8 +40,11 @@ typedef enum ptx_convergence {
 } ptx_convergence;
 
 /// How the results may differ between threads, for conditions that barriers and warp operations
-/// depend on. A text that reads %tid, %laneid and other registers that differ between threads, and
-/// needs no other threads, is neither PTX_DIVERGENCE_OPERANDS nor PTX_DIVERGENCE_NONE.
+/// depend on. Some texts read %tid, %laneid or another register that differs between threads, or
+/// have an instruction whose results differ (atom, activemask, ld.local). They are refused with
+/// PTX_DIVERGENCE_OPERANDS and PTX_DIVERGENCE_NONE, unless an instruction can make threads agree,
+/// as vote and shfl.idx can. Beside %laneid or such an instruction, PTX_DIVERGENCE_WARPS needs
+/// that, too, or the .convergence of a warp or block.
 typedef enum ptx_divergence {
     PTX_DIVERGENCE_ANY,      ///< left out: between all threads
     PTX_DIVERGENCE_OPERANDS, ///< only where an operand differs
@@ -62,21 +68,23 @@ struct ptx_asm_params {
     /// its own for each call (done_%=:). In { } the text can declare registers (without %%) and
     /// labels of its own. It cannot return, nor branch out of the text.
     const char *text;
-    /// Types of new values, in registers of their own. The text sets each, not under a guard alone.
+    /// Types of new values, in registers of their own. The text sets each on each way through it:
+    /// not under a guard alone, nor where a branch of the text skips it.
     ptx_type result[PTX_ASM_MAX_RESULTS];
     ptx_val inout[PTX_ASM_MAX_INOUTS]; ///< variables of ptx_var() that the text reads and sets
     /// Values of any type, in registers, which the text only reads. Constants that must be literals
     /// stand in the text. Numbers have a type: ptx_u32(5).
     ptx_val in[PTX_ASM_MAX_INPUTS];
-    /// Pointers, for addresses: with ptx_at(b, p, 4) as %1, [%1] becomes [%rd2+16]. `reads` and
-    /// `writes` must suit pointers that are readonly or writeonly, and the space of an instruction
-    /// its pointers.
+    /// Pointers, for addresses: with ptx_at(b, p, 4) as %1, [%1] becomes [%rd2+16]. `writes`
+    /// must exclude the memory of a readonly pointer, and `reads` that of a writeonly one. The
+    /// state space of an instruction must suit its pointers.
     ptx_ptr at[PTX_ASM_MAX_ADDRESSES];
     int isa;     ///< least PTX ISA version of the text, 80 for 8.0; 0: any. Nothing else says it
     int sm;      ///< least target, 90 for sm_90; 0: any, as what is below 70. Nothing else says it
     char suffix; ///< with `sm`: 'a': that target with 'a' alone; 'f': its family of targets; 0: all
     /// The results depend on the operands alone, and there are no other effects: short for no
-    /// `reads`, no `writes`, PTX_DIVERGENCE_OPERANDS. Most arithmetic is pure.
+    /// `reads`, no `writes`, PTX_DIVERGENCE_OPERANDS, and no need of other threads. Most arithmetic
+    /// is pure.
     bool pure;
     ptx_memory reads;
     ptx_memory writes;
@@ -84,10 +92,10 @@ struct ptx_asm_params {
     ptx_divergence divergence;
 };
 
-/// Appends the text, whose single result is returned; without one, a poisoned value. Errors, among
-/// others: an operand that the text lacks or does not have, a statement without its end, braces
-/// that do not match, an input that the text sets, a result that it does not set, facts that the
-/// text's instructions contradict, a target or pinned ISA below the least.
+/// Appends the text. Returns its single result, or a poisoned value if it has none. Errors, among
+/// others: an operand that the text lacks or that the call lacks, a statement without its end,
+/// braces that do not match, an input that the text sets, a result that it does not set, facts that
+/// the text's instructions contradict, a target or pinned ISA below the least.
 PTXGEN_API ptx_val ptx_asm_emit(ptx_builder *b, struct ptx_asm_params params);
 #define ptx_asm(b, ...) ptx_asm_emit(b, PTXGEN_STRUCT(ptx_asm_params, .text = __VA_ARGS__))
 /// The same for any number of results, which `out` must have room for. After an error they are

@@ -16,11 +16,12 @@
 /// end.
 ///
 /// Use a builder from one thread at a time; different builders are independent. The same calls give
-/// the same bytes on every machine, compiler and locale. With gcc and clang, places.h evaluates the
-/// arguments of a call from left to right, so they may be calls that emit; the options after them,
-/// and all arguments where places.h does nothing, contain at most one, because C does not define
-/// their order. So do the arguments of your own functions: compilers differ in the text of
-/// helper(b, ptx_mul(b, n, 3), ptx_add(b, n, 5)). Give all but one a name first:
+/// the same bytes on every machine, compiler and locale. The macros of places.h evaluate the
+/// operands of a call from left to right, so they may be calls that emit. They name `b` several
+/// times: it is an expression without side effects, a variable. The options after the operands
+/// contain at most one call that emits, because C does not define their order. The same holds for
+/// the arguments of your own functions: the text of helper(b, ptx_mul(b, n, 3), ptx_add(b, n, 5))
+/// depends on the compiler. Give all but one a name first:
 ///
 ///     ptx_val x = ptx_mul(b, n, 3);
 ///     ptx_val y = helper(b, x, ptx_add(b, n, 5));
@@ -76,6 +77,8 @@ PTXGEN_API const char *ptx_builder_finish(ptx_builder *b);
 /// Where the place is not known, lines follow with the number of instructions before the error, the
 /// comment above it and the last lines of text. Owned by the builder.
 PTXGEN_API const char *ptx_builder_error(const ptx_builder *b);
+/// Whether that error is that memory ran out; true for a NULL builder.
+PTXGEN_API bool ptx_builder_out_of_memory(const ptx_builder *b);
 /// Reports an error of the caller. If the builder already has an error, the first one is kept.
 PTXGEN_API void ptx_builder_fail(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
 /// Names the place of the calls that follow, for errors, in callers without the macros of places.h:

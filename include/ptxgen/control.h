@@ -9,10 +9,12 @@
 PTXGEN_BEGIN
 
 /// Block macros. Each opens a C block: ptx_if (b, cond) { ... } ptx_else (b) { ... }. They are C
-/// `for` loops that run once, so leave a block only at its end. A C break, return or goto out of a
-/// block is detected and reported; use ptx_break_if(), ptx_continue_if() and ptx_return_if()
-/// instead. ptx_entry of entry.h is such a macro, too. `cond` is always a predicate: ptx_lt(b, i,
-/// n), say.
+/// `for` loops that run once, so leave a block only at its end. C's `continue` and `break` write no
+/// jump: `continue` only skips the C code up to the end of the block, and the kernel goes on after
+/// it; `break`, as a C return or goto out of a block, leaves the block open, which is reported. The
+/// kernel's jumps are ptx_continue(), ptx_continue_if(), ptx_break(), ptx_break_if() and
+/// ptx_return_if(). ptx_entry of entry.h is such a macro, too. `cond` is always a predicate:
+/// ptx_lt(b, i, n), say.
 #define PTXGEN_BLOCK(begin, end, b)                                                                \
     for (int PTXGEN_JOIN(ptx_block_, __LINE__) = begin; PTXGEN_JOIN(ptx_block_, __LINE__);         \
          PTXGEN_JOIN(ptx_block_, __LINE__) = end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
@@ -29,7 +31,8 @@ PTXGEN_BEGIN
              ptx_else_if_end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
 /// for (i = lo; i < hi; i += step) over a 32-bit or 64-bit integer, step > 0. The counter never
 /// wraps, even if hi is within `step` of the type's maximum. hi and step are evaluated once, before
-/// the loop. The body must not set `i`.
+/// the loop. C numbers get the type of the others; three of them count in s32, as C's int. The body
+/// must not set `i`, which ends with the loop.
 #define ptx_for(b, i, lo, hi, step)                                                                \
     for (ptx_val i = ptx_for_begin(b, lo, hi, step); i.kind; i = ptx_for_end(b, i))
 /// The values of ptx_for (b, i, lo, hi, step) in reverse order, from the greatest below hi down to

@@ -38,10 +38,11 @@ enum ptx_range {
 struct ptx_param_info {
     const char *name;
     const char *meaning; ///< printed as a comment beside the declaration
-    const char *length;  ///< pointers: number of elements: the name of a count parameter, a number,
-                         ///< or "blocks" for one element a block
+    const char *length;  ///< pointers: number of elements: the name of an integer parameter, a
+                         ///< decimal integer, or "blocks" for one element a block; else refused
     const char *preset;  ///< scalars: usual value, as text
-    const char *low; ///< scalars: inclusive bounds, each a number or the name of another parameter
+    const char *low; ///< scalars: inclusive bounds, each a decimal number or the name of another
+                     ///< parameter; anything else is refused
     const char *high;
     const char *format; ///< pointers: what integer elements are codes of, "e4m3"; NULL: of nothing
     uint8_t range;      ///< scalars: enum ptx_range
@@ -50,6 +51,9 @@ struct ptx_param_info {
     /// ptx_ptr_address() gives to functions, to .in of a text, or to ptx_ptr_from().
     bool readonly;
     bool writeonly;
+    /// Pointers: `length` is the name of a number that the host computes, as those of
+    /// ptx_kernel_length(), and not of a parameter.
+    bool computed_length;
     bool is_pointer; ///< set by ptx_param_ptr()
     uint8_t type;    ///< set by the call: type of the value or of the elements
     uint32_t count;  ///< set by ptx_param_array(): number of elements, else 0

@@ -15,9 +15,10 @@
 /// must be called.
 ///
 /// The checks of threads.h go through calls. A call of a function with a barrier is a barrier, and
-/// a call of a function with operations of the full warp is one of those. In the function itself,
-/// parameters count as different in every thread. A result is uniform where the arguments are,
-/// unless the function makes it differ, by %tid for example.
+/// a call of a function with operations of the full warp is such an operation. In the function
+/// itself, parameters count as different in every thread. A result is uniform where the arguments
+/// are, unless the function makes it differ, by %tid for example. A call is written inline: the
+/// text has the function's code there, in braces of its own (docs/functions.md says why).
 #ifndef PTXGEN_FUNCTION_H
 #define PTXGEN_FUNCTION_H
 
@@ -45,8 +46,10 @@ PTXGEN_API int ptx_func_end(ptx_builder *b, int block);
 /// functions without a result.
 PTXGEN_API void ptx_return_value(ptx_builder *b, ptx_val x);
 
-/// Calls a function that ended before; its result, or a poisoned value if it has none. With
-/// places.h it is ptx_call(b, "square", x): values and C numbers, evaluated from left to right.
+/// Writes the code of a function that ended before. Returns its result, or a poisoned value if it
+/// has none.
+/// With places.h it is ptx_call(b, "square", x): values and C numbers, evaluated from left to
+/// right.
 PTXGEN_API ptx_val ptx_call_emit(ptx_builder *b, const char *name, const ptx_val *args,
                                  size_t count);
 

@@ -39,8 +39,9 @@ typedef struct ptx_fragment {
 /// A fragment of C whose elements are all `x`, of type PTX_F32, PTX_F16 or PTX_S32.
 PTXGEN_API ptx_fragment ptx_fragment_fill(ptx_builder *b, ptx_val x);
 /// A fragment from its words, in the order of PTX's figures: any values of 32 bits for A and B,
-/// pairs of f16 (f16x2 or 32-bit integers) or values of the type for C. A constant word of B with a
-/// sign bit is an error where k = 8 and elements have 16 bits: docs/matrices.md says why.
+/// pairs of f16 (f16x2 or 32-bit integers) or values of the type for C. Where k = 8 and elements
+/// have 16 bits, the words of B get an instruction that hides them from ptxas, unless they were
+/// just loaded: docs/matrices.md says why.
 PTXGEN_API ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role, ptx_type type,
                                           unsigned k, ptx_vec words);
 /// The words of a fragment.
@@ -56,12 +57,12 @@ struct ptx_fragment_load_params {
     ptx_val stride; ///< elements from a row to the next: u32, a multiple of 16 bytes
     bool trans;     ///< 16-bit elements: rows in memory are columns of the matrix
 };
-/// Reads A or B from shared memory by ptx_ldmatrix(). `p` points to elements of the matrix's width,
-/// the same in all lanes as the stride is, at the first one: a row of A after the other, or a
-/// column of B after the other; with .trans a column of A, or a row of B. Each begins at a multiple
-/// of 16 bytes. A pointer or stride that may differ between lanes of a warp is an error when the
-/// entry ends, as in conditions of full-mask warp operations; ptx_assume_warp_uniform() declares
-/// that it does not. What a function gets from its callers is not checked.
+/// Reads A or B from shared memory by ptx_ldmatrix(). `p` points to the first element, and its
+/// elements have the matrix's width. Rows of A or columns of B follow each other, with .trans
+/// columns of A or rows of B. Each begins at a multiple of 16 bytes. `p` and the stride must be the
+/// same in all lanes of a warp: one that may differ is an error when the entry ends, as in
+/// conditions of full-mask warp operations. ptx_assume_warp_uniform() declares that it does not.
+/// What a function gets from its callers is not checked.
 PTXGEN_API ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role,
                                                ptx_type type, unsigned k, ptx_ptr p,
                                                struct ptx_fragment_load_params params);

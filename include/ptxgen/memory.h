@@ -56,7 +56,8 @@ typedef enum ptx_scope {
 /// How memory is accessed; the same four fields in every load and store. `cache` and `nc` are
 /// allowed only with weak accesses.
 #define PTX_ACCESS_FIELDS                                                                          \
-    bool nc; /* loads: nobody writes this global memory while the kernel runs */                   \
+    bool nc; /* loads: nobody writes this global memory while the kernel runs; a write through */  \
+             /* a pointer from the same parameter or array is refused */                           \
     ptx_cache cache;                                                                               \
     ptx_order order;                                                                               \
     ptx_scope scope; /* with relaxed, acquire and release */

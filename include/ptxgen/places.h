@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: MIT
-/// Part of builder.h: calls that know where they stand. With gcc and clang, in C and C++, each
-/// function of the builder is also a macro of the same name, which
+/// Part of builder.h: calls that know where they stand. Each function of the builder is also a
+/// macro of the same name, in C11 and C++, which
 ///
 /// - tells the builder the caller's file and line, so that errors name them;
-/// - evaluates the arguments from left to right, so that calls may be arguments of calls and the
-///   text is the same under every compiler.
+/// - takes C numbers for values;
+/// - evaluates the operands from left to right, so that calls may be operands of calls and the text
+///   is the same under every compiler.
+///
+/// The comma operator gives the order: the macro hands operands to the builder one by one, and the
+/// call takes them back. `b` is therefore named several times and must be an expression without
+/// side effects: a variable. An operand may have some: it is evaluated once.
 ///
 /// A place is one constant string, "kernel.c:12". The functions themselves stay, for function
 /// pointers and for other languages: `(ptx_add)(b, x, y)`, or everywhere with PTXGEN_NO_PLACES
@@ -13,354 +18,396 @@
 #ifndef PTXGEN_PLACES_H
 #define PTXGEN_PLACES_H
 
-#if defined(__GNUC__) && !defined(PTXGEN_NO_PLACES)
-
-#include <ptxgen/control.h>
+#include <ptxgen/convert.h>
+#include <ptxgen/matrix.h>
+#include <ptxgen/memory.h>
+#include <ptxgen/message.h>
+#include <ptxgen/threads.h>
 #include <ptxgen/types.h>
 
-/// Sets the place of the call that follows. A builder begins with it.
-static inline void ptx_builder_begin_call(ptx_builder *b, const char *place)
-{
-    if (b)
-        *(const char **)(void *)b = place;
-}
-/// A call with its operands. After it, the place is again the one before it: that of the call whose
-/// operand it is.
-struct ptx_builder_call {
-    ptx_builder *b;
-    const char *before;
-};
-static inline struct ptx_builder_call ptx_builder_open_call(ptx_builder *b)
-{
-    struct ptx_builder_call call = { b, NULL };
+PTXGEN_BEGIN
 
-    if (b)
-        call.before = *(const char **)(void *)b;
-    return call;
-}
-static inline void ptx_builder_end_call(const struct ptx_builder_call *call)
-{
-    ptx_builder_begin_call(call->b, call->before);
-}
+// ---- what the macros call -----------------------------------------------------------------------
+
+/// The calls up to the matching end have the place; then it is again the one before: that of the
+/// call whose operand they are. Both take a NULL builder.
+PTXGEN_API void ptxgen_place_begin(ptx_builder *b, const char *place);
+PTXGEN_API void ptxgen_place_end(ptx_builder *b);
+
+/// An operand of the call that follows. The builder keeps operands on a stack, which a call leaves
+/// as it was before its first operand, also after an error.
+PTXGEN_API void ptxgen_push(ptx_builder *b, ptx_val x);
+PTXGEN_API void ptxgen_push_signed(ptx_builder *b, int64_t x);
+PTXGEN_API void ptxgen_push_unsigned(ptx_builder *b, uint64_t x);
+PTXGEN_API void ptxgen_push_float(ptx_builder *b, double x);
+PTXGEN_API void ptxgen_push_fragment(ptx_builder *b, ptx_fragment x);
+/// This one begins the place of the call, too.
+PTXGEN_API void ptxgen_push_ptr(ptx_builder *b, const char *place, ptx_ptr p);
+
+/// Emits a row of ops.h, or calls a function, with the last operands, at a place.
+PTXGEN_API ptx_val ptxgen_popped_op(ptx_builder *b, const char *place, ptx_opcode op);
+PTXGEN_API ptx_val ptxgen_popped1(ptx_builder *b, const char *place,
+                                  ptx_val (*f)(ptx_builder *, ptx_val));
+PTXGEN_API ptx_val ptxgen_popped2(ptx_builder *b, const char *place,
+                                  ptx_val (*f)(ptx_builder *, ptx_val, ptx_val));
+PTXGEN_API ptx_val ptxgen_popped3(ptx_builder *b, const char *place,
+                                  ptx_val (*f)(ptx_builder *, ptx_val, ptx_val, ptx_val));
+
+/// The same for blocks.
+PTXGEN_API int ptxgen_popped_block(ptx_builder *b, const char *place,
+                                   int (*f)(ptx_builder *, ptx_val));
+/// The functions of these names with the operands that were pushed, at a place.
+PTXGEN_API void ptxgen_popped_set(ptx_builder *b, const char *place);
+PTXGEN_API ptx_val ptxgen_popped_cvt(ptx_builder *b, const char *place, ptx_type type);
+PTXGEN_API ptx_val ptxgen_popped_cvt_pack(ptx_builder *b, const char *place, ptx_type type);
+
+/// The functions of these names, without the operands that were pushed. They end the place of the
+/// call, which began before.
+PTXGEN_API ptx_ptr ptxgen_popped_at(ptx_builder *b, ptx_val i);
+PTXGEN_API ptx_val ptxgen_popped_load(ptx_builder *b);
+PTXGEN_API ptx_val ptxgen_popped_load_emit(ptx_builder *b, struct ptx_load_params params);
+PTXGEN_API ptx_vec ptxgen_popped_load_vec(ptx_builder *b, struct ptx_load_vec_params params);
+PTXGEN_API void ptxgen_popped_store(ptx_builder *b);
+PTXGEN_API void ptxgen_popped_store_emit(ptx_builder *b, struct ptx_store_params params);
+PTXGEN_API void ptxgen_popped_store_vec(ptx_builder *b, struct ptx_store_vec_params params);
+PTXGEN_API ptx_val ptxgen_popped_atomic(ptx_builder *b, ptx_atomic_op op);
+PTXGEN_API ptx_val ptxgen_popped_atomic_cas(ptx_builder *b);
+PTXGEN_API ptx_val ptxgen_popped_atomic_emit(ptx_builder *b, ptx_atomic_op op,
+                                             struct ptx_atomic_params params);
+PTXGEN_API void ptxgen_popped_fragment_set(ptx_builder *b, ptx_fragment x);
+PTXGEN_API ptx_fragment ptxgen_popped_fragment_load(ptx_builder *b, ptx_fragment_role role,
+                                                    ptx_type type, unsigned k,
+                                                    struct ptx_fragment_load_params params);
+PTXGEN_API void ptxgen_popped_fragment_store(ptx_builder *b, ptx_val stride);
+PTXGEN_API ptx_fragment ptxgen_popped_mma(ptx_builder *b, struct ptx_mma_params params);
+PTXGEN_API void ptxgen_popped_stmatrix(ptx_builder *b, struct ptx_stmatrix_params params);
+PTXGEN_API void ptxgen_popped_cp_async(ptx_builder *b, struct ptx_cp_async_params params);
+PTXGEN_API ptx_val ptxgen_popped_shfl(ptx_builder *b, ptx_shfl_mode mode,
+                                      struct ptx_shfl_params params);
+PTXGEN_API void ptxgen_popped_branch_if(ptx_builder *b, ptx_label label);
+PTXGEN_API void ptxgen_popped_assert(ptx_builder *b, struct ptx_message_params params);
+PTXGEN_API void ptxgen_popped_printf(ptx_builder *b, const char *format, unsigned count);
+PTXGEN_API ptx_val ptxgen_popped_call(ptx_builder *b, const char *name, unsigned count);
+
+PTXGEN_END
+
+#ifndef PTXGEN_NO_PLACES
 
 #define PTXGEN_TEXT_(x) #x
 #define PTXGEN_TEXT(x)  PTXGEN_TEXT_(x)
 #define PTXGEN_HERE     __FILE__ ":" PTXGEN_TEXT(__LINE__)
 
-#ifdef __cplusplus
-#define PTXGEN_AUTO auto
-#else
-#define PTXGEN_AUTO __auto_type
-#endif
-
-// A call is a statement expression: first the builder and the operands, from left to right; then
-// the place; then the function, whose result is that of the expression. `n` is a number of its own
-// for each call, so that no name hides another.
-#define PTXGEN_OPENED(n) PTXGEN_JOIN(ptxgen_b, n)
-#define PTXGEN_B(n)      PTXGEN_OPENED(n).b
-#define PTXGEN_X(k, n)   PTXGEN_JOIN(ptxgen_x##k##_, n)
 // clang-format off
-#define PTXGEN_OPEN(n, builder) \
-    __extension__({ __attribute__((cleanup(ptx_builder_end_call))) \
-                    const struct ptx_builder_call PTXGEN_OPENED(n) = ptx_builder_open_call(builder);
-#define PTXGEN_KEEP(k, n, ...)  const PTXGEN_AUTO PTXGEN_X(k, n) = __VA_ARGS__;
-#define PTXGEN_VAL(k, n, ...)   const ptx_val PTXGEN_X(k, n) = PTXGEN_ARG(__VA_ARGS__);
-#define PTXGEN_CLOSE(n, ...) \
-    ptx_builder_begin_call(PTXGEN_B(n), PTXGEN_HERE); \
-    __VA_ARGS__; })
-// Of a call whose last argument is a struct with fields that are values. A plain number there,
-// `.taken = 0`, would be the first member of a value without its braces, and the value one that is
-// left out. So it is an error of the compiler: of clang, and of gcc in C where the headers are not in
-// a system folder. (A pragma at the end takes the value of g++'s expression.)
-#if defined(__cplusplus) && !defined(__clang__)
-#define PTXGEN_CLOSE_FIELDS(n, ...) PTXGEN_CLOSE(n, __VA_ARGS__)
+#ifdef __cplusplus
+#define PTXGEN_OPERAND(b, x) ptxgen_push(b, x)
+template <class T> static inline ptxgen_if_number<T, void> ptxgen_push(ptx_builder *b, T x)
+{
+    std::is_floating_point<T>::value ? ptxgen_push_float(b, static_cast<double>(x))
+    : std::is_unsigned<T>::value     ? ptxgen_push_unsigned(b, static_cast<uint64_t>(x))
+                                     : ptxgen_push_signed(b, static_cast<int64_t>(x));
+}
+template <class Result> static inline Result ptxgen_placed(ptx_builder *b, Result result)
+{
+    ptxgen_place_end(b);
+    return result;
+}
+#define PTXGEN_PLACED(type, b, ...) \
+    (ptxgen_place_begin(b, PTXGEN_HERE), ptxgen_placed(b, __VA_ARGS__))
 #else
-#define PTXGEN_CLOSE_FIELDS(n, ...) \
-    ptx_builder_begin_call(PTXGEN_B(n), PTXGEN_HERE); \
-    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \"-Wmissing-braces\"") \
-    __VA_ARGS__; _Pragma("GCC diagnostic pop") })
+#define PTXGEN_OPERAND(b, x) \
+    PTXGEN_BY_TYPE(x, ptxgen_push_signed, ptxgen_push_unsigned, ptxgen_push_float, ptxgen_push)(b, x)
+#define PTXGEN_RESULT(name, type) \
+    static inline type ptxgen_placed_##name(ptx_builder *b, type result) \
+    { \
+        ptxgen_place_end(b); \
+        return result; \
+    }
+PTXGEN_RESULT(val, ptx_val)
+PTXGEN_RESULT(ptr, ptx_ptr)
+PTXGEN_RESULT(vec, ptx_vec)
+PTXGEN_RESULT(fragment, ptx_fragment)
+PTXGEN_RESULT(label, ptx_label)
+PTXGEN_RESULT(text, const char *)
+PTXGEN_RESULT(int, int)
+PTXGEN_RESULT(flag, bool)
+#define PTXGEN_PLACED(type, b, ...) \
+    (ptxgen_place_begin(b, PTXGEN_HERE), ptxgen_placed_##type(b, __VA_ARGS__))
 #endif
 
-// A shape has a letter for each argument after the builder: v is a value or a C number, k is
-// something else, and both are evaluated before the call; t is a type or another constant; l, the
-// last, is a struct of options that stands in the call itself, so that temporaries of C++ live as
-// long as the call: std::string(...).c_str(). `plain` has all arguments in the call: it is for calls
-// of which at most one is a value or has values; `fields`, too, where the last is a struct of options.
-#define PTXGEN_CALL(shape, ...) PTXGEN_SHAPE_##shape(__COUNTER__, __VA_ARGS__)
+// The shape of values: they are pushed, and the call after them takes them.
+#define PTXGEN_V1(b, x, ...)       (PTXGEN_OPERAND(b, x), __VA_ARGS__)
+#define PTXGEN_V2(b, x, y, ...)    (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), __VA_ARGS__)
+#define PTXGEN_V3(b, x, y, z, ...) PTXGEN_V2(b, x, y, PTXGEN_OPERAND(b, z), __VA_ARGS__)
+#define PTXGEN_V4(b, x, y, z, w, ...) \
+    PTXGEN_V2(b, x, y, PTXGEN_OPERAND(b, z), PTXGEN_OPERAND(b, w), __VA_ARGS__)
+// The shape of the rest is PTXGEN_PLACED: a call at a place, of which at most one argument has
+// values. This one has no result.
+#define PTXGEN_PLACED_VOID(b, ...) (ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__, ptxgen_place_end(b))
+// A call with a value alone, and with options after it.
+#define PTXGEN_FORM(form, ...) \
+    PTXGEN_JOIN(form, PTXGEN_EIGHTH(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 1, 0))
+// Operands before the last, which a function of the list above takes back.
+#define PTXGEN_AT(b, ...) (ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__)
+#define PTXGEN_P(b, p)    ptxgen_push_ptr(b, PTXGEN_HERE, p)
 
-#define PTXGEN_SHAPE_alone(n, f, b) \
-    PTXGEN_OPEN(n, b) PTXGEN_CLOSE(n, f(PTXGEN_B(n)))
-#define PTXGEN_SHAPE_plain(n, f, b, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_CLOSE(n, f(PTXGEN_B(n), __VA_ARGS__))
-#define PTXGEN_SHAPE_fields(n, f, b, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), __VA_ARGS__))
-#define PTXGEN_SHAPE_v(n, f, b, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n)))
-#define PTXGEN_SHAPE_vv(n, f, b, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SHAPE_vvv(n, f, b, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
-#define PTXGEN_SHAPE_vvvv(n, f, b, x1, x2, x3, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
-    PTXGEN_VAL(4, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
-#define PTXGEN_SHAPE_kl(n, f, b, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) \
-    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), PTXGEN_X(1, n), __VA_ARGS__))
-#define PTXGEN_SHAPE_kv(n, f, b, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SHAPE_kvv(n, f, b, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
-#define PTXGEN_SHAPE_kvvv(n, f, b, x1, x2, x3, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
-    PTXGEN_VAL(4, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)))
-#define PTXGEN_SHAPE_kvl(n, f, b, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) \
-    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
-#define PTXGEN_SHAPE_kkl(n, f, b, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) \
-    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
-#define PTXGEN_SHAPE_kkv(n, f, b, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_KEEP(2, n, x2) PTXGEN_VAL(3, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n)))
-#define PTXGEN_SHAPE_tttkl(n, f, b, t1, t2, t3, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) \
-    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), t1, t2, t3, PTXGEN_X(1, n), __VA_ARGS__))
-#define PTXGEN_SHAPE_vl(n, f, b, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) \
-    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), PTXGEN_X(1, n), __VA_ARGS__))
-#define PTXGEN_SHAPE_tv(n, f, b, t1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n)))
-#define PTXGEN_SHAPE_tvv(n, f, b, t1, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n)))
-#define PTXGEN_SHAPE_tvl(n, f, b, t1, x1, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, x1) \
-    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), __VA_ARGS__))
-#define PTXGEN_SHAPE_tkvl(n, f, b, t1, x1, x2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_KEEP(1, n, x1) PTXGEN_VAL(2, n, x2) \
-    PTXGEN_CLOSE_FIELDS(n, f(PTXGEN_B(n), t1, PTXGEN_X(1, n), PTXGEN_X(2, n), __VA_ARGS__))
-#define PTXGEN_SHAPE_ttv(n, f, b, t1, t2, ...) \
-    PTXGEN_OPEN(n, b) PTXGEN_VAL(1, n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), t1, t2, PTXGEN_X(1, n)))
+// A call whose last argument is a struct with fields that are values. A plain number there,
+// `.taken = 0`, would be the first member of a value without its braces, and the value one that is
+// left out. clang and, in C, gcc make it an error; for gcc that takes a statement.
+#if defined(__clang__)
+#define PTXGEN_BRACED(...) \
+    _Pragma("clang diagnostic push") _Pragma("clang diagnostic error \"-Wmissing-braces\"") \
+    __VA_ARGS__ _Pragma("clang diagnostic pop")
+#elif defined(__GNUC__) && !defined(__cplusplus)
+#define PTXGEN_BRACED(...) \
+    __extension__({ _Pragma("GCC diagnostic push") \
+                    _Pragma("GCC diagnostic error \"-Wmissing-braces\"") \
+                    __VA_ARGS__; _Pragma("GCC diagnostic pop") })
+#else
+#define PTXGEN_BRACED(...) __VA_ARGS__
+#endif
 
-// Vectors have no builder: their values alone, from left to right.
-#define PTXGEN_VEC2(n, x1, x2) \
-    __extension__({ PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) \
-                    ptx_vec2(PTXGEN_X(1, n), PTXGEN_X(2, n)); })
-#define PTXGEN_VEC4(n, x1, x2, x3, x4) \
-    __extension__({ PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
-                    PTXGEN_VAL(4, n, x4) \
-                    ptx_vec4(PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n)); })
-#define PTXGEN_VEC8(n, x1, x2, x3, x4, x5, x6, x7, x8) \
-    __extension__({ PTXGEN_VAL(1, n, x1) PTXGEN_VAL(2, n, x2) PTXGEN_VAL(3, n, x3) \
-                    PTXGEN_VAL(4, n, x4) PTXGEN_VAL(5, n, x5) PTXGEN_VAL(6, n, x6) \
-                    PTXGEN_VAL(7, n, x7) PTXGEN_VAL(8, n, x8) \
-                    ptx_vec8(PTXGEN_X(1, n), PTXGEN_X(2, n), PTXGEN_X(3, n), PTXGEN_X(4, n), \
-                             PTXGEN_X(5, n), PTXGEN_X(6, n), PTXGEN_X(7, n), PTXGEN_X(8, n)); })
+// A vector has no builder: its values stand in braces, which C++ and the compilers of C evaluate
+// from left to right.
+#ifdef __cplusplus
+#define PTXGEN_VEC(lanes, ...) (ptx_vec{ { __VA_ARGS__ }, lanes })
+#else
+#define PTXGEN_VEC(lanes, ...) ((ptx_vec) { { __VA_ARGS__ }, lanes })
+#endif
 
-// A text and up to 16 values, kept in an array: the shape `list`. The text stands in the call.
-#define PTXGEN_SHAPE_list(n, f, b, ...) \
-    PTXGEN_OPEN(n, b) ptx_val PTXGEN_X(1, n)[16]; unsigned PTXGEN_X(2, n) = 0; \
-    PTXGEN_VALUES(__VA_ARGS__, PTXGEN_COUNTS)(n, __VA_ARGS__) \
-    PTXGEN_CLOSE(n, f(PTXGEN_B(n), PTXGEN_TEXT_OF(__VA_ARGS__, 0), PTXGEN_X(1, n), PTXGEN_X(2, n)))
+// A text, which stands in the call, and up to 16 values.
+#define PTXGEN_LIST(f, b, ...) \
+    (ptxgen_place_begin(b, PTXGEN_HERE), \
+     PTXGEN_LIST_OF(PTXGEN_VALUES(__VA_ARGS__, PTXGEN_COUNTS), f, b, __VA_ARGS__))
+#define PTXGEN_LIST_OF(k, ...) PTXGEN_LIST_OF_(k, __VA_ARGS__)
+#define PTXGEN_LIST_OF_(k, f, b, ...) \
+    PTXGEN_EACH_##k(f(b, PTXGEN_TEXT_OF(__VA_ARGS__, 0), k), b, __VA_ARGS__)
 #define PTXGEN_TEXT_OF(text, ...) text
 #define PTXGEN_COUNTS \
     many, many, many, many, many, many, many, many, many, many, many, many, many, many, many, many, \
     16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0
 #define PTXGEN_VALUES(...) PTXGEN_VALUES_(__VA_ARGS__)
 #define PTXGEN_VALUES_(t, x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, x16, \
-                       x17, x18, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30, x31, x32, k, ...) \
-    PTXGEN_JOIN(PTXGEN_LIST_, k)
+                       x17, x18, x19, x20, x21, x22, x23, x24, x25, x26, x27, x28, x29, x30, x31, x32, k, ...) k
 #ifdef __cplusplus
-#define PTXGEN_LIST_many(...) static_assert(false, "ptx_printf() and ptx_call() take at most 16 values");
+template <bool fit> static inline void ptxgen_values_fit()
+{
+    static_assert(fit, "ptx_printf() and ptx_call() take at most 16 values");
+}
+#define PTXGEN_EACH_many(...) ptxgen_values_fit<false>()
 #else
-#define PTXGEN_LIST_many(...) _Static_assert(0, "ptx_printf() and ptx_call() take at most 16 values");
+#define PTXGEN_EACH_many(...) \
+    (void)sizeof(struct { \
+        _Static_assert(0, "ptx_printf() and ptx_call() take at most 16 values"); char c; })
 #endif
-#define PTXGEN_ADD(n, x)             PTXGEN_X(1, n)[PTXGEN_X(2, n)++] = PTXGEN_ARG(x);
-#define PTXGEN_LIST_0(n, t)
-#define PTXGEN_LIST_1(n, t, x)       PTXGEN_ADD(n, x)
-#define PTXGEN_LIST_2(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_1(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_3(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_2(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_4(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_3(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_5(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_4(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_6(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_5(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_7(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_6(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_8(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_7(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_9(n, t, x, ...)  PTXGEN_ADD(n, x) PTXGEN_LIST_8(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_10(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_9(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_11(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_10(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_12(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_11(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_13(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_12(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_14(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_13(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_15(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_14(n, t, __VA_ARGS__)
-#define PTXGEN_LIST_16(n, t, x, ...) PTXGEN_ADD(n, x) PTXGEN_LIST_15(n, t, __VA_ARGS__)
+#define PTXGEN_EACH_0(call, b, t)          call
+#define PTXGEN_EACH_1(call, b, t, x)       PTXGEN_OPERAND(b, x), call
+#define PTXGEN_EACH_2(call, b, t, x, ...)  PTXGEN_OPERAND(b, x), PTXGEN_EACH_1(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_3(call, b, t, x, ...)  PTXGEN_OPERAND(b, x), PTXGEN_EACH_2(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_4(call, b, t, x, ...)  PTXGEN_OPERAND(b, x), PTXGEN_EACH_3(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_5(call, b, t, x, ...)  PTXGEN_OPERAND(b, x), PTXGEN_EACH_4(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_6(call, b, t, x, ...)  PTXGEN_OPERAND(b, x), PTXGEN_EACH_5(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_7(call, b, t, x, ...)  PTXGEN_OPERAND(b, x), PTXGEN_EACH_6(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_8(call, b, t, x, ...)  PTXGEN_OPERAND(b, x), PTXGEN_EACH_7(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_9(call, b, t, x, ...)  PTXGEN_OPERAND(b, x), PTXGEN_EACH_8(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_10(call, b, t, x, ...) PTXGEN_OPERAND(b, x), PTXGEN_EACH_9(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_11(call, b, t, x, ...) PTXGEN_OPERAND(b, x), PTXGEN_EACH_10(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_12(call, b, t, x, ...) PTXGEN_OPERAND(b, x), PTXGEN_EACH_11(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_13(call, b, t, x, ...) PTXGEN_OPERAND(b, x), PTXGEN_EACH_12(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_14(call, b, t, x, ...) PTXGEN_OPERAND(b, x), PTXGEN_EACH_13(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_15(call, b, t, x, ...) PTXGEN_OPERAND(b, x), PTXGEN_EACH_14(call, b, t, __VA_ARGS__)
+#define PTXGEN_EACH_16(call, b, t, x, ...) PTXGEN_OPERAND(b, x), PTXGEN_EACH_15(call, b, t, __VA_ARGS__)
 
 // ---- builder.h, entry.h, data.h -----------------------------------------------------------------
 
-#define ptx_builder_finish(...)          PTXGEN_CALL(alone, ptx_builder_finish, __VA_ARGS__)
-#define ptx_builder_fail(...)            PTXGEN_CALL(plain, ptx_builder_fail, __VA_ARGS__)
-#define ptx_entry_begin(...)             PTXGEN_CALL(plain, ptx_entry_begin, __VA_ARGS__)
-#define ptx_entry_end(...)               PTXGEN_CALL(plain, ptx_entry_end, __VA_ARGS__)
-#define ptx_param_emit(...)              PTXGEN_CALL(plain, ptx_param_emit, __VA_ARGS__)
-#define ptx_param_ptr_emit(...)          PTXGEN_CALL(plain, ptx_param_ptr_emit, __VA_ARGS__)
-#define ptx_param_array(...)             PTXGEN_CALL(plain, ptx_param_array, __VA_ARGS__)
-#define ptx_shared(...)                  PTXGEN_CALL(plain, ptx_shared, __VA_ARGS__)
-#define ptx_shared_dynamic(...)          PTXGEN_CALL(plain, ptx_shared_dynamic, __VA_ARGS__)
-#define ptx_local(...)                   PTXGEN_CALL(plain, ptx_local, __VA_ARGS__)
-#define ptx_global_emit(...)             PTXGEN_CALL(plain, ptx_global_emit, __VA_ARGS__)
-#define ptx_const_emit(...)              PTXGEN_CALL(plain, ptx_const_emit, __VA_ARGS__)
-#define ptx_string(...)                  PTXGEN_CALL(plain, ptx_string, __VA_ARGS__)
+#define ptx_builder_finish(b) PTXGEN_PLACED(text, b, ptx_builder_finish(b))
+#define ptx_builder_fail(b, ...) PTXGEN_PLACED_VOID(b, ptx_builder_fail(b, __VA_ARGS__))
+#define ptx_entry_begin(b, ...) PTXGEN_PLACED(int, b, ptx_entry_begin(b, __VA_ARGS__))
+#define ptx_entry_end(b, block) PTXGEN_PLACED(int, b, ptx_entry_end(b, block))
+#define ptx_param_emit(b, type, ...) PTXGEN_PLACED(val, b, ptx_param_emit(b, type, __VA_ARGS__))
+#define ptx_param_ptr_emit(b, type, ...) PTXGEN_PLACED(ptr, b, ptx_param_ptr_emit(b, type, __VA_ARGS__))
+#define ptx_param_array(b, type, name, count) PTXGEN_PLACED(ptr, b, ptx_param_array(b, type, name, count))
+#define ptx_shared(b, type, count) PTXGEN_PLACED(ptr, b, ptx_shared(b, type, count))
+#define ptx_shared_dynamic(b, type) PTXGEN_PLACED(ptr, b, ptx_shared_dynamic(b, type))
+#define ptx_local(b, type, count) PTXGEN_PLACED(ptr, b, ptx_local(b, type, count))
+#define ptx_global_emit(b, type, ...) PTXGEN_PLACED(ptr, b, ptx_global_emit(b, type, __VA_ARGS__))
+#define ptx_const_emit(b, type, ...) PTXGEN_PLACED(ptr, b, ptx_const_emit(b, type, __VA_ARGS__))
+#define ptx_string(b, text) PTXGEN_PLACED(ptr, b, ptx_string(b, text))
 
 // ---- ops.h, beside its rows; convert.h ----------------------------------------------------------
 
-#define ptx_var(...)                     PTXGEN_CALL(v, ptx_var, __VA_ARGS__)
-#define ptx_set(...)                     PTXGEN_CALL(vv, ptx_set, __VA_ARGS__)
-#define ptx_copy(...)                    PTXGEN_CALL(v, ptx_copy, __VA_ARGS__)
-#define ptx_op_emit(...)                 PTXGEN_CALL(fields, ptx_op_emit, __VA_ARGS__)
-#define ptx_select(...)                  PTXGEN_CALL(vvv, ptx_select, __VA_ARGS__)
-#define ptx_cvt_emit(...)                PTXGEN_CALL(fields, ptx_cvt_emit, __VA_ARGS__)
-#define ptx_cvt_pack(...)                PTXGEN_CALL(tvv, ptx_cvt_pack, __VA_ARGS__)
-#define ptx_bitcast(...)                 PTXGEN_CALL(tv, ptx_bitcast, __VA_ARGS__)
-#define ptx_pack(...)                    PTXGEN_CALL(plain, ptx_pack, __VA_ARGS__)
-#define ptx_unpack(...)                  PTXGEN_CALL(tv, ptx_unpack, __VA_ARGS__)
-
-#define ptx_vec2(x1, x2)                 PTXGEN_VEC2(__COUNTER__, x1, x2)
-#define ptx_vec4(x1, x2, x3, x4)         PTXGEN_VEC4(__COUNTER__, x1, x2, x3, x4)
-#define ptx_vec8(x1, x2, x3, x4, x5, x6, x7, x8) \
-    PTXGEN_VEC8(__COUNTER__, x1, x2, x3, x4, x5, x6, x7, x8)
+#define ptx_var(b, init) PTXGEN_V1(b, init, ptxgen_popped1(b, PTXGEN_HERE, ptx_var))
+#define ptx_set(b, var, x) PTXGEN_V2(b, var, x, ptxgen_popped_set(b, PTXGEN_HERE))
+#define ptx_copy(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_copy))
+#define ptx_op_emit(b, ...) PTXGEN_PLACED(val, b, PTXGEN_BRACED(ptx_op_emit(b, __VA_ARGS__)))
+#define ptx_select(b, cond, x, y) PTXGEN_V3(b, cond, x, y, ptxgen_popped3(b, PTXGEN_HERE, ptx_select))
+#define ptx_cvt_emit(b, type, ...) PTXGEN_PLACED(val, b, PTXGEN_BRACED(ptx_cvt_emit(b, type, __VA_ARGS__)))
+#undef ptx_cvt
+#define ptx_cvt(b, type, ...) PTXGEN_FORM(PTXGEN_CVT_, __VA_ARGS__)(b, type, __VA_ARGS__)
+#define PTXGEN_CVT_1(b, type, x) PTXGEN_V1(b, x, ptxgen_popped_cvt(b, PTXGEN_HERE, type))
+#define PTXGEN_CVT_2(b, type, ...) \
+    ptx_cvt_emit(b, type, PTXGEN_STRUCT(ptx_cvt_params, PTXGEN_FIELDS_2(x, __VA_ARGS__)))
+#define ptx_cvt_pack(b, type, lo, hi) PTXGEN_V2(b, lo, hi, ptxgen_popped_cvt_pack(b, PTXGEN_HERE, type))
+#define ptx_bitcast(b, type, x) PTXGEN_PLACED(val, b, ptx_bitcast(b, type, PTXGEN_ARG(x)))
+#define ptx_pack(b, type, ...) PTXGEN_PLACED(val, b, ptx_pack(b, type, __VA_ARGS__))
+#define ptx_unpack(b, type, x) PTXGEN_PLACED(vec, b, ptx_unpack(b, type, PTXGEN_ARG(x)))
+#define ptx_vec2(x, y) PTXGEN_VEC(2, PTXGEN_ARG(x), PTXGEN_ARG(y))
+#define ptx_vec4(x, y, z, w) PTXGEN_VEC(4, PTXGEN_ARG(x), PTXGEN_ARG(y), PTXGEN_ARG(z), PTXGEN_ARG(w))
+#define ptx_vec8(x0, x1, x2, x3, x4, x5, x6, x7) \
+    PTXGEN_VEC(8, PTXGEN_ARG(x0), PTXGEN_ARG(x1), PTXGEN_ARG(x2), PTXGEN_ARG(x3), \
+               PTXGEN_ARG(x4), PTXGEN_ARG(x5), PTXGEN_ARG(x6), PTXGEN_ARG(x7))
 
 // ---- math.h -------------------------------------------------------------------------------------
 
-#define ptx_math_exp(...)                PTXGEN_CALL(v, ptx_math_exp, __VA_ARGS__)
-#define ptx_math_exp2(...)               PTXGEN_CALL(v, ptx_math_exp2, __VA_ARGS__)
-#define ptx_math_expm1(...)              PTXGEN_CALL(v, ptx_math_expm1, __VA_ARGS__)
-#define ptx_math_log(...)                PTXGEN_CALL(v, ptx_math_log, __VA_ARGS__)
-#define ptx_math_log2(...)               PTXGEN_CALL(v, ptx_math_log2, __VA_ARGS__)
-#define ptx_math_log1p(...)              PTXGEN_CALL(v, ptx_math_log1p, __VA_ARGS__)
-#define ptx_math_sin(...)                PTXGEN_CALL(v, ptx_math_sin, __VA_ARGS__)
-#define ptx_math_cos(...)                PTXGEN_CALL(v, ptx_math_cos, __VA_ARGS__)
-#define ptx_math_tanh(...)               PTXGEN_CALL(v, ptx_math_tanh, __VA_ARGS__)
-#define ptx_math_sigmoid(...)            PTXGEN_CALL(v, ptx_math_sigmoid, __VA_ARGS__)
-#define ptx_math_erf(...)                PTXGEN_CALL(v, ptx_math_erf, __VA_ARGS__)
-#define ptx_math_erfc(...)               PTXGEN_CALL(v, ptx_math_erfc, __VA_ARGS__)
-#define ptx_math_rsqrt(...)              PTXGEN_CALL(v, ptx_math_rsqrt, __VA_ARGS__)
-#define ptx_math_pow(...)                PTXGEN_CALL(vv, ptx_math_pow, __VA_ARGS__)
+#define ptx_math_exp(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_exp))
+#define ptx_math_exp2(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_exp2))
+#define ptx_math_expm1(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_expm1))
+#define ptx_math_log(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_log))
+#define ptx_math_log2(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_log2))
+#define ptx_math_log1p(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_log1p))
+#define ptx_math_sin(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_sin))
+#define ptx_math_cos(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_cos))
+#define ptx_math_tanh(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_tanh))
+#define ptx_math_sigmoid(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_sigmoid))
+#define ptx_math_erf(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_erf))
+#define ptx_math_erfc(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_erfc))
+#define ptx_math_rsqrt(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_math_rsqrt))
+#define ptx_math_pow(b, x, y) PTXGEN_V2(b, x, y, ptxgen_popped2(b, PTXGEN_HERE, ptx_math_pow))
 
 // ---- memory.h -----------------------------------------------------------------------------------
 
-#define ptx_ptr_from(...)                PTXGEN_CALL(ttv, ptx_ptr_from, __VA_ARGS__)
-#define ptx_ptr_address(...)             PTXGEN_CALL(plain, ptx_ptr_address, __VA_ARGS__)
-#define ptx_ptr_generic(...)             PTXGEN_CALL(plain, ptx_ptr_generic, __VA_ARGS__)
-#define ptx_at(...)                      PTXGEN_CALL(kv, ptx_at, __VA_ARGS__)
-#define ptx_ptr_cast(...)                PTXGEN_CALL(plain, ptx_ptr_cast, __VA_ARGS__)
-#define ptx_load_emit(...)               PTXGEN_CALL(kl, ptx_load_emit, __VA_ARGS__)
-#define ptx_store_emit(...)              PTXGEN_CALL(kvl, ptx_store_emit, __VA_ARGS__)
-#define ptx_load_vec_emit(...)           PTXGEN_CALL(kvl, ptx_load_vec_emit, __VA_ARGS__)
-#define ptx_store_vec_emit(...)          PTXGEN_CALL(kvl, ptx_store_vec_emit, __VA_ARGS__)
-#define ptx_atomic_cas(...)              PTXGEN_CALL(kvvv, ptx_atomic_cas, __VA_ARGS__)
-#define ptx_atomic_emit(...)             PTXGEN_CALL(tkvl, ptx_atomic_emit, __VA_ARGS__)
-#define ptx_fence(...)                   PTXGEN_CALL(plain, ptx_fence, __VA_ARGS__)
+#define ptx_ptr_from(b, type, space, address) \
+    PTXGEN_PLACED(ptr, b, ptx_ptr_from(b, type, space, PTXGEN_ARG(address)))
+#define ptx_ptr_address(b, p) PTXGEN_PLACED(val, b, ptx_ptr_address(b, p))
+#define ptx_ptr_generic(b, p) PTXGEN_PLACED(val, b, ptx_ptr_generic(b, p))
+#define ptx_at(b, p, i) (PTXGEN_P(b, p), ptxgen_popped_at(b, PTXGEN_ARG(i)))
+#define ptx_ptr_cast(b, type, p) PTXGEN_PLACED(ptr, b, ptx_ptr_cast(b, type, p))
+#define ptx_load_emit(b, p, ...) (PTXGEN_P(b, p), ptxgen_popped_load_emit(b, __VA_ARGS__))
+#undef ptx_load
+#define ptx_load(b, p, ...) PTXGEN_FORM(PTXGEN_LOAD_, __VA_ARGS__)(b, p, __VA_ARGS__)
+#define PTXGEN_LOAD_1(b, p, x) (PTXGEN_P(b, p), PTXGEN_OPERAND(b, x), ptxgen_popped_load(b))
+#define PTXGEN_LOAD_2(b, p, ...) \
+    ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, PTXGEN_FIELDS_2(index, __VA_ARGS__)))
+#undef ptx_store
+#define ptx_store(b, p, i, ...) PTXGEN_FORM(PTXGEN_STORE_, __VA_ARGS__)(b, p, i, __VA_ARGS__)
+#define PTXGEN_STORE_1(b, p, i, x) \
+    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, x), ptxgen_popped_store(b))
+#define PTXGEN_STORE_2(b, p, i, ...) \
+    ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, PTXGEN_FIELDS_2(x, __VA_ARGS__)))
+#define ptx_store_emit(b, p, i, ...) \
+    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_emit(b, __VA_ARGS__))
+#define ptx_load_vec_emit(b, p, i, ...) \
+    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load_vec(b, __VA_ARGS__))
+#define ptx_store_vec_emit(b, p, i, ...) \
+    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_vec(b, __VA_ARGS__))
+#define ptx_atomic_cas(b, p, i, compare, x) \
+    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, compare), PTXGEN_OPERAND(b, x), ptxgen_popped_atomic_cas(b))
+#define ptx_atomic_emit(b, op, p, i, ...) \
+    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_BRACED(ptxgen_popped_atomic_emit(b, op, __VA_ARGS__)))
+#define PTXGEN_ATOMIC(op, b, p, i, value) \
+    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, value), ptxgen_popped_atomic(b, op))
+#define ptx_fence(b, order, scope) PTXGEN_PLACED_VOID(b, ptx_fence(b, order, scope))
 
 // ---- matrix.h -----------------------------------------------------------------------------------
 
-#define ptx_fragment_fill(...)           PTXGEN_CALL(v, ptx_fragment_fill, __VA_ARGS__)
-#define ptx_fragment_from(...)           PTXGEN_CALL(plain, ptx_fragment_from, __VA_ARGS__)
-#define ptx_fragment_words(...)          PTXGEN_CALL(plain, ptx_fragment_words, __VA_ARGS__)
-#define ptx_fragment_var(...)            PTXGEN_CALL(plain, ptx_fragment_var, __VA_ARGS__)
-#define ptx_fragment_set(...)            PTXGEN_CALL(kl, ptx_fragment_set, __VA_ARGS__)
-#define ptx_fragment_load_emit(...)      PTXGEN_CALL(tttkl, ptx_fragment_load_emit, __VA_ARGS__)
-#define ptx_fragment_store(...)          PTXGEN_CALL(kkv, ptx_fragment_store, __VA_ARGS__)
-#define ptx_mma_emit(...)                PTXGEN_CALL(kkl, ptx_mma_emit, __VA_ARGS__)
-#define ptx_ldmatrix_emit(...)           PTXGEN_CALL(kl, ptx_ldmatrix_emit, __VA_ARGS__)
-#define ptx_stmatrix_emit(...)           PTXGEN_CALL(kl, ptx_stmatrix_emit, __VA_ARGS__)
-#define ptx_cp_async_emit(...)           PTXGEN_CALL(kkl, ptx_cp_async_emit, __VA_ARGS__)
-#define ptx_cp_async_commit(...)         PTXGEN_CALL(alone, ptx_cp_async_commit, __VA_ARGS__)
-#define ptx_cp_async_wait(...)           PTXGEN_CALL(plain, ptx_cp_async_wait, __VA_ARGS__)
-#define ptx_cp_async_wait_all(...)       PTXGEN_CALL(alone, ptx_cp_async_wait_all, __VA_ARGS__)
+#define ptx_fragment_fill(b, x) PTXGEN_PLACED(fragment, b, ptx_fragment_fill(b, PTXGEN_ARG(x)))
+#define ptx_fragment_from(b, role, type, k, ...) \
+    PTXGEN_PLACED(fragment, b, ptx_fragment_from(b, role, type, k, __VA_ARGS__))
+#define ptx_fragment_words(b, fragment) PTXGEN_PLACED(vec, b, ptx_fragment_words(b, fragment))
+#define ptx_fragment_var(b, init) PTXGEN_PLACED(fragment, b, ptx_fragment_var(b, init))
+#define ptx_fragment_set(b, var, ...) \
+    PTXGEN_AT(b, ptxgen_push_fragment(b, var), ptxgen_popped_fragment_set(b, __VA_ARGS__))
+#define ptx_fragment_load_emit(b, role, type, k, p, ...) \
+    (PTXGEN_P(b, p), ptxgen_popped_fragment_load(b, role, type, k, __VA_ARGS__))
+#define ptx_fragment_store(b, fragment, p, stride) \
+    PTXGEN_AT(b, ptxgen_push_fragment(b, fragment), PTXGEN_P(b, p), ptxgen_popped_fragment_store(b, PTXGEN_ARG(stride)))
+#define ptx_mma_emit(b, x, y, ...) \
+    PTXGEN_AT(b, ptxgen_push_fragment(b, x), ptxgen_push_fragment(b, y), ptxgen_popped_mma(b, __VA_ARGS__))
+#define ptx_ldmatrix_emit(b, p, ...) PTXGEN_PLACED(vec, b, ptx_ldmatrix_emit(b, p, __VA_ARGS__))
+#define ptx_stmatrix_emit(b, p, ...) (PTXGEN_P(b, p), ptxgen_popped_stmatrix(b, __VA_ARGS__))
+#define ptx_cp_async_emit(b, to, from, ...) \
+    (PTXGEN_P(b, to), PTXGEN_P(b, from), PTXGEN_BRACED(ptxgen_popped_cp_async(b, __VA_ARGS__)))
+#define ptx_cp_async_commit(b) PTXGEN_PLACED_VOID(b, ptx_cp_async_commit(b))
+#define ptx_cp_async_wait(b, pending) PTXGEN_PLACED_VOID(b, ptx_cp_async_wait(b, pending))
+#define ptx_cp_async_wait_all(b) PTXGEN_PLACED_VOID(b, ptx_cp_async_wait_all(b))
 
 // ---- threads.h ----------------------------------------------------------------------------------
 
-#define ptx_global_index(...)            PTXGEN_CALL(plain, ptx_global_index, __VA_ARGS__)
-#define ptx_global_index_wide(...)       PTXGEN_CALL(plain, ptx_global_index_wide, __VA_ARGS__)
-#define ptx_grid_stride_begin(...)       PTXGEN_CALL(v, ptx_grid_stride_begin, __VA_ARGS__)
-#define ptx_grid_stride_end(...)         PTXGEN_CALL(v, ptx_grid_stride_end, __VA_ARGS__)
-#define ptx_barrier(...)                 PTXGEN_CALL(alone, ptx_barrier, __VA_ARGS__)
-#define ptx_barrier_named(...)           PTXGEN_CALL(plain, ptx_barrier_named, __VA_ARGS__)
-#define ptx_barrier_all(...)             PTXGEN_CALL(v, ptx_barrier_all, __VA_ARGS__)
-#define ptx_barrier_any(...)             PTXGEN_CALL(v, ptx_barrier_any, __VA_ARGS__)
-#define ptx_barrier_count(...)           PTXGEN_CALL(v, ptx_barrier_count, __VA_ARGS__)
-#define ptx_assume_warp_uniform(...)     PTXGEN_CALL(v, ptx_assume_warp_uniform, __VA_ARGS__)
-#define ptx_barrier_warp(...)            PTXGEN_CALL(v, ptx_barrier_warp, __VA_ARGS__)
-#define ptx_shfl_emit(...)               PTXGEN_CALL(tvl, ptx_shfl_emit, __VA_ARGS__)
-#define ptx_shfl_down(...)               PTXGEN_CALL(vv, ptx_shfl_down, __VA_ARGS__)
-#define ptx_shfl_up(...)                 PTXGEN_CALL(vv, ptx_shfl_up, __VA_ARGS__)
-#define ptx_shfl_bfly(...)               PTXGEN_CALL(vv, ptx_shfl_bfly, __VA_ARGS__)
-#define ptx_shfl_idx(...)                PTXGEN_CALL(vv, ptx_shfl_idx, __VA_ARGS__)
-#define ptx_vote_all(...)                PTXGEN_CALL(vv, ptx_vote_all, __VA_ARGS__)
-#define ptx_vote_any(...)                PTXGEN_CALL(vv, ptx_vote_any, __VA_ARGS__)
-#define ptx_vote_uniform(...)            PTXGEN_CALL(vv, ptx_vote_uniform, __VA_ARGS__)
-#define ptx_ballot(...)                  PTXGEN_CALL(vv, ptx_ballot, __VA_ARGS__)
-#define ptx_match_any(...)               PTXGEN_CALL(vv, ptx_match_any, __VA_ARGS__)
-#define ptx_match_all(...)               PTXGEN_CALL(vv, ptx_match_all, __VA_ARGS__)
-#define ptx_activemask(...)              PTXGEN_CALL(alone, ptx_activemask, __VA_ARGS__)
+#define ptx_global_index(b, axis) PTXGEN_PLACED(val, b, ptx_global_index(b, axis))
+#define ptx_global_index_wide(b, axis) PTXGEN_PLACED(val, b, ptx_global_index_wide(b, axis))
+#define ptx_grid_stride_begin(b, n) PTXGEN_V1(b, n, ptxgen_popped1(b, PTXGEN_HERE, ptx_grid_stride_begin))
+#define ptx_grid_stride_end(b, i) PTXGEN_V1(b, i, ptxgen_popped1(b, PTXGEN_HERE, ptx_grid_stride_end))
+#define ptx_barrier(b) PTXGEN_PLACED_VOID(b, ptx_barrier(b))
+#define ptx_barrier_named(b, id, threads) PTXGEN_PLACED_VOID(b, ptx_barrier_named(b, id, threads))
+#define ptx_barrier_all(b, pred) PTXGEN_V1(b, pred, ptxgen_popped1(b, PTXGEN_HERE, ptx_barrier_all))
+#define ptx_barrier_any(b, pred) PTXGEN_V1(b, pred, ptxgen_popped1(b, PTXGEN_HERE, ptx_barrier_any))
+#define ptx_barrier_count(b, pred) PTXGEN_V1(b, pred, ptxgen_popped1(b, PTXGEN_HERE, ptx_barrier_count))
+#define ptx_assume_warp_uniform(b, x) PTXGEN_PLACED_VOID(b, ptx_assume_warp_uniform(b, PTXGEN_ARG(x)))
+#define ptx_barrier_warp(b, mask) PTXGEN_PLACED_VOID(b, ptx_barrier_warp(b, PTXGEN_ARG(mask)))
+#define ptx_shfl_emit(b, mode, x, ...) \
+    PTXGEN_AT(b, PTXGEN_OPERAND(b, x), PTXGEN_BRACED(ptxgen_popped_shfl(b, mode, __VA_ARGS__)))
+#define ptx_shfl_down(b, x, delta) PTXGEN_V2(b, x, delta, ptxgen_popped2(b, PTXGEN_HERE, ptx_shfl_down))
+#define ptx_shfl_up(b, x, delta) PTXGEN_V2(b, x, delta, ptxgen_popped2(b, PTXGEN_HERE, ptx_shfl_up))
+#define ptx_shfl_bfly(b, x, mask) PTXGEN_V2(b, x, mask, ptxgen_popped2(b, PTXGEN_HERE, ptx_shfl_bfly))
+#define ptx_shfl_idx(b, x, lane) PTXGEN_V2(b, x, lane, ptxgen_popped2(b, PTXGEN_HERE, ptx_shfl_idx))
+#define ptx_vote_all(b, pred, mask) PTXGEN_V2(b, pred, mask, ptxgen_popped2(b, PTXGEN_HERE, ptx_vote_all))
+#define ptx_vote_any(b, pred, mask) PTXGEN_V2(b, pred, mask, ptxgen_popped2(b, PTXGEN_HERE, ptx_vote_any))
+#define ptx_vote_uniform(b, pred, mask) \
+    PTXGEN_V2(b, pred, mask, ptxgen_popped2(b, PTXGEN_HERE, ptx_vote_uniform))
+#define ptx_ballot(b, pred, mask) PTXGEN_V2(b, pred, mask, ptxgen_popped2(b, PTXGEN_HERE, ptx_ballot))
+#define ptx_match_any(b, x, mask) PTXGEN_V2(b, x, mask, ptxgen_popped2(b, PTXGEN_HERE, ptx_match_any))
+#define ptx_match_all(b, x, mask) PTXGEN_V2(b, x, mask, ptxgen_popped2(b, PTXGEN_HERE, ptx_match_all))
+#define ptx_activemask(b) PTXGEN_PLACED(val, b, ptx_activemask(b))
 
 // ---- control.h, function.h, message.h -----------------------------------------------------------
 
-#define ptx_func_begin(...)              PTXGEN_CALL(plain, ptx_func_begin, __VA_ARGS__)
-#define ptx_func_end(...)                PTXGEN_CALL(plain, ptx_func_end, __VA_ARGS__)
-#define ptx_return_value(...)            PTXGEN_CALL(v, ptx_return_value, __VA_ARGS__)
-#define ptx_call_emit(...)               PTXGEN_CALL(plain, ptx_call_emit, __VA_ARGS__)
-#define ptx_call(...)                    PTXGEN_CALL(list, (ptx_call_emit), __VA_ARGS__)
-#define ptx_printf_emit(...)             PTXGEN_CALL(plain, ptx_printf_emit, __VA_ARGS__)
-#define ptx_printf(...)                  PTXGEN_CALL(list, (ptx_printf_emit), __VA_ARGS__)
-#define ptx_trap_message_emit(...)       PTXGEN_CALL(plain, ptx_trap_message_emit, __VA_ARGS__)
-#define ptx_assert_emit(...)             PTXGEN_CALL(vl, ptx_assert_emit, __VA_ARGS__)
-#define ptx_if_begin(...)                PTXGEN_CALL(v, ptx_if_begin, __VA_ARGS__)
-#define ptx_if_end(...)                  PTXGEN_CALL(plain, ptx_if_end, __VA_ARGS__)
-#define ptx_else_begin(...)              PTXGEN_CALL(alone, ptx_else_begin, __VA_ARGS__)
-#define ptx_else_end(...)                PTXGEN_CALL(plain, ptx_else_end, __VA_ARGS__)
-#define ptx_else_if_begin(...)           PTXGEN_CALL(alone, ptx_else_if_begin, __VA_ARGS__)
-#define ptx_else_if_test(...)            PTXGEN_CALL(v, ptx_else_if_test, __VA_ARGS__)
-#define ptx_else_if_end(...)             PTXGEN_CALL(plain, ptx_else_if_end, __VA_ARGS__)
-#define ptx_for_begin(...)               PTXGEN_CALL(vvv, ptx_for_begin, __VA_ARGS__)
-#define ptx_for_end(...)                 PTXGEN_CALL(v, ptx_for_end, __VA_ARGS__)
-#define ptx_for_down_begin(...)          PTXGEN_CALL(vvv, ptx_for_down_begin, __VA_ARGS__)
-#define ptx_for_down_end(...)            PTXGEN_CALL(v, ptx_for_down_end, __VA_ARGS__)
-#define ptx_loop_begin(...)              PTXGEN_CALL(alone, ptx_loop_begin, __VA_ARGS__)
-#define ptx_loop_end(...)                PTXGEN_CALL(plain, ptx_loop_end, __VA_ARGS__)
-#define ptx_while_begin(...)             PTXGEN_CALL(alone, ptx_while_begin, __VA_ARGS__)
-#define ptx_while_test(...)              PTXGEN_CALL(v, ptx_while_test, __VA_ARGS__)
-#define ptx_while_end(...)               PTXGEN_CALL(plain, ptx_while_end, __VA_ARGS__)
-#define ptx_break(...)                   PTXGEN_CALL(alone, ptx_break, __VA_ARGS__)
-#define ptx_break_if(...)                PTXGEN_CALL(v, ptx_break_if, __VA_ARGS__)
-#define ptx_continue(...)                PTXGEN_CALL(alone, ptx_continue, __VA_ARGS__)
-#define ptx_continue_if(...)             PTXGEN_CALL(v, ptx_continue_if, __VA_ARGS__)
-#define ptx_return(...)                  PTXGEN_CALL(alone, ptx_return, __VA_ARGS__)
-#define ptx_return_if(...)               PTXGEN_CALL(v, ptx_return_if, __VA_ARGS__)
-#define ptx_label_create(...)            PTXGEN_CALL(plain, ptx_label_create, __VA_ARGS__)
-#define ptx_label_place(...)             PTXGEN_CALL(plain, ptx_label_place, __VA_ARGS__)
-#define ptx_branch(...)                  PTXGEN_CALL(plain, ptx_branch, __VA_ARGS__)
-#define ptx_branch_if(...)               PTXGEN_CALL(vl, ptx_branch_if, __VA_ARGS__)
-#define ptx_trap(...)                    PTXGEN_CALL(alone, ptx_trap, __VA_ARGS__)
-#define ptx_nanosleep(...)               PTXGEN_CALL(v, ptx_nanosleep, __VA_ARGS__)
-#define ptx_griddepcontrol_wait(...)     PTXGEN_CALL(alone, ptx_griddepcontrol_wait, __VA_ARGS__)
-#define ptx_griddepcontrol_launch_dependents(...) PTXGEN_CALL(alone, ptx_griddepcontrol_launch_dependents, __VA_ARGS__)
-#define ptx_comment(...)                 PTXGEN_CALL(plain, ptx_comment, __VA_ARGS__)
+#define ptx_func_begin(b, ...) PTXGEN_PLACED(int, b, ptx_func_begin(b, __VA_ARGS__))
+#define ptx_func_end(b, block) PTXGEN_PLACED(int, b, ptx_func_end(b, block))
+#define ptx_return_value(b, x) PTXGEN_PLACED_VOID(b, ptx_return_value(b, PTXGEN_ARG(x)))
+#define ptx_call_emit(b, name, ...) PTXGEN_PLACED(val, b, ptx_call_emit(b, name, __VA_ARGS__))
+#define ptx_call(b, ...) PTXGEN_LIST(ptxgen_popped_call, b, __VA_ARGS__)
+#define ptx_printf_emit(b, format, ...) PTXGEN_PLACED_VOID(b, ptx_printf_emit(b, format, __VA_ARGS__))
+#define ptx_printf(b, ...) PTXGEN_LIST(ptxgen_popped_printf, b, __VA_ARGS__)
+#define ptx_trap_message_emit(b, ...) PTXGEN_PLACED_VOID(b, ptx_trap_message_emit(b, __VA_ARGS__))
+#define ptx_assert_emit(b, cond, ...) \
+    PTXGEN_AT(b, PTXGEN_OPERAND(b, cond), ptxgen_popped_assert(b, __VA_ARGS__))
+#define ptx_if_begin(b, cond) PTXGEN_V1(b, cond, ptxgen_popped_block(b, PTXGEN_HERE, ptx_if_begin))
+#define ptx_else_begin(b) PTXGEN_PLACED(int, b, ptx_else_begin(b))
+#define ptx_else_if_begin(b) PTXGEN_PLACED(int, b, ptx_else_if_begin(b))
+#define ptx_else_if_test(b, cond) PTXGEN_PLACED(flag, b, ptx_else_if_test(b, PTXGEN_ARG(cond)))
+#define ptx_for_begin(b, lo, hi, step) \
+    PTXGEN_V3(b, lo, hi, step, ptxgen_popped3(b, PTXGEN_HERE, ptx_for_begin))
+#define ptx_for_end(b, i) PTXGEN_V1(b, i, ptxgen_popped1(b, PTXGEN_HERE, ptx_for_end))
+#define ptx_for_down_begin(b, hi, lo, step) \
+    PTXGEN_V3(b, hi, lo, step, ptxgen_popped3(b, PTXGEN_HERE, ptx_for_down_begin))
+#define ptx_for_down_end(b, i) PTXGEN_V1(b, i, ptxgen_popped1(b, PTXGEN_HERE, ptx_for_down_end))
+#define ptx_loop_begin(b) PTXGEN_PLACED(int, b, ptx_loop_begin(b))
+#define ptx_loop_end(b, block) PTXGEN_PLACED(int, b, ptx_loop_end(b, block))
+#define ptx_while_begin(b) PTXGEN_PLACED(int, b, ptx_while_begin(b))
+#define ptx_while_test(b, cond) PTXGEN_PLACED(flag, b, ptx_while_test(b, PTXGEN_ARG(cond)))
+#define ptx_while_end(b, block) PTXGEN_PLACED(int, b, ptx_while_end(b, block))
+#define ptx_break(b) PTXGEN_PLACED_VOID(b, ptx_break(b))
+#define ptx_break_if(b, cond) PTXGEN_PLACED_VOID(b, ptx_break_if(b, PTXGEN_ARG(cond)))
+#define ptx_continue(b) PTXGEN_PLACED_VOID(b, ptx_continue(b))
+#define ptx_continue_if(b, cond) PTXGEN_PLACED_VOID(b, ptx_continue_if(b, PTXGEN_ARG(cond)))
+#define ptx_return(b) PTXGEN_PLACED_VOID(b, ptx_return(b))
+#define ptx_return_if(b, cond) PTXGEN_PLACED_VOID(b, ptx_return_if(b, PTXGEN_ARG(cond)))
+#define ptx_label_create(b, name) PTXGEN_PLACED(label, b, ptx_label_create(b, name))
+#define ptx_label_place(b, label) PTXGEN_PLACED_VOID(b, ptx_label_place(b, label))
+#define ptx_branch(b, label) PTXGEN_PLACED_VOID(b, ptx_branch(b, label))
+#define ptx_branch_if(b, cond, label) PTXGEN_AT(b, PTXGEN_OPERAND(b, cond), ptxgen_popped_branch_if(b, label))
+#define ptx_trap(b) PTXGEN_PLACED_VOID(b, ptx_trap(b))
+#define ptx_nanosleep(b, nanoseconds) PTXGEN_PLACED_VOID(b, ptx_nanosleep(b, PTXGEN_ARG(nanoseconds)))
+#define ptx_griddepcontrol_wait(b) PTXGEN_PLACED_VOID(b, ptx_griddepcontrol_wait(b))
+#define ptx_griddepcontrol_launch_dependents(b) PTXGEN_PLACED_VOID(b, ptx_griddepcontrol_launch_dependents(b))
+#define ptx_comment(b, ...) PTXGEN_PLACED_VOID(b, ptx_comment(b, __VA_ARGS__))
 
 // ---- asm.h --------------------------------------------------------------------------------------
 
-#define ptx_asm_emit(...)                PTXGEN_CALL(fields, ptx_asm_emit, __VA_ARGS__)
-#define ptx_asm_many_emit(...)           PTXGEN_CALL(kl, ptx_asm_many_emit, __VA_ARGS__)
-#define ptx_asm_module_emit(...)         PTXGEN_CALL(plain, ptx_asm_module_emit, __VA_ARGS__)
-#define ptx_asm_ptr(...)                 PTXGEN_CALL(plain, ptx_asm_ptr, __VA_ARGS__)
+#define ptx_asm_emit(b, ...) PTXGEN_PLACED(val, b, PTXGEN_BRACED(ptx_asm_emit(b, __VA_ARGS__)))
+#define ptx_asm_many_emit(b, out, ...) \
+    PTXGEN_PLACED_VOID(b, PTXGEN_BRACED(ptx_asm_many_emit(b, out, __VA_ARGS__)))
+#define ptx_asm_module_emit(b, ...) PTXGEN_PLACED_VOID(b, ptx_asm_module_emit(b, __VA_ARGS__))
+#define ptx_asm_ptr(b, type, space, name) PTXGEN_PLACED(ptr, b, ptx_asm_ptr(b, type, space, name))
 // clang-format on
 
 #include <ptxgen/places_ops.h>

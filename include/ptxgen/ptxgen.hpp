@@ -12,11 +12,13 @@
 ///
 /// Objects can be moved and not copied, convert to the pointer that the C functions take, and are
 /// freed in reverse order of their declaration, as the C functions ask. A moved-from object is
-/// empty. Values, variables and pointers must not outlive their builder. Threads may use an object
-/// as they may use the C object in it: a builder from one thread at a time, say.
+/// empty; a call of a moved-from builder throws. Values, variables and pointers must not outlive
+/// their builder. Threads may use an object as they may use the C object in it: a builder from one
+/// thread at a time, say.
 ///
 /// Errors: what fails throws ptx::error with the message of the C function; a builder keeps its
-/// first error, and builder::finish() throws it. Without exceptions (-fno-exceptions) objects are
+/// first error, and builder::finish() throws it. An exception that leaves a body is such an error,
+/// because the block stays open. Without exceptions (-fno-exceptions) objects are
 /// empty, functions return the status, finish() returns NULL, and messages are those of C. Errors
 /// of a builder name the caller's file and line.
 ///
@@ -25,6 +27,10 @@
 /// fields need C++20.)
 #ifndef PTXGEN_PTXGEN_HPP
 #define PTXGEN_PTXGEN_HPP
+
+#if __cplusplus < 201703L
+#error "ptxgen.hpp is for C++17 and later: compile with -std=c++17"
+#else
 
 #include <ptxgen/ptxgen.h>
 #include <ptxgen/value.hpp>
@@ -42,7 +48,7 @@ class error : public std::runtime_error
 {
   public:
     error(ptx_status status, const char *message) : std::runtime_error(message), status_(status) {}
-    /// PTX_ERROR_INVALID for an error of a builder.
+    /// Of a builder: PTX_ERROR_INVALID, or PTX_ERROR_OUT_OF_MEMORY.
     ptx_status status() const
     {
         return status_;
@@ -358,15 +364,26 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
             located here(at_context(), at);
             text = (ptx_builder_finish)(get());
         }
-#if defined(__cpp_exceptions)
         if (!text)
-            throw ptx::error(PTX_ERROR_INVALID, ptx_builder_error(get()));
-#endif
+            fail();
         return text;
     }
+    /// For the C functions and macros. Throws if the builder is empty: they take NULL in silence.
+    operator ptx_builder *() const
+    {
+        if (empty())
+            fail();
+        return get();
+    }
+    explicit operator bool() const
+    {
+        return !empty();
+    }
+    /// The first error, or NULL.
     const char *error() const
     {
-        return ptx_builder_error(get());
+        return empty() ? "the builder is empty: it was moved from, released or reset"
+                       : ptx_builder_error(get());
     }
 
     // -- entries, parameters, arrays
@@ -383,7 +400,7 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     void entry(const ptx_entry_params &params, Body &&body, place at = place::here())
     {
         const int block = call(at, ptx_entry_begin, params);
-        body();
+        run("entry()", at, body);
         call(at, ptx_entry_end, block);
     }
     value param(ptx_type type, const ptx_param_info &info, place at = place::here())
@@ -478,14 +495,14 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
             const int block = b_->call(at, ptx_else_if_begin);
             const ptx_val tested = cond.emit();
             b_->call(at, ptx_else_if_test, tested);
-            body();
+            b_->run("else_if()", at, body);
             b_->call(at, ptx_else_if_end, block);
             return *this;
         }
         template <class Body> void else_(Body &&body, place at = place::here())
         {
             const int block = b_->call(at, ptx_else_begin);
-            body();
+            b_->run("else_()", at, body);
             b_->call(at, ptx_else_end, block);
         }
 
@@ -497,24 +514,24 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         const place at = cond.at();
         const ptx_val tested = cond.emit();
         const int block = call(at, ptx_if_begin, tested);
-        body();
+        run("if_()", at, body);
         call(at, ptx_if_end, block);
         return branch(this);
     }
     template <class Body> void for_(expr lo, expr hi, expr step, Body &&body)
     {
-        counted(ptx_for_begin, ptx_for_end, { &lo, &hi, &step }, body);
+        counted("for_()", ptx_for_begin, ptx_for_end, { &lo, &hi, &step }, body);
     }
     /// The same values from the greatest to lo, as ptx_for_down().
     template <class Body> void for_down(expr hi, expr lo, expr step, Body &&body)
     {
-        counted(ptx_for_down_begin, ptx_for_down_end, { &hi, &lo, &step }, body);
+        counted("for_down()", ptx_for_down_begin, ptx_for_down_end, { &hi, &lo, &step }, body);
     }
     template <class Body> void grid_stride(expr n, Body &&body)
     {
         const ptx_val limit = n.emit();
         const ptx_val i = call(n.at(), ptx_grid_stride_begin, limit);
-        body(use(i));
+        run("grid_stride()", n.at(), body, use(i));
         call(n.at(), ptx_grid_stride_end, i);
     }
     /// The condition is emitted at the head of the loop.
@@ -524,13 +541,13 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         const int block = call(at, ptx_while_begin);
         const ptx_val tested = cond.emit();
         call(at, ptx_while_test, tested);
-        body();
+        run("while_()", at, body);
         call(at, ptx_while_end, block);
     }
     template <class Body> void loop(Body &&body, place at = place::here())
     {
         const int block = call(at, ptx_loop_begin);
-        body();
+        run("loop()", at, body);
         call(at, ptx_loop_end, block);
     }
 #define PTXGEN_JUMP(name, function)                                                                \
@@ -553,6 +570,36 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     }
 
   private:
+    // Without a builder, although one was made.
+    bool empty() const
+    {
+        return !context_ || (!get() && context_->builder());
+    }
+    // Throws what error() says, where there are exceptions.
+    void fail() const
+    {
+#if defined(__cpp_exceptions)
+        const bool memory = !empty() && ptx_builder_out_of_memory(get());
+        throw ptx::error(memory ? PTX_ERROR_OUT_OF_MEMORY : PTX_ERROR_INVALID, error());
+#endif
+    }
+    // The body of a block. An exception leaves the block open, which is an error of its own.
+    template <class Body, class... Argument>
+    void run(const char *name, place at, Body &body, Argument &&...x)
+    {
+#if defined(__cpp_exceptions)
+        try {
+            body(std::forward<Argument>(x)...);
+        } catch (...) {
+            located here(empty() ? nullptr : context_.get(), at);
+            (ptx_builder_fail)(get(), "an exception left the body of %s", name);
+            throw;
+        }
+#else
+        (void)name, (void)at;
+        body(std::forward<Argument>(x)...);
+#endif
+    }
     // A C function, with its place.
     template <class Result, class... Parameter, class... Argument>
     Result call(place at, Result (*function)(ptx_builder *, Parameter...), const Argument &...x)
@@ -561,7 +608,7 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         return function(get(), x...);
     }
     template <class Body>
-    void counted(expr::call3 begin, ptx_val (*end)(ptx_builder *, ptx_val),
+    void counted(const char *name, expr::call3 begin, ptx_val (*end)(ptx_builder *, ptx_val),
                  std::initializer_list<expr *> bounds, Body &&body)
     {
         const place at = (*bounds.begin())->at();
@@ -574,7 +621,7 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         for (expr *bound : bounds)
             x[n++] = bound->emit();
         const ptx_val i = call(at, begin, x[0], x[1], x[2]);
-        body(use(i));
+        run(name, at, body, use(i));
         call(at, end, i);
     }
     static ptx_builder_params params_of(ptx_target target)
@@ -591,6 +638,10 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     }
     context *at_context() const
     {
+        if (empty()) {
+            fail();
+            return nullptr;
+        }
         return context_.get();
     }
 
@@ -599,4 +650,5 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
 
 } // namespace ptx
 
+#endif
 #endif

@@ -8,6 +8,10 @@
 
 #include <ptxgen/common.h>
 
+#ifdef __cplusplus
+#include <type_traits>
+#endif
+
 PTXGEN_BEGIN
 
 /// Value types: name, PTX spelling, bits, and class of the registers. As in PTX, 8-bit values live
@@ -84,11 +88,14 @@ typedef enum ptx_kind {
 } ptx_kind;
 
 /// A value: the result of a builder call, or an immediate. It may be copied; its fields are private
-/// to the builder. A value belongs to the builder and entry that made it.
+/// to the builder. A value belongs to the builder and entry that made it: all others refuse it,
+/// also those made after that builder was destroyed. So do pointers, fragments and labels.
+///
+/// A C copy of a variable, `ptx_val t = x`, is the same variable: a later ptx_set() of x changes t.
+/// ptx_copy(b, x) is the value that x has now.
 typedef struct ptx_val {
-    uint64_t bits; ///< an immediate's bits, zero-extended
+    uint64_t bits; ///< an immediate's, zero-extended; else the number of the builder
     uint32_t reg;
-    uint16_t owner;
     uint8_t kind;
     uint8_t type;
 } ptx_val;
@@ -109,6 +116,7 @@ typedef struct ptx_ptr {
     uint8_t space;
     bool readonly;
     bool writeonly;
+    uint32_t param; ///< the parameter that this comes from, counted from 1; 0: none
 } ptx_ptr;
 
 /// Writes the text of a module; see builder.h.
@@ -116,14 +124,14 @@ typedef struct ptx_builder ptx_builder;
 
 /// A position in an entry's code; see ptx_label_create().
 typedef struct ptx_label {
-    uint32_t id; ///< 0 is no label
-    uint16_t owner;
+    uint64_t builder; ///< its number
+    uint32_t id;      ///< 0 is no label
 } ptx_label;
 
 /// An immediate with these bits, which must fit the type. Emits nothing.
 static inline ptx_val ptx_imm_bits(ptx_type type, uint64_t bits)
 {
-    ptx_val v = { 0, 0, 0, PTX_KIND_IMMEDIATE, 0 };
+    ptx_val v = { 0, 0, PTX_KIND_IMMEDIATE, 0 };
     v.type = (uint8_t)type;
     v.bits = bits;
     return v;
@@ -193,19 +201,19 @@ static inline ptx_val ptx_zero(ptx_type type)
 /// A number without a type, which a call gives the type of the operand, variable or pointer that it
 /// belongs to: ptx_add(b, x, 4) is ptx_add(b, x, ptx_u32(4)) where x is u32. It must fit the type,
 /// or the call is an error; floats round it to nearest even. An index, a lane, a mask and a time
-/// need no other operand. With gcc and clang, arguments that are C numbers become such values.
+/// need no other operand. Arguments that are C numbers become such values.
 /// Fields of options are not arguments: `.taken = ptx_u32(0)`, since `.taken = 0` sets the first
-/// member of the value and leaves it out. Most compilers refuse that; see places.h.
+/// member of the value and leaves it out. clang and, in C, gcc refuse that; see places.h.
 static inline ptx_val ptx_number_signed(int64_t x)
 {
-    ptx_val v = { 0, 0, 0, PTX_KIND_NUMBER, PTX_S64 };
+    ptx_val v = { 0, 0, PTX_KIND_NUMBER, PTX_S64 };
     v.bits = (uint64_t)x;
     return v;
 }
 
 static inline ptx_val ptx_number_unsigned(uint64_t x)
 {
-    ptx_val v = { 0, 0, 0, PTX_KIND_NUMBER, PTX_U64 };
+    ptx_val v = { 0, 0, PTX_KIND_NUMBER, PTX_U64 };
     v.bits = x;
     return v;
 }
@@ -239,41 +247,26 @@ PTXGEN_API const char *ptx_target_name(struct ptx_target target, char name[PTX_T
 
 PTXGEN_END
 
-// PTXGEN_ARG(x): a value is itself, and a C number is a ptx_val without a type.
-#if !defined(__GNUC__) || defined(PTXGEN_NO_PLACES)
+// PTXGEN_ARG(x): a value is itself, and a C number is a ptx_val without a type. What is neither is
+// an error of the compiler. In C, `x` stands twice and is evaluated once.
+#ifdef PTXGEN_NO_PLACES
 #define PTXGEN_ARG(x) (x)
 #elif defined(__cplusplus)
+// `Result` where T is a number or an enumerator without a class.
+template <class T, class Result>
+using ptxgen_if_number =
+    typename std::enable_if<std::is_arithmetic<T>::value ||
+                                (std::is_enum<T>::value && std::is_convertible<T, int64_t>::value),
+                            Result>::type;
 static inline ptx_val ptx_number(ptx_val x)
 {
     return x;
 }
-static inline ptx_val ptx_number(int x)
+template <class T> static inline ptxgen_if_number<T, ptx_val> ptx_number(T x)
 {
-    return ptx_number_signed(x);
-}
-static inline ptx_val ptx_number(long x)
-{
-    return ptx_number_signed(x);
-}
-static inline ptx_val ptx_number(long long x)
-{
-    return ptx_number_signed(x);
-}
-static inline ptx_val ptx_number(unsigned x)
-{
-    return ptx_number_unsigned(x);
-}
-static inline ptx_val ptx_number(unsigned long x)
-{
-    return ptx_number_unsigned(x);
-}
-static inline ptx_val ptx_number(unsigned long long x)
-{
-    return ptx_number_unsigned(x);
-}
-static inline ptx_val ptx_number(double x)
-{
-    return ptx_number_float(x);
+    return std::is_floating_point<T>::value ? ptx_number_float(static_cast<double>(x))
+           : std::is_unsigned<T>::value     ? ptx_number_unsigned(static_cast<uint64_t>(x))
+                                            : ptx_number_signed(static_cast<int64_t>(x));
 }
 #define PTXGEN_ARG(x) ptx_number(x)
 #else
@@ -282,19 +275,15 @@ static inline ptx_val ptx_number_value(ptx_val x)
     return x;
 }
 // clang-format off
-#define PTXGEN_ARG_(n, ...) \
-    __extension__({ const __auto_type ptxgen_arg##n = __VA_ARGS__; \
-                    _Generic(ptxgen_arg##n, ptx_val: ptx_number_value, \
-                             float: ptx_number_float, double: ptx_number_float, \
-                             _Bool: ptx_number_unsigned, char: ptx_number_signed, \
-                             signed char: ptx_number_signed, unsigned char: ptx_number_unsigned, \
-                             short: ptx_number_signed, unsigned short: ptx_number_unsigned, \
-                             int: ptx_number_signed, unsigned: ptx_number_unsigned, \
-                             long: ptx_number_signed, unsigned long: ptx_number_unsigned, \
-                             long long: ptx_number_signed, \
-                             unsigned long long: ptx_number_unsigned)(ptxgen_arg##n); })
-#define PTXGEN_ARG_OF(n, ...) PTXGEN_ARG_(n, __VA_ARGS__)
-#define PTXGEN_ARG(...)       PTXGEN_ARG_OF(__COUNTER__, __VA_ARGS__)
+// The function for `x`: one for each kind of number, and `value` for the rest.
+#define PTXGEN_BY_TYPE(x, is_signed, is_unsigned, is_float, value) \
+    _Generic(x, int: is_signed, unsigned: is_unsigned, float: is_float, double: is_float, \
+             long: is_signed, unsigned long: is_unsigned, long long: is_signed, \
+             unsigned long long: is_unsigned, _Bool: is_unsigned, char: is_signed, \
+             signed char: is_signed, unsigned char: is_unsigned, short: is_signed, \
+             unsigned short: is_unsigned, default: value)
+#define PTXGEN_ARG(x) \
+    PTXGEN_BY_TYPE(x, ptx_number_signed, ptx_number_unsigned, ptx_number_float, ptx_number_value)(x)
 // clang-format on
 #endif
 

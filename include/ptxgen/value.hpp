@@ -70,21 +70,18 @@ class located
   public:
     located(context *c, place at) : builder_(c ? c->builder() : nullptr)
     {
-        if (!builder_)
-            return;
-        before_ = *reinterpret_cast<const char *const *>(builder_); // as places.h reads it
-        ptx_builder_place(builder_, c->name_of(at));
+        if (builder_)
+            ptxgen_place_begin(builder_, c->name_of(at));
     }
     ~located()
     {
-        ptx_builder_place(builder_, before_);
+        ptxgen_place_end(builder_);
     }
     located(const located &) = delete;
     located &operator=(const located &) = delete;
 
   private:
     ptx_builder *builder_;
-    const char *before_ = nullptr;
 };
 
 class element;

@@ -70,13 +70,6 @@ static bool values_ok(ptx_builder *b, const char *call, const struct ptx_asm_par
     return !b->failed;
 }
 
-static bool may_touch(ptx_memory memory, unsigned space)
-{
-    if (memory == PTX_MEMORY_ANY || memory == PTX_MEMORY_NONE || space == PTX_SPACE_GENERIC)
-        return memory != PTX_MEMORY_NONE;
-    return space == (memory == PTX_MEMORY_SHARED ? PTX_SPACE_SHARED : PTX_SPACE_GLOBAL);
-}
-
 static bool addresses_ok(ptx_builder *b, const char *call, const struct ptx_asm_params *p,
                          unsigned count)
 {
@@ -85,8 +78,8 @@ static bool addresses_ok(ptx_builder *b, const char *call, const struct ptx_asm_
         if (!ptxb_pointer_ok(b, call, at))
             return false;
         const bool memory = at.space != PTX_SPACE_CONST && at.space != PTX_SPACE_PARAM;
-        const bool wrote = at.readonly && memory && may_touch(p->writes, at.space);
-        if (!wrote && !(at.writeonly && may_touch(p->reads, at.space)))
+        const bool wrote = at.readonly && memory && asm_may_touch(p->writes, at.space);
+        if (!wrote && !(at.writeonly && asm_may_touch(p->reads, at.space)))
             continue;
         ptxb_fail(b, call,
                   ".at[%u] is declared %s, and by .%s the text may %s there; say what it %s, or "
@@ -204,25 +197,33 @@ static struct insn *append(ptx_builder *b, uint32_t opcode, const struct ptx_asm
     return insn;
 }
 
-// Checks and appends a text; `out` gets its results.
-static bool emit(ptx_builder *b, const char *call, struct ptx_asm_params *p,
-                 const struct asm_operands *o, ptx_val *out)
+// Checks and appends a text; `out` gets its results, and has room for so many.
+static bool emit(ptx_builder *b, const char *call, struct ptx_asm_params *p, unsigned room,
+                 ptx_val *out)
 {
+    struct asm_operands o;
     struct asm_text text;
     struct asm_mnemonic first;
     ptx_convergence together;
 
-    if (!values_ok(b, call, p, o) || !facts_ok(b, call, p, o) ||
-        !addresses_ok(b, call, p, o->addresses) ||
-        !ptxb_read_asm(b, call, p->text, ptxb_entry(b)->labels + 1, o, &text) ||
-        !ptxb_check_asm(b, call, p, o, &text, &first, &together))
+    if (!ptxb_ready(b, call) || !count_operands(b, call, p, &o))
+        return false;
+    if (o.results > room)
+        ptxb_fail(b, call,
+                  room ? "%u results; ptx_asm_many() gives more than one"
+                       : "%u results, and no array for them",
+                  o.results);
+    if (b->failed || !values_ok(b, call, p, &o) || !facts_ok(b, call, p, &o) ||
+        !addresses_ok(b, call, p, o.addresses) ||
+        !ptxb_read_asm(b, call, p->text, ptxb_entry(b)->labels + 1, &o, &text) ||
+        !ptxb_check_asm(b, call, p, &o, &text, &first, &together))
         return false;
     ptxb_entry(b)->labels += text.numbered;
     const uint32_t opcode = opcode_of(b, first);
     if (!opcode || !version_ok(b, call, p->isa, (struct ptx_target) { p->sm, p->suffix },
                                b->opcodes.at[opcode].text))
         return false;
-    if (!append(b, opcode, p, o, text.lines, out))
+    if (!append(b, opcode, p, &o, text.lines, out))
         return false;
     if (together > PTX_CONVERGENCE_NONE)
         ptxb_meet(b, together == PTX_CONVERGENCE_WARP ? MEET_WARP : MEET_BLOCK);
@@ -231,30 +232,16 @@ static bool emit(ptx_builder *b, const char *call, struct ptx_asm_params *p,
 
 ptx_val ptx_asm_emit(ptx_builder *b, struct ptx_asm_params p)
 {
-    struct asm_operands o;
     ptx_val out[PTX_ASM_MAX_RESULTS] = { { 0 } };
 
-    if (!ptxb_ready(b, "asm") || !count_operands(b, "asm", &p, &o))
-        return out[0];
-    if (o.results > 1) {
-        ptxb_fail(b, "asm", "%u results; ptx_asm_many() gives more than one", o.results);
-        return out[0];
-    }
-    return emit(b, "asm", &p, &o, out) ? out[0] : (ptx_val) { 0 };
+    return emit(b, "asm", &p, 1, out) ? out[0] : (ptx_val) { 0 };
 }
 
 void ptx_asm_many_emit(ptx_builder *b, ptx_val *out, struct ptx_asm_params p)
 {
-    struct asm_operands o = { 0 };
     ptx_val results[PTX_ASM_MAX_RESULTS] = { { 0 } };
-    bool done = false;
+    const bool done = emit(b, "asm_many", &p, out ? PTX_ASM_MAX_RESULTS : 0, results);
 
-    if (ptxb_ready(b, "asm_many") && count_operands(b, "asm_many", &p, &o)) {
-        if (o.results && !out)
-            ptxb_fail(b, "asm_many", "%u results, and no array for them", o.results);
-        else
-            done = emit(b, "asm_many", &p, &o, results);
-    }
     for (unsigned k = 0; out && k < PTX_ASM_MAX_RESULTS && p.result[k] != PTX_NONE; k++)
         out[k] = done ? results[k] : (ptx_val) { 0 };
 }
@@ -363,35 +350,24 @@ ptx_ptr ptx_asm_ptr(ptx_builder *b, ptx_type type, ptx_space space, const char *
 
 // ---- printing -----------------------------------------------------------------------------------
 
-static void put_operand(ptx_builder *b, const struct operand *operand)
-{
-    char *at = text_end(b, OPERAND_BYTES + b->longest_name);
-
-    if (at)
-        set_end(b, ptxb_write_bare(b, at, operand));
-}
-
-static void put_depth(ptx_builder *b, unsigned depth)
-{
-    for (unsigned k = 0; k < depth; k++)
-        put_bytes(b, "    ", INDENT);
-}
-
 void ptxb_print_asm(ptx_builder *b, const struct insn *insn, const struct operand *operands)
 {
     const char *at = b->extras.at[operands[insn->operand_count - 1].value].text;
     uint32_t start = 0;
 
     while (*at && !b->failed) {
-        if (*at != ASM_LABEL)
-            put_depth(b, insn->depth + (unsigned)(*at - '0'));
+        if (*at != ASM_LABEL) {
+            ptxb_put_indent(b, insn->depth);
+            ptxb_put_indent(b, (unsigned)(*at - '0'));
+        }
         start = b->text.count;
         for (at++; *at != '\n'; at++) {
             const unsigned char c = (unsigned char)*at;
-            char *end = c == ASM_COLUMN ? text_end(b, OPERAND_COLUMN + 1) : NULL;
+            const bool column = c == ASM_COLUMN || c == ASM_READ;
+            char *end = column ? text_end(b, OPERAND_COLUMN + 1) : NULL;
             if (c >= ASM_OPERAND)
-                put_operand(b, &operands[c - ASM_OPERAND]);
-            else if (c != ASM_COLUMN)
+                ptxb_put_bare(b, &operands[c - ASM_OPERAND]);
+            else if (!column)
                 put_bytes(b, at, 1);
             else if (end)
                 set_end(b, write_to_column(end, b->text.at + start, OPERAND_COLUMN));

@@ -4,22 +4,40 @@
 
 #include <stdlib.h>
 
+const char *ptxb_asm_skip(const char *at)
+{
+    for (;;) {
+        at += strspn(at, " \t\r\n");
+        const char *end = at[0] != '/'   ? NULL
+                          : at[1] == '/' ? at + strcspn(at, "\n")
+                          : at[1] == '*' ? strstr(at + 2, "*/")
+                                         : NULL;
+        if (!end)
+            return at;
+        at = end + (*end == '*' ? 2 : 0);
+    }
+}
+
+bool ptxb_asm_among(const char *word, size_t length, const char *list)
+{
+    for (size_t end; *list; list += end + (list[end] == ' ')) {
+        end = strcspn(list, " ");
+        if (end == length && !memcmp(list, word, length))
+            return true;
+    }
+    return false;
+}
+
 void ptxb_note_directive(struct asm_declaration *d, const char *at, size_t length)
 {
-    static const struct {
-        char text[9];
-        uint8_t space;
-    } spaces[] = { { ".global", PTX_SPACE_GLOBAL },
-                   { ".shared", PTX_SPACE_SHARED },
-                   { ".const", PTX_SPACE_CONST } };
     const bool digit = length > 2 && asm_is_digit(at[length - 1]);
 
-    for (size_t k = 0; k < sizeof spaces / sizeof *spaces; k++)
-        if (length == strlen(spaces[k].text) && !memcmp(at, spaces[k].text, length))
-            d->space = spaces[k].space;
-    d->function |=
-        (length == 5 && !memcmp(at, ".func", 5)) || (length == 6 && !memcmp(at, ".entry", 6));
-    d->external |= length == 7 && !memcmp(at, ".extern", 7);
+    if (ptxb_asm_among(at, length, ".global .shared .const"))
+        d->space = at[1] == 'g'   ? PTX_SPACE_GLOBAL
+                   : at[1] == 's' ? PTX_SPACE_SHARED
+                                  : PTX_SPACE_CONST;
+    d->function |= ptxb_asm_among(at, length, ".func .entry");
+    d->external |= ptxb_asm_among(at, length, ".extern");
     if (digit && at[1] == 'v')
         d->vector = (unsigned)(at[2] - '0');
     else if (digit && strchr("busf", at[1]))
@@ -30,7 +48,7 @@ uint64_t ptxb_variable_bytes(const struct asm_declaration *d, const char *at)
 {
     uint64_t bytes = d->external ? 0 : d->bytes * (d->vector ? d->vector : 1u);
 
-    for (at += strspn(at, " \t\r\n"); *at == '['; at += strspn(at, " \t\r\n")) {
+    for (at = ptxb_asm_skip(at); *at == '['; at = ptxb_asm_skip(at)) {
         char *end;
         const uint64_t count = strtoull(at + 1, &end, 0);
         end += *end == 'U';
@@ -43,34 +61,20 @@ uint64_t ptxb_variable_bytes(const struct asm_declaration *d, const char *at)
     return bytes;
 }
 
-static const char *after_comment(const char *at)
-{
-    const bool block = at[1] == '*';
-    const char *end = block ? strstr(at + 2, "*/") : strchr(at, '\n');
-
-    return end ? end + 1 + block : at + strlen(at);
-}
-
 uint64_t ptxb_declared_shared(const char *at)
 {
     struct asm_declaration d = { 0 };
     uint64_t bytes = 0;
 
-    while (*at && *at != ';') {
+    for (at = ptxb_asm_skip(at); *at && *at != ';'; at = ptxb_asm_skip(at)) {
         size_t length = *at == '.' || asm_is_word(*at);
         while (length && asm_is_word(at[length]))
             length++;
-        if (*at == '/') {
-            at = after_comment(at);
-        } else if (*at == '[') {
-            at += strcspn(at, "];");
-        } else {
-            if (*at == '.')
-                ptxb_note_directive(&d, at, length);
-            else if (length && !asm_is_digit(*at))
-                bytes += ptxb_variable_bytes(&d, at + length);
-            at += length ? length : 1;
-        }
+        if (*at == '.')
+            ptxb_note_directive(&d, at, length);
+        else if (length && !asm_is_digit(*at))
+            bytes += ptxb_variable_bytes(&d, at + length);
+        at += *at == '[' ? strcspn(at, "];") : length ? length : 1;
     }
     return bytes;
 }

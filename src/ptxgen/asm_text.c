@@ -6,11 +6,6 @@
 
 // ---- characters ---------------------------------------------------------------------------------
 
-static bool is_space(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
 const char *ptxb_asm_excerpt(const char *from, char out[ASM_EXCERPT])
 {
     size_t length = 0;
@@ -31,7 +26,7 @@ static bool is_ascii(ptx_builder *b, const char *call, const char *text)
     }
     for (const char *c = text; *c; c++) {
         const unsigned char byte = (unsigned char)*c;
-        if ((byte >= 0x20 && byte < 0x7f) || is_space(*c))
+        if ((byte >= 0x20 && byte < 0x7f) || strchr(" \t\n\r", *c))
             continue;
         ptxb_fail(b, call,
                   "byte %zu of the text is 0x%02x; PTX is ASCII, without control characters",
@@ -57,17 +52,17 @@ struct reader {
     uint64_t shared;
     bool special;
     bool used[ASM_OPERANDS];
-    bool set[PTX_ASM_MAX_RESULTS];          // by result: a statement sets it in any case
-    const char *guard[PTX_ASM_MAX_RESULTS]; // by result: of the first that sets it under a guard
-    char open[16];                          // the brackets of the statement
+    char open[16]; // the brackets of the statement
     unsigned opened;
+    bool space;                          // skip_space() skipped some
+    char excerpt[ASM_EXCERPT], name[40]; // for errors
 };
 
 #define FAIL(r, ...) (ptxb_fail((r)->b, (r)->call, __VA_ARGS__), false)
 
-static const char *excerpt(const struct reader *r, char out[ASM_EXCERPT])
+static const char *excerpt(struct reader *r)
 {
-    return ptxb_asm_excerpt(r->statement, out);
+    return ptxb_asm_excerpt(r->statement, r->excerpt);
 }
 
 static void keep(struct reader *r, char c)
@@ -77,33 +72,21 @@ static void keep(struct reader *r, char c)
 }
 
 // Skips white space and comments, of which nothing is printed.
-static bool skip_space(struct reader *r, bool *skipped)
+static bool skip_space(struct reader *r)
 {
-    for (;;) {
-        const char *from = r->at;
-        while (is_space(*r->at))
-            r->at++;
-        if (r->at[0] == '/' && r->at[1] == '/')
-            r->at += strcspn(r->at, "\n");
-        if (r->at[0] == '/' && r->at[1] == '*') {
-            const char *end = strstr(r->at + 2, "*/");
-            if (!end)
-                return FAIL(r, "a comment of the text has no end");
-            r->at = end + 2;
-        }
-        if (from == r->at)
-            return true;
-        *skipped = true;
-    }
+    const char *from = r->at;
+
+    r->at = ptxb_asm_skip(from);
+    r->space = r->at != from;
+    return strncmp(r->at, "/*", 2) != 0 || FAIL(r, "a comment of the text has no end");
 }
 
 static bool copy_string(struct reader *r)
 {
     const char *end = strchr(r->at + 1, '"');
-    char text[ASM_EXCERPT];
 
     if (!end)
-        return FAIL(r, "a string has no end in '%s'", excerpt(r, text));
+        return FAIL(r, "a string has no end in '%s'", excerpt(r));
     while (r->at <= end)
         keep(r, *r->at++);
     return true;
@@ -115,15 +98,14 @@ static bool copy_character(struct reader *r)
     static const char opening[] = "([{", closing[] = ")]}";
     const char c = *r->at++;
     const char *open = strchr(opening, c), *close = strchr(closing, c);
-    char text[ASM_EXCERPT];
 
     keep(r, c);
     if (open && r->opened == sizeof r->open)
-        return FAIL(r, "there are too many brackets in '%s'", excerpt(r, text));
+        return FAIL(r, "there are too many brackets in '%s'", excerpt(r));
     if (open)
         r->open[r->opened++] = closing[open - opening];
     else if (close && (!r->opened || r->open[--r->opened] != c))
-        return FAIL(r, "a '%c' closes nothing in '%s'", c, excerpt(r, text));
+        return FAIL(r, "a '%c' closes nothing in '%s'", c, excerpt(r));
     return true;
 }
 
@@ -135,25 +117,24 @@ static unsigned count(const struct asm_operands *o)
 }
 
 // "%3, which is .in[1]".
-static const char *operand_name(const struct asm_operands *o, unsigned k, char out[40])
+static const char *operand_name(struct reader *r, unsigned k)
 {
+    const struct asm_operands *o = r->operands;
     const unsigned counts[] = { o->results, o->inouts, o->inputs, o->addresses };
     static const char *const names[] = { "result", "inout", "in", "at" };
     unsigned list = 0, element = k;
 
     while (list < 3 && element >= counts[list])
         element -= counts[list++];
-    snprintf(out, 40, "%%%u, which is .%s[%u]", k, names[list], element);
-    return out;
+    snprintf(r->name, sizeof r->name, "%%%u, which is .%s[%u]", k, names[list], element);
+    return r->name;
 }
 
 // An address stands alone in its brackets, or before coordinates.
 static bool in_brackets(const struct reader *r)
 {
-    const char *after = r->at;
+    const char *after = ptxb_asm_skip(r->at);
 
-    while (is_space(*after))
-        after++;
     return r->out[-1] == '[' && (*after == ']' || *after == ',');
 }
 
@@ -161,20 +142,19 @@ static bool copy_operand(struct reader *r)
 {
     const struct asm_operands *o = r->operands;
     const char *from = r->at++;
-    char text[ASM_EXCERPT], name[40];
     unsigned k = 0;
 
     while (asm_is_digit(*r->at) && k < 1000)
         k = 10 * k + (unsigned)(*r->at++ - '0');
     if (asm_is_word(*r->at))
         return FAIL(r, "'%.*s' in '%s' is no operand: those are %%0, %%1, ...",
-                    (int)(r->at - from) + 1, from, excerpt(r, text));
+                    (int)(r->at - from) + 1, from, excerpt(r));
     if (k >= count(o))
-        return FAIL(r, "'%s' names %%%u, and the call has %u operand%s", excerpt(r, text), k,
-                    count(o), count(o) == 1 ? "" : "s");
+        return FAIL(r, "'%s' names %%%u, and the call has %u operand%s", excerpt(r), k, count(o),
+                    count(o) == 1 ? "" : "s");
     if (k >= count(o) - o->addresses && !in_brackets(r))
         return FAIL(r, "%s, is an address; write [%%%u], and offsets by ptx_at()",
-                    operand_name(o, k, name), k);
+                    operand_name(r, k), k);
     r->used[k] = true;
     // A variable is twice among the operands of the instruction, as result and as source.
     const unsigned index = k < o->results + o->inouts ? k : k + o->inouts;
@@ -196,22 +176,8 @@ static bool is_builders(const char *name)
     return false;
 }
 
-// The special registers that differ between threads of a block.
-static bool is_varying(const char *name)
-{
-    static const char *const prefixes[] = { "tid",    "laneid", "lanemask_",
-                                            "warpid", "clock",  "globaltimer" };
-
-    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
-        if (!strncmp(name, prefixes[k], strlen(prefixes[k])))
-            return true;
-    return name[0] == 'p' && name[1] == 'm' && asm_is_digit(name[2]);
-}
-
 static bool copy_percent(struct reader *r)
 {
-    char text[ASM_EXCERPT];
-
     if (asm_is_digit(r->at[1]))
         return copy_operand(r);
     if (r->at[1] == '=') {
@@ -222,16 +188,16 @@ static bool copy_percent(struct reader *r)
             return FAIL(r,
                         "'%.*s' in '%s' is a register of the builder's; name your own without "
                         "%%%%, and pass values as operands",
-                        (int)strcspn(r->at, " \t\n\r<>,;])}"), r->at, excerpt(r, text));
+                        (int)strcspn(r->at, " \t\n\r<>,;])}"), r->at, excerpt(r));
         r->special = true;
-        if (!r->varying && is_varying(r->at + 2))
+        if (!r->varying && ptxb_asm_varies(r->at + 1))
             r->varying = r->at + 1;
         keep(r, '%');
     } else {
         return FAIL(r,
                     "'%s' has a single %%: operands are %%0, %%1, ..., and PTX's own percent "
                     "sign is %%%%, as in %%%%laneid",
-                    excerpt(r, text));
+                    excerpt(r));
     }
     r->at += 2;
     return true;
@@ -259,43 +225,40 @@ static bool copy_word(struct reader *r)
 
 static bool copy_guard(struct reader *r)
 {
-    bool space = false;
-
     keep(r, *r->at++);
     if (*r->at == '!')
         keep(r, *r->at++);
     if (*r->at == '%' && !copy_percent(r))
         return false;
-    if (!copy_word(r) || !skip_space(r, &space))
+    if (!copy_word(r) || !skip_space(r))
         return false;
     keep(r, ' ');
     return true;
 }
 
-// The rest of a statement after `word`, up to its ';'.
-static bool copy_rest(struct reader *r, const char *word)
+// The rest of a statement after `column`, up to its ';'.
+static bool copy_rest(struct reader *r, char column)
 {
-    const char column = *word == '.' ? ' ' : ASM_COLUMN;
-    char before = 0, text[ASM_EXCERPT];
+    char before = 0;
 
     for (;;) {
-        bool space = false, ok;
-        if (!skip_space(r, &space))
+        bool ok;
+        if (!skip_space(r))
             return false;
         const char c = *r->at;
         if (!c || (c == ';' && r->opened))
             return FAIL(r, c ? "a bracket is never closed in '%s'" : "'%s' does not end with ';'",
-                        excerpt(r, text));
+                        excerpt(r));
         if (c == ';') {
             keep(r, *r->at++);
             return true;
         }
-        if (!before || (space && before != '[' && c != ']'))
+        if (!before || (r->space && before != '[' && c != ']'))
             keep(r, before ? ' ' : column);
         before = c;
         if (c == '$' && !asm_is_word(r->at[-1]))
             return FAIL(r, "'%s' uses a name that begins with '$', as the builder's own do",
-                        excerpt(r, text));
+                        excerpt(r));
         if (c == '%')
             ok = copy_percent(r);
         else
@@ -307,98 +270,42 @@ static bool copy_rest(struct reader *r, const char *word)
 
 // ---- destinations -------------------------------------------------------------------------------
 
-// Whether an instruction reads its first operand, although that is no address.
-static bool reads_first(struct asm_mnemonic m)
-{
-    static const char *const names[] = { "bar",     "barrier",      "bra",
-                                         "brx",     "nanosleep",    "setmaxnreg",
-                                         "pmevent", "stackrestore", "tcgen05.dealloc" };
-
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
-        const size_t length = strlen(names[k]);
-        if (m.length < length || memcmp(m.at, names[k], length) ||
-            (m.length > length && m.at[length] != '.'))
-            continue;
-        for (size_t at = length; at + 5 <= m.length; at++)
-            if (!memcmp(m.at + at, ".red.", 5)) // bar.red has a result
-                return false;
-        return true;
-    }
-    return false;
-}
-
-// The operands that an instruction sets: the first one, in front of a comma outside of brackets.
-// Those of a call are in parentheses, and what begins with an address sets none.
-static const char *destinations(struct asm_mnemonic m, size_t *length)
-{
-    const char *const first = m.at + m.length + 1, *at = first;
-    const bool call = m.length >= 4 && !memcmp(m.at, "call", 4);
-    unsigned depth = 0;
-
-    *length = 0;
-    if (m.at[m.length] != ASM_COLUMN || *first == '[' || (call && *first != '(') || reads_first(m))
-        return first;
-    for (; *at != ';' && (*at != ',' || depth); at++) {
-        depth += *at == '{' || *at == '(' || *at == '[';
-        depth -= *at == '}' || *at == ')' || *at == ']';
-    }
-    *length = (size_t)(at - first);
-    return first;
-}
-
-// Whether two guards, "@p " and "@!p ", are those of opposite cases.
-static bool are_opposite(const char *x, const char *y)
-{
-    const bool no_x = x[1] == '!', no_y = y[1] == '!';
-    const size_t length = strcspn(x + no_x, " ");
-
-    return no_x != no_y && length == strcspn(y + no_y, " ") &&
-           !memcmp(x + no_x + 1, y + no_y + 1, length);
-}
-
-// Notes the results that a statement sets. An input is not the text's to set: other code reads it,
-// and the analyses do not see that it changed.
-static bool note_destinations(struct reader *r, const char *line)
+// An input is not the text's to set: other code reads it, and the analyses do not see that it
+// changed.
+static bool destinations_ok(struct reader *r, const char *line)
 {
     const struct asm_operands *o = r->operands;
-    const char *guard = line[1] == '@' ? line + 1 : NULL;
-    char text[ASM_EXCERPT], name[40];
     size_t length;
-    const char *at = destinations(ptxb_asm_mnemonic(line), &length);
 
-    for (; length; at++, length--) {
+    for (const char *at = ptxb_asm_destinations(line, &length); length; at++, length--) {
         const unsigned index = (unsigned char)*at - (unsigned)ASM_OPERAND;
-        if ((unsigned char)*at < ASM_OPERAND)
-            continue;
-        if (index >= o->results + o->inouts)
+        if ((unsigned char)*at >= ASM_OPERAND && index >= o->results + o->inouts)
             return FAIL(r,
                         "'%s' sets %s; what a text sets is a new value of .result, or a variable "
                         "in .inout",
-                        excerpt(r, text), operand_name(o, index - o->inouts, name));
-        if (index >= o->results)
-            continue;
-        r->set[index] |= !guard || (r->guard[index] && are_opposite(r->guard[index], guard));
-        r->guard[index] = r->guard[index] ? r->guard[index] : guard;
+                        excerpt(r), operand_name(r, index - o->inouts));
     }
     return true;
 }
 
-static bool results_are_set(struct reader *r)
+static bool results_are_set(struct reader *r, const char *lines)
 {
-    char name[40];
-
     for (unsigned k = 0; k < r->operands->results; k++) {
-        if (r->set[k])
+        const enum asm_setting setting = ptxb_asm_setting(r->b, lines, k);
+        if (setting == ASM_SET)
             continue;
-        operand_name(r->operands, k, name);
-        return r->guard[k] ? FAIL(r,
-                                  "%s, is set under a guard only, and undefined elsewhere; set it "
-                                  "in any case first, or pass a variable in .inout",
-                                  name)
-                           : FAIL(r,
-                                  "no statement of the text sets %s; what it only reads is in .in, "
-                                  "what it reads and sets in .inout",
-                                  name);
+        const char *name = operand_name(r, k);
+        return setting == ASM_UNSET
+                   ? FAIL(r,
+                          "no statement of the text sets %s; what it only reads is in .in, what "
+                          "it reads and sets in .inout",
+                          name)
+                   : FAIL(r,
+                          "%s, is set %s, and undefined elsewhere; set it in any case first, or "
+                          "pass a variable in .inout",
+                          name,
+                          setting == ASM_GUARDED ? "under a guard only"
+                                                 : "only where no branch of the text skips it");
     }
     return true;
 }
@@ -419,8 +326,7 @@ static bool end_label(struct reader *r, char *line)
 
 static bool read_statement(struct reader *r)
 {
-    char *const line = r->out, text[ASM_EXCERPT];
-    bool space = false;
+    char *const line = r->out;
 
     r->statement = r->at;
     r->numbered = false;
@@ -430,23 +336,26 @@ static bool read_statement(struct reader *r)
         return false;
     const char *word = r->at;
     if (!asm_is_word(*word) && *word != '.')
-        return FAIL(r, "'%s' does not begin with an instruction", excerpt(r, text));
+        return FAIL(r, "'%s' does not begin with an instruction", excerpt(r));
     if (*word == '$')
-        return FAIL(r, "'%s' begins with '$', as the builder's own names do", excerpt(r, text));
-    if (!copy_word(r) || !skip_space(r, &space))
+        return FAIL(r, "'%s' begins with '$', as the builder's own names do", excerpt(r));
+    if (!copy_word(r))
+        return false;
+    const struct asm_mnemonic m = { word, (size_t)(r->at - word) };
+    const char column = *word == '.' ? ' ' : ptxb_asm_facts(m) & ASM_SOURCE ? ASM_READ : ASM_COLUMN;
+    if (!skip_space(r))
         return false;
     if (*r->at == ':' && r->statement == word)
         return end_label(r, line);
     if (ptxb_is_shared(word))
         r->shared += ptxb_declared_shared(word);
-    return copy_rest(r, word) && (*word == '.' || note_destinations(r, line));
+    return copy_rest(r, column) && (*word == '.' || destinations_ok(r, line));
 }
 
 static bool read_statements(struct reader *r)
 {
     for (;;) {
-        bool space = false;
-        if (!skip_space(r, &space))
+        if (!skip_space(r))
             return false;
         const char c = *r->at;
         if (!c)
@@ -474,7 +383,6 @@ bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t 
                    const struct asm_operands *operands, struct asm_text *read)
 {
     struct reader r = { .b = b, .call = call, .at = text, .operands = operands, .number = number };
-    char name[40];
     size_t bytes = 1;
 
     if (!is_ascii(b, call, text))
@@ -491,34 +399,12 @@ bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t 
         return FAIL(&r, "the text is empty");
     for (unsigned k = 0; k < count(operands); k++)
         if (!r.used[k])
-            return FAIL(&r, "the text does not have %s", operand_name(operands, k, name));
+            return FAIL(&r, "the text does not have %s", operand_name(&r, k));
     *read = (struct asm_text) { lines, r.varying, r.shared, r.special, r.numbered_any };
-    return results_are_set(&r);
-}
-
-struct asm_mnemonic ptxb_asm_mnemonic(const char *line)
-{
-    const char *at = line + 1;
-
-    if (*line == ASM_LABEL || *at == '{' || *at == '}')
-        return (struct asm_mnemonic) { at, 0 };
-    if (*at == '@')
-        at = strchr(at, ' ') + 1;
-    return (struct asm_mnemonic) { at, strcspn(at, "\t ;") };
+    return results_are_set(&r, lines);
 }
 
 // ---- the text of a module -----------------------------------------------------------------------
-
-size_t ptxb_asm_word(const char *line, const char *at)
-{
-    size_t length = 0;
-
-    if (asm_is_digit(*at) || (at > line && (asm_is_word(at[-1]) || at[-1] == '%' || at[-1] == '.')))
-        return 0;
-    while (asm_is_word(at[length]))
-        length++;
-    return length;
-}
 
 // What the text's declarations have so far: their names, and the one under way.
 struct names {
@@ -564,13 +450,11 @@ static bool check_word(struct reader *r, struct names *names, bool outside)
 
 static bool check_directive(struct reader *r, struct names *names)
 {
-    static const char *const heads[] = { ".version", ".target", ".address_size" };
     const char *const word = r->at;
     const size_t length = 1 + strspn(word + 1, "abcdefghijklmnopqrstuvwxyz_");
 
-    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
-        if (strlen(heads[k]) == length && !memcmp(heads[k], r->at, length))
-            return FAIL(r, "%s is the builder's to write", heads[k]);
+    if (ptxb_asm_among(word, length, ".version .target .address_size"))
+        return FAIL(r, "%.*s is the builder's to write", (int)length, word);
     for (r->at++; asm_is_word(*r->at) || *r->at == '.' || *r->at == ':'; r->at++)
         ;
     if (!r->opened)
@@ -582,10 +466,10 @@ static bool check_directive(struct reader *r, struct names *names)
 
 static bool check_tokens(struct reader *r, struct names *names)
 {
-    bool value = false, whole = true, space = false; // after '='; at the end of a statement
+    bool value = false, whole = true; // after '='; at the end of a statement
 
     r->statement = r->at;
-    while (skip_space(r, &space) && *r->at) {
+    while (skip_space(r) && *r->at) {
         const char c = *r->at;
         bool ok;
         if (whole) {
@@ -605,9 +489,8 @@ static bool check_tokens(struct reader *r, struct names *names)
         if (!r->opened && (c == '=' || c == ',' || c == ';'))
             value = c == '=';
     }
-    char text[ASM_EXCERPT];
     if (!r->b->failed && (r->opened || !whole))
-        return FAIL(r, "'%s' does not end", excerpt(r, text));
+        return FAIL(r, "'%s' does not end", excerpt(r));
     return !r->b->failed;
 }
 

@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,8 +15,6 @@ const char *ptxgen_version(void)
 {
     return TEXT(PTXGEN_VERSION_MAJOR) "." TEXT(PTXGEN_VERSION_MINOR) "." TEXT(PTXGEN_VERSION_PATCH);
 }
-
-static_assert(offsetof(ptx_builder, place) == 0, "places.h sets the first member");
 
 // What an error is about: a place, or what follows `index` instructions of the open entry's body.
 struct subject {
@@ -188,6 +187,7 @@ void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes)
         moved = NULL;
     }
     if (bytes && !moved) {
+        b->out_of_memory |= !b->failed && !b->explaining;
         ptxb_fail(b, NULL, "out of memory");
         return NULL;
     }
@@ -291,6 +291,7 @@ static void release_all(ptx_builder *b)
     RELEASE(b, b->symbols);
     RELEASE(b, b->entries);
     RELEASE(b, b->blocks);
+    RELEASE(b, b->operands);
     RELEASE(b, b->text);
     while (b->chunks) {
         struct arena_chunk *next = b->chunks->next;
@@ -367,6 +368,20 @@ static void choose_target(ptx_builder *b)
                   name, least / 10, least % 10, b->params.isa / 10, b->params.isa % 10);
 }
 
+// A number that no builder of the process has had: a value keeps it, and is refused by all other
+// builders, also by one at the address of a builder that was destroyed. Nothing but a count that
+// outlives them tells these two apart. The text does not depend on it. An odd step
+// reaches each number of 64 bits once. Two copies of the library begin at different addresses, so
+// their numbers differ, too.
+static uint64_t new_number(void)
+{
+    static atomic_uint_least64_t made;
+
+    return (uint64_t)(uintptr_t)&made +
+           UINT64_C(0x9e3779b97f4a7c15) *
+               (1 + atomic_fetch_add_explicit(&made, 1, memory_order_relaxed));
+}
+
 ptx_builder *ptx_builder_create(const struct ptx_builder_params *params)
 {
     const size_t bytes = sizeof(ptx_builder) + FIRST_CHUNK_BYTES;
@@ -381,8 +396,7 @@ ptx_builder *ptx_builder_create(const struct ptx_builder_params *params)
     b->arena = (char *)(b + 1);
     b->arena_end = b->arena + FIRST_CHUNK_BYTES;
     b->closed_if = NO_INDEX;
-    // Distinguishes the values of different builders; the text does not depend on it.
-    b->owner = (uint16_t)((uint64_t)(uintptr_t)b * UINT64_C(0x9e3779b97f4a7c15) >> 48);
+    b->number = new_number();
     choose_target(b);
     // Index 0 of each list means "none"; the first chunk has room for these entries.
     if (ROOM_FOR(b, b->regs, 1) && ROOM_FOR(b, b->opcodes, 1) && ROOM_FOR(b, b->open, 1)) {
@@ -411,6 +425,11 @@ const char *ptx_builder_error(const ptx_builder *b)
     if (!b)
         return "out of memory";
     return b->failed ? b->error : NULL;
+}
+
+bool ptx_builder_out_of_memory(const ptx_builder *b)
+{
+    return !b || b->out_of_memory;
 }
 
 int ptx_builder_isa(const ptx_builder *b)

@@ -132,7 +132,10 @@ static int end_branch(ptx_builder *b, const char *call, int id, unsigned kinds)
 
     if (!ptxb_close_block(b, call, (uint32_t)id, kinds, &block))
         return 0;
+    const char *const place = b->place;
+    b->place = place ? place : block.place; // its macro names none
     ptxb_place_label(b, block.end);
+    b->place = place;
     if (!b->failed && block.kind != BLOCK_ELSE) {
         b->closed_if = b->code[0].insns.count - 1;
         b->closed_block = block;
@@ -280,7 +283,7 @@ ptx_label ptx_label_create(ptx_builder *b, const char *name)
     const bool taken = !strcmp(name, "shared") || !strcmp(name, "local");
     const char *own = ptxb_copy(b, name);
     label.id = ptxb_new_label(b, own, ++ptxb_entry(b)->labels, taken ? "_label" : "");
-    label.owner = b->owner;
+    label.builder = b->number;
     if (label.id) {
         b->labels.at[label.id - 1].raw = true;
         ptxb_entry(b)->raw_labels = true;
@@ -292,7 +295,7 @@ static bool raw_ok(ptx_builder *b, const char *call, ptx_label label)
 {
     if (!ptxb_ready(b, call))
         return false;
-    if (!label.id || label.owner != b->owner || label.id > b->labels.count ||
+    if (!label.id || label.builder != b->number || label.id > b->labels.count ||
         !b->labels.at[label.id - 1].raw ||
         b->labels.at[label.id - 1].entry != b->entries.count - 1) {
         ptxb_fail(b, call, "the label is not one of this %s; ptx_label_create() makes one",

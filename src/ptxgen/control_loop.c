@@ -32,18 +32,18 @@ static bool range_ok(ptx_builder *b, const char *call, const struct range *r)
     return true;
 }
 
-// Gives numbers the type of the others, and checks all three.
+// Gives numbers the type of the others, or without others that of C's int, and checks all three.
 static bool take_range(ptx_builder *b, const char *call, struct range *r)
 {
     const ptx_val typed = r->lo.kind != PTX_KIND_NUMBER   ? r->lo
                           : r->hi.kind != PTX_KIND_NUMBER ? r->hi
                                                           : r->step;
 
-    if (typed.kind != PTX_KIND_NUMBER) {
-        r->lo = ptxb_typed(b, call, "lo", r->lo, (ptx_type)typed.type);
-        r->hi = ptxb_typed(b, call, "hi", r->hi, (ptx_type)typed.type);
-        r->step = ptxb_typed(b, call, "step", r->step, (ptx_type)typed.type);
-    }
+    const ptx_type type = typed.kind == PTX_KIND_NUMBER ? PTX_S32 : (ptx_type)typed.type;
+
+    r->lo = ptxb_typed(b, call, "lo", r->lo, type);
+    r->hi = ptxb_typed(b, call, "hi", r->hi, type);
+    r->step = ptxb_typed(b, call, "step", r->step, type);
     return range_ok(b, call, r);
 }
 
@@ -91,6 +91,8 @@ ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
     b->regs.at[i.reg].variable = true;
     if (!open_for(b, "for", none, &block))
         return failed;
+    // After the loop it is not C's value: the loop ends before the counter would pass the limit.
+    b->regs.at[i.reg].where = b->blocks.at[b->blocks.count - 1].id & MOST_INDEX;
     ptxb_place_label(b, block.head);
     return i;
 }

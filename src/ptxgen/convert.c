@@ -269,7 +269,10 @@ static ptx_val convert_to_tf32(ptx_builder *b, const struct ptx_cvt_params *p)
                    : p->round == PTX_ROUND_RZ ? "cvt.rz"
                                               : "cvt.rn",
                    p->satfinite ? ".satfinite" : "", p->relu ? ".relu" : "", ".tf32.f32", NULL);
-    return ptxb_emit(b, PTX_TF32, ptxb_required(b, "cvt", isa, sm, opcode), 1, &p->x);
+    const ptx_val word = ptxb_emit(b, PTX_TF32, ptxb_required(b, "cvt", isa, sm, opcode), 1, &p->x);
+    // After .rn and .rz, ptxas 13.0 takes the word as the number itself where a 64-bit shift counts
+    // by it, and converts it to an integer. A copy, which costs nothing, ends that.
+    return away ? word : ptx_copy(b, word);
 }
 
 static bool is_small(ptx_type type)

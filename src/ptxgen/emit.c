@@ -104,19 +104,19 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
     }
     if (typed && (x.kind == PTX_KIND_IMMEDIATE || x.kind == PTX_KIND_POISON))
         fail_immediate(b, call, name, x);
-    else if (x.kind == PTX_KIND_POISON && x.bits) // what C makes of .in = { 5 }
+    else if (x.kind == PTX_KIND_POISON && x.bits && !x.reg) // what C makes of .in = { 5 }
         ptxb_fail(b, call,
                   "%s is the C number %llu, which has no type here; write ptx_u32(%llu), "
                   "ptx_f32(%llu) or the like",
                   name, (unsigned long long)x.bits, (unsigned long long)x.bits,
                   (unsigned long long)x.bits);
-    else if (x.kind == PTX_KIND_POISON && x.owner == b->owner && x.reg &&
+    else if (x.kind == PTX_KIND_POISON && x.bits == b->number && x.reg &&
              x.reg <= b->entries.count) // from ptx_call()
         ptxb_fail(b, call, "%s is what '%.64s' returns, which has no result", name,
                   b->entries.at[x.reg - 1].decl.name);
     else if (!typed || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))
         ptxb_fail(b, call, "%s was never set", name);
-    else if (x.owner != b->owner || x.reg == 0 || x.reg >= b->regs.count)
+    else if (x.bits != b->number || x.reg == 0 || x.reg >= b->regs.count)
         ptxb_fail(b, call, "%s belongs to another builder", name);
     else if (x.reg < b->first_reg)
         ptxb_fail(b, call, "%s was made in another %s, '%.64s'", name,
@@ -137,7 +137,7 @@ ptx_val ptxb_register(ptx_builder *b, ptx_type type)
     b->regs.at[b->regs.count] =
         (struct reg) { .where = block->id & MOST_INDEX, .file = ptxb_file(type) & 7u };
     return (ptx_val) {
-        .reg = b->regs.count++, .owner = b->owner, .kind = PTX_KIND_REGISTER, .type = (uint8_t)type
+        .reg = b->regs.count++, .bits = b->number, .kind = PTX_KIND_REGISTER, .type = (uint8_t)type
     };
 }
 

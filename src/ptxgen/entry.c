@@ -200,6 +200,71 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
     return true;
 }
 
+// Decimal, in every locale; of a length, at most 19 digits.
+static bool is_number(const char *text, bool length)
+{
+    const char *digits = text + (!length && *text == '-');
+    const size_t count = strspn(digits, length ? "0123456789" : "0123456789.e+-");
+
+    return *digits >= '0' && *digits <= '9' && !digits[count] && (!length || count < 20);
+}
+
+// Lengths and bounds are numbers, or the values of other parameters.
+static bool parameters_are_there(ptx_builder *b, const struct entry *entry)
+{
+    for (uint32_t k = 0; k < entry->params.count; k++) {
+        const struct ptx_param_info *info = &entry->params.at[k].info;
+        const char *const fields[] = { "length", "low", "high" };
+        const char *const texts[] = { info->length, info->low, info->high };
+        for (int n = 0; n < 3; n++) {
+            const bool length = n == 0;
+            bool found = !texts[n] || is_number(texts[n], length) ||
+                         (length && (info->computed_length || !strcmp(texts[n], "blocks")));
+            for (uint32_t other = 0; !found && other < entry->params.count; other++) {
+                const struct ptx_param_info *o = &entry->params.at[other].info;
+                found = other != k && !o->is_pointer && !o->count && !strcmp(o->name, texts[n]) &&
+                        (!length || ptxb_is_integer((ptx_type)o->type));
+            }
+            if (found)
+                continue;
+            ptxb_fail_place(b, entry->params.at[k].place, entry->params.at[k].index,
+                            info->is_pointer ? "param_ptr" : "param",
+                            ".%s of '%.64s' is \"%.64s\", and the %s has no such parameter of one "
+                            "%s; give its name, %s",
+                            fields[n], info->name, texts[n], ptxb_entry_kind(entry),
+                            length ? "integer" : "value",
+                            length ? "\"blocks\" or a decimal integer" : "or a decimal number");
+            return false;
+        }
+    }
+    return true;
+}
+
+uint32_t ptxb_block_threads(const struct entry *entry)
+{
+    const uint32_t *shape = entry->decl.block[0] ? entry->decl.block : entry->decl.max_block;
+
+    return shape[0] * (shape[1] ? shape[1] : 1) * (shape[2] ? shape[2] : 1);
+}
+
+// The named barriers of functions can have all the threads that they wait for.
+static bool barriers_can_end(ptx_builder *b, const struct entry *entry)
+{
+    const uint32_t threads = ptxb_block_threads(entry);
+
+    for (uint32_t k = 0; threads && k < entry->reaches.count; k++) {
+        const struct entry *function = &b->entries.at[entry->reaches.at[k]];
+        if (function->named_threads <= (threads + 31) / 32 * 32)
+            continue;
+        ptxb_fail(b, "entry",
+                  "function '%.64s' has a barrier that waits for %u threads, and a block of the "
+                  "entry has %u: it would wait for ever",
+                  function->decl.name, (unsigned)function->named_threads, threads);
+        return false;
+    }
+    return true;
+}
+
 int ptxb_close_entry(ptx_builder *b, const char *call, enum block_kind kind, int block)
 {
     if (!b || b->failed)
@@ -217,7 +282,8 @@ int ptxb_close_entry(ptx_builder *b, const char *call, enum block_kind kind, int
     const struct insn *last = b->code[0].insns.count ? ptxb_newest(b) : NULL;
     if (!last || last->kind != INSN_RETURN || last->guarded)
         ptxb_return(b, 0);
-    if (b->failed || !parameters_are_used(b, entry) || !ptxb_check_entry(b, entry))
+    if (b->failed || !parameters_are_used(b, entry) || !parameters_are_there(b, entry) ||
+        !barriers_can_end(b, entry) || !ptxb_check_entry(b, entry))
         return 0;
     ptxb_print_entry(b, entry);
     b->open.at[block] = false;
@@ -385,6 +451,7 @@ ptx_ptr ptx_param_ptr_emit(ptx_builder *b, ptx_type type, struct ptx_param_info 
     b->in_prologue = false;
     p->reg = address.reg;
     return (ptx_ptr) { .base = address,
+                       .param = ptxb_entry(b)->params.count,
                        .type = (uint8_t)type,
                        .space = PTX_SPACE_GLOBAL,
                        .readonly = info.readonly,
@@ -421,7 +488,7 @@ ptx_ptr ptxb_symbol_ptr(const ptx_builder *b, uint32_t number, ptx_space space, 
 {
     const struct symbol *symbol = &b->symbols.at[number - 1];
 
-    return (ptx_ptr) { .base.owner = b->owner,
+    return (ptx_ptr) { .base.bits = b->number,
                        .symbol = number,
                        .count = symbol->count,
                        .type = symbol->type,
@@ -470,7 +537,10 @@ static ptx_ptr array(ptx_builder *b, const char *call, enum symbol_kind kind, pt
     symbol.name =
         kind == SYMBOL_DYNAMIC
             ? "$dynamic_shared"
-            : ptxb_format(b, kind == SYMBOL_LOCAL ? "$local_%u" : "$shared_%u", ++entry->arrays);
+            // The shared arrays of a function are the module's, because all calls share them.
+            : ptxb_format(b, kind == SYMBOL_LOCAL ? "%s$local_%u" : "%s$shared_%u",
+                          kind == SYMBOL_SHARED && entry->is_function ? entry->decl.name : "",
+                          ++entry->arrays);
     return ptxb_declare_array(b, symbol, (ptx_space)spaces[kind], false);
 }
 

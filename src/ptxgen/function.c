@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Device functions and their calls. Parameters and results are registers, so a call is one line.
+// Device functions and their calls. A call is printed as the function's code in braces of its own
+// (print_entry.c); parameters and results are registers there.
 #include "internal.h"
 
 #include <stdio.h>
@@ -151,7 +152,7 @@ static bool pass(ptx_builder *b, const struct entry *function, unsigned k, ptx_v
                   ptx_type_name(type), info->is_pointer ? ", the address of a pointer" : "");
         return false;
     }
-    // Registers, as most: only integers have a short literal in the list of a call.
+    // In registers, but for integers, whose literals are short.
     x = widened(b, x);
     *out = ptxb_is_integer((ptx_type)x.type) ? x : ptxb_in_register(b, x);
     return !b->failed;
@@ -184,8 +185,7 @@ static bool has_local_memory(ptx_builder *b, const struct entry *function)
     struct entry *caller = ptxb_entry(b);
     const uint32_t below = function->local_bytes + function->called_local;
 
-    if (below > caller->called_local)
-        caller->called_local = below;
+    caller->called_local += below;
     if (caller->local_bytes + caller->called_local <= LOCAL_BYTES)
         return true;
     ptxb_fail(b, "call",
@@ -195,18 +195,45 @@ static bool has_local_memory(ptx_builder *b, const struct entry *function)
     return false;
 }
 
+// A call is written inline, and so are those in the function.
+static bool has_room_for_code(ptx_builder *b, const struct entry *function)
+{
+    enum { MOST_PIECES = 4096, MOST_NESTED = 64 };
+    struct entry *caller = ptxb_entry(b);
+
+    caller->pieces += 1 + function->pieces;
+    if (caller->nested <= function->nested)
+        caller->nested = function->nested + 1;
+    if (caller->pieces <= MOST_PIECES && caller->nested <= MOST_NESTED)
+        return true;
+    ptxb_fail(b, "call",
+              caller->nested > MOST_NESTED
+                  ? "a call is written inline; with '%.64s' more than %d are nested"
+                  : "a call is written inline, and so are those in the function: with '%.64s' the "
+                    "code of functions stands here more than %d times",
+              function->decl.name, caller->nested > MOST_NESTED ? MOST_NESTED : MOST_PIECES);
+    return false;
+}
+
 static bool may_call(ptx_builder *b, uint32_t f)
 {
     static const char *const wanted[] = { "a multiple of 32 threads in x",
                                           "a multiple of 32 threads in x, or one row of threads" };
     struct entry *function = &b->entries.at[f], *caller = ptxb_entry(b);
 
-    if (!has_local_memory(b, function) || !reach(b, f) ||
+    if (!has_room_for_code(b, function) || !has_local_memory(b, function) || !reach(b, f) ||
         (function->whole_warps && !ptxb_whole_warps(b, "call", function->decl.name)))
         return false;
     for (uint32_t k = 0; k < function->reaches.count; k++)
         if (!reach(b, function->reaches.at[k]))
             return false;
+    if (function->text_shared) {
+        ptxb_fail(b, "call",
+                  "'%.64s' has shared memory that a text of ptx_asm() declares. A call is written "
+                  "inline, so each would have its own; use ptx_shared()",
+                  function->decl.name);
+        return false;
+    }
     if (caller->is_function && function->rows < caller->rows)
         caller->rows = function->rows;
     if (caller->is_function || ptxb_rows(caller->decl.block) <= function->rows)
@@ -269,7 +296,7 @@ ptx_val ptx_call_emit(ptx_builder *b, const char *name, const ptx_val *args, siz
         return none;
     const ptx_val result = append_call(b, f, passed, (unsigned)count);
     const ptx_type type = (ptx_type)b->entries.at[f].result;
-    none.owner = b->owner; // for a message that names the function: ptxb_fail_unusable()
+    none.bits = b->number; // for a message that names the function: ptxb_fail_unusable()
     none.reg = f + 1;
     return type == PTX_NONE ? none : narrowed(b, type, result);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What the files of the builder share. Calls append instructions to two lists of the open entry. At
-// the end of the entry the lists are checked (check.c, divergence.c) and printed (print.c), then
-// reused for the next entry.
+// the end of the entry the lists are checked (check.c, divergence.c) and printed (print_entry.c),
+// then reused for the next entry.
 #ifndef PTXGEN_BUILDER_INTERNAL_H
 #define PTXGEN_BUILDER_INTERNAL_H
 
@@ -121,7 +121,8 @@ struct opcode {
     const char *text;
     uint32_t next; // next opcode with the same hash; 0: none
     uint8_t length;
-    uint8_t rule; // rule of divergence.c; 0: not looked up yet
+    uint8_t rule;     // of lane_bits.c; 0: not looked up yet
+    uint8_t from, to; // the types of an opcode that has a rule
 };
 
 // ---- what entries hold --------------------------------------------------------------------------
@@ -162,6 +163,11 @@ static inline const unsigned char *ptxb_values(const struct data *data)
     return (const unsigned char *)(data + 1);
 }
 
+// The newest entries, plus one, that load by .nc from a parameter or array, and that write to it.
+struct traffic {
+    uint16_t nc, written;
+};
+
 struct symbol {
     const char *name;
     ptx_val base;            // its address in a register of the newest entry that needed one
@@ -171,6 +177,7 @@ struct symbol {
     uint8_t kind;
     uint8_t type;
     bool used;
+    struct traffic traffic;
     // Of a text of ptx_asm_module():
     uint8_t space; // of a variable; PTX_SPACE_GENERIC: it is none, or not known
     bool function;
@@ -181,6 +188,7 @@ struct symbol {
 struct param {
     struct ptx_param_info info;
     const char *place;
+    struct traffic traffic;
     uint32_t index;  // of the body's instruction that follows its declaration
     uint32_t reg;    // the register that the body uses
     uint32_t symbol; // the symbol of an array parameter
@@ -203,6 +211,13 @@ static inline enum rows ptxb_rows(const uint32_t block[3])
 // Of an entry; and dynamic shared memory of a block, the most that any target has.
 enum { SHARED_BYTES = 48 << 10, LOCAL_BYTES = 512 << 10, DYNAMIC_BYTES = 227 << 10 };
 
+// The code of a function that ended, which each call prints.
+struct kept {
+    struct code code[2];
+    union extra *extras;
+    uint32_t end_symbol; // the first symbol that is not the function's
+};
+
 // An entry, or a device function. A function is in the list before what calls it.
 struct entry {
     struct ptx_entry_params decl; // of a function: the name alone
@@ -219,18 +234,23 @@ struct entry {
     // after a return.
     bool meets[MEETINGS], inner[MEETINGS];
     bool raw_labels;
-    bool whole_warps; // has instructions that no block with part of a warp can execute
+    bool whole_warps;       // has instructions that no block with part of a warp can execute
+    uint16_t named_threads; // the greatest count of threads that a named barrier waits for
     // Of a function:
     bool is_function, is_called;
-    const char *place;                           // of its begin
-    uint8_t result;                              // its type; PTX_NONE: none
-    uint8_t rows;                                // what it asks of blocks
-    uint32_t result_reg;                         // assigned before each return
-    uint8_t result_spread[MEETINGS][ROWS_COUNT]; // by divergence.c, if no argument varies
+    bool text_shared; // a text of it declares shared memory
+    const struct kept *kept;
+    uint32_t pieces, nested; // of both: the code of functions in it, and its depth
+    const char *place;       // of its begin
+    uint8_t result;          // its type; PTX_NONE: none
+    uint8_t rows;            // what it asks of blocks
+    uint32_t result_reg;     // assigned before each return
+    // By divergence.c, if no argument varies: how many of the result's lowest bits differ.
+    uint8_t result_differs[MEETINGS][ROWS_COUNT];
     // Of both: the functions that it reaches, and the shared memory that is its own.
     LIST(uint16_t) reaches;
     uint32_t own_shared;
-    uint32_t called_local; // local memory of the deepest call
+    uint32_t called_local; // local memory of its calls, each counted
 };
 
 enum block_kind {
@@ -282,14 +302,15 @@ struct decimal {
 };
 
 struct ptx_builder {
-    const char *place;  // of the call under way, NULL: not known; places.h sets the first member
+    const char *place;  // of the call under way, NULL: not known
     const char *marked; // the place of the last mark
     const char *within; // the call that is written with other calls; NULL: errors name those
     bool failed;
-    bool explaining; // the error is being written
+    bool explaining;    // the error is being written
+    bool out_of_memory; // is the error
     bool finished;
     bool in_prologue;
-    uint16_t owner;
+    uint64_t number; // no other builder of the process has it, before or after; its values do
     char *arena, *arena_end;   // free part of the newest chunk
     struct code code[2];       // of the open entry; [1] is the prologue: what declarations compute
     LIST(struct reg) regs;     // [0] means "none"
@@ -303,6 +324,8 @@ struct ptx_builder {
     LIST(struct label) labels;
     LIST(struct symbol) symbols;
     LIST(struct entry) entries;
+    LIST(uint64_t) operands; // that macros have pushed: values, pointers, places
+    uint32_t lost_operands;  // words of those after them, for which there was no memory
     LIST(char) text;
     struct arena_chunk *chunks;
     struct ptx_builder_params params;
@@ -317,6 +340,10 @@ struct ptx_builder {
     uint32_t next_decimal;             // counts them
     uint32_t const_bytes, strings;     // of the module
     bool calls_vprintf, calls_assertfail;
+    // The calls that were printed; and while one is: its number among them, and the depth of the
+    // function's first lines.
+    uint32_t inlined, inlining;
+    unsigned nesting;
     size_t longest_name; // in an operand
     char error[1024];
 };
@@ -428,7 +455,7 @@ static inline bool ptxb_usable(ptx_builder *b, const char *call, const char *nam
         usable = usable && (bits > 63 || x.bits >> bits == 0);
     else
         usable = usable && (x.kind == PTX_KIND_REGISTER || x.kind == PTX_KIND_VARIABLE) &&
-                 x.owner == b->owner && x.reg >= b->first_reg && x.reg < b->regs.count &&
+                 x.bits == b->number && x.reg >= b->first_reg && x.reg < b->regs.count &&
                  ptxb_is_open(b, b->regs.at[x.reg].where);
     if (!usable)
         ptxb_fail_unusable(b, call, name, x);
@@ -512,6 +539,11 @@ static inline const char *ptxb_entry_kind(const struct entry *entry)
 {
     return entry->is_function ? "function" : "entry";
 }
+// Notes that the entry loads by .nc through the pointer, or writes. It must not do both: such a
+// load may give what was there before the kernel began.
+bool ptxb_traffic_ok(ptx_builder *b, const char *call, ptx_ptr p, bool nc);
+// The threads of a block, or the most that it can have; 0: not said.
+uint32_t ptxb_block_threads(const struct entry *entry);
 // The type in which a function gets and returns a value: predicates and narrow values in 32 bits.
 ptx_type ptxb_carrier(ptx_type type);
 ptx_ptr ptxb_symbol_ptr(const ptx_builder *b, uint32_t symbol, ptx_space space, bool readonly);
@@ -548,7 +580,8 @@ void ptxb_label_text(const struct label *label, char out[96]);
 // function passes the question on to its callers.
 bool ptxb_whole_warps(ptx_builder *b, const char *call, const char *callee);
 
-// ---- check.c, divergence.c, print.c: a closed entry ---------------------------------------------
+// ---- check.c, divergence.c, print_entry.c: a closed entry
+// ------------------------------------------
 
 bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
 static inline struct label *ptxb_label_of(const ptx_builder *b, const struct insn *branch)

@@ -192,19 +192,40 @@ ptx_fragment ptx_fragment_fill(ptx_builder *b, ptx_val x)
     return b->failed ? poison : f;
 }
 
-// ptxas 13.0 takes the signs out of a constant B and negates the operand of its instruction, which
-// is wrong for the lower of two elements.
-static bool constant_ok(ptx_builder *b, const ptx_fragment *f, unsigned i, ptx_val x)
+// Whether one of the last instructions loads the word, from memory that ptxas does not know: it
+// takes a value that the kernel stored from the store.
+static bool is_loaded(const ptx_builder *b, ptx_val x)
+{
+    enum { LAST = 64 };
+    const struct code *code = &b->code[0];
+    const uint32_t end = code->insns.count > LAST ? code->insns.count - LAST : 0;
+
+    for (uint32_t at = code->insns.count; x.kind == PTX_KIND_REGISTER && at-- > end;) {
+        const struct insn *insn = &code->insns.at[at];
+        const struct operand *operands = ptxb_operands(code, insn);
+        for (unsigned k = 0; k < insn->dst_count; k++) {
+            if (operands[k].id != x.reg)
+                continue;
+            const char *text = b->opcodes.at[insn->opcode].text;
+            return !insn->divergence &&
+                   (!strncmp(text, "ldmatrix.", 9) || !strncmp(text, "ld.volatile.", 12) ||
+                    (!strncmp(text, "ld.global.", 10) && strstr(text, ".nc.")));
+        }
+    }
+    return false;
+}
+
+// A word of a fragment. ptxas 13.0 takes the signs out of a constant B of 16-bit elements with k =
+// 8 and negates the operand of its instruction, which is wrong for the lower of two elements. So it
+// may know no bit of such a word: all are turned if bit 31 of the count of multiprocessors is set.
+// No compiler knows that it is not.
+static ptx_val word_of(ptx_builder *b, const ptx_fragment *f, ptx_val x)
 {
     if (f->role != PTX_FRAGMENT_B || f->k != 8 || ptxb_bits((ptx_type)f->type) != 16 ||
-        x.kind != PTX_KIND_IMMEDIATE || !(x.bits & 0x80008000))
-        return true;
-    ptxb_fail(b, "fragment_from",
-              "word %u of B is the constant 0x%08x, which has a sign bit: with k = 8 and 16-bit "
-              "elements, ptxas 13.0 gives the product of it a wrong sign. Load B, or "
-              "compute it",
-              i, (unsigned)x.bits);
-    return false;
+        is_loaded(b, x))
+        return ptxb_in_register(b, x);
+    const ptx_val count = ptx_bitcast(b, PTX_S32, ptx_nsmid(b));
+    return ptx_xor(b, x, ptx_bitcast(b, PTX_B32, ptx_shr(b, count, ptx_u32(31))));
 }
 
 ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role, ptx_type type, unsigned k,
@@ -233,9 +254,7 @@ ptx_fragment ptx_fragment_from(ptx_builder *b, ptx_fragment_role role, ptx_type 
                       word == PTX_B32 ? "of 32 bits" : ptx_type_name(word));
             return poison;
         }
-        if (!constant_ok(b, &f, i, x.lane[i]))
-            return poison;
-        f.word[i] = ptxb_in_register(b, ptx_bitcast(b, word, x.lane[i]));
+        f.word[i] = word_of(b, &f, ptx_bitcast(b, word, x.lane[i]));
     }
     return b->failed ? poison : f;
 }

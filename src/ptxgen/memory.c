@@ -14,7 +14,7 @@ bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p)
     }
     if (p.base.kind != PTX_KIND_POISON)
         return ptxb_usable(b, call, "the pointer", p.base);
-    if (p.base.owner != b->owner || p.symbol > b->symbols.count) {
+    if (p.base.bits != b->number || p.symbol > b->symbols.count) {
         ptxb_fail(b, call, "the array belongs to another builder");
         return false;
     }
@@ -391,6 +391,27 @@ static uint32_t memory_opcode(ptx_builder *b, const char *call, bool store, ptx_
     return ptxb_note(b, spelling, opcode);
 }
 
+bool ptxb_traffic_ok(ptx_builder *b, const char *call, ptx_ptr p, bool nc)
+{
+    const uint16_t entry = (uint16_t)b->entries.count;
+    struct param *param = p.param && p.param <= ptxb_entry(b)->params.count
+                              ? &ptxb_entry(b)->params.at[p.param - 1]
+                              : NULL;
+    struct symbol *symbol = p.symbol ? &b->symbols.at[p.symbol - 1] : NULL;
+
+    if (!param && !symbol)
+        return true;
+    struct traffic *traffic = param ? &param->traffic : &symbol->traffic;
+    *(nc ? &traffic->nc : &traffic->written) = entry;
+    if (traffic->nc != entry || traffic->written != entry)
+        return true;
+    ptxb_fail(b, call,
+              "'%.64s' is loaded with .nc and written by one %s; .nc is for memory that nothing "
+              "writes while the kernel runs",
+              param ? param->info.name : symbol->name, ptxb_entry_kind(ptxb_entry(b)));
+    return false;
+}
+
 static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsigned lanes,
                     struct access a)
 {
@@ -400,7 +421,8 @@ static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsi
     p = at(b, call, p, i);
     if (!b || b->failed || !access_ok(b, call, p, &a, false) ||
         !vector_shape(b, call, p, lanes, &shape) ||
-        !ptxb_in_array(b, call, p, lanes * ptx_type_bytes((ptx_type)p.type)))
+        !ptxb_in_array(b, call, p, lanes * ptx_type_bytes((ptx_type)p.type)) ||
+        (a.nc && !ptxb_traffic_ok(b, call, p, true)))
         return v;
     const uint32_t opcode = memory_opcode(b, call, false, p, &a, &shape);
     const ptx_type type = shape.paired ? PTX_B32 : (ptx_type)p.type;
@@ -434,7 +456,8 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
     p = at(b, call, p, i);
     if (!b || b->failed || !access_ok(b, call, p, &a, true) ||
         !vector_shape(b, call, p, x.lanes, &shape) ||
-        !ptxb_in_array(b, call, p, x.lanes * ptx_type_bytes((ptx_type)p.type)))
+        !ptxb_in_array(b, call, p, x.lanes * ptx_type_bytes((ptx_type)p.type)) ||
+        !ptxb_traffic_ok(b, call, p, false))
         return;
     for (unsigned k = 0; k < x.lanes; k++) {
         x.lane[k] = ptxb_typed(b, call, "the value", x.lane[k], (ptx_type)p.type);
@@ -569,7 +592,8 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
     a.x = ptxb_typed(b, call, "x", a.x, (ptx_type)p.type);
     a.compare = ptxb_typed(b, call, "compare", a.compare, (ptx_type)p.type);
     if (b->failed || !operands_ok(b, call, info, p, &a, cas) ||
-        !ptxb_in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)))
+        !ptxb_in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)) ||
+        !ptxb_traffic_ok(b, call, p, false))
         return poison;
     const struct ptx_op_form *form = ptxb_form(info, (ptx_type)p.type);
     if (!form) {

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Prints a finished entry and the module around it.
+// Prints instructions: labels, comments, operands in columns.
 #include "print.h"
 
-static const struct {
-    char type[7], prefix[4];
-    uint8_t length; // of the prefix
-} files[FILE_COUNT] = {
+const struct file_words ptxb_register_files[FILE_COUNT] = {
     [FILE_P] = { "pred  ", "%p", 2 }, [FILE_RS] = { "b16   ", "%rs", 3 },
     [FILE_R] = { "b32   ", "%r", 2 }, [FILE_RD] = { "b64   ", "%rd", 3 },
     [FILE_F] = { "f32   ", "%f", 2 }, [FILE_FD] = { "f64   ", "%fd", 3 },
@@ -31,8 +28,7 @@ void ptxb_put_number(ptx_builder *b, const char *before, uint64_t x, const char 
     put(b, after);
 }
 
-// Prints the user's text. Characters that are not ASCII or could end a comment are replaced.
-static void put_comment_text(ptx_builder *b, const char *string)
+void ptxb_put_comment_text(ptx_builder *b, const char *string)
 {
     while (*string) {
         size_t plain = 0;
@@ -87,21 +83,28 @@ char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits)
     }
 }
 
+// Names of a function that is written inline differ at each place.
+static char *write_inlining(const ptx_builder *b, char *at)
+{
+    return b->inlining ? write_unsigned(write_string(at, "$"), b->inlining) : at;
+}
+
 static inline char *write_register(const ptx_builder *b, char *at, uint32_t number)
 {
     const struct reg reg = b->regs.at[number];
 
     if (reg.is_result)
-        return write_string(at, "$result");
-    write_bytes(at, files[reg.file].prefix, sizeof files->prefix); // of one size: a single store
-    return write_unsigned(at + files[reg.file].length, reg.where);
+        return write_inlining(b, write_string(at, "$result"));
+    write_bytes(at, ptxb_register_files[reg.file].prefix,
+                sizeof ptxb_register_files->prefix); // of one size: a single store
+    return write_unsigned(at + ptxb_register_files[reg.file].length, reg.where);
 }
 
 static char *write_label(const ptx_builder *b, char *at, uint32_t number)
 {
     const struct label *label = &b->labels.at[number - 1];
 
-    at = write_string(write_string(at, "$"), label->name);
+    at = write_string(write_string(write_inlining(b, at), "$"), label->name);
     at = write_unsigned(write_string(at, "_"), label->number);
     return write_string(at, label->part);
 }
@@ -238,17 +241,53 @@ static void put_label(ptx_builder *b, uint32_t number)
         set_end(b, write_string(write_label(b, at, number), ":\n"));
 }
 
+void ptxb_put_bare(ptx_builder *b, const struct operand *operand)
+{
+    char *at = text_end(b, OPERAND_BYTES + b->longest_name);
+
+    if (at)
+        set_end(b, ptxb_write_bare(b, at, operand));
+}
+
+void ptxb_put_indent(ptx_builder *b, unsigned depth)
+{
+    for (unsigned k = 0; k < depth && k < MOST_DEPTH; k++)
+        put_bytes(b, "    ", INDENT);
+}
+
 static void put_comment(ptx_builder *b, const char *string, unsigned depth)
 {
     put(b, "\n");
-    for (unsigned k = 0; k < depth; k++)
-        put_bytes(b, "    ", INDENT);
+    ptxb_put_indent(b, depth);
     put(b, "// ");
-    put_comment_text(b, string);
+    ptxb_put_comment_text(b, string);
     put(b, "\n");
 }
 
-static void put_insn(ptx_builder *b, const struct insn *insn, const struct operand *operands)
+void ptxb_put_opcode(ptx_builder *b, unsigned depth, const char *opcode, const char *type)
+{
+    ptxb_put_indent(b, depth);
+    const uint32_t start = b->text.count;
+    put(b, opcode);
+    put(b, type);
+    char *at = text_end(b, OPERAND_COLUMN + 1);
+    if (at)
+        set_end(b, write_to_column(at, b->text.at + start, OPERAND_COLUMN));
+}
+
+// A return from inline code goes to its end.
+static void put_leave(ptx_builder *b, const struct insn *insn, const struct operand *operands)
+{
+    char bra[OPERAND_BYTES], *at = bra;
+
+    if (insn->guarded)
+        at = write_register(b, write_string(at, insn->negated ? "@!" : "@"), operands[0].id);
+    memcpy(at, insn->guarded ? " bra" : "bra", insn->guarded ? 5 : 4);
+    ptxb_put_opcode(b, insn->depth, bra, "");
+    ptxb_put_number(b, "$return$", b->inlining, ";\n");
+}
+
+void ptxb_put_insn(ptx_builder *b, const struct insn *insn, const struct operand *operands)
 {
     switch (insn->kind) {
     case INSN_DROPPED:
@@ -262,280 +301,11 @@ static void put_insn(ptx_builder *b, const struct insn *insn, const struct opera
     default:
         if (insn->divergence)
             ptxb_print_asm(b, insn, operands);
+        else if (insn->kind == INSN_RETURN && b->inlining)
+            put_leave(b, insn, operands);
+        else if (insn->calls && operands[insn->dst_count].id != MOST_INDEX)
+            ptxb_put_inline(b, insn, operands);
         else
             put_plain(b, insn, operands);
     }
-}
-
-static void put_code(ptx_builder *b, const struct code *code)
-{
-    for (uint32_t k = 0; k < code->insns.count && !b->failed; k++)
-        put_insn(b, &code->insns.at[k], ptxb_operands(code, &code->insns.at[k]));
-}
-
-// ---- what is made of an entry before it is printed ----------------------------------------------
-
-// The result operand of the instruction that is this register, or NULL.
-static struct operand *result_in(const struct code *code, const struct insn *insn, uint32_t reg)
-{
-    struct operand *operands = ptxb_operands(code, insn);
-
-    for (unsigned k = 0; k < insn->dst_count; k++)
-        if (operands[k].id == reg)
-            return &operands[k];
-    return NULL;
-}
-
-// Rewrites `op {x, y ...}; mov var, x`, with no other use of x, to `op {var, y ...}`. Returns false
-// if the pattern does not match, or if var already is another result. A text of ptx_asm() may write
-// a result before it reads the variable, so its results keep their registers.
-static bool drop_move(ptx_builder *b, const struct code *code, struct insn *op, struct insn *mov)
-{
-    const struct operand *moved = ptxb_operands(code, mov);
-
-    if (!mov->moves || !op || (op->kind != INSN_PLAIN && op->kind != INSN_WARP) || op->divergence ||
-        moved[1].kind != OPERAND_REGISTER || !b->regs.at[moved[0].id].variable)
-        return false;
-    struct operand *made = result_in(code, op, moved[1].id);
-    if (!made || b->regs.at[made->id].used_again || b->regs.at[made->id].variable ||
-        result_in(code, op, moved[0].id))
-        return false;
-    made->id = moved[0].id;
-    op->reducible = 0;
-    mov->kind = INSN_DROPPED;
-    return true;
-}
-
-static void number_results(ptx_builder *b, struct entry *entry, const struct code *code,
-                           const struct insn *insn)
-{
-    const struct operand *operands = ptxb_operands(code, insn);
-
-    for (unsigned k = 0; k < insn->dst_count; k++) {
-        struct reg *reg = &b->regs.at[operands[k].id];
-        if (reg->placed)
-            continue;
-        reg->where = ++entry->registers[reg->file] & MOST_INDEX;
-        reg->placed = 1;
-    }
-}
-
-// Drops useless moves and numbers the registers in order of appearance, so that the numbers have no
-// gaps.
-static void settle(ptx_builder *b, struct entry *entry, const struct code *code)
-{
-    struct insn *before = NULL; // numbered when the next instruction is known not to rename it
-
-    for (uint32_t k = 0; k < code->insns.count; k++) {
-        struct insn *insn = &code->insns.at[k];
-        if (drop_move(b, code, before, insn))
-            continue;
-        if (before)
-            number_results(b, entry, code, before);
-        before = insn;
-    }
-    if (before)
-        number_results(b, entry, code, before);
-}
-
-// ---- entries ------------------------------------------------------------------------------------
-
-static void put_param_comment(ptx_builder *b, const struct ptx_param_info *info)
-{
-    if (!info->is_pointer && !info->meaning)
-        return;
-    put(b, "// ");
-    if (info->is_pointer) {
-        put(b, ptx_type_name((ptx_type)info->type));
-        put(b, "[");
-        put_comment_text(b, info->length ? info->length : "");
-        put(b, info->readonly ? "], read only" : info->writeonly ? "], written" : "]");
-        put(b, info->meaning ? ": " : "");
-    }
-    put_comment_text(b, info->meaning ? info->meaning : "");
-}
-
-// The type in which a function gets or returns a value.
-static const char *passed_name(ptx_type type)
-{
-    return ptx_type_name(ptxb_mov_type(ptxb_carrier(type)));
-}
-
-static void put_params(ptx_builder *b, const struct entry *entry)
-{
-    for (uint32_t k = 0; k < entry->params.count; k++) {
-        const struct ptx_param_info *info = &entry->params.at[k].info;
-        const uint32_t line_start = b->text.count;
-        const char *comma = k + 1 < entry->params.count ? "," : "";
-        put(b, entry->is_function ? "    .reg ."
-               : info->count      ? "    .param .align 16 ."
-                                  : "    .param .");
-        put(b, info->is_pointer     ? "u64"
-               : entry->is_function ? passed_name((ptx_type)info->type)
-                                    : ptxb_memory_name((ptx_type)info->type));
-        put(b, " ");
-        put(b, info->name);
-        if (info->count)
-            ptxb_put_number(b, "[", info->count, "]");
-        put(b, comma);
-        char *at = text_end(b, PARAM_COLUMN);
-        if (at && (info->is_pointer || info->meaning))
-            set_end(b, write_to_column(at, b->text.at + line_start, PARAM_COLUMN));
-        put_param_comment(b, info);
-        put(b, "\n");
-    }
-}
-
-static void put_shape(ptx_builder *b, const char *directive, const uint32_t shape[3])
-{
-    if (!shape[0] && !shape[1] && !shape[2])
-        return;
-    ptxb_put_number(b, directive, shape[0], ", ");
-    ptxb_put_number(b, "", shape[1] ? shape[1] : 1, ", ");
-    ptxb_put_number(b, "", shape[2] ? shape[2] : 1, "\n");
-}
-
-static void put_declarations(ptx_builder *b, const struct entry *entry)
-{
-    for (int file = 0; file < FILE_COUNT; file++)
-        if (entry->registers[file]) {
-            put(b, "    .reg .");
-            put(b, files[file].type);
-            put(b, " ");
-            put(b, files[file].prefix);
-            ptxb_put_number(b, "<", entry->registers[file] + 1, ">;\n");
-        }
-    for (uint32_t s = entry->first_symbol; s < b->symbols.count; s++) {
-        const struct symbol *symbol = &b->symbols.at[s];
-        if (symbol->kind != SYMBOL_SHARED && symbol->kind != SYMBOL_LOCAL)
-            continue;
-        put(b, symbol->kind == SYMBOL_SHARED ? "    .shared" : "    .local");
-        put(b, " .align 16 .");
-        put(b, ptxb_memory_name((ptx_type)symbol->type));
-        put(b, " ");
-        put(b, symbol->name);
-        ptxb_put_number(b, "[", symbol->count, "];\n");
-    }
-}
-
-void ptxb_print_entry(ptx_builder *b, struct entry *entry)
-{
-    const struct code *prologue = &b->code[1], *body = &b->code[0];
-    const size_t about =
-        ((size_t)prologue->insns.count + body->insns.count) * LINE_BYTES + ENTRY_BYTES;
-
-    settle(b, entry, prologue);
-    settle(b, entry, body);
-    if (!ROOM_FOR_UP_TO(UINT32_MAX / 2, b, b->text, (uint32_t)about))
-        return;
-    put(b, entry->is_function ? "\n.func " : "\n.visible .entry ");
-    if (entry->result) {
-        put(b, "(.reg .");
-        // As other registers are declared: an instruction may want its type without a sign.
-        put(b, files[b->regs.at[entry->result_reg].file].type);
-        put(b, " $result) ");
-    }
-    put(b, entry->decl.name);
-    put(b, "(\n");
-    put_params(b, entry);
-    put(b, ")\n");
-    put_shape(b, ".reqntid ", entry->decl.block);
-    put_shape(b, ".maxntid ", entry->decl.max_block);
-    if (entry->decl.min_blocks)
-        ptxb_put_number(b, ".minnctapersm ", entry->decl.min_blocks, "\n");
-    put(b, "{\n");
-    put_declarations(b, entry);
-    if (prologue->insns.count)
-        put(b, "\n");
-    put_code(b, prologue);
-    if (body->insns.at[0].kind != INSN_COMMENT)
-        put(b, "\n");
-    put_code(b, body);
-    put(b, "}\n");
-}
-
-// ---- the context of an error --------------------------------------------------------------------
-
-// The comment above instruction `index` of the body, or NULL.
-static const char *comment_above(const ptx_builder *b, uint32_t index)
-{
-    const struct code *code = &b->code[0];
-
-    while (index-- > 0)
-        if (code->insns.at[index].kind == INSN_COMMENT)
-            return b->extras.at[ptxb_operands(code, &code->insns.at[index])[0].value].text;
-    return NULL;
-}
-
-void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size)
-{
-    enum { LINES = 3 };
-    const struct code *code = &b->code[0];
-    const uint32_t start = b->text.count;
-    uint32_t first = index, written = 0, lines = 0;
-
-    for (uint32_t k = 0; k < index; k++)
-        written += code->insns.at[k].kind != INSN_LABEL && code->insns.at[k].kind != INSN_COMMENT;
-    if (!written)
-        return;
-    settle(b, ptxb_entry(b), &b->code[1]);
-    settle(b, ptxb_entry(b), code);
-    while (first > 0 && lines < LINES)
-        lines +=
-            code->insns.at[--first].kind <= INSN_WARP && code->insns.at[first].kind != INSN_LABEL;
-    const char *comment = comment_above(b, index);
-    ptxb_put_number(b, "\nafter ", written, written == 1 ? " instruction" : " instructions");
-    put(b, comment ? " of the entry, below '" : " of the entry");
-    put_comment_text(b, comment ? comment : "");
-    put(b, comment ? "'; the last lines:\n" : "; the last lines:\n");
-    for (uint32_t k = first; k < index; k++)
-        if (code->insns.at[k].kind != INSN_COMMENT)
-            put_insn(b, &code->insns.at[k], ptxb_operands(code, &code->insns.at[k]));
-    const size_t length = b->text.count - start - 1; // without the last line break
-    if (!b->failed && length < size) {
-        memcpy(to, b->text.at + start, length);
-        to[length] = 0;
-    }
-    b->text.count = start;
-}
-
-// ---- the module ---------------------------------------------------------------------------------
-
-static void put_header(ptx_builder *b)
-{
-    char target[PTX_TARGET_NAME_SIZE];
-    const int isa = ptx_builder_isa(b);
-
-    put(b, "// Written by ptxgen. The PTX ISA version is ");
-    put(b, b->params.isa ? "pinned" : "the least that has ");
-    put(b, b->params.isa ? "" : b->isa_reason);
-    ptxb_put_number(b, ".\n.version ", (unsigned)isa / 10, ".");
-    ptxb_put_number(b, "", (unsigned)isa % 10, "\n.target ");
-    put(b, ptx_target_name(b->params.target, target));
-    put(b, "\n.address_size 64\n");
-    for (uint32_t s = 0; s < b->symbols.count; s++) {
-        if (b->symbols.at[s].kind != SYMBOL_DYNAMIC)
-            continue;
-        put(b, "\n.extern .shared .align 16 .b8 ");
-        put(b, b->symbols.at[s].name);
-        put(b, "[];\n");
-        break;
-    }
-    ptxb_print_externals(b);
-    ptxb_print_data(b);
-}
-
-bool ptxb_print_module(ptx_builder *b)
-{
-    const uint32_t entries = b->text.count;
-
-    // The header depends on the whole module, so it is written last and moved to the start.
-    put_header(b);
-    const uint32_t header = b->text.count - entries;
-    if (!text_end(b, header))
-        return false;
-    memmove(b->text.at + header, b->text.at, entries + header);
-    memcpy(b->text.at, b->text.at + entries + header, header);
-    put_bytes(b, "", 1);
-    return !b->failed;
 }

@@ -81,11 +81,31 @@ static inline void put(ptx_builder *b, const char *string)
 
 // ---- print.c ------------------------------------------------------------------------------------
 
+// What registers of a file are declared as, and what their names begin with.
+struct file_words {
+    char type[7], prefix[4];
+    uint8_t length; // of the prefix
+};
+extern const struct file_words ptxb_register_files[FILE_COUNT];
+
 void ptxb_put_number(ptx_builder *b, const char *before, uint64_t x, const char *after);
 // A literal of the type; there is room for OPERAND_BYTES.
 char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
 // An operand; an address without its brackets. There is room for OPERAND_BYTES and a name.
 char *ptxb_write_bare(const ptx_builder *b, char *at, const struct operand *operand);
+
+// Prints the user's text. Characters that are not ASCII or could end a comment are replaced.
+void ptxb_put_comment_text(ptx_builder *b, const char *string);
+void ptxb_put_bare(ptx_builder *b, const struct operand *operand);
+void ptxb_put_indent(ptx_builder *b, unsigned depth);
+// An opcode, up to the column of the operands.
+void ptxb_put_opcode(ptx_builder *b, unsigned depth, const char *opcode, const char *type);
+void ptxb_put_insn(ptx_builder *b, const struct insn *insn, const struct operand *operands);
+
+// ---- print_entry.c ------------------------------------------------------------------------------
+
+// The code of the function that is called.
+void ptxb_put_inline(ptx_builder *b, const struct insn *call, const struct operand *operands);
 
 // ---- asm.c --------------------------------------------------------------------------------------
 

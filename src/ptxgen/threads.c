@@ -108,6 +108,17 @@ void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
             id, threads);
         return;
     }
+    struct entry *entry = ptxb_entry(b);
+    const uint32_t all = ptxb_block_threads(entry);
+    if (all && threads > (all + 31) / 32 * 32) {
+        ptxb_fail(b, "barrier_named",
+                  "barrier %u waits for %u threads, and a block of the entry has %u: it would wait "
+                  "for ever",
+                  id, threads, all);
+        return;
+    }
+    if (threads > entry->named_threads)
+        entry->named_threads = (uint16_t)threads;
     ptxb_emit_void(b, ptxb_opcode(b, "bar.sync"), threads ? 2 : 1, src);
     if (!threads)
         ptxb_meet(b, MEET_BLOCK);

@@ -103,6 +103,9 @@ static inline void expect_error_(ptx_builder *b, const char *file, int line, ...
 }
 #define EXPECT_ERROR(b, ...) expect_error_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
 
+// A break of C that leaves a block open on purpose; tests/blocks.py finds the others.
+#define C_BREAK break
+
 // The call, in an entry for this target, must be refused with an error that has all of the words.
 // It can use the values u (u32), f (f32), h (f16) and p (pred).
 #define REFUSED_AT(sm, call, ...)                                                                  \

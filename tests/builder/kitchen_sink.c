@@ -20,7 +20,7 @@ static void arithmetic(ptx_builder *b, ptx_ptr out, ptx_val n)
     ptx_store(b, ptx_ptr_cast(b, PTX_F16, out), n, chosen);
 }
 
-static void together(ptx_builder *b, ptx_ptr out, ptx_val n)
+static void together(ptx_builder *b, ptx_ptr out, ptx_ptr in, ptx_val n)
 {
     ptx_ptr s = ptx_shared(b, PTX_F64, 32), d = ptx_shared_dynamic(b, PTX_U32);
     ptx_ptr l = ptx_local(b, PTX_U32, 8);
@@ -38,7 +38,7 @@ static void together(ptx_builder *b, ptx_ptr out, ptx_val n)
                              .order = PTX_ORDER_ACQ_REL);
     ptx_fence(b, PTX_ORDER_SEQ_CST, PTX_SCOPE_SYSTEM);
     ptx_store(b, ptx_ptr_cast(b, PTX_U32, out), old, ptx_load(b, l, ptx_u32(7)));
-    ptx_vec four = ptx_load_vec(b, ptx_at(b, out, old), ptx_u32(0), 4, .nc = true,
+    ptx_vec four = ptx_load_vec(b, ptx_at(b, in, old), ptx_u32(0), 4, .nc = true,
                                 .cache = PTX_CACHE_NO_ALLOCATE);
     ptx_store_vec(b, out, ptx_u32(0), four);
 }
@@ -156,12 +156,13 @@ void kitchen_sink(ptx_builder *b, const char *name)
     functions(b, name);
     ptx_entry (b, name, .max_block = { 256 }, .min_blocks = 2) {
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out", .length = "n", .meaning = "the results");
+        ptx_ptr in = ptx_param_ptr(b, PTX_F32, "in", .readonly = true);
         ptx_val n = ptx_param(b, PTX_U32, "n", .meaning = "their number");
         ptx_ptr table = ptx_param_array(b, PTX_U16, "table", 20);
         ptx_val picked = ptx_load(b, table, ptx_rem(b, n, ptx_u32(20)));
 
         arithmetic(b, out, ptx_add(b, n, ptx_cvt(b, PTX_U32, picked)));
-        together(b, out, n);
+        together(b, out, in, n);
         matrices(b, out);
         data(b, name, out, n);
         text(b, out);

@@ -94,6 +94,7 @@ static void the_first_error_stays(void **state)
         assert_int_equal(turns, 5);
     }
     an_empty_kernel(b, "k");
+    assert_false(ptx_builder_out_of_memory(b));
     EXPECT_ERROR(b, "k: ptx_add: x is u32 and y is f32");
 }
 
@@ -281,6 +282,7 @@ static void no_builder_is_taken_everywhere(void **state)
     ptx_comment(b, "nothing");
     assert_null(ptx_builder_finish(b));
     assert_string_equal(ptx_builder_error(b), "out of memory");
+    assert_true(ptx_builder_out_of_memory(b));
     assert_int_equal(ptx_builder_isa(b), 0);
     assert_string_equal(ptx_builder_isa_reason(b), "");
     assert_int_equal(ptx_builder_target(b).sm, 0);

@@ -345,6 +345,34 @@ static void conditions_for_whole_warps_are_seen(void **state)
     SPLIT(ptx_eq(b, ptx_unpack(b, PTX_U32, ptx_cvt(b, PTX_U64, tid)).lane[0], zero));
 }
 
+// A sign that differs between lanes is copied into all bits above it.
+static void signs_are_copied_upward(void **state)
+{
+#define TOP(type, by) ptx_cvt(b, type, ptx_shl(b, tid, ptx_u32(by)))
+#define BITS(x)       ptx_bitcast(b, PTX_U32, x)
+#define UPPER(x)      ptx_eq(b, ptx_shr(b, x, ptx_u32(20)), zero)
+    const ptx_val sixteen = ptx_s16(16);
+
+    (void)state;
+    SPLIT(UPPER(BITS(ptx_cvt(b, PTX_S32, TOP(PTX_S8, 3)))));
+    WHOLE(UPPER(BITS(ptx_cvt(b, PTX_S32, TOP(PTX_S8, 2)))));
+    WHOLE(UPPER(ptx_cvt(b, PTX_U32, TOP(PTX_U8, 3))));
+    SPLIT(UPPER(BITS(ptx_cvt(b, PTX_S32, TOP(PTX_S16, 11)))));
+    WHOLE(UPPER(ptx_cvt(b, PTX_U32, TOP(PTX_U16, 11))));
+    SPLIT(UPPER(BITS(ptx_mul_wide(b, TOP(PTX_S16, 11), sixteen))));
+    WHOLE(UPPER(BITS(ptx_mul_wide(b, TOP(PTX_S16, 3), sixteen))));
+    SPLIT(ptx_lt(b, TOP(PTX_S16, 11), 0));
+    WHOLE(ptx_lt(b, TOP(PTX_S16, 10), 0));
+    SPLIT(ptx_lt(b, ptx_cvt(b, PTX_S16, TOP(PTX_S8, 3)), 0));
+    SPLIT(ptx_eq(b, ptx_shr(b, TOP(PTX_S16, 11), ptx_u32(15)), 0));
+    SPLIT(ptx_eq(b, ptx_shr(b, ptx_shr(b, TOP(PTX_S32, 27), ptx_u32(20)), ptx_u32(12)), 0));
+    SPLIT(ptx_eq(b, ptx_bfe(b, TOP(PTX_S32, 0), ptx_u32(0), ptx_u32(5)), 0));
+    SPLIT(ptx_lt(b, TOP(PTX_S32, 27), 0));
+#undef TOP
+#undef BITS
+#undef UPPER
+}
+
 static void loops_of_whole_warps_are_seen(void **state)
 {
     (void)state;
@@ -480,6 +508,7 @@ int main(void)
         cmocka_unit_test(uniform_barriers_are_accepted),
         cmocka_unit_test(full_masks_need_the_whole_warp),
         cmocka_unit_test(conditions_for_whole_warps_are_seen),
+        cmocka_unit_test(signs_are_copied_upward),
         cmocka_unit_test(loops_of_whole_warps_are_seen),
         cmocka_unit_test(shapes_of_blocks_count),
         cmocka_unit_test(what_the_caller_vouches_for_is_believed),

@@ -364,7 +364,7 @@ static void misplaced_else_ifs_are_refused(void **state)
         ptx_if_end(b, x), "if: this block is not open");
     REFUSED(ptx_else_if_end(b, ptx_if_begin(b, p)), "else_if: this block is not open");
     REFUSED(
-        ptx_if (b, p) {} ptx_else_if (b, p) { break; },
+        ptx_if (b, p) {} ptx_else_if (b, p) { C_BREAK; },
         "entry: a block inside it was never closed");
     REFUSED(
         ptx_val x = { 0 }; ptx_if (b, p) {} ptx_else_if (b, x = ptx_eq(b, u, 1)) {} ptx_else (b)
@@ -419,7 +419,7 @@ static void bad_loops_down_are_refused(void **state)
     REFUSED(ptx_for_down (b, i, u, 0, 0) {}, "for_down: the step must be above zero");
     REFUSED(ptx_for_down (b, i, ptx_s32(9), 0, -1) {}, "for_down: the step must be above zero");
     REFUSED(ptx_for_down (b, i, u, -1, 1) {}, "for_down: lo is the number -1, which u32 cannot");
-    REFUSED(ptx_for_down (b, i, 10, 0, 1) {}, "for_down: lo is the number 0, and nothing here");
+    REFUSED(ptx_for_down (b, i, 10, 0.5, 1) {}, "for_down: lo is the number 0.5, which s32");
     REFUSED(ptx_for_down (b, i, u, ptx_s32(0), 1) {}, "for_down: lo, hi and step are s32, u32 and");
     REFUSED(ptx_for_down (b, i, f, 0, 1) {}, "for_down: lo, hi and step are f32, f32 and f32");
     REFUSED(ptx_for_down (b, i, p, p, p) {}, "for_down: lo, hi and step are pred");
@@ -439,19 +439,56 @@ static void bad_loops_down_are_refused(void **state)
             ptx_copy(b, i), "copy: x was made inside a block that is closed");
 }
 
+// As C's int.
+static void numbers_alone_count_in_s32(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_for (b, i, 0, 4, 1)
+            ptx_mul(b, i, i);
+        ptx_for_down (b, i, 4, -4, 2)
+            ptx_mul(b, i, i);
+    }
+    EXPECT_LINES(b, "mov.s32 %r1, 0;", "setp.ge.s32 %p1, %r1, 4;", "mul.lo.s32 %r2, %r1, %r1;",
+                 "add.s32 %r1, %r1, 1;", "mov.s32 %r", "and.b32", "mul.lo.s32", ", 2;");
+}
+
+// The counter of a loop that was left is not C's: the loop ends before it would pass the limit.
+static void counters_end_with_their_loops(void **state)
+{
+    (void)state;
+    REFUSED(ptx_val kept = { 0 }; ptx_for (b, i, u, 9, 1) kept = i;
+            ptx_copy(b, kept), "copy: x was made inside a block that is closed");
+    REFUSED(ptx_val kept = { 0 }; ptx_for (b, i, 0, 9, 1) kept = i;
+            ptx_add(b, kept, 1), "add: x was made inside a block that is closed");
+    REFUSED(ptx_val kept = { 0 }; ptx_grid_stride (b, i, u) kept = i;
+            ptx_copy(b, kept), "copy: x was made inside a block that is closed");
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val n = ptx_param(b, PTX_U32, "n"), kept = ptx_var(b, n);
+        ptx_for (b, i, 0, n, 1) {
+            ptx_break_if(b, ptx_eq(b, i, 4));
+            ptx_set(b, kept, i);
+        }
+        ptx_copy(b, kept);
+    }
+    EXPECT_LINES(b, "mov.u32 %r2, %r3;");
+}
+
 // A block that C code leaves by itself (break, goto, return) stays open.
 static void blocks_left_by_c_are_reported(void **state)
 {
     (void)state;
     REFUSED(
-        ptx_if (b, p) { break; }, "entry: a block inside it was never closed", "ptx_break_if");
-    REFUSED(ptx_loop (b) { ptx_if (b, p) { break;
+        ptx_if (b, p) { C_BREAK; }, "entry: a block inside it was never closed", "ptx_break_if");
+    REFUSED(ptx_loop (b) { ptx_if (b, p) { C_BREAK;
 }
 }, "loop: a block inside this one was never");
-    REFUSED(ptx_for (b, i, u, u, u) { ptx_if (b, p) { break;
+    REFUSED(ptx_for (b, i, u, u, u) { ptx_if (b, p) { C_BREAK;
     }
     }, "for: a block inside this one");
-    REFUSED(ptx_if (b, p) { ptx_loop (b) { break;
+    REFUSED(ptx_if (b, p) { ptx_loop (b) { C_BREAK;
     }
     }, "if: a block inside this one was never");
     REFUSED(break, "builder_finish: a ptx_entry block was never closed");
@@ -463,7 +500,7 @@ static void blocks_left_by_c_are_reported(void **state)
     out : EXPECT_ERROR(left, "builder_finish: a ptx_for block was never closed");
     left = builder_at(80);
     ptx_entry (left, "k")
-        break;
+        C_BREAK;
     ptx_entry (left, "second") {}
     EXPECT_ERROR(left, "k: ptx_entry: entry 'k' is still open");
     }
@@ -532,6 +569,8 @@ static void blocks_left_by_c_are_reported(void **state)
             cmocka_unit_test(misplaced_else_ifs_are_refused),
             cmocka_unit_test(loops_count_down),
             cmocka_unit_test(bad_loops_down_are_refused),
+            cmocka_unit_test(numbers_alone_count_in_s32),
+            cmocka_unit_test(counters_end_with_their_loops),
             cmocka_unit_test(a_loop_continues),
             cmocka_unit_test(variables_change_and_copies_do_not),
             cmocka_unit_test(a_value_used_twice_is_not_merged),

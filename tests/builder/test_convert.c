@@ -220,8 +220,9 @@ static void small_floats_are_spelled(void **state)
         ptx_cvt(b, PTX_TF32, x, .round = PTX_ROUND_RNA);
         ptx_cvt(b, PTX_TF32, x, .satfinite = true);
     }
-    EXPECT_LINES(b, "cvt.rn.relu.tf32.f32", "cvt.rz.satfinite.tf32.f32", "cvt.rna.tf32.f32",
-                 "cvt.rna.satfinite.tf32.f32");
+    EXPECT_LINES(b, "cvt.rn.relu.tf32.f32 %r1, %f1;", "mov.b32 %r2, %r1;",
+                 "cvt.rz.satfinite.tf32.f32 %r3, %f1;", "mov.b32 %r4, %r3;",
+                 "cvt.rna.tf32.f32 %r5, %f1;", "cvt.rna.satfinite.tf32.f32 %r6, %f1;");
 }
 
 static void wrong_small_conversions_are_named(void **state)

@@ -224,6 +224,56 @@ static void large_parameters_have_an_isa(void **state)
         }
 }
 
+// A length or bound is a number, or the name of another parameter of one value.
+static void lengths_and_bounds_are_there(void **state)
+{
+    static const struct {
+        const char *length, *low, *error;
+        bool computed;
+    } cases[] = {
+        { "n", "1", NULL, false },
+        { "late", "-1.5e-3", NULL, false },
+        { "64", "n", NULL, false },
+        { "blocks", NULL, NULL, false },
+        { "groups", NULL, NULL, true },
+        { "m", NULL, ".length of 'p' is \"m\", and the entry has no such parameter", false },
+        { "groups", NULL, ".length of 'p' is \"groups\"", false },
+        { "", NULL, ".length of 'p' is \"\"", false },
+        { "n ", NULL, ".length of 'p' is \"n \"", false },
+        { "4n", NULL, ".length of 'p' is \"4n\"", false },
+        { "-3", NULL, ".length of 'p' is \"-3\"", false },
+        { "3.5", NULL, ".length of 'p' is \"3.5\"", false },
+        { "99999999999999999999", NULL, ".length of 'p' is \"9999", false },
+        { "real", NULL,
+          ".length of 'p' is \"real\", and the entry has no such parameter of one integer", false },
+        { "p", NULL, ".length of 'p' is \"p\"", false },
+        { "many", NULL, ".length of 'p' is \"many\"", false },
+        { "n", "m", ".low of 'late' is \"m\"", false },
+        { "n", "blocks", ".low of 'late' is \"blocks\"", false },
+        { "n", "late", ".low of 'late' is \"late\"", false },
+    };
+
+    (void)state;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k") {
+            ptx_val n = ptx_param(b, PTX_U32, "n");
+            ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p", .length = cases[k].length,
+                                      .computed_length = cases[k].computed);
+            ptx_ptr many = ptx_param_array(b, PTX_U32, "many", 4);
+            ptx_val late = ptx_param(b, PTX_U32, "late", .low = cases[k].low);
+            ptx_val real =
+                ptx_cvt(b, PTX_U32, ptx_param(b, PTX_F32, "real"), .round = PTX_ROUND_RZ);
+            late = ptx_add(b, late, real);
+            ptx_store(b, p, n, ptx_add(b, late, ptx_load(b, many, n)));
+        }
+        if (cases[k].error)
+            EXPECT_ERROR(b, cases[k].error);
+        else
+            EXPECT_LINES(b, ".visible .entry k(");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -233,6 +283,7 @@ int main(void)
         cmocka_unit_test(names_that_ptx_refuses_are_refused),
         cmocka_unit_test(wrong_entries_are_named),
         cmocka_unit_test(wrong_parameters_are_named),
+        cmocka_unit_test(lengths_and_bounds_are_there),
         cmocka_unit_test(large_parameters_have_an_isa),
     };
 

@@ -18,8 +18,8 @@ static void a_function_and_its_call(void **state)
     ptx_func (b, "add_to") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p");
         ptx_val n = ptx_param(b, PTX_U32, "n");
-        ptx_return_if(b, ptx_eq(b, n, 0));
         ptx_store(b, p, n, ptx_call(b, "square", 1.5));
+        ptx_return_if(b, ptx_eq(b, n, 0));
     }
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
@@ -29,12 +29,14 @@ static void a_function_and_its_call(void **state)
     }
     EXPECT_LINES(
         b,
-        "\n.func (.reg .f32 $result) square(\n .reg .f32 x // any number\n)\n{\n .reg .f32 "
-        "%f<2>;\n\n mov.f32 %f1, x;\n\n mul.rn.f32 $result, %f1, %f1;\n ret;\n}\n",
-        "\n.func add_to(\n .reg .u64 p, // f32[]\n .reg .u32 n\n)\n{",
-        "mov.u64 %rd1, p;\n cvta.to.global.u64 %rd2, %rd1;\n mov.u32 %r1, n;", "@%p1 ret;",
-        "mov.f32 %f1, 0f3FC00000; // 1.5\n call (%f2), square, (%f1);",
-        "call (%f2), square, (%f1);\n call (%f3), square, (%f2);", "call add_to, (%rd2, 7);");
+        "{ // square, inline\n .reg .f32 $result$1;\n .reg .f32 x;\n mov.f32 x, %f1;\n {\n .reg "
+        ".f32 %f<2>;\n\n mov.f32 %f1, x;\n\n mul.rn.f32 $result$1, %f1, %f1;\n$return$1:\n }\n "
+        "mov.f32 %f2, $result$1;\n }\n",
+        "{ // square, inline\n .reg .f32 $result$2;\n .reg .f32 x;\n mov.f32 x, %f2;\n",
+        "{ // add_to, inline\n .reg .u64 p;\n .reg .u32 n;\n mov.u64 p, %rd2;\n mov.u32 n, 7;\n",
+        "mov.u64 %rd1, p;\n cvta.to.global.u64 %rd2, %rd1;\n mov.u32 %r1, n;",
+        "mov.f32 %f1, 0f3FC00000; // 1.5\n { // square, inline\n .reg .f32 $result$4;",
+        "@%p1 bra $return$3;");
 }
 
 // Predicates and narrow values are passed in 32 bits.
@@ -55,11 +57,11 @@ static void every_type_is_passed(void **state)
                 ptx_store(b, ptx_local(b, type, 1), 0, y);
         }
         const unsigned bits = type == PTX_PRED ? 1 : 8 * ptx_type_bytes(type);
-        EXPECT_LINES(b, bits < 32 ? ".func (.reg .b32 $result) same(\n .reg .u32 x\n" : "same(",
-                     type == PTX_PRED ? "setp.ne.u32 %p1, x, 0;\n\n selp.u32 $result, 1, 0, %p1;"
-                     : bits < 32      ? "cvt.u16.u32 %rs1, x;\n\n cvt.u32.u16 $result, %rs1;"
+        EXPECT_LINES(b, bits < 32 ? ".reg .b32 $result$1;\n .reg .u32 x;\n mov.u32 x, 0;" : "x, ",
+                     type == PTX_PRED ? "setp.ne.u32 %p1, x, 0;\n\n selp.u32 $result$1, 1, 0, %p1;"
+                     : bits < 32      ? "cvt.u16.u32 %rs1, x;\n\n cvt.u32.u16 $result$1, %rs1;"
                                       : ", x;\n\n mov",
-                     bits < 32 ? "call (%r1), same, (0);" : "call (", "call (");
+                     bits < 32 ? "mov.b32 %r1, $result$1;" : ", $result$1;", "$return$2:");
     }
 }
 
@@ -75,7 +77,7 @@ static void a_result_is_reinterpreted(void **state)
     ptx_entry (b, "k") {
         ptx_store(b, ptx_local(b, PTX_U32, 1), 0, ptx_call(b, "rounded", 1.5));
     }
-    EXPECT_LINES(b, ".func (.reg .b32 $result) rounded(", "cvt.rna.tf32.f32 $result, %f1;");
+    EXPECT_LINES(b, ".reg .b32 $result$1;", "cvt.rna.tf32.f32 $result$1, %f1;");
 }
 
 static void calls_without_arguments_and_with_the_most(void **state)
@@ -96,8 +98,8 @@ static void calls_without_arguments_and_with_the_most(void **state)
         ptx_call(b, "nothing");
         ptx_call(b, "many", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, -16);
     }
-    EXPECT_LINES(b, ".func nothing(\n)\n{\n\n ret;\n}", "call nothing;",
-                 "call (%r1), many, (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, -16);");
+    EXPECT_LINES(b, "{ // nothing, inline\n {\n", "$return$1:\n }\n }\n { // many, inline\n",
+                 "mov.s32 x14, 15;\n mov.s32 x15, -16;\n {\n");
 }
 
 // Arguments are evaluated from left to right.
@@ -113,7 +115,7 @@ static void arguments_have_an_order(void **state)
     ptx_entry (b, "k")
         ptx_call(b, "sum", ptx_tid(b, PTX_X), ptx_tid(b, PTX_Y), ptx_tid(b, PTX_Z));
     EXPECT_LINES(b, "%r1, %tid.x;", "%r2, %tid.y;", "%r3, %tid.z;",
-                 "call (%r4), sum, (%r1, %r2, %r3);");
+                 "mov.u32 x, %r1;\n mov.u32 y, %r2;\n mov.u32 z, %r3;");
 }
 
 static void values_on_every_path(void **state)
@@ -140,7 +142,8 @@ static void values_on_every_path(void **state)
         ptx_call(b, "absolute", 1);
         ptx_call(b, "first_power", 1);
     }
-    EXPECT_LINES(b, "neg.f32 $result, %f1;\n ret;", "mov.f32 $result, %f1;\n ret;");
+    EXPECT_LINES(b, "neg.f32 $result$1, %f1;\n bra $return$1;",
+                 "mov.f32 $result$1, %f1;\n bra $return$1;");
 }
 
 #define PATH_MISSING(body)                                                                         \
@@ -317,6 +320,146 @@ static void functions_ask_for_rows_of_warps(void **state)
     }
 }
 
+// ---- inline code --------------------------------------------------------------------------------
+
+// Two functions, with all that names differ in: a result, labels, returns, arrays.
+static void define_inlined(ptx_builder *b)
+{
+    ptx_func (b, "leaf", .result = PTX_F32) {
+        ptx_val x = ptx_param(b, PTX_F32, "x"), flag = ptx_param(b, PTX_PRED, "flag");
+        ptx_if (b, flag)
+            ptx_return_value(b, ptx_mul(b, x, 2));
+        ptx_return_value(b, ptx_neg(b, x));
+    }
+    ptx_func (b, "outer", .result = PTX_F32) {
+        ptx_val x = ptx_param(b, PTX_F32, "x");
+        ptx_ptr shared = ptx_shared(b, PTX_F32, 32), local = ptx_local(b, PTX_F32, 4);
+        ptx_store(b, shared, ptx_laneid(b), x);
+        ptx_store(b, local, 0, x);
+        ptx_return_value(b, ptx_call(b, "leaf", ptx_load(b, local, 0), ptx_gt(b, x, 1)));
+    }
+}
+
+// The entry has the function's code, and no call.
+static void expect_code(ptx_builder *b, int k, unsigned times)
+{
+    ptx_entry_end(b, k);
+    const char *text = finished(b);
+    assert_null(strstr(text, ".func"));
+    assert_null(strstr(text, "call"));
+    for (; times; times--) {
+        text = strstr(text, "{ // outer, inline");
+        assert_non_null(text++);
+    }
+    assert_null(strstr(text, "{ // outer, inline"));
+    ptx_builder_destroy(&b);
+}
+
+#define EXPECT_CODE(times, body)                                                                   \
+    do {                                                                                           \
+        ptx_builder *b = builder_at(90);                                                           \
+        define_inlined(b);                                                                         \
+        const struct ptx_entry_params entry = { .name = "k", .block = { 64 } };                    \
+        const int k = ptx_entry_begin(b, entry);                                                   \
+        ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p");                                                \
+        ptx_val tid = ptx_tid(b, PTX_X), n = ptx_load(b, p, 0);                                    \
+        ptx_val warp = ptx_shr(b, tid, 5), x = ptx_load(b, p, tid);                                \
+        (void)n, (void)warp;                                                                       \
+        body;                                                                                      \
+        expect_code(b, k, times);                                                                  \
+    } while (0)
+#define CALL ptx_store(b, p, tid, ptx_call(b, "outer", x))
+
+static void calls_are_inline(void **state)
+{
+    (void)state;
+    EXPECT_CODE(1, CALL);
+    EXPECT_CODE(1, ptx_if (b, ptx_lt(b, warp, 1)) CALL);
+    EXPECT_CODE(1, ptx_if (b, ptx_lt(b, tid, 7)) CALL);
+    EXPECT_CODE(1, ptx_grid_stride (b, i, ptx_u32(1000)) CALL);
+    EXPECT_CODE(2, CALL; ptx_if (b, ptx_lt(b, n, 7)) CALL);
+}
+
+static void inline_code_has_names_of_its_own(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(90);
+    define_inlined(b);
+    ptx_entry (b, "k", .block = { 64 }) {
+        ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p");
+        ptx_val tid = ptx_tid(b, PTX_X);
+        ptx_if (b, ptx_lt(b, tid, 7))
+            ptx_store(b, p, tid, ptx_call(b, "outer", 3));
+    }
+    EXPECT_LINES(b, ".shared .align 16 .f32 outer$shared_1[32];\n\n.visible .entry",
+                 "{ // outer, inline\n .reg .f32 $result$1;\n .reg .f32 x;\n mov.f32 x, %f1;\n {",
+                 ".local .align 16 .f32 $local_2[4];", "mov.u32 %r1, outer$shared_1;",
+                 "{ // leaf, inline\n .reg .f32 $result$2;\n .reg .f32 x;\n .reg .u32 flag;\n"
+                 " mov.f32 x, %f2;\n mov.u32 flag, %r4;\n {",
+                 "@!%p1 bra $2$if_1_end;\n mul.rn.f32 $result$2, %f1, 0f40000000; // 2.0\n"
+                 " bra $return$2;\n$2$if_1_end:\n neg.f32 $result$2, %f1;\n$return$2:\n }",
+                 "mov.f32 $result$1, $result$2;\n }\n$return$1:\n }\n mov.f32 %f2, $result$1;");
+}
+
+// A function that calls the one before, `count` deep.
+static ptx_builder *nested(unsigned count)
+{
+    char name[2][16] = { "f0", "" };
+    ptx_builder *b = builder_at(90);
+
+    ptx_func (b, "f0")
+        ptx_barrier_warp(b, ptx_full_warp());
+    for (unsigned k = 1; k < count; k++) {
+        snprintf(name[k & 1], sizeof name[0], "f%u", k);
+        ptx_func (b, name[k & 1])
+            ptx_call(b, name[~k & 1]);
+    }
+    ptx_entry (b, "k", .block = { 64 })
+        ptx_call(b, name[~count & 1]);
+    return b;
+}
+
+static void calls_are_nested_64_deep(void **state)
+{
+    (void)state;
+    ptx_builder *b = nested(64);
+    EXPECT_LINES(b, "{ // f63, inline", "{ // f0, inline");
+    b = nested(65);
+    EXPECT_ERROR(b, "ptx_call: a call is written inline; with 'f64' more than 64 are nested");
+}
+
+static void too_much_inline_code_is_refused(void **state)
+{
+    char name[2][8] = { "f0", "" };
+
+    (void)state;
+    ptx_builder *b = builder_at(90);
+    ptx_func (b, "f0")
+        ptx_store(b, ptx_local(b, PTX_U32, 1), 0, 1);
+    for (int k = 1; k < 14; k++) {
+        snprintf(name[k & 1], sizeof name[0], "f%d", k);
+        ptx_func (b, name[k & 1]) {
+            ptx_call(b, name[~k & 1]);
+            ptx_call(b, name[~k & 1]);
+        }
+    }
+    ptx_entry (b, "k", .block = { 64 })
+        ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), 7))
+            ptx_call(b, name[1]);
+    EXPECT_ERROR(b, "ptx_call: a call is written inline", "more than 4096 times");
+
+    b = builder_at(90);
+    ptx_func (b, "f")
+        ptx_asm(b, "{ .shared .b32 s; st.shared.u32 [s], 1; }", .writes = PTX_MEMORY_SHARED);
+    ptx_func (b, "g")
+        ptx_call(b, "f");
+    ptx_entry (b, "k", .block = { 64 }) {
+        ptx_call(b, "g");
+    }
+    EXPECT_ERROR(b, "ptx_call: 'f' has shared memory that a text of ptx_asm() declares",
+                 "use ptx_shared()");
+}
+
 // ---- bad input ----------------------------------------------------------------------------------
 
 static void bad_functions_are_refused(void **state)
@@ -428,13 +571,13 @@ static void bad_calls_are_refused(void **state)
             ptx_call(b, "g");
         },
         "with the arrays of 'f', 64000 bytes of shared memory are declared");
-    // Local memory along the deepest calls: 'f' and 'h' have it one after the other.
+    // Each call has its own local memory.
     FUNC_REFUSED(
         ptx_func (b, "f") { ptx_local(b, PTX_F32, 40000); } ptx_func (b, "g") {
             ptx_local(b, PTX_F32, 40000);
             ptx_call(b, "f");
         } ptx_func (b, "h") { ptx_local(b, PTX_F32, 40000); } ptx_entry (b, "k") {
-            ptx_local(b, PTX_F32, 51072);
+            ptx_local(b, PTX_F32, 11072);
             ptx_call(b, "h");
             ptx_call(b, "g");
             ptx_local(b, PTX_F32, 1);
@@ -468,6 +611,10 @@ static void parameters_are_those_of_entries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_are_inline),
+        cmocka_unit_test(inline_code_has_names_of_its_own),
+        cmocka_unit_test(calls_are_nested_64_deep),
+        cmocka_unit_test(too_much_inline_code_is_refused),
         cmocka_unit_test(a_function_and_its_call),
         cmocka_unit_test(every_type_is_passed),
         cmocka_unit_test(a_result_is_reinterpreted),

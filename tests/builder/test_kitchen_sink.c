@@ -73,7 +73,8 @@ static void names_and_comments_assemble(void **state)
         const char *name = k < sizeof names / sizeof *names ? names[k] : longest;
         const char *param = k < sizeof names / sizeof *names ? params[k] : longest + 1;
         ptx_entry (b, name) {
-            ptx_ptr p = ptx_param_ptr(b, PTX_F32, param, .length = "\xc3\xa9\n.x", .meaning = "\\");
+            ptx_ptr p = ptx_param_ptr(b, PTX_F32, param, .length = "\xc3\xa9\n.x",
+                                      .computed_length = true, .meaning = "\\");
             ptx_ptr a = ptx_param_array(b, PTX_S8, "array", 3);
             ptx_label label = ptx_label_create(b, k & 1 ? "shared" : longest);
             ptx_ptr s = ptx_shared(b, PTX_F32, 1);
@@ -121,5 +122,5 @@ int main(void)
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
 
-    return failed ? 1 : ptxas_find() ? 0 : 77;
+    return ptxas_status(failed);
 }

@@ -97,7 +97,7 @@ static void accesses_are_spelled(void **state)
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), h = ptx_ptr_cast(b, PTX_BF16, p);
         const ptx_val z = ptx_u32(0), one = ptx_f32(1);
-        ptx_load(b, p, z, .nc = true, .cache = PTX_CACHE_NO_ALLOCATE);
+        ptx_load(b, ptx_param_ptr(b, PTX_F32, "q"), z, .nc = true, .cache = PTX_CACHE_NO_ALLOCATE);
         ptx_load(b, p, z, .cache = PTX_CACHE_STREAMING);
         ptx_load(b, p, z, .order = PTX_ORDER_VOLATILE);
         ptx_load(b, p, z, .order = PTX_ORDER_ACQUIRE);
@@ -114,7 +114,7 @@ static void accesses_are_spelled(void **state)
         ptx_store_vec(b, p, z, wide, .cache = PTX_CACHE_STREAMING);
         ptx_load(b, ptx_ptr_cast(b, PTX_F16X2, p), z);
     }
-    EXPECT_LINES(b, "ld.global.nc.L1::no_allocate.f32 %f1, [%rd2];", "ld.global.cs.f32 %f2,",
+    EXPECT_LINES(b, "ld.global.nc.L1::no_allocate.f32 %f1, [%rd4];", "ld.global.cs.f32 %f2,",
                  "ld.volatile.global.f32 %f3,", "ld.acquire.gpu.global.f32 %f4,",
                  "ld.relaxed.sys.global.f32 %f5,",
                  "ld.global.L1::evict_first.v4.f32 {%f6, %f7, %f8, %f9}, [%rd2];",
@@ -368,6 +368,79 @@ static void fences_are_spelled(void **state)
                  "fence.acq_rel.cluster;");
 }
 
+// A load by .nc may give what was there before the kernel wrote. Another parameter may be of other
+// memory, and another entry runs at another time.
+static void nc_is_for_memory_that_is_not_written(void **state)
+{
+    const ptx_val i = ptx_u32(3), one = ptx_f32(1);
+
+    (void)state;
+    for (int k = 0; k < 11; k++) {
+        ptx_builder *b = builder_at(80);
+        ptx_ptr array = ptx_global(b, PTX_F32, "array", .count = 16);
+        ptx_entry (b, "first") {
+            ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), q = ptx_param_ptr(b, PTX_F32, "q");
+            const ptx_ptr far = ptx_at(b, p, ptx_load(b, ptx_ptr_cast(b, PTX_U32, q), i));
+            switch (k) {
+            case 0:
+                ptx_load(b, p, i, .nc = true);
+                ptx_store(b, p, 0, one);
+                break;
+            case 1:
+                ptx_store_vec(b, p, 0, ptx_vec2(one, one));
+                ptx_load_vec(b, p, i, 1, .nc = true);
+                break;
+            case 2:
+                ptx_load(b, far, i, .nc = true);
+                ptx_atomic_add(b, p, i, one);
+                break;
+            case 3:
+                ptx_load(b, ptx_ptr_cast(b, PTX_U8, far), i, .nc = true);
+                ptx_store(b, p, i, one);
+                break;
+            case 4:
+                ptx_load(b, array, i, .nc = true);
+                ptx_store(b, ptx_at(b, array, ptx_tid(b, PTX_X)), i, one);
+                ptx_store(b, p, i, one);
+                break;
+            case 5:
+                ptx_load(b, far, i, .nc = true);
+                ptx_store(b, q, i, one);
+                break;
+            case 6:
+                ptx_load(b, array, i, .nc = true);
+                ptx_store(b, p, i, one);
+                break;
+            case 7:
+                ptx_load(b, far, i, .nc = true);
+                ptx_asm(b, "st.global.f32 [%1], %0;", .at = { p }, .in = { one });
+                break;
+            case 8:
+                ptx_asm(b, "ld.global.nc.f32 %0, [%1];", .result = { PTX_F32 }, .at = { far });
+                ptx_store(b, p, i, one);
+                break;
+            case 9:
+                ptx_load(b, far, i, .nc = true);
+                ptx_asm(b, "ld.global.f32 %0, [%1];", .result = { PTX_F32 }, .at = { p });
+                break;
+            default:
+                ptx_load(b, far, i);
+                ptx_store(b, p, i, one);
+            }
+        }
+        ptx_entry (b, "second") {
+            ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
+            ptx_store(b, array, i, one);
+            ptx_store(b, out, i, one);
+        }
+        if (k < 5 || k == 7 || k == 8)
+            EXPECT_ERROR(b, k == 4 ? "'array' is loaded with .nc and written by one entry"
+                                   : "'p' is loaded with .nc and written by one entry");
+        else
+            EXPECT_LINES(b, ".visible .entry second(");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +456,7 @@ int main(void)
         cmocka_unit_test(atomics_return_the_old_value_or_reduce),
         cmocka_unit_test(wrong_atomics_are_named),
         cmocka_unit_test(fences_are_spelled),
+        cmocka_unit_test(nc_is_for_memory_that_is_not_written),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

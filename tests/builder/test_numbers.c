@@ -119,7 +119,8 @@ static void numbers_without_a_type_are_refused(void **state)
     REFUSED_AT(80, ptx_mul(b, u, 0.5), "ptx_mul: y is the number 0.5, which u32 cannot hold");
     REFUSED_AT(80, ptx_sub(b, -1, u), "ptx_sub: x is the number -1, which u32 cannot hold");
     REFUSED_AT(80, ptx_shl(b, u, -1), "ptx_shl: y is the number -1, which u32 cannot hold");
-    REFUSED_AT(80, ptx_for_begin(b, 0, 10, 1), "ptx_for: lo is the number 0");
+    REFUSED_AT(80, ptx_for_begin(b, 0, 0.5, 1), "ptx_for: hi is the number 0.5, which s32 cannot");
+    REFUSED_AT(80, ptx_for_begin(b, 0, 2147483648, 1), "number 2147483648, which s32 cannot hold");
     REFUSED_AT(80, ptx_for_begin(b, 0, u, 0), "ptx_for: the step must be above zero");
     REFUSED_AT(80, ptx_if_begin(b, 1), "ptx_if: the condition is the number 1; write ptx_bool()");
     REFUSED_AT(80, ptx_if_begin(b, true),

@@ -385,5 +385,5 @@ int main(void)
     };
     const int failed = cmocka_run_group_tests(tests, setup, teardown);
 
-    return failed ? 1 : ptxas_find() ? 0 : 77;
+    return ptxas_status(failed);
 }

@@ -67,7 +67,7 @@ static void each_function_is_its_row(void **state)
             if (plain)                                                                             \
                 ptx_op(b, PTX_OP_##name, .x = v[0], .y = v[1], .z = v[2], .w = v[3]);              \
             else                                                                                   \
-                ptx_##name(ARGUMENTS);                                                             \
+                CALLED(ptx_##name, ARGUMENTS);                                                     \
         }                                                                                          \
         const char *written = finished(b);                                                         \
         assert_non_null(written);                                                                  \
@@ -79,7 +79,8 @@ static void each_function_is_its_row(void **state)
     static char text[2][4096];
 
     (void)state;
-#define ARGUMENTS b, v[0]
+#define CALLED(function, ...) function(__VA_ARGS__)
+#define ARGUMENTS             b, v[0]
     PTX_OPS_UNARY(CALL)
 #undef ARGUMENTS
 #define ARGUMENTS b, v[0], v[1]
@@ -91,6 +92,7 @@ static void each_function_is_its_row(void **state)
 #define ARGUMENTS b, v[0], v[1], v[2], v[3]
     PTX_OPS_QUATERNARY(CALL)
 #undef ARGUMENTS
+#undef CALLED
 #undef CALL
 }
 

@@ -235,13 +235,13 @@ static void later_errors_have_their_place(void **state)
     b = builder_at(80);
     ptx_entry (b, "k") {
         place = HERE; ptx_loop (b)
-            break;
+            C_BREAK;
     }
     EXPECT_PLACE(b, place, "ptx_entry: a block inside it was never closed");
     b = builder_at(80);
     for (int once = 1; once; once = 0) {
         place = HERE; ptx_entry (b, "k")
-            break;
+            C_BREAK;
     }
     // clang-format on
     EXPECT_PLACE(b, place, "ptx_builder_finish: a ptx_entry block was never closed");
@@ -516,6 +516,64 @@ static void arguments_have_an_order(void **state)
                  "@%p1 bra");
 }
 
+// A call takes back what was pushed for it: after errors, in the other builder, and without one.
+static void operands_stay_with_their_call(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80), *other = builder_at(80);
+    ptx_entry (other, "o") {
+        ptx_val y = ptx_tid(other, PTX_X);
+        ptx_entry (b, "k") {
+            ptx_ptr p = ptx_shared(b, PTX_U32, 64);
+            ptx_val x = ptx_tid(b, PTX_X);
+            // A call of the other builder among the operands of a store, and calls of none.
+            ptx_store(b, p, ptx_sub(b, x, (ptx_set(other, ptx_var(other, y), 3), 5)),
+                      ptx_add(b, x, 7));
+            ptx_val null = ptx_add(NULL, ptx_mul(NULL, x, 2), ptx_load(NULL, p, 3));
+            assert_int_equal(null.kind, PTX_KIND_POISON);
+            ptx_store(NULL, p, 1, ptx_cvt(NULL, PTX_F32, x));
+            ptx_store(b, p, 0, (ptx_fma(NULL, x, x, x), x));
+        }
+    }
+    EXPECT_LINES(other, "mov.u32 %r1, 3;");
+    EXPECT_LINES(b, "sub.u32 %r3, %r2, 5;", "add.u32 %r4, %r2, 7;", "[%r5], %r4;", "st.shared.u32");
+    b = builder_at(80), other = builder_at(80);
+    const char *place = NULL;
+    ptx_entry (other, "o") {
+        ptx_val y = ptx_tid(other, PTX_X);
+        ptx_entry (b, "k") {
+            ptx_val x = ptx_tid(b, PTX_X);
+            // clang-format off
+            place = HERE; ptx_add(b, x, ptx_add(b, x, y));
+            // clang-format on
+            ptx_add(b, ptx_sqrt(b, x), ptx_select(b, x, x, y)); // the first error stays
+        }
+        ptx_sub(other, ptx_mul(other, y, 3), 4);
+    }
+    EXPECT_LINES(other, "mul.lo.u32 %r2, %r1, 3;", "sub.u32 %r3, %r2, 4;");
+    EXPECT_PLACE(b, place, "k: ptx_add: y ");
+}
+
+// Deeper than the stack of operands is at first.
+static ptx_val deep(ptx_builder *b, ptx_val x, unsigned depth)
+{
+    return depth ? ptx_add(b, x, deep(b, x, depth - 1)) : x;
+}
+
+static void calls_nest_deep(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_tid(b, PTX_X);
+        ptx_store(b, ptx_shared(b, PTX_U32, 4), 0, deep(b, x, 3000));
+    }
+    if (!ptx_builder_finish(b))
+        fail_msg("%s", ptx_builder_error(b));
+    assert_non_null(strstr(ptx_builder_finish(b), "%r3001, %r1, %r3000;"));
+    ptx_builder_destroy(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -530,6 +588,8 @@ int main(void)
         cmocka_unit_test(a_long_path_is_cut_at_its_start),
         cmocka_unit_test(the_first_error_is_called),
         cmocka_unit_test(arguments_have_an_order),
+        cmocka_unit_test(operands_stay_with_their_call),
+        cmocka_unit_test(calls_nest_deep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

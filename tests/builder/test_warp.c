@@ -97,7 +97,7 @@ static void wrong_indices_are_named(void **state)
     REFUSED(ptx_grid_stride (b, i, 100) {}, "grid_stride: n is the number 100, and nothing here");
     REFUSED(ptx_grid_stride (b, i, (ptx_val) { 0 }) {}, "grid_stride: n was never set");
     REFUSED(ptx_grid_stride (b, i, u) ptx_set(b, i, u), "set: the first value is not a variable");
-    REFUSED(ptx_grid_stride (b, i, u) break, "entry: a block inside it was never closed");
+    REFUSED(ptx_grid_stride (b, i, u) C_BREAK, "entry: a block inside it was never closed");
     REFUSED(ptx_grid_stride_end(b, u), "for: this block is not open");
 }
 
@@ -176,6 +176,40 @@ static void threads_wait_and_end(void **state)
                  "griddepcontrol.launch_dependents;", "trap;");
 }
 
+// A barrier of more threads than a block has would never end, in the entry or in what it calls.
+static void named_barriers_have_their_threads(void **state)
+{
+    static const struct {
+        struct ptx_entry_params entry;
+        unsigned most; // in whole warps
+    } entries[] = { { { .block = { 64, 2 } }, 128 },
+                    { { .block = { 48 } }, 64 },
+                    { { .max_block = { 256 } }, 256 },
+                    { { .block = { 0 } }, 1024 } };
+
+    (void)state;
+    for (unsigned k = 0; k < 16; k++) {
+        struct ptx_entry_params entry = entries[k / 4].entry;
+        const bool called = k & 1, above = k & 2;
+        const unsigned threads = entries[k / 4].most + (above ? 32 : 0);
+        if (threads > 1024)
+            continue;
+        ptx_builder *b = builder_at(80);
+        ptx_func (b, "waits")
+            ptx_barrier_named(b, 1, called ? threads : 32);
+        entry.name = "k";
+        const int block = ptx_entry_begin(b, entry);
+        ptx_call(b, "waits");
+        if (!called)
+            ptx_barrier_named(b, 2, threads);
+        ptx_entry_end(b, block);
+        if (above)
+            EXPECT_ERROR(b, "would wait for ever", called ? "function 'waits'" : "barrier 2 waits");
+        else
+            EXPECT_LINES(b, "bar.sync");
+    }
+}
+
 static void wrong_calls_are_named(void **state)
 {
     const ptx_val none = { 0 }, m = ptx_full_warp();
@@ -244,10 +278,15 @@ static void a_pinned_isa_is_a_floor(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(indices_are_spelled),      cmocka_unit_test(wrong_indices_are_named),
-        cmocka_unit_test(grids_share_a_range),      cmocka_unit_test(barriers_are_spelled),
-        cmocka_unit_test(shuffles_move_every_type), cmocka_unit_test(lanes_vote_match_and_reduce),
-        cmocka_unit_test(threads_wait_and_end),     cmocka_unit_test(wrong_calls_are_named),
+        cmocka_unit_test(indices_are_spelled),
+        cmocka_unit_test(wrong_indices_are_named),
+        cmocka_unit_test(grids_share_a_range),
+        cmocka_unit_test(barriers_are_spelled),
+        cmocka_unit_test(shuffles_move_every_type),
+        cmocka_unit_test(lanes_vote_match_and_reduce),
+        cmocka_unit_test(threads_wait_and_end),
+        cmocka_unit_test(wrong_calls_are_named),
+        cmocka_unit_test(named_barriers_have_their_threads),
         cmocka_unit_test(a_pinned_isa_is_a_floor),
     };
 

@@ -34,5 +34,6 @@ static void every_function_assembles(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(every_function_assembles) };
-    return cmocka_run_group_tests_name("mathematics through ptxas", tests, NULL, NULL);
+    return ptxas_status(
+        cmocka_run_group_tests_name("mathematics through ptxas", tests, NULL, NULL));
 }

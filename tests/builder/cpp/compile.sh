@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# ptxgen.hpp under each compiler and standard, with and without exceptions; and what must not
-# compile, in C++ and in C. Argument: the include folder. Without a C++ compiler: 77.
+# ptxgen.hpp under each compiler and standard, with and without exceptions, and its one error under
+# those before C++17; and what must not compile, in C++ and in C. Argument: the include folder. Without a C++ compiler: 77.
 set -eu
 include=$1
 folder=$(mktemp -d)
@@ -82,6 +82,85 @@ for compiler in gcc clang; do
         -fsyntax-only "$folder/good.c" || fail "$compiler refuses values in fields"
 done
 
+# Wrong calls: the first error is at the caller's line. (g++ shows where a macro calls an overload.)
+cat >"$folder/wrong_calls" <<'END'
+ptx_add(b, x);
+ptx_add(b, x, x, x);
+ptx_select(b, x, x);
+ptx_add(b, p, x);
+ptx_sqrt(b, "1");
+ptx_set(b, x, p);
+ptx_load(b, x, 0);
+ptx_load(b, p, p);
+ptx_store(b, p, p, x);
+ptx_if (b, p) { }
+END
+for compiler in gcc clang g++ clang++; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    case $compiler in *++) suffix=cc standard=c++20 ;; *) suffix=c standard=c11 ;; esac
+    while read -r line; do
+        printf '%s\n' '#include <ptxgen/builder.h>' 'void use(ptx_builder *b, ptx_ptr p, ptx_val x);' \
+            'void use(ptx_builder *b, ptx_ptr p, ptx_val x) { (void)p, (void)x;' "$line" '}' \
+            >"$folder/wrong.$suffix"
+        "$compiler" -std=$standard -I"$include" -fsyntax-only "$folder/wrong.$suffix" >"$folder/errors" 2>&1 &&
+            fail "$compiler compiles: $line"
+        first=$(grep -m 1 'error:' "$folder/errors")
+        case $compiler:$first in
+        *"wrong.$suffix:4:"* | g++:*'no matching function'*) ;;
+        *) fail "$compiler: $line: the first error is $first" ;;
+        esac
+        [ "$line" != 'ptx_add(b, x);' ] ||
+            echo "$first" | grep -qE 'requires 3 arguments, but only 2 given|too few arguments' ||
+            fail "$compiler: $first"
+    done <"$folder/wrong_calls"
+done
+
+# Calls in one another, members with the names of instructions: silent, and without GNU C too.
+cat >"$folder/nested.c" <<'END'
+#include <ptxgen/ptxgen.h>
+struct wrapper { int set, add; };
+int use(ptx_builder *b, ptx_ptr p, struct wrapper w);
+int use(ptx_builder *b, ptx_ptr p, struct wrapper w)
+{
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_add(b, ptx_add(b, ptx_tid(b, PTX_X), 1), ptx_mul(b, ptx_laneid(b), w.add));
+        ptx_if (b, ptx_lt(b, x, 4u))
+            ptx_store(b, p, 0, ptx_load(b, p, x, .nc = true), .cache = PTX_CACHE_STREAMING);
+        ptx_printf(b, "%u %f", x, ptx_cvt(b, PTX_F32, x));
+        ptx_shfl(b, PTX_SHFL_DOWN, x, 1, .width = 16);
+        ptx_store_vec(b, p, 0, ptx_vec2(1, ptx_cvt(b, PTX_F32, x, .round = PTX_ROUND_RZ)));
+        ptx_atomic_add(b, p, 0, 0.5);
+    }
+    return w.set;
+}
+END
+cp "$folder/nested.c" "$folder/nested.cc"
+cat >>"$folder/nested.cc" <<'END'
+class owner {
+  public:
+    explicit owner(ptx_builder *of) : b(of) {}
+    ptx_val add(ptx_val x, ptx_val y) const { return ptx_add(b, x, y); }
+    void set(ptx_val x, int y) const { ptx_set(b, x, y); }
+
+  private:
+    ptx_builder *b;
+};
+ptx_val use_owner(const owner &o, ptx_val x);
+ptx_val use_owner(const owner &o, ptx_val x) { return o.set(x, 1), o.add(x, x); }
+END
+for compiler in gcc clang; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    for flags in -DGNU -U__GNUC__; do
+        "$compiler" -std=c11 $flags -pedantic-errors -Wall -Wextra -Wshadow -Werror -I"$include" \
+            -fsyntax-only "$folder/nested.c" || fail "$compiler $flags refuses nested calls"
+    done
+done
+for compiler in g++ clang++; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    "$compiler" -std=c++20 -pedantic-errors -Wall -Wextra -Wshadow -Werror -I"$include" \
+        -fsyntax-only "$folder/nested.cc" || fail "$compiler refuses nested calls"
+done
+
 for compiler in g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
     compilers=$((compilers + 1))
@@ -89,6 +168,16 @@ for compiler in g++ clang++; do
         # shellcheck disable=SC2086 # several flags
         "$compiler" $flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$include" \
             -fsyntax-only "$folder/good.cc" || fail "$compiler $flags refuses ptxgen.hpp"
+    done
+    # An older standard gets one error and nothing else.
+    echo '#include <ptxgen/ptxgen.hpp>' >"$folder/old.cc"
+    for standard in c++98 c++11 c++14; do
+        "$compiler" -std=$standard -Wall -Wextra -I"$include" -fsyntax-only "$folder/old.cc" \
+            2>"$folder/errors" && fail "$compiler takes ptxgen.hpp as $standard"
+        if [ "$(grep -Ec '(error|warning):' "$folder/errors")" != 1 ] ||
+            ! grep -q 'error.*ptxgen.hpp is for C++17 and later' "$folder/errors"; then
+            fail "$compiler -std=$standard: $(cat "$folder/errors")"
+        fi
     done
     "$compiler" -std=c++17 -I"$include" -fsyntax-only "$folder/bad.cc" 2>"$folder/errors" || true
     number=1

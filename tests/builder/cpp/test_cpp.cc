@@ -255,6 +255,96 @@ static void builders_move()
     ptx_builder_destroy(&released);
 }
 
+// A builder that was moved from or released, in any call, is named as that.
+static void empty_builders()
+{
+    using use = void (*)(ptx::builder &);
+    const use uses[] = {
+        [](ptx::builder &b) { b.finish(); },
+        [](ptx::builder &b) { b.entry("k", {}, [] {}); },
+        [](ptx::builder &b) { b.param<float>("x"); },
+        [](ptx::builder &b) { b.shared<float>(4); },
+        [](ptx::builder &b) { ptx::value x = b.tid(); },
+        [](ptx::builder &b) { b.var(1); },
+        [](ptx::builder &b) { b.if_(b.tid() < 1, [] {}); },
+        [](ptx::builder &b) { b.loop([] {}); },
+        [](ptx::builder &b) { b.grid_stride(4, [](ptx::value) {}); },
+        [](ptx::builder &b) { b.barrier(); },
+        [](ptx::builder &b) { ptx_barrier(b); },
+        [](ptx::builder &b) { ptx_if (b, ptx_bool(true)) ptx_barrier(b); },
+        [](ptx::builder &b) { throw ptx::error(PTX_ERROR_INVALID, b.error()); },
+    };
+
+    for (int released = 0; released < 2; released++) {
+        ptx::builder b, taken;
+        ptx_builder *owned = released ? b.release() : nullptr;
+        if (!released)
+            taken = std::move(b);
+        ptx_builder_destroy(&owned);
+        for (const use &each : uses) {
+            try {
+                each(b);
+                fail("a use of an empty builder");
+            } catch (const ptx::error &e) {
+                if (e.status() != PTX_ERROR_INVALID || !std::strstr(e.what(), "it was moved from"))
+                    fail(std::string("of an empty builder: ") + e.what());
+            }
+        }
+    }
+}
+
+// What leaves a body is not lost, and what it left open is an error that says so.
+static void exceptions_leave_bodies()
+{
+    using leave = void (*)(ptx::builder &, const ptx::value &);
+    const struct {
+        const char *name;
+        leave body;
+    } cases[] = {
+        { "entry()", [](ptx::builder &, const ptx::value &) { throw 7; } },
+        { "if_()", [](ptx::builder &b, const ptx::value &x) { b.if_(x < 1, [] { throw 7; }); } },
+        { "else_if()",
+          [](ptx::builder &b, const ptx::value &x) {
+              b.if_(x < 1, [] {}).else_if(x < 2, [] { throw 7; });
+          } },
+        { "else_()", [](ptx::builder &b,
+                        const ptx::value &x) { b.if_(x < 1, [] {}).else_([] { throw 7; }); } },
+        { "for_()", [](ptx::builder &b,
+                       const ptx::value &x) { b.for_(0, x, 1, [](ptx::value) { throw 7; }); } },
+        { "for_down()",
+          [](ptx::builder &b, const ptx::value &x) {
+              b.for_down(x, 0, 1, [](ptx::value) { throw 7; });
+          } },
+        { "grid_stride()",
+          [](ptx::builder &b, const ptx::value &x) {
+              b.grid_stride(x, [](ptx::value) { throw 7; });
+          } },
+        { "while_()",
+          [](ptx::builder &b, const ptx::value &x) { b.while_(x < 1, [] { throw 7; }); } },
+        { "loop()", [](ptx::builder &b, const ptx::value &) { b.loop([] { throw 7; }); } },
+    };
+
+    for (const auto &each : cases) {
+        ptx::builder b;
+        const std::string words = std::string("k: an exception left the body of ") + each.name;
+        bool caught = false;
+        try {
+            b.entry("k", { 64 }, [&] { each.body(b, b.tid()); });
+        } catch (int thrown) {
+            caught = thrown == 7;
+        }
+        try {
+            b.entry("l", { 64 }, [] {});
+            b.finish();
+            fail("no error: " + words);
+        } catch (const ptx::error &e) {
+            if (!caught || !std::strstr(e.what(), words.c_str()) ||
+                !std::strstr(e.what(), __FILE__))
+                fail("not \"" + words + "\": " + e.what());
+        }
+    }
+}
+
 int main()
 {
     expect_text("operators", operators_in_c, operators);
@@ -266,5 +356,7 @@ int main()
     errors();
     operands_that_emit();
     builders_move();
+    empty_builders();
+    exceptions_leave_bodies();
     return failures != 0;
 }
