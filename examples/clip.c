@@ -98,7 +98,8 @@ int main(int argc, char **argv)
         const struct ptx_clip_tensor tensors[] = { { .count = WEIGHTS, .dtype = PTX_BF16 },
                                                    { .count = BIASES, .dtype = PTX_F32 } };
         ptx_builder *b = ptx_builder_create(NULL);
-        ptx_clip_emit(b, &(struct ptx_clip_params) { .tensors = tensors, .tensor_count = 2 });
+        ptx_clip_emit(b, &(struct ptx_clip_params) {
+                             .tensors = tensors, .tensor_count = 2, .max_norm = 1.0f });
         const char *text = ptx_builder_finish(b);
         const bool printed = text && fputs(text, stdout) >= 0;
         ptx_builder_destroy(&b);

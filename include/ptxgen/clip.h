@@ -15,14 +15,19 @@
 ///
 ///     sum       = sum of weight * g^2 over the group's tensors
 ///     norm      = f32(sqrt(sum) * (1 / S))      of the unscaled gradients, before clipping
-///     found_inf = sum is NaN or infinite        or an input says so: found_inf_at
 ///     clip      = min(1, max_norm / (norm + eps)), 1 if the sum is 0; NaN if the norm is;
 ///                 each operation in f32
 ///     factor    = f32(clip * (1 / S))           1 / S in f64
-///     g         = g * factor                    one rounding; not written if factor is exactly 1
+///     found_inf = sum or factor is NaN or infinite, or an input says so: found_inf_at
+///     g         = T(f32(f32(g) * factor))       T: its type; not written if factor is exactly 1
 ///
-/// If the sum is finite and the norm exceeds f32, the norm is infinite, and the ratio is max_norm /
-/// norm, divided in f64: large finite gradients are clipped, not zeroed.
+/// A product in f16 or bf16 is so rounded twice, to f32 and then to the type; in f64 it is formed
+/// in f64 and rounded once.
+///
+/// If the sum is finite and above 0, and norm + eps is 0 or infinite in f32, the ratio is that of
+/// the division in f64. Large finite gradients are clipped, not zeroed, and with a norm that
+/// vanishes, and eps 0, max_norm 0 clips to 0 and any other max_norm not at all. So no finite
+/// gradient becomes NaN unless found_inf is 1.
 ///
 /// If something was not finite, the policy decides what is written: enum ptx_nonfinite.
 ///
@@ -40,26 +45,11 @@
 #define PTXGEN_CLIP_H
 
 #include <ptxgen/builder.h>
-#include <ptxgen/operations.h>
-#include <ptxgen/records.h>
+#include <ptxgen/norm.h>
 
 PTXGEN_BEGIN
 
 // ------------------------------------------------------------------------------------- parameters
-
-/// A gradient in device memory.
-struct ptx_clip_tensor {
-    CUdeviceptr data; ///< a multiple of the element size; may be 0 if count is 0
-    uint64_t count;   ///< elements; may be 0
-    ptx_type dtype;   ///< PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
-    uint32_t group;   ///< from 0; a group's tensors share a norm and a factor
-    /// Factor of the tensor's sum of squares: 1 / k for a tensor that is replicated on k ranks,
-    /// say. Finite, >= 0; 0 means 1. For a weight of zero set `uncounted`.
-    double weight;
-    /// The tensor is scaled with its group and checked for NaN and infinity, but does not
-    /// contribute to the norm.
-    bool uncounted;
-};
 
 struct ptx_clip_params {
     const struct ptx_clip_tensor *tensors; ///< copied
@@ -67,66 +57,15 @@ struct ptx_clip_params {
     /// Number of groups, at most PTX_CLIP_MAX_TENSORS; 0: one more than the largest group number in
     /// use, at least 1. A group may be empty: its norm is 0.
     uint32_t group_count;
-    /// The max_norm of every group: > 0; INFINITY for no clipping. ptx_clip_plan_create() refuses
-    /// 0, which would make every gradient 0; group_max_norms may have 0.
-    float max_norm;
-    const float
-        *group_max_norms; ///< NULL, or one for each group, >= 0, used instead of max_norm; copied
-    /// The address of an f32 for each group, which each run reads instead of max_norm and
-    /// group_max_norms; the record shows the value. NaN or below 0: see found_inf_at. 0: none.
-    CUdeviceptr max_norms_at;
-    float eps; ///< finite, >= 0; PyTorch adds 1e-6
+    /// max_norm, group_max_norms, max_norms_at, eps, loss_scale, loss_scale_state, loss_scale_at,
+    /// update, found_inf_at, found_inf_to, sum_rows, sum_row, sums_at, any_address, stream, module:
+    /// see norm.h.
+    PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_nonfinite nonfinite;
-    /// The factor that the loss, and so each gradient, was multiplied by: finite, > 0; 0 means 1.
-    /// This is the initial value: ptx_clip_plan_set_loss_scale() changes it. Not used with
-    /// loss_scale_state and loss_scale_at: the value there counts, from the first run on.
-    float loss_scale;
-    /// The address of a struct ptx_loss_scale_state from which each run reads the loss scale: a
-    /// multiple of 4, not within a tensor. 0: the plan has a state of its own, which starts with
-    /// `loss_scale`.
-    CUdeviceptr loss_scale_state;
-    /// The address of an f32 from which each run reads the loss scale, and which no call writes:
-    /// the scale of PyTorch's GradScaler, say, which updates it. Not together with loss_scale_state
-    /// or `update`. 0: none.
-    CUdeviceptr loss_scale_at;
-    /// If not NULL: a run ends by updating the loss scale from found_inf of all groups. Copied.
-    const struct ptx_loss_scale_params *update;
-    /// The address of an f32 that each run reads with its records: if it is not 0, every group is
-    /// treated as if one of its elements were NaN or infinite, except that norm and, if the policy
-    /// is PROPAGATE, factor follow the formulas. The same holds if the loss scale is not
-    /// finite and above 0, and, for a group, if its value at max_norms_at is NaN or below 0. 0:
-    /// none.
-    CUdeviceptr found_inf_at;
-    /// The address of an f32 to which each run writes found_inf of all groups, 0 or 1, as in the
-    /// summary. 0: none.
-    CUdeviceptr found_inf_to;
-    /// For several plans that share one norm, such as the stages of a pipeline or ranks: the sums
-    /// are an array of sum_rows rows, each of one f64 for each group. ptx_clip_plan_norm_sq()
-    /// writes row sum_row, and ptx_clip_plan_finish() adds all rows, from the first to the last. So
-    /// the order in which the rows were written does not matter, and every plan gets the same bits.
-    /// All rows must be written, by these plans or by the caller, before the first finish. The
-    /// plans must have the same number of groups. With more than one row ptx_clip_plan_run() is
-    /// refused: use the phases. 0 rows mean 1.
-    uint32_t sum_rows, sum_row;
-    /// The address of that array: a multiple of 8; a run writes it, too. 0: the plan has an array
-    /// of its own, see ptx_clip_plan_sums().
-    CUdeviceptr sums_at;
-    /// Do not check addresses, including those of scalars, against the driver's allocations and
-    /// against each other. For memory that the driver did not allocate, and for gradients that
-    /// share a window of device memory: ptx_clip_plan_piece().
-    bool any_address;
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
     /// `factor` itself. ptx_clip_plan_apply() still writes them.
     bool measure_only;
-    /// The stream for the uploads of creation, which waits for it. It must not be under capture;
-    /// captures of other streams are not disturbed.
-    CUstream stream;
-    /// How the kernels are loaded; its `stream` is not used. NULL: the defaults.
-    const struct ptx_module_params *module;
 };
-
-enum { PTX_CLIP_MAX_TENSORS = 1 << 20 };
-#define PTX_CLIP_MAX_ELEMENTS (UINT64_C(1) << 40)
 
 typedef struct ptx_clip_plan ptx_clip_plan;
 
@@ -194,11 +133,8 @@ PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t fir
                                          struct ptx_clip_record *records,
                                          struct ptx_clip_summary *summary, CUstream stream);
 
-/// All groups, as the `group` of ptx_clip_plan_set_max_norm().
-#define PTX_CLIP_ALL_GROUPS UINT32_MAX
-
-/// Changes max_norm for later runs on the stream, including replays of captured runs. Errors: those
-/// of a run; INVALID for a plan with max_norms_at.
+/// Changes max_norm for later runs on the stream, including replays of captured runs. 0 is allowed:
+/// it makes every gradient 0. Errors: those of a run; INVALID for a plan with max_norms_at.
 PTXGEN_API ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group,
                                                  float max_norm, CUstream stream);
 /// Sets the loss scale of later runs and its growth tracker, in the caller's state or the plan's. A
@@ -266,8 +202,8 @@ struct ptx_clip_description {
     const char *determinism; ///< what is guaranteed, as a sentence
 };
 
-/// Fills *description without a GPU, from any thread; addresses are not checked. Errors: INVALID,
-/// OUT_OF_MEMORY (host).
+/// Fills *description without a GPU, from any thread. Refuses the parameters that creation
+/// refuses, except for addresses. Errors: INVALID, OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_clip_describe(const struct ptx_clip_params *params,
                                         struct ptx_clip_description *description);
 
@@ -280,8 +216,8 @@ PTXGEN_API ptx_status ptx_clip_emit(ptx_builder *b, const struct ptx_clip_params
 PTXGEN_END
 
 // Errors name the caller's line; see places.h.
-#ifdef PTXGEN_CALL
-#define ptx_clip_emit(...) PTXGEN_CALL(plain, ptx_clip_emit, __VA_ARGS__)
+#ifdef PTXGEN_PLACED
+#define ptx_clip_emit(b, ...) PTXGEN_PLACED(int, b, ptx_clip_emit(b, __VA_ARGS__))
 #endif
 
 #endif

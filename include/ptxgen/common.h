@@ -33,13 +33,9 @@
 
 /// A struct with designated fields; the other fields are zero: `PTXGEN_STRUCT(ptx_cvt_params, .x =
 /// x)`. A compound literal in C, a braced temporary in C++20 (where the fields must be in the order
-/// of their declaration, and g++ -Wextra needs -Wno-missing-field-initializers).
+/// of their declaration).
 #ifdef __cplusplus
-#define PTXGEN_STRUCT(tag, ...)                                                                    \
-    tag                                                                                            \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
+#include <ptxgen/struct.h>
 #else
 #define PTXGEN_STRUCT(tag, ...) ((struct tag) { __VA_ARGS__ })
 #endif

@@ -33,7 +33,8 @@
 ///   destructor must be the last use of its object. Objects made from a device keep it alive, so
 ///   they may be destroyed in any order.
 /// - **fork.** CUDA does not survive fork(). In the child process, every call on the parent's
-///   objects is refused with PTX_ERROR_FORKED, and destructors release host memory only.
+///   objects is refused with PTX_ERROR_FORKED, destructors release host memory only, and no device
+///   can be opened. A child that is to use CUDA starts before the parent opens it, or with exec.
 ///
 /// No NVIDIA header is needed; `<cuda.h>` may be included before or after this one. Streams, events
 /// and addresses are the driver's own handles and work with any other CUDA code in the process,

@@ -144,8 +144,8 @@ PTXGEN_API bool ptx_kernel_length(const ptx_kernel *kernel, const struct ptx_ker
 PTXGEN_END
 
 // Errors name the caller's line; see places.h.
-#ifdef PTXGEN_CALL
-#define ptx_kernel_emit(...) PTXGEN_CALL(plain, ptx_kernel_emit, __VA_ARGS__)
+#ifdef PTXGEN_PLACED
+#define ptx_kernel_emit(b, ...) PTXGEN_PLACED_VOID(b, ptx_kernel_emit(b, __VA_ARGS__))
 #endif
 
 #endif

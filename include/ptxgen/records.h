@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 /// Structs that kernels and hosts share in device memory: the states of a loss scale and of an
-/// observer, the records of a clip plan. Part of operations.h and clip.h.
+/// observer, the records of norms. Part of operations.h and norm.h.
 #ifndef PTXGEN_RECORDS_H
 #define PTXGEN_RECORDS_H
 
@@ -24,8 +24,9 @@ struct ptx_observer_state {
 
 /// How a group is treated if its sum is NaN or infinite. found_inf is 1 in each case.
 typedef enum ptx_nonfinite {
-    PTX_NONFINITE_PROPAGATE, ///< as PyTorch: a NaN norm makes every element NaN, an infinite norm
-                             ///< makes finite elements 0 and infinite ones NaN
+    PTX_NONFINITE_PROPAGATE, ///< as PyTorch: a NaN norm makes every element NaN; an infinite norm
+                             ///< makes finite elements 0 and infinite ones NaN, and with an
+                             ///< infinite max_norm every element NaN
     PTX_NONFINITE_SKIP,      ///< factor 1: the gradients do not change and are not unscaled
     PTX_NONFINITE_ZERO,      ///< factor 0, and every element becomes +0
 } ptx_nonfinite;
@@ -36,8 +37,8 @@ struct ptx_clip_record {
     float factor;    ///< multiplies the group's gradients; includes unscaling
     float norm;      ///< of the unscaled gradients, before clipping; NaN or infinite if its sum is;
                      ///< infinite if it exceeds f32
-    float found_inf; ///< 1 if anything in the group was NaN or infinite, or an input of the plan
-                     ///< was not usable (found_inf_at in clip.h), else 0
+    float found_inf; ///< 1 if anything in the group was NaN or infinite, if `factor` would be, or
+                     ///< if an input of the plan was not usable (found_inf_at in clip.h); else 0
     float max_norm;  ///< an input: may be written by the caller's own kernels between runs; a
                      ///< result if the plan has max_norms_at
 };

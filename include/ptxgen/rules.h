@@ -31,6 +31,9 @@
 
 PTXGEN_BEGIN
 
+/// What a rule has at most. The rules here have up to 2 states and 5 scalars.
+enum { PTX_STEP_MAX_STATES = 4, PTX_STEP_MAX_SCALARS = 16 };
+
 typedef enum ptx_step_rule {
     PTX_STEP_RULE_ADAMW,
     PTX_STEP_RULE_ADAM,
@@ -38,6 +41,17 @@ typedef enum ptx_step_rule {
     PTX_STEP_RULE_LION,
     PTX_STEP_RULE_COUNT
 } ptx_step_rule;
+
+/// X(enumerator, name, type of a state, type of what is beside the parameter): the formats, in the
+/// order of their enumeration.
+#define PTX_STEP_FORMATS(X)                                                                        \
+    X(FULL, full, F32, NONE)                                                                       \
+    X(STATE_BF16, state_bf16, BF16, NONE)                                                          \
+    X(MASTER, master, F32, F32)                                                                    \
+    X(REMAINDER, remainder, F32, S16)                                                              \
+    X(STOCHASTIC, stochastic, BF16, NONE)                                                          \
+    X(STATE_8BIT, state_8bit, U8, NONE)                                                            \
+    X(STATE_F16, state_f16, F16, NONE)
 
 /// How a parameter and its states are stored. Every rule takes every format, with a gradient in
 /// f32, f16 or bf16. A rule uses the new states in f32, before they are rounded to their format.
@@ -49,20 +63,27 @@ typedef enum ptx_step_rule {
 ///     REMAINDER    bf16         remainder, s16        f32
 ///     STOCHASTIC   bf16                               bf16
 ///     STATE_8BIT   f32, bf16                          8-bit codes with an f32 absmax a block
+///     STATE_F16    f32, bf16                          f16 codes with an f32 scale a block
 ///
 /// MASTER: the rule works on the master; the parameter is the master rounded to nearest. REMAINDER:
 /// parameter and remainder are the two halves of an f32 with bits x:
 ///     parameter = (x + 0x8000) >> 16, remainder = the low half of x, as s16
 /// and x is (parameter << 16) plus the sign-extended remainder. Ties round away from zero, because
-/// only then the split can be undone. A NaN is stored as 0x7fc0 with remainder 0. STOCHASTIC: the
-/// parameter, Adam's v and the single state of SGD and Lion are rounded stochastically; Adam's m is
-/// rounded to nearest. Stochastic rounding adds 16 random bits to the f32's bits and keeps the
-/// upper half. A finite value may round to infinity; NaN becomes 0x7fff.
+/// only then the split can be undone. A NaN is stored as 0x7fc0 with remainder 0. A parameter that
+/// others wrote keeps its sign and stays finite, whatever the remainder: beside +-0 a negative
+/// remainder counts as 0, and beside infinity and NaN each does. So one f32 in 65536 does not come
+/// back: the finite ones from 0x7f7f8000 on, of either sign, are infinity at the next step.
 ///
-/// The random bits are those of Philox4x32-7 with the counter { e / 8 mod 2^32, e / 8 / 2^32 + 2^31
+/// STOCHASTIC: the parameter, Adam's v and the single state of SGD and Lion are rounded
+/// stochastically; Adam's m is rounded to nearest. Stochastic rounding adds 16 random bits to the
+/// f32's bits and keeps the upper half. A finite value may round to infinity; NaN becomes 0x7fff.
+///
+/// The random bits are those of Philox4x32-7 with the counter { e / 8 mod 2^32, e / 8 / 2^32 + 2^29
 /// * which, t, id } and the key { seed mod 2^32, seed / 2^32 }. e is the element's index in the
-/// whole parameter; `which` is 0 for the parameter and 1 for the state. Element e uses word (e mod
-/// 8) / 2 of the result: the lower half if e is even, else the upper half.
+/// whole parameter, so e / 8 / 2^32 is below 2^29. `which` is 0 for the parameter, and 4 for the
+/// first state that is rounded stochastically; 5, 6 and 7 are for the second, third and fourth.
+/// Element e uses word (e mod 8) / 2 of the result: the lower half if e is even, else the upper
+/// half.
 ///
 /// STATE_8BIT: a parameter in bf16 is rounded stochastically, as in STOCHASTIC. A state has a code
 /// for each element, and an absmax for each block of 256 elements, counted from the tensor's first;
@@ -81,19 +102,25 @@ typedef enum ptx_step_rule {
 /// the unsigned one for v. An entry is 0, 1, or 10^(i - 6) times the middle of one of n equal parts
 /// of [0.1, 1], for i from 0 to 6; n is 2^i, with either sign, in the signed map, and 2 * 2^i in
 /// the unsigned one. The code is the entry's place, the least entry first.
+///
+/// STATE_F16: parameters and blocks as STATE_8BIT; the field absmax has the scales. With x the
+/// state, or its root sqrt(v) in place of Adam's v,
+///     x = f32(code) * scale          and v = x * x
+/// After the rule, with M the largest |x| of the block,
+///     scale  = M / 2048              where that is at least 2^-126, and finite
+///     code   = f16(x * (1 / scale))  each rounded to nearest
+/// Where M / 2048 is below 2^-126, scale is 1 and each code +0. Where M is infinite or NaN, scale
+/// is NaN (0x7fffffff) and each code +0. States that are all zero bits read as 0.
 typedef enum ptx_step_format {
-    PTX_STEP_FORMAT_FULL,
-    PTX_STEP_FORMAT_STATE_BF16,
-    PTX_STEP_FORMAT_MASTER,
-    PTX_STEP_FORMAT_REMAINDER,
-    PTX_STEP_FORMAT_STOCHASTIC,
-    PTX_STEP_FORMAT_STATE_8BIT,
-    PTX_STEP_FORMAT_COUNT
+#define PTX_STEP_FORMAT(enumerator, name, state, beside) PTX_STEP_FORMAT_##enumerator,
+    PTX_STEP_FORMATS(PTX_STEP_FORMAT)
+#undef PTX_STEP_FORMAT
+        PTX_STEP_FORMAT_COUNT
 } ptx_step_format;
 
-/// The scalars of a hyperparameter group, as stored in device memory. A rule ignores the scalars
-/// that it does not use, but all are checked. "Finite" and "below 1" hold after rounding to f32. 64
-/// bytes.
+/// The scalars of a hyperparameter group, as stored in device memory: PTX_STEP_MAX_SCALARS doubles.
+/// A rule ignores the scalars that it does not use, but all are checked. "Finite" and "below 1"
+/// hold after rounding to f32.
 struct ptx_step_hyper {
     double lr;           ///< finite, >= 0
     double beta1, beta2; ///< >= 0, below 1
@@ -101,7 +128,7 @@ struct ptx_step_hyper {
     double weight_decay; ///< finite, >= 0
     double momentum;     ///< SGD: finite, >= 0
     double dampening;    ///< SGD: finite
-    double reserved;     ///< 0
+    double more[9];      ///< 0
 };
 
 PTXGEN_END

@@ -8,11 +8,10 @@
 ///     ...
 ///     ptx_step_plan_run(plan, stream);          // every step; also under capture
 ///
-/// A step plan is a clip plan (clip.h) that passes its gradients to the optimizer instead of
-/// scaling them in place. Norms, norm groups, records, loss scale, the rules for threads and
-/// streams, and the reproducible bits are those of the clip plan: the results are the same on every
-/// GPU and on the emulator, launched or captured, in phases, at any alignment. rules.h has the
-/// formulas.
+/// A step plan has the norms of a clip plan: norm.h has their parameters, clip.h the formulas of
+/// records and loss scale, and the rules for threads and streams. In place of scaling the gradients
+/// it takes the optimizer's step, whose formulas rules.h has. The results are the same on every GPU
+/// and on the emulator, launched or captured, in phases, at any alignment.
 ///
 /// A run is three launches for any number of tensors: the norms, together with everything that
 /// depends only on scalars and step counts; the records; the step.
@@ -32,7 +31,8 @@
 #ifndef PTXGEN_STEP_H
 #define PTXGEN_STEP_H
 
-#include <ptxgen/clip.h>
+#include <ptxgen/builder.h>
+#include <ptxgen/norm.h>
 #include <ptxgen/rules.h>
 
 PTXGEN_BEGIN
@@ -47,18 +47,19 @@ struct ptx_step_group {
     /// The scalars. Copied to the device at creation; ptx_step_plan_set_hyper() changes them.
     /// hyper.momentum decides, for the plan's life, whether SGD has momentum and so a state.
     struct ptx_step_hyper hyper;
-    CUdeviceptr hyper_at; ///< the address of a struct ptx_step_hyper that each run reads in place
-                          ///< of the plan's own; a multiple of 8; 0: the plan's own. The values
-                          ///< there are not checked; `hyper` must still be valid
+    CUdeviceptr hyper_at; ///< the address of scalars that each run reads in place of the plan's
+                          ///< own: eight doubles, those of a struct ptx_step_hyper before `more`
+                          ///< and one that is not used; a multiple of 8; 0: the plan's own. The
+                          ///< values there are not checked; `hyper` must still be valid
     CUdeviceptr lr_at; ///< the address of an f32 that each run reads in place of lr, not checked;
                        ///< 0: none
 };
 
 /// The position of a shard in the whole parameter: element i of the shard is element first + i /
 /// run * stride + i % run. { 0 }: the tensor is the whole parameter. Only the random bits depend on
-/// it. With STATE_8BIT, all three must be multiples of 256, so that no block is cut; the last
-/// elements of a shard may be fewer only if the parameter ends there. A whole parameter has at most
-/// PTX_CLIP_MAX_ELEMENTS.
+/// it. With STATE_8BIT and STATE_F16 all three must be multiples of 256, so that no block is cut;
+/// the last elements of a shard may be fewer only if the parameter ends there. A whole parameter
+/// has at most PTX_CLIP_MAX_ELEMENTS.
 struct ptx_step_whole {
     uint64_t first;
     uint64_t run;    ///< 0: all elements are consecutive
@@ -71,26 +72,27 @@ struct ptx_step_whole {
 /// shards, take the count from one that has elements.
 struct ptx_step_tensor {
     CUdeviceptr parameter;
-    CUdeviceptr gradient;  ///< 0: excluded from norm, step and count
-    CUdeviceptr state[2];  ///< Adam: m, v; Lion, SGD with momentum: one state; zeros initially. 0
-                           ///< for states that the rule does not have
-    CUdeviceptr absmax[2]; ///< STATE_8BIT: an f32 for each 256 elements of each state, zeros
-                           ///< initially; else 0
-    CUdeviceptr beside;    ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
-    CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors may
-                      ///< share it, and it counts once a run, if one of them has a gradient. A
-                      ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
-                      ///< the random bits repeat, and below 0 Adam's bias corrections are 0
-    uint64_t count;   ///< elements; may be 0
-    ptx_type dtype;   ///< of the parameter, as its format allows
+    CUdeviceptr gradient; ///< 0: excluded from norm, step and count
+    /// Adam: m, v; Lion, SGD with momentum: one state; zeros initially. 0 for states that the rule
+    /// does not have.
+    CUdeviceptr state[PTX_STEP_MAX_STATES];
+    /// STATE_8BIT, STATE_F16: an f32 for each 256 elements of each state, zeros initially; else 0.
+    CUdeviceptr absmax[PTX_STEP_MAX_STATES];
+    CUdeviceptr beside; ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
+    CUdeviceptr step;   ///< an f32, the steps taken so far, as torch's state['step']; tensors may
+                        ///< share it, and it counts once a run, if one of them has a gradient. A
+                        ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
+                        ///< the random bits repeat, and below 0 Adam's bias corrections are 0
+    uint64_t count;     ///< elements; may be 0
+    ptx_type dtype;     ///< of the parameter, as its format allows
     ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
     ptx_step_format format;
     uint32_t group;      ///< the hyperparameter group
     uint32_t norm_group; ///< from 0; independent of `group`
     double weight;       ///< as in struct ptx_clip_tensor
     bool uncounted;      ///< as in struct ptx_clip_tensor
-    uint32_t id;         ///< STOCHASTIC, STATE_8BIT: distinguishes parameters in the random bits:
-                         ///< those with one id get the same bits; all shards of one have its id
+    uint32_t id; ///< distinguishes parameters in the random bits of STOCHASTIC, STATE_8BIT and
+                 ///< STATE_F16: those with one id get the same bits; all shards of one have its id
     struct ptx_step_whole whole;
 };
 
@@ -107,28 +109,15 @@ struct ptx_step_params {
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
     const struct ptx_step_group *groups;   ///< copied
     uint32_t group_count;                  ///< 1 to PTX_STEP_MAX_GROUPS
-    /// As in struct ptx_clip_params, for norm groups. If every max_norm is INFINITY and nothing
-    /// else needs a norm (max_norms_at, `update`, found_inf_to, sums_at, several sum_rows), none is
-    /// computed: each gradient is read once, records have norm 0, NaN and infinity are not
-    /// detected, and ptx_step_plan_set_max_norm() is refused.
-    uint32_t norm_group_count;
-    float max_norm;
-    const float *group_max_norms;
-    CUdeviceptr max_norms_at;
-    float eps; ///< added to the norm; the rule has its own eps
-    float loss_scale;
-    CUdeviceptr loss_scale_state;
-    CUdeviceptr loss_scale_at;
-    const struct ptx_loss_scale_params *update;
-    CUdeviceptr found_inf_at;
-    CUdeviceptr found_inf_to;
-    uint32_t sum_rows, sum_row;
-    CUdeviceptr sums_at;
+    uint32_t norm_group_count;             ///< as group_count of struct ptx_clip_params
+    /// max_norm to module, as in struct ptx_clip_params: see norm.h, whose groups are norm groups
+    /// here. If every max_norm is INFINITY and nothing else needs a norm (max_norms_at, `update`,
+    /// found_inf_to, sums_at, several sum_rows), none is computed: each gradient is read once,
+    /// records have norm 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is
+    /// refused. A rule has its own eps.
+    PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_step_gradients gradients;
-    uint64_t seed;    ///< STOCHASTIC, STATE_8BIT: seed of the random bits
-    bool any_address; ///< addresses are not checked at all, not even for 0
-    CUstream stream;  ///< of the uploads at creation, as in struct ptx_clip_params
-    const struct ptx_module_params *module; ///< NULL: the defaults
+    uint64_t seed; ///< of the random bits of STOCHASTIC, STATE_8BIT and STATE_F16
 };
 
 enum { PTX_STEP_MAX_GROUPS = 1 << 16 };
@@ -137,9 +126,10 @@ typedef struct ptx_step_plan ptx_step_plan;
 
 // ------------------------------------------------------------------------------------------ plans
 
-/// Creates the plan, as ptx_clip_plan_create() does: all slow work, and all that can fail for lack
-/// of resources, is here. Checks what a clip plan checks, and: that rule, format and types fit
-/// together; that scalars are in range; that every array of every tensor is aligned, in this
+/// Allocates, compiles and uploads: all slow work, and all that can fail for lack of resources, is
+/// here. `params` and what it points to are not needed afterwards. Checks that types, groups,
+/// counts and scalars are in range, and that rule, format and types fit together. Unless
+/// params->any_address is set, also checks that every array of every tensor is aligned, in this
 /// device's memory with room for `count` elements, and does not overlap another, except that
 /// scalars which are only read may. The message names the tensor or group by its index, and the
 /// field.
@@ -178,7 +168,7 @@ PTXGEN_API ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream
 PTXGEN_API ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream);
 
-/// As those of a clip plan, of norm groups.
+/// What ptx_clip_plan_sums() to ptx_clip_plan_set_loss_scale() are for groups, for norm groups.
 PTXGEN_API CUdeviceptr ptx_step_plan_sums(const ptx_step_plan *plan);
 PTXGEN_API CUdeviceptr ptx_step_plan_records(const ptx_step_plan *plan);
 PTXGEN_API CUdeviceptr ptx_step_plan_summary(const ptx_step_plan *plan);
@@ -246,8 +236,8 @@ PTXGEN_API ptx_status ptx_step_map(bool is_signed, float map[256]);
 PTXGEN_END
 
 // Errors name the caller's line; see places.h.
-#ifdef PTXGEN_CALL
-#define ptx_step_emit(...) PTXGEN_CALL(plain, ptx_step_emit, __VA_ARGS__)
+#ifdef PTXGEN_PLACED
+#define ptx_step_emit(b, ...) PTXGEN_PLACED(int, b, ptx_step_emit(b, __VA_ARGS__))
 #endif
 
 #endif

@@ -18,8 +18,9 @@ PTXGEN_API ptx_val ptx_global_index_wide(ptx_builder *b, ptx_axis axis);
 /// size of the grid: for (i = global index; i < n; i += threads of the grid). `n` is a u32, s32,
 /// u64 or s64, evaluated once, and `i` has its type. Neither the index nor the counter wraps, even
 /// if n is the type's maximum or the grid has more threads than the type has numbers. ptx_break()
-/// and ptx_continue() work as in ptx_for(). The body must not set `i`. Threads of a warp may leave
-/// the loop after different rounds, so barriers and full-mask warp operations belong after it.
+/// and ptx_continue() work as in ptx_for(). The body must not set `i`, which ends with the loop.
+/// Threads of a warp may leave the loop after different rounds, so barriers and full-mask warp
+/// operations belong after it.
 #define ptx_grid_stride(b, i, n)                                                                   \
     for (ptx_val i = ptx_grid_stride_begin(b, n); i.kind; i = ptx_grid_stride_end(b, i))
 PTXGEN_API ptx_val ptx_grid_stride_begin(ptx_builder *b, ptx_val n);
@@ -29,7 +30,8 @@ PTXGEN_API ptx_val ptx_grid_stride_end(ptx_builder *b, ptx_val i);
 PTXGEN_API void ptx_barrier(ptx_builder *b);
 /// Barrier `id` of the block, 0 to 15 (ptx_barrier() uses 0), for `threads` threads: a multiple of
 /// 32, or 0 for the whole block. With a thread count, threads may arrive from different branches,
-/// so divergent code is allowed.
+/// so divergent code is allowed. More threads than a block of the entry has are refused: the
+/// barrier would never end.
 PTXGEN_API void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads);
 /// Barriers that give every thread whether the predicate holds in all threads of the block, in any
 /// thread, or in how many (u32).

@@ -53,28 +53,34 @@ struct ptx_torch_tensor {
     CUdeviceptr data;          ///< of its elements
     int64_t numel;             ///< their number
     CUdeviceptr instead;       ///< the address to give for a gradient without elements
-    int32_t gradient_dtype;    ///< as get_dtype() says it
-    bool contiguous;           ///< whether a gradient must be, too
-    const char *whole;         ///< the DTensor's object, which must stay; NULL if it is none
-    const void *whole_impl;    ///< the DTensor's TensorImpl
-    const void *part;          ///< its _local_tensor
-    const void *spec;          ///< the _spec of a gradient that is placed as the caller expects
+    int32_t dtype;             ///< of the parameter, as get_dtype() says it
+    int32_t gradient_dtype;    ///< of the gradient
+    int32_t layout;            ///< of both, as get_layout() says it
+    int32_t device_type;    ///< of both, as get_device_type() says it: where the caller's plan is
+    int32_t device_index;   ///< of both, as get_device_index() says it
+    bool contiguous;        ///< whether a gradient must be, too
+    const char *whole;      ///< the DTensor's object, which must stay; NULL if it is none
+    const void *whole_impl; ///< the DTensor's TensorImpl
+    const void *part;       ///< its _local_tensor
+    const void *spec;       ///< the _spec of a gradient that is placed as the caller expects
 };
 
 /// What ptx_torch_look() found.
 typedef enum ptx_torch_found {
     PTX_TORCH_FOUND_SAME,    ///< parameters and gradients are where they were
     PTX_TORCH_FOUND_MOVED,   ///< gradients moved, came or went
-    PTX_TORCH_FOUND_CHANGED, ///< a parameter has another TensorImpl, part, memory or size
+    PTX_TORCH_FOUND_CHANGED, ///< a parameter has another TensorImpl, part, memory, size, type,
+                             ///< layout or device
     PTX_TORCH_FOUND_UNUSUAL, ///< a gradient has another class, spec, type, layout, device, shape or
                              ///< stride than expected, or PyTorch could not tell
 } ptx_torch_found;
 
 /// Looks at `count` parameters, in order, and at their gradients. known: the addresses of the
 /// gradients as they were, 0 where one was missing; now: gets those of now, and *first and *moved
-/// the range of tensors in which the two differ. A gradient must have its parameter's device,
-/// layout, sizes and, in dimensions of more than one element, strides. That of a DTensor must be
-/// one, with the same object as spec. layout: may be NULL if no tensor has a `whole`.
+/// the range of tensors in which the two differ. A parameter and its gradient must have
+/// the device, layout and types that the caller names; the gradient its parameter's sizes and, in
+/// dimensions of more than one element, strides. The gradient of a DTensor must be one, with the
+/// same object as spec. layout: may be NULL if no tensor has a `whole`.
 ///
 /// For CHANGED and UNUSUAL *first is the tensor, and `now` has no meaning. No function is called of
 /// a parameter that has another TensorImpl. May be called from any thread while no other changes

@@ -235,8 +235,8 @@ ptx_status ptxd_usable(const ptx_device *device)
     if (!ptxd_same_process(device))
         return ptxd_fail(PTX_ERROR_FORKED,
                          "this device was opened by process %ld, which forked this one; CUDA "
-                         "does not survive fork(): open the device in the child instead, or "
-                         "start the child with exec",
+                         "does not survive fork(), nor can this process open it again: start the "
+                         "child before CUDA is opened, or with exec",
                          device->process);
     return PTX_OK;
 }

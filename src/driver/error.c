@@ -188,16 +188,35 @@ void ptxd_set_call(const char *call)
     current_call = call;
 }
 
-void ptxd_name_call(const char *call)
+/// Puts `call` in place of the first characters of the message.
+static void replace_start(size_t length, const char *call, const char *behind)
 {
     char rest[sizeof(last.message)];
+    memcpy(rest, last.message + length, last.length + 1 - length);
+    last.length = 0;
+    ptxd_explain("%s%s%s", call, behind, rest);
+}
+
+void ptxd_name_call(const char *call)
+{
     if (last.name == 0)
         return;
-    memcpy(rest, last.message + last.name, last.length + 1 - last.name);
+    replace_start(last.name, call, "");
     last.name = strlen(call);
-    last.length = (size_t)snprintf(last.message, sizeof(last.message), "%s%s", call, rest);
-    if (last.length >= sizeof(last.message))
-        last.length = sizeof(last.message) - 1;
+}
+
+ptx_status ptxd_named(ptx_status status, const char *call)
+{
+    size_t name = strspn(last.message, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    if (status == PTX_OK)
+        return status;
+    if (last.name != 0)
+        ptxd_name_call(call);
+    else if (strncmp(last.message, "ptx_", 4) == 0 && last.message[name] == ':')
+        replace_start(name, call, "");
+    else
+        replace_start(0, call, ": ");
+    return status;
 }
 
 bool ptxd_kernel_failed(void)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#include "common/common.h"
 #include "common/fp8.h"
+#include "common/lanes.h"
 #include "kernel_code.h"
 
 enum { CAST_BLOCK = 256, CAST_CHUNK = 8192 };
@@ -60,9 +60,10 @@ static ptx_val place_of(ptx_builder *b, const struct cast *c, ptx_val k)
     return ptx_mad(b, k, ptx_s32((int32_t)c->lanes), c->head);
 }
 
-static void cast_vector(ptx_builder *b, const struct cast *c, ptx_val place, ptx_vec words)
+static void cast_vector(ptx_builder *b, const struct cast *c, ptx_val place,
+                        const struct ptxk_lanes *from)
 {
-    ptx_vec in = ptxk_words_lanes(b, words, (ptx_type)c->x.type), out = { .lanes = c->lanes / 4 };
+    ptx_vec in = ptxk_lanes_vec(b, from), out = { .lanes = c->lanes / 4 };
     ptx_ptr to = ptx_ptr_cast(b, PTX_B32, ptx_at(b, c->y, place));
 
     for (unsigned w = 0; w < out.lanes; w++) {
@@ -79,28 +80,27 @@ static void cast_vector(ptx_builder *b, const struct cast *c, ptx_val place, ptx
 static void cast_vectors(ptx_builder *b, const struct cast *c)
 {
     enum { MOST = 8 };
-    const ptx_type dtype = (ptx_type)c->x.type;
     const unsigned count = CAST_CHUNK / (CAST_BLOCK * c->lanes);
     ptx_val last = ptx_add(b, c->tid, ptx_s32((int32_t)(CAST_BLOCK * (count - 1))));
-    ptx_vec words[MOST];
+    struct ptxk_lanes in[MOST];
     ptx_val place[MOST];
 
     for (unsigned k = 0; k < count; k++)
-        words[k] = ptxk_words_var(b, dtype);
+        in[k] = ptxk_lanes_var(b, (ptx_type)c->x.type, c->lanes);
     ptx_if (b, ptx_lt(b, last, c->vectors)) {
         for (unsigned k = 0; k < count; k++) {
             ptx_val vector = ptx_add(b, c->tid, ptx_s32((int32_t)(CAST_BLOCK * k)));
             place[k] = place_of(b, c, vector);
-            ptxk_words_read(b, words[k], c->x, place[k]);
+            ptxk_lanes_read(b, &in[k], ptx_at(b, c->x, place[k]));
         }
         for (unsigned k = 0; k < count; k++)
-            cast_vector(b, c, place[k], words[k]);
+            cast_vector(b, c, place[k], &in[k]);
     }
     ptx_else (b) {
         ptx_for (b, vector, c->tid, c->vectors, ptx_s32(CAST_BLOCK)) {
             ptx_val at = place_of(b, c, vector);
-            ptxk_words_read(b, words[0], c->x, at);
-            cast_vector(b, c, at, words[0]);
+            ptxk_lanes_read(b, &in[0], ptx_at(b, c->x, at));
+            cast_vector(b, c, at, &in[0]);
         }
     }
 }

@@ -1,13 +1,33 @@
 // SPDX-License-Identifier: MIT
 // Multiplies gradients by their group's factor, in place.
-#include "clip_parts.h"
+#include "clip_apply.h"
+
 #include "common/common.h"
+#include "norm_parts.h"
 
 enum { MOST_IN_FLIGHT = 8 }; // vectors per thread
 
-#define TOTALS(member) ptx_u32(CLIP_PLACE(uint32_t, struct clip_totals, member))
+// The launch's two counters: the tiles that blocks draw, that is, all except the first two of each
+// block; the blocks that will draw no more.
+#define OF_LAST(k) ptx_u32(NORM_PLACE(uint32_t, struct norm_totals, of_last[k]))
+#define DRAWN      OF_LAST(0)
+#define THROUGH    OF_LAST(1)
 
 // ---- tiles --------------------------------------------------------------------------------------
+
+uint32_t ptxk_clip_tile(const struct norm_spec *spec)
+{
+    if (spec->chunk <= CLIP_SHORT_CHUNK)
+        return spec->chunk;
+    if (spec->packs)
+        return CLIP_TILE_PACKED;
+    return spec->dtypes & (PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64)) ? CLIP_TILE_WIDE : CLIP_TILE_HALF;
+}
+
+uint32_t ptxk_clip_tiles_of_chunk(const struct norm_spec *spec)
+{
+    return spec->chunk / ptxk_clip_tile(spec);
+}
 
 // Gradients are scaled tile by tile, numbered backwards from the last tile of the last chunk.
 
@@ -25,7 +45,7 @@ enum { MOST_IN_FLIGHT = 8 }; // vectors per thread
     X(start, s32)                                                                                  \
     X(length, s32)
 
-// For a tile of a packed chunk: struct clip_share. `data`, `dtype` and `count` then belong to the
+// For a tile of a packed chunk: struct norm_share. `data`, `dtype` and `count` then belong to the
 // piece whose row this lane has read; `first`, `start` and `length` are unused.
 #define CLIP_PLACE_OF_PIECES(X)                                                                    \
     X(team, u32)                                                                                   \
@@ -44,13 +64,13 @@ struct clip_place {
 
 // The tables that locate tiles.
 struct clip_tiles {
-    const struct clip_spec *spec;
+    const struct norm_spec *spec;
     ptx_val tid;
-    struct clip_tables tables;
+    struct norm_tables tables;
     ptx_val last; // the chunk of tile 0
 };
 
-static struct clip_place clip_place_variables(ptx_builder *b, const struct clip_spec *spec,
+static struct clip_place clip_place_variables(ptx_builder *b, const struct norm_spec *spec,
                                               ptx_val ticket)
 {
     struct clip_place place = { .ticket = ptx_var(b, ticket) };
@@ -64,7 +84,7 @@ static struct clip_place clip_place_variables(ptx_builder *b, const struct clip_
     return place;
 }
 
-static void clip_place_copy(ptx_builder *b, const struct clip_spec *spec,
+static void clip_place_copy(ptx_builder *b, const struct norm_spec *spec,
                             const struct clip_place *to, const struct clip_place *from)
 {
     ptx_set(b, to->ticket, from->ticket);
@@ -79,7 +99,7 @@ static void clip_place_copy(ptx_builder *b, const struct clip_spec *spec,
 // For a packed chunk: which part of it the tile is. Returns the tensor whose row this thread must
 // read.
 static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
-                          const struct clip_place *place, const struct clip_chunk *c,
+                          const struct clip_place *place, const struct norm_chunk *c,
                           ptx_val number)
 {
     const uint32_t parts = ptxk_clip_tiles_of_chunk(tiles->spec);
@@ -88,11 +108,11 @@ static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
 
     ptx_set(b, place->team, c->team);
     ptx_if (b, ptx_ne(b, c->team, ptx_u32(0))) {
-        struct clip_share share = ptxk_clip_share_of(b, c, tiles->tid, part, parts);
+        struct norm_share share = ptxk_norm_share_of(b, c, tiles->tid, part, parts);
         ptx_set(b, place->unit, share.unit);
         ptx_set(b, place->units, share.units);
         ptx_set(b, place->pieces, share.count);
-        ptx_set(b, tensor, ptxk_clip_share_tensor(b, &tiles->tables, c, &share, tiles->tid));
+        ptx_set(b, tensor, ptxk_norm_share_tensor(b, &tiles->tables, c, &share, tiles->tid));
     }
     return tensor;
 }
@@ -101,17 +121,17 @@ static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
 static void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
                             const struct clip_place *place)
 {
-    const struct clip_spec *spec = tiles->spec;
+    const struct norm_spec *spec = tiles->spec;
     const uint32_t size = ptxk_clip_tile(spec), parts = ptxk_clip_tiles_of_chunk(spec);
     ptx_val back = ptxk_over_power_of_two(b, place->ticket, parts);
     ptx_val number =
         ptx_and(b, place->ticket, ptx_u32(parts - 1)); // counted from the end of the chunk
 
     ptx_set(b, place->chunk, ptx_sub(b, tiles->last, back));
-    struct clip_chunk c = ptxk_clip_chunk_read(b, &tiles->tables, place->chunk);
+    struct norm_chunk c = ptxk_norm_chunk_read(b, &tiles->tables, place->chunk);
     ptx_val tensor = spec->packs ? read_share(b, tiles, place, &c, number) : c.tensor;
-    struct clip_tensor t = ptxk_clip_tensor_read(b, &tiles->tables, tensor);
-    struct clip_extent extent = ptxk_clip_extent_of(b, c.index, t.count, spec->chunk);
+    struct norm_tensor t = ptxk_norm_tensor_read(b, &tiles->tables, tensor);
+    struct norm_extent extent = ptxk_norm_extent_of(b, c.index, t.count, spec->chunk);
     ptx_val before = ptx_sub(b, ptx_u32(parts - 1), number);
     ptx_set(b, place->start, ptx_cvt(b, PTX_S32, ptx_mul(b, before, ptx_u32(size))));
     ptx_val left = ptx_sub(b, extent.length, place->start);
@@ -124,29 +144,113 @@ static void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
         ptx_set(b, place->count, t.count);
 }
 
+// ---- products -----------------------------------------------------------------------------------
+
+// Elements of `dtype` times a factor of the compute type; 0 if `zeros` is not poisoned and holds.
+struct scaling {
+    ptx_type dtype;
+    ptx_val factor;
+    ptx_val zeros;
+    ptx_ptr data;
+};
+
+static ptx_vec scaled(ptx_builder *b, const struct scaling *v, const ptx_vec *in)
+{
+    const ptx_type compute = (ptx_type)v->factor.type;
+    ptx_vec out = *in;
+
+    for (unsigned k = 0; k < in->lanes; k++) {
+        ptx_val product = ptx_mul(b, ptx_cvt(b, compute, in->lane[k]), v->factor);
+        if (v->zeros.kind != PTX_KIND_POISON)
+            product = ptx_select(b, v->zeros, ptx_zero(compute), product);
+        out.lane[k] = ptx_cvt(b, v->dtype, product);
+    }
+    return out;
+}
+
+// ---- packed chunks ------------------------------------------------------------------------------
+
+static void scale_vectors(ptx_builder *b, const struct norm_vectors *v, const struct scaling *s)
+{
+    ptx_while (b, ptx_lt(b, v->i, v->end)) {
+        ptx_val place[NORM_PIECE_VECTORS], within[NORM_PIECE_VECTORS];
+        ptx_vec in[NORM_PIECE_VECTORS];
+        ptxk_norm_vectors_read(b, v, false, place, within, in);
+        ptx_vec out = scaled(b, s, &in[0]);
+        ptx_store_vec(b, v->x, place[0], out, .cache = PTX_CACHE_STREAMING);
+        for (unsigned k = 1; k < NORM_PIECE_VECTORS; k++) {
+            out = scaled(b, s, &in[k]);
+            ptx_if (b, within[k])
+                ptx_store_vec(b, v->x, place[k], out, .cache = PTX_CACHE_STREAMING);
+        }
+        ptxk_norm_vectors_next(b, v);
+    }
+}
+
+// The whole vectors from the first 16-byte boundary on. The elements before and after them, fewer
+// than there are threads, are read in advance.
+static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
+{
+    const struct norm_piece *piece = user;
+    const uint32_t lanes = ptxk_vector_lanes(dtype);
+    struct scaling s = *(const struct scaling *)piece->user;
+
+    s.dtype = dtype;
+    s.factor = ptx_cvt(b, ptxk_compute_type(dtype), s.factor);
+    ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, piece->data);
+    ptx_val beyond = ptxk_skew_of_address(b, piece->data, dtype);
+    ptx_val before = ptx_and(b, ptx_sub(b, ptx_u32(lanes), beyond), ptx_u32(lanes - 1));
+    ptx_val head = ptx_min(b, ptx_bitcast(b, PTX_S32, before), piece->count);
+    ptx_val whole = ptx_and(b, ptx_sub(b, piece->count, head), ptx_s32(-(int32_t)lanes));
+
+    ptx_vec left = { { ptx_var(b, ptx_zero(dtype)) }, 1 };
+    ptx_val behind = ptx_add(b, piece->thread, whole);
+    ptx_val in_head = ptx_lt(b, piece->thread, head);
+    ptx_val place = ptx_select(b, in_head, piece->thread, behind);
+    ptx_val has_left = ptx_lt(b, behind, piece->count);
+    ptx_if (b, has_left)
+        ptx_set(b, left.lane[0], ptx_load(b, x, place));
+    struct norm_vectors v = ptxk_norm_vectors_of(b, piece, ptx_at(b, x, head), whole);
+    scale_vectors(b, &v, &s);
+    ptx_if (b, has_left)
+        ptx_store(b, x, place, scaled(b, &s, &left).lane[0]);
+}
+
+// `scaling`: factor (f32) and zeros.
+static void scale_share(ptx_builder *b, const struct norm_spec *spec,
+                        const struct norm_share *share, ptx_val tid, struct scaling *scaling)
+{
+    struct norm_piece piece = { .user = scaling };
+    struct norm_share present = *share;
+    ptx_val absent = ptx_eq(b, share->row.data, ptx_u64(0));
+
+    present.row.count = ptx_select(b, absent, ptx_u64(0), share->row.count);
+    ptxk_norm_for_pieces(b, spec, &present, tid, scale_piece, &piece);
+}
+
 // ---- scaling ------------------------------------------------------------------------------------
 
 struct apply {
-    const struct clip_spec *spec;
+    const struct norm_spec *spec;
     ptx_val tid;
     struct clip_tiles tiles;
     struct clip_place now, next;
     ptx_val factor, zeros; // variables: f32; a predicate: store 0
 };
 
-static void scale_element(ptx_builder *b, const struct clip_scaling *v, ptx_val i)
+static void scale_element(ptx_builder *b, const struct scaling *v, ptx_val i)
 {
     ptx_vec in = ptx_load_vec(b, v->data, i, 1, .cache = PTX_CACHE_STREAMING);
-    ptx_vec out = ptxk_clip_scaled(b, v, &in);
+    ptx_vec out = scaled(b, v, &in);
     ptx_store_vec(b, v->data, i, out, .cache = PTX_CACHE_STREAMING);
 }
 
 // Whole rows of the chunk, `rows` at a time.
-static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
+static void apply_rows(ptx_builder *b, const struct scaling *v, ptx_val i, ptx_val length,
                        unsigned rows)
 {
     const unsigned lanes = ptxk_vector_lanes(v->dtype);
-    const int32_t row = (int32_t)(CLIP_BLOCK * lanes);
+    const int32_t row = (int32_t)(NORM_BLOCK * lanes);
     const int32_t reach = (int32_t)(rows - 1) * row + (int32_t)lanes;
     ptx_val last = ptx_sub(b, length, ptx_s32(reach));
 
@@ -157,7 +261,7 @@ static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, 
             in[k] =
                 ptx_load_vec(b, p, ptx_s32((int32_t)k * row), lanes, .cache = PTX_CACHE_STREAMING);
         for (unsigned k = 0; k < rows; k++) {
-            ptx_vec out = ptxk_clip_scaled(b, v, &in[k]);
+            ptx_vec out = scaled(b, v, &in[k]);
             ptx_store_vec(b, p, ptx_s32((int32_t)k * row), out, .cache = PTX_CACHE_STREAMING);
         }
         ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)rows * row)));
@@ -165,11 +269,11 @@ static void apply_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, 
 }
 
 // The remaining rows, fewer than `rows`, with whole vectors only.
-static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_val i, ptx_val length,
+static void apply_last_rows(ptx_builder *b, const struct scaling *v, ptx_val i, ptx_val length,
                             unsigned rows)
 {
     const unsigned lanes = ptxk_vector_lanes(v->dtype);
-    const int32_t row = (int32_t)(CLIP_BLOCK * lanes);
+    const int32_t row = (int32_t)(NORM_BLOCK * lanes);
 
     ptx_if (b, ptx_lt(b, i, length)) {
         ptx_val place[MOST_IN_FLIGHT], within[MOST_IN_FLIGHT];
@@ -181,7 +285,7 @@ static void apply_last_rows(ptx_builder *b, const struct clip_scaling *v, ptx_va
             in[k] = ptx_load_vec(b, v->data, place[k], lanes, .cache = PTX_CACHE_STREAMING);
         }
         for (unsigned k = 0; k < rows; k++) {
-            ptx_vec out = ptxk_clip_scaled(b, v, &in[k]);
+            ptx_vec out = scaled(b, v, &in[k]);
             ptx_if (b, within[k])
                 ptx_store_vec(b, v->data, place[k], out, .cache = PTX_CACHE_STREAMING);
         }
@@ -192,11 +296,11 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct apply *a = user;
     const unsigned lanes = ptxk_vector_lanes(dtype);
-    const unsigned rows = ptxk_clip_tile(a->spec) / (CLIP_BLOCK * lanes);
+    const unsigned rows = ptxk_clip_tile(a->spec) / (NORM_BLOCK * lanes);
     const unsigned most = a->spec->chunk > CLIP_SHORT_CHUNK ? MOST_IN_FLIGHT / 2 : MOST_IN_FLIGHT;
     const unsigned unroll = rows < most ? rows : most;
     const ptx_val length = a->now.length;
-    struct clip_scaling v = { .dtype = dtype };
+    struct scaling v = { .dtype = dtype };
 
     if (a->spec->nonfinite == PTX_NONFINITE_ZERO)
         v.zeros = a->zeros;
@@ -226,8 +330,8 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
 // What a block must know about a group before it scales: computed from the partials by each block,
 // or read from the record.
 struct source {
-    struct clip_partials partials;
-    struct clip_results results;
+    struct norm_partials partials;
+    struct norm_results results;
     ptx_val fused; // a predicate: computed from the partials
 };
 
@@ -237,11 +341,11 @@ static void take_partials(ptx_builder *b, const struct apply *a, const struct so
                           ptx_vec row)
 {
     ptx_ptr shared = ptx_shared(b, PTX_F32, 2);
-    struct clip_inputs inputs = ptxk_clip_inputs_read(b, &from->results, a->now.group);
-    ptx_val sum = ptxk_clip_group_total(b, &from->partials, a->tid, row);
+    struct norm_inputs inputs = ptxk_norm_inputs_read(b, &from->results, a->now.group);
+    ptx_val sum = ptxk_norm_group_total(b, &from->partials, a->tid, row);
 
     ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0))) {
-        struct clip_record record = ptxk_clip_record_of(b, &from->results, &inputs, sum);
+        struct norm_record record = ptxk_norm_record_of(b, &from->results, &inputs, sum);
         ptx_val found = ptx_select(b, record.finite, ptx_f32(0.0f), ptx_f32(1.0f));
         ptx_store_vec(b, shared, ptx_u32(0), ptx_vec2(record.factor, found));
         ptx_val end = ptx_add(b, row.lane[0], row.lane[1]);
@@ -250,7 +354,7 @@ static void take_partials(ptx_builder *b, const struct apply *a, const struct so
         ptx_val place = ptx_and(b, a->now.ticket, ptx_u32(tiles_of_chunk - 1));
         ptx_val last_tile = ptx_eq(b, place, ptx_u32(0));
         ptx_if (b, ptx_and(b, last_chunk, last_tile))
-            ptxk_clip_record_write(b, &from->results, a->now.group, &record);
+            ptxk_norm_record_write(b, &from->results, a->now.group, &record);
     }
     ptx_barrier(b);
     ptx_vec result = ptx_load_vec(b, shared, ptx_u32(0), 2);
@@ -271,10 +375,10 @@ static void leave(ptx_builder *b, ptx_ptr totals, ptx_val blocks)
 {
     ptx_val limit = ptx_sub(b, blocks, ptx_u32(1));
     ptx_val before =
-        ptx_atomic(b, PTX_ATOMIC_inc, totals, TOTALS(through), limit, .order = PTX_ORDER_ACQ_REL);
+        ptx_atomic(b, PTX_ATOMIC_inc, totals, THROUGH, limit, .order = PTX_ORDER_ACQ_REL);
 
     ptx_if (b, ptx_eq(b, before, limit))
-        ptx_store(b, totals, TOTALS(ticket), ptx_u32(0));
+        ptx_store(b, totals, DRAWN, ptx_u32(0));
 }
 
 static void scale_tile(ptx_builder *b, struct apply *a)
@@ -284,25 +388,26 @@ static void scale_tile(ptx_builder *b, struct apply *a)
 
     if (!a->spec->packs) {
         ptx_if (b, ptx_and(b, changes, some))
-            ptxk_clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
+            ptxk_norm_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
         return;
     }
     ptx_if (b, changes) {
         ptx_if (b, ptx_ne(b, a->now.team, ptx_u32(0))) {
-            const struct clip_share share = {
+            const struct norm_share share = {
                 .team = a->now.team,
                 .unit = a->now.unit,
                 .units = a->now.units,
                 .count = a->now.pieces,
                 .row = { .data = a->now.data, .count = a->now.count, .dtype = a->now.dtype },
             };
-            const bool zero = a->spec->nonfinite == PTX_NONFINITE_ZERO;
-            const ptx_val zeros = zero ? a->zeros : (ptx_val) { 0 };
-            ptxk_clip_share_scale(b, a->spec, &share, a->tid, a->factor, zeros);
+            struct scaling scaling = { .factor = a->factor };
+            if (a->spec->nonfinite == PTX_NONFINITE_ZERO)
+                scaling.zeros = a->zeros;
+            scale_share(b, a->spec, &share, a->tid, &scaling);
         }
         ptx_else (b) {
             ptx_if (b, some)
-                ptxk_clip_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
+                ptxk_norm_for_dtype(b, a->spec, a->now.dtype, apply_tile, a);
         }
     }
 }
@@ -333,7 +438,7 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         ptx_val more = ptx_lt(b, a->next.ticket, tiles);
         ptx_val number = ptx_var(b, ptx_u32(0));
         ptx_if (b, ptx_and(b, more, draws))
-            ptx_set(b, number, ptx_atomic_add(b, from->results.totals, TOTALS(ticket), ptx_u32(1)));
+            ptx_set(b, number, ptx_atomic_add(b, from->results.totals, DRAWN, ptx_u32(1)));
         scale_tile(b, a);
         ptx_break_if(b, ptx_not(b, more));
         ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
@@ -353,16 +458,16 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         leave(b, from->results.totals, blocks);
 }
 
-void ptxk_clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
+static void apply_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     struct apply a = { .spec = spec };
     struct source from;
 
     ptx_comment(b, "tile after tile, from the last to the first: what was read last may still be "
                    "in the cache");
-    a.tiles = (struct clip_tiles) { .spec = spec, .tables = ptxk_clip_tables_param(b, spec) };
-    from.partials = ptxk_clip_partials_param(b);
-    from.results = ptxk_clip_results_param(b, spec);
+    a.tiles = (struct clip_tiles) { .spec = spec, .tables = ptxk_norm_tables_param(b, spec) };
+    from.partials = ptxk_norm_partials_param(b);
+    from.results = ptxk_norm_results_param(b, spec);
     a.tiles.last = ptx_param(b, PTX_U32, "last", .meaning = "chunk of the first tile");
     ptx_val tiles = ptx_param(b, PTX_U32, "tiles");
     from.fused = ptx_param(b, PTX_U32, "fused",
@@ -379,7 +484,7 @@ void ptxk_clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_val at = ptx_mul_wide(b, a.now.group, ptx_u32(2));
     ptx_vec row = ptx_load_vec(b, from.partials.groups, at, 2);
     read_next(b, &a, tiles);
-    ptxk_clip_wait_for_last(b);
+    ptxk_norm_wait_for_last(b);
     ptx_if (b, from.fused)
         take_partials(b, &a, &from, row);
     ptx_else (b)
@@ -391,3 +496,9 @@ void ptxk_clip_apply_emit(ptx_builder *b, const struct clip_spec *spec)
     ptx_return_if(b, ptx_and(b, unchanged, only));
     scale_tiles(b, &a, &from, tiles);
 }
+
+const struct norm_entry ptxk_clip_entries[NORM_ENTRIES] = {
+    NORM_COMMON_ENTRIES,
+    [NORM_SQUARES] = { "clip_norm", ptxk_norm_squares_emit, 4 },
+    [NORM_LAST] = { "clip_apply", apply_emit, CLIP_APPLY_BLOCKS },
+};

@@ -35,6 +35,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
         ptx_val norm = ptxk_one_nan(b, ptx_cvt(b, PTX_F32, root));
         ptx_val scale = ptxk_clip_scale(b, total, root, norm, max_norm, eps);
         ptx_val finite = ptx_is_finite(b, total);
+        finite = ptx_and(b, finite, ptx_is_finite(b, scale));
         if (spec->option[OPTION_NONFINITE] == PTX_NONFINITE_SKIP)
             scale = ptx_select(b, finite, scale, ptx_f32(1.0f));
         if (spec->option[OPTION_NONFINITE] == PTX_NONFINITE_ZERO)

@@ -14,11 +14,9 @@ struct of_tensor {
 static void quantize(ptx_builder *b, const void *user, const ptx_vec *in, ptx_vec *y)
 {
     const struct of_tensor *t = user;
-    struct quantizers same = { { NULL } };
+    const struct quantizers same = ptxk_quantizers_same(&t->quantizer, NULL);
 
-    for (unsigned k = 0; k < y->lanes; k++)
-        same.of[k] = &t->quantizer;
-    *y = ptxk_fake_quantize(b, t->spec, &same, in[0]);
+    *y = ptxk_fake_quantize(b, t->spec, &same, in);
 }
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)

@@ -5,25 +5,12 @@
 
 enum { OPTION_LAYOUT = FAKE_OPTIONS };
 
-static struct quantizer quantizer_of(ptx_builder *b, const struct channel_walk *w, ptx_val channel)
-{
-    ptx_val scale = ptx_load(b, w->scale, channel, .nc = true);
-    ptx_val zero_point = ptx_load(b, w->zero_point, channel, .nc = true);
-
-    return ptxk_fake_quantizer_of(b, w->spec, scale, zero_point, w->levels);
-}
-
-static ptx_vec quantize(ptx_builder *b, const struct ptx_kernel_spec *spec,
-                        const struct quantizers *q, const ptx_vec *in)
-{
-    return ptxk_fake_quantize(b, spec, q, in[0]);
-}
-
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
-    struct channel_walk w = {
-        .spec = spec, .inputs = 1, .quantizer_of = quantizer_of, .compute = quantize
-    };
+    struct channel_walk w = { .spec = spec,
+                              .inputs = 1,
+                              .quantizer_of = ptxk_fake_quantizer_of,
+                              .compute = ptxk_fake_quantize };
     struct ptx_param_info zero_point = ptxk_fake_zero_point_info();
 
     w.in[0] = ptx_param_ptr(b, spec->dtype, "x", .meaning = "to be quantized", .length = "n",

@@ -73,6 +73,7 @@ const ptx_kernel ptx_kernel_lerp_backward = {
     },
     .grid = PTX_GRID_VECTORS,
     .block = BLOCK,
-    .guarantees = "deterministic; one rounding an element; bit-stable at any alignment",
+    .guarantees = "deterministic; a product is rounded to f32 (f64 in f64), then to the type; "
+                  "bit-stable at any alignment",
     .code = &(const struct ptx_kernel_code) { .build = build },
 };

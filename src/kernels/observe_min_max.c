@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include <math.h>
 
-#include "common/common.h"
+#include "common/lanes.h"
 #include "kernel_code.h"
 
 enum { BLOCK = 256, CHUNK = 8192 };
@@ -38,14 +38,17 @@ static void observe(ptx_builder *b, const struct observed *o, ptx_val x)
     ptx_set(b, o->greatest, ptxk_larger(b, o->greatest, x));
 }
 
-static void read_vector(ptx_builder *b, const struct observed *o, ptx_vec words, ptx_val vector)
+static void read_vector(ptx_builder *b, const struct observed *o, const struct ptxk_lanes *to,
+                        ptx_val vector)
 {
-    ptxk_words_read(b, words, o->x, ptx_mad(b, vector, ptx_s32((int32_t)o->lanes), o->head));
+    ptx_val place = ptx_mad(b, vector, ptx_s32((int32_t)o->lanes), o->head);
+
+    ptxk_lanes_read(b, to, ptx_at(b, o->x, place));
 }
 
-static void observe_vector(ptx_builder *b, const struct observed *o, ptx_vec words)
+static void observe_vector(ptx_builder *b, const struct observed *o, const struct ptxk_lanes *from)
 {
-    ptx_vec x = ptxk_words_lanes(b, words, (ptx_type)o->x.type);
+    ptx_vec x = ptxk_lanes_vec(b, from);
 
     for (unsigned k = 0; k < x.lanes; k++)
         observe(b, o, x.lane[k]);
@@ -53,24 +56,24 @@ static void observe_vector(ptx_builder *b, const struct observed *o, ptx_vec wor
 
 static void observe_vectors(ptx_builder *b, const struct observed *o)
 {
-    ptx_vec words[AHEAD];
+    struct ptxk_lanes ahead[AHEAD];
     ptx_val vector = ptx_var(b, o->tid);
     ptx_val last = ptx_sub(b, o->vectors, ptx_s32(BLOCK * (AHEAD - 1)));
 
     for (unsigned k = 0; k < AHEAD; k++)
-        words[k] = ptxk_words_var(b, (ptx_type)o->x.type);
+        ahead[k] = ptxk_lanes_var(b, (ptx_type)o->x.type, o->lanes);
     ptx_while (b, ptx_lt(b, vector, last)) {
         for (unsigned k = 0; k < AHEAD; k++) {
             ptx_val at = k ? ptx_add(b, vector, ptx_s32((int32_t)(BLOCK * k))) : vector;
-            read_vector(b, o, words[k], at);
+            read_vector(b, o, &ahead[k], at);
         }
         for (unsigned k = 0; k < AHEAD; k++)
-            observe_vector(b, o, words[k]);
+            observe_vector(b, o, &ahead[k]);
         ptx_set(b, vector, ptx_add(b, vector, ptx_s32(BLOCK * AHEAD)));
     }
     ptx_for (b, at, vector, o->vectors, ptx_s32(BLOCK)) {
-        read_vector(b, o, words[0], at);
-        observe_vector(b, o, words[0]);
+        read_vector(b, o, &ahead[0], at);
+        observe_vector(b, o, &ahead[0]);
     }
 }
 

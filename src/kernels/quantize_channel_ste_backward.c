@@ -4,37 +4,19 @@
 
 enum { OPTION_LAYOUT = QUANTIZER_OPTIONS };
 
-static struct quantizer quantizer_of(ptx_builder *b, const struct channel_walk *w, ptx_val channel)
+static struct quantizer quantizer_of(ptx_builder *b, const struct ptx_kernel_spec *spec,
+                                     ptx_val scale, ptx_val zero_point, struct levels levels)
 {
-    ptx_val scale = ptx_load(b, w->scale, channel, .nc = true);
-    ptx_val zero_point = ptx_load(b, w->zero_point, channel, .nc = true);
-
-    zero_point = ptx_cvt(b, PTX_S64, zero_point);
-    return ptxk_quantizer_of(b, w->spec, scale, zero_point, w->levels);
-}
-
-static ptx_vec pass_through(ptx_builder *b, const struct ptx_kernel_spec *spec,
-                            const struct quantizers *q, const ptx_vec *in)
-{
-    return ptxk_straight_through(b, spec, q, in[0], in[1]);
-}
-
-static ptx_ptr tensor_param(ptx_builder *b, const struct ptx_kernel_spec *spec, const char *name,
-                            const char *meaning, bool written)
-{
-    return ptx_param_ptr(b, spec->dtype, name, .meaning = meaning, .length = "n",
-                         .readonly = !written, .writeonly = written);
+    return ptxk_quantizer_of(b, spec, scale, ptx_cvt(b, PTX_S64, zero_point), levels);
 }
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     struct channel_walk w = {
-        .spec = spec, .inputs = 2, .quantizer_of = quantizer_of, .compute = pass_through
+        .spec = spec, .inputs = 2, .quantizer_of = quantizer_of, .compute = ptxk_straight_through
     };
 
-    w.in[0] = tensor_param(b, spec, "x", "what was quantized", false);
-    w.in[1] = tensor_param(b, spec, "d_output", "gradient of the output", false);
-    w.out = tensor_param(b, spec, "d_input", "gradient of x; may be d_output", true);
+    ptxk_backward_params(b, spec->dtype, w.in, &w.out);
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
     w.scale = ptx_param_ptr(b, ptxk_compute_type(spec->dtype), "scale",
                             .meaning = "step of each channel's quantizer", .length = "channels",

@@ -10,25 +10,15 @@ enum { OPTION_GROUP = LEARNED_OPTIONS };
 
 struct group_work {
     const struct ptx_kernel_spec *spec;
-    bool learns; // the zero point
-    uint32_t group;
-    unsigned lanes; // of a vector
-    unsigned team;  // threads that share a group
-    uint32_t part;  // adjacent elements that a warp has at a time
-    ptx_ptr x, d_output, d_input, scale, zero_point, d_scale, d_zero_point;
+    struct group_tensors of;
+    unsigned team; // threads that share a group
+    uint32_t part; // adjacent elements of a warp: its part
+    unsigned sums; // of a group
+    ptx_ptr scale, zero_point, gradient[MAX_SUMS];
     struct levels levels;
-    ptx_val factor;  // f64
-    ptx_val aligned; // whether the tensors begin at 16-byte boundaries
-    ptx_val lane;    // u32
-    ptx_val first;   // u64: the index of the first of them
-    ptx_val end;     // u64: the end of the last whole group
-};
-
-// A vector of a thread.
-struct part {
-    ptx_val i;  // u64: the index of its first element
-    ptx_val in; // whether it is in the tensors
-    ptx_vec x, d_output;
+    ptx_val factor; // f64
+    ptx_val lane;   // u32
+    ptx_val first;  // u64: the index of the first of its elements
 };
 
 // ---- quantizers ---------------------------------------------------------------------------------
@@ -43,174 +33,126 @@ static struct own_values read_own(ptx_builder *b, const struct group_work *w)
 {
     const ptx_type type = (ptx_type)w->zero_point.type;
     struct own_values own = { ptx_var(b, ptx_f32(1)), ptx_var(b, ptx_zero(type)) };
-    ptx_val place = ptx_and(b, w->lane, ptx_u32(w->part / w->group - 1));
-    ptx_val begin = ptx_mad_wide(b, place, ptx_u32(w->group), w->first);
+    ptx_val place = ptx_and(b, w->lane, ptx_u32(w->part / w->of.group - 1));
+    ptx_val begin = ptx_mad_wide(b, place, ptx_u32(w->of.group), w->first);
 
-    ptx_if (b, ptx_lt(b, begin, w->end)) {
-        ptx_val group = ptxk_over_power_of_two(b, begin, w->group);
+    ptx_if (b, ptx_lt(b, begin, w->of.end)) {
+        ptx_val group = ptxk_over_power_of_two(b, begin, w->of.group);
         ptx_set(b, own.scale, ptx_load(b, w->scale, group, .nc = true));
         ptx_set(b, own.zero_point, ptx_load(b, w->zero_point, group, .nc = true));
     }
     return own;
 }
 
-// ---- memory -------------------------------------------------------------------------------------
-
-static void find_parts(ptx_builder *b, const struct group_work *w, struct part *parts)
-{
-    const ptx_type dtype = w->spec->dtype;
-    ptx_val mine = ptx_mad_wide(b, w->lane, ptx_u32(w->lanes), w->first);
-
-    for (unsigned v = 0; v < VECTORS; v++) {
-        parts[v].i = v ? ptx_add(b, mine, ptx_u64(v * WARP * w->lanes)) : mine;
-        parts[v].in = ptx_lt(b, parts[v].i, w->end);
-        parts[v].x = ptxk_words_var(b, dtype);
-        parts[v].d_output = ptxk_words_var(b, dtype);
-    }
-}
-
-static void read_parts(ptx_builder *b, const struct group_work *w, const struct part *parts)
-{
-    ptx_if (b, w->aligned) {
-        for (unsigned v = 0; v < VECTORS; v++)
-            ptx_if (b, parts[v].in) {
-                ptxk_words_read(b, parts[v].x, w->x, parts[v].i);
-                ptxk_words_read(b, parts[v].d_output, w->d_output, parts[v].i);
-            }
-    }
-    ptx_else (b) {
-        for (unsigned v = 0; v < VECTORS; v++)
-            ptx_if (b, parts[v].in) {
-                ptxk_words_read_each(b, parts[v].x, w->x, parts[v].i);
-                ptxk_words_read_each(b, parts[v].d_output, w->d_output, parts[v].i);
-            }
-    }
-}
-
-static void write_part(ptx_builder *b, const struct group_work *w, const struct part *p,
-                       ptx_vec d_input)
-{
-    ptx_if (b, p->in) {
-        ptx_if (b, w->aligned)
-            ptx_store_vec(b, w->d_input, p->i, d_input);
-        ptx_else (b) {
-            for (unsigned k = 0; k < d_input.lanes; k++)
-                ptx_store(b, ptx_at(b, w->d_input, p->i), ptx_u32(k), d_input.lane[k]);
-        }
-    }
-}
-
 // ---- sums ---------------------------------------------------------------------------------------
 
-static void write_gradient(ptx_builder *b, const struct group_work *w, ptx_ptr to, ptx_val group,
-                           ptx_val sum)
-{
-    ptx_val gradient = ptx_cvt(b, PTX_F32, ptx_mul(b, sum, w->factor));
-
-    ptx_store(b, to, group, ptxk_one_nan(b, gradient));
-}
-
 // The thread with a group's first element writes its gradients.
-static void write_sums(ptx_builder *b, const struct group_work *w, const struct part *p,
-                       struct learned_sums sums)
+static void write_gradients(ptx_builder *b, const struct group_work *w,
+                            const struct group_vector *v, ptx_val *sums)
 {
     ptx_val place = ptx_and(b, w->lane, ptx_u32(w->team - 1));
     ptx_val begins = ptx_eq(b, place, ptx_u32(0));
 
-    sums.scale = ptxk_team_sum(b, sums.scale, w->team);
-    if (w->learns)
-        sums.zero_point = ptxk_team_sum(b, sums.zero_point, w->team);
-    ptx_if (b, ptx_and(b, begins, p->in)) {
-        ptx_val group = ptxk_over_power_of_two(b, p->i, w->group);
-        write_gradient(b, w, w->d_scale, group, sums.scale);
-        if (w->learns)
-            write_gradient(b, w, w->d_zero_point, group, sums.zero_point);
+    for (unsigned s = 0; s < w->sums; s++)
+        sums[s] = ptxk_team_sum(b, sums[s], ptx_u32(w->team));
+    ptx_if (b, ptx_and(b, begins, v->in)) {
+        ptx_val group = ptxk_over_power_of_two(b, v->i, w->of.group);
+        for (unsigned s = 0; s < w->sums; s++) {
+            ptx_val gradient = ptx_cvt(b, PTX_F32, ptx_mul(b, sums[s], w->factor));
+            ptx_store(b, w->gradient[s], group, ptxk_one_nan(b, gradient));
+        }
     }
 }
 
-static void pass_part(ptx_builder *b, const struct group_work *w, const struct part *p,
-                      const struct learned *q)
+static void pass_vector(ptx_builder *b, const struct group_work *w, const struct group_vector *v,
+                        const struct quantizer *q)
 {
-    const ptx_type dtype = w->spec->dtype;
-    struct learned_sums sums = ptxk_learned_sums_var(b, w->spec);
-    struct learned_lanes same = { { NULL }, { NULL } };
+    ptx_val sums[MAX_SUMS];
+    ptx_vec in[MAX_INPUTS];
 
-    for (unsigned k = 0; k < w->lanes; k++) {
-        same.of[k] = q;
-        same.sums[k] = &sums;
-    }
-    ptx_vec x = ptxk_words_lanes(b, p->x, dtype);
-    ptx_vec d_output = ptxk_words_lanes(b, p->d_output, dtype);
-    write_part(b, w, p, ptxk_learned_terms(b, w->spec, &same, x, d_output));
-    write_sums(b, w, p, sums);
+    for (unsigned s = 0; s < w->sums; s++)
+        sums[s] = ptx_var(b, ptx_f64(0));
+    const struct quantizers same = ptxk_quantizers_same(q, sums);
+    for (unsigned t = 0; t < w->of.inputs; t++)
+        in[t] = ptxk_lanes_vec(b, &v->x[t]);
+    ptx_vec d_input = ptxk_learned_terms(b, w->spec, &same, in);
+    ptx_if (b, v->in)
+        ptxk_groups_write(b, &w->of, v->i, d_input);
+    write_gradients(b, w, v, sums);
 }
 
 // ---- the kernel ---------------------------------------------------------------------------------
 
+static void find_vectors(ptx_builder *b, const struct group_work *w, struct group_vector *vectors)
+{
+    const unsigned lanes = w->of.lanes;
+    ptx_val mine = ptx_mad_wide(b, w->lane, ptx_u32(lanes), w->first);
+
+    for (unsigned v = 0; v < VECTORS; v++) {
+        vectors[v].i = v ? ptx_add(b, mine, ptx_u64(v * WARP * lanes)) : mine;
+        vectors[v].in = ptx_lt(b, vectors[v].i, w->of.end);
+        for (unsigned t = 0; t < w->of.inputs; t++)
+            vectors[v].x[t] = ptxk_lanes_var(b, w->spec->dtype, lanes);
+    }
+}
+
 static void pass(ptx_builder *b, const struct group_work *w)
 {
-    struct part parts[VECTORS];
+    struct group_vector vectors[VECTORS];
 
     ptx_comment(b, "the quantizer of the lane's own group, and the vectors of the thread");
     struct own_values values = read_own(b, w);
-    find_parts(b, w, parts);
-    read_parts(b, w, parts);
-    struct learned own = ptxk_learned_of(b, w->spec, values.scale, values.zero_point, w->levels);
+    find_vectors(b, w, vectors);
+    ptxk_groups_read(b, &w->of, vectors, VECTORS);
+    struct quantizer own = ptxk_learned_of(b, w->spec, values.scale, values.zero_point, w->levels);
     ptx_val place = ptxk_over_power_of_two(b, w->lane, w->team);
     for (unsigned v = 0; v < VECTORS; v++) {
         ptx_comment(b, "vector %u", v);
         ptx_val from = v ? ptx_add(b, place, ptx_u32(v * WARP / w->team)) : place;
-        struct learned q = ptxk_learned_of_lane(b, w->spec, &own, from);
-        pass_part(b, w, &parts[v], &q);
+        struct quantizer q = ptxk_learned_of_lane(b, w->spec, &own, from);
+        pass_vector(b, w, &vectors[v], &q);
     }
 }
 
 static void take_params(ptx_builder *b, struct group_work *w)
 {
     const struct ptx_kernel_spec *spec = w->spec;
+    const bool learns = ptxk_learns_zero_point(spec);
 
-    w->x = ptx_param_ptr(b, spec->dtype, "x", .meaning = "what was quantized", .length = "n",
-                         .readonly = true);
-    w->d_output = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
-                                .length = "n", .readonly = true);
-    w->d_input =
-        ptx_param_ptr(b, spec->dtype, "d_input", .meaning = "gradient of x; may be d_output",
-                      .length = "n", .writeonly = true);
+    ptxk_backward_params(b, spec->dtype, w->of.in, &w->of.out);
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements, a multiple of the group");
     w->scale = ptx_param_ptr(b, PTX_F32, "scale", .meaning = "step of each group's quantizer",
-                             .length = "groups", .readonly = true,
+                             .length = "groups", .computed_length = true, .readonly = true,
                              .range = PTX_RANGE_FINITE | PTX_RANGE_POSITIVE);
-    w->zero_point =
-        ptx_param_ptr(b, w->learns ? PTX_F32 : PTX_S32, "zero_point",
-                      .meaning = w->learns ? "what 0 is quantized to; rounded and clamped"
-                                           : "what 0 is quantized to",
-                      .length = "groups", .readonly = true);
+    w->zero_point = ptx_param_ptr(b, learns ? PTX_F32 : PTX_S32, "zero_point",
+                                  .meaning = learns ? "what 0 is quantized to; rounded and clamped"
+                                                    : "what 0 is quantized to",
+                                  .length = "groups", .computed_length = true, .readonly = true);
     w->levels = ptxk_any_levels(b);
     w->factor = ptx_param(b, PTX_F64, "grad_factor", .preset = "1",
                           .meaning = "the sums are multiplied by it");
-    w->d_scale = ptx_param_ptr(b, PTX_F32, "d_scale", .meaning = "gradient of each scale",
-                               .length = "groups", .writeonly = true);
-    if (w->learns)
-        w->d_zero_point =
+    w->gradient[SUM_SCALE] =
+        ptx_param_ptr(b, PTX_F32, "d_scale", .meaning = "gradient of each scale",
+                      .length = "groups", .computed_length = true, .writeonly = true);
+    if (learns)
+        w->gradient[SUM_ZERO_POINT] =
             ptx_param_ptr(b, PTX_F32, "d_zero_point", .meaning = "gradient of each zero point",
-                          .length = "groups", .writeonly = true);
-    w->end = ptx_and(b, n, ptx_u64(~(uint64_t)(w->group - 1)));
+                          .length = "groups", .computed_length = true, .writeonly = true);
+    w->of.end = ptx_and(b, n, ptx_u64(~(uint64_t)(w->of.group - 1)));
 }
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     struct group_work w = { .spec = spec,
-                            .learns = ptxk_learns_zero_point(spec),
-                            .group = ptxk_group_of(spec, OPTION_GROUP),
-                            .lanes = ptxk_vector_lanes(spec->dtype) };
+                            .of = { .inputs = 2,
+                                    .group = ptxk_group_of(spec, OPTION_GROUP),
+                                    .lanes = ptxk_vector_lanes(spec->dtype) },
+                            .sums = ptxk_learned_sums(spec) };
 
-    w.part = VECTORS * WARP * w.lanes;
-    w.team = w.group / w.lanes;
+    w.part = VECTORS * WARP * w.of.lanes;
+    w.team = w.of.group / w.of.lanes;
     take_params(b, &w);
-    ptx_val addresses = ptx_ptr_address(b, w.d_output);
-    addresses = ptx_or(b, ptx_ptr_address(b, w.x), addresses);
-    addresses = ptx_or(b, addresses, ptx_ptr_address(b, w.d_input));
-    w.aligned = ptx_eq(b, ptx_and(b, addresses, ptx_u64(VECTOR_BYTES - 1)), ptx_u64(0));
+    w.of.aligned = ptxk_groups_aligned(b, &w.of);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val warp = ptx_shr(b, tid, ptx_u32(5));

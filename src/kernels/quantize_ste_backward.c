@@ -14,11 +14,9 @@ struct of_tensor {
 static void pass_through(ptx_builder *b, const void *user, const ptx_vec *in, ptx_vec *dx)
 {
     const struct of_tensor *t = user;
-    struct quantizers same = { { NULL } };
+    const struct quantizers same = ptxk_quantizers_same(&t->quantizer, NULL);
 
-    for (unsigned k = 0; k < dx->lanes; k++)
-        same.of[k] = &t->quantizer;
-    *dx = ptxk_straight_through(b, t->spec, &same, in[0], in[1]);
+    *dx = ptxk_straight_through(b, t->spec, &same, in);
 }
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
@@ -28,13 +26,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     struct of_tensor t = { .spec = spec };
     struct tensors tensors = { .inputs = 2, .outputs = 1, .block = BLOCK };
 
-    tensors.in[0] = ptx_param_ptr(b, spec->dtype, "x", .meaning = "what was quantized",
-                                  .length = "n", .readonly = true);
-    tensors.in[1] = ptx_param_ptr(b, spec->dtype, "d_output", .meaning = "gradient of the output",
-                                  .length = "n", .readonly = true);
-    tensors.out[0] =
-        ptx_param_ptr(b, spec->dtype, "d_input", .meaning = "gradient of x; may be d_output",
-                      .length = "n", .writeonly = true);
+    ptxk_backward_params(b, spec->dtype, tensors.in, &tensors.out[0]);
     ptx_val n = ptx_param(b, PTX_U64, "n", .meaning = "elements of each tensor");
     struct elements elements = ptxk_read_elements(b, n, &tensors);
     ptx_val scale = ptxk_scalar_param(

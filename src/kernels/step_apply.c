@@ -2,14 +2,12 @@
 // The step kernel: one block for each tile; each thread steps one or more vectors of each array.
 #include "step_apply.h"
 
-#include "common/common.h"
-#include "step/lanes.h"
 #include "step/random.h"
 
-enum { BLOCK = CLIP_BLOCK };
+enum { BLOCK = NORM_BLOCK };
 
 // Word offsets in a tensor's step row.
-#define ROW(member) CLIP_PLACE(uint64_t, struct step_tensor_row, member)
+#define ROW(member) NORM_PLACE(uint64_t, struct step_tensor_row, member)
 
 // ---- a tile -------------------------------------------------------------------------------------
 
@@ -19,7 +17,7 @@ struct step {
     ptx_val tid;
     ptx_val tensor_first; // u64: index of the tile's first element
     ptx_val length;       // s32: number of elements of the tile
-    ptx_val address[ARRAYS], absmax[2];
+    ptx_val address[ARRAYS], scale_at[PTX_STEP_MAX_STATES];
     ptx_val clock; // u32
     struct ptxk_step_random random;
     ptx_val vectors;  // a predicate: whole vectors can be accessed
@@ -27,41 +25,65 @@ struct step {
     ptx_val count_at; // u64
     ptx_val starts;   // a predicate: this is the first tile of the tensor
     ptx_ptr records, coefficients, seed;
-    ptx_ptr tables, shared; // of 8-bit states
+    ptx_ptr tables, shared; // of a format with blocks, if it has some
     ptx_ptr stages;         // what threads have read ahead; declared if a variant is staged
     ptx_val groups;         // u32
     // Set anew for each body:
-    ptx_ptr array[ARRAYS];      // offset to the tile
-    ptx_ptr absmax_of_block[2]; // of the tile's blocks
+    const struct ptxk_step_blocks *blocks; // NULL: the variant has none
+    ptx_ptr array[ARRAYS];                 // offset to the tile
+    ptx_ptr scale[PTX_STEP_MAX_STATES];    // of the tile's blocks
     ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS];
 };
+
+enum { STAGED_STATES = 2 };
 
 // Whether blocks are read ahead into shared memory: registers would leave room for fewer warps, or
 // have ptxas compute a thread's elements one after the other.
 static bool is_staged(ptx_builder *b, const struct ptxk_step_variant *v)
 {
-    return ptxk_step_variant_has_codes(v) && ptx_builder_target(b).sm >= 80 &&
-           ptx_type_bytes(v->parameter) == 2 && ptx_type_bytes(v->gradient) == 2;
+    return ptxk_step_blocks_of(v) && ptxk_step_states(v) <= STAGED_STATES &&
+           ptx_builder_target(b).sm >= 80 && ptx_type_bytes(v->parameter) == 2 &&
+           ptx_type_bytes(v->gradient) == 2;
 }
 
 // Whether the rule reads the array: a parameter with a master is only written.
 static bool is_read(const struct ptxk_step_variant *v, unsigned array)
 {
     if (array == ARRAY_PARAMETER)
-        return v->format != PTX_STEP_FORMAT_MASTER;
+        return !ptxk_step_format_of(v->format)->follows;
     return ptxk_step_array_type(v, array) != PTX_NONE;
 }
 
 // The next backward pass adds to them, also after a step that wrote nothing.
 static void gradients_clear(ptx_builder *b, const struct step *s)
 {
-    const ptx_val zero = ptxk_step_narrow(b, s->variant->gradient, ptx_zero(PTX_F32));
+    const ptx_val zero = ptxk_narrow(b, s->variant->gradient, ptx_zero(PTX_F32));
 
     ptx_for (b, i, ptx_bitcast(b, PTX_S32, s->tid), s->length, ptx_s32(BLOCK))
         ptx_store(b, s->array[ARRAY_GRADIENT], i, zero);
 }
 
-// Waits for the tables of 8-bit states and for what the thread's vectors were begun with.
+// Copies the tables to shared memory; a barrier must follow.
+static void tables_copy(ptx_builder *b, const struct step *s)
+{
+    enum { WORDS = 4, BYTES = 4 * WORDS };
+    const uint32_t vectors = (uint32_t)s->blocks->table_bytes / BYTES;
+    const bool can_copy = ptx_builder_target(b).sm >= 80;
+
+    ptx_for (b, k, s->tid, ptx_u32(vectors), ptx_u32(BLOCK)) {
+        ptx_val at = ptx_mul(b, k, ptx_u32(WORDS));
+        if (can_copy) {
+            ptx_ptr to = ptx_at(b, s->shared, at);
+            ptx_cp_async(b, to, ptx_at(b, s->tables, at), BYTES, .bypass = true);
+        } else {
+            ptx_store_vec(b, s->shared, at, ptx_load_vec(b, s->tables, at, WORDS));
+        }
+    }
+    if (can_copy)
+        ptx_cp_async_commit(b);
+}
+
+// Waits for the tables and for what the thread's vectors were begun with.
 static void tables_wait(ptx_builder *b)
 {
     if (ptx_builder_target(b).sm >= 80)
@@ -75,7 +97,7 @@ static void scalars_read(ptx_builder *b, struct step *s)
 {
     const struct ptxk_step_variant *v = s->variant;
 
-    ptx_val row = ptx_mul_wide(b, s->clock, ptx_u32(PTXK_STEP_ROW_WORDS));
+    ptx_val row = ptx_mul_wide(b, s->clock, ptx_u32(PTXK_STEP_COEFFICIENTS_WORDS));
     ptx_ptr c = ptx_at(b, s->coefficients, row);
     for (unsigned k = 0; k < ptxk_step_rule_of(v->rule)->coefficients; k++)
         s->coefficient[k] = ptx_load(b, c, ptx_u32(k));
@@ -89,7 +111,7 @@ static void scalars_read(ptx_builder *b, struct step *s)
         s->random.key[0] = key.lane[0];
         s->random.key[1] = key.lane[1];
     }
-    if (ptxk_step_variant_has_codes(v))
+    if (s->blocks && s->blocks->table_bytes)
         tables_wait(b);
     ptx_comment(b, "nothing is written where anything was not finite");
     ptx_val skips = ptx_neu(b, found, ptx_f32(0.0f));
@@ -97,36 +119,16 @@ static void scalars_read(ptx_builder *b, struct step *s)
         ptx_if (b, skips)
             gradients_clear(b, s);
     ptx_return_if(b, skips);
-    ptx_comment(b, "the first tile of a tensor counts its step");
+    ptx_comment(b, "the first tile of a tensor counts its step; tensors that share a count agree");
     ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, ptx_u32(0)));
     ptx_if (b, first) {
-        ptx_ptr count = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->count_at);
-        ptx_store(b, count, ptx_u32(0), ptx_load(b, c, ptx_u32(PTXK_STEP_COUNT)));
+        ptx_ptr to = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->count_at);
+        ptx_val count = ptx_load(b, c, ptx_u32(PTXK_STEP_COUNT));
+        ptx_store(b, to, ptx_u32(0), count, .order = PTX_ORDER_RELAXED);
     }
 }
 
 // ---- elements -----------------------------------------------------------------------------------
-
-// One element: converts the stored values to f32, applies the rule, converts back.
-static struct ptxk_step_stored step_element(ptx_builder *b, const struct step *s,
-                                            const struct ptxk_step_stored *from, ptx_val gradient,
-                                            const ptx_val random[2], ptx_val *scaled,
-                                            struct ptxk_quick *quick)
-{
-    const struct ptxk_step_variant *v = s->variant;
-    struct ptxk_step_element e = ptxk_step_load(b, v, from);
-
-    *scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, gradient), s->factor);
-    e.g = v->maximize ? ptx_neg(b, *scaled) : *scaled;
-    e.quick = quick;
-    ptxk_step_rule_of(v->rule)->update(b, v, s->coefficient, &e);
-    return ptxk_step_store(b, v, &e, random);
-}
-
-static ptx_val gradient_left(const struct step *s, ptx_val scaled)
-{
-    return s->spec->gradients == PTXK_STEP_GRADIENTS_WRITTEN ? scaled : ptx_zero(PTX_F32);
-}
 
 static ptx_val *part(struct ptxk_step_stored *e, unsigned array)
 {
@@ -139,6 +141,46 @@ static bool is_written(const struct step *s, unsigned array)
 {
     return ptxk_step_array_type(s->variant, array) != PTX_NONE &&
            (array != ARRAY_GRADIENT || s->spec->gradients != PTXK_STEP_GRADIENTS_RAW);
+}
+
+// Steps one element: replaces lane `k` of the values read by those to write. In between they are
+// f32, and the rule's.
+static void step_element(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][PTXK_LANES],
+                         ptx_val random[PTXK_STREAMS][PTXK_LANES], unsigned k,
+                         struct ptxk_quick *quick)
+{
+    const struct ptxk_step_variant *v = s->variant;
+    struct ptxk_step_stored stored = { { 0 } };
+    ptx_val own[PTXK_STREAMS] = { { 0 } };
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && is_read(v, a))
+            *part(&stored, a) = value[a][k];
+    for (unsigned n = 0; n < ptxk_step_streams(v); n++)
+        own[n] = random[n][k];
+    struct ptxk_step_element e = ptxk_step_load(b, v, &stored);
+    ptx_val scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, value[ARRAY_GRADIENT][k]), s->factor);
+    e.g = v->options & PTXK_STEP_MAXIMIZE ? ptx_neg(b, scaled) : scaled;
+    e.quick = quick;
+    ptxk_step_rule_of(v->rule)->update(b, v->options, s->coefficient, &e);
+    stored = ptxk_step_store(b, v, &e, own);
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && is_written(s, a))
+            value[a][k] = *part(&stored, a);
+    if (is_written(s, ARRAY_GRADIENT))
+        value[ARRAY_GRADIENT][k] =
+            s->spec->gradients == PTXK_STEP_GRADIENTS_WRITTEN ? scaled : ptx_zero(PTX_F32);
+}
+
+// Steps the elements of a vector, which begins at element `i` (s32) of the tile.
+static void step_values(ptx_builder *b, const struct step *s, ptx_val i, struct ptxk_quick *quick,
+                        ptx_val value[ARRAYS][PTXK_LANES])
+{
+    ptx_val random[PTXK_STREAMS][PTXK_LANES];
+
+    ptxk_step_random_vector(b, s->variant, &s->random, i, random);
+    for (unsigned k = 0; k < ptxk_step_lanes(s->variant); k++)
+        step_element(b, s, value, random, k, quick);
 }
 
 static void vector_write(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][PTXK_LANES],
@@ -154,44 +196,18 @@ static void vector_write(ptx_builder *b, const struct step *s, ptx_val value[ARR
     }
 }
 
-// Replaces lane `k` of the values read by those to write.
-static void step_lane(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][PTXK_LANES],
-                      ptx_val random[2][PTXK_LANES], unsigned k, struct ptxk_quick *quick)
-{
-    const struct ptxk_step_variant *v = s->variant;
-    struct ptxk_step_stored from = { { 0 } };
-    ptx_val own[2] = { { 0 } }, scaled;
-
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && is_read(v, a))
-            *part(&from, a) = value[a][k];
-    for (unsigned which = 0; which < ptxk_step_streams(v); which++)
-        own[which] = random[which][k];
-    struct ptxk_step_stored to =
-        step_element(b, s, &from, value[ARRAY_GRADIENT][k], own, &scaled, quick);
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && is_written(s, a))
-            value[a][k] = *part(&to, a);
-    if (is_written(s, ARRAY_GRADIENT))
-        value[ARRAY_GRADIENT][k] = gradient_left(s, scaled);
-}
-
 // Sets `bit` in `missing` if a quick quotient does not hold; nothing is written then.
 static void step_vector(ptx_builder *b, const struct step *s, const struct ptxk_lanes in[ARRAYS],
                         ptx_val i, ptx_val missing, ptx_val bit)
 {
-    const struct ptxk_step_variant *v = s->variant;
-    const bool is_quick = ptxk_step_rule_of(v->rule)->quick;
-    const unsigned lanes = ptxk_step_lanes(v);
+    const bool is_quick = ptxk_step_rule_of(s->variant->rule)->quick;
     struct ptxk_quick quick = ptxk_quick_begin();
-    ptx_val value[ARRAYS][PTXK_LANES], random[2][PTXK_LANES];
+    ptx_val value[ARRAYS][PTXK_LANES];
 
     for (unsigned a = 0; a < ARRAYS; a++)
-        if (is_read(v, a))
+        if (is_read(s->variant, a))
             ptxk_lanes_of(b, &in[a], value[a]);
-    ptxk_step_random_vector(b, s->variant, &s->random, i, random);
-    for (unsigned k = 0; k < lanes; k++)
-        step_lane(b, s, value, random, k, is_quick ? &quick : NULL);
+    step_values(b, s, i, is_quick ? &quick : NULL, value);
     if (!is_quick) {
         vector_write(b, s, value, i);
         return;
@@ -202,25 +218,28 @@ static void step_vector(ptx_builder *b, const struct step *s, const struct ptxk_
         vector_write(b, s, value, i);
 }
 
+// The arrays in the order in which a single element is read and written: the gradient comes last.
+static unsigned of_single(unsigned n)
+{
+    return n == ARRAYS - 1 ? ARRAY_GRADIENT : n + (n >= ARRAY_GRADIENT);
+}
+
+// Steps an element of a tile alone.
 static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
 {
     const struct ptxk_step_variant *v = s->variant;
-    struct ptxk_step_stored from = { { 0 } };
-    ptx_val random[2] = { { 0 } }, scaled;
+    ptx_val value[ARRAYS][PTXK_LANES], random[PTXK_STREAMS][PTXK_LANES];
 
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && is_read(v, a))
-            *part(&from, a) = ptx_load(b, s->array[a], i);
-    ptx_val gradient = ptx_load(b, s->array[ARRAY_GRADIENT], i);
-    ptxk_step_random_element(b, s->variant, &s->random, i, random);
-    struct ptxk_step_stored to = step_element(b, s, &from, gradient, random, &scaled, NULL);
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && ptxk_step_array_type(v, a) != PTX_NONE)
-            ptx_store(b, s->array[a], i,
-                      ptxk_step_narrow(b, ptxk_step_array_type(v, a), *part(&to, a)));
-    if (s->spec->gradients != PTXK_STEP_GRADIENTS_RAW)
-        ptx_store(b, s->array[ARRAY_GRADIENT], i,
-                  ptxk_step_narrow(b, v->gradient, gradient_left(s, scaled)));
+    for (unsigned n = 0; n < ARRAYS; n++)
+        if (is_read(v, of_single(n)))
+            value[of_single(n)][0] = ptx_load(b, s->array[of_single(n)], i);
+    ptxk_step_random_element(b, v, &s->random, i, random);
+    step_element(b, s, value, random, 0, NULL);
+    for (unsigned n = 0; n < ARRAYS; n++) {
+        const unsigned a = of_single(n);
+        if (is_written(s, a))
+            ptx_store(b, s->array[a], i, ptxk_narrow(b, ptxk_step_array_type(v, a), value[a][0]));
+    }
 }
 
 // The elements of a vector that are in the tile, one by one.
@@ -232,6 +251,16 @@ static void step_singles(ptx_builder *b, const struct step *s, ptx_val i)
         step_single(b, s, k);
 }
 
+// The scale of the block that has an element (u64 or s32) of the array.
+static ptx_ptr scale_of(ptx_builder *b, const struct step *s, ptx_ptr scales, ptx_val i)
+{
+    uint32_t shift = 0;
+
+    while (s->blocks->elements >> shift > 1)
+        shift++;
+    return ptx_at(b, scales, ptx_shr(b, i, ptx_u32(shift)));
+}
+
 static void arrays_at_tile(ptx_builder *b, struct step *s)
 {
     for (unsigned a = 0; a < ARRAYS; a++) {
@@ -241,10 +270,9 @@ static void arrays_at_tile(ptx_builder *b, struct step *s)
         ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, s->address[a]);
         s->array[a] = ptx_at(b, p, s->tensor_first);
     }
-    for (unsigned k = 0;
-         k < ptxk_step_states(s->variant) && ptxk_step_variant_has_codes(s->variant); k++) {
-        ptx_ptr p = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->absmax[k]);
-        s->absmax_of_block[k] = ptx_at(b, p, ptx_shr(b, s->tensor_first, ptx_u32(8)));
+    for (unsigned k = 0; s->blocks && k < ptxk_step_states(s->variant); k++) {
+        ptx_ptr p = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->scale_at[k]);
+        s->scale[k] = scale_of(b, s, p, s->tensor_first);
     }
 }
 
@@ -253,22 +281,16 @@ struct vector {
     ptx_val i;     // s32: index of its first element in the tile
     ptx_val whole; // a predicate: the tile has all of it, and it can be read at once
     struct ptxk_lanes array[ARRAYS];
-    ptx_val absmax[2]; // f32, of 8-bit states
-    unsigned absmaxes;
+    ptx_val scale[PTX_STEP_MAX_STATES]; // f32, of states in blocks
+    unsigned scales;
     ptx_val stage; // u32: where the thread's is, in bytes from `stages` on, if it is staged
 };
 
-// The absmax of the block that has element `i` of the tile.
-static ptx_ptr absmax_at(ptx_builder *b, const struct step *s, unsigned state, ptx_val i)
-{
-    return ptx_at(b, s->absmax_of_block[state], ptx_shr(b, i, ptx_u32(8)));
-}
-
-static void absmax_read(ptx_builder *b, const struct step *s, const struct vector *to)
+static void scales_read(ptx_builder *b, const struct step *s, const struct vector *to)
 {
     ptx_if (b, ptx_lt(b, to->i, s->length))
-        for (unsigned k = 0; k < to->absmaxes; k++)
-            ptx_set(b, to->absmax[k], ptx_load(b, absmax_at(b, s, k, to->i), ptx_u32(0)));
+        for (unsigned k = 0; k < to->scales; k++)
+            ptx_set(b, to->scale[k], ptx_load(b, scale_of(b, s, s->scale[k], to->i), ptx_u32(0)));
 }
 
 // Reads a vector that cannot be read at once. Lanes that are not in the tile are stepped, and
@@ -294,9 +316,9 @@ static void vector_read(ptx_builder *b, const struct step *s, const struct vecto
         for (unsigned a = 0; a < ARRAYS; a++)
             if (is_read(s->variant, a))
                 ptxk_lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
-    if (!ptxk_step_variant_has_codes(s->variant))
+    if (!s->blocks)
         return;
-    absmax_read(b, s, to);
+    scales_read(b, s, to);
     ptx_val edge = ptx_not(b, to->whole);
     ptx_if (b, ptx_and(b, ptx_lt(b, to->i, s->length), edge))
         edge_read(b, s, to);
@@ -310,9 +332,9 @@ static struct vector vector_var(ptx_builder *b, const struct step *s, ptx_val i)
         if (is_read(s->variant, a))
             v.array[a] =
                 ptxk_lanes_var(b, ptxk_step_array_type(s->variant, a), ptxk_step_lanes(s->variant));
-    v.absmaxes = ptxk_step_variant_has_codes(s->variant) ? ptxk_step_states(s->variant) : 0;
-    for (unsigned k = 0; k < v.absmaxes; k++)
-        v.absmax[k] = ptx_var(b, ptx_f32(0));
+    v.scales = s->blocks ? ptxk_step_states(s->variant) : 0;
+    for (unsigned k = 0; k < v.scales; k++)
+        v.scale[k] = ptx_var(b, ptx_f32(0));
     return v;
 }
 
@@ -333,26 +355,40 @@ static void vector_set(ptx_builder *b, const struct vector *to, const struct vec
             ptx_set(b, to->array[a].word[k], from->array[a].word[k]);
 }
 
-// ---- blocks of 8-bit states ---------------------------------------------------------------------
+// ---- blocks -------------------------------------------------------------------------------------
 
-enum { STAGE = 48 * BLOCK, STAGES = 2 }; // bytes of a block's threads
+enum { STAGES = 2 };
+
+static unsigned vector_bytes(const struct ptxk_step_variant *v, unsigned array)
+{
+    return PTXK_LANES * ptx_type_bytes(ptxk_step_array_type(v, array));
+}
+
+// Where an array is in a stage, in bytes: parameters and gradients, of 16 bits, then the states.
+static uint32_t place_in_stage(const struct ptxk_step_variant *v, unsigned array)
+{
+    const unsigned before =
+        array < ARRAY_STATE ? (array == ARRAY_GRADIENT) * vector_bytes(v, ARRAY_PARAMETER)
+                            : vector_bytes(v, ARRAY_PARAMETER) + vector_bytes(v, ARRAY_GRADIENT) +
+                                  (array - ARRAY_STATE) * vector_bytes(v, ARRAY_STATE);
+    return before * BLOCK;
+}
+
+// The bytes of a stage.
+static uint32_t stage_of(const struct ptxk_step_variant *v)
+{
+    return place_in_stage(v, ARRAY_STATE + STAGED_STATES);
+}
 
 // The thread's vector of an array in a stage. A thread reads only what it has copied.
 static ptx_ptr staged(ptx_builder *b, const struct step *s, const struct vector *v, unsigned array,
                       unsigned bytes)
 {
-    static const uint32_t first[ARRAYS] = {
-        [ARRAY_GRADIENT] = 16 * BLOCK, [ARRAY_STATE] = 32 * BLOCK, [ARRAY_STATE + 1] = 40 * BLOCK
-    };
     ptx_val stage = ptx_add(b, ptx_ptr_address(b, s->stages), v->stage);
     ptx_val at = ptx_mad(b, s->tid, ptx_u32(bytes), stage);
+    at = ptx_add(b, at, ptx_u32(place_in_stage(s->variant, array)));
 
-    return ptx_ptr_from(b, PTX_B32, PTX_SPACE_SHARED, ptx_add(b, at, ptx_u32(first[array])));
-}
-
-static unsigned vector_bytes(const struct step *s, unsigned array)
-{
-    return PTXK_LANES * ptx_type_bytes(ptxk_step_array_type(s->variant, array));
+    return ptx_ptr_from(b, PTX_B32, PTX_SPACE_SHARED, at);
 }
 
 // Begins to read the thread's part of a block.
@@ -367,13 +403,13 @@ static void block_read(ptx_builder *b, const struct step *s, const struct vector
         for (unsigned a = 0; a < ARRAYS; a++) {
             if (!is_read(s->variant, a))
                 continue;
-            const unsigned bytes = vector_bytes(s, a);
+            const unsigned bytes = vector_bytes(s->variant, a);
             ptx_ptr from = ptx_ptr_cast(b, PTX_B32, ptx_at(b, s->array[a], to->i));
             ptx_cp_async(b, staged(b, s, to, a, bytes), from, bytes, .bypass = bytes == 16);
         }
     }
     ptx_cp_async_commit(b);
-    absmax_read(b, s, to);
+    scales_read(b, s, to);
 }
 
 static struct vector block_begin(ptx_builder *b, const struct step *s, ptx_val i)
@@ -395,7 +431,7 @@ static void block_take(ptx_builder *b, const struct step *s, const struct vector
     ptx_if (b, v->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
             if (is_read(s->variant, a))
-                ptxk_lanes_read(b, &v->array[a], staged(b, s, v, a, vector_bytes(s, a)));
+                ptxk_lanes_read(b, &v->array[a], staged(b, s, v, a, vector_bytes(s->variant, a)));
     ptx_else (b)
         edge_read(b, s, v);
 }
@@ -405,7 +441,7 @@ static void block_read_next(ptx_builder *b, const struct step *s, const struct v
 {
     ptx_set(b, v->i, ptx_add(b, v->i, ptx_s32(BLOCK * PTXK_LANES)));
     if (is_staged(b, s->variant))
-        ptx_set(b, v->stage, ptx_sub(b, ptx_u32(STAGE), v->stage));
+        ptx_set(b, v->stage, ptx_sub(b, ptx_u32(stage_of(s->variant)), v->stage));
     block_read(b, s, v);
 }
 
@@ -414,6 +450,7 @@ static void block_read_values(ptx_builder *b, const struct step *s, const struct
                               ptx_val value[ARRAYS][PTXK_LANES])
 {
     const struct ptxk_step_variant *v = s->variant;
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
 
     for (unsigned a = 0; a < ARRAY_STATE; a++) {
         if (!is_read(v, a))
@@ -423,19 +460,8 @@ static void block_read_values(ptx_builder *b, const struct step *s, const struct
             value[a][k] = ptx_var(b, value[a][k]);
     }
     for (unsigned k = 0; k < ptxk_step_states(v); k++)
-        ptxk_eight_bit_decode(b, s->shared, k == 0, in->array[ARRAY_STATE + k].word, in->absmax[k],
-                              value[ARRAY_STATE + k]);
-}
-
-// Steps them.
-static void block_values(ptx_builder *b, const struct step *s, ptx_val i, struct ptxk_quick *quick,
-                         ptx_val value[ARRAYS][PTXK_LANES])
-{
-    ptx_val random[2][PTXK_LANES];
-
-    ptxk_step_random_vector(b, s->variant, &s->random, i, random);
-    for (unsigned k = 0; k < PTXK_LANES; k++)
-        step_lane(b, s, value, random, k, quick);
+        s->blocks->decode(b, s->shared, &rule->state[k], &in->array[ARRAY_STATE + k], in->scale[k],
+                          value[ARRAY_STATE + k]);
 }
 
 // Replaces values, which are variables, by those of the exact instructions. The block is read
@@ -447,31 +473,30 @@ static void block_values_exact(ptx_builder *b, const struct step *s, ptx_val i,
     struct vector in = vector_begin(b, s, i);
 
     block_read_values(b, s, &in, exact);
-    block_values(b, s, i, NULL, exact);
+    step_values(b, s, i, NULL, exact);
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
             ptx_set(b, value[a][k], exact[a][k]);
 }
 
-// Steps a warp's block, whole or not, and reads the thread's next. The states' values become the
-// words of their codes.
+// Steps a warp's block, whole or not, and reads the thread's next.
 static void block_step(ptx_builder *b, const struct step *s, struct vector *in)
 {
-    const bool is_quick = ptxk_step_rule_of(s->variant->rule)->quick;
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(s->variant->rule);
     const unsigned states = ptxk_step_states(s->variant);
     struct ptxk_quick quick = ptxk_quick_begin();
-    ptx_val value[ARRAYS][PTXK_LANES], codes[2][2], absmax[2];
+    ptx_val value[ARRAYS][PTXK_LANES], scale[PTX_STEP_MAX_STATES];
     ptx_val i = ptx_var(b, in->i), whole = ptx_var(b, in->whole);
 
     block_take(b, s, in);
     block_read_values(b, s, in, value);
     if (s->spec->tile > BLOCK * PTXK_LANES)
         block_read_next(b, s, in);
-    block_values(b, s, i, is_quick ? &quick : NULL, value);
+    step_values(b, s, i, rule->quick ? &quick : NULL, value);
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
             value[a][k] = ptx_var(b, value[a][k]);
-    if (is_quick)
+    if (rule->quick)
         ptx_if (b, ptxk_quick_failed(b, &quick))
             block_values_exact(b, s, i, value);
     ptx_if (b, ptx_not(b, whole)) {
@@ -483,10 +508,7 @@ static void block_step(ptx_builder *b, const struct step *s, struct vector *in)
             }
         }
     }
-    ptxk_eight_bit_encode(b, s->shared, states, value + ARRAY_STATE, codes, absmax);
-    for (unsigned k = 0; k < states; k++)
-        for (unsigned n = 0; n < PTXK_LANES; n++)
-            value[ARRAY_STATE + k][n] = codes[k][n / 4];
+    s->blocks->encode(b, s->shared, rule, states, value + ARRAY_STATE, scale);
     ptx_if (b, whole)
         vector_write(b, s, value, i);
     ptx_else (b)
@@ -494,73 +516,78 @@ static void block_step(ptx_builder *b, const struct step *s, struct vector *in)
             if (is_written(s, a))
                 ptxk_lanes_write_some(b, ptxk_step_array_type(s->variant, a), s->array[a], i,
                                       s->length, value[a]);
-    ptx_val lane = ptx_and(b, s->tid, ptx_u32(WARP - 1));
+    ptx_val lane = ptx_and(b, s->tid, ptx_u32(s->blocks->elements / PTXK_LANES - 1));
     ptx_val within = ptx_lt(b, i, s->length);
     ptx_val lane_0 = ptx_eq(b, lane, ptx_u32(0));
     ptx_val first = ptx_and(b, lane_0, within);
     ptx_if (b, first)
         for (unsigned k = 0; k < states; k++)
-            ptx_store(b, absmax_at(b, s, k, i), ptx_u32(0), absmax[k]);
+            ptx_store(b, scale_of(b, s, s->scale[k], i), ptx_u32(0), scale[k]);
 }
 
-// Steps the warp's block, if there is one.
-static void block_step_any(ptx_builder *b, const struct step *s, struct vector *v)
-{
-    ptx_val is = ptx_lt(b, v->i, s->length);
-
-    ptx_if (b, ptx_vote_any(b, is, ptx_full_warp()))
-        block_step(b, s, v);
-}
-
-// Steps vector `k` (u32) of the thread's, or sets bit k of `missing`.
-static void vector_step(ptx_builder *b, const struct step *s, const struct vector *v, ptx_val k,
+// Steps vector `k` (u32) of the thread's. Of a variant with blocks, that is the warp's block, if
+// there is one; of others, the vector, or bit k of `missing` is set.
+static void vector_step(ptx_builder *b, const struct step *s, struct vector *v, ptx_val k,
                         ptx_val missing)
 {
+    if (s->blocks) {
+        ptx_val is = ptx_lt(b, v->i, s->length);
+        ptx_if (b, ptx_vote_any(b, is, ptx_full_warp()))
+            block_step(b, s, v);
+        return;
+    }
     ptx_val bit = ptx_shl(b, ptx_u32(1), k);
-
     ptx_if (b, v->whole)
         step_vector(b, s, v->array, v->i, missing, bit);
     ptx_else (b)
         ptx_set(b, missing, ptx_or(b, missing, bit));
 }
 
-// This thread's part of the tile: vectors that are `span` elements apart. Each is read while the
-// one before it is stepped. The vectors of `missing` are stepped element by element at the end.
-static void step_tile(ptx_builder *b, struct step *s)
+// All vectors of the thread's, `span` elements apart. Each is read while the one before it is
+// stepped: block_step() does it for itself.
+static void vectors_step(ptx_builder *b, const struct step *s, struct vector *v, uint32_t span,
+                         ptx_val missing)
 {
-    const uint32_t lanes = ptxk_step_lanes(s->variant), span = BLOCK * lanes;
     const uint32_t vectors = s->spec->tile / span;
+    struct vector next;
 
-    arrays_at_tile(b, s);
-    ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
-    struct vector v = ptxk_step_variant_has_codes(s->variant) ? block_begin(b, s, first)
-                                                              : vector_begin(b, s, first);
-    if (ptxk_step_variant_has_codes(s->variant))
-        ptxk_eight_bit_copy(b, s->shared, s->tables, s->tid, BLOCK);
-    if (ptx_builder_target(b).sm >= 90)
-        ptx_griddepcontrol_wait(b);
-    scalars_read(b, s);
-    if (ptxk_step_variant_has_codes(s->variant)) {
-        if (vectors == 1)
-            block_step_any(b, s, &v);
-        else
-            ptx_for (b, k, ptx_u32(0), ptx_u32(vectors), ptx_u32(1)) {
-                block_step_any(b, s, &v);
-            }
+    if (vectors == 1) {
+        vector_step(b, s, v, ptx_u32(0), missing);
         return;
     }
-    ptx_val missing = ptx_var(b, ptx_u32(0));
-    if (vectors == 1) {
-        vector_step(b, s, &v, ptx_u32(0), missing);
-    } else {
-        struct vector next = vector_begin(b, s, ptx_add(b, v.i, ptx_s32((int32_t)span)));
-        ptx_for (b, k, ptx_u32(0), ptx_u32(vectors), ptx_u32(1)) {
-            vector_step(b, s, &v, k, missing);
-            vector_set(b, &v, &next);
+    if (!s->blocks)
+        next = vector_begin(b, s, ptx_add(b, v->i, ptx_s32((int32_t)span)));
+    ptx_for (b, k, ptx_u32(0), ptx_u32(vectors), ptx_u32(1)) {
+        vector_step(b, s, v, k, missing);
+        if (!s->blocks) {
+            vector_set(b, v, &next);
             ptx_set(b, next.i, ptx_add(b, next.i, ptx_s32((int32_t)span)));
             vector_read(b, s, &next);
         }
     }
+}
+
+// This thread's part of the tile. The vectors of `missing` are stepped element by element at the
+// end.
+static void step_tile(ptx_builder *b, struct step *s)
+{
+    const uint32_t lanes = ptxk_step_lanes(s->variant), span = BLOCK * lanes;
+    ptx_val missing = { 0 };
+
+    s->blocks = ptxk_step_blocks_of(s->variant);
+    arrays_at_tile(b, s);
+    ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
+    struct vector v = s->blocks ? block_begin(b, s, first) : vector_begin(b, s, first);
+    if (s->blocks && s->blocks->table_bytes)
+        tables_copy(b, s);
+    if (ptx_builder_target(b).sm >= 90)
+        ptx_griddepcontrol_wait(b);
+    scalars_read(b, s);
+    if (!s->blocks)
+        missing = ptx_var(b, ptx_u32(0));
+    vectors_step(b, s, &v, span, missing);
+    if (s->blocks)
+        return;
     ptx_comment(b, "edges, and where a quick quotient does not hold");
     ptx_while (b, ptx_ne(b, missing, ptx_u32(0))) {
         ptx_val k = ptx_bfind(b, missing);
@@ -576,17 +603,18 @@ static void step_tile(ptx_builder *b, struct step *s)
 static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr tiles, ptx_ptr rows,
                       ptx_val *variant)
 {
-    const uint32_t size = s->spec->tile;
+    const uint32_t size = s->spec->tile, words = ptxk_step_row_words(s->spec);
+    const bool has_blocks = ptxk_step_has_blocks(s->spec);
     ptx_val block = ptx_ctaid(b, PTX_X);
 
     ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, ptx_u32(2)), 2);
     ptx_val tensor = tile.lane[0], index = tile.lane[1];
     ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, ptx_u32(4)), 2);
-    ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(STEP_ROW_WORDS)));
+    ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(words)));
     ptx_val word[STEP_ROW_WORDS];
-    for (unsigned k = 0; k < STEP_ROW_WORDS; k += 2) {
+    for (unsigned k = 0; k < words; k += 2) {
         if ((k == ROW(run) && !ptxk_step_draws(s->spec)) ||
-            (k == ROW(absmax) && !ptxk_step_has_codes(s->spec)))
+            ((k == ROW(absmax) || k == ROW(more_absmax)) && !has_blocks))
             continue;
         ptx_vec pair = ptx_load_vec(b, row, ptx_u32(k), 2);
         word[k] = pair.lane[0];
@@ -595,11 +623,15 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     s->address[ARRAY_PARAMETER] = word[ROW(parameter)];
     s->address[ARRAY_GRADIENT] = extent.lane[0];
     s->address[ARRAY_BESIDE] = word[ROW(beside)];
-    s->address[ARRAY_STATE] = word[ROW(state)];
-    s->address[ARRAY_STATE + 1] = word[ROW(state) + 1];
-    if (ptxk_step_has_codes(s->spec)) {
-        s->absmax[0] = word[ROW(absmax)];
-        s->absmax[1] = word[ROW(absmax) + 1];
+    for (unsigned k = 0; k < STEP_ROW_STATES; k++) {
+        s->address[ARRAY_STATE + k] = word[ROW(state) + k];
+        if (has_blocks)
+            s->scale_at[k] = word[ROW(absmax) + k];
+    }
+    for (unsigned k = STEP_ROW_STATES; k < PTX_STEP_MAX_STATES && words > ROW(more_states); k++) {
+        s->address[ARRAY_STATE + k] = word[ROW(more_states) + k - STEP_ROW_STATES];
+        if (has_blocks)
+            s->scale_at[k] = word[ROW(more_absmax) + k - STEP_ROW_STATES];
     }
     s->count_at = word[ROW(step)];
     if (ptxk_step_draws(s->spec)) {
@@ -628,9 +660,9 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(size)));
 }
 
-void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
+void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
 {
-    const struct ptxk_step_spec *spec = clip->step;
+    const struct ptxk_step_spec *spec = norm->own;
     struct step s = { .spec = spec };
 
     ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
@@ -638,10 +670,13 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
                                     .meaning = "rows of 4: gradient, count, weight, type");
     ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
                                   .meaning = "rows of 2: tensor, place in it");
-    ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
-                                 .meaning = "rows of 12: parameter, master or remainder, states, "
-                                            "count, place in the whole, id, clock, variant, "
-                                            "norm group, absmax");
+    ptx_ptr rows =
+        ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
+                      .meaning = ptxk_step_row_words(spec) == STEP_ROW_WORDS
+                                     ? "rows of 16: as those of 12, and more states, absmax"
+                                     : "rows of 12: parameter, master or remainder, states, "
+                                       "count, place in the whole, id, clock, variant, "
+                                       "norm group, absmax");
     s.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
                                    .meaning = "rows of 16, one a clock");
     s.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
@@ -650,14 +685,17 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct clip_spec *clip)
     s.groups = ptx_param(b, PTX_U32, "group_count");
     if (ptxk_step_draws(spec))
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
-    if (ptxk_step_has_codes(spec)) {
-        s.tables =
-            ptx_param_ptr(b, PTX_U32, "tables", .readonly = true, .meaning = "of 8-bit states");
-        s.shared = ptxk_eight_bit_shared(b);
-        for (unsigned k = 0; k < spec->variant_count && !s.stages.symbol; k++)
-            if (is_staged(b, &spec->variants[k]))
-                s.stages = ptx_shared(b, PTX_U32, STAGES * STAGE / 4);
+    if (ptxk_step_tables(spec)) {
+        s.tables = ptx_param_ptr(b, PTX_U32, "tables", .readonly = true,
+                                 .meaning = ptxk_step_tables(spec)->tables_meaning);
+        s.shared = ptx_shared(b, PTX_U32, (uint32_t)ptxk_step_tables(spec)->table_bytes / 4);
     }
+    uint32_t stage = 0;
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (is_staged(b, &spec->variants[k]) && stage_of(&spec->variants[k]) > stage)
+            stage = stage_of(&spec->variants[k]);
+    if (stage)
+        s.stages = ptx_shared(b, PTX_U32, STAGES * stage / 4);
     s.tid = ptx_tid(b, PTX_X);
     ptx_val variant;
     tile_read(b, &s, tensors, tiles, rows, &variant);

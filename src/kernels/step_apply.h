@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT
-// The kernels that a step plan has in addition to those of a clip plan.
+// The kernels that a step plan adds to those of its norm.
 #ifndef PTXGEN_KERNELS_STEP_APPLY_H
 #define PTXGEN_KERNELS_STEP_APPLY_H
 
-#include "clip.h"
-#include "step/eight_bit.h"
+#include "norm.h"
 #include "step/format.h"
 
 enum {
     PTXK_STEP_MOST_VARIANTS = 64,
-    STEP_SET_ROWS_BATCH = 32, // rows per launch
+    STEP_ROW_STATES = 2, // those that every row has room for
 };
 
 // What a step does with the gradients.
@@ -19,7 +18,7 @@ enum ptxk_step_gradients {
     PTXK_STEP_GRADIENTS_ZEROED,
 };
 
-// What the text depends on.
+// What the text depends on beside the norm: norm_spec.own.
 struct ptxk_step_spec {
     const struct ptxk_step_variant
         *variants; // without duplicates, in the order of ptxk_step_variant_compare()
@@ -28,22 +27,33 @@ struct ptxk_step_spec {
     enum ptxk_step_gradients gradients;
 };
 
-// A tensor's row, with the same index as in the clip plan's table.
+// A tensor's row, with the same index as in the norm's table. In memory its words are those of
+// ptxk_step_row_words().
 struct step_tensor_row {
-    uint64_t parameter, beside, state[2];
+    uint64_t parameter, beside, state[STEP_ROW_STATES];
     uint64_t step;               // address of the step count
     uint64_t first, run, stride; // run = stride: all elements are consecutive
     uint32_t id, clock;
     uint32_t kind; // 2 * variant; + 1 if all arrays except the gradient can be accessed in whole
                    // vectors
     uint32_t norm_group;
-    uint64_t absmax[2];
+    uint64_t absmax[STEP_ROW_STATES];
+    // Left out where no variant has so many states.
+    uint64_t more_states[PTX_STEP_MAX_STATES - STEP_ROW_STATES];
+    uint64_t more_absmax[PTX_STEP_MAX_STATES - STEP_ROW_STATES];
 };
 
 enum {
-    STEP_ROW_WORDS = CLIP_LENGTH(uint64_t, struct step_tensor_row),
-    STEP_SCALARS = CLIP_LENGTH(double, struct ptx_step_hyper),
+    STEP_ROW_WORDS = NORM_LENGTH(uint64_t, struct step_tensor_row), // at most
+    STEP_SET_ROWS_WORDS = 384, // of a launch that sets rows: 3 KiB of the 4 that parameters have
+    STEP_SCALARS = NORM_LENGTH(double, struct ptx_step_hyper),
 };
+_Static_assert((int)STEP_SCALARS == (int)PTX_STEP_MAX_SCALARS, "all places");
+
+// Its kernels, of which these set something.
+enum { STEP_SET_HYPER = NORM_SET_OWN, STEP_SET_ROWS };
+extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
+norm_emit ptxk_step_apply_emit;
 
 // A tile: its tensor, and its place among the tensor's tiles.
 struct step_tile_row {
@@ -57,12 +67,16 @@ uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint64_t elements);
 
 // The number of step kernel blocks wanted on an SM: the fastest on an H200 for the variant with the
 // most registers.
-unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec);
+unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec);
 
 // Whether any variant uses random bits.
 bool ptxk_step_draws(const struct ptxk_step_spec *spec);
-// Whether any variant has 8-bit states, and so reads the tables of eight_bit.h.
-bool ptxk_step_has_codes(const struct ptxk_step_spec *spec);
+// The words (u64) of a tensor's row: 12 or 16.
+uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec);
+// Whether any variant has states in blocks.
+bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec);
+// The blocks whose conversion reads tables, which are those of one format; NULL: none does.
+const struct ptxk_step_blocks *ptxk_step_tables(const struct ptxk_step_spec *spec);
 // The rules of the variants, as bits of ptx_step_rule.
 uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec);
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 // What a spec of the step kernel asks of its launch: tiles, blocks, arguments.
-#include "step/random.h"
 #include "step_apply.h"
 
 unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
@@ -12,25 +11,15 @@ unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
     return 4;
 }
 
-// How many vectors a thread steps, at most, and how many blocks are wanted on a multiprocessor, and
-// wanted where a thread steps one vector or two: the fastest on an H200. What a thread does once
-// weighs most where an element has the fewest bytes; in short tiles most of that is waiting.
-static const struct {
-    unsigned vectors, blocks, blocks_if_short;
-} tuning[PTX_STEP_FORMAT_COUNT] = {
-    [PTX_STEP_FORMAT_FULL] = { 1, 7, 7 },       [PTX_STEP_FORMAT_STATE_BF16] = { 1, 6, 6 },
-    [PTX_STEP_FORMAT_MASTER] = { 1, 3, 3 },     [PTX_STEP_FORMAT_REMAINDER] = { 1, 4, 4 },
-    [PTX_STEP_FORMAT_STOCHASTIC] = { 4, 3, 4 }, [PTX_STEP_FORMAT_STATE_8BIT] = { 8, 3, 3 },
-};
-
 static unsigned blocks_of(const struct ptxk_step_variant *v, uint32_t tile)
 {
-    const bool is_short = tile <= 2 * CLIP_BLOCK * ptxk_step_lanes(v);
+    const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
+    const bool is_short = tile <= 2 * NORM_BLOCK * ptxk_step_lanes(v);
 
-    return is_short ? tuning[v->format].blocks_if_short : tuning[v->format].blocks;
+    return is_short ? format->blocks_if_short : format->blocks;
 }
 
-unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
+unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec)
 {
     unsigned blocks = blocks_of(&spec->variants[0], spec->tile);
 
@@ -46,8 +35,8 @@ unsigned ptxk_step_blocks(const struct ptxk_step_spec *spec)
 static uint32_t tile_of(const struct ptxk_step_variant *v, uint64_t elements)
 {
     enum { TILES = 256 };
-    const uint32_t span = CLIP_BLOCK * ptxk_step_lanes(v);
-    uint32_t vectors = tuning[v->format].vectors;
+    const uint32_t span = NORM_BLOCK * ptxk_step_lanes(v);
+    uint32_t vectors = ptxk_step_format_of(v->format)->vectors;
 
     while (vectors > 1 && elements / (span * vectors) < TILES * vectors)
         vectors /= 2;
@@ -82,10 +71,28 @@ bool ptxk_step_draws(const struct ptxk_step_spec *spec)
     return false;
 }
 
-bool ptxk_step_has_codes(const struct ptxk_step_spec *spec)
+uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec)
 {
     for (unsigned k = 0; k < spec->variant_count; k++)
-        if (ptxk_step_variant_has_codes(&spec->variants[k]))
+        if (ptxk_step_states(&spec->variants[k]) > STEP_ROW_STATES)
+            return STEP_ROW_WORDS;
+    return NORM_PLACE(uint64_t, struct step_tensor_row, more_states);
+}
+
+bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (ptxk_step_blocks_of(&spec->variants[k]))
             return true;
     return false;
+}
+
+const struct ptxk_step_blocks *ptxk_step_tables(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++) {
+        const struct ptxk_step_blocks *blocks = ptxk_step_blocks_of(&spec->variants[k]);
+        if (blocks && blocks->table_bytes)
+            return blocks;
+    }
+    return NULL;
 }

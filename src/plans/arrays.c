@@ -24,6 +24,14 @@ static const char *name_of(const struct plan_array *a, char name[NAME_SIZE])
     return name;
 }
 
+const char *ptxp_type_text(ptx_type type, char room[TYPE_TEXT_SIZE])
+{
+    if ((unsigned)type < PTX_TYPE_COUNT)
+        return ptx_type_name(type);
+    snprintf(room, TYPE_TEXT_SIZE, "%d", (int)type);
+    return room;
+}
+
 // ---- each for itself ----------------------------------------------------------------------------
 
 static ptx_status check_address(const struct plan_array *a)
@@ -38,6 +46,11 @@ static ptx_status check_address(const struct plan_array *a)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: its address 0x%llx is not a multiple of its element's %u bytes",
                          name_of(a, name), (unsigned long long)a->at, a->bytes);
+    if (a->count > (UINT64_MAX - a->at) / a->bytes)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: %" PRIu64 " elements from its address 0x%llx on reach beyond the end "
+                         "of memory",
+                         name_of(a, name), a->count, (unsigned long long)a->at);
     return PTX_OK;
 }
 
@@ -93,6 +106,57 @@ static CUdeviceptr end_of(const struct plan_array *a)
     return a->at + a->count * a->bytes;
 }
 
+static ptx_status refuse_overlap(const struct plan_array *x, const struct plan_array *y)
+{
+    char one[NAME_SIZE], other[NAME_SIZE];
+    const bool swap = y->tensor < x->tensor;
+    const struct plan_array *first = swap ? y : x, *second = swap ? x : y;
+    const unsigned long long at = x->at > y->at ? x->at : y->at;
+
+    if (!second->field && second->tensor != ARRAY_OF_PLAN)
+        return ptxd_fail(PTX_ERROR_INVALID, "tensors %zu and %zu overlap at 0x%llx: %s",
+                         first->tensor, second->tensor, at, first->effect);
+    ptxd_fail(PTX_ERROR_INVALID, "%s and %s overlap at 0x%llx: %s", name_of(first, one),
+              name_of(second, other), at, second->effect);
+    if (second->in_place_of == first)
+        ptxd_explain("; %s may begin exactly where %s does", other, one);
+    return PTX_ERROR_INVALID;
+}
+
+static ptx_status refuse_plan(const struct plan_array *a, CUdeviceptr plan)
+{
+    char name[NAME_SIZE];
+
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "%s overlaps the plan's own memory at 0x%llx: %s memory was freed before the "
+                     "plan was made",
+                     name_of(a, name), (unsigned long long)(a->at > plan ? a->at : plan),
+                     a->tensor == ARRAY_OF_PLAN || a->field ? "its" : "the tensor's");
+}
+
+// What is shared is one field of several owners: a count of steps is no learning rate.
+static bool is_shared(const struct plan_array *x, const struct plan_array *y)
+{
+    return x->at == y->at && x->shared && y->shared && strcmp(x->field, y->field) == 0;
+}
+
+static bool collide(const struct plan_array *x, const struct plan_array *y)
+{
+    const bool in_place = x->at == y->at && (x->in_place_of == y || y->in_place_of == x);
+
+    return !(x->read_only && y->read_only) && x->at < end_of(y) && y->at < end_of(x) && !in_place &&
+           !is_shared(x, y);
+}
+
+static ptx_status check_pairs(const struct plan_array *const *arrays, size_t count)
+{
+    for (size_t k = 1; k < count; k++)
+        for (size_t j = 0; j < k; j++)
+            if (collide(arrays[j], arrays[k]))
+                return refuse_overlap(arrays[j], arrays[k]);
+    return PTX_OK;
+}
+
 static int by_address(const void *left, const void *right)
 {
     const struct plan_array *x = *(const struct plan_array *const *)left;
@@ -100,49 +164,22 @@ static int by_address(const void *left, const void *right)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-static ptx_status refuse_overlap(const struct plan_array *x, const struct plan_array *y,
-                                 CUdeviceptr address)
+// In the order of addresses, of those so far only the last to end matter: among arrays that may
+// share an address each may with each, which does not hold for in_place_of.
+static ptx_status check_sorted(const struct plan_array **arrays, size_t count)
 {
-    char one[NAME_SIZE], other[NAME_SIZE];
-    const bool swap = y->tensor < x->tensor;
-    const struct plan_array *first = swap ? y : x, *second = swap ? x : y;
-    const unsigned long long at = address;
-
-    if (!second->field && second->tensor != ARRAY_OF_PLAN)
-        return ptxd_fail(PTX_ERROR_INVALID, "tensors %zu and %zu overlap at 0x%llx: %s",
-                         first->tensor, second->tensor, at, first->effect);
-    return ptxd_fail(PTX_ERROR_INVALID, "%s and %s overlap at 0x%llx: %s", name_of(first, one),
-                     name_of(second, other), at, second->effect);
-}
-
-// What is shared is one field of several owners: a count of steps is no learning rate.
-static bool may_coincide(const struct plan_array *x, const struct plan_array *y)
-{
-    return x->shared && y->shared && x->at == y->at && strcmp(x->field, y->field) == 0;
-}
-
-static ptx_status check_overlap(const struct plan_array **arrays, size_t count, CUdeviceptr plan,
-                                uint64_t plan_bytes)
-{
-    const struct plan_array *read = NULL, *written = NULL; // of those so far, the last to end
-    char name[NAME_SIZE];
+    const struct plan_array *read = NULL, *written = NULL;
 
     qsort(arrays, count, sizeof *arrays, by_address);
     for (size_t k = 0; k < count; k++) {
         const struct plan_array *a = arrays[k];
-        if (written && a->at < end_of(written) && !may_coincide(written, a))
-            return refuse_overlap(written, a, a->at);
+        if (written && a->at < end_of(written) && !is_shared(written, a))
+            return refuse_overlap(written, a);
         if (read && !a->read_only && a->at < end_of(read))
-            return refuse_overlap(read, a, a->at);
+            return refuse_overlap(read, a);
         const struct plan_array **last = a->read_only ? &read : &written;
         if (!*last || end_of(a) > end_of(*last))
             *last = a;
-        if (a->at < plan + plan_bytes && end_of(a) > plan)
-            return ptxd_fail(PTX_ERROR_INVALID,
-                             "%s overlaps the plan's own memory at 0x%llx: %s memory was freed "
-                             "before the plan was made",
-                             name_of(a, name), (unsigned long long)(a->at > plan ? a->at : plan),
-                             a->tensor == ARRAY_OF_PLAN || a->field ? "its" : "the tensor's");
     }
     return PTX_OK;
 }
@@ -150,7 +187,8 @@ static ptx_status check_overlap(const struct plan_array **arrays, size_t count, 
 ptx_status ptxp_check_arrays(ptx_device *device, const struct plan_array *arrays, size_t count,
                              CUdeviceptr plan, uint64_t plan_bytes)
 {
-    const struct plan_array **used = malloc((count + 1) * sizeof *used);
+    const struct plan_array *few[FEW_ARRAYS];
+    const struct plan_array **used = count <= FEW_ARRAYS ? few : malloc(count * sizeof *used);
     struct allocation allocation = { 0 };
     ptx_status status = PTX_OK;
     size_t some = 0;
@@ -161,12 +199,16 @@ ptx_status ptxp_check_arrays(ptx_device *device, const struct plan_array *arrays
         if (arrays[k].count == 0)
             continue;
         status = check_address(&arrays[k]);
-        if (!status)
+        if (!status && device)
             status = check_allocation(device, &arrays[k], &allocation);
         used[some++] = &arrays[k];
     }
     if (!status)
-        status = check_overlap(used, some, plan, plan_bytes);
-    free(used);
+        status = used == few ? check_pairs(used, some) : check_sorted(used, some);
+    for (size_t k = 0; k < some && !status; k++)
+        if (used[k]->at < plan + plan_bytes && end_of(used[k]) > plan)
+            status = refuse_plan(used[k], plan);
+    if (used != few)
+        free(used);
     return status;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Compiles and loads a plan's kernels for a device.
+// Compiles and loads a plan's kernels for a device: in binding.c, beside their arguments.
 #ifndef PTXGEN_PLANS_LOAD_H
 #define PTXGEN_PLANS_LOAD_H
 

@@ -2,31 +2,16 @@
 // Checks everything about a step plan's parameters that is known without a device.
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
+#include "arrays.h"
 #include "driver/error.h"
 #include "step_table.h"
 
 static const char *const format_names[PTX_STEP_FORMAT_COUNT] = {
-    [PTX_STEP_FORMAT_FULL] = "FULL",
-    [PTX_STEP_FORMAT_STATE_BF16] = "STATE_BF16",
-    [PTX_STEP_FORMAT_MASTER] = "MASTER",
-    [PTX_STEP_FORMAT_REMAINDER] = "REMAINDER",
-    [PTX_STEP_FORMAT_STOCHASTIC] = "STOCHASTIC",
-    [PTX_STEP_FORMAT_STATE_8BIT] = "STATE_8BIT",
-};
-
-// The types that are allowed for a format's parameter: PTX_TYPE_BIT() bits, and their names in
-// messages.
-static const struct {
-    uint32_t types;
-    const char *text;
-} parameter_types[PTX_STEP_FORMAT_COUNT] = {
-    [PTX_STEP_FORMAT_FULL] = { PTX_TYPE_BIT(F32), "f32" },
-    [PTX_STEP_FORMAT_STATE_BF16] = { PTX_TYPE_BIT(F32), "f32" },
-    [PTX_STEP_FORMAT_MASTER] = { PTX_TYPE_BIT(BF16) | PTX_TYPE_BIT(F16), "bf16 or f16" },
-    [PTX_STEP_FORMAT_REMAINDER] = { PTX_TYPE_BIT(BF16), "bf16" },
-    [PTX_STEP_FORMAT_STOCHASTIC] = { PTX_TYPE_BIT(BF16), "bf16" },
-    [PTX_STEP_FORMAT_STATE_8BIT] = { PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16), "f32 or bf16" },
+#define STEP_NAME(enumerator, name, state, beside) #enumerator,
+    PTX_STEP_FORMATS(STEP_NAME)
+#undef STEP_NAME
 };
 
 // ---- groups -------------------------------------------------------------------------------------
@@ -37,30 +22,37 @@ static ptx_status refuse_scalar(uint32_t group, const char *name, double x, cons
                      name, x, must);
 }
 
+// Checks the scalar rounded to f32, because the rule uses that.
+static const char *must_be(enum ptxk_step_range range, double x)
+{
+    const bool finite = isfinite((float)x);
+
+    switch (range) {
+    case PTXK_STEP_AT_LEAST_0:
+        return x >= 0 && finite ? NULL : "finite in f32, and 0 or more";
+    case PTXK_STEP_BELOW_1:
+        return x >= 0 && (float)x < 1.0f ? NULL : "0 or more, and below 1 when rounded to f32";
+    default:
+        return finite ? NULL : "finite in f32";
+    }
+}
+
 ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *h)
 {
-    const struct {
-        const char *name;
-        double x;
-    } at_least_0[] = { { "lr", h->lr },
-                       { "eps", h->eps },
-                       { "weight_decay", h->weight_decay },
-                       { "momentum", h->momentum } },
-      betas[] = { { "beta1", h->beta1 }, { "beta2", h->beta2 } };
+    double values[STEP_SCALARS];
 
-    // Checks the scalar rounded to f32, because the rule uses that.
-    for (size_t k = 0; k < sizeof at_least_0 / sizeof *at_least_0; k++)
-        if (!(at_least_0[k].x >= 0) || !isfinite((float)at_least_0[k].x))
-            return refuse_scalar(group, at_least_0[k].name, at_least_0[k].x,
-                                 "finite in f32, and 0 or more");
-    for (size_t k = 0; k < sizeof betas / sizeof *betas; k++)
-        if (!(betas[k].x >= 0) || !((float)betas[k].x < 1.0f))
-            return refuse_scalar(group, betas[k].name, betas[k].x,
-                                 "0 or more, and below 1 when rounded to f32");
-    if (!isfinite((float)h->dampening))
-        return refuse_scalar(group, "dampening", h->dampening, "finite in f32");
-    if (h->reserved != 0)
-        return refuse_scalar(group, "reserved", h->reserved, "0");
+    memcpy(values, h, sizeof values);
+    for (uint32_t k = 0; k < STEP_SCALARS; k++) {
+        const struct ptxk_step_scalar *scalar = ptxk_step_scalar_at(k);
+        const char *const must = scalar ? must_be(scalar->range, values[k]) : NULL;
+        if (must)
+            return refuse_scalar(group, scalar->name, values[k], must);
+        if (!scalar && values[k] != 0)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "group %" PRIu32 ": more[%zu] is %.15g; its rule has no such scalar: "
+                             "make it 0",
+                             group, k - PTXK_STEP_PLACE(more), values[k]);
+    }
     return PTX_OK;
 }
 
@@ -74,9 +66,15 @@ static ptx_status check_group(uint32_t g, const struct ptx_step_group *group)
     status = ptxp_step_check_hyper(g, &group->hyper);
     if (status)
         return status;
-    if (group->nesterov && (group->rule != PTX_STEP_RULE_SGD || group->hyper.momentum == 0))
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(group->rule);
+    if (group->nesterov && !(rule->options & PTXK_STEP_NESTEROV))
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "group %" PRIu32 ": nesterov goes with SGD and a momentum only", g);
+                         "group %" PRIu32 ": nesterov is set, and its rule, %s, has no such option",
+                         g, rule->name);
+    if (group->nesterov && group->hyper.momentum == 0)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group %" PRIu32 ": nesterov is set, and momentum is 0: give a momentum",
+                         g);
     if (group->hyper_at % 8)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": hyper_at is 0x%llx; it must be a multiple of 8", g,
@@ -93,37 +91,42 @@ static ptx_status check_group(uint32_t g, const struct ptx_step_group *group)
 static ptx_status check_types(size_t t, const struct ptx_step_tensor *tensor)
 {
     const ptx_type gradient = ptxp_step_gradient_type(tensor);
+    const ptx_type *types;
 
     if ((unsigned)tensor->format >= PTX_STEP_FORMAT_COUNT)
         return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: format is %d; there are 0 to %d", t,
                          (int)tensor->format, PTX_STEP_FORMAT_COUNT - 1);
-    if ((unsigned)tensor->dtype >= PTX_TYPE_COUNT ||
-        !(UINT32_C(1) << tensor->dtype & parameter_types[tensor->format].types))
+    types = ptxk_step_format_of(tensor->format)->parameters;
+    if (tensor->dtype == PTX_NONE || (tensor->dtype != types[0] && tensor->dtype != types[1]))
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: its dtype is %s; format %s takes a parameter of %s", t,
-                         ptx_type_name(tensor->dtype), format_names[tensor->format],
-                         parameter_types[tensor->format].text);
+                         "tensor %zu: its dtype is %s; format %s takes a parameter of %s%s%s", t,
+                         ptxp_type_text(tensor->dtype, (char[TYPE_TEXT_SIZE]) { 0 }),
+                         format_names[tensor->format], ptx_type_name(types[0]),
+                         types[1] ? " or " : "", types[1] ? ptx_type_name(types[1]) : "");
     if (gradient != PTX_F32 && gradient != PTX_F16 && gradient != PTX_BF16)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: gradient_dtype is %s; it must be f32, f16 or bf16", t,
-                         ptx_type_name(gradient));
+                         ptxp_type_text(gradient, (char[TYPE_TEXT_SIZE]) { 0 }));
     return PTX_OK;
 }
 
-// A block of 8-bit states is never cut.
-static ptx_status check_blocks(size_t t, const struct ptx_step_whole *w)
+// A block of states that share a scale is never cut.
+static ptx_status check_blocks(size_t t, const struct ptx_step_tensor *tensor)
 {
+    const struct ptx_step_whole *w = &tensor->whole;
+    const unsigned elements = ptxk_step_format_of(tensor->format)->by_block->elements;
     const struct {
         const char *name;
         uint64_t x;
     } fields[] = { { "first", w->first }, { "run", w->run }, { "stride", w->run ? w->stride : 0 } };
 
     for (size_t k = 0; k < sizeof fields / sizeof *fields; k++)
-        if (fields[k].x % PTXK_EIGHT_BIT_BLOCK)
+        if (fields[k].x % elements)
             return ptxd_fail(PTX_ERROR_INVALID,
-                             "tensor %zu: whole.%s is %" PRIu64 "; with format STATE_8BIT it must "
-                             "be a multiple of %d, the elements that share an absmax",
-                             t, fields[k].name, fields[k].x, PTXK_EIGHT_BIT_BLOCK);
+                             "tensor %zu: whole.%s is %" PRIu64 "; with format %s it must be a "
+                             "multiple of %u, the elements that share a scale",
+                             t, fields[k].name, fields[k].x, format_names[tensor->format],
+                             elements);
     return PTX_OK;
 }
 
@@ -151,19 +154,19 @@ static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
                          "tensor %zu: its shard lies beyond element 2^40 of the whole "
                          "parameter",
                          t);
-    return tensor->format == PTX_STEP_FORMAT_STATE_8BIT ? check_blocks(t, w) : PTX_OK;
+    return ptxk_step_format_of(tensor->format)->by_block ? check_blocks(t, tensor) : PTX_OK;
 }
 
 static ptx_status refuse_state(size_t t, const char *field, unsigned k,
                                const struct ptxk_step_variant *v)
 {
     const unsigned states = ptxk_step_states(v);
-    const bool lacks_momentum = v->rule == PTX_STEP_RULE_SGD && !v->momentum;
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
 
     return ptxd_fail(PTX_ERROR_INVALID,
                      "tensor %zu: %s[%u] is given, and its rule, %s%s, has %u state%s: make it 0",
-                     t, field, k, ptxk_step_rule_of(v->rule)->name,
-                     lacks_momentum ? " without momentum" : "", states, ptxd_plural(states));
+                     t, field, k, rule->name, states < rule->states ? " without momentum" : "",
+                     states, ptxd_plural(states));
 }
 
 static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
@@ -172,17 +175,23 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, group);
     const unsigned states = ptxk_step_states(&v);
 
-    for (unsigned k = states; k < 2; k++)
+    for (unsigned k = 0; k < states && ptxk_step_blocks_of(&v); k++)
+        if (ptxk_step_rule_of(v.rule)->state[k].kind == PTXK_STEP_WEIGHT)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: state[%u] of its rule, %s, is a weight, and format %s "
+                             "has too few bits for it: take a format without blocks",
+                             t, k, ptxk_step_rule_of(v.rule)->name, format_names[tensor->format]);
+    for (unsigned k = states; k < PTX_STEP_MAX_STATES; k++)
         if (tensor->state[k])
             return refuse_state(t, "state", k, &v);
-    for (unsigned k = 0; k < 2; k++)
-        if (tensor->absmax[k] && tensor->format != PTX_STEP_FORMAT_STATE_8BIT)
+    for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++)
+        if (tensor->absmax[k] && !ptxk_step_format_of(tensor->format)->by_block)
             return ptxd_fail(PTX_ERROR_INVALID,
                              "tensor %zu: absmax[%u] is given, and format %s has none: make it 0",
                              t, k, format_names[tensor->format]);
         else if (tensor->absmax[k] && k >= states)
             return refuse_state(t, "absmax", k, &v);
-    if (tensor->beside && ptxk_step_beside_type(&v) == PTX_NONE)
+    if (tensor->beside && ptxk_step_format_of(v.format)->beside == PTX_NONE)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: beside is given, and format %s has nothing there: make "
                          "it 0",

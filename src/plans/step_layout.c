@@ -8,12 +8,13 @@
 #include "arrays.h"
 #include "driver/error.h"
 #include "kernels/common/vector.h"
+#include "kernels/step/formats/state_8bit.h"
 
 ptx_status ptx_step_map(bool is_signed, float map[256])
 {
     if (!map)
         return ptxd_fail(PTX_ERROR_INVALID, "ptx_step_map: map is NULL");
-    ptxk_eight_bit_map(is_signed, map);
+    ptxk_state_8bit_map(is_signed, map);
     return PTX_OK;
 }
 
@@ -25,14 +26,16 @@ ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)
 struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
                                               const struct ptx_step_group *group)
 {
+    const uint32_t momentum = ptxk_step_rule_of(group->rule)->options & PTXK_STEP_MOMENTUM;
+
     return (struct ptxk_step_variant) {
         .rule = group->rule,
         .format = tensor->format,
         .parameter = tensor->dtype,
         .gradient = ptxp_step_gradient_type(tensor),
-        .maximize = group->maximize,
-        .nesterov = group->nesterov,
-        .momentum = group->rule == PTX_STEP_RULE_SGD && group->hyper.momentum != 0,
+        .options = (group->hyper.momentum != 0 ? momentum : 0) |
+                   (group->nesterov ? PTXK_STEP_NESTEROV : 0) |
+                   (group->maximize ? PTXK_STEP_MAXIMIZE : 0),
     };
 }
 
@@ -80,6 +83,24 @@ static ptx_status find_variants(const struct ptx_step_params *params, struct ste
         status = add_variant(layout, &v);
     }
     return status || layout->variant_count ? status : add_variant(layout, &none);
+}
+
+// A text has the tables of one format.
+static ptx_status check_tables(const struct step_layout *layout)
+{
+    const struct ptxk_step_spec spec = { .variants = layout->variants,
+                                         .variant_count = layout->variant_count };
+    const struct ptxk_step_blocks *const tables = ptxk_step_tables(&spec);
+
+    for (unsigned k = 0; k < layout->variant_count; k++) {
+        const struct ptxk_step_blocks *blocks = ptxk_step_blocks_of(&layout->variants[k]);
+        if (blocks && blocks->table_bytes && blocks != tables)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "the tensors have tables %s and tables %s, and a plan has those of "
+                             "one format: make several plans",
+                             tables->tables_meaning, blocks->tables_meaning);
+    }
+    return PTX_OK;
 }
 
 // ---- clocks -------------------------------------------------------------------------------------
@@ -133,32 +154,25 @@ static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, si
     return array->offset + length * bytes;
 }
 
-static bool has_codes(const struct step_layout *layout)
-{
-    const struct ptxk_step_spec spec = { .variants = layout->variants,
-                                         .variant_count = layout->variant_count };
-    return ptxk_step_has_codes(&spec);
-}
-
 static uint64_t bytes_moved(const struct ptx_step_params *params,
                             const struct ptx_step_tensor *tensor)
 {
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
-    const unsigned parameter = ptx_type_bytes(v.parameter), gradient = ptx_type_bytes(v.gradient);
-    uint64_t each = 2 * ptx_type_bytes(ptxk_step_beside_type(&v));
+    const struct ptxk_step_format *format = ptxk_step_format_of(v.format);
+    uint64_t each = 2 * ptx_type_bytes(format->beside);
 
-    each += (v.format == PTX_STEP_FORMAT_MASTER ? 1 : 2) * parameter;
-    each += 2 * ptxk_step_states(&v) * ptx_type_bytes(ptxk_step_state_type(&v));
-    each += (params->gradients == PTX_STEP_GRADIENTS_RAW ? 1 : 2) * gradient;
+    each += (format->follows ? 1 : 2) * ptx_type_bytes(v.parameter);
+    each += 2 * ptxk_step_states(&v) * ptx_type_bytes(format->state);
+    each += (params->gradients == PTX_STEP_GRADIENTS_RAW ? 1 : 2) * ptx_type_bytes(v.gradient);
     return tensor->count * each +
-           2 * ptxk_step_states(&v) * ptxp_step_blocks(tensor) * sizeof(float);
+           2 * ptxk_step_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
 }
 
-uint64_t ptxp_step_blocks(const struct ptx_step_tensor *tensor)
+uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor)
 {
-    if (tensor->format != PTX_STEP_FORMAT_STATE_8BIT)
-        return 0;
-    return tensor->count / PTXK_EIGHT_BIT_BLOCK + (tensor->count % PTXK_EIGHT_BIT_BLOCK != 0);
+    const struct ptxk_step_blocks *blocks = ptxk_step_format_of(tensor->format)->by_block;
+
+    return blocks ? tensor->count / blocks->elements + (tensor->count % blocks->elements != 0) : 0;
 }
 
 static uint64_t tiles_of(uint32_t tile, uint64_t count)
@@ -208,6 +222,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     *layout = (struct step_layout) { .tensor_count = params->tensor_count };
     status = find_variants(params, layout);
     if (!status)
+        status = check_tables(layout);
+    if (!status)
         status = find_clocks(params, layout);
     if (!status)
         status = choose_tiles(params, layout, &tiles);
@@ -215,11 +231,15 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
         ptxp_step_layout_free(layout);
         return status;
     }
-    at = place(&layout->rows, at, params->tensor_count + 1, sizeof(struct step_tensor_row));
+    const struct ptxk_step_spec spec = { .variants = layout->variants,
+                                         .variant_count = layout->variant_count };
+    const struct ptxk_step_blocks *const tables = ptxk_step_tables(&spec);
+    layout->row_words = ptxk_step_row_words(&spec);
+    at = place(&layout->rows, at, (params->tensor_count + 1) * layout->row_words, sizeof(uint64_t));
     at = place(&layout->clock_rows, at, layout->clock_count, sizeof(struct step_clock_row));
     at = place(&layout->hypers, at, params->group_count, sizeof(struct ptx_step_hyper));
     at = place(&layout->seed, at, 1, sizeof(uint64_t));
-    at = place(&layout->tables, at, has_codes(layout), sizeof(struct ptxk_eight_bit_tables));
+    at = place(&layout->tables, at, tables ? tables->table_bytes : 0, 1);
     at = place(&layout->tiles, at, tiles, sizeof(struct step_tile_row));
     layout->bytes =
         place(&layout->coefficients, at, layout->clock_count, sizeof(struct step_coefficients));
@@ -245,11 +265,12 @@ static bool eights_in_a_row(const struct ptx_step_whole *w)
 
 static bool takes_vectors(const struct ptx_step_tensor *tensor)
 {
-    const CUdeviceptr bits =
-        tensor->parameter | tensor->beside | tensor->state[0] | tensor->state[1];
+    CUdeviceptr bits = tensor->parameter | tensor->beside;
 
-    return bits % VECTOR_BYTES == 0 &&
-           (tensor->format != PTX_STEP_FORMAT_STOCHASTIC || eights_in_a_row(&tensor->whole));
+    for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++)
+        bits |= tensor->state[k];
+    return bits % VECTOR_BYTES == 0 && (!ptxk_step_format_of(tensor->format)->rounds_parameter ||
+                                        eights_in_a_row(&tensor->whole));
 }
 
 struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
@@ -259,10 +280,9 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
     const bool in_a_row = tensor->whole.run == 0;
 
-    return (struct step_tensor_row) {
+    struct step_tensor_row row = {
         .parameter = tensor->parameter,
         .beside = tensor->beside,
-        .state = { tensor->state[0], tensor->state[1] },
         .step = tensor->step,
         .first = tensor->whole.first,
         .run = in_a_row ? 1 : tensor->whole.run,
@@ -271,8 +291,13 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
         .clock = layout->clocks[t],
         .kind = 2 * place_of(layout, &v) + takes_vectors(tensor),
         .norm_group = tensor->norm_group,
-        .absmax = { tensor->absmax[0], tensor->absmax[1] },
     };
+
+    memcpy(row.state, tensor->state, sizeof row.state);
+    memcpy(row.more_states, tensor->state + STEP_ROW_STATES, sizeof row.more_states);
+    memcpy(row.absmax, tensor->absmax, sizeof row.absmax);
+    memcpy(row.more_absmax, tensor->absmax + STEP_ROW_STATES, sizeof row.more_absmax);
+    return row;
 }
 
 static void fill_tiles(const struct ptx_step_params *params, const struct step_layout *layout,
@@ -290,7 +315,7 @@ static void fill_tiles(const struct ptx_step_params *params, const struct step_l
 void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct step_layout *layout,
                            CUdeviceptr memory, unsigned char *image)
 {
-    struct step_tensor_row *rows = (void *)(image + layout->rows.offset);
+    uint64_t *rows = (void *)(image + layout->rows.offset);
     struct step_clock_row *clocks = (void *)(image + layout->clock_rows.offset);
     struct ptx_step_hyper *hypers = (void *)(image + layout->hypers.offset);
 
@@ -299,7 +324,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         const struct ptx_step_group *group = &params->groups[tensor->group];
         const CUdeviceptr own =
             memory + layout->hypers.offset + tensor->group * (CUdeviceptr)sizeof *hypers;
-        rows[t] = ptxp_step_row_of(params, layout, t);
+        const struct step_tensor_row row = ptxp_step_row_of(params, layout, t);
+        memcpy(rows + t * layout->row_words, &row, layout->row_words * sizeof *rows);
         clocks[layout->clocks[t]] = (struct step_clock_row) {
             .step = tensor->step,
             .hyper = group->hyper_at ? group->hyper_at : own,
@@ -311,6 +337,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         hypers[g] = params->groups[g].hyper;
     memcpy(image + layout->seed.offset, &params->seed, sizeof params->seed);
     fill_tiles(params, layout, (void *)(image + layout->tiles.offset));
+    const struct ptxk_step_spec spec = { .variants = layout->variants,
+                                         .variant_count = layout->variant_count };
     if (layout->tables.length)
-        ptxk_eight_bit_tables_fill((void *)(image + layout->tables.offset));
+        ptxk_step_tables(&spec)->tables_fill(image + layout->tables.offset);
 }

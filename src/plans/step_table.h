@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The device memory of a step plan besides that of its clip plan.
+// The device memory of a step plan besides that of its norms.
 #ifndef PTXGEN_PLANS_STEP_TABLE_H
 #define PTXGEN_PLANS_STEP_TABLE_H
 
@@ -10,11 +10,11 @@
 // X(member, type of an element): the arrays, each aligned to 256 bytes. The host writes all except
 // the last.
 #define STEP_ARRAYS(X)                                                                             \
-    X(rows, struct step_tensor_row)                                                                \
+    X(rows, uint64_t)                                                                              \
     X(clock_rows, struct step_clock_row)                                                           \
     X(hypers, struct ptx_step_hyper)                                                               \
     X(seed, uint64_t)                                                                              \
-    X(tables, struct ptxk_eight_bit_tables)                                                        \
+    X(tables, unsigned char)                                                                       \
     X(tiles, struct step_tile_row)                                                                 \
     X(coefficients, struct step_coefficients)
 
@@ -29,8 +29,9 @@ struct step_layout {
     uint32_t *clocks;                                           // the clock of each tensor
     struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
-    uint32_t tile;  // elements of one
-    uint64_t bytes; // size of the memory
+    uint32_t tile;      // elements of one
+    uint32_t row_words; // of a tensor's row
+    uint64_t bytes;     // size of the memory
     uint64_t bytes_moved;
 #define STEP_DECLARE(member, type) struct step_array member;
     STEP_ARRAYS(STEP_DECLARE)
@@ -54,7 +55,7 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
 
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);
 // The elements of each absmax of a tensor; 0 if its format has none.
-uint64_t ptxp_step_blocks(const struct ptx_step_tensor *tensor);
+uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor);
 struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
                                               const struct ptx_step_group *group);
 

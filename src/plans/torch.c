@@ -3,13 +3,17 @@
 
 #include <string.h>
 
-static bool same_place(const struct ptx_torch_functions *f, const void *a, const void *b)
+// Whether it is where the caller's plan is, laid out and of a type as the plan has it. The layout
+// first: PyTorch prints what it cannot tell, such as the strides of a sparse tensor.
+static bool is_as_planned(const struct ptx_torch_functions *f, const void *some, int32_t dtype,
+                          const struct ptx_torch_tensor *tensor)
 {
-    int32_t here = 0, there = 0;
+    int32_t layout = 0, type = 0, place = 0, index = 0;
 
-    if (f->get_device_type(a, &here) || f->get_device_type(b, &there) || here != there)
-        return false;
-    return !f->get_device_index(a, &here) && !f->get_device_index(b, &there) && here == there;
+    return !f->get_layout(some, &layout) && layout == tensor->layout &&
+           !f->get_dtype(some, &type) && type == dtype && !f->get_device_type(some, &place) &&
+           place == tensor->device_type && !f->get_device_index(some, &index) &&
+           index == tensor->device_index;
 }
 
 // Whether the elements of the gradient are at the places of the parameter's, from its first one on.
@@ -68,10 +72,8 @@ static const void *part_of_gradient(const struct ptx_torch_functions *f,
 static bool look_at_gradient(const struct ptx_torch_functions *f, const struct ptx_torch_layout *at,
                              const struct ptx_torch_tensor *tensor, CUdeviceptr *address)
 {
-    const void *const parameter = tensor->tensor;
     const void *const gradient =
         tensor->whole ? part_of_gradient(f, at, tensor) : f->grad(tensor->impl);
-    int32_t dtype = 0, layout = 0, layouts = 0;
     bool defined = false;
     void *data = NULL;
 
@@ -80,10 +82,8 @@ static bool look_at_gradient(const struct ptx_torch_functions *f, const struct p
         return false;
     if (!defined)
         return true;
-    // The layout first: PyTorch prints what it cannot tell, such as the strides of a sparse tensor.
-    if (f->get_layout(gradient, &layout) || f->get_layout(parameter, &layouts) ||
-        layout != layouts || f->get_dtype(gradient, &dtype) || dtype != tensor->gradient_dtype ||
-        !same_place(f, gradient, parameter) || !same_shape(f, gradient, tensor))
+    if (!is_as_planned(f, gradient, tensor->gradient_dtype, tensor) ||
+        !same_shape(f, gradient, tensor))
         return false;
     if (!tensor->numel) {
         *address = tensor->instead;
@@ -106,9 +106,10 @@ static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch
                   pointer_at(whole, at->part) != tensor->part ||
                   pointer_at(whole, at->tensor) != tensor->whole_impl))
         return false;
-    return *tensor->tensor == tensor->impl && !f->get_data_ptr(tensor->tensor, &data) &&
-           (uintptr_t)data == tensor->data && !f->get_numel(tensor->tensor, &numel) &&
-           numel == tensor->numel;
+    return *tensor->tensor == tensor->impl &&
+           is_as_planned(f, tensor->tensor, tensor->dtype, tensor) &&
+           !f->get_data_ptr(tensor->tensor, &data) && (uintptr_t)data == tensor->data &&
+           !f->get_numel(tensor->tensor, &numel) && numel == tensor->numel;
 }
 
 // PyTorch's objects are all over memory. Each step of the loop below asks for what later steps

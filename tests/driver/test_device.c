@@ -185,6 +185,9 @@ static void child(ptx_device *device, ptx_buffer *buffer, ptx_module *module,
     bool capturing = false;
     REFUSED(ptx_buffer_create(device, 4));
     REFUSED(ptx_buffer_create(device, 0));
+    ptx_buffer_create(device, 4);
+    if (!strstr(ptx_error_message(), "start the child before CUDA is opened, or with exec"))
+        _exit(254);
     REFUSED(ptx_buffer_upload(buffer, 0, &byte, 1, NULL));
     REFUSED(ptx_buffer_download(buffer, 0, &byte, 1, NULL));
     REFUSED(ptx_buffer_fill(buffer, 0, 0, 0, NULL));

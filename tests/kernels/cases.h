@@ -32,6 +32,7 @@ struct suite {
 };
 
 void suite_begin(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype);
+/// Fails the test if no case has launched one of the variants.
 void suite_end(struct suite *s);
 /// Memory for `most` elements of the dtype, and never less than one.
 void *suite_room(const struct suite *s);

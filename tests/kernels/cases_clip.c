@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "clip_formula.h"
 #include "data.h"
 #include "skip.h"
 
@@ -108,6 +109,27 @@ static void fill_partials(struct suite *s, int kind, void *partials, uint64_t co
         ref_store(s->type, partials, at, (double)INFINITY);
     if (kind == 5) // in f64: a finite sum whose norm is too large for f32
         ref_store(s->type, partials, at, s->type == REF_F64 ? 1e90 : 3e38);
+    if (kind == 6) { // in f64: a norm that is 0 in f32
+        memset(partials, 0, (size_t)count * ref_bytes(s->type));
+        ref_store(s->type, partials, at, s->type == REF_F64 ? 0x1p-310 : 0x1p-149);
+    }
+}
+
+/// The kernel's bits are the reference's; here is the formula beside both.
+static void check_formula(const struct suite *s, const void *partials, uint64_t count,
+                          struct ref_clip clip, const float out[3])
+{
+    double sum = 0;
+    for (uint64_t i = 0; i < count; ++i)
+        sum += ref_load(s->type, partials, i);
+    assert_true((out[2] != 0.0f) == !isfinite(sum));
+    if (!isfinite(sum))
+        return;
+    const struct clip_bounds bounds = clip_formula(sum, clip.max_norm, clip.eps, 1);
+    if (!((double)out[0] >= bounds.least && (double)out[0] <= bounds.most))
+        fail_msg("sum %a, max_norm %a, eps %a: scale %a; should be %a to %a", sum,
+                 (double)clip.max_norm, (double)clip.eps, (double)out[0], bounds.least,
+                 bounds.most);
 }
 
 static void check_reduce(struct suite *s, const struct gpu_kernel *loaded, const void *partials,
@@ -115,6 +137,7 @@ static void check_reduce(struct suite *s, const struct gpu_kernel *loaded, const
 {
     float out[3];
     ref_clip_scale_reduce(s->type, partials, count, clip, out);
+    check_formula(s, partials, count, clip, out);
     struct gpu_case c;
     gpu_case_begin(&c, loaded, count);
     gpu_case_tensor(&c, "partials", s->type, count, partials, NULL);
@@ -134,27 +157,32 @@ static void check_reduce(struct suite *s, const struct gpu_kernel *loaded, const
 void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype)
 {
     static const float max_norms[] = { 1.0f, 0.0f, 0.1f, 3e38f, 0x1p-149f, 1e-20f, INFINITY };
-    static const float epsilons[] = { 0.0f, 1e-6f, 1.0f };
+    static const float epsilons[] = { 0.0f, 1e-6f, 1.0f, 3e38f };
     struct suite s;
     suite_begin(&s, gpu, &ptx_kernel_clip_scale_reduce, dtype);
     void *partials = suite_room(&s);
     for (int i = 0; i < s.size_count; ++i)
-        for (int kind = 0; kind < 6; ++kind) {
+        for (int kind = 0; kind < 7; ++kind) {
             uint64_t count = s.sizes[i];
             fill_partials(&s, kind, partials, count);
             for (int v = 0; v < s.count; ++v) {
                 struct ref_clip clip = { policy_of(&s.loaded[v]),
                                          max_norms[random_below(&s.random, 7)],
-                                         epsilons[random_below(&s.random, 3)] };
+                                         epsilons[random_below(&s.random, 4)] };
                 check_reduce(&s, &s.loaded[v], partials, count, clip);
             }
         }
-    // A norm equal to max_norm is not clipped.
-    double f64[2] = { 9.0, 16.0 };
+    // A norm equal to max_norm is not clipped. A norm of 0 in f32 is not 0: all or nothing is
+    // clipped.
+    double f64[2] = { 9.0, 16.0 }, tiny[2] = { 0x1p-320, 0 };
     float f32[2] = { 9.0f, 16.0f };
     for (int v = 0; v < s.count; ++v)
         check_reduce(&s, &s.loaded[v], s.type == REF_F64 ? (void *)f64 : (void *)f32, 2,
                      (struct ref_clip) { policy_of(&s.loaded[v]), 5.0f, 0.0f });
+    for (int v = 0; v < s.count && s.type == REF_F64; ++v)
+        for (int k = 0; k < 7; ++k)
+            check_reduce(&s, &s.loaded[v], tiny, 2,
+                         (struct ref_clip) { policy_of(&s.loaded[v]), max_norms[k], 0.0f });
     free(partials);
     suite_end(&s);
 }
@@ -194,6 +222,15 @@ void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype)
                 const void *gradient = suite_window(&s, room, s.sizes[i]);
                 check_clip(&s, &s.loaded[v], gradient, clipped, s.sizes[i], records[k]);
             }
+    for (int v = 0; v < s.count && ref_bytes(s.type) == 2; ++v) {
+        const struct clip_product product = clip_rounded_twice(&s.random, s.type);
+        const float record[3] = { product.factor, 1.0f, 0.0f };
+        uint16_t element, result;
+        ref_store(s.type, &element, 0, product.element);
+        check_clip(&s, &s.loaded[v], &element, &result, 1, record);
+        assert_true(result == clip_rounded(s.type, product.element, product.factor, true));
+        assert_true(result != clip_rounded(s.type, product.element, product.factor, false));
+    }
     free(clipped);
     free(room);
     suite_end(&s);

@@ -13,12 +13,13 @@
 
 // ---- observe_min_max ----------------------------------------------------------------------------
 
-static void check_extremes(struct suite *s, const void *x, uint64_t n, const float before[2])
+static void check_extremes(struct suite *s, const struct gpu_kernel *loaded, const void *x,
+                           uint64_t n, const float before[2])
 {
     float after[2] = { before[0], before[1] };
     struct gpu_case c;
     ref_observe_min_max(s->type, x, n, after);
-    gpu_case_begin(&c, &s->loaded[0], n);
+    gpu_case_begin(&c, loaded, n);
     gpu_case_tensor(&c, "x", s->type, n, x, NULL);
     gpu_case_value(&c, &n, sizeof n);
     gpu_case_tensor(&c, "extremes", REF_F32, 2, before, after)->exact = true;
@@ -43,8 +44,8 @@ void check_observe_min_max(struct gpu *gpu, ptx_type dtype)
         for (int i = 0; i < s.size_count; ++i) {
             if (s.sizes[i] > 20000 && (trial + i) % 4)
                 continue;
-            check_extremes(&s, suite_window(&s, room, s.sizes[i]), s.sizes[i],
-                           before[(trial + i) % BEFORE]);
+            check_extremes(&s, &s.loaded[(trial + i) % s.count], suite_window(&s, room, s.sizes[i]),
+                           s.sizes[i], before[(trial + i) % BEFORE]);
         }
     }
     free(room);

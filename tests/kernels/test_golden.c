@@ -141,7 +141,7 @@ static void check_clip_plans(struct golden *g)
         { .count = 1000, .dtype = PTX_F16, .group = 1 },
         { .count = 1000, .dtype = PTX_BF16 }
     };
-    const struct ptx_clip_params one = { .tensors = tensors, .tensor_count = 1 };
+    const struct ptx_clip_params one = { .tensors = tensors, .tensor_count = 1, .max_norm = 1 };
     const struct ptx_clip_params all = { .tensors = tensors,
                                          .tensor_count = 4,
                                          .nonfinite = PTX_NONFINITE_ZERO,
@@ -159,7 +159,7 @@ static void check_clip_plans(struct golden *g)
     struct ptx_clip_tensor many[1000];
     for (size_t t = 0; t < 1000; ++t)
         many[t] = tensors[0];
-    const struct ptx_clip_params packed = { .tensors = many, .tensor_count = 1000 };
+    const struct ptx_clip_params packed = { .tensors = many, .tensor_count = 1000, .max_norm = 1 };
     b = ptx_builder_create(&sm_90);
     assert_int_equal(ptx_clip_emit(b, &packed), PTX_OK);
     check_text(g, b, "clip_plan", "packed");
@@ -298,6 +298,7 @@ static void hash_clip_plans(struct hashes *all)
                 (struct ptx_clip_tensor) { .count = 1000, .dtype = types[set < 4 ? set : t % 4] };
         const struct ptx_clip_params params = { .tensors = tensors,
                                                 .tensor_count = many ? MANY : 4,
+                                                .max_norm = 1,
                                                 .nonfinite = (ptx_nonfinite)policy,
                                                 .update = updates ? &update : NULL,
                                                 .measure_only = measures };
@@ -319,6 +320,7 @@ static void hash_clip_plan_scalars(struct hashes *all)
     for (unsigned v = 0; v < 32; ++v) {
         const struct ptx_clip_params params = { .tensors = &tensor,
                                                 .tensor_count = 1,
+                                                .max_norm = 1,
                                                 .max_norms_at = v & 1 ? 4 : 0,
                                                 .loss_scale_at = v & 2 ? 8 : 0,
                                                 .found_inf_at = v & 4 ? 12 : 0,
@@ -334,6 +336,36 @@ static void hash_clip_plan_scalars(struct hashes *all)
     }
 }
 
+/// Plans of each rule in each format, with every type of gradient in turn, on two targets.
+static void hash_step_plans(struct hashes *all)
+{
+    static const ptx_type gradients[] = { PTX_F32, PTX_F16, PTX_BF16 };
+    for (unsigned v = 0; v < PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT * 2; ++v) {
+        const unsigned rule = v / 2 % PTX_STEP_RULE_COUNT, format = v / 2 / PTX_STEP_RULE_COUNT;
+        const bool f32 = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16;
+        const struct ptx_step_group group = { .rule = (ptx_step_rule)rule,
+                                              .maximize = format % 2,
+                                              .hyper = { .momentum = 0.9 } };
+        const struct ptx_step_tensor tensor = { .count = v / 2 % 3 ? 1000 : 1 << 24,
+                                                .dtype = f32 ? PTX_F32 : PTX_BF16,
+                                                .gradient_dtype = gradients[v / 2 % 3],
+                                                .format = (ptx_step_format)format };
+        const struct ptx_step_params params = { .tensors = &tensor,
+                                                .tensor_count = 1,
+                                                .groups = &group,
+                                                .group_count = 1,
+                                                .max_norm = 1,
+                                                .gradients = (ptx_step_gradients)(v / 2 % 3) };
+        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
+        ptx_builder *b = ptx_builder_create(&target);
+        char name[64];
+        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
+        snprintf(name, sizeof name, "step_plan_rule%u_format%u_sm%d", rule, format,
+                 target.target.sm);
+        add_hash(all, b, name);
+    }
+}
+
 static void check_hashes(struct golden *g)
 {
     static struct hashes all;
@@ -343,6 +375,7 @@ static void check_hashes(struct golden *g)
     hash_kernels(&all);
     hash_clip_plans(&all);
     hash_clip_plan_scalars(&all);
+    hash_step_plans(&all);
     snprintf(path, sizeof path, "%s/hashes.txt", folder ? folder : GOLDEN_DIR);
     if (!g->rewrite)
         compare_with_golden(path, all.text, g);

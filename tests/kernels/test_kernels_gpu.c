@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -149,20 +150,21 @@ static void test_norm_after_clipping(void **state)
     free(x);
 }
 
-int main(void)
+/// With the argument `large`, only the sizes that take much of the device's memory.
+int main(int argc, char **argv)
 {
-    struct CMUnitTest tests[MOST_ROWS + 2];
+    struct CMUnitTest tests[MOST_ROWS + 1];
+    const struct CMUnitTest large[] = { { "more than 2^32 elements", test_beyond_32_bits, NULL,
+                                          NULL, NULL } };
     size_t count = fill_rows();
     for (size_t i = 0; i < count; ++i)
         tests[i] = (struct CMUnitTest) { rows[i].name, test_row, NULL, NULL, &rows[i] };
     tests[count++] = (struct CMUnitTest) { "C-CLIP-001 norm after clipping",
                                            test_norm_after_clipping, NULL, NULL, NULL };
-    tests[count++] =
-        (struct CMUnitTest) { "more than 2^32 elements", test_beyond_32_bits, NULL, NULL, NULL };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
-    int failed = _cmocka_run_group_tests("kernels on the GPU", tests, count, NULL, NULL);
+    int failed = argc > 1 && strcmp(argv[1], "large") == 0
+                     ? cmocka_run_group_tests_name("large tensors", large, NULL, NULL)
+                     : _cmocka_run_group_tests("kernels on the GPU", tests, count, NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

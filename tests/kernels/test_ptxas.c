@@ -89,7 +89,7 @@ int main(void)
     int isa;
     ptxas = ptxas_find();
     if (!ptxas) {
-        fprintf(stderr, "SKIPPED: no ptxas in PATH or /usr/local/cuda/bin\n");
+        fprintf(stderr, "SKIPPED: no ptxas in PATH, $CUDA_HOME/bin or /usr/local/cuda/bin\n");
         return EXIT_SKIPPED;
     }
     const char *temporary = getenv("TMPDIR");

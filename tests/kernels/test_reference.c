@@ -174,6 +174,12 @@ static void test_huge_and_tiny_gradients_have_a_norm(void **state)
     double wide[4] = { 1e154, 1e154, 1e154, 1e154 };
     assert_true(isinf(norm_of(REF_F64, wide, 4, (struct ref_clip) { .max_norm = 1.0f }).norm));
     assert_false(norm_of(REF_F64, wide, 1, (struct ref_clip) { .max_norm = 1.0f }).found);
+    // The norm is 0 in f32, and the gradient is not.
+    double narrow[1] = { 0x1p-152 };
+    struct norm none = norm_of(REF_F64, narrow, 1, (struct ref_clip) { .max_norm = 0.0f });
+    assert_true(none.norm == 0.0f && none.scale == 0.0f && !none.found);
+    none = norm_of(REF_F64, narrow, 1, (struct ref_clip) { .max_norm = 0x1p-149f });
+    assert_true(none.norm == 0.0f && none.scale == 1.0f && !none.found);
 }
 
 static void test_policies_for_a_sum_that_is_not_finite(void **state)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ptxas_batch.h"
+#include "skip.h"
 
 /// Returns the builder's text, which the caller frees, and destroys the builder.
 static inline char *plan_text_finish(ptx_builder *b)
@@ -36,6 +37,13 @@ static inline void plan_text_assemble(char *text, struct ptx_target target)
         ptxas_report_free(&report);
     }
     free(text);
+}
+
+/// Ends a test of texts, as skipped where there is no ptxas: the texts were built, and no more.
+static inline void plan_text_end(void)
+{
+    if (!ptxas_find())
+        skip_because("no ptxas: texts are built, and not assembled");
 }
 
 #endif

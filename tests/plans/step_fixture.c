@@ -27,12 +27,29 @@ static unsigned states_of(const struct ptx_step_group *group)
     return ref_step_states((enum ref_step_rule)group->rule, group->hyper.momentum);
 }
 
+static bool has_blocks(ptx_step_format format)
+{
+    return format == PTX_STEP_FORMAT_STATE_8BIT || format == PTX_STEP_FORMAT_STATE_F16;
+}
+
+static ptx_type state_type(ptx_step_format format)
+{
+    switch (format) {
+    case PTX_STEP_FORMAT_STATE_BF16:
+    case PTX_STEP_FORMAT_STOCHASTIC:
+        return PTX_BF16;
+    case PTX_STEP_FORMAT_STATE_8BIT:
+        return PTX_U8;
+    case PTX_STEP_FORMAT_STATE_F16:
+        return PTX_F16;
+    default:
+        return PTX_F32;
+    }
+}
+
 static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
 {
     const struct ptx_step_tensor *tensor = &set->tensors[t];
-    const bool half = tensor->format == PTX_STEP_FORMAT_STATE_BF16 ||
-                      tensor->format == PTX_STEP_FORMAT_STOCHASTIC;
-    const bool codes = tensor->format == PTX_STEP_FORMAT_STATE_8BIT;
     const unsigned states = states_of(&set->group[tensor->group]);
 
     switch (array) {
@@ -46,9 +63,9 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
                                                              : PTX_NONE;
     case STATE:
     case STATE + 1:
-        return array - STATE >= states ? PTX_NONE : codes ? PTX_U8 : half ? PTX_BF16 : PTX_F32;
+        return array - STATE >= states ? PTX_NONE : state_type(tensor->format);
     default:
-        return array - ABSMAX < states && codes ? PTX_F32 : PTX_NONE;
+        return array - ABSMAX < states && has_blocks(tensor->format) ? PTX_F32 : PTX_NONE;
     }
 }
 
@@ -109,9 +126,9 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
     tensor->dtype =
         tensor->format == PTX_STEP_FORMAT_FULL || tensor->format == PTX_STEP_FORMAT_STATE_BF16
             ? PTX_F32
-        : tensor->format == PTX_STEP_FORMAT_MASTER && random_below(r, 2)     ? PTX_F16
-        : tensor->format == PTX_STEP_FORMAT_STATE_8BIT && random_below(r, 2) ? PTX_F32
-                                                                             : PTX_BF16;
+        : tensor->format == PTX_STEP_FORMAT_MASTER && random_below(r, 2) ? PTX_F16
+        : has_blocks(tensor->format) && random_below(r, 2)               ? PTX_F32
+                                                                         : PTX_BF16;
     tensor->gradient_dtype = gradients[random_below(r, 4)];
     tensor->count = random_below(r, 6) ? random_below(r, (uint32_t)shape->most + 1) : 0;
     tensor->group = random_below(r, shape->groups);
@@ -124,7 +141,7 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
             (struct ptx_step_whole) { .first = random_below(r, 5) * 8,
                                       .run = 8 * (1 + random_below(r, 3)) - random_below(r, 2),
                                       .stride = 24 + random_below(r, 3) * 8 };
-    if (tensor->format == PTX_STEP_FORMAT_STATE_8BIT) {
+    if (has_blocks(tensor->format)) {
         tensor->whole.first *= 64; // a multiple of 256
         tensor->whole.run = (tensor->whole.run + 7) / 8 * 256;
         tensor->whole.stride *= 32;

@@ -210,8 +210,6 @@ int main(void)
         cmocka_unit_test(test_one_bad_element),
         cmocka_unit_test(test_replicas),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
     // Also with a memory checker, and if the environment excludes large tests.
     small = gpu.max_size < 1000000000 || strstr(ptx_device_get_info(gpu.device)->name, "emulator");

@@ -34,6 +34,17 @@ static int set_up(void **state)
     return 0;
 }
 
+/// The thread's last error is of this call, and has these words.
+static void expect_named(const char *call, const char *words)
+{
+    const char *message = ptx_error_message();
+    const size_t length = strlen(call);
+    expect_failure(PTX_ERROR_INVALID, words);
+    if (strncmp(message, call, length) != 0 || strncmp(message + length, ": ", 2) != 0 ||
+        strstr(message + length, "ptx_clip_"))
+        fail_msg("\"%s\" does not name %s alone", message, call);
+}
+
 /// The device memory that is still used after a refused creation.
 static size_t kept_by_refusal(const char *words)
 {
@@ -42,12 +53,12 @@ static size_t kept_by_refusal(const char *words)
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
     if (plan)
         fail_msg("not refused: %s", words);
-    expect_failure(PTX_ERROR_INVALID, words);
+    expect_named("ptx_clip_plan_create", words);
     require(ptx_device_memory(gpu.device, &after, NULL));
     return before - after;
 }
 
-/// Creation must be refused with these words; so must the description, except for errors of
+/// Creation must be refused with these words; so must description and text, except for errors of
 /// addresses.
 static void refuse(const char *words, bool described)
 {
@@ -61,7 +72,9 @@ static void refuse(const char *words, bool described)
     if (!described)
         return;
     assert_int_equal(ptx_clip_describe(&params, &description), PTX_ERROR_INVALID);
-    expect_failure(PTX_ERROR_INVALID, words);
+    expect_named("ptx_clip_describe", words);
+    assert_int_equal(ptx_clip_emit(NULL, &params), PTX_ERROR_INVALID);
+    expect_named("ptx_clip_emit", words);
 }
 
 static void test_arguments(void **state)
@@ -91,7 +104,7 @@ static void test_scalars(void **state)
     params.max_norm = -1.0f;
     refuse("max_norm is -1", true);
     params.max_norm = 0.0f;
-    refuse("max_norm is 0, as where it is left out", false);
+    refuse("max_norm is 0, as where it is left out", true);
     params.group_count = 2;
     params.group_max_norms = norms;
     refuse("group_max_norms[1]", true);
@@ -118,7 +131,9 @@ static void test_tensors(void **state)
     tensors[1].dtype = PTX_S32;
     refuse("tensor 1: its dtype is s32", true);
     tensors[1].dtype = (ptx_type)99;
-    refuse("tensor 1: its dtype is none", true);
+    refuse("tensor 1: its dtype is 99; it must be", true);
+    tensors[1].dtype = PTX_NONE;
+    refuse("tensor 1: its dtype is none; it must be", true);
     set_up(NULL);
     tensors[2].group = 2;
     params.group_count = 2;
@@ -171,8 +186,39 @@ static void test_addresses(void **state)
     ptx_clip_plan_destroy(&plan);
 }
 
-/// Creation refuses a max_norm of 0, which was probably left out; a description and a text accept
-/// it. A limit of 0 is set with group_max_norms. It makes every gradient 0.
+/// Errors of calls name the call.
+static void test_names_of_calls(void **state)
+{
+    (void)state;
+    const struct ptx_loss_scale_state one = { 1, 0 };
+    const CUstream s = gpu.stream;
+#define REFUSED(name, ...)                                                                         \
+    do {                                                                                           \
+        assert_int_equal(ptx_clip_plan_##name(NULL, __VA_ARGS__), PTX_ERROR_INVALID);              \
+        expect_named("ptx_clip_plan_" #name, "the plan is NULL");                                  \
+    } while (0)
+    REFUSED(run, s);
+    REFUSED(norm_sq, s);
+    REFUSED(finish, s);
+    REFUSED(apply, s);
+    REFUSED(read, 0, 1, NULL, NULL, s);
+    REFUSED(set_max_norm, 0, 1, s);
+    REFUSED(set_loss_scale, one, s);
+    REFUSED(set_data, 0, 0, NULL, s);
+    REFUSED(norm_sq_chunks, 0, 1, s);
+    REFUSED(apply_chunks, 0, 1, s);
+#undef REFUSED
+    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    assert_non_null(plan);
+    assert_int_equal(ptx_clip_plan_set_max_norm(plan, 9, 1, s), PTX_ERROR_INVALID);
+    expect_named("ptx_clip_plan_set_max_norm", "group is 9; the plan has groups 0 to 0");
+    assert_int_equal(ptx_clip_plan_norm_sq_chunks(plan, 99, 1, s), PTX_ERROR_INVALID);
+    expect_named("ptx_clip_plan_norm_sq_chunks", "1 chunk from 99 on");
+    ptx_clip_plan_destroy(&plan);
+}
+
+/// A max_norm of 0 is refused, which was probably left out. A limit of 0 is set with
+/// group_max_norms, or later. It makes every gradient 0.
 static void test_max_norm_of_zero(void **state)
 {
     (void)state;
@@ -180,14 +226,10 @@ static void test_max_norm_of_zero(void **state)
     struct ptx_clip_description description;
     float clipped[3 * COUNT];
     params.max_norm = 0.0f;
+    refuse("max_norm is 0, as where it is left out", true);
+    params.group_max_norms = norms; // has the norm that counts
     require(ptx_clip_describe(&params, &description));
-    ptx_builder *b = ptx_builder_create(NULL);
-    require(ptx_clip_emit(b, &params));
-    assert_non_null(ptx_builder_finish(b));
-    ptx_builder_destroy(&b);
-
-    params.max_norm = 1.0f; // group_max_norms has the norm that counts
-    params.group_max_norms = norms;
+    require(ptx_clip_emit(NULL, &params));
     ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
     if (!plan)
         fail_msg("%s", ptx_error_message());
@@ -389,6 +431,7 @@ int main(void)
         cmocka_unit_test_setup(test_scalars, set_up),
         cmocka_unit_test_setup(test_tensors, set_up),
         cmocka_unit_test_setup(test_addresses, set_up),
+        cmocka_unit_test_setup(test_names_of_calls, set_up),
         cmocka_unit_test_setup(test_max_norm_of_zero, set_up),
         cmocka_unit_test_setup(test_loss_scale_state, set_up),
         cmocka_unit_test_setup(test_scalars_at, set_up),

@@ -122,8 +122,6 @@ int main(void)
         cmocka_unit_test(test_policies),   cmocka_unit_test(test_many_tensors),
         cmocka_unit_test(test_large_sets),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open(&gpu);

@@ -216,8 +216,6 @@ int main(void)
         cmocka_unit_test(test_shared_sums), cmocka_unit_test(test_sums_of_one_plan),
         cmocka_unit_test(test_setters),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open(&gpu);

@@ -235,8 +235,6 @@ int main(void)
         cmocka_unit_test(test_whole_step), cmocka_unit_test(test_moving_gradients),
         cmocka_unit_test(test_threads),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
     small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;
     int failed = cmocka_run_group_tests_name("clip plans: steps", tests, NULL, NULL);

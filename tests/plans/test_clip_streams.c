@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -264,8 +263,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_joined_streams, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_device_closed_first, set_up, tear_down),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
     int failed = cmocka_run_group_tests_name("clip plans: streams", tests, NULL, NULL);
     gpu_close(&gpu);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The kernels of clip plans for every target, assembled by ptxas if there is one; the parameters
+// The kernels of clip plans for every target, assembled by ptxas (77 without one); the parameters
 // that the text depends on; and the description of a plan without a GPU.
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +11,7 @@
 
 #include <ptxgen/clip.h>
 
+#include "kernels/clip_apply.h"
 #include "plan_text.h"
 
 enum { TENSORS = 4 };
@@ -47,12 +48,11 @@ static void test_targets(void **state)
     struct ptx_target target;
     unsigned variant = 0;
     (void)state;
-    if (!ptxas_find())
-        print_message("no ptxas was found: texts are built, and not assembled\n");
     for (size_t k = 0; ptx_target_at(k, &target, NULL); ++k)
         for (size_t s = 0; s < 3; ++s, ++variant) {
             fill(tensors, sets[s], counts[variant % 3]);
             assemble(&(struct ptx_clip_params) { .tensors = tensors,
+                                                 .max_norm = 1,
                                                  .tensor_count = TENSORS,
                                                  .nonfinite = (ptx_nonfinite)(variant / 3 % 3),
                                                  .max_norms_at = variant & 2 ? 4 : 0,
@@ -62,6 +62,7 @@ static void test_targets(void **state)
                                                  .sum_rows = variant & 16 ? 3 : 0 },
                      target);
         }
+    plan_text_end();
 }
 
 /// The same with small tensors that share chunks, of short and long chunks.
@@ -72,7 +73,7 @@ static void test_targets_packed(void **state)
                                               { PTX_BF16, PTX_BF16, PTX_BF16, PTX_BF16 },
                                               { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 } };
     static struct ptx_clip_tensor tensors[MANY];
-    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = MANY };
+    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = MANY, .max_norm = 1 };
     struct ptx_target target;
     unsigned variant = 0;
     (void)state;
@@ -88,6 +89,7 @@ static void test_targets_packed(void **state)
             assert_true(d.chunks <= MANY / 2 && d.chunk == (variant % 2 ? 16384 : 2048));
             assemble(&params, target);
         }
+    plan_text_end();
 }
 
 /// One module serves plans of many sizes. If the text had sizes in it, each plan would compile its
@@ -96,7 +98,7 @@ static void test_text_is_shared(void **state)
 {
     static const ptx_type types[TENSORS] = { PTX_F32, PTX_F32, PTX_F32, PTX_F32 };
     struct ptx_clip_tensor tensors[TENSORS];
-    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = TENSORS };
+    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = TENSORS, .max_norm = 1 };
     (void)state;
     fill(tensors, types, 1000);
     char *one = text_of(&params, (struct ptx_target) { .sm = 90 });
@@ -116,7 +118,7 @@ static void test_description(void **state)
 {
     static const ptx_type types[TENSORS] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
     struct ptx_clip_tensor tensors[TENSORS];
-    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = TENSORS };
+    struct ptx_clip_params params = { .tensors = tensors, .tensor_count = TENSORS, .max_norm = 1 };
     struct ptx_clip_description d;
     (void)state;
     fill(tensors, types, 5000);
@@ -150,11 +152,39 @@ static void test_description(void **state)
     assert_true(d.chunks * d.chunk == d.elements);
 }
 
+/// A tile of a long chunk is what a block scales at a time: shorter where there are types of 32 or
+/// 64 bits, unless small tensors share chunks.
+static void test_tiles(void **state)
+{
+    (void)state;
+    const uint32_t f32 = PTX_TYPE_BIT(F32), f64 = PTX_TYPE_BIT(F64), f16 = PTX_TYPE_BIT(F16);
+    const struct {
+        struct norm_spec spec;
+        uint32_t tile;
+    } cases[] = {
+        { { .dtypes = f32, .chunk = 2048 }, 2048 },
+        { { .dtypes = f32, .chunk = 8192, .packs = true }, 8192 },
+        { { .dtypes = f32, .chunk = 16384 }, 4096 },
+        { { .dtypes = f64 | f16, .chunk = 65536 }, 4096 },
+        { { .dtypes = f16 | PTX_TYPE_BIT(BF16), .chunk = 16384 }, 8192 },
+        { { .dtypes = f32, .chunk = 16384, .packs = true }, 8192 },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; ++k) {
+        assert_int_equal(ptxk_clip_tile(&cases[k].spec), cases[k].tile);
+        assert_int_equal(ptxk_clip_tiles_of_chunk(&cases[k].spec),
+                         cases[k].spec.chunk / cases[k].tile);
+    }
+}
+
 /// If creation refuses the parameters, so do text and description.
 static void test_refusals(void **state)
 {
     const struct ptx_loss_scale_params shrinks = { .growth = 0.5f };
-    const struct ptx_clip_params wrong[] = { { .max_norm = -1.0f }, { .update = &shrinks } };
+    const struct ptx_clip_params wrong[] = {
+        { .max_norm = -1.0f },
+        { .max_norm = 0.0f },
+        { .max_norm = 1.0f, .update = &shrinks },
+    };
     struct ptx_clip_description d;
     (void)state;
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; ++k) {
@@ -181,7 +211,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets),        cmocka_unit_test(test_targets_packed),
         cmocka_unit_test(test_text_is_shared), cmocka_unit_test(test_description),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_no_builder),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_no_builder),
     };
-    return cmocka_run_group_tests_name("clip plans: text", tests, NULL, NULL);
+    return ptxas_status(cmocka_run_group_tests_name("clip plans: text", tests, NULL, NULL));
 }

@@ -4,7 +4,6 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -174,8 +173,6 @@ int main(void)
         cmocka_unit_test(test_packed_chunks),
         cmocka_unit_test(test_no_piece),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
     int failed = cmocka_run_group_tests_name("clip plans: windows", tests, NULL, NULL);
     gpu_close(&gpu);

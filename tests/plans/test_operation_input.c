@@ -66,27 +66,27 @@ static struct ptx_quantize_params good_quantize(void)
 static void test_quantize_addresses(void **state)
 {
     (void)state;
-    QUANTIZE_REFUSED("x is 0; it must be a device address", p.x = 0);
-    QUANTIZE_REFUSED("d_output is 0", p.d_output = 0);
-    QUANTIZE_REFUSED("d_input is 0", p.d_input = 0);
-    QUANTIZE_REFUSED("not a multiple of the 4 bytes of f32", p.x += 2);
-    QUANTIZE_REFUSED("d_output is", p.d_output += 1);
-    QUANTIZE_REFUSED("not a multiple of the 2 bytes of f16", p.dtype = PTX_F16; p.d_input += 1);
-    QUANTIZE_REFUSED("d_input is", p.dtype = PTX_F64; p.d_input += 4);
-    QUANTIZE_REFUSED("overlap, and d_input is written", p.d_input = p.d_output + 4);
-    QUANTIZE_REFUSED("or exactly that of d_output", p.d_input = p.d_output - 4);
-    QUANTIZE_REFUSED("x (", p.d_input = p.x);
+    QUANTIZE_REFUSED("x: its address is 0", p.x = 0);
+    QUANTIZE_REFUSED("d_output: its address is 0", p.d_output = 0);
+    QUANTIZE_REFUSED("d_input: its address is 0", p.d_input = 0);
+    QUANTIZE_REFUSED("not a multiple of its element's 4 bytes", p.x += 2);
+    QUANTIZE_REFUSED("d_output: its address 0x", p.d_output += 1);
+    QUANTIZE_REFUSED("not a multiple of its element's 2 bytes", p.dtype = PTX_F16; p.d_input += 1);
+    QUANTIZE_REFUSED("d_input: its address 0x", p.dtype = PTX_F64; p.d_input += 4);
+    QUANTIZE_REFUSED("d_output and d_input overlap", p.d_input = p.d_output + 4);
+    QUANTIZE_REFUSED("may begin exactly where d_output does", p.d_input = p.d_output - 4);
+    QUANTIZE_REFUSED("x and", p.d_input = p.x);
     QUANTIZE_REFUSED("overlap", p.d_input = p.x + 4 * (COUNT - 1));
     QUANTIZE_REFUSED("beyond the end of memory", p.x = UINT64_MAX - 3);
-    QUANTIZE_REFUSED("the driver knows no memory there", p.x = 4096);
-    QUANTIZE_REFUSED("d_output has 200 elements, 800 bytes, but its memory ends 768 bytes after",
+    QUANTIZE_REFUSED("the driver knows no memory at its address", p.x = 4096);
+    QUANTIZE_REFUSED("d_output: 200 elements are 800 bytes, and its memory ends 768 bytes after",
                      p.count = 200;
                      p.d_output = p.d_input = scene.zero_points);
     QUANTIZE_REFUSED("its memory ends", p.x = scene.zero_points + BYTES - 8);
     ptx_buffer *freed = ptx_buffer_create(gpu.device, 1 << 24);
     const CUdeviceptr address = ptx_buffer_address(freed);
     ptx_buffer_destroy(&freed);
-    QUANTIZE_REFUSED("x is", p.x = address);
+    QUANTIZE_REFUSED("x: the driver knows no memory", p.x = address);
 }
 
 static void test_quantize_scalars(void **state)
@@ -94,7 +94,7 @@ static void test_quantize_scalars(void **state)
     (void)state;
     QUANTIZE_REFUSED("dtype is u32; it must be f32, f64, f16 or bf16", p.dtype = PTX_U32);
     QUANTIZE_REFUSED("dtype is none", p.dtype = PTX_NONE);
-    QUANTIZE_REFUSED("dtype is none", p.dtype = (ptx_type)1000);
+    QUANTIZE_REFUSED("dtype is 1000; it must be", p.dtype = (ptx_type)1000);
     QUANTIZE_REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
     QUANTIZE_REFUSED("scale is -1", p.scale = -1);
     QUANTIZE_REFUSED("scale is nan; it must be finite and above 0", p.scale = (double)NAN);
@@ -102,7 +102,7 @@ static void test_quantize_scalars(void **state)
     QUANTIZE_REFUSED("which does not fit f32", p.scale = 1e300);
     QUANTIZE_REFUSED("which does not fit f32", p.scale = 1e-60; p.dtype = PTX_BF16);
     QUANTIZE_REFUSED("q_min is 5 and q_max 4", p.q_min = 5; p.q_max = 4);
-    QUANTIZE_REFUSED("zero_point is 128; it must be from q_min to q_max, -128 to 127",
+    QUANTIZE_REFUSED("zero_point is 128; it must be from q_min -128 to q_max 127",
                      p.zero_point = 128);
     QUANTIZE_REFUSED("zero_point is -1", p.q_max = 255; p.zero_point = -1);
     QUANTIZE_REFUSED("more than a launch can cover", p.count = UINT64_MAX);
@@ -129,18 +129,21 @@ static void test_quantize_channels(void **state)
     QUANTIZE_REFUSED("no multiple of channels 3 * inner 64", by_channels(&p, 3, 64));
     QUANTIZE_REFUSED("no multiple of", by_channels(&p, UINT64_MAX, 2));
     QUANTIZE_REFUSED("no multiple of", by_channels(&p, UINT64_C(1) << 63, 2));
-    QUANTIZE_REFUSED("channels is 0, and inner is 3", by_channels(&p, 0, 3));
-    QUANTIZE_REFUSED("both scales and a scale", by_channels(&p, 3, 1); p.scale = 0.5);
-    QUANTIZE_REFUSED("both scales and a scale", by_channels(&p, 3, 1); p.zero_point = 1);
-    QUANTIZE_REFUSED("scales is 0, and there are 3 channels", p.channels = 3);
-    QUANTIZE_REFUSED("scales is 0, and there are zero_points", by_channels(&p, 3, 1); p.scales = 0);
-    QUANTIZE_REFUSED("zero_points is 0", by_channels(&p, 3, 1); p.zero_points = 0);
-    QUANTIZE_REFUSED("scales is", by_channels(&p, 3, 1); p.scales += 2);
-    QUANTIZE_REFUSED("multiple of the 8 bytes of f64", by_channels(&p, 3, 1); p.dtype = PTX_F64;
+    QUANTIZE_REFUSED("inner is 3, and channels is 0; give the number", by_channels(&p, 0, 3));
+    QUANTIZE_REFUSED("scale is 0.5, and scales is 0x", by_channels(&p, 3, 1); p.scale = 0.5);
+    QUANTIZE_REFUSED("zero_point is 1, and scales is 0x", by_channels(&p, 3, 1); p.zero_point = 1);
+    QUANTIZE_REFUSED("scales is 0, and channels is 3; with channels, give the address",
+                     p.channels = 3);
+    QUANTIZE_REFUSED("scales is 0, and zero_points is 0x", by_channels(&p, 3, 1); p.scales = 0);
+    QUANTIZE_REFUSED("zero_points: its address is 0", by_channels(&p, 3, 1); p.zero_points = 0);
+    QUANTIZE_REFUSED("scales: its address 0x", by_channels(&p, 3, 1); p.scales += 2);
+    QUANTIZE_REFUSED("multiple of its element's 8 bytes", by_channels(&p, 3, 1); p.dtype = PTX_F64;
                      p.scales += 4);
-    QUANTIZE_REFUSED("scales (", by_channels(&p, 96, 1); p.scales = p.d_input - 4);
-    QUANTIZE_REFUSED("zero_points (", by_channels(&p, 2, 48); p.zero_points = p.d_input);
-    QUANTIZE_REFUSED("zero_points has 96 elements", by_channels(&p, 96, 1);
+    QUANTIZE_REFUSED("d_input and scales overlap", by_channels(&p, 96, 1);
+                     p.scales = p.d_input - 4);
+    QUANTIZE_REFUSED("d_input and zero_points overlap", by_channels(&p, 2, 48);
+                     p.zero_points = p.d_input);
+    QUANTIZE_REFUSED("zero_points: 96 elements are", by_channels(&p, 96, 1);
                      p.zero_points += BYTES - 4 * 95);
 }
 
@@ -161,17 +164,17 @@ static void test_lerp(void **state)
 {
     (void)state;
     LERP_REFUSED("dtype is s32", p.dtype = PTX_S32);
-    LERP_REFUSED("d_a and d_b are both 0", p.d_a = p.d_b = 0);
-    LERP_REFUSED("d_output is 0", p.d_output = 0);
-    LERP_REFUSED("d_a is", p.d_a += 4);
-    LERP_REFUSED("weight is NaN", p.weight = (double)NAN);
-    LERP_REFUSED("one by address, weight_at", p.weight_at = scene.scales);
-    LERP_REFUSED("weight_at is", p.weight = 0; p.weight_at = scene.scales + 4);
-    LERP_REFUSED("d_a (", p.d_b = p.d_a);
-    LERP_REFUSED("d_a (", p.d_a = p.d_b = p.d_output);
-    LERP_REFUSED("or exactly that of d_output", p.d_b = p.d_output + 8);
+    LERP_REFUSED("d_a is 0, and d_b is 0; one of them must be an address", p.d_a = p.d_b = 0);
+    LERP_REFUSED("d_output: its address is 0", p.d_output = 0);
+    LERP_REFUSED("d_a: its address 0x", p.d_a += 4);
+    LERP_REFUSED("weight is nan; it must be a number", p.weight = (double)NAN);
+    LERP_REFUSED("weight is 0.5, and weight_at is 0x", p.weight_at = scene.scales);
+    LERP_REFUSED("weight_at: its address 0x", p.weight = 0; p.weight_at = scene.scales + 4);
+    LERP_REFUSED("d_a and", p.d_b = p.d_a);
+    LERP_REFUSED("d_a and", p.d_a = p.d_b = p.d_output);
+    LERP_REFUSED("may begin exactly where d_output does", p.d_b = p.d_output + 8);
     LERP_REFUSED("weight_at", p.weight = 0; p.weight_at = p.d_a + 8);
-    LERP_REFUSED("d_b has 96 elements, 768 bytes, but", p.d_b = scene.zero_points + 8);
+    LERP_REFUSED("d_b: 96 elements are 768 bytes, and", p.d_b = scene.zero_points + 8);
     assert_refused(ptx_lerp_backward(scene.operations, NULL, NULL),
                    "ptx_lerp_backward: ", "params is NULL");
     assert_refused(ptx_lerp_prepare(NULL, NULL), "ptx_lerp_prepare: ", "operations is NULL");
@@ -208,9 +211,12 @@ static void test_loss_scale(void **state)
     ptx_operations *ops = scene.operations;
     static const char name[] = "ptx_loss_scale_update: ";
     assert_refused(ptx_loss_scale_update(NULL, at, scene.dy, NULL, NULL), name, "operations");
-    assert_refused(ptx_loss_scale_update(ops, 0, scene.dy, NULL, NULL), name, "state is 0");
-    assert_refused(ptx_loss_scale_update(ops, at, 0, NULL, NULL), name, "found_inf is 0");
-    assert_refused(ptx_loss_scale_update(ops, at + 2, scene.dy, NULL, NULL), name, "state is");
+    assert_refused(ptx_loss_scale_update(ops, 0, scene.dy, NULL, NULL), name,
+                   "state: its address is 0");
+    assert_refused(ptx_loss_scale_update(ops, at, 0, NULL, NULL), name,
+                   "found_inf: its address is 0");
+    assert_refused(ptx_loss_scale_update(ops, at + 2, scene.dy, NULL, NULL), name,
+                   "state: its address 0x");
     assert_refused(ptx_loss_scale_update(ops, at, at + 4, NULL, NULL), name, "overlap");
     struct ptx_loss_scale_state bad = { NAN, 0 };
     assert_refused(ptx_loss_scale_step(&bad, true, NULL),
@@ -232,7 +238,7 @@ static void test_fp8_cast(void **state)
     (void)state;
     CAST_REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
     CAST_REFUSED("dtype is u8", p.dtype = PTX_U8);
-    CAST_REFUSED("dtype is none", p.dtype = (ptx_type)99);
+    CAST_REFUSED("dtype is 99; it must be", p.dtype = (ptx_type)99);
     CAST_REFUSED("format is 2; it must be PTX_FP8_E4M3 (0) or PTX_FP8_E5M2 (1)",
                  p.format = (ptx_fp8)2);
     CAST_REFUSED("scale is 0; it must be finite and above 0, or scale_at", p.scale = 0);
@@ -241,18 +247,18 @@ static void test_fp8_cast(void **state)
     CAST_REFUSED("scale is inf; it", p.scale = (double)INFINITY);
     CAST_REFUSED("1e+300, which does not fit f32", p.scale = 1e300);
     CAST_REFUSED("which does not fit f32", p.scale = 1e-60);
-    CAST_REFUSED("one by address, scale_at", p.scale_at = scene.scales);
-    CAST_REFUSED("scale_at is", p.scale = 0; p.scale_at = scene.scales + 2);
-    CAST_REFUSED("x is 0", p.x = 0);
-    CAST_REFUSED("y is 0", p.y = 0);
-    CAST_REFUSED("x is", p.x += 1);
-    CAST_REFUSED("not a multiple of the 4 bytes of f32", p.amax = scene.scales + 1);
-    CAST_REFUSED("x (", p.y = p.x);
-    CAST_REFUSED("overlap, and y is written", p.y = p.x + 2 * COUNT - 1);
-    CAST_REFUSED("overlap, and y is written", p.amax = p.y + COUNT - 4);
-    CAST_REFUSED("overlap, and amax is written", p.amax = p.x);
+    CAST_REFUSED("scale is 2, and scale_at is 0x", p.scale_at = scene.scales);
+    CAST_REFUSED("scale_at: its address 0x", p.scale = 0; p.scale_at = scene.scales + 2);
+    CAST_REFUSED("x: its address is 0", p.x = 0);
+    CAST_REFUSED("y: its address is 0", p.y = 0);
+    CAST_REFUSED("x: its address 0x", p.x += 1);
+    CAST_REFUSED("not a multiple of its element's 4 bytes", p.amax = scene.scales + 1);
+    CAST_REFUSED("x and", p.y = p.x);
+    CAST_REFUSED("x and y overlap", p.y = p.x + 2 * COUNT - 1);
+    CAST_REFUSED("y and amax overlap", p.amax = p.y + COUNT - 4);
+    CAST_REFUSED("x and amax overlap", p.amax = p.x);
     CAST_REFUSED("overlap", p.scale = 0; p.scale_at = p.amax = scene.scales);
-    CAST_REFUSED("y has 96 elements, 96 bytes, but its memory ends 95",
+    CAST_REFUSED("y: 96 elements are 96 bytes, and its memory ends 95",
                  p.y = scene.zero_points + BYTES - 95);
     CAST_REFUSED("more than a launch can cover", p.count = UINT64_MAX);
     CAST_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
@@ -285,17 +291,17 @@ static void test_delayed_scale(void **state)
     UPDATE_REFUSED("a history cannot be so large", p.rows = UINT64_MAX);
     UPDATE_REFUSED("a history cannot be so large", p.rows = UINT64_C(1) << 60);
     UPDATE_REFUSED("tensors is 4294967296 and rows 2", p.tensors = UINT64_C(1) << 32);
-    UPDATE_REFUSED("history is 0", p.history = 0);
-    UPDATE_REFUSED("scale is 0", p.scale = 0);
-    UPDATE_REFUSED("scale_inv is 0", p.scale_inv = 0);
-    UPDATE_REFUSED("history is", p.history += 2);
-    UPDATE_REFUSED("formats is", p.formats = scene.scales + 1);
-    UPDATE_REFUSED("scale (", p.scale_inv = p.scale);
-    UPDATE_REFUSED("overlap, and history is written", p.rows = 3);
-    UPDATE_REFUSED("overlap, and history is written", p.formats = p.history + 4);
-    UPDATE_REFUSED("history has 288 elements, 1152 bytes, but its memory ends 768", p.rows = 3;
+    UPDATE_REFUSED("history: its address is 0", p.history = 0);
+    UPDATE_REFUSED("scale: its address is 0", p.scale = 0);
+    UPDATE_REFUSED("scale_inv: its address is 0", p.scale_inv = 0);
+    UPDATE_REFUSED("history: its address 0x", p.history += 2);
+    UPDATE_REFUSED("formats: its address 0x", p.formats = scene.scales + 1);
+    UPDATE_REFUSED("scale and", p.scale_inv = p.scale);
+    UPDATE_REFUSED("history and scale overlap", p.rows = 3);
+    UPDATE_REFUSED("history and formats overlap", p.formats = p.history + 4);
+    UPDATE_REFUSED("history: 288 elements are 1152 bytes, and its memory ends 768", p.rows = 3;
                    p.history = scene.zero_points);
-    UPDATE_REFUSED("formats has 96 elements", p.formats = scene.zero_points + BYTES - 4);
+    UPDATE_REFUSED("formats: 96 elements are", p.formats = scene.zero_points + BYTES - 4);
     assert_refused(ptx_delayed_scale_update(NULL, NULL, NULL),
                    "ptx_delayed_scale_update: ", "operations is NULL");
     assert_refused(ptx_delayed_scale_update(scene.operations, NULL, NULL),
@@ -323,25 +329,25 @@ static void test_fake_quantize(void **state)
     FAKE_REFUSED("scale is nan", p.scale = (double)NAN);
     FAKE_REFUSED("which does not fit f32", p.scale = 1e-60);
     FAKE_REFUSED("q_min is 5 and q_max 4", p.q_min = 5; p.q_max = 4);
-    FAKE_REFUSED("zero_point is 8; it must be from q_min to q_max, -8 to 7", p.q_min = -8;
-                 p.q_max = 7; p.zero_point = 8);
-    FAKE_REFUSED("scales is 0, and there are learned_zero_points", p.learned_zero_points = true);
-    FAKE_REFUSED("both scales and a scale", p.scales = p.zero_points = scene.scales);
-    FAKE_REFUSED("zero_points is 0", p.scale = 0; p.scales = scene.scales);
+    FAKE_REFUSED("zero_point is 8; it must be from q_min -8 to q_max 7", p.q_min = -8; p.q_max = 7;
+                 p.zero_point = 8);
+    FAKE_REFUSED("scales is 0, and learned_zero_points is true", p.learned_zero_points = true);
+    FAKE_REFUSED("scale is 2, and scales is 0x", p.scales = p.zero_points = scene.scales);
+    FAKE_REFUSED("zero_points: its address is 0", p.scale = 0; p.scales = scene.scales);
     FAKE_REFUSED("no multiple of channels 7 * inner 1", p.scale = 0; p.channels = 7;
                  p.scales = p.zero_points = scene.scales);
-    FAKE_REFUSED("channels is 0, and inner is 3", p.inner = 3);
-    FAKE_REFUSED("scales is 0, and there are 3 channels", p.channels = 3);
-    FAKE_REFUSED("multiple of the 8 bytes of f64", p.dtype = PTX_F64; p.scale = 0;
+    FAKE_REFUSED("inner is 3, and channels is 0; give the number", p.inner = 3);
+    FAKE_REFUSED("scales is 0, and channels is 3; with channels, give the address", p.channels = 3);
+    FAKE_REFUSED("multiple of its element's 8 bytes", p.dtype = PTX_F64; p.scale = 0;
                  p.learned_zero_points = true; p.scales = scene.scales;
                  p.zero_points = scene.zero_points + 4);
-    FAKE_REFUSED("x is 0", p.x = 0);
-    FAKE_REFUSED("y is 0", p.y = 0);
-    FAKE_REFUSED("not a multiple of the 4 bytes", p.y += 2);
-    FAKE_REFUSED("overlap, and y is written", p.y = p.x + 4);
-    FAKE_REFUSED("or exactly that of x", p.y = p.x + 4);
-    FAKE_REFUSED("y (", p.scale = 0; p.scales = p.y; p.zero_points = scene.zero_points);
-    FAKE_REFUSED("y has 96 elements", p.y = scene.zero_points + BYTES - 4);
+    FAKE_REFUSED("x: its address is 0", p.x = 0);
+    FAKE_REFUSED("y: its address is 0", p.y = 0);
+    FAKE_REFUSED("not a multiple of its element's 4 bytes", p.y += 2);
+    FAKE_REFUSED("x and y overlap", p.y = p.x + 4);
+    FAKE_REFUSED("may begin exactly where x does", p.y = p.x + 4);
+    FAKE_REFUSED("y and", p.scale = 0; p.scales = p.y; p.zero_points = scene.zero_points);
+    FAKE_REFUSED("y: 96 elements are", p.y = scene.zero_points + BYTES - 4);
     FAKE_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
     assert_refused(ptx_fake_quantize(NULL, NULL, NULL), "ptx_fake_quantize: ", "operations");
     assert_refused(ptx_fake_quantize(scene.operations, NULL, NULL),
@@ -364,7 +370,7 @@ static void test_fake_quantize_groups(void **state)
 {
     (void)state;
     GROUPS_REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
-    GROUPS_REFUSED("dtype is none", p.dtype = (ptx_type)99);
+    GROUPS_REFUSED("dtype is 99; it must be", p.dtype = (ptx_type)99);
     GROUPS_REFUSED("bits is 3; it must be 4 or 8", p.bits = 3);
     GROUPS_REFUSED("levels is 4; it must be", p.levels = (ptx_levels)4);
     GROUPS_REFUSED("levels is -1; it must be", p.levels = (ptx_levels)-1);
@@ -375,14 +381,14 @@ static void test_fake_quantize_groups(void **state)
     GROUPS_REFUSED("count is 96, no multiple of columns 64", p.columns = 64);
     GROUPS_REFUSED("columns is 192, no multiple of group 128", p.columns = 192; p.group = 128);
     GROUPS_REFUSED("symmetric and full levels have no zero points", p.zero_points = scene.dy);
-    GROUPS_REFUSED("x is 0", p.x = 0);
-    GROUPS_REFUSED("y is", p.y += 1);
-    GROUPS_REFUSED("scales is", p.scales += 2);
-    GROUPS_REFUSED("overlap, and y is written", p.y = p.x + 4);
+    GROUPS_REFUSED("x: its address is 0", p.x = 0);
+    GROUPS_REFUSED("y: its address 0x", p.y += 1);
+    GROUPS_REFUSED("scales: its address 0x", p.scales += 2);
+    GROUPS_REFUSED("x and y overlap", p.y = p.x + 4);
     GROUPS_REFUSED("overlap", p.scales = p.x);
-    GROUPS_REFUSED("overlap, and scales is written", p.levels = PTX_LEVELS_UNSIGNED;
+    GROUPS_REFUSED("scales and zero_points overlap", p.levels = PTX_LEVELS_UNSIGNED;
                    p.zero_points = p.scales);
-    GROUPS_REFUSED("scales has 3 elements, 12 bytes, but its memory ends 8",
+    GROUPS_REFUSED("scales: 3 elements are 12 bytes, and its memory ends 8",
                    p.scales = scene.zero_points + BYTES - 8);
     GROUPS_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
     assert_refused(ptx_fake_quantize_groups(NULL, NULL, NULL),

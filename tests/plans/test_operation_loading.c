@@ -5,32 +5,73 @@
 #include <pthread.h>
 
 #include "operation_fixture.h"
-#include "plans/operations.h"
+#include "plans/operations/engine.h"
 
-/// An operation names every option of its kernel, and every value.
+/// Whether a launch of this kernel, in the operation, has the value of the option.
+static bool is_reached(const struct plan_operation *operation, const ptx_kernel *kernel,
+                       const struct ptx_kernel_option *option, unsigned value)
+{
+    for (int k = 0; operation->launches[k].kernel; k++) {
+        const struct plan_launch *launch = &operation->launches[k];
+        bool named = false;
+        for (int o = 0; launch->kernel == kernel && o < PTX_KERNEL_MAX_OPTIONS; o++) {
+            const struct plan_option *own = &launch->options[o];
+            for (unsigned v = 1; own->name && v < ptxp_option_values(own); v++)
+                if (strcmp(own->name, option->name) == 0 &&
+                    strcmp(own->choices[v - 1].value, option->values[value]) == 0)
+                    named = true;
+        }
+        if (named || (launch->kernel == kernel && value == 0))
+            return true;
+    }
+    return false;
+}
+
+/// An operation reaches every value of its kernels' options, and names no others.
 static void test_every_variant_has_a_slot(void **state)
 {
     (void)state;
-    for (int k = 0; k < PLAN_OPERATION_COUNT; k++) {
-        const struct plan_operation *operation = ptxp_operation((enum plan_operation_id)k);
-        const struct ptx_kernel_option *options = operation->kernel->options;
-        struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
-        unsigned options_of_kernel = 0;
-        for (unsigned o = 0; o < PTX_KERNEL_MAX_OPTIONS && options[o].name; o++)
-            options_of_kernel++;
-        for (unsigned o = 0; o < PTX_KERNEL_MAX_OPTIONS; o++) {
-            const struct plan_option *option = &operation->options[o];
-            assert_int_equal(o < options_of_kernel, option->name != NULL);
-            if (!option->name)
-                break;
-            const int of_kernel = ptx_kernel_find_option(operation->kernel, option->name);
-            unsigned values = 0;
-            while (values < PTX_KERNEL_MAX_CHOICES && options[of_kernel].values[values])
-                values++;
-            assert_int_equal(ptxp_option_values(operation, o), values);
-            for (unsigned v = 0; v < values; v++)
-                assert_true(
-                    ptx_kernel_spec_set(&spec, operation->kernel, option->name, option->values[v]));
+    for (int id = 0; id < PLAN_OPERATION_COUNT; id++) {
+        const struct plan_operation *operation = ptxp_operations[id];
+        for (int k = 0; operation->launches[k].kernel; k++) {
+            const struct plan_launch *launch = &operation->launches[k];
+            const struct ptx_kernel_option *options = launch->kernel->options;
+            struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
+            for (int o = 0; options[o].name; o++)
+                for (unsigned v = 0; v < PTX_KERNEL_MAX_CHOICES && options[o].values[v]; v++)
+                    if (!is_reached(operation, launch->kernel, &options[o], v))
+                        fail_msg("%s: %s = %s", launch->kernel->name, options[o].name,
+                                 options[o].values[v]);
+            for (int o = 0; launch->options[o].name; o++)
+                for (unsigned v = 1; v < ptxp_option_values(&launch->options[o]); v++)
+                    assert_true(ptx_kernel_spec_set(&spec, launch->kernel, launch->options[o].name,
+                                                    launch->options[o].choices[v - 1].value));
+        }
+    }
+}
+
+/// Members lie in the structs that rows read them from, and lists end before their arrays do.
+static void test_rows_are_whole(void **state)
+{
+    (void)state;
+    for (int id = 0; id < PLAN_OPERATION_COUNT; id++) {
+        const struct plan_operation *operation = ptxp_operations[id];
+        enum { REFUSALS = sizeof operation->refusals / sizeof *operation->refusals };
+        assert_null(operation->refusals[REFUSALS - 1].remedy);
+        assert_non_null(operation->launches[0].kernel);
+        assert_null(operation->launches[PLAN_MOST_LAUNCHES].kernel);
+        assert_int_equal(operation->fields[PLAN_MOST_FIELDS].member.kind, KIND_NONE);
+        for (int k = 0; operation->fields[k].member.kind; k++) {
+            const struct plan_field *field = &operation->fields[k];
+            assert_non_null(field->member.name);
+            assert_true(field->member.offset < sizeof(struct plan_call));
+            assert_true(!field->access || field->member.kind == KIND_ADDRESS);
+            assert_true(!field->must || field->least <= field->greatest);
+            if (k > 0) { // numbers, arrays, values
+                const struct plan_field *last = field - 1;
+                assert_true(!field->must || last->must);
+                assert_true(!field->access || last->must || last->access);
+            }
         }
     }
 }
@@ -195,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_variant_has_a_slot),
+        cmocka_unit_test(test_rows_are_whole),
         cmocka_unit_test(test_two_threads_want_the_same_kernel),
         cmocka_unit_test(test_capture),
         cmocka_unit_test(test_prepared_calls_can_be_captured),

@@ -110,10 +110,10 @@ static void test_refused(void **state)
     expect_refusal(ptx_observer_update(scene.operations, NULL, gpu.stream),
                    "ptx_observer_update: ", "params is NULL", scene.memory, PARTS * PART);
     REFUSED("dtype is s32", p.dtype = PTX_S32);
-    REFUSED("x is 0", p.x = 0);
-    REFUSED("state is 0", p.state = 0);
-    REFUSED("scales is 0", p.scales = 0);
-    REFUSED("zero_points is 0", p.zero_points = 0);
+    REFUSED("x: its address is 0", p.x = 0);
+    REFUSED("state: its address is 0", p.state = 0);
+    REFUSED("scales: its address is 0", p.scales = 0);
+    REFUSED("zero_points: its address is 0", p.zero_points = 0);
     REFUSED("averaging_constant is -0.5", p.averaging_constant = -0.5f);
     REFUSED("averaging_constant is 2", p.averaging_constant = 2);
     REFUSED("averaging_constant is nan", p.averaging_constant = NAN);
@@ -121,11 +121,11 @@ static void test_refused(void **state)
     REFUSED("eps is inf", p.eps = INFINITY);
     REFUSED("q_min is 3 and q_max 2", p.q_min = 3; p.q_max = 2);
     REFUSED("q_min and q_max are both 7", p.q_min = p.q_max = 7);
-    REFUSED("only a symmetric scheme", p.zero_point = 1);
+    REFUSED("zero_point is 1, and symmetric is false; only a symmetric scheme", p.zero_point = 1);
     REFUSED("zero_point is 128; it must be from q_min -128 to q_max 127", p.symmetric = true;
             p.zero_point = 128);
-    REFUSED("overlap, and state is written", p.state = p.x);
-    REFUSED("overlap, and state is written", p.scales = p.state + 12);
+    REFUSED("x and state overlap", p.state = p.x);
+    REFUSED("state and scales overlap", p.scales = p.state + 12);
     REFUSED("count is", p.count = UINT64_MAX / 4);
     REFUSED("its memory ends", p.x += PARTS * PART - 8);
 }

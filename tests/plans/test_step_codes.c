@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The maps of 8-bit states, and the tables by which kernels find codes: every quotient that there
-// is gets the nearest entry.
+// is gets the nearest entry. How far steps with states in blocks are from f64.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,16 +11,18 @@
 
 #include <ptxgen/step.h>
 
-#include "kernels/step/eight_bit.h"
+#include "kernels/step/format.h"
+#include "kernels/step/formats/state_8bit.h"
+#include "random.h"
 #include "reference/half.h"
 #include "reference/step.h"
 
-static struct ptxk_eight_bit_tables tables;
+static struct ptxk_state_8bit_tables tables;
 
 static int set_up(void **state)
 {
     (void)state;
-    ptxk_eight_bit_tables_fill(&tables);
+    ptxk_state_8bit_tables_fill(&tables);
     return 0;
 }
 
@@ -110,11 +112,105 @@ static void test_quotients(void **state)
     check_quotients(true, true);
 }
 
+// ---- closeness ----------------------------------------------------------------------------------
+
+enum { ELEMENTS = 2000, STEPS = 100 };
+
+static const struct ref_step_hyper adam = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 };
+static float parameter[ELEMENTS], gradient[STEPS][ELEMENTS];
+static double exact[ELEMENTS];
+
+// AdamW in f64.
+static void step_exactly(void)
+{
+    for (unsigned i = 0; i < ELEMENTS; i++) {
+        double m = 0, v = 0, p = 0;
+        for (int t = 1; t <= STEPS; t++) {
+            const double g = (double)gradient[t - 1][i];
+            m = adam.beta1 * m + (1 - adam.beta1) * g;
+            v = adam.beta2 * v + (1 - adam.beta2) * g * g;
+            const double bc1 = 1 - pow(adam.beta1, t), bc2 = 1 - pow(adam.beta2, t);
+            p -= adam.lr * (m / bc1) / (sqrt(v / bc2) + adam.eps);
+        }
+        exact[i] = p;
+    }
+}
+
+// The mean distance of parameters from f64, as a part of the mean size: how far they went.
+static double distance_in(enum ref_step_format format)
+{
+    static uint32_t states[2][ELEMENTS];
+    static float absmax[2][(ELEMENTS + 255) / 256];
+    double distance = 0, size = 0;
+
+    memset(parameter, 0, sizeof parameter);
+    memset(states, 0, sizeof states);
+    memset(absmax, 0, sizeof absmax);
+    for (uint32_t t = 1; t <= STEPS; t++) {
+        const struct ref_step_tensor tensor = { .rule = REF_ADAMW,
+                                                .format = format,
+                                                .parameter_type = REF_F32,
+                                                .gradient_type = REF_F32,
+                                                .parameter = parameter,
+                                                .gradient = gradient[t - 1],
+                                                .state = { states[0], states[1] },
+                                                .absmax = { absmax[0], absmax[1] },
+                                                .count = ELEMENTS,
+                                                .hyper = adam };
+        ref_step(&tensor, t, 1, REF_GRADIENTS_RAW);
+    }
+    for (unsigned i = 0; i < ELEMENTS; i++) {
+        distance += fabs((double)parameter[i] - exact[i]);
+        size += fabs(exact[i]);
+    }
+    return distance / size;
+}
+
+// Gradients change sign, and differ by up to 2^(spread - 1) within a block. A state in f16 is off
+// by at most 2^-12 of itself a step, however small it is beside the others; 8 bits hold no small
+// ones.
+static void test_distance(void **state)
+{
+    (void)state;
+    struct random r = { .state = 1 };
+
+    for (int spread = 5; spread <= 17; spread += 12) {
+        for (int t = 0; t < STEPS; t++)
+            for (int i = 0; i < ELEMENTS; i++)
+                gradient[t][i] = ldexpf((float)random_below(&r, 2001) - 900, -(i * 7 % spread));
+        step_exactly();
+        const double full = distance_in(REF_FULL), f16 = distance_in(REF_STATE_F16);
+        const double codes = distance_in(REF_STATE_8BIT);
+        if (full > 1e-6 || f16 > 0.001 || f16 > codes / 20)
+            fail_msg("spread %d: f32 %g, f16 %g, 8 bits %g", spread, full, f16, codes);
+    }
+}
+
+// The public table has the types of the formats' own files.
+static void test_types_of_formats(void **state)
+{
+    static const struct {
+        ptx_type state, beside;
+    } types[] = {
+#define TYPES(enumerator, name, state, beside) { PTX_##state, PTX_##beside },
+        PTX_STEP_FORMATS(TYPES)
+#undef TYPES
+    };
+
+    (void)state;
+    for (unsigned f = 0; f < PTX_STEP_FORMAT_COUNT; f++) {
+        assert_int_equal(types[f].state, ptxk_step_format_of((ptx_step_format)f)->state);
+        assert_int_equal(types[f].beside, ptxk_step_format_of((ptx_step_format)f)->beside);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_types_of_formats),
         cmocka_unit_test(test_maps),
         cmocka_unit_test(test_quotients),
+        cmocka_unit_test(test_distance),
     };
-    return cmocka_run_group_tests_name("step plans: 8-bit codes", tests, set_up, NULL);
+    return cmocka_run_group_tests_name("step plans: codes", tests, set_up, NULL);
 }

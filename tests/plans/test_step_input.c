@@ -98,6 +98,8 @@ static void refuse(const char *name, const char *words)
 {
     if (ptx_step_plan_create(gpu.device, &params))
         fail_msg("not refused: %s, %s", name, words);
+    assert_ptr_equal(strstr(ptx_error_message(), "ptx_"),
+                     strstr(ptx_error_message(), "ptx_step_plan_create: "));
     expect_failure(PTX_ERROR_INVALID, name);
     expect_failure(PTX_ERROR_INVALID, words);
 }
@@ -108,6 +110,7 @@ static void refuse_everywhere(ptx_step_plan *plan, const char *name, const char 
     refuse(name, words);
     if (!ptx_step_plan_set_addresses(plan, 0, TENSORS, tensors, gpu.stream))
         fail_msg("not refused by ptx_step_plan_set_addresses: %s, %s", name, words);
+    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_set_addresses: ");
     expect_failure(PTX_ERROR_INVALID, name);
     expect_failure(PTX_ERROR_INVALID, words);
 }
@@ -380,16 +383,16 @@ static void test_no_plan(void **state)
     ptx_status statuses[CALLS];
 
     assert_null(ptx_step_plan_create(NULL, &params));
-    expect_failure(PTX_ERROR_INVALID, "the device is NULL");
+    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_create: the device is NULL");
     assert_null(ptx_step_plan_create(gpu.device, NULL));
-    expect_failure(PTX_ERROR_INVALID, "params is NULL");
+    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_create: params is NULL");
     call_all(NULL, gpu.stream, statuses);
     for (unsigned k = 0; k < CALLS; k++)
         if (statuses[k] != PTX_ERROR_INVALID)
             fail_msg("call %u: %s", k, ptx_status_name(statuses[k]));
     expect_failure(PTX_ERROR_INVALID, "the plan is NULL");
     assert_int_equal(ptx_step_plan_run(NULL, gpu.stream), PTX_ERROR_INVALID);
-    expect_failure(PTX_ERROR_INVALID, "the plan is NULL");
+    expect_failure(PTX_ERROR_INVALID, "ptx_step_plan_run: the plan is NULL");
     assert_int_equal(ptx_step_plan_sums(NULL), 0);
     assert_int_equal(ptx_step_plan_records(NULL), 0);
     assert_int_equal(ptx_step_plan_summary(NULL), 0);

@@ -224,8 +224,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_order_in_captures, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_graphs_of_phases, set_up, tear_down),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
     const int failed =
         cmocka_run_group_tests_name("step plans: order of phases", tests, NULL, NULL);

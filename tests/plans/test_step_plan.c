@@ -118,7 +118,8 @@ static void test_several_vectors(void **state)
 {
     (void)state;
     const uint32_t formats[] = { 1u << PTX_STEP_FORMAT_STOCHASTIC, ALL_FORMATS,
-                                 1u << PTX_STEP_FORMAT_STATE_8BIT };
+                                 1u << PTX_STEP_FORMAT_STATE_8BIT |
+                                     1u << PTX_STEP_FORMAT_STATE_F16 };
     struct random r = gpu_random(&gpu, "several vectors");
 
     for (unsigned trial = 0; trial < 3; trial++) {
@@ -220,15 +221,16 @@ static void test_no_norm(void **state)
 static void test_scalars(void **state)
 {
     (void)state;
+    enum { BYTES = 64 }; // a caller's own scalars
     struct random r;
     struct ptx_step_hyper hyper;
     float lr = 0.25f;
 
     set_up_plain(&r, "scalars");
-    ptx_buffer *own = ptx_buffer_create(gpu.device, sizeof hyper + sizeof lr);
+    ptx_buffer *own = ptx_buffer_create(gpu.device, BYTES + sizeof lr);
     assert_non_null(own);
     set.group[0].hyper_at = ptx_buffer_address(own);
-    set.group[1].lr_at = ptx_buffer_address(own) + sizeof hyper;
+    set.group[1].lr_at = ptx_buffer_address(own) + BYTES;
     struct ptx_step_params params = step_set_params(&set);
     ptx_step_plan *plan = step_create(&gpu, &params);
     ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
@@ -240,12 +242,12 @@ static void test_scalars(void **state)
             hyper.beta2 = 0.9 + random_below(&r, 9) / 100.0;
             set.group[g].hyper = hyper;
             if (g == 0)
-                require(ptx_buffer_upload(own, 0, &hyper, sizeof hyper, gpu.stream));
+                require(ptx_buffer_upload(own, 0, &hyper, BYTES, gpu.stream));
             else
                 require(ptx_step_plan_set_hyper(plan, 1, &hyper, gpu.stream));
         }
         lr = (float)(step + 1) / 64;
-        require(ptx_buffer_upload(own, sizeof hyper, &lr, sizeof lr, gpu.stream));
+        require(ptx_buffer_upload(own, BYTES, &lr, sizeof lr, gpu.stream));
         set.group[1].hyper.lr = (double)lr;
         step_set_gradients(&set, &r, 0);
         step_set_expect(&set, &params, 1);
@@ -414,20 +416,21 @@ static void test_addresses(void **state)
     step_set_destroy(&set);
 }
 
-// ---- 8-bit states -------------------------------------------------------------------------------
+// ---- states in blocks ---------------------------------------------------------------------------
 
 enum {
     BLOCKS = 7,
     CODES = BLOCKS * 256 - 100,
     AT_GRADIENT = 8192,
     AT_CODES = 16384,
-    AT_ABSMAX = AT_CODES + 2048,
+    AT_ABSMAX = AT_CODES + 4096,
     AT_STEP = AT_ABSMAX + 256,
     CODE_BYTES = AT_STEP + 256
 };
+static unsigned char block_memory[CODE_BYTES], block_got[CODE_BYTES];
 
 // Takes a step of SGD with momentum 1 from t = 2 on, so that m becomes m + g, without a norm.
-static void step_momentum(unsigned char memory[CODE_BYTES])
+static void step_momentum(ptx_step_format format, unsigned char memory[CODE_BYTES])
 {
     const float steps = 1;
     ptx_buffer *buffer = ptx_buffer_create(gpu.device, CODE_BYTES);
@@ -442,7 +445,7 @@ static void step_momentum(unsigned char memory[CODE_BYTES])
                                             .step = at + AT_STEP,
                                             .count = CODES,
                                             .dtype = PTX_F32,
-                                            .format = PTX_STEP_FORMAT_STATE_8BIT };
+                                            .format = format };
     memcpy(memory + AT_STEP, &steps, sizeof steps);
     require(ptx_buffer_upload(buffer, 0, memory, CODE_BYTES, gpu.stream));
     ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
@@ -463,44 +466,79 @@ static void test_codes_are_kept(void **state)
 {
     (void)state;
     static const float absmax[BLOCKS] = { 1, 0x1p-126f, 0x1.fffffep127f, 3e-9f, 0.1f, 77, 1e-20f };
-    static unsigned char memory[CODE_BYTES], got[CODE_BYTES];
 
-    memset(memory, 0, sizeof memory);
-    memcpy(memory + AT_ABSMAX, absmax, sizeof absmax);
+    memset(block_memory, 0, sizeof block_memory);
+    memcpy(block_memory + AT_ABSMAX, absmax, sizeof absmax);
     for (unsigned i = 0; i < CODES; i++)
-        memory[AT_CODES + i] = (unsigned char)(255 - i % 256);
-    memcpy(got, memory, sizeof got);
-    step_momentum(got);
-    assert_memory_equal(got + AT_CODES, memory + AT_CODES, CODES);
-    assert_memory_equal(got + AT_ABSMAX, absmax, sizeof absmax);
+        block_memory[AT_CODES + i] = (unsigned char)(255 - i % 256);
+    memcpy(block_got, block_memory, sizeof block_got);
+    step_momentum(PTX_STEP_FORMAT_STATE_8BIT, block_got);
+    assert_memory_equal(block_got + AT_CODES, block_memory + AT_CODES, CODES);
+    assert_memory_equal(block_got + AT_ABSMAX, absmax, sizeof absmax);
 }
 
-// What a block becomes whose largest state is 0, below 2^-126, infinite or NaN; other blocks do not
-// see it.
-static void test_unusual_blocks(void **state)
+enum { F16_2048 = 0x6800 }; // the largest code that the format has
+
+// The same for codes in f16: of every size, with either sign, the largest first.
+static void test_f16_is_kept(void **state)
 {
     (void)state;
-    static const float largest[BLOCKS] = { 2, 0, 0x1p-127f, INFINITY, NAN, -0x1p-126f, -3 };
-    static const float becomes[BLOCKS] = { 2, 0, 0, NAN, NAN, 0x1p-126f, 3 };
-    static const unsigned char codes[BLOCKS] = { 255, 127, 127, 127, 127, 0, 0 };
-    static unsigned char memory[CODE_BYTES];
-    float gradient[CODES], absmax[BLOCKS];
+    static const float scale[BLOCKS] = { 1, 1e-30f, 0x1.fffffep116f, 3e-9f, 0.1f, 77, 1e-20f };
+    uint16_t codes[CODES];
 
-    memset(memory, 0, sizeof memory);
+    memset(block_memory, 0, sizeof block_memory);
+    for (unsigned i = 0; i < CODES; i++)
+        codes[i] = (uint16_t)((F16_2048 - i % 256 * 104) | (i / 256 + i) % 2 << 15);
+    memcpy(block_memory + AT_CODES, codes, sizeof codes);
+    memcpy(block_memory + AT_ABSMAX, scale, sizeof scale);
+    memcpy(block_got, block_memory, sizeof block_got);
+    step_momentum(PTX_STEP_FORMAT_STATE_F16, block_got);
+    assert_memory_equal(block_got + AT_CODES, codes, sizeof codes);
+    assert_memory_equal(block_got + AT_ABSMAX, scale, sizeof scale);
+}
+
+// What a block becomes that has one state which is not 0, and that is unusual; other blocks do not
+// see it. `becomes`: the absmax or scale; NaN is 0x7fffffff.
+static void check_unusual(ptx_step_format format, const float largest[BLOCKS],
+                          const float becomes[BLOCKS], const uint16_t codes[BLOCKS], uint16_t zero)
+{
+    const uint32_t nan = 0x7fffffff;
+    float gradient[CODES], absmax[BLOCKS];
+    uint16_t wide[CODES];
+
+    memset(block_memory, 0, sizeof block_memory);
     for (unsigned i = 0; i < CODES; i++)
         gradient[i] = i % 256 == 99 ? largest[i / 256] : 0;
-    memcpy(memory + AT_GRADIENT, gradient, sizeof gradient);
-    step_momentum(memory);
-    memcpy(absmax, memory + AT_ABSMAX, sizeof absmax);
+    memcpy(block_memory + AT_GRADIENT, gradient, sizeof gradient);
+    step_momentum(format, block_memory);
+    memcpy(absmax, block_memory + AT_ABSMAX, sizeof absmax);
+    memcpy(wide, block_memory + AT_CODES, sizeof wide);
     for (unsigned k = 0; k < BLOCKS; k++) {
-        const uint32_t nan = 0x7fffffff;
         if (isnan(becomes[k]))
             assert_memory_equal(&absmax[k], &nan, sizeof nan);
         else
             assert_true(absmax[k] == becomes[k]);
     }
-    for (unsigned i = 0; i < CODES; i++)
-        assert_int_equal(memory[AT_CODES + i], i % 256 == 99 ? codes[i / 256] : 127);
+    for (unsigned i = 0; i < CODES; i++) {
+        const unsigned code =
+            format == PTX_STEP_FORMAT_STATE_F16 ? wide[i] : block_memory[AT_CODES + i];
+        assert_int_equal(code, i % 256 == 99 ? codes[i / 256] : zero);
+    }
+}
+
+static void test_unusual_blocks(void **state)
+{
+    (void)state;
+    static const float largest[BLOCKS] = { 2, 0, 0x1p-127f, INFINITY, NAN, -0x1p-126f, -3 };
+    static const float becomes[BLOCKS] = { 2, 0, 0, NAN, NAN, 0x1p-126f, 3 };
+    static const uint16_t codes[BLOCKS] = { 255, 127, 127, 127, 127, 0, 0 };
+    static const float least[BLOCKS] = { 2, 0, -0x1p-116f, INFINITY, NAN, -0x1p-115f, -3 };
+    static const float scale[BLOCKS] = { 2 / 2048.0f, 1, 1, NAN, NAN, 0x1p-126f, 3 / 2048.0f };
+    static const uint16_t halves[BLOCKS] = { F16_2048,          0, 0, 0, 0, F16_2048 | 1 << 15,
+                                             F16_2048 | 1 << 15 };
+
+    check_unusual(PTX_STEP_FORMAT_STATE_8BIT, largest, becomes, codes, 127);
+    check_unusual(PTX_STEP_FORMAT_STATE_F16, least, scale, halves, 0);
 }
 
 // ---- shards -------------------------------------------------------------------------------------
@@ -515,7 +553,7 @@ static void step_shard(ptx_step_format format, uint64_t count, struct ptx_step_w
 {
     enum { ROOM = (SHARDED * 2 + 255) / 256 * 256, ARRAYS = 7 };
     static uint16_t part[SHARDED];
-    const bool codes = format == PTX_STEP_FORMAT_STATE_8BIT;
+    const bool codes = format != PTX_STEP_FORMAT_STOCHASTIC;
     const struct ptx_step_group group = {
         .rule = PTX_STEP_RULE_ADAMW,
         .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8 }
@@ -592,6 +630,7 @@ static void test_shards(void **state)
     data_fill(&r, REF_BF16, DATA_PLAIN, sharded_gradients, SHARDED);
     check_shards(PTX_STEP_FORMAT_STOCHASTIC, 1, 24);
     check_shards(PTX_STEP_FORMAT_STATE_8BIT, 256, 512);
+    check_shards(PTX_STEP_FORMAT_STATE_F16, 256, 512);
 }
 
 int main(void)
@@ -602,7 +641,7 @@ int main(void)
         cmocka_unit_test(test_found_inf),      cmocka_unit_test(test_no_norm),
         cmocka_unit_test(test_scalars),        cmocka_unit_test(test_addresses),
         cmocka_unit_test(test_shards),         cmocka_unit_test(test_codes_are_kept),
-        cmocka_unit_test(test_unusual_blocks),
+        cmocka_unit_test(test_unusual_blocks), cmocka_unit_test(test_f16_is_kept),
     };
 
     gpu_open(&gpu);

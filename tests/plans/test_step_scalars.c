@@ -4,7 +4,6 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -218,8 +217,6 @@ int main(void)
         cmocka_unit_test(test_setters),          cmocka_unit_test(test_norm_groups),
         cmocka_unit_test(test_captured_setters),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
     const int failed =
         cmocka_run_group_tests_name("step plans: scalars of the caller", tests, NULL, NULL);

@@ -4,7 +4,6 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -277,8 +276,6 @@ int main(void)
         cmocka_unit_test(test_sums_of_one_plan),
         cmocka_unit_test(test_no_run),
     };
-    if (getenv("PTXGEN_TEST_FILTER"))
-        cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
     const int failed = cmocka_run_group_tests_name("step plans: stages", tests, NULL, NULL);
     gpu_close(&gpu);

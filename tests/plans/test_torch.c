@@ -127,7 +127,10 @@ static int set_up(void **state)
             .data = (uintptr_t)memory[k],
             .numel = 2 * k,
             .instead = 8,
+            .dtype = 6,
             .gradient_dtype = 15,
+            .layout = STRIDED,
+            .device_type = 1,
         };
         known[k] = now[k] = k ? (uintptr_t)gradients[k].data : 8;
     }
@@ -204,6 +207,25 @@ static void test_changed(void **state)
     set_up(NULL);
     broken = &parameters[1];
     assert_int_equal(look(), PTX_TORCH_FOUND_CHANGED);
+}
+
+// The plan's device, type and layout count, not whether parameter and gradient agree.
+static void test_moved_together(void **state)
+{
+    (void)state;
+    for (int what = 0; what < 4; what++)
+        for (int k = 0; k < COUNT; k++) {
+            set_up(NULL);
+            for (int both = 0; both < 2; both++) {
+                struct impl *const one = both ? &gradients[k] : &parameters[k];
+                *(what == 0   ? &one->type
+                  : what == 1 ? &one->index
+                  : what == 2 ? &one->layout
+                              : &one->dtype) = 9;
+            }
+            assert_int_equal(look(), PTX_TORCH_FOUND_CHANGED);
+            assert_int_equal(first, k);
+        }
 }
 
 static void test_unusual(void **state)
@@ -444,6 +466,7 @@ int main(void)
         cmocka_unit_test_setup(test_moved, set_up),
         cmocka_unit_test_setup(test_missing, set_up),
         cmocka_unit_test_setup(test_changed, set_up),
+        cmocka_unit_test_setup(test_moved_together, set_up),
         cmocka_unit_test_setup(test_unusual, set_up),
         cmocka_unit_test_setup(test_strides, set_up),
         cmocka_unit_test_setup(test_dtensors, set_up),

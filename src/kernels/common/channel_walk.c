@@ -3,11 +3,36 @@
 
 // ---- elements -----------------------------------------------------------------------------------
 
-// `lanes` elements from `place` on; all must be in the tensors.
-static void pass_lanes(ptx_builder *b, const struct channel_walk *w, const struct quantizers *q,
-                       ptx_val place, unsigned lanes)
+struct quantizer ptxk_channel_walk_quantizer(ptx_builder *b, const struct channel_walk *w,
+                                             ptx_val channel)
 {
-    ptx_val i = ptx_sub(b, place, w->skew);
+    ptx_val scale = ptx_load(b, w->scale, channel, .nc = true);
+    ptx_val zero_point = ptx_load(b, w->zero_point, channel, .nc = true);
+
+    return w->quantizer_of(b, w->spec, scale, zero_point, w->levels);
+}
+
+void ptxk_channel_walk_quantizers(ptx_builder *b, const struct channel_walk *w, ptx_val place,
+                                  struct lane_quantizers *q)
+{
+    const struct position one = { ptx_u64(0), ptx_u64(1) };
+    struct position at = ptxk_position_var(b, ptxk_position_of(b, &w->channels, place, w->skew));
+
+    q->each = (struct quantizers) { { NULL }, { NULL } };
+    for (unsigned k = 0; k < w->lanes; k++) {
+        q->of[k] = ptxk_channel_walk_quantizer(b, w, at.channel);
+        q->each.of[k] = &q->of[k];
+        for (unsigned s = 0; s < w->sums; s++)
+            q->sums[k][s] = ptx_var(b, ptx_f64(0));
+        q->each.sums[k] = q->sums[k];
+        if (k + 1 < w->lanes)
+            ptxk_take_step(b, &w->channels, at, one);
+    }
+}
+
+void ptxk_channel_walk_pass(ptx_builder *b, const struct channel_walk *w,
+                            const struct quantizers *q, ptx_val i, unsigned lanes)
+{
     ptx_vec in[MAX_INPUTS];
 
     for (unsigned t = 0; t < w->inputs; t++)
@@ -25,8 +50,9 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, ptx_val plac
 
     ptx_for (b, i, place, ptx_min(b, stop, w->end), ptx_u64(1)) {
         ptx_if (b, ptx_ge(b, i, w->skew)) {
-            struct quantizer q = w->quantizer_of(b, w, at.channel);
-            pass_lanes(b, w, &(struct quantizers) { { &q } }, i, 1);
+            struct quantizer own = ptxk_channel_walk_quantizer(b, w, at.channel);
+            const struct quantizers q = ptxk_quantizers_same(&own, NULL);
+            ptxk_channel_walk_pass(b, w, &q, ptx_sub(b, i, w->skew), 1);
         }
         ptxk_take_step(b, &w->channels, at, one);
     }
@@ -49,18 +75,16 @@ static ptx_val is_whole(ptx_builder *b, const struct channel_walk *w, ptx_val pl
 static void pass_row_vector(ptx_builder *b, const struct channel_walk *w, ptx_val place,
                             struct position at, ptx_val kept_channel, struct quantizer *kept)
 {
-    struct quantizers same = { { NULL } };
+    const struct quantizers same = ptxk_quantizers_same(kept, NULL);
     ptx_val left = ptx_sub(b, w->channels.inner, at.offset);
     ptx_val single = ptx_ge(b, left, ptx_u64(w->lanes));
 
-    for (unsigned k = 0; k < w->lanes; k++)
-        same.of[k] = kept;
     ptx_if (b, ptx_and(b, single, is_whole(b, w, place))) {
         ptx_if (b, ptx_ne(b, at.channel, kept_channel)) {
             ptx_set(b, kept_channel, at.channel);
-            ptxk_quantizer_set(b, kept, w->quantizer_of(b, w, at.channel));
+            ptxk_quantizer_set(b, kept, ptxk_channel_walk_quantizer(b, w, at.channel));
         }
-        pass_lanes(b, w, &same, place, w->lanes);
+        ptxk_channel_walk_pass(b, w, &same, ptx_sub(b, place, w->skew), w->lanes);
     }
     ptx_else (b)
         pass_each(b, w, place, at);
@@ -88,7 +112,8 @@ static void walk_rows(ptx_builder *b, struct channel_walk *w)
         struct position at =
             ptxk_position_var(b, ptxk_position_of(b, &w->channels, place, w->skew));
         ptx_val kept_channel = ptx_var(b, at.channel);
-        struct quantizer kept = ptxk_quantizer_var(b, w->quantizer_of(b, w, at.channel));
+        struct quantizer kept =
+            ptxk_quantizer_var(b, ptxk_channel_walk_quantizer(b, w, at.channel));
         ptx_for (b, k, ptx_u32(0), ptx_u32(steps), ptx_u32(1)) {
             pass_row_vector(b, w, place, at, kept_channel, &kept);
             ptx_set(b, place, ptx_add(b, place, ptx_u64(step)));
@@ -130,7 +155,7 @@ static ptx_val stride_of(ptx_builder *b, const struct columns *c)
 }
 
 // Loads the vectors at `place` if they are whole; returns whether they are.
-static ptx_val fetch(ptx_builder *b, const struct channel_walk *w, const ptx_vec *ahead,
+static ptx_val fetch(ptx_builder *b, const struct channel_walk *w, const struct ptxk_lanes *ahead,
                      ptx_val place)
 {
     ptx_val whole = is_whole(b, w, place);
@@ -138,7 +163,7 @@ static ptx_val fetch(ptx_builder *b, const struct channel_walk *w, const ptx_vec
     ptx_if (b, whole) {
         ptx_val i = ptx_sub(b, place, w->skew);
         for (unsigned t = 0; t < w->inputs; t++)
-            ptxk_words_read(b, ahead[t], w->in[t], i);
+            ptxk_lanes_read(b, &ahead[t], ptx_at(b, w->in[t], i));
     }
     return whole;
 }
@@ -149,22 +174,22 @@ static ptx_val fetch(ptx_builder *b, const struct channel_walk *w, const ptx_vec
 static void pass_column(ptx_builder *b, const struct channel_walk *w, const struct quantizers *each,
                         ptx_val column, ptx_val stride)
 {
-    const ptx_type dtype = w->spec->dtype;
-    ptx_vec ahead[MAX_INPUTS], in[MAX_INPUTS];
+    struct ptxk_lanes ahead[MAX_INPUTS], now[MAX_INPUTS];
+    ptx_vec in[MAX_INPUTS];
 
     for (unsigned t = 0; t < w->inputs; t++)
-        ahead[t] = ptxk_words_var(b, dtype);
+        ahead[t] = ptxk_lanes_var(b, w->spec->dtype, w->lanes);
     ptx_val whole = ptx_var(b, fetch(b, w, ahead, column));
 
     ptx_for (b, place, column, w->end, stride) {
         for (unsigned t = 0; t < w->inputs; t++)
-            in[t] = ptxk_words_copy(b, ahead[t]);
+            now[t] = ptxk_lanes_copy(b, &ahead[t]);
         ptx_val fetched = ptx_copy(b, whole);
         ptx_val next = ptx_add(b, place, stride);
         ptx_set(b, whole, fetch(b, w, ahead, next));
         ptx_if (b, fetched) {
             for (unsigned t = 0; t < w->inputs; t++)
-                in[t] = ptxk_words_lanes(b, in[t], dtype);
+                in[t] = ptxk_lanes_vec(b, &now[t]);
             ptx_vec out = w->compute(b, w->spec, each, in);
             ptx_store_vec(b, w->out, ptx_sub(b, place, w->skew), out);
         }
@@ -191,7 +216,6 @@ static void share_unusual(ptx_builder *b, struct quantizer *of, unsigned lanes)
 static void walk_columns(ptx_builder *b, struct channel_walk *w)
 {
     const uint32_t span = CHANNELS_BLOCK * w->lanes;
-    const struct position one = { ptx_u64(0), ptx_u64(1) };
 
     ptx_comment(b, "a thread has vectors a stride apart, a multiple of channels * inner");
     struct columns c = columns_of(b, w);
@@ -206,18 +230,10 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
     ptx_val columns = ptx_min(b, stride, w->end);
 
     ptx_for (b, column, first, columns, ptx_mul_wide(b, blocks, ptx_u32(span))) {
-        struct position at =
-            ptxk_position_var(b, ptxk_position_of(b, &w->channels, column, w->skew));
-        struct quantizer of[8];
-        struct quantizers each = { { NULL } };
-        for (unsigned k = 0; k < w->lanes; k++) {
-            of[k] = w->quantizer_of(b, w, at.channel);
-            each.of[k] = &of[k];
-            if (k + 1 < w->lanes)
-                ptxk_take_step(b, &w->channels, at, one);
-        }
-        share_unusual(b, of, w->lanes);
-        pass_column(b, w, &each, column, stride);
+        struct lane_quantizers q;
+        ptxk_channel_walk_quantizers(b, w, column, &q);
+        share_unusual(b, q.of, w->lanes);
+        pass_column(b, w, &q.each, column, stride);
     }
 }
 
@@ -230,18 +246,23 @@ void ptxk_channel_walk_params(ptx_builder *b, struct channel_walk *w)
                                   .meaning = "adjacent elements of one channel");
 }
 
-void ptxk_channel_walk(ptx_builder *b, struct channel_walk *w, ptx_val n, bool columns)
+ptx_val ptxk_channel_walk_alike(ptx_builder *b, const struct channel_walk *w)
 {
     ptx_ptr tensors[MAX_INPUTS + 1];
 
+    for (unsigned t = 0; t < w->inputs; t++)
+        tensors[t] = w->in[t];
+    tensors[w->inputs] = w->out;
+    return ptxk_aligned_alike(b, tensors, w->inputs + 1);
+}
+
+void ptxk_channel_walk(ptx_builder *b, struct channel_walk *w, ptx_val n, bool columns)
+{
     ptx_comment(b, "places: elements from the 16-byte boundary at or before x");
     w->lanes = ptxk_vector_lanes(w->spec->dtype);
     w->skew = ptxk_elements_beyond_boundary(b, w->in[0]);
     w->end = ptx_add(b, n, w->skew);
-    for (unsigned t = 0; t < w->inputs; t++)
-        tensors[t] = w->in[t];
-    tensors[w->inputs] = w->out;
-    w->alike = ptxk_aligned_alike(b, tensors, w->inputs + 1);
+    w->alike = ptxk_channel_walk_alike(b, w);
     if (columns)
         walk_columns(b, w);
     else

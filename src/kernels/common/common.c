@@ -78,18 +78,22 @@ ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x)
 
 typedef ptx_val combine_two(ptx_builder *b, ptx_val x, ptx_val y);
 
-static ptx_val warp_combine(ptx_builder *b, combine_two *combine, ptx_val x, unsigned lanes)
+// In the first lane of each team: x[i] = combine(x[i], x[i + d]) for d = team / 2 ... 1.
+static ptx_val team_combine(ptx_builder *b, combine_two *combine, ptx_val x, ptx_val team)
 {
-    for (unsigned delta = lanes / 2; delta > 0; delta /= 2) {
-        ptx_val other = ptx_shfl_down(b, x, ptx_u32(delta));
-        x = combine(b, x, other);
+    const bool known = team.kind == PTX_KIND_IMMEDIATE;
+
+    for (uint32_t d = known ? (uint32_t)team.bits / 2 : WARP / 2; d > 0; d /= 2) {
+        ptx_val other = ptx_shfl_down(b, x, ptx_u32(d));
+        ptx_val both = combine(b, x, other);
+        x = known ? both : ptx_select(b, ptx_gt(b, team, ptx_u32(d)), both, x);
     }
     return x;
 }
 
-ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, unsigned lanes)
+ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, ptx_val team)
 {
-    return warp_combine(b, ptx_add, x, lanes);
+    return team_combine(b, ptx_add, x, team);
 }
 
 // In lane 0 of warp 0. Lanes without a value have `empty`.
@@ -100,7 +104,7 @@ static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, un
     const ptx_type type = (ptx_type)x.type;
     ptx_ptr of_warps = ptx_shared(b, type, warps);
 
-    ptx_val total = ptx_var(b, warp_combine(b, combine, x, WARP));
+    ptx_val total = ptx_var(b, team_combine(b, combine, x, ptx_u32(WARP)));
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
     ptx_val warp = ptx_shr(b, tid, ptx_u32(5));
@@ -111,7 +115,7 @@ static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, un
         ptx_set(b, total, empty);
         ptx_if (b, ptx_lt(b, tid, ptx_u32(warps)))
             ptx_set(b, total, ptx_load(b, of_warps, tid));
-        ptx_set(b, total, warp_combine(b, combine, total, warps));
+        ptx_set(b, total, team_combine(b, combine, total, ptx_u32(warps)));
     }
     return total;
 }
@@ -181,12 +185,19 @@ ptx_val ptxk_scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx
 ptx_val ptxk_clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val norm, ptx_val max_norm,
                         ptx_val eps)
 {
-    ptx_val ratio = ptx_var(b, ptx_div(b, max_norm, ptx_add(b, norm, eps)));
+    ptx_val divisor = ptx_add(b, norm, eps);
 
-    ptx_comment(b, "a finite sum whose norm is beyond f32 is divided in f64");
+    ptx_comment(
+        b, "2^-149 in place of 0: max_norm / divisor is 0 for a max_norm of 0, else 1 or more");
+    ptx_val none = ptx_eq(b, divisor, ptx_f32(0.0f));
+    divisor = ptx_select(b, none, ptx_f32(0x1p-149f), divisor);
+    ptx_val ratio = ptx_var(b, ptx_div(b, max_norm, divisor));
+
+    ptx_comment(b, "a finite sum whose divisor is beyond f32 is divided in f64");
     ptx_val finite = ptx_is_finite(b, total);
-    ptx_if (b, ptx_and(b, finite, ptx_is_infinite(b, norm))) {
-        ptx_val wide = ptx_div(b, ptx_cvt(b, PTX_F64, max_norm), root);
+    ptx_if (b, ptx_and(b, finite, ptx_is_infinite(b, divisor))) {
+        ptx_val wide = ptx_add(b, root, ptx_cvt(b, PTX_F64, eps));
+        wide = ptx_div(b, ptx_cvt(b, PTX_F64, max_norm), wide);
         ptx_set(b, ratio, ptx_cvt(b, PTX_F32, wide));
     }
 
@@ -194,64 +205,4 @@ ptx_val ptxk_clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val nor
     ptx_val scale = ptx_select(b, clips, ratio, ptx_f32(1.0f));
     ptx_val empty = ptx_eq(b, total, ptx_f64(0));
     return ptx_select(b, empty, ptx_f32(1.0f), scale);
-}
-
-// ---- words --------------------------------------------------------------------------------------
-
-static ptx_type word_type(ptx_type dtype)
-{
-    return ptx_type_bytes(dtype) == 2 ? PTX_B32 : dtype;
-}
-
-ptx_vec ptxk_words_var(ptx_builder *b, ptx_type dtype)
-{
-    const ptx_type type = word_type(dtype);
-    ptx_vec words = { .lanes = ptxk_vector_lanes(type) };
-
-    for (unsigned k = 0; k < words.lanes; k++)
-        words.lane[k] = ptx_var(b, ptx_zero(type));
-    return words;
-}
-
-void ptxk_words_read(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i)
-{
-    ptx_ptr vector = ptx_ptr_cast(b, word_type((ptx_type)p.type), ptx_at(b, p, i));
-    ptx_vec read = ptx_load_vec(b, vector, ptx_u32(0), words.lanes);
-
-    for (unsigned k = 0; k < words.lanes; k++)
-        ptx_set(b, words.lane[k], read.lane[k]);
-}
-
-void ptxk_words_read_each(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i)
-{
-    const unsigned each = ptxk_vector_lanes((ptx_type)p.type) / words.lanes;
-    ptx_ptr at = ptx_at(b, p, i);
-
-    for (unsigned k = 0; k < words.lanes; k++) {
-        ptx_vec lanes = { .lanes = each };
-        for (unsigned j = 0; j < each; j++)
-            lanes.lane[j] = ptx_load(b, at, ptx_u32(each * k + j));
-        ptx_set(b, words.lane[k], each == 1 ? lanes.lane[0] : ptx_pack(b, PTX_B32, lanes));
-    }
-}
-
-ptx_vec ptxk_words_copy(ptx_builder *b, ptx_vec words)
-{
-    for (unsigned k = 0; k < words.lanes; k++)
-        words.lane[k] = ptx_copy(b, words.lane[k]);
-    return words;
-}
-
-ptx_vec ptxk_words_lanes(ptx_builder *b, ptx_vec words, ptx_type dtype)
-{
-    ptx_vec v = { .lanes = ptxk_vector_lanes(dtype) };
-
-    if (v.lanes == words.lanes)
-        return words;
-    for (unsigned k = 0; k < words.lanes; k++) {
-        ptx_vec pair = ptx_unpack(b, dtype, words.lane[k]);
-        v.lane[2 * k] = pair.lane[0];
-        v.lane[2 * k + 1] = pair.lane[1];
-    }
-    return v;
 }

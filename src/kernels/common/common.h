@@ -17,9 +17,9 @@ ptx_type ptxk_compute_type(ptx_type dtype);
 // it.
 ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads);
 
-// The sum over teams of `lanes` (a power of two) adjacent lanes of a warp, in the first lane of
-// each: x[i] += x[i + d] for d = lanes / 2 ... 1.
-ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, unsigned lanes);
+// The sum over teams of adjacent lanes of a warp, in the first lane of each: x[i] += x[i + d] for
+// d = team / 2 ... 1. `team`: u32, a power of two; an immediate costs fewer instructions.
+ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, ptx_val team);
 
 // The greatest `x` of a block, in the same thread; f32, of which NaN are left out. All threads of
 // the block must execute it.
@@ -68,28 +68,8 @@ ptx_val ptxk_scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx
 
 // min(1, max_norm / (norm + eps)) in f32; 1 if `total` is 0, NaN if the norm is NaN, which PTX's
 // min would drop. `total` is the sum of squares and `root` the norm in f64; `norm` is the norm in
-// f32.
+// f32. If norm + eps is 0 or infinite there, the result is that of the division in f64.
 ptx_val ptxk_clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val norm, ptx_val max_norm,
                         ptx_val eps);
-
-// ---- words --------------------------------------------------------------------------------------
-
-// Vectors of 16 bytes that are loaded into variables before they are used: ptxas moves any other
-// load down to the first use of its value, even past branches. 16-bit lanes are held as words of
-// two.
-
-// Variables for a vector of `dtype`, initially zeros.
-ptx_vec ptxk_words_var(ptx_builder *b, ptx_type dtype);
-
-// Loads the vector that begins at p[i], which is at a 16-byte boundary.
-void ptxk_words_read(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i);
-
-// The same by single elements, for a p[i] between two boundaries.
-void ptxk_words_read_each(ptx_builder *b, ptx_vec words, ptx_ptr p, ptx_val i);
-
-ptx_vec ptxk_words_copy(ptx_builder *b, ptx_vec words);
-
-// The lanes, of `dtype`.
-ptx_vec ptxk_words_lanes(ptx_builder *b, ptx_vec words, ptx_type dtype);
 
 #endif

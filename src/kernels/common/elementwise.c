@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "elementwise.h"
-#include "common.h"
 
 static ptx_val all_aligned_alike(ptx_builder *b, const struct tensors *t)
 {
@@ -55,16 +54,17 @@ static void read_vectors(ptx_builder *b, const struct elements *e)
     ptx_val i = ptx_bitcast(b, PTX_U32, e->place);
 
     for (unsigned t = 0; t < e->of.inputs; t++)
-        ptxk_words_read(b, e->words[t], e->of.in[t], i);
+        ptxk_lanes_read(b, &e->in[t], ptx_at(b, e->of.in[t], i));
 }
 
 struct elements ptxk_read_elements(ptx_builder *b, ptx_val n, const struct tensors *tensors)
 {
+    const ptx_type dtype = (ptx_type)tensors->in[0].type;
     struct elements e = elements_of_thread(b, n, tensors);
     ptx_val now = e.whole;
 
     for (unsigned t = 0; t < tensors->inputs; t++)
-        e.words[t] = ptxk_words_var(b, (ptx_type)tensors->in[t].type);
+        e.in[t] = ptxk_lanes_var(b, dtype, ptxk_vector_lanes(dtype));
     if (tensors->early.kind != PTX_KIND_POISON)
         now = ptx_and(b, now, tensors->early);
     ptx_if (b, now)
@@ -97,7 +97,7 @@ void ptxk_write_elements(ptx_builder *b, const struct elements *e, compute_lanes
                 read_vectors(b, e);
         }
         for (unsigned t = 0; t < e->of.inputs; t++)
-            in[t] = ptxk_words_lanes(b, e->words[t], dtype);
+            in[t] = ptxk_lanes_vec(b, &e->in[t]);
         write_lanes(b, e, compute, user, ptx_bitcast(b, PTX_U32, e->place), in);
     }
     ptx_else (b) {

@@ -4,9 +4,9 @@
 #ifndef PTXGEN_KERNELS_ELEMENTWISE_H
 #define PTXGEN_KERNELS_ELEMENTWISE_H
 
-#include "common.h"
+#include "lanes.h"
 
-enum { MAX_INPUTS = 2, MAX_OUTPUTS = 2 };
+enum { MAX_OUTPUTS = 2 };
 
 // Tensors of n elements each. An output may be an input.
 struct tensors {
@@ -27,7 +27,7 @@ struct elements {
     ptx_val head, end; // s32: the tensors have the positions head to end - 1
     ptx_val whole;     // a predicate: the whole vector is in the tensors, and all have the same
                        // misalignment
-    ptx_vec words[MAX_INPUTS]; // variables: the loaded vectors
+    struct ptxk_lanes in[MAX_INPUTS]; // the loaded vectors
 };
 
 // Starts the loads of whole vectors.

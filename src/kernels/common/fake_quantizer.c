@@ -36,13 +36,10 @@ struct quantizer ptxk_fake_quantizer_of(ptx_builder *b, const struct ptx_kernel_
 // PTX's max gives the other operand for a NaN, so the level of a NaN is the least. Adding +0 makes
 // a level of -0 that of the integer 0.
 ptx_vec ptxk_fake_quantize(ptx_builder *b, const struct ptx_kernel_spec *spec,
-                           const struct quantizers *q, ptx_vec x)
+                           const struct quantizers *q, const ptx_vec *in)
 {
-    struct divisors scales = { { NULL } };
+    ptx_vec y = ptxk_over_scales(b, q, in[0]);
 
-    for (unsigned k = 0; k < x.lanes; k++)
-        scales.of[k] = &q->of[k]->scale;
-    ptx_vec y = ptxk_quotients(b, &scales, x);
     for (unsigned k = 0; k < y.lanes; k++) {
         ptx_val level = ptx_max(b, ptx_rint(b, y.lane[k]), q->of[k]->lo);
         level = ptx_min(b, level, q->of[k]->hi);

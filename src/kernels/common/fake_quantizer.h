@@ -21,8 +21,8 @@ ptx_type ptxk_fake_zero_point_type(const struct ptx_kernel_spec *spec);
 struct quantizer ptxk_fake_quantizer_of(ptx_builder *b, const struct ptx_kernel_spec *spec,
                                         ptx_val scale, ptx_val zero_point, struct levels levels);
 
-// x, quantized and scaled back.
+// in[0], quantized and scaled back.
 ptx_vec ptxk_fake_quantize(ptx_builder *b, const struct ptx_kernel_spec *spec,
-                           const struct quantizers *q, ptx_vec x);
+                           const struct quantizers *q, const ptx_vec *in);
 
 #endif

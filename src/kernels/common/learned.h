@@ -3,7 +3,6 @@
 #ifndef PTXGEN_KERNELS_LEARNED_H
 #define PTXGEN_KERNELS_LEARNED_H
 
-#include "division.h"
 #include "quantizer.h"
 
 enum { LEARNED_DIVISION, LEARNED_ZERO_POINT, LEARNED_RANGE, LEARNED_OPTIONS };
@@ -17,37 +16,23 @@ enum { LEARNED_DIVISION, LEARNED_ZERO_POINT, LEARNED_RANGE, LEARNED_OPTIONS };
                         { "level", "quotient" },                                                   \
                         "tested on the rounded level, or on x / scale (LSQ)" }
 
-// A quantizer with its range around the zero point, in the compute type.
-struct learned {
-    struct divisor scale;
-    struct levels around;
-    ptx_val minus_scale; // f64; poisoned if the zero point is fixed
-};
-
 bool ptxk_learns_zero_point(const struct ptx_kernel_spec *spec);
 
-// `zero_point` is an element of the parameter.
-struct learned ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *spec, ptx_val scale,
-                               ptx_val zero_point, struct levels levels);
+// The sums of a quantizer; that of the zero point if it is learned.
+enum { SUM_SCALE, SUM_ZERO_POINT };
+unsigned ptxk_learned_sums(const struct ptx_kernel_spec *spec);
+
+// `zero_point` is an element of the parameter. The quantizer's lo and hi are levels: q_min and
+// q_max minus the zero point.
+struct quantizer ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *spec, ptx_val scale,
+                                 ptx_val zero_point, struct levels levels);
 
 // The quantizer that another lane of the warp has. All lanes must execute it.
-struct learned ptxk_learned_of_lane(ptx_builder *b, const struct ptx_kernel_spec *spec,
-                                    const struct learned *q, ptx_val lane);
-
-// The sums of a thread: f64 variables. `zero_point` is poisoned if it is fixed.
-struct learned_sums {
-    ptx_val scale, zero_point;
-};
-struct learned_sums ptxk_learned_sums_var(ptx_builder *b, const struct ptx_kernel_spec *spec);
-
-// The quantizer and the sums of each lane; lanes may share them.
-struct learned_lanes {
-    const struct learned *of[8];
-    const struct learned_sums *sums[8];
-};
+struct quantizer ptxk_learned_of_lane(ptx_builder *b, const struct ptx_kernel_spec *spec,
+                                      const struct quantizer *q, ptx_val lane);
 
 // Adds the terms of x and d_output to the sums, lane by lane. Returns d_input.
 ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
-                           const struct learned_lanes *lanes, ptx_vec x, ptx_vec d_output);
+                           const struct quantizers *q, const ptx_vec *in);
 
 #endif

@@ -16,6 +16,16 @@ static const struct {
         [TARGET_ANY] = { "q_min", "q_max", 0, 0 },
 };
 
+void ptxk_backward_params(ptx_builder *b, ptx_type dtype, ptx_ptr in[2], ptx_ptr *d_input)
+{
+    in[0] = ptx_param_ptr(b, dtype, "x", .meaning = "what was quantized", .length = "n",
+                          .readonly = true);
+    in[1] = ptx_param_ptr(b, dtype, "d_output", .meaning = "gradient of the output", .length = "n",
+                          .readonly = true);
+    *d_input = ptx_param_ptr(b, dtype, "d_input", .meaning = "gradient of x; may be d_output",
+                             .length = "n", .writeonly = true);
+}
+
 struct ptx_param_info ptxk_zero_point_info(const struct ptx_kernel_spec *spec)
 {
     const unsigned target = spec->option[QUANTIZER_TARGET];
@@ -143,9 +153,9 @@ static void set_bounds(ptx_builder *b, const struct ptx_kernel_spec *spec, struc
 struct quantizer ptxk_quantizer_of(ptx_builder *b, const struct ptx_kernel_spec *spec,
                                    ptx_val scale, ptx_val zero_point, struct levels levels)
 {
-    struct quantizer q;
+    struct quantizer q = { .scale = ptxk_divisor_of(b, scale, spec->dtype,
+                                                    divides_by_reciprocal(spec)) };
 
-    q.scale = ptxk_divisor_of(b, scale, spec->dtype, divides_by_reciprocal(spec));
     set_bounds(b, spec, &q, zero_point, levels);
     return q;
 }
@@ -184,7 +194,7 @@ struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel
 }
 
 // The variables of a quantizer; those that its type and options do not use are poisoned.
-enum { QUANTIZER_VALUES = 6 };
+enum { QUANTIZER_VALUES = 7 };
 static void values_of(struct quantizer *q, ptx_val *values[QUANTIZER_VALUES])
 {
     values[0] = &q->scale.value;
@@ -193,6 +203,7 @@ static void values_of(struct quantizer *q, ptx_val *values[QUANTIZER_VALUES])
     values[3] = &q->scale.unusual;
     values[4] = &q->lo;
     values[5] = &q->hi;
+    values[6] = &q->minus_scale;
 }
 
 struct quantizer ptxk_quantizer_var(ptx_builder *b, struct quantizer init)
@@ -218,6 +229,21 @@ void ptxk_quantizer_set(ptx_builder *b, const struct quantizer *var, struct quan
             ptx_set(b, *to[k], *from[k]);
 }
 
+struct quantizers ptxk_quantizers_same(const struct quantizer *q, const ptx_val *sums)
+{
+    return (struct quantizers) { { q, q, q, q, q, q, q, q },
+                                 { sums, sums, sums, sums, sums, sums, sums, sums } };
+}
+
+ptx_vec ptxk_over_scales(ptx_builder *b, const struct quantizers *q, ptx_vec x)
+{
+    struct divisors scales = { { NULL } };
+
+    for (unsigned k = 0; k < x.lanes; k++)
+        scales.of[k] = &q->of[k]->scale;
+    return ptxk_quotients(b, &scales, x);
+}
+
 // Whether the quantized x is in range: compares x itself, or its level.
 static ptx_val in_range(ptx_builder *b, const struct quantizer *q, ptx_val x)
 {
@@ -229,14 +255,11 @@ static ptx_val in_range(ptx_builder *b, const struct quantizer *q, ptx_val x)
 }
 
 ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_kernel_spec *spec,
-                              const struct quantizers *q, ptx_vec x, ptx_vec d_output)
+                              const struct quantizers *q, const ptx_vec *in)
 {
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
-    struct divisors scales = { { NULL } };
-
-    for (unsigned k = 0; k < x.lanes; k++)
-        scales.of[k] = &q->of[k]->scale;
-    ptx_vec gradient = fake ? d_output : ptxk_quotients(b, &scales, d_output);
+    const ptx_vec x = in[0], d_output = in[1];
+    ptx_vec gradient = fake ? d_output : ptxk_over_scales(b, q, d_output);
     const ptx_val zero = ptx_zero((ptx_type)gradient.lane[0].type);
     for (unsigned k = 0; k < x.lanes; k++) {
         ptx_val inside = in_range(b, q->of[k], x.lane[k]);

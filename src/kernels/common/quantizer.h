@@ -19,6 +19,9 @@ enum { QUANTIZER_DIVISION, QUANTIZER_GRADIENT, QUANTIZER_TARGET, QUANTIZER_OPTIO
                            { QUANTIZER_TARGET_NAMES },                                             \
                            "-128..127, 0..255, or q_min and q_max as parameters" }
 
+// The tensors of a backward pass, as parameters: x and d_output, and d_input.
+void ptxk_backward_params(ptx_builder *b, ptx_type dtype, ptx_ptr in[2], ptx_ptr *d_input);
+
 // The zero point's parameter, without the way it is passed.
 struct ptx_param_info ptxk_zero_point_info(const struct ptx_kernel_spec *spec);
 
@@ -42,6 +45,7 @@ ptx_val ptxk_nearest_level(ptx_builder *b, ptx_val zero_point, struct levels lev
 struct quantizer {
     struct divisor scale;
     ptx_val lo, hi;
+    ptx_val minus_scale; // f64, of a learned zero point; else poisoned
 };
 
 // `zero_point` is an s64.
@@ -57,13 +61,21 @@ struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel
 struct quantizer ptxk_quantizer_var(ptx_builder *b, struct quantizer init);
 void ptxk_quantizer_set(ptx_builder *b, const struct quantizer *var, struct quantizer q);
 
-// The quantizer of each lane; lanes may share a quantizer.
+enum { MAX_SUMS = 2 };
+
+// The quantizer of each lane, and the sums (f64 variables) that the lane adds to, if there are any;
+// lanes may share both.
 struct quantizers {
     const struct quantizer *of[8];
+    const ptx_val *sums[8];
 };
+struct quantizers ptxk_quantizers_same(const struct quantizer *q, const ptx_val *sums);
+
+// x / scale, lane by lane, in the type of the division.
+ptx_vec ptxk_over_scales(ptx_builder *b, const struct quantizers *q, ptx_vec x);
 
 // d_input, computed from x and d_output.
 ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_kernel_spec *spec,
-                              const struct quantizers *q, ptx_vec x, ptx_vec d_output);
+                              const struct quantizers *q, const ptx_vec *in);
 
 #endif

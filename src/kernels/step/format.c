@@ -1,58 +1,52 @@
 // SPDX-License-Identifier: MIT
-// How a parameter and its states are stored, and the conversion of f32 values to that format.
+// What the formats share: their table, rounding, and the conversion of an element.
 #include "format.h"
 
 #include "../common/common.h"
 
-enum { REMAINDER_NAN = 0x7fc0 << 16 };
+#define PTXK_DECLARE(enumerator, name, state, beside)                                              \
+    extern const struct ptxk_step_format ptxk_step_format_##name;
+PTX_STEP_FORMATS(PTXK_DECLARE)
+#undef PTXK_DECLARE
 
-ptx_type ptxk_step_state_type(const struct ptxk_step_variant *v)
+const struct ptxk_step_format *ptxk_step_format_of(ptx_step_format format)
 {
-    switch (v->format) {
-    case PTX_STEP_FORMAT_STATE_BF16:
-    case PTX_STEP_FORMAT_STOCHASTIC:
-        return PTX_BF16;
-    case PTX_STEP_FORMAT_STATE_8BIT:
-        return PTX_U8;
-    default:
-        return PTX_F32;
-    }
-}
+    static const struct ptxk_step_format *const formats[PTX_STEP_FORMAT_COUNT] = {
+#define PTXK_FORMAT(enumerator, name, state, beside) &ptxk_step_format_##name,
+        PTX_STEP_FORMATS(PTXK_FORMAT)
+#undef PTXK_FORMAT
+    };
 
-ptx_type ptxk_step_beside_type(const struct ptxk_step_variant *v)
-{
-    return v->format == PTX_STEP_FORMAT_MASTER      ? PTX_F32
-           : v->format == PTX_STEP_FORMAT_REMAINDER ? PTX_S16
-                                                    : PTX_NONE;
+    return formats[format];
 }
 
 void ptxk_step_comment(ptx_builder *b, const struct ptxk_step_variant *v)
 {
-    static const char *const formats[PTX_STEP_FORMAT_COUNT] = { "full",       "state_bf16",
-                                                                "master",     "remainder",
-                                                                "stochastic", "state_8bit" };
-
     ptx_comment(b, "%s, %s: parameter %s, gradient %s", ptxk_step_rule_of(v->rule)->name,
-                formats[v->format], ptx_type_name(v->parameter), ptx_type_name(v->gradient));
+                ptxk_step_format_of(v->format)->name, ptx_type_name(v->parameter),
+                ptx_type_name(v->gradient));
 }
 
-// The f32 that a parameter and its remainder represent.
-static ptx_val join(ptx_builder *b, ptx_val parameter, ptx_val remainder)
+// ---- rounding -----------------------------------------------------------------------------------
+
+static bool rounds_parameter(const struct ptxk_step_variant *v)
 {
-    ptx_val high = ptx_bitcast(b, PTX_U32, ptx_cvt(b, PTX_F32, parameter));
-    ptx_val low = ptx_bitcast(b, PTX_U32, ptx_cvt(b, PTX_S32, remainder));
-    return ptx_bitcast(b, PTX_F32, ptx_add(b, high, low));
+    return ptxk_step_format_of(v->format)->rounds_parameter && v->parameter == PTX_BF16;
 }
 
-static void split(ptx_builder *b, ptx_val x, struct ptxk_step_stored *to)
+static bool rounds_state(const struct ptxk_step_variant *v, unsigned k)
 {
-    ptx_val nan = ptx_is_nan(b, x);
-    ptx_val bits = ptx_bitcast(b, PTX_U32, x);
-    ptx_val rounded = ptx_add(b, bits, ptx_u32(0x8000));
-    ptx_val low = ptx_cvt(b, PTX_S16, bits);
+    return rounds_parameter(v) && ptxk_step_format_of(v->format)->rounds_states &&
+           ptxk_step_rule_of(v->rule)->state[k].stochastic;
+}
 
-    to->parameter = ptx_select(b, nan, ptx_u32(REMAINDER_NAN), rounded);
-    to->beside = ptx_select(b, nan, ptx_s16(0), low);
+unsigned ptxk_step_streams(const struct ptxk_step_variant *v)
+{
+    unsigned streams = rounds_parameter(v);
+
+    for (unsigned k = 0; k < ptxk_step_states(v); k++)
+        streams += rounds_state(v, k);
+    return streams;
 }
 
 // Adds random bits (u32, below 2^16) below bf16's last place. Infinity has no bits that could
@@ -69,92 +63,51 @@ static ptx_val round_stochastically(ptx_builder *b, ptx_val x, ptx_val random, b
 struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_variant *v,
                                         const struct ptxk_step_stored *from)
 {
+    const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
     struct ptxk_step_element e = { { 0 } };
 
-    switch (v->format) {
-    case PTX_STEP_FORMAT_MASTER:
-        e.p = from->beside;
-        break;
-    case PTX_STEP_FORMAT_REMAINDER:
-        e.p = join(b, from->parameter, from->beside);
-        break;
-    default:
-        e.p = ptx_cvt(b, PTX_F32, from->parameter);
-        break;
-    }
+    e.p = format->load ? format->load(b, from) : ptx_cvt(b, PTX_F32, from->parameter);
     for (unsigned k = 0; k < ptxk_step_states(v); k++)
         e.state[k] = ptx_cvt(b, PTX_F32, from->state[k]);
     return e;
 }
 
 struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_variant *v,
-                                        const struct ptxk_step_element *e, const ptx_val random[2])
+                                        const struct ptxk_step_element *e,
+                                        const ptx_val random[PTXK_STREAMS])
 {
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
-    struct ptxk_step_stored to = { { 0 } };
+    const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
+    struct ptxk_step_stored to = { .parameter = e->p };
 
-    switch (v->format) {
-    case PTX_STEP_FORMAT_MASTER:
-        to.parameter = e->p;
-        to.beside = e->p;
-        break;
-    case PTX_STEP_FORMAT_REMAINDER:
-        split(b, e->p, &to);
-        break;
-    case PTX_STEP_FORMAT_STOCHASTIC:
-    case PTX_STEP_FORMAT_STATE_8BIT:
-        to.parameter =
-            v->parameter == PTX_F32 ? e->p : round_stochastically(b, e->p, random[0], e->quick);
-        break;
-    default:
-        to.parameter = e->p;
-        break;
-    }
-    for (unsigned k = 0; k < ptxk_step_states(v); k++) {
-        const bool stochastic = v->format == PTX_STEP_FORMAT_STOCHASTIC && rule->stochastic[k];
-        to.state[k] =
-            stochastic ? round_stochastically(b, e->state[k], random[1], e->quick) : e->state[k];
-    }
+    if (format->store)
+        format->store(b, e->p, &to);
+    if (rounds_parameter(v))
+        to.parameter = round_stochastically(b, e->p, *random++, e->quick);
+    for (unsigned k = 0; k < ptxk_step_states(v); k++)
+        to.state[k] = rounds_state(v, k) ? round_stochastically(b, e->state[k], *random++, e->quick)
+                                         : e->state[k];
     return to;
 }
 
-ptx_val ptxk_step_narrow(ptx_builder *b, ptx_type type, ptx_val x)
-{
-    if (x.type != PTX_U32 || type == PTX_U32)
-        return ptx_cvt(b, type, x);
-    return ptx_unpack(b, type, ptx_bitcast(b, PTX_B32, x)).lane[1];
-}
-
-ptx_val ptxk_step_narrow_pair(ptx_builder *b, ptx_type type, ptx_val low, ptx_val high)
-{
-    if (low.type == PTX_U32) {
-        enum { UPPER_HALVES = 0x7632 };
-        ptx_val first = ptx_bitcast(b, PTX_B32, low);
-        return ptx_prmt(b, first, ptx_bitcast(b, PTX_B32, high), ptx_u32(UPPER_HALVES));
-    }
-    if (low.type == PTX_F32 && ptx_builder_target(b).sm >= 80) {
-        const ptx_type pair = type == PTX_F16 ? PTX_F16X2 : PTX_BF16X2;
-        return ptx_bitcast(b, PTX_B32, ptx_cvt_pack(b, pair, low, high));
-    }
-    ptx_val first = ptx_cvt(b, type, low);
-    return ptx_pack(b, PTX_B32, ptx_vec2(first, ptx_cvt(b, type, high)));
-}
+// ---- arrays -------------------------------------------------------------------------------------
 
 ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array)
 {
+    const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
+
     switch (array) {
     case ARRAY_PARAMETER:
         return v->parameter;
     case ARRAY_GRADIENT:
         return v->gradient;
     case ARRAY_BESIDE:
-        return ptxk_step_beside_type(v);
+        return format->beside;
     default:
-        return array - ARRAY_STATE < ptxk_step_states(v) ? ptxk_step_state_type(v) : PTX_NONE;
+        return array - ARRAY_STATE < ptxk_step_states(v) ? format->state : PTX_NONE;
     }
 }
 
-bool ptxk_step_variant_has_codes(const struct ptxk_step_variant *v)
+const struct ptxk_step_blocks *ptxk_step_blocks_of(const struct ptxk_step_variant *v)
 {
-    return ptxk_step_array_type(v, ARRAY_STATE) == PTX_U8;
+    return ptxk_step_states(v) ? ptxk_step_format_of(v->format)->by_block : NULL;
 }

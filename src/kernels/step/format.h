@@ -2,40 +2,82 @@
 #ifndef PTXGEN_KERNELS_STEP_FORMAT_H
 #define PTXGEN_KERNELS_STEP_FORMAT_H
 
+#include "../common/lanes.h"
 #include "step.h"
 
-// The stored types of the states and of the array beside the parameter; NONE if there is none.
-ptx_type ptxk_step_state_type(const struct ptxk_step_variant *v);
-ptx_type ptxk_step_beside_type(const struct ptxk_step_variant *v);
+// One element as stored in memory.
+struct ptxk_step_stored {
+    ptx_val parameter;                  // not read if it follows
+    ptx_val beside;                     // master or remainder
+    ptx_val state[PTX_STEP_MAX_STATES]; // in f32 in formats with blocks
+};
+
+// A format's file, which has its name in PTX_STEP_FORMATS, has one of these.
+struct ptxk_step_format {
+    const char *name;
+    ptx_type parameters[2];  // those that a parameter may have
+    ptx_type state, beside;  // as stored; beside: PTX_NONE if there is nothing
+    const char *beside_name; // in messages
+    bool follows;            // the parameter is only written: the rule works on what is beside it
+    // What is rounded stochastically: a parameter in bf16; and the states that the rule says.
+    bool rounds_parameter, rounds_states;
+    // How many vectors a thread steps, at most, and how many blocks are wanted on a multiprocessor,
+    // and wanted where a thread steps one vector or two: the fastest on an H200. What a thread does
+    // once weighs most where an element has the fewest bytes; in short tiles most of that is
+    // waiting.
+    unsigned vectors, blocks, blocks_if_short;
+    // The f32 that the rule works on, and the inverse; NULL: the parameter itself.
+    ptx_val (*load)(ptx_builder *b, const struct ptxk_step_stored *from);
+    void (*store)(ptx_builder *b, ptx_val p, struct ptxk_step_stored *to);
+    const struct ptxk_step_blocks *by_block; // NULL: each state is stored by itself
+};
+
+// States that share a scale, an f32, in blocks. A thread has PTXK_LANES elements of one.
+struct ptxk_step_blocks {
+    unsigned elements; // 256: a warp has a block
+    // What is read while states are converted: in device memory, and copied to each block's shared
+    // memory, where it is `tables` (u32 words). A multiple of 16; 0: nothing.
+    size_t table_bytes;
+    const char *tables_meaning; // of the kernel's parameter
+    void (*tables_fill)(void *tables);
+    // The states of a thread's elements, in f32.
+    void (*decode)(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *kind,
+                   const struct ptxk_lanes *stored, ptx_val scale, ptx_val state[PTXK_LANES]);
+    // The inverse, of all states, which become what ptxk_lanes_write() takes. `state`: variables.
+    // All lanes of the warp take part; `scale` becomes the new one, of all their states.
+    void (*encode)(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *rule,
+                   unsigned states, ptx_val (*state)[PTXK_LANES], ptx_val *scale);
+};
+
+const struct ptxk_step_format *ptxk_step_format_of(ptx_step_format format);
 
 // Comments on the code of a variant: its rule, format and types.
 void ptxk_step_comment(ptx_builder *b, const struct ptxk_step_variant *v);
 
-// One element as stored in memory.
-struct ptxk_step_stored {
-    ptx_val parameter; // MASTER does not read it
-    ptx_val beside;    // master or remainder
-    ptx_val state[2];  // STATE_8BIT: in f32; eight_bit.h has codes and absmax
-};
+// How many halves of words of random bits an element of the variant gets: 0; or one for the
+// parameter, and then one for each state that is rounded stochastically.
+enum { PTXK_STREAMS = 1 + PTX_STEP_MAX_STATES };
+unsigned ptxk_step_streams(const struct ptxk_step_variant *v);
 
 // Converts to f32; the gradient does not change.
 struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_variant *v,
                                         const struct ptxk_step_stored *from);
-// Converts back to the form that ptxk_step_narrow() takes. `random`: 16 bits (u32) each for the
-// parameter and the state, if the format rounds stochastically.
+// Converts back to the form that ptxk_narrow() takes. `random`: 16 bits (u32) of each stream.
 struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_variant *v,
-                                        const struct ptxk_step_element *e, const ptx_val random[2]);
-
-// The stored form of a value: the value itself, an f32 rounded to nearest, or the upper half of a
-// u32 as bf16. Two 16-bit values are packed as a b32, the first in the lower half.
-ptx_val ptxk_step_narrow(ptx_builder *b, ptx_type type, ptx_val x);
-ptx_val ptxk_step_narrow_pair(ptx_builder *b, ptx_type type, ptx_val low, ptx_val high);
+                                        const struct ptxk_step_element *e,
+                                        const ptx_val random[PTXK_STREAMS]);
 
 // The arrays of a tensor.
-enum { ARRAY_PARAMETER, ARRAY_GRADIENT, ARRAY_BESIDE, ARRAY_STATE, ARRAYS = ARRAY_STATE + 2 };
+enum {
+    ARRAY_PARAMETER,
+    ARRAY_GRADIENT,
+    ARRAY_BESIDE,
+    ARRAY_STATE,
+    ARRAYS = ARRAY_STATE + PTX_STEP_MAX_STATES
+};
 // The type of an array's elements; PTX_NONE: the variant has no such array.
 ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array);
-// Whether states are codes of 8 bits. A warp's lanes then have a block of them, eight each.
-bool ptxk_step_variant_has_codes(const struct ptxk_step_variant *v);
+// How its states share scales; NULL: each is stored by itself, or there is none.
+const struct ptxk_step_blocks *ptxk_step_blocks_of(const struct ptxk_step_variant *v);
 
 #endif

@@ -37,11 +37,14 @@ static ptx_val over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *
     return ptx_fma(b, rest, y->reciprocal, q);
 }
 
+ptx_val ptxk_quick_root(ptx_builder *b, ptx_val x)
+{
+    return root(b, ptx_mul(b, x, ptx_f32(PTXK_QUICK_SCALE * PTXK_QUICK_SCALE)));
+}
+
 ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y)
 {
-    ptx_val scaled = ptx_mul(b, x, ptx_f32(PTXK_QUICK_SCALE * PTXK_QUICK_SCALE));
-
-    return over(b, root(b, scaled), y);
+    return over(b, ptxk_quick_root(b, x), y);
 }
 
 // The sequence that ptxas uses for div.rn between its checks, with signs that keep that of a zero.

@@ -22,9 +22,11 @@ struct ptxk_quick_divisor {
     ptx_val value, reciprocal, rest;
 };
 
-// sqrt(x) / y, both rounded, times PTXK_QUICK_SCALE. NaN if x is -0 or below, at least 2^40, or
-// NaN.
+// sqrt(x), and sqrt(x) / y with both rounded, times PTXK_QUICK_SCALE. NaN if x is -0 or below, at
+// least 2^40, or NaN.
 #define PTXK_QUICK_SCALE 0x1p44f
+enum { PTXK_QUICK_ROOTS = (127 + 40) << 23 }; // 2^40 as bits
+ptx_val ptxk_quick_root(ptx_builder *b, ptx_val x);
 ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y);
 
 // x / y, rounded, for y of at most 2^34. NaN, or a failure, where the sequence does not hold.

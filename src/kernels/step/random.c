@@ -2,22 +2,10 @@
 // The random bits of elements: which words of Philox they get.
 #include "random.h"
 
-static bool has_random_state(const struct ptxk_step_variant *v)
-{
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
-
-    for (unsigned k = 0; k < ptxk_step_states(v); k++)
-        if (rule->stochastic[k])
-            return true;
-    return false;
-}
-
-unsigned ptxk_step_streams(const struct ptxk_step_variant *v)
-{
-    if (v->format == PTX_STEP_FORMAT_STATE_8BIT)
-        return v->parameter == PTX_BF16;
-    return v->format != PTX_STEP_FORMAT_STOCHASTIC ? 0 : has_random_state(v) ? 2 : 1;
-}
+// Where the upper word of element / 8, which is below 2^29, says whose the bits are: the
+// parameter's, or those of the first state that is rounded stochastically, and so on up to the
+// fourth.
+enum { WHICH = 29, WHICH_FIRST_STATE = 4 };
 
 // The index in the whole parameter of element `i` (s32) of the tile.
 static ptx_val place_in_whole(ptx_builder *b, const struct ptxk_step_random *r, ptx_val i)
@@ -34,13 +22,13 @@ static ptx_val place_in_whole(ptx_builder *b, const struct ptxk_step_random *r, 
 }
 
 static struct ptxk_philox random_words(ptx_builder *b, const struct ptxk_step_random *r,
-                                       ptx_val place, unsigned which)
+                                       ptx_val place, unsigned stream)
 {
     ptx_val eighth = ptx_shr(b, place, ptx_u32(3));
     ptx_val high = ptx_cvt(b, PTX_U32, ptx_shr(b, eighth, ptx_u32(32)));
     const ptx_val counter[4] = {
         ptx_cvt(b, PTX_U32, eighth),
-        which ? ptx_or(b, high, ptx_u32(UINT32_C(1) << 31)) : high,
+        stream ? ptx_or(b, high, ptx_u32((WHICH_FIRST_STATE - 1 + stream) << WHICH)) : high,
         r->t,
         r->id,
     };
@@ -54,22 +42,23 @@ static ptx_val half_of(ptx_builder *b, ptx_val word, bool upper)
 
 void ptxk_step_random_vector(ptx_builder *b, const struct ptxk_step_variant *v,
                              const struct ptxk_step_random *r, ptx_val i,
-                             ptx_val random[2][PTXK_LANES])
+                             ptx_val random[PTXK_STREAMS][PTXK_LANES])
 {
     const unsigned streams = ptxk_step_streams(v);
 
     if (!streams)
         return;
     ptx_val place = place_in_whole(b, r, i);
-    for (unsigned which = 0; which < streams; which++) {
-        struct ptxk_philox words = random_words(b, r, place, which);
+    for (unsigned n = 0; n < streams; n++) {
+        struct ptxk_philox words = random_words(b, r, place, n);
         for (unsigned k = 0; k < PTXK_LANES; k++)
-            random[which][k] = half_of(b, words.word[k / 2], k % 2);
+            random[n][k] = half_of(b, words.word[k / 2], k % 2);
     }
 }
 
 void ptxk_step_random_element(ptx_builder *b, const struct ptxk_step_variant *v,
-                              const struct ptxk_step_random *r, ptx_val i, ptx_val random[2])
+                              const struct ptxk_step_random *r, ptx_val i,
+                              ptx_val random[PTXK_STREAMS][PTXK_LANES])
 {
     const unsigned streams = ptxk_step_streams(v);
 
@@ -79,12 +68,12 @@ void ptxk_step_random_element(ptx_builder *b, const struct ptxk_step_variant *v,
     ptx_val lane = ptx_and(b, ptx_cvt(b, PTX_U32, place), ptx_u32(7));
     ptx_val pair = ptx_shr(b, lane, ptx_u32(1));
     ptx_val odd = ptx_ne(b, ptx_and(b, lane, ptx_u32(1)), ptx_u32(0));
-    for (unsigned which = 0; which < streams; which++) {
-        struct ptxk_philox words = random_words(b, r, place, which);
+    for (unsigned n = 0; n < streams; n++) {
+        struct ptxk_philox words = random_words(b, r, place, n);
         ptx_val word = words.word[0];
         for (unsigned k = 1; k < 4; k++)
             word = ptx_select(b, ptx_eq(b, pair, ptx_u32(k)), words.word[k], word);
         ptx_val upper = half_of(b, word, true);
-        random[which] = ptx_select(b, odd, upper, half_of(b, word, false));
+        random[n][0] = ptx_select(b, odd, upper, half_of(b, word, false));
     }
 }

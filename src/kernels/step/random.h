@@ -3,7 +3,7 @@
 #ifndef PTXGEN_KERNELS_STEP_RANDOM_H
 #define PTXGEN_KERNELS_STEP_RANDOM_H
 
-#include "lanes.h"
+#include "format.h"
 
 // What they depend on, besides the element.
 struct ptxk_step_random {
@@ -12,16 +12,14 @@ struct ptxk_step_random {
     ptx_val t, id, key[2];            // u32
 };
 
-// How many halves of words an element of the variant gets: 0, 1 or 2.
-unsigned ptxk_step_streams(const struct ptxk_step_variant *v);
-
 // Random bits, u32 below 2^16, for eight elements that are consecutive in the whole parameter; the
 // index there of the first, element `i` (s32) of the tile, is a multiple of 8.
 void ptxk_step_random_vector(ptx_builder *b, const struct ptxk_step_variant *v,
                              const struct ptxk_step_random *r, ptx_val i,
-                             ptx_val random[2][PTXK_LANES]);
-// The same for one element.
+                             ptx_val random[PTXK_STREAMS][PTXK_LANES]);
+// The same for one element: lane 0.
 void ptxk_step_random_element(ptx_builder *b, const struct ptxk_step_variant *v,
-                              const struct ptxk_step_random *r, ptx_val i, ptx_val random[2]);
+                              const struct ptxk_step_random *r, ptx_val i,
+                              ptx_val random[PTXK_STREAMS][PTXK_LANES]);
 
 #endif

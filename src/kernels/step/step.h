@@ -13,10 +13,18 @@
 
 // ---- rules --------------------------------------------------------------------------------------
 
-// X(enumerator, name). CONTRIBUTING.md has what a new rule needs.
+// X(enumerator, file). CONTRIBUTING.md has what a new rule needs.
 #define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion)
 
 enum { PTXK_STEP_COEFFICIENTS = 8 }; // maximum for a rule
+
+// What a rule does differently for the life of a plan. maximize is every rule's: g has the other
+// sign.
+enum ptxk_step_option {
+    PTXK_STEP_MOMENTUM = 1,
+    PTXK_STEP_NESTEROV = 2,
+    PTXK_STEP_MAXIMIZE = 4,
+};
 
 // What the code depends on: a tensor's rule, format and types. A text has one body for each
 // variant.
@@ -24,41 +32,70 @@ struct ptxk_step_variant {
     ptx_step_rule rule;
     ptx_step_format format;
     ptx_type parameter, gradient;
-    bool maximize;
-    bool nesterov, momentum; // SGD
+    uint32_t options; // bits of enum ptxk_step_option
 };
 
-// A group's scalars, rounded to f32.
-struct ptxk_step_scalars {
-    ptx_val lr, beta1, beta2, eps, weight_decay, momentum, dampening;
+// The places of the scalars here among the doubles of struct ptx_step_hyper.
+#define PTXK_STEP_PLACE(member) (offsetof(struct ptx_step_hyper, member) / sizeof(double))
+enum {
+    S_LR = PTXK_STEP_PLACE(lr),
+    S_BETA1 = PTXK_STEP_PLACE(beta1),
+    S_BETA2 = PTXK_STEP_PLACE(beta2),
+    S_EPS = PTXK_STEP_PLACE(eps),
+    S_WEIGHT_DECAY = PTXK_STEP_PLACE(weight_decay),
+    S_MOMENTUM = PTXK_STEP_PLACE(momentum),
+    S_DAMPENING = PTXK_STEP_PLACE(dampening),
+};
+
+// A scalar of a rule, which gets it rounded to f32. Rules that share a place agree on name and
+// range.
+struct ptxk_step_scalar {
+    const char *name;
+    uint32_t place;
+    enum ptxk_step_range {
+        PTXK_STEP_FINITE,
+        PTXK_STEP_AT_LEAST_0, // and finite
+        PTXK_STEP_BELOW_1,    // and at least 0
+    } range;
+    double usual; // the default of the published rule, or of PyTorch's optimizer
+};
+
+struct ptxk_step_state {
+    enum {
+        PTXK_STEP_SIGNED,
+        PTXK_STEP_POSITIVE, // never below 0
+        PTXK_STEP_WEIGHT,   // of a parameter's precision: not in formats with blocks
+    } kind;
+    bool stochastic; // how formats with random bits for states round it; else to nearest
+    uint32_t option; // only with this option; 0: always
 };
 
 // One element, in f32; the rule updates p and its states.
 struct ptxk_step_element {
     ptx_val p, g;
-    ptx_val state[2];
+    ptx_val state[PTX_STEP_MAX_STATES];
     struct ptxk_quick *quick; // NULL: exact instructions
 };
 
 struct ptxk_step_rule {
     const char *name;
-    unsigned states, coefficients;
-    bool stochastic[2]; // the states that PTX_STEP_FORMAT_STOCHASTIC rounds stochastically
+    unsigned states, scalars, coefficients;
+    const struct ptxk_step_scalar *scalar;
+    struct ptxk_step_state state[PTX_STEP_MAX_STATES];
+    uint32_t options; // those that it has besides maximize
     // Whether the update takes quick quotients, and then notes p: a parameter or state that is NaN
     // is a failure.
     bool quick;
-    // Computes what depends only on the scalars and t (u32, from 1), in f32.
-    void (*derive)(ptx_builder *b, const struct ptxk_step_scalars *s, ptx_val t,
-                   ptx_val c[PTXK_STEP_COEFFICIENTS]);
-    void (*update)(ptx_builder *b, const struct ptxk_step_variant *v,
-                   const ptx_val c[PTXK_STEP_COEFFICIENTS], struct ptxk_step_element *e);
+    // Computes what depends only on the scalars, by place, and t (u32, from 1), in f32.
+    void (*once)(ptx_builder *b, const ptx_val s[PTX_STEP_MAX_SCALARS], ptx_val t,
+                 ptx_val c[PTXK_STEP_COEFFICIENTS]);
+    void (*update)(ptx_builder *b, uint32_t options, const ptx_val c[PTXK_STEP_COEFFICIENTS],
+                   struct ptxk_step_element *e);
 };
 
-#define PTXK_DECLARE(enumerator, file) extern const struct ptxk_step_rule ptxk_step_##file;
-PTXK_STEP_RULES(PTXK_DECLARE)
-#undef PTXK_DECLARE
-
 const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule);
+// The scalar that rules have at a place; NULL: none has any.
+const struct ptxk_step_scalar *ptxk_step_scalar_at(uint32_t place);
 // The number of states of a tensor of the variant: 0 for SGD without momentum.
 unsigned ptxk_step_states(const struct ptxk_step_variant *v);
 
@@ -91,7 +128,7 @@ struct step_coefficients {
 enum {
     PTXK_STEP_COUNT = offsetof(struct step_coefficients, count) / sizeof(float),
     PTXK_STEP_T = offsetof(struct step_coefficients, t) / sizeof(uint32_t),
-    PTXK_STEP_ROW_WORDS = sizeof(struct step_coefficients) / sizeof(float),
+    PTXK_STEP_COEFFICIENTS_WORDS = sizeof(struct step_coefficients) / sizeof(float),
 };
 
 // Declared as parameters.

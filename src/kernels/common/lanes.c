@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+#include "lanes.h"
+
+#include <string.h>
+
+static ptx_type word_type(ptx_type type)
+{
+    return ptx_type_bytes(type) < 4 ? PTX_B32 : type;
+}
+
+static unsigned lanes_a_word(ptx_type type)
+{
+    const unsigned bytes = ptx_type_bytes(type);
+    return bytes == 1 ? 4 : bytes == 2 ? 2 : 1;
+}
+
+// The words of a vector that is read or written at once.
+static unsigned words_at_once(ptx_type type, unsigned words)
+{
+    const unsigned most = ptxk_vector_lanes(word_type(type));
+    return words < most ? words : most;
+}
+
+struct ptxk_lanes ptxk_lanes_var(ptx_builder *b, ptx_type type, unsigned lanes)
+{
+    struct ptxk_lanes l = { .type = type, .words = lanes / lanes_a_word(type) };
+
+    for (unsigned k = 0; k < l.words; k++)
+        l.word[k] = ptx_var(b, ptx_zero(word_type(type)));
+    return l;
+}
+
+void ptxk_lanes_read(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at)
+{
+    const unsigned count = words_at_once(l->type, l->words);
+    ptx_ptr p = ptx_ptr_cast(b, word_type(l->type), at);
+
+    for (unsigned k = 0; k < l->words; k += count) {
+        ptx_vec read = ptx_load_vec(b, p, ptx_u32(k), count);
+        for (unsigned n = 0; n < count; n++)
+            ptx_set(b, l->word[k + n], read.lane[n]);
+    }
+}
+
+void ptxk_lanes_read_each(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at)
+{
+    const unsigned each = lanes_a_word(l->type);
+
+    for (unsigned k = 0; k < l->words; k++) {
+        ptx_vec lanes = { .lanes = each };
+        for (unsigned n = 0; n < each; n++)
+            lanes.lane[n] = ptx_load(b, at, ptx_u32(each * k + n));
+        ptx_set(b, l->word[k], each == 1 ? lanes.lane[0] : ptx_pack(b, PTX_B32, lanes));
+    }
+}
+
+void ptxk_lanes_read_some(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at, ptx_val i,
+                          ptx_val length)
+{
+    static const ptx_type types[] = { [1] = PTX_U8, [2] = PTX_U16 };
+    const unsigned bytes = ptx_type_bytes(l->type);
+    ptx_ptr p = bytes < 4 ? ptx_ptr_cast(b, types[bytes], at) : at;
+
+    for (unsigned k = 0; k < l->words; k++)
+        ptx_set(b, l->word[k], ptx_zero(word_type(l->type)));
+    for (uint32_t k = 0; k < l->words * 4 / bytes; k++) {
+        const ptx_val word = l->word[k * bytes / 4];
+        ptx_val place = ptx_add(b, i, ptx_s32((int32_t)k));
+        ptx_if (b, ptx_lt(b, place, length)) {
+            ptx_val x = ptx_load(b, p, place);
+            if (bytes < 4) {
+                ptx_val bits = ptx_bitcast(b, PTX_B32, ptx_cvt(b, PTX_U32, x));
+                x = ptx_or(b, word, ptx_shl(b, bits, ptx_u32(k * bytes % 4 * 8)));
+            }
+            ptx_set(b, word, x);
+        }
+    }
+}
+
+struct ptxk_lanes ptxk_lanes_copy(ptx_builder *b, const struct ptxk_lanes *l)
+{
+    struct ptxk_lanes copy = *l;
+
+    for (unsigned k = 0; k < l->words; k++)
+        copy.word[k] = ptx_copy(b, l->word[k]);
+    return copy;
+}
+
+ptx_vec ptxk_lanes_vec(ptx_builder *b, const struct ptxk_lanes *l)
+{
+    const unsigned each = lanes_a_word(l->type);
+    ptx_vec v = { .lanes = each * l->words };
+
+    for (unsigned k = 0; k < l->words; k++) {
+        if (each == 1) {
+            v.lane[k] = l->word[k];
+            continue;
+        }
+        ptx_vec pair = ptx_unpack(b, l->type, l->word[k]);
+        v.lane[2 * k] = pair.lane[0];
+        v.lane[2 * k + 1] = pair.lane[1];
+    }
+    return v;
+}
+
+void ptxk_lanes_of(ptx_builder *b, const struct ptxk_lanes *l, ptx_val value[PTXK_LANES])
+{
+    if (l->type != PTX_BF16) {
+        const ptx_vec v = ptxk_lanes_vec(b, l);
+        memcpy(value, v.lane, sizeof v.lane);
+        return;
+    }
+    for (unsigned k = 0; k < l->words; k++) {
+        ptx_val low = ptx_shl(b, l->word[k], ptx_u32(16));
+        ptx_val high = ptx_and(b, l->word[k], ptx_b32(0xffff0000));
+        value[2 * k] = ptx_bitcast(b, PTX_F32, low);
+        value[2 * k + 1] = ptx_bitcast(b, PTX_F32, high);
+    }
+}
+
+ptx_val ptxk_narrow(ptx_builder *b, ptx_type type, ptx_val x)
+{
+    if (x.type != PTX_U32 || type == PTX_U32)
+        return ptx_cvt(b, type, x);
+    return ptx_unpack(b, type, ptx_bitcast(b, PTX_B32, x)).lane[1];
+}
+
+// Two 16-bit values as a b32, the first in the lower half.
+static ptx_val narrow_pair(ptx_builder *b, ptx_type type, ptx_val low, ptx_val high)
+{
+    if (low.type == PTX_U32) {
+        enum { UPPER_HALVES = 0x7632 };
+        ptx_val first = ptx_bitcast(b, PTX_B32, low);
+        return ptx_prmt(b, first, ptx_bitcast(b, PTX_B32, high), ptx_u32(UPPER_HALVES));
+    }
+    if (low.type == PTX_F32 && ptx_builder_target(b).sm >= 80) {
+        const ptx_type pair = type == PTX_F16 ? PTX_F16X2 : PTX_BF16X2;
+        return ptx_bitcast(b, PTX_B32, ptx_cvt_pack(b, pair, low, high));
+    }
+    ptx_val first = ptx_cvt(b, type, low);
+    return ptx_pack(b, PTX_B32, ptx_vec2(first, ptx_cvt(b, type, high)));
+}
+
+void ptxk_lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
+                      unsigned lanes)
+{
+    const unsigned each = lanes_a_word(type), words = lanes / each;
+    ptx_ptr p = ptx_ptr_cast(b, word_type(type), at);
+
+    for (unsigned k = 0; k < words; k += words_at_once(type, words)) {
+        ptx_vec v = { .lanes = words_at_once(type, words) };
+        for (unsigned n = 0; n < v.lanes; n++) {
+            const ptx_val *x = value + (k + n) * each;
+            v.lane[n] = each == 2 ? narrow_pair(b, type, x[0], x[1]) : *x;
+        }
+        ptx_store_vec(b, p, ptx_u32(k), v);
+    }
+}
+
+void ptxk_lanes_write_some(ptx_builder *b, ptx_type type, ptx_ptr at, ptx_val i, ptx_val length,
+                           const ptx_val value[PTXK_LANES])
+{
+    for (uint32_t k = 0; k < PTXK_LANES; k++) {
+        ptx_val place = ptx_add(b, i, ptx_s32((int32_t)k));
+        ptx_if (b, ptx_lt(b, place, length)) {
+            if (type == PTX_U8) {
+                ptx_val low = ptx_shr(b, ptx_bitcast(b, PTX_U32, value[k]), ptx_u32(k % 4 * 8));
+                ptx_store(b, at, place, ptx_cvt(b, PTX_U8, low));
+            } else {
+                ptx_store(b, at, place, ptxk_narrow(b, type, value[k]));
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// The module of a plan, and the kernels that change the values that other kernels read.
+#include "norm.h"
+
+void ptxk_norm_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    for (unsigned k = 0; k < NORM_ENTRIES; k++) {
+        const struct norm_entry *e = &spec->entries[k];
+        if (e->name)
+            ptx_entry (b, e->name, .block = { NORM_BLOCK },
+                       .min_blocks = e->min_blocks ? e->min_blocks : spec->last_blocks)
+                e->emit(b, spec);
+    }
+}
+
+// ---- setting ------------------------------------------------------------------------------------
+
+static ptx_val thread(ptx_builder *b)
+{
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val tid = ptx_tid(b, PTX_X);
+    return ptx_mad(b, block, ptx_u32(NORM_BLOCK), tid);
+}
+
+void ptxk_norm_set_max_norm_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    (void)spec;
+    ptx_ptr records = ptx_param_ptr(b, PTX_F32, "records", .writeonly = true,
+                                    .meaning = "rows of 4: factor, norm, found_inf, max_norm");
+    ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "records to set");
+    ptx_val max_norm =
+        ptx_param(b, PTX_F32, "max_norm", .range = PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE);
+    ptx_val k = thread(b);
+    ptx_if (b, ptx_lt(b, k, count)) {
+        ptx_val row = ptx_mul_wide(b, k, ptx_u32(NORM_LENGTH(float, struct ptx_clip_record)));
+        ptx_val place = ptx_u32(NORM_PLACE(float, struct ptx_clip_record, max_norm));
+        ptx_store(b, ptx_at(b, records, row), place, max_norm);
+    }
+}
+
+void ptxk_norm_set_loss_scale_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    (void)spec;
+    ptx_ptr state = ptx_param_ptr(b, PTX_B32, "state", .writeonly = true, .length = "2",
+                                  .meaning = "scale (f32), growth_tracker (s32)");
+    ptx_val scale = ptx_param(b, PTX_F32, "scale", .range = PTX_RANGE_FINITE | PTX_RANGE_POSITIVE);
+    ptx_val tracker = ptx_param(b, PTX_S32, "growth_tracker");
+    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
+        const ptx_val scale_at = ptx_u32(NORM_PLACE(float, struct ptx_loss_scale_state, scale));
+        const ptx_val tracker_at =
+            ptx_u32(NORM_PLACE(int32_t, struct ptx_loss_scale_state, growth_tracker));
+        ptx_store(b, state, scale_at, ptx_bitcast(b, PTX_B32, scale));
+        ptx_store(b, state, tracker_at, ptx_bitcast(b, PTX_B32, tracker));
+    }
+}
+
+void ptxk_norm_set_data_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    (void)spec;
+    ptx_ptr tensors =
+        ptx_param_ptr(b, PTX_U64, "tensors", .writeonly = true,
+                      .meaning = "rows of 4, the first of which is the tensor's address");
+    ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "rows to set");
+    ptx_ptr data = ptx_param_array(b, PTX_U64, "data", NORM_SET_DATA_BATCH);
+    ptx_val k = ptx_tid(b, PTX_X);
+    ptx_if (b, ptx_lt(b, k, count)) {
+        ptx_val address = ptx_load(b, data, k);
+        ptx_val row = ptx_mul(b, k, ptx_u32(NORM_LENGTH(uint64_t, struct norm_tensor_row)));
+        ptx_store(b, tensors, row, address);
+    }
+}

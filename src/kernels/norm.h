@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT
+// The kernels of a plan that takes norms, and the rows in device memory that the host writes and
+// the kernels read. What a plan does with the norms is a kernel of its own, in its table of
+// kernels.
+//
+// A tensor is divided into chunks; each chunk has one partial sum. The chunks of a group are
+// consecutive, tensor after tensor. If many tensors are small, consecutive tensors of a group with
+// at most half a chunk of elements each become the pieces of one packed chunk.
+#ifndef PTXGEN_KERNELS_NORM_H
+#define PTXGEN_KERNELS_NORM_H
+
+#include <stddef.h>
+
+#include <ptxgen/builder.h>
+#include <ptxgen/records.h>
+
+// The types that a tensor may have, in the order of norm_tensor_row.dtype.
+#define NORM_DTYPES(X) X(F32) X(F64) X(F16) X(BF16)
+enum { NORM_DTYPE_COUNT = 4 };
+
+enum {
+    NORM_BLOCK = 256, // threads of each kernel
+    // Maximum number of pieces of a chunk: a warp looks up all of them at once, one per lane.
+    NORM_PIECES = 32,
+    NORM_PIECE_VECTORS = 4, // vectors of a piece that a thread reads at once
+};
+
+struct norm_tensor_row {
+    uint64_t data;
+    uint64_t count;
+    double weight;
+    uint32_t dtype;
+    uint32_t unused;
+};
+
+struct norm_chunk_row {
+    uint32_t tensor; // for a packed chunk: index of its first piece in `pieces`
+    uint32_t index;  // index of the chunk in its tensor; for a packed chunk: number of its pieces
+    uint32_t group;
+    uint32_t team; // 0; for a packed chunk: log2 of the threads per piece
+};
+
+struct norm_group_row {
+    uint32_t first; // index of the first chunk
+    uint32_t count; // number of chunks
+};
+
+// The rule of the loss scale: struct ptx_loss_scale_params with defaults filled in.
+struct norm_rule {
+    float growth, backoff, min_scale, max_scale;
+    int32_t interval, hysteresis;
+};
+
+// Counters shared by the blocks of a launch; 0 before and after it.
+struct norm_totals {
+    uint32_t arrivals;   // number of groups whose record is written
+    uint32_t found;      // nonzero if a group was not finite
+    uint32_t of_last[2]; // two for NORM_LAST, which gives them their meaning
+};
+
+// The offset of a member in its row, and the size of a row, in elements of the row pointer.
+#define NORM_PLACE(type, row, member) ((uint32_t)(offsetof(row, member) / sizeof(type)))
+#define NORM_LENGTH(type, row)        ((uint32_t)(sizeof(row) / sizeof(type)))
+
+// A tensor's type by its code in the row, and the code of a type; NORM_DTYPE_COUNT if the type is
+// not allowed.
+extern const ptx_type ptxk_norm_dtypes[NORM_DTYPE_COUNT];
+unsigned ptxk_norm_dtype_code(ptx_type dtype);
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+// What the text depends on. Sizes and numbers of tensors are not included, so plans share compiled
+// kernels.
+struct norm_spec {
+    uint32_t dtypes; // PTX_TYPE_BIT() bits
+    uint32_t chunk;
+    ptx_nonfinite nonfinite;
+    bool updates; // updates the loss scale
+    bool packs;   // some chunks are packed
+    // Inputs and results at the caller's addresses, and whether the loss scale has to be checked.
+    bool adds_rows; // there are several rows of sums
+    bool has_max_norms_at, has_found_inf_at, has_found_inf_to, checks_loss_scale;
+    const struct norm_entry *entries; // NORM_ENTRIES of them: the plan's kernels
+    unsigned last_blocks;             // .minnctapersm of NORM_LAST
+    const void *own;                  // what else the plan's own kernels depend on
+};
+
+// Writes the body of a kernel.
+typedef void norm_emit(ptx_builder *b, const struct norm_spec *spec);
+
+struct norm_entry {
+    const char *name; // of the kernel; NULL: the plan has no such kernel
+    norm_emit *emit;
+    unsigned min_blocks; // .minnctapersm; 0: norm_spec.last_blocks
+};
+
+// The kernels of a plan in the order of the text: those of a run, then those that change what it
+// reads.
+enum {
+    NORM_SQUARES, // a block for each chunk: its sum of squares
+    NORM_SUMS,
+    NORM_FINISH,
+    NORM_LAST, // the plan's own: what is done with the factors
+    NORM_SET_MAX_NORM,
+    NORM_SET_LOSS_SCALE,
+    NORM_SET_DATA,
+    NORM_SET_OWN, // and from there on: the plan's own
+    NORM_ENTRIES = NORM_SET_OWN + 2
+};
+
+// The rows of a plan's table that all plans have. A plan adds NORM_SQUARES, whose kernel may begin
+// with blocks of its own (norm_parts.h), NORM_LAST, and setters.
+#define NORM_COMMON_ENTRIES                                                                        \
+    [NORM_SUMS] = { "clip_sums", ptxk_norm_sums_emit, 1 },                                         \
+    [NORM_FINISH] = { "clip_finish", ptxk_norm_finish_emit, 1 },                                   \
+    [NORM_SET_MAX_NORM] = { "clip_set_max_norm", ptxk_norm_set_max_norm_emit, 1 },                 \
+    [NORM_SET_LOSS_SCALE] = { "clip_set_loss_scale", ptxk_norm_set_loss_scale_emit, 1 },           \
+    [NORM_SET_DATA] = { "clip_set_data", ptxk_norm_set_data_emit, 1 }
+
+enum { NORM_SET_DATA_BATCH = 256 }; // addresses per launch
+
+norm_emit ptxk_norm_squares_emit, ptxk_norm_sums_emit, ptxk_norm_finish_emit,
+    ptxk_norm_set_max_norm_emit, ptxk_norm_set_loss_scale_emit, ptxk_norm_set_data_emit;
+
+// Writes the kernels of a plan.
+void ptxk_norm_emit(ptx_builder *b, const struct norm_spec *spec);
+
+#endif

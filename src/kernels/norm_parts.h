@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT
+// What the kernels of plans that take norms share.
+#ifndef PTXGEN_KERNELS_NORM_PARTS_H
+#define PTXGEN_KERNELS_NORM_PARTS_H
+
+#include "norm.h"
+
+// ---- what they share ----------------------------------------------------------------------------
+
+// The tables, declared as parameters.
+struct norm_tables {
+    ptx_ptr tensors, chunks;
+    ptx_ptr pieces; // if chunks are packed
+};
+struct norm_tables ptxk_norm_tables_param(ptx_builder *b, const struct norm_spec *spec);
+
+// Reads the row of chunk `k` (u32).
+struct norm_chunk {
+    ptx_val tensor, index, group, team;
+};
+struct norm_chunk ptxk_norm_chunk_read(ptx_builder *b, const struct norm_tables *tables, ptx_val k);
+
+// The row of tensor `k`: u64, u64, f64, u32.
+struct norm_tensor {
+    ptx_val data, count, weight, dtype;
+};
+struct norm_tensor ptxk_norm_tensor_read(ptx_builder *b, const struct norm_tables *tables,
+                                         ptx_val k);
+
+// The elements of a tensor's chunk: u64, s32.
+struct norm_extent {
+    ptx_val first, length;
+};
+struct norm_extent ptxk_norm_extent_of(ptx_builder *b, ptx_val index, ptx_val count,
+                                       uint32_t chunk);
+
+// Emits the body once for each type that a tensor may have; a block executes the one of its chunk's
+// type.
+void ptxk_norm_for_dtype(ptx_builder *b, const struct norm_spec *spec, ptx_val dtype,
+                         void (*body)(ptx_builder *b, ptx_type dtype, void *user), void *user);
+
+// ---- packed chunks (norm_pieces.c) --------------------------------------------------------------
+
+// The pieces of a packed chunk that this thread's team processes, if the chunk is divided into
+// `units` parts: pieces unit, unit + units, ... All their rows are read at once, one per lane of
+// the warp. Each member may be a variable that is set later.
+struct norm_share {
+    ptx_val team;               // from the row of the chunk
+    ptx_val unit, units, count; // u32; `count`: number of the chunk's pieces
+    struct norm_tensor row;     // the row that this lane has read
+};
+
+// Sets all members except the row. `part`: u32, or poisoned if there is only one.
+struct norm_share ptxk_norm_share_of(ptx_builder *b, const struct norm_chunk *chunk, ptx_val tid,
+                                     ptx_val part, uint32_t parts);
+// The tensor (u32) whose row this lane must read.
+ptx_val ptxk_norm_share_tensor(ptx_builder *b, const struct norm_tables *tables,
+                               const struct norm_chunk *chunk, const struct norm_share *share,
+                               ptx_val tid);
+
+// This thread's part of the weighted sum of squares, for ptxk_block_sum(). The index of an element
+// decides which thread and which sum it goes to, so the block's sum has the same bits at any
+// alignment.
+ptx_val ptxk_norm_share_sum(ptx_builder *b, const struct norm_spec *spec,
+                            const struct norm_share *share, ptx_val tid);
+
+// A piece, and this thread's index in its team.
+struct norm_piece {
+    ptx_val data, weight; // u64, f64
+    ptx_val count;        // s32
+    ptx_val thread;       // s32, index in the team
+    ptx_val team;         // log2 of the number of threads
+    void *user;
+};
+
+// Executes the body for each piece of the share, specialised for the type of its elements.
+void ptxk_norm_for_pieces(ptx_builder *b, const struct norm_spec *spec,
+                          const struct norm_share *share, ptx_val tid,
+                          void (*body)(ptx_builder *b, ptx_type dtype, void *piece),
+                          struct norm_piece *piece);
+
+// The whole vectors of a piece: thread t of the team processes vectors t, t + team, ...
+struct norm_vectors {
+    ptx_ptr x;
+    unsigned lanes;
+    ptx_val i; // a variable: index of this thread's next element
+    ptx_val end;
+    ptx_val stride; // in elements
+};
+struct norm_vectors ptxk_norm_vectors_of(ptx_builder *b, const struct norm_piece *piece, ptx_ptr x,
+                                         ptx_val end);
+// Reads NORM_PIECE_VECTORS vectors, the first of which exists; reads the first one again in place
+// of vectors past the end, which are not `within`.
+void ptxk_norm_vectors_read(ptx_builder *b, const struct norm_vectors *v, bool nc, ptx_val *place,
+                            ptx_val *within, ptx_vec *in);
+void ptxk_norm_vectors_next(ptx_builder *b, const struct norm_vectors *v);
+
+// ---- the sums of squares (norm_squares.c) -------------------------------------------------------
+
+// The first kernel, in parts: a plan's own may begin with blocks that do something else. It then
+// sums with the others, renumbered from 0.
+struct norm_squares {
+    const struct norm_spec *spec;
+    struct norm_tables tables;
+    ptx_ptr partials, state, used;
+    ptx_val first;
+    ptx_val tid;
+    bool may_lack;    // a tensor at address 0 has no gradient, and adds nothing
+    bool notes_scale; // the plan's own blocks call ptxk_norm_squares_note_scale()
+    // Of the chunk:
+    struct norm_chunk chunk;
+    struct norm_tensor tensor;
+    struct norm_extent extent;
+    ptx_ptr scratch;
+    ptx_val sum;    // a variable: this thread's sum
+    ptx_val weight; // factor of the block's sum
+};
+struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_spec *spec);
+// Follows the parameters; returns the number of the block.
+ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n);
+// Writes the partial of the block's chunk.
+void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block);
+// Writes the loss scale that this run divides by. Executed by one thread of the launch.
+void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n);
+
+// ---- launches -----------------------------------------------------------------------------------
+
+// For programmatic launches, which overlap. On targets that have them, a kernel allows the next one
+// to start as soon as all of its own blocks have started; the next one waits before it reads what
+// the first one writes.
+void ptxk_norm_let_next_start(ptx_builder *b);
+void ptxk_norm_wait_for_last(ptx_builder *b);
+
+// The sum of a group's partials, in thread 0. Thread t adds partials t, t + 256, ... in four
+// interleaved sums, which are added in pairs; a tree over the threads follows. All threads of the
+// block must execute it.
+struct norm_partials {
+    ptx_ptr groups, partials;
+};
+struct norm_partials ptxk_norm_partials_param(ptx_builder *b);
+ptx_val ptxk_norm_group_total(ptx_builder *b, const struct norm_partials *from, ptx_val tid,
+                              ptx_vec group);
+
+// The addresses of a group's results; declared as parameters.
+struct norm_results {
+    const struct norm_spec *spec;
+    ptx_ptr records, used, totals;
+    ptx_val groups, eps;
+    ptx_ptr state, rule;                              // if there is an update
+    ptx_ptr max_norms_at, found_inf_at, found_inf_to; // those that the plan has
+};
+struct norm_results ptxk_norm_results_param(ptx_builder *b, const struct norm_spec *spec);
+
+// The inputs of a record besides the sum; read before the sum is computed, to hide the latency.
+struct norm_inputs {
+    ptx_val max_norm; // f32
+    ptx_val inverse;  // f64: 1 / loss scale
+    ptx_val usable;   // a predicate: false counts as NaN; poisoned: there is nothing to check
+};
+struct norm_inputs ptxk_norm_inputs_read(ptx_builder *b, const struct norm_results *results,
+                                         ptx_val group);
+
+// A group's record, computed from its sum (f64): f32 values, with the policy applied.
+struct norm_record {
+    ptx_val factor, norm, max_norm;
+    ptx_val finite; // a predicate: of the sum and the factor, and the inputs are usable
+};
+struct norm_record ptxk_norm_record_of(ptx_builder *b, const struct norm_results *results,
+                                       const struct norm_inputs *inputs, ptx_val sum);
+
+// Writes the record and, for the last of all groups, the summary and the update of the loss scale.
+// Executed by one thread.
+void ptxk_norm_record_write(ptx_builder *b, const struct norm_results *results, ptx_val group,
+                            const struct norm_record *record);
+
+#endif

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT
+// The sums of squares: one block for each chunk, which writes one partial.
+#include "common/chunk.h"
+#include "norm_parts.h"
+
+static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
+{
+    struct norm_squares *n = user;
+    const struct chunk chunk = { .x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data),
+                                 .first = n->extent.first,
+                                 .length = n->extent.length,
+                                 .most = n->spec->chunk,
+                                 .tid = n->tid,
+                                 .scratch = n->scratch,
+                                 .ragged = true };
+
+    ptx_set(b, n->sum, ptxk_chunk_square_sum(b, &chunk));
+}
+
+static void read_tensor(ptx_builder *b, struct norm_squares *n)
+{
+    n->tensor = ptxk_norm_tensor_read(b, &n->tables, n->chunk.tensor);
+    n->extent = ptxk_norm_extent_of(b, n->chunk.index, n->tensor.count, n->spec->chunk);
+    if (n->may_lack) {
+        ptx_comment(b, "a tensor without a gradient adds nothing");
+        ptx_val absent = ptx_eq(b, n->tensor.data, ptx_u64(0));
+        n->extent.length = ptx_select(b, absent, ptx_s32(0), n->extent.length);
+    }
+}
+
+static void sum_tensor(ptx_builder *b, struct norm_squares *n)
+{
+    read_tensor(b, n);
+    n->sum = ptx_var(b, ptx_f64(0));
+    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+    n->weight = n->tensor.weight;
+}
+
+// The sum already includes the weights of the pieces.
+static void sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n)
+{
+    n->sum = ptx_var(b, ptx_f64(0));
+    n->weight = ptx_var(b, ptx_f64(1));
+    ptx_if (b, ptx_ne(b, n->chunk.team, ptx_u32(0))) {
+        const ptx_val one = { 0 };
+        struct norm_share share = ptxk_norm_share_of(b, &n->chunk, n->tid, one, 1);
+        ptx_val tensor = ptxk_norm_share_tensor(b, &n->tables, &n->chunk, &share, n->tid);
+        share.row = ptxk_norm_tensor_read(b, &n->tables, tensor);
+        ptx_set(b, n->sum, ptxk_norm_share_sum(b, n->spec, &share, n->tid));
+    }
+    ptx_else (b) {
+        read_tensor(b, n);
+        ptx_set(b, n->weight, n->tensor.weight);
+        ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+    }
+}
+
+struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_spec *spec)
+{
+    struct norm_squares n = { .spec = spec };
+
+    ptx_comment(b, "a block for each chunk: the sum of its squares in f64, times its weight");
+    n.tables = ptxk_norm_tables_param(b, spec);
+    n.partials = ptx_param_ptr(b, PTX_F64, "partials", .writeonly = true,
+                               .meaning = "sums of squares, one a chunk");
+    n.state = ptx_param_ptr(b, PTX_F32, "state", .readonly = true, .length = "1",
+                            .meaning = "loss scale");
+    n.used = ptx_param_ptr(b, PTX_F32, "used", .writeonly = true, .length = "1",
+                           .meaning = "the loss scale that this run divides by");
+    n.first = ptx_param(b, PTX_U32, "first", .meaning = "chunk of block 0");
+    return n;
+}
+
+ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n)
+{
+    ptxk_norm_let_next_start(b);
+    n->scratch = ptx_shared(b, PTX_F64, CHUNK_SCRATCH);
+    n->tid = ptx_tid(b, PTX_X);
+    return ptx_ctaid(b, PTX_X);
+}
+
+void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n)
+{
+    ptx_store(b, n->used, ptx_u32(0), ptx_load(b, n->state, ptx_u32(0)));
+}
+
+void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block)
+{
+    ptx_val k = ptx_add(b, block, n->first);
+
+    n->chunk = ptxk_norm_chunk_read(b, &n->tables, k);
+    if (n->spec->packs)
+        sum_pieces_or_tensor(b, n);
+    else
+        sum_tensor(b, n);
+    ptx_val sum = ptxk_block_sum(b, n->sum, NORM_BLOCK);
+    ptx_if (b, ptx_eq(b, n->tid, ptx_u32(0))) {
+        ptx_store(b, n->partials, k, ptxk_one_nan(b, ptx_mul(b, sum, n->weight)));
+        if (!n->notes_scale) {
+            ptx_if (b, ptx_eq(b, k, ptx_u32(0)))
+                ptxk_norm_squares_note_scale(b, n);
+        }
+    }
+}
+
+void ptxk_norm_squares_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    struct norm_squares n = ptxk_norm_squares_param(b, spec);
+
+    ptxk_norm_squares_sum(b, &n, ptxk_norm_squares_begin(b, &n));
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "blocks.h"
+
+#include "../common/division.h"
+
+// As bits, NaN is larger than infinity.
+ptx_val ptxk_block_largest(ptx_builder *b, const ptx_val state[PTXK_LANES])
+{
+    const bool can_reduce = ptx_builder_target(b).sm >= 80;
+    ptx_val most = { 0 };
+
+    for (unsigned k = 0; k < PTXK_LANES; k++) {
+        ptx_val size = ptx_abs(b, state[k]);
+        if (!can_reduce)
+            size = ptx_bitcast(b, PTX_U32, size);
+        most = k == 0 ? size : can_reduce ? ptx_max_nan(b, most, size) : ptx_max(b, most, size);
+    }
+    if (can_reduce)
+        most = ptx_redux_max(b, ptx_bitcast(b, PTX_U32, most), ptx_full_warp());
+    for (uint32_t lanes = can_reduce ? 0 : WARP / 2; lanes; lanes /= 2) {
+        ptx_val other = ptx_shfl_bfly(b, most, ptx_u32(lanes));
+        most = ptx_max(b, most, other);
+    }
+    return ptx_bitcast(b, PTX_F32, most);
+}
+
+// What is usual, all at once; the rest in a branch.
+void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_val *inverse)
+{
+    const uint32_t least = 0x00800000, infinity = 0x7f800000; // the least normal number
+    const uint32_t low = (127 - 100) << 23, high = (127 + 100) << 23;
+    ptx_val quick = { 0 };
+
+    for (unsigned k = 0; k < states; k++) {
+        ptx_val above = ptx_sub(b, ptx_bitcast(b, PTX_U32, scale[k]), ptx_u32(low));
+        ptx_val is = ptx_lt(b, above, ptx_u32(high - low));
+        quick = k == 0 ? is : ptx_and(b, quick, is);
+        inverse[k] = ptx_var(b, ptxk_quick_rcp(b, scale[k]));
+        scale[k] = ptx_var(b, scale[k]);
+    }
+    ptx_if (b, ptx_not(b, quick)) {
+        for (unsigned k = 0; k < states; k++) {
+            ptx_val bits = ptx_bitcast(b, PTX_U32, scale[k]);
+            ptx_val above = ptx_sub(b, bits, ptx_u32(least));
+            ptx_val usual = ptx_lt(b, above, ptx_u32(infinity - least));
+            ptx_val small = ptx_lt(b, bits, ptx_u32(least));
+            ptx_val other = ptx_select(b, small, ptx_u32(0), ptx_u32(0x7fffffff));
+            ptx_set(b, inverse[k], ptx_select(b, usual, ptx_rcp(b, scale[k]), ptx_f32(0)));
+            ptx_set(b, scale[k], ptx_bitcast(b, PTX_F32, ptx_select(b, usual, bits, other)));
+        }
+    }
+}

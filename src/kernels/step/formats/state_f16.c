@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT
+#include "../format.h"
+
+#include "../blocks.h"
+
+#define LARGEST_CODE 0x1p11f
+
+static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *kind,
+                   const struct ptxk_lanes *codes, ptx_val scale, ptx_val state[PTXK_LANES])
+{
+    (void)tables;
+    ptxk_lanes_of(b, codes, state);
+    for (unsigned n = 0; n < PTXK_LANES; n++) {
+        state[n] = ptx_mul(b, ptx_cvt(b, PTX_F32, state[n]), scale);
+        if (kind->kind == PTXK_STEP_POSITIVE)
+            state[n] = ptx_mul(b, state[n], state[n]);
+    }
+}
+
+// Replaces states by their roots: all without a branch, if that holds for all, or each by the exact
+// instruction. -0 and what is below it have larger bits than infinity.
+static void take_roots(ptx_builder *b, const ptx_val state[PTXK_LANES])
+{
+    ptx_val most = ptx_bitcast(b, PTX_U32, state[0]);
+
+    for (unsigned n = 1; n < PTXK_LANES; n++)
+        most = ptx_max(b, most, ptx_bitcast(b, PTX_U32, state[n]));
+    ptx_if (b, ptx_lt(b, most, ptx_u32(PTXK_QUICK_ROOTS)))
+        for (unsigned n = 0; n < PTXK_LANES; n++) {
+            ptx_val root = ptxk_quick_root(b, state[n]);
+            ptx_set(b, state[n], ptx_mul(b, root, ptx_f32(1 / PTXK_QUICK_SCALE)));
+        }
+    ptx_else (b)
+        for (unsigned n = 0; n < PTXK_LANES; n++)
+            ptx_set(b, state[n], ptx_sqrt(b, state[n]));
+}
+
+static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *rule,
+                   unsigned states, ptx_val (*state)[PTXK_LANES], ptx_val *scale)
+{
+    ptx_val inverse[PTX_STEP_MAX_STATES];
+
+    (void)tables;
+    for (unsigned k = 0; k < states; k++) {
+        if (rule->state[k].kind == PTXK_STEP_POSITIVE)
+            take_roots(b, state[k]);
+        scale[k] = ptx_mul(b, ptxk_block_largest(b, state[k]), ptx_f32(1 / LARGEST_CODE));
+    }
+    ptxk_block_inverses(b, scale, states, inverse);
+    for (unsigned k = 0; k < states; k++) {
+        ptx_if (b, ptx_eq(b, inverse[k], ptx_f32(0))) {
+            for (unsigned n = 0; n < PTXK_LANES; n++)
+                ptx_set(b, state[k][n], ptx_f32(0));
+            ptx_set(b, scale[k], ptx_add(b, scale[k], ptx_f32(1))); // from 0 to 1; NaN stays
+        }
+        for (unsigned n = 0; n < PTXK_LANES; n++)
+            state[k][n] = ptx_mul(b, state[k][n], inverse[k]);
+    }
+}
+
+static const struct ptxk_step_blocks blocks = {
+    .elements = 256,
+    .decode = decode,
+    .encode = encode,
+};
+
+const struct ptxk_step_format ptxk_step_format_state_f16 = {
+    .name = "state_f16",
+    .parameters = { PTX_F32, PTX_BF16 },
+    .state = PTX_F16,
+    .rounds_parameter = true,
+    .vectors = 8,
+    .blocks = 3,
+    .blocks_if_short = 3,
+    .by_block = &blocks,
+};

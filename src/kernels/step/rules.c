@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT
+// What the rules share: their table, powers of beta, and the kernel code that computes a clock's
+// coefficients.
+#include "step.h"
+
+#define PTXK_DECLARE(enumerator, file) extern const struct ptxk_step_rule ptxk_step_##file;
+PTXK_STEP_RULES(PTXK_DECLARE)
+#undef PTXK_DECLARE
+
+const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule)
+{
+    static const struct ptxk_step_rule *const rules[] = {
+#define PTXK_RULE(enumerator, file) [PTX_STEP_RULE_##enumerator] = &ptxk_step_##file,
+        PTXK_STEP_RULES(PTXK_RULE)
+#undef PTXK_RULE
+    };
+
+    return rules[rule];
+}
+
+const struct ptxk_step_scalar *ptxk_step_scalar_at(uint32_t place)
+{
+    for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++) {
+        const struct ptxk_step_rule *rule = ptxk_step_rule_of((ptx_step_rule)r);
+        for (unsigned k = 0; k < rule->scalars; k++)
+            if (rule->scalar[k].place == place)
+                return &rule->scalar[k];
+    }
+    return NULL;
+}
+
+unsigned ptxk_step_states(const struct ptxk_step_variant *v)
+{
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    unsigned states = 0;
+
+    for (unsigned k = 0; k < rule->states; k++)
+        states += (rule->state[k].option & ~v->options) == 0;
+    return states;
+}
+
+int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y)
+{
+    const int order[][2] = {
+        { (int)x->rule, (int)y->rule },           { (int)x->format, (int)y->format },
+        { (int)x->parameter, (int)y->parameter }, { (int)x->gradient, (int)y->gradient },
+        { (int)x->options, (int)y->options },
+    };
+
+    for (size_t k = 0; k < sizeof order / sizeof *order; k++)
+        if (order[k][0] != order[k][1])
+            return order[k][0] < order[k][1] ? -1 : 1;
+    return 0;
+}
+
+ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
+{
+    ptx_val base = ptx_cvt(b, PTX_F64, beta);
+    ptx_val power = ptx_var(b, ptx_f64(1));
+    ptx_val bit = ptx_var(b, ptx_shl(b, ptx_u32(1), ptx_bfind(b, t)));
+
+    ptx_while (b, ptx_ne(b, bit, ptx_u32(0))) {
+        ptx_set(b, power, ptx_mul(b, power, power));
+        ptx_val set = ptx_ne(b, ptx_and(b, t, bit), ptx_u32(0));
+        ptx_if (b, set)
+            ptx_set(b, power, ptx_mul(b, power, base));
+        ptx_set(b, bit, ptx_shr(b, bit, ptx_u32(1)));
+    }
+    return ptx_sub(b, ptx_f64(1), power);
+}
+
+// Word offsets in a clock's row.
+#define CLOCK(member) (uint32_t)(offsetof(struct step_clock_row, member) / sizeof(uint64_t))
+enum { CLOCK_WORDS = sizeof(struct step_clock_row) / sizeof(uint64_t) };
+
+// Reads the scalars of all rules, before the clock's own rule is looked at.
+static void scalars_read(ptx_builder *b, ptx_ptr hyper, ptx_val lr_at, ptx_val *s)
+{
+    for (uint32_t k = 0; k < PTX_STEP_MAX_SCALARS; k++) {
+        if (!ptxk_step_scalar_at(k))
+            continue;
+        s[k] = ptx_cvt(b, PTX_F32, ptx_load(b, hyper, ptx_u32(k)));
+        if (k != S_LR)
+            continue;
+        s[k] = ptx_var(b, s[k]);
+        ptx_if (b, ptx_ne(b, lr_at, ptx_u64(0))) {
+            ptx_ptr own = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, lr_at);
+            ptx_set(b, s[k], ptx_load(b, own, ptx_u32(0)));
+        }
+    }
+}
+
+static void once(ptx_builder *b, ptx_step_rule rule, const ptx_val *s, ptx_val t, ptx_ptr row)
+{
+    ptx_val c[PTXK_STEP_COEFFICIENTS] = { { 0 } };
+
+    ptxk_step_rule_of(rule)->once(b, s, t, c);
+    for (uint32_t k = 0; k < ptxk_step_rule_of(rule)->coefficients; k++)
+        ptx_store(b, row, ptx_u32(k), c[k]);
+}
+
+struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b)
+{
+    struct ptxk_step_clocks c;
+
+    c.rows = ptx_param_ptr(b, PTX_U64, "clocks", .readonly = true,
+                           .meaning = "rows of 4: addresses of count, scalars, lr; rule");
+    c.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .writeonly = true,
+                                   .meaning = "rows of 16, one a clock");
+    c.count = ptx_param(b, PTX_U32, "clock_count");
+    c.blocks = ptx_param(b, PTX_U32, "clock_blocks", .meaning = "blocks that derive");
+    return c;
+}
+
+void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clocks *clocks,
+                      ptx_val k)
+{
+    ptx_ptr clock = ptx_at(b, clocks->rows, ptx_mul_wide(b, k, ptx_u32(CLOCK_WORDS)));
+    ptx_val at_row = ptx_mul_wide(b, k, ptx_u32(PTXK_STEP_COEFFICIENTS_WORDS));
+    ptx_ptr row = ptx_at(b, clocks->coefficients, at_row);
+    ptx_vec at = ptx_load_vec(b, clock, ptx_u32(CLOCK(step)), 2);
+    ptx_vec kind = ptx_load_vec(b, clock, ptx_u32(CLOCK(lr)), 2);
+    ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
+    ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
+    ptx_val s[PTX_STEP_MAX_SCALARS];
+    scalars_read(b, hyper, kind.lane[0], s);
+    ptx_val rule = ptx_cvt(b, PTX_U32, kind.lane[1]);
+
+    ptx_comment(b, "the count of this step");
+    ptx_val count = ptx_add(b, ptx_load(b, step, ptx_u32(0)), ptx_f32(1.0f));
+    ptx_val t = ptx_cvt(b, PTX_U32, count);
+    ptx_store(b, row, ptx_u32(PTXK_STEP_COUNT), count);
+    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), ptx_u32(PTXK_STEP_T), t);
+    for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++) {
+        if (rules == UINT32_C(1) << r) {
+            once(b, (ptx_step_rule)r, s, t, row);
+        } else if (rules >> r & 1) {
+            ptx_comment(b, "%s", ptxk_step_rule_of((ptx_step_rule)r)->name);
+            ptx_if (b, ptx_eq(b, rule, ptx_u32(r)))
+                once(b, (ptx_step_rule)r, s, t, row);
+        }
+    }
+}

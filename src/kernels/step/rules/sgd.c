@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+#include "../step.h"
+
+enum { LR, DECAY, MOMENTUM, KEPT, FIRST, COUNT };
+
+static void once(ptx_builder *b, const ptx_val *s, ptx_val t, ptx_val *c)
+{
+    ptx_val first = ptx_eq(b, t, ptx_u32(1));
+
+    c[LR] = s[S_LR];
+    c[DECAY] = s[S_WEIGHT_DECAY];
+    c[MOMENTUM] = s[S_MOMENTUM];
+    c[KEPT] = ptx_sub(b, ptx_f32(1.0f), s[S_DAMPENING]);
+    c[FIRST] = ptx_select(b, first, ptx_f32(1.0f), ptx_f32(0.0f));
+}
+
+static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
+{
+    ptx_val g = ptx_fma(b, c[DECAY], e->p, e->g);
+    ptx_val direction = g;
+
+    if (options & PTXK_STEP_MOMENTUM) {
+        ptx_val kept = ptx_mul(b, c[KEPT], g);
+        ptx_val m = ptx_add(b, ptx_mul(b, c[MOMENTUM], e->state[0]), kept);
+        ptx_val first = ptx_ne(b, c[FIRST], ptx_f32(0.0f));
+        m = ptx_select(b, first, g, m);
+        e->state[0] = direction = m;
+        if (options & PTXK_STEP_NESTEROV)
+            direction = ptx_add(b, g, ptx_mul(b, c[MOMENTUM], m));
+    }
+    e->p = ptx_sub(b, e->p, ptx_mul(b, c[LR], direction));
+}
+
+static const struct ptxk_step_scalar scalars[] = {
+    { "lr", S_LR, PTXK_STEP_AT_LEAST_0, 1e-3 },
+    { "weight_decay", S_WEIGHT_DECAY, PTXK_STEP_AT_LEAST_0, 0 },
+    { "momentum", S_MOMENTUM, PTXK_STEP_AT_LEAST_0, 0 },
+    { "dampening", S_DAMPENING, PTXK_STEP_FINITE, 0 },
+};
+enum { SCALARS = sizeof scalars / sizeof *scalars };
+
+const struct ptxk_step_rule ptxk_step_sgd = {
+    .name = "sgd",
+    .states = 1,
+    .scalars = SCALARS,
+    .coefficients = COUNT,
+    .scalar = scalars,
+    .state = { { PTXK_STEP_SIGNED, .stochastic = true, .option = PTXK_STEP_MOMENTUM } },
+    .options = PTXK_STEP_MOMENTUM | PTXK_STEP_NESTEROV,
+    .once = once,
+    .update = update,
+};

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT
+// Creating the core of a plan: memory, tables, kernels with their arguments; and its results.
+#include "norm_plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/error.h"
+#include "load.h"
+
+// ---- kernels ------------------------------------------------------------------------------------
+
+// Finds the values of all kernel parameters by their names.
+static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
+{
+    const struct norm_entry *entries = plan->hooks->entries;
+    const struct norm_launch *launch = &plan->launch;
+    const struct ptx_named_arg core[] = {
+        // For the kernels that set something; the other kernels take the whole array.
+        { "records", PTX_ARG(launch->rows) },
+        { "tensors", PTX_ARG(launch->rows) },
+#define NORM_VALUE(member, type) { #member, PTX_ARG(plan->member) },
+        NORM_ARRAYS(NORM_VALUE)
+#undef NORM_VALUE
+            { "state", PTX_ARG(plan->state) },
+        { "used", PTX_ARG(plan->used) },
+        { "all_sums", PTX_ARG(plan->all_sums) },
+        { "sum_rows", PTX_ARG(plan->layout.sum_rows) },
+        { "max_norms_at", PTX_ARG(plan->params.max_norms_at) },
+        { "found_inf_at", PTX_ARG(plan->params.found_inf_at) },
+        { "found_inf_to", PTX_ARG(plan->params.found_inf_to) },
+        { "group_count", PTX_ARG(plan->layout.group_count) },
+        { "eps", PTX_ARG(plan->params.eps) },
+        { "first", PTX_ARG(launch->first) },
+        { "finishes", PTX_ARG(launch->finishes) },
+        { "count", PTX_ARG(launch->count) },
+        { "max_norm", PTX_ARG(launch->max_norm) },
+        { "scale", PTX_ARG(launch->state.scale) },
+        { "growth_tracker", PTX_ARG(launch->state.growth_tracker) },
+        { "data", PTX_ARG(launch->data) },
+    };
+    enum { OF_SETTERS = 2, VALUES = sizeof core / sizeof *core };
+    struct ptx_named_arg values[NORM_MOST_OWN_VALUES + VALUES];
+    ptx_status status = PTX_OK;
+    unsigned entry = 0;
+
+    for (unsigned k = 0; k < NORM_ENTRIES && !status; k++) {
+        struct norm_kernel *kernel = &plan->kernels[k];
+        const bool sets = k >= NORM_SET_MAX_NORM;
+        const size_t skipped = sets ? 0 : OF_SETTERS;
+        if (!entries[k].name)
+            continue;
+        const size_t own = plan->hooks->values(plan, sets, values);
+        memcpy(values + own, core + skipped, (VALUES - skipped) * sizeof *core);
+        status = ptx_bind(b, entry++, values, own + VALUES - skipped, kernel->args, NORM_MOST_ARGS,
+                          &kernel->arg_count);
+        kernel->function = ptx_module_function(plan->module, entries[k].name);
+        if (!status && !kernel->function)
+            status = ptx_error_status();
+    }
+    return status;
+}
+
+static ptx_status load(struct norm_plan *plan)
+{
+    static const struct ptx_module_params defaults;
+    const struct norm_params *params = &plan->params;
+    char what[64];
+    ptx_builder *b = ptxp_builder_create(plan->device);
+
+    if (!b)
+        return ptx_error_status();
+    ptxk_norm_emit(b, &plan->layout.spec);
+    snprintf(what, sizeof what, "the kernels of the %s", plan->hooks->name);
+    plan->module = ptxp_load(plan->device, b, what, params->module ? params->module : &defaults,
+                             params->stream);
+    const ptx_status status = plan->module ? bind_kernels(plan, b) : ptx_error_status();
+    ptx_builder_destroy(&b);
+    return status;
+}
+
+// ---- tables -------------------------------------------------------------------------------------
+
+ptx_status ptxp_norm_check_addresses(const struct norm_plan *plan,
+                                     const struct norm_tensor_row *rows)
+{
+    const size_t tensors = plan->layout.tensor_count;
+    struct plan_array *arrays = malloc((tensors + plan->other_count) * sizeof *arrays);
+
+    if (!arrays)
+        return ptxp_norm_out_of_host_memory(plan->hooks);
+    for (size_t t = 0; t < tensors; t++)
+        arrays[t] = (struct plan_array) { .at = rows[t].data,
+                                          .count = rows[t].count,
+                                          .bytes = ptx_type_bytes(ptxk_norm_dtypes[rows[t].dtype]),
+                                          .tensor = t,
+                                          .effect = plan->hooks->overlap };
+    memcpy(arrays + tensors, plan->others, plan->other_count * sizeof *arrays);
+    const ptx_status status =
+        ptxp_check_arrays(plan->device, arrays, tensors + plan->other_count,
+                          ptx_buffer_address(plan->memory), plan->layout.bytes);
+    free(arrays);
+    return status;
+}
+
+static ptx_status upload(struct norm_plan *plan)
+{
+    const struct norm_layout *layout = &plan->layout;
+    const size_t bytes = (size_t)layout->partials.offset;
+    unsigned char *image = calloc(bytes, 1);
+    plan->rows = calloc(layout->tensor_count, sizeof *plan->rows);
+    plan->starts = calloc((size_t)layout->tensor_count + layout->group_count, sizeof *plan->starts);
+    plan->piece_tensors = calloc((size_t)layout->pieces.length + 1, sizeof *plan->piece_tensors);
+    ptx_status status = PTX_OK;
+
+    if (!image || !plan->rows || !plan->starts || !plan->piece_tensors)
+        status = ptxp_norm_out_of_host_memory(plan->hooks);
+    if (!status)
+        status = ptxp_norm_layout_fill(plan, image);
+    if (!status) {
+        memcpy(plan->rows, image + layout->tensors.offset,
+               layout->tensor_count * sizeof *plan->rows);
+        memcpy(plan->piece_tensors, image + layout->pieces.offset,
+               (size_t)layout->pieces.length * sizeof *plan->piece_tensors);
+        if (!plan->params.any_address)
+            status = ptxp_norm_check_addresses(plan, plan->rows);
+    }
+    if (!status)
+        status = ptx_buffer_upload(plan->memory, 0, image, bytes, plan->params.stream);
+    if (!status)
+        status = ptx_stream_synchronize(plan->device, plan->params.stream);
+    free(image);
+    return status;
+}
+
+static void take_addresses(struct norm_plan *plan)
+{
+    const struct norm_params *params = &plan->params;
+    const CUdeviceptr base = ptx_buffer_address(plan->memory);
+
+#define NORM_ADDRESS(member, type) plan->member = base + plan->layout.member.offset;
+    NORM_ARRAYS(NORM_ADDRESS)
+#undef NORM_ADDRESS
+    plan->summary =
+        plan->records + plan->layout.group_count * (CUdeviceptr)sizeof(struct ptx_clip_record);
+    plan->used = plan->summary + offsetof(struct ptx_clip_summary, loss_scale);
+    plan->state = params->loss_scale_state ? params->loss_scale_state
+                  : params->loss_scale_at
+                      ? params->loss_scale_at
+                      : plan->summary + offsetof(struct ptx_clip_summary, state);
+    plan->all_sums = params->sums_at ? params->sums_at : plan->sums;
+    plan->sums =
+        plan->all_sums + (CUdeviceptr)params->sum_row * plan->layout.group_count * sizeof(double);
+}
+
+// ---- creation -----------------------------------------------------------------------------------
+
+void *ptxp_norm_plan_allocate(ptx_device *device, const struct norm_hooks *hooks, size_t bytes)
+{
+    struct norm_plan *plan;
+
+    if (!device) {
+        ptxd_fail(PTX_ERROR_INVALID, "the device is NULL: see what ptx_device_open() said");
+        return NULL;
+    }
+    plan = calloc(1, bytes);
+    if (!plan) {
+        ptxp_norm_out_of_host_memory(hooks);
+    } else {
+        plan->hooks = hooks;
+        plan->device = device;
+        atomic_flag_clear(&plan->busy);
+    }
+    return plan;
+}
+
+static ptx_status refuse_capture(const struct norm_plan *plan, CUstream stream)
+{
+    bool capturing;
+    const ptx_status status = ptx_stream_is_capturing(plan->device, stream, &capturing);
+
+    if (status || !capturing)
+        return status;
+    return ptxd_fail(PTX_ERROR_CAPTURE,
+                     "%s is being captured: create the %s before the capture begins, and run it "
+                     "there",
+                     ptxd_captured(stream), plan->hooks->name);
+}
+
+static ptx_status allocate(struct norm_plan *plan)
+{
+    plan->memory = ptx_buffer_create(plan->device, (size_t)plan->layout.bytes);
+    if (!plan->memory)
+        return ptx_error_status();
+    take_addresses(plan);
+    return PTX_OK;
+}
+
+ptx_status ptxp_norm_plan_create(struct norm_plan *plan, const struct norm_params *params)
+{
+    ptx_status (*const steps[])(struct norm_plan *) = { plan->hooks->prepare, allocate, upload,
+                                                        load, ptxp_norm_plan_capture };
+    ptx_status status = ptxp_norm_layout_create(plan->hooks, params, &plan->layout);
+
+    if (!status)
+        status = refuse_capture(plan, params->stream);
+    if (status)
+        return status;
+    plan->params = *params;
+    plan->other_count = ptxp_norm_caller_arrays(params, plan->layout.group_count, plan->others);
+    for (size_t k = 0; k < sizeof steps / sizeof *steps && !status; k++)
+        status = steps[k](plan);
+    plan->params.tensors = NULL;
+    plan->params.group_max_norms = NULL;
+    plan->params.update = NULL;
+    plan->params.module = NULL;
+    return status;
+}
+
+void ptxp_norm_plan_clear(struct norm_plan *plan)
+{
+    ptx_graph_destroy(&plan->graph);
+    ptx_module_unload(&plan->module);
+    ptx_buffer_destroy(&plan->memory);
+    free(plan->rows);
+    free(plan->starts);
+    free(plan->piece_tensors);
+}
+
+// ---- what a run leaves --------------------------------------------------------------------------
+
+ptx_status ptxp_norm_plan_read(const struct norm_plan *plan, uint32_t first, uint32_t count,
+                               struct ptx_clip_record *records, struct ptx_clip_summary *summary,
+                               CUstream stream)
+{
+    ptx_status status = PTX_OK;
+
+    if (!plan)
+        return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
+    const uint32_t groups = plan->layout.group_count;
+    const size_t offset = (size_t)plan->layout.records.offset;
+    if (records && (first > groups || count > groups - first))
+        return ptxd_fail(PTX_ERROR_INVALID, "%u record%s from %u on: the plan has %u group%s",
+                         count, ptxd_plural(count), first, groups, ptxd_plural(groups));
+    if (records && count)
+        status = ptx_buffer_download(plan->memory, offset + first * sizeof *records, records,
+                                     count * sizeof *records, stream);
+    if (summary && !status)
+        status = ptx_buffer_download(plan->memory, offset + groups * sizeof *records, summary,
+                                     sizeof *summary, stream);
+    return status;
+}

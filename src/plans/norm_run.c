@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: MIT
+// Launching: runs, phases and their order, capture, and changes between runs.
+#include "norm_plan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/capture.h"
+#include "driver/error.h"
+
+// Two threads that use one plan at the same time would mix up its launches: the second is refused.
+ptx_status ptxp_norm_plan_begin(struct norm_plan *plan, const char *call)
+{
+    if (!plan)
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: the plan is NULL: see what its creation said",
+                         call);
+    if (atomic_flag_test_and_set_explicit(&plan->busy, memory_order_acquire))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: another thread is using this plan: one plan is for one stream at a "
+                         "time; make a plan for each",
+                         call);
+    return PTX_OK;
+}
+
+ptx_status ptxp_norm_plan_end(struct norm_plan *plan, const char *call, ptx_status status)
+{
+    atomic_flag_clear_explicit(&plan->busy, memory_order_release);
+    return ptxd_named(status, call);
+}
+
+// ---- the order of phases ------------------------------------------------------------------------
+
+static bool has_order(const struct norm_plan *plan)
+{
+    return plan->hooks->missing[NORM_LEFT_SUMS] != NULL;
+}
+
+// Refuses a phase that needs `what` if the phase before has not left it.
+static ptx_status check_order(const struct norm_plan *plan, enum norm_left what,
+                              const struct ptxd_capture *in)
+{
+    const struct norm_order *order = &plan->order;
+    const bool same = in->id && in->id == order->capture;
+
+    if (!plan->hooks->missing[what] || (!in->active ? order->launched == what
+                                        : same      ? order->captured == what
+                                                    : order->ever[what]))
+        return PTX_OK;
+    ptxd_fail(PTX_ERROR_INVALID, "%s", plan->hooks->missing[what]);
+    if (!in->active && order->captured == what)
+        ptxd_explain("; what was captured does not count outside of its graph");
+    return PTX_ERROR_INVALID;
+}
+
+static void note(struct norm_plan *plan, enum norm_left what, const struct ptxd_capture *in)
+{
+    struct norm_order *order = &plan->order;
+
+    order->ever[what] = true;
+    if (in->active) {
+        order->captured = what;
+        order->capture = in->id;
+    } else {
+        order->launched = what;
+    }
+}
+
+// ---- launches -----------------------------------------------------------------------------------
+
+ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, uint64_t blocks,
+                                 bool overlaps, CUstream stream)
+{
+    const struct norm_kernel *kernel = &plan->kernels[entry];
+
+    return ptx_launch(kernel->function,
+                      &(struct ptx_launch_params) { .grid = { (unsigned)blocks },
+                                                    .stream = stream,
+                                                    .args = kernel->args,
+                                                    .arg_count = kernel->arg_count,
+                                                    .programmatic = overlaps });
+}
+
+// A block for each chunk, after the plan's own.
+static ptx_status squares(struct norm_plan *plan, uint64_t first, uint64_t count, CUstream stream)
+{
+    plan->launch.first = (uint32_t)first;
+    return ptxp_norm_plan_launch(plan, NORM_SQUARES, plan->own_blocks + (plan->no_norm ? 0 : count),
+                                 false, stream);
+}
+
+static ptx_status sums(struct norm_plan *plan, uint32_t finishes, CUstream stream)
+{
+    plan->launch.finishes = finishes;
+    return ptxp_norm_plan_launch(plan, NORM_SUMS, plan->layout.group_count, true, stream);
+}
+
+static ptx_status finish(struct norm_plan *plan, CUstream stream)
+{
+    return ptxp_norm_plan_launch(plan, NORM_FINISH, (plan->layout.group_count - 1) / NORM_BLOCK + 1,
+                                 false, stream);
+}
+
+static ptx_status run(struct norm_plan *plan, CUstream stream)
+{
+    const uint64_t chunks = plan->layout.chunk_count;
+    ptx_status status = squares(plan, 0, chunks, stream);
+
+    if (!status && plan->no_norm)
+        status = finish(plan, stream);
+    else if (!status && !plan->fused)
+        status = sums(plan, 1, stream);
+    if (!status && !plan->params.measure_only)
+        status = plan->hooks->last(plan, 0, chunks, plan->fused, !plan->no_norm, stream);
+    return status;
+}
+
+// Captures in the relaxed mode, so that other threads are not restricted, and on a stream of its
+// own, so that captures of the caller are not affected.
+ptx_status ptxp_norm_plan_capture(struct norm_plan *plan)
+{
+    enum { PROGRAMMATIC_EDGES = 12030 }; // older drivers cannot capture launches that overlap
+    if (plan->layout.sum_rows > 1 ||
+        ptx_device_get_info(plan->device)->driver_version < PROGRAMMATIC_EDGES)
+        return PTX_OK;
+    CUstream stream = ptx_stream_create(plan->device);
+    if (!stream)
+        return ptx_error_status();
+    ptx_status status = ptx_capture_begin(plan->device, stream, PTX_CAPTURE_RELAXED);
+    if (!status) {
+        status = run(plan, stream);
+        if (status) {
+            ptx_capture_abandon(plan->device, stream);
+        } else {
+            plan->graph = ptx_capture_end(plan->device, stream);
+            status = plan->graph ? PTX_OK : ptx_error_status();
+        }
+    }
+    ptx_stream_destroy(plan->device, &stream);
+    return status;
+}
+
+ptx_status ptxp_norm_plan_run(struct norm_plan *plan, const char *call, CUstream stream)
+{
+    struct ptxd_capture in;
+    ptx_status status = ptxp_norm_plan_begin(plan, call);
+
+    if (status)
+        return status;
+    if (plan->layout.sum_rows > 1)
+        status = ptxd_fail(PTX_ERROR_INVALID,
+                           "the plan shares its norm with others, in %u sum_rows, which one run "
+                           "cannot wait for: use the phases, and finish when all rows are written",
+                           plan->layout.sum_rows);
+    else
+        status = ptxd_stream_capture(plan->device, stream, &in);
+    // In a graph of the caller: single kernels instead of a child graph.
+    if (!status)
+        status =
+            in.active || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
+    if (!status) {
+        plan->order.ever[NORM_LEFT_SUMS] = plan->order.ever[NORM_LEFT_RECORDS] = true;
+        note(plan, NORM_LEFT_NOTHING, &in);
+    }
+    return ptxp_norm_plan_end(plan, call, status);
+}
+
+// ---- phases -------------------------------------------------------------------------------------
+
+ptx_status ptxp_norm_plan_squares(struct norm_plan *plan, uint64_t first, uint64_t count,
+                                  CUstream stream)
+{
+    ptx_status status = squares(plan, first, count, stream);
+
+    if (!status && !plan->no_norm && first + count == plan->layout.chunk_count)
+        status = sums(plan, 0, stream);
+    return status;
+}
+
+static ptx_status launch_phase(struct norm_plan *plan, enum norm_left needs, CUstream stream)
+{
+    const uint64_t chunks = plan->layout.chunk_count;
+
+    return needs == NORM_LEFT_NOTHING ? ptxp_norm_plan_squares(plan, 0, chunks, stream)
+           : needs == NORM_LEFT_SUMS  ? finish(plan, stream)
+                                      : plan->hooks->last(plan, 0, chunks, false, false, stream);
+}
+
+ptx_status ptxp_norm_plan_phase(struct norm_plan *plan, const char *call, enum norm_left needs,
+                                CUstream stream)
+{
+    const enum norm_left leaves = needs == NORM_LEFT_RECORDS ? NORM_LEFT_NOTHING : needs + 1;
+    struct ptxd_capture in = { 0 };
+    ptx_status status = ptxp_norm_plan_begin(plan, call);
+
+    if (status)
+        return status;
+    if (has_order(plan))
+        status = ptxd_stream_capture(plan->device, stream, &in);
+    if (!status)
+        status = check_order(plan, needs, &in);
+    if (!status) {
+        status = launch_phase(plan, needs, stream);
+        // A norm_sq that fails may have launched a part, so that sums of an earlier one no longer
+        // belong to the scalars.
+        if (!status || needs == NORM_LEFT_NOTHING)
+            note(plan, status ? NORM_LEFT_NOTHING : leaves, &in);
+    }
+    return ptxp_norm_plan_end(plan, call, status);
+}
+
+// ---- changes ------------------------------------------------------------------------------------
+
+static ptx_status refuse_to_write(const char *field, CUdeviceptr at)
+{
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "the plan reads it at %s, 0x%llx, which is the caller's: write it there",
+                     field, (unsigned long long)at);
+}
+
+ptx_status ptxp_norm_plan_set_max_norm(struct norm_plan *plan, const char *call, uint32_t group,
+                                       float max_norm, CUstream stream)
+{
+    const bool all = group == PTX_CLIP_ALL_GROUPS;
+    ptx_status status = ptxp_norm_plan_begin(plan, call);
+
+    if (status)
+        return status;
+    const uint32_t groups = plan->layout.group_count, count = all ? groups : 1;
+    status = ptxp_norm_check_max_norm("max_norm", max_norm);
+    if (!status && plan->params.max_norms_at)
+        status = refuse_to_write("max_norms_at", plan->params.max_norms_at);
+    if (!status && !all && group >= groups)
+        status = ptxd_fail(PTX_ERROR_INVALID, "%s is %u; the plan has %s 0 to %u",
+                           plan->hooks->group, group, plan->hooks->groups, groups - 1);
+    plan->launch.rows =
+        plan->records + (all ? 0 : group) * (CUdeviceptr)sizeof(struct ptx_clip_record);
+    plan->launch.count = count;
+    plan->launch.max_norm = max_norm;
+    if (!status)
+        status = ptxp_norm_plan_launch(plan, NORM_SET_MAX_NORM, (count - 1) / NORM_BLOCK + 1, false,
+                                       stream);
+    return ptxp_norm_plan_end(plan, call, status);
+}
+
+ptx_status ptxp_norm_plan_set_loss_scale(struct norm_plan *plan, const char *call,
+                                         struct ptx_loss_scale_state state, CUstream stream)
+{
+    ptx_status status = ptxp_norm_plan_begin(plan, call);
+    if (status)
+        return status;
+    status = ptxp_norm_check_loss_scale(state.scale);
+    if (!status && plan->params.loss_scale_at)
+        status = refuse_to_write("loss_scale_at", plan->params.loss_scale_at);
+    plan->launch.state = state;
+    if (!status)
+        status = ptxp_norm_plan_launch(plan, NORM_SET_LOSS_SCALE, 1, false, stream);
+    return ptxp_norm_plan_end(plan, call, status);
+}
+
+// plan->rows follows the launches batch by batch, so both agree after an error, too.
+static ptx_status launch_data(struct norm_plan *plan, size_t first, size_t count,
+                              const CUdeviceptr *data, CUstream stream)
+{
+    struct norm_launch *values = &plan->launch;
+    ptx_status status = PTX_OK;
+
+    for (size_t done = 0; done < count && !status; done += NORM_SET_DATA_BATCH) {
+        const size_t left = count - done;
+        values->count = left < NORM_SET_DATA_BATCH ? (uint32_t)left : NORM_SET_DATA_BATCH;
+        values->rows = plan->tensors + (first + done) * (CUdeviceptr)sizeof(struct norm_tensor_row);
+        for (uint32_t k = 0; k < values->count; k++)
+            values->data[k] = data[done + k];
+        status = ptxp_norm_plan_launch(plan, NORM_SET_DATA, 1, false, stream);
+        for (uint32_t k = 0; k < values->count && !status; k++)
+            plan->rows[first + done + k].data = data[done + k];
+    }
+    return status;
+}
+
+// Checks all tensors: those that stay may overlap those that move.
+static ptx_status check_data(const struct norm_plan *plan, size_t first, size_t count,
+                             const CUdeviceptr *data)
+{
+    const size_t tensors = plan->layout.tensor_count;
+    struct norm_tensor_row *rows = malloc(tensors * sizeof *rows);
+
+    if (!rows)
+        return ptxp_norm_out_of_host_memory(plan->hooks);
+    memcpy(rows, plan->rows, tensors * sizeof *rows);
+    for (size_t k = 0; k < count; k++)
+        rows[first + k].data = data[k];
+    const ptx_status status = ptxp_norm_check_addresses(plan, rows);
+    free(rows);
+    return status;
+}
+
+ptx_status ptxp_norm_plan_set_data(struct norm_plan *plan, size_t first, size_t count,
+                                   const CUdeviceptr *data, CUstream stream)
+{
+    const size_t tensors = plan->layout.tensor_count - 1; // the last row is the empty tensor
+    struct ptxd_capture in = { 0 };
+    ptx_status status = PTX_OK;
+
+    if (first > tensors || count > tensors - first)
+        return ptxd_fail(PTX_ERROR_INVALID, "%zu tensor%s from %zu on: the plan has %zu", count,
+                         ptxd_plural(count), first, tensors);
+    if (count && !data)
+        return ptxd_fail(PTX_ERROR_INVALID, "data is NULL");
+    if (count && !plan->params.any_address)
+        status = check_data(plan, first, count, data);
+    if (!status && has_order(plan))
+        status = ptxd_stream_capture(plan->device, stream, &in);
+    if (status)
+        return status;
+    // Sums and factors of the tensors before are not for those that come.
+    note(plan, NORM_LEFT_NOTHING, &in);
+    return launch_data(plan, first, count, data, stream);
+}

@@ -1,0 +1,633 @@
+// SPDX-License-Identifier: MIT
+// Step plans: the norms' core, and a last launch that steps. Beside the core's memory a plan has
+// its own, for the rows that the step reads.
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/error.h"
+#include "loss_scale.h"
+#include "norm_plan.h"
+#include "step_table.h"
+
+// The values of kernels that set something; under norm.busy.
+struct step_set {
+    CUdeviceptr rows, hyper;
+    double values[STEP_SCALARS];
+    uint64_t words[STEP_SET_ROWS_WORDS];
+};
+
+struct ptx_step_plan {
+    struct norm_plan norm;
+    ptx_buffer *memory;
+    struct step_layout layout;
+    struct ptxk_step_spec spec;
+    struct step_set set;
+#define STEP_DECLARE(member, type) CUdeviceptr member;
+    STEP_ARRAYS(STEP_DECLARE)
+#undef STEP_DECLARE
+    // Host copy for checks: the tensors, the groups, and the parts needed of the rest.
+    struct ptx_step_params params;
+    struct ptx_step_tensor *tensors;
+    struct ptx_step_group *groups;
+};
+
+// ---- what the plan adds to the core -------------------------------------------------------------
+
+static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx_named_arg *values)
+{
+    const ptx_step_plan *plan = (const void *)norm;
+    const struct ptx_named_arg all[] = {
+        { "rows", PTX_ARG(*(sets ? &plan->set.rows : &plan->rows)) },
+        { "clocks", PTX_ARG(plan->clock_rows) },
+        { "clock_count", PTX_ARG(plan->layout.clock_count) },
+        { "clock_blocks", PTX_ARG(norm->own_blocks) },
+        { "coefficients", PTX_ARG(plan->coefficients) },
+        { "seed", PTX_ARG(plan->seed) },
+        { "tables", PTX_ARG(plan->tables) },
+        { "step_tiles", PTX_ARG(plan->tiles) },
+        { "hyper", PTX_ARG(plan->set.hyper) },
+        { "values", PTX_ARG(plan->set.values) },
+        { "words", PTX_ARG(plan->set.words) },
+    };
+    _Static_assert(sizeof all / sizeof *all <= NORM_MOST_OWN_VALUES, "there is room");
+
+    memcpy(values, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t count, bool fused,
+                            bool overlaps, CUstream stream)
+{
+    const ptx_step_plan *plan = (const void *)norm;
+
+    (void)first, (void)count, (void)fused; // always all of it, from the records
+    return ptxp_norm_plan_launch(norm, NORM_LAST, plan->layout.tiles.length, overlaps, stream);
+}
+
+static ptx_status prepare(struct norm_plan *norm);
+
+static const struct norm_hooks hooks = {
+    .entries = ptxk_step_entries,
+    .name = "step plan",
+    .group = "norm_group",
+    .groups = "norm groups",
+    .missing = { [NORM_LEFT_SUMS] = "the sums are not known: ptx_step_plan_norm_sq() comes first, "
+                                    "for each finish",
+                 [NORM_LEFT_RECORDS] = "the factors are not known: ptx_step_plan_norm_sq() comes "
+                                       "first, then ptx_step_plan_finish(), for each step" },
+    .prepare = prepare,
+    .values = values_of_step,
+    .last = take_step,
+};
+
+// ---- the norms ----------------------------------------------------------------------------------
+
+// Whether nothing needs the norms of so many groups.
+static bool takes_no_norm(const struct norm_params *params, uint32_t groups)
+{
+    if (params->update || params->max_norms_at || params->found_inf_to || params->sums_at ||
+        params->sum_rows > 1)
+        return false;
+    if (!params->group_max_norms)
+        return isinf(params->max_norm);
+    for (uint32_t g = 0; g < groups; g++)
+        if (!isinf(params->group_max_norms[g]))
+            return false;
+    return true;
+}
+
+// Checks the parameters; sets the step's layout, what its text depends on, and the parameters of
+// the norms, in this order. Addresses are checked together with the others. Returns norm->tensors,
+// to be freed, as the layout is; NULL on an error.
+static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
+                                       struct step_layout *layout, struct ptxk_step_spec *spec,
+                                       struct norm_params *norm)
+{
+    if (ptxp_step_check_params(params) || ptxp_step_layout_create(params, layout))
+        return NULL;
+    *spec = (struct ptxk_step_spec) { .variants = layout->variants,
+                                      .variant_count = layout->variant_count,
+                                      .tile = layout->tile,
+                                      .gradients = (enum ptxk_step_gradients)params->gradients };
+    struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
+    if (!gradients) {
+        ptxp_norm_out_of_host_memory(&hooks);
+        ptxp_step_layout_free(layout);
+        return NULL;
+    }
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        gradients[t] = (struct ptx_clip_tensor) { .data = tensor->gradient,
+                                                  .count = tensor->count,
+                                                  .dtype = ptxp_step_gradient_type(tensor),
+                                                  .group = tensor->norm_group,
+                                                  .weight = tensor->weight,
+                                                  .uncounted = tensor->uncounted };
+    }
+    *norm = (struct norm_params) {
+        .tensors = gradients,
+        .tensor_count = params->tensor_count,
+        .group_count = params->norm_group_count,
+#define STEP_FIELD(type, name) .name = params->name,
+        PTX_NORM_PARAMS(STEP_FIELD)
+#undef STEP_FIELD
+            .last_blocks = ptxk_step_blocks_per_sm(spec),
+        .own = spec,
+    };
+    norm->any_address = true;
+    return gradients;
+}
+
+// ---- addresses ----------------------------------------------------------------------------------
+
+enum { ARRAYS_OF_TENSOR = 4 + 2 * PTX_STEP_MAX_STATES };
+
+static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes, size_t tensor,
+                                  const char *field)
+{
+    return (struct plan_array) { .at = at,
+                                 .count = bytes ? count : 0,
+                                 .bytes = bytes,
+                                 .tensor = tensor,
+                                 .field = field,
+                                 .effect = "the step would overwrite the one with the other" };
+}
+
+// Scalars of a hyperparameter group, which are only read.
+static struct plan_array array_of_group(uint32_t group, CUdeviceptr at, uint64_t count,
+                                        unsigned bytes, const char *field)
+{
+    struct plan_array array = array_of(at, count, bytes, ARRAY_OF_GROUP, field);
+    array.group = group;
+    array.read_only = true;
+    return array;
+}
+
+static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct plan_array *to)
+{
+    static const char *const states[] = { "state[0]", "state[1]", "state[2]", "state[3]" };
+    static const char *const absmaxes[] = { "absmax[0]", "absmax[1]", "absmax[2]", "absmax[3]" };
+    _Static_assert(sizeof states / sizeof *states == PTX_STEP_MAX_STATES, "a name each");
+    const struct ptx_step_tensor *tensor = &params->tensors[t];
+    const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
+    const unsigned count = ptxk_step_states(&v);
+    const unsigned state = ptx_type_bytes(ptxk_step_format_of(v.format)->state);
+    size_t n = 0;
+
+    to[n++] =
+        array_of(tensor->parameter, tensor->count, ptx_type_bytes(v.parameter), t, "parameter");
+    to[n++] = array_of(tensor->gradient, tensor->gradient ? tensor->count : 0,
+                       ptx_type_bytes(v.gradient), t, "gradient");
+    to[n++] = array_of(tensor->beside, tensor->count,
+                       ptx_type_bytes(ptxk_step_format_of(v.format)->beside), t,
+                       ptxk_step_format_of(v.format)->beside_name);
+    for (unsigned k = 0; k < count; k++) {
+        to[n++] = array_of(tensor->state[k], tensor->count, state, t, states[k]);
+        to[n++] =
+            array_of(tensor->absmax[k], ptxp_step_scales(tensor), sizeof(float), t, absmaxes[k]);
+    }
+    to[n] = array_of(tensor->step, tensor->count ? 1 : 0, sizeof(float), t, "step");
+    to[n++].shared = true;
+    return n;
+}
+
+static size_t add_scalars(const ptx_step_plan *plan, struct plan_array *to)
+{
+    size_t n = 0;
+
+    for (uint32_t g = 0; g < plan->params.group_count; g++) {
+        const struct ptx_step_group *group = &plan->groups[g];
+        if (group->hyper_at)
+            to[n++] = array_of_group(g, group->hyper_at, 8, sizeof(double), "hyper_at");
+        if (group->lr_at)
+            to[n++] = array_of_group(g, group->lr_at, 1, sizeof(float), "lr_at");
+    }
+    memcpy(to + n, plan->norm.others, plan->norm.other_count * sizeof *to);
+    return n + plan->norm.other_count;
+}
+
+// Tensors first to first + moves - 1 get their addresses by this call.
+static ptx_status check_addresses(const ptx_step_plan *plan, size_t first, size_t moves)
+{
+    const struct ptx_step_params *params = &plan->params;
+    const size_t most =
+        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + NORM_CALLER_ARRAYS + 1;
+    struct plan_array *arrays = malloc(most * sizeof *arrays);
+    size_t count = 0;
+
+    if (!arrays)
+        return ptxp_norm_out_of_host_memory(&hooks);
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const size_t before = count;
+        count += add_arrays(params, t, arrays + count);
+        for (size_t k = before; k < count; k++)
+            arrays[k].stays = t < first || t - first >= moves;
+    }
+    count += add_scalars(plan, arrays + count);
+    // Where it is not yet allocated, nothing can overlap it: every address was found allocated.
+    if (plan->norm.memory)
+        arrays[count++] = array_of(ptx_buffer_address(plan->norm.memory), plan->norm.layout.bytes,
+                                   1, ARRAY_OF_PLAN, "the plan's own memory");
+    const ptx_status status = ptxp_check_arrays(
+        plan->norm.device, arrays, count, ptx_buffer_address(plan->memory), plan->layout.bytes);
+    free(arrays);
+    return status;
+}
+
+// ---- creation -----------------------------------------------------------------------------------
+
+static ptx_status upload(ptx_step_plan *plan)
+{
+    const CUdeviceptr base = ptx_buffer_address(plan->memory);
+    const size_t bytes = (size_t)plan->layout.coefficients.offset;
+    const CUstream stream = plan->params.stream;
+    unsigned char *image = calloc(bytes, 1);
+
+    if (!image)
+        return ptxp_norm_out_of_host_memory(&hooks);
+    ptxp_step_layout_fill(&plan->params, &plan->layout, base, image);
+    ptx_status status = ptx_buffer_upload(plan->memory, 0, image, bytes, stream);
+    if (!status)
+        status = ptx_stream_synchronize(plan->norm.device, stream);
+    free(image);
+#define STEP_ADDRESS(member, type) plan->member = base + plan->layout.member.offset;
+    STEP_ARRAYS(STEP_ADDRESS)
+#undef STEP_ADDRESS
+    return status;
+}
+
+static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params *params)
+{
+    plan->tensors = malloc((params->tensor_count + 1) * sizeof *plan->tensors);
+    plan->groups = malloc(params->group_count * sizeof *plan->groups);
+    if (!plan->tensors || !plan->groups)
+        return ptxp_norm_out_of_host_memory(&hooks);
+    if (params->tensor_count)
+        memcpy(plan->tensors, params->tensors, params->tensor_count * sizeof *plan->tensors);
+    memcpy(plan->groups, params->groups, params->group_count * sizeof *plan->groups);
+    plan->params = *params;
+    plan->params.tensors = plan->tensors;
+    plan->params.groups = plan->groups;
+    plan->params.group_max_norms = NULL;
+    plan->params.update = NULL;
+    plan->params.module = NULL;
+    return PTX_OK;
+}
+
+static ptx_status prepare(struct norm_plan *norm)
+{
+    ptx_step_plan *plan = (void *)norm;
+    const uint32_t clocks = plan->layout.clock_count;
+    ptx_status status = PTX_OK;
+
+    norm->no_norm = takes_no_norm(&norm->params, norm->layout.group_count);
+    norm->own_blocks = clocks ? (clocks - 1) / NORM_BLOCK + 1 : 1;
+    plan->memory = ptx_buffer_create(norm->device, (size_t)plan->layout.bytes);
+    if (!plan->memory)
+        return ptx_error_status();
+    if (!plan->params.any_address)
+        status = check_addresses(plan, 0, plan->params.tensor_count);
+    return status ? status : upload(plan);
+}
+
+static ptx_status make(ptx_step_plan *plan, const struct ptx_step_params *params)
+{
+    struct norm_params norm;
+    struct ptx_clip_tensor *gradients = lay_out(params, &plan->layout, &plan->spec, &norm);
+    ptx_status status = gradients ? copy_params(plan, params) : ptx_error_status();
+
+    if (!status)
+        status = ptxp_norm_plan_create(&plan->norm, &norm);
+    free(gradients);
+    return status;
+}
+
+ptx_step_plan *ptx_step_plan_create(ptx_device *device, const struct ptx_step_params *params)
+{
+    ptx_step_plan *plan = ptxp_norm_plan_allocate(device, &hooks, sizeof *plan);
+
+    if (ptxd_named(plan ? make(plan, params) : ptx_error_status(), __func__))
+        ptx_step_plan_destroy(&plan);
+    return plan;
+}
+
+void ptx_step_plan_destroy(ptx_step_plan **plan)
+{
+    if (!plan || !*plan)
+        return;
+    ptx_step_plan *old = *plan;
+    *plan = NULL;
+    ptxp_norm_plan_clear(&old->norm);
+    ptx_buffer_destroy(&old->memory);
+    ptxp_step_layout_free(&old->layout);
+    free(old->tensors);
+    free(old->groups);
+    free(old);
+}
+
+// ---- runs ---------------------------------------------------------------------------------------
+
+ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream)
+{
+    return ptxp_norm_plan_run(NORM_OF(plan), __func__, stream);
+}
+
+ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream)
+{
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_NOTHING, stream);
+}
+
+ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream)
+{
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_SUMS, stream);
+}
+
+ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream)
+{
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_RECORDS, stream);
+}
+
+CUdeviceptr ptx_step_plan_sums(const ptx_step_plan *plan)
+{
+    return plan ? plan->norm.all_sums : 0;
+}
+
+CUdeviceptr ptx_step_plan_records(const ptx_step_plan *plan)
+{
+    return plan ? plan->norm.records : 0;
+}
+
+CUdeviceptr ptx_step_plan_summary(const ptx_step_plan *plan)
+{
+    return plan ? plan->norm.summary : 0;
+}
+
+ptx_status ptx_step_plan_read(const ptx_step_plan *plan, uint32_t first, uint32_t count,
+                              struct ptx_clip_record *records, struct ptx_clip_summary *summary,
+                              CUstream stream)
+{
+    return ptxd_named(ptxp_norm_plan_read(NORM_OF(plan), first, count, records, summary, stream),
+                      __func__);
+}
+
+ptx_status ptx_step_plan_set_max_norm(ptx_step_plan *plan, uint32_t norm_group, float max_norm,
+                                      CUstream stream)
+{
+    if (plan && plan->norm.no_norm)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: the plan takes no norm, since max_norm was INFINITY and there is no "
+                         "update: create it with a finite max_norm",
+                         __func__);
+    return ptxp_norm_plan_set_max_norm(NORM_OF(plan), __func__, norm_group, max_norm, stream);
+}
+
+ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan, struct ptx_loss_scale_state state,
+                                        CUstream stream)
+{
+    return ptxp_norm_plan_set_loss_scale(NORM_OF(plan), __func__, state, stream);
+}
+
+static ptx_status check_set_hyper(const ptx_step_plan *plan, uint32_t group,
+                                  const struct ptx_step_hyper *hyper)
+{
+    if (!hyper)
+        return ptxd_fail(PTX_ERROR_INVALID, "hyper is NULL");
+    if (group >= plan->params.group_count)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group is %" PRIu32 "; the plan has groups 0 to %" PRIu32, group,
+                         plan->params.group_count - 1);
+    const struct ptx_step_group *g = &plan->groups[group];
+    if (g->hyper_at)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the scalars of group %" PRIu32 " are the caller's, at 0x%llx: "
+                         "write them there",
+                         group, (unsigned long long)g->hyper_at);
+    if (ptxk_step_rule_of(g->rule)->options & PTXK_STEP_MOMENTUM &&
+        (g->hyper.momentum != 0) != (hyper->momentum != 0))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group %" PRIu32 ": momentum was %g when the plan was made, which "
+                         "decides whether there is a state; it cannot become %g",
+                         group, g->hyper.momentum, hyper->momentum);
+    return ptxp_step_check_hyper(group, hyper);
+}
+
+ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
+                                   const struct ptx_step_hyper *hyper, CUstream stream)
+{
+    ptx_status status = ptxp_norm_plan_begin(NORM_OF(plan), __func__);
+    if (status)
+        return status;
+    status = check_set_hyper(plan, group, hyper);
+    if (!status) {
+        plan->set.hyper = plan->hypers + group * (CUdeviceptr)sizeof *hyper;
+        memcpy(plan->set.values, hyper, sizeof plan->set.values);
+        status = ptxp_norm_plan_launch(&plan->norm, STEP_SET_HYPER, 1, false, stream);
+    }
+    return ptxp_norm_plan_end(&plan->norm, __func__, status);
+}
+
+// Checks that a tensor is unchanged except for its addresses; `step` must not change because its
+// clock reads it.
+static ptx_status check_same(size_t t, const struct ptx_step_tensor *was,
+                             const struct ptx_step_tensor *is)
+{
+    const char *differs = is->count != was->count                     ? "count"
+                          : is->dtype != was->dtype                   ? "dtype"
+                          : is->gradient_dtype != was->gradient_dtype ? "gradient_dtype"
+                          : is->format != was->format                 ? "format"
+                          : is->group != was->group                   ? "group"
+                          : is->norm_group != was->norm_group         ? "norm_group"
+                          : is->weight != was->weight                 ? "weight"
+                          : is->uncounted != was->uncounted           ? "uncounted"
+                          : is->id != was->id                         ? "id"
+                          : is->step != was->step                     ? "step"
+                          : is->whole.first != was->whole.first ||
+                                  is->whole.run != was->whole.run ||
+                                  is->whole.stride != was->whole.stride
+                              ? "whole"
+                              : NULL;
+
+    if (!differs)
+        return PTX_OK;
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "tensor %zu: its %s is not what it was when the "
+                     "plan was made: make a new plan",
+                     t, differs);
+}
+
+// Checks the addresses of `tensors` and, if they are valid, makes them the plan's; `old` receives
+// the previous ones. The plan is the calling thread's, here and below.
+static ptx_status exchange_tensors(ptx_step_plan *plan, size_t first, size_t count,
+                                   const struct ptx_step_tensor *tensors,
+                                   struct ptx_step_tensor *old)
+{
+    ptx_status status = PTX_OK;
+
+    for (size_t k = 0; k < count && !status; k++)
+        status = check_same(first + k, &plan->tensors[first + k], &tensors[k]);
+    if (status)
+        return status;
+    memcpy(old, plan->tensors + first, count * sizeof *old);
+    memcpy(plan->tensors + first, tensors, count * sizeof *tensors);
+    status = ptxp_step_check_params(&plan->params);
+    if (!status && !plan->params.any_address)
+        status = check_addresses(plan, first, count);
+    if (status)
+        memcpy(plan->tensors + first, old, count * sizeof *old);
+    return status;
+}
+
+// Writes the rows of tensors, so many in a launch.
+static ptx_status launch_rows(ptx_step_plan *plan, size_t first, size_t count, CUstream stream)
+{
+    const size_t words = plan->layout.row_words, most = STEP_SET_ROWS_WORDS / words;
+    ptx_status status = PTX_OK;
+
+    for (size_t done = 0; done < count && !status; done += most) {
+        const size_t left = count - done;
+        const size_t batch = left < most ? left : most;
+        plan->set.rows = plan->rows + (CUdeviceptr)((first + done) * words * sizeof(uint64_t));
+        plan->norm.launch.count = (uint32_t)(batch * words);
+        for (size_t k = 0; k < batch; k++) {
+            const struct step_tensor_row row =
+                ptxp_step_row_of(&plan->params, &plan->layout, first + done + k);
+            memcpy(plan->set.words + k * words, &row, words * sizeof *plan->set.words);
+        }
+        status = ptxp_norm_plan_launch(&plan->norm, STEP_SET_ROWS, 1, false, stream);
+    }
+    return status;
+}
+
+static ptx_status set_addresses(ptx_step_plan *plan, size_t first, size_t count,
+                                const struct ptx_step_tensor *tensors, CUstream stream)
+{
+    struct ptx_step_tensor *old = malloc(count * sizeof *old);
+    CUdeviceptr *gradients = malloc(count * sizeof *gradients);
+    const bool room = old && gradients;
+    ptx_status status = room ? exchange_tensors(plan, first, count, tensors, old)
+                             : ptxp_norm_out_of_host_memory(&hooks);
+
+    if (!status) {
+        for (size_t k = 0; k < count; k++)
+            gradients[k] = tensors[k].gradient;
+        status = launch_rows(plan, first, count, stream);
+        if (!status)
+            status = ptxp_norm_plan_set_data(&plan->norm, first, count, gradients, stream);
+        if (status)
+            memcpy(plan->tensors + first, old, count * sizeof *old);
+    }
+    free(gradients);
+    free(old);
+    return status;
+}
+
+// `given`: what the caller gives for tensors first to first + count - 1; `name` is the argument's.
+static ptx_status check_given(const ptx_step_plan *plan, size_t first, size_t count,
+                              const void *given, const char *name)
+{
+    if (first > plan->params.tensor_count || count > plan->params.tensor_count - first)
+        return ptxd_fail(PTX_ERROR_INVALID, "%zu tensor%s from %zu on: the plan has %zu", count,
+                         ptxd_plural(count), first, plan->params.tensor_count);
+    return !count || given ? PTX_OK : ptxd_fail(PTX_ERROR_INVALID, "%s is NULL", name);
+}
+
+ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
+                                       const struct ptx_step_tensor *tensors, CUstream stream)
+{
+    ptx_status status = ptxp_norm_plan_begin(NORM_OF(plan), __func__);
+    if (status)
+        return status;
+    status = check_given(plan, first, count, tensors, "tensors");
+    if (!status && count)
+        status = set_addresses(plan, first, count, tensors, stream);
+    return ptxp_norm_plan_end(&plan->norm, __func__, status);
+}
+
+static ptx_status set_gradients(ptx_step_plan *plan, size_t first, size_t count,
+                                const CUdeviceptr *gradients, CUstream stream)
+{
+    struct ptx_step_tensor *tensors = plan->tensors + first;
+    CUdeviceptr *old = malloc(count * sizeof *old);
+    ptx_status status = PTX_OK;
+
+    if (!old)
+        return ptxp_norm_out_of_host_memory(&hooks);
+    for (size_t k = 0; k < count; k++) {
+        old[k] = tensors[k].gradient;
+        tensors[k].gradient = gradients[k];
+    }
+    if (!plan->params.any_address)
+        status = check_addresses(plan, first, count);
+    if (!status)
+        status = ptxp_norm_plan_set_data(&plan->norm, first, count, gradients, stream);
+    for (size_t k = 0; k < count && status; k++)
+        tensors[k].gradient = old[k];
+    free(old);
+    return status;
+}
+
+ptx_status ptx_step_plan_set_gradients(ptx_step_plan *plan, size_t first, size_t count,
+                                       const CUdeviceptr *gradients, CUstream stream)
+{
+    ptx_status status = ptxp_norm_plan_begin(NORM_OF(plan), __func__);
+    if (status)
+        return status;
+    status = check_given(plan, first, count, gradients, "gradients");
+    if (!status && count)
+        status = set_gradients(plan, first, count, gradients, stream);
+    return ptxp_norm_plan_end(&plan->norm, __func__, status);
+}
+
+// ---- descriptions -------------------------------------------------------------------------------
+
+// Writes the description or the text; either may be NULL.
+static ptx_status describe(const struct ptx_step_params *params,
+                           struct ptx_step_description *description, ptx_builder *b)
+{
+    struct step_layout step;
+    struct ptxk_step_spec spec;
+    struct norm_params norm;
+    struct norm_layout layout;
+    struct ptx_clip_tensor *gradients = lay_out(params, &step, &spec, &norm);
+
+    if (!gradients)
+        return ptx_error_status();
+    const ptx_status status = ptxp_norm_layout_create(&hooks, &norm, &layout);
+    if (!status && b)
+        ptxk_norm_emit(b, &layout.spec);
+    if (!status && description)
+        *description = (struct ptx_step_description) {
+            .elements = layout.element_count,
+            .groups = params->group_count,
+            .norm_groups = layout.group_count,
+            .clocks = step.clock_count,
+            .variants = step.variant_count,
+            .launches = params->sum_rows > 1 ? 4 : 3,
+            .bytes = step.bytes_moved +
+                     (takes_no_norm(&norm, layout.group_count) ? 0 : layout.gradient_bytes),
+            .workspace = layout.bytes + step.bytes,
+            .determinism =
+                "the same bits on every GPU and on the emulator, launched or captured, in phases, "
+                "at any alignment; and for any shards of a parameter, if the sums are the same",
+        };
+    free(gradients);
+    ptxp_step_layout_free(&step);
+    return status;
+}
+
+ptx_status ptx_step_describe(const struct ptx_step_params *params,
+                             struct ptx_step_description *description)
+{
+    ptx_status status = describe(params, description, NULL);
+
+    if (!status && !description)
+        status = ptxd_fail(PTX_ERROR_INVALID, "description is NULL");
+    return ptxd_named(status, __func__);
+}
+
+ptx_status ptx_step_emit(ptx_builder *b, const struct ptx_step_params *params)
+{
+    return ptxd_named(describe(params, NULL, b), __func__);
+}

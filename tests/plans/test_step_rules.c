@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+// Rules and formats that no caller has yet, in place of some that callers have: four states in
+// every way of storing them, a state that is a weight, and a second format with tables.
+#define PTXGEN_NO_PLACES
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/step/format.h"
+#include "plan_calls.h"
+
+// The tables of the library are linked from here.
+#undef PTXK_STEP_RULES
+#define PTXK_STEP_RULES(X) X(ADAMW, four) X(ADAM, weight) X(SGD, sgd) X(LION, lion)
+#undef PTX_STEP_FORMATS
+#define PTX_STEP_FORMATS(X)                                                                        \
+    X(FULL, full, F32, NONE)                                                                       \
+    X(STATE_BF16, state_bf16, BF16, NONE)                                                          \
+    X(MASTER, master, F32, F32)                                                                    \
+    X(REMAINDER, other, U8, NONE)                                                                  \
+    X(STOCHASTIC, stochastic, BF16, NONE)                                                          \
+    X(STATE_8BIT, state_8bit, U8, NONE)                                                            \
+    X(STATE_F16, state_f16, F16, NONE)
+#include "kernels/step/format.c"
+#include "kernels/step/rules.c"
+
+static void once_four(ptx_builder *b, const ptx_val *s, ptx_val t, ptx_val *c)
+{
+    (void)b, (void)t;
+    c[0] = s[S_LR];
+}
+
+// Each state follows the gradient by another law, and the parameter falls by lr times their sum.
+static void update_four(ptx_builder *b, uint32_t options, const ptx_val *c,
+                        struct ptxk_step_element *e)
+{
+    static const float rates[PTX_STEP_MAX_STATES] = { 1, 0, 3, 5 };
+    ptx_val sum = ptx_f32(0);
+
+    (void)options;
+    for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++) {
+        if (k == 1) {
+            ptx_val squares = ptx_mul(b, ptx_f32(4), ptx_mul(b, e->g, e->g));
+            e->state[1] = ptx_max(b, ptx_mul(b, e->state[1], ptx_f32(4)), squares);
+        } else {
+            e->state[k] = ptx_fma(b, ptx_f32(rates[k]), e->g, e->state[k]);
+        }
+        sum = ptx_add(b, sum, e->state[k]);
+    }
+    e->p = ptx_fma(b, ptx_neg(b, c[0]), sum, e->p);
+}
+
+static const struct ptxk_step_scalar scalars[] = { { "lr", S_LR, PTXK_STEP_AT_LEAST_0 } };
+
+const struct ptxk_step_rule ptxk_step_four = {
+    .name = "four",
+    .states = PTX_STEP_MAX_STATES,
+    .scalars = 1,
+    .coefficients = 1,
+    .scalar = scalars,
+    .state = { { PTXK_STEP_SIGNED, .stochastic = true },
+               { PTXK_STEP_POSITIVE, .stochastic = true },
+               { PTXK_STEP_SIGNED, .stochastic = true },
+               { PTXK_STEP_SIGNED, .stochastic = true } },
+    .once = once_four,
+    .update = update_four,
+};
+
+const struct ptxk_step_rule ptxk_step_weight = {
+    .name = "weight",
+    .states = 2,
+    .scalars = 1,
+    .coefficients = 1,
+    .scalar = scalars,
+    .state = { { PTXK_STEP_SIGNED }, { PTXK_STEP_WEIGHT } },
+    .once = once_four,
+    .update = update_four,
+};
+
+static const struct ptxk_step_blocks other_blocks = {
+    .elements = 256,
+    .tables_meaning = "of another format",
+    .table_bytes = 16,
+};
+
+const struct ptxk_step_format ptxk_step_format_other = {
+    .name = "other",
+    .parameters = { PTX_BF16 },
+    .state = PTX_U8,
+    .vectors = 1,
+    .blocks = 1,
+    .blocks_if_short = 1,
+    .by_block = &other_blocks,
+};
+
+// ---- four states --------------------------------------------------------------------------------
+
+// More tensors than one launch gives addresses to; the arrays of one are ROOM apart, their copies
+// after a move begin at MOVED.
+enum { TENSORS = 30, COUNT = 700, ROOM = 4096, OF_TENSOR = 3 + 2 * PTX_STEP_MAX_STATES };
+enum { MOVED = TENSORS * OF_TENSOR * ROOM, BYTES = 2 * MOVED };
+
+static struct gpu gpu;
+static ptx_buffer *memory;
+static struct ptx_step_tensor tensors[TENSORS];
+static struct ptx_step_group group;
+static struct ptx_step_params params;
+
+static size_t place(unsigned tensor, unsigned array)
+{
+    return (size_t)(tensor * OF_TENSOR + array) * ROOM;
+}
+
+static void lay_out(ptx_step_format format, CUdeviceptr at)
+{
+    const bool blocks = ptxk_step_format_of(format)->by_block;
+
+    for (unsigned t = 0; t < TENSORS; t++) {
+        tensors[t] = (struct ptx_step_tensor) {
+            .parameter = at + place(t, 0),
+            .gradient = at + place(t, 1),
+            .step = ptx_buffer_address(memory) + place(t, 2),
+            .count = COUNT,
+            .dtype = ptxk_step_format_of(format)->parameters[0],
+            .gradient_dtype = PTX_F32,
+            .format = format,
+        };
+        for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++) {
+            tensors[t].state[k] = at + place(t, 3 + k);
+            tensors[t].absmax[k] = blocks ? at + place(t, 3 + PTX_STEP_MAX_STATES + k) : 0;
+        }
+    }
+    group = (struct ptx_step_group) { .hyper.lr = 0.5 };
+    params = (struct ptx_step_params) { .tensors = tensors,
+                                        .tensor_count = TENSORS,
+                                        .groups = &group,
+                                        .group_count = 1,
+                                        .max_norm = INFINITY,
+                                        .stream = gpu.stream };
+}
+
+// All gradients are 1, or 2 in odd tensors.
+static void fill(float *host)
+{
+    memset(host, 0, BYTES);
+    for (unsigned t = 0; t < TENSORS; t++)
+        for (unsigned i = 0; i < COUNT; i++)
+            host[place(t, 1) / sizeof *host + i] = (float)(1 + t % 2);
+    require(ptx_buffer_upload(memory, 0, host, BYTES, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+}
+
+// Every number is exact in bf16, and those of a block are one number.
+static void check(const float *host, ptx_type parameter, int steps)
+{
+    for (unsigned t = 0; t < TENSORS; t++) {
+        const float g = (float)(1 + t % 2);
+        float p = 0;
+        for (int k = 1; k <= steps; k++)
+            p -= 0.5f * (9 * g * (float)k + g * g * (float)(1 << 2 * k));
+        for (unsigned i = 0; i < COUNT; i++) {
+            const unsigned char *at = (const unsigned char *)host + place(t, 0);
+            float is;
+            if (parameter == PTX_BF16) {
+                const uint32_t bits = (uint32_t)((const uint16_t *)(const void *)at)[i] << 16;
+                memcpy(&is, &bits, sizeof is);
+            } else {
+                memcpy(&is, at + i * sizeof is, sizeof is);
+            }
+            if (is != p)
+                fail_msg("tensor %u: parameter %u is %g, not %g", t, i, (double)is, (double)p);
+        }
+    }
+}
+
+// Two steps, the second after all arrays have moved.
+static void steps_with(ptx_step_format format)
+{
+    const CUdeviceptr base = ptx_buffer_address(memory);
+    float *host = malloc(BYTES);
+
+    assert_non_null(host);
+    fill(host);
+    lay_out(format, base);
+    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, 0, host, MOVED, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    check(host, tensors[0].dtype, 1);
+    require(ptx_buffer_upload(memory, MOVED, host, MOVED, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    lay_out(format, base + MOVED);
+    require(ptx_step_plan_set_addresses(plan, 0, TENSORS, tensors, gpu.stream));
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, MOVED, host, MOVED, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    check(host, tensors[0].dtype, 2);
+    ptx_step_plan_destroy(&plan);
+    free(host);
+}
+
+static void test_four_states(void **state)
+{
+    (void)state;
+    steps_with(PTX_STEP_FORMAT_FULL);
+    steps_with(PTX_STEP_FORMAT_STATE_BF16);
+    steps_with(PTX_STEP_FORMAT_STOCHASTIC);
+    steps_with(PTX_STEP_FORMAT_STATE_8BIT);
+    steps_with(PTX_STEP_FORMAT_STATE_F16);
+}
+
+// Every array of a tensor is checked, and named.
+static void test_overlaps(void **state)
+{
+    static const char *const names[2][PTX_STEP_MAX_STATES] = {
+        { "tensor 29's state[0]", "tensor 29's state[1]", "tensor 29's state[2]",
+          "tensor 29's state[3]" },
+        { "tensor 29's absmax[0]", "tensor 29's absmax[1]", "tensor 29's absmax[2]",
+          "tensor 29's absmax[3]" },
+    };
+    (void)state;
+    for (unsigned n = 0; n < 2 * PTX_STEP_MAX_STATES; n++) {
+        const unsigned k = n % PTX_STEP_MAX_STATES, is_absmax = n / PTX_STEP_MAX_STATES;
+        lay_out(PTX_STEP_FORMAT_STATE_8BIT, ptx_buffer_address(memory));
+        struct ptx_step_tensor *last = &tensors[TENSORS - 1];
+        *(is_absmax ? &last->absmax[k] : &last->state[k]) = last->gradient;
+        assert_null(ptx_step_plan_create(gpu.device, &params));
+        expect_failure(PTX_ERROR_INVALID, names[is_absmax][k]);
+        expect_failure(PTX_ERROR_INVALID, "overlap");
+    }
+}
+
+// ---- what is refused ----------------------------------------------------------------------------
+
+static void test_weight(void **state)
+{
+    (void)state;
+    struct ptx_step_description d;
+
+    for (unsigned f = 0; f < PTX_STEP_FORMAT_COUNT; f++) {
+        lay_out((ptx_step_format)f, 0);
+        memset(tensors[0].state, 0, sizeof tensors[0].state);
+        memset(tensors[0].absmax, 0, sizeof tensors[0].absmax);
+        group.rule = PTX_STEP_RULE_ADAM;
+        params.tensor_count = 1;
+        if (!ptxk_step_format_of((ptx_step_format)f)->by_block) {
+            require(ptx_step_describe(&params, &d));
+            continue;
+        }
+        assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
+        expect_failure(PTX_ERROR_INVALID,
+                       "tensor 0: state[1] of its rule, weight, is a weight, and format ");
+    }
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, "and format STATE_F16 has too few bits for it");
+}
+
+// The kernel reads the tables of one format.
+static void test_two_tables(void **state)
+{
+    (void)state;
+    struct ptx_step_description d;
+
+    lay_out(PTX_STEP_FORMAT_STATE_8BIT, 0);
+    params.tensor_count = 2;
+    require(ptx_step_describe(&params, &d));
+    tensors[1].format = PTX_STEP_FORMAT_REMAINDER;
+    tensors[1].dtype = PTX_BF16;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tables of another format and tables of 8-bit states");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_four_states),
+        cmocka_unit_test(test_overlaps),
+        cmocka_unit_test(test_weight),
+        cmocka_unit_test(test_two_tables),
+    };
+    gpu_open(&gpu);
+    memory = ptx_buffer_create(gpu.device, BYTES);
+    if (!memory)
+        return 1;
+    const int failed = cmocka_run_group_tests_name("step plans: rules", tests, NULL, NULL);
+    ptx_buffer_destroy(&memory);
+    gpu_close(&gpu);
+    return failed;
+}
