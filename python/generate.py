@@ -20,7 +20,7 @@ import subprocess
 import sys
 
 # The headers whose declarations write instructions.
-INSTRUCTIONS = {"asm.h", "ops.h", "convert.h", "math.h", "memory.h", "threads.h", "control.h", "function.h", "message.h"}
+INSTRUCTIONS = {"asm.h", "ops.h", "convert.h", "math.h", "memory.h", "threads.h", "control.h", "function.h", "message.h", "places.h"}
 
 BASE = {
     "void": None, "_Bool": "c_bool", "char": "c_char", "signed char": "c_byte",
@@ -38,6 +38,7 @@ class Headers:
 
     def __init__(self):
         self.constants = {}  # name: value, of enumerators and numeric macros
+        self.tables = {}  # name: [(word, ...)], of X-macros with several words a row
         self.enums = {}  # type name: [enumerator]
         self.structs = {}  # tag: [(field, C type, array length or None)]
         self.typedefs = {}  # name: C type
@@ -73,7 +74,7 @@ def preprocessed(compiler, include):
             path = marker[1].split("/")
             here = path[-2:-1] == ["ptxgen"] and path[-1] not in INSTRUCTIONS
         elif line.startswith("#"):
-            macro = re.match(r"#define (PTX\w+) (.+)", line)
+            macro = re.match(r"#define (PTX\w+)(?:\(X\))? (.+)", line)
             if here and macro:
                 macros[macro[1]] = macro[2]
         elif here:
@@ -183,6 +184,8 @@ def read(text, macros):
         elif not exported:
             sys.exit(f"generate.py: not read: {line}")
     for name, value in macros.items():
+        if re.fullmatch(r"(X\(\w+(, \w+)+\) ?)+", value):
+            headers.tables[name] = [tuple(row.split(", ")) for row in re.findall(r"X\((.+?)\)", value)]
         value = number(value, headers.constants)
         if value is not None:
             headers.constants[name] = value
@@ -238,7 +241,8 @@ def write_c(headers, libdir, out):
     out.write("\n# ---- enumerations: the enumerators in their order\n\nENUMS = {\n")
     for name, names in headers.enums.items():
         out.write(f"    {name!r}: {names!r},\n")
-    out.write("}\n\n# ---- structs; kinds: what a field holds\n")
+    out.write(f"}}\n\n# ---- tables: the rows of X-macros\n\nTABLES = {headers.tables!r}\n")
+    out.write("\n# ---- structs; kinds: what a field holds\n")
     for name, members in headers.structs.items():
         out.write(f"\n\nclass {name}(Structure):\n    _fields_ = [\n")
         for field, c_type, length in members:
@@ -283,7 +287,7 @@ def hint(headers, what, length, back):
         inner = hint(headers, what[1:], None, back)
         return inner if what.endswith("_params") else f"Sequence[{inner}]"
     if what in headers.enums:
-        one = "str" if back else class_name(what) + "Name"
+        one = "str" if back else "DType" if what == "ptx_type" else class_name(what) + "Name"
     elif what in headers.structs:
         one = class_name(what)
     else:
@@ -297,11 +301,13 @@ def hint(headers, what, length, back):
 def write_types(headers, out):
     out.write('# SPDX-License-Identifier: MIT\n"""The public headers\' structs as types. Written by generate.py."""\n')
     out.write("from __future__ import annotations\n\n"
-              "from typing import Literal, NamedTuple, Sequence, Tuple, TypedDict\n\n"
-              "from .arrays import Address, StreamLike\n\n")
+              "from typing import Literal, NamedTuple, Sequence, Tuple, TypedDict, Union\n\n"
+              "from .arrays import Address, OtherDType, StreamLike\n\n")
     for enum in sorted(headers.enums):
         names = ", ".join(f'"{name}"' for name in choices(headers, enum))
         out.write(f"{class_name(enum)}Name = Literal[{names}]\n")
+    out.write("# A type by the library's name, or as numpy and torch have it.\n"
+              "DType = Union[TypeName, OtherDType]\n")
     named = {tag for tag in headers.structs if COMES_BACK.match(tag) or PASSED_IN.match(tag)}
     for tag in (tag for tag in headers.structs if tag in named):
         members, back = headers.structs[tag], bool(COMES_BACK.match(tag))

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Type
 
 from . import _c, _types
 from .arrays import address_of, stream_of
-from .errors import BY_STATUS, ClosedError, Error, InvalidError
+from .errors import BY_STATUS, ClosedError, Error, InvalidError, NoDriverError
 
 _HERE = pathlib.Path(__file__).resolve().parent
 
@@ -73,9 +73,10 @@ _STATUS = {getattr(_c, name): name for name in _c.ENUMS["ptx_status"]}
 
 def failure() -> Error:
     """The exception for this thread's last failing call."""
-    status = _STATUS.get(c.ptx_error_status(), "")
-    return BY_STATUS.get(status, Error)(c.ptx_error_message().decode(errors="replace"),
-                                        code=c.ptx_error_code())
+    status, message = _STATUS.get(c.ptx_error_status(), ""), c.ptx_error_message().decode(errors="replace")
+    if status == NoDriverError.status:
+        message += "\nwithout a GPU: python -m ptxgen emulate -- COMMAND runs a program on the CPU"
+    return BY_STATUS.get(status, Error)(message, code=c.ptx_error_code())
 
 
 def check(status: int) -> None:
@@ -137,13 +138,15 @@ Keeps = Dict[str, object]
 
 _Self = TypeVar("_Self", bound="Object")
 
-# What captures under way must keep alive: each call that may be captured adds what it uses to each.
-captures: List[List[object]] = []
+# What captures under way must keep alive, by the list's identity: each call that may be captured adds
+# what it uses to each. A dict, because other threads begin and end captures at the same time.
+captures: Dict[int, List[object]] = {}
 
 
 def keep(*used: object) -> None:
-    for kept in captures:
-        kept.extend(used)
+    if captures:
+        for kept in list(captures.values()):
+            kept.extend(used)
 
 
 class Object:
@@ -194,8 +197,23 @@ CHOICES: Dict[str, Dict[str, int]] = {enum: _choices(enum) for enum in _c.ENUMS}
 NAMES = {enum: {value: name for name, value in names.items()} for enum, names in CHOICES.items()}
 
 
+# The types by the names that numpy and torch have for them.
+_OTHERS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64",
+           **{f"int{bits}": f"s{bits}" for bits in (8, 16, 32, 64)},
+           **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)}}
+
+
+def type_name(dtype: Any) -> Any:
+    """The library's name of a type: "f32" for "float32", numpy.float32, its dtype and torch.float32. What
+    has none is returned as it is, for choice() to refuse."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", getattr(dtype, "__name__", str(dtype)))
+    return _OTHERS.get(name[len("torch."):] if str(name).startswith("torch.") else name, dtype)
+
+
 def choice(enum: str, name: object, what: str) -> int:
     """The enumerator that a caller names."""
+    if enum == "ptx_type":
+        name = type_name(name)
     if isinstance(name, str) and name in CHOICES[enum]:
         return CHOICES[enum][name]
     raise InvalidError(f"{what}: {name!r} is none of {', '.join(CHOICES[enum])}")

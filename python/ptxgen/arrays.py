@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Any, Mapping, NamedTuple, Optional, Protocol, Tuple, Union
+from typing import Any, Literal, Mapping, NamedTuple, Optional, Protocol, Tuple, Type, Union
 
 from .errors import InvalidError
 
@@ -50,6 +50,18 @@ Address = Union[int, CudaArray, DlpackArray, None]
 StreamLike = Union[int, HasCudaStream, HasPtr, HasStreamProtocol, None]
 
 
+class HasItemsize(Protocol):
+    """A type of numpy or torch: numpy.dtype("float32"), torch.float32."""
+
+    @property
+    def itemsize(self) -> int: ...
+
+
+# The type of elements as numpy and torch have it; the last: numpy.float32, a class.
+OtherDType = Union[Literal["float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64",
+                           "uint8", "uint16", "uint32", "uint64"], HasItemsize, Type[Any]]
+
+
 class ArrayInfo(NamedTuple):
     """What is known of an array: of an address alone, no more."""
 
@@ -80,7 +92,8 @@ class DLManagedTensor(ctypes.Structure):
     _fields_ = [("tensor", DLTensor), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
 
 
-DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED = 2, 3, 13
+DL_CPU, DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED = 1, 2, 3, 13
+_reachable = {DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED}  # whose memory kernels access
 DL_CODES = {0: "s", 1: "u", 2: "f", 4: "bf"}  # and the bits make a type's name
 
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -105,13 +118,31 @@ def _product(shape: Tuple[int, ...]) -> int:
     return count
 
 
+def reach_host_memory() -> None:
+    """From now on, arrays in the process's own memory are taken, too: kernels access it."""
+    _reachable.add(DL_CPU)
+
+
+def on_host(array: Any) -> bool:
+    """Whether it is in host memory that is taken, of which the driver knows nothing."""
+    return (DL_CPU in _reachable and hasattr(array, "__dlpack_device__")
+            and int(array.__dlpack_device__()[0]) == DL_CPU)
+
+
+def reaches_host_memory() -> bool:
+    return DL_CPU in _reachable
+
+
 def _from_dlpack(array: Any, what: str) -> ArrayInfo:
-    if int(array.__dlpack_device__()[0]) not in (DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED):
-        raise InvalidError(f"{what}: the {type(array).__name__} is not in CUDA memory; move it there")
+    place = int(array.__dlpack_device__()[0])
+    if place not in _reachable:
+        raise InvalidError(f"{what}: the {type(array).__name__} is not in CUDA memory; move it there, or on the "
+                           "emulator call ptxgen.torch.emulate(), which takes arrays of the CPU")
     if getattr(array, "requires_grad", False):
         array = array.detach()
     try:
-        capsule = array.__dlpack__(stream=-1)  # no wait: the caller orders its streams
+        # No wait: the caller orders its streams.
+        capsule = array.__dlpack__() if place == DL_CPU else array.__dlpack__(stream=-1)
     except BufferError as error:
         raise InvalidError(f"{what}: {error}") from None
     tensor = DLManagedTensor.from_address(_pointer_of(capsule, b"dltensor")).tensor
@@ -155,12 +186,13 @@ def address_of(array: Any, what: str) -> ArrayInfo:
 
 
 def is_array(value: Any) -> bool:
-    """Whether the value is an array in CUDA memory. Those of PyTorch have __index__ too, as integers
-    do, which fails or waits for the device."""
+    """Whether the value is an array that kernels access. Those of PyTorch have __index__ too, as integers
+    do, which fails or waits for the device. One of the CPU without dimensions is a number if it can be."""
     if hasattr(value, "_array_info"):
         return True
     if hasattr(value, "__dlpack_device__"):
-        return int(value.__dlpack_device__()[0]) in (DL_CUDA, DL_CUDA_HOST, DL_CUDA_MANAGED)
+        place = int(value.__dlpack_device__()[0])
+        return place in _reachable and (place != DL_CPU or getattr(value, "ndim", 1) > 0)
     return hasattr(value, "__cuda_array_interface__")
 
 

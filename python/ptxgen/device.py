@@ -3,20 +3,19 @@
 
 from __future__ import annotations
 
-import array as host_arrays
 import atexit
 import ctypes
 import math
-import struct as packing
 from ctypes import byref
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 
 from . import _c, _types
 from ._library import (Handle, Object, c, captures, check, checked, choice, integer, keep, plain,
-                       pointed_at)
+                       pointed_at, type_name)
 from .arrays import (DL_CODES, DL_CUDA, ArrayInfo, DLDataType, DLDevice, DLManagedTensor, DLTensor,
                      StreamLike, stream_of)
 from .errors import InvalidError
+from .values import Shape, as_numpy, extents_of, host_bytes, type_bytes, unpacked
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,24 +68,27 @@ class Device(Object):
 
     # ---- memory
 
-    def empty(self, count: int, dtype: _types.TypeName = "f32") -> Array:
-        """Uninitialised memory for `count` elements."""
+    def empty(self, count: Shape, dtype: _types.DType = "f32") -> Array:
+        """Uninitialised memory for `count` elements, or for those of a shape such as (2, 3)."""
         return Array(self, count, dtype)
 
-    def zeros(self, count: int, dtype: _types.TypeName = "f32", *, stream: StreamLike = None) -> Array:
-        """Memory for `count` elements, all 0. Waits for the stream."""
+    def zeros(self, count: Shape, dtype: _types.DType = "f32", *, stream: StreamLike = None) -> Array:
+        """Memory for `count` elements, or for those of a shape, all 0. Waits for the stream."""
         made = Array(self, count, dtype)
         made.fill_bytes(0, stream=stream)
         made._done(stream_of(stream), True)
         return made
 
-    def array(self, values: Any, dtype: Optional[_types.TypeName] = None, *,
+    def array(self, values: Any, dtype: Optional[_types.DType] = None, *,
               stream: StreamLike = None) -> Array:
-        """A copy of host values: a sequence of numbers, or an object with the buffer protocol, such
-        as array.array or numpy.ndarray, whose type is taken unless `dtype` names one. Waits for
-        the stream."""
-        data, dtype = host_bytes(values, dtype)
-        made = Array(self, len(data) // type_bytes(dtype), dtype)
+        """A copy of host values, and of their shape: numbers in nested sequences, f32 unless `dtype`
+        names a type, or an object with the buffer protocol or tolist(), such as array.array,
+        numpy.ndarray or torch.Tensor, whose type is taken unless `dtype` names one. Their numbers are
+        converted to it as those of a list are; only bytes, bytearray and memoryviews of bytes are taken
+        as they are. A number that does not fit, or a finite one that the type has only as infinity, is
+        an error. Waits for the stream."""
+        data, name, shape = host_bytes(values, dtype)
+        made = Array(self, shape, name)
         made.upload_bytes(data, stream=stream)
         return made
 
@@ -120,7 +122,7 @@ class Device(Object):
         from .module import Module
         return Module(self, text, **params)
 
-    def kernel(self, name: str, dtype: _types.TypeName, **options: str) -> Kernel:
+    def kernel(self, name: str, dtype: _types.DType, **options: str) -> Kernel:
         """One of the library's kernels, compiled: gpu.kernel("squared_sum", "bf16")."""
         from .module import Kernel
         return Kernel(self, name, dtype, **options)
@@ -141,83 +143,6 @@ class Device(Object):
         return StepPlan(self, tensors, **params)
 
 
-# ---- values on the host
-
-# The formats of array and struct by type. bf16 has none: it travels as the upper half of an f32.
-FORMATS: Dict[str, str] = {"u8": "B", "s8": "b", "b8": "B", "u16": "H", "s16": "h", "b16": "H",
-                           "u32": "I", "s32": "i", "b32": "I", "u64": "Q", "s64": "q", "b64": "Q",
-                           "f16": "e", "f32": "f", "f64": "d"}
-_DTYPES: Dict[str, _types.TypeName] = {
-    "B": "u8", "b": "s8", "c": "u8", "H": "u16", "h": "s16", "I": "u32", "i": "s32", "L": "u64",
-    "l": "s64", "Q": "u64", "q": "s64", "e": "f16", "f": "f32", "d": "f64"}
-
-
-def type_bytes(dtype: str) -> int:
-    """Bytes of an element."""
-    size = int(c.ptx_type_bytes(choice("ptx_type", dtype, "dtype")))
-    if size == 0:
-        raise InvalidError(f"dtype: {dtype!r} cannot be in memory")
-    return size
-
-
-def bf16_bits(x: float) -> int:
-    """The bf16 nearest to x, ties to even."""
-    if math.isfinite(x) and x != 0:
-        step = math.ldexp(1.0, max(math.frexp(x)[1] - 1, -126) - 7)
-        x = math.copysign(round(x / step) * step, x)
-        if abs(x) >= 2.0 ** 128:
-            x = math.copysign(math.inf, x)
-    return int(packing.unpack("<I", packing.pack("<f", x))[0]) >> 16
-
-
-def bf16_values(bits: Any) -> List[float]:
-    return [float(packing.unpack("<f", packing.pack("<I", b << 16))[0]) for b in bits]
-
-
-def packed(values: Any, dtype: str) -> bytes:
-    """Numbers as the bytes of a type, as in device memory."""
-    type_bytes(dtype)
-    try:
-        values = list(values)
-        if dtype == "bf16":
-            return packing.pack(f"<{len(values)}H", *map(bf16_bits, values))
-        return packing.pack(f"<{len(values)}{FORMATS[dtype]}", *values)
-    except KeyError:
-        raise InvalidError(f"dtype: {dtype} has no numbers on the host; upload bytes") from None
-    except (packing.error, TypeError, OverflowError) as error:
-        raise InvalidError(f"values do not fit {dtype}: {error}") from None
-
-
-def unpacked(data: bytes, dtype: str) -> List[Any]:
-    if dtype == "bf16":
-        return bf16_values(host_arrays.array("H", data))
-    if dtype not in FORMATS:
-        raise InvalidError(f"dtype: {dtype} has no numbers on the host; download bytes")
-    return list(packing.unpack(f"<{len(data) // type_bytes(dtype)}{FORMATS[dtype]}", data))
-
-
-def host_bytes(values: Any, dtype: Optional[_types.TypeName]) -> Tuple[bytes, _types.TypeName]:
-    """Host values as bytes, and their type."""
-    try:
-        view = memoryview(values)
-    except TypeError:
-        dtype = dtype or "f32"
-        return packed(values, dtype), dtype
-    if not view.c_contiguous:
-        raise InvalidError("values: the array is not contiguous")
-    found = _DTYPES.get(view.format.lstrip("@=<"))
-    if dtype is None:
-        if found is None:
-            raise InvalidError(f"values: no type for the buffer format {view.format!r}; name a dtype")
-        dtype = found
-    raw = found == "u8" and view.itemsize == 1  # bytes stand for any type
-    if view.itemsize != type_bytes(dtype) and not raw:
-        raise InvalidError(f"values: elements of {view.itemsize} bytes for {dtype}")
-    if view.nbytes % type_bytes(dtype):
-        raise InvalidError(f"values: {view.nbytes} bytes are no whole number of {dtype}")
-    return view.tobytes(), dtype
-
-
 # ---- device memory
 
 
@@ -229,10 +154,17 @@ class View:
                  owner: Handle) -> None:
         self._device, self._address, self._owner = device, address, owner
         self.count = count
+        self.shape: Tuple[int, ...] = (count,)
         self.dtype: _types.TypeName = dtype
 
     def __len__(self) -> int:
-        return self.count
+        if not self.shape:
+            raise TypeError("an array without dimensions has no length")
+        return self.shape[0]
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
+        raise TypeError("numpy cannot have another object's device memory: read() of a plan gives its "
+                        "results, and from_dlpack() of a library for GPUs takes this")
 
     @property
     def address(self) -> int:
@@ -250,13 +182,19 @@ class View:
         code = {"f": "f", "s": "i", "u": "u"}.get(self.dtype[0])
         if code is None:
             raise AttributeError(f"the CUDA array interface has no {self.dtype}; DLPack has bf16")
-        return {"shape": (self.count,), "typestr": f"<{code}{type_bytes(self.dtype)}",
+        return {"shape": self.shape, "typestr": f"<{code}{type_bytes(self.dtype)}",
                 "data": (self.address, False), "strides": None, "version": 3, "stream": None}
 
     def __dlpack_device__(self) -> Tuple[int, int]:
         return DL_CUDA, self._device
 
-    def __dlpack__(self, **unused: Any) -> Any:
+    def __dlpack__(self, **asked: Any) -> Any:
+        """A capsule for libraries that access CUDA memory. numpy does not, and names no stream."""
+        device = asked.get("dl_device")
+        if (device is not None and tuple(map(int, device)) != self.__dlpack_device__()
+                or "dl_device" in asked and device is None and "stream" not in asked):
+            raise BufferError("the array is in CUDA memory, which this library does not access: numpy.asarray(array) "
+                              "or tolist() copies it to the host")
         return _capsule(self)
 
 
@@ -297,8 +235,8 @@ def _capsule(view: View) -> Any:
     code = {name: k for k, name in DL_CODES.items()}.get(view.dtype.rstrip("0123456789"))
     if code is None:
         raise BufferError(f"DLPack has no {view.dtype}")
-    shape = (ctypes.c_int64 * 1)(view.count)
-    tensor = DLTensor(data=info.address, device=DLDevice(DL_CUDA, view._device), ndim=1,
+    shape = (ctypes.c_int64 * len(view.shape))(*view.shape)
+    tensor = DLTensor(data=info.address, device=DLDevice(DL_CUDA, view._device), ndim=len(shape),
                       dtype=DLDataType(code, 8 * type_bytes(view.dtype), 1), shape=shape)
     managed = DLManagedTensor(tensor=tensor, deleter=ctypes.cast(_deleter, ctypes.c_void_p).value)
     address = ctypes.addressof(managed)
@@ -307,21 +245,22 @@ def _capsule(view: View) -> Any:
 
 
 class Array(Object, View):
-    """Device memory of this object's own: `count` elements of a type. Copies are in stream order;
-    those to and from the host wait for the stream unless `wait` is False."""
+    """Device memory of this object's own: `count` elements of a type, in a shape. Copies are in stream
+    order; those to and from the host wait for the stream unless `wait` is False."""
 
-    def __init__(self, device: Device, count: int, dtype: _types.TypeName = "f32") -> None:
-        count = integer(count, ctypes.c_size_t, "count")
-        size = integer(count * type_bytes(dtype), ctypes.c_size_t, "count")
+    def __init__(self, device: Device, count: Shape, dtype: _types.DType = "f32") -> None:
+        self.shape = extents_of(count)
+        self.count = math.prod(self.shape)
+        self.dtype = type_name(dtype)
+        size = integer(self.count * type_bytes(dtype), ctypes.c_size_t, "count")
         owner = device.handle
         handle = Handle(checked(c.ptx_buffer_create(owner.value, size)), c.ptx_buffer_destroy, owner)
         Object.__init__(self, handle)
         self._device, self._device_handle = device.info.ordinal, owner
-        self.count = count
-        self.dtype = dtype
 
     def __repr__(self) -> str:
-        return f"<ptxgen.Array {self.dtype}[{self.count}]{', closed' if self.closed else ''}>"
+        shape = ", ".join(map(str, self.shape))
+        return f"<ptxgen.Array {self.dtype}[{shape}]{', closed' if self.closed else ''}>"
 
     @property
     def address(self) -> int:
@@ -336,10 +275,9 @@ class Array(Object, View):
             check(c.ptx_stream_synchronize(self._device_handle.value, stream))
 
     def upload(self, values: Any, *, offset: int = 0, stream: StreamLike = None) -> None:
-        """Copies host values here, from element `offset` on."""
-        data, dtype = host_bytes(values, None if _is_buffer(values) else self.dtype)
-        if dtype != self.dtype and dtype != "u8":
-            raise InvalidError(f"values: elements of type {dtype} for an array of {self.dtype}")
+        """Copies host values here, from element `offset` on, in the order of their shape. Numbers are
+        converted as by Device.array()."""
+        data, _, _ = host_bytes(values, self.dtype)
         self.upload_bytes(data, offset=offset * type_bytes(self.dtype), stream=stream)
 
     def upload_bytes(self, data: Any, *, offset: int = 0, stream: StreamLike = None,
@@ -362,9 +300,16 @@ class Array(Object, View):
         self._done(on, True)
         return target.raw[:self.nbytes]
 
-    def tolist(self, *, stream: StreamLike = None) -> List[Any]:
-        """A copy as Python's numbers. Waits for the stream."""
-        return unpacked(self.tobytes(stream=stream), self.dtype)
+    def tolist(self, *, stream: StreamLike = None) -> Any:
+        """A copy as Python's numbers, in nested lists of the shape. Waits for the stream."""
+        return unpacked(self.tobytes(stream=stream), self.dtype, self.shape)
+
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Any:
+        """A copy for numpy, bf16 as float32. Waits for the default stream."""
+        if copy is False:
+            raise ValueError("numpy gets a copy of device memory: it cannot be had with copy=False")
+        made = as_numpy(self.tobytes(), self.dtype, self.shape)
+        return made if dtype is None else made.astype(dtype, copy=False)
 
     def download_into(self, target: Any, *, offset: int = 0, stream: StreamLike = None,
                       wait: bool = True) -> None:
@@ -392,14 +337,6 @@ class Array(Object, View):
         handle, other = self.handle, source.handle
         keep(handle, other)
         check(c.ptx_buffer_copy(handle.value, 0, other.value, 0, self.nbytes, stream_of(stream)))
-
-
-def _is_buffer(values: Any) -> bool:
-    try:
-        memoryview(values)
-    except TypeError:
-        return False
-    return True
 
 
 def _host_address(view: memoryview) -> int:
@@ -518,11 +455,11 @@ class Graph(Object):
             raise InvalidError(f"the Graph is {self._state}; capture into a new one")
         check(c.ptx_capture_begin(self._device_handle.value, self._stream, self._mode))
         self._state = "being captured"
-        captures.append(self._kept)
+        captures[id(self._kept)] = self._kept
         return self
 
     def __exit__(self, *raised: object) -> None:
-        captures[:] = [kept for kept in captures if kept is not self._kept]
+        captures.pop(id(self._kept), None)
         self._state = "not captured: the `with` block failed"
         if raised and raised[0] is not None:
             c.ptx_capture_abandon(self._device_handle.value, self._stream)

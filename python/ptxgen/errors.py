@@ -74,7 +74,7 @@ class CaptureError(Error):
 
 
 class ForkedError(Error):
-    """The parent process made the object before fork()."""
+    """The parent process made the object before fork(). Start a child before CUDA is opened."""
 
     status = "PTX_ERROR_FORKED"
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 
 from . import _c, _types
 from ._library import (NAMES, Handle, Object, c, check, checked, choice, finish_text, integer, keep,
-                       plain, pointed_at, real, struct)
+                       plain, pointed_at, real, struct, type_name)
 from .arrays import StreamLike, address_of, is_array, stream_of
-from .device import FORMATS, Device, bf16_bits
+from .device import Device
 from .errors import InvalidError, NotFoundError
+from .values import FORMATS, Shape, bf16_bits
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
-
-Shape = Union[int, Sequence[int]]
 
 
 class Module(Object):
@@ -217,7 +216,7 @@ def kernels() -> Dict[str, KernelInfo]:
         found[info.name] = info
 
 
-def _spec(row: int, name: str, dtype: str, options: Dict[str, str], entry: Optional[str]) -> Any:
+def _spec(row: int, name: str, dtype: object, options: Dict[str, str], entry: Optional[str]) -> Any:
     spec = _c.ptx_kernel_spec(dtype=choice("ptx_type", dtype, "dtype"))
     if entry is not None:
         spec.entry = entry.encode()
@@ -229,7 +228,7 @@ def _spec(row: int, name: str, dtype: str, options: Dict[str, str], entry: Optio
     return spec
 
 
-def emit(name: str, dtype: _types.TypeName, *, target: Optional[str] = None,
+def emit(name: str, dtype: _types.DType, *, target: Optional[str] = None,
          entry: Optional[str] = None, **options: str) -> str:
     """The text of one of the library's kernels, without a GPU: emit("squared_sum", "f32"). The
     target is sm_80 unless one is named; the entry is <name>_<dtype>."""
@@ -253,10 +252,10 @@ class Kernel:
         sums(x=x, n=n, partials=partials, stream=stream)
     """
 
-    def __init__(self, device: Device, name: str, dtype: _types.TypeName, **options: str) -> None:
+    def __init__(self, device: Device, name: str, dtype: _types.DType, **options: str) -> None:
         self._row = _find(name)
         self._spec = _spec(self._row, name, dtype, options, None)
-        self.name, self.dtype = name, dtype
+        self.name, self.dtype = name, type_name(dtype)
         self.parameters: Dict[str, _types.ParamInfo] = {}
 
         def write(builder: int) -> None:

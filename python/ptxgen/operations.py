@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 
 from . import _c, _types
 from ._library import NAMES, Handle, Keeps, Object, c, check, checked, keep, struct
-from .arrays import Address, ArrayInfo, StreamLike, address_of, stream_of
+from .arrays import Address, ArrayInfo, StreamLike, address_of, reaches_host_memory, stream_of
 from .device import Device
 from .errors import InvalidError
 
@@ -120,7 +120,7 @@ class Operations(Object):
 
     def __init__(self, device: Device, **params: Unpack[_types.OperationsParams]) -> None:
         owner = device.handle
-        how = struct(_c.ptx_operations_params, params, "", {})
+        how = struct(_c.ptx_operations_params, {"any_address": reaches_host_memory(), **params}, "", {})
         made = checked(c.ptx_operations_create(owner.value, byref(how)))
         super().__init__(Handle(made, c.ptx_operations_destroy, owner))
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 from . import _c, _types
 from ._library import (NAMES, Handle, Keeps, Object, c, check, checked, finish_text, integer, keep, plain,
                        real, struct)
-from .arrays import Address, ArrayInfo, StreamLike, address_of, stream_of
+from .arrays import Address, ArrayInfo, StreamLike, address_of, on_host, stream_of
 from .device import Device, View
 from .errors import InvalidError
 
@@ -30,9 +30,9 @@ _ADDRESSES: Dict[str, List[Tuple[str, bool]]] = {
     for cls in (_c.ptx_clip_tensor, _c.ptx_step_tensor)}
 # The type of the states in a format of <ptxgen/rules.h>, and of what is beside the parameter.
 _FORMATS: Dict[str, Tuple[str, Optional[str]]] = {
-    "full": ("f32", None), "state_bf16": ("bf16", None), "master": ("f32", "f32"),
-    "remainder": ("f32", "s16"), "stochastic": ("bf16", None), "state_8bit": ("u8", None)}
-BLOCK = 256  # elements that share an absmax
+    name: (state.lower(), None if beside == "NONE" else beside.lower())
+    for _, name, state, beside in _c.TABLES["PTX_STEP_FORMATS"]}
+BLOCK = 256  # elements that share an absmax or a scale
 # The types of what plans and groups have at addresses; the rest are structs.
 _AT = {"max_norms_at": "f32", "loss_scale_at": "f32", "found_inf_at": "f32", "found_inf_to": "f32",
        "sums_at": "f64", "lr_at": "f32"}
@@ -157,6 +157,8 @@ def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
         _check_scalars(f"groups[{k}].", group)
     if norms is not None:
         setattr(params, count_field, len(norms))
+    if "any_address" not in values and any(map(on_host, keeps.values())):
+        params.any_address = True
     keeps["tensors"] = tensors
     params.tensors, params.tensor_count = ctypes.addressof(tensors), len(tensors)
     return params
@@ -405,7 +407,7 @@ def Lion(*, lr: float, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: f
                   beta1=beta1, beta2=beta2, weight_decay=weight_decay)
 
 
-_SCALARS = frozenset(_c.ptx_step_hyper.kinds) - {"reserved"}
+_SCALARS = frozenset(_c.ptx_step_hyper.kinds) - {"more"}
 _GROUP_FIELDS = frozenset(_c.ptx_step_group.kinds)
 
 

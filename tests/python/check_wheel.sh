@@ -37,7 +37,8 @@ cd "$root/tests/python"
 
 cd "$scratch"
 "$scratch/venv/bin/python" -m mypy --strict -m ptxgen -m ptxgen.__main__ -m ptxgen.pytest_plugin
-"$scratch/venv/bin/python" -m mypy --strict "$root/tests/python/typed.py"
+"$scratch/venv/bin/python" -m mypy --strict "$root/tests/python/typed.py" \
+    "$root/tests/python/typed_torch.py"
 
 # The very libraries of the wheel: every text, and every bit that an H200 was seen to compute.
 library=$(echo "$scratch"/venv/lib/python*/site-packages/.ptxgen.mesonpy.libs/libptxgen.so.*)

@@ -85,7 +85,7 @@ def test_misuse(arguments, status, message):
 def test_what_is_installed():
     done = emulate("emulate", "--", sys.executable, "-m", "ptxgen")
     assert done.returncode == 0 and "GPU: ptxgen emulator (sm_90), sm_90" in done.stdout
-    assert ptxgen.emulator_path() in done.stdout and ptxgen.library_path() in done.stdout
+    assert f"emulator: {ptxgen.emulator_path()}\n" in done.stdout and ptxgen.library_path() in done.stdout
     assert emulate("--version").stdout == f"ptxgen {ptxgen.__version__}\n"
 
 

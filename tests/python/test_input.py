@@ -2,11 +2,13 @@
 """Misuse: an exception of the right class, which names what was wrong, and nothing half done."""
 
 import array
+import ctypes
 import math
+import struct
 
 import ptxgen
 import pytest
-from conftest import ON_EMULATOR, SAXPY, free_bytes
+from conftest import ON_EMULATOR, SAXPY, free_bytes, python
 
 HYPER = {"groups": [ptxgen.SGD(lr=1.0)], "max_norm": 1.0}
 
@@ -60,11 +62,10 @@ CALLS = [
     (lambda gpu: gpu.array([1, "x"]), ptxgen.InvalidError, "values do not fit f32"),
     (lambda gpu: gpu.array([256], "u8"), ptxgen.InvalidError, "values do not fit u8"),
     (lambda gpu: gpu.array([1], "f16x2"), ptxgen.InvalidError, "no numbers on the host"),
-    (lambda gpu: gpu.array(array.array("d", [1]), "f32"), ptxgen.InvalidError, "8 bytes for f32"),
     (lambda gpu: gpu.array(b"abc", "f32"), ptxgen.InvalidError, "no whole number of f32"),
     (lambda gpu: gpu.array(memoryview(b"abcd")[::2]), ptxgen.InvalidError, "not contiguous"),
     (lambda gpu: gpu.zeros(2).upload([1, 2, 3]), ptxgen.InvalidError, "12 bytes"),
-    (lambda gpu: gpu.zeros(2).upload(array.array("i", [1])), ptxgen.InvalidError, "type s32"),
+    (lambda gpu: gpu.zeros(2, "s32").upload(array.array("f", [1])), ptxgen.InvalidError, "values do not fit s32"),
     (lambda gpu: gpu.zeros(2).download_into(b"1234"), ptxgen.InvalidError, "read-only"),
     (lambda gpu: gpu.zeros(2).copy_from(gpu.zeros(3)), ptxgen.InvalidError, "12 bytes for 8"),
     (lambda gpu: gpu.zeros(2).fill_bytes(256), ptxgen.InvalidError, "out of range"),
@@ -133,8 +134,8 @@ PLANS = [
      r"groups\[0\]\.rule: 'adagrad' is none of adamw, adam, sgd, lion"),
     (lambda gpu: gpu.step_plan([row(gpu)], groups=[ptxgen.SGD(lr=math.nan)], max_norm=1.0), "lr"),
     (lambda gpu: gpu.step_plan([row(gpu)], groups=[ptxgen.AdamW(lr=1.0)], max_norm=1.0), "state"),
-    (lambda gpu: gpu.step_plan([row(gpu, state=(1, 2, 3))], **HYPER),
-     r"tensors\[0\]\.state: at most 2 values"),
+    (lambda gpu: gpu.step_plan([row(gpu, state=(1, 2, 3, 4, 5))], **HYPER),
+     r"tensors\[0\]\.state: at most 4 values"),
     (lambda gpu: gpu.step_plan([row(gpu, gradient=gpu.zeros(5))], **HYPER),
      r"tensors\[0\]\.gradient: 5 elements, and count is 4"),
     (lambda gpu: gpu.step_plan([row(gpu, format="int8")], **HYPER), "format: 'int8' is none of full"),
@@ -160,7 +161,7 @@ PLANS = [
      r"^arrays\[0\], of tensor 0: elements of type f16, and dtype is f32"),
     (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0).set_data([gpu.zeros(5)]),
      r"^arrays\[0\], of tensor 0: 5 elements, and count is 4"),
-    (lambda gpu: gpu.step_plan([row(gpu, state=gpu.zeros(2))], **HYPER), r"^tensors\[0\]\.state: at most 2"),
+    (lambda gpu: gpu.step_plan([row(gpu, state=gpu.zeros(2))], **HYPER), r"^tensors\[0\]\.state: at most 4"),
     (lambda gpu: gpu.step_plan([row(gpu)], groups=[ptxgen.SGD(lr=1.0, lr_at=gpu.zeros(1, "f64"))],
                                max_norm=1.0), r"^groups\[0\]\.lr_at: elements of type f64, and it is f32"),
     (lambda gpu: gpu.clip_plan([gpu.zeros(4)], max_norm=1.0, sums_at=gpu.zeros(1)),
@@ -175,7 +176,7 @@ N = 300  # two blocks with an absmax each
 FORMATS = {  # the types of parameter, states and what lies beside
     "full": ("f32", "f32", None), "state_bf16": ("f32", "bf16", None), "master": ("f16", "f32", "f32"),
     "remainder": ("bf16", "f32", "s16"), "stochastic": ("bf16", "bf16", None),
-    "state_8bit": ("bf16", "u8", None)}
+    "state_8bit": ("bf16", "u8", None), "state_f16": ("bf16", "f16", None)}
 BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s16": 2, "u8": 1}
 
 
@@ -186,7 +187,7 @@ def formatted(gpu, name):
             "state": [gpu.zeros(N, state), gpu.zeros(N, state)], "step": gpu.zeros(1)}
     if beside:
         made["beside"] = gpu.zeros(N, beside)
-    if name == "state_8bit":
+    if name in ("state_8bit", "state_f16"):
         made["absmax"] = [gpu.zeros(2), gpu.zeros(2)]
     return made
 
@@ -312,9 +313,9 @@ def test_operations_look_at_their_arrays(gpu, name, arrays, explicit, others, wr
             refused(f"^{field}: {wrong} elements, and ", field, gpu.zeros(wrong, dtype))
         # The library has the same type and count.
         if size > 1:
-            refused(rf"{field} is 0x\w+, not a multiple of the {size} bytes of {dtype}$", field, array.address + 1)
+            refused(rf" {field}: .* is not a multiple of its element's {size} bytes$", field, array.address + 1)
         if ON_EMULATOR and (count or 0) > 1:  # its memory ends with the last element
-            refused(rf"{field} has {count} elements, .* {(count - 1) * size} byte", field, array.address + size)
+            refused(rf" {field}: {count} elements .* {(count - 1) * size} byte", field, array.address + size)
 
 
 def test_operations_take_addresses_with_count_and_dtype(gpu):
@@ -401,6 +402,119 @@ def test_arrays_that_cannot_be_used(gpu, wrap, message):
         gpu.clip_plan([{"data": wrap(gpu.zeros(4)), "count": 4, "dtype": "f32"}], max_norm=1.0)
 
 
+@pytest.mark.parametrize("values, dtype, message", [
+    ([1, 1e39], "bf16", r"values\[1\] is 1e\+39: it would become infinite"),
+    ([0.0, 2.0 ** 119 - 2.0 ** 128], "bf16", r"values\[1\] is -3.396\d*e\+38: it would become infinite"),
+    ([1e39], "f32", r"values\[0\] is 1e\+39: it would become infinite"),
+    ([[1, 2], [3, 65520.0]], "f16", r"values\[1\]\[1\] is 65520.0: it would become infinite"),
+    ([10 ** 400], "f64", r"values\[0\] is 1000.*: it would become infinite"),
+    ([10 ** 400], "bf16", r"values\[0\] is 1000.*: it would become infinite"),
+    ([1, 300], "u8", r"values\[1\] is 300: it is not from 0 to 255"),
+    ([-129], "s8", r"values\[0\] is -129: it is not from -128 to 127"),
+    ([-1], "u64", r"values\[0\] is -1: it is not from 0 to 18446744073709551615"),
+    ([1.5], "s32", r"values\[0\] is 1.5: an integer is needed"),
+    ([0, math.nan], "s32", r"values\[1\] is nan: an integer is needed"),
+    ([1, 1j], "f32", r"values\[1\] is 1j: it is no real number"),
+    ([1, {2: 3}], "f32", r"values\[1\] is {2: 3}: it is no real number"),
+    (((1.0, 2.0), (3.0, "x")), "bf16", r"values\[1\]\[1\] is 'x': it is no real number"),
+])
+def test_numbers_that_do_not_fit(gpu, values, dtype, message):
+    with pytest.raises(ptxgen.InvalidError, match=f"values do not fit {dtype}: {message}"):
+        gpu.array(values, dtype)
+
+
+@pytest.mark.parametrize("code, dtype, numbers, wanted", [
+    ("i", "f32", [1, -7], [1.0, -7.0]), ("d", "f32", [0.1, -2.0], [0.10000000149011612, -2.0]),
+    ("d", "bf16", [1.0, 3.0], [1.0, 3.0]), ("f", "f64", [0.5], [0.5]), ("q", "f64", [3, -4], [3.0, -4.0]),
+    ("B", "f32", [1, 2, 3, 4], [1.0, 2.0, 3.0, 4.0]), ("b", "s64", [-1], [-1]), ("H", "f16", [7], [7.0]),
+    ("Q", "s64", [5], [5]), ("f", "f32", [1.5], [1.5]),
+    ("f", "s32", [1.0], r"values\[0\] is 1.0"), ("Q", "s64", [1, 1 << 63], r"values\[1\] is 9223372036854775808"),
+    ("d", "f32", [0.0, 1e39], r"values\[1\] is 1e\+39"), ("d", "bf16", [0.0, 1e39], r"values\[1\] is 1e\+39"),
+    ("i", "u8", [0, 300], r"values\[1\] is 300"), ("h", "u16", [-1], r"values\[0\] is -1"),
+])
+def test_numbers_of_buffers(gpu, code, dtype, numbers, wanted):
+    """Converted as those of a list, with the same refusals. test_torch_arrays.py has numpy's."""
+    c_type = {"i": ctypes.c_int, "d": ctypes.c_double, "f": ctypes.c_float, "q": ctypes.c_int64, "B": ctypes.c_ubyte,
+              "b": ctypes.c_byte, "h": ctypes.c_short, "H": ctypes.c_ushort, "Q": ctypes.c_uint64}[code]
+    made = array.array(code, numbers)
+    views = [] if code == "B" else [memoryview(made)]  # one of bytes is taken as it is
+    for values in (made, (c_type * len(numbers))(*numbers), *views):
+        if isinstance(wanted, str):
+            with pytest.raises(ptxgen.InvalidError, match=f"values do not fit {dtype}: {wanted}"):
+                gpu.array(values, dtype)
+            continue
+        assert gpu.array(values, dtype).tolist() == wanted
+        target = gpu.zeros(len(numbers), dtype)
+        target.upload(values)
+        assert target.tolist() == wanted
+
+
+def test_bytes_are_taken_as_they_are(gpu):
+    data = struct.pack("<2f", 1.5, -2.0)
+    for values in (data, bytearray(data), memoryview(data), memoryview(data).cast("c"),
+                   ctypes.create_string_buffer(data, 8)):
+        assert gpu.array(values, "f32").tolist() == [1.5, -2.0]
+        target = gpu.zeros(2)
+        target.upload(values)
+        assert target.tolist() == [1.5, -2.0]
+
+
+@pytest.mark.parametrize("dtype, largest", [("bf16", 3.3895313892515355e38), ("f16", 65504.0),
+                                            ("f32", 3.4028234663852886e38), ("f64", 1.7976931348623157e308)])
+def test_the_largest_and_infinity(gpu, dtype, largest):
+    numbers = [largest, -largest, math.inf, -math.inf]
+    assert gpu.array(numbers, dtype).tolist() == numbers
+    assert math.isnan(gpu.array([math.nan], dtype).tolist()[0])
+
+
+def test_a_scalar_of_bf16_that_does_not_fit():
+    param = Named(name="a", type="bf16", size=2, offset=0)
+    memory = bytearray(2)
+    for value in (3.4e38, -3.4e38):
+        with pytest.raises(ptxgen.InvalidError, match="a: .*e.38 is no .bf16: it would become infinite"):
+            ptxgen.module.place(memory, param, value, [])
+    ptxgen.module.place(memory, param, -math.inf, [])
+    assert memory == b"\x80\xff"
+
+
+def test_shapes(gpu):
+    for values, shape in [([[1, 2, 3], [4, 5, 6]], (2, 3)), ([(1,), range(1)], (2, 1)), ([[[]]], (1, 1, 0)),
+                          (range(3), (3,)), ([], (0,)), (memoryview(bytes(6)).cast("B", (2, 3)), (2, 3))]:
+        made = gpu.array(values)
+        assert made.shape == shape and made.count == math.prod(shape) and len(made) == shape[0]
+        assert made.__cuda_array_interface__["shape"] == shape
+        if isinstance(values, list):
+            assert made.tolist() == [list(row) for row in values]
+    assert gpu.zeros((2, 3)).tolist() == [[0.0] * 3] * 2 and gpu.empty([4, 0], "u8").shape == (4, 0)
+    assert repr(gpu.zeros((2, 3), "bf16")) == "<ptxgen.Array bf16[2, 3]>"
+    made = gpu.array([[3.0, 0.0], [0.0, 4.0]])
+    plan = gpu.clip_plan([made], max_norm=1.0)
+    plan.run()
+    assert plan.read().records[0].norm == 5.0 and plan.sums.shape == (1,)
+    made.upload([[1, 2], [3, 4]])
+    assert made.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    nothing = gpu.zeros(())
+    assert nothing.tolist() == 0.0 and nothing.count == 1
+    with pytest.raises(TypeError, match="no length"):
+        len(nothing)
+    for values, message in [([[1, 2], [3]], r"values\[1\]: its shape is \(1,\), and that of values\[0\] is \(2,\)"),
+                            ([1, [2]], r"values\[1\]: its shape is \(1,\), and that of values\[0\] is \(\)"),
+                            (3.0, "values: numbers are needed, not 3.0"), ("12", "numbers are needed, not '12'"),
+                            ({1: 2}, r"numbers are needed, not {1: 2}"), ({1, 2}, r"numbers are needed, not {1, 2}"),
+                            ({1: 2}.keys(), "numbers are needed, not dict_keys")]:
+        with pytest.raises(ptxgen.InvalidError, match=message):
+            gpu.array(values)
+    with pytest.raises(ptxgen.InvalidError, match="count: -1 is out of range"):
+        gpu.zeros((2, -1))
+
+
+def test_big_endian_numbers(gpu):
+    values = (ctypes.c_float.__ctype_be__ * 2)(1.0, 2.0)
+    for dtype in (None, "f32"):
+        with pytest.raises(ptxgen.InvalidError, match="big-endian"):
+            gpu.array(values, dtype)
+
+
 class Named:
     def __init__(self, **names):
         self.__dict__.update(names)
@@ -414,3 +528,37 @@ def test_streams_of_others(gpu):
                        Named(__cuda_stream__=lambda: (0, own.ptr)), Named(__cuda_stream__=(0, own.ptr))):
             plan.run(stream)
             assert plan.read(stream).records[0].norm == 5.0
+
+
+def test_types_by_other_names(gpu):
+    """As numpy and torch name them: a string, a class, a dtype with a name, one that prints as torch's."""
+    class Dtype:
+        def __init__(self, text):
+            self.text = text
+
+        def __str__(self):
+            return self.text
+
+    ways = [lambda name: name, lambda name: type(name, (), {}), lambda name: Named(name=name),
+            lambda name: Dtype("torch." + name)]
+    for name, own in [("float16", "f16"), ("bfloat16", "bf16"), ("float32", "f32"), ("float64", "f64"),
+                      ("int8", "s8"), ("int64", "s64"), ("uint8", "u8"), ("uint32", "u32")]:
+        for way in ways:
+            assert gpu.empty(2, way(name)).dtype == gpu.array([1, 2], way(name)).dtype == own
+    for way in ways:
+        keep = gpu.array([3.0, 4.0])
+        plan = gpu.clip_plan([{"data": keep.address, "count": 2, "dtype": way("float32")}], max_norm=1.0)
+        plan.run()
+        assert plan.read().records[0].norm == 5.0
+        assert gpu.kernel("squared_sum", way("bfloat16")).dtype == "bf16"
+        assert ptxgen.emit("squared_sum", way("float64")) == ptxgen.emit("squared_sum", "f64")
+        for wrong in ("float", "bool", "complex64"):
+            with pytest.raises(ptxgen.InvalidError, match="dtype: .* is none of"):
+                gpu.empty(1, way(wrong))
+
+
+def test_no_driver():
+    """The error names the emulator."""
+    found = python("import ptxgen; ptxgen.Device()", PTXGEN_LIBCUDA="/nowhere/libcuda.so.1", LD_PRELOAD="",
+                   LD_LIBRARY_PATH="")
+    assert "NoDriverError" in found.stderr and "python -m ptxgen emulate -- COMMAND" in found.stderr

@@ -275,9 +275,15 @@ if child == 0:
         try:
             use()
         except ptxgen.ForkedError as error:
-            assert "fork" in str(error)
+            assert "start the child before CUDA is opened" in str(error)
         else:
             os._exit(1)
+    try:
+        ptxgen.Device()
+    except ptxgen.DriverError as error:
+        assert "CUDA_ERROR_NOT_INITIALIZED" in str(error) and "fork first" in str(error)
+    else:
+        os._exit(2)
     plan.close()
     del array, plan, stream, use, gpu
     gc.collect()
@@ -315,7 +321,8 @@ FAILURES = [("cuInit:100", "NoDeviceError"), ("cuMemAlloc:2@1", "OutOfMemoryErro
             ("cuLaunchKernel:700@1", "DriverError")]
 
 
-@pytest.mark.parametrize("setting, kind", FAILURES if ON_EMULATOR else [])
+@pytest.mark.skipif(not ON_EMULATOR, reason="there is a GPU")
+@pytest.mark.parametrize("setting, kind", FAILURES)
 def test_the_drivers_failures(setting, kind):
     done = python(f"""
 import ptxgen

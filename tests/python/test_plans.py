@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Clip plans and step plans: the bits of plain Python, launched, captured and in phases."""
 
+import inspect
 import math
+import pathlib
+import re
 
 import ptxgen
 import pytest
@@ -280,3 +283,26 @@ def test_descriptions_and_texts():
     assert step.elements == 1000 and step.launches == 3
     assert ".target sm_90" in ptxgen.emit_step(rows, groups=[ptxgen.SGD(lr=1.0)], max_norm=1.0,
                                                target="sm_90")
+
+
+def defaults_of(function):
+    """The scalars among a function's parameters that have a default."""
+    found = {name: parameter.default for name, parameter in inspect.signature(function).parameters.items()
+             if parameter.default is not parameter.empty}
+    if "betas" in found:
+        found["beta1"], found["beta2"] = found.pop("betas")
+    return found
+
+
+@pytest.mark.parametrize("rule, file, scalars", [
+    ("AdamW", "adam", "scalars_of_adamw"), ("Adam", "adam", "scalars_of_adam"), ("SGD", "sgd", "scalars"),
+    ("Lion", "lion", "scalars")])
+def test_defaults(rule, file, scalars):
+    """Defaults are those that the rule's own file has."""
+    source = pathlib.Path(__file__).parents[2] / "src" / "kernels" / "step" / "rules" / f"{file}.c"
+    rows = re.search(scalars + r"\[\w*\] = {(.*?)\n};", source.read_text(), re.DOTALL)[1]
+    usual = {name: float(value) for name, value in re.findall(r'{ "(\w+)", \w+, \w+, ([-.e\d]+) }', rows)}
+    given = defaults_of(getattr(ptxgen, rule))
+    assert len(usual) == rows.count("{") and set(usual) - {"lr"} == set(usual) & set(given)
+    assert {name: given[name] for name in usual if name != "lr"} == {
+        name: value for name, value in usual.items() if name != "lr"}

@@ -4,11 +4,11 @@
 import pytest
 import torch
 from conftest import ON_EMULATOR
-from torch_parts import distance, give, parameters, same
+from torch_parts import Model, distance, give, parameters, refill, same
 
 import ptxgen.torch as pt
 
-pytestmark = pytest.mark.skipif(ON_EMULATOR, reason="no GPU")
+pytestmark = pytest.mark.skipif(ON_EMULATOR, reason="torch.cuda does not run on the emulator")
 
 
 def model():
@@ -85,6 +85,74 @@ def test_clip_in_a_graph():
         expected = torch.nn.utils.clip_grad_norm_(other, 1.0)
         assert torch.allclose(norm, expected, rtol=1e-6)
         assert distance([p.grad for p in params], [p.grad for p in other]) < 1e-6
+
+
+def test_clips_in_a_graph_and_beside_it():
+    """The first call of these shapes is captured. Replays on one stream and calls on another, for models of
+    equal shapes, share nothing; nor do two graphs."""
+    models = [Model(k) for k in range(3)]
+    graphs, norms, streams = [], [], [torch.cuda.Stream() for _ in models]
+    for model in models[:2]:
+        model.give()
+        graphs.append(torch.cuda.CUDAGraph())
+        with torch.cuda.graph(graphs[-1]):
+            norms.append(pt.clip_grad_norm_(model.params, 1.0))
+    models[2].give()
+    torch.cuda.synchronize()
+    for turn in range(50):
+        for k, (model, stream) in enumerate(zip(models, streams)):
+            with torch.cuda.stream(stream):
+                refill(model)
+                if k < 2:
+                    graphs[k].replay()
+                else:
+                    norm = pt.clip_grad_norm_(model.params, 1.0)
+        torch.cuda.synchronize()
+        for model, found in zip(models, [*norms, norm]):
+            assert model.wrong(found) is None, turn
+
+
+def test_two_streams():
+    """600 calls of one thread, of models of equal shapes on two streams, none of which is waited for."""
+    streams, wrong = [torch.cuda.Stream() for _ in range(2)], []
+    models = [[Model(10 * k + m, [(1000, 1000), (300,)]) for m in range(3)] for k in range(2)]
+    torch.cuda.synchronize()
+    for turn in range(100):
+        for m in range(3):
+            for stream, some in zip(streams, models):
+                with torch.cuda.stream(stream):
+                    model = some[m]
+                    model.give()
+                    norm = pt.clip_grad_norm_(model.params, 1.0)
+                    far = [(p.grad - g).abs().max() for p, g in zip(model.params, model.clipped)]
+                    wrong.append((norm / model.norm - 1).abs() + sum(far))
+    torch.cuda.synchronize()
+    assert len(wrong) == 600 and max(map(float, wrong)) < 1e-5
+
+
+def test_steps_in_a_graph_and_beside_it():
+    """Steps and replays in any order, with gradients of their own."""
+    ours, theirs = parameters(), parameters()
+    a, b = (pt.AdamW(params, lr=1e-2, max_grad_norm=1.0) for params in (ours, theirs))
+    memories = [[torch.full_like(p, k + 1.0) for p in ours] for k in range(2)]
+
+    def step(optimizer, params, k):
+        for p, g in zip(params, memories[k]):
+            p.grad = g
+        optimizer.step()
+
+    step(a, ours, 0)
+    step(b, theirs, 0)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        step(a, ours, 0)
+    for turn, k in enumerate([1, 0, 1, 1, 0, 0, 1]):
+        if k == 0:
+            graph.replay()
+        else:
+            step(a, ours, k)
+        step(b, theirs, k)
+        assert same(ours, theirs), turn
 
 
 def test_capture_before_a_step():

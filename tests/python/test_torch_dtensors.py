@@ -4,10 +4,10 @@ test_torch_ranks.py has several ranks."""
 
 import pytest
 import torch
-from torch_parts import DEVICE, needs
+from torch_parts import DEVICE, all_plain, beside_plain, needs
 
 import ptxgen.torch as pt
-from ptxgen.torch import _engine, _native, clip
+from ptxgen.torch import _engine, _ranks, _shortcuts, clip
 
 pytestmark = needs("torch.distributed.fsdp.fully_shard")
 try:
@@ -31,8 +31,8 @@ def mesh():
 @pytest.fixture(params=["one call", "one by one"])
 def native(request, monkeypatch):
     if request.param == "one by one":
-        monkeypatch.setattr(_native, "_found", [None])
-    elif _native._functions() is None:
+        monkeypatch.setattr(_shortcuts._functions, "way", _shortcuts._functions.plain)
+    elif _shortcuts._functions.way() is None:
         pytest.skip(f"no functions to look at tensors in torch {torch.__version__}")
     monkeypatch.setattr(clip, "_watches", [])
     return request.param == "one call"
@@ -165,7 +165,7 @@ def test_clip_against_torch(mesh, native, mutate):
 
 def test_one_look(mesh, asked):
     """Other specs that are equal are asked once, and no others."""
-    if _native._functions() is None:
+    if _shortcuts._functions.way() is None:
         pytest.skip(f"no functions to look at tensors in torch {torch.__version__}")
     ours, theirs = made(mesh)
     optimizer = pt.AdamW(ours, lr=1e-2, max_grad_norm=1.0)
@@ -239,6 +239,39 @@ def test_replicated(mesh, native):
     assert len(clip._watches) == native
 
 
+def test_clip_in_a_world(mesh, native, monkeypatch):
+    """One look suffices as long as the group of the plans is there; then they are made anew."""
+    everyone, made_in = dist.group.WORLD, []
+    monkeypatch.setattr(clip, "_sets", [])
+    monkeypatch.setattr(clip, "world", lambda: everyone)
+    monkeypatch.setattr(clip, "reduction", lambda grads: _ranks.Reduction(dist.group.WORLD, [True] * len(grads)))
+    set_of = clip._set_of
+    monkeypatch.setattr(clip, "_set_of", lambda *args: made_in.append(everyone) or set_of(*args))
+    ours, theirs = made(mesh)
+    for turn, everyone in enumerate([everyone] * 3 + ["another"] * 2):
+        give(ours, theirs, turn)
+        for p in ours:
+            if isinstance(p, DTensor):
+                p.grad = as_fsdp2(p.grad._local_tensor, p)
+        norm = pt.clip_grad_norm_(ours, 0.5)
+        assert abs(float(norm) / float(torch.nn.utils.clip_grad_norm_(theirs, 0.5)) - 1) < 1e-6
+    assert made_in == ([dist.group.WORLD, "another"] if native else [dist.group.WORLD] * 3 + ["another"] * 2)
+    assert [one.world for one in clip._sets] == ["another", dist.group.WORLD]
+
+
+def test_ranks_of_a_grid():
+    """The ranks along the dimensions that differ; no other rank's sums are waited for."""
+    class Mesh:
+        mesh = torch.arange(8).reshape(2, 2, 2)
+
+    def spanned(*sets, rank=5):
+        found = _ranks._spanned(Mesh, set(map(frozenset, sets)), rank)
+        return None if found is None else sorted(found)
+    assert spanned({4, 5}) == [4, 5] and spanned({1, 5}, {4, 5}) == [0, 1, 4, 5]
+    assert spanned({4, 5}, {5, 7}) == [4, 5, 6, 7] and spanned({5, 8}) is None
+    assert spanned({4, 5}, rank=9) is None
+
+
 @pytest.mark.parametrize("where", ["whole", "part"])
 def test_written_between_steps(mesh, native, where):
     """What others write to a bf16 DTensor, or to this rank's part of it, is not undone by its master."""
@@ -259,3 +292,98 @@ def test_written_between_steps(mesh, native, where):
         part, master = (t._local_tensor if isinstance(t, DTensor) else t
                         for t in (p, optimizer.state[p]["master"]))
         assert bool((part == 5.0).all()) and bool((master == 5.0 - 2.0 ** -12).all())
+
+
+# ---- short cuts: see test_torch_shortcuts.py
+
+
+def some_of(mesh):
+    return [distribute_tensor(torch.ones(shape, device=DEVICE), mesh, [place])
+            for shape, place in (((4, 2), Shard(0)), ((4, 2), Shard(1)), ((4, 2), Replicate()),
+                                 ((2, 4), Shard(0)), ((4, 2), Shard(0)))]
+
+
+def test_part(mesh, monkeypatch):
+    def run(way):
+        found = [(one._local_tensor, way(one)) for one in [*some_of(mesh), *map(torch.nn.Parameter, some_of(mesh))]]
+        return [isinstance(b, torch.Tensor) and (a.data_ptr(), a.shape) == (b.data_ptr(), b.shape) for a, b in found]
+
+    beside_plain(monkeypatch, _shortcuts._part, run, [(_shortcuts, "_PART", name) for name in ("none", "data")])
+
+
+def test_all_plain(mesh, monkeypatch):
+    """Steps and clipping without any short cut: the same bits, also of what others write between steps."""
+    def train():
+        wide, theirs = made(mesh)
+        ours, bits = [torch.nn.Parameter(p.detach().bfloat16()) for p in wide], []
+        optimizer = pt.AdamW(ours, lr=1e-2, max_grad_norm=1.0)
+        for turn in range(6):
+            give(wide, theirs, turn)
+            for p, q in zip(ours, wide):
+                p.grad = q.grad.bfloat16()
+            if turn == 3:
+                other_part_of_parameter(ours, theirs)
+            elif turn == 4:
+                local(ours[0]).data.fill_(2.0)
+                with torch.no_grad():
+                    local(ours[2]).fill_(3.0)
+            norm = pt.clip_grad_norm_(ours, 3.0)
+            optimizer.step()
+            bits += [float(norm), float(optimizer.grad_norm)]
+        return bits, [local(p).tolist() for p in ours]
+
+    local = _shortcuts.local
+    short = train()
+    all_plain(monkeypatch)
+    assert train() == short and _shortcuts._part.way is _shortcuts._part.plain
+
+
+def test_spec(mesh, monkeypatch):
+    def run(way):
+        specs = list(map(way, some_of(mesh)))
+        return [[a == b for a in specs] for b in specs]
+
+    beside_plain(monkeypatch, _shortcuts._spec, run, [(_shortcuts, "_SPEC", name) for name in ("none", "grad")])
+
+
+def test_placed_as(mesh, monkeypatch):
+    def run(way):
+        like = distribute_tensor(torch.ones((), device=DEVICE), mesh, [Replicate()])
+        made = way(like)(torch.full((), 3.0, device=DEVICE))
+        return type(made), made.placements, made.device_mesh, made.shape, made.full_tensor().item()
+
+    beside_plain(monkeypatch, _shortcuts.placed_as, run, [(_shortcuts, "_SPEC", name) for name in ("none", "grad")])
+
+
+def test_gradients(mesh, monkeypatch):
+    params = [torch.nn.Parameter(one) for one in some_of(mesh)]
+    for p in params[1:]:
+        p.grad = p.detach().clone()
+
+    def raises():
+        raise RuntimeError
+
+    def run(way):
+        return [g is p.grad for g, p in zip(way(params), params)]
+
+    beside_plain(monkeypatch, _shortcuts.gradients, run, [
+        (torch._C, "DisableTorchFunctionSubclass", value) for value in (None, raises)])
+
+
+def test_add_up(mesh, monkeypatch):
+    """test_torch_ranks.py has more ranks than one."""
+    class Refuses:
+        def allreduce(self, tensors):
+            raise AssertionError("it takes no options")
+
+    group, total, sent = mesh.get_group(0), torch.full((1,), 2.5, dtype=torch.float64, device=DEVICE), []
+
+    def run(way):
+        way(total, group)
+        return total.item()
+
+    beside_plain(monkeypatch, _shortcuts.add_up, run, [(dist, "AllreduceOptions", lambda: 1 / 0)])
+    monkeypatch.setattr(dist, "all_reduce", lambda total, group: sent.append(group))
+    for refusing in (Refuses(), object()):
+        _shortcuts.add_up.first(total, refusing)
+    assert [type(group) for group in sent] == [Refuses, object]

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What ptxgen.torch says of calls that are wrong, and that they change nothing."""
 
+import copy
+import pydoc
+
 import pytest
 import torch
 from torch_parts import DEVICE, give, parameters, same
@@ -71,6 +74,101 @@ def test_settings_between_steps(key, value, message):
     where[key] = good
     optimizer.step()
     assert [float(s["step"]) for s in optimizer.state.values()] == [2.0, 2.0]
+
+
+OPTIMIZERS = [pt.AdamW, pt.Adam, pt.SGD, pt.Lion]
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+@pytest.mark.parametrize("name", ["max_gradnorm", "statedtype", "sed", "nesterv", "betas_", "foreach_"])
+def test_misspelt_arguments(cls, name):
+    with pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'"):
+        cls(one(), **{name: None})
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+@pytest.mark.parametrize("key,value", [("max_grad_norm", 1.0), ("max_grad_norm", None), ("seed", 3),
+                                       ("process_group", None)])
+def test_settings_that_groups_do_not_have(cls, key, value):
+    """All groups have one norm, one seed and the same ranks."""
+    message = f"{key} is in a group, and is one for all groups of an optimizer: give it to {cls.__name__}"
+    with pytest.raises(ValueError, match=message):
+        cls([{"params": one(), key: value}], lr=0.1)
+    params = one()
+    optimizer = cls(params, lr=0.1)
+    with pytest.raises(ValueError, match=message):
+        optimizer.add_param_group({"params": one(), key: value})
+    assert len(optimizer.param_groups) == 1
+    give(params, 0)
+    optimizer.step()
+    if key == "max_grad_norm":
+        before = params[0].detach().clone()
+        optimizer.param_groups[0][key] = value
+        with pytest.raises(ValueError, match=message):
+            optimizer.step()
+        assert torch.equal(params[0], before)
+
+
+def test_state_dtype_of_a_group():
+    with pytest.raises(ValueError, match="state_dtype: 'f8' is none of float32, master"):
+        pt.AdamW([{"params": one(), "state_dtype": "f8"}])
+    params = one()
+    optimizer = pt.AdamW(params)
+    give(params, 0)
+    optimizer.step()
+    optimizer.param_groups[0]["state_dtype"] = "f8"
+    with pytest.raises(ValueError, match="state_dtype: 'f8' is none of float32, master"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+def test_what_can_be_read(cls):
+    """repr() has the settings, help() what they may be."""
+    shown = repr(cls([{"params": one(), "state_dtype": "bf16"}], lr=0.5, max_grad_norm=2.5, state_dtype="8bit", seed=77))
+    assert shown.startswith(f"{cls.__name__} (\nParameter Group 0\n") and "\n    lr: 0.5\n" in shown
+    assert "\n    state_dtype: bf16\n" in shown
+    assert shown.endswith("All Groups\n    max_grad_norm: 2.5\n    seed: 77\n    state_dtype: 8bit\n)")
+    text = pydoc.plain(pydoc.render_doc(cls))
+    for words in ('"float32"', '"master"', '"remainder"', '"bf16"', '"8bit"', "max_grad_norm: a number",
+                  "seed: an integer from 0 to 2^64 - 1", "process_group: the ranks"):
+        assert words in text.split("Method resolution order")[0], words
+
+
+def on_meta():
+    return torch.nn.Parameter(torch.zeros(4, device="meta"))
+
+
+def on_cpu():
+    return torch.nn.Parameter(torch.zeros(4))
+
+
+def in_f64():
+    return torch.nn.Parameter(torch.zeros(4, dtype=torch.float64, device=DEVICE))
+
+
+def in_f16():
+    return torch.nn.Parameter(torch.zeros(4, dtype=torch.float16, device=DEVICE))
+
+
+@pytest.mark.parametrize("cls", OPTIMIZERS)
+@pytest.mark.parametrize("parameter,options,message", [
+    (on_meta, {}, "is on meta, without memory: .*model.to_empty"),
+    (on_cpu, {}, "is on the CPU: move the model to a GPU first.*ptxgen.torch.emulate()"),
+    (in_f64, {}, "is in torch.float64, which ptxgen.torch.{0} does not support: use torch.optim.{0}"),
+    (in_f16, {"state_dtype": "8bit"}, ": state_dtype='8bit' is not for parameters in torch.float16")])
+def test_parameters_of_a_constructor(cls, parameter, options, message, monkeypatch):
+    """What a step would refuse is refused before, except where nothing is trained."""
+    message = message.format(cls.__name__)
+    monkeypatch.setattr(_device, "_KINDS", {"cuda": _device.Cuda, **({"cpu": 0} if parameter is not on_cpu
+                                                                   and DEVICE == "cpu" else {})})
+    good = [] if parameter is on_cpu else one()
+    with pytest.raises(ValueError, match=f"parameter {len(good)} of group 0 ?{message}"):
+        cls([*good, parameter()], lr=0.1, **options)
+    frozen = parameter().requires_grad_(False)
+    optimizer = cls([frozen], lr=0.1, **options)
+    with pytest.raises(ValueError, match="parameter 0 of group 1 ?" + message):
+        optimizer.add_param_group({"params": [parameter()]})
+    assert len(optimizer.param_groups) == 1
 
 
 def sparse(g):
@@ -162,6 +260,14 @@ def no_absmax(states):
     del states["exp_avg_absmax"]
 
 
+def on_meta(states):
+    states["exp_avg_sq"] = states["exp_avg_sq"].to("meta")
+
+
+def step_on_meta(states):
+    states["step"] = torch.zeros((), device="meta")
+
+
 def short_absmax(states):
     states["exp_avg_absmax"] = states["exp_avg_absmax"].flatten()[:-1]
 
@@ -196,6 +302,8 @@ def steps(value):
 @pytest.mark.parametrize("change,message", [
     (no_absmax, "exp_avg has codes of 8 bits, and there is no exp_avg_absmax"),
     (short_absmax, "exp_avg_absmax has 17 elements, and exp_avg needs 18: one for each 256 of its 4400"),
+    (on_meta, "exp_avg_sq is on meta, where tensors have no numbers"),
+    (step_on_meta, "step is on meta, where tensors have no numbers"),
     (absmax_as_list, "exp_avg_absmax is a list, and no tensor"),
     (as_list, "exp_avg_sq is a list, and no tensor"),
     (as_integers, "exp_avg_sq is of torch.int64"),
@@ -223,7 +331,8 @@ def test_damaged_states(change, message, into):
         change(saved["state"][1])
     states = [dict(optimizer.state[p]) for p in params]
     before = [{k: v.clone() for k, v in some.items()} for some in states]
-    with pytest.raises(ValueError, match="parameter 1 of group 0: " + message):
+    with pytest.raises(KeyError if change is no_step else ValueError,
+                       match="parameter 1 of group 0: " + message):
         optimizer.load_state_dict(saved)
     assert optimizer.param_groups[0]["lr"] == 0.25
     for p, some, values in zip(params, states, before):
@@ -231,3 +340,36 @@ def test_damaged_states(change, message, into):
     give(params, 1)
     optimizer.step()
     assert [float(optimizer.state[p]["step"]) for p in params] == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("cls,wrong,meant", [
+    (pt.AdamW, "state_dytpe", "state_dtype"), (pt.AdamW, "weight_decya", "weight_decay"), (pt.Adam, "beta", "betas"),
+    (pt.SGD, "momentun", "momentum"), (pt.Lion, "max_grad_nrom", "max_grad_norm"), (pt.SGD, "maximise", "maximize")])
+def test_misspelt_keys(cls, wrong, meant):
+    """Refused at construction, in a new group and in a dict; nothing changes."""
+    message = f"'{wrong}' is in a group, .* is '{meant}' meant"
+    first, second = parameters(shapes=[(3,), (4,)])
+    with pytest.raises(ValueError, match=message):
+        cls([{"params": [first], wrong: 0.5}], lr=1.0)
+    optimizer = cls([first], lr=1.0)
+    with pytest.raises(ValueError, match=message):
+        optimizer.add_param_group({"params": [second], wrong: 0.5})
+    saved = optimizer.state_dict()
+    saved["param_groups"][0].update({wrong: 0.5, "lr": 2.0})
+    with pytest.raises(ValueError, match=message):
+        optimizer.load_state_dict(saved)
+    assert len(optimizer.param_groups) == 1 and optimizer.param_groups[0]["lr"] == 1.0
+
+
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.Adam, pt.SGD, pt.Lion])
+def test_foreign_keys(cls):
+    """Those of schedulers and of training code stay, and come back."""
+    names = ("initial_lr", "max_lr", "min_lr", "base_momentum", "max_momentum", "lr_scale", "lr_mult", "swa",
+             "name", "no_weight_decay", "layer", "step", "eps", "nesterov", "foreach", "capturable",
+             "decoupled_weight_decay")
+    first = parameters(shapes=[(3,)])
+    others = dict.fromkeys(set(names) - set(cls(first, lr=1.0).defaults), 1)
+    optimizer = cls([{"params": first, **others}], lr=1.0)
+    optimizer.load_state_dict(optimizer.state_dict())
+    again = copy.deepcopy(optimizer)
+    assert all(again.param_groups[0][name] == 1 for name in others)

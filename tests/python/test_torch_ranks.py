@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch_parts import DEVICE, ON_EMULATOR, needs
 from ranks import on_ranks
+from ptxgen.torch import _shortcuts, clip
 
 pytestmark = needs("torch.distributed.fsdp.fully_shard")
 try:
@@ -91,6 +92,20 @@ def test_a_new_world():
         on_ranks(2, clips_as_torch, (1, 2), ("replicate", "shard"))
 
 
+def adds_up(rank):
+    group = torch.distributed.group.WORLD
+    for way in (_shortcuts.add_up.plain, _shortcuts.add_up.first, _shortcuts.add_up.way):
+        total = torch.full((2,), 1.5 + rank, dtype=torch.float64, device=DEVICE)
+        way(total, group)
+        assert total.tolist() == [4.0, 4.0]
+    assert _shortcuts.add_up.way is not _shortcuts.add_up.plain
+
+
+@needs_two
+def test_add_up():
+    on_ranks(2, adds_up)
+
+
 def counts_once(rank, world, shape, names):
     """Every element once, in any mix of meshes and tensors."""
     mesh = init_device_mesh(DEVICE, shape, mesh_dim_names=names)
@@ -145,6 +160,7 @@ def hybrid(rank):
     p.grad = distribute_tensor(value, mesh, [Replicate(), Shard(1)])
     norm = pt.clip_grad_norm_([p], 1e9)
     assert norm.full_tensor().item() == value.double().norm().float().item()
+    assert clip._sets[0].group is mesh.get_group("tp")  # and no new one
 
 
 @pytest.mark.skipif(not ON_EMULATOR and GPUS < 4, reason="fewer GPUs than ranks: 4 wanted")
@@ -227,7 +243,7 @@ def same_bits(rank, state_dtype, dtype):
     mesh = init_device_mesh(DEVICE, (2,))
     for placement in (Shard(0), Shard(1)):
         generator = torch.Generator().manual_seed(3)
-        columns = 1024 if state_dtype == "8bit" else 64
+        columns = 1024 if state_dtype in ("8bit", "f16") else 64
         start = torch.randn(6, columns, generator=generator).to(dtype).to(DEVICE)
         alone = torch.nn.Parameter(start.clone())
         cut = torch.nn.Parameter(distribute_tensor(start.clone(), mesh, [placement]))
@@ -244,17 +260,17 @@ def same_bits(rank, state_dtype, dtype):
                 state = state.to(torch.int32)
             assert name == "step" or torch.equal(state.full_tensor(),
                                                  other.state[alone][name].to(state.dtype))
-    if state_dtype == "8bit":
+    if state_dtype in ("8bit", "f16"):
         odd = torch.nn.Parameter(distribute_tensor(torch.zeros(64, 100, device=DEVICE), mesh, [Shard(0)]))
         odd.grad = odd.detach().clone()
         with pytest.raises(ValueError, match="multiple"):
-            pt.AdamW([odd], state_dtype="8bit").step()
+            pt.AdamW([odd], state_dtype=state_dtype).step()
 
 
 @needs_two
 @pytest.mark.parametrize("state_dtype,dtype", [
     ("float32", torch.float32), ("bf16", torch.bfloat16), ("remainder", torch.bfloat16),
-    ("8bit", torch.bfloat16)])
+    ("8bit", torch.bfloat16), ("f16", torch.bfloat16)])
 def test_same_bits(state_dtype, dtype):
     on_ranks(2, same_bits, state_dtype, dtype)
 
@@ -375,6 +391,46 @@ def through_dcp(rank, folder, state_dtype, dtype):
 def test_checkpoint(state_dtype, dtype):
     with tempfile.TemporaryDirectory() as folder:
         on_ranks(2, through_dcp, folder, state_dtype, dtype)
+
+
+def gathers_remainders(rank):
+    """All of a model's states on each rank, and back: the same bits go on."""
+    from torch.distributed.checkpoint.state_dict import (
+        StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict)
+    mesh = init_device_mesh(DEVICE, (2,))
+    generator = torch.Generator().manual_seed(2)
+    value = torch.randn(6, 64, generator=generator).bfloat16().to(DEVICE)
+
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(distribute_tensor(value.clone(), mesh, [Shard(0)]))
+
+    def step(*pairs):
+        g = torch.randn(6, 64, generator=generator).bfloat16().to(DEVICE)
+        for net, optimizer in pairs:
+            net.w.grad = distribute_tensor(g, mesh, [Shard(0)])
+            optimizer.step()
+
+    nets = [Net(), Net()]
+    pairs = [(net, pt.AdamW(net.parameters(), lr=1e-3, state_dtype="remainder")) for net in nets]
+    step(pairs[0])
+    step(pairs[0])
+    options = StateDictOptions(full_state_dict=True)
+    whole = get_optimizer_state_dict(*pairs[0], options=options)
+    assert whole["state"]["w"]["remainder"].shape == (6, 64)
+    with torch.no_grad():
+        nets[1].w.copy_(nets[0].w)
+    set_optimizer_state_dict(*pairs[1], whole, options=options)
+    kept = [optimizer.state[net.w]["remainder"].to_local() for net, optimizer in pairs]
+    assert kept[0].dtype is torch.int16 and kept[0].any() and torch.equal(*kept)
+    step(*pairs)
+    assert torch.equal(nets[0].w.to_local(), nets[1].w.to_local())
+
+
+@needs_two
+def test_gathered_remainders():
+    on_ranks(2, gathers_remainders)
 
 
 def reshards_8bit(rank, folder):

@@ -5,6 +5,12 @@ a comment that ignores nothing is an error."""
 import ptxgen
 
 
+class HasItemsize:
+    """As the types of numpy and torch."""
+
+    itemsize = 4
+
+
 def use(gpu: ptxgen.Device, weight: ptxgen.Array, gradient: ptxgen.Array, count: ptxgen.Array) -> float:
     plan: ptxgen.ClipPlan = gpu.clip_plan([gradient, ptxgen.ClipTensor(data=64, count=1, dtype="bf16")],
                                           max_norm=1.0, nonfinite="skip", update={"interval": 100})
@@ -16,6 +22,7 @@ def use(gpu: ptxgen.Device, weight: ptxgen.Array, gradient: ptxgen.Array, count:
     step.set_hyper(0, ptxgen.StepHyper(lr=0.5))
     module = gpu.load("text", max_registers=32)
     module["saxpy"](1, 2.0, weight, y=gradient, grid=(1, 2), stream=stream)
+    gpu.zeros((2, 3), "float32"), gpu.kernel("squared_sum", HasItemsize())
     return plan.read(stream).records[0].norm + step.read().summary.state.scale
 
 
@@ -25,6 +32,8 @@ def misuse(gpu: ptxgen.Device, array: ptxgen.Array) -> None:
     gpu.clip_plan([array], max_norm=1.0, nonfinite="ignore")  # type: ignore[arg-type]
     ptxgen.StepTensor(paramter=array)  # type: ignore[typeddict-unknown-key]
     ptxgen.AdamW(1e-3)  # type: ignore[call-arg]
-    gpu.empty(1, "float32")  # type: ignore[arg-type]
+    gpu.empty(1, "float")  # type: ignore[arg-type]
+    gpu.zeros("3")  # type: ignore[arg-type]
+    ptxgen.ClipTensor(data=64, count=1, dtype="half")  # type: ignore[typeddict-item]
     gpu.clip_plan([array], max_norm=1.0).run("stream")  # type: ignore[arg-type]
     gpu.capture(1, mode="fast")  # type: ignore[arg-type]

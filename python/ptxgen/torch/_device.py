@@ -10,7 +10,9 @@ from typing import Any, Dict, Optional
 import torch
 
 from .. import device as devices
+from ..arrays import reach_host_memory
 from ..errors import InvalidError, NoDeviceError, NoDriverError
+from . import _shortcuts
 
 # The types that plans read and write, by torch's name.
 NAMES: Dict[torch.dtype, Any] = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
@@ -30,7 +32,7 @@ class Cuda:
 
     def stream(self) -> int:
         """torch's current stream, as a CUstream."""
-        return int(torch._C._cuda_getCurrentRawStream(self._index))
+        return _shortcuts.stream.way(self._index)  # type: ignore[no-any-return]
 
     def capturing(self) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())
@@ -92,9 +94,15 @@ _devices: Dict[torch.device, Any] = {}
 
 def emulate() -> None:
     """From now on, CPU tensors are device memory of the emulator, which must be this process's
-    libcuda: for tests of training code without a GPU."""
+    libcuda: for tests of training code without a GPU. Plans, operations and kernels take them, too."""
     _devices[torch.device("cpu")] = Host(torch.device("cpu"))
     _KINDS["cpu"] = Host
+    reach_host_memory()
+
+
+def is_usable(device: torch.device) -> bool:
+    """Whether plans can run there. Does not touch the device."""
+    return device.type in _KINDS and torch.version.hip is None
 
 
 def of(device: torch.device) -> Optional[Any]:
@@ -102,7 +110,25 @@ def of(device: torch.device) -> Optional[Any]:
     found = _devices.get(device)
     if found is None:
         kind = _KINDS.get(device.type)
-        if kind is None or torch.version.hip is not None:
+        if kind is None or not is_usable(device):
             return None
-        found = _devices[device] = kind(device)
+        found = _devices.setdefault(device, kind(device))  # another thread's, if that was first
     return found
+
+
+def refusal(local: torch.Tensor, name: str) -> Optional[str]:
+    """Why an optimizer of this name cannot have a parameter of such a kind, and what to do."""
+    why = None
+    if local.device.type == "meta":
+        return ("is on meta, without memory: make the optimizer when the model is on its device, after "
+                "model.to_empty(device=\"cuda\")")
+    if local.device.type == "cpu" and not is_usable(local.device):
+        return (f"is on the CPU: move the model to a GPU first, or use torch.optim.{name}. Where there is no GPU, "
+                "after ptxgen.torch.emulate() steps of CPU parameters run on the emulator, for tests")
+    if not is_usable(local.device):
+        why = f"is on {local.device}"
+    elif local.dtype not in NAMES:
+        why = f"is in {local.dtype}"
+    elif local.layout is not torch.strided:
+        why = "is sparse"
+    return why and f"{why}, which ptxgen.torch.{name} does not support: use torch.optim.{name}"

@@ -5,10 +5,10 @@ the plans were made for."""
 
 from __future__ import annotations
 
-import contextlib
 import math
 import operator
 import zlib
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -18,16 +18,15 @@ from torch import Tensor
 from .. import _c
 from .._library import c, check
 from ..plans import StepPlan
-from . import _device, _formats, _native, _ranks
+from . import _device, _formats, _ranks, _shortcuts
 from ._ranks import DTensor
-from .clip import increment_version
+from ._shortcuts import identities, local, spec
 
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside")  # what may move within a plan
-# DTensors' attributes without a look for their __torch_function__, which does nothing.
-_PLAIN = getattr(torch._C, "DisableTorchFunctionSubclass", contextlib.nullcontext)
 _data_ptr, _numel, _is_contiguous = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous
-_grad, _dtype = map(operator.attrgetter, ("grad", "dtype"))
+_grad, _dtype, _layout, _on = map(operator.attrgetter, ("grad", "dtype", "layout", "device"))
+_STRIDED = {torch.strided}
 
 
 class _Item:
@@ -43,70 +42,103 @@ class _Item:
 
     def __init__(self, parameter: Tensor, group: int, name: int, what: str) -> None:
         self.parameter, self.group, self.name, self.what = parameter, group, name, what
-        self.local = _ranks.local(parameter)
+        self.local: Tensor = local(parameter)
 
     def stored(self) -> List[str]:
         """The tensors of its states that the plan uses."""
-        return ["step", *self.names, *self.absmaxes(),
+        return ["step", *self.names, *self.format.scales(self.names),
                 *([self.format.beside] if self.format.beside else [])]
 
-    def absmaxes(self) -> List[str]:
-        return [name + "_absmax" for name in self.names] if self.format.name == "state_8bit" else []
+
+@dataclass(frozen=True)
+class _Key:
+    """What an optimizer's plans are made for: they fit while the key of now is equal, and what looks find
+    is where it was. The engine keeps the objects, so none has the identity of another."""
+
+    objects: Any  # identities of the parameters, and of the dicts in which the optimizer has states
+    states: Any  # and of these
+    settings: Tuple[Any, ...]  # of all groups, and of each
+
+
+@dataclass(frozen=True)
+class _PlanKey:
+    """What one of the plans is made for, beside addresses that it can be given anew."""
+
+    device: Any
+    norm: bool
+    phases: bool  # the norm is that of several plans
+    seed: int
+    groups: Tuple[int, ...]  # those of the optimizer that it has, and their rules
+    rules: Tuple[Any, ...]
+    rates: Tuple[int, ...]  # the addresses of those on the device
+    rows: Tuple[Any, ...]
 
 
 class _Part:
     """The plan of one device, and what it was made for."""
 
-    made_for: Tuple[Any, ...]
+    key: _PlanKey
 
-    def __init__(self, device: Any, items: List[_Item], owner: Any, settings: "_Settings",
+    def __init__(self, device: Any, items: List[_Item], owner: Any, norm: bool, phases: bool,
                  previous: Optional["_Part"], gradients: Sequence[Optional[Tensor]]) -> None:
-        self.device, self.items, self.settings = device, items, settings
-        self.locals = [item.local for item in items]
-        self.parameters = [item.parameter for item in items]
-        self.local_at = list(map(_data_ptr, self.locals))
-        self.local_ids = _native.identities(self.locals)
-        # The memory of the states lives as long as the plan, whatever becomes of their tensors. They
-        # move together: off the device and back, say.
-        states = [_ranks.local(item.states[name]) for item in items for name in item.stored()]
+        self.device, self.items = device, items
+        self.groups = tuple(sorted({item.group for item in items}))
+        self._note_parameters(gradients)
+        self._keep_states()
+        self._prepare_looks()
+        self.rates = [_Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
+        rows = [self._row(k) for k in range(len(items))]
+        self.key = _PlanKey(device, norm, phases, owner.seed, self.groups,
+                            tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
+                            tuple(rate.address for rate in self.rates), _without_addresses(rows))
+        if previous is not None and previous.key == self.key:
+            self._take(previous, rows, device.stream())
+        else:
+            self._make(owner, rows, device.stream())
+
+    def _note_parameters(self, gradients: Sequence[Optional[Tensor]]) -> None:
+        """What the parameters are on this rank, and the gradients that they have."""
+        self.parameters = [item.parameter for item in self.items]
+        self.locals = [item.local for item in self.items]
+        self.contiguous = all(map(_is_contiguous, self.locals))
+        self.numels = list(map(_numel, self.locals))
+        self.empty = [k for k, n in enumerate(self.numels) if n == 0]
+        self.specs = list(map(spec, self.parameters))
+        self.sharded = any(one is not None for one in self.specs)
+        self.dtypes = [here.dtype if g is None else local(g).dtype
+                       for here, g in zip(self.locals, gradients)]
+        self.stay = all(local(p) is here for p, here in zip(self.parameters, self.locals))
+        self.where = self._where(self.locals)
+
+    def _keep_states(self) -> None:
+        """The memory of the states lives as long as the plan, whatever becomes of their tensors. They move
+        together: off the device and back, say."""
+        states = [local(item.states[name]) for item in self.items for name in item.stored()]
         self.kept = [state.detach() for state in states]
         self.watched = [state for state in states if state.numel()][-1:]
         self.watched_at = list(map(_data_ptr, self.watched))
-        self.contiguous = all(map(_is_contiguous, self.locals))
-        self.numels = [local.numel() for local in self.locals]
-        self.empty = [k for k, n in enumerate(self.numels) if n == 0]
-        self.specs = [getattr(item.parameter, "_spec", None) for item in items]
-        self.sharded = any(spec is not None for spec in self.specs)
-        self.dtypes = [local.dtype if g is None else _ranks.local(g).dtype
-                       for local, g in zip(self.locals, gradients)]
-        self.watch = _native.watch(
-            self.parameters, self.dtypes,
-            [item.states["step"].data_ptr() if not n else 0 for item, n in zip(items, self.numels)])
-        self.written = _native.written(self.parameters)
-        self.with_master = [item for item in items if item.format.beside == "master"]
+
+    def _prepare_looks(self) -> None:
+        """What a step looks at, and where it was at the last one."""
+        self.watch = _shortcuts.watch(
+            self.parameters, self.device.device, self.dtypes,
+            [item.states["step"].data_ptr() if not n else 0 for item, n in zip(self.items, self.numels)])
+        self.written = _shortcuts.Written(self.parameters)
+        self.with_master = [item for item in self.items if item.format.beside == "master"]
         self.versions = self._versions()
         # Of the gradients, 0 where one is missing: as the plan has them, and as look() found them.
-        self.known: Any = (_c.c_uint64 * len(items))()
-        self.now: Any = (_c.c_uint64 * len(items))()
+        self.known: Any = (_c.c_uint64 * len(self.items))()
+        self.now: Any = (_c.c_uint64 * len(self.items))()
         self.moved = 0, 0  # the range where they differ: its first, its length
-        self.rates = [_Rate(owner.param_groups[g]["lr"], device) for g in settings.group_at]
-        rows = [self._row(k) for k in range(len(items))]
-        made_for = (settings, rows_without_addresses(rows), [rate.address for rate in self.rates])
-        stream = device.stream()
-        if previous is not None and previous.made_for == made_for and previous.device is device:
-            self._take(previous, rows, stream)
-        else:
-            self._make(owner, rows, settings, stream)
-        self.made_for = made_for
 
-    def _versions(self) -> Optional[_native.Versions]:
+    def _versions(self) -> Optional[_shortcuts.Versions]:
         """A look at parameters that have a master, which knows nothing of what others write to them.
         Of DTensors, this rank's parts may be written alone."""
         if not self.with_master:
             return None
         parameters = [item.parameter for item in self.with_master]
         parts = [item.local for item in self.with_master if item.local is not item.parameter]
-        return _native.Versions(parameters + parts, len(parameters))
+        return _shortcuts.Versions(parameters + parts, len(parameters))
 
     def follow_parameters(self) -> None:
         """Masters of parameters that others wrote since the last step."""
@@ -121,29 +153,24 @@ class _Part:
 
     def count_writing(self) -> None:
         """Tells torch that the parameters were written."""
-        if self.written is not None:
-            self.written.bump_versions()
-            if self.versions is not None:
-                self.versions.know_own()
-            return
-        increment_version(self.parameters)
+        exactly = self.written.bump_versions()
         if self.versions is not None:
-            self.versions.know()
+            self.versions.know_own() if exactly else self.versions.know()
 
     def _row(self, k: int) -> Dict[str, Any]:
         item, dummy = self.items[k], self.items[k].states["step"].data_ptr()
 
         def at(tensor: Optional[Tensor]) -> int:
-            return 0 if tensor is None else _ranks.local(tensor).data_ptr() or dummy
+            return 0 if tensor is None else local(tensor).data_ptr() or dummy
 
         names = item.names
         return {"parameter": at(item.parameter), "gradient": 0,
                 "state": tuple(at(item.states[name]) for name in names),
-                "absmax": tuple(at(item.states[name]) for name in item.absmaxes()),
+                "absmax": tuple(at(item.states[name]) for name in item.format.scales(names)),
                 "beside": at(item.states[item.format.beside]) if item.format.beside else 0,
                 "step": dummy, "count": self.numels[k], "dtype": _device.NAMES[item.local.dtype],
                 "gradient_dtype": _device.NAMES[self.dtypes[k]], "format": item.format.name,
-                "group": self.settings.group_at.index(item.group), "uncounted": not item.counted,
+                "group": self.groups.index(item.group), "uncounted": not item.counted,
                 "id": item.name, "whole": self._whole(item)}
 
     @staticmethod
@@ -157,7 +184,7 @@ class _Part:
                              "rank, which its random bits need: use another state_dtype")
         return found
 
-    def _make(self, owner: Any, rows: List[Dict[str, Any]], settings: "_Settings", stream: int) -> None:
+    def _make(self, owner: Any, rows: List[Dict[str, Any]], stream: int) -> None:
         if self.device.capturing():
             raise RuntimeError("ptxgen: take a step with these gradients before the capture begins: "
                                "the first step makes the plan")
@@ -165,20 +192,20 @@ class _Part:
         self.scale, self.found_in = torch.ones((), **f32), torch.zeros((), **f32)
         self.found_out = torch.zeros((), **f32)
         self.sums = torch.zeros(1, dtype=torch.float64, device=self.device.device)
-        self.amp = False
+        self.amp = self.captured = False
         params: Dict[str, Any] = {"loss_scale_at": self.scale.data_ptr(), "max_norm": math.inf,
                                   "found_inf_at": self.found_in.data_ptr(), "eps": _EPS,
                                   "seed": owner.seed, "any_address": True, "stream": stream}
         self.max_norm = math.inf
-        if settings.norm:
+        if self.key.norm:
             params["found_inf_to"] = self.found_out.data_ptr()
             self.max_norm = limit_of(owner.max_grad_norm)
             params["group_max_norms"] = [self.max_norm]
-        if settings.phases:
+        if self.key.phases:
             params["sums_at"] = self.sums.data_ptr()
-        self.hypers = [owner._scalars(owner.param_groups[g]) for g in settings.group_at]
+        self.hypers = [owner._scalars(owner.param_groups[g]) for g in self.groups]
         groups = []
-        for rule, rate, scalars in zip(settings.rules, self.rates, self.hypers):
+        for rule, rate, scalars in zip(self.key.rules, self.rates, self.hypers):
             group = {"rule": rule[0], "maximize": rule[1], "nesterov": rule[2],
                      "hyper": _hyper(rate.value, scalars)}
             if rate.address:
@@ -191,8 +218,8 @@ class _Part:
 
     def _take(self, previous: "_Part", rows: List[Dict[str, Any]], stream: int) -> None:
         """The previous plan, with addresses of now."""
-        for field in ("scale", "found_in", "found_out", "sums", "amp", "max_norm", "hypers", "values",
-                      "plan", "records"):
+        for field in ("scale", "found_in", "found_out", "sums", "amp", "captured", "max_norm", "hypers",
+                      "values", "plan", "records"):
             setattr(self, field, getattr(previous, field))
         self._handle = self.plan.handle.value
         moved: Any = {k: {name: row[name] for name in _MOVING} for k, row in enumerate(rows)}
@@ -200,24 +227,37 @@ class _Part:
 
     # ---- gradients
 
-    def look(self) -> Sequence[Any]:
-        """Looks where parameters and gradients are. Returns tensors that must stay until the work is
-        launched. Raises _Changed where the plan is for others."""
-        found = _native.UNUSUAL if self.watch is None else self.watch.look(self.known, self.now)
-        if found == _native.UNUSUAL:
-            return self._ask()
-        if found == _native.CHANGED:
+    def look(self, groups: List[Any]) -> Sequence[Any]:
+        """Looks where rates, states, parameters and gradients are. Returns tensors that must stay until the
+        work is launched. Raises _Changed where the plan is for others."""
+        if list(map(_data_ptr, self.watched)) != self.watched_at:
             raise _Changed
-        self.moved = self.watch.range() if found == _native.MOVED else (0, 0)  # type: ignore[union-attr]
+        for rate, g in zip(self.rates, self.groups):
+            if not rate.fits(groups[g]["lr"]):
+                raise _Changed
+        found = _shortcuts.UNUSUAL if self.watch is None else self.watch.look(self.known, self.now)
+        if found == _shortcuts.UNUSUAL:
+            return self._ask()
+        if found == _shortcuts.CHANGED:
+            raise _Changed
+        self.moved = self.watch.range() if found == _shortcuts.MOVED else (0, 0)  # type: ignore[union-attr]
         return ()
 
+    def _where(self, tensors: Sequence[Any]) -> Any:
+        """Which tensors these are, of which types, and where. None if some have no memory."""
+        try:
+            which = identities.way(tensors) if self.stay else [(t.shape, t.stride()) for t in tensors]
+            return (which, set(map(_on, tensors)), set(map(_layout, tensors)), list(map(_dtype, tensors)),
+                    list(map(_data_ptr, tensors)))
+        except RuntimeError:
+            return None
+
     def _ask(self) -> Sequence[Any]:
-        """look(), tensor by tensor."""
-        if (self.sharded and _native.identities(map(_ranks.local, self.parameters)) != self.local_ids
-                or list(map(_data_ptr, self.locals)) != self.local_at):
+        """look() at parameters and gradients, tensor by tensor."""
+        if self._where(list(map(local, self.parameters)) if self.sharded else self.locals) != self.where:
             raise _Changed
-        with _PLAIN() if self.sharded else contextlib.nullcontext():
-            gradients = list(map(_grad, self.parameters))
+        ask = _shortcuts.gradients
+        gradients = (ask.way if self.sharded else ask.plain)(self.parameters)
         addresses, there = self._addresses(gradients)
         if self.watch is not None:
             self.watch.expect(gradients)
@@ -230,21 +270,26 @@ class _Part:
         self.now[:] = addresses
         return there
 
+    def _on_device(self, tensors: Sequence[Any]) -> bool:
+        """Whether all are in the memory of the plan's device."""
+        return set(map(_on, tensors)) == {self.device.device} and set(map(_layout, tensors)) == _STRIDED
+
     def _addresses(self, gradients: Sequence[Any]) -> Tuple[List[int], Sequence[Any]]:
         """The address of each gradient, 0 where it is missing, and the tensors that are there. Raises
         _Changed where the plan is for gradients of other types."""
         try:
             parts: Any = gradients
             if self.sharded:  # equal specs are often the same object
-                parts = [g if spec is None or g._spec is not spec and g._spec != spec
-                         else g._local_tensor for g, spec in zip(gradients, self.specs)]
+                parts = [g if own is None else local(g) if one is own or one == own else None
+                         for g, one, own in zip(gradients, map(spec, gradients), self.specs)]
             if (self.contiguous and set(map(type, parts)) <= {Tensor}
-                    and list(map(_dtype, parts)) == self.dtypes
+                    and self._on_device(parts) and list(map(_dtype, parts)) == self.dtypes
                     and list(map(_numel, parts)) == self.numels and all(map(_is_contiguous, parts))):
                 addresses = list(map(_data_ptr, parts))
                 for k in self.empty:
                     addresses[k] = self.items[k].states["step"].data_ptr()
-                return addresses, parts
+                if 0 not in addresses:
+                    return addresses, parts
         except (AttributeError, TypeError, RuntimeError):
             pass  # one is missing or sparse
         return self._each(gradients)
@@ -266,7 +311,7 @@ class _Part:
                 raise ValueError(f"{item.what} is a DTensor, and its gradient is not: give it a DTensor")
             if tuple(gradient.placements) != tuple(parameter.placements):
                 gradient = gradient.redistribute(parameter.device_mesh, parameter.placements)
-            gradient = gradient._local_tensor
+            gradient = local(gradient)
         elif isinstance(gradient, DTensor):
             raise ValueError(f"{item.what} is no DTensor, and its gradient is one: give it this rank's part")
         if gradient.layout is not torch.strided or gradient.dtype not in _device.NAMES:
@@ -277,16 +322,18 @@ class _Part:
         if gradient.device != item.local.device or gradient.shape != item.local.shape:
             raise ValueError(f"{item.what} of shape {tuple(item.local.shape)} on {item.local.device} has a "
                              f"gradient of shape {tuple(gradient.shape)} on {gradient.device}: they must agree")
+        if gradient.numel() and not gradient.data_ptr():
+            raise ValueError(f"{item.what} has a gradient without memory: its storage was freed")
         if gradient.dtype is not self.dtypes[k]:
             raise _Changed
         if gradient.stride() != item.local.stride() and gradient.numel():
             gradient = torch.empty_like(item.local).to(gradient.dtype).copy_(gradient)
         return gradient  # type: ignore[no-any-return]
 
-    def move(self, stream: int, capturing: bool) -> None:
-        """Tells the plan of gradients that moved, came or went; within a capture of all, so that a
-        replay does not depend on what came between."""
-        first, count = (0, len(self.items)) if capturing else self.moved
+    def move(self, stream: int) -> None:
+        """Tells the plan of gradients that moved, came or went; of all where a graph has the plan, since
+        the replay and the steps outside follow each other in any order."""
+        first, count = (0, len(self.items)) if self.captured else self.moved
         if count:
             table = _c.addressof(self.now) + first * _c.sizeof(_c.c_uint64)
             check(c.ptx_step_plan_set_gradients(self._handle, first, count, table, stream))
@@ -294,10 +341,10 @@ class _Part:
 
     # ---- scalars
 
-    def follow(self, owner: Any, stream: int, capturing: bool) -> None:
-        """Scalars that changed since the last step."""
+    def follow(self, owner: Any, stream: int) -> None:
+        """Scalars that changed since the last step, or all of them as in move()."""
         groups = owner.param_groups
-        for k, g in enumerate(self.settings.group_at):
+        for k, g in enumerate(self.groups):
             group = groups[g]
             try:
                 scalars = owner._scalars(group)
@@ -305,12 +352,12 @@ class _Part:
             except (KeyError, TypeError, ValueError):
                 owner._check(group)  # says which
                 raise
-            if value != self.values[k] or scalars != self.hypers[k] or capturing:
+            if value != self.values[k] or scalars != self.hypers[k] or self.captured:
                 self.plan.set_hyper(k, _hyper(value, scalars), stream=stream)
                 self.values[k], self.hypers[k] = value, scalars
-        if self.settings.norm:
+        if self.key.norm:
             limit = limit_of(owner.max_grad_norm)
-            if limit != self.max_norm or capturing:
+            if limit != self.max_norm or self.captured:
                 self.plan.set_max_norm(limit, stream=stream)
                 self.max_norm = limit
 
@@ -332,7 +379,7 @@ class _Part:
         """Counts the step of parameters of which this rank has nothing, as other ranks count it: a
         checkpoint may have the count of any rank."""
         steps = [self.items[k].states["step"] for k in self.empty if self.known[k]]
-        found = self.found_out if self.settings.norm else self.found_in
+        found = self.found_out if self.key.norm else self.found_in
         taken = (found == 0).to(torch.float32)
         for step in steps:
             step.add_(taken)
@@ -378,7 +425,7 @@ class _Rate:
         self.copy: Optional[Tensor] = None
         self.address, self.value = 0, 0.0
         if isinstance(lr, Tensor) and (lr.device.type != "cpu" or device.device.type == "cpu"):
-            self.tensor = _ranks.local(lr)
+            self.tensor = local(lr)
             if lr.device != device.device or lr.dtype is not torch.float32:
                 self.copy = torch.zeros((), dtype=torch.float32, device=device.device)
                 self.copy.copy_(self.tensor.reshape(()))
@@ -404,23 +451,9 @@ def _hyper(lr: float, scalars: Sequence[float]) -> Any:
             "momentum": momentum, "dampening": dampening}
 
 
-def rows_without_addresses(rows: List[Dict[str, Any]]) -> List[Tuple[Any, ...]]:
+def _without_addresses(rows: List[Dict[str, Any]]) -> Tuple[Any, ...]:
     """What of a plan's rows set_addresses() cannot change."""
-    return [tuple(value for name, value in row.items() if name not in _MOVING) for row in rows]
-
-
-class _Settings:
-    """What of an optimizer a plan is made for, beside its tensors."""
-
-    def __init__(self, owner: Any, group_at: List[int], norm: bool, phases: bool) -> None:
-        self.group_at, self.norm, self.phases = group_at, norm, phases
-        self.rules = [owner._rule(owner.param_groups[g]) for g in group_at]
-        self.seed = owner.seed
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Settings) and self.__dict__ == other.__dict__
-
-    __hash__ = None  # type: ignore[assignment]
+    return tuple(tuple(value for name, value in row.items() if name not in _MOVING) for row in rows)
 
 
 class Engine:
@@ -428,60 +461,41 @@ class Engine:
 
     def __init__(self) -> None:
         self._parts: List[_Part] = []
-        self._captured: List[_Part] = []  # graphs launch them
-        self._params: List[Tensor] = []
-        self._entries: List[Any] = []
-        self._states: List[Any] = []
-        self._param_ids: Any = None  # what those three are
-        self._entry_ids: Any = None
-        self._state_ids: Any = None
-        self._changes = -1  # what States.changes was when the states were looked at
-        self._idle: List[int] = []
-        self._rules: List[Any] = []
+        self._captured: List[_Part] = []  # graphs launch their plans
+        self._key: Optional[_Key] = None
+        self._kept: List[Any] = []  # the objects of the key
+        self._entries: List[Dict[str, Any]] = []
+        # What States.changes was when the states in the entries were looked at, and which they were.
+        self._states: Tuple[int, Any] = -1, None
+        self._idle: List[Tensor] = []  # parameters without a gradient and states
         self._norm = False
         self._group: Optional[Any] = None
         self._without: Optional[Tuple[Tensor, Tensor]] = None  # norm and found_inf without plans
-        self._asked: Any = None
         self.detects = False  # a GradScaler asks for found_inf
 
     # ---- whether the plans still fit
 
-    def _fits(self, owner: Any, groups: List[Any], params: List[Tensor]) -> bool:
-        if (not self._params or _native.identities(params) != self._param_ids
-                or self._asked != (owner.max_grad_norm is None, self.detects, owner.process_group,
-                                   owner.seed, owner.state_dtype)
-                or [owner._rule(group) for group in groups] != self._rules):
-            return False
-        state = owner.state
-        if _native.identities(state.values()) != self._entry_ids:
-            return False
-        if _formats.States.changes != self._changes:
-            now = list(chain.from_iterable(map(dict.values, self._entries)))
-            if _native.identities(now) != self._state_ids:
-                return False
-            self._changes = _formats.States.changes
-        for k in self._idle:
-            if params[k].grad is not None:
-                return False
-        for part in self._parts:
-            if list(map(_data_ptr, part.watched)) != part.watched_at:
-                return False
-            if not all(rate.fits(groups[g]["lr"])
-                       for rate, g in zip(part.rates, part.settings.group_at)):
-                return False
-        return True
+    def _key_of(self, owner: Any, groups: List[Any], params: List[Tensor]) -> _Key:
+        """The key of now. States are looked at only where some have changed."""
+        changes = _formats.States.changes
+        if changes != self._states[0]:
+            self._states = changes, identities.way(chain.from_iterable(map(dict.values, self._entries)))
+        return _Key(identities.way((*params, *owner.state.values())), self._states[1],
+                    (owner.max_grad_norm is not None or self.detects, owner.process_group, owner.seed,
+                     owner.state_dtype, _kinds(owner, groups)))
 
     def step(self, owner: Any) -> None:
         groups = owner.param_groups
         params = (groups[0]["params"] if len(groups) == 1 else
                   list(chain.from_iterable([group["params"] for group in groups])))
         try:
-            if not self._fits(owner, groups, params):
+            if (self._key_of(owner, groups, params) != self._key
+                    or self._idle and any([p.grad is not None for p in self._idle])):
                 raise _Changed
-            used = [part.look() for part in self._parts]
+            used = [part.look(groups) for part in self._parts]
         except _Changed:
             self._prepare(owner, groups, params, list(map(_grad, params)))
-            used = [part.look() for part in self._parts]
+            used = [part.look(groups) for part in self._parts]
         self._run(owner)
         del used  # not before
 
@@ -489,24 +503,27 @@ class Engine:
         scale = getattr(owner, "grad_scale", None)
         found_inf = owner.__dict__.get("_amp_found_inf")
         for part in self._parts:
-            stream, capturing = part.device.stream(), part.device.capturing()
-            part.move(stream, capturing)
-            part.follow(owner, stream, capturing)
+            stream = part.device.stream()
+            if not part.captured and part.device.capturing():
+                part.captured = True
+                self._captured.append(part)
+            part.move(stream)
+            part.follow(owner, stream)
             part.take_amp(scale, found_inf)
             part.follow_parameters()
-            if capturing and part not in self._captured:
-                self._captured.append(part)
-            if not part.settings.phases:
+            if not part.key.phases:
                 part.plan.run(stream)
                 part.device.done(stream)
         if self._parts:
-            if self._parts[0].settings.phases:
+            if self._parts[0].key.phases:
                 self._phases()
         else:
             self._run_without(owner)
         for part in self._parts:
             if part.empty:
                 part.count_empty()
+            if part.captured:  # the next replay may be of a step without a GradScaler
+                part.take_amp(None, None)
             part.count_writing()
 
     def _phases(self) -> None:
@@ -519,7 +536,7 @@ class Engine:
         for part in parts[1:]:
             total += part.sums.to(total.device)
         if self._group is not None:
-            _ranks.add_up(total, self._group)
+            _shortcuts.add_up.way(total, self._group)
         for part in parts[1:]:
             part.sums.copy_(total)
         for part in parts:
@@ -534,11 +551,11 @@ class Engine:
         if not self._norm:
             return
         scale = getattr(owner, "grad_scale", None)
-        local = map(_ranks.local, self._params)
-        device = next((t.device for t in local if _device.of(t.device)), torch.device("cpu"))
+        places = (local(p).device for p in self._params)
+        device = next(filter(_device.of, places), torch.device("cpu"))
         total = torch.zeros((), dtype=torch.float64, device=device)
         if self._group is not None:
-            _ranks.add_up(total, self._group)
+            _shortcuts.add_up.way(total, self._group)
         norm = total.sqrt() if scale is None else total.sqrt() / scale.reshape(()).to(device)
         self._without = norm.to(torch.float32), (~total.isfinite()).to(torch.float32)
 
@@ -566,25 +583,18 @@ class Engine:
         parts = []
         for place, which in by_device.items():
             mine = [items[k] for k in which]
-            group_at = sorted({item.group for item in mine})
-            settings = _Settings(owner, group_at, norm, phases)
-            parts.append(_Part(_device.of(place), mine, owner, settings, previous.get(place),
+            parts.append(_Part(_device.of(place), mine, owner, norm, phases, previous.get(place),
                                [grads[at[k]] for k in which]))
         kept = {id(part.plan) for part in parts}
         for part in self._parts:  # what is dropped must not be at work
-            if id(part.plan) not in kept and part not in self._captured:
+            if id(part.plan) not in kept and not part.captured:
                 part.device.gpu.synchronize(part.device.stream())
         self._parts, self._norm, self._group = parts, norm, reduced.group if norm else None
-        self._idle = [k for k in range(len(params)) if k not in planned]
-        self._params = list(params)
-        self._rules = [owner._rule(group) for group in groups]
-        self._entries = list(owner.state.values())
-        self._states = list(chain.from_iterable(map(dict.values, self._entries)))
-        self._param_ids, self._entry_ids, self._state_ids = map(
-            _native.identities, (self._params, self._entries, self._states))
-        self._changes = _formats.States.changes
-        self._asked = (owner.max_grad_norm is None, self.detects, owner.process_group, owner.seed,
-                       owner.state_dtype)
+        self._idle = [p for k, p in enumerate(params) if k not in planned]
+        self._params, self._entries = list(params), list(owner.state.values())
+        self._kept = [self._params, *map(list, map(dict.values, self._entries))]
+        self._states = -1, None
+        self._key = self._key_of(owner, groups, params)
 
     def _items(self, owner: Any, groups: List[Any], params: List[Tensor],
                grads: List[Any]) -> Tuple[List[_Item], List[int]]:
@@ -607,8 +617,10 @@ class Engine:
             _check(item, type(owner).__name__)
             item.names = owner._names_of(groups[item.group])
             try:
-                item.format = _formats.format_of(parameter, owner.state_dtype)
+                item.format = _formats.format_of(parameter, owner._state_dtype_of(groups[item.group]))
                 item.states = _states(item, entry)
+            except KeyError as error:
+                raise KeyError(f"{item.what}: {error.args[0]}") from None
             except ValueError as error:
                 raise ValueError(f"{item.what}: {error}") from None
             items.append(item)
@@ -648,20 +660,21 @@ def _states(item: _Item, entry: Optional[Dict[str, Any]]) -> Any:
     return entry if isinstance(entry, _formats.States) else _formats.States(entry)
 
 
+def _kinds(owner: Any, groups: List[Any]) -> List[Any]:
+    """What of the groups the plans are made for, and a setting that groups do not have."""
+    return [(owner._rule(group), group.get("state_dtype"), "max_grad_norm" in group) for group in groups]
+
+
 def _check(item: _Item, name: str) -> None:
     """Whether a plan can step the parameter."""
-    why, local = None, item.local
-    if _device.of(local.device) is None:
-        why = f"is on {local.device}"
-    elif local.dtype not in _device.NAMES:
-        why = f"is in {local.dtype}"
-    elif local.layout is not torch.strided:
-        why = "is sparse"
-    elif local.numel() and not _is_dense(local):
-        why = f"has gaps or overlaps: its strides are {local.stride()}"
+    why, local = _device.refusal(item.local, name), item.local
+    if why is None and local.numel() and not local.data_ptr():
+        why = "has no memory, because its storage was freed"
+    elif why is None and local.numel() and not _is_dense(local):
+        why = (f"has gaps or overlaps: its strides are {local.stride()}, which ptxgen.torch.{name} does not "
+               f"support: use torch.optim.{name}")
     if why:
-        raise ValueError(f"{item.what} {why}, which ptxgen.torch.{name} does not support: use "
-                         f"torch.optim.{name}")
+        raise ValueError(f"{item.what} {why}")
 
 
 def _check_apart(items: Sequence[_Item]) -> None:

@@ -5,33 +5,43 @@ becomes of states that were stored otherwise."""
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Literal, NamedTuple, Optional, Tuple, get_args
 
 import torch
 from torch import Tensor
 
 from .._library import c
 from ..plans import BLOCK
-from ._ranks import DTensor, local
+from ._ranks import DTensor
+from ._shortcuts import local
 
-STATE_DTYPES = ("float32", "master", "remainder", "bf16", "8bit")
-SMALL = 4096  # below this many elements, states of the 8-bit mode are f32
+StateDtype = Literal["float32", "master", "remainder", "bf16", "8bit", "f16"]
+STATE_DTYPES: Tuple[str, ...] = get_args(StateDtype)
+SMALL = 4096  # below this many elements, states that would be in blocks are f32
 
 
 class Format(NamedTuple):
-    """A format by its name in the library; the type of a state, and of what is beside the parameter."""
+    """A format by its name in the library; the type of a state, and of what is beside the parameter; what
+    the f32 is called that a block of states shares."""
 
     name: str
     state: torch.dtype
     beside: Optional[str] = None
     beside_dtype: Optional[torch.dtype] = None
+    scale: Optional[str] = None
+
+    def scales(self, names: Tuple[str, ...]) -> Tuple[str, ...]:
+        """The names of what scales the states."""
+        return tuple(f"{name}_{self.scale}" for name in names) if self.scale else ()
 
 
 _FULL = Format("full", torch.float32)
 _MASTER = Format("master", torch.float32, "master", torch.float32)
 _REMAINDER = Format("remainder", torch.float32, "remainder", torch.int16)
-_8BIT = Format("state_8bit", torch.uint8)
+_8BIT = Format("state_8bit", torch.uint8, scale="absmax")
+_F16 = Format("state_f16", torch.float16, scale="scale")
 _FORMATS: Dict[Tuple[str, torch.dtype], Format] = {
     ("float32", torch.float32): _FULL, ("float32", torch.bfloat16): _MASTER,
     ("float32", torch.float16): _MASTER,
@@ -41,8 +51,9 @@ _FORMATS: Dict[Tuple[str, torch.dtype], Format] = {
     ("bf16", torch.float32): Format("state_bf16", torch.bfloat16),
     ("bf16", torch.bfloat16): Format("stochastic", torch.bfloat16),
     ("8bit", torch.float32): _8BIT, ("8bit", torch.bfloat16): _8BIT,
+    ("f16", torch.float32): _F16, ("f16", torch.bfloat16): _F16,
 }
-ROUNDED = ("stochastic", "state_8bit")  # formats with random bits, for parameters in bf16
+ROUNDED = ("stochastic", "state_8bit", "state_f16")  # formats with random bits, for parameters in bf16
 
 
 def format_of(parameter: Tensor, state_dtype: str) -> Format:
@@ -51,7 +62,7 @@ def format_of(parameter: Tensor, state_dtype: str) -> Format:
     if found is None:
         raise ValueError(f"state_dtype={state_dtype!r} is not for parameters in {parameter.dtype}; "
                          "use torch.optim for them, or another state_dtype")
-    if found is _8BIT and parameter.numel() < SMALL:
+    if found.scale and parameter.numel() < SMALL:
         return _FORMATS["float32", parameter.dtype]
     return found
 
@@ -60,13 +71,14 @@ class States(dict):  # type: ignore[type-arg]
     """The states of a parameter: a dict that counts changes, so that a step need not look at each
     state."""
 
-    changes = 0  # of all
+    changes = 0  # of all: a number that is never had again, whichever threads change states
+    _numbers = itertools.count(1)
 
     def _counted(name: str) -> Any:  # type: ignore[misc]
         method = getattr(dict, name)
 
         def counted(self: Any, *arguments: Any, **named: Any) -> Any:
-            States.changes += 1
+            States.changes = next(States._numbers)
             return method(self, *arguments, **named)
         return counted
 
@@ -86,8 +98,8 @@ def fresh(parameter: Tensor, fmt: Format, names: Tuple[str, ...]) -> Dict[str, T
     made = {"step": torch.zeros((), dtype=torch.float32, device=local(parameter).device)}
     for name in names:
         made[name] = _like(parameter, fmt.state)
-        if fmt is _8BIT:
-            made[name + "_absmax"] = _absmax_like(parameter)
+        for scale in fmt.scales((name,)):
+            made[scale] = _scale_like(parameter)
     if fmt.beside == "master":
         made["master"] = parameter.detach().to(torch.float32)
     elif fmt.beside == "remainder":
@@ -95,10 +107,24 @@ def fresh(parameter: Tensor, fmt: Format, names: Tuple[str, ...]) -> Dict[str, T
     return made
 
 
-# ---- 8-bit states: codes of the parameter's shape, and an absmax for each 256 of them
+# ---- states in blocks: codes of the parameter's shape, and an absmax or a scale for each 256 of them
 
 
-def _absmax_like(parameter: Any) -> Tensor:
+def _all_scales(names: Tuple[str, ...]) -> Tuple[str, ...]:
+    return _8BIT.scales(names) + _F16.scales(names)
+
+
+_ALL_SCALES = _all_scales(("exp_avg", "exp_avg_sq", "momentum_buffer"))
+
+
+def _coded(given: Dict[str, Any], name: str) -> Optional[Format]:
+    """The format whose codes a state is; None: numbers."""
+    if given[name].dtype is _8BIT.state:
+        return _8BIT
+    return _F16 if given[name].dtype is _F16.state and given.get(f"{name}_{_F16.scale}") is not None else None
+
+
+def _scale_like(parameter: Any) -> Tensor:
     """Zeros for each block. Those of a DTensor are placed as it is, which needs rows of whole blocks."""
     shape, here = tuple(parameter.shape), local(parameter)
     rows = len(shape) > 0 and shape[-1] % BLOCK == 0
@@ -107,7 +133,7 @@ def _absmax_like(parameter: Any) -> Tensor:
         return torch.zeros(size, dtype=torch.float32, device=here.device)
     if not rows or here.shape[-1] % BLOCK:
         raise ValueError(
-            f"a parameter of shape {shape}, of which this rank has {tuple(here.shape)}: 8-bit states "
+            f"a parameter of shape {shape}, of which this rank has {tuple(here.shape)}: its states "
             f"are in blocks of {BLOCK} elements, and ranks cannot share one. The last dimension, and "
             "each rank's part of it, must be a multiple: use another state_dtype, or place it otherwise")
     part = torch.zeros((*here.shape[:-1], here.shape[-1] // BLOCK), dtype=torch.float32,
@@ -117,18 +143,20 @@ def _absmax_like(parameter: Any) -> Tensor:
                               shape=size, stride=torch.empty(size, device="meta").stride())
 
 
-def _placed_absmax(absmax: Tensor, parameter: Tensor) -> Tensor:
-    wanted = _absmax_like(parameter)
-    if isinstance(absmax, DTensor) == isinstance(wanted, DTensor) and absmax.shape == wanted.shape:
-        return absmax.detach().to(local(parameter).device)
-    return _placed(absmax.reshape(wanted.shape), wanted, "an absmax")
+def _placed_scale(scale: Tensor, parameter: Tensor) -> Tensor:
+    wanted = _scale_like(parameter)
+    if isinstance(scale, DTensor) == isinstance(wanted, DTensor) and scale.shape == wanted.shape:
+        return scale.detach().to(local(parameter).device)
+    return _placed(scale.reshape(wanted.shape), wanted, "an absmax or a scale")
 
 
-def _is_signed(name: str) -> bool:
+def is_signed(name: str) -> bool:
+    """Whether a state has both signs: 8-bit codes are then those of the signed map, and those in f16 of
+    no root."""
     return name != "exp_avg_sq"
 
 
-def _map(signed: bool, device: torch.device) -> Tensor:
+def map_of(signed: bool, device: torch.device) -> Tensor:
     """The values of the codes."""
     table = (ctypes.c_float * 256)()
     c.ptx_step_map(signed, table)
@@ -148,37 +176,95 @@ def _in_order(part: Tensor) -> Tensor:
     return part.as_strided((part.numel(),), (1,), part.storage_offset())
 
 
-def dequantized(codes: Tensor, absmax: Any, signed: bool) -> Tensor:
+def _numbers(fmt: Format, codes: Tensor, scale: Any, signed: bool) -> Tensor:
     """States in f32 from codes and what scales them."""
+    if fmt is _8BIT:
+        return decoded(codes, scale, map_of(signed, local(codes).device), BLOCK)
+    values = _scaled(codes, scale, BLOCK, Tensor.float)
+    return values if signed else values.square()
+
+
+def decoded(codes: Tensor, absmax: Any, entries: Tensor, block: int) -> Tensor:
+    """The same of 8-bit codes with any map and blocks of any size."""
+    return _scaled(codes, absmax, block, lambda part: entries.to(part.device)[part.long()])
+
+
+def _scaled(codes: Tensor, scale: Any, block: int, values_of: Callable[[Tensor], Tensor]) -> Tensor:
     part = local(codes)
-    scale = local(absmax).to(part.device).flatten().repeat_interleave(BLOCK)[:part.numel()]
-    values = _map(signed, part.device)[_in_order(part).long()] * scale
+    scale = local(scale).to(part.device).flatten().repeat_interleave(block)[:part.numel()]
+    values = values_of(_in_order(part)) * scale
     values = torch.where(scale == 0, torch.zeros_like(values), values)
     made = torch.empty_like(part, dtype=torch.float32)
     _in_order(made).copy_(values)
     return _as(made, codes)
 
 
-def _quantized(value: Tensor, parameter: Tensor, signed: bool) -> Tuple[Tensor, Tensor]:
-    """Codes and absmax of states in another type, as <ptxgen/rules.h> says."""
+_LEAST = 2.0 ** -126  # of an absmax that is not 0
+_AT_ONCE = 1 << 24  # elements, which bounds what a conversion takes beside the tensors
+
+
+def _quantized(value: Tensor, parameter: Tensor, fmt: Format, signed: bool) -> Tuple[Tensor, Tensor]:
+    """Codes of states in another type, and what scales them."""
     part = local(value)
-    flat = _in_order(part).to(torch.float32)
-    padded = torch.nn.functional.pad(flat, (0, -flat.numel() % BLOCK)).reshape(-1, BLOCK)
+    flat, entries = _in_order(part), map_of(signed, part.device) if fmt is _8BIT else None
+    made, scale = _like(parameter, fmt.state), _scale_like(parameter)
+    codes, scales = _in_order(local(made)), torch.empty(local(scale).numel(), device=part.device)
+    for at in range(0, flat.numel(), _AT_ONCE):
+        piece = flat[at:at + _AT_ONCE].to(torch.float32)
+        padded = torch.nn.functional.pad(piece, (0, -piece.numel() % BLOCK)).reshape(-1, BLOCK)
+        found, of_blocks = _f16_blocks(padded, signed) if entries is None else _blocks(padded, entries)
+        codes[at:at + _AT_ONCE] = found.flatten()[:piece.numel()]
+        scales[at // BLOCK:at // BLOCK + len(of_blocks)] = of_blocks
+    local(scale).copy_(scales.reshape(local(scale).shape))
+    return made, scale
+
+
+def _f16_blocks(padded: Tensor, signed: bool) -> Tuple[Tensor, Tensor]:
+    """Codes and scales of blocks, as <ptxgen/rules.h> says."""
+    x = padded if signed else padded.sqrt()
+    scale = x.abs().amax(dim=1) / 2048
+    finite = torch.isfinite(scale)
+    usual = finite & (scale >= _LEAST)
+    codes = (x * (1 / scale)[:, None]).to(torch.float16)
+    other = torch.where(finite, torch.ones_like(scale), torch.full_like(scale, math.nan))
+    return torch.where(usual[:, None], codes, torch.zeros_like(codes)), torch.where(usual, scale, other)
+
+
+def _blocks(padded: Tensor, entries: Tensor) -> Tuple[Tensor, Tensor]:
+    """Codes and absmax of blocks, as <ptxgen/rules.h> says, with one difference. The signed map begins
+    above -1, so a block whose largest value is negative would shrink each time that it comes in. There
+    absmax may also be that with which the map's first entry stands for this value, as it does where the
+    block was 8-bit before: the one with the least sum of squared errors is taken."""
     most = padded.abs().amax(dim=1)
-    finite, large = torch.isfinite(most), most >= 2.0 ** -126
-    q = padded * (1 / torch.where(finite & large, most, torch.ones_like(most)))[:, None]
+    zero = int((entries == 0).nonzero()[0])
+    codes = torch.full_like(padded, zero, dtype=torch.uint8)
+    absmax = torch.where(torch.isfinite(most), torch.zeros_like(most), torch.full_like(most, math.nan))
+    least = torch.full_like(most, math.inf, dtype=torch.float64)
+
+    def tried(rows: Tensor, scale: Tensor) -> None:
+        usable = torch.isfinite(scale) & (scale >= _LEAST)
+        rows, scale = rows[usable], scale[usable]
+        block = padded[rows]
+        found = _codes(block, scale, entries)
+        error = (entries[found] * scale[:, None]).double().sub_(block).square_().sum(dim=1)
+        better = error < least[rows]
+        rows = rows[better]
+        codes[rows], absmax[rows] = found[better].to(torch.uint8), scale[better]
+        least[rows] = error[better]
+
+    tried(torch.arange(len(most), device=most.device), most)
+    if zero:
+        rows = (padded.amin(dim=1) == -most).nonzero().flatten()
+        scale = (most[rows].double() / -entries[0].double()).to(torch.float32)
+        for other in (scale, torch.nextafter(scale, scale * 2), torch.nextafter(scale, scale / 2)):
+            tried(rows, other)
+    return codes, absmax
+
+
+def _codes(block: Tensor, scale: Tensor, entries: Tensor) -> Tensor:
+    q = block * (1 / scale)[:, None]
     q = ((q.view(torch.int32) & ~0xff) | 0x80).view(torch.float32)
-    table = _map(signed, part.device)
-    middles = (table[1:].double() + table[:-1].double()) / 2
-    codes = torch.bucketize(q.double(), middles)
-    zero = int((table == 0).nonzero()[0])
-    codes = torch.where((finite & large)[:, None], codes, torch.full_like(codes, zero))
-    most = torch.where(finite, torch.where(large, most, torch.zeros_like(most)),
-                       torch.full_like(most, float("nan")))
-    made, absmax = _like(parameter, torch.uint8), _absmax_like(parameter)
-    _in_order(local(made)).copy_(codes.flatten()[:flat.numel()].to(torch.uint8))
-    local(absmax).copy_(most.reshape(local(absmax).shape))
-    return made, absmax
+    return torch.bucketize(q.double(), (entries[1:].double() + entries[:-1].double()) / 2)
 
 
 # ---- states from elsewhere
@@ -189,9 +275,13 @@ def _bits(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _whole_bits(parameter: Tensor, remainder: Tensor) -> Tensor:
-    """The f32 whose halves are parameter and remainder."""
-    upper = _bits(parameter, torch.int16).to(torch.int32) << 16
-    return _bits(upper + remainder.to(torch.int32), torch.float32)
+    """The f32 whose halves are parameter and remainder, as <ptxgen/rules.h> says: a remainder that
+    would change the sign of 0 counts as 0, and so does each beside infinity and NaN."""
+    half = _bits(parameter, torch.int16)
+    size = half & 0x7fff
+    counts = (size < 0x7f80) & ((size > 0) | (remainder > 0))
+    low = torch.where(counts, remainder, torch.zeros_like(remainder)).to(torch.int32)
+    return _bits((half.to(torch.int32) << 16) + low, torch.float32)
 
 
 def _remainder_of(parameter: Tensor, master: Tensor) -> Tensor:
@@ -200,9 +290,6 @@ def _remainder_of(parameter: Tensor, master: Tensor) -> Tensor:
     upper = ((bits + 0x8000) >> 16).to(torch.int16)
     low = bits.to(torch.int16)
     return torch.where(upper == _bits(parameter, torch.int16), low, torch.zeros_like(low))
-
-
-_AT_ONCE = 1 << 24  # elements, which take 11 bytes each for a while
 
 
 def follow(parameter: Tensor, master: Tensor) -> None:
@@ -241,22 +328,66 @@ def _laid_out(value: Tensor, parameter: Tensor) -> Tensor:
     return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
+def portable(states: Dict[str, Any]) -> Dict[str, Any]:
+    """States for a dict. A remainder is there as bf16 of the same bits: neither NCCL nor gloo carries
+    integers of 16 bits."""
+    made = dict(states)
+    if isinstance(made.get("remainder"), Tensor):
+        made["remainder"] = _viewed(made["remainder"], torch.bfloat16)
+    return made
+
+
+def _viewed(value: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same bits as another type of their size."""
+    return value if value.dtype is dtype else _as(_bits(local(value), dtype), value)
+
+
+def check_names(given: Dict[str, Any], known: Tuple[str, ...], names: Tuple[str, ...]) -> None:
+    """Whether loaded states are those of an optimizer, of which `names` are those that the parameter's
+    group uses. Raises a KeyError that says what is missing, a ValueError that says what is unknown."""
+    _check_there(given, names)
+    usual = {"step", "master", "remainder", *known, *_all_scales(known)}
+    unknown = [str(name) for name in given if name not in usual]
+    if unknown:
+        raise ValueError(f"{', '.join(unknown)} among its states: the optimizer has "
+                         f"{', '.join(('step', *known))}, and would ignore them")
+
+
+def _check_there(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
+    # torch's SGD has no count.
+    needed = names if not names or names == ("momentum_buffer",) else ("step", *names)
+    for name in needed:
+        if given.get(name) is None:
+            hint = (" (set a momentum that starts now after the loading)" if name == "momentum_buffer" else "")
+            raise KeyError(f"there is no {name} among its states, which are "
+                           f"{', '.join(map(str, given)) or 'none'}{hint}")
+
+
 def check(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
     """Whether the tensors are states. Raises a ValueError that says which is not, and why."""
     for name in (*names, "master", "remainder"):
         value = given.get(name)
         if value is None:
             continue
-        kinds = {"master": (torch.float32,), "remainder": (torch.int16,)}.get(name)
+        kinds = {"master": (torch.float32,), "remainder": (torch.int16, torch.bfloat16)}.get(name)
         _check_kind(name, value, kinds)
-        if value.dtype is not torch.uint8:
+        for fmt in (_8BIT, _F16):
+            beside = f"{name}_{fmt.scale}"
+            if given.get(beside) is not None and value.dtype is not fmt.state:
+                raise ValueError(f"{name} is of {value.dtype}, and {beside} is beside it: these are codes that "
+                                 "torch.optim took for numbers. What goes to torch.optim is "
+                                 'state_dict(format="torch"), of the optimizer that had the codes; to go on with '
+                                 f"these numbers delete the {fmt.scale}")
+        coded = _coded(given, name)
+        if coded is None:
             continue
-        absmax, blocks = given.get(name + "_absmax"), -(-value.numel() // BLOCK)
-        if absmax is None:
-            raise ValueError(f"{name} has codes of 8 bits, and there is no {name}_absmax")
-        _check_kind(name + "_absmax", absmax, (torch.float32,))
-        if absmax.numel() != blocks:
-            raise ValueError(f"{name}_absmax has {absmax.numel()} elements, and {name} needs {blocks}: one for "
+        beside, blocks = f"{name}_{coded.scale}", -(-value.numel() // BLOCK)
+        scale = given.get(beside)
+        if scale is None:
+            raise ValueError(f"{name} has codes of 8 bits, and there is no {beside}")
+        _check_kind(beside, scale, (torch.float32,))
+        if scale.numel() != blocks:
+            raise ValueError(f"{beside} has {scale.numel()} elements, and {name} needs {blocks}: one for "
                              f"each {BLOCK} of its {value.numel()} codes")
 
 
@@ -264,6 +395,8 @@ def _check_kind(name: str, value: Any, kinds: Optional[Tuple[torch.dtype, ...]] 
     if not isinstance(value, Tensor):
         raise ValueError(f"{name} is a {type(value).__name__}, and no tensor: {value!r:.80}")
     fits = value.dtype in kinds if kinds else value.is_floating_point() or value.dtype is torch.uint8
+    if value.device.type == "meta":
+        raise ValueError(f"{name} is on meta, where tensors have no numbers: load the dict onto a device first")
     if not fits or value.layout is not torch.strided:
         raise ValueError(f"{name} is of {value.dtype}, {value.layout}, which is not how it is stored")
 
@@ -273,6 +406,8 @@ def check_count(step: Any) -> None:
     one = local(step) if isinstance(step, Tensor) else step
     if isinstance(one, Tensor) and (one.numel() != 1 or one.is_complex()):
         raise ValueError(f"step is a tensor of {one.numel()} elements of {one.dtype}, and a number is needed")
+    if isinstance(one, Tensor) and one.device.type == "meta":
+        raise ValueError("step is on meta, where tensors have no numbers: load the dict onto a device first")
     try:
         count = float(one)
     except (TypeError, ValueError):
@@ -287,14 +422,18 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     fit already stay. now: whether the parameter is what it will be at the next step; else what depends
     on it is left to that step, which finds that the states do not fit."""
     check(given, names)
+    if names != ("momentum_buffer",):
+        _check_there(given, names)
+    if given.get("remainder") is not None:
+        given = {**given, "remainder": _viewed(given["remainder"], torch.int16)}
     device = local(parameter).device
-    made_here = {"step", "master", "remainder", *names, *(name + "_absmax" for name in names)}
+    made_here = {"step", "master", "remainder", *names, *_all_scales(names)}
     states: Dict[str, Any] = {name: value for name, value in given.items() if name not in made_here}
     step = given.get("step")
     if names == ("momentum_buffer",) and given.get("momentum_buffer") is None:
         step = 0.0  # the first step is that without a buffer, whatever was counted without momentum
     elif step is None:  # torch's SGD has no count
-        step = 0.0 if given.get(names[0] if names else "") is None else 1.0
+        step = 1.0 if names else 0.0
     if not isinstance(step, Tensor):
         step = torch.tensor(float(step), dtype=torch.float32)
     states["step"] = local(step).detach().to(device=device, dtype=torch.float32).reshape(())
@@ -304,16 +443,17 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
             states.update({k: v for k, v in fresh(parameter, fmt, (name,)).items()
                            if k.startswith(name)})
             continue
-        value, absmax = value.detach(), given.get(name + "_absmax")
-        if value.dtype is torch.uint8 and (fmt is not _8BIT or not _in_same_order(value, parameter)):
-            value = dequantized(value, absmax, _is_signed(name))  # blocks go by the order of memory
+        value, coded = value.detach(), _coded(given, name)
+        scale = given[f"{name}_{coded.scale}"] if coded else None
+        if coded and (fmt is not coded or not _in_same_order(value, parameter)):
+            value, coded = _numbers(coded, value, scale, is_signed(name)), None  # blocks go by the order of memory
         value = _laid_out(_placed(value, parameter, name), parameter)
-        if fmt is not _8BIT:
+        if not fmt.scale:
             states[name] = value if value.dtype is fmt.state else value.to(fmt.state)
-        elif value.dtype is torch.uint8 and absmax is not None:
-            states[name], states[name + "_absmax"] = value, _placed_absmax(absmax, parameter)
+        elif coded:
+            states[name], states[f"{name}_{fmt.scale}"] = value, _placed_scale(scale, parameter)  # type: ignore[arg-type]
         else:
-            states[name], states[name + "_absmax"] = _quantized(value, parameter, _is_signed(name))
+            states[name], states[f"{name}_{fmt.scale}"] = _quantized(value, parameter, fmt, is_signed(name))
     if fmt.beside:
         other = "remainder" if fmt.beside == "master" else "master"
         if given.get(fmt.beside) is not None:
@@ -346,10 +486,11 @@ def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) ->
         if name == "step":
             made[name] = value if on_device else value.cpu()
         elif name in names:
-            if value.dtype is torch.uint8:
-                value = dequantized(value, states[name + "_absmax"], _is_signed(name))
+            coded = _coded(states, name)
+            if coded:
+                value = _numbers(coded, value, states[f"{name}_{coded.scale}"], is_signed(name))
             made[name] = value if value.dtype is torch.float32 else value.to(torch.float32)
-        elif name not in ("master", "remainder") and not name.endswith("_absmax"):
+        elif name not in ("master", "remainder", *_ALL_SCALES):
             made[name] = value
     return made
 
@@ -360,13 +501,11 @@ def fits(parameter: Tensor, states: Dict[str, Any], fmt: Format, names: Tuple[st
     wanted = {name: fmt.state for name in names}
     if fmt.beside:
         wanted[fmt.beside] = fmt.beside_dtype  # type: ignore[assignment]
-    if fmt is _8BIT:
-        for name in names:
-            absmax = states.get(name + "_absmax")
-            if (not isinstance(absmax, Tensor) or local(absmax).device != here.device
-                    or absmax.dtype is not torch.float32
-                    or local(absmax).numel() != -(-here.numel() // BLOCK)):
-                return False
+    for name in fmt.scales(names):
+        scale = states.get(name)
+        if (not isinstance(scale, Tensor) or local(scale).device != here.device
+                or scale.dtype is not torch.float32 or local(scale).numel() != -(-here.numel() // BLOCK)):
+            return False
     step = states.get("step")
     if not isinstance(step, Tensor) or step.device != here.device or step.dtype is not torch.float32:
         return False

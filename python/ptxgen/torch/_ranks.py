@@ -34,11 +34,6 @@ class Reduction(NamedTuple):
     counted: List[bool]
 
 
-def local(tensor: Any) -> Any:
-    """This rank's part of a tensor."""
-    return tensor._local_tensor if isinstance(tensor, DTensor) else tensor
-
-
 def is_partial(tensor: Any) -> bool:
     return isinstance(tensor, DTensor) and any(
         placement.is_partial() for placement in tensor.placements)
@@ -121,18 +116,6 @@ def ranks_of(process_group: Any) -> _Ranks:
     except Exception:
         raise ValueError(f"process_group: {process_group!r:.80} is no group of torch.distributed in this "
                          "process: init_process_group() or new_group() makes one") from None
-
-
-def add_up(total: torch.Tensor, group: Any) -> None:
-    """Adds the ranks' totals: torch.distributed.all_reduce() without its looks at the arguments, which
-    take longer than the call."""
-    import torch.distributed as dist
-    options = dist.AllreduceOptions()
-    if hasattr(options, "asyncOp"):  # as all_reduce() has it: on the current stream, in newer torch
-        options.asyncOp = False
-    work = group.allreduce([total], options)
-    if work is not None:
-        work.wait()
 
 
 def reduction(tensors: Sequence[Any], process_group: Optional[Any] = None) -> Reduction:

@@ -5,11 +5,15 @@ overlapping ones, and DTensors that are Partial."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import operator
 import types
 import warnings
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+import weakref
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -17,9 +21,12 @@ from torch.nn.utils import clip_grad as _module
 
 from .. import _c
 from .._library import c, check
+from ..device import Event
+from ..errors import Error
 from ..plans import ClipPlan
-from . import _device, _native
-from ._ranks import DTensor, Reduction, add_up, is_partial, reduction, replicated, world
+from . import _device, _shortcuts
+from ._ranks import DTensor, Reduction, is_partial, reduction, replicated, world
+from ._shortcuts import add_up, identities, increment_version, local, placed_as, spec
 
 _Tensors = Union[Tensor, Iterable[Tensor]]
 _EPS = 1e-6  # torch adds it to the norm
@@ -30,29 +37,28 @@ _torch_clip_grad_norm_ = _module.clip_grad_norm_
 _torch_get_total_norm = getattr(_module, "_get_total_norm", None)
 _torch_clip_grads_with_norm_ = getattr(_module, "_clip_grads_with_norm_", None)
 
-_data_ptr, _numel, _on = Tensor.data_ptr, Tensor.numel, Tensor.get_device
-_dtype = operator.attrgetter("dtype")
-_is_contiguous = Tensor.is_contiguous
-increment_version = getattr(torch.autograd.graph, "increment_version", lambda tensors: None)
+_data_ptr, _numel, _is_contiguous = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous
+_dtype, _layout, _on = map(operator.attrgetter, ("dtype", "layout", "device"))
 
 
 class _Part:
-    """The gradients of a set that are on one device, and their plans."""
+    """The gradients of a set that are on one device, and their plan. It is made on a stream of its own,
+    which is not under capture."""
 
     def __init__(self, device: Any, at: List[int], locals_: Sequence[Tensor], counted: Sequence[bool],
                  with_sums: bool) -> None:
         self.device, self.at = device, at
+        self.stream: int = device.stream()  # of the last work
+        self._event: Optional[Event] = None
         self.sums: Optional[Tensor] = None
-        params: Dict[str, Any] = {"any_address": True, "eps": _EPS, "group_max_norms": [math.inf],
-                                  "stream": device.stream()}
+        params: Dict[str, Any] = {"any_address": True, "eps": _EPS, "group_max_norms": [math.inf]}
         if with_sums:
             self.sums = torch.zeros(1, dtype=torch.float64, device=device.device)
             params["sums_at"] = self.sums.data_ptr()
-        if device.capturing():
-            raise RuntimeError("ptxgen: call this once with these gradients before the capture begins")
         rows: List[Any] = [{"data": locals_[k].data_ptr(), "count": locals_[k].numel(),
                  "dtype": _device.NAMES[locals_[k].dtype], "uncounted": not counted[k]} for k in at]
-        self.plan = ClipPlan(device.gpu, rows, **params)
+        with device.gpu.stream() as own:
+            self.plan = ClipPlan(device.gpu, rows, stream=own, **params)
         self._table = (_c.c_uint64 * len(at))(*[row["data"] for row in rows])
         self._handle = self.plan.handle.value
         self._max_norm = math.inf
@@ -60,14 +66,40 @@ class _Part:
         if device.device.type == "cuda":
             self._records = device.tensor(self.plan.records)
 
-    def move(self, addresses: List[int], stream: int) -> None:
+    def move(self, addresses: List[int]) -> None:
         self._table[:] = [addresses[k] for k in self.at]
-        check(c.ptx_clip_plan_set_data(self._handle, 0, len(self.at), self._table, stream))
+        check(c.ptx_clip_plan_set_data(self._handle, 0, len(self.at), self._table, self.stream))
 
-    def set_max_norm(self, max_norm: float, stream: int) -> None:
-        if max_norm != self._max_norm or self.device.capturing():
-            self.plan.set_max_norm(max_norm, stream=stream)
+    def set_max_norm(self, max_norm: float) -> None:
+        if max_norm != self._max_norm:
+            self.plan.set_max_norm(max_norm, stream=self.stream)
             self._max_norm = max_norm
+
+    def mark(self) -> None:
+        """Remembers the end of the work. The default stream stays, so it is asked when that matters; any
+        other may be gone by then."""
+        if self.stream:
+            self._record()
+
+    def _record(self) -> Event:
+        if self._event is None:
+            self._event = self.device.gpu.event()
+        self._event.record(self.stream)
+        return self._event
+
+    def follow(self, stream: int) -> None:
+        """Further work is on this stream, after that which there was."""
+        event = self._event if self.stream else self._record()
+        if event is not None:
+            check(c.ptx_stream_wait_event(self.device.gpu.handle.value, stream, event.handle.value))
+        self.stream = stream
+
+    def wait(self) -> None:
+        """Waits for the end of the work."""
+        if not self.stream:
+            self.device.gpu.synchronize()
+        elif self._event is not None:
+            self._event.synchronize()
 
     def norm(self) -> Any:
         """The norm in a tensor of its own."""
@@ -75,24 +107,39 @@ class _Part:
         return records[1].clone()
 
 
-class _Set:
-    """Gradients of these sizes, types, devices and meshes, in this order."""
+@dataclass(frozen=True)
+class _Key:
+    """What a set of plans is made for: the gradients' sizes, types, devices and meshes, in this order, and
+    whether the caller has their norm. They may be anywhere."""
 
-    def __init__(self, grads: Sequence[Any], locals_: Sequence[Tensor], reduced: Reduction,
-                 with_sums: bool) -> None:
-        self.numels = list(map(_numel, locals_))
-        self.dtypes = [local.dtype for local in locals_]
-        self.devices = list(map(_on, locals_))
-        self.specs = [getattr(g, "_spec", None) for g in grads]
-        self.placed = any(spec is not None for spec in self.specs)
-        self._norm_spec: Optional[Any] = None
-        self.with_sums = with_sums
+    numels: Tuple[int, ...]
+    dtypes: Tuple[torch.dtype, ...]
+    devices: Tuple[torch.device, ...]
+    specs: Tuple[Any, ...]
+    with_sums: bool
+
+
+def _key_of(grads: Sequence[Any], locals_: Sequence[Tensor], with_sums: bool) -> _Key:
+    specs = (None,) * len(grads) if grads is locals_ else tuple(map(spec, grads))
+    return _Key(tuple(map(_numel, locals_)), tuple(map(_dtype, locals_)), tuple(map(_on, locals_)), specs,
+                with_sums)
+
+
+class _Set:
+    """The plans of a key. A call has the set alone, from _claimed() to the end of its `with` block:
+    addresses, sums and records are one memory."""
+
+    def __init__(self, key: _Key, grads: Sequence[Any], locals_: Sequence[Tensor], reduced: Reduction,
+                 captured: bool) -> None:
+        self.key = key
+        self._placed: Optional[Callable[[Tensor], Any]] = None
+        self.captured = captured
         self.group = reduced.group
         self.world = None if self.group is None else world()
         by_device: Dict[torch.device, List[int]] = {}
-        for k, local in enumerate(locals_):
-            by_device.setdefault(local.device, []).append(k)
-        several = len(by_device) > 1 or with_sums or self.group is not None
+        for k, device in enumerate(key.devices):
+            by_device.setdefault(device, []).append(k)
+        several = len(by_device) > 1 or key.with_sums or self.group is not None
         self._parts = [_Part(_device.of(device), at, locals_, reduced.counted, several)
                        for device, at in by_device.items()]
         self._phases = several
@@ -100,35 +147,63 @@ class _Set:
         self.watched: Optional["_Watched"] = None  # whose gradients these are
         self._sizes = [local.numel() * local.element_size() for local in locals_]
         self._sort()
-        self.dtype = self.dtypes[0]
-        for dtype in self.dtypes:
-            self.dtype = torch.promote_types(self.dtype, dtype)
+        self.dtype = functools.reduce(torch.promote_types, key.dtypes)
         meshes = [g.device_mesh for g in grads if isinstance(g, DTensor)]
         same = len(meshes) == len(grads) and all(mesh == meshes[0] for mesh in meshes)
         self._mesh = meshes[0] if same else None
 
-    def fits(self, grads: Sequence[Any], locals_: Sequence[Tensor], with_sums: bool) -> bool:
-        if self.group is not None and world() is not self.world:
-            return False  # its group is gone
-        if not (self.with_sums == with_sums and len(locals_) == len(self.numels)
-                and list(map(_numel, locals_)) == self.numels
-                and list(map(_dtype, locals_)) == self.dtypes
-                and list(map(_on, locals_)) == self.devices):
-            return False
-        if grads is locals_:  # none is a DTensor
-            return not self.placed
-        specs = [getattr(g, "_spec", None) for g in grads]
-        if specs != self.specs:
-            return False
-        self.specs = specs  # the same objects are equal without a look at them
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, *unused: Any) -> None:
+        """The next call may have the set."""
+        try:
+            for part in () if self.captured else self._parts:
+                part.mark()
+        except Error:
+            _kept.append(self)
+            raise
+        if self.captured:
+            _kept.append(self)
+        elif kind is not None:  # nobody knows which addresses it has
+            self._drop()
+        else:
+            _sets.insert(0, self)
+            while len(_sets) > _MOST_SETS:
+                with contextlib.suppress(IndexError):  # other threads took them
+                    _sets.pop()._drop()
+
+    def _drop(self) -> None:
+        """The plans may go as soon as they are not at work."""
+        try:
+            for part in self._parts:
+                part.wait()
+        except Error:
+            _kept.append(self)
+
+    def here(self) -> bool:
+        """Whether the last work was on the streams that are current now, and so is before what comes."""
+        for part in self._parts:
+            if part.stream != part.device.stream() or part.stream == _PER_THREAD:
+                return False
         return True
+
+    def follow(self) -> None:
+        """Further work is on the streams that are current now."""
+        for part in self._parts:
+            part.follow(part.device.stream())
+
+    def is_gone(self) -> bool:
+        """Whether its group is."""
+        return self.group is not None and world() is not self.world
 
     def _sort(self) -> None:
         self._order = sorted(range(len(self.addresses)), key=self.addresses.__getitem__)
         self._order = [k for k in self._order if self._sizes[k]]
         self._sorted_sizes = [self._sizes[k] for k in self._order]
 
-    def _apart(self) -> bool:
+    def apart(self) -> bool:
+        """Whether no two gradients share memory."""
         starts = list(map(self.addresses.__getitem__, self._order))
         ends = map(operator.add, starts, self._sorted_sizes)
         return all(map(operator.le, ends, starts[1:]))
@@ -139,39 +214,39 @@ class _Set:
     def move(self, addresses: List[int]) -> bool:
         """Sets the addresses. False if gradients overlap."""
         self.watched = None
-        if addresses != self.addresses or self.capturing():
-            self.addresses = addresses
-            if not self._apart():
+        if addresses != self.addresses:
+            before, self.addresses = self.addresses, addresses
+            if not self.apart():
                 self._sort()
-                if not self._apart():
+                if not self.apart():
+                    self.addresses = before
+                    self._sort()
                     return False
             for part in self._parts:
-                part.move(addresses, part.device.stream())
+                part.move(addresses)
         return True
 
     def measure(self, max_norm: float) -> None:
         """Takes the norm, up to the records."""
         parts = self._parts
         for part in parts:
-            stream = part.device.stream()
-            part.set_max_norm(max_norm, stream)
-            part.plan.norm_sq(stream)
-            part.device.done(stream)
+            part.set_max_norm(max_norm)
+            part.plan.norm_sq(part.stream)
+            part.device.done(part.stream)
         total = parts[0].sums
         if total is not None:
             for part in parts[1:]:
                 total += part.sums.to(total.device)  # type: ignore[union-attr]
             if self.group is not None:
-                add_up(total, self.group)
+                add_up.way(total, self.group)
             for part in parts[1:]:
                 part.sums.copy_(total)  # type: ignore[union-attr]
         self._finish()
 
     def _finish(self) -> None:
         for part in self._parts:
-            stream = part.device.stream()
-            part.plan.finish(stream)
-            part.device.done(stream)
+            part.plan.finish(part.stream)
+            part.device.done(part.stream)
 
     def given(self, norm: Tensor, max_norm: float) -> None:
         """Records of a norm that the caller has. Its square is exact in f64; below 0 for a norm below 0,
@@ -179,16 +254,14 @@ class _Set:
         square = norm.detach().double()
         square = square * square.abs()
         for part in self._parts:
-            stream = part.device.stream()
-            part.set_max_norm(max_norm, stream)
+            part.set_max_norm(max_norm)
             part.sums.copy_(square)  # type: ignore[union-attr]
         self._finish()
 
     def apply(self) -> None:
         for part in self._parts:
-            stream = part.device.stream()
-            part.plan.apply(stream)
-            part.device.done(stream)
+            part.plan.apply(part.stream)
+            part.device.done(part.stream)
 
     def run(self, max_norm: float) -> None:
         """All phases."""
@@ -197,10 +270,9 @@ class _Set:
             self.apply()
             return
         part = self._parts[0]
-        stream = part.device.stream()
-        part.set_max_norm(max_norm, stream)
-        part.plan.run(stream)
-        part.device.done(stream)
+        part.set_max_norm(max_norm)
+        part.plan.run(part.stream)
+        part.device.done(part.stream)
 
     def norm(self) -> Any:
         """The norm as torch gives it: of the gradients' type, a DTensor if they are."""
@@ -209,18 +281,28 @@ class _Set:
             norm = norm.to(self.dtype)
         if self._mesh is None:
             return norm
-        if self._norm_spec is not None:
-            return DTensor(norm, self._norm_spec, requires_grad=False)
-        made = replicated(norm, self._mesh)
-        try:  # from_local() takes longer than the rest of the call
-            self._norm_spec = DTensor(norm, made._spec, requires_grad=False)._spec
-        except TypeError:
-            pass  # another torch's constructor
-        return made
+        if self._placed is None:
+            made = replicated(norm, self._mesh)
+            self._placed = placed_as.way(made)
+            return made
+        return self._placed(norm)
 
 
+# Sets that no call has, the last used first. Any thread takes one out by itself: list's methods are
+# atomic, and nobody waits.
 _MOST_SETS = 16
-_sets: List[_Set] = []  # the last used first
+_sets: List[_Set] = []
+_kept: List[_Set] = []  # graphs launch them, or nobody can wait for them
+_PER_THREAD = 2  # CU_STREAM_PER_THREAD: another stream in each thread
+
+
+def _claimed(one: Any, among: List[Any]) -> bool:
+    """Takes one out of those that no call has. False if another thread did."""
+    try:
+        among.remove(one)
+    except ValueError:
+        return False
+    return True
 
 
 class _Watched:
@@ -229,24 +311,36 @@ class _Watched:
     same identities may be those of others, which are asked what they are before the look."""
 
     def __init__(self, parameters: Sequence[Tensor], ids: Any, plans: _Set, watch: Any) -> None:
-        self.ids, self.plans, self._watch = ids, plans, watch
+        self.ids, self._plans, self._watch = ids, weakref.ref(plans), watch
         self._known = (_c.c_uint64 * len(parameters))(*plans.addresses)
         self._now = (_c.c_uint64 * len(parameters))()
         plans.watched = self
 
-    def fits(self, parameters: Sequence[Tensor]) -> bool:
-        """Whether the plans have the gradients of these, after what moved was set."""
-        plans = self.plans
-        if (plans not in _sets or plans.capturing() or not set(map(type, parameters)) <= _KINDS
-                or plans.group is not None and world() is not plans.world):
+    def claim(self, parameters: Sequence[Tensor]) -> Optional[_Set]:
+        """Takes the plans, if they are for the gradients of these, after what moved was set."""
+        plans = self._plans()
+        if plans is None or not _claimed(plans, _sets):
+            return None
+        try:
+            if self._fits(parameters, plans):
+                return plans
+        except BaseException:
+            plans.__exit__(Error)
+            raise
+        _sets.insert(0, plans)
+        return None
+
+    def _fits(self, parameters: Sequence[Tensor], plans: _Set) -> bool:
+        if (not plans.here() or plans.capturing() or not set(map(type, parameters)) <= _KINDS
+                or plans.is_gone()):
             return False
         found = self._watch.look(self._known, self._now)
-        if found == _native.SAME and plans.watched is self:
+        if found == _shortcuts.SAME and plans.watched is self:
             return True
-        if found not in (_native.SAME, _native.MOVED):
+        if found not in (_shortcuts.SAME, _shortcuts.MOVED):
             return False
         now = list(self._now)
-        if any(n and not address for n, address in zip(plans.numels, now)) or not plans.move(now):
+        if any(n and not address for n, address in zip(plans.key.numels, now)) or not plans.move(now):
             return False
         self._known, self._now = self._now, self._known
         plans.watched = self
@@ -257,90 +351,120 @@ class _Watched:
 
 
 _KINDS = {Tensor, torch.nn.Parameter, DTensor}
-_MOST_WATCHES = 4
-_watches: List[_Watched] = []  # the last used first
+_PLAIN = {Tensor, torch.nn.Parameter}
+_STRIDED = {torch.strided}
+_MOST_WATCHES = 16
+_watches: List[_Watched] = []  # that no call has, the last used first
 
 
-def _watched(parameters: Sequence[Tensor], ids: Any) -> Optional[_Watched]:
-    for k, one in enumerate(_watches):
-        if one.ids == ids:
-            if not one.fits(parameters):
-                _watches.remove(one)
-                return None
-            if k:
-                _watches.insert(0, _watches.pop(k))
-            return one
-    return None
+def _watched(parameters: Sequence[Tensor], ids: Any) -> Tuple[Optional[_Watched], Optional[_Set]]:
+    """Takes a watch over these, and its plans. Where these do not fit, the watch is of no more use."""
+    for one in list(_watches):
+        if one.ids == ids and _claimed(one, _watches):
+            plans = one.claim(parameters)
+            return (None if plans is None else one), plans
+    return None, None
 
 
-def _watch(parameters: Sequence[Tensor], grads: Sequence[Tensor], ids: Any, plans: _Set) -> None:
+def _watch(parameters: Sequence[Tensor], grads: Sequence[Tensor], ids: Any,
+           plans: _Set) -> Optional[_Watched]:
     """From the next call on, one look for all: where each parameter has its own contiguous gradient, on
     one device."""
-    if len(grads) != len(parameters) or len(set(plans.devices)) != 1:
-        return
-    watch = _native.watch(parameters, plans.dtypes, [0] * len(parameters), plans.specs, contiguous=True)
-    if watch is not None:
-        _watches.insert(0, _Watched(parameters, ids, plans, watch))
-        del _watches[_MOST_WATCHES:]
+    if len(grads) != len(parameters) or len(set(plans.key.devices)) != 1 or plans.captured:
+        return None
+    key = plans.key
+    watch = _shortcuts.watch(parameters, key.devices[0], key.dtypes, [0] * len(parameters), key.specs,
+                             contiguous=True)
+    return None if watch is None else _Watched(parameters, ids, plans, watch)
 
 
 def _plannable(grads: Sequence[Any], locals_: Sequence[Tensor]) -> bool:
-    """Whether plans can take these gradients, of a set that was not seen before."""
+    """Whether plans can take these gradients, which are strided and contiguous, of a set that was not
+    seen before."""
     for grad, local in zip(grads, locals_):
-        if type(local) not in (Tensor, torch.nn.Parameter) or local.layout is not torch.strided:
-            return False
-        if local.dtype not in _device.NAMES or not local.is_contiguous() or is_partial(grad):
-            return False
-        if grad is not local and not isinstance(grad, DTensor):
-            return False
-        if _device.of(local.device) is None:
+        if local.dtype not in _device.NAMES or is_partial(grad) or _device.of(local.device) is None:
             return False
     return not (hasattr(torch, "compiler") and hasattr(torch.compiler, "is_compiling")
                 and torch.compiler.is_compiling())
 
 
 def _set_of(grads: Sequence[Any], norm_type: float, with_sums: bool = False) -> Optional[_Set]:
-    """The set of plans for the gradients; None if torch's own functions must take them."""
+    """Takes a set of plans for the gradients; None if torch's own functions must take them."""
     if norm_type != 2.0 or not grads:
         return None
     kinds = set(map(type, grads))
     if kinds == {Tensor}:
         locals_: Sequence[Any] = grads
     elif kinds <= _KINDS:
-        locals_ = [g._local_tensor if type(g) is DTensor else g for g in grads]
+        locals_ = list(map(local, grads))
+        if not set(map(type, locals_)) <= _PLAIN:
+            return None
     else:
         return None
+    if set(map(_layout, locals_)) != _STRIDED:
+        return None
+    device = _device.of(locals_[0].device)
+    if device is None:
+        return None
     try:
-        for k, one in enumerate(_sets):
-            if one.fits(grads, locals_, with_sums):
-                if not all(map(_is_contiguous, locals_)):
-                    return None
-                if k:
-                    _sets.insert(0, _sets.pop(k))
-                return one if one.move(list(map(_data_ptr, locals_))) else None
+        addresses = list(map(_data_ptr, locals_))
+        contiguous = all(map(_is_contiguous, locals_))
     except RuntimeError:
-        if _plannable(grads, locals_):
-            raise
+        return None  # they have no memory
+    if not contiguous or 0 in addresses and any(
+            n and not at for n, at in zip(map(_numel, locals_), addresses)):
         return None
-    if not _plannable(grads, locals_):
-        return None
-    made = _Set(grads, locals_, reduction(grads), with_sums)
-    if not made._apart():
-        return None
+    # What a graph launches is its own: nobody knows when it is launched.
+    captured = device.capturing()
+    key = _key_of(grads, locals_, with_sums)
+    found = None if captured else _idle(key)
+    if found is None:
+        if not _plannable(grads, locals_):
+            return None
+        found = _Set(key, grads, locals_, reduction(grads), captured)
+        return found if found.apart() else None
+    found.key = key  # whose specs are equal to others at the next call without a look at them
+    try:
+        if found.move(addresses):
+            return found
+    except BaseException:
+        found.__exit__(Error)
+        raise
+    _sets.insert(0, found)
+    return None
+
+
+def _idle(key: _Key) -> Optional[_Set]:
+    """Takes a set of this key: one of the current streams, or of others when there are many sets."""
+    others = []
+    for one in list(_sets):
+        if one.key == key and not one.is_gone():
+            if not one.here():
+                others.append(one)
+            elif _claimed(one, _sets):
+                return one
     if len(_sets) >= _MOST_SETS:
-        for part in _sets.pop()._parts:
-            part.device.gpu.synchronize(part.device.stream())
-    _sets.insert(0, made)
-    return made
+        for one in reversed(others):
+            if _claimed(one, _sets):
+                try:
+                    one.follow()
+                except Error:  # a capture elsewhere forbids it: nobody knows when its work ends
+                    _kept.append(one)
+                    continue
+                return one
+    return None
 
 
-def _raise_if_nonfinite(norm: Tensor, norm_type: float) -> None:
+def _is_finite(norm: Tensor) -> bool:
     value = norm.full_tensor() if isinstance(norm, DTensor) else norm
-    if not math.isfinite(value.item()):
-        raise RuntimeError(
-            f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
-            "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
-            "anyway, set `error_if_nonfinite=False`")
+    return math.isfinite(value.item())
+
+
+def _nonfinite(norm_type: float) -> RuntimeError:
+    return RuntimeError(
+        f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
+        "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
+        "anyway, set `error_if_nonfinite=False`")
 
 
 def _listed(tensors: _Tensors, warn: bool = False) -> List[Tensor]:
@@ -384,31 +508,38 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
     and returns the norm before. Does not wait for the GPU, unless `error_if_nonfinite` is set."""
     parameters = _listed(parameters, warn=True)
     limit, order = _number("max_norm", max_norm), _number("norm_type", norm_type)
-    ids = _native.identities(parameters)
-    watched = _watched(parameters, ids) if limit >= 0 and order == 2.0 else None
+    ids = identities.way(parameters)
+    watched, plans = _watched(parameters, ids) if limit >= 0 and order == 2.0 else (None, None)
     grads: List[Tensor] = []
-    if watched is not None:
-        plans: Optional[_Set] = watched.plans
-    else:
+    if plans is None:
         grads = _gradients(parameters)
         plans = _set_of(grads, order) if limit >= 0 else None
     if plans is None:
         return _torch_clip_grad_norm_(parameters, max_norm, norm_type,
                                       error_if_nonfinite=error_if_nonfinite,
                                       **_foreach(foreach))
-    if error_if_nonfinite:
-        plans.measure(limit)
-        norm = plans.norm()
-        _raise_if_nonfinite(norm, order)
-        plans.apply()
-    else:
-        plans.run(limit)
-        norm = plans.norm()
-    if watched is not None:
+    finite = True
+    with plans:
+        if error_if_nonfinite:
+            plans.measure(limit)
+            norm = plans.norm()
+            finite = _is_finite(norm)
+            if finite:
+                plans.apply()
+        else:
+            plans.run(limit)
+            norm = plans.norm()
+        if watched is None:
+            watched = _watch(parameters, grads, ids, plans)
+    if finite and grads:
+        increment_version.way(grads)
+    elif finite and watched is not None:
         watched.written()
-    else:
-        increment_version(grads)
-        _watch(parameters, grads, ids, plans)
+    if watched is not None:
+        _watches.insert(0, watched)
+        del _watches[_MOST_WATCHES:]
+    if not finite:
+        raise _nonfinite(order)
     return norm  # type: ignore[no-any-return]
 
 
@@ -423,10 +554,11 @@ def get_total_norm(tensors: _Tensors, norm_type: float = 2.0, error_if_nonfinite
         if _torch_get_total_norm is None:
             raise NotImplementedError("this torch has no get_total_norm for such tensors")
         return _torch_get_total_norm(grads, norm_type, error_if_nonfinite, foreach)  # type: ignore[no-any-return]
-    plans.measure(math.inf)
-    norm = plans.norm()
-    if error_if_nonfinite:
-        _raise_if_nonfinite(norm, order)
+    with plans:
+        plans.measure(math.inf)
+        norm = plans.norm()
+    if error_if_nonfinite and not _is_finite(norm):
+        raise _nonfinite(order)
     return norm  # type: ignore[no-any-return]
 
 
@@ -449,9 +581,10 @@ def clip_grads_with_norm_(parameters: _Tensors, max_norm: float, total_norm: Ten
             raise NotImplementedError("this torch has no clip_grads_with_norm_ for such gradients")
         _torch_clip_grads_with_norm_(parameters, max_norm, total_norm, foreach)
         return
-    plans.given(norm, limit)
-    plans.apply()
-    increment_version(grads)
+    with plans:
+        plans.given(norm, limit)
+        plans.apply()
+    increment_version.way(grads)
 
 
 def _foreach(foreach: Optional[bool]) -> Dict[str, Any]:

@@ -5,56 +5,44 @@ what a GradScaler asks for in three launches."""
 from __future__ import annotations
 
 import contextlib
+import difflib
 import functools
 import math
 import operator
-from itertools import chain
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple, Union
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Tuple, TypeVar,
+                    Union)
 
 import torch
 from torch import Tensor
-from torch.optim import optimizer as _module
 
-from . import _formats, _ranks
+from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts
 from ._engine import Engine, is_number, limit_of
+from ._formats import StateDtype
 
-_profiling = getattr(torch.autograd, "_profiler_enabled", lambda: True)
 # torch.compile breaks its graph at a step; as torch.optim's methods, without an import at import time.
 _uncompiled: Callable[[Any], Any] = getattr(torch, "_disable_dynamo", lambda function: function)
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Optimizer.profile_hook_step, which torch puts around step(), without a range for the profiler
-    where there is no profiler: the range takes longer than the step."""
+def _in_a_range(step: _Function) -> Any:
+    """What torch 1.13 puts around step()."""
 
     @functools.wraps(step)
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if _profiling():
-            with torch.autograd.profiler.record_function(f"Optimizer.step#{type(self).__name__}.step"):
-                return with_hooks(self, *args, **kwargs)
-        return with_hooks(self, *args, **kwargs)
+        with torch.autograd.profiler.record_function(f"Optimizer.step#{type(self).__name__}.step"):
+            return step(self, *args, **kwargs)
+    return wrapper
 
-    def with_hooks(self: Any, *args: Any, **kwargs: Any) -> Any:
-        before = getattr(self, "_optimizer_step_pre_hooks", {})
-        everywhere = getattr(_module, "_global_optimizer_pre_hooks", {})
-        if before or everywhere:
-            for hook in chain(everywhere.values(), before.values()):
-                result = hook(self, (self, *args), kwargs)
-                if result is None:
-                    continue
-                if not isinstance(result, tuple) or len(result) != 2:
-                    raise RuntimeError(f"{step} must return None or a tuple of (new_args, new_kwargs), "
-                                       f"but got {result}.")
-                (_, *args), kwargs = result
-        out = step(self, *args, **kwargs)
-        after = getattr(self, "_optimizer_step_post_hooks", {})
-        everywhere = getattr(_module, "_global_optimizer_post_hooks", {})
-        if after or everywhere:
-            for hook in chain(after.values(), everywhere.values()):
-                hook(self, (self, *args), kwargs)
-        return out
 
-    outside: Callable[..., Any] = _uncompiled(wrapper)
+def _hooked(step: _Function) -> _Function:
+    """step() with what torch puts around it, where a hook or a profiler is there to see it."""
+    observed = getattr(torch.optim.Optimizer, "profile_hook_step", _in_a_range)(step)
+
+    @functools.wraps(step)
+    def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return (step if _shortcuts.unobserved.way(self) else observed)(self, *args, **kwargs)
+
+    outside: _Function = _uncompiled(wrapper)
     outside.hooked = True  # type: ignore[attr-defined]
     return outside
 
@@ -74,32 +62,77 @@ def _places(groups: List[Dict[str, Any]]) -> Iterator[Tuple[int, int, Tensor, Di
             yield g, k, parameter, group
 
 
+def _with_own(groups: List[Dict[str, Any]], own: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
+    """Loaded groups with the state_dtype of those that there are: it is no part of a dict."""
+    if len(groups) != len(own):
+        return groups  # torch says so
+    return [{**{k: v for k, v in group.items() if k != "state_dtype"},
+             **{k: v for k, v in mine.items() if k == "state_dtype"}} for group, mine in zip(groups, own)]
+
+
+def _place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
+    """Where the parameter that a dict has by this key is: its group's number, its own there."""
+    found = ((g, list(group["params"]).index(key)) for g, group in enumerate(groups)
+             if key in group["params"])
+    return next(found, (0, 0))
+
+
+def _check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Dict[str, Any]]) -> None:
+    """Whether the states of a dict are those of its parameters. torch would keep others, for nobody."""
+    keys = [key for group in groups for key in group["params"]]
+    if [len(group["params"]) for group in groups] != [len(group["params"]) for group in own]:
+        return  # torch says so
+    known = set(keys)
+    for key, states in state.items():
+        if isinstance(states, dict) and key not in known:
+            raise ValueError(f"state has the key {key!r}, which is no parameter of param_groups: they have "
+                             f"{', '.join(map(repr, keys))[:80]}. Its states would be lost")
+
+
 @contextlib.contextmanager
-def _of_parameter(group: int, k: int) -> Iterator[None]:
+def _of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of an optimizer over the same "
+                  "parameters") -> Iterator[None]:
     """Names the parameter whose states were refused."""
     try:
         yield
-    except ValueError as error:
-        raise ValueError(f"parameter {k} of group {group}: {error}: load the state_dict() of an optimizer over "
-                         "the same parameters") from None
+    except (KeyError, ValueError) as error:
+        kind = KeyError if isinstance(error, KeyError) else ValueError
+        raise kind(f"parameter {k} of group {group}: {error.args[0]}{remedy}") from None
+
+
+_OWN = ("state_dtype", "max_grad_norm", "seed", "process_group")  # arguments that torch does not have
+_ARGUMENTS = """
+
+    Arguments beside torch's, which docs/python.md has with a table of all formats:
+
+    max_grad_norm: a number of at least 0 to which the step clips the norm of all gradients, or None, the
+        default: neither norm nor clipping. It may be changed between steps.
+    state_dtype: how states are stored:
+        "float32", the default: in f32; beside bf16 and f16 parameters an f32 master
+        "master": the same
+        "remainder": in f32; beside bf16 parameters the lower 16 bits of an f32
+        "bf16": in bf16; bf16 parameters are rounded stochastically
+        "8bit": in 8 bits, as bitsandbytes has them; bf16 parameters are rounded stochastically
+        "f16": in f16 with a scale for each 256; bf16 parameters are rounded stochastically
+        A group may have a state_dtype of its own.
+    seed: an integer from 0 to 2^64 - 1, of the random bits of "bf16", "8bit" and "f16" with bf16
+        parameters; 0 by default.
+    process_group: the ranks that have a part each of what the parameters stand for, for those that are
+        no DTensors; None, the default, where each rank has all of them.
+
+    state_dict(format="torch") is for torch.optim; load_state_dict() takes dicts of torch.optim's and of
+    bitsandbytes', too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
 
 
 class Stepped(torch.optim.Optimizer):
-    """What the optimizers share.
-
-    max_grad_norm: the norm that gradients are clipped to in the step, None for neither norm nor
-    clipping; it may be changed between steps. state_dtype: docs/python.md has the table. seed: of the
-    random bits of "bf16" and "8bit". process_group: the ranks that have a part each of what the
-    parameters stand for, for those that are no DTensors."""
+    __doc__ = """What the optimizers share.""" + _ARGUMENTS
 
     _names: Tuple[str, ...]  # of the states
     _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
              process_group: Optional[Any]) -> None:
-        if state_dtype not in _formats.STATE_DTYPES:
-            raise ValueError(f"state_dtype: {state_dtype!r} is none of "
-                             f"{', '.join(_formats.STATE_DTYPES)}")
+        self._check_state_dtype(state_dtype)
         limit_of(max_grad_norm)
         if not hasattr(seed, "__index__") or not 0 <= operator.index(seed) < 1 << 64:
             raise ValueError(f"seed: {seed!r} is not an integer in 0 to 2^64 - 1")
@@ -109,14 +142,47 @@ class Stepped(torch.optim.Optimizer):
         self.state_dtype, self.seed = state_dtype, operator.index(seed)
         self.process_group = process_group
         self._step_supports_amp_scaling = True
-        for group in self.param_groups:
+        for g, group in enumerate(self.param_groups):
             self._check(group)
+            self._check_parameters(g)
+
+    def _check_parameters(self, g: int) -> None:
+        """Whether plans can step the parameters of a group, of those that get gradients."""
+        group = self.param_groups[g]
+        for k, parameter in enumerate(group["params"]):
+            if not parameter.requires_grad:
+                continue
+            why = _device.refusal(_shortcuts.local(parameter), type(self).__name__)
+            if why:
+                raise ValueError(f"parameter {k} of group {g} {why}")
+            with _of_parameter(g, k, ""):
+                _formats.format_of(parameter, self._state_dtype_of(group))
+
+    @staticmethod
+    def _check_state_dtype(state_dtype: Any) -> None:
+        if state_dtype not in _formats.STATE_DTYPES:
+            raise ValueError(f"state_dtype: {state_dtype!r} is none of "
+                             f"{', '.join(_formats.STATE_DTYPES)}")
+
+    def _state_dtype_of(self, group: Dict[str, Any]) -> str:
+        return group.get("state_dtype", self.state_dtype)  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        own = "".join(f"    {name}: {getattr(self, name)}\n" for name in ("max_grad_norm", "seed", "state_dtype"))
+        return f"{super().__repr__()[:-1]}All Groups\n{own})"
 
     def _check(self, group: Dict[str, Any]) -> None:
         """Whether the group's settings are numbers, and what plans do."""
         for key in ("amsgrad", "differentiable"):
             if group.get(key):
                 raise ValueError(f"{key}=True is not supported: use torch.optim.{type(self).__name__}")
+        for key in _OWN[1:]:
+            if key in group:
+                raise ValueError(f"{key} is in a group, and is one for all groups of an optimizer: give it to "
+                                 f"{type(self).__name__}(), or make an optimizer for each group")
+        self._check_spelling(group)
+        if "state_dtype" in group:
+            self._check_state_dtype(group["state_dtype"])
         for key, kind in self._numbers.items():
             value = group.get(key)
             one_each = value if kind == 2 and isinstance(value, (tuple, list)) else [value]
@@ -128,11 +194,24 @@ class Stepped(torch.optim.Optimizer):
                 raise ValueError(f"a {'complex' if p.is_complex() else 'sparse'} parameter is not "
                                  f"supported: use torch.optim.{type(self).__name__}")
 
+    def _check_spelling(self, group: Dict[str, Any]) -> None:
+        """Refuses keys that are nearly one of ours. Others stay, as torch's do: schedulers have some. So does one
+        with all words of ours, and more: max_momentum."""
+        known = {"params", "param_names", *_OWN, *self._numbers, *self.__dict__.get("defaults", ())}
+        for key in group:
+            if not isinstance(key, str) or key in known:
+                continue
+            for near in difflib.get_close_matches(key, sorted(known), 1, 0.8):
+                if not set(near.split("_")) <= set(key.split("_")):
+                    raise ValueError(f"{key!r} is in a group, and nothing here reads it: is {near!r} meant? Else give "
+                                     "it another name")
+
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         super().add_param_group(param_group)
         if hasattr(self, "state_dtype"):
             try:
                 self._check(self.param_groups[-1])
+                self._check_parameters(len(self.param_groups) - 1)
             except ValueError:
                 self.param_groups.pop()
                 raise
@@ -191,13 +270,17 @@ class Stepped(torch.optim.Optimizer):
 
     # ---- states
 
-    def state_dict(self, *, format: Optional[str] = None) -> Dict[str, Any]:
+    def state_dict(self, *, format: Optional[Literal["torch"]] = None) -> Dict[str, Any]:
         """As torch's. format="torch": states as torch.optim's optimizer of the same name has them."""
         if format not in (None, "torch"):
             raise ValueError(f"format: {format!r} is not 'torch'")
         made: Dict[str, Any] = super().state_dict()
+        for group in made["param_groups"]:  # a setting of the optimizer, not of a checkpoint
+            group.pop("state_dtype", None)
         if format is None:
-            made["state"] = {k: dict(v) if isinstance(v, dict) else v for k, v in made["state"].items()}
+            made["state"] = {k: _formats.portable(v) if isinstance(v, dict) else v
+                             for k, v in made["state"].items()}
+            _checkpoint.watch()
             return made
         on_device = {k: bool(group.get("fused") or group.get("capturable"))
                      for group in made["param_groups"] for k in group["params"]}
@@ -206,8 +289,8 @@ class Stepped(torch.optim.Optimizer):
         return made
 
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Takes a state_dict() of an optimizer here, in any format, or of torch.optim's. After an error
-        everything is as before."""
+        """Takes a state_dict() of an optimizer here, in any format, of torch.optim's or bitsandbytes'.
+        After an error everything is as before."""
         if not isinstance(state_dict, dict):
             raise TypeError(f"state_dict: what state_dict() gives is needed, not {state_dict!r:.80}")
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
@@ -219,8 +302,17 @@ class Stepped(torch.optim.Optimizer):
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
         def keep(self: Any, given: Dict[str, Any]) -> Dict[str, Any]:
-            return {**given, "state": {k: _Kept(v) if isinstance(v, dict) else v
-                                       for k, v in given["state"].items()}}
+            made: Dict[Any, Any] = {}
+            groups = _with_own(given["param_groups"], self.param_groups)
+            _check_keys(given["state"], groups, self.param_groups)
+            if any(map(_bitsandbytes.are_theirs, given["state"].values())):
+                groups = [_bitsandbytes.group_of(group, self._numbers) for group in groups]
+            for k, states in given["state"].items():
+                if _bitsandbytes.are_theirs(states):
+                    with _of_parameter(*_place_of(k, groups)):
+                        states = _bitsandbytes.converted(states, self._names)
+                made[k] = _Kept(states) if isinstance(states, dict) else states
+            return {**given, "state": made, "param_groups": groups}
 
         hooks = getattr(self, "_optimizer_load_state_dict_pre_hooks", None)
         if hooks is None:  # before torch 2.1
@@ -243,32 +335,33 @@ class Stepped(torch.optim.Optimizer):
         for k, v in kept.items():
             state["state"][k] = dict(v)
         self.__dict__.setdefault("process_group", None)
-        for g, k, parameter, _ in _places(state["param_groups"]):
-            with _of_parameter(g, k):
-                self._check_states(state["state"].get(parameter, {}), parameter in kept)
-        super().__setstate__(state)
-        for group in self.param_groups:
+        for group in state["param_groups"]:
             self._check(group)
+        for g, k, parameter, group in _places(state["param_groups"]):
+            with _of_parameter(g, k):
+                self._check_states(state["state"].get(parameter, {}), parameter in kept, group)
+        super().__setstate__(state)
         for g, k, parameter, group in _places(self.param_groups):
             if parameter in kept:
                 with _of_parameter(g, k):
                     self.state[parameter] = self._adopted(parameter, kept[parameter], group)
         self.__dict__.pop("_ptxgen_engine", None)
 
-    def _check_states(self, states: Any, loaded: bool) -> None:
-        """What torch's optimizers look at before states are adopted."""
+    def _check_states(self, states: Any, loaded: bool, group: Dict[str, Any]) -> None:
+        """Whether loaded states are there, and are this optimizer's, before torch's look at them."""
         if not isinstance(states, dict):
             raise ValueError(f"its states are a {type(states).__name__}, and no dict")
         if not loaded or not states:
             return
+        _formats.check_names(states, self._names, self._names_of(group))
         if states.get("step") is not None:
             _formats.check_count(states["step"])
-        elif "exp_avg_sq" in self._names:
-            raise ValueError(f"there is no step among its states, which are {', '.join(map(str, states))}")
 
     def _adopted(self, parameter: Tensor, states: Dict[str, Any], group: Dict[str, Any]) -> Any:
         """Loaded states, as tensors of this optimizer's own. The parameter may be loaded later."""
-        fmt = _formats.format_of(parameter, self.state_dtype)
+        if not states:
+            return {}
+        fmt = _formats.format_of(parameter, self._state_dtype_of(group))
         with torch.no_grad():
             own = {k: v.clone() if isinstance(v, Tensor) else v for k, v in states.items()}
             return _formats.adopt(parameter, own, fmt, self._names_of(group), now=False)
@@ -277,6 +370,12 @@ class Stepped(torch.optim.Optimizer):
 
 _Rate = Union[float, Tensor]
 _Params = Iterable[Any]
+
+
+def _given(**options: Optional[bool]) -> Dict[str, Any]:
+    """Options of torch's that are not as they are without a word: an older torch lacks some."""
+    return {name: value for name, value in options.items()
+            if value or value is False and name in ("foreach", "fused")}
 
 
 class _Adam(Stepped):
@@ -294,50 +393,59 @@ class _Adam(Stepped):
 
 
 class AdamW(_Adam, torch.optim.AdamW):
-    """torch.optim.AdamW, with the arguments of all optimizers here: see Stepped."""
+    __doc__ = """torch.optim.AdamW in a few launches.""" + _ARGUMENTS
 
     def __init__(self, params: _Params, lr: _Rate = 1e-3, betas: Tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 1e-2, amsgrad: bool = False, *,
-                 max_grad_norm: Optional[float] = None, state_dtype: str = "float32", seed: int = 0,
-                 process_group: Optional[Any] = None, **torch_options: Any) -> None:
+                 maximize: bool = False, foreach: Optional[bool] = None, capturable: bool = False,
+                 differentiable: bool = False, fused: Optional[bool] = None,
+                 max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
+                 process_group: Optional[Any] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
-        torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad,
-                                   **torch_options)
+        torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
+            maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
+            fused=fused))
         self._set(max_grad_norm, state_dtype, seed, process_group)
 
 
 class Adam(_Adam, torch.optim.Adam):
-    """torch.optim.Adam, with the arguments of all optimizers here: see Stepped."""
+    __doc__ = """torch.optim.Adam in a few launches.""" + _ARGUMENTS
 
     def __init__(self, params: _Params, lr: _Rate = 1e-3, betas: Tuple[float, float] = (0.9, 0.999),
                  eps: float = 1e-8, weight_decay: float = 0, amsgrad: bool = False, *,
-                 max_grad_norm: Optional[float] = None, state_dtype: str = "float32", seed: int = 0,
-                 process_group: Optional[Any] = None, **torch_options: Any) -> None:
+                 maximize: bool = False, foreach: Optional[bool] = None, capturable: bool = False,
+                 differentiable: bool = False, fused: Optional[bool] = None,
+                 decoupled_weight_decay: bool = False,
+                 max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
+                 process_group: Optional[Any] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
-        torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **torch_options)
+        torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
+            maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
+            fused=fused, decoupled_weight_decay=decoupled_weight_decay))
         self._set(max_grad_norm, state_dtype, seed, process_group)
 
 
 class SGD(Stepped, torch.optim.SGD):
-    """torch.optim.SGD, with the arguments of all optimizers here: see Stepped. Its states have a
-    `step`, too: the first step is that without a momentum buffer, so momentum that starts later counts
-    from 0."""
+    __doc__ = """torch.optim.SGD in a few launches. Its states have a `step`, too: the first step is that
+    without a momentum buffer, so momentum that starts later counts from 0.""" + _ARGUMENTS
 
     _names = ("momentum_buffer",)
     _numbers = {"lr": 1, "momentum": 1, "dampening": 1, "weight_decay": 1}
 
     def __init__(self, params: _Params, lr: _Rate = 1e-3, momentum: float = 0, dampening: float = 0,
                  weight_decay: float = 0, nesterov: bool = False, *,
-                 max_grad_norm: Optional[float] = None, state_dtype: str = "float32", seed: int = 0,
-                 process_group: Optional[Any] = None, **torch_options: Any) -> None:
+                 maximize: bool = False, foreach: Optional[bool] = None, differentiable: bool = False,
+                 fused: Optional[bool] = None,
+                 max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
+                 process_group: Optional[Any] = None) -> None:
         self._check({"lr": lr, "momentum": momentum, "dampening": dampening,
                      "weight_decay": weight_decay, "params": []})
-        torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov,
-                                 **torch_options)
+        torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, **_given(
+            maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
         self._set(max_grad_norm, state_dtype, seed, process_group)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
-        return ("sgd", bool(group.get("maximize")), bool(group["nesterov"]), group["momentum"] != 0)
+        return "sgd", bool(group.get("maximize")), bool(group.get("nesterov")), group.get("momentum") != 0
 
     def _names_of(self, group: Dict[str, Any]) -> Tuple[str, ...]:
         return self._names if group["momentum"] != 0 else ()
@@ -348,14 +456,14 @@ class SGD(Stepped, torch.optim.SGD):
 
 
 class Lion(Stepped):
-    """Lion (Chen et al. 2023), with the arguments of all optimizers here: see Stepped."""
+    __doc__ = """Lion (Chen et al. 2023) in a few launches.""" + _ARGUMENTS
 
     _names = ("exp_avg",)
     _numbers = {"lr": 1, "betas": 2, "weight_decay": 1}
 
     def __init__(self, params: _Params, lr: _Rate = 1e-4, betas: Tuple[float, float] = (0.9, 0.99),
                  weight_decay: float = 0.0, *, maximize: bool = False,
-                 max_grad_norm: Optional[float] = None, state_dtype: str = "float32", seed: int = 0,
+                 max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None) -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         self._check({**defaults, "params": []})
@@ -371,7 +479,7 @@ class Lion(Stepped):
         self._set(max_grad_norm, state_dtype, seed, process_group)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
-        return "lion", bool(group["maximize"]), False, False
+        return "lion", bool(group.get("maximize")), False, False
 
     def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
         beta1, beta2 = group["betas"]

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""How ptxgen.torch finds tensors: with torch's functions in one call, or tensor by tensor. Both must
-notice the same."""
+"""Short cuts through torch's internals beside the plain ways, and the largest of them: how ptxgen.torch
+finds tensors, with torch's functions in one call, or tensor by tensor. Both must notice the same.
+test_torch_dtensors.py has the short cuts of DTensors."""
 
+import contextlib
+import ctypes
 import math
+import sys
+import types
 import weakref
+from array import array
 
 import pytest
 import torch
 from conftest import ON_EMULATOR
-from torch_parts import DEVICE, distance, give, parameters
+from torch_parts import DEVICE, all_plain, beside_plain, distance, give, parameters, same
 
 import ptxgen.torch as pt
-from ptxgen.torch import _native, clip
+from ptxgen.torch import _shortcuts, clip
 
 VERSIONS = hasattr(torch.autograd.graph, "increment_version")
 SHAPES = [(8, 8), (300,), (1,), (), (0, 3), (4, 6, 2, 2)]
@@ -19,13 +25,14 @@ SHAPES = [(8, 8), (300,), (1,), (), (0, 3), (4, 6, 2, 2)]
 
 def there():
     """Whether this torch has the functions."""
-    return _native.watch([torch.zeros(1, device=DEVICE)], [torch.float32], [0]) is not None
+    one = torch.zeros(1, device=DEVICE)
+    return _shortcuts.watch([one], one.device, [torch.float32], [0]) is not None
 
 
 @pytest.fixture(params=["one call", "one by one"])
 def native(request, monkeypatch):
     if request.param == "one by one":
-        monkeypatch.setattr(_native, "_found", [None])
+        monkeypatch.setattr(_shortcuts._functions, "way", _shortcuts._functions.plain)
     elif not there():
         pytest.skip(f"no functions to look at tensors in torch {torch.__version__}")
     return request.param == "one call"
@@ -154,6 +161,44 @@ def test_clip_against_torch(native, mutate, monkeypatch):
     assert len(clip._watches) == native
 
 
+@pytest.fixture
+def sets(monkeypatch):
+    """The turns in which clip_grad_norm_ asked each gradient. There are no sets of plans before."""
+    counted, set_of = [], clip._set_of
+    for name in ("_watches", "_sets"):
+        monkeypatch.setattr(clip, name, [])
+    monkeypatch.setattr(clip, "_set_of", lambda *args: counted.append(1) or set_of(*args))
+    return counted
+
+
+def test_clip_looks_once(native, sets):
+    """One look suffices while parameters and gradients are what they were, wherever the gradients are."""
+    params = parameters(shapes=SHAPES)
+    for turn, (change, asked) in enumerate([(keep, True), (keep, False), (replace, False), (keep, False),
+                                            (replace_one, False), (replace_data_of_parameters, True),
+                                            (keep, False), (odd_strides, False), (leave_out, True)]):
+        give(params, turn, keep=turn > 0)
+        change(params)
+        sets.clear()
+        pt.clip_grad_norm_(params, 0.5)
+        assert len(sets) == (asked or not native), turn
+
+
+def test_where_gradients_are(native):
+    """The plan reads them where they are: those that are laid out as their parameters are not copied."""
+    params, _ = pair()
+    optimizer = pt.SGD(params, lr=1e-2)
+    give(params, 0)
+    optimizer.step()
+    give(params, 1)
+    params[0].grad = None  # then the others are asked one by one
+    params[5].grad = params[5].grad.to(memory_format=torch.channels_last)
+    optimizer.step()
+    part, = optimizer._engine()._parts
+    for p, at in zip(part.parameters, part.known):
+        assert at == (0 if p.grad is None else p.grad.data_ptr()) or not p.numel()
+
+
 def test_clip_of_models_that_share_a_plan(native, monkeypatch):
     """Two models of the same sizes take turns. Nothing keeps them alive."""
     monkeypatch.setattr(clip, "_watches", [])
@@ -198,7 +243,7 @@ def test_versions(native):
     params[1].grad = None
     before = [p._version for p in params]
     if not VERSIONS:
-        pytest.skip(f"no torch.autograd.graph.increment_version for torch {torch.__version__}")
+        pytest.skip(f"no torch.autograd.graph.increment_version for {sys.executable}")
     optimizer.step()
     assert [p._version - v for p, v in zip(params, before)] == [1] * len(params)
     x = torch.ones(300, device=DEVICE, requires_grad=True)
@@ -347,28 +392,166 @@ def test_other_kinds_of_parameters(native):
     assert watched(optimizer) == [False] and p.detach().tolist() == [-1.0] * 4
 
 
+def test_functions_that_are_there_are_used():
+    """A torch that has them all is never asked one by one."""
+    theirs = ctypes.CDLL(torch._C.__file__)
+    assert there() == all(hasattr(theirs, symbol) for symbol in _shortcuts._FUNCTIONS.values())
+
+
+# ---- each short cut: RUN(way) is what came of its calls, the same for both ways
+
+
+def test_each_has_a_test():
+    cuts = [name for name, one in vars(_shortcuts).items() if isinstance(one, _shortcuts.ShortCut)]
+    assert sorted(cuts) == ["_functions", "_part", "_spec", "add_up", "gradients", "identities",
+                            "increment_version", "placed_as", "stream", "unobserved"]
+
+
+def test_identities(monkeypatch):
+    def run(way):
+        found, some = [], (math, sys, ctypes)
+        for objects in (some, list(some), iter(some), some[::-1], ()):
+            ids = way(objects)
+            found.append(ids if isinstance(ids, list) else array("Q", ids).tolist())
+        return found
+
+    beside_plain(monkeypatch, _shortcuts.identities, run, [
+        (sys, "implementation", types.SimpleNamespace(name="pypy")),
+        (_shortcuts, "_HEAD", _shortcuts._HEAD - 8)])
+
+
+def test_increment_version(monkeypatch):
+    def run(way):
+        some = parameters(shapes=SHAPES)
+        way(some[:4])
+        return [p._version for p in some]
+
+    def refuses(one):  # as torch 2.1 did
+        assert isinstance(one, torch.Tensor)
+        increment(one)
+
+    increment, there = _shortcuts._increment, False
+    with contextlib.suppress(RuntimeError, TypeError):  # of torch 2.1, and of 1.13, which has none
+        there = increment([torch.zeros(1)]) is None
+    beside_plain(monkeypatch, _shortcuts.increment_version, run, [
+        (_shortcuts, "_increment", refuses),
+        (_shortcuts, "_increment", lambda one: isinstance(one, torch.Tensor) and increment(one))],
+        there)
+
+
+def test_unobserved(monkeypatch):
+    """Each answer is of a step that a hook wants to know of. test_torch_optim.py has a profiler."""
+    from torch.optim import optimizer as module
+
+    def run(way):
+        one, answers = torch.optim.SGD([torch.zeros(1)], lr=1.0), []
+        way(one)
+        for owner, register in ((one, "register_step_pre_hook"), (one, "register_step_post_hook"),
+                                (module, "register_optimizer_step_pre_hook"),
+                                (module, "register_optimizer_step_post_hook")):
+            if hasattr(owner, register):
+                handle = getattr(owner, register)(print)
+                answers.append(way(one))
+                handle.remove()
+        return answers
+
+    def around(step):  # another torch's hooks
+        def wrapper(self):
+            return self._optimizer_step_pre_hooks or self._new_hooks or _global_optimizer_pre_hooks  # noqa: F821
+        return wrapper
+
+    beside_plain(monkeypatch, _shortcuts.unobserved, run, [
+        (torch.autograd, "_profiler_enabled", None), (torch.autograd, "_profiler_enabled", lambda: None),
+        *([(torch.optim.Optimizer, "profile_hook_step", staticmethod(around)), (_shortcuts, "_HOOKS", ("_no_hooks",))]
+          if hasattr(module, "register_optimizer_step_pre_hook") else ())])
+    one = torch.optim.SGD([torch.zeros(1)], lr=1.0)
+    assert _shortcuts.unobserved.way(one)
+    monkeypatch.setattr(torch.autograd, "_profiler_enabled", lambda: True)
+    assert not _shortcuts.unobserved.first(one)
+
+
+def test_stream(monkeypatch):
+    """torch's current stream, without a GPU."""
+    current = [0]
+
+    @contextlib.contextmanager
+    def on_another(which):
+        current[0], before = which, current[0]
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch.cuda, "Stream", lambda index: 7)
+    monkeypatch.setattr(torch.cuda, "stream", on_another)
+    monkeypatch.setattr(torch.cuda, "current_stream",
+                        lambda index: types.SimpleNamespace(cuda_stream=current[0]))
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: current[0], raising=False)
+
+    def run(way):
+        with on_another(9):
+            other = way(0)
+        return way(0), other
+
+    for current[0] in (0, 5):
+        beside_plain(monkeypatch, _shortcuts.stream, run, [
+            (torch._C, "_cuda_getCurrentRawStream", None),
+            (torch._C, "_cuda_getCurrentRawStream", lambda index: 0)])
+
+
+def test_all_plain(monkeypatch):
+    """Steps and clipping without any short cut: the same bits."""
+    def train():
+        params, bits = parameters(torch.bfloat16, shapes=SHAPES), []
+        optimizer = pt.AdamW(params, lr=1e-2, max_grad_norm=1.0)
+        for turn in range(4):
+            give(params, turn, keep=turn % 2)
+            bits.append(float(pt.clip_grad_norm_(params, 3.0)))
+            optimizer.step()
+            bits.append(float(optimizer.grad_norm))
+        assert watched(optimizer) == [_shortcuts._functions.way() is not None]
+        return bits, params
+
+    bits, params = train()
+    all_plain(monkeypatch)
+    plain, others = train()
+    assert bits == plain and same(params, others) and _shortcuts.identities.way is _shortcuts.identities.plain
+
+
+# ---- the look
+
+
+@pytest.mark.parametrize("name,value", [("implementation", types.SimpleNamespace(name="pypy")),
+                                        ("_is_gil_enabled", lambda: False)])
+def test_other_pythons(monkeypatch, name, value):
+    """Objects may be elsewhere, and change meanwhile."""
+    assert _shortcuts._is_known_python()
+    monkeypatch.setattr(sys, name, value, raising=False)
+    assert not _shortcuts._is_known_python()
+
+
 def test_switched_off(monkeypatch):
     """The environment can say no, and a torch whose functions are others is asked one by one."""
+    usable = there()
+
     def found(environment="", **functions):
-        monkeypatch.setattr(_native, "_found", [])
+        monkeypatch.setattr(_shortcuts._functions, "way", _shortcuts._functions.first)
         monkeypatch.setenv("PTXGEN_TORCH_NATIVE", environment)
-        monkeypatch.setattr(_native, "_FUNCTIONS", {**_native._FUNCTIONS, **functions})
+        monkeypatch.setattr(_shortcuts, "_FUNCTIONS", {**_shortcuts._FUNCTIONS, **functions})
         return there()
 
-    assert found() == (_native._usable() is not None)
+    assert found() == usable
     assert not found("0") and not found(get_numel="no_such_function")
     assert not found(get_numel="aoti_torch_get_dim")
 
 
 def test_defaults_of_another_kind(monkeypatch):
     """What tensors are by default says nothing of whether torch has the functions."""
-    usable = there()
-    monkeypatch.setattr(_native, "_found", [])
+    usable = _shortcuts._functions.way() is not None
+    monkeypatch.setattr(_shortcuts._functions, "way", _shortcuts._functions.first)
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         with torch.inference_mode():
-            assert (_native._usable() is not None) == usable
+            assert (_shortcuts._functions.way() is not None) == usable
     finally:
         torch.set_default_dtype(before)
 

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+"""For a type checker alone, as typed.py: the optimizers of ptxgen.torch. Needs no torch."""
+
+from typing import Any
+
+import ptxgen.torch as pt
+
+
+def use(parameters: Any, rate: Any) -> None:
+    optimizer = pt.AdamW(parameters, lr=rate, betas=(0.9, 0.95), fused=True, max_grad_norm=1.0, state_dtype="8bit")
+    optimizer.load_state_dict(optimizer.state_dict(format="torch"))
+    optimizer.step(lambda: 1.0)
+    pt.Adam(parameters, decoupled_weight_decay=True, foreach=None, state_dtype="master", seed=3)
+    pt.SGD(parameters, 0.1, 0.9, nesterov=True, maximize=True, state_dtype="remainder")
+    pt.Lion(parameters, lr=1e-4, weight_decay=0.1, state_dtype="bf16", process_group=None)
+
+
+def misuse(parameters: Any) -> None:
+    pt.AdamW(parameters, max_gradnorm=1.0)  # type: ignore[call-arg]
+    pt.Adam(parameters, statedtype="8bit")  # type: ignore[call-arg]
+    pt.SGD(parameters, nestrov=True)  # type: ignore[call-arg]
+    pt.Lion(parameters, beta=(0.9, 0.99))  # type: ignore[call-arg]
+    pt.AdamW(parameters, state_dtype="8-bit")  # type: ignore[arg-type]
+    pt.SGD(parameters, state_dtype=8)  # type: ignore[arg-type]
+    pt.Lion(parameters, max_grad_norm="1")  # type: ignore[arg-type]
+    pt.AdamW(parameters, seed=1.5)  # type: ignore[arg-type]
+    pt.AdamW(parameters).state_dict(format="numpy")  # type: ignore[arg-type]
+    pt.AdamW(parameters).step(closur=None)  # type: ignore[call-arg, unused-ignore]
+    pt.clip_grad_norm_(parameters, max_nrm=1.0)  # type: ignore[call-arg]
