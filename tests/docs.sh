@@ -88,6 +88,23 @@ for file in docs/design.md CONTRIBUTING.md; do
     done <"$scratch/links"
 done
 
+# ---- every contract that a source names is in the table, and every one of the table is named by what holds it
+
+grep -rhoE '\b[CF]-[A-Z-]+-[0-9]{3}\b' tests/*/ examples bench/*.py | sort -u >"$scratch/contracts"
+[ "$(grep -c . "$scratch/contracts")" -ge 7 ] || fail "too few contracts are named: $(cat "$scratch/contracts")"
+sed -n 's/^| \([CF]-[A-Z-]*-[0-9]*\) |.*/\1/p' docs/plans.md | sort -u | comm -3 - "$scratch/contracts" >"$scratch/tokens"
+while IFS= read -r token; do
+    fail "docs/plans.md, or what holds the contract, does not have $token"
+done <"$scratch/tokens"
+# The tests that the table names, without where they run.
+grep -rhoE "'[a-z_ ]+'" tests/*/meson.build examples/meson.build | tr -d "'" | tr _ ' ' | sort -u >"$scratch/tests"
+sed -n '/^## Contracts/,/^## Across/s/^| [CF]-.*| \(.*\) |$/\1/p' docs/plans.md | grep -oE '`[a-z][a-z_ ]+[a-z]( [0-9])?`' |
+    tr -d '`' | sed 's/ [0-9]$//; s/ emulator$//; s/^example //; s/^clip //' | sort -u >"$scratch/tokens"
+while IFS= read -r token; do
+    grep -qx -- "$token" "$scratch/tests" || fail "docs/plans.md: there is no test $token"
+    checked=$((checked + 1))
+done <"$scratch/tokens"
+
 # ---- the functions of math.h and their bounds
 
 sed -n 's/^ *X(\([a-z0-9]*\), \([0-9.]*\), ".*/\1 \2/p' include/ptxgen/math.h >"$scratch/math"
@@ -212,20 +229,20 @@ states docs/kernels.md "1. $threads L running sums"
 states docs/kernels.md "n / $(value src/kernels/common/channel_walk.h CHANNELS_CHUNK), rounded up"
 states docs/kernels.md "One block of $(value src/kernels/clip_scale_reduce.c BLOCK) threads"
 
-source=src/plans/clip_layout.c
+source=src/plans/norm_layout.c
 first=$(sed -n 's/.* sizes\[\] = { { \([0-9]*\),.*/\1/p' $source)
 last=$(sed -n '/ sizes\[\]/,/^}/s/^ *return 1 << \([0-9]*\);/\1/p' $source)
 states docs/plans.md "a power of two from $first to 2^$last elements"
 states docs/plans.md "that number would exceed $(value $source FEW_CHUNKS)"
-source=src/kernels/clip.h
-threads=$(value $source CLIP_BLOCK)
+source=src/kernels/norm.h
+threads=$(value $source NORM_BLOCK)
 states docs/plans.md "$threads threads sum a chunk"
 states docs/plans.md "The $threads threads form teams"
-states docs/plans.md "holds up to $(value $source CLIP_PIECES) pieces"
-states docs/plans.md "up to $(value $source CLIP_FUSED) tiles"
+states docs/plans.md "holds up to $(value $source NORM_PIECES) pieces"
+states docs/plans.md "up to $(value src/kernels/clip_apply.h CLIP_FUSED) tiles"
 vector=$(value src/kernels/common/vector.h VECTOR_BYTES)
 states docs/plans.md "takes the $vector-byte vectors j,"
-states docs/plans.md "turns of $((vector * $(value $source CLIP_PIECE_VECTORS))) bytes a thread"
+states docs/plans.md "turns of $((vector * $(value $source NORM_PIECE_VECTORS))) bytes a thread"
 states docs/steps.md "up to $(value src/kernels/step_apply.h PTXK_STEP_MOST_VARIANTS) different combinations"
 
 # ---- the emulator's settings

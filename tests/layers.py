@@ -5,7 +5,8 @@
     tests/layers.py SOURCE [BUILD]
 
 Each folder includes its own headers and those that ROOMS names; no two folders include each other,
-directly or through others; no header includes itself. With a BUILD folder, each layer of the library
+directly or through others; no header includes itself. What plans that take norms share, the files norm*,
+reaches no header of clip or step plans. With a BUILD folder, each layer of the library
 uses the names of the layers below it alone, and all of its external names begin with ptx. The
 command is built from nothing of tests and bench. The emulator compares no opcodes: what tells
 instructions apart is in their row of isa.def.
@@ -32,13 +33,22 @@ ROOMS = {
     ),
     "src/kernels/common": (("include/ptxgen", TEXT + ["kernels"]),),
     "src/kernels/step": (("include/ptxgen", TEXT + ["rules"]), "src/kernels/common"),
+    "src/kernels/step/formats": (("include/ptxgen", TEXT + ["rules"]), "src/kernels/common", "src/kernels/step"),
+    "src/kernels/step/rules": (("include/ptxgen", TEXT + ["rules"]), "src/kernels/common", "src/kernels/step"),
     "src/driver": (("include/ptxgen", DEVICE), "abi"),
     "src/plans": (
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records"]),
-        ("include/ptxgen", ["binding", "operations", "clip", "rules", "step", "torch"]),
-        ("src/kernels", ["clip", "step_apply"]),
-        ("src/kernels/common", ["pieces", "quantizer_target", "vector"]),
+        ("include/ptxgen", ["binding", "operations", "norm", "clip", "rules", "step", "torch"]),
+        ("src/kernels", ["norm", "clip_apply", "step_apply"]),
+        ("src/kernels/common", ["vector"]),
+        ("src/kernels/step/formats", ["state_8bit"]),
         ("src/driver", ["error", "capture"]),
+    ),
+    "src/plans/operations": (
+        ("include/ptxgen", TEXT + DEVICE + ["kernels", "records", "binding", "operations"]),
+        ("src/kernels/common", ["pieces", "quantizer_target", "vector"]),
+        ("src/driver", ["error"]),
+        ("src/plans", ["arrays", "load", "loss_scale"]),
     ),
     "emulator/ptx": ("emulator", "abi"),
     "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes", "abi"),
@@ -66,10 +76,14 @@ LAYERS = {
 
 
 def includes(source):
-    """(file, file that it includes) of all of the project's own."""
-    listed = subprocess.run(["git", "-C", source, "ls-files", "-co", "--exclude-standard"],
-                            stdout=subprocess.PIPE, text=True, check=True).stdout.split("\n")
-    files = {f for f in listed if f.endswith((".c", ".h", ".cc", ".def"))}
+    """(file, file that it includes) of all of the project's own: git is not asked, which may be missing, so
+    folders of the build are known by their names."""
+    files = set()
+    for folder, below, names in os.walk(source):
+        if folder == source:
+            below[:] = [name for name in below if not name.startswith(("build", "."))]
+        files.update(os.path.relpath(os.path.join(folder, name), source) for name in names
+                     if name.endswith((".c", ".h", ".cc", ".def")))
     for file in sorted(files):
         with open(os.path.join(source, file), encoding="utf-8", errors="replace") as text:
             names = re.findall(r'^\s*#\s*include\s*[<"]([^">]+)[">]', text.read(), re.M)
@@ -112,6 +126,28 @@ def allowed(folder, path):
     return False
 
 
+def reached(graph, file):
+    """All files that a file includes, directly or through others."""
+    found, left = set(), [file]
+    while left:
+        for path in graph.get(left.pop(), ()):
+            if path not in found:
+                found.add(path)
+                left.append(path)
+    return found
+
+
+def wrong_peers(files):
+    """What the norms' core includes of the plans that stand on it."""
+    core = sorted(file for file in files if re.match(r"(include/ptxgen|src/plans|src/kernels)/norm[\w.]*$", file))
+    if len(core) < 8:
+        yield "the files of the norms' core are not found"
+    for file in core:
+        for path in sorted(reached(files, file)):
+            if re.match(r"(include/ptxgen|src/plans|src/kernels(/step)?)/(clip|step|rules)[\w.]*\.h$", path):
+                yield f"{file} must not reach {path}: clip and step plans add to the core by their hooks"
+
+
 def wrong_includes(source):
     files = collections.defaultdict(set)
     folders = collections.defaultdict(set)
@@ -125,6 +161,7 @@ def wrong_includes(source):
         folders[folder].add(other)
     if not files:
         yield f"no includes are found in {source}"
+    yield from wrong_peers(files)
     for graph in (files, folders):
         found = circle(graph)
         if found:

@@ -30,6 +30,7 @@ while read -r _ type list; do
     ptx_status) prefix='PTX_(OK$|ERROR_)' ;;
     ptx_opcode) prefix='PTX_(OP_|DECLARE$|OPS_)' ;;
     ptx_modifier) prefix='PTX_MOD_' ;;
+    ptx_step_format) prefix='PTX_STEP_FORMAT(_|S?$)' ;;
     ptx_atomic_op) prefix='PTX_(ATOMIC_|ATOMICS(_CAS)?$|DECLARE$)' ;;
     *) prefix="PTX_${stem}_" ;;
     esac
@@ -76,10 +77,10 @@ for header in asm entry data function convert math matrix memory message threads
         grep -oE 'ptx_[a-z0-9_]+\(' | tr -d '('
 done | sort -u >"$text.calls"
 [ -s "$text.calls" ] || fail "found no call of the builder"
-{ cat "$include"/ptxgen/places*.h; grep -h PTXGEN_CALL "$include"/ptxgen/kernels.h \
+{ cat "$include"/ptxgen/places*.h; grep -h PTXGEN_PLACED "$include"/ptxgen/kernels.h \
     "$include"/ptxgen/clip.h "$include"/ptxgen/step.h; } | grep -oE '^#define ptx_[a-z0-9_]+' |
     awk '{ print $2 }' | sort -u |
-    comm -23 "$text.calls" - >"$text.bad"
+    comm -23 "$text.calls" - | grep -vE '^ptx_(if|else|else_if)_end$' >"$text.bad" # the block's place
 [ -s "$text.bad" ] && fail "not in places.h: $(cat "$text.bad")"
 
 # ---- options end in _params
@@ -97,7 +98,8 @@ for pair in create:destroy open:close load:unload alloc:free; do
 done | grep -vx ptx_label_create >"$text.bad" # which goes with its entry
 [ -s "$text.bad" ] && fail "nothing frees what these make: $(cat "$text.bad")"
 
-# ---- a declaration's header predicts its source: NAME.c of the layer's folder, or NAME_*.c
+# ---- a declaration's header predicts its source: NAME.c of the layer's folder, NAME_*.c, or a file of
+# the folder NAME. A table of X(...) defines what it names, and for a stem its _prepare and _describe.
 sources=$(dirname "$1")/src
 predicts()
 {
@@ -105,16 +107,19 @@ predicts()
     shift
     for header in "$@"; do
         sed -e 's|//.*||' -e ':join' -e '/\\$/{N;s/ *\\\n */ /;b join' -e '}' "$include/ptxgen/$header.h" |
-            tr '\n' ' ' | grep -oE 'PTXGEN_API [^({;=]*\(' | grep -oE 'ptx_[a-z0-9_]+\($' | tr -d '(' |
+            tr '\n' ' ' | grep -oE 'PTXGEN_API [^({;=]*\(' | grep -oE 'ptx(gen)?_[a-z0-9_]+\($' | tr -d '(' |
             while read -r name; do
-                cat "$sources/$folder/$header.c" "$sources/$folder/$header"_*.c 2>/dev/null |
-                    grep -qE "^[a-zC].*\b$name\(" || echo "$name of $header.h"
+                stem=${name%_prepare}
+                stem=${stem%_describe}
+                cat "$sources/$folder/$header.c" "$sources/$folder/$header"_*.c "$sources/$folder/$header"/*.[ch] \
+                    2>/dev/null | grep -qE "^[a-zC].*\b$name\(|^ +X\(.*\b($name|$stem)[,)]" ||
+                    echo "$name of $header.h"
             done
         echo "$header.h" >>"$text.predicted"
     done
 }
 {
-    predicts ptxgen asm builder entry data function types ops convert math matrix memory message threads control
+    predicts ptxgen asm builder entry data function types ops convert math matrix memory message threads control places
     predicts kernels kernels
     predicts driver error device stream buffer graph module launch
     predicts plans clip step operations binding torch

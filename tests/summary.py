@@ -2,11 +2,19 @@
 # SPDX-License-Identifier: MIT
 """What the last `meson test` of a build folder came to:
 
-    tests/summary.py BUILD
+    tests/summary.py BUILD              what they came to
+    tests/summary.py BUILD --rest LOG   what another machine did not run
 
 Each reason for a skip with the number of tests it left out, then "N passed, N failed, N skipped". A
 skip inside a test that passes counts as a skip too. A skip whose reason does not hold on this machine,
 or that names none, counts as a failure. Exit status 1 if anything failed or nothing passed.
+
+LOG is the testlog.json of another machine, or of another environment. --rest prints the names of the
+tests of BUILD that are not in it, and of those that left out something for a reason that does not
+hold here.
+
+A reason is a line "SKIPPED: reason" or "SKIPPED, part: reason" of a test, "# SKIP reason" in TAP, or, in the
+words of PROOFS, the last line of a program with status 77.
 """
 
 import ctypes
@@ -37,9 +45,9 @@ def gpu(environment):
 
 
 def ptxas(environment):
-    folders = environment.get("PATH", "").split(":") + ["/usr/local/cuda/bin", "/opt/cuda/bin"]
-    named = [environment.get("PTXAS")] + [os.path.join(folder, "ptxas") for folder in folders]
-    return any(path and os.access(path, os.X_OK) for path in named)
+    home = environment.get("CUDA_HOME")
+    folders = environment.get("PATH", "").split(":") + [f"{home}/bin"] * bool(home) + ["/usr/local/cuda/bin"]
+    return any(folder and os.access(f"{folder}/ptxas", os.X_OK) for folder in folders)
 
 
 def nccl(environment):
@@ -95,11 +103,19 @@ def others_run(path):
         return False
 
 
+def locale_there(name):
+    """Whether a locale is installed, or localedef can make it."""
+    if re.search(rf"(?mi)^{name}\.utf-?8$", output_of("locale", "-a") or ""):
+        return True
+    with tempfile.TemporaryDirectory() as folder:
+        return output_of("localedef", "-i", name, "-f", "UTF-8", f"{folder}/{name}.UTF-8") is not None
+
+
 # The words of a reason, and a function of the match and the test's environment: true if the reason
 # is valid. The first match decides.
 PROOFS = (
     (r"left out by (PTXGEN_TEST_\w+)", lambda found, env: found[1] in env),
-    (r"too slow on the emulator|NCCL does not run on the emulator", lambda _, env: on_emulator(env)),
+    (r"too slow on the emulator|does not run on the emulator", lambda _, env: on_emulator(env)),
     (r"([\d.]+) GB free, ([\d.]+) GB wanted", lambda found, _: float(found[1]) < float(found[2])),
     (r"driver (\d+) is older than (\d+)", lambda found, _: int(found[1]) < int(found[2])),
     (r"(sm_\w+): unknown to (\S+)", lambda found, _: not knows(found[2], found[1])),
@@ -109,36 +125,42 @@ PROOFS = (
     (r"fewer GPUs than ranks(?:: (\d+) wanted)?", lambda found, _: (
         (output_of("nvidia-smi", "-L") or "").count("GPU ") < int(found[1] or 2))),
     (r"no NCCL", lambda _, env: not nccl(env)),
-    (r"no GPU|no such device|no usable libcuda|the driver sees no GPU", lambda _, env: not gpu(env)),
+    (r"no GPU|no usable libcuda|the driver sees no GPU", lambda _, env: not gpu(env) and not on_emulator(env)),
     (r"no cuda\.h", lambda *_: not cuda_header()),
-    (r"no (pytest|torch[\w.]*) for (\S+)", lambda found, _: output_of(
+    (r"no (pytest|torch[\w.]*) for ([^\s:]+)", lambda found, _: shutil.which(found[2]) and output_of(
         found[2], "-c", f"import pkgutil; pkgutil.resolve_name('{found[1]}')") is None),
+    (r"no functions to look at tensors in torch", lambda _, env: output_of(
+        env.get("PTXGEN_TORCH_PYTHON") or "python3", "-c",
+        "import ctypes, torch; ctypes.CDLL(torch._C.__file__).aoti_torch_get_layout") is None),
     (r"torch\.compile does not run with ([^\s:]+)", lambda found, _: output_of(
         found[1], "-c", "import torch; torch.compile(lambda: None, backend='eager')()") is None),
-    (r"no localedef", lambda *_: not shutil.which("localedef")),
+    (r"no locale of ([\w ]+)", lambda found, _: not any(map(locale_there, found[1].split()))),
     (r"no access control lists on the file system of (\S+)", lambda found, _: not access_lists(found[1])),
     (r"no script\(1\)", lambda *_: output_of("script", "-qec", "true", "/dev/null") is None),
     (r"not root", lambda *_: os.geteuid() != 0),
     (r"no other user can run (\S+)", lambda found, _: os.geteuid() == 0 and not others_run(found[1])),
     (r"no /dev/full", lambda *_: not os.access("/dev/full", os.W_OK)),
     (r"this zsh has no zpty", lambda *_: output_of("zsh", "-fc", "zmodload zsh/zpty") is None),
+    (r"no g\+\+ or clang\+\+", lambda *_: not shutil.which("g++") and not shutil.which("clang++")),
     (r"no (bash|jq|mkfifo|nm|pkg-config|readelf|ps|zsh)\b", lambda found, _: not shutil.which(found[1])),
 )
 
 
+def proof_of(reason):
+    """What was found of the reason's words, and its proof."""
+    return next(((found, proof) for words, proof in PROOFS if (found := re.search(words, reason))), None)
+
+
 def holds(reason, environment):
-    for words, proof in PROOFS:
-        found = re.search(words, reason)
-        if found:
-            return bool(proof(found, environment))
-    return False
+    known = proof_of(reason)
+    return known is not None and bool(known[1](known[0], environment))
 
 
 def reasons_of(test):
     """The reasons for what a test left out; an empty one for each skip that names none."""
     output = f"{test.get('stdout') or ''}\n{test.get('stderr') or ''}"
     if test["result"] == "SKIP":
-        said = re.findall(r"(?im)^.*(?:skipped|no GPU|not run).*$", output)
+        said = [line for line in output.splitlines() if re.search(r"(?i)\bskipped[,:] ", line) or proof_of(line)]
         return said[-1:] or [""]
     reasons = re.findall(r"(?m)^SKIPPED[,:] (.*)$", output)
     in_cmocka = sum(map(int, re.findall(r"\[  SKIPPED \] (\d+) test\(s\)", output)))
@@ -146,14 +168,33 @@ def reasons_of(test):
     return reasons + re.findall(r"(?mi)^ok .*# SKIP\b *(.*)$", output)
 
 
+def tests_of(log):
+    with open(log, encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def name_of(test):
+    return re.sub(r"^.*? [/-] |^[\w-]+:", "", test["name"])
+
+
+def rest(build, log):
+    """The names of a build's tests that a log lacks, or that left out something that can be run here."""
+    done = {name_of(test) for test in tests_of(log)
+            if all(holds(reason, {**(test.get("env") or {}), **os.environ}) for reason in reasons_of(test))}
+    with open(os.path.join(build, "meson-info", "intro-tests.json"), encoding="utf-8") as file:
+        return [test["name"] for test in json.load(file) if test["name"] not in done]
+
+
 def main():
-    path = os.path.join(sys.argv[1], "meson-logs", "testlog.json")
-    with open(path, encoding="utf-8") as file:
-        tests = [json.loads(line) for line in file]
+    if sys.argv[2:3] == ["--rest"]:
+        for name in rest(sys.argv[1], sys.argv[3]):
+            print(name)
+        return 0
+    tests = tests_of(os.path.join(sys.argv[1], "meson-logs", "testlog.json"))
     passed = failed = skipped = 0
     left_out = {}
     for test in tests:
-        name = re.sub(r"^.*? [/-] |^[\w-]+:", "", test["name"])
+        name = name_of(test)
         if test["result"] in ("OK", "EXPECTEDFAIL"):
             passed += 1
         elif test["result"] != "SKIP":

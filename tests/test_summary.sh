@@ -34,8 +34,13 @@ test_line OK "$cmocka" 'SKIPPED, large sets: left out by PTXGEN_TEST_LARGE\n' '"
 test_line OK 'ok 1 - a\nok 2 - b # SKIP 1.000 GB free, 2.000 GB wanted\n' '' ''
 test_line SKIP '' 'SKIPPED, no GPU: nothing\n' '"CUDA_VISIBLE_DEVICES": ""'
 test_line SKIP 'skipped: no pytest for /bin/false\n' '' ''
-expect 0 '3 passed, 0 failed, 4 skipped'
+# A program with status 77 may give its reason in words of its own; its last one counts.
+test_line SKIP '' 'program: no pytest for /bin/false\n' ''
+test_line SKIP "$cmocka" "SKIPPED, no pytest for /bin/false: x\\n$cmocka\\n 1 SKIPPED TEST(S)\\n" ''
+expect 0 '3 passed, 0 failed, 6 skipped'
 test_line SKIP 'skipped: no pytest for /bin/true\n' '' ''
+expect 1 '0 passed, 1 failed, 0 skipped'
+test_line SKIP 'skipped: no pytest for /nonexistent\n' '' '' # nothing to ask
 expect 1 '0 passed, 1 failed, 0 skipped'
 # Reasons that are valid only for root, or only for others.
 test_line OK 'ok 1 - a # SKIP not root\n' '' ''
@@ -58,4 +63,28 @@ expect 1 '0 passed, 1 failed, 0 skipped'
 test_line TIMEOUT '' '' ''
 test_line OK '' '' ''
 expect 1 '1 passed, 1 failed, 0 skipped'
+# The emulator is there on every machine.
+test_line SKIP '' 'SKIPPED, no GPU: nothing\n' '"CUDA_VISIBLE_DEVICES": "", "PTXGEN_LIBCUDA": "/x/emulator/libcuda.so.1"'
+expect 1 '0 passed, 1 failed, 0 skipped'
+test_line OK "$cmocka" 'SKIPPED, no locale of xx_XX yy_YY: they are not installed\n' ''
+expect 0 '1 passed, 0 failed, 1 skipped'
+if locale -a 2>/dev/null | grep -qi '^C\.utf-*8$'; then
+    test_line OK "$cmocka" 'SKIPPED, no locale of xx_XX C: they are not installed\n' ''
+    expect 1 '1 passed, 1 failed, 0 skipped'
+fi
+
+# --rest: what is not in the log, and what was left out for a reason that does not hold here.
+mkdir "$build/meson-info"
+echo '[{"name": "a test"}, {"name": "another test"}]' >"$build/meson-info/intro-tests.json"
+rest() {
+    output=$(python3 "$summary" "$build" --rest "$build/meson-logs/testlog.json" | tr '\n' ,)
+    [ "$output" = "$1" ] || { echo "the rest is $output, wanted $1" && failed=1; }
+    rm "$build/meson-logs/testlog.json"
+}
+test_line OK '' '' ''
+rest 'another test,'
+test_line SKIP 'skipped: no pytest for /bin/false\n' '' ''
+rest 'another test,'
+test_line SKIP 'skipped: no pytest for /bin/true\n' '' ''
+rest 'a test,another test,'
 exit $failed

@@ -78,7 +78,8 @@ static json_t *device_json(const struct ptx_device_info *info)
                      "compute_cache_writable", path && cache.error == 0);
 }
 
-static void print_device(json_t *device)
+/// False: out of memory.
+static bool print_device(json_t *device)
 {
     int ordinal, sm, multiprocessors, driver, isa, emulator;
     const char *name, *library;
@@ -87,7 +88,7 @@ static void print_device(json_t *device)
                     "name", &name, "sm", &sm, "memory", &memory, "multiprocessors",
                     &multiprocessors, "driver_version", &driver, "isa", &isa, "library", &library,
                     "emulator", &emulator) != 0)
-        return;
+        return false;
     if (emulator)
         fputs("emulator: ", stdout);
     else
@@ -95,6 +96,7 @@ static void print_device(json_t *device)
     printf("%s, sm_%d, %d multiprocessors, %.1f GiB, driver %d.%d, PTX ISA %d.%d, %s\n", name, sm,
            multiprocessors, (double)memory / (1024.0 * 1024.0 * 1024.0), driver / 1000,
            driver % 1000 / 10, isa / 10, isa % 10, library);
+    return true;
 }
 
 /// The devices that the driver layer's library reports.
@@ -157,16 +159,18 @@ static bool emulator_devices(json_t **seen, struct message *error)
     return *seen || message_set(error, "the process that looks at the emulator ended early");
 }
 
-static void print_devices(json_t *list)
+static bool print_devices(json_t *list)
 {
     bool real = false;
     for (size_t k = 0; k < json_array_size(list); k++) {
         json_t *device = json_array_get(list, k);
-        print_device(device);
+        if (!print_device(device))
+            return false;
         real = real || json_is_false(json_object_get(device, "emulator"));
     }
     if (real)
         print_compute_cache();
+    return true;
 }
 
 /// Adds the driver's devices to the list and prints it with the emulator's.
@@ -189,8 +193,8 @@ static int show(const struct command *command, bool json, json_t *list, json_t *
         return cli_fail(command, EXIT_FAILED, "out of memory");
     if (json && !json_print(stdout, json_incref(list), JSON_INDENT(2), &error))
         return cli_fail(command, EXIT_FAILED, "%s", error.text);
-    if (!json)
-        print_devices(list);
+    if (!json && !print_devices(list))
+        return cli_fail(command, EXIT_FAILED, "out of memory");
     if (!json && instead)
         printf("no GPU: %s\n", error.text);
     if (json_is_string(emulator)) // it exists but does not work

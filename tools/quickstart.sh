@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # sh tools/quickstart.sh         installs what is missing, builds, clips the gradients of GPT-2 small on
-#                                the emulator and on the GPU, if there is one, and runs each kernel
+#                                the emulator and on the GPU, if there is one, beside plain C, and runs
+#                                each kernel
 # sh tools/quickstart.sh test    installs what is missing, builds, runs the tests
 #
 # Installs only Debian or Ubuntu packages; on other systems it lists what is missing and stops.
@@ -23,6 +24,32 @@ die() {
 
 has() {
     command -v "$1" >/dev/null 2>&1
+}
+
+# ---- a line at least every 20 seconds ------------------------------------------------------------
+
+# doing WORDS: what the next commands do.
+doing() {
+    date +%s >"$scratch/begun"
+    printf '%s\n' "$*" >"$scratch/doing"
+}
+
+# How far a build or the tests are, and the tests that run.
+how_far() {
+    [ ! -f "$scratch/build" ] || sed -n 's/^\(\[[0-9]*\/[0-9]*\]\).*/, \1/p' "$scratch/build" | tail -n 1
+    [ -f "$scratch/tests" ] || return 0
+    echo ", $(grep -c . "$build/meson-logs/testlog.json" 2>/dev/null || :) are done"
+    # shellcheck disable=SC2013 # words
+    for child in $(cat /proc/"$(cat "$scratch/tests")"/task/*/children 2>/dev/null); do
+        tr '\0' '\n' <"/proc/$child/cmdline" | sed 's|.*/||' | head -n 2 | tr '\n' ' ' | sed 's/^/; /; s/ *$//'
+    done
+}
+
+# Ends with the script, whatever ends it.
+say_often() {
+    while sleep 15 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+        say "$(cat "$scratch/doing"): $(($(date +%s) - $(cat "$scratch/begun"))) s$(how_far 2>/dev/null | tr -d '\n')"
+    done
 }
 
 # ---- what must be there --------------------------------------------------------------------------
@@ -68,6 +95,7 @@ On Arch:   pacman -S gcc meson ninja pkgconf cmocka jansson
 On macOS there is no CUDA: nothing here would run."
     [ "$(id -u)" -eq 0 ] || has sudo || die "not root and no sudo; as root: apt-get install $packages"
     say "installing $packages"
+    doing "installing packages"
     as_root apt-get -q update || die "apt-get update failed"
     # shellcheck disable=SC2086 # one argument a package
     as_root env DEBIAN_FRONTEND=noninteractive \
@@ -91,24 +119,39 @@ make_build() {
     if [ -f "$build/build.ninja" ]; then
         set -- --reconfigure "$@"
     fi
+    doing "configuring"
     if ! meson setup "$@" "$build" "$root" >"$scratch/setup" 2>&1; then
         cat "$scratch/setup"
         die "cannot configure $build; if it is of an old checkout, delete it"
     fi
     say "building in $build"
+    doing "building"
     if ! meson compile -C "$build" >"$scratch/build" 2>&1; then
         cat "$scratch/build"
         die "the build failed"
     fi
+    rm "$scratch/build"
 }
 
 # ---- test ----------------------------------------------------------------------------------------
 
 run_tests() {
     rm -f "$build/meson-logs/testlog.json"
-    meson test -C "$build" --no-rebuild --print-errorlogs || :
+    say "testing; what this machine lacks is skipped, and named at the end"
+    doing "testing"
+    # shellcheck disable=SC2016 # of the inner shell
+    sh -c 'echo $$ >"$0" && exec "$@"' "$scratch/tests" \
+        meson test -C "$build" --no-rebuild --print-errorlogs || :
+    rm "$scratch/tests"
+    doing "counting"
+    status=0
+    python3 "$root/tests/summary.py" "$build" >"$scratch/summary" || status=$?
+    # Nothing comes after the last line.
+    kill "$often" 2>/dev/null
+    wait "$often" 2>/dev/null || :
     echo
-    python3 "$root/tests/summary.py" "$build"
+    cat "$scratch/summary"
+    return $status
 }
 
 # ---- the main job: the gradients of a model, clipped from file to file ---------------------------
@@ -118,7 +161,13 @@ reported() {
     sed -n "s/$1/\1/p" "$scratch/report"
 }
 
-# show_clip DEVICE: prints a line of the table. Norm, factor and every element must equal plain C.
+# clip_line ON NORM FACTOR RESULT TIME: a line of the table
+clip_line() {
+    printf '%-22.22s %11s %12s  %-10s  %s\n' "$@"
+}
+
+# show_clip DEVICE: prints a line of the table; before the emulator's, that of plain C. Norm, factor and every
+# element must equal plain C.
 show_clip() {
     "$ptxgen" clip "$folder/gradients.safetensors" --max-norm 1 --device "$1" \
         --output "$folder/clipped.safetensors" >"$scratch/report" || die "ptxgen clip did not run"
@@ -127,10 +176,14 @@ show_clip() {
         "$folder/clipped.safetensors" 1) || status=$?
     norm=$(reported '^all tensors  *[0-9]*  *[0-9]*  *\([^ ]*\) .*')
     factor=$(reported '^all tensors .* \([^ ]*\)$')
-    printf '%-22.22s %11s %12s %12s %10s %9s  %s\n' "$(reported '.*, clipped on \(.*\)$')" "$norm" \
-        "$factor" "$(reported '^kernels: \([^,]* ms\),.*')" \
-        "$(reported '^kernels: [^,]*, \([^ ]* GB\/s\).*')" \
-        "$(reported '^from file to file: \([^,]* s\),.*')" "${compared#* * }"
+    time=$(reported '^kernels: \([^,]* ms\),.*')
+    case $1 in
+    emulator) time="$time of emulator time" ;; # says nothing about a GPU
+    *) time="$time, $(reported '^kernels: [^,]*, \([^ ]* GB\/s\).*')" ;;
+    esac
+    # shellcheck disable=SC2086 # norm and factor
+    [ "$1" != emulator ] || clip_line "plain C" ${compared%"${compared#* * }"} "" ""
+    clip_line "$(reported '.*, clipped on \(.*\)$')" "$norm" "$factor" "${compared#* * }" "$time"
     [ "$status" -eq 0 ] || die "that is not what the plain-C reference computes"
     [ "${compared% same bits}" = "$norm $factor" ] || die "plain C has norm and factor $compared"
 }
@@ -139,10 +192,11 @@ show_clip() {
 clip_model() {
     folder=$build/run/gpt2
     mkdir -p "$folder"
+    doing "clipping the gradients of GPT-2 small"
     say "the gradients of GPT-2 small, 148 tensors in bf16 and f32, clipped to the norm 1:"
     say "ptxgen clip gradients.safetensors --max-norm 1 --output clipped.safetensors"
     "$build/tools/make_gradients" gpt2 12 768 50257 1024 "$folder/gradients.safetensors"
-    printf '%-22s %11s %12s %12s %10s %9s  %s\n' on norm factor kernels bandwidth 'in all' 'plain C'
+    clip_line on norm factor 'plain C' "the kernels' time"
     (
         unset PTXGEN_LIBCUDA
         show_clip emulator
@@ -154,11 +208,13 @@ clip_model() {
 
 # Writes every kernel's PTX and checks it with ptxas, if installed.
 write_kernels() {
+    doing "writing the kernels"
     say "the kernels: ptxgen list"
     "$ptxgen" list
     say "their PTX: ptxgen emit --all -o build/ptx"
     "$ptxgen" emit --all -o "$build/ptx"
     (cd "$build/ptx" && wc -l ./*.ptx)
+    doing "assembling every variant with ptxas"
     say "NVIDIA's assembler on every variant: ptxgen check --all"
     status=0
     "$ptxgen" check --all || status=$?
@@ -180,6 +236,7 @@ run_kernel() {
 # and scale, a clipped gradient, and two gradients of simple layers.
 run_kernels() {
     say "$4: gradients of shape [$2, $3]"
+    doing "running the kernels"
     folder=$build/run/$1
     mkdir -p "$folder"
     "$build/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
@@ -209,10 +266,11 @@ show_kernel() {
 # show_kernels FOLDER ROWS COLUMNS TITLE: the same on the emulator, compared with the reference.
 show_kernels() {
     say "$4: gradients of shape [$2, $3]"
+    doing "running the kernels on the emulator"
     folder=$build/run/$1
     mkdir -p "$folder"
     "$build/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
-    printf '%-32s %-22s %-9s  %15s\n' kernel reads reference "emulator's time"
+    printf '%-32s %-22s %-9s  %15s\n' kernel reads reference 'emulator time'
     show_kernel squared_sum in.safetensors partials.safetensors
     show_kernel clip_scale_reduce partials.safetensors out.safetensors --set max_norm=1
     show_kernel gradient_clip_from_device_scale in.safetensors clipped.safetensors
@@ -221,15 +279,18 @@ show_kernels() {
 }
 
 run_on_gpu() {
+    cat "$scratch/devices"
     clip_model 1
+    write_kernels
     run_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
     run_kernels wte 50257 768 "GPT-2 small, the token embedding"
 }
 
 run_on_emulator() {
-    say "no GPU here: all runs on the emulator, which executes the PTX on the CPU, and every result is"
-    say "held against plain C, bit for bit"
+    say "no GPU here: everything runs on the emulator"
+    say "It executes the PTX on the CPU. Every result is compared with plain C, bit for bit."
     clip_model 0
+    write_kernels
     show_kernels attn 768 768 "GPT-2 small, the projection of an attention layer"
     show_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
 }
@@ -244,12 +305,10 @@ say_next() {
 }
 
 run_main() {
-    write_kernels
     status=0
     "$ptxgen" devices >"$scratch/devices" 2>"$scratch/reason" || status=$?
     case $status in
     0)
-        cat "$scratch/devices"
         if grep -q '^[0-9]' "$scratch/devices"; then
             run_on_gpu
         else
@@ -258,6 +317,7 @@ run_main() {
         say_next
         ;;
     77)
+        write_kernels
         say "done: the PTX is in build/ptx; no kernel was run: $(cat "$scratch/reason")"
         ;;
     *)
@@ -275,8 +335,11 @@ run | test) [ $# -le 1 ] || die "usage: sh tools/quickstart.sh [test]" ;;
 esac
 
 scratch=$(mktemp -d)
-trap 'rm -rf "$scratch"' EXIT
+trap 'kill "$often" 2>/dev/null || :; rm -rf "$scratch"' EXIT
 trap 'exit 1' HUP INT TERM
+doing "looking for what is missing"
+say_often &
+often=$!
 
 install_missing
 meson_new_enough

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_VALUES = 6, ELEMENTS = 1 << 20 };
+enum { MOST_VALUES = PTX_STEP_FORMAT_COUNT, ELEMENTS = 1 << 20 };
 
 static const struct {
     const char *name;
@@ -15,7 +15,11 @@ static const struct {
     { "rule", "the optimizer's", { "adamw", "adam", "sgd", "lion" } },
     { "format",
       "of parameter and states",
-      { "full", "state_bf16", "master", "remainder", "stochastic", "state_8bit" } },
+      {
+#define FORMAT_NAME(enumerator, name, state, beside) #name,
+          PTX_STEP_FORMATS(FORMAT_NAME)
+#undef FORMAT_NAME
+      } },
     { "gradient", "type; same: the parameter's", { "same", "f32", "f16", "bf16" } },
     { "gradients", "what the step does with them", { "raw", "write", "zero" } },
     { "maximize", "steps along +g", { "no", "yes" } },
@@ -25,7 +29,7 @@ static const struct {
 
 enum { RULE, FORMAT, GRADIENT, GRADIENTS, MAXIMIZE, MOMENTUM, NESTEROV, OPTIONS };
 _Static_assert(sizeof options / sizeof *options == OPTIONS, "one row an option");
-_Static_assert(PTX_STEP_RULE_COUNT == 4 && PTX_STEP_FORMAT_COUNT == 6, "a value for each");
+_Static_assert(PTX_STEP_RULE_COUNT == 4, "a value for each");
 
 bool is_step(const char *name)
 {

@@ -221,10 +221,8 @@ int main(int argc, char **argv)
     struct record r = { .gpu = ptx_device_open(NULL) };
     const char *known = NULL, *out = NULL;
 
-    if (!r.gpu) {
-        fprintf(stderr, "approximate_record: nothing to run on: %s\n", ptx_error_message());
-        return 77;
-    }
+    if (!r.gpu)
+        return skipped("no GPU: ", ptx_error_message());
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-c"))
             known = argv[k + 1];

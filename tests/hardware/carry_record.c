@@ -128,10 +128,8 @@ static int run_all(unsigned count, const char *known, const char *out)
 {
     struct run run = { .device = ptx_device_open(NULL) };
 
-    if (!run.device) {
-        fprintf(stderr, "carry_record: nothing to run on: %s\n", ptx_error_message());
-        return 77;
-    }
+    if (!run.device)
+        return skipped("no GPU: ", ptx_error_message());
     run.in = ptx_buffer_create(run.device, THREADS * IN_WORDS * 8);
     run.out = ptx_buffer_create(run.device, THREADS * CHAIN_RESULTS * 8);
     if (!run.in || !run.out)
@@ -162,10 +160,8 @@ static int run_all(unsigned count, const char *known, const char *out)
 
 static int assemble(unsigned count, const char *target)
 {
-    if (!ptxas_find()) {
-        fprintf(stderr, "carry_record: ptxas is not installed\n");
-        return 77;
-    }
+    if (!ptxas_find())
+        return skipped("no ptxas", "");
     char *text = module_text(1, count);
     struct ptxas_report report = ptxas_run(text, target);
     for (size_t k = 0; k < report.count && k < SHOWN; k++)

@@ -375,10 +375,8 @@ int main(int argc, char **argv)
             out = argv[k + 1];
     }
     r.gpu = ptx_device_open(NULL);
-    if (!r.gpu || ptx_device_get_info(r.gpu)->sm < 80) {
-        fprintf(stderr, "mma_record: no GPU from sm_80 on: %s\n", ptx_error_message());
-        return 77;
-    }
+    if (!r.gpu || ptx_device_get_info(r.gpu)->sm < 80)
+        return skipped("no GPU from sm_80 on: ", ptx_error_message());
     if (!recording_open(&r.recording, known, known || out ? out : "-"))
         return 2;
     struct worker *workers = workers_create(&r);

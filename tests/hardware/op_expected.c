@@ -415,9 +415,12 @@ static const struct expectation *find(const struct op_case *c)
 {
     const uint32_t integers = PTX_TYPES_BITS | PTX_TYPE_BIT(PRED);
 
-    for (size_t k = 0; c->kind == CASE_OP && k < sizeof expectations / sizeof *expectations; k++) {
+    if (c->kind != CASE_OP)
+        return NULL;
+    const char *name = ptx_op_get_info((ptx_opcode)c->what)->name;
+    for (size_t k = 0; k < sizeof expectations / sizeof *expectations; k++) {
         const struct expectation *e = &expectations[k];
-        if (!strcmp(e->name, ptx_op_get_info((ptx_opcode)c->what)->name))
+        if (*e->name == *name && !strcmp(e->name, name))
             return e->any_type || integers >> c->type & 1 ? e : NULL;
     }
     return NULL;

@@ -298,10 +298,8 @@ int main(int argc, char **argv)
     const char *known = NULL, *out = NULL;
 
     r.gpu = ptx_device_open(NULL);
-    if (!r.gpu) {
-        fprintf(stderr, "op_record: nothing to run on: %s\n", ptx_error_message());
-        return 77;
-    }
+    if (!r.gpu)
+        return skipped("no GPU: ", ptx_error_message());
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-d") && !(r.dump = fopen(argv[k + 1], "wb")))
             die(argv[k + 1], "cannot be written");

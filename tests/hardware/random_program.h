@@ -29,7 +29,13 @@ enum {
     // Programs from this seed on have functions, and the calls and blocks that came after the first
     // recordings (random_program_calls.c).
     PROGRAM_LATER = 1000000,
+    // Programs from these seeds on have more of one subject (random_program_subject.c).
+    PROGRAM_MESSAGES = 10000000,
+    PROGRAM_CONSTANTS = 20000000,
 };
+
+// Messages in code that part of a warp reaches, without functions; constant factors B.
+enum program_subject { SUBJECT_NONE, SUBJECT_MESSAGES, SUBJECT_CONSTANTS };
 
 enum node_kind {
     NODE_CASE,
@@ -122,6 +128,8 @@ struct program {
     struct program_function function[PROGRAM_FUNCTIONS];
     unsigned functions;
     bool later;
+    enum program_subject subject;
+    unsigned subjects; // nodes of the subject
     unsigned count;
     unsigned step[PROGRAM_STEPS]; // the node of each step
     unsigned steps;
@@ -155,14 +163,6 @@ unsigned program_emit(ptx_builder *b, const struct program *p, const char *name)
 /// Replaces the nodes that a target lacks. False if the builder refuses the program for another
 /// reason, which `error` receives.
 bool program_fit(struct program *p, struct ptx_target target, char *error, size_t size);
-/// A program of which no hash is recorded, because a GPU's results are not those of the PTX.
-struct program_exception {
-    uint64_t seed;
-    bool faults; // and destroys the context
-    const char *reason;
-};
-/// NULL: the program is none.
-const struct program_exception *program_exception(uint64_t seed);
 void program_inputs(unsigned char in[PROGRAM_IN_BYTES]);
 uint64_t program_value(struct random *r, ptx_type type);
 
@@ -184,6 +184,8 @@ struct program_row {
     ptx_type result, operand[NODE_OPERANDS];
 };
 extern const struct program_row program_rows[];
-extern const unsigned program_row_count;
+extern const unsigned program_row_count; // of those that any later program has
+/// A row of program_rows of the subject, which `choice` chooses.
+unsigned program_subject_row(enum program_subject subject, unsigned choice);
 
 #endif

@@ -105,10 +105,11 @@ int program_assemble(uint64_t seed, unsigned count)
     const unsigned known = ptxas_find() ? find_targets(targets) : 0;
     unsigned wrong = 0, rows = 0, lacking = 0;
 
-    if (!known || !p) {
-        fprintf(stderr, "differential: no ptxas that knows a target of the builder\n");
+    if (!p)
+        die("memory", "a program");
+    if (!known) {
         free(p);
-        return 77;
+        return skipped("no ptxas that knows a target of the builder", "");
     }
     // Each target gets an equal part, the first ones one program more.
     for (unsigned k = 0; k < known; k++) {

@@ -6,8 +6,7 @@
 
 #include <stdio.h>
 
-// A constant as a register: bits that are reinterpreted would stay a constant.
-static ptx_val placed(struct emitter *e, ptx_val x)
+ptx_val program_placed(struct emitter *e, ptx_val x)
 {
     return x.kind == PTX_KIND_IMMEDIATE ? ptx_copy(e->b, x) : x;
 }
@@ -76,17 +75,17 @@ static void name_of(const struct emitter *e, const struct node *n, char name[64]
     snprintf(name, 64, "%s_v%u", e->name, (unsigned)(n - e->p->node));
 }
 
+// Without a call of a function: docs/asm.md says what ptxas may make of it.
 ROW(asm_module)
 {
-    char name[64], text[256], call[128];
+    char name[64], text[256], use[128];
 
     name_of(e, n, name);
-    snprintf(text, sizeof text,
-             ".func (.reg .b32 r) %s(.reg .b32 a)\n{\n    xor.b32 r, a, %u;\n    ret;\n}", name,
-             (unsigned)n->b);
-    snprintf(call, sizeof call, "call (%%0), %s, (%%1);", name);
+    snprintf(text, sizeof text, ".const .align 4 .u32 %s = %u;", name, (unsigned)n->b);
+    snprintf(use, sizeof use,
+             "{ .reg .b32 mask; ld.const.u32 mask, [%s]; xor.b32 %%0, %%1, mask; }", name);
     ptx_asm_module(e->b, text, .declares = { name });
-    return ptx_asm(e->b, call, .result = { PTX_U32 }, .in = { x[0] },
+    return ptx_asm(e->b, use, .result = { PTX_U32 }, .in = { x[0] },
                    .convergence = PTX_CONVERGENCE_NONE, .divergence = PTX_DIVERGENCE_OPERANDS);
 }
 
@@ -178,24 +177,30 @@ static ptx_val never(struct emitter *e)
     return ptx_gt(e->b, ptx_nctaid(e->b, PTX_X), 1000);
 }
 
-ROW(print)
+ptx_val program_print_if(struct emitter *e, const struct node *n, const ptx_val *x,
+                         ptx_val condition)
 {
     ptx_builder *b = e->b;
 
-    ptx_if (b, never(e)) {
+    ptx_if (b, condition) {
         if (n->a & 1)
             ptx_printf(b, "%u %5d%% %s\n", x[0], x[1],
                        ptx_ptr_generic(b, ptx_string(b, "a string")));
         else
             ptx_printf(b, "%g %.3e %llx %d %p\n", x[2], x[3], x[4], 7, x[4]);
     }
-    return placed(e, x[2]);
+    return program_placed(e, x[2]);
+}
+
+ROW(print)
+{
+    return program_print_if(e, n, x, never(e));
 }
 
 ROW(assertion)
 {
     ptx_assert(e->b, ptx_lt(e->b, e->tid, PROGRAM_BLOCK), "tid < 256", .line = n->a & 1 ? 7 : 0);
-    return placed(e, x[0]);
+    return program_placed(e, x[0]);
 }
 
 ROW(trap)
@@ -203,7 +208,7 @@ ROW(trap)
     (void)n;
     ptx_if (e->b, never(e))
         ptx_trap_message(e->b, "the grid is large");
-    return placed(e, x[0]);
+    return program_placed(e, x[0]);
 }
 
 // ---- math.h -------------------------------------------------------------------------------------
@@ -247,7 +252,7 @@ ROW(bytes_in_memory)
 {
     ptx_ptr p = program_own(e, n->a & 2 ? PTX_SPACE_LOCAL : PTX_SPACE_SHARED, byte_type(n));
 
-    ptx_store(e->b, p, 1, ptx_bitcast(e->b, byte_type(n), placed(e, x[0])));
+    ptx_store(e->b, p, 1, ptx_bitcast(e->b, byte_type(n), program_placed(e, x[0])));
     return ptx_cvt(e->b, PTX_F16X2, ptx_load(e->b, p, 1), .relu = n->a & 4);
 }
 
@@ -402,5 +407,23 @@ const struct program_row program_rows[] = {
       true,
       PTX_U64,
       { PTX_B64, PTX_U64, PTX_F32 } },
+    // Of programs with a subject only.
+    { "print_some",
+      program_print_some,
+      false,
+      PTX_F32,
+      { PTX_U32, PTX_S32, PTX_F32, PTX_F16, PTX_U64 } },
+    { "print_sides", program_print_sides, false, PTX_U32, { PTX_U32, PTX_PRED, PTX_F32 } },
+    { "assert_each", program_assert_each, false, PTX_U32, { PTX_U32, PTX_U32 } },
+    { "trap_never", program_trap_never, false, PTX_B64, { PTX_B64, PTX_U32 } },
+    { "constant_f16", program_constant_f16, true, PTX_U32, { PTX_F16X2, PTX_F32 } },
+    { "constant_bf16", program_constant_bf16, true, PTX_F32, { PTX_BF16X2, PTX_F32 } },
 };
-const unsigned program_row_count = sizeof program_rows / sizeof *program_rows;
+enum { MESSAGE_ROWS = 4, CONSTANT_ROWS = 2, ROWS = sizeof program_rows / sizeof *program_rows };
+const unsigned program_row_count = ROWS - MESSAGE_ROWS - CONSTANT_ROWS;
+
+unsigned program_subject_row(enum program_subject subject, unsigned choice)
+{
+    return subject == SUBJECT_MESSAGES ? program_row_count + choice % MESSAGE_ROWS
+                                       : ROWS - CONSTANT_ROWS + choice % CONSTANT_ROWS;
+}

@@ -33,8 +33,7 @@ static ptx_val load_own(struct emitter *e, uint32_t index)
     return found;
 }
 
-// `count` words of 32 bits made of x.
-static ptx_vec words(struct emitter *e, ptx_val x, unsigned count)
+ptx_vec program_fragment_words(struct emitter *e, ptx_val x, unsigned count)
 {
     ptx_builder *b = e->b;
     ptx_vec v = { .lanes = count };
@@ -99,10 +98,10 @@ static ptx_val product(struct emitter *e, const struct node *n, ptx_type a, ptx_
 {
     ptx_builder *b = e->b;
     const unsigned k = n->a & 1 ? least_k : 2 * least_k;
-    ptx_fragment first =
-        ptx_fragment_from(b, PTX_FRAGMENT_A, a, k, words(e, x[0], n->a & 1 ? 2 : 4));
-    ptx_fragment second =
-        ptx_fragment_from(b, PTX_FRAGMENT_B, b_type, k, words(e, x[1], n->a & 1 ? 1 : 2));
+    ptx_fragment first = ptx_fragment_from(b, PTX_FRAGMENT_A, a, k,
+                                           program_fragment_words(e, x[0], n->a & 1 ? 2 : 4));
+    ptx_fragment second = ptx_fragment_from(b, PTX_FRAGMENT_B, b_type, k,
+                                            program_fragment_words(e, x[1], n->a & 1 ? 1 : 2));
     ptx_fragment sum = ptx_mma(b, first, second, c, .satfinite = a == PTX_S8 && n->b & 16);
     ptx_vec v = ptx_fragment_words(b, sum);
     return v.lanes ? v.lane[n->b % v.lanes] : x[0];
@@ -123,7 +122,8 @@ static ptx_fragment sums(struct emitter *e, const struct node *n, ptx_type type,
 ptx_val program_product_f16(struct emitter *e, const struct node *n, const ptx_val *x)
 {
     const bool half = n->a & 2;
-    ptx_fragment c = half ? ptx_fragment_from(e->b, PTX_FRAGMENT_C, PTX_F16, 0, words(e, x[3], 2))
+    ptx_fragment c = half ? ptx_fragment_from(e->b, PTX_FRAGMENT_C, PTX_F16, 0,
+                                              program_fragment_words(e, x[3], 2))
                           : sums(e, n, PTX_F32, x[2]);
     return ptx_bitcast(e->b, PTX_U32, product(e, n, PTX_F16, PTX_F16, x, 8, c));
 }

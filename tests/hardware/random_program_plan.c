@@ -354,12 +354,26 @@ static bool is_silent(const struct node *n)
            n->kind == NODE_MEETING || n->kind == NODE_FENCE || n->kind == NODE_RETURN;
 }
 
+// Messages have a place in code that part of a warp reaches, products where the whole block is.
+static bool is_on_subject(struct plan *g)
+{
+    switch (g->p->subject) {
+    case SUBJECT_MESSAGES:
+        return g->by == BY_THREAD && plan_below(g, 3) == 0;
+    case SUBJECT_CONSTANTS:
+        return g->by == BY_BLOCK && !g->left && plan_below(g, 3) == 0;
+    default:
+        return false;
+    }
+}
+
 static void plan_node(struct plan *g)
 {
     const unsigned id = g->p->count++;
     struct node *n = &g->p->node[id];
 
-    *n = (struct node) { .kind = choose_kind(g) };
+    g->on_subject = is_on_subject(g);
+    *n = (struct node) { .kind = g->on_subject ? NODE_ROW : choose_kind(g) };
     n->a = (uint32_t)random_u64(&g->r);
     n->b = (uint32_t)random_u64(&g->r);
     g->p->needed[id] = true;
@@ -376,20 +390,33 @@ static void plan_nodes(struct plan *g, unsigned count)
         plan_node(g);
 }
 
-void program_plan(struct program *p, uint64_t seed)
+static void plan_program(struct program *p, struct random *r)
 {
-    struct plan g = { .p = p, .r = { seed * UINT64_C(0xd1342543de82ef95) + 1 }, .whole = true };
+    struct plan g = { .p = p, .r = *r, .whole = true };
 
     p->count = p->approximates = 0;
-    p->functions = 0;
+    p->functions = p->subjects = 0;
     p->returns = false;
-    p->later = seed >= PROGRAM_LATER;
     memset(p->lacking, 0, sizeof p->lacking);
-    if (p->later)
+    if (p->later && p->subject != SUBJECT_MESSAGES)
         plan_functions(&g, plan_nodes);
     p->steps = 8 + plan_below(&g, PROGRAM_STEPS - 7);
     for (unsigned k = 0; k < p->steps; k++) {
         p->step[k] = p->count;
         plan_node(&g);
     }
+    *r = g.r;
+}
+
+void program_plan(struct program *p, uint64_t seed)
+{
+    struct random r = { seed * UINT64_C(0xd1342543de82ef95) + 1 };
+
+    p->later = seed >= PROGRAM_LATER;
+    p->subject = seed >= PROGRAM_CONSTANTS  ? SUBJECT_CONSTANTS
+                 : seed >= PROGRAM_MESSAGES ? SUBJECT_MESSAGES
+                                            : SUBJECT_NONE;
+    do
+        plan_program(p, &r);
+    while (p->subject && !p->subjects);
 }

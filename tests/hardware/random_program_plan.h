@@ -16,6 +16,7 @@ struct plan {
     bool left;         // some threads have returned, and a barrier would wait for them
     bool met;
     bool in_function;
+    bool on_subject; // the node is a row of the program's subject
 };
 
 static inline unsigned plan_below(struct plan *g, unsigned bound)

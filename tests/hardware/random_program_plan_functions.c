@@ -2,13 +2,25 @@
 // What only later programs have: calls of rows, functions and their calls.
 #include "random_program_plan.h"
 
+#include <string.h>
+
+// A function of a text. A program about messages has no other call in divergent code.
+static bool calls_text(const struct program_row *row)
+{
+    return !strcmp(row->name, "asm_module");
+}
+
 void plan_row(struct plan *g, struct node *n)
 {
     const struct program_row *row;
 
     do
-        row = &program_rows[n->c.what = plan_below(g, program_row_count)];
-    while (row->together && (g->by != BY_BLOCK || g->left));
+        row = &program_rows[n->c.what = g->on_subject
+                                            ? program_subject_row(g->p->subject, plan_below(g, 64))
+                                            : plan_below(g, program_row_count)];
+    while ((row->together && (g->by != BY_BLOCK || g->left)) ||
+           (g->p->subject == SUBJECT_MESSAGES && calls_text(row)));
+    g->p->subjects += g->on_subject && !g->in_function;
     n->type = row->result;
     for (unsigned k = 0; k < NODE_OPERANDS && row->operand[k]; k++)
         n->x[k] = plan_operand(g, row->operand[k]);

@@ -103,39 +103,24 @@ static void run_program(const struct work *w, const ptx_function *function, ptx_
         result->step[k] = hash_words(words + k * PROGRAM_THREADS, PROGRAM_THREADS);
 }
 
-// A program that faults runs only if it is asked for alone.
-static bool is_left_out(const struct program_run *run, unsigned index)
-{
-    const struct program_exception *exception = program_exception(run->seed + index);
-    return exception && exception->faults && run->count > 1;
-}
-
 static void run_batch(const struct work *w, unsigned first, struct program *p, ptx_buffer *out,
                       CUstream stream)
 {
     const struct program_run *run = w->run;
     const unsigned left = run->count - first, count = left < BATCH ? left : BATCH;
     ptx_builder *b = program_builder();
-    unsigned emitted = 0;
     char name[16];
 
     for (unsigned k = 0; k < count; k++) {
         struct program_result *result = &run->results[first + k];
-        if (is_left_out(run, first + k))
-            continue;
         snprintf(name, sizeof name, "program_%u", k);
         program_make(p, run->seed + first + k);
         if (run->last < PROGRAM_STEPS)
             program_cut(p, run->last);
         program_emit(b, p, name);
-        emitted++;
         result->steps = p->steps;
         result->approximates = p->approximates;
         memcpy(result->approximate, p->approximate, sizeof p->approximate);
-    }
-    if (!emitted) {
-        ptx_builder_destroy(&b);
-        return;
     }
     const char *text = ptx_builder_finish(b);
     if (!text)
@@ -145,8 +130,6 @@ static void run_batch(const struct work *w, unsigned first, struct program *p, p
     if (!module)
         die("load", ptx_error_message());
     for (unsigned k = 0; k < count; k++) {
-        if (is_left_out(run, first + k))
-            continue;
         snprintf(name, sizeof name, "program_%u", k);
         const ptx_function *function = ptx_module_function(module, name);
         if (!function)

@@ -16,12 +16,7 @@ command -v git >/dev/null || {
     exit 77
 }
 mkdir "$scratch/source"
-cd "$source"
-if git rev-parse --git-dir >/dev/null 2>&1; then
-    git ls-files -co --exclude-standard -z
-else
-    find . -name 'build*' -type d -prune -o -type f -print0
-fi | tar -cf - --null -T - | tar -xf - -C "$scratch/source"
+copy_sources "$scratch/source"
 cd "$scratch/source"
 quietly git init -q
 quietly git add -A
@@ -32,15 +27,7 @@ tarball=$(basename "$scratch"/dist/meson-dist/*.tar.xz)
 cp "$scratch/dist/meson-dist/$tarball" "$folder"
 ! tar -tf "$folder/$tarball" | grep -E '(^|/)\.git/' || fail "the tarball has a repository"
 
-# A PATH without git: links to everything else.
-mkdir "$scratch/bin"
-echo "$PATH" | tr : '\n' | while read -r place; do
-    for program in "$place"/*; do
-        case $program in */git | */git-*) continue ;; esac
-        [ ! -x "$program" ] || ln -s "$program" "$scratch/bin/" 2>/dev/null || :
-    done
-done
-PATH=$scratch/bin
+PATH=$(path_without git)
 ! command -v git >/dev/null || fail "git is still there"
 
 # The wrap file as WrapDB writes it, with the tarball already downloaded.

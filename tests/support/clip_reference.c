@@ -173,16 +173,17 @@ void ref_clip_record(const struct ref_clip_plan *plan, uint32_t group, double su
                      float record[3])
 {
     float max_norm = plan->max_norms[group];
-    bool found = !isfinite(sum) || plan->found_inf != 0.0f || !(max_norm >= 0.0f) ||
-                 !(loss_scale > 0.0f) || isinf(loss_scale);
     double inverse = 1.0 / (double)loss_scale, root = sqrt(sum) * inverse;
-    float norm = (float)root;
-    float ratio = isinf(norm) && isfinite(sum) ? (float)((double)max_norm / root)
-                                               : max_norm / (norm + plan->eps);
+    float norm = (float)root, divisor = norm + plan->eps;
+    float ratio = max_norm / (divisor == 0.0f ? 0x1p-149f : divisor);
+    if (isinf(divisor) && isfinite(sum))
+        ratio = (float)((double)max_norm / (root + (double)plan->eps));
     float clip = ratio < 1.0f || isnan(ratio) ? ratio : 1.0f;
     if (sum == 0.0)
         clip = 1.0f;
     float factor = (float)((double)clip * inverse);
+    bool found = !isfinite(sum) || !isfinite(factor) || plan->found_inf != 0.0f ||
+                 !(max_norm >= 0.0f) || !(loss_scale > 0.0f) || isinf(loss_scale);
     if (found && plan->nonfinite == REF_SKIP)
         factor = 1.0f;
     if (found && plan->nonfinite == REF_ZERO)

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#define _POSIX_C_SOURCE 200809L
 #include "gpu.h"
 
 #include <inttypes.h>
@@ -8,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -21,7 +23,10 @@ static uint64_t environment_number(const char *name, uint64_t otherwise)
 
 void gpu_open(struct gpu *gpu)
 {
+    const char *filter = getenv("PTXGEN_TEST_FILTER");
     memset(gpu, 0, sizeof *gpu);
+    if (filter)
+        cmocka_set_test_filter(filter);
     gpu->device = ptx_device_open(NULL);
     if (!gpu->device) {
         ptx_status status = ptx_error_status();
@@ -87,8 +92,8 @@ void gpu_report_text(const struct gpu_kernel *kernel)
 {
     const char *folder = getenv("TMPDIR");
     char path[512];
-    snprintf(path, sizeof path, "%s/failed_%s.ptx", folder && *folder ? folder : "/tmp",
-             kernel->name);
+    snprintf(path, sizeof path, "%s/failed_%s_%ld.ptx", folder && *folder ? folder : "/tmp",
+             kernel->name, (long)getpid());
     FILE *file = fopen(path, "w");
     if (file && fputs(kernel->text, file) >= 0 && fclose(file) == 0)
         fprintf(stderr, "  PTX: %s\n", path);
@@ -121,6 +126,8 @@ void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx
     loaded->spec.entry = variant_name(kernel, spec, loaded->name);
     loaded->type = gpu_ref_type(spec->dtype);
     loaded->text = build(kernel, &loaded->spec, target);
+    loaded->launched = calloc(1, sizeof *loaded->launched);
+    assert_non_null(loaded->launched);
     loaded->module = ptx_module_load(gpu->device, loaded->text, NULL);
     if (!loaded->module) {
         fprintf(stderr, "%s\n", ptx_error_message());
@@ -135,8 +142,10 @@ void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx
 void gpu_kernel_unload(struct gpu_kernel *loaded)
 {
     ptx_module_unload(&loaded->module);
+    free(loaded->launched);
     free(loaded->text);
     loaded->text = NULL;
+    loaded->launched = NULL;
 }
 
 bool gpu_kernel_has(const struct gpu_kernel *loaded, const char *option, const char *value)

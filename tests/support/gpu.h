@@ -41,6 +41,7 @@ struct gpu_kernel {
     char *text;
     ptx_module *module;
     const ptx_function *function;
+    bool *launched; ///< over at least one element
 };
 
 /// The target of the device: the newest one without a suffix that both it and its driver accept.

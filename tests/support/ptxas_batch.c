@@ -11,11 +11,8 @@
 const char *ptxas_find(void)
 {
     static char path[1024];
-    const char *named = getenv("PTXAS");
-    const char *folder = getenv("PATH");
+    const char *folder = getenv("PATH"), *home = getenv("CUDA_HOME");
 
-    if (named && access(named, X_OK) == 0)
-        return named;
     while (folder && *folder) {
         const size_t length = strcspn(folder, ":");
         snprintf(path, sizeof path, "%.*s/ptxas", (int)length, folder);
@@ -23,11 +20,18 @@ const char *ptxas_find(void)
             return path;
         folder += length + (folder[length] == ':');
     }
-    static const char *const usual[] = { "/usr/local/cuda/bin/ptxas", "/opt/cuda/bin/ptxas" };
-    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++)
-        if (access(usual[k], X_OK) == 0)
-            return usual[k];
+    const char *const usual[] = { home ? home : "", "/usr/local/cuda" };
+    for (size_t k = 0; k < sizeof usual / sizeof *usual; k++) {
+        snprintf(path, sizeof path, "%s/bin/ptxas", usual[k]);
+        if (*usual[k] && access(path, X_OK) == 0)
+            return path;
+    }
     return NULL;
+}
+
+int ptxas_status(int failed)
+{
+    return failed ? 1 : ptxas_find() ? 0 : 77;
 }
 
 // Reads "ptxas FILE, line 12; error   : Feature ...", and lines without a line number.

@@ -17,8 +17,11 @@ struct ptxas_report {
     size_t count;
 };
 
-// The path of ptxas, or NULL: from the environment's PTXAS, PATH or CUDA's usual folder.
+// The path of ptxas, or NULL: in PATH, $CUDA_HOME/bin or /usr/local/cuda/bin, as the command finds
+// it.
 const char *ptxas_find(void);
+// The exit status of a test that is about ptxas: 77 without one, unless something failed.
+int ptxas_status(int failed);
 // Assembles `text` for `target` ("sm_90"), and discards the code.
 struct ptxas_report ptxas_run(const char *text, const char *target);
 void ptxas_report_free(struct ptxas_report *report);

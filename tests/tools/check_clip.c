@@ -5,8 +5,8 @@
 //
 //     check_clip PTXGEN FOLDER DEVICE
 //
-// DEVICE is for the command's --device. The files of a run that fails stay in FOLDER. Ends with 77
-// if there is no such device.
+// DEVICE is for the command's --device. The files of a run that fails stay in a new folder within
+// FOLDER. Ends with 77 if there is no such device.
 #define _POSIX_C_SOURCE 200809L
 
 #include <jansson.h>
@@ -18,6 +18,7 @@
 
 #include "clip_file.h"
 #include "data.h"
+#include "own_folder.h"
 
 enum { EXIT_SKIPPED = 77, PATH_SIZE = 512, COMMAND_SIZE = 8 * PATH_SIZE };
 
@@ -362,16 +363,20 @@ int main(int argc, char **argv)
         return 2;
     }
     const struct place place = { argv[1], argv[3] };
+    char folder[OWN_FOLDER_SIZE];
+    own_folder(folder, argv[2], "check_clip");
     make_many();
     for (size_t k = 0; k < sizeof jobs / sizeof *jobs; k++) {
-        int status = run_job(&jobs[k], &place, argv[2]);
+        int status = run_job(&jobs[k], &place, folder);
         if (status == EXIT_SKIPPED) {
-            fprintf(stderr, "SKIPPED: ptxgen clip has no such device\n");
+            rmdir(folder);
+            fprintf(stderr, "SKIPPED: no GPU for ptxgen clip\n");
             return EXIT_SKIPPED;
         }
         failed += status;
         done++;
     }
+    rmdir(folder);
     printf("ptxgen clip: %d of %d give the reference's bits\n", done - failed, done);
     return failed != 0;
 }

@@ -5,8 +5,8 @@
 //
 //     check_run PTXGEN FOLDER DEVICE
 //
-// DEVICE is for the command's --device. The files of a run that fails stay in FOLDER. Ends with 77
-// if there is no such device.
+// DEVICE is for the command's --device. The files of a run that fails stay in a new folder within
+// FOLDER. Ends with 77 if there is no such device.
 #define _POSIX_C_SOURCE 200809L
 
 #include <inttypes.h>
@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #include "data.h"
+#include "own_folder.h"
 #include "reference/fp8.h"
 #include "reference/learned.h"
 #include "reference/observer.h"
@@ -404,20 +405,24 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: check_run PTXGEN FOLDER DEVICE\n");
         return 2;
     }
+    char folder[OWN_FOLDER_SIZE];
+    own_folder(folder, argv[2], "check_run");
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; ++k)
         for (int type = 0; type < kernels[k].types; ++type) {
             struct random r = { k * 10 + (uint64_t)type };
             struct job job = { .kernel = kernels[k].kernel, .type = (enum ref_type)type };
             kernels[k].prepare(&job, &r);
-            int status = run_job(&job, argv[1], argv[2], argv[3]);
+            int status = run_job(&job, argv[1], folder, argv[3]);
             release(&job);
             if (status == EXIT_SKIPPED) {
-                fprintf(stderr, "SKIPPED: ptxgen run has no such device\n");
+                rmdir(folder);
+                fprintf(stderr, "SKIPPED: no GPU for ptxgen run\n");
                 return EXIT_SKIPPED;
             }
             failed += status;
             ++done;
         }
+    rmdir(folder);
     printf("ptxgen run: %d of %d give the reference's bits\n", done - failed, done);
     return failed != 0;
 }

@@ -78,7 +78,7 @@ works 'emit --target' '.target sm_90a' emit squared_sum --target sm_90a
 works 'emit --isa' '.version 8.0' emit squared_sum --isa 8.0
 works 'emit --name=value' '.entry squared_sum_f64(' emit squared_sum --dtype=f64
 for rule in adamw adam sgd lion; do
-    for format in full state_bf16 master remainder stochastic state_8bit; do
+    for format in full state_bf16 master remainder stochastic state_8bit state_f16; do
         works "emit step: $rule, $format" '.entry step_apply(' emit step --set rule=$rule \
             --set format=$format
     done
@@ -94,7 +94,7 @@ done
 run 0 emit step --set rule=sgd && mv out default && run 0 emit step --set rule=sgd \
     --set momentum=no && ! cmp -s out default
 result 'emit step: SGD without momentum'
-works 'info step shows options' 'full | state_bf16 | master | remainder | stochastic | state_8bit' info step
+works 'info step shows options' 'full | state_bf16 | master | remainder | stochastic | state_8bit | state_f16' info step
 works 'info step shows bytes' '28 read and written' info step --set format=remainder
 works 'info step shows bytes of absmax' '12.06 read and written' info step --set format=state_8bit
 works 'info step --json' '"bytes_per_element": 32.0' info step --json
@@ -102,7 +102,7 @@ refuses 2 "unknown value of option rule 'adagrad': there is adamw" emit step --s
 refuses 2 "unknown option 'rul': did you mean 'rule'?" emit step --set rul=adam
 refuses 2 'format REMAINDER takes a parameter of bf16' emit step --set format=remainder --dtype f16
 refuses 2 "there is no dtype 'float'" info step --dtype float
-refuses 2 'nesterov goes with SGD' info step --set nesterov=yes
+refuses 2 'nesterov is set, and its rule, adamw, has no such option' info step --set nesterov=yes
 works 'emit -- KERNEL' '.entry squared_sum_f32(' emit -- squared_sum
 run 0 emit quantize_ste_backward && mv out default &&
     run 0 emit quantize_ste_backward --set division=reciprocal && ! cmp -s out default

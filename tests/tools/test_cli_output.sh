@@ -128,8 +128,8 @@ signalled() {
     name=$1
     shift
     rm -rf held && mkdir held && echo old >held/o.jsonl
-    # env resets SIGINT, which background processes of a script ignore.
-    env --default-signal=INT "$@" "$ptxgen" bench kernels --device emulator --samples 1000 --sizes 1M \
+    # env resets what may be ignored: SIGINT by background processes of a script, SIGHUP under nohup.
+    env --default-signal=INT,TERM,HUP "$@" "$ptxgen" bench kernels --device emulator --samples 1000 --sizes 1M \
         --json held/o.jsonl >out 2>err &
     child=$!
     waited=0

@@ -5,10 +5,14 @@
     python3 tools/dev/mutate.py [--seed S] [--count N] [--scratch FOLDER] [--pick 3,17] [FILE...]
 
 Each mutant is one change: an operator, a constant, a condition or a dropped statement, chosen at
-random from the C files of src/ptxgen, src/kernels, src/plans and src/driver, or from those named.
-It is built in a scratch copy of HEAD. The tests of its layer run up to the first failure; those that
-survive them all meet the other fast tests in the end. A mutant that does not compile is replaced by
-another.
+random from the C files of src/ptxgen, src/kernels, src/plans and src/driver, or from those named, which
+may be files of python/ptxgen. It is built in a scratch copy of HEAD. The tests of its layer run up to the
+first failure; those that survive them all meet the other fast tests in the end. A mutant that does not
+compile is replaced by another.
+
+For Python, the tests that run a changed line are known from one run under coverage: `python3`, and
+$PTXGEN_TORCH_PYTHON for ptxgen.torch, need pytest and pytest-cov. Coverage does not see the processes that a
+test starts, so a change that survives meets all tests of the files that import its source.
 
 A mutant that survives shows a missing assertion, or changes nothing that can be seen ("equivalent":
 the growth of a buffer, say). Tests that need a GPU, tests of the emulator alone, and tests slower
@@ -17,17 +21,19 @@ than --slowest seconds are left out. The scratch folder is kept and used again. 
 
 import argparse
 import concurrent.futures
-import difflib
 import io
 import json
 import os
 import pathlib
 import random
 import re
+import sqlite3
 import subprocess
 import sys
 import tarfile
 import time
+
+from mutants import mutants_of
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDERS = ["src/ptxgen", "src/kernels", "src/plans", "src/driver"]
@@ -38,81 +44,10 @@ LAYER_TESTS = {
     "src/kernels": [["golden"], ["tests/kernels/", "step text", "step plan emulator"]],
     "src/plans": [["golden"], ["step text", "step plan emulator"], ["tests/plans/"]],
     "src/driver": [["tests/driver/"]],
+    "python/ptxgen": [["python "]],
 }
 LEFT_OUT = re.compile(r"gpu|kernels emulator|ptxas|op floors|cuda abi|emulator (parse|exec|cuda|fuzz|isa|memory|abi|host)"
                       r"|example|readme|half|reference")
-
-OPERATORS = {
-    "<": ["<=", ">="], "<=": ["<", ">"], ">": [">=", "<="], ">=": [">", "<"],
-    "==": ["!="], "!=": ["=="], "&&": ["||"], "||": ["&&"],
-    "+": ["-"], "-": ["+"], "*": ["+"], "/": ["*"], "%": ["/"],
-    "<<": [">>"], ">>": ["<<"], "&": ["|"], "|": ["&"], "^": ["&"],
-    "+=": ["-="], "-=": ["+="], "|=": ["&="], "&=": ["|="], "++": ["--"], "--": ["++"],
-}
-TOKEN = re.compile(
-    r"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|^[ \t]*#(?:[^\n]*\\\n)*[^\n]*"
-    r"|0[xX][0-9a-fA-F]+|\d+\.?\d*(?:[eE][+-]?\d+)?|[A-Za-z_]\w*"
-    r"|<<=|>>=|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|\S", re.S | re.M)
-WORD = re.compile(r"[A-Za-z_]\w*|\d.*")
-STATEMENT = re.compile(r"^[ \t]+(?!return|break|continue|goto|case|default|static|const|struct|enum)"
-                       r"(?:[A-Za-z_][\w.\->\[\]]*(?:\(.*\)| [-+|&]?= .*)|[+-]{2}.*|.*[+-]{2});$", re.M)
-NO_OPERAND = {"return", "case", "sizeof"}
-
-
-class Mutant:
-    def __init__(self, path, begin, end, new, kind):
-        self.path, self.begin, self.end, self.new, self.kind = path, begin, end, new, kind
-
-    def text(self, old):
-        return old[:self.begin] + self.new + old[self.end:]
-
-    def place(self, old):
-        return f"{self.path}:{old.count(chr(10), 0, self.begin) + 1} {self.kind}"
-
-    def diff(self, old):
-        lines = difflib.unified_diff(old.splitlines(), self.text(old).splitlines(), self.path,
-                                     self.path, lineterm="", n=1)
-        return "".join(line + "\n" for line in lines)
-
-
-def condition_end(text, begin):
-    depth = 0
-    for at in range(begin, len(text)):
-        depth += {"(": 1, ")": -1}.get(text[at], 0)
-        if depth == 0:
-            return at
-    return begin
-
-
-def mutants_of(path, text):
-    """Every change of one file."""
-    found = []
-    tokens = [m for m in TOKEN.finditer(text) if not re.match(r"//|/\*|[ \t]*#", m.group())]
-    for k, token in enumerate(tokens):
-        word, before = token.group(), tokens[k - 1].group() if k else ""
-        after = tokens[k + 1] if k + 1 < len(tokens) else None
-        begin, end = token.span()
-        if word in ("if", "while") and after and after.group() == "(":
-            close = condition_end(text, after.start())
-            found.append(Mutant(path, after.end(), close, "!(" + text[after.end():close] + ")",
-                                "condition"))
-        elif word in ("true", "false"):
-            found.append(Mutant(path, begin, end, "false" if word == "true" else "true", "constant"))
-        elif re.fullmatch(r"\d+", word):
-            for new in {int(word) + 1, max(int(word) - 1, 0)} - {int(word)}:
-                found.append(Mutant(path, begin, end, str(new), "constant"))
-        elif word in OPERATORS:
-            binary = (WORD.fullmatch(before) and before not in NO_OPERAND) or before in (")", "]")
-            spaced = text[begin - 1] == " " and text[end:end + 1] in (" ", "\n")
-            if word in ("++", "--") or (binary and spaced):
-                found += [Mutant(path, begin, end, new, "operator") for new in OPERATORS[word]]
-    for line in STATEMENT.finditer(text):
-        code = line.group()
-        if code.count("(") == code.count(")"):
-            indent = len(code) - len(code.lstrip())
-            found.append(Mutant(path, line.start() + indent, line.end(), ";", "statement"))
-    return found
-
 
 class Test:
     def __init__(self, entry, build):
@@ -125,14 +60,55 @@ class Test:
 
     def run(self, limit):
         """None if it passes, else the reason."""
+        return self.start(self.command, self.env, limit)
+
+    def start(self, command, env, limit):
         try:
-            done = subprocess.run(self.command, env=self.env, cwd=self.folder, timeout=limit,
+            done = subprocess.run(command, env=env, cwd=self.folder, timeout=limit,
                                   stdin=subprocess.DEVNULL, capture_output=True)
         except subprocess.TimeoutExpired:
             return "runs on"
         if self.tap and re.search(rb"^not ok", done.stdout, re.M):
             return "not ok"
         return None if done.returncode in (0, 77) else f"exit {done.returncode}"
+
+
+class PythonTest(Test):
+    """A file of pytest tests. `mutant` is set before each run but the first, which measures coverage."""
+
+    def __init__(self, entry, build):
+        super().__init__(entry, build)
+        self.data = str(build / (self.name.replace(" ", "-") + ".coverage"))
+        self.mutant, self.blind, self.covered = None, False, True
+
+    def run(self, limit):
+        if self.mutant is None:
+            env = dict(self.env, COVERAGE_FILE=self.data,
+                       PYTEST_ADDOPTS="--cov=ptxgen --cov-context=test --cov-report=")
+            self.covered = self.start(self.command, env, None) is None
+            return None if self.covered else self.start(self.command, self.env, None)
+        tests = self.reaching()
+        return self.start(self.command[:-1] + tests, dict(self.env, PYTEST_ADDOPTS="-x"),
+                          60 + 3 * self.seconds) if tests else None
+
+    def reaching(self):
+        """The tests that run the changed statement; the file, if an import runs it. Blind: the file, if it imports the
+        source, since tests that leave the work to other processes are not in the data."""
+        file = self.command[-1]
+        if not self.covered or self.mutant.statement is None:  # or the change is in C
+            return [] if self.blind else [file]
+        first, last = self.mutant.statement
+        with sqlite3.connect(self.data) as data:
+            rows = data.execute("select context.context, line_bits.numbits from line_bits join context on"
+                                " context.id = context_id join file on file.id = file_id where path like ?",
+                                ("%/" + self.mutant.path.split("/", 1)[1],)).fetchall()
+        names = {name for name, bits in rows
+                 if any(k // 8 < len(bits) and bits[k // 8] >> k % 8 & 1 for k in range(first, last + 1))}
+        if self.blind:
+            return [file] if rows and "" not in names else []
+        if "" in names:
+            return [file]
+        return sorted({file + "::" + name.split("::", 1)[1].split("|")[0] for name in names if "::" in name})
 
 
 class Scratch:
@@ -158,12 +134,13 @@ class Scratch:
             sys.exit(f"the sources do not build:\n{errors}")
         listed = subprocess.run(["meson", "introspect", self.build, "--tests"], check=True,
                                 capture_output=True).stdout
-        tests = [Test(e, self.build) for e in json.loads(listed)
-                 if not LEFT_OUT.search(e["name"])]
+        tests = [(PythonTest if e["name"].startswith("python ") else Test)(e, self.build)
+                 for e in json.loads(listed) if not LEFT_OUT.search(e["name"])]
         self.layers, others = {}, tests
         for layer, groups in LAYER_TESTS.items():
             self.layers[layer] = [[t for t in tests for w in group
-                                   if t.name == w or (w[-1] == "/" and t.program.startswith(w))]
+                                   if t.name == w or (w[-1] == "/" and t.program.startswith(w))
+                                   or (w[-1] == " " and t.name.startswith(w))]
                                   for group in groups]
             others = [t for t in others if not any(t in g for g in self.layers[layer])]
         self.others, self.slowest, self.left_out = others, slowest, []
@@ -234,14 +211,20 @@ def main():
             print(f"#{number} {mutant.diff(texts[mutant.path])}")
         return
     scratch = Scratch(args.scratch.resolve(), args.jobs, args.slowest)
-    for layer in {f[:f.index("/", 4)] for f in files}:
+    for layer in {l for l in LAYER_TESTS for f in files if f.startswith(l)}:
         for group in scratch.layers[layer]:
             scratch.measure(group)
 
     def killer(mutant, groups):
         place = scratch.folder / mutant.path
         place.write_text(mutant.text(texts[mutant.path]))
-        why = scratch.killer(groups)
+        python = [t for group in groups for t in group if isinstance(t, PythonTest)]
+        why = None
+        # Whole files follow where no test that is known to run the statement fails.
+        for blind in (False, True) if python else (False,):
+            for test in python:
+                test.mutant, test.blind = mutant, blind
+            why = scratch.killer(groups) if why is None else why
         place.write_text(texts[mutant.path])
         return why
 
@@ -261,10 +244,12 @@ def main():
         if not why:
             survived.append(number)
             print(mutant.diff(texts[mutant.path]), flush=True)
-    if survived and not args.quick:
+    # Tests of C do not run Python.
+    again = [] if args.quick else [number for number in survived if all_mutants[number].statement is None]
+    if again:
         scratch.make([])
         scratch.measure(scratch.others)
-    for number in [] if args.quick else list(survived):
+    for number in again:
         mutant = all_mutants[number]
         rest = [scratch.others] + [g for groups in scratch.layers.values() for g in groups]
         why = killer(mutant, rest)

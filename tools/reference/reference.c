@@ -167,14 +167,16 @@ void ref_clip_scale_reduce(enum ref_type type, const void *partials, uint64_t co
     double total = ref_block_sum(thread, THREADS);
 
     double exact_norm = sqrt(total);
-    float norm = (float)exact_norm;
-    bool found = !isfinite(total);
-    // The norm of a finite total may exceed f32: the quotient is then computed in f64.
-    float ratio = isfinite(norm) || found ? clip.max_norm / (norm + clip.eps)
-                                          : (float)((double)clip.max_norm / exact_norm);
+    float norm = (float)exact_norm, divisor = norm + clip.eps;
+    float ratio = clip.max_norm / divisor;
+    // The divisor of a finite total above 0 may be 0 in f32, or exceed it: the quotient is then
+    // computed in f64.
+    if (isfinite(total) && (divisor == 0.0f || isinf(divisor)))
+        ratio = (float)((double)clip.max_norm / (exact_norm + (double)clip.eps));
     float scale = ratio < 1.0f || isnan(ratio) ? ratio : 1.0f;
     if (total == 0.0)
         scale = 1.0f;
+    bool found = !isfinite(total) || isnan(scale);
     if (found && clip.nonfinite == REF_SKIP)
         scale = 1.0f;
     if (found && clip.nonfinite == REF_ZERO)

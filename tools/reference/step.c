@@ -217,9 +217,10 @@ static float parameter_of(const struct ref_step_tensor *t, uint64_t i)
     if (t->format == REF_MASTER)
         return ((const float *)t->beside)[i];
     if (t->format == REF_REMAINDER) {
-        const uint32_t high = ((const uint16_t *)t->parameter)[i];
+        const uint32_t high = ((const uint16_t *)t->parameter)[i], size = high & 0x7fff;
         const int32_t low = ((const int16_t *)t->beside)[i];
-        return f32_of_bits((high << 16) + (uint32_t)low);
+        const bool counts = size == 0 ? low > 0 : size < 0x7f80;
+        return f32_of_bits((high << 16) + (counts ? (uint32_t)low : 0));
     }
     return load(t->parameter_type, t->parameter, i);
 }
@@ -239,6 +240,7 @@ static void set_parameter(const struct ref_step_tensor *t, uint64_t i, float p, 
         break;
     case REF_STOCHASTIC:
     case REF_STATE_8BIT:
+    case REF_STATE_F16:
         if (t->parameter_type == REF_F32)
             store(REF_F32, t->parameter, i, p);
         else
@@ -249,9 +251,25 @@ static void set_parameter(const struct ref_step_tensor *t, uint64_t i, float p, 
     }
 }
 
-// ---- 8-bit states -------------------------------------------------------------------------------
+// ---- states in blocks ---------------------------------------------------------------------------
 
 enum { BLOCK = 256 };
+
+// The largest size; NaN if one is.
+static float largest(const float *x, uint64_t count)
+{
+    float most = 0;
+
+    for (uint64_t i = 0; i < count; i++)
+        if (isnan(x[i]) || fabsf(x[i]) > most)
+            most = isnan(x[i]) || isnan(most) ? NAN : fabsf(x[i]);
+    return most;
+}
+
+static bool is_usual(float scale)
+{
+    return scale >= 0x1p-126f && scale < INFINITY;
+}
 
 static void insert(float map[256], int *count, float x)
 {
@@ -302,26 +320,35 @@ unsigned ref_code(const float map[256], float state, float absmax)
     return q - (double)map[low] < (double)map[high] - q ? low : high;
 }
 
-static float state_of_code(const struct ref_step_tensor *t, unsigned k, uint64_t i,
-                           const float map[256])
-{
-    return map[((const uint8_t *)t->state[k])[i]] * t->absmax[k][i / BLOCK];
-}
-
-static void set_block(const struct ref_step_tensor *t, unsigned k, uint64_t first, uint64_t count,
-                      const float state[BLOCK], const float map[256])
+static void set_block_8bit(const struct ref_step_tensor *t, unsigned k, uint64_t first,
+                           uint64_t count, const float state[BLOCK], const float map[256])
 {
     uint8_t *codes = (uint8_t *)t->state[k] + first;
-    float most = 0;
+    const float most = largest(state, count);
 
     for (uint64_t i = 0; i < count; i++)
-        if (isnan(state[i]) || fabsf(state[i]) > most)
-            most = isnan(state[i]) || isnan(most) ? NAN : fabsf(state[i]);
-    const bool usual = most >= 0x1p-126f && most < INFINITY;
-    for (uint64_t i = 0; i < count; i++)
-        codes[i] = (uint8_t)(usual ? ref_code(map, state[i], most) : k == 0 ? 127 : 0);
-    t->absmax[k][first / BLOCK] = usual ? most : most < 1 ? 0 : f32_of_bits(0x7fffffff);
+        codes[i] = (uint8_t)(is_usual(most) ? ref_code(map, state[i], most) : k == 0 ? 127 : 0);
+    t->absmax[k][first / BLOCK] = is_usual(most) ? most : most < 1 ? 0 : f32_of_bits(0x7fffffff);
 }
+
+static void set_block_f16(const struct ref_step_tensor *t, unsigned k, uint64_t first,
+                          uint64_t count, const float state[BLOCK])
+{
+    uint16_t *codes = (uint16_t *)t->state[k] + first;
+    float x[BLOCK];
+
+    for (uint64_t i = 0; i < count; i++)
+        x[i] = k == 0 ? state[i] : sqrtf(state[i]);
+    const float scale = largest(x, count) / 2048;
+    const float inverse = 1 / scale;
+    for (uint64_t i = 0; i < count; i++) {
+        const float quotient = x[i] * inverse;
+        codes[i] = is_usual(scale) ? f16_from_f64((double)quotient) : 0;
+    }
+    t->absmax[k][first / BLOCK] = is_usual(scale) ? scale : scale < 1 ? 1 : f32_of_bits(0x7fffffff);
+}
+
+// ---- states -------------------------------------------------------------------------------------
 
 static void set_state(const struct ref_step_tensor *t, unsigned k, uint64_t i, float x,
                       uint32_t step)
@@ -336,10 +363,21 @@ static void set_state(const struct ref_step_tensor *t, unsigned k, uint64_t i, f
         store(REF_F32, t->state[k], i, x);
 }
 
-static float state_of(const struct ref_step_tensor *t, unsigned k, uint64_t i)
+static float state_of(const struct ref_step_tensor *t, unsigned k, uint64_t i, const float map[256])
 {
-    const bool half = t->format == REF_STOCHASTIC || t->format == REF_STATE_BF16;
-    return load(half ? REF_BF16 : REF_F32, t->state[k], i);
+    switch (t->format) {
+    case REF_STATE_BF16:
+    case REF_STOCHASTIC:
+        return load(REF_BF16, t->state[k], i);
+    case REF_STATE_8BIT:
+        return map[((const uint8_t *)t->state[k])[i]] * t->absmax[k][i / BLOCK];
+    case REF_STATE_F16: {
+        const float x = load(REF_F16, t->state[k], i) * t->absmax[k][i / BLOCK];
+        return k == 0 ? x : x * x;
+    }
+    default:
+        return load(REF_F32, t->state[k], i);
+    }
 }
 
 void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
@@ -347,7 +385,7 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
 {
     const struct scalars s = scalars_of(&t->hyper, step);
     const unsigned states = ref_step_states(t->rule, t->hyper.momentum);
-    const bool codes = t->format == REF_STATE_8BIT;
+    const bool codes = t->format == REF_STATE_8BIT, in_blocks = codes || t->format == REF_STATE_F16;
     float map[2][256], block[2][BLOCK];
 
     for (int is_signed = 0; is_signed < 2 && codes; is_signed++)
@@ -356,16 +394,19 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
         const float g = load(t->gradient_type, t->gradient, i) * factor;
         struct element e = { parameter_of(t, i), t->maximize ? -g : g, { 0 } };
         for (unsigned k = 0; k < states; k++)
-            e.state[k] = codes ? state_of_code(t, k, i, map[k == 0]) : state_of(t, k, i);
+            e.state[k] = state_of(t, k, i, map[k == 0]);
         step_element(t, &s, &e);
         set_parameter(t, i, e.p, step);
         for (unsigned k = 0; k < states; k++) {
             const uint64_t place = i % BLOCK;
             block[k][place] = e.state[k];
-            if (!codes)
+            const bool ends = place == BLOCK - 1 || i == t->count - 1;
+            if (!in_blocks)
                 set_state(t, k, i, e.state[k], step);
-            else if (place == BLOCK - 1 || i == t->count - 1)
-                set_block(t, k, i - place, place + 1, block[k], map[k == 0]);
+            else if (ends && codes)
+                set_block_8bit(t, k, i - place, place + 1, block[k], map[k == 0]);
+            else if (ends)
+                set_block_f16(t, k, i - place, place + 1, block[k]);
         }
         if (gradients != REF_GRADIENTS_RAW)
             store(t->gradient_type, t->gradient, i, gradients == REF_GRADIENTS_WRITE ? g : 0.0f);

@@ -13,7 +13,8 @@ enum ref_step_format {
     REF_MASTER,
     REF_REMAINDER,
     REF_STOCHASTIC,
-    REF_STATE_8BIT
+    REF_STATE_8BIT,
+    REF_STATE_F16
 };
 
 struct ref_step_hyper {
@@ -27,7 +28,7 @@ struct ref_step_tensor {
     bool maximize, nesterov;
     enum ref_type parameter_type, gradient_type;
     void *parameter, *gradient, *state[2], *beside;
-    float *absmax[2]; ///< of each block of 256 elements
+    float *absmax[2]; ///< of each block of 256 elements: STATE_8BIT; or its scale: STATE_F16
     uint64_t count;
     struct ref_step_hyper hyper;
     uint32_t id;
