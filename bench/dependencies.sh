@@ -2,7 +2,11 @@
 # Sourced by gpu_check.sh and gpu_bench.sh: finds missing libraries in the folder that
 # PTXGEN_DEPENDENCIES names, which has unpacked Debian packages (usr/include, usr/lib/...):
 # libcmocka-dev, libcmocka0, libjansson-dev, libjansson4, and, if pkg-config is missing, pkgconf,
-# pkgconf-bin and libpkgconf3. Adds the CUDA toolkit to the path.
+# pkgconf-bin and libpkgconf3. Adds the CUDA toolkit to the path. On a Debian or Ubuntu with a network:
+#
+#     mkdir -p FOLDER/debs && cd FOLDER/debs
+#     apt-get download libcmocka-dev libcmocka0 libjansson-dev libjansson4 pkgconf pkgconf-bin libpkgconf3
+#     for package in *.deb; do dpkg -x "$package" ..; done && cd .. && rm -r debs
 
 dependencies=${PTXGEN_DEPENDENCIES:-}
 if [ -n "$dependencies" ]; then

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # Runs measurements on a GPU within ten minutes: builds, and then
 #
-#     clip    checks agreement with PyTorch, measures kernels and clip plans (ptxgen bench), and compares
-#             them with PyTorch, torch.compile, CUDA C++, apex's method, Triton and the pipeline they replace
+#     clip    checks agreement with PyTorch, measures kernels and clip plans (ptxgen bench) and a training step
+#             captured and not, and compares them with PyTorch, torch.compile, CUDA C++, apex's method, Triton and the pipeline they replace
 #     step    the same for step plans; proofs of what they compute; a GPT-2 trained with them
 #     python  the host's time of a step from PyTorch; clip and step over two GPUs, where there are two
 #
@@ -95,6 +95,7 @@ clip() {
     for suite in kernels clip growth; do
         step $suite 100 "$build/tools/ptxgen" bench $suite --json "$output/$suite.jsonl"
     done
+    step captured 30 python3 "$source/bench/captured.py" "$build" -o "$output/captured.jsonl"
     step peers 400 python3 "$source/bench/peers.py" "$build" "$peers" -o "$output/peers.jsonl"
     python3 "$source/bench/tables.py" "$output/peers.jsonl" >"$output/tables.md"
     plot "$output/peers.jsonl"
