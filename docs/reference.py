@@ -173,6 +173,8 @@ def read_declaration(lines, at):
 
 def classify(text):
     """(name, kind, shown text) of a declaration; None for what is no part of the interface."""
+    if text.startswith("template"):
+        return None
     inline = text.startswith("static inline")
     bare = re.sub(r"\bPTXGEN_API\s+|\s*PTXGEN_PRINTF\([^)]*\)", "", text)
     if inline:
@@ -221,11 +223,11 @@ def read(header):
             section = line.strip("/- ")
             at += 1
         elif line.startswith("#define"):
-            placed = "PTXGEN_CALL(" in lines[at]  # a function's place: the function has the text
+            placed = header.name.startswith("places") or "PTXGEN_PLACED" in line  # a function's place: the function has the text
             name, text, at = read_macro(lines, at)
             if not placed and not name.endswith(("_H", "_")) and (doc or not name.startswith("PTXGEN_")):
                 add(name, "macro", text)
-        elif line.startswith("#") or line.startswith("//") or line.strip() in ("PTXGEN_BEGIN", "PTXGEN_END"):
+        elif line.startswith("#") or line.startswith("//") or re.match(r"PTXGEN_(?!API)", line):
             at += 1
         else:
             text, at = read_declaration(lines, at)
