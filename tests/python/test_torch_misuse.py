@@ -342,6 +342,31 @@ def test_damaged_states(change, message, into):
     assert [float(optimizer.state[p]["step"]) for p in params] == [2.0, 2.0]
 
 
+@pytest.mark.parametrize("lost", [("exp_avg",), ("exp_avg_sq",), ("exp_avg", "exp_avg_sq")])
+def test_codes_in_f16_without_scales(lost):
+    """Nothing takes them for numbers, but where torch's own states are in f16: beside parameters in it."""
+    params = parameters(torch.float32, shapes=[(4, 1100)])
+    optimizer = pt.AdamW(params, lr=0.5, state_dtype="f16")
+    give(params, 0)
+    optimizer.step()
+    saved = optimizer.state_dict()
+    for name in lost:
+        del saved["state"][0][name + "_scale"]
+    message = f"{lost[0]} is of torch.float16, as codes are, and there is no {lost[0]}_scale"
+    for into in ("f16", "float32"):
+        fresh = pt.AdamW(params, lr=0.25, state_dtype=into)
+        with pytest.raises(ValueError, match=message):
+            fresh.load_state_dict(saved)
+        assert not fresh.state
+    half = parameters(torch.float16, shapes=[(4, 1100)])
+    numbers = torch.optim.AdamW(half, lr=0.5)
+    give(half, 0)
+    numbers.step()
+    optimizer = pt.AdamW(half, lr=0.25)
+    optimizer.load_state_dict(numbers.state_dict())
+    assert torch.equal(optimizer.state[half[0]]["exp_avg"], numbers.state[half[0]]["exp_avg"].float())
+
+
 @pytest.mark.parametrize("cls,wrong,meant", [
     (pt.AdamW, "state_dytpe", "state_dtype"), (pt.AdamW, "weight_decya", "weight_decay"), (pt.Adam, "beta", "betas"),
     (pt.SGD, "momentun", "momentum"), (pt.Lion, "max_grad_nrom", "max_grad_norm"), (pt.SGD, "maximise", "maximize")])

@@ -363,8 +363,9 @@ def _check_there(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
                            f"{', '.join(map(str, given)) or 'none'}{hint}")
 
 
-def check(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
-    """Whether the tensors are states. Raises a ValueError that says which is not, and why."""
+def check(given: Dict[str, Any], names: Tuple[str, ...], dtype: torch.dtype) -> None:
+    """Whether the tensors are states of a parameter of this type. Raises a ValueError that says which is
+    not, and why."""
     for name in (*names, "master", "remainder"):
         value = given.get(name)
         if value is None:
@@ -380,6 +381,9 @@ def check(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
                                  f"these numbers delete the {fmt.scale}")
         coded = _coded(given, name)
         if coded is None:
+            if name in names and value.dtype is _F16.state and dtype is not _F16.state:
+                raise ValueError(f"{name} is of {value.dtype}, as codes are, and there is no {name}_{_F16.scale}; if "
+                                 "these are numbers, and no codes, give them as float32")
             continue
         beside, blocks = f"{name}_{coded.scale}", -(-value.numel() // BLOCK)
         scale = given.get(beside)
@@ -421,7 +425,7 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     """States as the format stores them, from those of torch.optim or of any format here. Tensors that
     fit already stay. now: whether the parameter is what it will be at the next step; else what depends
     on it is left to that step, which finds that the states do not fit."""
-    check(given, names)
+    check(given, names, parameter.dtype)
     if names != ("momentum_buffer",):
         _check_there(given, names)
     if given.get("remainder") is not None:
