@@ -217,7 +217,7 @@ PTXGEN_END
 
 // Errors name the caller's line; see places.h.
 #ifdef PTXGEN_PLACED
-#define ptx_clip_emit(b, ...) PTXGEN_PLACED(int, b, ptx_clip_emit(b, __VA_ARGS__))
+#define ptx_clip_emit(b, ...) PTXGEN_PLACED(status, b, ptx_clip_emit(b, __VA_ARGS__))
 #endif
 
 #endif

@@ -4,6 +4,7 @@
 #ifndef PTXGEN_NORM_H
 #define PTXGEN_NORM_H
 
+#include <ptxgen/builder.h>
 #include <ptxgen/module.h>
 #include <ptxgen/operations.h>
 #include <ptxgen/records.h>
@@ -93,6 +94,11 @@ struct ptx_clip_tensor {
 
 /// All groups, as the `group` of ptx_clip_plan_set_max_norm().
 #define PTX_CLIP_ALL_GROUPS UINT32_MAX
+
+// For the macros of ptx_clip_emit() and ptx_step_emit(); see places.h.
+#if defined(PTXGEN_PLACED) && !defined(__cplusplus)
+PTXGEN_RESULT(status, ptx_status)
+#endif
 
 PTXGEN_END
 

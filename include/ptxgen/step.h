@@ -237,7 +237,7 @@ PTXGEN_END
 
 // Errors name the caller's line; see places.h.
 #ifdef PTXGEN_PLACED
-#define ptx_step_emit(b, ...) PTXGEN_PLACED(int, b, ptx_step_emit(b, __VA_ARGS__))
+#define ptx_step_emit(b, ...) PTXGEN_PLACED(status, b, ptx_step_emit(b, __VA_ARGS__))
 #endif
 
 #endif
