@@ -58,7 +58,8 @@ class Check:
         begun = time.monotonic()
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                                    start_new_session=True, cwd=ROOT,
-                                   env={**os.environ, "TMPDIR": str(self.failed_texts), **environment})
+                                   env={**os.environ, "TMPDIR": str(self.failed_texts), "PTXGEN_PTXAS_ALL": "1",
+                                        **environment})
         try:
             status = process.wait(timeout=max(self.left(), 0.1))
         except subprocess.TimeoutExpired:

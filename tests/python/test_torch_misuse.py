@@ -359,12 +359,14 @@ def test_codes_in_f16_without_scales(lost):
             fresh.load_state_dict(saved)
         assert not fresh.state
     half = parameters(torch.float16, shapes=[(4, 1100)])
-    numbers = torch.optim.AdamW(half, lr=0.5)
-    give(half, 0)
+    numbers = torch.optim.AdamW(params, lr=0.5)
     numbers.step()
+    saved = numbers.state_dict()
+    for name in ("exp_avg", "exp_avg_sq"):
+        saved["state"][0][name] = saved["state"][0][name].half()
     optimizer = pt.AdamW(half, lr=0.25)
-    optimizer.load_state_dict(numbers.state_dict())
-    assert torch.equal(optimizer.state[half[0]]["exp_avg"], numbers.state[half[0]]["exp_avg"].float())
+    optimizer.load_state_dict(saved)
+    assert torch.equal(optimizer.state[half[0]]["exp_avg"], saved["state"][0]["exp_avg"].float())
 
 
 @pytest.mark.parametrize("cls,wrong,meant", [

@@ -13,6 +13,8 @@ struct ptxas_error {
 
 struct ptxas_report {
     bool accepted;
+    bool warned;
+    bool believed;              // ptxas was not run: see ptxas_assemble()
     struct ptxas_error *errors; // freed by ptxas_report_free()
     size_t count;
 };
@@ -22,12 +24,21 @@ struct ptxas_report {
 const char *ptxas_find(void);
 // The exit status of a test that is about ptxas: 77 without one, unless something failed.
 int ptxas_status(int failed);
-// Assembles `text` for `target` ("sm_90"), and discards the code.
+// Assembles `text` for `target` ("sm_90"), and discards the code. `optimization`: 0 to 3.
+//
+// $PTXGEN_PTXAS_VERDICTS names a file of texts that were accepted without a warning, a line each:
+// the version of ptxas, the target, the text's first entry, a hash of text and optimization. A text
+// that this file has is believed. $PTXGEN_PTXAS_ALL=1 believes none. $PTXGEN_PTXAS_RECORD names a
+// file to which each accepted text adds its line.
+struct ptxas_report ptxas_assemble(const char *text, const char *target, int optimization);
+// The same without optimization.
 struct ptxas_report ptxas_run(const char *text, const char *target);
 void ptxas_report_free(struct ptxas_report *report);
 // True if this ptxas knows the target.
 bool ptxas_knows(const char *target);
 // True if this ptxas knows the PTX ISA; 90 is 9.0.
 bool ptxas_knows_isa(int isa);
+// True if this ptxas knows the target in a text of this PTX ISA.
+bool ptxas_knows_both(const char *target, int isa);
 
 #endif

@@ -89,20 +89,24 @@ static bool next_entry(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, e
     return dtype != PTX_NONE && variant_first(kernel, dtype, spec);
 }
 
+void variants_emit_of(ptx_builder *b, const ptx_kernel *kernel, enum variants which)
+{
+    struct ptx_kernel_spec spec;
+    int step = 0;
+    for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
+         more = next_entry(kernel, &spec, which, &step)) {
+        char entry[VARIANT_NAME_SIZE];
+        struct ptx_kernel_spec named = spec;
+        named.entry = variant_name(kernel, &spec, entry);
+        ptx_kernel_emit(b, kernel, &named);
+    }
+}
+
 void variants_emit(ptx_builder *b, enum variants which)
 {
     const ptx_kernel *kernel;
-    for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++) {
-        struct ptx_kernel_spec spec;
-        int step = 0;
-        for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
-             more = next_entry(kernel, &spec, which, &step)) {
-            char entry[VARIANT_NAME_SIZE];
-            struct ptx_kernel_spec named = spec;
-            named.entry = variant_name(kernel, &spec, entry);
-            ptx_kernel_emit(b, kernel, &named);
-        }
-    }
+    for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++)
+        variants_emit_of(b, kernel, which);
 }
 
 enum variants variants_for(struct ptx_target target, char **last)

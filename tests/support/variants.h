@@ -37,7 +37,9 @@ enum variants {
 /// at first NULL, in the end the caller frees it.
 enum variants variants_for(struct ptx_target target, char **last);
 
-/// An entry for each of these variants of every kernel.
+/// An entry for each of these variants of a kernel.
+void variants_emit_of(ptx_builder *b, const ptx_kernel *kernel, enum variants which);
+/// The same of every kernel.
 void variants_emit(ptx_builder *b, enum variants which);
 
 #endif
