@@ -84,7 +84,7 @@ static int shape_of(const struct suite *s, const struct gpu_kernel *loaded, int 
 /// The steps of v and i are 1, so that no variant is left without a case.
 static bool is_turn(const struct suite *s, int v, int i)
 {
-    const int few = s->gpu->values_only ? 2 : 4;
+    const int few = s->gpu->variants == 0 ? 2 : 4;
     return (v + i) % (s->sizes[i] > 5000 ? 24 : s->most < ALL_SIZES ? few : 2) == 0;
 }
 

@@ -43,7 +43,7 @@ void gpu_open(struct gpu *gpu)
         exit(1);
     }
     gpu->seed = environment_number("PTXGEN_TEST_SEED", (uint64_t)time(NULL));
-    gpu->values_only = environment_number("PTXGEN_TEST_VARIANTS", 1) == 0;
+    gpu->variants = environment_number("PTXGEN_TEST_VARIANTS", 1);
     gpu->limit = "PTXGEN_TEST_MAX_SIZE";
     gpu->max_size = environment_number(gpu->limit, UINT64_MAX);
     if (environment_number("PTXGEN_TEST_LARGE", 1) == 0 && gpu->max_size > 1000000) {
@@ -179,10 +179,12 @@ int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
 {
     const struct ptx_target newest = gpu_target(gpu), oldest = { .sm = 70 };
     struct ptx_kernel_spec spec;
+    struct variant_pairs pairs = { 0 };
     int count = 0, step = 0;
     for (bool more = variant_first(kernel, dtype, &spec); more;
-         more = gpu->values_only ? variant_next_values(kernel, &spec, ++step)
-                                 : variant_next_option(kernel, &spec)) {
+         more = gpu->variants == 0   ? variant_next_values(kernel, &spec, ++step)
+                : gpu->variants == 2 ? variant_next_pair(kernel, &spec, &pairs)
+                                     : variant_next_option(kernel, &spec)) {
         assert_true(count + 2 <= GPU_MOST_VARIANTS);
         gpu_kernel_load(gpu, kernel, &spec, newest, &loaded[count++]);
         if ((dtype == PTX_BF16 || kernel == &ptx_kernel_cast_fp8) && newest.sm != oldest.sm)

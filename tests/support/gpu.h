@@ -5,7 +5,9 @@
 ///   PTXGEN_TEST_SEED      seed of the random data, sizes and alignments; printed at the start
 ///   PTXGEN_TEST_LARGE     0 excludes more than 10^6 elements
 ///   PTXGEN_TEST_MAX_SIZE  the greatest number of elements
-///   PTXGEN_TEST_VARIANTS  0: each value of a kernel's options, not each combination of them
+///   PTXGEN_TEST_VARIANTS  of a kernel's options: 0: each value; 2: each value beside each value of
+///   every other;
+///                         1, the default: each combination
 ///   PTXGEN_TEST_FILTER    names of tests to run, with * and ?
 #ifndef PTXGEN_TESTS_GPU_H
 #define PTXGEN_TESTS_GPU_H
@@ -21,7 +23,7 @@ struct gpu {
     CUstream stream;
     uint64_t seed;
     uint64_t max_size;
-    bool values_only;
+    uint64_t variants; // PTXGEN_TEST_VARIANTS
     const char *limit; // the variable that limits them
 };
 
@@ -50,7 +52,7 @@ struct ptx_target gpu_target(const struct gpu *gpu);
 void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                      struct ptx_target target, struct gpu_kernel *loaded);
 void gpu_kernel_unload(struct gpu_kernel *loaded);
-/// Loads every variant of a dtype. For bf16 and for kernels with floats of 8 bits also those for
+/// Loads the variants of a dtype. For bf16 and for kernels with floats of 8 bits also those for
 /// sm_70, with integer arithmetic in place of conversions. Returns the number.
 enum { GPU_MOST_VARIANTS = 64 };
 int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,

@@ -46,6 +46,36 @@ bool variant_next_values(const ptx_kernel *kernel, struct ptx_kernel_spec *spec,
     return unseen;
 }
 
+/// How many of its pairs of values are new. `mark`: from now on they are not.
+static int new_pairs(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+                     struct variant_pairs *pairs, bool mark)
+{
+    int count = 0;
+    for (int i = 0; i < PTX_KERNEL_MAX_OPTIONS && kernel->options[i].name; ++i)
+        for (int j = 0; j <= i; ++j) {
+            bool *seen = &pairs->seen[i][spec->option[i]][j][spec->option[j]];
+            count += !*seen;
+            *seen |= mark;
+        }
+    return count;
+}
+
+bool variant_next_pair(const ptx_kernel *kernel, struct ptx_kernel_spec *spec,
+                       struct variant_pairs *pairs)
+{
+    struct ptx_kernel_spec other;
+    int most = 0;
+    new_pairs(kernel, spec, pairs, true);
+    for (bool more = variant_first(kernel, spec->dtype, &other); more;
+         more = variant_next_option(kernel, &other)) {
+        const int count = new_pairs(kernel, &other, pairs, false);
+        if (count > most)
+            *spec = other;
+        most = count > most ? count : most;
+    }
+    return most > 0;
+}
+
 bool variant_next(const ptx_kernel *kernel, struct ptx_kernel_spec *spec)
 {
     if (variant_next_option(kernel, spec))

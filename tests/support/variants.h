@@ -14,6 +14,15 @@ bool variant_next_option(const ptx_kernel *kernel, struct ptx_kernel_spec *spec)
 /// The variant in which every option takes its next value, from its last on its first. `step`
 /// counts the variants of this dtype from 1. False once each option has had every value.
 bool variant_next_values(const ptx_kernel *kernel, struct ptx_kernel_spec *spec, int step);
+/// The next variant of this dtype that has two option values no earlier one had together; at first
+/// `seen` is zeros. False after the last: then each value of each option met each value of each
+/// other.
+struct variant_pairs {
+    bool seen[PTX_KERNEL_MAX_OPTIONS][PTX_KERNEL_MAX_CHOICES][PTX_KERNEL_MAX_OPTIONS]
+             [PTX_KERNEL_MAX_CHOICES];
+};
+bool variant_next_pair(const ptx_kernel *kernel, struct ptx_kernel_spec *spec,
+                       struct variant_pairs *pairs);
 /// The next variant over all dtypes. False after the last.
 bool variant_next(const ptx_kernel *kernel, struct ptx_kernel_spec *spec);
 
