@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// wmma: the kernels that nvcc wrote of ptx/wmma.cu, compared with sums of integers, and the reports
-// of texts that use it wrongly.
+// wmma: D = 2 A B + C in every shape and type that the emulator runs, compared with sums of
+// integers, and the reports of texts that use it wrongly.
+#include "fixture.h"
 #include "reference/half.h"
-#include "sample.h"
 
 enum element { IS_F16, IS_BF16, IS_F32, IS_S8, IS_U8, IS_S32 };
 
@@ -104,14 +104,125 @@ static void run_kernel(struct emulator *e, const struct kernel *k, bool columns)
             }
 }
 
-static void compiled(void **state)
+// ---- the text of a kernel: A through shared memory, B from global memory, both layouts of C and D
+
+static const char *const type_names[] = { "f16", "bf16", "f32", "s8", "u8", "s32" };
+
+static char text[16384];
+static size_t used;
+
+static void write(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    used += (size_t)vsnprintf(text + used, sizeof text - used, format, arguments);
+    va_end(arguments);
+    assert_true(used < sizeof text);
+}
+
+/// "{%a0, %a1, ...}"
+static const char *registers(const char *name, unsigned count)
+{
+    static char all[4][128];
+    static unsigned next;
+    char *list = all[next++ % 4];
+    size_t length = 0;
+    for (unsigned k = 0; k < count; k++)
+        length += (size_t)snprintf(list + length, sizeof *all - length, "%s%%%s%u", k ? ", " : "{",
+                                   name, k);
+    snprintf(list + length, sizeof *all - length, "}");
+    return list;
+}
+
+/// Registers of a factor with this many rows of A or columns of B.
+static unsigned factor_count(const struct kernel *k, unsigned side)
+{
+    return k->factor == IS_F16   ? 8
+           : k->factor == IS_F32 ? 4
+                                 : side * 16 * bytes_of(k->factor) / 128;
+}
+
+static void write_sum(const struct kernel *k, const char *shape, bool columns)
+{
+    const unsigned count = k->sum == IS_F16 ? 4 : 8, stride = columns ? k->m : k->n;
+    const char *layout = columns ? "col" : "row", *type = type_names[k->sum];
+    const char *label = columns ? "columns" : "rows";
+    write("%s:\n", label);
+    write("wmma.load.c.sync.aligned.%s.%s.global.%s %s, [%%rd2], %u;\n", layout, shape, type,
+          registers("c", count), stride);
+    for (unsigned i = 0; i < count; i++)
+        write("add.%s %%d%u, %%d%u, %%c%u;\n", k->sum == IS_F16 ? "f16x2" : type, i, i, i);
+    write("wmma.store.d.sync.aligned.%s.%s.global.%s [%%rd3], %s, %u;\nret;\n", layout, shape, type,
+          registers("d", count), stride);
+}
+
+static const char *text_of(const struct kernel *k)
+{
+    const bool floats = k->sum == IS_F32, tf32 = k->factor == IS_F32;
+    // What nvcc writes: bf16 and tf32 by generic addresses.
+    const bool generic = k->factor == IS_BF16 || tf32;
+    const char *factor = tf32 ? "tf32" : type_names[k->factor], *sum = type_names[k->sum];
+    const char *a_layout = k->a_rows ? "row" : "col", *b_layout = k->b_rows ? "row" : "col";
+    const unsigned lda = k->a_rows ? k->k : k->m, ldb = k->b_rows ? k->n : k->k;
+    const unsigned bytes = bytes_of(k->factor), count = k->sum == IS_F16 ? 4 : 8;
+    const char *a = registers("a", factor_count(k, k->m)),
+               *b = registers("b", factor_count(k, k->n));
+    char shape[16];
+    snprintf(shape, sizeof shape, "m%un%uk%u", k->m, k->n, k->k);
+    used = 0;
+    write(".version 7.0\n.target sm_80\n.address_size 64\n.visible .entry %s(\n", k->name);
+    write(".param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3, .param .u64 p4)\n{\n");
+    write(".reg .pred %%p; .reg .b64 %%rd<8>; .reg .b32 %%r<8>; .reg .b16 %%h; .reg .b32 %%x;\n");
+    write(".reg .b32 %%a<8>; .reg .b32 %%b<8>; .reg .%s %%c<8>; .reg .%s %%d<8>;\n",
+          floats ? "f32" : "b32", floats ? "f32" : "b32");
+    write(".shared .align 32 .b8 tile[%u];\n", (k->m + 16) * (k->k + 16) * bytes);
+    const unsigned sizes[] = { k->m * k->k * bytes, k->k * k->n * bytes,
+                               k->m * k->n * bytes_of(k->sum) };
+    write("mov.u32 %%r0, %%ctaid.x;\n");
+    for (unsigned p = 0; p < 4; p++)
+        write("ld.param.u64 %%rd%u, [p%u];\ncvta.to.global.u64 %%rd%u, %%rd%u;\n"
+              "mad.wide.u32 %%rd%u, %%r0, %u, %%rd%u;\n",
+              p, p, p, p, p, sizes[p < 2 ? p : 2], p);
+    write("mov.u32 %%r1, %%tid.x;\nmov.u32 %%r5, tile;\ncopy:\n");
+    write("div.u32 %%r2, %%r1, %u;\nrem.u32 %%r3, %%r1, %u;\nmad.lo.u32 %%r3, %%r2, %u, %%r3;\n",
+          lda, lda, lda + 16);
+    write("mad.lo.u32 %%r3, %%r3, %u, %%r5;\nmul.wide.u32 %%rd4, %%r1, %u;\nadd.u64 %%rd4, %%rd0, "
+          "%%rd4;\n",
+          bytes, bytes);
+    write("ld.global.b%u %s, [%%rd4];\nst.shared.b%u [%%r3], %s;\n", 8 * bytes,
+          bytes == 4 ? "%x" : "%h", 8 * bytes, bytes == 4 ? "%x" : "%h");
+    write("add.u32 %%r1, %%r1, 32;\nsetp.lt.u32 %%p, %%r1, %u;\n@%%p bra copy;\nbar.sync 0;\n",
+          k->m * k->k);
+    write("cvt.u64.u32 %%rd5, %%r5;\ncvta.shared.u64 %%rd5, %%rd5;\n");
+    write("wmma.load.a.sync.aligned.%s.%s%s.%s %s, [%s], %u;\n", a_layout, shape,
+          generic ? "" : ".shared", factor, a, generic ? "%rd5" : "%r5", lda + 16);
+    write("wmma.load.b.sync.aligned.%s.%s%s.%s %s, [%%rd1], %u;\n", b_layout, shape,
+          generic ? "" : ".global", factor, b, ldb);
+    for (unsigned i = 0; i < count; i++)
+        write("mov.b32 %%d%u, 0;\n", i);
+    for (unsigned i = 0; i < 2; i++) {
+        const char *d = registers("d", count);
+        write("wmma.mma.sync.aligned.%s.%s.%s.%s", a_layout, b_layout, shape, sum);
+        if (k->factor != IS_F16)
+            write(".%s.%s", factor, factor);
+        write(".%s %s, %s, %s, %s;\n", sum, d, a, b, d);
+    }
+    write("ld.param.u64 %%rd6, [p4];\nsetp.ne.u64 %%p, %%rd6, 0;\n@%%p bra columns;\n");
+    write_sum(k, shape, false);
+    write_sum(k, shape, true);
+    write("}\n");
+    return text;
+}
+
+static void products(void **state)
 {
     struct emulator *e = *state;
-    load_sample(e, "wmma");
     e->grid = BLOCKS;
-    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
+        emulator_load(e, text_of(&kernels[k]));
         for (unsigned columns = 0; columns < 2; columns++)
             run_kernel(e, &kernels[k], columns);
+    }
 }
 
 // ---- single instructions ------------------------------------------------------------------------
@@ -218,7 +329,7 @@ static void reports(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(compiled),
+        EMULATOR_TEST(products),
         EMULATOR_TEST(mixed_types),
         EMULATOR_TEST(undefined_elements),
         EMULATOR_TEST(reports),
