@@ -42,16 +42,8 @@ enum { STAGED_STATES = 2 };
 static bool is_staged(ptx_builder *b, const struct ptxk_step_variant *v)
 {
     return ptxk_step_blocks_of(v) && ptxk_step_states(v) <= STAGED_STATES &&
-           ptx_builder_target(b).sm >= 80 && ptx_type_bytes(v->parameter) == 2 &&
-           ptx_type_bytes(v->gradient) == 2;
-}
-
-// Whether the rule reads the array: a parameter with a master is only written.
-static bool is_read(const struct ptxk_step_variant *v, unsigned array)
-{
-    if (array == ARRAY_PARAMETER)
-        return !ptxk_step_format_of(v->format)->follows;
-    return ptxk_step_array_type(v, array) != PTX_NONE;
+           ptxk_step_states(v) == ptxk_step_format_states(v) && ptx_builder_target(b).sm >= 80 &&
+           ptx_type_bytes(v->parameter) == 2 && ptx_type_bytes(v->gradient) == 2;
 }
 
 // The next backward pass adds to them, also after a step that wrote nothing.
@@ -96,10 +88,12 @@ static void tables_wait(ptx_builder *b)
 static void scalars_read(ptx_builder *b, struct step *s)
 {
     const struct ptxk_step_variant *v = s->variant;
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(s->spec));
 
-    ptx_val row = ptx_mul_wide(b, s->clock, ptx_u32(PTXK_STEP_COEFFICIENTS_WORDS));
+    ptx_val row = ptx_mul_wide(b, s->clock, ptx_u32(words));
     ptx_ptr c = ptx_at(b, s->coefficients, row);
-    for (unsigned k = 0; k < ptxk_step_rule_of(v->rule)->coefficients; k++)
+    for (unsigned k = 0; k < rule->coefficients; k++)
         s->coefficient[k] = ptx_load(b, c, ptx_u32(k));
     ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, ptx_u32(4)));
     s->factor = ptx_load(b, record, ptx_u32(0));
@@ -125,6 +119,13 @@ static void scalars_read(ptx_builder *b, struct step *s)
         ptx_ptr to = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->count_at);
         ptx_val count = ptx_load(b, c, ptx_u32(PTXK_STEP_COUNT));
         ptx_store(b, to, ptx_u32(0), count, .order = PTX_ORDER_RELAXED);
+        for (uint32_t k = 0; k < rule->clock_states; k++) {
+            ptx_ptr states = ptx_ptr_cast(b, PTX_F64, to);
+            ptx_val state =
+                ptx_load(b, ptx_ptr_cast(b, PTX_F64, c), ptx_u32(PTXK_STEP_CLOCK_STATE + k));
+            ptx_store(b, states, ptx_u32(PTXK_STEP_CLOCK_STATE_AT + k), state,
+                      .order = PTX_ORDER_RELAXED);
+        }
     }
 }
 
@@ -154,7 +155,7 @@ static void step_element(ptx_builder *b, const struct step *s, ptx_val value[ARR
     ptx_val own[PTXK_STREAMS] = { { 0 } };
 
     for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && is_read(v, a))
+        if (a != ARRAY_GRADIENT && ptxk_step_reads(v, a))
             *part(&stored, a) = value[a][k];
     for (unsigned n = 0; n < ptxk_step_streams(v); n++)
         own[n] = random[n][k];
@@ -205,7 +206,7 @@ static void step_vector(ptx_builder *b, const struct step *s, const struct ptxk_
     ptx_val value[ARRAYS][PTXK_LANES];
 
     for (unsigned a = 0; a < ARRAYS; a++)
-        if (is_read(s->variant, a))
+        if (ptxk_step_reads(s->variant, a))
             ptxk_lanes_of(b, &in[a], value[a]);
     step_values(b, s, i, is_quick ? &quick : NULL, value);
     if (!is_quick) {
@@ -231,7 +232,7 @@ static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
     ptx_val value[ARRAYS][PTXK_LANES], random[PTXK_STREAMS][PTXK_LANES];
 
     for (unsigned n = 0; n < ARRAYS; n++)
-        if (is_read(v, of_single(n)))
+        if (ptxk_step_reads(v, of_single(n)))
             value[of_single(n)][0] = ptx_load(b, s->array[of_single(n)], i);
     ptxk_step_random_element(b, v, &s->random, i, random);
     step_element(b, s, value, random, 0, NULL);
@@ -270,7 +271,7 @@ static void arrays_at_tile(ptx_builder *b, struct step *s)
         ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, s->address[a]);
         s->array[a] = ptx_at(b, p, s->tensor_first);
     }
-    for (unsigned k = 0; s->blocks && k < ptxk_step_states(s->variant); k++) {
+    for (unsigned k = 0; s->blocks && k < ptxk_step_format_states(s->variant); k++) {
         ptx_ptr p = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->scale_at[k]);
         s->scale[k] = scale_of(b, s, p, s->tensor_first);
     }
@@ -298,7 +299,7 @@ static void scales_read(ptx_builder *b, const struct step *s, const struct vecto
 static void edge_read(ptx_builder *b, const struct step *s, const struct vector *to)
 {
     for (unsigned a = 0; a < ARRAYS; a++)
-        if (is_read(s->variant, a))
+        if (ptxk_step_reads(s->variant, a))
             ptxk_lanes_read_some(b, &to->array[a], s->array[a], to->i, s->length);
 }
 
@@ -314,7 +315,7 @@ static void vector_read(ptx_builder *b, const struct step *s, const struct vecto
     ptx_set(b, to->whole, is_whole(b, s, to->i));
     ptx_if (b, to->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
-            if (is_read(s->variant, a))
+            if (ptxk_step_reads(s->variant, a))
                 ptxk_lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
     if (!s->blocks)
         return;
@@ -329,10 +330,10 @@ static struct vector vector_var(ptx_builder *b, const struct step *s, ptx_val i)
     struct vector v = { .i = ptx_var(b, i), .whole = ptx_var(b, ptx_bool(false)) };
 
     for (unsigned a = 0; a < ARRAYS; a++)
-        if (is_read(s->variant, a))
+        if (ptxk_step_reads(s->variant, a))
             v.array[a] =
                 ptxk_lanes_var(b, ptxk_step_array_type(s->variant, a), ptxk_step_lanes(s->variant));
-    v.scales = s->blocks ? ptxk_step_states(s->variant) : 0;
+    v.scales = s->blocks ? ptxk_step_format_states(s->variant) : 0;
     for (unsigned k = 0; k < v.scales; k++)
         v.scale[k] = ptx_var(b, ptx_f32(0));
     return v;
@@ -401,7 +402,7 @@ static void block_read(ptx_builder *b, const struct step *s, const struct vector
     ptx_set(b, to->whole, is_whole(b, s, to->i));
     ptx_if (b, to->whole) {
         for (unsigned a = 0; a < ARRAYS; a++) {
-            if (!is_read(s->variant, a))
+            if (!ptxk_step_reads(s->variant, a))
                 continue;
             const unsigned bytes = vector_bytes(s->variant, a);
             ptx_ptr from = ptx_ptr_cast(b, PTX_B32, ptx_at(b, s->array[a], to->i));
@@ -430,7 +431,7 @@ static void block_take(ptx_builder *b, const struct step *s, const struct vector
     ptx_cp_async_wait(b, 0);
     ptx_if (b, v->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
-            if (is_read(s->variant, a))
+            if (ptxk_step_reads(s->variant, a))
                 ptxk_lanes_read(b, &v->array[a], staged(b, s, v, a, vector_bytes(s->variant, a)));
     ptx_else (b)
         edge_read(b, s, v);
@@ -451,15 +452,17 @@ static void block_read_values(ptx_builder *b, const struct step *s, const struct
 {
     const struct ptxk_step_variant *v = s->variant;
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    const unsigned states = ptxk_step_format_states(v);
 
-    for (unsigned a = 0; a < ARRAY_STATE; a++) {
-        if (!is_read(v, a))
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        const bool in_blocks = a >= ARRAY_STATE && a - ARRAY_STATE < states;
+        if (in_blocks || !ptxk_step_reads(v, a))
             continue;
         ptxk_lanes_of(b, &in->array[a], value[a]);
         for (unsigned k = 0; k < PTXK_LANES && ptx_type_bytes(ptxk_step_array_type(v, a)) == 4; k++)
             value[a][k] = ptx_var(b, value[a][k]);
     }
-    for (unsigned k = 0; k < ptxk_step_states(v); k++)
+    for (unsigned k = 0; k < states; k++)
         s->blocks->decode(b, s->shared, &rule->state[k], &in->array[ARRAY_STATE + k], in->scale[k],
                           value[ARRAY_STATE + k]);
 }
@@ -483,7 +486,7 @@ static void block_values_exact(ptx_builder *b, const struct step *s, ptx_val i,
 static void block_step(ptx_builder *b, const struct step *s, struct vector *in)
 {
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(s->variant->rule);
-    const unsigned states = ptxk_step_states(s->variant);
+    const unsigned states = ptxk_step_format_states(s->variant);
     struct ptxk_quick quick = ptxk_quick_begin();
     ptx_val value[ARRAYS][PTXK_LANES], scale[PTX_STEP_MAX_STATES];
     ptx_val i = ptx_var(b, in->i), whole = ptx_var(b, in->whole);
@@ -677,8 +680,9 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
                                      : "rows of 12: parameter, master or remainder, states, "
                                        "count, place in the whole, id, clock, variant, "
                                        "norm group, absmax");
-    s.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
-                                   .meaning = "rows of 16, one a clock");
+    s.coefficients =
+        ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
+                      .meaning = ptxk_step_coefficients_meaning(ptxk_step_rules(spec)));
     s.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
                               .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
                                          "found_inf of all");

@@ -8,7 +8,8 @@
 static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     struct norm_squares n = ptxk_norm_squares_param(b, spec);
-    const struct ptxk_step_clocks clocks = ptxk_step_clocks_param(b);
+    const uint32_t rules = ptxk_step_rules(spec->own);
+    const struct ptxk_step_clocks clocks = ptxk_step_clocks_param(b, rules);
     ptx_val block = ptxk_norm_squares_begin(b, &n);
 
     ptx_comment(b, "the first blocks: what follows from scalars and counts alone");
@@ -18,7 +19,7 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
         ptx_if (b, ptx_eq(b, clock, ptx_u32(0)))
             ptxk_norm_squares_note_scale(b, &n);
         ptx_if (b, ptx_lt(b, clock, clocks.count))
-            ptxk_step_derive(b, ptxk_step_rules(spec->own), &clocks, clock);
+            ptxk_step_derive(b, rules, &clocks, clock);
     }
     ptx_return_if(b, derives);
     n.may_lack = n.notes_scale = true;

@@ -173,7 +173,7 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
     const unsigned count = ptxk_step_states(&v);
-    const unsigned state = ptx_type_bytes(ptxk_step_format_of(v.format)->state);
+    const unsigned clock_states = ptxk_step_rule_of(v.rule)->clock_states;
     size_t n = 0;
 
     to[n++] =
@@ -184,11 +184,16 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
                        ptx_type_bytes(ptxk_step_format_of(v.format)->beside), t,
                        ptxk_step_format_of(v.format)->beside_name);
     for (unsigned k = 0; k < count; k++) {
-        to[n++] = array_of(tensor->state[k], tensor->count, state, t, states[k]);
-        to[n++] =
-            array_of(tensor->absmax[k], ptxp_step_scales(tensor), sizeof(float), t, absmaxes[k]);
+        const uint64_t scales = k < ptxk_step_format_states(&v) ? ptxp_step_scales(tensor) : 0;
+        to[n++] = array_of(tensor->state[k], tensor->count,
+                           ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE + k)), t, states[k]);
+        to[n++] = array_of(tensor->absmax[k], scales, sizeof(float), t, absmaxes[k]);
     }
     to[n] = array_of(tensor->step, tensor->count ? 1 : 0, sizeof(float), t, "step");
+    if (clock_states && tensor->count) {
+        to[n].bytes = sizeof(double);
+        to[n].count = PTXK_STEP_CLOCK_STATE_AT + clock_states;
+    }
     to[n++].shared = true;
     return n;
 }

@@ -175,7 +175,7 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, group);
     const unsigned states = ptxk_step_states(&v);
 
-    for (unsigned k = 0; k < states && ptxk_step_blocks_of(&v); k++)
+    for (unsigned k = 0; k < ptxk_step_format_states(&v) && ptxk_step_blocks_of(&v); k++)
         if (ptxk_step_rule_of(v.rule)->state[k].kind == PTXK_STEP_WEIGHT)
             return ptxd_fail(PTX_ERROR_INVALID,
                              "tensor %zu: state[%u] of its rule, %s, is a weight, and format %s "
@@ -191,6 +191,12 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
                              t, k, format_names[tensor->format]);
         else if (tensor->absmax[k] && k >= states)
             return refuse_state(t, "absmax", k, &v);
+        else if (tensor->absmax[k] && k >= ptxk_step_format_states(&v))
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: absmax[%u] is given, and state[%u] of its rule, %s, is "
+                             "%s in every format: make it 0",
+                             t, k, k, ptxk_step_rule_of(v.rule)->name,
+                             ptx_type_name(ptxk_step_array_type(&v, ARRAY_STATE + k)));
     if (tensor->beside && ptxk_step_format_of(v.format)->beside == PTX_NONE)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: beside is given, and format %s has nothing there: make "

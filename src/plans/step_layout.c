@@ -111,6 +111,37 @@ struct reading {
     uint32_t tensor;
 };
 
+static int by_count(const void *left, const void *right)
+{
+    const struct reading *x = left, *y = right;
+
+    if (x->step != y->step)
+        return x->step < y->step ? -1 : 1;
+    return (x->group > y->group) - (x->group < y->group);
+}
+
+// A clock's states are behind its count, so only one group may have both.
+static ptx_status check_clock_states(const struct ptx_step_params *params, struct reading *room)
+{
+    size_t count = 0;
+
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        const ptx_step_rule rule = params->groups[tensor->group].rule;
+        if (tensor->step && ptxk_step_rule_of(rule)->clock_states)
+            room[count++] = (struct reading) { tensor->step, tensor->group, (uint32_t)t };
+    }
+    qsort(room, count, sizeof *room, by_count);
+    for (size_t k = 1; k < count; k++)
+        if (room[k - 1].step == room[k].step && room[k - 1].group != room[k].group)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensors %" PRIu32 " and %" PRIu32 " have the same step, in groups "
+                             "%" PRIu32 " and %" PRIu32 " whose rules keep more there than the "
+                             "count: give each group a step of its own",
+                             room[k - 1].tensor, room[k].tensor, room[k - 1].group, room[k].group);
+    return PTX_OK;
+}
+
 static int by_clock(const void *left, const void *right)
 {
     const struct reading *x = left, *y = right;
@@ -130,6 +161,11 @@ static ptx_status find_clocks(const struct ptx_step_params *params, struct step_
     if (!all || !layout->clocks) {
         free(all);
         return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a step plan");
+    }
+    const ptx_status status = check_clock_states(params, all);
+    if (status) {
+        free(all);
+        return status;
     }
     for (size_t t = 0; t < count; t++)
         all[t] =
@@ -158,14 +194,15 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
                             const struct ptx_step_tensor *tensor)
 {
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
-    const struct ptxk_step_format *format = ptxk_step_format_of(v.format);
-    uint64_t each = 2 * ptx_type_bytes(format->beside);
+    uint64_t each = 0;
 
-    each += (format->follows ? 1 : 2) * ptx_type_bytes(v.parameter);
-    each += 2 * ptxk_step_states(&v) * ptx_type_bytes(format->state);
-    each += (params->gradients == PTX_STEP_GRADIENTS_RAW ? 1 : 2) * ptx_type_bytes(v.gradient);
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        const bool is_written = a != ARRAY_GRADIENT || params->gradients != PTX_STEP_GRADIENTS_RAW;
+        const unsigned bytes = ptx_type_bytes(ptxk_step_array_type(&v, a));
+        each += (uint64_t)(ptxk_step_reads(&v, a) + is_written) * bytes;
+    }
     return tensor->count * each +
-           2 * ptxk_step_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
+           2 * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
 }
 
 uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor)
@@ -241,8 +278,9 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->seed, at, 1, sizeof(uint64_t));
     at = place(&layout->tables, at, tables ? tables->table_bytes : 0, 1);
     at = place(&layout->tiles, at, tiles, sizeof(struct step_tile_row));
+    const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(&spec));
     layout->bytes =
-        place(&layout->coefficients, at, layout->clock_count, sizeof(struct step_coefficients));
+        place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
     for (size_t t = 0; t < params->tensor_count; t++)
         layout->bytes_moved += bytes_moved(params, &params->tensors[t]);
     return PTX_OK;

@@ -16,7 +16,7 @@
     X(seed, uint64_t)                                                                              \
     X(tables, unsigned char)                                                                       \
     X(tiles, struct step_tile_row)                                                                 \
-    X(coefficients, struct step_coefficients)
+    X(coefficients, float)
 
 struct step_array {
     uint64_t offset; // bytes

@@ -29,10 +29,10 @@
 #include "kernels/step/format.c"
 #include "kernels/step/rules.c"
 
-static void once_four(ptx_builder *b, const ptx_val *s, ptx_val t, ptx_val *c)
+static void once_four(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
-    (void)b, (void)t;
-    c[0] = s[S_LR];
+    (void)b;
+    c[0] = clock->scalar[S_LR];
 }
 
 // Each state follows the gradient by another law, and the parameter falls by lr times their sum.

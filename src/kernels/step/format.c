@@ -68,7 +68,8 @@ struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_v
 
     e.p = format->load ? format->load(b, from) : ptx_cvt(b, PTX_F32, from->parameter);
     for (unsigned k = 0; k < ptxk_step_states(v); k++)
-        e.state[k] = ptx_cvt(b, PTX_F32, from->state[k]);
+        if (!ptxk_step_rule_of(v->rule)->state[k].output)
+            e.state[k] = ptx_cvt(b, PTX_F32, from->state[k]);
     return e;
 }
 
@@ -94,6 +95,7 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
 ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array)
 {
     const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
+    const unsigned k = array - ARRAY_STATE;
 
     switch (array) {
     case ARRAY_PARAMETER:
@@ -103,11 +105,23 @@ ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array)
     case ARRAY_BESIDE:
         return format->beside;
     default:
-        return array - ARRAY_STATE < ptxk_step_states(v) ? format->state : PTX_NONE;
+        if (k >= ptxk_step_states(v))
+            return PTX_NONE;
+        return k < ptxk_step_format_states(v) ? format->state
+                                              : ptxk_step_rule_of(v->rule)->state[k].type;
     }
+}
+
+bool ptxk_step_reads(const struct ptxk_step_variant *v, unsigned array)
+{
+    if (array == ARRAY_PARAMETER)
+        return !ptxk_step_format_of(v->format)->follows;
+    if (array >= ARRAY_STATE && ptxk_step_rule_of(v->rule)->state[array - ARRAY_STATE].output)
+        return false;
+    return ptxk_step_array_type(v, array) != PTX_NONE;
 }
 
 const struct ptxk_step_blocks *ptxk_step_blocks_of(const struct ptxk_step_variant *v)
 {
-    return ptxk_step_states(v) ? ptxk_step_format_of(v->format)->by_block : NULL;
+    return ptxk_step_format_states(v) ? ptxk_step_format_of(v->format)->by_block : NULL;
 }

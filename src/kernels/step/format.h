@@ -77,6 +77,8 @@ enum {
 };
 // The type of an array's elements; PTX_NONE: the variant has no such array.
 ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array);
+// Whether a step reads the array: a parameter with a master is only written, and so is an output.
+bool ptxk_step_reads(const struct ptxk_step_variant *v, unsigned array);
 // How its states share scales; NULL: each is stored by itself, or there is none.
 const struct ptxk_step_blocks *ptxk_step_blocks_of(const struct ptxk_step_variant *v);
 

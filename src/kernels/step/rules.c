@@ -39,6 +39,16 @@ unsigned ptxk_step_states(const struct ptxk_step_variant *v)
     return states;
 }
 
+unsigned ptxk_step_format_states(const struct ptxk_step_variant *v)
+{
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    unsigned states = ptxk_step_states(v);
+
+    while (states && rule->state[states - 1].type != PTX_NONE)
+        states--;
+    return states;
+}
+
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y)
 {
     const int order[][2] = {
@@ -90,23 +100,53 @@ static void scalars_read(ptx_builder *b, ptx_ptr hyper, ptx_val lr_at, ptx_val *
     }
 }
 
-static void once(ptx_builder *b, ptx_step_rule rule, const ptx_val *s, ptx_val t, ptx_ptr row)
+// `step`: the address of the clock's count.
+static void once(ptx_builder *b, const struct ptxk_step_rule *rule,
+                 const struct ptxk_step_clock *clock, ptx_val step, ptx_ptr row)
 {
+    struct ptxk_step_clock own = *clock;
     ptx_val c[PTXK_STEP_COEFFICIENTS] = { { 0 } };
 
-    ptxk_step_rule_of(rule)->once(b, s, t, c);
-    for (uint32_t k = 0; k < ptxk_step_rule_of(rule)->coefficients; k++)
+    for (uint32_t k = 0; k < rule->clock_states; k++) {
+        ptx_ptr count = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, step);
+        own.state[k] = ptx_load(b, count, ptx_u32(PTXK_STEP_CLOCK_STATE_AT + k));
+    }
+    rule->once(b, &own, c);
+    for (uint32_t k = 0; k < rule->coefficients; k++)
         ptx_store(b, row, ptx_u32(k), c[k]);
+    for (uint32_t k = 0; k < rule->clock_states; k++)
+        ptx_store(b, ptx_ptr_cast(b, PTX_F64, row), ptx_u32(PTXK_STEP_CLOCK_STATE + k),
+                  own.state[k]);
 }
 
-struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b)
+static bool have_clock_states(uint32_t rules)
+{
+    for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++)
+        if (rules >> r & 1 && ptxk_step_rule_of((ptx_step_rule)r)->clock_states)
+            return true;
+    return false;
+}
+
+uint32_t ptxk_step_coefficients_words(uint32_t rules)
+{
+    return have_clock_states(rules)
+               ? PTXK_STEP_COEFFICIENTS_WORDS
+               : offsetof(struct step_coefficients, clock_state) / sizeof(float);
+}
+
+const char *ptxk_step_coefficients_meaning(uint32_t rules)
+{
+    return have_clock_states(rules) ? "rows of 24, one a clock" : "rows of 16, one a clock";
+}
+
+struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, uint32_t rules)
 {
     struct ptxk_step_clocks c;
 
     c.rows = ptx_param_ptr(b, PTX_U64, "clocks", .readonly = true,
                            .meaning = "rows of 4: addresses of count, scalars, lr; rule");
     c.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .writeonly = true,
-                                   .meaning = "rows of 16, one a clock");
+                                   .meaning = ptxk_step_coefficients_meaning(rules));
     c.count = ptx_param(b, PTX_U32, "clock_count");
     c.blocks = ptx_param(b, PTX_U32, "clock_blocks", .meaning = "blocks that derive");
     return c;
@@ -116,28 +156,29 @@ void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clo
                       ptx_val k)
 {
     ptx_ptr clock = ptx_at(b, clocks->rows, ptx_mul_wide(b, k, ptx_u32(CLOCK_WORDS)));
-    ptx_val at_row = ptx_mul_wide(b, k, ptx_u32(PTXK_STEP_COEFFICIENTS_WORDS));
+    ptx_val at_row = ptx_mul_wide(b, k, ptx_u32(ptxk_step_coefficients_words(rules)));
     ptx_ptr row = ptx_at(b, clocks->coefficients, at_row);
     ptx_vec at = ptx_load_vec(b, clock, ptx_u32(CLOCK(step)), 2);
     ptx_vec kind = ptx_load_vec(b, clock, ptx_u32(CLOCK(lr)), 2);
     ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
     ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
-    ptx_val s[PTX_STEP_MAX_SCALARS];
-    scalars_read(b, hyper, kind.lane[0], s);
+    struct ptxk_step_clock own = { { { 0 } } };
+    scalars_read(b, hyper, kind.lane[0], own.scalar);
     ptx_val rule = ptx_cvt(b, PTX_U32, kind.lane[1]);
 
     ptx_comment(b, "the count of this step");
     ptx_val count = ptx_add(b, ptx_load(b, step, ptx_u32(0)), ptx_f32(1.0f));
-    ptx_val t = ptx_cvt(b, PTX_U32, count);
+    own.t = ptx_cvt(b, PTX_U32, count);
     ptx_store(b, row, ptx_u32(PTXK_STEP_COUNT), count);
-    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), ptx_u32(PTXK_STEP_T), t);
+    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), ptx_u32(PTXK_STEP_T), own.t);
     for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++) {
+        const struct ptxk_step_rule *of = ptxk_step_rule_of((ptx_step_rule)r);
         if (rules == UINT32_C(1) << r) {
-            once(b, (ptx_step_rule)r, s, t, row);
+            once(b, of, &own, at.lane[0], row);
         } else if (rules >> r & 1) {
-            ptx_comment(b, "%s", ptxk_step_rule_of((ptx_step_rule)r)->name);
+            ptx_comment(b, "%s", of->name);
             ptx_if (b, ptx_eq(b, rule, ptx_u32(r)))
-                once(b, (ptx_step_rule)r, s, t, row);
+                once(b, of, &own, at.lane[0], row);
         }
     }
 }

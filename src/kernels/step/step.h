@@ -16,7 +16,8 @@
 // X(enumerator, file). CONTRIBUTING.md has what a new rule needs.
 #define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion)
 
-enum { PTXK_STEP_COEFFICIENTS = 8 }; // maximum for a rule
+// What a rule has at most, besides what <ptxgen/rules.h> says.
+enum { PTXK_STEP_COEFFICIENTS = 8, PTXK_STEP_CLOCK_STATES = 4 };
 
 // What a rule does differently for the life of a plan. maximize is every rule's: g has the other
 // sign.
@@ -60,14 +61,28 @@ struct ptxk_step_scalar {
     double usual; // the default of the published rule, or of PyTorch's optimizer
 };
 
+// An array beside the parameter, with an element for each of its elements.
 struct ptxk_step_state {
     enum {
         PTXK_STEP_SIGNED,
         PTXK_STEP_POSITIVE, // never below 0
         PTXK_STEP_WEIGHT,   // of a parameter's precision: not in formats with blocks
     } kind;
-    bool stochastic; // how formats with random bits for states round it; else to nearest
+    bool stochastic; // formats with random bits for states round it by them; else to nearest
     uint32_t option; // only with this option; 0: always
+    // Its type in every format, to which it is rounded to nearest; PTX_NONE: as the format stores
+    // states. States with a type of their own follow the others, and are not `stochastic`.
+    ptx_type type;
+    bool output; // only written: `update` finds nothing there; it has a type of its own
+};
+
+// What `once` gets of a clock.
+struct ptxk_step_clock {
+    ptx_val scalar[PTX_STEP_MAX_SCALARS]; // f32, by place
+    ptx_val t;                            // u32: the number of this step, from 1
+    // f64: as the last step left them, which `once` replaces. Zeros at the first: a rule whose
+    // clock state begins elsewhere selects by t.
+    ptx_val state[PTXK_STEP_CLOCK_STATES];
 };
 
 // One element, in f32; the rule updates p and its states.
@@ -77,18 +92,21 @@ struct ptxk_step_element {
     struct ptxk_quick *quick; // NULL: exact instructions
 };
 
+// A rule's file, which has its name in PTXK_STEP_RULES, has one of these. docs/design.md describes
+// the parts.
 struct ptxk_step_rule {
     const char *name;
     unsigned states, scalars, coefficients;
+    unsigned clock_states; // those of a clock, which its count has behind it: struct step_count
     const struct ptxk_step_scalar *scalar;
     struct ptxk_step_state state[PTX_STEP_MAX_STATES];
     uint32_t options; // those that it has besides maximize
     // Whether the update takes quick quotients, and then notes p: a parameter or state that is NaN
     // is a failure.
     bool quick;
-    // Computes what depends only on the scalars, by place, and t (u32, from 1), in f32.
-    void (*once)(ptx_builder *b, const ptx_val s[PTX_STEP_MAX_SCALARS], ptx_val t,
-                 ptx_val c[PTXK_STEP_COEFFICIENTS]);
+    // Computes what depends on the clock alone: the coefficients, in f32, and the clock's states.
+    void (*once)(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val c[PTXK_STEP_COEFFICIENTS]);
+    // Steps an element.
     void (*update)(ptx_builder *b, uint32_t options, const ptx_val c[PTXK_STEP_COEFFICIENTS],
                    struct ptxk_step_element *e);
 };
@@ -96,8 +114,10 @@ struct ptxk_step_rule {
 const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule);
 // The scalar that rules have at a place; NULL: none has any.
 const struct ptxk_step_scalar *ptxk_step_scalar_at(uint32_t place);
-// The number of states of a tensor of the variant: 0 for SGD without momentum.
+// The number of states of a tensor of the variant: 0 for SGD without momentum; and how many of
+// them, the first ones, are stored as the format stores states.
 unsigned ptxk_step_states(const struct ptxk_step_variant *v);
+unsigned ptxk_step_format_states(const struct ptxk_step_variant *v);
 
 // A total order of variants.
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
@@ -108,9 +128,15 @@ ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t);
 // ---- clocks -------------------------------------------------------------------------------------
 
 // A clock: a step count and the scalars of a group. What is computed from both is the same for all
-// tensors of the clock.
+// tensors of the clock. The caller's memory has what lasts from step to step.
+struct step_count {
+    float count; // of the steps taken
+    uint32_t unused;
+    double state[PTXK_STEP_CLOCK_STATES]; // as many as the rule has: without any, only the count
+};
+
 struct step_clock_row {
-    uint64_t step;  // address
+    uint64_t step;  // address of its struct step_count, a multiple of 8 if it has states
     uint64_t hyper; // address of the scalars
     uint64_t lr;    // address of an f32 used instead of the scalar; 0: none
     uint64_t rule;
@@ -122,24 +148,32 @@ struct step_coefficients {
     float count; // of this step
     uint32_t t;  // the same as an integer
     uint32_t unused[6];
+    // Of this step, for struct step_count. Left out where no rule has clock states.
+    double clock_state[PTXK_STEP_CLOCK_STATES];
 };
 
-// Word offsets in a row of coefficients, and its words.
+// Offsets in a row of coefficients, in elements of the type.
 enum {
     PTXK_STEP_COUNT = offsetof(struct step_coefficients, count) / sizeof(float),
     PTXK_STEP_T = offsetof(struct step_coefficients, t) / sizeof(uint32_t),
-    PTXK_STEP_COEFFICIENTS_WORDS = sizeof(struct step_coefficients) / sizeof(float),
+    PTXK_STEP_CLOCK_STATE = offsetof(struct step_coefficients, clock_state) / sizeof(double),
+    PTXK_STEP_CLOCK_STATE_AT = offsetof(struct step_count, state) / sizeof(double),
+    PTXK_STEP_COEFFICIENTS_WORDS = sizeof(struct step_coefficients) / sizeof(float), // at most
 };
+// The words of a row, 16 or 24. `rules`, here and below: bits of ptx_step_rule, the rules of the
+// clocks.
+uint32_t ptxk_step_coefficients_words(uint32_t rules);
+// The meaning of the kernels' parameter.
+const char *ptxk_step_coefficients_meaning(uint32_t rules);
 
 // Declared as parameters.
 struct ptxk_step_clocks {
     ptx_ptr rows, coefficients;
     ptx_val count, blocks; // u32: number of clocks, and of blocks that compute coefficients
 };
-struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b);
+struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, uint32_t rules);
 
-// Computes the coefficients of clock `k` (u32) from its scalars and its count. `rules`: bits of
-// ptx_step_rule: the rules of the clocks.
+// Computes the coefficients of clock `k` (u32) from its scalars, its count and its states.
 void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clocks *clocks,
                       ptx_val k);
 

@@ -7,10 +7,11 @@
 // What depends on the scalars and t alone.
 enum { DECAY, BETA1, BETA2, STEP_SIZE, ROOT2, RECIPROCAL, REST, EPS, COUNT };
 
-static void once(ptx_builder *b, const ptx_val *s, ptx_val t, ptx_val *c)
+static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
-    ptx_val bc1 = ptx_cvt(b, PTX_F32, ptxk_step_complement(b, s[S_BETA1], t));
-    ptx_val bc2 = ptxk_step_complement(b, s[S_BETA2], t);
+    const ptx_val *s = clock->scalar;
+    ptx_val bc1 = ptx_cvt(b, PTX_F32, ptxk_step_complement(b, s[S_BETA1], clock->t));
+    ptx_val bc2 = ptxk_step_complement(b, s[S_BETA2], clock->t);
 
     c[DECAY] = s[S_WEIGHT_DECAY];
     c[BETA1] = s[S_BETA1];
@@ -27,10 +28,10 @@ static void once(ptx_builder *b, const ptx_val *s, ptx_val t, ptx_val *c)
     c[REST] = ptx_mul(b, rest, reciprocal);
 }
 
-static void once_decoupled(ptx_builder *b, const ptx_val *s, ptx_val t, ptx_val *c)
+static void once_decoupled(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
-    once(b, s, t, c);
-    c[DECAY] = ptx_mul(b, s[S_LR], s[S_WEIGHT_DECAY]);
+    once(b, clock, c);
+    c[DECAY] = ptx_mul(b, clock->scalar[S_LR], clock->scalar[S_WEIGHT_DECAY]);
 }
 
 // step_size * m / (sqrt(v) / root2 + eps)

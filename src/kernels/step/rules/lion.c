@@ -3,9 +3,10 @@
 
 enum { LR, DECAY, BETA1, REST1, BETA2, REST2, COUNT };
 
-static void once(ptx_builder *b, const ptx_val *s, ptx_val t, ptx_val *c)
+static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
-    (void)t;
+    const ptx_val *s = clock->scalar;
+
     c[LR] = s[S_LR];
     c[DECAY] = ptx_mul(b, s[S_LR], s[S_WEIGHT_DECAY]);
     c[BETA1] = s[S_BETA1];

@@ -3,9 +3,10 @@
 
 enum { LR, DECAY, MOMENTUM, KEPT, FIRST, COUNT };
 
-static void once(ptx_builder *b, const ptx_val *s, ptx_val t, ptx_val *c)
+static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
-    ptx_val first = ptx_eq(b, t, ptx_u32(1));
+    const ptx_val *s = clock->scalar;
+    ptx_val first = ptx_eq(b, clock->t, ptx_u32(1));
 
     c[LR] = s[S_LR];
     c[DECAY] = s[S_WEIGHT_DECAY];
