@@ -76,8 +76,7 @@ static ptx_val greatest_of_columns(ptx_builder *b, const struct update *u, ptx_v
 {
     ptx_ptr of_warp = ptx_shared(b, PTX_F32, UPDATE_BLOCK / WARP * COLUMNS);
 
-    for (unsigned delta = WARP / 2; delta >= COLUMNS; delta /= 2)
-        x = ptx_max(b, x, ptx_shfl_down(b, x, ptx_u32(delta)));
+    x = ptxk_lanes_combine(b, ptx_max, x, WARP / COLUMNS, COLUMNS);
     ptx_val lane = ptx_and(b, u->tid, ptx_u32(WARP - 1));
     ptx_val warp = ptx_shr(b, u->tid, ptx_u32(5));
     ptx_val at = ptx_mad(b, warp, ptx_u32(COLUMNS), lane);

@@ -60,21 +60,16 @@ struct group_quantizer {
 
 // ---- span ---------------------------------------------------------------------------------------
 
-typedef ptx_val either(ptx_builder *b, ptx_val x, ptx_val y);
-
 // The extreme of the lanes of a vector, then of the threads that share the group. Lanes of 16 bits
 // are compared in pairs where the target can.
 static ptx_val extreme(ptx_builder *b, const struct group_work *w, const ptx_vec *lanes,
-                       either *choose)
+                       ptxk_combine *choose)
 {
     ptx_val most = lanes->lane[0];
 
     for (unsigned k = 1; k < lanes->lanes; k++)
         most = choose(b, most, lanes->lane[k]);
-    for (uint32_t apart = w->of.group / w->of.lanes / 2; apart; apart /= 2) {
-        ptx_val other = ptx_shfl_bfly(b, most, ptx_u32(apart));
-        most = choose(b, most, other);
-    }
+    most = ptxk_lanes_combine_all(b, choose, most, w->of.group / w->of.lanes);
     if (lanes->lanes == w->of.lanes)
         return most;
     ptx_vec pair = ptx_unpack(b, w->spec->dtype, most);

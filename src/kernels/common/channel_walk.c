@@ -30,6 +30,23 @@ void ptxk_channel_walk_quantizers(ptx_builder *b, const struct channel_walk *w, 
     }
 }
 
+void ptxk_channel_walk_read(ptx_builder *b, const struct channel_walk *w,
+                            const struct ptxk_lanes *in, ptx_val i)
+{
+    for (unsigned t = 0; t < w->inputs; t++)
+        ptxk_lanes_read(b, &in[t], ptx_at(b, w->in[t], i));
+}
+
+ptx_vec ptxk_channel_walk_output(ptx_builder *b, const struct channel_walk *w,
+                                 const struct quantizers *q, const struct ptxk_lanes *in)
+{
+    ptx_vec x[MAX_INPUTS];
+
+    for (unsigned t = 0; t < w->inputs; t++)
+        x[t] = ptxk_lanes_vec(b, &in[t]);
+    return w->compute(b, w->spec, q, x);
+}
+
 void ptxk_channel_walk_pass(ptx_builder *b, const struct channel_walk *w,
                             const struct quantizers *q, ptx_val i, unsigned lanes)
 {
@@ -160,11 +177,8 @@ static ptx_val fetch(ptx_builder *b, const struct channel_walk *w, const struct 
 {
     ptx_val whole = is_whole(b, w, place);
 
-    ptx_if (b, whole) {
-        ptx_val i = ptx_sub(b, place, w->skew);
-        for (unsigned t = 0; t < w->inputs; t++)
-            ptxk_lanes_read(b, &ahead[t], ptx_at(b, w->in[t], i));
-    }
+    ptx_if (b, whole)
+        ptxk_channel_walk_read(b, w, ahead, ptx_sub(b, place, w->skew));
     return whole;
 }
 
@@ -175,7 +189,6 @@ static void pass_column(ptx_builder *b, const struct channel_walk *w, const stru
                         ptx_val column, ptx_val stride)
 {
     struct ptxk_lanes ahead[MAX_INPUTS], now[MAX_INPUTS];
-    ptx_vec in[MAX_INPUTS];
 
     for (unsigned t = 0; t < w->inputs; t++)
         ahead[t] = ptxk_lanes_var(b, w->spec->dtype, w->lanes);
@@ -188,9 +201,7 @@ static void pass_column(ptx_builder *b, const struct channel_walk *w, const stru
         ptx_val next = ptx_add(b, place, stride);
         ptx_set(b, whole, fetch(b, w, ahead, next));
         ptx_if (b, fetched) {
-            for (unsigned t = 0; t < w->inputs; t++)
-                in[t] = ptxk_lanes_vec(b, &now[t]);
-            ptx_vec out = w->compute(b, w->spec, each, in);
+            ptx_vec out = ptxk_channel_walk_output(b, w, each, now);
             ptx_store_vec(b, w->out, ptx_sub(b, place, w->skew), out);
         }
         ptx_else (b)

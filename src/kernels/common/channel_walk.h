@@ -64,6 +64,12 @@ struct lane_quantizers {
 void ptxk_channel_walk_quantizers(ptx_builder *b, const struct channel_walk *w, ptx_val place,
                                   struct lane_quantizers *q);
 
+// The vectors at element i, one of each input; and the output computed from such vectors.
+void ptxk_channel_walk_read(ptx_builder *b, const struct channel_walk *w,
+                            const struct ptxk_lanes *in, ptx_val i);
+ptx_vec ptxk_channel_walk_output(ptx_builder *b, const struct channel_walk *w,
+                                 const struct quantizers *q, const struct ptxk_lanes *in);
+
 // Computes `lanes` elements from element i on.
 void ptxk_channel_walk_pass(ptx_builder *b, const struct channel_walk *w,
                             const struct quantizers *q, ptx_val i, unsigned lanes);

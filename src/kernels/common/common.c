@@ -51,6 +51,20 @@ ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count)
     return ptx_add(b, left, right);
 }
 
+static ptx_val sum_apart(ptx_builder *b, const ptx_val *x, unsigned count, unsigned apart)
+{
+    if (count == apart)
+        return *x;
+    ptx_val left = sum_apart(b, x, count, 2 * apart);
+    ptx_val right = sum_apart(b, x + apart, count, 2 * apart);
+    return ptx_add(b, left, right);
+}
+
+ptx_val ptxk_team_sum_of(ptx_builder *b, const ptx_val *x, unsigned team)
+{
+    return sum_apart(b, x, team, 1);
+}
+
 ptx_val ptxk_larger(ptx_builder *b, ptx_val x, ptx_val y)
 {
     if (ptx_builder_target(b).sm >= 80)
@@ -76,35 +90,42 @@ ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x)
     return ptx_select(b, is_nan, ptx_imm_bits(type, all_ones), x);
 }
 
-typedef ptx_val combine_two(ptx_builder *b, ptx_val x, ptx_val y);
-
-// In the first lane of each team: x[i] = combine(x[i], x[i + d]) for d = team / 2 ... 1.
-static ptx_val team_combine(ptx_builder *b, combine_two *combine, ptx_val x, ptx_val team)
+ptx_val ptxk_lanes_combine(ptx_builder *b, ptxk_combine *combine, ptx_val x, uint32_t team,
+                           uint32_t apart)
 {
-    const bool known = team.kind == PTX_KIND_IMMEDIATE;
+    for (uint32_t d = team / 2 * apart; d >= apart; d /= 2)
+        x = combine(b, x, ptx_shfl_down(b, x, ptx_u32(d)));
+    return x;
+}
 
-    for (uint32_t d = known ? (uint32_t)team.bits / 2 : WARP / 2; d > 0; d /= 2) {
-        ptx_val other = ptx_shfl_down(b, x, ptx_u32(d));
-        ptx_val both = combine(b, x, other);
-        x = known ? both : ptx_select(b, ptx_gt(b, team, ptx_u32(d)), both, x);
-    }
+ptx_val ptxk_lanes_combine_all(ptx_builder *b, ptxk_combine *combine, ptx_val x, uint32_t team)
+{
+    for (uint32_t d = team / 2; d > 0; d /= 2)
+        x = combine(b, x, ptx_shfl_bfly(b, x, ptx_u32(d)));
     return x;
 }
 
 ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, ptx_val team)
 {
-    return team_combine(b, ptx_add, x, team);
+    if (team.kind == PTX_KIND_IMMEDIATE)
+        return ptxk_lanes_combine(b, ptx_add, x, (uint32_t)team.bits, 1);
+    for (uint32_t d = WARP / 2; d > 0; d /= 2) {
+        ptx_val other = ptx_shfl_down(b, x, ptx_u32(d));
+        ptx_val both = ptx_add(b, x, other);
+        x = ptx_select(b, ptx_gt(b, team, ptx_u32(d)), both, x);
+    }
+    return x;
 }
 
 // In lane 0 of warp 0. Lanes without a value have `empty`.
-static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, unsigned threads,
+static ptx_val block_combine(ptx_builder *b, ptxk_combine *combine, ptx_val x, unsigned threads,
                              ptx_val empty)
 {
     const unsigned warps = threads / WARP;
     const ptx_type type = (ptx_type)x.type;
     ptx_ptr of_warps = ptx_shared(b, type, warps);
 
-    ptx_val total = ptx_var(b, team_combine(b, combine, x, ptx_u32(WARP)));
+    ptx_val total = ptx_var(b, ptxk_lanes_combine(b, combine, x, WARP, 1));
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
     ptx_val warp = ptx_shr(b, tid, ptx_u32(5));
@@ -115,7 +136,7 @@ static ptx_val block_combine(ptx_builder *b, combine_two *combine, ptx_val x, un
         ptx_set(b, total, empty);
         ptx_if (b, ptx_lt(b, tid, ptx_u32(warps)))
             ptx_set(b, total, ptx_load(b, of_warps, tid));
-        ptx_set(b, total, team_combine(b, combine, total, ptx_u32(warps)));
+        ptx_set(b, total, ptxk_lanes_combine(b, combine, total, warps, 1));
     }
     return total;
 }

@@ -20,6 +20,15 @@ ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads);
 // The sum over teams of adjacent lanes of a warp, in the first lane of each: x[i] += x[i + d] for
 // d = team / 2 ... 1. `team`: u32, a power of two; an immediate costs fewer instructions.
 ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, ptx_val team);
+// The same sum of `team` values of one thread.
+ptx_val ptxk_team_sum_of(ptx_builder *b, const ptx_val *x, unsigned team);
+
+// The same with another combination, over lanes that are `apart` from each other: the teams begin
+// at the first `apart` lanes, if there are no more. And in all lanes of each team of adjacent ones.
+typedef ptx_val ptxk_combine(ptx_builder *b, ptx_val x, ptx_val y);
+ptx_val ptxk_lanes_combine(ptx_builder *b, ptxk_combine *combine, ptx_val x, uint32_t team,
+                           uint32_t apart);
+ptx_val ptxk_lanes_combine_all(ptx_builder *b, ptxk_combine *combine, ptx_val x, uint32_t team);
 
 // The greatest `x` of a block, in the same thread; f32, of which NaN are left out. All threads of
 // the block must execute it.

@@ -18,17 +18,6 @@ static struct ahead ahead_var(ptx_builder *b, const struct channel_walk *w)
     return ahead;
 }
 
-// The output of vector `v`.
-static ptx_vec computed(ptx_builder *b, const struct channel_walk *w, const struct quantizers *q,
-                        const struct ahead *ahead, unsigned v)
-{
-    ptx_vec in[MAX_INPUTS];
-
-    for (unsigned t = 0; t < w->inputs; t++)
-        in[t] = ptxk_lanes_vec(b, &ahead->in[v][t]);
-    return w->compute(b, w->spec, q, in);
-}
-
 // Whether the tensors can be read and written in vectors.
 static ptx_val is_aligned(ptx_builder *b, const struct channel_walk *w)
 {
@@ -49,12 +38,6 @@ struct row {
     struct ahead ahead;
 };
 
-static void row_read(ptx_builder *b, const struct row *r, unsigned v, ptx_val i)
-{
-    for (unsigned t = 0; t < r->of.inputs; t++)
-        ptxk_lanes_read(b, &r->ahead.in[v][t], ptx_at(b, r->of.in[t], i));
-}
-
 // Reads the first vectors of the piece that begins at element `first` (u64).
 static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_val first,
                             ptx_val start, ptx_val step, ptx_val length)
@@ -73,7 +56,7 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
     ptx_if (b, ptx_le(b, r.i, r.last)) {
         ptx_val place = r.i;
         for (unsigned v = 0; v < AHEAD; v++) {
-            row_read(b, &r, v, place);
+            ptxk_channel_walk_read(b, &r.of, r.ahead.in[v], place);
             place = ptx_add(b, place, step);
         }
     }
@@ -91,9 +74,10 @@ static void row_ahead(ptx_builder *b, const struct row *r, const struct quantize
         ptx_set(b, r->i, ptx_add(b, r->i, span));
         ptx_val more = ptx_le(b, r->i, r->last);
         for (unsigned v = 0; v < AHEAD; v++) {
-            ptx_store_vec(b, r->of.out, place, computed(b, &r->of, q, &r->ahead, v));
+            ptx_vec out = ptxk_channel_walk_output(b, &r->of, q, r->ahead.in[v]);
+            ptx_store_vec(b, r->of.out, place, out);
             ptx_if (b, more)
-                row_read(b, r, v, ptx_add(b, place, span));
+                ptxk_channel_walk_read(b, &r->of, r->ahead.in[v], ptx_add(b, place, span));
             place = ptx_add(b, place, r->step);
         }
     }
@@ -283,7 +267,7 @@ static void tile_ahead(ptx_builder *b, const struct tile *tile)
         ptx_set(b, tile->i, ptx_add(b, tile->i, span));
         ptx_val more = is_ahead(b, tile);
         for (unsigned v = 0; v < AHEAD; v++) {
-            ptx_vec out = computed(b, tile->of, &tile->q.each, &tile->ahead, v);
+            ptx_vec out = ptxk_channel_walk_output(b, tile->of, &tile->q.each, tile->ahead.in[v]);
             ptx_store_vec(b, pointer_to(b, tile, tile->out_at), ptx_u32(0), out);
             ptx_set(b, tile->out_at, ptx_add(b, tile->out_at, tile->bytes));
             ptx_if (b, more)
@@ -306,15 +290,14 @@ static void tile_rest(ptx_builder *b, const struct tile *tile)
     }
 }
 
-// The sum of a column over the warps, whose sums are `apart` elements: those of warps k and k + 4
-// are added first, as in the sum over a team.
+// The sum of a column over the warps, whose sums are `apart` elements.
 static ptx_val sum_of_warps(ptx_builder *b, ptx_ptr sums, ptx_val i, uint32_t apart)
 {
     ptx_val v[PIECES_WARPS];
 
     for (unsigned k = 0; k < PIECES_WARPS; k++)
-        v[(k & 1) << 2 | (k & 2) | k >> 2] = ptx_load(b, ptx_at(b, sums, i), ptx_u32(k * apart));
-    return ptxk_one_nan(b, ptxk_tree_sum(b, v, PIECES_WARPS));
+        v[k] = ptx_load(b, ptx_at(b, sums, i), ptx_u32(k * apart));
+    return ptxk_one_nan(b, ptxk_team_sum_of(b, v, PIECES_WARPS));
 }
 
 // Writes the sums of the tile's columns, from `piece` on. `left`: the columns of the unit from the

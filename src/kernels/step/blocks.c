@@ -17,10 +17,8 @@ ptx_val ptxk_block_largest(ptx_builder *b, const ptx_val state[PTXK_LANES])
     }
     if (can_reduce)
         most = ptx_redux_max(b, ptx_bitcast(b, PTX_U32, most), ptx_full_warp());
-    for (uint32_t lanes = can_reduce ? 0 : WARP / 2; lanes; lanes /= 2) {
-        ptx_val other = ptx_shfl_bfly(b, most, ptx_u32(lanes));
-        most = ptx_max(b, most, other);
-    }
+    else
+        most = ptxk_lanes_combine_all(b, ptx_max, most, WARP);
     return ptx_bitcast(b, PTX_F32, most);
 }
 
