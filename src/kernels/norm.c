@@ -2,11 +2,18 @@
 // The module of a plan, and the kernels that change the values that other kernels read.
 #include "norm.h"
 
+const struct norm_entry *ptxk_norm_entry(const struct norm_spec *spec, unsigned k)
+{
+    const struct norm_entry *e = &spec->entries[k];
+
+    return e->name && (!e->is_needed || e->is_needed(spec)) ? e : NULL;
+}
+
 void ptxk_norm_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     for (unsigned k = 0; k < NORM_ENTRIES; k++) {
-        const struct norm_entry *e = &spec->entries[k];
-        if (e->name)
+        const struct norm_entry *e = ptxk_norm_entry(spec, k);
+        if (e)
             ptx_entry (b, e->name, .block = { NORM_BLOCK },
                        .min_blocks = e->min_blocks ? e->min_blocks : spec->last_blocks)
                 e->emit(b, spec);

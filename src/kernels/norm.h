@@ -91,7 +91,8 @@ typedef void norm_emit(ptx_builder *b, const struct norm_spec *spec);
 struct norm_entry {
     const char *name; // of the kernel; NULL: the plan has no such kernel
     norm_emit *emit;
-    unsigned min_blocks; // .minnctapersm; 0: norm_spec.last_blocks
+    unsigned min_blocks;                             // .minnctapersm; 0: norm_spec.last_blocks
+    bool (*is_needed)(const struct norm_spec *spec); // NULL: always
 };
 
 // The kernels of a plan in the order of the text: those of a run, then those that change what it
@@ -100,7 +101,8 @@ enum {
     NORM_SQUARES, // a block for each chunk: its sum of squares
     NORM_SUMS,
     NORM_FINISH,
-    NORM_LAST, // the plan's own: what is done with the factors
+    NORM_OWN,                 // and the next: the plan's own, between the records and the last
+    NORM_LAST = NORM_OWN + 2, // the plan's own: what is done with the factors
     NORM_SET_MAX_NORM,
     NORM_SET_LOSS_SCALE,
     NORM_SET_DATA,
@@ -121,6 +123,9 @@ enum { NORM_SET_DATA_BATCH = 256 }; // addresses per launch
 
 norm_emit ptxk_norm_squares_emit, ptxk_norm_sums_emit, ptxk_norm_finish_emit,
     ptxk_norm_set_max_norm_emit, ptxk_norm_set_loss_scale_emit, ptxk_norm_set_data_emit;
+
+// A kernel of the plan's table, if the plan has it; else NULL.
+const struct norm_entry *ptxk_norm_entry(const struct norm_spec *spec, unsigned k);
 
 // Writes the kernels of a plan.
 void ptxk_norm_emit(ptx_builder *b, const struct norm_spec *spec);

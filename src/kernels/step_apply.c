@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The step kernel: one block for each tile; each thread steps one or more vectors of each array.
+// The kernel that takes sums before it reads the same way, and writes only the sums of tiles.
 #include "step_apply.h"
 
 #include "step/random.h"
@@ -14,7 +15,10 @@ enum { BLOCK = NORM_BLOCK };
 struct step {
     const struct ptxk_step_spec *spec;
     const struct ptxk_step_variant *variant;
+    bool reduces; // takes the sums
+    ptx_ptr sums; // of tiles if it takes them, else of tensors; if a rule has some
     ptx_val tid;
+    ptx_val tensor;       // u32
     ptx_val tensor_first; // u64: index of the tile's first element
     ptx_val length;       // s32: number of elements of the tile
     ptx_val address[ARRAYS], scale_at[PTX_STEP_MAX_STATES];
@@ -99,7 +103,7 @@ static void scalars_read(ptx_builder *b, struct step *s)
     s->factor = ptx_load(b, record, ptx_u32(0));
     ptx_val groups = ptx_mul_wide(b, s->groups, ptx_u32(4));
     ptx_val found = ptx_load(b, ptx_at(b, s->records, groups), ptx_u32(0));
-    if (ptxk_step_streams(v)) {
+    if (ptxk_step_streams(v) && !s->reduces) {
         s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), ptx_u32(PTXK_STEP_T));
         ptx_vec key = ptx_load_vec(b, s->seed, ptx_u32(0), 2);
         s->random.key[0] = key.lane[0];
@@ -113,6 +117,15 @@ static void scalars_read(ptx_builder *b, struct step *s)
         ptx_if (b, skips)
             gradients_clear(b, s);
     ptx_return_if(b, skips);
+    if (s->reduces)
+        return;
+    if (rule->sums) {
+        ptx_ptr of_tensor = ptx_at(b, s->sums, ptx_mul_wide(b, s->tensor, ptx_u32(PTXK_STEP_SUMS)));
+        ptx_val sum[PTXK_STEP_SUMS];
+        for (uint32_t k = 0; k < rule->sums; k++)
+            sum[k] = ptx_load(b, of_tensor, ptx_u32(k));
+        rule->of_sums(b, sum, s->coefficient);
+    }
     ptx_comment(b, "the first tile of a tensor counts its step; tensors that share a count agree");
     ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, ptx_u32(0)));
     ptx_if (b, first) {
@@ -144,6 +157,23 @@ static bool is_written(const struct step *s, unsigned array)
            (array != ARRAY_GRADIENT || s->spec->gradients != PTXK_STEP_GRADIENTS_RAW);
 }
 
+// Lane `k` of the values read, as the rule gets it. `scaled`: its gradient but for the sign.
+static struct ptxk_step_element element_of(ptx_builder *b, const struct step *s,
+                                           ptx_val value[ARRAYS][PTXK_LANES], unsigned k,
+                                           ptx_val *scaled)
+{
+    const struct ptxk_step_variant *v = s->variant;
+    struct ptxk_step_stored stored = { { 0 } };
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && ptxk_step_reads(v, a))
+            *part(&stored, a) = value[a][k];
+    struct ptxk_step_element e = ptxk_step_load(b, v, &stored);
+    *scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, value[ARRAY_GRADIENT][k]), s->factor);
+    e.g = v->options & PTXK_STEP_MAXIMIZE ? ptx_neg(b, *scaled) : *scaled;
+    return e;
+}
+
 // Steps one element: replaces lane `k` of the values read by those to write. In between they are
 // f32, and the rule's.
 static void step_element(ptx_builder *b, const struct step *s, ptx_val value[ARRAYS][PTXK_LANES],
@@ -151,20 +181,15 @@ static void step_element(ptx_builder *b, const struct step *s, ptx_val value[ARR
                          struct ptxk_quick *quick)
 {
     const struct ptxk_step_variant *v = s->variant;
-    struct ptxk_step_stored stored = { { 0 } };
     ptx_val own[PTXK_STREAMS] = { { 0 } };
+    ptx_val scaled;
 
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && ptxk_step_reads(v, a))
-            *part(&stored, a) = value[a][k];
     for (unsigned n = 0; n < ptxk_step_streams(v); n++)
         own[n] = random[n][k];
-    struct ptxk_step_element e = ptxk_step_load(b, v, &stored);
-    ptx_val scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, value[ARRAY_GRADIENT][k]), s->factor);
-    e.g = v->options & PTXK_STEP_MAXIMIZE ? ptx_neg(b, scaled) : scaled;
+    struct ptxk_step_element e = element_of(b, s, value, k, &scaled);
     e.quick = quick;
     ptxk_step_rule_of(v->rule)->update(b, v->options, s->coefficient, &e);
-    stored = ptxk_step_store(b, v, &e, own);
+    struct ptxk_step_stored stored = ptxk_step_store(b, v, &e, own);
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && is_written(s, a))
             value[a][k] = *part(&stored, a);
@@ -289,6 +314,8 @@ struct vector {
 
 static void scales_read(ptx_builder *b, const struct step *s, const struct vector *to)
 {
+    if (!to->scales)
+        return;
     ptx_if (b, ptx_lt(b, to->i, s->length))
         for (unsigned k = 0; k < to->scales; k++)
             ptx_set(b, to->scale[k], ptx_load(b, scale_of(b, s, s->scale[k], to->i), ptx_u32(0)));
@@ -317,7 +344,7 @@ static void vector_read(ptx_builder *b, const struct step *s, const struct vecto
         for (unsigned a = 0; a < ARRAYS; a++)
             if (ptxk_step_reads(s->variant, a))
                 ptxk_lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
-    if (!s->blocks)
+    if (!s->blocks && !s->reduces)
         return;
     scales_read(b, s, to);
     ptx_val edge = ptx_not(b, to->whole);
@@ -446,20 +473,20 @@ static void block_read_next(ptx_builder *b, const struct step *s, const struct v
     block_read(b, s, v);
 }
 
-// The values of a block, states in f32: to step.
-static void block_read_values(ptx_builder *b, const struct step *s, const struct vector *in,
-                              ptx_val value[ARRAYS][PTXK_LANES])
+// The values of a vector, states of blocks in f32: to step.
+static void vector_values(ptx_builder *b, const struct step *s, const struct vector *in,
+                          ptx_val value[ARRAYS][PTXK_LANES])
 {
     const struct ptxk_step_variant *v = s->variant;
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
-    const unsigned states = ptxk_step_format_states(v);
+    const unsigned states = in->scales, lanes = ptxk_step_lanes(v);
 
     for (unsigned a = 0; a < ARRAYS; a++) {
         const bool in_blocks = a >= ARRAY_STATE && a - ARRAY_STATE < states;
         if (in_blocks || !ptxk_step_reads(v, a))
             continue;
         ptxk_lanes_of(b, &in->array[a], value[a]);
-        for (unsigned k = 0; k < PTXK_LANES && ptx_type_bytes(ptxk_step_array_type(v, a)) == 4; k++)
+        for (unsigned k = 0; k < lanes && ptx_type_bytes(ptxk_step_array_type(v, a)) == 4; k++)
             value[a][k] = ptx_var(b, value[a][k]);
     }
     for (unsigned k = 0; k < states; k++)
@@ -475,7 +502,7 @@ static void block_values_exact(ptx_builder *b, const struct step *s, ptx_val i,
     ptx_val exact[ARRAYS][PTXK_LANES];
     struct vector in = vector_begin(b, s, i);
 
-    block_read_values(b, s, &in, exact);
+    vector_values(b, s, &in, exact);
     step_values(b, s, i, NULL, exact);
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
@@ -492,7 +519,7 @@ static void block_step(ptx_builder *b, const struct step *s, struct vector *in)
     ptx_val i = ptx_var(b, in->i), whole = ptx_var(b, in->whole);
 
     block_take(b, s, in);
-    block_read_values(b, s, in, value);
+    vector_values(b, s, in, value);
     if (s->spec->tile > BLOCK * PTXK_LANES)
         block_read_next(b, s, in);
     step_values(b, s, i, rule->quick ? &quick : NULL, value);
@@ -570,6 +597,46 @@ static void vectors_step(ptx_builder *b, const struct step *s, struct vector *v,
     }
 }
 
+// ---- sums ---------------------------------------------------------------------------------------
+
+// Adds the terms of a vector's elements, those behind the tile's last as 0.
+static void vector_reduce(ptx_builder *b, const struct step *s, const struct vector *v,
+                          const ptx_val sum[PTXK_STEP_SUMS])
+{
+    const struct ptxk_step_rule *rule = ptxk_step_rule_of(s->variant->rule);
+    ptx_val value[ARRAYS][PTXK_LANES], term[PTXK_STEP_SUMS], scaled;
+
+    vector_values(b, s, v, value);
+    for (unsigned k = 0; k < ptxk_step_lanes(s->variant); k++) {
+        struct ptxk_step_element e = element_of(b, s, value, k, &scaled);
+        ptx_val is = ptx_lt(b, ptx_add(b, v->i, ptx_s32((int32_t)k)), s->length);
+        rule->reduce(b, s->variant->options, s->coefficient, &e, term);
+        for (unsigned n = 0; n < rule->sums; n++) {
+            ptx_val own = ptx_select(b, is, term[n], ptx_f32(0));
+            ptx_set(b, sum[n], ptx_add(b, sum[n], ptx_cvt(b, PTX_F64, own)));
+        }
+    }
+}
+
+// The sums of the tile, as its row: those of each thread's vectors in the order of the elements,
+// then a tree over the threads.
+static void reduce_tile(ptx_builder *b, const struct step *s, struct vector *v, uint32_t span)
+{
+    const unsigned sums = ptxk_step_rule_of(s->variant->rule)->sums;
+    ptx_val sum[PTXK_STEP_SUMS];
+
+    for (unsigned k = 0; k < sums; k++)
+        sum[k] = ptx_var(b, ptx_f64(0));
+    ptx_while (b, ptx_lt(b, v->i, s->length)) {
+        vector_reduce(b, s, v, sum);
+        ptx_set(b, v->i, ptx_add(b, v->i, ptx_s32((int32_t)span)));
+        vector_read(b, s, v);
+    }
+    ptxk_step_sums_store(b, sum, sums, s->tid, s->sums, ptx_ctaid(b, PTX_X));
+}
+
+// ---- tiles --------------------------------------------------------------------------------------
+
 // This thread's part of the tile. The vectors of `missing` are stepped element by element at the
 // end.
 static void step_tile(ptx_builder *b, struct step *s)
@@ -580,12 +647,17 @@ static void step_tile(ptx_builder *b, struct step *s)
     s->blocks = ptxk_step_blocks_of(s->variant);
     arrays_at_tile(b, s);
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
-    struct vector v = s->blocks ? block_begin(b, s, first) : vector_begin(b, s, first);
+    struct vector v =
+        s->blocks && !s->reduces ? block_begin(b, s, first) : vector_begin(b, s, first);
     if (s->blocks && s->blocks->table_bytes)
         tables_copy(b, s);
     if (ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     scalars_read(b, s);
+    if (s->reduces) {
+        reduce_tile(b, s, &v, span);
+        return;
+    }
     if (!s->blocks)
         missing = ptx_var(b, ptx_u32(0));
     vectors_step(b, s, &v, span, missing);
@@ -612,6 +684,7 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
 
     ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, ptx_u32(2)), 2);
     ptx_val tensor = tile.lane[0], index = tile.lane[1];
+    s->tensor = tensor;
     ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, ptx_u32(4)), 2);
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(words)));
     ptx_val word[STEP_ROW_WORDS];
@@ -663,12 +736,10 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(size)));
 }
 
-void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
+static void tiles_emit(ptx_builder *b, const struct ptxk_step_spec *spec, bool reduces)
 {
-    const struct ptxk_step_spec *spec = norm->own;
-    struct step s = { .spec = spec };
+    struct step s = { .spec = spec, .reduces = reduces };
 
-    ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                     .meaning = "rows of 4: gradient, count, weight, type");
     ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
@@ -687,7 +758,13 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
                               .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
                                          "found_inf of all");
     s.groups = ptx_param(b, PTX_U32, "group_count");
-    if (ptxk_step_draws(spec))
+    if (reduces)
+        s.sums = ptx_param_ptr(b, PTX_F64, "tile_sums", .writeonly = true,
+                               .meaning = "rows of 4, one a tile");
+    else if (ptxk_step_has_sums(spec))
+        s.sums = ptx_param_ptr(b, PTX_F64, "tensor_sums", .readonly = true,
+                               .meaning = "rows of 4, one a tensor");
+    if (ptxk_step_draws(spec) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
     if (ptxk_step_tables(spec)) {
         s.tables = ptx_param_ptr(b, PTX_U32, "tables", .readonly = true,
@@ -695,7 +772,7 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
         s.shared = ptx_shared(b, PTX_U32, (uint32_t)ptxk_step_tables(spec)->table_bytes / 4);
     }
     uint32_t stage = 0;
-    for (unsigned k = 0; k < spec->variant_count; k++)
+    for (unsigned k = 0; k < spec->variant_count && !reduces; k++)
         if (is_staged(b, &spec->variants[k]) && stage_of(&spec->variants[k]) > stage)
             stage = stage_of(&spec->variants[k]);
     if (stage)
@@ -705,6 +782,8 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
     tile_read(b, &s, tensors, tiles, rows, &variant);
     for (unsigned k = 0; k < spec->variant_count; k++) {
         s.variant = &spec->variants[k];
+        if (reduces && !ptxk_step_rule_of(s.variant->rule)->sums)
+            continue;
         ptxk_step_comment(b, s.variant);
         if (spec->variant_count == 1) {
             step_tile(b, &s);
@@ -713,4 +792,16 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
         ptx_if (b, ptx_eq(b, variant, ptx_u32(k)))
             step_tile(b, &s);
     }
+}
+
+void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
+{
+    ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
+    tiles_emit(b, norm->own, false);
+}
+
+void ptxk_step_reduce_emit(ptx_builder *b, const struct norm_spec *norm)
+{
+    ptx_comment(b, "a block for each tile: the sums that the rule's step needs");
+    tiles_emit(b, norm->own, true);
 }

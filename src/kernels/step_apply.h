@@ -52,13 +52,25 @@ _Static_assert((int)STEP_SCALARS == (int)PTX_STEP_MAX_SCALARS, "all places");
 
 // Its kernels, of which these set something.
 enum { STEP_SET_HYPER = NORM_SET_OWN, STEP_SET_ROWS };
+// And these come before the step of rules with sums.
+enum {
+    STEP_REDUCE = NORM_OWN, // a block for each tile: its sums
+    STEP_SUMS,              // those of each tensor
+};
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
-norm_emit ptxk_step_apply_emit;
+norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit;
+
+// The sums of a tile, and of a tensor: rows of PTXK_STEP_SUMS f64.
 
 // A tile: its tensor, and its place among the tensor's tiles.
 struct step_tile_row {
     uint32_t tensor, index;
 };
+
+// Adds `count` sums (f64) of the block's threads, and writes them as row `k` (u32). All threads of
+// the block must execute it.
+void ptxk_step_sums_store(ptx_builder *b, const ptx_val *sum, unsigned count, ptx_val tid,
+                          ptx_ptr rows, ptx_val k);
 
 // The lanes that a thread processes at once of a variant's tensor.
 unsigned ptxk_step_lanes(const struct ptxk_step_variant *v);
@@ -77,6 +89,8 @@ uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec);
 bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec);
 // The blocks whose conversion reads tables, which are those of one format; NULL: none does.
 const struct ptxk_step_blocks *ptxk_step_tables(const struct ptxk_step_spec *spec);
+// Whether any rule has sums.
+bool ptxk_step_has_sums(const struct ptxk_step_spec *spec);
 // The rules of the variants, as bits of ptx_step_rule.
 uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec);
 

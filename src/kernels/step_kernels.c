@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The kernels of a step plan beside the step: the norm's, which derives what follows from the
-// clocks, and those that change the values that a step reads.
+// clocks; the sums of tensors; and those that change the values that a step reads.
 #include "norm_parts.h"
 #include "step_apply.h"
+
+#include "common/common.h"
 
 // The first blocks compute what depends only on scalars and counts, and end. The others sum.
 static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
@@ -24,6 +26,63 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_return_if(b, derives);
     n.may_lack = n.notes_scale = true;
     ptxk_norm_squares_sum(b, &n, ptx_sub(b, block, clocks.blocks));
+}
+
+static bool has_sums(const struct norm_spec *spec)
+{
+    return ptxk_step_has_sums(spec->own);
+}
+
+void ptxk_step_sums_store(ptx_builder *b, const ptx_val *sum, unsigned count, ptx_val tid,
+                          ptx_ptr rows, ptx_val k)
+{
+    ptx_val total[PTXK_STEP_SUMS];
+
+    for (unsigned n = 0; n < count; n++)
+        total[n] = ptxk_one_nan(b, ptxk_block_sum(b, sum[n], NORM_BLOCK));
+    ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
+        ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, k, ptx_u32(PTXK_STEP_SUMS)));
+        for (uint32_t n = 0; n < count; n++)
+            ptx_store(b, row, ptx_u32(n), total[n]);
+    }
+}
+
+// The first tile of each tensor adds the sums of all: thread t those of tiles t, t + 256, ... in
+// this order; a tree over the threads follows.
+void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
+{
+    const struct ptxk_step_spec *spec = norm->own;
+
+    ptx_comment(b, "the blocks of the first tiles: the sums of their tensors");
+    ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                                    .meaning = "rows of 4: gradient, count, weight, type");
+    ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
+                                  .meaning = "rows of 2: tensor, place in it");
+    ptx_ptr of_tiles = ptx_param_ptr(b, PTX_F64, "tile_sums", .readonly = true,
+                                     .meaning = "rows of 4, one a tile");
+    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "tensor_sums", .writeonly = true,
+                                 .meaning = "rows of 4, one a tensor");
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, ptx_u32(2)), 2);
+    ptx_return_if(b, ptx_ne(b, tile.lane[1], ptx_u32(0)));
+    ptx_val row =
+        ptx_mul_wide(b, tile.lane[0], ptx_u32(NORM_LENGTH(uint64_t, struct norm_tensor_row)));
+    ptx_val elements = ptx_load(b, ptx_at(b, tensors, row),
+                                ptx_u32(NORM_PLACE(uint64_t, struct norm_tensor_row, count)));
+    ptx_val up = ptx_add(b, elements, ptx_u64(spec->tile - 1));
+    ptx_val count = ptxk_over_power_of_two(b, up, spec->tile);
+    ptx_val first = ptx_cvt(b, PTX_U64, block);
+    ptx_val sum[PTXK_STEP_SUMS];
+    for (unsigned k = 0; k < PTXK_STEP_SUMS; k++)
+        sum[k] = ptx_var(b, ptx_f64(0));
+    ptx_for (b, n, ptx_cvt(b, PTX_U64, tid), count, ptx_u64(NORM_BLOCK)) {
+        ptx_val place = ptx_mul(b, ptx_add(b, first, n), ptx_u64(PTXK_STEP_SUMS));
+        for (uint32_t k = 0; k < PTXK_STEP_SUMS; k++)
+            ptx_set(b, sum[k],
+                    ptx_add(b, sum[k], ptx_load(b, ptx_at(b, of_tiles, place), ptx_u32(k))));
+    }
+    ptxk_step_sums_store(b, sum, PTXK_STEP_SUMS, tid, sums, tile.lane[0]);
 }
 
 static void set_hyper_emit(ptx_builder *b, const struct norm_spec *spec)
@@ -52,6 +111,8 @@ static void set_rows_emit(ptx_builder *b, const struct norm_spec *spec)
 const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     NORM_COMMON_ENTRIES,
     [NORM_SQUARES] = { "clip_norm", squares_emit, 4 },
+    [STEP_REDUCE] = { "step_reduce", ptxk_step_reduce_emit, 4, has_sums },
+    [STEP_SUMS] = { "step_sums", ptxk_step_sums_emit, 1, has_sums },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit },
     [STEP_SET_HYPER] = { "step_set_hyper", set_hyper_emit, 1 },
     [STEP_SET_ROWS] = { "step_set_rows", set_rows_emit, 1 },

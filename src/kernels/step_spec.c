@@ -63,6 +63,14 @@ uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec)
     return rules;
 }
 
+bool ptxk_step_has_sums(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (ptxk_step_rule_of(spec->variants[k].rule)->sums)
+            return true;
+    return false;
+}
+
 bool ptxk_step_draws(const struct ptxk_step_spec *spec)
 {
     for (unsigned k = 0; k < spec->variant_count; k++)

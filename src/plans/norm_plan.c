@@ -49,7 +49,7 @@ static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
         struct norm_kernel *kernel = &plan->kernels[k];
         const bool sets = k >= NORM_SET_MAX_NORM;
         const size_t skipped = sets ? 0 : OF_SETTERS;
-        if (!entries[k].name)
+        if (!ptxk_norm_entry(&plan->layout.spec, k))
             continue;
         const size_t own = plan->hooks->values(plan, sets, values);
         memcpy(values + own, core + skipped, (VALUES - skipped) * sizeof *core);

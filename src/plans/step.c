@@ -47,6 +47,8 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "seed", PTX_ARG(plan->seed) },
         { "tables", PTX_ARG(plan->tables) },
         { "step_tiles", PTX_ARG(plan->tiles) },
+        { "tile_sums", PTX_ARG(plan->tile_sums) },
+        { "tensor_sums", PTX_ARG(plan->tensor_sums) },
         { "hyper", PTX_ARG(plan->set.hyper) },
         { "values", PTX_ARG(plan->set.values) },
         { "words", PTX_ARG(plan->set.words) },
@@ -62,8 +64,18 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
 {
     const ptx_step_plan *plan = (const void *)norm;
 
+    const uint64_t tiles = plan->layout.tiles.length;
+    const bool has_sums = ptxk_step_has_sums(&plan->spec);
+    ptx_status status = PTX_OK;
+
     (void)first, (void)count, (void)fused; // always all of it, from the records
-    return ptxp_norm_plan_launch(norm, NORM_LAST, plan->layout.tiles.length, overlaps, stream);
+    if (has_sums)
+        status = ptxp_norm_plan_launch(norm, STEP_REDUCE, tiles, overlaps, stream);
+    if (has_sums && !status)
+        status = ptxp_norm_plan_launch(norm, STEP_SUMS, tiles, false, stream);
+    if (!status)
+        status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps && !has_sums, stream);
+    return status;
 }
 
 static ptx_status prepare(struct norm_plan *norm);
@@ -609,7 +621,7 @@ static ptx_status describe(const struct ptx_step_params *params,
             .norm_groups = layout.group_count,
             .clocks = step.clock_count,
             .variants = step.variant_count,
-            .launches = params->sum_rows > 1 ? 4 : 3,
+            .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(&spec) ? 2 : 0),
             .bytes = step.bytes_moved +
                      (takes_no_norm(&norm, layout.group_count) ? 0 : layout.gradient_bytes),
             .workspace = layout.bytes + step.bytes,

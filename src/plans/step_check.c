@@ -141,7 +141,7 @@ static bool is_in_whole(const struct ptx_step_whole *w, uint64_t count)
            (!turns || w->stride <= (last - w->first - rest) / turns);
 }
 
-static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
+static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor, ptx_step_rule rule)
 {
     const struct ptx_step_whole *w = &tensor->whole;
 
@@ -154,6 +154,11 @@ static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
                          "tensor %zu: its shard lies beyond element 2^40 of the whole "
                          "parameter",
                          t);
+    if ((w->first || w->run) && ptxk_step_rule_of(rule)->sums)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: its rule, %s, takes sums over the whole parameter, of which "
+                         "`whole` says that the tensor is a shard: give all of it",
+                         t, ptxk_step_rule_of(rule)->name);
     return ptxk_step_format_of(tensor->format)->by_block ? check_blocks(t, tensor) : PTX_OK;
 }
 
@@ -227,7 +232,7 @@ static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
                          tensor->group, params->group_count - 1);
     status = check_types(t, tensor);
     if (!status)
-        status = check_whole(t, tensor);
+        status = check_whole(t, tensor, params->groups[tensor->group].rule);
     return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);
 }
 

@@ -194,15 +194,16 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
                             const struct ptx_step_tensor *tensor)
 {
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
+    const unsigned passes = ptxk_step_rule_of(v.rule)->sums ? 2 : 1;
     uint64_t each = 0;
 
     for (unsigned a = 0; a < ARRAYS; a++) {
         const bool is_written = a != ARRAY_GRADIENT || params->gradients != PTX_STEP_GRADIENTS_RAW;
         const unsigned bytes = ptx_type_bytes(ptxk_step_array_type(&v, a));
-        each += (uint64_t)(ptxk_step_reads(&v, a) + is_written) * bytes;
+        each += (uint64_t)(ptxk_step_reads(&v, a) * passes + is_written) * bytes;
     }
     return tensor->count * each +
-           2 * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
+           (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
 }
 
 uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor)
@@ -278,6 +279,9 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->seed, at, 1, sizeof(uint64_t));
     at = place(&layout->tables, at, tables ? tables->table_bytes : 0, 1);
     at = place(&layout->tiles, at, tiles, sizeof(struct step_tile_row));
+    const uint64_t sums = ptxk_step_has_sums(&spec) ? PTXK_STEP_SUMS : 0;
+    at = place(&layout->tile_sums, at, sums * tiles, sizeof(double));
+    at = place(&layout->tensor_sums, at, sums * (params->tensor_count + 1), sizeof(double));
     const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(&spec));
     layout->bytes =
         place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));

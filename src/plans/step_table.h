@@ -16,6 +16,8 @@
     X(seed, uint64_t)                                                                              \
     X(tables, unsigned char)                                                                       \
     X(tiles, struct step_tile_row)                                                                 \
+    X(tile_sums, double)                                                                           \
+    X(tensor_sums, double)                                                                         \
     X(coefficients, float)
 
 struct step_array {

@@ -17,7 +17,7 @@
 #define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion)
 
 // What a rule has at most, besides what <ptxgen/rules.h> says.
-enum { PTXK_STEP_COEFFICIENTS = 8, PTXK_STEP_CLOCK_STATES = 4 };
+enum { PTXK_STEP_COEFFICIENTS = 8, PTXK_STEP_CLOCK_STATES = 4, PTXK_STEP_SUMS = 4 };
 
 // What a rule does differently for the life of a plan. maximize is every rule's: g has the other
 // sign.
@@ -96,8 +96,10 @@ struct ptxk_step_element {
 // the parts.
 struct ptxk_step_rule {
     const char *name;
-    unsigned states, scalars, coefficients;
+    unsigned states, scalars;
+    unsigned coefficients; // that `once` computes
     unsigned clock_states; // those of a clock, which its count has behind it: struct step_count
+    unsigned sums;         // over the elements of a tensor; 0: no `reduce`
     const struct ptxk_step_scalar *scalar;
     struct ptxk_step_state state[PTX_STEP_MAX_STATES];
     uint32_t options; // those that it has besides maximize
@@ -106,6 +108,13 @@ struct ptxk_step_rule {
     bool quick;
     // Computes what depends on the clock alone: the coefficients, in f32, and the clock's states.
     void (*once)(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val c[PTXK_STEP_COEFFICIENTS]);
+    // The terms of the sums, in f32, from what `update` gets of an element, which it may change.
+    // The sums are f64, and taken before the first update.
+    void (*reduce)(ptx_builder *b, uint32_t options, const ptx_val c[PTXK_STEP_COEFFICIENTS],
+                   struct ptxk_step_element *e, ptx_val term[PTXK_STEP_SUMS]);
+    // Computes what depends on the sums: coefficients behind those of `once`, which it may read.
+    void (*of_sums)(ptx_builder *b, const ptx_val sum[PTXK_STEP_SUMS],
+                    ptx_val c[PTXK_STEP_COEFFICIENTS]);
     // Steps an element.
     void (*update)(ptx_builder *b, uint32_t options, const ptx_val c[PTXK_STEP_COEFFICIENTS],
                    struct ptxk_step_element *e);

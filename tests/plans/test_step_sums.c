@@ -1,0 +1,368 @@
+// SPDX-License-Identifier: MIT
+// A rule that sums over each tensor before it steps, which no rule of the library does: LAMB, whose
+// formula in plain C is here, with the order of its sums.
+#define PTXGEN_NO_PLACES
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kernels/step_apply.h"
+#include "plan_calls.h"
+#include "random.h"
+#include "reference/half.h"
+#include "reference/step.h"
+
+// The table of the library is linked from here.
+#undef PTXK_STEP_RULES
+#define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, lamb) X(SGD, sgd) X(LION, lion)
+#include "kernels/step/rules.c"
+
+static const ptx_step_rule lamb = PTX_STEP_RULE_ADAM;
+
+// The first tensor has more tiles than a block has threads, where they are short. The third is
+// stepped by AdamW. The fourth begins between the boundaries of vectors. A tensor has COUNT
+// elements at most; its arrays are ROOM bytes apart, and begin SHIFT elements later.
+enum { BLOCK = 256, COUNT = 300000, ROOM = 1 << 21, TENSORS = 5, STATES = 2 };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, SCALES = STATE + STATES, CLOCK, OF_TENSOR };
+enum { BYTES = TENSORS * OF_TENSOR * ROOM };
+static const uint64_t counts[TENSORS] = { COUNT, 2500, 900, 5001, 1 };
+enum { BY_ADAMW = 2, SHIFTED = 3 };
+
+static struct gpu gpu;
+static ptx_buffer *memory;
+static struct ptx_step_tensor tensors[TENSORS];
+static struct ptx_step_group groups[2];
+static struct ptx_step_params params;
+static unsigned char *device, *expected;
+
+static size_t place(unsigned tensor, unsigned array)
+{
+    return (size_t)(tensor * OF_TENSOR + array) * ROOM;
+}
+
+static void *at(unsigned tensor, unsigned array, ptx_type type, uint64_t i)
+{
+    const uint64_t shift = tensor == SHIFTED && array != SCALES;
+
+    return expected + place(tensor, array) + (i + shift) * ptx_type_bytes(type);
+}
+
+static CUdeviceptr address(unsigned tensor, unsigned array, ptx_type type)
+{
+    const unsigned char *own = at(tensor, array, type, 0);
+    return ptx_buffer_address(memory) + (CUdeviceptr)(own - expected);
+}
+
+static void lay_out(ptx_step_format format, ptx_type parameter)
+{
+    const struct ptxk_step_format *f = ptxk_step_format_of(format);
+
+    for (unsigned t = 0; t < TENSORS; t++) {
+        tensors[t] = (struct ptx_step_tensor) {
+            .parameter = address(t, PARAMETER, parameter),
+            .gradient = address(t, GRADIENT, parameter),
+            .step = address(t, CLOCK, PTX_F32),
+            .beside = f->beside ? address(t, BESIDE, f->beside) : 0,
+            .count = counts[t],
+            .dtype = parameter,
+            .format = format,
+            .group = t == BY_ADAMW,
+        };
+        for (unsigned k = 0; k < STATES; k++) {
+            tensors[t].state[k] = address(t, STATE + k, f->state);
+            tensors[t].absmax[k] =
+                f->by_block ? address(t, SCALES, PTX_F32) + k * (CUdeviceptr)(ROOM / 2) : 0;
+        }
+    }
+    groups[0] = (struct ptx_step_group) {
+        .rule = lamb,
+        .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1 },
+    };
+    groups[1] = groups[0];
+    groups[1].rule = PTX_STEP_RULE_ADAMW;
+    params = (struct ptx_step_params) { .tensors = tensors,
+                                        .tensor_count = TENSORS,
+                                        .groups = groups,
+                                        .group_count = 2,
+                                        .max_norm = 1e30f,
+                                        .stream = gpu.stream };
+}
+
+// ---- the formula in plain C ---------------------------------------------------------------------
+
+static float get(ptx_type type, const void *from)
+{
+    uint16_t half;
+    float x;
+
+    if (type == PTX_F32)
+        return memcpy(&x, from, sizeof x), x;
+    memcpy(&half, from, sizeof half);
+    return (float)(type == PTX_F16 ? f16_to_f64(half) : bf16_to_f64(half));
+}
+
+static void put(ptx_type type, void *to, float x)
+{
+    const uint16_t half = type == PTX_F16 ? f16_from_f64((double)x) : bf16_from_f64((double)x);
+
+    if (type == PTX_F32)
+        memcpy(to, &x, sizeof x);
+    else
+        memcpy(to, &half, sizeof half);
+}
+
+// What a state's array means.
+static float state_of(unsigned t, unsigned k, uint64_t i)
+{
+    const ptx_step_format format = tensors[t].format;
+    const ptx_type type = ptxk_step_format_of(format)->state;
+    const unsigned char *scales = at(t, SCALES, PTX_F32, 0);
+    const unsigned char *stored = at(t, STATE + k, type, i);
+    static float maps[STATES][256];
+    float scale;
+
+    if (!ptxk_step_format_of(format)->by_block)
+        return get(type, stored);
+    memcpy(&scale, scales + k * (ROOM / 2) + i / 256 * sizeof scale, sizeof scale);
+    if (format == PTX_STEP_FORMAT_STATE_8BIT) {
+        if (maps[0][0] == 0)
+            for (unsigned n = 0; n < STATES; n++)
+                ref_map(n == 0, maps[n]);
+        return maps[k][*stored] * scale;
+    }
+    const float x = get(PTX_F16, stored) * scale;
+    return k ? x * x : x;
+}
+
+struct element {
+    float p, m, v, u;
+};
+
+static double power(float base, uint32_t t)
+{
+    double r = 1;
+
+    for (int bit = 31; bit >= 0; bit--) {
+        r = r * r;
+        if (t >> bit & 1)
+            r = r * (double)base;
+    }
+    return r;
+}
+
+static struct element element_of(unsigned t, uint64_t i, uint32_t step)
+{
+    const struct ptx_step_hyper *h = &groups[0].hyper;
+    const float beta1 = (float)h->beta1, beta2 = (float)h->beta2, eps = (float)h->eps;
+    const float rest1 = (float)(1 - power(beta1, step)), rest2 = (float)(1 - power(beta2, step));
+    const ptx_type type = tensors[t].dtype;
+    const float g = get(type, at(t, GRADIENT, type, i)), gg = g * g;
+    struct element e = {
+        .p = tensors[t].beside ? get(PTX_F32, at(t, BESIDE, PTX_F32, i))
+                               : get(type, at(t, PARAMETER, type, i)),
+        .m = fmaf(beta1, state_of(t, 0, i), fmaf(-beta1, g, g)),
+        .v = fmaf(beta2, state_of(t, 1, i), fmaf(-beta2, gg, gg)),
+    };
+    const float mean = e.m / rest1, root = sqrtf(e.v / rest2);
+    const float denominator = root + eps, adam = mean / denominator;
+
+    e.u = fmaf((float)h->weight_decay, e.p, adam);
+    return e;
+}
+
+// x[i] = x[i] + x[i + d] in each warp, then the same over the warps.
+static double tree(const double of_threads[BLOCK])
+{
+    double x[BLOCK], warp[8];
+
+    memcpy(x, of_threads, sizeof x);
+    for (unsigned w = 0; w < 8; w++) {
+        for (unsigned d = 16; d; d /= 2)
+            for (unsigned i = 0; i < d; i++)
+                x[32 * w + i] += x[32 * w + i + d];
+        warp[w] = x[32 * w];
+    }
+    for (unsigned d = 4; d; d /= 2)
+        for (unsigned i = 0; i < d; i++)
+            warp[i] += warp[i + d];
+    return warp[0];
+}
+
+// A thread has `lanes` adjacent elements of each `lanes` * 256 of a tile, and later every 256th
+// tile.
+static double sum_of(unsigned t, uint32_t step, uint32_t tile, unsigned lanes, bool of_u)
+{
+    double of_tiles[BLOCK] = { 0 };
+
+    for (uint64_t first = 0; first < counts[t]; first += tile) {
+        double of_threads[BLOCK] = { 0 };
+        for (uint64_t i = first; i < first + tile && i < counts[t]; i++) {
+            const struct element e = element_of(t, i, step);
+            const float term = of_u ? e.u * e.u : e.p * e.p;
+            of_threads[(i - first) / lanes % BLOCK] += (double)term;
+        }
+        of_tiles[first / tile % BLOCK] += tree(of_threads);
+    }
+    return tree(of_tiles);
+}
+
+// Sets the parameter, and the states if they are not in blocks.
+static void step_lamb(unsigned t, uint32_t step, uint32_t tile, unsigned lanes)
+{
+    const struct ptxk_step_format *format = ptxk_step_format_of(tensors[t].format);
+    const double p = sum_of(t, step, tile, lanes, false), u = sum_of(t, step, tile, lanes, true);
+    const float ratio = p == 0 || u == 0 ? 1 : (float)(sqrt(p) / sqrt(u));
+    const float move = (float)groups[0].hyper.lr * ratio, count = (float)step;
+    const ptx_type type = tensors[t].dtype;
+
+    for (uint64_t i = 0; i < counts[t]; i++) {
+        const struct element e = element_of(t, i, step);
+        const float next = fmaf(-move, e.u, e.p);
+        put(type, at(t, PARAMETER, type, i), next);
+        if (format->beside)
+            put(PTX_F32, at(t, BESIDE, PTX_F32, i), next);
+        if (format->by_block)
+            continue;
+        put(format->state, at(t, STATE, format->state, i), e.m);
+        put(format->state, at(t, STATE + 1, format->state, i), e.v);
+    }
+    memcpy(at(t, CLOCK, PTX_F32, 0), &count, sizeof count);
+}
+
+// ---- runs ---------------------------------------------------------------------------------------
+
+// New gradients, and with `all` parameters, too, those of the last tensor 0.
+static void fill(struct random *r, bool all)
+{
+    for (unsigned t = 0; t < TENSORS; t++)
+        for (uint64_t i = 0; i < counts[t]; i++) {
+            const ptx_type type = tensors[t].dtype;
+            const float p = t == TENSORS - 1 ? 0 : (float)random_unit(r);
+            put(type, at(t, GRADIENT, type, i), (float)random_unit(r));
+            if (!all)
+                continue;
+            put(type, at(t, PARAMETER, type, i), p);
+            if (tensors[t].beside)
+                put(PTX_F32, at(t, BESIDE, PTX_F32, i), get(type, at(t, PARAMETER, type, i)));
+        }
+}
+
+static bool is_followed(unsigned array)
+{
+    const bool blocks = ptxk_step_format_of(tensors[0].format)->by_block;
+
+    return !blocks || array < STATE || array == CLOCK;
+}
+
+static void check(void)
+{
+    require(ptx_buffer_download(memory, 0, device, BYTES, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (unsigned t = 0; t < TENSORS; t++)
+        for (unsigned a = 0; a < OF_TENSOR && t != BY_ADAMW; a++)
+            if (is_followed(a) && memcmp(device + place(t, a), expected + place(t, a), ROOM) != 0)
+                fail_msg("%s: tensor %u, array %u differs",
+                         ptxk_step_format_of(tensors[0].format)->name, t, a);
+    memcpy(expected, device, BYTES);
+}
+
+// The second step is skipped.
+static void steps_with(ptx_step_format format, ptx_type parameter)
+{
+    enum { STEPS = 3, SKIPPED = 1 };
+    struct random r = { 5 };
+    uint32_t step = 0;
+
+    memset(expected, 0, BYTES);
+    lay_out(format, parameter);
+    fill(&r, true);
+    const struct ptxk_step_variant v = { lamb, format, parameter, parameter, 0 };
+    const struct ptxk_step_spec spec = { .variants = &v, .variant_count = 1 };
+    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    for (unsigned n = 0; n < STEPS; n++) {
+        fill(&r, false);
+        if (n == SKIPPED)
+            put(parameter, at(1, GRADIENT, parameter, 7), NAN);
+        require(ptx_buffer_upload(memory, 0, expected, BYTES, gpu.stream));
+        require(ptx_step_plan_run(plan, gpu.stream));
+        step += n != SKIPPED;
+        for (unsigned t = 0; t < TENSORS && n != SKIPPED; t++)
+            if (t != BY_ADAMW)
+                step_lamb(t, step, ptxk_step_tile(&spec, COUNT), ptxk_step_lanes(&v));
+        check();
+    }
+    ptx_step_plan_destroy(&plan);
+}
+
+static void test_sums(void **state)
+{
+    (void)state;
+    steps_with(PTX_STEP_FORMAT_FULL, PTX_F32);
+    steps_with(PTX_STEP_FORMAT_STATE_BF16, PTX_F32);
+    steps_with(PTX_STEP_FORMAT_MASTER, PTX_BF16);
+    steps_with(PTX_STEP_FORMAT_STATE_8BIT, PTX_F32);
+    steps_with(PTX_STEP_FORMAT_STATE_F16, PTX_F32);
+}
+
+// ---- descriptions and checks --------------------------------------------------------------------
+
+static void test_description(void **state)
+{
+    struct ptx_step_description d;
+    (void)state;
+
+    lay_out(PTX_STEP_FORMAT_FULL, PTX_F32);
+    params.tensor_count = 1;
+    params.max_norm = INFINITY; // no norm reads gradients
+    require(ptx_step_describe(&params, &d));
+    assert_int_equal(d.launches, 5);
+    assert_int_equal(d.bytes, COUNT * (2 * 4 * 4 + 3 * 4));
+    tensors[0].group = 1;
+    require(ptx_step_describe(&params, &d));
+    assert_int_equal(d.launches, 3);
+    assert_int_equal(d.bytes, COUNT * (4 * 4 + 3 * 4));
+}
+
+static void test_shards(void **state)
+{
+    struct ptx_step_description d;
+    (void)state;
+
+    lay_out(PTX_STEP_FORMAT_FULL, PTX_F32);
+    tensors[1].whole.first = 4096;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
+    expect_failure(
+        PTX_ERROR_INVALID,
+        "tensor 1: its rule, lamb, takes sums over the whole parameter, of which `whole` "
+        "says that the tensor is a shard");
+    tensors[1].group = 1;
+    require(ptx_step_describe(&params, &d));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_shards),
+    };
+    gpu_open(&gpu);
+    memory = ptx_buffer_create(gpu.device, BYTES);
+    device = malloc(BYTES);
+    expected = malloc(BYTES);
+    if (!memory || !device || !expected)
+        return 1;
+    const int failed = cmocka_run_group_tests_name("step plans: sums", tests, NULL, NULL);
+    free(expected);
+    free(device);
+    ptx_buffer_destroy(&memory);
+    gpu_close(&gpu);
+    return failed;
+}
