@@ -718,11 +718,11 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     ptx_vec id_clock = ptx_unpack(b, PTX_U32, word[ROW(id)]);
     s->random.id = id_clock.lane[0];
     s->clock = id_clock.lane[1];
-    ptx_vec kind_group = ptx_unpack(b, PTX_U32, word[ROW(kind)]);
-    *variant = ptx_shr(b, kind_group.lane[0], ptx_u32(1));
-    ptx_val odd = ptx_and(b, kind_group.lane[0], ptx_u32(1));
+    ptx_vec variant_group = ptx_unpack(b, PTX_U32, word[ROW(variant)]);
+    *variant = ptx_shr(b, variant_group.lane[0], ptx_u32(1));
+    ptx_val odd = ptx_and(b, variant_group.lane[0], ptx_u32(1));
     ptx_val vectors = ptx_ne(b, odd, ptx_u32(0));
-    s->group = kind_group.lane[1];
+    s->group = variant_group.lane[1];
     ptx_val skew = ptx_and(b, extent.lane[0], ptx_u64(15)); // gradients may move
     s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, ptx_u64(0)));
 

@@ -34,8 +34,8 @@ struct step_tensor_row {
     uint64_t step;               // address of the step count
     uint64_t first, run, stride; // run = stride: all elements are consecutive
     uint32_t id, clock;
-    uint32_t kind; // 2 * variant; + 1 if all arrays except the gradient can be accessed in whole
-                   // vectors
+    uint32_t variant; // 2 * its index; + 1 if all arrays except the gradient can be accessed in
+                      // whole vectors
     uint32_t norm_group;
     uint64_t absmax[STEP_ROW_STATES];
     // Left out where no variant has so many states.

@@ -331,7 +331,7 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
         .stride = in_a_row ? 1 : tensor->whole.stride,
         .id = tensor->id,
         .clock = layout->clocks[t],
-        .kind = 2 * place_of(layout, &v) + takes_vectors(tensor),
+        .variant = 2 * place_of(layout, &v) + takes_vectors(tensor),
         .norm_group = tensor->norm_group,
     };
 

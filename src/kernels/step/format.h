@@ -41,7 +41,7 @@ struct ptxk_step_blocks {
     const char *tables_meaning; // of the kernel's parameter
     void (*tables_fill)(void *tables);
     // The states of a thread's elements, in f32.
-    void (*decode)(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *kind,
+    void (*decode)(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *of,
                    const struct ptxk_lanes *stored, ptx_val scale, ptx_val state[PTXK_LANES]);
     // The inverse, of all states, which become what ptxk_lanes_write() takes. `state`: variables.
     // All lanes of the warp take part; `scale` becomes the new one, of all their states.

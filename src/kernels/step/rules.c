@@ -159,12 +159,12 @@ void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clo
     ptx_val at_row = ptx_mul_wide(b, k, ptx_u32(ptxk_step_coefficients_words(rules)));
     ptx_ptr row = ptx_at(b, clocks->coefficients, at_row);
     ptx_vec at = ptx_load_vec(b, clock, ptx_u32(CLOCK(step)), 2);
-    ptx_vec kind = ptx_load_vec(b, clock, ptx_u32(CLOCK(lr)), 2);
+    ptx_vec lr_rule = ptx_load_vec(b, clock, ptx_u32(CLOCK(lr)), 2);
     ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
     ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
     struct ptxk_step_clock own = { { { 0 } } };
-    scalars_read(b, hyper, kind.lane[0], own.scalar);
-    ptx_val rule = ptx_cvt(b, PTX_U32, kind.lane[1]);
+    scalars_read(b, hyper, lr_rule.lane[0], own.scalar);
+    ptx_val rule = ptx_cvt(b, PTX_U32, lr_rule.lane[1]);
 
     ptx_comment(b, "the count of this step");
     ptx_val count = ptx_add(b, ptx_load(b, step, ptx_u32(0)), ptx_f32(1.0f));

@@ -98,11 +98,11 @@ void ptxk_state_8bit_tables_fill(void *tables)
 
 // ---- elements -----------------------------------------------------------------------------------
 
-static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *kind,
+static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *of,
                    const struct ptxk_lanes *codes, ptx_val absmax, ptx_val state[PTXK_LANES])
 {
     const uint32_t words =
-        kind->kind == PTXK_STEP_SIGNED ? WORDS_BEFORE(map[1]) : WORDS_BEFORE(map[0]);
+        of->kind == PTXK_STEP_SIGNED ? WORDS_BEFORE(map[1]) : WORDS_BEFORE(map[0]);
     ptx_ptr map = ptx_at(b, ptx_ptr_cast(b, PTX_F32, tables), ptx_u32(words));
 
     for (uint32_t k = 0; k < PTXK_LANES; k++) {

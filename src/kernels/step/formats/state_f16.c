@@ -5,14 +5,14 @@
 
 #define LARGEST_CODE 0x1p11f
 
-static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *kind,
+static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *of,
                    const struct ptxk_lanes *codes, ptx_val scale, ptx_val state[PTXK_LANES])
 {
     (void)tables;
     ptxk_lanes_of(b, codes, state);
     for (unsigned n = 0; n < PTXK_LANES; n++) {
         state[n] = ptx_mul(b, ptx_cvt(b, PTX_F32, state[n]), scale);
-        if (kind->kind == PTXK_STEP_POSITIVE)
+        if (of->kind == PTXK_STEP_POSITIVE)
             state[n] = ptx_mul(b, state[n], state[n]);
     }
 }
