@@ -68,8 +68,8 @@ struct ptx_step_whole {
 
 /// A parameter, its gradient and its states, in device memory. Each array of a tensor has `count`
 /// elements, an absmax one for each 256 of them; its address must be a multiple of the element
-/// size. Arrays must not overlap. A tensor without elements is never counted: of a parameter's
-/// shards, take the count from one that has elements.
+/// size. Arrays must not overlap. A tensor without elements is never counted, and its addresses are
+/// not used: of a parameter's shards, take the count from one that has elements.
 struct ptx_step_tensor {
     CUdeviceptr parameter;
     CUdeviceptr gradient; ///< 0: excluded from norm, step and count
@@ -211,7 +211,8 @@ PTXGEN_API ptx_status ptx_step_plan_set_gradients(ptx_step_plan *plan, size_t fi
 struct ptx_step_description {
     uint64_t elements;
     uint32_t groups, norm_groups;
-    uint32_t clocks;    ///< distinct pairs of hyperparameter group and step count
+    uint32_t clocks;    ///< distinct pairs of hyperparameter group and step count of tensors that
+                        ///< have elements
     uint32_t variants;  ///< distinct combinations of rule, format and types, each with its code in
                         ///< the text
     int launches;       ///< kernels of a run; of the phases, if there are several sum_rows

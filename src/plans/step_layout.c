@@ -128,7 +128,7 @@ static ptx_status check_clock_states(const struct ptx_step_params *params, struc
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
         const ptx_step_rule rule = params->groups[tensor->group].rule;
-        if (tensor->step && ptxk_step_rule_of(rule)->clock_states)
+        if (tensor->count && tensor->step && ptxk_step_rule_of(rule)->clock_states)
             room[count++] = (struct reading) { tensor->step, tensor->group, (uint32_t)t };
     }
     qsort(room, count, sizeof *room, by_count);
@@ -151,13 +151,14 @@ static int by_clock(const void *left, const void *right)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-// Numbers the distinct pairs of group and step count, in order of group, then count.
+// Numbers the distinct pairs of group and step count of the tensors that have elements, in order of
+// group, then count: others need not have a count.
 static ptx_status find_clocks(const struct ptx_step_params *params, struct step_layout *layout)
 {
-    const size_t count = params->tensor_count;
-    struct reading *all = malloc((count + 1) * sizeof *all);
+    struct reading *all = malloc((params->tensor_count + 1) * sizeof *all);
+    size_t count = 0;
 
-    layout->clocks = malloc((count + 1) * sizeof *layout->clocks);
+    layout->clocks = calloc(params->tensor_count + 1, sizeof *layout->clocks);
     if (!all || !layout->clocks) {
         free(all);
         return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a step plan");
@@ -167,9 +168,11 @@ static ptx_status find_clocks(const struct ptx_step_params *params, struct step_
         free(all);
         return status;
     }
-    for (size_t t = 0; t < count; t++)
-        all[t] =
-            (struct reading) { params->tensors[t].step, params->tensors[t].group, (uint32_t)t };
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        if (tensor->count)
+            all[count++] = (struct reading) { tensor->step, tensor->group, (uint32_t)t };
+    }
     qsort(all, count, sizeof *all, by_clock);
     for (size_t k = 0; k < count; k++) {
         if (k && by_clock(&all[k - 1], &all[k]) != 0)
@@ -368,6 +371,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
             memory + layout->hypers.offset + tensor->group * (CUdeviceptr)sizeof *hypers;
         const struct step_tensor_row row = ptxp_step_row_of(params, layout, t);
         memcpy(rows + t * layout->row_words, &row, layout->row_words * sizeof *rows);
+        if (!tensor->count)
+            continue;
         clocks[layout->clocks[t]] = (struct step_clock_row) {
             .step = tensor->step,
             .hyper = group->hyper_at ? group->hyper_at : own,

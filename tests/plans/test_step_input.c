@@ -446,6 +446,25 @@ static float count_of(unsigned t)
     return count;
 }
 
+// The addresses of a tensor without elements are not used, where it has none or all of them.
+static void test_tensors_without_elements(void **state)
+{
+    (void)state;
+    for (unsigned empty = 1; empty <= TENSORS; empty += TENSORS - 1) {
+        for (unsigned t = 0; t < empty; t++) {
+            tensors[t].count = 0;
+            for (unsigned a = 0; a < ARRAYS; a++)
+                *address(t, a) = 0;
+        }
+        ptx_step_plan *plan = create();
+        require(ptx_step_plan_run(plan, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        for (unsigned t = 1; t < TENSORS; t++)
+            assert_true(count_of(t) == 1.0f);
+        ptx_step_plan_destroy(&plan);
+    }
+}
+
 // Records that do not exist: the message names the call, the first record and the number.
 static void test_records_that_are_not(void **state)
 {
@@ -540,6 +559,7 @@ int main(void)
         cmocka_unit_test_setup(test_no_plan, set_up),
         cmocka_unit_test_setup(test_cold_capture, set_up),
         cmocka_unit_test_setup(test_capture_of_a_blocking_stream, set_up),
+        cmocka_unit_test_setup(test_tensors_without_elements, set_up),
         cmocka_unit_test_setup(test_records_that_are_not, set_up),
         cmocka_unit_test_setup(test_two_threads, set_up),
         cmocka_unit_test_setup(test_device_closed_first, set_up),

@@ -27,7 +27,7 @@ static const ptx_step_rule lamb = PTX_STEP_RULE_ADAM;
 // The first tensor has more tiles than a block has threads, where they are short. The third is
 // stepped by AdamW. The fourth begins between the boundaries of vectors. A tensor has COUNT
 // elements at most; its arrays are ROOM bytes apart, and begin SHIFT elements later.
-enum { BLOCK = 256, COUNT = 300000, ROOM = 1 << 21, TENSORS = 5, STATES = 2 };
+enum { BLOCK = 256, COUNT = 270000, ROOM = 4300 * 256, TENSORS = 5, STATES = 2 };
 enum { PARAMETER, GRADIENT, BESIDE, STATE, SCALES = STATE + STATES, CLOCK, OF_TENSOR };
 enum { BYTES = TENSORS * OF_TENSOR * ROOM };
 static const uint64_t counts[TENSORS] = { COUNT, 2500, 900, 5001, 1 };
