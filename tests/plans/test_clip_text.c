@@ -144,6 +144,11 @@ static void test_description(void **state)
     params.measure_only = true;
     assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
     assert_int_equal(d.bytes_clipped, d.bytes_measured);
+    assert_int_equal(d.launches, 2);
+    params.sum_rows = 2; // no gradients
+    assert_int_equal(ptx_clip_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.launches, 3);
+    params.sum_rows = 0;
     // The greatest number of tensors of a plan: nothing wraps.
     params.measure_only = false;
     fill(tensors, types, PTX_CLIP_MAX_ELEMENTS / 4);

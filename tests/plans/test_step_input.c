@@ -372,6 +372,9 @@ static void test_freed_memory(void **state)
     assert_int_equal(ptx_step_plan_set_addresses(plan, 1, 1, &tensors[1], gpu.stream),
                      PTX_ERROR_INVALID);
     expect_failure(PTX_ERROR_INVALID, "move it in the same call");
+    const CUdeviceptr wild = 0x1230;
+    assert_int_equal(ptx_step_plan_set_gradients(plan, 0, 1, &wild, gpu.stream), PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "it was freed, or is the host's");
     require(ptx_step_plan_set_gradients(plan, 0, 1, &before, gpu.stream));
     ptx_step_plan_destroy(&plan);
 }
