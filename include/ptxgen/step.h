@@ -196,8 +196,9 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 /// move in the same call. Launches only; may be captured, and the graph then contains the
 /// addresses; later checks take them as set at once. Not for use from several threads at the same
 /// time. Errors: those of a run, OUT_OF_MEMORY (host). After an error the plan is unchanged, with
-/// one exception: a DRIVER error between two launches (one for each 32 tensors, and one for each
-/// 256 gradients) leaves the effect of the first ones; set the same tensors again.
+/// one exception: a DRIVER error between two launches leaves the effect of the first ones; set the
+/// same tensors again. There is one launch for each 32 tensors, for each 24 in a plan that has a
+/// rule with more than two states, and one for each 256 gradients.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);

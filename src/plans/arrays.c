@@ -38,6 +38,11 @@ static ptx_status check_address(const struct plan_array *a)
 {
     char name[NAME_SIZE];
 
+    if (a->at == 0 && a->sized_by)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: its address is 0, and the call needs %" PRIu64
+                         " bytes there, as %s() says",
+                         name_of(a, name), a->count * a->bytes, a->sized_by);
     if (a->at == 0)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: its address is 0, and it has %" PRIu64 " element%s", name_of(a, name),

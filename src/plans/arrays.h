@@ -21,14 +21,15 @@ struct plan_array {
     uint64_t count; // elements; an array without elements is not checked
     unsigned bytes; // of one element
     // Its name in messages: "tensor 3", "tensor 3's gradient", "group 1's lr_at", "max_norms_at".
-    size_t tensor;      // index of its tensor; or one of the above
-    uint32_t group;     // for ARRAY_OF_GROUP
-    const char *field;  // of the tensor or the group; NULL: the tensor has only one array; for
-                        // ARRAY_OF_PLAN the full name
-    const char *effect; // the consequence of an overlap, for the message
-    bool read_only;     // nothing that is launched writes it
-    bool shared;        // may be the same as another's shared array of the same field
-    bool stays;         // the address was given earlier, and the caller gives others now
+    size_t tensor;        // index of its tensor; or one of the above
+    uint32_t group;       // for ARRAY_OF_GROUP
+    const char *field;    // of the tensor or the group; NULL: the tensor has only one array; for
+                          // ARRAY_OF_PLAN the full name
+    const char *effect;   // the consequence of an overlap, for the message
+    const char *sized_by; // the function that says how many bytes it has; NULL: its caller knows
+    bool read_only;       // nothing that is launched writes it
+    bool shared;          // may be the same as another's shared array of the same field
+    bool stays;           // the address was given earlier, and the caller gives others now
     // May begin exactly where this one of few arrays does, to be worked on in place. NULL: none.
     const struct plan_array *in_place_of;
 };

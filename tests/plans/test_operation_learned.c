@@ -240,7 +240,9 @@ static void test_refused(void **state)
     REFUSED("scales: its address is 0", p.scales = 0);
     REFUSED("d_scales: its address is 0", p.d_scales = 0);
     REFUSED("d_zero_points: its address is 0", p.d_zero_points = 0);
-    REFUSED("workspace: its address is 0", p.workspace = 0);
+    REFUSED("workspace: its address is 0, and the call needs 16 bytes there, as "
+            "ptx_quantize_learned_describe() says",
+            p.workspace = 0);
     REFUSED("not a multiple of its element's 8 bytes", p.workspace += 4);
     REFUSED("scales: its address 0x", p.scales += 2);
     REFUSED("zero_points is 0, and fixed_zero_points is 0; one of", p.zero_points = 0);

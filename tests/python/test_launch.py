@@ -281,7 +281,7 @@ def learned_quantizer(gpu, operations, stream):
               "d_input": gpu.zeros(4), "scales": gpu.array([0.5]), "zero_points": gpu.array([1.25]),
               "d_scales": gpu.zeros(1), "d_zero_points": gpu.zeros(1)}
     assert operations.quantize_learned_workspace(**params) == 16
-    with pytest.raises(ptxgen.InvalidError, match="workspace: its address is 0"):
+    with pytest.raises(ptxgen.InvalidError, match="workspace: its address is 0, and the call needs 16 bytes there"):
         operations.quantize_learned_backward(**params, stream=stream)
     operations.quantize_learned_backward(**params, workspace=gpu.zeros(2, "f64"), stream=stream)
     assert params["d_input"].tolist(stream=stream) == [1.0, 10.0, 0.0, 8.0]

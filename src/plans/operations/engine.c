@@ -566,6 +566,7 @@ static struct plan_array array_of(const struct plan_call *call, const struct pla
         .tensor = ARRAY_OF_PLAN,
         .field = f->member.name,
         .effect = "the call would overwrite the one with the other",
+        .sized_by = f->scratch ? entries[call->id].describe : NULL,
         .read_only = !(f->access & WRITTEN),
     };
 }
