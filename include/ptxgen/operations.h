@@ -78,10 +78,10 @@ struct ptx_quantize_params {
     double scale;       ///< finite, > 0; rounded to f32 unless the tensors are f64
     int32_t zero_point; ///< q_min to q_max
 
-    /// If not 0: the addresses of the scales (f32; f64 for f64 tensors) and of the zero points
-    /// (s32), used instead of `scale` and `zero_point`. Each array has one element, or one for each
-    /// channel. Their values are not checked: a NaN or zero scale makes its elements +0; other
-    /// values go into the formula unchanged.
+    /// In place of `scale` and `zero_point`, both of which are left 0 then (or the call is
+    /// INVALID): the addresses of the scales (f32; f64 for f64 tensors) and of the zero points
+    /// (s32). Each array has one element, or one for each channel. Their values are not checked: a
+    /// NaN or zero scale makes its elements +0; other values go into the formula unchanged.
     CUdeviceptr scales;
     CUdeviceptr zero_points;
     /// Number of channels along one axis of the tensor, with `scales`; 0: one scale for the tensor.
@@ -130,8 +130,8 @@ struct ptx_fake_quantize_params {
 
     double scale;       ///< finite, > 0; rounded to f32 unless the tensors are f64
     int32_t zero_point; ///< q_min to q_max
-    /// If not 0: the addresses of the scales and the zero points, as in struct ptx_quantize_params.
-    /// Not checked: a scale of 0 gives +0, NaN gives NaN.
+    /// In place of `scale` and `zero_point`: the addresses of the scales and the zero points, as in
+    /// struct ptx_quantize_params. Not checked: a scale of 0 gives +0, NaN gives NaN.
     CUdeviceptr scales;
     CUdeviceptr zero_points;
     /// The zero points are floats of the scales' type, as training learns them: rounded to even and
@@ -355,8 +355,9 @@ struct ptx_fp8_params {
     CUdeviceptr y;  ///< `count` bytes, written; overlaps nothing
     ptx_fp8 format; ///< of y
     double scale;   ///< finite, > 0; rounded to f32
-    /// If not 0: the address of one f32, used instead of `scale`. Not checked: a scale of NaN makes
-    /// every y NaN, and other values go into the formula unchanged.
+    /// In place of `scale`, which is left 0 then (or the call is INVALID): the address of one f32.
+    /// Not checked: a scale of NaN makes every y NaN, and other values go into the formula
+    /// unchanged.
     CUdeviceptr scale_at;
     /// If not 0: the address of one f32, +0 or above, that is read and written; not checked, and a
     /// NaN there stays. Calls on several streams may share it.
@@ -391,8 +392,8 @@ struct ptx_delayed_scale_params {
     CUdeviceptr scale;     ///< f32[tensors], read and written
     CUdeviceptr scale_inv; ///< f32[tensors], written
     ptx_fp8 format;        ///< of all tensors
-    /// If not 0: the address of u32[tensors], a ptx_fp8 for each tensor, used instead of `format`,
-    /// which is 0 then. Other values count as PTX_FP8_E5M2.
+    /// In place of `format`, which is left 0 then (or the call is INVALID): the address of
+    /// u32[tensors], a ptx_fp8 for each tensor. Other values count as PTX_FP8_E5M2.
     CUdeviceptr formats;
     bool most_recent; ///< amax is that of row 0, and not the greatest of the column
     int32_t margin;   ///< -100 to 100; usually 0
