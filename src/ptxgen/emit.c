@@ -3,6 +3,7 @@
 #include "internal.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 
 static_assert(PTX_TYPE_COUNT <= 32, "operands and ptxb_spelling() have 5 bits for a type");
@@ -37,13 +38,15 @@ static void fail_immediate(ptx_builder *b, const char *call, const char *name, p
                   name, ptx_type_name((ptx_type)x.type), (unsigned long long)x.bits);
 }
 
-// The number in decimal.
+// The number as C has it.
 static const char *number_text(ptx_val x, char out[32])
 {
     double real;
 
     memcpy(&real, &x.bits, sizeof real);
-    if (x.type == PTX_F64)
+    if (x.type == PTX_F64 && !isfinite(real))
+        snprintf(out, 32, "%s", isnan(real) ? "NAN" : real < 0 ? "-INFINITY" : "INFINITY");
+    else if (x.type == PTX_F64)
         snprintf(out, 32, "%.17g", real);
     else if (x.type == PTX_S64)
         snprintf(out, 32, "%lld", (long long)x.bits);
@@ -96,10 +99,17 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
     if (b->failed)
         return;
     if (typed && x.kind == PTX_KIND_NUMBER) {
+        const char *const types[] = {
+            x.type == PTX_F64                          ? "f32"
+            : x.type == PTX_S64 && (int64_t)x.bits < 0 ? "s32"
+                                                       : "u32",
+            x.type == PTX_F64 ? "f64" : "f32",
+        };
+        number_text(x, text);
         ptxb_fail(b, call,
-                  "%s is the number %s, and nothing here has a type for it; write "
-                  "ptx_u32(), ptx_f32() or the like",
-                  name, number_text(x, text));
+                  "%s is the number %s, and nothing here has a type for it; write ptx_%s(%s), "
+                  "ptx_%s(%s) or the like",
+                  name, text, types[0], text, types[1], text);
         return;
     }
     if (typed && (x.kind == PTX_KIND_IMMEDIATE || x.kind == PTX_KIND_POISON))

@@ -248,7 +248,7 @@ static void operands_are_refused(void **state)
             ".result[0] is 77, which is not a ptx_type");
     REFUSED(ptx_asm(b, "use _, %0;", .in = { { 0 }, u }), ".in[0] was never set");
     REFUSED(ptx_asm(b, "use _, %0;", .in = { ptx_number_signed(4) }), ".in[0] is the number 4",
-            "ptx_u32()");
+            "ptx_u32(4), ptx_f32(4) or");
     REFUSED(ptx_asm(b, "use _, %0;", .in = { ptx_imm(PTX_U8, 256) }),
             ".in[0] is the immediate 256");
     REFUSED(ptx_asm(b, "use _, %0;", .inout = { ptx_add(b, u, u) }),

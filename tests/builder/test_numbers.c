@@ -2,6 +2,8 @@
 // C numbers as arguments: they get the type of what they belong to, or are refused.
 #include "builder_fixture.h"
 
+#include <math.h>
+
 // The same kernel with typed constants and with C numbers.
 static void write_kernel(ptx_builder *b, bool plain)
 {
@@ -109,8 +111,12 @@ static void the_ranges_of_types_are_kept(void **state)
 static void numbers_without_a_type_are_refused(void **state)
 {
     (void)state;
-    REFUSED_AT(80, ptx_add(b, 1, 2), "ptx_add: x is the number 1", "ptx_u32()");
-    REFUSED_AT(80, ptx_var(b, 0), "ptx_var: init is the number 0", "ptx_u32()");
+    REFUSED_AT(80, ptx_add(b, 1, 2), "ptx_add: x is the number 1", "ptx_u32(1), ptx_f32(1) or");
+    REFUSED_AT(80, ptx_var(b, -5), "ptx_var: init is the number -5", "ptx_s32(-5), ptx_f32(-5) or");
+    REFUSED_AT(80, ptx_var(b, 0.5), "init is the number 0.5", "ptx_f32(0.5), ptx_f64(0.5) or");
+    REFUSED_AT(80, ptx_var(b, -INFINITY), "init is the number -INFINITY",
+               "ptx_f32(-INFINITY), ptx_f64(-INFINITY) or");
+    REFUSED_AT(80, ptx_add(b, u, NAN), "ptx_add: y is the number NAN, which u32 cannot hold");
     REFUSED_AT(80, ptx_cvt(b, PTX_F32, 0.5), "ptx_cvt: x is the number 0.5");
     REFUSED_AT(80, ptx_op(b, PTX_OP_neg, .x = f, .y = ptx_number_signed(1)),
                "ptx_neg: y is the number 1");
