@@ -34,9 +34,8 @@
 /// A struct with designated fields; the other fields are zero: `PTXGEN_STRUCT(ptx_cvt_params, .x =
 /// x)`. A compound literal in C, a braced temporary in C++20 (where the fields must be in the order
 /// of their declaration).
-#ifdef __cplusplus
 #include <ptxgen/struct.h>
-#else
+#ifndef __cplusplus
 #define PTXGEN_STRUCT(tag, ...) ((struct tag) { __VA_ARGS__ })
 #endif
 

@@ -16,8 +16,11 @@ PTXGEN_BEGIN
 /// ptx_return_if(). ptx_entry of entry.h is such a macro, too. `cond` is always a predicate:
 /// ptx_lt(b, i, n), say.
 #define PTXGEN_BLOCK(begin, end, b)                                                                \
-    for (int PTXGEN_JOIN(ptx_block_, __LINE__) = begin; PTXGEN_JOIN(ptx_block_, __LINE__);         \
-         PTXGEN_JOIN(ptx_block_, __LINE__) = end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
+    for (int PTXGEN_BLOCK_NUMBER = begin; PTXGEN_BLOCK_NUMBER;                                     \
+         PTXGEN_BLOCK_NUMBER = end(b, PTXGEN_BLOCK_NUMBER))
+#define PTXGEN_BLOCK_IF(begin, test, end, b)                                                       \
+    for (int PTXGEN_BLOCK_NUMBER = begin; PTXGEN_BLOCK_NUMBER && test;                             \
+         PTXGEN_BLOCK_NUMBER = end(b, PTXGEN_BLOCK_NUMBER))
 
 #define ptx_if(b, cond) PTXGEN_BLOCK(ptx_if_begin(b, cond), ptx_if_end, b)
 /// Must follow the block of a ptx_if or ptx_else_if directly.
@@ -25,10 +28,7 @@ PTXGEN_BEGIN
 /// Must follow the block of a ptx_if or ptx_else_if directly. The condition is emitted where all
 /// conditions before it are false, so its values, as those of the body, end with the block.
 #define ptx_else_if(b, cond)                                                                       \
-    for (int PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_else_if_begin(b);                             \
-         PTXGEN_JOIN(ptx_block_, __LINE__) && ptx_else_if_test(b, cond);                           \
-         PTXGEN_JOIN(ptx_block_, __LINE__) =                                                       \
-             ptx_else_if_end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
+    PTXGEN_BLOCK_IF(ptx_else_if_begin(b), ptx_else_if_test(b, cond), ptx_else_if_end, b)
 /// for (i = lo; i < hi; i += step) over a 32-bit or 64-bit integer, step > 0. The counter never
 /// wraps, even if hi is within `step` of the type's maximum. hi and step are evaluated once, before
 /// the loop. C numbers get the type of the others; three of them count in s32, as C's int. The body
@@ -45,9 +45,7 @@ PTXGEN_BEGIN
 /// while (cond): the expression is emitted at the head of the loop and tested before each
 /// iteration.
 #define ptx_while(b, cond)                                                                         \
-    for (int PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_while_begin(b);                               \
-         PTXGEN_JOIN(ptx_block_, __LINE__) && ptx_while_test(b, cond);                             \
-         PTXGEN_JOIN(ptx_block_, __LINE__) = ptx_while_end(b, PTXGEN_JOIN(ptx_block_, __LINE__)))
+    PTXGEN_BLOCK_IF(ptx_while_begin(b), ptx_while_test(b, cond), ptx_while_end, b)
 /// An endless loop; leave it with ptx_break_if() or ptx_return_if().
 #define ptx_loop(b) PTXGEN_BLOCK(ptx_loop_begin(b), ptx_loop_end, b)
 

@@ -36,6 +36,11 @@ typedef struct ptx_fragment {
     uint8_t k;
 } ptx_fragment;
 
+static inline ptx_fragment ptxgen_as_fragment(ptx_fragment x)
+{
+    return x;
+}
+
 /// A fragment of C whose elements are all `x`, of type PTX_F32, PTX_F16 or PTX_S32.
 PTXGEN_API ptx_fragment ptx_fragment_fill(ptx_builder *b, ptx_val x);
 /// A fragment from its words, in the order of PTX's figures: any values of 32 bits for A and B,
@@ -85,7 +90,10 @@ struct ptx_mma_params {
 /// any mixture) into s32. ptx_mma(b, x, y, sum). sm_80 and up; f16 with k = 8 sm_75.
 PTXGEN_API ptx_fragment ptx_mma_emit(ptx_builder *b, ptx_fragment x, ptx_fragment y,
                                      struct ptx_mma_params params);
-#define ptx_mma(b, x, y, ...) ptx_mma_emit(b, x, y, PTXGEN_STRUCT(ptx_mma_params, .c = __VA_ARGS__))
+#define ptx_mma(b, x, y, ...)                                                                      \
+    ptx_mma_emit(                                                                                  \
+        b, x, y,                                                                                   \
+        PTXGEN_STRUCT(ptx_mma_params, PTXGEN_FIELDS_AS(ptxgen_as_fragment, c, __VA_ARGS__)))
 
 struct ptx_ldmatrix_params {
     unsigned tiles; ///< 1, 2 or 4
@@ -107,7 +115,8 @@ PTXGEN_API ptx_vec ptx_ldmatrix_emit(ptx_builder *b, ptx_ptr p, struct ptx_ldmat
 /// The inverse, ptx_stmatrix(b, p, words): stores words as tiles. sm_90 and up.
 PTXGEN_API void ptx_stmatrix_emit(ptx_builder *b, ptx_ptr p, struct ptx_stmatrix_params params);
 #define ptx_stmatrix(b, p, ...)                                                                    \
-    ptx_stmatrix_emit(b, p, PTXGEN_STRUCT(ptx_stmatrix_params, .x = __VA_ARGS__))
+    ptx_stmatrix_emit(                                                                             \
+        b, p, PTXGEN_STRUCT(ptx_stmatrix_params, PTXGEN_FIELDS_AS(ptxgen_as_vec, x, __VA_ARGS__)))
 
 struct ptx_cp_async_params {
     unsigned bytes; ///< 4, 8 or 16; both addresses are multiples of it

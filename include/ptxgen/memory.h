@@ -101,7 +101,9 @@ PTXGEN_API ptx_vec ptx_load_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
 PTXGEN_API void ptx_store_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                    struct ptx_store_vec_params params);
 #define ptx_store_vec(b, p, i, ...)                                                                \
-    ptx_store_vec_emit(b, p, i, PTXGEN_STRUCT(ptx_store_vec_params, .x = __VA_ARGS__))
+    ptx_store_vec_emit(                                                                            \
+        b, p, i,                                                                                   \
+        PTXGEN_STRUCT(ptx_store_vec_params, PTXGEN_FIELDS_AS(ptxgen_as_vec, x, __VA_ARGS__)))
 
 /// Atomic p[i] = f(p[i], x) in global or shared memory; returns the old value. ptx_atomic_add(b, p,
 /// i, x) is relaxed at gpu scope; ptx_atomic() takes order and scope. Floats keep subnormals,

@@ -11,12 +11,23 @@
 /// call takes them back. `b` is therefore named several times and must be an expression without
 /// side effects: a variable. An operand may have some: it is evaluated once.
 ///
-/// A place is one constant string, "kernel.c:12". The functions themselves stay, for function
-/// pointers and for other languages: `(ptx_add)(b, x, y)`, or everywhere with PTXGEN_NO_PLACES
-/// defined before the first header. Their callers can name places by ptx_builder_place(); without
-/// one, an error names the number of the instruction, the comment above it and the last lines.
+/// A call may be an operand of a call to any depth: with gcc and clang the cost to compile grows
+/// with the number of calls. Other compilers of C double it with each level (_Generic names an
+/// operand twice), so give deep operands a name there.
+///
+/// A place is one constant string, "kernel.c:12". Of a call over several lines, gcc and g++ name
+/// the line of its name, clang and clang++ that of its closing parenthesis. The functions
+/// themselves stay, for function pointers and for other languages: `(ptx_add)(b, x, y)`, or
+/// everywhere with PTXGEN_NO_PLACES defined before the first header. Their callers can name places
+/// by ptx_builder_place(); without one, an error names the number of the instruction, the comment
+/// above it and the last lines.
 #ifndef PTXGEN_PLACES_H
 #define PTXGEN_PLACES_H
+
+// In templates, g++ -Wextra would warn of each field that is left out.
+#if defined(__cplusplus) && defined(__GNUC__)
+#pragma GCC system_header
+#endif
 
 #include <ptxgen/convert.h>
 #include <ptxgen/matrix.h>
@@ -114,8 +125,9 @@ template <class Result> static inline Result ptxgen_placed(ptx_builder *b, Resul
 #define PTXGEN_PLACED(type, b, ...) \
     (ptxgen_place_begin(b, PTXGEN_HERE), ptxgen_placed(b, __VA_ARGS__))
 #else
-#define PTXGEN_OPERAND(b, x) \
+#define PTXGEN_PUSH_TYPED(b, x) \
     PTXGEN_BY_TYPE(x, ptxgen_push_signed, ptxgen_push_unsigned, ptxgen_push_float, ptxgen_push)(b, x)
+#define PTXGEN_OPERAND(b, x) PTXGEN_ONCE(PTXGEN_PUSH_TYPED, b, x)
 #define PTXGEN_RESULT(name, type) \
     static inline type ptxgen_placed_##name(ptx_builder *b, type result) \
     { \
@@ -143,9 +155,10 @@ PTXGEN_RESULT(flag, bool)
 // The shape of the rest is PTXGEN_PLACED: a call at a place, of which at most one argument has
 // values. This one has no result.
 #define PTXGEN_PLACED_VOID(b, ...) (ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__, ptxgen_place_end(b))
-// A call with a value alone, and with options after it.
+// A call of at most two arguments, the last of which is a value, and one with options after them.
+// With too few arguments it is the first, and a compiler says how many that takes.
 #define PTXGEN_FORM(form, ...) \
-    PTXGEN_JOIN(form, PTXGEN_EIGHTH(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 1, 0))
+    PTXGEN_JOIN(form, PTXGEN_TENTH(__VA_ARGS__, _WITH, _WITH, _WITH, _WITH, _WITH, _WITH, _WITH, , , ))
 // Operands before the last, which a function of the list above takes back.
 #define PTXGEN_AT(b, ...) (ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__)
 #define PTXGEN_P(b, p)    ptxgen_push_ptr(b, PTXGEN_HERE, p)
@@ -242,10 +255,10 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_select(b, cond, x, y) PTXGEN_V3(b, cond, x, y, ptxgen_popped3(b, PTXGEN_HERE, ptx_select))
 #define ptx_cvt_emit(b, type, ...) PTXGEN_PLACED(val, b, PTXGEN_BRACED(ptx_cvt_emit(b, type, __VA_ARGS__)))
 #undef ptx_cvt
-#define ptx_cvt(b, type, ...) PTXGEN_FORM(PTXGEN_CVT_, __VA_ARGS__)(b, type, __VA_ARGS__)
-#define PTXGEN_CVT_1(b, type, x) PTXGEN_V1(b, x, ptxgen_popped_cvt(b, PTXGEN_HERE, type))
-#define PTXGEN_CVT_2(b, type, ...) \
-    ptx_cvt_emit(b, type, PTXGEN_STRUCT(ptx_cvt_params, PTXGEN_FIELDS_2(x, __VA_ARGS__)))
+#define ptx_cvt(b, ...) PTXGEN_FORM(PTXGEN_CVT, __VA_ARGS__)(b, __VA_ARGS__)
+#define PTXGEN_CVT(b, type, x) PTXGEN_V1(b, x, ptxgen_popped_cvt(b, PTXGEN_HERE, type))
+#define PTXGEN_CVT_WITH(b, type, ...) \
+    ptx_cvt_emit(b, type, PTXGEN_STRUCT(ptx_cvt_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
 #define ptx_cvt_pack(b, type, lo, hi) PTXGEN_V2(b, lo, hi, ptxgen_popped_cvt_pack(b, PTXGEN_HERE, type))
 #define ptx_bitcast(b, type, x) PTXGEN_PLACED(val, b, ptx_bitcast(b, type, PTXGEN_ARG(x)))
 #define ptx_pack(b, type, ...) PTXGEN_PLACED(val, b, ptx_pack(b, type, __VA_ARGS__))
@@ -283,16 +296,16 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_ptr_cast(b, type, p) PTXGEN_PLACED(ptr, b, ptx_ptr_cast(b, type, p))
 #define ptx_load_emit(b, p, ...) (PTXGEN_P(b, p), ptxgen_popped_load_emit(b, __VA_ARGS__))
 #undef ptx_load
-#define ptx_load(b, p, ...) PTXGEN_FORM(PTXGEN_LOAD_, __VA_ARGS__)(b, p, __VA_ARGS__)
-#define PTXGEN_LOAD_1(b, p, x) (PTXGEN_P(b, p), PTXGEN_OPERAND(b, x), ptxgen_popped_load(b))
-#define PTXGEN_LOAD_2(b, p, ...) \
-    ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, PTXGEN_FIELDS_2(index, __VA_ARGS__)))
+#define ptx_load(b, ...) PTXGEN_FORM(PTXGEN_LOAD, __VA_ARGS__)(b, __VA_ARGS__)
+#define PTXGEN_LOAD(b, p, i) (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load(b))
+#define PTXGEN_LOAD_WITH(b, p, ...) \
+    ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, PTXGEN_FIELDS(index, __VA_ARGS__)))
 #undef ptx_store
-#define ptx_store(b, p, i, ...) PTXGEN_FORM(PTXGEN_STORE_, __VA_ARGS__)(b, p, i, __VA_ARGS__)
-#define PTXGEN_STORE_1(b, p, i, x) \
+#define ptx_store(b, p, ...) PTXGEN_FORM(PTXGEN_STORE, __VA_ARGS__)(b, p, __VA_ARGS__)
+#define PTXGEN_STORE(b, p, i, x) \
     (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, x), ptxgen_popped_store(b))
-#define PTXGEN_STORE_2(b, p, i, ...) \
-    ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, PTXGEN_FIELDS_2(x, __VA_ARGS__)))
+#define PTXGEN_STORE_WITH(b, p, i, ...) \
+    ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
 #define ptx_store_emit(b, p, i, ...) \
     (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_emit(b, __VA_ARGS__))
 #define ptx_load_vec_emit(b, p, i, ...) \

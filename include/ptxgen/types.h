@@ -248,7 +248,7 @@ PTXGEN_API const char *ptx_target_name(struct ptx_target target, char name[PTX_T
 PTXGEN_END
 
 // PTXGEN_ARG(x): a value is itself, and a C number is a ptx_val without a type. What is neither is
-// an error of the compiler. In C, `x` stands twice and is evaluated once.
+// an error of the compiler.
 #ifdef PTXGEN_NO_PLACES
 #define PTXGEN_ARG(x) (x)
 #elif defined(__cplusplus)
@@ -282,18 +282,27 @@ static inline ptx_val ptx_number_value(ptx_val x)
              unsigned long long: is_unsigned, _Bool: is_unsigned, char: is_signed, \
              signed char: is_signed, unsigned char: is_unsigned, short: is_signed, \
              unsigned short: is_unsigned, default: value)
-#define PTXGEN_ARG(x) \
+#define PTXGEN_NUMBER(b, x) \
     PTXGEN_BY_TYPE(x, ptx_number_signed, ptx_number_unsigned, ptx_number_float, ptx_number_value)(x)
+#define PTXGEN_ARG(x) PTXGEN_ONCE(PTXGEN_NUMBER, , x)
 // clang-format on
 #endif
 
+static inline ptx_vec ptxgen_as_vec(ptx_vec x)
+{
+    return x;
+}
+
 // The fields of an options struct that begins with a value: `.index = i, .cache = ...`.
 // clang-format off
-#define PTXGEN_FIELDS_1(field, x)      .field = PTXGEN_ARG(x)
-#define PTXGEN_FIELDS_2(field, x, ...) .field = PTXGEN_ARG(x), __VA_ARGS__
-#define PTXGEN_EIGHTH(x1, x2, x3, x4, x5, x6, x7, x8, ...) x8
-#define PTXGEN_FIELDS(field, ...) \
-    PTXGEN_JOIN(PTXGEN_FIELDS_, PTXGEN_EIGHTH(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 1, 0))(field, __VA_ARGS__)
+#define PTXGEN_FIELDS(field, ...) PTXGEN_FIELDS_AS(PTXGEN_ARG, field, __VA_ARGS__)
+// The same where the first is what `as` returns. An initializer alone would take a ptx_val for the
+// first member of a ptx_vec.
+#define PTXGEN_FIELDS_1(as, field, x)      .field = as(x)
+#define PTXGEN_FIELDS_2(as, field, x, ...) .field = as(x), __VA_ARGS__
+#define PTXGEN_TENTH(x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, ...) x10
+#define PTXGEN_FIELDS_AS(as, field, ...) \
+    PTXGEN_JOIN(PTXGEN_FIELDS_, PTXGEN_TENTH(__VA_ARGS__, 2, 2, 2, 2, 2, 2, 2, 2, 1, 0))(as, field, __VA_ARGS__)
 // clang-format on
 
 #endif

@@ -84,8 +84,7 @@ static void a_call_in_an_argument_keeps_the_place(void **state)
     b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val n = ptx_tid(b, PTX_X);
-        place = HERE; ptx_asm(b, "add.u32 %0, %1, %2;", .result = { PTX_U32 },
-                              .in = { ptx_add(b, n, 1) });
+        place = HERE; ptx_asm(b, "add.u32 %0, %1, %2;", .result = { PTX_U32 }, .in = { ptx_add(b, n, 1) });
     }
     EXPECT_PLACE(b, place, "k: ptx_asm: ");
     // The helper has no places of its own: errors in it have the place of the call around it.
@@ -95,6 +94,37 @@ static void a_call_in_an_argument_keeps_the_place(void **state)
         place = HERE; ptx_load(b, ptx_shared(b, PTX_F32, 4), (ptx_add)(b, n, f));
     }
     EXPECT_PLACE(b, place, "k: ptx_add: x is u32 and y is f32");
+    // clang-format on
+}
+
+// The line of a call over several lines: where it begins, or, with clang, where it ends.
+static void a_call_over_lines_has_one_of_them(void **state)
+{
+    const char *place[2] = { NULL, NULL };
+#ifdef __clang__
+    enum { IS_LAST = 1 };
+#else
+    enum { IS_LAST = 0 };
+#endif
+
+    (void)state;
+    // clang-format off
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
+        place[0] = HERE; ptx_add(b, u,
+                                 f); place[1] = HERE;
+    }
+    EXPECT_PLACE(b, place[IS_LAST], "k: ptx_add: x is u32 and y is f32");
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
+        ptx_add(b,
+                (place[0] = HERE, ptx_mul(b, u,
+                                          (place[1] = HERE, f))),
+                u);
+    }
+    EXPECT_PLACE(b, place[IS_LAST], "k: ptx_mul: x is u32 and y is f32");
     // clang-format on
 }
 
@@ -579,6 +609,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_call_has_its_place),
         cmocka_unit_test(a_call_in_an_argument_keeps_the_place),
+        cmocka_unit_test(a_call_over_lines_has_one_of_them),
         cmocka_unit_test(every_shape_has_its_place),
         cmocka_unit_test(ready_kernels_have_the_place),
         cmocka_unit_test(later_errors_have_their_place),

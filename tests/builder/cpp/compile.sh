@@ -94,25 +94,56 @@ ptx_load(b, x, 0);
 ptx_load(b, p, p);
 ptx_store(b, p, p, x);
 ptx_if (b, p) { }
+ptx_load(b, p);
+ptx_store(b, p, x);
+ptx_cvt(b, PTX_F32);
+ptx_mma(b, f, f, x);
+ptx_store_vec(b, p, 0, x);
+ptx_stmatrix(b, p, x);
 END
 for compiler in gcc clang g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
     case $compiler in *++) suffix=cc standard=c++20 ;; *) suffix=c standard=c11 ;; esac
     while read -r line; do
-        printf '%s\n' '#include <ptxgen/builder.h>' 'void use(ptx_builder *b, ptx_ptr p, ptx_val x);' \
-            'void use(ptx_builder *b, ptx_ptr p, ptx_val x) { (void)p, (void)x;' "$line" '}' \
+        printf '%s\n' '#include <ptxgen/builder.h>' \
+            'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f);' \
+            'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f) { (void)p, (void)x, (void)f;' \
+            "$line" '}' \
             >"$folder/wrong.$suffix"
         "$compiler" -std=$standard -I"$include" -fsyntax-only "$folder/wrong.$suffix" >"$folder/errors" 2>&1 &&
             fail "$compiler compiles: $line"
-        first=$(grep -m 1 'error:' "$folder/errors")
+        first=$(grep -m 1 'error:' "$folder/errors") || true
         case $compiler:$first in
         *"wrong.$suffix:4:"* | g++:*'no matching function'*) ;;
         *) fail "$compiler: $line: the first error is $first" ;;
         esac
-        [ "$line" != 'ptx_add(b, x);' ] ||
-            echo "$first" | grep -qE 'requires 3 arguments, but only 2 given|too few arguments' ||
-            fail "$compiler: $first"
+        case $line in
+        'ptx_add(b, x);' | 'ptx_load(b, p);' | 'ptx_cvt(b, PTX_F32);') what='requires 3 arguments, but only 2' ;;
+        'ptx_store(b, p, x);') what='requires 4 arguments, but only 3' ;;
+        ptx_mma* | ptx_store_vec* | ptx_stmatrix*) what=ptxgen_as_ ;;
+        *) continue ;;
+        esac
+        echo "$first" | grep -qE "$what|too few arguments provided|ptx_val.*ptx_(vec|fragment)" ||
+            fail "$compiler: $line: $first"
     done <"$folder/wrong_calls"
+done
+
+# Operands in operands: six levels are at most four times the text of three, and not eight.
+levels()
+{
+    awk -v n="$2" 'BEGIN {
+        print "#include <ptxgen/builder.h>\nptx_val use(ptx_builder *b, ptx_val x) {\n    return "
+        for (k = 0; k < n; k++) printf "ptx_add(b, ptx_bitcast(b, PTX_U32, "
+        printf "x"
+        for (k = 0; k < n; k++) printf "), 1)"
+        print ";\n}"
+    }' >"$folder/levels.c"
+    "$1" -std=c11 -I"$include" -E "$folder/levels.c" | sed '1,/^ptx_val use/d' | wc -c
+}
+for compiler in gcc clang; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    [ "$(levels $compiler 6)" -le $(($(levels $compiler 3) * 4)) ] ||
+        fail "$compiler: the text of operands in operands doubles with each level"
 done
 
 # Calls in one another, members with the names of instructions: silent, and without GNU C too.
@@ -130,11 +161,37 @@ int use(ptx_builder *b, ptx_ptr p, struct wrapper w)
         ptx_shfl(b, PTX_SHFL_DOWN, x, 1, .width = 16);
         ptx_store_vec(b, p, 0, ptx_vec2(1, ptx_cvt(b, PTX_F32, x, .round = PTX_ROUND_RZ)));
         ptx_atomic_add(b, p, 0, 0.5);
+#ifdef __GNUC__
+        ptx_if (b, ptx_lt(b, x, 5)) ptx_while (b, ptx_lt(b, x, 6)) { ptx_if (b, ptx_lt(b, x, 7)) ptx_break(b); }
+#endif
     }
     return w.set;
 }
 END
 cp "$folder/nested.c" "$folder/nested.cc"
+# A template leaves fields out as a function does.
+cat >>"$folder/nested.cc" <<'END'
+template <class T> ptx_val use_in_template(ptx_builder *b, ptx_ptr p, T x)
+{
+    ptx_entry (b, "k", .block = { 32 }) {
+        ptx_val n = ptx_param(b, PTX_U32, "n");
+        x = ptx_load(b, p, ptx_cvt(b, PTX_U32, x, .round = PTX_ROUND_RZ), .nc = true);
+        ptx_store(b, p, 0, ptx_shfl(b, PTX_SHFL_DOWN, x, 1, .width = 16), .cache = PTX_CACHE_STREAMING);
+        ptx_store_vec(b, p, 0, ptx_load_vec(b, p, n, 2));
+        ptx_atomic(b, PTX_ATOMIC_add, p, 0, x, .order = PTX_ORDER_RELAXED);
+        ptx_cp_async(b, p, p, 16, .taken = n);
+        ptx_fragment f = ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, p, 8);
+        ptx_mma(b, f, f, ptx_fragment_fill(b, 0));
+        ptx_stmatrix(b, p, ptx_ldmatrix(b, p, 4));
+        ptx_assert(b, ptx_lt(b, n, 9), "n < 9");
+        ptx_asm(b, "nanosleep.u32 %0;", .in = { n });
+        return ptx_op(b, PTX_OP_add, .x = x, .y = x);
+    }
+    return x;
+}
+ptx_val use_template(ptx_builder *b, ptx_ptr p, ptx_val x);
+ptx_val use_template(ptx_builder *b, ptx_ptr p, ptx_val x) { return use_in_template(b, p, x); }
+END
 cat >>"$folder/nested.cc" <<'END'
 class owner {
   public:
