@@ -15,6 +15,12 @@ PTXGEN_BEGIN
 /// kernel's jumps are ptx_continue(), ptx_continue_if(), ptx_break(), ptx_break_if() and
 /// ptx_return_if(). ptx_entry of entry.h is such a macro, too. `cond` is always a predicate:
 /// ptx_lt(b, i, n), say.
+///
+/// ptx_else and ptx_else_if are statements of their own, after the whole statement before them:
+/// they belong to the outer ptx_if of `ptx_if (b, c) ptx_if (b, d) f(); ptx_else (b) g();`, and not
+/// to each ptx_if of `for (...) ptx_if (b, c) f(); ptx_else (b) g();`, so a body that has one
+/// stands in braces. (gcc -Wall warns where the indentation says otherwise.) A C loop may write a
+/// chain of them: `ptx_if (b, c[0]) f(0); for (int k = 1; k < n; k++) ptx_else_if (b, c[k]) f(k);`.
 #define PTXGEN_BLOCK(begin, end, b)                                                                \
     for (int PTXGEN_BLOCK_NUMBER = begin; PTXGEN_BLOCK_NUMBER;                                     \
          PTXGEN_BLOCK_NUMBER = end(b, PTXGEN_BLOCK_NUMBER))

@@ -332,6 +332,51 @@ static void else_ifs_chain(void **state)
         "$if_5_else:", "setp.eq.u32 %p6, %r1, 6;", "@!%p6 bra $if_5_end;", "\n$if_5_end:\n ret;");
 }
 
+// Without braces an else is of the outer if, and a loop in C writes a chain.
+static void an_else_is_a_statement(void **state)
+{
+    char braces[4096];
+
+    (void)state;
+    for (int with_braces = 1; with_braces >= 0; with_braces--) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k") {
+            ptx_val t = ptx_tid(b, PTX_X), x = ptx_lt(b, t, 5), y = ptx_lt(b, t, 3);
+            if (with_braces) {
+                ptx_if (b, x) {
+                    ptx_if (b, y)
+                        ptx_trap(b);
+                }
+                ptx_else (b)
+                    ptx_nanosleep(b, 1);
+            } else {
+                ptx_if (b, x)
+                    ptx_if (b, y)
+                        ptx_trap(b);
+                ptx_else (b)
+                    ptx_nanosleep(b, 1);
+            }
+            ptx_if (b, ptx_eq(b, t, 0))
+                ptx_nanosleep(b, 10);
+            if (with_braces) {
+                ptx_else_if (b, ptx_eq(b, t, 1))
+                    ptx_nanosleep(b, 11);
+                ptx_else_if (b, ptx_eq(b, t, 2))
+                    ptx_nanosleep(b, 12);
+            } else {
+                for (int k = 1; k < 3; k++)
+                    ptx_else_if (b, ptx_eq(b, t, k))
+                        ptx_nanosleep(b, 10 + k);
+            }
+        }
+        if (with_braces)
+            snprintf(braces, sizeof braces, "%s", finished(b));
+        else
+            assert_string_equal(finished(b), braces);
+        ptx_builder_destroy(&b);
+    }
+}
+
 static void misplaced_else_ifs_are_refused(void **state)
 {
     (void)state;
@@ -581,6 +626,7 @@ static void blocks_left_by_c_are_reported(void **state)
             cmocka_unit_test(loops_are_left_by_their_labels),
             cmocka_unit_test(raw_labels_are_named),
             cmocka_unit_test(wrong_values_are_named),
+            cmocka_unit_test(an_else_is_a_statement),
             cmocka_unit_test(misplaced_calls_are_named),
             cmocka_unit_test(blocks_left_by_c_are_reported),
             cmocka_unit_test(crossed_blocks_are_reported),
