@@ -176,7 +176,7 @@ def classify(text):
     if text.startswith("template"):
         return None
     inline = text.startswith("static inline")
-    bare = re.sub(r"\bPTXGEN_API\s+|\s*PTXGEN_PRINTF\([^)]*\)", "", text)
+    bare = re.sub(r"\bPTXGEN_API(?:_DATA)?\s+|\s*PTXGEN_PRINTF\([^)]*\)", "", text)
     if inline:
         bare = bare[len("static inline "):].split("\n{")[0].split("{")[0].strip() + ";"
     block = re.match(r"(typedef )?(struct|enum|union)(?: (\w+))?\s*\{", bare)

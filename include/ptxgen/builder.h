@@ -57,7 +57,8 @@ struct ptx_builder_params {
     void *(*resize)(void *user, void *memory, size_t bytes);
     void *user;
     /// Called once, at the first error and inside the call that made it, with the text that
-    /// ptx_builder_error() returns: for a breakpoint or a backtrace. It must not call the builder.
+    /// ptx_builder_error() returns: for a breakpoint or a backtrace. It must not call the builder,
+    /// nor throw an exception of C++.
     void (*on_error)(void *user, const char *error);
 };
 

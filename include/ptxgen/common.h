@@ -12,10 +12,17 @@
 #define PTXGEN_VERSION_MINOR 1
 #define PTXGEN_VERSION_PATCH 0
 
+// Functions throw nothing, so a caller in C++ needs no code for that.
 #if defined(__GNUC__) || defined(__clang__)
-#define PTXGEN_API               __attribute__((visibility("default")))
+#define PTXGEN_API_DATA __attribute__((visibility("default")))
+#ifdef __cplusplus
+#define PTXGEN_API __attribute__((visibility("default"), nothrow))
+#else
+#define PTXGEN_API PTXGEN_API_DATA
+#endif
 #define PTXGEN_PRINTF(at, first) __attribute__((__format__(__printf__, at, first)))
 #else
+#define PTXGEN_API_DATA
 #define PTXGEN_API
 #define PTXGEN_PRINTF(at, first)
 #endif

@@ -79,7 +79,7 @@ struct ptx_kernel {
     X(moving_average_update)
 
 /// A kernel; docs/kernels.md has its formula, its parameters and its options.
-#define PTX_DECLARE(name) PTXGEN_API extern const ptx_kernel ptx_kernel_##name;
+#define PTX_DECLARE(name) PTXGEN_API_DATA extern const ptx_kernel ptx_kernel_##name;
 PTX_KERNELS(PTX_DECLARE)
 #undef PTX_DECLARE
 

@@ -9,7 +9,8 @@
 ///
 /// The comma operator gives the order: the macro hands operands to the builder one by one, and the
 /// call takes them back. `b` is therefore named several times and must be an expression without
-/// side effects: a variable. An operand may have some: it is evaluated once.
+/// side effects: a variable. An operand may have some: it is evaluated once. If it throws an
+/// exception of C++, nothing of the call is left but what its operands have emitted.
 ///
 /// A call may be an operand of a call to any depth: with gcc and clang the cost to compile grows
 /// with the number of calls. Other compilers of C double it with each level (_Generic names an
@@ -41,19 +42,23 @@ PTXGEN_BEGIN
 // ---- what the macros call -----------------------------------------------------------------------
 
 /// The calls up to the matching end have the place; then it is again the one before: that of the
-/// call whose operand they are. Both take a NULL builder.
-PTXGEN_API void ptxgen_place_begin(ptx_builder *b, const char *place);
+/// call whose operand they are. Both take a NULL builder. The result is the height of the stack
+/// before.
+PTXGEN_API uint32_t ptxgen_place_begin(ptx_builder *b, const char *place);
 PTXGEN_API void ptxgen_place_end(ptx_builder *b);
 
 /// An operand of the call that follows. The builder keeps operands on a stack, which a call leaves
-/// as it was before its first operand, also after an error.
-PTXGEN_API void ptxgen_push(ptx_builder *b, ptx_val x);
-PTXGEN_API void ptxgen_push_signed(ptx_builder *b, int64_t x);
-PTXGEN_API void ptxgen_push_unsigned(ptx_builder *b, uint64_t x);
-PTXGEN_API void ptxgen_push_float(ptx_builder *b, double x);
-PTXGEN_API void ptxgen_push_fragment(ptx_builder *b, ptx_fragment x);
+/// as it was before its first operand, also after an error. The result is its height before.
+PTXGEN_API uint32_t ptxgen_push(ptx_builder *b, ptx_val x);
+PTXGEN_API uint32_t ptxgen_push_signed(ptx_builder *b, int64_t x);
+PTXGEN_API uint32_t ptxgen_push_unsigned(ptx_builder *b, uint64_t x);
+PTXGEN_API uint32_t ptxgen_push_float(ptx_builder *b, double x);
+PTXGEN_API uint32_t ptxgen_push_fragment(ptx_builder *b, ptx_fragment x);
 /// This one begins the place of the call, too.
-PTXGEN_API void ptxgen_push_ptr(ptx_builder *b, const char *place, ptx_ptr p);
+PTXGEN_API uint32_t ptxgen_push_ptr(ptx_builder *b, const char *place, ptx_ptr p);
+/// Takes back what was pushed since the stack had this height, by a call of which an operand threw
+/// an exception. `placed`: the first of it began a place.
+PTXGEN_API void ptxgen_unwind(ptx_builder *b, uint32_t height, bool placed);
 
 /// Emits a row of ops.h, or calls a function, with the last operands, at a place.
 PTXGEN_API ptx_val ptxgen_popped_op(ptx_builder *b, const char *place, ptx_opcode op);
@@ -111,19 +116,54 @@ PTXGEN_END
 // clang-format off
 #ifdef __cplusplus
 #define PTXGEN_OPERAND(b, x) ptxgen_push(b, x)
-template <class T> static inline ptxgen_if_number<T, void> ptxgen_push(ptx_builder *b, T x)
+template <class T> static inline ptxgen_if_number<T, uint32_t> ptxgen_push(ptx_builder *b, T x)
 {
-    std::is_floating_point<T>::value ? ptxgen_push_float(b, static_cast<double>(x))
-    : std::is_unsigned<T>::value     ? ptxgen_push_unsigned(b, static_cast<uint64_t>(x))
-                                     : ptxgen_push_signed(b, static_cast<int64_t>(x));
+    return std::is_floating_point<T>::value ? ptxgen_push_float(b, static_cast<double>(x))
+           : std::is_unsigned<T>::value     ? ptxgen_push_unsigned(b, static_cast<uint64_t>(x))
+                                            : ptxgen_push_signed(b, static_cast<int64_t>(x));
 }
-template <class Result> static inline Result ptxgen_placed(ptx_builder *b, Result result)
+// A call that has pushed. If an operand throws, the builder is as it was before the call.
+template <bool placed> class ptxgen_scope
 {
-    ptxgen_place_end(b);
-    return result;
-}
+  public:
+    class nothing
+    {
+    };
+    ptxgen_scope(ptx_builder *b, uint32_t height) : builder_(b), height_(height) {}
+    ptxgen_scope(const ptxgen_scope &) = delete;
+    ptxgen_scope &operator=(const ptxgen_scope &) = delete;
+    ~ptxgen_scope()
+    {
+        if (builder_)
+            ptxgen_unwind(builder_, height_, placed);
+    }
+    // The call is done, and has ended its place; and the same for one that has not.
+    template <class Result> Result done(const Result &result)
+    {
+        builder_ = nullptr;
+        return result;
+    }
+    void done(nothing)
+    {
+        builder_ = nullptr;
+    }
+    template <class Result> Result end(const Result &result)
+    {
+        ptxgen_place_end(builder_);
+        return done(result);
+    }
+
+  private:
+    ptx_builder *builder_;
+    uint32_t height_;
+};
+#define PTXGEN_PUSHED(placed, b, first, others, call) \
+    (ptxgen_scope<placed>(b, first).done((others, ptxgen_scope<placed>::nothing())), call)
+#define PTXGEN_SCOPE(placed, b, first, ...) ptxgen_scope<placed>(b, first).done((__VA_ARGS__))
+#define PTXGEN_SCOPE_VOID(placed, b, first, ...) \
+    ptxgen_scope<placed>(b, first).done((__VA_ARGS__, ptxgen_scope<placed>::nothing()))
 #define PTXGEN_PLACED(type, b, ...) \
-    (ptxgen_place_begin(b, PTXGEN_HERE), ptxgen_placed(b, __VA_ARGS__))
+    ptxgen_scope<true>(b, ptxgen_place_begin(b, PTXGEN_HERE)).end(__VA_ARGS__)
 #else
 #define PTXGEN_PUSH_TYPED(b, x) \
     PTXGEN_BY_TYPE(x, ptxgen_push_signed, ptxgen_push_unsigned, ptxgen_push_float, ptxgen_push)(b, x)
@@ -142,27 +182,36 @@ PTXGEN_RESULT(label, ptx_label)
 PTXGEN_RESULT(text, const char *)
 PTXGEN_RESULT(int, int)
 PTXGEN_RESULT(flag, bool)
+#define PTXGEN_PUSHED(placed, b, first, others, call) (first, others, call)
+#define PTXGEN_SCOPE(placed, b, first, ...)      (first, __VA_ARGS__)
+#define PTXGEN_SCOPE_VOID(placed, b, first, ...) (first, __VA_ARGS__)
 #define PTXGEN_PLACED(type, b, ...) \
     (ptxgen_place_begin(b, PTXGEN_HERE), ptxgen_placed_##type(b, __VA_ARGS__))
 #endif
 
 // The shape of values: they are pushed, and the call after them takes them.
-#define PTXGEN_V1(b, x, ...)       (PTXGEN_OPERAND(b, x), __VA_ARGS__)
-#define PTXGEN_V2(b, x, y, ...)    (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), __VA_ARGS__)
-#define PTXGEN_V3(b, x, y, z, ...) PTXGEN_V2(b, x, y, PTXGEN_OPERAND(b, z), __VA_ARGS__)
-#define PTXGEN_V4(b, x, y, z, w, ...) \
-    PTXGEN_V2(b, x, y, PTXGEN_OPERAND(b, z), PTXGEN_OPERAND(b, w), __VA_ARGS__)
+#define PTXGEN_V1(b, x, call) (PTXGEN_OPERAND(b, x), call)
+#define PTXGEN_V2(b, x, y, call) \
+    PTXGEN_PUSHED(false, b, PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), call)
+#define PTXGEN_V3(b, x, y, z, call) \
+    PTXGEN_PUSHED(false, b, PTXGEN_OPERAND(b, x), (PTXGEN_OPERAND(b, y), PTXGEN_OPERAND(b, z)), call)
+#define PTXGEN_V4(b, x, y, z, w, call) \
+    PTXGEN_PUSHED(false, b, PTXGEN_OPERAND(b, x), \
+                  (PTXGEN_OPERAND(b, y), PTXGEN_OPERAND(b, z), PTXGEN_OPERAND(b, w)), call)
+// Operands before the last, which a function of the list above takes back: with a pointer first, and
+// without one. Those of _VOID have no result.
+#define PTXGEN_P(b, p)                ptxgen_push_ptr(b, PTXGEN_HERE, p)
+#define PTXGEN_AT_PTR(b, p, ...)      PTXGEN_SCOPE(true, b, PTXGEN_P(b, p), __VA_ARGS__)
+#define PTXGEN_AT_PTR_VOID(b, p, ...) PTXGEN_SCOPE_VOID(true, b, PTXGEN_P(b, p), __VA_ARGS__)
+#define PTXGEN_AT(b, ...)      PTXGEN_SCOPE(true, b, ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__)
+#define PTXGEN_AT_VOID(b, ...) PTXGEN_SCOPE_VOID(true, b, ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__)
 // The shape of the rest is PTXGEN_PLACED: a call at a place, of which at most one argument has
 // values. This one has no result.
-#define PTXGEN_PLACED_VOID(b, ...) (ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__, ptxgen_place_end(b))
+#define PTXGEN_PLACED_VOID(b, ...) PTXGEN_AT_VOID(b, __VA_ARGS__, ptxgen_place_end(b))
 // A call of at most two arguments, the last of which is a value, and one with options after them.
 // With too few arguments it is the first, and a compiler says how many that takes.
 #define PTXGEN_FORM(form, ...) \
     PTXGEN_JOIN(form, PTXGEN_TENTH(__VA_ARGS__, _WITH, _WITH, _WITH, _WITH, _WITH, _WITH, _WITH, , , ))
-// Operands before the last, which a function of the list above takes back.
-#define PTXGEN_AT(b, ...) (ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__)
-#define PTXGEN_P(b, p)    ptxgen_push_ptr(b, PTXGEN_HERE, p)
-
 // A call whose last argument is a struct with fields that are values. A plain number there,
 // `.taken = 0`, would be the first member of a value without its braces, and the value one that is
 // left out. clang and, in C, gcc make it an error; for gcc that takes a statement.
@@ -188,9 +237,8 @@ PTXGEN_RESULT(flag, bool)
 #endif
 
 // A text, which stands in the call, and up to 16 values.
-#define PTXGEN_LIST(f, b, ...) \
-    (ptxgen_place_begin(b, PTXGEN_HERE), \
-     PTXGEN_LIST_OF(PTXGEN_VALUES(__VA_ARGS__, PTXGEN_COUNTS), f, b, __VA_ARGS__))
+#define PTXGEN_LIST(at, f, b, ...) \
+    at(b, PTXGEN_LIST_OF(PTXGEN_VALUES(__VA_ARGS__, PTXGEN_COUNTS), f, b, __VA_ARGS__))
 #define PTXGEN_LIST_OF(k, ...) PTXGEN_LIST_OF_(k, __VA_ARGS__)
 #define PTXGEN_LIST_OF_(k, f, b, ...) \
     PTXGEN_EACH_##k(f(b, PTXGEN_TEXT_OF(__VA_ARGS__, 0), k), b, __VA_ARGS__)
@@ -292,32 +340,33 @@ template <bool fit> static inline void ptxgen_values_fit()
     PTXGEN_PLACED(ptr, b, ptx_ptr_from(b, type, space, PTXGEN_ARG(address)))
 #define ptx_ptr_address(b, p) PTXGEN_PLACED(val, b, ptx_ptr_address(b, p))
 #define ptx_ptr_generic(b, p) PTXGEN_PLACED(val, b, ptx_ptr_generic(b, p))
-#define ptx_at(b, p, i) (PTXGEN_P(b, p), ptxgen_popped_at(b, PTXGEN_ARG(i)))
+#define ptx_at(b, p, i) PTXGEN_AT_PTR(b, p, ptxgen_popped_at(b, PTXGEN_ARG(i)))
 #define ptx_ptr_cast(b, type, p) PTXGEN_PLACED(ptr, b, ptx_ptr_cast(b, type, p))
-#define ptx_load_emit(b, p, ...) (PTXGEN_P(b, p), ptxgen_popped_load_emit(b, __VA_ARGS__))
+#define ptx_load_emit(b, p, ...) PTXGEN_AT_PTR(b, p, ptxgen_popped_load_emit(b, __VA_ARGS__))
 #undef ptx_load
 #define ptx_load(b, ...) PTXGEN_FORM(PTXGEN_LOAD, __VA_ARGS__)(b, __VA_ARGS__)
-#define PTXGEN_LOAD(b, p, i) (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load(b))
+#define PTXGEN_LOAD(b, p, i) PTXGEN_PUSHED(true, b, PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load(b))
 #define PTXGEN_LOAD_WITH(b, p, ...) \
     ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, PTXGEN_FIELDS(index, __VA_ARGS__)))
 #undef ptx_store
 #define ptx_store(b, p, ...) PTXGEN_FORM(PTXGEN_STORE, __VA_ARGS__)(b, p, __VA_ARGS__)
 #define PTXGEN_STORE(b, p, i, x) \
-    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, x), ptxgen_popped_store(b))
+    PTXGEN_PUSHED(true, b, PTXGEN_P(b, p), (PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, x)), ptxgen_popped_store(b))
 #define PTXGEN_STORE_WITH(b, p, i, ...) \
     ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
 #define ptx_store_emit(b, p, i, ...) \
-    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_emit(b, __VA_ARGS__))
+    PTXGEN_AT_PTR_VOID(b, p, PTXGEN_OPERAND(b, i), ptxgen_popped_store_emit(b, __VA_ARGS__))
 #define ptx_load_vec_emit(b, p, i, ...) \
-    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load_vec(b, __VA_ARGS__))
+    PTXGEN_AT_PTR(b, p, PTXGEN_OPERAND(b, i), ptxgen_popped_load_vec(b, __VA_ARGS__))
 #define ptx_store_vec_emit(b, p, i, ...) \
-    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_vec(b, __VA_ARGS__))
+    PTXGEN_AT_PTR_VOID(b, p, PTXGEN_OPERAND(b, i), ptxgen_popped_store_vec(b, __VA_ARGS__))
 #define ptx_atomic_cas(b, p, i, compare, x) \
-    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, compare), PTXGEN_OPERAND(b, x), ptxgen_popped_atomic_cas(b))
+    PTXGEN_PUSHED(true, b, PTXGEN_P(b, p), (PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, compare), PTXGEN_OPERAND(b, x)), \
+                  ptxgen_popped_atomic_cas(b))
 #define ptx_atomic_emit(b, op, p, i, ...) \
-    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_BRACED(ptxgen_popped_atomic_emit(b, op, __VA_ARGS__)))
+    PTXGEN_AT_PTR(b, p, PTXGEN_OPERAND(b, i), PTXGEN_BRACED(ptxgen_popped_atomic_emit(b, op, __VA_ARGS__)))
 #define PTXGEN_ATOMIC(op, b, p, i, value) \
-    (PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, value), ptxgen_popped_atomic(b, op))
+    PTXGEN_PUSHED(true, b, PTXGEN_P(b, p), (PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, value)), ptxgen_popped_atomic(b, op))
 #define ptx_fence(b, order, scope) PTXGEN_PLACED_VOID(b, ptx_fence(b, order, scope))
 
 // ---- matrix.h -----------------------------------------------------------------------------------
@@ -328,17 +377,17 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_fragment_words(b, fragment) PTXGEN_PLACED(vec, b, ptx_fragment_words(b, fragment))
 #define ptx_fragment_var(b, init) PTXGEN_PLACED(fragment, b, ptx_fragment_var(b, init))
 #define ptx_fragment_set(b, var, ...) \
-    PTXGEN_AT(b, ptxgen_push_fragment(b, var), ptxgen_popped_fragment_set(b, __VA_ARGS__))
+    PTXGEN_AT_VOID(b, ptxgen_push_fragment(b, var), ptxgen_popped_fragment_set(b, __VA_ARGS__))
 #define ptx_fragment_load_emit(b, role, type, k, p, ...) \
-    (PTXGEN_P(b, p), ptxgen_popped_fragment_load(b, role, type, k, __VA_ARGS__))
+    PTXGEN_AT_PTR(b, p, ptxgen_popped_fragment_load(b, role, type, k, __VA_ARGS__))
 #define ptx_fragment_store(b, fragment, p, stride) \
-    PTXGEN_AT(b, ptxgen_push_fragment(b, fragment), PTXGEN_P(b, p), ptxgen_popped_fragment_store(b, PTXGEN_ARG(stride)))
+    PTXGEN_AT_VOID(b, ptxgen_push_fragment(b, fragment), PTXGEN_P(b, p), ptxgen_popped_fragment_store(b, PTXGEN_ARG(stride)))
 #define ptx_mma_emit(b, x, y, ...) \
     PTXGEN_AT(b, ptxgen_push_fragment(b, x), ptxgen_push_fragment(b, y), ptxgen_popped_mma(b, __VA_ARGS__))
 #define ptx_ldmatrix_emit(b, p, ...) PTXGEN_PLACED(vec, b, ptx_ldmatrix_emit(b, p, __VA_ARGS__))
-#define ptx_stmatrix_emit(b, p, ...) (PTXGEN_P(b, p), ptxgen_popped_stmatrix(b, __VA_ARGS__))
+#define ptx_stmatrix_emit(b, p, ...) PTXGEN_AT_PTR_VOID(b, p, ptxgen_popped_stmatrix(b, __VA_ARGS__))
 #define ptx_cp_async_emit(b, to, from, ...) \
-    (PTXGEN_P(b, to), PTXGEN_P(b, from), PTXGEN_BRACED(ptxgen_popped_cp_async(b, __VA_ARGS__)))
+    PTXGEN_AT_PTR_VOID(b, to, PTXGEN_P(b, from), PTXGEN_BRACED(ptxgen_popped_cp_async(b, __VA_ARGS__)))
 #define ptx_cp_async_commit(b) PTXGEN_PLACED_VOID(b, ptx_cp_async_commit(b))
 #define ptx_cp_async_wait(b, pending) PTXGEN_PLACED_VOID(b, ptx_cp_async_wait(b, pending))
 #define ptx_cp_async_wait_all(b) PTXGEN_PLACED_VOID(b, ptx_cp_async_wait_all(b))
@@ -377,12 +426,12 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_func_end(b, block) PTXGEN_PLACED(int, b, ptx_func_end(b, block))
 #define ptx_return_value(b, x) PTXGEN_PLACED_VOID(b, ptx_return_value(b, PTXGEN_ARG(x)))
 #define ptx_call_emit(b, name, ...) PTXGEN_PLACED(val, b, ptx_call_emit(b, name, __VA_ARGS__))
-#define ptx_call(b, ...) PTXGEN_LIST(ptxgen_popped_call, b, __VA_ARGS__)
+#define ptx_call(b, ...) PTXGEN_LIST(PTXGEN_AT, ptxgen_popped_call, b, __VA_ARGS__)
 #define ptx_printf_emit(b, format, ...) PTXGEN_PLACED_VOID(b, ptx_printf_emit(b, format, __VA_ARGS__))
-#define ptx_printf(b, ...) PTXGEN_LIST(ptxgen_popped_printf, b, __VA_ARGS__)
+#define ptx_printf(b, ...) PTXGEN_LIST(PTXGEN_AT_VOID, ptxgen_popped_printf, b, __VA_ARGS__)
 #define ptx_trap_message_emit(b, ...) PTXGEN_PLACED_VOID(b, ptx_trap_message_emit(b, __VA_ARGS__))
 #define ptx_assert_emit(b, cond, ...) \
-    PTXGEN_AT(b, PTXGEN_OPERAND(b, cond), ptxgen_popped_assert(b, __VA_ARGS__))
+    PTXGEN_AT_VOID(b, PTXGEN_OPERAND(b, cond), ptxgen_popped_assert(b, __VA_ARGS__))
 #define ptx_if_begin(b, cond) PTXGEN_V1(b, cond, ptxgen_popped_block(b, PTXGEN_HERE, ptx_if_begin))
 #define ptx_else_begin(b) PTXGEN_PLACED(int, b, ptx_else_begin(b))
 #define ptx_else_if_begin(b) PTXGEN_PLACED(int, b, ptx_else_if_begin(b))
@@ -407,7 +456,7 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_label_create(b, name) PTXGEN_PLACED(label, b, ptx_label_create(b, name))
 #define ptx_label_place(b, label) PTXGEN_PLACED_VOID(b, ptx_label_place(b, label))
 #define ptx_branch(b, label) PTXGEN_PLACED_VOID(b, ptx_branch(b, label))
-#define ptx_branch_if(b, cond, label) PTXGEN_AT(b, PTXGEN_OPERAND(b, cond), ptxgen_popped_branch_if(b, label))
+#define ptx_branch_if(b, cond, label) PTXGEN_AT_VOID(b, PTXGEN_OPERAND(b, cond), ptxgen_popped_branch_if(b, label))
 #define ptx_trap(b) PTXGEN_PLACED_VOID(b, ptx_trap(b))
 #define ptx_nanosleep(b, nanoseconds) PTXGEN_PLACED_VOID(b, ptx_nanosleep(b, PTXGEN_ARG(nanoseconds)))
 #define ptx_griddepcontrol_wait(b) PTXGEN_PLACED_VOID(b, ptx_griddepcontrol_wait(b))

@@ -3,18 +3,20 @@
 #include "internal.h"
 
 // Operands that found no memory count, so that what is taken back is what was pushed.
-static void push(ptx_builder *b, const void *from, size_t bytes)
+static uint32_t push(ptx_builder *b, const void *from, size_t bytes)
 {
     const uint32_t words = (uint32_t)((bytes + 7) / 8);
 
     if (!b)
-        return;
+        return 0;
+    const uint32_t height = b->operands.count + b->lost_operands;
     if (b->lost_operands || !ROOM_FOR(b, b->operands, words)) {
         b->lost_operands += words;
-        return;
+        return height;
     }
     memcpy(&b->operands.at[b->operands.count], from, bytes);
     b->operands.count += words;
+    return height;
 }
 
 static void pop(ptx_builder *b, void *to, size_t bytes)
@@ -42,49 +44,62 @@ DEFINE(ptx_ptr, ptr)
 DEFINE(ptx_fragment, fragment)
 #undef DEFINE
 
-void ptxgen_push(ptx_builder *b, ptx_val x)
+uint32_t ptxgen_push(ptx_builder *b, ptx_val x)
 {
-    push(b, &x, sizeof x);
+    return push(b, &x, sizeof x);
 }
 
-void ptxgen_push_signed(ptx_builder *b, int64_t x)
+uint32_t ptxgen_push_signed(ptx_builder *b, int64_t x)
 {
-    ptxgen_push(b, ptx_number_signed(x));
+    return ptxgen_push(b, ptx_number_signed(x));
 }
 
-void ptxgen_push_unsigned(ptx_builder *b, uint64_t x)
+uint32_t ptxgen_push_unsigned(ptx_builder *b, uint64_t x)
 {
-    ptxgen_push(b, ptx_number_unsigned(x));
+    return ptxgen_push(b, ptx_number_unsigned(x));
 }
 
-void ptxgen_push_float(ptx_builder *b, double x)
+uint32_t ptxgen_push_float(ptx_builder *b, double x)
 {
-    ptxgen_push(b, ptx_number_float(x));
+    return ptxgen_push(b, ptx_number_float(x));
 }
 
-void ptxgen_push_fragment(ptx_builder *b, ptx_fragment x)
+uint32_t ptxgen_push_fragment(ptx_builder *b, ptx_fragment x)
 {
-    push(b, &x, sizeof x);
+    return push(b, &x, sizeof x);
 }
 
-void ptxgen_push_ptr(ptx_builder *b, const char *place, ptx_ptr p)
+uint32_t ptxgen_push_ptr(ptx_builder *b, const char *place, ptx_ptr p)
 {
-    ptxgen_place_begin(b, place);
+    const uint32_t height = ptxgen_place_begin(b, place);
+
     push(b, &p, sizeof p);
+    return height;
 }
 
-void ptxgen_place_begin(ptx_builder *b, const char *place)
+uint32_t ptxgen_place_begin(ptx_builder *b, const char *place)
 {
     if (!b)
-        return;
-    push(b, &b->place, sizeof b->place);
+        return 0;
+    const uint32_t height = push(b, &b->place, sizeof b->place);
     b->place = place;
+    return height;
 }
 
 void ptxgen_place_end(ptx_builder *b)
 {
     if (b)
         pop(b, &b->place, sizeof b->place);
+}
+
+void ptxgen_unwind(ptx_builder *b, uint32_t height, bool placed)
+{
+    const uint32_t kept = height + placed; // a place is one word
+
+    while (b && b->operands.count + b->lost_operands > kept)
+        pop(b, &(uint64_t) { 0 }, sizeof(uint64_t));
+    if (placed)
+        ptxgen_place_end(b);
 }
 
 // ---- calls --------------------------------------------------------------------------------------

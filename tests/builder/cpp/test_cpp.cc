@@ -345,6 +345,85 @@ static void exceptions_leave_bodies()
     }
 }
 
+static ptx_val thrown()
+{
+    throw 7;
+}
+
+static ptx_fragment thrown_fragment()
+{
+    throw 7;
+}
+
+static ptx_ptr thrown_ptr()
+{
+    throw 7;
+}
+
+// An operand of a macro that throws leaves nothing behind: neither the call's place nor operands.
+static void operands_throw()
+{
+    using call = void (*)(ptx_builder *, ptx_val, ptx_ptr);
+    static const call calls[] = {
+        [](ptx_builder *b, ptx_val x, ptx_ptr) { ptx_add(b, x, thrown()); },
+        [](ptx_builder *b, ptx_val x, ptx_ptr) { ptx_fma(b, x, x, thrown()); },
+        [](ptx_builder *b, ptx_val x, ptx_ptr) { ptx_bfi(b, x, x, thrown(), x); },
+        [](ptx_builder *b, ptx_val x, ptx_ptr) { ptx_set(b, x, thrown()); },
+        [](ptx_builder *b, ptx_val x, ptx_ptr) {
+            ptx_add(b, x, ptx_add(b, x, ptx_bitcast(b, PTX_F32, thrown())));
+        },
+        [](ptx_builder *b, ptx_val, ptx_ptr) { ptx_assume_warp_uniform(b, thrown()); },
+        [](ptx_builder *b, ptx_val, ptx_ptr p) { ptx_at(b, p, thrown()); },
+        [](ptx_builder *b, ptx_val, ptx_ptr p) { ptx_load(b, ptx_at(b, p, 1), thrown()); },
+        [](ptx_builder *b, ptx_val, ptx_ptr) { ptx_load(b, thrown_ptr(), 0); },
+        [](ptx_builder *b, ptx_val x, ptx_ptr p) { ptx_store(b, p, x, thrown()); },
+        [](ptx_builder *b, ptx_val x, ptx_ptr p) { ptx_atomic_add(b, p, x, thrown()); },
+        [](ptx_builder *b, ptx_val x, ptx_ptr p) { ptx_atomic_cas(b, p, x, 1, thrown()); },
+        [](ptx_builder *b, ptx_val, ptx_ptr p) { ptx_fragment_store(b, thrown_fragment(), p, 8); },
+        [](ptx_builder *b, ptx_val, ptx_ptr p) {
+            ptx_fragment_store(b, ptx_fragment(), p, thrown());
+        },
+        [](ptx_builder *b, ptx_val, ptx_ptr) {
+            ptx_fragment_set(b, ptx_fragment(), thrown_fragment());
+        },
+        [](ptx_builder *b, ptx_val x, ptx_ptr) { ptx_printf(b, "%u %u", x, thrown()); },
+        [](ptx_builder *b, ptx_val x, ptx_ptr) { ptx_call(b, "f", x, thrown()); },
+        [](ptx_builder *b, ptx_val, ptx_ptr) { ptx_branch_if(b, thrown(), ptx_label()); },
+        [](ptx_builder *b, ptx_val, ptx_ptr) { ptx_if (b, thrown()) {} },
+        [](ptx_builder *b, ptx_val x, ptx_ptr) { ptx_for (b, i, x, thrown(), 1) {} },
+    };
+
+    for (const call &each : calls) {
+        ptx::builder b;
+        const std::string line = std::to_string(&each - calls);
+        int caught = 0;
+        size_t held = 0, holds = 0;
+        b.entry("k", { 64 }, [&] {
+            const ptx_val x = ptx_var(b, ptx_u32(1));
+            const ptx_ptr p = ptx_shared(b, PTX_F32, 64);
+            ptx_store(b, p, 0, 1.0);
+            for (unsigned k = 0; k < 300; k++) {
+                try {
+                    each(b, x, p);
+                } catch (int) {
+                    caught++;
+                }
+                holds = ptx_builder_peak_bytes(b);
+                held = held ? held : holds;
+            }
+            // A function has no place of its own: none is left for it.
+            (ptx_builder_fail)(b, "no place");
+        });
+        const std::string error = b.error();
+        if (caught != 300)
+            fail("operand " + line + " did not throw");
+        if (error.rfind("k: no place", 0) != 0)
+            fail("operand " + line + ": " + error);
+        if (held != holds)
+            fail("operand " + line + " leaves words in the builder");
+    }
+}
+
 int main()
 {
     expect_text("operators", operators_in_c, operators);
@@ -358,5 +437,6 @@ int main()
     builders_move();
     empty_builders();
     exceptions_leave_bodies();
+    operands_throw();
     return failures != 0;
 }
