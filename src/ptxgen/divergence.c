@@ -20,6 +20,7 @@ struct divergence {
     bool rows_of_warps;  // each warp has 32 threads of one row of the block
     bool whole_rows;     // and the length of a row is a multiple of 32
     bool uniform_params; // the parameters of the function are the same in all threads
+    bool by_rows;        // what is known of the block's rows was asked for
 };
 
 static struct lane_bits *value_at(const struct divergence *d, uint32_t reg)
@@ -42,8 +43,9 @@ static struct lane_bits source_of(const ptx_builder *b, const struct divergence 
                                               : ptxb_uniform_if(true);
 }
 
-static struct lane_bits special_register(const struct divergence *d, const char *name, bool varying)
+static struct lane_bits special_register(struct divergence *d, const char *name, bool varying)
 {
+    d->by_rows |= !strncmp(name, "%tid", 4) || !strncmp(name, "%ntid", 5);
     if (!strcmp(name, "%laneid") || !strcmp(name, "%tid.x"))
         return name[1] == 'l' || d->rows_of_warps ? ptxb_low_bits_differ(5)
                                                   : ptxb_uniform_if(false);
@@ -67,7 +69,7 @@ static bool is_alike(const struct divergence *d, const struct insn *insn,
 }
 
 // For the lanes of a warp.
-static void find_in_warp(const ptx_builder *b, const struct divergence *d, const struct insn *insn,
+static void find_in_warp(const ptx_builder *b, struct divergence *d, const struct insn *insn,
                          const struct operand *operands, struct lane_bits *result)
 {
     struct opcode *opcode = &b->opcodes.at[insn->opcode];
@@ -100,7 +102,7 @@ static bool is_said_alike(const struct divergence *d, const struct insn *insn,
 }
 
 // A result is that of uniform arguments, or varies.
-static struct lane_bits call_result(const ptx_builder *b, const struct divergence *d,
+static struct lane_bits call_result(const ptx_builder *b, struct divergence *d,
                                     const struct insn *insn, const struct operand *operands)
 {
     const uint32_t function = operands[insn->dst_count].id;
@@ -108,12 +110,15 @@ static struct lane_bits call_result(const ptx_builder *b, const struct divergenc
     if (function == MOST_INDEX || !is_alike(d, insn, operands))
         return ptxb_uniform_if(false);
     const struct entry *callee = &b->entries.at[function];
-    return ptxb_cut_to_type(ptxb_low_bits_differ(callee->result_differs[d->scope][d->rows]),
+    const uint8_t *differs = callee->result_differs[d->scope];
+    d->by_rows |=
+        differs[ROWS_SINGLE] != differs[ROWS_WHOLE] || differs[ROWS_ANY] != differs[ROWS_WHOLE];
+    return ptxb_cut_to_type(ptxb_low_bits_differ(differs[d->rows]),
                             ptxb_carrier((ptx_type)callee->result));
 }
 
 // Written where it stays: a struct that is copied as soon as it is made waits for its stores.
-static void find_result(const ptx_builder *b, const struct divergence *d, const struct insn *insn,
+static void find_result(const ptx_builder *b, struct divergence *d, const struct insn *insn,
                         const struct operand *operands, struct lane_bits *result)
 {
     if (insn->param)
@@ -409,7 +414,8 @@ static void conclude(ptx_builder *b, const struct divergence *d, struct entry *e
         entry->rows = (uint8_t)(d->rows - 1);
 }
 
-static void check_scope(ptx_builder *b, struct entry *entry, enum meeting scope, enum rows rows,
+// Whether the conclusion depends on the rows.
+static bool check_scope(ptx_builder *b, struct entry *entry, enum meeting scope, enum rows rows,
                         enum purpose purpose)
 {
     const uint32_t registers = b->regs.count - entry->first_reg;
@@ -424,29 +430,36 @@ static void check_scope(ptx_builder *b, struct entry *entry, enum meeting scope,
 
     d.values = ptxb_resize(b, NULL, 0, value_bytes + from_bytes);
     if (!d.values)
-        return;
+        return false;
     memset(d.values, 0, value_bytes); // the state before any write
     d.from = (uint32_t *)(d.values + registers);
     memset(d.from, 0xff, from_bytes); // NO_INDEX
     find_divergence(b, &d, entry);
     conclude(b, &d, entry, purpose);
     ptxb_resize(b, d.values, value_bytes + from_bytes, 0);
+    return d.by_rows;
 }
 
-// What callers of a function have to know.
-static void summarise(ptx_builder *b, struct entry *entry, bool needs_warps)
+// What callers of a function have to know. `by_rows`: its warp operations depend on the rows.
+static void summarise(ptx_builder *b, struct entry *entry, bool by_rows)
 {
-    for (int rows = ROWS_SINGLE; needs_warps && rows < ROWS_COUNT && !b->failed; rows++)
+    for (int rows = ROWS_SINGLE; by_rows && rows <= entry->rows && !b->failed; rows++)
         check_scope(b, entry, MEET_WARP, (enum rows)rows, FOR_ROWS);
-    for (int scope = 0; entry->result && scope < MEETINGS; scope++)
-        for (int rows = 0; rows < ROWS_COUNT && !b->failed; rows++)
-            check_scope(b, entry, (enum meeting)scope, (enum rows)rows, FOR_RESULT);
+    for (int scope = 0; entry->result && scope < MEETINGS; scope++) {
+        uint8_t *differs = entry->result_differs[scope];
+        by_rows = check_scope(b, entry, (enum meeting)scope, ROWS_WHOLE, FOR_RESULT);
+        for (int rows = ROWS_SINGLE; rows < ROWS_COUNT && !b->failed; rows++)
+            if (by_rows)
+                check_scope(b, entry, (enum meeting)scope, (enum rows)rows, FOR_RESULT);
+            else
+                differs[rows] = differs[ROWS_WHOLE];
+    }
 }
 
 bool ptxb_check_divergence(ptx_builder *b, struct entry *entry)
 {
     const enum rows rows = ptxb_rows(entry->decl.block);
-    bool found = false, needs_warps = false;
+    bool found = false, by_rows = false;
 
     for (int scope = 0; scope < MEETINGS && !b->failed; scope++) {
         // All threads reach code that is in no block and after no return.
@@ -455,15 +468,14 @@ bool ptxb_check_divergence(ptx_builder *b, struct entry *entry)
         if (!found)
             find_deciding(b, entry);
         found = true;
-        check_scope(b, entry, (enum meeting)scope, rows, FOR_ERRORS);
-        needs_warps |= scope == MEET_WARP;
+        by_rows = check_scope(b, entry, (enum meeting)scope, rows, FOR_ERRORS);
     }
     if ((entry->result || b->uniforms.count) && !found && !b->failed)
         find_deciding(b, entry);
     if (b->uniforms.count && !b->failed)
         check_scope(b, entry, MEET_WARP, rows, FOR_UNIFORMS);
-    if (entry->is_function)
-        summarise(b, entry, needs_warps);
+    if (entry->is_function && !b->failed)
+        summarise(b, entry, by_rows);
     return !b->failed;
 }
 

@@ -220,11 +220,14 @@ static bool may_call(ptx_builder *b, uint32_t f)
     static const char *const wanted[] = { "a multiple of 32 threads in x",
                                           "a multiple of 32 threads in x, or one row of threads" };
     struct entry *function = &b->entries.at[f], *caller = ptxb_entry(b);
+    const uint32_t reached = caller->reaches.count;
 
     if (!has_room_for_code(b, function) || !has_local_memory(b, function) || !reach(b, f) ||
         (function->whole_warps && !ptxb_whole_warps(b, "call", function->decl.name)))
         return false;
-    for (uint32_t k = 0; k < function->reaches.count; k++)
+    // What a function reaches is reached by its first call.
+    const bool first = caller->reaches.count > reached;
+    for (uint32_t k = 0; first && k < function->reaches.count; k++)
         if (!reach(b, function->reaches.at[k]))
             return false;
     if (function->text_shared) {
