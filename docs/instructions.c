@@ -14,8 +14,8 @@ static const char head[] =
     "A row is a function of the builder: `ptx_add(b, x, y)`; `ptx_op()` takes it with the "
     "modifiers\n"
     "in parentheses. Shape: T is the type of the row, W twice its width, u a u32, s an s32, p a\n"
-    "predicate. What needs more than PTX ISA 6.0 and sm_70 says so; the builder refuses it "
-    "below.\n";
+    "predicate, f a u32 that is 0 to 255 as an immediate, i an immediate u32 from 0 to 255. What\n"
+    "needs more than PTX ISA 6.0 and sm_70 says so; the builder refuses it below.\n";
 
 static const struct {
     unsigned bit;

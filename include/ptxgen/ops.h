@@ -9,8 +9,9 @@
 /// operands' type is taken, and where none does, that is the type error.
 ///
 /// A shape is "result=operands": T the form's type, W twice its width, u a u32, s an s32, p a
-/// predicate. The PTX text is spelling + modifiers + type; '%' in a spelling marks where the
-/// modifiers go when that is not the end.
+/// predicate; f a u32 that is 0 to 255 as an immediate, i a u32 that is an immediate from 0 to 255.
+/// Operands f and i come last. The PTX text is spelling + modifiers + type; '%' in a spelling marks
+/// where the modifiers go when that is not the end.
 ///
 /// ISA versions are ten times major plus minor; 60 and sm_70 are the floors of the library.
 #ifndef PTXGEN_OPS_H
@@ -249,7 +250,7 @@ enum ptx_modifier {
     X(selp, "T=TTp", "p ? x : y", \
       { PTX_TYPES_I | PTX_TYPES_B | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64), "selp", 0, 60, 70 }, \
       { PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) | PTX_TYPES_F16S | PTX_TYPES_BF16S | PTX_TYPES_TENSOR, "selp.b", 0, 60, 70 }) \
-    X(bfe, "T=Tuu", "y: first bit, z: length; that field of x, extended by its sign if signed", \
+    X(bfe, "T=Tff", "y: first bit, z: length; that field of x, extended by its sign if signed", \
       { PTX_TYPES_I32 | PTX_TYPES_I64, "bfe", 0, 60, 70 }) \
     X(shf_l, "T=TTu", "(y:x) shifted left by z, clamped at 32; the high word", \
       { PTX_TYPES_W32, "shf.l.clamp.b", 0, 60, 70 }) \
@@ -262,9 +263,9 @@ enum ptx_modifier {
       { PTX_TYPE_BIT(S32), "dp4a.s32", 0, 60, 70 })
 
 #define PTX_OPS_QUATERNARY(X) \
-    X(bfi, "T=TTuu", "y with x inserted; z: first bit, w: length", \
+    X(bfi, "T=TTff", "y with x inserted; z: first bit, w: length", \
       { PTX_TYPES_W32 | PTX_TYPES_W64, "bfi.b", 0, 60, 70 }) \
-    X(lop3, "T=TTTu", "any bitwise function of x, y, z; w, an immediate, is its truth table", \
+    X(lop3, "T=TTTi", "any bitwise function of x, y, z; w, an immediate, is its truth table", \
       { PTX_TYPES_W32, "lop3.b", 0, 60, 70 })
 
 /// Instructions with signatures other than "values in, one value out"; builder.h and the headers

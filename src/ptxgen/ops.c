@@ -77,6 +77,8 @@ static ptx_type shape_type(char letter, ptx_type type)
     case 'W':
         return wider(type);
     case 'u':
+    case 'f':
+    case 'i':
         return PTX_U32;
     case 's':
         return PTX_S32;
@@ -133,20 +135,6 @@ static const struct ptx_op_form *operands_form(ptx_builder *b, const struct ptx_
     return form;
 }
 
-// The last two operands are the position and length of a bit field.
-static bool fields_fit(ptx_builder *b, const struct ptx_op_info *info, const ptx_val *src,
-                       unsigned count)
-{
-    for (unsigned k = count - 2; k < count; k++) {
-        if (src[k].kind != PTX_KIND_IMMEDIATE || src[k].bits <= 255)
-            continue;
-        ptxb_fail(b, info->name, "%s is %llu; an immediate position or length is 0 to 255",
-                  operand_names[k], (unsigned long long)src[k].bits);
-        return false;
-    }
-    return true;
-}
-
 static bool modifiers_fit(ptx_builder *b, const char *call, const struct ptx_op_form *form,
                           const struct ptx_op_params *p)
 {
@@ -178,12 +166,17 @@ static bool call_fits(ptx_builder *b, const struct ptx_op_params *p, const struc
                   operand_names[k], count, count == 1 ? "" : "s");
         return false;
     }
-    if (p->op == PTX_OP_lop3 && (p->w.kind != PTX_KIND_IMMEDIATE || p->w.bits > 255)) {
-        ptxb_fail(b, info->name, "w, the truth table, must be an immediate from 0 to 255");
-        return false;
+    const char last = info->shape[1 + count];
+    for (unsigned k = 1; (last == 'f' || last == 'i') && k < count; k++) {
+        const char letter = info->shape[2 + k];
+        const bool immediate = src[k].kind == PTX_KIND_IMMEDIATE;
+        if (letter == 'i' && (!immediate || src[k].bits > 255))
+            ptxb_fail(b, info->name, "%s, the truth table, must be an immediate from 0 to 255",
+                      operand_names[k]);
+        else if (letter == 'f' && immediate && src[k].bits > 255)
+            ptxb_fail(b, info->name, "%s is %llu; an immediate position or length is 0 to 255",
+                      operand_names[k], (unsigned long long)src[k].bits);
     }
-    if ((p->op == PTX_OP_bfe || p->op == PTX_OP_bfi) && !fields_fit(b, info, src, count))
-        return false;
     return modifiers_fit(b, info->name, form, p);
 }
 

@@ -13,13 +13,13 @@ static void operands(ptx_builder *b, const struct ptx_op_info *info, ptx_type ty
     memset(v, 0, 4 * sizeof *v);
     for (unsigned k = 0; shape[k]; k++) {
         const ptx_type of = shape[k] == 'W'   ? (ptx_type)(type + 1)
-                            : shape[k] == 'u' ? PTX_U32
                             : shape[k] == 'p' ? PTX_PRED
-                                              : type;
+                            : shape[k] == 'T' ? type
+                                              : PTX_U32;
         v[k] = ptx_var(b, ptx_zero(of));
+        if (shape[k] == 'i')
+            v[k] = ptx_u32(0xe8);
     }
-    if (!strcmp(info->name, "lop3"))
-        v[3] = ptx_u32(0xe8);
 }
 
 static void each_form_has_its_line(void **state)

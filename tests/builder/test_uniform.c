@@ -115,10 +115,10 @@ static int append_constant(struct condition *c, struct random *r, ptx_type type,
 
 static ptx_type result_type(char letter, ptx_type type)
 {
-    return letter == 'W'   ? (ptx_type)(type + 1)
-           : letter == 'u' ? PTX_U32
-           : letter == 'p' ? PTX_PRED
-                           : type;
+    return letter == 'W'                     ? (ptx_type)(type + 1)
+           : letter == 'p'                   ? PTX_PRED
+           : letter && strchr("ufi", letter) ? PTX_U32
+                                             : type;
 }
 
 // A node; later ones are likelier.
@@ -155,7 +155,6 @@ static int operand_of(struct condition *c, struct random *r, ptx_type type)
 static void append_op(struct condition *c, struct random *r, ptx_opcode op, ptx_type type)
 {
     const char *shape = ptx_op_get_info(op)->shape;
-    const bool field = op == PTX_OP_bfe || op == PTX_OP_bfi || op == PTX_OP_lop3;
     struct node node = { .kind = OP,
                          .op = op,
                          .of_type = type,
@@ -163,10 +162,12 @@ static void append_op(struct condition *c, struct random *r, ptx_opcode op, ptx_
                          .sat = type == PTX_S32 && (op == PTX_OP_add || op == PTX_OP_sub) &&
                                 !random_below(r, 4) };
 
-    for (unsigned k = 0; shape[2 + k]; k++)
-        node.of[k] = shape[2 + k] == 'u' && (field || random_below(r, 3))
+    for (unsigned k = 0; shape[2 + k]; k++) {
+        const bool field = strchr("fi", shape[2 + k]);
+        node.of[k] = field || (shape[2 + k] == 'u' && random_below(r, 3))
                          ? append_constant(c, r, PTX_U32, field ? 255 : UINT32_MAX)
                          : operand_of(c, r, result_type(shape[2 + k], type));
+    }
     append(c, node);
 }
 

@@ -98,9 +98,9 @@ static unsigned operand_types(const struct op_case *c, ptx_type types[MAX_OPERAN
     const unsigned count = (unsigned)strlen(shape);
     for (unsigned k = 0; k < count; k++)
         types[k] = shape[k] == 'W'   ? (ptx_type)(c->type + 1)
-                   : shape[k] == 'u' ? PTX_U32
                    : shape[k] == 'p' ? PTX_PRED
-                                     : c->type;
+                   : shape[k] == 'T' ? c->type
+                                     : PTX_U32;
     return count;
 }
 

@@ -8,10 +8,10 @@
 static ptx_type shape_type(const struct op_case *c, char letter)
 {
     return letter == 'W'   ? (ptx_type)(c->type + 1)
-           : letter == 'u' ? PTX_U32
            : letter == 's' ? PTX_S32
            : letter == 'p' ? PTX_PRED
-                           : c->type;
+           : letter == 'T' ? c->type
+                           : PTX_U32;
 }
 
 static void plan_case(struct plan *g, struct node *n, enum program_group from)
@@ -26,9 +26,10 @@ static void plan_case(struct plan *g, struct node *n, enum program_group from)
         const char *shape = ptx_op_get_info((ptx_opcode)n->c.what)->shape;
         n->type = shape_type(&n->c, shape[0]);
         for (unsigned k = 0; shape[2 + k]; k++)
-            n->x[k] = n->c.what == PTX_OP_lop3 && k == 3 ? plan_constant(PTX_U32, n->a & 255)
-                      : shape[2 + k] == 'u'              ? plan_place(g)
-                                            : plan_operand(g, shape_type(&n->c, shape[2 + k]));
+            n->x[k] = shape[2 + k] == 'i' ? plan_constant(PTX_U32, n->a & 255)
+                      : strchr("uf", shape[2 + k])
+                          ? plan_place(g)
+                          : plan_operand(g, shape_type(&n->c, shape[2 + k]));
     } else if (n->c.kind == CASE_CVT_PACK) {
         n->x[0] = plan_operand(g, PTX_F32);
         n->x[1] = plan_operand(g, PTX_F32);

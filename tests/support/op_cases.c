@@ -309,7 +309,11 @@ static void emit_op(ptx_builder *b, const struct op_frame *frame, const struct o
             v[k] = frame->of[c->type + 1];
             break;
         case 'u':
+        case 'f':
             v[k] = frame->of[PTX_U32];
+            break;
+        case 'i':
+            v[k] = ptx_u32(0xe8);
             break;
         case 'p':
             v[k] = frame->of[PTX_PRED];
@@ -317,8 +321,6 @@ static void emit_op(ptx_builder *b, const struct op_frame *frame, const struct o
         default:
             v[k] = frame->of[c->type];
         }
-    if (c->what == PTX_OP_lop3)
-        v[3] = ptx_u32(0xe8);
     ptx_op(b, (ptx_opcode)c->what, .x = v[0], .y = v[1], .z = v[2], .w = v[3], .round = c->round,
            .ftz = c->ftz, .sat = c->sat);
 }
