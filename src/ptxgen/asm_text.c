@@ -1,514 +1,422 @@
 // SPDX-License-Identifier: MIT
-// Reads the texts of ptx_asm() and ptx_asm_module(): statements, operands, braces, names.
+// Reads the texts of ptx_asm() and ptx_asm_module(): statements, operands, braces, declarations.
 #include "asm_text.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
-// ---- characters ---------------------------------------------------------------------------------
-
-const char *ptxb_asm_excerpt(const char *from, char out[ASM_EXCERPT])
+const char *ptxb_excerpt(struct asm_text *t)
 {
-    size_t length = 0;
+    const size_t length = strcspn(t->from, "\n\r;"), most = sizeof t->excerpt - 4;
 
-    for (; length + 4 < ASM_EXCERPT && from[length] && from[length] != '\n' &&
-           from[length] != '\r' && from[length] != ';';
-         length++)
-        out[length] = from[length] == '\t' ? ' ' : from[length];
-    memcpy(out + length, length + 4 < ASM_EXCERPT ? "" : "...", length + 4 < ASM_EXCERPT ? 1 : 4);
-    return out;
+    snprintf(t->excerpt, sizeof t->excerpt, "%.*s%s", (int)(length < most ? length : most), t->from,
+             length < most ? "" : "...");
+    for (char *c = t->excerpt; *c; c++)
+        *c = *c == '\t' ? ' ' : *c;
+    return t->excerpt;
 }
 
-static bool is_ascii(ptx_builder *b, const char *call, const char *text)
+// Whether the text is ASCII. Finds the most bytes and statements of its lines.
+static bool measure(struct asm_text *t, size_t *bytes, size_t *statements)
 {
-    if (!text) {
-        ptxb_fail(b, call, "the text is missing");
-        return false;
-    }
-    for (const char *c = text; *c; c++) {
+    *bytes = *statements = 1;
+    for (const char *c = t->at; c && *c; c++) {
         const unsigned char byte = (unsigned char)*c;
-        if ((byte >= 0x20 && byte < 0x7f) || strchr(" \t\n\r", *c))
-            continue;
-        ptxb_fail(b, call,
-                  "byte %zu of the text is 0x%02x; PTX is ASCII, without control characters",
-                  (size_t)(c - text), byte);
-        return false;
+        const bool ends = strchr(";{}:", *c);
+        if ((byte < 0x20 || byte >= 0x7f) && !strchr(" \t\n\r", *c))
+            return FAIL(t,
+                        "byte %zu of the text is 0x%02x; PTX is ASCII, without control characters",
+                        (size_t)(c - t->at), byte);
+        *bytes += ends ? 4 : *c == '=' ? 10 : 2;
+        *statements += ends;
     }
-    return true;
+    return t->at || FAIL(t, "the text is missing");
 }
 
-// ---- pieces -------------------------------------------------------------------------------------
-
-struct reader {
-    ptx_builder *b;
-    const char *call;
-    const char *at;        // the next character
-    const char *statement; // where it begins
-    char *out;             // the end of what is written; NULL: nothing is
-    const struct asm_operands *operands;
-    uint32_t number;
-    unsigned scopes;
-    bool numbered, numbered_any; // the statement has %=; a statement has
-    const char *varying;
-    uint64_t shared;
-    bool special;
-    bool used[ASM_OPERANDS];
-    char open[16]; // the brackets of the statement
-    unsigned opened;
-    bool space;                          // skip_space() skipped some
-    char excerpt[ASM_EXCERPT], name[40]; // for errors
-};
-
-#define FAIL(r, ...) (ptxb_fail((r)->b, (r)->call, __VA_ARGS__), false)
-
-static const char *excerpt(struct reader *r)
+static const char *behind_space(const char *at)
 {
-    return ptxb_asm_excerpt(r->statement, r->excerpt);
-}
-
-static void keep(struct reader *r, char c)
-{
-    if (r->out)
-        *r->out++ = c;
+    for (const char *end = at; end;) {
+        at = end + strspn(end, " \t\r\n");
+        end = at[0] != '/'   ? NULL
+              : at[1] == '/' ? at + strcspn(at, "\n")
+              : at[1] == '*' ? strstr(at + 2, "*/")
+                             : NULL;
+        if (end && *end == '*')
+            end += 2;
+    }
+    return at;
 }
 
 // Skips white space and comments, of which nothing is printed.
-static bool skip_space(struct reader *r)
+static bool skip_space(struct asm_text *t)
 {
-    const char *from = r->at;
-
-    r->at = ptxb_asm_skip(from);
-    r->space = r->at != from;
-    return strncmp(r->at, "/*", 2) != 0 || FAIL(r, "a comment of the text has no end");
+    t->at = behind_space(t->at);
+    return strncmp(t->at, "/*", 2) != 0 || FAIL(t, "a comment of the text has no end");
 }
 
-static bool copy_string(struct reader *r)
+static void keep(struct asm_text *t, char c)
 {
-    const char *end = strchr(r->at + 1, '"');
-
-    if (!end)
-        return FAIL(r, "a string has no end in '%s'", excerpt(r));
-    while (r->at <= end)
-        keep(r, *r->at++);
-    return true;
+    if (t->out)
+        *t->out++ = c;
 }
 
-// One character; brackets must match.
-static bool copy_character(struct reader *r)
+// ---- declarations and tokens --------------------------------------------------------------------
+
+bool ptxb_asm_among(struct asm_word word, const char *list)
 {
-    static const char opening[] = "([{", closing[] = ")]}";
-    const char c = *r->at++;
-    const char *open = strchr(opening, c), *close = strchr(closing, c);
-
-    keep(r, c);
-    if (open && r->opened == sizeof r->open)
-        return FAIL(r, "there are too many brackets in '%s'", excerpt(r));
-    if (open)
-        r->open[r->opened++] = closing[open - opening];
-    else if (close && (!r->opened || r->open[--r->opened] != c))
-        return FAIL(r, "a '%c' closes nothing in '%s'", c, excerpt(r));
-    return true;
-}
-
-// ---- operands -----------------------------------------------------------------------------------
-
-static unsigned count(const struct asm_operands *o)
-{
-    return o->results + o->inouts + o->inputs + o->addresses;
-}
-
-// "%3, which is .in[1]".
-static const char *operand_name(struct reader *r, unsigned k)
-{
-    const struct asm_operands *o = r->operands;
-    const unsigned counts[] = { o->results, o->inouts, o->inputs, o->addresses };
-    static const char *const names[] = { "result", "inout", "in", "at" };
-    unsigned list = 0, element = k;
-
-    while (list < 3 && element >= counts[list])
-        element -= counts[list++];
-    snprintf(r->name, sizeof r->name, "%%%u, which is .%s[%u]", k, names[list], element);
-    return r->name;
-}
-
-// An address stands alone in its brackets, or before coordinates.
-static bool in_brackets(const struct reader *r)
-{
-    const char *after = ptxb_asm_skip(r->at);
-
-    return r->out[-1] == '[' && (*after == ']' || *after == ',');
-}
-
-static bool copy_operand(struct reader *r)
-{
-    const struct asm_operands *o = r->operands;
-    const char *from = r->at++;
-    unsigned k = 0;
-
-    while (asm_is_digit(*r->at) && k < 1000)
-        k = 10 * k + (unsigned)(*r->at++ - '0');
-    if (asm_is_word(*r->at))
-        return FAIL(r, "'%.*s' in '%s' is no operand: those are %%0, %%1, ...",
-                    (int)(r->at - from) + 1, from, excerpt(r));
-    if (k >= count(o))
-        return FAIL(r, "'%s' names %%%u, and the call has %u operand%s", excerpt(r), k, count(o),
-                    count(o) == 1 ? "" : "s");
-    if (k >= count(o) - o->addresses && !in_brackets(r))
-        return FAIL(r, "%s, is an address; write [%%%u], and offsets by ptx_at()",
-                    operand_name(r, k), k);
-    r->used[k] = true;
-    // A variable is twice among the operands of the instruction, as result and as source.
-    const unsigned index = k < o->results + o->inouts ? k : k + o->inouts;
-    keep(r, (char)(unsigned char)(ASM_OPERAND + index));
-    return true;
-}
-
-// The registers that the builder declares; not %pm0 and other special registers.
-static bool is_builders(const char *name)
-{
-    static const char *const prefixes[] = { "p", "rs", "rd", "r", "fd", "f" };
-
-    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++) {
-        const size_t length = strlen(prefixes[k]);
-        if (!strncmp(name, prefixes[k], length) &&
-            (asm_is_digit(name[length]) || name[length] == '<'))
+    for (size_t end; *list; list += end + (list[end] == ' ')) {
+        end = strcspn(list, " ");
+        if (end == word.length && !memcmp(list, word.at, end))
             return true;
     }
     return false;
 }
 
-static bool copy_percent(struct reader *r)
+// The directives from `at` to the next character, ".shared.b32".
+static void note_directives(struct asm_text *t, const char *at)
 {
-    if (asm_is_digit(r->at[1]))
-        return copy_operand(r);
-    if (r->at[1] == '=') {
-        r->numbered = r->numbered_any = true;
-        r->out += snprintf(r->out, 11, "%u", (unsigned)r->number);
-    } else if (r->at[1] == '%') {
-        if (is_builders(r->at + 2))
-            return FAIL(r,
+    struct asm_declaration *d = &t->declares;
+
+    for (struct asm_word w = { at, 0 }; d->begun && w.at < t->at; w.at += w.length) {
+        w.length = 1 + strcspn(w.at + 1, ". \t\r\n;,[({/");
+        const bool digit = w.length > 2 && asm_is_digit(w.at[w.length - 1]);
+        if (ptxb_asm_among(w, ".global .shared .const"))
+            d->space = w.at[1] == 'g'   ? PTX_SPACE_GLOBAL
+                       : w.at[1] == 's' ? PTX_SPACE_SHARED
+                                        : PTX_SPACE_CONST;
+        d->function |= ptxb_asm_among(w, ".func .entry");
+        d->external |= ptxb_asm_among(w, ".extern");
+        if (digit && strchr("busfv", w.at[1]))
+            *(w.at[1] == 'v' ? &d->vector : &d->bits) =
+                (unsigned)strtoul(w.at + strcspn(w.at, "0123456789"), NULL, 10);
+    }
+}
+
+// The shared memory of a variable whose name was read; 0 where its text does not say it in numbers.
+static uint64_t shared_bytes(const struct asm_text *t)
+{
+    const struct asm_declaration *d = &t->declares;
+    uint64_t bytes = d->bits / 8 * (d->vector ? d->vector : 1u);
+
+    if (d->space != PTX_SPACE_SHARED || d->external)
+        return 0;
+    for (const char *at = behind_space(t->at); *at == '['; at = behind_space(at)) {
+        char *end;
+        const uint64_t count = strtoull(at + 1, &end, 0);
+        end += *end == 'U';
+        end += strspn(end, " \t\r\n");
+        if (*end != ']' || count > UINT32_MAX || bytes > UINT32_MAX)
+            return 0;
+        bytes *= count;
+        at = end + 1;
+    }
+    return bytes;
+}
+
+// A name that code has; in a text of the module and outside of bodies, one that it declares.
+static bool note_name(struct asm_text *t, struct asm_word word)
+{
+    for (struct symbol *symbol = t->names; symbol && !t->opened; symbol++) {
+        if (!symbol->name)
+            return FAIL(t, "the text declares '%.*s'; name it in .declares", (int)word.length,
+                        word.at);
+        if (strncmp(symbol->name, word.at, word.length) != 0 || symbol->name[word.length])
+            continue;
+        symbol->kind = SYMBOL_TEXT;
+        symbol->space = t->declares.space;
+        symbol->function = t->declares.function;
+        symbol->shared = 0;
+        t->newest = symbol;
+        break;
+    }
+    t->newest->shared += shared_bytes(t);
+    return true;
+}
+
+const char *ptxb_asm_operand(struct asm_text *t, unsigned k)
+{
+    unsigned list = 0, element = k;
+
+    while (list < ASM_ADDRESSES && element >= t->counts[list])
+        element -= t->counts[list++];
+    snprintf(t->operand, sizeof t->operand, "%%%u, which is .%s[%u]", k, ptxb_asm_lists[list].name,
+             element);
+    return t->operand;
+}
+
+static bool copy_operand(struct asm_text *t)
+{
+    const char *const from = t->at++;
+    unsigned k = 0;
+
+    while (asm_is_digit(*t->at) && k < 1000)
+        k = 10 * k + (unsigned)(*t->at++ - '0');
+    if (asm_is_word(*t->at))
+        return FAIL(t, "'%.*s' in '%s' is no operand: those are %%0, %%1, ...",
+                    (int)(t->at - from) + 1, from, ptxb_excerpt(t));
+    if (k >= t->operands)
+        return FAIL(t, "'%s' names %%%u, and the call has %u operand%s", ptxb_excerpt(t), k,
+                    t->operands, t->operands == 1 ? "" : "s");
+    // An address stands alone in its brackets, or before coordinates.
+    const char after = *behind_space(t->at);
+    if (k >= t->operands - t->counts[ASM_ADDRESSES] &&
+        (t->out[-1] != '[' || (after != ']' && after != ',')))
+        return FAIL(t, "%s, is an address; write [%%%u], and offsets by ptx_at()",
+                    ptxb_asm_operand(t, k), k);
+    t->used[k] = true;
+    *t->out++ = (char)(unsigned char)(ASM_OPERAND + k + (k < t->set ? 0 : t->counts[ASM_INOUTS]));
+    return true;
+}
+
+static bool copy_percent(struct asm_text *t)
+{
+    if (asm_is_digit(t->at[1]))
+        return copy_operand(t);
+    if (t->at[1] == '=') {
+        t->numbered = t->any_numbered = true;
+        t->out += snprintf(t->out, 11, "%u", (unsigned)ptxb_entry(t->b)->labels + 1);
+    } else if (t->at[1] == '%') {
+        // The registers that the builder declares; not %pm0 and other special registers.
+        const struct asm_word name = { t->at + 2, strspn(t->at + 2, "prsdf") };
+        if (ptxb_asm_among(name, "p rs rd r fd f") &&
+            (asm_is_digit(name.at[name.length]) || name.at[name.length] == '<'))
+            return FAIL(t,
                         "'%.*s' in '%s' is a register of the builder's; name your own without "
                         "%%%%, and pass values as operands",
-                        (int)strcspn(r->at, " \t\n\r<>,;])}"), r->at, excerpt(r));
-        r->special = true;
-        if (!r->varying && ptxb_asm_varies(r->at + 1))
-            r->varying = r->at + 1;
-        keep(r, '%');
+                        (int)strcspn(t->at, " \t\n\r<>,;])}"), t->at, ptxb_excerpt(t));
+        t->special = true;
+        if (!t->varying && ptxb_special_varies(t->at + 1))
+            t->varying = t->at + 1;
+        *t->out++ = '%';
     } else {
-        return FAIL(r,
-                    "'%s' has a single %%: operands are %%0, %%1, ..., and PTX's own percent "
-                    "sign is %%%%, as in %%%%laneid",
-                    excerpt(r));
+        return FAIL(t,
+                    "'%s' has a single %%: operands are %%0, %%1, ..., and PTX's own percent sign "
+                    "is %%%%, as in %%%%laneid",
+                    ptxb_excerpt(t));
     }
-    r->at += 2;
+    t->at += 2;
     return true;
 }
 
-// ---- the parts of a statement -------------------------------------------------------------------
-
-// A mnemonic, a directive or the name of a label.
-static bool copy_word(struct reader *r)
+// A word; of an instruction's name, a directive's or a label's, with its dots.
+static void copy_word(struct asm_text *t, bool dots)
 {
     for (;;) {
-        const bool colons = r->at[0] == ':' && r->at[1] == ':';
-        if (r->at[0] == '%' && r->at[1] == '=') {
-            if (!copy_percent(r))
-                return false;
-        } else if (asm_is_word(*r->at) || *r->at == '.' || colons) {
-            keep(r, *r->at++);
-            if (colons)
-                keep(r, *r->at++);
-        } else {
-            return true;
-        }
-    }
-}
-
-static bool copy_guard(struct reader *r)
-{
-    keep(r, *r->at++);
-    if (*r->at == '!')
-        keep(r, *r->at++);
-    if (*r->at == '%' && !copy_percent(r))
-        return false;
-    if (!copy_word(r) || !skip_space(r))
-        return false;
-    keep(r, ' ');
-    return true;
-}
-
-// The rest of a statement after `column`, up to its ';'.
-static bool copy_rest(struct reader *r, char column)
-{
-    char before = 0;
-
-    for (;;) {
-        bool ok;
-        if (!skip_space(r))
-            return false;
-        const char c = *r->at;
-        if (!c || (c == ';' && r->opened))
-            return FAIL(r, c ? "a bracket is never closed in '%s'" : "'%s' does not end with ';'",
-                        excerpt(r));
-        if (c == ';') {
-            keep(r, *r->at++);
-            return true;
-        }
-        if (!before || (r->space && before != '[' && c != ']'))
-            keep(r, before ? ' ' : column);
-        before = c;
-        if (c == '$' && !asm_is_word(r->at[-1]))
-            return FAIL(r, "'%s' uses a name that begins with '$', as the builder's own do",
-                        excerpt(r));
-        if (c == '%')
-            ok = copy_percent(r);
+        const char c = *t->at, next = c ? t->at[1] : 0;
+        if (!t->names && c == '%' && next == '=')
+            copy_percent(t);
+        else if (asm_is_word(c) || (dots && c == '.') || (!dots && t->names && c == '%') ||
+                 (dots && c == ':' && (t->names || next == ':' || t->at[-1] == ':')))
+            keep(t, *t->at++);
         else
-            ok = c == '"' ? copy_string(r) : copy_character(r);
-        if (!ok)
-            return false;
+            return;
     }
 }
 
-// ---- destinations -------------------------------------------------------------------------------
-
-// An input is not the text's to set: other code reads it, and the analyses do not see that it
-// changed.
-static bool destinations_ok(struct reader *r, const char *line)
+// A word among others, or a directive.
+static bool copy_name(struct asm_text *t)
 {
-    const struct asm_operands *o = r->operands;
-    size_t length;
+    struct asm_word word = { t->at, 0 };
+    const bool directive = *word.at == '.', code = !t->opened || t->open[t->opened - 1] == '}';
 
-    for (const char *at = ptxb_asm_destinations(line, &length); length; at++, length--) {
-        const unsigned index = (unsigned char)*at - (unsigned)ASM_OPERAND;
-        if ((unsigned char)*at >= ASM_OPERAND && index >= o->results + o->inouts)
-            return FAIL(r,
-                        "'%s' sets %s; what a text sets is a new value of .result, or a variable "
-                        "in .inout",
-                        excerpt(r), operand_name(r, index - o->inouts));
-    }
-    return true;
+    if (!t->names && word.at[directive] == '$')
+        return FAIL(t, "'%s' uses a name that begins with '$', as the builder's own do",
+                    ptxb_excerpt(t));
+    keep(t, *t->at++);
+    copy_word(t, directive && t->names);
+    word.length = (size_t)(t->at - word.at);
+    if (*word.at == '$')
+        return FAIL(t, "'%.*s' begins with '$', as the builder's own names do", (int)word.length,
+                    word.at);
+    if (directive && code)
+        note_directives(t, word.at);
+    if (!directive)
+        return !code || t->value || asm_is_digit(*word.at) || note_name(t, word);
+    word.length = 1 + strspn(word.at + 1, "abcdefghijklmnopqrstuvwxyz_");
+    return !t->names || !ptxb_asm_among(word, ".version .target .address_size") ||
+           FAIL(t, "%.*s is the builder's to write", (int)word.length, word.at);
 }
 
-static bool results_are_set(struct reader *r, const char *lines)
+// One token; brackets must match.
+static bool copy_token(struct asm_text *t)
 {
-    for (unsigned k = 0; k < r->operands->results; k++) {
-        const enum asm_setting setting = ptxb_asm_setting(r->b, lines, k);
-        if (setting == ASM_SET)
-            continue;
-        const char *name = operand_name(r, k);
-        return setting == ASM_UNSET
-                   ? FAIL(r,
-                          "no statement of the text sets %s; what it only reads is in .in, what "
-                          "it reads and sets in .inout",
-                          name)
-                   : FAIL(r,
-                          "%s, is set %s, and undefined elsewhere; set it in any case first, or "
-                          "pass a variable in .inout",
-                          name,
-                          setting == ASM_GUARDED ? "under a guard only"
-                                                 : "only where no branch of the text skips it");
-    }
-    return true;
+    static const char opening[] = "([{", closing[] = ")]}";
+    const char c = *t->at, *const open = strchr(opening, c);
+    const char *const end = c == '"' ? strchr(t->at + 1, '"') : t->at;
+
+    if (asm_is_word(c) || c == '.' || (t->names && c == '%'))
+        return copy_name(t);
+    if (c == '%')
+        return copy_percent(t);
+    if (!end)
+        return FAIL(t, "a string has no end in '%s'", ptxb_excerpt(t));
+    while (t->at <= end)
+        keep(t, *t->at++);
+    if (open && t->opened == sizeof t->open)
+        return FAIL(t, "there are too many brackets in '%s'", ptxb_excerpt(t));
+    if (open)
+        t->open[t->opened++] = closing[open - opening];
+    return open || !strchr(closing, c) || (t->opened && t->open[--t->opened] == c) ||
+           FAIL(t, "a '%c' closes nothing in '%s'", c, ptxb_excerpt(t));
 }
 
 // ---- statements ---------------------------------------------------------------------------------
 
-static bool end_label(struct reader *r, char *line)
+// What a statement sets is its first operand, in front of a comma outside of brackets. That of a
+// call is in parentheses, and what begins with an address sets none. An input is not the text's to
+// set: other code reads it, and the analyses do not see that it changed.
+static bool copy_operands(struct asm_text *t, struct asm_statement *s)
 {
-    if (!r->scopes && !r->numbered)
-        return FAIL(r,
-                    "label '%.*s' would be there again at the next use of the text; write it with "
-                    "%%=, as in done_%%=, or inside { }",
-                    (int)strcspn(r->statement, " \t\r\n:/"), r->statement);
-    *line = ASM_LABEL;
-    keep(r, *r->at++);
+    const char column = *s->name.at == '.' ? ' ' : ASM_COLUMN;
+    bool sets = column != ' ' && !(s->facts & ASM_SOURCE) && *t->at != '[' &&
+                (*t->at == '(' || !ptxb_asm_is(s->name, "call"));
+
+    for (char before = 0; before != ';'; before = t->at[-1]) {
+        const char *const from = t->at;
+        if (!skip_space(t))
+            return false;
+        const char c = *t->at;
+        if (!c || (c == ';' && t->opened))
+            return FAIL(t, c ? "a bracket is never closed in '%s'" : "'%s' does not end with ';'",
+                        ptxb_excerpt(t));
+        if (c != ';' && (!before || (t->at != from && before != '[' && c != ']')))
+            keep(t, before ? ' ' : column);
+        if (!before)
+            s->sets.at = t->out;
+        if (sets && (c == ';' || (c == ',' && !t->opened))) {
+            s->sets.length = (size_t)(t->out - s->sets.at);
+            sets = false;
+        }
+        if (!copy_token(t))
+            return false;
+    }
+    for (size_t at = 0; at < s->sets.length; at++) {
+        const unsigned k = (unsigned char)s->sets.at[at] - (unsigned)ASM_OPERAND;
+        if (k < 128 && k >= t->set)
+            return FAIL(t,
+                        "'%s' sets %s; what a text sets is a new value of .result, or a variable "
+                        "in .inout",
+                        ptxb_excerpt(t), ptxb_asm_operand(t, k - t->counts[ASM_INOUTS]));
+    }
     return true;
 }
 
-static bool read_statement(struct reader *r)
+static bool copy_statement(struct asm_text *t, struct asm_statement *s)
 {
-    char *const line = r->out;
-
-    r->statement = r->at;
-    r->numbered = false;
-    r->opened = 0;
-    keep(r, (char)('0' + (r->scopes < ASM_MOST_DEPTH ? r->scopes : ASM_MOST_DEPTH)));
-    if (*r->at == '@' && !copy_guard(r))
-        return false;
-    const char *word = r->at;
-    if (!asm_is_word(*word) && *word != '.')
-        return FAIL(r, "'%s' does not begin with an instruction", excerpt(r));
+    t->numbered = false;
+    if (*t->at == '@') {
+        keep(t, *t->at++);
+        s->negated = *t->at == '!';
+        if (s->negated)
+            keep(t, *t->at++);
+        s->guard.at = t->out;
+        if (*t->at == '%' && !copy_percent(t))
+            return false;
+        copy_word(t, true);
+        s->guard.length = (size_t)(t->out - s->guard.at);
+        keep(t, ' ');
+        if (!skip_space(t))
+            return false;
+    }
+    const char *const word = t->at;
+    if ((!asm_is_word(*word) && *word != '.') || (s->guard.at && !s->guard.length))
+        return FAIL(t, "'%s' does not begin with an instruction", ptxb_excerpt(t));
     if (*word == '$')
-        return FAIL(r, "'%s' begins with '$', as the builder's own names do", excerpt(r));
-    if (!copy_word(r))
+        return FAIL(t, "'%s' begins with '$', as the builder's own names do", ptxb_excerpt(t));
+    s->name.at = t->out;
+    copy_word(t, true);
+    s->name.length = (size_t)(t->out - s->name.at);
+    t->declares = (struct asm_declaration) { .begun = *word == '.' };
+    note_directives(t, word);
+    if (!skip_space(t))
         return false;
-    const struct asm_mnemonic m = { word, (size_t)(r->at - word) };
-    const char column = *word == '.' ? ' ' : ptxb_asm_facts(m) & ASM_SOURCE ? ASM_READ : ASM_COLUMN;
-    if (!skip_space(r))
-        return false;
-    if (*r->at == ':' && r->statement == word)
-        return end_label(r, line);
-    if (ptxb_is_shared(word))
-        r->shared += ptxb_declared_shared(word);
-    return copy_rest(r, column) && (*word == '.' || destinations_ok(r, line));
+    s->is_label = *t->at == ':' && t->from == word;
+    if (s->is_label) {
+        *s->line = ASM_LABEL;
+        return t->scope || t->numbered
+                   ? copy_token(t)
+                   : FAIL(t,
+                          "label '%.*s' would be there again at the next use of the text; write "
+                          "it with %%=, as in done_%%=, or inside { }",
+                          (int)strcspn(word, " \t\r\n:/"), word);
+    }
+    s->facts = *word == '.' ? 0 : ptxb_asm_facts(s->name);
+    return copy_operands(t, s);
 }
 
-static bool read_statements(struct reader *r)
+bool ptxb_read_asm(struct asm_text *t)
 {
-    for (;;) {
-        if (!skip_space(r))
-            return false;
-        const char c = *r->at;
-        if (!c)
-            break;
+    size_t bytes, statements;
+
+    if (!measure(t, &bytes, &statements))
+        return false;
+    t->bytes = statements * sizeof *t->statements;
+    t->statements = ptxb_resize(t->b, NULL, 0, t->bytes);
+    t->lines = t->out = t->statements ? ptxb_alloc(t->b, bytes) : NULL;
+    for (unsigned depth = 0; t->lines && skip_space(t) && *t->at;) {
+        const char c = *t->at;
         if (c == ';') {
-            r->at++;
+            t->at++;
             continue;
         }
-        if (c == '}' && !r->scopes--)
-            return FAIL(r, "a '}' of the text closes nothing");
+        struct asm_statement *s = &t->statements[t->count++];
+        *s = (struct asm_statement) { .line = t->out, .scope = t->scope };
+        t->from = t->at;
+        if (c == '}' && !t->scope)
+            return FAIL(t, "a '}' of the text closes nothing");
+        depth -= c == '}';
+        keep(t, (char)('0' + (depth < ASM_MOST_DEPTH ? depth : ASM_MOST_DEPTH)));
+        depth += c == '{';
         if (c == '{' || c == '}') {
-            keep(r, (char)('0' + (r->scopes < ASM_MOST_DEPTH ? r->scopes : ASM_MOST_DEPTH)));
-            keep(r, *r->at++);
-            r->scopes += c == '{';
-        } else if (!read_statement(r)) {
+            t->scope = c == '{' ? t->count : t->statements[t->scope - 1].scope;
+            keep(t, *t->at++);
+        } else if (!copy_statement(t, s)) {
             return false;
         }
-        keep(r, '\n');
+        keep(t, '\n');
     }
-    keep(r, 0);
-    return r->scopes ? FAIL(r, "a '{' of the text is never closed") : true;
-}
-
-bool ptxb_read_asm(ptx_builder *b, const char *call, const char *text, uint32_t number,
-                   const struct asm_operands *operands, struct asm_text *read)
-{
-    struct reader r = { .b = b, .call = call, .at = text, .operands = operands, .number = number };
-    size_t bytes = 1;
-
-    if (!is_ascii(b, call, text))
-        return false;
-    for (const char *c = text; *c; c++) // what a character can become
-        bytes += *c == ';' || *c == '{' || *c == '}' || *c == ':' ? 4 : *c == '=' ? 10 : 2;
-    char *lines = ptxb_alloc(b, bytes);
-    if (!lines)
-        return false;
-    r.out = lines;
-    if (!read_statements(&r))
-        return false;
-    if (!*lines)
-        return FAIL(&r, "the text is empty");
-    for (unsigned k = 0; k < count(operands); k++)
-        if (!r.used[k])
-            return FAIL(&r, "the text does not have %s", operand_name(&r, k));
-    *read = (struct asm_text) { lines, r.varying, r.shared, r.special, r.numbered_any };
-    return results_are_set(&r, lines);
+    keep(t, 0);
+    if (t->b->failed || t->scope || !t->count)
+        return FAIL(t, t->scope ? "a '{' of the text is never closed" : "the text is empty");
+    for (unsigned k = 0; k < t->operands; k++)
+        if (!t->used[k])
+            return FAIL(t, "the text does not have %s", ptxb_asm_operand(t, k));
+    for (unsigned k = 0; k < t->counts[ASM_RESULTS]; k++)
+        if (!ptxb_asm_sets(t, k))
+            return false;
+    return true;
 }
 
 // ---- the text of a module -----------------------------------------------------------------------
 
-// What the text's declarations have so far: their names, and the one under way.
-struct names {
-    const char *const *name;
-    unsigned count;
-    struct asm_declaration declaration;
-    struct asm_name *newest;
-    struct asm_name *is;
-    bool found[PTX_ASM_MAX_NAMES];
-};
-
-static bool is_named(struct names *names, const char *word, size_t length)
+bool ptxb_read_module(struct asm_text *t)
 {
-    const struct asm_declaration *d = &names->declaration;
+    size_t bytes, statements;
+    bool begins = true; // a statement, here or in a body
 
-    for (unsigned k = 0; k < names->count; k++) {
-        if (strlen(names->name[k]) != length || memcmp(names->name[k], word, length) != 0)
-            continue;
-        names->newest = &names->is[k];
-        *names->newest = (struct asm_name) { .space = d->space, .function = d->function };
-        if (d->space == PTX_SPACE_SHARED)
-            names->newest->shared = ptxb_variable_bytes(d, word + length);
-        return names->found[k] = true;
-    }
-    return false;
-}
-
-// A word of the text; outside of brackets and initial values it is a name that the text declares.
-static bool check_word(struct reader *r, struct names *names, bool outside)
-{
-    const char *word = r->at;
-    size_t length = 1;
-
-    while (asm_is_word(word[length]) || word[length] == '%')
-        length++;
-    r->at += length;
-    if (*word == '$')
-        return FAIL(r, "'%.*s' begins with '$', as the builder's own names do", (int)length, word);
-    if (!outside || asm_is_digit(*word) || is_named(names, word, length))
-        return true;
-    return FAIL(r, "the text declares '%.*s'; name it in .declares", (int)length, word);
-}
-
-static bool check_directive(struct reader *r, struct names *names)
-{
-    const char *const word = r->at;
-    const size_t length = 1 + strspn(word + 1, "abcdefghijklmnopqrstuvwxyz_");
-
-    if (ptxb_asm_among(word, length, ".version .target .address_size"))
-        return FAIL(r, "%.*s is the builder's to write", (int)length, word);
-    for (r->at++; asm_is_word(*r->at) || *r->at == '.' || *r->at == ':'; r->at++)
-        ;
-    if (!r->opened)
-        ptxb_note_directive(&names->declaration, word, 1 + strcspn(word + 1, ". \t\r\n;,[({/"));
-    else if (names->newest && ptxb_is_shared(word)) // in the body of a function
-        names->newest->shared += ptxb_declared_shared(word);
-    return true;
-}
-
-static bool check_tokens(struct reader *r, struct names *names)
-{
-    bool value = false, whole = true; // after '='; at the end of a statement
-
-    r->statement = r->at;
-    while (skip_space(r) && *r->at) {
-        const char c = *r->at;
-        bool ok;
-        if (whole) {
-            r->statement = r->at;
-            names->declaration = (struct asm_declaration) { 0 };
-        }
-        if (asm_is_word(c) || c == '%')
-            ok = check_word(r, names, !value && !r->opened);
-        else if (c == '.')
-            ok = check_directive(r, names);
-        else
-            ok = c == '"' ? copy_string(r) : copy_character(r);
-        if (!ok)
+    if (!measure(t, &bytes, &statements))
+        return false;
+    if (!t->at[strspn(t->at, " \t\n\r")])
+        return FAIL(t, "the text is empty");
+    t->from = t->at;
+    while (skip_space(t) && *t->at) {
+        const char c = *t->at;
+        if (begins && !t->opened)
+            t->from = t->at;
+        if (begins)
+            t->declares = (struct asm_declaration) { .begun = c == '.' || !t->opened };
+        if (!copy_token(t))
             return false;
+        if (!t->opened && strchr("=,;", c))
+            t->value = c == '=';
         // A brace ends a body, and not the initial value of a variable.
-        whole = !r->opened && (c == ';' || (c == '}' && !value));
-        if (!r->opened && (c == '=' || c == ',' || c == ';'))
-            value = c == '=';
+        begins = !t->value && strchr(t->opened ? ";{}:" : ";}", c) &&
+                 (!t->opened || t->open[t->opened - 1] == '}');
     }
-    if (!r->b->failed && (r->opened || !whole))
-        return FAIL(r, "'%s' does not end", excerpt(r));
-    return !r->b->failed;
-}
-
-bool ptxb_check_module_text(ptx_builder *b, const char *text,
-                            const char *const names[PTX_ASM_MAX_NAMES], unsigned count,
-                            struct asm_name found[PTX_ASM_MAX_NAMES])
-{
-    struct reader r = { .b = b, .call = "asm_module", .at = text };
-    struct names n = { .name = names, .count = count, .is = found };
-
-    if (!is_ascii(b, r.call, text))
-        return false;
-    if (!text[strspn(text, " \t\n\r")])
-        return FAIL(&r, "the text is empty");
-    if (!check_tokens(&r, &n))
-        return false;
-    for (unsigned k = 0; k < count; k++)
-        if (!n.found[k])
-            return FAIL(&r, "the text does not declare '%.64s'", names[k]);
+    if (t->b->failed || t->opened || !begins)
+        return FAIL(t, "'%s' does not end", ptxb_excerpt(t));
+    for (const struct symbol *symbol = t->names; symbol->name; symbol++)
+        if (symbol->kind != SYMBOL_TEXT)
+            return FAIL(t, "the text does not declare '%.64s'", symbol->name);
     return true;
 }

@@ -557,6 +557,10 @@ ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p);
 
 const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type type);
+// Whether a row of ops.h has the first part of the instruction; and whether a special register,
+// "%tid.x", differs between threads of a block.
+bool ptxb_is_spelled(const char *name, size_t length);
+bool ptxb_special_varies(const char *name);
 
 uint32_t ptxb_open_block(ptx_builder *b, struct block block); // its index; 0 after an error
 // The return value of a begin function: the body is always entered once, also after an error.

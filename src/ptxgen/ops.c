@@ -60,6 +60,19 @@ const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type typ
     return NULL;
 }
 
+bool ptxb_is_spelled(const char *name, size_t length)
+{
+    for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
+        for (size_t k = 0; ops[op].shape && k < ops[op].form_count; k++) {
+            const char *const text = ops[op].forms[k].text;
+            const size_t part = *text == *name ? strcspn(text, ".%") : length + 1;
+            if (part <= length && !memcmp(name, text, part) &&
+                (part == length || name[part] == '.' || name[part] == ':'))
+                return true;
+        }
+    return false;
+}
+
 static_assert(PTX_KIND_NUMBER == 4 && PTX_KIND_IMMEDIATE < 4, "emit_op() tests one bit");
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -407,3 +420,16 @@ PTX_SPECIAL_VECTORS(DEFINE)
     }
 PTX_SPECIAL_SCALARS(DEFINE)
 #undef DEFINE
+
+bool ptxb_special_varies(const char *name)
+{
+    // %clock stands for %clock_hi, too, %tid for %tid.x.
+#define IS(text, varies)                                   || (varies && !strncmp(name, text, strlen(text)))
+#define VECTOR(name, text, meaning, isa, sm, varies)       IS(text, varies)
+#define SCALAR(name, text, type, meaning, isa, sm, varies) IS(text, varies)
+    return (name[1] == 'p' && name[2] == 'm' && name[3] >= '0' && name[3] <= '9')
+        PTX_SPECIAL_VECTORS(VECTOR) PTX_SPECIAL_SCALARS(SCALAR);
+#undef SCALAR
+#undef VECTOR
+#undef IS
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Prints instructions: labels, comments, operands in columns.
 #include "print.h"
+#include "asm_text.h"
 
 const struct file_words ptxb_register_files[FILE_COUNT] = {
     [FILE_P] = { "pred  ", "%p", 2 }, [FILE_RS] = { "b16   ", "%rs", 3 },
@@ -287,6 +288,31 @@ static void put_leave(ptx_builder *b, const struct insn *insn, const struct oper
     ptxb_put_number(b, "$return$", b->inlining, ";\n");
 }
 
+// The lines of a text of ptx_asm().
+static void put_text(ptx_builder *b, const struct insn *insn, const struct operand *operands)
+{
+    const char *at = b->extras.at[operands[insn->operand_count - 1].value].text;
+    uint32_t start = 0;
+
+    for (; *at && !b->failed; put_bytes(b, at++, 1)) {
+        if (*at != ASM_LABEL) {
+            ptxb_put_indent(b, insn->depth);
+            ptxb_put_indent(b, (unsigned)(*at - '0'));
+        }
+        start = b->text.count;
+        for (at++; *at != '\n'; at++) {
+            const unsigned char c = (unsigned char)*at;
+            char *const end = c == ASM_COLUMN ? text_end(b, OPERAND_COLUMN + 1) : NULL;
+            if (c >= ASM_OPERAND)
+                ptxb_put_bare(b, &operands[c - ASM_OPERAND]);
+            else if (c != ASM_COLUMN)
+                put_bytes(b, at, 1);
+            else if (end)
+                set_end(b, write_to_column(end, b->text.at + start, OPERAND_COLUMN));
+        }
+    }
+}
+
 void ptxb_put_insn(ptx_builder *b, const struct insn *insn, const struct operand *operands)
 {
     switch (insn->kind) {
@@ -300,7 +326,7 @@ void ptxb_put_insn(ptx_builder *b, const struct insn *insn, const struct operand
         return;
     default:
         if (insn->divergence)
-            ptxb_print_asm(b, insn, operands);
+            put_text(b, insn, operands);
         else if (insn->kind == INSN_RETURN && b->inlining)
             put_leave(b, insn, operands);
         else if (insn->calls && operands[insn->dst_count].id != MOST_INDEX)

@@ -107,11 +107,6 @@ void ptxb_put_insn(ptx_builder *b, const struct insn *insn, const struct operand
 // The code of the function that is called.
 void ptxb_put_inline(ptx_builder *b, const struct insn *call, const struct operand *operands);
 
-// ---- asm.c --------------------------------------------------------------------------------------
-
-// The lines of a text of ptx_asm().
-void ptxb_print_asm(ptx_builder *b, const struct insn *insn, const struct operand *operands);
-
 // ---- decimal.c ----------------------------------------------------------------------------------
 
 // The decimal value of a float, for a comment.

@@ -197,6 +197,8 @@ static void texts_are_refused(void **state)
     REFUSED(ptx_asm(b, "%0 = %1;", .result = { PTX_U32 }, .in = { u }),
             "does not begin with an instruction");
     REFUSED(ptx_asm(b, "$x: trap;"), "begins with '$'");
+    REFUSED(ptx_asm(b, "@ trap;"), "'@ trap' does not begin with an instruction");
+    REFUSED(ptx_asm(b, "@! trap;"), "does not begin with an instruction");
     REFUSED(ptx_asm(b, "mov.u32 %0, $shared_1;", .result = { PTX_U32 }), "begins with '$'");
     REFUSED(ptx_asm(b, "@%0 bra $if_1_end;", .in = { p }), "begins with '$'");
     REFUSED(ptx_asm(b, "done: trap;"), "label 'done' would", "done_%=");

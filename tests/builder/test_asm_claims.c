@@ -191,6 +191,12 @@ static void shared_memory_is_counted(void **state)
         { "st.shared.u32 [e], 1;", 49152, true },
         { "{ .shared .b8 x[10000]; } st.shared.u32 [a], 1; call f, ();", 0, true },
         { "{ .shared .b8 x[30000]; } st.shared.u32 [a], 1; call f, ();", 0, false },
+        { "{ .shared .b8 x_%=[49153]; trap; }", 0, false },
+        { "{ .shared .b8 x[39152]; } call f, ();", 0, true }, // f's loads declare nothing
+        { "{ .shared .b8 x[39153]; } call f, ();", 0, false },
+        { "st.shared::cta.u32 [ab], 1;", 0, true }, // the space, and not the array
+        { "st.shared.u32 [cta], 1;", 0, false },
+        { "st.shared.u32 [d], 1;", 0, false },
     };
 
     (void)state;
@@ -198,10 +204,12 @@ static void shared_memory_is_counted(void **state)
         ptx_builder *b = builder_at(80);
         ptx_asm_module(b,
                        ".shared .align 4 .b8 a[20000]; // [9]\n"
-                       ".shared .align 4 .b32 ab[2], c[15000];\n"
+                       ".shared .align 4 .b32 ab[2], c[15000], cta[15000];\n"
+                       ".shared.b32 d[15000];\n"
                        ".extern .shared .align 4 .b8 e[];\n"
-                       ".func f() { .shared .b8 own[10000]; ret; }",
-                       .declares = { "a", "ab", "c", "e", "f" });
+                       ".func f() { .shared .b8 own[10000]; .reg .b32 r; ld.shared.b32 r, [own];\n"
+                       "ret; }",
+                       .declares = { "a", "ab", "c", "cta", "d", "e", "f" });
         for (int entry = 0; entry < 2; entry++) // each has its own
             ptx_entry (b, entry ? "k" : "first") {
                 if (entry && cases[k].bytes)
