@@ -17,11 +17,11 @@
 ///
 /// Use a builder from one thread at a time; different builders are independent. The same calls give
 /// the same bytes on every machine, compiler and locale. The macros of places.h evaluate the
-/// operands of a call from left to right, so they may be calls that emit. They name `b` several
-/// times: it is an expression without side effects, a variable. The options after the operands
-/// contain at most one call that emits, because C does not define their order. The same holds for
-/// the arguments of your own functions: the text of helper(b, ptx_mul(b, n, 3), ptx_add(b, n, 5))
-/// depends on the compiler. Give all but one a name first:
+/// operands of a call from left to right, and its options after them, in the order of their fields:
+/// all may be calls that emit. The macros name `b` several times: it is an expression without side
+/// effects, a variable. C leaves open the order of the arguments of your own functions: the text of
+/// helper(b, ptx_mul(b, n, 3), ptx_add(b, n, 5)) depends on the compiler. Give all but one a name
+/// first:
 ///
 ///     ptx_val x = ptx_mul(b, n, 3);
 ///     ptx_val y = helper(b, x, ptx_add(b, n, 5));

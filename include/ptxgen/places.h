@@ -4,8 +4,8 @@
 ///
 /// - tells the builder the caller's file and line, so that errors name them;
 /// - takes C numbers for values;
-/// - evaluates the operands from left to right, so that calls may be operands of calls and the text
-///   is the same under every compiler.
+/// - evaluates the operands from left to right, and then the options in the order of their fields,
+///   so that calls may be operands of calls and the text is the same under every compiler.
 ///
 /// The comma operator gives the order: the macro hands operands to the builder one by one, and the
 /// call takes them back. `b` is therefore named several times and must be an expression without
@@ -22,6 +22,10 @@
 /// everywhere with PTXGEN_NO_PLACES defined before the first header. Their callers can name places
 /// by ptx_builder_place(); without one, an error names the number of the instruction, the comment
 /// above it and the last lines.
+///
+/// A library of kernels may be compiled with -DPTXGEN_HERE=NULL: its calls keep the place that the
+/// builder has, and its code has no name of its files. Its user's place comes from a macro, as
+/// ptx_kernel_emit() of kernels.h is one, or from ptx_builder_place(). So are ptxgen's own kernels.
 #ifndef PTXGEN_PLACES_H
 #define PTXGEN_PLACES_H
 
@@ -42,8 +46,8 @@ PTXGEN_BEGIN
 // ---- what the macros call -----------------------------------------------------------------------
 
 /// The calls up to the matching end have the place; then it is again the one before: that of the
-/// call whose operand they are. Both take a NULL builder. The result is the height of the stack
-/// before.
+/// call whose operand they are. NULL keeps the place. Both take a NULL builder. The result is the
+/// height of the stack before.
 PTXGEN_API uint32_t ptxgen_place_begin(ptx_builder *b, const char *place);
 PTXGEN_API void ptxgen_place_end(ptx_builder *b);
 
@@ -111,7 +115,9 @@ PTXGEN_END
 
 #define PTXGEN_TEXT_(x) #x
 #define PTXGEN_TEXT(x)  PTXGEN_TEXT_(x)
-#define PTXGEN_HERE     __FILE__ ":" PTXGEN_TEXT(__LINE__)
+#ifndef PTXGEN_HERE
+#define PTXGEN_HERE __FILE__ ":" PTXGEN_TEXT(__LINE__)
+#endif
 
 // clang-format off
 #ifdef __cplusplus
@@ -228,8 +234,8 @@ PTXGEN_RESULT(flag, bool)
 #define PTXGEN_BRACED(...) __VA_ARGS__
 #endif
 
-// A vector has no builder: its values stand in braces, which C++ and the compilers of C evaluate
-// from left to right.
+// A vector has no builder: its values stand in braces, as options do, which C++ and the compilers
+// of C evaluate from left to right; C's in the order of the fields.
 #ifdef __cplusplus
 #define PTXGEN_VEC(lanes, ...) (ptx_vec{ { __VA_ARGS__ }, lanes })
 #else

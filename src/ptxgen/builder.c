@@ -259,6 +259,20 @@ bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint3
     return *at;
 }
 
+void ptxb_push(ptx_builder *b, const void *from, size_t bytes)
+{
+    const uint32_t words = (uint32_t)((bytes + 7) / 8);
+
+    if (!b)
+        return;
+    if (b->lost_operands || !ROOM_FOR(b, b->operands, words)) {
+        b->lost_operands += words;
+        return;
+    }
+    memcpy(&b->operands.at[b->operands.count], from, bytes);
+    b->operands.count += words;
+}
+
 static void release(ptx_builder *b, void *memory, uint32_t capacity, size_t size)
 {
     if (capacity > first_capacity(size))

@@ -77,13 +77,16 @@ ptx_val ptxb_number(ptx_builder *b, const char *call, const char *name, ptx_val 
 
     if (b->failed || !ptxb_bits(type))
         return typed;
-    memcpy(&real, &x.bits, sizeof real);
-    if (x.type != PTX_F64)
-        real = x.type == PTX_S64 ? (double)(int64_t)x.bits : (double)x.bits;
-    if (x.type == PTX_F64 || (FLOATS >> type & 1))
-        typed = ptx_imm(type, real);
-    else
+    if (x.type != PTX_F64 && x.bits <= INT16_MAX && (PTX_TYPES_BITS >> type & 1))
+        return ptx_imm_bits(type, x.bits); // most: each of these types holds it
+    if (x.type != PTX_F64 && !(FLOATS >> type & 1)) {
         typed = integer_in(x, type);
+    } else {
+        memcpy(&real, &x.bits, sizeof real);
+        if (x.type != PTX_F64)
+            real = x.type == PTX_S64 ? (double)(int64_t)x.bits : (double)x.bits;
+        typed = ptx_imm(type, real);
+    }
     if (typed.kind != PTX_KIND_POISON)
         return typed;
     ptxb_fail(b, call, "%s is the number %s, which %s cannot hold", name, number_text(x, text),

@@ -393,6 +393,9 @@ bool ptxb_grow(ptx_builder *b, void **at, uint32_t *capacity, size_t size, uint3
                most))
 // Makes room for `more` further elements; false after an error.
 #define ROOM_FOR(b, list, more) ROOM_FOR_UP_TO(MOST_INDEX, b, list, more)
+// Pushes an operand of the call that follows (places.c). Operands that found no memory count, so
+// that what is taken back is what was pushed. Takes a NULL builder.
+void ptxb_push(ptx_builder *b, const void *from, size_t bytes);
 const char *ptxb_copy(ptx_builder *b, const char *text);
 char *ptxb_format(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
 char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list args)
@@ -561,6 +564,8 @@ const struct ptx_op_form *ptxb_form(const struct ptx_op_info *info, ptx_type typ
 // "%tid.x", differs between threads of a block.
 bool ptxb_is_spelled(const char *name, size_t length);
 bool ptxb_special_varies(const char *name);
+extern const uint8_t ptxb_op_operands[PTX_OP_COUNT]; // 1 to 4 for rows that ptx_op() emits
+ptx_val ptxb_op_emit(ptx_builder *b, ptx_opcode op, const ptx_val *operands);
 
 uint32_t ptxb_open_block(ptx_builder *b, struct block block); // its index; 0 after an error
 // The return value of a begin function: the body is always entered once, also after an error.

@@ -34,6 +34,13 @@ static const struct ptx_op_info ops[PTX_OP_COUNT] = {
 #undef ROW
 };
 
+// The letters of a shape after "T=".
+const uint8_t ptxb_op_operands[PTX_OP_COUNT] = {
+#define ROW(name, shape, ...) [PTX_OP_##name] = sizeof(shape) - sizeof "T=",
+    PTX_OPS_UNARY(ROW) PTX_OPS_BINARY(ROW) PTX_OPS_TERNARY(ROW) PTX_OPS_QUATERNARY(ROW)
+#undef ROW
+};
+
 static const struct ptx_op_info atomics[PTX_ATOMIC_COUNT] = {
 #define ROW(name, meaning, ...)                                                                    \
     [PTX_ATOMIC_##                                                                                 \
@@ -86,6 +93,8 @@ static ptx_type wider(ptx_type type)
 
 static ptx_type shape_type(char letter, ptx_type type)
 {
+    if (letter == 'T') // most
+        return type;
     switch (letter) {
     case 'W':
         return wider(type);
@@ -148,37 +157,30 @@ static const struct ptx_op_form *operands_form(ptx_builder *b, const struct ptx_
     return form;
 }
 
+// What of ptx_op_params is beside the operands, in one number; 0 is none.
+enum { SAT = 1, FTZ = 2, ROUND = 4 };
+
 static bool modifiers_fit(ptx_builder *b, const char *call, const struct ptx_op_form *form,
-                          const struct ptx_op_params *p)
+                          ptx_type type, unsigned modifiers)
 {
-    const unsigned asked = (p->round != PTX_ROUND_DEFAULT ? PTX_MOD_ROUND : 0u) |
-                           (p->ftz ? PTX_MOD_FTZ : 0u) | (p->sat ? PTX_MOD_SAT : 0u);
+    const unsigned asked = (modifiers / ROUND ? PTX_MOD_ROUND : 0u) |
+                           (modifiers & FTZ ? PTX_MOD_FTZ : 0u) |
+                           (modifiers & SAT ? PTX_MOD_SAT : 0u);
     const unsigned refused = asked & ~form->modifiers;
 
-    if ((unsigned)p->round > PTX_ROUND_RP)
-        ptxb_fail(b, call,
-                  "%d is not a rounding; there are PTX_ROUND_RN, PTX_ROUND_RZ, PTX_ROUND_RM and "
-                  "PTX_ROUND_RP",
-                  (int)p->round);
-    else if (refused)
+    if (refused)
         ptxb_fail(b, call, "%s has no %s for %s", form->text,
                   refused & PTX_MOD_ROUND ? "choice of rounding"
                   : refused & PTX_MOD_FTZ ? ".ftz"
                                           : ".sat",
-                  ptx_type_name((ptx_type)p->x.type));
-    return !b->failed;
+                  ptx_type_name(type));
+    return !refused;
 }
 
-static bool call_fits(ptx_builder *b, const struct ptx_op_params *p, const struct ptx_op_info *info,
-                      const struct ptx_op_form *form, const ptx_val *src, unsigned count)
+static bool call_fits(ptx_builder *b, const struct ptx_op_info *info,
+                      const struct ptx_op_form *form, const ptx_val *src, unsigned count,
+                      unsigned modifiers)
 {
-    for (unsigned k = count; k < 4; k++) {
-        if (!ptxb_is_given(src[k]))
-            continue;
-        ptxb_fail(b, info->name, "%s is given; the instruction takes %u operand%s",
-                  operand_names[k], count, count == 1 ? "" : "s");
-        return false;
-    }
     const char last = info->shape[1 + count];
     for (unsigned k = 1; (last == 'f' || last == 'i') && k < count; k++) {
         const char letter = info->shape[2 + k];
@@ -190,18 +192,21 @@ static bool call_fits(ptx_builder *b, const struct ptx_op_params *p, const struc
             ptxb_fail(b, info->name, "%s is %llu; an immediate position or length is 0 to 255",
                       operand_names[k], (unsigned long long)src[k].bits);
     }
-    return modifiers_fit(b, info->name, form, p);
+    if (b->failed)
+        return false;
+    return !modifiers || modifiers_fit(b, info->name, form, (ptx_type)src[0].type, modifiers);
 }
 
 // ---- the functions ------------------------------------------------------------------------------
 
 // Spelling + modifiers + type; a '%' in the spelling stands for the modifiers.
-static uint32_t spell(ptx_builder *b, const struct ptx_op_form *form, const struct ptx_op_params *p)
+static uint32_t spell(ptx_builder *b, const struct ptx_op_form *form, ptx_type of,
+                      unsigned modifiers)
 {
     static const char *const rounds[] = { ".rn", ".rn", ".rz", ".rm", ".rp" };
-    const char *round = form->modifiers & PTX_MOD_ROUND ? rounds[p->round] : "";
-    const char *ftz = p->ftz ? ".ftz" : "", *sat = p->sat ? ".sat" : "";
-    const char *type = ptx_type_name((ptx_type)p->x.type);
+    const char *round = form->modifiers & PTX_MOD_ROUND ? rounds[modifiers / ROUND] : "";
+    const char *ftz = modifiers & FTZ ? ".ftz" : "", *sat = modifiers & SAT ? ".sat" : "";
+    const char *type = ptx_type_name(of);
     const size_t length = strlen(form->text);
     const char *place = strchr(form->text, '%');
     char head[OPCODE_BYTES] = "";
@@ -211,8 +216,7 @@ static uint32_t spell(ptx_builder *b, const struct ptx_op_form *form, const stru
         return ptxb_spell(b, head, round, ftz, sat, place + 1, ".", type, NULL);
     }
     if (length > 2 && !strcmp(form->text + length - 2, ".b")) // types of bits: ".b32"
-        return ptxb_spell(b, form->text, ptx_type_name(ptxb_bits_type((ptx_type)p->x.type)) + 1,
-                          NULL);
+        return ptxb_spell(b, form->text, ptx_type_name(ptxb_bits_type(of)) + 1, NULL);
     if (form->modifiers & PTX_MOD_TWICE)
         return ptxb_spell(b, form->text, round, ftz, sat, ".", type, ".", type, NULL);
     return ptxb_spell(b, form->text, round, ftz, sat, ".", type, NULL);
@@ -220,103 +224,117 @@ static uint32_t spell(ptx_builder *b, const struct ptx_op_form *form, const stru
 
 // Gives numbers among the operands their types: that of an operand of the row's type, or what the
 // shape says.
-static bool give_types(ptx_builder *b, const struct ptx_op_info *info, struct ptx_op_params *p)
+static bool give_types(ptx_builder *b, const struct ptx_op_info *info, ptx_val *src, unsigned count)
 {
-    ptx_val *const src[] = { &p->x, &p->y, &p->z, &p->w };
     const char *shape = info->shape + 2;
     ptx_type type = PTX_NONE;
 
-    for (unsigned k = 0; shape[k]; k++)
-        if (src[k]->kind != PTX_KIND_NUMBER && type == PTX_NONE && shape[k] == 'T')
-            type = (ptx_type)src[k]->type;
-    for (unsigned k = 0; shape[k]; k++) {
+    for (unsigned k = 0; k < count; k++)
+        if (src[k].kind != PTX_KIND_NUMBER && type == PTX_NONE && shape[k] == 'T')
+            type = (ptx_type)src[k].type;
+    for (unsigned k = 0; k < count; k++) {
         const ptx_type wanted = shape[k] == 'T' ? type : shape_type(shape[k], type);
         if (wanted != PTX_NONE && !(shape[k] == 'W' && type == PTX_NONE))
-            *src[k] = ptxb_typed(b, info->name, operand_names[k], *src[k], wanted);
+            src[k] = ptxb_typed(b, info->name, operand_names[k], src[k], wanted);
+        if ((src[k].kind & PTX_KIND_NUMBER) &&
+            !ptxb_usable(b, info->name, operand_names[k], src[k]))
+            return false;
     }
     return !b->failed;
 }
 
-static ptx_val emit_op(ptx_builder *b, const struct ptx_op_params *p);
-
-static ptx_val emit_numbers(ptx_builder *b, struct ptx_op_params p)
+// `row` is the spelling of a row and its modifiers, without a type.
+static ptx_val emit_op(ptx_builder *b, uint32_t row, const ptx_val *src)
 {
-    const struct ptx_op_info *info = ptx_op_get_info(p.op);
+    const ptx_opcode op = (ptx_opcode)(row >> 5 & 127);
+    const unsigned modifiers = row >> 12;
+    const struct ptx_op_info *info = &ops[op];
+    const unsigned count = ptxb_op_operands[op];
+    const ptx_val poison = { 0 };
+    ptx_val typed[4];
+    unsigned kinds = 0;
 
-    if (!ptxb_ready(b, info->name) || !give_types(b, info, &p))
-        return (ptx_val) { 0 };
-    const ptx_val *const src[] = { &p.x, &p.y, &p.z, &p.w };
-    for (unsigned k = 0; k < 4; k++)
-        if ((src[k]->kind & PTX_KIND_NUMBER) &&
-            !ptxb_usable(b, info->name, operand_names[k], *src[k]))
-            return (ptx_val) { 0 };
-    return emit_op(b, &p);
+    if (!b || b->failed || !ptxb_ready(b, info->name))
+        return poison;
+    for (unsigned k = 0; k < count; k++)
+        kinds |= src[k].kind;
+    if (kinds & PTX_KIND_NUMBER) {
+        memcpy(typed, src, count * sizeof *src);
+        if (!give_types(b, info, typed, count))
+            return poison;
+        src = typed;
+    }
+    const struct ptx_op_form *form = operands_form(b, info, src, count);
+    if (!form || !call_fits(b, info, form, src, count, modifiers))
+        return poison;
+    const ptx_type type = (ptx_type)src[0].type;
+    const uint32_t spelling = row | type;
+    uint32_t opcode = ptxb_noted(b, spelling);
+    if (!opcode)
+        opcode = ptxb_note(
+            b, spelling,
+            ptxb_required(b, info->name, form->isa, form->sm, spell(b, form, type, modifiers)));
+    return ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
 }
 
-static ptx_val emit_op(ptx_builder *b, const struct ptx_op_params *p)
+ptx_val ptxb_op_emit(ptx_builder *b, ptx_opcode op, const ptx_val *src)
 {
-    const struct ptx_op_info *info = ptx_op_get_info(p->op);
-    const ptx_val src[] = { p->x, p->y, p->z, p->w };
-    const ptx_val poison = { 0 };
+    return emit_op(b, ptxb_spelling(op, PTX_NONE, 0), src);
+}
+
+ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
+{
+    const struct ptx_op_info *info = ptx_op_get_info(p.op);
+    const ptx_val src[] = { p.x, p.y, p.z, p.w };
 
     if (!b || b->failed)
-        return poison;
+        return (ptx_val) { 0 };
     if (!info || !info->shape) {
         ptxb_fail(b, "op",
                   info ? "ptx_op() does not emit %s, which has a function of its own"
                        : "the opcode is not one of ptx_opcode%s",
                   info ? info->name : "");
-        return poison;
+        return (ptx_val) { 0 };
     }
-    if ((p->x.kind | p->y.kind | p->z.kind | p->w.kind) & PTX_KIND_NUMBER)
-        return emit_numbers(b, *p);
-    const unsigned count = (unsigned)strlen(info->shape + 2); // the letters after "T="
-    if (!ptxb_ready(b, info->name))
-        return poison;
-    const struct ptx_op_form *form = operands_form(b, info, src, count);
-    if (!form || !call_fits(b, p, info, form, src, count))
-        return poison;
-    const ptx_type type = (ptx_type)p->x.type;
-    const unsigned modifiers = (unsigned)p->round << 2 | (unsigned)p->ftz << 1 | p->sat;
-    const uint32_t spelling = ptxb_spelling(p->op, type, modifiers);
-    uint32_t opcode = ptxb_noted(b, spelling);
-    if (!opcode)
-        opcode = ptxb_note(b, spelling,
-                           ptxb_required(b, info->name, form->isa, form->sm, spell(b, form, p)));
-    return ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
-}
-
-ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params p)
-{
-    return emit_op(b, &p);
+    const unsigned count = ptxb_op_operands[p.op];
+    for (unsigned k = count; k < 4; k++)
+        if (ptxb_is_given(src[k]) && ptxb_ready(b, info->name))
+            ptxb_fail(b, info->name, "%s is given; the instruction takes %u operand%s",
+                      operand_names[k], count, count == 1 ? "" : "s");
+    if ((unsigned)p.round > PTX_ROUND_RP && ptxb_ready(b, info->name))
+        ptxb_fail(b, info->name,
+                  "%d is not a rounding; there are PTX_ROUND_RN, PTX_ROUND_RZ, PTX_ROUND_RM and "
+                  "PTX_ROUND_RP",
+                  (int)p.round);
+    const unsigned modifiers = (unsigned)p.round * ROUND + p.ftz * FTZ + p.sat * SAT;
+    return emit_op(b, ptxb_spelling(p.op, PTX_NONE, modifiers), src);
 }
 
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x)                                                  \
     {                                                                                              \
-        return emit_op(b, &(struct ptx_op_params) { PTX_OP_##name, .x = x });                      \
+        return ptxb_op_emit(b, PTX_OP_##name, (const ptx_val[]) { x });                            \
     }
 PTX_OPS_UNARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y)                                       \
     {                                                                                              \
-        return emit_op(b, &(struct ptx_op_params) { PTX_OP_##name, .x = x, .y = y });              \
+        return ptxb_op_emit(b, PTX_OP_##name, (const ptx_val[]) { x, y });                         \
     }
 PTX_OPS_BINARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z)                            \
     {                                                                                              \
-        return emit_op(b, &(struct ptx_op_params) { PTX_OP_##name, .x = x, .y = y, .z = z });      \
+        return ptxb_op_emit(b, PTX_OP_##name, (const ptx_val[]) { x, y, z });                      \
     }
 PTX_OPS_TERNARY(DEFINE)
 #undef DEFINE
 #define DEFINE(name, ...)                                                                          \
     ptx_val ptx_##name(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z, ptx_val w)                 \
     {                                                                                              \
-        return emit_op(b,                                                                          \
-                       &(struct ptx_op_params) { PTX_OP_##name, .x = x, .y = y, .z = z, .w = w }); \
+        return ptxb_op_emit(b, PTX_OP_##name, (const ptx_val[]) { x, y, z, w });                   \
     }
 PTX_OPS_QUATERNARY(DEFINE)
 #undef DEFINE

@@ -2,22 +2,7 @@
 // The place of the call under way, and the operands that its macro has handed over (places.h).
 #include "internal.h"
 
-// Operands that found no memory count, so that what is taken back is what was pushed.
-static uint32_t push(ptx_builder *b, const void *from, size_t bytes)
-{
-    const uint32_t words = (uint32_t)((bytes + 7) / 8);
-
-    if (!b)
-        return 0;
-    const uint32_t height = b->operands.count + b->lost_operands;
-    if (b->lost_operands || !ROOM_FOR(b, b->operands, words)) {
-        b->lost_operands += words;
-        return height;
-    }
-    memcpy(&b->operands.at[b->operands.count], from, bytes);
-    b->operands.count += words;
-    return height;
-}
+#include <assert.h>
 
 static void pop(ptx_builder *b, void *to, size_t bytes)
 {
@@ -44,9 +29,55 @@ DEFINE(ptx_ptr, ptr)
 DEFINE(ptx_fragment, fragment)
 #undef DEFINE
 
+// Most operands are values, and most find room.
+enum { VALUE_WORDS = 2 };
+static_assert(sizeof(ptx_val) == VALUE_WORDS * sizeof(uint64_t), "a value fills its words");
+
+static bool all_kept(const ptx_builder *b)
+{
+    return b && !b->lost_operands;
+}
+
+static uint32_t height_of(const ptx_builder *b)
+{
+    return b ? b->operands.count + b->lost_operands : 0;
+}
+
+// The last values, the first one first: where they lie until the next push, or in `lost`.
+static inline const ptx_val *pop_values(ptx_builder *b, unsigned count, ptx_val *lost)
+{
+    const uint32_t words = VALUE_WORDS * count;
+
+    if (all_kept(b) && b->operands.count >= words) {
+        b->operands.count -= words;
+        return (const ptx_val *)(const void *)&b->operands.at[b->operands.count];
+    }
+    while (count)
+        lost[--count] = pop_val(b);
+    return lost;
+}
+
+// Whether there was room. If not, ptxb_push() makes some.
+static inline bool push_quickly(ptx_builder *b, const void *from, size_t bytes)
+{
+    const uint32_t words = (uint32_t)((bytes + 7) / 8);
+
+    if (!all_kept(b) || b->operands.capacity - b->operands.count < words)
+        return false;
+    memcpy(&b->operands.at[b->operands.count], from, bytes);
+    b->operands.count += words;
+    return true;
+}
+
 uint32_t ptxgen_push(ptx_builder *b, ptx_val x)
 {
-    return push(b, &x, sizeof x);
+    const uint32_t height = height_of(b);
+
+    if (push_quickly(b, &x, sizeof x))
+        return height;
+    const ptx_val last = x; // so that `x` stays in registers
+    ptxb_push(b, &last, sizeof last);
+    return height;
 }
 
 uint32_t ptxgen_push_signed(ptx_builder *b, int64_t x)
@@ -66,23 +97,44 @@ uint32_t ptxgen_push_float(ptx_builder *b, double x)
 
 uint32_t ptxgen_push_fragment(ptx_builder *b, ptx_fragment x)
 {
-    return push(b, &x, sizeof x);
+    const uint32_t height = height_of(b);
+
+    ptxb_push(b, &x, sizeof x);
+    return height;
 }
 
 uint32_t ptxgen_push_ptr(ptx_builder *b, const char *place, ptx_ptr p)
 {
     const uint32_t height = ptxgen_place_begin(b, place);
 
-    push(b, &p, sizeof p);
+    if (!push_quickly(b, &p, sizeof p))
+        ptxb_push(b, &p, sizeof p);
     return height;
+}
+
+// Returns the place before. NULL keeps it.
+static const char *begin(ptx_builder *b, const char *place)
+{
+    const char *before = b ? b->place : NULL;
+
+    if (b && place)
+        b->place = place;
+    return before;
+}
+
+static void end(ptx_builder *b, const char *before)
+{
+    if (b)
+        b->place = before;
 }
 
 uint32_t ptxgen_place_begin(ptx_builder *b, const char *place)
 {
-    if (!b)
-        return 0;
-    const uint32_t height = push(b, &b->place, sizeof b->place);
-    b->place = place;
+    const uint32_t height = height_of(b);
+    const char *before = begin(b, place);
+
+    if (!push_quickly(b, &before, sizeof before))
+        ptxb_push(b, &before, sizeof before);
     return height;
 }
 
@@ -109,10 +161,12 @@ void ptxgen_unwind(ptx_builder *b, uint32_t height, bool placed)
     const type result = x;                                                                         \
     ptxgen_place_end(b);                                                                           \
     return result
-// The same at a place. Operands are popped before, the last one first.
+// The same at a place, which holds for the call. Operands are popped before, the last one first.
 #define CALL_AT(b, place, type, x)                                                                 \
-    ptxgen_place_begin(b, place);                                                                  \
-    RETURN(b, type, x)
+    const char *const before = begin(b, place);                                                    \
+    const type result = x;                                                                         \
+    end(b, before);                                                                                \
+    return result
 
 ptx_val ptxgen_popped1(ptx_builder *b, const char *place, ptx_val (*f)(ptx_builder *, ptx_val))
 {
@@ -123,26 +177,24 @@ ptx_val ptxgen_popped1(ptx_builder *b, const char *place, ptx_val (*f)(ptx_build
 ptx_val ptxgen_popped2(ptx_builder *b, const char *place,
                        ptx_val (*f)(ptx_builder *, ptx_val, ptx_val))
 {
-    const ptx_val y = pop_val(b), x = pop_val(b);
-    CALL_AT(b, place, ptx_val, f(b, x, y));
+    ptx_val lost[2];
+    const ptx_val *x = pop_values(b, 2, lost);
+    CALL_AT(b, place, ptx_val, f(b, x[0], x[1]));
 }
 
 ptx_val ptxgen_popped3(ptx_builder *b, const char *place,
                        ptx_val (*f)(ptx_builder *, ptx_val, ptx_val, ptx_val))
 {
-    const ptx_val z = pop_val(b), y = pop_val(b), x = pop_val(b);
-    CALL_AT(b, place, ptx_val, f(b, x, y, z));
+    ptx_val lost[3];
+    const ptx_val *x = pop_values(b, 3, lost);
+    CALL_AT(b, place, ptx_val, f(b, x[0], x[1], x[2]));
 }
 
 ptx_val ptxgen_popped_op(ptx_builder *b, const char *place, ptx_opcode op)
 {
-    const struct ptx_op_info *info = ptx_op_get_info(op);
-    struct ptx_op_params params = { .op = op };
-    ptx_val *const operands[] = { &params.x, &params.y, &params.z, &params.w };
-
-    for (size_t k = strlen(info->shape + 2); k; k--) // the letters after "T="
-        *operands[k - 1] = pop_val(b);
-    CALL_AT(b, place, ptx_val, ptx_op_emit(b, params));
+    ptx_val lost[4];
+    const ptx_val *x = pop_values(b, ptxb_op_operands[op], lost);
+    CALL_AT(b, place, ptx_val, ptxb_op_emit(b, op, x));
 }
 
 int ptxgen_popped_block(ptx_builder *b, const char *place, int (*f)(ptx_builder *, ptx_val))
@@ -165,11 +217,12 @@ ptx_val ptxgen_popped_cvt_pack(ptx_builder *b, const char *place, ptx_type type)
 
 void ptxgen_popped_set(ptx_builder *b, const char *place)
 {
-    const ptx_val x = pop_val(b), var = pop_val(b);
+    ptx_val lost[2];
+    const ptx_val *x = pop_values(b, 2, lost);
+    const char *const before = begin(b, place);
 
-    ptxgen_place_begin(b, place);
-    ptx_set(b, var, x);
-    ptxgen_place_end(b);
+    ptx_set(b, x[0], x[1]);
+    end(b, before);
 }
 
 ptx_ptr ptxgen_popped_at(ptx_builder *b, ptx_val i)
@@ -288,25 +341,16 @@ void ptxgen_popped_assert(ptx_builder *b, struct ptx_message_params params)
     ptxgen_place_end(b);
 }
 
-static void pop_values(ptx_builder *b, ptx_val values[16], unsigned count)
-{
-    while (count)
-        values[--count] = pop_val(b);
-}
-
 void ptxgen_popped_printf(ptx_builder *b, const char *format, unsigned count)
 {
-    ptx_val values[16];
+    ptx_val lost[16];
 
-    pop_values(b, values, count);
-    ptx_printf_emit(b, format, values, count);
+    ptx_printf_emit(b, format, pop_values(b, count, lost), count);
     ptxgen_place_end(b);
 }
 
 ptx_val ptxgen_popped_call(ptx_builder *b, const char *name, unsigned count)
 {
-    ptx_val values[16];
-
-    pop_values(b, values, count);
-    RETURN(b, ptx_val, ptx_call_emit(b, name, values, count));
+    ptx_val lost[16];
+    RETURN(b, ptx_val, ptx_call_emit(b, name, pop_values(b, count, lost), count));
 }
