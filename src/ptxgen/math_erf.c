@@ -15,13 +15,11 @@ ptx_val ptxb_math_erf(ptx_builder *b, ptx_val x)
     ptx_val t = ptxb_math_at_most(b, a, 4); // 1 from there on
     ptx_val l = HORNER(b, t, -0x1.78e02cp-17f, 0x1.527e46p-12f, -0x1.dd6e36p-9f, 0x1.8551d2p-6f,
                        -0x1.b3259cp-4f, -0x1.45328ap-1f, -0x1.20ef1cp+0f);
-    ptx_val power = ptx_mul(b, l, t);
-    ptx_val e = ptxb_math_exp_parts(b, power, (ptx_val) { 0 }, &n);
+    ptx_val e = ptxb_math_exp_parts(b, ptx_mul(b, l, t), (ptx_val) { 0 }, &n);
     ptx_val scale = ptxb_math_power_of_2(b, n);
-    ptx_val complement = ptx_fma(b, e, scale, scale);
-    ptx_val far = ptx_sub(b, ptx_f32(1), complement);
+    ptx_val far = ptx_sub(b, 1, ptx_fma(b, e, scale, scale));
 
-    ptx_val is_near = ptx_lt(b, a, ptx_f32((double)0.92f));
+    ptx_val is_near = ptx_lt(b, a, 0.92);
     ptx_val magnitude = ptx_select(b, is_near, near, far);
     return ptxb_math_signed(b, magnitude, ptx_bitcast(b, PTX_U32, x));
 }
@@ -30,34 +28,24 @@ ptx_val ptxb_math_erf(ptx_builder *b, ptx_val x)
 ptx_val ptxb_math_erfc(ptx_builder *b, ptx_val x)
 {
     ptx_val a = ptxb_math_at_most(b, ptx_abs(b, x), 10.5f); // 0 from there on
-    ptx_val a_plus_4 = ptx_add(b, a, ptx_f32(4));
-    ptx_val over = ptx_rcp(b, a_plus_4);
-    ptx_val a_less_4 = ptx_sub(b, a, ptx_f32(4));
-    ptx_val q = ptx_mul(b, a_less_4, over);
-    ptx_val q_plus_1 = ptx_add(b, q, ptx_f32(1));
-    ptx_val rest = ptx_fma(b, q_plus_1, ptx_f32(-4), a);
+    ptx_val over = ptx_rcp(b, ptx_add(b, a, 4));
+    ptx_val q = ptx_mul(b, ptx_sub(b, a, 4), over);
+    ptx_val rest = ptx_fma(b, ptx_add(b, q, 1), -4, a);
     rest = ptx_fma(b, ptx_neg(b, q), a, rest);
     q = ptx_fma(b, over, rest, q);
 
     ptx_val p = HORNER(b, q, 0x1.12a368p-10f, 0x1.e81bb8p-8f, -0x1.ffbd8cp-7f, 0x1.296e7p-5f,
                        -0x1.11927ep-4f, 0x1.804656p-4f, -0x1.9d8d14p-4f, 0x1.16eb22p-4f,
                        0x1.f7d52cp-7f, -0x1.1df1aep-3f, 0x1.3ba592p+0f);
-    ptx_val d = ptx_fma(b, a, ptx_f32(2), ptx_f32(1));
-    ptx_val r = ptx_rcp(b, d);
+    ptx_val r = ptx_rcp(b, ptx_fma(b, a, 2, 1));
     ptx_val v = ptx_mul(b, p, r);
-    ptx_val minus_2v = ptx_mul(b, v, ptx_f32(-2));
-    ptx_val difference = ptx_sub(b, p, v);
-    rest = ptx_fma(b, minus_2v, a, difference);
+    rest = ptx_fma(b, ptx_mul(b, v, -2), a, ptx_sub(b, p, v));
     v = ptx_fma(b, rest, r, v);
 
     ptx_val n;
     ptx_val square = ptx_neg(b, ptx_mul(b, a, a));
     ptx_val low = ptx_fma(b, a, a, square);
     ptx_val t = ptxb_math_exp_parts(b, square, ptx_neg(b, low), &n);
-    ptx_val product = ptx_fma(b, v, t, v);
-    ptx_val result = ptxb_math_scaled(b, product, n);
-
-    ptx_val negative = ptx_lt(b, x, ptx_f32(0));
-    ptx_val other = ptx_sub(b, ptx_f32(2), result);
-    return ptx_select(b, negative, other, result);
+    ptx_val result = ptxb_math_scaled(b, ptx_fma(b, v, t, v), n);
+    return ptx_select(b, ptx_lt(b, x, 0), ptx_sub(b, 2, result), result);
 }

@@ -3,10 +3,11 @@
 #ifndef PTXGEN_BUILDER_MATH_PARTS_H
 #define PTXGEN_BUILDER_MATH_PARTS_H
 
-#define PTXGEN_NO_PLACES
+// Errors have the place of the user's call.
+#define PTXGEN_HERE NULL
 #include <ptxgen/builder.h>
 
-// ---- math.c -------------------------------------------------------------------------------------
+// ---- math_parts.c -------------------------------------------------------------------------------
 
 // A polynomial by Horner's rule, the coefficient of the highest power first.
 ptx_val ptxb_math_horner(ptx_builder *b, ptx_val x, size_t n, const float *coefficients);
