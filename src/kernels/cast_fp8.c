@@ -26,8 +26,8 @@ static void divide_work(ptx_builder *b, struct cast *c, ptx_val n)
 {
     const uint32_t mask = c->lanes - 1;
     ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val start = ptx_mul_wide(b, block, ptx_u32(CAST_CHUNK));
-    ptx_val length = ptx_min(b, ptx_sub(b, n, start), ptx_u64(CAST_CHUNK));
+    ptx_val start = ptx_mul_wide(b, block, CAST_CHUNK);
+    ptx_val length = ptx_min(b, ptx_sub(b, n, start), CAST_CHUNK);
     c->length = ptx_cvt(b, PTX_S32, length);
     c->x = ptx_at(b, c->x, start);
     c->y = ptx_at(b, c->y, start);
@@ -35,14 +35,14 @@ static void divide_work(ptx_builder *b, struct cast *c, ptx_val n)
     ptx_comment(b, "vectors begin at a 16-byte boundary of x, and there y has one of %u bytes",
                 c->lanes);
     ptx_val skew = ptx_cvt(b, PTX_U32, ptxk_elements_beyond_boundary(b, c->x));
-    ptx_val head = ptx_and(b, ptx_neg(b, ptx_bitcast(b, PTX_S32, skew)), ptx_s32((int32_t)mask));
+    ptx_val head = ptx_and(b, ptx_neg(b, ptx_bitcast(b, PTX_S32, skew)), mask);
     ptx_val y = ptx_cvt(b, PTX_S32, ptx_ptr_address(b, c->y));
-    ptx_val beyond = ptx_and(b, ptx_add(b, y, head), ptx_s32((int32_t)mask));
-    ptx_val rest = ptx_max(b, ptx_sub(b, c->length, head), ptx_s32(0));
-    ptx_val vectors = ptx_shr(b, rest, ptx_u32(ptxk_log2(c->lanes)));
-    ptx_val alike = ptx_eq(b, beyond, ptx_s32(0));
+    ptx_val beyond = ptx_and(b, ptx_add(b, y, head), mask);
+    ptx_val rest = ptx_max(b, ptx_sub(b, c->length, head), 0);
+    ptx_val vectors = ptx_shr(b, rest, ptxk_log2(c->lanes));
+    ptx_val alike = ptx_eq(b, beyond, 0);
     c->head = head;
-    c->vectors = ptx_select(b, alike, vectors, ptx_s32(0));
+    c->vectors = ptx_select(b, alike, vectors, 0);
     c->tid = ptx_bitcast(b, PTX_S32, ptx_tid(b, PTX_X));
 }
 
@@ -57,7 +57,7 @@ static ptx_val scaled(ptx_builder *b, const struct cast *c, ptx_val x)
 // The place of vector `k`, in elements.
 static ptx_val place_of(ptx_builder *b, const struct cast *c, ptx_val k)
 {
-    return ptx_mad(b, k, ptx_s32((int32_t)c->lanes), c->head);
+    return ptx_mad(b, k, c->lanes, c->head);
 }
 
 static void cast_vector(ptx_builder *b, const struct cast *c, ptx_val place,
@@ -72,7 +72,7 @@ static void cast_vector(ptx_builder *b, const struct cast *c, ptx_val place,
             x[k] = scaled(b, c, in.lane[4 * w + k]);
         out.lane[w] = ptxk_fp8_word(b, c->format, x);
     }
-    ptx_store_vec(b, to, ptx_u32(0), out);
+    ptx_store_vec(b, to, 0, out);
 }
 
 // The vectors of a thread: all loaded before the first is used, or one by one near the tensor's
@@ -81,7 +81,7 @@ static void cast_vectors(ptx_builder *b, const struct cast *c)
 {
     enum { MOST = 8 };
     const unsigned count = CAST_CHUNK / (CAST_BLOCK * c->lanes);
-    ptx_val last = ptx_add(b, c->tid, ptx_s32((int32_t)(CAST_BLOCK * (count - 1))));
+    ptx_val last = ptx_add(b, c->tid, CAST_BLOCK * (count - 1));
     struct ptxk_lanes in[MOST];
     ptx_val place[MOST];
 
@@ -89,7 +89,7 @@ static void cast_vectors(ptx_builder *b, const struct cast *c)
         in[k] = ptxk_lanes_var(b, (ptx_type)c->x.type, c->lanes);
     ptx_if (b, ptx_lt(b, last, c->vectors)) {
         for (unsigned k = 0; k < count; k++) {
-            ptx_val vector = ptx_add(b, c->tid, ptx_s32((int32_t)(CAST_BLOCK * k)));
+            ptx_val vector = ptx_add(b, c->tid, CAST_BLOCK * k);
             place[k] = place_of(b, c, vector);
             ptxk_lanes_read(b, &in[k], ptx_at(b, c->x, place[k]));
         }
@@ -97,7 +97,7 @@ static void cast_vectors(ptx_builder *b, const struct cast *c)
             cast_vector(b, c, place[k], &in[k]);
     }
     ptx_else (b) {
-        ptx_for (b, vector, c->tid, c->vectors, ptx_s32(CAST_BLOCK)) {
+        ptx_for (b, vector, c->tid, c->vectors, CAST_BLOCK) {
             ptx_val at = place_of(b, c, vector);
             ptxk_lanes_read(b, &in[0], ptx_at(b, c->x, at));
             cast_vector(b, c, at, &in[0]);
@@ -107,12 +107,12 @@ static void cast_vectors(ptx_builder *b, const struct cast *c)
 
 static void cast_others(ptx_builder *b, const struct cast *c)
 {
-    ptx_val inside = ptx_mul(b, c->vectors, ptx_s32((int32_t)c->lanes));
+    ptx_val inside = ptx_mul(b, c->vectors, c->lanes);
     ptx_val others = ptx_sub(b, c->length, inside);
 
-    ptx_for (b, k, c->tid, others, ptx_s32(CAST_BLOCK)) {
+    ptx_for (b, k, c->tid, others, CAST_BLOCK) {
         ptx_val before = ptx_lt(b, k, c->head);
-        ptx_val i = ptx_add(b, k, ptx_select(b, before, ptx_s32(0), inside));
+        ptx_val i = ptx_add(b, k, ptx_select(b, before, 0, inside));
         ptx_val x = scaled(b, c, ptx_load(b, c->x, i));
         ptx_store(b, c->y, i, ptxk_fp8_code(b, c->format, x));
     }
@@ -124,10 +124,10 @@ static void merge(ptx_builder *b, ptx_ptr amax, ptx_val x)
     ptx_ptr bits = ptx_ptr_cast(b, PTX_S32, amax);
 
     ptx_comment(b, "most blocks find an amax that is no less, and need no atomic");
-    ptx_val found = ptx_load(b, bits, ptx_u32(0), .order = PTX_ORDER_RELAXED);
+    ptx_val found = ptx_load(b, bits, 0, .order = PTX_ORDER_RELAXED);
     x = ptx_bitcast(b, PTX_S32, x);
     ptx_if (b, ptx_gt(b, x, found))
-        ptx_atomic_max(b, bits, ptx_u32(0), x);
+        ptx_atomic_max(b, bits, 0, x);
 }
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
@@ -157,7 +157,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     cast_others(b, &c);
     if (c.measures) {
         ptx_val greatest = ptxk_block_max(b, c.greatest, CAST_BLOCK);
-        ptx_if (b, ptx_eq(b, c.tid, ptx_s32(0)))
+        ptx_if (b, ptx_eq(b, c.tid, 0))
             merge(b, amax, greatest);
     }
 }

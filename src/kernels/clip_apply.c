@@ -9,7 +9,7 @@ enum { MOST_IN_FLIGHT = 8 }; // vectors per thread
 
 // The launch's two counters: the tiles that blocks draw, that is, all except the first two of each
 // block; the blocks that will draw no more.
-#define OF_LAST(k) ptx_u32(NORM_PLACE(uint32_t, struct norm_totals, of_last[k]))
+#define OF_LAST(k) NORM_PLACE(uint32_t, struct norm_totals, of_last[k])
 #define DRAWN      OF_LAST(0)
 #define THROUGH    OF_LAST(1)
 
@@ -107,7 +107,7 @@ static ptx_val read_share(ptx_builder *b, const struct clip_tiles *tiles,
     ptx_val tensor = ptx_var(b, c->tensor);
 
     ptx_set(b, place->team, c->team);
-    ptx_if (b, ptx_ne(b, c->team, ptx_u32(0))) {
+    ptx_if (b, ptx_ne(b, c->team, 0)) {
         struct norm_share share = ptxk_norm_share_of(b, c, tiles->tid, part, parts);
         ptx_set(b, place->unit, share.unit);
         ptx_set(b, place->units, share.units);
@@ -124,18 +124,17 @@ static void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
     const struct norm_spec *spec = tiles->spec;
     const uint32_t size = ptxk_clip_tile(spec), parts = ptxk_clip_tiles_of_chunk(spec);
     ptx_val back = ptxk_over_power_of_two(b, place->ticket, parts);
-    ptx_val number =
-        ptx_and(b, place->ticket, ptx_u32(parts - 1)); // counted from the end of the chunk
+    ptx_val number = ptx_and(b, place->ticket, parts - 1); // counted from the end of the chunk
 
     ptx_set(b, place->chunk, ptx_sub(b, tiles->last, back));
     struct norm_chunk c = ptxk_norm_chunk_read(b, &tiles->tables, place->chunk);
     ptx_val tensor = spec->packs ? read_share(b, tiles, place, &c, number) : c.tensor;
     struct norm_tensor t = ptxk_norm_tensor_read(b, &tiles->tables, tensor);
     struct norm_extent extent = ptxk_norm_extent_of(b, c.index, t.count, spec->chunk);
-    ptx_val before = ptx_sub(b, ptx_u32(parts - 1), number);
-    ptx_set(b, place->start, ptx_cvt(b, PTX_S32, ptx_mul(b, before, ptx_u32(size))));
+    ptx_val before = ptx_sub(b, parts - 1, number);
+    ptx_set(b, place->start, ptx_cvt(b, PTX_S32, ptx_mul(b, before, size)));
     ptx_val left = ptx_sub(b, extent.length, place->start);
-    ptx_set(b, place->length, ptx_min(b, left, ptx_s32((int32_t)size)));
+    ptx_set(b, place->length, ptx_min(b, left, size));
     ptx_set(b, place->group, c.group);
     ptx_set(b, place->dtype, t.dtype);
     ptx_set(b, place->data, t.data);
@@ -162,7 +161,7 @@ static ptx_vec scaled(ptx_builder *b, const struct scaling *v, const ptx_vec *in
     for (unsigned k = 0; k < in->lanes; k++) {
         ptx_val product = ptx_mul(b, ptx_cvt(b, compute, in->lane[k]), v->factor);
         if (v->zeros.kind != PTX_KIND_POISON)
-            product = ptx_select(b, v->zeros, ptx_zero(compute), product);
+            product = ptx_select(b, v->zeros, 0, product);
         out.lane[k] = ptx_cvt(b, v->dtype, product);
     }
     return out;
@@ -199,9 +198,9 @@ static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
     s.factor = ptx_cvt(b, ptxk_compute_type(dtype), s.factor);
     ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, piece->data);
     ptx_val beyond = ptxk_skew_of_address(b, piece->data, dtype);
-    ptx_val before = ptx_and(b, ptx_sub(b, ptx_u32(lanes), beyond), ptx_u32(lanes - 1));
+    ptx_val before = ptx_and(b, ptx_sub(b, lanes, beyond), lanes - 1);
     ptx_val head = ptx_min(b, ptx_bitcast(b, PTX_S32, before), piece->count);
-    ptx_val whole = ptx_and(b, ptx_sub(b, piece->count, head), ptx_s32(-(int32_t)lanes));
+    ptx_val whole = ptx_and(b, ptx_sub(b, piece->count, head), -(int32_t)lanes);
 
     ptx_vec left = { { ptx_var(b, ptx_zero(dtype)) }, 1 };
     ptx_val behind = ptx_add(b, piece->thread, whole);
@@ -222,9 +221,9 @@ static void scale_share(ptx_builder *b, const struct norm_spec *spec,
 {
     struct norm_piece piece = { .user = scaling };
     struct norm_share present = *share;
-    ptx_val absent = ptx_eq(b, share->row.data, ptx_u64(0));
+    ptx_val absent = ptx_eq(b, share->row.data, 0);
 
-    present.row.count = ptx_select(b, absent, ptx_u64(0), share->row.count);
+    present.row.count = ptx_select(b, absent, 0, share->row.count);
     ptxk_norm_for_pieces(b, spec, &present, tid, scale_piece, &piece);
 }
 
@@ -250,21 +249,20 @@ static void apply_rows(ptx_builder *b, const struct scaling *v, ptx_val i, ptx_v
                        unsigned rows)
 {
     const unsigned lanes = ptxk_vector_lanes(v->dtype);
-    const int32_t row = (int32_t)(NORM_BLOCK * lanes);
-    const int32_t reach = (int32_t)(rows - 1) * row + (int32_t)lanes;
-    ptx_val last = ptx_sub(b, length, ptx_s32(reach));
+    const unsigned row = NORM_BLOCK * lanes;
+    const unsigned reach = (rows - 1) * row + lanes;
+    ptx_val last = ptx_sub(b, length, reach);
 
     ptx_while (b, ptx_le(b, i, last)) {
         ptx_vec in[MOST_IN_FLIGHT];
         ptx_ptr p = ptx_at(b, v->data, i);
         for (unsigned k = 0; k < rows; k++)
-            in[k] =
-                ptx_load_vec(b, p, ptx_s32((int32_t)k * row), lanes, .cache = PTX_CACHE_STREAMING);
+            in[k] = ptx_load_vec(b, p, k * row, lanes, .cache = PTX_CACHE_STREAMING);
         for (unsigned k = 0; k < rows; k++) {
             ptx_vec out = scaled(b, v, &in[k]);
-            ptx_store_vec(b, p, ptx_s32((int32_t)k * row), out, .cache = PTX_CACHE_STREAMING);
+            ptx_store_vec(b, p, k * row, out, .cache = PTX_CACHE_STREAMING);
         }
-        ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)rows * row)));
+        ptx_set(b, i, ptx_add(b, i, rows * row));
     }
 }
 
@@ -273,13 +271,13 @@ static void apply_last_rows(ptx_builder *b, const struct scaling *v, ptx_val i, 
                             unsigned rows)
 {
     const unsigned lanes = ptxk_vector_lanes(v->dtype);
-    const int32_t row = (int32_t)(NORM_BLOCK * lanes);
+    const unsigned row = NORM_BLOCK * lanes;
 
     ptx_if (b, ptx_lt(b, i, length)) {
         ptx_val place[MOST_IN_FLIGHT], within[MOST_IN_FLIGHT];
         ptx_vec in[MOST_IN_FLIGHT];
         for (unsigned k = 0; k < rows; k++) {
-            place[k] = k ? ptx_add(b, i, ptx_s32((int32_t)k * row)) : i;
+            place[k] = k ? ptx_add(b, i, k * row) : i;
             within[k] = ptx_lt(b, place[k], length);
             place[k] = ptx_select(b, within[k], place[k], i);
             in[k] = ptx_load_vec(b, v->data, place[k], lanes, .cache = PTX_CACHE_STREAMING);
@@ -309,20 +307,19 @@ static void apply_tile(ptx_builder *b, ptx_type dtype, void *user)
     v.data = ptx_at(b, ptx_at(b, x, a->now.first), a->now.start);
     ptx_val skew = ptxk_skew_of_address(b, a->now.data, dtype);
     ptx_comment(b, "whole vectors, from the first 16-byte boundary on");
-    ptx_val head =
-        ptx_and(b, ptx_neg(b, ptx_bitcast(b, PTX_S32, skew)), ptx_s32((int32_t)lanes - 1));
+    ptx_val head = ptx_and(b, ptx_neg(b, ptx_bitcast(b, PTX_S32, skew)), lanes - 1);
     head = ptx_min(b, head, length);
     ptx_val rest = ptx_sub(b, length, head);
-    ptx_val body = ptx_and(b, rest, ptx_s32(-(int32_t)lanes));
+    ptx_val body = ptx_and(b, rest, -(int32_t)lanes);
     v.data = ptx_at(b, v.data, head);
-    ptx_val mine = ptx_mul(b, a->tid, ptx_u32(lanes));
+    ptx_val mine = ptx_mul(b, a->tid, lanes);
     ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, mine));
     apply_rows(b, &v, i, body, unroll);
     apply_last_rows(b, &v, i, body, unroll);
     ptx_comment(b, "the elements before them and after, one a thread");
     ptx_val place = ptx_sub(b, ptx_bitcast(b, PTX_S32, a->tid), head);
     ptx_val after = ptx_add(b, body, place);
-    place = ptx_select(b, ptx_lt(b, place, ptx_s32(0)), place, after);
+    place = ptx_select(b, ptx_lt(b, place, 0), place, after);
     ptx_if (b, ptx_lt(b, place, rest))
         scale_element(b, &v, place);
 }
@@ -344,47 +341,47 @@ static void take_partials(ptx_builder *b, const struct apply *a, const struct so
     struct norm_inputs inputs = ptxk_norm_inputs_read(b, &from->results, a->now.group);
     ptx_val sum = ptxk_norm_group_total(b, &from->partials, a->tid, row);
 
-    ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0))) {
+    ptx_if (b, ptx_eq(b, a->tid, 0)) {
         struct norm_record record = ptxk_norm_record_of(b, &from->results, &inputs, sum);
-        ptx_val found = ptx_select(b, record.finite, ptx_f32(0.0f), ptx_f32(1.0f));
-        ptx_store_vec(b, shared, ptx_u32(0), ptx_vec2(record.factor, found));
+        ptx_val found = ptx_select(b, record.finite, ptx_f32(0), 1);
+        ptx_store_vec(b, shared, 0, ptx_vec2(record.factor, found));
         ptx_val end = ptx_add(b, row.lane[0], row.lane[1]);
-        ptx_val last_chunk = ptx_eq(b, ptx_add(b, a->now.chunk, ptx_u32(1)), end);
+        ptx_val last_chunk = ptx_eq(b, ptx_add(b, a->now.chunk, 1), end);
         const uint32_t tiles_of_chunk = ptxk_clip_tiles_of_chunk(a->spec);
-        ptx_val place = ptx_and(b, a->now.ticket, ptx_u32(tiles_of_chunk - 1));
-        ptx_val last_tile = ptx_eq(b, place, ptx_u32(0));
+        ptx_val place = ptx_and(b, a->now.ticket, tiles_of_chunk - 1);
+        ptx_val last_tile = ptx_eq(b, place, 0);
         ptx_if (b, ptx_and(b, last_chunk, last_tile))
             ptxk_norm_record_write(b, &from->results, a->now.group, &record);
     }
     ptx_barrier(b);
-    ptx_vec result = ptx_load_vec(b, shared, ptx_u32(0), 2);
+    ptx_vec result = ptx_load_vec(b, shared, 0, 2);
     ptx_set(b, a->factor, result.lane[0]);
-    ptx_set(b, a->zeros, ptx_ne(b, result.lane[1], ptx_f32(0.0f)));
+    ptx_set(b, a->zeros, ptx_ne(b, result.lane[1], 0));
 }
 
 static void take_record(ptx_builder *b, const struct apply *a, const struct source *from)
 {
-    ptx_val at = ptx_mul_wide(b, a->now.group, ptx_u32(4));
+    ptx_val at = ptx_mul_wide(b, a->now.group, 4);
     ptx_vec record = ptx_load_vec(b, from->results.records, at, 4);
     ptx_set(b, a->factor, record.lane[0]);
-    ptx_set(b, a->zeros, ptx_ne(b, record.lane[2], ptx_f32(0.0f)));
+    ptx_set(b, a->zeros, ptx_ne(b, record.lane[2], 0));
 }
 
 // The last block to finish resets the tickets. Executed by one thread.
 static void leave(ptx_builder *b, ptx_ptr totals, ptx_val blocks)
 {
-    ptx_val limit = ptx_sub(b, blocks, ptx_u32(1));
+    ptx_val limit = ptx_sub(b, blocks, 1);
     ptx_val before =
         ptx_atomic(b, PTX_ATOMIC_inc, totals, THROUGH, limit, .order = PTX_ORDER_ACQ_REL);
 
     ptx_if (b, ptx_eq(b, before, limit))
-        ptx_store(b, totals, DRAWN, ptx_u32(0));
+        ptx_store(b, totals, DRAWN, 0);
 }
 
 static void scale_tile(ptx_builder *b, struct apply *a)
 {
-    ptx_val changes = ptx_neu(b, a->factor, ptx_f32(1.0f));
-    ptx_val some = ptx_gt(b, a->now.length, ptx_s32(0));
+    ptx_val changes = ptx_neu(b, a->factor, 1);
+    ptx_val some = ptx_gt(b, a->now.length, 0);
 
     if (!a->spec->packs) {
         ptx_if (b, ptx_and(b, changes, some))
@@ -392,7 +389,7 @@ static void scale_tile(ptx_builder *b, struct apply *a)
         return;
     }
     ptx_if (b, changes) {
-        ptx_if (b, ptx_ne(b, a->now.team, ptx_u32(0))) {
+        ptx_if (b, ptx_ne(b, a->now.team, 0)) {
             const struct norm_share share = {
                 .team = a->now.team,
                 .unit = a->now.unit,
@@ -430,24 +427,23 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
     ptx_ptr drawn = ptx_shared(b, PTX_U32, 2);
     ptx_val slot = ptx_var(b, ptx_u32(0));
     ptx_val group = ptx_var(b, a->now.group);
-    ptx_val own = ptx_shl(b, blocks, ptx_u32(1));
-    ptx_val some_left = ptx_gt(b, tiles, own);
-    ptx_val draws = ptx_and(b, some_left, ptx_eq(b, a->tid, ptx_u32(0)));
+    ptx_val own = ptx_shl(b, blocks, 1);
+    ptx_val draws = ptx_and(b, ptx_gt(b, tiles, own), ptx_eq(b, a->tid, 0));
 
     ptx_loop (b) {
         ptx_val more = ptx_lt(b, a->next.ticket, tiles);
         ptx_val number = ptx_var(b, ptx_u32(0));
         ptx_if (b, ptx_and(b, more, draws))
-            ptx_set(b, number, ptx_atomic_add(b, from->results.totals, DRAWN, ptx_u32(1)));
+            ptx_set(b, number, ptx_atomic_add(b, from->results.totals, DRAWN, 1));
         scale_tile(b, a);
         ptx_break_if(b, ptx_not(b, more));
-        ptx_if (b, ptx_eq(b, a->tid, ptx_u32(0)))
+        ptx_if (b, ptx_eq(b, a->tid, 0))
             ptx_store(b, drawn, slot, number);
         ptx_barrier(b);
         clip_place_copy(b, a->spec, &a->now, &a->next);
         ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), own);
         ptx_set(b, a->next.ticket, second);
-        ptx_set(b, slot, ptx_xor(b, slot, ptx_u32(1)));
+        ptx_set(b, slot, ptx_xor(b, slot, 1));
         read_next(b, a, tiles);
         ptx_if (b, ptx_ne(b, a->now.group, group)) {
             take_record(b, a, from);
@@ -477,11 +473,11 @@ static void apply_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_val block = ptx_ctaid(b, PTX_X);
     a.now = clip_place_variables(b, spec, block);
     a.next = clip_place_variables(b, spec, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
-    a.factor = ptx_var(b, ptx_f32(1.0f));
+    a.factor = ptx_var(b, ptx_f32(1));
     a.zeros = ptx_var(b, ptx_bool(false));
-    from.fused = ptx_ne(b, from.fused, ptx_u32(0));
+    from.fused = ptx_ne(b, from.fused, 0);
     clip_place_read(b, &a.tiles, &a.now);
-    ptx_val at = ptx_mul_wide(b, a.now.group, ptx_u32(2));
+    ptx_val at = ptx_mul_wide(b, a.now.group, 2);
     ptx_vec row = ptx_load_vec(b, from.partials.groups, at, 2);
     read_next(b, &a, tiles);
     ptxk_norm_wait_for_last(b);
@@ -491,8 +487,8 @@ static void apply_emit(ptx_builder *b, const struct norm_spec *spec)
         take_record(b, &a, &from);
 
     ptx_comment(b, "nothing to scale, and nothing elsewhere either");
-    ptx_val unchanged = ptx_eq(b, a.factor, ptx_f32(1.0f));
-    ptx_val only = ptx_eq(b, from.results.groups, ptx_u32(1));
+    ptx_val unchanged = ptx_eq(b, a.factor, 1);
+    ptx_val only = ptx_eq(b, from.results.groups, 1);
     ptx_return_if(b, ptx_and(b, unchanged, only));
     scale_tiles(b, &a, &from, tiles);
 }

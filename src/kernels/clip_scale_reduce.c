@@ -24,25 +24,25 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val sum = ptx_var(b, ptx_f64(0));
-    ptx_for (b, i, ptx_cvt(b, PTX_U64, tid), count, ptx_u64(BLOCK)) {
+    ptx_for (b, i, ptx_cvt(b, PTX_U64, tid), count, BLOCK) {
         ptx_val partial = ptx_load(b, partials, i);
         ptx_set(b, sum, ptx_add(b, sum, ptx_cvt(b, PTX_F64, partial)));
     }
 
     ptx_val total = ptxk_block_sum(b, sum, BLOCK);
-    ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
+    ptx_if (b, ptx_eq(b, tid, 0)) {
         ptx_val root = ptx_sqrt(b, total);
         ptx_val norm = ptxk_one_nan(b, ptx_cvt(b, PTX_F32, root));
         ptx_val scale = ptxk_clip_scale(b, total, root, norm, max_norm, eps);
         ptx_val finite = ptx_is_finite(b, total);
         finite = ptx_and(b, finite, ptx_is_finite(b, scale));
         if (spec->option[OPTION_NONFINITE] == PTX_NONFINITE_SKIP)
-            scale = ptx_select(b, finite, scale, ptx_f32(1.0f));
+            scale = ptx_select(b, finite, scale, 1);
         if (spec->option[OPTION_NONFINITE] == PTX_NONFINITE_ZERO)
-            scale = ptx_select(b, finite, scale, ptx_f32(0.0f));
-        ptx_store(b, out, ptx_u32(0), scale);
-        ptx_store(b, out, ptx_u32(1), norm);
-        ptx_store(b, out, ptx_u32(2), ptx_select(b, finite, ptx_f32(0.0f), ptx_f32(1.0f)));
+            scale = ptx_select(b, finite, scale, 0);
+        ptx_store(b, out, 0, scale);
+        ptx_store(b, out, 1, norm);
+        ptx_store(b, out, 2, ptx_select(b, finite, ptx_f32(0), 1));
     }
 }
 

@@ -27,8 +27,8 @@ static void find_tensor(ptx_builder *b, struct update *u)
 {
     ptx_val block = ptx_ctaid(b, PTX_X);
     u->tid = ptx_tid(b, PTX_X);
-    ptx_val column = ptx_and(b, u->tid, ptx_u32(COLUMNS - 1));
-    ptx_val first = ptx_mul_wide(b, block, ptx_u32(COLUMNS));
+    ptx_val column = ptx_and(b, u->tid, COLUMNS - 1);
+    ptx_val first = ptx_mul_wide(b, block, COLUMNS);
 
     u->tensor = ptx_add(b, first, ptx_cvt(b, PTX_U64, column));
     u->exists = ptx_lt(b, u->tensor, u->n);
@@ -43,13 +43,13 @@ static void find_tensor(ptx_builder *b, struct update *u)
 static ptx_val roll(ptx_builder *b, const struct update *u)
 {
     ptx_val greatest = ptx_var(b, ptx_f32(0));
-    ptx_val end = ptx_select(b, u->exists, u->count, ptx_u64(0));
+    ptx_val end = ptx_select(b, u->exists, u->count, 0);
     ptx_val lane = ptxk_over_power_of_two(b, u->tid, COLUMNS);
-    ptx_val stride = ptx_mul(b, u->n, ptx_u64(LANES));
+    ptx_val stride = ptx_mul(b, u->n, LANES);
     ptx_val mine = ptx_mad(b, ptx_cvt(b, PTX_U64, lane), u->n, u->tensor);
-    ptx_val many = ptx_mul(b, u->n, ptx_u64(LANES * STEPS));
+    ptx_val many = ptx_mul(b, u->n, LANES * STEPS);
 
-    ptx_for (b, base, ptx_u64(0), u->count, many) {
+    ptx_for (b, base, 0, u->count, many) {
         ptx_val at[STEPS], next[STEPS];
         for (unsigned k = 0; k < STEPS; k++) {
             at[k] = k ? ptx_add(b, at[k - 1], stride) : ptx_add(b, base, mine);
@@ -63,7 +63,7 @@ static ptx_val roll(ptx_builder *b, const struct update *u)
         ptx_barrier(b);
         for (unsigned k = 0; k < STEPS; k++) {
             ptx_val is_first = ptx_lt(b, at[k], u->n);
-            ptx_val x = ptx_select(b, is_first, ptx_f32(0), next[k]);
+            ptx_val x = ptx_select(b, is_first, 0, next[k]);
             ptx_if (b, ptx_lt(b, at[k], end))
                 ptx_store(b, u->history, at[k], x);
         }
@@ -77,16 +77,16 @@ static ptx_val greatest_of_columns(ptx_builder *b, const struct update *u, ptx_v
     ptx_ptr of_warp = ptx_shared(b, PTX_F32, UPDATE_BLOCK / WARP * COLUMNS);
 
     x = ptxk_lanes_combine(b, ptx_max, x, WARP / COLUMNS, COLUMNS);
-    ptx_val lane = ptx_and(b, u->tid, ptx_u32(WARP - 1));
-    ptx_val warp = ptx_shr(b, u->tid, ptx_u32(5));
-    ptx_val at = ptx_mad(b, warp, ptx_u32(COLUMNS), lane);
-    ptx_if (b, ptx_lt(b, lane, ptx_u32(COLUMNS)))
+    ptx_val lane = ptx_and(b, u->tid, WARP - 1);
+    ptx_val warp = ptx_shr(b, u->tid, 5);
+    ptx_val at = ptx_mad(b, warp, COLUMNS, lane);
+    ptx_if (b, ptx_lt(b, lane, COLUMNS))
         ptx_store(b, of_warp, at, x);
     ptx_barrier(b);
     ptx_val greatest = ptx_var(b, ptx_f32(0));
-    ptx_if (b, ptx_lt(b, u->tid, ptx_u32(COLUMNS))) {
+    ptx_if (b, ptx_lt(b, u->tid, COLUMNS)) {
         for (unsigned k = 0; k < UPDATE_BLOCK / WARP; k++) {
-            ptx_val other = ptx_load(b, ptx_at(b, of_warp, ptx_u32(k * COLUMNS)), u->tid);
+            ptx_val other = ptx_load(b, ptx_at(b, of_warp, k * COLUMNS), u->tid);
             ptx_set(b, greatest, ptx_max(b, greatest, other));
         }
     }
@@ -99,20 +99,19 @@ static ptx_val format_max(ptx_builder *b, unsigned format, ptx_ptr formats, ptx_
     const float e4m3 = ptxk_fp8_max(FP8_E4M3), e5m2 = ptxk_fp8_max(FP8_E5M2);
 
     if (format != FORMAT_EACH)
-        return ptx_f32((double)ptxk_fp8_max((enum fp8_format)format));
-    ptx_val is_e4m3 = ptx_eq(b, ptx_load(b, formats, tensor), ptx_u32(FP8_E4M3));
-    return ptx_select(b, is_e4m3, ptx_f32((double)e4m3), ptx_f32((double)e5m2));
+        return ptx_f32(ptxk_fp8_max((enum fp8_format)format));
+    ptx_val is_e4m3 = ptx_eq(b, ptx_load(b, formats, tensor), FP8_E4M3);
+    return ptx_select(b, is_e4m3, ptx_f32(e4m3), e5m2);
 }
 
 static void set_scale(ptx_builder *b, const struct update *u, ptx_ptr scale, ptx_ptr scale_inv,
                       ptx_val amax, ptx_val aim)
 {
     ptx_val old = ptx_load(b, scale, u->tensor);
-    ptx_val above_0 = ptx_gt(b, amax, ptx_f32(0));
-    ptx_val useful = ptx_and(b, above_0, ptx_is_finite(b, amax));
+    ptx_val useful = ptx_and(b, ptx_gt(b, amax, 0), ptx_is_finite(b, amax));
     ptx_val next = ptx_select(b, useful, ptx_div(b, aim, amax), old);
 
-    next = ptx_select(b, ptx_is_infinite(b, next), ptx_f32((double)FLT_MAX), next);
+    next = ptx_select(b, ptx_is_infinite(b, next), FLT_MAX, next);
     ptx_store(b, scale, u->tensor, next);
     ptx_store(b, scale_inv, u->tensor, ptx_rcp(b, next));
 }
@@ -140,10 +139,10 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     find_tensor(b, &u);
     ptx_val amax = roll(b, &u);
     amax = spec->option[OPTION_AMAX] == AMAX_MAX ? greatest_of_columns(b, &u, amax) : u.recent;
-    ptx_val first_lane = ptx_lt(b, u.tid, ptx_u32(COLUMNS));
+    ptx_val first_lane = ptx_lt(b, u.tid, COLUMNS);
     ptx_if (b, ptx_and(b, first_lane, u.exists)) {
-        ptx_val exponent = ptx_sub(b, ptx_s32(127), margin);
-        ptx_val power = ptx_bitcast(b, PTX_F32, ptx_shl(b, exponent, ptx_u32(23)));
+        ptx_val exponent = ptx_sub(b, 127, margin);
+        ptx_val power = ptx_bitcast(b, PTX_F32, ptx_shl(b, exponent, 23));
         ptx_val aim = ptx_mul(b, format_max(b, format, formats, u.tensor), power);
         set_scale(b, &u, scale, scale_inv, amax, aim);
     }

@@ -117,15 +117,15 @@ static struct group_quantizer find_span(ptx_builder *b, const struct group_work 
 static void write_quantizer(ptx_builder *b, const struct group_work *w,
                             const struct group_vector *v, const struct group_quantizer *q)
 {
-    ptx_val place = ptx_and(b, ptx_cvt(b, PTX_U32, v->i), ptx_u32(w->of.group - 1));
-    ptx_val begins = ptx_eq(b, place, ptx_u32(0));
+    ptx_val place = ptx_and(b, ptx_cvt(b, PTX_U32, v->i), w->of.group - 1);
+    ptx_val begins = ptx_eq(b, place, 0);
     ptx_val group = ptxk_over_power_of_two(b, v->i, w->of.group);
 
     ptx_if (b, ptx_and(b, begins, w->scale_wanted))
         ptx_store(b, w->scale, group, q->scale);
     if (w->levels.by_extremes) {
         ptx_if (b, ptx_and(b, begins, w->zero_point_wanted)) {
-            ptx_val zero = ptx_sub(b, ptx_f32((float)w->levels.q_min), q->bottom);
+            ptx_val zero = ptx_sub(b, w->levels.q_min, q->bottom);
             ptx_store(b, w->zero_point, group, ptx_cvt(b, PTX_S32, zero));
         }
     }
@@ -138,7 +138,7 @@ static void set_levels(ptx_builder *b, const struct levels *levels, struct group
     const float q_min = (float)levels->q_min, q_max = (float)levels->q_max;
 
     q->bottom = levels->by_extremes ? lowest : ptx_f32(q_min);
-    q->top = levels->by_extremes ? ptx_add(b, lowest, ptx_f32(q_max - q_min)) : ptx_f32(q_max);
+    q->top = levels->by_extremes ? ptx_add(b, lowest, q_max - q_min) : ptx_f32(q_max);
 }
 
 // ---- usual scales -------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ static ptx_val corrected(ptx_builder *b, ptx_val x, ptx_val y, ptx_val reciproca
 // rint(x / scale) below 2^22; +0 for a zero.
 static ptx_val quick_level(ptx_builder *b, const struct group_quantizer *q, ptx_val x)
 {
-    const ptx_val unit = ptx_f32(0x1.8p23f);
+    const float unit = 0x1.8p23f;
     ptx_val quotient = corrected(b, x, q->scale, q->reciprocal);
 
     return ptx_sub(b, ptx_add(b, quotient, unit), unit);
@@ -166,9 +166,9 @@ static void find_quick_scale(ptx_builder *b, const struct group_work *w, struct 
 {
     const float steps = w->levels.steps;
     ptx_val scale = corrected(b, q->span, ptx_f32(steps), ptx_f32(1.0f / steps));
-    ptx_val empty = ptx_eq(b, q->span, ptx_f32(0));
+    ptx_val empty = ptx_eq(b, q->span, 0);
 
-    q->scale = ptx_select(b, empty, ptx_f32(1.0f), scale);
+    q->scale = ptx_select(b, empty, 1, scale);
     q->reciprocal = ptxk_quick_rcp(b, q->scale);
 }
 
@@ -177,10 +177,9 @@ static void find_quick_scale(ptx_builder *b, const struct group_work *w, struct 
 static ptx_val is_usual(ptx_builder *b, const struct group_quantizer *q)
 {
     const uint32_t significand = (1 << 23) - 1;
-    ptx_val above = ptx_ge(b, q->scale, ptx_f32(0x1p-60f));
-    ptx_val within = ptx_and(b, above, ptx_le(b, q->scale, ptx_f32(0x1p60f)));
-    ptx_val low = ptx_and(b, ptx_bitcast(b, PTX_U32, q->scale), ptx_u32(significand));
-    return ptx_and(b, within, ptx_ne(b, low, ptx_u32(significand)));
+    ptx_val within = ptx_and(b, ptx_ge(b, q->scale, 0x1p-60), ptx_le(b, q->scale, 0x1p60));
+    ptx_val low = ptx_and(b, ptx_bitcast(b, PTX_U32, q->scale), significand);
+    return ptx_and(b, within, ptx_ne(b, low, significand));
 }
 
 // y = min(rint(x / scale), top) * scale. No level is below the bottom, and with symmetric levels
@@ -212,18 +211,18 @@ static void quantize_quickly(ptx_builder *b, const struct group_work *w,
 static void find_scale(ptx_builder *b, const struct group_work *w, struct group_quantizer *q)
 {
     const float steps = w->levels.steps;
-    ptx_val scale = ptx_div(b, q->span, ptx_f32(steps));
+    ptx_val scale = ptx_div(b, q->span, steps);
 
     if (w->levels.by_extremes) { // the difference of finite x may overflow, its part does not
-        ptx_val half = ptx_mul(b, q->high, ptx_f32(0.5f));
-        half = ptx_sub(b, half, ptx_mul(b, q->low, ptx_f32(0.5f)));
+        ptx_val half = ptx_mul(b, q->high, 0.5);
+        half = ptx_sub(b, half, ptx_mul(b, q->low, 0.5));
         ptx_val large = ptx_is_infinite(b, q->span);
-        scale = ptx_select(b, large, ptx_div(b, half, ptx_f32(steps / 2)), scale);
+        scale = ptx_select(b, large, ptx_div(b, half, steps / 2), scale);
     }
-    ptx_val vanishes = ptx_eq(b, scale, ptx_f32(0));
-    scale = ptx_select(b, vanishes, ptx_f32(FLT_TRUE_MIN), scale);
-    ptx_val empty = ptx_eq(b, q->span, ptx_f32(0));
-    q->scale = ptx_select(b, empty, ptx_f32(1.0f), scale);
+    ptx_val vanishes = ptx_eq(b, scale, 0);
+    scale = ptx_select(b, vanishes, FLT_TRUE_MIN, scale);
+    ptx_val empty = ptx_eq(b, q->span, 0);
+    q->scale = ptx_select(b, empty, 1, scale);
 }
 
 // The level of the least x: from -range to 0, and 0 without a finite scale.
@@ -234,7 +233,7 @@ static ptx_val lowest_level(ptx_builder *b, const struct levels *levels,
     ptx_val level = ptx_rint(b, ptx_div(b, q->low, q->scale));
 
     level = ptx_max(b, level, ptx_neg(b, range));
-    return ptx_select(b, ptx_is_finite(b, q->scale), level, ptx_f32(0));
+    return ptx_select(b, ptx_is_finite(b, q->scale), level, 0);
 }
 
 // y = clamp(rint(x / scale), bottom, top) * scale, an element at a time. Without a finite scale
@@ -244,16 +243,16 @@ static void quantize_exactly(ptx_builder *b, const struct group_work *w,
 {
     find_scale(b, w, q);
     set_levels(b, &w->levels, q, w->levels.by_extremes ? lowest_level(b, &w->levels, q) : q->low);
-    ptx_val factor = ptx_select(b, ptx_is_finite(b, q->scale), q->scale, ptx_f32(NAN));
+    ptx_val factor = ptx_select(b, ptx_is_finite(b, q->scale), q->scale, NAN);
 
     ptx_if (b, v->in) {
         ptx_ptr from = ptx_at(b, w->of.in[0], v->i);
         ptx_ptr to = ptx_at(b, w->of.out, v->i);
-        ptx_for (b, k, ptx_u32(0), ptx_u32(w->of.lanes), ptx_u32(1)) {
+        ptx_for (b, k, 0, w->of.lanes, ptx_u32(1)) {
             ptx_val x = ptx_cvt(b, PTX_F32, ptx_load(b, from, k));
             ptx_val level = ptx_rint(b, ptx_div(b, x, q->scale));
             level = ptx_min(b, ptx_max(b, level, q->bottom), q->top);
-            ptx_val y = ptx_fma(b, level, factor, ptx_f32(0));
+            ptx_val y = ptx_fma(b, level, factor, 0);
             ptx_store(b, to, k, ptx_cvt(b, w->spec->dtype, y));
         }
         write_quantizer(b, w, v, q);
@@ -272,7 +271,7 @@ static void quantize(ptx_builder *b, const struct group_work *w, ptx_val first)
 
     for (unsigned v = 0; v < w->vectors; v++) {
         vectors[v].x[0] = ptxk_lanes_var(b, w->spec->dtype, lanes);
-        vectors[v].i = ptx_add(b, first, ptx_u64(v * BLOCK * lanes));
+        vectors[v].i = ptx_add(b, first, v * BLOCK * lanes);
         vectors[v].in = ptx_lt(b, vectors[v].i, w->of.end);
     }
     ptxk_groups_read(b, &w->of, vectors, w->vectors);
@@ -295,7 +294,7 @@ static void quantize(ptx_builder *b, const struct group_work *w, ptx_val first)
 
 static ptx_val is_given(ptx_builder *b, ptx_ptr p)
 {
-    return ptx_ne(b, ptx_ptr_address(b, p), ptx_u64(0));
+    return ptx_ne(b, ptx_ptr_address(b, p), 0);
 }
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
@@ -323,10 +322,10 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     if (w.levels.by_extremes)
         w.zero_point_wanted = is_given(b, w.zero_point);
     w.of.aligned = ptxk_groups_aligned(b, &w.of);
-    w.of.end = ptx_and(b, n, ptx_u64(~(uint64_t)(w.of.group - 1)));
+    w.of.end = ptx_and(b, n, ~(uint64_t)(w.of.group - 1));
     ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), ptx_u32(w.of.lanes));
-    quantize(b, &w, ptx_mad_wide(b, block, ptx_u32(CHUNK), ptx_cvt(b, PTX_U64, mine)));
+    ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), w.of.lanes);
+    quantize(b, &w, ptx_mad_wide(b, block, CHUNK, ptx_cvt(b, PTX_U64, mine)));
 }
 
 static bool length(const struct ptx_kernel_spec *spec, const struct ptx_kernel_sizes *sizes,

@@ -24,7 +24,7 @@ static void clip(ptx_builder *b, const void *user, const ptx_vec *gradient, ptx_
         ptx_val wide = ptx_cvt(b, compute, gradient->lane[k]);
         ptx_val scaled = ptx_mul(b, wide, c->scale);
         if (c->found.kind != PTX_KIND_POISON)
-            scaled = ptx_select(b, c->found, ptx_zero(compute), scaled);
+            scaled = ptx_select(b, c->found, 0, scaled);
         clipped->lane[k] = ptx_cvt(b, c->dtype, scaled);
     }
 }
@@ -41,7 +41,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
                                    .length = zero ? "3" : "1", .readonly = true);
 
     ptx_comment(b, "few elements are read before it is known whether they are to be scaled");
-    ptx_val few = ptx_le(b, n, ptx_u64(MOST_EARLY));
+    ptx_val few = ptx_le(b, n, MOST_EARLY);
     const struct tensors tensors = { .in = { gradient },
                                      .out = { gradient },
                                      .inputs = 1,
@@ -50,10 +50,10 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
                                      .early = few };
     struct elements elements = ptxk_read_elements(b, n, &tensors);
     ptx_comment(b, "nothing is to be done if the scale is 1");
-    ptx_val scale = ptx_load(b, record, ptx_u32(0));
-    ptx_val unchanged = ptx_eq(b, scale, ptx_f32(1.0f));
+    ptx_val scale = ptx_load(b, record, 0);
+    ptx_val unchanged = ptx_eq(b, scale, 1);
     if (zero) {
-        c.found = ptx_neu(b, ptx_load(b, record, ptx_u32(2)), ptx_f32(0.0f));
+        c.found = ptx_neu(b, ptx_load(b, record, 2), 0);
         unchanged = ptx_and(b, unchanged, ptx_not(b, c.found));
     }
     ptx_return_if(b, unchanged);

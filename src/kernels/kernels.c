@@ -72,6 +72,7 @@ static bool options_exist(ptx_builder *b, const ptx_kernel *kernel,
     return true;
 }
 
+#undef ptx_kernel_emit
 void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel, const struct ptx_kernel_spec *spec)
 {
     char name[PTX_ENTRY_NAME_SIZE];

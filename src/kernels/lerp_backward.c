@@ -54,7 +54,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 
     ptx_comment(b, "the factors; 1 - weight is formed in f64 and rounded once");
     if (want_da)
-        factors.of[factors.count++] = ptx_cvt(b, compute, ptx_sub(b, ptx_f64(1), weight));
+        factors.of[factors.count++] = ptx_cvt(b, compute, ptx_sub(b, 1, weight));
     if (want_db)
         factors.of[factors.count++] = ptx_cvt(b, compute, weight);
     ptxk_write_elements(b, &elements, multiply, &factors);

@@ -36,7 +36,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
         float_param(b, "max_scale", "upper bound", "inf", PTX_RANGE_NOT_NAN | PTX_RANGE_POSITIVE);
     rule.hysteresis = step_param(b, "hysteresis", "bad steps before the scale backs off", "1");
 
-    ptx_val found = ptx_neu(b, ptx_load(b, found_inf, ptx_u32(0)), ptx_f32(0));
+    ptx_val found = ptx_neu(b, ptx_load(b, found_inf, 0), 0);
     ptxk_update_loss_scale_parts(b, scale, tracker, found, &rule);
 }
 

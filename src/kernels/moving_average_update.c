@@ -18,8 +18,7 @@ struct update {
 // Whether a pair is the one that nothing has been observed in.
 static ptx_val is_empty(ptx_builder *b, const ptx_val *pair)
 {
-    ptx_val no_least = ptx_eq(b, pair[LEAST], ptx_f32(INFINITY));
-    return ptx_and(b, no_least, ptx_eq(b, pair[GREATEST], ptx_f32(-INFINITY)));
+    return ptx_and(b, ptx_eq(b, pair[LEAST], INFINITY), ptx_eq(b, pair[GREATEST], -INFINITY));
 }
 
 // The averages after this step. `extremes` becomes empty.
@@ -28,16 +27,16 @@ static void take_averages(ptx_builder *b, const struct update *u, ptx_val *avera
     ptx_val seen[2], old[2];
 
     for (int k = 0; k < 2; k++) {
-        seen[k] = ptx_load(b, u->extremes, ptx_u32((uint32_t)k));
-        old[k] = ptx_load(b, u->averages, ptx_u32((uint32_t)k));
-        ptx_store(b, u->extremes, ptx_u32((uint32_t)k), ptx_f32(k ? -INFINITY : INFINITY));
+        seen[k] = ptx_load(b, u->extremes, k);
+        old[k] = ptx_load(b, u->averages, k);
+        ptx_store(b, u->extremes, k, k ? -INFINITY : INFINITY);
     }
     ptx_val nothing = is_empty(b, seen), first = is_empty(b, old);
     for (int k = 0; k < 2; k++) {
         ptx_val change = ptx_mul(b, u->constant, ptx_sub(b, seen[k], old[k]));
         ptx_val next = ptx_select(b, first, seen[k], ptx_add(b, old[k], change));
         averages[k] = ptxk_one_nan(b, ptx_select(b, nothing, old[k], next));
-        ptx_store(b, u->averages, ptx_u32((uint32_t)k), averages[k]);
+        ptx_store(b, u->averages, k, averages[k]);
     }
 }
 
@@ -45,7 +44,7 @@ static void take_averages(ptx_builder *b, const struct update *u, ptx_val *avera
 static ptx_val zero_point_of(ptx_builder *b, const struct update *u, ptx_val low, ptx_val scale)
 {
     ptx_val level = ptx_rint(b, ptx_div(b, low, scale));
-    level = ptx_select(b, ptx_is_nan(b, level), ptx_f32(0), level);
+    level = ptx_select(b, ptx_is_nan(b, level), 0, level);
     ptx_val below = ptx_cvt(b, PTX_S64, level);
     ptx_val q_min = ptx_cvt(b, PTX_S64, u->q_min), q_max = ptx_cvt(b, PTX_S64, u->q_max);
 
@@ -65,15 +64,15 @@ static void write_quantizer(ptx_builder *b, const struct ptx_kernel_spec *spec,
 
     if (symmetric) {
         span = ptxk_larger(b, ptx_neg(b, low), high);
-        steps = ptx_mul(b, steps, ptx_f32(0.5f));
+        steps = ptx_mul(b, steps, 0.5);
     } else {
         span = ptx_sub(b, high, low);
     }
     ptx_val scale = ptxk_larger(b, ptx_div(b, span, steps), u->eps);
     ptx_val zero = symmetric ? u->zero : ptx_cvt(b, PTX_S32, zero_point_of(b, u, low, scale));
-    ptx_val written = ptxk_one_nan(b, ptx_select(b, empty, ptx_f32(1), scale));
-    ptx_store(b, u->scale, ptx_u32(0), written);
-    ptx_store(b, u->zero_point, ptx_u32(0), ptx_select(b, empty, ptx_s32(0), zero));
+    ptx_val written = ptxk_one_nan(b, ptx_select(b, empty, 1, scale));
+    ptx_store(b, u->scale, 0, written);
+    ptx_store(b, u->zero_point, 0, ptx_select(b, empty, 0, zero));
 }
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)

@@ -26,7 +26,7 @@ static ptx_val thread(ptx_builder *b)
 {
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
-    return ptx_mad(b, block, ptx_u32(NORM_BLOCK), tid);
+    return ptx_mad(b, block, NORM_BLOCK, tid);
 }
 
 void ptxk_norm_set_max_norm_emit(ptx_builder *b, const struct norm_spec *spec)
@@ -39,8 +39,8 @@ void ptxk_norm_set_max_norm_emit(ptx_builder *b, const struct norm_spec *spec)
         ptx_param(b, PTX_F32, "max_norm", .range = PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE);
     ptx_val k = thread(b);
     ptx_if (b, ptx_lt(b, k, count)) {
-        ptx_val row = ptx_mul_wide(b, k, ptx_u32(NORM_LENGTH(float, struct ptx_clip_record)));
-        ptx_val place = ptx_u32(NORM_PLACE(float, struct ptx_clip_record, max_norm));
+        ptx_val row = ptx_mul_wide(b, k, NORM_LENGTH(float, struct ptx_clip_record));
+        const uint32_t place = NORM_PLACE(float, struct ptx_clip_record, max_norm);
         ptx_store(b, ptx_at(b, records, row), place, max_norm);
     }
 }
@@ -52,10 +52,10 @@ void ptxk_norm_set_loss_scale_emit(ptx_builder *b, const struct norm_spec *spec)
                                   .meaning = "scale (f32), growth_tracker (s32)");
     ptx_val scale = ptx_param(b, PTX_F32, "scale", .range = PTX_RANGE_FINITE | PTX_RANGE_POSITIVE);
     ptx_val tracker = ptx_param(b, PTX_S32, "growth_tracker");
-    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
-        const ptx_val scale_at = ptx_u32(NORM_PLACE(float, struct ptx_loss_scale_state, scale));
-        const ptx_val tracker_at =
-            ptx_u32(NORM_PLACE(int32_t, struct ptx_loss_scale_state, growth_tracker));
+    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), 0)) {
+        const uint32_t scale_at = NORM_PLACE(float, struct ptx_loss_scale_state, scale);
+        const uint32_t tracker_at =
+            NORM_PLACE(int32_t, struct ptx_loss_scale_state, growth_tracker);
         ptx_store(b, state, scale_at, ptx_bitcast(b, PTX_B32, scale));
         ptx_store(b, state, tracker_at, ptx_bitcast(b, PTX_B32, tracker));
     }
@@ -72,7 +72,7 @@ void ptxk_norm_set_data_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_val k = ptx_tid(b, PTX_X);
     ptx_if (b, ptx_lt(b, k, count)) {
         ptx_val address = ptx_load(b, data, k);
-        ptx_val row = ptx_mul(b, k, ptx_u32(NORM_LENGTH(uint64_t, struct norm_tensor_row)));
+        ptx_val row = ptx_mul(b, k, NORM_LENGTH(uint64_t, struct norm_tensor_row));
         ptx_store(b, tensors, row, address);
     }
 }

@@ -34,7 +34,7 @@ struct norm_tables ptxk_norm_tables_param(ptx_builder *b, const struct norm_spec
 struct norm_chunk ptxk_norm_chunk_read(ptx_builder *b, const struct norm_tables *tables, ptx_val k)
 {
     const uint32_t words = NORM_LENGTH(uint32_t, struct norm_chunk_row);
-    ptx_val row = ptx_mul_wide(b, k, ptx_u32(words));
+    ptx_val row = ptx_mul_wide(b, k, words);
     ptx_vec place = ptx_load_vec(b, tables->chunks, row, words);
     return (struct norm_chunk) { place.lane[0], place.lane[1], place.lane[2], place.lane[3] };
 }
@@ -44,10 +44,10 @@ struct norm_tensor ptxk_norm_tensor_read(ptx_builder *b, const struct norm_table
 {
     struct norm_tensor t;
 
-    const ptx_val length = ptx_u32(NORM_LENGTH(uint64_t, struct norm_tensor_row));
+    const uint32_t length = NORM_LENGTH(uint64_t, struct norm_tensor_row);
     ptx_ptr tensor = ptx_at(b, tables->tensors, ptx_mul_wide(b, k, length));
-    const ptx_val data_at = ptx_u32(NORM_PLACE(uint64_t, struct norm_tensor_row, data));
-    const ptx_val weight_at = ptx_u32(NORM_PLACE(uint64_t, struct norm_tensor_row, weight));
+    const uint32_t data_at = NORM_PLACE(uint64_t, struct norm_tensor_row, data);
+    const uint32_t weight_at = NORM_PLACE(uint64_t, struct norm_tensor_row, weight);
     ptx_vec extent = ptx_load_vec(b, tensor, data_at, 2);
     ptx_vec kind = ptx_load_vec(b, tensor, weight_at, 2);
     t.data = extent.lane[0];
@@ -59,8 +59,8 @@ struct norm_tensor ptxk_norm_tensor_read(ptx_builder *b, const struct norm_table
 
 struct norm_extent ptxk_norm_extent_of(ptx_builder *b, ptx_val index, ptx_val count, uint32_t chunk)
 {
-    ptx_val first = ptx_mul_wide(b, index, ptx_u32(chunk));
-    ptx_val left = ptx_min(b, ptx_sub(b, count, first), ptx_u64(chunk));
+    ptx_val first = ptx_mul_wide(b, index, chunk);
+    ptx_val left = ptx_min(b, ptx_sub(b, count, first), chunk);
     return (struct norm_extent) { first, ptx_cvt(b, PTX_S32, left) };
 }
 
@@ -72,7 +72,7 @@ void ptxk_norm_for_dtype(ptx_builder *b, const struct norm_spec *spec, ptx_val d
         body(b, PTX_##name, user);                                                                 \
     } else if (spec->dtypes & PTX_TYPE_BIT(name)) {                                                \
         ptx_comment(b, "tensors of " #name);                                                       \
-        ptx_if (b, ptx_eq(b, dtype, ptx_u32(ptxk_norm_dtype_code(PTX_##name))))                    \
+        ptx_if (b, ptx_eq(b, dtype, ptxk_norm_dtype_code(PTX_##name)))                             \
             body(b, PTX_##name, user);                                                             \
     }
     NORM_DTYPES(NORM_BODY)

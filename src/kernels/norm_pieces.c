@@ -9,7 +9,7 @@ struct norm_share ptxk_norm_share_of(ptx_builder *b, const struct norm_chunk *ch
                                      ptx_val part, uint32_t parts)
 {
     struct norm_share share = { .team = chunk->team, .count = chunk->index };
-    ptx_val teams = ptx_sub(b, ptx_u32(BLOCK_LOG2), chunk->team); // log2
+    ptx_val teams = ptx_sub(b, BLOCK_LOG2, chunk->team); // log2
 
     share.unit = ptx_shr(b, tid, chunk->team);
     if (part.kind != PTX_KIND_POISON)
@@ -22,9 +22,9 @@ ptx_val ptxk_norm_share_tensor(ptx_builder *b, const struct norm_tables *tables,
                                const struct norm_chunk *chunk, const struct norm_share *share,
                                ptx_val tid)
 {
-    ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
+    ptx_val lane = ptx_and(b, tid, WARP - 1);
     ptx_val own = ptx_mad(b, lane, share->units, share->unit);
-    ptx_val last = ptx_sub(b, share->count, ptx_u32(1));
+    ptx_val last = ptx_sub(b, share->count, 1);
     own = ptx_min(b, own, last);
     return ptx_load(b, tables->pieces, ptx_add(b, chunk->tensor, own));
 }
@@ -36,7 +36,7 @@ void ptxk_norm_for_pieces(ptx_builder *b, const struct norm_spec *spec,
 {
     const bool mixed = spec->dtypes & (spec->dtypes - 1);
     ptx_val threads = ptx_shl(b, ptx_u32(1), share->team);
-    ptx_val place = ptx_and(b, tid, ptx_sub(b, threads, ptx_u32(1)));
+    ptx_val place = ptx_and(b, tid, ptx_sub(b, threads, 1));
     ptx_val count = ptx_cvt(b, PTX_S32, share->row.count);
     ptx_val at = ptx_var(b, share->unit);
     ptx_val lane = ptx_var(b, ptx_u32(0));
@@ -52,7 +52,7 @@ void ptxk_norm_for_pieces(ptx_builder *b, const struct norm_spec *spec,
             piece->weight = ptx_shfl_idx(b, share->row.weight, lane);
         ptxk_norm_for_dtype(b, spec, dtype, body, piece);
         ptx_set(b, at, ptx_add(b, at, share->units));
-        ptx_set(b, lane, ptx_add(b, lane, ptx_u32(1)));
+        ptx_set(b, lane, ptx_add(b, lane, 1));
     }
 }
 
@@ -61,7 +61,7 @@ struct norm_vectors ptxk_norm_vectors_of(ptx_builder *b, const struct norm_piece
 {
     struct norm_vectors v = { .x = x, .lanes = ptxk_vector_lanes((ptx_type)x.type), .end = end };
 
-    v.i = ptx_var(b, ptx_mul(b, piece->thread, ptx_s32((int32_t)v.lanes)));
+    v.i = ptx_var(b, ptx_mul(b, piece->thread, v.lanes));
     v.stride = ptx_shl(b, ptx_s32((int32_t)v.lanes), piece->team);
     return v;
 }
@@ -81,7 +81,7 @@ void ptxk_norm_vectors_read(ptx_builder *b, const struct norm_vectors *v, bool n
 
 void ptxk_norm_vectors_next(ptx_builder *b, const struct norm_vectors *v)
 {
-    ptx_set(b, v->i, ptx_mad(b, v->stride, ptx_s32(IN_FLIGHT), v->i));
+    ptx_set(b, v->i, ptx_mad(b, v->stride, IN_FLIGHT, v->i));
 }
 
 // ---- sums ---------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const ptx_
         for (unsigned k = 0; k < IN_FLIGHT * v->lanes; k++) {
             ptx_val x = in[k / v->lanes].lane[k % v->lanes];
             if (k >= v->lanes)
-                x = ptx_select(b, within[k / v->lanes], x, ptx_zero((ptx_type)x.type));
+                x = ptx_select(b, within[k / v->lanes], x, 0);
             add_square(b, sums[k % SUMS], x);
         }
         ptxk_norm_vectors_next(b, v);
@@ -112,12 +112,12 @@ static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const ptx_
 static void add_elements(ptx_builder *b, const struct norm_vectors *v, const ptx_val sums[SUMS])
 {
     ptx_while (b, ptx_lt(b, v->i, v->end)) {
-        ptx_val end = ptx_add(b, v->i, ptx_s32((int32_t)v->lanes));
-        ptx_for (b, k, v->i, end, ptx_s32(SUMS)) {
+        ptx_val end = ptx_add(b, v->i, v->lanes);
+        ptx_for (b, k, v->i, end, SUMS) {
             ptx_ptr p = ptx_at(b, v->x, k);
             ptx_val x[SUMS];
             for (unsigned n = 0; n < SUMS; n++)
-                x[n] = ptx_load(b, p, ptx_s32((int32_t)n), .nc = true);
+                x[n] = ptx_load(b, p, n, .nc = true);
             for (unsigned n = 0; n < SUMS; n++)
                 add_square(b, sums[n], x[n]);
         }
@@ -132,18 +132,18 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
     const ptx_val total = *(const ptx_val *)piece->user;
     const int32_t lanes = (int32_t)ptxk_vector_lanes(dtype);
     ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, piece->data);
-    ptx_val whole = ptx_and(b, piece->count, ptx_s32(-lanes));
+    ptx_val whole = ptx_and(b, piece->count, -lanes);
     ptx_val left = ptx_var(b, ptx_zero(dtype));
     ptx_val place = ptx_add(b, whole, piece->thread);
     ptx_if (b, ptx_lt(b, place, piece->count))
         ptx_set(b, left, ptx_load(b, x, place, .nc = true));
 
     struct norm_vectors v = ptxk_norm_vectors_of(b, piece, x, whole);
-    ptx_val low = ptx_and(b, ptx_cvt(b, PTX_U32, piece->data), ptx_u32(15));
+    ptx_val low = ptx_and(b, ptx_cvt(b, PTX_U32, piece->data), 15);
     ptx_val sums[SUMS];
     for (unsigned k = 0; k < SUMS; k++)
         sums[k] = ptx_var(b, ptx_f64(0));
-    ptx_if (b, ptx_eq(b, low, ptx_u32(0)))
+    ptx_if (b, ptx_eq(b, low, 0))
         add_vectors(b, &v, sums);
     ptx_else (b)
         add_elements(b, &v, sums);

@@ -5,10 +5,10 @@
 #include "common/loss_scale.h"
 #include "norm_parts.h"
 
-#define RULE(member)    ptx_u32(NORM_PLACE(uint32_t, struct norm_rule, member))
-#define RECORD(member)  ptx_u32(NORM_PLACE(float, struct ptx_clip_record, member))
-#define SUMMARY(member) ptx_u32(NORM_PLACE(float, struct ptx_clip_summary, member))
-#define TOTALS(member)  ptx_u32(NORM_PLACE(uint32_t, struct norm_totals, member))
+#define RULE(member)    NORM_PLACE(uint32_t, struct norm_rule, member)
+#define RECORD(member)  NORM_PLACE(float, struct ptx_clip_record, member)
+#define SUMMARY(member) NORM_PLACE(float, struct ptx_clip_summary, member)
+#define TOTALS(member)  NORM_PLACE(uint32_t, struct norm_totals, member)
 
 enum { PARTIALS_AT_ONCE = 16 };
 
@@ -47,7 +47,7 @@ struct norm_results ptxk_norm_results_param(ptx_builder *b, const struct norm_sp
     return r;
 }
 
-static ptx_val scalar(ptx_builder *b, const struct norm_results *r, ptx_type type, ptx_val word)
+static ptx_val scalar(ptx_builder *b, const struct norm_results *r, ptx_type type, uint32_t word)
 {
     return ptx_bitcast(b, type, ptx_load(b, r->rule, word));
 }
@@ -70,18 +70,17 @@ static ptx_val is_last_group(ptx_builder *b, const struct norm_results *r, ptx_v
 {
     ptx_val last = ptx_var(b, ptx_bool(true));
 
-    ptx_if (b, ptx_ne(b, r->groups, ptx_u32(1))) {
+    ptx_if (b, ptx_ne(b, r->groups, 1)) {
         ptx_if (b, found)
-            ptx_atomic_or(b, ptx_ptr_cast(b, PTX_B32, r->totals), TOTALS(found), ptx_b32(1));
-        ptx_val limit = ptx_sub(b, r->groups, ptx_u32(1));
+            ptx_atomic_or(b, ptx_ptr_cast(b, PTX_B32, r->totals), TOTALS(found), 1);
+        ptx_val limit = ptx_sub(b, r->groups, 1);
         ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, r->totals, TOTALS(arrivals), limit,
                                     .order = PTX_ORDER_ACQ_REL);
         ptx_set(b, last, ptx_eq(b, before, limit));
         ptx_if (b, last) {
-            ptx_val any =
-                ptx_atomic_exch(b, ptx_ptr_cast(b, PTX_B32, r->totals), TOTALS(found), ptx_b32(0));
+            ptx_val any = ptx_atomic_exch(b, ptx_ptr_cast(b, PTX_B32, r->totals), TOTALS(found), 0);
             any = ptx_bitcast(b, PTX_U32, any);
-            ptx_set(b, found, ptx_ne(b, any, ptx_u32(0)));
+            ptx_set(b, found, ptx_ne(b, any, 0));
         }
     }
     return last;
@@ -90,7 +89,7 @@ static ptx_val is_last_group(ptx_builder *b, const struct norm_results *r, ptx_v
 static ptx_ptr record_at(ptx_builder *b, const struct norm_results *r, ptx_val group)
 {
     return ptx_at(b, r->records,
-                  ptx_mul_wide(b, group, ptx_u32(NORM_LENGTH(float, struct ptx_clip_record))));
+                  ptx_mul_wide(b, group, NORM_LENGTH(float, struct ptx_clip_record)));
 }
 
 // `x` may be poisoned: true.
@@ -106,12 +105,12 @@ static ptx_val usable(ptx_builder *b, const struct norm_results *r,
 
     // A loss scale of 0 or NaN makes the factor infinite or NaN, which is found there.
     if (r->spec->checks_loss_scale)
-        all = ptx_gt(b, inputs->inverse, ptx_f64(0));
+        all = ptx_gt(b, inputs->inverse, 0);
     if (r->spec->has_max_norms_at)
-        all = both(b, all, ptx_ge(b, inputs->max_norm, ptx_f32(0.0f)));
+        all = both(b, all, ptx_ge(b, inputs->max_norm, 0));
     if (r->spec->has_found_inf_at) {
-        ptx_val found = ptx_load(b, r->found_inf_at, ptx_u32(0));
-        all = both(b, all, ptx_eq(b, found, ptx_f32(0.0f)));
+        ptx_val found = ptx_load(b, r->found_inf_at, 0);
+        all = both(b, all, ptx_eq(b, found, 0));
     }
     return all;
 }
@@ -125,7 +124,7 @@ struct norm_inputs ptxk_norm_inputs_read(ptx_builder *b, const struct norm_resul
         inputs.max_norm = ptx_load(b, r->max_norms_at, group);
     else
         inputs.max_norm = ptx_load(b, record_at(b, r, group), RECORD(max_norm));
-    ptx_val loss_scale = ptx_load(b, r->used, ptx_u32(0));
+    ptx_val loss_scale = ptx_load(b, r->used, 0);
     inputs.inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, loss_scale));
     inputs.usable = usable(b, r, &inputs);
     return inputs;
@@ -147,9 +146,9 @@ struct norm_record ptxk_norm_record_of(ptx_builder *b, const struct norm_results
     record.finite = ptx_and(b, record.finite, ptx_is_finite(b, factor));
     record.max_norm = inputs->max_norm;
     if (r->spec->nonfinite == PTX_NONFINITE_SKIP)
-        factor = ptx_select(b, record.finite, factor, ptx_f32(1.0f));
+        factor = ptx_select(b, record.finite, factor, 1);
     if (r->spec->nonfinite == PTX_NONFINITE_ZERO)
-        factor = ptx_select(b, record.finite, factor, ptx_f32(0.0f));
+        factor = ptx_select(b, record.finite, factor, 0);
     record.factor = factor;
     return record;
 }
@@ -158,7 +157,7 @@ void ptxk_norm_record_write(ptx_builder *b, const struct norm_results *r, ptx_va
                             const struct norm_record *record)
 {
     ptx_ptr at = record_at(b, r, group);
-    ptx_val found_inf = ptx_select(b, record->finite, ptx_f32(0.0f), ptx_f32(1.0f));
+    ptx_val found_inf = ptx_select(b, record->finite, ptx_f32(0), 1);
     ptx_store(b, at, RECORD(factor), record->factor);
     ptx_store(b, at, RECORD(norm), record->norm);
     ptx_store(b, at, RECORD(found_inf), found_inf);
@@ -168,11 +167,11 @@ void ptxk_norm_record_write(ptx_builder *b, const struct norm_results *r, ptx_va
     ptx_comment(b, "the last group writes the summary");
     ptx_val found = ptx_var(b, ptx_not(b, record->finite));
     ptx_if (b, is_last_group(b, r, found)) {
-        found_inf = ptx_select(b, found, ptx_f32(1.0f), ptx_f32(0.0f));
+        found_inf = ptx_select(b, found, ptx_f32(1), 0);
         ptx_ptr summary = record_at(b, r, r->groups); // after the records
         ptx_store(b, summary, SUMMARY(found_inf), found_inf);
         if (r->spec->has_found_inf_to)
-            ptx_store(b, r->found_inf_to, ptx_u32(0), found_inf);
+            ptx_store(b, r->found_inf_to, 0, found_inf);
         if (r->spec->updates)
             update(b, r, found);
     }
@@ -196,14 +195,14 @@ enum { TURNS = 4 };
 static void add_partials(ptx_builder *b, ptx_ptr partials, ptx_val i, ptx_val count,
                          const ptx_val sums[TURNS], unsigned at_once)
 {
-    ptx_while (b, ptx_lt(b, ptx_add(b, i, ptx_u32((at_once - 1) * NORM_BLOCK)), count)) {
+    ptx_while (b, ptx_lt(b, ptx_add(b, i, (at_once - 1) * NORM_BLOCK), count)) {
         ptx_val partial[PARTIALS_AT_ONCE];
         ptx_ptr p = ptx_at(b, partials, i);
         for (unsigned k = 0; k < at_once; k++)
-            partial[k] = ptx_load(b, p, ptx_u32(k * NORM_BLOCK));
+            partial[k] = ptx_load(b, p, k * NORM_BLOCK);
         for (unsigned k = 0; k < at_once; k++)
             ptx_set(b, sums[k % TURNS], ptx_add(b, sums[k % TURNS], partial[k]));
-        ptx_set(b, i, ptx_add(b, i, ptx_u32(at_once * NORM_BLOCK)));
+        ptx_set(b, i, ptx_add(b, i, at_once * NORM_BLOCK));
     }
 }
 
@@ -217,16 +216,16 @@ ptx_val ptxk_norm_group_total(ptx_builder *b, const struct norm_partials *from, 
 
     for (unsigned k = 0; k < TURNS; k++)
         sums[k] = ptx_var(b, ptx_f64(0));
-    ptx_if (b, ptx_gt(b, count, ptx_u32(TURNS * NORM_BLOCK))) {
+    ptx_if (b, ptx_gt(b, count, TURNS * NORM_BLOCK)) {
         add_partials(b, partials, i, count, sums, PARTIALS_AT_ONCE);
         add_partials(b, partials, i, count, sums, TURNS);
     }
     ptx_comment(b, "those left: 0 where there is none");
-    ptx_val end = ptx_sub(b, count, ptx_u32(1));
+    ptx_val end = ptx_sub(b, count, 1);
     for (unsigned k = 0; k < TURNS; k++) {
-        ptx_val place = ptx_add(b, i, ptx_u32(k * NORM_BLOCK));
+        ptx_val place = ptx_add(b, i, k * NORM_BLOCK);
         ptx_val value = ptx_load(b, partials, ptx_min(b, place, end));
-        partial[k] = ptx_select(b, ptx_le(b, place, end), value, ptx_f64(0));
+        partial[k] = ptx_select(b, ptx_le(b, place, end), value, 0);
     }
     for (unsigned k = 0; k < TURNS; k++)
         ptx_set(b, sums[k], ptx_add(b, sums[k], partial[k]));

@@ -23,8 +23,8 @@ static void read_tensor(ptx_builder *b, struct norm_squares *n)
     n->extent = ptxk_norm_extent_of(b, n->chunk.index, n->tensor.count, n->spec->chunk);
     if (n->may_lack) {
         ptx_comment(b, "a tensor without a gradient adds nothing");
-        ptx_val absent = ptx_eq(b, n->tensor.data, ptx_u64(0));
-        n->extent.length = ptx_select(b, absent, ptx_s32(0), n->extent.length);
+        ptx_val absent = ptx_eq(b, n->tensor.data, 0);
+        n->extent.length = ptx_select(b, absent, 0, n->extent.length);
     }
 }
 
@@ -41,7 +41,7 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n)
 {
     n->sum = ptx_var(b, ptx_f64(0));
     n->weight = ptx_var(b, ptx_f64(1));
-    ptx_if (b, ptx_ne(b, n->chunk.team, ptx_u32(0))) {
+    ptx_if (b, ptx_ne(b, n->chunk.team, 0)) {
         const ptx_val one = { 0 };
         struct norm_share share = ptxk_norm_share_of(b, &n->chunk, n->tid, one, 1);
         ptx_val tensor = ptxk_norm_share_tensor(b, &n->tables, &n->chunk, &share, n->tid);
@@ -81,7 +81,7 @@ ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n)
 
 void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n)
 {
-    ptx_store(b, n->used, ptx_u32(0), ptx_load(b, n->state, ptx_u32(0)));
+    ptx_store(b, n->used, 0, ptx_load(b, n->state, 0));
 }
 
 void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block)
@@ -94,10 +94,10 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
     else
         sum_tensor(b, n);
     ptx_val sum = ptxk_block_sum(b, n->sum, NORM_BLOCK);
-    ptx_if (b, ptx_eq(b, n->tid, ptx_u32(0))) {
+    ptx_if (b, ptx_eq(b, n->tid, 0)) {
         ptx_store(b, n->partials, k, ptxk_one_nan(b, ptx_mul(b, sum, n->weight)));
         if (!n->notes_scale) {
-            ptx_if (b, ptx_eq(b, k, ptx_u32(0)))
+            ptx_if (b, ptx_eq(b, k, 0))
                 ptxk_norm_squares_note_scale(b, n);
         }
     }

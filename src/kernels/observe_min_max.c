@@ -19,15 +19,15 @@ struct observed {
 static void divide_work(ptx_builder *b, struct observed *o, ptx_val n)
 {
     ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val start = ptx_mul_wide(b, block, ptx_u32(CHUNK));
-    ptx_val length = ptx_min(b, ptx_sub(b, n, start), ptx_u64(CHUNK));
+    ptx_val start = ptx_mul_wide(b, block, CHUNK);
+    ptx_val length = ptx_min(b, ptx_sub(b, n, start), CHUNK);
     o->length = ptx_cvt(b, PTX_S32, length);
     o->x = ptx_at(b, o->x, start);
     ptx_val skew = ptx_cvt(b, PTX_S32, ptxk_elements_beyond_boundary(b, o->x));
-    ptx_val head = ptx_and(b, ptx_neg(b, skew), ptx_s32((int32_t)o->lanes - 1));
-    ptx_val rest = ptx_max(b, ptx_sub(b, o->length, head), ptx_s32(0));
+    ptx_val head = ptx_and(b, ptx_neg(b, skew), o->lanes - 1);
+    ptx_val rest = ptx_max(b, ptx_sub(b, o->length, head), 0);
     o->head = ptx_min(b, head, o->length);
-    o->vectors = ptx_shr(b, rest, ptx_u32(ptxk_log2(o->lanes)));
+    o->vectors = ptx_shr(b, rest, ptxk_log2(o->lanes));
     o->tid = ptx_bitcast(b, PTX_S32, ptx_tid(b, PTX_X));
 }
 
@@ -41,7 +41,7 @@ static void observe(ptx_builder *b, const struct observed *o, ptx_val x)
 static void read_vector(ptx_builder *b, const struct observed *o, const struct ptxk_lanes *to,
                         ptx_val vector)
 {
-    ptx_val place = ptx_mad(b, vector, ptx_s32((int32_t)o->lanes), o->head);
+    ptx_val place = ptx_mad(b, vector, o->lanes, o->head);
 
     ptxk_lanes_read(b, to, ptx_at(b, o->x, place));
 }
@@ -58,20 +58,20 @@ static void observe_vectors(ptx_builder *b, const struct observed *o)
 {
     struct ptxk_lanes ahead[AHEAD];
     ptx_val vector = ptx_var(b, o->tid);
-    ptx_val last = ptx_sub(b, o->vectors, ptx_s32(BLOCK * (AHEAD - 1)));
+    ptx_val last = ptx_sub(b, o->vectors, BLOCK * (AHEAD - 1));
 
     for (unsigned k = 0; k < AHEAD; k++)
         ahead[k] = ptxk_lanes_var(b, (ptx_type)o->x.type, o->lanes);
     ptx_while (b, ptx_lt(b, vector, last)) {
         for (unsigned k = 0; k < AHEAD; k++) {
-            ptx_val at = k ? ptx_add(b, vector, ptx_s32((int32_t)(BLOCK * k))) : vector;
+            ptx_val at = k ? ptx_add(b, vector, BLOCK * k) : vector;
             read_vector(b, o, &ahead[k], at);
         }
         for (unsigned k = 0; k < AHEAD; k++)
             observe_vector(b, o, &ahead[k]);
-        ptx_set(b, vector, ptx_add(b, vector, ptx_s32(BLOCK * AHEAD)));
+        ptx_set(b, vector, ptx_add(b, vector, BLOCK * AHEAD));
     }
-    ptx_for (b, at, vector, o->vectors, ptx_s32(BLOCK)) {
+    ptx_for (b, at, vector, o->vectors, BLOCK) {
         read_vector(b, o, &ahead[0], at);
         observe_vector(b, o, &ahead[0]);
     }
@@ -79,12 +79,12 @@ static void observe_vectors(ptx_builder *b, const struct observed *o)
 
 static void observe_others(ptx_builder *b, const struct observed *o)
 {
-    ptx_val inside = ptx_mul(b, o->vectors, ptx_s32((int32_t)o->lanes));
+    ptx_val inside = ptx_mul(b, o->vectors, o->lanes);
     ptx_val others = ptx_sub(b, o->length, inside);
 
-    ptx_for (b, k, o->tid, others, ptx_s32(BLOCK)) {
+    ptx_for (b, k, o->tid, others, BLOCK) {
         ptx_val before = ptx_lt(b, k, o->head);
-        ptx_val i = ptx_add(b, k, ptx_select(b, before, ptx_s32(0), inside));
+        ptx_val i = ptx_add(b, k, ptx_select(b, before, 0, inside));
         observe(b, o, ptx_load(b, o->x, i));
     }
 }
@@ -98,23 +98,23 @@ static void merge(ptx_builder *b, ptx_ptr to, int32_t place, ptx_val x, bool gre
     ptx_val bits = ptx_bitcast(b, PTX_S32, ptx_select(b, is_nan, ptx_imm_bits(PTX_F32, beyond), x));
     ptx_ptr as_s32 = ptx_ptr_cast(b, PTX_S32, to), as_u32 = ptx_ptr_cast(b, PTX_U32, to);
     ptx_val signless = ptx_bitcast(b, PTX_U32, bits);
-    ptx_val found = ptx_load(b, as_s32, ptx_s32(place), .order = PTX_ORDER_RELAXED);
+    ptx_val found = ptx_load(b, as_s32, place, .order = PTX_ORDER_RELAXED);
 
-    ptx_if (b, ptx_ge(b, bits, ptx_s32(0))) {
+    ptx_if (b, ptx_ge(b, bits, 0)) {
         ptx_if (b, greatest ? ptx_gt(b, bits, found) : ptx_lt(b, bits, found)) {
             if (greatest)
-                ptx_atomic_max(b, as_s32, ptx_s32(place), bits);
+                ptx_atomic_max(b, as_s32, place, bits);
             else
-                ptx_atomic_min(b, as_s32, ptx_s32(place), bits);
+                ptx_atomic_min(b, as_s32, place, bits);
         }
     }
     ptx_else (b) {
         ptx_val bound = ptx_bitcast(b, PTX_U32, found);
         ptx_if (b, greatest ? ptx_lt(b, signless, bound) : ptx_gt(b, signless, bound)) {
             if (greatest)
-                ptx_atomic_min(b, as_u32, ptx_s32(place), signless);
+                ptx_atomic_min(b, as_u32, place, signless);
             else
-                ptx_atomic_max(b, as_u32, ptx_s32(place), signless);
+                ptx_atomic_max(b, as_u32, place, signless);
         }
     }
 }
@@ -136,10 +136,10 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     observe_others(b, &o);
     ptx_val least = ptxk_block_extreme(b, o.least, BLOCK, false);
     ptx_val greatest = ptxk_block_extreme(b, o.greatest, BLOCK, true);
-    ptx_if (b, ptx_eq(b, o.tid, ptx_s32(0))) {
+    ptx_if (b, ptx_eq(b, o.tid, 0)) {
         ptx_comment(b, "a zero is +0");
-        merge(b, extremes, 0, ptx_add(b, least, ptx_f32(0)), false);
-        merge(b, extremes, 1, ptx_add(b, greatest, ptx_f32(0)), true);
+        merge(b, extremes, 0, ptx_add(b, least, 0), false);
+        merge(b, extremes, 1, ptx_add(b, greatest, 0), true);
     }
 }
 

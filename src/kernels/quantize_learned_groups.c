@@ -33,8 +33,8 @@ static struct own_values read_own(ptx_builder *b, const struct group_work *w)
 {
     const ptx_type type = (ptx_type)w->zero_point.type;
     struct own_values own = { ptx_var(b, ptx_f32(1)), ptx_var(b, ptx_zero(type)) };
-    ptx_val place = ptx_and(b, w->lane, ptx_u32(w->part / w->of.group - 1));
-    ptx_val begin = ptx_mad_wide(b, place, ptx_u32(w->of.group), w->first);
+    ptx_val place = ptx_and(b, w->lane, w->part / w->of.group - 1);
+    ptx_val begin = ptx_mad_wide(b, place, w->of.group, w->first);
 
     ptx_if (b, ptx_lt(b, begin, w->of.end)) {
         ptx_val group = ptxk_over_power_of_two(b, begin, w->of.group);
@@ -50,8 +50,8 @@ static struct own_values read_own(ptx_builder *b, const struct group_work *w)
 static void write_gradients(ptx_builder *b, const struct group_work *w,
                             const struct group_vector *v, ptx_val *sums)
 {
-    ptx_val place = ptx_and(b, w->lane, ptx_u32(w->team - 1));
-    ptx_val begins = ptx_eq(b, place, ptx_u32(0));
+    ptx_val place = ptx_and(b, w->lane, w->team - 1);
+    ptx_val begins = ptx_eq(b, place, 0);
 
     for (unsigned s = 0; s < w->sums; s++)
         sums[s] = ptxk_team_sum(b, sums[s], ptx_u32(w->team));
@@ -86,10 +86,10 @@ static void pass_vector(ptx_builder *b, const struct group_work *w, const struct
 static void find_vectors(ptx_builder *b, const struct group_work *w, struct group_vector *vectors)
 {
     const unsigned lanes = w->of.lanes;
-    ptx_val mine = ptx_mad_wide(b, w->lane, ptx_u32(lanes), w->first);
+    ptx_val mine = ptx_mad_wide(b, w->lane, lanes, w->first);
 
     for (unsigned v = 0; v < VECTORS; v++) {
-        vectors[v].i = v ? ptx_add(b, mine, ptx_u64(v * WARP * lanes)) : mine;
+        vectors[v].i = v ? ptx_add(b, mine, v * WARP * lanes) : mine;
         vectors[v].in = ptx_lt(b, vectors[v].i, w->of.end);
         for (unsigned t = 0; t < w->of.inputs; t++)
             vectors[v].x[t] = ptxk_lanes_var(b, w->spec->dtype, lanes);
@@ -108,7 +108,7 @@ static void pass(ptx_builder *b, const struct group_work *w)
     ptx_val place = ptxk_over_power_of_two(b, w->lane, w->team);
     for (unsigned v = 0; v < VECTORS; v++) {
         ptx_comment(b, "vector %u", v);
-        ptx_val from = v ? ptx_add(b, place, ptx_u32(v * WARP / w->team)) : place;
+        ptx_val from = v ? ptx_add(b, place, v * WARP / w->team) : place;
         struct quantizer q = ptxk_learned_of_lane(b, w->spec, &own, from);
         pass_vector(b, w, &vectors[v], &q);
     }
@@ -138,7 +138,7 @@ static void take_params(ptx_builder *b, struct group_work *w)
         w->gradient[SUM_ZERO_POINT] =
             ptx_param_ptr(b, PTX_F32, "d_zero_point", .meaning = "gradient of each zero point",
                           .length = "groups", .computed_length = true, .writeonly = true);
-    w->of.end = ptx_and(b, n, ptx_u64(~(uint64_t)(w->of.group - 1)));
+    w->of.end = ptx_and(b, n, ~(uint64_t)(w->of.group - 1));
 }
 
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
@@ -155,17 +155,17 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     w.of.aligned = ptxk_groups_aligned(b, &w.of);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val warp = ptx_shr(b, tid, ptx_u32(5));
-    w.lane = ptx_and(b, tid, ptx_u32(WARP - 1));
-    ptx_val within = ptx_cvt(b, PTX_U64, ptx_mul(b, warp, ptx_u32(w.part)));
-    w.first = ptx_mad_wide(b, block, ptx_u32(CHUNK), within);
+    ptx_val warp = ptx_shr(b, tid, 5);
+    w.lane = ptx_and(b, tid, WARP - 1);
+    ptx_val within = ptx_cvt(b, PTX_U64, ptx_mul(b, warp, w.part));
+    w.first = ptx_mad_wide(b, block, CHUNK, within);
     const uint32_t together = w.part * (BLOCK / WARP);
     if (together == CHUNK) {
         pass(b, &w);
         return;
     }
     ptx_val first = w.first;
-    ptx_for (b, k, ptx_u32(0), ptx_u32(CHUNK), ptx_u32(together)) {
+    ptx_for (b, k, 0, CHUNK, ptx_u32(together)) {
         w.first = ptx_add(b, first, ptx_cvt(b, PTX_U64, k));
         pass(b, &w);
     }

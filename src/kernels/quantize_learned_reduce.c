@@ -33,8 +33,8 @@ static void place_thread(ptx_builder *b, struct reduction *r)
 
     r->each = ptxk_quotient_by(b, r->pieces, r->channels, ptxk_inverse_of(b, r->channels));
     r->team = ptxk_team_for(b, r->each, SUMS_PER_THREAD, BLOCK);
-    ptx_val side = ptx_div(b, ptx_u32(BLOCK), r->team); // channels of a block
-    ptx_val apart = ptx_eq(b, r->width, ptx_u64(1));
+    ptx_val side = ptx_div(b, BLOCK, r->team); // channels of a block
+    ptx_val apart = ptx_eq(b, r->width, 1);
     ptx_val across = ptx_select(b, apart, side, r->team);
     ptx_val high = ptx_div(b, tid, across);
     ptx_val low = ptx_sub(b, tid, ptx_mul(b, high, across));
@@ -58,7 +58,7 @@ static void find_places(ptx_builder *b, const struct reduction *r, ptx_val k, pt
         ptx_val rest = ptx_sub(b, k, ptx_mul(b, outer, r->width));
         ptx_val row = ptx_mad(b, outer, r->channels, r->channel);
         ptx_val place = ptx_mad(b, row, r->width, rest);
-        places[j] = ptx_select(b, inside[j], place, ptx_u64(0));
+        places[j] = ptx_select(b, inside[j], place, 0);
         if (j + 1 < SUMS_PER_THREAD)
             k = ptx_add(b, k, step);
     }
@@ -69,8 +69,8 @@ static void sum_of_thread(ptx_builder *b, const struct reduction *r, const ptx_v
 {
     ptx_val places[SUMS_PER_THREAD], inside[SUMS_PER_THREAD];
     ptx_val loaded[MOST_GRADIENTS][SUMS_PER_THREAD];
-    ptx_val end = ptx_select(b, r->within, r->each, ptx_u64(0));
-    ptx_val stride = ptx_mul_wide(b, r->team, ptx_u32(SUMS_PER_THREAD));
+    ptx_val end = ptx_select(b, r->within, r->each, 0);
+    ptx_val stride = ptx_mul_wide(b, r->team, SUMS_PER_THREAD);
 
     ptx_for (b, k, ptx_cvt(b, PTX_U64, r->slice), end, stride) {
         find_places(b, r, k, places, inside);
@@ -79,7 +79,7 @@ static void sum_of_thread(ptx_builder *b, const struct reduction *r, const ptx_v
                 loaded[g][j] = ptx_load(b, r->sums[g], places[j]);
         for (unsigned g = 0; g < r->gradients; g++)
             for (unsigned j = 0; j < SUMS_PER_THREAD; j++) {
-                ptx_val term = ptx_select(b, inside[j], loaded[g][j], ptx_f64(0));
+                ptx_val term = ptx_select(b, inside[j], loaded[g][j], 0);
                 ptx_set(b, totals[g], ptx_add(b, totals[g], term));
             }
     }
@@ -92,16 +92,16 @@ static void sum_of_team(ptx_builder *b, const struct reduction *r, const ptx_val
     ptx_val mine = ptx_mad(b, r->local, r->team, r->slice);
 
     for (unsigned g = 0; g < r->gradients; g++)
-        ptx_store(b, ptx_at(b, shared, mine), ptx_u32(g * BLOCK), totals[g]);
+        ptx_store(b, ptx_at(b, shared, mine), g * BLOCK, totals[g]);
     for (uint32_t d = BLOCK / 2; d > 0; d /= 2) {
         ptx_barrier(b);
-        ptx_val low = ptx_lt(b, r->slice, ptx_u32(d));
-        ptx_val adds = ptx_and(b, ptx_gt(b, r->team, ptx_u32(d)), low);
+        ptx_val low = ptx_lt(b, r->slice, d);
+        ptx_val adds = ptx_and(b, ptx_gt(b, r->team, d), low);
         ptx_if (b, adds) {
             for (unsigned g = 0; g < r->gradients; g++) {
-                ptx_val other = ptx_load(b, ptx_at(b, shared, mine), ptx_u32(g * BLOCK + d));
+                ptx_val other = ptx_load(b, ptx_at(b, shared, mine), g * BLOCK + d);
                 ptx_set(b, totals[g], ptx_add(b, totals[g], other));
-                ptx_store(b, ptx_at(b, shared, mine), ptx_u32(g * BLOCK), totals[g]);
+                ptx_store(b, ptx_at(b, shared, mine), g * BLOCK, totals[g]);
             }
         }
     }
@@ -149,7 +149,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
         totals[g] = ptx_var(b, ptx_f64(0));
     sum_of_thread(b, &r, totals);
     sum_of_team(b, &r, totals);
-    ptx_val is_first = ptx_eq(b, r.slice, ptx_u32(0));
+    ptx_val is_first = ptx_eq(b, r.slice, 0);
     ptx_if (b, ptx_and(b, is_first, r.within)) {
         for (unsigned g = 0; g < r.gradients; g++) {
             ptx_val gradient = ptx_cvt(b, spec->dtype, ptx_mul(b, totals[g], factor));

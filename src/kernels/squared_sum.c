@@ -20,8 +20,8 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     ptx_comment(b, "this block's chunk and its length");
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val few = ptx_le(b, n, ptx_u64(SHORT_MOST));
-    ptx_val chunk = ptx_select(b, few, ptx_u32(SHORT_CHUNK), ptx_u32(CHUNK));
+    ptx_val few = ptx_le(b, n, SHORT_MOST);
+    ptx_val chunk = ptx_select(b, few, ptx_u32(SHORT_CHUNK), CHUNK);
     ptx_val first = ptx_mul_wide(b, block, chunk);
     ptx_val left = ptx_sub(b, n, first);
     left = ptx_min(b, left, ptx_cvt(b, PTX_U64, chunk));
@@ -32,7 +32,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     };
     ptx_val sum = ptxk_chunk_square_sum(b, &own);
     ptx_val total = ptxk_block_sum(b, sum, BLOCK);
-    ptx_if (b, ptx_eq(b, tid, ptx_u32(0)))
+    ptx_if (b, ptx_eq(b, tid, 0))
         ptx_store(b, partials, block, ptxk_one_nan(b, ptx_cvt(b, partial_type, total)));
 }
 

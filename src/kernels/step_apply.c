@@ -55,7 +55,7 @@ static void gradients_clear(ptx_builder *b, const struct step *s)
 {
     const ptx_val zero = ptxk_narrow(b, s->variant->gradient, ptx_zero(PTX_F32));
 
-    ptx_for (b, i, ptx_bitcast(b, PTX_S32, s->tid), s->length, ptx_s32(BLOCK))
+    ptx_for (b, i, ptx_bitcast(b, PTX_S32, s->tid), s->length, BLOCK)
         ptx_store(b, s->array[ARRAY_GRADIENT], i, zero);
 }
 
@@ -66,8 +66,8 @@ static void tables_copy(ptx_builder *b, const struct step *s)
     const uint32_t vectors = (uint32_t)s->blocks->table_bytes / BYTES;
     const bool can_copy = ptx_builder_target(b).sm >= 80;
 
-    ptx_for (b, k, s->tid, ptx_u32(vectors), ptx_u32(BLOCK)) {
-        ptx_val at = ptx_mul(b, k, ptx_u32(WORDS));
+    ptx_for (b, k, s->tid, vectors, BLOCK) {
+        ptx_val at = ptx_mul(b, k, WORDS);
         if (can_copy) {
             ptx_ptr to = ptx_at(b, s->shared, at);
             ptx_cp_async(b, to, ptx_at(b, s->tables, at), BYTES, .bypass = true);
@@ -95,24 +95,24 @@ static void scalars_read(ptx_builder *b, struct step *s)
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
     const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(s->spec));
 
-    ptx_val row = ptx_mul_wide(b, s->clock, ptx_u32(words));
+    ptx_val row = ptx_mul_wide(b, s->clock, words);
     ptx_ptr c = ptx_at(b, s->coefficients, row);
     for (unsigned k = 0; k < rule->coefficients; k++)
-        s->coefficient[k] = ptx_load(b, c, ptx_u32(k));
-    ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, ptx_u32(4)));
-    s->factor = ptx_load(b, record, ptx_u32(0));
-    ptx_val groups = ptx_mul_wide(b, s->groups, ptx_u32(4));
-    ptx_val found = ptx_load(b, ptx_at(b, s->records, groups), ptx_u32(0));
+        s->coefficient[k] = ptx_load(b, c, k);
+    ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, 4));
+    s->factor = ptx_load(b, record, 0);
+    ptx_val groups = ptx_mul_wide(b, s->groups, 4);
+    ptx_val found = ptx_load(b, ptx_at(b, s->records, groups), 0);
     if (ptxk_step_streams(v) && !s->reduces) {
-        s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), ptx_u32(PTXK_STEP_T));
-        ptx_vec key = ptx_load_vec(b, s->seed, ptx_u32(0), 2);
+        s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), PTXK_STEP_T);
+        ptx_vec key = ptx_load_vec(b, s->seed, 0, 2);
         s->random.key[0] = key.lane[0];
         s->random.key[1] = key.lane[1];
     }
     if (s->blocks && s->blocks->table_bytes)
         tables_wait(b);
     ptx_comment(b, "nothing is written where anything was not finite");
-    ptx_val skips = ptx_neu(b, found, ptx_f32(0.0f));
+    ptx_val skips = ptx_neu(b, found, 0);
     if (s->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED)
         ptx_if (b, skips)
             gradients_clear(b, s);
@@ -120,24 +120,22 @@ static void scalars_read(ptx_builder *b, struct step *s)
     if (s->reduces)
         return;
     if (rule->sums) {
-        ptx_ptr of_tensor = ptx_at(b, s->sums, ptx_mul_wide(b, s->tensor, ptx_u32(PTXK_STEP_SUMS)));
+        ptx_ptr of_tensor = ptx_at(b, s->sums, ptx_mul_wide(b, s->tensor, PTXK_STEP_SUMS));
         ptx_val sum[PTXK_STEP_SUMS];
         for (uint32_t k = 0; k < rule->sums; k++)
-            sum[k] = ptx_load(b, of_tensor, ptx_u32(k));
+            sum[k] = ptx_load(b, of_tensor, k);
         rule->of_sums(b, sum, s->coefficient);
     }
     ptx_comment(b, "the first tile of a tensor counts its step; tensors that share a count agree");
-    ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, ptx_u32(0)));
+    ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, 0));
     ptx_if (b, first) {
         ptx_ptr to = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->count_at);
-        ptx_val count = ptx_load(b, c, ptx_u32(PTXK_STEP_COUNT));
-        ptx_store(b, to, ptx_u32(0), count, .order = PTX_ORDER_RELAXED);
+        ptx_val count = ptx_load(b, c, PTXK_STEP_COUNT);
+        ptx_store(b, to, 0, count, .order = PTX_ORDER_RELAXED);
         for (uint32_t k = 0; k < rule->clock_states; k++) {
             ptx_ptr states = ptx_ptr_cast(b, PTX_F64, to);
-            ptx_val state =
-                ptx_load(b, ptx_ptr_cast(b, PTX_F64, c), ptx_u32(PTXK_STEP_CLOCK_STATE + k));
-            ptx_store(b, states, ptx_u32(PTXK_STEP_CLOCK_STATE_AT + k), state,
-                      .order = PTX_ORDER_RELAXED);
+            ptx_val state = ptx_load(b, ptx_ptr_cast(b, PTX_F64, c), PTXK_STEP_CLOCK_STATE + k);
+            ptx_store(b, states, PTXK_STEP_CLOCK_STATE_AT + k, state, .order = PTX_ORDER_RELAXED);
         }
     }
 }
@@ -271,9 +269,9 @@ static void step_single(ptx_builder *b, const struct step *s, ptx_val i)
 // The elements of a vector that are in the tile, one by one.
 static void step_singles(ptx_builder *b, const struct step *s, ptx_val i)
 {
-    ptx_val end = ptx_add(b, i, ptx_s32((int32_t)ptxk_step_lanes(s->variant)));
+    ptx_val end = ptx_add(b, i, ptxk_step_lanes(s->variant));
 
-    ptx_for (b, k, i, ptx_min(b, end, s->length), ptx_s32(1))
+    ptx_for (b, k, i, ptx_min(b, end, s->length), 1)
         step_single(b, s, k);
 }
 
@@ -284,7 +282,7 @@ static ptx_ptr scale_of(ptx_builder *b, const struct step *s, ptx_ptr scales, pt
 
     while (s->blocks->elements >> shift > 1)
         shift++;
-    return ptx_at(b, scales, ptx_shr(b, i, ptx_u32(shift)));
+    return ptx_at(b, scales, ptx_shr(b, i, shift));
 }
 
 static void arrays_at_tile(ptx_builder *b, struct step *s)
@@ -318,7 +316,7 @@ static void scales_read(ptx_builder *b, const struct step *s, const struct vecto
         return;
     ptx_if (b, ptx_lt(b, to->i, s->length))
         for (unsigned k = 0; k < to->scales; k++)
-            ptx_set(b, to->scale[k], ptx_load(b, scale_of(b, s, s->scale[k], to->i), ptx_u32(0)));
+            ptx_set(b, to->scale[k], ptx_load(b, scale_of(b, s, s->scale[k], to->i), 0));
 }
 
 // Reads a vector that cannot be read at once. Lanes that are not in the tile are stepped, and
@@ -332,7 +330,7 @@ static void edge_read(ptx_builder *b, const struct step *s, const struct vector 
 
 static ptx_val is_whole(ptx_builder *b, const struct step *s, ptx_val i)
 {
-    ptx_val end = ptx_add(b, i, ptx_s32((int32_t)ptxk_step_lanes(s->variant)));
+    ptx_val end = ptx_add(b, i, ptxk_step_lanes(s->variant));
 
     return ptx_and(b, s->vectors, ptx_le(b, end, s->length));
 }
@@ -413,8 +411,8 @@ static ptx_ptr staged(ptx_builder *b, const struct step *s, const struct vector 
                       unsigned bytes)
 {
     ptx_val stage = ptx_add(b, ptx_ptr_address(b, s->stages), v->stage);
-    ptx_val at = ptx_mad(b, s->tid, ptx_u32(bytes), stage);
-    at = ptx_add(b, at, ptx_u32(place_in_stage(s->variant, array)));
+    ptx_val at = ptx_mad(b, s->tid, bytes, stage);
+    at = ptx_add(b, at, place_in_stage(s->variant, array));
 
     return ptx_ptr_from(b, PTX_B32, PTX_SPACE_SHARED, at);
 }
@@ -467,9 +465,9 @@ static void block_take(ptx_builder *b, const struct step *s, const struct vector
 // Begins to read the thread's part of the next block, into the other stage.
 static void block_read_next(ptx_builder *b, const struct step *s, const struct vector *v)
 {
-    ptx_set(b, v->i, ptx_add(b, v->i, ptx_s32(BLOCK * PTXK_LANES)));
+    ptx_set(b, v->i, ptx_add(b, v->i, BLOCK * PTXK_LANES));
     if (is_staged(b, s->variant))
-        ptx_set(b, v->stage, ptx_sub(b, ptx_u32(stage_of(s->variant)), v->stage));
+        ptx_set(b, v->stage, ptx_sub(b, stage_of(s->variant), v->stage));
     block_read(b, s, v);
 }
 
@@ -531,10 +529,10 @@ static void block_step(ptx_builder *b, const struct step *s, struct vector *in)
             block_values_exact(b, s, i, value);
     ptx_if (b, ptx_not(b, whole)) {
         for (uint32_t n = 0; n < PTXK_LANES; n++) {
-            ptx_val is = ptx_lt(b, ptx_add(b, i, ptx_s32((int32_t)n)), s->length);
+            ptx_val is = ptx_lt(b, ptx_add(b, i, n), s->length);
             for (unsigned k = 0; k < states; k++) {
                 const ptx_val state = value[ARRAY_STATE + k][n];
-                ptx_set(b, state, ptx_select(b, is, state, ptx_f32(0)));
+                ptx_set(b, state, ptx_select(b, is, state, 0));
             }
         }
     }
@@ -546,13 +544,13 @@ static void block_step(ptx_builder *b, const struct step *s, struct vector *in)
             if (is_written(s, a))
                 ptxk_lanes_write_some(b, ptxk_step_array_type(s->variant, a), s->array[a], i,
                                       s->length, value[a]);
-    ptx_val lane = ptx_and(b, s->tid, ptx_u32(s->blocks->elements / PTXK_LANES - 1));
+    ptx_val lane = ptx_and(b, s->tid, s->blocks->elements / PTXK_LANES - 1);
     ptx_val within = ptx_lt(b, i, s->length);
-    ptx_val lane_0 = ptx_eq(b, lane, ptx_u32(0));
+    ptx_val lane_0 = ptx_eq(b, lane, 0);
     ptx_val first = ptx_and(b, lane_0, within);
     ptx_if (b, first)
         for (unsigned k = 0; k < states; k++)
-            ptx_store(b, scale_of(b, s, s->scale[k], i), ptx_u32(0), scale[k]);
+            ptx_store(b, scale_of(b, s, s->scale[k], i), 0, scale[k]);
 }
 
 // Steps vector `k` (u32) of the thread's. Of a variant with blocks, that is the warp's block, if
@@ -586,12 +584,12 @@ static void vectors_step(ptx_builder *b, const struct step *s, struct vector *v,
         return;
     }
     if (!s->blocks)
-        next = vector_begin(b, s, ptx_add(b, v->i, ptx_s32((int32_t)span)));
-    ptx_for (b, k, ptx_u32(0), ptx_u32(vectors), ptx_u32(1)) {
+        next = vector_begin(b, s, ptx_add(b, v->i, span));
+    ptx_for (b, k, 0, vectors, ptx_u32(1)) {
         vector_step(b, s, v, k, missing);
         if (!s->blocks) {
             vector_set(b, v, &next);
-            ptx_set(b, next.i, ptx_add(b, next.i, ptx_s32((int32_t)span)));
+            ptx_set(b, next.i, ptx_add(b, next.i, span));
             vector_read(b, s, &next);
         }
     }
@@ -646,7 +644,7 @@ static void step_tile(ptx_builder *b, struct step *s)
 
     s->blocks = ptxk_step_blocks_of(s->variant);
     arrays_at_tile(b, s);
-    ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, ptx_u32(lanes)));
+    ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, lanes));
     struct vector v =
         s->blocks && !s->reduces ? block_begin(b, s, first) : vector_begin(b, s, first);
     if (s->blocks && s->blocks->table_bytes)
@@ -664,10 +662,10 @@ static void step_tile(ptx_builder *b, struct step *s)
     if (s->blocks)
         return;
     ptx_comment(b, "edges, and where a quick quotient does not hold");
-    ptx_while (b, ptx_ne(b, missing, ptx_u32(0))) {
+    ptx_while (b, ptx_ne(b, missing, 0)) {
         ptx_val k = ptx_bfind(b, missing);
         ptx_set(b, missing, ptx_xor(b, missing, ptx_shl(b, ptx_u32(1), k)));
-        ptx_val i = ptx_mad(b, k, ptx_u32(span), ptx_bitcast(b, PTX_U32, first));
+        ptx_val i = ptx_mad(b, k, span, ptx_bitcast(b, PTX_U32, first));
         step_singles(b, s, ptx_bitcast(b, PTX_S32, i));
     }
 }
@@ -682,17 +680,17 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     const bool has_blocks = ptxk_step_has_blocks(s->spec);
     ptx_val block = ptx_ctaid(b, PTX_X);
 
-    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, ptx_u32(2)), 2);
+    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, 2), 2);
     ptx_val tensor = tile.lane[0], index = tile.lane[1];
     s->tensor = tensor;
-    ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, ptx_u32(4)), 2);
-    ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, ptx_u32(words)));
+    ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, 4), 2);
+    ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, words));
     ptx_val word[STEP_ROW_WORDS];
     for (unsigned k = 0; k < words; k += 2) {
         if ((k == ROW(run) && !ptxk_step_draws(s->spec)) ||
             ((k == ROW(absmax) || k == ROW(more_absmax)) && !has_blocks))
             continue;
-        ptx_vec pair = ptx_load_vec(b, row, ptx_u32(k), 2);
+        ptx_vec pair = ptx_load_vec(b, row, k, 2);
         word[k] = pair.lane[0];
         word[k + 1] = pair.lane[1];
     }
@@ -719,21 +717,21 @@ static void tile_read(ptx_builder *b, struct step *s, ptx_ptr tensors, ptx_ptr t
     s->random.id = id_clock.lane[0];
     s->clock = id_clock.lane[1];
     ptx_vec variant_group = ptx_unpack(b, PTX_U32, word[ROW(variant)]);
-    *variant = ptx_shr(b, variant_group.lane[0], ptx_u32(1));
-    ptx_val odd = ptx_and(b, variant_group.lane[0], ptx_u32(1));
-    ptx_val vectors = ptx_ne(b, odd, ptx_u32(0));
+    *variant = ptx_shr(b, variant_group.lane[0], 1);
+    ptx_val odd = ptx_and(b, variant_group.lane[0], 1);
+    ptx_val vectors = ptx_ne(b, odd, 0);
     s->group = variant_group.lane[1];
-    ptx_val skew = ptx_and(b, extent.lane[0], ptx_u64(15)); // gradients may move
-    s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, ptx_u64(0)));
+    ptx_val skew = ptx_and(b, extent.lane[0], 15); // gradients may move
+    s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, 0));
 
-    s->tensor_first = ptx_mul_wide(b, index, ptx_u32(size));
+    s->tensor_first = ptx_mul_wide(b, index, size);
     s->random.first = s->tensor_first;
-    s->starts = ptx_eq(b, index, ptx_u32(0));
+    s->starts = ptx_eq(b, index, 0);
     ptx_comment(b, "a tensor without a gradient is left out");
-    ptx_val absent = ptx_eq(b, extent.lane[0], ptx_u64(0));
+    ptx_val absent = ptx_eq(b, extent.lane[0], 0);
     ptx_return_if(b, ptx_or(b, absent, ptx_ge(b, s->tensor_first, extent.lane[1])));
     ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);
-    s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_u64(size)));
+    s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));
 }
 
 static void tiles_emit(ptx_builder *b, const struct ptxk_step_spec *spec, bool reduces)
@@ -789,7 +787,7 @@ static void tiles_emit(ptx_builder *b, const struct ptxk_step_spec *spec, bool r
             step_tile(b, &s);
             continue;
         }
-        ptx_if (b, ptx_eq(b, variant, ptx_u32(k)))
+        ptx_if (b, ptx_eq(b, variant, k))
             step_tile(b, &s);
     }
 }

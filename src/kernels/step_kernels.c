@@ -17,8 +17,8 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_comment(b, "the first blocks: what follows from scalars and counts alone");
     ptx_val derives = ptx_lt(b, block, clocks.blocks);
     ptx_if (b, derives) {
-        ptx_val clock = ptx_mad(b, block, ptx_u32(NORM_BLOCK), n.tid);
-        ptx_if (b, ptx_eq(b, clock, ptx_u32(0)))
+        ptx_val clock = ptx_mad(b, block, NORM_BLOCK, n.tid);
+        ptx_if (b, ptx_eq(b, clock, 0))
             ptxk_norm_squares_note_scale(b, &n);
         ptx_if (b, ptx_lt(b, clock, clocks.count))
             ptxk_step_derive(b, rules, &clocks, clock);
@@ -40,10 +40,10 @@ void ptxk_step_sums_store(ptx_builder *b, const ptx_val *sum, unsigned count, pt
 
     for (unsigned n = 0; n < count; n++)
         total[n] = ptxk_one_nan(b, ptxk_block_sum(b, sum[n], NORM_BLOCK));
-    ptx_if (b, ptx_eq(b, tid, ptx_u32(0))) {
-        ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, k, ptx_u32(PTXK_STEP_SUMS)));
+    ptx_if (b, ptx_eq(b, tid, 0)) {
+        ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, k, PTXK_STEP_SUMS));
         for (uint32_t n = 0; n < count; n++)
-            ptx_store(b, row, ptx_u32(n), total[n]);
+            ptx_store(b, row, n, total[n]);
     }
 }
 
@@ -64,23 +64,21 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
                                  .meaning = "rows of 4, one a tensor");
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
-    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, ptx_u32(2)), 2);
-    ptx_return_if(b, ptx_ne(b, tile.lane[1], ptx_u32(0)));
-    ptx_val row =
-        ptx_mul_wide(b, tile.lane[0], ptx_u32(NORM_LENGTH(uint64_t, struct norm_tensor_row)));
-    ptx_val elements = ptx_load(b, ptx_at(b, tensors, row),
-                                ptx_u32(NORM_PLACE(uint64_t, struct norm_tensor_row, count)));
-    ptx_val up = ptx_add(b, elements, ptx_u64(spec->tile - 1));
+    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, 2), 2);
+    ptx_return_if(b, ptx_ne(b, tile.lane[1], 0));
+    ptx_val row = ptx_mul_wide(b, tile.lane[0], NORM_LENGTH(uint64_t, struct norm_tensor_row));
+    ptx_val elements =
+        ptx_load(b, ptx_at(b, tensors, row), NORM_PLACE(uint64_t, struct norm_tensor_row, count));
+    ptx_val up = ptx_add(b, elements, spec->tile - 1);
     ptx_val count = ptxk_over_power_of_two(b, up, spec->tile);
     ptx_val first = ptx_cvt(b, PTX_U64, block);
     ptx_val sum[PTXK_STEP_SUMS];
     for (unsigned k = 0; k < PTXK_STEP_SUMS; k++)
         sum[k] = ptx_var(b, ptx_f64(0));
-    ptx_for (b, n, ptx_cvt(b, PTX_U64, tid), count, ptx_u64(NORM_BLOCK)) {
-        ptx_val place = ptx_mul(b, ptx_add(b, first, n), ptx_u64(PTXK_STEP_SUMS));
+    ptx_for (b, n, ptx_cvt(b, PTX_U64, tid), count, NORM_BLOCK) {
+        ptx_val place = ptx_mul(b, ptx_add(b, first, n), PTXK_STEP_SUMS);
         for (uint32_t k = 0; k < PTXK_STEP_SUMS; k++)
-            ptx_set(b, sum[k],
-                    ptx_add(b, sum[k], ptx_load(b, ptx_at(b, of_tiles, place), ptx_u32(k))));
+            ptx_set(b, sum[k], ptx_add(b, sum[k], ptx_load(b, ptx_at(b, of_tiles, place), k)));
     }
     ptxk_step_sums_store(b, sum, PTXK_STEP_SUMS, tid, sums, tile.lane[0]);
 }
@@ -92,7 +90,7 @@ static void set_hyper_emit(ptx_builder *b, const struct norm_spec *spec)
                                   .meaning = "a group's scalars");
     ptx_ptr values = ptx_param_array(b, PTX_F64, "values", STEP_SCALARS);
     ptx_val k = ptx_tid(b, PTX_X);
-    ptx_if (b, ptx_lt(b, k, ptx_u32(STEP_SCALARS)))
+    ptx_if (b, ptx_lt(b, k, STEP_SCALARS))
         ptx_store(b, hyper, k, ptx_load(b, values, k));
 }
 
@@ -104,7 +102,7 @@ static void set_rows_emit(ptx_builder *b, const struct norm_spec *spec)
                                                 : "rows of 12, from the first to set");
     ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "words to set");
     ptx_ptr words = ptx_param_array(b, PTX_U64, "words", STEP_SET_ROWS_WORDS);
-    ptx_for (b, k, ptx_tid(b, PTX_X), count, ptx_u32(NORM_BLOCK))
+    ptx_for (b, k, ptx_tid(b, PTX_X), count, NORM_BLOCK)
         ptx_store(b, rows, k, ptx_load(b, words, k));
 }
 

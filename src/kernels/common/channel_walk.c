@@ -63,9 +63,9 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, ptx_val plac
 {
     const struct position one = { ptx_u64(0), ptx_u64(1) };
     struct position at = ptxk_position_var(b, start);
-    ptx_val stop = ptx_add(b, place, ptx_u64(w->lanes));
+    ptx_val stop = ptx_add(b, place, w->lanes);
 
-    ptx_for (b, i, place, ptx_min(b, stop, w->end), ptx_u64(1)) {
+    ptx_for (b, i, place, ptx_min(b, stop, w->end), 1) {
         ptx_if (b, ptx_ge(b, i, w->skew)) {
             struct quantizer own = ptxk_channel_walk_quantizer(b, w, at.channel);
             const struct quantizers q = ptxk_quantizers_same(&own, NULL);
@@ -78,7 +78,7 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, ptx_val plac
 // Whether the vector at `place` is in the tensor and can be accessed as a vector.
 static ptx_val is_whole(ptx_builder *b, const struct channel_walk *w, ptx_val place)
 {
-    ptx_val stop = ptx_add(b, place, ptx_u64(w->lanes));
+    ptx_val stop = ptx_add(b, place, w->lanes);
     ptx_val begins = ptx_ge(b, place, w->skew);
     ptx_val ends = ptx_le(b, stop, w->end);
 
@@ -94,7 +94,7 @@ static void pass_row_vector(ptx_builder *b, const struct channel_walk *w, ptx_va
 {
     const struct quantizers same = ptxk_quantizers_same(kept, NULL);
     ptx_val left = ptx_sub(b, w->channels.inner, at.offset);
-    ptx_val single = ptx_ge(b, left, ptx_u64(w->lanes));
+    ptx_val single = ptx_ge(b, left, w->lanes);
 
     ptx_if (b, ptx_and(b, single, is_whole(b, w, place))) {
         ptx_if (b, ptx_ne(b, at.channel, kept_channel)) {
@@ -117,23 +117,23 @@ static void walk_rows(ptx_builder *b, struct channel_walk *w)
     ptx_comment(b, "a warp has %u adjacent vectors, a thread every 32nd", WARP * steps);
     struct position stride = ptxk_step_of(b, &w->channels, step);
     ptx_val tid = ptx_tid(b, PTX_X);
-    ptx_val warp = ptx_mul(b, ptx_shr(b, tid, ptx_u32(5)), ptx_u32(step * steps));
-    ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
-    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_mad(b, lane, ptx_u32(w->lanes), warp));
+    ptx_val warp = ptx_mul(b, ptx_shr(b, tid, 5), step * steps);
+    ptx_val lane = ptx_and(b, tid, WARP - 1);
+    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_mad(b, lane, w->lanes, warp));
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val blocks = ptx_nctaid(b, PTX_X);
-    ptx_val first = ptx_mul_wide(b, block, ptx_u32(CHANNELS_CHUNK));
+    ptx_val first = ptx_mul_wide(b, block, CHANNELS_CHUNK);
 
-    ptx_for (b, chunk, first, w->end, ptx_mul_wide(b, blocks, ptx_u32(CHANNELS_CHUNK))) {
+    ptx_for (b, chunk, first, w->end, ptx_mul_wide(b, blocks, CHANNELS_CHUNK)) {
         ptx_val place = ptx_var(b, ptx_add(b, chunk, mine));
         struct position at =
             ptxk_position_var(b, ptxk_position_of(b, &w->channels, place, w->skew));
         ptx_val kept_channel = ptx_var(b, at.channel);
         struct quantizer kept =
             ptxk_quantizer_var(b, ptxk_channel_walk_quantizer(b, w, at.channel));
-        ptx_for (b, k, ptx_u32(0), ptx_u32(steps), ptx_u32(1)) {
+        ptx_for (b, k, 0, steps, ptx_u32(1)) {
             pass_row_vector(b, w, place, at, kept_channel, &kept);
-            ptx_set(b, place, ptx_add(b, place, ptx_u64(step)));
+            ptx_set(b, place, ptx_add(b, place, step));
             ptxk_take_step(b, &w->channels, at, stride);
         }
     }
@@ -152,20 +152,20 @@ struct columns {
 static struct columns columns_of(ptx_builder *b, const struct channel_walk *w)
 {
     const unsigned steps = CHANNELS_CHUNK / (CHANNELS_BLOCK * w->lanes);
-    ptx_val many = ptx_ge(b, ptx_nctaid(b, PTX_X), ptx_u32(MANY_BLOCKS));
-    ptx_val log_steps = ptx_select(b, many, ptx_u32(LOG_MANY_STEPS), ptx_u32(ptxk_log2(steps)));
+    ptx_val many = ptx_ge(b, ptx_nctaid(b, PTX_X), MANY_BLOCKS);
+    ptx_val log_steps = ptx_select(b, many, ptx_u32(LOG_MANY_STEPS), ptxk_log2(steps));
     ptx_val period = ptx_mul(b, w->channels.count, w->channels.inner);
-    ptx_val misfit = ptx_and(b, period, ptx_u64(w->lanes - 1));
-    ptx_val fits = ptx_eq(b, misfit, ptx_u64(0));
-    ptx_val unit = ptx_select(b, fits, period, ptx_mul(b, period, ptx_u64(w->lanes)));
+    ptx_val misfit = ptx_and(b, period, w->lanes - 1);
+    ptx_val fits = ptx_eq(b, misfit, 0);
+    ptx_val unit = ptx_select(b, fits, period, ptx_mul(b, period, w->lanes));
 
-    return (struct columns) { unit, ptx_max(b, ptx_shr(b, w->end, log_steps), ptx_u64(1)) };
+    return (struct columns) { unit, ptx_max(b, ptx_shr(b, w->end, log_steps), 1) };
 }
 
 // The least multiple of the unit that is at least `least`.
 static ptx_val stride_of(ptx_builder *b, const struct columns *c)
 {
-    ptx_val up = ptx_add(b, c->least, ptx_sub(b, c->unit, ptx_u64(1)));
+    ptx_val up = ptx_add(b, c->least, ptx_sub(b, c->unit, 1));
     ptx_val units = ptxk_quotient_by(b, up, c->unit, ptxk_inverse_of(b, c->unit));
 
     return ptx_mul(b, units, c->unit);
@@ -230,17 +230,17 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
 
     ptx_comment(b, "a thread has vectors a stride apart, a multiple of channels * inner");
     struct columns c = columns_of(b, w);
-    ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), ptx_u32(w->lanes));
+    ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), w->lanes);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val blocks = ptx_nctaid(b, PTX_X);
-    ptx_val first = ptx_mad_wide(b, block, ptx_u32(span), ptx_cvt(b, PTX_U64, mine));
+    ptx_val first = ptx_mad_wide(b, block, span, ptx_cvt(b, PTX_U64, mine));
     ptx_comment(b, "blocks beyond any stride end before the arithmetic begins");
     ptx_return_if(b, ptx_ge(b, first, ptx_add(b, c.least, c.unit)));
     w->channels = ptxk_channels_of(b, w->channels.count, w->channels.inner);
     ptx_val stride = stride_of(b, &c);
     ptx_val columns = ptx_min(b, stride, w->end);
 
-    ptx_for (b, column, first, columns, ptx_mul_wide(b, blocks, ptx_u32(span))) {
+    ptx_for (b, column, first, columns, ptx_mul_wide(b, blocks, span)) {
         struct lane_quantizers q;
         ptxk_channel_walk_quantizers(b, w, column, &q);
         share_unusual(b, q.of, w->lanes);

@@ -17,22 +17,22 @@ ptx_val ptxk_quotient_by(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse)
     ptx_val product = ptx_mul(b, ptx_cvt(b, PTX_F64, x), inverse);
     ptx_val rough = ptx_cvt(b, PTX_U64, product);
     ptx_val rest = ptx_bitcast(b, PTX_S64, ptx_sub(b, x, ptx_mul(b, rough, y)));
-    ptx_val high = ptx_lt(b, rest, ptx_s64(0));
+    ptx_val high = ptx_lt(b, rest, 0);
     ptx_val low = ptx_ge(b, rest, ptx_bitcast(b, PTX_S64, y));
 
-    rough = ptx_add(b, rough, ptx_select(b, low, ptx_u64(1), ptx_u64(0)));
-    return ptx_sub(b, rough, ptx_select(b, high, ptx_u64(1), ptx_u64(0)));
+    rough = ptx_add(b, rough, ptx_select(b, low, ptx_u64(1), 0));
+    return ptx_sub(b, rough, ptx_select(b, high, ptx_u64(1), 0));
 }
 
 struct position ptxk_position_of(ptx_builder *b, const struct channels *c, ptx_val place,
                                  ptx_val skew)
 {
     ptx_val period = ptx_mul(b, c->count, c->inner);
-    ptx_val ahead = ptx_mul(b, period, ptx_u64(8));
+    ptx_val ahead = ptx_mul(b, period, 8);
     ptx_val before = ptx_lt(b, place, skew);
     ptx_val i = ptx_sub(b, place, skew);
 
-    i = ptx_add(b, i, ptx_select(b, before, ahead, ptx_u64(0)));
+    i = ptx_add(b, i, ptx_select(b, before, ahead, 0));
     ptx_val row = ptx_var(b, ptxk_quotient_by(b, i, c->inner, c->inner_inverse));
     ptx_val offset = ptx_sub(b, i, ptx_mul(b, row, c->inner));
     ptx_if (b, ptx_ge(b, row, c->count)) {
@@ -46,10 +46,10 @@ struct position ptxk_step_of(ptx_builder *b, const struct channels *c, uint32_t 
 {
     struct position step = { ptx_var(b, ptx_u64(0)), ptx_var(b, ptx_u64(elements)) };
 
-    ptx_if (b, ptx_le(b, c->inner, ptx_u64(elements))) {
+    ptx_if (b, ptx_le(b, c->inner, elements)) {
         ptx_val inner = ptx_cvt(b, PTX_U32, c->inner);
-        ptx_val rows = ptx_div(b, ptx_u32(elements), inner);
-        ptx_val offset = ptx_sub(b, ptx_u32(elements), ptx_mul(b, rows, inner));
+        ptx_val rows = ptx_div(b, elements, inner);
+        ptx_val offset = ptx_sub(b, elements, ptx_mul(b, rows, inner));
         ptx_set(b, step.offset, ptx_cvt(b, PTX_U64, offset));
         ptx_set(b, step.channel, ptx_rem(b, ptx_cvt(b, PTX_U64, rows), c->count));
     }
@@ -66,7 +66,7 @@ void ptxk_take_step(ptx_builder *b, const struct channels *c, struct position at
 
     const bool within = step.channel.kind == PTX_KIND_IMMEDIATE && step.channel.bits == 0;
     ptx_val channel = within ? at.channel : ptx_add(b, at.channel, step.channel);
-    channel = ptx_add(b, channel, ptx_select(b, carries, ptx_u64(1), ptx_u64(0)));
+    channel = ptx_add(b, channel, ptx_select(b, carries, ptx_u64(1), 0));
     ptx_val wraps = ptx_ge(b, channel, c->count);
     rest = ptx_sub(b, channel, c->count);
     ptx_set(b, at.channel, ptx_select(b, wraps, rest, channel));

@@ -21,14 +21,14 @@ static void rotate(ptx_builder *b, ptx_ptr shared, const ptx_val *sums, unsigned
         shared = ptx_shared(b, PTX_F64, places);
 
     ptx_comment(b, "unaligned data: put every sum where aligned data would have it");
-    ptx_if (b, ptx_ne(b, skew, ptx_u32(0))) {
+    ptx_if (b, ptx_ne(b, skew, 0)) {
         for (unsigned k = 0; k < lanes; k++) {
-            ptx_val place = ptx_sub(b, ptx_add(b, mine, ptx_u32(places + k)), skew);
-            ptx_store(b, shared, ptx_and(b, place, ptx_u32(places - 1)), sums[k]);
+            ptx_val place = ptx_sub(b, ptx_add(b, mine, places + k), skew);
+            ptx_store(b, shared, ptx_and(b, place, places - 1), sums[k]);
         }
         ptx_barrier(b);
         for (unsigned k = 0; k < lanes; k++)
-            ptx_set(b, sums[k], ptx_load(b, ptx_at(b, shared, mine), ptx_u32(k)));
+            ptx_set(b, sums[k], ptx_load(b, ptx_at(b, shared, mine), k));
     }
 }
 
@@ -38,7 +38,7 @@ static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
 {
     length = ptx_bitcast(b, PTX_U32, length);
     for (unsigned k = 0; k < lanes; k++) {
-        ptx_val i = k ? ptx_add(b, start, ptx_s32((int32_t)k)) : start;
+        ptx_val i = k ? ptx_add(b, start, k) : start;
         ptx_val place =
             ptx_bitcast(b, PTX_U32, i); // negative positions wrap to values beyond the length
         ptx_if (b, ptx_lt(b, place, length))
@@ -50,19 +50,19 @@ static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
 static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data, ptx_val i,
                      ptx_val length, unsigned rows)
 {
-    const int32_t row = (int32_t)(BLOCK * lanes);
-    const int32_t reach = (int32_t)(rows - 1) * row + (int32_t)lanes;
-    ptx_val last = ptx_sub(b, length, ptx_s32(reach));
+    const unsigned row = BLOCK * lanes;
+    const unsigned reach = (rows - 1) * row + lanes;
+    ptx_val last = ptx_sub(b, length, reach);
 
     ptx_while (b, ptx_le(b, i, last)) {
         ptx_vec vectors[IN_FLIGHT];
         ptx_ptr p = ptx_at(b, data, i);
         for (unsigned v = 0; v < rows; v++)
-            vectors[v] = ptx_load_vec(b, p, ptx_s32((int32_t)v * row), lanes, .nc = true,
-                                      .cache = PTX_CACHE_STREAMING);
+            vectors[v] =
+                ptx_load_vec(b, p, v * row, lanes, .nc = true, .cache = PTX_CACHE_STREAMING);
         for (unsigned k = 0; k < rows * lanes; k++)
             add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
-        ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)rows * row)));
+        ptx_set(b, i, ptx_add(b, i, rows * row));
     }
 }
 
@@ -77,7 +77,7 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
     ptx_comment(b, "where this thread starts in a row; rows begin at a 16-byte boundary");
     ptx_val skew = ptxk_skew_of_address(b, ptx_ptr_address(b, chunk->x), dtype);
-    ptx_val mine = ptx_mul(b, chunk->tid, ptx_u32(lanes));
+    ptx_val mine = ptx_mul(b, chunk->tid, lanes);
     ptx_val start = ptx_bitcast(b, PTX_S32, ptx_sub(b, mine, skew));
 
     ptx_val sums[8]; // one for each slot of a row, which the block reads at once
@@ -87,29 +87,29 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     ptx_val i = ptx_var(b, start);
     ptx_val whole = ptx_bitcast(b, PTX_U32, length), plain = skew;
     if (chunk->ragged)
-        whole = ptx_and(b, whole, ptx_u32(~(lanes - 1)));
+        whole = ptx_and(b, whole, ~(lanes - 1));
     else
-        plain = ptx_or(b, skew, ptx_and(b, whole, ptx_u32(lanes - 1)));
+        plain = ptx_or(b, skew, ptx_and(b, whole, lanes - 1));
     if (unroll > 1)
         ptx_comment(b, "whole vectors alone: %u rows at a time, then fewer", unroll);
     else
         ptx_comment(b, "whole vectors alone: a row at a time");
-    ptx_if (b, ptx_eq(b, plain, ptx_u32(0))) {
+    ptx_if (b, ptx_eq(b, plain, 0)) {
         ptx_val end = ptx_bitcast(b, PTX_S32, whole);
         for (unsigned left = unroll; left > 0; left /= 2)
             add_rows(b, sums, lanes, data, i, end, left);
         if (chunk->ragged) {
             ptx_comment(b, "what is less than a vector is for the thread whose turn it is");
-            ptx_val turn = ptx_eq(b, ptx_and(b, whole, ptx_u32(BLOCK * lanes - 1)), mine);
+            ptx_val turn = ptx_eq(b, ptx_and(b, whole, BLOCK * lanes - 1), mine);
             ptx_if (b, ptx_and(b, turn, ptx_lt(b, end, length)))
                 add_edge(b, sums, lanes, data, end, length);
         }
     }
     ptx_else (b) {
         ptx_comment(b, "else there may be a vector that begins before it, and one that it ends in");
-        ptx_if (b, ptx_lt(b, start, ptx_s32(0))) {
+        ptx_if (b, ptx_lt(b, start, 0)) {
             add_edge(b, sums, lanes, data, i, length);
-            ptx_set(b, i, ptx_add(b, i, ptx_s32((int32_t)(BLOCK * lanes))));
+            ptx_set(b, i, ptx_add(b, i, BLOCK * lanes));
         }
         if (unroll > 1)
             add_rows(b, sums, lanes, data, i, length, unroll);

@@ -20,8 +20,8 @@ ptx_val ptxk_team_for(ptx_builder *b, ptx_val count, uint32_t share, uint32_t mo
     ptx_val team = ptx_u32(1);
 
     for (uint32_t threads = 1; threads < most; threads *= 2) {
-        ptx_val more = ptx_gt(b, count, ptx_u64((uint64_t)threads * share));
-        team = ptx_select(b, more, ptx_u32(2 * threads), team);
+        ptx_val more = ptx_gt(b, count, (uint64_t)threads * share);
+        team = ptx_select(b, more, 2 * threads, team);
     }
     return team;
 }
@@ -39,7 +39,7 @@ ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
 {
     const unsigned shift = ptxk_log2(power);
 
-    return shift ? ptx_shr(b, x, ptx_u32(shift)) : x;
+    return shift ? ptx_shr(b, x, shift) : x;
 }
 
 ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count)
@@ -101,7 +101,7 @@ ptx_val ptxk_lanes_combine(ptx_builder *b, ptxk_combine *combine, ptx_val x, uin
 ptx_val ptxk_lanes_combine_all(ptx_builder *b, ptxk_combine *combine, ptx_val x, uint32_t team)
 {
     for (uint32_t d = team / 2; d > 0; d /= 2)
-        x = combine(b, x, ptx_shfl_bfly(b, x, ptx_u32(d)));
+        x = combine(b, x, ptx_shfl_bfly(b, x, d));
     return x;
 }
 
@@ -127,14 +127,14 @@ static ptx_val block_combine(ptx_builder *b, ptxk_combine *combine, ptx_val x, u
 
     ptx_val total = ptx_var(b, ptxk_lanes_combine(b, combine, x, WARP, 1));
     ptx_val tid = ptx_tid(b, PTX_X);
-    ptx_val lane = ptx_and(b, tid, ptx_u32(WARP - 1));
-    ptx_val warp = ptx_shr(b, tid, ptx_u32(5));
-    ptx_if (b, ptx_eq(b, lane, ptx_u32(0)))
+    ptx_val lane = ptx_and(b, tid, WARP - 1);
+    ptx_val warp = ptx_shr(b, tid, 5);
+    ptx_if (b, ptx_eq(b, lane, 0))
         ptx_store(b, of_warps, warp, total);
     ptx_barrier(b);
-    ptx_if (b, ptx_lt(b, tid, ptx_u32(WARP))) {
+    ptx_if (b, ptx_lt(b, tid, WARP)) {
         ptx_set(b, total, empty);
-        ptx_if (b, ptx_lt(b, tid, ptx_u32(warps)))
+        ptx_if (b, ptx_lt(b, tid, warps))
             ptx_set(b, total, ptx_load(b, of_warps, tid));
         ptx_set(b, total, ptxk_lanes_combine(b, combine, total, warps, 1));
     }
@@ -163,14 +163,14 @@ ptx_val ptxk_block_extreme(ptx_builder *b, ptx_val x, unsigned threads, bool gre
 
 ptx_val ptxk_elements_beyond_boundary(ptx_builder *b, ptx_ptr p)
 {
-    ptx_val offset = ptx_and(b, ptx_ptr_address(b, p), ptx_u64(VECTOR_BYTES - 1));
+    ptx_val offset = ptx_and(b, ptx_ptr_address(b, p), VECTOR_BYTES - 1);
 
     return ptxk_over_power_of_two(b, offset, ptx_type_bytes((ptx_type)p.type));
 }
 
 ptx_val ptxk_skew_of_address(ptx_builder *b, ptx_val address, ptx_type dtype)
 {
-    ptx_val offset = ptx_and(b, ptx_cvt(b, PTX_U32, address), ptx_u32(VECTOR_BYTES - 1));
+    ptx_val offset = ptx_and(b, ptx_cvt(b, PTX_U32, address), VECTOR_BYTES - 1);
 
     return ptxk_over_power_of_two(b, offset, ptx_type_bytes(dtype));
 }
@@ -189,8 +189,8 @@ ptx_val ptxk_aligned_alike(ptx_builder *b, const ptx_ptr *p, unsigned count)
     }
     if (differ.kind == PTX_KIND_POISON)
         return differ;
-    differ = ptx_and(b, differ, ptx_u64(VECTOR_BYTES - 1));
-    return ptx_eq(b, differ, ptx_u64(0));
+    differ = ptx_and(b, differ, VECTOR_BYTES - 1);
+    return ptx_eq(b, differ, 0);
 }
 
 ptx_val ptxk_scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx_param_info info)
@@ -200,7 +200,7 @@ ptx_val ptxk_scalar_param(ptx_builder *b, ptx_type type, bool device, struct ptx
     info.readonly = true;
     info.length = "1";
     ptx_ptr p = ptx_param_ptr_emit(b, type, info);
-    return ptx_load(b, p, ptx_u32(0));
+    return ptx_load(b, p, 0);
 }
 
 ptx_val ptxk_clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val norm, ptx_val max_norm,
@@ -210,20 +210,19 @@ ptx_val ptxk_clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val nor
 
     ptx_comment(
         b, "2^-149 in place of 0: max_norm / divisor is 0 for a max_norm of 0, else 1 or more");
-    ptx_val none = ptx_eq(b, divisor, ptx_f32(0.0f));
-    divisor = ptx_select(b, none, ptx_f32(0x1p-149f), divisor);
+    ptx_val none = ptx_eq(b, divisor, 0);
+    divisor = ptx_select(b, none, 0x1p-149, divisor);
     ptx_val ratio = ptx_var(b, ptx_div(b, max_norm, divisor));
 
     ptx_comment(b, "a finite sum whose divisor is beyond f32 is divided in f64");
-    ptx_val finite = ptx_is_finite(b, total);
-    ptx_if (b, ptx_and(b, finite, ptx_is_infinite(b, divisor))) {
+    ptx_if (b, ptx_and(b, ptx_is_finite(b, total), ptx_is_infinite(b, divisor))) {
         ptx_val wide = ptx_add(b, root, ptx_cvt(b, PTX_F64, eps));
         wide = ptx_div(b, ptx_cvt(b, PTX_F64, max_norm), wide);
         ptx_set(b, ratio, ptx_cvt(b, PTX_F32, wide));
     }
 
-    ptx_val clips = ptx_ltu(b, ratio, ptx_f32(1.0f));
-    ptx_val scale = ptx_select(b, clips, ratio, ptx_f32(1.0f));
-    ptx_val empty = ptx_eq(b, total, ptx_f64(0));
-    return ptx_select(b, empty, ptx_f32(1.0f), scale);
+    ptx_val clips = ptx_ltu(b, ratio, 1);
+    ptx_val scale = ptx_select(b, clips, ratio, 1);
+    ptx_val empty = ptx_eq(b, total, 0);
+    return ptx_select(b, empty, 1, scale);
 }

@@ -4,7 +4,7 @@
 ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x)
 {
     ptx_val r = ptx_op(b, PTX_OP_rcp_approx, .x = x, .ftz = true);
-    ptx_val error = ptx_fma(b, ptx_neg(b, x), r, ptx_f32(1.0f));
+    ptx_val error = ptx_fma(b, ptx_neg(b, x), r, 1);
     return ptx_fma(b, r, error, r);
 }
 
@@ -15,8 +15,8 @@ struct divisor ptxk_divisor_from(ptx_builder *b, ptx_val value, ptx_val reciproc
     if (reciprocal.kind == PTX_KIND_POISON)
         return y;
     y.negated = ptx_neg(b, reciprocal);
-    ptx_val below = ptx_lt(b, value, ptx_f32(0x1p-60f));
-    ptx_val above = ptx_gt(b, value, ptx_f32(0x1p60f));
+    ptx_val below = ptx_lt(b, value, 0x1p-60);
+    ptx_val above = ptx_gt(b, value, 0x1p60);
     y.unusual = ptx_or(b, below, above);
     return y;
 }
@@ -60,9 +60,9 @@ static ptx_val is_tiny(ptx_builder *b, ptx_val x)
 {
     const uint32_t least = 0x21800000; // 2^-60
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
-    ptx_val beyond_zero = ptx_mad(b, bits, ptx_u32(2), ptx_u32(UINT32_MAX)); // 0 wraps around
+    ptx_val beyond_zero = ptx_mad(b, bits, 2, UINT32_MAX); // 0 wraps around
 
-    return ptx_lt(b, beyond_zero, ptx_u32(2 * least - 1));
+    return ptx_lt(b, beyond_zero, 2 * least - 1);
 }
 
 static ptx_val divide(ptx_builder *b, const struct divisor *y, ptx_val x)

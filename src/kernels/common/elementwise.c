@@ -32,17 +32,17 @@ static struct elements elements_of_thread(ptx_builder *b, ptx_val n, const struc
     ptx_val alike = all_aligned_alike(b, tensors);
     ptx_val skew = ptxk_elements_beyond_boundary(b, tensors->in[0]);
     ptx_val block = ptx_ctaid(b, PTX_X);
-    ptx_val first = ptx_mul_wide(b, block, ptx_u32(size));
+    ptx_val first = ptx_mul_wide(b, block, size);
     ptx_val start = ptx_sub(b, first, skew); // block 0 starts before the tensor: wraps around
     ptx_val left = ptx_bitcast(b, PTX_S64, ptx_sub(b, n, start));
-    e.end = ptx_cvt(b, PTX_S32, ptx_min(b, left, ptx_s64(size)));
+    e.end = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));
     ptx_val outside = ptx_cvt(b, PTX_S32, skew);
-    e.head = ptx_select(b, ptx_eq(b, block, ptx_u32(0)), outside, ptx_s32(0));
+    e.head = ptx_select(b, ptx_eq(b, block, 0), outside, 0);
     move_to_block(b, &e.of, start);
 
-    ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), ptx_u32(lanes));
+    ptx_val mine = ptx_mul(b, ptx_tid(b, PTX_X), lanes);
     e.place = ptx_bitcast(b, PTX_S32, mine);
-    e.whole = ptx_le(b, e.place, ptx_sub(b, e.end, ptx_s32((int32_t)lanes)));
+    e.whole = ptx_le(b, e.place, ptx_sub(b, e.end, lanes));
     e.whole = ptx_and(b, e.whole, ptx_ge(b, e.place, e.head));
     if (alike.kind != PTX_KIND_POISON)
         e.whole = ptx_and(b, e.whole, alike);
@@ -88,7 +88,7 @@ void ptxk_write_elements(ptx_builder *b, const struct elements *e, compute_lanes
                          const void *user)
 {
     const ptx_type dtype = (ptx_type)e->of.in[0].type;
-    const ptx_val width = ptx_s32((int32_t)ptxk_vector_lanes(dtype));
+    const unsigned width = ptxk_vector_lanes(dtype);
     ptx_vec in[MAX_INPUTS];
 
     ptx_if (b, e->whole) {
@@ -103,7 +103,7 @@ void ptxk_write_elements(ptx_builder *b, const struct elements *e, compute_lanes
     ptx_else (b) {
         ptx_val lo = ptx_max(b, e->place, e->head);
         ptx_val hi = ptx_min(b, ptx_add(b, e->place, width), e->end);
-        ptx_for (b, i, lo, hi, ptx_s32(1)) {
+        ptx_for (b, i, lo, hi, 1) {
             for (unsigned t = 0; t < e->of.inputs; t++)
                 in[t] = ptx_load_vec(b, e->of.in[t], i, 1);
             write_lanes(b, e, compute, user, i, in);

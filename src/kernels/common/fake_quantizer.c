@@ -44,7 +44,7 @@ ptx_vec ptxk_fake_quantize(ptx_builder *b, const struct ptx_kernel_spec *spec,
         ptx_val level = ptx_max(b, ptx_rint(b, y.lane[k]), q->of[k]->lo);
         level = ptx_min(b, level, q->of[k]->hi);
         ptx_val scale = q->of[k]->scale.value;
-        level = ptx_fma(b, level, scale, ptx_zero((ptx_type)scale.type));
+        level = ptx_fma(b, level, scale, 0);
         y.lane[k] = ptx_cvt(b, spec->dtype, level);
     }
     return y;

@@ -36,21 +36,21 @@ static bool has_instruction(const ptx_builder *b)
 static ptx_val code_of(ptx_builder *b, const struct format *f, ptx_val x)
 {
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
-    ptx_val magnitude = ptx_and(b, bits, ptx_u32(0x7fffffff));
-    ptx_val limited = ptx_min(b, magnitude, ptx_u32(f->max_bits));
+    ptx_val magnitude = ptx_and(b, bits, 0x7fffffff);
+    ptx_val limited = ptx_min(b, magnitude, f->max_bits);
 
-    ptx_val odd = ptx_bfe(b, limited, ptx_u32(f->drops), ptx_u32(1));
-    ptx_val half = ptx_add(b, odd, ptx_u32((UINT32_C(1) << (f->drops - 1)) - 1));
-    ptx_val rounded = ptx_shr(b, ptx_add(b, limited, half), ptx_u32(f->drops));
-    ptx_val normal = ptx_sub(b, rounded, ptx_u32(f->bias));
-    ptx_val sum = ptx_add(b, ptx_bitcast(b, PTX_F32, limited), ptx_f32(f->unit));
-    ptx_val subnormal = ptx_sub(b, ptx_bitcast(b, PTX_U32, sum), ptx_u32(f->unit_bits));
-    ptx_val is_subnormal = ptx_lt(b, limited, ptx_u32(f->least_bits));
+    ptx_val odd = ptx_bfe(b, limited, f->drops, 1);
+    ptx_val half = ptx_add(b, odd, (UINT32_C(1) << (f->drops - 1)) - 1);
+    ptx_val rounded = ptx_shr(b, ptx_add(b, limited, half), f->drops);
+    ptx_val normal = ptx_sub(b, rounded, f->bias);
+    ptx_val sum = ptx_add(b, ptx_bitcast(b, PTX_F32, limited), f->unit);
+    ptx_val subnormal = ptx_sub(b, ptx_bitcast(b, PTX_U32, sum), f->unit_bits);
+    ptx_val is_subnormal = ptx_lt(b, limited, f->least_bits);
     ptx_val code = ptx_select(b, is_subnormal, subnormal, normal);
 
-    ptx_val sign = ptx_and(b, ptx_shr(b, bits, ptx_u32(24)), ptx_u32(0x80));
-    ptx_val is_number = ptx_le(b, magnitude, ptx_u32(0x7f800000));
-    return ptx_select(b, is_number, ptx_or(b, code, sign), ptx_u32(0x7f));
+    ptx_val sign = ptx_and(b, ptx_shr(b, bits, 24), 0x80);
+    ptx_val is_number = ptx_le(b, magnitude, 0x7f800000);
+    return ptx_select(b, is_number, ptx_or(b, code, sign), 0x7f);
 }
 
 ptx_val ptxk_fp8_code(ptx_builder *b, enum fp8_format format, ptx_val x)
@@ -74,10 +74,10 @@ ptx_val ptxk_fp8_word(ptx_builder *b, enum fp8_format format, const ptx_val x[4]
         } else {
             ptx_val low = code_of(b, f, x[2 * k]);
             ptx_val high = code_of(b, f, x[2 * k + 1]);
-            pair[k] = ptx_prmt(b, low, high, ptx_u32(0x0040));
+            pair[k] = ptx_prmt(b, low, high, 0x0040);
         }
     }
     if (has_instruction(b))
         return ptx_pack(b, PTX_B32, ptx_vec2(pair[0], pair[1]));
-    return ptx_bitcast(b, PTX_B32, ptx_prmt(b, pair[0], pair[1], ptx_u32(0x5410)));
+    return ptx_bitcast(b, PTX_B32, ptx_prmt(b, pair[0], pair[1], 0x5410));
 }

@@ -24,7 +24,7 @@ ptx_val ptxk_groups_aligned(ptx_builder *b, const struct group_tensors *of)
     for (unsigned t = 1; t < of->inputs; t++)
         addresses = ptx_or(b, addresses, ptx_ptr_address(b, of->in[t]));
     addresses = ptx_or(b, addresses, ptx_ptr_address(b, of->out));
-    return ptx_eq(b, ptx_and(b, addresses, ptx_u64(VECTOR_BYTES - 1)), ptx_u64(0));
+    return ptx_eq(b, ptx_and(b, addresses, VECTOR_BYTES - 1), 0);
 }
 
 static void read_with(ptx_builder *b, const struct group_tensors *of,
@@ -52,5 +52,5 @@ void ptxk_groups_write(ptx_builder *b, const struct group_tensors *of, ptx_val i
         ptx_store_vec(b, of->out, i, out);
     ptx_else (b)
         for (unsigned k = 0; k < out.lanes; k++)
-            ptx_store(b, ptx_at(b, of->out, i), ptx_u32(k), out.lane[k]);
+            ptx_store(b, ptx_at(b, of->out, i), k, out.lane[k]);
 }

@@ -36,7 +36,7 @@ void ptxk_lanes_read(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at)
     ptx_ptr p = ptx_ptr_cast(b, word_type(l->type), at);
 
     for (unsigned k = 0; k < l->words; k += count) {
-        ptx_vec read = ptx_load_vec(b, p, ptx_u32(k), count);
+        ptx_vec read = ptx_load_vec(b, p, k, count);
         for (unsigned n = 0; n < count; n++)
             ptx_set(b, l->word[k + n], read.lane[n]);
     }
@@ -49,7 +49,7 @@ void ptxk_lanes_read_each(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at
     for (unsigned k = 0; k < l->words; k++) {
         ptx_vec lanes = { .lanes = each };
         for (unsigned n = 0; n < each; n++)
-            lanes.lane[n] = ptx_load(b, at, ptx_u32(each * k + n));
+            lanes.lane[n] = ptx_load(b, at, each * k + n);
         ptx_set(b, l->word[k], each == 1 ? lanes.lane[0] : ptx_pack(b, PTX_B32, lanes));
     }
 }
@@ -62,15 +62,15 @@ void ptxk_lanes_read_some(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at
     ptx_ptr p = bytes < 4 ? ptx_ptr_cast(b, types[bytes], at) : at;
 
     for (unsigned k = 0; k < l->words; k++)
-        ptx_set(b, l->word[k], ptx_zero(word_type(l->type)));
+        ptx_set(b, l->word[k], 0);
     for (uint32_t k = 0; k < l->words * 4 / bytes; k++) {
         const ptx_val word = l->word[k * bytes / 4];
-        ptx_val place = ptx_add(b, i, ptx_s32((int32_t)k));
+        ptx_val place = ptx_add(b, i, k);
         ptx_if (b, ptx_lt(b, place, length)) {
             ptx_val x = ptx_load(b, p, place);
             if (bytes < 4) {
                 ptx_val bits = ptx_bitcast(b, PTX_B32, ptx_cvt(b, PTX_U32, x));
-                x = ptx_or(b, word, ptx_shl(b, bits, ptx_u32(k * bytes % 4 * 8)));
+                x = ptx_or(b, word, ptx_shl(b, bits, k * bytes % 4 * 8));
             }
             ptx_set(b, word, x);
         }
@@ -111,8 +111,8 @@ void ptxk_lanes_of(ptx_builder *b, const struct ptxk_lanes *l, ptx_val value[PTX
         return;
     }
     for (unsigned k = 0; k < l->words; k++) {
-        ptx_val low = ptx_shl(b, l->word[k], ptx_u32(16));
-        ptx_val high = ptx_and(b, l->word[k], ptx_b32(0xffff0000));
+        ptx_val low = ptx_shl(b, l->word[k], 16);
+        ptx_val high = ptx_and(b, l->word[k], 0xffff0000);
         value[2 * k] = ptx_bitcast(b, PTX_F32, low);
         value[2 * k + 1] = ptx_bitcast(b, PTX_F32, high);
     }
@@ -130,15 +130,14 @@ static ptx_val narrow_pair(ptx_builder *b, ptx_type type, ptx_val low, ptx_val h
 {
     if (low.type == PTX_U32) {
         enum { UPPER_HALVES = 0x7632 };
-        ptx_val first = ptx_bitcast(b, PTX_B32, low);
-        return ptx_prmt(b, first, ptx_bitcast(b, PTX_B32, high), ptx_u32(UPPER_HALVES));
+        return ptx_prmt(b, ptx_bitcast(b, PTX_B32, low), ptx_bitcast(b, PTX_B32, high),
+                        UPPER_HALVES);
     }
     if (low.type == PTX_F32 && ptx_builder_target(b).sm >= 80) {
         const ptx_type pair = type == PTX_F16 ? PTX_F16X2 : PTX_BF16X2;
         return ptx_bitcast(b, PTX_B32, ptx_cvt_pack(b, pair, low, high));
     }
-    ptx_val first = ptx_cvt(b, type, low);
-    return ptx_pack(b, PTX_B32, ptx_vec2(first, ptx_cvt(b, type, high)));
+    return ptx_pack(b, PTX_B32, ptx_vec2(ptx_cvt(b, type, low), ptx_cvt(b, type, high)));
 }
 
 void ptxk_lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
@@ -153,7 +152,7 @@ void ptxk_lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *
             const ptx_val *x = value + (k + n) * each;
             v.lane[n] = each == 2 ? narrow_pair(b, type, x[0], x[1]) : *x;
         }
-        ptx_store_vec(b, p, ptx_u32(k), v);
+        ptx_store_vec(b, p, k, v);
     }
 }
 
@@ -161,10 +160,10 @@ void ptxk_lanes_write_some(ptx_builder *b, ptx_type type, ptx_ptr at, ptx_val i,
                            const ptx_val value[PTXK_LANES])
 {
     for (uint32_t k = 0; k < PTXK_LANES; k++) {
-        ptx_val place = ptx_add(b, i, ptx_s32((int32_t)k));
+        ptx_val place = ptx_add(b, i, k);
         ptx_if (b, ptx_lt(b, place, length)) {
             if (type == PTX_U8) {
-                ptx_val low = ptx_shr(b, ptx_bitcast(b, PTX_U32, value[k]), ptx_u32(k % 4 * 8));
+                ptx_val low = ptx_shr(b, ptx_bitcast(b, PTX_U32, value[k]), k % 4 * 8);
                 ptx_store(b, at, place, ptx_cvt(b, PTX_U8, low));
             } else {
                 ptx_store(b, at, place, ptxk_narrow(b, type, value[k]));

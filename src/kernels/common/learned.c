@@ -71,10 +71,8 @@ static ptx_val is_in_range(ptx_builder *b, const struct ptx_kernel_spec *spec,
                            const struct quantizer *q, ptx_val quotient, ptx_val level,
                            ptx_val within)
 {
-    if (spec->option[LEARNED_RANGE] == RANGE_QUOTIENT) {
-        ptx_val above = ptx_gt(b, quotient, q->lo);
-        return ptx_and(b, above, ptx_lt(b, quotient, q->hi));
-    }
+    if (spec->option[LEARNED_RANGE] == RANGE_QUOTIENT)
+        return ptx_and(b, ptx_gt(b, quotient, q->lo), ptx_lt(b, quotient, q->hi));
     ptx_val some = ptx_le(b, q->lo, q->hi);
     return ptx_and(b, ptx_eq(b, within, level), some);
 }
@@ -108,7 +106,7 @@ ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
         ptx_if (b, inside)
             ptx_set(b, residual, ptx_sub(b, within, quotient));
         add_terms(b, spec, q, lanes->sums[k], inside, residual, d_output.lane[k]);
-        d_input.lane[k] = ptx_select(b, inside, d_output.lane[k], ptx_zero(spec->dtype));
+        d_input.lane[k] = ptx_select(b, inside, d_output.lane[k], 0);
     }
     return d_input;
 }

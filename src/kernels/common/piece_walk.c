@@ -22,9 +22,9 @@ static struct ahead ahead_var(ptx_builder *b, const struct channel_walk *w)
 static ptx_val is_aligned(ptx_builder *b, const struct channel_walk *w)
 {
     const uint64_t bytes = w->lanes * ptx_type_bytes(w->spec->dtype);
-    ptx_val beyond = ptx_and(b, ptx_ptr_address(b, w->in[0]), ptx_u64(bytes - 1));
+    ptx_val beyond = ptx_and(b, ptx_ptr_address(b, w->in[0]), bytes - 1);
 
-    return ptx_and(b, w->alike, ptx_eq(b, beyond, ptx_u64(0)));
+    return ptx_and(b, w->alike, ptx_eq(b, beyond, 0));
 }
 
 // ---- rows ---------------------------------------------------------------------------------------
@@ -49,8 +49,8 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
     r.of.out = ptx_at(b, w->out, first);
     r.i = ptx_var(b, start);
     r.aligned = is_aligned(b, &r.of);
-    ptx_val limit = ptx_select(b, r.aligned, length, ptx_s32(0));
-    ptx_val reach = ptx_mad(b, step, ptx_s32(AHEAD - 1), ptx_s32((int32_t)w->lanes));
+    ptx_val limit = ptx_select(b, r.aligned, length, 0);
+    ptx_val reach = ptx_mad(b, step, AHEAD - 1, w->lanes);
     r.last = ptx_sub(b, limit, reach);
     r.ahead = ahead_var(b, w);
     ptx_if (b, ptx_le(b, r.i, r.last)) {
@@ -67,7 +67,7 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
 // the next time.
 static void row_ahead(ptx_builder *b, const struct row *r, const struct quantizers *q)
 {
-    ptx_val span = ptx_mul(b, r->step, ptx_s32(AHEAD));
+    ptx_val span = ptx_mul(b, r->step, AHEAD);
 
     ptx_while (b, ptx_le(b, r->i, r->last)) {
         ptx_val place = ptx_copy(b, r->i);
@@ -92,11 +92,11 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, const struct
     for (unsigned t = 0; t < w->inputs; t++) {
         in[t] = (ptx_vec) { .lanes = w->lanes };
         for (unsigned k = 0; k < w->lanes; k++)
-            in[t].lane[k] = ptx_load(b, ptx_at(b, w->in[t], i), ptx_s32((int32_t)k));
+            in[t].lane[k] = ptx_load(b, ptx_at(b, w->in[t], i), k);
     }
     ptx_vec out = w->compute(b, w->spec, q, in);
     for (unsigned k = 0; k < w->lanes; k++)
-        ptx_store(b, ptx_at(b, w->out, i), ptx_s32((int32_t)k), out.lane[k]);
+        ptx_store(b, ptx_at(b, w->out, i), k, out.lane[k]);
 }
 
 // Computes the thread's elements; `sums` become theirs.
@@ -110,7 +110,7 @@ static void row_pass(ptx_builder *b, const struct row *r, const struct quantizer
         sums[s] = ptx_var(b, ptx_f64(0));
     ptx_comment(b, "whole vectors, %d at a time, then one at a time", AHEAD);
     row_ahead(b, r, &q);
-    ptx_val whole = ptx_sub(b, r->length, ptx_s32((int32_t)w->lanes));
+    ptx_val whole = ptx_sub(b, r->length, w->lanes);
     ptx_while (b, ptx_le(b, r->i, whole)) {
         ptx_if (b, r->aligned)
             ptxk_channel_walk_pass(b, w, &q, r->i, w->lanes);
@@ -119,7 +119,7 @@ static void row_pass(ptx_builder *b, const struct row *r, const struct quantizer
         ptx_set(b, r->i, ptx_add(b, r->i, r->step));
     }
     ptx_comment(b, "the rest of the row");
-    ptx_for (b, place, r->i, r->length, ptx_s32(1))
+    ptx_for (b, place, r->i, r->length, 1)
         ptxk_channel_walk_pass(b, w, &q, place, 1);
 }
 
@@ -138,7 +138,7 @@ static void walk_tensor(ptx_builder *b, const struct channel_walk *w)
     ptx_val block = ptx_cvt(b, PTX_U64, ptx_ctaid(b, PTX_X));
     ptx_val blocks = ptx_cvt(b, PTX_U64, ptx_nctaid(b, PTX_X));
     ptx_val stride = ptx_mul(b, blocks, pieces.piece);
-    ptx_val start = ptx_cvt(b, PTX_S32, ptx_mul(b, w->tid, ptx_u32(w->lanes)));
+    ptx_val start = ptx_cvt(b, PTX_S32, ptx_mul(b, w->tid, w->lanes));
     ptx_val sums[MAX_SUMS];
 
     ptx_for (b, first, ptx_mul(b, block, pieces.piece), w->end, stride) {
@@ -149,7 +149,7 @@ static void walk_tensor(ptx_builder *b, const struct channel_walk *w)
         row_pass(b, &row, &q, sums);
         for (unsigned s = 0; s < w->sums; s++)
             sums[s] = ptxk_block_sum(b, sums[s], PIECES_BLOCK);
-        ptx_if (b, ptx_eq(b, w->tid, ptx_u32(0)))
+        ptx_if (b, ptx_eq(b, w->tid, 0))
             store_sums(b, w, ptx_shr(b, first, pieces.log2), sums);
         ptx_barrier(b); // the next sums are written where these are read
     }
@@ -164,12 +164,12 @@ static void walk_rows(ptx_builder *b, const struct channel_walk *w)
     struct row_pieces pieces = ptxk_row_pieces(b, w->end, channels->inner);
     ptx_val channels_inverse = ptxk_inverse_of(b, channels->count);
     ptx_val team = ptxk_team_for(b, channels->inner, w->lanes, WARP);
-    ptx_val lane = ptx_and(b, w->lane, ptx_sub(b, team, ptx_u32(1)));
-    ptx_val teams = ptx_div(b, ptx_u32(PIECES_BLOCK), team);
+    ptx_val lane = ptx_and(b, w->lane, ptx_sub(b, team, 1));
+    ptx_val teams = ptx_div(b, PIECES_BLOCK, team);
     ptx_val mine = ptx_cvt(b, PTX_U64, ptx_div(b, w->tid, team));
-    ptx_val start = ptx_cvt(b, PTX_S32, ptx_mul(b, lane, ptx_u32(w->lanes)));
-    ptx_val step = ptx_cvt(b, PTX_S32, ptx_mul(b, team, ptx_u32(w->lanes)));
-    ptx_val is_first = ptx_eq(b, lane, ptx_u32(0));
+    ptx_val start = ptx_cvt(b, PTX_S32, ptx_mul(b, lane, w->lanes));
+    ptx_val step = ptx_cvt(b, PTX_S32, ptx_mul(b, team, w->lanes));
+    ptx_val is_first = ptx_eq(b, lane, 0);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val stride = ptx_mul_wide(b, ptx_nctaid(b, PTX_X), teams);
     ptx_val sums[MAX_SUMS];
@@ -185,7 +185,7 @@ static void walk_rows(ptx_builder *b, const struct channel_walk *w)
         ptx_val within = ptx_lt(b, piece, pieces.count);
         ptx_val left = ptx_min(b, ptx_sub(b, channels->inner, place), pieces.piece);
         ptx_val rest = ptx_sub(b, w->end, first);
-        rest = ptx_select(b, ptx_lt(b, first, w->end), rest, ptx_u64(0));
+        rest = ptx_select(b, ptx_lt(b, first, w->end), rest, 0);
         ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, rest));
         struct row own = row_begin(b, w, first, start, step, length);
         struct quantizer q = ptxk_channel_walk_quantizer(b, w, channel);
@@ -242,12 +242,12 @@ static void tile_begin(ptx_builder *b, struct tile *tile, ptx_val start, ptx_val
     tile->i = ptx_var(b, start);
     tile->end = end;
     ptx_val aligned = is_aligned(b, w);
-    ptx_val whole = ptx_sub(b, w->end, ptx_u64(w->lanes - 1));
-    whole = ptx_select(b, ptx_ge(b, w->end, ptx_u64(w->lanes)), whole, ptx_u64(0));
+    ptx_val whole = ptx_sub(b, w->end, w->lanes - 1);
+    whole = ptx_select(b, ptx_ge(b, w->end, w->lanes), whole, 0);
     whole = ptx_min(b, whole, end);
-    tile->limit = ptx_select(b, aligned, whole, ptx_u64(0));
-    tile->reach = ptx_mul(b, tile->stride, ptx_u64(AHEAD - 1));
-    tile->bytes = ptx_mul(b, tile->stride, ptx_u64(ptx_type_bytes(w->spec->dtype)));
+    tile->limit = ptx_select(b, aligned, whole, 0);
+    tile->reach = ptx_mul(b, tile->stride, AHEAD - 1);
+    tile->bytes = ptx_mul(b, tile->stride, ptx_type_bytes(w->spec->dtype));
     for (unsigned t = 0; t < w->inputs; t++)
         tile->in_at[t] = address_var(b, w->in[t], start);
     tile->out_at = address_var(b, w->out, start);
@@ -261,14 +261,14 @@ static void tile_begin(ptx_builder *b, struct tile *tile, ptx_val start, ptx_val
 // Rows of whole vectors, AHEAD at a time, as row_ahead().
 static void tile_ahead(ptx_builder *b, const struct tile *tile)
 {
-    ptx_val span = ptx_mul(b, tile->stride, ptx_u64(AHEAD));
+    ptx_val span = ptx_mul(b, tile->stride, AHEAD);
 
     ptx_while (b, is_ahead(b, tile)) {
         ptx_set(b, tile->i, ptx_add(b, tile->i, span));
         ptx_val more = is_ahead(b, tile);
         for (unsigned v = 0; v < AHEAD; v++) {
             ptx_vec out = ptxk_channel_walk_output(b, tile->of, &tile->q.each, tile->ahead.in[v]);
-            ptx_store_vec(b, pointer_to(b, tile, tile->out_at), ptx_u32(0), out);
+            ptx_store_vec(b, pointer_to(b, tile, tile->out_at), 0, out);
             ptx_set(b, tile->out_at, ptx_add(b, tile->out_at, tile->bytes));
             ptx_if (b, more)
                 tile_read(b, tile, v);
@@ -282,7 +282,7 @@ static void tile_rest(ptx_builder *b, const struct tile *tile)
     ptx_while (b, ptx_lt(b, tile->i, tile->end)) {
         for (unsigned k = 0; k < tile->of->lanes; k++) {
             const struct quantizers one = ptxk_quantizers_same(&tile->q.of[k], tile->q.sums[k]);
-            ptx_val place = k ? ptx_add(b, tile->i, ptx_u64(k)) : tile->i;
+            ptx_val place = k ? ptx_add(b, tile->i, k) : tile->i;
             ptx_if (b, ptx_lt(b, place, tile->of->end))
                 ptxk_channel_walk_pass(b, tile->of, &one, place, 1);
         }
@@ -296,7 +296,7 @@ static ptx_val sum_of_warps(ptx_builder *b, ptx_ptr sums, ptx_val i, uint32_t ap
     ptx_val v[PIECES_WARPS];
 
     for (unsigned k = 0; k < PIECES_WARPS; k++)
-        v[k] = ptx_load(b, ptx_at(b, sums, i), ptx_u32(k * apart));
+        v[k] = ptx_load(b, ptx_at(b, sums, i), k * apart);
     return ptxk_one_nan(b, ptxk_team_sum_of(b, v, PIECES_WARPS));
 }
 
@@ -307,18 +307,18 @@ static void tile_end(ptx_builder *b, const struct tile *tile, ptx_ptr shared, pt
 {
     const struct channel_walk *w = tile->of;
     const uint32_t columns = ptxk_tile_columns(w->spec->dtype), all = w->sums * columns;
-    ptx_val mine = ptx_mad(b, w->warp, ptx_u32(all), ptx_mul(b, w->lane, ptx_u32(w->lanes)));
+    ptx_val mine = ptx_mad(b, w->warp, all, ptx_mul(b, w->lane, w->lanes));
 
     for (unsigned k = 0; k < w->lanes; k++)
         for (unsigned s = 0; s < w->sums; s++)
-            ptx_store(b, ptx_at(b, shared, mine), ptx_u32(s * columns + k), tile->q.sums[k][s]);
+            ptx_store(b, ptx_at(b, shared, mine), s * columns + k, tile->q.sums[k][s]);
     ptx_barrier(b);
-    ptx_val column = ptx_and(b, w->tid, ptx_u32(columns - 1));
+    ptx_val column = ptx_and(b, w->tid, columns - 1);
     ptx_val within = ptx_lt(b, ptx_cvt(b, PTX_U64, column), left);
-    ptx_if (b, ptx_and(b, within, ptx_lt(b, w->tid, ptx_u32(all)))) {
+    ptx_if (b, ptx_and(b, within, ptx_lt(b, w->tid, all))) {
         ptx_val total = sum_of_warps(b, shared, w->tid, all);
         ptx_val to = ptx_add(b, piece, ptx_cvt(b, PTX_U64, column));
-        ptx_val is_first = ptx_lt(b, w->tid, ptx_u32(columns));
+        ptx_val is_first = ptx_lt(b, w->tid, columns);
         ptx_if (b, is_first)
             ptx_store(b, w->sums_to[0], to, total);
         if (w->sums > 1) {
@@ -343,22 +343,22 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
         ptxk_column_tiles(b, dtype, w->end, w->channels.count, w->channels.inner);
     w->channels = ptxk_channels_of(b, w->channels.count, w->channels.inner);
     w->lanes = ptxk_tile_lanes(dtype);
-    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_mul(b, w->lane, ptx_u32(w->lanes)));
+    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_mul(b, w->lane, w->lanes));
     ptx_val warp = ptx_cvt(b, PTX_U64, w->warp);
     ptx_val block = ptx_cvt(b, PTX_U64, ptx_ctaid(b, PTX_X));
     ptx_val blocks = ptx_cvt(b, PTX_U64, ptx_nctaid(b, PTX_X));
-    tile.stride = ptx_mul(b, tiles.unit, ptx_u64(PIECES_WARPS));
+    tile.stride = ptx_mul(b, tiles.unit, PIECES_WARPS);
 
     ptx_for (b, k, block, tiles.count, blocks) {
         ptx_val down = ptxk_quotient_by(b, k, tiles.across, tiles.across_inverse);
         ptx_val side = ptx_sub(b, k, ptx_mul(b, down, tiles.across));
-        ptx_val left = ptx_mul(b, side, ptx_u64(columns));
+        ptx_val left = ptx_mul(b, side, columns);
         ptx_val column = ptx_add(b, left, mine);
         ptx_val top = ptx_mul(b, down, tiles.tile_rows);
         ptx_val bottom = ptx_min(b, ptx_add(b, top, tiles.tile_rows), tiles.rows);
         ptx_val beyond = ptx_ge(b, column, tiles.unit);
         ptx_val end = ptx_min(b, ptx_mul(b, bottom, tiles.unit), w->end);
-        end = ptx_select(b, beyond, ptx_u64(0), end);
+        end = ptx_select(b, beyond, 0, end);
         ptx_val start = ptx_mad(b, ptx_add(b, top, warp), tiles.unit, column);
         tile_begin(b, &tile, start, end);
         ptxk_channel_walk_quantizers(b, w, column, &tile.q);
@@ -378,8 +378,8 @@ void ptxk_piece_walk(ptx_builder *b, struct channel_walk *w, ptx_val n, enum pie
     w->end = n;
     w->alike = ptxk_channel_walk_alike(b, w);
     w->tid = ptx_tid(b, PTX_X);
-    w->lane = ptx_and(b, w->tid, ptx_u32(WARP - 1));
-    w->warp = ptx_shr(b, w->tid, ptx_u32(5));
+    w->lane = ptx_and(b, w->tid, WARP - 1);
+    w->warp = ptx_shr(b, w->tid, 5);
     if (ptx_builder_target(b).sm >= 90) // the kernel that adds the sums of pieces waits for them
         ptx_griddepcontrol_launch_dependents(b);
     if (layout == PIECES_TENSOR)

@@ -86,7 +86,7 @@ uint64_t ptxk_piece_blocks(const struct ptx_kernel_sizes *sizes, ptx_type dtype,
 
 static ptx_val quotient_up(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse)
 {
-    ptx_val above = ptx_add(b, x, ptx_sub(b, y, ptx_u64(1)));
+    ptx_val above = ptx_add(b, x, ptx_sub(b, y, 1));
 
     return ptxk_quotient_by(b, above, y, inverse);
 }
@@ -94,9 +94,9 @@ static ptx_val quotient_up(ptx_builder *b, ptx_val x, ptx_val y, ptx_val inverse
 struct tensor_pieces ptxk_tensor_pieces(ptx_builder *b, ptx_type dtype, ptx_val n)
 {
     const uint32_t few = tensor_piece(dtype, true), many = tensor_piece(dtype, false);
-    ptx_val is_short = ptx_le(b, n, ptx_u64(SHORT_TENSOR_MOST));
-    ptx_val piece = ptx_select(b, is_short, ptx_u64(few), ptx_u64(many));
-    ptx_val log2 = ptx_select(b, is_short, ptx_u32(ptxk_log2(few)), ptx_u32(ptxk_log2(many)));
+    ptx_val is_short = ptx_le(b, n, SHORT_TENSOR_MOST);
+    ptx_val piece = ptx_select(b, is_short, ptx_u64(few), many);
+    ptx_val log2 = ptx_select(b, is_short, ptx_u32(ptxk_log2(few)), ptxk_log2(many));
 
     return (struct tensor_pieces) { piece, log2 };
 }
@@ -104,9 +104,9 @@ struct tensor_pieces ptxk_tensor_pieces(ptx_builder *b, ptx_type dtype, ptx_val 
 struct row_pieces ptxk_row_pieces(ptx_builder *b, ptx_val n, ptx_val inner)
 {
     struct row_pieces p;
-    ptx_val few = ptx_le(b, n, ptx_u64(SHORT_PIECE_MOST));
+    ptx_val few = ptx_le(b, n, SHORT_PIECE_MOST);
 
-    p.piece = ptx_select(b, few, ptx_u64(SHORT_PIECE), ptx_u64(PIECE));
+    p.piece = ptx_select(b, few, ptx_u64(SHORT_PIECE), PIECE);
     p.rows = quotient_up(b, n, inner, ptxk_inverse_of(b, inner));
     p.per_row = quotient_up(b, inner, p.piece, ptxk_inverse_of(b, p.piece));
     p.per_row_inverse = ptxk_inverse_of(b, p.per_row);
@@ -119,25 +119,25 @@ struct column_tiles ptxk_column_tiles(ptx_builder *b, ptx_type dtype, ptx_val n,
 {
     const uint32_t lanes = ptxk_tile_lanes(dtype), columns = ptxk_tile_columns(dtype);
     struct column_tiles t;
-    ptx_val few = ptx_le(b, n, ptx_u64(SHORTEST_TILE_MOST));
-    ptx_val some = ptx_le(b, n, ptx_u64(SHORT_TILE_MOST));
+    ptx_val few = ptx_le(b, n, SHORTEST_TILE_MOST);
+    ptx_val some = ptx_le(b, n, SHORT_TILE_MOST);
     ptx_val unit = ptx_var(b, ptx_mul(b, channels, inner));
 
-    t.tile_rows = ptx_select(b, some, ptx_u64(SHORT_TILE / columns), ptx_u64(TILE / columns));
-    t.tile_rows = ptx_select(b, few, ptx_u64(SHORTEST_TILE / columns), t.tile_rows);
+    t.tile_rows = ptx_select(b, some, ptx_u64(SHORT_TILE / columns), TILE / columns);
+    t.tile_rows = ptx_select(b, few, SHORTEST_TILE / columns, t.tile_rows);
     for (uint32_t bits = lanes - 1; bits; bits >>= 1) {
-        ptx_val misfit = ptx_ne(b, ptx_and(b, unit, ptx_u64(lanes - 1)), ptx_u64(0));
+        ptx_val misfit = ptx_ne(b, ptx_and(b, unit, lanes - 1), 0);
         ptx_val twice = ptx_add(b, unit, unit);
         ptx_set(b, unit, ptx_select(b, misfit, twice, unit));
     }
-    ptx_if (b, ptx_lt(b, unit, ptx_u64(WIDE))) {
+    ptx_if (b, ptx_lt(b, unit, WIDE)) {
         ptx_val narrow = ptx_cvt(b, PTX_U32, unit);
-        ptx_val times = ptx_div(b, ptx_u32(WIDE), narrow);
+        ptx_val times = ptx_div(b, WIDE, narrow);
         ptx_set(b, unit, ptx_mul_wide(b, times, narrow));
     }
     t.unit = unit;
     t.rows = quotient_up(b, n, unit, ptxk_inverse_of(b, unit));
-    t.across = ptxk_over_power_of_two(b, ptx_add(b, unit, ptx_u64(columns - 1)), columns);
+    t.across = ptxk_over_power_of_two(b, ptx_add(b, unit, columns - 1), columns);
     t.across_inverse = ptxk_inverse_of(b, t.across);
     ptx_val down = quotient_up(b, t.rows, t.tile_rows, ptxk_inverse_of(b, t.tile_rows));
     t.count = ptx_mul(b, t.across, down);

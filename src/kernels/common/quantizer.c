@@ -67,7 +67,7 @@ static struct magnitude magnitude_of(ptx_builder *b, ptx_val scale)
     const ptx_type type = (ptx_type)scale.type;
     const double power = type == PTX_F64 ? 0x1p512 : 0x1p64;
     ptx_val value = ptx_abs(b, scale);
-    ptx_val small = ptx_lt(b, value, ptx_imm(type, 1));
+    ptx_val small = ptx_lt(b, value, 1);
     const ptx_val large = ptx_imm(type, power), inverse = ptx_imm(type, 1 / power);
     ptx_val up = ptx_select(b, small, large, inverse);
     ptx_val down = ptx_select(b, small, inverse, large);
@@ -83,33 +83,32 @@ static struct magnitude magnitude_of(ptx_builder *b, ptx_val scale)
 static ptx_val greatest(ptx_builder *b, const struct magnitude *scale, ptx_val level)
 {
     const ptx_type type = (ptx_type)level.type, bits = type == PTX_F64 ? PTX_S64 : PTX_S32;
-    ptx_val c = ptx_add(b, level, ptx_imm(type, 0.5));
-    ptx_val within = ptx_le(b, ptx_rint(b, c), level);
-    ptx_val towards_zero = ptx_xor(b, within, ptx_gt(b, c, ptx_zero(type)));
-    ptx_val unit = ptx_select(b, towards_zero, ptx_imm(bits, -1), ptx_imm(bits, 1));
+    ptx_val c = ptx_add(b, level, 0.5);
+    ptx_val towards_zero = ptx_xor(b, ptx_le(b, ptx_rint(b, c), level), ptx_gt(b, c, 0));
+    ptx_val unit = ptx_select(b, towards_zero, ptx_imm(bits, -1), 1);
     ptx_val next = ptx_bitcast(b, type, ptx_add(b, ptx_bitcast(b, bits, c), unit));
-    ptx_val d = ptx_mul(b, ptx_sub(b, next, c), ptx_imm(type, 0.5));
+    ptx_val d = ptx_mul(b, ptx_sub(b, next, c), 0.5);
 
-    d = ptx_select(b, scale->infinite, ptx_zero(type), ptx_mul(b, scale->value, d));
+    d = ptx_select(b, scale->infinite, 0, ptx_mul(b, scale->value, d));
     ptx_val x = ptx_op(b, PTX_OP_fma, scale->value, c, d, .round = PTX_ROUND_RM);
     x = ptx_op(b, PTX_OP_mul, x, scale->power, .round = PTX_ROUND_RM);
-    return ptx_min(b, x, ptx_imm(type, type == PTX_F64 ? DBL_MAX : (double)FLT_MAX));
+    return ptx_min(b, x, type == PTX_F64 ? DBL_MAX : (double)FLT_MAX);
 }
 
 // Converts bounds of the level to bounds of x. No x is within the bounds of a scale of 0 or NaN.
 static void bound_x(ptx_builder *b, struct quantizer *q)
 {
-    const ptx_val scale = q->scale.value, zero = ptx_zero((ptx_type)scale.type);
+    const ptx_val scale = q->scale.value;
     struct magnitude magnitude = magnitude_of(b, scale);
-    ptx_val negative = ptx_lt(b, scale, zero);
+    ptx_val negative = ptx_lt(b, scale, 0);
     ptx_val below = ptx_neg(b, q->lo);
     ptx_val top = ptx_select(b, negative, below, q->hi);
     ptx_val bottom = ptx_select(b, negative, q->hi, below);
-    ptx_val divides = ptx_ne(b, scale, zero);
+    ptx_val divides = ptx_ne(b, scale, 0);
 
     q->lo = ptx_neg(b, greatest(b, &magnitude, bottom));
     ptx_val hi = greatest(b, &magnitude, top);
-    q->hi = ptx_select(b, divides, hi, ptx_imm((ptx_type)scale.type, -(double)INFINITY));
+    q->hi = ptx_select(b, divides, hi, -INFINITY);
 }
 
 static bool divides_by_reciprocal(const struct ptx_kernel_spec *spec)
@@ -174,20 +173,20 @@ struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel
     }
     ptx_comment(b, "the divisor, and what is in range: found by one thread, for all of the block");
     ptx_ptr shared = ptx_shared(b, ptxk_compute_type(spec->dtype), VALUES);
-    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0))) {
+    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), 0)) {
         struct quantizer q = { .scale.value = scale };
         if (narrow) // fake quantization does not use it
             q.scale.reciprocal = ptx_rcp(b, scale);
         set_bounds(b, spec, &q, zero_point, levels);
-        ptx_store_vec(b, shared, ptx_u32(LO), ptx_vec2(q.lo, q.hi));
+        ptx_store_vec(b, shared, LO, ptx_vec2(q.lo, q.hi));
         if (has_reciprocal)
-            ptx_store(b, shared, ptx_u32(RECIPROCAL), q.scale.reciprocal);
+            ptx_store(b, shared, RECIPROCAL, q.scale.reciprocal);
     }
     ptx_barrier(b);
-    ptx_vec bounds = ptx_load_vec(b, shared, ptx_u32(LO), 2);
+    ptx_vec bounds = ptx_load_vec(b, shared, LO, 2);
     ptx_val reciprocal = { 0 };
     if (has_reciprocal)
-        reciprocal = ptx_load(b, shared, ptx_u32(RECIPROCAL));
+        reciprocal = ptx_load(b, shared, RECIPROCAL);
     return (struct quantizer) { .scale = ptxk_divisor_from(b, scale, reciprocal),
                                 .lo = bounds.lane[0],
                                 .hi = bounds.lane[1] };
@@ -250,8 +249,7 @@ static ptx_val in_range(ptx_builder *b, const struct quantizer *q, ptx_val x)
     x = ptx_cvt(b, (ptx_type)q->lo.type, x);
     if (q->scale.by_reciprocal)
         x = ptx_rint(b, ptx_mul(b, x, q->scale.reciprocal));
-    ptx_val above = ptx_ge(b, x, q->lo);
-    return ptx_and(b, above, ptx_le(b, x, q->hi));
+    return ptx_and(b, ptx_ge(b, x, q->lo), ptx_le(b, x, q->hi));
 }
 
 ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_kernel_spec *spec,
@@ -260,10 +258,9 @@ ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_kernel_spec *spec
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
     const ptx_vec x = in[0], d_output = in[1];
     ptx_vec gradient = fake ? d_output : ptxk_over_scales(b, q, d_output);
-    const ptx_val zero = ptx_zero((ptx_type)gradient.lane[0].type);
     for (unsigned k = 0; k < x.lanes; k++) {
         ptx_val inside = in_range(b, q->of[k], x.lane[k]);
-        gradient.lane[k] = ptx_select(b, inside, gradient.lane[k], zero);
+        gradient.lane[k] = ptx_select(b, inside, gradient.lane[k], 0);
         gradient.lane[k] = ptx_cvt(b, spec->dtype, gradient.lane[k]);
     }
     return gradient;

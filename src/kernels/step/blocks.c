@@ -30,8 +30,8 @@ void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_va
     ptx_val quick = { 0 };
 
     for (unsigned k = 0; k < states; k++) {
-        ptx_val above = ptx_sub(b, ptx_bitcast(b, PTX_U32, scale[k]), ptx_u32(low));
-        ptx_val is = ptx_lt(b, above, ptx_u32(high - low));
+        ptx_val above = ptx_sub(b, ptx_bitcast(b, PTX_U32, scale[k]), low);
+        ptx_val is = ptx_lt(b, above, high - low);
         quick = k == 0 ? is : ptx_and(b, quick, is);
         inverse[k] = ptx_var(b, ptxk_quick_rcp(b, scale[k]));
         scale[k] = ptx_var(b, scale[k]);
@@ -39,11 +39,11 @@ void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_va
     ptx_if (b, ptx_not(b, quick)) {
         for (unsigned k = 0; k < states; k++) {
             ptx_val bits = ptx_bitcast(b, PTX_U32, scale[k]);
-            ptx_val above = ptx_sub(b, bits, ptx_u32(least));
-            ptx_val usual = ptx_lt(b, above, ptx_u32(infinity - least));
-            ptx_val small = ptx_lt(b, bits, ptx_u32(least));
-            ptx_val other = ptx_select(b, small, ptx_u32(0), ptx_u32(0x7fffffff));
-            ptx_set(b, inverse[k], ptx_select(b, usual, ptx_rcp(b, scale[k]), ptx_f32(0)));
+            ptx_val above = ptx_sub(b, bits, least);
+            ptx_val usual = ptx_lt(b, above, infinity - least);
+            ptx_val small = ptx_lt(b, bits, least);
+            ptx_val other = ptx_select(b, small, ptx_u32(0), 0x7fffffff);
+            ptx_set(b, inverse[k], ptx_select(b, usual, ptx_rcp(b, scale[k]), 0));
             ptx_set(b, scale[k], ptx_bitcast(b, PTX_F32, ptx_select(b, usual, bits, other)));
         }
     }

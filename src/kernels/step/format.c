@@ -56,7 +56,7 @@ static ptx_val round_stochastically(ptx_builder *b, ptx_val x, ptx_val random, b
     ptx_val bits = ptx_bitcast(b, PTX_S32, x);
 
     if (!quick)
-        bits = ptx_min(b, bits, ptx_s32(0x7fff0000));
+        bits = ptx_min(b, bits, 0x7fff0000);
     return ptx_add(b, ptx_bitcast(b, PTX_U32, bits), random);
 }
 

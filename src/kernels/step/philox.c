@@ -13,7 +13,7 @@ struct ptxk_philox ptxk_philox(ptx_builder *b, const ptx_val counter[4], const p
     for (unsigned round = 0; round < ROUNDS; round++) {
         ptx_val high[2], low[2];
         for (unsigned n = 0; n < 2; n++) {
-            ptx_val wide = ptx_mul_wide(b, x.word[2 * n], ptx_u32(multiplier[n]));
+            ptx_val wide = ptx_mul_wide(b, x.word[2 * n], multiplier[n]);
             ptx_vec halves = ptx_unpack(b, PTX_U32, wide);
             low[n] = halves.lane[0];
             high[n] = halves.lane[1];
@@ -23,7 +23,7 @@ struct ptxk_philox ptxk_philox(ptx_builder *b, const ptx_val counter[4], const p
         x.word[1] = low[1];
         x.word[3] = low[0];
         for (unsigned n = 0; n < 2 && round + 1 < ROUNDS; n++)
-            k[n] = ptx_add(b, k[n], ptx_u32(bump[n]));
+            k[n] = ptx_add(b, k[n], bump[n]);
     }
     return x;
 }

@@ -20,9 +20,9 @@ struct ptxk_quick ptxk_quick_begin(void)
 static ptx_val root(ptx_builder *b, ptx_val x)
 {
     ptx_val y = ptx_op(b, PTX_OP_rsqrt_approx, .x = x, .ftz = true);
-    y = ptx_min(b, y, ptx_f32(0x1p100f));
+    y = ptx_min(b, y, 0x1p100);
     ptx_val s = ptx_mul(b, x, y);
-    ptx_val h = ptx_mul(b, y, ptx_f32(0.5f));
+    ptx_val h = ptx_mul(b, y, 0.5);
     ptx_val rest = ptx_fma(b, ptx_neg(b, s), s, x);
     return ptx_fma(b, rest, h, s);
 }
@@ -39,7 +39,7 @@ static ptx_val over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *
 
 ptx_val ptxk_quick_root(ptx_builder *b, ptx_val x)
 {
-    return root(b, ptx_mul(b, x, ptx_f32(PTXK_QUICK_SCALE * PTXK_QUICK_SCALE)));
+    return root(b, ptx_mul(b, x, PTXK_QUICK_SCALE * PTXK_QUICK_SCALE));
 }
 
 ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y)
@@ -58,7 +58,7 @@ ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val 
         quotient = ptx_fma(b, excess, ptx_neg(b, r), quotient);
     }
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
-    ptx_val beyond_zero = ptx_mad(b, bits, ptx_u32(2), ptx_u32(UINT32_MAX)); // 0 wraps around
+    ptx_val beyond_zero = ptx_mad(b, bits, 2, UINT32_MAX); // 0 wraps around
     q->least = ptx_min(b, q->least, beyond_zero);
     return quotient;
 }
@@ -70,6 +70,6 @@ void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result)
 
 ptx_val ptxk_quick_failed(ptx_builder *b, const struct ptxk_quick *q)
 {
-    ptx_val small = ptx_lt(b, q->least, ptx_u32(LEAST_DIVIDEND));
+    ptx_val small = ptx_lt(b, q->least, LEAST_DIVIDEND);
     return ptx_or(b, small, ptx_is_nan(b, q->sum));
 }

@@ -24,11 +24,11 @@ static ptx_val place_in_whole(ptx_builder *b, const struct ptxk_step_random *r, 
 static struct ptxk_philox random_words(ptx_builder *b, const struct ptxk_step_random *r,
                                        ptx_val place, unsigned stream)
 {
-    ptx_val eighth = ptx_shr(b, place, ptx_u32(3));
-    ptx_val high = ptx_cvt(b, PTX_U32, ptx_shr(b, eighth, ptx_u32(32)));
+    ptx_val eighth = ptx_shr(b, place, 3);
+    ptx_val high = ptx_cvt(b, PTX_U32, ptx_shr(b, eighth, 32));
     const ptx_val counter[4] = {
         ptx_cvt(b, PTX_U32, eighth),
-        stream ? ptx_or(b, high, ptx_u32((WHICH_FIRST_STATE - 1 + stream) << WHICH)) : high,
+        stream ? ptx_or(b, high, (WHICH_FIRST_STATE - 1 + stream) << WHICH) : high,
         r->t,
         r->id,
     };
@@ -37,7 +37,7 @@ static struct ptxk_philox random_words(ptx_builder *b, const struct ptxk_step_ra
 
 static ptx_val half_of(ptx_builder *b, ptx_val word, bool upper)
 {
-    return upper ? ptx_shr(b, word, ptx_u32(16)) : ptx_and(b, word, ptx_u32(0xffff));
+    return upper ? ptx_shr(b, word, 16) : ptx_and(b, word, 0xffff);
 }
 
 void ptxk_step_random_vector(ptx_builder *b, const struct ptxk_step_variant *v,
@@ -65,14 +65,14 @@ void ptxk_step_random_element(ptx_builder *b, const struct ptxk_step_variant *v,
     if (!streams)
         return;
     ptx_val place = place_in_whole(b, r, i);
-    ptx_val lane = ptx_and(b, ptx_cvt(b, PTX_U32, place), ptx_u32(7));
-    ptx_val pair = ptx_shr(b, lane, ptx_u32(1));
-    ptx_val odd = ptx_ne(b, ptx_and(b, lane, ptx_u32(1)), ptx_u32(0));
+    ptx_val lane = ptx_and(b, ptx_cvt(b, PTX_U32, place), 7);
+    ptx_val pair = ptx_shr(b, lane, 1);
+    ptx_val odd = ptx_ne(b, ptx_and(b, lane, 1), 0);
     for (unsigned n = 0; n < streams; n++) {
         struct ptxk_philox words = random_words(b, r, place, n);
         ptx_val word = words.word[0];
         for (unsigned k = 1; k < 4; k++)
-            word = ptx_select(b, ptx_eq(b, pair, ptx_u32(k)), words.word[k], word);
+            word = ptx_select(b, ptx_eq(b, pair, k), words.word[k], word);
         ptx_val upper = half_of(b, word, true);
         random[n][0] = ptx_select(b, odd, upper, half_of(b, word, false));
     }

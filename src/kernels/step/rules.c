@@ -69,14 +69,14 @@ ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
     ptx_val power = ptx_var(b, ptx_f64(1));
     ptx_val bit = ptx_var(b, ptx_shl(b, ptx_u32(1), ptx_bfind(b, t)));
 
-    ptx_while (b, ptx_ne(b, bit, ptx_u32(0))) {
+    ptx_while (b, ptx_ne(b, bit, 0)) {
         ptx_set(b, power, ptx_mul(b, power, power));
-        ptx_val set = ptx_ne(b, ptx_and(b, t, bit), ptx_u32(0));
+        ptx_val set = ptx_ne(b, ptx_and(b, t, bit), 0);
         ptx_if (b, set)
             ptx_set(b, power, ptx_mul(b, power, base));
-        ptx_set(b, bit, ptx_shr(b, bit, ptx_u32(1)));
+        ptx_set(b, bit, ptx_shr(b, bit, 1));
     }
-    return ptx_sub(b, ptx_f64(1), power);
+    return ptx_sub(b, 1, power);
 }
 
 // Word offsets in a clock's row.
@@ -89,13 +89,13 @@ static void scalars_read(ptx_builder *b, ptx_ptr hyper, ptx_val lr_at, ptx_val *
     for (uint32_t k = 0; k < PTX_STEP_MAX_SCALARS; k++) {
         if (!ptxk_step_scalar_at(k))
             continue;
-        s[k] = ptx_cvt(b, PTX_F32, ptx_load(b, hyper, ptx_u32(k)));
+        s[k] = ptx_cvt(b, PTX_F32, ptx_load(b, hyper, k));
         if (k != S_LR)
             continue;
         s[k] = ptx_var(b, s[k]);
-        ptx_if (b, ptx_ne(b, lr_at, ptx_u64(0))) {
+        ptx_if (b, ptx_ne(b, lr_at, 0)) {
             ptx_ptr own = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, lr_at);
-            ptx_set(b, s[k], ptx_load(b, own, ptx_u32(0)));
+            ptx_set(b, s[k], ptx_load(b, own, 0));
         }
     }
 }
@@ -109,14 +109,13 @@ static void once(ptx_builder *b, const struct ptxk_step_rule *rule,
 
     for (uint32_t k = 0; k < rule->clock_states; k++) {
         ptx_ptr count = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, step);
-        own.state[k] = ptx_load(b, count, ptx_u32(PTXK_STEP_CLOCK_STATE_AT + k));
+        own.state[k] = ptx_load(b, count, PTXK_STEP_CLOCK_STATE_AT + k);
     }
     rule->once(b, &own, c);
     for (uint32_t k = 0; k < rule->coefficients; k++)
-        ptx_store(b, row, ptx_u32(k), c[k]);
+        ptx_store(b, row, k, c[k]);
     for (uint32_t k = 0; k < rule->clock_states; k++)
-        ptx_store(b, ptx_ptr_cast(b, PTX_F64, row), ptx_u32(PTXK_STEP_CLOCK_STATE + k),
-                  own.state[k]);
+        ptx_store(b, ptx_ptr_cast(b, PTX_F64, row), PTXK_STEP_CLOCK_STATE + k, own.state[k]);
 }
 
 static bool have_clock_states(uint32_t rules)
@@ -155,11 +154,11 @@ struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, uint32_t rules)
 void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clocks *clocks,
                       ptx_val k)
 {
-    ptx_ptr clock = ptx_at(b, clocks->rows, ptx_mul_wide(b, k, ptx_u32(CLOCK_WORDS)));
-    ptx_val at_row = ptx_mul_wide(b, k, ptx_u32(ptxk_step_coefficients_words(rules)));
+    ptx_ptr clock = ptx_at(b, clocks->rows, ptx_mul_wide(b, k, CLOCK_WORDS));
+    ptx_val at_row = ptx_mul_wide(b, k, ptxk_step_coefficients_words(rules));
     ptx_ptr row = ptx_at(b, clocks->coefficients, at_row);
-    ptx_vec at = ptx_load_vec(b, clock, ptx_u32(CLOCK(step)), 2);
-    ptx_vec lr_rule = ptx_load_vec(b, clock, ptx_u32(CLOCK(lr)), 2);
+    ptx_vec at = ptx_load_vec(b, clock, CLOCK(step), 2);
+    ptx_vec lr_rule = ptx_load_vec(b, clock, CLOCK(lr), 2);
     ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
     ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
     struct ptxk_step_clock own = { { { 0 } } };
@@ -167,17 +166,17 @@ void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clo
     ptx_val rule = ptx_cvt(b, PTX_U32, lr_rule.lane[1]);
 
     ptx_comment(b, "the count of this step");
-    ptx_val count = ptx_add(b, ptx_load(b, step, ptx_u32(0)), ptx_f32(1.0f));
+    ptx_val count = ptx_add(b, ptx_load(b, step, 0), 1);
     own.t = ptx_cvt(b, PTX_U32, count);
-    ptx_store(b, row, ptx_u32(PTXK_STEP_COUNT), count);
-    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), ptx_u32(PTXK_STEP_T), own.t);
+    ptx_store(b, row, PTXK_STEP_COUNT, count);
+    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), PTXK_STEP_T, own.t);
     for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++) {
         const struct ptxk_step_rule *of = ptxk_step_rule_of((ptx_step_rule)r);
         if (rules == UINT32_C(1) << r) {
             once(b, of, &own, at.lane[0], row);
         } else if (rules >> r & 1) {
             ptx_comment(b, "%s", of->name);
-            ptx_if (b, ptx_eq(b, rule, ptx_u32(r)))
+            ptx_if (b, ptx_eq(b, rule, r))
                 once(b, of, &own, at.lane[0], row);
         }
     }

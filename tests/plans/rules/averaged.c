@@ -13,12 +13,12 @@ enum { M, AVERAGE, COPY, STATES };
 
 static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
-    ptx_val first = ptx_eq(b, clock->t, ptx_u32(1));
+    ptx_val first = ptx_eq(b, clock->t, 1);
 
     c[LR] = clock->scalar[S_LR];
     c[MOMENTUM] = clock->scalar[S_MOMENTUM];
-    c[REST] = ptx_sub(b, ptx_f32(1), clock->scalar[S_BETA1]);
-    c[FIRST] = ptx_select(b, first, ptx_f32(1), ptx_f32(0));
+    c[REST] = ptx_sub(b, 1, clock->scalar[S_BETA1]);
+    c[FIRST] = ptx_select(b, first, ptx_f32(1), 0);
 }
 
 static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
@@ -27,7 +27,7 @@ static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     ptx_val p = ptx_fma(b, ptx_neg(b, c[LR]), m, e->p);
     ptx_val apart = ptx_sub(b, p, e->state[AVERAGE]);
     ptx_val average = ptx_fma(b, c[REST], apart, e->state[AVERAGE]);
-    ptx_val first = ptx_ne(b, c[FIRST], ptx_f32(0));
+    ptx_val first = ptx_ne(b, c[FIRST], 0);
 
     e->p = p;
     e->state[M] = m;

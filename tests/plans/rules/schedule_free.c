@@ -23,7 +23,7 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     ptx_val none = ptx_eq(b, sum, ptx_f64(0));
     ptx_val part = ptx_select(b, none, ptx_f64(0), ptx_div(b, weight, sum));
     ptx_val kept = ptx_mul(b, beta, ptx_sub(b, one, part));
-    ptx_val first = ptx_eq(b, clock->t, ptx_u32(1));
+    ptx_val first = ptx_eq(b, clock->t, 1);
 
     clock->state[LR_MAX] = lr_max;
     clock->state[SUM] = sum;
@@ -32,13 +32,13 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     c[C] = ptx_cvt(b, PTX_F32, part);
     c[ALONG] = ptx_cvt(b, PTX_F32, ptx_mul(b, lr, ptx_sub(b, kept, one)));
     c[OUT] = ptx_cvt(b, PTX_F32, ptx_sub(b, one, ptx_div(b, one, beta)));
-    c[FIRST] = ptx_select(b, first, ptx_f32(1), ptx_f32(0));
+    c[FIRST] = ptx_select(b, first, ptx_f32(1), 0);
 }
 
 static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
 {
     (void)options;
-    ptx_val first = ptx_ne(b, c[FIRST], ptx_f32(0));
+    ptx_val first = ptx_ne(b, c[FIRST], 0);
     ptx_val z = ptx_select(b, first, e->p, e->state[Z]);
     ptx_val g = ptx_fma(b, c[DECAY], e->p, e->g);
     ptx_val y = ptx_fma(b, c[C], ptx_sub(b, z, e->p), e->p);

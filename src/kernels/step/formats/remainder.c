@@ -13,17 +13,17 @@ static ptx_val join(ptx_builder *b, const struct ptxk_step_stored *from)
     ptx_val sum = ptx_add(b, ptx_bitcast(b, PTX_U32, high), low);
     ptx_val whole = ptx_bitcast(b, PTX_F32, sum);
 
-    return ptx_select(b, ptx_lt(b, ptx_abs(b, whole), ptx_f32(0x1.ffp127f)), whole, high);
+    return ptx_select(b, ptx_lt(b, ptx_abs(b, whole), 0x1.ffp127), whole, high);
 }
 
 static void split(ptx_builder *b, ptx_val x, struct ptxk_step_stored *to)
 {
     ptx_val nan = ptx_is_nan(b, x);
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
-    ptx_val rounded = ptx_add(b, bits, ptx_u32(0x8000));
+    ptx_val rounded = ptx_add(b, bits, 0x8000);
     ptx_val low = ptx_cvt(b, PTX_S16, bits);
 
-    to->parameter = ptx_select(b, nan, ptx_u32(NAN_BITS), rounded);
+    to->parameter = ptx_select(b, nan, NAN_BITS, rounded);
     to->beside = ptx_select(b, nan, ptx_s16(0), low);
 }
 

@@ -103,10 +103,10 @@ static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state 
 {
     const uint32_t words =
         of->kind == PTXK_STEP_SIGNED ? WORDS_BEFORE(map[1]) : WORDS_BEFORE(map[0]);
-    ptx_ptr map = ptx_at(b, ptx_ptr_cast(b, PTX_F32, tables), ptx_u32(words));
+    ptx_ptr map = ptx_at(b, ptx_ptr_cast(b, PTX_F32, tables), words);
 
     for (uint32_t k = 0; k < PTXK_LANES; k++) {
-        ptx_val code = ptx_prmt(b, codes->word[k / 4], ptx_b32(0), ptx_u32(0x4440 + k % 4));
+        ptx_val code = ptx_prmt(b, codes->word[k / 4], 0, 0x4440 + k % 4);
         ptx_val entry = ptx_load(b, map, ptx_bitcast(b, PTX_U32, code));
         state[k] = ptx_mul(b, entry, absmax);
     }
@@ -119,13 +119,13 @@ static ptx_val place_of(ptx_builder *b, ptx_val cells, bool is_signed, ptx_val s
     enum { REST = 16, ENTRY = sizeof(uint16_t) };
     ptx_val quotient = ptx_mul(b, state, inverse);
     ptx_val size = is_signed ? ptx_abs(b, quotient) : quotient;
-    ptx_val limited = ptx_max(b, size, ptx_f32(LEAST_CELL));
+    ptx_val limited = ptx_max(b, size, LEAST_CELL);
     ptx_val q = ptx_bitcast(b, PTX_U32, limited);
-    ptx_val at = ptx_mad(b, ptx_shr(b, q, ptx_u32(REST)), ptx_u32(ENTRY), cells);
+    ptx_val at = ptx_mad(b, ptx_shr(b, q, REST), ENTRY, cells);
     ptx_ptr cell = ptx_ptr_from(b, PTX_U16, PTX_SPACE_SHARED, at);
-    ptx_val entry = ptx_cvt(b, PTX_U32, ptx_load(b, cell, ptx_u32(0)));
+    ptx_val entry = ptx_cvt(b, PTX_U32, ptx_load(b, cell, 0));
 
-    return ptx_mad(b, entry, ptx_u32(1 << 8), q);
+    return ptx_mad(b, entry, 1 << 8, q);
 }
 
 // The same byte of four words, chosen by the two selectors of prmt that are in `of_two`.
@@ -135,9 +135,9 @@ static ptx_val four_bytes(ptx_builder *b, const ptx_val x[4], uint32_t of_two)
 
     for (unsigned k = 0; k < 2; k++) {
         ptx_val first = ptx_bitcast(b, PTX_B32, x[2 * k]);
-        pair[k] = ptx_prmt(b, first, ptx_bitcast(b, PTX_B32, x[2 * k + 1]), ptx_u32(of_two));
+        pair[k] = ptx_prmt(b, first, ptx_bitcast(b, PTX_B32, x[2 * k + 1]), of_two);
     }
-    return ptx_prmt(b, pair[0], pair[1], ptx_u32(0x5410));
+    return ptx_prmt(b, pair[0], pair[1], 0x5410);
 }
 
 // The codes of four places of a sign each: 127 + place or 127 - place, and 0 for a place of 128
@@ -147,12 +147,12 @@ static ptx_val signed_codes(ptx_builder *b, ptx_val places, const ptx_val state[
     enum { SIGNS = 0xfb, SIGNS_OF_BYTES = 0xba98, X_AND_Y = 0xca };
     const ptx_val code_of_0 = ptx_u32(UINT32_C(0x01010101) * CODE_OF_0);
     ptx_val negative = four_bytes(b, state, SIGNS);
-    ptx_val last = ptx_prmt(b, places, places, ptx_u32(SIGNS_OF_BYTES));
+    ptx_val last = ptx_prmt(b, places, places, SIGNS_OF_BYTES);
     ptx_val above = ptx_bitcast(b, PTX_B32, ptx_add(b, ptx_bitcast(b, PTX_U32, places), code_of_0));
     ptx_val positive = ptx_not(b, last);
     ptx_val below = ptx_and(b, ptx_xor(b, places, ptx_bitcast(b, PTX_B32, code_of_0)), positive);
 
-    return ptx_lop3(b, negative, below, above, ptx_u32(X_AND_Y));
+    return ptx_lop3(b, negative, below, above, X_AND_Y);
 }
 
 static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *rule,
@@ -168,7 +168,7 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
         const bool is_signed = rule->state[k].kind == PTXK_STEP_SIGNED;
         const uint32_t words = is_signed ? WORDS_BEFORE(cells[1]) : WORDS_BEFORE(cells[0]);
         ptx_val cells = ptx_add(b, ptx_ptr_address(b, tables),
-                                ptx_u32(words * 4 - FIRST_CELL * (uint32_t)sizeof(uint16_t)));
+                                words * 4 - FIRST_CELL * (uint32_t)sizeof(uint16_t));
         ptx_val place[PTXK_LANES], codes[2];
         for (unsigned n = 0; n < PTXK_LANES; n++)
             place[n] = place_of(b, cells, is_signed, state[k][n], inverse[k]);

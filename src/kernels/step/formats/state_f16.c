@@ -25,10 +25,10 @@ static void take_roots(ptx_builder *b, const ptx_val state[PTXK_LANES])
 
     for (unsigned n = 1; n < PTXK_LANES; n++)
         most = ptx_max(b, most, ptx_bitcast(b, PTX_U32, state[n]));
-    ptx_if (b, ptx_lt(b, most, ptx_u32(PTXK_QUICK_ROOTS)))
+    ptx_if (b, ptx_lt(b, most, PTXK_QUICK_ROOTS))
         for (unsigned n = 0; n < PTXK_LANES; n++) {
             ptx_val root = ptxk_quick_root(b, state[n]);
-            ptx_set(b, state[n], ptx_mul(b, root, ptx_f32(1 / PTXK_QUICK_SCALE)));
+            ptx_set(b, state[n], ptx_mul(b, root, 1 / PTXK_QUICK_SCALE));
         }
     ptx_else (b)
         for (unsigned n = 0; n < PTXK_LANES; n++)
@@ -44,14 +44,14 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
     for (unsigned k = 0; k < states; k++) {
         if (rule->state[k].kind == PTXK_STEP_POSITIVE)
             take_roots(b, state[k]);
-        scale[k] = ptx_mul(b, ptxk_block_largest(b, state[k]), ptx_f32(1 / LARGEST_CODE));
+        scale[k] = ptx_mul(b, ptxk_block_largest(b, state[k]), 1 / LARGEST_CODE);
     }
     ptxk_block_inverses(b, scale, states, inverse);
     for (unsigned k = 0; k < states; k++) {
-        ptx_if (b, ptx_eq(b, inverse[k], ptx_f32(0))) {
+        ptx_if (b, ptx_eq(b, inverse[k], 0)) {
             for (unsigned n = 0; n < PTXK_LANES; n++)
-                ptx_set(b, state[k][n], ptx_f32(0));
-            ptx_set(b, scale[k], ptx_add(b, scale[k], ptx_f32(1))); // from 0 to 1; NaN stays
+                ptx_set(b, state[k][n], 0);
+            ptx_set(b, scale[k], ptx_add(b, scale[k], 1)); // from 0 to 1; NaN stays
         }
         for (unsigned n = 0; n < PTXK_LANES; n++)
             state[k][n] = ptx_mul(b, state[k][n], inverse[k]);

@@ -22,9 +22,9 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 
     ptx_comment(b, "NaN where quick quotients do not hold: none is used");
     ptx_val reciprocal = ptx_rcp(b, c[ROOT2]);
-    ptx_val large = ptx_gt(b, s[S_EPS], ptx_f32(0x1p32f));
-    c[RECIPROCAL] = ptx_select(b, large, ptx_f32(NAN), reciprocal);
-    ptx_val rest = ptx_fma(b, ptx_neg(b, c[ROOT2]), reciprocal, ptx_f32(1.0f));
+    ptx_val large = ptx_gt(b, s[S_EPS], 0x1p32);
+    c[RECIPROCAL] = ptx_select(b, large, NAN, reciprocal);
+    ptx_val rest = ptx_fma(b, ptx_neg(b, c[ROOT2]), reciprocal, 1);
     c[REST] = ptx_mul(b, rest, reciprocal);
 }
 
@@ -48,7 +48,7 @@ static ptx_val quick_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v
 {
     const struct ptxk_quick_divisor root2 = { c[ROOT2], c[RECIPROCAL], c[REST] };
     ptx_val root = ptxk_quick_root_over(b, v, &root2);
-    ptx_val denominator = ptx_fma(b, root, ptx_f32(1 / PTXK_QUICK_SCALE), c[EPS]);
+    ptx_val denominator = ptx_fma(b, root, 1 / PTXK_QUICK_SCALE, c[EPS]);
     return ptxk_quick_div(b, quick, ptx_mul(b, c[STEP_SIZE], m), denominator);
 }
 

@@ -10,9 +10,9 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     c[LR] = s[S_LR];
     c[DECAY] = ptx_mul(b, s[S_LR], s[S_WEIGHT_DECAY]);
     c[BETA1] = s[S_BETA1];
-    c[REST1] = ptx_sub(b, ptx_f32(1.0f), s[S_BETA1]);
+    c[REST1] = ptx_sub(b, 1, s[S_BETA1]);
     c[BETA2] = s[S_BETA2];
-    c[REST2] = ptx_sub(b, ptx_f32(1.0f), s[S_BETA2]);
+    c[REST2] = ptx_sub(b, 1, s[S_BETA2]);
 }
 
 // beta * m + rest * g, each product rounded.
@@ -27,9 +27,9 @@ static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     (void)options;
     ptx_val p = ptx_fma(b, ptx_neg(b, c[DECAY]), e->p, e->p);
     ptx_val u = mix(b, c[BETA1], e->state[0], c[REST1], e->g);
-    ptx_val up = ptx_gt(b, u, ptx_f32(0.0f));
-    ptx_val down = ptx_lt(b, u, ptx_f32(0.0f));
-    ptx_val move = ptx_select(b, up, c[LR], ptx_f32(0.0f));
+    ptx_val up = ptx_gt(b, u, 0);
+    ptx_val down = ptx_lt(b, u, 0);
+    ptx_val move = ptx_select(b, up, c[LR], 0);
 
     move = ptx_select(b, down, ptx_neg(b, c[LR]), move);
     e->p = ptx_sub(b, p, move);

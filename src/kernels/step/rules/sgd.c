@@ -6,13 +6,13 @@ enum { LR, DECAY, MOMENTUM, KEPT, FIRST, COUNT };
 static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
     const ptx_val *s = clock->scalar;
-    ptx_val first = ptx_eq(b, clock->t, ptx_u32(1));
+    ptx_val first = ptx_eq(b, clock->t, 1);
 
     c[LR] = s[S_LR];
     c[DECAY] = s[S_WEIGHT_DECAY];
     c[MOMENTUM] = s[S_MOMENTUM];
-    c[KEPT] = ptx_sub(b, ptx_f32(1.0f), s[S_DAMPENING]);
-    c[FIRST] = ptx_select(b, first, ptx_f32(1.0f), ptx_f32(0.0f));
+    c[KEPT] = ptx_sub(b, 1, s[S_DAMPENING]);
+    c[FIRST] = ptx_select(b, first, ptx_f32(1), 0);
 }
 
 static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
@@ -23,7 +23,7 @@ static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     if (options & PTXK_STEP_MOMENTUM) {
         ptx_val kept = ptx_mul(b, c[KEPT], g);
         ptx_val m = ptx_add(b, ptx_mul(b, c[MOMENTUM], e->state[0]), kept);
-        ptx_val first = ptx_ne(b, c[FIRST], ptx_f32(0.0f));
+        ptx_val first = ptx_ne(b, c[FIRST], 0);
         m = ptx_select(b, first, g, m);
         e->state[0] = direction = m;
         if (options & PTXK_STEP_NESTEROV)
