@@ -4,6 +4,8 @@
 
 #include <ptxgen/ptxgen.h>
 
+#include <stdlib.h>
+
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)
 // The place of this line.
@@ -214,6 +216,59 @@ static void ready_kernels_have_the_place(void **state)
     place = HERE; ptx_step_emit(b, &step);
     EXPECT_PLACE(b, place, "ptx_entry: ");
     // clang-format on
+}
+
+static void *out_of_memory(void *user, void *memory, size_t bytes)
+{
+    unsigned *left = user;
+
+    if (!bytes) {
+        free(memory);
+        return NULL;
+    }
+    return *left && (*left)-- ? realloc(memory, bytes) : NULL;
+}
+
+static void emit_one(ptx_builder *b, unsigned which)
+{
+    const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
+    const struct ptx_clip_params clip = { .max_norm = 1 };
+
+    if (which == 0)
+        ptx_kernel_emit(b, ptx_kernel_find("quantize_learned_groups"), &spec);
+    if (which == 1)
+        (void)ptx_clip_emit(b, &clip);
+    if (which == 2)
+        ptx_entry (b, "k") {
+            ptx_val x = ptx_copy(b, ptx_f32(1));
+            for (unsigned n = 0; n < 100; n++)
+                ptx_math_pow(b, x, x);
+        }
+}
+
+// Wherever a call within a kernel, a plan or a function of math.h fails, the error has the place of
+// the user's call. The library's calls have none of their own.
+static void calls_within_the_library_keep_the_place(void **state)
+{
+    unsigned left;
+    const struct ptx_builder_params params = { .resize = out_of_memory, .user = &left };
+
+    (void)state;
+    for (unsigned which = 0; which < 3; which++) {
+        bool failed = true;
+        for (unsigned allocations = 1; failed; allocations++) {
+            left = allocations;
+            ptx_builder *b = ptx_builder_create(&params);
+            assert_non_null(b);
+            emit_one(b, which);
+            failed = ptx_builder_error(b);
+            if (failed)
+                EXPECT_ERROR(b, __FILE__ ":", "out of memory");
+            else
+                ptx_builder_destroy(&b);
+            assert_true(failed || allocations > 4);
+        }
+    }
 }
 
 // What is found at the end of an entry has the place of the call that it is about.
@@ -546,6 +601,24 @@ static void arguments_have_an_order(void **state)
                  "@%p1 bra");
 }
 
+// So have options, in the order of their fields: that of C++, and what the compilers of C do.
+static void options_have_an_order(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_shared(b, PTX_U32, 64);
+        ptx_val i = ptx_tid(b, PTX_X);
+        ptx_op(b, PTX_OP_mad, .z = ptx_xor(b, i, 3), .x = ptx_add(b, i, 1), .y = ptx_sub(b, i, 2));
+        ptx_atomic(b, PTX_ATOMIC_cas, p, ptx_and(b, i, 4), ptx_or(b, i, 5),
+                   .compare = ptx_min(b, i, 6));
+        ptx_asm(b, "bfe.u32 %0, %1, %2, %3;", .result = { PTX_U32 },
+                .in = { ptx_max(b, i, 7), ptx_shl(b, i, 1), ptx_shr(b, i, 2) });
+    }
+    EXPECT_LINES(b, "add.u32", "sub.u32", "xor.b32", "mad.lo.u32", "and.b32", "or.b32", "min.u32",
+                 "atom.shared.cas", "max.u32", "shl.b32", "shr.u32", "bfe.u32");
+}
+
 // A call takes back what was pushed for it: after errors, in the other builder, and without one.
 static void operands_stay_with_their_call(void **state)
 {
@@ -612,6 +685,7 @@ int main(void)
         cmocka_unit_test(a_call_over_lines_has_one_of_them),
         cmocka_unit_test(every_shape_has_its_place),
         cmocka_unit_test(ready_kernels_have_the_place),
+        cmocka_unit_test(calls_within_the_library_keep_the_place),
         cmocka_unit_test(later_errors_have_their_place),
         cmocka_unit_test(functions_have_a_context),
         cmocka_unit_test(late_errors_have_a_context),
@@ -619,6 +693,7 @@ int main(void)
         cmocka_unit_test(a_long_path_is_cut_at_its_start),
         cmocka_unit_test(the_first_error_is_called),
         cmocka_unit_test(arguments_have_an_order),
+        cmocka_unit_test(options_have_an_order),
         cmocka_unit_test(operands_stay_with_their_call),
         cmocka_unit_test(calls_nest_deep),
     };

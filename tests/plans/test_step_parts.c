@@ -2,7 +2,7 @@
 // The parts of a rule that no rule of the library has: clock states, states with a type of their
 // own, and outputs. Two rules in place of SGD and Lion have them; their formulas in plain C are
 // here.
-#define PTXGEN_NO_PLACES
+#define PTXGEN_HERE NULL
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rules and formats that no caller has yet, in place of some that callers have: four states in
 // every way of storing them, a state that is a weight, and a second format with tables.
-#define PTXGEN_NO_PLACES
+#define PTXGEN_HERE NULL
 
 #include <math.h>
 #include <setjmp.h>

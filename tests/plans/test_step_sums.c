@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // A rule that sums over each tensor before it steps, which no rule of the library does: LAMB, whose
 // formula in plain C is here, with the order of its sums.
-#define PTXGEN_NO_PLACES
+#define PTXGEN_HERE NULL
 
 #include <math.h>
 #include <setjmp.h>
