@@ -112,7 +112,7 @@ def expand(header, tables, forms):
             lines = []
             for row in tables[use[1]]:
                 text, meaning = expand_row(row, parameters, template), meaning_of(row)
-                if not text.endswith(";"):
+                if not text.endswith((";", "}")):
                     lines.append(f"    {text}" + (f" ///< {meaning}" if meaning and name == "PTX_DECLARE" else ""))
                     continue
                 doc = [f"/// {meaning}" + ("." if meaning else "")] if meaning else []

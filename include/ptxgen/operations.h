@@ -2,7 +2,7 @@
 /// Layer 4: runs a kernel in one call, with checked arguments.
 ///
 ///     ptx_operations *ops = ptx_operations_create(gpu, NULL);
-///     ptx_quantize_backward(ops, &(struct ptx_quantize_params){
+///     ptx_quantize_backward(ops, &(struct ptx_quantize_backward_params){
 ///         .dtype = PTX_BF16, .count = n, .x = x, .d_output = dy, .d_input = dy, .scale = 0.05 },
 ///         stream);
 ///
@@ -19,8 +19,9 @@
 /// lock or search. As everywhere (driver.h), a call on the legacy default stream is refused with
 /// CAPTURE while a blocking stream of the context is being captured.
 ///
-/// The _describe functions report what a call would do. They need no GPU; of the addresses they
-/// only check which ones are 0. docs/kernels.md gives the formulas, docs/operations.md the rest.
+/// Every operation of PTX_OPERATIONS has the same names: struct ptx_fp8_cast_params,
+/// ptx_fp8_cast(), ptx_fp8_cast_prepare() and ptx_fp8_cast_describe(). docs/kernels.md gives the
+/// formulas, docs/operations.md the rest.
 #ifndef PTXGEN_OPERATIONS_H
 #define PTXGEN_OPERATIONS_H
 
@@ -60,6 +61,45 @@ struct ptx_operation_description {
     const char *determinism; ///< what is guaranteed, as a sentence
 };
 
+// clang-format off
+
+/// X(name, what it computes): the operations.
+#define PTX_OPERATIONS(X) \
+    X(quantize_backward, "the gradient of a quantizer") \
+    X(fake_quantize, "quantizes and scales back") \
+    X(fake_quantize_groups, "the same in groups, with each group's own scale and zero point") \
+    X(quantize_learned_backward, "the gradients of a quantizer's input, scale and zero point") \
+    X(observer_update, "moving averages of a tensor's range, and the quantizer for it") \
+    X(lerp_backward, "the gradients of a linear interpolation") \
+    X(fp8_cast, "a scaled conversion to floats of 8 bits, and the greatest magnitude") \
+    X(delayed_scale_update, "the scales of many tensors from histories of their magnitudes") \
+    X(loss_scale_update, "a loss scale after a step")
+
+// clang-format on
+
+/// The operations as numbers.
+typedef enum ptx_operation {
+#define PTX_DECLARE(name, ...) PTX_OPERATION_##name,
+    PTX_OPERATIONS(PTX_DECLARE)
+#undef PTX_DECLARE
+        PTX_OPERATION_COUNT
+} ptx_operation;
+
+/// Runs an operation; `params` points to its struct. In C and C++ ptx_fp8_cast() and the like have
+/// the type of the struct. Errors: INVALID, CAPTURE (see above), JIT, DRIVER, UNSUPPORTED, FORKED,
+/// OUT_OF_MEMORY.
+PTXGEN_API ptx_status ptx_operation_run(ptx_operations *operations, ptx_operation operation,
+                                        const void *params, CUstream stream);
+/// Compiles the kernels that a call with these parameters needs, and launches nothing, so that the
+/// call can be captured. Errors: those of ptx_operation_run(); CAPTURE if a blocking stream of the
+/// context is being captured.
+PTXGEN_API ptx_status ptx_operation_prepare(ptx_operations *operations, ptx_operation operation,
+                                            const void *params);
+/// Reports what a call would do. Needs no GPU; of the addresses it only checks which ones are 0.
+/// Errors: INVALID.
+PTXGEN_API ptx_status ptx_operation_describe(ptx_operation operation, const void *params,
+                                             struct ptx_operation_description *description);
+
 // --------------------------------------------------------------------------------------- quantize
 
 /// The gradient of a quantizer with a straight-through estimator:
@@ -67,8 +107,9 @@ struct ptx_operation_description {
 ///     d_input = q_min <= rint(x / scale) + zero_point <= q_max  ?  d_output / scale  :  +0
 ///
 /// The scale and zero point are those of the whole tensor (by value or at an address) or of each
-/// channel. NaN and infinite x count as out of range.
-struct ptx_quantize_params {
+/// channel. NaN and infinite x count as out of range. To prepare a call, of count, inner and the
+/// addresses it matters only whether they are 0.
+struct ptx_quantize_backward_params {
     ptx_type dtype;       ///< of the three tensors: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
     uint64_t count;       ///< elements of each; 0: no work
     CUdeviceptr x;        ///< input of the quantizer
@@ -100,19 +141,6 @@ struct ptx_quantize_params {
     bool fake_quantize;
 };
 
-/// Errors: INVALID, CAPTURE (see above), JIT, DRIVER, UNSUPPORTED, FORKED, OUT_OF_MEMORY.
-PTXGEN_API ptx_status ptx_quantize_backward(ptx_operations *operations,
-                                            const struct ptx_quantize_params *params,
-                                            CUstream stream);
-/// Compiles the kernel that ptx_quantize_backward() needs for this dtype and these options. Of
-/// count, inner and the addresses it matters only whether they are 0. Errors: those of
-/// ptx_quantize_backward(); CAPTURE if a blocking stream of the context is being captured.
-PTXGEN_API ptx_status ptx_quantize_prepare(ptx_operations *operations,
-                                           const struct ptx_quantize_params *params);
-/// Errors: INVALID.
-PTXGEN_API ptx_status ptx_quantize_describe(const struct ptx_quantize_params *params,
-                                            struct ptx_operation_description *description);
-
 // --------------------------------------------------------------------------------- fake quantize
 
 /// Quantizes and scales back, the forward pass whose gradient ptx_quantize_backward() computes with
@@ -121,7 +149,8 @@ PTXGEN_API ptx_status ptx_quantize_describe(const struct ptx_quantize_params *pa
 ///     y = (clamp(rint(x / scale) + zero_point, q_min, q_max) - zero_point) * scale
 ///
 /// The scale and zero point are those of the whole tensor (by value or at an address) or of each
-/// channel. NaN x has the least level.
+/// channel. NaN x has the least level. To prepare a call, the same matters as for
+/// ptx_quantize_backward_prepare().
 struct ptx_fake_quantize_params {
     ptx_type dtype; ///< of x and y: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
     uint64_t count; ///< elements of each; 0: no work
@@ -131,30 +160,19 @@ struct ptx_fake_quantize_params {
     double scale;       ///< finite, > 0; rounded to f32 unless the tensors are f64
     int32_t zero_point; ///< q_min to q_max
     /// In place of `scale` and `zero_point`: the addresses of the scales and the zero points, as in
-    /// struct ptx_quantize_params. Not checked: a scale of 0 gives +0, NaN gives NaN.
+    /// struct ptx_quantize_backward_params. Not checked: a scale of 0 gives +0, NaN gives NaN.
     CUdeviceptr scales;
     CUdeviceptr zero_points;
     /// The zero points are floats of the scales' type, as training learns them: rounded to even and
     /// clamped to [q_min, q_max]; NaN counts as q_min. Needs `scales`.
     bool learned_zero_points;
-    uint64_t channels; ///< as in struct ptx_quantize_params
+    uint64_t channels; ///< as in struct ptx_quantize_backward_params
     uint64_t inner;
 
     int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0: -128 and 127
     int32_t q_max;
     bool reciprocal; ///< multiply by the rounded 1 / scale instead of dividing
 };
-
-/// Errors as ptx_quantize_backward().
-PTXGEN_API ptx_status ptx_fake_quantize(ptx_operations *operations,
-                                        const struct ptx_fake_quantize_params *params,
-                                        CUstream stream);
-/// As ptx_quantize_prepare().
-PTXGEN_API ptx_status ptx_fake_quantize_prepare(ptx_operations *operations,
-                                                const struct ptx_fake_quantize_params *params);
-/// Errors: INVALID.
-PTXGEN_API ptx_status ptx_fake_quantize_describe(const struct ptx_fake_quantize_params *params,
-                                                 struct ptx_operation_description *description);
 
 /// Which levels a group has, with h = 2^(bits - 1).
 typedef enum ptx_levels {
@@ -167,7 +185,8 @@ typedef enum ptx_levels {
 /// Quantizes and scales back by the formula of ptx_fake_quantize(), in groups of adjacent elements.
 /// Each group's scale and zero point come from its elements. With a NaN or infinity in a group
 /// every y of it is NaN. docs/kernels.md gives the formulas, and the results of groups of zeros and
-/// of very small and large numbers.
+/// of very small and large numbers. To prepare a call, only the dtype, `group`, `bits` and `levels`
+/// matter.
 struct ptx_fake_quantize_groups_params {
     ptx_type dtype;     ///< of x and y: PTX_F32, PTX_F16 or PTX_BF16
     uint64_t count;     ///< elements of each, a multiple of `columns`; 0: no work
@@ -181,18 +200,6 @@ struct ptx_fake_quantize_groups_params {
     /// s32[count / group], written; 0: not wanted. Only levels with a zero point have it.
     CUdeviceptr zero_points;
 };
-
-/// Errors as ptx_quantize_backward().
-PTXGEN_API ptx_status ptx_fake_quantize_groups(ptx_operations *operations,
-                                               const struct ptx_fake_quantize_groups_params *params,
-                                               CUstream stream);
-/// As ptx_quantize_prepare(). Only the dtype, `group`, `bits` and `levels` matter.
-PTXGEN_API ptx_status ptx_fake_quantize_groups_prepare(
-    ptx_operations *operations, const struct ptx_fake_quantize_groups_params *params);
-/// Errors: INVALID.
-PTXGEN_API ptx_status
-ptx_fake_quantize_groups_describe(const struct ptx_fake_quantize_groups_params *params,
-                                  struct ptx_operation_description *description);
 
 // ------------------------------------------------------------------------------- learned quantizer
 
@@ -208,8 +215,12 @@ ptx_fake_quantize_groups_describe(const struct ptx_fake_quantize_groups_params *
 /// `quotient_range` as in Esser et al., "Learned Step Size Quantization" (2020).
 ///
 /// Values on the device are not checked: for a scale of 0 or NaN d_input is +0; a NaN x counts as
-/// the lower bound, and is out of range. docs/kernels.md has every case.
-struct ptx_quantize_learned_params {
+/// the lower bound, and is out of range. docs/kernels.md has every case. If the driver refuses the
+/// second launch alone, the first has been made.
+///
+/// `workspace` of the description depends on dtype, count, channels, inner, the kind of zero point
+/// and whether the address x is a multiple of 16; it is 0 with `group`.
+struct ptx_quantize_learned_backward_params {
     ptx_type dtype;       ///< of the three tensors: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
     uint64_t count;       ///< elements of each; 0: no work, and nothing is written
     CUdeviceptr x;        ///< input of the quantizer
@@ -244,24 +255,11 @@ struct ptx_quantize_learned_params {
     /// Written: the gradients, of the scales' type and number.
     CUdeviceptr d_scales;
     CUdeviceptr d_zero_points; ///< 0 with fixed_zero_points
-    /// Memory for the call, of as many bytes as ptx_quantize_learned_describe() says, at a multiple
-    /// of 8. Its contents before and after do not matter. Calls that may run at the same time need
-    /// memory of their own. Groups need none.
+    /// Memory for the call, of as many bytes as ptx_quantize_learned_backward_describe() says, at a
+    /// multiple of 8. Its contents before and after do not matter. Calls that may run at the same
+    /// time need memory of their own. Groups need none.
     CUdeviceptr workspace;
 };
-
-/// Errors: those of ptx_quantize_backward(). With an error nothing is launched, unless the driver
-/// refuses the second launch alone.
-PTXGEN_API ptx_status ptx_quantize_learned_backward(
-    ptx_operations *operations, const struct ptx_quantize_learned_params *params, CUstream stream);
-/// As ptx_quantize_prepare(), for all launches.
-PTXGEN_API ptx_status ptx_quantize_learned_prepare(
-    ptx_operations *operations, const struct ptx_quantize_learned_params *params);
-/// `workspace` of the description depends on dtype, count, channels, inner, the kind of zero point
-/// and whether the address x is a multiple of 16; it is 0 with `group`. Errors: INVALID.
-PTXGEN_API ptx_status
-ptx_quantize_learned_describe(const struct ptx_quantize_learned_params *params,
-                              struct ptx_operation_description *description);
 
 // --------------------------------------------------------------------------------------- observer
 
@@ -279,8 +277,10 @@ ptx_quantize_learned_describe(const struct ptx_quantize_learned_params *params,
 ///
 /// In the first step min_val and max_val are least and greatest. A symmetric zero point is given.
 /// The scale is never below eps, and the zero point is clamped to [q_min, q_max]. Two launches;
-/// nothing is read back. A NaN makes the averages and the scale NaN from then on.
-struct ptx_observer_params {
+/// nothing is read back. A NaN makes the averages and the scale NaN from then on. If the driver
+/// refuses the second launch alone, the first has been made. To prepare a call, only the dtype and
+/// `symmetric` matter.
+struct ptx_observer_update_params {
     ptx_type dtype;           ///< of x: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
     uint64_t count;           ///< elements of x; 0: no work, and nothing is written
     CUdeviceptr x;            ///< read
@@ -295,24 +295,12 @@ struct ptx_observer_params {
     CUdeviceptr zero_points; ///< s32[1], written
 };
 
-/// Errors: those of ptx_quantize_backward(). With an error nothing is launched, unless the driver
-/// refuses the second launch alone.
-PTXGEN_API ptx_status ptx_observer_update(ptx_operations *operations,
-                                          const struct ptx_observer_params *params,
-                                          CUstream stream);
-/// As ptx_quantize_prepare(), for both launches. Only the dtype and `symmetric` matter.
-PTXGEN_API ptx_status ptx_observer_prepare(ptx_operations *operations,
-                                           const struct ptx_observer_params *params);
-/// Errors: INVALID.
-PTXGEN_API ptx_status ptx_observer_describe(const struct ptx_observer_params *params,
-                                            struct ptx_operation_description *description);
-
 // ------------------------------------------------------------------------------------------- lerp
 
 /// The gradients of a + weight * (b - a):
 ///
 ///     d_a = (1 - weight) * d_output        d_b = weight * d_output
-struct ptx_lerp_params {
+struct ptx_lerp_backward_params {
     ptx_type dtype;       ///< of the tensors: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
     uint64_t count;       ///< elements of each; 0: no work
     CUdeviceptr d_output; ///< gradient of the output
@@ -322,16 +310,6 @@ struct ptx_lerp_params {
     CUdeviceptr
         weight_at; ///< if not 0: the address of one f64, used instead of `weight`; not checked
 };
-
-/// Errors as ptx_quantize_backward().
-PTXGEN_API ptx_status ptx_lerp_backward(ptx_operations *operations,
-                                        const struct ptx_lerp_params *params, CUstream stream);
-/// As ptx_quantize_prepare().
-PTXGEN_API ptx_status ptx_lerp_prepare(ptx_operations *operations,
-                                       const struct ptx_lerp_params *params);
-/// Errors: INVALID.
-PTXGEN_API ptx_status ptx_lerp_describe(const struct ptx_lerp_params *params,
-                                        struct ptx_operation_description *description);
 
 // ------------------------------------------------------------------------------- floats of 8 bits
 
@@ -348,7 +326,7 @@ typedef enum ptx_fp8 {
 /// The product is rounded to f32 and then to the format, to nearest even. Beyond the largest value,
 /// and from infinity, y is the largest value; from NaN it is NaN. In amax infinity counts, and NaN
 /// does not.
-struct ptx_fp8_params {
+struct ptx_fp8_cast_params {
     ptx_type dtype; ///< of x: PTX_F32, PTX_F16 or PTX_BF16
     uint64_t count; ///< elements of x and of y; 0: no work
     CUdeviceptr x;  ///< read
@@ -364,16 +342,6 @@ struct ptx_fp8_params {
     CUdeviceptr amax;
 };
 
-/// Errors as ptx_quantize_backward().
-PTXGEN_API ptx_status ptx_fp8_cast(ptx_operations *operations, const struct ptx_fp8_params *params,
-                                   CUstream stream);
-/// As ptx_quantize_prepare().
-PTXGEN_API ptx_status ptx_fp8_prepare(ptx_operations *operations,
-                                      const struct ptx_fp8_params *params);
-/// Errors: INVALID.
-PTXGEN_API ptx_status ptx_fp8_describe(const struct ptx_fp8_params *params,
-                                       struct ptx_operation_description *description);
-
 /// The scales of many tensors by delayed scaling, with Transformer Engine's formulas (Python class
 /// DelayedScaling; delayed_scaling.cu), in one launch:
 ///
@@ -384,8 +352,9 @@ PTXGEN_API ptx_status ptx_fp8_describe(const struct ptx_fp8_params *params,
 ///
 /// Then row r of the history becomes row r + 1, the last row becomes row 0, and row 0 becomes 0.
 /// Row 0 is where ptx_fp8_cast() merges: its `amax` for tensor t is history + 4 * t, its `scale_at`
-/// is scale + 4 * t. Nothing on the device is checked.
-struct ptx_delayed_scale_params {
+/// is scale + 4 * t. Nothing on the device is checked. To prepare a call, only `format`, `formats`
+/// and `most_recent` matter.
+struct ptx_delayed_scale_update_params {
     uint64_t tensors;      ///< 0: no work
     uint64_t rows;         ///< of the history, >= 1
     CUdeviceptr history;   ///< f32[rows][tensors], read and written
@@ -398,17 +367,6 @@ struct ptx_delayed_scale_params {
     bool most_recent; ///< amax is that of row 0, and not the greatest of the column
     int32_t margin;   ///< -100 to 100; usually 0
 };
-
-/// Errors as ptx_quantize_backward().
-PTXGEN_API ptx_status ptx_delayed_scale_update(ptx_operations *operations,
-                                               const struct ptx_delayed_scale_params *params,
-                                               CUstream stream);
-/// As ptx_quantize_prepare(). Only `format`, `formats` and `most_recent` matter.
-PTXGEN_API ptx_status ptx_delayed_scale_prepare(ptx_operations *operations,
-                                                const struct ptx_delayed_scale_params *params);
-/// Errors: INVALID.
-PTXGEN_API ptx_status ptx_delayed_scale_describe(const struct ptx_delayed_scale_params *params,
-                                                 struct ptx_operation_description *description);
 
 // ------------------------------------------------------------------------------------- loss scale
 
@@ -438,19 +396,43 @@ struct ptx_loss_scale_params {
 PTXGEN_API ptx_status ptx_loss_scale_step(struct ptx_loss_scale_state *state, bool found_inf,
                                           const struct ptx_loss_scale_params *params);
 
-/// Applies the rule on the device, in stream order. `state` is the address of a struct
-/// ptx_loss_scale_state; `found_inf` is the address of one f32, 0 if everything was finite.
-/// `params` may be NULL. Errors: those of ptx_quantize_backward().
-PTXGEN_API ptx_status ptx_loss_scale_update(ptx_operations *operations, CUdeviceptr state,
-                                            CUdeviceptr found_inf,
-                                            const struct ptx_loss_scale_params *params,
-                                            CUstream stream);
-/// Compiles the kernel of ptx_loss_scale_update(), so that the call can be captured. Errors: those
-/// of ptx_quantize_prepare().
-PTXGEN_API ptx_status ptx_loss_scale_prepare(ptx_operations *operations);
-/// Errors: INVALID.
-PTXGEN_API ptx_status ptx_loss_scale_describe(const struct ptx_loss_scale_params *params,
-                                              struct ptx_operation_description *description);
+/// A loss scale in device memory after a step, by the rule of struct ptx_loss_scale_params. To
+/// prepare a call, nothing of it matters.
+struct ptx_loss_scale_update_params {
+    CUdeviceptr state;                 ///< a struct ptx_loss_scale_state, read and written
+    CUdeviceptr found_inf;             ///< one f32, 0 if everything was finite
+    struct ptx_loss_scale_params rule; ///< all zero: the defaults
+};
+
+// -------------------------------------------------------------------------------------- the calls
+
+/// ptx_operation_run() for the parameters of this operation.
+#define PTX_DECLARE(name, ...)                                                                     \
+    static inline ptx_status ptx_##name(ptx_operations *operations,                                \
+                                        const struct ptx_##name##_params *params, CUstream stream) \
+    {                                                                                              \
+        return ptx_operation_run(operations, PTX_OPERATION_##name, params, stream);                \
+    }
+PTX_OPERATIONS(PTX_DECLARE)
+#undef PTX_DECLARE
+/// ptx_operation_prepare() for the parameters of this operation.
+#define PTX_DECLARE(name, ...)                                                                     \
+    static inline ptx_status ptx_##name##_prepare(ptx_operations *operations,                      \
+                                                  const struct ptx_##name##_params *params)        \
+    {                                                                                              \
+        return ptx_operation_prepare(operations, PTX_OPERATION_##name, params);                    \
+    }
+PTX_OPERATIONS(PTX_DECLARE)
+#undef PTX_DECLARE
+/// ptx_operation_describe() for the parameters of this operation.
+#define PTX_DECLARE(name, ...)                                                                     \
+    static inline ptx_status ptx_##name##_describe(const struct ptx_##name##_params *params,       \
+                                                   struct ptx_operation_description *description)  \
+    {                                                                                              \
+        return ptx_operation_describe(PTX_OPERATION_##name, params, description);                  \
+    }
+PTX_OPERATIONS(PTX_DECLARE)
+#undef PTX_DECLARE
 
 PTXGEN_END
 

@@ -23,22 +23,22 @@ if TYPE_CHECKING:
 _Array = Tuple[Optional[str], Union[str, int, None]]
 _TENSOR: _Array = ("dtype", "count")
 _ARRAYS: Dict[str, Dict[str, _Array]] = {
-    "ptx_quantize_params": {"x": _TENSOR, "d_output": _TENSOR, "d_input": _TENSOR,
+    "ptx_quantize_backward_params": {"x": _TENSOR, "d_output": _TENSOR, "d_input": _TENSOR,
                             "scales": ("scale", "scales"), "zero_points": ("s32", "scales")},
     "ptx_fake_quantize_params": {"x": _TENSOR, "y": _TENSOR, "scales": ("scale", "scales"),
                                  "zero_points": ("zero", "scales")},
     "ptx_fake_quantize_groups_params": {"x": _TENSOR, "y": _TENSOR, "scales": ("f32", "scales"),
                                         "zero_points": ("s32", "scales")},
-    "ptx_quantize_learned_params": {
+    "ptx_quantize_learned_backward_params": {
         "x": _TENSOR, "d_output": _TENSOR, "d_input": _TENSOR, "scales": ("scale", "scales"),
         "zero_points": ("scale", "scales"), "fixed_zero_points": ("s32", "scales"),
         "d_scales": ("scale", "scales"), "d_zero_points": ("scale", "scales"), "workspace": (None, None)},
-    "ptx_observer_params": {"x": _TENSOR, "state": ("f32", 4), "scales": ("f32", 1),
+    "ptx_observer_update_params": {"x": _TENSOR, "state": ("f32", 4), "scales": ("f32", 1),
                             "zero_points": ("s32", 1)},
-    "ptx_lerp_params": {"d_output": _TENSOR, "d_a": _TENSOR, "d_b": _TENSOR, "weight_at": ("f64", None)},
-    "ptx_fp8_params": {"x": _TENSOR, "y": ("u8", "count"), "scale_at": ("f32", None),
+    "ptx_lerp_backward_params": {"d_output": _TENSOR, "d_a": _TENSOR, "d_b": _TENSOR, "weight_at": ("f64", None)},
+    "ptx_fp8_cast_params": {"x": _TENSOR, "y": ("u8", "count"), "scale_at": ("f32", None),
                        "amax": ("f32", None)},
-    "ptx_delayed_scale_params": {"history": ("f32", "history"), "scale": ("f32", "tensors"),
+    "ptx_delayed_scale_update_params": {"history": ("f32", "history"), "scale": ("f32", "tensors"),
                                  "scale_inv": ("f32", "tensors"), "formats": ("u32", "tensors")},
 }
 
@@ -124,59 +124,60 @@ class Operations(Object):
         made = checked(c.ptx_operations_create(owner.value, byref(how)))
         super().__init__(Handle(made, c.ptx_operations_destroy, owner))
 
-    def _call(self, function: Any, cls: Any, fields: Mapping[str, Any], stream: StreamLike) -> None:
+    def _call(self, name: str, fields: Mapping[str, Any], stream: StreamLike) -> None:
         handle = self.handle
         keeps: Keeps = {}
-        params = _params(cls, fields, keeps)
+        params = _params(getattr(_c, f"ptx_{name}_params"), fields, keeps)
         keep(handle, keeps)
-        check(function(handle.value, byref(params), stream_of(stream)))
+        check(c.ptx_operation_run(handle.value, getattr(_c, f"PTX_OPERATION_{name}"), byref(params),
+                                  stream_of(stream)))
 
     def quantize_backward(self, *, stream: StreamLike = None,
-                          **params: Unpack[_types.QuantizeParams]) -> None:
+                          **params: Unpack[_types.QuantizeBackwardParams]) -> None:
         """The gradient of a quantizer with a straight-through estimator."""
-        self._call(c.ptx_quantize_backward, _c.ptx_quantize_params, params, stream)
+        self._call("quantize_backward", params, stream)
 
     def quantize_learned_backward(self, *, stream: StreamLike = None,
-                                  **params: Unpack[_types.QuantizeLearnedParams]) -> None:
+                                  **params: Unpack[_types.QuantizeLearnedBackwardParams]) -> None:
         """The gradients of a fake quantizer's input, scale and zero point."""
-        self._call(c.ptx_quantize_learned_backward, _c.ptx_quantize_learned_params, params, stream)
+        self._call("quantize_learned_backward", params, stream)
 
-    def quantize_learned_workspace(self, **params: Unpack[_types.QuantizeLearnedParams]) -> int:
+    def quantize_learned_workspace(self, **params: Unpack[_types.QuantizeLearnedBackwardParams]) -> int:
         """The bytes that quantize_learned_backward() needs at `workspace`, which may be left out."""
         keeps: Keeps = {}
-        of = _params(_c.ptx_quantize_learned_params, params, keeps)
+        of = _params(_c.ptx_quantize_learned_backward_params, params, keeps)
         described = _c.ptx_operation_description()
-        check(c.ptx_quantize_learned_describe(byref(of), byref(described)))
+        check(c.ptx_operation_describe(_c.PTX_OPERATION_quantize_learned_backward, byref(of), byref(described)))
         return int(described.workspace)
 
     def observer_update(self, *, stream: StreamLike = None,
-                        **params: Unpack[_types.ObserverParams]) -> None:
+                        **params: Unpack[_types.ObserverUpdateParams]) -> None:
         """Moving averages of a tensor's range, and their quantizer: `state` is four f32, +inf, -inf,
         +inf, -inf at first."""
-        self._call(c.ptx_observer_update, _c.ptx_observer_params, params, stream)
+        self._call("observer_update", params, stream)
 
-    def lerp_backward(self, *, stream: StreamLike = None, **params: Unpack[_types.LerpParams]) -> None:
+    def lerp_backward(self, *, stream: StreamLike = None, **params: Unpack[_types.LerpBackwardParams]) -> None:
         """The gradients of a + weight * (b - a)."""
-        self._call(c.ptx_lerp_backward, _c.ptx_lerp_params, params, stream)
+        self._call("lerp_backward", params, stream)
 
     def fake_quantize(self, *, stream: StreamLike = None,
                       **params: Unpack[_types.FakeQuantizeParams]) -> None:
         """Quantizes and scales back, with scales and zero points that are given."""
-        self._call(c.ptx_fake_quantize, _c.ptx_fake_quantize_params, params, stream)
+        self._call("fake_quantize", params, stream)
 
     def fake_quantize_groups(self, *, stream: StreamLike = None,
                              **params: Unpack[_types.FakeQuantizeGroupsParams]) -> None:
         """Quantizes groups of elements and scales them back, each with its own scale."""
-        self._call(c.ptx_fake_quantize_groups, _c.ptx_fake_quantize_groups_params, params, stream)
+        self._call("fake_quantize_groups", params, stream)
 
-    def fp8_cast(self, *, stream: StreamLike = None, **params: Unpack[_types.Fp8Params]) -> None:
+    def fp8_cast(self, *, stream: StreamLike = None, **params: Unpack[_types.Fp8CastParams]) -> None:
         """y = x * scale as e4m3 or e5m2, saturating; amax = max(amax, |x|)."""
-        self._call(c.ptx_fp8_cast, _c.ptx_fp8_params, params, stream)
+        self._call("fp8_cast", params, stream)
 
     def delayed_scale_update(self, *, stream: StreamLike = None,
-                             **params: Unpack[_types.DelayedScaleParams]) -> None:
+                             **params: Unpack[_types.DelayedScaleUpdateParams]) -> None:
         """The scales of many tensors from the histories of their amax, as in Transformer Engine."""
-        self._call(c.ptx_delayed_scale_update, _c.ptx_delayed_scale_params, params, stream)
+        self._call("delayed_scale_update", params, stream)
 
     def loss_scale_update(self, state: Address, found_inf: Address, *, stream: StreamLike = None,
                           params: Optional[_types.LossScaleParams] = None) -> None:
@@ -186,7 +187,8 @@ class Operations(Object):
         if at.dtype is not None and (at.dtype, at.count) not in _LOSS_SCALES:
             raise InvalidError(f"state: {at.count} elements of type {at.dtype}, and it is an f32 and an s32")
         _fits("found_inf", found, _type_of("f32", None), (None, ""))
-        how = struct(_c.ptx_loss_scale_params, params or {}, "", {})
+        how = _c.ptx_loss_scale_update_params(at.address, found.address,
+                                              struct(_c.ptx_loss_scale_params, params or {}, "", {}))
         keep(handle, at.keep, found.keep)
-        check(c.ptx_loss_scale_update(handle.value, at.address, found.address, byref(how),
-                                      stream_of(stream)))
+        check(c.ptx_operation_run(handle.value, _c.PTX_OPERATION_loss_scale_update, byref(how),
+                                  stream_of(stream)))

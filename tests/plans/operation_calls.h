@@ -29,56 +29,61 @@ static inline void scene_destroy(struct scene *scene)
 
 static ptx_status quantize(const struct scene *scene, ptx_operations *operations)
 {
-    return ptx_quantize_backward(operations,
-                                 &(struct ptx_quantize_params) { .dtype = PTX_BF16,
-                                                                 .count = 64,
-                                                                 .x = scene->at,
-                                                                 .d_output = scene->at + 512,
-                                                                 .d_input = scene->at + 1024,
-                                                                 .scale = 0.1 },
-                                 NULL);
+    return ptx_quantize_backward(
+        operations,
+        &(struct ptx_quantize_backward_params) { .dtype = PTX_BF16,
+                                                 .count = 64,
+                                                 .x = scene->at,
+                                                 .d_output = scene->at + 512,
+                                                 .d_input = scene->at + 1024,
+                                                 .scale = 0.1 },
+        NULL);
 }
 
 static ptx_status quantize_channels(const struct scene *scene, ptx_operations *operations)
 {
-    return ptx_quantize_backward(operations,
-                                 &(struct ptx_quantize_params) { .dtype = PTX_F32,
-                                                                 .count = 64,
-                                                                 .x = scene->at,
-                                                                 .d_output = scene->at + 512,
-                                                                 .d_input = scene->at + 512,
-                                                                 .scales = scene->at + 1024,
-                                                                 .zero_points = scene->at + 1536,
-                                                                 .channels = 32 },
-                                 NULL);
+    return ptx_quantize_backward(
+        operations,
+        &(struct ptx_quantize_backward_params) { .dtype = PTX_F32,
+                                                 .count = 64,
+                                                 .x = scene->at,
+                                                 .d_output = scene->at + 512,
+                                                 .d_input = scene->at + 512,
+                                                 .scales = scene->at + 1024,
+                                                 .zero_points = scene->at + 1536,
+                                                 .channels = 32 },
+        NULL);
 }
 
 static ptx_status lerp(const struct scene *scene, ptx_operations *operations)
 {
     return ptx_lerp_backward(operations,
-                             &(struct ptx_lerp_params) { .dtype = PTX_F64,
-                                                         .count = 64,
-                                                         .d_output = scene->at,
-                                                         .d_a = scene->at,
-                                                         .d_b = scene->at + 512,
-                                                         .weight_at = scene->at + 1024 },
+                             &(struct ptx_lerp_backward_params) { .dtype = PTX_F64,
+                                                                  .count = 64,
+                                                                  .d_output = scene->at,
+                                                                  .d_a = scene->at,
+                                                                  .d_b = scene->at + 512,
+                                                                  .weight_at = scene->at + 1024 },
                              NULL);
 }
 
 static ptx_status loss_scale(const struct scene *scene, ptx_operations *operations)
 {
-    return ptx_loss_scale_update(operations, scene->at, scene->at + 8, NULL, NULL);
+    return ptx_loss_scale_update(
+        operations,
+        &(struct ptx_loss_scale_update_params) { .state = scene->at, .found_inf = scene->at + 8 },
+        NULL);
 }
 
 static ptx_status cast(const struct scene *scene, ptx_operations *operations)
 {
     return ptx_fp8_cast(operations,
-                        &(struct ptx_fp8_params) { .dtype = PTX_F16,
-                                                   .count = 64,
-                                                   .x = scene->at,
-                                                   .y = scene->at + 512,
-                                                   .scale = 1,
-                                                   .amax = scene->at + 1024 },
+                        &(struct ptx_fp8_cast_params) { .dtype = PTX_F16,
+                                                        .count = 64,
+                                                        .x = scene->at,
+                                                        .y = scene->at + 512,
+                                                        .scale = 1,
+                                                        .amax = scene->at + 1024 },
                         NULL);
 }
 
@@ -86,11 +91,11 @@ static ptx_status delayed_scale(const struct scene *scene, ptx_operations *opera
 {
     return ptx_delayed_scale_update(
         operations,
-        &(struct ptx_delayed_scale_params) { .tensors = 3,
-                                             .rows = 2,
-                                             .history = scene->at,
-                                             .scale = scene->at + 512,
-                                             .scale_inv = scene->at + 1024 },
+        &(struct ptx_delayed_scale_update_params) { .tensors = 3,
+                                                    .rows = 2,
+                                                    .history = scene->at,
+                                                    .scale = scene->at + 512,
+                                                    .scale_inv = scene->at + 1024 },
         NULL);
 }
 
@@ -116,16 +121,16 @@ static ptx_status learned(const struct scene *scene, ptx_operations *operations)
 {
     return ptx_quantize_learned_backward(
         operations,
-        &(struct ptx_quantize_learned_params) { .dtype = PTX_F32,
-                                                .count = 64,
-                                                .x = scene->at,
-                                                .d_output = scene->at + 512,
-                                                .d_input = scene->at + 512,
-                                                .scales = scene->at + 1024,
-                                                .zero_points = scene->at + 1536,
-                                                .d_scales = scene->at + 2048,
-                                                .d_zero_points = scene->at + 2560,
-                                                .workspace = scene->at + 3072 },
+        &(struct ptx_quantize_learned_backward_params) { .dtype = PTX_F32,
+                                                         .count = 64,
+                                                         .x = scene->at,
+                                                         .d_output = scene->at + 512,
+                                                         .d_input = scene->at + 512,
+                                                         .scales = scene->at + 1024,
+                                                         .zero_points = scene->at + 1536,
+                                                         .d_scales = scene->at + 2048,
+                                                         .d_zero_points = scene->at + 2560,
+                                                         .workspace = scene->at + 3072 },
         NULL);
 }
 
@@ -133,28 +138,29 @@ static ptx_status learned_groups(const struct scene *scene, ptx_operations *oper
 {
     return ptx_quantize_learned_backward(
         operations,
-        &(struct ptx_quantize_learned_params) { .dtype = PTX_F16,
-                                                .count = 64,
-                                                .group = 32,
-                                                .x = scene->at,
-                                                .d_output = scene->at + 512,
-                                                .d_input = scene->at + 512,
-                                                .scales = scene->at + 1024,
-                                                .fixed_zero_points = scene->at + 1536,
-                                                .d_scales = scene->at + 2048 },
+        &(struct ptx_quantize_learned_backward_params) { .dtype = PTX_F16,
+                                                         .count = 64,
+                                                         .group = 32,
+                                                         .x = scene->at,
+                                                         .d_output = scene->at + 512,
+                                                         .d_input = scene->at + 512,
+                                                         .scales = scene->at + 1024,
+                                                         .fixed_zero_points = scene->at + 1536,
+                                                         .d_scales = scene->at + 2048 },
         NULL);
 }
 
 static ptx_status observer(const struct scene *scene, ptx_operations *operations)
 {
-    return ptx_observer_update(operations,
-                               &(struct ptx_observer_params) { .dtype = PTX_F32,
-                                                               .count = 64,
-                                                               .x = scene->at,
-                                                               .state = scene->at + 512,
-                                                               .scales = scene->at + 1024,
-                                                               .zero_points = scene->at + 1536 },
-                               NULL);
+    return ptx_observer_update(
+        operations,
+        &(struct ptx_observer_update_params) { .dtype = PTX_F32,
+                                               .count = 64,
+                                               .x = scene->at,
+                                               .state = scene->at + 512,
+                                               .scales = scene->at + 1024,
+                                               .zero_points = scene->at + 1536 },
+        NULL);
 }
 
 static ptx_status (*const calls[])(const struct scene *, ptx_operations *) = {

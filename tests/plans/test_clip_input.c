@@ -416,8 +416,10 @@ static void test_fault(void **state)
                                          "bounds: load of 16 bytes at 0x10");
     assert_int_equal(ptx_clip_plan_run(plan, gpu.stream), PTX_ERROR_DRIVER);
     expect_failure(PTX_ERROR_DRIVER, "ptx_clip_plan_run: an earlier kernel failed: CUDA_ERROR_");
-    assert_int_equal(ptx_loss_scale_prepare(operations), PTX_ERROR_DRIVER);
-    expect_failure(PTX_ERROR_DRIVER, "ptx_loss_scale_prepare: an earlier kernel failed");
+    assert_int_equal(
+        ptx_loss_scale_update_prepare(operations, &(struct ptx_loss_scale_update_params) { 0 }),
+        PTX_ERROR_DRIVER);
+    expect_failure(PTX_ERROR_DRIVER, "ptx_loss_scale_update_prepare: an earlier kernel failed");
     assert_null(ptx_clip_plan_create(gpu.device, &params));
     expect_failure(PTX_ERROR_DRIVER, "ptx_clip_plan_create: an earlier kernel failed");
     ptx_clip_plan_destroy(&plan);

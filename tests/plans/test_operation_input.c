@@ -45,19 +45,19 @@ static void assert_refused(ptx_status status, const char *function, const char *
     expect_refusal(status, function, part, scene.memory, PARTS * BYTES);
 }
 
-static struct ptx_quantize_params good_quantize(void)
+static struct ptx_quantize_backward_params good_quantize(void)
 {
-    return (struct ptx_quantize_params) { .dtype = PTX_F32,
-                                          .count = COUNT,
-                                          .x = scene.x,
-                                          .d_output = scene.dy,
-                                          .d_input = scene.dx,
-                                          .scale = 0.05 };
+    return (struct ptx_quantize_backward_params) { .dtype = PTX_F32,
+                                                   .count = COUNT,
+                                                   .x = scene.x,
+                                                   .d_output = scene.dy,
+                                                   .d_input = scene.dx,
+                                                   .scale = 0.05 };
 }
 
 #define QUANTIZE_REFUSED(part, ...)                                                                \
     do {                                                                                           \
-        struct ptx_quantize_params p = good_quantize();                                            \
+        struct ptx_quantize_backward_params p = good_quantize();                                   \
         __VA_ARGS__;                                                                               \
         assert_refused(ptx_quantize_backward(scene.operations, &p, gpu.stream),                    \
                        "ptx_quantize_backward: ", part);                                           \
@@ -113,7 +113,7 @@ static void test_quantize_scalars(void **state)
                    "ptx_quantize_backward: ", "params is NULL");
 }
 
-static void by_channels(struct ptx_quantize_params *p, uint64_t channels, uint64_t inner)
+static void by_channels(struct ptx_quantize_backward_params *p, uint64_t channels, uint64_t inner)
 {
     p->scale = 0;
     p->scales = scene.scales;
@@ -149,12 +149,12 @@ static void test_quantize_channels(void **state)
 
 #define LERP_REFUSED(part, ...)                                                                    \
     do {                                                                                           \
-        struct ptx_lerp_params p = { .dtype = PTX_F64,                                             \
-                                     .count = COUNT,                                               \
-                                     .d_output = scene.dy,                                         \
-                                     .d_a = scene.x,                                               \
-                                     .d_b = scene.dx,                                              \
-                                     .weight = 0.5 };                                              \
+        struct ptx_lerp_backward_params p = { .dtype = PTX_F64,                                    \
+                                              .count = COUNT,                                      \
+                                              .d_output = scene.dy,                                \
+                                              .d_a = scene.x,                                      \
+                                              .d_b = scene.dx,                                     \
+                                              .weight = 0.5 };                                     \
         __VA_ARGS__;                                                                               \
         assert_refused(ptx_lerp_backward(scene.operations, &p, gpu.stream),                        \
                        "ptx_lerp_backward: ", part);                                               \
@@ -177,18 +177,21 @@ static void test_lerp(void **state)
     LERP_REFUSED("d_b: 96 elements are 768 bytes, and", p.d_b = scene.zero_points + 8);
     assert_refused(ptx_lerp_backward(scene.operations, NULL, NULL),
                    "ptx_lerp_backward: ", "params is NULL");
-    assert_refused(ptx_lerp_prepare(NULL, NULL), "ptx_lerp_prepare: ", "operations is NULL");
+    assert_refused(ptx_lerp_backward_prepare(NULL, NULL),
+                   "ptx_lerp_backward_prepare: ", "operations is NULL");
 }
 
 #define SCALE_REFUSED(part, ...)                                                                   \
     do {                                                                                           \
         const struct ptx_loss_scale_params p = { __VA_ARGS__ };                                    \
         struct ptx_loss_scale_state host = { 2.0f, 3 };                                            \
-        assert_refused(ptx_loss_scale_update(scene.operations, scene.x, scene.dy, &p, gpu.stream), \
+        const struct ptx_loss_scale_update_params update = { scene.x, scene.dy, p };               \
+        assert_refused(ptx_loss_scale_update(scene.operations, &update, gpu.stream),               \
                        "ptx_loss_scale_update: ", part);                                           \
         assert_refused(ptx_loss_scale_step(&host, true, &p), "ptx_loss_scale_step: ", part);       \
         assert_true(host.scale == 2.0f && host.growth_tracker == 3);                               \
-        assert_refused(ptx_loss_scale_describe(&p, NULL), "ptx_loss_scale_describe: ", part);      \
+        assert_refused(ptx_loss_scale_update_describe(&update, NULL),                              \
+                       "ptx_loss_scale_update_describe: ", part);                                  \
     } while (0)
 
 static void test_loss_scale(void **state)
@@ -210,23 +213,53 @@ static void test_loss_scale(void **state)
     const CUdeviceptr at = scene.x;
     ptx_operations *ops = scene.operations;
     static const char name[] = "ptx_loss_scale_update: ";
-    assert_refused(ptx_loss_scale_update(NULL, at, scene.dy, NULL, NULL), name, "operations");
-    assert_refused(ptx_loss_scale_update(ops, 0, scene.dy, NULL, NULL), name,
-                   "state: its address is 0");
-    assert_refused(ptx_loss_scale_update(ops, at, 0, NULL, NULL), name,
-                   "found_inf: its address is 0");
-    assert_refused(ptx_loss_scale_update(ops, at + 2, scene.dy, NULL, NULL), name,
-                   "state: its address 0x");
-    assert_refused(ptx_loss_scale_update(ops, at, at + 4, NULL, NULL), name, "overlap");
+    assert_refused(
+        ptx_loss_scale_update(NULL, &(struct ptx_loss_scale_update_params) { at, scene.dy }, NULL),
+        name, "operations");
+    assert_refused(
+        ptx_loss_scale_update(ops, &(struct ptx_loss_scale_update_params) { 0, scene.dy }, NULL),
+        name, "state: its address is 0");
+    assert_refused(
+        ptx_loss_scale_update(ops, &(struct ptx_loss_scale_update_params) { at, 0 }, NULL), name,
+        "found_inf: its address is 0");
+    assert_refused(ptx_loss_scale_update(
+                       ops, &(struct ptx_loss_scale_update_params) { at + 2, scene.dy }, NULL),
+                   name, "state: its address 0x");
+    assert_refused(
+        ptx_loss_scale_update(ops, &(struct ptx_loss_scale_update_params) { at, at + 4 }, NULL),
+        name, "overlap");
+    assert_refused(ptx_loss_scale_update(ops, NULL, NULL), name, "params is NULL");
     struct ptx_loss_scale_state bad = { NAN, 0 };
     assert_refused(ptx_loss_scale_step(&bad, true, NULL),
                    "ptx_loss_scale_step: ", "state->scale is nan");
     assert_refused(ptx_loss_scale_step(NULL, true, NULL), "ptx_loss_scale_step: ", "state is NULL");
 }
 
+// An operation by its number is the same call; a number of no operation is refused.
+static void test_by_number(void **state)
+{
+    (void)state;
+    struct ptx_operation_description d, other;
+    struct ptx_lerp_backward_params p = { .dtype = PTX_F32, .count = 9, .d_output = 4, .d_a = 8 };
+    assert_int_equal(ptx_operation_describe(PTX_OPERATION_lerp_backward, &p, &d), PTX_OK);
+    assert_int_equal(ptx_lerp_backward_describe(&p, &other), PTX_OK);
+    assert_string_equal(d.entry, "lerp_backward_f32");
+    assert_string_equal(d.entry, other.entry);
+    assert_true(d.launches == 1 && d.launches == other.launches && d.bytes == other.bytes);
+    const ptx_operation none[] = { PTX_OPERATION_COUNT, (ptx_operation)-1 };
+    for (size_t k = 0; k < 2; k++) {
+        assert_refused(ptx_operation_run(scene.operations, none[k], &p, gpu.stream),
+                       "ptx_operation_run: ", "is no operation");
+        assert_refused(ptx_operation_prepare(scene.operations, none[k], &p),
+                       "ptx_operation_prepare: ", "is no operation");
+        assert_refused(ptx_operation_describe(none[k], &p, &d),
+                       "ptx_operation_describe: ", "is no operation");
+    }
+}
+
 #define CAST_REFUSED(part, ...)                                                                    \
     do {                                                                                           \
-        struct ptx_fp8_params p = {                                                                \
+        struct ptx_fp8_cast_params p = {                                                           \
             .dtype = PTX_BF16, .count = COUNT, .x = scene.x, .y = scene.dx, .scale = 2             \
         };                                                                                         \
         __VA_ARGS__;                                                                               \
@@ -264,17 +297,19 @@ static void test_fp8_cast(void **state)
     CAST_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
     assert_refused(ptx_fp8_cast(NULL, NULL, NULL), "ptx_fp8_cast: ", "operations is NULL");
     assert_refused(ptx_fp8_cast(scene.operations, NULL, NULL), "ptx_fp8_cast: ", "params is NULL");
-    assert_refused(ptx_fp8_prepare(NULL, NULL), "ptx_fp8_prepare: ", "operations is NULL");
-    assert_refused(ptx_fp8_prepare(scene.operations, NULL), "ptx_fp8_prepare: ", "params");
+    assert_refused(ptx_fp8_cast_prepare(NULL, NULL),
+                   "ptx_fp8_cast_prepare: ", "operations is NULL");
+    assert_refused(ptx_fp8_cast_prepare(scene.operations, NULL),
+                   "ptx_fp8_cast_prepare: ", "params");
 }
 
 #define UPDATE_REFUSED(part, ...)                                                                  \
     do {                                                                                           \
-        struct ptx_delayed_scale_params p = { .tensors = COUNT,                                    \
-                                              .rows = 2,                                           \
-                                              .history = scene.x,                                  \
-                                              .scale = scene.dy,                                   \
-                                              .scale_inv = scene.dx };                             \
+        struct ptx_delayed_scale_update_params p = { .tensors = COUNT,                             \
+                                                     .rows = 2,                                    \
+                                                     .history = scene.x,                           \
+                                                     .scale = scene.dy,                            \
+                                                     .scale_inv = scene.dx };                      \
         __VA_ARGS__;                                                                               \
         assert_refused(ptx_delayed_scale_update(scene.operations, &p, gpu.stream),                 \
                        "ptx_delayed_scale_update: ", part);                                        \
@@ -306,8 +341,8 @@ static void test_delayed_scale(void **state)
                    "ptx_delayed_scale_update: ", "operations is NULL");
     assert_refused(ptx_delayed_scale_update(scene.operations, NULL, NULL),
                    "ptx_delayed_scale_update: ", "params is NULL");
-    assert_refused(ptx_delayed_scale_prepare(NULL, NULL),
-                   "ptx_delayed_scale_prepare: ", "operations is NULL");
+    assert_refused(ptx_delayed_scale_update_prepare(NULL, NULL),
+                   "ptx_delayed_scale_update_prepare: ", "operations is NULL");
 }
 
 #define FAKE_REFUSED(part, ...)                                                                    \
@@ -402,14 +437,14 @@ static void test_fake_quantize_groups(void **state)
 static void test_no_elements(void **state)
 {
     (void)state;
-    struct ptx_quantize_params q = { .dtype = PTX_F32, .scale = 1 };
-    struct ptx_lerp_params l = { .dtype = PTX_F16 };
+    struct ptx_quantize_backward_params q = { .dtype = PTX_F32, .scale = 1 };
+    struct ptx_lerp_backward_params l = { .dtype = PTX_F16 };
     const struct ptx_fake_quantize_params f = { .dtype = PTX_F16, .scale = 1 };
     const struct ptx_fake_quantize_groups_params g = { .dtype = PTX_F16 };
     assert_int_equal(ptx_fake_quantize(scene.operations, &f, gpu.stream), PTX_OK);
     assert_int_equal(ptx_fake_quantize_groups(scene.operations, &g, gpu.stream), PTX_OK);
-    const struct ptx_fp8_params c = { .dtype = PTX_F16, .scale = 1 };
-    struct ptx_delayed_scale_params s = { .tensors = 0 };
+    const struct ptx_fp8_cast_params c = { .dtype = PTX_F16, .scale = 1 };
+    struct ptx_delayed_scale_update_params s = { .tensors = 0 };
     assert_int_equal(ptx_fp8_cast(scene.operations, &c, gpu.stream), PTX_OK);
     assert_int_equal(ptx_delayed_scale_update(scene.operations, &s, gpu.stream), PTX_OK);
     s.margin = 200;
@@ -431,7 +466,7 @@ static void test_any_address(void **state)
     ptx_operations *any =
         ptx_operations_create(gpu.device, &(struct ptx_operations_params) { .any_address = true });
     assert_non_null(any);
-    struct ptx_quantize_params p = good_quantize();
+    struct ptx_quantize_backward_params p = good_quantize();
     p.d_input = p.d_output + 4;
     assert_refused(ptx_quantize_backward(any, &p, gpu.stream),
                    "ptx_quantize_backward: ", "overlap");
@@ -455,7 +490,7 @@ static void test_operations_outlive_the_handle(void **state)
     assert_non_null(second);
     ptx_operations *operations = ptx_operations_create(second, NULL);
     ptx_device_close(&second);
-    struct ptx_quantize_params p = good_quantize();
+    struct ptx_quantize_backward_params p = good_quantize();
     assert_int_equal(ptx_quantize_backward(operations, &p, gpu.stream), PTX_OK);
     assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
     ptx_operations_destroy(&operations);
@@ -470,51 +505,51 @@ static void test_descriptions(void **state)
 {
     (void)state;
     struct ptx_operation_description d;
-    struct ptx_quantize_params q = { .dtype = PTX_BF16, .count = 100, .scale = 0.1 };
-    assert_int_equal(ptx_quantize_describe(&q, &d), PTX_OK);
+    struct ptx_quantize_backward_params q = { .dtype = PTX_BF16, .count = 100, .scale = 0.1 };
+    assert_int_equal(ptx_quantize_backward_describe(&q, &d), PTX_OK);
     assert_string_equal(d.entry, "quantize_ste_backward_bf16");
     assert_true(d.launches == 1 && d.bytes == 600 && d.workspace == 0);
     assert_string_equal(d.accumulator, "none");
     assert_non_null(strstr(d.determinism, "deterministic"));
-    q = (struct ptx_quantize_params) {
+    q = (struct ptx_quantize_backward_params) {
         .dtype = PTX_F64, .count = 60, .scales = 8, .zero_points = 4, .channels = 5, .inner = 4
     };
-    assert_int_equal(ptx_quantize_describe(&q, &d), PTX_OK);
+    assert_int_equal(ptx_quantize_backward_describe(&q, &d), PTX_OK);
     assert_string_equal(d.entry, "quantize_channel_ste_backward_f64");
     assert_true(d.bytes == 3 * 60 * 8 + 5 * 12);
     q.inner = 5;
-    assert_int_equal(ptx_quantize_describe(&q, &d), PTX_ERROR_INVALID);
-    assert_int_equal(ptx_quantize_describe(NULL, &d), PTX_ERROR_INVALID);
-    struct ptx_lerp_params l = { .dtype = PTX_F32, .count = 10, .d_a = 4, .d_b = 8 };
-    assert_int_equal(ptx_lerp_describe(&l, &d), PTX_OK);
+    assert_int_equal(ptx_quantize_backward_describe(&q, &d), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_quantize_backward_describe(NULL, &d), PTX_ERROR_INVALID);
+    struct ptx_lerp_backward_params l = { .dtype = PTX_F32, .count = 10, .d_a = 4, .d_b = 8 };
+    assert_int_equal(ptx_lerp_backward_describe(&l, &d), PTX_OK);
     assert_string_equal(d.entry, "lerp_backward_f32");
     assert_true(d.launches == 1 && d.bytes == 120);
     l.d_b = 0;
     l.weight_at = 8;
-    assert_int_equal(ptx_lerp_describe(&l, &d), PTX_OK);
+    assert_int_equal(ptx_lerp_backward_describe(&l, &d), PTX_OK);
     assert_true(d.bytes == 88);
     l.count = 0;
-    assert_int_equal(ptx_lerp_describe(&l, &d), PTX_OK);
+    assert_int_equal(ptx_lerp_backward_describe(&l, &d), PTX_OK);
     assert_string_equal(d.entry, "");
     assert_true(d.launches == 0 && d.bytes == 0);
-    assert_int_equal(ptx_lerp_describe(&l, NULL), PTX_ERROR_INVALID);
-    struct ptx_fp8_params c = {
+    assert_int_equal(ptx_lerp_backward_describe(&l, NULL), PTX_ERROR_INVALID);
+    struct ptx_fp8_cast_params c = {
         .dtype = PTX_BF16, .count = 1000, .scale_at = 4, .amax = 8, .format = PTX_FP8_E5M2
     };
-    assert_int_equal(ptx_fp8_describe(&c, &d), PTX_OK);
+    assert_int_equal(ptx_fp8_cast_describe(&c, &d), PTX_OK);
     assert_string_equal(d.entry, "cast_fp8_bf16");
     assert_true(d.launches == 1 && d.bytes == 3012 && d.workspace == 0);
-    assert_int_equal(ptx_fp8_describe(&c, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_fp8_cast_describe(&c, NULL), PTX_ERROR_INVALID);
     c.count = 0;
-    assert_int_equal(ptx_fp8_describe(&c, &d), PTX_OK);
+    assert_int_equal(ptx_fp8_cast_describe(&c, &d), PTX_OK);
     assert_true(d.launches == 0 && d.bytes == 0);
-    assert_int_equal(ptx_fp8_describe(NULL, &d), PTX_ERROR_INVALID);
-    struct ptx_delayed_scale_params s = { .tensors = 10, .rows = 3, .formats = 4 };
-    assert_int_equal(ptx_delayed_scale_describe(&s, &d), PTX_OK);
+    assert_int_equal(ptx_fp8_cast_describe(NULL, &d), PTX_ERROR_INVALID);
+    struct ptx_delayed_scale_update_params s = { .tensors = 10, .rows = 3, .formats = 4 };
+    assert_int_equal(ptx_delayed_scale_update_describe(&s, &d), PTX_OK);
     assert_string_equal(d.entry, "delayed_scale_update_f32");
     assert_true(d.launches == 1 && d.bytes == 2 * 120 + 10 * 16);
-    assert_int_equal(ptx_delayed_scale_describe(&s, NULL), PTX_ERROR_INVALID);
-    assert_int_equal(ptx_delayed_scale_describe(NULL, &d), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_delayed_scale_update_describe(&s, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_delayed_scale_update_describe(NULL, &d), PTX_ERROR_INVALID);
     struct ptx_fake_quantize_params f = {
         .dtype = PTX_BF16, .count = 60, .scales = 8, .zero_points = 4, .channels = 5, .inner = 4
     };
@@ -531,7 +566,8 @@ static void test_descriptions(void **state)
     g.count = 0;
     assert_int_equal(ptx_fake_quantize_groups_describe(&g, &d), PTX_OK);
     assert_true(d.launches == 0 && d.bytes == 0);
-    assert_int_equal(ptx_loss_scale_describe(NULL, &d), PTX_OK);
+    assert_int_equal(
+        ptx_loss_scale_update_describe(&(struct ptx_loss_scale_update_params) { 0 }, &d), PTX_OK);
     assert_string_equal(d.entry, "loss_scale_update_f32");
     assert_true(d.launches == 1 && d.bytes == 20);
 }
@@ -544,6 +580,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_quantize_channels, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lerp, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_loss_scale, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_by_number, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fp8_cast, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_delayed_scale, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fake_quantize, set_up, tear_down),

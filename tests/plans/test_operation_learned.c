@@ -59,17 +59,17 @@ static void empty(struct trial *t)
 enum kind { TENSOR, CHANNELS, GROUPS, KINDS };
 
 /// Parameters with random shape and options.
-static struct ptx_quantize_learned_params ask(const struct trial *t, struct random *r,
-                                              ptx_type dtype, enum kind kind)
+static struct ptx_quantize_learned_backward_params ask(const struct trial *t, struct random *r,
+                                                       ptx_type dtype, enum kind kind)
 {
     const uint64_t skip = random_below(r, 3) * ref_bytes(t->type);
     const bool learned = random_below(r, 2);
-    struct ptx_quantize_learned_params p = { .dtype = dtype,
-                                             .reciprocal = random_below(r, 2),
-                                             .quotient_range = random_below(r, 2),
-                                             .grad_factor = random_below(r, 2) ? 0 : 0.01,
-                                             .q_min = -8,
-                                             .q_max = 7 };
+    struct ptx_quantize_learned_backward_params p = { .dtype = dtype,
+                                                      .reciprocal = random_below(r, 2),
+                                                      .quotient_range = random_below(r, 2),
+                                                      .grad_factor = random_below(r, 2) ? 0 : 0.01,
+                                                      .q_min = -8,
+                                                      .q_max = 7 };
     uint64_t period = 1;
     if (kind == GROUPS) {
         p.group = UINT32_C(32) << random_below(r, 3);
@@ -97,7 +97,7 @@ static struct ptx_quantize_learned_params ask(const struct trial *t, struct rand
 
 /// The gradient of each channel, from sums in any order: the layout is the library's choice.
 static void check_gradient(const struct trial *t, ptx_buffer *buffer, const double *sums,
-                           uint64_t pieces, const struct ptx_quantize_learned_params *p)
+                           uint64_t pieces, const struct ptx_quantize_learned_backward_params *p)
 {
     const enum ref_type type = t->type == REF_F64 ? REF_F64 : REF_F32;
     const uint64_t channels = p->channels ? p->channels : 1, inner = p->inner ? p->inner : 1;
@@ -119,7 +119,7 @@ static void check_gradient(const struct trial *t, ptx_buffer *buffer, const doub
 }
 
 static void check_learned(ptx_operations *operations, struct trial *t,
-                          struct ptx_quantize_learned_params p)
+                          struct ptx_quantize_learned_backward_params p)
 {
     struct ptx_operation_description d;
     const uint64_t groups = p.group ? p.count / p.group : 0;
@@ -140,7 +140,7 @@ static void check_learned(ptx_operations *operations, struct trial *t,
     const size_t skip = (size_t)(p.x - ptx_buffer_address(t->x_buffer));
     ref_learned_backward(t->type, t->x + skip, t->dy + skip, t->want, p.count, &q, t->sums[0],
                          t->sums[1]);
-    require(ptx_quantize_learned_describe(&p, &d));
+    require(ptx_quantize_learned_backward_describe(&p, &d));
     assert_int_equal(d.launches, !p.count ? 0 : p.group ? 1 : 2);
     assert_true(!p.group || d.workspace == 0);
     // Exactly as much memory as the description says.
@@ -201,22 +201,22 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct ptx_quantize_learned_params good(void)
+static struct ptx_quantize_learned_backward_params good(void)
 {
     const CUdeviceptr at = ptx_buffer_address(scene.memory);
-    return (struct ptx_quantize_learned_params) { .dtype = PTX_F32,
-                                                  .count = COUNT,
-                                                  .x = at,
-                                                  .d_output = at + PART,
-                                                  .d_input = at + 2 * PART,
-                                                  .scales = at + 3 * PART,
-                                                  .zero_points = at + 4 * PART,
-                                                  .d_scales = at + 5 * PART,
-                                                  .d_zero_points = at + 6 * PART,
-                                                  .workspace = at + 7 * PART };
+    return (struct ptx_quantize_learned_backward_params) { .dtype = PTX_F32,
+                                                           .count = COUNT,
+                                                           .x = at,
+                                                           .d_output = at + PART,
+                                                           .d_input = at + 2 * PART,
+                                                           .scales = at + 3 * PART,
+                                                           .zero_points = at + 4 * PART,
+                                                           .d_scales = at + 5 * PART,
+                                                           .d_zero_points = at + 6 * PART,
+                                                           .workspace = at + 7 * PART };
 }
 
-static void assert_refused(const struct ptx_quantize_learned_params *p, const char *part)
+static void assert_refused(const struct ptx_quantize_learned_backward_params *p, const char *part)
 {
     expect_refusal(ptx_quantize_learned_backward(scene.operations, p, gpu.stream),
                    "ptx_quantize_learned_backward: ", part, scene.memory, PARTS * PART);
@@ -224,7 +224,7 @@ static void assert_refused(const struct ptx_quantize_learned_params *p, const ch
 
 #define REFUSED(part, ...)                                                                         \
     do {                                                                                           \
-        struct ptx_quantize_learned_params p = good();                                             \
+        struct ptx_quantize_learned_backward_params p = good();                                    \
         __VA_ARGS__;                                                                               \
         assert_refused(&p, part);                                                                  \
     } while (0)
@@ -241,7 +241,7 @@ static void test_refused(void **state)
     REFUSED("d_scales: its address is 0", p.d_scales = 0);
     REFUSED("d_zero_points: its address is 0", p.d_zero_points = 0);
     REFUSED("workspace: its address is 0, and the call needs 16 bytes there, as "
-            "ptx_quantize_learned_describe() says",
+            "ptx_quantize_learned_backward_describe() says",
             p.workspace = 0);
     REFUSED("not a multiple of its element's 8 bytes", p.workspace += 4);
     REFUSED("scales: its address 0x", p.scales += 2);
@@ -280,42 +280,42 @@ static void test_refused(void **state)
 static void test_descriptions(void **state)
 {
     (void)state;
-    struct ptx_quantize_learned_params p = good();
+    struct ptx_quantize_learned_backward_params p = good();
     struct ptx_operation_description d;
     p.dtype = PTX_BF16;
     p.count = 1 << 20;
-    require(ptx_quantize_learned_describe(&p, &d));
+    require(ptx_quantize_learned_backward_describe(&p, &d));
     assert_string_equal(d.entry, "quantize_learned_backward_bf16");
     assert_int_equal(d.launches, 2);
     assert_int_equal(d.workspace, 2 * 8 * 64);
     assert_int_equal(d.bytes, 6 * (1 << 20) + 2 * d.workspace + 16);
     assert_string_equal(d.accumulator, "f64");
     p.group = 128;
-    require(ptx_quantize_learned_describe(&p, &d));
+    require(ptx_quantize_learned_backward_describe(&p, &d));
     assert_string_equal(d.entry, "quantize_learned_groups_bf16");
     assert_int_equal(d.launches, 1);
     assert_int_equal(d.workspace, 0);
     assert_int_equal(d.bytes, 6 * (1 << 20) + 16 * (1 << 13));
     p.group = 0;
     p.channels = 1024;
-    require(ptx_quantize_learned_describe(&p, &d));
+    require(ptx_quantize_learned_backward_describe(&p, &d));
     assert_int_equal(d.workspace, 2 * 8 * 32 * 1024); // columns
     p.fixed_zero_points = p.zero_points;
     p.zero_points = p.d_zero_points = 0;
     p.inner = 1024;
-    require(ptx_quantize_learned_describe(&p, &d));
+    require(ptx_quantize_learned_backward_describe(&p, &d));
     assert_int_equal(d.workspace, 8 * 1024); // rows
     p.count = 0;
-    require(ptx_quantize_learned_describe(&p, &d));
+    require(ptx_quantize_learned_backward_describe(&p, &d));
     assert_int_equal(d.launches, 0);
-    assert_int_equal(ptx_quantize_learned_describe(&p, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_quantize_learned_backward_describe(&p, NULL), PTX_ERROR_INVALID);
     p.q_max = -200;
-    assert_int_equal(ptx_quantize_learned_describe(&p, &d), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_quantize_learned_backward_describe(&p, &d), PTX_ERROR_INVALID);
 }
 
 // ---- capture ------------------------------------------------------------------------------------
 
-static void check_captured(struct ptx_quantize_learned_params p)
+static void check_captured(struct ptx_quantize_learned_backward_params p)
 {
     const float scale[] = { 0.5f, 0.5f, 0.5f }, zero_point[] = { 0, 0, 0 };
     const int sums = p.group ? COUNT / (int)p.group : 1;
@@ -324,7 +324,7 @@ static void check_captured(struct ptx_quantize_learned_params p)
         x[k] = 1000;
         dy[k] = 1;
     }
-    require(ptx_quantize_learned_prepare(scene.operations, &p));
+    require(ptx_quantize_learned_backward_prepare(scene.operations, &p));
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     require(ptx_quantize_learned_backward(scene.operations, &p, gpu.stream));
     ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
@@ -346,7 +346,7 @@ static void check_captured(struct ptx_quantize_learned_params p)
 static void test_captured(void **state)
 {
     (void)state;
-    struct ptx_quantize_learned_params p = good();
+    struct ptx_quantize_learned_backward_params p = good();
     check_captured(p);
     p.group = 32;
     check_captured(p);

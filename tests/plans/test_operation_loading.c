@@ -31,7 +31,7 @@ static bool is_reached(const struct plan_operation *operation, const ptx_kernel 
 static void test_every_variant_has_a_slot(void **state)
 {
     (void)state;
-    for (int id = 0; id < PLAN_OPERATION_COUNT; id++) {
+    for (int id = 0; id < PTX_OPERATION_COUNT; id++) {
         const struct plan_operation *operation = ptxp_operations[id];
         for (int k = 0; operation->launches[k].kernel; k++) {
             const struct plan_launch *launch = &operation->launches[k];
@@ -54,7 +54,7 @@ static void test_every_variant_has_a_slot(void **state)
 static void test_rows_are_whole(void **state)
 {
     (void)state;
-    for (int id = 0; id < PLAN_OPERATION_COUNT; id++) {
+    for (int id = 0; id < PTX_OPERATION_COUNT; id++) {
         const struct plan_operation *operation = ptxp_operations[id];
         enum { REFUSALS = sizeof operation->refusals / sizeof *operation->refusals };
         assert_null(operation->refusals[REFUSALS - 1].remedy);
@@ -87,7 +87,8 @@ static void *call(void *argument)
 {
     struct caller *c = argument;
     pthread_barrier_wait(c->start);
-    c->status = ptx_loss_scale_update(c->operations, c->state, c->found, NULL, gpu.stream);
+    const struct ptx_loss_scale_update_params params = { c->state, c->found, { 0 } };
+    c->status = ptx_loss_scale_update(c->operations, &params, gpu.stream);
     return NULL;
 }
 
@@ -135,18 +136,18 @@ static void check_capture(enum ptx_capture_mode mode)
     ptx_buffer *state = upload(&scale, sizeof scale);
     ptx_buffer *found = upload(&(float) { 1 }, sizeof(float));
     const CUdeviceptr at = ptx_buffer_address(state), found_at = ptx_buffer_address(found);
+    const struct ptx_loss_scale_update_params update = { at, found_at, { 0 } };
     // The stream is non-blocking, so its capture does not affect prepare.
     require(ptx_capture_begin(gpu.device, gpu.stream, mode));
-    assert_int_equal(ptx_loss_scale_update(operations, at, found_at, NULL, gpu.stream),
-                     PTX_ERROR_CAPTURE);
-    assert_message("ptx_loss_scale_prepare()");
-    const struct ptx_quantize_params cold = {
+    assert_int_equal(ptx_loss_scale_update(operations, &update, gpu.stream), PTX_ERROR_CAPTURE);
+    assert_message("ptx_loss_scale_update_prepare()");
+    const struct ptx_quantize_backward_params cold = {
         .dtype = PTX_F32, .count = 1, .x = found_at, .d_output = at, .d_input = at, .scale = 1
     };
     assert_int_equal(ptx_quantize_backward(operations, &cold, gpu.stream), PTX_ERROR_CAPTURE);
-    assert_message("ptx_quantize_prepare()");
-    require(ptx_loss_scale_prepare(operations));
-    require(ptx_loss_scale_update(operations, at, found_at, NULL, gpu.stream));
+    assert_message("ptx_quantize_backward_prepare()");
+    require(ptx_loss_scale_update_prepare(operations, &update));
+    require(ptx_loss_scale_update(operations, &update, gpu.stream));
     ptx_graph *graph = end_capture(&gpu, gpu.stream);
     const struct ptx_graph_info *info = ptx_graph_get_info(graph);
     assert_int_equal(info->kernel_nodes, 1);
@@ -179,15 +180,16 @@ static void test_prepared_calls_can_be_captured(void **state)
     ptx_buffer *x = upload(zeros, sizeof zeros), *dy = upload(zeros, sizeof zeros);
     ptx_buffer *scales = upload((const float[]) { 1, 2, 3 }, 3 * sizeof(float));
     ptx_buffer *zero_points = upload((const int32_t[]) { 0, 1, 2 }, 3 * sizeof(int32_t));
-    struct ptx_quantize_params p = { .dtype = PTX_BF16, .channels = 3, .inner = 1 };
+    struct ptx_quantize_backward_params p = { .dtype = PTX_BF16, .channels = 3, .inner = 1 };
     p.scales = ptx_buffer_address(scales);
     p.zero_points = ptx_buffer_address(zero_points);
-    require(ptx_quantize_prepare(operations, &p));
-    require(ptx_lerp_prepare(operations, &(struct ptx_lerp_params) { .dtype = PTX_BF16 }));
-    struct ptx_fp8_params c = { .dtype = PTX_BF16, .scale_at = 4, .amax = 4 };
-    struct ptx_delayed_scale_params s = { .formats = 4 };
-    require(ptx_fp8_prepare(operations, &c));
-    require(ptx_delayed_scale_prepare(operations, &s));
+    require(ptx_quantize_backward_prepare(operations, &p));
+    require(ptx_lerp_backward_prepare(operations,
+                                      &(struct ptx_lerp_backward_params) { .dtype = PTX_BF16 }));
+    struct ptx_fp8_cast_params c = { .dtype = PTX_BF16, .scale_at = 4, .amax = 4 };
+    struct ptx_delayed_scale_update_params s = { .formats = 4 };
+    require(ptx_fp8_cast_prepare(operations, &c));
+    require(ptx_delayed_scale_update_prepare(operations, &s));
     struct ptx_fake_quantize_params f = { .dtype = PTX_F32, .scale = 1 };
     struct ptx_fake_quantize_groups_params g = { .dtype = PTX_F32, .levels = PTX_LEVELS_FULL };
     require(ptx_fake_quantize_prepare(operations, &f));
@@ -207,7 +209,7 @@ static void test_prepared_calls_can_be_captured(void **state)
     require(ptx_quantize_backward(operations, &p, gpu.stream));
     require(ptx_lerp_backward(
         operations,
-        &(struct ptx_lerp_params) {
+        &(struct ptx_lerp_backward_params) {
             .dtype = PTX_BF16, .count = 5, .d_output = p.d_output, .d_a = p.d_output },
         gpu.stream));
     c.count = COUNT;

@@ -29,15 +29,15 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct ptx_observer_params good(ptx_type dtype)
+static struct ptx_observer_update_params good(ptx_type dtype)
 {
     const CUdeviceptr at = ptx_buffer_address(scene.memory);
-    return (struct ptx_observer_params) { .dtype = dtype,
-                                          .count = COUNT,
-                                          .x = at,
-                                          .state = at + AT_STATE * PART,
-                                          .scales = at + AT_SCALE * PART,
-                                          .zero_points = at + AT_ZERO * PART };
+    return (struct ptx_observer_update_params) { .dtype = dtype,
+                                                 .count = COUNT,
+                                                 .x = at,
+                                                 .state = at + AT_STATE * PART,
+                                                 .scales = at + AT_SCALE * PART,
+                                                 .zero_points = at + AT_ZERO * PART };
 }
 
 static void put(int part, const void *data, size_t bytes)
@@ -59,7 +59,8 @@ static void expect(const struct ptx_observer_state *state, float scale, int32_t 
     assert_int_equal(got_zero, zero_point);
 }
 
-static void check_steps(ptx_type dtype, struct ptx_observer_params p, struct ref_observer rule)
+static void check_steps(ptx_type dtype, struct ptx_observer_update_params p,
+                        struct ref_observer rule)
 {
     static double x[COUNT];
     struct random r = gpu_random(&gpu, "observer");
@@ -84,7 +85,7 @@ static void test_results(void **state)
     (void)state;
     static const ptx_type dtypes[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
     for (int k = 0; k < 4; k++) {
-        struct ptx_observer_params p = good(dtypes[k]);
+        struct ptx_observer_update_params p = good(dtypes[k]);
         check_steps(dtypes[k], p, (struct ref_observer) { 0.01f, 0x1p-23f, -128, 127, false, 0 });
         p.q_max = 255;
         p.symmetric = true;
@@ -98,7 +99,7 @@ static void test_results(void **state)
 
 #define REFUSED(part, ...)                                                                         \
     do {                                                                                           \
-        struct ptx_observer_params p = good(PTX_F32);                                              \
+        struct ptx_observer_update_params p = good(PTX_F32);                                       \
         __VA_ARGS__;                                                                               \
         expect_refusal(ptx_observer_update(scene.operations, &p, gpu.stream),                      \
                        "ptx_observer_update: ", part, scene.memory, PARTS *PART);                  \
@@ -133,31 +134,31 @@ static void test_refused(void **state)
 static void test_descriptions(void **state)
 {
     (void)state;
-    struct ptx_observer_params p = good(PTX_BF16);
+    struct ptx_observer_update_params p = good(PTX_BF16);
     struct ptx_operation_description d;
-    require(ptx_observer_describe(&p, &d));
+    require(ptx_observer_update_describe(&p, &d));
     assert_string_equal(d.entry, "observe_min_max_bf16");
     assert_int_equal(d.launches, 2);
     assert_int_equal(d.bytes, 2 * COUNT + 40);
     assert_int_equal(d.workspace, 0);
     p.count = 0;
-    require(ptx_observer_describe(&p, &d));
+    require(ptx_observer_update_describe(&p, &d));
     assert_int_equal(d.launches, 0);
     require(ptx_observer_update(scene.operations, &p, gpu.stream));
-    assert_int_equal(ptx_observer_describe(&p, NULL), PTX_ERROR_INVALID);
+    assert_int_equal(ptx_observer_update_describe(&p, NULL), PTX_ERROR_INVALID);
     expect_untouched(scene.memory, PARTS * PART);
 }
 
 static void test_captured(void **state)
 {
     (void)state;
-    struct ptx_observer_params p = good(PTX_F32);
+    struct ptx_observer_update_params p = good(PTX_F32);
     const float x[3] = { -8, 1, 10 };
     p.count = 3;
     p.averaging_constant = 0.5f;
     p.q_min = -8;
     p.q_max = 7;
-    require(ptx_observer_prepare(scene.operations, &p));
+    require(ptx_observer_update_prepare(scene.operations, &p));
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     require(ptx_observer_update(scene.operations, &p, gpu.stream));
     ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);

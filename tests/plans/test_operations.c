@@ -65,10 +65,10 @@ static void empty(struct trial *t)
 }
 
 /// Parameters with random shape and options.
-static struct ptx_quantize_params ask(struct trial *t, struct random *r, enum form form)
+static struct ptx_quantize_backward_params ask(struct trial *t, struct random *r, enum form form)
 {
-    struct ptx_quantize_params p = { .reciprocal = random_below(r, 2),
-                                     .fake_quantize = random_below(r, 2) };
+    struct ptx_quantize_backward_params p = { .reciprocal = random_below(r, 2),
+                                              .fake_quantize = random_below(r, 2) };
     const size_t skip = t->offset * ref_bytes(t->type);
     uint64_t period = 1;
     if (form == CHANNELS) {
@@ -102,7 +102,7 @@ static ptx_type dtype_of(enum ref_type type)
 static void check_quantize(ptx_operations *operations, struct trial *t, struct random *r,
                            enum form form, int32_t q_min, int32_t q_max)
 {
-    struct ptx_quantize_params p = ask(t, r, form);
+    struct ptx_quantize_backward_params p = ask(t, r, form);
     p.dtype = dtype_of(t->type);
     const bool usual = q_min == -128 && q_max == 127 && random_below(r, 2);
     p.q_min = usual ? 0 : q_min;
@@ -154,7 +154,7 @@ static void check_lerp(ptx_operations *operations, struct random *r, ptx_type dt
     ref_lerp_backward(type, dy, a, b, n, weight);
     ptx_buffer *dy_buffer = upload(dy, BYTES), *a_buffer = upload(got, BYTES);
     ptx_buffer *b_buffer = upload(got, BYTES), *weight_buffer = upload(&weight, sizeof weight);
-    struct ptx_lerp_params p = { .dtype = dtype, .count = n };
+    struct ptx_lerp_backward_params p = { .dtype = dtype, .count = n };
     p.d_output = ptx_buffer_address(dy_buffer);
     p.d_a = want == WANT_B ? 0 : ptx_buffer_address(want == A_IN_PLACE ? dy_buffer : a_buffer);
     p.d_b = want == WANT_A ? 0 : ptx_buffer_address(want == B_IN_PLACE ? dy_buffer : b_buffer);
@@ -213,7 +213,7 @@ static void check_cast(ptx_operations *operations, struct random *r, struct scal
     ref_cast_fp8(type, x + offset * ref_bytes(type), n, s->formats[t] ? REF_E5M2 : REF_E4M3, *scale,
                  y, measures ? amax : NULL);
     ptx_buffer *x_buffer = upload(x, sizeof x), *y_buffer = upload(got, sizeof got);
-    const struct ptx_fp8_params p = {
+    const struct ptx_fp8_cast_params p = {
         .dtype = dtype,
         .count = n,
         .x = ptx_buffer_address(x_buffer) + offset * ref_bytes(type),
@@ -233,7 +233,7 @@ static void check_cast(ptx_operations *operations, struct random *r, struct scal
 static void check_delayed_scale(ptx_operations *operations, struct random *r, struct scaling *s)
 {
     const uint32_t format = random_below(r, 3);
-    struct ptx_delayed_scale_params p = {
+    struct ptx_delayed_scale_update_params p = {
         .tensors = FP8_TENSORS,
         .rows = FP8_ROWS,
         .history = s->at + offsetof(struct scaling, history),
@@ -297,7 +297,7 @@ static ptx_buffer *learned_zero_points(struct trial *t, struct random *r, int32_
 static void check_fake_quantize(ptx_operations *operations, struct trial *t, struct random *r,
                                 enum form form, int32_t q_min, int32_t q_max)
 {
-    const struct ptx_quantize_params asked = ask(t, r, form);
+    const struct ptx_quantize_backward_params asked = ask(t, r, form);
     struct ptx_fake_quantize_params p = {
         .dtype = dtype_of(t->type),
         .count = t->n,
@@ -415,14 +415,17 @@ static void check_steps(ptx_operations *operations, struct random *r,
     struct ptx_loss_scale_state host = { 65536.0f, 0 }, got, want = host;
     ptx_buffer *state = upload(&host, sizeof host);
     ptx_buffer *found = upload(&(float) { 0 }, sizeof(float));
+    const struct ptx_loss_scale_update_params update = {
+        ptx_buffer_address(state), ptx_buffer_address(found),
+        params ? *params : (struct ptx_loss_scale_params) { 0 }
+    };
     uint32_t rate = 8;
     for (int k = 0; k < steps; k++) {
         if (k % 500 == 0)
             rate = 2u << random_below(r, 9);
         const float bad = random_below(r, rate) ? 0.0f : random_below(r, 2) ? 1.0f : NAN;
         require(ptx_buffer_upload(found, 0, &bad, sizeof bad, gpu.stream));
-        require(ptx_loss_scale_update(operations, ptx_buffer_address(state),
-                                      ptx_buffer_address(found), params, gpu.stream));
+        require(ptx_loss_scale_update(operations, &update, gpu.stream));
         download(state, 0, &got, sizeof got);
         require(ptx_loss_scale_step(&host, bad != 0.0f, params));
         ref_loss_scale_update(&want.scale, &want.growth_tracker, bad != 0.0f, rule);

@@ -28,21 +28,22 @@ struct ptx_operations {
     struct ptx_module_params module;
     bool any_address;
     pthread_mutex_t compiling;
-    size_t first[PLAN_OPERATION_COUNT][PLAN_MOST_LAUNCHES]; // the first slot of a launch
+    size_t first[PTX_OPERATION_COUNT][PLAN_MOST_LAUNCHES]; // the first slot of a launch
     size_t slot_count;
     struct plan_slot slots[]; // one for each variant of each launch
 };
 
 #define PLAN_ROW(name, ...) &ptxp_operation_##name,
-const struct plan_operation *const ptxp_operations[] = { PLAN_OPERATIONS(PLAN_ROW) };
+const struct plan_operation *const ptxp_operations[] = { PTX_OPERATIONS(PLAN_ROW) };
 
 // What operations.h has for each.
-#define PLAN_ENTRY(name, stem, run)                                                                \
-    { #run, #stem "_prepare", #stem "_describe", sizeof((struct plan_call *)0)->params.name },
+#define PLAN_ENTRY(name, ...)                                                                      \
+    { "ptx_" #name, "ptx_" #name "_prepare", "ptx_" #name "_describe",                             \
+      sizeof((struct plan_call *)0)->params.name },
 static const struct {
     const char *run, *prepare, *describe;
     size_t params_bytes;
-} entries[] = { PLAN_OPERATIONS(PLAN_ENTRY) };
+} entries[] = { PTX_OPERATIONS(PLAN_ENTRY) };
 
 // ---- members ------------------------------------------------------------------------------------
 
@@ -153,11 +154,11 @@ static struct plan_slot *slot_of(ptx_operations *operations, const struct plan_c
 }
 
 // Gives each launch its slots; returns the number of all.
-static size_t divide_slots(size_t first[PLAN_OPERATION_COUNT][PLAN_MOST_LAUNCHES])
+static size_t divide_slots(size_t first[PTX_OPERATION_COUNT][PLAN_MOST_LAUNCHES])
 {
     size_t count = 0;
 
-    for (int id = 0; id < PLAN_OPERATION_COUNT; id++) {
+    for (int id = 0; id < PTX_OPERATION_COUNT; id++) {
         const struct plan_launch *launches = ptxp_operations[id]->launches;
         for (int k = 0; launches[k].kernel; count += variants_of(&launches[k++]))
             first[id][k] = count;
@@ -168,7 +169,7 @@ static size_t divide_slots(size_t first[PLAN_OPERATION_COUNT][PLAN_MOST_LAUNCHES
 ptx_operations *ptx_operations_create(ptx_device *device,
                                       const struct ptx_operations_params *params)
 {
-    size_t first[PLAN_OPERATION_COUNT][PLAN_MOST_LAUNCHES] = { 0 };
+    size_t first[PTX_OPERATION_COUNT][PLAN_MOST_LAUNCHES] = { 0 };
     const size_t count = divide_slots(first);
     ptx_buffer *anchor = ptx_buffer_create(device, 0);
 
@@ -524,7 +525,7 @@ static ptx_status choose_launches(struct plan_call *call)
 }
 
 // Checks the parameters, fills in their defaults, derives values and chooses the launches.
-static ptx_status choose(enum plan_operation_id id, const char *function, const void *params,
+static ptx_status choose(ptx_operation id, const char *function, const void *params,
                          struct plan_call *call)
 {
     static ptx_status (*const checks[])(struct plan_call *) = { check_dtype,   check_refusals,
@@ -590,7 +591,17 @@ static ptx_status check_addresses(const ptx_operations *operations, const struct
 
 // ---- what operations.h does ---------------------------------------------------------------------
 
-static ptx_status choose_with(const ptx_operations *operations, enum plan_operation_id id,
+// Whether there is such an operation; `call` is the function that was given it.
+static ptx_status known(ptx_operation id, const char *call)
+{
+    if ((unsigned)id < PTX_OPERATION_COUNT)
+        return PTX_OK;
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "%s: %d is no operation; the header operations.h has them, from 0 to %d", call,
+                     (int)id, PTX_OPERATION_COUNT - 1);
+}
+
+static ptx_status choose_with(const ptx_operations *operations, ptx_operation id,
                               const char *function, const void *params, struct plan_call *call)
 {
     if (operations)
@@ -599,12 +610,14 @@ static ptx_status choose_with(const ptx_operations *operations, enum plan_operat
                      "%s: operations is NULL: see what ptx_operations_create() said", function);
 }
 
-ptx_status ptxp_operation_run(ptx_operations *operations, enum plan_operation_id id,
-                              const void *params, CUstream stream)
+ptx_status ptx_operation_run(ptx_operations *operations, ptx_operation id, const void *params,
+                             CUstream stream)
 {
     struct plan_call call;
-    ptx_status status = choose_with(operations, id, entries[id].run, params, &call);
+    ptx_status status = known(id, __func__);
 
+    if (!status)
+        status = choose_with(operations, id, entries[id].run, params, &call);
     if (status || call.n == 0)
         return status;
     status = check_addresses(operations, &call);
@@ -616,11 +629,13 @@ ptx_status ptxp_operation_run(ptx_operations *operations, enum plan_operation_id
     return status;
 }
 
-ptx_status ptxp_operation_prepare(ptx_operations *operations, enum plan_operation_id id,
-                                  const void *params)
+ptx_status ptx_operation_prepare(ptx_operations *operations, ptx_operation id, const void *params)
 {
     struct plan_call call;
-    ptx_status status = choose_with(operations, id, entries[id].prepare, params, &call);
+    ptx_status status = known(id, __func__);
+
+    if (!status)
+        status = choose_with(operations, id, entries[id].prepare, params, &call);
 
     for (size_t k = 0; !status && k < call.chosen_count; k++) {
         struct plan_chosen *chosen = &call.chosen[k];
@@ -636,11 +651,14 @@ ptx_status ptxp_operation_prepare(ptx_operations *operations, enum plan_operatio
     return status;
 }
 
-ptx_status ptxp_operation_describe(enum plan_operation_id id, const void *params,
-                                   struct ptx_operation_description *description)
+ptx_status ptx_operation_describe(ptx_operation id, const void *params,
+                                  struct ptx_operation_description *description)
 {
     struct plan_call call;
-    ptx_status status = choose(id, entries[id].describe, params, &call);
+    ptx_status status = known(id, __func__);
+
+    if (!status)
+        status = choose(id, entries[id].describe, params, &call);
 
     if (status)
         return status;

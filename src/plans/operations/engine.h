@@ -12,29 +12,6 @@
 #include <ptxgen/kernels.h>
 #include <ptxgen/operations.h>
 
-// X(name, stem, run): struct STEM_params, and the functions run, STEM_prepare and STEM_describe of
-// operations.h. Row NAME is ptxp_operation_NAME.
-#define PLAN_TYPED_OPERATIONS(X)                                                                   \
-    X(quantize, ptx_quantize, ptx_quantize_backward)                                               \
-    X(fake_quantize, ptx_fake_quantize, ptx_fake_quantize)                                         \
-    X(groups, ptx_fake_quantize_groups, ptx_fake_quantize_groups)                                  \
-    X(learned, ptx_quantize_learned, ptx_quantize_learned_backward)                                \
-    X(observer, ptx_observer, ptx_observer_update)                                                 \
-    X(lerp, ptx_lerp, ptx_lerp_backward)                                                           \
-    X(fp8, ptx_fp8, ptx_fp8_cast)                                                                  \
-    X(delayed_scale, ptx_delayed_scale, ptx_delayed_scale_update)
-// Those, and one whose functions have parameters beside the struct.
-#define PLAN_OPERATIONS(X)                                                                         \
-    PLAN_TYPED_OPERATIONS(X) X(loss_scale, ptx_loss_scale, ptx_loss_scale_update)
-
-struct plan_loss_scale_params {
-    struct ptx_loss_scale_params rule;
-    CUdeviceptr state, found_inf;
-};
-
-#define PLAN_NAME(name, ...) PLAN_##name,
-enum plan_operation_id { PLAN_OPERATIONS(PLAN_NAME) PLAN_OPERATION_COUNT };
-
 // Of a row; its lists end with an empty element.
 enum { PLAN_MOST_ARGS = 12, PLAN_MOST_FIELDS = 20, PLAN_MOST_LAUNCHES = 4, PLAN_DTYPES = 4 };
 
@@ -53,11 +30,10 @@ struct plan_chosen {
 // point into it, at offsets that are the same for all calls of a variant.
 struct plan_call {
     union {
-#define PLAN_PARAMS(name, stem, ...) struct stem##_params name;
-        PLAN_TYPED_OPERATIONS(PLAN_PARAMS)
-        struct plan_loss_scale_params loss_scale;
+#define PLAN_PARAMS(name, ...) struct ptx_##name##_params name;
+        PTX_OPERATIONS(PLAN_PARAMS)
     } params; // first, so that the offset of a parameter is that in its struct
-    enum plan_operation_id id;
+    ptx_operation id;
     const struct plan_operation *row;
     const char *function; // of operations.h, for messages
     ptx_type dtype;       // of the tensors
@@ -176,7 +152,7 @@ struct plan_operation {
 };
 
 #define PLAN_DECLARE(name, ...) extern const struct plan_operation ptxp_operation_##name;
-PLAN_OPERATIONS(PLAN_DECLARE)
+PTX_OPERATIONS(PLAN_DECLARE)
 
 // How rows are written: P() names a parameter of struct PARAMS, which the row's file defines, D()
 // a derived value; A() and DA() name those that are addresses.
@@ -213,16 +189,9 @@ PLAN_OPERATIONS(PLAN_DECLARE)
 
 // ---- the engine ---------------------------------------------------------------------------------
 
-extern const struct plan_operation *const ptxp_operations[PLAN_OPERATION_COUNT];
+extern const struct plan_operation *const ptxp_operations[PTX_OPERATION_COUNT];
 
 // The number of values of an option that the row names, with the default; 1 if there is none.
 unsigned ptxp_option_values(const struct plan_option *option);
-
-ptx_status ptxp_operation_run(ptx_operations *operations, enum plan_operation_id id,
-                              const void *params, CUstream stream);
-ptx_status ptxp_operation_prepare(ptx_operations *operations, enum plan_operation_id id,
-                                  const void *params);
-ptx_status ptxp_operation_describe(enum plan_operation_id id, const void *params,
-                                   struct ptx_operation_description *description);
 
 #endif

@@ -30,7 +30,7 @@ static bool columns_of(ptx_type dtype, CUdeviceptr x, uint64_t inner, bool few)
 
 static ptx_status derive_quantize(struct plan_call *call)
 {
-    const struct ptx_quantize_params *p = &call->params.quantize;
+    const struct ptx_quantize_backward_params *p = &call->params.quantize_backward;
 
     call->target = target_of(p->q_min, p->q_max);
     call->columns = columns_of(p->dtype, p->x, p->inner, false);
@@ -76,12 +76,12 @@ static ptx_status derive_fake_quantize(struct plan_call *call)
     BRACED(.name = "layout", .of_shape = true,                                                     \
            .choices = { { "columns", GIVEN(D(columns)) }, { "rows", ABSENT(D(columns)) } })
 
-#define PARAMS                            ptx_quantize_params
+#define PARAMS                            ptx_quantize_backward_params
 #define TARGET(id, name, least, greatest) { name, IS(D(target), TARGET_##id) },
 #define BACKWARD                                                                                   \
     RECIPROCAL, OPTION("gradient", { "fake_quantize", GIVEN(P(fake_quantize)) }),                  \
         OPTION("target", QUANTIZER_TARGETS(TARGET) { "any", IS(D(target), TARGET_ANY) })
-const struct plan_operation ptxp_operation_quantize = {
+const struct plan_operation ptxp_operation_quantize_backward = {
     TENSORS,
     .shape = { CHANNELS, LEVELS, .zero_point = P(zero_point), .leveled = ABSENT(A(scales)) },
     .refusals = { GIVEN_SCALES },
@@ -140,7 +140,7 @@ const struct plan_operation ptxp_operation_fake_quantize = {
 #define NO_ZERO_POINTS(of)                                                                         \
     REFUSED("symmetric and full levels have no zero points; leave them 0", GIVEN(A(zero_points)),  \
             IS(ENUM(levels), of))
-const struct plan_operation ptxp_operation_groups = {
+const struct plan_operation ptxp_operation_fake_quantize_groups = {
     TENSORS,
     .shape = { .columns = P(columns), .group = P(group) },
     .refusals = { NO_ZERO_POINTS(PTX_LEVELS_SYMMETRIC), NO_ZERO_POINTS(PTX_LEVELS_FULL) },
@@ -165,7 +165,7 @@ const struct plan_operation ptxp_operation_groups = {
 };
 #undef PARAMS
 
-static enum pieces_layout layout_of(const struct ptx_quantize_learned_params *p)
+static enum pieces_layout layout_of(const struct ptx_quantize_learned_backward_params *p)
 {
     enum { FEW = 32 };
 
@@ -179,7 +179,7 @@ static enum pieces_layout layout_of(const struct ptx_quantize_learned_params *p)
 static ptx_status derive_pieces(struct plan_call *call)
 {
     enum { MOST_BLOCKS = INT32_MAX };
-    const struct ptx_quantize_learned_params *p = &call->params.learned;
+    const struct ptx_quantize_learned_backward_params *p = &call->params.quantize_learned_backward;
     const struct ptx_kernel_sizes sizes = { p->count, p->channels, p->inner };
 
     if (p->group)
@@ -202,12 +202,12 @@ static ptx_status derive_pieces(struct plan_call *call)
     return PTX_OK;
 }
 
-#define PARAMS ptx_quantize_learned_params
+#define PARAMS ptx_quantize_learned_backward_params
 #define LEARNED                                                                                    \
     RECIPROCAL, OPTION("zero_point", { "fixed", ABSENT(A(zero_points)) }),                         \
         OPTION("range", { "quotient", GIVEN(P(quotient_range)) })
 #define SUMS .kernel = &ptx_kernel_quantize_learned_backward, .blocks = D(blocks)
-const struct plan_operation ptxp_operation_learned = {
+const struct plan_operation ptxp_operation_quantize_learned_backward = {
     TENSORS,
     .shape = { CHANNELS, LEVELS, .columns = P(columns), .group = P(group) },
     .refusals = {
@@ -257,7 +257,7 @@ const struct plan_operation ptxp_operation_learned = {
 
 static ptx_status derive_extremes(struct plan_call *call)
 {
-    const struct ptx_observer_params *p = &call->params.observer;
+    const struct ptx_observer_update_params *p = &call->params.observer_update;
 
     call->extremes = p->state + offsetof(struct ptx_observer_state, least);
     if (p->q_min != p->q_max)
@@ -267,8 +267,8 @@ static ptx_status derive_extremes(struct plan_call *call)
                      call->function, p->q_min);
 }
 
-#define PARAMS ptx_observer_params
-const struct plan_operation ptxp_operation_observer = {
+#define PARAMS ptx_observer_update_params
+const struct plan_operation ptxp_operation_observer_update = {
     TENSORS,
     .shape = { LEVELS, .zero_point = P(zero_point), .leveled = GIVEN(P(symmetric)) },
     .refusals = {

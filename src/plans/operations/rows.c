@@ -8,8 +8,8 @@
 #include "engine.h"
 #include "plans/loss_scale.h"
 
-#define PARAMS ptx_lerp_params
-const struct plan_operation ptxp_operation_lerp = {
+#define PARAMS ptx_lerp_backward_params
+const struct plan_operation ptxp_operation_lerp_backward = {
     TENSORS,
     .refusals = {
         { .when = { ABSENT(A(d_a)), ABSENT(A(d_b)) }, .with_elements = true,
@@ -36,8 +36,8 @@ const struct plan_operation ptxp_operation_lerp = {
     VALUE(ENUM(format), BETWEEN(PTX_FP8_E4M3, PTX_FP8_E5M2),                                       \
           .must = "PTX_FP8_E4M3 (0) or PTX_FP8_E5M2 (1)")
 
-#define PARAMS ptx_fp8_params
-const struct plan_operation ptxp_operation_fp8 = {
+#define PARAMS ptx_fp8_cast_params
+const struct plan_operation ptxp_operation_fp8_cast = {
     TENSORS,
     .refusals = { REFUSED("leave one out", GIVEN(P(scale)), GIVEN(A(scale_at))) },
     .fields = {
@@ -60,7 +60,7 @@ const struct plan_operation ptxp_operation_fp8 = {
 
 static ptx_status derive_history(struct plan_call *call)
 {
-    const struct ptx_delayed_scale_params *p = &call->params.delayed_scale;
+    const struct ptx_delayed_scale_update_params *p = &call->params.delayed_scale_update;
     const uint64_t most = UINT64_MAX / 2 / sizeof(float);
 
     call->entries = p->tensors * p->rows;
@@ -72,8 +72,8 @@ static ptx_status derive_history(struct plan_call *call)
                      call->function, p->tensors, p->rows);
 }
 
-#define PARAMS ptx_delayed_scale_params
-const struct plan_operation ptxp_operation_delayed_scale = {
+#define PARAMS ptx_delayed_scale_update_params
+const struct plan_operation ptxp_operation_delayed_scale_update = {
     .n = P(tensors),
     .refusals = {
         REFUSED("leave one out", GIVEN(P(format)), GIVEN(A(formats))),
@@ -101,17 +101,17 @@ const struct plan_operation ptxp_operation_delayed_scale = {
 
 static ptx_status derive_rule(struct plan_call *call)
 {
-    struct plan_loss_scale_params *p = &call->params.loss_scale;
+    struct ptx_loss_scale_update_params *p = &call->params.loss_scale_update;
 
     call->tracker = p->state + offsetof(struct ptx_loss_scale_state, growth_tracker);
     return ptxd_named(ptxp_loss_scale_check("", &p->rule, &p->rule), call->function);
 }
 
-#define PARAMS     plan_loss_scale_params
+#define PARAMS     ptx_loss_scale_update_params
 #define RULE(name) VALUE(MEMBER(#name, struct PARAMS, rule.name))
 #define RULES                                                                                      \
     RULE(growth), RULE(backoff), RULE(interval), RULE(min_scale), RULE(max_scale), RULE(hysteresis)
-const struct plan_operation ptxp_operation_loss_scale = {
+const struct plan_operation ptxp_operation_loss_scale_update = {
     .fields = {
         { READS(found_inf) },
         { UPDATES(state), .elements = sizeof(struct ptx_loss_scale_state) / sizeof(float),
