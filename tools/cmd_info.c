@@ -75,7 +75,7 @@ static int info_json(const struct command *command, const struct selection *sele
     json_t *launch = json_pack("{s:s, s:i}", "grid", grids[kernel->grid], "block", kernel->block);
     if (kernel->grid == PTX_GRID_CHUNKS)
         json_object_set_new(launch, "chunk", json_integer(ptx_kernel_chunk(kernel, UINT64_MAX)));
-    const uint64_t short_most = ptx_kernel_short_most(kernel);
+    const uint64_t short_most = kernel->short_most;
     if (short_most) {
         json_object_set_new(launch, "short_chunk",
                             json_integer(ptx_kernel_chunk(kernel, short_most)));
@@ -140,7 +140,7 @@ static void print_param(const struct ptx_param_info *param)
 
 static void print_launch(const ptx_kernel *kernel)
 {
-    const uint64_t short_most = ptx_kernel_short_most(kernel);
+    const uint64_t short_most = kernel->short_most;
 
     printf("\nlaunch:      ");
     switch (kernel->grid) {

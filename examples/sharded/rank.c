@@ -93,7 +93,7 @@ bool rank_local_sum(struct rank *r, double *sum)
 {
     return ptx_clip_plan_norm_sq(r->plan, r->stream) == PTX_OK &&
            ptx_stream_synchronize(r->device, r->stream) == PTX_OK &&
-           r->copy_to_host(sum, ptx_clip_plan_sums(r->plan), sizeof *sum) == 0;
+           r->copy_to_host(sum, ptx_clip_plan_get_info(r->plan)->sums, sizeof *sum) == 0;
 }
 
 static bool finish_and_apply(struct rank *r)
@@ -106,7 +106,7 @@ bool rank_clip(struct rank *r)
 {
     bool ok = ptx_clip_plan_norm_sq(r->plan, r->stream) == PTX_OK;
     if (r->comm) {
-        double *sums = (double *)(uintptr_t)ptx_clip_plan_sums(r->plan);
+        double *sums = (double *)(uintptr_t)ptx_clip_plan_get_info(r->plan)->sums;
         const int result =
             r->nccl->AllReduce(sums, sums, 1, NCCL_FLOAT64, NCCL_SUM, r->comm, r->stream);
         ok = ok && result == NCCL_SUCCESS;
@@ -118,7 +118,7 @@ bool rank_clip_by_sum(struct rank *r, double sum)
 {
     return ptx_clip_plan_norm_sq(r->plan, r->stream) == PTX_OK &&
            ptx_stream_synchronize(r->device, r->stream) == PTX_OK &&
-           r->copy_to_device(ptx_clip_plan_sums(r->plan), &sum, sizeof sum) == 0 &&
+           r->copy_to_device(ptx_clip_plan_get_info(r->plan)->sums, &sum, sizeof sum) == 0 &&
            finish_and_apply(r);
 }
 
@@ -142,5 +142,6 @@ bool rank_read(struct rank *r, struct outcome *outcome)
         to += r->parts[k].bytes;
     }
     return ok && ptx_stream_synchronize(r->device, r->stream) == PTX_OK &&
-           r->copy_to_host(&outcome->sum, ptx_clip_plan_sums(r->plan), sizeof outcome->sum) == 0;
+           r->copy_to_host(&outcome->sum, ptx_clip_plan_get_info(r->plan)->sums,
+                           sizeof outcome->sum) == 0;
 }

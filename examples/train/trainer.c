@@ -120,7 +120,7 @@ static void take_loss(struct trainer *t)
     const uint32_t n = t->options.batch * t->options.width, spoilt = t->options.spoilt;
     const CUdeviceptr target = ptx_buffer_address(t->batch) + n * sizeof(float);
     const CUdeviceptr y = ptx_buffer_address(t->y), d_y = ptx_buffer_address(t->d_y);
-    const CUdeviceptr summary = ptx_step_plan_summary(t->plan);
+    const CUdeviceptr summary = ptx_step_plan_get_info(t->plan)->summary;
     const CUdeviceptr progress = ptx_buffer_address(t->progress);
     const CUdeviceptr history = ptx_buffer_address(t->history);
     LAUNCH(t, loss, 1, PTX_ARG(y), PTX_ARG(target), PTX_ARG(d_y), PTX_ARG(n), PTX_ARG(summary),
@@ -129,8 +129,8 @@ static void take_loss(struct trainer *t)
 
 static void advance(struct trainer *t)
 {
-    const CUdeviceptr record = ptx_step_plan_records(t->plan);
-    const CUdeviceptr summary = ptx_step_plan_summary(t->plan);
+    const CUdeviceptr record = ptx_step_plan_get_info(t->plan)->records;
+    const CUdeviceptr summary = ptx_step_plan_get_info(t->plan)->summary;
     const CUdeviceptr progress = ptx_buffer_address(t->progress);
     const CUdeviceptr history = ptx_buffer_address(t->history);
     LAUNCH(t, advance, 1, PTX_ARG(record), PTX_ARG(summary), PTX_ARG(progress), PTX_ARG(history));

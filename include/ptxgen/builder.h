@@ -85,15 +85,23 @@ PTXGEN_API void ptx_builder_fail(ptx_builder *b, const char *format, ...) PTXGEN
 /// Names the place of the calls that follow, for errors, in callers without the macros of places.h:
 /// "script.py:12", say; NULL: not known. The string must live as long as the builder.
 PTXGEN_API void ptx_builder_place(ptx_builder *b, const char *place);
-/// The least PTX ISA version of what has been written so far (80 for 8.0), or the pinned version.
-PTXGEN_API int ptx_builder_isa(const ptx_builder *b);
-/// The instruction or target that requires that version, as text: "cvt.rn.bf16.f32"; "pinned" if
-/// ptx_builder_params.isa set it. Never NULL.
-PTXGEN_API const char *ptx_builder_isa_reason(const ptx_builder *b);
-/// The target of the text.
-PTXGEN_API struct ptx_target ptx_builder_target(const ptx_builder *b);
-/// The most bytes that the builder has held so far, including its text.
-PTXGEN_API size_t ptx_builder_peak_bytes(const ptx_builder *b);
+/// What is known of the text so far.
+struct ptx_builder_info {
+    struct ptx_target target;
+    int isa; ///< the least PTX ISA version of what has been written, 80 for 8.0, or the pinned one
+    /// The instruction or target that requires that version, as text: "cvt.rn.bf16.f32"; "pinned"
+    /// if ptx_builder_params.isa set it. Never NULL.
+    const char *isa_reason;
+    size_t peak_bytes; ///< the most bytes that the builder has held, including its text
+};
+
+/// All zero for a NULL builder.
+PTXGEN_API struct ptx_builder_info ptx_builder_get_info(const ptx_builder *b);
+/// The target of the text, for code that depends on it.
+static inline struct ptx_target ptx_builder_target(const ptx_builder *b)
+{
+    return ptx_builder_get_info(b).target;
+}
 
 PTXGEN_END
 

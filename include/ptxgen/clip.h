@@ -104,7 +104,7 @@ PTXGEN_API ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream);
 ///     ptx_clip_plan_finish(plan, stream);      // records, and the update of the loss scale
 ///     ptx_clip_plan_apply(plan, stream);       // gradients
 ///
-/// with `sums` from ptx_clip_plan_sums(). If the sums are not changed in between, the bits are
+/// with `sums` from ptx_clip_plan_get_info(). If the sums are not changed in between, the bits are
 /// those of ptx_clip_plan_run(). Each call only launches and is safe under capture. Errors: those
 /// of a run. The order is not checked, since sums may be the caller's, who then needs no norm_sq:
 /// each finish updates the loss scale, and each apply scales the gradients again.
@@ -117,14 +117,20 @@ PTXGEN_API ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream
 PTXGEN_API ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream);
 
-/// The device address of the sums, one f64 for each group, in sum_rows rows; fixed for the plan's
-/// life; sums_at, if given; 0 for NULL. Valid from ptx_clip_plan_norm_sq() until the next one or
-/// the next run; without sums_at, a run may leave them unwritten.
-PTXGEN_API CUdeviceptr ptx_clip_plan_sums(const ptx_clip_plan *plan);
-/// The device addresses of a run's results, fixed for the plan's life: one struct ptx_clip_record
-/// for each group, and the struct ptx_clip_summary. 0 for NULL.
-PTXGEN_API CUdeviceptr ptx_clip_plan_records(const ptx_clip_plan *plan);
-PTXGEN_API CUdeviceptr ptx_clip_plan_summary(const ptx_clip_plan *plan);
+/// Where a plan's results are in device memory, fixed for the plan's life.
+struct ptx_clip_plan_info {
+    /// One f64 for each group, in sum_rows rows: sums_at, if given. Valid from
+    /// ptx_clip_plan_norm_sq() until the next one or the next run; without sums_at, a run may leave
+    /// them unwritten.
+    CUdeviceptr sums;
+    CUdeviceptr records; ///< one struct ptx_clip_record for each group
+    CUdeviceptr summary; ///< the struct ptx_clip_summary
+    uint64_t chunks;     ///< the number of chunks, including those of empty groups: see below
+};
+
+/// What is fixed for the plan's life, owned by the plan. Makes no driver call. Returns NULL for
+/// NULL.
+PTXGEN_API const struct ptx_clip_plan_info *ptx_clip_plan_get_info(const ptx_clip_plan *plan);
 
 /// Puts a copy of records, starting with group `first`, and of the summary to host memory on the
 /// stream; either pointer may be NULL. Wait for the stream before reading them. Errors: those of a
@@ -173,8 +179,6 @@ struct ptx_clip_piece {
     uint64_t count; ///< elements, at least 1
 };
 
-/// The number of chunks, including those of empty groups. 0 for NULL.
-PTXGEN_API uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan);
 /// Piece `index`, from 0, of a chunk. The chunks of a tensor are consecutive, and so are the
 /// tensors of a group. Returns false past the last piece and for NULL; the chunk of an empty group
 /// has no pieces.

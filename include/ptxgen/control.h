@@ -60,7 +60,10 @@ PTXGEN_BEGIN
 PTXGEN_API int ptx_if_begin(ptx_builder *b, ptx_val cond);
 PTXGEN_API int ptx_if_end(ptx_builder *b, int block);
 PTXGEN_API int ptx_else_begin(ptx_builder *b);
-PTXGEN_API int ptx_else_end(ptx_builder *b, int block);
+static inline int ptx_else_end(ptx_builder *b, int block)
+{
+    return ptx_if_end(b, block);
+}
 PTXGEN_API int ptx_else_if_begin(ptx_builder *b);
 PTXGEN_API bool ptx_else_if_test(ptx_builder *b, ptx_val cond);
 PTXGEN_API int ptx_else_if_end(ptx_builder *b, int block);
@@ -70,9 +73,15 @@ PTXGEN_API ptx_val ptx_for_down_begin(ptx_builder *b, ptx_val hi, ptx_val lo, pt
 PTXGEN_API ptx_val ptx_for_down_end(ptx_builder *b, ptx_val i);
 PTXGEN_API int ptx_loop_begin(ptx_builder *b);
 PTXGEN_API int ptx_loop_end(ptx_builder *b, int block);
-PTXGEN_API int ptx_while_begin(ptx_builder *b);
+static inline int ptx_while_begin(ptx_builder *b)
+{
+    return ptx_loop_begin(b);
+}
 PTXGEN_API bool ptx_while_test(ptx_builder *b, ptx_val cond);
-PTXGEN_API int ptx_while_end(ptx_builder *b, int block);
+static inline int ptx_while_end(ptx_builder *b, int block)
+{
+    return ptx_loop_end(b, block);
+}
 
 /// Leaves the innermost loop. Outside a loop this is an error.
 PTXGEN_API void ptx_break(ptx_builder *b);

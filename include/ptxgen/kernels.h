@@ -51,7 +51,10 @@ struct ptx_kernel {
     uint32_t dtypes; ///< PTX_TYPE_BIT() bits
     struct ptx_kernel_option options[PTX_KERNEL_MAX_OPTIONS + 1];
     ptx_grid grid;
-    uint32_t block;          ///< exact number of threads of a block
+    uint32_t block;       ///< exact number of threads of a block
+    uint32_t chunk;       ///< PTX_GRID_CHUNKS: elements of a block, but for a small n; else 0
+    uint32_t short_chunk; ///< the same for n up to short_most; 0: `chunk` for every n
+    uint64_t short_most;
     const char *accumulator; ///< type of the sums; NULL for no sums
     const char *guarantees;
     const struct ptx_kernel_code
@@ -112,12 +115,14 @@ struct ptx_geometry {
 };
 
 /// The number of elements of each block for n elements in all, for kernels with PTX_GRID_CHUNKS;
-/// the last block has the remainder. Returns 0 for other kernels and for NULL. squared_sum writes
-/// one partial sum for each block.
-PTXGEN_API uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n);
-/// The greatest n for which ptx_kernel_chunk() is shorter than for larger n; 0 if the chunk is the
-/// same for every n, and for NULL.
-PTXGEN_API uint64_t ptx_kernel_short_most(const ptx_kernel *kernel);
+/// the last block has the remainder. Returns 0 for other kernels and NULL. squared_sum writes one
+/// partial sum for each block.
+static inline uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n)
+{
+    if (!kernel)
+        return 0;
+    return kernel->short_chunk && n <= kernel->short_most ? kernel->short_chunk : kernel->chunk;
+}
 /// The launch geometry for n elements; the launch must use exactly this grid and block. Returns
 /// false, with *geometry unchanged, if the grid would exceed 2^31 - 1 blocks or the kernel does not
 /// have the dtype.

@@ -105,16 +105,6 @@ PTXGEN_API void ptx_store_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
         b, p, i,                                                                                   \
         PTXGEN_STRUCT(ptx_store_vec_params, PTXGEN_FIELDS_AS(ptxgen_as_vec, x, __VA_ARGS__)))
 
-/// Atomic p[i] = f(p[i], x) in global or shared memory; returns the old value. ptx_atomic_add(b, p,
-/// i, x) is relaxed at gpu scope; ptx_atomic() takes order and scope. Floats keep subnormals,
-/// except f32 in global memory.
-#define PTX_DECLARE(name, ...)                                                                     \
-    PTXGEN_API ptx_val ptx_atomic_##name(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val x);
-PTX_ATOMICS(PTX_DECLARE)
-#undef PTX_DECLARE
-/// Atomic compare and swap: p[i] = x if p[i] equals `compare`; returns the old value.
-PTXGEN_API ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare, ptx_val x);
-
 struct ptx_atomic_params {
     ptx_val x;
     ptx_val compare; ///< required by cas, not allowed elsewhere; not a plain number
@@ -127,6 +117,26 @@ PTXGEN_API ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, 
                                    struct ptx_atomic_params params);
 #define ptx_atomic(b, op, p, i, ...)                                                               \
     ptx_atomic_emit(b, op, p, i, PTXGEN_STRUCT(ptx_atomic_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
+/// Atomic p[i] = f(p[i], x) in global or shared memory; returns the old value. ptx_atomic_add(b, p,
+/// i, x) is relaxed at gpu scope; ptx_atomic() takes order and scope. Floats keep subnormals,
+/// except f32 in global memory.
+#define PTX_DECLARE(name, ...)                                                                     \
+    static inline ptx_val ptx_atomic_##name(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val x)       \
+    {                                                                                              \
+        struct ptx_atomic_params params = {                                                        \
+            x, { 0, 0, 0, 0 }, PTX_ORDER_WEAK, PTX_SCOPE_DEFAULT                                   \
+        };                                                                                         \
+        return ptx_atomic_emit(b, PTX_ATOMIC_##name, p, i, params);                                \
+    }
+PTX_ATOMICS(PTX_DECLARE)
+#undef PTX_DECLARE
+/// Atomic compare and swap: p[i] = x if p[i] equals `compare`; returns the old value.
+static inline ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare,
+                                     ptx_val x)
+{
+    struct ptx_atomic_params params = { x, compare, PTX_ORDER_WEAK, PTX_SCOPE_DEFAULT };
+    return ptx_atomic_emit(b, PTX_ATOMIC_cas, p, i, params);
+}
 
 /// Orders the memory accesses before the fence and after it. `order` is PTX_ORDER_ACQ_REL or
 /// PTX_ORDER_SEQ_CST.

@@ -66,7 +66,7 @@ struct ptx_clip_tensor {
 ///   have the same number of groups. With more than one row a run is refused: use the phases. 0
 ///   rows mean 1.
 /// - sums_at: the address of that array: a multiple of 8; a run writes it, too. 0: the plan has an
-///   array of its own, see ptx_clip_plan_sums().
+///   array of its own, see ptx_clip_plan_get_info().
 /// - any_address: addresses, including those of scalars, are checked neither for 0, nor against the
 ///   driver's allocations, nor against each other. For memory that the driver did not allocate, and
 ///   for gradients that share a window of device memory: ptx_clip_plan_piece().

@@ -452,11 +452,29 @@ PTXGEN_API ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params params);
 /// cond ? x : y, for every type except predicates. Both operands are evaluated.
 PTXGEN_API ptx_val ptx_select(ptx_builder *b, ptx_val cond, ptx_val x, ptx_val y);
 
+typedef enum ptx_special_register {
+#define PTX_DECLARE(name, ...) PTX_SPECIAL_##name,
+    PTX_SPECIAL_VECTORS(PTX_DECLARE) PTX_SPECIAL_SCALARS(PTX_DECLARE)
+#undef PTX_DECLARE
+        PTX_SPECIAL_COUNT
+} ptx_special_register;
+
+/// Reads a special register by its number, PTX_SPECIAL_ and its name. One without an axis takes
+/// PTX_X.
+PTXGEN_API ptx_val ptx_special(ptx_builder *b, ptx_special_register special, ptx_axis axis);
 /// Special registers: ptx_tid(b, PTX_X), ptx_laneid(b) ...
-#define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b, ptx_axis axis);
+#define PTX_DECLARE(name, ...)                                                                     \
+    static inline ptx_val ptx_##name(ptx_builder *b, ptx_axis axis)                                \
+    {                                                                                              \
+        return ptx_special(b, PTX_SPECIAL_##name, axis);                                           \
+    }
 PTX_SPECIAL_VECTORS(PTX_DECLARE)
 #undef PTX_DECLARE
-#define PTX_DECLARE(name, ...) PTXGEN_API ptx_val ptx_##name(ptx_builder *b);
+#define PTX_DECLARE(name, ...)                                                                     \
+    static inline ptx_val ptx_##name(ptx_builder *b)                                               \
+    {                                                                                              \
+        return ptx_special(b, PTX_SPECIAL_##name, PTX_X);                                          \
+    }
 PTX_SPECIAL_SCALARS(PTX_DECLARE)
 #undef PTX_DECLARE
 

@@ -306,6 +306,7 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_set(b, var, x) PTXGEN_V2(b, var, x, ptxgen_popped_set(b, PTXGEN_HERE))
 #define ptx_copy(b, x) PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_copy))
 #define ptx_op_emit(b, ...) PTXGEN_PLACED(val, b, PTXGEN_BRACED(ptx_op_emit(b, __VA_ARGS__)))
+#define ptx_special(b, special, axis) PTXGEN_PLACED(val, b, ptx_special(b, special, axis))
 #define ptx_select(b, cond, x, y) PTXGEN_V3(b, cond, x, y, ptxgen_popped3(b, PTXGEN_HERE, ptx_select))
 #define ptx_cvt_emit(b, type, ...) PTXGEN_PLACED(val, b, PTXGEN_BRACED(ptx_cvt_emit(b, type, __VA_ARGS__)))
 #undef ptx_cvt

@@ -168,10 +168,15 @@ PTXGEN_API ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream
 PTXGEN_API ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream);
 
-/// What ptx_clip_plan_sums() to ptx_clip_plan_set_loss_scale() are for groups, for norm groups.
-PTXGEN_API CUdeviceptr ptx_step_plan_sums(const ptx_step_plan *plan);
-PTXGEN_API CUdeviceptr ptx_step_plan_records(const ptx_step_plan *plan);
-PTXGEN_API CUdeviceptr ptx_step_plan_summary(const ptx_step_plan *plan);
+/// As struct ptx_clip_plan_info, for norm groups.
+struct ptx_step_plan_info {
+    CUdeviceptr sums;
+    CUdeviceptr records;
+    CUdeviceptr summary;
+};
+
+/// What ptx_clip_plan_get_info() to ptx_clip_plan_set_loss_scale() are for groups, for norm groups.
+PTXGEN_API const struct ptx_step_plan_info *ptx_step_plan_get_info(const ptx_step_plan *plan);
 PTXGEN_API ptx_status ptx_step_plan_read(const ptx_step_plan *plan, uint32_t first, uint32_t count,
                                          struct ptx_clip_record *records,
                                          struct ptx_clip_summary *summary, CUstream stream);

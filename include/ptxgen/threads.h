@@ -4,6 +4,7 @@
 #ifndef PTXGEN_THREADS_H
 #define PTXGEN_THREADS_H
 
+#include <ptxgen/control.h>
 #include <ptxgen/ops.h>
 #include <ptxgen/types.h>
 
@@ -24,7 +25,10 @@ PTXGEN_API ptx_val ptx_global_index_wide(ptx_builder *b, ptx_axis axis);
 #define ptx_grid_stride(b, i, n)                                                                   \
     for (ptx_val i = ptx_grid_stride_begin(b, n); i.kind; i = ptx_grid_stride_end(b, i))
 PTXGEN_API ptx_val ptx_grid_stride_begin(ptx_builder *b, ptx_val n);
-PTXGEN_API ptx_val ptx_grid_stride_end(ptx_builder *b, ptx_val i);
+static inline ptx_val ptx_grid_stride_end(ptx_builder *b, ptx_val i)
+{
+    return ptx_for_end(b, i);
+}
 
 /// Waits for all threads of the block. Refused in divergent code.
 PTXGEN_API void ptx_barrier(ptx_builder *b);
@@ -72,15 +76,32 @@ struct ptx_shfl_params {
         width; ///< the warp is split into independent segments of 1, 2, 4, 8, 16 or 32 lanes; 0: 32
 };
 /// The value of `x` in another lane, as ptx_shfl_mode says: ptx_shfl(b, PTX_SHFL_DOWN, x, delta,
-/// .width = 16). ptx_shfl_down(b, x, delta) and the like take all lanes and the whole warp.
+/// .width = 16).
 PTXGEN_API ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
                                  struct ptx_shfl_params params);
 #define ptx_shfl(b, mode, x, ...)                                                                  \
     ptx_shfl_emit(b, mode, x, PTXGEN_STRUCT(ptx_shfl_params, PTXGEN_FIELDS(lane, __VA_ARGS__)))
-PTXGEN_API ptx_val ptx_shfl_down(ptx_builder *b, ptx_val x, ptx_val delta);
-PTXGEN_API ptx_val ptx_shfl_up(ptx_builder *b, ptx_val x, ptx_val delta);
-PTXGEN_API ptx_val ptx_shfl_bfly(ptx_builder *b, ptx_val x, ptx_val mask);
-PTXGEN_API ptx_val ptx_shfl_idx(ptx_builder *b, ptx_val x, ptx_val lane);
+/// The same with all lanes and the whole warp.
+static inline ptx_val ptx_shfl_down(ptx_builder *b, ptx_val x, ptx_val delta)
+{
+    struct ptx_shfl_params params = { delta, { 0, 0, 0, 0 }, 0 };
+    return ptx_shfl_emit(b, PTX_SHFL_DOWN, x, params);
+}
+static inline ptx_val ptx_shfl_up(ptx_builder *b, ptx_val x, ptx_val delta)
+{
+    struct ptx_shfl_params params = { delta, { 0, 0, 0, 0 }, 0 };
+    return ptx_shfl_emit(b, PTX_SHFL_UP, x, params);
+}
+static inline ptx_val ptx_shfl_bfly(ptx_builder *b, ptx_val x, ptx_val mask)
+{
+    struct ptx_shfl_params params = { mask, { 0, 0, 0, 0 }, 0 };
+    return ptx_shfl_emit(b, PTX_SHFL_BFLY, x, params);
+}
+static inline ptx_val ptx_shfl_idx(ptx_builder *b, ptx_val x, ptx_val lane)
+{
+    struct ptx_shfl_params params = { lane, { 0, 0, 0, 0 }, 0 };
+    return ptx_shfl_emit(b, PTX_SHFL_IDX, x, params);
+}
 
 /// Whether the predicate holds in all lanes of the mask, in any of them, or has the same value in
 /// all of them.

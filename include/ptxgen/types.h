@@ -182,15 +182,22 @@ static inline ptx_val ptx_bool(bool x)
     return ptx_imm_bits(PTX_PRED, x);
 }
 
-/// `x` rounded to nearest even; see ptx_imm().
-PTXGEN_API ptx_val ptx_f32(double x);
-PTXGEN_API ptx_val ptx_f64(double x);
-
 /// `x` as an immediate of any type. Integers: `x` must be an integer in the type's range. Floats:
 /// rounded to nearest even; a packed type gets `x` in both halves. Infinity is valid for every
 /// float type, but a finite `x` must not round to it. A value that does not fit gives a poisoned
 /// value, whose first use is an error that names the number and the type.
 PTXGEN_API ptx_val ptx_imm(ptx_type type, double x);
+
+/// `x` rounded to nearest even; see ptx_imm().
+static inline ptx_val ptx_f32(double x)
+{
+    return ptx_imm(PTX_F32, x);
+}
+
+static inline ptx_val ptx_f64(double x)
+{
+    return ptx_imm(PTX_F64, x);
+}
 
 /// Zero of the type; false for a predicate.
 static inline ptx_val ptx_zero(ptx_type type)
@@ -219,7 +226,12 @@ static inline ptx_val ptx_number_unsigned(uint64_t x)
 }
 
 /// The same for a number with a fraction, or for an integer that is written as one: 2.0.
-PTXGEN_API ptx_val ptx_number_float(double x);
+static inline ptx_val ptx_number_float(double x)
+{
+    ptx_val v = ptx_imm(PTX_F64, x);
+    v.kind = PTX_KIND_NUMBER;
+    return v;
+}
 
 /// A GPU architecture: `{ .sm = 90 }` is sm_90, `{ .sm = 90, .suffix = 'a' }` is sm_90a, `{ 0 }` is
 /// the default, sm_80.

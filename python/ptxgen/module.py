@@ -286,7 +286,8 @@ class Kernel:
 
     def chunk(self, n: int) -> int:
         """Elements of a block for n in all; 0 for kernels that are not launched by chunks."""
-        return int(c.ptx_kernel_chunk(self._row, integer(n, ctypes.c_uint64, "n")))
+        row, count = _c.ptx_kernel.from_address(self._row), integer(n, ctypes.c_uint64, "n")
+        return int(row.short_chunk if row.short_chunk and count <= row.short_most else row.chunk)
 
     def length(self, parameter: str, n: int, *, channels: int = 0, inner: int = 0) -> int:
         """The elements of an array for these sizes: length("partials", n)."""

@@ -206,27 +206,28 @@ class _Plan(Object):
             raise InvalidError(f"there is no tensor {k}; the plan has {len(self._rows)}")
         return self._rows[k]
 
+    def _info(self, handle: Handle) -> Any:
+        of = getattr(_c, self._stem + "info")
+        return of.from_address(getattr(c, self._stem + "get_info")(handle.value))
+
     @property
     def sums(self) -> View:
         """The sums between norm_sq() and finish(): one f64 a group, to be added over ranks."""
         handle = self.handle
-        address = getattr(c, self._stem + "sums")(handle.value)
-        return View(self._ordinal, address, self._groups, "f64", handle)
+        return View(self._ordinal, self._info(handle).sums, self._groups, "f64", handle)
 
     @property
     def records(self) -> View:
         """The records in device memory: factor, norm, found_inf, max_norm of each group, as f32."""
         handle = self.handle
-        address = getattr(c, self._stem + "records")(handle.value)
-        return View(self._ordinal, address, 4 * self._groups, "f32", handle)
+        return View(self._ordinal, self._info(handle).records, 4 * self._groups, "f32", handle)
 
     @property
     def summary(self) -> View:
         """The summary in device memory: found_inf and the loss scale of the run, the loss scale of
         the next, as f32; then its growth tracker, an s32."""
         handle = self.handle
-        address = getattr(c, self._stem + "summary")(handle.value)
-        return View(self._ordinal, address, 4, "f32", handle)
+        return View(self._ordinal, self._info(handle).summary, 4, "f32", handle)
 
     def read(self, stream: StreamLike = None) -> PlanResult:
         """The results of the last run on the stream. Waits for the stream."""
@@ -302,7 +303,7 @@ class ClipPlan(_Plan):
     @property
     def chunk_count(self) -> int:
         """The number of chunks: see "Gradients beyond device memory" in docs/plans.md."""
-        return int(c.ptx_clip_plan_chunk_count(self.handle.value))
+        return int(self._info(self.handle).chunks)
 
     def pieces(self, chunk: int) -> List[_types.ClipPiece]:
         """The runs of elements that a chunk has."""

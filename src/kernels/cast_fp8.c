@@ -177,5 +177,6 @@ const ptx_kernel ptx_kernel_cast_fp8 = {
     .grid = PTX_GRID_CHUNKS,
     .block = CAST_BLOCK,
     .guarantees = "deterministic; correctly rounded and saturating; amax leaves NaN out",
-    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = CAST_CHUNK },
+    .chunk = CAST_CHUNK,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -164,5 +164,6 @@ const ptx_kernel ptx_kernel_delayed_scale_update = {
     .grid = PTX_GRID_CHUNKS,
     .block = UPDATE_BLOCK,
     .guarantees = "deterministic; the same bits as Transformer Engine's recipe",
-    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = COLUMNS },
+    .chunk = COLUMNS,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -38,5 +38,6 @@ const ptx_kernel ptx_kernel_fake_quantize_channel = {
     .grid = PTX_GRID_CHUNKS,
     .block = CHANNELS_BLOCK,
     .guarantees = "deterministic; correctly rounded; NaN x has the least level",
-    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = CHANNELS_CHUNK },
+    .chunk = CHANNELS_CHUNK,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -348,5 +348,6 @@ const ptx_kernel ptx_kernel_fake_quantize_groups = {
     .grid = PTX_GRID_CHUNKS,
     .block = BLOCK,
     .guarantees = "deterministic; correctly rounded; a group with NaN or infinity gives NaN",
-    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = CHUNK, .length = length },
+    .chunk = CHUNK,
+    .code = &(const struct ptx_kernel_code) { .build = build, .length = length },
 };

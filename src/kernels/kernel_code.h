@@ -10,9 +10,6 @@ struct ptx_kernel_code {
                   const struct ptx_kernel_spec *spec); // emits the body of the entry
     // Blocks that a multiprocessor should have at a time; 0, or NULL: any number.
     uint32_t (*min_blocks)(const struct ptx_kernel_spec *spec);
-    uint32_t chunk;       // PTX_GRID_CHUNKS: elements per block
-    uint32_t short_chunk; // the same for n up to short_most; 0: `chunk` for every n
-    uint64_t short_most;
     // The lengths of parameters that depend on more than n; NULL: none. Returns false for a name
     // that it does not know, and for sizes that have no such length.
     bool (*length)(const struct ptx_kernel_spec *spec, const struct ptx_kernel_sizes *sizes,

@@ -104,19 +104,6 @@ const char *ptx_kernel_entry_name(const ptx_kernel *kernel, const struct ptx_ker
     return name;
 }
 
-uint32_t ptx_kernel_chunk(const ptx_kernel *kernel, uint64_t n)
-{
-    if (!kernel || kernel->grid != PTX_GRID_CHUNKS)
-        return 0;
-    const struct ptx_kernel_code *code = kernel->code;
-    return code->short_chunk && n <= code->short_most ? code->short_chunk : code->chunk;
-}
-
-uint64_t ptx_kernel_short_most(const ptx_kernel *kernel)
-{
-    return kernel ? kernel->code->short_most : 0;
-}
-
 bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
                          struct ptx_geometry *geometry)
 {

@@ -151,5 +151,6 @@ const ptx_kernel ptx_kernel_observe_min_max = {
     .grid = PTX_GRID_CHUNKS,
     .block = BLOCK,
     .guarantees = "deterministic; a NaN makes both extremes NaN",
-    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = CHUNK },
+    .chunk = CHUNK,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -39,5 +39,6 @@ const ptx_kernel ptx_kernel_quantize_channel_ste_backward = {
     .grid = PTX_GRID_CHUNKS,
     .block = CHANNELS_BLOCK,
     .guarantees = "deterministic; correctly rounded; NaN and infinite x give +0",
-    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = CHANNELS_CHUNK },
+    .chunk = CHANNELS_CHUNK,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -73,10 +73,10 @@ const ptx_kernel ptx_kernel_quantize_learned_backward = {
     .accumulator = "f64",
     .guarantees = "deterministic; bit-stable at any alignment; NaN x gives +0 and counts as the "
                   "least level",
+    .chunk = TILE,
+    .short_chunk = SHORT_TILE,
+    .short_most = SHORT_TILE_MOST,
     .code = &(const struct ptx_kernel_code) { .build = build,
                                               .min_blocks = min_blocks_of,
-                                              .chunk = TILE,
-                                              .short_chunk = SHORT_TILE,
-                                              .short_most = SHORT_TILE_MOST,
                                               .length = length_of },
 };

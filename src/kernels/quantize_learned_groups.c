@@ -191,5 +191,6 @@ const ptx_kernel ptx_kernel_quantize_learned_groups = {
     .accumulator = "f64",
     .guarantees = "deterministic; bit-stable at any alignment; NaN x gives +0 and counts as the "
                   "least level",
-    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = CHUNK, .length = length },
+    .chunk = CHUNK,
+    .code = &(const struct ptx_kernel_code) { .build = build, .length = length },
 };

@@ -171,5 +171,6 @@ const ptx_kernel ptx_kernel_quantize_learned_reduce = {
     .block = BLOCK,
     .accumulator = "f64",
     .guarantees = "deterministic; the tree depends on the numbers of sums and channels alone",
-    .code = &(const struct ptx_kernel_code) { .build = build, .chunk = BLOCK },
+    .chunk = BLOCK,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

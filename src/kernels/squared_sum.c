@@ -47,7 +47,8 @@ const ptx_kernel ptx_kernel_squared_sum = {
     .block = BLOCK,
     .accumulator = "f64",
     .guarantees = "deterministic; bit-stable at any alignment; no f32, f16 or bf16 square is lost",
-    .code =
-        &(const struct ptx_kernel_code) {
-            .build = build, .chunk = CHUNK, .short_chunk = SHORT_CHUNK, .short_most = SHORT_MOST },
+    .chunk = CHUNK,
+    .short_chunk = SHORT_CHUNK,
+    .short_most = SHORT_MOST,
+    .code = &(const struct ptx_kernel_code) { .build = build },
 };

@@ -11,6 +11,7 @@
 struct ptx_clip_plan {
     struct norm_plan norm;
     uint32_t last, tiles, fused; // values of clip_apply
+    struct ptx_clip_plan_info info;
 };
 
 // ---- the last launch ----------------------------------------------------------------------------
@@ -158,6 +159,10 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
 
     if (ptxd_named(plan ? make(plan, params) : ptx_error_status(), __func__))
         ptx_clip_plan_destroy(&plan);
+    else
+        plan->info =
+            (struct ptx_clip_plan_info) { plan->norm.all_sums, plan->norm.records,
+                                          plan->norm.summary, plan->norm.layout.chunk_count };
     return plan;
 }
 
@@ -192,19 +197,9 @@ ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
     return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_RECORDS, stream);
 }
 
-CUdeviceptr ptx_clip_plan_sums(const ptx_clip_plan *plan)
+const struct ptx_clip_plan_info *ptx_clip_plan_get_info(const ptx_clip_plan *plan)
 {
-    return plan ? plan->norm.all_sums : 0;
-}
-
-CUdeviceptr ptx_clip_plan_records(const ptx_clip_plan *plan)
-{
-    return plan ? plan->norm.records : 0;
-}
-
-CUdeviceptr ptx_clip_plan_summary(const ptx_clip_plan *plan)
-{
-    return plan ? plan->norm.summary : 0;
+    return plan ? &plan->info : NULL;
 }
 
 ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_t count,
@@ -269,11 +264,6 @@ ptx_status ptx_clip_plan_apply_chunks(ptx_clip_plan *plan, uint64_t first, uint6
                                       CUstream stream)
 {
     return launch_window(plan, __func__, first, count, true, stream);
-}
-
-uint64_t ptx_clip_plan_chunk_count(const ptx_clip_plan *plan)
-{
-    return plan ? plan->norm.layout.chunk_count : 0;
 }
 
 bool ptx_clip_plan_piece(const ptx_clip_plan *plan, uint64_t chunk, uint32_t index,

@@ -31,6 +31,7 @@ struct ptx_step_plan {
     struct ptx_step_params params;
     struct ptx_step_tensor *tensors;
     struct ptx_step_group *groups;
+    struct ptx_step_plan_info info;
 };
 
 // ---- what the plan adds to the core -------------------------------------------------------------
@@ -327,6 +328,9 @@ ptx_step_plan *ptx_step_plan_create(ptx_device *device, const struct ptx_step_pa
 
     if (ptxd_named(plan ? make(plan, params) : ptx_error_status(), __func__))
         ptx_step_plan_destroy(&plan);
+    else
+        plan->info = (struct ptx_step_plan_info) { plan->norm.all_sums, plan->norm.records,
+                                                   plan->norm.summary };
     return plan;
 }
 
@@ -366,19 +370,9 @@ ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream)
     return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_RECORDS, stream);
 }
 
-CUdeviceptr ptx_step_plan_sums(const ptx_step_plan *plan)
+const struct ptx_step_plan_info *ptx_step_plan_get_info(const ptx_step_plan *plan)
 {
-    return plan ? plan->norm.all_sums : 0;
-}
-
-CUdeviceptr ptx_step_plan_records(const ptx_step_plan *plan)
-{
-    return plan ? plan->norm.records : 0;
-}
-
-CUdeviceptr ptx_step_plan_summary(const ptx_step_plan *plan)
-{
-    return plan ? plan->norm.summary : 0;
+    return plan ? &plan->info : NULL;
 }
 
 ptx_status ptx_step_plan_read(const ptx_step_plan *plan, uint32_t first, uint32_t count,

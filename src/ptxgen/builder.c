@@ -446,28 +446,18 @@ bool ptx_builder_out_of_memory(const ptx_builder *b)
     return !b || b->out_of_memory;
 }
 
-int ptx_builder_isa(const ptx_builder *b)
+struct ptx_builder_info ptx_builder_get_info(const ptx_builder *b)
 {
     if (!b)
-        return 0;
-    return b->params.isa ? b->params.isa : b->isa;
-}
-
-const char *ptx_builder_isa_reason(const ptx_builder *b)
-{
-    if (!b || !b->isa_reason)
-        return "";
-    return b->params.isa ? "pinned" : b->isa_reason;
-}
-
-struct ptx_target ptx_builder_target(const ptx_builder *b)
-{
-    return b ? b->params.target : (struct ptx_target) { 0 };
-}
-
-size_t ptx_builder_peak_bytes(const ptx_builder *b)
-{
-    return b ? b->peak : 0;
+        return (struct ptx_builder_info) { .isa_reason = "" };
+    return (struct ptx_builder_info) {
+        .target = b->params.target,
+        .isa = b->params.isa ? b->params.isa : b->isa,
+        .isa_reason = b->params.isa   ? "pinned"
+                      : b->isa_reason ? b->isa_reason
+                                      : "",
+        .peak_bytes = b->peak,
+    };
 }
 
 void ptxb_fail_unready(ptx_builder *b, const char *call)

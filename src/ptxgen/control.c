@@ -148,11 +148,6 @@ int ptx_if_end(ptx_builder *b, int id)
     return end_branch(b, "if", id, 1u << BLOCK_IF | 1u << BLOCK_ELSE);
 }
 
-int ptx_else_end(ptx_builder *b, int id)
-{
-    return ptx_if_end(b, id);
-}
-
 // Makes the label at the end of the if just closed a jump over what follows, and sends the if's
 // branch here. Returns the label at the end of the chain, 0 after an error.
 static uint32_t begin_else(ptx_builder *b, const char *call)

@@ -241,16 +241,6 @@ int ptx_loop_end(ptx_builder *b, int id)
     return 0;
 }
 
-int ptx_while_begin(ptx_builder *b)
-{
-    return ptx_loop_begin(b);
-}
-
-int ptx_while_end(ptx_builder *b, int id)
-{
-    return ptx_loop_end(b, id);
-}
-
 // NULL outside of loops.
 static struct block *innermost_loop(ptx_builder *b)
 {

@@ -621,19 +621,6 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
     return old;
 }
 
-#define DEFINE(name, ...)                                                                          \
-    ptx_val ptx_atomic_##name(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val x)                     \
-    {                                                                                              \
-        return ptx_atomic(b, PTX_ATOMIC_##name, p, i, x);                                          \
-    }
-PTX_ATOMICS(DEFINE)
-#undef DEFINE
-
-ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_val compare, ptx_val x)
-{
-    return ptx_atomic(b, PTX_ATOMIC_cas, p, i, x, .compare = compare);
-}
-
 void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
 {
     if (!ptxb_ready(b, "fence"))

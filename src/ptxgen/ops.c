@@ -411,33 +411,41 @@ static ptx_val read_special(ptx_builder *b, const char *call, const char *text, 
     return result;
 }
 
-static ptx_val read_axis(ptx_builder *b, const char *call, const char *const text[3], ptx_axis axis,
-                         int isa, int sm, bool varying)
+static const struct special {
+    const char *call, *text[3]; // by axis; one without axes has the first
+    uint8_t type, isa, sm;
+    bool varying;
+} specials[] = {
+#define VECTOR(name, text, meaning, isa, sm, varying)                                              \
+    { #name, { text ".x", text ".y", text ".z" }, PTX_U32, isa, sm, varying },
+#define SCALAR(name, text, type, meaning, isa, sm, varying)                                        \
+    { #name, { text }, PTX_##type, isa, sm, varying },
+    PTX_SPECIAL_VECTORS(VECTOR) PTX_SPECIAL_SCALARS(SCALAR)
+#undef VECTOR
+#undef SCALAR
+};
+
+ptx_val ptx_special(ptx_builder *b, ptx_special_register special, ptx_axis axis)
 {
-    if (!ptxb_ready(b, call))
+    if ((unsigned)special >= PTX_SPECIAL_COUNT) {
+        if (ptxb_ready(b, "special"))
+            ptxb_fail(b, "special", "%d is no special register; see ptx_special_register",
+                      (int)special);
+        return (ptx_val) { 0 };
+    }
+    const struct special *s = &specials[special];
+    if (!ptxb_ready(b, s->call))
         return (ptx_val) { 0 };
     if ((unsigned)axis > PTX_Z) {
-        ptxb_fail(b, call, "%d is not an axis; there are PTX_X, PTX_Y and PTX_Z", (int)axis);
+        ptxb_fail(b, s->call, "%d is not an axis; there are PTX_X, PTX_Y and PTX_Z", (int)axis);
         return (ptx_val) { 0 };
     }
-    return read_special(b, call, text[axis], PTX_U32, isa, sm, varying);
+    if (!s->text[axis]) {
+        ptxb_fail(b, s->call, "the register has no axis; it is read with PTX_X");
+        return (ptx_val) { 0 };
+    }
+    return read_special(b, s->call, s->text[axis], (ptx_type)s->type, s->isa, s->sm, s->varying);
 }
-
-#define DEFINE(name, text, meaning, isa, sm, varying)                                              \
-    ptx_val ptx_##name(ptx_builder *b, ptx_axis axis)                                              \
-    {                                                                                              \
-        static const char *const texts[] = { text ".x", text ".y", text ".z" };                    \
-        return read_axis(b, #name, texts, axis, isa, sm, varying);                                 \
-    }
-PTX_SPECIAL_VECTORS(DEFINE)
-#undef DEFINE
-#define DEFINE(name, text, type, meaning, isa, sm, varying)                                        \
-    ptx_val ptx_##name(ptx_builder *b)                                                             \
-    {                                                                                              \
-        return read_special(b, #name, text, PTX_##type, isa, sm, varying);                         \
-    }
-PTX_SPECIAL_SCALARS(DEFINE)
-#undef DEFINE
 
 bool ptxb_special_varies(const char *name)
 {

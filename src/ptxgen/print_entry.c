@@ -359,7 +359,7 @@ void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size)
 static void put_header(ptx_builder *b)
 {
     char target[PTX_TARGET_NAME_SIZE];
-    const int isa = ptx_builder_isa(b);
+    const int isa = ptx_builder_get_info(b).isa;
 
     put(b, "// Written by ptxgen. The PTX ISA version is ");
     put(b, b->params.isa ? "pinned" : "the least that has ");

@@ -77,11 +77,6 @@ ptx_val ptx_grid_stride_begin(ptx_builder *b, ptx_val n)
     return ptx_for_begin(b, first, n, step);
 }
 
-ptx_val ptx_grid_stride_end(ptx_builder *b, ptx_val i)
-{
-    return ptx_for_end(b, i);
-}
-
 // ---- barriers -----------------------------------------------------------------------------------
 
 void ptx_barrier(ptx_builder *b)
@@ -272,26 +267,6 @@ ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x, struct ptx_
         return ptx_bitcast(b, type, back);
     }
     }
-}
-
-ptx_val ptx_shfl_down(ptx_builder *b, ptx_val x, ptx_val delta)
-{
-    return ptx_shfl(b, PTX_SHFL_DOWN, x, delta);
-}
-
-ptx_val ptx_shfl_up(ptx_builder *b, ptx_val x, ptx_val delta)
-{
-    return ptx_shfl(b, PTX_SHFL_UP, x, delta);
-}
-
-ptx_val ptx_shfl_bfly(ptx_builder *b, ptx_val x, ptx_val mask)
-{
-    return ptx_shfl(b, PTX_SHFL_BFLY, x, mask);
-}
-
-ptx_val ptx_shfl_idx(ptx_builder *b, ptx_val x, ptx_val lane)
-{
-    return ptx_shfl(b, PTX_SHFL_IDX, x, lane);
 }
 
 // ---- votes, matches, reductions -----------------------------------------------------------------

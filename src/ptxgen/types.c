@@ -176,7 +176,7 @@ static ptx_val unfit(ptx_type type, double x)
     return v;
 }
 
-ptx_val ptx_f32(double x)
+static ptx_val f32_immediate(double x)
 {
     const double rounds_to_infinity = 0x1.ffffffp127; // and larger numbers
     uint32_t bits;
@@ -188,15 +188,7 @@ ptx_val ptx_f32(double x)
     return ptx_imm_bits(PTX_F32, bits);
 }
 
-ptx_val ptx_number_float(double x)
-{
-    ptx_val v = ptx_f64(x);
-
-    v.kind = PTX_KIND_NUMBER;
-    return v;
-}
-
-ptx_val ptx_f64(double x)
+static ptx_val f64_immediate(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -289,9 +281,9 @@ ptx_val ptx_imm(ptx_type type, double x)
     case PTX_TYPE_COUNT:
         return (ptx_val) { 0 };
     case PTX_F64:
-        return ptx_f64(x);
+        return f64_immediate(x);
     case PTX_F32:
-        return ptx_f32(x);
+        return f32_immediate(x);
     case PTX_F16:
     case PTX_F16X2:
         return small_immediate(type, x, 10, 5);

@@ -36,7 +36,7 @@ char *op_case_text(const struct op_case *c, struct ptx_target target, int isa, i
     const char *text = ptx_builder_finish(b);
     *failed = !text;
     if (needs)
-        *needs = ptx_builder_isa(b);
+        *needs = ptx_builder_get_info(b).isa;
     if (!text)
         text = ptx_builder_error(b);
     char *own = copy(text, strlen(text));

@@ -269,8 +269,8 @@ static void versions_are_required(void **state)
     ptx_entry (own, "k")
         ptx_asm(own, "{ .reg .b32 t; new.thing t; }", .isa = 83, .sm = 75);
     assert_non_null(finished(own));
-    assert_int_equal(ptx_builder_isa(own), 83);
-    assert_string_equal(ptx_builder_isa_reason(own), "new.thing");
+    assert_int_equal(ptx_builder_get_info(own).isa, 83);
+    assert_string_equal(ptx_builder_get_info(own).isa_reason, "new.thing");
     ptx_builder_destroy(&own);
     REFUSED(ptx_asm(b, "new.thing;", .sm = 90),
             "new.thing needs sm_90 or newer; the target is sm_80");

@@ -44,8 +44,8 @@ static void targets_and_isa_are_checked(void **state)
         ptx_builder *b = pinned(target.sm, target.suffix, 0);
         an_empty_kernel(b, "k");
         assert_int_equal(ptx_builder_target(b).sm, target.sm);
-        assert_int_equal(ptx_builder_isa(b), isa);
-        assert_string_equal(ptx_builder_isa_reason(b), ptx_target_name(target, name));
+        assert_int_equal(ptx_builder_get_info(b).isa, isa);
+        assert_string_equal(ptx_builder_get_info(b).isa_reason, ptx_target_name(target, name));
         snprintf(line, sizeof line, ".version %d.%d\n.target %s\n", isa / 10, isa % 10, name);
         EXPECT_LINES(b, line);
     }
@@ -59,13 +59,13 @@ static void the_isa_is_the_least_that_is_needed(void **state)
         ptx_tanh(b, ptx_f32(1));
         ptx_nanosleep(b, ptx_u32(1));
     }
-    assert_int_equal(ptx_builder_isa(b), 70);
-    assert_string_equal(ptx_builder_isa_reason(b), "tanh.approx.f32");
+    assert_int_equal(ptx_builder_get_info(b).isa, 70);
+    assert_string_equal(ptx_builder_get_info(b).isa_reason, "tanh.approx.f32");
     EXPECT_LINES(b, "the least that has tanh.approx.f32.", ".version 7.0", ".target sm_75");
     b = pinned(75, 0, 83);
     an_empty_kernel(b, "k");
-    assert_int_equal(ptx_builder_isa(b), 83);
-    assert_string_equal(ptx_builder_isa_reason(b), "pinned");
+    assert_int_equal(ptx_builder_get_info(b).isa, 83);
+    assert_string_equal(ptx_builder_get_info(b).isa_reason, "pinned");
     EXPECT_LINES(b, "The PTX ISA version is pinned.", ".version 8.3");
 }
 
@@ -283,10 +283,11 @@ static void no_builder_is_taken_everywhere(void **state)
     assert_null(ptx_builder_finish(b));
     assert_string_equal(ptx_builder_error(b), "out of memory");
     assert_true(ptx_builder_out_of_memory(b));
-    assert_int_equal(ptx_builder_isa(b), 0);
-    assert_string_equal(ptx_builder_isa_reason(b), "");
+    assert_int_equal(ptx_builder_get_info(b).isa, 0);
+    assert_string_equal(ptx_builder_get_info(b).isa_reason, "");
+    assert_int_equal(ptx_builder_get_info(b).target.sm, 0);
     assert_int_equal(ptx_builder_target(b).sm, 0);
-    assert_int_equal(ptx_builder_peak_bytes(b), 0);
+    assert_int_equal(ptx_builder_get_info(b).peak_bytes, 0);
 }
 
 int main(void)

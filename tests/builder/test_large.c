@@ -227,7 +227,7 @@ static size_t bytes_of_entries(unsigned entries)
         }
     }
     assert_int_equal(count_of(finished(b), "$again_1:"), entries);
-    const size_t bytes = ptx_builder_peak_bytes(b);
+    const size_t bytes = ptx_builder_get_info(b).peak_bytes;
     ptx_builder_destroy(&b);
     return bytes;
 }
@@ -281,7 +281,7 @@ static struct size size_of_opcodes(unsigned rounds)
             }
     }
     const size_t text = strlen(finished(b));
-    const struct size size = { ptx_builder_peak_bytes(b), text };
+    const struct size size = { ptx_builder_get_info(b).peak_bytes, text };
     ptx_builder_destroy(&b);
     return size;
 }

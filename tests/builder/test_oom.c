@@ -107,7 +107,7 @@ static bool write_with(struct allocator *a, write_module *write, const void *wit
     } else {
         if (!text)
             fail_msg("%s", error);
-        assert_int_equal(ptx_builder_peak_bytes(b), a->peak);
+        assert_int_equal(ptx_builder_get_info(b).peak_bytes, a->peak);
     }
     ptx_builder_destroy(&b);
     assert_null(b);
@@ -223,9 +223,9 @@ static void a_kernel_takes_little_memory(void **state)
             ptx_builder *b = ptx_builder_create(NULL);
             ptx_kernel_emit(b, kernel, &(struct ptx_kernel_spec) { .dtype = (ptx_type)t });
             assert_non_null(ptx_builder_finish(b));
-            if (ptx_builder_peak_bytes(b) > most_bytes(kernel))
+            if (ptx_builder_get_info(b).peak_bytes > most_bytes(kernel))
                 fail_msg("%s %s takes %zu bytes", kernel->name, ptx_type_name((ptx_type)t),
-                         ptx_builder_peak_bytes(b));
+                         ptx_builder_get_info(b).peak_bytes);
             ptx_builder_destroy(&b);
         }
 }

@@ -195,6 +195,10 @@ static void wrong_operands_are_named(void **state)
     REFUSED(ptx_op(b, PTX_OP_NONE, .x = u), "op: the opcode is not");
     REFUSED(ptx_op(b, PTX_OP_COUNT, .x = u), "op: the opcode is not");
     REFUSED(ptx_tid(b, (ptx_axis)3), "tid: 3 is not an axis", "PTX_X");
+    REFUSED(ptx_special(b, PTX_SPECIAL_COUNT, PTX_X), "special: ", "is no special register");
+    REFUSED(ptx_special(b, (ptx_special_register)-1, PTX_X), "special: -1 is no special register",
+            "ptx_special_register");
+    REFUSED(ptx_special(b, PTX_SPECIAL_laneid, PTX_Y), "laneid: the register has no axis", "PTX_X");
     REFUSED(ptx_clusterid(b, PTX_X), "clusterid: %clusterid.x needs sm_90", "sm_80");
     REFUSED(ptx_cluster_ctarank(b), "cluster_ctarank: %cluster_ctarank needs sm_90", "sm_80");
 #undef REFUSED

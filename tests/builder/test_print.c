@@ -68,7 +68,7 @@ static void the_whole_text_is_known(void **state)
     snprintf(version, sizeof version, "%d.%d.%d", PTXGEN_VERSION_MAJOR, PTXGEN_VERSION_MINOR,
              PTXGEN_VERSION_PATCH);
     assert_string_equal(ptxgen_version(), version);
-    assert_true(ptx_builder_peak_bytes(b) > strlen(text));
+    assert_true(ptx_builder_get_info(b).peak_bytes > strlen(text));
     ptx_builder_destroy(&b);
     assert_null(b);
     ptx_builder_destroy(&b);

@@ -171,9 +171,8 @@ static void test_chunk(void **state)
     assert_int_equal(ptx_kernel_chunk(channel, UINT64_MAX), 4096);
     assert_int_equal(ptx_kernel_chunk(&ptx_kernel_cast_fp8, UINT64_MAX), 8192);
     assert_int_equal(ptx_kernel_chunk(&ptx_kernel_delayed_scale_update, UINT64_MAX), 8);
-    assert_int_equal(ptx_kernel_short_most(square), 1u << 22);
-    assert_int_equal(ptx_kernel_short_most(channel), 0);
-    assert_int_equal(ptx_kernel_short_most(NULL), 0);
+    assert_int_equal(square->short_most, 1u << 22);
+    assert_int_equal(channel->short_most, 0);
     assert_int_equal(ptx_kernel_chunk(&ptx_kernel_lerp_backward, 1), 0);
     assert_int_equal(ptx_kernel_chunk(&ptx_kernel_clip_scale_reduce, 1), 0);
     assert_int_equal(ptx_kernel_chunk(NULL, 1), 0);
@@ -266,9 +265,9 @@ static void test_every_variant_builds_for_every_target(void **state)
                 if (!text)
                     fail_msg("%s for sm_%d: %s", entry, target.sm, ptx_builder_error(b));
                 // The command relies on this: the least version depends on the target alone.
-                if (ptx_builder_isa(b) != least)
+                if (ptx_builder_get_info(b).isa != least)
                     fail_msg("%s for sm_%d needs more than the target: %s", entry, target.sm,
-                             ptx_builder_isa_reason(b));
+                             ptx_builder_get_info(b).isa_reason);
                 snprintf(header, sizeof header, ".visible .entry %s(", entry);
                 snprintf(required, sizeof required, ".reqntid %u", kernel->block);
                 if (!strstr(text, header) || !strstr(text, required))

@@ -277,7 +277,7 @@ static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
     ptx_buffer *copy = ptx_buffer_create(gpu.device, CLIP_MOST_GROUPS * sizeof *sums);
     if (!module || !copy)
         fail_msg("%s", ptx_error_message());
-    const CUdeviceptr from = ptx_clip_plan_sums(plan), to = ptx_buffer_address(copy);
+    const CUdeviceptr from = ptx_clip_plan_get_info(plan)->sums, to = ptx_buffer_address(copy);
     const struct ptx_arg args[] = { PTX_ARG(from), PTX_ARG(to), PTX_ARG(count) };
     require(ptx_launch(ptx_module_function(module, "copy"),
                        &(struct ptx_launch_params) {

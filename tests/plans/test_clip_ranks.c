@@ -108,7 +108,8 @@ static void all_reduce(struct rank ranks[RANKS], double before[GROUPS][RANKS])
     ptx_buffer *kept = ptx_buffer_create(gpu.device, GROUPS * RANKS * sizeof(double));
     if (!module || !kept)
         fail_msg("%s", ptx_error_message());
-    const CUdeviceptr x = ptx_clip_plan_sums(ranks[0].plan), y = ptx_clip_plan_sums(ranks[1].plan);
+    const CUdeviceptr x = ptx_clip_plan_get_info(ranks[0].plan)->sums,
+                      y = ptx_clip_plan_get_info(ranks[1].plan)->sums;
     const CUdeviceptr to = ptx_buffer_address(kept);
     const struct ptx_arg args[] = { PTX_ARG(x), PTX_ARG(y), PTX_ARG(to) };
     require(ptx_launch(ptx_module_function(module, "all_reduce"),

@@ -34,7 +34,7 @@ static void scene_create(struct scene *s, struct random *r, const struct clip_sh
     require(ptx_clip_describe(&s->params, &d));
     assert_true(d.chunk * 8 <= CHUNK_BYTES);
     s->plan = clip_create(&gpu, &s->params);
-    assert_int_equal(ptx_clip_plan_chunk_count(s->plan), d.chunks);
+    assert_int_equal(ptx_clip_plan_get_info(s->plan)->chunks, d.chunks);
     s->window = ptx_buffer_create(gpu.device, 2 * CHUNK_BYTES);
     assert_non_null(s->window);
 }
@@ -76,7 +76,7 @@ static void take_out(struct scene *s, const struct ptx_clip_piece *piece, size_t
 static void measure(struct scene *s)
 {
     struct ptx_clip_piece piece;
-    for (uint64_t k = 0; k < ptx_clip_plan_chunk_count(s->plan); ++k) {
+    for (uint64_t k = 0; k < ptx_clip_plan_get_info(s->plan)->chunks; ++k) {
         size_t place = k % 2 * CHUNK_BYTES;
         for (uint32_t i = 0; ptx_clip_plan_piece(s->plan, k, i, &piece); ++i)
             place = bring_in(s, &piece, place);
@@ -89,7 +89,7 @@ static void scale(struct scene *s)
 {
     static const CUdeviceptr absent;
     struct ptx_clip_piece piece;
-    for (uint64_t k = 0; k < ptx_clip_plan_chunk_count(s->plan); ++k)
+    for (uint64_t k = 0; k < ptx_clip_plan_get_info(s->plan)->chunks; ++k)
         for (uint32_t turn = 0; turn < 2; ++turn) {
             size_t place = 0;
             for (uint32_t i = 0; ptx_clip_plan_piece(s->plan, k, i, &piece); ++i)
@@ -141,7 +141,7 @@ static void test_packed_chunks(void **state)
     struct scene s;
     scene_create(&s, &r, &shape);
     size_t several = 0, pieces = 0;
-    for (uint64_t k = 0; k < ptx_clip_plan_chunk_count(s.plan); ++k) {
+    for (uint64_t k = 0; k < ptx_clip_plan_get_info(s.plan)->chunks; ++k) {
         several += ptx_clip_plan_piece(s.plan, k, 1, &piece);
         for (uint32_t i = 0; ptx_clip_plan_piece(s.plan, k, i, &piece); ++i, ++pieces)
             assert_true(piece.first == 0 && piece.count == s.set.tensors[piece.tensor].count);
@@ -159,7 +159,7 @@ static void test_no_piece(void **state)
     struct ptx_clip_piece piece;
     ptx_clip_plan *plan =
         clip_create(&gpu, &(struct ptx_clip_params) { .group_count = 2, .max_norm = 1 });
-    assert_int_equal(ptx_clip_plan_chunk_count(plan), 2);
+    assert_int_equal(ptx_clip_plan_get_info(plan)->chunks, 2);
     assert_false(ptx_clip_plan_piece(plan, 0, 0, &piece)); // the group is empty
     assert_false(ptx_clip_plan_piece(plan, 2, 0, &piece));
     assert_false(ptx_clip_plan_piece(NULL, 0, 0, &piece));

@@ -53,7 +53,7 @@ static void pipeline_create(struct pipeline *p, struct ptx_step_params params, b
         params.sum_row = (uint32_t)k;
         params.sums_at = p->sums ? ptx_buffer_address(p->sums) : 0;
         p->plans[k] = step_create(&gpu, &params);
-        assert_true(!p->sums || ptx_step_plan_sums(p->plans[k]) == params.sums_at);
+        assert_true(!p->sums || ptx_step_plan_get_info(p->plans[k])->sums == params.sums_at);
     }
 }
 
@@ -113,9 +113,9 @@ static void gather(const struct pipeline *p)
 {
     for (size_t k = 0; k < set.stages; k++) {
         const CUdeviceptr row = k * set.norm_groups * sizeof(double);
-        const CUdeviceptr from = ptx_step_plan_sums(p->plans[k]) + row;
+        const CUdeviceptr from = ptx_step_plan_get_info(p->plans[k])->sums + row;
         for (size_t other = 0; other < set.stages; other++) {
-            const CUdeviceptr to = ptx_step_plan_sums(p->plans[other]) + row;
+            const CUdeviceptr to = ptx_step_plan_get_info(p->plans[other])->sums + row;
             const struct ptx_arg args[] = { PTX_ARG(from), PTX_ARG(to), PTX_ARG(set.norm_groups) };
             const struct ptx_launch_params launch = {
                 .grid = { 1 }, .stream = gpu.stream, .args = args, .arg_count = 3

@@ -14,7 +14,7 @@ struct emit_time {
     double best, median;  ///< seconds of processor time of this thread for one text
     size_t instructions;  ///< in the text
     size_t text_bytes;    ///< without the terminating NUL
-    size_t peak_bytes;    ///< ptx_builder_peak_bytes()
+    size_t peak_bytes;    ///< ptx_builder_get_info().peak_bytes
     unsigned allocations; ///< number of allocations, including the builder object
     char error[256];      ///< of the builder, if it failed
 };
@@ -71,7 +71,7 @@ static bool look(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
     if (text) {
         result->instructions = count_instructions(text);
         result->text_bytes = strlen(text);
-        result->peak_bytes = ptx_builder_peak_bytes(b);
+        result->peak_bytes = ptx_builder_get_info(b).peak_bytes;
     } else {
         snprintf(result->error, sizeof result->error, "%s", ptx_builder_error(b));
     }

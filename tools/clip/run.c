@@ -95,7 +95,7 @@ static int open_stream(struct clip_session *session, struct message *error)
 static bool find_chunks(struct clip_session *session)
 {
     struct ptx_clip_piece piece;
-    uint64_t chunks = ptx_clip_plan_chunk_count(session->plan);
+    uint64_t chunks = ptx_clip_plan_get_info(session->plan)->chunks;
     session->chunk_of = calloc(session->job->count + 1, sizeof(*session->chunk_of));
     session->scaled_in = calloc((size_t)chunks + 1, sizeof(*session->scaled_in));
     if (!session->chunk_of || !session->scaled_in)
@@ -205,7 +205,7 @@ static uint64_t chunk_behind(const struct clip_session *session, const struct cl
 static ptx_status measure_window(struct clip_session *session, const struct clip_window *window)
 {
     const struct clip_windows *windows = &session->measured;
-    uint64_t end = ptx_clip_plan_chunk_count(session->plan);
+    uint64_t end = ptx_clip_plan_get_info(session->plan)->chunks;
     if (window != &windows->windows[windows->count - 1])
         end = chunk_behind(session, &window->pieces[window->count - 1]);
     uint64_t first = session->chunks_measured;

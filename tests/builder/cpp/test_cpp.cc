@@ -408,7 +408,7 @@ static void operands_throw()
                 } catch (int) {
                     caught++;
                 }
-                holds = ptx_builder_peak_bytes(b);
+                holds = ptx_builder_get_info(b).peak_bytes;
                 held = held ? held : holds;
             }
             // A function has no place of its own: none is left for it.
