@@ -28,7 +28,8 @@ struct ptx_device_params {
     /// Use this context. The caller keeps it alive until the device is closed.
     CUcontext context;
     /// GPU number from 0, in the driver's order (CUDA_VISIBLE_DEVICES applies). With a number above
-    /// 0, the thread's current context is used only if it is on this GPU.
+    /// 0, the thread's current context is used only if it is on this GPU. 0 is the first GPU only
+    /// for a thread without a current context: set `primary` to have the first in any case.
     int ordinal;
     /// Ignore the thread's current context, also for ordinal 0, and retain the primary context of
     /// GPU `ordinal`, which the CUDA runtime shares.

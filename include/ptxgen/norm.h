@@ -22,7 +22,8 @@ struct ptx_clip_tensor {
     ptx_type dtype;   ///< PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
     uint32_t group;   ///< from 0; a group's tensors share a norm and a factor
     /// Factor of the tensor's sum of squares: 1 / k for a tensor that is replicated on k ranks,
-    /// say. Finite, >= 0; 0 means 1. For a weight of zero set `uncounted`.
+    /// say. Finite, > 0; left out, and so 0, it is 1: most tensors count once. A weight of zero is
+    /// no weight but `uncounted`.
     double weight;
     /// The tensor is scaled with its group and checked for NaN and infinity, but does not
     /// contribute to the norm.

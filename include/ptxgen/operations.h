@@ -132,7 +132,7 @@ struct ptx_quantize_backward_params {
     /// channels * inner.
     uint64_t inner;
 
-    int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0: -128 and 127
+    int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0 (one level): -128 and 127
     int32_t q_max;
     /// Multiply by the rounded 1 / scale instead of dividing, as PyTorch's fake quantization does.
     /// Must match the forward pass.
@@ -169,7 +169,7 @@ struct ptx_fake_quantize_params {
     uint64_t channels; ///< as in struct ptx_quantize_backward_params
     uint64_t inner;
 
-    int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0: -128 and 127
+    int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0 (one level): -128 and 127
     int32_t q_max;
     bool reciprocal; ///< multiply by the rounded 1 / scale instead of dividing
 };
@@ -243,7 +243,7 @@ struct ptx_quantize_learned_backward_params {
     uint32_t group;
     uint64_t columns; ///< with group: length of the last axis, a multiple of `group`; 0: `count`
 
-    int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0: -128 and 127
+    int32_t q_min; ///< range of quantized values, q_min <= q_max; both 0 (one level): -128 and 127
     int32_t q_max;
     /// Multiply x by the rounded 1 / scale instead of dividing, as PyTorch's fake quantization
     /// does. Must match the forward pass.
@@ -251,7 +251,8 @@ struct ptx_quantize_learned_backward_params {
     /// In range if the unrounded x / scale lies strictly between the bounds.
     bool quotient_range;
 
-    double grad_factor; ///< finite; 0: 1
+    /// Finite, and must be given: 1 for the gradients as they are. 0, as if left out, is refused.
+    double grad_factor;
     /// Written: the gradients, of the scales' type and number.
     CUdeviceptr d_scales;
     CUdeviceptr d_zero_points; ///< 0 with fixed_zero_points
@@ -279,16 +280,17 @@ struct ptx_quantize_learned_backward_params {
 /// The scale is never below eps, and the zero point is clamped to [q_min, q_max]. Two launches;
 /// nothing is read back. A NaN makes the averages and the scale NaN from then on. If the driver
 /// refuses the second launch alone, the first has been made. To prepare a call, only the dtype and
-/// `symmetric` matter.
+/// `symmetric` matter, and the numbers must be valid.
 struct ptx_observer_update_params {
-    ptx_type dtype;           ///< of x: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
-    uint64_t count;           ///< elements of x; 0: no work, and nothing is written
-    CUdeviceptr x;            ///< read
-    CUdeviceptr state;        ///< a struct ptx_observer_state, read and written
-    float averaging_constant; ///< weight of this step, above 0, at most 1; 0: 0.01
-    int32_t q_min;            ///< range of quantized values, q_min < q_max; both 0: -128 and 127
+    ptx_type dtype;    ///< of x: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
+    uint64_t count;    ///< elements of x; 0: no work, and nothing is written
+    CUdeviceptr x;     ///< read
+    CUdeviceptr state; ///< a struct ptx_observer_state, read and written
+    /// Weight of this step: above 0, at most 1. Must be given; PyTorch's default is 0.01.
+    float averaging_constant;
+    int32_t q_min; ///< range of quantized values, q_min < q_max; both 0: -128 and 127
     int32_t q_max;
-    float eps;               ///< least scale, finite, > 0; 0: 2^-23
+    float eps;               ///< least scale, finite, > 0 (a scale of 0 is none); 0: 2^-23
     bool symmetric;          ///< the range is as wide below 0 as above
     int32_t zero_point;      ///< of a symmetric range, q_min to q_max; PyTorch has 128 for 0 to 255
     CUdeviceptr scales;      ///< f32[1], written

@@ -85,9 +85,16 @@ def _fits(what: str, info: ArrayInfo, dtype: Tuple[Optional[str], str],
         raise InvalidError(f"{what}: {info.count} elements, and {count[1]}")
 
 
+# What PyTorch takes if it is left out. The C functions refuse 0 there.
+_DEFAULTS: Dict[str, Dict[str, Any]] = {
+    "ptx_quantize_learned_backward_params": {"grad_factor": 1.0},
+    "ptx_observer_update_params": {"averaging_constant": 0.01},
+}
+
+
 def _params(cls: Any, given: Mapping[str, Any], keeps: Keeps) -> Any:
     """The parameters of a call. Count and type come from the arrays, in their order, unless given."""
-    arrays, fields = _ARRAYS[cls.__name__], dict(given)
+    arrays, fields = _ARRAYS[cls.__name__], {**_DEFAULTS.get(cls.__name__, {}), **given}
     infos = {}
     for name in arrays:
         if name in fields and fields[name] is not None and not isinstance(fields[name], int):

@@ -113,6 +113,8 @@ def _row(cls: Any, tensor: Any, what: str, keeps: Keeps) -> Any:
     for field in ("count", "dtype"):
         if field not in fields:
             raise InvalidError(f"{what}: no {field}; an address alone does not tell it")
+    if fields.get("weight", 1) == 0:
+        raise InvalidError(f"{what}.weight: 0; \"uncounted\": True leaves a tensor out of the norm")
     row = struct(cls, fields, what, keeps)
     keeps.update(kept)
     for field, where, info in taken:

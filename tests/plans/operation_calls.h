@@ -122,6 +122,7 @@ static ptx_status learned(const struct scene *scene, ptx_operations *operations)
     return ptx_quantize_learned_backward(
         operations,
         &(struct ptx_quantize_learned_backward_params) { .dtype = PTX_F32,
+                                                         .grad_factor = 1,
                                                          .count = 64,
                                                          .x = scene->at,
                                                          .d_output = scene->at + 512,
@@ -139,6 +140,7 @@ static ptx_status learned_groups(const struct scene *scene, ptx_operations *oper
     return ptx_quantize_learned_backward(
         operations,
         &(struct ptx_quantize_learned_backward_params) { .dtype = PTX_F16,
+                                                         .grad_factor = 1,
                                                          .count = 64,
                                                          .group = 32,
                                                          .x = scene->at,
@@ -155,6 +157,7 @@ static ptx_status observer(const struct scene *scene, ptx_operations *operations
     return ptx_observer_update(
         operations,
         &(struct ptx_observer_update_params) { .dtype = PTX_F32,
+                                               .averaging_constant = 0.01f,
                                                .count = 64,
                                                .x = scene->at,
                                                .state = scene->at + 512,

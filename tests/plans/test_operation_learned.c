@@ -67,7 +67,7 @@ static struct ptx_quantize_learned_backward_params ask(const struct trial *t, st
     struct ptx_quantize_learned_backward_params p = { .dtype = dtype,
                                                       .reciprocal = random_below(r, 2),
                                                       .quotient_range = random_below(r, 2),
-                                                      .grad_factor = random_below(r, 2) ? 0 : 0.01,
+                                                      .grad_factor = random_below(r, 2) ? 1 : 0.01,
                                                       .q_min = -8,
                                                       .q_max = 7 };
     uint64_t period = 1;
@@ -101,7 +101,7 @@ static void check_gradient(const struct trial *t, ptx_buffer *buffer, const doub
 {
     const enum ref_type type = t->type == REF_F64 ? REF_F64 : REF_F32;
     const uint64_t channels = p->channels ? p->channels : 1, inner = p->inner ? p->inner : 1;
-    const double factor = p->grad_factor != 0 ? p->grad_factor : 1;
+    const double factor = p->grad_factor;
     double got[SCALES];
     download(buffer, 0, got, (size_t)channels * ref_bytes(type));
     for (uint64_t c = 0; c < channels; c++) {
@@ -213,7 +213,8 @@ static struct ptx_quantize_learned_backward_params good(void)
                                                            .zero_points = at + 4 * PART,
                                                            .d_scales = at + 5 * PART,
                                                            .d_zero_points = at + 6 * PART,
-                                                           .workspace = at + 7 * PART };
+                                                           .workspace = at + 7 * PART,
+                                                           .grad_factor = 1 };
 }
 
 static void assert_refused(const struct ptx_quantize_learned_backward_params *p, const char *part)
@@ -250,6 +251,7 @@ static void test_refused(void **state)
     REFUSED("fixed zero points have no gradient", p.fixed_zero_points = p.zero_points;
             p.zero_points = 0);
     REFUSED("q_min is 3 and q_max 2", p.q_min = 3; p.q_max = 2);
+    REFUSED("grad_factor is 0; it must be given: finite, not 0", p.grad_factor = 0);
     REFUSED("grad_factor is nan", p.grad_factor = (double)NAN);
     REFUSED("grad_factor is inf", p.grad_factor = (double)INFINITY);
     REFUSED("inner is 4, and channels is 0", p.inner = 4);

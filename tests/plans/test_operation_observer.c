@@ -37,7 +37,8 @@ static struct ptx_observer_update_params good(ptx_type dtype)
                                                  .x = at,
                                                  .state = at + AT_STATE * PART,
                                                  .scales = at + AT_SCALE * PART,
-                                                 .zero_points = at + AT_ZERO * PART };
+                                                 .zero_points = at + AT_ZERO * PART,
+                                                 .averaging_constant = 0.01f };
 }
 
 static void put(int part, const void *data, size_t bytes)
@@ -115,6 +116,8 @@ static void test_refused(void **state)
     REFUSED("state: its address is 0", p.state = 0);
     REFUSED("scales: its address is 0", p.scales = 0);
     REFUSED("zero_points: its address is 0", p.zero_points = 0);
+    REFUSED("averaging_constant is 0; it must be given: above 0, at most 1",
+            p.averaging_constant = 0);
     REFUSED("averaging_constant is -0.5", p.averaging_constant = -0.5f);
     REFUSED("averaging_constant is 2", p.averaging_constant = 2);
     REFUSED("averaging_constant is nan", p.averaging_constant = NAN);

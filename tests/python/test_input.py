@@ -114,6 +114,8 @@ PLANS = [
      r"tensors\[0\]\.data: 4 elements, and count is 8"),
     (lambda gpu: gpu.clip_plan([{"data": gpu.zeros(4), "dtype": "f64"}], max_norm=1.0),
      r"tensors\[0\]\.data: elements of type f32, and dtype is f64"),
+    (lambda gpu: gpu.clip_plan([{"data": gpu.zeros(4), "weight": 0.0}], max_norm=1.0),
+     r'tensors\[0\]\.weight: 0; "uncounted": True leaves a tensor out of the norm'),
     (lambda gpu: gpu.clip_plan([{"data": gpu.zeros(4), "grup": 1}], max_norm=1.0),
      r"tensors\[0\]: there is no 'grup'"),
     (lambda gpu: gpu.clip_plan([{"data": gpu.zeros(4), "group": -1}], max_norm=1.0),

@@ -314,8 +314,9 @@ def observer(gpu, operations, stream):
     assert params["state"].tolist(stream=stream) == [-1.0, 1.546875, inf, -inf]
     assert abs(params["scales"].tolist()[0] - 2.546875 / 15) < 1e-7
     assert params["zero_points"].tolist() == [6]
-    with pytest.raises(ptxgen.InvalidError, match="averaging_constant is 2"):
-        operations.observer_update(**params, averaging_constant=2, stream=stream)
+    for wrong in (0, 2):
+        with pytest.raises(ptxgen.InvalidError, match=f"averaging_constant is {wrong}; it must be given"):
+            operations.observer_update(**params, averaging_constant=wrong, stream=stream)
 
 
 def test_a_kernel_of_sums_by_channels(gpu, stream):

@@ -386,7 +386,8 @@ static ptx_status check_number(const struct plan_field *field, struct plan_call 
     if (field->narrow && call->dtype != PTX_F64)
         number = (double)(call->scale = (float)given);
     if (number >= field->least && number <= field->greatest &&
-        !(field->power_of_2 && (uint32_t)number & ((uint32_t)number - 1)))
+        !(field->power_of_2 && (uint32_t)number & ((uint32_t)number - 1)) &&
+        !(field->not_0 && number == 0))
         return PTX_OK;
     return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is %s%s; it must be %s", call->function,
                      field->member.name, text_of(call, field->member, text),

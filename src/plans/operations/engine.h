@@ -99,7 +99,7 @@ struct plan_field {
     bool may_be_first;                      // may start exactly where the row's first array starts
     bool optional;                          // not checked if it is 0
     bool scratch;                           // memory for the call alone
-    bool power_of_2;                        // a number
+    bool power_of_2, not_0;                 // a number
     bool narrow;                            // an f64 that kernels take in the type of scales
     struct plan_member count;               // of an array
     struct plan_when when[PLAN_CONDITIONS]; // otherwise the member is not used

@@ -222,7 +222,7 @@ const struct plan_operation ptxp_operation_quantize_learned_backward = {
     },
     .fields = {
         { GROUP_FIELD, .when = { GIVEN(P(group)) } },
-        { NUMBER(grad_factor, BETWEEN(-DBL_MAX, DBL_MAX), "finite (0: 1)"), .otherwise = 1 },
+        { NUMBER(grad_factor, BETWEEN(-DBL_MAX, DBL_MAX), "given: finite, not 0"), .not_0 = true },
         { READS(d_output), .count = P(count) },
         { READS(x), .count = P(count) },
         { WRITES(d_input), .count = P(count), .may_be_first = true },
@@ -276,8 +276,7 @@ const struct plan_operation ptxp_operation_observer_update = {
                 GIVEN(P(zero_point)), ABSENT(P(symmetric))),
     },
     .fields = {
-        { NUMBER(averaging_constant, BETWEEN(DBL_TRUE_MIN, 1), "above 0, and at most 1 (0: 0.01)"),
-          .otherwise = 0.01f },
+        { NUMBER(averaging_constant, BETWEEN(DBL_TRUE_MIN, 1), "given: above 0, at most 1") },
         { NUMBER(eps, ABOVE_0, "finite and above 0 (0: 2^-23)"), .otherwise = 0x1p-23 },
         { READS(x), .count = P(count) },
         { UPDATES(state), .type = PTX_F32,
