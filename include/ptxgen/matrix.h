@@ -24,16 +24,17 @@ typedef enum ptx_fragment_role {
     PTX_FRAGMENT_C, ///< and D
 } ptx_fragment_role;
 
-/// A matrix in the registers of a warp: this lane's part. It may be copied; its fields are private
-/// to the builder. Elements are PTX_F16, PTX_BF16, PTX_TF32, PTX_S8 or PTX_U8 in A and B, and
-/// PTX_F32, PTX_F16 or PTX_S32 in C. k is 8 or 16 for 16-bit elements, 4 or 8 for tf32, 16 or 32
-/// for 8-bit ones, and 0 for C.
+/// A matrix in the registers of a warp: this lane's part. It may be copied. role, type, k and the
+/// number of words may be read; nothing may be written. ptx_fragment_words() gives the words, and
+/// ptx_fragment_from() makes a fragment of words. Elements are PTX_F16, PTX_BF16, PTX_TF32, PTX_S8
+/// or PTX_U8 in A and B, and PTX_F32, PTX_F16 or PTX_S32 in C. k is 8 or 16 for 16-bit elements, 4
+/// or 8 for tf32, 16 or 32 for 8-bit ones, and 0 for C.
 typedef struct ptx_fragment {
-    ptx_val word[4]; ///< b32; for C the type of its elements, or b32 with two f16
-    uint8_t words;
-    uint8_t role; ///< enum ptx_fragment_role; 0 is poison
-    uint8_t type;
-    uint8_t k;
+    ptx_val word[4]; ///< private: b32; for C the type of its elements, or b32 with two f16
+    uint8_t words;   ///< how many words it has
+    uint8_t role;    ///< enum ptx_fragment_role; 0 is no fragment
+    uint8_t type;    ///< enum ptx_type of the elements
+    uint8_t k;       ///< columns of A, rows of B; 0 for C
 } ptx_fragment;
 
 static inline ptx_fragment ptxgen_as_fragment(ptx_fragment x)

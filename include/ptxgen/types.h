@@ -80,49 +80,53 @@ typedef enum ptx_axis {
 /// The kind of a ptx_val. PTX_KIND_POISON is zero, so `ptx_val v = {0};` is a poisoned value, which
 /// every builder call refuses.
 typedef enum ptx_kind {
-    PTX_KIND_POISON,
-    PTX_KIND_REGISTER,
-    PTX_KIND_VARIABLE,
-    PTX_KIND_IMMEDIATE,
-    PTX_KIND_NUMBER, ///< a constant without a type; see ptx_number_signed()
+    PTX_KIND_POISON,    ///< no value: left out, or the result of a call that failed
+    PTX_KIND_REGISTER,  ///< the result of a call; never changes
+    PTX_KIND_VARIABLE,  ///< of ptx_var(): ptx_set() changes it
+    PTX_KIND_IMMEDIATE, ///< a constant with a type
+    PTX_KIND_NUMBER,    ///< a constant without a type; see ptx_number_signed()
 } ptx_kind;
 
-/// A value: the result of a builder call, or an immediate. It may be copied; its fields are private
-/// to the builder. A value belongs to the builder and entry that made it: all others refuse it,
-/// also those made after that builder was destroyed. So do pointers, fragments and labels.
+/// A value: the result of a builder call, or an immediate. It may be copied, and its fields may be
+/// read as they say, but not written: `{0}` is the only value that is written by hand. A value
+/// belongs to the builder and entry that made it: all others refuse it, also those made after that
+/// builder was destroyed. So do pointers, fragments and labels.
 ///
 /// A C copy of a variable, `ptx_val t = x`, is the same variable: a later ptx_set() of x changes t.
 /// ptx_copy(b, x) is the value that x has now.
 typedef struct ptx_val {
-    uint64_t bits; ///< an immediate's, zero-extended; else the number of the builder
-    uint32_t reg;
-    uint8_t kind;
-    uint8_t type;
+    uint64_t bits; ///< may be read of an immediate: its bits, zero-extended; else private
+    uint32_t reg;  ///< may be compared: values of one entry in one register have the same number
+    uint8_t kind;  ///< may be read: enum ptx_kind; PTX_KIND_POISON (0) is no value
+    uint8_t type;  ///< may be read: enum ptx_type, unless `kind` is a number's
 } ptx_val;
 
-/// Up to eight values of one type: the result of a vector load, the operand of a vector store.
+/// Up to eight values of one type: the result of a vector load, the operand of a vector store. Its
+/// fields may be read and written.
 typedef struct ptx_vec {
     ptx_val lane[8];
     unsigned lanes;
 } ptx_vec;
 
-/// A typed pointer: an address and the type of the elements.
+/// A typed pointer: an address and the type of the elements. It may be copied, and the fields that
+/// say so may be read; none may be written. `{0}` is no pointer. ptx_ptr_address() gives the
+/// address.
 typedef struct ptx_ptr {
-    ptx_val base;    ///< u64 address, u32 in shared memory; poisoned when `symbol` carries it
-    uint32_t symbol; ///< the declared array that this points into, 0 if none
-    uint32_t count;  ///< number of elements if known at build time, else 0
-    int64_t offset;  ///< bytes from base or symbol
-    uint8_t type;
-    uint8_t space;
-    bool readonly;
-    bool writeonly;
-    uint32_t param; ///< the parameter that this comes from, counted from 1; 0: none
+    ptx_val base;    ///< private: the address, or no value where `symbol` has it
+    uint32_t symbol; ///< private: the declared array that this points into, 0 if none
+    uint32_t count;  ///< may be read: elements from here on, if known at build time; else 0
+    int64_t offset;  ///< private: bytes from base or symbol
+    uint8_t type;    ///< may be read: enum ptx_type of the elements; PTX_NONE is no pointer
+    uint8_t space;   ///< may be read: enum ptx_space
+    bool readonly;   ///< may be read: stores through it are refused
+    bool writeonly;  ///< may be read: loads through it are refused
+    uint32_t param;  ///< private: the parameter that this comes from, counted from 1; 0: none
 } ptx_ptr;
 
 /// Writes the text of a module; see builder.h.
 typedef struct ptx_builder ptx_builder;
 
-/// A position in an entry's code; see ptx_label_create().
+/// A position in an entry's code; see ptx_label_create(). Its fields are private.
 typedef struct ptx_label {
     uint64_t builder; ///< its number
     uint32_t id;      ///< 0 is no label

@@ -441,6 +441,34 @@ static void nc_is_for_memory_that_is_not_written(void **state)
     }
 }
 
+// What types.h and matrix.h say may be read.
+static void fields_may_be_read(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p", .readonly = true);
+        ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out", .writeonly = true);
+        ptx_ptr tile = ptx_shared(b, PTX_F16, 64);
+        ptx_val x = ptx_load(b, p, 0), v = ptx_var(b, x), seven = ptx_u32(7);
+        assert_true(x.kind == PTX_KIND_REGISTER && x.type == PTX_F32);
+        assert_true(v.kind == PTX_KIND_VARIABLE && v.type == PTX_F32 && v.reg != x.reg);
+        assert_true(ptx_cvt(b, PTX_F32, x).reg == x.reg && ptx_copy(b, v).reg != v.reg);
+        assert_true(seven.kind == PTX_KIND_IMMEDIATE && seven.type == PTX_U32 && seven.bits == 7);
+        assert_true(ptx_s32(-1).bits == UINT32_MAX);
+        assert_true(ptx_ptr_address(b, p).reg == ptx_ptr_address(b, p).reg);
+        assert_true(p.type == PTX_F32 && p.space == PTX_SPACE_GLOBAL && p.count == 0);
+        assert_true(p.readonly && !p.writeonly && !out.readonly && out.writeonly);
+        assert_true(tile.type == PTX_F16 && tile.space == PTX_SPACE_SHARED && tile.count == 64);
+        assert_true(ptx_at(b, tile, 16).count == 48);
+        assert_true(ptx_ptr_cast(b, PTX_F32, tile).count == 32);
+        ptx_fragment c = ptx_fragment_fill(b, ptx_f32(0));
+        assert_true(c.role == PTX_FRAGMENT_C && c.type == PTX_F32 && c.k == 0 && c.words == 4);
+        ptx_store(b, out, 0, ptx_add(b, v, x));
+    }
+    ptx_builder_destroy(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +485,7 @@ int main(void)
         cmocka_unit_test(wrong_atomics_are_named),
         cmocka_unit_test(fences_are_spelled),
         cmocka_unit_test(nc_is_for_memory_that_is_not_written),
+        cmocka_unit_test(fields_may_be_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
