@@ -53,7 +53,8 @@ PTXGEN_API ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigne
 /// ptx_buffer_create(); 0 bytes are INVALID.
 PTXGEN_API void *ptx_host_alloc(ptx_device *device, size_t bytes);
 
-/// Frees pinned host memory. `memory` is the address of the caller's pointer, which is set to NULL.
+/// Takes the address of the caller's pointer to pinned host memory, frees the memory and sets the
+/// pointer to NULL: ptx_host_free(gpu, &memory).
 PTXGEN_API void ptx_host_free(ptx_device *device, void *memory);
 
 /// The base address and size in bytes of the allocation that contains `address`; either pointer may

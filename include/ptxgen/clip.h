@@ -51,6 +51,8 @@ PTXGEN_BEGIN
 
 // ------------------------------------------------------------------------------------- parameters
 
+/// What a clip plan is made of. tensors and max_norm are required: a max_norm that is left out is
+/// refused.
 struct ptx_clip_params {
     const struct ptx_clip_tensor *tensors; ///< copied
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
@@ -61,12 +63,13 @@ struct ptx_clip_params {
     /// update, found_inf_at, found_inf_to, sum_rows, sum_row, sums_at, any_address, stream, module:
     /// see norm.h.
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
-    ptx_nonfinite nonfinite;
+    ptx_nonfinite nonfinite; ///< what is written if something is NaN or infinite
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
     /// `factor` itself. ptx_clip_plan_apply() still writes them.
     bool measure_only;
 };
 
+/// A plan. It belongs to one device, and has its own device memory.
 typedef struct ptx_clip_plan ptx_clip_plan;
 
 // ------------------------------------------------------------------------------------------- plans

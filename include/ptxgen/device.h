@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Part of driver.h: errors, devices, streams, events and memory. The rules of driver.h apply.
+/// Part of driver.h: GPUs and their properties. The rules of driver.h apply.
 #ifndef PTXGEN_DEVICE_H
 #define PTXGEN_DEVICE_H
 

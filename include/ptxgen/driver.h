@@ -12,8 +12,8 @@
 ///         .grid = { (n + 255) / 256 }, .block = { 256 }, .stream = stream,
 ///         .args = (struct ptx_arg[]){ PTX_ARG(data), PTX_ARG(n) }, .arg_count = 2 });
 ///
-/// This header includes device.h (errors, devices, streams, events, memory), graph.h (captures and
-/// graphs) and module.h (modules, kernels, launches).
+/// This header includes error.h, device.h, stream.h (streams, events), buffer.h (memory), graph.h
+/// (captures, graphs), module.h (modules and their kernels) and launch.h.
 ///
 /// Rules for all of them:
 ///

@@ -8,6 +8,7 @@
 
 PTXGEN_BEGIN
 
+/// What an entry is called, and the blocks that it is launched with.
 struct ptx_entry_params {
     const char *name;  ///< a PTX identifier, unique in the module and different from the parameters
     uint32_t block[3]; ///< .reqntid: the block must have exactly this shape; zero: any shape
@@ -22,8 +23,8 @@ PTXGEN_API int ptx_entry_end(ptx_builder *b, int block);
     PTXGEN_BLOCK(ptx_entry_begin(b, PTXGEN_STRUCT(ptx_entry_params, .name = __VA_ARGS__)),         \
                  ptx_entry_end, b)
 
-/// Values that a host may pass for a parameter; bits that can be combined. This is documentation
-/// that is printed with the text and that ptx_builder_param() returns; the kernel does not check
+/// Documentation of the values that a host may pass for a parameter, which nothing in the kernel
+/// checks; bits that can be combined. It is printed with the text, and ptx_builder_param() returns
 /// it.
 enum ptx_range {
     PTX_RANGE_ANY = 0,

@@ -30,6 +30,7 @@ PTXGEN_BEGIN
 /// The most parameters that a function has.
 enum { PTX_FUNC_MAX_PARAMS = 16 };
 
+/// What a function is called, and what it returns.
 struct ptx_func_params {
     const char *name; ///< a PTX identifier, unique in the module and different from the parameters
     ptx_type result;  ///< the type of its result; zero: it has none

@@ -27,7 +27,7 @@ enum ptx_capture_mode {
 PTXGEN_API ptx_status ptx_capture_begin(ptx_device *device, CUstream stream,
                                         enum ptx_capture_mode mode);
 
-/// Ends the capture that ptx_capture_begin() started on this stream and makes the graph ready to
+/// Ends the capture that ptx_capture_begin() started on this stream and returns its graph, ready to
 /// launch. The caller destroys the graph. The graph holds addresses and argument values as they
 /// were at capture; the buffers, modules and host memory that it uses must live as long as it does.
 ///

@@ -19,6 +19,7 @@
 
 PTXGEN_BEGIN
 
+/// The most options of a kernel, and values of an option.
 enum { PTX_KERNEL_MAX_OPTIONS = 4, PTX_KERNEL_MAX_CHOICES = 4 };
 
 /// A compile-time option of a kernel. The first value is the default.
@@ -43,20 +44,22 @@ typedef enum ptx_grid {
     PTX_GRID_ONE,     ///< one block has all elements, and runs for n = 0 too
 } ptx_grid;
 
+/// A kernel of the library: what it computes, its variants, and how it is launched. A constant; its
+/// text comes from ptx_kernel_emit().
 typedef struct ptx_kernel ptx_kernel;
 struct ptx_kernel {
     const char *name;
     const char *summary;
-    const char *formula;
-    uint32_t dtypes; ///< PTX_TYPE_BIT() bits
-    struct ptx_kernel_option options[PTX_KERNEL_MAX_OPTIONS + 1];
+    const char *formula;                                          ///< what it computes, in a line
+    uint32_t dtypes;                                              ///< PTX_TYPE_BIT() bits
+    struct ptx_kernel_option options[PTX_KERNEL_MAX_OPTIONS + 1]; ///< up to one without a name
     ptx_grid grid;
     uint32_t block;       ///< exact number of threads of a block
     uint32_t chunk;       ///< PTX_GRID_CHUNKS: elements of a block, but for a small n; else 0
     uint32_t short_chunk; ///< the same for n up to short_most; 0: `chunk` for every n
     uint64_t short_most;
     const char *accumulator; ///< type of the sums; NULL for no sums
-    const char *guarantees;
+    const char *guarantees;  ///< what holds of the bits, as a sentence
     const struct ptx_kernel_code
         *code; ///< private to the library; used by ptx_kernel_emit() and others
 };
@@ -102,8 +105,9 @@ PTXGEN_API bool ptx_kernel_spec_set(struct ptx_kernel_spec *spec, const ptx_kern
 /// needed after the call.
 PTXGEN_API void ptx_kernel_emit(ptx_builder *b, const ptx_kernel *kernel,
                                 const struct ptx_kernel_spec *spec);
-/// The name of the entry: spec->entry, or "<kernel>_<dtype>" written to `name`. Returns the name.
+/// Size of the buffer for ptx_kernel_entry_name(), including the NUL.
 enum { PTX_ENTRY_NAME_SIZE = 64 };
+/// The name of the entry: spec->entry, or "<kernel>_<dtype>", which is written to `name`.
 PTXGEN_API const char *ptx_kernel_entry_name(const ptx_kernel *kernel,
                                              const struct ptx_kernel_spec *spec,
                                              char name[PTX_ENTRY_NAME_SIZE]);

@@ -38,7 +38,7 @@ PTXGEN_API const struct ptx_function_info *ptx_function_get_info(const ptx_funct
 PTXGEN_API ptx_status ptx_function_occupancy(const ptx_function *function, int threads,
                                              size_t shared_bytes, int *blocks_per_sm);
 
-/// What is known about an argument's C type.
+/// What PTX_ARG() knows about an argument's C type.
 enum ptx_arg_type {
     PTX_ARG_UNTYPED = 0, ///< nothing, or a struct, union or array: only the size is checked
     PTX_ARG_INTEGER,     ///< includes CUdeviceptr, bool and, in C, enumerations
@@ -54,7 +54,8 @@ struct ptx_arg {
     enum ptx_arg_type type;
 };
 
-/// An argument from a variable: PTX_ARG(n). A launch refuses an argument of the wrong size (an
+/// An argument that points to a variable, which must live until the launch has been made:
+/// PTX_ARG(n). A launch refuses an argument of the wrong size (an
 /// `int` for a .u64, say) or kind: .f32 takes a `float` and .f64 a `double`, .u and .s take any
 /// integer of the size, other types take anything of the size. Pass a buffer as its CUdeviceptr: a
 /// pointer is refused.

@@ -82,11 +82,11 @@ struct ptx_store_vec_params {
     PTX_ACCESS_FIELDS
 };
 
-/// p[i]: ptx_load(b, p, i, .cache = PTX_CACHE_STREAMING).
+/// Loads p[i]: ptx_load(b, p, i, .cache = PTX_CACHE_STREAMING).
 PTXGEN_API ptx_val ptx_load_emit(ptx_builder *b, ptx_ptr p, struct ptx_load_params params);
 #define ptx_load(b, p, ...)                                                                        \
     ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, PTXGEN_FIELDS(index, __VA_ARGS__)))
-/// p[i] = x: ptx_store(b, p, i, x, .cache = PTX_CACHE_STREAMING).
+/// Stores p[i] = x: ptx_store(b, p, i, x, .cache = PTX_CACHE_STREAMING).
 PTXGEN_API void ptx_store_emit(ptx_builder *b, ptx_ptr p, ptx_val i,
                                struct ptx_store_params params);
 #define ptx_store(b, p, i, ...)                                                                    \
@@ -112,7 +112,8 @@ struct ptx_atomic_params {
     ptx_scope scope;
 };
 
-/// ptx_atomic(b, PTX_ATOMIC_add, p, i, x, .order = PTX_ORDER_ACQUIRE, .scope = PTX_SCOPE_SYSTEM).
+/// An atomic operation with an order and a scope; returns the old value. ptx_atomic(b,
+/// PTX_ATOMIC_add, p, i, x, .order = PTX_ORDER_ACQUIRE, .scope = PTX_SCOPE_SYSTEM).
 PTXGEN_API ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
                                    struct ptx_atomic_params params);
 #define ptx_atomic(b, op, p, i, ...)                                                               \

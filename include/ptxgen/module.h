@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/// Part of driver.h: modules, kernels and launches. The rules of driver.h apply.
+/// Part of driver.h: modules and their kernels. The rules of driver.h apply.
 #ifndef PTXGEN_MODULE_H
 #define PTXGEN_MODULE_H
 
@@ -9,7 +9,8 @@ PTXGEN_BEGIN
 
 /// Compiled PTX text, loaded on one device.
 typedef struct ptx_module ptx_module;
-/// One kernel of a module; owned by the module.
+/// One kernel of a module, ready to launch; owned by the module. The device functions of function.h
+/// are something else: they have no object here.
 typedef struct ptx_function ptx_function;
 
 /// How to load a module. All zero is right for most callers.

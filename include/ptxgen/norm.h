@@ -12,6 +12,7 @@
 
 PTXGEN_BEGIN
 
+/// The most tensors of a plan, and elements of a tensor.
 enum { PTX_CLIP_MAX_TENSORS = 1 << 20 };
 #define PTX_CLIP_MAX_ELEMENTS (UINT64_C(1) << 40)
 

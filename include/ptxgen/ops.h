@@ -409,6 +409,7 @@ PTX_OPS_TERNARY(PTX_DECLARE)
 PTX_OPS_QUATERNARY(PTX_DECLARE)
 #undef PTX_DECLARE
 
+/// The rows of the table, for ptx_op(): PTX_OP_add.
 typedef enum ptx_opcode {
     PTX_OP_NONE,
 #define PTX_DECLARE(name, ...) PTX_OP_##name,
@@ -418,6 +419,7 @@ typedef enum ptx_opcode {
             PTX_OP_COUNT
 } ptx_opcode;
 
+/// The atomic operations, for ptx_atomic(): PTX_ATOMIC_add.
 typedef enum ptx_atomic_op {
 #define PTX_DECLARE(name, ...) PTX_ATOMIC_##name,
     PTX_ATOMICS(PTX_DECLARE) PTX_ATOMICS_CAS(PTX_DECLARE)
@@ -436,6 +438,7 @@ typedef enum ptx_round {
     PTX_ROUND_RNA, ///< nearest, ties away from zero: only in conversions to PTX_TF32
 } ptx_round;
 
+/// An instruction of the table with its operands and modifiers, for ptx_op().
 struct ptx_op_params {
     ptx_opcode op;
     ptx_val x, y, z, w; ///< the operands, as many as the row has
@@ -452,6 +455,7 @@ PTXGEN_API ptx_val ptx_op_emit(ptx_builder *b, struct ptx_op_params params);
 /// cond ? x : y, for every type except predicates. Both operands are evaluated.
 PTXGEN_API ptx_val ptx_select(ptx_builder *b, ptx_val cond, ptx_val x, ptx_val y);
 
+/// The special registers, for ptx_special().
 typedef enum ptx_special_register {
 #define PTX_DECLARE(name, ...) PTX_SPECIAL_##name,
     PTX_SPECIAL_VECTORS(PTX_DECLARE) PTX_SPECIAL_SCALARS(PTX_DECLARE)

@@ -34,6 +34,7 @@ PTXGEN_BEGIN
 /// What a rule has at most. The rules here have up to 2 states and 5 scalars.
 enum { PTX_STEP_MAX_STATES = 4, PTX_STEP_MAX_SCALARS = 16 };
 
+/// The optimizers, by the formulas above.
 typedef enum ptx_step_rule {
     PTX_STEP_RULE_ADAMW,
     PTX_STEP_RULE_ADAM,
@@ -118,9 +119,9 @@ typedef enum ptx_step_format {
         PTX_STEP_FORMAT_COUNT
 } ptx_step_format;
 
-/// The scalars of a hyperparameter group, as stored in device memory: PTX_STEP_MAX_SCALARS doubles.
-/// A rule ignores the scalars that it does not use, but all are checked. "Finite" and "below 1"
-/// hold after rounding to f32.
+/// The scalars of a hyperparameter group. None has a default: what is left out is 0, also lr and
+/// the betas. In device memory they are PTX_STEP_MAX_SCALARS doubles. A rule ignores the scalars
+/// that it does not use, but all are checked. "Finite" and "below 1" hold after rounding to f32.
 struct ptx_step_hyper {
     double lr;           ///< finite, >= 0
     double beta1, beta2; ///< >= 0, below 1

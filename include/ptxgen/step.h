@@ -104,6 +104,8 @@ typedef enum ptx_step_gradients {
     PTX_STEP_GRADIENTS_ZERO,  ///< writes +0
 } ptx_step_gradients;
 
+/// What a step plan is made of. tensors, groups and max_norm are required: a max_norm that is left
+/// out is refused.
 struct ptx_step_params {
     const struct ptx_step_tensor *tensors; ///< copied
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
@@ -117,11 +119,14 @@ struct ptx_step_params {
     /// refused. A rule has its own eps.
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_step_gradients gradients;
-    uint64_t seed; ///< of the random bits of STOCHASTIC, STATE_8BIT and STATE_F16
+    uint64_t
+        seed; ///< any number, 0 too: of the random bits of STOCHASTIC, STATE_8BIT and STATE_F16
 };
 
+/// The most hyperparameter groups of a plan.
 enum { PTX_STEP_MAX_GROUPS = 1 << 16 };
 
+/// A plan. It belongs to one device, and has its own device memory.
 typedef struct ptx_step_plan ptx_step_plan;
 
 // ------------------------------------------------------------------------------------------ plans

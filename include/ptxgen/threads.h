@@ -43,7 +43,7 @@ PTXGEN_API ptx_val ptx_barrier_all(ptx_builder *b, ptx_val pred);
 PTXGEN_API ptx_val ptx_barrier_any(ptx_builder *b, ptx_val pred);
 PTXGEN_API ptx_val ptx_barrier_count(ptx_builder *b, ptx_val pred);
 
-/// Warp operations take the mask of participating lanes as a u32; ptx_full_warp() is all 32 lanes.
+/// The mask of all 32 lanes. Warp operations take the mask of participating lanes as a u32.
 /// Mask 0 is refused. The full mask is refused in code that may diverge within a warp: after a
 /// condition or return that may differ between lanes. The builder recognises conditions that are
 /// uniform in a warp (tid < 64, tid / 32 == 0, the result of a vote); for an entry without a block
@@ -59,9 +59,7 @@ PTXGEN_API void ptx_assume_warp_uniform(ptx_builder *b, ptx_val x);
 /// Waits for the lanes of the mask. Their earlier writes are visible to each other afterwards.
 PTXGEN_API void ptx_barrier_warp(ptx_builder *b, ptx_val mask);
 
-/// Returns the value of another lane, of any type except predicates; `x` itself if that lane does
-/// not exist. All 32 lanes participate unless ptx_shfl_emit() gets a mask. Of a delta, mask or
-/// index PTX takes the lower 5 bits: a delta of 33 is one of 1. A constant above 31 is refused.
+/// The lane that a shuffle reads.
 typedef enum ptx_shfl_mode {
     PTX_SHFL_DOWN, ///< from lane + delta
     PTX_SHFL_UP,   ///< from lane - delta
@@ -76,7 +74,9 @@ struct ptx_shfl_params {
         width; ///< the warp is split into independent segments of 1, 2, 4, 8, 16 or 32 lanes; 0: 32
 };
 /// The value of `x` in another lane, as ptx_shfl_mode says: ptx_shfl(b, PTX_SHFL_DOWN, x, delta,
-/// .width = 16).
+/// .width = 16). `x` is of any type except predicates; the result is `x` itself if that lane does
+/// not exist. All 32 lanes participate unless a mask is given. Of a delta, mask or index PTX takes
+/// the lower 5 bits: a delta of 33 is one of 1. A constant above 31 is refused.
 PTXGEN_API ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
                                  struct ptx_shfl_params params);
 #define ptx_shfl(b, mode, x, ...)                                                                  \

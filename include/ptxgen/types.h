@@ -63,14 +63,15 @@ PTXGEN_API unsigned ptx_type_bytes(ptx_type type);
 
 /// State spaces of memory.
 typedef enum ptx_space {
-    PTX_SPACE_GENERIC,
+    PTX_SPACE_GENERIC, ///< an address of any of these spaces, as hosts know it
     PTX_SPACE_GLOBAL,
-    PTX_SPACE_SHARED,
-    PTX_SPACE_LOCAL,
+    PTX_SPACE_SHARED, ///< of a block
+    PTX_SPACE_LOCAL,  ///< of a thread
     PTX_SPACE_PARAM,
     PTX_SPACE_CONST,
 } ptx_space;
 
+/// An axis of the grid and its blocks.
 typedef enum ptx_axis {
     PTX_X,
     PTX_Y,
@@ -141,6 +142,7 @@ static inline ptx_val ptx_imm_bits(ptx_type type, uint64_t bits)
     return v;
 }
 
+/// Immediates of the type in the name.
 static inline ptx_val ptx_u16(uint16_t x)
 {
     return ptx_imm_bits(PTX_U16, x);
@@ -181,6 +183,7 @@ static inline ptx_val ptx_b64(uint64_t x)
     return ptx_imm_bits(PTX_B64, x);
 }
 
+/// A constant predicate.
 static inline ptx_val ptx_bool(bool x)
 {
     return ptx_imm_bits(PTX_PRED, x);
