@@ -10,8 +10,9 @@ ptx_load() for ptx_load_emit(). Instructions, one a row of a table, and what the
 call, are counted as groups. The other functions that tests alone use, or nobody, are printed; --all
 prints every one.
 
---names prints names that do not pair: a function that makes and none that frees, an operation whose
-call has another stem than its _prepare and _describe, a description that no function fills.
+--names prints names that do not pair: a function that makes and none that frees, a _prepare or
+_describe without a call of its stem, a get_info or a struct of parameters of another stem than its
+function.
 """
 
 import argparse
@@ -43,6 +44,17 @@ GROUPS = (
     ("rows of ops.h", re.compile(r"PTX_(OPS_|ATOMICS|WARP_REDUCTIONS|SPECIAL_)")),
     ("rows of math.h", re.compile(r"PTX_MATH_")),
 )
+
+
+PAIRS = (("create", "destroy"), ("open", "close"), ("load", "unload"), ("alloc", "free"))
+# Names that pair otherwise, and why.
+IRREGULAR = {
+    "ptx_label_create": "a label goes with its entry",
+    "ptx_fragment_load": "an instruction",
+    "ptx_atomic_get_info": "atomics have the columns of instructions",
+    "ptx_data": "of ptx_global() and ptx_const()",
+    "ptx_message": "of ptx_trap_message() and ptx_assert()",
+}
 
 
 def text_of(path):
@@ -145,37 +157,27 @@ def group(name, table):
 
 
 def unpaired(functions):
-    names = set(functions)
-    for made, freed in (("create", "destroy"), ("open", "close"), ("load", "unload"), ("alloc", "free")):
+    """What is irregular among the names."""
+    names = {name for name in functions if not name.startswith("ptxgen_")}
+    for made, freed in PAIRS:
         for name in sorted(names):
-            if functions[name][0] in ("ops.h", "memory.h", "matrix.h") or not name.endswith(f"_{made}"):
-                continue
-            if name[:-len(made)] + freed not in names and name != "ptx_label_create":
-                yield f"{name}: no {name[:-len(made)]}{freed}"
+            if name.endswith(f"_{made}") and not functions[name][1] and name not in IRREGULAR:
+                if name[:-len(made)] + freed not in names:
+                    yield f"{name}: no {name[:-len(made)]}{freed}"
     for name in sorted(names):
-        if functions[name][0] == "operations.h" and name.endswith("_prepare"):
-            call = name[:-len("_prepare")]
-            calls = [other for other in names if other == call or other.startswith(call + "_")
-                     and not other.endswith(("_prepare", "_describe"))]
-            if call not in names:
-                yield f"{name}: no {call}(), but {', '.join(sorted(calls)) or 'none'}"
-            if call + "_describe" not in names:
-                yield f"{name}: no {call}_describe()"
+        for verb in ("prepare", "describe"):
+            stem = name[:-len(verb)]
+            if name.endswith("_" + verb) and not {stem[:-1], stem + "run", stem + "plan_run"} & names:
+                yield f"{name}: no call of that stem"
     text = "".join(text_of(header) for header in sorted(HEADERS.glob("*.h")))
-    structs = set(re.findall(r"^struct (ptx_\w+) \{", text, re.M))
-    for name in sorted(names):
-        for verb, ending in (("describe", "description"), ("get_info", "info")):
-            if name.endswith("_" + verb):
-                stem = name[:-len(verb)]
-                if stem + ending not in structs and functions[name][0] != "operations.h":
-                    yield f"{name}: no struct {stem}{ending}"
-    for tag in sorted(structs):
-        if tag.endswith("_params"):
-            stem = tag[:-len("_params")]
-            takers = {found for found in re.findall(r"\b(ptx_\w+)\([^;{]*?\bstruct " + tag + r"\b", text)
-                      if found in names}
-            if takers and not any(name == stem or name.startswith(stem + "_") for name in takers):
-                yield f"struct {tag}: taken by {', '.join(sorted(takers))}"
+    text = re.sub(r"//[^\n]*", "", text)
+    for result, name in re.findall(r"struct (ptx_\w+) \*?(ptx_\w+_get_info)\(", text):
+        if name in names and result != name.replace("_get_info", "_info") and name not in IRREGULAR:
+            yield f"{name}: returns struct {result}"
+    for tag in sorted(set(re.findall(r"^struct (ptx_\w+)_params \{", text, re.M))):
+        takers = set(re.findall(r"\b(ptx_\w+)\([^;(]*?\bstruct " + tag + r"_params\b", text)) & names
+        if takers and tag not in IRREGULAR and not any(name.startswith(tag) for name in takers):
+            yield f"struct {tag}_params: taken by {', '.join(sorted(takers))}"
 
 
 def main():
