@@ -598,8 +598,8 @@ static ptx_status known(ptx_operation id, const char *call)
     if ((unsigned)id < PTX_OPERATION_COUNT)
         return PTX_OK;
     return ptxd_fail(PTX_ERROR_INVALID,
-                     "%s: %d is no operation; the header operations.h has them, from 0 to %d", call,
-                     (int)id, PTX_OPERATION_COUNT - 1);
+                     "%s: %d is no operation; there are those of enum ptx_operation, from 0 to %d",
+                     call, (int)id, PTX_OPERATION_COUNT - 1);
 }
 
 static ptx_status choose_with(const ptx_operations *operations, ptx_operation id,
