@@ -54,17 +54,17 @@ ROOMS = {
     "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes", "abi"),
     "emulator/exec/lanes": ("emulator", "emulator/ptx"),
     "emulator/cuda": ("emulator", "emulator/ptx", "emulator/exec", "abi"),
-    "tools": ("include/ptxgen", "tools/reference"),
-    "tools/bench": ("include/ptxgen", "tools", "tools/reference"),
+    "tools": ("include/ptxgen",),
+    "tools/bench": ("include/ptxgen", "tools", "tests/reference"),
     "tools/clip": ("include/ptxgen", "tools"),
-    "tools/reference": (),
+    "tests/reference": (),
     "examples": ("include/ptxgen",),
     "examples/sharded": ("include/ptxgen",),
     "examples/train": ("include/ptxgen",),
 }
 # The folders in which the build looks for headers.
 SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulator/tests",
-            "tools", "tests/support")
+            "tools", "tests", "tests/support")
 
 # Layer -> the layers whose names it may use.
 LAYERS = {
