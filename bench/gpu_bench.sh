@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Runs measurements on a GPU within ten minutes: builds, and then
 #
-#     clip    checks agreement with PyTorch, measures kernels and clip plans (ptxgen bench) and a training step
+#     clip    checks agreement with PyTorch, measures kernels and clip plans (ptxgen_bench) and a training step
 #             captured and not, and compares them with PyTorch, torch.compile, CUDA C++, apex's method, Triton and the pipeline they replace
 #     step    the same for step plans; proofs of what they compute; a GPT-2 trained with them
 #     python  the host's time of a step from PyTorch; clip and step over two GPUs, where there are two
@@ -13,7 +13,7 @@
 #
 # Without the last argument, clip and step. OUTPUT receives the raw files, tables, and plots if matplotlib is installed. BUILD is the Meson
 # folder of a release build, created if it does not exist, or a folder with files built elsewhere:
-# libptxgen.so, tools/ptxgen, bench/original and bench/list_sets. nvcc builds the CUDA C++ peers if
+# libptxgen.so, bench/ptxgen_bench, bench/original and bench/list_sets. nvcc builds the CUDA C++ peers if
 # BUILD/libpeers.so does not exist. See dependencies.sh for PTXGEN_DEPENDENCIES. Exit status: 77
 # without a GPU, 1 if a step failed; summary.txt names it.
 set -u
@@ -71,7 +71,8 @@ step() {
 
 if [ -f "$build/build.ninja" ] || [ ! -f "$build/libptxgen.so" ]; then
     [ -f "$build/build.ninja" ] ||
-        step setup 60 meson setup "$build" "$source" --buildtype=release -Dtests=disabled -Dtools=enabled ||
+        step setup 60 meson setup "$build" "$source" --buildtype=release -Dtests=disabled -Dtools=enabled \
+            -Dbench=enabled ||
         exit 1
     step build 150 ninja -C "$build" || exit 1
 fi
@@ -93,7 +94,7 @@ clip() {
         -o "$output/agreement.jsonl"
     wait
     for suite in kernels clip growth; do
-        step $suite 100 "$build/tools/ptxgen" bench $suite --json "$output/$suite.jsonl"
+        step $suite 100 "$build/bench/ptxgen_bench" $suite --json "$output/$suite.jsonl"
     done
     step captured 30 python3 "$source/bench/captured.py" "$build" -o "$output/captured.jsonl"
     step peers 400 python3 "$source/bench/peers.py" "$build" "$peers" -o "$output/peers.jsonl"

@@ -185,7 +185,7 @@ def clip_gpt2(check):
     made, clipped = str(check.build / "gpt2.in.safetensors"), str(check.build / "gpt2.out.safetensors")
     tool, compare = str(check.build / "tools/ptxgen"), str(check.build / "tests/tools/compare_clip")
     shape = os.environ.get("GPU_CHECK_MODEL", "12 768 50257 1024").split()
-    steps = [[str(check.build / "tools/make_gradients"), "gpt2", *shape, made]]
+    steps = [[str(check.build / "tests/tools/make_gradients"), "gpt2", *shape, made]]
     for memory in ("8G", "64M"):
         steps += [[tool, "clip", made, "--max-norm", "1", "--device", device, "--memory", memory, "--output",
                    clipped], [compare, made, clipped, "1"]]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Prints the gradient sets as JSON, one per line, for other programs: {"set": "LoRA layer",
 // "counts": [24576, ...], "groups": [0, ...]}
-#include "bench/gradient_sets.h"
+#include "suites/gradient_sets.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The sums of `ptxgen bench load` in Triton: time from a warm context to the first result, each
+"""The sums of `ptxgen_bench load` in Triton: time from a warm context to the first result, each
 sample in a process of its own, with an empty cache and with a full one.
 
     load_triton.py [COLD [WARM]]     numbers of samples, 3 and 5 unless given

@@ -55,16 +55,16 @@ ROOMS = {
     "emulator/exec/lanes": ("emulator", "emulator/ptx"),
     "emulator/cuda": ("emulator", "emulator/ptx", "emulator/exec", "abi"),
     "tools": ("include/ptxgen",),
-    "tools/bench": ("include/ptxgen", "tools", "tests/reference"),
     "tools/clip": ("include/ptxgen", "tools"),
     "tests/reference": (),
+    "bench/suites": ("include/ptxgen", "tools", "tests/reference"),
     "examples": ("include/ptxgen",),
     "examples/sharded": ("include/ptxgen",),
     "examples/train": ("include/ptxgen",),
 }
 # The folders in which the build looks for headers.
 SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulator/tests",
-            "tools", "tests", "tests/support")
+            "tools", "bench", "tests", "tests/support")
 
 # Layer -> the layers whose names it may use.
 LAYERS = {

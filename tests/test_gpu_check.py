@@ -93,7 +93,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         programs = {**{f"bin/{name}": text for name, text in STAND_INS.items()},
-                    "build/tools/make_gradients": "exit 0", "build/tests/tools/compare_clip": "exit 0",
+                    "build/tests/tools/make_gradients": "exit 0", "build/tests/tools/compare_clip": "exit 0",
                     "build/tools/ptxgen": "[ $1 = clip ] || echo '" + json.dumps(
                         [{"name": kernel, "dtypes": [dtype]} for kernel, dtype in KERNELS]) + "'"}
         for path, text in programs.items():

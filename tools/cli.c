@@ -1,17 +1,43 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
+#include "json.h"
+#include "signals.h"
 
 #include <ptxgen/ptxgen.h>
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+enum { CALL_SIZE = 64 };
+
+/// How the command is called: "ptxgen clip".
+static const char *call_of(const struct command *command, char call[CALL_SIZE])
+{
+    const char *name = command ? command->name : NULL;
+    snprintf(call, CALL_SIZE, "%s%s%s", cli_program, name ? " " : "", name ? name : "");
+    return call;
+}
+
+int cli_main(int argc, char **argv, int (*run)(int argc, char **argv))
+{
+    signals_set_up();
+    json_watch();
+    int status = run(argc, argv);
+    errno = 0;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE)
+        status = cli_fail(NULL, EXIT_FAILED, "cannot write standard output%s%s", errno ? ": " : "",
+                          errno ? strerror(errno) : "");
+    return status;
+}
+
 int cli_fail(const struct command *command, int status, const char *format, ...)
 {
+    char call[CALL_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    fprintf(stderr, command ? "ptxgen %s: " : "ptxgen: ", command ? command->name : "");
+    fprintf(stderr, "%s: ", call_of(command, call));
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
     va_end(arguments);
@@ -36,8 +62,9 @@ static void print_option(const struct cli_option *option)
 
 static int print_help(const struct command *command, const struct cli_option *options)
 {
-    printf("usage: ptxgen %s%s%s\n\n%s\n\noptions:\n", command->name, *command->synopsis ? " " : "",
-           command->synopsis, command->summary);
+    char call[CALL_SIZE];
+    printf("usage: %s%s%s\n\n%s\n\noptions:\n", call_of(command, call),
+           *command->synopsis ? " " : "", command->synopsis, command->summary);
     for (const struct cli_option *option = options; option->name; option++)
         print_option(option);
     for (const struct cli_option *option = cli_common; option->name; option++)
@@ -72,12 +99,12 @@ static int fail_unknown(const struct command *command, const struct cli_option *
     for (; options->name && count < 32; options++)
         names[count++] = options->name;
     const char *near = nearest_name(given + strspn(given, "-"), names, count);
-    char quoted[QUOTED_SIZE];
+    char quoted[QUOTED_SIZE], call[CALL_SIZE];
     quote(quoted, given);
     if (near)
         return cli_fail(command, EXIT_USAGE, "unknown option %s: did you mean --%s?", quoted, near);
-    return cli_fail(command, EXIT_USAGE, "unknown option %s: see ptxgen %s --help", quoted,
-                    command->name);
+    return cli_fail(command, EXIT_USAGE, "unknown option %s: see %s --help", quoted,
+                    call_of(command, call));
 }
 
 static int store(const struct command *command, const struct cli_option *option, const char *value)
@@ -142,9 +169,9 @@ int cli_parse(const struct command *command, const struct cli_option *options,
         int status = CLI_GO_ON;
         if (only_names || given[0] != '-' || given[1] == '\0') {
             if (names->count == most) {
-                char quoted[QUOTED_SIZE];
-                return cli_fail(command, EXIT_USAGE, "unexpected argument %s: see ptxgen %s --help",
-                                quote(quoted, given), command->name);
+                char quoted[QUOTED_SIZE], call[CALL_SIZE];
+                return cli_fail(command, EXIT_USAGE, "unexpected argument %s: see %s --help",
+                                quote(quoted, given), call_of(command, call));
             }
             names->items[names->count++] = given;
         } else if (strcmp(given, "--") == 0) {

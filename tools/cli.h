@@ -16,8 +16,11 @@ enum exit_status {
 
 struct cli_option;
 
+/// The program's name, for its help and messages. The file with main() defines it.
+extern const char cli_program[];
+
 struct command {
-    const char *name;
+    const char *name;     ///< NULL: the program has no other command
     const char *synopsis; ///< the part after the name
     const char *summary;
     int (*run)(const struct command *command, int argc, char **argv); ///< returns an exit status
@@ -35,7 +38,6 @@ extern const struct command command_check;
 extern const struct command command_run;
 extern const struct command command_clip;
 extern const struct command command_devices;
-extern const struct command command_bench;
 extern const struct command command_completion;
 
 /// The commands in the order of the help; NULL after the last.
@@ -95,7 +97,11 @@ enum { CLI_GO_ON = -1 };
 int cli_parse(const struct command *command, const struct cli_option *options,
               struct cli_list *names, size_t most, int argc, char **argv);
 
-/// Prints "ptxgen COMMAND: ..." on standard error and returns the status; `command` may be NULL.
+/// What main() does in a program: sets up signals and jansson, calls `run`, and reports an error of
+/// standard output. Returns the exit status.
+int cli_main(int argc, char **argv, int (*run)(int argc, char **argv));
+
+/// Prints "PROGRAM COMMAND: ..." on standard error and returns the status; `command` may be NULL.
 int cli_fail(const struct command *command, int status, const char *format, ...)
     PTXGEN_PRINTF(3, 4);
 

@@ -114,7 +114,8 @@ int emulator_take_over(int argc, char **argv, struct message *error)
     // The driver that found no GPU stays loaded in this process, so the command is started again.
     char **again = status == EXIT_DONE ? calloc((size_t)argc + 2, sizeof(*again)) : NULL;
     if (again) {
-        char program[] = "ptxgen";
+        char program[32];
+        snprintf(program, sizeof(program), "%s", cli_program);
         again[0] = program;
         memcpy(again + 1, argv, (size_t)argc * sizeof(*argv));
         fflush(NULL);

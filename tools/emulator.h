@@ -20,9 +20,9 @@ bool emulator_is(const struct ptx_device_info *device);
 /// Extends an error about a missing GPU with what the emulator can do: it can be used instead if
 /// --device selected the GPU, or it does not exist either.
 void emulator_advise(struct message *error, bool gpu_chosen);
-/// After EXIT_NOTHING: starts the command again on the emulator; argv[0] is the subcommand. Returns
-/// EXIT_NOTHING if there is no emulator, if it is excluded, or if it is already in use;
-/// EXIT_FAILED, with the reason in `error`, if memory ran out.
+/// After EXIT_NOTHING: starts the program again on the emulator, with these arguments after its
+/// name. Returns EXIT_NOTHING if there is no emulator, if it is excluded, or if it is already in
+/// use; EXIT_FAILED, with the reason in `error`, if memory ran out.
 int emulator_take_over(int argc, char **argv, struct message *error);
 
 #endif

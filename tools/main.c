@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
-#include "json.h"
-#include "signals.h"
 
 #include <ptxgen/ptxgen.h>
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
+const char cli_program[] = "ptxgen";
+
 static const struct command *const commands[] = {
-    &command_clip, &command_list,    &command_info,  &command_emit,       &command_check,
-    &command_run,  &command_devices, &command_bench, &command_completion,
+    &command_clip,  &command_list, &command_info,    &command_emit,
+    &command_check, &command_run,  &command_devices, &command_completion,
 };
 
 enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
@@ -82,12 +81,5 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    signals_set_up();
-    json_watch();
-    int status = dispatch(argc, argv);
-    errno = 0;
-    if ((fflush(stdout) != 0 || ferror(stdout)) && status == EXIT_DONE)
-        status = cli_fail(NULL, EXIT_FAILED, "cannot write standard output%s%s", errno ? ": " : "",
-                          errno ? strerror(errno) : "");
-    return status;
+    return cli_main(argc, argv, dispatch);
 }

@@ -195,7 +195,7 @@ clip_model() {
     doing "clipping the gradients of GPT-2 small"
     say "the gradients of GPT-2 small, 148 tensors in bf16 and f32, clipped to the norm 1:"
     say "ptxgen clip gradients.safetensors --max-norm 1 --output clipped.safetensors"
-    "$build/tools/make_gradients" gpt2 12 768 50257 1024 "$folder/gradients.safetensors"
+    "$build/tests/tools/make_gradients" gpt2 12 768 50257 1024 "$folder/gradients.safetensors"
     clip_line on norm factor 'plain C' "the kernels' time"
     (
         unset PTXGEN_LIBCUDA
@@ -239,7 +239,7 @@ run_kernels() {
     doing "running the kernels"
     folder=$build/run/$1
     mkdir -p "$folder"
-    "$build/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
+    "$build/tests/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
     run_kernel squared_sum "$folder/in.safetensors" "$folder/partials.safetensors"
     run_kernel clip_scale_reduce "$folder/partials.safetensors" "$folder/out.safetensors" \
         --set max_norm=1
@@ -269,7 +269,7 @@ show_kernels() {
     doing "running the kernels on the emulator"
     folder=$build/run/$1
     mkdir -p "$folder"
-    "$build/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
+    "$build/tests/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
     printf '%-32s %-22s %-9s  %15s\n' kernel reads reference 'emulator time'
     show_kernel squared_sum in.safetensors partials.safetensors
     show_kernel clip_scale_reduce partials.safetensors out.safetensors --set max_norm=1

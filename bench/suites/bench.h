@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-/// What the suites of `ptxgen bench` share: a device with two events, random data, measurements,
+/// What the suites of ptxgen_bench share: a device with two events, random data, measurements,
 /// lines of the report. A suite is a function that measures and reports. It returns false on an
 /// error, with the reason in bench.error.
-#ifndef PTXGEN_TOOLS_BENCH_H
-#define PTXGEN_TOOLS_BENCH_H
+#ifndef PTXGEN_BENCH_H
+#define PTXGEN_BENCH_H
 
 #include "json.h"
 #include "output.h"

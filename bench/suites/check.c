@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Compares the results of a kernel with plain C.
-#include "bench/kernels.h"
+#include "kernels.h"
 
 #include "reference/reference.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Clip plans for the gradients of models, and how their time grows with the bytes of one tensor and
 // with the number of tensors for the same bytes.
-#include "bench/gradient_sets.h"
-#include "bench/set.h"
+#include "gradient_sets.h"
+#include "set.h"
 
 #include <inttypes.h>
 #include <math.h>

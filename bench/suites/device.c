@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The device of a benchmark: opens it and creates random data.
-#include "bench/bench.h"
+#include "bench.h"
 
 #include <inttypes.h>
 

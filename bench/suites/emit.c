@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Writes the text of every kernel in every type, with default options, for sm_90.
-#include "bench/bench.h"
+#include "bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>

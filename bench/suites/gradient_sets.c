@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/gradient_sets.h"
+#include "gradient_sets.h"
 
 #include <stdlib.h>
 

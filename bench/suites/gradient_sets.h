@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Gradients of common models, as lists of tensors.
-#ifndef PTXGEN_TOOLS_BENCH_GRADIENT_SETS_H
-#define PTXGEN_TOOLS_BENCH_GRADIENT_SETS_H
+#ifndef PTXGEN_BENCH_GRADIENT_SETS_H
+#define PTXGEN_BENCH_GRADIENT_SETS_H
 
 #include <ptxgen/clip.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Every kernel in every type on large random tensors.
-#include "bench/kernels.h"
+#include "kernels.h"
 
 #include <inttypes.h>
 #include <math.h>

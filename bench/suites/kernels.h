@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 /// A kernel of the library with random tensors of its own, for any number of launches.
-#ifndef PTXGEN_TOOLS_BENCH_KERNELS_H
-#define PTXGEN_TOOLS_BENCH_KERNELS_H
+#ifndef PTXGEN_BENCH_KERNELS_H
+#define PTXGEN_BENCH_KERNELS_H
 
-#include "bench/bench.h"
+#include "bench.h"
 
 enum { KERNEL_MOST_PARAMS = 12, KERNEL_COLUMNS = 16384 };
 

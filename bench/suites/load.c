@@ -6,9 +6,9 @@
 // Libraries that a process has loaded stay loaded, so each sample runs in a process of its own,
 // forked from this one, which must not have used CUDA before.
 #define _GNU_SOURCE // nftw
-#include "bench/bench.h"
-#include "bench/load_nvrtc.h"
+#include "bench.h"
 #include "clock.h"
+#include "load_nvrtc.h"
 
 #include <errno.h>
 #include <ftw.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The same sums in CUDA C++, compiled to machine code by NVRTC, as a program with the toolkit's
 // library does it. No NVIDIA header is needed.
-#include "bench/load_nvrtc.h"
+#include "load_nvrtc.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-#ifndef PTXGEN_TOOLS_BENCH_LOAD_NVRTC_H
-#define PTXGEN_TOOLS_BENCH_LOAD_NVRTC_H
+#ifndef PTXGEN_BENCH_LOAD_NVRTC_H
+#define PTXGEN_BENCH_LOAD_NVRTC_H
 
 #include <ptxgen/driver.h>
 

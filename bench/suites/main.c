@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "bench/bench.h"
+#include "bench.h"
 #include "commit.h"
 #include "emulator.h"
 
@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+const char cli_program[] = "ptxgen_bench";
 
 struct arguments {
     const char *json, *only, *samples, *sizes, *device;
@@ -280,7 +282,7 @@ static int measure(struct bench *b, const struct arguments *given, int argc, cha
     return status;
 }
 
-static int run(const struct command *command, int argc, char **argv)
+static int run_bench(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
     const struct cli_option options[] = {
@@ -299,21 +301,19 @@ static int run(const struct command *command, int argc, char **argv)
     struct bench *b = calloc(1, sizeof(*b));
     if (!b)
         return cli_fail(command, EXIT_FAILED, "out of memory");
-    status = measure(b, &given, argc, argv);
+    status = measure(b, &given, argc - 1, argv + 1);
     if (status != EXIT_DONE)
         cli_fail(command, status, "%s", b->error.text);
     free(b);
     return status;
 }
 
-const struct command command_bench = {
-    .name = "bench",
-    .operand = "emit|load|kernels|clip|growth|step|all",
+static const struct command command_bench = {
     .synopsis =
         "[emit|load|kernels|clip|growth|step|all] [--json FILE [-f]] [--only TEXT] [--samples N]\n"
         "       [--sizes N,N...] [--device N|emulator] [-q]",
     .summary = "measure kernels, plans, and the work before the first launch",
-    .run = run,
+    .run = run_bench,
     .details =
         "emit: writing the kernels' text. load: the time to a first result, through the compiler "
         "and through\nthe driver's cache. kernels: every kernel in every type. clip: plans for the "
@@ -323,3 +323,13 @@ const struct command command_bench = {
         "timed; bandwidths are compared with a copy\nof the same run. Times on the emulator are "
         "marked, and say nothing about a GPU.",
 };
+
+static int run(int argc, char **argv)
+{
+    return run_bench(&command_bench, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+    return cli_main(argc, argv, run);
+}

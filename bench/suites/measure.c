@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Measurements, and the lines of the report.
-#include "bench/bench.h"
+#include "bench.h"
 #include "clock.h"
 
 #include <inttypes.h>

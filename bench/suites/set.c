@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Sets of gradients with known sums, and the check that a plan computes those sums and the right
 // gradients.
-#include "bench/set.h"
+#include "set.h"
 
 #include "reference/reference.h"
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 /// Sets of gradients with known sums, and the check that a plan computes those sums and the right
 /// gradients.
-#ifndef PTXGEN_TOOLS_BENCH_SET_H
-#define PTXGEN_TOOLS_BENCH_SET_H
+#ifndef PTXGEN_BENCH_SET_H
+#define PTXGEN_BENCH_SET_H
 
-#include "bench/bench.h"
+#include "bench.h"
 
 /// The sums of squares of the first k random words, for k from 0 to BENCH_PERIOD.
 struct bench_sums {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Step plans for the parameters of models.
 #include "reference/step.h"
-#include "bench/bench.h"
-#include "bench/gradient_sets.h"
+#include "bench.h"
+#include "gradient_sets.h"
 
 #include <math.h>
 #include <stdio.h>

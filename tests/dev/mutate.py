@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Makes one change in the sources and reports whether a test detects it.
 
-    python3 tools/dev/mutate.py [--seed S] [--count N] [--scratch FOLDER] [--pick 3,17] [FILE...]
+    python3 tests/dev/mutate.py [--seed S] [--count N] [--scratch FOLDER] [--pick 3,17] [FILE...]
 
 Each mutant is one change: an operator, a constant, a condition or a dropped statement, chosen at
 random from the C files of src/ptxgen, src/kernels, src/plans and src/driver, or from those named, which

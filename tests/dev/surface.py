@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Lists the public functions and who calls them, by room:
 
-    python3 tools/dev/surface.py [--all] [--names]
+    python3 tests/dev/surface.py [--all] [--names]
 
 The functions are those that the headers declare with PTXGEN_API, rows of tables included. A room is a
 folder that calls them as a user does. A use through a macro of the same stem counts for the function:
@@ -38,7 +38,7 @@ ROOMS = {
 }
 SOURCES = (".c", ".h", ".cc", ".hpp", ".cu", ".py", ".md", ".def")
 # What is no use: this script, and lists of what there is.
-LEFT_OUT = {"tools/dev", "docs/reference.py", "docs/instructions.md", "docs/names.md"}
+LEFT_OUT = {"tests/dev", "docs/reference.py", "docs/instructions.md", "docs/names.md"}
 # Tables whose rows are instructions, or the macro layer.
 GROUPS = (
     ("rows of ops.h", re.compile(r"PTX_(OPS_|ATOMICS|WARP_REDUCTIONS|SPECIAL_)")),

@@ -15,7 +15,7 @@ works 'help' 'usage: ptxgen COMMAND' --help
 works 'help, the command' 'usage: ptxgen COMMAND' help
 works 'version' 'ptxgen 0.' --version
 works '-V' 'ptxgen 0.' -V
-for command in list info emit check run clip devices bench completion; do
+for command in list info emit check run clip devices completion; do
     works "help of $command" "usage: ptxgen $command" $command --help
     run 0 help $command && mv out helped && run 0 $command -h && cmp -s out helped
     result "help $command is $command --help"

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# Allocations of the ptxgen command fail, one in each run: all of a command, or MOST of them, evenly
+# Allocations of the ptxgen command or of ptxgen_bench fail, one in each run: all of a command, or MOST of them, evenly
 # spread, and one in fifteen of that where a run takes long. sweep_allocations.c gives the allowed
 # results. Prints TAP. Needs no GPU.
 #
-# usage: test_cli_allocations.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS SWEEP PART MOST
+# usage: test_cli_allocations.sh PROGRAM FAKE_LIBCUDA EMULATOR FAULTS SWEEP PART MOST
 
 faults=$4 sweep=$5 part=$6 most=$7
 . "$(dirname "$0")/cli_tap.sh"
@@ -17,7 +17,6 @@ unset PTXGEN_LIBCUDA
 
 tensors g.st 40 "{\"__metadata__\":{\"from\":\"a test\"},$(entry x F32 6 0 24),$(entry i I32 4 24 40)}"
 tensors d.st 16 "{$(entry d_output F32 4 0 16)}"
-run 0 emit squared_sum -o text.ptx
 mkdir bin
 printf '#!/bin/sh\nexit 0\n' >bin/ptxas
 chmod +x bin/ptxas
@@ -72,6 +71,7 @@ run)
         --json
     ;;
 check)
+    run 0 emit squared_sum -o text.ptx
     sweeps -- check squared_sum --dtype f32 -v
     sweeps -- check text.ptx --json
     ;;
@@ -87,14 +87,14 @@ devices)
     sweeps -- devices --json
     ;;
 bench)
-    sweeps -f -- bench emit --samples 1 --only lerp
-    sweeps -f -- bench load --samples 1 --only compiled $on_emulator
-    sweeps -f -o o.jsonl -- bench kernels --samples 1 --only loss_scale $on_emulator --sizes 100 --json o.jsonl
+    sweeps -f -- emit --samples 1 --only lerp
+    sweeps -f -- load --samples 1 --only compiled $on_emulator
+    sweeps -f -o o.jsonl -- kernels --samples 1 --only loss_scale $on_emulator --sizes 100 --json o.jsonl
     ;;
 bench_plans)
-    sweeps -n $few -f -- bench growth --samples 1 --only '1 x 1024' $on_emulator
-    sweeps -n $few -f -- bench clip --samples 1 --only 'LoRA layer' $on_emulator
-    sweeps -n $few -f -- bench step --samples 1 --only 'LoRA layer' $on_emulator
+    sweeps -n $few -f -- growth --samples 1 --only '1 x 1024' $on_emulator
+    sweeps -n $few -f -- clip --samples 1 --only 'LoRA layer' $on_emulator
+    sweeps -n $few -f -- step --samples 1 --only 'LoRA layer' $on_emulator
     ;;
 esac
 

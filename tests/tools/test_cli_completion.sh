@@ -51,10 +51,9 @@ if command -v bash >/dev/null; then
     in_bash 'ptxgen emit squared_sum --set partials=' f64 f32
     in_bash 'ptxgen check le' lerp_backward
     in_bash 'ptxgen check squared_sum --target al' all
-    in_bash 'ptxgen bench gr' growth
     in_bash 'ptxgen completion ' bash zsh
     # Every option of every command's help is offered, and no other.
-    for command in clip list info emit check run devices bench completion; do
+    for command in clip list info emit check run devices completion; do
         run 0 "$command" --help
         sed -n '/^options:/,/^$/s/^ *\(-[A-Za-z],\)* *--\([a-z-]*\).*/--\2/p' out | sort >helped
         bash complete.bash "ptxgen $command -" 2>err | grep '^--' | sort >out

@@ -4,9 +4,11 @@
 # The files that ptxgen writes: their mode, links to them, and what is refused. A process that is ended by
 # a signal leaves no file. Prints TAP. Needs no GPU.
 #
-# usage: test_cli_output.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS
+# usage: test_cli_output.sh PTXGEN FAKE_LIBCUDA EMULATOR FAULTS [PTXGEN_BENCH]
+#
+# With PTXGEN_BENCH, which holds a file open for long, also what a signal leaves.
 
-faults=$4
+faults=$4 bench=${5-}
 . "$(dirname "$0")/cli_tap.sh"
 PTXGEN_EMULATOR=$emulator
 unset PTXGEN_LIBCUDA
@@ -19,12 +21,12 @@ target=unset
 write_clip() { run "$1" clip g.st --max-norm 1 --device emulator -o "$target" ${2:-}; }
 write_run() { run "$1" run squared_sum -i g.st --device emulator -o "$target" ${2:-}; }
 write_emit() { run "$1" emit squared_sum -o "$target" ${2:-}; }
-write_bench() { run "$1" bench emit --samples 1 --only lerp --json "$target" ${2:-}; }
+write_bench() ( ptxgen=$bench && run "$1" emit --samples 1 --only lerp --json "$target" ${2:-} )
 
 mode() { stat -c %a "$1"; }
 inode() { stat -c %i "$1"; }
 
-for command in clip run emit bench; do
+for command in clip run emit ${bench:+bench}; do
     target=$command.new
     write_$command 0 && [ "$(mode $target)" = 644 ]
     result "$command: a new file has the mode of the umask"
@@ -129,7 +131,7 @@ signalled() {
     shift
     rm -rf held && mkdir held && echo old >held/o.jsonl
     # env resets what may be ignored: SIGINT by background processes of a script, SIGHUP under nohup.
-    env --default-signal=INT,TERM,HUP "$@" "$ptxgen" bench kernels --device emulator --samples 1000 --sizes 1M \
+    env --default-signal=INT,TERM,HUP "$@" "$bench" kernels --device emulator --samples 1000 --sizes 1M \
         --json held/o.jsonl >out 2>err &
     child=$!
     waited=0
@@ -145,7 +147,7 @@ signalled() {
 
 # named: makes a command run as if there were no nameless files
 named="LD_PRELOAD=$faults FAULT_NAMELESS=1 ASAN_OPTIONS=verify_asan_link_order=0"
-for name in INT TERM HUP; do
+for name in ${bench:+INT TERM HUP}; do
     signalled $name
     result "SIG$name leaves no file behind"
     # The words of $named must be split.

@@ -17,7 +17,7 @@ stand_in() {
     chmod +x "$work/$1"
 }
 
-for program in cc ninja pkg-config build/tools/make_gradients; do
+for program in cc ninja pkg-config build/tests/tools/make_gradients; do
     case $program in */*) ;; *) program=bin/$program ;; esac
     echo 'exit 0' | stand_in "$program"
 done
