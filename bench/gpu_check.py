@@ -232,7 +232,8 @@ def rows_of(check, program):
         source = (ROOT / "tests" / f"{program}.c").read_text()
         return re.findall(r"cmocka_unit_test(?:_setup|_setup_teardown)?\((\w+)", source)
     listed = subprocess.run([str(check.build / "tools/ptxgen"), "list", "--json"], stdout=subprocess.PIPE, check=True)
-    rows = [f"*{kernel['name']} {dtype}*" for kernel in json.loads(listed.stdout) for dtype in kernel["dtypes"]]
+    rows = [f"*{kernel['name']} {dtype}*" for kernel in json.loads(listed.stdout)
+            if kernel["kind"] == "kernel" for dtype in kernel["dtypes"]]
     return [*rows, "C-CLIP-001*"]
 
 

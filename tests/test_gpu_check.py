@@ -67,6 +67,7 @@ def check_sanitizers(folder):
             assert f"{tool} test_kernels_gpu *{kernel} {dtype}* 0" in ran, ran
         for test in ("test_each", "test_unusual_blocks"):
             assert f"{tool} test_step_plan {test} 0" in ran, ran
+    assert not any("*step f32*" in step for step in ran), ran  # a plan is no kernel
     assert "test_shards" in ran[0], ran[0]  # the longest
 
     status, summary, _ = call(folder, "sanitizers", 60, WRONG="test_shards")
@@ -95,7 +96,8 @@ def main():
         programs = {**{f"bin/{name}": text for name, text in STAND_INS.items()},
                     "build/tests/tools/make_gradients": "exit 0", "build/tests/tools/compare_clip": "exit 0",
                     "build/tools/ptxgen": "[ $1 = clip ] || echo '" + json.dumps(
-                        [{"name": kernel, "dtypes": [dtype]} for kernel, dtype in KERNELS]) + "'"}
+                        [{"name": kernel, "kind": "kernel", "dtypes": [dtype]} for kernel, dtype in KERNELS]
+                        + [{"name": "step", "kind": "plan", "dtypes": ["f32"]}]) + "'"}
         for path, text in programs.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(f"#!/bin/sh\n{text}\n")

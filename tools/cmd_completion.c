@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Completion scripts for shells, written from the tables that the commands parse with.
 #include "cli.h"
+#include "step_text.h"
 
 #include <ptxgen/ptxgen.h>
 
@@ -49,24 +50,58 @@ static void put_policies(void)
         printf(" %s", clip_policy_at(k));
 }
 
-/// Whether an earlier kernel has this option with this value.
-static bool is_repeated(size_t kernel, const struct ptx_kernel_option *wanted, const char *value)
+/// Value `value` of option `option` of kernel `kernel`, or of a step plan, the one after the last
+/// kernel; the option's name goes to *name. NULL past the last.
+static const char *choice_at(size_t kernel, size_t option, size_t value, const char **name)
 {
+    const ptx_kernel *of = ptx_kernel_at(kernel);
+    if (!of)
+        return step_choice_at(option, value, name);
+    if (option >= PTX_KERNEL_MAX_OPTIONS || !of->options[option].name ||
+        value >= PTX_KERNEL_MAX_CHOICES)
+        return NULL;
+    *name = of->options[option].name;
+    return of->options[option].values[value];
+}
+
+/// Whether an earlier kernel has this option with this value.
+static bool is_repeated(size_t kernel, const char *wanted, const char *value)
+{
+    const char *name, *other;
     for (size_t k = 0; k < kernel; k++)
-        for (const struct ptx_kernel_option *o = ptx_kernel_at(k)->options; o->name; o++)
-            for (size_t v = 0; v < PTX_KERNEL_MAX_CHOICES && o->values[v]; v++)
-                if (strcmp(o->name, wanted->name) == 0 && strcmp(o->values[v], value) == 0)
+        for (size_t o = 0; choice_at(k, o, 0, &name); o++)
+            for (size_t v = 0; (other = choice_at(k, o, v, &name)); v++)
+                if (strcmp(name, wanted) == 0 && strcmp(other, value) == 0)
                     return true;
     return false;
 }
 
-static void put_choices(void)
+/// A kernel's choices, each after a blank; `once`: without those of earlier kernels.
+static void put_choices(size_t kernel, bool once)
 {
+    const char *name, *value;
+    for (size_t o = 0; choice_at(kernel, o, 0, &name); o++)
+        for (size_t v = 0; (value = choice_at(kernel, o, v, &name)); v++)
+            if (!once || !is_repeated(kernel, name, value))
+                printf(" %s=%s", name, value);
+}
+
+/// The function _ptxgen_choices WORD...: sets `choices` to those of the kernel that is among the
+/// words, or else to those of every kernel.
+static void print_choices(void)
+{
+    printf("_ptxgen_choices()\n{\n    local word\n    for word in \"$@\"; do\n"
+           "        case $word in\n");
+    for (size_t k = 0; k == 0 || ptx_kernel_at(k - 1); k++) {
+        const ptx_kernel *kernel = ptx_kernel_at(k);
+        printf("        %s) choices=\"", kernel ? kernel->name : step_name);
+        put_choices(k, false);
+        printf("\" && return ;;\n");
+    }
+    printf("        esac\n    done\n    choices=\"");
     for (size_t k = 0; ptx_kernel_at(k); k++)
-        for (const struct ptx_kernel_option *o = ptx_kernel_at(k)->options; o->name; o++)
-            for (size_t v = 0; v < PTX_KERNEL_MAX_CHOICES && o->values[v]; v++)
-                if (!is_repeated(k, o, o->values[v]))
-                    printf(" %s=%s", o->name, o->values[v]);
+        put_choices(k, true);
+    printf("\"\n}\n\n");
 }
 
 static void put_commands(void)
@@ -81,15 +116,16 @@ static const struct meaning {
     const char *name;
     void (*put)(void); ///< prints each value after a blank; NULL: the names of files
 } meanings[] = {
-    { "FILE", NULL },
-    { "KERNEL", put_kernels },
-    { "TYPE", put_dtypes },
-    { "SM", put_targets },
-    { "POLICY", put_policies },
-    { "COMMAND", put_commands },
-    { "OPTION=VALUE", put_choices },
-    { "NAME=VALUE", put_choices },
+    { "FILE", NULL },      { "KERNEL", put_kernels },  { "TYPE", put_dtypes },
+    { "SM", put_targets }, { "POLICY", put_policies }, { "COMMAND", put_commands },
 };
+
+/// Whether the argument is one of --set, whose values _ptxgen_choices has.
+static bool is_choice(const char *argument)
+{
+    const char *equals = argument ? strchr(argument, '=') : NULL;
+    return equals && strcmp(equals, "=VALUE") == 0;
+}
 
 /// The meaning of part of an argument, up to '|'. NULL: none.
 static const struct meaning *meaning_of(const char *part, size_t length)
@@ -125,7 +161,10 @@ static bool put_values(const char *argument)
 static void bash_values(const char *variable, const char *argument)
 {
     printf("%s=\"", variable);
-    printf(put_values(argument) ? " @FILE\"" : "\"");
+    if (is_choice(argument))
+        printf("@SET\"");
+    else
+        printf(put_values(argument) ? " @FILE\"" : "\"");
 }
 
 static void bash_names(const struct cli_option *option, const char *between)
@@ -162,11 +201,10 @@ static void bash_command(const struct command *command, const struct cli_option 
 // The line is split at blanks, because bash also splits it at '=' and ':'. Values that hold '=' are
 // offered from the last '=' on, which is the word that bash replaces.
 static const char bash_begin[] =
-    "# bash completion for ptxgen, written by: ptxgen completion bash\n"
     "_ptxgen()\n"
     "{\n"
     "    local line=${COMP_LINE:0:COMP_POINT} words current before command\n"
-    "    local options= operands= values= is_value=\n"
+    "    local options= operands= values= is_value= choices=\n"
     "    read -ra words <<<\"$line\"\n"
     "    case $line in *[[:space:]]) words+=('') ;; esac\n"
     "    current=${words[${#words[@]} - 1]}\n"
@@ -183,6 +221,10 @@ static const char bash_end[] =
     "        -*) values=$options ;;\n"
     "        *) values=$operands ;;\n"
     "        esac\n"
+    "    fi\n"
+    "    if [ \"$values\" = @SET ]; then\n"
+    "        _ptxgen_choices \"${words[@]:2}\"\n"
+    "        values=$choices\n"
     "    fi\n"
     "    mapfile -t COMPREPLY < <(compgen -W \"${values/@FILE/}\" -- \"$current\")\n"
     "    case $values in\n"
@@ -217,6 +259,10 @@ static void zsh_argument(const char *argument)
 {
     putchar(':');
     zsh_text(argument);
+    if (is_choice(argument)) {
+        printf(":{local choices; _ptxgen_choices $words; compadd -- ${=choices}}");
+        return;
+    }
     printf(":{compadd --");
     printf(put_values(argument) ? "; _files}" : "}");
 }
@@ -261,9 +307,7 @@ static void zsh_command(const struct command *command, const struct cli_option *
     printf("            ;;\n");
 }
 
-static const char zsh_begin[] = "#compdef ptxgen\n"
-                                "# zsh completion for ptxgen, written by: ptxgen completion zsh\n"
-                                "_ptxgen()\n"
+static const char zsh_begin[] = "_ptxgen()\n"
                                 "{\n"
                                 "    local context state state_descr line curcontext=$curcontext\n"
                                 "    typeset -A opt_args\n"
@@ -309,6 +353,8 @@ static void visit_all(enum shell shell)
 
 static void print_bash(void)
 {
+    puts("# bash completion for ptxgen, written by: ptxgen completion bash");
+    print_choices();
     fputs(bash_begin, stdout);
     printf("    '') options=\"-h --help -V --version\" operands=\"help");
     put_commands();
@@ -319,6 +365,8 @@ static void print_bash(void)
 
 static void print_zsh(void)
 {
+    puts("#compdef ptxgen\n# zsh completion for ptxgen, written by: ptxgen completion zsh");
+    print_choices();
     fputs(zsh_begin, stdout);
     for (size_t k = 0; command_at(k); k++) {
         printf("            '%s:", command_at(k)->name);

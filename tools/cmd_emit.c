@@ -101,7 +101,7 @@ static int run(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
     const struct cli_option options[] = {
-        CLI_FLAG("all", 0, &given.all, "every kernel in every dtype; needs -o"),
+        CLI_FLAG("all", 0, &given.all, "every kernel in every dtype; needs -o FOLDER"),
         CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "type of the tensors; default f32"),
         CLI_TEXT("target", 0, "SM", &given.target, "default sm_80"),
         CLI_TEXT("isa", 0, "VERSION", &given.isa,
@@ -129,6 +129,12 @@ static int run(const struct command *command, int argc, char **argv)
         return cli_fail(command, EXIT_USAGE, "--all takes no kernel, no --dtype and no --set");
     if (!given.output)
         return cli_fail(command, EXIT_USAGE, "--all needs a folder to write to: -o FOLDER");
+    if (output_is_stdout(given.output))
+        return cli_fail(
+            command, EXIT_USAGE,
+            "name a folder, as -o FOLDER: --all writes a file for each kernel and type, and "
+            "%s is standard output",
+            given.output);
     return emit_all(command, &selection, &given);
 }
 

@@ -86,7 +86,7 @@ static int info_json(const struct command *command, const struct selection *sele
                       json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "name",
                                 kernel->name, "summary", kernel->summary, "formula",
                                 json_string_or_null(kernel->formula), "dtypes",
-                                kernel_dtypes_json(kernel), "dtype",
+                                dtypes_json(kernel->dtypes), "dtype",
                                 ptx_type_name(selection->spec.dtype), "entry",
                                 ptx_kernel_entry_name(kernel, &selection->spec, entry), "options",
                                 options_json(selection), "parameters", params, "launch", launch,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "select.h"
 
+#include "step_text.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,10 @@ bool select_kernel(const char *name, const ptx_kernel **kernel, struct message *
     *kernel = ptx_kernel_find(name);
     if (*kernel)
         return true;
+    if (is_step(name))
+        return message_set(error,
+                           "%s is a plan: info and emit take it; ptxgen emit %s | ptxgen check -",
+                           name, name);
     const char *names[NAME_LIMIT];
     size_t count = 0;
     for (const ptx_kernel *k; count < NAME_LIMIT && (k = ptx_kernel_at(count)); count++)
@@ -27,12 +33,12 @@ ptx_type kernel_dtype_at(const ptx_kernel *kernel, size_t k)
     return PTX_NONE;
 }
 
-json_t *kernel_dtypes_json(const ptx_kernel *kernel)
+json_t *dtypes_json(uint32_t dtypes)
 {
     json_t *names = json_array();
-    ptx_type type;
-    for (size_t k = 0; (type = kernel_dtype_at(kernel, k)) != PTX_NONE; k++)
-        json_array_append_new(names, json_string(ptx_type_name(type)));
+    for (unsigned type = 0; type < PTX_TYPE_COUNT; type++)
+        if (dtypes >> type & 1)
+            json_array_append_new(names, json_string(ptx_type_name((ptx_type)type)));
     return names;
 }
 

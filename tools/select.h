@@ -42,7 +42,7 @@ bool selection_next_options(struct selection *selection, unsigned fixed);
 
 /// Dtype `k` of the kernel, or PTX_NONE past the last.
 ptx_type kernel_dtype_at(const ptx_kernel *kernel, size_t k);
-/// The names of its dtypes, as a JSON array.
-json_t *kernel_dtypes_json(const ptx_kernel *kernel);
+/// The names of types, of which each has a bit, as a JSON array.
+json_t *dtypes_json(uint32_t dtypes);
 
 #endif

@@ -31,9 +31,20 @@ enum { RULE, FORMAT, GRADIENT, GRADIENTS, MAXIMIZE, MOMENTUM, NESTEROV, OPTIONS 
 _Static_assert(sizeof options / sizeof *options == OPTIONS, "one row an option");
 _Static_assert(PTX_STEP_RULE_COUNT == 4, "a value for each");
 
+const char step_name[] = "step";
+const char step_summary[] = "a plan: norm, clip, the optimizer's step and the loss scale";
+
 bool is_step(const char *name)
 {
-    return strcmp(name, "step") == 0;
+    return strcmp(name, step_name) == 0;
+}
+
+const char *step_choice_at(size_t option, size_t value, const char **name)
+{
+    if (option >= OPTIONS)
+        return NULL;
+    *name = options[option].name;
+    return options[option].values[value];
 }
 
 static size_t count_values(size_t option)
@@ -110,6 +121,27 @@ bool step_text_select(struct step_text *step, const char *dtype, const struct cl
            message_set(error, "%s", ptx_error_message());
 }
 
+bool step_dtypes(uint32_t *dtypes, struct message *error)
+{
+    *dtypes = 0;
+    for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++)
+        for (unsigned type = 0; type < PTX_TYPE_COUNT; type++) {
+            const struct step_text step = {
+                .tensor = { .count = ELEMENTS,
+                            .dtype = (ptx_type)type,
+                            .format = (ptx_step_format)format },
+                .group = { .hyper = { .lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 } },
+            };
+            const struct ptx_step_params params = params_of(&step);
+            struct ptx_step_description description;
+            const ptx_status status = ptx_step_describe(&params, &description);
+            if (status == PTX_ERROR_OUT_OF_MEMORY)
+                return message_set(error, "%s", ptx_error_message());
+            *dtypes |= (uint32_t)(status == PTX_OK) << type;
+        }
+    return true;
+}
+
 ptx_builder *step_text_emit(const struct step_text *step, struct ptx_target target, int isa,
                             struct message *error)
 {
@@ -152,8 +184,7 @@ bool step_text_info(const struct step_text *step, bool json, struct message *err
         return message_set(error, "step: %s", ptx_error_message());
     if (json)
         return print_json(&d, error);
-    puts("step: the kernels of a step plan: norm, clip, the optimizer's step and the loss scale\n\n"
-         "options (the first value is the default):");
+    printf("%s: %s\n\noptions (the first value is the default):\n", step_name, step_summary);
     for (size_t k = 0; k < OPTIONS; k++) {
         char values[128] = "";
         for (size_t v = 0; options[k].values[v]; v++) {

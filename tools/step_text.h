@@ -16,8 +16,15 @@ struct step_text {
     ptx_step_gradients gradients;
 };
 
+extern const char step_name[];    ///< "step"
+extern const char step_summary[]; ///< as those of kernels in `ptxgen list`
+
 /// Whether the word is "step".
 bool is_step(const char *name);
+/// The types that a parameter can have, in some format: a bit each. False: out of memory.
+bool step_dtypes(uint32_t *dtypes, struct message *error);
+/// Value `value` of option `option`, whose name goes to *name; NULL past the last.
+const char *step_choice_at(size_t option, size_t value, const char **name);
 /// From --set options; `dtype` NULL: the format's first.
 bool step_text_select(struct step_text *step, const char *dtype, const struct cli_list *sets,
                       struct message *error);

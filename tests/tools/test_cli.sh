@@ -45,6 +45,13 @@ for kernel in loss_scale_update cast_fp8 delayed_scale_update; do
     works "list names $kernel" "$kernel" list
     works "info $kernel" "parameters of ${kernel}_f32" info "$kernel"
 done
+run 0 list && grep -Eq '^step +f16 bf16 f32 +a plan: ' out
+result 'list names the plan of steps'
+run 0 list --json && tr -d '\n ' <out | grep -qF '"name":"step"' && [ "$(grep -c '"kind": "plan"' out)" -eq 1 ] &&
+    [ "$(grep -c '"kind": "kernel"' out)" -eq "$(($("$ptxgen" list | wc -l) - 1))" ]
+result 'list --json tells plans from kernels'
+refuses 2 'step is a plan: info and emit take it; ptxgen emit step | ptxgen check -' check step
+refuses 2 'step is a plan: info and emit take it' run step -i x.st -o o.st
 works 'info names the format of codes' 'codes of x * scale; e5m2' info cast_fp8 --set format=e5m2
 works 'info shows options' 'exact | reciprocal' info quantize_ste_backward
 works 'info shows presets' 'usually 127' info quantize_ste_backward --set target=any
@@ -145,6 +152,14 @@ refuses 2 '--dtype is given twice' emit squared_sum --dtype f16 --dtype f32
 refuses 2 '--output needs an argument' emit squared_sum -o
 refuses 2 '--all takes no kernel' emit --all squared_sum -o all
 refuses 2 '--all needs a folder' emit --all
+for stdout in - /dev/stdout /dev/fd/1; do
+    refuses 2 "name a folder, as -o FOLDER: --all writes a file for each kernel and type, and $stdout is" \
+        emit --all -o $stdout
+done
+[ ! -e - ]
+result 'emit --all makes no folder of the name -'
+run 0 emit --all -o ./- && [ -s ./-/squared_sum.f32.ptx ] && rm -r ./-
+result 'emit --all -o ./-'
 refuses 1 'No such file or directory' emit squared_sum -o none/file.ptx
 refuses 1 'cannot make the folder' emit --all -o none/all
 refuses 1 'cannot write' emit --all -o file.ptx

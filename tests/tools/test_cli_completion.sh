@@ -49,6 +49,15 @@ if command -v bash >/dev/null; then
     in_bash 'ptxgen emit --target sm_9' sm_90 sm_90a
     in_bash 'ptxgen emit squared_sum --set part' partials=f64 partials=f32
     in_bash 'ptxgen emit squared_sum --set partials=' f64 f32
+    # The choices of the kernel on the line, wherever it stands; of a plan; without one, of every kernel.
+    in_bash 'ptxgen check lerp_backward --set ' outputs=both outputs=da outputs=db weight=value weight=device
+    in_bash 'ptxgen run lerp_backward -i a.st --set=' outputs=both outputs=da outputs=db weight=value weight=device
+    in_bash 'ptxgen emit squared_sum --set r' ''
+    in_bash 'ptxgen emit step --set r' rule=adamw rule=adam rule=sgd rule=lion
+    in_bash 'ptxgen emit step --set rule=' adamw adam sgd lion
+    in_bash 'ptxgen info step --set rule=sgd --set mom' momentum=yes momentum=no
+    in_bash 'ptxgen emit --set part' partials=f64 partials=f32
+    in_bash 'ptxgen emit --set rule' ''
     in_bash 'ptxgen check le' lerp_backward
     in_bash 'ptxgen check squared_sum --target al' all
     in_bash 'ptxgen completion ' bash zsh
@@ -103,6 +112,9 @@ if command -v zsh >/dev/null; then
         in_zsh 'ptxgen check ten' 'ptxgen check tensors.safetensors '
         in_zsh 'ptxgen emit squared_sum --dtype b' 'ptxgen emit squared_sum --dtype bf16 '
         in_zsh 'ptxgen emit lerp_backward --set outputs=b' 'ptxgen emit lerp_backward --set outputs=both '
+        in_zsh 'ptxgen emit step --set rule=l' 'ptxgen emit step --set rule=lion '
+        in_zsh 'ptxgen emit lerp_backward --set part' 'ptxgen emit lerp_backward --set part'
+        in_zsh 'ptxgen emit --set part' 'ptxgen emit --set partials=f'
         in_zsh 'ptxgen completion z' 'ptxgen completion zsh '
     else
         skip 'zsh' 'this zsh has no zpty'
