@@ -34,14 +34,15 @@ static void print_report(FILE *stream, const struct binding *binding,
     fprintf(stream, "n = %" PRIu64 ", %u block%s of %u thread%s\n", binding->n,
             binding->geometry.grid, plural(binding->geometry.grid), binding->geometry.block,
             plural(binding->geometry.block));
+    char rate[RATE_SIZE];
     double seconds = (double)report->milliseconds / 1e3;
     uint64_t bytes = binding_traffic(binding);
+    rate_of(rate, (double)bytes, seconds);
     if (binding->geometry.grid == 0)
         fputs("nothing to launch\n", stream);
     else if (seconds > 0)
-        fprintf(stream, "%.4f ms, %.1f GB/s (%" PRIu64 " bytes)%s\n", seconds * 1e3,
-                (double)bytes / seconds / 1e9, bytes,
-                report->emulated ? ", the emulator's time" : "");
+        fprintf(stream, "%.4f ms%s%s (%" PRIu64 " bytes)%s\n", seconds * 1e3, *rate ? ", " : "",
+                rate, bytes, report->emulated ? ", the emulator's time" : "");
     else
         fprintf(stream, "too fast to be timed (%" PRIu64 " bytes)\n", bytes);
     fprintf(stream, "%s:\n", path);

@@ -70,6 +70,26 @@ const char *plural(uint64_t count)
     return count == 1 ? "" : "s";
 }
 
+const char *byte_unit(double bytes, double *scale)
+{
+    static const char *const units[] = { "B", "kB", "MB", "GB" };
+    size_t k = 0;
+    for (*scale = 1; k < 3 && bytes >= 1e3 * *scale; k++)
+        *scale *= 1e3;
+    return units[k];
+}
+
+const char *rate_of(char rate[RATE_SIZE], double bytes, double seconds)
+{
+    const double speed = seconds > 0 ? bytes / seconds : 0;
+    double scale;
+    const char *unit = byte_unit(speed, &scale);
+    rate[0] = '\0';
+    if (speed >= 1)
+        snprintf(rate, RATE_SIZE, "%.1f %s/s", speed / scale, unit);
+    return rate;
+}
+
 enum { LONGEST_NAME = 63 };
 
 /// The number of insertions, deletions and replacements that turn one name into the other

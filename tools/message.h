@@ -28,6 +28,14 @@ const char *quote(char quoted[QUOTED_SIZE], const char *text);
 /// "" for 1, "s" for any other number: "%d tensor%s".
 const char *plural(uint64_t count);
 
+/// The unit, "B" to "GB", in which a number of bytes has a digit before the point; *scale: its
+/// bytes.
+const char *byte_unit(double bytes, double *scale);
+enum { RATE_SIZE = 32 };
+/// "3.5 GB/s", in the unit of byte_unit(); "" where the rate cannot be told: no bytes, or no time.
+/// Returns `rate`.
+const char *rate_of(char rate[RATE_SIZE], double bytes, double seconds);
+
 /// The name that `given` was probably meant to be, or NULL if none is near.
 const char *nearest_name(const char *given, const char *const *names, size_t count);
 

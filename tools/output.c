@@ -96,6 +96,11 @@ bool output_check(const char *path, bool force, struct message *error)
     return descriptor_named(path) >= 0 || look(path, force, &exists, &present, error);
 }
 
+bool output_replaces(const char *path, struct stat *present)
+{
+    return descriptor_named(path) < 0 && stat(path, present) == 0 && S_ISREG(present->st_mode);
+}
+
 // ---- beginning ----------------------------------------------------------------------------------
 
 static char *folder_of(const char *path)

@@ -36,6 +36,9 @@ bool output_open(struct output *output, const char *path, bool force, struct mes
 bool output_check(const char *path, bool force, struct message *error);
 /// Whether the path is another name of standard output: "-", /dev/stdout.
 bool output_is_stdout(const char *path);
+/// Whether the path is one of a regular file that output_commit() would replace, described by
+/// *present.
+bool output_replaces(const char *path, struct stat *present);
 /// Appends bytes. A failure is reported by output_commit().
 void output_write(struct output *output, const void *bytes, size_t count);
 /// Completes and closes the file. If this fails, the previous file remains.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "progress.h"
 #include "clock.h"
+#include "message.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@ static bool is_due(struct progress *progress)
 static void draw(struct progress *progress)
 {
     char bar[WIDTH + 1];
+    double scale;
+    const char *unit = byte_unit((double)progress->total, &scale);
     double part = progress->total > 0 ? (double)progress->done / (double)progress->total : 1;
     size_t filled = part < 1 ? (size_t)(part * WIDTH) : WIDTH;
     memset(bar, '=', filled);
@@ -34,8 +37,8 @@ static void draw(struct progress *progress)
         fprintf(stderr, "%s: %" PRIu64 " of %" PRIu64, progress->steps, progress->done,
                 progress->total);
     else
-        fprintf(stderr, "%.2f of %.2f GB", (double)progress->done / 1e9,
-                (double)progress->total / 1e9);
+        fprintf(stderr, "%.2f of %.2f %s", (double)progress->done / scale,
+                (double)progress->total / scale, unit);
     fflush(stderr);
     progress->drawn = true;
 }

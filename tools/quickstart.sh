@@ -176,10 +176,10 @@ show_clip() {
         "$folder/clipped.safetensors" 1) || status=$?
     norm=$(reported '^all tensors  *[0-9]*  *[0-9]*  *\([^ ]*\) .*')
     factor=$(reported '^all tensors .* \([^ ]*\)$')
-    time=$(reported '^kernels: \([^,]* ms\),.*')
+    time=$(reported '^kernels: \([^ ]* ms\).*')
     case $1 in
     emulator) time="$time of emulator time" ;; # says nothing about a GPU
-    *) time="$time, $(reported '^kernels: [^,]*, \([^ ]* GB\/s\).*')" ;;
+    *) time="$time, $(reported '^kernels: [^,]*, \([^ ]* [kMG]*B\/s\).*')" ;;
     esac
     # shellcheck disable=SC2086 # norm and factor
     [ "$1" != emulator ] || clip_line "plain C" ${compared%"${compared#* * }"} "" ""
@@ -256,7 +256,7 @@ show_kernel() {
     shift 3
     "$ptxgen" run "$kernel" --device emulator --input "$input" --output "$output" "$@" \
         >"$scratch/report" || die "$kernel did not run"
-    time=$(sed -n 's/^\([0-9.]* ms\),.*/\1/p' "$scratch/report")
+    time=$(sed -n 's/^\([0-9.]* ms\).*/\1/p' "$scratch/report")
     status=0
     compared=$("$build/tests/tools/compare_run" "$kernel" "$input" "$output") || status=$?
     printf '%-32s %s  %15s\n' "$kernel" "$compared" "$time"

@@ -217,15 +217,20 @@ bool bench_report(struct bench *b, json_t *facts, const char *format, ...)
 bool bench_report_times(struct bench *b, json_t *facts, const char *label,
                         const struct bench_times *times, double bytes)
 {
-    const double rate = bytes / times->median;
-    json_t *figures =
-        json_pack("{s:f, s:f, s:f, s:i, s:f, s:f, s:f}", "median_us", times->median * 1e6, "min_us",
-                  times->least * 1e6, "max_us", times->most * 1e6, "samples", (int)times->samples,
-                  "bytes", bytes, "bytes_per_second", rate, "of_copy", rate / b->copy_rate);
-    return bench_report(b, bench_with_all(facts, figures),
-                        "%-58s %10.2f us (%.2f to %.2f) %9.2f GB/s %6.3f of the copy", label,
-                        times->median * 1e6, times->least * 1e6, times->most * 1e6, rate / 1e9,
-                        rate / b->copy_rate);
+    char rate[RATE_SIZE], of_copy[32] = "";
+    json_t *figures = json_pack("{s:f, s:f, s:f, s:i, s:f}", "median_us", times->median * 1e6,
+                                "min_us", times->least * 1e6, "max_us", times->most * 1e6,
+                                "samples", (int)times->samples, "bytes", bytes);
+
+    if (times->median > 0) {
+        const double speed = bytes / times->median;
+        figures = bench_with_all(figures, json_pack("{s:f, s:f}", "bytes_per_second", speed,
+                                                    "of_copy", speed / b->copy_rate));
+        snprintf(of_copy, sizeof(of_copy), " %6.3f of the copy", speed / b->copy_rate);
+    }
+    return bench_report(b, bench_with_all(facts, figures), "%-58s %10.2f us (%.2f to %.2f) %14s%s",
+                        label, times->median * 1e6, times->least * 1e6, times->most * 1e6,
+                        rate_of(rate, bytes, times->median), of_copy);
 }
 
 bool bench_report_missing(struct bench *b, json_t *facts, const char *label, const char *reason)

@@ -64,7 +64,7 @@ measures() {
     run 0 "$suite" --samples 1 --device emulator --json "$suite.jsonl" "$@" &&
         [ ! -s err ] && grep -q "^on the emulator (sm_90), .* say nothing of a GPU" out &&
         grep -qF -e "$words" out && [ "$(grep -c '(emulator)$' out)" -ge 1 ] &&
-        ! sed '1,4d' out | grep -vq '(emulator)$'
+        ! sed '1,4d' out | grep -vq '(emulator)$' && ! grep -Eq ' [0.]+ [kMG]?B/s' out
     result "bench $suite $*"
 }
 

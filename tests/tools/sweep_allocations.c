@@ -89,7 +89,7 @@ static void add_folder(struct text *text, const char *path)
 /// Removes what differs between runs: lines with times, or the digits of all figures.
 static void settle(struct text *text, bool figures)
 {
-    static const char *const times[] = { " ms,", "GB/s", "seconds\"", "Too fast", "too fast" };
+    static const char *const times[] = { " ms", "B/s", "seconds\"", "Too fast", "too fast" };
     size_t kept = 0;
     for (size_t begin = 0; begin < text->length;) {
         char *line = text->bytes + begin;
@@ -100,7 +100,10 @@ static void settle(struct text *text, bool figures)
             timed = timed || memmem(line, length, times[k], strlen(times[k]));
         if (figures || !timed) {
             for (size_t k = 0; k < length; k++) {
-                const bool figure = isdigit((unsigned char)line[k]) || strchr(".+-e ", line[k]);
+                const bool unit =
+                    length - k > 3 && strchr("kMG", line[k]) && memcmp(line + k + 1, "B/s", 3) == 0;
+                const bool figure =
+                    isdigit((unsigned char)line[k]) || strchr(".+-e ", line[k]) || unit;
                 if (!figures || !figure)
                     text->bytes[kept++] = line[k];
             }

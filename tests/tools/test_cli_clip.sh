@@ -78,13 +78,23 @@ unset PTXGEN_LIBCUDA
 clipped() {
     numbers=$1 format=$2
     shift 2
+    rm -f o.st
     run 0 clip "$@" -o o.st --device emulator && [ ! -s err ] &&
         grep -q 'on the emulator (sm_90)' out && grep -q "the emulator's time" out &&
         [ "$(numbers "$format")" = " $numbers" ]
     result "clip $*: $numbers"
 }
 
+# clips NAME WORDS [ARGUMENT]...: clips into the file o.st, which is not there; the report has WORDS
+clips() {
+    rm -f o.st
+    works "$@" -o o.st --device emulator
+}
+
 clipped '0007 0000 3e00 4000' x2 c.st --max-norm 2.5 --eps 0
+! grep -Eq '[ ,][0.]+ [kMG]?B/s' out && grep -Eq '^kernels: [0-9.]+ ms, [0-9.]+ k?B/s' out &&
+    grep -Eq '^from file to file: [0-9.]+ s, [0-9.]+ k?B/s' out
+result 'clip gives small rates in small units'
 grep -q '"__metadata__":{"from":"a test"}' o.st &&
     grep -q '^1 tensor of other types (I32) copied without a change' out
 result 'clip keeps metadata and other tensors, and says so'
@@ -92,20 +102,25 @@ clipped '0007 0000 3e00 4000' x2 c.st --max-norm inf --loss-scale 2
 clipped '0007 0000 4200 4400' x2 c.st --max-norm 5 --eps 0
 clipped '0007 0000 0000 0000' x2 c.st --max-norm 0
 clipped '0007 0000 3a00 3c00' x2 c.st --max-norm 1.5 --eps 1
-works 'clip prints the norm' ' 10.2469511 ' clip d.st --max-norm 1 -o o.st --device emulator
+clips 'clip prints the norm' ' 10.2469511 ' clip d.st --max-norm 1
 clipped '3 4 1 2' f4 d.st --max-norm 5 --eps 0 --group-by '^h\.[0-9]+'
 grep -Eq "^'h\.0' +1 +2 +10 +0\.5$" out && grep -Eq '^\(no match\) +1 +0 +0 +1$' out
 result 'clip shows each group, and the one of what does not match'
-works 'clip names groups by what is in parentheses' "'1' " clip d.st --max-norm 1 -o o.st \
-    --device emulator --group-by 'h\.(.)\.'
+clips 'clip names groups by what is in parentheses' "'1' " clip d.st --max-norm 1 --group-by 'h\.(.)\.'
 header='' k=0
 while [ $k -lt 45 ]; do
     header="$header,$(entry "h.$k.w" F64 1 $((8 * k)) $((8 * k + 8)))"
     k=$((k + 1))
 done
 tensors many.st 360 "{${header#,}}"
-works 'clip shows no more groups than a screen has room for' 'and 5 more groups; --json has them' \
-    clip many.st --max-norm 1 -o o.st --device emulator --group-by '.*'
+clips 'clip shows no more groups than a screen has room for' 'and 5 more groups; --json has them' \
+    clip many.st --max-norm 1 --group-by '.*'
+# As a model's file has them: by the text of the names, and other tensors first.
+tensors order.st 40 "{$(entry wte F64 1 0 8),$(entry h.0.w F32 1 8 12),$(entry h.1.w F32 1 12 16),\
+$(entry h.10.w F64 1 16 24),$(entry h.11.w F32 1 24 28),$(entry h.2.w F64 1 28 36),$(entry h.9.w F32 1 36 40)}"
+clips 'clip shows groups in numeric order' "'h.10'" clip order.st --max-norm 1 --group-by 'h\.[0-9]+'
+[ "$(sed -n "s/^\('h[0-9.]*'\|(no match)\) .*/\1/p" out | tr -d "'\n")" = 'h.0h.1h.2h.9h.10h.11(no match)' ]
+result 'numbers in the names of groups go by their value, and what does not match comes last'
 nan='ff ff ff 7f ff ff ff 7f ff 7f ff 7f 05'
 clipped "$nan" x1 nan.st --max-norm 1
 grep -q '^NaN or infinity in 1 of 1 group: .*(--nonfinite propagate)' out
@@ -148,8 +163,33 @@ run 0 clip same.st --max-norm 5 --eps 0 --group-by '.*' -o same.st --device emul
     mv same.st o.st && [ "$(numbers f4)" = ' 3 4 1 2' ]
 result 'clip writes over its input'
 run 0 clip d.st --max-norm 5 -o o.st --device emulator &&
-    run 0 clip d.st --max-norm 5 -o - --device emulator && cmp -s out o.st && grep -q 'GB/s' err
+    run 0 clip d.st --max-norm 5 -o - --device emulator && cmp -s out o.st && grep -q 'B/s' err
 result 'clip to standard output: tensors alone'
+
+# ---- files that are replaced ----------------------------------------------------------------------
+
+# says WORDS: standard error is the line with these words alone
+says() {
+    [ "$(cat err)" = "ptxgen clip: $1" ]
+}
+cp i32.st old.st
+run 0 clip d.st --max-norm 5 -o old.st --device emulator && ! cmp -s old.st i32.st &&
+    says 'old.st exists, and is replaced when the new file is complete'
+result 'clip says that it replaces a file'
+cp i32.st old.st
+PTXGEN_EMU_FAIL=cuMemcpyDtoHAsync:999 run 1 clip d.st --max-norm 5 -o old.st --device emulator &&
+    head -n 1 err | grep -q '^ptxgen clip: old.st exists' && cmp -s old.st i32.st
+result 'it says so before it replaces it'
+run 0 clip d.st --max-norm 5 -o old.st --device emulator --quiet && [ ! -s err ]
+result 'not with --quiet'
+cp d.st same.st && ln -s same.st named.st
+run 0 clip same.st --max-norm 5 -o named.st --device emulator && [ ! -s err ]
+result 'not of its input, by whatever name'
+run 0 clip d.st --max-norm 5 -o /dev/null --device emulator && [ ! -s err ]
+result 'not of a device'
+"$ptxgen" clip d.st --max-norm 5 -o /dev/stdout --device emulator 2>err >old.st
+! grep -q exists err
+result 'not of what the shell has opened'
 
 # ---- a model in shards ----------------------------------------------------------------------------
 
@@ -170,10 +210,11 @@ model=model/m.safetensors.index.json
 shard_numbers() {
     cp "$1" o.st && numbers f4
 }
+rm -f o.st
 run 0 clip $model --max-norm inf --loss-scale 2 -o o.st --device emulator && [ ! -s err ] &&
     [ "$(numbers f4)" = ' 3 4 0.5 1 1e-44' ]
 result 'clip shards into one file'
-works 'clip shards: one norm over all' ' 10.2469511 ' clip $model --max-norm 1 -o o.st --device emulator
+clips 'clip shards: one norm over all' ' 10.2469511 ' clip $model --max-norm 1
 mkdir out.d
 out=out.d/new.safetensors.index.json
 run 0 clip $model --max-norm 5 --eps 0 --group-by 'h\..' -o $out --device emulator && [ ! -s err ] &&
@@ -184,9 +225,20 @@ run 0 clip $model --max-norm 5 --eps 0 --group-by 'h\..' -o $out --device emulat
 result 'clip shards into shards, with their notes'
 run 0 clip $out --max-norm inf -o o2.st --device emulator
 result 'the shards that clip writes can be read'
+run 0 clip $model --max-norm 5 -o $out --device emulator &&
+    says "$out and 2 more files exist, and are replaced when the new ones are complete"
+result 'clip says that it replaces the shards of another model'
+rm $out out.d/m-1.safetensors
+run 0 clip $model --max-norm 5 --eps 0 --group-by 'h\..' -o $out --device emulator &&
+    says 'out.d/m-2.safetensors exists, and is replaced when the new file is complete'
+result 'clip names the one shard that it replaces'
+cp -r model lost.d
+run 0 clip lost.d/m.safetensors.index.json --max-norm 5 -o lost.d/m-1.safetensors --device emulator &&
+    says 'lost.d/m-1.safetensors exists, and is replaced when the new file is complete'
+result 'a shard of the input is another file than the whole'
 cp -r model same.d && cp -r model force.d && chmod 400 force.d/m-2.safetensors
 run 0 clip same.d/m.safetensors.index.json --max-norm 5 --eps 0 --group-by 'h\..' \
-    -o same.d/m.safetensors.index.json --device emulator && cmp -s same.d/m-1.safetensors out.d/m-1.safetensors &&
+    -o same.d/m.safetensors.index.json --device emulator && [ ! -s err ] && cmp -s same.d/m-1.safetensors out.d/m-1.safetensors &&
     cmp -s same.d/m-2.safetensors out.d/m-2.safetensors
 result 'clip shards in place'
 refuses 1 'm-2.safetensors' clip force.d/m.safetensors.index.json --max-norm 1 \
@@ -256,7 +308,7 @@ result 'clip without a standard input'
 head -c 40 d.st | "$ptxgen" clip - --max-norm 1 -o none.st --device emulator >out 2>err
 [ $? -eq 1 ] && grep -q 'standard input: truncated' err
 result 'clip from a pipe that ends early'
-works 'clip --quiet' 'all tensors' clip d.st --max-norm 5 -o o.st --device emulator --quiet
+clips 'clip --quiet' 'all tensors' clip d.st --max-norm 5 --quiet
 if command -v jq >/dev/null; then
     run 0 clip d.st --max-norm 5 --eps 0 -o o.st --device emulator --json --group-by 'h\.0' &&
         jq -e '.groups[0].name == "h.0" and .groups[0].norm == 10 and .groups[0].factor == 0.5 and
@@ -271,7 +323,7 @@ fi
 if command -v script >/dev/null && script -qec true /dev/null >/dev/null 2>&1; then
     clip="'$ptxgen' clip l.st --max-norm 1 -o o.st --device emulator"
     TERM=xterm script -qec "$clip" /dev/null >out 2>err </dev/null &&
-        grep -q ' % .* of 0.00 GB' out && grep -q 'all tensors' out
+        grep -q ' % .* of 160.00 kB' out && grep -q 'all tensors' out
     result 'clip draws a progress bar on a terminal'
     TERM=xterm script -qec "$clip --quiet" /dev/null >out 2>err </dev/null &&
         ! grep -q ' %' out && grep -q 'all tensors' out
@@ -307,8 +359,11 @@ cmp -s d.st kept.st && [ ! -e none.st ] && ! ls | grep -q '\.tmp$'
 result 'clip leaves nothing half-written behind'
 CUDA_VISIBLE_DEVICES=''
 export CUDA_VISIBLE_DEVICES
+rm -f o.st
 works 'clip where no GPU is to be seen: on the emulator' 'on the emulator' clip d.st --max-norm 1 \
     -o o.st
+run 0 clip d.st --max-norm 1 -o o.st && [ "$(wc -l <err)" -eq 1 ]
+result 'and it is said once that a file is replaced'
 unset CUDA_VISIBLE_DEVICES
 
 finish

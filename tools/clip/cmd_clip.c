@@ -169,7 +169,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("memory", 0, "BYTES", &given.memory,
                  "most device memory to use, as 512M; default: what is free"),
         CLI_FLAG("json", 0, &given.json, "print JSON"),
-        CLI_FLAG("quiet", 'q', &given.quiet, "no progress bar"),
+        CLI_FLAG("quiet", 'q', &given.quiet, "no progress bar, no word of a file that is replaced"),
         CLI_END,
     };
     struct place place;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#define _GNU_SOURCE // strverscmp
 #include "clip/job.h"
 
 #include "cli.h"
@@ -92,6 +93,33 @@ static bool group_all(struct grouping *g)
     return true;
 }
 
+/// Names by their text, numbers in them by their value; the group without a name is the last.
+static int by_number(const void *x, const void *y)
+{
+    const struct clip_group *a = x, *b = y;
+    if (!a->name || !b->name)
+        return !a->name - !b->name;
+    return strverscmp(a->name, b->name);
+}
+
+/// Orders the groups by name. False: out of memory.
+static bool order_groups(struct clip_job *job)
+{
+    uint32_t *places = calloc(job->group_count, sizeof(*places));
+    if (!places)
+        return false;
+    for (uint32_t g = 0; g < job->group_count; g++)
+        job->groups[g].place = g;
+    qsort(job->groups, job->group_count, sizeof(*job->groups), by_number);
+    for (uint32_t g = 0; g < job->group_count; g++)
+        places[job->groups[g].place] = g;
+    for (size_t k = 0; k < job->count; k++)
+        if (job->group_of[k] != CLIP_NO_GROUP)
+            job->group_of[k] = places[job->group_of[k]];
+    free(places);
+    return true;
+}
+
 static int group_by(struct clip_job *job, const char *text, struct message *error)
 {
     struct grouping g = { .job = job, .rest = CLIP_NO_GROUP };
@@ -124,6 +152,10 @@ static int group_by(struct clip_job *job, const char *text, struct message *erro
         tdelete(root, &g.names, by_name);
     }
     regfree(&g.expression);
+    if (status == EXIT_DONE && !order_groups(job)) {
+        status = EXIT_FAILED;
+        message_set(error, "out of memory");
+    }
     return status;
 }
 

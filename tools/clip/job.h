@@ -13,6 +13,7 @@ struct clip_group {
     uint64_t tensors; ///< number of tensors, including empty ones
     uint64_t elements;
     uint64_t bytes;
+    uint32_t place;                ///< in the order of the first tensors
     struct ptx_clip_record record; ///< filled in by clip_run()
 };
 
@@ -42,7 +43,7 @@ struct clip_job {
         *tensors;       ///< in the order of the outputs: tensor_file_order() of each part
     uint32_t *group_of; ///< of each tensor, or CLIP_NO_GROUP
     size_t count;
-    struct clip_group *groups; ///< in order of their first tensors
+    struct clip_group *groups; ///< by name, numbers by their value; the one without a name last
     uint32_t group_count;      ///< at least 1
     bool grouped;              ///< an expression was given
     struct clip_group clipped; ///< totals of all groups; name and record are not used

@@ -24,6 +24,38 @@ bool clip_outputs_check(const struct clip_job *job, const char *path, bool force
     return good;
 }
 
+/// Whether a file other than `input` will be replaced.
+static bool replaces_other(const char *path, const char *input)
+{
+    struct stat present, own;
+    return output_replaces(path, &present) &&
+           (stat(input, &own) != 0 || own.st_dev != present.st_dev || own.st_ino != present.st_ino);
+}
+
+bool clip_outputs_tell(const struct clip_job *job, const char *path, struct message *error)
+{
+    struct message first;
+    size_t count = tensor_index_is(path) && replaces_other(path, job->file->path);
+    message_set(&first, "%s", path);
+    for (size_t k = 0; k < job->part_count; k++) {
+        char *part = path_of(job, k, path);
+        if (!part)
+            return message_set(error, "out of memory");
+        if (replaces_other(part, job->parts[k].file->path) && count++ == 0)
+            message_set(&first, "%s", part);
+        free(part);
+    }
+    if (count == 1)
+        fprintf(stderr, "ptxgen clip: %s exists, and is replaced when the new file is complete\n",
+                first.text);
+    else if (count > 1)
+        fprintf(stderr,
+                "ptxgen clip: %s and %zu more file%s exist, and are replaced when the new ones are "
+                "complete\n",
+                first.text, count - 1, plural(count - 1));
+    return true;
+}
+
 bool clip_outputs_open(struct clip_outputs *outputs, const struct clip_job *job, const char *path,
                        bool force, struct message *error)
 {

@@ -16,6 +16,9 @@ struct clip_outputs {
 /// Whether clip_outputs_open() would refuse a path. Creates nothing.
 bool clip_outputs_check(const struct clip_job *job, const char *path, bool force,
                         struct message *error);
+/// Says on standard error which files will be replaced that are not the input. False: out of
+/// memory.
+bool clip_outputs_tell(const struct clip_job *job, const char *path, struct message *error);
 /// Opens the file of each part and writes its header. An index gets the shards' own names, in its
 /// own folder. The caller discards the outputs in any case.
 bool clip_outputs_open(struct clip_outputs *outputs, const struct clip_job *job, const char *path,

@@ -78,14 +78,24 @@ static void print_nonfinite(FILE *stream, const struct clip_job *job)
                 clip_policies[job->nonfinite]);
 }
 
-static double rate(uint64_t bytes, double seconds)
-{
-    return seconds > 0 ? (double)bytes / seconds / 1e9 : 0;
-}
-
 static uint64_t file_bytes(const struct clip_job *job)
 {
     return 2 * (job->clipped.bytes + job->copied.bytes);
+}
+
+static void print_times(FILE *stream, const struct clip_job *job, const struct clip_report *report,
+                        const struct clip_end *end)
+{
+    char rate[RATE_SIZE];
+    rate_of(rate, (double)report->bytes, report->seconds);
+    if (report->seconds > 0)
+        fprintf(stream, "kernels: %.4f ms%s%s (%" PRIu64 " bytes)%s\n", report->seconds * 1e3,
+                *rate ? ", " : "", rate, report->bytes,
+                report->emulated ? ", the emulator's time" : "");
+    else
+        fprintf(stream, "kernels: too fast to be timed (%" PRIu64 " bytes)\n", report->bytes);
+    rate_of(rate, (double)file_bytes(job), end->seconds);
+    fprintf(stream, "from file to file: %.3f s%s%s; ", end->seconds, *rate ? ", " : "", rate);
 }
 
 void clip_print(FILE *stream, const struct clip_job *job, const struct clip_report *report,
@@ -102,11 +112,7 @@ void clip_print(FILE *stream, const struct clip_job *job, const struct clip_repo
                 job->copied.tensors, plural(job->copied.tensors), dtypes);
     print_groups(stream, job);
     print_nonfinite(stream, job);
-    fprintf(stream, "kernels: %.4f ms, %.1f GB/s (%" PRIu64 " bytes)%s\n", report->seconds * 1e3,
-            rate(report->bytes, report->seconds), report->bytes,
-            report->emulated ? ", the emulator's time" : "");
-    fprintf(stream, "from file to file: %.3f s, %.2f GB/s; ", end->seconds,
-            rate(file_bytes(job), end->seconds));
+    print_times(stream, job, report, end);
     if (report->windows > 1)
         fprintf(stream, "in %zu windows, %" PRIu64 " bytes of device memory\n", report->windows,
                 report->memory);

@@ -380,6 +380,9 @@ static int run_all(struct clip_session *session, struct message *error)
         status = open_copier(session, error);
     if (status != EXIT_DONE)
         return status;
+    const struct clip_request *request = session->request;
+    if (!request->quiet && !clip_outputs_tell(session->job, request->path, error))
+        return EXIT_FAILED;
     begin_progress(session);
     if (measure_all(session) != PTX_OK)
         return gpu_error(error);
@@ -389,7 +392,6 @@ static int run_all(struct clip_session *session, struct message *error)
     if (status != EXIT_DONE)
         return status;
     // Not before, because an output that is a pipe cannot be taken back.
-    const struct clip_request *request = session->request;
     if (!clip_outputs_open(&session->outputs, session->job, request->path, request->force, error))
         return EXIT_FAILED;
     if (write_all(session) != PTX_OK)

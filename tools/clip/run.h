@@ -12,7 +12,7 @@ struct clip_request {
     bool force;           ///< also if the output is read-only
     struct place place;
     uint64_t memory; ///< maximum of device memory in bytes; 0: the free memory minus a margin
-    bool quiet;      ///< no progress bar
+    bool quiet;      ///< no progress bar, and no word of files that are replaced
 };
 
 struct clip_report {
