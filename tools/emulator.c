@@ -46,13 +46,15 @@ static bool same_file(const char *path, const char *resolved)
     return realpath(path, other) && strcmp(other, resolved) == 0;
 }
 
-static void add_missing(struct message *error)
+/// What to do where there is no emulator, in one line.
+static void set_missing(struct message *error)
 {
     const char *named = value_of(emulator_variable);
     if (named)
-        message_add(error, "%s: no such file; %s names it", named, emulator_variable);
+        message_set(error, "correct or unset %s, which names %s: no such file", emulator_variable,
+                    named);
     else
-        message_add(error, "no emulator beside this program: name its libcuda.so.1 in %s",
+        message_set(error, "name the emulator's libcuda.so.1 in %s: none is beside this program",
                     emulator_variable);
 }
 
@@ -72,12 +74,12 @@ int emulator_choose(struct message *error)
     char found[PATH_MAX];
     const char *driver = value_of(driver_variable);
     if (!find(found)) {
-        error->text[0] = '\0';
-        add_missing(error);
+        set_missing(error);
         return EXIT_NOTHING;
     }
     if (driver && !same_file(driver, found)) {
-        message_set(error, "%s=%s is not the emulator: unset it", driver_variable, driver);
+        message_set(error, "unset %s: it names %s, which is not the emulator", driver_variable,
+                    driver);
         return EXIT_USAGE;
     }
     if (setenv(driver_variable, found, 1) == 0)
@@ -95,13 +97,14 @@ bool emulator_is(const struct ptx_device_info *device)
 void emulator_advise(struct message *error, bool gpu_chosen)
 {
     char found[PATH_MAX];
+    struct message missing;
     if (emulator_is_ruled_out())
         return;
     if (!find(found)) {
-        message_add(error, "; ");
-        add_missing(error);
+        set_missing(&missing);
+        message_lead(error, "%s", missing.text);
     } else if (gpu_chosen) {
-        message_add(error, "; --device emulator needs no GPU");
+        message_lead(error, "--device emulator needs no GPU");
     }
 }
 

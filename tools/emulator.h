@@ -17,7 +17,7 @@ bool driver_is_there(void);
 int emulator_choose(struct message *error);
 /// Whether a device belongs to the emulator, judged by its library.
 bool emulator_is(const struct ptx_device_info *device);
-/// Extends an error about a missing GPU with what the emulator can do: it can be used instead if
+/// Begins an error about a missing GPU with what the emulator can do: it can be used instead if
 /// --device selected the GPU, or it does not exist either.
 void emulator_advise(struct message *error, bool gpu_chosen);
 /// After EXIT_NOTHING: starts the program again on the emulator, with these arguments after its

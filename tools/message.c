@@ -32,6 +32,17 @@ void message_add(struct message *message, const char *format, ...)
     va_end(arguments);
 }
 
+void message_lead(struct message *message, const char *format, ...)
+{
+    const struct message reason = *message;
+    va_list arguments;
+    va_start(arguments, format);
+    message->text[0] = '\0';
+    add(message, format, arguments);
+    va_end(arguments);
+    message_add(message, ": %s", reason.text);
+}
+
 bool message_unknown(struct message *message, const char *what, const char *given,
                      const char *const *names, size_t count)
 {

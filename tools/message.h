@@ -16,6 +16,8 @@ struct message {
 bool message_set(struct message *message, const char *format, ...) PTXGEN_PRINTF(2, 3);
 /// Appends to the text, as far as it fits.
 void message_add(struct message *message, const char *format, ...) PTXGEN_PRINTF(2, 3);
+/// Puts what to do before the text, which says why: "REMEDY: TEXT". As far as it fits.
+void message_lead(struct message *message, const char *format, ...) PTXGEN_PRINTF(2, 3);
 /// "unknown WHAT 'GIVEN'", followed by the nearest name, or by all names if there are few or none
 /// is near. Returns false.
 bool message_unknown(struct message *message, const char *what, const char *given,

@@ -56,11 +56,17 @@ int gpu_error(struct message *error)
         message_set(error, "%s", text);
         return EXIT_FAILED;
     }
+    // In one line. The last line of the library says what to do with the variable.
+    const char *last = strrchr(text, '\n');
+    const bool leads = last && strncmp(last, "\nPTXGEN_LIBCUDA ", 16) == 0;
+    const char *stop = leads ? last : text + strlen(text);
     error->text[0] = '\0';
-    for (const char *end; (end = strchr(text, '\n')); text = end + 1)
+    for (const char *end; (end = strchr(text, '\n')) && end < stop; text = end + 1)
         message_add(error, "%.*s%s", (int)(end - text), text,
                     end > text && end[-1] == ':' ? " " : "; ");
-    message_add(error, "%s", text);
+    message_add(error, "%.*s", (int)(stop - text), text);
+    if (leads)
+        message_lead(error, "%s", last + 1);
     return EXIT_NOTHING;
 }
 

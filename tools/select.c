@@ -22,7 +22,11 @@ bool select_kernel(const char *name, const ptx_kernel **kernel, struct message *
     size_t count = 0;
     for (const ptx_kernel *k; count < NAME_LIMIT && (k = ptx_kernel_at(count)); count++)
         names[count] = k->name;
-    return message_unknown(error, "kernel", name, names, count);
+    message_unknown(error, "kernel", name, names, count);
+    char quoted[QUOTED_SIZE];
+    if (!nearest_name(name, names, count))
+        message_set(error, "unknown kernel %s: ptxgen list names them", quote(quoted, name));
+    return false;
 }
 
 ptx_type kernel_dtype_at(const ptx_kernel *kernel, size_t k)

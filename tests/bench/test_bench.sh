@@ -33,7 +33,7 @@ refuses 1 'none/o.jsonl: No such file' emit --json none/o.jsonl --samples 1
 for suite in load kernels clip growth all; do
     refuses 77 'PTXGEN_LIBCUDA' $suite --json o.jsonl
 done
-refuses 77 'PTXGEN_EMULATOR names it' load --device emulator
+refuses 77 'correct or unset PTXGEN_EMULATOR' load --device emulator
 [ ! -e o.jsonl ]
 result 'no file of a run that failed'
 works 'bench emit needs no device' 'squared_sum bf16 ' emit --samples 1

@@ -128,7 +128,7 @@ run 0 emit --all -o all && ! ls all | grep -q tmp
 result 'emit --all writes over what is there, and leaves nothing else'
 refuses 2 'which kernel?' emit
 refuses 2 "unknown kernel 'squard_sum': did you mean 'squared_sum'?" emit squard_sum
-refuses 2 'there is squared_sum, clip_scale_reduce' emit nothing_of_the_kind
+refuses 2 "unknown kernel 'nothing_of_the_kind': ptxgen list names them" emit nothing_of_the_kind
 refuses 2 'choose f32, f64' emit clip_scale_reduce --dtype f16
 refuses 2 "has no dtype 'float'" emit squared_sum --dtype float
 refuses 2 "unknown target 'sm_81'" emit squared_sum --target sm_81
@@ -320,7 +320,7 @@ refuses 1 "'record' has 1 element, but the kernel takes 3" run gradient_clip_fro
 
 refuses 77 'PTXGEN_LIBCUDA' devices
 refuses 77 'PTXGEN_LIBCUDA' devices --json
-refuses 77 '; PTXGEN_LIBCUDA names this library' run squared_sum -i x.st -o o.st
+refuses 77 'ptxgen run: PTXGEN_LIBCUDA names this library: correct it or unset it: /nonexistent/' run squared_sum -i x.st -o o.st
 [ ! -e o.st ]
 result 'no output file of a run that failed'
 
@@ -403,19 +403,19 @@ computes() {
     result "$name"
 }
 
-refuses 77 'PTXGEN_EMULATOR names it' run squared_sum -i x.st -o o.st --device emulator
+refuses 77 'ptxgen run: correct or unset PTXGEN_EMULATOR' run squared_sum -i x.st -o o.st --device emulator
 PTXGEN_EMULATOR=$emulator
-refuses 2 'is not the emulator' run squared_sum -i x.st -o o.st --device emulator
+refuses 2 'ptxgen run: unset PTXGEN_LIBCUDA: it names' run squared_sum -i x.st -o o.st --device emulator
 works 'PTXGEN_LIBCUDA goes before the emulator' 'Fake GPU 0' run squared_sum -i x.st -o o.st
 PTXGEN_LIBCUDA=$emulator
 works 'PTXGEN_LIBCUDA may name the emulator' 'on the emulator (sm_90)' run squared_sum -i x.st \
     -o o.st
 unset PTXGEN_LIBCUDA
 if "$ptxgen" devices | grep -q '^no GPU'; then
-    refuses 77 '; --device emulator needs no GPU' run squared_sum -i x.st -o o.st --device 0
+    refuses 77 'ptxgen run: --device emulator needs no GPU: no ' run squared_sum -i x.st -o o.st --device 0
     PTXGEN_EMULATOR=/nonexistent/emulator.so
-    refuses 77 '; /nonexistent/emulator.so: no such file' run squared_sum -i x.st -o o.st
-    refuses 77 '; /nonexistent/emulator.so: no such file' devices
+    refuses 77 'ptxgen run: correct or unset PTXGEN_EMULATOR, which names /nonexistent/emulator.so: ' run squared_sum -i x.st -o o.st
+    refuses 77 'ptxgen devices: correct or unset PTXGEN_EMULATOR, which names /nonexistent/emulator.so: ' devices
     PTXGEN_EMULATOR=$emulator
 else
     skip 'no GPU, and what the emulator could do' 'there is a GPU'

@@ -69,7 +69,7 @@ result 'no output file of a run that failed'
 
 # ---- on the emulator ----------------------------------------------------------------------------
 
-refuses 77 'PTXGEN_EMULATOR names it' clip c.st --max-norm 1 -o o.st --device emulator
+refuses 77 'correct or unset PTXGEN_EMULATOR' clip c.st --max-norm 1 -o o.st --device emulator
 PTXGEN_EMULATOR=$emulator
 refuses 2 'is not the emulator' clip c.st --max-norm 1 -o o.st --device emulator
 unset PTXGEN_LIBCUDA
@@ -150,12 +150,17 @@ run 0 clip l.st --max-norm 1 -o o.st --device emulator --memory 24K &&
     grep -q 'in [0-9]* windows' out && run 0 clip l.st --max-norm 1 -o o2.st --device emulator &&
     grep -q 'in one piece' out && cmp o.st o2.st >>err
 result 'clip in windows gives the same file'
-refuses 2 '--memory is too small: 1000 bytes of device memory may be used' clip l.st --max-norm 1 -o none.st \
-    --device emulator --memory 1000
+refuses 2 '1000 bytes of device memory can be used' clip l.st --max-norm 1 -o none.st --device emulator \
+    --memory 1000
+least=$(sed -n 's/^ptxgen clip: --memory must be \([0-9]*\) bytes or more: .*/\1/p' err)
+refuses 2 "--memory must be $least bytes or more: " clip l.st --max-norm 1 -o none.st --device emulator \
+    --memory $((least - 1))
+run 0 clip l.st --max-norm 1 -o o2.st --device emulator --memory "$least" && cmp o.st o2.st >>err
+result 'the error of too little --memory begins with what is enough'
 PTXGEN_EMU_MEMORY=64K
 export PTXGEN_EMU_MEMORY
 run 1 clip l.st --max-norm 1 -o none.st --device emulator --memory 1G &&
-    grep -q '^--memory BYTES, with less than [0-9]*, works in smaller parts$' err
+    grep -q '^ptxgen clip: --memory BYTES, with less than [0-9]*, works in smaller parts: could not' err
 result 'memory that is not there: the error names --memory'
 unset PTXGEN_EMU_MEMORY
 cp d.st same.st
@@ -245,7 +250,7 @@ refuses 1 'm-2.safetensors' clip force.d/m.safetensors.index.json --max-norm 1 \
     -o force.d/m.safetensors.index.json --device emulator
 cmp -s model/m-1.safetensors force.d/m-1.safetensors
 result 'a shard that is read-only: none is written'
-refuses 2 'is an index, and the input is none' clip d.st --max-norm 1 -o none.safetensors.index.json \
+refuses 2 'name one file with --output: the input is no index' clip d.st --max-norm 1 -o none.safetensors.index.json \
     --device emulator
 # broken_index WORDS ENTRIES: an index of these tensors is refused
 broken_index() {

@@ -141,7 +141,7 @@ static int clip_file(const struct arguments *given, struct place *place, struct 
         !tensor_file_open(&file, given->names.items[0], error))
         return EXIT_FAILED;
     if (file.shard_count == 0 && tensor_index_is(given->output)) {
-        message_set(error, "--output %s is an index, and the input is none: it is one file",
+        message_set(error, "name one file with --output: the input is no index, and %s is one",
                     given->output);
         status = EXIT_USAGE;
     }

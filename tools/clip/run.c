@@ -75,10 +75,11 @@ static int cut(struct clip_session *session, uint64_t memory, struct message *er
     bool chosen = session->request->memory > 0;
     message_set(
         error,
-        "%s: %" PRIu64 " byte%s of device memory %s; the plan's tables take %" PRIu64
-        " bytes, and the largest chunk of gradients, which is needed at once, takes %" PRIu64,
-        chosen ? "--memory is too small" : "too little memory is free", memory, plural(memory),
-        chosen ? "may be used" : "can be used", plan->workspace, least);
+        "%s %" PRIu64 " bytes or more: the plan's tables take %" PRIu64
+        " bytes, and the largest chunk of gradients, which is needed at once, takes %" PRIu64
+        "; %" PRIu64 " byte%s of device memory can be used",
+        chosen ? "--memory must be" : "free device memory, so that there are",
+        plan->workspace + least, plan->workspace, least, memory, plural(memory));
     return chosen ? EXIT_USAGE : EXIT_FAILED;
 }
 
@@ -135,8 +136,8 @@ static int no_memory_for_window(const struct clip_session *session, struct messa
 {
     int status = gpu_error(error);
     if (ptx_error_status() == PTX_ERROR_OUT_OF_MEMORY)
-        message_add(error, "\n--memory BYTES, with less than %" PRIu64 ", works in smaller parts",
-                    session->report->memory);
+        message_lead(error, "--memory BYTES, with less than %" PRIu64 ", works in smaller parts",
+                     session->report->memory);
     return status;
 }
 
