@@ -10,17 +10,12 @@ enum { BLOCK = 256, N = 100003 };
 static void build(ptx_builder *b)
 {
     ptx_entry (b, "saxpy", .block = { BLOCK }) {
-        ptx_val n = ptx_param(b, PTX_U32, "n");
-        ptx_val a = ptx_param(b, PTX_F32, "a");
+        ptx_val n = ptx_param(b, PTX_U32, "n"), a = ptx_param(b, PTX_F32, "a");
         ptx_ptr x = ptx_param_ptr(b, PTX_F32, "x", .length = "n", .readonly = true);
         ptx_ptr y = ptx_param_ptr(b, PTX_F32, "y", .length = "n");
-
         ptx_val i = ptx_global_index(b, PTX_X);
-        ptx_if (b, ptx_lt(b, i, n)) {
-            ptx_val xi = ptx_load(b, x, i);
-            ptx_val yi = ptx_load(b, y, i);
-            ptx_store(b, y, i, ptx_fma(b, a, xi, yi));
-        }
+        ptx_if (b, ptx_lt(b, i, n))
+            ptx_store(b, y, i, ptx_fma(b, a, ptx_load(b, x, i), ptx_load(b, y, i)));
     }
 }
 
