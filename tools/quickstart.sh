@@ -300,7 +300,7 @@ say_next() {
     say "next: build/tools/ptxgen clip --help         gradients of your own, by groups, with a loss scale"
     say "      build/tools/ptxgen info squared_sum    what a kernel computes"
     say "      docs/plans.md                          the same within a training loop, or a CUDA graph"
-    say "      docs/emulator.md                       the emulator in your own tests"
+    say "      docs/ci.md                             the emulator in your own tests"
     say "      examples/                              kernels of your own"
 }
 

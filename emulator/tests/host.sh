@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # An unmodified host program on the emulator, found through LD_LIBRARY_PATH; and that
-# docs/emulator.md quotes that program. With FAULTS, which makes an allocation fail in each of its runs, every
+# docs/ci.md quotes that program. With FAULTS, which makes an allocation fail in each of its runs, every
 # report gives a reason.
 #     host.sh PROGRAM FOLDER_OF_LIBCUDA DOCUMENT SOURCE [FAULTS]
 set -u

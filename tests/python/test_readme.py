@@ -3,6 +3,7 @@
 comment prints that comment."""
 
 import re
+import sys
 
 import ptxgen
 import pytest
@@ -28,6 +29,18 @@ def test_an_example(code):
 def test_there_are_examples():
     pages = [param.id.split()[0] for param in examples()]
     assert pages.count("README.md") == 1 and pages.count("docs/python.md") >= 4
+
+
+def test_the_report_of_the_page_on_ci():
+    """The kernel of docs/python.md, without its bound, gives the report that docs/ci.md shows."""
+    kernel = re.search(r'SCALE = """(.*?)"""', (ROOT / "docs" / "python.md").read_text(), re.S)[1]
+    unbounded = kernel.replace("@%p ret;", "").replace("setp.ge.u32 %p, %r2, %r1;", "")
+    program = (f"import ptxgen; gpu = ptxgen.Device(); scale = gpu.load({unbounded!r})['scale']; "
+               "scale(x=gpu.array([1.0] * 100), n=100, a=0.5, grid=1); gpu.zeros(1).tolist()")
+    done = python("import runpy; runpy.run_module('ptxgen', run_name='__main__')", "emulate", "--", sys.executable, "-c",
+                  program)
+    shown = re.search(r"```\n(ptxgen emulator: .*?)```", (ROOT / "docs" / "ci.md").read_text(), re.S)[1]
+    assert done.returncode == 1 and " ".join(shown.split()) in done.stderr
 
 
 def test_every_error_and_setting_is_documented():
