@@ -81,12 +81,35 @@ for file in docs/design.md CONTRIBUTING.md; do
     while IFS= read -r token; do
         check_token "$file" "$token"
     done <"$scratch/tokens"
-    grep -oE '\]\([^)#:]+\)' "$file" | tr -d ']()' | sort -u >"$scratch/links"
+done
+
+# ---- links of all pages lead to a file and a heading; the pages of users have no commits and no goals
+
+# anchors FILE: the anchors of its headings, as GitHub makes them.
+anchors()
+{
+    awk '/^ *```/ { code = !code } !code && /^#+ /' "$1" | sed 's/^#* //; s/[^A-Za-z0-9_ -]//g; s/ /-/g' | tr A-Z a-z
+}
+
+for file in *.md docs/*.md bench/README.md emulator/README.md; do
+    awk '/^ *```/ { code = !code } !code' "$file" | grep -oE '\]\([^):]+\)' | tr -d ']()' | sort -u >"$scratch/links"
     while IFS= read -r link; do
-        [ -e "$(dirname "$file")/$link" ] || fail "$file: a link to $link, which is not there"
+        target=$file
+        [ "${link%%#*}" ] && target=$(dirname "$file")/${link%%#*}
+        if [ ! -e "$target" ]; then
+            fail "$file: a link to $link, which is not there"
+        elif [ "${link#*#}" != "$link" ]; then
+            anchors "$target" | grep -qxF -- "${link#*#}" || fail "$file: no heading for the link $link"
+        fi
         checked=$((checked + 1))
     done <"$scratch/links"
 done
+# Of words with the length of a commit, those that have a digit and a letter.
+grep -noE '\b[0-9a-f]{7}\b' README.md docs/*.md | grep ':[^:]*[0-9][^:]*$' | grep ':[^:]*[a-f][^:]*$' >"$scratch/tokens"
+grep -nwiE 'our goals?|\(goal|goal of|commit [0-9a-f]+' README.md docs/*.md >>"$scratch/tokens"
+while IFS= read -r token; do
+    fail "belongs in bench/results: $token"
+done <"$scratch/tokens"
 
 # ---- every contract that a source names is in the table, and every one of the table is named by what holds it
 
@@ -243,7 +266,24 @@ states docs/plans.md "up to $(value src/kernels/clip_apply.h CLIP_FUSED) tiles"
 vector=$(value src/kernels/common/vector.h VECTOR_BYTES)
 states docs/plans.md "takes the $vector-byte vectors j,"
 states docs/plans.md "turns of $((vector * $(value $source NORM_PIECE_VECTORS))) bytes a thread"
-states docs/steps.md "up to $(value src/kernels/step_apply.h PTXK_STEP_MOST_VARIANTS) different combinations"
+states docs/limits.md "types in a step plan | $(value src/kernels/step_apply.h PTXK_STEP_MOST_VARIANTS) |"
+states docs/limits.md "at most $(value src/ptxgen/function.c MOST_PIECES) times"
+states docs/limits.md "are nested up to $(value src/ptxgen/function.c MOST_NESTED) deep"
+states docs/limits.md "constant memory | $(($(value src/ptxgen/data.c CONST_BYTES) / 1024)) KiB a module"
+
+# Each limit of a public header is on the page of limits, after its value; a power of two may be 2^n.
+grep -ohE 'PTX_[A-Z]+_MAX_[A-Z]+ = [0-9<( ]+|define PTX_[A-Z]+_MAX_[A-Z]+ .*' include/ptxgen/*.h |
+    sed 's/define //; s/ = / /; s/UINT64_C(\([0-9]*\))/\1/; s/[()]//g' >"$scratch/tokens"
+[ "$(grep -c . "$scratch/tokens")" -ge 10 ] || fail "too few limits in include/ptxgen: $(cat "$scratch/tokens")"
+while read -r name expression; do
+    # shellcheck disable=SC2004 # it may be 1 << 20
+    number=$(($expression))
+    power=$(log2 $number)
+    [ $((1 << power)) -eq $number ] && number="($number|2\\^$power)"
+    grep -qE "[ (]$number [a-z ]*\(?\`$name\`" docs/limits.md ||
+        fail "docs/limits.md does not have $number (\`$name\`)"
+    checked=$((checked + 1))
+done <"$scratch/tokens"
 
 # ---- the emulator's settings
 
