@@ -1,33 +1,44 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the API reference, as HTML and as man pages of section 3, from the public headers:
+"""Writes the API reference, as HTML and as man pages of section 3, from the public headers, and the pages of
+docs as HTML beside it:
 
-    reference.py --version V --instructions docs/instructions.md --html FOLDER --man FOLDER HEADER...
+    reference.py --version V --docs FOLDER --html FOLDER --man FOLDER --depfile FILE HEADER...
 
 First the tables are expanded: where a header declares something for each row of a table (#define
 PTX_DECLARE ... #undef PTX_DECLARE), each row becomes a declaration of its own, with the row's meaning
-as its comment. Then the declarations are read with the comments before them.
+as its comment. Then the declarations are read with the comments before them. reference_html.py writes HTML.
 """
 
 import argparse
-import html
 import os
 import re
 import shutil
 import sys
 
+sys.dont_write_bytecode = True
+from reference_html import paragraphs, summary, write_html
+
 
 class Entry:
-    """A declaration. kind: function, macro, type or object; text: as it is shown."""
+    """A declaration. kind: function, macro, type or object; text: as it is shown; members: (declaration, comment)
+    of the members with a comment."""
 
-    def __init__(self, name, kind, text, doc, section):
-        self.name, self.kind, self.text, self.doc, self.section = name, kind, text, doc, section
+    def __init__(self, name, kind, text, doc, section, members=()):
+        self.name, self.kind, self.text, self.doc = name, kind, text, doc
+        self.section, self.members = section, members
 
 
 class Header:
+    """layer: the part of the library that it belongs to, and what that does."""
+
     def __init__(self, path):
         self.name = os.path.basename(path)
         self.page = "ptxgen" if self.name == "ptxgen.h" else "ptxgen_" + self.name[:-2]
+        if self.name.endswith(".hpp"):
+            self.page = "ptxgen_hpp" if self.name == "ptxgen.hpp" else f"ptxgen_{self.name[:-4]}_hpp"
+        self.file = re.sub(r"\.h$", "", self.name).replace(".", "_") + ".html"
+        self.layer = None
         with open(path, encoding="utf-8") as file:
             self.text = file.read().replace("\\\n", " \n")
         self.doc, self.entries = [], []
@@ -73,9 +84,34 @@ def read_tables(headers):
     tables = {}
     for header in headers:
         joined = re.sub(r" \n(?!#)", " ", header.text)
-        for name, body in re.findall(r"^#define (PTX_\w+)\(X\)(.*)$", joined, re.M):
+        for name, body in re.findall(r"^#define (PTX(?:GEN)?_\w+)\(X\)(.*)$", joined, re.M):
             tables[name] = rows_of(body)
     return tables
+
+
+def read_fields(headers):
+    """Of each table of a struct's fields, PTX_X_PARAMS, what its comment says: "- a, b: text"."""
+    fields = {}
+    for header in headers:
+        for comment, table in re.findall(r"((?:^///.*\n)+)#define (PTX_\w+)\(X\)", header.text, re.M):
+            items = re.findall(r"^/// - ([\w, ]+): (.*\n(?:///   .*\n)*)", comment, re.M)
+            said = {name.strip(): re.sub(r"^/// *", "", text, flags=re.M).split("\n")[:-1]
+                    for names, text in items for name in names.split(",")}
+            if said:
+                fields[table] = said
+    return fields
+
+
+def expand_fields(header, tables, fields):
+    """Replaces a table of fields within a struct, PTX_X_PARAMS(PTX_X_FIELD), by them and their comments."""
+    def declare(found):
+        lines = []
+        for kind, name in tables[found[1]]:
+            lines += [f"    /// {line}" for line in fields.get(found[1], {}).get(name, [])]
+            lines.append(f"    {kind}{'' if kind.endswith('*') else ' '}{name};")
+        return "\n".join(lines) + "\n"
+
+    header.text = re.sub(r"(?:^ +///(?!<).*\n)*^ +(PTX_\w+)\(PTX_\w+_FIELD\)\n", declare, header.text, flags=re.M)
 
 
 def meaning_of(row):
@@ -87,13 +123,14 @@ def meaning_of(row):
 def expand_row(row, parameters, template):
     """A row put into the template of PTX_DECLARE."""
     values = dict(zip(parameters, row))
-    text = re.sub(r"(\w*)##(\w+)", lambda m: m[1] + values.get(m[2], m[2]), template)
+    text = re.sub(r"(\w*)##(\w+|=)", lambda m: m[1] + values.get(m[2], m[2]), template)
     return re.sub(r"\b[a-z]\w*\b", lambda m: values.get(m[0], m[0]) if m[0] in parameters else m[0], text)
 
 
 def expand(header, tables, forms):
     """Replaces each table by declarations, one for each row."""
-    region = re.compile(r"((?:^///.*\n)*)^#define (PTX_DECLARE|PTX_TYPE_ENUM)\(([^)]*)\)(.*\n(?:[^#]*?\n)??)"
+    region = re.compile(r"((?:^///.*\n)*)^#define (PTX_DECLARE|PTX_TYPE_ENUM|PTXGEN_OPERATOR|PTXGEN_FUNCTION)"
+                        r"\(([^)]*)\)(.*\n(?:[^#]*?\n)??)"
                         r"((?:.*\n)*?)#undef \2\n", re.M)
     group = ""
 
@@ -112,6 +149,9 @@ def expand(header, tables, forms):
             lines = []
             for row in tables[use[1]]:
                 text, meaning = expand_row(row, parameters, template), meaning_of(row)
+                if name.startswith("PTXGEN_"):  # an operator's function, or the name of one
+                    called = "ptx_" + row[-1].removeprefix("ptx_")
+                    meaning = f"As {called}()" if row[-1] != "not_equal" else ""
                 if not text.endswith((";", "}")):
                     lines.append(f"    {text}" + (f" ///< {meaning}" if meaning and name == "PTX_DECLARE" else ""))
                     continue
@@ -123,7 +163,7 @@ def expand(header, tables, forms):
                 lines += [""] + doc + [text]
             return "\n".join(lines) + "\n"
 
-        return re.sub(r"[ \t]*(PTX_\w+)\(" + name + r"\)[ ,]*\n?", rows, uses)
+        return re.sub(r"[ \t]*(PTX(?:GEN)?_\w+)\(" + name + r"\)[ ,]*\n?", rows, uses)
 
     header.text = region.sub(declare, header.text)
     if "(PTX_DECLARE)" in header.text:
@@ -145,6 +185,189 @@ def read_forms(path):
 
 
 # ---- declarations --------------------------------------------------------------------------------
+
+
+def prototype(text):
+    """A function's declaration: on a line, or with a line for each parameter."""
+    plain = re.sub(r"(\(|\*) ", r"\1", " ".join(text.split()))
+    found = re.search(r"\w\(|operator *[^\s\w(]+ ?\(", plain)
+    if len(plain) <= 72 or not found:
+        return plain
+    end = plain.rindex(")")
+    last = found.end()
+    while plain[last:].count("(") != plain[last:].count(")") - 1 and "(" in plain[last:end]:
+        end = plain.rindex(")", 0, end)
+    return plain[:last] + "\n    " + ",\n    ".join(split_arguments(plain[last:end])) + plain[end:]
+
+
+def split_members(text):
+    """A struct, enumeration or union without its comments, and (declaration, comment) of each member with one."""
+    shown, members, doc = [], [], []
+    for line in text.split("\n"):
+        code, mark, said = line.partition("//")
+        code, said = code.rstrip(), said.lstrip("/").strip()
+        if not code.strip():
+            if mark and said.startswith("<"):
+                members[-1][1].append(said[1:].strip())
+            elif mark:
+                doc.append(said)
+            elif shown and shown[-1].strip():
+                shown.append("")
+                doc = []
+            continue
+        shown.append(re.sub(r"(?<=\S)  +", " ", code))
+        if said.startswith("<"):
+            doc = doc + [said[1:].strip()]
+        if doc:
+            members.append((" ".join(code.rstrip(",").split()), doc))
+        doc = []
+    return "\n".join(line for line, after in zip(shown, shown[1:] + [""]) if line or after != "}"), members
+
+
+class Statement:
+    """C++: what stands before a `;` or a block, with the block and the comments."""
+
+    def __init__(self, doc, head, block, section):
+        self.doc, self.head, self.block, self.section = doc, head, block, section
+
+
+def statements(text):
+    """The statements of a namespace or class."""
+    found, doc, head, at, section = [], [], "", 0, ""
+    depth = 0
+    # A line of the preprocessor goes on after a blank at its end.
+    token = re.compile(r'//[^\n]*|"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.)*\'|^[ \t]*#(?:.* \n)*.*|.|\n', re.M)
+    while at < len(text):
+        part = token.match(text, at)[0]
+        at += len(part)
+        if part.startswith("///<"):
+            if found:
+                found[-1].doc.append(part[4:].strip())
+        elif part.startswith("///"):
+            doc.append(part[3:].removeprefix(" "))
+        elif part.startswith("//"):
+            rule = re.match(r"// -+ ?([^-].*?)-*$", part)
+            section = rule[1].strip("/- ") if rule else section
+        elif part.lstrip().startswith("#"):
+            pass
+        elif part == "\n" and not head.strip() and text[at:at + 1] == "\n":
+            doc = []
+        elif part == ":" and re.fullmatch(r"\s*(public|private|protected)", head):
+            found.append(Statement([], head.strip(), None, section))
+            doc, head = [], ""
+        elif part == "{" and depth == 0 and not re.search(r"[=(,]\s*$", head):
+            end, level = at, 1
+            while level:
+                inner = token.match(text, end)[0]
+                level += (inner == "{") - (inner == "}")
+                end += len(inner)
+            block, at = text[at:end - 1], end
+            if text[at:at + 1] == ";":
+                at += 1
+            found.append(Statement(doc, " ".join(head.split()), block, section))
+            doc, head = [], ""
+        elif part == ";" and depth == 0:
+            found.append(Statement(doc, " ".join(head.split()), None, section))
+            doc, head = [], ""
+        else:
+            depth += (part in "({") - (part in ")}") if len(part) == 1 else 0
+            head += part
+    return found
+
+
+def signature(statement):
+    """(name, text) of a function's declaration; None for what is defined elsewhere, or not for users."""
+    head = re.sub(r"\b(inline|explicit|static|constexpr) ", "", statement.head)
+    bare = re.sub(r"^template <(?:[^<>]|<[^<>]*>)*> ", "", head)
+    found = re.match(r"[^(]*?(operator ?[^\s\w(]+|operator [\w:]+|~?[\w:]+) ?\(", bare)
+    if not found or "::" in found[1] or re.search(r"= (delete|default)$|&&from\)", head) or found[1].startswith("~"):
+        return None
+    depth = 0
+    for at, c in enumerate(bare[found.end() - 1:], found.end() - 1):
+        depth += (c == "(") - (c == ")")
+        if depth == 0:
+            break
+    after = re.match(r"(?: ?(?:const|noexcept|&&|->[^:{]*))*", bare[at + 1:])[0]
+    text = head[:len(head) - len(bare)] + bare[:at + 1] + after
+    return found[1].replace(" ", ""), prototype(re.sub(r"operator (?=\W)", "operator", text) + ";")
+
+
+def read_class(statement):
+    """The public part of a class: (name, text, members)."""
+    name = re.match(r"(?:template <.*> )?(?:class|struct) (\w+)", statement.head)[1]
+    public, lines, members = statement.head.find("struct ") >= 0, [], []
+    for part in statements(statement.block):
+        if part.head in ("public", "private", "protected"):
+            public = part.head == "public"
+            continue
+        if not public or part.head.startswith(("friend ", "using ")):
+            continue
+        made = signature(part) if "(" in part.head else None
+        shown = made[1] if made else None
+        if not made and "(" not in part.head and part.block is None and part.head:
+            shown = part.head + ";"
+        if shown:
+            lines.append(shown)
+            if part.doc:
+                members.append((shown, part.doc))
+    body = "\n".join("    " + line for text in lines for line in text.split("\n"))
+    return name, f"{statement.head} {{\n{body}\n}};", members
+
+
+def read_cpp(header):
+    """The entries of a header of C++: its classes and functions."""
+    lines = header.text.split("\n")[1:]
+    while lines and lines[0].startswith("///"):
+        header.doc.append(lines.pop(0)[3:].removeprefix(" "))
+    text = "\n".join(lines)
+    text = text[text.index("namespace ptx\n{") + len("namespace ptx\n{"):text.rindex("} // namespace ptx")]
+    known = {}
+    for part in statements(text):
+        if part.block is not None and re.match(r"(template <.*> )?(class|struct) \w+[^(]*$", part.head):
+            name, text, members = read_class(part)
+            made = Entry("ptx::" + name, "type", text, part.doc, part.section, members)
+        else:
+            found = signature(part) if "(" in part.head else None
+            if not found:
+                continue
+            made = Entry("ptx::" + found[0], "function", found[1], part.doc, part.section)
+        if made.name in known:
+            known[made.name].text += "\n" + made.text
+            known[made.name].doc += [""] * bool(known[made.name].doc and made.doc) + made.doc
+            continue
+        known[made.name] = made
+        header.entries.append(made)
+
+
+# ---- layers --------------------------------------------------------------------------------------
+
+
+def set_layers(headers, design):
+    """The layers are those of the table in docs/design.md. A header that is not there belongs to the one that
+    includes it."""
+    rows, by_name = [], {header.name: header for header in headers}
+    with open(design, encoding="utf-8") as file:
+        for line in file:
+            cells = [cell.strip() for cell in line.split("|")]
+            if len(cells) == 6 and "`" in cells[2] and ".h`" in cells[2]:
+                rows.append((cells[1], cells[4].replace("`", "")))
+                for name in re.findall(r"`(\w+\.h)`", cells[2]):
+                    by_name[name].layer = rows[-1]
+    rows += [("C++", "objects, exceptions and operators over the C functions"), ("all", "every header")]
+    by_name["ptxgen.h"].layer = rows[-1]
+    for header in headers:
+        if header.name.endswith(".hpp"):
+            header.layer = rows[-2]
+    while any(not header.layer for header in headers):
+        before = sum(not header.layer for header in headers)
+        for row in rows:
+            for header in [header for header in headers if header.layer == row]:
+                for name in re.findall(r"#include <ptxgen/([\w.]+)>", header.text):
+                    by_name[name].layer = by_name[name].layer or row
+        if before == sum(not header.layer for header in headers):
+            sys.exit("reference.py: no layer for " + ", ".join(h.name for h in headers if not h.layer))
+    return rows
+
 
 
 def read_macro(lines, at):
@@ -207,9 +430,15 @@ def read(header):
         if kind == "macro":
             last_macro = mine = mine or last_macro
         near, doc = mine, []
-        if name not in known:
-            known.add(name)
-            header.entries.append(Entry(name, kind, text, mine, section))
+        if name in known:
+            return
+        known.add(name)
+        members = []
+        if kind == "type" and "{" in text:
+            text, members = split_members(text)
+        elif kind == "function":
+            text = prototype(text)
+        header.entries.append(Entry(name, kind, text, mine, section, members))
 
     while at < len(lines):
         line = lines[at]
@@ -225,6 +454,8 @@ def read(header):
         elif line.startswith("#define"):
             placed = header.name.startswith("places") or "PTXGEN_PLACED" in line  # a function's place: the function has the text
             name, text, at = read_macro(lines, at)
+            text, mark, said = text.partition(" ///< ")
+            doc += [said] * bool(mark)
             if not placed and not name.endswith(("_H", "_")) and (doc or not name.startswith("PTXGEN_")):
                 add(name, "macro", text)
         elif line.startswith("#") or line.startswith("//") or re.match(r"PTXGEN_(?!API)", line):
@@ -236,97 +467,6 @@ def read(header):
                 add(*found)
 
 
-def paragraphs(doc):
-    """(is code, lines) of each paragraph of a comment. Four blanks begin code."""
-    parts = []
-    for line in doc:
-        code = line.startswith("    ")
-        if not line.strip():
-            parts.append(None)
-        elif parts and parts[-1] and parts[-1][0] == code:
-            parts[-1][1].append(line[4:] if code else line)
-        else:
-            parts.append((code, [line[4:] if code else line]))
-    return [part for part in parts if part]
-
-
-def summary(doc, fallback):
-    text = " ".join(paragraphs(doc)[0][1]) if paragraphs(doc) else fallback
-    return re.split(r"(?<=[.:;]) (?=[A-Z])", text)[0].rstrip(".:;")
-
-
-# ---- HTML ----------------------------------------------------------------------------------------
-
-STYLE = """body { max-width: 52em; margin: 2em auto; padding: 0 1em; font: 16px/1.5 sans-serif; }
-pre, code { font: 14px/1.4 monospace; } pre { background: #f4f4f4; padding: .6em; overflow-x: auto; }
-section { border-top: 1px solid #ccc; } td { padding-right: 1.5em; vertical-align: top; }
-h2, h3 { margin-bottom: .3em; } nav { columns: 3; } a { color: #0645ad; text-decoration: none; }"""
-
-
-def write_page(path, title, body):
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
-                   f"<style>\n{STYLE}\n</style>\n</head>\n<body>\n{body}\n</body>\n</html>\n")
-
-
-def linked(text, targets, own):
-    """Escaped text in which known names are links."""
-    def link(found):
-        target = targets.get(found[0])
-        return f'<a href="{target}">{found[0]}</a>' if target and found[0] != own else found[0]
-
-    return re.sub(r"\b(?:ptx|PTX)(?:gen|GEN)?_\w+|\b[a-z]+\.h\b", link, html.escape(text))
-
-
-def html_doc(doc, targets, own=""):
-    out = []
-    for code, lines in paragraphs(doc):
-        if code:
-            out.append("<pre>" + linked("\n".join(lines), targets, own) + "</pre>")
-        else:
-            text = linked(" ".join(lines), targets, own)
-            text = re.sub(r"`([^`]*)`", r"<code>\1</code>", text)
-            out.append("<p>" + re.sub(r"\*\*(.*?)\*\*", r"<b>\1</b>", text) + "</p>")
-    return "\n".join(out)
-
-
-def html_targets(headers):
-    targets = {}
-    for header in headers:
-        targets[header.name] = f"{header.name[:-2]}.html"
-        for entry in header.entries:
-            place = f"{header.name[:-2]}.html#{entry.name}"
-            targets.setdefault(entry.name, place)
-            if entry.kind == "type" and re.match(r"(typedef )?enum", entry.text):
-                for name in re.findall(r"^\s*(PTX_\w+)|[{,] *(PTX_\w+)", entry.text, re.M):
-                    targets.setdefault(name[0] or name[1], place)
-    return targets
-
-
-def write_html(headers, folder, version):
-    targets = html_targets(headers)
-    rows = []
-    for header in headers:
-        section, body = "", [f'<p><a href="index.html">ptxgen {version}</a></p>', f"<h1>&lt;ptxgen/{header.name}&gt;</h1>",
-                             html_doc(header.doc, targets)]
-        names = [f'<a href="#{entry.name}">{entry.name}</a><br>' for entry in header.entries]
-        body.append("<nav>" + "\n".join(names) + "</nav>")
-        for entry in header.entries:
-            if entry.section != section:
-                section = entry.section
-                body.append(f"<h2>{html.escape(section)}</h2>")
-            body.append(f'<section id="{entry.name}">\n<h3>{entry.name}</h3>\n'
-                        f"<pre>{linked(entry.text, targets, entry.name)}</pre>\n"
-                        f"{html_doc(entry.doc, targets, entry.name)}\n</section>")
-        write_page(os.path.join(folder, header.name[:-2] + ".html"), header.name, "\n".join(body))
-        rows.append(f'<tr><td><a href="{targets[header.name]}">{header.name}</a></td>'
-                    f"<td>{linked(summary(header.doc, ''), targets, '')}</td></tr>")
-    every = sorted({entry.name for header in headers for entry in header.entries}, key=str.lower)
-    write_page(os.path.join(folder, "index.html"), f"ptxgen {version}",
-               f"<h1>ptxgen {version}</h1>\n<table>\n" + "\n".join(rows) + "\n</table>\n<h2>All names</h2>\n<nav>" +
-               "\n".join(f'<a href="{targets[name]}">{name}</a><br>' for name in every) + "</nav>")
-
-
 # ---- man pages -----------------------------------------------------------------------------------
 
 
@@ -336,25 +476,35 @@ def troff(text):
 
 
 def man_doc(doc):
+    begin = {"text": ".PP", "code": ".PP\n.nf\n.RS 4", "item": ".IP \\(bu 2"}
     out = []
-    for code, lines in paragraphs(doc):
-        out.append(".PP" if not code else ".PP\n.nf\n.RS 4")
-        plain = "\n".join(lines) if code else re.sub(r"\*\*|`", "", "\n".join(lines))
-        out.append(troff(plain) + ("\n.RE\n.fi" if code else ""))
+    for kind, lines in paragraphs(doc):
+        plain = "\n".join(lines) if kind == "code" else re.sub(r"\*\*|`", "", "\n".join(lines))
+        out.append(begin[kind] + "\n" + troff(plain) + ("\n.RE\n.fi" if kind == "code" else ""))
+    return out
+
+
+def man_members(members):
+    out = [".SH MEMBERS"] if members else []
+    for declaration, doc in members:
+        out += [".TP", ".B " + troff(" ".join(declaration.split()))]
+        out.append(troff(re.sub(r"\*\*|`", "", "\n".join(line for line in doc if line.strip()))))
     return out
 
 
 def write_man(headers, folder, version):
     for header in headers:
         pages = [(header.page, summary(header.doc, header.name), "", header.doc + [""] +
-                  ["    " + entry.name for entry in header.entries])]
-        pages += [(entry.name, summary(entry.doc, f"declared in {header.name}"), entry.text, entry.doc)
-                  for entry in header.entries if re.match("ptx", entry.name, re.I)]  # others are CUDA's
-        for name, about, text, doc in pages:
+                  ["    " + entry.name for entry in header.entries], [])]
+        pages += [(entry.name, summary(entry.doc, f"declared in {header.name}"), entry.text, entry.doc, entry.members)
+                  for entry in header.entries
+                  if re.fullmatch(r"ptx(::)?\w+", entry.name, re.I)]  # others are CUDA's, or operators
+        for name, about, text, doc, members in pages:
             lines = [f'.TH "{name}" 3 "" "ptxgen {version}" "ptxgen"', ".SH NAME", f"{name} \\- {troff(about)}", ".SH SYNOPSIS",
                      ".nf", f"#include <ptxgen/{header.name}>"] + ([".PP", troff(text)] if text else []) + [".fi"]
             if doc:
                 lines += [".SH DESCRIPTION"] + man_doc(doc)
+            lines += man_members(members)
             others = [page for page in dict.fromkeys([header.page, "ptxgen"]) if page != name]
             if others:
                 lines += [".SH SEE ALSO", ", ".join(f"\\fB{page}\\fP(3)" for page in others)]
@@ -362,24 +512,40 @@ def write_man(headers, folder, version):
                 file.write("\n".join(lines) + "\n")
 
 
+def add_placed(headers):
+    """The macros of places.h that have no function of their name: that of ptx_call() is ptx_call_emit()."""
+    known = {entry.name for header in headers for entry in header.entries}
+    for header in headers:
+        for text, name in re.findall(r"^#define ((ptx_\w+)\([^)]*\))", header.text, re.M):
+            if name not in known and name + "_emit" in known:
+                header.entries.append(Entry(name, "macro", text, [f"{name}_emit() says what it does."], ""))
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--version", required=True)
-    parser.add_argument("--instructions", required=True)
+    parser.add_argument("--docs", required=True)
+    parser.add_argument("--depfile", required=True)
     parser.add_argument("--html", required=True)
     parser.add_argument("--man", required=True)
     parser.add_argument("headers", nargs="+")
     given = parser.parse_args()
     headers = [Header(path) for path in given.headers]
-    tables, forms = read_tables(headers), read_forms(given.instructions)
+    layers = set_layers(headers, os.path.join(given.docs, "design.md"))
+    tables, forms = read_tables(headers), read_forms(os.path.join(given.docs, "instructions.md"))
+    fields = read_fields(headers)
     for header in headers:
         expand(header, tables, forms)
-        read(header)
+        expand_fields(header, tables, fields)
+        (read_cpp if header.name.endswith(".hpp") else read)(header)
     for folder in (given.html, given.man):
         shutil.rmtree(folder, ignore_errors=True)
         os.makedirs(folder)
-    write_html(headers, given.html, given.version)
+    add_placed(headers)
+    used = write_html(headers, layers, given.docs, given.html, given.version)
     write_man(headers, given.man, given.version)
+    with open(given.depfile, "w", encoding="utf-8") as file:
+        file.write(f"{given.man}: " + " ".join(path.replace(" ", "\\ ") for path in used) + "\n")
 
 
 main()

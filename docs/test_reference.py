@@ -1,28 +1,38 @@
 # SPDX-License-Identifier: MIT
-"""test_reference.py LIBRARY HTML MAN: the reference has every function that the library exports, with a
-prototype and a text; its links lead somewhere; its pages are whole HTML, and groff has no complaint."""
+"""test_reference.py LIBRARY HTML MAN SOURCE: the reference has every function that the library exports, with a
+prototype and a text, each header under a layer, and the pages of docs; the search knows each name; links lead
+somewhere, as they are installed; pages are whole HTML and fit a telephone; comments have lost their marks; and groff
+has no complaint."""
 
 import html.parser
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 
-library, html_folder, man_folder = sys.argv[1:]
+library, html_folder, man_folder, source = sys.argv[1:]
 failures = []
 
 
 class Page(html.parser.HTMLParser):
-    EMPTY = {"meta", "br"}
+    EMPTY = {"meta", "br", "link", "input", "img"}
 
     def __init__(self, path):
         super().__init__()
-        self.open, self.ids, self.links = [], set(), []
+        self.open, self.ids, self.links, self.words, self.search, self.viewport = [], set(), [], "", False, False
         with open(path, encoding="utf-8") as file:
             self.feed(file.read())
         if self.open:
             failures.append(f"{path}: not closed: {self.open}")
+        if not self.search or not self.viewport:
+            failures.append(f"{path}: no search, or no viewport")
+        if "page-" not in path and ("///" in self.words or re.search(r"^\s*[/*]*///?<", self.words, re.M)):
+            failures.append(f"{path}: marks of comments")
+
+    def handle_data(self, data):
+        self.words += data
 
     def handle_starttag(self, tag, attributes):
         attributes = dict(attributes)
@@ -32,8 +42,9 @@ class Page(html.parser.HTMLParser):
             if attributes["id"] in self.ids:
                 failures.append(f"{attributes['id']} is there twice")
             self.ids.add(attributes["id"])
-        if "href" in attributes:
-            self.links.append(attributes["href"])
+        self.links += [attributes[name] for name in ("href", "src") if name in attributes]
+        self.search |= attributes.get("id") == "search"
+        self.viewport |= attributes.get("name") == "viewport" and "width=device-width" in attributes["content"]
 
     def handle_endtag(self, tag):
         if not self.open or self.open.pop() != tag:
@@ -52,7 +63,7 @@ def exported():
     return {name for name in re.findall(r"^\S+ [A-Z] (ptx(?:gen)?_\w+)", listed, re.M)}
 
 
-pages = {name: Page(os.path.join(html_folder, name)) for name in os.listdir(html_folder)}
+pages = {name: Page(os.path.join(html_folder, name)) for name in os.listdir(html_folder) if name.endswith(".html")}
 names = exported()
 if len(names) < 300:
     failures.append(f"{library} exports only {len(names)} names")
@@ -70,12 +81,38 @@ for name in sorted(names):
         failures.append(f"{name}.3 has no prototype")
     if ".SH DESCRIPTION" not in text:
         failures.append(f"{name}.3 says nothing")
+
+
+def leads_somewhere(page, link):
+    """From FOLDER/html, beside which the pages and examples are installed."""
+    target, _, anchor = link.partition("#")
+    if "://" in target:
+        return True
+    if target.startswith("../"):
+        return os.path.exists(os.path.join(source, target[3:]))
+    other = pages.get(target) if target else page
+    return (other and (not anchor or anchor in other.ids)) or (
+        not target.endswith(".html") and os.path.exists(os.path.join(html_folder, target)))
+
+
 for name, page in pages.items():
-    for link in page.links:
-        target, _, anchor = link.partition("#")
-        other = pages.get(target) if target else page
-        if not other or (anchor and anchor not in other.ids):
-            failures.append(f"{name}: {link} leads nowhere")
+    failures += [f"{name}: {link} leads nowhere" for link in page.links if not leads_somewhere(page, link)]
+with open(os.path.join(html_folder, "names.js"), encoding="utf-8") as file:
+    searched = json.loads(file.read().partition("= ")[2].rstrip(";\n"))
+macros = {"ptx_call", "ptx_printf", "ptx_load", "ptx_if"}
+failures += [f"the search does not know {name}" for name in (names | macros) - {name for name, _, _ in searched}]
+failures += [f"the search: {link} leads nowhere" for _, link, _ in searched if not leads_somewhere(None, link)]
+for header in os.listdir(os.path.join(source, "include", "ptxgen")):
+    if re.sub(r"\.h$", "", header).replace(".", "_") + ".html" not in pages["index.html"].links:
+        failures.append(f"{header} is not in the index")
+for page in os.listdir(os.path.join(source, "docs")):
+    if page.endswith(".md") and f"page-{page[:-3]}.html" not in pages["index.html"].links:
+        failures.append(f"docs/{page} is not in the index")
+for name, words in (("clip.html", "CUdeviceptr max_norms_at;"), ("step.html", "CUdeviceptr max_norms_at;"),
+                    ("ptxgen_hpp.html", "ptx_status synchronize(CUstream stream = nullptr) const;"),
+                    ("value_hpp.html", "expr fma(expr x, expr y, expr z);"), ("clip.html", "Layer: plans")):
+    if words not in pages[name].words:
+        failures.append(f"{name} does not have: {words}")
 if shutil.which("groff"):
     sheets = [os.path.join(man_folder, name) for name in sorted(os.listdir(man_folder))]
     done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", *sheets], stderr=subprocess.PIPE, text=True)

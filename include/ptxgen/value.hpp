@@ -460,7 +460,7 @@ PTXGEN_FUNCTIONS_1(PTXGEN_FUNCTION)
     }
 PTXGEN_FUNCTIONS_2(PTXGEN_FUNCTION)
 #undef PTXGEN_FUNCTION
-/// select(cond, x, y) is cond ? x : y; both are evaluated.
+// select(cond, x, y) is cond ? x : y; both are evaluated.
 #define PTXGEN_FUNCTION(name)                                                                      \
     inline expr name(expr x, expr y, expr z)                                                       \
     {                                                                                              \
