@@ -269,6 +269,7 @@ states docs/plans.md "turns of $((vector * $(value $source NORM_PIECE_VECTORS)))
 states docs/limits.md "types in a step plan | $(value src/kernels/step_apply.h PTXK_STEP_MOST_VARIANTS) |"
 states docs/limits.md "at most $(value src/ptxgen/function.c MOST_PIECES) times"
 states docs/limits.md "are nested up to $(value src/ptxgen/function.c MOST_NESTED) deep"
+states docs/limits.md "keep $(sed -n 's/^_MOST_SETS = //p' python/ptxgen/torch/clip.py) plans at most"
 states docs/limits.md "constant memory | $(($(value src/ptxgen/data.c CONST_BYTES) / 1024)) KiB a module"
 
 # Each limit of a public header is on the page of limits, after its value; a power of two may be 2^n.
