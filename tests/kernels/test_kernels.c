@@ -320,6 +320,13 @@ static void test_what_a_kernel_has_not_is_an_error(void **state)
         ptx_builder_destroy(&b);
         ptx_kernel_emit(NULL, rows[k].kernel, &rows[k].spec); // does nothing
     }
+    for (unsigned k = 0; k < 2; ++k) {
+        ptx_builder *b = ptx_builder_create(NULL);
+        ptx_kernel_emit(b, k ? rows[0].kernel : NULL, k ? NULL : &rows[0].spec);
+        assert_non_null(
+            strstr(ptx_builder_error(b), k ? "the spec is NULL" : "the kernel is NULL"));
+        ptx_builder_destroy(&b);
+    }
 }
 
 /// The count of a length, or UINT64_MAX, and then the count is untouched.

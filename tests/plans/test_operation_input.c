@@ -232,6 +232,12 @@ static void test_loss_scale(void **state)
     struct ptx_loss_scale_state bad = { NAN, 0 };
     assert_refused(ptx_loss_scale_step(&bad, true, NULL),
                    "ptx_loss_scale_step: ", "state->scale is nan");
+    bad.scale = INFINITY;
+    assert_refused(ptx_loss_scale_step(&bad, true, NULL),
+                   "ptx_loss_scale_step: ", "state->scale is inf");
+    bad.scale = -1;
+    assert_refused(ptx_loss_scale_step(&bad, true, NULL),
+                   "ptx_loss_scale_step: ", "state->scale is -1");
     assert_refused(ptx_loss_scale_step(NULL, true, NULL), "ptx_loss_scale_step: ", "state is NULL");
 }
 
