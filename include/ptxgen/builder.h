@@ -90,7 +90,7 @@ struct ptx_builder_info {
     struct ptx_target target;
     int isa; ///< the least PTX ISA version of what has been written, 80 for 8.0, or the pinned one
     /// The instruction or target that requires that version, as text: "cvt.rn.bf16.f32"; "pinned"
-    /// if ptx_builder_params.isa set it. Never NULL.
+    /// if ptx_builder_params.isa set it. Never NULL; the builder's, valid until its next call.
     const char *isa_reason;
     size_t peak_bytes; ///< the most bytes that the builder has held, including its text
 };

@@ -67,8 +67,8 @@ static void refuse(const char *words, bool described)
 {
     struct ptx_clip_description description;
     size_t kept = kept_by_refusal(words);
-    // Other processes use the GPU's memory too, sixteen that start at once for a second. A leak
-    // shows in each attempt.
+    // Other processes change the GPU's free memory, above all while they start. A leak shows in
+    // each attempt.
     const struct timespec pause = { .tv_nsec = 10 * 1000 * 1000 };
     for (int again = 0; kept && again < 300; ++again) {
         nanosleep(&pause, NULL);

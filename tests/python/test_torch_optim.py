@@ -586,13 +586,12 @@ def test_formats(cls, dtype, state_dtype, tolerance):
 LARGE = [(5, 1024), (4097,), (70,), (0,), (16, 3, 8, 16)]
 
 
-@pytest.mark.parametrize("cls", [pt.AdamW, pt.SGD, pt.Lion])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_8bit(cls, dtype):
+def stepped(cls, dtype, state_dtype):
+    """Parameters and f32 copies of them after six steps, their optimizers, and more options of these."""
     a = parameters(dtype, shapes=LARGE)
     b = [torch.nn.Parameter(p.detach().float()) for p in a]
     options = {"momentum": 0.9} if cls is pt.SGD else {}
-    ours = cls(a, lr=1e-3, state_dtype="8bit", seed=3, **options)
+    ours = cls(a, lr=1e-3, state_dtype=state_dtype, seed=3, **options)
     exact = cls(b, lr=1e-3, **options)
     for seed in range(6):
         give(a, seed)
@@ -600,6 +599,13 @@ def test_8bit(cls, dtype):
             q.grad = p.grad.float()
         ours.step()
         exact.step()
+    return a, b, ours, exact, options
+
+
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.SGD, pt.Lion])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_8bit(cls, dtype):
+    a, b, ours, exact, options = stepped(cls, dtype, "8bit")
     assert distance(a, b) < (2e-2 if dtype is torch.float32 else 6e-2)
     name = ours._names[0]
     kinds = [ours.state[p][name].dtype for p in a]
@@ -629,17 +635,7 @@ def test_8bit(cls, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_f16(cls, dtype):
     """Near states in f32; as torch has them, and back, to the bit; and on from a dict."""
-    a = parameters(dtype, shapes=LARGE)
-    b = [torch.nn.Parameter(p.detach().float()) for p in a]
-    options = {"momentum": 0.9} if cls is pt.SGD else {}
-    ours = cls(a, lr=1e-3, state_dtype="f16", seed=3, **options)
-    exact = cls(b, lr=1e-3, **options)
-    for seed in range(6):
-        give(a, seed)
-        for p, q in zip(a, b):
-            q.grad = p.grad.float()
-        ours.step()
-        exact.step()
+    a, b, ours, exact, options = stepped(cls, dtype, "f16")
     if cls is not pt.Lion or dtype is not torch.float32:  # a sign may differ
         assert distance(a, b) < (1e-4 if dtype is torch.float32 else 6e-2)
     saved, plain = ours.state_dict(), ours.state_dict(format="torch")
