@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// What the step kernel does with the elements of a tile.
+#ifndef PTXGEN_KERNELS_STEP_TILE_H
+#define PTXGEN_KERNELS_STEP_TILE_H
+
+#include "step/random.h"
+#include "step_apply.h"
+
+// The tile of a block.
+struct ptxk_tile {
+    const struct ptxk_step_spec *spec;
+    const struct ptxk_step_variant *variant;
+    bool reduces; // takes the sums
+    ptx_ptr sums; // of tiles if it takes them, else of tensors; if a rule has some
+    ptx_val tid;
+    ptx_val tensor;       // u32
+    ptx_val tensor_first; // u64: index of the tile's first element
+    ptx_val length;       // s32: number of elements of the tile
+    ptx_val address[ARRAYS], scale_at[PTX_STEP_MAX_STATES];
+    ptx_val clock; // u32
+    struct ptxk_step_random random;
+    ptx_val vectors;  // a predicate: whole vectors can be accessed
+    ptx_val group;    // u32: norm group
+    ptx_val count_at; // u64
+    ptx_val starts;   // a predicate: this is the first tile of the tensor
+    ptx_ptr records, coefficients, seed;
+    ptx_ptr tables, shared; // of a format with blocks, if it has some
+    ptx_ptr stages;         // what threads have read ahead; declared if a variant is staged
+    ptx_val groups;         // u32
+    // Set anew for each body:
+    const struct ptxk_step_blocks *blocks; // NULL: the variant has none
+    ptx_ptr array[ARRAYS];                 // offset to the tile
+    ptx_ptr scale[PTX_STEP_MAX_STATES];    // of the tile's blocks
+    ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS];
+};
+
+// A vector of each array, in variables: read ahead of its use.
+struct ptxk_tile_vector {
+    ptx_val i;     // s32: index of its first element in the tile
+    ptx_val whole; // a predicate: the tile has all of it, and it can be read at once
+    struct ptxk_lanes array[ARRAYS];
+    ptx_val scale[PTX_STEP_MAX_STATES]; // f32, of states in blocks
+    unsigned scales;
+    ptx_val stage; // u32: where the thread's is, in bytes from `stages` on, if it is staged
+};
+
+// Whether blocks are read ahead into shared memory: registers would leave room for fewer warps, or
+// have ptxas compute a thread's elements one after the other. Then there are so many stages, each
+// of so many bytes.
+enum { PTXK_STEP_STAGES = 2 };
+bool ptxk_step_is_staged(ptx_builder *b, const struct ptxk_step_variant *v);
+uint32_t ptxk_step_stage_bytes(const struct ptxk_step_variant *v);
+
+// Sets the addresses of the variant's arrays and scales.
+void ptxk_tile_arrays(ptx_builder *b, struct ptxk_tile *s);
+
+// Begins to read the vectors at element `i` (s32) of the tile, or the thread's part of a block.
+struct ptxk_tile_vector ptxk_tile_vector_begin(ptx_builder *b, const struct ptxk_tile *s,
+                                               ptx_val i);
+struct ptxk_tile_vector ptxk_tile_block_begin(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
+// Reads them anew, where `to->i` is now.
+void ptxk_tile_vector_read(ptx_builder *b, const struct ptxk_tile *s,
+                           const struct ptxk_tile_vector *to);
+// The values of a vector, states of blocks in f32.
+void ptxk_tile_vector_values(ptx_builder *b, const struct ptxk_tile *s,
+                             const struct ptxk_tile_vector *in, ptx_val value[ARRAYS][PTXK_LANES]);
+// Lane `k` of the values, as the rule gets it. `scaled`: its gradient but for the sign.
+struct ptxk_step_element ptxk_tile_element(ptx_builder *b, const struct ptxk_tile *s,
+                                           ptx_val value[ARRAYS][PTXK_LANES], unsigned k,
+                                           ptx_val *scaled);
+
+// Steps all vectors of the thread's, `span` elements apart. Sets bit k of `missing` (u32) where
+// vector k must be stepped by ptxk_tile_step_singles(); a variant with blocks has none.
+void ptxk_tile_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
+                    uint32_t span, ptx_val missing);
+// Steps the elements of the vector at `i` that are in the tile, one by one.
+void ptxk_tile_step_singles(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
+
+#endif
