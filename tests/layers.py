@@ -8,7 +8,9 @@ Each folder includes its own headers and those that ROOMS names; no two folders 
 directly or through others; no header includes itself. What plans that take norms share, the files norm*,
 reaches no header of clip or step plans. With a BUILD folder, each layer of the library
 uses the names of the layers below it alone, and all of its external names begin with ptx. The
-command is built from nothing of tests and bench. The emulator compares no opcodes: what tells
+command is built from nothing of tests and bench. In the folders of WITHOUT_CIRCLES, no two files use each
+other, directly or through others: X.c and X.h are one file, and a file uses another one if it includes its header
+or names a function that it defines. The emulator compares no opcodes: what tells
 instructions apart is in their row of isa.def.
 """
 
@@ -65,6 +67,9 @@ ROOMS = {
 # The folders in which the build looks for headers.
 SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulator/tests",
             "tools", "bench", "tests", "tests/support")
+
+# The folders in which no two files use each other.
+WITHOUT_CIRCLES = ("emulator/ptx",)
 
 # Layer -> the layers whose names it may use.
 LAYERS = {
@@ -168,6 +173,39 @@ def wrong_includes(source):
             yield "a circle of includes: " + " -> ".join(found)
 
 
+def code(path):
+    """The text of a C file without its comments and strings."""
+    with open(path, encoding="utf-8") as text:
+        return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', " ", text.read(), flags=re.S)
+
+
+def uses(source, folder):
+    """File -> the files of the folder that it uses, without suffixes."""
+    stem = lambda path: os.path.splitext(os.path.basename(path))[0]
+    graph = collections.defaultdict(set)
+    for file, path in includes(source):
+        if os.path.dirname(file) == os.path.dirname(path) == folder and stem(file) != stem(path):
+            graph[stem(file)].add(stem(path))
+    texts = {stem(file): code(file) for file in glob.glob(os.path.join(source, folder, "*.c"))}
+    # A definition begins at the start of a line, and so does the brace after it.
+    defined = {name: file for file, text in texts.items()
+               for name in re.findall(r"(?m)^(?!static\b|typedef\b)\w[^\n;{}()]*?\b(\w+)\([^;{}]*\)\n\{", text)}
+    for file, text in texts.items():
+        graph[file].update(defined[word] for word in set(re.findall(r"\w+", text))
+                           if word in defined and defined[word] != file)
+    return graph
+
+
+def wrong_circles(source):
+    for folder in WITHOUT_CIRCLES:
+        graph = uses(source, folder)
+        if len(graph) < 4:
+            yield f"{folder}: hardly any files are found"
+        found = circle(graph)
+        if found:
+            yield f"{folder}: a circle of files: " + " -> ".join(found)
+
+
 def wrong_build_lines(source):
     """The command is built from tools and the library alone: its build names no file of the tests or
     timings, whose folders are not searched for headers either."""
@@ -214,6 +252,7 @@ def wrong_symbols(build):
 
 def main():
     wrong = list(wrong_includes(sys.argv[1])) + list(wrong_build_lines(sys.argv[1]))
+    wrong += wrong_circles(sys.argv[1])
     wrong += compared_opcodes(sys.argv[1])
     if len(sys.argv) > 2:
         wrong += wrong_symbols(sys.argv[2])

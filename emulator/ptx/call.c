@@ -1,44 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Calls, and the .param variables of functions and calls, which are kept in registers.
-#include "parse.h"
+#include "call.h"
+
+#include "body.h"
+#include "names.h"
+#include "type.h"
 
 #include <string.h>
-
-enum { MOST_PARAM_BYTES = 4096 };
-
-bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d, bool readonly,
-                       struct emu_param_registers *param)
-{
-    struct emu_body *body = p->body;
-    struct emu_function *f;
-
-    if (d->bytes > MOST_PARAM_BYTES)
-        return emu_error(p, &d->name,
-                         "Parameter '%.*s' of a function with more than %d bytes is not supported "
-                         "by the emulator",
-                         EMU_TEXT(&d->name), MOST_PARAM_BYTES);
-    param->array = d->dimensions || d->lanes;
-    param->bytes = (uint32_t)d->bytes;
-    param->type = param->array ? EMU_B8 : d->type;
-    param->readonly = readonly;
-    const uint32_t count = param->array ? param->bytes : 1;
-    for (uint32_t k = 0; k < count; k++) {
-        const uint32_t index = emu_new_register(p, d->name.at, k ? 0 : d->name.length, param->type);
-        if (index == EMU_NO_REGISTER)
-            return false;
-        if (!k)
-            param->first = index;
-        f = &p->module->functions[body->function];
-        f->registers[index].name = f->registers[param->first].name;
-    }
-    if (!emu_declare(p, &d->name, EMU_NAME_PARAM, body->param_count))
-        return false;
-    struct emu_param_registers *added =
-        emu_push(p, &body->params, &body->param_count, &body->param_capacity, sizeof *added);
-    if (added)
-        *added = *param;
-    return added != NULL;
-}
 
 // ---- ld.param and st.param ----------------------------------------------------------------------
 

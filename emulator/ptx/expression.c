@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Constant expressions, as in C: 64-bit integers and doubles; and their conversion to a type.
-#include "parse.h"
+#include "expression.h"
 
 #include <string.h>
 

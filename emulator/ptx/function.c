@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Functions: heads, statements, scopes, labels.
-#include "parse.h"
+#include "function.h"
+
+#include "body.h"
+#include "directive.h"
+#include "expression.h"
+#include "instruction.h"
+#include "names.h"
+#include "variable.h"
 
 #include <string.h>
 
@@ -24,24 +31,6 @@ static void resolve_labels(struct emu_parser *p)
             f->insns[use.insn].target = label->index;
     }
     body->use_count = kept;
-}
-
-bool emu_use_label(struct emu_parser *p, const struct emu_token *label, bool listed)
-{
-    struct emu_body *body = p->body;
-    const struct emu_function *f = &p->module->functions[body->function];
-    struct emu_label_use *use =
-        emu_push(p, &body->uses, &body->use_count, &body->use_capacity, sizeof *use);
-
-    if (!use)
-        return false;
-    *use = (struct emu_label_use) { .at = label->at,
-                                    .length = label->length,
-                                    .insn = listed ? f->target_count : f->insn_count,
-                                    .listed = listed,
-                                    .line = label->line,
-                                    .column = label->column };
-    return true;
 }
 
 static void report_unresolved(struct emu_parser *p)

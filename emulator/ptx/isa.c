@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Lookup of the rows of isa.def, of the modifiers and of the special registers.
-#include "parse.h"
+#include "isa.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // PTX text as tokens.
-#include "parse.h"
+#include "lexer.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: MIT
 // Checks and layout that need the whole module: calls, and shared memory.
-#include "parse.h"
+#include "link.h"
+
+#include "type.h"
 
 #include <string.h>
 
 // Limit of steps through the call graph, from all entries together. Real modules need a small part
 // of it.
 enum { MOST_STEPS = 1 << 25 };
-
-bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct emu_token *at)
-{
-    if (!p->body || (!is_call && p->module->symbols[index].space != EMU_SHARED &&
-                     !p->module->symbols[index].is_extern))
-        return true;
-    struct emu_reference *added =
-        emu_push(p, &p->references, &p->reference_count, &p->reference_capacity, sizeof *added);
-    if (!added)
-        return false;
-    *added = (struct emu_reference) {
-        .function = p->body->function, .index = index, .is_call = is_call, .at = *at
-    };
-    return true;
-}
 
 // ---- calls --------------------------------------------------------------------------------------
 

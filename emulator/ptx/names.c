@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Names and their scopes; registers.
-#include "parse.h"
+#include "names.h"
 
 #include <stdio.h>
 #include <string.h>

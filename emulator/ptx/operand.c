@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Operands as they are written, before an instruction gives them types.
-#include "parse.h"
+#include "operand.h"
+
+#include "isa.h"
+#include "names.h"
 
 #include <string.h>
 

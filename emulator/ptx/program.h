@@ -267,7 +267,7 @@ static inline unsigned emu_select_part(uint32_t select, unsigned k)
 }
 
 struct emu_insn {
-    const char *letters; // its operands, of the form in isa.def (ptx/parse.h)
+    const char *letters; // its operands, of the form in isa.def (ptx/isa.h)
     uint16_t opcode;
     uint8_t type;        // the type in the spelling; in cvt and set, the type of the result
     uint8_t source_type; // type of the source in cvt, set, slct; otherwise as `type`

@@ -3,40 +3,11 @@
 // in rules_video.c.
 #include "rules.h"
 
+#include "check.h"
+#include "rules_video.h"
+#include "type.h"
+
 #include <string.h>
-
-// Reports a modifier of the groups that the instruction does not allow. Always returns false.
-static bool illegal(const struct check *c, emu_groups group)
-{
-    const struct emu_modifier *known = emu_spelled_in(c->spelled, group);
-
-    return emu_error(c->p, &c->spelled->name,
-                     "Illegal modifier '.%s' for instruction '%.*s'" EMU_NOT_PTX,
-                     known ? known->name : "", EMU_TEXT(&c->spelled->name));
-}
-
-bool emu_cannot_combine(const struct check *c, emu_groups one, emu_groups other)
-{
-    const struct emu_modifier *a = emu_spelled_in(c->spelled, one);
-    const struct emu_modifier *b = emu_spelled_in(c->spelled, other);
-
-    return emu_error(c->p, &c->spelled->name,
-                     "Modifier '.%s' cannot be combined with modifier '.%s'", a ? a->name : "",
-                     b ? b->name : "");
-}
-
-// Reports and returns false if the version or target is too low.
-static bool at_least(const struct check *c, const char *what, int isa, int sm)
-{
-    if (c->p->module->isa < isa)
-        return emu_error(c->p, &c->spelled->name,
-                         "Feature '%s' requires PTX ISA .version %d.%d or later", what, isa / 10,
-                         isa % 10);
-    if (c->p->module->sm < sm)
-        return emu_error(c->p, &c->spelled->name, "Feature '%s' requires .target sm_%d or higher",
-                         what, sm);
-    return true;
-}
 
 // ---- what goes to memory ------------------------------------------------------------------------
 
@@ -61,7 +32,7 @@ static bool check_order(const struct check *c)
     const struct emu_modifier *order = emu_spelled_in(c->spelled, EMU_G(ORDER));
 
     if (insn->order >= EMU_ACQ_REL || insn->order == (is_load(c) ? EMU_RELEASE : EMU_ACQUIRE))
-        return illegal(c, EMU_G(ORDER));
+        return emu_illegal(c, EMU_G(ORDER));
     if (ordered && !spells(c, EMU_G(SCOPE)))
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.%s' requires scope with '%.*s' instruction", order->name,
@@ -89,7 +60,7 @@ static bool check_cache(const struct check *c)
     const emu_groups hints = EMU_G(LEVEL1) | EMU_G(LEVEL2) | EMU_G(EVICT) | EMU_G(HINT);
 
     if (cache && cache->value == (is_load(c) ? 1 : 2))
-        return illegal(c, EMU_G(CACHE));
+        return emu_illegal(c, EMU_G(CACHE));
     if (cache && spells(c, EMU_G(LEVEL1)))
         return emu_cannot_combine(c, EMU_G(LEVEL1), EMU_G(CACHE));
     if (insn->is_volatile && spells(c, EMU_G(HINT)))
@@ -112,7 +83,7 @@ static bool check_width(const struct check *c)
         return emu_error(c->p, &c->spelled->name, "Vector size exceeds 128 bits");
     const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));
     if (evict && evict->value == 3)
-        return illegal(c, EMU_G(EVICT));
+        return emu_illegal(c, EMU_G(EVICT));
     if (evict && width <= 128)
         return emu_error(c->p, &c->spelled->name,
                          "Instruction '%.*s' requires '.v8.b32/.v4.b64' type with '.%s' modifier",
@@ -121,7 +92,7 @@ static bool check_width(const struct check *c)
         return true;
     if (c->insn->space != EMU_GLOBAL)
         return emu_error(c->p, &c->spelled->name, "256-bit accesses require .global space");
-    return at_least(c, "256 bit wide load/store", 88, 100);
+    return emu_at_least(c, "256 bit wide load/store", 88, 100);
 }
 
 static bool rule_load(const struct check *c)
@@ -167,7 +138,7 @@ static bool rule_atomic(const struct check *c)
                          EMU_TEXT(&c->spelled->name));
     if (order && (insn->order == EMU_WEAK || insn->order == EMU_SEQ_CST ||
                   (red && (insn->order == EMU_ACQUIRE || insn->order == EMU_ACQ_REL))))
-        return illegal(c, EMU_G(ORDER));
+        return emu_illegal(c, EMU_G(ORDER));
     if (!order)
         insn->order = EMU_RELAXED;
     if (insn->lanes > 1 && !check_atomic_vector(c))
@@ -175,7 +146,7 @@ static bool rule_atomic(const struct check *c)
     if (spells(c, EMU_G(HINT)) && insn->space == EMU_SHARED)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.L2::cache_hint' cannot be applied to this state space");
-    return !spells(c, EMU_G(SCOPE)) || at_least(c, "scopes of atomics", 50, 60);
+    return !spells(c, EMU_G(SCOPE)) || emu_at_least(c, "scopes of atomics", 50, 60);
 }
 
 static bool rule_matrix(const struct check *c)
@@ -195,7 +166,7 @@ static bool rule_mma(const struct check *c)
     const struct emu_modifier *layout = emu_spelled_in(c->spelled, EMU_G(ROW) | EMU_G(COL));
 
     if (layout->group != EMU_GROUP_INDEX_ROW) // the layout of A comes first
-        return illegal(c, EMU_G(COL));
+        return emu_illegal(c, EMU_G(COL));
     return (types[3] == types[0] && (integers || types[2] == types[1])) ||
            emu_error(c->p, &c->spelled->name,
                      "Unexpected instruction types specified for '%.*s'" EMU_NOT_PTX,
@@ -237,7 +208,7 @@ static bool rule_membar(const struct check *c)
 
     if (spells(c, EMU_G(SCOPE)) &&
         (insn->scope == EMU_SCOPE_GPU || insn->scope == EMU_SCOPE_CLUSTER))
-        return illegal(c, EMU_G(SCOPE));
+        return emu_illegal(c, EMU_G(SCOPE));
     insn->order = EMU_SEQ_CST;
     return true;
 }
@@ -249,7 +220,7 @@ static bool rule_fence(const struct check *c)
     if (!spells(c, EMU_G(ORDER)))
         insn->order = EMU_ACQ_REL;
     else if (insn->order < EMU_ACQUIRE)
-        return illegal(c, EMU_G(ORDER));
+        return emu_illegal(c, EMU_G(ORDER));
     return true;
 }
 
@@ -261,7 +232,7 @@ static bool rule_copy(const struct check *c)
     const bool whole = strcmp(cache->name, "cg") == 0;
 
     if (strcmp(cache->name, "ca") != 0 && !whole)
-        return illegal(c, EMU_G(CACHE));
+        return emu_illegal(c, EMU_G(CACHE));
     if (insn->space != EMU_SHARED)
         return emu_error(c->p, &c->spelled->name,
                          "State space incorrect for instruction 'cp.async'");
@@ -277,7 +248,7 @@ static bool rule_copy(const struct check *c)
     const struct emu_function *f = &c->p->module->functions[c->p->body->function];
     const bool ignores = insn->src_count > 3 && size[1].kind == EMU_OPERAND_REGISTER &&
                          f->registers[size[1].index].type == EMU_PRED;
-    return !ignores || at_least(c, "cp.async with a predicate", 75, 80);
+    return !ignores || emu_at_least(c, "cp.async with a predicate", 75, 80);
 }
 
 // A policy only matters to caches, so its value is 0.
@@ -300,7 +271,7 @@ static bool rule_prefetch(const struct check *c)
     const struct emu_modifier *evict = emu_spelled_in(c->spelled, EMU_G(EVICT));
 
     if (evict && (evict->value & 1 || (c->insn->src_count > 1 && evict->value != 2)))
-        return illegal(c, EMU_G(EVICT));
+        return emu_illegal(c, EMU_G(EVICT));
     if (c->insn->src_count > 1 && c->operands[1].bits != 128)
         return emu_error(c->p, &c->spelled->name,
                          "Argument 2 of instruction '%.*s': unexpected value '%llu', expected to "
@@ -322,8 +293,8 @@ static bool rule_barrier(const struct check *c)
     if (!(c->spelled->form->may & EMU_G(ALIGNED)))
         insn->aligned = true; // bar, for which there is no modifier
     if (spells(c, EMU_G(SCOPE)) && insn->scope != EMU_SCOPE_CTA)
-        return illegal(c, EMU_G(SCOPE));
-    if (spells(c, EMU_G(SCOPE)) && !at_least(c, "bar.cta", 78, 30))
+        return emu_illegal(c, EMU_G(SCOPE));
+    if (spells(c, EMU_G(SCOPE)) && !emu_at_least(c, "bar.cta", 78, 30))
         return false;
     if (insn->boolean == EMU_BOOL_XOR)
         return emu_error(c->p, &c->spelled->name,
@@ -402,8 +373,8 @@ static bool check_tf32(const struct check *c)
         return illegal_rounding(c);
     if (!insn->satfinite)
         return true;
-    return insn->round == EMU_RNA ? at_least(c, "cvt.satfinite.tf32", 81, 80)
-                                  : at_least(c, "cvt.satfinite.tf32 with .rn and .rz", 86, 100);
+    return insn->round == EMU_RNA ? emu_at_least(c, "cvt.satfinite.tf32", 81, 80)
+                                  : emu_at_least(c, "cvt.satfinite.tf32 with .rn and .rz", 86, 100);
 }
 
 static bool is_fp8(enum emu_type type)
@@ -416,7 +387,7 @@ static bool check_pair(const struct check *c)
 {
     if (c->insn->round > EMU_RZ)
         return illegal_rounding(c);
-    return !c->insn->satfinite || at_least(c, "cvt.satfinite", 81, 80);
+    return !c->insn->satfinite || emu_at_least(c, "cvt.satfinite", 81, 80);
 }
 
 static bool check_satfinite(const struct check *c)
@@ -426,12 +397,12 @@ static bool check_satfinite(const struct check *c)
     if (!insn->satfinite)
         return true;
     if ((insn->type != EMU_F16 && insn->type != EMU_BF16) || insn->source_type != EMU_F32)
-        return illegal(c, EMU_G(SATFINITE));
+        return emu_illegal(c, EMU_G(SATFINITE));
     if (insn->round > EMU_RZ)
         return emu_cannot_combine(c, EMU_G(SATFINITE), EMU_G(DIRECTED));
     if (insn->sat || insn->ftz)
         return emu_cannot_combine(c, EMU_G(SATFINITE), EMU_G(SAT) | EMU_G(FTZ));
-    return at_least(c, "cvt.satfinite", 81, 53);
+    return emu_at_least(c, "cvt.satfinite", 81, 53);
 }
 
 static bool rule_cvt(const struct check *c)
@@ -442,7 +413,7 @@ static bool rule_cvt(const struct check *c)
     if (to == EMU_TF32)
         return check_tf32(c);
     if (is_fp8(to) || is_fp8(from)) // sm_90 had them first
-        return c->p->module->sm >= 90 || at_least(c, "cvt of 8-bit floats on sm_89", 81, 89);
+        return c->p->module->sm >= 90 || emu_at_least(c, "cvt of 8-bit floats on sm_89", 81, 89);
     if (to == EMU_F16X2 || to == EMU_BF16X2)
         return check_pair(c);
     if (!check_satfinite(c))
@@ -453,20 +424,20 @@ static bool rule_cvt(const struct check *c)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.ftz' does not apply to this type of convert operation");
     if (insn->sat && to == EMU_BF16)
-        return illegal(c, EMU_G(SAT));
+        return emu_illegal(c, EMU_G(SAT));
     if (insn->relu && ((to != EMU_F16 && to != EMU_BF16) || from != EMU_F32))
-        return illegal(c, EMU_G(RELU));
+        return emu_illegal(c, EMU_G(RELU));
     if (insn->relu && insn->round > EMU_RZ)
         return emu_cannot_combine(c, EMU_G(RELU), EMU_G(DIRECTED));
     if (insn->relu && insn->sat)
         return emu_cannot_combine(c, EMU_G(RELU), EMU_G(SAT));
     if (to == EMU_BF16 && from == EMU_F32)
-        return at_least(c, "cvt.bf16.f32", 70, 80);
+        return emu_at_least(c, "cvt.bf16.f32", 70, 80);
     if (from == EMU_BF16 && to == EMU_F32)
-        return insn->ftz ? at_least(c, "cvt.ftz.f32.bf16", 78, 90)
-                         : at_least(c, "cvt.f32.bf16", 71, 80);
+        return insn->ftz ? emu_at_least(c, "cvt.ftz.f32.bf16", 78, 90)
+                         : emu_at_least(c, "cvt.f32.bf16", 71, 80);
     if (to == EMU_BF16 || from == EMU_BF16)
-        return at_least(c, "cvt with .bf16", 78, 90);
+        return emu_at_least(c, "cvt with .bf16", 78, 90);
     return true;
 }
 
@@ -506,15 +477,15 @@ static bool rule_mbarrier(const struct check *c)
                          "order, with instruction 'mbarrier'");
     if (ordered && insn->order != EMU_RELAXED && !(waits && insn->order == EMU_ACQUIRE) &&
         !(arrives && insn->order == EMU_RELEASE))
-        return illegal(c, EMU_G(ORDER));
+        return emu_illegal(c, EMU_G(ORDER));
     if (ordered && insn->scope != EMU_SCOPE_CTA && insn->scope != EMU_SCOPE_CLUSTER)
-        return illegal(c, EMU_G(SCOPE));
+        return emu_illegal(c, EMU_G(SCOPE));
     const bool sink = insn->dst_count && c->operands[0].kind == EMU_OPERAND_SINK;
-    if ((ordered && !at_least(c, "mbarrier with a memory order", 80, 80)) ||
+    if ((ordered && !emu_at_least(c, "mbarrier with a memory order", 80, 80)) ||
         (ordered && insn->order == EMU_RELAXED && (waits || arrives) &&
-         !at_least(c, "mbarrier with '.relaxed'", 86, 90)) ||
-        (sink && !at_least(c, "mbarrier.arrive to '_'", 71, 80)) ||
-        (spells(c, EMU_G(CLUSTER_SHARED)) && !at_least(c, "mbarrier.shared::cluster", 80, 90)))
+         !emu_at_least(c, "mbarrier with '.relaxed'", 86, 90)) ||
+        (sink && !emu_at_least(c, "mbarrier.arrive to '_'", 71, 80)) ||
+        (spells(c, EMU_G(CLUSTER_SHARED)) && !emu_at_least(c, "mbarrier.shared::cluster", 80, 90)))
         return false;
     if (!ordered)
         insn->order = waits ? EMU_ACQUIRE : arrives ? EMU_RELEASE : EMU_WEAK;
@@ -546,14 +517,14 @@ static bool rule_proxy(const struct check *c)
     const struct emu_modifier *space = emu_spelled_in(c->spelled, EMU_G(SPACE));
 
     return !space || space->value == EMU_GLOBAL || strcmp(space->name, "shared::cta") == 0 ||
-           illegal(c, EMU_G(SPACE));
+           emu_illegal(c, EMU_G(SPACE));
 }
 
 static bool rule_fence_mbarrier(const struct check *c)
 {
     if (c->insn->order != EMU_RELEASE)
-        return illegal(c, EMU_G(ORDER));
-    return c->insn->scope == EMU_SCOPE_CLUSTER || illegal(c, EMU_G(SCOPE));
+        return emu_illegal(c, EMU_G(ORDER));
+    return c->insn->scope == EMU_SCOPE_CLUSTER || emu_illegal(c, EMU_G(SCOPE));
 }
 
 static bool rule_registers(const struct check *c)
@@ -572,8 +543,8 @@ static bool rule_address(const struct check *c)
     const uint8_t space = c->insn->space;
 
     if (space == EMU_PARAM)
-        return at_least(c, "cvta.param", 77, 70);
-    return space != EMU_CONST || at_least(c, "cvta.const", 31, 20);
+        return emu_at_least(c, "cvta.param", 77, 70);
+    return space != EMU_CONST || emu_at_least(c, "cvta.const", 31, 20);
 }
 
 static bool rule_redux(const struct check *c)
@@ -591,7 +562,7 @@ static bool rule_lop3(const struct check *c)
 static bool rule_lop3_truth(const struct check *c)
 {
     if (c->insn->boolean == EMU_BOOL_XOR)
-        return illegal(c, EMU_G(LOGIC));
+        return emu_illegal(c, EMU_G(LOGIC));
     if (c->insn->dst_count != 2)
         return emu_error(c->p, &c->spelled->name,
                          "Predicate output expected for instruction '%.*s'",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The rules of video instructions.
-#include "rules.h"
+#include "rules_video.h"
 
 static bool wrong_selector(const struct check *c, unsigned operand)
 {

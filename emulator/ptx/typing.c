@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Operands as the form of their instruction takes them: the types that its letters give.
-#include "parse.h"
+#include "typing.h"
+
+#include "body.h"
+#include "type.h"
 
 #include <string.h>
 
@@ -15,36 +18,6 @@ struct typing {
     bool destination;
     char letter; // of the operand, in the form
 };
-
-bool emu_is_integer(enum emu_type type)
-{
-    return type >= EMU_U8 && type <= EMU_S64;
-}
-
-bool emu_is_bits(enum emu_type type)
-{
-    return type >= EMU_B8 && type <= EMU_B64;
-}
-
-bool emu_is_float(enum emu_type type)
-{
-    return type >= EMU_F16 && type <= EMU_BF16X2;
-}
-
-bool emu_fits(enum emu_type declared, enum emu_type wanted, bool relaxed)
-{
-    const unsigned have = emu_bits(declared), need = emu_bits(wanted);
-
-    if (declared == EMU_PRED || wanted == EMU_PRED)
-        return declared == wanted;
-    if (relaxed ? have < need : have != need)
-        return false;
-    if (emu_is_bits(wanted))
-        return true;
-    if (emu_is_integer(wanted))
-        return !emu_is_float(declared);
-    return declared == wanted || emu_is_bits(declared);
-}
 
 static bool mismatch(const struct typing *t, const struct emu_written *w)
 {
@@ -312,38 +285,6 @@ static bool put_vector(struct typing *t, const struct emu_written *w, enum emu_t
         if (!put_plain(t, &t->list->elements[w->first + k], wanted, true, lanes > 1))
             return false;
     return true;
-}
-
-struct emu_sizes emu_sizes_of(enum emu_shape shape)
-{
-    static const struct emu_sizes sizes[] = {
-        [EMU_M16N8K4] = { 16, 8, 4 },     [EMU_M16N8K8] = { 16, 8, 8 },
-        [EMU_M16N8K16] = { 16, 8, 16 },   [EMU_M16N8K32] = { 16, 8, 32 },
-        [EMU_M16N16K16] = { 16, 16, 16 }, [EMU_M8N32K16] = { 8, 32, 16 },
-        [EMU_M32N8K16] = { 32, 8, 16 },   [EMU_M16N16K8] = { 16, 16, 8 },
-    };
-
-    return sizes[shape];
-}
-
-unsigned emu_fragment_registers(const struct emu_insn *insn, char letter)
-{
-    const struct emu_sizes size = emu_sizes_of((enum emu_shape)insn->shape);
-    const unsigned factor = emu_bits((enum emu_type)insn->source_type);
-    const bool halves = insn->source_type == EMU_F16 && emu_is_opaque((enum emu_shape)insn->shape);
-
-    switch (letter) { // for each of the 32 lanes an equal part
-    case 'F':
-        return insn->lanes;
-    case 'A':
-        return halves ? 8 : size.m * size.k * factor / 1024; // f16: elements are there repeatedly
-    case 'B':
-        return halves ? 8 : size.n * size.k * factor / 1024;
-    case 'C':
-        return size.m * size.n * emu_bits((enum emu_type)insn->sum_type) / 1024;
-    default:
-        return size.m * size.n * emu_bits((enum emu_type)insn->type) / 1024;
-    }
 }
 
 // Registers of 32 bits, also for elements of 8 and 16.

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Declarations of registers, variables and parameters, and the initial values of .global and
 // .const variables.
-#include "parse.h"
+#include "variable.h"
+
+#include "body.h"
+#include "expression.h"
+#include "isa.h"
+#include "names.h"
+#include "type.h"
 
 #include <string.h>
 
@@ -346,6 +352,13 @@ static bool check_variable(struct emu_parser *p, const struct emu_declaration *d
         return emu_error(p, at, "No initial value is allowed for '%.*s' in this state space",
                          EMU_TEXT(at));
     return !open || emu_error(p, at, "The extent of '%.*s' is missing", EMU_TEXT(at));
+}
+
+bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d, bool readonly,
+                       struct emu_param_registers *param)
+{
+    return emu_new_param(p, &d->name, (enum emu_type)d->type, d->dimensions || d->lanes, d->bytes,
+                         readonly, param);
 }
 
 static bool parse_variable(struct emu_parser *p, const struct emu_declaration *d)

@@ -2,7 +2,7 @@
 // The rows of isa.def are sorted, and each has a lane function for everything that its forms allow,
 // in every build.
 #include "exec/lanes/lanes.h"
-#include "ptx/parse.h"
+#include "ptx/isa.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
 // argument "ptxas" asks ptxas for both, else compares with the lists of tests/ptx.
 #include "parse.h"
 
-#include "ptx/parse.h"
+#include "ptx/isa.h"
 #include "ptxas_batch.h"
 #include "skip.h"
 
