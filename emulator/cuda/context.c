@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: MIT
-#include "api.h"
+#include "calls.h"
+#include "capturing.h"
+#include "event.h"
+#include "memory.h"
+#include "module.h"
+#include "stream.h"
 
 #include <stdlib.h>
 

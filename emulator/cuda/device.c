@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The attributes of the emulated device.
-#include "api.h"
+#include "calls.h"
+#include "state.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -47,11 +48,6 @@ enum { NEWEST_ATTRIBUTE = CU_DEVICE_ATTRIBUTE_ONLY_PARTIAL_HOST_NATIVE_ATOMIC_SU
     X(NUMA_ID, -1)                                                                                 \
     X(HOST_NUMA_ID, -1)
 // clang-format on
-
-const struct emu_gpu *api_gpu(void)
-{
-    return api_state.config.gpu;
-}
 
 CUresult api_driverGetVersion(int *version)
 {

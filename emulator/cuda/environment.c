@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The environment variables that set the emulated device.
 #define _GNU_SOURCE // environ
-#include "api.h"
+#include "environment.h"
 
 #include <errno.h>
 #include <stdio.h>

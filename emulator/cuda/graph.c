@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Graphs: nodes of work with their dependencies; clones.
-#include "api.h"
+#include "graph.h"
+
+#include "calls.h"
+#include "user_object.h"
+#include "work.h"
 
 #include <stdlib.h>
 #include <string.h>

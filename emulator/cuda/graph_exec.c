@@ -1,7 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Executable graphs: copies of the work, in an order that the edges allow. What nodes do: added,
 // read and changed in a graph, and changed in an executable one.
-#include "api.h"
+#include "calls.h"
+#include "capturing.h"
+#include "copy.h"
+#include "function.h"
+#include "graph.h"
+#include "launch.h"
+#include "stream.h"
+#include "user_object.h"
+#include "work.h"
 
 #include <stdlib.h>
 #include <string.h>

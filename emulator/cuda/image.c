@@ -2,7 +2,7 @@
 // Images: what a program may pass as code, and the PTX texts in it. Plain text, the linker's code
 // (linker.c), fat binaries and nvcc's wrapper of one.
 #define _POSIX_C_SOURCE 200809L // strnlen
-#include "api.h"
+#include "image.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -223,6 +223,74 @@ static CUresult open_fat(const unsigned char *fat, size_t bytes, struct api_imag
     return unpack(found.entry, opened->owned, (size_t)length, log, log_size);
 }
 
+// ---- the linker's code
+// ---------------------------------------------------------------------------
+
+static const char magic[] = "\177PTXEMU ";
+
+static uint64_t sum(const char *text)
+{
+    uint64_t value = UINT64_C(0xcbf29ce484222325);
+    for (; *text; text++)
+        value = (value ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    return value;
+}
+
+void api_link_seal(char *code)
+{
+    char line[API_LINK_LINE + 1];
+    const char *inputs = code + API_LINK_LINE;
+    snprintf(line, sizeof(line), "%s%03d %016llx %016llx\n", magic, api_gpu()->sm,
+             (unsigned long long)strlen(inputs), (unsigned long long)sum(inputs));
+    memcpy(code, line, API_LINK_LINE);
+}
+
+/// The texts after the line: counts them, and with `texts` notes them. 0: damaged.
+static unsigned read_inputs(const char *at, struct emu_text *texts)
+{
+    unsigned count = 0;
+    for (; *at; count++) {
+        char *end = NULL;
+        if (strnlen(at, API_LINK_LENGTH_LINE) != API_LINK_LENGTH_LINE ||
+            at[API_LINK_LENGTH_LINE - 1] != '\n')
+            return 0;
+        const unsigned long long length = strtoull(at, &end, 16);
+        at += API_LINK_LENGTH_LINE;
+        if (end != at - 1 || strnlen(at, (size_t)length) != length)
+            return 0;
+        if (texts)
+            texts[count] = (struct emu_text) { at, (size_t)length };
+        at += length;
+    }
+    return count;
+}
+
+static CUresult open_link(const char *image, struct api_image *opened)
+{
+    int sm = 0;
+    unsigned long long length = 0, total = 0;
+    const bool linked = strncmp(image, magic, strlen(magic)) == 0;
+    if (linked &&
+        (strnlen(image, API_LINK_LINE) != API_LINK_LINE || image[API_LINK_LINE - 1] != '\n' ||
+         sscanf(image + strlen(magic), "%3d %16llx %16llx", &sm, &length, &total) != 3 ||
+         strlen(image + API_LINK_LINE) != length || sum(image + API_LINK_LINE) != total))
+        return CUDA_ERROR_INVALID_IMAGE;
+    if (linked && (sm / 10 != api_gpu()->sm / 10 || sm > api_gpu()->sm))
+        return CUDA_ERROR_NO_BINARY_FOR_GPU;
+    const unsigned count = linked ? read_inputs(image + API_LINK_LINE, NULL) : 1;
+    if (!count)
+        return CUDA_ERROR_INVALID_IMAGE;
+    opened->texts = malloc(count * sizeof(*opened->texts));
+    if (!opened->texts)
+        return CUDA_ERROR_OUT_OF_MEMORY;
+    opened->count = count;
+    if (linked)
+        read_inputs(image + API_LINK_LINE, opened->texts);
+    else
+        opened->texts[0] = (struct emu_text) { image, strlen(image) };
+    return CUDA_SUCCESS;
+}
+
 // ---- any image ----------------------------------------------------------------------------------
 
 const void *api_image_find(const void *image, size_t *bytes)
@@ -263,7 +331,7 @@ static bool is_text(const char *image)
 
 static CUresult open_text(const char *image, struct api_image *opened, char *log, size_t log_size)
 {
-    CUresult result = api_link_open(image, opened);
+    CUresult result = open_link(image, opened);
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return wrong(log, log_size, result, "out of host memory");
     if (result)

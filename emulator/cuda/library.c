@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Libraries: an image that becomes a module in each context that uses it.
-#include "api.h"
+#include "library.h"
+
+#include "calls.h"
+#include "image.h"
+#include "module.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct CUkern_st {
-    struct api_object object;
-    CUlibrary library;
-    CUkernel next;
-    char name[];
-};
 
 struct CUlib_st {
     struct api_object object;
@@ -203,69 +200,4 @@ CUresult api_kernel_function(CUfunction *function, CUkernel kernel, CUcontext co
     CUresult result = CUDA_SUCCESS;
     CUmodule module = module_of(kernel->library, context, &result);
     return module ? api_moduleGetFunction(function, module, kernel->name) : result;
-}
-
-CUresult api_kernelGetFunction(CUfunction *function, CUkernel handle)
-{
-    CUkernel kernel = API_FIND(handle, API_KERNEL);
-    return kernel ? api_kernel_function(function, kernel, api_current())
-                  : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult api_kernelGetLibrary(CUlibrary *library, CUkernel handle)
-{
-    CUkernel kernel = API_FIND(handle, API_KERNEL);
-    if (!kernel)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!library)
-        return CUDA_ERROR_INVALID_VALUE;
-    *library = kernel->library;
-    return CUDA_SUCCESS;
-}
-
-CUresult api_kernelGetName(const char **name, CUkernel handle)
-{
-    CUkernel kernel = API_FIND(handle, API_KERNEL);
-    if (!kernel)
-        return CUDA_ERROR_INVALID_HANDLE;
-    if (!name)
-        return CUDA_ERROR_INVALID_VALUE;
-    *name = kernel->name;
-    return CUDA_SUCCESS;
-}
-
-CUresult api_kernelGetAttribute(int *value, CUfunction_attribute attribute, CUkernel kernel,
-                                CUdevice device)
-{
-    CUfunction function = NULL;
-    CUresult result = api_kernelGetFunction(&function, kernel);
-    if (!result && device != 0)
-        result = CUDA_ERROR_INVALID_DEVICE;
-    return result ? result : api_funcGetAttribute(value, attribute, function);
-}
-
-CUresult api_kernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
-                                CUdevice device)
-{
-    CUfunction function = NULL;
-    CUresult result = api_kernelGetFunction(&function, kernel);
-    if (!result && device != 0)
-        result = CUDA_ERROR_INVALID_DEVICE;
-    return result ? result : api_funcSetAttribute(function, attribute, value);
-}
-
-CUresult api_kernelSetCacheConfig(CUkernel kernel, CUfunc_cache config, CUdevice device)
-{
-    CUfunction function = NULL;
-    CUresult result = api_kernelGetFunction(&function, kernel);
-    if (!result && device != 0)
-        result = CUDA_ERROR_INVALID_DEVICE;
-    return result ? result : api_funcSetCacheConfig(function, config);
-}
-
-CUresult api_kernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *bytes)
-{
-    CUfunction function = NULL;
-    CUresult result = api_kernelGetFunction(&function, kernel);
-    return result ? result : api_funcGetParamInfo(function, index, offset, bytes);
 }

@@ -2,20 +2,15 @@
 // The linker. Its "machine code" is the texts of its inputs, after a line with the GPU that it was
 // made for and a checksum. Before each text stands a line with its length.
 #define _POSIX_C_SOURCE 200809L // strnlen
-#include "api.h"
+#include "calls.h"
+#include "image.h"
+#include "module.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static const char magic[] = "\177PTXEMU ";
-
-enum {
-    INPUT_TYPES = 6,
-    LINE = sizeof(magic) - 1 + 3 + 1 + 16 + 1 + 16 + 1,
-    LENGTH_LINE = 17,
-    LOG = 1000,
-};
+enum { INPUT_TYPES = 6, LOG = 1000 };
 
 struct CUlinkState_st {
     struct api_object object;
@@ -27,67 +22,6 @@ struct CUlinkState_st {
     size_t bytes;
     bool complete;
 };
-
-static uint64_t sum(const char *text)
-{
-    uint64_t value = UINT64_C(0xcbf29ce484222325);
-    for (; *text; text++)
-        value = (value ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return value;
-}
-
-static void write_line(char *code)
-{
-    char line[LINE + 1];
-    const char *inputs = code + LINE;
-    snprintf(line, sizeof(line), "%s%03d %016llx %016llx\n", magic, api_gpu()->sm,
-             (unsigned long long)strlen(inputs), (unsigned long long)sum(inputs));
-    memcpy(code, line, LINE);
-}
-
-/// The texts after the line: counts them, and with `texts` notes them. 0: damaged.
-static unsigned read_inputs(const char *at, struct emu_text *texts)
-{
-    unsigned count = 0;
-    for (; *at; count++) {
-        char *end = NULL;
-        if (strnlen(at, LENGTH_LINE) != LENGTH_LINE || at[LENGTH_LINE - 1] != '\n')
-            return 0;
-        const unsigned long long length = strtoull(at, &end, 16);
-        at += LENGTH_LINE;
-        if (end != at - 1 || strnlen(at, (size_t)length) != length)
-            return 0;
-        if (texts)
-            texts[count] = (struct emu_text) { at, (size_t)length };
-        at += length;
-    }
-    return count;
-}
-
-CUresult api_link_open(const char *image, struct api_image *opened)
-{
-    int sm = 0;
-    unsigned long long length = 0, total = 0;
-    const bool linked = strncmp(image, magic, strlen(magic)) == 0;
-    if (linked && (strnlen(image, LINE) != LINE || image[LINE - 1] != '\n' ||
-                   sscanf(image + strlen(magic), "%3d %16llx %16llx", &sm, &length, &total) != 3 ||
-                   strlen(image + LINE) != length || sum(image + LINE) != total))
-        return CUDA_ERROR_INVALID_IMAGE;
-    if (linked && (sm / 10 != api_gpu()->sm / 10 || sm > api_gpu()->sm))
-        return CUDA_ERROR_NO_BINARY_FOR_GPU;
-    const unsigned count = linked ? read_inputs(image + LINE, NULL) : 1;
-    if (!count)
-        return CUDA_ERROR_INVALID_IMAGE;
-    opened->texts = malloc(count * sizeof(*opened->texts));
-    if (!opened->texts)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    opened->count = count;
-    if (linked)
-        read_inputs(image + LINE, opened->texts);
-    else
-        opened->texts[0] = (struct emu_text) { image, strlen(image) };
-    return CUDA_SUCCESS;
-}
 
 CUresult api_linkCreate(unsigned count, CUjit_option *options, void **values, CUlinkState *link)
 {
@@ -130,14 +64,14 @@ static CUresult compile(CUlinkState link, const void *image, size_t bytes, bool 
 
 static bool append(CUlinkState link, const char *text, size_t length)
 {
-    const size_t before = link->bytes ? link->bytes : LINE;
-    char *larger = realloc(link->code, before + LENGTH_LINE + length + 1);
+    const size_t before = link->bytes ? link->bytes : API_LINK_LINE;
+    char *larger = realloc(link->code, before + API_LINK_LENGTH_LINE + length + 1);
     if (!larger)
         return false;
     link->code = larger;
-    snprintf(larger + before, LENGTH_LINE + 1, "%016llx\n", (unsigned long long)length);
-    memcpy(larger + before + LENGTH_LINE, text, length);
-    link->bytes = before + LENGTH_LINE + length;
+    snprintf(larger + before, API_LINK_LENGTH_LINE + 1, "%016llx\n", (unsigned long long)length);
+    memcpy(larger + before + API_LINK_LENGTH_LINE, text, length);
+    link->bytes = before + API_LINK_LENGTH_LINE + length;
     larger[link->bytes] = '\0';
     return true;
 }
@@ -213,7 +147,7 @@ CUresult api_linkComplete(CUlinkState handle, void **code, size_t *bytes)
         return CUDA_ERROR_INVALID_HANDLE;
     if (!code || !link->bytes)
         return CUDA_ERROR_INVALID_VALUE;
-    write_line(link->code);
+    api_link_seal(link->code);
     CUresult result = link->complete ? CUDA_SUCCESS : compile(link, link->code, link->bytes, false);
     if (result)
         return result;

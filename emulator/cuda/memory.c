@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Allocations: on the device, pinned, registered and managed.
 #define _DEFAULT_SOURCE // MAP_ANONYMOUS
-#include "api.h"
+#include "memory.h"
+
+#include "calls.h"
+#include "capturing.h"
+#include "module.h"
+#include "pool.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -46,7 +52,7 @@ void api_memory_free(struct api_object *object)
     free(old);
 }
 
-size_t api_align(size_t value, size_t to)
+static size_t align(size_t value, size_t to)
 {
     return (value + to - 1) / to * to;
 }
@@ -90,7 +96,7 @@ CUresult api_memAllocPitch(CUdeviceptr *address, size_t *pitch, size_t width, si
         return CUDA_ERROR_INVALID_VALUE;
     if (element != 4 && element != 8 && element != 16)
         return CUDA_ERROR_INVALID_VALUE;
-    size_t row = api_align(width, PITCH);
+    size_t row = align(width, PITCH);
     if (height > SIZE_MAX / row)
         return CUDA_ERROR_OUT_OF_MEMORY;
     CUresult result = api_memAlloc(address, row * height);

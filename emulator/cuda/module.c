@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Modules: PTX text in, functions and variables out.
 #define _POSIX_C_SOURCE 200809L // clock_gettime, strnlen
-#include "api.h"
+#include "module.h"
+
+#include "calls.h"
+#include "image.h"
+#include "trial.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -339,6 +343,47 @@ CUresult api_moduleLoadFatBinary(CUmodule *module, const void *image)
 CUresult api_module_load(CUmodule *module, const void *image, size_t bytes)
 {
     return load_data(module, image, bytes, 0, NULL, NULL);
+}
+
+CUresult api_moduleGetFunction(CUfunction *function, CUmodule handle, const char *name)
+{
+    CUmodule module = API_FIND(handle, API_MODULE);
+    if (!module)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!function || !name || !name[0])
+        return CUDA_ERROR_INVALID_VALUE;
+    const struct emu_function *entry = emu_module_entry(module->program, name);
+    if (!entry)
+        return CUDA_ERROR_NOT_FOUND;
+    *function = &module->functions[entry - module->program->functions];
+    return CUDA_SUCCESS;
+}
+
+CUresult api_moduleGetFunctionCount(unsigned *count, CUmodule handle)
+{
+    CUmodule module = API_FIND(handle, API_MODULE);
+    if (!module)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!count)
+        return CUDA_ERROR_INVALID_VALUE;
+    *count = 0;
+    for (uint32_t i = 0; i < module->program->function_count; i++)
+        *count += module->program->functions[i].is_entry;
+    return CUDA_SUCCESS;
+}
+
+CUresult api_moduleEnumerateFunctions(CUfunction *functions, unsigned count, CUmodule handle)
+{
+    CUmodule module = API_FIND(handle, API_MODULE);
+    if (!module)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (!functions)
+        return CUDA_ERROR_INVALID_VALUE;
+    unsigned found = 0;
+    for (uint32_t i = 0; i < module->program->function_count && found < count; i++)
+        if (module->program->functions[i].is_entry)
+            functions[found++] = &module->functions[i];
+    return CUDA_SUCCESS;
 }
 
 char *api_file_read(const char *path, size_t *bytes)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Memory pools. Memory that is freed returns to the device at once, so a pool reserves what is in
 // use, and there is nothing to trim.
-#include "api.h"
+#include "pool.h"
+
+#include "calls.h"
 
 #include <stdlib.h>
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // User objects: a program's data that graphs keep alive.
-#include "api.h"
+#include "user_object.h"
+
+#include "calls.h"
 
 #include <limits.h>
 #include <stdlib.h>
