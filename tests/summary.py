@@ -142,7 +142,7 @@ PROOFS = (
     (r"no /dev/full", lambda *_: not os.access("/dev/full", os.W_OK)),
     (r"this zsh has no zpty", lambda *_: output_of("zsh", "-fc", "zmodload zsh/zpty") is None),
     (r"no g\+\+ or clang\+\+", lambda *_: not shutil.which("g++") and not shutil.which("clang++")),
-    (r"no (bash|jq|mkfifo|nm|pkg-config|readelf|ps|zsh)\b", lambda found, _: not shutil.which(found[1])),
+    (r"no (bash|jq|mkfifo|nm|objdump|pkg-config|readelf|ps|zsh)\b", lambda found, _: not shutil.which(found[1])),
 )
 
 

@@ -12,7 +12,12 @@
 
 #define EMU_LANE_FUNCTION(name)                                                                    \
     static void name(void *restrict out, const void *const *src, const struct emu_insn *insn)
+// clang otherwise unrolls the loop before it would vectorise it.
+#ifdef __clang__
+#define EMU_FOR_LANES _Pragma("clang loop unroll(disable)") for (unsigned i = 0; i < EMU_LANES; i++)
+#else
 #define EMU_FOR_LANES for (unsigned i = 0; i < EMU_LANES; i++)
+#endif
 
 static const uint32_t bit_of_lane[EMU_LANES] = {
 #define BITS(k) 1u << (k), 1u << ((k) + 1), 1u << ((k) + 2), 1u << ((k) + 3)
@@ -66,6 +71,7 @@ typedef bool emu_lane_finder(const struct emu_insn *insn, struct emu_lane_info *
 emu_lane_finder EMU_NAMED(emu_find_integer);
 emu_lane_finder EMU_NAMED(emu_find_bits);
 emu_lane_finder EMU_NAMED(emu_find_compare);
+emu_lane_finder EMU_NAMED(emu_find_directed);
 emu_lane_finder EMU_NAMED(emu_find_float);
 emu_lane_finder EMU_NAMED(emu_find_half);
 emu_lane_finder EMU_NAMED(emu_find_video);

@@ -1,70 +1,55 @@
 // SPDX-License-Identifier: MIT
-// f32 and f64: operations that round once, in the rounding mode of the calling thread, and
-// approximate ones.
-#include "family.h"
+// f32 and f64: operations that round once, to nearest even; signs, extremes, classes; approximate
+// instructions. directed.c has the other rounding modes. No function here reads the mode of the
+// calling thread.
+#include "float.h"
 
 #include <math.h>
 
-static inline uint32_t canonical(float x)
-{
-    return x == x ? emu_f32_bits(x) : EMU_F32_NAN;
-}
+#define nan_f32(x) EMU_F32_NAN
+#define nan_f64(x) emu_quiet64(x)
 
-// `x` unless it is NaN; then a NaN made from the operands, in order of precedence.
-static inline uint64_t pack_f64(double x, uint64_t first, uint64_t second)
-{
-    return x == x ? emu_f64_bits(x) : emu_nan64(first, second);
-}
-
-static inline uint64_t pack_fma_f64(double x, uint64_t first, uint64_t second, uint64_t third)
-{
-    return x == x                ? emu_f64_bits(x)
-           : emu_is_nan64(first) ? emu_quiet64(first)
-                                 : emu_nan64(second, third);
-}
-
-#define pack_f32(x, first, second)            canonical(x)
-#define pack_fma_f32(x, first, second, third) canonical(x)
-#define nan_f32(x)                            EMU_F32_NAN
-#define nan_f64(x)                            emu_quiet64(x)
-
-#define UNARY(name, S, F, expression)   EMU_UNARY(name, S, F, emu_##F, expression)
-#define BINARY(name, S, F, expression)  EMU_BINARY(name, S, F, emu_##F, expression)
-#define TERNARY(name, S, F, expression) EMU_TERNARY(name, S, F, emu_##F, expression)
-
-// The smaller of two numbers; -0 is below +0.
-#define MINIMUM(S, x, y, a, b) ((x) < (y) || ((x) == (y) && (a) > (b)) ? (a) : (b))
-#define MAXIMUM(S, x, y, a, b) ((x) > (y) || ((x) == (y) && (a) < (b)) ? (a) : (b))
-// A number takes precedence over a NaN; with .NaN, the NaN does.
-#define EXTREME(op, a, b, x, y, S, none)                                                           \
-    ((x) != (x)   ? ((y) != (y) || insn->nan ? (none) : (b))                                       \
-     : (y) != (y) ? (insn->nan ? (none) : (a))                                                     \
-                  : op(S, x, y, a, b))
+// The smaller or the larger of two numbers; -0 is below +0. A number takes precedence over a NaN;
+// with .NaN (`strict`), the NaN does. Without branches, so that compilers vectorise it.
+#define EXTREME(n, S, F)                                                                           \
+    static inline S extreme_##n(S a, S b, bool larger, bool strict)                                \
+    {                                                                                              \
+        const F x = emu_##n(a), y = emu_##n(b);                                                    \
+        const S lower = x < y ? a : b, upper = x > y ? a : b;                                      \
+        const S equal = larger ? a & b : a | b;                                                    \
+        const S x_is_nan = x == x ? 0 : ~(S)0, y_is_nan = y == y ? 0 : ~(S)0;                      \
+        S r = larger ? upper : lower;                                                              \
+        r = x == y ? equal : r;                                                                    \
+        r = y_is_nan ? a : r;                                                                      \
+        r = x_is_nan ? b : r;                                                                      \
+        return (strict ? x_is_nan | y_is_nan : x_is_nan & y_is_nan) ? nan_##n(b) : r;              \
+    }
+EXTREME(f32, uint32_t, float)
+EXTREME(f64, uint64_t, double)
 
 // The smaller or larger magnitude, of two or three numbers; with .xorsign, its sign is that of a
 // product. Without .abs, of three numbers.
-static uint32_t magnitude_f32(const struct emu_insn *insn, bool larger, uint32_t a, uint32_t b)
+struct magnitudes {
+    uint32_t keep, sign;
+    bool larger, strict;
+};
+
+static inline uint32_t magnitude_f32(const struct magnitudes *of, uint32_t a, uint32_t b)
 {
-    const uint32_t keep = insn->abs ? UINT32_C(0x7fffffff) : UINT32_MAX;
-    const uint32_t sign = insn->xorsign ? (a ^ b) & UINT32_C(0x80000000) : 0;
-    const uint32_t ka = a & keep, kb = b & keep;
-    const float x = emu_f32(ka), y = emu_f32(kb);
-    const uint32_t least = EXTREME(MINIMUM, ka, kb, x, y, uint32_t, EMU_F32_NAN);
-    const uint32_t most = EXTREME(MAXIMUM, ka, kb, x, y, uint32_t, EMU_F32_NAN);
-    const uint32_t result = larger ? most : least;
-    return result == EMU_F32_NAN ? result : result | sign;
+    const uint32_t result = extreme_f32(a & of->keep, b & of->keep, of->larger, of->strict);
+    return result == EMU_F32_NAN ? result : result | ((a ^ b) & of->sign);
 }
 
-static void magnitudes_f32(void *restrict out, const void *const *src, const struct emu_insn *insn,
-                           bool larger)
+static inline void magnitudes_f32(void *restrict out, const void *const *src,
+                                  const struct emu_insn *insn, bool larger)
 {
+    const struct magnitudes of = { insn->abs ? UINT32_C(0x7fffffff) : UINT32_MAX,
+                                   insn->xorsign ? UINT32_C(0x80000000) : 0, larger, insn->nan };
     const uint32_t *a = src[0], *b = src[1], *c = insn->src_count > 2 ? src[2] : NULL;
     uint32_t *r = out;
-    EMU_FOR_LANES
-    {
-        const uint32_t two = magnitude_f32(insn, larger, a[i], b[i]);
-        r[i] = c ? magnitude_f32(insn, larger, two, c[i]) : two;
-    }
+    EMU_FOR_LANES r[i] = magnitude_f32(&of, a[i], b[i]);
+    if (c)
+        EMU_FOR_LANES r[i] = magnitude_f32(&of, r[i], c[i]);
 }
 
 EMU_LANE_FUNCTION(min_magnitude_f32)
@@ -95,21 +80,22 @@ static inline bool test(unsigned kind, uint64_t magnitude, uint64_t normal, uint
     }
 }
 
-#define emu_float  emu_f32
-#define emu_double emu_f64
+#define EXTREMES(name, n, S, larger)                                                               \
+    EMU_LANE_FUNCTION(name##_##n)                                                                  \
+    {                                                                                              \
+        const S *a = src[0], *b = src[1];                                                          \
+        S *r = out;                                                                                \
+        if (insn->nan)                                                                             \
+            EMU_FOR_LANES r[i] = extreme_##n(a[i], b[i], larger, true);                            \
+        else                                                                                       \
+            EMU_FOR_LANES r[i] = extreme_##n(a[i], b[i], larger, false);                           \
+    }
 
-#define FAMILY(n, S, F, SIGN, NORMAL, INFINITY_BITS, root, fused)                                  \
-    BINARY(add_##n, S, F, pack_##n(x + y, b[i], a[i]))                                             \
-    BINARY(sub_##n, S, F, pack_##n(x - y, b[i], a[i]))                                             \
-    BINARY(mul_##n, S, F, pack_##n(x *y, b[i], a[i]))                                              \
-    BINARY(div_##n, S, F, pack_##n(x / y, a[i], b[i]))                                             \
-    TERNARY(fma_##n, S, F, pack_fma_##n(fused(x, y, z), b[i], c[i], a[i]))                         \
-    UNARY(sqrt_##n, S, F, pack_##n(root(x), a[i], a[i]))                                           \
-    UNARY(rcp_##n, S, F, pack_##n(1 / x, a[i], a[i]))                                              \
+#define FAMILY(n, S, F, SIGN, NORMAL, INFINITY_BITS)                                               \
     UNARY(neg_##n, S, F, x == x ? a[i] ^ SIGN : nan_##n(a[i]))                                     \
     UNARY(abs_##n, S, F, x == x ? a[i] & ~SIGN : nan_##n(a[i]))                                    \
-    BINARY(min_##n, S, F, EXTREME(MINIMUM, a[i], b[i], x, y, S, nan_##n(b[i])))                    \
-    BINARY(max_##n, S, F, EXTREME(MAXIMUM, a[i], b[i], x, y, S, nan_##n(b[i])))                    \
+    EXTREMES(min, n, S, false)                                                                     \
+    EXTREMES(max, n, S, true)                                                                      \
     EMU_LANE_FUNCTION(copysign_##n) /* sign of the first, magnitude of the second */               \
     {                                                                                              \
         const S *a = src[0], *b = src[1];                                                          \
@@ -125,10 +111,11 @@ static inline bool test(unsigned kind, uint64_t magnitude, uint64_t normal, uint
         *(uint32_t *)out = mask;                                                                   \
     }
 
-FAMILY(f32, uint32_t, float, UINT32_C(0x80000000), UINT32_C(0x00800000), UINT32_C(0x7f800000),
-       sqrtf, fmaf)
+ROUNDED_ONCE(f32, uint32_t, float, sqrtf, fmaf)
+ROUNDED_ONCE(f64, uint64_t, double, sqrt, fma)
+FAMILY(f32, uint32_t, float, UINT32_C(0x80000000), UINT32_C(0x00800000), UINT32_C(0x7f800000))
 FAMILY(f64, uint64_t, double, UINT64_C(0x8000000000000000), UINT64_C(0x0010000000000000),
-       UINT64_C(0x7ff0000000000000), sqrt, fma)
+       UINT64_C(0x7ff0000000000000))
 
 // ---- approximate --------------------------------------------------------------------------------
 
@@ -142,9 +129,9 @@ FAMILY(f64, uint64_t, double, UINT64_C(0x8000000000000000), UINT64_C(0x001000000
 //   div.full.f32       2 ulp                rcp, rsqrt.approx.ftz.f64   20 bits
 //
 // A GPU gives other bits for most arguments.
-static uint32_t round_f32(double x)
+static inline uint32_t round_f32(double x)
 {
-    return (uint32_t)emu_round_f64(&emu_format_f32, EMU_RN, x);
+    return canonical((float)x);
 }
 
 #define APPROXIMATE(name, expression)                                                              \
@@ -240,6 +227,7 @@ static emu_lane_function *find(const struct emu_insn *insn)
 #define FLOATS(stem)                                                                               \
     if (!approximate)                                                                              \
         return wide ? stem##_f64 : stem##_f32;
+#define ROUNDED(stem) FLOATS(stem)
 #define APPROXIMATE_F32(stem)                                                                      \
     if (approximate && !wide)                                                                      \
         return stem##_approx_f32;

@@ -477,8 +477,9 @@ bool emu_find_any_convert(const struct emu_insn *insn, struct emu_lane_info *inf
 // ---- the functions of a build -------------------------------------------------------------------
 
 static emu_lane_finder *const plain[] = {
-    emu_find_integer_plain, emu_find_bits_plain,  emu_find_compare_plain, emu_find_float_plain,
-    emu_find_half_plain,    emu_find_video_plain, emu_find_convert_plain, emu_find_any_convert,
+    emu_find_integer_plain,  emu_find_bits_plain,    emu_find_compare_plain,
+    emu_find_directed_plain, emu_find_float_plain,   emu_find_half_plain,
+    emu_find_video_plain,    emu_find_convert_plain, emu_find_any_convert,
 };
 
 extern const struct emu_access_build emu_access_plain;
@@ -486,11 +487,13 @@ extern const struct emu_access_build emu_access_plain;
 #ifdef EMU_HAVE_AVX2
 extern const struct emu_access_build emu_access_avx2;
 emu_lane_finder emu_find_integer_avx2, emu_find_bits_avx2, emu_find_compare_avx2,
-    emu_find_float_avx2, emu_find_half_avx2, emu_find_video_avx2, emu_find_convert_avx2;
+    emu_find_directed_avx2, emu_find_float_avx2, emu_find_half_avx2, emu_find_video_avx2,
+    emu_find_convert_avx2;
 
 static emu_lane_finder *const avx2[] = {
-    emu_find_integer_avx2, emu_find_bits_avx2,  emu_find_compare_avx2, emu_find_float_avx2,
-    emu_find_half_avx2,    emu_find_video_avx2, emu_find_convert_avx2, emu_find_any_convert,
+    emu_find_integer_avx2,  emu_find_bits_avx2,    emu_find_compare_avx2,
+    emu_find_directed_avx2, emu_find_float_avx2,   emu_find_half_avx2,
+    emu_find_video_avx2,    emu_find_convert_avx2, emu_find_any_convert,
 };
 
 // Not by __builtin_cpu_supports(), which needs a runtime library of the compiler. Zig's has an
