@@ -70,7 +70,7 @@ static void flush_carried(const struct emu_op *op, const struct emu_sources *s, 
     }
 }
 
-static int host_rounding(unsigned round)
+int emu_host_rounding(unsigned round)
 {
     switch (round) {
     case EMU_RZ:
@@ -96,7 +96,7 @@ static void saturate_words(uint32_t *r)
 // The lane function of the operation on these sources, and the modifiers around it.
 static void compute(const struct emu_op *op, struct emu_sources *s, uint32_t *out)
 {
-    int rounding = host_rounding(op->insn->round);
+    int rounding = emu_host_rounding(op->insn->round);
     if (rounding != FE_TONEAREST)
         fesetround(rounding);
     op->fn(out, s->at, op->insn);

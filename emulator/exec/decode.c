@@ -234,12 +234,13 @@ static uint8_t width_of(const struct decoder *d, char letter, const struct emu_o
     case 'k':
     case 'e':
     case 'n':
+    case 'F':
+        return EMU_WORD;
     case 'A':
     case 'B':
     case 'C':
-    case 'D':
-    case 'F':
-        return EMU_WORD;
+    case 'D': // f64, or several elements in a register
+        return emu_lane_width(d->insn->type);
     case 'z':
         return is_predicate(d, operand) ? EMU_MASK : EMU_WORD;
     case 'a':
@@ -266,7 +267,7 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
     else if (insn->letters[0] == 'u')
         wants.type = EMU_U32;
     else if (strchr("ABD", insn->letters[0])) // several elements fill a register
-        wants.type = EMU_B32;
+        wants.type = insn->type == EMU_F64 ? EMU_B64 : EMU_B32;
     for (const char *letter = insn->letters; *letter && fine; letter++) {
         bool left_out = strchr("hjlx_", *letter) || (*letter == 'q' && dst == insn->dst_count);
         unsigned times = *letter == 'v'             ? insn->lanes
@@ -421,7 +422,8 @@ static bool decode_access(struct decoder *d, struct emu_op *op)
     const struct emu_insn *insn = d->insn;
     op->space = insn->space;
     d->program->loads_nc |= insn->nc;
-    op->bytes = (uint8_t)(emu_bits(insn->type) / 8);
+    const unsigned bits = emu_bits(insn->type);
+    op->bytes = insn->type >= EMU_U4 && bits && bits < 8 ? 4 : (uint8_t)(bits / 8); // as words
     if (op->bytes == 0)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access without a type");
     if ((insn->space == EMU_SHARED || insn->space == EMU_GENERIC) &&

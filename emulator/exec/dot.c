@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The sum of products of one element of a product of matrices: integers exactly, floats by the
 // model of a generation of GPUs (docs/emulator.md).
-#include "warp.h"
+#include "dot.h"
 
-enum { MOST_K = 32 };
+#include "lanes/lanes.h"
+
+#include <math.h>
+
+enum { MOST_K = 64 };
 
 // A number: significand * 2^(exponent - bits), where the significand of a normal number has its
 // leading one at bit `bits`. The exponent of a subnormal number is that of the least normal one.
@@ -19,17 +23,26 @@ enum { FRACTION = 23 }; // bits of a significand below its leading one, for all 
 // other products. (The model gives it -126.)
 enum { ZERO_EXPONENT = -1000 };
 
+static const struct {
+    uint8_t width, fraction;
+    bool no_infinity; // the largest exponent has numbers, and one NaN
+} formats[] = {
+    [EMU_F16] = { 16, 10, false },  [EMU_BF16] = { 16, 7, false }, [EMU_F32] = { 32, 23, false },
+    [EMU_TF32] = { 32, 23, false }, [EMU_E4M3] = { 8, 3, true },   [EMU_E5M2] = { 8, 2, false },
+};
+
 static struct number number_of(enum emu_type type, uint32_t bits)
 {
-    const int fraction = type == EMU_F16 ? 10 : type == EMU_BF16 ? 7 : 23;
-    const int width = type == EMU_F16 || type == EMU_BF16 ? 16 : 32;
+    const int fraction = formats[type].fraction, width = formats[type].width;
     const int exponent_bits = width - 1 - fraction, bias = (1 << (exponent_bits - 1)) - 1;
     bits = type == EMU_TF32 ? bits & UINT32_C(0xffffe000) : bits; // the rest is not read
+    const uint32_t low = (UINT32_C(1) << fraction) - 1;
     const int field = (int)(bits >> fraction) & ((1 << exponent_bits) - 1);
-    const int64_t part = bits & ((UINT32_C(1) << fraction) - 1);
+    const int64_t part = bits & low;
     const int64_t whole =
         (field ? part | INT64_C(1) << fraction : part) * (1 << (FRACTION - fraction));
-    const bool special = field == (1 << exponent_bits) - 1;
+    const bool special =
+        field == (1 << exponent_bits) - 1 && (!formats[type].no_infinity || part == low);
     return (struct number) { .significand = bits >> (width - 1) & 1 ? -whole : whole,
                              .exponent = whole ? (field ? field : 1) - bias : ZERO_EXPONENT,
                              .infinite = special && part == 0,
@@ -42,15 +55,18 @@ struct generation {
     int fraction;
     unsigned step_bytes;
     int least;
+    bool short_sums; // results of f32 have but so many bits of fraction
 };
 
 // From the model of MMA-Sim (arXiv 2511.10909), which its authors tested on these generations. The
 // least exponent is not in it: with -133, and no other, all sums are those of an H200.
-static struct generation generation_of(int sm)
+static struct generation generation_of(int sm, bool bytes)
 {
     if (sm >= 90)
-        return (struct generation) { 25, 32, -133 };
-    return (struct generation) { 24, 16, ZERO_EXPONENT };
+        return (struct generation) { 25, 32, -133, false };
+    if (bytes) // sm_89
+        return (struct generation) { 13, 16, ZERO_EXPONENT, true };
+    return (struct generation) { 24, 16, ZERO_EXPONENT, false };
 }
 
 // The sign of an infinite sum; 0: it is finite; 2: NaN.
@@ -113,22 +129,17 @@ static uint32_t fused(const struct generation *g, enum emu_type type, const stru
     for (unsigned k = 0; k < count; k++)
         sum += truncated(a[k].significand * b[k].significand,
                          2 * FRACTION + largest - a[k].exponent - b[k].exponent - g->fraction);
-    return pack_sum(type, sum, largest - g->fraction);
+    const uint32_t packed = pack_sum(type, sum, largest - g->fraction);
+    return g->short_sums && !half ? packed & ~((UINT32_C(1) << (FRACTION - g->fraction)) - 1)
+                                  : packed;
 }
 
 // Floats are summed in f32 if C or D has that type. sm_8x takes the longest rows in two steps.
 static uint32_t float_dot(const struct emu_insn *insn, const struct generation *g,
-                          const uint32_t *a, const uint32_t *b, uint32_t c)
+                          const struct number *x, const struct number *y, unsigned step,
+                          unsigned depth, uint32_t c)
 {
-    const enum emu_type from = (enum emu_type)insn->source_type;
     const bool half = insn->type == EMU_F16 && insn->sum_type == EMU_F16;
-    const unsigned step = g->step_bytes / (emu_bits(from) / 8);
-    const unsigned depth = emu_sizes_of((enum emu_shape)insn->shape).k;
-    struct number x[MOST_K], y[MOST_K];
-    for (unsigned k = 0; k < depth; k++) {
-        x[k] = number_of(from, a[k]);
-        y[k] = number_of(from, b[k]);
-    }
     if (!half && insn->sum_type == EMU_F16)
         c = emu_f32_bits(emu_f16_to_f32((uint16_t)c));
     for (unsigned k = 0; k < depth; k += step) {
@@ -138,28 +149,91 @@ static uint32_t float_dot(const struct emu_insn *insn, const struct generation *
     return !half && insn->type == EMU_F16 ? emu_f32_to_f16(c) : c;
 }
 
-static int64_t byte_of(enum emu_type type, uint32_t bits)
+static uint32_t plain_sum(enum emu_type type, uint32_t x, uint32_t y)
 {
-    return type == EMU_S8 ? (int8_t)bits : (uint8_t)bits;
+    if (type == EMU_F16)
+        return emu_half_add(false, (uint16_t)x, (uint16_t)y);
+    const float sum = emu_f32(x) + emu_f32(y);
+    return isnan(sum) ? EMU_F32_NAN : emu_f32_bits(sum);
 }
 
-static uint32_t integer_dot(const struct emu_insn *insn, const uint32_t *a, const uint32_t *b,
-                            uint32_t c)
+// sm_90 has no instruction for floats of 8 bits. ptxas 13.0 makes two products of f16 of each, of
+// the elements that are the lower and the upper halves of registers, and adds C to their sum.
+static uint32_t halves_dot(const struct emu_insn *insn, const struct generation *g,
+                           const struct number *x, const struct number *y, unsigned depth,
+                           uint32_t c)
 {
-    const unsigned depth = emu_sizes_of((enum emu_shape)insn->shape).k;
+    struct number from_a[MOST_K / 2], from_b[MOST_K / 2];
+    uint32_t sum = 0;
+    for (unsigned upper = 0; upper < 2; upper++) {
+        unsigned count = 0;
+        for (unsigned k = 0; k < depth; k++)
+            if ((k & 2) / 2 == upper) {
+                from_a[count] = x[k];
+                from_b[count++] = y[k];
+            }
+        sum = float_dot(insn, g, from_a, from_b, count, count, sum);
+    }
+    return plain_sum((enum emu_type)insn->type, c, sum);
+}
+
+static int64_t integer_of(enum emu_type type, uint64_t bits)
+{
+    switch (type) {
+    case EMU_S8:
+        return (int8_t)bits;
+    case EMU_S4:
+        return bits & 8 ? (int64_t)(bits & 15) - 16 : (int64_t)(bits & 15);
+    default:
+        return (int64_t)bits;
+    }
+}
+
+static uint32_t integer_dot(const struct emu_insn *insn, const uint64_t *a, const uint64_t *b,
+                            unsigned depth, uint32_t c)
+{
     int64_t sum = (int32_t)c;
     for (unsigned k = 0; k < depth; k++)
-        sum += byte_of((enum emu_type)insn->source_type, a[k]) *
-               byte_of((enum emu_type)insn->factor_type, b[k]);
+        sum += insn->source_type == EMU_B1
+                   ? __builtin_popcountll(insn->boolean == EMU_BOOL_AND ? a[k] & b[k] : a[k] ^ b[k])
+                   : integer_of((enum emu_type)insn->source_type, a[k]) *
+                         integer_of((enum emu_type)insn->factor_type, b[k]);
     if (insn->satfinite)
         sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
     return (uint32_t)sum;
 }
 
-uint32_t emu_dot(const struct emu_insn *insn, int sm, const uint32_t *a, const uint32_t *b,
-                 uint32_t c)
+// One multiplication and addition after the other, each rounded once.
+static uint64_t double_dot(const uint64_t *a, const uint64_t *b, unsigned depth, uint64_t c)
 {
-    const struct generation generation = generation_of(sm);
-    return insn->type == EMU_S32 ? integer_dot(insn, a, b, c)
-                                 : float_dot(insn, &generation, a, b, c);
+    for (unsigned k = 0; k < depth; k++) {
+        const double sum = fma(emu_f64(a[k]), emu_f64(b[k]), emu_f64(c));
+        c = !isnan(sum)          ? emu_f64_bits(sum)
+            : emu_is_nan64(b[k]) ? emu_quiet64(b[k])
+            : emu_is_nan64(c)    ? emu_quiet64(c)
+            : emu_is_nan64(a[k]) ? emu_quiet64(a[k])
+                                 : EMU_F64_NAN;
+    }
+    return c;
+}
+
+uint64_t emu_dot(const struct emu_insn *insn, int sm, const uint64_t *a, const uint64_t *b,
+                 unsigned depth, uint64_t c)
+{
+    const enum emu_type types[] = { (enum emu_type)insn->source_type,
+                                    (enum emu_type)insn->factor_type };
+    const bool bytes = types[0] == EMU_E4M3 || types[0] == EMU_E5M2;
+    struct number x[MOST_K], y[MOST_K];
+    if (insn->type == EMU_S32)
+        return integer_dot(insn, a, b, depth, (uint32_t)c);
+    if (insn->type == EMU_F64)
+        return double_dot(a, b, depth, c);
+    for (unsigned k = 0; k < depth; k++) {
+        x[k] = number_of(types[0], (uint32_t)a[k]);
+        y[k] = number_of(types[1], (uint32_t)b[k]);
+    }
+    const struct generation g = generation_of(sm, bytes);
+    if (bytes && sm / 10 == 9)
+        return halves_dot(insn, &g, x, y, depth, (uint32_t)c);
+    return float_dot(insn, &g, x, y, g.step_bytes / (emu_bits(types[0]) / 8), depth, (uint32_t)c);
 }

@@ -300,6 +300,8 @@ void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                     const struct emu_op *op, uint32_t mask);
 void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                          const struct emu_op *op, uint32_t mask);
+// The host's rounding mode, of <fenv.h>, for enum emu_round.
+int emu_host_rounding(unsigned round);
 void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
                   const struct emu_op *op, uint32_t mask);
 bool emu_pending_add(struct emu_exec *exec, struct emu_pending *list,
@@ -361,9 +363,6 @@ bool emu_tile_load(struct emu_warp *warp, const struct emu_op *op, unsigned char
                    uint32_t *init);
 bool emu_tile_store(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
                     uint32_t *init);
-// c + the products of a and b, for one element of D: dot.c.
-uint32_t emu_dot(const struct emu_insn *insn, int sm, const uint32_t *a, const uint32_t *b,
-                 uint32_t c);
 // ldmatrix, stmatrix, mma and wmma, for the lanes that are there: all 32, or it is a fault.
 bool emu_matrix_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
                           uint32_t *init, uint32_t lanes);

@@ -12,7 +12,7 @@ enum agreement { AGREES_NOT, AGREES_REQUIRED, AGREES_TYPES, AGREES_ONE_OF, AGREE
 
 static bool types_agree(const struct emu_spelled *spelled, const struct emu_form *form)
 {
-    const uint32_t types[] = { form->types, form->second, form->third, form->fourth };
+    const uint64_t types[] = { form->types, form->second, form->third, form->fourth };
     unsigned wanted = 0;
 
     for (; wanted < 4 && types[wanted]; wanted++)
@@ -27,7 +27,7 @@ static enum agreement agree(const struct emu_spelled *spelled, const struct emu_
 
     if (!form->operands || (spelled->groups & form->must) != form->must)
         return AGREES_NOT;
-    if (!types_agree(spelled, form))
+    if (!types_agree(spelled, form) || (form->shapes && !(form->shapes >> spelled->insn.shape & 1)))
         return AGREES_REQUIRED;
     if (form->one_of && (chosen == 0 || (chosen & (chosen - 1))))
         return AGREES_TYPES;
@@ -305,12 +305,8 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         VALUE(TO, mode),
         VALUE(TRANSPOSED, mode),
         VALUE(TILES, lanes),
-        VALUE(M16N8K4, shape),
-        VALUE(M16N8K8, shape),
-        VALUE(M16N8K16, shape),
-        VALUE(M16N8K32, shape),
-        VALUE(WMMA_SHAPE, shape),
-        VALUE(M16N16K8, shape),
+        VALUE(SHAPE, shape),
+        VALUE(SPARSE, mode),
         FLAG(FTZ, ftz),
         FLAG(SAT, sat),
         FLAG(APPROX, approx),

@@ -18,6 +18,8 @@
 #define F16S      (BIT(F16) | BIT(F16X2))
 #define BF16S     (BIT(BF16) | BIT(BF16X2))
 #define INT8S     (BIT(S8) | BIT(U8))
+#define INT4S     (BIT(S4) | BIT(U4))
+#define E8S       (BIT(E4M3) | BIT(E5M2))
 #define FP8S      (BIT(E4M3X2) | BIT(E5M2X2))
 #define F32_64    (BIT(F32) | BIT(F64))
 #define ANY8      (BIT(U8) | BIT(S8) | BIT(B8))
@@ -30,18 +32,24 @@
 #define DIVIDE     (ROUND | G(APPROX) | G(FULL))
 #define STORE                                                                                      \
     (G(SPACE) | G(CACHE) | G(LEVEL1) | G(EVICT) | G(HINT) | G(ORDER) | G(SCOPE) | G(VECTOR))
-#define LOAD       (STORE | G(LEVEL2) | G(NC))
-#define ATOMIC     (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
-#define COPY       (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
-#define BULK_COPY  (G(ASYNC) | G(BULK))
-#define SEMANTIC   (G(ORDER) | G(SCOPE) | G(SPACE))
-#define CONVERTS   (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
-#define COMPARES   (G(FTZ) | G(LOGIC))
-#define MATRIX     (G(SYNC) | G(ALIGNED) | G(TILE) | G(TILES))
-#define LAYOUT     (G(ROW) | G(COL))
-#define LAYOUTS    (LAYOUT | G(ROW_B) | G(COL_B))
-#define WMMA(what) (G(SYNC) | G(ALIGNED) | G(what))
-#define MMA(shape) (G(SYNC) | G(ALIGNED) | G(ROW) | G(COL) | G(shape))
+#define LOAD          (STORE | G(LEVEL2) | G(NC))
+#define ATOMIC        (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
+#define COPY          (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
+#define BULK_COPY     (G(ASYNC) | G(BULK))
+#define SEMANTIC      (G(ORDER) | G(SCOPE) | G(SPACE))
+#define CONVERTS      (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
+#define COMPARES      (G(FTZ) | G(LOGIC))
+#define MATRIX        (G(SYNC) | G(ALIGNED) | G(TILE) | G(TILES))
+#define LAYOUT        (G(ROW) | G(COL))
+#define LAYOUTS       (LAYOUT | G(ROW_B) | G(COL_B))
+#define WMMA(what)    (G(SYNC) | G(ALIGNED) | G(what))
+// After the last group that must be there: the shapes of the form.
+#define SHAPED(name)  (UINT32_C(1) << EMU_##name)
+#define IN_SHAPE(set) G(SHAPE), .shapes = (set)
+#define OPAQUE        IN_SHAPE(SHAPED(M16N16K16) | SHAPED(M8N32K16) | SHAPED(M32N8K16))
+#define MMA(shape)    (G(SYNC) | G(ALIGNED) | G(ROW) | G(COL)) | IN_SHAPE(SHAPED(shape))
+#define MMA_SPARSE(shape)                                                                          \
+    (G(SYNC) | G(ALIGNED) | G(ROW) | G(COL) | G(SPARSE)) | IN_SHAPE(SHAPED(shape))
 
 #define FORM(least_isa, least_sm, ...)                                                             \
     { .isa = least_isa, .sm = least_sm, .operands = __VA_ARGS__ },
@@ -142,6 +150,8 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("arrive_drop", ARRIVE_DROP, 0),
     ROW("async", ASYNC, 0, 70, 80),
     PLAIN("b", OF_B, 0),
+    PLAIN("b1", TYPE, EMU_B1),
+    ROW("b128", TYPE, EMU_B128, 83, 70),
     PLAIN("b16", TYPE, EMU_B16),
     PLAIN("b32", TYPE, EMU_B32),
     PLAIN("b4e", PERMUTE, EMU_MODE_PRMT_B4E),
@@ -171,7 +181,9 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("d", OF_D, 0),
     PLAIN("dec", COUNTER, EMU_ATOMIC_DEC),
     PLAIN("down", SHUFFLE, EMU_MODE_DOWN),
+    PLAIN("e4m3", TYPE, EMU_E4M3),
     PLAIN("e4m3x2", TYPE, EMU_E4M3X2),
+    PLAIN("e5m2", TYPE, EMU_E5M2),
     PLAIN("e5m2x2", TYPE, EMU_E5M2X2),
     PLAIN("ecl", PERMUTE, EMU_MODE_PRMT_ECL),
     PLAIN("ecr", PERMUTE, EMU_MODE_PRMT_ECR),
@@ -214,15 +226,22 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("lt", COMPARE, EMU_LT),
     PLAIN("ltu", COMPARE, EMU_LTU),
     ROW("lu", CACHE, 2, 20, 20),
-    ROW("m16n16k16", WMMA_SHAPE, EMU_M16N16K16, 60, 70),
-    ROW("m16n16k8", M16N16K8, EMU_M16N16K8, 70, 80),
-    ROW("m16n8k16", M16N8K16, EMU_M16N8K16, 0, 0),
-    ROW("m16n8k32", M16N8K32, EMU_M16N8K32, 0, 0),
-    ROW("m16n8k4", M16N8K4, EMU_M16N8K4, 0, 0),
-    ROW("m16n8k8", M16N8K8, EMU_M16N8K8, 0, 0),
-    ROW("m32n8k16", WMMA_SHAPE, EMU_M32N8K16, 61, 70),
-    ROW("m8n32k16", WMMA_SHAPE, EMU_M8N32K16, 61, 70),
+    ROW("m16n16k16", SHAPE, EMU_M16N16K16, 60, 70),
+    ROW("m16n16k8", SHAPE, EMU_M16N16K8, 70, 80),
+    ROW("m16n8k128", SHAPE, EMU_M16N8K128, 0, 0),
+    ROW("m16n8k16", SHAPE, EMU_M16N8K16, 0, 0),
+    ROW("m16n8k256", SHAPE, EMU_M16N8K256, 0, 0),
+    ROW("m16n8k32", SHAPE, EMU_M16N8K32, 0, 0),
+    ROW("m16n8k4", SHAPE, EMU_M16N8K4, 0, 0),
+    ROW("m16n8k64", SHAPE, EMU_M16N8K64, 0, 0),
+    ROW("m16n8k8", SHAPE, EMU_M16N8K8, 0, 0),
+    ROW("m32n8k16", SHAPE, EMU_M32N8K16, 61, 70),
+    ROW("m8n32k16", SHAPE, EMU_M8N32K16, 61, 70),
     ROW("m8n8", TILE, 0, 0, 0),
+    ROW("m8n8k128", SHAPE, EMU_M8N8K128, 0, 0),
+    ROW("m8n8k16", SHAPE, EMU_M8N8K16, 0, 0),
+    ROW("m8n8k32", SHAPE, EMU_M8N8K32, 0, 0),
+    ROW("m8n8k4", SHAPE, EMU_M8N8K4, 0, 0),
     PLAIN("max", EXTREME, EMU_ATOMIC_MAX),
     PLAIN("mbarrier", MBARRIER, 0),
     PLAIN("mbarrier::complete_tx::bytes", BYTES, 0),
@@ -270,7 +289,9 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("rzi", INTEGRAL, EMU_RZI),
     PLAIN("s16", TYPE, EMU_S16),
     PLAIN("s16x2", TYPE, EMU_S16X2),
+    PLAIN("s2", TYPE, EMU_S2),
     PLAIN("s32", TYPE, EMU_S32),
+    PLAIN("s4", TYPE, EMU_S4),
     PLAIN("s64", TYPE, EMU_S64),
     PLAIN("s8", TYPE, EMU_S8),
     PLAIN("sat", SAT, 0),
@@ -280,6 +301,8 @@ static const struct emu_modifier modifiers[] = {
     ROW("shared::cluster", CLUSTER_SHARED, EMU_SHARED, 78, 90),
     ROW("shared::cta", SPACE, EMU_SHARED, 78, 30),
     PLAIN("shiftamt", SHIFTAMT, EMU_MODE_SHIFTAMT),
+    ROW("sp", SPARSE, EMU_MODE_SPARSE, 71, 80),
+    ROW("sp::ordered_metadata", SPARSE, EMU_MODE_SPARSE_ORDERED, 85, 80),
     PLAIN("store", MOVE_OUT, 0),
     PLAIN("subnormal", TEST, EMU_SUBNORMAL),
     PLAIN("sync", SYNC, 0),
@@ -291,7 +314,9 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("try_wait", TRY_WAIT, 0),
     PLAIN("u16", TYPE, EMU_U16),
     PLAIN("u16x2", TYPE, EMU_U16X2),
+    PLAIN("u2", TYPE, EMU_U2),
     PLAIN("u32", TYPE, EMU_U32),
+    PLAIN("u4", TYPE, EMU_U4),
     PLAIN("u64", TYPE, EMU_U64),
     PLAIN("u8", TYPE, EMU_U8),
     PLAIN("uni", UNI, EMU_MODE_UNI),

@@ -98,16 +98,12 @@
     X(TILE, "Shape") /* .m8n8 */                                                                   \
     X(TILES, "'.x1/.x2/.x4'")                                                                      \
     X(TRANSPOSED, "'.trans'")                                                                      \
-    X(M16N8K4, "Shape")                                                                            \
-    X(M16N8K8, "Shape")                                                                            \
-    X(M16N8K16, "Shape")                                                                           \
-    X(M16N8K32, "Shape")                                                                           \
+    X(SPARSE, "'.sp'")                                                                             \
     X(ROW, "'.row'")                                                                               \
     X(COL, "'.col'")                                                                               \
     X(ROW_B, "'.row'") /* the second one, of wmma.mma */                                           \
     X(COL_B, "'.col'")                                                                             \
-    X(WMMA_SHAPE, "Shape")                                                                         \
-    X(M16N16K8, "Shape")                                                                           \
+    X(SHAPE, "Shape")                                                                              \
     X(MOVE_IN, "'.load'")                                                                          \
     X(MOVE_OUT, "'.store'")                                                                        \
     X(MULTIPLY, "'.mma'")                                                                          \
@@ -143,7 +139,7 @@ struct emu_modifier {
 const struct emu_modifier *emu_modifier_find(const char *at, size_t length);
 const char *emu_group_name(unsigned index);
 
-#define EMU_TYPE_BIT(type) (UINT32_C(1) << (type))
+#define EMU_TYPE_BIT(type) (UINT64_C(1) << (type))
 
 // Operands, one letter each: "destinations=sources".
 //   t s  of the first type, of the second    T S  the same, and a wider register will do
@@ -164,8 +160,9 @@ struct emu_form {
     // For PTX that the emulator does not run: the modifiers that identify it, separated by spaces,
     // "" for none. Otherwise NULL.
     const char *lacks;
-    uint32_t types, second; // bits of emu_type; 0: the form has no such type
-    uint32_t third, fourth;
+    uint64_t types, second; // bits of emu_type; 0: the form has no such type
+    uint64_t third, fourth;
+    uint32_t shapes;   // bits of emu_shape, where the form has group SHAPE
     uint8_t factors;   // mma: the type of A and B, where it is not written; the second is that of C
     emu_groups must;   // required groups
     emu_groups one_of; // exactly one of these groups is required, if not 0

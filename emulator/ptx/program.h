@@ -52,6 +52,14 @@ enum emu_type {
     EMU_S16X2,
     EMU_TF32,  // an f32 with 10 bits of fraction
     EMU_F32X2, // two f32
+    EMU_E4M3,  // of mma: floats of 8 bits, integers of 4, bits
+    EMU_E5M2,
+    EMU_U4,
+    EMU_S4,
+    EMU_B1,
+    EMU_U2, // of cvt.pack
+    EMU_S2,
+    EMU_B128, // of moves and accesses; a register of it is two of 64 bits
 };
 
 // Bits of a type; 1 for predicates.
@@ -150,6 +158,8 @@ enum emu_mode {
     EMU_MODE_QUOTIENT,
     EMU_MODE_RECIPROCAL,
     EMU_MODE_TRANSPOSED, // ldmatrix, stmatrix; wmma.load, wmma.store of columns
+    EMU_MODE_SPARSE,     // mma.sp: half of A's elements, and metadata that says which
+    EMU_MODE_SPARSE_ORDERED,
 };
 
 // Memory order. atom and red are relaxed by default. is_volatile is set only for .volatile.
@@ -163,11 +173,18 @@ enum emu_order {
 };
 
 enum emu_shape {
+    EMU_M8N8K4,
+    EMU_M8N8K16,
+    EMU_M8N8K32,
+    EMU_M8N8K128,
     EMU_M16N8K4,
     EMU_M16N8K8,
     EMU_M16N8K16,
     EMU_M16N8K32,
-    EMU_M16N16K16, // of wmma, from here on
+    EMU_M16N8K64,
+    EMU_M16N8K128,
+    EMU_M16N8K256,
+    EMU_M16N16K16, // of wmma alone, from here on
     EMU_M8N32K16,
     EMU_M32N8K16,
     EMU_M16N16K8,
@@ -325,6 +342,11 @@ struct emu_sizes emu_sizes_of(enum emu_shape shape);
 static inline bool emu_is_opaque(enum emu_shape shape)
 {
     return shape >= EMU_M16N16K16;
+}
+
+static inline bool emu_is_sparse(const struct emu_insn *insn)
+{
+    return insn->mode == EMU_MODE_SPARSE || insn->mode == EMU_MODE_SPARSE_ORDERED;
 }
 
 // Registers of an operand of ldmatrix, stmatrix (letter 'F'), mma or wmma ('A' to 'D').

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
-// The rules of single instructions that the rows of isa.def name; those of video instructions lie
-// in rules_video.c.
+// The rules of single instructions that the rows of isa.def name; those of matrices and of video
+// instructions lie in rules_matrix.c and rules_video.c.
 #include "rules.h"
 
 #include "check.h"
+#include "rules_matrix.h"
 #include "rules_video.h"
 #include "type.h"
 
@@ -147,59 +148,6 @@ static bool rule_atomic(const struct check *c)
         return emu_error(c->p, &c->spelled->name,
                          "Modifier '.L2::cache_hint' cannot be applied to this state space");
     return !spells(c, EMU_G(SCOPE)) || emu_at_least(c, "scopes of atomics", 50, 60);
-}
-
-static bool rule_matrix(const struct check *c)
-{
-    const uint8_t space = c->insn->space;
-
-    return space == EMU_SHARED || space == EMU_GENERIC ||
-           emu_error(c->p, &c->spelled->name, "State space incorrect for instruction '%.*s'",
-                     EMU_TEXT(&c->spelled->name));
-}
-
-// C and D have one type; so have A and B, but that integers may differ in sign.
-static bool rule_mma(const struct check *c)
-{
-    const uint8_t *types = c->spelled->types;
-    const bool integers = types[0] == EMU_S32;
-    const struct emu_modifier *layout = emu_spelled_in(c->spelled, EMU_G(ROW) | EMU_G(COL));
-
-    if (layout->group != EMU_GROUP_INDEX_ROW) // the layout of A comes first
-        return emu_illegal(c, EMU_G(COL));
-    return (types[3] == types[0] && (integers || types[2] == types[1])) ||
-           emu_error(c->p, &c->spelled->name,
-                     "Unexpected instruction types specified for '%.*s'" EMU_NOT_PTX,
-                     EMU_TEXT(&c->spelled->name));
-}
-
-// A and B have one type, and both layouts are written.
-static bool rule_wmma(const struct check *c)
-{
-    const uint8_t *types = c->spelled->types;
-    const emu_groups all = EMU_G(ROW) | EMU_G(COL) | EMU_G(ROW_B) | EMU_G(COL_B);
-    unsigned layouts = 0;
-
-    for (unsigned group = 0; group < EMU_GROUP_COUNT; group++)
-        layouts += (c->spelled->groups & all) >> group & 1;
-    if (layouts != 2)
-        return emu_error(c->p, &c->spelled->name,
-                         "Layouts of A and B are required for instruction '%.*s'",
-                         EMU_TEXT(&c->spelled->name));
-    return c->spelled->type_count < 4 || types[1] == types[2] ||
-           emu_error(c->p, &c->spelled->name,
-                     "Unexpected instruction types specified for '%.*s'" EMU_NOT_PTX,
-                     EMU_TEXT(&c->spelled->name));
-}
-
-static bool rule_wmma_move(const struct check *c)
-{
-    const uint8_t space = c->insn->space;
-
-    c->insn->mode = spells(c, EMU_G(COL)) ? EMU_MODE_TRANSPOSED : EMU_MODE_NONE;
-    return space == EMU_SHARED || space == EMU_GLOBAL || space == EMU_GENERIC ||
-           emu_error(c->p, &c->spelled->name, "State space incorrect for instruction '%.*s'",
-                     EMU_TEXT(&c->spelled->name));
 }
 
 static bool rule_membar(const struct check *c)
@@ -571,6 +519,10 @@ static bool rule_lop3_truth(const struct check *c)
 }
 
 #define rule_none      NULL
+#define rule_matrix    emu_rule_matrix
+#define rule_mma       emu_rule_mma
+#define rule_wmma      emu_rule_wmma
+#define rule_wmma_move emu_rule_wmma_move
 #define rule_video     emu_rule_video
 #define rule_video_sum emu_rule_video_sum
 #define rule_video2    emu_rule_video2

@@ -10,7 +10,8 @@ unsigned emu_bits(enum emu_type type)
         [EMU_B8] = 8,      [EMU_B16] = 16,    [EMU_B32] = 32,  [EMU_B64] = 64,   [EMU_F16] = 16,
         [EMU_BF16] = 16,   [EMU_F32] = 32,    [EMU_F64] = 64,  [EMU_F16X2] = 32, [EMU_BF16X2] = 32,
         [EMU_E4M3X2] = 16, [EMU_E5M2X2] = 16, [EMU_TF32] = 32, [EMU_F32X2] = 64, [EMU_U16X2] = 32,
-        [EMU_S16X2] = 32,
+        [EMU_S16X2] = 32,  [EMU_E4M3] = 8,    [EMU_E5M2] = 8,  [EMU_U4] = 4,     [EMU_S4] = 4,
+        [EMU_B1] = 1,      [EMU_U2] = 2,      [EMU_S2] = 2,    [EMU_B128] = 128,
     };
     return (unsigned)type < sizeof bits ? bits[type] : 0;
 }
@@ -64,10 +65,14 @@ bool emu_fits(enum emu_type declared, enum emu_type wanted, bool relaxed)
 struct emu_sizes emu_sizes_of(enum emu_shape shape)
 {
     static const struct emu_sizes sizes[] = {
-        [EMU_M16N8K4] = { 16, 8, 4 },     [EMU_M16N8K8] = { 16, 8, 8 },
-        [EMU_M16N8K16] = { 16, 8, 16 },   [EMU_M16N8K32] = { 16, 8, 32 },
-        [EMU_M16N16K16] = { 16, 16, 16 }, [EMU_M8N32K16] = { 8, 32, 16 },
-        [EMU_M32N8K16] = { 32, 8, 16 },   [EMU_M16N16K8] = { 16, 16, 8 },
+        [EMU_M8N8K4] = { 8, 8, 4 },       [EMU_M8N8K16] = { 8, 8, 16 },
+        [EMU_M8N8K32] = { 8, 8, 32 },     [EMU_M8N8K128] = { 8, 8, 128 },
+        [EMU_M16N8K64] = { 16, 8, 64 },   [EMU_M16N8K128] = { 16, 8, 128 },
+        [EMU_M16N8K256] = { 16, 8, 256 }, [EMU_M16N8K4] = { 16, 8, 4 },
+        [EMU_M16N8K8] = { 16, 8, 8 },     [EMU_M16N8K16] = { 16, 8, 16 },
+        [EMU_M16N8K32] = { 16, 8, 32 },   [EMU_M16N16K16] = { 16, 16, 16 },
+        [EMU_M8N32K16] = { 8, 32, 16 },   [EMU_M32N8K16] = { 32, 8, 16 },
+        [EMU_M16N16K8] = { 16, 16, 8 },
     };
 
     return sizes[shape];
@@ -77,18 +82,20 @@ unsigned emu_fragment_registers(const struct emu_insn *insn, char letter)
 {
     const struct emu_sizes size = emu_sizes_of((enum emu_shape)insn->shape);
     const unsigned factor = emu_bits((enum emu_type)insn->source_type);
+    const unsigned whole = 32 * (factor == 64 ? 64 : 32); // bits of a register in all lanes
     const bool halves = insn->source_type == EMU_F16 && emu_is_opaque((enum emu_shape)insn->shape);
 
     switch (letter) { // for each of the 32 lanes an equal part
     case 'F':
         return insn->lanes;
     case 'A':
-        return halves ? 8 : size.m * size.k * factor / 1024; // f16: elements are there repeatedly
+        return halves ? 8 // f16: elements are there repeatedly
+                      : size.m * size.k * factor / whole / (emu_is_sparse(insn) ? 2 : 1);
     case 'B':
-        return halves ? 8 : size.n * size.k * factor / 1024;
+        return halves ? 8 : size.n * size.k * factor / whole;
     case 'C':
-        return size.m * size.n * emu_bits((enum emu_type)insn->sum_type) / 1024;
+        return size.m * size.n * emu_bits((enum emu_type)insn->sum_type) / whole;
     default:
-        return size.m * size.n * emu_bits((enum emu_type)insn->type) / 1024;
+        return size.m * size.n * emu_bits((enum emu_type)insn->type) / whole;
     }
 }

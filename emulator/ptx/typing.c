@@ -287,7 +287,7 @@ static bool put_vector(struct typing *t, const struct emu_written *w, enum emu_t
     return true;
 }
 
-// Registers of 32 bits, also for elements of 8 and 16.
+// Registers of 32 bits, also for smaller elements; of 64 for f64.
 static bool put_fragment(struct typing *t, const struct emu_written *w)
 {
     const unsigned count = emu_fragment_registers(&t->spelled->insn, t->letter);
@@ -296,7 +296,9 @@ static bool put_fragment(struct typing *t, const struct emu_written *w)
                          : t->letter == 'D' ? (enum emu_type)t->spelled->types[0]
                                             : EMU_B32;
 
-    type = emu_bits(type) == 32 ? type : EMU_B32;
+    if (t->spelled->types[0] == EMU_F64)
+        type = EMU_F64;
+    type = emu_bits(type) >= 32 ? type : EMU_B32;
     if (w->syntax != EMU_SYNTAX_VECTOR || w->lanes != count)
         return emu_error(t->p, &w->at, "A vector of %u registers is expected in instruction '%.*s'",
                          count, EMU_TEXT(&t->spelled->name));

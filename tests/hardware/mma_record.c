@@ -2,7 +2,8 @@
 // Products of random and corner tiles through the builder's fragments: cp.async to shared memory,
 // ldmatrix, mma, and a store of the result. Each result is compared with plain C: the rule of
 // reference/mma.h for this GPU, or exact integers. Prints a line for each shape, with a hash of all
-// result bits, as op_record does.
+// result bits, as op_record does. The products of mma_text.h come after them, a tenth of the tiles
+// if there are many.
 //
 //     mma_record [-n TILES] [-j THREADS] [-o FILE]   writes the lines to standard output or FILE
 //     mma_record [-n TILES] [-j THREADS] -c LINES    compares with the lines of a file
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mma_text.h"
 #include "random.h"
 #include "recording.h"
 #include "reference/mma.h"
@@ -184,6 +186,7 @@ struct run {
 struct worker {
     struct run *run;
     const struct shape *shape;
+    const struct mma_text *text; // or this one
     const ptx_function *function;
     atomic_uint *next;
     uint64_t hash; // the sum over its batches
@@ -192,6 +195,8 @@ struct worker {
     ptx_buffer *in[3], *out;
     struct tile tiles[BATCH];
     unsigned char bytes[BATCH * ROWS * MOST_K * 4];
+    uint32_t words[BATCH][MMA_LANES][MMA_TEXT_IN], results[BATCH][MMA_LANES][MMA_TEXT_OUT];
+    uint32_t want[BATCH][MMA_LANES][MMA_TEXT_OUT];
 };
 
 static void put(unsigned char *to, unsigned bytes, uint32_t x)
@@ -265,25 +270,65 @@ static uint64_t run_batch(struct worker *w, unsigned batch, unsigned count)
     return hash;
 }
 
+// The same for a product of mma_text.h.
+static uint64_t run_text_batch(struct worker *w, unsigned batch, unsigned count)
+{
+    const struct mma_text *s = w->text;
+    const int sm = ptx_device_get_info(w->run->gpu)->sm;
+    struct random random = { 2511 + (uint64_t)batch };
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    CUdeviceptr at[] = { ptx_buffer_address(w->in[0]), ptx_buffer_address(w->out) };
+    struct ptx_arg args[] = { PTX_ARG(at[0]), PTX_ARG(at[1]) };
+    const struct ptx_launch_params params = {
+        .grid = { BATCH }, .block = { MMA_LANES }, .stream = w->stream, .args = args, .arg_count = 2
+    };
+
+    random.state = random_u64(&random);
+    for (unsigned n = 0; n < BATCH; n++)
+        mma_text_fill(&random, s, sm, w->words[n], w->want[n]);
+    check(ptx_buffer_upload(w->in[0], 0, w->words, sizeof w->words, w->stream));
+    check(ptx_launch(w->function, &params));
+    check(ptx_buffer_download(w->out, 0, w->results, sizeof w->results, w->stream));
+    check(ptx_stream_synchronize(w->run->gpu, w->stream));
+    for (unsigned i = 0; i < count * MMA_LANES * mma_text_out(s); i++) {
+        const unsigned n = i / (MMA_LANES * mma_text_out(s)), word = i % mma_text_out(s);
+        const unsigned lane = i / mma_text_out(s) % MMA_LANES;
+        const uint32_t got = w->results[n][lane][word], want = w->want[n][lane][word];
+        for (unsigned k = 0; k < 4; k++)
+            hash = (hash ^ (got >> 8 * k & 0xff)) * UINT64_C(0x100000001b3); // FNV-1a
+        if (got != want && atomic_fetch_add(&w->run->differences, 1) < 20)
+            printf("%s: lane %u, word %u: %08" PRIx32 ", plain C gives %08" PRIx32 "\n", s->name,
+                   lane, word, got, want);
+    }
+    return hash;
+}
+
+static unsigned tiles_of(const struct run *r, bool text)
+{
+    return text && r->tiles > 10000 ? r->tiles / 10 : r->tiles;
+}
+
 static void *run_batches(void *context)
 {
     struct worker *w = context;
 
     for (;;) {
         const unsigned batch = atomic_fetch_add(w->next, 1);
-        if (batch >= (w->run->tiles + BATCH - 1) / BATCH)
+        const unsigned tiles = tiles_of(w->run, w->text != NULL);
+        if (batch >= (tiles + BATCH - 1) / BATCH)
             return NULL;
-        const unsigned left = w->run->tiles - batch * BATCH;
-        w->hash += run_batch(w, batch, left < BATCH ? left : BATCH);
+        const unsigned left = tiles - batch * BATCH;
+        const unsigned count = left < BATCH ? left : BATCH;
+        w->hash += w->text ? run_text_batch(w, batch, count) : run_batch(w, batch, count);
     }
 }
 
-static void compare(struct run *r, const struct shape *s, uint64_t hash)
+static void compare(struct run *r, const char *shape, unsigned tiles, uint64_t hash)
 {
     char name[64];
     uint64_t known;
 
-    snprintf(name, sizeof name, "%s/%u", s->name, r->tiles);
+    snprintf(name, sizeof name, "%s/%u", shape, tiles);
     const char *line = recording_find(&r->recording, name);
     if (!line) {
         recording_add(&r->recording, name, "%016" PRIx64, hash);
@@ -293,18 +338,13 @@ static void compare(struct run *r, const struct shape *s, uint64_t hash)
     }
 }
 
-static void run_shape(struct run *r, struct worker *workers, const struct shape *s)
+// All batches of a shape or of a product of mma_text.h, by the kernel of the text.
+static void run_module(struct run *r, struct worker *workers, const struct shape *s,
+                       const struct mma_text *product, const char *text)
 {
-    struct ptx_target target = { 0 };
     atomic_uint next = 0;
     uint64_t hash = 0;
 
-    ptx_target_newest(ptx_device_get_info(r->gpu)->sm, 0, &target);
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
-    write_kernel(b, s);
-    const char *text = ptx_builder_finish(b);
-    if (!text)
-        die("builder", ptx_builder_error(b));
     ptx_module *module = ptx_module_load(r->gpu, text, NULL);
     const ptx_function *f = module ? ptx_module_function(module, "product") : NULL;
     if (!f)
@@ -312,6 +352,7 @@ static void run_shape(struct run *r, struct worker *workers, const struct shape 
     for (unsigned k = 0; k < r->jobs; k++) {
         struct worker *w = &workers[k];
         w->shape = s;
+        w->text = product;
         w->function = f;
         w->next = &next;
         w->hash = 0;
@@ -322,9 +363,32 @@ static void run_shape(struct run *r, struct worker *workers, const struct shape 
         pthread_join(workers[k].thread, NULL);
         hash += workers[k].hash;
     }
-    compare(r, s, hash);
+    compare(r, product ? product->name : s->name, tiles_of(r, product != NULL), hash);
     ptx_module_unload(&module);
+}
+
+static void run_shape(struct run *r, struct worker *workers, const struct shape *s)
+{
+    struct ptx_target target = { 0 };
+
+    ptx_target_newest(ptx_device_get_info(r->gpu)->sm, 0, &target);
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
+    write_kernel(b, s);
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        die("builder", ptx_builder_error(b));
+    run_module(r, workers, s, NULL, text);
     ptx_builder_destroy(&b);
+}
+
+static void run_text(struct run *r, struct worker *workers, const struct mma_text *s)
+{
+    char text[8192];
+
+    if (!mma_text_known(s, ptx_device_get_info(r->gpu)->sm))
+        return;
+    mma_text_write(s, text, sizeof text);
+    run_module(r, workers, NULL, s, text);
 }
 
 static struct worker *workers_create(struct run *r)
@@ -337,8 +401,8 @@ static struct worker *workers_create(struct run *r)
         struct worker *w = &workers[k];
         w->run = r;
         for (unsigned i = 0; i < 3; i++)
-            w->in[i] = ptx_buffer_create(r->gpu, BATCH * ROWS * MOST_K * 4);
-        w->out = ptx_buffer_create(r->gpu, BATCH * ROWS * COLUMNS * 4);
+            w->in[i] = ptx_buffer_create(r->gpu, sizeof w->words);
+        w->out = ptx_buffer_create(r->gpu, sizeof w->results);
         if (!w->in[0] || !w->in[1] || !w->in[2] || !w->out)
             die("memory", ptx_error_message());
         w->stream = ptx_stream_create(r->gpu);
@@ -382,6 +446,8 @@ int main(int argc, char **argv)
     struct worker *workers = workers_create(&r);
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
         run_shape(&r, workers, &shapes[k]);
+    for (size_t k = 0; k < mma_text_count; k++)
+        run_text(&r, workers, &mma_texts[k]);
     workers_destroy(&r, workers);
     ptx_device_close(&r.gpu);
     if (!recording_close(&r.recording))
