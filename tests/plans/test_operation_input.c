@@ -6,29 +6,27 @@
 
 #include "operation_fixture.h"
 
-enum { COUNT = 96, BYTES = COUNT * 8 };
+enum { COUNT = 96, BYTES = COUNT * 8, PARTS = 8 };
 
-/// Three tensors with room for COUNT elements of any type, scales, zero points. Every byte is 0x3f.
+/// Places with room for COUNT elements of any type, the last of them at the end of memory. Every
+/// byte is MARK.
 static struct {
     ptx_operations *operations;
     ptx_buffer *memory;
-    CUdeviceptr x, dy, dx, scales, zero_points;
+    CUdeviceptr x, dy, dx, scales, d_scales, d_zeros, workspace, last;
 } scene;
-
-enum { PARTS = 5 };
 
 static int set_up(void **state)
 {
     (void)state;
-    scene.operations = ptx_operations_create(gpu.device, NULL);
-    scene.memory = ptx_buffer_create(gpu.device, PARTS * BYTES);
-    assert_true(scene.operations && scene.memory);
-    assert_int_equal(ptx_buffer_fill(scene.memory, 0, MARK, PARTS * BYTES, gpu.stream), PTX_OK);
-    scene.x = ptx_buffer_address(scene.memory);
-    scene.dy = scene.x + BYTES;
-    scene.dx = scene.dy + BYTES;
-    scene.scales = scene.dx + BYTES;
-    scene.zero_points = scene.scales + BYTES;
+    const struct scene made = scene_create(PARTS * BYTES);
+    CUdeviceptr *const places[PARTS] = { &scene.x,         &scene.dy,       &scene.dx,
+                                         &scene.scales,    &scene.d_scales, &scene.d_zeros,
+                                         &scene.workspace, &scene.last };
+    scene.operations = made.operations;
+    scene.memory = made.memory;
+    for (unsigned k = 0; k < PARTS; k++)
+        *places[k] = ptx_buffer_address(made.memory) + k * BYTES;
     return 0;
 }
 
@@ -40,84 +38,112 @@ static int tear_down(void **state)
     return 0;
 }
 
-static void assert_refused(ptx_status status, const char *function, const char *part)
+static void refused(ptx_status status, const char *function, const char *part)
 {
     expect_refusal(status, function, part, scene.memory, PARTS * BYTES);
 }
 
-static struct ptx_quantize_backward_params good_quantize(void)
-{
-    return (struct ptx_quantize_backward_params) { .dtype = PTX_F32,
-                                                   .count = COUNT,
-                                                   .x = scene.x,
-                                                   .d_output = scene.dy,
-                                                   .d_input = scene.dx,
-                                                   .scale = 0.05 };
-}
+// Arguments that are not refused.
+#define RIGHT_quantize_backward                                                                    \
+    .dtype = PTX_F32, .count = COUNT, .x = scene.x, .d_output = scene.dy, .d_input = scene.dx,     \
+    .scale = 0.05
+#define RIGHT_fake_quantize                                                                        \
+    .dtype = PTX_F32, .count = COUNT, .x = scene.x, .y = scene.dx, .scale = 2
+#define RIGHT_fake_quantize_groups                                                                 \
+    .dtype = PTX_F32, .count = COUNT, .x = scene.x, .y = scene.dx, .scales = scene.scales
+#define RIGHT_quantize_learned_backward                                                            \
+    .dtype = PTX_F32, .count = COUNT, .x = scene.x, .d_output = scene.dy, .d_input = scene.dx,     \
+    .scales = scene.scales, .zero_points = scene.last, .d_scales = scene.d_scales,                 \
+    .d_zero_points = scene.d_zeros, .workspace = scene.workspace, .grad_factor = 1
+#define RIGHT_observer_update                                                                      \
+    .dtype = PTX_F32, .count = COUNT, .x = scene.x, .state = scene.dy, .scales = scene.scales,     \
+    .zero_points = scene.last, .averaging_constant = 0.01f
+#define RIGHT_lerp_backward                                                                        \
+    .dtype = PTX_F64, .count = COUNT, .d_output = scene.dy, .d_a = scene.x, .d_b = scene.dx,       \
+    .weight = 0.5
+#define RIGHT_fp8_cast .dtype = PTX_BF16, .count = COUNT, .x = scene.x, .y = scene.dx, .scale = 2
+#define RIGHT_delayed_scale_update                                                                 \
+    .tensors = COUNT, .rows = 2, .history = scene.x, .scale = scene.dy, .scale_inv = scene.dx
+#define RIGHT_loss_scale_update .state = scene.x, .found_inf = scene.dy
 
-#define QUANTIZE_REFUSED(part, ...)                                                                \
+// With this change, `p`, the arguments of OPERATION, are refused with these words.
+#define REFUSED(words, ...)          REFUSED_BY(OPERATION, words, __VA_ARGS__)
+#define REFUSED_BY(name, words, ...) REFUSED_BY_NAME(name, words, __VA_ARGS__)
+#define REFUSED_BY_NAME(name, words, ...)                                                          \
     do {                                                                                           \
-        struct ptx_quantize_backward_params p = good_quantize();                                   \
+        struct ptx_##name##_params p = { RIGHT_##name };                                           \
         __VA_ARGS__;                                                                               \
-        assert_refused(ptx_quantize_backward(scene.operations, &p, gpu.stream),                    \
-                       "ptx_quantize_backward: ", part);                                           \
+        refused(ptx_##name(scene.operations, &p, gpu.stream), "ptx_" #name ": ", words);           \
     } while (0)
 
+static void test_no_arguments(void **state)
+{
+    (void)state;
+    struct ptx_operation_description d;
+#define NONE(name, ...)                                                                            \
+    refused(ptx_##name(NULL, NULL, NULL), "ptx_" #name ": ", "operations is NULL");                \
+    refused(ptx_##name(scene.operations, NULL, NULL), "ptx_" #name ": ", "params is NULL");        \
+    refused(ptx_##name##_prepare(NULL, NULL), "ptx_" #name "_prepare: ", "operations is NULL");    \
+    refused(ptx_##name##_prepare(scene.operations, NULL),                                          \
+            "ptx_" #name "_prepare: ", "params is NULL");                                          \
+    refused(ptx_##name##_describe(NULL, &d), "ptx_" #name "_describe: ", "NULL");                  \
+    refused(ptx_##name##_describe(&(struct ptx_##name##_params) { RIGHT_##name }, NULL),           \
+            "ptx_" #name "_describe: ", "NULL");
+    PTX_OPERATIONS(NONE)
+#undef NONE
+}
+
+#define OPERATION quantize_backward
 static void test_quantize_addresses(void **state)
 {
     (void)state;
-    QUANTIZE_REFUSED("x: its address is 0", p.x = 0);
-    QUANTIZE_REFUSED("d_output: its address is 0", p.d_output = 0);
-    QUANTIZE_REFUSED("d_input: its address is 0", p.d_input = 0);
-    QUANTIZE_REFUSED("not a multiple of its element's 4 bytes", p.x += 2);
-    QUANTIZE_REFUSED("d_output: its address 0x", p.d_output += 1);
-    QUANTIZE_REFUSED("not a multiple of its element's 2 bytes", p.dtype = PTX_F16; p.d_input += 1);
-    QUANTIZE_REFUSED("d_input: its address 0x", p.dtype = PTX_F64; p.d_input += 4);
-    QUANTIZE_REFUSED("d_output and d_input overlap", p.d_input = p.d_output + 4);
-    QUANTIZE_REFUSED("may begin exactly where d_output does", p.d_input = p.d_output - 4);
-    QUANTIZE_REFUSED("x and", p.d_input = p.x);
-    QUANTIZE_REFUSED("overlap", p.d_input = p.x + 4 * (COUNT - 1));
-    QUANTIZE_REFUSED("beyond the end of memory", p.x = UINT64_MAX - 3);
-    QUANTIZE_REFUSED("the driver knows no memory at its address", p.x = 4096);
-    QUANTIZE_REFUSED("d_output: 200 elements are 800 bytes, and its memory ends 768 bytes after",
-                     p.count = 200;
-                     p.d_output = p.d_input = scene.zero_points);
-    QUANTIZE_REFUSED("its memory ends", p.x = scene.zero_points + BYTES - 8);
+    REFUSED("x: its address is 0", p.x = 0);
+    REFUSED("d_output: its address is 0", p.d_output = 0);
+    REFUSED("d_input: its address is 0", p.d_input = 0);
+    REFUSED("not a multiple of its element's 4 bytes", p.x += 2);
+    REFUSED("d_output: its address 0x", p.d_output += 1);
+    REFUSED("not a multiple of its element's 2 bytes", p.dtype = PTX_F16; p.d_input += 1);
+    REFUSED("d_input: its address 0x", p.dtype = PTX_F64; p.d_input += 4);
+    REFUSED("d_output and d_input overlap", p.d_input = p.d_output + 4);
+    REFUSED("may begin exactly where d_output does", p.d_input = p.d_output - 4);
+    REFUSED("x and", p.d_input = p.x);
+    REFUSED("overlap", p.d_input = p.x + 4 * (COUNT - 1));
+    REFUSED("beyond the end of memory", p.x = UINT64_MAX - 3);
+    REFUSED("the driver knows no memory at its address", p.x = 4096);
+    REFUSED("d_output: 200 elements are 800 bytes, and its memory ends 768 bytes after",
+            p.count = 200;
+            p.d_output = p.d_input = scene.last);
+    REFUSED("its memory ends", p.x = scene.last + BYTES - 8);
     ptx_buffer *freed = ptx_buffer_create(gpu.device, 1 << 24);
     const CUdeviceptr address = ptx_buffer_address(freed);
     ptx_buffer_destroy(&freed);
-    QUANTIZE_REFUSED("x: the driver knows no memory", p.x = address);
+    REFUSED("x: the driver knows no memory", p.x = address);
 }
 
 static void test_quantize_scalars(void **state)
 {
     (void)state;
-    QUANTIZE_REFUSED("dtype is u32; it must be f32, f64, f16 or bf16", p.dtype = PTX_U32);
-    QUANTIZE_REFUSED("dtype is none", p.dtype = PTX_NONE);
-    QUANTIZE_REFUSED("dtype is 1000; it must be", p.dtype = (ptx_type)1000);
-    QUANTIZE_REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
-    QUANTIZE_REFUSED("scale is -1", p.scale = -1);
-    QUANTIZE_REFUSED("scale is nan; it must be finite and above 0", p.scale = (double)NAN);
-    QUANTIZE_REFUSED("scale is inf", p.scale = (double)INFINITY);
-    QUANTIZE_REFUSED("which does not fit f32", p.scale = 1e300);
-    QUANTIZE_REFUSED("which does not fit f32", p.scale = 1e-60; p.dtype = PTX_BF16);
-    QUANTIZE_REFUSED("q_min is 5 and q_max 4", p.q_min = 5; p.q_max = 4);
-    QUANTIZE_REFUSED("zero_point is 128; it must be from q_min -128 to q_max 127",
-                     p.zero_point = 128);
-    QUANTIZE_REFUSED("zero_point is -1", p.q_max = 255; p.zero_point = -1);
-    QUANTIZE_REFUSED("more than a launch can cover", p.count = UINT64_MAX);
-    QUANTIZE_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
-    assert_refused(ptx_quantize_backward(NULL, NULL, gpu.stream),
-                   "ptx_quantize_backward: ", "operations is NULL");
-    assert_refused(ptx_quantize_backward(scene.operations, NULL, gpu.stream),
-                   "ptx_quantize_backward: ", "params is NULL");
+    REFUSED("dtype is u32; it must be f32, f64, f16 or bf16", p.dtype = PTX_U32);
+    REFUSED("dtype is none", p.dtype = PTX_NONE);
+    REFUSED("dtype is 1000; it must be", p.dtype = (ptx_type)1000);
+    REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
+    REFUSED("scale is -1", p.scale = -1);
+    REFUSED("scale is nan; it must be finite and above 0", p.scale = (double)NAN);
+    REFUSED("scale is inf", p.scale = (double)INFINITY);
+    REFUSED("which does not fit f32", p.scale = 1e300);
+    REFUSED("which does not fit f32", p.scale = 1e-60; p.dtype = PTX_BF16);
+    REFUSED("q_min is 5 and q_max 4", p.q_min = 5; p.q_max = 4);
+    REFUSED("zero_point is 128; it must be from q_min -128 to q_max 127", p.zero_point = 128);
+    REFUSED("zero_point is -1", p.q_max = 255; p.zero_point = -1);
+    REFUSED("more than a launch can cover", p.count = UINT64_MAX);
+    REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
 }
 
 static void by_channels(struct ptx_quantize_backward_params *p, uint64_t channels, uint64_t inner)
 {
     p->scale = 0;
     p->scales = scene.scales;
-    p->zero_points = scene.zero_points;
+    p->zero_points = scene.last;
     p->channels = channels;
     p->inner = inner;
 }
@@ -125,60 +151,238 @@ static void by_channels(struct ptx_quantize_backward_params *p, uint64_t channel
 static void test_quantize_channels(void **state)
 {
     (void)state;
-    QUANTIZE_REFUSED("no multiple of channels 7 * inner 1", by_channels(&p, 7, 0));
-    QUANTIZE_REFUSED("no multiple of channels 3 * inner 64", by_channels(&p, 3, 64));
-    QUANTIZE_REFUSED("no multiple of", by_channels(&p, UINT64_MAX, 2));
-    QUANTIZE_REFUSED("no multiple of", by_channels(&p, UINT64_C(1) << 63, 2));
-    QUANTIZE_REFUSED("inner is 3, and channels is 0; give the number", by_channels(&p, 0, 3));
-    QUANTIZE_REFUSED("scale is 0.5, and scales is 0x", by_channels(&p, 3, 1); p.scale = 0.5);
-    QUANTIZE_REFUSED("zero_point is 1, and scales is 0x", by_channels(&p, 3, 1); p.zero_point = 1);
-    QUANTIZE_REFUSED("scales is 0, and channels is 3; with channels, give the address",
-                     p.channels = 3);
-    QUANTIZE_REFUSED("scales is 0, and zero_points is 0x", by_channels(&p, 3, 1); p.scales = 0);
-    QUANTIZE_REFUSED("zero_points: its address is 0", by_channels(&p, 3, 1); p.zero_points = 0);
-    QUANTIZE_REFUSED("scales: its address 0x", by_channels(&p, 3, 1); p.scales += 2);
-    QUANTIZE_REFUSED("multiple of its element's 8 bytes", by_channels(&p, 3, 1); p.dtype = PTX_F64;
-                     p.scales += 4);
-    QUANTIZE_REFUSED("d_input and scales overlap", by_channels(&p, 96, 1);
-                     p.scales = p.d_input - 4);
-    QUANTIZE_REFUSED("d_input and zero_points overlap", by_channels(&p, 2, 48);
-                     p.zero_points = p.d_input);
-    QUANTIZE_REFUSED("zero_points: 96 elements are", by_channels(&p, 96, 1);
-                     p.zero_points += BYTES - 4 * 95);
+    REFUSED("no multiple of channels 7 * inner 1", by_channels(&p, 7, 0));
+    REFUSED("no multiple of channels 3 * inner 64", by_channels(&p, 3, 64));
+    REFUSED("no multiple of", by_channels(&p, UINT64_MAX, 2));
+    REFUSED("no multiple of", by_channels(&p, UINT64_C(1) << 63, 2));
+    REFUSED("inner is 3, and channels is 0; give the number", by_channels(&p, 0, 3));
+    REFUSED("scale is 0.5, and scales is 0x", by_channels(&p, 3, 1); p.scale = 0.5);
+    REFUSED("zero_point is 1, and scales is 0x", by_channels(&p, 3, 1); p.zero_point = 1);
+    REFUSED("scales is 0, and channels is 3; with channels, give the address", p.channels = 3);
+    REFUSED("scales is 0, and zero_points is 0x", by_channels(&p, 3, 1); p.scales = 0);
+    REFUSED("zero_points: its address is 0", by_channels(&p, 3, 1); p.zero_points = 0);
+    REFUSED("scales: its address 0x", by_channels(&p, 3, 1); p.scales += 2);
+    REFUSED("multiple of its element's 8 bytes", by_channels(&p, 3, 1); p.dtype = PTX_F64;
+            p.scales += 4);
+    REFUSED("d_input and scales overlap", by_channels(&p, 96, 1); p.scales = p.d_input - 4);
+    REFUSED("d_input and zero_points overlap", by_channels(&p, 2, 48); p.zero_points = p.d_input);
+    REFUSED("zero_points: 96 elements are", by_channels(&p, 96, 1);
+            p.zero_points += BYTES - 4 * 95);
 }
 
-#define LERP_REFUSED(part, ...)                                                                    \
-    do {                                                                                           \
-        struct ptx_lerp_backward_params p = { .dtype = PTX_F64,                                    \
-                                              .count = COUNT,                                      \
-                                              .d_output = scene.dy,                                \
-                                              .d_a = scene.x,                                      \
-                                              .d_b = scene.dx,                                     \
-                                              .weight = 0.5 };                                     \
-        __VA_ARGS__;                                                                               \
-        assert_refused(ptx_lerp_backward(scene.operations, &p, gpu.stream),                        \
-                       "ptx_lerp_backward: ", part);                                               \
-    } while (0)
+#undef OPERATION
+#define OPERATION fake_quantize
+static void test_fake_quantize(void **state)
+{
+    (void)state;
+    REFUSED("dtype is u8; it must be", p.dtype = PTX_U8);
+    REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
+    REFUSED("scale is -2", p.scale = -2);
+    REFUSED("scale is nan", p.scale = (double)NAN);
+    REFUSED("which does not fit f32", p.scale = 1e-60);
+    REFUSED("q_min is 5 and q_max 4", p.q_min = 5; p.q_max = 4);
+    REFUSED("zero_point is 8; it must be from q_min -8 to q_max 7", p.q_min = -8; p.q_max = 7;
+            p.zero_point = 8);
+    REFUSED("scales is 0, and learned_zero_points is true", p.learned_zero_points = true);
+    REFUSED("scale is 2, and scales is 0x", p.scales = p.zero_points = scene.scales);
+    REFUSED("zero_points: its address is 0", p.scale = 0; p.scales = scene.scales);
+    REFUSED("no multiple of channels 7 * inner 1", p.scale = 0; p.channels = 7;
+            p.scales = p.zero_points = scene.scales);
+    REFUSED("inner is 3, and channels is 0; give the number", p.inner = 3);
+    REFUSED("scales is 0, and channels is 3; with channels, give the address", p.channels = 3);
+    REFUSED("multiple of its element's 8 bytes", p.dtype = PTX_F64; p.scale = 0;
+            p.learned_zero_points = true; p.scales = scene.scales; p.zero_points = scene.last + 4);
+    REFUSED("x: its address is 0", p.x = 0);
+    REFUSED("y: its address is 0", p.y = 0);
+    REFUSED("not a multiple of its element's 4 bytes", p.y += 2);
+    REFUSED("x and y overlap", p.y = p.x + 4);
+    REFUSED("may begin exactly where x does", p.y = p.x + 4);
+    REFUSED("y and", p.scale = 0; p.scales = p.y; p.zero_points = scene.last);
+    REFUSED("y: 96 elements are", p.y = scene.last + BYTES - 4);
+    REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
+}
 
+#undef OPERATION
+#define OPERATION fake_quantize_groups
+static void test_fake_quantize_groups(void **state)
+{
+    (void)state;
+    REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
+    REFUSED("dtype is 99; it must be", p.dtype = (ptx_type)99);
+    REFUSED("bits is 3; it must be 4 or 8", p.bits = 3);
+    REFUSED("levels is 4; it must be", p.levels = (ptx_levels)4);
+    REFUSED("levels is -1; it must be", p.levels = (ptx_levels)-1);
+    REFUSED("group is 16; it must be 32, 64 or 128", p.group = 16);
+    REFUSED("group is 256", p.group = 256);
+    REFUSED("count is 96, no multiple of group 64", p.group = 64);
+    REFUSED("columns is 48, no multiple of group 32", p.columns = 48);
+    REFUSED("count is 96, no multiple of columns 64", p.columns = 64);
+    REFUSED("columns is 192, no multiple of group 128", p.columns = 192; p.group = 128);
+    REFUSED("symmetric and full levels have no zero points", p.zero_points = scene.dy);
+    REFUSED("x: its address is 0", p.x = 0);
+    REFUSED("y: its address 0x", p.y += 1);
+    REFUSED("scales: its address 0x", p.scales += 2);
+    REFUSED("x and y overlap", p.y = p.x + 4);
+    REFUSED("overlap", p.scales = p.x);
+    REFUSED("scales and zero_points overlap", p.levels = PTX_LEVELS_UNSIGNED;
+            p.zero_points = p.scales);
+    REFUSED("scales: 3 elements are 12 bytes, and its memory ends 8",
+            p.scales = scene.last + BYTES - 8);
+    REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
+}
+
+#undef OPERATION
+#define OPERATION quantize_learned_backward
+static void test_learned(void **state)
+{
+    (void)state;
+    REFUSED("dtype is s32", p.dtype = PTX_S32);
+    REFUSED("x: its address is 0", p.x = 0);
+    REFUSED("d_output: its address is 0", p.d_output = 0);
+    REFUSED("d_input: its address is 0", p.d_input = 0);
+    REFUSED("scales: its address is 0", p.scales = 0);
+    REFUSED("d_scales: its address is 0", p.d_scales = 0);
+    REFUSED("d_zero_points: its address is 0", p.d_zero_points = 0);
+    REFUSED("workspace: its address is 0, and the call needs 16 bytes there, as "
+            "ptx_quantize_learned_backward_describe() says",
+            p.workspace = 0);
+    REFUSED("not a multiple of its element's 8 bytes", p.workspace += 4);
+    REFUSED("scales: its address 0x", p.scales += 2);
+    REFUSED("zero_points is 0, and fixed_zero_points is 0; one of", p.zero_points = 0);
+    REFUSED("leave one out", p.fixed_zero_points = p.zero_points);
+    REFUSED("fixed zero points have no gradient", p.fixed_zero_points = p.zero_points;
+            p.zero_points = 0);
+    REFUSED("q_min is 3 and q_max 2", p.q_min = 3; p.q_max = 2);
+    REFUSED("grad_factor is 0; it must be given: finite, not 0", p.grad_factor = 0);
+    REFUSED("grad_factor is nan", p.grad_factor = (double)NAN);
+    REFUSED("grad_factor is inf", p.grad_factor = (double)INFINITY);
+    REFUSED("inner is 4, and channels is 0", p.inner = 4);
+    REFUSED("no multiple of channels 7 * inner 1", p.channels = 7);
+    REFUSED("no multiple of channels 3 * inner 64", p.channels = 3; p.inner = 64);
+    REFUSED("no multiple", p.channels = UINT64_MAX; p.inner = 2);
+    REFUSED("group is 48; it must be 32, 64 or 128", p.group = 48);
+    REFUSED("count is 96, no multiple of group 64", p.group = 64);
+    REFUSED("columns is 48, no multiple of group 32", p.group = 32; p.columns = 48);
+    REFUSED("no multiple of columns 64, the length of", p.group = 32; p.columns = 64);
+    REFUSED("columns is 48, and group is 0", p.columns = 48);
+    REFUSED("channels is 3, and group is 32", p.group = 32; p.channels = 3);
+    REFUSED("dtype is f64", p.group = 32; p.dtype = PTX_F64);
+    REFUSED("inner is 32, and channels is 0", p.group = 32; p.inner = 32);
+    REFUSED("zero_points and d_scales overlap", p.group = 32; p.d_scales = p.zero_points + 8);
+    REFUSED("its memory ends", p.group = 32; p.d_zero_points = scene.last + BYTES - 8);
+    REFUSED("count is", p.group = 32; p.count = UINT64_MAX / 4 / 32 * 32);
+    REFUSED("count is", p.count = UINT64_MAX / 4);
+    REFUSED("d_output and d_input overlap", p.d_input = p.d_output + 4);
+    REFUSED("x and d_input overlap", p.d_input = p.x);
+    REFUSED("x and workspace overlap", p.workspace = p.x);
+    REFUSED("scales and d_scales overlap", p.d_scales = p.scales);
+    REFUSED("d_scales and d_zero_points overlap", p.d_scales = p.d_zero_points);
+    REFUSED("its memory ends", p.workspace = scene.last + BYTES - 8);
+    REFUSED("the driver knows no memory at its address", p.d_scales = 4096);
+}
+
+#undef OPERATION
+#define OPERATION observer_update
+static void test_observer(void **state)
+{
+    (void)state;
+    REFUSED("dtype is s32", p.dtype = PTX_S32);
+    REFUSED("x: its address is 0", p.x = 0);
+    REFUSED("state: its address is 0", p.state = 0);
+    REFUSED("scales: its address is 0", p.scales = 0);
+    REFUSED("zero_points: its address is 0", p.zero_points = 0);
+    REFUSED("averaging_constant is 0; it must be given: above 0, at most 1",
+            p.averaging_constant = 0);
+    REFUSED("averaging_constant is -0.5", p.averaging_constant = -0.5f);
+    REFUSED("averaging_constant is 2", p.averaging_constant = 2);
+    REFUSED("averaging_constant is nan", p.averaging_constant = NAN);
+    REFUSED("eps is -1", p.eps = -1);
+    REFUSED("eps is inf", p.eps = INFINITY);
+    REFUSED("q_min is 3 and q_max 2", p.q_min = 3; p.q_max = 2);
+    REFUSED("q_min and q_max are both 7", p.q_min = p.q_max = 7);
+    REFUSED("zero_point is 1, and symmetric is false; only a symmetric scheme", p.zero_point = 1);
+    REFUSED("zero_point is 128; it must be from q_min -128 to q_max 127", p.symmetric = true;
+            p.zero_point = 128);
+    REFUSED("x and state overlap", p.state = p.x);
+    REFUSED("state and scales overlap", p.scales = p.state + 12);
+    REFUSED("count is", p.count = UINT64_MAX / 4);
+    REFUSED("its memory ends", p.x = scene.last + BYTES - 8);
+}
+
+#undef OPERATION
+#define OPERATION lerp_backward
 static void test_lerp(void **state)
 {
     (void)state;
-    LERP_REFUSED("dtype is s32", p.dtype = PTX_S32);
-    LERP_REFUSED("d_a is 0, and d_b is 0; one of them must be an address", p.d_a = p.d_b = 0);
-    LERP_REFUSED("d_output: its address is 0", p.d_output = 0);
-    LERP_REFUSED("d_a: its address 0x", p.d_a += 4);
-    LERP_REFUSED("weight is nan; it must be a number", p.weight = (double)NAN);
-    LERP_REFUSED("weight is 0.5, and weight_at is 0x", p.weight_at = scene.scales);
-    LERP_REFUSED("weight_at: its address 0x", p.weight = 0; p.weight_at = scene.scales + 4);
-    LERP_REFUSED("d_a and", p.d_b = p.d_a);
-    LERP_REFUSED("d_a and", p.d_a = p.d_b = p.d_output);
-    LERP_REFUSED("may begin exactly where d_output does", p.d_b = p.d_output + 8);
-    LERP_REFUSED("weight_at", p.weight = 0; p.weight_at = p.d_a + 8);
-    LERP_REFUSED("d_b: 96 elements are 768 bytes, and", p.d_b = scene.zero_points + 8);
-    assert_refused(ptx_lerp_backward(scene.operations, NULL, NULL),
-                   "ptx_lerp_backward: ", "params is NULL");
-    assert_refused(ptx_lerp_backward_prepare(NULL, NULL),
-                   "ptx_lerp_backward_prepare: ", "operations is NULL");
+    REFUSED("dtype is s32", p.dtype = PTX_S32);
+    REFUSED("d_a is 0, and d_b is 0; one of them must be an address", p.d_a = p.d_b = 0);
+    REFUSED("d_output: its address is 0", p.d_output = 0);
+    REFUSED("d_a: its address 0x", p.d_a += 4);
+    REFUSED("weight is nan; it must be a number", p.weight = (double)NAN);
+    REFUSED("weight is 0.5, and weight_at is 0x", p.weight_at = scene.scales);
+    REFUSED("weight_at: its address 0x", p.weight = 0; p.weight_at = scene.scales + 4);
+    REFUSED("d_a and", p.d_b = p.d_a);
+    REFUSED("d_a and", p.d_a = p.d_b = p.d_output);
+    REFUSED("may begin exactly where d_output does", p.d_b = p.d_output + 8);
+    REFUSED("weight_at", p.weight = 0; p.weight_at = p.d_a + 8);
+    REFUSED("d_b: 96 elements are 768 bytes, and", p.d_b = scene.last + 8);
+}
+
+#undef OPERATION
+#define OPERATION fp8_cast
+static void test_fp8_cast(void **state)
+{
+    (void)state;
+    REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
+    REFUSED("dtype is u8", p.dtype = PTX_U8);
+    REFUSED("dtype is 99; it must be", p.dtype = (ptx_type)99);
+    REFUSED("format is 2; it must be PTX_FP8_E4M3 (0) or PTX_FP8_E5M2 (1)", p.format = (ptx_fp8)2);
+    REFUSED("scale is 0; it must be finite and above 0, or scale_at", p.scale = 0);
+    REFUSED("scale is -1", p.scale = -1);
+    REFUSED("scale is nan", p.scale = (double)NAN);
+    REFUSED("scale is inf; it", p.scale = (double)INFINITY);
+    REFUSED("1e+300, which does not fit f32", p.scale = 1e300);
+    REFUSED("which does not fit f32", p.scale = 1e-60);
+    REFUSED("scale is 2, and scale_at is 0x", p.scale_at = scene.scales);
+    REFUSED("scale_at: its address 0x", p.scale = 0; p.scale_at = scene.scales + 2);
+    REFUSED("x: its address is 0", p.x = 0);
+    REFUSED("y: its address is 0", p.y = 0);
+    REFUSED("x: its address 0x", p.x += 1);
+    REFUSED("not a multiple of its element's 4 bytes", p.amax = scene.scales + 1);
+    REFUSED("x and", p.y = p.x);
+    REFUSED("x and y overlap", p.y = p.x + 2 * COUNT - 1);
+    REFUSED("y and amax overlap", p.amax = p.y + COUNT - 4);
+    REFUSED("x and amax overlap", p.amax = p.x);
+    REFUSED("overlap", p.scale = 0; p.scale_at = p.amax = scene.scales);
+    REFUSED("y: 96 elements are 96 bytes, and its memory ends 95", p.y = scene.last + BYTES - 95);
+    REFUSED("more than a launch can cover", p.count = UINT64_MAX);
+    REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
+}
+
+#undef OPERATION
+#define OPERATION delayed_scale_update
+static void test_delayed_scale(void **state)
+{
+    (void)state;
+    REFUSED("format is 5", p.format = (ptx_fp8)5);
+    REFUSED("leave one out", p.format = PTX_FP8_E5M2; p.formats = scene.scales);
+    REFUSED("margin is 101; it must be from -100 to 100", p.margin = 101);
+    REFUSED("margin is -2147483648", p.margin = INT32_MIN);
+    REFUSED("rows is 0; the history has 1 row or more", p.rows = 0);
+    REFUSED("a history cannot be so large", p.rows = UINT64_MAX);
+    REFUSED("a history cannot be so large", p.rows = UINT64_C(1) << 60);
+    REFUSED("tensors is 4294967296 and rows 2", p.tensors = UINT64_C(1) << 32);
+    REFUSED("history: its address is 0", p.history = 0);
+    REFUSED("scale: its address is 0", p.scale = 0);
+    REFUSED("scale_inv: its address is 0", p.scale_inv = 0);
+    REFUSED("history: its address 0x", p.history += 2);
+    REFUSED("formats: its address 0x", p.formats = scene.scales + 1);
+    REFUSED("scale and", p.scale_inv = p.scale);
+    REFUSED("history and scale overlap", p.rows = 3);
+    REFUSED("history and formats overlap", p.formats = p.history + 4);
+    REFUSED("history: 288 elements are 1152 bytes, and its memory ends 768", p.rows = 3;
+            p.history = scene.last);
+    REFUSED("formats: 96 elements are", p.formats = scene.last + BYTES - 4);
 }
 
 #define SCALE_REFUSED(part, ...)                                                                   \
@@ -186,14 +390,16 @@ static void test_lerp(void **state)
         const struct ptx_loss_scale_params p = { __VA_ARGS__ };                                    \
         struct ptx_loss_scale_state host = { 2.0f, 3 };                                            \
         const struct ptx_loss_scale_update_params update = { scene.x, scene.dy, p };               \
-        assert_refused(ptx_loss_scale_update(scene.operations, &update, gpu.stream),               \
-                       "ptx_loss_scale_update: ", part);                                           \
-        assert_refused(ptx_loss_scale_step(&host, true, &p), "ptx_loss_scale_step: ", part);       \
+        refused(ptx_loss_scale_update(scene.operations, &update, gpu.stream),                      \
+                "ptx_loss_scale_update: ", part);                                                  \
+        refused(ptx_loss_scale_step(&host, true, &p), "ptx_loss_scale_step: ", part);              \
         assert_true(host.scale == 2.0f && host.growth_tracker == 3);                               \
-        assert_refused(ptx_loss_scale_update_describe(&update, NULL),                              \
-                       "ptx_loss_scale_update_describe: ", part);                                  \
+        refused(ptx_loss_scale_update_describe(&update, NULL),                                     \
+                "ptx_loss_scale_update_describe: ", part);                                         \
     } while (0)
 
+#undef OPERATION
+#define OPERATION loss_scale_update
 static void test_loss_scale(void **state)
 {
     (void)state;
@@ -210,35 +416,17 @@ static void test_loss_scale(void **state)
                   .max_scale = 2);
     SCALE_REFUSED("max_scale is nan", .max_scale = NAN);
     SCALE_REFUSED("hysteresis is -2", .hysteresis = -2);
-    const CUdeviceptr at = scene.x;
-    ptx_operations *ops = scene.operations;
-    static const char name[] = "ptx_loss_scale_update: ";
-    assert_refused(
-        ptx_loss_scale_update(NULL, &(struct ptx_loss_scale_update_params) { at, scene.dy }, NULL),
-        name, "operations");
-    assert_refused(
-        ptx_loss_scale_update(ops, &(struct ptx_loss_scale_update_params) { 0, scene.dy }, NULL),
-        name, "state: its address is 0");
-    assert_refused(
-        ptx_loss_scale_update(ops, &(struct ptx_loss_scale_update_params) { at, 0 }, NULL), name,
-        "found_inf: its address is 0");
-    assert_refused(ptx_loss_scale_update(
-                       ops, &(struct ptx_loss_scale_update_params) { at + 2, scene.dy }, NULL),
-                   name, "state: its address 0x");
-    assert_refused(
-        ptx_loss_scale_update(ops, &(struct ptx_loss_scale_update_params) { at, at + 4 }, NULL),
-        name, "overlap");
-    assert_refused(ptx_loss_scale_update(ops, NULL, NULL), name, "params is NULL");
+    REFUSED("state: its address is 0", p.state = 0);
+    REFUSED("found_inf: its address is 0", p.found_inf = 0);
+    REFUSED("state: its address 0x", p.state += 2);
+    REFUSED("overlap", p.found_inf = p.state + 4);
     struct ptx_loss_scale_state bad = { NAN, 0 };
-    assert_refused(ptx_loss_scale_step(&bad, true, NULL),
-                   "ptx_loss_scale_step: ", "state->scale is nan");
+    refused(ptx_loss_scale_step(&bad, true, NULL), "ptx_loss_scale_step: ", "state->scale is nan");
     bad.scale = INFINITY;
-    assert_refused(ptx_loss_scale_step(&bad, true, NULL),
-                   "ptx_loss_scale_step: ", "state->scale is inf");
+    refused(ptx_loss_scale_step(&bad, true, NULL), "ptx_loss_scale_step: ", "state->scale is inf");
     bad.scale = -1;
-    assert_refused(ptx_loss_scale_step(&bad, true, NULL),
-                   "ptx_loss_scale_step: ", "state->scale is -1");
-    assert_refused(ptx_loss_scale_step(NULL, true, NULL), "ptx_loss_scale_step: ", "state is NULL");
+    refused(ptx_loss_scale_step(&bad, true, NULL), "ptx_loss_scale_step: ", "state->scale is -1");
+    refused(ptx_loss_scale_step(NULL, true, NULL), "ptx_loss_scale_step: ", "state is NULL");
 }
 
 // An operation by its number is the same call; a number of no operation is refused.
@@ -246,223 +434,48 @@ static void test_by_number(void **state)
 {
     (void)state;
     struct ptx_operation_description d, other;
-    struct ptx_lerp_backward_params p = { .dtype = PTX_F32, .count = 9, .d_output = 4, .d_a = 8 };
-    assert_int_equal(ptx_operation_describe(PTX_OPERATION_lerp_backward, &p, &d), PTX_OK);
-    assert_int_equal(ptx_lerp_backward_describe(&p, &other), PTX_OK);
-    assert_string_equal(d.entry, "lerp_backward_f32");
+    const struct ptx_fp8_cast_params p = { RIGHT_fp8_cast };
+    assert_int_equal(ptx_operation_describe(PTX_OPERATION_fp8_cast, &p, &d), PTX_OK);
+    assert_int_equal(ptx_fp8_cast_describe(&p, &other), PTX_OK);
+    assert_string_equal(d.entry, "cast_fp8_bf16");
     assert_string_equal(d.entry, other.entry);
     assert_true(d.launches == 1 && d.launches == other.launches && d.bytes == other.bytes);
     const ptx_operation none[] = { PTX_OPERATION_COUNT, (ptx_operation)-1 };
     for (size_t k = 0; k < 2; k++) {
-        assert_refused(ptx_operation_run(scene.operations, none[k], &p, gpu.stream),
-                       "ptx_operation_run: ", "is no operation");
-        assert_refused(ptx_operation_prepare(scene.operations, none[k], &p),
-                       "ptx_operation_prepare: ", "is no operation");
-        assert_refused(ptx_operation_describe(none[k], &p, &d),
-                       "ptx_operation_describe: ", "is no operation");
+        refused(ptx_operation_run(scene.operations, none[k], &p, gpu.stream),
+                "ptx_operation_run: ", "is no operation");
+        refused(ptx_operation_prepare(scene.operations, none[k], &p),
+                "ptx_operation_prepare: ", "is no operation");
+        refused(ptx_operation_describe(none[k], &p, &d),
+                "ptx_operation_describe: ", "is no operation");
     }
-}
-
-#define CAST_REFUSED(part, ...)                                                                    \
-    do {                                                                                           \
-        struct ptx_fp8_cast_params p = {                                                           \
-            .dtype = PTX_BF16, .count = COUNT, .x = scene.x, .y = scene.dx, .scale = 2             \
-        };                                                                                         \
-        __VA_ARGS__;                                                                               \
-        assert_refused(ptx_fp8_cast(scene.operations, &p, gpu.stream), "ptx_fp8_cast: ", part);    \
-    } while (0)
-
-static void test_fp8_cast(void **state)
-{
-    (void)state;
-    CAST_REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
-    CAST_REFUSED("dtype is u8", p.dtype = PTX_U8);
-    CAST_REFUSED("dtype is 99; it must be", p.dtype = (ptx_type)99);
-    CAST_REFUSED("format is 2; it must be PTX_FP8_E4M3 (0) or PTX_FP8_E5M2 (1)",
-                 p.format = (ptx_fp8)2);
-    CAST_REFUSED("scale is 0; it must be finite and above 0, or scale_at", p.scale = 0);
-    CAST_REFUSED("scale is -1", p.scale = -1);
-    CAST_REFUSED("scale is nan", p.scale = (double)NAN);
-    CAST_REFUSED("scale is inf; it", p.scale = (double)INFINITY);
-    CAST_REFUSED("1e+300, which does not fit f32", p.scale = 1e300);
-    CAST_REFUSED("which does not fit f32", p.scale = 1e-60);
-    CAST_REFUSED("scale is 2, and scale_at is 0x", p.scale_at = scene.scales);
-    CAST_REFUSED("scale_at: its address 0x", p.scale = 0; p.scale_at = scene.scales + 2);
-    CAST_REFUSED("x: its address is 0", p.x = 0);
-    CAST_REFUSED("y: its address is 0", p.y = 0);
-    CAST_REFUSED("x: its address 0x", p.x += 1);
-    CAST_REFUSED("not a multiple of its element's 4 bytes", p.amax = scene.scales + 1);
-    CAST_REFUSED("x and", p.y = p.x);
-    CAST_REFUSED("x and y overlap", p.y = p.x + 2 * COUNT - 1);
-    CAST_REFUSED("y and amax overlap", p.amax = p.y + COUNT - 4);
-    CAST_REFUSED("x and amax overlap", p.amax = p.x);
-    CAST_REFUSED("overlap", p.scale = 0; p.scale_at = p.amax = scene.scales);
-    CAST_REFUSED("y: 96 elements are 96 bytes, and its memory ends 95",
-                 p.y = scene.zero_points + BYTES - 95);
-    CAST_REFUSED("more than a launch can cover", p.count = UINT64_MAX);
-    CAST_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
-    assert_refused(ptx_fp8_cast(NULL, NULL, NULL), "ptx_fp8_cast: ", "operations is NULL");
-    assert_refused(ptx_fp8_cast(scene.operations, NULL, NULL), "ptx_fp8_cast: ", "params is NULL");
-    assert_refused(ptx_fp8_cast_prepare(NULL, NULL),
-                   "ptx_fp8_cast_prepare: ", "operations is NULL");
-    assert_refused(ptx_fp8_cast_prepare(scene.operations, NULL),
-                   "ptx_fp8_cast_prepare: ", "params");
-}
-
-#define UPDATE_REFUSED(part, ...)                                                                  \
-    do {                                                                                           \
-        struct ptx_delayed_scale_update_params p = { .tensors = COUNT,                             \
-                                                     .rows = 2,                                    \
-                                                     .history = scene.x,                           \
-                                                     .scale = scene.dy,                            \
-                                                     .scale_inv = scene.dx };                      \
-        __VA_ARGS__;                                                                               \
-        assert_refused(ptx_delayed_scale_update(scene.operations, &p, gpu.stream),                 \
-                       "ptx_delayed_scale_update: ", part);                                        \
-    } while (0)
-
-static void test_delayed_scale(void **state)
-{
-    (void)state;
-    UPDATE_REFUSED("format is 5", p.format = (ptx_fp8)5);
-    UPDATE_REFUSED("leave one out", p.format = PTX_FP8_E5M2; p.formats = scene.scales);
-    UPDATE_REFUSED("margin is 101; it must be from -100 to 100", p.margin = 101);
-    UPDATE_REFUSED("margin is -2147483648", p.margin = INT32_MIN);
-    UPDATE_REFUSED("rows is 0; the history has 1 row or more", p.rows = 0);
-    UPDATE_REFUSED("a history cannot be so large", p.rows = UINT64_MAX);
-    UPDATE_REFUSED("a history cannot be so large", p.rows = UINT64_C(1) << 60);
-    UPDATE_REFUSED("tensors is 4294967296 and rows 2", p.tensors = UINT64_C(1) << 32);
-    UPDATE_REFUSED("history: its address is 0", p.history = 0);
-    UPDATE_REFUSED("scale: its address is 0", p.scale = 0);
-    UPDATE_REFUSED("scale_inv: its address is 0", p.scale_inv = 0);
-    UPDATE_REFUSED("history: its address 0x", p.history += 2);
-    UPDATE_REFUSED("formats: its address 0x", p.formats = scene.scales + 1);
-    UPDATE_REFUSED("scale and", p.scale_inv = p.scale);
-    UPDATE_REFUSED("history and scale overlap", p.rows = 3);
-    UPDATE_REFUSED("history and formats overlap", p.formats = p.history + 4);
-    UPDATE_REFUSED("history: 288 elements are 1152 bytes, and its memory ends 768", p.rows = 3;
-                   p.history = scene.zero_points);
-    UPDATE_REFUSED("formats: 96 elements are", p.formats = scene.zero_points + BYTES - 4);
-    assert_refused(ptx_delayed_scale_update(NULL, NULL, NULL),
-                   "ptx_delayed_scale_update: ", "operations is NULL");
-    assert_refused(ptx_delayed_scale_update(scene.operations, NULL, NULL),
-                   "ptx_delayed_scale_update: ", "params is NULL");
-    assert_refused(ptx_delayed_scale_update_prepare(NULL, NULL),
-                   "ptx_delayed_scale_update_prepare: ", "operations is NULL");
-}
-
-#define FAKE_REFUSED(part, ...)                                                                    \
-    do {                                                                                           \
-        struct ptx_fake_quantize_params p = {                                                      \
-            .dtype = PTX_F32, .count = COUNT, .x = scene.x, .y = scene.dx, .scale = 2              \
-        };                                                                                         \
-        __VA_ARGS__;                                                                               \
-        assert_refused(ptx_fake_quantize(scene.operations, &p, gpu.stream),                        \
-                       "ptx_fake_quantize: ", part);                                               \
-    } while (0)
-
-static void test_fake_quantize(void **state)
-{
-    (void)state;
-    FAKE_REFUSED("dtype is u8; it must be", p.dtype = PTX_U8);
-    FAKE_REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
-    FAKE_REFUSED("scale is -2", p.scale = -2);
-    FAKE_REFUSED("scale is nan", p.scale = (double)NAN);
-    FAKE_REFUSED("which does not fit f32", p.scale = 1e-60);
-    FAKE_REFUSED("q_min is 5 and q_max 4", p.q_min = 5; p.q_max = 4);
-    FAKE_REFUSED("zero_point is 8; it must be from q_min -8 to q_max 7", p.q_min = -8; p.q_max = 7;
-                 p.zero_point = 8);
-    FAKE_REFUSED("scales is 0, and learned_zero_points is true", p.learned_zero_points = true);
-    FAKE_REFUSED("scale is 2, and scales is 0x", p.scales = p.zero_points = scene.scales);
-    FAKE_REFUSED("zero_points: its address is 0", p.scale = 0; p.scales = scene.scales);
-    FAKE_REFUSED("no multiple of channels 7 * inner 1", p.scale = 0; p.channels = 7;
-                 p.scales = p.zero_points = scene.scales);
-    FAKE_REFUSED("inner is 3, and channels is 0; give the number", p.inner = 3);
-    FAKE_REFUSED("scales is 0, and channels is 3; with channels, give the address", p.channels = 3);
-    FAKE_REFUSED("multiple of its element's 8 bytes", p.dtype = PTX_F64; p.scale = 0;
-                 p.learned_zero_points = true; p.scales = scene.scales;
-                 p.zero_points = scene.zero_points + 4);
-    FAKE_REFUSED("x: its address is 0", p.x = 0);
-    FAKE_REFUSED("y: its address is 0", p.y = 0);
-    FAKE_REFUSED("not a multiple of its element's 4 bytes", p.y += 2);
-    FAKE_REFUSED("x and y overlap", p.y = p.x + 4);
-    FAKE_REFUSED("may begin exactly where x does", p.y = p.x + 4);
-    FAKE_REFUSED("y and", p.scale = 0; p.scales = p.y; p.zero_points = scene.zero_points);
-    FAKE_REFUSED("y: 96 elements are", p.y = scene.zero_points + BYTES - 4);
-    FAKE_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
-    assert_refused(ptx_fake_quantize(NULL, NULL, NULL), "ptx_fake_quantize: ", "operations");
-    assert_refused(ptx_fake_quantize(scene.operations, NULL, NULL),
-                   "ptx_fake_quantize: ", "params is NULL");
-    assert_refused(ptx_fake_quantize_prepare(NULL, NULL),
-                   "ptx_fake_quantize_prepare: ", "operations is NULL");
-}
-
-#define GROUPS_REFUSED(part, ...)                                                                  \
-    do {                                                                                           \
-        struct ptx_fake_quantize_groups_params p = {                                               \
-            .dtype = PTX_F32, .count = COUNT, .x = scene.x, .y = scene.dx, .scales = scene.scales  \
-        };                                                                                         \
-        __VA_ARGS__;                                                                               \
-        assert_refused(ptx_fake_quantize_groups(scene.operations, &p, gpu.stream),                 \
-                       "ptx_fake_quantize_groups: ", part);                                        \
-    } while (0)
-
-static void test_fake_quantize_groups(void **state)
-{
-    (void)state;
-    GROUPS_REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
-    GROUPS_REFUSED("dtype is 99; it must be", p.dtype = (ptx_type)99);
-    GROUPS_REFUSED("bits is 3; it must be 4 or 8", p.bits = 3);
-    GROUPS_REFUSED("levels is 4; it must be", p.levels = (ptx_levels)4);
-    GROUPS_REFUSED("levels is -1; it must be", p.levels = (ptx_levels)-1);
-    GROUPS_REFUSED("group is 16; it must be 32, 64 or 128", p.group = 16);
-    GROUPS_REFUSED("group is 256", p.group = 256);
-    GROUPS_REFUSED("count is 96, no multiple of group 64", p.group = 64);
-    GROUPS_REFUSED("columns is 48, no multiple of group 32", p.columns = 48);
-    GROUPS_REFUSED("count is 96, no multiple of columns 64", p.columns = 64);
-    GROUPS_REFUSED("columns is 192, no multiple of group 128", p.columns = 192; p.group = 128);
-    GROUPS_REFUSED("symmetric and full levels have no zero points", p.zero_points = scene.dy);
-    GROUPS_REFUSED("x: its address is 0", p.x = 0);
-    GROUPS_REFUSED("y: its address 0x", p.y += 1);
-    GROUPS_REFUSED("scales: its address 0x", p.scales += 2);
-    GROUPS_REFUSED("x and y overlap", p.y = p.x + 4);
-    GROUPS_REFUSED("overlap", p.scales = p.x);
-    GROUPS_REFUSED("scales and zero_points overlap", p.levels = PTX_LEVELS_UNSIGNED;
-                   p.zero_points = p.scales);
-    GROUPS_REFUSED("scales: 3 elements are 12 bytes, and its memory ends 8",
-                   p.scales = scene.zero_points + BYTES - 8);
-    GROUPS_REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
-    assert_refused(ptx_fake_quantize_groups(NULL, NULL, NULL),
-                   "ptx_fake_quantize_groups: ", "operations is NULL");
-    assert_refused(ptx_fake_quantize_groups(scene.operations, NULL, NULL),
-                   "ptx_fake_quantize_groups: ", "params is NULL");
-    assert_refused(ptx_fake_quantize_groups_prepare(scene.operations, NULL),
-                   "ptx_fake_quantize_groups_prepare: ", "params is NULL");
 }
 
 static void test_no_elements(void **state)
 {
     (void)state;
-    struct ptx_quantize_backward_params q = { .dtype = PTX_F32, .scale = 1 };
-    struct ptx_lerp_backward_params l = { .dtype = PTX_F16 };
-    const struct ptx_fake_quantize_params f = { .dtype = PTX_F16, .scale = 1 };
-    const struct ptx_fake_quantize_groups_params g = { .dtype = PTX_F16 };
-    assert_int_equal(ptx_fake_quantize(scene.operations, &f, gpu.stream), PTX_OK);
-    assert_int_equal(ptx_fake_quantize_groups(scene.operations, &g, gpu.stream), PTX_OK);
-    const struct ptx_fp8_cast_params c = { .dtype = PTX_F16, .scale = 1 };
-    struct ptx_delayed_scale_update_params s = { .tensors = 0 };
-    assert_int_equal(ptx_fp8_cast(scene.operations, &c, gpu.stream), PTX_OK);
-    assert_int_equal(ptx_delayed_scale_update(scene.operations, &s, gpu.stream), PTX_OK);
-    s.margin = 200;
-    assert_refused(ptx_delayed_scale_update(scene.operations, &s, gpu.stream),
-                   "ptx_delayed_scale_update: ", "margin is 200");
-    assert_int_equal(ptx_quantize_backward(scene.operations, &q, gpu.stream), PTX_OK);
-    assert_int_equal(ptx_lerp_backward(scene.operations, &l, gpu.stream), PTX_OK);
-    // An invalid value is refused for no elements too.
-    q.scale = 0;
-    assert_refused(ptx_quantize_backward(scene.operations, &q, gpu.stream),
-                   "ptx_quantize_backward: ", "scale is 0");
+#define NOTHING(name, ...)                                                                         \
+    do {                                                                                           \
+        struct ptx_##name##_params p = { RIGHT_##name };                                           \
+        __VA_ARGS__;                                                                               \
+        require(ptx_##name(scene.operations, &p, gpu.stream));                                     \
+    } while (0)
+    NOTHING(quantize_backward, p.count = p.x = p.d_output = p.d_input = 0);
+    NOTHING(fake_quantize, p.count = p.x = p.y = 0);
+    NOTHING(fake_quantize_groups, p.count = p.x = p.y = p.scales = 0);
+    NOTHING(observer_update, p.count = 0);
+    NOTHING(lerp_backward, p.count = p.d_output = p.d_a = p.d_b = 0; p.weight = 0);
+    NOTHING(fp8_cast, p.count = p.x = p.y = 0);
+    NOTHING(delayed_scale_update, p.tensors = p.history = p.scale = p.scale_inv = 0; p.rows = 0);
+#undef NOTHING
     expect_untouched(scene.memory, PARTS * BYTES);
+    // An invalid value is refused for no elements too.
+#undef OPERATION
+#define OPERATION quantize_backward
+    REFUSED("scale is 0", p.count = 0; p.scale = 0);
+#undef OPERATION
+#define OPERATION delayed_scale_update
+    REFUSED("margin is 200", p.tensors = 0; p.margin = 200);
 }
 
 /// If the driver is not asked about addresses, the other checks remain.
@@ -472,11 +485,10 @@ static void test_any_address(void **state)
     ptx_operations *any =
         ptx_operations_create(gpu.device, &(struct ptx_operations_params) { .any_address = true });
     assert_non_null(any);
-    struct ptx_quantize_backward_params p = good_quantize();
+    struct ptx_quantize_backward_params p = { RIGHT_quantize_backward };
     p.d_input = p.d_output + 4;
-    assert_refused(ptx_quantize_backward(any, &p, gpu.stream),
-                   "ptx_quantize_backward: ", "overlap");
-    p = good_quantize();
+    refused(ptx_quantize_backward(any, &p, gpu.stream), "ptx_quantize_backward: ", "overlap");
+    p.d_input = scene.dx;
     assert_int_equal(ptx_quantize_backward(any, &p, gpu.stream), PTX_OK);
     float dx[COUNT];
     assert_int_equal(ptx_buffer_download(scene.memory, 2 * BYTES, dx, sizeof dx, gpu.stream),
@@ -496,7 +508,7 @@ static void test_operations_outlive_the_handle(void **state)
     assert_non_null(second);
     ptx_operations *operations = ptx_operations_create(second, NULL);
     ptx_device_close(&second);
-    struct ptx_quantize_backward_params p = good_quantize();
+    struct ptx_quantize_backward_params p = { RIGHT_quantize_backward };
     assert_int_equal(ptx_quantize_backward(operations, &p, gpu.stream), PTX_OK);
     assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
     ptx_operations_destroy(&operations);
@@ -507,83 +519,92 @@ static void test_operations_outlive_the_handle(void **state)
 
 // ---- descriptions -------------------------------------------------------------------------------
 
+// With this change, the arguments are described so.
+#define DESCRIBED(name, entry_, launches_, bytes_, workspace_, ...)                                \
+    do {                                                                                           \
+        struct ptx_##name##_params p = { RIGHT_##name };                                           \
+        __VA_ARGS__;                                                                               \
+        require(ptx_##name##_describe(&p, &d));                                                    \
+        assert_string_equal(d.entry, entry_);                                                      \
+        assert_int_equal(d.launches, launches_);                                                   \
+        assert_int_equal(d.bytes, bytes_);                                                         \
+        assert_int_equal(d.workspace, workspace_);                                                 \
+    } while (0)
+
 static void test_descriptions(void **state)
 {
     (void)state;
     struct ptx_operation_description d;
-    struct ptx_quantize_backward_params q = { .dtype = PTX_BF16, .count = 100, .scale = 0.1 };
-    assert_int_equal(ptx_quantize_backward_describe(&q, &d), PTX_OK);
-    assert_string_equal(d.entry, "quantize_ste_backward_bf16");
-    assert_true(d.launches == 1 && d.bytes == 600 && d.workspace == 0);
+    DESCRIBED(quantize_backward, "quantize_ste_backward_bf16", 1, 600, 0, p.dtype = PTX_BF16;
+              p.count = 100);
     assert_string_equal(d.accumulator, "none");
     assert_non_null(strstr(d.determinism, "deterministic"));
-    q = (struct ptx_quantize_backward_params) {
-        .dtype = PTX_F64, .count = 60, .scales = 8, .zero_points = 4, .channels = 5, .inner = 4
-    };
-    assert_int_equal(ptx_quantize_backward_describe(&q, &d), PTX_OK);
-    assert_string_equal(d.entry, "quantize_channel_ste_backward_f64");
-    assert_true(d.bytes == 3 * 60 * 8 + 5 * 12);
-    q.inner = 5;
-    assert_int_equal(ptx_quantize_backward_describe(&q, &d), PTX_ERROR_INVALID);
-    assert_int_equal(ptx_quantize_backward_describe(NULL, &d), PTX_ERROR_INVALID);
-    struct ptx_lerp_backward_params l = { .dtype = PTX_F32, .count = 10, .d_a = 4, .d_b = 8 };
-    assert_int_equal(ptx_lerp_backward_describe(&l, &d), PTX_OK);
-    assert_string_equal(d.entry, "lerp_backward_f32");
-    assert_true(d.launches == 1 && d.bytes == 120);
-    l.d_b = 0;
-    l.weight_at = 8;
-    assert_int_equal(ptx_lerp_backward_describe(&l, &d), PTX_OK);
-    assert_true(d.bytes == 88);
-    l.count = 0;
-    assert_int_equal(ptx_lerp_backward_describe(&l, &d), PTX_OK);
-    assert_string_equal(d.entry, "");
-    assert_true(d.launches == 0 && d.bytes == 0);
-    assert_int_equal(ptx_lerp_backward_describe(&l, NULL), PTX_ERROR_INVALID);
-    struct ptx_fp8_cast_params c = {
-        .dtype = PTX_BF16, .count = 1000, .scale_at = 4, .amax = 8, .format = PTX_FP8_E5M2
-    };
-    assert_int_equal(ptx_fp8_cast_describe(&c, &d), PTX_OK);
-    assert_string_equal(d.entry, "cast_fp8_bf16");
-    assert_true(d.launches == 1 && d.bytes == 3012 && d.workspace == 0);
-    assert_int_equal(ptx_fp8_cast_describe(&c, NULL), PTX_ERROR_INVALID);
-    c.count = 0;
-    assert_int_equal(ptx_fp8_cast_describe(&c, &d), PTX_OK);
-    assert_true(d.launches == 0 && d.bytes == 0);
-    assert_int_equal(ptx_fp8_cast_describe(NULL, &d), PTX_ERROR_INVALID);
-    struct ptx_delayed_scale_update_params s = { .tensors = 10, .rows = 3, .formats = 4 };
-    assert_int_equal(ptx_delayed_scale_update_describe(&s, &d), PTX_OK);
-    assert_string_equal(d.entry, "delayed_scale_update_f32");
-    assert_true(d.launches == 1 && d.bytes == 2 * 120 + 10 * 16);
-    assert_int_equal(ptx_delayed_scale_update_describe(&s, NULL), PTX_ERROR_INVALID);
-    assert_int_equal(ptx_delayed_scale_update_describe(NULL, &d), PTX_ERROR_INVALID);
-    struct ptx_fake_quantize_params f = {
-        .dtype = PTX_BF16, .count = 60, .scales = 8, .zero_points = 4, .channels = 5, .inner = 4
-    };
-    assert_int_equal(ptx_fake_quantize_describe(&f, &d), PTX_OK);
-    assert_string_equal(d.entry, "fake_quantize_channel_bf16");
-    assert_true(d.launches == 1 && d.bytes == 2 * 60 * 2 + 5 * 8);
-    assert_int_equal(ptx_fake_quantize_describe(&f, NULL), PTX_ERROR_INVALID);
-    assert_int_equal(ptx_fake_quantize_describe(NULL, &d), PTX_ERROR_INVALID);
-    struct ptx_fake_quantize_groups_params g = { .dtype = PTX_F32, .count = 640, .scales = 4 };
-    assert_int_equal(ptx_fake_quantize_groups_describe(&g, &d), PTX_OK);
-    assert_string_equal(d.entry, "fake_quantize_groups_f32");
-    assert_true(d.launches == 1 && d.bytes == 2 * 640 * 4 + 20 * 4);
-    assert_int_equal(ptx_fake_quantize_groups_describe(&g, NULL), PTX_ERROR_INVALID);
-    g.count = 0;
-    assert_int_equal(ptx_fake_quantize_groups_describe(&g, &d), PTX_OK);
-    assert_true(d.launches == 0 && d.bytes == 0);
-    assert_int_equal(
-        ptx_loss_scale_update_describe(&(struct ptx_loss_scale_update_params) { 0 }, &d), PTX_OK);
-    assert_string_equal(d.entry, "loss_scale_update_f32");
-    assert_true(d.launches == 1 && d.bytes == 20);
+    DESCRIBED(quantize_backward, "quantize_channel_ste_backward_f64", 1, 3 * 60 * 8 + 5 * 12, 0,
+              p.dtype = PTX_F64;
+              p.count = 60; by_channels(&p, 5, 4));
+    DESCRIBED(
+        fake_quantize, "fake_quantize_channel_bf16", 1, 2 * 60 * 2 + 5 * 8, 0, p.dtype = PTX_BF16;
+        p.count = 60; p.scale = 0; p.scales = 8; p.zero_points = 4; p.channels = 5; p.inner = 4);
+    DESCRIBED(fake_quantize_groups, "fake_quantize_groups_f32", 1, 2 * 640 * 4 + 20 * 4, 0,
+              p.count = 640);
+    DESCRIBED(fake_quantize_groups, "", 0, 0, 0, p.count = 0);
+    DESCRIBED(observer_update, "observe_min_max_bf16", 2, 2 * 5000 + 40, 0, p.dtype = PTX_BF16;
+              p.count = 5000);
+    DESCRIBED(observer_update, "", 0, 0, 0, p.count = 0);
+    DESCRIBED(lerp_backward, "lerp_backward_f32", 1, 120, 0, p.dtype = PTX_F32; p.count = 10);
+    DESCRIBED(lerp_backward, "lerp_backward_f32", 1, 88, 0, p.dtype = PTX_F32; p.count = 10;
+              p.d_b = 0; p.weight = 0; p.weight_at = 8);
+    DESCRIBED(lerp_backward, "", 0, 0, 0, p.count = 0);
+    DESCRIBED(fp8_cast, "cast_fp8_bf16", 1, 3012, 0, p.count = 1000; p.scale = 0; p.scale_at = 4;
+              p.amax = 8; p.format = PTX_FP8_E5M2);
+    DESCRIBED(fp8_cast, "", 0, 0, 0, p.count = 0);
+    DESCRIBED(delayed_scale_update, "delayed_scale_update_f32", 1, 2 * 120 + 10 * 16, 0,
+              p.tensors = 10;
+              p.rows = 3; p.formats = 4);
+    DESCRIBED(loss_scale_update, "loss_scale_update_f32", 1, 20, 0, (void)p);
+    struct ptx_quantize_backward_params no_multiple = { RIGHT_quantize_backward };
+    by_channels(&no_multiple, 5, 5);
+    assert_int_equal(ptx_quantize_backward_describe(&no_multiple, &d), PTX_ERROR_INVALID);
+}
+
+// The sums of a learned quantizer need memory: two f64 a block, or one where zero points are fixed.
+static void test_learned_descriptions(void **state)
+{
+    (void)state;
+    struct ptx_operation_description d;
+    const uint64_t n = 1 << 20;
+    DESCRIBED(quantize_learned_backward, "quantize_learned_backward_bf16", 2,
+              6 * n + 2 * d.workspace + 16, 2 * 8 * 64, p.dtype = PTX_BF16;
+              p.count = n);
+    assert_string_equal(d.accumulator, "f64");
+    DESCRIBED(quantize_learned_backward, "quantize_learned_groups_bf16", 1,
+              6 * n + 16 * (UINT64_C(1) << 13), 0, p.dtype = PTX_BF16;
+              p.count = n; p.group = 128);
+    DESCRIBED(quantize_learned_backward, "", 0, 0, 0, p.count = 0);
+    struct ptx_quantize_learned_backward_params p = { RIGHT_quantize_learned_backward };
+    p.count = n;
+    p.channels = 1024;
+    require(ptx_quantize_learned_backward_describe(&p, &d));
+    assert_int_equal(d.workspace, 2 * 8 * 32 * 1024); // columns
+    p.fixed_zero_points = p.zero_points;
+    p.zero_points = p.d_zero_points = 0;
+    p.inner = 1024;
+    require(ptx_quantize_learned_backward_describe(&p, &d));
+    assert_int_equal(d.workspace, 8 * 1024); // rows
+    p.count = 0;
+    p.q_max = -200;
+    assert_int_equal(ptx_quantize_learned_backward_describe(&p, &d), PTX_ERROR_INVALID);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_no_arguments, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quantize_addresses, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quantize_scalars, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_quantize_channels, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_learned, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_observer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lerp, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_loss_scale, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_by_number, set_up, tear_down),
@@ -594,7 +615,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_elements, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_any_address, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_operations_outlive_the_handle, set_up, tear_down),
-        cmocka_unit_test(test_descriptions),
+        cmocka_unit_test_setup_teardown(test_descriptions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_learned_descriptions, set_up, tear_down),
     };
     gpu_open(&gpu);
     int failed = cmocka_run_group_tests_name("operations: input", tests, NULL, NULL);

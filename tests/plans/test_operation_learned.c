@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The gradients of a learned quantizer in one call: results compared with plain C, refused
-// arguments, descriptions, capture.
+// The gradients of a learned quantizer in one call: results compared with plain C, capture.
 #include <math.h>
 
 #include "data.h"
@@ -217,104 +216,6 @@ static struct ptx_quantize_learned_backward_params good(void)
                                                            .grad_factor = 1 };
 }
 
-static void assert_refused(const struct ptx_quantize_learned_backward_params *p, const char *part)
-{
-    expect_refusal(ptx_quantize_learned_backward(scene.operations, p, gpu.stream),
-                   "ptx_quantize_learned_backward: ", part, scene.memory, PARTS * PART);
-}
-
-#define REFUSED(part, ...)                                                                         \
-    do {                                                                                           \
-        struct ptx_quantize_learned_backward_params p = good();                                    \
-        __VA_ARGS__;                                                                               \
-        assert_refused(&p, part);                                                                  \
-    } while (0)
-
-static void test_refused(void **state)
-{
-    (void)state;
-    assert_refused(NULL, "params is NULL");
-    REFUSED("dtype is s32", p.dtype = PTX_S32);
-    REFUSED("x: its address is 0", p.x = 0);
-    REFUSED("d_output: its address is 0", p.d_output = 0);
-    REFUSED("d_input: its address is 0", p.d_input = 0);
-    REFUSED("scales: its address is 0", p.scales = 0);
-    REFUSED("d_scales: its address is 0", p.d_scales = 0);
-    REFUSED("d_zero_points: its address is 0", p.d_zero_points = 0);
-    REFUSED("workspace: its address is 0, and the call needs 16 bytes there, as "
-            "ptx_quantize_learned_backward_describe() says",
-            p.workspace = 0);
-    REFUSED("not a multiple of its element's 8 bytes", p.workspace += 4);
-    REFUSED("scales: its address 0x", p.scales += 2);
-    REFUSED("zero_points is 0, and fixed_zero_points is 0; one of", p.zero_points = 0);
-    REFUSED("leave one out", p.fixed_zero_points = p.zero_points);
-    REFUSED("fixed zero points have no gradient", p.fixed_zero_points = p.zero_points;
-            p.zero_points = 0);
-    REFUSED("q_min is 3 and q_max 2", p.q_min = 3; p.q_max = 2);
-    REFUSED("grad_factor is 0; it must be given: finite, not 0", p.grad_factor = 0);
-    REFUSED("grad_factor is nan", p.grad_factor = (double)NAN);
-    REFUSED("grad_factor is inf", p.grad_factor = (double)INFINITY);
-    REFUSED("inner is 4, and channels is 0", p.inner = 4);
-    REFUSED("no multiple of channels 7 * inner 1", p.channels = 7);
-    REFUSED("no multiple of channels 3 * inner 64", p.channels = 3; p.inner = 64);
-    REFUSED("no multiple", p.channels = UINT64_MAX; p.inner = 2);
-    REFUSED("group is 48; it must be 32, 64 or 128", p.group = 48);
-    REFUSED("count is 96, no multiple of group 64", p.group = 64);
-    REFUSED("columns is 48, no multiple of group 32", p.group = 32; p.columns = 48);
-    REFUSED("no multiple of columns 64, the length of", p.group = 32; p.columns = 64);
-    REFUSED("columns is 48, and group is 0", p.columns = 48);
-    REFUSED("channels is 3, and group is 32", p.group = 32; p.channels = 3);
-    REFUSED("dtype is f64", p.group = 32; p.dtype = PTX_F64);
-    REFUSED("inner is 32, and channels is 0", p.group = 32; p.inner = 32);
-    REFUSED("zero_points and d_scales overlap", p.group = 32; p.d_scales = p.zero_points + 8);
-    REFUSED("its memory ends", p.group = 32; p.d_zero_points = p.x + PARTS * PART - 8);
-    REFUSED("count is", p.group = 32; p.count = UINT64_MAX / 4 / 32 * 32);
-    REFUSED("count is", p.count = UINT64_MAX / 4);
-    REFUSED("d_output and d_input overlap", p.d_input = p.d_output + 4);
-    REFUSED("x and d_input overlap", p.d_input = p.x);
-    REFUSED("x and workspace overlap", p.workspace = p.x);
-    REFUSED("scales and d_scales overlap", p.d_scales = p.scales);
-    REFUSED("d_scales and d_zero_points overlap", p.d_scales = p.d_zero_points);
-    REFUSED("its memory ends", p.workspace += PART - 8);
-    REFUSED("the driver knows no memory at its address", p.d_scales = 4096);
-}
-
-static void test_descriptions(void **state)
-{
-    (void)state;
-    struct ptx_quantize_learned_backward_params p = good();
-    struct ptx_operation_description d;
-    p.dtype = PTX_BF16;
-    p.count = 1 << 20;
-    require(ptx_quantize_learned_backward_describe(&p, &d));
-    assert_string_equal(d.entry, "quantize_learned_backward_bf16");
-    assert_int_equal(d.launches, 2);
-    assert_int_equal(d.workspace, 2 * 8 * 64);
-    assert_int_equal(d.bytes, 6 * (1 << 20) + 2 * d.workspace + 16);
-    assert_string_equal(d.accumulator, "f64");
-    p.group = 128;
-    require(ptx_quantize_learned_backward_describe(&p, &d));
-    assert_string_equal(d.entry, "quantize_learned_groups_bf16");
-    assert_int_equal(d.launches, 1);
-    assert_int_equal(d.workspace, 0);
-    assert_int_equal(d.bytes, 6 * (1 << 20) + 16 * (1 << 13));
-    p.group = 0;
-    p.channels = 1024;
-    require(ptx_quantize_learned_backward_describe(&p, &d));
-    assert_int_equal(d.workspace, 2 * 8 * 32 * 1024); // columns
-    p.fixed_zero_points = p.zero_points;
-    p.zero_points = p.d_zero_points = 0;
-    p.inner = 1024;
-    require(ptx_quantize_learned_backward_describe(&p, &d));
-    assert_int_equal(d.workspace, 8 * 1024); // rows
-    p.count = 0;
-    require(ptx_quantize_learned_backward_describe(&p, &d));
-    assert_int_equal(d.launches, 0);
-    assert_int_equal(ptx_quantize_learned_backward_describe(&p, NULL), PTX_ERROR_INVALID);
-    p.q_max = -200;
-    assert_int_equal(ptx_quantize_learned_backward_describe(&p, &d), PTX_ERROR_INVALID);
-}
-
 // ---- capture ------------------------------------------------------------------------------------
 
 static void check_captured(struct ptx_quantize_learned_backward_params p)
@@ -358,8 +259,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_results),
-        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_descriptions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_captured, set_up, tear_down),
     };
     gpu_open(&gpu);

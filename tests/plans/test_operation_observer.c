@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // An observer of a tensor's range in one call: results compared with plain C over several steps,
-// refused arguments, descriptions, capture.
+// capture.
 #include <math.h>
 
 #include "data.h"
@@ -98,60 +98,6 @@ static void test_results(void **state)
     }
 }
 
-#define REFUSED(part, ...)                                                                         \
-    do {                                                                                           \
-        struct ptx_observer_update_params p = good(PTX_F32);                                       \
-        __VA_ARGS__;                                                                               \
-        expect_refusal(ptx_observer_update(scene.operations, &p, gpu.stream),                      \
-                       "ptx_observer_update: ", part, scene.memory, PARTS *PART);                  \
-    } while (0)
-
-static void test_refused(void **state)
-{
-    (void)state;
-    expect_refusal(ptx_observer_update(scene.operations, NULL, gpu.stream),
-                   "ptx_observer_update: ", "params is NULL", scene.memory, PARTS * PART);
-    REFUSED("dtype is s32", p.dtype = PTX_S32);
-    REFUSED("x: its address is 0", p.x = 0);
-    REFUSED("state: its address is 0", p.state = 0);
-    REFUSED("scales: its address is 0", p.scales = 0);
-    REFUSED("zero_points: its address is 0", p.zero_points = 0);
-    REFUSED("averaging_constant is 0; it must be given: above 0, at most 1",
-            p.averaging_constant = 0);
-    REFUSED("averaging_constant is -0.5", p.averaging_constant = -0.5f);
-    REFUSED("averaging_constant is 2", p.averaging_constant = 2);
-    REFUSED("averaging_constant is nan", p.averaging_constant = NAN);
-    REFUSED("eps is -1", p.eps = -1);
-    REFUSED("eps is inf", p.eps = INFINITY);
-    REFUSED("q_min is 3 and q_max 2", p.q_min = 3; p.q_max = 2);
-    REFUSED("q_min and q_max are both 7", p.q_min = p.q_max = 7);
-    REFUSED("zero_point is 1, and symmetric is false; only a symmetric scheme", p.zero_point = 1);
-    REFUSED("zero_point is 128; it must be from q_min -128 to q_max 127", p.symmetric = true;
-            p.zero_point = 128);
-    REFUSED("x and state overlap", p.state = p.x);
-    REFUSED("state and scales overlap", p.scales = p.state + 12);
-    REFUSED("count is", p.count = UINT64_MAX / 4);
-    REFUSED("its memory ends", p.x += PARTS * PART - 8);
-}
-
-static void test_descriptions(void **state)
-{
-    (void)state;
-    struct ptx_observer_update_params p = good(PTX_BF16);
-    struct ptx_operation_description d;
-    require(ptx_observer_update_describe(&p, &d));
-    assert_string_equal(d.entry, "observe_min_max_bf16");
-    assert_int_equal(d.launches, 2);
-    assert_int_equal(d.bytes, 2 * COUNT + 40);
-    assert_int_equal(d.workspace, 0);
-    p.count = 0;
-    require(ptx_observer_update_describe(&p, &d));
-    assert_int_equal(d.launches, 0);
-    require(ptx_observer_update(scene.operations, &p, gpu.stream));
-    assert_int_equal(ptx_observer_update_describe(&p, NULL), PTX_ERROR_INVALID);
-    expect_untouched(scene.memory, PARTS * PART);
-}
-
 static void test_captured(void **state)
 {
     (void)state;
@@ -179,8 +125,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_results, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_refused, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_descriptions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_captured, set_up, tear_down),
     };
     gpu_open(&gpu);

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: MIT
+// Creating and using plans and operations with each driver call and each allocation failing once:
+// the error is reported, nothing is left over, and the next attempt works.
+//
+// Linked with --wrap for malloc, calloc, realloc, free and ptx_bind.
+#include <ptxgen/binding.h>
+
+#include "emulator_faults.h"
+#include "failing_allocations.h"
+#include "subjects.h"
+
+static struct scene scene;
+
+static int set_up(void **state)
+{
+    (void)state;
+    scene_create(&scene);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    scene_destroy(&scene);
+    return 0;
+}
+
+static void *create(const struct subject *subject)
+{
+    void *object = subject->create(&scene);
+    if (!object)
+        fail_msg("%s", ptx_error_message());
+    return object;
+}
+
+// The first call of an operation belongs to its creation: it compiles.
+static ptx_status first_call(const struct subject *subject, void *object)
+{
+    return subject->is_operation ? subject->calls[0].call(&scene, object, NULL) : PTX_OK;
+}
+
+static ptx_status create_and_compile(const struct subject *subject, void **object)
+{
+    *object = subject->create(&scene);
+    return *object ? first_call(subject, *object) : ptx_error_status();
+}
+
+// Creation of a plan ends with the destruction of a stream, which cannot report a failure.
+static int calls_of_stream_destroy(void)
+{
+    CUstream stream = ptx_stream_create(scene.device);
+    assert_non_null(stream);
+    const int before = calls_so_far();
+    ptx_stream_destroy(scene.device, &stream);
+    return calls_so_far() - before;
+}
+
+static int calls_of_creation(const struct subject *subject)
+{
+    const int before = calls_so_far();
+    void *object;
+    if (create_and_compile(subject, &object) != PTX_OK)
+        fail_msg("%s", ptx_error_message());
+    const int calls = calls_so_far() - before;
+    subject->destroy(object);
+    assert_true(calls > 5);
+    return subject->is_operation ? calls : calls - calls_of_stream_destroy();
+}
+
+static void each_driver_call_of_creation_fails(void **state)
+{
+    const struct subject *subject = *state;
+    const int calls = calls_of_creation(subject);
+    for (int call = 1; call <= calls; call++) {
+        const int alive = objects_alive(), live = live_allocations, launches = launches_so_far();
+        void *object;
+        fail_call(CUDA_ERROR_UNKNOWN, call);
+        const ptx_status status = create_and_compile(subject, &object);
+        const char *failed = failed_function();
+        fail_call(CUDA_SUCCESS, 0);
+        assert_non_null(failed);
+        if (status != PTX_ERROR_DRIVER || !strstr(ptx_error_message(), failed))
+            fail_msg("failing %s, call %d of %d: %s", failed, call, calls, ptx_status_name(status));
+        assert_thread_untouched(NULL);
+        if (object) { // an operation, which works again
+            // After the last launch, only leaving the context can fail.
+            assert_true(launches_so_far() < launches + subject->calls[0].launches ||
+                        strstr(failed, "cuCtxPop"));
+            assert_int_equal(first_call(subject, object), PTX_OK);
+            subject->destroy(object);
+        }
+        if (objects_alive() != alive || live_allocations != live)
+            fail_msg("failing %s, call %d of %d, left something behind", failed, call, calls);
+    }
+}
+
+static void each_allocation_of_creation_fails(void **state)
+{
+    const struct subject *subject = *state;
+    bool all = false;
+    int failing = 1;
+    for (; !all; failing++) {
+        const int alive = objects_alive(), live = live_allocations;
+        void *object;
+        allocations = 0;
+        failing_allocation = failing;
+        const ptx_status status = create_and_compile(subject, &object);
+        all = allocations < failing;
+        failing_allocation = 0;
+        if (status != (all ? PTX_OK : PTX_ERROR_OUT_OF_MEMORY))
+            fail_msg("allocation %d failing gave %s", failing, ptx_status_name(status));
+        subject->destroy(object);
+        assert_int_equal(live_allocations, live);
+        assert_int_equal(objects_alive(), alive);
+    }
+    assert_true(failing > 5);
+}
+
+static void come_before(const struct call *call, void *object)
+{
+    if (call->before)
+        assert_int_equal(call->before(&scene, object, NULL), PTX_OK);
+}
+
+// One driver call, number `driver_call`, returns the fault of an earlier kernel. The message names
+// the function, whichever driver call it was.
+static void meet_a_fault(const struct call *call, void *object, int driver_call)
+{
+    char begin[128];
+    snprintf(begin, sizeof begin, "%s: an earlier kernel failed: CUDA_ERROR_LAUNCH_FAILED",
+             call->name);
+    come_before(call, object);
+    fail_call(CUDA_ERROR_LAUNCH_FAILED, driver_call);
+    assert_int_equal(call->call(&scene, object, NULL), PTX_ERROR_DRIVER);
+    fail_call(CUDA_SUCCESS, 0);
+    if (strncmp(ptx_error_message(), begin, strlen(begin)) != 0)
+        fail_msg("%s: %s", call->name, ptx_error_message());
+}
+
+static void check_allocations_of_call(const struct call *call, void *object)
+{
+    come_before(call, object);
+    allocations = 0;
+    assert_int_equal(call->call(&scene, object, NULL), PTX_OK);
+    const int count = allocations, live = live_allocations;
+    if (call->allocates != (count > 0))
+        fail_msg("%s allocated %d times", call->name, count);
+    for (int k = 1; k <= count; k++) {
+        allocations = 0;
+        failing_allocation = k;
+        const ptx_status status = call->call(&scene, object, NULL);
+        failing_allocation = 0;
+        assert_int_equal(status, PTX_ERROR_OUT_OF_MEMORY);
+        assert_int_equal(live_allocations, live);
+        assert_int_equal(call->call(&scene, object, NULL), PTX_OK);
+    }
+}
+
+static void each_driver_call_of_a_use_fails(void **state)
+{
+    const struct subject *subject = *state;
+    void *object = create(subject);
+    assert_int_equal(first_call(subject, object), PTX_OK);
+    for (const struct call *call = subject->calls; call->name; call++) {
+        come_before(call, object);
+        const int before = calls_so_far();
+        assert_int_equal(call->call(&scene, object, NULL), PTX_OK);
+        const int calls = calls_so_far() - before, alive = objects_alive();
+        for (int k = 1; k <= calls; k++) {
+            come_before(call, object);
+            fail_call(CUDA_ERROR_UNKNOWN, k);
+            assert_int_equal(call->call(&scene, object, NULL), PTX_ERROR_DRIVER);
+            fail_call(CUDA_SUCCESS, 0);
+            assert_thread_untouched(NULL);
+            assert_int_equal(call->call(&scene, object, NULL), PTX_OK); // it works again
+            meet_a_fault(call, object, k);
+        }
+        check_allocations_of_call(call, object);
+        assert_int_equal(objects_alive(), alive);
+    }
+    subject->destroy(object);
+}
+
+// A run that fails during the caller's capture does not end the capture. It works again afterwards.
+static void each_driver_call_of_a_captured_run_fails(void **state)
+{
+    const struct subject *subject = *state;
+    subject_call *run = subject->calls[0].call;
+    void *object = create(subject);
+    CUstream stream = ptx_stream_create(scene.device);
+    assert_non_null(stream);
+    assert_int_equal(first_call(subject, object), PTX_OK);
+    int calls = 0;
+    for (int call = 0; call <= calls; call++) {
+        assert_int_equal(ptx_capture_begin(scene.device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
+        const int before = calls_so_far();
+        fail_call(CUDA_ERROR_UNKNOWN, call); // 0: none fails
+        assert_int_equal(run(&scene, object, stream), call ? PTX_ERROR_DRIVER : PTX_OK);
+        fail_call(CUDA_SUCCESS, 0);
+        calls = call ? calls : calls_so_far() - before;
+        ptx_capture_abandon(scene.device, stream);
+        assert_int_equal(run(&scene, object, stream), PTX_OK);
+    }
+    assert_true(calls > (subject->is_operation ? 2 : 5));
+    ptx_stream_destroy(scene.device, &stream);
+    subject->destroy(object);
+}
+
+// ---- operations ---------------------------------------------------------------------------------
+
+static bool refuse_to_bind;
+__typeof__(ptx_bind) __real_ptx_bind, __wrap_ptx_bind;
+
+ptx_status __wrap_ptx_bind(const ptx_builder *b, unsigned e, const struct ptx_named_arg *values,
+                           size_t value_count, struct ptx_arg *args, size_t room, size_t *arg_count)
+{
+    return refuse_to_bind ? PTX_ERROR_INVALID
+                          : __real_ptx_bind(b, e, values, value_count, args, room, arg_count);
+}
+
+static void a_kernel_is_loaded_and_not_bound(void **state)
+{
+    (void)state;
+    const int alive = objects_alive(), live = live_allocations;
+    void *operations = create(&subjects[FIRST_OPERATION]);
+    for (int i = FIRST_OPERATION; i < SUBJECTS; i++) {
+        refuse_to_bind = true;
+        assert_int_equal(first_call(&subjects[i], operations), PTX_ERROR_INVALID);
+        refuse_to_bind = false;
+        assert_int_equal(first_call(&subjects[i], operations), PTX_OK);
+    }
+    subjects[FIRST_OPERATION].destroy(operations);
+    assert_int_equal(live_allocations, live);
+    assert_int_equal(objects_alive(), alive);
+}
+
+// ---- step plans ---------------------------------------------------------------------------------
+
+// If moving tensors fails, the plan checks later addresses against the old ones.
+static void a_failed_move_is_forgotten(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = create(&subjects[STEP_SUBJECT]);
+    struct ptx_step_tensor moved = scene.step[0], onto = scene.step[2];
+    moved.gradient = scene_place(&scene, SCENE_STEP_TENSORS, 0); // free
+    onto.gradient = scene.step[0].gradient;
+    const int before = calls_so_far();
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &scene.step[0], NULL), PTX_OK);
+    const int calls = calls_so_far() - before;
+    for (int call = 1; call <= calls; call++) {
+        fail_call(CUDA_ERROR_UNKNOWN, call);
+        assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &moved, NULL), PTX_ERROR_DRIVER);
+        fail_call(CUDA_ERROR_UNKNOWN, 1);
+        assert_int_equal(ptx_step_plan_set_gradients(plan, 0, 1, &moved.gradient, NULL),
+                         PTX_ERROR_DRIVER);
+        fail_call(CUDA_SUCCESS, 0);
+        assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &onto, NULL), PTX_ERROR_INVALID);
+        assert_message("tensor 0's gradient and tensor 2's gradient");
+    }
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &moved, NULL), PTX_OK);
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &onto, NULL), PTX_OK);
+    ptx_step_plan_destroy(&plan);
+}
+
+// After a norm_sq that failed between its launches, a finish does not take the sums of the norm_sq
+// before.
+static void failed_sums_are_not_known(void **state)
+{
+    (void)state;
+    ptx_step_plan *plan = create(&subjects[STEP_SUBJECT]);
+    const int before = calls_so_far();
+    assert_int_equal(ptx_step_plan_norm_sq(plan, NULL), PTX_OK);
+    const int calls = calls_so_far() - before;
+    int halves = 0;
+    for (int call = 1; call <= calls; call++) {
+        const int launches = launches_so_far();
+        fail_call(CUDA_ERROR_UNKNOWN, call);
+        assert_int_equal(ptx_step_plan_norm_sq(plan, NULL), PTX_ERROR_DRIVER);
+        fail_call(CUDA_SUCCESS, 0);
+        if (launches_so_far() == launches)
+            continue;
+        halves++;
+        assert_int_equal(ptx_step_plan_finish(plan, NULL), PTX_ERROR_INVALID);
+        assert_message("the sums are not known");
+        assert_int_equal(ptx_step_plan_norm_sq(plan, NULL), PTX_OK);
+    }
+    assert_true(halves > 0);
+    assert_int_equal(ptx_step_plan_finish(plan, NULL), PTX_OK);
+    ptx_step_plan_destroy(&plan);
+}
+
+static struct {
+    ptx_step_plan *plan;
+    int calls, refused;
+} within;
+
+static void run_within(void)
+{
+    within.calls++;
+    within.refused += ptx_step_plan_run(within.plan, NULL) == PTX_ERROR_INVALID &&
+                      strstr(ptx_error_message(), "another thread is using this plan");
+}
+
+// While addresses change, from the first allocation to the last free, a run is refused, as another
+// thread's would be: it would find some tensors moved and others not.
+static void a_move_is_one_call(void **state)
+{
+    (void)state;
+    const struct subject *subject = &subjects[STEP_SUBJECT];
+    int moves = 0;
+    within.plan = create(subject);
+    for (const struct call *call = subject->calls; call->name; call++) {
+        if (!call->allocates)
+            continue;
+        moves++;
+        within.calls = within.refused = 0;
+        at_allocation = run_within;
+        const ptx_status status = call->call(&scene, within.plan, NULL);
+        at_allocation = NULL;
+        assert_int_equal(status, PTX_OK);
+        assert_true(within.calls >= 4);
+        assert_int_equal(within.refused, within.calls);
+        assert_int_equal(ptx_step_plan_run(within.plan, NULL), PTX_OK);
+    }
+    assert_int_equal(moves, 2);
+    ptx_step_plan_destroy(&within.plan);
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    static const struct CMUnitTest of_subjects[] = {
+        TEST(each_driver_call_of_creation_fails),
+        TEST(each_allocation_of_creation_fails),
+        TEST(each_driver_call_of_a_use_fails),
+        TEST(each_driver_call_of_a_captured_run_fails),
+    };
+    const struct CMUnitTest of_some[] = {
+        TEST(a_kernel_is_loaded_and_not_bound),
+        TEST(a_failed_move_is_forgotten),
+        TEST(a_move_is_one_call),
+        TEST(failed_sums_are_not_known),
+    };
+    int failed = cmocka_run_group_tests_name("plans: faults", of_some, emulator_open, NULL);
+    for (int i = 0; i < SUBJECTS; i++) {
+        struct CMUnitTest tests[sizeof of_subjects / sizeof *of_subjects];
+        memcpy(tests, of_subjects, sizeof tests);
+        for (size_t k = 0; k < sizeof tests / sizeof *tests; k++)
+            tests[k].initial_state = (void *)&subjects[i];
+        failed += cmocka_run_group_tests_name(subjects[i].name, tests, NULL, NULL);
+    }
+    return failed;
+}
