@@ -45,6 +45,10 @@ PTXGEN_API void ptx_module_unload(ptx_module **module);
 /// Makes no driver call. Errors (NULL): NOT_FOUND (the message lists the kernels), FORKED, INVALID.
 PTXGEN_API ptx_function *ptx_module_function(ptx_module *module, const char *name);
 
+/// Kernel `k` of the module, in the order of the text; NULL past the last. Kernels that are not
+/// .visible are left out. Makes no driver call, and sets no error.
+PTXGEN_API ptx_function *ptx_module_function_at(ptx_module *module, size_t k);
+
 /// Address and size in bytes of a `.global` or `.const` variable; either pointer may be NULL.
 /// Errors: NOT_FOUND, DRIVER, FORKED, INVALID.
 PTXGEN_API ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *address,

@@ -167,6 +167,14 @@ ptx_function *ptx_module_function(ptx_module *module, const char *name)
     return NULL;
 }
 
+ptx_function *ptx_module_function_at(ptx_module *module, size_t k)
+{
+    for (size_t i = 0; module && i < module->text.entry_count; i++)
+        if (module->functions[i].handle && k-- == 0)
+            return &module->functions[i];
+    return NULL;
+}
+
 ptx_status ptx_module_global(ptx_module *module, const char *name, CUdeviceptr *address,
                              size_t *bytes)
 {

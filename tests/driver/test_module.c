@@ -176,6 +176,10 @@ static void text_of_others(void **state)
     assert_int_equal(info->required_block[0], 32);
     assert_int_equal(info->required_block[2], 1);
     assert_int_equal(ptx_function_get_info(ptx_module_function(module, "bare"))->param_count, 0);
+    assert_ptr_equal(ptx_module_function_at(module, 0), ptx_module_function(module, "_Z3addPfi$1"));
+    assert_ptr_equal(ptx_module_function_at(module, 1), ptx_module_function(module, "bare"));
+    assert_null(ptx_module_function_at(module, 2));
+    assert_null(ptx_module_function_at(NULL, 0));
     assert_null(ptx_module_function(module, "hidden"));
     assert_error(PTX_ERROR_NOT_FOUND, "put .visible before its .entry");
     ptx_module_unload(&module);
