@@ -3,11 +3,10 @@
 #include "output.h"
 #include "ptxas.h"
 #include "select.h"
+#include "text.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { TEXT_LIMIT = 1 << 28 };
 
 struct arguments {
     bool all;
@@ -28,9 +27,20 @@ struct check {
     size_t accepted;
     size_t refused;
     size_t skipped;
+    enum parsed parsed; ///< a file: what the emulator's parser says, with its words
+    struct message log;
     struct message unknown; ///< the targets that were skipped
     struct message error;   ///< why ptxas could not be run; ends the check
 };
+
+static void print_log(const char *log)
+{
+    while (log && *log) {
+        size_t length = strcspn(log, "\n");
+        printf("    %.*s\n", (int)length, log);
+        log += length + (log[length] == '\n');
+    }
+}
 
 /// Notes what became of a text. `log` is why it was refused, `target` what ptxas does not know.
 static void note(struct check *check, const char *result, const char *name, const char *log,
@@ -49,11 +59,7 @@ static void note(struct check *check, const char *result, const char *name, cons
         return;
     printf("%s %s%s%s\n", result, name, target ? ": ptxas does not know " : "",
            target ? target : "");
-    while (log && *log) {
-        size_t length = strcspn(log, "\n");
-        printf("    %.*s\n", (int)length, log);
-        log += length + (log[length] == '\n');
-    }
+    print_log(log);
 }
 
 static void skip(struct check *check, const char *name, const char *target)
@@ -133,11 +139,6 @@ static bool check_kernel(struct check *check, struct selection *selection, const
             return false;
     }
     return true;
-}
-
-static bool is_file(const char *name)
-{
-    return strcmp(name, "-") == 0 || strpbrk(name, "./");
 }
 
 /// The selection of the command line; resolved before ptxas is searched.
@@ -227,7 +228,7 @@ static int look_up(const struct command *command, const struct arguments *given,
         return cli_fail(command, EXIT_USAGE, "%s", error.text);
     if (given->all)
         return CLI_GO_ON;
-    if (is_file(given->names.items[0]))
+    if (is_text_name(given->names.items[0]))
         return look_up_file(command, given, request);
     if (!select_kernel(given->names.items[0], &selection->kernel, &error) ||
         !select_dtype(selection->kernel, given->dtype, &selection->spec.dtype, &error) ||
@@ -236,33 +237,73 @@ static int look_up(const struct command *command, const struct arguments *given,
     return CLI_GO_ON;
 }
 
+static const char *const parser_results[] = { [PARSED_ACCEPTED] = "accepted",
+                                              [PARSED_REFUSED] = "refused",
+                                              [PARSED_UNSUPPORTED] = "not supported",
+                                              [PARSED_NOT] = "not parsed" };
+
+static json_t *parser_json(const struct check *check)
+{
+    json_t *row = json_pack("{s:s}", "result", parser_results[check->parsed]);
+    if (check->parsed != PARSED_ACCEPTED)
+        json_object_set_new(row, "log", json_string(check->log.text));
+    return row;
+}
+
+static void print_parser(const struct check *check, const char *path)
+{
+    printf("%s by the emulator's parser: %s\n", parser_results[check->parsed], path);
+    if (check->parsed != PARSED_ACCEPTED)
+        print_log(check->log.text);
+}
+
 /// Prints the totals, with --json as one object. The rows are released.
-static bool print_totals(struct check *check, int length, struct message *error)
+static bool print_totals(struct check *check, const char *path, int length, struct message *error)
 {
     const char *unknown = check->unknown.text;
+    const bool assembled = check->ptxas.path[0];
     if (!check->json) {
-        printf("%zu accepted, %zu refused, %zu skipped by %s\n", check->accepted, check->refused,
-               check->skipped, check->ptxas.path);
+        if (path)
+            print_parser(check, path);
+        if (assembled)
+            printf("%zu accepted, %zu refused, %zu skipped by %s\n", check->accepted,
+                   check->refused, check->skipped, check->ptxas.path);
         if (check->skipped > 0)
             printf("skipped, unknown to this ptxas:%.*s\n", length, unknown);
         return true;
     }
-    json_t *root = json_pack("{s:s, s:I, s:I, s:I, s:o}", "ptxas", check->ptxas.path, "accepted",
+    json_t *root = json_pack("{s:o, s:I, s:I, s:I, s:o}", "ptxas",
+                             json_string_or_null(assembled ? check->ptxas.path : NULL), "accepted",
                              (json_int_t)check->accepted, "refused", (json_int_t)check->refused,
                              "skipped", (json_int_t)check->skipped, "texts", check->texts);
     check->texts = NULL;
+    if (path)
+        json_object_set_new(root, "emulator", parser_json(check));
     return json_print(stdout, root, JSON_INDENT(2), error);
 }
 
-static int report(const struct command *command, struct check *check)
+/// What the emulator lacks is wrong only where nothing else takes the text.
+static int report_parser(const struct command *command, const struct check *check, const char *path)
+{
+    if (check->parsed == PARSED_REFUSED ||
+        (check->parsed == PARSED_UNSUPPORTED && !check->accepted))
+        return cli_fail(command, EXIT_FAILED, "%s: %s by the emulator's parser", path,
+                        parser_results[check->parsed]);
+    return check->parsed == PARSED_ACCEPTED || check->accepted ? EXIT_DONE : CLI_GO_ON;
+}
+
+static int report(const struct command *command, struct check *check, const char *path)
 {
     const char *unknown = check->unknown.text;
     int length = (int)strlen(unknown) - (check->skipped > 0); // without the last blank
-    if (!print_totals(check, length, &check->error))
+    if (!print_totals(check, path, length, &check->error))
         return cli_fail(command, EXIT_FAILED, "%s", check->error.text);
     if (check->refused > 0)
         return cli_fail(command, EXIT_FAILED, "%zu of %zu text%s refused", check->refused,
                         check->refused + check->accepted, plural(check->refused + check->accepted));
+    const int status = path ? report_parser(command, check, path) : CLI_GO_ON;
+    if (status != CLI_GO_ON)
+        return status;
     if (check->accepted == 0)
         return cli_fail(command, EXIT_NOTHING, "%s does not know%.*s", check->ptxas.path, length,
                         unknown);
@@ -279,12 +320,20 @@ static int check_all(const struct command *command, struct request *request,
     check->json = given->json;
     check->texts = check->json ? json_array() : NULL;
     int status;
-    if (!ptxas_find(&check->ptxas, &check->error))
-        status = cli_fail(command, EXIT_NOTHING, "%s", check->error.text);
-    else if (!(request->path ? check_file(check, request) : check_kernels(check, request)))
+    const char *path = request->path;
+    const bool found = ptxas_find(&check->ptxas, &check->error);
+    if (!found)
+        check->ptxas.path[0] = '\0';
+    check->parsed = path ? parse_text(request->text, path, &check->log) : PARSED_NOT;
+    if (check->parsed == PARSED_FAILED)
+        status = cli_fail(command, EXIT_FAILED, "%s", check->log.text);
+    else if (!found && check->parsed == PARSED_NOT)
+        status = cli_fail(command, EXIT_NOTHING, "%s%s%s", check->error.text, path ? "; " : "",
+                          check->log.text);
+    else if (found && !(path ? check_file(check, request) : check_kernels(check, request)))
         status = cli_fail(command, EXIT_FAILED, "%s", check->error.text);
     else
-        status = report(command, check);
+        status = report(command, check, path);
     json_decref(check->texts);
     free(check);
     return status;
@@ -310,7 +359,7 @@ static int run(const struct command *command, int argc, char **argv)
         return cli_fail(command, EXIT_USAGE, "check what? a kernel, a file or --all");
     if (given.all && (given.names.count > 0 || selective))
         return cli_fail(command, EXIT_USAGE, "--all takes no kernel, no --dtype and no --set");
-    if (!given.all && is_file(given.names.items[0]) && selective)
+    if (!given.all && is_text_name(given.names.items[0]) && selective)
         return cli_fail(command, EXIT_USAGE, "a file takes no --dtype and no --set");
     struct request request = { 0 };
     status = look_up(command, &given, &request);
@@ -326,9 +375,10 @@ const struct command command_check = {
     .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--target SM] [-v] [--json]\n"
                 "       ptxgen check FILE [--target SM] [-v] [--json]\n"
                 "       ptxgen check --all [--target SM] [-v] [--json]",
-    .summary = "put PTX text through NVIDIA's assembler, ptxas",
+    .summary =
+        "check PTX text: by NVIDIA's assembler, ptxas, your own by the emulator's parser too",
     .run = run,
-    .details = "FILE holds a '.' or a '/', or is - for standard input. ptxas is looked for in "
-               "PATH, $CUDA_HOME/bin\nand /usr/local/cuda/bin. Targets that it does not know are "
-               "skipped.",
+    .details = "FILE holds a '.' or a '/', or is - for standard input. The emulator's parser reads "
+               "it, and ptxas\nwhere there is one. ptxas is looked for in PATH, $CUDA_HOME/bin and "
+               "/usr/local/cuda/bin. Targets\nthat it does not know are skipped.",
 };

@@ -2,6 +2,9 @@
 #include "binding.h"
 #include "emulator.h"
 #include "gpu_run.h"
+#include "run_report.h"
+#include "run_text.h"
+#include "text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -9,22 +12,15 @@
 #include <string.h>
 
 struct arguments {
-    const char *input;
     const char *output;
     const char *device;
     bool force;
     bool json;
+    struct cli_list inputs;
     struct cli_list names;
     struct cli_list sets;
+    struct run_text_params text;
 };
-
-static void print_tensor(FILE *stream, const struct tensor *tensor)
-{
-    fprintf(stream, "  %s %s [", tensor->name, tensor->dtype->name);
-    for (size_t k = 0; k < tensor->rank; k++)
-        fprintf(stream, "%s%" PRIu64, k ? ", " : "", tensor->shape[k]);
-    fputs("]\n", stream);
-}
 
 static void print_report(FILE *stream, const struct binding *binding,
                          const struct gpu_report *report, const char *path)
@@ -49,15 +45,6 @@ static void print_report(FILE *stream, const struct binding *binding,
     for (size_t k = 0; k < binding->count; k++)
         if (binding->arguments[k].output.name)
             print_tensor(stream, &binding->arguments[k].output);
-}
-
-static json_t *tensor_json(const struct tensor *tensor)
-{
-    json_t *shape = json_array();
-    for (size_t k = 0; k < tensor->rank; k++)
-        json_array_append_new(shape, json_integer((json_int_t)tensor->shape[k]));
-    return json_pack("{s:s, s:s, s:o}", "name", tensor->name, "dtype", tensor->dtype->name, "shape",
-                     shape);
 }
 
 static json_t *options_json(const struct selection *selection)
@@ -133,10 +120,56 @@ static int run_file(struct binding *binding, const struct arguments *given,
     if (status != EXIT_DONE)
         return status;
     if (!output_check(given->output, given->force, error) ||
-        !tensor_file_open(&file, given->input, error))
+        !tensor_file_open(&file, given->inputs.items[0], error))
         return EXIT_FAILED;
     status = run_bound(binding, &file, place, given, error);
     tensor_file_close(&file);
+    return status;
+}
+
+/// The options of one form of the command that the other does not have.
+static int refuse_mixed(const struct command *command, const struct arguments *given, bool text)
+{
+    const struct run_text_params *own = &given->text;
+    const char *strange = NULL;
+    if (text)
+        strange = given->sets.count ? "--set" : NULL;
+    else
+        strange = own->entry                ? "--entry"
+                  : own->grid               ? "--grid"
+                  : own->block              ? "--block"
+                  : own->shared             ? "--shared"
+                  : own->cooperative        ? "--cooperative"
+                  : own->args.count         ? "--arg"
+                  : own->seed               ? "--seed"
+                  : own->sanitize           ? "--sanitize"
+                  : given->inputs.count > 1 ? "a second --input"
+                                            : NULL;
+    if (!strange)
+        return CLI_GO_ON;
+    if (text)
+        return cli_fail(command, EXIT_USAGE, "a file of PTX takes no %s: its arguments are --arg",
+                        strange);
+    return cli_fail(command, EXIT_USAGE,
+                    "a kernel of ptxgen takes no %s; a name with a . or a / is "
+                    "a file of PTX",
+                    strange);
+}
+
+static int run_kernel(const struct command *command, const struct arguments *given,
+                      const struct place *place, struct message *error)
+{
+    if (!given->inputs.count || !given->output)
+        return cli_fail(command, EXIT_USAGE, "--%s FILE is missing",
+                        given->inputs.count ? "output" : "input");
+    struct binding *binding = calloc(1, sizeof(*binding));
+    if (!binding) {
+        message_set(error, "out of memory");
+        return EXIT_FAILED;
+    }
+    int status = run_file(binding, given, place, error);
+    binding_release(binding);
+    free(binding);
     return status;
 }
 
@@ -144,50 +177,75 @@ static int run(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
     const struct cli_option options[] = {
-        CLI_TEXT("input", 'i', "FILE", &given.input, "safetensors file to read; - standard input"),
+        CLI_LIST("input", 'i', "FILE", &given.inputs,
+                 "safetensors or .npy file to read; - standard input"),
         CLI_TEXT("output", 'o', "FILE", &given.output, "safetensors file to write"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
-        CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "an option or a value"),
+        CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "KERNEL: an option or a value"),
+        CLI_TEXT("entry", 0, "NAME", &given.text.entry, "PTX: the kernel; default: the only one"),
+        CLI_TEXT("grid", 0, "X,Y,Z", &given.text.grid, "PTX: blocks, in 1 to 3 dimensions"),
+        CLI_TEXT("block", 0, "X,Y,Z", &given.text.block,
+                 "PTX: threads of a block; default: its .reqntid"),
+        CLI_TEXT("shared", 0, "BYTES", &given.text.shared, "PTX: dynamic shared memory of a block"),
+        CLI_FLAG("cooperative", 0, &given.text.cooperative, "PTX: all blocks are resident at once"),
+        CLI_LIST("arg", 0, "[NAME=]ARG", &given.text.args, "PTX: an argument, by name or in order"),
+        CLI_TEXT("seed", 0, "N", &given.text.seed, "PTX: of :random arrays; default: 0"),
+        CLI_TEXT("sanitize", 0, "on|warn|off", &given.text.sanitize,
+                 "PTX, emulator: checks; default: on"),
         CLI_TEXT("device", 0, "N|emulator", &given.device, PLACE_HELP),
         CLI_FLAG("json", 0, &given.json, "print JSON"),
         CLI_END,
     };
     struct place place;
+    struct message error = { 0 };
     int status = cli_parse(command, options, &given.names, 1, argc, argv);
     if (status != CLI_GO_ON)
         return status;
     if (given.names.count == 0)
-        return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");
-    if (!given.input || !given.output)
-        return cli_fail(command, EXIT_USAGE, "--%s FILE is missing",
-                        given.input ? "output" : "input");
+        return cli_fail(command, EXIT_USAGE,
+                        "which kernel? ptxgen list names them; a name with a . "
+                        "or a / is a file of PTX");
+    const bool text = is_text_name(given.names.items[0]);
+    status = refuse_mixed(command, &given, text);
+    if (status != CLI_GO_ON)
+        return status;
     if (!place_read(&place, given.device))
         return cli_fail(command, EXIT_USAGE, "--device takes a number from 0, or emulator");
-    struct binding *binding = calloc(1, sizeof(*binding));
-    if (!binding)
-        return cli_fail(command, EXIT_FAILED, "out of memory");
-    struct message error;
-    status = run_file(binding, &given, &place, &error);
+    given.text.path = given.names.items[0];
+    given.text.inputs = &given.inputs;
+    given.text.output = given.output;
+    given.text.force = given.force;
+    given.text.json = given.json;
+    status =
+        text ? run_text(&given.text, &place, &error) : run_kernel(command, &given, &place, &error);
     if (status == EXIT_NOTHING && !place.chosen)
         status = emulator_take_over(argc, argv, &error);
-    if (status != EXIT_DONE)
+    if (status != EXIT_DONE && error.text[0])
         cli_fail(command, status, "%s", error.text);
-    binding_release(binding);
-    free(binding);
     return status;
 }
 
 const struct command command_run = {
     .name = "run",
-    .operand = "KERNEL",
+    .operand = "KERNEL|FILE",
     .synopsis = "KERNEL --input FILE --output FILE [--force] [--set NAME=VALUE]...\n"
-                "       [--device N|emulator] [--json]",
-    .summary = "run a kernel on the GPU or the emulator, on tensors of a safetensors file",
+                "       [--device N|emulator] [--json]\n"
+                "       ptxgen run FILE --grid X,Y,Z [--block X,Y,Z] [--entry NAME] [--arg "
+                "[NAME=]ARG]...\n"
+                "       [--shared BYTES] [--cooperative] [--input FILE]... [--output FILE] "
+                "[--force]\n"
+                "       [--seed N] [--sanitize on|warn|off] [--device N|emulator] [--json]",
+    .summary = "run a kernel, or your own PTX, on the GPU or the emulator",
     .run = run,
     .details =
-        "The kernel's parameters name the tensors (ptxgen info KERNEL). The tensors' type chooses "
-        "the\ndtype, their sizes give the counts. The time is that of the fastest launch; the "
-        "bandwidth counts\nevery input read once and every output written once. The emulator "
-        "executes the same text on the\nCPU and gives the same bits; its times say nothing about "
-        "a GPU.",
+        "KERNEL: the kernel's parameters name the tensors (ptxgen info KERNEL). The tensors' type "
+        "chooses\nthe dtype, their sizes give the counts. The time is that of the fastest launch; "
+        "the bandwidth\ncounts every input read once and every output written once.\n\n"
+        "FILE of PTX holds a '.' or a '/', or is - for standard input. ARG is a number (1000, 0.5, "
+        "f16:0.5),\nan array (f32[1000]:zeros, :iota or :random, s32[10,100]:iota), or the name of "
+        "an array of --input;\nf32[1000] alone is the array of the parameter's name. All arrays go "
+        "to the output after one launch.\n\n"
+        "The emulator executes the same text on the CPU and gives the same bits; its times say "
+        "nothing\nabout a GPU. It reports the first wrong access, race or undefined value with its "
+        "line, and the\ncommand ends with 1. On a GPU, compute-sanitizer does that.",
 };

@@ -23,7 +23,8 @@ const struct command *command_at(size_t k)
 static void print_help(FILE *stream)
 {
     fputs("usage: ptxgen COMMAND [ARGUMENT]...\n\n"
-          "Clip gradients; write GPU training kernels as NVIDIA PTX, check them and run them.\n\n"
+          "Clip gradients; write GPU training kernels as NVIDIA PTX; check and run them, and your "
+          "own PTX.\n\n"
           "commands:\n",
           stream);
     for (size_t k = 0; k < COMMAND_COUNT; k++)

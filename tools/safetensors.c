@@ -3,6 +3,7 @@
 
 #include "input.h"
 #include "json.h"
+#include "npy.h"
 #include "signals.h"
 
 #include <errno.h>
@@ -385,6 +386,12 @@ bool tensor_file_parse(struct tensor_file *file, const char *path, const void *b
                        struct message *error)
 {
     *file = (struct tensor_file) { .path = path };
+    if (npy_is(bytes, size)) {
+        const bool parsed = npy_parse(file, path, bytes, size, error);
+        if (!parsed)
+            tensor_file_close(file);
+        return parsed;
+    }
     if (size < 8)
         return message_set(error,
                            "%s: %zu byte%s, too short for the 8 bytes of header length at byte 0",
@@ -452,6 +459,7 @@ void tensor_file_close(struct tensor_file *file)
         tensor_file_close(&file->shards[k]);
     }
     free(file->shards);
+    free(file->own_name);
     free(file->index);
     if (file->map) {
         signals_mapped(NULL, 0, NULL);

@@ -79,9 +79,11 @@ struct tensor_file {
     size_t shard_count;         ///< 0: no index
     char *index;                ///< the text of the index
     char *name;                 ///< of a shard: its path
+    char *own_name;             ///< of an .npy file: the name of its array
 };
 
-/// Maps the file and reads its header. A file without tensors is an error. "-" is standard input,
+/// Maps the file and reads its header. A file without tensors is an error. An .npy file of NumPy is
+/// one of one tensor (npy.h). "-" is standard input,
 /// as in input_open(). `path` must outlive the file. After a failure there is nothing to close.
 bool tensor_file_open(struct tensor_file *file, const char *path, struct message *error);
 /// The same for bytes in memory, which must outlive the file; `path` is for messages.

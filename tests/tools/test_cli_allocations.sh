@@ -69,6 +69,8 @@ run)
     sweeps -o o.st -- run squared_sum -i g.st $on_emulator -o o.st
     sweeps -o o.st -- run lerp_backward -i d.st $on_emulator -o o.st --set weight=0.5 --set outputs=da \
         --json
+    run 0 emit squared_sum -o text.ptx
+    sweeps -o o.st -- run text.ptx --grid 1 $on_emulator -i g.st --arg x --arg 6 --arg f64[1]:zeros -o o.st --json
     ;;
 check)
     run 0 emit squared_sum -o text.ptx

@@ -44,6 +44,9 @@ if command -v bash >/dev/null; then
     in_bash 'ptxgen clip x -o t' tensors.safetensors
     in_bash 'ptxgen run sq' squared_sum
     in_bash 'ptxgen run squared_sum --device ' emulator
+    in_bash 'ptxgen run ten' tensors.safetensors
+    in_bash 'ptxgen run x.ptx --sanitize ' on warn off
+    in_bash 'ptxgen run x.ptx --co' --cooperative
     in_bash 'ptxgen info st' step
     in_bash 'ptxgen emit squared_sum --dtype b' bf16
     in_bash 'ptxgen emit --target sm_9' sm_90 sm_90a
