@@ -39,6 +39,7 @@ STAND_INS = {
         $WRONG) [ "$2" = racecheck ] && exit 9; [ "$2" = memcheck ] && exit 0 ;;
         esac
         echo "[==========] Running 1 test(s)."
+        [ "$PTXGEN_TEST_FILTER" = "$SKIPS" ] || echo "[       OK ] $PTXGEN_TEST_FILTER"
         echo "========= ERROR SUMMARY: 0 errors" """,
 }
 KERNELS = [("squared_sum", "f16"), ("squared_sum", "f32"), ("lerp_backward", "f64")]
@@ -52,7 +53,7 @@ def call(folder, kind, seconds, **environment):
         [sys.executable, str(SOURCE / "bench/gpu_check.py"), kind, str(output), str(folder / "build")],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60,
         env={**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}", "RAN": str(ran), "SLOW": "-", "WRONG": "-",
-             "GPU_CHECK_SECONDS": str(seconds), **environment})
+             "SKIPS": "-", "GPU_CHECK_SECONDS": str(seconds), **environment})
     files = {path.name for path in output.iterdir()}
     assert {"summary.txt", "build.log"} <= files and len(files) <= 8, files
     return done.returncode, (output / "summary.txt").read_text(), ran.read_text().splitlines()
@@ -74,6 +75,10 @@ def check_sanitizers(folder):
     assert status == 1, summary
     assert re.search(r"(?m)^FAILED \(9\) .* racecheck plans/test_step_plan 'test_shards'", summary), summary
     assert re.search(r"(?m)^FAILED \(3\) .* memcheck .* 'test_shards'  no test has this name", summary), summary
+
+    status, summary, _ = call(folder, "sanitizers", 60, SKIPS="test_each")
+    assert status == 1, summary
+    assert re.search(r"(?m)^FAILED \(3\) .* racecheck .* 'test_each'  every test skipped itself", summary), summary
 
     status, summary, ran = call(folder, "sanitizers", 2, SLOW="test_*")
     assert status == 1, summary

@@ -150,17 +150,22 @@ static void test_norm_after_clipping(void **state)
     free(x);
 }
 
-/// With the argument `large`, only the sizes that take much of the device's memory.
+/// Arguments: `large`: only the sizes that take much of the device's memory; `1/4`: the first of
+/// four parts, which have every fourth test each.
 int main(int argc, char **argv)
 {
     struct CMUnitTest tests[MOST_ROWS + 1];
     const struct CMUnitTest large[] = { { "more than 2^32 elements", test_beyond_32_bits, NULL,
                                           NULL, NULL } };
-    size_t count = fill_rows();
-    for (size_t i = 0; i < count; ++i)
-        tests[i] = (struct CMUnitTest) { rows[i].name, test_row, NULL, NULL, &rows[i] };
-    tests[count++] = (struct CMUnitTest) { "C-CLIP-001 norm after clipping",
-                                           test_norm_after_clipping, NULL, NULL, NULL };
+    const size_t all = fill_rows() + 1;
+    size_t part = 1, parts = 1, count = 0;
+    if (argc > 1 && sscanf(argv[1], "%zu/%zu", &part, &parts) == 2 && (part < 1 || part > parts))
+        return 2;
+    for (size_t i = part - 1; i < all; i += parts)
+        tests[count++] = i + 1 < all
+                             ? (struct CMUnitTest) { rows[i].name, test_row, NULL, NULL, &rows[i] }
+                             : (struct CMUnitTest) { "C-CLIP-001 norm after clipping",
+                                                     test_norm_after_clipping, NULL, NULL, NULL };
     gpu_open(&gpu);
     int failed = argc > 1 && strcmp(argv[1], "large") == 0
                      ? cmocka_run_group_tests_name("large tensors", large, NULL, NULL)

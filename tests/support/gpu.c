@@ -51,6 +51,9 @@ void gpu_open(struct gpu *gpu)
         gpu->max_size = 1000000;
     }
     const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
+    const char *buffers = getenv("PTXGEN_TEST_BUFFERS");
+    gpu->own_buffers =
+        buffers ? strcmp(buffers, "own") == 0 : strstr(info->name, "emulator") != NULL;
     char name[PTX_TARGET_NAME_SIZE];
     printf("%s, sm_%d, driver %d, %s; kernels for %s; PTXGEN_TEST_SEED=%" PRIu64 "\n", info->name,
            info->sm, info->driver_version, info->library_path,
@@ -60,6 +63,8 @@ void gpu_open(struct gpu *gpu)
 
 void gpu_close(struct gpu *gpu)
 {
+    ptx_buffer_destroy(&gpu->shared);
+    ptx_host_free(gpu->device, &gpu->host);
     ptx_stream_destroy(gpu->device, &gpu->stream);
     ptx_device_close(&gpu->device);
 }

@@ -9,6 +9,10 @@
 ///   every other;
 ///                         1, the default: each combination
 ///   PTXGEN_TEST_FILTER    names of tests to run, with * and ?
+///   PTXGEN_TEST_BUFFERS   own: each tensor has a buffer of its own, some without guard bytes, so
+///   that a
+///                         memory checker sees the ends; shared: the runs of a case share a buffer,
+///                         and are copied and waited for once. Default: own on the emulator
 #ifndef PTXGEN_TESTS_GPU_H
 #define PTXGEN_TESTS_GPU_H
 
@@ -25,6 +29,11 @@ struct gpu {
     uint64_t max_size;
     uint64_t variants; // PTXGEN_TEST_VARIANTS
     const char *limit; // the variable that limits them
+    bool own_buffers;
+    // What the runs of a case share, of so many bytes:
+    ptx_buffer *shared;
+    void *host; // pinned
+    size_t shared_bytes;
 };
 
 /// Without a GPU, exits with 77 and one line. If there is a GPU that cannot be used, exits with 1.
@@ -73,12 +82,10 @@ struct gpu_tensor {
     const char *name;
     enum ref_type type; ///< how elements are compared; REF_F32 also for other 32-bit types
     uint64_t length;
-    const void *before; ///< contents; NULL: a fixed pattern, and every element must be written
-    const void *after;  ///< contents after the run; NULL: unchanged
-    bool exact;         ///< the bits of f64 NaNs must be equal too
-    unsigned offset;    ///< elements beyond a 256-byte boundary; gpu_check() sets it
-    ptx_buffer *buffer;
-    CUdeviceptr address;
+    const void *before;  ///< contents; NULL: a fixed pattern, and every element must be written
+    const void *after;   ///< contents after the run; NULL: unchanged
+    bool exact;          ///< the bits of f64 NaNs must be equal too
+    CUdeviceptr address; ///< gpu_check() sets it
 };
 
 enum { GPU_MOST_TENSORS = 8, GPU_MOST_ARGS = 16 };

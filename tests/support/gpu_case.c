@@ -46,11 +46,16 @@ void gpu_case_value(struct gpu_case *c, const void *value, size_t size)
     c->arg[c->args++] = (struct ptx_arg) { value, size };
 }
 
-/// The memory of the tensors, for the run and for the report.
+enum { MOST_RUNS = 20, PIECE = 256, MOST_BYTES = 64 << 20 };
+
+/// One run of a case: where its tensors are.
 struct placement {
     const struct gpu *gpu;
     const struct gpu_case *c;
     size_t guard; ///< bytes before and after; 0: a memory checker sees the ends
+    unsigned offset[GPU_MOST_TENSORS];
+    size_t place[GPU_MOST_TENSORS]; ///< in the host's memory and, where runs share it, the device's
+    ptx_buffer *own[GPU_MOST_TENSORS]; ///< NULL: the shared buffer
 };
 
 static void report(const struct placement *p)
@@ -62,7 +67,7 @@ static void report(const struct placement *p)
     for (size_t k = 0; k < p->c->tensors; ++k)
         fprintf(stderr, "  %s: %" PRIu64 " elements of %zu bytes, %u beyond alignment\n",
                 p->c->tensor[k].name, p->c->tensor[k].length, ref_bytes(p->c->tensor[k].type),
-                p->c->tensor[k].offset);
+                p->offset[k]);
     fprintf(stderr, "  guard bytes: %zu; PTXGEN_TEST_SEED=%" PRIu64 "\n", p->guard, p->gpu->seed);
     gpu_report_text(kernel);
 }
@@ -83,9 +88,9 @@ static void require(const struct placement *p, ptx_status status, const char *wh
              ptx_error_message());
 }
 
-static size_t head_bytes(const struct placement *p, const struct gpu_tensor *tensor)
+static size_t head_bytes(const struct placement *p, size_t k)
 {
-    return p->guard + tensor->offset * ref_bytes(tensor->type);
+    return p->guard + p->offset[k] * ref_bytes(p->c->tensor[k].type);
 }
 
 static size_t data_bytes(const struct gpu_tensor *tensor)
@@ -93,20 +98,22 @@ static size_t data_bytes(const struct gpu_tensor *tensor)
     return (size_t)tensor->length * ref_bytes(tensor->type);
 }
 
-static size_t buffer_bytes(const struct placement *p, const struct gpu_tensor *tensor)
+static size_t buffer_bytes(const struct placement *p, size_t k)
 {
-    return head_bytes(p, tensor) + data_bytes(tensor) + p->guard;
+    return head_bytes(p, k) + data_bytes(&p->c->tensor[k]) + p->guard;
 }
 
-static unsigned char *image_of(const struct placement *p, const struct gpu_tensor *tensor)
+static unsigned char guard_of(const struct gpu_tensor *tensor)
 {
-    size_t bytes = buffer_bytes(p, tensor);
-    unsigned char *image = malloc(bytes + 1);
-    assert_non_null(image);
-    memset(image, tensor->before ? INPUT_GUARD : POISON, bytes);
+    return tensor->before ? INPUT_GUARD : POISON;
+}
+
+static void fill(const struct placement *p, size_t k, unsigned char *image)
+{
+    const struct gpu_tensor *tensor = &p->c->tensor[k];
+    memset(image, guard_of(tensor), buffer_bytes(p, k));
     if (tensor->before && data_bytes(tensor))
-        memcpy(image + head_bytes(p, tensor), tensor->before, data_bytes(tensor));
-    return image;
+        memcpy(image + head_bytes(p, k), tensor->before, data_bytes(tensor));
 }
 
 static void compare_data(const struct placement *p, const struct gpu_tensor *tensor,
@@ -136,86 +143,165 @@ static void compare_data(const struct placement *p, const struct gpu_tensor *ten
              first);
 }
 
-static void compare_guard(const struct placement *p, const struct gpu_tensor *tensor,
-                          const unsigned char *got, const unsigned char *image, size_t from,
-                          size_t to)
+static void compare_guard(const struct placement *p, size_t k, const unsigned char *got,
+                          size_t from, size_t to)
 {
+    const struct gpu_tensor *tensor = &p->c->tensor[k];
     for (size_t i = from; i < to; ++i) {
-        if (got[i] == image[i])
+        if (got[i] == guard_of(tensor))
             continue;
         report(p);
-        int64_t at = (int64_t)i - (int64_t)head_bytes(p, tensor);
+        int64_t at = (int64_t)i - (int64_t)head_bytes(p, k);
         fail_msg("%s: a store outside %s: byte %" PRId64 " of %zu became 0x%02x",
                  p->c->kernel->name, tensor->name, at, data_bytes(tensor), got[i]);
     }
 }
 
-static void compare(const struct placement *p, const struct gpu_tensor *tensor,
-                    const unsigned char *image)
+static void compare(const struct placement *p, size_t k, const unsigned char *got)
 {
-    size_t head = head_bytes(p, tensor), bytes = buffer_bytes(p, tensor);
-    if (bytes == 0)
-        return;
-    unsigned char *got = malloc(bytes);
-    assert_non_null(got);
-    require(p, ptx_buffer_download(tensor->buffer, 0, got, bytes, p->gpu->stream), tensor->name);
-    require(p, ptx_stream_synchronize(p->gpu->device, p->gpu->stream), "reading back");
-    if (data_bytes(tensor))
+    const struct gpu_tensor *tensor = &p->c->tensor[k];
+    const size_t head = head_bytes(p, k), data = data_bytes(tensor);
+    if (data)
         compare_data(p, tensor, got + head, tensor->after ? tensor->after : tensor->before);
-    compare_guard(p, tensor, got, image, 0, head);
-    compare_guard(p, tensor, got, image, head + data_bytes(tensor), bytes);
-    free(got);
+    compare_guard(p, k, got, 0, head);
+    compare_guard(p, k, got, head + data, buffer_bytes(p, k));
 }
 
-static void run(struct gpu *gpu, struct gpu_case *c, size_t guard)
+/// The bytes of a run's tensors, which it places from `begin` on.
+static size_t lay_out(struct placement *p, size_t begin)
 {
-    const struct placement p = { gpu, c, guard };
-    unsigned char *image[GPU_MOST_TENSORS];
-    for (size_t k = 0; k < c->tensors; ++k) {
-        struct gpu_tensor *tensor = &c->tensor[k];
-        image[k] = image_of(&p, tensor);
-        tensor->buffer = ptx_buffer_create(gpu->device, buffer_bytes(&p, tensor));
-        require(&p, tensor->buffer ? PTX_OK : ptx_error_status(), tensor->name);
-        require(
-            &p,
-            ptx_buffer_upload(tensor->buffer, 0, image[k], buffer_bytes(&p, tensor), gpu->stream),
-            tensor->name);
-        tensor->address = ptx_buffer_address(tensor->buffer) + head_bytes(&p, tensor);
+    size_t end = begin;
+    for (size_t k = 0; k < p->c->tensors; ++k) {
+        p->place[k] = end;
+        end += (buffer_bytes(p, k) + PIECE) / PIECE * PIECE;
     }
-    require(&p,
+    return end - begin;
+}
+
+/// The memory that runs share, with at least so many bytes.
+static void memory_grow(struct gpu *gpu, const struct placement *p, size_t bytes)
+{
+    if (bytes <= gpu->shared_bytes)
+        return;
+    ptx_buffer_destroy(&gpu->shared);
+    ptx_host_free(gpu->device, &gpu->host);
+    gpu->shared_bytes = 0;
+    gpu->host = ptx_host_alloc(gpu->device, bytes);
+    require(p, gpu->host ? PTX_OK : ptx_error_status(), "pinned memory");
+    gpu->shared = ptx_buffer_create(gpu->device, bytes);
+    require(p, gpu->shared ? PTX_OK : ptx_error_status(), "memory");
+    gpu->shared_bytes = bytes;
+}
+
+/// Copies what the runs read to the device, or what they wrote back.
+static void copy_all(struct gpu *gpu, const struct placement *runs, size_t count, size_t bytes,
+                     bool back)
+{
+    unsigned char *host = gpu->host;
+    if (!gpu->own_buffers) {
+        require(runs,
+                back ? ptx_buffer_download(gpu->shared, 0, host, bytes, gpu->stream)
+                     : ptx_buffer_upload(gpu->shared, 0, host, bytes, gpu->stream),
+                "copy");
+        return;
+    }
+    for (size_t n = 0; n < count; ++n)
+        for (size_t k = 0; k < runs[n].c->tensors; ++k) {
+            const struct placement *p = &runs[n];
+            unsigned char *image = host + p->place[k];
+            require(p,
+                    back ? ptx_buffer_download(p->own[k], 0, image, buffer_bytes(p, k), gpu->stream)
+                         : ptx_buffer_upload(p->own[k], 0, image, buffer_bytes(p, k), gpu->stream),
+                    p->c->tensor[k].name);
+        }
+}
+
+static void launch(struct gpu *gpu, struct gpu_case *c, const struct placement *p)
+{
+    for (size_t k = 0; k < c->tensors; ++k)
+        c->tensor[k].address =
+            head_bytes(p, k) + (p->own[k] ? ptx_buffer_address(p->own[k])
+                                          : ptx_buffer_address(gpu->shared) + p->place[k]);
+    require(p,
             c->grid ? gpu_launch_grid(gpu, c->kernel, c->grid, c->arg, c->args)
                     : gpu_launch(gpu, c->kernel, c->n, c->arg, c->args),
             "launch");
-    require(&p, ptx_stream_synchronize(gpu->device, gpu->stream), "run");
-    *c->kernel->launched = *c->kernel->launched || c->n > 0;
-    for (size_t k = 0; k < c->tensors; ++k) {
-        compare(&p, &c->tensor[k], image[k]);
-        free(image[k]);
-        ptx_buffer_destroy(&c->tensor[k].buffer);
-    }
 }
 
-void gpu_check(struct gpu *gpu, struct random *r, struct gpu_case *c)
+/// Runs the case at these placements, of `bytes` in all, with one wait.
+static void run_all(struct gpu *gpu, struct gpu_case *c, struct placement *runs, size_t count,
+                    size_t bytes)
+{
+    unsigned char *host;
+    memory_grow(gpu, runs, bytes);
+    host = gpu->host;
+    for (size_t n = 0; n < count; ++n)
+        for (size_t k = 0; k < c->tensors; ++k) {
+            struct placement *p = &runs[n];
+            fill(p, k, host + p->place[k]);
+            if (!gpu->own_buffers)
+                continue;
+            p->own[k] = ptx_buffer_create(gpu->device, buffer_bytes(p, k));
+            require(p, p->own[k] ? PTX_OK : ptx_error_status(), c->tensor[k].name);
+        }
+    copy_all(gpu, runs, count, bytes, false);
+    for (size_t n = 0; n < count; ++n)
+        launch(gpu, c, &runs[n]);
+    copy_all(gpu, runs, count, bytes, true);
+    require(runs, ptx_stream_synchronize(gpu->device, gpu->stream), "run");
+    *c->kernel->launched = *c->kernel->launched || c->n > 0;
+    for (size_t n = 0; n < count; ++n)
+        for (size_t k = 0; k < c->tensors; ++k) {
+            compare(&runs[n], k, host + runs[n].place[k]);
+            ptx_buffer_destroy(&runs[n].own[k]);
+        }
+}
+
+/// All placements of a case. Returns their number.
+static size_t placements(const struct gpu *gpu, struct random *r, const struct gpu_case *c,
+                         struct placement runs[MOST_RUNS])
 {
     enum { BIG = 20000, RANDOM_RUNS = 4 };
-    unsigned lanes = 16 / (unsigned)ref_bytes(c->kernel->type);
-    for (size_t k = 0; k < c->tensors; ++k)
-        c->tensor[k].offset = 0;
-    run(gpu, c, 0);
+    const unsigned lanes = 16 / (unsigned)ref_bytes(c->kernel->type);
+    const size_t least_guard = gpu->own_buffers ? 0 : GUARD;
+    size_t count = 0;
+    runs[count++] = (struct placement) { .guard = least_guard };
     // The same offset for all tensors, so that vectors follow a common head.
     for (unsigned offset = 1; offset < lanes; ++offset) {
         if (c->n > BIG)
             offset = 1 + random_below(r, lanes - 1);
+        struct placement *p = &runs[count++];
+        *p = (struct placement) { .guard = offset % 2 ? GUARD : least_guard };
         for (size_t k = 0; k < c->tensors; ++k)
-            c->tensor[k].offset = offset;
-        run(gpu, c, offset % 2 ? GUARD : 0);
+            p->offset[k] = offset;
         if (c->n > BIG)
             break;
     }
     // An offset of its own for each tensor.
     for (int trial = 0; trial < (c->n > BIG ? 1 : RANDOM_RUNS); ++trial) {
+        struct placement *p = &runs[count++];
+        *p = (struct placement) { .guard = GUARD };
         for (size_t k = 0; k < c->tensors; ++k)
-            c->tensor[k].offset = random_below(r, lanes);
-        run(gpu, c, GUARD);
+            p->offset[k] = random_below(r, lanes);
+    }
+    for (size_t n = 0; n < count; ++n) {
+        runs[n].gpu = gpu;
+        runs[n].c = c;
+    }
+    return count;
+}
+
+void gpu_check(struct gpu *gpu, struct random *r, struct gpu_case *c)
+{
+    struct placement runs[MOST_RUNS];
+    const size_t count = placements(gpu, r, c, runs);
+    size_t first = 0, bytes = 0;
+    for (size_t n = 0; n < count; ++n) {
+        bytes += lay_out(&runs[n], bytes);
+        if (n + 1 < count && bytes < MOST_BYTES && !gpu->own_buffers)
+            continue;
+        run_all(gpu, c, runs + first, n + 1 - first, bytes);
+        first = n + 1;
+        bytes = 0;
     }
 }
