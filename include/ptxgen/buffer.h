@@ -49,6 +49,12 @@ PTXGEN_API ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const pt
 PTXGEN_API ptx_status ptx_buffer_fill(ptx_buffer *buffer, size_t offset, unsigned char value,
                                       size_t bytes, CUstream stream);
 
+/// Copies `bytes` bytes of device memory at `address`, of a buffer or of the caller's, to host
+/// memory, in stream order. `target` is valid after ptx_stream_synchronize(). What is there is not
+/// checked: ptx_address_range() says. Errors: INVALID, CAPTURE, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_address_download(ptx_device *device, CUdeviceptr address, void *target,
+                                           size_t bytes, CUstream stream);
+
 /// Allocates pinned host memory, for copies at full speed. Errors (NULL): those of
 /// ptx_buffer_create(); 0 bytes are INVALID.
 PTXGEN_API void *ptx_host_alloc(ptx_device *device, size_t bytes);

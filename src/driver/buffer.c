@@ -144,6 +144,26 @@ ptx_status ptx_buffer_download(const ptx_buffer *buffer, size_t offset, void *ta
     return ptxd_leave(&scope, status);
 }
 
+ptx_status ptx_address_download(ptx_device *device, CUdeviceptr address, void *target, size_t bytes,
+                                CUstream stream)
+{
+    static const char purpose[] = "copy from the device";
+    struct ptxd_scope scope;
+    ptx_status status;
+
+    if (bytes && (!target || !address))
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_address_download: %s",
+                         target ? "address is 0" : "target is NULL");
+    if (bytes == 0)
+        return ptxd_usable(device);
+    status = ptxd_enter_stream(&scope, device, stream, __func__, purpose);
+    if (status)
+        return status;
+    status =
+        PTXD_CALL(scope.library, purpose, cuMemcpyDtoHAsync_v2, target, address, bytes, stream);
+    return ptxd_leave(&scope, status);
+}
+
 ptx_status ptx_buffer_copy(ptx_buffer *to, size_t to_offset, const ptx_buffer *from,
                            size_t from_offset, size_t bytes, CUstream stream)
 {
