@@ -60,8 +60,8 @@ struct ptx_clip_params {
     /// use, at least 1. A group may be empty: its norm is 0.
     uint32_t group_count;
     /// max_norm, group_max_norms, max_norms_at, eps, loss_scale, loss_scale_state, loss_scale_at,
-    /// update, found_inf_at, found_inf_to, sum_rows, sum_row, sums_at, any_address, stream, module:
-    /// see norm.h.
+    /// update, found_inf_at, found_inf_to, guards, sum_rows, sum_row, sums_at, any_address, stream,
+    /// module: see norm.h.
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_nonfinite nonfinite; ///< what is written if something is NaN or infinite
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by
@@ -126,9 +126,10 @@ struct ptx_clip_plan_info {
     /// ptx_clip_plan_norm_sq() until the next one or the next run; without sums_at, a run may leave
     /// them unwritten.
     CUdeviceptr sums;
-    CUdeviceptr records; ///< one struct ptx_clip_record for each group
-    CUdeviceptr summary; ///< the struct ptx_clip_summary
-    uint64_t chunks;     ///< the number of chunks, including those of empty groups: see below
+    CUdeviceptr records;     ///< one struct ptx_clip_record for each group
+    CUdeviceptr summary;     ///< the struct ptx_clip_summary
+    uint64_t chunks;         ///< the number of chunks, including those of empty groups: see below
+    CUdeviceptr guard_state; ///< the struct ptx_guard_state; 0 without guards
 };
 
 /// What is fixed for the plan's life, owned by the plan. Makes no driver call. Returns NULL for

@@ -5,6 +5,7 @@
 #define PTXGEN_NORM_H
 
 #include <ptxgen/builder.h>
+#include <ptxgen/guard.h>
 #include <ptxgen/module.h>
 #include <ptxgen/operations.h>
 #include <ptxgen/records.h>
@@ -60,6 +61,8 @@ struct ptx_clip_tensor {
 ///   none.
 /// - found_inf_to: the address of an f32 to which each run writes found_inf of all groups, 0 or 1,
 ///   as in the summary. 0: none.
+/// - guards: if not NULL, the rules by which a run skips its step, or clips further: see guard.h.
+///   Copied. A clip plan with guards has three launches.
 /// - sum_rows, sum_row: for several plans that share one norm, such as the stages of a pipeline or
 ///   ranks: the sums are an array of sum_rows rows, each of one f64 for each group. The phase
 ///   norm_sq writes row sum_row, and `finish` adds all rows, from the first to the last. So the
@@ -86,6 +89,7 @@ struct ptx_clip_tensor {
     X(const struct ptx_loss_scale_params *, update)                                                \
     X(CUdeviceptr, found_inf_at)                                                                   \
     X(CUdeviceptr, found_inf_to)                                                                   \
+    X(const struct ptx_guard_params *, guards)                                                     \
     X(uint32_t, sum_rows)                                                                          \
     X(uint32_t, sum_row)                                                                           \
     X(CUdeviceptr, sums_at)                                                                        \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-/// Structs that kernels and hosts share in device memory: the states of a loss scale and of an
-/// observer, the records of norms. Part of operations.h and norm.h.
+/// Structs that kernels and hosts share in device memory: the states of a loss scale, of an
+/// observer and of guards, the records of norms. Part of operations.h and norm.h.
 #ifndef PTXGEN_RECORDS_H
 #define PTXGEN_RECORDS_H
 
@@ -49,6 +49,56 @@ struct ptx_clip_summary {
     float loss_scale; ///< the loss scale that the run divided by, before the update
     struct ptx_loss_scale_state state; ///< the plan's own; an input, updated if params->update; of
                                        ///< no use with loss_scale_state and loss_scale_at
+};
+
+// ------------------------------------------------------------------------------------------ guards
+
+/// Why a run skips a step: `skipped` of struct ptx_guard_state, as f32.
+typedef enum ptx_guard_skip {
+    PTX_GUARD_SKIP_NONE,      ///< the step is taken
+    PTX_GUARD_SKIP_FOUND_INF, ///< found_inf of the summary; a clip plan does what its policy says
+    PTX_GUARD_SKIP_GIVEN,     ///< skip_at
+    PTX_GUARD_SKIP_LIMIT,
+    PTX_GUARD_SKIP_HISTORY,
+    PTX_GUARD_SKIP_COUNT
+} ptx_guard_skip;
+
+/// The layout that this header describes.
+enum { PTX_GUARD_STATE_VERSION = 1, PTX_GUARD_MOST_REASONS = 8 };
+
+/// The rule that keeps a struct ptx_guard_record for each group.
+typedef enum ptx_guard_rule {
+    PTX_GUARD_RULE_NONE,
+    PTX_GUARD_RULE_ZCLIP,
+    PTX_GUARD_RULE_ADAGC,
+} ptx_guard_rule;
+
+/// The state of guards, in device memory: 128 bytes. It is followed by the ring of norms and, with
+/// loss_at, that of losses, each of `length` f32; the end is rounded up to 8 bytes; then, with
+/// ZClip or AdaGC, a struct ptx_guard_record for each group. Valid when the stream has passed a run
+/// or a finish. A copy is a checkpoint.
+struct ptx_guard_state {
+    uint32_t version;  ///< PTX_GUARD_STATE_VERSION; 0 before the first run
+    uint32_t length;   ///< of the rings; 0: there are none
+    uint32_t groups;   ///< rows of groups; 0: there are none
+    uint32_t kinds;    ///< enum ptx_guard_rule, + 4 if there is a ring of losses
+    float skipped;     ///< of the last run: enum ptx_guard_skip
+    float norm;        ///< of the last run, over all groups
+    uint32_t filled;   ///< values in each ring
+    uint32_t next;     ///< the place of the next value
+    uint32_t in_a_row; ///< steps skipped by guards since one was taken, or since
+                       ///< the rings were emptied
+    uint32_t unused;   ///< 0
+    uint64_t counts[PTX_GUARD_MOST_REASONS]; ///< runs, by `skipped`: counts[0] steps were taken
+    uint64_t more[3];                        ///< 0
+};
+
+/// A group's state: ZClip's mean and var, and the norms of its warm-up so far; AdaGC's gamma as
+/// `mean`, 0 before its first norm.
+struct ptx_guard_record {
+    double mean;
+    double variance;
+    uint64_t count;
 };
 
 PTXGEN_END

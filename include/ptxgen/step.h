@@ -23,9 +23,10 @@
 ///     parameter, states = rule(parameter, states, g, t)
 ///     count = t
 ///
-/// If anything in any norm group is NaN or infinite, or an input says so (found_inf_at), a step
-/// writes only records and loss scale: no parameter, state, count or gradient. `gradients` selects
-/// what happens to the gradients; by default they do not change.
+/// If anything in any norm group is NaN or infinite, or an input says so (found_inf_at), or a guard
+/// skips the step (guard.h), it writes only records, loss scale and the guards' state: no
+/// parameter, state, count or gradient. `gradients` selects what happens to the gradients; by
+/// default they do not change.
 ///
 /// docs/steps.md shows a plan in a loop, in a graph, with a loss scale and across ranks.
 #ifndef PTXGEN_STEP_H
@@ -114,9 +115,9 @@ struct ptx_step_params {
     uint32_t norm_group_count;             ///< as group_count of struct ptx_clip_params
     /// max_norm to module, as in struct ptx_clip_params: see norm.h, whose groups are norm groups
     /// here. If every max_norm is INFINITY and nothing else needs a norm (max_norms_at, `update`,
-    /// found_inf_to, sums_at, several sum_rows), none is computed: each gradient is read once,
-    /// records have norm 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is
-    /// refused. A rule has its own eps.
+    /// found_inf_to, sums_at, several sum_rows, a guard other than skip_at), none is computed: each
+    /// gradient is read once, records have norm 0, NaN and infinity are not detected, and
+    /// ptx_step_plan_set_max_norm() is refused. A rule has its own eps.
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_step_gradients gradients;
     uint64_t
@@ -178,6 +179,7 @@ struct ptx_step_plan_info {
     CUdeviceptr sums;
     CUdeviceptr records;
     CUdeviceptr summary;
+    CUdeviceptr guard_state;
 };
 
 /// What ptx_clip_plan_get_info() to ptx_clip_plan_set_loss_scale() are for groups, for norm groups.

@@ -454,20 +454,50 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         leave(b, from->results.totals, blocks);
 }
 
+// The places of the first two tiles, and the factor of the first.
+static void begin(ptx_builder *b, struct apply *a, struct source *from, ptx_val tiles)
+{
+    from->fused = ptx_ne(b, from->fused, 0);
+    clip_place_read(b, &a->tiles, &a->now);
+    ptx_val at = ptx_mul_wide(b, a->now.group, 2);
+    ptx_vec row = ptx_load_vec(b, from->partials.groups, at, 2);
+    read_next(b, a, tiles);
+    ptxk_norm_wait_for_last(b);
+    ptx_if (b, from->fused)
+        take_partials(b, a, from, row);
+    ptx_else (b)
+        take_record(b, a, from);
+}
+
+// With guards one block decides for all, so factors are never computed here.
+static void begin_with_record(ptx_builder *b, struct apply *a, const struct source *from,
+                              ptx_val tiles)
+{
+    clip_place_read(b, &a->tiles, &a->now);
+    read_next(b, a, tiles);
+    ptxk_norm_wait_for_last(b);
+    take_record(b, a, from);
+}
+
 static void apply_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     struct apply a = { .spec = spec };
-    struct source from;
+    struct source from = { .fused = { 0 } };
 
     ptx_comment(b, "tile after tile, from the last to the first: what was read last may still be "
                    "in the cache");
     a.tiles = (struct clip_tiles) { .spec = spec, .tables = ptxk_norm_tables_param(b, spec) };
-    from.partials = ptxk_norm_partials_param(b);
-    from.results = ptxk_norm_results_param(b, spec);
+    if (spec->guards) {
+        from.results = ptxk_norm_records_param(b, spec);
+    } else {
+        from.partials = ptxk_norm_partials_param(b);
+        from.results = ptxk_norm_results_param(b, spec);
+    }
     a.tiles.last = ptx_param(b, PTX_U32, "last", .meaning = "chunk of the first tile");
     ptx_val tiles = ptx_param(b, PTX_U32, "tiles");
-    from.fused = ptx_param(b, PTX_U32, "fused",
-                           .meaning = "1: factors from the partials; 0: from the records");
+    if (!spec->guards)
+        from.fused = ptx_param(b, PTX_U32, "fused",
+                               .meaning = "1: factors from the partials; 0: from the records");
 
     a.tid = a.tiles.tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
@@ -475,16 +505,10 @@ static void apply_emit(ptx_builder *b, const struct norm_spec *spec)
     a.next = clip_place_variables(b, spec, ptx_add(b, block, ptx_nctaid(b, PTX_X)));
     a.factor = ptx_var(b, ptx_f32(1));
     a.zeros = ptx_var(b, ptx_bool(false));
-    from.fused = ptx_ne(b, from.fused, 0);
-    clip_place_read(b, &a.tiles, &a.now);
-    ptx_val at = ptx_mul_wide(b, a.now.group, 2);
-    ptx_vec row = ptx_load_vec(b, from.partials.groups, at, 2);
-    read_next(b, &a, tiles);
-    ptxk_norm_wait_for_last(b);
-    ptx_if (b, from.fused)
-        take_partials(b, &a, &from, row);
-    ptx_else (b)
-        take_record(b, &a, &from);
+    if (spec->guards)
+        begin_with_record(b, &a, &from, tiles);
+    else
+        begin(b, &a, &from, tiles);
 
     ptx_comment(b, "nothing to scale, and nothing elsewhere either");
     ptx_val unchanged = ptx_eq(b, a.factor, 1);

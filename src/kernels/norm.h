@@ -51,6 +51,35 @@ struct norm_rule {
     int32_t interval, hysteresis;
 };
 
+// What guards a plan has, as bits, and their scalars: struct ptx_guard_params with defaults filled
+// in.
+enum {
+    NORM_GUARD_ANY = 1 << 0, // the state at least
+    NORM_GUARD_LIMIT = 1 << 1,
+    NORM_GUARD_LIMITS_AT = 1 << 2,
+    NORM_GUARD_SKIP_AT = 1 << 3,
+    NORM_GUARD_HISTORY = 1 << 4,
+    NORM_GUARD_LOSS = 1 << 5,
+    NORM_GUARD_MOST_SKIPS = 1 << 6,
+    NORM_GUARD_ONE_GROUP = 1 << 7,
+    NORM_GUARD_ZCLIP = 1 << 8,
+    NORM_GUARD_ADAGC = 1 << 9,
+};
+// The first words of a state: the guards that it belongs to.
+struct norm_guard_belongs {
+    uint32_t version, length, groups, kinds;
+};
+struct norm_guard_rule {
+    double deviations;
+    double alpha, z_most;
+    double lambda_abs, lambda_rel, beta;
+    struct norm_guard_belongs belongs;
+    float limit;
+    uint32_t length, most_skips, group; // of the history
+    uint32_t warmup;
+    uint32_t records; // where those of groups are in the state, in f64
+};
+
 // Counters shared by the blocks of a launch; 0 before and after it.
 struct norm_totals {
     uint32_t arrivals;   // number of groups whose record is written
@@ -80,6 +109,7 @@ struct norm_spec {
     // Inputs and results at the caller's addresses, and whether the loss scale has to be checked.
     bool adds_rows; // there are several rows of sums
     bool has_max_norms_at, has_found_inf_at, has_found_inf_to, checks_loss_scale;
+    uint32_t guards;                  // NORM_GUARD_ bits
     const struct norm_entry *entries; // NORM_ENTRIES of them: the plan's kernels
     unsigned last_blocks;             // .minnctapersm of NORM_LAST
     const void *own;                  // what else the plan's own kernels depend on

@@ -2,18 +2,46 @@
 // Adds a group's partials to its sum, and computes the record from the sum.
 #include "norm_parts.h"
 
+static ptx_val load_sum(ptx_builder *b, const void *sums, ptx_val group)
+{
+    return ptx_load(b, *(const ptx_ptr *)sums, group);
+}
+
+// With guards the last block decides for all groups.
+static void sums_guarded(ptx_builder *b, const struct norm_results *results, ptx_val tid,
+                         ptx_ptr sums, ptx_val finishes)
+{
+    ptx_val last = ptx_var(b, ptx_bool(false));
+
+    ptx_val first = ptx_eq(b, tid, 0);
+    ptx_if (b, ptx_and(b, first, ptx_ne(b, finishes, 0)))
+        ptx_set(b, last, ptxk_norm_arrives_last(b, results));
+    ptx_if (b, ptx_barrier_any(b, last))
+        ptxk_norm_guards_decide(b, results, tid, load_sum, &sums);
+}
+
 void ptxk_norm_sums_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     ptx_comment(b, "a block for each group: the sum of its partials");
     struct norm_partials from = ptxk_norm_partials_param(b);
-    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .writeonly = true, .meaning = "one a group");
+    ptx_ptr sums =
+        ptx_param_ptr(b, PTX_F64, "sums", .writeonly = !spec->guards, .meaning = "one a group");
     struct norm_results results = ptxk_norm_results_param(b, spec);
+    if (spec->guards)
+        results.totals = ptxk_norm_totals_param(b);
     ptx_val finishes = ptx_param(b, PTX_U32, "finishes", .meaning = "1: writes the records, too");
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val group = ptx_ctaid(b, PTX_X);
     ptx_vec row = ptx_load_vec(b, from.groups, ptx_mul_wide(b, group, 2), 2);
     ptxk_norm_let_next_start(b);
     ptxk_norm_wait_for_last(b);
+    if (spec->guards) {
+        ptx_val total = ptxk_norm_group_total(b, &from, tid, row);
+        ptx_if (b, ptx_eq(b, tid, 0))
+            ptx_store(b, sums, group, total);
+        sums_guarded(b, &results, tid, sums, finishes);
+        return;
+    }
     struct norm_inputs inputs = ptxk_norm_inputs_read(b, &results, group);
     ptx_val sum = ptxk_norm_group_total(b, &from, tid, row);
     ptx_if (b, ptx_eq(b, tid, 0)) {
@@ -25,35 +53,55 @@ void ptxk_norm_sums_emit(ptx_builder *b, const struct norm_spec *spec)
     }
 }
 
-// The total of the group's sums, one in each row, in the order of the rows.
-static ptx_val total_of_rows(ptx_builder *b, ptx_ptr sums, ptx_val rows, ptx_val groups,
-                             ptx_val group)
-{
-    ptx_val total = ptx_var(b, ptx_load(b, sums, group));
+// What a finish reads: the sums, in rows if there are several.
+struct all_sums {
+    ptx_ptr sums;
+    ptx_val rows, groups; // rows: poisoned if there is one
+};
 
-    ptx_for (b, row, 1, rows, 1) {
-        ptx_val place = ptx_mad(b, row, groups, group);
-        ptx_set(b, total, ptx_add(b, total, ptx_load(b, sums, place)));
+static struct all_sums all_sums_param(ptx_builder *b, const struct norm_spec *spec)
+{
+    struct all_sums from = { .rows = { 0 } };
+
+    from.sums = ptx_param_ptr(b, PTX_F64, spec->adds_rows ? "all_sums" : "sums", .readonly = true,
+                              .meaning = "of weighted squares, one a group");
+    if (spec->adds_rows)
+        from.rows = ptx_param(b, PTX_U32, "sum_rows", .meaning = "rows of sums");
+    return from;
+}
+
+// The total of the group's sums, one in each row, in the order of the rows.
+static ptx_val total_of_rows(ptx_builder *b, const void *user, ptx_val group)
+{
+    const struct all_sums *from = user;
+
+    if (from->rows.kind == PTX_KIND_POISON)
+        return ptx_load(b, from->sums, group);
+    ptx_val total = ptx_var(b, ptx_load(b, from->sums, group));
+    ptx_for (b, row, 1, from->rows, 1) {
+        ptx_val place = ptx_mad(b, row, from->groups, group);
+        ptx_set(b, total, ptx_add(b, total, ptx_load(b, from->sums, place)));
     }
     return total;
 }
 
 void ptxk_norm_finish_emit(ptx_builder *b, const struct norm_spec *spec)
 {
-    ptx_comment(b, "a thread for each group: its record from its sum");
-    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, spec->adds_rows ? "all_sums" : "sums",
-                                 .readonly = true, .meaning = "of weighted squares, one a group");
-    ptx_val rows = { 0 };
-    if (spec->adds_rows)
-        rows = ptx_param(b, PTX_U32, "sum_rows", .meaning = "rows of sums");
+    ptx_comment(b, spec->guards ? "one block for all groups: their records from their sums"
+                                : "a thread for each group: its record from its sum");
+    struct all_sums from = all_sums_param(b, spec);
     struct norm_results results = ptxk_norm_results_param(b, spec);
+    from.groups = results.groups;
+    if (spec->guards) {
+        ptxk_norm_guards_decide(b, &results, ptx_tid(b, PTX_X), total_of_rows, &from);
+        return;
+    }
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val group = ptx_mad(b, block, NORM_BLOCK, tid);
     ptx_if (b, ptx_lt(b, group, results.groups)) {
         struct norm_inputs inputs = ptxk_norm_inputs_read(b, &results, group);
-        ptx_val sum = spec->adds_rows ? total_of_rows(b, sums, rows, results.groups, group)
-                                      : ptx_load(b, sums, group);
+        ptx_val sum = total_of_rows(b, &from, group);
         struct norm_record record = ptxk_norm_record_of(b, &results, &inputs, sum);
         ptxk_norm_record_write(b, &results, group, &record);
     }

@@ -141,6 +141,15 @@ struct norm_partials ptxk_norm_partials_param(ptx_builder *b);
 ptx_val ptxk_norm_group_total(ptx_builder *b, const struct norm_partials *from, ptx_val tid,
                               ptx_vec group);
 
+// What guards read and write; declared as parameters.
+struct norm_guards {
+    ptx_ptr rule, state;                 // f64, u32
+    ptx_ptr limits_at, skip_at, loss_at; // those that the plan has
+};
+void ptxk_norm_guards_param(ptx_builder *b, const struct norm_spec *spec, struct norm_guards *g);
+// `skipped` (f32) of a state: 0 where the step is taken.
+ptx_val ptxk_norm_guards_skipped(ptx_builder *b, ptx_ptr state);
+
 // The addresses of a group's results; declared as parameters.
 struct norm_results {
     const struct norm_spec *spec;
@@ -148,8 +157,13 @@ struct norm_results {
     ptx_val groups, eps;
     ptx_ptr state, rule;                              // if there is an update
     ptx_ptr max_norms_at, found_inf_at, found_inf_to; // those that the plan has
+    struct norm_guards guards;                        // if it has some
 };
 struct norm_results ptxk_norm_results_param(ptx_builder *b, const struct norm_spec *spec);
+// The counters of a launch: with guards not among the results.
+ptx_ptr ptxk_norm_totals_param(ptx_builder *b);
+// Only the records, totals and groups, for kernels that read the records.
+struct norm_results ptxk_norm_records_param(ptx_builder *b, const struct norm_spec *spec);
 
 // The inputs of a record besides the sum; read before the sum is computed, to hide the latency.
 struct norm_inputs {
@@ -168,9 +182,31 @@ struct norm_record {
 struct norm_record ptxk_norm_record_of(ptx_builder *b, const struct norm_results *results,
                                        const struct norm_inputs *inputs, ptx_val sum);
 
+// The record of a group (u32), f32.
+ptx_ptr ptxk_norm_record_at(ptx_builder *b, const struct norm_results *results, ptx_val group);
+void ptxk_norm_record_store(ptx_builder *b, const struct norm_results *results, ptx_val group,
+                            const struct norm_record *record);
+// Writes the summary, and updates the loss scale. Executed by one thread.
+void ptxk_norm_summary_write(ptx_builder *b, const struct norm_results *results, ptx_val found);
+
 // Writes the record and, for the last of all groups, the summary and the update of the loss scale.
 // Executed by one thread.
 void ptxk_norm_record_write(ptx_builder *b, const struct norm_results *results, ptx_val group,
                             const struct norm_record *record);
+
+// ---- guards (norm_guard.c) ----------------------------------------------------------------------
+
+// With guards the last block decides for all groups, since each rule looks at all of them.
+
+// Whether this block is the last of a block for each group, after what it has written. Executed by
+// one thread.
+ptx_val ptxk_norm_arrives_last(ptx_builder *b, const struct norm_results *results);
+
+// The sum (f64) of a group.
+typedef ptx_val norm_sum_of(ptx_builder *b, const void *from, ptx_val group);
+// Writes all records, the summary, the loss scale's update and the guards' state. Executed by all
+// threads of one block.
+void ptxk_norm_guards_decide(ptx_builder *b, const struct norm_results *results, ptx_val tid,
+                             norm_sum_of *sum_of, const void *from);
 
 #endif

@@ -12,19 +12,39 @@
 
 enum { PARTIALS_AT_ONCE = 16 };
 
+static ptx_ptr records_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_F32, "records",
+                         .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
+                                    "found_inf of all");
+}
+
+ptx_ptr ptxk_norm_totals_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_U32, "totals", .length = "4",
+                         .meaning = "groups written, whether one found_inf; tiles taken, blocks "
+                                    "through");
+}
+
+struct norm_results ptxk_norm_records_param(ptx_builder *b, const struct norm_spec *spec)
+{
+    struct norm_results r = { .spec = spec };
+
+    r.records = records_param(b);
+    r.totals = ptxk_norm_totals_param(b);
+    r.groups = ptx_param(b, PTX_U32, "group_count");
+    return r;
+}
+
 struct norm_results ptxk_norm_results_param(ptx_builder *b, const struct norm_spec *spec)
 {
     struct norm_results r = { .spec = spec };
 
-    r.records = ptx_param_ptr(b, PTX_F32, "records",
-                              .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
-                                         "found_inf of all");
+    r.records = records_param(b);
     r.used = ptx_param_ptr(b, PTX_F32, "used", .readonly = true, .length = "1",
                            .meaning = "the loss scale that this run divides by");
-    r.totals =
-        ptx_param_ptr(b, PTX_U32, "totals", .length = "4",
-                      .meaning = "groups written, whether one found_inf; tiles taken, blocks "
-                                 "through");
+    if (!spec->guards)
+        r.totals = ptxk_norm_totals_param(b);
     r.groups = ptx_param(b, PTX_U32, "group_count");
     r.eps = ptx_param(b, PTX_F32, "eps", .meaning = "added to the norm before dividing",
                       .range = PTX_RANGE_FINITE | PTX_RANGE_NOT_NEGATIVE);
@@ -37,6 +57,8 @@ struct norm_results ptxk_norm_results_param(ptx_builder *b, const struct norm_sp
     if (spec->has_found_inf_to)
         r.found_inf_to = ptx_param_ptr(b, PTX_F32, "found_inf_to", .writeonly = true, .length = "1",
                                        .meaning = "the caller's: found_inf of all");
+    if (spec->guards)
+        ptxk_norm_guards_param(b, spec, &r.guards);
     if (!spec->updates)
         return r;
     r.state = ptx_param_ptr(b, PTX_B32, "state", .length = "2",
@@ -65,6 +87,16 @@ static void update(ptx_builder *b, const struct norm_results *r, ptx_val found)
     ptxk_update_loss_scale(b, r->state, found, &rule);
 }
 
+// Counts a group whose results are written: whether all others are, too.
+static ptx_val arrive(ptx_builder *b, const struct norm_results *r)
+{
+    ptx_val limit = ptx_sub(b, r->groups, 1);
+    ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, r->totals, TOTALS(arrivals), limit,
+                                .order = PTX_ORDER_ACQ_REL);
+
+    return ptx_eq(b, before, limit);
+}
+
 // Whether this is the last group to finish; if so, `found` covers all groups.
 static ptx_val is_last_group(ptx_builder *b, const struct norm_results *r, ptx_val found)
 {
@@ -73,10 +105,7 @@ static ptx_val is_last_group(ptx_builder *b, const struct norm_results *r, ptx_v
     ptx_if (b, ptx_ne(b, r->groups, 1)) {
         ptx_if (b, found)
             ptx_atomic_or(b, ptx_ptr_cast(b, PTX_B32, r->totals), TOTALS(found), 1);
-        ptx_val limit = ptx_sub(b, r->groups, 1);
-        ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, r->totals, TOTALS(arrivals), limit,
-                                    .order = PTX_ORDER_ACQ_REL);
-        ptx_set(b, last, ptx_eq(b, before, limit));
+        ptx_set(b, last, arrive(b, r));
         ptx_if (b, last) {
             ptx_val any = ptx_atomic_exch(b, ptx_ptr_cast(b, PTX_B32, r->totals), TOTALS(found), 0);
             any = ptx_bitcast(b, PTX_U32, any);
@@ -86,7 +115,16 @@ static ptx_val is_last_group(ptx_builder *b, const struct norm_results *r, ptx_v
     return last;
 }
 
-static ptx_ptr record_at(ptx_builder *b, const struct norm_results *r, ptx_val group)
+ptx_val ptxk_norm_arrives_last(ptx_builder *b, const struct norm_results *r)
+{
+    ptx_val last = ptx_var(b, ptx_bool(true));
+
+    ptx_if (b, ptx_ne(b, r->groups, 1))
+        ptx_set(b, last, arrive(b, r));
+    return last;
+}
+
+ptx_ptr ptxk_norm_record_at(ptx_builder *b, const struct norm_results *r, ptx_val group)
 {
     return ptx_at(b, r->records,
                   ptx_mul_wide(b, group, NORM_LENGTH(float, struct ptx_clip_record)));
@@ -123,7 +161,7 @@ struct norm_inputs ptxk_norm_inputs_read(ptx_builder *b, const struct norm_resul
     if (r->spec->has_max_norms_at)
         inputs.max_norm = ptx_load(b, r->max_norms_at, group);
     else
-        inputs.max_norm = ptx_load(b, record_at(b, r, group), RECORD(max_norm));
+        inputs.max_norm = ptx_load(b, ptxk_norm_record_at(b, r, group), RECORD(max_norm));
     ptx_val loss_scale = ptx_load(b, r->used, 0);
     inputs.inverse = ptx_rcp(b, ptx_cvt(b, PTX_F64, loss_scale));
     inputs.usable = usable(b, r, &inputs);
@@ -153,28 +191,37 @@ struct norm_record ptxk_norm_record_of(ptx_builder *b, const struct norm_results
     return record;
 }
 
-void ptxk_norm_record_write(ptx_builder *b, const struct norm_results *r, ptx_val group,
+void ptxk_norm_record_store(ptx_builder *b, const struct norm_results *r, ptx_val group,
                             const struct norm_record *record)
 {
-    ptx_ptr at = record_at(b, r, group);
+    ptx_ptr at = ptxk_norm_record_at(b, r, group);
     ptx_val found_inf = ptx_select(b, record->finite, ptx_f32(0), 1);
     ptx_store(b, at, RECORD(factor), record->factor);
     ptx_store(b, at, RECORD(norm), record->norm);
     ptx_store(b, at, RECORD(found_inf), found_inf);
     if (r->spec->has_max_norms_at)
         ptx_store(b, at, RECORD(max_norm), record->max_norm);
+}
 
+void ptxk_norm_summary_write(ptx_builder *b, const struct norm_results *r, ptx_val found)
+{
+    ptx_val found_inf = ptx_select(b, found, ptx_f32(1), 0);
+    ptx_ptr summary = ptxk_norm_record_at(b, r, r->groups); // after the records
+    ptx_store(b, summary, SUMMARY(found_inf), found_inf);
+    if (r->spec->has_found_inf_to)
+        ptx_store(b, r->found_inf_to, 0, found_inf);
+    if (r->spec->updates)
+        update(b, r, found);
+}
+
+void ptxk_norm_record_write(ptx_builder *b, const struct norm_results *r, ptx_val group,
+                            const struct norm_record *record)
+{
+    ptxk_norm_record_store(b, r, group, record);
     ptx_comment(b, "the last group writes the summary");
     ptx_val found = ptx_var(b, ptx_not(b, record->finite));
-    ptx_if (b, is_last_group(b, r, found)) {
-        found_inf = ptx_select(b, found, ptx_f32(1), 0);
-        ptx_ptr summary = record_at(b, r, r->groups); // after the records
-        ptx_store(b, summary, SUMMARY(found_inf), found_inf);
-        if (r->spec->has_found_inf_to)
-            ptx_store(b, r->found_inf_to, 0, found_inf);
-        if (r->spec->updates)
-            update(b, r, found);
-    }
+    ptx_if (b, is_last_group(b, r, found))
+        ptxk_norm_summary_write(b, r, found);
 }
 
 // ---- sums ---------------------------------------------------------------------------------------

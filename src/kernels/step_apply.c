@@ -3,6 +3,7 @@
 // The kernel that takes sums before it reads the same way, and writes only the sums of tiles.
 #include "step_apply.h"
 
+#include "norm_parts.h"
 #include "step_tile.h"
 
 enum { BLOCK = NORM_BLOCK };
@@ -49,6 +50,14 @@ static void tables_wait(ptx_builder *b)
     ptx_barrier(b);
 }
 
+// found_inf of all groups.
+static ptx_val found_inf(ptx_builder *b, const struct ptxk_tile *s)
+{
+    ptx_val groups = ptx_mul_wide(b, s->groups, 4);
+
+    return ptx_load(b, ptx_at(b, s->records, groups), 0);
+}
+
 // Reads the factor and coefficients of this step, all before the first is used. Ends the kernel,
 // for all threads, if the step must not write.
 static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
@@ -63,8 +72,7 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
         s->coefficient[k] = ptx_load(b, c, k);
     ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, 4));
     s->factor = ptx_load(b, record, 0);
-    ptx_val groups = ptx_mul_wide(b, s->groups, 4);
-    ptx_val found = ptx_load(b, ptx_at(b, s->records, groups), 0);
+    ptx_val found = s->is_guarded ? ptxk_norm_guards_skipped(b, s->guard_state) : found_inf(b, s);
     if (ptxk_step_streams(v) && !s->reduces) {
         s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), PTXK_STEP_T);
         ptx_vec key = ptx_load_vec(b, s->seed, 0, 2);
@@ -242,9 +250,10 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));
 }
 
-static void tiles_emit(ptx_builder *b, const struct ptxk_step_spec *spec, bool reduces)
+static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduces)
 {
-    struct ptxk_tile s = { .spec = spec, .reduces = reduces };
+    const struct ptxk_step_spec *const spec = norm->own;
+    struct ptxk_tile s = { .spec = spec, .reduces = reduces, .is_guarded = norm->guards };
 
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                     .meaning = "rows of 4: gradient, count, weight, type");
@@ -263,7 +272,11 @@ static void tiles_emit(ptx_builder *b, const struct ptxk_step_spec *spec, bool r
     s.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
                               .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
                                          "found_inf of all");
-    s.groups = ptx_param(b, PTX_U32, "group_count");
+    if (s.is_guarded)
+        s.guard_state = ptx_param_ptr(b, PTX_U32, "guard_state", .readonly = true,
+                                      .meaning = "struct ptx_guard_state: skipped");
+    else
+        s.groups = ptx_param(b, PTX_U32, "group_count");
     if (reduces)
         s.sums = ptx_param_ptr(b, PTX_F64, "tile_sums", .writeonly = true,
                                .meaning = "rows of 4, one a tile");
@@ -304,11 +317,11 @@ static void tiles_emit(ptx_builder *b, const struct ptxk_step_spec *spec, bool r
 void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
-    tiles_emit(b, norm->own, false);
+    tiles_emit(b, norm, false);
 }
 
 void ptxk_step_reduce_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_comment(b, "a block for each tile: the sums that the rule's step needs");
-    tiles_emit(b, norm->own, true);
+    tiles_emit(b, norm, true);
 }

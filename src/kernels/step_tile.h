@@ -11,6 +11,7 @@ struct ptxk_tile {
     const struct ptxk_step_spec *spec;
     const struct ptxk_step_variant *variant;
     bool reduces; // takes the sums
+    bool is_guarded;
     ptx_ptr sums; // of tiles if it takes them, else of tensors; if a rule has some
     ptx_val tid;
     ptx_val tensor;       // u32
@@ -24,6 +25,7 @@ struct ptxk_tile {
     ptx_val count_at; // u64
     ptx_val starts;   // a predicate: this is the first tile of the tensor
     ptx_ptr records, coefficients, seed;
+    ptx_ptr guard_state;    // with guards
     ptx_ptr tables, shared; // of a format with blocks, if it has some
     ptx_ptr stages;         // what threads have read ahead; declared if a variant is staged
     ptx_val groups;         // u32

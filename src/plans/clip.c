@@ -51,7 +51,7 @@ static bool is_fused(const struct norm_params *params, const struct norm_layout 
 {
     const uint64_t tiles = layout->chunk_count * ptxk_clip_tiles_of_chunk(&layout->spec);
 
-    return !params->measure_only && !params->sums_at &&
+    return !params->measure_only && !params->sums_at && !layout->spec.guards &&
            (layout->group_count == 1 || tiles <= CLIP_FUSED);
 }
 
@@ -162,7 +162,8 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
     else
         plan->info =
             (struct ptx_clip_plan_info) { plan->norm.all_sums, plan->norm.records,
-                                          plan->norm.summary, plan->norm.layout.chunk_count };
+                                          plan->norm.summary, plan->norm.layout.chunk_count,
+                                          plan->norm.guard_state };
     return plan;
 }
 

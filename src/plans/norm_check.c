@@ -148,6 +148,8 @@ ptx_status ptxp_norm_out_of_host_memory(const struct norm_hooks *hooks)
 size_t ptxp_norm_caller_arrays(const struct norm_params *params, uint32_t groups,
                                struct plan_array arrays[NORM_CALLER_ARRAYS])
 {
+    static const struct ptx_guard_params none;
+    const struct ptx_guard_params *guards = params->guards ? params->guards : &none;
     const uint64_t sums = (uint64_t)groups * (params->sum_rows ? params->sum_rows : 1);
     const struct plan_array all[NORM_CALLER_ARRAYS] = {
         { params->max_norms_at, groups, 4, .field = "max_norms_at", .read_only = true },
@@ -156,6 +158,10 @@ size_t ptxp_norm_caller_arrays(const struct norm_params *params, uint32_t groups
         { params->found_inf_at, 1, 4, .field = "found_inf_at", .read_only = true },
         { params->found_inf_to, 1, 4, .field = "found_inf_to" },
         { params->sums_at, sums, 8, .field = "sums_at" },
+        { guards->limits_at, groups, 4, .field = "guards.limits_at", .read_only = true },
+        { guards->skip_at, 1, 4, .field = "guards.skip_at", .read_only = true },
+        { guards->history.loss_at, 1, 4, .field = "guards.history.loss_at", .read_only = true },
+        { guards->state, guards->state_bytes / 8, 8, .field = "guards.state" },
     };
     size_t count = 0;
 

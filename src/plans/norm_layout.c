@@ -57,7 +57,7 @@ static uint64_t at_least_one(uint64_t chunks)
     return chunks ? chunks : 1;
 }
 
-static void place(struct norm_layout *layout)
+static void place(struct norm_layout *layout, bool has_state)
 {
     layout->tensors.length = layout->tensor_count;
     layout->chunks.length = layout->partials.length = layout->chunk_count;
@@ -65,6 +65,8 @@ static void place(struct norm_layout *layout)
     layout->sums.length = (uint64_t)layout->sum_rows * layout->group_count;
     layout->records.length = (uint64_t)layout->group_count + 1; // includes the summary
     layout->rule.length = layout->totals.length = 1;
+    layout->guard_rule.length = layout->guard_bytes != 0;
+    layout->guard_own.length = has_state ? 0 : layout->guard_bytes;
 #define NORM_ALLOT(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
     layout->bytes += parts(layout->member.length * sizeof(type), PLAN_ALIGNMENT) * PLAN_ALIGNMENT;
@@ -217,9 +219,13 @@ ptx_status ptxp_norm_layout_create(const struct norm_hooks *hooks, const struct 
                         rule.hysteresis },
     };
     count_elements(params, layout);
+    if (params->guards)
+        status = ptxp_norm_guards_lay_out(params->guards, layout->group_count, layout);
+    if (status)
+        return status;
     if (!count_chunks(params, hooks->may_pack, layout))
         return ptxp_norm_out_of_host_memory(hooks);
-    place(layout);
+    place(layout, params->guards && params->guards->state);
     return PTX_OK;
 }
 
@@ -366,6 +372,9 @@ ptx_status ptxp_norm_layout_fill(struct norm_plan *plan, unsigned char *image)
         write_tensors(params, layout, (void *)(image + layout->tensors.offset));
         write_records(params, layout, (void *)(image + layout->records.offset));
         memcpy(image + layout->rule.offset, &layout->scale_rule, sizeof layout->scale_rule);
+        if (layout->guard_rule.length)
+            memcpy(image + layout->guard_rule.offset, &layout->guard_scalars,
+                   sizeof layout->guard_scalars);
     }
     free(grouping.first);
     free(grouping.order);

@@ -30,6 +30,10 @@ static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
         { "max_norms_at", PTX_ARG(plan->params.max_norms_at) },
         { "found_inf_at", PTX_ARG(plan->params.found_inf_at) },
         { "found_inf_to", PTX_ARG(plan->params.found_inf_to) },
+        { "guard_state", PTX_ARG(plan->guard_state) },
+        { "limits_at", PTX_ARG(plan->guards.limits_at) },
+        { "skip_at", PTX_ARG(plan->guards.skip_at) },
+        { "loss_at", PTX_ARG(plan->guards.history.loss_at) },
         { "group_count", PTX_ARG(plan->layout.group_count) },
         { "eps", PTX_ARG(plan->params.eps) },
         { "first", PTX_ARG(launch->first) },
@@ -129,6 +133,8 @@ static ptx_status upload(struct norm_plan *plan)
     if (!status)
         status = ptx_buffer_upload(plan->memory, 0, image, bytes, plan->params.stream);
     if (!status)
+        status = ptxp_norm_guards_check_state(plan);
+    if (!status)
         status = ptx_stream_synchronize(plan->device, plan->params.stream);
     free(image);
     return status;
@@ -149,6 +155,8 @@ static void take_addresses(struct norm_plan *plan)
                   : params->loss_scale_at
                       ? params->loss_scale_at
                       : plan->summary + offsetof(struct ptx_clip_summary, state);
+    if (plan->layout.guard_bytes)
+        plan->guard_state = plan->guards.state ? plan->guards.state : plan->guard_own;
     plan->all_sums = params->sums_at ? params->sums_at : plan->sums;
     plan->sums =
         plan->all_sums + (CUdeviceptr)params->sum_row * plan->layout.group_count * sizeof(double);
@@ -208,12 +216,15 @@ ptx_status ptxp_norm_plan_create(struct norm_plan *plan, const struct norm_param
     if (status)
         return status;
     plan->params = *params;
+    if (params->guards)
+        plan->guards = *params->guards;
     plan->other_count = ptxp_norm_caller_arrays(params, plan->layout.group_count, plan->others);
     for (size_t k = 0; k < sizeof steps / sizeof *steps && !status; k++)
         status = steps[k](plan);
     plan->params.tensors = NULL;
     plan->params.group_max_norms = NULL;
     plan->params.update = NULL;
+    plan->params.guards = NULL;
     plan->params.module = NULL;
     return status;
 }

@@ -71,6 +71,8 @@ struct norm_params {
     X(pieces, uint32_t)                                                                            \
     X(groups, struct norm_group_row)                                                               \
     X(rule, struct norm_rule)                                                                      \
+    X(guard_rule, struct norm_guard_rule)                                                          \
+    X(guard_own, unsigned char)                                                                    \
     X(records, struct ptx_clip_record)                                                             \
     X(sums, double)                                                                                \
     X(totals, struct norm_totals)                                                                  \
@@ -84,6 +86,8 @@ struct norm_array {
 struct norm_layout {
     struct norm_spec spec; // of the kernels; `pieces` has an entry for each tensor that is packed
     struct norm_rule scale_rule;
+    struct norm_guard_rule guard_scalars;
+    uint64_t guard_bytes; // of the guards' state; 0: no guards
     uint32_t
         tensor_count; // number of rows: the tensors, and an empty one for groups without tensors
     uint32_t group_count;
@@ -113,6 +117,17 @@ struct norm_start {
 // which has room for every tensor and every group.
 ptx_status ptxp_norm_layout_fill(struct norm_plan *plan, unsigned char *image);
 
+// ---- guards (guard.c) ----------------------------------------------------------------------
+
+// Checks the guards, and sets what the kernels' text depends on, their scalars, and the state's
+// size.
+ptx_status ptxp_norm_guards_lay_out(const struct ptx_guard_params *guards, uint32_t groups,
+                                    struct norm_layout *layout);
+// Whether guards need a norm. They may be NULL.
+bool ptxp_norm_guards_measure(const struct ptx_guard_params *guards);
+// Refuses a state of the caller's that belongs to other guards.
+ptx_status ptxp_norm_guards_check_state(struct norm_plan *plan);
+
 // ---- checks -------------------------------------------------------------------------------------
 
 ptx_status ptxp_norm_check_params(const struct norm_params *params);
@@ -122,13 +137,13 @@ ptx_status ptxp_norm_out_of_host_memory(const struct norm_hooks *hooks);
 
 // The caller's arrays besides the tensors: what params names, for so many groups. Returns their
 // number.
-enum { NORM_CALLER_ARRAYS = 6 };
+enum { NORM_CALLER_ARRAYS = 10 };
 size_t ptxp_norm_caller_arrays(const struct norm_params *params, uint32_t groups,
                                struct plan_array arrays[NORM_CALLER_ARRAYS]);
 
 // ---- plans --------------------------------------------------------------------------------------
 
-enum { NORM_MOST_ARGS = 20 };
+enum { NORM_MOST_ARGS = 24 };
 
 // A kernel with its arguments, which point at values in the plan.
 struct norm_kernel {
@@ -163,6 +178,7 @@ struct norm_plan {
     ptx_buffer *memory;
     ptx_graph *graph;          // a run's launches as one graph; NULL: the driver is too old
     struct norm_params params; // after creation without what they point at
+    struct ptx_guard_params guards;
     struct norm_layout layout;
     // Set by hooks->prepare:
     bool fused;          // in a run NORM_LAST computes the factors from the partials
@@ -182,6 +198,7 @@ struct norm_plan {
     CUdeviceptr all_sums; // address of all rows; `sums` is that of the plan's own row
     CUdeviceptr summary;  // after the records
     CUdeviceptr used;     // the loss scale that a run divides by, in the summary
+    CUdeviceptr guard_state; // the caller's, or the plan's own; 0 without guards
 #define NORM_DECLARE(member, type) CUdeviceptr member;
     NORM_ARRAYS(NORM_DECLARE)
 #undef NORM_DECLARE

@@ -96,7 +96,10 @@ static ptx_status sums(struct norm_plan *plan, uint32_t finishes, CUstream strea
 
 static ptx_status finish(struct norm_plan *plan, CUstream stream)
 {
-    return ptxp_norm_plan_launch(plan, NORM_FINISH, (plan->layout.group_count - 1) / NORM_BLOCK + 1,
+    const bool one_block = plan->layout.spec.guards;
+
+    return ptxp_norm_plan_launch(plan, NORM_FINISH,
+                                 one_block ? 1 : (plan->layout.group_count - 1) / NORM_BLOCK + 1,
                                  false, stream);
 }
 

@@ -101,7 +101,7 @@ static const struct norm_hooks hooks = {
 static bool takes_no_norm(const struct norm_params *params, uint32_t groups)
 {
     if (params->update || params->max_norms_at || params->found_inf_to || params->sums_at ||
-        params->sum_rows > 1)
+        params->sum_rows > 1 || ptxp_norm_guards_measure(params->guards))
         return false;
     if (!params->group_max_norms)
         return isinf(params->max_norm);
@@ -290,6 +290,7 @@ static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params 
     plan->params.groups = plan->groups;
     plan->params.group_max_norms = NULL;
     plan->params.update = NULL;
+    plan->params.guards = NULL;
     plan->params.module = NULL;
     return PTX_OK;
 }
@@ -330,7 +331,7 @@ ptx_step_plan *ptx_step_plan_create(ptx_device *device, const struct ptx_step_pa
         ptx_step_plan_destroy(&plan);
     else
         plan->info = (struct ptx_step_plan_info) { plan->norm.all_sums, plan->norm.records,
-                                                   plan->norm.summary };
+                                                   plan->norm.summary, plan->norm.guard_state };
     return plan;
 }
 

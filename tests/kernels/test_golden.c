@@ -220,6 +220,47 @@ static void check_clip_plan_scalars(struct golden *g)
     }
 }
 
+/// Plans with each guard, and with several, that clip and that step, on two targets.
+static void check_guards(struct golden *g)
+{
+    static const struct {
+        const char *name;
+        struct ptx_guard_params guards;
+    } all[] = {
+        { "none", { 0 } },
+        { "limit", { .limit = 1 } },
+        { "limits_at_skip_at", { .limits_at = 16, .skip_at = 4 } },
+        { "history", { .history.length = 128 } },
+        { "losses", { .history = { .length = 128, .loss_at = 4, .most_skips = 3 } } },
+        { "one_group", { .limit = 1, .history = { .length = 128, .one_group = true } } },
+        { "zclip", { .zclip.warmup = 25 } },
+        { "adagc", { .adagc.warmup = 100, .history.length = 16 } },
+    };
+    static const struct ptx_clip_tensor gradient = { .count = 1000, .dtype = PTX_F32 };
+    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
+    static const struct ptx_step_tensor tensor = { .count = 1000, .dtype = PTX_F32 };
+    for (unsigned v = 0; v < 4 * sizeof all / sizeof *all; ++v) {
+        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
+        const struct ptx_clip_params clips = { .tensors = &gradient,
+                                               .tensor_count = 1,
+                                               .max_norm = 1,
+                                               .sum_rows = 1 + v / 4 % 2,
+                                               .guards = &all[v / 4].guards };
+        const struct ptx_step_params steps = { .tensors = &tensor,
+                                               .tensor_count = 1,
+                                               .groups = &group,
+                                               .group_count = 1,
+                                               .max_norm = 1,
+                                               .guards = &all[v / 4].guards };
+        ptx_builder *b = ptx_builder_create(&target);
+        char name[64];
+        assert_int_equal(v & 2 ? ptx_step_emit(b, &steps) : ptx_clip_emit(b, &clips), PTX_OK);
+        snprintf(name, sizeof name, "%s_plan_guards_%s_sm%d", v & 2 ? "step" : "clip",
+                 all[v / 4].name, target.target.sm);
+        check_text(g, b, name, NULL);
+    }
+}
+
 /// Plans of each rule in each format, with every type of gradient in turn, on two targets.
 static void check_step_plans(struct golden *g)
 {
@@ -341,6 +382,7 @@ static void emit_all(struct golden *g)
     check_clip_plan_scalars(g);
     check_some_clip_plans(g);
     check_step_plans(g);
+    check_guards(g);
     check_some_step_plans(g);
     check_math(g);
 }

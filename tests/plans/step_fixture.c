@@ -290,6 +290,7 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
     struct ref_gradient gradients[STEP_MOST_TENSORS];
     float max_norms[STEP_MOST_GROUPS];
     double sums[STEP_MOST_GROUPS];
+    float records[STEP_MOST_GROUPS][3];
     bool found = false;
 
     for (size_t t = 0; t < set->count; t++) {
@@ -313,11 +314,15 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
                                         .found_inf = params->found_inf_at ? set->found_inf : 0 };
     expect_sums(set, plan, sums);
     for (uint32_t g = 0; g < set->norm_groups; g++) {
-        float record[3];
-        ref_clip_record(&plan, g, sums[g], loss_scale, record);
-        factor[g] = record[0];
-        found |= record[2] != 0;
+        ref_clip_record(&plan, g, sums[g], loss_scale, records[g]);
+        found |= records[g][2] != 0;
     }
+    if (set->guards) {
+        const struct ref_guard_step step = { sums, records, loss_scale, set->given, set->loss };
+        found = ref_guard_decide(set->guards, set->guard_state, &step) != REF_SKIP_NONE;
+    }
+    for (uint32_t g = 0; g < set->norm_groups; g++)
+        factor[g] = records[g][0];
     return found;
 }
 

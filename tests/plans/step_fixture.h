@@ -8,6 +8,7 @@
 #include "data.h"
 #include "gpu.h"
 #include "plan_calls.h"
+#include "reference/guard.h"
 #include "reference/step.h"
 
 enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 7 };
@@ -34,9 +35,12 @@ struct step_set {
     struct ptx_step_group group[STEP_MOST_GROUPS];
     ptx_step_gradients gradients;
     size_t stages; ///< plans that share the norm, each of consecutive tensors; 0: one plan
-    float max_norms[STEP_MOST_GROUPS]; ///< a plan reads them at its max_norms_at
-    float found_inf;                   ///< a plan reads it at its found_inf_at
-    enum data_kind data;               ///< of the gradients
+    float max_norms[STEP_MOST_GROUPS];   ///< a plan reads them at its max_norms_at
+    float found_inf;                     ///< a plan reads it at its found_inf_at
+    const struct ref_guards *guards;     ///< of the plan; NULL: none
+    struct ref_guard_state *guard_state; ///< the expected one
+    float given, loss;                   ///< what guards read
+    enum data_kind data;                 ///< of the gradients
     uint64_t seed;
     ptx_buffer *memory;
     unsigned char *host; ///< the expected bytes of the memory
@@ -58,8 +62,8 @@ size_t step_set_first(const struct step_set *set, size_t stage);
 /// Creates the plan; fails the test if that fails.
 ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params);
 /// Takes the reference's step on the host: sums, records, then every tensor. The gradients are
-/// divided by `loss_scale`. Returns true if a NaN or infinity was found, so that no parameter is
-/// written.
+/// divided by `loss_scale`. Returns true if a NaN or infinity was found, or a guard skips the step,
+/// so that no parameter is written.
 bool step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale);
 /// Waits for the stream. Compares the device's memory with the host's, with the guard bytes.
 void step_set_check(const struct step_set *set, const char *what);

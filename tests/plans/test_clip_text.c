@@ -92,6 +92,32 @@ static void test_targets_packed(void **state)
     plan_text_end();
 }
 
+/// The same with each guard in turn.
+static void test_targets_guarded(void **state)
+{
+    static const struct ptx_guard_params guards[] = {
+        { .limit = 1, .history.length = 128 },
+        { .limits_at = 16, .skip_at = 4, .zclip.warmup = 25 },
+        { .history = { .length = 128, .loss_at = 4, .most_skips = 3 }, .adagc.warmup = 100 },
+        { .history = { .length = 6, .one_group = true } },
+    };
+    static const ptx_type types[TENSORS] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
+    struct ptx_clip_tensor tensors[TENSORS];
+    struct ptx_target target;
+    (void)state;
+    fill(tensors, types, 1000);
+    for (size_t k = 0; ptx_target_at(k, &target, NULL); ++k)
+        assemble(&(struct ptx_clip_params) { .tensors = tensors,
+                                             .max_norm = 1,
+                                             .tensor_count = TENSORS,
+                                             .nonfinite = (ptx_nonfinite)(k % 3),
+                                             .update = k % 2 ? &update : NULL,
+                                             .guards = &guards[k % 4],
+                                             .sum_rows = k & 4 ? 3 : 0 },
+                 target);
+    plan_text_end();
+}
+
 /// One module serves plans of many sizes. If the text had sizes in it, each plan would compile its
 /// own.
 static void test_text_is_shared(void **state)
@@ -214,10 +240,10 @@ static void test_no_builder(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_targets),        cmocka_unit_test(test_targets_packed),
-        cmocka_unit_test(test_text_is_shared), cmocka_unit_test(test_description),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_tiles),
-        cmocka_unit_test(test_no_builder),
+        cmocka_unit_test(test_targets),         cmocka_unit_test(test_targets_packed),
+        cmocka_unit_test(test_targets_guarded), cmocka_unit_test(test_text_is_shared),
+        cmocka_unit_test(test_description),     cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_tiles),           cmocka_unit_test(test_no_builder),
     };
     return ptxas_status(cmocka_run_group_tests_name("clip plans: text", tests, NULL, NULL));
 }

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: MIT
+// Step plans with guards: a skipped step leaves every byte of parameters, states and counts, and
+// the loss scale counts a good step; the state goes on from a copy; ranks take one decision; what
+// creation refuses.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "step_fixture.h"
+
+enum {
+    ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1,
+    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
+    STATE = 256, // where it is, behind the loss and skip_at
+    BYTES = 8192,
+};
+
+static struct gpu gpu;
+static struct step_set set;
+
+static const struct step_shape shape = { .tensors = 7,
+                                         .groups = 2,
+                                         .norm_groups = 3,
+                                         .most = 700,
+                                         .rules = ALL_RULES,
+                                         .formats = ALL_FORMATS };
+
+static const struct ref_guards reference = { .groups = 3,
+                                             .length = 8,
+                                             .deviations = 1,
+                                             .has_loss = true,
+                                             .group = -1,
+                                             .adagc_warmup = 4,
+                                             .lambda_abs = 1,
+                                             .lambda_rel = 1.05,
+                                             .beta = 0.98 };
+
+static ptx_buffer *inputs_create(void)
+{
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, BYTES);
+
+    assert_non_null(memory);
+    require(ptx_buffer_fill(memory, 0, 0, BYTES, gpu.stream));
+    return memory;
+}
+
+static struct ptx_guard_params guards_of(CUdeviceptr memory)
+{
+    return (struct ptx_guard_params) {
+        .skip_at = memory + 4,
+        .history = { .length = 8, .deviations = 1, .loss_at = memory },
+        .adagc = { .warmup = 4 },
+        .state = memory + STATE,
+        .state_bytes = 2048,
+    };
+}
+
+static void set_inputs(ptx_buffer *memory, struct random *r, unsigned step)
+{
+    const float values[] = { step % 5 == 4 ? 9.0f : (float)(1 + 0.1 * random_unit(r)),
+                             step % 7 == 3 ? 2.0f : 0.0f };
+
+    set.loss = values[0];
+    set.given = values[1];
+    require(ptx_buffer_upload(memory, 0, values, sizeof values, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+}
+
+static void check_state(ptx_buffer *memory, const struct ref_guard_state *expected)
+{
+    unsigned char is[BYTES], must[BYTES];
+    const size_t bytes = ref_guard_bytes(&reference, expected, must);
+    const struct ptx_guard_params guards = guards_of(ptx_buffer_address(memory));
+
+    assert_int_equal(bytes, ptx_guard_state_bytes(&guards, reference.groups));
+    require(ptx_buffer_download(memory, STATE, is, bytes, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_memory_equal(is, must, bytes);
+}
+
+static void check_steps(struct random *r, ptx_step_gradients gradients)
+{
+    static const struct ptx_loss_scale_params update = { .interval = 3 };
+    struct ref_guard_state state = { .counts = { 0 } };
+    struct ptx_loss_scale_state scale = { .scale = 8 };
+    struct ptx_clip_summary summary;
+    unsigned skips = 0;
+
+    step_set_create(&set, &gpu, r, &shape);
+    set.gradients = gradients;
+    set.guards = &reference;
+    set.guard_state = &state;
+    ptx_buffer *memory = inputs_create();
+    const struct ptx_guard_params guards = guards_of(ptx_buffer_address(memory));
+    struct ptx_step_params params = step_set_params(&set);
+    params.guards = &guards;
+    params.loss_scale = scale.scale;
+    params.update = &update;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    for (unsigned step = 0; step < 24; step++) {
+        set_inputs(memory, r, step);
+        step_set_gradients(&set, r, step == 13 ? INFINITY : 0);
+        const float used = scale.scale;
+        skips += step_set_expect(&set, &params, used);
+        const bool found = state.skipped == REF_SKIP_FOUND_INF;
+        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        step_set_check(&set, "guards");
+        check_state(memory, &state);
+        ref_loss_scale_update(&scale.scale, &scale.growth_tracker, found,
+                              (struct ref_loss_scale) { 2, 0.5f, 3, 0, INFINITY, 1 });
+        require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        assert_true(summary.found_inf == (found ? 1.0f : 0.0f));
+        assert_memory_equal(&summary.state, &scale, sizeof scale);
+        // Another plan goes on with the state.
+        if (step == 10) {
+            ptx_graph_destroy(&graph);
+            ptx_step_plan_destroy(&plan);
+            params.loss_scale = scale.scale;
+            plan = step_create(&gpu, &params);
+            require(ptx_step_plan_set_loss_scale(plan, scale, gpu.stream));
+            graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+        }
+    }
+    assert_true(skips > 3 && skips < 20 && state.counts[REF_SKIP_HISTORY]);
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&memory);
+    step_set_destroy(&set);
+}
+
+static void test_skips(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "guards of step plans");
+
+    for (unsigned trial = 0; trial < 6; trial++)
+        check_steps(&r, (ptx_step_gradients)(trial % 3));
+}
+
+// A plan without a limit takes a norm if a guard needs it; skip_at alone does not.
+static void test_norm_is_taken(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "guards and no limit");
+    struct ptx_guard_params guards = { .skip_at = 16 };
+    struct ptx_step_description none, needed;
+
+    step_set_create(&set, &gpu, &r, &shape);
+    struct ptx_step_params params = step_set_params(&set);
+    params.max_norm = INFINITY;
+    params.guards = &guards;
+    require(ptx_step_describe(&params, &none));
+    guards.limit = 3;
+    require(ptx_step_describe(&params, &needed));
+    assert_true(needed.bytes > none.bytes);
+    step_set_destroy(&set);
+}
+
+// skip_at alone, where nothing else needs a norm: what ptxgen.torch's optimizers do.
+static void test_given(void **state)
+{
+    (void)state;
+    static const struct ref_guards given = { .groups = 3, .group = -1 };
+    struct random r = gpu_random(&gpu, "a skip that is given");
+    struct ref_guard_state expected = { .counts = { 0 } };
+    float found_inf = 0;
+
+    step_set_create(&set, &gpu, &r, &shape);
+    ptx_buffer *memory = inputs_create();
+    const struct ptx_guard_params guards = { .skip_at = ptx_buffer_address(memory) + 4 };
+    struct ptx_step_params params = step_set_params(&set);
+    params.max_norm = INFINITY;
+    params.guards = &guards;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    set.guards = &given;
+    set.guard_state = &expected;
+    for (unsigned step = 0; step < 8; step++) {
+        set_inputs(memory, &r, step);
+        step_set_gradients(&set, &r, 0);
+        assert_true(step_set_expect(&set, &params, 1) == (step % 7 == 3));
+        require(ptx_step_plan_run(plan, gpu.stream));
+        step_set_check(&set, "a skip that is given");
+    }
+    require(ptx_address_download(gpu.device,
+                                 ptx_step_plan_get_info(plan)->guard_state +
+                                     offsetof(struct ptx_guard_state, skipped),
+                                 &found_inf, sizeof found_inf, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(found_inf == (float)PTX_GUARD_SKIP_NONE);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&memory);
+    step_set_destroy(&set);
+}
+
+// Two ranks share the sums, through rows, and have a state each: they stay equal.
+static void test_ranks(void **state)
+{
+    (void)state;
+    enum { RANKS = 2, GROUPS = 3, SUMS = 4096 };
+    struct random r = gpu_random(&gpu, "guards of ranks");
+    ptx_step_plan *plan[RANKS];
+    ptx_buffer *memory[RANKS];
+    unsigned char bytes[RANKS][1024];
+    unsigned skips = 0;
+
+    step_set_create(&set, &gpu, &r, &shape);
+    for (size_t rank = 0; rank < RANKS; rank++)
+        memory[rank] = inputs_create();
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        const struct ptx_guard_params guards = guards_of(ptx_buffer_address(memory[rank]));
+        struct ptx_step_params params = step_set_params(&set);
+        set.stages = RANKS;
+        params.tensors = set.tensors + step_set_first(&set, rank);
+        params.tensor_count = step_set_first(&set, rank + 1) - step_set_first(&set, rank);
+        params.norm_group_count = GROUPS;
+        params.guards = &guards;
+        params.sums_at = ptx_buffer_address(memory[0]) + SUMS;
+        params.sum_rows = RANKS;
+        params.sum_row = rank;
+        plan[rank] = step_create(&gpu, &params);
+    }
+    struct ref_guard_state expected = { .counts = { 0 } };
+    set.guards = &reference;
+    set.guard_state = &expected;
+    const struct ptx_step_params params = step_set_params(&set);
+    for (unsigned step = 0; step < 16; step++) {
+        set_inputs(memory[0], &r, step);
+        require(ptx_buffer_copy(memory[1], 0, memory[0], 0, 8, gpu.stream));
+        step_set_gradients(&set, &r, step == 9 ? NAN : 0);
+        skips += step_set_expect(&set, &params, 1);
+        for (size_t rank = 0; rank < RANKS; rank++)
+            require(ptx_step_plan_norm_sq(plan[rank], gpu.stream));
+        for (size_t rank = 0; rank < RANKS; rank++)
+            require(ptx_step_plan_finish(plan[RANKS - 1 - rank], gpu.stream));
+        for (size_t rank = 0; rank < RANKS; rank++)
+            require(ptx_step_plan_step(plan[rank], gpu.stream));
+        step_set_check(&set, "ranks");
+        for (size_t rank = 0; rank < RANKS; rank++) {
+            check_state(memory[rank], &expected);
+            require(ptx_buffer_download(memory[rank], STATE, bytes[rank], sizeof bytes[rank],
+                                        gpu.stream));
+        }
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        assert_memory_equal(bytes[0], bytes[1], sizeof bytes[0]);
+    }
+    assert_true(skips > 1);
+    for (size_t rank = 0; rank < RANKS; rank++) {
+        ptx_step_plan_destroy(&plan[rank]);
+        ptx_buffer_destroy(&memory[rank]);
+    }
+    step_set_destroy(&set);
+}
+
+// ---- what is refused ----------------------------------------------------------------------------
+
+static void expect_guards(const struct ptx_guard_params *guards, const char *words)
+{
+    struct ptx_step_params params = step_set_params(&set);
+    struct ptx_step_description description;
+
+    params.guards = guards;
+    expect_refused(ptx_step_describe(&params, &description), words);
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, words);
+    if (!guards->state && !guards->skip_at) {
+        assert_int_equal(ptx_guard_state_bytes(guards, 3), 0);
+        expect_failure(PTX_ERROR_INVALID, words);
+    }
+}
+
+#define REFUSED(words, ...) expect_guards(&(struct ptx_guard_params) { __VA_ARGS__ }, words)
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "guards that are refused");
+
+    step_set_create(&set, &gpu, &r, &shape);
+    REFUSED("guards.limit is nan; it must be above 0", .limit = NAN);
+    REFUSED("guards.limit is -1; it must be above 0", .limit = -1);
+    REFUSED("guards.history.length is 5; it must be 6 to 65536", .history.length = 5);
+    REFUSED("guards.history.length is 65537; it must be 6 to 65536", .history.length = 65537);
+    REFUSED("guards.history has a loss_at, and its length is 0", .history.loss_at = 16);
+    REFUSED("guards.history.deviations is -6; it must be finite and above 0",
+            .history = { .length = 6, .deviations = -6 });
+    REFUSED("guards.history.deviations is nan", .history = { .length = 6, .deviations = NAN });
+    REFUSED("guards.history.group is 3; there are groups 0 to 2",
+            .history = { .length = 6, .one_group = true, .group = 3 });
+    REFUSED("guards.zclip.alpha is 1; it must be above 0 and below 1",
+            .zclip = { .warmup = 25, .alpha = 1 });
+    REFUSED("guards.zclip.z_most is inf", .zclip = { .warmup = 25, .z_most = INFINITY });
+    REFUSED("guards.adagc.lambda_abs is -1", .adagc = { .warmup = 100, .lambda_abs = -1 });
+    REFUSED("guards.adagc.lambda_rel is nan", .adagc = { .warmup = 100, .lambda_rel = NAN });
+    REFUSED("guards.adagc.beta is 2", .adagc = { .warmup = 100, .beta = 2 });
+    REFUSED("guards has zclip and adagc: give one of them", .zclip.warmup = 25,
+            .adagc.warmup = 100);
+    REFUSED("guards.state has 127 bytes, and these guards need 128", .state = 256,
+            .state_bytes = 127);
+    REFUSED("guards.state is 0x104; it must be a multiple of 8", .state = 260, .state_bytes = 128);
+    REFUSED("guards.skip_at is 0x2; it must be a multiple of 4", .skip_at = 2);
+    assert_int_equal(ptx_guard_state_bytes(NULL, 1), 0);
+    expect_failure(PTX_ERROR_INVALID, "ptx_guard_state_bytes: guards is NULL");
+    assert_int_equal(ptx_guard_state_bytes(&(struct ptx_guard_params) { 0 }, 0), 0);
+    expect_failure(PTX_ERROR_INVALID, "groups is 0; a plan has 1 to 1048576");
+    step_set_destroy(&set);
+}
+
+static void refused_memory(struct ptx_guard_params guards, const char *words)
+{
+    struct ptx_step_params params = step_set_params(&set);
+
+    params.guards = &guards;
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, words);
+}
+
+// Memory that is too small, overlaps, or has the state of other guards.
+static void test_refused_memory(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "memory of guards that is refused");
+    const uint32_t headers[][4] = {
+        { 2, 8, 3, 6 }, { 1, 16, 3, 6 }, { 1, 8, 2, 6 }, { 1, 8, 3, 2 }, { 1, 8, 0, 4 }
+    };
+    const char *const words[] = {
+        "guards.state is of version 2", "that of a history of length 16, and history.length is 8",
+        "rule 2 of 2 groups and losses, and the plan rule 2 of 3 and losses",
+        "rule 2 of 3 groups, and the plan rule 2 of 3 and losses",
+        "rule 0 of 0 groups and losses, and the plan rule 2 of 3"
+    };
+
+    step_set_create(&set, &gpu, &r, &shape);
+    ptx_buffer *memory = inputs_create();
+    const CUdeviceptr base = ptx_buffer_address(memory);
+    struct ptx_guard_params guards = guards_of(base);
+    for (size_t k = 0; k < 5; k++) {
+        require(ptx_buffer_upload(memory, STATE, headers[k], sizeof headers[k], gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        refused_memory(guards, words[k]);
+    }
+    guards.state_bytes = BYTES;
+    refused_memory(guards, "guards.state: 1024 elements are 8192 bytes, and its memory ends");
+    guards = guards_of(base);
+    guards.skip_at = guards.state + 64;
+    refused_memory(guards, "guards.state and guards.skip_at overlap");
+    guards = guards_of(base);
+    guards.state = set.tensors[0].step / 8 * 8;
+    guards.state_bytes = 1024;
+    refused_memory(guards, "overlap");
+    ptx_buffer_destroy(&memory);
+    step_set_destroy(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_skips),   cmocka_unit_test(test_norm_is_taken),
+        cmocka_unit_test(test_given),   cmocka_unit_test(test_ranks),
+        cmocka_unit_test(test_refused), cmocka_unit_test(test_refused_memory),
+    };
+
+    gpu_open(&gpu);
+    int failed = cmocka_run_group_tests_name("step plans: guards", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
