@@ -41,6 +41,29 @@ static uint64_t float_add(const struct emu_insn *insn, bool flush, uint64_t x, u
     }
 }
 
+// A number takes precedence over a NaN, and +0 is above -0.
+static uint32_t half_extreme(bool bf16, bool least, uint32_t x, uint32_t y)
+{
+    const uint32_t infinity = bf16 ? 0x7f80 : 0x7c00;
+    const bool x_nan = (x & 0x7fff) > infinity, y_nan = (y & 0x7fff) > infinity;
+    const uint32_t of_x = x & 0x8000 ? 0xffff ^ x : 0x8000 | x;
+    const uint32_t of_y = y & 0x8000 ? 0xffff ^ y : 0x8000 | y;
+    if (x_nan || y_nan)
+        return x_nan && y_nan ? EMU_F16_NAN : x_nan ? y : x;
+    return (of_x < of_y) == least ? x : y;
+}
+
+static uint64_t float_extreme(const struct emu_insn *insn, uint64_t x, uint64_t y)
+{
+    const bool bf16 = insn->type == EMU_BF16 || insn->type == EMU_BF16X2;
+    const bool least = insn->atomic == EMU_ATOMIC_MIN;
+    const uint32_t a = (uint32_t)x, b = (uint32_t)y;
+    const uint32_t low = half_extreme(bf16, least, a & 0xffff, b & 0xffff);
+    return emu_bits((enum emu_type)insn->type) == 16
+               ? low
+               : half_extreme(bf16, least, a >> 16, b >> 16) << 16 | low;
+}
+
 static bool is_float(unsigned type)
 {
     return type >= EMU_F16;
@@ -66,9 +89,12 @@ static uint64_t result(const struct emu_insn *insn, bool flush, uint64_t old, ui
     case EMU_ATOMIC_ADD:
         return is_float(insn->type) ? float_add(insn, flush, old, x) : old + x;
     case EMU_ATOMIC_MIN:
-        return less(insn, x, old) ? x : old;
     case EMU_ATOMIC_MAX:
-        return less(insn, old, x) ? x : old;
+        if (is_float(insn->type))
+            return float_extreme(insn, old, x);
+        if (insn->atomic == EMU_ATOMIC_MAX)
+            return less(insn, old, x) ? x : old;
+        return less(insn, x, old) ? x : old;
     case EMU_ATOMIC_INC:
         return old >= x ? 0 : old + 1;
     case EMU_ATOMIC_DEC:
@@ -113,7 +139,9 @@ static uint64_t exchange(const struct emu_insn *insn, bool flush, unsigned char 
 
 static bool supported(const struct emu_insn *insn)
 {
+    const bool halves = insn->type != EMU_F32 && insn->type != EMU_F64;
     return !is_float(insn->type) || insn->atomic == EMU_ATOMIC_ADD ||
+           (halves && (insn->atomic == EMU_ATOMIC_MIN || insn->atomic == EMU_ATOMIC_MAX)) ||
            insn->atomic == EMU_ATOMIC_EXCH || insn->atomic == EMU_ATOMIC_CAS;
 }
 
@@ -204,9 +232,10 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
                 return false;
         }
         for (unsigned k = 0; k < elements; k++)
-            longs[k][i] = exchange(op->insn, !access.shared, access.host + k * op->bytes, op->bytes,
-                                   emu_lane_of(&op->src[k + 1], x[k], i),
-                                   emu_lane_of(&op->src[op->src_count - 1], fresh, i));
+            longs[k][i] = exchange(
+                op->insn, !access.shared && (op->insn->type != EMU_F32 || !op->insn->noftz),
+                access.host + k * op->bytes, op->bytes, emu_lane_of(&op->src[k + 1], x[k], i),
+                emu_lane_of(&op->src[op->src_count - 1], fresh, i));
     }
     for (unsigned k = 0; k < op->dst_count; k++)
         emu_put_longs(frame, init, &op->dst[k], mask, longs[k]);

@@ -106,9 +106,8 @@ static bool call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask, 
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
         warp->returns[warp->depth * EMU_LANES + i] =
-            (struct emu_return) { warp->code, warp->pc, warp->local_base[i] };
-        if (warp->local_base[i] + frame + code->function->local_bytes >
-            warp->block->exec->local_bytes)
+            (struct emu_return) { warp->code, warp->pc, warp->local_base[i], warp->stack_top[i] };
+        if (warp->local_base[i] + frame + code->function->local_bytes > warp->stack_top[i])
             return emu_fault(warp, op->insn, i, EMU_HARDWARE_STACK,
                              "the calls need more local memory than the %llu bytes a thread has",
                              (unsigned long long)warp->block->exec->local_bytes);
@@ -188,6 +187,7 @@ bool emu_do_return(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
             warp->lane_code[i] = to.code;
             warp->lane_pc[i] = to.pc;
             warp->local_base[i] = returns[i].local_base;
+            warp->stack_top[i] = returns[i].stack_top;
         }
         warp->active &= ~same;
         mask &= ~same;

@@ -49,6 +49,8 @@ enum emu_handler {
     EMU_DO_LOAD,
     EMU_DO_STORE,
     EMU_DO_ATOMIC,
+    EMU_DO_WIDE,    // an access of 128 bits
+    EMU_DO_STACK,   // alloca, stacksave, stackrestore
     EMU_DO_ADDRESS, // cvta, isspacep
     EMU_DO_COPY,    // cp.async
     EMU_DO_COPY_COMMIT,
@@ -73,6 +75,7 @@ enum emu_handler {
     EMU_DO_REDUX,
     EMU_DO_ELECT,
     EMU_DO_MATRIX_LOAD, // ldmatrix
+    EMU_DO_MATRIX_MOVE, // movmatrix
     EMU_DO_MATRIX_STORE,
     EMU_DO_TILE_LOAD, // wmma.load
     EMU_DO_TILE_STORE,
@@ -82,6 +85,7 @@ enum emu_handler {
     EMU_DO_SLEEP,
     EMU_DO_NOTHING,
     EMU_DO_TRAP,
+    EMU_DO_BREAKPOINT, // brkpt
 };
 
 // Which bits of a result are undefined if some sources are, from the row in isa.def.
@@ -106,7 +110,7 @@ extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
 
 struct emu_op {
     uint8_t handler;
-    uint8_t dst_count, src_count;
+    uint16_t dst_count, src_count;
     uint8_t bytes;  // memory: bytes of one element
     uint8_t space;  // memory
     bool strong;    // memory: volatile, relaxed or stronger
@@ -150,6 +154,7 @@ struct emu_program {
     bool calls;
     bool loads_nc;
     bool reads_environment; // %envreg
+    bool allocates;         // alloca
 };
 
 // Decodes the entry of the launch and all that it calls. If it cannot be decoded: NULL, *result (a

@@ -8,10 +8,28 @@
 #include <stdlib.h>
 
 // The wanted storage of each operand of an instruction: enum emu_width.
+enum { MOST_OPERANDS = 64 }; // on either side, but of a call
+
 struct wants {
-    uint8_t dst[EMU_MAX_OPERANDS], src[EMU_MAX_OPERANDS];
-    uint8_t type; // of the results
+    uint8_t dst[MOST_OPERANDS], src[MOST_OPERANDS];
+    uint8_t type;                      // of the results
+    const struct emu_function *called; // whose parameters the operands are; else NULL
 };
+
+static uint8_t wanted_result(const struct wants *wants, unsigned k)
+{
+    const struct emu_function *f = wants->called;
+    return f ? emu_lane_width(f->registers[f->results[k]].type) : wants->dst[k];
+}
+
+// After the arguments, the address in an indirect call.
+static uint8_t wanted_source(const struct wants *wants, unsigned k)
+{
+    const struct emu_function *f = wants->called;
+    if (f && k >= f->argument_count)
+        return EMU_LONG;
+    return f ? emu_lane_width(f->registers[f->arguments[k]].type) : wants->src[k];
+}
 
 // ---- operands -----------------------------------------------------------------------------------
 
@@ -188,11 +206,12 @@ static bool take_operands(struct decoder *d, struct emu_op *op, const struct wan
     op->src_count = insn->src_count;
     op->in_place = true;
     for (unsigned i = 0; i < insn->dst_count; i++) {
-        if (!destination(d, &values[i], &list[i], wants->dst[i], wants->type))
+        if (!destination(d, &values[i], &list[i], wanted_result(wants, i), wants->type))
             return false;
     }
     for (unsigned i = 0; i < insn->src_count; i++) {
-        if (!source(d, &values[insn->dst_count + i], &list[insn->dst_count + i], wants->src[i]))
+        if (!source(d, &values[insn->dst_count + i], &list[insn->dst_count + i],
+                    wanted_source(wants, i)))
             return false;
         const struct emu_value *value = &values[insn->dst_count + i];
         for (unsigned k = 0; k < insn->dst_count; k++)
@@ -259,7 +278,7 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
     const struct emu_insn *insn = d->insn;
     const unsigned count = (unsigned)insn->dst_count + insn->src_count;
     const struct emu_operand *list = count ? d->code->function->operands + insn->operands : NULL;
-    struct wants wants = { { 0 }, { 0 }, insn->type };
+    struct wants wants = { { 0 }, { 0 }, insn->type, NULL };
     unsigned dst = 0, src = 0;
     bool sources = false, fine = true;
     if (insn->letters[0] == 'w')
@@ -271,6 +290,7 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
     for (const char *letter = insn->letters; *letter && fine; letter++) {
         bool left_out = strchr("hjlx_", *letter) || (*letter == 'q' && dst == insn->dst_count);
         unsigned times = *letter == 'v'             ? insn->lanes
+                         : *letter == 'W'           ? 2
                          : strchr("ABCDF", *letter) ? emu_fragment_registers(insn, *letter)
                                                     : 1;
         if (*letter == '=')
@@ -278,7 +298,8 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
         if (*letter == '=' || left_out)
             continue;
         for (; times && fine; times--) {
-            fine = sources ? src < insn->src_count : dst < insn->dst_count;
+            fine = sources ? src < insn->src_count && src < MOST_OPERANDS
+                           : dst < insn->dst_count && dst < MOST_OPERANDS;
             if (!fine)
                 break;
             uint8_t width = width_of(d, *letter, &list[dst + src]);
@@ -317,7 +338,7 @@ static void copy_mask(void *restrict out, const void *const *src, const struct e
 // Gives all operands the same storage.
 static void want_all(uint8_t *wants, uint8_t want)
 {
-    memset(wants, want, EMU_MAX_OPERANDS);
+    memset(wants, want, MOST_OPERANDS);
 }
 
 static uint8_t part_of(const struct emu_insn *insn, unsigned parts)
@@ -328,7 +349,7 @@ static uint8_t part_of(const struct emu_insn *insn, unsigned parts)
 static bool decode_move(struct decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
-    struct wants wants = { { 0 }, { 0 }, insn->type };
+    struct wants wants = { { 0 }, { 0 }, insn->type, NULL };
     uint8_t width = emu_lane_width(insn->type);
     unsigned parts = insn->dst_count > insn->src_count ? insn->dst_count : insn->src_count;
     if (insn->lanes > 1 && insn->dst_count == insn->lanes && insn->src_count == insn->lanes) {
@@ -359,18 +380,14 @@ static bool decode_move(struct decoder *d, struct emu_op *op)
 static bool decode_call(struct decoder *d, struct emu_op *op)
 {
     const struct emu_insn *insn = d->insn;
-    struct wants wants = { { 0 }, { 0 }, EMU_B64 };
+    struct wants wants = { { 0 }, { 0 }, EMU_B64, NULL };
     if (insn->target >= d->module->function_count)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call without a function");
     const struct emu_function *f = &d->module->functions[insn->target];
     const unsigned arguments = insn->src_count - (insn->mode == EMU_MODE_INDIRECT ? 1u : 0u);
     if (f->argument_count != arguments || f->result_count != insn->dst_count)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "call with too many arguments");
-    for (unsigned i = 0; i < insn->dst_count; i++)
-        wants.dst[i] = emu_lane_width(f->registers[f->results[i]].type);
-    for (unsigned i = 0; i < arguments; i++)
-        wants.src[i] = emu_lane_width(f->registers[f->arguments[i]].type);
-    wants.src[arguments] = EMU_LONG; // the address in an indirect call
+    wants.called = f;
     d->program->calls = true;
     return take_operands(d, op, &wants);
 }
@@ -501,7 +518,11 @@ static bool decode_by_handler(struct decoder *d, struct emu_op *op)
     case EMU_DO_LOAD:
     case EMU_DO_STORE:
     case EMU_DO_ATOMIC:
+    case EMU_DO_WIDE:
         return decode_access(d, op);
+    case EMU_DO_STACK:
+        d->program->allocates |= insn->mode == EMU_MODE_ALLOCATE;
+        return true;
     case EMU_DO_ADDRESS:
         op->space = insn->space;
         return true;

@@ -144,6 +144,34 @@ static bool store_tiles(struct emu_warp *warp, const struct emu_op *op, unsigned
     return true;
 }
 
+// movmatrix: the transpose of a tile of 8 x 8. Lane 4 * row + k has elements 2 * k and 2 * k + 1.
+static bool move_tile(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
+                      uint32_t *init)
+{
+    alignas(64) uint32_t scratch[EMU_LANES];
+    const uint32_t *words = emu_fetch(warp, frame, &op->src[0], scratch);
+    struct emu_undefined_lanes from = { 0 }, u = { 0 };
+    uint32_t moved[EMU_LANES] = { 0 }, open = 0;
+    if (emu_undefined_in(init, &op->src[0], UINT32_MAX))
+        emu_undefined_fetch(warp, init, op, &op->src[0], UINT32_MAX, &from);
+    for (unsigned i = 0; i < 2 * EMU_LANES; i++) {
+        const unsigned lane = i / 2, half = i % 2, row = lane / 4, column = lane % 4 * 2 + half;
+        const unsigned source = column * 4 + row / 2, shift = row % 2 * 16;
+        const struct emu_undefined *part = &from.lane[source];
+        moved[lane] |= (words[source] >> shift & 0xffff) << 16 * half;
+        if (!(part->bits >> shift & 0xffff))
+            continue;
+        u.lane[lane].bits |= (part->bits >> shift & 0xffff) << 16 * half;
+        u.lane[lane].computed |= (part->computed >> shift & 0xffff) << 16 * half;
+        u.lane[lane].origin = part->origin;
+        open |= 1u << lane;
+    }
+    emu_put(frame, init, &op->dst[0], UINT32_MAX, moved);
+    if (open)
+        emu_undefined_put(warp, init, &op->dst[0], open, &u);
+    return true;
+}
+
 bool emu_matrix_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
                           uint32_t *init, uint32_t lanes)
 {
@@ -152,6 +180,8 @@ bool emu_matrix_operation(struct emu_warp *warp, const struct emu_op *op, unsign
     switch (op->handler) {
     case EMU_DO_MATRIX_LOAD:
         return load_tiles(warp, op, frame, init);
+    case EMU_DO_MATRIX_MOVE:
+        return move_tile(warp, op, frame, init);
     case EMU_DO_MATRIX_STORE:
         return store_tiles(warp, op, frame, init);
     case EMU_DO_TILE_LOAD:

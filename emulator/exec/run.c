@@ -406,7 +406,7 @@ static bool choose_local(struct emu_exec *exec)
         return emu_fault_launch(exec, EMU_OUT_OF_RESOURCES,
                                 "a thread needs %llu bytes of local memory; the limit is %llu",
                                 (unsigned long long)bytes, (unsigned long long)EMU_MAX_LOCAL);
-    exec->local_bytes = bytes;
+    exec->local_bytes = bytes + (exec->program->allocates ? EMU_ALLOCA_BYTES : 0);
     return true;
 }
 

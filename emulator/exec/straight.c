@@ -31,7 +31,7 @@ static struct emu_straight straight_of(const struct emu_op *op, uint32_t followi
     s.writes = op->dst[0].reg;
     s.bytes = op->dst[0].want ? (uint16_t)(op->dst[0].want * EMU_LANES) : sizeof(uint32_t);
     s.in_place = op->in_place;
-    s.source_count = op->src_count;
+    s.source_count = (uint8_t)op->src_count; // of a lane function
     for (unsigned k = 0; k < op->src_count; k++) {
         s.from[k] = op->src[k].at;
         s.constant[k] = op->src[k].place == EMU_AT_CONST;

@@ -276,7 +276,10 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
     case EMU_DO_LOAD:
     case EMU_DO_STORE:
     case EMU_DO_ATOMIC:
+    case EMU_DO_WIDE:
         return DECIDES(0, ADDRESS);
+    case EMU_DO_STACK:
+        return op->src_count == 0 || DECIDES(0, ADDRESS);
     case EMU_DO_COPY:
         return DECIDES(0, ADDRESS) && DECIDES(1, ADDRESS) &&
                (op->src_count < 4 || DECIDES(3, SIZE));

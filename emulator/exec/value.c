@@ -220,6 +220,7 @@ static uint64_t of_grid(const struct emu_warp *warp, unsigned special, uint32_t 
     case EMU_DYNAMIC_SMEM_SIZE:
         return exec->launch->dynamic_shared;
     case EMU_TOTAL_SMEM_SIZE:
+    case EMU_AGGR_SMEM_SIZE: // no memory is reserved
         return exec->shared_bytes;
     default:
         return 0;

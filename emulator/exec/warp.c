@@ -36,6 +36,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
         warp->lane_served[i] = 0;
         warp->wait[i] = EMU_WAIT_NONE;
         warp->local_base[i] = 0;
+        warp->stack_top[i] = warp->block->exec->local_bytes;
         warp->copy_batch[i] = 0;
         warp->bulk_batch[i] = 0;
     }
@@ -255,6 +256,11 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
     case EMU_DO_ATOMIC:
         warp->left -= SYNC_COST;
         return emu_do_atomic(warp, op, mask);
+    case EMU_DO_WIDE:
+        warp->left -= SYNC_COST;
+        return emu_do_wide(warp, op, mask);
+    case EMU_DO_STACK:
+        return emu_do_stack(warp, op, mask);
     case EMU_DO_COPY:
         return emu_do_copy(warp, op, mask);
     case EMU_DO_COPY_COMMIT:
@@ -306,6 +312,7 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
     case EMU_DO_REDUX:
     case EMU_DO_ELECT:
     case EMU_DO_MATRIX_LOAD:
+    case EMU_DO_MATRIX_MOVE:
     case EMU_DO_MATRIX_STORE:
     case EMU_DO_TILE_LOAD:
     case EMU_DO_TILE_STORE:
@@ -320,6 +327,9 @@ ALWAYS static inline bool do_other(struct emu_warp *warp, unsigned char *frame, 
     case EMU_DO_SLEEP:
         warp->left -= 16 * SYNC_COST;
         return true;
+    case EMU_DO_BREAKPOINT: // without a debugger, the same as a trap: ptxas makes one code of both
+        return emu_fault(warp, op->insn, emu_first(mask), EMU_LAUNCH_FAILED,
+                         "brkpt, and no debugger is attached");
     case EMU_DO_TRAP:
         // No public document gives the CUresult. Hosts see "unspecified launch failure".
         return emu_fault(warp, op->insn, emu_first(mask), EMU_LAUNCH_FAILED, "trap");

@@ -15,7 +15,8 @@
 enum {
     EMU_MAX_WARPS = EMU_MAX_THREADS / EMU_LANES,
     EMU_BARRIERS = 16,
-    EMU_MAX_DEPTH = 250, // depth of nested calls; key_of() in warp.c has 8 bits for it
+    EMU_ALLOCA_BYTES = 16 * 1024, // that a thread has for alloca
+    EMU_MAX_DEPTH = 250,          // depth of nested calls; key_of() in warp.c has 8 bits for it
 };
 
 // CUresult values that a launch may end with.
@@ -69,6 +70,7 @@ enum emu_finding {
 struct emu_return {
     uint32_t code, pc;
     uint32_t local_base;
+    uint64_t stack_top;
 };
 
 // An asynchronous operation under way, in a list of its warp or block: see pending.c.
@@ -127,8 +129,9 @@ struct emu_warp {
     uint32_t carry, carry_undefined;
     uint32_t carry_origin[EMU_LANES];
     uint32_t local_base[EMU_LANES];
-    struct emu_return *returns; // [depth][lane], NULL in a program without calls
-    unsigned char *frames;      // [depth], program.depth_bytes each
+    uint64_t stack_top[EMU_LANES]; // what alloca gave lies from here on
+    struct emu_return *returns;    // [depth][lane], NULL in a program without calls
+    unsigned char *frames;         // [depth], program.depth_bytes each
     // [depth], for each register the lanes in which it is fully defined; NULL: not tracked.
     // `undefined` has what is known of the other lanes; NULL until there is any: see undefined.c.
     uint32_t *init;
@@ -279,6 +282,8 @@ bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
 bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+bool emu_do_wide(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+bool emu_do_stack(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 enum { EMU_MOST_PARTS = 8 };

@@ -263,7 +263,8 @@ bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
 // ---- call ---------------------------------------------------------------------------------------
 
 struct call {
-    struct emu_operand operands[2 * EMU_MAX_OPERANDS];
+    struct emu_operand *operands;
+    uint32_t count, capacity;
     unsigned counts[2]; // results, arguments
 };
 
@@ -274,7 +275,11 @@ static bool put(struct emu_parser *p, const struct emu_token *at, struct call *c
         return emu_error(p, at,
                          "Calls with more than %d parameters are not supported by the emulator",
                          (int)EMU_MAX_OPERANDS);
-    call->operands[call->counts[0] + call->counts[1]] = operand;
+    struct emu_operand *added =
+        emu_push(p, &call->operands, &call->count, &call->capacity, sizeof *added);
+    if (!added)
+        return false;
+    *added = operand;
     call->counts[side]++;
     return true;
 }
@@ -382,12 +387,11 @@ static bool parse_prototype(struct emu_parser *p, struct emu_insn *insn)
 
 bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled)
 {
-    struct call call;
+    struct call call = { 0 };
     struct emu_insn *insn = &spelled->insn;
     struct emu_token at;
     struct emu_operand pointer = { 0 };
 
-    call.counts[0] = call.counts[1] = 0;
     if (spelled->type_count || spelled->groups & ~EMU_G(UNI))
         return emu_error(p, &spelled->name, "Illegal modifier for instruction 'call'");
     if (emu_token_is(&p->token, '(') && (!parse_list(p, &call, 0) || !emu_expect(p, ',')))
@@ -414,7 +418,7 @@ bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled)
         return emu_syntax_error(p);
     insn->opcode = EMU_OP_CALL;
     insn->letters = "c";
-    insn->dst_count = (uint8_t)call.counts[0];
-    insn->src_count = (uint8_t)call.counts[1];
+    insn->dst_count = (uint16_t)call.counts[0];
+    insn->src_count = (uint16_t)call.counts[1];
     return emu_append(p, insn, call.operands);
 }

@@ -316,6 +316,8 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         FLAG(XORSIGN, xorsign),
         FLAG(RELU, relu),
         FLAG(SATFINITE, satfinite),
+        FLAG(OOB, oob),
+        FLAG(NOFTZ, noftz),
         FLAG(NC, nc),
         FLAG(ALIGNED, aligned),
         FLAG(CC, carry_out),

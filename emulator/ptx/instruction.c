@@ -7,6 +7,7 @@
 #include "names.h"
 #include "rules.h"
 #include "typing.h"
+#include "wide.h"
 
 #include <string.h>
 
@@ -46,7 +47,10 @@ static bool finish(struct emu_parser *p, struct emu_spelled *spelled,
         insn->sum_type = insn->source_type;
         insn->source_type = insn->factor_type = form->factors;
     }
-    if (!emu_check_floors(p, spelled, form) || !emu_param_access(p, spelled, list, &handled))
+    if (spelled->types[0] == EMU_B128)
+        insn->type = insn->source_type = EMU_B64;
+    if (!emu_check_floors(p, spelled, form) || !emu_param_access(p, spelled, list, &handled) ||
+        !emu_wide_move(p, spelled, list, &handled))
         return false;
     if (handled)
         return true;

@@ -18,6 +18,7 @@
 #define F16S      (BIT(F16) | BIT(F16X2))
 #define BF16S     (BIT(BF16) | BIT(BF16X2))
 #define INT8S     (BIT(S8) | BIT(U8))
+#define INT2S     (BIT(S2) | BIT(U2))
 #define INT4S     (BIT(S4) | BIT(U4))
 #define E8S       (BIT(E4M3) | BIT(E5M2))
 #define FP8S      (BIT(E4M3X2) | BIT(E5M2X2))
@@ -141,6 +142,7 @@ static const struct emu_modifier modifiers[] = {
     ROW("acq_rel", ORDER, EMU_ACQ_REL, 60, 70),
     ROW("acquire", ORDER, EMU_ACQUIRE, 60, 70),
     PLAIN("add", PLUS, EMU_ATOMIC_ADD),
+    ROW("alias", ALIAS, 0, 75, 70),
     PLAIN("aligned", ALIGNED, 0),
     PLAIN("all", ALL, EMU_MODE_ALL),
     PLAIN("and", LOGIC, EMU_BOOL_AND),
@@ -149,6 +151,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("arrive", ARRIVE, EMU_MODE_ARRIVE),
     PLAIN("arrive_drop", ARRIVE_DROP, 0),
     ROW("async", ASYNC, 0, 70, 80),
+    PLAIN("async::generic", ASYNC_GENERIC, 0),
     PLAIN("b", OF_B, 0),
     PLAIN("b1", TYPE, EMU_B1),
     ROW("b128", TYPE, EMU_B128, 83, 70),
@@ -242,12 +245,14 @@ static const struct emu_modifier modifiers[] = {
     ROW("m8n8k16", SHAPE, EMU_M8N8K16, 0, 0),
     ROW("m8n8k32", SHAPE, EMU_M8N8K32, 0, 0),
     ROW("m8n8k4", SHAPE, EMU_M8N8K4, 0, 0),
+    ROW("mask", MASK, 0, 30, 20),
     PLAIN("max", EXTREME, EMU_ATOMIC_MAX),
     PLAIN("mbarrier", MBARRIER, 0),
     PLAIN("mbarrier::complete_tx::bytes", BYTES, 0),
     PLAIN("mbarrier_init", MBARRIER_INIT, 0),
     PLAIN("min", EXTREME, EMU_ATOMIC_MIN),
     PLAIN("mma", MULTIPLY, 0),
+    ROW("mmio", MMIO, 0, 82, 70),
     PLAIN("nan", COMPARE, EMU_NAN),
     ROW("nc", NC, 0, 31, 32),
     PLAIN("ne", COMPARE, EMU_NE),
@@ -259,7 +264,9 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("notanumber", TEST, EMU_NOTANUMBER),
     PLAIN("num", COMPARE, EMU_NUM),
     PLAIN("number", TEST, EMU_NUMBER),
+    ROW("oob", OOB, 0, 81, 90),
     PLAIN("or", LOGIC, EMU_BOOL_OR),
+    PLAIN("pack", PACK, 0),
     PLAIN("param", SPACE, EMU_PARAM),
     ROW("param::entry", SPACE, EMU_PARAM, 83, 20),
     ROW("param::func", SPACE, EMU_PARAM, 83, 20),
@@ -267,7 +274,9 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("pending_count", PENDING, 0),
     PLAIN("popc", POPC, 0),
     PLAIN("pred", TYPE, EMU_PRED),
+    PLAIN("prefetch", BULK_PREFETCH, 0),
     PLAIN("proxy", PROXY, 0),
+    PLAIN("proxy::readonly", PROXY_READ, 0),
     PLAIN("r", RIGHT, 0),
     ROW("range", RANGE, 0, 74, 80),
     PLAIN("rc16", PERMUTE, EMU_MODE_PRMT_RC16),
@@ -306,6 +315,8 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("store", MOVE_OUT, 0),
     PLAIN("subnormal", TEST, EMU_SUBNORMAL),
     PLAIN("sync", SYNC, 0),
+    PLAIN("sync_restrict::shared::cluster", RESTRICT, 0),
+    PLAIN("sync_restrict::shared::cta", RESTRICT, 1),
     PLAIN("sys", SCOPE, EMU_SCOPE_SYS),
     PLAIN("test_wait", TEST_WAIT, 0),
     PLAIN("tf32", TYPE, EMU_TF32),
@@ -323,7 +334,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("up", SHUFFLE, EMU_MODE_UP),
     PLAIN("v2", VECTOR, 2),
     PLAIN("v4", VECTOR, 4),
-    ROW("v8", VECTOR, 8, 88, 100),
+    PLAIN("v8", VECTOR, 8),
     PLAIN("volatile", ORDER, EMU_WEAK),
     PLAIN("wait", DEPEND, 1),
     ROW("wait_all", WAIT_ALL, 0, 70, 80),
@@ -378,6 +389,30 @@ const char *emu_group_name(unsigned index)
 // clang-format off
 
 static const struct emu_special_row rows[] = {
+    { "%aggr_smem_size",      EMU_AGGR_SMEM_SIZE,       false, 32, 81, 90 },
+    { "%current_graph_exec",  EMU_CURRENT_GRAPH_EXEC,   false, 64, 80, 50 },
+    { "%is_explicit_cluster", EMU_IS_EXPLICIT_CLUSTER,  false, 1, 78, 90 },
+    { "%pm0",                 EMU_PM,                   false, 32, 13, 10 },
+    { "%pm1",                 EMU_PM,                   false, 32, 13, 10 },
+    { "%pm2",                 EMU_PM,                   false, 32, 13, 10 },
+    { "%pm3",                 EMU_PM,                   false, 32, 13, 10 },
+    { "%pm4",                 EMU_PM,                   false, 32, 13, 10 },
+    { "%pm5",                 EMU_PM,                   false, 32, 13, 10 },
+    { "%pm6",                 EMU_PM,                   false, 32, 13, 10 },
+    { "%pm7",                 EMU_PM,                   false, 32, 13, 10 },
+    { "%pm0_64",              EMU_PM,                   false, 64, 40, 50 },
+    { "%pm1_64",              EMU_PM,                   false, 64, 40, 50 },
+    { "%pm2_64",              EMU_PM,                   false, 64, 40, 50 },
+    { "%pm3_64",              EMU_PM,                   false, 64, 40, 50 },
+    { "%pm4_64",              EMU_PM,                   false, 64, 40, 50 },
+    { "%pm5_64",              EMU_PM,                   false, 64, 40, 50 },
+    { "%pm6_64",              EMU_PM,                   false, 64, 40, 50 },
+    { "%pm7_64",              EMU_PM,                   false, 64, 40, 50 },
+    { "%reserved_smem_offset_begin",EMU_RESERVED_SMEM_BEGIN,  false, 32, 76, 80 },
+    { "%reserved_smem_offset_end",EMU_RESERVED_SMEM_END,    false, 32, 76, 80 },
+    { "%reserved_smem_offset_cap",EMU_RESERVED_SMEM_CAP,    false, 32, 76, 80 },
+    { "%reserved_smem_offset_0",EMU_RESERVED_SMEM_OFFSET, false, 32, 76, 80 },
+    { "%reserved_smem_offset_1",EMU_RESERVED_SMEM_OFFSET, false, 32, 76, 80 },
     { "%clock",              EMU_CLOCK,              false, 32, 10, 10 },
     { "%clock64",            EMU_CLOCK64,            false, 64, 20, 20 },
     { "%clock_hi",           EMU_CLOCK_HI,           false, 32, 50, 20 },
@@ -440,16 +475,4 @@ const struct emu_special_row *emu_special_find(const char *at, size_t length)
         if (rows[k].special == EMU_ENVREG && emu_envreg_number(at, length) < EMU_ENVREGS)
             return &rows[k];
     return NULL;
-}
-
-bool emu_special_is_unsupported(const char *at, size_t length)
-{
-    static const char *const prefixes[] = {
-        "%aggr_smem_size", "%current_graph_exec", "%is_explicit_cluster", "%pm", "%reserved_smem_",
-    };
-
-    for (size_t k = 0; k < sizeof prefixes / sizeof *prefixes; k++)
-        if (length >= strlen(prefixes[k]) && memcmp(at, prefixes[k], strlen(prefixes[k])) == 0)
-            return true;
-    return false;
 }

@@ -98,6 +98,15 @@
     X(TILE, "Shape") /* .m8n8 */                                                                   \
     X(TILES, "'.x1/.x2/.x4'")                                                                      \
     X(TRANSPOSED, "'.trans'")                                                                      \
+    X(PACK, "'.pack'")                                                                             \
+    X(OOB, "'.oob'")                                                                               \
+    X(MMIO, "'.mmio'")                                                                             \
+    X(MASK, "'.mask'")                                                                             \
+    X(ALIAS, "'.alias'")                                                                           \
+    X(RESTRICT, "'.sync_restrict'")                                                                \
+    X(ASYNC_GENERIC, "'.async::generic'")                                                          \
+    X(PROXY_READ, "'.proxy::readonly'")                                                            \
+    X(BULK_PREFETCH, "'.prefetch'")                                                                \
     X(SPARSE, "'.sp'")                                                                             \
     X(ROW, "'.row'")                                                                               \
     X(COL, "'.col'")                                                                               \
@@ -145,6 +154,7 @@ const char *emu_group_name(unsigned index);
 //   t s  of the first type, of the second    T S  the same, and a wider register will do
 //   w    of twice the type's width           u    of 32 bits, an integer
 //   p    predicate                           q    predicate after '|', may be missing
+//   P    predicate, also %is_explicit_cluster
 //   a    address                             v    vector of the type, as .v2, .v4 says
 //   m    register or variable's address      i    integer of 32 or 64 bits
 //   k    constant                            l    label
@@ -153,7 +163,7 @@ const char *emu_group_name(unsigned index);
 //   b    a, or a parameter of a function     M    m, or a vector of parts: mov
 //   x    skipped                             c    results, function and arguments of a call
 //   A-D  registers of the fragments of mma  F    registers of ldmatrix and stmatrix
-//   e    u, or parts of it: .b0, .h10
+//   e    u, or parts of it: .b0, .h10       W    register of 128 bits: two operands
 //   _    after a destination: it may be '_'
 struct emu_form {
     const char *operands; // NULL: any
@@ -198,7 +208,5 @@ const struct emu_special_row *emu_special_find(const char *at, size_t length);
 // The number of an %envreg; EMU_ENVREGS for any other name.
 enum { EMU_ENVREGS = 32 };
 unsigned emu_envreg_number(const char *at, size_t length);
-// Whether PTX has this special register and the emulator does not.
-bool emu_special_is_unsupported(const char *at, size_t length);
 
 #endif

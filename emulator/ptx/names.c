@@ -168,7 +168,8 @@ bool emu_new_vector(struct emu_parser *p, struct emu_name *name, uint8_t type)
                      name->at, "xyzw"[k]);
         name->elements[k] = *name;
         name->elements[k].kind = EMU_NAME_REGISTER;
-        name->elements[k].index = emu_new_register(p, text, (uint32_t)length, type);
+        name->elements[k].index =
+            emu_new_register(p, text, (uint32_t)length, type == EMU_B128 ? EMU_B64 : type);
         if (name->elements[k].index == EMU_NO_REGISTER)
             return false;
     }
@@ -183,6 +184,7 @@ static struct emu_name *of_range(struct emu_parser *p, const struct emu_token *n
                             .length = name->length,
                             .kind = range->lanes ? EMU_NAME_VECTOR : EMU_NAME_REGISTER,
                             .depth = range->depth,
+                            .type = range->type,
                             .lanes = range->lanes };
 
     if (range->lanes)

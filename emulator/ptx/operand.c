@@ -91,7 +91,8 @@ static bool parse_field(struct emu_parser *p, struct emu_written *w)
 
     if (w->name && w->name->kind == EMU_NAME_REGISTER && (*field->at == 'b' || *field->at == 'h'))
         return parse_select(p, w);
-    if (field->length == 1 && w->name && w->name->kind == EMU_NAME_VECTOR)
+    if (field->length == 1 && w->name && w->name->kind == EMU_NAME_VECTOR &&
+        w->name->type != EMU_B128)
         found = strchr("xyzwrgba", *field->at);
     const unsigned element = found ? (unsigned)(found - "xyzwrgba") % 4 : 0;
     if (!found || element >= w->name->lanes)
@@ -115,11 +116,13 @@ static bool parse_named(struct emu_parser *p, struct emu_written *w)
     const struct emu_special_row *row = w->name ? NULL : emu_special_find(w->at.at, w->at.length);
     if (row)
         return parse_special(p, w, row);
-    if (!w->name && emu_special_is_unsupported(w->at.at, w->at.length))
-        return emu_error(p, &w->at, "Special register '%.*s' is not supported by the emulator",
-                         EMU_TEXT(&w->at));
     if (p->token.kind == EMU_TOKEN_DOT)
         return parse_field(p, w);
+    const bool reg = w->name && w->name->kind == EMU_NAME_REGISTER;
+    if (reg && emu_token_is(&p->token, '+')) {
+        w->offset_given = true;
+        return parse_offset(p, &w->offset);
+    }
     const bool symbol = w->name && w->name->kind == EMU_NAME_SYMBOL;
     if (symbol && emu_token_is(&p->token, '+')) {
         w->offset_given = true;
@@ -199,6 +202,7 @@ static bool spread(struct emu_parser *p, struct emu_written_list *list, struct e
     if (w->negated)
         return emu_error(p, &w->at, "A vector cannot be negated");
     w->syntax = EMU_SYNTAX_VECTOR;
+    w->wide = whole.syntax == EMU_SYNTAX_NAME && whole.name->type == EMU_B128;
     w->first = (uint8_t)list->element_count;
     for (unsigned k = 0; k < lanes; k++) {
         struct emu_written *element = add_element(p, list, w);
@@ -250,7 +254,7 @@ static bool parse_operand(struct emu_parser *p, struct emu_written_list *list,
     if (emu_token_is(&p->token, '-')) {
         const struct emu_token next = emu_peek(p);
         const struct emu_name *name = next.kind == EMU_TOKEN_NAME ? emu_find(p, &next) : NULL;
-        if (name && name->kind == EMU_NAME_REGISTER) {
+        if (name && (name->kind == EMU_NAME_REGISTER || name->kind == EMU_NAME_VECTOR)) {
             emu_next(p);
             w->minus = true;
             return parse_named(p, w);

@@ -25,6 +25,7 @@ struct emu_written {
     uint32_t select;
     bool pair; // a|b: this one is a, and the next in the list b
     bool offset_given;
+    bool wide;     // a register of 128 bits, as a vector of its halves
     bool is_whole; // a special register that is a vector, without an axis
     uint8_t lanes; // of a vector: the elements follow in emu_written_list.elements
     uint8_t first;

@@ -43,7 +43,7 @@ struct emu_name {
     uint32_t count; // number of registers of a range, of targets
     uint16_t depth;
     uint8_t kind;
-    uint8_t type;  // of a range
+    uint8_t type;  // of a range, and of a vector; EMU_B128: a register of 128 bits
     uint8_t lanes; // of a vector, or of each vector of a range
     struct emu_name *elements;
     uint8_t linkage;   // of the definition, or of the declaration if there is none

@@ -19,10 +19,10 @@ enum { EMU_LANES = 32 }; // threads of a warp: WARP_SZ
 // The limits of a program.
 enum {
     EMU_SHARED_DEFAULT =
-        48 * 1024,                // bytes of shared memory of a block without the opt-in attribute
-    EMU_MAX_CONST = 64 * 1024,    // bytes of .const of a module
-    EMU_MAX_LOCAL = 512 * 1024,   // bytes of .local of a thread
-    EMU_MAX_OPERANDS = UINT8_MAX, // of an instruction, on either side
+        48 * 1024,              // bytes of shared memory of a block without the opt-in attribute
+    EMU_MAX_CONST = 64 * 1024,  // bytes of .const of a module
+    EMU_MAX_LOCAL = 512 * 1024, // bytes of .local of a thread
+    EMU_MAX_OPERANDS = 16384,   // of a call, on either side; a byte of a structure counts as one
 };
 
 enum emu_type {
@@ -64,7 +64,7 @@ enum emu_type {
 
 // Bits of a type; 1 for predicates.
 unsigned emu_bits(enum emu_type type);
-// The integer type of twice the width of one of 16 or 32 bits; EMU_NONE for any other type.
+// The integer or bit type of twice the width of one of 16 or 32 bits; EMU_NONE for any other type.
 enum emu_type emu_twice(enum emu_type type);
 
 static inline bool emu_is_signed(enum emu_type type)
@@ -158,7 +158,10 @@ enum emu_mode {
     EMU_MODE_QUOTIENT,
     EMU_MODE_RECIPROCAL,
     EMU_MODE_TRANSPOSED, // ldmatrix, stmatrix; wmma.load, wmma.store of columns
-    EMU_MODE_SPARSE,     // mma.sp: half of A's elements, and metadata that says which
+    EMU_MODE_ALLOCATE,   // alloca, stacksave, stackrestore
+    EMU_MODE_SAVE,
+    EMU_MODE_RESTORE,
+    EMU_MODE_SPARSE, // mma.sp: half of A's elements, and metadata that says which
     EMU_MODE_SPARSE_ORDERED,
 };
 
@@ -237,6 +240,14 @@ enum emu_special {
     EMU_CLUSTER_NCTAID,
     EMU_CLUSTER_CTARANK,
     EMU_CLUSTER_NCTARANK,
+    EMU_AGGR_SMEM_SIZE,
+    EMU_CURRENT_GRAPH_EXEC,
+    EMU_IS_EXPLICIT_CLUSTER, // a predicate
+    EMU_PM,
+    EMU_RESERVED_SMEM_BEGIN,
+    EMU_RESERVED_SMEM_END,
+    EMU_RESERVED_SMEM_CAP,
+    EMU_RESERVED_SMEM_OFFSET,
 };
 
 // The scope of an access or fence. The default is the GPU.
@@ -301,8 +312,10 @@ struct emu_insn {
     bool ftz, sat, approx, full, nan, is_volatile;
     bool aligned; // barrier.sync.aligned, bar.sync
     bool abs, xorsign, relu, satfinite;
+    bool oob;           // fma: +0 for a NaN of memory outside a tensor
     uint32_t select[3]; // video: parts of the result and of the sources, see EMU_SELECT
     bool secondary;     // video: a second operation, with the third source
+    bool noftz;         // atom, red
     bool no_complete;   // mbarrier.arrive.noComplete
     bool carry_out;     // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
     uint8_t mode;       // enum emu_mode
@@ -324,7 +337,7 @@ struct emu_insn {
     // An integer source register may be wider than the type (ld, st, cvt): its low bits count. A
     // wider destination register is filled with the sign or with zeros.
     uint32_t operands;
-    uint8_t dst_count, src_count;
+    uint16_t dst_count, src_count;
     uint32_t guard; // register of the guard predicate, EMU_NO_REGISTER: none
     bool guard_negated;
     uint32_t target; // bra: instruction index; call: function index, in an indirect call one that

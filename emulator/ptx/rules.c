@@ -96,9 +96,26 @@ static bool check_width(const struct check *c)
     return emu_at_least(c, "256 bit wide load/store", 88, 100);
 }
 
+// An access to a device's registers is one of its own.
+static bool check_mmio(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+
+    if (!spells(c, EMU_G(MMIO)))
+        return true;
+    if (insn->scope != EMU_SCOPE_SYS)
+        return emu_cannot_combine(c, EMU_G(MMIO), EMU_G(SCOPE));
+    if (insn->space != EMU_GLOBAL && insn->space != EMU_GENERIC)
+        return emu_error(c->p, &c->spelled->name,
+                         "Modifier '.mmio' cannot be applied to this state space");
+    if (is_load(c) && insn->order == EMU_ACQUIRE)
+        return emu_at_least(c, "ld.mmio.acquire", 93, 70);
+    return insn->order == EMU_RELAXED || emu_illegal(c, EMU_G(ORDER));
+}
+
 static bool rule_load(const struct check *c)
 {
-    return check_order(c) && check_cache(c) && check_width(c);
+    return check_mmio(c) && check_order(c) && check_cache(c) && check_width(c);
 }
 
 static bool rule_store(const struct check *c)
@@ -170,6 +187,45 @@ static bool rule_fence(const struct check *c)
     else if (insn->order < EMU_ACQUIRE)
         return emu_illegal(c, EMU_G(ORDER));
     return true;
+}
+
+// Only clusters of several blocks need the fence.
+static bool rule_fence_restrict(const struct check *c)
+{
+    const struct emu_modifier *to = emu_spelled_in(c->spelled, EMU_G(RESTRICT));
+    const struct emu_insn *insn = c->insn;
+
+    if (spells(c, EMU_G(PROXY)) != spells(c, EMU_G(ASYNC_GENERIC)))
+        return emu_illegal(c, EMU_G(PROXY) | EMU_G(ASYNC_GENERIC));
+    if (insn->scope != EMU_SCOPE_CLUSTER)
+        return emu_illegal(c, EMU_G(SCOPE));
+    return insn->order == (to->value ? EMU_RELEASE : EMU_ACQUIRE) || emu_illegal(c, EMU_G(ORDER));
+}
+
+static bool rule_alloca(const struct check *c)
+{
+    const uint64_t align = c->insn->src_count > 1 ? c->operands[2].bits : 8;
+
+    return (align && !(align & (align - 1))) ||
+           emu_error(c->p, &c->spelled->name, "Alignment must be a power of two");
+}
+
+static bool rule_stackrestore(const struct check *c)
+{
+    return c->operands[0].kind == EMU_OPERAND_REGISTER ||
+           emu_error(c->p, &c->spelled->name, "Result register required for instruction '%.*s'",
+                     EMU_TEXT(&c->spelled->name));
+}
+
+static bool rule_pmevent(const struct check *c)
+{
+    const uint64_t most = spells(c, EMU_G(MASK)) ? 65535 : 15;
+
+    return c->operands[0].bits <= most ||
+           emu_error(c->p, &c->spelled->name,
+                     "Argument 0 of instruction 'pmevent': value '%llu' out of range, expected to "
+                     "be in range [0..%llu]",
+                     (unsigned long long)c->operands[0].bits, (unsigned long long)most);
 }
 
 static bool rule_copy(const struct check *c)
@@ -521,6 +577,7 @@ static bool rule_lop3_truth(const struct check *c)
 #define rule_none      NULL
 #define rule_matrix    emu_rule_matrix
 #define rule_mma       emu_rule_mma
+#define rule_movmatrix emu_rule_movmatrix
 #define rule_wmma      emu_rule_wmma
 #define rule_wmma_move emu_rule_wmma_move
 #define rule_video     emu_rule_video

@@ -11,6 +11,13 @@ bool emu_rule_matrix(const struct check *c)
                      EMU_TEXT(&c->spelled->name));
 }
 
+bool emu_rule_movmatrix(const struct check *c)
+{
+    return c->operands[1].kind == EMU_OPERAND_REGISTER ||
+           emu_error(c->p, &c->spelled->name, "Arguments mismatch for instruction '%.*s'",
+                     EMU_TEXT(&c->spelled->name));
+}
+
 // xor and and of bits.
 static bool check_bits(const struct check *c)
 {

@@ -6,6 +6,7 @@
 #include "check.h"
 
 bool emu_rule_matrix(const struct check *c);
+bool emu_rule_movmatrix(const struct check *c);
 bool emu_rule_mma(const struct check *c);
 bool emu_rule_wmma(const struct check *c);
 bool emu_rule_wmma_move(const struct check *c);

@@ -19,6 +19,8 @@ unsigned emu_bits(enum emu_type type)
 enum emu_type emu_twice(enum emu_type type)
 {
     switch (type) {
+    case EMU_B16:
+        return EMU_B32;
     case EMU_U16:
         return EMU_U32;
     case EMU_S16:

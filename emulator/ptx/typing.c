@@ -3,6 +3,7 @@
 #include "typing.h"
 
 #include "body.h"
+#include "names.h"
 #include "type.h"
 
 #include <string.h>
@@ -46,13 +47,73 @@ static enum emu_type declared_type(const struct typing *t, const struct emu_writ
     return (enum emu_type)f->registers[w->name->index].type;
 }
 
+static bool wrong_space(const struct typing *t, const struct emu_written *w)
+{
+    return emu_error(t->p, &w->at,
+                     "State space mismatch between instruction and address in instruction '%.*s'",
+                     EMU_TEXT(&t->spelled->name));
+}
+
+// The address of a variable, or one at a distance from it.
+static bool put_symbol(struct typing *t, const struct emu_written *w, enum emu_type wanted)
+{
+    const struct emu_symbol *symbol = &t->p->module->symbols[w->name->index];
+    if (emu_is_float(wanted) || emu_bits(wanted) < 32 || t->destination || w->negated)
+        return mismatch(t, w);
+    if (t->letter == 'm' && t->spelled->insn.space != symbol->space)
+        return wrong_space(t, w);
+    if (emu_bits(wanted) < 64 && symbol->space == EMU_GLOBAL)
+        return emu_error(t->p, &w->at,
+                         "32-bit addresses require .shared, .local, .const or .param space");
+    return emu_refer(t->p, w->name->index, false, &w->at) &&
+           put_operand(t, (struct emu_operand) { .kind = EMU_OPERAND_SYMBOL,
+                                                 .index = w->name->index,
+                                                 .offset = w->offset });
+}
+
+// r+4 stands for a register with the sum.
+static bool put_sum(struct typing *t, const struct emu_written *w)
+{
+    const enum emu_type type = declared_type(t, w);
+    const struct emu_insn *insn = &t->spelled->insn;
+    const uint32_t sum = emu_new_register(t->p, "%sum", 4, (uint8_t)type);
+    const struct emu_operand operands[] = {
+        { .kind = EMU_OPERAND_REGISTER, .index = sum },
+        { .kind = EMU_OPERAND_REGISTER, .index = w->name->index },
+        { .kind = EMU_OPERAND_IMMEDIATE, .bits = (uint64_t)w->offset }
+    };
+    const enum emu_type unsigned_type = emu_bits(type) == 64   ? EMU_U64
+                                        : emu_bits(type) == 32 ? EMU_U32
+                                                               : EMU_U16;
+    const struct emu_insn add = { .letters = "t=tt",
+                                  .opcode = EMU_OP_ADD,
+                                  .type = (uint8_t)unsigned_type,
+                                  .source_type = (uint8_t)unsigned_type,
+                                  .lanes = 1,
+                                  .dst_count = 1,
+                                  .src_count = 2,
+                                  .guard = insn->guard,
+                                  .guard_negated = insn->guard_negated,
+                                  .line = insn->line };
+
+    return sum != EMU_NO_REGISTER && emu_append(t->p, &add, operands) &&
+           put_operand(t, operands[0]);
+}
+
 static bool put_register(struct typing *t, const struct emu_written *w, enum emu_type wanted,
                          bool relaxed)
 {
     if (!w->name)
         return unknown(t, w);
-    if (w->name->kind != EMU_NAME_REGISTER || w->offset_given)
+    if (w->name->kind == EMU_NAME_SYMBOL && w->offset_given && !w->minus)
+        return put_symbol(t, w, wanted);
+    const bool sum = w->offset_given;
+    if (w->name->kind != EMU_NAME_REGISTER || (sum && (t->destination || w->minus || w->select)))
         return mismatch(t, w);
+    if (sum && (emu_is_float(declared_type(t, w)) || emu_bits(declared_type(t, w)) < 16))
+        return emu_error(t->p, &w->at,
+                         "The sum of '%.*s' and a constant is not supported by the emulator here",
+                         EMU_TEXT(&w->at));
     if (!emu_fits(declared_type(t, w), wanted, relaxed))
         return mismatch(t, w);
     if (w->negated && (t->destination || wanted != EMU_PRED))
@@ -63,6 +124,8 @@ static bool put_register(struct typing *t, const struct emu_written *w, enum emu
     if (w->minus)
         return emu_error(t->p, &w->at, "Operand negation not allowed for instruction '%.*s'",
                          EMU_TEXT(&t->spelled->name));
+    if (sum)
+        return put_sum(t, w);
     return put_operand(t, (struct emu_operand) { .kind = EMU_OPERAND_REGISTER,
                                                  .index = w->name->index,
                                                  .negated = w->negated });
@@ -77,6 +140,8 @@ static bool put_special(struct typing *t, const struct emu_written *w, enum emu_
 
     if (t->destination)
         return emu_error(t->p, &w->at, "Read-only special register cannot be destination argument");
+    if (t->letter == 'P' && w->special == EMU_IS_EXPLICIT_CLUSTER) // no launch has clusters
+        return put_operand(t, (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE });
     if ((t->letter != 'M' && t->letter != 'S') || emu_is_float(wanted))
         return emu_error(t->p, &w->at,
                          "Special register argument not allowed for instruction '%.*s'",
@@ -117,6 +182,8 @@ static bool put_sink(struct typing *t, const struct emu_written *w, bool element
 static bool put_plain(struct typing *t, const struct emu_written *w, enum emu_type wanted,
                       bool relaxed, bool element)
 {
+    if (element && w->offset_given)
+        return mismatch(t, w);
     switch (w->syntax) {
     case EMU_SYNTAX_NAME:
         return put_register(t, w, wanted, relaxed);
@@ -132,13 +199,6 @@ static bool put_plain(struct typing *t, const struct emu_written *w, enum emu_ty
 }
 
 // ---- addresses, variables, labels ---------------------------------------------------------------
-
-static bool wrong_space(const struct typing *t, const struct emu_written *w)
-{
-    return emu_error(t->p, &w->at,
-                     "State space mismatch between instruction and address in instruction '%.*s'",
-                     EMU_TEXT(&t->spelled->name));
-}
 
 static bool put_symbol_address(struct typing *t, const struct emu_written *w)
 {
@@ -211,18 +271,7 @@ static bool put_movable(struct typing *t, const struct emu_written *w, enum emu_
                          "emulator");
     if (w->name->kind != EMU_NAME_SYMBOL)
         return put_plain(t, w, wanted, false, false);
-    const struct emu_symbol *symbol = &t->p->module->symbols[w->name->index];
-    if (emu_is_float(wanted) || emu_bits(wanted) < 32 || t->destination || w->negated)
-        return mismatch(t, w);
-    if (t->letter == 'm' && t->spelled->insn.space != symbol->space)
-        return wrong_space(t, w);
-    if (emu_bits(wanted) < 64 && symbol->space == EMU_GLOBAL)
-        return emu_error(t->p, &w->at,
-                         "32-bit addresses require .shared, .local, .const or .param space");
-    return emu_refer(t->p, w->name->index, false, &w->at) &&
-           put_operand(t, (struct emu_operand) { .kind = EMU_OPERAND_SYMBOL,
-                                                 .index = w->name->index,
-                                                 .offset = w->offset });
+    return put_symbol(t, w, wanted);
 }
 
 static bool put_label(struct typing *t, const struct emu_written *w)
@@ -278,7 +327,7 @@ static bool put_vector(struct typing *t, const struct emu_written *w, enum emu_t
                                             : "Argument vector expected");
         return put_plain(t, w, wanted, true, false);
     }
-    if (w->lanes != lanes)
+    if (w->lanes != lanes || w->wide)
         return emu_error(t->p, &w->at, "Argument vector size mismatch for instruction '%.*s'",
                          EMU_TEXT(&t->spelled->name));
     for (unsigned k = 0; k < lanes; k++)
@@ -299,7 +348,7 @@ static bool put_fragment(struct typing *t, const struct emu_written *w)
     if (t->spelled->types[0] == EMU_F64)
         type = EMU_F64;
     type = emu_bits(type) >= 32 ? type : EMU_B32;
-    if (w->syntax != EMU_SYNTAX_VECTOR || w->lanes != count)
+    if (w->syntax != EMU_SYNTAX_VECTOR || w->lanes != count || w->wide)
         return emu_error(t->p, &w->at, "A vector of %u registers is expected in instruction '%.*s'",
                          count, EMU_TEXT(&t->spelled->name));
     for (unsigned k = 0; k < count; k++) {
@@ -351,13 +400,29 @@ static bool put_mov(struct typing *t, const struct emu_written *w, enum emu_type
     return put_parts(t, w, wanted);
 }
 
+// A register of 128 bits, by its halves.
+static bool put_wide(struct typing *t, const struct emu_written *w)
+{
+    const uint64_t high = !w->constant.is_unsigned && w->constant.bits >> 63 ? UINT64_MAX : 0;
+
+    if (w->syntax == EMU_SYNTAX_CONSTANT && w->constant.kind == EMU_TOKEN_INTEGER)
+        return put_constant(t, w, EMU_B64) &&
+               put_operand(t, (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE, .bits = high });
+    if (w->syntax == EMU_SYNTAX_SINK)
+        return put_sink(t, w, false) && put_sink(t, w, false);
+    if (!w->wide)
+        return mismatch(t, w);
+    return put_plain(t, &t->list->elements[w->first], EMU_B64, false, false) &&
+           put_plain(t, &t->list->elements[w->first + 1], EMU_B64, false, false);
+}
+
 // ---- by letter ----------------------------------------------------------------------------------
 
 // Operands that only tell caches what to keep are parsed and dropped.
 static bool skip_policy(struct typing *t, const struct emu_written *w)
 {
     struct emu_operand *const out = t->out;
-    const uint8_t count = t->spelled->insn.src_count;
+    const uint16_t count = t->spelled->insn.src_count;
     const bool fine = put_plain(t, w, EMU_B64, false, false);
 
     t->out = out;
@@ -411,6 +476,7 @@ static bool put_letter(struct typing *t, const struct emu_written *w)
     case 'e':
         return put_parts_of(t, w);
     case 'p':
+    case 'P':
     case 'q':
         return put_plain(t, w, EMU_PRED, false, false);
     case 'a':
@@ -418,6 +484,8 @@ static bool put_letter(struct typing *t, const struct emu_written *w)
         return put_address(t, w);
     case 'v':
         return put_vector(t, w, type);
+    case 'W':
+        return put_wide(t, w);
     case 'A':
     case 'B':
     case 'C':

@@ -39,8 +39,8 @@ static bool parse_type(struct emu_parser *p, struct emu_declaration *d)
     const struct emu_modifier *known =
         at.kind == EMU_TOKEN_DOT ? emu_modifier_find(at.at, at.length) : NULL;
 
-    if (emu_token_is_dot(&at, "b128") || emu_token_is_dot(&at, "texref") ||
-        emu_token_is_dot(&at, "samplerref") || emu_token_is_dot(&at, "surfref"))
+    if (emu_token_is_dot(&at, "texref") || emu_token_is_dot(&at, "samplerref") ||
+        emu_token_is_dot(&at, "surfref"))
         return emu_error(p, &at, "Type '.%.*s' is not supported by the emulator", EMU_TEXT(&at));
     if (!known)
         return emu_syntax_error(p);
@@ -50,7 +50,11 @@ static bool parse_type(struct emu_parser *p, struct emu_declaration *d)
     d->type = known->value;
     if (d->type == EMU_PRED && !d->is_reg)
         return emu_error(p, &at, "Predicate variable must be in register state space");
-    if (d->type == EMU_BF16 || d->type >= EMU_BF16X2)
+    if (d->type == EMU_B128 && p->module->isa < 83)
+        return emu_error(p, &at, "Type '.b128' requires PTX ISA .version 8.3 or later");
+    if (d->type == EMU_B128 && p->module->sm < 70)
+        return emu_error(p, &at, "Type '.b128' requires .target sm_70 or higher");
+    if (d->type == EMU_BF16 || (d->type >= EMU_BF16X2 && d->type != EMU_B128))
         return emu_error(p, &at, "Parsing error near '.%.*s': syntax error", EMU_TEXT(&at));
     return true;
 }
@@ -148,8 +152,10 @@ static bool parse_range(struct emu_parser *p, uint64_t *count)
     return emu_expect(p, '>');
 }
 
+// A register of 128 bits is a vector of two of 64.
 static bool parse_register(struct emu_parser *p, const struct emu_declaration *d)
 {
+    const uint8_t lanes = d->type == EMU_B128 ? 2 : (uint8_t)d->lanes;
     uint64_t count = 0;
 
     if (emu_take(p, '<')) {
@@ -160,13 +166,15 @@ static bool parse_register(struct emu_parser *p, const struct emu_declaration *d
             return false;
         range->count = (uint32_t)count;
         range->type = d->type;
-        range->lanes = (uint8_t)d->lanes;
+        range->lanes = lanes;
         return true;
     }
-    if (d->lanes) {
+    if (lanes) {
         struct emu_name *vector = emu_declare(p, &d->name, EMU_NAME_VECTOR, 0);
-        if (vector)
-            vector->lanes = (uint8_t)d->lanes;
+        if (vector) {
+            vector->lanes = lanes;
+            vector->type = d->type;
+        }
         return vector && emu_new_vector(p, vector, d->type);
     }
     struct emu_name *name = emu_declare(p, &d->name, EMU_NAME_REGISTER, 0);
@@ -357,8 +365,9 @@ static bool check_variable(struct emu_parser *p, const struct emu_declaration *d
 bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d, bool readonly,
                        struct emu_param_registers *param)
 {
-    return emu_new_param(p, &d->name, (enum emu_type)d->type, d->dimensions || d->lanes, d->bytes,
-                         readonly, param);
+    const bool array = d->dimensions || d->lanes || d->type == EMU_B128;
+
+    return emu_new_param(p, &d->name, (enum emu_type)d->type, array, d->bytes, readonly, param);
 }
 
 static bool parse_variable(struct emu_parser *p, const struct emu_declaration *d)

@@ -194,6 +194,29 @@ static void ptxas_has_the_floors(const char *line, const char *text)
     }
 }
 
+// A line that runs from its least versions on.
+static void runs_from_its_floors(const char *line, const char *text)
+{
+    struct unsupported at[3];
+    const unsigned count = around_floors(line, at);
+    char own_text[2048];
+    (void)text;
+    for (unsigned k = 0; k < count; k++) {
+        struct parsed parsed =
+            parse_for(frame_for(&at[k], own_text, sizeof own_text), 95, at[k].sm, 'a');
+        if ((parsed.module != NULL) != (k == 0))
+            fail_msg("%s\nwith .version %d and sm_%d: %s", line, at[k].isa, at[k].sm, parsed.log);
+        emu_module_destroy(&parsed.module);
+    }
+}
+
+// What ptxas 13.0 does not know.
+static void later(void **state)
+{
+    (void)state;
+    assert_true(each_line(PTX_DIR "/later.txt", runs_from_its_floors) > 4);
+}
+
 // Each unsupported row of isa.def has a line, which that row refuses.
 static void unsupported(void **state)
 {
@@ -230,6 +253,7 @@ static void ptxas_agrees(void **state)
         ask_together();
     each_line(PTX_DIR "/refused.txt", ptxas_refuses);
     each_line(PTX_DIR "/unsupported.txt", ptxas_has_the_floors);
+    each_line(PTX_DIR "/later.txt", ptxas_has_the_floors);
 }
 
 // ---- floors -------------------------------------------------------------------------------------
@@ -361,6 +385,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(accepted),
         cmocka_unit_test(refused),
         cmocka_unit_test(unsupported),
+        cmocka_unit_test(later),
         cmocka_unit_test(volatile_local_since_9_1),
     };
     const struct CMUnitTest with_ptxas[] = {

@@ -347,6 +347,25 @@ static inline uint32_t leading(uint64_t x, unsigned bits)
 COUNTS(b32, uint32_t, 32, 0xff)
 COUNTS(b64, uint64_t, 64, UINT32_MAX)
 
+// cvt.pack: saturates two integers and puts the second, the first and the third, from the right on.
+EMU_LANE_FUNCTION(pack)
+{
+    const int32_t *a = src[0], *b = src[1];
+    const uint32_t *c = insn->src_count > 2 ? src[2] : NULL;
+    const unsigned bits = emu_bits(insn->type);
+    const bool is_signed =
+        emu_is_signed(insn->type) || insn->type == EMU_S4 || insn->type == EMU_S2;
+    const int32_t most = (1 << (bits - is_signed)) - 1, least = is_signed ? -most - 1 : 0;
+    const uint32_t low = UINT32_MAX >> (32 - bits);
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        const int32_t x = a[i] > most ? most : a[i] < least ? least : a[i];
+        const int32_t y = b[i] > most ? most : b[i] < least ? least : b[i];
+        r[i] = ((uint32_t)x & low) << bits | ((uint32_t)y & low) | (c ? c[i] << 2 * bits : 0);
+    }
+}
+
 // ---- by row -------------------------------------------------------------------------------------
 
 static emu_lane_function *find(const struct emu_insn *insn)

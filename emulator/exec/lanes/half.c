@@ -120,6 +120,20 @@ static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
                          finish_half(insn, exponent, one, r[i] >> 16) << 16;
 }
 
+// .oob: +0 where a factor is the NaN that a tensor's copy puts outside its bounds, all ones.
+static void clear_outside(const struct emu_insn *insn, const uint32_t *a, const uint32_t *b,
+                          uint32_t *r)
+{
+    if (!insn->oob)
+        return;
+    EMU_FOR_LANES
+    {
+        const uint32_t low = (a[i] & 0xffff) == 0xffff || (b[i] & 0xffff) == 0xffff ? 0 : 0xffff;
+        const uint32_t high = a[i] >> 16 == 0xffff || b[i] >> 16 == 0xffff ? 0 : 0xffff0000;
+        r[i] &= low | high;
+    }
+}
+
 #define SOURCES(n, sources)                                                                        \
     uint32_t scratch[3][EMU_LANES], *r = out;                                                      \
     const uint32_t *a = flush_source(insn, EXPONENT_##n, src[0], scratch[0]);                      \
@@ -142,8 +156,10 @@ static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
             EMU_FOR_LANES result[i] = op(n, x[0][i], x[1][i], x[2][i]);                            \
             EMU_FOR_LANES both[half][i] = PACK_##n(result[i]) << 16 * half;                        \
         }                                                                                          \
-        EMU_FOR_LANES r[i] = both[0][i] | both[1][i];                                              \
-        finish(insn, EXPONENT_##n, ONE_##n, r);                                                    \
+        EMU_FOR_LANES both[0][i] |= both[1][i];                                                    \
+        finish(insn, EXPONENT_##n, ONE_##n, both[0]);                                              \
+        clear_outside(insn, a, b, both[0]);                                                        \
+        EMU_FOR_LANES r[i] = both[0][i];                                                           \
     }
 
 // Operations on bits.

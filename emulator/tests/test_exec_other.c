@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT
+// What few programs write: packs, transposed tiles, sums as operands, registers of 128 bits, memory
+// from the stack, long parameter lists, addresses of parameters. Compared with plain C.
+#include "fixture.h"
+#include "random.h"
+
+enum { LANES = 32 };
+
+#define OUT "mul.wide.u32 %rd4, %r0, 16;\nadd.u64 %rd5, %rd0, %rd4;\n"
+
+static void run(struct emulator *e, const char *body, const void *in, size_t bytes, void *out)
+{
+    const uint64_t at = emulator_upload(e, in, bytes);
+    e->target = ".version 8.8\n.target sm_90";
+    emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+    memcpy(out, emulator_at(e, at, bytes), bytes);
+    emu_memory_free(e->memory, at);
+}
+
+static uint32_t saturated(int32_t x, unsigned bits, bool is_signed)
+{
+    const int64_t most = (INT64_C(1) << (bits - is_signed)) - 1, least = is_signed ? -most - 1 : 0;
+    const int64_t kept = x > most ? most : x < least ? least : x;
+    return (uint32_t)kept & (UINT32_MAX >> (32 - bits));
+}
+
+static void packs(void **state)
+{
+    static const struct {
+        const char *type;
+        unsigned bits;
+        bool is_signed;
+    } types[] = {
+        { "s16", 16, true }, { "u16", 16, false }, { "s8", 8, true }, { "u8", 8, false },
+        { "s4", 4, true },   { "u4", 4, false },   { "s2", 2, true }, { "u2", 2, false }
+    };
+    struct random r = { 1 };
+    for (size_t k = 0; k < sizeof(types) / sizeof(types[0]); k++) {
+        uint32_t in[LANES][4], out[LANES][4];
+        char body[1024];
+        const bool third = types[k].bits < 16;
+        for (unsigned i = 0; i < LANES; i++)
+            for (unsigned j = 0; j < 4; j++)
+                in[i][j] = (uint32_t)((int32_t)random_u64(&r) >> random_below(&r, 32));
+        snprintf(body, sizeof(body), "%s%s%s%s%s%s", OUT,
+                 "ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd5];\ncvt.pack.sat.", types[k].type,
+                 third ? ".s32.b32" : ".s32", third ? " %r7, %r4, %r5, %r6" : " %r7, %r4, %r5",
+                 ";\nst.global.u32 [%rd5+12], %r7;\nret;");
+        run(*state, body, in, sizeof(in), out);
+        for (unsigned i = 0; i < LANES; i++) {
+            const unsigned bits = types[k].bits;
+            const uint32_t a = saturated((int32_t)in[i][0], bits, types[k].is_signed);
+            const uint32_t b = saturated((int32_t)in[i][1], bits, types[k].is_signed);
+            const uint32_t rest = third ? in[i][2] << 2 * bits : 0;
+            assert_int_equal(out[i][3], rest | a << bits | b);
+        }
+    }
+}
+
+static void tiles_are_transposed(void **state)
+{
+    uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
+    for (unsigned i = 0; i < LANES; i++) // lane i has columns 2 * (i % 4) and the next of row i / 4
+        in[i][0] = (i / 4 * 8 + i % 4 * 2) | (i / 4 * 8 + i % 4 * 2 + 1) << 16;
+    run(*state,
+        OUT "ld.global.u32 %r4, [%rd5];\nmovmatrix.sync.aligned.m8n8.trans.b16 %r5, %r4;\n"
+            "st.global.u32 [%rd5+4], %r5;\nret;",
+        in, sizeof(in), out);
+    for (unsigned i = 0; i < LANES; i++) {
+        const unsigned row = i / 4, column = i % 4 * 2;
+        assert_int_equal(out[i][1], (column * 8 + row) | ((column + 1) * 8 + row) << 16);
+    }
+}
+
+static void undefined_halves_are_transposed(void **state)
+{
+    struct emulator *e = *state;
+    const uint64_t at = emulator_zeros(e, 128);
+    e->target = ".version 8.8\n.target sm_90";
+    const int got = emulator_body(e,
+                                  ".reg .b16 %never;\nmov.b32 %r4, {%h0, %never};\n"
+                                  "movmatrix.sync.aligned.m8n8.trans.b16 %r5, %r4;\n"
+                                  "add.u32 %r5, %r5, 1;\nmul.wide.u32 %rd4, %r0, 4;\n"
+                                  "add.u64 %rd5, %rd0, %rd4;\nst.global.u32 [%rd5], %r5;\nret;",
+                                  at, 0, 0);
+    emulator_expect_undefined(e, got, at, 128, "never written");
+}
+
+static void sums_are_operands(void **state)
+{
+    uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
+    for (unsigned i = 0; i < LANES; i++)
+        in[i][0] = i * 1000;
+    run(*state,
+        OUT "ld.global.u32 %r4, [%rd5];\nsetp.lt.u32 %p1, %r0, 16;\n"
+            "st.global.u32 [%rd5+4], %r4+77;\n@%p1 add.u32 %r5, %r4+-1, %r0+5;\n"
+            "@!%p1 mov.u32 %r5, %r4+9;\nst.global.u32 [%rd5+8], %r5;\n"
+            ".shared .b32 s[4];\nmov.u32 %r6, s;\nsub.u32 %r6, s+8, %r6;\n"
+            "st.global.u32 [%rd5+12], %r6;\nret;",
+        in, sizeof(in), out);
+    for (uint32_t i = 0; i < LANES; i++) {
+        assert_int_equal(out[i][1], i * 1000 + 77);
+        assert_int_equal(out[i][2], i < 16 ? i * 1000 - 1 + i + 5 : i * 1000 + 9);
+        assert_int_equal(out[i][3], 8);
+    }
+}
+
+static void vectors_have_elements(void **state)
+{
+    uint32_t in[LANES][4], out[LANES][4];
+    for (unsigned i = 0; i < LANES; i++)
+        for (unsigned k = 0; k < 4; k++)
+            in[i][k] = 100 * i + k;
+    run(*state,
+        OUT ".reg .v4 .b32 %v; .reg .v2 .b64 %w;\nld.global.v4.b32 %v, [%rd5];\n"
+            "add.u32 %v.x, %v.y, %v.w;\nmov.b64 %w.y, {%v.z, %v.x};\nmov.b64 {%v.y, %v.z}, %w.y;\n"
+            "setp.gt.u32 %p0, %v.x, 200;\n@%p0 mov.u32 %v.w, 5;\nst.global.v4.b32 [%rd5], {%v.x, "
+            "%v.y, %v.z, %v.w};\nret;",
+        in, sizeof(in), out);
+    for (unsigned i = 0; i < LANES; i++) {
+        const uint32_t sum = in[i][1] + in[i][3];
+        const uint32_t wanted[] = { sum, in[i][2], sum, sum > 200 ? 5 : in[i][3] };
+        assert_memory_equal(out[i], wanted, sizeof(wanted));
+    }
+}
+
+static void words_of_128_bits(void **state)
+{
+    uint64_t in[LANES][2], out[LANES][2];
+    for (unsigned i = 0; i < LANES; i++) {
+        in[i][0] = i * UINT64_C(0x123456789);
+        in[i][1] = ~in[i][0];
+    }
+    // The halves change places, by 64 and by 32 bits, through shared memory.
+    run(*state,
+        OUT ".reg .b128 %o<4>; .shared .align 16 .b128 s[32];\nld.global.b128 %o0, [%rd5];\n"
+            "mov.u32 %r4, s; mad.lo.u32 %r4, %r0, 16, %r4;\nst.shared.b128 [%r4], %o0;\n"
+            "ld.shared.b128 %o1, [%r4];\nmov.b128 {%rd6, %rd7}, %o1;\nmov.b128 %o2, {%rd7, %rd6};\n"
+            "mov.b128 {%r5, %r6, %r7, %r8}, %o2;\nmov.b128 %o3, {%r5, %r6, %r7, %r8};\n"
+            "st.release.gpu.global.b128 [%rd5], %o3;\nret;",
+        in, sizeof(in), out);
+    for (unsigned i = 0; i < LANES; i++) {
+        assert_int_equal(out[i][0], in[i][1]);
+        assert_int_equal(out[i][1], in[i][0]);
+    }
+}
+
+// Each lane adds one to both halves of one word, by compare and swap; then one exchanges it.
+static void atomics_of_128_bits(void **state)
+{
+    struct emulator *e = *state;
+    e->config.host_threads = 3;
+    e->grid = 8;
+    e->target = ".version 8.8\n.target sm_90";
+    const uint64_t at = emulator_zeros(e, 32);
+    emulator_expect(e,
+                    emulator_body(e,
+                                  ".reg .b128 %o<4>;\nld.relaxed.gpu.global.b128 %o0, [%rd0];\n"
+                                  "AGAIN: mov.b128 {%rd4, %rd5}, %o0;\nadd.u64 %rd6, %rd4, 1;\n"
+                                  "add.u64 %rd7, %rd5, 1;\nmov.b128 %o1, {%rd6, %rd7};\n"
+                                  "atom.global.cas.b128 %o2, [%rd0], %o0, %o1;\n"
+                                  "mov.b128 {%rd6, %rd7}, %o2;\nmov.b128 %o0, %o2;\n"
+                                  "setp.ne.u64 %p1, %rd4, %rd6;\n@%p1 bra AGAIN;\n"
+                                  "setp.ne.u64 %p2, %rd6, %rd7;\n@%p2 trap;\nret;",
+                                  at, 0, 0),
+                    0, "");
+    const uint64_t *words = emulator_at(e, at, 32);
+    assert_int_equal(words[0], 8 * LANES);
+    assert_int_equal(words[1], 8 * LANES);
+    e->grid = 1;
+    e->block = 1;
+    emulator_expect(e,
+                    emulator_body(e,
+                                  ".reg .b128 %o<4>;\nmov.b128 %o0, {7, 9};\n"
+                                  "atom.acq_rel.gpu.global.exch.b128 %o1, [%rd0], %o0;\n"
+                                  "st.global.b128 [%rd0+16], %o1;\nret;",
+                                  at, 0, 0),
+                    0, "");
+    words = emulator_at(e, at, 32);
+    assert_int_equal(words[0], 7);
+    assert_int_equal(words[1], 9);
+    assert_int_equal(words[2], 8 * LANES);
+    emulator_expect(
+        e, emulator_body(e, ".reg .b128 %o<4>;\nld.global.b128 %o1, [%rd0+8];\nret;", at, 0, 0),
+        716, "misaligned load of 16 bytes");
+    emulator_expect(
+        e, emulator_body(e, ".reg .b128 %o<4>;\nst.global.b128 [%rd0+32], %o1;\nret;", at, 0, 0),
+        700, "out of bounds|store of 16 bytes");
+}
+
+static void halves_of_vectors(void **state)
+{
+    uint32_t in[LANES][4] = { { 0x3c004000, 0x7e00bc00, 0, 0x80000000 } }, out[LANES][4];
+    struct emulator *e = *state;
+    e->block = 1;
+    // min with {1, -2} and {3, NaN}; then max of {-0} with {+0}.
+    run(e,
+        "mov.b32 %r4, 0xc0003c00; mov.b32 %r5, 0x7fff4200; mov.b32 %r7, 0;\n"
+        "atom.global.min.noftz.v2.f16x2 {%r8, %r9}, [%rd0], {%r4, %r5};\n"
+        "red.global.max.noftz.v2.f16x2 [%rd0+8], {%r7, %r7};\nret;",
+        in, sizeof(in), out);
+    assert_int_equal(out[0][0], 0xc0003c00);
+    assert_int_equal(out[0][1], 0x7fffbc00);
+    assert_int_equal(out[0][3], 0);
+}
+
+// Each lane takes as many words as its number, twice in a loop, and sums them.
+static void memory_from_the_stack(void **state)
+{
+    uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
+    run(*state,
+        OUT
+        "stacksave.u64 %rd10;\nmov.u32 %r9, 0;\nmov.u32 %r10, 0;\n"
+        "MORE: add.u32 %r4, %r0, 1;\nmul.wide.u32 %rd6, %r4, 4;\nalloca.u64 %rd7, %rd6, 16;\n"
+        "mov.u32 %r5, 0;\n"
+        "FILL: mul.wide.u32 %rd8, %r5, 4;\nadd.u64 %rd8, %rd7, %rd8;\nst.local.u32 [%rd8], %r5;\n"
+        "add.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, %r4;\n@%p1 bra FILL;\n"
+        "cvta.local.u64 %rd9, %rd7;\nmov.u32 %r5, 0;\n"
+        "SUM: mul.wide.u32 %rd8, %r5, 4;\nadd.u64 %rd8, %rd9, %rd8;\nld.u32 %r6, [%rd8];\n"
+        "add.u32 %r9, %r9, %r6;\nadd.u32 %r5, %r5, 1;\nsetp.lt.u32 %p1, %r5, %r4;\n@%p1 bra SUM;\n"
+        "and.b64 %rd11, %rd7, 15;\ncvt.u32.u64 %r7, %rd11;\nadd.u32 %r9, %r9, %r7;\n"
+        "stackrestore.u64 %rd10;\nadd.u32 %r10, %r10, 1;\nsetp.lt.u32 %p1, %r10, 1000;\n"
+        "@%p1 bra MORE;\nst.global.u32 [%rd5], %r9;\nret;",
+        in, sizeof(in), out);
+    for (uint32_t i = 0; i < LANES; i++)
+        assert_int_equal(out[i][0], 1000 * i * (i + 1) / 2);
+}
+
+static void the_stack_ends(void **state)
+{
+    struct emulator *e = *state;
+    e->target = ".version 8.8\n.target sm_90";
+    emulator_expect(e, emulator_body(e, "MORE: alloca.u64 %rd7, 512;\nbra MORE;", 0, 0, 0), 714,
+                    "alloca of 512 bytes|of the thread's 16384 are left");
+    emulator_expect(e, emulator_body(e, "mov.u64 %rd7, 8;\nstackrestore.u64 %rd7;\nret;", 0, 0, 0),
+                    714, "which stacksave did not give");
+    const uint64_t at = emulator_zeros(e, 4);
+    e->block = 1;
+    const int got = emulator_body(e,
+                                  "alloca.u64 %rd7, 16;\nld.local.u32 %r4, [%rd7];\n"
+                                  "add.u32 %r4, %r4, 1;\nst.global.u32 [%rd0], %r4;\nret;",
+                                  at, 0, 0);
+    emulator_expect_undefined(e, got, at, 4, "memory, never written");
+}
+
+static void special_registers(void **state)
+{
+    uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
+    run(*state,
+        OUT
+        ".shared .b8 s[100];\nmov.u32 %r9, s;\nmov.u32 %r4, %aggr_smem_size;\n"
+        "mov.u32 %r5, %reserved_smem_offset_end;\nmov.u64 %rd6, %current_graph_exec;\n"
+        "cvt.u32.u64 %r6, %rd6;\nmov.pred %p1, %is_explicit_cluster;\nselp.u32 %r7, 1, 0, %p1;\n"
+        "mov.u32 %r8, %pm3;\nadd.u32 %r7, %r7, %r8;\npmevent 3;\nfence.proxy.alias;\n"
+        "st.mmio.relaxed.sys.global.u32 [%rd5], %r4;\nld.mmio.relaxed.sys.global.u32 %r4, [%rd5];\n"
+        "st.global.v4.u32 [%rd5], {%r4, %r5, %r6, %r7};\nret;",
+        in, sizeof(in), out);
+    assert_int_equal(out[3][0], 100);
+    assert_int_equal(out[3][1] | out[3][2] | out[3][3], 0);
+    struct emulator *e = *state;
+    emulator_expect(e, emulator_body(e, "brkpt;\nret;", 0, 0, 0), 719, "no debugger is attached");
+}
+
+static void wrong_metadata(void **state)
+{
+    struct emulator *e = *state;
+    e->target = ".version 8.8\n.target sm_90";
+    emulator_expect(e,
+                    emulator_body(e,
+                                  "mov.u32 %r20, 0xeeee5eee;\nmov.f32 %f0, 0f00000000;\n"
+                                  "mov.u32 %r10, 0;\n"
+                                  "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f0, "
+                                  "%f0, %f0}, {%r10, %r10}, {%r10, %r10}, {%f0, %f0, %f0, %f0}, "
+                                  "%r20, 0;\nret;",
+                                  0, 0, 0),
+                    715, "metadata 0xeeee5eee names the elements of row 0 of A wrongly");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        EMULATOR_TEST(packs),
+        EMULATOR_TEST(tiles_are_transposed),
+        EMULATOR_TEST(undefined_halves_are_transposed),
+        EMULATOR_TEST(sums_are_operands),
+        EMULATOR_TEST(vectors_have_elements),
+        EMULATOR_TEST(words_of_128_bits),
+        EMULATOR_TEST(atomics_of_128_bits),
+        EMULATOR_TEST(halves_of_vectors),
+        EMULATOR_TEST(memory_from_the_stack),
+        EMULATOR_TEST(the_stack_ends),
+        EMULATOR_TEST(special_registers),
+        EMULATOR_TEST(wrong_metadata),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
