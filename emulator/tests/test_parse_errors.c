@@ -124,7 +124,7 @@ static void what_is_not_supported_says_so(void **state)
         "tex.1d.v4.f32.s32 {f, f, f, f}, [t, {r}];",
         "wgmma.fence.sync.aligned;",
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [r], r, [r];",
-        "mma.sync.aligned.m16n8k64.row.col.s32.s4.s4.s32 {r}, {r}, {r}, {r};",
+        "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {r}, {r}, {r}, {r};",
         "cvt.pack.sat.s16.s32 r, r, r;",
         "ld.shared::cluster.u32 r, [r];",
         "barrier.cluster.arrive;",
