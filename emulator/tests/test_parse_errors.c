@@ -125,7 +125,7 @@ static void what_is_not_supported_says_so(void **state)
         "wgmma.fence.sync.aligned;",
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [r], r, [r];",
         "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {r}, {r}, {r}, {r};",
-        "cvt.pack.sat.s16.s32 r, r, r;",
+        "multimem.st.relaxed.gpu.global.u32 [d], r;",
         "ld.shared::cluster.u32 r, [r];",
         "barrier.cluster.arrive;",
         "add.b128 r, r, r;",
