@@ -35,7 +35,7 @@ _FORMATS: Dict[str, Tuple[str, Optional[str]]] = {
 BLOCK = 256  # elements that share an absmax or a scale
 # The types of what plans and groups have at addresses; the rest are structs.
 _AT = {"max_norms_at": "f32", "loss_scale_at": "f32", "found_inf_at": "f32", "found_inf_to": "f32",
-       "sums_at": "f64", "lr_at": "f32"}
+       "sums_at": "f64", "lr_at": "f32", "limits_at": "f32", "skip_at": "f32", "loss_at": "f32"}
 
 
 class PlanResult(NamedTuple):
@@ -157,6 +157,9 @@ def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
     _check_scalars("", values)
     for k, group in enumerate(values.get("groups") or ()):
         _check_scalars(f"groups[{k}].", group)
+    guards = values.get("guards")
+    _check_scalars("guards.", guards)
+    _check_scalars("guards.history.", guards.get("history") if isinstance(guards, Mapping) else None)
     if norms is not None:
         setattr(params, count_field, len(norms))
     if "any_address" not in values and any(map(on_host, keeps.values())):
@@ -223,6 +226,19 @@ class _Plan(Object):
         """The records in device memory: factor, norm, found_inf, max_norm of each group, as f32."""
         handle = self.handle
         return View(self._ordinal, self._info(handle).records, 4 * self._groups, "f32", handle)
+
+    def read_guards(self, stream: StreamLike = None) -> _types.GuardState:
+        """The head of the guards' state: the last run's `skipped` and norm, counts. Waits for the stream."""
+        handle, made, on = self.handle, _c.ptx_guard_state(), stream_of(stream)
+        keep(handle)
+        at = self._info(handle).guard_state
+        if not at:
+            raise InvalidError("the plan has no guards: give them at creation")
+        device = self._device_handle.value
+        check(c.ptx_address_download(device, at, byref(made), ctypes.sizeof(made), on))
+        check(c.ptx_stream_synchronize(device, on))
+        found: _types.GuardState = plain(made)
+        return found
 
     @property
     def summary(self) -> View:

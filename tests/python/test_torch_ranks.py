@@ -320,6 +320,34 @@ def test_process_group():
     on_ranks(2, own_group)
 
 
+def guarded(rank):
+    """Ranks whose own parts are usual or not take one decision, and keep one state."""
+    import torch.distributed as dist
+    w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
+    guards = pt.Guards(limit=50.0, history=8, deviations=3.0, losses=True, most_skips=3)
+    ours = pt.AdamW([w], lr=0.1, process_group=dist.group.WORLD, guards=guards)
+    reasons = []
+    for step in range(24):
+        size = 100.0 if step == 9 and rank else 9.0 if step == 17 and not rank else 2.0 + 0.1 * (step % 3)
+        w.grad = torch.full((4,), float("inf") if step == 13 and rank else size, device=DEVICE)
+        loss = torch.tensor(30.0 if step == 20 else 3.0 + 0.1 * ((step + rank) % 3), device=DEVICE)
+        dist.all_reduce(loss)
+        guards.latest_loss = loss
+        before = w.detach().clone()
+        ours.step()
+        reasons.append(int(guards.skipped))
+        assert torch.equal(w, before) == (reasons[-1] != 0)
+    assert [(k, r) for k, r in enumerate(reasons) if r] == [(9, 3), (13, 1), (17, 4), (20, 4)]
+    states = [torch.empty_like(guards.state_dict()["state"]) for _ in range(2)]
+    dist.all_gather(states, guards.state_dict()["state"])
+    assert torch.equal(states[0], states[1])
+
+
+@needs_two
+def test_guards():
+    on_ranks(2, guarded)
+
+
 def no_gradient_yet(rank):
     """A rank takes part in the sum whether or not it has had a gradient."""
     import torch.distributed as dist

@@ -10,10 +10,11 @@ Nothing here is built against torch: it takes addresses and streams. docs/python
 
 from ._device import emulate
 from .clip import (clip_grad_norm_, clip_grads_with_norm_, get_total_norm, install, uninstall)
+from .guards import Guards
 from .optim import SGD, Adam, AdamW, Lion
 from .scaler import GradScaler
 
 __all__ = [
-    "Adam", "AdamW", "GradScaler", "Lion", "SGD", "clip_grad_norm_", "clip_grads_with_norm_",
+    "Adam", "AdamW", "GradScaler", "Guards", "Lion", "SGD", "clip_grad_norm_", "clip_grads_with_norm_",
     "emulate", "get_total_norm", "install", "uninstall",
 ]

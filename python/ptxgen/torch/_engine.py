@@ -71,6 +71,7 @@ class _PlanKey:
     groups: Tuple[int, ...]  # those of the optimizer that it has, and their rules
     rules: Tuple[Any, ...]
     rates: Tuple[int, ...]  # the addresses of those on the device
+    guards: Any  # those of the optimizer, and those that it obeys
     rows: Tuple[Any, ...]
 
 
@@ -90,7 +91,7 @@ class _Part:
         rows = [self._row(k) for k in range(len(items))]
         self.key = _PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
-                            tuple(rate.address for rate in self.rates), _without_addresses(rows))
+                            tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), _without_addresses(rows))
         if previous is not None and previous.key == self.key:
             self._take(previous, rows, device.stream())
         else:
@@ -201,6 +202,7 @@ class _Part:
             params["found_inf_to"] = self.found_out.data_ptr()
             self.max_norm = limit_of(owner.max_grad_norm)
             params["group_max_norms"] = [self.max_norm]
+        params.update(_guards_of(owner, self.device.device))
         if self.key.phases:
             params["sums_at"] = self.sums.data_ptr()
         self.hypers = [owner._scalars(owner.param_groups[g]) for g in self.groups]
@@ -381,6 +383,9 @@ class _Part:
         steps = [self.items[k].states["step"] for k in self.empty if self.known[k]]
         found = self.found_out if self.key.norm else self.found_in
         taken = (found == 0).to(torch.float32)
+        for one in self.key.guards:
+            if one is not None:
+                taken = taken * (one.skipped_on(self.device.device) == 0)
         for step in steps:
             step.add_(taken)
 
@@ -411,6 +416,20 @@ def limit_of(max_grad_norm: Any) -> float:
         raise ValueError(f"max_grad_norm: {max_grad_norm!r} is not a number of at least 0, or None for no "
                          "clipping")
     return limit
+
+
+def _takes_norm(owner: Any) -> bool:
+    return owner.max_grad_norm is not None or owner.guards is not None and owner.guards.takes_norm
+
+
+def _guards_of(owner: Any, device: torch.device) -> Dict[str, Any]:
+    """The guards of the optimizer's plan on a device. With `obey` alone the plan has a state of its own."""
+    if owner.guards is None and owner.obey is None:
+        return {}
+    guards: Any = {} if owner.guards is None else owner.guards.params(device)
+    if owner.obey is not None:
+        guards = {**guards, "skip_at": owner.obey.skipped_at(device)}
+    return {"guards": guards}
 
 
 class _Changed(Exception):
@@ -481,8 +500,8 @@ class Engine:
         if changes != self._states[0]:
             self._states = changes, identities.way(chain.from_iterable(map(dict.values, self._entries)))
         return _Key(identities.way((*params, *owner.state.values())), self._states[1],
-                    (owner.max_grad_norm is not None or self.detects, owner.process_group, owner.seed,
-                     owner.state_dtype, _kinds(owner, groups)))
+                    (_takes_norm(owner) or self.detects, owner.process_group, owner.seed,
+                     owner.state_dtype, owner.guards, owner.obey, _kinds(owner, groups)))
 
     def step(self, owner: Any) -> None:
         groups = owner.param_groups
@@ -566,7 +585,7 @@ class Engine:
         for group in groups:
             owner._check(group)
         items, at = self._items(owner, groups, params, grads)
-        norm = owner.max_grad_norm is not None or self.detects
+        norm = _takes_norm(owner) or self.detects
         # The gradients are placed as the parameters are, or will be: _usable(). Of all parameters, since
         # a rank may have no gradient of some yet, and all ranks must add up the same.
         planned = set(at)

@@ -27,6 +27,7 @@ from ..plans import ClipPlan
 from . import _device, _shortcuts
 from ._ranks import DTensor, Reduction, is_partial, reduction, replicated, world
 from ._shortcuts import add_up, identities, increment_version, local, placed_as, spec
+from .guards import Guards, check as _check_guards
 
 _Tensors = Union[Tensor, Iterable[Tensor]]
 _EPS = 1e-6  # torch adds it to the norm
@@ -46,7 +47,7 @@ class _Part:
     which is not under capture."""
 
     def __init__(self, device: Any, at: List[int], locals_: Sequence[Tensor], counted: Sequence[bool],
-                 with_sums: bool) -> None:
+                 with_sums: bool, guards: Optional[Guards]) -> None:
         self.device, self.at = device, at
         self.stream: int = device.stream()  # of the last work
         self._event: Optional[Event] = None
@@ -55,6 +56,8 @@ class _Part:
         if with_sums:
             self.sums = torch.zeros(1, dtype=torch.float64, device=device.device)
             params["sums_at"] = self.sums.data_ptr()
+        if guards is not None:
+            params["guards"] = guards.params(device.device)
         rows: List[Any] = [{"data": locals_[k].data_ptr(), "count": locals_[k].numel(),
                  "dtype": _device.NAMES[locals_[k].dtype], "uncounted": not counted[k]} for k in at]
         with device.gpu.stream() as own:
@@ -117,12 +120,13 @@ class _Key:
     devices: Tuple[torch.device, ...]
     specs: Tuple[Any, ...]
     with_sums: bool
+    guards: Optional[Guards]  # whose state the plans have
 
 
-def _key_of(grads: Sequence[Any], locals_: Sequence[Tensor], with_sums: bool) -> _Key:
+def _key_of(grads: Sequence[Any], locals_: Sequence[Tensor], with_sums: bool, guards: Optional[Guards]) -> _Key:
     specs = (None,) * len(grads) if grads is locals_ else tuple(map(spec, grads))
     return _Key(tuple(map(_numel, locals_)), tuple(map(_dtype, locals_)), tuple(map(_on, locals_)), specs,
-                with_sums)
+                with_sums, guards)
 
 
 class _Set:
@@ -140,7 +144,7 @@ class _Set:
         for k, device in enumerate(key.devices):
             by_device.setdefault(device, []).append(k)
         several = len(by_device) > 1 or key.with_sums or self.group is not None
-        self._parts = [_Part(_device.of(device), at, locals_, reduced.counted, several)
+        self._parts = [_Part(_device.of(device), at, locals_, reduced.counted, several, key.guards)
                        for device, at in by_device.items()]
         self._phases = several
         self.addresses = list(map(_data_ptr, locals_))
@@ -314,6 +318,7 @@ class _Watched:
         self.ids, self._plans, self._watch = ids, weakref.ref(plans), watch
         self._known = (_c.c_uint64 * len(parameters))(*plans.addresses)
         self._now = (_c.c_uint64 * len(parameters))()
+        self.guards = plans.key.guards
         plans.watched = self
 
     def claim(self, parameters: Sequence[Tensor]) -> Optional[_Set]:
@@ -357,10 +362,11 @@ _MOST_WATCHES = 16
 _watches: List[_Watched] = []  # that no call has, the last used first
 
 
-def _watched(parameters: Sequence[Tensor], ids: Any) -> Tuple[Optional[_Watched], Optional[_Set]]:
+def _watched(parameters: Sequence[Tensor], ids: Any,
+             guards: Optional[Guards]) -> Tuple[Optional[_Watched], Optional[_Set]]:
     """Takes a watch over these, and its plans. Where these do not fit, the watch is of no more use."""
     for one in list(_watches):
-        if one.ids == ids and _claimed(one, _watches):
+        if one.ids == ids and one.guards is guards and _claimed(one, _watches):
             plans = one.claim(parameters)
             return (None if plans is None else one), plans
     return None, None
@@ -388,7 +394,8 @@ def _plannable(grads: Sequence[Any], locals_: Sequence[Tensor]) -> bool:
                 and torch.compiler.is_compiling())
 
 
-def _set_of(grads: Sequence[Any], norm_type: float, with_sums: bool = False) -> Optional[_Set]:
+def _set_of(grads: Sequence[Any], norm_type: float, with_sums: bool = False,
+            guards: Optional[Guards] = None) -> Optional[_Set]:
     """Takes a set of plans for the gradients; None if torch's own functions must take them."""
     if norm_type != 2.0 or not grads:
         return None
@@ -416,7 +423,7 @@ def _set_of(grads: Sequence[Any], norm_type: float, with_sums: bool = False) -> 
         return None
     # What a graph launches is its own: nobody knows when it is launched.
     captured = device.capturing()
-    key = _key_of(grads, locals_, with_sums)
+    key = _key_of(grads, locals_, with_sums, guards)
     found = None if captured else _idle(key)
     if found is None:
         if not _plannable(grads, locals_):
@@ -503,17 +510,24 @@ def _number(name: str, value: Any) -> float:
 
 
 def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.0,
-                    error_if_nonfinite: bool = False, foreach: Optional[bool] = None) -> Tensor:
+                    error_if_nonfinite: bool = False, foreach: Optional[bool] = None, *,
+                    guards: Optional[Guards] = None) -> Tensor:
     """torch.nn.utils.clip_grad_norm_: scales the gradients so that their norm is at most `max_norm`,
-    and returns the norm before. Does not wait for the GPU, unless `error_if_nonfinite` is set."""
+    and returns the norm before. Does not wait for the GPU, unless `error_if_nonfinite` is set. `guards` decide
+    whether the step is to be taken, and clip further: an optimizer with obey=guards skips it if not."""
+    _check_guards("guards", guards)
     parameters = _listed(parameters, warn=True)
     limit, order = _number("max_norm", max_norm), _number("norm_type", norm_type)
     ids = identities.way(parameters)
-    watched, plans = _watched(parameters, ids) if limit >= 0 and order == 2.0 else (None, None)
+    watched, plans = (_watched(parameters, ids, guards) if limit >= 0 and order == 2.0
+                      else (None, None))
     grads: List[Tensor] = []
     if plans is None:
         grads = _gradients(parameters)
-        plans = _set_of(grads, order) if limit >= 0 else None
+        plans = _set_of(grads, order, False, guards) if limit >= 0 else None
+    if plans is None and guards is not None:
+        raise ValueError("guards look at the 2-norm of gradients that plans take: strided, contiguous, of f32, f16 or "
+                         "bf16, on a GPU; and there must be some")
     if plans is None:
         return _torch_clip_grad_norm_(parameters, max_norm, norm_type,
                                       error_if_nonfinite=error_if_nonfinite,

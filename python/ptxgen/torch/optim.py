@@ -15,9 +15,10 @@ from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, Opti
 import torch
 from torch import Tensor
 
-from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts
+from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts, guards as _guards
 from ._engine import Engine, is_number, limit_of
 from ._formats import StateDtype
+from .guards import Guards
 
 # torch.compile breaks its graph at a step; as torch.optim's methods, without an import at import time.
 _uncompiled: Callable[[Any], Any] = getattr(torch, "_disable_dynamo", lambda function: function)
@@ -100,7 +101,7 @@ def _of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of 
         raise kind(f"parameter {k} of group {group}: {error.args[0]}{remedy}") from None
 
 
-_OWN = ("state_dtype", "max_grad_norm", "seed", "process_group")  # arguments that torch does not have
+_OWN = ("state_dtype", "max_grad_norm", "seed", "process_group", "guards", "obey")  # arguments that torch does not have
 _ARGUMENTS = """
 
     Arguments beside torch's, which docs/python.md has with a table of all formats:
@@ -119,6 +120,8 @@ _ARGUMENTS = """
         parameters; 0 by default.
     process_group: the ranks that have a part each of what the parameters stand for, for those that are
         no DTensors; None, the default, where each rank has all of them.
+    guards: ptxgen.torch.Guards(...), which skip steps or clip further; None, the default: none.
+    obey: the Guards of clip_grad_norm_(guards=...): a step whose gradients they skip is skipped.
 
     state_dict(format="torch") is for torch.optim; load_state_dict() takes dicts of torch.optim's and of
     bitsandbytes', too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
@@ -131,7 +134,7 @@ class Stepped(torch.optim.Optimizer):
     _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
-             process_group: Optional[Any]) -> None:
+             process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards]) -> None:
         self._check_state_dtype(state_dtype)
         limit_of(max_grad_norm)
         if not hasattr(seed, "__index__") or not 0 <= operator.index(seed) < 1 << 64:
@@ -141,6 +144,11 @@ class Stepped(torch.optim.Optimizer):
         self.max_grad_norm = max_grad_norm
         self.state_dtype, self.seed = state_dtype, operator.index(seed)
         self.process_group = process_group
+        _guards.check("guards", guards)
+        _guards.check("obey", obey)
+        if guards is not None and guards is obey:
+            raise ValueError("guards and obey are one object: `obey` is for guards of clip_grad_norm_()")
+        self.guards, self.obey = guards, obey
         self._step_supports_amp_scaling = True
         for g, group in enumerate(self.param_groups):
             self._check(group)
@@ -255,6 +263,11 @@ class Stepped(torch.optim.Optimizer):
     def found_inf(self) -> None:
         self.__dict__.pop("_amp_found_inf", None)
 
+    @property
+    def skipped(self) -> Optional[Tensor]:
+        """Why the last step was skipped: see Guards.skipped. None without guards."""
+        return None if self.guards is None else self.guards.skipped
+
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         """The rule of a group, and what of it a plan is made for: maximize, nesterov, momentum; whether
         no plan can be."""
@@ -278,6 +291,8 @@ class Stepped(torch.optim.Optimizer):
         for group in made["param_groups"]:  # a setting of the optimizer, not of a checkpoint
             group.pop("state_dtype", None)
         if format is None:
+            if self.guards is not None:
+                made["guards"] = self.guards.state_dict()
             made["state"] = {k: _formats.portable(v) if isinstance(v, dict) else v
                              for k, v in made["state"].items()}
             _checkpoint.watch()
@@ -296,6 +311,8 @@ class Stepped(torch.optim.Optimizer):
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
         try:
             self._load(state_dict)
+            if self.guards is not None and "guards" in state_dict:
+                self.guards.load_state_dict(state_dict["guards"])
         except BaseException:
             self.__dict__.update(before)
             raise
@@ -326,7 +343,7 @@ class Stepped(torch.optim.Optimizer):
 
     def __getstate__(self) -> Dict[str, Any]:
         made = dict(super().__getstate__())
-        for key in ("max_grad_norm", "state_dtype", "seed", "_step_supports_amp_scaling"):
+        for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "_step_supports_amp_scaling"):
             made[key] = getattr(self, key)
         return made
 
@@ -334,7 +351,8 @@ class Stepped(torch.optim.Optimizer):
         kept = {k: v.states for k, v in state["state"].items() if isinstance(v, _Kept)}
         for k, v in kept.items():
             state["state"][k] = dict(v)
-        self.__dict__.setdefault("process_group", None)
+        for key in ("process_group", "guards", "obey"):
+            self.__dict__.setdefault(key, None)
         for group in state["param_groups"]:
             self._check(group)
         for g, k, parameter, group in _places(state["param_groups"]):
@@ -400,12 +418,13 @@ class AdamW(_Adam, torch.optim.AdamW):
                  maximize: bool = False, foreach: Optional[bool] = None, capturable: bool = False,
                  differentiable: bool = False, fused: Optional[bool] = None,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
-                 process_group: Optional[Any] = None) -> None:
+                 process_group: Optional[Any] = None, guards: Optional[Guards] = None,
+                 obey: Optional[Guards] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused))
-        self._set(max_grad_norm, state_dtype, seed, process_group)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey)
 
 
 class Adam(_Adam, torch.optim.Adam):
@@ -417,12 +436,13 @@ class Adam(_Adam, torch.optim.Adam):
                  differentiable: bool = False, fused: Optional[bool] = None,
                  decoupled_weight_decay: bool = False,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
-                 process_group: Optional[Any] = None) -> None:
+                 process_group: Optional[Any] = None, guards: Optional[Guards] = None,
+                 obey: Optional[Guards] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused, decoupled_weight_decay=decoupled_weight_decay))
-        self._set(max_grad_norm, state_dtype, seed, process_group)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey)
 
 
 class SGD(Stepped, torch.optim.SGD):
@@ -437,12 +457,13 @@ class SGD(Stepped, torch.optim.SGD):
                  maximize: bool = False, foreach: Optional[bool] = None, differentiable: bool = False,
                  fused: Optional[bool] = None,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
-                 process_group: Optional[Any] = None) -> None:
+                 process_group: Optional[Any] = None, guards: Optional[Guards] = None,
+                 obey: Optional[Guards] = None) -> None:
         self._check({"lr": lr, "momentum": momentum, "dampening": dampening,
                      "weight_decay": weight_decay, "params": []})
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, **_given(
             maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
-        self._set(max_grad_norm, state_dtype, seed, process_group)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "sgd", bool(group.get("maximize")), bool(group.get("nesterov")), group.get("momentum") != 0
@@ -464,7 +485,8 @@ class Lion(Stepped):
     def __init__(self, params: _Params, lr: _Rate = 1e-4, betas: Tuple[float, float] = (0.9, 0.99),
                  weight_decay: float = 0.0, *, maximize: bool = False,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
-                 process_group: Optional[Any] = None) -> None:
+                 process_group: Optional[Any] = None, guards: Optional[Guards] = None,
+                 obey: Optional[Guards] = None) -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         self._check({**defaults, "params": []})
         rate = float(lr) if not isinstance(lr, Tensor) or lr.device.type == "cpu" else 0.0
@@ -476,7 +498,7 @@ class Lion(Stepped):
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         super().__init__(params, defaults)
-        self._set(max_grad_norm, state_dtype, seed, process_group)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "lion", bool(group.get("maximize")), False, False
