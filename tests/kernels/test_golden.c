@@ -5,7 +5,8 @@
 // golden_difference.py prints the difference from the text of the last commit. After an intended
 // change: meson compile -C build golden.
 //
-//     test_golden --text NAME    prints the text that has this name in hashes.txt
+//     test_golden --text NAME       prints the text that has this name in hashes.txt
+//     test_golden --texts FOLDER    writes all of them, each to FOLDER/NAME.ptx
 #define _POSIX_C_SOURCE 200809L
 
 #include <inttypes.h>
@@ -32,6 +33,7 @@ enum { PATH_SIZE = 1024, HASHES_SIZE = 1 << 18, SHOWN = 3 };
 
 static struct {
     const char *program, *wanted; // --text: a name in hashes.txt
+    const char *folder;           // --texts
     bool found;
 } call;
 
@@ -134,6 +136,11 @@ static void check_text(struct golden *g, ptx_builder *b, const char *name, const
     if (call.wanted && strcmp(call.wanted, name) == 0) {
         call.found = true;
         fputs(text, stdout);
+    } else if (call.folder) {
+        char path[PATH_SIZE];
+        snprintf(path, sizeof path, "%s/%s.ptx", call.folder, name);
+        if (!write_file(path, text))
+            fail_msg("cannot write %s", path);
     } else if (!call.wanted && file) {
         check_file(g, file, text);
     }
@@ -448,13 +455,13 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_golden) };
     call.program = argv[0];
-    if (argc == 3 && strcmp(argv[1], "--text") == 0) {
+    if (argc == 3 && (strcmp(argv[1], "--text") == 0 || strcmp(argv[1], "--texts") == 0)) {
         static struct golden g;
-        call.wanted = argv[2];
+        *(argv[1][6] ? &call.folder : &call.wanted) = argv[2];
         emit_all(&g);
-        if (!call.found)
+        if (call.wanted && !call.found)
             fprintf(stderr, "%s: no text has this name\n", argv[2]);
-        return !call.found;
+        return call.wanted && !call.found;
     }
     return cmocka_run_group_tests_name("golden texts", tests, NULL, NULL);
 }
