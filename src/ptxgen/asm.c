@@ -143,6 +143,8 @@ static bool append(const struct asm_text *t, uint32_t opcode, ptx_val *out)
         return false;
     for (unsigned k = 0; k < t->set; k++)
         ptxb_result(b, insn, k, k < results ? out[k] : t->p->inout[k - results]);
+    for (unsigned k = 0; k < inouts; k++)
+        ptxb_sets(b, t->p->inout[k].reg);
     for (unsigned k = t->set; k < addresses; k++)
         ptxb_source(b, insn, k, in[k - t->set]);
     for (unsigned k = addresses; k < last; k++)

@@ -25,6 +25,7 @@ void ptxb_place_label(ptx_builder *b, uint32_t label)
     struct insn *insn = ptxb_append(b, INSN_LABEL, 0, 0, 1);
     if (!insn)
         return;
+    b->addresses.count = 0;
     struct label *placed = &b->labels.at[label - 1];
     ptxb_label_operand(b, insn, 0, label);
     placed->placed = true;
@@ -46,6 +47,7 @@ void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label)
     struct insn *insn = ptxb_append(b, INSN_BRANCH, ptxb_opcode(b, "bra"), 0, guard ? 2 : 1);
     if (!insn)
         return;
+    b->addresses.count = 0;
     struct label *to = &b->labels.at[label - 1];
     if (guard)
         set_guard(b, insn, guard, negated);
@@ -225,6 +227,7 @@ void ptxb_return(ptx_builder *b, uint32_t guard)
     const uint32_t opcode = ptxb_opcode(b, "ret");
     struct insn *insn = opcode ? ptxb_append(b, INSN_RETURN, opcode, 0, guard != 0) : NULL;
 
+    b->addresses.count = 0;
     if (insn && guard)
         set_guard(b, insn, guard, false);
     if (insn)
@@ -401,7 +404,8 @@ void ptx_comment(ptx_builder *b, const char *format, ...)
     if (!ptxb_ready(b, "comment"))
         return;
     va_start(args, format);
-    const char *text = ptxb_vformat(b, "comment", format, args);
+    const char *text =
+        strchr(format, '%') ? ptxb_vformat(b, "comment", format, args) : ptxb_copy(b, format);
     va_end(args);
     struct insn *insn = ptxb_append(b, INSN_COMMENT, 0, 0, 1);
     if (insn)

@@ -67,7 +67,6 @@ ptx_val ptx_pack(ptx_builder *b, ptx_type type, ptx_vec v)
                       ptx_type_name((ptx_type)v.lane[k].type));
             return poison;
         }
-        v.lane[k] = ptxb_in_register(b, v.lane[k]);
     }
     const uint32_t opcode = pack_opcode(b, "pack", type, (ptx_type)v.lane[0].type, v.lanes);
     ptx_val result = opcode ? ptxb_register(b, type) : poison;
@@ -111,7 +110,7 @@ ptx_vec ptx_unpack(ptx_builder *b, ptx_type type, ptx_val x)
 // bf16 is the upper half of an f32: the conversion is exact and works on every target.
 static ptx_val widen_bf16(ptx_builder *b, ptx_val x)
 {
-    const ptx_val halves[] = { ptx_imm_bits(PTX_U16, 0), ptxb_in_register(b, x) };
+    const ptx_val halves[] = { ptx_imm_bits(PTX_U16, 0), x };
     const ptx_val result = ptxb_emit(b, PTX_F32, ptxb_mov_bits(b, PTX_B32), 2, halves);
 
     if (!b->failed)
@@ -271,8 +270,13 @@ static ptx_val convert_to_tf32(ptx_builder *b, const struct ptx_cvt_params *p)
                    p->satfinite ? ".satfinite" : "", p->relu ? ".relu" : "", ".tf32.f32", NULL);
     const ptx_val word = ptxb_emit(b, PTX_TF32, ptxb_required(b, "cvt", isa, sm, opcode), 1, &p->x);
     // After .rn and .rz, ptxas 13.0 takes the word as the number itself where a 64-bit shift counts
-    // by it, and converts it to an integer. A copy, which costs nothing, ends that.
-    return away ? word : ptx_copy(b, word);
+    // by it, and converts it to an integer. A copy, which costs nothing, ends that; it stays.
+    if (away || b->failed)
+        return word;
+    const ptx_val kept = ptxb_mov(b, word);
+    if (!b->failed)
+        ptxb_newest(b)->moves = 0;
+    return kept;
 }
 
 static bool is_small(ptx_type type)

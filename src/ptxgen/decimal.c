@@ -59,6 +59,11 @@ static char *write_shortest(char *at, double x, bool single)
         return write_string(at, x > (double)(int)x ? ".5" : ".0");
     }
     const struct digits d = shortest(x, single);
+    int power;
+    if (d.count > FLT_DECIMAL_DIG && frexp(x, &power) == 0.5) { // 2^512, say
+        at = write_string(at, power > 0 ? "2^" : "2^-");
+        return write_unsigned(at, (uint64_t)abs(power - 1));
+    }
     const bool scientific = d.exponent < -4 || d.exponent >= d.count;
     const int whole = scientific ? 1 : d.exponent + 1; // digits before the point
     if (whole <= 0)
@@ -130,4 +135,11 @@ char *ptxb_write_decimal(ptx_builder *b, char *at, ptx_type type, uint64_t bits)
         .length = (uint8_t)(end - at),
     };
     return end;
+}
+
+void ptxb_forget_decimals(ptx_builder *b, const char *from)
+{
+    for (unsigned k = 0; k < DECIMALS; k++)
+        if (b->decimals[k].length && b->text.at + b->decimals[k].at >= from)
+            b->decimals[k] = (struct decimal) { 0 };
 }

@@ -279,12 +279,6 @@ uint32_t ptxb_extra(ptx_builder *b, union extra extra)
     return b->extras.count++;
 }
 
-static void use(ptx_builder *b, uint32_t reg)
-{
-    b->regs.at[reg].used_again |= b->regs.at[reg].used;
-    b->regs.at[reg].used = 1;
-}
-
 void ptxb_result(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x)
 {
     *operand(b, insn, k) = (struct operand) { .id = x.reg & MOST_INDEX, .kind = OPERAND_REGISTER };
@@ -296,7 +290,7 @@ void ptxb_source(ptx_builder *b, const struct insn *insn, unsigned k, ptx_val x)
 
     if (x.kind != PTX_KIND_IMMEDIATE) {
         ptxb_result(b, insn, k, x);
-        use(b, x.reg);
+        ptxb_count_use(&b->regs.at[x.reg], 1);
         return;
     }
     *operand(b, insn, k) = (struct operand) {
@@ -316,7 +310,7 @@ void ptxb_address(ptx_builder *b, const struct insn *insn, unsigned k, ptx_ptr p
         .offset = (int32_t)p.offset, // at() of memory.c ensures that it fits
     };
     if (!known)
-        use(b, p.base.reg);
+        ptxb_count_use(&b->regs.at[p.base.reg], 1);
 }
 
 void ptxb_note_name(ptx_builder *b, const char *name)
@@ -347,11 +341,17 @@ void ptxb_brace(ptx_builder *b, const struct insn *insn, unsigned first, unsigne
     operand(b, insn, last)->close = 1;
 }
 
-// Whether an instruction can have the value as a literal: PTX has no literals of some types.
-static bool has_literal(ptx_val x)
+// PTX has no literals of some types. An instruction on untyped bits takes theirs.
+bool ptxb_has_literal(ptx_val x)
 {
     const uint32_t types = PTX_TYPES_I | PTX_TYPES_B | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64);
     return x.kind != PTX_KIND_IMMEDIATE || (types >> x.type & 1);
+}
+
+static bool is_of_bits(const struct opcode *opcode)
+{
+    const char *dot = strrchr(opcode->text, '.');
+    return dot && dot[1] == 'b' && dot[2] != 'f';
 }
 
 // Appends an instruction with at most one result.
@@ -379,7 +379,9 @@ ptx_val ptxb_emit(ptx_builder *b, ptx_type type, uint32_t opcode, unsigned n, co
     if (b->failed || !opcode)
         return (ptx_val) { 0 };
     for (unsigned k = 0; k < n; k++)
-        own[k] = has_literal(src[k]) ? src[k] : ptxb_mov(b, src[k]);
+        own[k] = ptxb_has_literal(src[k]) || is_of_bits(&b->opcodes.at[opcode])
+                     ? src[k]
+                     : ptxb_mov(b, src[k]);
     return emit(b, type, opcode, n, own);
 }
 
@@ -404,6 +406,16 @@ ptx_val ptxb_in_register(ptx_builder *b, ptx_val x)
     return x.kind == PTX_KIND_IMMEDIATE ? ptxb_mov(b, x) : x;
 }
 
+void ptxb_sets(ptx_builder *b, uint32_t var)
+{
+    struct addresses *a = &b->addresses;
+
+    b->regs.at[var].set = 1;
+    for (uint32_t k = a->count; k-- > 0;)
+        if (a->at[k].index == var)
+            a->at[k] = a->at[--a->count];
+}
+
 void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x)
 {
     const uint32_t opcode = ptxb_mov_value(b, (ptx_type)x.type);
@@ -413,6 +425,7 @@ void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x)
         return;
     insn->moves = 1;
     ptxb_result(b, insn, 0, var);
+    ptxb_sets(b, var.reg);
     ptxb_source(b, insn, 1, x);
 }
 

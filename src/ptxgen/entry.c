@@ -186,7 +186,7 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
 {
     for (uint32_t k = 0; k < entry->params.count; k++) {
         const struct param *p = &entry->params.at[k];
-        bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].used;
+        bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].uses;
         if (used)
             continue;
         ptxb_fail_place(b, p->place, p->index,

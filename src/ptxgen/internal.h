@@ -17,7 +17,7 @@ enum { INDEX_BITS = 22, MOST_INDEX = (1 << INDEX_BITS) - 1 };
 #define NO_INDEX UINT32_MAX
 
 // Maximum indentation depth, and maximum length of an opcode.
-enum { MOST_DEPTH = 32, OPCODE_BYTES = 96 };
+enum { MOST_DEPTH = 16, OPCODE_BYTES = 96 };
 
 // A growing array; use ROOM_FOR() to append.
 #define LIST(type)                                                                                 \
@@ -31,16 +31,30 @@ enum { MOST_DEPTH = 32, OPCODE_BYTES = 96 };
 enum register_file { FILE_P, FILE_RS, FILE_R, FILE_RD, FILE_F, FILE_FD, FILE_COUNT };
 
 struct reg {
-    uint32_t where
-        : INDEX_BITS; // the block that defines it; once numbered, its PTX register number
+    // The block that defines it; in settle.c, the instruction that read or wrote it last, and
+    // whether it wrote; once numbered, its PTX register number.
+    uint32_t where : INDEX_BITS;
+    uint32_t wrote : 1;
     uint32_t file : 3;
-    uint32_t used : 1, used_again : 1;
     uint32_t variable : 1;
     uint32_t placed : 1;
     uint32_t assumed : 1;   // the caller asserted that it is warp-uniform
     uint32_t decides : 1;   // a branch depends on it; or may depend on it, found by divergence.c
     uint32_t is_result : 1; // what a function returns
+    uint32_t same : INDEX_BITS; // by settle.c: the register that has its value; 0: none
+    uint32_t set : 1;           // a variable that changes after its definition
+    uint32_t uses : 9;          // MOST_USES: so many or more
 };
+
+enum { MOST_USES = 511 };
+
+static inline void ptxb_count_use(struct reg *reg, int more)
+{
+    if (reg->uses < MOST_USES)
+        reg->uses =
+            (uint32_t)((int)reg->uses + more < MOST_USES ? (int)reg->uses + more : MOST_USES) &
+            MOST_USES;
+}
 
 enum operand_kind {
     OPERAND_REGISTER,
@@ -275,6 +289,18 @@ struct block {
     ptx_val i, limit, step;
 };
 
+enum { ADDRESSES = 32 };
+
+// The addresses that were computed since the last label or branch, for accesses that follow: base +
+// index * size. What is here holds: neither base nor index was set since.
+struct addresses {
+    uint32_t count, next; // next: to be replaced where all are used
+    struct {
+        uint32_t base, index, address; // registers
+        uint8_t index_type, size;
+    } at[ADDRESSES];
+};
+
 enum { OPCODE_HASHES = 64, NOTES = 128, DECIMALS = 16 };
 
 // Where the instructions from `index` of the body on were called, up to the next mark.
@@ -336,6 +362,7 @@ struct ptx_builder {
     size_t bytes, peak;
     uint32_t opcode_at[OPCODE_HASHES]; // newest opcode of each hash; `next` links the others
     struct note notes[NOTES];          // the newest of each hash
+    struct addresses addresses;
     struct decimal decimals[DECIMALS]; // those printed last
     uint32_t next_decimal;             // counts them
     uint32_t const_bytes, strings;     // of the module
@@ -514,6 +541,10 @@ void ptxb_emit_void(ptx_builder *b, uint32_t opcode, unsigned n, const ptx_val *
 ptx_val ptxb_mov(ptx_builder *b, ptx_val x);
 // `x` in a register, also if it is an immediate.
 ptx_val ptxb_in_register(ptx_builder *b, ptx_val x);
+// Whether an instruction of its type can have the value as an operand.
+bool ptxb_has_literal(ptx_val x);
+// Notes that the newest instruction sets a variable.
+void ptxb_sets(ptx_builder *b, uint32_t var);
 // var = x.
 void ptxb_assign(ptx_builder *b, ptx_val var, ptx_val x);
 // Whether `cond` is a predicate that can be used; and its register, 0 after an error.
@@ -589,8 +620,7 @@ void ptxb_label_text(const struct label *label, char out[96]);
 // function passes the question on to its callers.
 bool ptxb_whole_warps(ptx_builder *b, const char *call, const char *callee);
 
-// ---- check.c, divergence.c, print_entry.c: a closed entry
-// ------------------------------------------
+// ---- check.c, divergence.c, settle.c, print_entry.c: a closed entry -----------------------------
 
 bool ptxb_check_entry(ptx_builder *b, struct entry *entry);
 static inline struct label *ptxb_label_of(const ptx_builder *b, const struct insn *branch)
@@ -609,6 +639,9 @@ void ptxb_require_uniform(ptx_builder *b, const char *call, const char *name, pt
 // Marks the newest instruction as one that needs all threads of the block or warp.
 void ptxb_meet(ptx_builder *b, enum meeting scope);
 
+// Drops copies that nothing needs, and numbers the registers in order of appearance, so that the
+// numbers have no gaps.
+void ptxb_settle(ptx_builder *b, struct entry *entry);
 // Writes what stands before instruction `index` of the open entry's body, for an error without a
 // place. The entry can only be given up afterwards.
 void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size);

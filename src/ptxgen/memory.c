@@ -50,10 +50,9 @@ static ptx_val base_register(ptx_builder *b, ptx_ptr p)
 }
 
 // base + i * size as one instruction, in the width of the address.
-static ptx_val scaled(ptx_builder *b, ptx_ptr p, ptx_val i)
+static ptx_val scaled(ptx_builder *b, ptx_ptr p, ptx_val base, ptx_val i)
 {
     const uint32_t size = ptx_type_bytes((ptx_type)p.type);
-    ptx_val base = base_register(b, p);
 
     if (p.space == PTX_SPACE_SHARED) {
         i = ptx_cvt(b, PTX_U32, i);
@@ -82,9 +81,33 @@ static bool has_constant_place(const ptx_builder *b, ptx_ptr p, int64_t *bytes)
     return true;
 }
 
+// The same, computed once in straight code.
+static ptx_val element_address(ptx_builder *b, ptx_ptr p, ptx_val i)
+{
+    const uint8_t size = (uint8_t)ptx_type_bytes((ptx_type)p.type);
+    const ptx_val base = base_register(b, p);
+    struct addresses *a = &b->addresses;
+    ptx_val address = base;
+
+    for (uint32_t k = 0; k < a->count; k++)
+        if (a->at[k].index == i.reg && a->at[k].base == base.reg && a->at[k].size == size &&
+            a->at[k].index_type == i.type) {
+            address.reg = a->at[k].address;
+            return address;
+        }
+    address = scaled(b, p, base, i);
+    a->next = a->count < ADDRESSES ? a->count++ : (a->next + 1) % ADDRESSES;
+    a->at[a->next].base = base.reg;
+    a->at[a->next].index = i.reg;
+    a->at[a->next].address = address.reg;
+    a->at[a->next].index_type = i.type;
+    a->at[a->next].size = size;
+    return address;
+}
+
 static ptx_ptr at_register(ptx_builder *b, ptx_ptr p, ptx_val i)
 {
-    p.base = scaled(b, p, i);
+    p.base = element_address(b, p, i);
     p.count = 0;
     return b->failed ? (ptx_ptr) { 0 } : p;
 }
@@ -470,8 +493,8 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
         }
     }
     for (unsigned k = 0; k < shape.words; k++)
-        x.lane[k] = shape.paired ? ptx_pack(b, PTX_B32, ptx_vec2(x.lane[2 * k], x.lane[2 * k + 1]))
-                                 : ptxb_in_register(b, x.lane[k]);
+        if (shape.paired)
+            x.lane[k] = ptx_pack(b, PTX_B32, ptx_vec2(x.lane[2 * k], x.lane[2 * k + 1]));
     const uint32_t opcode = memory_opcode(b, call, true, p, &a, &shape);
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 0, 1 + shape.words);
     if (!insn)
@@ -604,8 +627,8 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
     const uint32_t opcode = atomic_opcode(b, call, form, p, &a);
     if (!opcode)
         return poison;
-    a.x = ptxb_in_register(b, a.x);
-    a.compare = cas ? ptxb_in_register(b, a.compare) : poison;
+    a.x = ptxb_has_literal(a.x) ? a.x : ptxb_mov(b, a.x);
+    a.compare = !cas || ptxb_has_literal(a.compare) ? a.compare : ptxb_mov(b, a.compare);
     ptx_val old = ptxb_register(b, (ptx_type)p.type);
     struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, cas ? 3 : 2);
     if (!insn)

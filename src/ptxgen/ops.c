@@ -243,6 +243,40 @@ static bool give_types(ptx_builder *b, const struct ptx_op_info *info, ptx_val *
     return !b->failed;
 }
 
+static bool is_constant(ptx_val x, uint64_t bits)
+{
+    return x.kind == PTX_KIND_IMMEDIATE && x.bits == bits;
+}
+
+// What the result is without an instruction: an operand where x + 0, x << 0, x * 1 and the like
+// have it, or the negative of a constant. Of integers; floats keep every operation. Poison: it
+// takes the instruction.
+static ptx_val known_result(ptx_opcode op, const ptx_val *src)
+{
+    const ptx_val none = { 0 };
+
+    switch (op) {
+    case PTX_OP_add:
+    case PTX_OP_or:
+    case PTX_OP_xor:
+        return is_constant(src[1], 0) ? src[0] : is_constant(src[0], 0) ? src[1] : none;
+    case PTX_OP_sub:
+    case PTX_OP_shl:
+    case PTX_OP_shr:
+        return is_constant(src[1], 0) ? src[0] : none;
+    case PTX_OP_mul:
+        return is_constant(src[1], 1) ? src[0] : is_constant(src[0], 1) ? src[1] : none;
+    case PTX_OP_neg:
+        return src[0].kind == PTX_KIND_IMMEDIATE
+                   ? ptx_imm_bits((ptx_type)src[0].type,
+                                  (0 - src[0].bits) &
+                                      (UINT64_MAX >> (64 - ptxb_bits((ptx_type)src[0].type))))
+                   : none;
+    default:
+        return none;
+    }
+}
+
 // `row` is the spelling of a row and its modifiers, without a type.
 static ptx_val emit_op(ptx_builder *b, uint32_t row, const ptx_val *src)
 {
@@ -274,7 +308,12 @@ static ptx_val emit_op(ptx_builder *b, uint32_t row, const ptx_val *src)
         opcode = ptxb_note(
             b, spelling,
             ptxb_required(b, info->name, form->isa, form->sm, spell(b, form, type, modifiers)));
-    return ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
+    const ptx_val known =
+        (PTX_TYPES_BITS >> type & 1) && !modifiers && opcode ? known_result(op, src) : poison;
+    // A copy, which settle.c drops: where the result may be used is what it was.
+    return known.kind != PTX_KIND_POISON
+               ? ptxb_mov(b, known)
+               : ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
 }
 
 ptx_val ptxb_op_emit(ptx_builder *b, ptx_opcode op, const ptx_val *src)

@@ -29,19 +29,51 @@ void ptxb_put_number(ptx_builder *b, const char *before, uint64_t x, const char 
     put(b, after);
 }
 
-void ptxb_put_comment_text(ptx_builder *b, const char *string)
+void ptxb_put_ascii(ptx_builder *b, const char *string, size_t most)
 {
-    while (*string) {
-        size_t plain = 0;
-        while (string[plain] >= 0x20 && string[plain] < 0x7f)
+    const char *const end = string + (most < SIZE_MAX ? most : strlen(string));
+
+    while (string < end) {
+        const char *plain = string;
+        while (plain < end && *plain >= 0x20 && *plain < 0x7f)
             plain++;
-        put_bytes(b, string, plain);
-        string += plain;
-        if (!*string)
+        put_bytes(b, string, (size_t)(plain - string));
+        string = plain;
+        if (string == end)
             return;
         const unsigned char c = (unsigned char)*string++;
         if (c < 0x80 || c >= 0xc0) // otherwise a continuation byte of a UTF-8 character
             put(b, c >= 0x80 ? "?" : " ");
+    }
+}
+
+// How many bytes of the text are printed in a line that has room for so many: whole words, at least
+// one.
+static size_t words_for(const char *string, size_t room)
+{
+    size_t count = strlen(string);
+
+    if (count <= room)
+        return count;
+    for (count = room; count && string[count] != ' '; count--)
+        ;
+    return count ? count : strcspn(string, " ");
+}
+
+void ptxb_put_comment_text(ptx_builder *b, uint32_t start, unsigned column, const char *string)
+{
+    for (;;) {
+        const uint32_t used = b->text.count - start;
+        const size_t count = words_for(string, used < LINE_COLUMNS ? LINE_COLUMNS - used : 0);
+        ptxb_put_ascii(b, string, count);
+        string += count + strspn(string + count, " ");
+        if (!*string || b->failed)
+            return;
+        put(b, "\n");
+        start = b->text.count;
+        for (unsigned k = 0; k < column; k++)
+            put(b, " ");
+        put(b, "// ");
     }
 }
 
@@ -92,13 +124,13 @@ static char *write_inlining(const ptx_builder *b, char *at)
 
 static inline char *write_register(const ptx_builder *b, char *at, uint32_t number)
 {
-    const struct reg reg = b->regs.at[number];
+    const struct reg *reg = &b->regs.at[number];
+    const struct file_words *words = &ptxb_register_files[reg->file];
 
-    if (reg.is_result)
+    if (reg->is_result)
         return write_inlining(b, write_string(at, "$result"));
-    write_bytes(at, ptxb_register_files[reg.file].prefix,
-                sizeof ptxb_register_files->prefix); // of one size: a single store
-    return write_unsigned(at + ptxb_register_files[reg.file].length, reg.where);
+    write_bytes(at, words->prefix, sizeof words->prefix); // of one size: a single store
+    return write_unsigned(at + words->length, reg->where);
 }
 
 static char *write_label(const ptx_builder *b, char *at, uint32_t number)
@@ -156,10 +188,11 @@ static inline char *write_operand(const ptx_builder *b, char *at, const struct o
 
 // ---- instructions -------------------------------------------------------------------------------
 
-// The decimal values of float literals, as a comment after the line.
+// The decimal values of float literals, as a comment after the line, if it has room.
 static char *write_float_comment(ptx_builder *b, char *at, const struct insn *insn,
                                  const struct operand *operands, char *line)
 {
+    char *const end = at;
     bool first = true;
 
     for (unsigned k = insn->dst_count; k < insn->operand_count; k++) {
@@ -171,7 +204,10 @@ static char *write_float_comment(ptx_builder *b, char *at, const struct insn *in
         at = ptxb_write_decimal(b, at, (ptx_type)operand->type, immediate_bits(b, operand));
         first = false;
     }
-    return at;
+    if (at - line <= LINE_COLUMNS)
+        return at;
+    ptxb_forget_decimals(b, end);
+    return end;
 }
 
 // (result), function, (arguments)
@@ -193,7 +229,7 @@ static char *write_call(const ptx_builder *b, char *at, const struct insn *insn,
 static void put_plain(ptx_builder *b, const struct insn *insn, const struct operand *operands)
 {
     const struct opcode *opcode = &b->opcodes.at[insn->opcode];
-    const bool reduce = insn->reducible && !b->regs.at[operands[0].id].used;
+    const bool reduce = insn->reducible && !b->regs.at[operands[0].id].uses;
     const unsigned first = insn->guarded + (unsigned)reduce;
     char *const line =
         text_end(b, BARE_LINE_BYTES + insn->operand_count * (OPERAND_BYTES + b->longest_name));
@@ -259,9 +295,11 @@ void ptxb_put_indent(ptx_builder *b, unsigned depth)
 static void put_comment(ptx_builder *b, const char *string, unsigned depth)
 {
     put(b, "\n");
+    const uint32_t start = b->text.count;
     ptxb_put_indent(b, depth);
+    const uint32_t column = b->text.count - start;
     put(b, "// ");
-    ptxb_put_comment_text(b, string);
+    ptxb_put_comment_text(b, start, column, string);
     put(b, "\n");
 }
 
@@ -271,7 +309,7 @@ void ptxb_put_opcode(ptx_builder *b, unsigned depth, const char *opcode, const c
     const uint32_t start = b->text.count;
     put(b, opcode);
     put(b, type);
-    char *at = text_end(b, OPERAND_COLUMN + 1);
+    char *at = text_end(b, MOST_COLUMN + 1);
     if (at)
         set_end(b, write_to_column(at, b->text.at + start, OPERAND_COLUMN));
 }
@@ -302,7 +340,7 @@ static void put_text(ptx_builder *b, const struct insn *insn, const struct opera
         start = b->text.count;
         for (at++; *at != '\n'; at++) {
             const unsigned char c = (unsigned char)*at;
-            char *const end = c == ASM_COLUMN ? text_end(b, OPERAND_COLUMN + 1) : NULL;
+            char *const end = c == ASM_COLUMN ? text_end(b, MOST_COLUMN + 1) : NULL;
             if (c >= ASM_OPERAND)
                 ptxb_put_bare(b, &operands[c - ASM_OPERAND]);
             else if (c != ASM_COLUMN)

@@ -8,14 +8,13 @@
 // Layout of a line, and estimates of the length of a line and of what surrounds the lines of an
 // entry.
 enum { INDENT = 4, OPERAND_COLUMN = 20, COMMENT_COLUMN = 44, PARAM_COLUMN = 32 };
+enum { MOST_COLUMN = COMMENT_COLUMN, LINE_COLUMNS = 120 };
 enum { LINE_BYTES = 50, ENTRY_BYTES = 640 };
 
 // Room for the longest integer; for a number in decimal; for an operand without its name, with its
 // decimal; for a line without its operands.
 enum { INTEGER_BYTES = 20, DECIMAL_BYTES = 32, OPERAND_BYTES = 48 + DECIMAL_BYTES };
-enum {
-    BARE_LINE_BYTES = MOST_DEPTH * INDENT + OPCODE_BYTES + COMMENT_COLUMN + OPERAND_COLUMN + 32
-};
+enum { BARE_LINE_BYTES = MOST_DEPTH * INDENT + OPCODE_BYTES + 2 * MOST_COLUMN + 32 };
 
 // ---- pieces of a line ---------------------------------------------------------------------------
 // write_...() writes where there is room, and returns the end of what it wrote.
@@ -31,10 +30,11 @@ static inline char *write_string(char *at, const char *string)
     return write_bytes(at, string, strlen(string));
 }
 
-// Pads to a column of the line, with at least one space. There is room for `column` spaces.
+// Pads to a column of the line, with at least one space. There is room for MOST_COLUMN spaces,
+// which are few instructions because they are always so many.
 static inline char *write_to_column(char *at, char *line, size_t column)
 {
-    memset(at, ' ', column);
+    memset(at, ' ', MOST_COLUMN);
     return at < line + column ? line + column : at + 1;
 }
 
@@ -42,6 +42,11 @@ static inline char *write_unsigned(char *at, uint64_t x)
 {
     unsigned digits = 1;
 
+    if (x < 100) { // most
+        at[0] = (char)('0' + (x < 10 ? x : x / 10));
+        at[1] = (char)('0' + x % 10);
+        return at + (x < 10 ? 1 : 2);
+    }
     for (uint64_t bound = 10; digits < INTEGER_BYTES && x >= bound; bound *= 10)
         digits++;
     for (unsigned k = digits; k-- > 0; x /= 10)
@@ -94,8 +99,12 @@ char *ptxb_write_immediate(char *at, ptx_type type, uint64_t bits);
 // An operand; an address without its brackets. There is room for OPERAND_BYTES and a name.
 char *ptxb_write_bare(const ptx_builder *b, char *at, const struct operand *operand);
 
-// Prints the user's text. Characters that are not ASCII or could end a comment are replaced.
-void ptxb_put_comment_text(ptx_builder *b, const char *string);
+// Prints at most so many bytes of the user's text in a comment. Characters that are not ASCII or
+// could end a comment are replaced.
+void ptxb_put_ascii(ptx_builder *b, const char *string, size_t most);
+// The same for all of it. Where the line that began at `start` is full, the text goes on in the
+// next, in `column`.
+void ptxb_put_comment_text(ptx_builder *b, uint32_t start, unsigned column, const char *string);
 void ptxb_put_bare(ptx_builder *b, const struct operand *operand);
 void ptxb_put_indent(ptx_builder *b, unsigned depth);
 // An opcode, up to the column of the operands.
@@ -111,5 +120,7 @@ void ptxb_put_inline(ptx_builder *b, const struct insn *call, const struct opera
 
 // The decimal value of a float, for a comment.
 char *ptxb_write_decimal(ptx_builder *b, char *at, ptx_type type, uint64_t bits);
+// What was written from here on is taken back.
+void ptxb_forget_decimals(ptx_builder *b, const char *from);
 
 #endif

@@ -2,74 +2,9 @@
 // Prints a finished entry, the functions that it calls, and the module around it.
 #include "print.h"
 
-// ---- what is made of an entry before it is printed ----------------------------------------------
-
-// The result operand of the instruction that is this register, or NULL.
-static struct operand *result_in(const struct code *code, const struct insn *insn, uint32_t reg)
-{
-    struct operand *operands = ptxb_operands(code, insn);
-
-    for (unsigned k = 0; k < insn->dst_count; k++)
-        if (operands[k].id == reg)
-            return &operands[k];
-    return NULL;
-}
-
-// Rewrites `op {x, y ...}; mov var, x`, with no other use of x, to `op {var, y ...}`. Returns false
-// if the pattern does not match, or if var already is another result. A text of ptx_asm() may write
-// a result before it reads the variable, so its results keep their registers.
-static bool drop_move(ptx_builder *b, const struct code *code, struct insn *op, struct insn *mov)
-{
-    const struct operand *moved = ptxb_operands(code, mov);
-
-    if (!mov->moves || !op || (op->kind != INSN_PLAIN && op->kind != INSN_WARP) || op->divergence ||
-        moved[1].kind != OPERAND_REGISTER || !b->regs.at[moved[0].id].variable)
-        return false;
-    struct operand *made = result_in(code, op, moved[1].id);
-    if (!made || b->regs.at[made->id].used_again || b->regs.at[made->id].variable ||
-        result_in(code, op, moved[0].id))
-        return false;
-    made->id = moved[0].id;
-    op->reducible = 0;
-    mov->kind = INSN_DROPPED;
-    return true;
-}
-
-static void number_results(ptx_builder *b, struct entry *entry, const struct code *code,
-                           const struct insn *insn)
-{
-    const struct operand *operands = ptxb_operands(code, insn);
-
-    for (unsigned k = 0; k < insn->dst_count; k++) {
-        struct reg *reg = &b->regs.at[operands[k].id];
-        if (reg->placed)
-            continue;
-        reg->where = ++entry->registers[reg->file] & MOST_INDEX;
-        reg->placed = 1;
-    }
-}
-
-// Drops useless moves and numbers the registers in order of appearance, so that the numbers have no
-// gaps.
-static void settle(ptx_builder *b, struct entry *entry, const struct code *code)
-{
-    struct insn *before = NULL; // numbered when the next instruction is known not to rename it
-
-    for (uint32_t k = 0; k < code->insns.count; k++) {
-        struct insn *insn = &code->insns.at[k];
-        if (drop_move(b, code, before, insn))
-            continue;
-        if (before)
-            number_results(b, entry, code, before);
-        before = insn;
-    }
-    if (before)
-        number_results(b, entry, code, before);
-}
-
 // ---- entries ------------------------------------------------------------------------------------
 
-static void put_param_comment(ptx_builder *b, const struct ptx_param_info *info)
+static void put_param_comment(ptx_builder *b, uint32_t start, const struct ptx_param_info *info)
 {
     if (!info->is_pointer && !info->meaning)
         return;
@@ -77,11 +12,11 @@ static void put_param_comment(ptx_builder *b, const struct ptx_param_info *info)
     if (info->is_pointer) {
         put(b, ptx_type_name((ptx_type)info->type));
         put(b, "[");
-        ptxb_put_comment_text(b, info->length ? info->length : "");
+        ptxb_put_ascii(b, info->length ? info->length : "", SIZE_MAX);
         put(b, info->readonly ? "], read only" : info->writeonly ? "], written" : "]");
         put(b, info->meaning ? ": " : "");
     }
-    ptxb_put_comment_text(b, info->meaning ? info->meaning : "");
+    ptxb_put_comment_text(b, start, PARAM_COLUMN, info->meaning ? info->meaning : "");
 }
 
 // The type in which a function gets a value.
@@ -104,10 +39,10 @@ static void put_params(ptx_builder *b, const struct entry *entry)
         if (info->count)
             ptxb_put_number(b, "[", info->count, "]");
         put(b, comma);
-        char *at = text_end(b, PARAM_COLUMN);
+        char *at = text_end(b, MOST_COLUMN + 1);
         if (at && (info->is_pointer || info->meaning))
             set_end(b, write_to_column(at, b->text.at + line_start, PARAM_COLUMN));
-        put_param_comment(b, info);
+        put_param_comment(b, line_start, info);
         put(b, "\n");
     }
 }
@@ -285,8 +220,7 @@ void ptxb_print_entry(ptx_builder *b, struct entry *entry)
     const size_t about =
         ((size_t)prologue->insns.count + body->insns.count) * LINE_BYTES + ENTRY_BYTES;
 
-    settle(b, entry, prologue);
-    settle(b, entry, body);
+    ptxb_settle(b, entry);
     if (entry->is_function) {
         put_shared(b, entry);
         keep(b, entry);
@@ -333,15 +267,14 @@ void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size)
         written += code->insns.at[k].kind != INSN_LABEL && code->insns.at[k].kind != INSN_COMMENT;
     if (!written)
         return;
-    settle(b, ptxb_entry(b), &b->code[1]);
-    settle(b, ptxb_entry(b), code);
+    ptxb_settle(b, ptxb_entry(b));
     while (first > 0 && lines < LINES)
         lines +=
             code->insns.at[--first].kind <= INSN_WARP && code->insns.at[first].kind != INSN_LABEL;
     const char *comment = comment_above(b, index);
     ptxb_put_number(b, "\nafter ", written, written == 1 ? " instruction" : " instructions");
     put(b, comment ? " of the entry, below '" : " of the entry");
-    ptxb_put_comment_text(b, comment ? comment : "");
+    ptxb_put_ascii(b, comment ? comment : "", SIZE_MAX);
     put(b, comment ? "'; the last lines:\n" : "; the last lines:\n");
     for (uint32_t k = first; k < index; k++)
         if (code->insns.at[k].kind != INSN_COMMENT)

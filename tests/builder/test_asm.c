@@ -442,8 +442,8 @@ static void texts_stand_before_entries(void **state)
                  ".address_size 64\n\n.global .align 8 .b64 table[4] = { 1, 2,\n 3, 4 "
                  "};\n\n.visible .entry first(",
                  "mov.u64 %rd1, table;", "mad.wide.u32 %rd2, %r1, 8, %rd1;",
-                 "mad.wide.u32 %rd3, %r1, 8, %rd1;", "st.global.u64 [table+24], %rd5;",
-                 ".visible .entry second(", "mov.u64 %rd1, table;");
+                 "ld.global.u64 %rd3, [%rd2];", "st.global.u64 [%rd2], %rd3;",
+                 "st.global.u64 [table+24], 5;", ".visible .entry second(", "mov.u64 %rd1, table;");
     b = builder_at(80);
     ptx_asm_module(b, ".global .u32 x;", .declares = { "x" });
     ptx_entry (b, "k")

@@ -19,8 +19,50 @@ static void variables_change_and_copies_do_not(void **state)
         ptx_store(b, out, ptx_u32(1), var);
     }
     EXPECT_LINES(b, "mov.s32 %r2, %r1;", "mov.s32 %r3, %r2;", "mov.s32 %r2, -5;",
-                 "add.s32 %r2, %r2, %r1;", "mov.s32 %r4, %r2;", "mov.s32 %r2, %r4;",
+                 "add.s32 %r2, %r2, %r1;\n st.global.s32 [%rd2], %r3;",
                  "st.global.s32 [%rd2], %r3;", "st.global.s32 [%rd2+4], %r2;");
+}
+
+// A copy is written only if something reads it after the variable changed, or where it may have.
+static void copies_that_nothing_needs_are_dropped(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
+        ptx_val x = ptx_tid(b, PTX_X), never_set = ptx_var(b, x);
+        ptx_val var = ptx_var(b, ptx_mul(b, x, 3)), copy = ptx_copy(b, var);
+        ptx_comment(b, "straight");
+        ptx_store(b, out, 0, ptx_copy(b, never_set));
+        ptx_store(b, out, 1, copy);
+        ptx_val sum = ptx_add(b, copy, x), twice = ptx_mul(b, sum, 2);
+        ptx_set(b, var, twice);
+        ptx_comment(b, "loop");
+        ptx_val before = ptx_copy(b, var), in_asm = ptx_copy(b, var);
+        ptx_asm(b, "{ mov.u32 %0, 7; add.u32 %0, %0, %1; }", .inout = { var }, .in = { in_asm });
+        ptx_loop (b) {
+            ptx_val inside = ptx_copy(b, var);
+            ptx_break_if(b, ptx_eq(b, inside, before));
+            ptx_set(b, var, ptx_add(b, inside, 1));
+        }
+    }
+    EXPECT_LINES(
+        b, "mul.lo.u32 %r2, %r1, 3;\n\n // straight\n st.global.u32 [%rd2], %r1;\n",
+        "st.global.u32 [%rd2+4], %r2;\n add.u32 %r3, %r2, %r1;\n mul.lo.u32 %r2, %r3, 2;\n",
+        "// loop\n mov.u32 %r4, %r2;\n mov.u32 %r5, %r2;\n {\n", "%r5;", "$loop_1:\n",
+        "setp.eq.u32 %p1, %r2, %r4;\n @%p1 bra $loop_1_end;\n add.u32 %r2, %r2, 1;\n");
+}
+
+// What is set in a function is what it returns.
+static void a_result_is_not_dropped(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_func (b, "f", .result = PTX_U32)
+        ptx_return_value(b, ptx_param(b, PTX_U32, "x"));
+    ptx_entry (b, "k")
+        ptx_store(b, ptx_param_ptr(b, PTX_U32, "out"), 0, ptx_call(b, "f", ptx_tid(b, PTX_X)));
+    EXPECT_LINES(b, "mov.u32 $result$1, %r1;", "mov.b32 %r2, $result$1;");
 }
 
 // `x = op; mov var, x` becomes `var = op` only if nothing else reads x.
@@ -49,8 +91,7 @@ static void a_value_used_twice_is_not_merged(void **state)
     EXPECT_LINES(b, "add.u32 %r2, %r1, 2;", "mov.u32 %r1, %r2;", "mov.u32 %r1, 9;",
                  "st.global.u32 [%rd2], %r2;", "setp.eq.u32 %p2, %r1, 9;", "mov.pred %p1, %p2;",
                  "@!%p2 bra $if_1_end;", "mul.lo.u32 %r3, %r1, 3;", "mov.u32 %r1, %r3;",
-                 "mov.u32 %r1, %r3;", "sub.u32 %r4, %r1, 4;", "mov.pred %p1, 0;",
-                 "mov.u32 %r1, %r4;");
+                 "mov.u32 %r1, %r3;", "sub.u32 %r1, %r1, 4;\n mov.pred %p1, 0;\n ret;");
 }
 
 // The same for an operation of several results: a variable takes one of them.
@@ -110,12 +151,11 @@ static void conditions_branch_around(void **state)
                 ptx_store(b, out, ptx_u32(0), ptx_u32(5));
         }
     }
-    EXPECT_LINES(b, "@!%p1 bra $if_1_end;", " mov.u32 %r2, 1;",
-                 "$if_1_end:", "@!%p1 bra $if_2_else;", "mov.u32 %r3, 2;", "@!%p1 bra $if_3_end;",
-                 "mov.u32 %r4, 3;", "$if_3_end:", "bra $if_2_end;",
-                 "$if_2_else:", "mov.pred %p2, 1;", "@!%p2 bra $if_4_else;", "mov.u32 %r5, 4;",
-                 "bra $if_4_end;", "$if_4_else:", "mov.u32 %r6, 5;",
-                 "$if_4_end:", "$if_2_end:", "ret;");
+    EXPECT_LINES(b, "@!%p1 bra $if_1_end;", " st.global.u32 [%rd2], 1;",
+                 "$if_1_end:", "@!%p1 bra $if_2_else;", "[%rd2], 2;", "@!%p1 bra $if_3_end;",
+                 "[%rd2], 3;", "$if_3_end:", "bra $if_2_end;", "$if_2_else:", "mov.pred %p2, 1;",
+                 "@!%p2 bra $if_4_else;", "[%rd2], 4;", "bra $if_4_end;",
+                 "$if_4_else:", "[%rd2], 5;", "$if_4_end:", "$if_2_end:", "ret;");
 }
 
 // The loop does not compare i + step. It compares what is left of the range, as an unsigned number,
@@ -161,7 +201,7 @@ static void bounds_are_taken_once(void **state)
         }
     }
     EXPECT_LINES(b, "mov.u32 %r1, 10;", "mov.u32 %r2, 1;", "mov.u32 %r3, 0;", "mov.u32 %r4, %r1;",
-                 "mov.u32 %r5, %r2;", "setp.ge.u32 %p1, %r3, %r4;", "mov.u32 %r1, 3;",
+                 "mov.u32 %r5, %r2;", "setp.ge.u32 %p1, %r3, %r1;", "mov.u32 %r1, 3;",
                  "sub.u32 %r6, %r4, %r3;", "setp.le.u32 %p2, %r6, %r5;", "add.u32 %r3, %r3, %r5;");
 }
 
@@ -323,13 +363,13 @@ static void else_ifs_chain(void **state)
         ptx_else_if (b, ptx_eq(b, t, 6)) {}
     }
     EXPECT_LINES(
-        b, " setp.eq.u32 %p1, %r1, 1;", "@!%p1 bra $if_1_else;", " mov.u32 %r2, 1;",
+        b, " setp.eq.u32 %p1, %r1, 1;", "@!%p1 bra $if_1_else;", " st.global.u32 [%rd2], 1;",
         " bra $if_1_end;", "\n$if_1_else:\n setp.eq.u32 %p2, %r1, 2;", "@!%p2 bra $if_3_else;",
-        "@!%p3 bra $if_2_end;", "$if_2_end:", "mov.u32 %r3, 2;", " bra $if_1_end;",
-        "\n$if_3_else:\n", "mul.lo.u32 %r4, %r1, %r1;", "setp.eq.u32 %p4, %r4, 4;",
-        "@!%p4 bra $if_4_else;", "mov.u32 %r5, 3;", " bra $if_1_end;", "\n$if_4_else:\n",
-        "mov.u32 %r6, 4;", "\n$if_1_end:\n", "@!%p5 bra $if_5_else;", "bra $if_5_end;",
-        "$if_5_else:", "setp.eq.u32 %p6, %r1, 6;", "@!%p6 bra $if_5_end;", "\n$if_5_end:\n ret;");
+        "@!%p3 bra $if_2_end;", "$if_2_end:", "[%rd2], 2;", " bra $if_1_end;", "\n$if_3_else:\n",
+        "mul.lo.u32 %r2, %r1, %r1;", "setp.eq.u32 %p4, %r2, 4;", "@!%p4 bra $if_4_else;",
+        "[%rd2], 3;", " bra $if_1_end;", "\n$if_4_else:\n", "[%rd2], 4;", "\n$if_1_end:\n",
+        "@!%p5 bra $if_5_else;", "bra $if_5_end;", "$if_5_else:", "setp.eq.u32 %p6, %r1, 6;",
+        "@!%p6 bra $if_5_end;", "\n$if_5_end:\n ret;");
 }
 
 // Without braces an else is of the outer if, and a loop in C writes a chain.
@@ -618,6 +658,8 @@ static void blocks_left_by_c_are_reported(void **state)
             cmocka_unit_test(counters_end_with_their_loops),
             cmocka_unit_test(a_loop_continues),
             cmocka_unit_test(variables_change_and_copies_do_not),
+            cmocka_unit_test(copies_that_nothing_needs_are_dropped),
+            cmocka_unit_test(a_result_is_not_dropped),
             cmocka_unit_test(a_value_used_twice_is_not_merged),
             cmocka_unit_test(all_results_of_a_load_are_merged),
             cmocka_unit_test(conditions_branch_around),

@@ -66,8 +66,8 @@ static void parameters_are_many(void **state)
     const char *text = finished(b);
     for (int k = 0; k < PARAMS; k++)
         assert_int_equal(count_of(text, names[k]), 2);
-    assert_int_equal(count_of(text, "add.u64"), PARAMS);
-    EXPECT_LINES(b, "add.u64 %rd101, %rd1, 0;", "add.u64 %rd200, %rd100, %rd199;", "ret;");
+    assert_int_equal(count_of(text, "add.u64"), PARAMS - 1);
+    EXPECT_LINES(b, "add.u64 %rd101, %rd2, %rd1;", "add.u64 %rd199, %rd100, %rd198;", "ret;");
 }
 
 static void instructions_are_many(void **state)
@@ -79,7 +79,7 @@ static void instructions_are_many(void **state)
     ptx_entry (b, "k") {
         ptx_val sum = ptx_var(b, ptx_f64(0)), x = ptx_tid(b, PTX_X);
         for (int k = 0; k < ROUNDS; k++) {
-            x = ptx_add(b, x, ptx_u32((uint32_t)k));
+            x = ptx_add(b, x, ptx_u32((uint32_t)k + 1));
             x = ptx_xor(b, x, ptx_u32(0x80000000u | (uint32_t)k));
             ptx_val wide = ptx_cvt(b, PTX_F64, x);
             ptx_val scaled = ptx_mul(b, wide, ptx_f64(1.0 / (k + 3)));
@@ -90,8 +90,8 @@ static void instructions_are_many(void **state)
     assert_int_equal(count_of(text, ";"), 5 * ROUNDS + 3 + 2); // with two declarations
     assert_int_equal(count_of(text, ", 0d"), ROUNDS + 1);
     // x of a round is the sum and the value made from it, so the last is number 2 * ROUNDS + 1.
-    EXPECT_LINES(b, ".reg .b32 %r<40002>;", "add.u32 %r2, %r1, 0;", "xor.b32 %r3, %r2, 0x80000000;",
-                 "add.u32 %r40000, %r39999, 19999;", "xor.b32 %r40001, %r40000, 0x80004e1f;",
+    EXPECT_LINES(b, ".reg .b32 %r<40002>;", "add.u32 %r2, %r1, 1;", "xor.b32 %r3, %r2, 0x80000000;",
+                 "add.u32 %r40000, %r39999, 20000;", "xor.b32 %r40001, %r40000, 0x80004e1f;",
                  "cvt.rn.f64.u32 %fd40000, %r40001;", "ret;");
 }
 

@@ -121,7 +121,8 @@ static void accesses_are_spelled(void **state)
                  "ld.global.v4.b32 {%r1, %r2, %r3, %r4}, [%rd2];", "mov.b32 {%rs1, %rs2}, %r1;",
                  "mov.b32 {%rs7, %rs8}, %r4;",
                  "ld.global.v8.f32 {%f10, %f11, %f12, %f13, %f14, %f15, %f16, %f17}, [%rd2];",
-                 "st.global.wb.f32 [%rd2], %f18;", "st.release.cluster.global.f32 [%rd2], %f19;",
+                 "st.global.wb.f32 [%rd2], 0f3F800000; // 1.0",
+                 "st.release.cluster.global.f32 [%rd2], 0f3F800000;",
                  "st.global.v4.f32 [%rd2], {%f6, %f7, %f8, %f9};", "mov.b32 %r5, {%rs1, %rs2};",
                  "st.global.v4.b32 [%rd2], {%r5, %r6, %r7, %r8};", "st.global.cs.v8.f32 [%rd2], {",
                  "ld.global.b32 %r9, [%rd2];");
@@ -147,8 +148,9 @@ static void arrays_are_declared(void **state)
                  ".param .align 16 .b16 a[5]", ".shared .align 16 .b16 $shared_1[32];",
                  ".local .align 16 .f64 $local_2[3];", "mov.u64 %rd1, a;",
                  "mov.u32 %r1, $shared_1;", "mov.u64 %rd2, $local_2;", "ld.param.b16 %rs1, [%rd3];",
-                 "ld.param.b16 %rs2, [a+8];", "st.local.f64 [$local_2+16], %fd1;",
-                 "st.shared.f32 [$dynamic_shared+200000], %f1;");
+                 "ld.param.b16 %rs2, [a+8];",
+                 "st.local.f64 [$local_2+16], 0d3FF0000000000000; // 1.0",
+                 "st.shared.f32 [$dynamic_shared+200000], 0f3F800000; // 1.0");
 }
 
 // The limit is a number of bytes, not of elements. Earlier declarations count.
@@ -274,6 +276,63 @@ static void wrong_accesses_are_named(void **state)
             "ptr_from: the address was never set");
 }
 
+// In straight code the address of an element is computed once, until its index is set.
+static void an_address_is_computed_once(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), q = ptx_ptr_cast(b, PTX_U16, p);
+        ptx_ptr s = ptx_shared(b, PTX_F32, 64);
+        ptx_val i = ptx_var(b, ptx_cvt(b, PTX_S64, ptx_tid(b, PTX_X)));
+        ptx_comment(b, "once");
+        ptx_store(b, p, i, ptx_load(b, p, i));
+        ptx_store(b, s, i, ptx_load(b, s, i));
+        ptx_load(b, ptx_at(b, p, i), 7);
+        ptx_load(b, q, i);
+        ptx_comment(b, "set");
+        ptx_set(b, i, 5);
+        ptx_load(b, p, i);
+        ptx_load(b, p, i);
+        ptx_comment(b, "asm");
+        ptx_asm(b, "add.s64 %0, %0, 1;", .inout = { i });
+        ptx_load(b, p, i);
+        ptx_comment(b, "block");
+        ptx_if (b, ptx_bool(true))
+            ptx_load(b, p, i);
+        ptx_load(b, p, i);
+        ptx_load(b, p, i);
+    }
+    EXPECT_LINES(
+        b, "// once", "mad.lo.u64 %rd4, %rd3, 4, %rd2;\n ld.global.f32 %f1, [%rd4];\n",
+        "st.global.f32 [%rd4], %f1;\n cvt.u32.s64 %r3, %rd3;\n mad.lo.u32 %r4, %r3, 4, %r1;\n",
+        "ld.shared.f32 %f2, [%r4];\n st.shared.f32 [%r4], %f2;\n ld.global.f32 %f3, [%rd4+28];\n",
+        "mad.lo.u64 %rd5, %rd3, 2, %rd2;\n ld.global.u16 %rs1, [%rd5];",
+        "// set\n mov.s64 %rd3, 5;\n mad.lo.u64 %rd6, %rd3, 4, %rd2;\n ld.global.f32 %f4, [%rd6];",
+        "ld.global.f32 %f5, [%rd6];\n", "// asm\n add.s64 %rd3, %rd3, 1;\n",
+        "mad.lo.u64 %rd7, %rd3, 4, %rd2;\n ld.global.f32 %f6, [%rd7];\n", "// block",
+        "mad.lo.u64 %rd8, %rd3, 4, %rd2;\n ld.global.f32 %f7, [%rd8];\n$if_1_end:\n",
+        "mad.lo.u64 %rd9, %rd3, 4, %rd2;\n ld.global.f32 %f8, [%rd9];\n ld.global.f32 %f9, "
+        "[%rd9];");
+}
+
+// Stores and atomics take constants; f16 has no literal that an atomic takes.
+static void constants_are_stored(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(90);
+    ptx_entry (b, "k") {
+        ptx_ptr p = ptx_param_ptr(b, PTX_F16, "p"), s = ptx_ptr_cast(b, PTX_S8, p);
+        ptx_store(b, p, 0, 0.5);
+        ptx_store(b, s, 1, -5);
+        ptx_atomic_add(b, ptx_ptr_cast(b, PTX_F32, p), 0, 2);
+        ptx_atomic_add(b, p, 0, 2);
+    }
+    EXPECT_LINES(b, "st.global.b16 [%rd2], 0x3800; // 0.5\n st.global.s8 [%rd2+1], -5;\n",
+                 "red.global.add.f32 [%rd2], 0f40000000; // 2.0\n mov.b16 %rs1, 0x4000; // 2.0\n",
+                 "red.global.add.noftz.f16 [%rd2], %rs1;");
+}
+
 // The hint needs ISA 7.4, so a text pinned below it cannot have the hint.
 static void hints_have_an_isa(void **state)
 {
@@ -308,16 +367,16 @@ static void atomics_return_the_old_value_or_reduce(void **state)
         ptx_val var = ptx_var(b, x);
         ptx_set(b, var, ptx_atomic_add(b, p, z, x));
     }
-    EXPECT_LINES(b, "red.global.add.u32 [%rd2], %r1;", "red.global.min.u32 [%rd2], %r1;",
-                 "red.global.max.u32 [%rd2], %r1;", "red.global.inc.u32 [%rd2], %r1;",
-                 "red.global.dec.u32 [%rd2], %r1;", "red.global.and.b32 [%rd2], %r1;",
-                 "red.global.or.b32 [%rd2], %r1;", "red.global.xor.b32 [%rd2], %r1;",
-                 "atom.global.exch.b32 %r", ", [%rd2], %r1;", "atom.shared.add.u32 %r",
-                 "[$shared_1], %r1;", "atom.global.cas.b32 %r", ", [%rd2], %r1, %r",
-                 "red.global.add.noftz.bf16x2 [%rd2], %r", "atom.global.cas.b16 %rs",
-                 "red.release.sys.global.add.u32 [%rd2], %r1;",
-                 "atom.acq_rel.gpu.global.add.u32 %r",
-                 "red.relaxed.cluster.global.max.u32 [%rd2], %r1;", "atom.global.add.u32 %r");
+    EXPECT_LINES(
+        b, "red.global.add.u32 [%rd2], %r1;", "red.global.min.u32 [%rd2], %r1;",
+        "red.global.max.u32 [%rd2], %r1;", "red.global.inc.u32 [%rd2], %r1;",
+        "red.global.dec.u32 [%rd2], %r1;", "red.global.and.b32 [%rd2], %r1;",
+        "red.global.or.b32 [%rd2], %r1;", "red.global.xor.b32 [%rd2], %r1;",
+        "atom.global.exch.b32 %r", ", [%rd2], %r1;", "atom.shared.add.u32 %r", "[$shared_1], %r1;",
+        "atom.global.cas.b32 %r", ", [%rd2], %r1, 1;", "red.global.add.noftz.bf16x2 [%rd2], %r",
+        "atom.global.cas.b16 %rs1, [%rd2], 1, 2;", "red.release.sys.global.add.u32 [%rd2], %r1;",
+        "atom.acq_rel.gpu.global.add.u32 %r", "red.relaxed.cluster.global.max.u32 [%rd2], %r1;",
+        "atom.global.add.u32 %r");
 }
 
 static void wrong_atomics_are_named(void **state)
@@ -481,6 +540,8 @@ int main(void)
         cmocka_unit_test(constant_indices_stay_inside),
         cmocka_unit_test(wrong_accesses_are_named),
         cmocka_unit_test(hints_have_an_isa),
+        cmocka_unit_test(an_address_is_computed_once),
+        cmocka_unit_test(constants_are_stored),
         cmocka_unit_test(atomics_return_the_old_value_or_reduce),
         cmocka_unit_test(wrong_atomics_are_named),
         cmocka_unit_test(fences_are_spelled),

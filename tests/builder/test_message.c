@@ -20,8 +20,8 @@ static void a_line_is_printed(void **state)
         "mov.u64 %rd1, $string_1;", "cvt.f64.f32 %fd1, %f1;", "cvta.global.u64 %rd4, %rd1;",
         "st.local.u32 [$printf], %r1;", "st.local.f64 [$printf+8], %fd1;",
         "cvta.local.u64 %rd5, %rd2;", "call (%r2), vprintf, (%rd4, %rd5);",
-        "call (%r3), vprintf, (%rd6, 0);", "mov.s32 %r4, 7;", "st.local.s32 [$printf], %r4;",
-        "call (%r5), vprintf, (");
+        "call (%r3), vprintf, (%rd6, 0);", "st.local.s32 [$printf], 7;",
+        "st.local.f64 [$printf+8], 0dBFF8000000000000; // -1.5", "call (%r4), vprintf, (");
 }
 
 static void an_assertion_and_a_trap(void **state)

@@ -141,13 +141,57 @@ static void immediates_are_written_in_place(void **state)
                  "add.rn.f32 %f2, %f1, 0fC0000000; // -2.0",
                  "fma.rn.f64 %fd2, %fd1, 0d3FD5555555555555, 0d0000000000000000; // "
                  "0.3333333333333333, 0.0",
-                 "mov.b16 %rs2, 0x3800; // 0.5", "selp.b16 %rs3, %rs2, %rs1, %p1;",
-                 "mov.b32 %r1, 0x3c003c00;", "mov.b32 %r2, 0xbc00bc00;",
-                 "selp.b32 %r3, %r1, %r2, %p1;", "mov.pred %p2, 0;", "and.pred %p3, %p1, %p2;",
-                 "add.s16 %rs4, -7, -32768;", "add.s64 %rd1, -9223372036854775808, -1;",
-                 "xor.b32 %r4, 0x12345, 7;", "0f7F800000, 0fFFC00000; // inf, nan",
-                 "mov.b16 %rs5, -3;", "mov.b16 %rs6, 0x8000; // -0.0",
-                 "mov.b16 %rs7, 0xFC00; // -inf");
+                 "selp.b16 %rs2, 0x3800, %rs1, %p1; // 0.5",
+                 "selp.b32 %r1, 0x3c003c00, 0xbc00bc00, %p1;", "mov.pred %p2, 0;",
+                 "and.pred %p3, %p1, %p2;", "add.s16 %rs3, -7, -32768;",
+                 "add.s64 %rd1, -9223372036854775808, -1;", "xor.b32 %r2, 0x12345, 7;",
+                 "0f7F800000, 0fFFC00000; // inf, nan", "mov.b16 %rs4, -3;",
+                 "mov.b16 %rs5, 0x8000; // -0.0", "mov.b16 %rs6, 0xFC00; // -inf");
+}
+
+// Integer operations that change nothing are not written; those of floats are. A result ends with
+// its block nevertheless.
+static void idle_operations_are_not_written(void **state)
+{
+    (void)state;
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
+        ptx_val x = ptx_tid(b, PTX_X), f = ptx_cvt(b, PTX_F32, x);
+        ptx_comment(b, "here");
+        ptx_val same = ptx_mul(b, 1, ptx_shl(b, ptx_sub(b, ptx_add(b, 0, x), 0), 0));
+        same = ptx_xor(b, ptx_or(b, ptx_mul(b, ptx_shr(b, same, 0), 1), 0), 0);
+        ptx_store(b, out, 0, same);
+        ptx_store(b, ptx_ptr_cast(b, PTX_S32, out), 1, ptx_neg(b, ptx_s32(INT32_MIN + 1)));
+        ptx_add(b, f, 0);
+        ptx_mul(b, f, 1);
+        ptx_neg(b, ptx_f32(1));
+        ptx_op(b, PTX_OP_add, .x = ptx_bitcast(b, PTX_S32, x), .y = ptx_s32(0), .sat = true);
+    }
+    EXPECT_LINES(b, "// here\n st.global.u32 [%rd2], %r1;\n mov.s32 %r2, 2147483647;\n",
+                 "st.global.s32 [%rd2+4], %r2;\n add.rn.f32 %f2, %f1, 0f00000000; // 0.0\n",
+                 "mul.rn.f32 %f3, %f1, 0f3F800000; // 1.0\n neg.f32 %f4, 0f3F800000; // 1.0\n",
+                 "add.sat.s32 %r3, %r1, 0;\n ret;");
+    // A variable's value at the time of the call.
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
+        ptx_val var = ptx_var(b, ptx_tid(b, PTX_X)), before = ptx_add(b, var, 0);
+        ptx_store(b, out, 0, before);
+        ptx_set(b, var, 5);
+        ptx_store(b, out, 1, before);
+    }
+    EXPECT_LINES(b, "mov.u32 %r1, %tid.x;\n mov.u32 %r2, %r1;\n st.global.u32 [%rd2], %r1;\n",
+                 "mov.u32 %r1, 5;\n st.global.u32 [%rd2+4], %r2;");
+    ptx_val inner = { 0 };
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_tid(b, PTX_X);
+        ptx_if (b, ptx_eq(b, x, 0))
+            inner = ptx_add(b, x, 0);
+        ptx_add(b, inner, 1);
+    }
+    EXPECT_ERROR(b, "x was made inside a block that is closed");
 }
 
 // An operand that no form of the row takes: the error names the call, the operand's type and the
@@ -251,6 +295,7 @@ int main(void)
         cmocka_unit_test(each_function_is_its_row),
         cmocka_unit_test(roundings_are_spelled),
         cmocka_unit_test(immediates_are_written_in_place),
+        cmocka_unit_test(idle_operations_are_not_written),
         cmocka_unit_test(wrong_operands_are_named),
         cmocka_unit_test(special_registers_are_read),
         cmocka_unit_test(the_table_is_data),

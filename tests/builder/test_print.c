@@ -207,6 +207,38 @@ static void locales_do_not_matter(void **state)
             "no locale of de_DE ps_AF: they are not installed, and localedef cannot make them");
 }
 
+// No line has more than 120 columns where words can be broken off; a decimal value that does not
+// fit is left out, and is not taken for one that was printed.
+static void lines_have_an_end(void **state)
+{
+    char words[600] = "", *at = words;
+
+    (void)state;
+    for (int k = 0; k < 60; k++)
+        at += sprintf(at, "word%d%s", k, k < 59 ? " " : "");
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_param(b, PTX_F64, "x", .meaning = words);
+        ptx_comment(b, "%s", words);
+        ptx_select(b, ptx_bool(true), ptx_f64(0x1p512), ptx_f64(0.1));
+        ptx_val p = ptx_gt(b, x, 0);
+        ptx_if (b, p) {
+            ptx_comment(b, "%s", words);
+            ptx_if (b, p)
+                ptx_if (b, p)
+                    ptx_if (b, p)
+                        ptx_fma(b, ptx_f64(1.0 / 3), x, ptx_f64(-1.2345678901234567e-300));
+        }
+        ptx_mul(b, x, ptx_f64(1.0 / 3));
+    }
+    const char *text = finished(b);
+    for (const char *line = text; *line; line += strcspn(line, "\n") + 1)
+        assert_true(strcspn(line, "\n") <= 120);
+    EXPECT_LINES(b, "// word0 word1", "\n // word", "word59\n)", "\n // word0 word1", "\n // word",
+                 "word59\n", "// 2^512, 0.1\n", "// word0", "word59\n", "fma.rn.f64", "0d81A",
+                 ";\n", "0d3FD5555555555555; // 0.3333333333333333\n");
+}
+
 static void a_comment_must_be_writable(void **state)
 {
     static const wchar_t outside[] = { 0x7fffffff, 0 };
@@ -227,6 +259,7 @@ int main(void)
         cmocka_unit_test(the_same_calls_give_the_same_bytes),
         cmocka_unit_test(locales_do_not_matter),
         cmocka_unit_test(a_comment_must_be_writable),
+        cmocka_unit_test(lines_have_an_end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,10 +61,10 @@ static void grids_share_a_range(void **state)
     }
     EXPECT_LINES(b, "%ctaid.x;", "%tid.x;", "mad.wide.u32 %rd3, %r2, 128, %rd2;", "%nctaid.x;",
                  "mul.wide.u32 %rd4, %r4, 128;", "cvt.sat.u32.u64 %r5, %rd3;",
-                 "cvt.sat.u32.u64 %r6, %rd4;", "setp.ge.u32 %p1, %r7, %r1;",
-                 "$for_1:", "mul.lo.u32", "sub.u32 %r9, %r1, %r7;", "setp.le.u32 %p2, %r9, %r6;",
-                 "add.u32 %r7, %r7, %r6;", "$for_1_end:", "mad.wide.u32", "mul.wide.u32",
-                 "setp.ge.s64 %p3, %rd8, %rd1;", "$for_2:");
+                 "cvt.sat.u32.u64 %r6, %rd4;", "setp.ge.u32 %p1, %r5, %r1;",
+                 "$for_1:", "mul.lo.u32", "sub.u32 %r8, %r1, %r5;", "setp.le.u32 %p2, %r8, %r6;",
+                 "add.u32 %r5, %r5, %r6;", "$for_1_end:", "mad.wide.u32", "mul.wide.u32",
+                 "setp.ge.s64 %p3, %rd6, %rd1;", "$for_2:");
     // The threads of a warp may end at different numbers; after the loop they are together.
     for (int after = 0; after < 2; after++) {
         b = builder_at(80);
@@ -125,10 +125,10 @@ static void shuffles_move_every_type(void **state)
                  "shfl.sync.bfly.b32 %r4, %f1, 1, 31, 0xffffffff;",
                  "shfl.sync.idx.b32 %r5, %f1, 1, 31, 0xffffffff;", "mov.b64 {%r6, %r7}, %fd1;",
                  "shfl.sync.down.b32 %r8, %r6, 1, 31,", "shfl.sync.down.b32 %r9, %r7, 1, 31,",
-                 "mov.b64 %fd2, {%r8, %r9};", "mov.b16 %rs3, %rs1;", "cvt.u32.u16 %r10, %rs3;",
-                 "shfl.sync.down.b32 %r11, %r10, 1, 31,", "cvt.u16.u32 %rs4, %r11;",
+                 "mov.b64 %fd2, {%r8, %r9};", "cvt.u32.u16 %r10, %rs1;",
+                 "shfl.sync.down.b32 %r11, %r10, 1, 31,", "cvt.u16.u32 %rs3, %r11;",
                  "cvt.u32.u8 %r12, %rs2;", "shfl.sync.down.b32 %r13, %r12,",
-                 "cvt.u8.u32 %rs5, %r13;", "shfl.sync.up.b32 %r15, %r14, 1, 6144, %r1;",
+                 "cvt.u8.u32 %rs4, %r13;", "shfl.sync.up.b32 %r15, %r14, 1, 6144, %r1;",
                  "shfl.sync.idx.b32 %r16, %f6, 1, 7967, 0xffffffff;");
 }
 
