@@ -79,9 +79,11 @@ static struct emu_mbarrier *object(struct emu_warp *warp, const struct emu_insn 
     memcpy(&word, block->shared + offset, sizeof(word));
     if (word == packed(m))
         return m;
+    char source[EMU_SOURCE];
     emu_fault(warp, insn, lane, EMU_LAUNCH_FAILED,
-              "the mbarrier at shared offset 0x%x, initialised at line %u, was overwritten",
-              (unsigned)offset, (unsigned)m->line);
+              "the mbarrier at shared offset 0x%x, initialised at line %u%s, was overwritten",
+              (unsigned)offset, (unsigned)m->line,
+              emu_beside_line(block->exec->launch->module, m->line, source));
     return NULL;
 }
 
@@ -398,12 +400,14 @@ bool emu_mbarrier_stuck(struct emu_block *block)
 void emu_mbarrier_describe(const struct emu_block *block, uint32_t offset, char *text, size_t size)
 {
     const struct emu_mbarrier *m = find(block, offset);
+    char source[EMU_SOURCE];
     if (m)
         snprintf(text, size,
-                 "phase %u of the mbarrier at shared offset 0x%x, initialised at line %u, which "
+                 "phase %u of the mbarrier at shared offset 0x%x, initialised at line %u%s, which "
                  "lacks %u of %u arrivals and %lld bytes",
-                 (unsigned)m->phase, (unsigned)offset, (unsigned)m->line, (unsigned)m->pending,
-                 (unsigned)m->expected, (long long)m->bytes);
+                 (unsigned)m->phase, (unsigned)offset, (unsigned)m->line,
+                 emu_beside_line(block->exec->launch->module, m->line, source),
+                 (unsigned)m->pending, (unsigned)m->expected, (long long)m->bytes);
     else
         snprintf(text, size, "the mbarrier at shared offset 0x%x, which is invalid",
                  (unsigned)offset);

@@ -183,20 +183,22 @@ static bool conflicts(const struct emu_race *race, const struct emu_warp *warp, 
 static bool report(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
                    const struct record *other, const char *now, const char *then)
 {
-    char thread[64];
+    char thread[64], source[EMU_SOURCE];
+    emu_beside_line(warp->block->exec->launch->module, other->line, source);
     if (thread_of(other->stamp) == IN_FLIGHT) {
         emu_describe_thread(warp->block, (uint32_t)other->stamp, thread, sizeof(thread));
         return emu_report_finding(warp, op->insn, lane, EMU_FINDING_RACE,
                                   "shared-memory race: this %s at shared offset 0x%x is not after "
-                                  "the wait for the asynchronous copy by thread %s at line %u, "
-                                  "which %ss there",
-                                  now, (unsigned)offset, thread, (unsigned)other->line, then);
+                                  "the wait for the asynchronous copy by thread %s at line "
+                                  "%u%s, which %ss there",
+                                  now, (unsigned)offset, thread, (unsigned)other->line, source,
+                                  then);
     }
     emu_describe_thread(warp->block, thread_of(other->stamp), thread, sizeof(thread));
     return emu_report_finding(warp, op->insn, lane, EMU_FINDING_RACE,
                               "shared-memory race: this %s at shared offset 0x%x and the %s by "
-                              "thread %s at line %u have no barrier between them",
-                              now, (unsigned)offset, then, thread, (unsigned)other->line);
+                              "thread %s at line %u%s have no barrier between them",
+                              now, (unsigned)offset, then, thread, (unsigned)other->line, source);
 }
 
 static inline void record_read(struct cell *cell, const struct record *now)

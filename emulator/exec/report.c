@@ -56,8 +56,19 @@ void emu_quote_line(const struct emu_module *module, uint32_t line, char *text, 
         return;
     while (*at == ' ' || *at == '\t')
         at++;
+    char source[EMU_SOURCE];
     size_t length = strcspn(at, "\r\n");
-    snprintf(text, size, ": `%.*s`", (int)(length < 160 ? length : 160), at);
+    emu_module_source(module, line, source, sizeof(source));
+    snprintf(text, size, ": `%.*s`%s%s", (int)(length < 160 ? length : 160), at,
+             *source ? ", from " : "", source);
+}
+
+const char *emu_beside_line(const struct emu_module *module, uint32_t line, char text[EMU_SOURCE])
+{
+    char source[EMU_SOURCE - 4];
+    emu_module_source(module, line, source, sizeof(source));
+    snprintf(text, EMU_SOURCE, *source ? " (%s)" : "%s", source);
+    return text;
 }
 
 void emu_describe_thread(const struct emu_block *block, uint32_t thread, char *text, size_t size)
@@ -327,20 +338,22 @@ static void append_waiting(struct emu_exec *exec, const struct emu_warp *warp)
         lanes &= ~same;
         uint32_t line =
             exec->program->codes[warp->lane_code[first]].ops[warp->lane_pc[first]].insn->line;
-        char phase[192] = "";
+        char phase[192 + EMU_SOURCE] = "", source[EMU_SOURCE];
+        emu_beside_line(exec->launch->module, line, source);
         if (warp->wait[first] == EMU_WAIT_PHASE)
             emu_mbarrier_describe(warp->block, warp->wait_mask[first], phase, sizeof(phase));
         if (*phase)
-            append(exec, "; warp %u lanes 0x%08x wait for %s, line %u", (unsigned)warp->index,
-                   (unsigned)same, phase, (unsigned)line);
+            append(exec, "; warp %u lanes 0x%08x wait for %s, line %u%s", (unsigned)warp->index,
+                   (unsigned)same, phase, (unsigned)line, source);
         else if (warp->wait[first] == EMU_WAIT_BARRIER)
-            append(exec, "; warp %u lanes 0x%08x wait at barrier %u, line %u",
+            append(exec, "; warp %u lanes 0x%08x wait at barrier %u, line %u%s",
                    (unsigned)warp->index, (unsigned)same, (unsigned)warp->wait_mask[first],
-                   (unsigned)line);
+                   (unsigned)line, source);
         else
-            append(exec, "; warp %u lanes 0x%08x wait for the lanes of membermask 0x%08x, line %u",
+            append(exec,
+                   "; warp %u lanes 0x%08x wait for the lanes of membermask 0x%08x, line %u%s",
                    (unsigned)warp->index, (unsigned)same, (unsigned)warp->wait_mask[first],
-                   (unsigned)line);
+                   (unsigned)line, source);
     }
 }
 

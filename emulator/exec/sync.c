@@ -153,14 +153,17 @@ static bool check_divergence(struct emu_block *block, unsigned id)
         if (!lanes)
             continue;
         unsigned first = emu_first(lanes);
+        char source[EMU_SOURCE];
         const struct emu_insn *insn = op_at(warp, first)->insn;
         uint32_t apart = barrier->apart[w] ? lanes & ~together(warp, lanes) : 0;
         if (insn->aligned && apart &&
             !emu_report_finding(
                 warp, insn, first, EMU_FINDING_DIVERGENCE,
                 "divergent barrier: lane %u of the same warp waits at another barrier "
-                "instruction, line %u",
-                emu_first(apart), (unsigned)op_at(warp, emu_first(apart))->insn->line))
+                "instruction, line %u%s",
+                emu_first(apart), (unsigned)op_at(warp, emu_first(apart))->insn->line,
+                emu_beside_line(warp->block->exec->launch->module,
+                                op_at(warp, emu_first(apart))->insn->line, source)))
             return false;
     }
     return true;
@@ -215,12 +218,14 @@ static bool arrive(struct emu_warp *warp, const struct emu_op *op, uint32_t lane
                          "barrier for %u threads: the count must be a multiple of 32, at most 1024",
                          (unsigned)expected);
     struct emu_barrier *barrier = &block->barriers[id];
+    char source[EMU_SOURCE];
     if (barrier->busy && (barrier->all != all || barrier->expected != expected) &&
         block->exec->sanitize &&
         !emu_report_finding(warp, op->insn, first, EMU_FINDING_DIVERGENCE,
                             "divergent barrier: other threads wait at barrier %u with another "
-                            "thread count, line %u",
-                            (unsigned)id, (unsigned)barrier->line))
+                            "thread count, line %u%s",
+                            (unsigned)id, (unsigned)barrier->line,
+                            emu_beside_line(block->exec->launch->module, barrier->line, source)))
         return false;
     if (!barrier->busy)
         barrier->line = op->insn->line;

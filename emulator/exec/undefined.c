@@ -109,7 +109,7 @@ static uint32_t origin_of_register(struct emu_warp *warp, const uint32_t *init,
     uint32_t *origin = cached(warp, insn, reg);
     if (*origin)
         return *origin;
-    char text[512], line[EMU_QUOTE];
+    char text[512 + EMU_SOURCE], line[EMU_QUOTE];
     emu_quote_line(exec->launch->module, at, line, sizeof(line));
     snprintf(text, sizeof(text), "register %s, never written, read at line %u of kernel %s%s",
              name_of(warp, init, reg), (unsigned)at, exec->launch->entry->name, line);
@@ -125,7 +125,7 @@ static uint32_t origin_of_load(struct emu_warp *warp, const struct emu_op *op, u
     uint32_t *origin = cached(warp, op->insn, global ? start : UINT64_MAX);
     if (*origin)
         return *origin;
-    char text[512], line[EMU_QUOTE], where[96] = "";
+    char text[512 + EMU_SOURCE], line[EMU_QUOTE], where[96] = "";
     emu_quote_line(exec->launch->module, op->insn->line, line, sizeof(line));
     if (global)
         snprintf(where, sizeof(where), ", in the allocation of %llu bytes at 0x%llx",
@@ -139,7 +139,7 @@ uint32_t emu_origin_of_lane(struct emu_warp *warp, const struct emu_insn *insn, 
                             const char *why)
 {
     const struct emu_exec *exec = warp->block->exec;
-    char text[512], line[EMU_QUOTE];
+    char text[512 + EMU_SOURCE], line[EMU_QUOTE];
     emu_quote_line(exec->launch->module, insn->line, line, sizeof(line));
     snprintf(text, sizeof(text), "lane %u, which %s, read by the shuffle at line %u of kernel %s%s",
              lane, why, (unsigned)insn->line, exec->launch->entry->name, line);

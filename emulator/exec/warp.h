@@ -481,8 +481,10 @@ void emu_warnings_destroy(struct emu_warnings **warnings);
 // Reports what was found for the first time since the last call.
 void emu_warnings_tell(struct emu_warnings *warnings, void (*warn)(const char *text));
 // A line of the module's text as reports quote it: ": `...`", or nothing.
-enum { EMU_QUOTE = 176 };
+enum { EMU_SOURCE = 320, EMU_QUOTE = 184 + EMU_SOURCE };
 void emu_quote_line(const struct emu_module *module, uint32_t line, char *text, size_t size);
+// The source line alone, as " (a.cu:7)", or "".
+const char *emu_beside_line(const struct emu_module *module, uint32_t line, char text[EMU_SOURCE]);
 bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
                        uint64_t address, uint32_t bytes, enum emu_access_fault fault,
                        const char *verb);

@@ -253,6 +253,8 @@ static bool parse_body(struct emu_parser *p)
 {
     const unsigned outermost = p->names.depth;
 
+    if (!emu_leave_location(p))
+        return false;
     emu_next(p);
     for (;;) {
         const struct emu_token at = p->token;

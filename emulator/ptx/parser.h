@@ -117,6 +117,7 @@ struct emu_parser {
     int result; // the CUresult after an error
     struct emu_names names;
     uint32_t function_capacity, symbol_capacity, relocation_capacity;
+    uint32_t file_capacity, location_capacity;
     struct emu_reference *references;
     uint32_t reference_count, reference_capacity;
     struct emu_alias *aliases;

@@ -435,6 +435,20 @@ struct emu_relocation {
     uint8_t bytes; // 4 or 8
 };
 
+// .file: a source file of the text of that number.
+struct emu_file {
+    uint32_t text, number;
+    const char *name;
+};
+
+// .loc: where the instructions from a line of PTX on come from, up to the next one. Sorted by
+// `ptx_line`. file 0: not known.
+struct emu_location {
+    uint32_t ptx_line;
+    uint32_t text, file, line, column;
+    uint32_t at_file, at_line, at_column; // inlined_at; 0: it is not inlined
+};
+
 struct emu_module {
     int isa;        // 80 for .version 8.0
     int sm;         // 90
@@ -448,6 +462,10 @@ struct emu_module {
     uint64_t global_bytes, const_bytes;
     uint64_t code_at; // addresses of functions, as an offset among the global data
     const char *text; // a copy, for reports that quote a line
+    struct emu_file *files;
+    uint32_t file_count;
+    struct emu_location *locations;
+    uint32_t location_count;
     struct emu_arena *arena;
 };
 
@@ -496,6 +514,9 @@ struct emu_module *emu_module_link(const struct emu_text *texts, unsigned count,
                                    const struct emu_parse_limits *limits, char *log,
                                    size_t log_size, int *result);
 void emu_module_destroy(struct emu_module **module);
+// The source line of a line of PTX with the calls that it was inlined into, as "a.cu:7, inlined at
+// a.cu:30"; "" where the text has no .loc for it.
+void emu_module_source(const struct emu_module *module, uint32_t ptx_line, char *text, size_t size);
 // The entry of that name, or NULL.
 const struct emu_function *emu_module_entry(const struct emu_module *module, const char *name);
 

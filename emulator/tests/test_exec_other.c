@@ -276,6 +276,45 @@ static void wrong_metadata(void **state)
                     715, "metadata 0xeeee5eee names the elements of row 0 of A wrongly");
 }
 
+// A report names the source line beside that of PTX, with the calls that the code was inlined into.
+static void source_lines(void **state)
+{
+    struct emulator *e = *state;
+    static const char text[] =
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".func f(.reg .b64 a)\n{\n.loc 1 5 1\nst.global.u32 [a], 1;\nret;\n}\n"
+        ".visible .entry k(.param .u64 p0, .param .u64 p1)\n{\n.reg .b64 %d<4>;\n.reg .b32 %r<4>;\n"
+        ".shared .b32 s[64];\n"
+        "ld.param.u64 %d0, [p0];\nld.param.u64 %d1, [p1];\n.reg .pred %p<4>;\n"
+        "setp.eq.u64 %p0, %d1, 1;\nsetp.eq.u64 %p1, %d1, 2;\nsetp.eq.u64 %p2, %d1, 3;\n"
+        ".loc 1 30 3\nmov.u32 %r1, %tid.x;\n"
+        ".loc 1 40 5, function_name $L__info_string0, inlined_at 1 30 3\n"
+        "@%p0 st.global.u32 [%d0+4096], %r1;\n"
+        ".loc 2 7 9, function_name $L__info_string0+4, inlined_at 1 40 5\n"
+        "@%p1 st.global.u32 [%d0+4096], %r1;\n"
+        ".loc 1 50 1\nst.shared.u32 [s], %r1;\n.loc 1 51 1\n@%p2 ld.shared.u32 %r2, [s];\n"
+        "@%p0 call f, (%d0);\nret;\n}\n"
+        ".entry none(.param .u64 p0)\n{\n.reg .b64 %d<4>;\nld.param.u64 %d0, [p0];\n"
+        "st.global.u32 [%d0+4096], 1;\nret;\n}\n"
+        ".file 1 \"/home/me/a.cu\"\n.file 2 \"/home/me/b.h\", 1700000000, 99\n";
+    const uint64_t at = emulator_zeros(e, 256);
+    static const char *const words[] = {
+        "PTX line 24: `@%p0 st.global.u32 [%d0+4096], %r1;`, from /home/me/a.cu:40, inlined at "
+        "/home/me/a.cu:30 (700",
+        "PTX line 26: `@%p1 st.global.u32 [%d0+4096], %r1;`, from /home/me/b.h:7, inlined at "
+        "/home/me/a.cu:40, inlined at /home/me/a.cu:30 (700",
+        "thread (0,0,0) at line 28 (/home/me/a.cu:50) have no barrier between them",
+    };
+    emulator_load(e, text);
+    for (uint64_t k = 0; k < 3; k++) {
+        const uint64_t params[] = { at, k + 1 };
+        emulator_expect(e, emulator_run(e, params), k == 2 ? 719 : 700, words[k]);
+    }
+    const uint64_t params[] = { at, 0 };
+    emulator_expect(e, emulator_run_entry(e, "none", params), 700,
+                    "`st.global.u32 [%d0+4096], 1;` (700");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -291,6 +330,7 @@ int main(void)
         EMULATOR_TEST(the_stack_ends),
         EMULATOR_TEST(special_registers),
         EMULATOR_TEST(wrong_metadata),
+        EMULATOR_TEST(source_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
