@@ -47,7 +47,8 @@ static bool reads_cluster_registers(const struct emu_module *program)
     for (uint32_t i = 0; i < program->function_count; i++)
         for (uint32_t k = 0; k < program->functions[i].operand_count; k++) {
             const struct emu_operand *operand = &program->functions[i].operands[k];
-            if (operand->kind == EMU_OPERAND_SPECIAL && operand->special >= EMU_CLUSTERID)
+            if (operand->kind == EMU_OPERAND_SPECIAL && operand->special >= EMU_CLUSTERID &&
+                operand->special <= EMU_IS_EXPLICIT_CLUSTER)
                 return true;
         }
     return false;

@@ -4,6 +4,8 @@
 
 #include "names.h"
 
+#include <string.h>
+
 bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
                 const struct emu_operand *operands)
 {
@@ -77,6 +79,7 @@ bool emu_new_param(struct emu_parser *p, const struct emu_token *name, enum emu_
     param->bytes = (uint32_t)bytes;
     param->type = (uint8_t)(array ? EMU_B8 : type);
     param->readonly = readonly;
+    param->symbol = EMU_NO_REGISTER;
     const uint32_t count = param->array ? param->bytes : 1;
     for (uint32_t k = 0; k < count; k++) {
         const uint32_t index = emu_new_register(p, name->at, k ? 0 : name->length, param->type);
@@ -94,4 +97,92 @@ bool emu_new_param(struct emu_parser *p, const struct emu_token *name, enum emu_
     if (added)
         *added = *param;
     return added != NULL;
+}
+
+// ---- addresses of parameters --------------------------------------------------------------------
+
+uint32_t emu_param_symbol(struct emu_parser *p, const struct emu_token *at, uint32_t index)
+{
+    struct emu_param_registers *param = &p->body->params[index];
+    struct emu_function *f = &p->module->functions[p->body->function];
+    const uint64_t offset = (f->local_bytes + UINT64_C(15)) / 16 * 16;
+
+    if (param->symbol != EMU_NO_REGISTER)
+        return param->symbol;
+    if (!param->readonly || offset + param->bytes > EMU_MAX_LOCAL) {
+        emu_error(
+            p, at,
+            param->readonly
+                ? "The function has too much local memory for parameter '%.*s'"
+                : "The address of '%.*s', no input of a function, is not supported by the emulator",
+            EMU_TEXT(at));
+        return EMU_NO_REGISTER;
+    }
+    struct emu_symbol *symbol = emu_push(p, &p->module->symbols, &p->module->symbol_count,
+                                         &p->symbol_capacity, sizeof *symbol);
+    if (!symbol)
+        return EMU_NO_REGISTER;
+    *symbol = (struct emu_symbol) { .name = f->registers[param->first].name,
+                                    .space = EMU_LOCAL,
+                                    .type = param->type,
+                                    .align = 16,
+                                    .offset = offset,
+                                    .bytes = param->bytes };
+    f->local_bytes = (uint32_t)(offset + param->bytes);
+    return param->symbol = p->module->symbol_count - 1;
+}
+
+// Stores a parameter to its copy in local memory.
+static bool store_param(struct emu_parser *p, const struct emu_param_registers *param)
+{
+    static const uint8_t types[] = { [1] = EMU_B8, [2] = EMU_B16, [4] = EMU_B32, [8] = EMU_B64 };
+    const uint32_t count = param->array ? param->bytes : 1;
+
+    for (uint32_t k = 0; k < count; k++) {
+        const uint8_t type = param->array ? EMU_B8 : types[param->bytes];
+        const struct emu_insn store = { .letters = "=bvh",
+                                        .opcode = EMU_OP_ST,
+                                        .type = type,
+                                        .source_type = type,
+                                        .space = EMU_LOCAL,
+                                        .lanes = 1,
+                                        .src_count = 2,
+                                        .scope = EMU_SCOPE_GPU,
+                                        .guard = EMU_NO_REGISTER,
+                                        .line = p->token.line };
+        const struct emu_operand operands[] = {
+            { .kind = EMU_OPERAND_SYMBOL_ADDRESS, .index = param->symbol, .offset = k },
+            { .kind = EMU_OPERAND_REGISTER, .index = param->first + k },
+        };
+        if (!emu_append(p, &store, operands))
+            return false;
+    }
+    return true;
+}
+
+// The stores are appended, and the instructions rotate until they come first.
+bool emu_store_params(struct emu_parser *p)
+{
+    const uint32_t function = p->body->function;
+    const uint32_t before = p->module->functions[function].insn_count;
+
+    for (uint32_t k = 0; k < p->body->param_count; k++)
+        if (p->body->params[k].symbol != EMU_NO_REGISTER && !store_param(p, &p->body->params[k]))
+            return false;
+    struct emu_function *f = &p->module->functions[function];
+    const uint32_t added = f->insn_count - before;
+    if (!added)
+        return true;
+    struct emu_insn *rotated = emu_arena_alloc(p->arena, f->insn_count * sizeof *rotated);
+    if (!rotated)
+        return emu_out_of_memory(p);
+    memcpy(rotated, f->insns + before, added * sizeof *rotated);
+    memcpy(rotated + added, f->insns, before * sizeof *rotated);
+    memcpy(f->insns, rotated, f->insn_count * sizeof *rotated);
+    for (uint32_t k = added; k < f->insn_count; k++)
+        if (strchr(f->insns[k].letters, 'l'))
+            f->insns[k].target += added;
+    for (uint32_t k = 0; k < f->target_count; k++)
+        f->targets[k] += added;
+    return true;
 }

@@ -17,5 +17,10 @@ bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct 
 // each byte.
 bool emu_new_param(struct emu_parser *p, const struct emu_token *name, enum emu_type type,
                    bool array, uint64_t bytes, bool readonly, struct emu_param_registers *param);
+// The local variable that is a copy of a parameter of the .func, made by its first use.
+// EMU_NO_REGISTER: reported.
+uint32_t emu_param_symbol(struct emu_parser *p, const struct emu_token *at, uint32_t index);
+// At the end of the body: makes these copies before its first instruction.
+bool emu_store_params(struct emu_parser *p);
 
 #endif

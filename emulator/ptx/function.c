@@ -246,7 +246,7 @@ static bool close_function(struct emu_parser *p, uint32_t line)
         .letters = "=", .opcode = EMU_OP_RET, .guard = EMU_NO_REGISTER, .line = line
     };
 
-    return emu_append(p, &ret, NULL);
+    return emu_append(p, &ret, NULL) && emu_store_params(p);
 }
 
 static bool parse_body(struct emu_parser *p)

@@ -124,7 +124,8 @@ static bool parse_named(struct emu_parser *p, struct emu_written *w)
         return parse_offset(p, &w->offset);
     }
     const bool symbol = w->name && w->name->kind == EMU_NAME_SYMBOL;
-    if (symbol && emu_token_is(&p->token, '+')) {
+    const bool param = w->name && w->name->kind == EMU_NAME_PARAM;
+    if ((symbol || param) && emu_token_is(&p->token, '+')) {
         w->offset_given = true;
         return parse_offset(p, &w->offset);
     }

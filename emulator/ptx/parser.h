@@ -68,6 +68,8 @@ struct emu_param_registers {
     uint8_t type; // type of a scalar; with `array`, EMU_B8: one register for each byte
     bool array;
     bool readonly; // input of a .func
+    uint32_t
+        symbol; // its copy in local memory, because its address is taken; EMU_NO_REGISTER: none
 };
 
 struct emu_label_use {

@@ -240,9 +240,9 @@ enum emu_special {
     EMU_CLUSTER_NCTAID,
     EMU_CLUSTER_CTARANK,
     EMU_CLUSTER_NCTARANK,
+    EMU_IS_EXPLICIT_CLUSTER, // a predicate; the last one of clusters
     EMU_AGGR_SMEM_SIZE,
     EMU_CURRENT_GRAPH_EXEC,
-    EMU_IS_EXPLICIT_CLUSTER, // a predicate
     EMU_PM,
     EMU_RESERVED_SMEM_BEGIN,
     EMU_RESERVED_SMEM_END,

@@ -140,8 +140,9 @@ static bool put_special(struct typing *t, const struct emu_written *w, enum emu_
 
     if (t->destination)
         return emu_error(t->p, &w->at, "Read-only special register cannot be destination argument");
-    if (t->letter == 'P' && w->special == EMU_IS_EXPLICIT_CLUSTER) // no launch has clusters
-        return put_operand(t, (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE });
+    if (t->letter == 'P' && w->special == EMU_IS_EXPLICIT_CLUSTER && !w->negated)
+        return put_operand(
+            t, (struct emu_operand) { .kind = EMU_OPERAND_SPECIAL, .special = w->special });
     if ((t->letter != 'M' && t->letter != 'S') || emu_is_float(wanted))
         return emu_error(t->p, &w->at,
                          "Special register argument not allowed for instruction '%.*s'",
@@ -258,6 +259,19 @@ static bool put_function(struct typing *t, const struct emu_written *w, enum emu
                t, (struct emu_operand) { .kind = EMU_OPERAND_FUNCTION, .index = w->name->index });
 }
 
+// That of its copy in local memory.
+static bool put_param_address(struct typing *t, const struct emu_written *w, enum emu_type wanted)
+{
+    const bool local = t->letter != 'm' || t->spelled->insn.space == EMU_LOCAL;
+
+    if (emu_is_float(wanted) || emu_bits(wanted) < 32 || t->destination || w->negated || !local)
+        return mismatch(t, w);
+    const uint32_t symbol = emu_param_symbol(t->p, &w->at, w->name->index);
+    return symbol != EMU_NO_REGISTER &&
+           put_operand(t, (struct emu_operand) {
+                              .kind = EMU_OPERAND_SYMBOL, .index = symbol, .offset = w->offset });
+}
+
 // A register or the address of a variable or function: mov and cvta.
 static bool put_movable(struct typing *t, const struct emu_written *w, enum emu_type wanted)
 {
@@ -266,9 +280,7 @@ static bool put_movable(struct typing *t, const struct emu_written *w, enum emu_
     if (w->name->kind == EMU_NAME_FUNCTION)
         return put_function(t, w, wanted);
     if (w->name->kind == EMU_NAME_PARAM)
-        return emu_error(t->p, &w->at,
-                         "The address of a parameter of a function is not supported by the "
-                         "emulator");
+        return put_param_address(t, w, wanted);
     if (w->name->kind != EMU_NAME_SYMBOL)
         return put_plain(t, w, wanted, false, false);
     return put_symbol(t, w, wanted);

@@ -276,6 +276,65 @@ static void wrong_metadata(void **state)
                     715, "metadata 0xeeee5eee names the elements of row 0 of A wrongly");
 }
 
+// A function adds what its structure and its number have, by their addresses, and writes to both. A
+// branch and a list of targets come after the copies.
+static void addresses_of_parameters(void **state)
+{
+    struct emulator *e = *state;
+    const uint64_t at = emulator_zeros(e, 8 * LANES);
+    const uint64_t params[] = { at };
+    e->target = "";
+    emulator_load(
+        e,
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".func (.param .b32 out) f(.param .align 8 .b8 s[24], .param .b32 n)\n{\n"
+        ".reg .b64 %d<8>; .reg .b32 %r<8>; .reg .pred %p<4>;\n"
+        "ld.param.u32 %r5, [n]; mov.u32 %r1, 0; mov.u64 %d1, s; mov.u64 %d2, n; add.u64 %d3, %d1, "
+        "24;\n"
+        "NEXT: ld.local.u32 %r2, [%d1]; st.local.u32 [%d1], 7; add.u32 %r1, %r1, %r2;\n"
+        "add.u64 %d1, %d1, 4; setp.lt.u64 %p1, %d1, %d3; @%p1 bra NEXT;\n"
+        "cvta.local.u64 %d4, %d2; ld.u32 %r3, [%d4]; st.u32 [%d4], 9; mov.u64 %d5, s+8;\n"
+        "and.b32 %r4, %r3, 1; LIST: .branchtargets A, B; brx.idx %r4, LIST;\n"
+        "A: add.u32 %r1, %r1, 1000;\n B: add.u32 %r1, %r1, %r3; ld.local.u32 %r6, [%d5];\n"
+        "ld.local.u32 %r7, [%d2]; mad.lo.u32 %r1, %r6, %r7, %r1; st.param.b32 [out], %r1; ret;\n}\n"
+        ".visible .entry k(.param .u64 p0)\n{\n.reg .b64 %d<8>; .reg .b32 %r<8>;\n"
+        "ld.param.u64 %d0, [p0]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 8; add.u64 %d0, %d0, "
+        "%d1;\n"
+        ".param .align 8 .b8 a[24]; .param .b32 b; .param .b32 c;\n"
+        "st.param.v2.b32 [a], {%r0, 1}; st.param.v2.b32 [a+8], {2, 3}; st.param.v2.b32 [a+16], {4, "
+        "%r0};\n"
+        "st.param.b32 [b], %r0; call (c), f, (a, b); ld.param.b32 %r2, [c]; st.global.u32 [%d0], "
+        "%r2; ret;\n}\n");
+    emulator_expect(e, emulator_run(e, params), 0, "");
+    const uint32_t *got = emulator_at(e, at, 8 * LANES);
+    for (uint32_t i = 0; i < LANES; i++)
+        assert_int_equal(got[2 * i], 2 * i + 10 + (i & 1 ? 0 : 1000) + i + 7 * 9);
+}
+
+// A structure of 300 bytes and two numbers are more than 255 registers.
+static void many_parameters(void **state)
+{
+    struct emulator *e = *state;
+    const uint64_t at = emulator_zeros(e, 8 * LANES);
+    const uint64_t params[] = { at };
+    emulator_load(
+        e, ".version 8.0\n.target sm_90\n.address_size 64\n"
+           ".func (.param .align 4 .b8 out[300]) f(.param .align 4 .b8 s[600], .param .b32 n)\n{\n"
+           ".reg .b32 %r<8>;\nld.param.u32 %r1, [s+596]; ld.param.u32 %r2, [n]; add.u32 %r1, %r1, "
+           "%r2;\n"
+           "st.param.b32 [out+296], %r1; ret;\n}\n"
+           ".visible .entry k(.param .u64 p0)\n{\n.reg .b64 %d<8>; .reg .b32 %r<8>;\n"
+           "ld.param.u64 %d0, [p0]; mov.u32 %r0, %tid.x; mul.wide.u32 %d1, %r0, 8; add.u64 %d0, "
+           "%d0, %d1;\n"
+           ".param .align 4 .b8 a[600]; .param .b32 b; .param .align 4 .b8 c[300];\n"
+           "st.param.b32 [a+596], %r0; st.param.b32 [b], 40; call (c), f, (a, b);\n"
+           "ld.param.b32 %r2, [c+296]; st.global.u32 [%d0], %r2; ret;\n}\n");
+    emulator_expect(e, emulator_run(e, params), 0, "");
+    const uint32_t *got = emulator_at(e, at, 8 * LANES);
+    for (uint32_t i = 0; i < LANES; i++)
+        assert_int_equal(got[2 * i], i + 40);
+}
+
 // A report names the source line beside that of PTX, with the calls that the code was inlined into.
 static void source_lines(void **state)
 {
@@ -330,6 +389,8 @@ int main(void)
         EMULATOR_TEST(the_stack_ends),
         EMULATOR_TEST(special_registers),
         EMULATOR_TEST(wrong_metadata),
+        EMULATOR_TEST(addresses_of_parameters),
+        EMULATOR_TEST(many_parameters),
         EMULATOR_TEST(source_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
