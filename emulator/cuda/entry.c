@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The path of every exported function: enter, implementation, leave. The process begins here, and
 // functions are found by name.
-#define _POSIX_C_SOURCE 200809L // getpid
+#define _POSIX_C_SOURCE 200809L // pthread_atfork
 #include "calls.h"
 #include "environment.h"
 #include "stream.h"
@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 static pthread_once_t config_read = PTHREAD_ONCE_INIT;
 
@@ -32,13 +31,6 @@ static CUresult injected(enum api_function id)
     return (CUresult)code;
 }
 
-/// A process that begins as a fork of one that has called cuInit(): no call does anything there.
-static bool is_forked(void)
-{
-    const int process = atomic_load(&api_state.process);
-    return process && process != (int)getpid();
-}
-
 static CUresult admit(enum api_function id, enum api_needs needs)
 {
     CUresult result = injected(id);
@@ -47,7 +39,7 @@ static CUresult admit(enum api_function id, enum api_needs needs)
     if (needs != API_NEEDS_ANY) {
         if (api_thread.in_callback && needs != API_NEEDS_CALLBACK)
             return CUDA_ERROR_NOT_PERMITTED;
-        if (!atomic_load(&api_state.process) || is_forked())
+        if (!atomic_load(&api_state.begun) || atomic_load(&api_state.forked))
             return CUDA_ERROR_NOT_INITIALIZED;
     }
     pthread_mutex_lock(&api_state.lock);
@@ -140,14 +132,14 @@ CUresult api_init(unsigned flags)
         fprintf(stderr, "ptxgen emulator: %s\n", config->error);
         return CUDA_ERROR_INVALID_VALUE;
     }
-    if (atomic_load(&api_state.process))
-        return is_forked() ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
+    if (atomic_load(&api_state.begun))
+        return atomic_load(&api_state.forked) ? CUDA_ERROR_NOT_INITIALIZED : CUDA_SUCCESS;
     api_state.memory = emu_memory_create(config->memory, config->sanitize);
     if (!api_state.memory)
         return CUDA_ERROR_OUT_OF_MEMORY;
     if (config->pageable)
         emu_memory_map_process(api_state.memory);
-    atomic_store(&api_state.process, (int)getpid());
+    atomic_store(&api_state.begun, true);
     return CUDA_SUCCESS;
 }
 

@@ -168,4 +168,5 @@ void api_state_forked(void)
 {
     static const pthread_mutex_t unlocked = PTHREAD_MUTEX_INITIALIZER;
     api_state.lock = api_state.fault_lock = printed.lock = engine.lock = unlocked;
+    atomic_store(&api_state.forked, atomic_load(&api_state.begun));
 }

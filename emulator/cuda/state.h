@@ -221,7 +221,8 @@ struct CUgraph_st {
 
 struct api_state {
     pthread_mutex_t lock;
-    atomic_int process; // the process that called cuInit(); 0: none
+    atomic_bool begun;  // cuInit() has succeeded, in this process or in the one it is a fork of
+    atomic_bool forked; // in the latter: no call does anything
     struct api_config config;
     pthread_mutex_t fault_lock; // of the counters of config.faults
     atomic_ullong objects;      // that have handles
