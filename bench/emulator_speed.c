@@ -55,6 +55,15 @@ static const struct {
     { "halves", LOOP("300", "fma.rn.f16x2 %r8, %r1, %r1, %r3;\nadd.rn.f16x2 %r3, %r8, %r1;\n"
                             "fma.rn.bf16x2 %r9, %r1, %r2, %r3;\nmul.rn.bf16x2 %r3, %r9, "
                             "%r3;\n") "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
+    { "vector loads", LOOP("300", "mul.wide.u32 %rd4, %r1, 8;\nadd.u64 %rd4, %rd4, %rd1;\n"
+                                  "ld.global.v2.f32 {%f1, %f2}, [%rd4];\n"
+                                  "ld.global.v2.f32 {%f3, %f4}, [%rd4+2048];\n"
+                                  "ld.global.v2.f32 {%f5, %f6}, [%rd4+4096];\n"
+                                  "ld.global.v2.f32 {%f7, %f8}, [%rd4+6144];\n"
+                                  "ld.global.v2.f32 {%f1, %f2}, [%rd4+8192];\n"
+                                  "ld.global.v2.f32 {%f3, %f4}, [%rd4+10240];\n"
+                                  "ld.global.v2.f32 {%f5, %f6}, [%rd4+12288];\n"
+                                  "ld.global.v2.f32 {%f7, %f8}, [%rd4+14336];\n") "ret;\n}\n" },
     { "gathers", LOOP("300", "mad.lo.u32 %r8, %r4, 5, %r3;\nand.b32 %r8, %r8, 2047;\n"
                              "mul.wide.u32 %rd4, %r8, 4;\nadd.u64 %rd4, %rd4, %rd1;\n"
                              "ld.global.u32 %r9, [%rd4];\nadd.u32 %r3, %r3, %r9;\n") "ret;\n}\n" },
