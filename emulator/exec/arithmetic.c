@@ -99,7 +99,7 @@ static void compute(const struct emu_op *op, struct emu_sources *s, uint32_t *ou
     int rounding = emu_host_rounding(op->insn->round);
     if (rounding != FE_TONEAREST)
         fesetround(rounding);
-    op->fn(out, s->at, op->insn);
+    emu_apply(op->fn, out, s->at, op->insn);
     if (op->float_out && op->insn->ftz)
         flush_carried(op, s, out);
     if (rounding != FE_TONEAREST)
@@ -206,7 +206,7 @@ void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     emu_fetch_all(warp, frame, op, &s);
     if (op->is_float)
         emu_flush_sources(op, &s);
-    op->fn(&holds, s.at, op->insn);
+    emu_apply(op->fn, &holds, s.at, op->insn);
     uint32_t fails = with_predicate(op, &s, ~holds);
     holds = with_predicate(op, &s, holds);
     if (op->dst[0].want == EMU_MASK) {
@@ -232,7 +232,7 @@ void emu_do_compare_pair(struct emu_warp *warp, unsigned char *frame, uint32_t *
             part[0][i] = a[i] >> 16 * half & 0xffff;
             part[1][i] = b[i] >> 16 * half & 0xffff;
         }
-        op->fn(&halves[half], (const void *const[]) { part[0], part[1] }, op->insn);
+        op->fn(&halves[half], part[0], part[1], NULL, NULL, op->insn);
         halves[half] = with_predicate(op, &s, halves[half]);
     }
     if (op->dst[0].want == EMU_MASK) {
@@ -253,7 +253,7 @@ void emu_do_truth(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     for (unsigned k = 0; k < op->src_count - 1u; k++)
         s.at[k] = emu_fetch(warp, frame, &op->src[k], s.scratch[k]);
     memcpy(&with, emu_fetch(warp, frame, &op->src[op->src_count - 1], &scratch), sizeof(with));
-    op->fn(out, s.at, op->insn);
+    emu_apply(op->fn, out, s.at, op->insn);
     for (unsigned i = 0; i < EMU_LANES; i++)
         holds |= (uint32_t)(out[i] != 0) << i;
     holds = op->insn->boolean == EMU_BOOL_AND ? holds & with : holds | with;
@@ -358,7 +358,7 @@ void emu_do_carry(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     const bool wide = emu_bits(op->insn->type) == 64, multiplies = op->fn != NULL;
     emu_fetch_all(warp, frame, op, &s);
     if (multiplies)
-        op->fn(product, s.at, op->insn);
+        emu_apply(op->fn, product, s.at, op->insn);
     const void *first = multiplies ? product : s.at[0];
     const void *second = multiplies ? s.at[2] : s.at[1];
     struct emu_undefined_lanes u[2];

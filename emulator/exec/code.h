@@ -108,7 +108,30 @@ enum emu_definedness {
 // In a row of EMU_DO_CARRY, the rule for the product.
 extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
 
+struct emu_op;
+struct emu_run;
+
+// Runs an instruction for these lanes of the running group, and returns true if the next one may
+// follow at once: see step.h.
+typedef bool emu_step(struct emu_run *run, const struct emu_op *op, uint32_t mask);
+
+enum { EMU_STEP_SOURCES = 5, EMU_STEP_RESULTS = 4 };
+
+// An instruction as the interpreter runs it. Code is an array of them.
 struct emu_op {
+    emu_step *step;    // runs it for the lanes of the group
+    emu_step *guarded; // what `step` runs for those whose guard holds; without a guard the same
+    emu_lane_function *fn;
+    const struct emu_insn *insn;
+    // Operands of the steps in steps.c and access_steps.c: where a source is, in the pool of the
+    // frame (0) or of the constants (1), and the register that it reads. Sources that are no
+    // registers repeat one that is.
+    uint32_t from[EMU_STEP_SOURCES], reads[EMU_STEP_SOURCES];
+    uint32_t to[EMU_STEP_RESULTS], writes[EMU_STEP_RESULTS];
+    uint8_t pool[EMU_STEP_SOURCES];
+    uint32_t index;     // its pc
+    bool short_address; // memory: the register of the address has 32 bits
+    bool constant;      // memory: loaded by .nc
     uint8_t handler;
     uint16_t dst_count, src_count;
     uint8_t bytes;  // memory: bytes of one element
@@ -116,22 +139,17 @@ struct emu_op {
     bool strong;    // memory: volatile, relaxed or stronger
     bool is_float;  // ftz applies
     bool float_out; // ftz and sat apply to the result
-    bool in_place;  // the result's register is not a source
     bool guard_negated;
     uint32_t guard; // offset in the frame; EMU_NO_REGISTER: none
     uint32_t guard_register;
     uint32_t target;
-    emu_lane_function *fn;
+    uint64_t offset; // memory: added to the register of the address
     const struct emu_value *dst, *src;
-    const struct emu_insn *insn;
 };
-
-struct emu_straight;
 
 struct emu_code {
     const struct emu_function *function;
     struct emu_op *ops;
-    struct emu_straight *straight; // for each instruction: see straight.h
     struct emu_value *values;
     unsigned char *constants;
     size_t constant_bytes, constant_room;

@@ -204,7 +204,6 @@ static bool take_operands(struct decoder *d, struct emu_op *op, const struct wan
     op->src = values ? values + insn->dst_count : NULL;
     op->dst_count = insn->dst_count;
     op->src_count = insn->src_count;
-    op->in_place = true;
     for (unsigned i = 0; i < insn->dst_count; i++) {
         if (!destination(d, &values[i], &list[i], wanted_result(wants, i), wants->type))
             return false;
@@ -213,10 +212,6 @@ static bool take_operands(struct decoder *d, struct emu_op *op, const struct wan
         if (!source(d, &values[insn->dst_count + i], &list[insn->dst_count + i],
                     wanted_source(wants, i)))
             return false;
-        const struct emu_value *value = &values[insn->dst_count + i];
-        for (unsigned k = 0; k < insn->dst_count; k++)
-            if (value->place == EMU_AT_SLOT && value->reg == values[k].reg)
-                op->in_place = false;
     }
     return true;
 }
@@ -317,22 +312,28 @@ static bool decode_operands(struct decoder *d, struct emu_op *op)
 
 // ---- by handler ---------------------------------------------------------------------------------
 
-static void copy_word(void *restrict out, const void *const *src, const struct emu_insn *insn)
+static bool copy_word(void *out, const void *x, const void *y, const void *z, const void *w,
+                      const struct emu_insn *insn)
 {
-    (void)insn;
-    memcpy(out, src[0], sizeof(uint32_t) * EMU_LANES);
+    (void)y, (void)z, (void)w, (void)insn;
+    memcpy(out, x, sizeof(uint32_t) * EMU_LANES);
+    return true;
 }
 
-static void copy_long(void *restrict out, const void *const *src, const struct emu_insn *insn)
+static bool copy_long(void *out, const void *x, const void *y, const void *z, const void *w,
+                      const struct emu_insn *insn)
 {
-    (void)insn;
-    memcpy(out, src[0], sizeof(uint64_t) * EMU_LANES);
+    (void)y, (void)z, (void)w, (void)insn;
+    memcpy(out, x, sizeof(uint64_t) * EMU_LANES);
+    return true;
 }
 
-static void copy_mask(void *restrict out, const void *const *src, const struct emu_insn *insn)
+static bool copy_mask(void *out, const void *x, const void *y, const void *z, const void *w,
+                      const struct emu_insn *insn)
 {
-    (void)insn;
-    memcpy(out, src[0], sizeof(uint32_t));
+    (void)y, (void)z, (void)w, (void)insn;
+    memcpy(out, x, sizeof(uint32_t));
+    return true;
 }
 
 // Gives all operands the same storage.
@@ -441,6 +442,9 @@ static bool decode_access(struct decoder *d, struct emu_op *op)
     d->program->loads_nc |= insn->nc;
     const unsigned bits = emu_bits(insn->type);
     op->bytes = insn->type >= EMU_U4 && bits && bits < 8 ? 4 : (uint8_t)(bits / 8); // as words
+    op->offset = emu_added(&op->src[0]);
+    op->short_address = op->src[0].place == EMU_AT_SLOT && op->src[0].width == EMU_WORD;
+    op->constant = insn->nc;
     if (op->bytes == 0)
         return emu_decode_fail(d, EMU_ILLEGAL_INSTRUCTION, "an access without a type");
     if ((insn->space == EMU_SHARED || insn->space == EMU_GENERIC) &&

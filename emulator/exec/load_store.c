@@ -9,7 +9,7 @@
 // ---- addresses ----------------------------------------------------------------------------------
 
 // What the instruction adds to the register of the address.
-static uint64_t added(const struct emu_value *value)
+uint64_t emu_added(const struct emu_value *value)
 {
     bool offset = value->operand->kind == EMU_OPERAND_ADDRESS && value->place == EMU_AT_SLOT;
     return offset ? (uint64_t)value->operand->offset : 0;
@@ -20,7 +20,7 @@ const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const
 {
     const struct emu_value *value = &op->src[0];
     const uint64_t *base = emu_fetch(warp, frame, value, scratch);
-    uint64_t add = added(value);
+    uint64_t add = emu_added(value);
     uint64_t keep = op->space == EMU_SHARED || op->space == EMU_LOCAL ? UINT32_MAX : UINT64_MAX;
     if (add == 0 && keep == UINT64_MAX)
         return base;
@@ -29,7 +29,7 @@ const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const
     return scratch;
 }
 
-static const struct emu_region *find_allocation(struct emu_worker *worker, uint64_t address)
+const struct emu_region *emu_find_allocation(struct emu_worker *worker, uint64_t address)
 {
     for (unsigned i = 0; i < EMU_REGIONS; i++)
         if (address - worker->regions[i].start < worker->regions[i].bytes)
@@ -81,7 +81,7 @@ static bool region_at(struct emu_warp *warp, unsigned space, uint64_t address,
     } else if (space == EMU_LOCAL) {
         return false;
     } else {
-        found = find_allocation(warp->block->worker, address);
+        found = emu_find_allocation(warp->block->worker, address);
         if (!found)
             return false;
         *region = *found;
@@ -107,13 +107,13 @@ bool emu_reach_all(struct emu_warp *warp, unsigned char *frame, const struct emu
     const uint64_t *longs = NULL;
     uint64_t first = 0;
     if (words) {
-        first = word[lane] + (uint32_t)added(value);
+        first = word[lane] + (uint32_t)emu_added(value);
     } else if (op->space == EMU_SHARED) {
         longs = emu_addresses(warp, frame, op, scratch);
         first = longs[lane];
     } else {
         longs = emu_fetch(warp, frame, value, scratch);
-        first = longs[lane] + added(value);
+        first = longs[lane] + emu_added(value);
     }
     struct emu_region region;
     if (first & (bytes - 1) || !region_at(warp, op->space, first, &region, &reach->shared))
@@ -361,7 +361,7 @@ static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t
 
 // Once loads have checked as many bytes as the block's shared memory has, all of it is checked: by
 // then it may be defined, and stay so.
-static bool shared_defined(struct emu_block *block, uint32_t bytes)
+bool emu_shared_defined(struct emu_block *block, uint32_t bytes)
 {
     const struct emu_exec *exec = block->exec;
     if (block->shared_defined)
@@ -376,7 +376,7 @@ static bool shared_defined(struct emu_block *block, uint32_t bytes)
 static bool all_defined(const struct emu_warp *warp, const struct emu_reach *reach, uint32_t bytes)
 {
     const struct emu_access_build *access = warp->block->exec->access;
-    if (!reach->shadow || (reach->shared && shared_defined(warp->block, bytes * EMU_LANES)))
+    if (!reach->shadow || (reach->shared && emu_shared_defined(warp->block, bytes * EMU_LANES)))
         return true;
     return reach->in_row ? access->all_ones(reach->shadow, bytes * EMU_LANES)
                          : access->each_ones(reach->shadow, reach->away, bytes);
@@ -386,7 +386,8 @@ static bool no_race(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
                     const struct emu_reach *reach, uint32_t bytes, enum emu_use use)
 {
     return !reach->shared || !warp->block->race ||
-           emu_race_lanes(warp, op, mask, reach, bytes, use);
+           emu_race_lanes(warp, op, mask, (uint32_t)(reach->host - warp->block->shared),
+                          reach->away, bytes, use);
 }
 
 // Element k of each lane, to all lanes of `to`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Decodes an entry and every function that it reaches; registers become slots in a frame.
 #include "decode.h"
-#include "straight.h"
+#include "step.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +28,24 @@ static bool lay_out_frame(struct decoder *d)
                                (unsigned)MOST_FRAMES);
     d->code->frame_bytes = (uint32_t)at;
     return true;
+}
+
+// Where the operands are, for steps.
+static void resolve(struct emu_op *op)
+{
+    uint32_t reads = 0;
+    for (unsigned k = op->src_count; k-- > 0;)
+        reads = op->src[k].place == EMU_AT_SLOT ? op->src[k].reg : reads;
+    for (unsigned k = 0; k < EMU_STEP_SOURCES && op->src_count; k++) {
+        const struct emu_value *value = &op->src[k < op->src_count ? k : 0];
+        op->from[k] = value->at;
+        op->pool[k] = value->place == EMU_AT_CONST;
+        op->reads[k] = value->place == EMU_AT_SLOT ? value->reg : reads;
+    }
+    for (unsigned k = 0; k < EMU_STEP_RESULTS && k < op->dst_count; k++) {
+        op->to[k] = op->dst[k].at;
+        op->writes[k] = op->dst[k].reg;
+    }
 }
 
 static bool decode_function(struct decoder *d, uint32_t index)
@@ -63,8 +81,12 @@ static bool decode_function(struct decoder *d, uint32_t index)
     for (uint32_t i = 0; i < code->value_count; i++)
         if (code->values[i].place == EMU_AT_CONST)
             code->values[i].constant = code->constants + code->values[i].at;
-    return emu_straight_find(code) ||
-           emu_decode_fail(d, EMU_OUT_OF_MEMORY, "out of host memory for a function");
+    for (uint32_t i = 0; i <= code->count; i++) {
+        resolve(&code->ops[i]);
+        code->ops[i].index = i;
+        emu_choose_step(&code->ops[i]);
+    }
+    return true;
 }
 
 // The functions that chains of calls reach, in the order in which they are found.
@@ -126,7 +148,6 @@ void emu_program_destroy(struct emu_program *program)
     for (uint32_t i = 0; program && program->codes && i < program->count; i++) {
         struct emu_code *code = &program->codes[i];
         free(code->ops);
-        free(code->straight);
         free(code->values);
         free(code->slots);
         free(code->constants);

@@ -17,66 +17,9 @@
 //
 // A synchronising access is assumed to order with all others of the block, not only with those of
 // the same address. That may hide a race, and never reports a false one.
-#include "warp.h"
+#include "race.h"
 
 #include <stdlib.h>
-
-struct record {
-    uint64_t stamp; // 0: none. thread + 1, strong, epoch, tick: see make()
-    uint32_t line;
-};
-
-struct cell {
-    struct record write, read[2];
-};
-
-struct clocks {
-    uint32_t tick;
-    uint32_t full;                        // tick of the last synchronisation of all live lanes
-    uint32_t known[EMU_MAX_WARPS];        // accesses of that warp before this tick are ordered
-    uint32_t fenced[EMU_MAX_WARPS];       // `known` at the last fence
-    uint32_t pending[EMU_MAX_WARPS];      // ticks that the next fence adds
-    uint32_t lanes[EMU_LANES][EMU_LANES]; // the same between lanes
-};
-
-// The reads of the lanes of a warp by one instruction. 4096 of them are more than the reads between
-// two barriers of a block of 1024 threads that multiplies tiles of 32 x 32.
-struct reads {
-    uint64_t stamp; // of the warp's first thread
-    uint32_t line, mask, first, bytes;
-    int32_t away[EMU_LANES]; // from `first`, an offset in shared memory
-};
-
-enum { MOST_READS = 4096 };
-
-// The list of a worker, for one block at a time.
-struct emu_reads {
-    struct emu_race *of; // the block's; NULL: the list is empty
-    uint32_t count;
-    struct reads reads[MOST_READS];
-};
-
-struct emu_race {
-    uint32_t grain_shift, cells_used, warps;
-    uint32_t epoch;   // counts barriers of the whole block
-    uint32_t written; // the epoch of the last write
-    struct emu_reads *list;
-    struct cell *cells;
-    struct clocks *clocks;
-    uint32_t published[EMU_MAX_WARPS]; // by synchronising accesses
-    uint32_t barriers[EMU_BARRIERS][EMU_MAX_WARPS];
-    uint32_t flying; // asynchronous copies that write, under way
-};
-
-// IN_FLIGHT is the thread of an asynchronous copy that has not completed; its tick is the thread
-// that made it.
-enum { EPOCH_BITS = 20, TICK_BITS = 32, IN_FLIGHT = 2046 };
-
-static uint64_t make(uint32_t thread, bool strong, uint32_t epoch, uint32_t tick)
-{
-    return (uint64_t)(thread + 1) << 53 | (uint64_t)strong << 52 |
-           (uint64_t)(epoch & ((1u << EPOCH_BITS) - 1)) << TICK_BITS | tick;
-}
 
 static uint32_t thread_of(uint64_t stamp)
 {
@@ -209,7 +152,7 @@ static inline void record_read(struct cell *cell, const struct record *now)
     cell->read[0] = *now;
 }
 
-static void settle(struct emu_race *race)
+void emu_race_settle(struct emu_race *race)
 {
     const struct emu_reads *list = race->list;
     for (uint32_t n = 0; list->of == race && n < list->count; n++) {
@@ -227,33 +170,17 @@ static void settle(struct emu_race *race)
     drop_reads(race);
 }
 
-static void list_reads(struct emu_race *race, const struct emu_warp *warp, const struct emu_op *op,
-                       uint32_t mask, const struct emu_reach *reach, uint32_t bytes)
-{
-    struct emu_reads *list = race->list;
-    if (list->of && (list->of != race || list->count == MOST_READS))
-        settle(list->of);
-    list->of = race;
-    struct reads *reads = &list->reads[list->count++];
-    reads->stamp =
-        make(warp->index * EMU_LANES, false, race->epoch, race->clocks[warp->index].tick);
-    reads->line = op->insn->line;
-    reads->mask = mask;
-    reads->first = (uint32_t)(reach->host - warp->block->shared);
-    reads->bytes = bytes;
-    memcpy(reads->away, reach->away, sizeof(reads->away));
-}
-
 bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
                      uint32_t bytes, enum emu_use use, bool same)
 {
     struct emu_race *race = warp->block->race;
     uint32_t thread = warp->index * EMU_LANES + lane;
     bool strong = use == EMU_USE_ATOMIC || op->strong;
-    struct record now = { make(thread, strong, race->epoch, race->clocks[warp->index].tick),
-                          op->insn->line };
+    struct record now = {
+        emu_race_stamp(thread, strong, race->epoch, race->clocks[warp->index].tick), op->insn->line
+    };
     uint32_t first = offset >> race->grain_shift, last = (offset + bytes - 1) >> race->grain_shift;
-    settle(race);
+    emu_race_settle(race);
     if (use != EMU_USE_LOAD)
         race->written = race->epoch;
     for (uint32_t k = first; k <= last; k++) {
@@ -284,25 +211,26 @@ static inline bool quiet(uint64_t stamp, uint64_t mine)
            (((stamp ^ mine) & epoch) != 0 && thread_of(stamp) != IN_FLIGHT);
 }
 
-bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                    const struct emu_reach *reach, uint32_t bytes, enum emu_use use)
+bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask, uint32_t first,
+                    const int32_t *away, uint32_t bytes, enum emu_use use)
 {
     struct emu_race *race = warp->block->race;
     bool strong = use == EMU_USE_ATOMIC || op->strong;
     struct record now = { 0, op->insn->line };
-    if (use == EMU_USE_LOAD && race->written != race->epoch && !race->flying) {
-        list_reads(race, warp, op, mask, reach, bytes);
+    if (use == EMU_USE_LOAD && emu_race_lists(race)) {
+        memcpy(emu_race_list(race, warp, op, mask, first, bytes), away,
+               sizeof(int32_t) * EMU_LANES);
         return true;
     }
-    settle(race);
+    emu_race_settle(race);
     if (use != EMU_USE_LOAD)
         race->written = race->epoch;
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
-        uint32_t offset = (uint32_t)(reach->host - warp->block->shared) + (uint32_t)reach->away[i];
+        uint32_t offset = first + (uint32_t)away[i];
         uint32_t k = offset >> race->grain_shift, last = (offset + bytes - 1) >> race->grain_shift;
-        now.stamp =
-            make(warp->index * EMU_LANES + i, strong, race->epoch, race->clocks[warp->index].tick);
+        now.stamp = emu_race_stamp(warp->index * EMU_LANES + i, strong, race->epoch,
+                                   race->clocks[warp->index].tick);
         for (; k <= last; k++) {
             struct cell *cell = &race->cells[k];
             if (!quiet(cell->write.stamp, now.stamp) ||
@@ -372,14 +300,14 @@ void emu_race_flight(struct emu_warp *warp, const struct emu_op *op, unsigned la
     const uint32_t thread = warp->index * EMU_LANES + lane;
     if (!race)
         return;
-    settle(race);
+    emu_race_settle(race);
     if (use != EMU_USE_LOAD) {
         race->written = race->epoch;
         race->flying += flying ? 1 : UINT32_MAX;
     }
-    const struct record now = { flying ? make(IN_FLIGHT, false, race->epoch, thread)
-                                       : make(thread, false, race->epoch,
-                                              race->clocks[warp->index].tick),
+    const struct record now = { flying ? emu_race_stamp(IN_FLIGHT, false, race->epoch, thread)
+                                       : emu_race_stamp(thread, false, race->epoch,
+                                                        race->clocks[warp->index].tick),
                                 op->insn->line };
     for (uint32_t k = offset >> race->grain_shift; k <= (offset + bytes - 1) >> race->grain_shift;
          k++) {

@@ -54,7 +54,7 @@ static void call(const struct emu_op *op, const numbers *x, numbers out)
         if (op->src[k].want == EMU_MASK)
             memcpy(sources[k], &mask, 4);
     }
-    op->fn(result, at, op->insn);
+    emu_apply(op->fn, result, at, op->insn);
     for (unsigned i = 0; i < EMU_LANES; i++) {
         uint32_t low;
         memcpy(&low, result + (op->dst[0].want == EMU_WORD ? 4 * i : 0), 4);

@@ -222,6 +222,7 @@ struct emu_worker {
     struct emu_constant_page *constant_pages[EMU_CONSTANT_PAGES]; // recently used
     struct emu_region regions[EMU_REGIONS]; // cache of recently used allocations
     unsigned next_region;
+    uint8_t near[EMU_REGIONS]; // the region that an instruction of this slot used last
     struct emu_origins origins;
     uint64_t executed; // warp-instructions, for the clock
     uint64_t lanes;    // lane-instructions not yet added to the process's count
@@ -267,6 +268,10 @@ void emu_block_destroy(struct emu_block *block);
 
 // Runs lanes of a warp until its budget is spent, it ends, or all its lanes wait.
 void emu_warp_run(struct emu_warp *warp, int32_t budget);
+// Runs the chosen group until it has to be chosen anew. False after a fault.
+bool emu_group_run(struct emu_warp *warp);
+// Writes the pc of the group to its lanes.
+void emu_group_put_back(struct emu_warp *warp);
 void emu_warp_start(struct emu_warp *warp, uint32_t exists);
 // Makes room for the registers of calls up to this depth. False if host memory is out.
 bool emu_warp_grow(struct emu_warp *warp, uint32_t depth);
@@ -421,6 +426,13 @@ struct emu_reach {
 // they have to be checked one by one.
 bool emu_reach_all(struct emu_warp *warp, unsigned char *frame, const struct emu_op *op,
                    uint32_t mask, uint32_t bytes, struct emu_reach *reach);
+// The cached region of the allocation that has the address; NULL: none, or it must be looked up
+// each time.
+const struct emu_region *emu_find_allocation(struct emu_worker *worker, uint64_t address);
+// What the instruction adds to the register of the address.
+uint64_t emu_added(const struct emu_value *value);
+// Whether all of the block's shared memory is known to be defined, when `bytes` of it are read.
+bool emu_shared_defined(struct emu_block *block, uint32_t bytes);
 uint64_t emu_read_strong(unsigned char *at, unsigned bytes);
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes);
 // The same, with all bytes initialised, for accesses that other workers may make to the same bytes
@@ -448,10 +460,10 @@ void emu_race_start(struct emu_race *race);
 // One lane. `same`: a store of the value that memory already has.
 bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
                      uint32_t bytes, enum emu_use use, bool same);
-// All lanes of the mask. False, with nothing reported, if the lanes need the check above one by
-// one.
-bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                    const struct emu_reach *reach, uint32_t bytes, enum emu_use use);
+// All lanes of the mask, each `away` from the offset `first`. False, with nothing reported, if the
+// lanes need the check above one by one.
+bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask, uint32_t first,
+                    const int32_t *away, uint32_t bytes, enum emu_use use);
 void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
 void emu_race_fence(struct emu_warp *warp);
 // A wait for a phase of an mbarrier has ended.

@@ -37,13 +37,13 @@ static uint64_t hash_of(emu_lane_function *fn, const struct emu_insn *insn)
     for (unsigned first = 0; first < VALUES; first += EMU_LANES) {
         uint32_t words[3][EMU_LANES], out_words[EMU_LANES];
         uint64_t longs[3][EMU_LANES], out_longs[EMU_LANES];
-        const void *src[3];
+        const void *src[4] = { NULL };
         for (unsigned k = 0; k < 3; k++) {
             EMU_FOR_LANES longs[k][i] = values[wide][k][first + i];
             EMU_FOR_LANES words[k][i] = (uint32_t)values[wide][k][first + i];
             src[k] = wide ? (const void *)longs[k] : (const void *)words[k];
         }
-        fn(wide ? (void *)out_longs : (void *)out_words, src, insn);
+        emu_apply(fn, wide ? (void *)out_longs : (void *)out_words, src, insn);
         for (unsigned k = 0; k < EMU_LANES * (wide ? 8 : 4); k++) {
             const uint64_t x =
                 wide ? out_longs[k / 8] >> 8 * (k % 8) : out_words[k / 4] >> 8 * (k % 4);

@@ -2,14 +2,49 @@
 // Comparisons, minimum and maximum. A comparison gives a mask with one bit for each lane.
 #include "family.h"
 
+#include <stdalign.h>
+
+// The lanes of which every bit is set.
+#ifdef __AVX2__
+#include <immintrin.h>
+
+static inline uint32_t mask_of_uint32_t(const uint32_t *lanes)
+{
+    const __m256i *x = (const void *)lanes;
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    const __m256i low = _mm256_packs_epi32(x[0], x[1]), high = _mm256_packs_epi32(x[2], x[3]);
+    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packs_epi16(low, high), order);
+    return (uint32_t)_mm256_movemask_epi8(bytes);
+}
+
+static inline uint32_t mask_of_uint64_t(const uint64_t *lanes)
+{
+    const double *x = (const void *)lanes;
+    uint32_t mask = 0;
+    for (unsigned i = 0; i < EMU_LANES; i += 4)
+        mask |= (uint32_t)_mm256_movemask_pd(_mm256_load_pd(x + i)) << i;
+    return mask;
+}
+#else
+#define MASK_OF(S)                                                                                 \
+    static inline uint32_t mask_of_##S(const S *lanes)                                             \
+    {                                                                                              \
+        uint32_t mask = 0;                                                                         \
+        EMU_FOR_LANES mask |= lanes[i] ? bit_of_lane[i] : 0;                                       \
+        return mask;                                                                               \
+    }
+MASK_OF(uint32_t)
+MASK_OF(uint64_t)
+#endif
+
 #define COMPARE(name, S, read, condition)                                                          \
     EMU_LANE_FUNCTION(name)                                                                        \
     {                                                                                              \
         const S *a = src[0], *b = src[1];                                                          \
-        uint32_t mask = 0;                                                                         \
+        alignas(32) S holds[EMU_LANES];                                                            \
         (void)insn;                                                                                \
-        EMU_FOR_LANES mask |= condition(read(a[i]), read(b[i])) ? bit_of_lane[i] : 0;              \
-        *(uint32_t *)out = mask;                                                                   \
+        EMU_FOR_LANES holds[i] = condition(read(a[i]), read(b[i])) ? ~(S)0 : 0;                    \
+        *(uint32_t *)out = mask_of_##S(holds);                                                     \
     }
 
 #define EQ(x, y)   ((x) == (y))

@@ -11,12 +11,23 @@
 #define EMU_NAMED(name)  EMU_PASTE(name, EMU_VARIANT)
 
 #define EMU_LANE_FUNCTION(name)                                                                    \
-    static void name(void *restrict out, const void *const *src, const struct emu_insn *insn)
-// clang otherwise unrolls the loop before it would vectorise it.
+    __attribute__((always_inline)) static inline void name##_of(void *out, const void *const *src, \
+                                                                const struct emu_insn *insn);      \
+    static bool name(void *out, const void *x, const void *y, const void *z, const void *w,        \
+                     const struct emu_insn *insn)                                                  \
+    {                                                                                              \
+        name##_of(out, (const void *const[]) { x, y, z, w }, insn);                                \
+        return true;                                                                               \
+    }                                                                                              \
+    static inline void name##_of(void *out, const void *const *src, const struct emu_insn *insn)
+// A loop over lanes of which none depends on another one, though the result may take the place of a
+// source. Without that word, and where it is unrolled before, compilers would not vectorise it.
 #ifdef __clang__
-#define EMU_FOR_LANES _Pragma("clang loop unroll(disable)") for (unsigned i = 0; i < EMU_LANES; i++)
+#define EMU_FOR_LANES                                                                              \
+    _Pragma("clang loop vectorize(assume_safety) unroll(disable)") for (unsigned i = 0;            \
+                                                                        i < EMU_LANES; i++)
 #else
-#define EMU_FOR_LANES for (unsigned i = 0; i < EMU_LANES; i++)
+#define EMU_FOR_LANES _Pragma("GCC ivdep") for (unsigned i = 0; i < EMU_LANES; i++)
 #endif
 
 static const uint32_t bit_of_lane[EMU_LANES] = {

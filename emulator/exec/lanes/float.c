@@ -40,16 +40,18 @@ static inline uint32_t magnitude_f32(const struct magnitudes *of, uint32_t a, ui
     return result == EMU_F32_NAN ? result : result | ((a ^ b) & of->sign);
 }
 
-static inline void magnitudes_f32(void *restrict out, const void *const *src,
-                                  const struct emu_insn *insn, bool larger)
+static inline void magnitudes_f32(void *out, const void *const *src, const struct emu_insn *insn,
+                                  bool larger)
 {
     const struct magnitudes of = { insn->abs ? UINT32_C(0x7fffffff) : UINT32_MAX,
                                    insn->xorsign ? UINT32_C(0x80000000) : 0, larger, insn->nan };
     const uint32_t *a = src[0], *b = src[1], *c = insn->src_count > 2 ? src[2] : NULL;
-    uint32_t *r = out;
-    EMU_FOR_LANES r[i] = magnitude_f32(&of, a[i], b[i]);
+    uint32_t *r = out, two[EMU_LANES];
+    EMU_FOR_LANES two[i] = magnitude_f32(&of, a[i], b[i]);
     if (c)
-        EMU_FOR_LANES r[i] = magnitude_f32(&of, r[i], c[i]);
+        EMU_FOR_LANES r[i] = magnitude_f32(&of, two[i], c[i]);
+    else
+        EMU_FOR_LANES r[i] = two[i];
 }
 
 EMU_LANE_FUNCTION(min_magnitude_f32)

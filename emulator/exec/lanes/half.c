@@ -167,9 +167,11 @@ static void clear_outside(const struct emu_insn *insn, const uint32_t *a, const 
     EMU_LANE_FUNCTION(name)                                                                        \
     {                                                                                              \
         SOURCES(n, sources);                                                                       \
-        EMU_FOR_LANES r[i] = op(n, (a[i] & 0xffff), (b[i] & 0xffff), (c[i] & 0xffff));             \
+        uint32_t low[EMU_LANES];                                                                   \
+        EMU_FOR_LANES low[i] = op(n, (a[i] & 0xffff), (b[i] & 0xffff), (c[i] & 0xffff));           \
         if (halves > 1)                                                                            \
-            EMU_FOR_LANES r[i] |= op(n, (a[i] >> 16), (b[i] >> 16), (c[i] >> 16)) << 16;           \
+            EMU_FOR_LANES low[i] |= op(n, (a[i] >> 16), (b[i] >> 16), (c[i] >> 16)) << 16;         \
+        EMU_FOR_LANES r[i] = low[i];                                                               \
         finish(insn, EXPONENT_##n, ONE_##n, r);                                                    \
     }
 

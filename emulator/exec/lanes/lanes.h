@@ -11,8 +11,19 @@
 
 // Sources and result are lanes of uint32_t, or of uint64_t for 64-bit types; a predicate is one
 // mask. Float arithmetic uses the rounding mode of the calling thread.
-typedef void emu_lane_function(void *restrict out, const void *const *src,
-                               const struct emu_insn *insn);
+// The result may take the place of a source: a function writes a lane after it has read it, and
+// reads no lane of a source after that.
+//
+// Returns true, so that a step (exec/step.h) may end with the call.
+typedef bool emu_lane_function(void *out, const void *x, const void *y, const void *z,
+                               const void *w, const struct emu_insn *insn);
+
+// The function on these sources. Those that it does not have may be anything.
+static inline void emu_apply(emu_lane_function *fn, void *out, const void *const src[4],
+                             const struct emu_insn *insn)
+{
+    fn(out, src[0], src[1], src[2], src[3], insn);
+}
 
 struct emu_lane_info {
     emu_lane_function *fn;
