@@ -111,6 +111,21 @@ while IFS= read -r token; do
     fail "belongs in bench/results: $token"
 done <"$scratch/tokens"
 
+# ---- each file of bench/results has a row in its README.md, each name there a file
+
+grep -oE '^\| `[^|]*`' bench/results/README.md | tr -d '|' | while read -r names; do
+    folder=
+    for name in $(echo "$names" | tr -d '`,'); do
+        case $name in */*) folder=${name%/*} ;; esac
+        # shellcheck disable=SC2086 # a pattern
+        ls bench/results/$folder/${name##*/} 2>/dev/null || echo "no $name"
+    done
+done | sort >"$scratch/named"
+find bench/results -mindepth 2 -type f | sort | comm -3 - "$scratch/named" >"$scratch/tokens"
+while IFS= read -r token; do
+    fail "bench/results/README.md and the files beside it differ: $token"
+done <"$scratch/tokens"
+
 # ---- every contract that a source names is in the table, and every one of the table is named by what holds it
 
 grep -rhoE '\b[CF]-[A-Z-]+-[0-9]{3}\b' tests/*/ examples bench/*.py | sort -u >"$scratch/contracts"
