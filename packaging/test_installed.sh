@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_installed.sh PREFIX [MULTIARCH]: an installation as its users find it, on the emulator: the
-# command, pkg-config, CMake with the installed examples, the man pages. The tests of the packages.
+# test_installed.sh PREFIX: an installation as its users find it, on the emulator: the command, pkg-config, CMake with
+# the installed examples, the man pages, completion. The tests of the packages. Where ptxgen.pc is found under PREFIX,
+# pkg-config says where the rest is.
 set -eu
 
 prefix=$1
-libdir=$prefix/lib${2:+/$2}
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset PTXGEN_LIBCUDA PTXGEN_EMULATOR
@@ -22,11 +22,17 @@ quietly() {
     }
 }
 
+for pc in "$prefix"/lib*/pkgconfig/ptxgen.pc "$prefix"/lib/*/pkgconfig/ptxgen.pc; do
+    [ ! -f "$pc" ] || PKG_CONFIG_PATH=${pc%/*}
+done
+export PKG_CONFIG_PATH="${PKG_CONFIG_PATH-}"
+libdir=$(pkg-config --variable=libdir ptxgen) || fail "pkg-config knows no ptxgen under $prefix"
+[ "$(pkg-config --variable=prefix ptxgen)" = "$prefix" ] || fail "ptxgen.pc is of $libdir"
+
 version=$("$prefix/bin/ptxgen" --version)
 "$prefix/bin/ptxgen" devices --json >"$scratch/devices"
 grep -q "\"$libdir/ptxgen/libcuda.so.1\"" "$scratch/devices" || fail "no emulator: $(cat "$scratch/devices")"
 
-export PKG_CONFIG_PATH="$libdir/pkgconfig:$prefix/share/pkgconfig"
 [ "ptxgen $(pkg-config --modversion ptxgen)" = "$version" ] || fail "ptxgen.pc is not of $version"
 emulator=$(pkg-config --variable=emulator ptxgen)
 [ -f "$emulator" ] || fail "ptxgen.pc: no emulator in $emulator"
@@ -44,4 +50,6 @@ for page in man1/ptxgen.1 man3/ptx_fma.3; do
     [ -s "$prefix/share/man/$page" ] || [ -s "$prefix/share/man/$page.gz" ] || fail "no $page"
 done
 [ -s "$prefix/share/bash-completion/completions/ptxgen" ] || fail "no completion for bash"
+[ -s "$prefix/share/zsh/site-functions/_ptxgen" ] || [ -s "$prefix/share/zsh/vendor-completions/_ptxgen" ] ||
+    fail "no completion for zsh"
 echo "$version in $prefix: the command, pkg-config, CMake, the examples and the pages work"

@@ -40,5 +40,8 @@ done
 [ ! -e "$scratch/root/usr/share/doc/ptxgen/LICENSE" ] || fail "the licence is there twice"
 # A prefix is fixed in ptxgen.pc; the others are relative.
 sed -i "s|^prefix=.*|prefix=$scratch/root/usr|" "$scratch"/root/usr/lib/*/pkgconfig/ptxgen.pc
-sh packaging/test_installed.sh "$scratch/root/usr" "$(dpkg-architecture -qDEB_HOST_MULTIARCH)"
+sh packaging/test_installed.sh "$scratch/root/usr"
+# Where Debian's zsh looks; site-functions is the administrator's, under /usr/local.
+[ -s "$scratch/root/usr/share/zsh/vendor-completions/_ptxgen" ] && [ ! -e "$scratch/root/usr/share/zsh/site-functions" ] ||
+    fail "no completion where Debian's zsh looks"
 echo "$(ls ../*.deb | wc -l) Debian packages, $tests tests while they were built"

@@ -33,7 +33,8 @@ PATH=$(path_without git)
 # The wrap file as WrapDB writes it, with the tarball already downloaded.
 name=${tarball%.tar.xz}
 mkdir -p "$scratch/host/subprojects/packagecache"
-cp "$source/tests/subproject/meson.build" "$source/tests/subproject/host.c" "$scratch/host"
+cp "$source/tests/subproject/meson.build" "$source/tests/subproject/meson_options.txt" \
+    "$source/tests/subproject/host.c" "$scratch/host"
 cp "$folder/$tarball" "$scratch/host/subprojects/packagecache"
 cat >"$scratch/host/subprojects/ptxgen.wrap" <<END
 [wrap-file]
@@ -45,8 +46,8 @@ source_hash = $(sha256sum "$folder/$tarball" | cut -d ' ' -f 1)
 [provide]
 ptxgen = ptxgen_dep
 END
-sed -i "s/, fallback: .*)/)/" "$scratch/host/meson.build" # the wrap provides it
-quietly meson setup --wrap-mode=forcefallback "$scratch/host/build" "$scratch/host"
+sed -i '/fallback: /d' "$scratch/host/meson.build" # the wrap provides it
+quietly meson setup --wrap-mode=forcefallback -Demulator=true "$scratch/host/build" "$scratch/host"
 quietly meson compile -C "$scratch/host/build"
 quietly meson test -C "$scratch/host/build"
 echo "$tarball: made by meson dist; as a wrap, without git, its tests pass on the emulator"

@@ -13,16 +13,20 @@ here=$source/tests/subproject
 
 # ---- as a subproject
 mkdir -p "$scratch/host/subprojects"
-cp "$here/meson.build" "$here/host.c" "$scratch/host"
+cp "$here/meson.build" "$here/meson_options.txt" "$here/host.c" "$scratch/host"
 ln -s "$source" "$scratch/host/subprojects/ptxgen"
 quietly meson setup "$scratch/host/build" "$scratch/host"
+! grep -i jansson "$scratch/log" || fail "a subproject looks for jansson"
 quietly meson compile -C "$scratch/host/build"
 quietly meson test -C "$scratch/host/build"
-quietly meson setup -Ddefault_library=static "$scratch/host/static" "$scratch/host"
+built=$(cd "$scratch/host/build/subprojects/ptxgen" && find . -type f -perm /111 ! -name '*.p')
+[ "$built" = ./libptxgen.so.0.1.0 ] || fail "a subproject builds more than the library: $built"
+quietly meson setup -Demulator=true -Ddefault_library=static "$scratch/host/static" "$scratch/host"
 quietly meson compile -C "$scratch/host/static"
 quietly meson test -C "$scratch/host/static"
 [ ! -e "$scratch/host/static/subprojects/ptxgen/libptxgen.so" ] ||
     fail "a static subproject builds the shared library"
+[ -e "$scratch/host/static/subprojects/ptxgen/emulator/libcuda.so.1" ] || fail "the emulator was asked for"
 echo "a Meson subproject, shared and static: works"
 
 # ---- installed, in a place of its own
@@ -109,10 +113,12 @@ cmake_consumer both "$here" -DSTATIC=ON
 cmake_consumer examples "$tree/share/doc/ptxgen/examples"
 link "$scratch/program"
 quietly env LD_LIBRARY_PATH="$tree/lib" "$scratch/program"
-cp "$tree/lib/libptxgen.so.0" "$scratch/libptxgen.so"
-rm "$tree"/lib/libptxgen.so* # the archive alone is left to link with
-link "$scratch/program" --static
+# The archive, where both are installed, as docs/install.md says.
+command=$(sed -n '/^cc trainer.c .*libptxgen.a/s/^cc trainer.c \(.*\) -o trainer$/\1/p' "$source/docs/install.md")
+[ "$command" ] || fail "docs/install.md does not say how to link the archive"
+quietly sh -c "${CC:-cc} -std=c11 '$here/host.c' -o '$scratch/program' $command"
 quietly "$scratch/program"
+cp "$tree/lib/libptxgen.so.0" "$scratch/libptxgen.so"
 echo "installed, through ptxgen.pc, shared, static and both: works"
 [ -n "$missing" ] ||
     echo "installed, with find_package(ptxgen), shared, static and both, and the installed examples: works"
