@@ -5,7 +5,8 @@
 
 #include "fixture.h"
 
-static inline void load_sample(struct emulator *e, const char *name)
+/// The sample's text, until the next call.
+static inline const char *sample_text(const char *name)
 {
     static char text[1 << 18];
     char path[512];
@@ -15,7 +16,12 @@ static inline void load_sample(struct emulator *e, const char *name)
     const size_t count = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[count] = '\0';
-    emulator_load(e, text);
+    return text;
+}
+
+static inline void load_sample(struct emulator *e, const char *name)
+{
+    emulator_load(e, sample_text(name));
 }
 
 /// Initial values, as the driver writes them to device memory.

@@ -10,13 +10,12 @@ static float scale(float x, int power)
     return power > 3 ? x * 8 : x - 1;
 }
 
-static void calls(void **state, const char *name)
+static void calls(const char *text)
 {
-    (void)state;
     struct emulator e;
     float in[LANES];
     emulator_open(&e);
-    load_sample(&e, name);
+    emulator_load(&e, text);
     initialise(&e);
     for (int i = 0; i < LANES; i++)
         in[i] = (float)i * 1.25f - 7;
@@ -41,12 +40,118 @@ static void calls(void **state, const char *name)
 
 static void calls_with_structures(void **state)
 {
-    calls(state, "calls");
+    (void)state;
+    calls(sample_text("calls"));
+}
+
+// Appends text to what is written.
+struct writer {
+    char text[1 << 16];
+    size_t length;
+};
+
+static EMU_PRINTF(2, 3) void say(struct writer *w, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    w->length +=
+        (size_t)vsnprintf(w->text + w->length, sizeof w->text - w->length, format, arguments);
+    va_end(arguments);
+    assert_true(w->length < sizeof w->text);
+}
+
+// What `nvcc -G` writes in place of a line of `nvcc`, or null: local memory by generic addresses,
+// and an intrinsic function that is declared first and defined last.
+static const char *debug_line(const char *line)
+{
+    static const struct {
+        const char *line, *debug;
+    } lines[] = {
+        { ".target sm_80", ".target sm_80, debug" },
+        { ".address_size 64",
+          ".address_size 64\n\n.func  (.param .b32 func_retval0) __iAtomicAdd\n(\n"
+          "\t.param .b64 __iAtomicAdd_param_0,\n\t.param .b32 __iAtomicAdd_param_1\n)\n;" },
+        { "\tatom.add.u32 \t%r2, [%rd3], 1;",
+          "\t{ // callseq 9, 0\n\t.reg .b32 temp_param_reg;\n\t.param .b64 param0;\n\tst.param.b64 "
+          "\t[param0+0], %rd3;\n"
+          "\t.param .b32 param1;\n\tst.param.b32 \t[param1+0], 1;\n\t.param .b32 retval0;\n"
+          "\tcall.uni (retval0), \n\t__iAtomicAdd, \n\t(\n\tparam0, \n\tparam1\n\t);\n"
+          "\tld.param.b32 \t%r2, [retval0+0];\n\t} // callseq 9" },
+        { "\tadd.u64 \t%rd9, %SPL, 0;",
+          "\tcvta.local.u64 \t%SP, %SPL;\n\tadd.u64 \t%rd9, %SP, 0;" },
+        { "\tst.local.v4.f32 \t[%rd9], {%f9, %f6, %f8, %f7};",
+          "\tst.v4.f32 \t[%rd9], {%f9, %f6, %f8, %f7};" },
+        { "\tst.local.v4.f32 \t[%rd9+16], {%f13, %f12, %f11, %f10};",
+          "\tst.v4.f32 \t[%rd9+16], {%f13, %f12, %f11, %f10};" },
+        { "\tld.local.f32 \t%f14, [%rd25];", "\tld.f32 \t%f14, [%rd25];" },
+    };
+    for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
+        if (strcmp(line, lines[k].line) == 0)
+            return lines[k].debug;
+    }
+    return NULL;
+}
+
+// Sections as DWARF has them: bytes, numbers and addresses of labels, sections and variables.
+static void debug_sections(struct writer *w, int labels)
+{
+    say(w, "\t.file\t1 \"calls.cu\"\n\t.section\t.debug_loc\n\t{\n");
+    for (int k = 0; k + 1 < labels; k++)
+        say(w, ".b64 $L__tmp%d\n.b64 $L__tmp%d\n.b8 5,0,144,%d,228,149,1\n", k, k + 1, 177 + k % 8);
+    say(w, ".b64 0\n.b64 0\n\t}\n\t.section\t.debug_abbrev\n\t{\n");
+    for (int k = 0; k < 20; k++)
+        say(w, ".b8 %d,17,1,37,8,19,5,3,8,16,6,27,8,17,1,0,0,2,52,0\n", k + 1);
+    say(w, ".b8 0\n\t}\n\t.section\t.debug_info\n\t{\n.b32 1023\n.b8 2,0\n.b32 .debug_abbrev\n"
+           ".b32 .debug_line\n.b64 total\n.b64 k_param_0\n.b64 __local_depot4\n");
+    for (int k = 0; k < 5; k++)
+        say(w, ".b64 $L__func_begin%d\n.b64 $L__func_end%d\n.b8 1,156,107,0\n", k, k);
+    say(w, ".b32 .debug_loc\n.b8 0\n\t}\n\t.section\t.debug_macinfo\n\t{\n.b8 0\n\n\t}\n");
+}
+
+// calls.ptx as a debug build: with debug_line(), a `.loc` and a label after each statement, labels
+// around each function, and sections.
+static void write_debug_build(struct writer *w, const char *text)
+{
+    int depth = 0, functions = 0, labels = 0, replaced = 0;
+    for (const char *next, *at = text; *at; at = next) {
+        char line[256];
+        const size_t length = strcspn(at, "\n");
+        next = at + length + (at[length] == '\n');
+        assert_true(length < sizeof line);
+        memcpy(line, at, length);
+        line[length] = '\0';
+        if (strcmp(line, "}") == 0)
+            say(w, "$L__func_end%d:\n\n", functions++);
+        const char *debug = debug_line(line);
+        replaced += debug != NULL;
+        say(w, "%s\n", debug ? debug : line);
+        depth += strncmp(line, "\t{", 2) == 0 ? 1 : strncmp(line, "\t}", 2) == 0 ? -1 : 0;
+        if (strcmp(line, "{") == 0)
+            say(w, "\t.loc\t1 %d 0\n$L__func_begin%d:\n\t.loc\t1 %d 0\n\n", functions + 1,
+                functions, functions + 1);
+        else if (depth == 0 && line[0] == '\t' && line[1] >= 'a' && line[1] <= 'z' &&
+                 line[length - 1] == ';')
+            say(w, "$L__tmp%d:\n\t.loc\t1 %d 5\n", labels, labels + 10), labels++;
+    }
+    assert_int_equal(replaced, 7);
+    assert_int_equal(functions, 5);
+    say(w, ".func  (.param .b32 func_retval0) __iAtomicAdd(\n\t.param .b64 __iAtomicAdd_param_0,\n"
+           "\t.param .b32 __iAtomicAdd_param_1\n)\n{\n\t.reg .b32 \t%%r<3>;\n\t.reg .b64 "
+           "\t%%rd<2>;\n\n\n"
+           "\tld.param.u64 \t%%rd1, [__iAtomicAdd_param_0];\n\tld.param.u32 \t%%r1, "
+           "[__iAtomicAdd_param_1];\n"
+           "\tatom.add.u32 \t%%r2, [%%rd1], %%r1;\n\tst.param.b32 \t[func_retval0+0], "
+           "%%r2;\n\tret;\n\n}\n");
+    debug_sections(w, labels);
 }
 
 static void calls_of_a_debug_build(void **state)
 {
-    calls(state, "calls_debug");
+    (void)state;
+    static struct writer w;
+    w.length = 0;
+    write_debug_build(&w, sample_text("calls"));
+    calls(w.text);
 }
 
 static void reduction(void **state)
