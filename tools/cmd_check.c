@@ -65,7 +65,7 @@ static void note(struct check *check, const char *result, const char *name, cons
 static void skip(struct check *check, const char *name, const char *target)
 {
     // Matches whole words, so that sm_90 is not found in sm_90a.
-    char word[PTX_TARGET_NAME_SIZE + 2];
+    char word[132];
     snprintf(word, sizeof(word), " %s ", target);
     if (!strstr(check->unknown.text, word))
         message_add(&check->unknown, "%s%s ", check->unknown.text[0] ? "" : " ", target);
@@ -73,12 +73,17 @@ static void skip(struct check *check, const char *name, const char *target)
     check->skipped++;
 }
 
-/// Checks one text for one target. False if ptxas could not be run.
+/// Checks one text for one target. False if ptxas could not be run. Of a file it may be the version
+/// that ptxas does not know.
 static bool check_text(struct check *check, const char *name, const char *text, const char *target)
 {
     check->error.text[0] = '\0';
     if (!ptxas_knows(&check->ptxas, text, target, &check->error)) {
-        skip(check, name, target);
+        char version[16], both[128];
+        const bool own = check->parsed != PARSED_NONE &&
+                         ptx_directive(text, ".version", version, sizeof(version));
+        snprintf(both, sizeof(both), "%s in .version %s", target, own ? version : "");
+        skip(check, name, own ? both : target);
         return true;
     }
     char *log;
@@ -324,10 +329,10 @@ static int check_all(const struct command *command, struct request *request,
     const bool found = ptxas_find(&check->ptxas, &check->error);
     if (!found)
         check->ptxas.path[0] = '\0';
-    check->parsed = path ? parse_text(request->text, path, &check->log) : PARSED_NOT;
+    check->parsed = path ? parse_text(request->text, path, &check->log) : PARSED_NONE;
     if (check->parsed == PARSED_FAILED)
         status = cli_fail(command, EXIT_FAILED, "%s", check->log.text);
-    else if (!found && check->parsed == PARSED_NOT)
+    else if (!found && (check->parsed == PARSED_NOT || !path))
         status = cli_fail(command, EXIT_NOTHING, "%s%s%s", check->error.text, path ? "; " : "",
                           check->log.text);
     else if (found && !(path ? check_file(check, request) : check_kernels(check, request)))

@@ -418,6 +418,8 @@ static int fault(const struct run *run, struct message *error)
         if (found && !isxdigit((unsigned char)found[length]))
             message_add(&words, ";%s is the array %s", address, run->args.items[k].array.name);
     }
+    if (!run->geometry.shared && strstr(words.text, " 0 of them dynamic"))
+        message_add(&words, "; --shared BYTES gives a block dynamic shared memory");
     *error = words;
     return status;
 }

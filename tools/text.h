@@ -18,6 +18,7 @@ void present_target(const char *text);
 void place_errors(struct message *log, const char *path);
 
 enum parsed {
+    PARSED_NONE, ///< no text was given
     PARSED_ACCEPTED,
     PARSED_REFUSED,
     PARSED_UNSUPPORTED, ///< it has what the emulator lacks, and nothing else is wrong

@@ -234,6 +234,9 @@ result '--sanitize off'
 run 1 $race -o none.st && [ ! -e none.st ]
 result 'a fault writes nothing'
 
+sed 's/%dynamic_smem_size/%tid.x/; s/mad.lo.u32 %r3, %r5/st.shared.u32 [room], %r5;\n    mad.lo.u32 %r3, %r5/' index.ptx >shared.ptx
+refuses 1 '; --shared BYTES gives a block dynamic shared memory' run shared.ptx --grid 1 $emulated --arg u32[16]:zeros
+
 # ---- run: wrong usage ---------------------------------------------------------------------------
 
 refuses 2 'a name with a . or a / is a file of PTX' run
@@ -411,7 +414,10 @@ printf '.version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\
 works 'check: what the emulator lacks and ptxas takes' "not supported by the emulator's parser: lacks.ptx" check lacks.ptx
 grep -q "lacks.ptx:6:5: error: Instruction 'tcgen05' is not supported by the emulator" out
 result 'check: names what it lacks'
+printf '#!/bin/sh\necho unknown\nexit 255\n' >no/ptxas
 PATH=$work/no:$real_path
+works 'check: a version that ptxas does not know' 'unknown to this ptxas: sm_80 in .version 7.0' check saxpy.ptx
+printf '#!/bin/sh\ngrep -q probe "$4" && exit 0\necho "not this one"\nexit 255\n' >no/ptxas
 refuses 1 '1 of 1 text refused' check saxpy.ptx
 refuses 1 '1 of 1 text refused' check lacks.ptx
 if command -v jq >/dev/null; then
