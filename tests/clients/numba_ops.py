@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""numba-cuda on the emulator: kernels compared with numpy; atomics, shared memory, float16 (whose helpers
-are a second PTX, so that the driver's linker is used), print() and an access outside an array. The
-emulator is in LD_LIBRARY_PATH, and no libnvJitLink is found, because it links to machine code."""
+"""numba-cuda, or with the argument mlir numba-cuda-mlir, on the emulator: kernels compared with numpy; atomics,
+shared memory, float16 (whose helpers are a second PTX, so that the driver's linker is used), print() and an
+access outside an array. The emulator is in LD_LIBRARY_PATH, and no libnvJitLink is found, because it links to
+machine code."""
+import sys
 import warnings
 
 import numpy as np
-from numba import cuda
-from numba.core.errors import NumbaPerformanceWarning
+
+if sys.argv[1:] == ["mlir"]:
+    from numba_cuda_mlir import cuda
+    from numba_cuda_mlir.numba_cuda.core.errors import NumbaPerformanceWarning
+else:
+    from numba import cuda
+    from numba.core.errors import NumbaPerformanceWarning
 
 warnings.simplefilter("ignore", NumbaPerformanceWarning)
 
@@ -70,4 +77,4 @@ except cuda.cudadrv.driver.CudaAPIError as error:
     assert "CUDA_ERROR_ILLEGAL_ADDRESS" in str(error), error
 else:
     raise AssertionError("an access outside an array was not noticed")
-print("numba-cuda: sums, shared memory, atomics, float16, print and a bad access: ok", flush=True)
+print(f"{cuda.__name__}: sums, shared memory, atomics, float16, print and a bad access: ok", flush=True)

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Other projects' own tests on the emulator, which is in LD_LIBRARY_PATH:
+
+    own_tests.py PROJECT [--source FOLDER] [--sample] [--timeout SECONDS] [--log FILE] [MODULE...]
+
+PROJECT is a key of PROJECTS. Its sources are fetched from their repository at one commit, or are in FOLDER; with
+neither, the script ends with 77. A module is a path in the project's folder of tests, without test_ and .py;
+without modules, all of them run, and with --sample those that CI runs. Needs pytest and pytest-timeout.
+
+own_tests.txt beside this script lists the tests that do not pass, each with the reason. The script fails if
+another test does not pass, or if one passes that is in the list."""
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+Project = collections.namedtuple("Project", "repository commit folder environment sample")
+PROJECTS = {
+    "tinygrad": Project(
+        "https://github.com/tinygrad/tinygrad", "a9069c177a9da9cca18593edf55acd2e6073cca6", "test",
+        {"DEV": "CUDA:PTX", "PYTHONPATH": ".", "CACHELEVEL": "0"},
+        "backend/uops backend/const_folding backend/call backend/graph".split()),
+    "numba_cuda_mlir": Project(
+        "https://github.com/NVIDIA/numba-cuda-mlir", "10ece76b48edd680c2b9bad05a8081921b46f6fc", "tests",
+        {}, "bool enum flow_control forall ptr_ops range".split()),
+}
+LIST = pathlib.Path(__file__).with_suffix(".txt")
+# A launch that fails leaves its error to every test after it in the process.
+PLUGIN = """
+import ctypes, pytest
+clear = ctypes.CDLL("libcuda.so.1").cuEmulatorClearError
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item):
+    clear()
+"""
+
+
+def fetched(project, folder):
+    """The project's sources in the folder; None, with a line that says why, if they cannot be fetched."""
+    for command in (["init", "-q"], ["fetch", "-q", "--depth", "1", project.repository, project.commit],
+                    ["checkout", "-q", "FETCH_HEAD"]):
+        run = subprocess.run(["git", "-C", folder, *command], capture_output=True, text=True, check=False)
+        if run.returncode:
+            print(f"skipped: git cannot fetch {project.repository}: {run.stderr.strip().splitlines()[-1:]}")
+            return None
+    return pathlib.Path(folder)
+
+
+def results_of(path, module):
+    """{test: (outcome, reason)} of a file that pytest wrote."""
+    results = {}
+    for case in xml.etree.ElementTree.parse(path).iter("testcase"):
+        name = case.get("classname", "").rpartition(".")[2]
+        name = case.get("name") if not name or name.startswith("test_") else f"{name}.{case.get('name')}"
+        outcome, reason = "passed", ""
+        for child in case:
+            if child.tag in ("failure", "error", "skipped") and child.get("type") != "pytest.xfail":
+                outcome = "skipped" if child.tag == "skipped" else "failed"
+                reason = (child.get("message") or child.text or "").strip()
+        if results.get(f"{module} {name}", ("",))[0] != "failed":
+            results[f"{module} {name}"] = (outcome, reason)
+    return results
+
+
+def module_results(project, root, module, timeout, scratch):
+    """{test: (outcome, reason)} of a module, in a process of its own, and the seconds that it took."""
+    begun = time.monotonic()
+    parent, _, name = module.rpartition("/")
+    path = pathlib.Path(project.folder, parent, f"test_{name}.py")
+    report = scratch / "results.xml"
+    report.unlink(missing_ok=True)
+    environment = os.environ | project.environment
+    environment["PYTHONPATH"] = os.pathsep.join([str(scratch), *filter(None, [environment.get("PYTHONPATH")])])
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "plugin_clear", "-p", "no:cacheprovider", "-o", "addopts=",
+               "--timeout", str(timeout), f"--junitxml={report}", str(path)]
+    run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    results = results_of(report, module) if report.exists() else {}
+    if not results and run.returncode != 5:  # 5: no test was collected
+        results = {f"{module} (the module)": ("failed", (run.stdout + run.stderr)[-2000:])}
+    return results, time.monotonic() - begun
+
+
+def listed(name):
+    """{test: reason} of the project's lines of the list."""
+    lines = (line.strip() for line in LIST.read_text(encoding="utf-8").splitlines())
+    pairs = (line.removeprefix(f"{name} ").partition(": ") for line in lines if line.startswith(f"{name} "))
+    return {test: reason for test, _, reason in pairs}
+
+
+def all_modules(project, root):
+    folder = root / project.folder
+    paths = sorted(path.relative_to(folder) for path in folder.rglob("test_*.py"))
+    return [str(path.with_name(path.stem.removeprefix("test_"))) for path in paths]
+
+
+def run(name, project, root, options, scratch):
+    expected, wrong, counts = listed(name), 0, collections.Counter()
+    modules = options.modules or (project.sample if options.sample else all_modules(project, root))
+    for module in modules:
+        results, seconds = module_results(project, root, module, options.timeout, scratch)
+        for test, (outcome, reason) in results.items():
+            counts[outcome] += 1
+            if options.log:
+                print(json.dumps([test, outcome, reason[:500]]), file=options.log, flush=True)
+            if outcome != "skipped" and (outcome == "failed") != (test in expected):
+                wrong += 1
+                print(f"{test}: {reason or 'passes, but is in the list'}", file=sys.stderr, flush=True)
+        failed = sum(outcome == "failed" for outcome, _ in results.values())
+        print(f"{module}: {len(results) - failed} of {len(results)} in {seconds:.1f} s", flush=True)
+    print(f"{name}'s own tests: {len(modules)} modules, {counts['passed']} passed, {counts['skipped']} skipped, "
+          f"{counts['failed']} as listed: {'failed' if wrong else 'ok'}")
+    return wrong > 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("project", choices=PROJECTS)
+    parser.add_argument("--source", type=pathlib.Path, help="a folder with the project's sources")
+    parser.add_argument("--timeout", type=float, default=120, help="seconds for a test")
+    parser.add_argument("--sample", action="store_true")
+    parser.add_argument("--log", type=argparse.FileType("a"), help="file for the outcomes, a line of JSON each")
+    parser.add_argument("modules", nargs="*", metavar="MODULE")
+    options = parser.parse_intermixed_args()
+    project = PROJECTS[options.project]
+    with tempfile.TemporaryDirectory() as folder:
+        scratch = pathlib.Path(folder, "scratch")
+        scratch.mkdir()
+        scratch.joinpath("plugin_clear.py").write_text(PLUGIN, encoding="utf-8")
+        sources = pathlib.Path(folder, "sources")
+        sources.mkdir()
+        root = options.source.resolve() if options.source else fetched(project, sources)
+        return 77 if root is None else run(options.project, project, root, options, scratch)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
