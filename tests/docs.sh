@@ -304,7 +304,7 @@ done <"$scratch/tokens"
 # ---- the emulator's settings
 
 page=docs/emulator.md
-gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/run.c | tr '\n' ' ')
+gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/gpu.c | tr '\n' ' ')
 states $page "NN is $(echo "$gpus" | sed 's/ $//; s/ /, /g; s/, \([0-9]*\)$/ or \1/');"
 states $page "next $(value emulator/exec/memory.c QUARANTINE) frees"
 states $page "the first $(value emulator/exec/memory.c POISON_MIB) MiB"
@@ -319,7 +319,7 @@ default()
 
 source=emulator/cuda/environment.c
 sm=$(value $source DEFAULT_SM)
-default DEVICE "sm_$sm,sms=$(sed -n "s/^ *{ $sm, \([0-9]*\), .*/\1/p" emulator/exec/run.c)"
+default DEVICE "sm_$sm,sms=$(sed -n "s/^ *{ $sm, \([0-9]*\), .*/\1/p" emulator/exec/gpu.c)"
 default DRIVER "$(sed -n '/} newest_isa/,/};/s/^ *{ \([0-9]*\), .*/\1/p' $source | head -n 1)"
 default MEMORY "$(value $source DEFAULT_GIB)G"
 for variable in SANITIZE SEED THREADS TIMEOUT INSTRUCTIONS; do

@@ -69,7 +69,7 @@ SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulat
             "tools", "bench", "tests", "tests/support")
 
 # The folders in which no two files use each other.
-WITHOUT_CIRCLES = ("emulator/cuda", "emulator/ptx")
+WITHOUT_CIRCLES = ("emulator/cuda", "emulator/exec", "emulator/ptx")
 
 # Layer -> the layers whose names it may use.
 LAYERS = {

@@ -15,7 +15,7 @@
 #include <immintrin.h>
 #endif
 
-#define ALWAYS __attribute__((always_inline)) static inline
+#define ALWAYS inline __attribute__((always_inline))
 
 typedef uint16_t __attribute__((may_alias, aligned(1))) half;
 typedef uint32_t __attribute__((may_alias, aligned(1))) word;
@@ -45,13 +45,13 @@ struct place {
 
 // Each finds the offsets of the lanes. False if one is above `last` or not a multiple of `total`.
 #ifdef __AVX2__
-ALWAYS __m256i load_vector(const void *from)
+static ALWAYS __m256i load_vector(const void *from)
 {
     return _mm256_loadu_si256(from);
 }
 
-ALWAYS bool offsets_of_words(struct offsets *to, const uint32_t *address, uint32_t add,
-                             uint32_t last, uint32_t total)
+static ALWAYS bool offsets_of_words(struct offsets *to, const uint32_t *address, uint32_t add,
+                                    uint32_t last, uint32_t total)
 {
     const __m256i adds = _mm256_set1_epi32((int)add), lasts = _mm256_set1_epi32((int)last);
     __m256i bad = _mm256_setzero_si256(), low = bad;
@@ -65,8 +65,8 @@ ALWAYS bool offsets_of_words(struct offsets *to, const uint32_t *address, uint32
     return _mm256_testz_si256(bad, _mm256_set1_epi32((int)(UINT32_C(0x80000000) | (total - 1))));
 }
 
-ALWAYS bool offsets_of_longs(struct offsets *to, const uint64_t *address, uint64_t add,
-                             uint64_t last, uint32_t total)
+static ALWAYS bool offsets_of_longs(struct offsets *to, const uint64_t *address, uint64_t add,
+                                    uint64_t last, uint32_t total)
 {
     const __m256i adds = _mm256_set1_epi64x((long long)add);
     const __m256i lasts = _mm256_set1_epi64x((long long)last);
@@ -86,8 +86,8 @@ ALWAYS bool offsets_of_longs(struct offsets *to, const uint64_t *address, uint64
     return _mm256_testz_si256(bad, _mm256_or_si256(sign, _mm256_set1_epi64x((int)total - 1)));
 }
 
-ALWAYS bool offsets_of_low_words(struct offsets *to, const uint64_t *address, uint32_t add,
-                                 uint32_t last, uint32_t total)
+static ALWAYS bool offsets_of_low_words(struct offsets *to, const uint64_t *address, uint32_t add,
+                                        uint32_t last, uint32_t total)
 {
     const __m256i even = _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6);
     uint32_t words[EMU_LANES];
@@ -98,12 +98,12 @@ ALWAYS bool offsets_of_low_words(struct offsets *to, const uint64_t *address, ui
     return offsets_of_words(to, words, add, last, total);
 }
 
-ALWAYS uint32_t first_of(const struct offsets *from, unsigned g)
+static ALWAYS uint32_t first_of(const struct offsets *from, unsigned g)
 {
     return (uint32_t)_mm256_extract_epi32(from->of[g], 0);
 }
 
-ALWAYS enum kind kind_of(const struct offsets *from, unsigned g, uint32_t total)
+static ALWAYS enum kind kind_of(const struct offsets *from, unsigned g, uint32_t total)
 {
     const int t = (int)total;
     const __m256i steps = _mm256_setr_epi32(0, t, 2 * t, 3 * t, 4 * t, 5 * t, 6 * t, 7 * t);
@@ -114,7 +114,7 @@ ALWAYS enum kind kind_of(const struct offsets *from, unsigned g, uint32_t total)
 }
 
 // Whether all lanes lie one after the other.
-ALWAYS bool is_row(const struct offsets *from, uint32_t total)
+static ALWAYS bool is_row(const struct offsets *from, uint32_t total)
 {
     const int t = (int)total;
     const __m256i steps = _mm256_setr_epi32(0, t, 2 * t, 3 * t, 4 * t, 5 * t, 6 * t, 7 * t);
@@ -128,13 +128,13 @@ ALWAYS bool is_row(const struct offsets *from, uint32_t total)
     return _mm256_testz_si256(off, off);
 }
 
-ALWAYS void spill(uint32_t *to, const struct offsets *from, unsigned g)
+static ALWAYS void spill(uint32_t *to, const struct offsets *from, unsigned g)
 {
     _mm256_storeu_si256((__m256i *)(void *)to, from->of[g]);
 }
 #else
 #define OFFSETS(name, T, U)                                                                        \
-    ALWAYS bool name(struct offsets *to, const T *address, U add, U last, uint32_t total)          \
+    static ALWAYS bool name(struct offsets *to, const T *address, U add, U last, uint32_t total)   \
     {                                                                                              \
         uint32_t *at = to->lane;                                                                   \
         U beyond = 0, low = 0;                                                                     \
@@ -151,12 +151,12 @@ OFFSETS(offsets_of_words, uint32_t, uint32_t)
 OFFSETS(offsets_of_longs, uint64_t, uint64_t)
 OFFSETS(offsets_of_low_words, uint64_t, uint32_t)
 
-ALWAYS uint32_t first_of(const struct offsets *from, unsigned g)
+static ALWAYS uint32_t first_of(const struct offsets *from, unsigned g)
 {
     return from->lane[GROUP * g];
 }
 
-ALWAYS enum kind kind_of(const struct offsets *from, unsigned g, uint32_t total)
+static ALWAYS enum kind kind_of(const struct offsets *from, unsigned g, uint32_t total)
 {
     const uint32_t *at = from->lane + GROUP * g;
     uint32_t off = 0, away = 0;
@@ -167,7 +167,7 @@ ALWAYS enum kind kind_of(const struct offsets *from, unsigned g, uint32_t total)
     return off == 0 ? IN_ROW : away == 0 ? SAME : APART;
 }
 
-ALWAYS bool is_row(const struct offsets *from, uint32_t total)
+static ALWAYS bool is_row(const struct offsets *from, uint32_t total)
 {
     uint32_t off = 0;
     for (unsigned i = 0; i < EMU_LANES; i++)
@@ -175,7 +175,7 @@ ALWAYS bool is_row(const struct offsets *from, uint32_t total)
     return off == 0;
 }
 
-ALWAYS void spill(uint32_t *to, const struct offsets *from, unsigned g)
+static ALWAYS void spill(uint32_t *to, const struct offsets *from, unsigned g)
 {
     memcpy(to, from->lane + GROUP * g, sizeof(uint32_t) * GROUP);
 }
@@ -183,8 +183,8 @@ ALWAYS void spill(uint32_t *to, const struct offsets *from, unsigned g)
 
 // The place of a generic address, or one of global memory. False: the lanes are looked up one by
 // one.
-ALWAYS bool global_place(struct emu_run *run, const struct emu_op *op, uint64_t first,
-                         struct place *place)
+static ALWAYS bool global_place(struct emu_running *run, const struct emu_op *op, uint64_t first,
+                                struct place *place)
 {
     const struct emu_region *region =
         &run->worker->regions[run->worker->near[op->index % EMU_REGIONS]];
@@ -210,8 +210,8 @@ ALWAYS bool global_place(struct emu_run *run, const struct emu_op *op, uint64_t 
     return region->bytes <= UINT32_MAX && region->start % 32 == 0;
 }
 
-ALWAYS bool reach(struct emu_run *run, const struct emu_op *op, bool shared, uint32_t total,
-                  struct place *place, struct offsets *at)
+static ALWAYS bool reach(struct emu_running *run, const struct emu_op *op, bool shared,
+                         uint32_t total, struct place *place, struct offsets *at)
 {
     const void *address = run->pools[op->pool[0]] + op->from[0];
     if (!shared)
@@ -229,8 +229,8 @@ ALWAYS bool reach(struct emu_run *run, const struct emu_op *op, bool shared, uin
 
 // ---- sanitizers ---------------------------------------------------------------------------------
 
-ALWAYS bool all_defined(const struct emu_run *run, const struct emu_op *op, unsigned first,
-                        unsigned count)
+static ALWAYS bool all_defined(const struct emu_running *run, const struct emu_op *op,
+                               unsigned first, unsigned count)
 {
     uint32_t defined = UINT32_MAX;
     for (unsigned k = first; k < first + count; k++)
@@ -238,7 +238,7 @@ ALWAYS bool all_defined(const struct emu_run *run, const struct emu_op *op, unsi
     return defined == UINT32_MAX;
 }
 
-ALWAYS uint64_t element(const unsigned char *from, unsigned bytes)
+static ALWAYS uint64_t element(const unsigned char *from, unsigned bytes)
 {
     return bytes == 1   ? *from
            : bytes == 2 ? *(const half *)from
@@ -247,8 +247,8 @@ ALWAYS uint64_t element(const unsigned char *from, unsigned bytes)
 }
 
 // Whether every byte that the lanes access is defined.
-ALWAYS bool memory_defined(const struct place *place, const struct offsets *at, bool row,
-                           uint32_t total)
+static ALWAYS bool memory_defined(const struct place *place, const struct offsets *at, bool row,
+                                  uint32_t total)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
     const uint64_t some = ones >> (total < 8 ? 64 - 8 * total : 0);
@@ -275,13 +275,13 @@ ALWAYS bool memory_defined(const struct place *place, const struct offsets *at, 
     return other == 0;
 }
 
-ALWAYS bool shared_defined(const struct emu_run *run, uint32_t total)
+static ALWAYS bool shared_defined(const struct emu_running *run, uint32_t total)
 {
     return run->block->shared_defined || emu_shared_defined(run->block, total * EMU_LANES);
 }
 
-ALWAYS bool no_race(struct emu_run *run, const struct emu_op *op, const struct offsets *at,
-                    uint32_t total, enum emu_use use)
+static ALWAYS bool no_race(struct emu_running *run, const struct emu_op *op,
+                           const struct offsets *at, uint32_t total, enum emu_use use)
 {
     struct emu_race *race = run->block->race;
     uint32_t each[EMU_LANES], *to = each;
@@ -299,8 +299,8 @@ ALWAYS bool no_race(struct emu_run *run, const struct emu_op *op, const struct o
 // ---- loads --------------------------------------------------------------------------------------
 
 // An element of each of some lanes, from the lane `first` on; `step` bytes from lane to lane.
-ALWAYS void load_element(unsigned char *restrict to, const unsigned char *restrict from,
-                         unsigned first, unsigned lanes, unsigned bytes, unsigned step)
+static ALWAYS void load_element(unsigned char *restrict to, const unsigned char *restrict from,
+                                unsigned first, unsigned lanes, unsigned bytes, unsigned step)
 {
     uint64_t *longs = (void *)to;
     uint32_t *words = (void *)to;
@@ -319,26 +319,26 @@ ALWAYS void load_element(unsigned char *restrict to, const unsigned char *restri
 }
 
 #ifdef __AVX2__
-ALWAYS __m256i halves_of(const unsigned char *low, const unsigned char *high)
+static ALWAYS __m256i halves_of(const unsigned char *low, const unsigned char *high)
 {
     const __m128i x = _mm_loadu_si128((const void *)low), y = _mm_loadu_si128((const void *)high);
     return _mm256_inserti128_si256(_mm256_castsi128_si256(x), y, 1);
 }
 
-ALWAYS void store_vector(unsigned char *to, __m256i x)
+static ALWAYS void store_vector(unsigned char *to, __m256i x)
 {
     _mm256_storeu_si256((void *)to, x);
 }
 
-ALWAYS __m256i shuffle(__m256i x, __m256i y, bool odd)
+static ALWAYS __m256i shuffle(__m256i x, __m256i y, bool odd)
 {
     const __m256 a = _mm256_castsi256_ps(x), b = _mm256_castsi256_ps(y);
     return _mm256_castps_si256(odd ? _mm256_shuffle_ps(a, b, 0xdd) : _mm256_shuffle_ps(a, b, 0x88));
 }
 
 // Vectors of the eight lanes of a group, one after the other. False if it is left to a loop.
-ALWAYS bool load_vectors(unsigned char *const *to, const unsigned char *from, unsigned bytes,
-                         unsigned count)
+static ALWAYS bool load_vectors(unsigned char *const *to, const unsigned char *from, unsigned bytes,
+                                unsigned count)
 {
     if (bytes == 4 && count == 2) {
         const __m256i x = load_vector(from), y = load_vector(from + 32);
@@ -367,16 +367,16 @@ ALWAYS bool load_vectors(unsigned char *const *to, const unsigned char *from, un
     return true;
 }
 #else
-ALWAYS bool load_vectors(unsigned char *const *to, const unsigned char *from, unsigned bytes,
-                         unsigned count)
+static ALWAYS bool load_vectors(unsigned char *const *to, const unsigned char *from, unsigned bytes,
+                                unsigned count)
 {
     (void)to, (void)from, (void)bytes, (void)count;
     return false;
 }
 #endif
 
-ALWAYS void load_lanes(unsigned char *const *to, const unsigned char *host,
-                       const struct offsets *at, bool row, unsigned bytes, unsigned count)
+static ALWAYS void load_lanes(unsigned char *const *to, const unsigned char *host,
+                              const struct offsets *at, bool row, unsigned bytes, unsigned count)
 {
     const unsigned char *start = host + first_of(at, 0);
     for (unsigned g = 0; g < GROUPS; g++) {
@@ -405,8 +405,8 @@ ALWAYS void load_lanes(unsigned char *const *to, const unsigned char *host,
     }
 }
 
-ALWAYS bool load(struct emu_run *run, const struct emu_op *op, uint32_t mask, unsigned bytes,
-                 unsigned count, bool shared)
+static ALWAYS bool load(struct emu_running *run, const struct emu_op *op, uint32_t mask,
+                        unsigned bytes, unsigned count, bool shared)
 {
     const uint32_t total = bytes * count;
     unsigned char *to[EMU_STEP_RESULTS];
@@ -436,7 +436,8 @@ ALWAYS bool load(struct emu_run *run, const struct emu_op *op, uint32_t mask, un
 
 // ---- stores -------------------------------------------------------------------------------------
 
-ALWAYS void store_element(unsigned char *to, unsigned bytes, const unsigned char *from, unsigned i)
+static ALWAYS void store_element(unsigned char *to, unsigned bytes, const unsigned char *from,
+                                 unsigned i)
 {
     const uint32_t *words = (const void *)from;
     const uint64_t *longs = (const void *)from;
@@ -451,8 +452,8 @@ ALWAYS void store_element(unsigned char *to, unsigned bytes, const unsigned char
 }
 
 // Lanes in order: of several at one address, the last one stays.
-ALWAYS void store_lanes(unsigned char *host, const struct offsets *at,
-                        const unsigned char *const *from, unsigned bytes, unsigned count)
+static ALWAYS void store_lanes(unsigned char *host, const struct offsets *at,
+                               const unsigned char *const *from, unsigned bytes, unsigned count)
 {
     for (unsigned g = 0; g < GROUPS; g++) {
         const bool row = kind_of(at, g, bytes * count) == IN_ROW;
@@ -470,7 +471,7 @@ ALWAYS void store_lanes(unsigned char *host, const struct offsets *at,
 }
 
 // The shadow of what the lanes have stored.
-ALWAYS void define(unsigned char *shadow, const struct offsets *at, uint32_t total)
+static ALWAYS void define(unsigned char *shadow, const struct offsets *at, uint32_t total)
 {
     for (unsigned g = 0; g < GROUPS; g++) {
         uint32_t each[GROUP];
@@ -484,8 +485,8 @@ ALWAYS void define(unsigned char *shadow, const struct offsets *at, uint32_t tot
     }
 }
 
-ALWAYS bool store(struct emu_run *run, const struct emu_op *op, uint32_t mask, unsigned bytes,
-                  unsigned count, bool shared)
+static ALWAYS bool store(struct emu_running *run, const struct emu_op *op, uint32_t mask,
+                         unsigned bytes, unsigned count, bool shared)
 {
     const uint32_t total = bytes * count;
     const unsigned char *from[EMU_STEP_SOURCES];
@@ -507,8 +508,8 @@ ALWAYS bool store(struct emu_run *run, const struct emu_op *op, uint32_t mask, u
 // ---- by width -----------------------------------------------------------------------------------
 
 #define STEP(use, space, bytes, count)                                                             \
-    static bool use##_##space##_##bytes##_##count(struct emu_run *run, const struct emu_op *op,    \
-                                                  uint32_t mask)                                   \
+    static bool use##_##space##_##bytes##_##count(struct emu_running *run,                         \
+                                                  const struct emu_op *op, uint32_t mask)          \
     {                                                                                              \
         return use(run, op, mask, bytes, count, space);                                            \
     }

@@ -7,95 +7,6 @@
 
 enum { TURN = 2048 }; // instructions that a warp runs before the next one
 
-static void *zeros(size_t bytes)
-{
-    size_t size = (bytes + 63) / 64 * 64 + 64;
-    void *memory = aligned_alloc(64, size);
-    return memory ? memset(memory, 0, size) : NULL;
-}
-
-uint64_t emu_depth_bytes(const struct emu_exec *exec)
-{
-    return exec->program->depth_bytes +
-           sizeof(uint32_t) * (uint64_t)exec->program->depth_registers +
-           sizeof(struct emu_return) * EMU_LANES;
-}
-
-// Frames of all depths of calls except the first, which every block has.
-static uint64_t bytes_of_calls(const struct emu_warp *warp, uint32_t depths)
-{
-    return depths ? (depths - UINT64_C(1)) * emu_depth_bytes(warp->block->exec) : 0;
-}
-
-static bool allowed(const struct emu_warp *warp, uint32_t depths)
-{
-    atomic_uint_fast64_t *total = &warp->block->exec->frame_bytes;
-    uint64_t more = bytes_of_calls(warp, depths) - bytes_of_calls(warp, warp->frame_depths);
-    if (atomic_fetch_add(total, more) + more <= warp->block->exec->host_memory)
-        return true;
-    atomic_fetch_sub(total, more);
-    return false;
-}
-
-static bool grow_undefined(struct emu_warp *warp, uint32_t depths)
-{
-    size_t registers = warp->block->exec->program->depth_registers;
-    if (!warp->undefined)
-        return true;
-    struct emu_undefined_lanes **more = calloc(depths * registers, sizeof(*more));
-    if (!more)
-        return false;
-    memcpy(more, warp->undefined, warp->frame_depths * registers * sizeof(*more));
-    free(warp->undefined);
-    warp->undefined = more;
-    return true;
-}
-
-static bool grow_to(struct emu_warp *warp, uint32_t depths)
-{
-    const struct emu_program *program = warp->block->exec->program;
-    if (!allowed(warp, depths))
-        return false;
-    size_t registers = (size_t)depths * program->depth_registers * sizeof(uint32_t);
-    unsigned char *frames = zeros((size_t)depths * program->depth_bytes);
-    uint32_t *init = warp->block->exec->sanitize ? zeros(registers) : NULL;
-    struct emu_return *returns = zeros((size_t)depths * EMU_LANES * sizeof(*returns));
-    if (!frames || !returns || (warp->block->exec->sanitize && !init) ||
-        !grow_undefined(warp, depths)) {
-        free(frames);
-        free(init);
-        free(returns);
-        atomic_fetch_sub(&warp->block->exec->frame_bytes,
-                         bytes_of_calls(warp, depths) - bytes_of_calls(warp, warp->frame_depths));
-        return false;
-    }
-    if (warp->frame_depths) {
-        memcpy(frames, warp->frames, (size_t)warp->frame_depths * program->depth_bytes);
-        memcpy(returns, warp->returns, (size_t)warp->frame_depths * EMU_LANES * sizeof(*returns));
-        if (init)
-            memcpy(init, warp->init,
-                   (size_t)warp->frame_depths * program->depth_registers * sizeof(*init));
-    }
-    free(warp->frames);
-    free(warp->init);
-    free(warp->returns);
-    warp->frames = frames;
-    warp->init = init;
-    warp->returns = returns;
-    warp->frame_depths = depths;
-    return true;
-}
-
-// Doubles the depth if the host has the memory, because growing moves all frames.
-bool emu_warp_grow(struct emu_warp *warp, uint32_t depth)
-{
-    uint32_t needed = depth + 1, had = warp->frame_depths;
-    uint32_t ample = 2 * had < EMU_MAX_DEPTH ? 2 * had : EMU_MAX_DEPTH;
-    if (needed <= had || (ample > needed && grow_to(warp, ample)))
-        return true;
-    return grow_to(warp, needed);
-}
-
 static bool make_warp(struct emu_block *block, uint32_t index)
 {
     struct emu_warp *warp = &block->warps[index];
@@ -119,7 +30,8 @@ void emu_block_destroy(struct emu_block *block)
     for (uint32_t w = 0; block->warps && w < block->warp_count; w++) {
         struct emu_warp *warp = &block->warps[w];
         if (warp->frame_depths)
-            atomic_fetch_sub(&block->exec->frame_bytes, bytes_of_calls(warp, warp->frame_depths));
+            atomic_fetch_sub(&block->exec->frame_bytes,
+                             emu_bytes_of_calls(warp, warp->frame_depths));
         emu_undefined_clear(warp);
         if (warp->local_shadow)
             emu_shadow_forget(block->exec->shadows, warp->local_shadow,
@@ -159,8 +71,8 @@ struct emu_block *emu_block_create(struct emu_worker *worker)
         ok = make_warp(block, w);
     uint32_t shared = exec->shared_bytes;
     if (ok && shared) {
-        block->shared = zeros(shared);
-        block->shared_shadow = exec->sanitize ? zeros(shared) : NULL;
+        block->shared = emu_zeros(shared);
+        block->shared_shadow = exec->sanitize ? emu_zeros(shared) : NULL;
         block->race = exec->sanitize ? emu_race_create(worker, block->warp_count) : NULL;
         ok = block->shared && (!exec->sanitize || (block->shared_shadow && block->race));
     }

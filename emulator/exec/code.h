@@ -109,11 +109,11 @@ enum emu_definedness {
 extern const uint8_t emu_definedness_of[EMU_OP_COUNT];
 
 struct emu_op;
-struct emu_run;
+struct emu_running;
 
 // Runs an instruction for these lanes of the running group, and returns true if the next one may
 // follow at once: see step.h.
-typedef bool emu_step(struct emu_run *run, const struct emu_op *op, uint32_t mask);
+typedef bool emu_step(struct emu_running *run, const struct emu_op *op, uint32_t mask);
 
 enum { EMU_STEP_SOURCES = 5, EMU_STEP_RESULTS = 4 };
 

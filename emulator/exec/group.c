@@ -113,7 +113,7 @@ static struct choice choose(struct emu_warp *warp, uint32_t lanes)
 }
 
 // Chooses the next group among the lanes that can run.
-static void pick(struct emu_warp *warp)
+void emu_group_pick(struct emu_warp *warp)
 {
     uint32_t lanes = warp->live & ~warp->waiting;
     if (warp->whole && lanes == warp->active) {
@@ -157,24 +157,4 @@ void emu_warp_exit(struct emu_warp *warp, uint32_t lanes, uint32_t line)
     for (unsigned id = 0; id < EMU_BARRIERS; id++)
         if (block->barriers[id].busy && !emu_barrier_check(block, id))
             return;
-}
-
-void emu_warp_run(struct emu_warp *warp, int32_t budget)
-{
-    struct emu_exec *exec = warp->block->exec;
-    warp->budget = budget;
-    while (warp->budget > 0 && warp->live & ~warp->waiting) {
-        pick(warp);
-        int32_t before = warp->left;
-        bool ok = emu_group_run(warp);
-        warp->whole = warp->active && warp->active == (warp->live & ~warp->waiting);
-        if (!warp->whole)
-            emu_group_put_back(warp);
-        int32_t used = before - warp->left;
-        warp->budget -= used > 0 ? used : 1;
-        if (!warp->alone)
-            warp->patience -= used;
-        if (!ok || atomic_load_explicit(&exec->stop, memory_order_relaxed))
-            return;
-    }
 }

@@ -206,7 +206,26 @@ bool emu_execute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
 
 // ---- steps --------------------------------------------------------------------------------------
 
-bool emu_step_any(struct emu_run *run, const struct emu_op *op, uint32_t mask)
+// Runs the instruction and records which bits of its results are undefined. False after a fault.
+static bool undefined_step(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                           const struct emu_op *op, uint32_t mask)
+{
+    struct emu_undefined_lanes results[EMU_MOST_PARTS];
+    if (!emu_undefined_allows(warp, init, op, mask))
+        return false;
+    if (mask == 0)
+        return true;
+    const bool computes = emu_undefined_computes(op);
+    if (computes)
+        emu_undefined_compute(warp, frame, init, op, mask, results);
+    if (!emu_execute(warp, frame, init, op, mask))
+        return false;
+    for (unsigned k = 0; computes && k < op->dst_count; k++)
+        emu_undefined_put(warp, init, &op->dst[k], mask, &results[k]);
+    return true;
+}
+
+bool emu_step_any(struct emu_running *run, const struct emu_op *op, uint32_t mask)
 {
     struct emu_warp *warp = run->warp;
     emu_settle(run, op + 1);
@@ -214,7 +233,7 @@ bool emu_step_any(struct emu_run *run, const struct emu_op *op, uint32_t mask)
     const int32_t left = warp->left;
     bool ok = true;
     if (run->init && !all_defined(warp, op, run->init, mask)) {
-        ok = emu_undefined_step(warp, run->pools[0], run->init, op, mask);
+        ok = undefined_step(warp, run->pools[0], run->init, op, mask);
     } else if (mask) {
         warp->left -= op->handler == EMU_DO_LOAD && op->strong ? SYNC_COST : 0;
         ok = emu_execute(warp, run->pools[0], run->init, op, mask);
@@ -223,7 +242,7 @@ bool emu_step_any(struct emu_run *run, const struct emu_op *op, uint32_t mask)
     return ok && warp->active == run->group && warp->pc == pc && warp->left == left && !warp->leave;
 }
 
-bool emu_step_registers(struct emu_run *run, const struct emu_op *op, uint32_t mask)
+bool emu_step_registers(struct emu_running *run, const struct emu_op *op, uint32_t mask)
 {
     if (run->init && !all_defined(run->warp, op, run->init, mask))
         return emu_step_any(run, op, mask);
@@ -231,7 +250,7 @@ bool emu_step_registers(struct emu_run *run, const struct emu_op *op, uint32_t m
     return true;
 }
 
-bool emu_step_branch(struct emu_run *run, const struct emu_op *op, uint32_t mask)
+bool emu_step_branch(struct emu_running *run, const struct emu_op *op, uint32_t mask)
 {
     emu_settle(run, op + 1);
     if (mask == run->group)
@@ -241,59 +260,14 @@ bool emu_step_branch(struct emu_run *run, const struct emu_op *op, uint32_t mask
     return false;
 }
 
-extern const struct emu_step_build emu_steps_plain;
-#ifdef EMU_HAVE_AVX2
-extern const struct emu_step_build emu_steps_avx2;
-#else
-#define emu_steps_avx2 emu_steps_plain
-#endif
-
-const struct emu_step_build *emu_steps_of(enum emu_lane_build build)
-{
-    return build == EMU_LANES_AVX2 ? &emu_steps_avx2 : &emu_steps_plain;
-}
-
-static bool is_register_step(const struct emu_op *op)
-{
-    for (unsigned k = 0; k < op->src_count; k++)
-        if (op->src[k].place == EMU_AT_SPECIAL) // the clock counts what has run
-            return false;
-    switch (op->handler) {
-    case EMU_DO_LANES:
-    case EMU_DO_FLOAT:
-    case EMU_DO_FLOAT_PAIR:
-    case EMU_DO_COMPARE:
-    case EMU_DO_COMPARE_PAIR:
-    case EMU_DO_CARRY:
-    case EMU_DO_MOVE:
-    case EMU_DO_TRUTH:
-    case EMU_DO_ADDRESS:
-        return true;
-    default:
-        return false;
-    }
-}
-
-void emu_choose_step(struct emu_op *op)
-{
-    const struct emu_step_build *build = emu_steps_of(emu_lane_build());
-    emu_step *step = build->lanes(op);
-    step = step ? step : build->access(op);
-    if (!step)
-        step = op->handler == EMU_DO_BRANCH ? emu_step_branch
-               : is_register_step(op)       ? emu_step_registers
-                                            : emu_step_any;
-    op->guarded = step;
-    op->step = op->guard == EMU_NO_REGISTER ? step : build->guarded;
-}
-
 // ---- the loop -----------------------------------------------------------------------------------
 
-bool emu_group_run(struct emu_warp *warp)
+// Runs the chosen group until it has to be chosen anew. False after a fault.
+static bool run_group(struct emu_warp *warp)
 {
     struct emu_block *block = warp->block;
     const struct emu_code *code = &block->exec->program->codes[warp->code];
-    struct emu_run run = {
+    struct emu_running run = {
         .warp = warp,
         .block = block,
         .worker = block->worker,
@@ -322,4 +296,24 @@ bool emu_group_run(struct emu_warp *warp)
     }
     block->worker->lanes += run.lanes;
     return !run.failed;
+}
+
+void emu_warp_run(struct emu_warp *warp, int32_t budget)
+{
+    struct emu_exec *exec = warp->block->exec;
+    warp->budget = budget;
+    while (warp->budget > 0 && warp->live & ~warp->waiting) {
+        emu_group_pick(warp);
+        int32_t before = warp->left;
+        bool ok = run_group(warp);
+        warp->whole = warp->active && warp->active == (warp->live & ~warp->waiting);
+        if (!warp->whole)
+            emu_group_put_back(warp);
+        int32_t used = before - warp->left;
+        warp->budget -= used > 0 ? used : 1;
+        if (!warp->alone)
+            warp->patience -= used;
+        if (!ok || atomic_load_explicit(&exec->stop, memory_order_relaxed))
+            return;
+    }
 }

@@ -34,8 +34,7 @@ static struct text report_of(const struct emu_exec *exec)
     return (struct text) { exec->report, exec->report_size };
 }
 
-static void append(struct emu_exec *exec, const char *format, ...) EMU_PRINTF(2, 3);
-static void append(struct emu_exec *exec, const char *format, ...)
+void emu_report_append(struct emu_exec *exec, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -89,7 +88,7 @@ static const char *code_name(int result)
 }
 
 // True for the first fault of the launch. The caller then holds the lock.
-static bool claim(struct emu_exec *exec, int result)
+bool emu_report_begin(struct emu_exec *exec, int result)
 {
     pthread_mutex_lock(&exec->lock);
     if (exec->result) {
@@ -103,8 +102,9 @@ static bool claim(struct emu_exec *exec, int result)
     return true;
 }
 
-static void release(struct emu_exec *exec)
+void emu_report_end(struct emu_exec *exec)
 {
+    emu_report_append(exec, " (%d %s)", exec->result, code_name(exec->result));
     pthread_mutex_unlock(&exec->lock);
 }
 
@@ -130,26 +130,25 @@ bool emu_fault(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane
 {
     struct emu_exec *exec = warp->block->exec;
     va_list args;
-    if (!claim(exec, result))
+    if (!emu_report_begin(exec, result))
         return false;
     va_start(args, format);
     add_paragraph(report_of(exec), warp, insn, lane, format, args);
     va_end(args);
-    append(exec, " (%d %s)", result, code_name(result));
-    release(exec);
+    emu_report_end(exec);
     return false;
 }
 
 bool emu_fault_launch(struct emu_exec *exec, int result, const char *format, ...)
 {
     va_list args;
-    if (!claim(exec, result))
+    if (!emu_report_begin(exec, result))
         return false;
     va_start(args, format);
     add_list(report_of(exec), format, args);
     va_end(args);
-    append(exec, "; kernel %s (%d %s)", exec->launch->entry->name, result, code_name(result));
-    release(exec);
+    emu_report_append(exec, "; kernel %s", exec->launch->entry->name);
+    emu_report_end(exec);
     return false;
 }
 
@@ -319,64 +318,4 @@ bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned l
                          "parameters",
                          verb, (unsigned)bytes, at, o, (unsigned)exec->launch->entry->param_bytes);
     }
-}
-
-// Lists which lanes wait where. Lanes of one warp that wait for the same are listed together.
-static void append_waiting(struct emu_exec *exec, const struct emu_warp *warp)
-{
-    uint32_t lanes = warp->live & warp->waiting;
-    while (lanes) {
-        unsigned first = emu_first(lanes);
-        uint32_t same = 0;
-        for (uint32_t m = lanes; m; m &= m - 1) {
-            unsigned i = emu_first(m);
-            if (warp->lane_pc[i] == warp->lane_pc[first] &&
-                warp->lane_code[i] == warp->lane_code[first] &&
-                warp->wait_mask[i] == warp->wait_mask[first])
-                same |= 1u << i;
-        }
-        lanes &= ~same;
-        uint32_t line =
-            exec->program->codes[warp->lane_code[first]].ops[warp->lane_pc[first]].insn->line;
-        char phase[192 + EMU_SOURCE] = "", source[EMU_SOURCE];
-        emu_beside_line(exec->launch->module, line, source);
-        if (warp->wait[first] == EMU_WAIT_PHASE)
-            emu_mbarrier_describe(warp->block, warp->wait_mask[first], phase, sizeof(phase));
-        if (*phase)
-            append(exec, "; warp %u lanes 0x%08x wait for %s, line %u%s", (unsigned)warp->index,
-                   (unsigned)same, phase, (unsigned)line, source);
-        else if (warp->wait[first] == EMU_WAIT_BARRIER)
-            append(exec, "; warp %u lanes 0x%08x wait at barrier %u, line %u%s",
-                   (unsigned)warp->index, (unsigned)same, (unsigned)warp->wait_mask[first],
-                   (unsigned)line, source);
-        else
-            append(exec,
-                   "; warp %u lanes 0x%08x wait for the lanes of membermask 0x%08x, line %u%s",
-                   (unsigned)warp->index, (unsigned)same, (unsigned)warp->wait_mask[first],
-                   (unsigned)line, source);
-    }
-}
-
-bool emu_fault_deadlock(struct emu_block *block)
-{
-    struct emu_exec *exec = block->exec;
-    bool barrier = false, phase = false;
-    for (uint32_t w = 0; w < block->warp_count; w++)
-        for (uint32_t m = block->warps[w].waiting & block->warps[w].live; m; m &= m - 1) {
-            barrier = barrier || block->warps[w].wait[emu_first(m)] == EMU_WAIT_BARRIER;
-            phase = phase || block->warps[w].wait[emu_first(m)] == EMU_WAIT_PHASE;
-        }
-    if (!claim(exec, EMU_TIMEOUT))
-        return false;
-    append(exec, "deadlock: %s; kernel %s, block (%u,%u,%u), %u of %u threads have ended",
-           phase     ? "a phase of an mbarrier never completes"
-           : barrier ? "divergent barrier, not reached by all"
-                     : "lanes wait for each other",
-           exec->launch->entry->name, (unsigned)block->id[0], (unsigned)block->id[1],
-           (unsigned)block->id[2], (unsigned)block->exited, (unsigned)block->threads);
-    for (uint32_t w = 0; w < block->warp_count; w++)
-        append_waiting(exec, &block->warps[w]);
-    append(exec, " (%d %s)", EMU_TIMEOUT, code_name(EMU_TIMEOUT));
-    release(exec);
-    return false;
 }

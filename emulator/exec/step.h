@@ -12,7 +12,7 @@
 #include "warp.h"
 
 // A running group of lanes.
-struct emu_run {
+struct emu_running {
     struct emu_warp *warp;
     struct emu_block *block;
     struct emu_worker *worker;
@@ -29,7 +29,7 @@ struct emu_run {
 };
 
 // Brings pc and counts of the warp up to date: the instructions before `next` have run.
-static inline void emu_settle(struct emu_run *run, const struct emu_op *next)
+static inline void emu_settle(struct emu_running *run, const struct emu_op *next)
 {
     const uint32_t count = next->index - run->counted;
     run->warp->left -= (int32_t)count;
@@ -55,7 +55,6 @@ struct emu_step_build {
     emu_step *(*lanes)(const struct emu_op *op);  // NULL: none for this instruction
     emu_step *(*access)(const struct emu_op *op); // the same for loads and stores
 };
-const struct emu_step_build *emu_steps_of(enum emu_lane_build build);
 // By the access of all lanes: access_steps.c.
 emu_step *emu_access_step_plain(const struct emu_op *op);
 emu_step *emu_access_step_avx2(const struct emu_op *op);

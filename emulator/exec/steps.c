@@ -5,11 +5,11 @@
 #include "lanes/family.h"
 #include "step.h"
 
-#define ALWAYS __attribute__((always_inline)) static inline
+#define ALWAYS inline __attribute__((always_inline))
 
 // The lanes of the mask from `fresh`, the others unchanged. Without branches, so that compilers
 // vectorise it.
-ALWAYS void blend_words(uint32_t *restrict to, const uint32_t *restrict fresh, uint32_t mask)
+static ALWAYS void blend_words(uint32_t *restrict to, const uint32_t *restrict fresh, uint32_t mask)
 {
     EMU_FOR_LANES
     {
@@ -18,7 +18,7 @@ ALWAYS void blend_words(uint32_t *restrict to, const uint32_t *restrict fresh, u
     }
 }
 
-ALWAYS void blend_longs(uint64_t *restrict to, const uint64_t *restrict fresh, uint32_t mask)
+static ALWAYS void blend_longs(uint64_t *restrict to, const uint64_t *restrict fresh, uint32_t mask)
 {
     EMU_FOR_LANES
     {
@@ -27,7 +27,8 @@ ALWAYS void blend_longs(uint64_t *restrict to, const uint64_t *restrict fresh, u
     }
 }
 
-ALWAYS void keep(struct emu_run *run, const struct emu_op *op, enum emu_width width, uint32_t mask)
+static ALWAYS void keep(struct emu_running *run, const struct emu_op *op, enum emu_width width,
+                        uint32_t mask)
 {
     void *to = run->pools[0] + op->to[0];
     if (width == EMU_LONG) {
@@ -43,8 +44,8 @@ ALWAYS void keep(struct emu_run *run, const struct emu_op *op, enum emu_width wi
     }
 }
 
-ALWAYS const void *source(const struct emu_run *run, const struct emu_op *op, unsigned sources,
-                          unsigned k)
+static ALWAYS const void *source(const struct emu_running *run, const struct emu_op *op,
+                                 unsigned sources, unsigned k)
 {
     return k < sources ? run->pools[op->pool[k]] + op->from[k] : NULL;
 }
@@ -52,7 +53,7 @@ ALWAYS const void *source(const struct emu_run *run, const struct emu_op *op, un
 // The result goes through a scratch, because its register keeps some lanes.
 #define SOME_LANES(name, width)                                                                    \
     __attribute__((noinline)) static bool some_lanes_##name(                                       \
-        struct emu_run *run, const struct emu_op *op, uint32_t mask)                               \
+        struct emu_running *run, const struct emu_op *op, uint32_t mask)                           \
     {                                                                                              \
         op->fn(run->result, source(run, op, 4, 0), source(run, op, 4, 1), source(run, op, 4, 2),   \
                source(run, op, 4, 3), op->insn);                                                   \
@@ -65,8 +66,8 @@ SOME_LANES(long, EMU_LONG)
 
 // If all lanes of the warp run it, the result fills its register, including the lanes of threads
 // that the block does not have. Nothing reads these: shuffles take zero for them.
-ALWAYS bool run_lanes(struct emu_run *run, const struct emu_op *op, uint32_t mask, unsigned sources,
-                      enum emu_width width, bool reads)
+static ALWAYS bool run_lanes(struct emu_running *run, const struct emu_op *op, uint32_t mask,
+                             unsigned sources, enum emu_width width, bool reads)
 {
     uint32_t *const init = run->init;
     if (init && reads) {
@@ -88,7 +89,7 @@ ALWAYS bool run_lanes(struct emu_run *run, const struct emu_op *op, uint32_t mas
 }
 
 #define LANES(sources, name, width)                                                                \
-    static bool lanes_##sources##_##name(struct emu_run *run, const struct emu_op *op,             \
+    static bool lanes_##sources##_##name(struct emu_running *run, const struct emu_op *op,         \
                                          uint32_t mask)                                            \
     {                                                                                              \
         return run_lanes(run, op, mask, sources, width, true);                                     \
@@ -103,7 +104,7 @@ WIDTHS(3)
 WIDTHS(4)
 
 // Of constants alone.
-static bool lanes_constant(struct emu_run *run, const struct emu_op *op, uint32_t mask)
+static bool lanes_constant(struct emu_running *run, const struct emu_op *op, uint32_t mask)
 {
     return op->dst[0].want == EMU_LONG   ? run_lanes(run, op, mask, 4, EMU_LONG, false)
            : op->dst[0].want == EMU_WORD ? run_lanes(run, op, mask, 4, EMU_WORD, false)
@@ -133,7 +134,7 @@ static emu_step *lanes_step(const struct emu_op *op)
     return reads ? steps[op->src_count - 1][op->dst[0].want / 4] : lanes_constant;
 }
 
-static bool guarded(struct emu_run *run, const struct emu_op *op, uint32_t mask)
+static bool guarded(struct emu_running *run, const struct emu_op *op, uint32_t mask)
 {
     const uint32_t holds = emu_guarded(op, run->pools[0], mask);
     const bool open = run->init && mask & ~run->init[op->guard_register];

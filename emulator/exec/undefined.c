@@ -4,8 +4,8 @@
 //
 // A set bit of `init` means that the register is fully defined in that lane. An instruction that
 // reads only such lanes runs as it would without the sanitizers; any other one runs through
-// emu_undefined_step(). For a lane without its bit, the register's record says which bits are
-// undefined. A register without a record was never written.
+// undefined_step() of interpret.c. For a lane without its bit, the register's record says which
+// bits are undefined. A register without a record was never written.
 //
 // A lane is called open if an operand, or the answer to a question, is undefined in it.
 #include "warp.h"
@@ -323,7 +323,7 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
 
 // ---- steps --------------------------------------------------------------------------------------
 
-static bool from_registers(const struct emu_op *op)
+bool emu_undefined_computes(const struct emu_op *op)
 {
     return op->handler == EMU_DO_LANES || op->handler == EMU_DO_FLOAT ||
            op->handler == EMU_DO_FLOAT_PAIR || op->handler == EMU_DO_TRUTH ||
@@ -331,12 +331,13 @@ static bool from_registers(const struct emu_op *op)
            op->handler == EMU_DO_MOVE || op->handler == EMU_DO_ADDRESS;
 }
 
-static bool compute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                    const struct emu_op *op, uint32_t mask)
+void emu_undefined_compute(struct emu_warp *warp, unsigned char *frame, const uint32_t *init,
+                           const struct emu_op *op, uint32_t mask,
+                           struct emu_undefined_lanes *results)
 {
     uint64_t x[EMU_MOST_PARTS][EMU_LANES];
     alignas(64) uint64_t scratch[EMU_LANES];
-    struct emu_undefined_lanes u[EMU_MOST_PARTS], results[EMU_MOST_PARTS];
+    struct emu_undefined_lanes u[EMU_MOST_PARTS];
     for (unsigned k = 0; k < op->src_count; k++) {
         const void *at = emu_fetch(warp, frame, &op->src[k], scratch);
         uint32_t bits = 0;
@@ -347,22 +348,13 @@ static bool compute(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
         emu_undefined_fetch(warp, init, op, &op->src[k], mask, &u[k]);
     }
     emu_undefined_results(op, (const uint64_t(*)[EMU_LANES])x, u, results);
-    if (!emu_execute(warp, frame, init, op, mask))
-        return false;
-    for (unsigned k = 0; k < op->dst_count; k++)
-        emu_undefined_put(warp, init, &op->dst[k], mask, &results[k]);
-    return true;
 }
 
-bool emu_undefined_step(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                        const struct emu_op *op, uint32_t mask)
+bool emu_undefined_allows(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
+                          uint32_t mask)
 {
     uint32_t open = op->guard == EMU_NO_REGISTER ? 0 : warp->active & ~init[op->guard_register];
     if (open && !decides(warp, init, op, op->guard_register, open, EMU_FINDING_GUARD))
         return false;
-    if (mask == 0)
-        return true;
-    if (from_registers(op))
-        return compute(warp, frame, init, op, mask);
-    return check_decisions(warp, init, op, mask) && emu_execute(warp, frame, init, op, mask);
+    return mask == 0 || emu_undefined_computes(op) || check_decisions(warp, init, op, mask);
 }

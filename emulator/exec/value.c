@@ -90,6 +90,25 @@ void emu_put_longs(unsigned char *frame, uint32_t *init, const struct emu_value 
     emu_put(frame, init, value, mask, words);
 }
 
+void emu_move_parts(const struct emu_op *op, const uint64_t (*from)[EMU_LANES],
+                    uint64_t (*to)[EMU_LANES])
+{
+    unsigned bits = op->bytes * 8u;
+    if (op->insn->lanes > 1) { // a vector, element by element
+        memcpy(to, from, op->src_count * sizeof(*to));
+        return;
+    }
+    uint64_t keep = bits < 64 ? (UINT64_C(1) << bits) - 1 : UINT64_MAX;
+    for (unsigned i = 0; i < EMU_LANES; i++) {
+        uint64_t whole = op->src_count > 1 ? 0 : from[0][i];
+        for (unsigned k = 0; op->src_count > 1 && k < op->src_count; k++)
+            whole |= (from[k][i] & keep) << (k * bits % 64);
+        to[0][i] = whole;
+        for (unsigned k = 0; op->dst_count > 1 && k < op->dst_count; k++)
+            to[k][i] = whole >> (k * bits % 64) & keep;
+    }
+}
+
 static uint64_t slow_lane(struct emu_warp *warp, unsigned char *frame,
                           const struct emu_value *value, unsigned lane)
 {

@@ -268,11 +268,15 @@ void emu_block_destroy(struct emu_block *block);
 
 // Runs lanes of a warp until its budget is spent, it ends, or all its lanes wait.
 void emu_warp_run(struct emu_warp *warp, int32_t budget);
-// Runs the chosen group until it has to be chosen anew. False after a fault.
-bool emu_group_run(struct emu_warp *warp);
+// Chooses the group among the lanes that can run.
+void emu_group_pick(struct emu_warp *warp);
 // Writes the pc of the group to its lanes.
 void emu_group_put_back(struct emu_warp *warp);
 void emu_warp_start(struct emu_warp *warp, uint32_t exists);
+// Zeroed memory for vectors; NULL if host memory is out.
+void *emu_zeros(size_t bytes);
+// Bytes of the frames of all depths of calls except the first, which every block has.
+uint64_t emu_bytes_of_calls(const struct emu_warp *warp, uint32_t depths);
 // Makes room for the registers of calls up to this depth. False if host memory is out.
 bool emu_warp_grow(struct emu_warp *warp, uint32_t depth);
 // Bytes that the registers of a warp take for one depth of calls.
@@ -350,6 +354,9 @@ bool emu_mbarrier_check(struct emu_warp *warp, const struct emu_op *op, unsigned
 // Bytes of the phase have come, and threads have arrived.
 bool emu_mbarrier_complete(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
                            uint32_t offset, uint32_t bytes, uint32_t arrivals);
+// The object at an offset, if it is initialised and as it was left. NULL: reported.
+struct emu_mbarrier *emu_mbarrier_object(struct emu_warp *warp, const struct emu_insn *insn,
+                                         unsigned lane, uint32_t offset);
 // The phase expects one arrival more.
 bool emu_mbarrier_expect(struct emu_warp *warp, const struct emu_insn *insn, unsigned lane,
                          uint32_t offset);
@@ -503,6 +510,10 @@ bool emu_fault_address(struct emu_warp *warp, const struct emu_op *op, unsigned 
 bool emu_fault_window(struct emu_warp *warp, const struct emu_op *op, unsigned lane, unsigned space,
                       uint64_t given, uint64_t offset, uint32_t bytes, const char *verb);
 bool emu_fault_deadlock(struct emu_block *block);
+// The parts of such a report: false if there is one already; text; the result ends it.
+bool emu_report_begin(struct emu_exec *exec, int result);
+void emu_report_append(struct emu_exec *exec, const char *format, ...) EMU_PRINTF(2, 3);
+void emu_report_end(struct emu_exec *exec);
 void emu_describe_thread(const struct emu_block *block, uint32_t thread, char *text, size_t size);
 int64_t emu_now_ms(void);
 
@@ -590,9 +601,16 @@ struct emu_undefined_lanes {
 
 #define EMU_TO_HOST "uninitialised value is stored to pinned or managed memory; it comes from %s"
 
-// Runs the instruction and records which bits of its results are undefined. False after a fault.
-bool emu_undefined_step(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
-                        const struct emu_op *op, uint32_t mask);
+// An instruction of which a guard or a source is undefined in some lanes. False if what it decides
+// ends the launch.
+bool emu_undefined_allows(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
+                          uint32_t mask);
+// Whether it computes its results from registers alone; and which of their bits are undefined then.
+// Call this before the instruction runs, and emu_undefined_put() for each result afterwards.
+bool emu_undefined_computes(const struct emu_op *op);
+void emu_undefined_compute(struct emu_warp *warp, unsigned char *frame, const uint32_t *init,
+                           const struct emu_op *op, uint32_t mask,
+                           struct emu_undefined_lanes *results);
 // Drops all records: every register counts as never written.
 void emu_undefined_clear(struct emu_warp *warp);
 // The same for the registers of a function that the lanes of the mask call.
