@@ -68,6 +68,8 @@ static void cast_vector(ptx_builder *b, const struct cast *c, ptx_val place,
 
     for (unsigned w = 0; w < out.lanes; w++) {
         ptx_val x[4];
+        ptx_comment(b, c->measures ? "four elements, scaled, and the greatest magnitude so far"
+                                   : "four elements, scaled");
         for (unsigned k = 0; k < 4; k++)
             x[k] = scaled(b, c, in.lane[4 * w + k]);
         out.lane[w] = ptxk_fp8_word(b, c->format, x);
@@ -82,24 +84,25 @@ static void cast_vectors(ptx_builder *b, const struct cast *c)
     enum { MOST = 8 };
     const unsigned count = CAST_CHUNK / (CAST_BLOCK * c->lanes);
     ptx_val last = ptx_add(b, c->tid, CAST_BLOCK * (count - 1));
+    const ptx_type type = (ptx_type)c->x.type;
     struct ptxk_lanes in[MOST];
     ptx_val place[MOST];
 
-    for (unsigned k = 0; k < count; k++)
-        in[k] = ptxk_lanes_var(b, (ptx_type)c->x.type, c->lanes);
     ptx_if (b, ptx_lt(b, last, c->vectors)) {
+        ptx_comment(b, "the vectors of the thread, all read before the first is converted");
         for (unsigned k = 0; k < count; k++) {
             ptx_val vector = ptx_add(b, c->tid, CAST_BLOCK * k);
             place[k] = place_of(b, c, vector);
-            ptxk_lanes_read(b, &in[k], ptx_at(b, c->x, place[k]));
+            in[k] = ptxk_lanes_load(b, type, c->lanes, ptx_at(b, c->x, place[k]));
         }
         for (unsigned k = 0; k < count; k++)
             cast_vector(b, c, place[k], &in[k]);
     }
     ptx_else (b) {
+        ptx_comment(b, "near the tensor's end: one vector after the other");
         ptx_for (b, vector, c->tid, c->vectors, CAST_BLOCK) {
             ptx_val at = place_of(b, c, vector);
-            ptxk_lanes_read(b, &in[0], ptx_at(b, c->x, at));
+            in[0] = ptxk_lanes_load(b, type, c->lanes, ptx_at(b, c->x, at));
             cast_vector(b, c, at, &in[0]);
         }
     }
@@ -107,6 +110,7 @@ static void cast_vectors(ptx_builder *b, const struct cast *c)
 
 static void cast_others(ptx_builder *b, const struct cast *c)
 {
+    ptx_comment(b, "the elements before the vectors and after them");
     ptx_val inside = ptx_mul(b, c->vectors, c->lanes);
     ptx_val others = ptx_sub(b, c->length, inside);
 

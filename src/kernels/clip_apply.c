@@ -123,6 +123,7 @@ static void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
 {
     const struct norm_spec *spec = tiles->spec;
     const uint32_t size = ptxk_clip_tile(spec), parts = ptxk_clip_tiles_of_chunk(spec);
+    ptx_comment(b, "where the tile is");
     ptx_val back = ptxk_over_power_of_two(b, place->ticket, parts);
     ptx_val number = ptx_and(b, place->ticket, parts - 1); // counted from the end of the chunk
 
@@ -159,6 +160,7 @@ static ptx_vec scaled(ptx_builder *b, const struct scaling *v, const ptx_vec *in
     ptx_vec out = *in;
 
     for (unsigned k = 0; k < in->lanes; k++) {
+        ptxk_comment_lanes(b, "scaled", k, 4, in->lanes > 2 ? 8 : in->lanes);
         ptx_val product = ptx_mul(b, ptx_cvt(b, compute, in->lane[k]), v->factor);
         if (v->zeros.kind != PTX_KIND_POISON)
             product = ptx_select(b, v->zeros, 0, product);
@@ -194,6 +196,7 @@ static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
     const uint32_t lanes = ptxk_vector_lanes(dtype);
     struct scaling s = *(const struct scaling *)piece->user;
 
+    ptx_comment(b, "a piece: the elements before its vectors and after them are read first");
     s.dtype = dtype;
     s.factor = ptx_cvt(b, ptxk_compute_type(dtype), s.factor);
     ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, piece->data);
@@ -209,8 +212,10 @@ static void scale_piece(ptx_builder *b, ptx_type dtype, void *user)
     ptx_val has_left = ptx_lt(b, behind, piece->count);
     ptx_if (b, has_left)
         ptx_set(b, left.lane[0], ptx_load(b, x, place));
+    ptx_comment(b, "its whole vectors");
     struct norm_vectors v = ptxk_norm_vectors_of(b, piece, ptx_at(b, x, head), whole);
     scale_vectors(b, &v, &s);
+    ptx_comment(b, "and those elements");
     ptx_if (b, has_left)
         ptx_store(b, x, place, scaled(b, &s, &left).lane[0]);
 }
@@ -273,6 +278,7 @@ static void apply_last_rows(ptx_builder *b, const struct scaling *v, ptx_val i, 
     const unsigned lanes = ptxk_vector_lanes(v->dtype);
     const unsigned row = NORM_BLOCK * lanes;
 
+    ptx_comment(b, "the last rows, fewer than %u", rows);
     ptx_if (b, ptx_lt(b, i, length)) {
         ptx_val place[MOST_IN_FLIGHT], within[MOST_IN_FLIGHT];
         ptx_vec in[MOST_IN_FLIGHT];
@@ -337,6 +343,7 @@ struct source {
 static void take_partials(ptx_builder *b, const struct apply *a, const struct source *from,
                           ptx_vec row)
 {
+    ptx_comment(b, "the factor of the group, from its partials");
     ptx_ptr shared = ptx_shared(b, PTX_F32, 2);
     struct norm_inputs inputs = ptxk_norm_inputs_read(b, &from->results, a->now.group);
     ptx_val sum = ptxk_norm_group_total(b, &from->partials, a->tid, row);
@@ -431,6 +438,7 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
     ptx_val draws = ptx_and(b, ptx_gt(b, tiles, own), ptx_eq(b, a->tid, 0));
 
     ptx_loop (b) {
+        ptx_comment(b, "draws the tile after the next; then scales this one");
         ptx_val more = ptx_lt(b, a->next.ticket, tiles);
         ptx_val number = ptx_var(b, ptx_u32(0));
         ptx_if (b, ptx_and(b, more, draws))
@@ -440,6 +448,7 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
         ptx_if (b, ptx_eq(b, a->tid, 0))
             ptx_store(b, drawn, slot, number);
         ptx_barrier(b);
+        ptx_comment(b, "the next tile becomes this one");
         clip_place_copy(b, a->spec, &a->now, &a->next);
         ptx_val second = ptx_add(b, ptx_load(b, drawn, slot), own);
         ptx_set(b, a->next.ticket, second);
@@ -450,6 +459,7 @@ static void scale_tiles(ptx_builder *b, struct apply *a, const struct source *fr
             ptx_set(b, group, a->now.group);
         }
     }
+    ptx_comment(b, "the last block to end resets the numbers drawn");
     ptx_if (b, draws)
         leave(b, from->results.totals, blocks);
 }
@@ -459,6 +469,7 @@ static void begin(ptx_builder *b, struct apply *a, struct source *from, ptx_val 
 {
     from->fused = ptx_ne(b, from->fused, 0);
     clip_place_read(b, &a->tiles, &a->now);
+    ptx_comment(b, "the factor of the first tile's group");
     ptx_val at = ptx_mul_wide(b, a->now.group, 2);
     ptx_vec row = ptx_load_vec(b, from->partials.groups, at, 2);
     read_next(b, a, tiles);

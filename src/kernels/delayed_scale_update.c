@@ -25,6 +25,7 @@ struct update {
 
 static void find_tensor(ptx_builder *b, struct update *u)
 {
+    ptx_comment(b, "the thread's tensor, and its newest amax");
     ptx_val block = ptx_ctaid(b, PTX_X);
     u->tid = ptx_tid(b, PTX_X);
     ptx_val column = ptx_and(b, u->tid, COLUMNS - 1);
@@ -42,6 +43,7 @@ static void find_tensor(ptx_builder *b, struct update *u)
 // them, so each row is read before it is written.
 static ptx_val roll(ptx_builder *b, const struct update *u)
 {
+    ptx_comment(b, "the history rolls by a row, %d rows of a thread at a time", STEPS);
     ptx_val greatest = ptx_var(b, ptx_f32(0));
     ptx_val end = ptx_select(b, u->exists, u->count, 0);
     ptx_val lane = ptxk_over_power_of_two(b, u->tid, COLUMNS);
@@ -52,16 +54,19 @@ static ptx_val roll(ptx_builder *b, const struct update *u)
     ptx_for (b, base, 0, u->count, many) {
         ptx_val at[STEPS], next[STEPS];
         for (unsigned k = 0; k < STEPS; k++) {
+            ptxk_comment_lanes(b, "reads the rows behind", k, 4, STEPS);
             at[k] = k ? ptx_add(b, at[k - 1], stride) : ptx_add(b, base, mine);
             next[k] = ptx_var(b, u->recent);
             ptx_val from = ptx_add(b, at[k], u->n);
             ptx_if (b, ptx_lt(b, from, end))
                 ptx_set(b, next[k], ptx_load(b, u->history, from));
         }
+        ptx_comment(b, "the greatest; then all have read, and may be written");
         for (unsigned k = 0; k < STEPS; k++)
             ptx_set(b, greatest, ptx_max(b, greatest, next[k]));
         ptx_barrier(b);
         for (unsigned k = 0; k < STEPS; k++) {
+            ptxk_comment_lanes(b, "writes them, and 0 in the first row", k, 4, STEPS);
             ptx_val is_first = ptx_lt(b, at[k], u->n);
             ptx_val x = ptx_select(b, is_first, 0, next[k]);
             ptx_if (b, ptx_lt(b, at[k], end))
@@ -76,6 +81,7 @@ static ptx_val greatest_of_columns(ptx_builder *b, const struct update *u, ptx_v
 {
     ptx_ptr of_warp = ptx_shared(b, PTX_F32, UPDATE_BLOCK / WARP * COLUMNS);
 
+    ptx_comment(b, "the greatest of each tensor: in the warp, then over the warps");
     x = ptxk_lanes_combine(b, ptx_max, x, WARP / COLUMNS, COLUMNS);
     ptx_val lane = ptx_and(b, u->tid, WARP - 1);
     ptx_val warp = ptx_shr(b, u->tid, 5);
@@ -86,6 +92,7 @@ static ptx_val greatest_of_columns(ptx_builder *b, const struct update *u, ptx_v
     ptx_val greatest = ptx_var(b, ptx_f32(0));
     ptx_if (b, ptx_lt(b, u->tid, COLUMNS)) {
         for (unsigned k = 0; k < UPDATE_BLOCK / WARP; k++) {
+            ptxk_comment_lanes(b, "of the warps", k, 16, UPDATE_BLOCK / WARP);
             ptx_val other = ptx_load(b, ptx_at(b, of_warp, k * COLUMNS), u->tid);
             ptx_set(b, greatest, ptx_max(b, greatest, other));
         }
@@ -141,6 +148,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     amax = spec->option[OPTION_AMAX] == AMAX_MAX ? greatest_of_columns(b, &u, amax) : u.recent;
     ptx_val first_lane = ptx_lt(b, u.tid, COLUMNS);
     ptx_if (b, ptx_and(b, first_lane, u.exists)) {
+        ptx_comment(b, "the new scale, unless amax is 0 or not finite");
         ptx_val exponent = ptx_sub(b, 127, margin);
         ptx_val power = ptx_bitcast(b, PTX_F32, ptx_shl(b, exponent, 23));
         ptx_val aim = ptx_mul(b, format_max(b, format, formats, u.tensor), power);

@@ -67,6 +67,8 @@ static ptx_val extreme(ptx_builder *b, const struct group_work *w, const ptx_vec
 {
     ptx_val most = lanes->lane[0];
 
+    ptx_comment(b, "an extreme of the vector, then of the threads that share the group");
+
     for (unsigned k = 1; k < lanes->lanes; k++)
         most = choose(b, most, lanes->lane[k]);
     most = ptxk_lanes_combine_all(b, choose, most, w->of.group / w->of.lanes);
@@ -117,6 +119,7 @@ static struct group_quantizer find_span(ptx_builder *b, const struct group_work 
 static void write_quantizer(ptx_builder *b, const struct group_work *w,
                             const struct group_vector *v, const struct group_quantizer *q)
 {
+    ptx_comment(b, "the thread with the group's first element writes its quantizer");
     ptx_val place = ptx_and(b, ptx_cvt(b, PTX_U32, v->i), w->of.group - 1);
     ptx_val begins = ptx_eq(b, place, 0);
     ptx_val group = ptxk_over_power_of_two(b, v->i, w->of.group);
@@ -192,13 +195,17 @@ static void quantize_quickly(ptx_builder *b, const struct group_work *w,
 
     set_levels(b, &w->levels, q, w->levels.by_extremes ? quick_level(b, q, q->low) : q->low);
     for (unsigned k = 0; k < y.lanes; k++) {
+        ptxk_comment_lanes(b, "levels times the scale", k, 4, y.lanes);
         ptx_val level = quick_level(b, q, y.lane[k]);
         if (!symmetric)
             level = ptx_min(b, level, q->top);
         y.lane[k] = ptx_mul(b, level, q->scale);
     }
-    for (unsigned k = 0; k < y.lanes; k++)
+    for (unsigned k = 0; k < y.lanes; k++) {
+        if (y.lanes > 4 && ptx_builder_target(b).sm < 80)
+            ptxk_comment_lanes(b, "as 16 bits", k, 4, y.lanes);
         y.lane[k] = ptx_cvt(b, w->spec->dtype, y.lane[k]);
+    }
     ptx_if (b, v->in) {
         ptxk_groups_write(b, &w->of, v->i, y);
         write_quantizer(b, w, v, q);
@@ -241,6 +248,7 @@ static ptx_val lowest_level(ptx_builder *b, const struct levels *levels,
 static void quantize_exactly(ptx_builder *b, const struct group_work *w,
                              const struct group_vector *v, struct group_quantizer *q)
 {
+    ptx_comment(b, "any scale, by the exact instructions");
     find_scale(b, w, q);
     set_levels(b, &w->levels, q, w->levels.by_extremes ? lowest_level(b, &w->levels, q) : q->low);
     ptx_val factor = ptx_select(b, ptx_is_finite(b, q->scale), q->scale, NAN);
@@ -248,6 +256,7 @@ static void quantize_exactly(ptx_builder *b, const struct group_work *w,
     ptx_if (b, v->in) {
         ptx_ptr from = ptx_at(b, w->of.in[0], v->i);
         ptx_ptr to = ptx_at(b, w->of.out, v->i);
+        ptx_comment(b, "one element after the other");
         ptx_for (b, k, 0, w->of.lanes, ptx_u32(1)) {
             ptx_val x = ptx_cvt(b, PTX_F32, ptx_load(b, from, k));
             ptx_val level = ptx_rint(b, ptx_div(b, x, q->scale));
@@ -269,15 +278,19 @@ static void quantize(ptx_builder *b, const struct group_work *w, ptx_val first)
     struct group_quantizer q[MOST_VECTORS];
     ptx_val usual = { 0 };
 
+    ptx_comment(b, "the vectors of the thread; 0 where there is none");
     for (unsigned v = 0; v < w->vectors; v++) {
         vectors[v].x[0] = ptxk_lanes_var(b, w->spec->dtype, lanes);
         vectors[v].i = ptx_add(b, first, v * BLOCK * lanes);
         vectors[v].in = ptx_lt(b, vectors[v].i, w->of.end);
     }
     ptxk_groups_read(b, &w->of, vectors, w->vectors);
-    for (unsigned v = 0; v < w->vectors; v++)
-        q[v] = find_span(b, w, &vectors[v].x[0]);
     for (unsigned v = 0; v < w->vectors; v++) {
+        ptx_comment(b, "the span of the group of vector %u", v);
+        q[v] = find_span(b, w, &vectors[v].x[0]);
+    }
+    for (unsigned v = 0; v < w->vectors; v++) {
+        ptx_comment(b, "its scale, and whether quick levels are right with it");
         find_quick_scale(b, w, &q[v]);
         ptx_val own = is_usual(b, &q[v]);
         usual = v ? ptx_and(b, usual, own) : own;

@@ -31,6 +31,7 @@ static void take_averages(ptx_builder *b, const struct update *u, ptx_val *avera
         old[k] = ptx_load(b, u->averages, k);
         ptx_store(b, u->extremes, k, k ? -INFINITY : INFINITY);
     }
+    ptx_comment(b, "the averages, unless nothing was seen");
     ptx_val nothing = is_empty(b, seen), first = is_empty(b, old);
     for (int k = 0; k < 2; k++) {
         ptx_val change = ptx_mul(b, u->constant, ptx_sub(b, seen[k], old[k]));
@@ -55,6 +56,7 @@ static void write_quantizer(ptx_builder *b, const struct ptx_kernel_spec *spec,
                             const struct update *u, const ptx_val *averages)
 {
     const bool symmetric = spec->option[OPTION_SCHEME] == SCHEME_SYMMETRIC;
+    ptx_comment(b, "the quantizer of the averages");
     ptx_val empty = is_empty(b, averages);
     ptx_val low = ptxk_smaller(b, averages[LEAST], ptx_f32(0));
     ptx_val high = ptxk_larger(b, averages[GREATEST], ptx_f32(0));

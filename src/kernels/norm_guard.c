@@ -154,8 +154,10 @@ static ptx_val is_outlier(ptx_builder *b, const struct decision *d)
         ptx_ptr ring = ring_at(b, d, warp);
         ptx_val count = ptx_cvt(b, PTX_F64, d->filled);
         ptx_val mean = ptx_div(b, ring_sum(b, d, ring, (ptx_val) { 0 }), count);
+        ptx_comment(b, "the standard deviation, and whether the value is within it");
         ptx_val squares = ring_sum(b, d, ring, mean);
         ptx_val std = ptx_sqrt(b, ptx_div(b, squares, ptx_sub(b, count, 1)));
+        ptx_comment(b, "whether the value is usual");
         ptx_val most = ptx_mul(b, ptx_load(b, d->r->guards.rule, RULE(deviations)), std);
         ptx_val usual = ptx_le(b, ptx_sub(b, ptx_cvt(b, PTX_F64, x), mean), most);
         ptx_set(b, outlier, ptx_and(b, armed, ptx_not(b, usual)));
@@ -168,6 +170,7 @@ static void history_add(ptx_builder *b, const struct decision *d, ptx_val in_a_r
 {
     const bool skipped_stay_out = has(d, NORM_GUARD_MOST_SKIPS);
     ptx_ptr state = d->r->guards.state;
+    ptx_comment(b, "the values enter the history");
     ptx_val enters = ptx_and(b, ptx_not(b, d->found), ptx_is_finite(b, d->watched));
     ptx_val filled = ptx_var(b, d->filled), next = ptx_var(b, d->next);
 
@@ -184,6 +187,7 @@ static void history_add(ptx_builder *b, const struct decision *d, ptx_val in_a_r
         ptx_set(b, filled, ptx_min(b, ptx_add(b, filled, 1), d->length));
     }
     if (skipped_stay_out) {
+        ptx_comment(b, "too many skips in a row: the history begins again");
         ptx_val most = ptx_load(b, d->rule32, RULE32(most_skips));
         ptx_if (b, ptx_ge(b, in_a_row, most)) {
             ptx_set(b, filled, ptx_u32(0));
@@ -211,6 +215,7 @@ static struct group group_read(ptx_builder *b, const struct decision *d, ptx_val
     ptx_val place = ptx_mul_wide(b, group, NORM_LENGTH(double, struct ptx_guard_record));
     ptx_ptr first = ptx_ptr_cast(b, PTX_F64, d->r->guards.state);
 
+    ptx_comment(b, "a group: its norm, and what keeps it");
     g.at = ptx_at(b, ptx_at(b, first, ptx_load(b, d->rule32, RULE32(records))), place);
     g.mean = ptx_load(b, g.at, OWN(mean));
     g.variance = ptx_load(b, g.at, OWN(variance));
@@ -220,6 +225,7 @@ static struct group group_read(ptx_builder *b, const struct decision *d, ptx_val
 
 static void group_write(ptx_builder *b, const struct group *g)
 {
+    ptx_comment(b, "kept for the next step");
     ptx_store(b, g->at, OWN(mean), g->mean);
     ptx_store(b, g->at, OWN(variance), g->variance);
     ptx_store(b, ptx_ptr_cast(b, PTX_U64, g->at), OWN(count), g->count);
@@ -261,6 +267,7 @@ static ptx_val zclip_limit(ptx_builder *b, const struct decision *d, const struc
 {
     const ptx_ptr rule = d->r->guards.rule;
     ptx_val alpha = ptx_load(b, rule, RULE(alpha)), most = ptx_load(b, rule, RULE(z_most));
+    ptx_comment(b, "how many standard deviations the norm is above the mean");
     ptx_val std = ptx_sqrt(b, g->variance);
     ptx_val z = ptx_div(b, ptx_sub(b, g->x, g->mean), ptx_add(b, std, 1e-6));
     ptx_val reach = ptx_div(b, ptx_mul(b, most, std), ptx_div(b, z, most));
@@ -268,6 +275,7 @@ static ptx_val zclip_limit(ptx_builder *b, const struct decision *d, const struc
     ptx_val c = ptx_select(b, outlier, ptx_add(b, g->mean, reach), g->x);
     struct group to = *g;
 
+    ptx_comment(b, "the moving mean and variance");
     to.mean = moving(b, alpha, g->mean, c);
     ptx_val distance = ptx_sub(b, c, to.mean);
     to.variance = moving(b, alpha, g->variance, ptx_mul(b, distance, distance));
@@ -299,6 +307,7 @@ static ptx_val adagc(ptx_builder *b, const struct decision *d, const struct grou
     ptx_val warmup = ptx_cvt(b, PTX_U64, ptx_load(b, d->rule32, RULE32(warmup)));
     ptx_val begins = ptx_eq(b, g->mean, 0);
     ptx_val warm = ptx_or(b, ptx_lt(b, ptx_add(b, taken, 1), warmup), begins);
+    ptx_comment(b, "warming up, h is from the norm of all, else from the group's average");
     ptx_val all = ptx_cvt(b, PTX_F64, d->norm);
     ptx_val absolute = ptx_div(b, ptx_load(b, rule, RULE(lambda_abs)), all);
     ptx_val relative = ptx_mul(b, ptx_load(b, rule, RULE(lambda_rel)), g->mean);
@@ -406,6 +415,7 @@ void ptxk_norm_guards_decide(ptx_builder *b, const struct norm_results *r, ptx_v
         ptx_barrier(b); // all have read the count of steps
     ptx_if (b, ptx_eq(b, tid, 0)) {
         ptxk_norm_summary_write(b, r, d.found);
+        ptx_comment(b, "the state of the guards");
         state_write(b, &d);
     }
 }

@@ -35,6 +35,7 @@ void ptxk_norm_for_pieces(ptx_builder *b, const struct norm_spec *spec,
                           struct norm_piece *piece)
 {
     const bool mixed = spec->dtypes & (spec->dtypes - 1);
+    ptx_comment(b, "the team's pieces, one after the other");
     ptx_val threads = ptx_shl(b, ptx_u32(1), share->team);
     ptx_val place = ptx_and(b, tid, ptx_sub(b, threads, 1));
     ptx_val count = ptx_cvt(b, PTX_S32, share->row.count);
@@ -99,6 +100,7 @@ static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const ptx_
         ptx_vec in[IN_FLIGHT];
         ptxk_norm_vectors_read(b, v, true, place, within, in);
         for (unsigned k = 0; k < IN_FLIGHT * v->lanes; k++) {
+            ptxk_comment_lanes(b, "squares", k, 8, IN_FLIGHT * v->lanes);
             ptx_val x = in[k / v->lanes].lane[k % v->lanes];
             if (k >= v->lanes)
                 x = ptx_select(b, within[k / v->lanes], x, 0);
@@ -131,6 +133,7 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
     const struct norm_piece *piece = user;
     const ptx_val total = *(const ptx_val *)piece->user;
     const int32_t lanes = (int32_t)ptxk_vector_lanes(dtype);
+    ptx_comment(b, "a piece: its last elements are read first");
     ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, piece->data);
     ptx_val whole = ptx_and(b, piece->count, -lanes);
     ptx_val left = ptx_var(b, ptx_zero(dtype));
@@ -138,6 +141,7 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
     ptx_if (b, ptx_lt(b, place, piece->count))
         ptx_set(b, left, ptx_load(b, x, place, .nc = true));
 
+    ptx_comment(b, "whole vectors, or single elements where it is unaligned");
     struct norm_vectors v = ptxk_norm_vectors_of(b, piece, x, whole);
     ptx_val low = ptx_and(b, ptx_cvt(b, PTX_U32, piece->data), 15);
     ptx_val sums[SUMS];
@@ -147,6 +151,7 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
         add_vectors(b, &v, sums);
     ptx_else (b)
         add_elements(b, &v, sums);
+    ptx_comment(b, "the last element, and the weight");
     add_square(b, sums[0], left);
     ptx_val sum = ptx_mul(b, ptx_add(b, sums[0], sums[1]), piece->weight);
     ptx_set(b, total, ptx_add(b, total, sum));

@@ -242,6 +242,7 @@ enum { TURNS = 4 };
 static void add_partials(ptx_builder *b, ptx_ptr partials, ptx_val i, ptx_val count,
                          const ptx_val sums[TURNS], unsigned at_once)
 {
+    ptx_comment(b, "%u partials at a time", at_once);
     ptx_while (b, ptx_lt(b, ptx_add(b, i, (at_once - 1) * NORM_BLOCK), count)) {
         ptx_val partial[PARTIALS_AT_ONCE];
         ptx_ptr p = ptx_at(b, partials, i);

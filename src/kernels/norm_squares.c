@@ -42,6 +42,7 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n)
     n->sum = ptx_var(b, ptx_f64(0));
     n->weight = ptx_var(b, ptx_f64(1));
     ptx_if (b, ptx_ne(b, n->chunk.team, 0)) {
+        ptx_comment(b, "a chunk of several tensors: a team of threads for each");
         const ptx_val one = { 0 };
         struct norm_share share = ptxk_norm_share_of(b, &n->chunk, n->tid, one, 1);
         ptx_val tensor = ptxk_norm_share_tensor(b, &n->tables, &n->chunk, &share, n->tid);
@@ -49,6 +50,7 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n)
         ptx_set(b, n->sum, ptxk_norm_share_sum(b, n->spec, &share, n->tid));
     }
     ptx_else (b) {
+        ptx_comment(b, "a chunk of one tensor");
         read_tensor(b, n);
         ptx_set(b, n->weight, n->tensor.weight);
         ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);

@@ -18,6 +18,7 @@ struct observed {
 
 static void divide_work(ptx_builder *b, struct observed *o, ptx_val n)
 {
+    ptx_comment(b, "the block's elements: vectors from a 16-byte boundary on, and others");
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val start = ptx_mul_wide(b, block, CHUNK);
     ptx_val length = ptx_min(b, ptx_sub(b, n, start), CHUNK);
@@ -50,8 +51,10 @@ static void observe_vector(ptx_builder *b, const struct observed *o, const struc
 {
     ptx_vec x = ptxk_lanes_vec(b, from);
 
-    for (unsigned k = 0; k < x.lanes; k++)
+    for (unsigned k = 0; k < x.lanes; k++) {
+        ptxk_comment_lanes(b, "compares a vector", k, 4, x.lanes);
         observe(b, o, x.lane[k]);
+    }
 }
 
 static void observe_vectors(ptx_builder *b, const struct observed *o)
@@ -60,6 +63,7 @@ static void observe_vectors(ptx_builder *b, const struct observed *o)
     ptx_val vector = ptx_var(b, o->tid);
     ptx_val last = ptx_sub(b, o->vectors, BLOCK * (AHEAD - 1));
 
+    ptx_comment(b, "%d vectors at a time, all read before the first is compared", AHEAD);
     for (unsigned k = 0; k < AHEAD; k++)
         ahead[k] = ptxk_lanes_var(b, (ptx_type)o->x.type, o->lanes);
     ptx_while (b, ptx_lt(b, vector, last)) {
@@ -71,6 +75,7 @@ static void observe_vectors(ptx_builder *b, const struct observed *o)
             observe_vector(b, o, &ahead[k]);
         ptx_set(b, vector, ptx_add(b, vector, BLOCK * AHEAD));
     }
+    ptx_comment(b, "the other vectors");
     ptx_for (b, at, vector, o->vectors, BLOCK) {
         read_vector(b, o, &ahead[0], at);
         observe_vector(b, o, &ahead[0]);
@@ -79,6 +84,7 @@ static void observe_vectors(ptx_builder *b, const struct observed *o)
 
 static void observe_others(ptx_builder *b, const struct observed *o)
 {
+    ptx_comment(b, "the elements before the vectors and after them");
     ptx_val inside = ptx_mul(b, o->vectors, o->lanes);
     ptx_val others = ptx_sub(b, o->length, inside);
 
@@ -94,6 +100,7 @@ static void observe_others(ptx_builder *b, const struct observed *o)
 static void merge(ptx_builder *b, ptx_ptr to, int32_t place, ptx_val x, bool greatest)
 {
     const uint32_t beyond = greatest ? UINT32_MAX >> 1 : UINT32_MAX;
+    ptx_comment(b, "merges the %s by atomics on its bits", greatest ? "greatest" : "least");
     ptx_val is_nan = ptx_is_nan(b, x);
     ptx_val bits = ptx_bitcast(b, PTX_S32, ptx_select(b, is_nan, ptx_imm_bits(PTX_F32, beyond), x));
     ptx_ptr as_s32 = ptx_ptr_cast(b, PTX_S32, to), as_u32 = ptx_ptr_cast(b, PTX_U32, to);

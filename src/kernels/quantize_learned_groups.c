@@ -56,6 +56,7 @@ static void write_gradients(ptx_builder *b, const struct group_work *w,
     for (unsigned s = 0; s < w->sums; s++)
         sums[s] = ptxk_team_sum(b, sums[s], ptx_u32(w->team));
     ptx_if (b, ptx_and(b, begins, v->in)) {
+        ptx_comment(b, "the thread with its first element writes its gradients");
         ptx_val group = ptxk_over_power_of_two(b, v->i, w->of.group);
         for (unsigned s = 0; s < w->sums; s++) {
             ptx_val gradient = ptx_cvt(b, PTX_F32, ptx_mul(b, sums[s], w->factor));
@@ -78,6 +79,7 @@ static void pass_vector(ptx_builder *b, const struct group_work *w, const struct
     ptx_vec d_input = ptxk_learned_terms(b, w->spec, &same, in);
     ptx_if (b, v->in)
         ptxk_groups_write(b, &w->of, v->i, d_input);
+    ptx_comment(b, "the sums of the group");
     write_gradients(b, w, v, sums);
 }
 
@@ -102,6 +104,7 @@ static void pass(ptx_builder *b, const struct group_work *w)
 
     ptx_comment(b, "the quantizer of the lane's own group, and the vectors of the thread");
     struct own_values values = read_own(b, w);
+    ptx_comment(b, "the vectors; 0 where there is none");
     find_vectors(b, w, vectors);
     ptxk_groups_read(b, &w->of, vectors, VECTORS);
     struct quantizer own = ptxk_learned_of(b, w->spec, values.scale, values.zero_point, w->levels);

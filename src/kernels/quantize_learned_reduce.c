@@ -28,11 +28,13 @@ struct reduction {
 // channels. The slice alone decides which sums a thread adds, and in which order.
 static void place_thread(ptx_builder *b, struct reduction *r)
 {
+    ptx_comment(b, "the sums of a channel, and the threads that share it");
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val block = ptx_ctaid(b, PTX_X);
 
     r->each = ptxk_quotient_by(b, r->pieces, r->channels, ptxk_inverse_of(b, r->channels));
     r->team = ptxk_team_for(b, r->each, SUMS_PER_THREAD, BLOCK);
+    ptx_comment(b, "the thread's channel, and its place in the team");
     ptx_val side = ptx_div(b, BLOCK, r->team); // channels of a block
     ptx_val apart = ptx_eq(b, r->width, 1);
     ptx_val across = ptx_select(b, apart, side, r->team);
@@ -53,6 +55,7 @@ static void find_places(ptx_builder *b, const struct reduction *r, ptx_val k, pt
     ptx_val step = ptx_cvt(b, PTX_U64, r->team);
 
     for (unsigned j = 0; j < SUMS_PER_THREAD; j++) {
+        ptxk_comment_lanes(b, "where the thread's next sums are", j, 2, SUMS_PER_THREAD);
         inside[j] = ptx_lt(b, k, r->each);
         ptx_val outer = ptxk_quotient_by(b, k, r->width, inverse);
         ptx_val rest = ptx_sub(b, k, ptx_mul(b, outer, r->width));
@@ -74,11 +77,14 @@ static void sum_of_thread(ptx_builder *b, const struct reduction *r, const ptx_v
 
     ptx_for (b, k, ptx_cvt(b, PTX_U64, r->slice), end, stride) {
         find_places(b, r, k, places, inside);
+        ptx_comment(b, "all are read before the first is added");
         for (unsigned g = 0; g < r->gradients; g++)
             for (unsigned j = 0; j < SUMS_PER_THREAD; j++)
                 loaded[g][j] = ptx_load(b, r->sums[g], places[j]);
         for (unsigned g = 0; g < r->gradients; g++)
             for (unsigned j = 0; j < SUMS_PER_THREAD; j++) {
+                if (!j)
+                    ptx_comment(b, "added in ascending order");
                 ptx_val term = ptx_select(b, inside[j], loaded[g][j], 0);
                 ptx_set(b, totals[g], ptx_add(b, totals[g], term));
             }
@@ -89,11 +95,14 @@ static void sum_of_thread(ptx_builder *b, const struct reduction *r, const ptx_v
 static void sum_of_team(ptx_builder *b, const struct reduction *r, const ptx_val *totals)
 {
     ptx_ptr shared = ptx_shared(b, PTX_F64, MOST_GRADIENTS * BLOCK);
+    ptx_comment(b, "sum over the team, in a tree");
     ptx_val mine = ptx_mad(b, r->local, r->team, r->slice);
 
     for (unsigned g = 0; g < r->gradients; g++)
         ptx_store(b, ptx_at(b, shared, mine), g * BLOCK, totals[g]);
     for (uint32_t d = BLOCK / 2; d > 0; d /= 2) {
+        if (d < BLOCK / 2 && (d & 0x92))
+            ptx_comment(b, "slices %u apart, and less", d);
         ptx_barrier(b);
         ptx_val low = ptx_lt(b, r->slice, d);
         ptx_val adds = ptx_and(b, ptx_gt(b, r->team, d), low);
@@ -151,6 +160,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     sum_of_team(b, &r, totals);
     ptx_val is_first = ptx_eq(b, r.slice, 0);
     ptx_if (b, ptx_and(b, is_first, r.within)) {
+        ptx_comment(b, "the gradients");
         for (unsigned g = 0; g < r.gradients; g++) {
             ptx_val gradient = ptx_cvt(b, spec->dtype, ptx_mul(b, totals[g], factor));
             ptx_store(b, to[g], r.channel, ptxk_one_nan(b, gradient));

@@ -66,6 +66,7 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
     const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(s->spec));
 
+    ptx_comment(b, "the coefficients of the step, and the factor of the gradients");
     ptx_val row = ptx_mul_wide(b, s->clock, words);
     ptx_ptr c = ptx_at(b, s->coefficients, row);
     for (unsigned k = 0; k < rule->coefficients; k++)
@@ -194,6 +195,7 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
 {
     const uint32_t size = s->spec->tile, words = ptxk_step_row_words(s->spec);
     const bool has_blocks = ptxk_step_has_blocks(s->spec);
+    ptx_comment(b, "the tile, and the row of its tensor");
     ptx_val block = ptx_ctaid(b, PTX_X);
 
     ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, 2), 2);

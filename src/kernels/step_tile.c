@@ -59,6 +59,7 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s,
 
     for (unsigned n = 0; n < ptxk_step_streams(v); n++)
         own[n] = random[n][k];
+    ptx_comment(b, ptxk_step_lanes(v) > 1 && quick ? "element %u" : "an element", k);
     struct ptxk_step_element e = ptxk_tile_element(b, s, value, k, &scaled);
     e.quick = quick;
     ptxk_step_rule_of(v->rule)->update(b, v->options, s->coefficient, &e);
@@ -87,6 +88,7 @@ static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
 {
     const struct ptxk_step_variant *v = s->variant;
 
+    ptx_comment(b, "writes the vector");
     for (unsigned a = 0; a < ARRAYS; a++) {
         if (!is_written(s, a))
             continue;
@@ -103,6 +105,7 @@ static void step_vector(ptx_builder *b, const struct ptxk_tile *s,
     struct ptxk_quick quick = ptxk_quick_begin();
     ptx_val value[ARRAYS][PTXK_LANES];
 
+    ptx_comment(b, "a whole vector");
     for (unsigned a = 0; a < ARRAYS; a++)
         if (ptxk_step_reads(s->variant, a))
             ptxk_lanes_of(b, &in[a], value[a]);
@@ -188,6 +191,7 @@ static void scales_read(ptx_builder *b, const struct ptxk_tile *s,
 // dropped.
 static void edge_read(ptx_builder *b, const struct ptxk_tile *s, const struct ptxk_tile_vector *to)
 {
+    ptx_comment(b, "a vector that cannot be read at once");
     for (unsigned a = 0; a < ARRAYS; a++)
         if (ptxk_step_reads(s->variant, a))
             ptxk_lanes_read_some(b, &to->array[a], s->array[a], to->i, s->length);
@@ -203,6 +207,7 @@ static ptx_val is_whole(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 void ptxk_tile_vector_read(ptx_builder *b, const struct ptxk_tile *s,
                            const struct ptxk_tile_vector *to)
 {
+    ptx_comment(b, "reads a vector of each array, if it is whole");
     ptx_set(b, to->whole, is_whole(b, s, to->i));
     ptx_if (b, to->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
@@ -220,6 +225,7 @@ static struct ptxk_tile_vector vector_var(ptx_builder *b, const struct ptxk_tile
 {
     struct ptxk_tile_vector v = { .i = ptx_var(b, i), .whole = ptx_var(b, ptx_bool(false)) };
 
+    ptx_comment(b, "the thread's vector of each array");
     for (unsigned a = 0; a < ARRAYS; a++)
         if (ptxk_step_reads(s->variant, a))
             v.array[a] =
@@ -288,6 +294,7 @@ static void block_read(ptx_builder *b, const struct ptxk_tile *s, const struct p
         ptxk_tile_vector_read(b, s, to);
         return;
     }
+    ptx_comment(b, "begins to copy the thread's part of a block, if it is whole");
     ptx_set(b, to->whole, is_whole(b, s, to->i));
     ptx_if (b, to->whole) {
         for (unsigned a = 0; a < ARRAYS; a++) {
@@ -317,6 +324,7 @@ static void block_take(ptx_builder *b, const struct ptxk_tile *s, const struct p
 {
     if (!ptxk_step_is_staged(b, s->variant))
         return;
+    ptx_comment(b, "the thread's part of the block");
     ptx_cp_async_wait(b, 0);
     ptx_if (b, v->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
@@ -351,9 +359,11 @@ void ptxk_tile_vector_values(ptx_builder *b, const struct ptxk_tile *s,
         for (unsigned k = 0; k < lanes && ptx_type_bytes(ptxk_step_array_type(v, a)) == 4; k++)
             value[a][k] = ptx_var(b, value[a][k]);
     }
-    for (unsigned k = 0; k < states; k++)
+    for (unsigned k = 0; k < states; k++) {
+        ptx_comment(b, "state %u, decoded", k);
         s->blocks->decode(b, s->shared, &rule->state[k], &in->array[ARRAY_STATE + k], in->scale[k],
                           value[ARRAY_STATE + k]);
+    }
 }
 
 // Replaces values, which are variables, by those of the exact instructions. The block is read
@@ -391,8 +401,10 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
     if (rule->quick)
         ptx_if (b, ptxk_quick_failed(b, &quick))
             block_values_exact(b, s, i, value);
+    ptx_comment(b, "the states of elements that are not there do not count");
     ptx_if (b, ptx_not(b, whole)) {
         for (uint32_t n = 0; n < PTXK_LANES; n++) {
+            ptxk_comment_lanes(b, "0 where there is none", n, 4, PTXK_LANES);
             ptx_val is = ptx_lt(b, ptx_add(b, i, n), s->length);
             for (unsigned k = 0; k < states; k++) {
                 const ptx_val state = value[ARRAY_STATE + k][n];
@@ -408,6 +420,7 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
             if (is_written(s, a))
                 ptxk_lanes_write_some(b, ptxk_step_array_type(s->variant, a), s->array[a], i,
                                       s->length, value[a]);
+    ptx_comment(b, "the warp's first lane writes the scales");
     ptx_val lane = ptx_and(b, s->tid, s->blocks->elements / PTXK_LANES - 1);
     ptx_val within = ptx_lt(b, i, s->length);
     ptx_val lane_0 = ptx_eq(b, lane, 0);

@@ -31,10 +31,9 @@ enum { MOST_DEPTH = 16, OPCODE_BYTES = 96 };
 enum register_file { FILE_P, FILE_RS, FILE_R, FILE_RD, FILE_F, FILE_FD, FILE_COUNT };
 
 struct reg {
-    // The block that defines it; in settle.c, the instruction that read or wrote it last, and
-    // whether it wrote; once numbered, its PTX register number.
-    uint32_t where : INDEX_BITS;
-    uint32_t wrote : 1;
+    // The block that defines it; in settle.c, twice the index of the instruction that read or wrote
+    // it last, plus one if it wrote; once numbered, its PTX register number.
+    uint32_t where : INDEX_BITS + 1;
     uint32_t file : 3;
     uint32_t variable : 1;
     uint32_t placed : 1;

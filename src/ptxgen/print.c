@@ -29,12 +29,24 @@ void ptxb_put_number(ptx_builder *b, const char *before, uint64_t x, const char 
     put(b, after);
 }
 
+// Whether all of eight bytes are from 0x20 to 0x7e: most texts are read so.
+static bool are_plain(const char *at)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    uint64_t x;
+
+    memcpy(&x, at, sizeof x);
+    return !((x | (x + ones) | (x - 0x20 * ones)) & 0x80 * ones);
+}
+
 void ptxb_put_ascii(ptx_builder *b, const char *string, size_t most)
 {
     const char *const end = string + (most < SIZE_MAX ? most : strlen(string));
 
     while (string < end) {
         const char *plain = string;
+        while (end - plain >= 8 && are_plain(plain))
+            plain += 8;
         while (plain < end && *plain >= 0x20 && *plain < 0x7f)
             plain++;
         put_bytes(b, string, (size_t)(plain - string));
@@ -176,8 +188,6 @@ char *ptxb_write_bare(const ptx_builder *b, char *at, const struct operand *oper
 
 static inline char *write_operand(const ptx_builder *b, char *at, const struct operand *operand)
 {
-    if (operand->kind == OPERAND_REGISTER) // most are
-        return write_register(b, at, operand->id);
     const bool address = operand->kind == OPERAND_ADDRESS || operand->kind == OPERAND_SYMBOL ||
                          operand->kind == OPERAND_PARAM;
 
@@ -246,7 +256,8 @@ static void put_plain(ptx_builder *b, const struct insn *insn, const struct oper
         *at++ = ' ';
     }
     const unsigned skipped = reduce ? (unsigned)strlen("atom") : 0;
-    at = write_string(at, reduce ? "red" : "");
+    if (reduce)
+        at = write_string(at, "red");
     at = write_bytes(at, opcode->text + skipped, opcode->length - skipped);
     if (insn->operand_count > first)
         at = write_to_column(at, start, OPERAND_COLUMN);
@@ -255,6 +266,10 @@ static void put_plain(ptx_builder *b, const struct insn *insn, const struct oper
     for (unsigned k = first; k < insn->operand_count && !insn->calls; k++) {
         if (k > first)
             at = write_string(at, ", ");
+        if (!operands[k].type && !operands[k].kind && !operands[k].open && !operands[k].close) {
+            at = write_register(b, at, operands[k].id); // most are
+            continue;
+        }
         if (operands[k].open)
             *at++ = '{';
         at = write_operand(b, at, &operands[k]);

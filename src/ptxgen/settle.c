@@ -10,7 +10,7 @@ struct copy {
     uint32_t insn;    // index of the move
 };
 
-enum { COPIES = 16 };
+enum { COPIES = 16, WHEN = 2 * MOST_INDEX + 1 };
 
 struct settling {
     struct reg *regs;
@@ -118,13 +118,10 @@ static bool write_directly(struct settling *s, const struct operand *moved)
 {
     struct reg *to = &s->regs[moved[0].id], *from = &s->regs[moved[1].id];
 
-    // An instruction reads before it writes.
-    const bool later = from->where > to->where || (from->where == to->where && !to->wrote);
-
-    if (!to->set || from->set || from->uses != 1 || !from->wrote || from->where < s->begin ||
-        !later)
+    if (!to->set || from->set || from->uses != 1 || !(from->where & 1) ||
+        from->where < 2 * s->begin || from->where <= to->where)
         return false;
-    struct insn *op = &s->code->insns.at[from->where];
+    struct insn *op = &s->code->insns.at[from->where / 2];
     if ((op->kind != INSN_PLAIN && op->kind != INSN_WARP) || op->divergence)
         return false;
     struct operand *made = result_in(s->code, op, moved[1].id);
@@ -133,7 +130,6 @@ static bool write_directly(struct settling *s, const struct operand *moved)
     made->id = moved[0].id & MOST_INDEX;
     op->reducible = 0;
     to->where = from->where;
-    to->wrote = 1;
     write_variable(s, moved[0].id);
     s->code->insns.at[s->now].kind = INSN_DROPPED;
     return true;
@@ -161,20 +157,18 @@ static void settle_insn(struct settling *s, struct insn *insn)
         if (write_directly(s, operands) || begin_copy(s, operands))
             return;
     }
-    const uint32_t now = s->now;
+    const uint32_t now = 2 * s->now & WHEN; // an instruction reads before it writes
     struct operand *at = operands + insn->dst_count;
     for (struct operand *const end = operands + insn->operand_count; at < end; at++) {
-        if (at->kind > OPERAND_ADDRESS)
+        if (at->kind > OPERAND_ADDRESS || (!regs[at->id].same && !regs[at->id].set))
             continue;
         if (regs[at->id].same)
             resolve(s, insn, at);
-        regs[at->id].where = now & MOST_INDEX;
-        regs[at->id].wrote = 0;
+        regs[at->id].where = now & WHEN;
     }
     at = operands;
     for (struct operand *const end = operands + insn->dst_count; at < end; at++) {
-        regs[at->id].where = now & MOST_INDEX;
-        regs[at->id].wrote = 1;
+        regs[at->id].where = (now | 1) & WHEN;
         if (regs[at->id].set && s->copies)
             write_variable(s, at->id);
     }

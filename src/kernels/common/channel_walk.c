@@ -16,10 +16,12 @@ void ptxk_channel_walk_quantizers(ptx_builder *b, const struct channel_walk *w, 
                                   struct lane_quantizers *q)
 {
     const struct position one = { ptx_u64(0), ptx_u64(1) };
+    ptx_comment(b, "the channel of the first element");
     struct position at = ptxk_position_var(b, ptxk_position_of(b, &w->channels, place, w->skew));
 
     q->each = (struct quantizers) { { NULL }, { NULL } };
     for (unsigned k = 0; k < w->lanes; k++) {
+        ptx_comment(b, "the quantizer of lane %u", k);
         q->of[k] = ptxk_channel_walk_quantizer(b, w, at.channel);
         q->each.of[k] = &q->of[k];
         for (unsigned s = 0; s < w->sums; s++)
@@ -54,7 +56,10 @@ void ptxk_channel_walk_pass(ptx_builder *b, const struct channel_walk *w,
 
     for (unsigned t = 0; t < w->inputs; t++)
         in[t] = ptx_load_vec(b, w->in[t], i, lanes);
-    ptx_store_vec(b, w->out, i, w->compute(b, w->spec, q, in));
+    const ptx_vec out = w->compute(b, w->spec, q, in);
+    if (lanes > 1)
+        ptx_comment(b, "written at once");
+    ptx_store_vec(b, w->out, i, out);
 }
 
 // The elements of the vector at `place` that are in the tensor, one by one.
@@ -62,6 +67,7 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, ptx_val plac
                       struct position start)
 {
     const struct position one = { ptx_u64(0), ptx_u64(1) };
+    ptx_comment(b, "unaligned, or several channels: one element after the other");
     struct position at = ptxk_position_var(b, start);
     ptx_val stop = ptx_add(b, place, w->lanes);
 
@@ -99,8 +105,10 @@ static void pass_row_vector(ptx_builder *b, const struct channel_walk *w, ptx_va
     ptx_if (b, ptx_and(b, single, is_whole(b, w, place))) {
         ptx_if (b, ptx_ne(b, at.channel, kept_channel)) {
             ptx_set(b, kept_channel, at.channel);
+            ptx_comment(b, "another channel than the last");
             ptxk_quantizer_set(b, kept, ptxk_channel_walk_quantizer(b, w, at.channel));
         }
+        ptx_comment(b, "a vector of one channel");
         ptxk_channel_walk_pass(b, w, &same, ptx_sub(b, place, w->skew), w->lanes);
     }
     ptx_else (b)
@@ -124,16 +132,19 @@ static void walk_rows(ptx_builder *b, struct channel_walk *w)
     ptx_val blocks = ptx_nctaid(b, PTX_X);
     ptx_val first = ptx_mul_wide(b, block, CHANNELS_CHUNK);
 
+    ptx_comment(b, "chunk after chunk");
     ptx_for (b, chunk, first, w->end, ptx_mul_wide(b, blocks, CHANNELS_CHUNK)) {
         ptx_val place = ptx_var(b, ptx_add(b, chunk, mine));
         struct position at =
             ptxk_position_var(b, ptxk_position_of(b, &w->channels, place, w->skew));
+        ptx_comment(b, "the quantizer of its channel, kept while the channel is the same");
         ptx_val kept_channel = ptx_var(b, at.channel);
         struct quantizer kept =
             ptxk_quantizer_var(b, ptxk_channel_walk_quantizer(b, w, at.channel));
         ptx_for (b, k, 0, steps, ptx_u32(1)) {
             pass_row_vector(b, w, place, at, kept_channel, &kept);
             ptx_set(b, place, ptx_add(b, place, step));
+            ptx_comment(b, "the thread's next vector, and its channel");
             ptxk_take_step(b, &w->channels, at, stride);
         }
     }
@@ -190,18 +201,22 @@ static void pass_column(ptx_builder *b, const struct channel_walk *w, const stru
 {
     struct ptxk_lanes ahead[MAX_INPUTS], now[MAX_INPUTS];
 
+    ptx_comment(b, "the first vector, if it is whole");
     for (unsigned t = 0; t < w->inputs; t++)
         ahead[t] = ptxk_lanes_var(b, w->spec->dtype, w->lanes);
     ptx_val whole = ptx_var(b, fetch(b, w, ahead, column));
 
     ptx_for (b, place, column, w->end, stride) {
+        ptx_comment(b, "this vector is kept, and the next read");
         for (unsigned t = 0; t < w->inputs; t++)
             now[t] = ptxk_lanes_copy(b, &ahead[t]);
         ptx_val fetched = ptx_copy(b, whole);
         ptx_val next = ptx_add(b, place, stride);
         ptx_set(b, whole, fetch(b, w, ahead, next));
         ptx_if (b, fetched) {
+            ptx_comment(b, "a whole vector");
             ptx_vec out = ptxk_channel_walk_output(b, w, each, now);
+            ptx_comment(b, "written at once");
             ptx_store_vec(b, w->out, ptx_sub(b, place, w->skew), out);
         }
         ptx_else (b)
@@ -236,6 +251,7 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
     ptx_val first = ptx_mad_wide(b, block, span, ptx_cvt(b, PTX_U64, mine));
     ptx_comment(b, "blocks beyond any stride end before the arithmetic begins");
     ptx_return_if(b, ptx_ge(b, first, ptx_add(b, c.least, c.unit)));
+    ptx_comment(b, "the stride");
     w->channels = ptxk_channels_of(b, w->channels.count, w->channels.inner);
     ptx_val stride = stride_of(b, &c);
     ptx_val columns = ptx_min(b, stride, w->end);

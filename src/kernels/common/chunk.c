@@ -27,6 +27,7 @@ static void rotate(ptx_builder *b, ptx_ptr shared, const ptx_val *sums, unsigned
             ptx_store(b, shared, ptx_and(b, place, places - 1), sums[k]);
         }
         ptx_barrier(b);
+        ptx_comment(b, "each thread takes those of its slots");
         for (unsigned k = 0; k < lanes; k++)
             ptx_set(b, sums[k], ptx_load(b, ptx_at(b, shared, mine), k));
     }
@@ -38,6 +39,7 @@ static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
 {
     length = ptx_bitcast(b, PTX_U32, length);
     for (unsigned k = 0; k < lanes; k++) {
+        ptxk_comment_lanes(b, "elements that are in the chunk", k, 4, lanes);
         ptx_val i = k ? ptx_add(b, start, k) : start;
         ptx_val place =
             ptx_bitcast(b, PTX_U32, i); // negative positions wrap to values beyond the length
@@ -60,8 +62,10 @@ static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
         for (unsigned v = 0; v < rows; v++)
             vectors[v] =
                 ptx_load_vec(b, p, v * row, lanes, .nc = true, .cache = PTX_CACHE_STREAMING);
-        for (unsigned k = 0; k < rows * lanes; k++)
+        for (unsigned k = 0; k < rows * lanes; k++) {
+            ptxk_comment_lanes(b, "squares", k, 8, rows * lanes);
             add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
+        }
         ptx_set(b, i, ptx_add(b, i, rows * row));
     }
 }
@@ -117,5 +121,6 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
         add_edge(b, sums, lanes, data, i, length);
         rotate(b, chunk->scratch, sums, lanes, mine, skew);
     }
+    ptx_comment(b, "the sum of the thread's slots");
     return ptxk_tree_sum(b, sums, lanes);
 }

@@ -35,6 +35,15 @@ unsigned ptxk_log2(uint32_t power)
     return exponent;
 }
 
+void ptxk_comment_lanes(ptx_builder *b, const char *what, unsigned k, unsigned each, unsigned lanes)
+{
+    static const char *const next[] = { "the next", "the next two", "the next four",
+                                        "the next eight", "the next sixteen" };
+
+    if (k % each == 0 && k < lanes)
+        ptx_comment(b, k ? next[ptxk_log2(each)] : what);
+}
+
 ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
 {
     const unsigned shift = ptxk_log2(power);
@@ -109,6 +118,7 @@ ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, ptx_val team)
 {
     if (team.kind == PTX_KIND_IMMEDIATE)
         return ptxk_lanes_combine(b, ptx_add, x, (uint32_t)team.bits, 1);
+    ptx_comment(b, "sum over the lanes of the team");
     for (uint32_t d = WARP / 2; d > 0; d /= 2) {
         ptx_val other = ptx_shfl_down(b, x, ptx_u32(d));
         ptx_val both = ptx_add(b, x, other);
@@ -126,6 +136,7 @@ static ptx_val block_combine(ptx_builder *b, ptxk_combine *combine, ptx_val x, u
     ptx_ptr of_warps = ptx_shared(b, type, warps);
 
     ptx_val total = ptx_var(b, ptxk_lanes_combine(b, combine, x, WARP, 1));
+    ptx_comment(b, "lane 0 of each warp leaves its result in shared memory");
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val lane = ptx_and(b, tid, WARP - 1);
     ptx_val warp = ptx_shr(b, tid, 5);
@@ -136,6 +147,7 @@ static ptx_val block_combine(ptx_builder *b, ptxk_combine *combine, ptx_val x, u
         ptx_set(b, total, empty);
         ptx_if (b, ptx_lt(b, tid, warps))
             ptx_set(b, total, ptx_load(b, of_warps, tid));
+        ptx_comment(b, "the first warp combines them");
         ptx_set(b, total, ptxk_lanes_combine(b, combine, total, warps, 1));
     }
     return total;

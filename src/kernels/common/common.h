@@ -50,6 +50,10 @@ ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
 // came first.
 ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x);
 
+// A comment for element `k` of so many that are alike, if it is the first of `each` of them.
+void ptxk_comment_lanes(ptx_builder *b, const char *what, unsigned k, unsigned each,
+                        unsigned lanes);
+
 // The least power of two of threads, at most `most`, of which each has at most `share` of `count`
 // (u64) things; u32.
 ptx_val ptxk_team_for(ptx_builder *b, ptx_val count, uint32_t share, uint32_t most);

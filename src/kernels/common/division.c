@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "division.h"
 
+#include "common.h"
+
 ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x)
 {
     ptx_val r = ptx_op(b, PTX_OP_rcp_approx, .x = x, .ftz = true);
@@ -79,12 +81,14 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
     for (unsigned k = 0; k < x.lanes; k++)
         x.lane[k] = ptx_cvt(b, (ptx_type)first->value.type, x.lane[k]);
     if (first->by_reciprocal || (dtype != PTX_F16 && dtype != PTX_BF16)) {
+        ptx_comment(b, "quotients");
         for (unsigned k = 0; k < x.lanes; k++)
             result.lane[k] = divide(b, y->of[k], x.lane[k]);
         return result;
     }
     ptx_val rare = any_unusual(b, y, x.lanes);
     for (unsigned k = 0; k < x.lanes; k++) {
+        ptxk_comment_lanes(b, "quotients by the reciprocal, corrected", k, 4, x.lanes);
         result.lane[k] = ptx_var(b, corrected(b, y->of[k], x.lane[k]));
         if (dtype == PTX_BF16)
             rare = ptx_or(b, rare, is_tiny(b, x.lane[k]));
@@ -94,6 +98,7 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
         rare = ptx_or(b, rare, ptx_unordered(b, result.lane[k], other));
     }
     ptx_if (b, rare) {
+        ptx_comment(b, "a tiny dividend, an unusual divisor or a NaN: divided exactly");
         for (unsigned k = 0; k < x.lanes; k++)
             ptx_set(b, result.lane[k], ptx_div(b, x.lane[k], y->of[k]->value));
     }

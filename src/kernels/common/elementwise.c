@@ -63,6 +63,7 @@ struct elements ptxk_read_elements(ptx_builder *b, ptx_val n, const struct tenso
     struct elements e = elements_of_thread(b, n, tensors);
     ptx_val now = e.whole;
 
+    ptx_comment(b, "a whole vector is read at once; of others these stay 0");
     for (unsigned t = 0; t < tensors->inputs; t++)
         e.in[t] = ptxk_lanes_var(b, dtype, ptxk_vector_lanes(dtype));
     if (tensors->early.kind != PTX_KIND_POISON)
@@ -80,6 +81,8 @@ static void write_lanes(ptx_builder *b, const struct elements *e, compute_lanes 
     for (unsigned t = 0; t < e->of.outputs; t++)
         out[t] = in[0];
     compute(b, user, in, out);
+    if (in->lanes > 1)
+        ptx_comment(b, "written at once");
     for (unsigned t = 0; t < e->of.outputs; t++)
         ptx_store_vec(b, e->of.out[t], i, out[t]);
 }
@@ -96,11 +99,13 @@ void ptxk_write_elements(ptx_builder *b, const struct elements *e, compute_lanes
             ptx_if (b, ptx_not(b, e->of.early))
                 read_vectors(b, e);
         }
+        ptx_comment(b, "a whole vector");
         for (unsigned t = 0; t < e->of.inputs; t++)
             in[t] = ptxk_lanes_vec(b, &e->in[t]);
         write_lanes(b, e, compute, user, ptx_bitcast(b, PTX_U32, e->place), in);
     }
     ptx_else (b) {
+        ptx_comment(b, "part of a vector, or unaligned: one element after the other");
         ptx_val lo = ptx_max(b, e->place, e->head);
         ptx_val hi = ptx_min(b, ptx_add(b, e->place, width), e->end);
         ptx_for (b, i, lo, hi, 1) {

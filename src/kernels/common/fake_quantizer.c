@@ -24,6 +24,7 @@ struct quantizer ptxk_fake_quantizer_of(ptx_builder *b, const struct ptx_kernel_
 {
     const bool by_reciprocal = spec->option[FAKE_DIVISION] == DIVISION_RECIPROCAL;
     const bool learned = spec->option[FAKE_ZERO_POINT] == ZERO_POINT_LEARNED;
+    ptx_comment(b, "the quantizer: its divisor, and its levels around the zero point");
     ptx_val zero =
         learned ? ptxk_nearest_level(b, zero_point, levels) : ptx_cvt(b, PTX_S64, zero_point);
     struct levels around = ptxk_levels_around(b, ptxk_compute_type(spec->dtype), zero, levels);
@@ -41,6 +42,7 @@ ptx_vec ptxk_fake_quantize(ptx_builder *b, const struct ptx_kernel_spec *spec,
     ptx_vec y = ptxk_over_scales(b, q, in[0]);
 
     for (unsigned k = 0; k < y.lanes; k++) {
+        ptxk_comment_lanes(b, "levels, within the range, times the scale", k, 4, y.lanes);
         ptx_val level = ptx_max(b, ptx_rint(b, y.lane[k]), q->of[k]->lo);
         level = ptx_min(b, level, q->of[k]->hi);
         ptx_val scale = q->of[k]->scale.value;

@@ -72,6 +72,7 @@ ptx_val ptxk_fp8_word(ptx_builder *b, enum fp8_format format, const ptx_val x[4]
         if (has_instruction(b)) {
             pair[k] = ptx_cvt_pack(b, f->pair, x[2 * k], x[2 * k + 1]);
         } else {
+            ptx_comment(b, "codes of two elements, in integer arithmetic");
             ptx_val low = code_of(b, f, x[2 * k]);
             ptx_val high = code_of(b, f, x[2 * k + 1]);
             pair[k] = ptx_prmt(b, low, high, 0x0040);

@@ -31,10 +31,16 @@ static void read_with(ptx_builder *b, const struct group_tensors *of,
                       const struct group_vector *vectors, unsigned count,
                       void (*read)(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at))
 {
-    for (unsigned v = 0; v < count; v++)
+    for (unsigned v = 0; v < count; v++) {
+        if (count > 1 || read == ptxk_lanes_read_each)
+            ptx_comment(b,
+                        read == ptxk_lanes_read ? "reads vector %u"
+                                                : "reads vector %u, which is unaligned",
+                        v);
         ptx_if (b, vectors[v].in)
             for (unsigned t = 0; t < of->inputs; t++)
                 read(b, &vectors[v].x[t], ptx_at(b, of->in[t], vectors[v].i));
+    }
 }
 
 void ptxk_groups_read(ptx_builder *b, const struct group_tensors *of,
@@ -48,6 +54,7 @@ void ptxk_groups_read(ptx_builder *b, const struct group_tensors *of,
 
 void ptxk_groups_write(ptx_builder *b, const struct group_tensors *of, ptx_val i, ptx_vec out)
 {
+    ptx_comment(b, "writes the vector");
     ptx_if (b, of->aligned)
         ptx_store_vec(b, of->out, i, out);
     ptx_else (b)

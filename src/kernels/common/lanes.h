@@ -20,6 +20,9 @@ struct ptxk_lanes {
 // Lanes of 0.
 struct ptxk_lanes ptxk_lanes_var(ptx_builder *b, ptx_type type, unsigned lanes);
 
+// Lanes that are read where they are declared, and are no variables.
+struct ptxk_lanes ptxk_lanes_load(ptx_builder *b, ptx_type type, unsigned lanes, ptx_ptr at);
+
 // Reads whole vectors.
 void ptxk_lanes_read(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at);
 // The same by single elements, for an `at` between the boundaries of vectors.

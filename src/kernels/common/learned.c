@@ -21,6 +21,7 @@ struct quantizer ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *s
     const bool by_reciprocal = spec->option[LEARNED_DIVISION] == DIVISION_RECIPROCAL;
     struct quantizer q = { .scale = ptxk_divisor_of(b, scale, spec->dtype, by_reciprocal) };
 
+    ptx_comment(b, "the quantizer: its divisor, and its levels around the zero point");
     ptx_val level =
         learns ? ptxk_nearest_level(b, zero_point, levels) : ptx_cvt(b, PTX_S64, zero_point);
     levels = ptxk_levels_around(b, ptxk_compute_type(spec->dtype), level, levels);
@@ -39,6 +40,7 @@ static ptx_val of_lane(ptx_builder *b, ptx_val x, ptx_val lane)
 struct quantizer ptxk_learned_of_lane(ptx_builder *b, const struct ptx_kernel_spec *spec,
                                       const struct quantizer *q, ptx_val lane)
 {
+    ptx_comment(b, "the quantizer, from the lane that has it");
     ptx_val reciprocal = of_lane(b, q->scale.reciprocal, lane);
     struct quantizer other = { .minus_scale = { 0 } };
 
@@ -99,6 +101,7 @@ ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
     for (unsigned k = 0; k < quotients.lanes; k++) {
         const struct quantizer *q = lanes->of[k];
         const ptx_val quotient = quotients.lane[k];
+        ptxk_comment_lanes(b, "terms of the gradients", k, 2, quotients.lanes);
         ptx_val level = ptx_rint(b, quotient);
         ptx_val within = nearest_within(b, q, level);
         ptx_val inside = is_in_range(b, spec, q, quotient, level, within);

@@ -53,6 +53,7 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
     ptx_val reach = ptx_mad(b, step, AHEAD - 1, w->lanes);
     r.last = ptx_sub(b, limit, reach);
     r.ahead = ahead_var(b, w);
+    ptx_comment(b, "reads the first vectors");
     ptx_if (b, ptx_le(b, r.i, r.last)) {
         ptx_val place = r.i;
         for (unsigned v = 0; v < AHEAD; v++) {
@@ -74,7 +75,9 @@ static void row_ahead(ptx_builder *b, const struct row *r, const struct quantize
         ptx_set(b, r->i, ptx_add(b, r->i, span));
         ptx_val more = ptx_le(b, r->i, r->last);
         for (unsigned v = 0; v < AHEAD; v++) {
+            ptx_comment(b, "vector %u of %u; then the one in its place the next time", v, AHEAD);
             ptx_vec out = ptxk_channel_walk_output(b, &r->of, q, r->ahead.in[v]);
+            ptx_comment(b, "written at once");
             ptx_store_vec(b, r->of.out, place, out);
             ptx_if (b, more)
                 ptxk_channel_walk_read(b, &r->of, r->ahead.in[v], ptx_add(b, place, span));
@@ -89,6 +92,7 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, const struct
 {
     ptx_vec in[MAX_INPUTS];
 
+    ptx_comment(b, "unaligned: one element after the other");
     for (unsigned t = 0; t < w->inputs; t++) {
         in[t] = (ptx_vec) { .lanes = w->lanes };
         for (unsigned k = 0; k < w->lanes; k++)
@@ -112,6 +116,7 @@ static void row_pass(ptx_builder *b, const struct row *r, const struct quantizer
     row_ahead(b, r, &q);
     ptx_val whole = ptx_sub(b, r->length, w->lanes);
     ptx_while (b, ptx_le(b, r->i, whole)) {
+        ptx_comment(b, "a vector");
         ptx_if (b, r->aligned)
             ptxk_channel_walk_pass(b, w, &q, r->i, w->lanes);
         ptx_else (b)
@@ -144,6 +149,7 @@ static void walk_tensor(ptx_builder *b, const struct channel_walk *w)
     ptx_for (b, first, ptx_mul(b, block, pieces.piece), w->end, stride) {
         ptx_val left = ptx_min(b, ptx_sub(b, w->end, first), pieces.piece);
         ptx_val length = ptx_cvt(b, PTX_S32, left);
+        ptx_comment(b, "the block's piece: its first vectors, and the quantizer");
         struct row row = row_begin(b, w, first, start, step, length);
         struct quantizer q = ptxk_channel_walk_quantizer(b, w, ptx_u64(0));
         row_pass(b, &row, &q, sums);
@@ -162,6 +168,7 @@ static void walk_rows(ptx_builder *b, const struct channel_walk *w)
 
     ptx_comment(b, "pieces of rows, and the lanes for each");
     struct row_pieces pieces = ptxk_row_pieces(b, w->end, channels->inner);
+    ptx_comment(b, "the team of lanes for a row, and its place in the block");
     ptx_val channels_inverse = ptxk_inverse_of(b, channels->count);
     ptx_val team = ptxk_team_for(b, channels->inner, w->lanes, WARP);
     ptx_val lane = ptx_and(b, w->lane, ptx_sub(b, team, 1));
@@ -175,6 +182,7 @@ static void walk_rows(ptx_builder *b, const struct channel_walk *w)
     ptx_val sums[MAX_SUMS];
 
     ptx_for (b, base, ptx_mul_wide(b, block, teams), pieces.count, stride) {
+        ptx_comment(b, "this team's piece: its channel, and its elements");
         ptx_val piece = ptx_add(b, base, mine);
         ptx_val row = ptxk_quotient_by(b, piece, pieces.per_row, pieces.per_row_inverse);
         ptx_val part = ptx_sub(b, piece, ptx_mul(b, row, pieces.per_row));
@@ -187,11 +195,13 @@ static void walk_rows(ptx_builder *b, const struct channel_walk *w)
         ptx_val rest = ptx_sub(b, w->end, first);
         rest = ptx_select(b, ptx_lt(b, first, w->end), rest, 0);
         ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, rest));
+        ptx_comment(b, "its first vectors, and its quantizer");
         struct row own = row_begin(b, w, first, start, step, length);
         struct quantizer q = ptxk_channel_walk_quantizer(b, w, channel);
         row_pass(b, &own, &q, sums);
         for (unsigned s = 0; s < w->sums; s++)
             sums[s] = ptxk_team_sum(b, sums[s], team);
+        ptx_comment(b, "the team's first lane writes the sums");
         ptx_if (b, ptx_and(b, is_first, within))
             store_sums(b, w, piece, sums);
     }
@@ -239,9 +249,11 @@ static void tile_begin(ptx_builder *b, struct tile *tile, ptx_val start, ptx_val
 {
     const struct channel_walk *w = tile->of;
 
+    ptx_comment(b, "the thread's part of the tile, and its first vectors");
     tile->i = ptx_var(b, start);
     tile->end = end;
     ptx_val aligned = is_aligned(b, w);
+    ptx_comment(b, "where whole rows of vectors end");
     ptx_val whole = ptx_sub(b, w->end, w->lanes - 1);
     whole = ptx_select(b, ptx_ge(b, w->end, w->lanes), whole, 0);
     whole = ptx_min(b, whole, end);
@@ -252,6 +264,7 @@ static void tile_begin(ptx_builder *b, struct tile *tile, ptx_val start, ptx_val
         tile->in_at[t] = address_var(b, w->in[t], start);
     tile->out_at = address_var(b, w->out, start);
     tile->ahead = ahead_var(b, w);
+    ptx_comment(b, "reads the first rows");
     ptx_if (b, is_ahead(b, tile)) {
         for (unsigned v = 0; v < AHEAD; v++)
             tile_read(b, tile, v);
@@ -267,7 +280,9 @@ static void tile_ahead(ptx_builder *b, const struct tile *tile)
         ptx_set(b, tile->i, ptx_add(b, tile->i, span));
         ptx_val more = is_ahead(b, tile);
         for (unsigned v = 0; v < AHEAD; v++) {
+            ptx_comment(b, "row %u of %u; then the one in its place the next time", v, AHEAD);
             ptx_vec out = ptxk_channel_walk_output(b, tile->of, &tile->q.each, tile->ahead.in[v]);
+            ptx_comment(b, "written at once");
             ptx_store_vec(b, pointer_to(b, tile, tile->out_at), 0, out);
             ptx_set(b, tile->out_at, ptx_add(b, tile->out_at, tile->bytes));
             ptx_if (b, more)
@@ -282,6 +297,7 @@ static void tile_rest(ptx_builder *b, const struct tile *tile)
     ptx_while (b, ptx_lt(b, tile->i, tile->end)) {
         for (unsigned k = 0; k < tile->of->lanes; k++) {
             const struct quantizers one = ptxk_quantizers_same(&tile->q.of[k], tile->q.sums[k]);
+            ptx_comment(b, "the rest of the tile's rows: column %u", k);
             ptx_val place = k ? ptx_add(b, tile->i, k) : tile->i;
             ptx_if (b, ptx_lt(b, place, tile->of->end))
                 ptxk_channel_walk_pass(b, tile->of, &one, place, 1);
@@ -307,12 +323,14 @@ static void tile_end(ptx_builder *b, const struct tile *tile, ptx_ptr shared, pt
 {
     const struct channel_walk *w = tile->of;
     const uint32_t columns = ptxk_tile_columns(w->spec->dtype), all = w->sums * columns;
+    ptx_comment(b, "the sums of the columns, over the warps");
     ptx_val mine = ptx_mad(b, w->warp, all, ptx_mul(b, w->lane, w->lanes));
 
     for (unsigned k = 0; k < w->lanes; k++)
         for (unsigned s = 0; s < w->sums; s++)
             ptx_store(b, ptx_at(b, shared, mine), s * columns + k, tile->q.sums[k][s]);
     ptx_barrier(b);
+    ptx_comment(b, "a thread for each column and sum");
     ptx_val column = ptx_and(b, w->tid, columns - 1);
     ptx_val within = ptx_lt(b, ptx_cvt(b, PTX_U64, column), left);
     ptx_if (b, ptx_and(b, within, ptx_lt(b, w->tid, all))) {
@@ -343,6 +361,7 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
         ptxk_column_tiles(b, dtype, w->end, w->channels.count, w->channels.inner);
     w->channels = ptxk_channels_of(b, w->channels.count, w->channels.inner);
     w->lanes = ptxk_tile_lanes(dtype);
+    ptx_comment(b, "the thread's place in a tile; a block has every tile of its number on");
     ptx_val mine = ptx_cvt(b, PTX_U64, ptx_mul(b, w->lane, w->lanes));
     ptx_val warp = ptx_cvt(b, PTX_U64, w->warp);
     ptx_val block = ptx_cvt(b, PTX_U64, ptx_ctaid(b, PTX_X));
@@ -350,6 +369,7 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
     tile.stride = ptx_mul(b, tiles.unit, PIECES_WARPS);
 
     ptx_for (b, k, block, tiles.count, blocks) {
+        ptx_comment(b, "where the tile is");
         ptx_val down = ptxk_quotient_by(b, k, tiles.across, tiles.across_inverse);
         ptx_val side = ptx_sub(b, k, ptx_mul(b, down, tiles.across));
         ptx_val left = ptx_mul(b, side, columns);

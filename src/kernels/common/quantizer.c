@@ -99,6 +99,7 @@ static ptx_val greatest(ptx_builder *b, const struct magnitude *scale, ptx_val l
 static void bound_x(ptx_builder *b, struct quantizer *q)
 {
     const ptx_val scale = q->scale.value;
+    ptx_comment(b, "|scale| as a value times a power of two, which keeps products exact");
     struct magnitude magnitude = magnitude_of(b, scale);
     ptx_val negative = ptx_lt(b, scale, 0);
     ptx_val below = ptx_neg(b, q->lo);
@@ -106,7 +107,9 @@ static void bound_x(ptx_builder *b, struct quantizer *q)
     ptx_val bottom = ptx_select(b, negative, q->hi, below);
     ptx_val divides = ptx_ne(b, scale, 0);
 
+    ptx_comment(b, "the least x in range");
     q->lo = ptx_neg(b, greatest(b, &magnitude, bottom));
+    ptx_comment(b, "the greatest x in range");
     ptx_val hi = greatest(b, &magnitude, top);
     q->hi = ptx_select(b, divides, hi, -INFINITY);
 }
@@ -259,6 +262,7 @@ ptx_vec ptxk_straight_through(ptx_builder *b, const struct ptx_kernel_spec *spec
     const ptx_vec x = in[0], d_output = in[1];
     ptx_vec gradient = fake ? d_output : ptxk_over_scales(b, q, d_output);
     for (unsigned k = 0; k < x.lanes; k++) {
+        ptxk_comment_lanes(b, "the gradient where x is in range, else 0", k, 2, x.lanes);
         ptx_val inside = in_range(b, q->of[k], x.lane[k]);
         gradient.lane[k] = ptx_select(b, inside, gradient.lane[k], 0);
         gradient.lane[k] = ptx_cvt(b, spec->dtype, gradient.lane[k]);

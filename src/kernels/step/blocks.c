@@ -9,6 +9,7 @@ ptx_val ptxk_block_largest(ptx_builder *b, const ptx_val state[PTXK_LANES])
     const bool can_reduce = ptx_builder_target(b).sm >= 80;
     ptx_val most = { 0 };
 
+    ptx_comment(b, "the largest state of the block");
     for (unsigned k = 0; k < PTXK_LANES; k++) {
         ptx_val size = ptx_abs(b, state[k]);
         if (!can_reduce)
@@ -29,6 +30,7 @@ void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_va
     const uint32_t low = (127 - 100) << 23, high = (127 + 100) << 23;
     ptx_val quick = { 0 };
 
+    ptx_comment(b, "the inverses of the scales");
     for (unsigned k = 0; k < states; k++) {
         ptx_val above = ptx_sub(b, ptx_bitcast(b, PTX_U32, scale[k]), low);
         ptx_val is = ptx_lt(b, above, high - low);
@@ -37,6 +39,7 @@ void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_va
         scale[k] = ptx_var(b, scale[k]);
     }
     ptx_if (b, ptx_not(b, quick)) {
+        ptx_comment(b, "of scales that are very small, very large or not finite");
         for (unsigned k = 0; k < states; k++) {
             ptx_val bits = ptx_bitcast(b, PTX_U32, scale[k]);
             ptx_val above = ptx_sub(b, bits, least);

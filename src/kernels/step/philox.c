@@ -12,6 +12,8 @@ struct ptxk_philox ptxk_philox(ptx_builder *b, const ptx_val counter[4], const p
 
     for (unsigned round = 0; round < ROUNDS; round++) {
         ptx_val high[2], low[2];
+        if (round % 3 == 0)
+            ptx_comment(b, "Philox: from round %u of %d on", round + 1, ROUNDS);
         for (unsigned n = 0; n < 2; n++) {
             ptx_val wide = ptx_mul_wide(b, x.word[2 * n], multiplier[n]);
             ptx_vec halves = ptx_unpack(b, PTX_U32, wide);

@@ -10,6 +10,7 @@ enum { WHICH = 29, WHICH_FIRST_STATE = 4 };
 // The index in the whole parameter of element `i` (s32) of the tile.
 static ptx_val place_in_whole(ptx_builder *b, const struct ptxk_step_random *r, ptx_val i)
 {
+    ptx_comment(b, "the place in the whole parameter, which counts the random bits");
     ptx_val element = ptx_add(b, r->first, ptx_cvt(b, PTX_U64, i));
     ptx_val place = ptx_var(b, element);
 

@@ -170,8 +170,11 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
         ptx_val cells = ptx_add(b, ptx_ptr_address(b, tables),
                                 words * 4 - FIRST_CELL * (uint32_t)sizeof(uint16_t));
         ptx_val place[PTXK_LANES], codes[2];
-        for (unsigned n = 0; n < PTXK_LANES; n++)
+        for (unsigned n = 0; n < PTXK_LANES; n++) {
+            ptxk_comment_lanes(b, "places of the quotients", n, 4, PTXK_LANES);
             place[n] = place_of(b, cells, is_signed, state[k][n], inverse[k]);
+        }
+        ptx_comment(b, "the codes of those places");
         for (unsigned n = 0; n < 2; n++) {
             codes[n] = four_bytes(b, place + 4 * n, third_bytes);
             if (is_signed)

@@ -11,6 +11,7 @@ static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state 
     (void)tables;
     ptxk_lanes_of(b, codes, state);
     for (unsigned n = 0; n < PTXK_LANES; n++) {
+        ptxk_comment_lanes(b, "codes times the scale", n, 8, PTXK_LANES);
         state[n] = ptx_mul(b, ptx_cvt(b, PTX_F32, state[n]), scale);
         if (of->kind == PTXK_STEP_POSITIVE)
             state[n] = ptx_mul(b, state[n], state[n]);
@@ -21,12 +22,14 @@ static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state 
 // instruction. -0 and what is below it have larger bits than infinity.
 static void take_roots(ptx_builder *b, const ptx_val state[PTXK_LANES])
 {
+    ptx_comment(b, "the roots of the states: all without a branch, if that holds for all");
     ptx_val most = ptx_bitcast(b, PTX_U32, state[0]);
 
     for (unsigned n = 1; n < PTXK_LANES; n++)
         most = ptx_max(b, most, ptx_bitcast(b, PTX_U32, state[n]));
     ptx_if (b, ptx_lt(b, most, PTXK_QUICK_ROOTS))
         for (unsigned n = 0; n < PTXK_LANES; n++) {
+            ptxk_comment_lanes(b, "roots", n, 4, PTXK_LANES);
             ptx_val root = ptxk_quick_root(b, state[n]);
             ptx_set(b, state[n], ptx_mul(b, root, 1 / PTXK_QUICK_SCALE));
         }
@@ -48,6 +51,7 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
     }
     ptxk_block_inverses(b, scale, states, inverse);
     for (unsigned k = 0; k < states; k++) {
+        ptx_comment(b, "states over the scale, or 0 with a scale that has no inverse");
         ptx_if (b, ptx_eq(b, inverse[k], 0)) {
             for (unsigned n = 0; n < PTXK_LANES; n++)
                 ptx_set(b, state[k][n], 0);

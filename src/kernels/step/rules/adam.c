@@ -37,6 +37,7 @@ static void once_decoupled(ptx_builder *b, struct ptxk_step_clock *clock, ptx_va
 // step_size * m / (sqrt(v) / root2 + eps)
 static ptx_val exact_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v)
 {
+    ptx_comment(b, "the step, by the exact instructions");
     ptx_val root = ptx_div(b, ptx_sqrt(b, v), c[ROOT2]);
     ptx_val denominator = ptx_add(b, root, c[EPS]);
     return ptx_div(b, ptx_mul(b, c[STEP_SIZE], m), denominator);
@@ -46,6 +47,7 @@ static ptx_val exact_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v
 static ptx_val quick_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v,
                           struct ptxk_quick *quick)
 {
+    ptx_comment(b, "the step, without branches");
     const struct ptxk_quick_divisor root2 = { c[ROOT2], c[RECIPROCAL], c[REST] };
     ptx_val root = ptxk_quick_root_over(b, v, &root2);
     ptx_val denominator = ptx_fma(b, root, 1 / PTXK_QUICK_SCALE, c[EPS]);
