@@ -133,6 +133,7 @@ CUresult api_kernel_work(struct api_work *work, const struct api_launch *launch)
     memcpy(work->as.kernel.block, launch->block, sizeof(launch->block));
     work->as.kernel.shared = launch->shared;
     work->as.kernel.cooperative = launch->cooperative;
+    work->as.kernel.programmatic = launch->programmatic;
     work->as.kernel.params = calloc(1, entry->param_bytes + (size_t)16);
     work->as.kernel.pointers = calloc(entry->param_count + (size_t)1, sizeof(void *));
     launch->function->module->references++;
@@ -161,6 +162,7 @@ static CUresult submit(struct api_launch *launch, CUfunction function, CUstream 
     result = api_kernel_work(&work, launch);
     if (result)
         return stream->capture ? api_capture_fail(stream->capture, result) : result;
+    work.as.kernel.stream = stream->id;
     return api_submit(stream, &work);
 }
 
@@ -195,6 +197,8 @@ static CUresult read_attribute(struct api_launch *launch, const CUlaunchAttribut
         return CUDA_ERROR_INVALID_VALUE;
     if (attribute->id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
         launch->cooperative = attribute->value.cooperative != 0;
+    if (attribute->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+        launch->programmatic = attribute->value.programmaticStreamSerializationAllowed != 0;
     if (attribute->id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
         return CUDA_SUCCESS;
     launch->cluster[0] = attribute->value.clusterDim.x;

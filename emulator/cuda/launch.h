@@ -8,7 +8,7 @@
 struct api_launch {
     CUfunction function;
     unsigned grid[3], block[3], shared, cluster[3];
-    bool cooperative;
+    bool cooperative, programmatic;
     void **params, **extra;
 };
 CUresult api_kernel_work(struct api_work *work, const struct api_launch *launch);

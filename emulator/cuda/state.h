@@ -183,7 +183,8 @@ struct api_work {
         struct {
             CUfunction function;
             unsigned grid[3], block[3], shared;
-            bool cooperative;
+            bool cooperative, programmatic;
+            unsigned long long stream; // its id
             unsigned char *params;
             void **pointers; // pointers to the params
         } kernel;
@@ -219,6 +220,12 @@ struct CUgraph_st {
 
 // ------------------------------------------------------------------------------------------ state
 
+// The last kernel, if a launch of its stream may overlap it: what it wrote.
+struct api_overlap {
+    unsigned long long stream;
+    struct emu_constants *writes;
+};
+
 struct api_state {
     pthread_mutex_t lock;
     atomic_bool begun;  // cuInit() has succeeded, in this process or in the one it is a fork of
@@ -233,6 +240,7 @@ struct api_state {
     _Atomic CUresult error; // the result of a failed kernel, which later calls return
     CUcontext failed;       // the kernel's context, which ends the error
     uint64_t grids;
+    struct api_overlap overlap;
     char report[16384]; // the last report
     char fault[16640];  // of the failed kernel: the description of the result, and the report
 };

@@ -17,6 +17,12 @@ CUresult api_work_check(const struct api_work *work)
     return work->type == CU_GRAPH_NODE_TYPE_MEMSET ? api_set_check(&work->as.set) : CUDA_SUCCESS;
 }
 
+static void forget_overlap(void)
+{
+    emu_constants_destroy(api_state.overlap.writes);
+    api_state.overlap = (struct api_overlap) { 0 };
+}
+
 static CUresult run_kernel(const struct api_work *work, char *report, size_t report_size)
 {
     const struct api_config *config = &api_state.config;
@@ -45,9 +51,17 @@ static CUresult run_kernel(const struct api_work *work, char *report, size_t rep
         .cooperative = work->as.kernel.cooperative,
         .heap = &module->object.context->heap,
     };
+    struct api_overlap *before = &api_state.overlap; // only the engine uses it
+    struct emu_constants *writes = NULL;
+    if (work->as.kernel.programmatic && before->stream == work->as.kernel.stream)
+        launch.primary = before->writes;
+    launch.writes = &writes;
     memcpy(launch.grid, work->as.kernel.grid, sizeof(launch.grid));
     memcpy(launch.block, work->as.kernel.block, sizeof(launch.block));
-    return (CUresult)emu_run(&machine, api_state.memory, &launch, report, report_size);
+    const int result = emu_run(&machine, api_state.memory, &launch, report, report_size);
+    forget_overlap();
+    *before = (struct api_overlap) { work->as.kernel.stream, writes };
+    return (CUresult)result;
 }
 
 static void run_host(const struct api_work *work)
@@ -94,6 +108,8 @@ void api_event_record(CUevent handle)
 CUresult api_work_run(const struct api_work *work, char *report, size_t report_size)
 {
     report[0] = '\0';
+    if (work->type != CU_GRAPH_NODE_TYPE_KERNEL)
+        forget_overlap();
     switch (work->type) {
     case CU_GRAPH_NODE_TYPE_KERNEL:
         return run_kernel(work, report, report_size);

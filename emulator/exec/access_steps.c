@@ -419,7 +419,7 @@ static ALWAYS bool load(struct emu_running *run, const struct emu_op *op, uint32
         if (!all_defined(run, op, 0, 1) ||
             (place.shadow && !(place.shared && shared_defined(run, total)) &&
              !memory_defined(&place, &at, row, total)) ||
-            (op->constant && run->exec->constants) ||
+            (op->constant && run->exec->constants) || (run->exec->primary && !place.shared) ||
             (place.shared && !no_race(run, op, &at, total, EMU_USE_LOAD)))
             return emu_step_any(run, op, mask);
         for (unsigned k = 0; k < count; k++)

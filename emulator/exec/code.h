@@ -84,6 +84,7 @@ enum emu_handler {
     EMU_DO_FENCE,
     EMU_DO_SLEEP,
     EMU_DO_NOTHING,
+    EMU_DO_DEPEND, // griddepcontrol
     EMU_DO_TRAP,
     EMU_DO_BREAKPOINT, // brkpt
 };
@@ -173,6 +174,7 @@ struct emu_program {
     bool loads_nc;
     bool reads_environment; // %envreg
     bool allocates;         // alloca
+    bool starts_dependents; // griddepcontrol.launch_dependents
 };
 
 // Decodes the entry of the launch and all that it calls. If it cannot be decoded: NULL, *result (a

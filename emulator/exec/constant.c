@@ -6,9 +6,13 @@
 // are made when it is first touched, and shared by the workers. Each sets its own bit first and
 // then looks for the other, so that of two at the same time at least one finds it. Only launches of
 // programs that have such loads pay for it.
+//
+// The same bits tell what a primary kernel writes, which lets dependents start before it ends. A
+// dependent that reads it before griddepcontrol.wait may get what was there before.
 #include "warp.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { PAGE_BYTES = 4096, WORD_BITS = 64, WORDS = PAGE_BYTES / WORD_BITS };
 
@@ -21,13 +25,16 @@ struct emu_constants {
     pthread_mutex_t lock; // guards everything below
     struct emu_constant_page **pages;
     size_t count, room; // room: a power of two
+    char kernel[64];    // whose writes and loads these are
 };
 
-struct emu_constants *emu_constants_create(void)
+struct emu_constants *emu_constants_create(const char *kernel)
 {
     struct emu_constants *constants = calloc(1, sizeof(*constants));
-    if (constants)
-        pthread_mutex_init(&constants->lock, NULL);
+    if (!constants)
+        return NULL;
+    pthread_mutex_init(&constants->lock, NULL);
+    strncpy(constants->kernel, kernel, sizeof(constants->kernel) - 1);
     return constants;
 }
 
@@ -120,12 +127,28 @@ static bool touch(struct emu_worker *worker, const unsigned char *host, size_t b
     return alone;
 }
 
+// Whether a primary kernel, which has ended, wrote one of the bytes.
+static bool has_written(const struct emu_constants *primary, const unsigned char *host,
+                        size_t bytes)
+{
+    for (uintptr_t at = (uintptr_t)host; primary->room && at < (uintptr_t)host + bytes; at++) {
+        const struct emu_constant_page *page =
+            *slot_of(primary->pages, primary->room, at / PAGE_BYTES);
+        if (page &&
+            atomic_load(&page->touched[0][at % PAGE_BYTES / WORD_BITS]) >> at % WORD_BITS & 1)
+            return true;
+    }
+    return false;
+}
+
 bool emu_constant_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
                         const struct emu_reach *reach, uint32_t bytes, enum emu_use use)
 {
     struct emu_worker *worker = warp->block->worker;
     const bool load = use == EMU_USE_LOAD;
     bool alone = true;
+    if (worker->exec->primary && use != EMU_USE_STORE && !reach->shared && mask & ~warp->depended)
+        return false; // lane by lane
     if (!worker->exec->constants || reach->shared || (load && !(op->insn && op->insn->nc)))
         return true;
     if (reach->in_row)
@@ -141,6 +164,14 @@ bool emu_constant_access(struct emu_warp *warp, const struct emu_op *op, unsigne
 {
     struct emu_worker *worker = warp->block->worker;
     const bool load = use == EMU_USE_LOAD;
+    const struct emu_constants *primary = worker->exec->primary;
+    if (primary && use != EMU_USE_STORE && !(warp->depended >> lane & 1) &&
+        has_written(primary, host, bytes) &&
+        !emu_report_finding(warp, op->insn, lane, EMU_FINDING_PRIMARY,
+                            "this read at 0x%llx is of bytes that the primary kernel %s writes, "
+                            "before griddepcontrol.wait",
+                            (unsigned long long)address, primary->kernel))
+        return false;
     if (!worker->exec->constants || (load && !(op->insn && op->insn->nc)) ||
         touch(worker, host, bytes, load))
         return true;

@@ -524,6 +524,9 @@ static bool decode_by_handler(struct decoder *d, struct emu_op *op)
     case EMU_DO_ATOMIC:
     case EMU_DO_WIDE:
         return decode_access(d, op);
+    case EMU_DO_DEPEND:
+        d->program->starts_dependents |= insn->mode == EMU_MODE_START_DEPENDENTS;
+        return true;
     case EMU_DO_STACK:
         d->program->allocates |= insn->mode == EMU_MODE_ALLOCATE;
         return true;

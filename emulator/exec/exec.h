@@ -179,6 +179,8 @@ struct emu_programs;
 struct emu_programs *emu_programs_create(const struct emu_module *module);
 void emu_programs_destroy(struct emu_programs **programs);
 
+struct emu_constants;
+
 struct emu_launch {
     const struct emu_module *module;
     const struct emu_function *entry;
@@ -192,7 +194,14 @@ struct emu_launch {
     uint64_t grid_id;
     bool cooperative;      // all blocks are resident at once
     struct emu_heap *heap; // for malloc(); NULL: there is none, and malloc() gives null
+    // Programmatic dependent launch. `primary`: what the kernel wrote that this one may overlap, or
+    // NULL. `writes`, if not NULL, gets what this kernel writes if it lets dependents start, else
+    // NULL; the caller destroys it.
+    const struct emu_constants *primary;
+    struct emu_constants **writes;
 };
+
+void emu_constants_destroy(struct emu_constants *constants); // may be NULL
 
 // Runs a grid to its end on the configured workers. Returns 0, or the CUresult of the hardware (700
 // illegal address, 716 misaligned address, 719 launch failure, 715 illegal instruction, 702 timeout

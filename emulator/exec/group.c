@@ -35,6 +35,7 @@ void emu_warp_start(struct emu_warp *warp, uint32_t exists)
     }
     if (warp->init)
         memset(warp->init, 0, sizeof(uint32_t) * program->depth_registers);
+    warp->depended = 0;
     emu_undefined_clear(warp);
 }
 

@@ -168,6 +168,10 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
     case EMU_DO_SLEEP:
         warp->left -= 16 * SYNC_COST;
         return true;
+    case EMU_DO_DEPEND: // kernels run one after the other
+        if (op->insn->mode == EMU_MODE_WAIT_PRIMARY)
+            warp->depended |= mask;
+        return true;
     case EMU_DO_BREAKPOINT: // without a debugger, the same as a trap: ptxas makes one code of both
         return emu_fault(warp, op->insn, emu_first(mask), EMU_LAUNCH_FAILED,
                          "brkpt, and no debugger is attached");

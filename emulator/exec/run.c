@@ -435,9 +435,10 @@ static bool make_workspace(struct emu_exec *exec)
 
 static bool check_constants(struct emu_exec *exec)
 {
-    if (!exec->sanitize || !exec->program->loads_nc)
+    const bool primary = exec->program->starts_dependents && exec->launch->writes;
+    if (!exec->sanitize || (!exec->program->loads_nc && !primary))
         return true;
-    exec->constants = emu_constants_create();
+    exec->constants = emu_constants_create(exec->launch->entry->name);
     return exec->constants || emu_fault_launch(exec, EMU_OUT_OF_MEMORY,
                                                "out of host memory for the check of loads by .nc");
 }
@@ -468,13 +469,18 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
         emu_fault_launch(&exec, result, "%s", reason);
     else if (check_shape(&exec) && choose_local(&exec) && limit_resident(&exec) &&
              make_workspace(&exec) && check_constants(&exec)) {
+        exec.primary = exec.sanitize ? launch->primary : NULL;
         choose_order(&exec);
         atomic_store(&exec.progress_ms, emu_now_ms());
         run_blocks(&exec);
     }
     if (exec.workspace)
         emu_memory_free(memory, exec.workspace);
-    emu_constants_destroy(exec.constants);
+    const bool kept = exec.program && exec.program->starts_dependents && launch->writes;
+    if (launch->writes)
+        *launch->writes = kept ? exec.constants : NULL;
+    if (!kept)
+        emu_constants_destroy(exec.constants);
     emu_heap_settle(memory);
     emu_warnings_tell(exec.warnings, config->warn);
     emu_warnings_destroy(&own);

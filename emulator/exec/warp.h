@@ -63,6 +63,7 @@ enum emu_finding {
     EMU_FINDING_HOST, // an undefined value is stored to host memory
     EMU_FINDING_RACE,
     EMU_FINDING_CONSTANT, // memory that .nc loads is written
+    EMU_FINDING_PRIMARY,  // what a primary kernel writes is read before griddepcontrol.wait
     EMU_FINDING_OUTSIDE,  // a lane outside its own member mask
     EMU_FINDING_DIVERGENCE,
 };
@@ -121,6 +122,7 @@ struct emu_warp {
     uint32_t stamp;
     uint32_t lane_pc[EMU_LANES], lane_code[EMU_LANES], lane_depth[EMU_LANES];
     uint32_t exit_line[EMU_LANES];
+    uint32_t depended;               // lanes that have executed griddepcontrol.wait
     uint32_t lane_served[EMU_LANES]; // stamp of the last turn for which other groups waited
     uint32_t wait[EMU_LANES];        // enum emu_wait
     // EMU_WAIT_WARP: its mask; EMU_WAIT_BARRIER: its barrier; EMU_WAIT_PHASE: its mbarrier's offset
@@ -242,8 +244,9 @@ struct emu_exec {
     uint64_t workspace;    // of a cooperative grid: see environment() in value.c; 0: none
     bool sanitize;
     struct emu_shadows *shadows;
-    struct emu_constants *constants; // see constant.c; NULL: nothing is checked
-    struct emu_warnings *warnings;   // only with EMU_SANITIZE_WARN
+    struct emu_constants *constants;     // see constant.c; NULL: nothing is checked
+    const struct emu_constants *primary; // NULL: there is none
+    struct emu_warnings *warnings;       // only with EMU_SANITIZE_WARN
     uint64_t block_count, resident_limit;
     uint64_t host_memory; // limit in bytes for resident blocks, and the same again for nested calls
     uint64_t local_bytes; // of a thread, including its calls
@@ -452,8 +455,7 @@ const uint64_t *emu_addresses(struct emu_warp *warp, unsigned char *frame, const
 
 // Loads by .nc: see constant.c. The first is false if one of the lanes is at fault, which the other
 // reports for each. NULL if host memory is out.
-struct emu_constants *emu_constants_create(void);
-void emu_constants_destroy(struct emu_constants *constants); // may be NULL
+struct emu_constants *emu_constants_create(const char *kernel);
 bool emu_constant_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
                         const struct emu_reach *reach, uint32_t bytes, enum emu_use use);
 bool emu_constant_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane,

@@ -306,6 +306,7 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
         VALUE(TRANSPOSED, mode),
         VALUE(TILES, lanes),
         VALUE(SHAPE, shape),
+        VALUE(DEPEND, mode),
         VALUE(SPARSE, mode),
         FLAG(FTZ, ftz),
         FLAG(SAT, sat),

@@ -157,8 +157,10 @@ enum emu_mode {
     EMU_MODE_PRODUCT_SUM,
     EMU_MODE_QUOTIENT,
     EMU_MODE_RECIPROCAL,
-    EMU_MODE_TRANSPOSED, // ldmatrix, stmatrix; wmma.load, wmma.store of columns
-    EMU_MODE_ALLOCATE,   // alloca, stacksave, stackrestore
+    EMU_MODE_TRANSPOSED,   // ldmatrix, stmatrix; wmma.load, wmma.store of columns
+    EMU_MODE_WAIT_PRIMARY, // griddepcontrol
+    EMU_MODE_START_DEPENDENTS,
+    EMU_MODE_ALLOCATE, // alloca, stacksave, stackrestore
     EMU_MODE_SAVE,
     EMU_MODE_RESTORE,
     EMU_MODE_SPARSE, // mma.sp: half of A's elements, and metadata that says which

@@ -128,6 +128,64 @@ static void cooperative_and_clusters(void **state)
     RETURNS(cuLaunchKernelEx(NULL, small, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
+// A dependent kernel reads what its primary writes: before griddepcontrol.wait it is reported.
+static void dependent_launches(void **state)
+{
+    static const char text[] =
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".visible .entry first(.param .u64 p)\n{\n.reg .b64 %d;\nld.param.u64 %d, [p];\n"
+        "griddepcontrol.launch_dependents;\nst.global.u32 [%d], 5;\nret;\n}\n"
+        ".visible .entry alone(.param .u64 p)\n{\n.reg .b64 %d;\nld.param.u64 %d, [p];\n"
+        "st.global.u32 [%d], 5;\nret;\n}\n"
+        ".visible .entry late(.param .u64 p)\n{\n.reg .b64 %d; .reg .b32 %r;\n"
+        "ld.param.u64 %d, [p];\nld.global.u32 %r, [%d+8];\ngriddepcontrol.wait;\n"
+        "ld.global.u32 %r, [%d];\nst.global.u32 [%d+4], %r;\nret;\n}\n"
+        ".visible .entry early(.param .u64 p)\n{\n.reg .b64 %d; .reg .b32 %r;\n"
+        "ld.param.u64 %d, [p];\nld.global.u32 %r, [%d];\ngriddepcontrol.wait;\n"
+        "st.global.u32 [%d+4], %r;\nret;\n}\n";
+    static const struct {
+        const char *first, *second;
+        bool allowed, between, reported;
+    } rows[] = { { "first", "late", true, false, false },
+                 { "first", "early", false, false, false },
+                 { "first", "early", true, true, false },
+                 { "alone", "early", true, false, false },
+                 { "first", "early", true, false, true } };
+    CUmodule pair = NULL;
+    CUdeviceptr at = 0;
+    (void)state;
+    OK(cuModuleLoadData(&pair, text));
+    OK(cuMemAlloc_v2(&at, 16));
+    void *params[] = { &at };
+    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+        CUfunction first = NULL, second = NULL;
+        CUlaunchAttribute attribute = { .id =
+                                            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION };
+        attribute.value.programmaticStreamSerializationAllowed = rows[k].allowed;
+        const CUlaunchConfig config = { .gridDimX = 1,
+                                        .gridDimY = 1,
+                                        .gridDimZ = 1,
+                                        .blockDimX = 32,
+                                        .blockDimY = 1,
+                                        .blockDimZ = 1,
+                                        .attrs = &attribute,
+                                        .numAttrs = 1 };
+        OK(cuMemsetD32_v2(at, 0, 4));
+        OK(cuModuleGetFunction(&first, pair, rows[k].first));
+        OK(cuModuleGetFunction(&second, pair, rows[k].second));
+        OK(cuLaunchKernel(first, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+        if (rows[k].between)
+            OK(cuMemsetD32_v2(at + 12, 1, 1));
+        OK(cuLaunchKernelEx(&config, second, params, NULL));
+        RETURNS(cuCtxSynchronize(), rows[k].reported ? CUDA_ERROR_LAUNCH_FAILED : 0);
+    }
+    const char *told = NULL;
+    OK(cuGetErrorString(CUDA_ERROR_LAUNCH_FAILED, &told));
+    if (!strstr(told,
+                "is of bytes that the primary kernel first writes, before griddepcontrol.wait"))
+        fail_msg("%s", told);
+}
+
 static void streams(void **state)
 {
     (void)state;
@@ -281,10 +339,15 @@ static void many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results),        cmocka_unit_test(geometry),
-        cmocka_unit_test(arguments),      cmocka_unit_test(cooperative_and_clusters),
-        cmocka_unit_test(streams),        cmocka_unit_test(events),
-        cmocka_unit_test(host_functions), cmocka_unit_test(many_threads),
+        cmocka_unit_test(results),
+        cmocka_unit_test(geometry),
+        cmocka_unit_test(arguments),
+        cmocka_unit_test(cooperative_and_clusters),
+        cmocka_unit_test(streams),
+        cmocka_unit_test(events),
+        cmocka_unit_test(host_functions),
+        cmocka_unit_test(many_threads),
+        cmocka_unit_test(dependent_launches),
     };
     emu_context();
     module = emu_module();
