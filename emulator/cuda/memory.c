@@ -223,6 +223,7 @@ CUresult api_memFreeHost(void *memory)
 static struct allocation *holder(uint64_t address, struct allocation *variable)
 {
     uint64_t start = 0, bytes = 0;
+    bool managed = false;
     if (!emu_memory_find(api_state.memory, address, &start, NULL))
         return NULL;
     struct api_object *found = NULL;
@@ -232,11 +233,11 @@ static struct allocation *holder(uint64_t address, struct allocation *variable)
         return (struct allocation *)found;
     struct api_module_memory *memory =
         (struct api_module_memory *)api_object_at(start, API_MODULE_MEMORY);
-    if (!memory || !api_module_variable(memory->module, address, &start, &bytes))
+    if (!memory || !api_module_variable(memory->module, address, &start, &bytes, &managed))
         return NULL;
     *variable = (struct allocation) {
         .object = { .key = start,
-                    .kind = API_DEVICE_MEMORY,
+                    .kind = managed ? API_MANAGED_MEMORY : API_DEVICE_MEMORY,
                     .context = memory->module->object.context },
         .bytes = (size_t)bytes,
     };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Modules: PTX text in, functions and variables out.
-#define _POSIX_C_SOURCE 200809L // clock_gettime, strnlen
+#define _DEFAULT_SOURCE // clock_gettime, strnlen, MAP_ANONYMOUS
 #include "module.h"
 
 #include "calls.h"
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 enum { JIT_OPTIONS = 35, LOG = 16000 };
@@ -105,6 +106,31 @@ static void relocate(CUmodule module)
     }
 }
 
+/// Memory for variables. If one is managed, the host uses all of the module's at their addresses.
+static uint64_t variable_memory(uint64_t bytes, bool managed)
+{
+    if (!managed)
+        return emu_memory_alloc(api_state.memory, bytes);
+    void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (pages == MAP_FAILED)
+        return 0;
+    if (emu_memory_map_host(api_state.memory, pages, bytes))
+        return (uint64_t)(uintptr_t)pages;
+    munmap(pages, bytes);
+    return 0;
+}
+
+static void free_variable_memory(uint64_t base, uint64_t bytes, bool managed)
+{
+    void *pages = (void *)(uintptr_t)base;
+    if (!managed) {
+        emu_memory_free(api_state.memory, base);
+        return;
+    }
+    emu_memory_unmap_host(api_state.memory, pages);
+    munmap(pages, bytes);
+}
+
 static CUresult place_variables(CUmodule module)
 {
     const struct emu_module *program = module->program;
@@ -114,7 +140,7 @@ static CUresult place_variables(CUmodule module)
     unsigned char *shadow = NULL;
     enum emu_access_fault fault;
     for (int i = 0; i < 2; i++) {
-        *bases[i] = sizes[i] ? emu_memory_alloc(memory, sizes[i]) : 0;
+        *bases[i] = sizes[i] ? variable_memory(sizes[i], i == 0 && program->managed) : 0;
         if (sizes[i] && !*bases[i])
             return CUDA_ERROR_OUT_OF_MEMORY;
         module->memory[i].module = module;
@@ -141,7 +167,8 @@ static CUresult place_variables(CUmodule module)
     return CUDA_SUCCESS;
 }
 
-bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes)
+bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes,
+                         bool *managed)
 {
     const struct emu_module *program = module->program;
     for (uint32_t i = 0; i < program->symbol_count; i++) {
@@ -150,6 +177,7 @@ bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uin
             continue;
         *start = address_of(module, i);
         *bytes = symbol->bytes;
+        *managed = symbol->managed;
         if (address - *start < symbol->bytes)
             return true;
     }
@@ -200,7 +228,8 @@ void api_module_release(CUmodule module)
     for (int i = 0; i < 2; i++)
         if (bases[i]) {
             api_object_remove(&module->memory[i].object);
-            emu_memory_free(api_state.memory, bases[i]);
+            free_variable_memory(bases[i], module->program->global_bytes,
+                                 i == 0 && module->program->managed);
         }
     emu_programs_destroy(&module->programs);
     emu_module_destroy(&module->program);

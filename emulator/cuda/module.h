@@ -9,7 +9,8 @@
 void api_module_retire(CUmodule module);
 void api_module_release(CUmodule module);
 // The variable that contains the address; false: none.
-bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes);
+bool api_module_variable(CUmodule module, uint64_t address, uint64_t *start, uint64_t *bytes,
+                         bool *managed);
 // Of `bytes` bytes, API_UNKNOWN_BYTES if the caller did not say. `partial`: an input of the linker,
 // which may need others; the module is for its log alone.
 CUresult api_module_create(CUmodule *module, const void *image, size_t bytes, bool partial,

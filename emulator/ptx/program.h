@@ -383,6 +383,7 @@ struct emu_symbol {
                      // memory, of the parameters, of the module's global or const data
     uint64_t bytes;  // 0 for an extern shared array: it begins after the static ones
     bool is_extern;
+    bool managed;              // global: the host uses the same address
     const unsigned char *init; // global and const: bytes, or NULL for zeros
 };
 
@@ -462,6 +463,7 @@ struct emu_module {
     struct emu_relocation *relocations;
     uint32_t relocation_count;
     uint64_t global_bytes, const_bytes;
+    bool managed;     // some variable is
     uint64_t code_at; // addresses of functions, as an offset among the global data
     const char *text; // a copy, for reports that quote a line
     struct emu_file *files;

@@ -71,11 +71,35 @@ static bool parse_pointer(struct emu_parser *p)
     return !emu_take_dot(p, "align") || parse_align(p, &align);
 }
 
+// (.managed)
+static bool parse_attributes(struct emu_parser *p, struct emu_declaration *d)
+{
+    if (!emu_expect(p, '('))
+        return false;
+    do {
+        const struct emu_token at = p->token;
+        if (emu_token_is_dot(&at, "unified"))
+            return emu_error(p, &at, "Attribute '.unified' is not supported by the emulator");
+        if (!emu_take_dot(p, "managed"))
+            return emu_syntax_error(p);
+        if (d->space != EMU_GLOBAL)
+            return emu_error(p, &at, "Illegal attribute '.managed' in this state space");
+        if (p->module->isa < 40)
+            return emu_error(p, &at, "Feature '.managed' requires PTX ISA .version 4.0 or later");
+        d->managed = true;
+    } while (emu_take(p, ','));
+    return emu_expect(p, ')');
+}
+
 bool emu_parse_declaration(struct emu_parser *p, struct emu_declaration *d)
 {
     d->align = d->lanes = 0;
+    d->managed = false;
     for (;;) {
-        if (emu_take_dot(p, "align")) {
+        if (emu_take_dot(p, "attribute")) {
+            if (!parse_attributes(p, d))
+                return false;
+        } else if (emu_take_dot(p, "align")) {
             if (!parse_align(p, &d->align))
                 return false;
         } else if (emu_token_is_dot(&p->token, "v2") || emu_token_is_dot(&p->token, "v4")) {
@@ -281,7 +305,9 @@ static uint32_t put_symbol(struct emu_parser *p, const struct emu_declaration *d
         .offset = offset,
         .bytes = d->bytes,
         .is_extern = d->is_extern,
+        .managed = d->managed,
     };
+    module->managed = module->managed || d->managed;
     if (!symbol->name) {
         emu_out_of_memory(p);
         return EMU_NO_REGISTER;
@@ -401,8 +427,6 @@ bool emu_parse_variables(struct emu_parser *p, bool is_extern)
     d.is_reg = d.space == EMU_GENERIC;
     d.is_extern = is_extern;
     emu_next(p);
-    if (emu_token_is_dot(&p->token, "attribute"))
-        return emu_error(p, &p->token, "'.attribute' is not supported by the emulator");
     if (!emu_parse_declaration(p, &d))
         return false;
     const uint64_t align = d.align;

@@ -22,6 +22,7 @@ struct emu_declaration {
     unsigned dimensions;
     uint64_t bytes;
     bool is_extern;
+    bool managed; // .attribute(.managed)
 };
 // Alignment and type; then, once or more often, a name with its extents.
 bool emu_parse_declaration(struct emu_parser *p, struct emu_declaration *d);

@@ -319,6 +319,40 @@ static void very_many_functions(void **state)
     free(text);
 }
 
+// Host and kernels use a managed variable at one address.
+static void managed_variables(void **state)
+{
+    static const char text[] =
+        ".version 8.0\n.target sm_75\n.address_size 64\n"
+        ".visible .global .attribute(.managed) .align 4 .u32 both = 41;\n"
+        ".visible .global .align 8 .attribute(.managed) .u64 at = both;\n.visible .global .u32 "
+        "own;\n"
+        ".visible .entry k()\n{\n.reg .b32 %r; .reg .b64 %d;\nld.global.u64 %d, [at];\n"
+        "ld.u32 %r, [%d];\nadd.u32 %r, %r, 1;\nst.global.u32 [both], %r;\nret;\n}\n";
+    CUmodule loaded = NULL;
+    CUfunction k = NULL;
+    CUdeviceptr both = 0, own = 0;
+    size_t bytes = 0;
+    bool managed = false;
+    (void)state;
+    OK(cuModuleLoadData(&loaded, text));
+    OK(cuModuleGetFunction(&k, loaded, "k"));
+    OK(cuModuleGetGlobal_v2(&both, &bytes, loaded, "both"));
+    assert_int_equal(bytes, 4);
+    volatile unsigned *word = (volatile unsigned *)(uintptr_t)both;
+    assert_int_equal(*word, 41);
+    *word = 99;
+    OK(cuLaunchKernel(k, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    OK(cuCtxSynchronize());
+    assert_int_equal(*word, 100);
+    OK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, both));
+    assert_true(managed);
+    OK(cuModuleGetGlobal_v2(&own, NULL, loaded, "own"));
+    OK(cuPointerGetAttribute(&managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, own));
+    assert_false(managed);
+    OK(cuModuleUnload(loaded));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +367,7 @@ int main(void)
         cmocka_unit_test(unloading),
         cmocka_unit_test(libraries),
         cmocka_unit_test(very_many_functions),
+        cmocka_unit_test(managed_variables),
     };
     emu_context();
     module = emu_module();

@@ -148,7 +148,8 @@ static void what_is_not_supported_says_so(void **state)
         expect(text, 218, "not supported by the emulator");
     }
     expect(HEAD ".global .texref t;", 218, "not supported by the emulator");
-    expect(HEAD ".global .attribute(.managed) .u32 x;", 218, "not supported by the emulator");
+    expect(HEAD ".global .attribute(.unified(1, 2)) .u32 x;", 218, "not supported by the emulator");
+    expect(HEAD ".const .attribute(.managed) .u32 x;", 218, "Illegal attribute '.managed'");
 }
 
 static void aliases_and_linkage(void **state)
