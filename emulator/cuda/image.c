@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const char fat_magic[] = "\x50\xed\x55\xba", wrapper_magic[] = "\xb1\x43\x62\x46";
+static const char tile_magic[] = "\x7fTileIR"; // and a zero
 
 // Fields of a fat binary's head, and of the head of each of its images; offsets in bytes.
 enum {
@@ -355,6 +356,10 @@ CUresult api_image_open(const void *image, size_t bytes, struct api_image *opene
     *opened = (struct api_image) { NULL, 0, NULL };
     image = api_image_find(image, &bytes);
     CUresult result = CUDA_ERROR_INVALID_IMAGE;
+    if (image && bytes >= sizeof(tile_magic) - 1 &&
+        memcmp(image, tile_magic, sizeof(tile_magic) - 1) == 0)
+        return wrong(log, log_size, CUDA_ERROR_NO_BINARY_FOR_GPU,
+                     "the image is cuda_tile IR, which the emulator does not run: it runs PTX");
     if (image)
         result = bytes >= FAT_HEAD && memcmp(image, fat_magic, 4) == 0
                      ? open_fat(image, bytes, opened, log, log_size)

@@ -353,6 +353,18 @@ static void managed_variables(void **state)
     OK(cuModuleUnload(loaded));
 }
 
+// The head of a cuda_tile module of version 13.1, and its end.
+static void tile_modules(void **state)
+{
+    static const unsigned char tile[] = { 0x7f, 'T', 'i', 'l', 'e', 'I', 'R', 0, 13, 1, 0, 0, 0 };
+    CUmodule loaded = NULL;
+    const char *told = NULL;
+    (void)state;
+    RETURNS(cuModuleLoadData(&loaded, tile), CUDA_ERROR_NO_BINARY_FOR_GPU);
+    OK(cuGetErrorString(CUDA_ERROR_NO_BINARY_FOR_GPU, &told));
+    assert_non_null(strstr(told, "cuda_tile IR, which the emulator does not run"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +380,7 @@ int main(void)
         cmocka_unit_test(libraries),
         cmocka_unit_test(very_many_functions),
         cmocka_unit_test(managed_variables),
+        cmocka_unit_test(tile_modules),
     };
     emu_context();
     module = emu_module();

@@ -17,9 +17,12 @@ static size_t each_line(const char *path, with_line *with)
     size_t count = 0;
     FILE *file = fopen(path, "r");
     assert_non_null(file);
-    for (; fgets(line, sizeof line, file); count++) {
+    while (fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
+        if (*line == '#')
+            continue;
         with(line, frame(line, text, sizeof text));
+        count++;
     }
     fclose(file);
     return count;
@@ -229,6 +232,23 @@ static void unsupported(void **state)
     assert_int_equal(each_line(PTX_DIR "/unsupported.txt", is_named_unsupported), lacks);
 }
 
+// What is older than sm_100 stands under a reason, a line that begins with #.
+static void unsupported_has_reasons(void **state)
+{
+    char line[LINE_SIZE], reason[LINE_SIZE] = "";
+    FILE *file = fopen(PTX_DIR "/unsupported.txt", "r");
+    (void)state;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (*line == '#')
+            memcpy(reason, line, sizeof reason);
+        else if (read_unsupported(line).sm < 100 &&
+                 (strlen(reason) < 20 || strstr(reason, "sm_100")))
+            fail_msg("no reason: %s", line);
+    }
+    fclose(file);
+}
+
 static void accepted(void **state)
 {
     (void)state;
@@ -382,11 +402,9 @@ static void volatile_local_since_9_1(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest lists[] = {
-        cmocka_unit_test(accepted),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(unsupported),
-        cmocka_unit_test(later),
-        cmocka_unit_test(volatile_local_since_9_1),
+        cmocka_unit_test(accepted),    cmocka_unit_test(refused),
+        cmocka_unit_test(unsupported), cmocka_unit_test(unsupported_has_reasons),
+        cmocka_unit_test(later),       cmocka_unit_test(volatile_local_since_9_1),
     };
     const struct CMUnitTest with_ptxas[] = {
         cmocka_unit_test(ptxas_agrees),
