@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Results of instructions that the builder does not write, as text in kernels: video instructions,
-// lop3 with a predicate, min and max of magnitudes. Compared with plain C, which follows the
-// descriptions of the PTX ISA. On a GPU if there is one, and on the emulator in CI.
+// lop3 with a predicate, min and max of magnitudes, fma.oob, cvt.pack. Compared with plain C, which
+// follows the descriptions of the PTX ISA. On a GPU if there is one, and on the emulator in CI.
 #include "rows.h"
 
+#include "reference/half.h"
+
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -32,6 +35,7 @@ struct text {
     int d, a, b;                    // scalar: parts as below; else numbers of a selection
     unsigned compare, shift;
     bool greater, nan, ftz;
+    unsigned sm; // least target; 0: 86
 };
 
 static struct text texts[MOST_ROWS];
@@ -59,9 +63,10 @@ static void emit_text(ptx_builder *b, const struct row *row, ptx_ptr in, ptx_ptr
     for (unsigned k = 0; k < 3; k++)
         x[k] = load_operand(b, in, k);
     const char *line = texts[row->c.what].line;
+    const unsigned sm = texts[row->c.what].sm ? texts[row->c.what].sm : 86;
     ptx_val result = strstr(line, "%3")
                          ? ptx_asm(b, line, .result = { PTX_U32 }, .in = { x[0], x[1], x[2] },
-                                   .isa = 82, .sm = 86, .pure = true)
+                                   .isa = 82, .sm = (int)sm, .pure = true)
                          : ptx_asm(b, line, .result = { PTX_U32 }, .in = { x[0], x[1] }, .isa = 82,
                                    .sm = 86, .pure = true);
     rows_store_result(b, out, result);
@@ -391,13 +396,101 @@ static void magnitudes(void **state)
     run_all();
 }
 
+// ---- fma.oob, cvt.pack --------------------------------------------------------------------------
+
+// One f16 in units of 2^-24, of its product 2^-48.
+static wide fixed(uint32_t h)
+{
+    const unsigned field = h >> 10 & 31;
+    const wide units = field ? (wide)(1024 | (h & 1023)) << (field - 1) : (wide)(h & 1023);
+    return h & 0x8000 ? -units : units;
+}
+
+// The sum is exact in 128 bits; all bits below the 50 that are kept go into the last of them.
+static uint32_t fused_half(uint32_t a, uint32_t b, uint32_t c)
+{
+    const double x = f16_to_f64((uint16_t)a), y = f16_to_f64((uint16_t)b);
+    const double z = f16_to_f64((uint16_t)c), plain = fma(x, y, z);
+    if (isnan(plain))
+        return 0x7fff;
+    if (isinf(plain) || plain == 0)
+        return f16_from_f64(plain);
+    const wide sum = fixed(a) * fixed(b) + fixed(c) * ((wide)1 << 24);
+    wide kept = sum < 0 ? -sum : sum;
+    int exponent = -48;
+    for (; kept >> 50; exponent++)
+        kept = kept >> 1 | (kept & 1);
+    return f16_from_f64(ldexp(sum < 0 ? -(double)kept : (double)kept, exponent));
+}
+
+static uint32_t one_outside(const struct text *t, uint32_t a, uint32_t b, uint32_t c)
+{
+    const uint32_t sum = fused_half(a, b, c);
+    if (a == 0xffff || b == 0xffff)
+        return 0;
+    return t->greater && sum & 0x8000 && (sum & 0x7fff) <= 0x7c00 ? 0 : sum;
+}
+
+// Every other thread has the NaN of what is outside a tensor in a half of a.
+static uint32_t expect_outside(const struct text *t, uint32_t a, uint32_t b, uint32_t c)
+{
+    a = c & 1 ? a | 0xffff : a;
+    a = c & 2 ? a | 0xffff0000 : a;
+    return one_outside(t, a >> 16, b >> 16, c >> 16) << 16 |
+           one_outside(t, a & 0xffff, b & 0xffff, c & 0xffff);
+}
+
+static void outside_tensors(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 2; k++) {
+        struct text *t = add_text("oob");
+        t->expect = expect_outside;
+        t->greater = k;
+        t->sm = 90;
+        snprintf(
+            t->line, sizeof t->line,
+            "{ .reg .b32 x, y; and.b32 x, %%3, 1; mul.lo.u32 x, x, 0xffff; and.b32 y, %%3, 2;\n"
+            "mul.lo.u32 y, y, 0x7fff8000; or.b32 x, x, y; or.b32 x, x, %%1;\n"
+            "fma.rn.oob%s.f16x2 %%0, x, %%2, %%3; }",
+            k ? ".relu" : "");
+    }
+    if (rows.target.sm >= 90)
+        run_all();
+    else
+        row_count = 0;
+}
+
+static uint32_t expect_pack(const struct text *t, uint32_t a, uint32_t b, uint32_t c)
+{
+    const unsigned bits = t->parts;
+    const uint32_t low = UINT32_MAX >> (32 - bits);
+    const uint32_t x = (uint32_t)limited((int32_t)a, bits, t->sign_d) & low;
+    const uint32_t y = (uint32_t)limited((int32_t)b, bits, t->sign_d) & low;
+    return x << bits | y | (bits < 16 ? c << 2 * bits : 0);
+}
+
+static void packs(void **state)
+{
+    (void)state;
+    for (unsigned k = 0; k < 8; k++) {
+        struct text *t = add_text("pack");
+        t->expect = expect_pack;
+        t->parts = 16u >> k / 2;
+        t->sign_d = k & 1;
+        snprintf(t->line, sizeof t->line, "cvt.pack.sat.%c%u.s32%s %%0, %%1, %%2%s;",
+                 t->sign_d ? 's' : 'u', t->parts, t->parts < 16 ? ".b32" : "",
+                 t->parts < 16 ? ", %3" : "");
+    }
+    run_all();
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalar_videos),
-        cmocka_unit_test(simd_videos),
-        cmocka_unit_test(lop3_with_a_predicate),
-        cmocka_unit_test(magnitudes),
+        cmocka_unit_test(scalar_videos),         cmocka_unit_test(simd_videos),
+        cmocka_unit_test(lop3_with_a_predicate), cmocka_unit_test(magnitudes),
+        cmocka_unit_test(outside_tensors),       cmocka_unit_test(packs),
     };
 
     rows_open(&rows, argc, argv);
