@@ -22,10 +22,22 @@ struct kind {
     ptx_step_format format;
     ptx_type dtype;
     unsigned bytes[ARRAYS];
+    const struct ptx_guard_params *guards; ///< NULL: none
 };
+
+/// Gradients stay, so no guard finds anything, and every step is taken.
+static const struct ptx_guard_params guards = { .limit = 1e30f,
+                                                .history.length = 128,
+                                                .zclip.warmup = 25 };
 
 static const struct kind kinds[] = {
     { "adamw f32", PTX_STEP_RULE_ADAMW, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 4 } },
+    { "adamw f32, guards",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4 },
+      &guards },
     { "adamw f32, states bf16",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_STATE_BF16,
@@ -301,7 +313,8 @@ static bool measure(struct bench *b, struct model *m)
                                             .tensor_count = m->count,
                                             .groups = &m->group,
                                             .group_count = 1,
-                                            .max_norm = 1 };
+                                            .max_norm = 1,
+                                            .guards = m->kind->guards };
     struct ptx_step_description description;
     struct bench_times times;
     char label[128];
