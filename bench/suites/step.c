@@ -23,6 +23,7 @@ struct kind {
     ptx_type dtype;
     unsigned bytes[ARRAYS];
     const struct ptx_guard_params *guards; ///< NULL: none
+    bool reports;
 };
 
 /// Gradients stay, so no guard finds anything, and every step is taken.
@@ -38,6 +39,12 @@ static const struct kind kinds[] = {
       PTX_F32,
       { 4, 4, 0, 4, 4 },
       &guards },
+    { "adamw f32, reports",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4 },
+      .reports = true },
     { "adamw f32, states bf16",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_STATE_BF16,
@@ -86,7 +93,7 @@ struct model {
     size_t count;
     uint64_t elements, room; ///< room: elements of an array, including the gaps between tensors
     ptx_buffer *array[ARRAYS];
-    ptx_buffer *counts;
+    ptx_buffer *counts, *reports;
     ptx_step_plan *plan;
     ptx_graph *graph;
 };
@@ -150,6 +157,11 @@ static bool allocate(struct bench *b, struct model *m)
     if (!m->counts ||
         !bench_ok(b, ptx_buffer_fill(m->counts, 0, 0, m->count * sizeof(float), b->stream), "fill"))
         return false;
+    if (m->kind->reports) {
+        m->reports = bench_buffer(b, m->count * sizeof(struct ptx_gradient_report));
+        if (!m->reports)
+            return false;
+    }
     for (size_t t = 0; t < m->count; t++) {
         struct ptx_step_tensor *tensor = &m->tensors[t];
         tensor->parameter = address(m, PARAMETER, t);
@@ -314,7 +326,8 @@ static bool measure(struct bench *b, struct model *m)
                                             .groups = &m->group,
                                             .group_count = 1,
                                             .max_norm = 1,
-                                            .guards = m->kind->guards };
+                                            .guards = m->kind->guards,
+                                            .reports_at = ptx_buffer_address(m->reports) };
     struct ptx_step_description description;
     struct bench_times times;
     char label[128];
@@ -371,6 +384,7 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     for (unsigned a = 0; a < ARRAYS; a++)
         bench_free(b, &m.array[a]);
     bench_free(b, &m.counts);
+    bench_free(b, &m.reports);
     free(m.first);
     free(m.tensors);
     free(gradients);

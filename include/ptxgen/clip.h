@@ -60,8 +60,8 @@ struct ptx_clip_params {
     /// use, at least 1. A group may be empty: its norm is 0.
     uint32_t group_count;
     /// max_norm, group_max_norms, max_norms_at, eps, loss_scale, loss_scale_state, loss_scale_at,
-    /// update, found_inf_at, found_inf_to, guards, sum_rows, sum_row, sums_at, any_address, stream,
-    /// module: see norm.h.
+    /// update, found_inf_at, found_inf_to, guards, reports_at, sum_rows, sum_row, sums_at,
+    /// any_address, stream, module: see norm.h.
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_nonfinite nonfinite; ///< what is written if something is NaN or infinite
     /// Runs stop before the gradients are written: for owners of an optimizer that multiplies by

@@ -63,6 +63,10 @@ struct ptx_clip_tensor {
 ///   as in the summary. 0: none.
 /// - guards: if not NULL, the rules by which a run skips its step, or clips further: see guard.h.
 ///   Copied. A clip plan with guards has three launches.
+/// - reports_at: the address of a struct ptx_gradient_report for each tensor, in their order, which
+///   each run or norm_sq writes: a multiple of 8. One more launch; small tensors of a clip plan
+///   share no chunks, so that its sums may differ in their last bits. Sums of windows of chunks are
+///   complete with the last. 0: none.
 /// - sum_rows, sum_row: for several plans that share one norm, such as the stages of a pipeline or
 ///   ranks: the sums are an array of sum_rows rows, each of one f64 for each group. The phase
 ///   norm_sq writes row sum_row, and `finish` adds all rows, from the first to the last. So the
@@ -90,6 +94,7 @@ struct ptx_clip_tensor {
     X(CUdeviceptr, found_inf_at)                                                                   \
     X(CUdeviceptr, found_inf_to)                                                                   \
     X(const struct ptx_guard_params *, guards)                                                     \
+    X(CUdeviceptr, reports_at)                                                                     \
     X(uint32_t, sum_rows)                                                                          \
     X(uint32_t, sum_row)                                                                           \
     X(CUdeviceptr, sums_at)                                                                        \

@@ -51,6 +51,18 @@ struct ptx_clip_summary {
                                        ///< no use with loss_scale_state and loss_scale_at
 };
 
+/// What a run says of a tensor's raw gradient: as it is in memory, neither unscaled nor clipped. 32
+/// bytes in device memory. A run that skips its step writes it, too.
+struct ptx_gradient_report {
+    double norm;   ///< f64 sums in a tree that the sizes of all tensors fix; NaN or infinite if an
+                   ///< element is
+    float largest; ///< magnitude; NaN if an element is NaN. That of an f64 is rounded
+    uint32_t absent; ///< 1: the tensor has no gradient, or no elements: all else is 0, -1
+    uint64_t zeros;  ///< elements that are +0 or -0
+    int64_t
+        first_nonfinite; ///< index of the first NaN or infinity in the whole parameter; -1: none
+};
+
 // ------------------------------------------------------------------------------------------ guards
 
 /// Why a run skips a step: `skipped` of struct ptx_guard_state, as f32.

@@ -80,6 +80,22 @@ struct norm_guard_rule {
     uint32_t records; // where those of groups are in the state, in f64
 };
 
+// A tensor of a plan with reports: its chunks, and its place in the whole parameter, as struct
+// ptx_step_whole has it, with a run of 1 and a stride of 1 where all elements are consecutive.
+struct norm_report_row {
+    uint64_t first, run, stride;
+    uint32_t chunk, chunks;
+};
+
+// What is known of a chunk's gradient.
+struct norm_chunk_report {
+    double sum; // of squares, without the weight
+    float largest;
+    uint32_t zeros;
+    uint32_t first; // index in the chunk of the first element that is not finite; UINT32_MAX: none
+    uint32_t unused;
+};
+
 // Counters shared by the blocks of a launch; 0 before and after it.
 struct norm_totals {
     uint32_t arrivals;   // number of groups whose record is written
@@ -110,6 +126,7 @@ struct norm_spec {
     bool adds_rows; // there are several rows of sums
     bool has_max_norms_at, has_found_inf_at, has_found_inf_to, checks_loss_scale;
     uint32_t guards;                  // NORM_GUARD_ bits
+    bool reports;                     // writes a report a tensor
     const struct norm_entry *entries; // NORM_ENTRIES of them: the plan's kernels
     unsigned last_blocks;             // .minnctapersm of NORM_LAST
     const void *own;                  // what else the plan's own kernels depend on
@@ -131,6 +148,7 @@ enum {
     NORM_SQUARES, // a block for each chunk: its sum of squares
     NORM_SUMS,
     NORM_FINISH,
+    NORM_REPORT,              // a block for each tensor: its report from those of its chunks
     NORM_OWN,                 // and the next: the plan's own, between the records and the last
     NORM_LAST = NORM_OWN + 2, // the plan's own: what is done with the factors
     NORM_SET_MAX_NORM,
@@ -145,12 +163,15 @@ enum {
 #define NORM_COMMON_ENTRIES                                                                        \
     [NORM_SUMS] = { "clip_sums", ptxk_norm_sums_emit, 1 },                                         \
     [NORM_FINISH] = { "clip_finish", ptxk_norm_finish_emit, 1 },                                   \
+    [NORM_REPORT] = { "norm_report", ptxk_norm_report_emit, 4, ptxk_norm_reports },                \
     [NORM_SET_MAX_NORM] = { "clip_set_max_norm", ptxk_norm_set_max_norm_emit, 1 },                 \
     [NORM_SET_LOSS_SCALE] = { "clip_set_loss_scale", ptxk_norm_set_loss_scale_emit, 1 },           \
     [NORM_SET_DATA] = { "clip_set_data", ptxk_norm_set_data_emit, 1 }
 
 enum { NORM_SET_DATA_BATCH = 256 }; // addresses per launch
 
+bool ptxk_norm_reports(const struct norm_spec *spec);
+norm_emit ptxk_norm_report_emit;
 norm_emit ptxk_norm_squares_emit, ptxk_norm_sums_emit, ptxk_norm_finish_emit,
     ptxk_norm_set_max_norm_emit, ptxk_norm_set_loss_scale_emit, ptxk_norm_set_data_emit;
 

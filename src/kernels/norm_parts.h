@@ -3,6 +3,7 @@
 #ifndef PTXGEN_KERNELS_NORM_PARTS_H
 #define PTXGEN_KERNELS_NORM_PARTS_H
 
+#include "common/chunk.h"
 #include "norm.h"
 
 // ---- what they share ----------------------------------------------------------------------------
@@ -112,6 +113,9 @@ struct norm_squares {
     struct norm_tensor tensor;
     struct norm_extent extent;
     ptx_ptr scratch;
+    ptx_ptr reports;        // f64: of chunks, with reports
+    struct chunk_seen seen; // likewise, variables
+    ptx_val first_bad;
     ptx_val sum;    // a variable: this thread's sum
     ptx_val weight; // factor of the block's sum
 };

@@ -3,6 +3,29 @@
 #include "common/chunk.h"
 #include "norm_parts.h"
 
+// The first element of the chunk that is not finite (u32), in all threads. Reads the chunk again,
+// where its sum says that there may be one.
+static void find_nonfinite(ptx_builder *b, const struct norm_squares *n, const struct chunk *chunk)
+{
+    ptx_val some = ptx_barrier_any(b, ptx_not(b, ptx_is_finite(b, n->sum)));
+
+    ptx_if (b, some) {
+        ptx_ptr least = ptx_shared(b, PTX_U32, 1);
+        ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
+        ptx_if (b, ptx_eq(b, n->tid, 0))
+            ptx_store(b, least, 0, UINT32_MAX);
+        ptx_barrier(b);
+        ptx_for (b, i, ptx_bitcast(b, PTX_S32, n->tid), chunk->length, CHUNK_BLOCK) {
+            ptx_val x = ptx_load(b, data, i);
+            x = ptx_cvt(b, x.type == PTX_F64 ? PTX_F64 : PTX_F32, x);
+            ptx_if (b, ptx_not(b, ptx_is_finite(b, x)))
+                ptx_atomic_min(b, least, 0, ptx_bitcast(b, PTX_U32, i));
+        }
+        ptx_barrier(b);
+        ptx_set(b, n->first_bad, ptx_load(b, least, 0));
+    }
+}
+
 static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
 {
     struct norm_squares *n = user;
@@ -12,9 +35,12 @@ static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
                                  .most = n->spec->chunk,
                                  .tid = n->tid,
                                  .scratch = n->scratch,
-                                 .ragged = true };
+                                 .ragged = true,
+                                 .seen = n->spec->reports ? &n->seen : NULL };
 
     ptx_set(b, n->sum, ptxk_chunk_square_sum(b, &chunk));
+    if (n->spec->reports)
+        find_nonfinite(b, n, &chunk);
 }
 
 static void read_tensor(ptx_builder *b, struct norm_squares *n)
@@ -31,6 +57,10 @@ static void read_tensor(ptx_builder *b, struct norm_squares *n)
 static void sum_tensor(ptx_builder *b, struct norm_squares *n)
 {
     read_tensor(b, n);
+    if (n->spec->reports) {
+        n->seen = (struct chunk_seen) { ptx_var(b, ptx_f32(0)), ptx_var(b, ptx_u32(0)) };
+        n->first_bad = ptx_var(b, ptx_u32(UINT32_MAX));
+    }
     n->sum = ptx_var(b, ptx_f64(0));
     ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
     n->weight = n->tensor.weight;
@@ -70,6 +100,10 @@ struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_sp
     n.used = ptx_param_ptr(b, PTX_F32, "used", .writeonly = true, .length = "1",
                            .meaning = "the loss scale that this run divides by");
     n.first = ptx_param(b, PTX_U32, "first", .meaning = "chunk of block 0");
+    if (spec->reports)
+        n.reports = ptx_param_ptr(b, PTX_F64, "chunk_reports", .writeonly = true,
+                                  .meaning = "rows of 3: sum, largest (f32) and zeros (u32), first "
+                                             "that is not finite (u32), one a chunk");
     return n;
 }
 
@@ -86,6 +120,24 @@ void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n)
     ptx_store(b, n->used, 0, ptx_load(b, n->state, 0));
 }
 
+// `sum`: in thread 0.
+static void report_chunk(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum)
+{
+    ptx_val largest = ptxk_block_extreme(b, n->seen.largest, NORM_BLOCK, true);
+    ptx_val zeros = ptxk_block_sum(b, n->seen.zeros, NORM_BLOCK);
+
+    ptx_if (b, ptx_eq(b, n->tid, 0)) {
+        const uint32_t length = NORM_LENGTH(double, struct norm_chunk_report);
+        ptx_ptr row = ptx_at(b, n->reports, ptx_mul_wide(b, k, length));
+        ptx_ptr words = ptx_ptr_cast(b, PTX_U32, row);
+        ptx_store(b, row, 0, ptxk_one_nan(b, sum));
+        ptx_store(b, words, NORM_PLACE(uint32_t, struct norm_chunk_report, largest),
+                  ptx_bitcast(b, PTX_U32, ptxk_one_nan(b, largest)));
+        ptx_store(b, words, NORM_PLACE(uint32_t, struct norm_chunk_report, zeros), zeros);
+        ptx_store(b, words, NORM_PLACE(uint32_t, struct norm_chunk_report, first), n->first_bad);
+    }
+}
+
 void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block)
 {
     ptx_val k = ptx_add(b, block, n->first);
@@ -96,6 +148,8 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
     else
         sum_tensor(b, n);
     ptx_val sum = ptxk_block_sum(b, n->sum, NORM_BLOCK);
+    if (n->spec->reports)
+        report_chunk(b, n, k, sum);
     ptx_if (b, ptx_eq(b, n->tid, 0)) {
         ptx_store(b, n->partials, k, ptxk_one_nan(b, ptx_mul(b, sum, n->weight)));
         if (!n->notes_scale) {

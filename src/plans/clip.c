@@ -108,12 +108,13 @@ static ptx_status describe(const struct ptx_clip_params *params,
         return status;
     const int launches = params->measure_only || is_fused(&norm, &layout) ? 2 : 3;
     const int of_phases = params->measure_only ? 3 : 4;
+    const int reports = layout.spec.reports && params->tensor_count;
     *description = (struct ptx_clip_description) {
         .elements = layout.element_count,
         .groups = layout.group_count,
         .chunk = layout.spec.chunk,
         .chunks = layout.chunk_count,
-        .launches = layout.sum_rows > 1 ? of_phases : launches,
+        .launches = (layout.sum_rows > 1 ? of_phases : launches) + reports,
         .bytes_measured = layout.gradient_bytes,
         .bytes_clipped = (params->measure_only ? 1 : 3) * layout.gradient_bytes,
         .workspace = layout.bytes,

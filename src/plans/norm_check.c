@@ -158,6 +158,7 @@ size_t ptxp_norm_caller_arrays(const struct norm_params *params, uint32_t groups
         { params->found_inf_at, 1, 4, .field = "found_inf_at", .read_only = true },
         { params->found_inf_to, 1, 4, .field = "found_inf_to" },
         { params->sums_at, sums, 8, .field = "sums_at" },
+        { params->reports_at, 4 * (uint64_t)params->tensor_count, 8, .field = "reports_at" },
         { guards->limits_at, groups, 4, .field = "guards.limits_at", .read_only = true },
         { guards->skip_at, 1, 4, .field = "guards.skip_at", .read_only = true },
         { guards->history.loss_at, 1, 4, .field = "guards.history.loss_at", .read_only = true },

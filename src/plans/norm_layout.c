@@ -66,6 +66,10 @@ static void place(struct norm_layout *layout, bool has_state)
     layout->records.length = (uint64_t)layout->group_count + 1; // includes the summary
     layout->rule.length = layout->totals.length = 1;
     layout->guard_rule.length = layout->guard_bytes != 0;
+    if (layout->spec.reports) {
+        layout->report_rows.length = layout->tensor_count;
+        layout->chunk_reports.length = layout->chunk_count;
+    }
     layout->guard_own.length = has_state ? 0 : layout->guard_bytes;
 #define NORM_ALLOT(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
@@ -184,8 +188,8 @@ static bool count_chunks(const struct norm_params *params, bool may_pack,
         with_packed += at_least_one(tallies[g].with_packed);
     }
     free(tallies);
-    layout->spec.packs =
-        may_pack && layout->chunk_count > FEW_CHUNKS && with_packed <= layout->chunk_count / 2;
+    layout->spec.packs = may_pack && !layout->spec.reports && layout->chunk_count > FEW_CHUNKS &&
+                         with_packed <= layout->chunk_count / 2;
     if (layout->spec.packs) {
         layout->chunk_count = with_packed;
         layout->pieces.length = small;
@@ -207,6 +211,7 @@ ptx_status ptxp_norm_layout_create(const struct norm_hooks *hooks, const struct 
         .spec = { .nonfinite = params->nonfinite,
                   .updates = params->update != NULL,
                   .adds_rows = params->sum_rows > 1,
+                  .reports = params->reports_at != 0,
                   .has_max_norms_at = params->max_norms_at != 0,
                   .has_found_inf_at = params->found_inf_at != 0,
                   .has_found_inf_to = params->found_inf_to != 0,
@@ -262,6 +267,7 @@ struct writer {
     struct norm_chunk_row *chunks;
     struct norm_group_row *groups;
     uint32_t *pieces;
+    struct norm_report_row *reports; // used with reports
     uint32_t chunk, piece;
     struct norm_pack pack; // its pieces are the last ones
 };
@@ -269,6 +275,10 @@ struct writer {
 static void write_chunks(struct writer *w, uint32_t group, uint32_t tensor, uint64_t count)
 {
     w->plan->starts[w->plan->start_count++] = (struct norm_start) { w->chunk, tensor, 0 };
+    if (w->plan->layout.spec.reports && tensor < w->plan->params.tensor_count) {
+        w->reports[tensor].chunk = w->chunk;
+        w->reports[tensor].chunks = (uint32_t)count;
+    }
     for (uint32_t index = 0; index < count; index++)
         w->chunks[w->chunk++] = (struct norm_chunk_row) { tensor, index, group, 0 };
     w->groups[group].count += (uint32_t)count;
@@ -338,6 +348,14 @@ static void write_tensors(const struct norm_params *params, const struct norm_la
         empty->dtype++;
 }
 
+// Their places in the whole; write_chunks() sets the rest.
+static void write_reports(const struct norm_params *params, struct norm_report_row *rows)
+{
+    for (size_t t = 0; t < params->tensor_count; t++)
+        rows[t] =
+            params->places ? params->places[t] : (struct norm_report_row) { .run = 1, .stride = 1 };
+}
+
 static void write_records(const struct norm_params *params, const struct norm_layout *layout,
                           struct ptx_clip_record *records)
 {
@@ -363,6 +381,9 @@ ptx_status ptxp_norm_layout_fill(struct norm_plan *plan, unsigned char *image)
     };
     ptx_status status = PTX_OK;
 
+    w.reports = (struct norm_report_row *)(void *)(image + layout->report_rows.offset);
+    if (layout->spec.reports)
+        write_reports(params, w.reports);
     if (!group_tensors(params, layout->group_count, &grouping)) {
         status = ptxp_norm_out_of_host_memory(plan->hooks);
     } else {

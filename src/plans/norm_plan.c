@@ -31,6 +31,7 @@ static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
         { "found_inf_at", PTX_ARG(plan->params.found_inf_at) },
         { "found_inf_to", PTX_ARG(plan->params.found_inf_to) },
         { "guard_state", PTX_ARG(plan->guard_state) },
+        { "reports_at", PTX_ARG(plan->params.reports_at) },
         { "limits_at", PTX_ARG(plan->guards.limits_at) },
         { "skip_at", PTX_ARG(plan->guards.skip_at) },
         { "loss_at", PTX_ARG(plan->guards.history.loss_at) },
@@ -225,6 +226,7 @@ ptx_status ptxp_norm_plan_create(struct norm_plan *plan, const struct norm_param
     plan->params.group_max_norms = NULL;
     plan->params.update = NULL;
     plan->params.guards = NULL;
+    plan->params.places = NULL;
     plan->params.module = NULL;
     return status;
 }

@@ -59,6 +59,8 @@ struct norm_params {
     bool measure_only;    // runs end with the records
     unsigned last_blocks; // norm_spec.last_blocks
     const void *own;      // norm_spec.own
+    // With reports: the rows of tensors, whose places in the whole are set; NULL: each is whole.
+    const struct norm_report_row *places;
 };
 
 // ---- the layout of the plan's device memory -----------------------------------------------------
@@ -73,10 +75,12 @@ struct norm_params {
     X(rule, struct norm_rule)                                                                      \
     X(guard_rule, struct norm_guard_rule)                                                          \
     X(guard_own, unsigned char)                                                                    \
+    X(report_rows, struct norm_report_row)                                                         \
     X(records, struct ptx_clip_record)                                                             \
     X(sums, double)                                                                                \
     X(totals, struct norm_totals)                                                                  \
-    X(partials, double)
+    X(partials, double)                                                                            \
+    X(chunk_reports, struct norm_chunk_report)
 
 struct norm_array {
     uint64_t offset; // bytes
@@ -137,7 +141,7 @@ ptx_status ptxp_norm_out_of_host_memory(const struct norm_hooks *hooks);
 
 // The caller's arrays besides the tensors: what params names, for so many groups. Returns their
 // number.
-enum { NORM_CALLER_ARRAYS = 10 };
+enum { NORM_CALLER_ARRAYS = 11 };
 size_t ptxp_norm_caller_arrays(const struct norm_params *params, uint32_t groups,
                                struct plan_array arrays[NORM_CALLER_ARRAYS]);
 

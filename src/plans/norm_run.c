@@ -103,6 +103,16 @@ static ptx_status finish(struct norm_plan *plan, CUstream stream)
                                  false, stream);
 }
 
+// A plan without tensors has no reports.
+static ptx_status report(const struct norm_plan *plan, CUstream stream)
+{
+    const uint32_t tensors = plan->layout.tensor_count - 1;
+
+    return plan->layout.spec.reports && tensors
+               ? ptxp_norm_plan_launch(plan, NORM_REPORT, tensors, false, stream)
+               : PTX_OK;
+}
+
 static ptx_status run(struct norm_plan *plan, CUstream stream)
 {
     const uint64_t chunks = plan->layout.chunk_count;
@@ -114,7 +124,7 @@ static ptx_status run(struct norm_plan *plan, CUstream stream)
         status = sums(plan, 1, stream);
     if (!status && !plan->params.measure_only)
         status = plan->hooks->last(plan, 0, chunks, plan->fused, !plan->no_norm, stream);
-    return status;
+    return status ? status : report(plan, stream);
 }
 
 // Captures in the relaxed mode, so that other threads are not restricted, and on a stream of its
@@ -176,6 +186,8 @@ ptx_status ptxp_norm_plan_squares(struct norm_plan *plan, uint64_t first, uint64
 
     if (!status && !plan->no_norm && first + count == plan->layout.chunk_count)
         status = sums(plan, 0, stream);
+    if (!status && first + count == plan->layout.chunk_count)
+        status = report(plan, stream);
     return status;
 }
 

@@ -101,7 +101,7 @@ static const struct norm_hooks hooks = {
 static bool takes_no_norm(const struct norm_params *params, uint32_t groups)
 {
     if (params->update || params->max_norms_at || params->found_inf_to || params->sums_at ||
-        params->sum_rows > 1 || ptxp_norm_guards_measure(params->guards))
+        params->sum_rows > 1 || params->reports_at || ptxp_norm_guards_measure(params->guards))
         return false;
     if (!params->group_max_norms)
         return isinf(params->max_norm);
@@ -148,6 +148,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
 #undef STEP_FIELD
             .last_blocks = ptxk_step_blocks_per_sm(spec),
         .own = spec,
+        .places = layout->places,
     };
     norm->any_address = true;
     return gradients;
@@ -616,7 +617,9 @@ static ptx_status describe(const struct ptx_step_params *params,
             .norm_groups = layout.group_count,
             .clocks = step.clock_count,
             .variants = step.variant_count,
-            .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(&spec) ? 2 : 0),
+            .launches = (params->sum_rows > 1 ? 4 : 3) +
+                        (params->reports_at && params->tensor_count ? 1 : 0) +
+                        (ptxk_step_has_sums(&spec) ? 2 : 0),
             .bytes = step.bytes_moved +
                      (takes_no_norm(&norm, layout.group_count) ? 0 : layout.gradient_bytes),
             .workspace = layout.bytes + step.bytes,

@@ -184,6 +184,20 @@ static ptx_status find_clocks(const struct ptx_step_params *params, struct step_
     return PTX_OK;
 }
 
+static ptx_status find_places(const struct ptx_step_params *params, struct step_layout *layout)
+{
+    layout->places = calloc(params->tensor_count + 1, sizeof *layout->places);
+    if (!layout->places)
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a step plan");
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_whole *w = &params->tensors[t].whole;
+        layout->places[t] = (struct norm_report_row) { .first = w->first,
+                                                       .run = w->run ? w->run : 1,
+                                                       .stride = w->run ? w->stride : 1 };
+    }
+    return PTX_OK;
+}
+
 // ---- layout -------------------------------------------------------------------------------------
 
 static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, size_t bytes)
@@ -262,6 +276,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
 
     *layout = (struct step_layout) { .tensor_count = params->tensor_count };
     status = find_variants(params, layout);
+    if (!status && params->reports_at)
+        status = find_places(params, layout);
     if (!status)
         status = check_tables(layout);
     if (!status)
@@ -296,7 +312,9 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
 void ptxp_step_layout_free(struct step_layout *layout)
 {
     free(layout->clocks);
+    free(layout->places);
     layout->clocks = NULL;
+    layout->places = NULL;
 }
 
 // ---- the image ----------------------------------------------------------------------------------

@@ -28,7 +28,8 @@ struct step_array {
 struct step_layout {
     size_t tensor_count;
     uint32_t clock_count;
-    uint32_t *clocks;                                           // the clock of each tensor
+    uint32_t *clocks;               // the clock of each tensor
+    struct norm_report_row *places; // of each tensor in its whole; NULL without reports
     struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
     uint32_t tile;      // elements of one

@@ -268,6 +268,37 @@ static void check_guards(struct golden *g)
     }
 }
 
+/// Plans with reports, of each type of gradient, on two targets.
+static void check_reports(struct golden *g)
+{
+    static const ptx_type types[] = { PTX_F32, PTX_F16, PTX_BF16, PTX_F64 };
+    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
+    for (unsigned v = 0; v < 2 * 7; ++v) {
+        const bool steps = v / 2 >= 4;
+        const ptx_type type = types[v / 2 % 4];
+        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
+        const struct ptx_clip_tensor gradient = { .count = 1000, .dtype = type };
+        const struct ptx_step_tensor tensor = { .count = 1000,
+                                                .dtype = PTX_F32,
+                                                .gradient_dtype = type };
+        const struct ptx_clip_params clips = {
+            .tensors = &gradient, .tensor_count = 1, .max_norm = 1, .reports_at = 8
+        };
+        const struct ptx_step_params step = { .tensors = &tensor,
+                                              .tensor_count = 1,
+                                              .groups = &group,
+                                              .group_count = 1,
+                                              .max_norm = 1,
+                                              .reports_at = 8 };
+        ptx_builder *b = ptx_builder_create(&target);
+        char name[64];
+        assert_int_equal(steps ? ptx_step_emit(b, &step) : ptx_clip_emit(b, &clips), PTX_OK);
+        snprintf(name, sizeof name, "%s_plan_reports_%s_sm%d", steps ? "step" : "clip",
+                 ptx_type_name(type), target.target.sm);
+        check_text(g, b, name, NULL);
+    }
+}
+
 /// Plans of each rule in each format, with every type of gradient in turn, on two targets.
 static void check_step_plans(struct golden *g)
 {
@@ -390,6 +421,7 @@ static void emit_all(struct golden *g)
     check_some_clip_plans(g);
     check_step_plans(g);
     check_guards(g);
+    check_reports(g);
     check_some_step_plans(g);
     check_math(g);
 }

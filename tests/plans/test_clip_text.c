@@ -113,6 +113,7 @@ static void test_targets_guarded(void **state)
                                              .nonfinite = (ptx_nonfinite)(k % 3),
                                              .update = k % 2 ? &update : NULL,
                                              .guards = &guards[k % 4],
+                                             .reports_at = k % 3 ? 8 : 0,
                                              .sum_rows = k & 4 ? 3 : 0 },
                  target);
     plan_text_end();

@@ -21,6 +21,7 @@ from ..plans import StepPlan
 from . import _device, _formats, _ranks, _shortcuts
 from ._ranks import DTensor
 from ._shortcuts import identities, local, spec
+from .reports import BYTES, Report, report_of
 
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside")  # what may move within a plan
@@ -33,15 +34,15 @@ class _Item:
     """A parameter that is stepped: where it is in the optimizer, and what it is on this rank. `what`
     names it in messages."""
 
-    __slots__ = ("parameter", "group", "name", "what", "local", "states", "format", "names", "counted")
+    __slots__ = ("parameter", "group", "name", "what", "label", "local", "states", "format", "names", "counted")
 
     states: Dict[str, Any]
     format: _formats.Format
     names: Tuple[str, ...]
     counted: bool
 
-    def __init__(self, parameter: Tensor, group: int, name: int, what: str) -> None:
-        self.parameter, self.group, self.name, self.what = parameter, group, name, what
+    def __init__(self, parameter: Tensor, group: int, name: int, what: str, label: str) -> None:
+        self.parameter, self.group, self.name, self.what, self.label = parameter, group, name, what, label
         self.local: Tensor = local(parameter)
 
     def stored(self) -> List[str]:
@@ -72,6 +73,7 @@ class _PlanKey:
     rules: Tuple[Any, ...]
     rates: Tuple[int, ...]  # the addresses of those on the device
     guards: Any  # those of the optimizer, and those that it obeys
+    reports: bool
     rows: Tuple[Any, ...]
 
 
@@ -91,7 +93,8 @@ class _Part:
         rows = [self._row(k) for k in range(len(items))]
         self.key = _PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
-                            tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), _without_addresses(rows))
+                            tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), owner.reports,
+                            _without_addresses(rows))
         if previous is not None and previous.key == self.key:
             self._take(previous, rows, device.stream())
         else:
@@ -203,6 +206,10 @@ class _Part:
             self.max_norm = limit_of(owner.max_grad_norm)
             params["group_max_norms"] = [self.max_norm]
         params.update(_guards_of(owner, self.device.device))
+        self.reports: Optional[Tensor] = None
+        if owner.reports:
+            self.reports = torch.zeros(len(rows) * BYTES, dtype=torch.uint8, device=self.device.device)
+            params["reports_at"] = self.reports.data_ptr()
         if self.key.phases:
             params["sums_at"] = self.sums.data_ptr()
         self.hypers = [owner._scalars(owner.param_groups[g]) for g in self.groups]
@@ -221,7 +228,7 @@ class _Part:
     def _take(self, previous: "_Part", rows: List[Dict[str, Any]], stream: int) -> None:
         """The previous plan, with addresses of now."""
         for field in ("scale", "found_in", "found_out", "sums", "amp", "captured", "max_norm", "hypers",
-                      "values", "plan", "records"):
+                      "values", "plan", "records", "reports"):
             setattr(self, field, getattr(previous, field))
         self._handle = self.plan.handle.value
         moved: Any = {k: {name: row[name] for name in _MOVING} for k, row in enumerate(rows)}
@@ -419,7 +426,8 @@ def limit_of(max_grad_norm: Any) -> float:
 
 
 def _takes_norm(owner: Any) -> bool:
-    return owner.max_grad_norm is not None or owner.guards is not None and owner.guards.takes_norm
+    return (owner.max_grad_norm is not None or owner.reports
+            or owner.guards is not None and owner.guards.takes_norm)
 
 
 def _guards_of(owner: Any, device: torch.device) -> Dict[str, Any]:
@@ -501,7 +509,7 @@ class Engine:
             self._states = changes, identities.way(chain.from_iterable(map(dict.values, self._entries)))
         return _Key(identities.way((*params, *owner.state.values())), self._states[1],
                     (_takes_norm(owner) or self.detects, owner.process_group, owner.seed,
-                     owner.state_dtype, owner.guards, owner.obey, _kinds(owner, groups)))
+                     owner.state_dtype, owner.guards, owner.obey, owner.reports, _kinds(owner, groups)))
 
     def step(self, owner: Any) -> None:
         groups = owner.param_groups
@@ -632,7 +640,8 @@ class Engine:
                 continue
             given = names[k]
             name = k if given is None else zlib.crc32(given.encode())
-            item = _Item(parameter, of_group[k], name, f"parameter {k}" + (f" ({given})" if given else ""))
+            item = _Item(parameter, of_group[k], name, f"parameter {k}" + (f" ({given})" if given else ""),
+                         given or str(k))
             _check(item, type(owner).__name__)
             item.names = owner._names_of(groups[item.group])
             try:
@@ -655,6 +664,13 @@ class Engine:
         if not self._parts:
             return self._without[0] if self._without else None
         return self._parts[0].norm() if self._norm else None
+
+    def report(self) -> Optional[Report]:
+        rows = [part.reports for part in self._parts if part.reports is not None]
+        if not rows:
+            return None
+        names = [item.label for part in self._parts for item in part.items]
+        return report_of(names, rows)
 
     def found_inf(self) -> Optional[Tensor]:
         if not self._parts:

@@ -467,11 +467,22 @@ def _is_finite(norm: Tensor) -> bool:
     return math.isfinite(value.item())
 
 
-def _nonfinite(norm_type: float) -> RuntimeError:
+def _first_nonfinite(parameters: Sequence[Tensor]) -> str:
+    """Which gradient has NaN or infinity, and where."""
+    for k, parameter in enumerate(parameters):
+        gradient = parameter.grad
+        bad = None if gradient is None else ~torch.isfinite(local(gradient)).flatten()
+        if bad is not None and bad.any():
+            at = int(bad.to(torch.uint8).argmax())
+            return f". The first that is not finite is the gradient of parameter {k}, at element {at}"
+    return ""
+
+
+def _nonfinite(norm_type: float, where: str = "") -> RuntimeError:
     return RuntimeError(
         f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it "
         "cannot be clipped. To disable this error and scale the gradients by the non-finite norm "
-        "anyway, set `error_if_nonfinite=False`")
+        "anyway, set `error_if_nonfinite=False`" + where)
 
 
 def _listed(tensors: _Tensors, warn: bool = False) -> List[Tensor]:
@@ -553,7 +564,7 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
         _watches.insert(0, watched)
         del _watches[_MOST_WATCHES:]
     if not finite:
-        raise _nonfinite(order)
+        raise _nonfinite(order, _first_nonfinite(parameters))
     return norm  # type: ignore[no-any-return]
 
 

@@ -19,6 +19,7 @@ from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts,
 from ._engine import Engine, is_number, limit_of
 from ._formats import StateDtype
 from .guards import Guards
+from .reports import Report
 
 # torch.compile breaks its graph at a step; as torch.optim's methods, without an import at import time.
 _uncompiled: Callable[[Any], Any] = getattr(torch, "_disable_dynamo", lambda function: function)
@@ -101,7 +102,7 @@ def _of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of 
         raise kind(f"parameter {k} of group {group}: {error.args[0]}{remedy}") from None
 
 
-_OWN = ("state_dtype", "max_grad_norm", "seed", "process_group", "guards", "obey")  # arguments that torch does not have
+_OWN = ("state_dtype", "max_grad_norm", "seed", "process_group", "guards", "obey", "reports")  # arguments that torch does not have
 _ARGUMENTS = """
 
     Arguments beside torch's, which docs/python.md has with a table of all formats:
@@ -122,6 +123,7 @@ _ARGUMENTS = """
         no DTensors; None, the default, where each rank has all of them.
     guards: ptxgen.torch.Guards(...), which skip steps or clip further; None, the default: none.
     obey: the Guards of clip_grad_norm_(guards=...): a step whose gradients they skip is skipped.
+    reports: each step leaves what report() gives. It takes the norm, as max_grad_norm does.
 
     state_dict(format="torch") is for torch.optim; load_state_dict() takes dicts of torch.optim's and of
     bitsandbytes', too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
@@ -134,7 +136,8 @@ class Stepped(torch.optim.Optimizer):
     _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
-             process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards]) -> None:
+             process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards],
+             reports: bool) -> None:
         self._check_state_dtype(state_dtype)
         limit_of(max_grad_norm)
         if not hasattr(seed, "__index__") or not 0 <= operator.index(seed) < 1 << 64:
@@ -148,7 +151,7 @@ class Stepped(torch.optim.Optimizer):
         _guards.check("obey", obey)
         if guards is not None and guards is obey:
             raise ValueError("guards and obey are one object: `obey` is for guards of clip_grad_norm_()")
-        self.guards, self.obey = guards, obey
+        self.guards, self.obey, self.reports = guards, obey, bool(reports)
         self._step_supports_amp_scaling = True
         for g, group in enumerate(self.param_groups):
             self._check(group)
@@ -268,6 +271,12 @@ class Stepped(torch.optim.Optimizer):
         """Why the last step was skipped: see Guards.skipped. None without guards."""
         return None if self.guards is None else self.guards.skipped
 
+    def report(self) -> Optional[Report]:
+        """Norm, largest magnitude, zeros and first non-finite element of each raw gradient of the last step, by the
+        names of parameters (their numbers without names), on the device. Of DTensors and shards: of this rank's
+        part. None without reports=True, and before the first step."""
+        return self._engine().report()
+
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         """The rule of a group, and what of it a plan is made for: maximize, nesterov, momentum; whether
         no plan can be."""
@@ -343,7 +352,7 @@ class Stepped(torch.optim.Optimizer):
 
     def __getstate__(self) -> Dict[str, Any]:
         made = dict(super().__getstate__())
-        for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "_step_supports_amp_scaling"):
+        for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "_step_supports_amp_scaling"):
             made[key] = getattr(self, key)
         return made
 
@@ -351,8 +360,9 @@ class Stepped(torch.optim.Optimizer):
         kept = {k: v.states for k, v in state["state"].items() if isinstance(v, _Kept)}
         for k, v in kept.items():
             state["state"][k] = dict(v)
-        for key in ("process_group", "guards", "obey"):
+        for key in ("process_group", "guards", "obey", "reports"):
             self.__dict__.setdefault(key, None)
+        self.__dict__.setdefault("reports", False)
         for group in state["param_groups"]:
             self._check(group)
         for g, k, parameter, group in _places(state["param_groups"]):
@@ -419,12 +429,12 @@ class AdamW(_Adam, torch.optim.AdamW):
                  differentiable: bool = False, fused: Optional[bool] = None,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
-                 obey: Optional[Guards] = None) -> None:
+                 obey: Optional[Guards] = None, reports: bool = False) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused))
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports)
 
 
 class Adam(_Adam, torch.optim.Adam):
@@ -437,12 +447,12 @@ class Adam(_Adam, torch.optim.Adam):
                  decoupled_weight_decay: bool = False,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
-                 obey: Optional[Guards] = None) -> None:
+                 obey: Optional[Guards] = None, reports: bool = False) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused, decoupled_weight_decay=decoupled_weight_decay))
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports)
 
 
 class SGD(Stepped, torch.optim.SGD):
@@ -458,12 +468,12 @@ class SGD(Stepped, torch.optim.SGD):
                  fused: Optional[bool] = None,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
-                 obey: Optional[Guards] = None) -> None:
+                 obey: Optional[Guards] = None, reports: bool = False) -> None:
         self._check({"lr": lr, "momentum": momentum, "dampening": dampening,
                      "weight_decay": weight_decay, "params": []})
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, **_given(
             maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "sgd", bool(group.get("maximize")), bool(group.get("nesterov")), group.get("momentum") != 0
@@ -486,7 +496,7 @@ class Lion(Stepped):
                  weight_decay: float = 0.0, *, maximize: bool = False,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
-                 obey: Optional[Guards] = None) -> None:
+                 obey: Optional[Guards] = None, reports: bool = False) -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         self._check({**defaults, "params": []})
         rate = float(lr) if not isinstance(lr, Tensor) or lr.device.type == "cpu" else 0.0
@@ -498,7 +508,7 @@ class Lion(Stepped):
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         super().__init__(params, defaults)
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "lion", bool(group.get("maximize")), False, False

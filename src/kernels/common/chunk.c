@@ -3,8 +3,15 @@
 
 enum { BLOCK = CHUNK_BLOCK, IN_FLIGHT = 4 }; // vectors per thread
 
-static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
+static void add_square(ptx_builder *b, const struct chunk_seen *seen, ptx_val sum, ptx_val x)
 {
+    if (seen) {
+        ptx_val size = ptx_abs(b, ptx_cvt(b, PTX_F32, x));
+        ptx_val zero = ptx_eq(b, ptx_cvt(b, x.type == PTX_F64 ? PTX_F64 : PTX_F32, x), 0);
+        ptx_set(b, seen->largest, ptxk_larger(b, seen->largest, size));
+        ptx_val one = ptx_select(b, zero, ptx_u32(1), 0);
+        ptx_set(b, seen->zeros, ptx_add(b, seen->zeros, one));
+    }
     x = ptx_cvt(b, PTX_F64, x);
     ptx_set(b, sum, ptx_fma(b, x, x, sum));
 }
@@ -34,8 +41,8 @@ static void rotate(ptx_builder *b, ptx_ptr shared, const ptx_val *sums, unsigned
 }
 
 // The part of one vector that lies in the chunk.
-static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data,
-                     ptx_val start, ptx_val length)
+static void add_edge(ptx_builder *b, const struct chunk_seen *seen, const ptx_val *sums,
+                     unsigned lanes, ptx_ptr data, ptx_val start, ptx_val length)
 {
     length = ptx_bitcast(b, PTX_U32, length);
     for (unsigned k = 0; k < lanes; k++) {
@@ -44,13 +51,13 @@ static void add_edge(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
         ptx_val place =
             ptx_bitcast(b, PTX_U32, i); // negative positions wrap to values beyond the length
         ptx_if (b, ptx_lt(b, place, length))
-            add_square(b, sums[k], ptx_load(b, data, i));
+            add_square(b, seen, sums[k], ptx_load(b, data, i));
     }
 }
 
 // `rows` rows at a time, as long as this thread's part of them lies in the chunk.
-static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_ptr data, ptx_val i,
-                     ptx_val length, unsigned rows)
+static void add_rows(ptx_builder *b, const struct chunk_seen *seen, const ptx_val *sums,
+                     unsigned lanes, ptx_ptr data, ptx_val i, ptx_val length, unsigned rows)
 {
     const unsigned row = BLOCK * lanes;
     const unsigned reach = (rows - 1) * row + lanes;
@@ -64,7 +71,7 @@ static void add_rows(ptx_builder *b, const ptx_val *sums, unsigned lanes, ptx_pt
                 ptx_load_vec(b, p, v * row, lanes, .nc = true, .cache = PTX_CACHE_STREAMING);
         for (unsigned k = 0; k < rows * lanes; k++) {
             ptxk_comment_lanes(b, "squares", k, 8, rows * lanes);
-            add_square(b, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
+            add_square(b, seen, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
         }
         ptx_set(b, i, ptx_add(b, i, rows * row));
     }
@@ -101,24 +108,24 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     ptx_if (b, ptx_eq(b, plain, 0)) {
         ptx_val end = ptx_bitcast(b, PTX_S32, whole);
         for (unsigned left = unroll; left > 0; left /= 2)
-            add_rows(b, sums, lanes, data, i, end, left);
+            add_rows(b, chunk->seen, sums, lanes, data, i, end, left);
         if (chunk->ragged) {
             ptx_comment(b, "what is less than a vector is for the thread whose turn it is");
             ptx_val turn = ptx_eq(b, ptx_and(b, whole, BLOCK * lanes - 1), mine);
             ptx_if (b, ptx_and(b, turn, ptx_lt(b, end, length)))
-                add_edge(b, sums, lanes, data, end, length);
+                add_edge(b, chunk->seen, sums, lanes, data, end, length);
         }
     }
     ptx_else (b) {
         ptx_comment(b, "else there may be a vector that begins before it, and one that it ends in");
         ptx_if (b, ptx_lt(b, start, 0)) {
-            add_edge(b, sums, lanes, data, i, length);
+            add_edge(b, chunk->seen, sums, lanes, data, i, length);
             ptx_set(b, i, ptx_add(b, i, BLOCK * lanes));
         }
         if (unroll > 1)
-            add_rows(b, sums, lanes, data, i, length, unroll);
-        add_rows(b, sums, lanes, data, i, length, 1);
-        add_edge(b, sums, lanes, data, i, length);
+            add_rows(b, chunk->seen, sums, lanes, data, i, length, unroll);
+        add_rows(b, chunk->seen, sums, lanes, data, i, length, 1);
+        add_edge(b, chunk->seen, sums, lanes, data, i, length);
         rotate(b, chunk->scratch, sums, lanes, mine, skew);
     }
     ptx_comment(b, "the sum of the thread's slots");

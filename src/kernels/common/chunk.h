@@ -19,6 +19,13 @@ struct chunk {
     ptx_val tid;     // %tid.x
     ptx_ptr scratch; // CHUNK_SCRATCH f64 of shared memory; poisoned: the chunk declares its own
     bool ragged; // many chunks end within a vector: speeds them up and slows the others slightly
+    const struct chunk_seen *seen; // NULL: only the sum is asked for
+};
+
+// What else is known of the thread's elements: variables, set as the sum is taken.
+struct chunk_seen {
+    ptx_val largest; // f32: magnitude, NaN if any is
+    ptx_val zeros;   // u32
 };
 
 // This thread's part of the sum, for ptxk_block_sum(). The thread and the position in the tree

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT
+// Reports of gradients, of clip plans and step plans: every byte as in plain C, in every form of a
+// run, with zeros, NaN and infinity, missing gradients and shards.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "clip_fixture.h"
+#include "step_fixture.h"
+
+static struct gpu gpu;
+static struct clip_set clips;
+static struct step_set steps;
+
+enum {
+    MOST = 300,
+    ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16)
+};
+
+// ---- the reference ------------------------------------------------------------------------------
+
+static uint64_t in_whole(const struct ptx_step_whole *w, uint64_t i)
+{
+    return w->run ? w->first + i / w->run * w->stride + i % w->run : w->first + i;
+}
+
+static struct ptx_gradient_report expect(const struct ref_gradient *x, uint64_t chunk,
+                                         const struct ptx_step_whole *whole, bool absent)
+{
+    struct ptx_gradient_report r = { .absent = absent || x->count == 0, .first_nonfinite = -1 };
+    double thread[256] = { 0 }, largest = 0;
+
+    for (uint64_t k = 0; !r.absent && k * chunk < x->count; k++) {
+        const uint64_t end = (k + 1) * chunk < x->count ? (k + 1) * chunk : x->count;
+        thread[k % 256] += ref_chunk_sum(x->type, x->data, k * chunk, end);
+    }
+    for (uint64_t i = 0; !r.absent && i < x->count; i++) {
+        const double value = ref_load(x->type, x->data, i);
+        r.zeros += value == 0;
+        largest = isnan(value) || isnan(largest) ? NAN : fmax(largest, fabs(value));
+        if (!isfinite(value) && r.first_nonfinite < 0)
+            r.first_nonfinite = (int64_t)in_whole(whole, i);
+    }
+    ref_store(REF_F64, &r.norm, 0, sqrt(ref_block_sum(thread, 256)));
+    ref_store(REF_F32, &r.largest, 0, largest);
+    return r;
+}
+
+static void compare(const struct ptx_gradient_report *is, const struct ptx_gradient_report *must,
+                    size_t t)
+{
+    const uint64_t nan = UINT64_MAX >> 1;
+    struct ptx_gradient_report wanted = *must;
+
+    if (isnan(must->norm))
+        memcpy(&wanted.norm, &nan, sizeof nan);
+    if (memcmp(is, &wanted, sizeof *is) != 0)
+        fail_msg("tensor %zu: norm %a largest %a absent %u zeros %llu first %lld; must be %a %a %u "
+                 "%llu %lld",
+                 t, is->norm, (double)is->largest, is->absent, (unsigned long long)is->zeros,
+                 (long long)is->first_nonfinite, must->norm, (double)must->largest, must->absent,
+                 (unsigned long long)must->zeros, (long long)must->first_nonfinite);
+}
+
+static ptx_buffer *rows_create(void)
+{
+    ptx_buffer *rows = ptx_buffer_create(gpu.device, MOST * sizeof(struct ptx_gradient_report));
+
+    assert_non_null(rows);
+    return rows;
+}
+
+static const struct ptx_gradient_report *rows_read(const ptx_buffer *rows, size_t count)
+{
+    static struct ptx_gradient_report read[MOST];
+
+    require(ptx_buffer_download(rows, 0, read, count * sizeof *read, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    return read;
+}
+
+// ---- clip plans ---------------------------------------------------------------------------------
+
+// Some zeros, and now and then NaN and infinity.
+static void spoil(struct random *r)
+{
+    static const double bad[] = { NAN, INFINITY, -INFINITY };
+
+    for (size_t t = 0; t < clips.count; t++) {
+        struct ref_gradient *x = &clips.host[t];
+        for (unsigned k = 0; k < 9 && x->count; k++)
+            ref_store(x->type, x->data, random_below(r, (uint32_t)x->count), k % 2 ? 0.0 : -0.0);
+        for (unsigned k = 0; k < 2 && x->count && random_below(r, 4) == 0; k++)
+            ref_store(x->type, x->data, random_below(r, (uint32_t)x->count),
+                      bad[random_below(r, 3)]);
+    }
+    clip_set_upload(&clips);
+}
+
+static void check_clip(struct random *r, struct ptx_clip_params params)
+{
+    static const struct ptx_step_whole whole;
+    const struct ref_clip_plan plain = { .tensors = clips.host,
+                                         .tensor_count = clips.count,
+                                         .group_count = clips.groups };
+    const struct ptx_clip_params of_set = clip_set_params(&clips);
+    const uint64_t chunk = ref_clip_chunk(&plain);
+    ptx_buffer *rows = rows_create();
+
+    params.tensors = of_set.tensors;
+    params.tensor_count = of_set.tensor_count;
+    params.group_count = of_set.group_count;
+    params.max_norm = INFINITY;
+    params.nonfinite = PTX_NONFINITE_SKIP; // the gradients stay
+    params.reports_at = ptx_buffer_address(rows);
+    const struct any_plan plan = { .clip = clip_create(&gpu, &params),
+                                   .measures = params.measure_only };
+    ptx_graph *graph = plan_capture(&gpu, plan);
+    for (unsigned form = 0; form < 3; form++) {
+        spoil(r);
+        require(ptx_buffer_fill(rows, 0, 0x5a, ptx_buffer_size(rows), gpu.stream));
+        plan_run(&gpu, plan, (enum plan_form)form, graph);
+        const struct ptx_gradient_report *is = rows_read(rows, clips.count + 1);
+        for (size_t t = 0; t < clips.count; t++) {
+            const struct ptx_gradient_report must = expect(&clips.host[t], chunk, &whole, false);
+            compare(&is[t], &must, t);
+        }
+        for (size_t k = 0; k < sizeof *is; k++)
+            assert_int_equal(((const unsigned char *)(is + clips.count))[k], 0x5a);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_clip_plan *made = plan.clip;
+    ptx_clip_plan_destroy(&made);
+    ptx_buffer_destroy(&rows);
+}
+
+static void test_clip(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of clip plans");
+
+    for (unsigned trial = 0; trial < 12; trial++) {
+        const struct clip_shape shape = { .tensors = 1 + random_below(&r, 9),
+                                          .groups = 1 + trial % 3,
+                                          .most = trial % 4 ? 3000 : 40,
+                                          .large = trial == 5 ? 700000 : 0,
+                                          .types = trial % 2 ? ALL_TYPES : PTX_TYPE_BIT(F32),
+                                          .data = trial % 3 == 2 ? DATA_SPECIAL : DATA_PLAIN,
+                                          .aligned = trial % 3 == 0,
+                                          .weighted = trial % 2 };
+        clip_set_create(&clips, &gpu, &r, &shape);
+        check_clip(&r, clip_trial_params(trial));
+        clip_set_destroy(&clips);
+    }
+}
+
+// Many small tensors share no chunks where they are reported; the report is the last launch.
+static void test_many(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of many tensors");
+    const struct clip_shape shape = {
+        .tensors = MOST - 1, .groups = 2, .most = 60, .types = ALL_TYPES, .data = DATA_PLAIN
+    };
+    struct ptx_clip_description with, without;
+
+    clip_set_create(&clips, &gpu, &r, &shape);
+    check_clip(&r, (struct ptx_clip_params) { 0 });
+    struct ptx_clip_params params = clip_set_params(&clips);
+    require(ptx_clip_describe(&params, &without));
+    params.reports_at = 8;
+    require(ptx_clip_describe(&params, &with));
+    assert_int_equal(with.launches, without.launches + 1);
+    params.reports_at = 12;
+    expect_refused(ptx_clip_describe(&params, &with),
+                   "reports_at is 0xc; it must be a multiple of 8");
+    clip_set_destroy(&clips);
+}
+
+// ---- step plans ---------------------------------------------------------------------------------
+
+static void test_step(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of step plans");
+    const struct step_shape shape = { .tensors = 9,
+                                      .groups = 2,
+                                      .norm_groups = 2,
+                                      .most = 5000,
+                                      .rules = (1 << PTX_STEP_RULE_COUNT) - 1,
+                                      .formats = 1 << PTX_STEP_FORMAT_STOCHASTIC |
+                                                 1 << PTX_STEP_FORMAT_FULL,
+                                      .sharded = true,
+                                      .absent = true };
+    ptx_buffer *rows = rows_create();
+
+    for (unsigned trial = 0; trial < 8; trial++) {
+        struct ref_gradient x[STEP_MOST_TENSORS];
+        step_set_create(&steps, &gpu, &r, &shape);
+        struct ptx_step_params params = step_set_params(&steps);
+        params.reports_at = ptx_buffer_address(rows);
+        params.max_norm = trial % 2 ? INFINITY : 1;
+        ptx_step_plan *plan = step_create(&gpu, &params);
+        step_set_gradients(&steps, &r, trial % 3 == 2 ? NAN : 0);
+        for (size_t t = 0; t < steps.count; t++)
+            x[t] = (struct ref_gradient) {
+                .type = gpu_ref_type(steps.tensors[t].gradient_dtype != PTX_NONE
+                                         ? steps.tensors[t].gradient_dtype
+                                         : steps.tensors[t].dtype),
+                .data = steps.host + steps.offset[t][1],
+                .count = steps.tensors[t].count,
+            };
+        const struct ref_clip_plan plain = { .tensors = x,
+                                             .tensor_count = steps.count,
+                                             .group_count = 1 };
+        struct ptx_gradient_report must[STEP_MOST_TENSORS];
+        for (size_t t = 0; t < steps.count; t++)
+            must[t] = expect(&x[t], ref_clip_chunk(&plain), &steps.tensors[t].whole,
+                             steps.tensors[t].gradient == 0);
+        const bool skips = step_set_expect(&steps, &params, 1);
+        assert_true(skips == (trial % 3 == 2 && steps.has_elements) || trial % 3 == 2);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        step_set_check(&steps, "with reports");
+        const struct ptx_gradient_report *is = rows_read(rows, steps.count);
+        for (size_t t = 0; t < steps.count; t++)
+            compare(&is[t], &must[t], t);
+        ptx_step_plan_destroy(&plan);
+        step_set_destroy(&steps);
+    }
+    ptx_buffer_destroy(&rows);
+}
+
+// An array that is too small, or overlaps.
+static void test_refused(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports that are refused");
+    const struct clip_shape shape = {
+        .tensors = 3, .groups = 1, .most = 60, .types = PTX_TYPE_BIT(F32), .data = DATA_PLAIN
+    };
+
+    clip_set_create(&clips, &gpu, &r, &shape);
+    ptx_buffer *rows = ptx_buffer_create(gpu.device, 64);
+    struct ptx_clip_params params = clip_set_params(&clips);
+    params.reports_at = ptx_buffer_address(rows);
+    assert_null(ptx_clip_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, "reports_at: 12 elements are 96 bytes, and its memory ends");
+    ptx_buffer_destroy(&rows);
+    clip_set_destroy(&clips);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_refused),
+    };
+
+    gpu_open(&gpu);
+    int failed = cmocka_run_group_tests_name("reports of gradients", tests, NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}

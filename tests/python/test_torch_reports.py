@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT
+"""Reports of ptxgen.torch's optimizers, compared with torch."""
+
+import math
+
+import ptxgen.torch as pt
+import pytest
+import torch
+from torch_parts import DEVICE, give, parameters
+
+
+def expected(gradient):
+    x = gradient.flatten()
+    bad = (~torch.isfinite(x)).nonzero()
+    return {"norm": float(x.double().square().sum().sqrt()), "largest": float(x.abs().max()) if x.numel() else 0.0,
+            "zeros": int((x == 0).sum()), "first_nonfinite": int(bad[0]) if len(bad) else -1,
+            "absent": int(x.numel() == 0)}
+
+
+def check(report, names, params):
+    assert report.names == names
+    for name, p in zip(names, params):
+        row = report[name]
+        must = expected(p.grad) if p.grad is not None else {
+            "norm": 0.0, "largest": 0.0, "zeros": 0, "first_nonfinite": -1, "absent": 1}
+        for field, value in must.items():
+            assert float(row[field]) == pytest.approx(value, rel=1e-14 if field == "norm" else 0, nan_ok=True), (name, field)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_step_reports_each_gradient_by_name(dtype):
+    params = parameters(dtype)
+    names = [f"layer.{k}" for k in range(len(params))]
+    optimizer = pt.AdamW(list(zip(names, params)), max_grad_norm=1.0, state_dtype="bf16", reports=True)
+    assert optimizer.report() is None
+    for step in range(4):
+        give(params, step, scale=10.0 ** step)
+        params[0].grad[1] = 0
+        if step == 2:
+            params[5].grad[4000:] = math.inf
+            params[5].grad[4100] = math.nan
+        if step == 3:
+            params[1].grad = None
+        optimizer.step()
+        check(optimizer.report(), names, params)
+    assert float(optimizer.found_inf) == 0.0
+
+
+def test_reports_take_the_norm_and_have_numbers_without_names():
+    params = parameters()
+    optimizer = pt.SGD(params, lr=0.1, reports=True)
+    give(params, 1)
+    optimizer.step()
+    report = optimizer.report()
+    check(report, [str(k) for k in range(len(params))], params)
+    total = float(report.norm.square().sum().sqrt())
+    assert total == pytest.approx(float(optimizer.grad_norm), rel=1e-6)
+    with pytest.raises(KeyError):
+        report["none"]
+
+
+def test_an_error_of_a_norm_names_the_gradient():
+    params = parameters()
+    give(params, 1)
+    params[2].grad[3, 1, 1] = math.nan
+    with pytest.raises(RuntimeError, match="non-finite.*gradient of parameter 2, at element 21"):
+        pt.clip_grad_norm_(params, 1.0, error_if_nonfinite=True)
+    assert DEVICE == params[2].grad.device.type
