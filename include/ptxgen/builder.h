@@ -76,7 +76,8 @@ PTXGEN_API const char *ptx_builder_finish(ptx_builder *b);
 /// What is found later, as a barrier in divergent code, has the place of the call that emitted it,
 /// and names that of the branch.
 /// Where the place is not known, lines follow with the number of instructions before the error, the
-/// comment above it and the last lines of text. Owned by the builder.
+/// comment above it and the last lines of text. Owned by the builder. Of a NULL builder: that it is
+/// NULL.
 PTXGEN_API const char *ptx_builder_error(const ptx_builder *b);
 /// Whether that error is that memory ran out; true for a NULL builder.
 PTXGEN_API bool ptx_builder_out_of_memory(const ptx_builder *b);

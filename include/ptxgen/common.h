@@ -3,6 +3,10 @@
 #ifndef PTXGEN_COMMON_H
 #define PTXGEN_COMMON_H
 
+#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 199901L)
+#error "ptxgen needs C11: compile with -std=c11 or newer"
+#endif
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

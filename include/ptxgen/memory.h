@@ -53,14 +53,18 @@ typedef enum ptx_scope {
     PTX_SCOPE_SYSTEM,
 } ptx_scope;
 
-/// How memory is accessed; the same four fields in every load and store. `cache` and `nc` are
-/// allowed only with weak accesses.
+/// How memory is accessed; the same four fields in every load and store, set by their names.
+/// `cache` and `nc` are allowed only with weak accesses. The first field has no use but that a
+/// compiler refuses an argument without a name.
 #define PTX_ACCESS_FIELDS                                                                          \
+    const struct ptx_options_have_names *ptx_options_have_names;                                   \
     bool nc; /* loads: nobody writes this global memory while the kernel runs; a write through */  \
              /* a pointer from the same parameter or array is refused */                           \
     ptx_cache cache;                                                                               \
     ptx_order order;                                                                               \
     ptx_scope scope; /* with relaxed, acquire and release */
+
+struct ptx_options_have_names;
 
 struct ptx_load_params {
     ptx_val index; ///< in elements: u32, s32, u64 or s64

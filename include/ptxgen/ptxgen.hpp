@@ -611,6 +611,8 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     void counted(const char *name, expr::call3 begin, ptx_val (*end)(ptx_builder *, ptx_val),
                  std::initializer_list<expr *> bounds, Body &&body)
     {
+        static_assert(std::is_invocable<Body &, value>::value,
+                      "the body of a loop takes its number: [&](ptx::value i) { ... }");
         const place at = (*bounds.begin())->at();
         ptx_val x[3];
         unsigned n = 0, emitting = 0;

@@ -102,6 +102,9 @@ typedef struct ptx_val {
     uint8_t type;  ///< may be read: enum ptx_type, unless `kind` is a number's
 } ptx_val;
 
+/// `reg` of poison that stands for an expression of C++ numbers alone: value.hpp, for a message.
+#define PTXGEN_NUMBERS_ALONE UINT32_MAX
+
 /// Up to eight values of one type: the result of a vector load, the operand of a vector store. Its
 /// fields may be read and written.
 typedef struct ptx_vec {

@@ -326,8 +326,12 @@ inline ptx_val expr::emit()
 
     if (steps_.size() == 1 && steps_[0].kind == LEAF)
         return steps_[0].x;
-    if (!context_ || steps_.empty())
-        return ptx_val();
+    if (!context_ || steps_.empty()) {
+        ptx_val poison = {};
+        for (const step &s : steps_)
+            poison.reg = s.x.kind == PTX_KIND_NUMBER ? PTXGEN_NUMBERS_ALONE : poison.reg;
+        return poison;
+    }
     require_order(context_, at_, emitting_);
     located here(context_, at_);
     for (const step &s : steps_)
@@ -442,8 +446,9 @@ inline expr operator!(expr x)
     X(abs)                                                                                         \
     X(sqrt)                                                                                        \
     X(rcp)                                                                                         \
-    X(ex2) X(lg2) X(rint) X(trunc) X(floor) X(ceil) X(is_nan) X(is_finite) X(is_infinite) X(popc)  \
-        X(clz) X(brev)
+    X(ex2)                                                                                         \
+    X(lg2) X(rint) X(trunc) X(floor) X(ceil) X(is_nan) X(is_finite) X(is_infinite) X(popc) X(clz)  \
+        X(brev)
 #define PTXGEN_FUNCTIONS_2(X) X(min) X(max) X(min_nan) X(max_nan) X(mul_hi) X(mul_wide) X(copysign)
 #define PTXGEN_FUNCTIONS_3(X) X(fma) X(mad) X(mad_wide) X(select)
 #define PTXGEN_FUNCTION(name)                                                                      \

@@ -437,7 +437,7 @@ void ptx_builder_destroy(ptx_builder **builder)
 const char *ptx_builder_error(const ptx_builder *b)
 {
     if (!b)
-        return "out of memory";
+        return "the builder is NULL: out of memory when it was created, or destroyed";
     return b->failed ? b->error : NULL;
 }
 
@@ -557,7 +557,7 @@ const char *ptx_builder_finish(ptx_builder *b)
         const struct block *open = &b->blocks.at[b->blocks.count - 1];
         ptxb_fail_place(b, open->place ? open->place : b->place, open->first, "builder_finish",
                         "a %s block was never closed: a C break, return or goto left it (use "
-                        "ptx_break_if or ptx_return_if)",
+                        "ptx_break_if or ptx_return_if), or this call stands inside it",
                         block_names[open->kind]);
         return NULL;
     }

@@ -127,6 +127,11 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
              x.reg <= b->entries.count) // from ptx_call()
         ptxb_fail(b, call, "%s is what '%.64s' returns, which has no result", name,
                   b->entries.at[x.reg - 1].decl.name);
+    else if (x.kind == PTX_KIND_POISON && x.reg == PTXGEN_NUMBERS_ALONE)
+        ptxb_fail(b, call,
+                  "%s is an expression of numbers alone, and nothing in it has a type; write "
+                  "ptx::builder::constant() for one of them",
+                  name);
     else if (!typed || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))
         ptxb_fail(b, call, "%s was never set", name);
     else if (x.bits != b->number || x.reg == 0 || x.reg >= b->regs.count)

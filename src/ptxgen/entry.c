@@ -53,12 +53,21 @@ static bool array_differs(ptx_builder *b, const char *call, const char *name)
     return true;
 }
 
-static bool valid_shape(ptx_builder *b, const char *what, const uint32_t shape[3])
+enum { MOST_RESIDENT = 2048 }; // threads of any target's multiprocessor
+
+static uint64_t threads_of(const uint32_t shape[3])
 {
     uint64_t threads = 1;
 
     for (int axis = 0; axis < 3; axis++) // bounded first, so that the product cannot overflow
         threads *= shape[axis] > 2048 ? 2048 : shape[axis] ? shape[axis] : 1;
+    return threads;
+}
+
+static bool valid_shape(ptx_builder *b, const char *what, const uint32_t shape[3])
+{
+    const uint64_t threads = threads_of(shape);
+
     if (shape[0] && threads <= 1024 && shape[2] <= 64)
         return true;
     ptxb_fail(b, "entry", ".%s = {%u, %u, %u}: a block has 1 to 1024 threads, at most 64 in z",
@@ -148,6 +157,13 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
     }
     if (decl->min_blocks && !any(decl->block) && !any(decl->max_block)) {
         ptxb_fail(b, "entry", ".min_blocks needs .block or .max_block beside it");
+        return false;
+    }
+    const uint64_t threads = threads_of(any(decl->block) ? decl->block : decl->max_block);
+    if (decl->min_blocks * threads > MOST_RESIDENT) {
+        ptxb_fail(b, "entry",
+                  ".min_blocks = %u of %u threads: a multiprocessor has at most %d threads",
+                  decl->min_blocks, (unsigned)threads, MOST_RESIDENT);
         return false;
     }
     return true;

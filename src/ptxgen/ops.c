@@ -232,6 +232,9 @@ static bool give_types(ptx_builder *b, const struct ptx_op_info *info, ptx_val *
     for (unsigned k = 0; k < count; k++)
         if (src[k].kind != PTX_KIND_NUMBER && type == PTX_NONE && shape[k] == 'T')
             type = (ptx_type)src[k].type;
+    for (unsigned k = 0; type == PTX_NONE && k < count; k++) // what is poison would have had one
+        if (src[k].kind == PTX_KIND_POISON && !ptxb_usable(b, info->name, operand_names[k], src[k]))
+            return false;
     for (unsigned k = 0; k < count; k++) {
         const ptx_type wanted = shape[k] == 'T' ? type : shape_type(shape[k], type);
         if (wanted != PTX_NONE && !(shape[k] == 'W' && type == PTX_NONE))

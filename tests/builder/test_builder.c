@@ -281,7 +281,8 @@ static void no_builder_is_taken_everywhere(void **state)
     ptx_griddepcontrol_launch_dependents(b);
     ptx_comment(b, "nothing");
     assert_null(ptx_builder_finish(b));
-    assert_string_equal(ptx_builder_error(b), "out of memory");
+    assert_string_equal(ptx_builder_error(b),
+                        "the builder is NULL: out of memory when it was created, or destroyed");
     assert_true(ptx_builder_out_of_memory(b));
     assert_int_equal(ptx_builder_get_info(b).isa, 0);
     assert_string_equal(ptx_builder_get_info(b).isa_reason, "");

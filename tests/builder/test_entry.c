@@ -168,6 +168,9 @@ static void wrong_entries_are_named(void **state)
             ".block = {2147483648");
     REFUSED(ENTRY_WITH(.block = { 32 }, .max_block = { 32 }), ".block and .max_block exclude");
     REFUSED(ENTRY_WITH(.min_blocks = 2), ".min_blocks needs .block or .max_block");
+    REFUSED(ENTRY_WITH(.block = { 32, 32 }, .min_blocks = 3),
+            ".min_blocks = 3 of 1024 threads: a multiprocessor has at most 2048 threads");
+    REFUSED(ENTRY_WITH(.max_block = { 256 }, .min_blocks = UINT32_MAX), ".min_blocks = 4294967295");
     REFUSED(, "ptx_builder_finish: the module has no entry");
     REFUSED(ptx_tid(b, PTX_X), "ptx_tid: there is no open entry", "ptx_entry (b");
     REFUSED(an_empty_kernel(b, "k"); ptx_tid(b, PTX_X), "ptx_tid: there is no open entry");

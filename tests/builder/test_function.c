@@ -543,6 +543,9 @@ static void bad_calls_are_refused(void **state)
             ptx_call(b, "square", ptx_call(b, "nothing"));
         },
         "ptx_call: argument 1 is what 'nothing' returns, which has no result");
+    FUNC_REFUSED(
+        ptx_func (b, "nothing") {} ptx_entry (b, "k") { ptx_add(b, 1, ptx_call(b, "nothing")); },
+        "ptx_add: y is what 'nothing' returns, which has no result");
     CALLS_REFUSED(ptx_if (b, ptx_eq(b, u, 1)) other = ptx_call(b, "square", 1);
                   ptx_call(b, "square", other), "argument 1 was made inside a block");
     CALLS_REFUSED(ptx_set(b, ptx_var(b, ptx_f32(0)), (ptx_call(b, "square", u))), "argument 1");

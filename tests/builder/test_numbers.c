@@ -120,6 +120,8 @@ static void numbers_without_a_type_are_refused(void **state)
     REFUSED_AT(80, ptx_cvt(b, PTX_F32, 0.5), "ptx_cvt: x is the number 0.5");
     REFUSED_AT(80, ptx_op(b, PTX_OP_neg, .x = f, .y = ptx_number_signed(1)),
                "ptx_neg: y is given; the instruction takes 1 operand");
+    // A number beside what has no type for another reason: that reason.
+    REFUSED_AT(80, ptx_add(b, (ptx_val) { 0 }, 1), "ptx_add: x was never set");
     const ptx_val garbage = { .kind = 7, .type = PTX_U32 };
     REFUSED_AT(80, ptx_add(b, u, garbage), "ptx_add: y was never set");
     REFUSED_AT(80, ptx_mul(b, u, 0.5), "ptx_mul: y is the number 0.5, which u32 cannot hold");

@@ -300,7 +300,7 @@ def test_gradients_without_memory():
     getattr(gone, "untyped_storage", gone.storage)().resize_(0)
     unplanned([gone, *grads[1:]])
     params[0].grad.data = gone.data  # as FSDP frees them
-    assert clip._watched(params, _shortcuts.identities.way(params)) == (None, None)
+    assert clip._watched(params, _shortcuts.identities.way(params), None) == (None, None)
     to_meta(params)  # the same objects
     assert pt.clip_grad_norm_(params, 1.0).device.type == "meta"
     unplanned([p.grad for p in params])

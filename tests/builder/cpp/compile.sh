@@ -42,6 +42,7 @@ ptx::value y = ptx::cast<bool>(x);
 auto e = p[x]; e = x;
 x = x + 1;
 x += 1;
+b.for_(0, x, 1, [&] {});
 ptx_printf(b, "", x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x);
 END
 # A function a line, after the first.
@@ -100,16 +101,20 @@ ptx_cvt(b, PTX_F32);
 ptx_mma(b, f, f, x);
 ptx_store_vec(b, p, 0, x);
 ptx_stmatrix(b, p, x);
+ptx_load(b, p, 0, 1);
+ptx_store(b, p, 0, x, 1);
+ptx_load_vec(b, p, 0, 4, 1);
 END
 for compiler in gcc clang g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
-    case $compiler in *++) suffix=cc standard=c++20 ;; *) suffix=c standard=c11 ;; esac
+    case $compiler in *++) suffix=cc standard=c++20 ;; *) suffix=c standard='c11 -Werror=int-conversion' ;; esac
     while read -r line; do
         printf '%s\n' '#include <ptxgen/builder.h>' \
             'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f);' \
             'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f) { (void)p, (void)x, (void)f;' \
             "$line" '}' \
             >"$folder/wrong.$suffix"
+        # shellcheck disable=SC2086 # words
         "$compiler" -std=$standard -I"$include" -fsyntax-only "$folder/wrong.$suffix" >"$folder/errors" 2>&1 &&
             fail "$compiler compiles: $line"
         first=$(grep -m 1 'error:' "$folder/errors") || true

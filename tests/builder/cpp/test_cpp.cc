@@ -223,6 +223,8 @@ static void operands_that_emit()
     REFUSED("2 operands of one", b.for_(twice(u), twice(u), 1, [](ptx::value) {}));
     REFUSED("2 operands of one", v += twice(f) * twice(f));
     REFUSED("2 operands of one", less(twice(u), twice(u)));
+    REFUSED("the value is an expression of numbers alone", p[0] = ptx::max(3, 4));
+    REFUSED("is an expression of numbers alone", ptx::value x = ptx::max(3, 4); p[0] = x);
     REFUSED("was never set", auto e = u * 2; ptx::value x = std::move(e) + std::move(e));
     REFUSED("was never set", auto e = u * 2; u = std::move(e); u = std::move(e); u = u + u);
     REFUSED("2 operands of one", p.store(twice(u), twice(f), ptx_store_params()));
