@@ -304,6 +304,12 @@ static void test_refused(void **state)
             .state_bytes = 127);
     REFUSED("guards.state is 0x104; it must be a multiple of 8", .state = 260, .state_bytes = 128);
     REFUSED("guards.skip_at is 0x2; it must be a multiple of 4", .skip_at = 2);
+    float one;
+    expect_refused(ptx_address_download(gpu.device, 0, &one, sizeof one, gpu.stream),
+                   "ptx_address_download: address is 0");
+    expect_refused(ptx_address_download(gpu.device, 16, NULL, sizeof one, gpu.stream),
+                   "ptx_address_download: target is NULL");
+    require(ptx_address_download(gpu.device, 0, NULL, 0, gpu.stream));
     assert_int_equal(ptx_guard_state_bytes(NULL, 1), 0);
     expect_failure(PTX_ERROR_INVALID, "ptx_guard_state_bytes: guards is NULL");
     assert_int_equal(ptx_guard_state_bytes(&(struct ptx_guard_params) { 0 }, 0), 0);
