@@ -5,6 +5,7 @@
 // emu_step_any(), which names the lane at fault.
 //
 // As the lane functions, this is compiled once for any processor and once for AVX2.
+#include "access.h"
 #include "lanes/family.h"
 #include "race.h"
 #include "step.h"

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The modifiers around a lane function: ftz, sat and rounding modes; comparisons; carries; moves of
 // parts.
-#include "warp.h"
+#include "handlers.h"
+#include "undefined.h"
+#include "undefined_rules.h"
+#include "value.h"
 
 #include <fenv.h>
 #include <math.h>
@@ -17,7 +20,8 @@ static void flush_words(void *to, const void *from)
         r[i] = x[i] & UINT32_C(0x7f800000) ? x[i] : x[i] & UINT32_C(0x80000000);
 }
 
-void emu_flush_sources(const struct emu_op *op, struct emu_sources *s)
+// Flushes f32 subnormals to zero.
+static void flush_sources(const struct emu_op *op, struct emu_sources *s)
 {
     for (unsigned k = 0; k < op->src_count; k++) {
         if (op->src[k].want != EMU_WORD)
@@ -117,7 +121,7 @@ void emu_do_float(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     alignas(64) uint32_t out[EMU_LANES * 2];
     emu_fetch_all(warp, frame, op, &s);
     if (op->is_float && op->insn->ftz)
-        emu_flush_sources(op, &s);
+        flush_sources(op, &s);
     compute(op, &s, out);
     emu_put(frame, init, &op->dst[0], mask, out);
 }
@@ -205,7 +209,7 @@ void emu_do_compare(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
     uint32_t holds = 0;
     emu_fetch_all(warp, frame, op, &s);
     if (op->is_float)
-        emu_flush_sources(op, &s);
+        flush_sources(op, &s);
     emu_apply(op->fn, &holds, s.at, op->insn);
     uint32_t fails = with_predicate(op, &s, ~holds);
     holds = with_predicate(op, &s, holds);

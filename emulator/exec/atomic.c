@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
 // atom and red, lane after lane in ascending order. Other workers may access the same memory, so
 // each is one atomic operation of the host or a compare-and-swap loop.
-#include "warp.h"
+#include "access.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
+#include "undefined.h"
+#include "undefined_rules.h"
+#include "value.h"
 
 #include <stdalign.h>
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // A block: its warps, their registers, its shared memory. A worker makes one and reuses it for each
 // of its blocks.
-#include "warp.h"
+#include "async.h"
+#include "race.h"
+#include "undefined.h"
+#include "warps.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Asynchronous operations that complete on an mbarrier or in a bulk group: cp.async.bulk, and
 // cp.async.mbarrier.arrive. They are done when a thread waits for them, as late as possible.
-#include "warp.h"
+#include "access.h"
+#include "async.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
+#include "value.h"
 
 #include <stdalign.h>
 

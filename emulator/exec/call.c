@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Calls: copies arguments to the registers of the function, and results back to the caller.
-#include "warp.h"
+#include "handlers.h"
+#include "report.h"
+#include "undefined.h"
+#include "value.h"
+#include "warps.h"
 
 #include <stdalign.h>
 

@@ -9,7 +9,8 @@
 //
 // The same bits tell what a primary kernel writes, which lets dependents start before it ends. A
 // dependent that reads it before griddepcontrol.wait may get what was there before.
-#include "warp.h"
+#include "access.h"
+#include "report.h"
 
 #include <stdlib.h>
 #include <string.h>

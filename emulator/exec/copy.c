@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Asynchronous copies to shared memory. They are done at the wait, as late as possible, so that a
 // kernel that does not wait finds the old contents, or is reported.
-#include "warp.h"
+#include "access.h"
+#include "async.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
+#include "value.h"
 
 #include <stdalign.h>
 

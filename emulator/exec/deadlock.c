@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The report of a block in which no lane can run: who waits where.
-#include "warp.h"
+#include "async.h"
+#include "report.h"
+#include "warps.h"
 
 // Lists which lanes wait where. Lanes of one warp that wait for the same are listed together.
 static void append_waiting(struct emu_exec *exec, const struct emu_warp *warp)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The registers of a warp: a frame for each depth of calls, which grow when calls need them.
-#include "warp.h"
+#include "warps.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The interpreter: runs the steps of a group of lanes one after the other. What a step leaves to
 // it, and what is more than a step, runs by the instruction's handler for the lanes of a mask.
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
 #include "step.h"
+#include "undefined.h"
+#include "value.h"
+#include "warps.h"
 
 #include <stdalign.h>
 

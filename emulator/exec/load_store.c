@@ -2,7 +2,12 @@
 // Addresses: which memory they belong to, and whether a lane may access it. Loads and stores. The
 // access of a warp is usually within one allocation: then bounds and alignment are checked once for
 // all lanes. Otherwise, and to name the lane at fault, each lane is checked.
-#include "warp.h"
+#include "access.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
+#include "undefined.h"
+#include "value.h"
 
 #include <stdalign.h>
 

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 // ldmatrix and stmatrix, which move tiles of 8 x 8 between shared memory and the lanes of a warp;
 // all 32 lanes take part.
-#include "warp.h"
+#include "access.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
+#include "undefined.h"
+#include "value.h"
 
 #include <stdalign.h>
 

@@ -6,7 +6,12 @@
 // lanes. They look again when the phase completes, and after some time, or when no other lane can
 // run, the wait gives false, as hardware may at any time. If lanes only look again and again, and
 // nothing changes, the phase never completes: a deadlock.
-#include "warp.h"
+#include "access.h"
+#include "async.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
+#include "value.h"
 
 #include <stdalign.h>
 #include <stdio.h>

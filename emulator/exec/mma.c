@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
 // mma and wmma: fragments, which are tiles of matrices in the registers of the lanes of a warp.
+#include "access.h"
 #include "dot.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
 #include "sparse.h"
-#include "warp.h"
+#include "undefined.h"
+#include "value.h"
 
 #include <fenv.h>
 #include <stdalign.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Lists of asynchronous operations that are under way: those of a warp (copy.c) and of a block
 // (bulk.c). An operation is done when a thread waits for it.
-#include "warp.h"
+#include "async.h"
+#include "report.h"
 
 #include <stdlib.h>
 

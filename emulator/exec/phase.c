@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Waits for a phase of an mbarrier: mbarrier.test_wait and try_wait.
-#include "warp.h"
+#include "access.h"
+#include "async.h"
+#include "handlers.h"
+#include "race.h"
+#include "value.h"
+#include "warps.h"
 
 #include <stdalign.h>
 

@@ -18,6 +18,7 @@
 // A synchronising access is assumed to order with all others of the block, not only with those of
 // the same address. That may hide a race, and never reports a false one.
 #include "race.h"
+#include "report.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,32 @@
 #ifndef PTXGEN_EMULATOR_EXEC_RACE_H
 #define PTXGEN_EMULATOR_EXEC_RACE_H
 
-#include "warp.h"
+#include "state.h"
+
+// Races in shared memory: see race.c. These do nothing if the sanitizers are off.
+struct emu_race *emu_race_create(struct emu_worker *worker, uint32_t warps);
+void emu_race_destroy(struct emu_race *race);
+void emu_race_start(struct emu_race *race);
+// One lane. `same`: a store of the value that memory already has.
+bool emu_race_access(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
+                     uint32_t bytes, enum emu_use use, bool same);
+// All lanes of the mask, each `away` from the offset `first`. False, with nothing reported, if the
+// lanes need the check above one by one.
+bool emu_race_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask, uint32_t first,
+                    const int32_t *away, uint32_t bytes, enum emu_use use);
+void emu_race_atomic(struct emu_warp *warp, const struct emu_op *op);
+void emu_race_fence(struct emu_warp *warp);
+// A wait for a phase of an mbarrier has ended.
+void emu_race_phase(struct emu_warp *warp, const struct emu_op *op);
+// An asynchronous copy by a lane is under way and writes shared memory: every access to its bytes
+// races with it. Or it reads shared memory (EMU_USE_LOAD): every write does. Or it has ended.
+void emu_race_flight(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint32_t offset,
+                     uint32_t bytes, enum emu_use use, bool flying);
+// What the warp has copied so far is ordered before what follows the wait for it.
+void emu_race_landed(struct emu_warp *warp);
+void emu_race_warp(struct emu_warp *warp, uint32_t lanes);
+void emu_race_arrive(struct emu_warp *warp, unsigned barrier);
+void emu_race_barrier_done(struct emu_block *block, unsigned barrier, bool whole_block);
 
 struct record {
     uint64_t stamp; // 0: none. thread + 1, strong, epoch, tick: see make()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Faults: one paragraph that says what happened, where in the text, and in which thread.
-#include "warp.h"
+#include "report.h"
 
 #include <stdarg.h>
 #include <stdio.h>

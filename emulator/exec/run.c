@@ -4,7 +4,9 @@
 // A worker runs a block to its end if it can. A block that runs for long may be waiting for another
 // block. Then the worker starts more blocks, up to what the device would hold at once, and runs
 // them by turns.
-#include "warp.h"
+#include "access.h"
+#include "report.h"
+#include "warps.h"
 
 #include <fenv.h>
 #include <stddef.h>
@@ -51,7 +53,7 @@ void emu_programs_destroy(struct emu_programs **programs)
     *programs = NULL;
 }
 
-struct emu_warnings *emu_programs_warnings(struct emu_programs *programs)
+static struct emu_warnings *programs_warnings(struct emu_programs *programs)
 {
     return programs->warnings;
 }
@@ -94,7 +96,7 @@ uint64_t emu_lane_instructions(void)
     return atomic_load(&lane_instructions);
 }
 
-int64_t emu_now_ms(void)
+static int64_t now_ms(void)
 {
     struct timespec now;
     timespec_get(&now, TIME_UTC);
@@ -136,7 +138,7 @@ static void block_done(struct emu_worker *worker, struct emu_block *block)
     atomic_fetch_add(&exec->finished_blocks, 1);
     atomic_fetch_sub(&exec->resident, 1);
     if (exec->config->timeout_ms)
-        atomic_store(&exec->progress_ms, emu_now_ms());
+        atomic_store(&exec->progress_ms, now_ms());
     if (worker->spare)
         emu_block_destroy(block);
     else
@@ -170,7 +172,7 @@ static void check_time(struct emu_block *block)
     struct emu_exec *exec = block->exec;
     int64_t limit = exec->config->timeout_ms;
     char reason[96];
-    if (!limit || emu_now_ms() - atomic_load(&exec->progress_ms) <= limit)
+    if (!limit || now_ms() - atomic_load(&exec->progress_ms) <= limit)
         return;
     snprintf(reason, sizeof(reason), "no block has ended for %lld ms (PTXGEN_EMU_TIMEOUT)",
              (long long)limit);
@@ -460,7 +462,7 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
     pthread_mutex_init(&exec.lock, NULL);
     if (exec.sanitize && config->sanitize == EMU_SANITIZE_WARN) {
         own = launch->programs ? NULL : emu_warnings_create();
-        exec.warnings = launch->programs ? emu_programs_warnings(launch->programs) : own;
+        exec.warnings = launch->programs ? programs_warnings(launch->programs) : own;
     }
     int result = EMU_SUCCESS;
     exec.access = emu_access_of(emu_lane_build());
@@ -471,7 +473,7 @@ int emu_run(const struct emu_machine_config *config, struct emu_memory *memory,
              make_workspace(&exec) && check_constants(&exec)) {
         exec.primary = exec.sanitize ? launch->primary : NULL;
         choose_order(&exec);
-        atomic_store(&exec.progress_ms, emu_now_ms());
+        atomic_store(&exec.progress_ms, now_ms());
         run_blocks(&exec);
     }
     if (exec.workspace)

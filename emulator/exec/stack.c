@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // alloca, stacksave and stackrestore. What alloca gives lies at the end of a thread's local memory,
 // from the top down; the variables of functions are at its beginning. It ends with its function.
-#include "warp.h"
+#include "handlers.h"
+#include "report.h"
+#include "value.h"
 
 #include <stdalign.h>
 

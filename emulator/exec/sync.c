@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Synchronisation and exchange between threads: barriers of the block, lanes that wait for the
 // lanes of their mask, shuffles, votes, matches, reductions.
-#include "warp.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
+#include "undefined.h"
+#include "undefined_rules.h"
+#include "value.h"
+#include "warps.h"
 
 #include <stdalign.h>
 

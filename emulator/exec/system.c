@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The functions that the driver defines for kernels: vprintf, which device printf() calls,
 // __assertfail, which assert() calls, malloc and free.
-#include "warp.h"
+#include "access.h"
+#include "handlers.h"
+#include "report.h"
+#include "value.h"
 
 #include <stdalign.h>
 #include <stdio.h>

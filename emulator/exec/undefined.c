@@ -8,7 +8,10 @@
 // bits are undefined. A register without a record was never written.
 //
 // A lane is called open if an operand, or the answer to a question, is undefined in it.
-#include "warp.h"
+#include "undefined.h"
+#include "report.h"
+#include "undefined_rules.h"
+#include "value.h"
 
 #include <stdalign.h>
 #include <stdio.h>

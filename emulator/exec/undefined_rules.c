@@ -2,7 +2,8 @@
 // Rules: which bits of a result are undefined. Most rules call the instruction's own lane function.
 // An instruction that moves bits moves masks of undefined bits in the same way. For other
 // instructions, a result bit is undefined if it changes with the undefined bits of the sources.
-#include "warp.h"
+#include "undefined_rules.h"
+#include "value.h"
 
 #include <stdalign.h>
 #include <string.h>

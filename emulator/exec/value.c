@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Operands as lanes: the values that an instruction reads, including special registers, and where
 // its results are stored.
-#include "warp.h"
+#include "value.h"
 
 #include <stdalign.h>
 #include <time.h>

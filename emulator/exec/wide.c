@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Loads, stores and atomics of 128 bits. Strong ones exclude each other by a lock, so that none
 // sees half of another.
-#include "warp.h"
+#include "access.h"
+#include "handlers.h"
+#include "race.h"
+#include "report.h"
+#include "undefined.h"
+#include "value.h"
 
 #include <stdalign.h>
 
