@@ -4,10 +4,9 @@
 /// far its gradients are clipped. Part of norm.h.
 ///
 ///     const struct ptx_guard_params guards = {
-///         .limit = 100,                                   // the norm of a usable step
-///         .history = { .length = 128, .loss_at = loss },  // no outlier of the last 128
-///         .state = state, .state_bytes = bytes,           // ptx_guard_state_bytes(), zeros at
-///         first
+///         .limit = 100,                                  // the norm of a usable step
+///         .history = { .length = 128, .loss_at = loss }, // no outlier of the last 128
+///         .state = state, .state_bytes = bytes,          // ptx_guard_state_bytes(), zeros first
 ///     };
 ///     plan = ptx_step_plan_create(gpu, &(struct ptx_step_params){
 ///         ..., .max_norm = 1, .guards = &guards });
@@ -87,9 +86,11 @@ struct ptx_guard_zclip_params {
 /// AdaGC (arXiv 2502.11034), for each group, where the paper has a group for each tensor. With t
 /// the number of steps taken, this one included:
 ///
-///     t < warmup  h = min(lambda_abs / all, 1);          gamma = min(gamma, h * norm)
-///     else        h = min(lambda_rel * gamma / norm, 1); gamma = beta * gamma + (1 - beta) * h *
-///     norm factor      that of the smaller of h and max_norm's
+///     t < warmup  h = min(lambda_abs / all, 1)
+///                 gamma = min(gamma, h * norm)
+///     else        h = min(lambda_rel * gamma / norm, 1)
+///                 gamma = beta * gamma + (1 - beta) * h * norm
+///     factor      that of the smaller of h and max_norm's
 ///
 /// A group's first norm above 0 is treated as in the warm-up, and gives gamma = h * norm. A norm of
 /// 0, or beyond f32, changes nothing, and its h is 1.
