@@ -9,7 +9,7 @@
 //                                              kernels, or of one: "shared memory"; SIZE is that of
 //                                              a program, such as the edge of the matrices
 #define _POSIX_C_SOURCE 200809L // clock_gettime
-#include "exec/exec.h"
+#include "exec/base/exec.h"
 
 #include <stdio.h>
 #include <stdlib.h>

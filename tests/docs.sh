@@ -306,8 +306,8 @@ done <"$scratch/tokens"
 page=docs/emulator.md
 gpus=$(sed -n '/ gpus\[\] = {/,/};/s/^ *{ \([0-9]*\), .*/\1/p' emulator/exec/gpu.c | tr '\n' ' ')
 states $page "NN is $(echo "$gpus" | sed 's/ $//; s/ /, /g; s/, \([0-9]*\)$/ or \1/');"
-states $page "next $(value emulator/exec/memory.c QUARANTINE) frees"
-states $page "the first $(value emulator/exec/memory.c POISON_MIB) MiB"
+states $page "next $(value emulator/exec/memory/memory.c QUARANTINE) frees"
+states $page "the first $(value emulator/exec/memory/memory.c POISON_MIB) MiB"
 
 # default VARIABLE VALUE: compares with the last column of the variable's row.
 default()

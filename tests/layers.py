@@ -8,9 +8,9 @@ Each folder includes its own headers and those that ROOMS names; no two folders 
 directly or through others; no header includes itself. What plans that take norms share, the files norm*,
 reaches no header of clip or step plans. With a BUILD folder, each layer of the library
 uses the names of the layers below it alone, and all of its external names begin with ptx. The
-command is built from nothing of tests and bench. In the folders of WITHOUT_CIRCLES, no two files use each
-other, directly or through others: X.c and X.h are one file, and a file uses another one if it includes its header
-or names a function that it defines. The emulator compares no opcodes: what tells
+command is built from nothing of tests and bench. In the folders of WITHOUT_CIRCLES and below them, no two
+files and no two folders use each other, directly or through others: X.c and X.h are one file, and a file uses another
+one if it includes its header or names a function that it defines. The emulator compares no opcodes: what tells
 instructions apart is in their row of isa.def.
 """
 
@@ -53,9 +53,20 @@ ROOMS = {
         ("src/plans", ["arrays", "load", "loss_scale"]),
     ),
     "emulator/ptx": ("emulator", "abi"),
-    "emulator/exec": ("emulator", "emulator/ptx", "emulator/exec/lanes", "abi"),
+    "emulator/exec": (
+        "emulator", "emulator/exec/base", "emulator/exec/lanes", "emulator/exec/check", "emulator/exec/access",
+        "emulator/exec/async",
+    ),
     "emulator/exec/lanes": ("emulator", "emulator/ptx"),
-    "emulator/cuda": ("emulator", "emulator/ptx", "emulator/exec", "abi"),
+    "emulator/exec/base": ("emulator/ptx", "emulator/exec/lanes", "abi"),
+    "emulator/exec/memory": ("emulator/exec/base",),
+    "emulator/exec/check": ("emulator/exec/base",),
+    "emulator/exec/access": ("emulator/exec/base", "emulator/exec/check"),
+    "emulator/exec/arithmetic": (
+        "emulator/ptx", "emulator/exec/base", "emulator/exec/lanes", "emulator/exec/check", "emulator/exec/access",
+    ),
+    "emulator/exec/async": ("emulator/exec/base", "emulator/exec/check", "emulator/exec/access"),
+    "emulator/cuda": ("emulator", "emulator/ptx", ("emulator/exec/base", ["exec"]), "abi"),
     "tools": ("include/ptxgen",),
     "tools/clip": ("include/ptxgen", "tools"),
     "tests/reference": (),
@@ -68,7 +79,7 @@ ROOMS = {
 SEARCHED = ("", "include", "src", "src/driver", "src/plans", "emulator", "emulator/tests",
             "tools", "bench", "tests", "tests/support")
 
-# The folders in which no two files use each other.
+# The folders in which, with those below them, no two files and no two folders use each other.
 WITHOUT_CIRCLES = ("emulator/cuda", "emulator/exec", "emulator/ptx")
 
 # Layer -> the layers whose names it may use.
@@ -180,13 +191,15 @@ def code(path):
 
 
 def uses(source, folder):
-    """File -> the files of the folder that it uses, without suffixes."""
-    stem = lambda path: os.path.splitext(os.path.basename(path))[0]
+    """File -> the files of the folder and of those below it that it uses, by their paths from there without
+    suffixes."""
+    stem = lambda path: os.path.splitext(os.path.relpath(path, folder))[0]
     graph = collections.defaultdict(set)
     for file, path in includes(source):
-        if os.path.dirname(file) == os.path.dirname(path) == folder and stem(file) != stem(path):
+        if file.startswith(folder + "/") and path.startswith(folder + "/") and stem(file) != stem(path):
             graph[stem(file)].add(stem(path))
-    texts = {stem(file): code(file) for file in glob.glob(os.path.join(source, folder, "*.c"))}
+    texts = {stem(os.path.relpath(file, source)): code(file)
+             for file in glob.glob(os.path.join(source, folder, "**", "*.c"), recursive=True)}
     # A definition begins at the start of a line, and so does the brace after it.
     defined = {name: file for file, text in texts.items()
                for name in re.findall(r"(?m)^(?!static\b|typedef\b)\w[^\n;{}()]*?\b(\w+)\([^;{}]*\)\n\{", text)}
@@ -198,12 +211,17 @@ def uses(source, folder):
 
 def wrong_circles(source):
     for folder in WITHOUT_CIRCLES:
-        graph = uses(source, folder)
-        if len(graph) < 4:
+        files = uses(source, folder)
+        if len(files) < 4:
             yield f"{folder}: hardly any files are found"
-        found = circle(graph)
-        if found:
-            yield f"{folder}: a circle of files: " + " -> ".join(found)
+        folders = collections.defaultdict(set)
+        for file, used in files.items():
+            home = os.path.join(folder, os.path.dirname(file)).rstrip("/")
+            folders[home].update({os.path.join(folder, os.path.dirname(path)).rstrip("/") for path in used} - {home})
+        for what, graph in (("files", files), ("folders", folders)):
+            found = circle(graph)
+            if found:
+                yield f"{folder}: a circle of {what}: " + " -> ".join(found)
 
 
 def wrong_build_lines(source):

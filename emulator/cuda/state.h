@@ -6,7 +6,7 @@
 #ifndef PTXGEN_EMULATOR_CUDA_STATE_H
 #define PTXGEN_EMULATOR_CUDA_STATE_H
 
-#include "exec/exec.h"
+#include "exec/base/exec.h"
 #include "extensions.h"
 
 #include <pthread.h>

@@ -5,9 +5,9 @@
 // emu_step_any(), which names the lane at fault.
 //
 // As the lane functions, this is compiled once for any processor and once for AVX2.
-#include "access.h"
+#include "exec/access/access.h"
+#include "exec/check/race.h"
 #include "lanes/family.h"
-#include "race.h"
 #include "step.h"
 
 #include <stdalign.h>

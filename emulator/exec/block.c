@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // A block: its warps, their registers, its shared memory. A worker makes one and reuses it for each
 // of its blocks.
-#include "async.h"
-#include "race.h"
-#include "undefined.h"
+#include "exec/async/async.h"
+#include "exec/check/race.h"
+#include "exec/check/undefined.h"
 #include "warps.h"
 
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Calls: copies arguments to the registers of the function, and results back to the caller.
-#include "handlers.h"
-#include "report.h"
-#include "undefined.h"
-#include "value.h"
+#include "exec/base/handlers.h"
+#include "exec/base/value.h"
+#include "exec/check/report.h"
+#include "exec/check/undefined.h"
 #include "warps.h"
 
 #include <stdalign.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The report of a block in which no lane can run: who waits where.
-#include "async.h"
-#include "report.h"
+#include "exec/async/async.h"
+#include "exec/check/report.h"
 #include "warps.h"
 
 // Lists which lanes wait where. Lanes of one warp that wait for the same are listed together.

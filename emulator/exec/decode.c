@@ -2,7 +2,7 @@
 // Decodes an instruction into what the lanes run: its handler or lane function, from its row in
 // isa.def, and its operands. Immediates and addresses of variables become 32 equal lanes.
 #include "decode.h"
-#include "access.h"
+#include "exec/access/access.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_DECODE_H
 #define PTXGEN_EMULATOR_EXEC_DECODE_H
 
-#include "state.h"
+#include "exec/base/state.h"
 
 struct decoder {
     struct emu_program *program;

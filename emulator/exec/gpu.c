@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The GPUs that can be emulated, and their occupancy.
-#include "exec.h"
+#include "exec/base/exec.h"
 
 #include <stddef.h>
 

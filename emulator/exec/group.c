@@ -5,9 +5,9 @@
 // again where their paths join. A group that has kept others waiting for long yields to the one
 // that has waited longest, because a lane may spin until another lane of its warp has done
 // something.
-#include "async.h"
+#include "exec/async/async.h"
+#include "exec/check/undefined.h"
 #include "step.h"
-#include "undefined.h"
 #include "warps.h"
 
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The interpreter: runs the steps of a group of lanes one after the other. What a step leaves to
 // it, and what is more than a step, runs by the instruction's handler for the lanes of a mask.
-#include "handlers.h"
-#include "race.h"
-#include "report.h"
+#include "exec/base/handlers.h"
+#include "exec/base/value.h"
+#include "exec/check/race.h"
+#include "exec/check/report.h"
+#include "exec/check/undefined.h"
 #include "step.h"
-#include "undefined.h"
-#include "value.h"
 #include "warps.h"
 
 #include <stdalign.h>

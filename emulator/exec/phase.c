@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Waits for a phase of an mbarrier: mbarrier.test_wait and try_wait.
-#include "access.h"
-#include "async.h"
-#include "handlers.h"
-#include "race.h"
-#include "value.h"
+#include "exec/access/access.h"
+#include "exec/async/async.h"
+#include "exec/base/handlers.h"
+#include "exec/base/value.h"
+#include "exec/check/race.h"
 #include "warps.h"
 
 #include <stdalign.h>

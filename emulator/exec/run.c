@@ -4,8 +4,8 @@
 // A worker runs a block to its end if it can. A block that runs for long may be waiting for another
 // block. Then the worker starts more blocks, up to what the device would hold at once, and runs
 // them by turns.
-#include "access.h"
-#include "report.h"
+#include "exec/access/access.h"
+#include "exec/check/report.h"
 #include "warps.h"
 
 #include <fenv.h>

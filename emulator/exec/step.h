@@ -9,7 +9,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_STEP_H
 #define PTXGEN_EMULATOR_EXEC_STEP_H
 
-#include "state.h"
+#include "exec/base/state.h"
 
 // A running group of lanes.
 struct emu_running {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Synchronisation and exchange between threads: barriers of the block, lanes that wait for the
 // lanes of their mask, shuffles, votes, matches, reductions.
-#include "handlers.h"
-#include "race.h"
-#include "report.h"
-#include "undefined.h"
-#include "undefined_rules.h"
-#include "value.h"
+#include "exec/base/handlers.h"
+#include "exec/base/value.h"
+#include "exec/check/race.h"
+#include "exec/check/report.h"
+#include "exec/check/undefined.h"
+#include "exec/check/undefined_rules.h"
 #include "warps.h"
 
 #include <stdalign.h>

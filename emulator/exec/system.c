@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The functions that the driver defines for kernels: vprintf, which device printf() calls,
 // __assertfail, which assert() calls, malloc and free.
-#include "access.h"
-#include "handlers.h"
-#include "report.h"
-#include "value.h"
+#include "exec/access/access.h"
+#include "exec/base/handlers.h"
+#include "exec/base/value.h"
+#include "exec/check/report.h"
 
 #include <stdalign.h>
 #include <stdio.h>

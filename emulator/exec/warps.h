@@ -3,7 +3,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_WARPS_H
 #define PTXGEN_EMULATOR_EXEC_WARPS_H
 
-#include "state.h"
+#include "exec/base/state.h"
 
 struct emu_block *emu_block_create(struct emu_worker *worker); // NULL if host memory is out
 void emu_block_start(struct emu_block *block, uint64_t linear);

@@ -3,7 +3,7 @@
 #ifndef PTXGEN_TESTS_EMULATOR_FIXTURE_H
 #define PTXGEN_TESTS_EMULATOR_FIXTURE_H
 
-#include "exec/exec.h"
+#include "exec/base/exec.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

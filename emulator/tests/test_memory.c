@@ -11,7 +11,7 @@
 // cmocka.h needs the headers above.
 #include <cmocka.h>
 
-#include "exec/exec.h"
+#include "exec/base/exec.h"
 
 #define MIB (UINT64_C(1) << 20)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The common conversions, as loops that compilers vectorise. lanes.c has all others.
+// The common conversions, as loops that compilers vectorise. common.c has all others.
 #include "family.h"
 
 #define CONVERT(name, S, T, expression)                                                            \
