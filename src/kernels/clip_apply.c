@@ -132,6 +132,7 @@ static void clip_place_read(ptx_builder *b, const struct clip_tiles *tiles,
     ptx_val tensor = spec->packs ? read_share(b, tiles, place, &c, number) : c.tensor;
     struct norm_tensor t = ptxk_norm_tensor_read(b, &tiles->tables, tensor);
     struct norm_extent extent = ptxk_norm_extent_of(b, c.index, t.count, spec->chunk);
+    ptx_comment(b, "its elements");
     ptx_val before = ptx_sub(b, parts - 1, number);
     ptx_set(b, place->start, ptx_cvt(b, PTX_S32, ptx_mul(b, before, size)));
     ptx_val left = ptx_sub(b, extent.length, place->start);
@@ -160,7 +161,7 @@ static ptx_vec scaled(ptx_builder *b, const struct scaling *v, const ptx_vec *in
     ptx_vec out = *in;
 
     for (unsigned k = 0; k < in->lanes; k++) {
-        ptxk_comment_lanes(b, "scaled", k, 4, in->lanes > 2 ? 8 : in->lanes);
+        ptxk_comment_lanes(b, "scaled", k, ptxk_comment_each(b), in->lanes);
         ptx_val product = ptx_mul(b, ptx_cvt(b, compute, in->lane[k]), v->factor);
         if (v->zeros.kind != PTX_KIND_POISON)
             product = ptx_select(b, v->zeros, 0, product);
@@ -283,6 +284,7 @@ static void apply_last_rows(ptx_builder *b, const struct scaling *v, ptx_val i, 
         ptx_val place[MOST_IN_FLIGHT], within[MOST_IN_FLIGHT];
         ptx_vec in[MOST_IN_FLIGHT];
         for (unsigned k = 0; k < rows; k++) {
+            ptxk_comment_lanes(b, "reads the row, if it is there", k, 4, rows > 4 ? rows : 0);
             place[k] = k ? ptx_add(b, i, k * row) : i;
             within[k] = ptx_lt(b, place[k], length);
             place[k] = ptx_select(b, within[k], place[k], i);

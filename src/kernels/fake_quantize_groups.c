@@ -67,10 +67,11 @@ static ptx_val extreme(ptx_builder *b, const struct group_work *w, const ptx_vec
 {
     ptx_val most = lanes->lane[0];
 
-    ptx_comment(b, "an extreme of the vector, then of the threads that share the group");
+    ptx_comment(b, "an extreme of the vector");
 
     for (unsigned k = 1; k < lanes->lanes; k++)
         most = choose(b, most, lanes->lane[k]);
+    ptx_comment(b, "then of the threads that share the group");
     most = ptxk_lanes_combine_all(b, choose, most, w->of.group / w->of.lanes);
     if (lanes->lanes == w->of.lanes)
         return most;
@@ -195,15 +196,15 @@ static void quantize_quickly(ptx_builder *b, const struct group_work *w,
 
     set_levels(b, &w->levels, q, w->levels.by_extremes ? quick_level(b, q, q->low) : q->low);
     for (unsigned k = 0; k < y.lanes; k++) {
-        ptxk_comment_lanes(b, "levels times the scale", k, 4, y.lanes);
+        ptxk_comment_lanes(b, "levels times the scale", k, ptxk_comment_each(b), y.lanes);
         ptx_val level = quick_level(b, q, y.lane[k]);
         if (!symmetric)
             level = ptx_min(b, level, q->top);
         y.lane[k] = ptx_mul(b, level, q->scale);
     }
     for (unsigned k = 0; k < y.lanes; k++) {
-        if (y.lanes > 4 && ptx_builder_target(b).sm < 80)
-            ptxk_comment_lanes(b, "as 16 bits", k, 4, y.lanes);
+        if (y.lanes > 4 && (k == 0 || ptx_builder_target(b).sm < 80))
+            ptxk_comment_lanes(b, "as 16 bits", k, 2, y.lanes);
         y.lane[k] = ptx_cvt(b, w->spec->dtype, y.lane[k]);
     }
     ptx_if (b, v->in) {

@@ -21,7 +21,7 @@ static void clip(ptx_builder *b, const void *user, const ptx_vec *gradient, ptx_
     const ptx_type compute = (ptx_type)c->scale.type;
 
     for (unsigned k = 0; k < gradient->lanes; k++) {
-        ptxk_comment_lanes(b, "scaled", k, 4, gradient->lanes);
+        ptxk_comment_lanes(b, "scaled", k, ptxk_comment_each(b), gradient->lanes);
         ptx_val wide = ptx_cvt(b, compute, gradient->lane[k]);
         ptx_val scaled = ptx_mul(b, wide, c->scale);
         if (c->found.kind != PTX_KIND_POISON)

@@ -18,7 +18,8 @@ static void multiply(ptx_builder *b, const void *user, const ptx_vec *dy, ptx_ve
 
     for (unsigned o = 0; o < factors->count; o++) {
         for (unsigned k = 0; k < dy->lanes; k++) {
-            ptxk_comment_lanes(b, "a gradient", k, 4, dy->lanes > 1 ? 8 : 0);
+            ptxk_comment_lanes(b, "a gradient", k, ptxk_comment_each(b),
+                               dy->lanes > 1 ? dy->lanes : 0);
             ptx_val wide = ptx_cvt(b, (ptx_type)factors->of[o].type, dy->lane[k]);
             ptx_val product = ptx_mul(b, factors->of[o], wide);
             gradients[o].lane[k] = ptx_cvt(b, dtype, product);

@@ -136,6 +136,7 @@ static ptx_val ring_sum(ptx_builder *b, const struct decision *d, ptx_ptr ring, 
         }
         ptx_set(b, sum, ptx_add(b, sum, x));
     }
+    ptx_comment(b, "the sum over the lanes of the warp");
     return ptxk_lanes_combine_all(b, ptx_add, sum, WARP);
 }
 
@@ -383,6 +384,7 @@ void ptxk_norm_guards_decide(ptx_builder *b, const struct norm_results *r, ptx_v
 {
     struct decision d = { .r = r, .tid = tid };
 
+    ptx_comment(b, "what the guards know of the steps before");
     d.rule32 = ptx_ptr_cast(b, PTX_U32, r->guards.rule);
     d.shared = ptx_shared(b, PTX_F64, 2);
     if (has(&d, NORM_GUARD_HISTORY)) {

@@ -70,6 +70,7 @@ struct norm_vectors ptxk_norm_vectors_of(ptx_builder *b, const struct norm_piece
 void ptxk_norm_vectors_read(ptx_builder *b, const struct norm_vectors *v, bool nc, ptx_val *place,
                             ptx_val *within, ptx_vec *in)
 {
+    ptx_comment(b, "reads %u vectors; for one that is not there, the first again", IN_FLIGHT);
     place[0] = v->i;
     in[0] = ptx_load_vec(b, v->x, v->i, v->lanes, .nc = nc, .cache = PTX_CACHE_STREAMING);
     for (unsigned k = 1; k < IN_FLIGHT; k++) {
@@ -100,7 +101,7 @@ static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const ptx_
         ptx_vec in[IN_FLIGHT];
         ptxk_norm_vectors_read(b, v, true, place, within, in);
         for (unsigned k = 0; k < IN_FLIGHT * v->lanes; k++) {
-            ptxk_comment_lanes(b, "squares", k, 8, IN_FLIGHT * v->lanes);
+            ptxk_comment_lanes(b, "squares", k, 4, IN_FLIGHT * v->lanes);
             ptx_val x = in[k / v->lanes].lane[k % v->lanes];
             if (k >= v->lanes)
                 x = ptx_select(b, within[k / v->lanes], x, 0);
@@ -113,6 +114,7 @@ static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const ptx_
 // The same for single elements, at any address.
 static void add_elements(ptx_builder *b, const struct norm_vectors *v, const ptx_val sums[SUMS])
 {
+    ptx_comment(b, "single elements, as many as a vector has");
     ptx_while (b, ptx_lt(b, v->i, v->end)) {
         ptx_val end = ptx_add(b, v->i, v->lanes);
         ptx_for (b, k, v->i, end, SUMS) {

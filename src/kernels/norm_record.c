@@ -248,6 +248,8 @@ static void add_partials(ptx_builder *b, ptx_ptr partials, ptx_val i, ptx_val co
         ptx_ptr p = ptx_at(b, partials, i);
         for (unsigned k = 0; k < at_once; k++)
             partial[k] = ptx_load(b, p, k * NORM_BLOCK);
+        if (at_once > TURNS)
+            ptx_comment(b, "added to %d sums in turn", TURNS);
         for (unsigned k = 0; k < at_once; k++)
             ptx_set(b, sums[k % TURNS], ptx_add(b, sums[k % TURNS], partial[k]));
         ptx_set(b, i, ptx_add(b, i, at_once * NORM_BLOCK));

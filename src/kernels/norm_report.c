@@ -25,6 +25,7 @@ static struct folded fold(ptx_builder *b, const struct norm_spec *spec, ptx_ptr 
     struct folded f = { ptx_var(b, ptx_f64(0)), ptx_var(b, ptx_f32(0)), ptx_var(b, ptx_u64(0)),
                         ptx_var(b, ptx_u64(UINT64_MAX)) };
 
+    ptx_comment(b, "chunks t, t + %d, ... for thread t", NORM_BLOCK);
     ptx_for (b, k, tid, count, NORM_BLOCK) {
         ptx_ptr row = ptx_at(b, reports, ptx_mul_wide(b, k, length));
         ptx_ptr words = ptx_ptr_cast(b, PTX_U32, row);
@@ -84,9 +85,11 @@ void ptxk_norm_report_emit(ptx_builder *b, const struct norm_spec *spec)
         ptxk_one_nan(b, ptxk_block_sum(b, own.sum, NORM_BLOCK)); // its barrier: for `least`
     ptx_val largest = ptxk_block_extreme(b, own.largest, NORM_BLOCK, true);
     ptx_val zeros = ptxk_block_sum(b, own.zeros, NORM_BLOCK);
+    ptx_comment(b, "the first element that is not finite");
     ptx_if (b, ptx_ne(b, own.first, UINT64_MAX))
         ptx_atomic_min(b, least, 0, own.first);
     ptx_barrier(b);
+    ptx_comment(b, "the report");
     ptx_if (b, ptx_eq(b, tid, 0)) {
         ptx_val data = ptx_load(b, ptx_at(b, tensors, ptx_mul_wide(b, tensor, 4)), 0);
         ptx_val none = ptx_eq(b, chunks.lane[1], 0);

@@ -52,7 +52,7 @@ static void observe_vector(ptx_builder *b, const struct observed *o, const struc
     ptx_vec x = ptxk_lanes_vec(b, from);
 
     for (unsigned k = 0; k < x.lanes; k++) {
-        ptxk_comment_lanes(b, "compares a vector", k, 4, x.lanes);
+        ptxk_comment_lanes(b, "compares a vector", k, ptxk_comment_each(b), x.lanes);
         observe(b, o, x.lane[k]);
     }
 }

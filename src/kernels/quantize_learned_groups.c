@@ -53,8 +53,10 @@ static void write_gradients(ptx_builder *b, const struct group_work *w,
     ptx_val place = ptx_and(b, w->lane, w->team - 1);
     ptx_val begins = ptx_eq(b, place, 0);
 
-    for (unsigned s = 0; s < w->sums; s++)
+    for (unsigned s = 0; s < w->sums; s++) {
+        ptx_comment(b, s == SUM_SCALE ? "the sum of the group's scale" : "of its zero point");
         sums[s] = ptxk_team_sum(b, sums[s], ptx_u32(w->team));
+    }
     ptx_if (b, ptx_and(b, begins, v->in)) {
         ptx_comment(b, "the thread with its first element writes its gradients");
         ptx_val group = ptxk_over_power_of_two(b, v->i, w->of.group);
@@ -79,7 +81,6 @@ static void pass_vector(ptx_builder *b, const struct group_work *w, const struct
     ptx_vec d_input = ptxk_learned_terms(b, w->spec, &same, in);
     ptx_if (b, v->in)
         ptxk_groups_write(b, &w->of, v->i, d_input);
-    ptx_comment(b, "the sums of the group");
     write_gradients(b, w, v, sums);
 }
 
@@ -91,6 +92,7 @@ static void find_vectors(ptx_builder *b, const struct group_work *w, struct grou
     ptx_val mine = ptx_mad_wide(b, w->lane, lanes, w->first);
 
     for (unsigned v = 0; v < VECTORS; v++) {
+        ptx_comment(b, "vector %u; 0 where there is none", v);
         vectors[v].i = v ? ptx_add(b, mine, v * WARP * lanes) : mine;
         vectors[v].in = ptx_lt(b, vectors[v].i, w->of.end);
         for (unsigned t = 0; t < w->of.inputs; t++)
@@ -104,7 +106,6 @@ static void pass(ptx_builder *b, const struct group_work *w)
 
     ptx_comment(b, "the quantizer of the lane's own group, and the vectors of the thread");
     struct own_values values = read_own(b, w);
-    ptx_comment(b, "the vectors; 0 where there is none");
     find_vectors(b, w, vectors);
     ptxk_groups_read(b, &w->of, vectors, VECTORS);
     struct quantizer own = ptxk_learned_of(b, w->spec, values.scale, values.zero_point, w->levels);

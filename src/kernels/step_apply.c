@@ -29,6 +29,7 @@ static void tables_copy(ptx_builder *b, const struct ptxk_tile *s)
     const uint32_t vectors = (uint32_t)s->blocks->table_bytes / BYTES;
     const bool can_copy = ptx_builder_target(b).sm >= 80;
 
+    ptx_comment(b, "the tables, into shared memory");
     ptx_for (b, k, s->tid, vectors, BLOCK) {
         ptx_val at = ptx_mul(b, k, WORDS);
         if (can_copy) {

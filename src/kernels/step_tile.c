@@ -106,14 +106,19 @@ static void step_vector(ptx_builder *b, const struct ptxk_tile *s,
     ptx_val value[ARRAYS][PTXK_LANES];
 
     ptx_comment(b, "a whole vector");
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (ptxk_step_reads(s->variant, a))
-            ptxk_lanes_of(b, &in[a], value[a]);
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        if (!ptxk_step_reads(s->variant, a))
+            continue;
+        if (a == ARRAY_STATE)
+            ptx_comment(b, "its states");
+        ptxk_lanes_of(b, &in[a], value[a]);
+    }
     step_values(b, s, i, is_quick ? &quick : NULL, value);
     if (!is_quick) {
         vector_write(b, s, value, i);
         return;
     }
+    ptx_comment(b, "left to the exact instructions if a quick quotient does not hold");
     ptx_if (b, ptxk_quick_failed(b, &quick))
         ptx_set(b, missing, ptx_or(b, missing, bit));
     ptx_else (b)
@@ -137,6 +142,7 @@ static void step_single(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
             value[of_single(n)][0] = ptx_load(b, s->array[of_single(n)], i);
     ptxk_step_random_element(b, v, &s->random, i, random);
     step_element(b, s, value, random, 0, NULL);
+    ptx_comment(b, "writes the element");
     for (unsigned n = 0; n < ARRAYS; n++) {
         const unsigned a = of_single(n);
         if (is_written(s, a))
@@ -182,6 +188,7 @@ static void scales_read(ptx_builder *b, const struct ptxk_tile *s,
 {
     if (!to->scales)
         return;
+    ptx_comment(b, "the scales of the block's states");
     ptx_if (b, ptx_lt(b, to->i, s->length))
         for (unsigned k = 0; k < to->scales; k++)
             ptx_set(b, to->scale[k], ptx_load(b, scale_of(b, s, s->scale[k], to->i), 0));
@@ -351,6 +358,7 @@ void ptxk_tile_vector_values(ptx_builder *b, const struct ptxk_tile *s,
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
     const unsigned states = in->scales, lanes = ptxk_step_lanes(v);
 
+    ptx_comment(b, "the values of the thread's vector");
     for (unsigned a = 0; a < ARRAYS; a++) {
         const bool in_blocks = a >= ARRAY_STATE && a - ARRAY_STATE < states;
         if (in_blocks || !ptxk_step_reads(v, a))
@@ -376,6 +384,7 @@ static void block_values_exact(ptx_builder *b, const struct ptxk_tile *s, ptx_va
 
     ptxk_tile_vector_values(b, s, &in, exact);
     step_values(b, s, i, NULL, exact);
+    ptx_comment(b, "these replace the values of the quick instructions");
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
             ptx_set(b, value[a][k], exact[a][k]);
@@ -395,6 +404,7 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
     if (s->spec->tile > BLOCK * PTXK_LANES)
         block_read_next(b, s, in);
     step_values(b, s, i, rule->quick ? &quick : NULL, value);
+    ptx_comment(b, "the new values, unless a quick quotient does not hold");
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
             value[a][k] = ptx_var(b, value[a][k]);

@@ -33,9 +33,11 @@ static void window(ptx_builder *b, ptx_val exponent, ptx_val part[3])
 static ptx_val reduce_large(ptx_builder *b, ptx_val a, ptx_val *quadrant)
 {
     ptx_val part[3];
+    ptx_comment(b, "a large |x|: the bits of 2 / pi that have an effect");
     ptx_val bits = ptx_bitcast(b, PTX_U32, a);
     ptx_val exponent = ptx_sub(b, ptx_shr(b, bits, 23), 127);
     window(b, exponent, part);
+    ptx_comment(b, "|x| 2 / pi in fixed point: the quadrant, and the fraction");
     ptx_val m = ptx_or(b, ptx_shl(b, bits, 8), 0x80000000);
     ptx_val low = ptx_mul_hi(b, m, part[2]);
     ptx_val middle = ptx_mad_wide(b, m, part[1], ptx_cvt(b, PTX_U64, low));
@@ -54,6 +56,7 @@ static ptx_val reduce_large(ptx_builder *b, ptx_val a, ptx_val *quadrant)
     fraction_low = ptx_xor(b, fraction_low, flip);
 
     // Its 32 bits from the first one on, times pi / 2, as a float.
+    ptx_comment(b, "the fraction times pi / 2, as a float");
     ptx_val zeros = ptx_clz(b, fraction);
     ptx_val top = ptx_shf_l(b, fraction_low, fraction, zeros);
     ptx_val r = ptx_mul_hi(b, top, 0xc90fdaa2);
@@ -66,6 +69,7 @@ static ptx_val reduce_large(ptx_builder *b, ptx_val a, ptx_val *quadrant)
 static ptx_val reduce(ptx_builder *b, ptx_val a, ptx_val *quadrant)
 {
     ptx_val bits;
+    ptx_comment(b, "|x| less the nearest multiple of pi / 2");
     ptx_val k = ptxb_math_nearest(b, a, 0x1.45f306p-1f, &bits);
     ptx_val r = ptx_fma(b, k, -0x1.921fb6p+0, a);
     r = ptx_fma(b, k, 0x1.777a5cp-25, r);
@@ -85,6 +89,7 @@ static ptx_val reduce(ptx_builder *b, ptx_val a, ptx_val *quadrant)
 // sin(r + pi / 2 quadrant), with the sign changed if the highest bit of `sign` is set.
 static ptx_val sine(ptx_builder *b, ptx_val r, ptx_val quadrant, ptx_val sign)
 {
+    ptx_comment(b, "the sine and the cosine of the rest; the quadrant selects");
     ptx_val s = ptx_mul(b, r, r);
     ptx_val p = HORNER(b, s, -0x1.9953f2p-13f, 0x1.110778p-7f, -0x1.555546p-3f);
     ptx_val sin_r = ptx_fma(b, ptx_mul(b, p, s), r, r);

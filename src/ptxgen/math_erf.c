@@ -4,6 +4,7 @@
 
 ptx_val ptxb_math_erf(ptx_builder *b, ptx_val x)
 {
+    ptx_comment(b, "erf near 0: an odd polynomial");
     ptx_val a = ptx_abs(b, x);
     ptx_val s = ptx_mul(b, a, a);
     ptx_val p = HORNER(b, s, 0x1.4f3bb2p-14f, -0x1.a601e6p-11f, 0x1.5449ap-8f, -0x1.b80116p-6f,
@@ -12,6 +13,7 @@ ptx_val ptxb_math_erf(ptx_builder *b, ptx_val x)
 
     // log(erfc(a)) / a, within 2^-30 of erf.
     ptx_val n;
+    ptx_comment(b, "erf elsewhere: 1 - e^l, l a polynomial");
     ptx_val t = ptxb_math_at_most(b, a, 4); // 1 from there on
     ptx_val l = HORNER(b, t, -0x1.78e02cp-17f, 0x1.527e46p-12f, -0x1.dd6e36p-9f, 0x1.8551d2p-6f,
                        -0x1.b3259cp-4f, -0x1.45328ap-1f, -0x1.20ef1cp+0f);
@@ -27,6 +29,7 @@ ptx_val ptxb_math_erf(ptx_builder *b, ptx_val x)
 // Each quotient is corrected by its remainder. a^2 is exact in two parts.
 ptx_val ptxb_math_erfc(ptx_builder *b, ptx_val x)
 {
+    ptx_comment(b, "erfc: q = (a - 4) / (a + 4), a = |x|");
     ptx_val a = ptxb_math_at_most(b, ptx_abs(b, x), 10.5f); // 0 from there on
     ptx_val over = ptx_rcp(b, ptx_add(b, a, 4));
     ptx_val q = ptx_mul(b, ptx_sub(b, a, 4), over);
@@ -34,6 +37,7 @@ ptx_val ptxb_math_erfc(ptx_builder *b, ptx_val x)
     rest = ptx_fma(b, ptx_neg(b, q), a, rest);
     q = ptx_fma(b, over, rest, q);
 
+    ptx_comment(b, "erfc(a) e^(a^2): a polynomial in q over 1 + 2 a");
     ptx_val p = HORNER(b, q, 0x1.12a368p-10f, 0x1.e81bb8p-8f, -0x1.ffbd8cp-7f, 0x1.296e7p-5f,
                        -0x1.11927ep-4f, 0x1.804656p-4f, -0x1.9d8d14p-4f, 0x1.16eb22p-4f,
                        0x1.f7d52cp-7f, -0x1.1df1aep-3f, 0x1.3ba592p+0f);
@@ -43,6 +47,7 @@ ptx_val ptxb_math_erfc(ptx_builder *b, ptx_val x)
     v = ptx_fma(b, rest, r, v);
 
     ptx_val n;
+    ptx_comment(b, "e^(-a^2), with a^2 in two floats");
     ptx_val square = ptx_neg(b, ptx_mul(b, a, a));
     ptx_val low = ptx_fma(b, a, a, square);
     ptx_val t = ptxb_math_exp_parts(b, square, ptx_neg(b, low), &n);

@@ -23,6 +23,7 @@ static ptx_val expm1_near_0(ptx_builder *b, ptx_val r)
 ptx_val ptxb_math_exp_parts(ptx_builder *b, ptx_val x, ptx_val low, ptx_val *n)
 {
     ptx_val bits;
+    ptx_comment(b, "e^x = 2^n e^r, n the integer nearest to x / ln 2");
     ptx_val k = ptxb_math_nearest(b, x, 0x1.715476p+0f, &bits);
     ptx_val r = ptx_fma(b, k, -0x1.62e4p-1, x);
 
@@ -45,6 +46,7 @@ ptx_val ptxb_math_exp2(ptx_builder *b, ptx_val x)
 {
     ptx_val bits;
     ptx_val kept = ptxb_math_within(b, x, -160, 130);
+    ptx_comment(b, "2^x = 2^n e^r, n the integer nearest to x");
     ptx_val k = ptxb_math_nearest(b, kept, 1, &bits);
     ptx_val r = ptx_mul(b, ptx_sub(b, kept, k), 0x1.62e43p-1);
     ptx_val t = expm1_near_0(b, r);
@@ -58,6 +60,7 @@ ptx_val ptxb_math_expm1(ptx_builder *b, ptx_val x)
     ptx_val n;
     ptx_val kept = ptxb_math_within(b, x, -18, 89);
     ptx_val t = ptxb_math_exp_parts(b, kept, (ptx_val) { 0 }, &n);
+    ptx_comment(b, "e^x - 1, and x itself where it is tiny");
     ptx_val half = ptxb_math_power_of_2(b, ptx_sub(b, n, 1));
     ptx_val sum = ptx_fma(b, t, half, ptx_sub(b, half, 0.5));
     ptx_val result = ptx_add(b, sum, sum);
@@ -78,12 +81,14 @@ ptx_val ptxb_math_sigmoid(ptx_builder *b, ptx_val x)
     ptx_val p = ptx_add(b, t, 1);
     ptx_val p_low = ptx_sub(b, t, ptx_sub(b, p, 1));
 
+    ptx_comment(b, "1 + e^-|x| in two floats");
     ptx_val scale = ptxb_math_power_of_2(b, ptx_max(b, n, -60));
     ptx_val e = ptx_mul(b, p, scale);
     ptx_val d = ptx_add(b, e, 1);
     ptx_val lost = ptx_add(b, ptx_sub(b, 1, d), e);
     ptx_val d_low = ptx_fma(b, p_low, scale, lost);
 
+    ptx_comment(b, "the quotient, corrected by its remainder");
     ptx_val negative = ptx_lt(b, x, 0);
     ptx_val numerator = ptx_select(b, negative, p, 1);
     ptx_val numerator_low = ptx_select(b, negative, p_low, 0);
@@ -99,6 +104,7 @@ ptx_val ptxb_math_sigmoid(ptx_builder *b, ptx_val x)
 
 ptx_val ptxb_math_tanh(ptx_builder *b, ptx_val x)
 {
+    ptx_comment(b, "tanh near 0: an odd polynomial");
     ptx_val a = ptx_abs(b, x);
     ptx_val s = ptx_mul(b, a, a);
     ptx_val p = HORNER(b, s, -0x1.9958dcp-8f, 0x1.58eccp-6f, -0x1.b91f24p-5f, 0x1.110cfp-3f,
@@ -106,6 +112,7 @@ ptx_val ptxb_math_tanh(ptx_builder *b, ptx_val x)
     ptx_val near = ptx_fma(b, ptx_mul(b, p, s), a, a);
 
     ptx_val n;
+    ptx_comment(b, "tanh elsewhere: 1 - 2 / (e^2|x| + 1)");
     ptx_val kept = ptxb_math_at_most(b, a, 10); // 1 from there on
     ptx_val twice = ptx_add(b, kept, kept);
     ptx_val t = ptxb_math_exp_parts(b, twice, (ptx_val) { 0 }, &n);

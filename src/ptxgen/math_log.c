@@ -10,6 +10,7 @@ enum { ROOT_HALF_BITS = 0x3f3504f3, MOST_FINITE_BITS = 0x7f7fffff };
 // q where log(1 + f) = f + f^2 q(f), within 2^-27 from sqrt(1/2) to sqrt(2).
 static ptx_val log1p_near_0(ptx_builder *b, ptx_val f)
 {
+    ptx_comment(b, "log(1 + f) = f + f^2 q, q a polynomial in f");
     return HORNER(b, f, -0x1.38ddcp-4f, 0x1.056c76p-3f, -0x1.0d854p-3f, 0x1.22d78cp-3f,
                   -0x1.54720cp-3f, 0x1.99a028p-3f, -0x1.000228p-2f, 0x1.555554p-2f, -0.5f);
 }
@@ -36,6 +37,7 @@ static ptx_val exponent_value(ptx_builder *b, ptx_val exponent, ptx_val more)
 
 ptx_val ptxb_math_log_parts(ptx_builder *b, ptx_val x, ptx_val *k)
 {
+    ptx_comment(b, "x = 2^k (1 + f), 1 + f from sqrt(1/2) to sqrt(2)");
     ptx_val subnormal = ptx_lt(b, x, 0x1p-126);
     ptx_val scaled = ptx_mul(b, x, 0x1p23);
     ptx_val bits = ptx_bitcast(b, PTX_U32, ptx_select(b, subnormal, scaled, x));
@@ -49,6 +51,7 @@ ptx_val ptxb_math_log_parts(ptx_builder *b, ptx_val x, ptx_val *k)
 // x infinity + infinity is infinite for infinity, and NaN for NaN and what is below 0.
 ptx_val ptxb_math_log_special(ptx_builder *b, ptx_val x, ptx_val result)
 {
+    ptx_comment(b, "the logarithm of 0, of what is below, of infinity and of NaN");
     ptx_val special = ptx_fma(b, x, INFINITY, INFINITY);
     special = ptx_select(b, ptx_eq(b, x, 0), -INFINITY, special);
 
@@ -79,6 +82,7 @@ ptx_val ptxb_math_log2(ptx_builder *b, ptx_val x)
 // f = 2^-k x + (2^-k - 1), so that no bit of x is lost. Both powers of 2 are made in the bits.
 ptx_val ptxb_math_log1p(ptx_builder *b, ptx_val x)
 {
+    ptx_comment(b, "1 + x = 2^k (1 + f), with every bit of x");
     ptx_val sum = ptx_add(b, x, 1);
     ptx_val exponent = exponent_bits(b, ptx_bitcast(b, PTX_U32, sum));
     ptx_val bits = ptx_sub(b, ptx_bitcast(b, PTX_U32, x), exponent);

@@ -25,6 +25,7 @@ static ptx_val cubic_part(ptx_builder *b, ptx_val q, ptx_val q_low, ptx_val *res
 {
     const float two_thirds = 0x1.555554p-1f;
     ptx_val s_low, t_low, u_low;
+    ptx_comment(b, "the logarithm from the cubic term on, in two floats");
     ptx_val s = product(b, q, q, &s_low);
     ptx_val c = HORNER(b, s, 0x1.f13cfep-3f, 0x1.23d3dcp-2f, 0x1.999c26p-2f);
     ptx_val c_high = ptx_fma(b, c, s, two_thirds);
@@ -43,6 +44,7 @@ static ptx_val cubic_part(ptx_builder *b, ptx_val q, ptx_val q_low, ptx_val *res
 static ptx_val log_extended(ptx_builder *b, ptx_val x, ptx_val *low)
 {
     ptx_val k, rest, h_low, g_low;
+    ptx_comment(b, "log(x) = k ln 2 + 2 q + ..., q = f / (f + 2) in two floats");
     ptx_val f = ptxb_math_log_parts(b, x, &k);
     ptx_val r = ptx_rcp(b, ptx_add(b, f, 2));
     ptx_val q = ptx_mul(b, f, r);
@@ -53,6 +55,7 @@ static ptx_val log_extended(ptx_builder *b, ptx_val x, ptx_val *low)
     ptx_val u = cubic_part(b, q, q_low, &rest);
     rest = ptx_fma(b, q_low, 2, rest);
     rest = ptx_fma(b, k, 0x1.7f7d1cp-20, rest);
+    ptx_comment(b, "the sum of its terms, the greatest first");
     ptx_val k_part = ptx_mul(b, k, 0x1.62e4p-1); // exact, as in exp
     ptx_val twice = ptx_add(b, q, q);
     ptx_val h = sum(b, k_part, twice, &h_low);
@@ -67,6 +70,7 @@ static ptx_val magnitude(ptx_builder *b, ptx_val x, ptx_val y)
 {
     ptx_val low, power_low, n;
     ptx_val high = log_extended(b, ptx_abs(b, x), &low);
+    ptx_comment(b, "y log(x) in two floats, limited");
     ptx_val power = product(b, y, high, &power_low);
     ptx_val kept = ptxb_math_within(b, power, -120, 100);
     ptx_val same = ptx_eq(b, kept, power);
@@ -89,6 +93,7 @@ ptx_val ptxb_math_pow(ptx_builder *b, ptx_val x, ptx_val y)
     ptx_val limited = ptxb_math_within(b, y, -0x1p100f, 0x1p100f);
     ptx_val result = magnitude(b, x, limited);
 
+    ptx_comment(b, "the sign, and the special cases of x^y");
     ptx_val whole = is_whole(b, limited);
     ptx_val odd = ptx_and(b, whole, ptx_not(b, is_whole(b, ptx_mul(b, limited, 0.5))));
     ptx_val sign = ptx_select(b, odd, ptx_bitcast(b, PTX_U32, x), 0);

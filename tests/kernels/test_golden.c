@@ -3,7 +3,7 @@
 // variant of every kernel, clip and step plans, functions of math.h. The texts that golden/ has
 // whole are there to be read: each kernel's default in f32, and two plans. Of a text that differs,
 // golden_difference.py prints the difference from the text of the last commit. After an intended
-// change: meson compile -C build golden.
+// change: meson compile -C build golden. In each text a comment stands at least every 40 lines.
 //
 //     test_golden --text NAME       prints the text that has this name in hashes.txt
 //     test_golden --texts FOLDER    writes all of them, each to FOLDER/NAME.ptx
@@ -29,7 +29,7 @@
 #error "GOLDEN_DIR: the folder of the golden texts"
 #endif
 
-enum { PATH_SIZE = 1024, HASHES_SIZE = 1 << 18, SHOWN = 3 };
+enum { PATH_SIZE = 1024, HASHES_SIZE = 1 << 18, SHOWN = 3, MOST_IN_A_ROW = 40 };
 
 static struct {
     const char *program, *wanted; // --text: a name in hashes.txt
@@ -92,7 +92,7 @@ static int pass_to(const char *command, const char *text)
 
 struct golden {
     bool rewrite;
-    unsigned differences, written;
+    unsigned differences, written, long_runs;
     char hashes[HASHES_SIZE]; // a line each: name and hash
     size_t used;
 };
@@ -121,6 +121,28 @@ static void check_file(struct golden *g, const char *name, const char *text)
     free(golden);
 }
 
+/// Names each place where too many lines of code follow each other without a comment. Declarations
+/// and blank lines are no code.
+static void check_comments(struct golden *g, const char *name, const char *text)
+{
+    unsigned number = 1, in_a_row = 0;
+    for (const char *line = text, *end; *line; line = end + 1, ++number) {
+        end = line + strcspn(line, "\n");
+        const char *first = line + strspn(line, " ");
+        const bool is_comment = strncmp(first, "//", 2) == 0;
+        const bool is_code = first > line ? *first != '.' && !is_comment : *first == '$';
+        if (first < end)
+            in_a_row = is_code ? in_a_row + 1 : 0;
+        if (in_a_row == MOST_IN_A_ROW + 1) {
+            fprintf(stderr, "%s:%u: more than %d lines of code without a comment\n", name,
+                    number - MOST_IN_A_ROW, MOST_IN_A_ROW);
+            ++g->long_runs;
+        }
+        if (!*end)
+            break;
+    }
+}
+
 /// Adds a text to the hashes, under this name. file: of golden/, or NULL. Destroys the builder.
 static void check_text(struct golden *g, ptx_builder *b, const char *name, const char *file)
 {
@@ -130,6 +152,7 @@ static void check_text(struct golden *g, ptx_builder *b, const char *name, const
         fail_msg("%s: %s", name, ptx_builder_error(b));
     for (const char *c = text; *c; ++c)
         hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    check_comments(g, name, text);
     assert_true(g->used + strlen(name) + 24 < sizeof g->hashes);
     g->used += (size_t)snprintf(g->hashes + g->used, sizeof g->hashes - g->used,
                                 "%s %016" PRIx64 "\n", name, hash);
@@ -481,6 +504,8 @@ static void test_golden(void **state)
         fprintf(stderr, "%u golden texts written\n", g.written);
     if (g.differences)
         fail_msg("%u golden texts differ", g.differences);
+    if (g.long_runs)
+        fail_msg("%u places need a comment: ptx_comment() writes one", g.long_runs);
 }
 
 int main(int argc, char **argv)

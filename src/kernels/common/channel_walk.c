@@ -77,6 +77,7 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, ptx_val plac
             const struct quantizers q = ptxk_quantizers_same(&own, NULL);
             ptxk_channel_walk_pass(b, w, &q, ptx_sub(b, i, w->skew), 1);
         }
+        ptx_comment(b, "the channel of the next element");
         ptxk_take_step(b, &w->channels, at, one);
     }
 }
@@ -219,8 +220,10 @@ static void pass_column(ptx_builder *b, const struct channel_walk *w, const stru
             ptx_comment(b, "written at once");
             ptx_store_vec(b, w->out, ptx_sub(b, place, w->skew), out);
         }
-        ptx_else (b)
+        ptx_else (b) {
+            ptx_comment(b, "no whole vector: where it begins");
             pass_each(b, w, place, ptxk_position_of(b, &w->channels, place, w->skew));
+        }
     }
 }
 

@@ -32,6 +32,7 @@ struct position ptxk_position_of(ptx_builder *b, const struct channels *c, ptx_v
     ptx_val before = ptx_lt(b, place, skew);
     ptx_val i = ptx_sub(b, place, skew);
 
+    ptx_comment(b, "the row, and the place in it; then the channel of the row");
     i = ptx_add(b, i, ptx_select(b, before, ahead, 0));
     ptx_val row = ptx_var(b, ptxk_quotient_by(b, i, c->inner, c->inner_inverse));
     ptx_val offset = ptx_sub(b, i, ptx_mul(b, row, c->inner));

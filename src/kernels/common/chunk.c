@@ -30,6 +30,8 @@ static void rotate(ptx_builder *b, ptx_ptr shared, const ptx_val *sums, unsigned
     ptx_comment(b, "unaligned data: put every sum where aligned data would have it");
     ptx_if (b, ptx_ne(b, skew, 0)) {
         for (unsigned k = 0; k < lanes; k++) {
+            if (k)
+                ptxk_comment_lanes(b, "slots of the thread", k, 4, lanes);
             ptx_val place = ptx_sub(b, ptx_add(b, mine, places + k), skew);
             ptx_store(b, shared, ptx_and(b, place, places - 1), sums[k]);
         }
@@ -46,7 +48,7 @@ static void add_edge(ptx_builder *b, const struct chunk_seen *seen, const ptx_va
 {
     length = ptx_bitcast(b, PTX_U32, length);
     for (unsigned k = 0; k < lanes; k++) {
-        ptxk_comment_lanes(b, "elements that are in the chunk", k, 4, lanes);
+        ptxk_comment_lanes(b, "elements that are in the chunk", k, seen ? 1 : 4, lanes);
         ptx_val i = k ? ptx_add(b, start, k) : start;
         ptx_val place =
             ptx_bitcast(b, PTX_U32, i); // negative positions wrap to values beyond the length
@@ -61,8 +63,9 @@ static void add_rows(ptx_builder *b, const struct chunk_seen *seen, const ptx_va
 {
     const unsigned row = BLOCK * lanes;
     const unsigned reach = (rows - 1) * row + lanes;
-    ptx_val last = ptx_sub(b, length, reach);
 
+    ptx_comment(b, rows > 1 ? "%u rows of vectors at a time" : "a row of vectors at a time", rows);
+    ptx_val last = ptx_sub(b, length, reach);
     ptx_while (b, ptx_le(b, i, last)) {
         ptx_vec vectors[IN_FLIGHT];
         ptx_ptr p = ptx_at(b, data, i);
@@ -70,7 +73,7 @@ static void add_rows(ptx_builder *b, const struct chunk_seen *seen, const ptx_va
             vectors[v] =
                 ptx_load_vec(b, p, v * row, lanes, .nc = true, .cache = PTX_CACHE_STREAMING);
         for (unsigned k = 0; k < rows * lanes; k++) {
-            ptxk_comment_lanes(b, "squares", k, 8, rows * lanes);
+            ptxk_comment_lanes(b, "squares", k, seen ? 2 : 4, rows * lanes);
             add_square(b, seen, sums[k % lanes], vectors[k / lanes].lane[k % lanes]);
         }
         ptx_set(b, i, ptx_add(b, i, rows * row));

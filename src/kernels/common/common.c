@@ -35,13 +35,21 @@ unsigned ptxk_log2(uint32_t power)
     return exponent;
 }
 
+unsigned ptxk_comment_each(ptx_builder *b)
+{
+    return ptx_builder_target(b).sm >= 80 ? 4 : 2;
+}
+
 void ptxk_comment_lanes(ptx_builder *b, const char *what, unsigned k, unsigned each, unsigned lanes)
 {
-    static const char *const next[] = { "the next", "the next two", "the next four",
-                                        "the next eight", "the next sixteen" };
-
-    if (k % each == 0 && k < lanes)
-        ptx_comment(b, k ? next[ptxk_log2(each)] : what);
+    if (k % each || k >= lanes)
+        return;
+    if (lanes <= each)
+        ptx_comment(b, "%s", what);
+    else if (each == 1)
+        ptx_comment(b, "%s, %u", what, k);
+    else
+        ptx_comment(b, "%s, %u to %u", what, k, k + each - 1);
 }
 
 ptx_val ptxk_over_power_of_two(ptx_builder *b, ptx_val x, uint32_t power)
@@ -233,6 +241,7 @@ ptx_val ptxk_clip_scale(ptx_builder *b, ptx_val total, ptx_val root, ptx_val nor
         ptx_set(b, ratio, ptx_cvt(b, PTX_F32, wide));
     }
 
+    ptx_comment(b, "1 at most, and 1 where there is nothing");
     ptx_val clips = ptx_ltu(b, ratio, 1);
     ptx_val scale = ptx_select(b, clips, ratio, 1);
     ptx_val empty = ptx_eq(b, total, 0);

@@ -50,9 +50,14 @@ ptx_val ptxk_tree_sum(ptx_builder *b, const ptx_val *x, unsigned count);
 // came first.
 ptx_val ptxk_one_nan(ptx_builder *b, ptx_val x);
 
-// A comment for element `k` of so many that are alike, if it is the first of `each` of them.
+// A comment for element `k` of so many that are alike, if it is the first of `each` of them: what
+// is done, and with which.
 void ptxk_comment_lanes(ptx_builder *b, const char *what, unsigned k, unsigned each,
                         unsigned lanes);
+
+// How many have one comment where they are converted or compared, which takes several instructions
+// on targets before sm_80.
+unsigned ptxk_comment_each(ptx_builder *b);
 
 // The least power of two of threads, at most `most`, of which each has at most `share` of `count`
 // (u64) things; u32.

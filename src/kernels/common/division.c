@@ -93,6 +93,8 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
         if (dtype == PTX_BF16)
             rare = ptx_or(b, rare, is_tiny(b, x.lane[k]));
     }
+    if (x.lanes > 4)
+        ptx_comment(b, "whether one of them is NaN");
     for (unsigned k = 0; k < x.lanes; k += 2) { // one comparison detects a NaN in either of two
         const ptx_val other = result.lane[k + 1 < x.lanes ? k + 1 : k];
         rare = ptx_or(b, rare, ptx_unordered(b, result.lane[k], other));

@@ -42,7 +42,8 @@ ptx_vec ptxk_fake_quantize(ptx_builder *b, const struct ptx_kernel_spec *spec,
     ptx_vec y = ptxk_over_scales(b, q, in[0]);
 
     for (unsigned k = 0; k < y.lanes; k++) {
-        ptxk_comment_lanes(b, "levels, within the range, times the scale", k, 4, y.lanes);
+        ptxk_comment_lanes(b, "levels, within the range, times the scale", k, ptxk_comment_each(b),
+                           y.lanes);
         ptx_val level = ptx_max(b, ptx_rint(b, y.lane[k]), q->of[k]->lo);
         level = ptx_min(b, level, q->of[k]->hi);
         ptx_val scale = q->of[k]->scale.value;

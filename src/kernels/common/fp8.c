@@ -35,6 +35,7 @@ static bool has_instruction(const ptx_builder *b)
 // rounds it to a multiple of the least subnormal one, and leaves the multiple in the fraction.
 static ptx_val code_of(ptx_builder *b, const struct format *f, ptx_val x)
 {
+    ptx_comment(b, "the code of an element, in integer arithmetic");
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
     ptx_val magnitude = ptx_and(b, bits, 0x7fffffff);
     ptx_val limited = ptx_min(b, magnitude, f->max_bits);
@@ -72,7 +73,6 @@ ptx_val ptxk_fp8_word(ptx_builder *b, enum fp8_format format, const ptx_val x[4]
         if (has_instruction(b)) {
             pair[k] = ptx_cvt_pack(b, f->pair, x[2 * k], x[2 * k + 1]);
         } else {
-            ptx_comment(b, "codes of two elements, in integer arithmetic");
             ptx_val low = code_of(b, f, x[2 * k]);
             ptx_val high = code_of(b, f, x[2 * k + 1]);
             pair[k] = ptx_prmt(b, low, high, 0x0040);

@@ -78,7 +78,7 @@ void ptxk_lanes_read_some(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at
     for (unsigned k = 0; k < l->words; k++)
         ptx_set(b, l->word[k], 0);
     for (uint32_t k = 0; k < l->words * 4 / bytes; k++) {
-        ptxk_comment_lanes(b, "those that there are", k, 4, l->words * 4 / bytes);
+        ptxk_comment_lanes(b, "those that there are", k, bytes < 4 ? 2 : 4, l->words * 4 / bytes);
         const ptx_val word = l->word[k * bytes / 4];
         ptx_val place = ptx_add(b, i, k);
         ptx_if (b, ptx_lt(b, place, length)) {
@@ -166,7 +166,7 @@ void ptxk_lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *
         for (unsigned n = 0; n < v.lanes; n++) {
             const ptx_val *x = value + (k + n) * each;
             if (each == 2 && ptx_builder_target(b).sm < 80)
-                ptxk_comment_lanes(b, "as 16 bits", (k + n) * each, 4, lanes);
+                ptxk_comment_lanes(b, "as 16 bits", (k + n) * each, 2, lanes);
             v.lane[n] = each == 2 ? narrow_pair(b, type, x[0], x[1]) : *x;
         }
         ptx_store_vec(b, p, k, v);
@@ -177,7 +177,8 @@ void ptxk_lanes_write_some(ptx_builder *b, ptx_type type, ptx_ptr at, ptx_val i,
                            const ptx_val value[PTXK_LANES])
 {
     for (uint32_t k = 0; k < PTXK_LANES; k++) {
-        ptxk_comment_lanes(b, "writes those that there are", k, 4, PTXK_LANES);
+        ptxk_comment_lanes(b, "writes those that there are", k,
+                           type == PTX_U8 ? 2 : ptxk_comment_each(b), PTXK_LANES);
         ptx_val place = ptx_add(b, i, k);
         ptx_if (b, ptx_lt(b, place, length)) {
             if (type == PTX_U8) {

@@ -52,6 +52,7 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
     ptx_val limit = ptx_select(b, r.aligned, length, 0);
     ptx_val reach = ptx_mad(b, step, AHEAD - 1, w->lanes);
     r.last = ptx_sub(b, limit, reach);
+    ptx_comment(b, "the vectors read ahead; 0 where there is none");
     r.ahead = ahead_var(b, w);
     ptx_comment(b, "reads the first vectors");
     ptx_if (b, ptx_le(b, r.i, r.last)) {
@@ -99,6 +100,7 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, const struct
             in[t].lane[k] = ptx_load(b, ptx_at(b, w->in[t], i), k);
     }
     ptx_vec out = w->compute(b, w->spec, q, in);
+    ptx_comment(b, "written one by one");
     for (unsigned k = 0; k < w->lanes; k++)
         ptx_store(b, ptx_at(b, w->out, i), k, out.lane[k]);
 }
@@ -263,6 +265,7 @@ static void tile_begin(ptx_builder *b, struct tile *tile, ptx_val start, ptx_val
     for (unsigned t = 0; t < w->inputs; t++)
         tile->in_at[t] = address_var(b, w->in[t], start);
     tile->out_at = address_var(b, w->out, start);
+    ptx_comment(b, "the vectors read ahead; 0 where there is none");
     tile->ahead = ahead_var(b, w);
     ptx_comment(b, "reads the first rows");
     ptx_if (b, is_ahead(b, tile)) {
@@ -335,6 +338,7 @@ static void tile_end(ptx_builder *b, const struct tile *tile, ptx_ptr shared, pt
     ptx_val within = ptx_lt(b, ptx_cvt(b, PTX_U64, column), left);
     ptx_if (b, ptx_and(b, within, ptx_lt(b, w->tid, all))) {
         ptx_val total = sum_of_warps(b, shared, w->tid, all);
+        ptx_comment(b, "writes it");
         ptx_val to = ptx_add(b, piece, ptx_cvt(b, PTX_U64, column));
         ptx_val is_first = ptx_lt(b, w->tid, columns);
         ptx_if (b, is_first)

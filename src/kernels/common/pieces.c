@@ -125,6 +125,7 @@ struct column_tiles ptxk_column_tiles(ptx_builder *b, ptx_type dtype, ptx_val n,
 
     t.tile_rows = ptx_select(b, some, ptx_u64(SHORT_TILE / columns), TILE / columns);
     t.tile_rows = ptx_select(b, few, SHORTEST_TILE / columns, t.tile_rows);
+    ptx_comment(b, "the unit: a multiple of the period of the channels, and of the vector");
     for (uint32_t bits = lanes - 1; bits; bits >>= 1) {
         ptx_val misfit = ptx_ne(b, ptx_and(b, unit, lanes - 1), 0);
         ptx_val twice = ptx_add(b, unit, unit);
@@ -135,6 +136,7 @@ struct column_tiles ptxk_column_tiles(ptx_builder *b, ptx_type dtype, ptx_val n,
         ptx_val times = ptx_div(b, WIDE, narrow);
         ptx_set(b, unit, ptx_mul_wide(b, times, narrow));
     }
+    ptx_comment(b, "the rows of units, and the tiles");
     t.unit = unit;
     t.rows = quotient_up(b, n, unit, ptxk_inverse_of(b, unit));
     t.across = ptxk_over_power_of_two(b, ptx_add(b, unit, columns - 1), columns);

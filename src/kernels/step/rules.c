@@ -65,6 +65,7 @@ int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct pt
 
 ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
 {
+    ptx_comment(b, "1 - beta^t, by squares");
     ptx_val base = ptx_cvt(b, PTX_F64, beta);
     ptx_val power = ptx_var(b, ptx_f64(1));
     ptx_val bit = ptx_var(b, ptx_shl(b, ptx_u32(1), ptx_bfind(b, t)));

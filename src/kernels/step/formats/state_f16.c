@@ -33,9 +33,11 @@ static void take_roots(ptx_builder *b, const ptx_val state[PTXK_LANES])
             ptx_val root = ptxk_quick_root(b, state[n]);
             ptx_set(b, state[n], ptx_mul(b, root, 1 / PTXK_QUICK_SCALE));
         }
-    ptx_else (b)
+    ptx_else (b) {
+        ptx_comment(b, "by the exact instruction");
         for (unsigned n = 0; n < PTXK_LANES; n++)
             ptx_set(b, state[n], ptx_sqrt(b, state[n]));
+    }
 }
 
 static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *rule,
