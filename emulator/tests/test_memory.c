@@ -47,6 +47,8 @@ static void addresses_and_red_zones(void **state)
         bool freed = true;
         assert_true(emu_memory_nearest(memory, starts[i] + sizes[i], &start, &bytes, &freed));
         assert_true(start == starts[i] && bytes == sizes[i] && !freed);
+        assert_true(emu_memory_nearest(memory, starts[i] - 4, &start, &bytes, &freed));
+        assert_true(start == starts[i] && bytes == sizes[i] && !freed);
         assert_true(emu_memory_find(memory, starts[i] + sizes[i] / 2, &start, &bytes));
         assert_true(start == starts[i] && bytes == sizes[i]);
     }

@@ -539,19 +539,26 @@ bool emu_memory_nearest(struct emu_memory *memory, uint64_t address, uint64_t *s
     if (address < EMU_DEVICE_BASE - NEAR * GRANULE)
         return false;
     uint64_t granule = address < EMU_DEVICE_BASE ? 0 : (address - EMU_DEVICE_BASE) >> GRANULE_BITS;
-    for (uint64_t distance = 0; distance < NEAR; distance++) {
-        struct allocation *near =
-            distance <= granule ? table_get(memory, granule - distance) : NULL;
-        if (!near)
-            near = table_get(memory, granule + distance);
-        if (!near)
-            continue;
-        *start = near->start;
-        *bytes = near->bytes;
-        *freed = !atomic_load_explicit(&near->live, memory_order_acquire);
-        return true;
+    struct allocation *below = NULL, *above = NULL;
+    for (uint64_t k = 0; !below && k < NEAR && k <= granule; k++)
+        below = table_get(memory, granule - k);
+    for (uint64_t k = 0; !above && k < NEAR; k++) {
+        above = table_get(memory, granule + k);
+        if (above && above->start <= address)
+            above = NULL;
     }
-    return false;
+    if (below && below->start > address)
+        below = NULL;
+    struct allocation *near = below ? below : above;
+    if (below && above && address - below->start >= below->bytes &&
+        above->start - address < address - below->start - below->bytes)
+        near = above;
+    if (!near)
+        return false;
+    *start = near->start;
+    *bytes = near->bytes;
+    *freed = !atomic_load_explicit(&near->live, memory_order_acquire);
+    return true;
 }
 
 unsigned char *emu_memory_access(struct emu_memory *memory, uint64_t address, uint64_t bytes,
