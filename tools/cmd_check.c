@@ -29,6 +29,8 @@ struct check {
     size_t skipped;
     enum parsed parsed; ///< a file: what the emulator's parser says, with its words
     struct message log;
+    char scope[64];         ///< the targets that its acceptance is for
+    struct message lack;    ///< why there is no ptxas
     struct message unknown; ///< the targets that were skipped
     struct message error;   ///< why ptxas could not be run; ends the check
 };
@@ -77,8 +79,11 @@ static void skip(struct check *check, const char *name, const char *target)
 /// that ptxas does not know.
 static bool check_text(struct check *check, const char *name, const char *text, const char *target)
 {
+    bool known;
     check->error.text[0] = '\0';
-    if (!ptxas_knows(&check->ptxas, text, target, &check->error)) {
+    if (!ptxas_knows(&check->ptxas, text, target, &known, &check->error))
+        return false;
+    if (!known) {
         char version[16], both[128];
         const bool own = check->parsed != PARSED_NONE &&
                          ptx_directive(text, ".version", version, sizeof(version));
@@ -155,7 +160,8 @@ struct request {
     const char *dtype;
     const char *path; ///< path of a given file; then only `every_target` is used besides
     char *text;
-    char target[PTX_TARGET_NAME_SIZE];
+    char own[PTX_TARGET_NAME_SIZE];    ///< the text's own target
+    char target[PTX_TARGET_NAME_SIZE]; ///< the one asked for, or its own
 };
 
 static bool check_kernels(struct check *check, struct request *request)
@@ -176,7 +182,7 @@ static bool check_kernels(struct check *check, struct request *request)
 static bool check_file(struct check *check, const struct request *request)
 {
     struct ptx_target own, target;
-    bool only_own = !ptx_target_parse(request->target, &own) || own.suffix;
+    bool only_own = !ptx_target_parse(request->own, &own) || own.suffix;
     if (!request->every_target || only_own)
         return check_text(check, request->path, request->text, request->target);
     for (size_t k = 0; ptx_target_at(k, &target, NULL); k++) {
@@ -198,10 +204,10 @@ static int look_up_file(const struct command *command, const struct arguments *g
     request->text = read_text(request->path, TEXT_LIMIT, &error);
     if (!request->text)
         return cli_fail(command, EXIT_FAILED, "%s", error.text);
-    if (!ptx_directive(request->text, ".target", request->target, sizeof(request->target)))
+    if (!ptx_directive(request->text, ".target", request->own, sizeof(request->own)))
         return cli_fail(command, EXIT_FAILED, "%s: no .target: is this PTX text?", request->path);
-    if (given->target && !request->every_target)
-        snprintf(request->target, sizeof(request->target), "%s", given->target);
+    snprintf(request->target, sizeof(request->target), "%s",
+             given->target && !request->every_target ? given->target : request->own);
     return CLI_GO_ON;
 }
 
@@ -242,6 +248,35 @@ static int look_up(const struct command *command, const struct arguments *given,
     return CLI_GO_ON;
 }
 
+/// Whether a text for `own` is one for `target`: portable text for newer ones too, family-specific
+/// text for newer ones of its family.
+static bool includes(struct ptx_target own, struct ptx_target target)
+{
+    if (own.suffix == 'a')
+        return target.sm == own.sm && target.suffix == own.suffix;
+    return target.sm >= own.sm && (!own.suffix || target.sm / 10 == own.sm / 10);
+}
+
+/// The parser reads a text for its own target. Refuses it for a target that cannot have the text.
+static void check_scope(struct check *check, const struct request *request)
+{
+    struct ptx_target own, target;
+    if (!ptx_target_parse(request->own, &own))
+        return;
+    snprintf(check->scope, sizeof(check->scope), " for %s%s", request->own,
+             own.suffix == 'a'   ? ""
+             : own.suffix == 'f' ? " and newer ones of its family"
+                                 : " and newer");
+    if ((check->parsed != PARSED_ACCEPTED && check->parsed != PARSED_UNSUPPORTED) ||
+        !ptx_target_parse(request->target, &target) || includes(own, target))
+        return;
+    check->parsed = PARSED_REFUSED;
+    message_set(&check->log,
+                "%s: error: its .target is %s, and the text is%s, not for %s: compile "
+                "it for %s",
+                request->path, request->own, check->scope, request->target, request->target);
+}
+
 static const char *const parser_results[] = { [PARSED_ACCEPTED] = "accepted",
                                               [PARSED_REFUSED] = "refused",
                                               [PARSED_UNSUPPORTED] = "not supported",
@@ -250,6 +285,8 @@ static const char *const parser_results[] = { [PARSED_ACCEPTED] = "accepted",
 static json_t *parser_json(const struct check *check)
 {
     json_t *row = json_pack("{s:s}", "result", parser_results[check->parsed]);
+    if (check->parsed == PARSED_ACCEPTED && check->scope[0])
+        json_object_set_new(row, "targets", json_string(check->scope + strlen(" for ")));
     if (check->parsed != PARSED_ACCEPTED)
         json_object_set_new(row, "log", json_string(check->log.text));
     return row;
@@ -257,8 +294,10 @@ static json_t *parser_json(const struct check *check)
 
 static void print_parser(const struct check *check, const char *path)
 {
-    printf("%s by the emulator's parser: %s\n", parser_results[check->parsed], path);
-    if (check->parsed != PARSED_ACCEPTED)
+    const bool accepted = check->parsed == PARSED_ACCEPTED;
+    printf("%s by the emulator's parser: %s%s\n", parser_results[check->parsed], path,
+           accepted ? check->scope : "");
+    if (!accepted)
         print_log(check->log.text);
 }
 
@@ -273,6 +312,8 @@ static bool print_totals(struct check *check, const char *path, int length, stru
         if (assembled)
             printf("%zu accepted, %zu refused, %zu skipped by %s\n", check->accepted,
                    check->refused, check->skipped, check->ptxas.path);
+        else
+            printf("%s\n", check->lack.text);
         if (check->skipped > 0)
             printf("skipped, unknown to this ptxas:%.*s\n", length, unknown);
         return true;
@@ -326,14 +367,16 @@ static int check_all(const struct command *command, struct request *request,
     check->texts = check->json ? json_array() : NULL;
     int status;
     const char *path = request->path;
-    const bool found = ptxas_find(&check->ptxas, &check->error);
+    const bool found = ptxas_find(&check->ptxas, &check->lack);
     if (!found)
         check->ptxas.path[0] = '\0';
     check->parsed = path ? parse_text(request->text, path, &check->log) : PARSED_NONE;
+    if (path)
+        check_scope(check, request);
     if (check->parsed == PARSED_FAILED)
         status = cli_fail(command, EXIT_FAILED, "%s", check->log.text);
     else if (!found && (check->parsed == PARSED_NOT || !path))
-        status = cli_fail(command, EXIT_NOTHING, "%s%s%s", check->error.text, path ? "; " : "",
+        status = cli_fail(command, EXIT_NOTHING, "%s%s%s", check->lack.text, path ? "; " : "",
                           check->log.text);
     else if (found && !(path ? check_file(check, request) : check_kernels(check, request)))
         status = cli_fail(command, EXIT_FAILED, "%s", check->error.text);

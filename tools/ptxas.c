@@ -153,29 +153,47 @@ bool ptxas_accepts(struct ptxas *ptxas, const char *text, const char *target, ch
     return accepted;
 }
 
-bool ptxas_knows(struct ptxas *ptxas, const char *text, const char *target, struct message *error)
+/// Whether the log says that the target or the version is unknown: in the words of ptxas 11 to 13.
+static bool says_unknown(const char *log)
 {
-    char version[16];
+    return strstr(log, "is not defined") || strstr(log, "Unsupported .version") ||
+           strstr(log, "does not support .target");
+}
+
+bool ptxas_knows(struct ptxas *ptxas, const char *text, const char *target, bool *known,
+                 struct message *error)
+{
+    char version[16], quoted[QUOTED_SIZE];
+    *known = true;
     if (!ptx_directive(text, ".version", version, sizeof(version)))
         return true;
     for (size_t k = 0; k < ptxas->known_count; k++)
         if (strcmp(ptxas->known[k].version, version) == 0 &&
-            strcmp(ptxas->known[k].target, target) == 0)
-            return ptxas->known[k].accepted;
+            strcmp(ptxas->known[k].target, target) == 0) {
+            *known = ptxas->known[k].accepted;
+            return true;
+        }
     char probe[128]; // not without an entry: ptxas would make files of its own
     snprintf(probe, sizeof(probe),
              ".version %s\n.target %s\n.address_size 64\n.entry probe() { ret; }\n", version,
              target);
     char *log;
-    bool accepted = ptxas_accepts(ptxas, probe, target, &log, error);
-    if (!accepted && !log)
-        return true;
+    *known = ptxas_accepts(ptxas, probe, target, &log, error);
+    if (!*known && !log)
+        return false;
+    if (!*known && !says_unknown(log)) {
+        log[strcspn(log, "\n")] = '\0';
+        message_set(error, "%s does not work: it refuses an empty kernel%s%s", ptxas->path,
+                    log[0] ? ": " : "", log[0] ? quote(quoted, log) : "");
+        free(log);
+        return false;
+    }
     free(log);
     if (ptxas->known_count < PTXAS_KNOWN_LIMIT) {
         size_t k = ptxas->known_count++;
         strcpy(ptxas->known[k].version, version);
         snprintf(ptxas->known[k].target, PTX_TARGET_NAME_SIZE, "%s", target);
-        ptxas->known[k].accepted = accepted;
+        ptxas->known[k].accepted = *known;
     }
-    return accepted;
+    return true;
 }

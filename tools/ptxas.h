@@ -30,7 +30,9 @@ bool ptxas_find(struct ptxas *ptxas, struct message *error);
 /// frees; *log is NULL if ptxas could not be run, with the reason in `error`.
 bool ptxas_accepts(struct ptxas *ptxas, const char *text, const char *target, char **log,
                    struct message *error);
-/// Whether it knows the text's version and the target at all: asked with a kernel that is empty.
-bool ptxas_knows(struct ptxas *ptxas, const char *text, const char *target, struct message *error);
+/// *known: whether it knows the text's version and the target at all, asked with a kernel that is
+/// empty. False if it refuses that kernel for another reason, or could not be run.
+bool ptxas_knows(struct ptxas *ptxas, const char *text, const char *target, bool *known,
+                 struct message *error);
 
 #endif

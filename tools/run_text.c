@@ -136,6 +136,7 @@ struct run {
     struct geometry geometry;
     char *text;
     struct array_files files;
+    bool presented; ///< the emulated device is that of the text
     struct opened opened;
     CUstream stream;
     CUevent begin, end;
@@ -150,10 +151,10 @@ struct run {
 
 /// The environment of the emulator, before it is loaded. The command prints its report; warnings
 /// have nothing but the log.
-static bool prepare_emulator(const struct run *run)
+static bool prepare_emulator(struct run *run)
 {
     const char *sanitize = run->params->sanitize;
-    present_target(run->text);
+    run->presented = present_target(run->text);
     if (sanitize && setenv("PTXGEN_EMU_SANITIZE",
                            strcmp(sanitize, "on") == 0    ? "1"
                            : strcmp(sanitize, "off") == 0 ? "0"
@@ -183,6 +184,8 @@ static int open_device(struct run *run, const struct place *place, struct messag
         return EXIT_FAILED;
     }
     int status = place_open(place, &run->opened, error);
+    if (status == EXIT_FAILED && run->presented)
+        lacks_target(error);
     if (status != EXIT_DONE)
         return status;
     if (run->params->sanitize && !run->opened.emulated)

@@ -15,15 +15,35 @@ bool is_text_name(const char *name)
     return strcmp(name, "-") == 0 || strpbrk(name, "./");
 }
 
-void present_target(const char *text)
+bool present_target(const char *text)
 {
     char name[PTX_TARGET_NAME_SIZE], device[16];
     struct ptx_target target;
     if (!ptx_directive(text, ".target", name, sizeof(name)) || !ptx_target_parse(name, &target) ||
-        target.sm <= EMULATED_SM)
-        return;
+        target.sm <= EMULATED_SM || getenv("PTXGEN_EMU_DEVICE"))
+        return false;
     snprintf(device, sizeof(device), "sm_%d", target.sm);
-    setenv("PTXGEN_EMU_DEVICE", device, 0);
+    return setenv("PTXGEN_EMU_DEVICE", device, 0) == 0;
+}
+
+bool lacks_target(struct message *error)
+{
+    static const char variable[] = "PTXGEN_EMU_DEVICE='", list[] = "NN one of ";
+    const char *device = strstr(error->text, variable), *known = strstr(error->text, list);
+    if (!device || !known)
+        return false;
+    const struct message reason = *error;
+    device = reason.text + (device - error->text) + sizeof(variable) - 1;
+    known = reason.text + (known - error->text) + sizeof(list) - 1;
+    message_set(error, "the emulator has no %.*s: its targets are", (int)strcspn(device, "'"),
+                device);
+    for (const char *separator = ""; *known >= '0' && *known <= '9'; separator = ",") {
+        const size_t length = strspn(known, "0123456789");
+        message_add(error, "%s sm_%.*s", separator, (int)length, known);
+        known += length;
+        known += *known == ' ';
+    }
+    return true;
 }
 
 static const char prefix[] = "ptxas application ptx input, line ";
@@ -81,8 +101,11 @@ enum parsed parse_text(const char *text, const char *path, struct message *log)
 {
     const struct place place = { .chosen = true, .emulator = true };
     struct opened opened;
-    present_target(text);
+    const bool presented = present_target(text);
+    setenv("PTXGEN_EMU_LOG", "/dev/null", 0); // the command says it
     const int status = place_open(&place, &opened, log);
+    if (status == EXIT_FAILED && presented && lacks_target(log))
+        return PARSED_UNSUPPORTED;
     if (status != EXIT_DONE)
         return status == EXIT_FAILED ? PARSED_FAILED : PARSED_NOT;
     enum parsed parsed = PARSED_ACCEPTED;

@@ -11,8 +11,11 @@ enum { TEXT_LIMIT = 1 << 28 };
 /// or is -.
 bool is_text_name(const char *name);
 /// Makes the emulator a device that runs the text's target, unless it does or the user chose the
-/// device. Before the emulator is loaded.
-void present_target(const char *text);
+/// device. Before the emulator is loaded. True: it is that of the text, by the environment.
+bool present_target(const char *text);
+/// Rewords the emulator's error about a target that present_target() gave it and it does not have.
+/// False for any other error.
+bool lacks_target(struct message *error);
 
 /// Puts the lines of a compiler's log in the form FILE:LINE:COLUMN: error: TEXT.
 void place_errors(struct message *log, const char *path);

@@ -129,7 +129,7 @@ CUresult api_init(unsigned flags)
     if (flags != 0)
         return CUDA_ERROR_INVALID_VALUE;
     if (config->error[0]) {
-        fprintf(stderr, "ptxgen emulator: %s\n", config->error);
+        api_log(config->error);
         return CUDA_ERROR_INVALID_VALUE;
     }
     if (atomic_load(&api_state.begun))

@@ -199,6 +199,13 @@ if command -v jq >/dev/null; then
 else
     skip 'run --json' 'no jq'
 fi
+sed 's/sm_80/sm_110/; s/7\.0/9.0/' saxpy.ptx >thor.ptx
+refuses 1 'the emulator has no sm_110: its targets are sm_70, sm_72, ' run thor.ptx --grid 1 --block 4 $emulated $four
+PTXGEN_EMU_DEVICE=sm_110
+export PTXGEN_EMU_DEVICE
+run 1 run thor.ptx --grid 1 --block 4 $emulated $four && grep -q "PTXGEN_EMU_DEVICE='sm_110': wanted" err
+result 'a device that the user chose is named as the user did'
+unset PTXGEN_EMU_DEVICE
 sed 's/sm_80/sm_120/; s/7\.0/8.7/' saxpy.ptx >new.ptx
 works 'the emulator is a device for the text' 'saxpy on the emulator (sm_120)' run new.ptx --grid 1 --block 4 $emulated $four
 
@@ -207,6 +214,11 @@ works 'the emulator is a device for the text' 'saxpy on the emulator (sm_120)' r
 refuses 1 'saxpy failed: CUDA_ERROR_ILLEGAL_ADDRESS' $saxpy --arg n=5 --arg a=2 --arg x=f32[4]:iota --arg y=f32[8]:zeros
 grep -q 'out of bounds: load of 4 bytes at .*thread (4,0,0), PTX line 23: .*; 0x[0-9a-f]* is the array x$' err
 result 'the report names the thread, the line and the array'
+sed 's/ld.global.f32 %f3, \[%d2\]/ld.global.f32 %f3, [%d2+-4]/' saxpy.ptx >before.ptx
+refuses 1 ', 4 bytes before the allocation of 128 bytes at ' run before.ptx --grid 1 --block 4 $emulated --arg 4 --arg 2 \
+    --arg f32[32]:iota --arg y=f32[32]:zeros
+grep -q '; 0x[0-9a-f]* is the array y$' err
+result 'an access before an array names that array, not the one below'
 run 0 $saxpy $four --sanitize off && run 0 $saxpy $four --sanitize on
 result '--sanitize on and off'
 cat >race.ptx <<END
@@ -414,8 +426,22 @@ printf '.version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\
 works 'check: what the emulator lacks and ptxas takes' "not supported by the emulator's parser: lacks.ptx" check lacks.ptx
 grep -q "lacks.ptx:6:5: error: Instruction 'tcgen05' is not supported by the emulator" out
 result 'check: names what it lacks'
-printf '#!/bin/sh\necho unknown\nexit 255\n' >no/ptxas
+works 'check: what the emulator does not emulate, by ptxas' "not supported by the emulator's parser: thor.ptx" check thor.ptx
+grep -q '^    the emulator has no sm_110: its targets are sm_70, ' out && grep -q '^1 accepted, ' out
+result 'check: the targets that it has'
+works 'check: for which targets the parser accepts' "parser: saxpy.ptx for sm_80 and newer" check saxpy.ptx --target sm_90
+works 'check --target all: the same' "parser: saxpy.ptx for sm_80 and newer" check saxpy.ptx --target all
+sed 's/sm_80/sm_90a/; s/7\.0/8.0/' saxpy.ptx >own.ptx
+works 'check: for one target' "parser: own.ptx for sm_90a" check own.ptx
+works 'check --target all: for one target' "parser: own.ptx for sm_90a" check own.ptx --target all
+refuses 1 "own.ptx: refused by the emulator's parser" check own.ptx --target sm_90
+refuses 1 "saxpy.ptx: refused by the emulator's parser" check saxpy.ptx --target sm_75
+grep -q 'its .target is sm_80, and the text is for sm_80 and newer, not for sm_75: compile it for sm_75' out
+result 'check: why it is not for an older target'
+printf '#!/bin/sh\necho "ptxas: error while loading shared libraries"\nexit 127\n' >no/ptxas
 PATH=$work/no:$real_path
+refuses 1 "does not work: it refuses an empty kernel: 'ptxas: error while loading" check saxpy.ptx
+printf '#!/bin/sh\necho "Unsupported .version 7.0"\nexit 255\n' >no/ptxas
 works 'check: a version that ptxas does not know' 'unknown to this ptxas: sm_80 in .version 7.0' check saxpy.ptx
 printf '#!/bin/sh\ngrep -q probe "$4" && exit 0\necho "not this one"\nexit 255\n' >no/ptxas
 refuses 1 '1 of 1 text refused' check saxpy.ptx
@@ -425,7 +451,7 @@ if command -v jq >/dev/null; then
     run 1 check wrong.ptx --json && jq -e '.emulator.result == "refused" and (.emulator.log | contains("20:8")) and
         .accepted == 1' <out >/dev/null
     result 'check --json has the parser'
-    run 0 check saxpy.ptx --json && jq -e '.emulator == {"result": "accepted"}' <out >/dev/null
+    run 0 check saxpy.ptx --json && jq -e '.emulator == {"result": "accepted", "targets": "sm_80 and newer"}' <out >/dev/null
     result 'check --json where both accept'
 else
     skip 'check --json has the parser' 'no jq'
@@ -440,7 +466,9 @@ if [ -x /usr/local/cuda/bin/ptxas ]; then
 else
     # Until the end there are only the shell's own commands: no program is found.
     CUDA_HOME='' PATH=/nonexistent "$ptxgen" check saxpy.ptx >out 2>err
-    [ $? -eq 0 ] && result 'check without ptxas: the parser alone'
+    [ $? -eq 0 ] && IFS= read -r line <out && [ "$line" = "accepted by the emulator's parser: saxpy.ptx for sm_80 and newer" ] &&
+        { read -r line && read -r line; } <out && [ "${line#no ptxas in PATH}" != "$line" ]
+    result 'check without ptxas: the parser alone, and that it is alone'
     CUDA_HOME='' PATH=/nonexistent "$ptxgen" check lacks.ptx >out 2>err
     [ $? -eq 1 ] && result 'check without ptxas: what the emulator lacks is refused'
 fi
