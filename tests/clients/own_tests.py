@@ -3,9 +3,11 @@
 """Other projects' own tests on the emulator, which is in LD_LIBRARY_PATH:
 
     own_tests.py PROJECT [--source FOLDER] [--sample] [--timeout SECONDS] [--log FILE] [MODULE...]
+    own_tests.py PROJECT --fetch FOLDER
 
 PROJECT is a key of PROJECTS. Its sources are fetched from their repository at one commit, or are in FOLDER; with
-neither, the script ends with 77. A module is a path in the project's folder of tests, without test_ and .py;
+neither, the script ends with 77, in seconds where the repository does not answer. --fetch only fetches them into a
+new FOLDER. A module is a path in the project's folder of tests, without test_ and .py;
 without modules, all of them run, and with --sample those that CI runs. Needs pytest and pytest-timeout.
 
 own_tests.txt beside this script lists the tests that do not pass, each with the reason. The script fails if
@@ -43,14 +45,19 @@ def pytest_runtest_teardown(item):
 
 
 def fetched(project, folder):
-    """The project's sources in the folder; None, with a line that says why, if they cannot be fetched."""
-    for command in (["init", "-q"], ["fetch", "-q", "--depth", "1", project.repository, project.commit],
-                    ["checkout", "-q", "FETCH_HEAD"]):
-        run = subprocess.run(["git", "-C", folder, *command], capture_output=True, text=True, check=False)
+    """The project's sources in the new folder; None, with a line that says why, if they cannot be fetched."""
+    folder.mkdir(parents=True)
+    # timeout(1) also ends the processes that git starts, which wait for the network.
+    for seconds, command in ((10, ["ls-remote", "-q", project.repository, "HEAD"]), (10, ["init", "-q"]),
+                             (120, ["fetch", "-q", "--depth", "1", project.repository, project.commit]),
+                             (60, ["checkout", "-q", "FETCH_HEAD"])):
+        run = subprocess.run(["timeout", str(seconds), "git", "-C", folder, *command], capture_output=True, text=True,
+                             env=os.environ | {"GIT_TERMINAL_PROMPT": "0"}, check=False)
         if run.returncode:
-            print(f"skipped: git cannot fetch {project.repository}: {run.stderr.strip().splitlines()[-1:]}")
+            reason = f"no answer in {seconds} s" if run.returncode == 124 else run.stderr.strip()
+            print(f"skipped: git cannot fetch {project.repository}: {' '.join(reason.splitlines()[-1:])}")
             return None
-    return pathlib.Path(folder)
+    return folder
 
 
 def results_of(path, module):
@@ -123,19 +130,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("project", choices=PROJECTS)
     parser.add_argument("--source", type=pathlib.Path, help="a folder with the project's sources")
+    parser.add_argument("--fetch", type=pathlib.Path, help="a new folder: only fetch the project's sources into it")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for a test")
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--log", type=argparse.FileType("a"), help="file for the outcomes, a line of JSON each")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     options = parser.parse_intermixed_args()
     project = PROJECTS[options.project]
+    if options.fetch:
+        return 0 if fetched(project, options.fetch) else 77
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder, "scratch")
         scratch.mkdir()
         scratch.joinpath("plugin_clear.py").write_text(PLUGIN, encoding="utf-8")
-        sources = pathlib.Path(folder, "sources")
-        sources.mkdir()
-        root = options.source.resolve() if options.source else fetched(project, sources)
+        root = options.source.resolve() if options.source else fetched(project, pathlib.Path(folder, "sources"))
         return 77 if root is None else run(options.project, project, root, options, scratch)
 
 

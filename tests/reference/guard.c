@@ -36,7 +36,7 @@ static double lanes_total(const double *x, uint32_t count)
 
 static bool is_outlier(const float *ring, uint32_t count, double deviations, float x)
 {
-    double values[REF_GUARD_MOST_LENGTH];
+    double values[REF_GUARD_MOST_LENGTH] = { 0 };
 
     for (uint32_t k = 0; k < count; k++)
         values[k] = (double)ring[k];
