@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -39,6 +40,14 @@ const struct tensor_dtype *array_dtype(const char *name, size_t length)
     return NULL;
 }
 
+bool array_is_fill(const char *word)
+{
+    for (size_t k = ARRAY_ZEROS; k < FILL_COUNT; k++)
+        if (strcmp(word, fills[k]) == 0)
+            return true;
+    return false;
+}
+
 bool array_is(const char *text)
 {
     const size_t length =
@@ -46,10 +55,18 @@ bool array_is(const char *text)
     return length > 0 && text[length] == '[';
 }
 
+/// What stands before the ], in quotes.
+static const char *quote_part(char quoted[QUOTED_SIZE], const char *text)
+{
+    char part[32];
+    snprintf(part, sizeof(part), "%.*s", (int)strcspn(text, "]"), text);
+    return quote(quoted, part);
+}
+
 static bool parse_shape(struct array_spec *spec, const char **text, struct message *error)
 {
     const char *at = *text;
-    char *end;
+    char *end, quoted[QUOTED_SIZE];
     do {
         at++; // '[' or ','
         at += strspn(at, " ");
@@ -64,6 +81,8 @@ static bool parse_shape(struct array_spec *spec, const char **text, struct messa
             spec->bytes > INT64_MAX)
             return message_set(error, "more elements than memory can have");
         at = end + strspn(end, " ");
+        if (*at && !strchr(",x]:", *at))
+            return message_set(error, "%s is not a count", quote_part(quoted, *text + 1));
     } while (*at == ',' || *at == 'x');
     if (*at != ']')
         return message_set(error, "the ] is missing");

@@ -26,6 +26,8 @@ struct array_spec {
 /// The type of this name: that of kernels ("f32", "s32"), or that of tensor files in any case
 /// ("i32", "F8_E4M3"). NULL: none.
 const struct tensor_dtype *array_dtype(const char *name, size_t length);
+/// Whether the word names contents: "zeros".
+bool array_is_fill(const char *word);
 /// Whether the text has the form of an array, TYPE[...
 bool array_is(const char *text);
 /// Parses TYPE[COUNT,COUNT...]:FILL. Text after ']' may be missing.

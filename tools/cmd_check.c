@@ -241,8 +241,11 @@ static int look_up(const struct command *command, const struct arguments *given,
         return CLI_GO_ON;
     if (is_text_name(given->names.items[0]))
         return look_up_file(command, given, request);
-    if (!select_kernel(given->names.items[0], &selection->kernel, &error) ||
-        !select_dtype(selection->kernel, given->dtype, &selection->spec.dtype, &error) ||
+    if (!select_kernel(given->names.items[0], &selection->kernel, &error)) {
+        select_advise_file(&error, given->names.items[0]);
+        return cli_fail(command, EXIT_USAGE, "%s", error.text);
+    }
+    if (!select_dtype(selection->kernel, given->dtype, &selection->spec.dtype, &error) ||
         !fix_options(request, &given->sets, &error))
         return cli_fail(command, EXIT_USAGE, "%s", error.text);
     return CLI_GO_ON;

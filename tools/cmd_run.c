@@ -117,6 +117,8 @@ static int run_file(struct binding *binding, const struct arguments *given,
 {
     struct tensor_file file;
     int status = binding_select(binding, given->names.items[0], &given->sets, error);
+    if (status != EXIT_DONE && !binding->selection.kernel)
+        select_advise_file(error, given->names.items[0]);
     if (status != EXIT_DONE)
         return status;
     if (!output_check(given->output, given->force, error) ||
@@ -173,6 +175,12 @@ static int run_kernel(const struct command *command, const struct arguments *giv
     return status;
 }
 
+static bool ends_with(const char *path, const char *end)
+{
+    const size_t length = strlen(path);
+    return length >= strlen(end) && strcmp(path + length - strlen(end), end) == 0;
+}
+
 static int run(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
@@ -209,6 +217,10 @@ static int run(const struct command *command, int argc, char **argv)
     status = refuse_mixed(command, &given, text);
     if (status != CLI_GO_ON)
         return status;
+    if (given.output && (ends_with(given.output, ".npy") || ends_with(given.output, ".npz")))
+        return cli_fail(command, EXIT_USAGE,
+                        "--output %s: the output is a safetensors file: name it .safetensors",
+                        given.output);
     if (!place_read(&place, given.device))
         return cli_fail(command, EXIT_USAGE, "--device takes a number from 0, or emulator");
     given.text.path = given.names.items[0];

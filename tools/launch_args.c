@@ -173,6 +173,9 @@ static ptx_type type_of(const struct ptx_function_param *param, const char *text
 static bool read_typed(struct launch_arg *arg, const char *colon, struct message *error)
 {
     const struct tensor_dtype *dtype = array_dtype(arg->given, (size_t)(colon - arg->given));
+    if (dtype && array_is_fill(colon + 1))
+        return wrong(error, arg, "an array has a count: write %.*s[COUNT]%s",
+                     (int)(colon - arg->given), arg->given, colon);
     if (!dtype || dtype->type == PTX_NONE)
         return wrong(error, arg, "before : stands the type of a number, as in f16:0.5");
     if (dtype->bytes != arg->param->size)
@@ -322,9 +325,30 @@ static bool check_names(const struct launch_args *args, struct message *error)
     return true;
 }
 
+/// Whether the arrays that are made fit into the device's memory, before one is filled.
+static bool check_sizes(const struct launch_args *args, const struct launch_limits *limits,
+                        struct message *error)
+{
+    uint64_t sum = 0;
+    for (size_t k = 0; k < args->count; k++) {
+        const struct launch_arg *arg = &args->items[k];
+        struct array_spec spec;
+        struct message reason;
+        if (!arg->given || !array_is(arg->given) || !array_parse(&spec, arg->given, &reason))
+            continue;
+        if (__builtin_add_overflow(sum, spec.bytes, &sum) || sum > limits->memory)
+            return wrong(error, arg,
+                         "an array of %" PRIu64 " bytes is more than is left of the device's "
+                         "%" PRIu64 "%s",
+                         spec.bytes, limits->memory,
+                         limits->emulated ? "; PTXGEN_EMU_MEMORY=64G gives the emulator more" : "");
+    }
+    return true;
+}
+
 int launch_args_read(struct launch_args *args, const struct ptx_function_info *info,
-                     const struct cli_list *given, const struct array_files *files, uint64_t seed,
-                     struct message *error)
+                     const struct cli_list *given, const struct array_files *files,
+                     const struct launch_limits *limits, uint64_t seed, struct message *error)
 {
     *args = (struct launch_args) { calloc(info->param_count + 1, sizeof(*args->items)),
                                    info->param_count };
@@ -337,7 +361,8 @@ int launch_args_read(struct launch_args *args, const struct ptx_function_info *i
         args->items[k].param = &info->params[k];
         args->items[k].name = short_name(info, info->params[k].name);
     }
-    if (!assign(args, given, error) || !check_complete(args, files, error))
+    if (!assign(args, given, error) || !check_complete(args, files, error) ||
+        !check_sizes(args, limits, error))
         return EXIT_USAGE;
     for (size_t k = 0; k < args->count; k++)
         if (!read_value(&args->items[k], seed + k, files, error))

@@ -26,6 +26,12 @@ struct launch_args {
     size_t count;
 };
 
+/// What the device has.
+struct launch_limits {
+    uint64_t memory; ///< bytes
+    bool emulated;
+};
+
 /// The files of -i.
 struct array_files {
     struct tensor_file files[CLI_LIST_LIMIT];
@@ -45,8 +51,8 @@ bool launch_args_check(const struct cli_list *given, struct message *error);
 /// with the reason in `error` unless it is EXIT_DONE. The caller releases the arguments in both
 /// cases.
 int launch_args_read(struct launch_args *args, const struct ptx_function_info *info,
-                     const struct cli_list *given, const struct array_files *files, uint64_t seed,
-                     struct message *error);
+                     const struct cli_list *given, const struct array_files *files,
+                     const struct launch_limits *limits, uint64_t seed, struct message *error);
 void launch_args_release(struct launch_args *args);
 
 #endif

@@ -102,6 +102,7 @@ static void take_shape(struct cursor *c, struct tensor *tensor, uint64_t *shape)
 struct header {
     char descr[16];
     bool fortran, has_descr, has_order, has_shape;
+    bool structured; ///< the type is a list of fields; the rest is not read
 };
 
 static void read_header(struct cursor *c, struct header *header, struct tensor *tensor,
@@ -114,6 +115,8 @@ static void read_header(struct cursor *c, struct header *header, struct tensor *
         need(c, ':');
         if (strcmp(key, "descr") == 0 && !header->has_descr) {
             header->has_descr = true;
+            header->structured = take(c, '[');
+            c->ok = c->ok && !header->structured;
             take_string(c, header->descr, sizeof(header->descr));
         } else if (strcmp(key, "fortran_order") == 0) {
             header->has_order = true;
@@ -202,6 +205,9 @@ bool npy_parse(struct tensor_file *file, const char *path, const void *bytes, si
     tensor->shape = file->shapes;
     struct cursor c = { (const char *)at + head, (const char *)at + head + length, true };
     read_header(&c, &header, tensor, file->shapes);
+    if (header.structured)
+        return message_set(
+            error, "%s: elements of a structured type; save array.view('u1'), its bytes", path);
     if (!c.ok)
         return message_set(error, "%s: the header of the .npy file is damaged", path);
     if (!check(&header, tensor, path, size - head - length, error))

@@ -89,11 +89,38 @@ static bool look(const char *path, bool force, bool *exists, struct stat *presen
     return true;
 }
 
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("./");
+}
+
+/// Whether the folder takes a new file, which the output is at first.
+static bool look_at_folder(const char *path, bool exists, struct message *error)
+{
+    char *resolved = exists ? realpath(path, NULL) : NULL;
+    char *folder = folder_of(resolved ? resolved : path);
+    const bool open = folder && faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0;
+    const int reason = errno;
+    free(resolved);
+    free(folder);
+    if (open)
+        return true;
+    return message_set(error, "cannot write %s: %s%s", path,
+                       reason == EACCES || reason == EPERM || reason == EROFS
+                           ? "its folder takes no new file: "
+                           : "",
+                       strerror(reason));
+}
+
 bool output_check(const char *path, bool force, struct message *error)
 {
     bool exists;
     struct stat present;
-    return descriptor_named(path) >= 0 || look(path, force, &exists, &present, error);
+    if (descriptor_named(path) >= 0)
+        return true;
+    return look(path, force, &exists, &present, error) &&
+           ((exists && !S_ISREG(present.st_mode)) || look_at_folder(path, exists, error));
 }
 
 bool output_replaces(const char *path, struct stat *present)
@@ -102,12 +129,6 @@ bool output_replaces(const char *path, struct stat *present)
 }
 
 // ---- beginning ----------------------------------------------------------------------------------
-
-static char *folder_of(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash ? strndup(path, (size_t)(slash - path) + 1) : strdup("./");
-}
 
 static void name_temporary(char *name, size_t size, const char *folder, unsigned attempt)
 {

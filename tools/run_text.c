@@ -554,6 +554,16 @@ static int read_files(struct run *run, struct message *error)
     return array_files_open(&run->files, run->params->inputs, error) ? EXIT_DONE : EXIT_FAILED;
 }
 
+static int read_args(struct run *run, struct message *error)
+{
+    const struct launch_limits limits = {
+        .memory = ptx_device_get_info(run->opened.device)->memory,
+        .emulated = run->opened.emulated,
+    };
+    return launch_args_read(&run->args, run->info, &run->params->args, &run->files, &limits,
+                            run->geometry.seed, error);
+}
+
 int run_text(const struct run_text_params *params, const struct place *place, struct message *error)
 {
     struct run *run = calloc(1, sizeof(*run));
@@ -576,8 +586,7 @@ int run_text(const struct run_text_params *params, const struct place *place, st
     if (status == EXIT_DONE)
         status = check_geometry(run, error);
     if (status == EXIT_DONE)
-        status = launch_args_read(&run->args, run->info, &params->args, &run->files,
-                                  run->geometry.seed, error);
+        status = read_args(run, error);
     if (status == EXIT_DONE)
         status = check_output(run, error);
     if (status == EXIT_DONE)

@@ -392,6 +392,8 @@ bool tensor_file_parse(struct tensor_file *file, const char *path, const void *b
             tensor_file_close(file);
         return parsed;
     }
+    if (size >= 4 && memcmp(bytes, "PK\3\4", 4) == 0 && strstr(path, ".npz"))
+        return message_set(error, "%s: an .npz is an archive: save one array as .npy", path);
     if (size < 8)
         return message_set(error,
                            "%s: %zu byte%s, too short for the 8 bytes of header length at byte 0",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { NAME_LIMIT = 64 };
 
@@ -27,6 +28,12 @@ bool select_kernel(const char *name, const ptx_kernel **kernel, struct message *
     if (!nearest_name(name, names, count))
         message_set(error, "unknown kernel %s: ptxgen list names them", quote(quoted, name));
     return false;
+}
+
+void select_advise_file(struct message *error, const char *name)
+{
+    if (access(name, F_OK) == 0)
+        message_add(error, "; the file of this name is ./%s", name);
 }
 
 ptx_type kernel_dtype_at(const ptx_kernel *kernel, size_t k)

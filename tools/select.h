@@ -18,6 +18,9 @@ struct selection {
 
 enum { ASSIGNMENT_NAME_SIZE = 64, SELECTION_NAME_SIZE = 256 };
 
+/// Adds to the error of select_kernel() that a file of this name is there, for a command that takes
+/// files too.
+void select_advise_file(struct message *error, const char *name);
 bool select_kernel(const char *name, const ptx_kernel **kernel, struct message *error);
 /// If `name` is NULL: f32 if the kernel supports it, else its first dtype.
 bool select_dtype(const ptx_kernel *kernel, const char *name, ptx_type *dtype,

@@ -104,6 +104,9 @@ if as_user test -x "$ptxgen" 2>err; then
     [ $? -eq 1 ] && [ "$(cat closed/file)" = old ] &&
         grep -q 'cannot write closed/file: its folder takes no new file: Permission denied' err
     result 'a file in a folder that is read-only is not written in place'
+    as_user "$ptxgen" run ./none.ptx --grid 1 --block 1 -o closed/new >out 2>err
+    [ $? -eq 1 ] && grep -q 'cannot write closed/new: its folder takes no new file: Permission denied' err
+    result 'run: such a folder is found before anything is read'
     chmod 755 closed
     mkdir open && chmod 777 open && echo old >open/file && chmod 400 open/file
     as_user "$ptxgen" emit squared_sum -o open/file >out 2>err

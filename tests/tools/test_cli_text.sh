@@ -294,6 +294,19 @@ refuses 2 'argument param_0 (12 bytes by value): an array of 8 bytes' run putstr
 refuses 2 'argument param_0 (12 bytes by value): give its bytes as an array' run putstruct.ptx $put --arg 1 --arg 0
 refuses 2 'argument x (.u64): unknown type f31; there are BOOL, u8, s8,' $saxpy --arg 0 --arg 0 --arg f31[4]:zeros --arg 0
 refuses 2 "argument x (.u64): ':ones': after ] stands :zeros, :iota, :random or nothing" $saxpy --arg 0 --arg 0 --arg f32[4]:ones --arg 0
+refuses 2 "argument x (.u64): '10 00' is not a count" $saxpy --arg 0 --arg 0 --arg 'f32[10 00]:zeros' --arg 0
+refuses 2 'an array has a count: write f32[COUNT]:random' $saxpy --arg 0 --arg 0 --arg f32:random --arg 0
+PTXGEN_EMU_MEMORY=1M
+export PTXGEN_EMU_MEMORY
+refuses 2 'argument y (.u64): an array of 800000 bytes is more than is left of the device'"'s 1048576; PTXGEN_EMU_MEMORY=" \
+    $saxpy --arg 0 --arg 0 --arg f32[200000]:zeros --arg f32[200000]:zeros
+unset PTXGEN_EMU_MEMORY
+for count in 3000000000 3000000000000000; do
+    refuses 2 'argument x (.u64): an array of ' $saxpy --arg 0 --arg 0 --arg f32[$count]:random --arg 0
+done
+for end in npy npz; do
+    refuses 2 "--output o.$end: the output is a safetensors file: name it .safetensors" run ./none.ptx -o o.$end
+done
 refuses 2 'between [ and ] stand numbers' $saxpy --arg 0 --arg 0 --arg f32[]:zeros --arg 0
 refuses 2 'between [ and ] stand numbers' $saxpy --arg 0 --arg 0 --arg f32[-1]:zeros --arg 0
 refuses 2 'the ] is missing' $saxpy --arg 0 --arg 0 --arg f32[1:zeros --arg 0
@@ -373,6 +386,16 @@ printf '\000\000\200\077\000\000\000\100' | npy w.npy '>f4' False '2,'
 refuses 1 "w.npy: big-endian" $saxpy -i w.npy --arg 0 --arg 0 --arg w --arg 0
 printf '12345678' | npy w.npy '<f4' True '1, 2'
 refuses 1 "w.npy: in Fortran order; save numpy.ascontiguousarray" $saxpy -i w.npy --arg 0 --arg 0 --arg w --arg 0
+header="{'descr': [('a', '<f4'), ('b', '<i4')], 'fortran_order': False, 'shape': (1,), }"
+{
+    printf '\223NUMPY\001\000'
+    byte ${#header}
+    byte 0
+    printf '%s' "$header" 12345678
+} >w.npy
+refuses 1 "w.npy: elements of a structured type; save array.view('u1')" $saxpy -i w.npy --arg 0 --arg 0 --arg w --arg 0
+printf 'PK\003\004 and more' >w.npz
+refuses 1 'w.npz: an .npz is an archive: save one array as .npy' $saxpy -i w.npz --arg 0 --arg 0 --arg w --arg 0
 printf '12345678' | npy w.npy '|O' False '1,'
 refuses 1 "w.npy: elements of type '|O'; there are" $saxpy -i w.npy --arg 0 --arg 0 --arg w --arg 0
 printf '1234567' | npy w.npy '<f4' False '2,'
@@ -429,6 +452,9 @@ result 'check: names what it lacks'
 works 'check: what the emulator does not emulate, by ptxas' "not supported by the emulator's parser: thor.ptx" check thor.ptx
 grep -q '^    the emulator has no sm_110: its targets are sm_70, ' out && grep -q '^1 accepted, ' out
 result 'check: the targets that it has'
+cp saxpy.ptx kern
+refuses 2 'the file of this name is ./kern' check kern
+refuses 2 'the file of this name is ./kern' run kern -i in.st -o o.st
 works 'check: for which targets the parser accepts' "parser: saxpy.ptx for sm_80 and newer" check saxpy.ptx --target sm_90
 works 'check --target all: the same' "parser: saxpy.ptx for sm_80 and newer" check saxpy.ptx --target all
 sed 's/sm_80/sm_90a/; s/7\.0/8.0/' saxpy.ptx >own.ptx
