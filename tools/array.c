@@ -8,9 +8,10 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const fills[] = {
-    [ARRAY_ZEROS] = "zeros", [ARRAY_IOTA] = "iota", [ARRAY_RANDOM] = "random"
-};
+static const char *const fills[] = { [ARRAY_ZEROS] = "zeros",
+                                     [ARRAY_IOTA] = "iota",
+                                     [ARRAY_RANDOM] = "random",
+                                     [ARRAY_UNINITIALISED] = "uninitialised" };
 
 enum { FILL_COUNT = sizeof(fills) / sizeof(fills[0]) };
 
@@ -116,7 +117,8 @@ bool array_parse(struct array_spec *spec, const char *text, struct message *erro
             spec->fill = (enum array_fill)k;
             return true;
         }
-    return message_set(error, "%s: after ] stands :zeros, :iota, :random or nothing",
+    return message_set(error,
+                       "%s: after ] stands :zeros, :iota, :random, :uninitialised or nothing",
                        quote(quoted, text));
 }
 
@@ -192,7 +194,8 @@ bool array_fill(const struct array_spec *spec, void *data, uint64_t seed, struct
     struct float_format format;
     const bool is_float = format_of(spec->dtype->type, &format);
     unsigned char *to = data;
-    if (spec->fill == ARRAY_GIVEN || spec->fill == ARRAY_ZEROS) {
+    if (spec->fill == ARRAY_GIVEN || spec->fill == ARRAY_ZEROS ||
+        spec->fill == ARRAY_UNINITIALISED) {
         memset(data, 0, (size_t)spec->bytes);
         return true;
     }

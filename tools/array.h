@@ -6,10 +6,11 @@
 #include "safetensors.h"
 
 enum array_fill {
-    ARRAY_GIVEN,  ///< no fill: the elements come from a file
-    ARRAY_ZEROS,  ///< 0
-    ARRAY_IOTA,   ///< 0, 1, 2, ...; integers wrap around, floats are rounded to nearest even
-    ARRAY_RANDOM, ///< floats uniform in [-1, 1), integers of all values
+    ARRAY_GIVEN,         ///< no fill: the elements come from a file
+    ARRAY_ZEROS,         ///< 0
+    ARRAY_IOTA,          ///< 0, 1, 2, ...; integers wrap around, floats are rounded to nearest even
+    ARRAY_RANDOM,        ///< floats uniform in [-1, 1), integers of all values
+    ARRAY_UNINITIALISED, ///< device memory as it is; on the host, 0
 };
 
 enum { ARRAY_RANK_LIMIT = 8 };

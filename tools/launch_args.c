@@ -198,6 +198,8 @@ static bool place_array(struct launch_arg *arg, struct message *error)
     }
     if (!is_struct(arg->param))
         return wrong(error, arg, "takes a number, and an array has an address, of .u64 or .b64");
+    if (arg->spec.fill == ARRAY_UNINITIALISED)
+        return wrong(error, arg, ":uninitialised is of arrays in device memory");
     if (arg->array.bytes != arg->param->size)
         return wrong(error, arg, "an array of %" PRIu64 " bytes", arg->array.bytes);
     arg->value = arg->array.data;

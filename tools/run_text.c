@@ -320,6 +320,8 @@ static ptx_status upload(struct run *run)
             return ptx_error_status();
         run->addresses[k] = ptx_buffer_address(run->buffers[k]);
         arg->value = &run->addresses[k];
+        if (arg->spec.fill == ARRAY_UNINITIALISED)
+            continue;
         const ptx_status status = ptx_buffer_upload(run->buffers[k], 0, arg->array.data,
                                                     (size_t)arg->array.bytes, run->stream);
         if (status != PTX_OK)

@@ -214,6 +214,13 @@ works 'the emulator is a device for the text' 'saxpy on the emulator (sm_120)' r
 refuses 1 'saxpy failed: CUDA_ERROR_ILLEGAL_ADDRESS' $saxpy --arg n=5 --arg a=2 --arg x=f32[4]:iota --arg y=f32[8]:zeros
 grep -q 'out of bounds: load of 4 bytes at .*thread (4,0,0), PTX line 23: .*; 0x[0-9a-f]* is the array x$' err
 result 'the report names the thread, the line and the array'
+refuses 1 'uninitialised' $saxpy --arg n=4 --arg a=2 --arg x=f32[4]:uninitialised --arg y=f32[4]:zeros
+grep -q 'never written, read at line 23 of kernel saxpy' err
+result 'an array without initial values: its use is reported'
+gives 'an array without initial values that is written' u4 7 run put32.ptx --grid 1 --block 1 $emulated --arg 7 \
+    --arg u32[1]:uninitialised
+refuses 2 ':uninitialised is of arrays in device memory' run putstruct.ptx --grid 1 --block 1 $emulated \
+    --arg u32[3]:uninitialised --arg u32[1]:zeros
 sed 's/ld.global.f32 %f3, \[%d2\]/ld.global.f32 %f3, [%d2+-4]/' saxpy.ptx >before.ptx
 refuses 1 ', 4 bytes before the allocation of 128 bytes at ' run before.ptx --grid 1 --block 4 $emulated --arg 4 --arg 2 \
     --arg f32[32]:iota --arg y=f32[32]:zeros
@@ -293,7 +300,7 @@ refuses 2 'argument a (.f32): takes a number, and an array has an address' $saxp
 refuses 2 'argument param_0 (12 bytes by value): an array of 8 bytes' run putstruct.ptx $put --arg u32[2]:iota --arg 0
 refuses 2 'argument param_0 (12 bytes by value): give its bytes as an array' run putstruct.ptx $put --arg 1 --arg 0
 refuses 2 'argument x (.u64): unknown type f31; there are BOOL, u8, s8,' $saxpy --arg 0 --arg 0 --arg f31[4]:zeros --arg 0
-refuses 2 "argument x (.u64): ':ones': after ] stands :zeros, :iota, :random or nothing" $saxpy --arg 0 --arg 0 --arg f32[4]:ones --arg 0
+refuses 2 "argument x (.u64): ':ones': after ] stands :zeros, :iota, :random, :uninitialised or nothing" $saxpy --arg 0 --arg 0 --arg f32[4]:ones --arg 0
 refuses 2 "argument x (.u64): '10 00' is not a count" $saxpy --arg 0 --arg 0 --arg 'f32[10 00]:zeros' --arg 0
 refuses 2 'an array has a count: write f32[COUNT]:random' $saxpy --arg 0 --arg 0 --arg f32:random --arg 0
 PTXGEN_EMU_MEMORY=1M
