@@ -61,7 +61,7 @@ struct ptx_guard_history_params {
                          ///< that a guard skips stay out, and after so many of them in a row the
                          ///< ring is empty, and starts again
     bool one_group;      ///< the norm is that of `group` alone, not that over all groups
-    uint32_t group;      ///< used if one_group is set
+    uint32_t group;      ///< 0 unless one_group is set
 };
 
 /// ZClip (arXiv 2504.02507, its zclip.py at commit 134344f with mode zscore and adaptive_scaling),
@@ -101,19 +101,22 @@ struct ptx_guard_adagc_params {
     double beta;       ///< above 0, below 1; 0 means 0.98
 };
 
-/// What a plan's guards are. { 0 }: none, but the state counts steps.
+/// What a plan's guards are. { 0 }: none, but the state counts steps. Fields of a rule whose length
+/// or warmup is 0 are 0, too.
 struct ptx_guard_params {
     float limit;           ///< > 0: of the norm of each group; 0: none
     CUdeviceptr limits_at; ///< an f32 for each group that each run reads instead; not checked: NaN
                            ///< limits nothing, a value below 0 skips every step. 0: none
-    CUdeviceptr skip_at; ///< an f32 that each run reads: if it is not 0, the step is skipped. That
-                         ///< of another plan's `skipped`, say. 0: none
+    /// An f32 that each run reads: if it is not 0, the step is skipped. For `skipped` of another
+    /// plan's guards: state + offsetof(struct ptx_guard_state, skipped), state as guard_state of
+    /// that plan's info has it. Not within this plan's own state. 0: none
+    CUdeviceptr skip_at;
     struct ptx_guard_history_params history;
     struct ptx_guard_zclip_params zclip;
     struct ptx_guard_adagc_params adagc; ///< not together with zclip
     /// The address of the state: a multiple of 8, not within a tensor. Zeros are an empty state.
-    /// Creation reads its first 16 bytes, and refuses the state of other guards: of another length,
-    /// number of groups or rule. 0: the plan has a state of its own.
+    /// Creation reads its first 16 bytes, and refuses the state of other guards: of another length
+    /// or rule or, with zclip or adagc, number of groups. 0: the plan has a state of its own.
     CUdeviceptr state;
     uint64_t state_bytes; ///< its size: at least ptx_guard_state_bytes(); not used without state
 };

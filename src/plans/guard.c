@@ -30,22 +30,41 @@ static ptx_status take_share(const char *name, double x, double preset, double *
     return *to > 0 && *to < 1 ? PTX_OK : refuse(name, x, "above 0 and below 1 (0: the default)");
 }
 
+// Fields of a rule that there is not: `without` is what the caller left 0.
+static ptx_status refuse_without(const char *rule, const char *without)
+{
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "guards.%s has fields that are not 0, and its %s is 0, which means no such "
+                     "guard: give it a %s",
+                     rule, without, without);
+}
+
 static ptx_status take_history(const struct ptx_guard_history_params *h, uint32_t groups,
                                struct norm_layout *layout)
 {
     struct norm_guard_rule *rule = &layout->guard_scalars;
 
+    if (!h->length && h->loss_at)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "guards.history has a loss_at, and its length is 0: give a length of %d "
+                         "or more (OLMo-core has 128)",
+                         LEAST_LENGTH);
     if (!h->length)
-        return h->loss_at ? ptxd_fail(PTX_ERROR_INVALID,
-                                      "guards.history has a loss_at, and its length is 0: give a "
-                                      "length of %d or more (OLMo-core has 128)",
-                                      LEAST_LENGTH)
-                          : PTX_OK;
+        return h->deviations != 0 || h->most_skips || h->one_group || h->group
+                   ? refuse_without("history", "length")
+                   : PTX_OK;
     if (h->length < LEAST_LENGTH || h->length > MOST_LENGTH)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "guards.history.length is %" PRIu32 "; it must be %d to %d: the first "
-                         "step of a shorter one would be judged by one value",
-                         h->length, LEAST_LENGTH, MOST_LENGTH);
+                         "guards.history.length is %" PRIu32 "; it must be %d to %d%s", h->length,
+                         LEAST_LENGTH, MOST_LENGTH,
+                         h->length > MOST_LENGTH ? ""
+                                                 : ": the first step of a shorter one would be "
+                                                   "judged by one value");
+    if (h->group && !h->one_group)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "guards.history.group is %" PRIu32 ", and one_group is not set: the norm "
+                         "would be that of all groups",
+                         h->group);
     if (h->one_group && h->group >= groups)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "guards.history.group is %" PRIu32 "; there are groups 0 to %" PRIu32,
@@ -65,7 +84,7 @@ static ptx_status take_zclip(const struct ptx_guard_zclip_params *z, struct norm
     ptx_status status;
 
     if (!z->warmup)
-        return PTX_OK;
+        return z->alpha != 0 || z->z_most != 0 ? refuse_without("zclip", "warmup") : PTX_OK;
     layout->spec.guards |= NORM_GUARD_ZCLIP;
     rule->warmup = z->warmup;
     status = take_share("zclip.alpha", z->alpha, 0.97, &rule->alpha);
@@ -78,7 +97,9 @@ static ptx_status take_adagc(const struct ptx_guard_adagc_params *a, struct norm
     ptx_status status;
 
     if (!a->warmup)
-        return PTX_OK;
+        return a->lambda_abs != 0 || a->lambda_rel != 0 || a->beta != 0
+                   ? refuse_without("adagc", "warmup")
+                   : PTX_OK;
     layout->spec.guards |= NORM_GUARD_ADAGC;
     rule->warmup = a->warmup;
     status = take_positive("adagc.lambda_abs", a->lambda_abs, 1, &rule->lambda_abs);

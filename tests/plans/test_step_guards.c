@@ -292,6 +292,18 @@ static void test_refused(void **state)
     REFUSED("guards.history.deviations is nan", .history = { .length = 6, .deviations = NAN });
     REFUSED("guards.history.group is 3; there are groups 0 to 2",
             .history = { .length = 6, .one_group = true, .group = 3 });
+    REFUSED("guards.history.group is 1, and one_group is not set",
+            .history = { .length = 6, .group = 1 });
+    REFUSED("guards.history has fields that are not 0, and its length is 0",
+            .history.deviations = 6);
+    REFUSED("guards.history has fields that are not 0", .history.most_skips = 1);
+    REFUSED("guards.history has fields that are not 0", .history.one_group = true);
+    REFUSED("guards.history has fields that are not 0", .history.group = 1);
+    REFUSED("guards.zclip has fields that are not 0, and its warmup is 0", .zclip.alpha = 0.9);
+    REFUSED("guards.zclip has fields that are not 0", .zclip.z_most = 2);
+    REFUSED("guards.adagc has fields that are not 0, and its warmup is 0", .adagc.lambda_abs = 1);
+    REFUSED("guards.adagc has fields that are not 0", .adagc.lambda_rel = 1);
+    REFUSED("guards.adagc has fields that are not 0", .adagc.beta = 0.9);
     REFUSED("guards.zclip.alpha is 1; it must be above 0 and below 1",
             .zclip = { .warmup = 25, .alpha = 1 });
     REFUSED("guards.zclip.z_most is inf", .zclip = { .warmup = 25, .z_most = INFINITY });
