@@ -3,13 +3,14 @@
 
 import copy
 import math
+import pickle
 import statistics
 
 import ptxgen.torch as pt
 import pytest
 import torch
 from ptxgen.torch.guards import REASONS
-from torch_parts import DEVICE, distance, give, parameters, same
+from torch_parts import DEVICE, distance, give, needs, parameters, same
 
 SKIPPED = {name: float(k) for k, name in enumerate(REASONS)}
 
@@ -29,14 +30,15 @@ def usual(step):
 def test_a_limit_skips_the_step_and_counts_nothing():
     params, guards = parameters(), pt.Guards(limit=10.0)
     optimizer = pt.AdamW(params, max_grad_norm=1.0, guards=guards)
-    assert optimizer.skipped is None
+    skipped = optimizer.skipped
+    assert skipped.device.type == DEVICE and float(skipped) == 0.0 and guards.counts.tolist() == [0] * 5
     for step in range(6):
         scaled(params, step, 50.0 if step == 3 else usual(step))
         before = [p.detach().clone() for p in params]
         grads = [p.grad.clone() for p in params]
         optimizer.step()
         skips = step == 3
-        assert float(optimizer.skipped) == (SKIPPED["limit"] if skips else 0.0)
+        assert float(optimizer.skipped) == float(skipped) == (SKIPPED["limit"] if skips else 0.0)
         assert float(optimizer.found_inf) == 0.0
         assert same(before, params) == skips
         assert same(grads, [p.grad for p in params])
@@ -174,19 +176,112 @@ def test_the_state_of_other_guards_is_refused():
     scaled(params, 1, 2.0)
     optimizer.step()
     saved = optimizer.state_dict()
-    other = pt.AdamW(parameters(shapes=[(40,)]), guards=pt.Guards(history=16))
-    with pytest.raises(ValueError, match="is that of other guards"):
+    other = pt.AdamW(parameters(shapes=[(40,)]), guards=pt.Guards(history=16, losses=True, zclip=5))
+    with pytest.raises(ValueError, match="other guards: it has a history of 8 norms, neither ZClip nor AdaGC, and these "
+                                         "have a history of 16 norms and losses, ZClip"):
         other.load_state_dict(saved)
     assert not other.state
-    same_size = pt.Guards(history=6, losses=False, zclip=3)
-    with pytest.raises(ValueError, match="is that of other guards|the state has"):
-        same_size.load_state_dict({"state": pt.Guards(history=6, adagc=3).state_dict()["state"] + 1})
+    small = pt.Guards(history=6, zclip=3)
+    for wrong, words in ((pt.Guards(history=6, adagc=3).state_dict()["state"] + 1, "the state is of version"),
+                         (pt.Guards(history=6).state_dict()["state"], "it has 152 bytes, and these, with a history of 6")):
+        with pytest.raises(ValueError, match=words):
+            small.load_state_dict({"state": wrong})
+    for wrong in ({}, None, {"state": [1]}, {"state": torch.zeros(3, dtype=torch.uint8)}):
+        with pytest.raises(ValueError, match="guards: what state_dict.. of Guards gives is needed"):
+            optimizer.load_state_dict({**saved, "guards": wrong})
+
+
+def test_what_there_is_before_the_first_step():
+    """And after copies and loading."""
+    params, guards = parameters(shapes=[(40,)]), pt.Guards(limit=10.0)
+    assert float(guards.skipped) == float(guards.norm) == 0.0 and guards.counts.tolist() == [0] * 5
+    optimizer = pt.AdamW(params, guards=guards)
+    scaled(params, 1, 50.0)
+    optimizer.step()
+    for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        assert other.guards.counts.tolist() == [0, 0, 0, 1, 0] and other.skipped.device.type == DEVICE
+    fresh = pt.AdamW(params, guards=pt.Guards(limit=10.0))
+    fresh.load_state_dict(optimizer.state_dict())
+    assert float(fresh.skipped) == SKIPPED["limit"] and fresh.guards.norm.device.type == DEVICE
+
+
+def test_losses_need_a_loss():
+    params, guards = parameters(shapes=[(40,)]), pt.Guards(history=8, losses=True)
+    optimizer = pt.AdamW(params, guards=guards)
+    scaled(params, 1, 2.0)
+    for call in (optimizer.step, lambda: pt.clip_grad_norm_(params, 1.0, guards=pt.Guards(history=8, losses=True))):
+        with pytest.raises(ValueError, match="set guards.latest_loss"):
+            call()
+    assert not optimizer.state
+    guards.latest_loss = 3.0
+    optimizer.step()
+    assert guards.counts.tolist() == [1, 0, 0, 0, 0]
+
+
+def test_guards_have_one_owner():
+    params, others = parameters(shapes=[(40,)]), parameters(shapes=[(30,)])
+    guards = pt.Guards(limit=10.0)
+    optimizer, other = pt.AdamW(params, guards=guards), pt.SGD(others, lr=0.1, guards=guards)
+    scaled(params, 1, 2.0)
+    scaled(others, 1, 2.0)
+    optimizer.step()
+    for call, who in ((other.step, "an optimizer SGD"),
+                      (lambda: pt.clip_grad_norm_(others, 1.0, guards=guards), "clip_grad_norm_")):
+        with pytest.raises(ValueError, match=f"those of an optimizer AdamW, and {who}.*obey=guards"):
+            call()
+    optimizer.step()
+    assert int(guards.counts[0]) == 2 and not other.state
+    cut = pt.Guards(limit=10.0)
+    pt.clip_grad_norm_(params, 1.0, guards=cut)
+    pt.clip_grad_norm_(params[:1], 1.0, guards=cut)
+    with pytest.raises(ValueError, match="those of clip_grad_norm_.*, and an optimizer AdamW"):
+        pt.AdamW(params, guards=cut).step()
+
+
+@needs("torch.nn.utils.get_total_norm")  # of torch 2.6, whose fused AdamW takes the CPU
+def test_torchs_fused_step_takes_found_inf_of_the_page():
+    params, guards = parameters(shapes=[(40,)]), pt.Guards(limit=10.0)
+    optimizer = torch.optim.AdamW(params, fused=True)
+    for step, norm in enumerate((2.0, 50.0, 2.0)):
+        scaled(params, step, norm)
+        pt.clip_grad_norm_(params, 1.0, guards=guards)
+        before = [p.detach().clone() for p in params]
+        optimizer.found_inf = (guards.skipped != 0).float()
+        optimizer.step()
+        assert same(before, params) == (norm > 10)
+    assert float(optimizer.state[params[0]]["step"]) == 2.0
+
+
+def test_a_call_without_gradients():
+    params, guards = parameters(shapes=[(40,)]), pt.Guards(limit=10.0)
+    scaled(params, 1, 50.0)
+    pt.clip_grad_norm_(params, 1.0, guards=guards)
+    assert float(guards.skipped) == SKIPPED["limit"]
+    params[0].grad = None
+    assert float(pt.clip_grad_norm_(params, 1.0, guards=guards)) == 0.0 and float(guards.skipped) == 0.0
+
+
+def test_numbers_of_numpy():
+    numpy = pytest.importorskip("numpy")
+    guards = pt.Guards(limit=numpy.float32(10), history=numpy.int64(8), deviations=numpy.float64(3), zclip=numpy.int32(5))
+    assert repr(guards) == repr(pt.Guards(limit=10.0, history=8, deviations=3.0, zclip=5))
 
 
 def test_misuse():
     for given, words in (({"limit": -1.0}, "limit: -1.0"), ({"limit": math.nan}, "limit: nan"),
-                         ({"history": 5}, "guards.history.length is 5; it must be 6"),
-                         ({"losses": True}, "history is 0"),
+                         ({"limit": 1e-50}, "limit: 1e-50 is not a number above 0 in f32"), ({"limit": True}, "limit: True"),
+                         ({"history": 5}, "history: 5 is not 0, or a number of steps from 6 to 65536"),
+                         ({"history": 65537}, "history: 65537 is not 0, or a number of steps from 6 to 65536"),
+                         ({"history": True}, "history: True"), ({"history": 8.5}, "history: 8.5"),
+                         ({"history": 8, "most_skips": True}, "most_skips: True"),
+                         ({"history": 8, "deviations": True}, "deviations: True"),
+                         ({"history": 8, "deviations": 0}, "deviations: 0 is not a number above 0"),
+                         ({"losses": True}, "losses=True is of the history, and history is 0"),
+                         ({"deviations": 3.0}, "deviations is of the history, and history is 0"),
+                         ({"most_skips": 3}, "most_skips is of the history, and history is 0"),
+                         ({"zclip": {}}, "zclip: {} has no warmup"), ({"adagc": {"beta": 0.5}}, "adagc: .* has no warmup"),
+                         ({"zclip": 0}, "zclip: 0 is not a number of steps"), ({"adagc": True}, "adagc: .*True"),
+                         ({"zclip": {"warmup": 5, "alpha": True}}, "zclip: a number is needed for alpha, not True"),
                          ({"zclip": {"warmup": 5, "alpha": 2.0}}, "guards.zclip.alpha is 2"),
                          ({"zclip": 5, "adagc": 5}, "guards has zclip and adagc")):
         with pytest.raises(ValueError, match=words):
@@ -194,9 +289,23 @@ def test_misuse():
     with pytest.raises(TypeError, match="guards: ptxgen.torch.Guards"):
         pt.AdamW(parameters(), guards={"limit": 1.0})
     guards = pt.Guards(limit=1.0)
+    for name in ("latest_los", "limit", "skipped"):
+        with pytest.raises(AttributeError, match=f"no '{name}' to set.*latest_loss"):
+            setattr(guards, name, 5)
     with pytest.raises(ValueError, match="one object"):
         pt.AdamW(parameters(), guards=guards, obey=guards)
     with pytest.raises(ValueError, match="look at no losses"):
         guards.latest_loss = 1.0
-    with pytest.raises(ValueError, match="guards look at the 2-norm"):
-        pt.clip_grad_norm_(parameters(), 1.0, guards=guards)
+
+
+@pytest.mark.parametrize("change,options,words", [
+    (lambda g: g, {"norm_type": 1.0}, "norm_type is 1.0"), (lambda g: g, {"max_norm": -1.0}, "max_norm is -1.0"),
+    (lambda g: g.to_sparse(), {}, "the gradient of parameter 0 is sparse"),
+    (lambda g: g.double(), {}, "the gradient of parameter 0 is torch.float64"),
+    (lambda g: torch.cat([g, g])[::2], {}, "the gradient of parameter 0 is not contiguous"),
+    (lambda g: g[:1].expand(40), {}, "the gradient of parameter 0 is not contiguous")])
+def test_gradients_that_guards_cannot_look_at(change, options, words):
+    param = torch.zeros(40, dtype=change(torch.zeros(40)).dtype, device=DEVICE, requires_grad=True)
+    param.grad = change(torch.ones(40, device=DEVICE))
+    with pytest.raises(ValueError, match="guards look at the 2-norm of gradients that plans take: " + words):
+        pt.clip_grad_norm_([param], options.pop("max_norm", 1.0), guards=pt.Guards(limit=1.0), **options)

@@ -6,7 +6,7 @@ import math
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import DEVICE, give, parameters
+from torch_parts import DEVICE, give, needs, parameters
 
 
 def expected(gradient):
@@ -55,8 +55,32 @@ def test_reports_take_the_norm_and_have_numbers_without_names():
     check(report, [str(k) for k in range(len(params))], params)
     total = float(report.norm.square().sum().sqrt())
     assert total == pytest.approx(float(optimizer.grad_norm), rel=1e-6)
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="'none' is none of report.names: 0, 1"):
         report["none"]
+    with pytest.raises(TypeError, match="by the names of parameters"):
+        report[params[0]]
+
+
+def test_parameters_without_a_gradient_are_absent():
+    params = parameters()
+    optimizer = pt.SGD(params, lr=0.1, reports=True)
+    optimizer.step()
+    names = [str(k) for k in range(len(params))]
+    check(optimizer.report(), names, params)
+    for step in (1, 2):
+        give(params[step:step + 3], step)
+        optimizer.step()
+        check(optimizer.report(), names, params)
+
+
+@needs("torch.nn.utils.get_total_norm")  # of torch 2.6, which has names in groups, too
+def test_names_that_several_parameters_have_get_their_number():
+    params = parameters(shapes=[(3,), (4,), (5,)])
+    optimizer = pt.SGD([{"params": [("w", params[0]), ("b", params[1])]}, {"params": [("w", params[2])]}], lr=0.1,
+                       reports=True)
+    give(params, 1)
+    optimizer.step()
+    check(optimizer.report(), ["w (0)", "b", "w (2)"], params)
 
 
 def test_an_error_of_a_norm_names_the_gradient():

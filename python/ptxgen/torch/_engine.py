@@ -34,15 +34,15 @@ class _Item:
     """A parameter that is stepped: where it is in the optimizer, and what it is on this rank. `what`
     names it in messages."""
 
-    __slots__ = ("parameter", "group", "name", "what", "label", "local", "states", "format", "names", "counted")
+    __slots__ = ("parameter", "group", "name", "what", "local", "states", "format", "names", "counted")
 
     states: Dict[str, Any]
     format: _formats.Format
     names: Tuple[str, ...]
     counted: bool
 
-    def __init__(self, parameter: Tensor, group: int, name: int, what: str, label: str) -> None:
-        self.parameter, self.group, self.name, self.what, self.label = parameter, group, name, what, label
+    def __init__(self, parameter: Tensor, group: int, name: int, what: str) -> None:
+        self.parameter, self.group, self.name, self.what = parameter, group, name, what
         self.local: Tensor = local(parameter)
 
     def stored(self) -> List[str]:
@@ -430,6 +430,11 @@ def _takes_norm(owner: Any) -> bool:
             or owner.guards is not None and owner.guards.takes_norm)
 
 
+def _capturing(groups: List[Any]) -> bool:
+    devices = {_device.of(local(p).device) for group in groups for p in group["params"]}
+    return any(device is not None and device.capturing() for device in devices)
+
+
 def _guards_of(owner: Any, device: torch.device) -> Dict[str, Any]:
     """The guards of the optimizer's plan on a device. With `obey` alone the plan has a state of its own."""
     if owner.guards is None and owner.obey is None:
@@ -512,6 +517,8 @@ class Engine:
                      owner.state_dtype, owner.guards, owner.obey, owner.reports, _kinds(owner, groups)))
 
     def step(self, owner: Any) -> None:
+        if owner.guards is not None:
+            self._take_guards(owner)
         groups = owner.param_groups
         params = (groups[0]["params"] if len(groups) == 1 else
                   list(chain.from_iterable([group["params"] for group in groups])))
@@ -525,6 +532,13 @@ class Engine:
             used = [part.look(groups) for part in self._parts]
         self._run(owner)
         del used  # not before
+
+    @staticmethod
+    def _take_guards(owner: Any) -> None:
+        """Whether the guards are the optimizer's own, and have what they look at."""
+        owner.guards.bind(owner)
+        if owner.guards.latest_loss is None and not _capturing(owner.param_groups):
+            owner.guards.check_loss()
 
     def _run(self, owner: Any) -> None:
         scale = getattr(owner, "grad_scale", None)
@@ -640,8 +654,7 @@ class Engine:
                 continue
             given = names[k]
             name = k if given is None else zlib.crc32(given.encode())
-            item = _Item(parameter, of_group[k], name, f"parameter {k}" + (f" ({given})" if given else ""),
-                         given or str(k))
+            item = _Item(parameter, of_group[k], name, f"parameter {k}" + (f" ({given})" if given else ""))
             _check(item, type(owner).__name__)
             item.names = owner._names_of(groups[item.group])
             try:
@@ -665,12 +678,15 @@ class Engine:
             return self._without[0] if self._without else None
         return self._parts[0].norm() if self._norm else None
 
-    def report(self) -> Optional[Report]:
+    def report(self, owner: Any) -> Optional[Report]:
         rows = [part.reports for part in self._parts if part.reports is not None]
-        if not rows:
+        if not owner.reports or self._key is None:
             return None
-        names = [item.label for part in self._parts for item in part.items]
-        return report_of(names, rows)
+        places = {id(p): k for k, p in enumerate(self._params)}
+        at = [places[id(item.parameter)] for part in self._parts for item in part.items]
+        names = [name if name is not None else str(k) for k, name in
+                 enumerate(chain.from_iterable(map(_names, owner.param_groups)))]
+        return report_of(names, rows, at)
 
     def found_inf(self) -> Optional[Tensor]:
         if not self._parts:

@@ -27,7 +27,7 @@ from ..plans import ClipPlan
 from . import _device, _shortcuts
 from ._ranks import DTensor, Reduction, is_partial, reduction, replicated, world
 from ._shortcuts import add_up, identities, increment_version, local, placed_as, spec
-from .guards import Guards, check as _check_guards
+from .guards import CLIP, Guards, check as _check_guards
 
 _Tensors = Union[Tensor, Iterable[Tensor]]
 _EPS = 1e-6  # torch adds it to the norm
@@ -520,6 +520,41 @@ def _number(name: str, value: Any) -> float:
         raise type(error)(f"{name}: a number is needed, not {value!r}") from None
 
 
+def _take_guards(guards: Guards, parameters: List[Tensor]) -> None:
+    """Whether the guards are those of clipping, and have what they look at."""
+    _check_tensors(parameters)
+    guards.bind(CLIP)
+    if guards.latest_loss is None:
+        devices = {_device.of(local(p).device) for p in parameters}
+        if not any(device is not None and device.capturing() for device in devices):
+            guards.check_loss()
+
+
+def _why_not(parameters: List[Tensor], limit: float, order: float) -> str:
+    """Why no plan takes the gradients."""
+    if order != 2.0:
+        return f"norm_type is {order}"
+    if not limit >= 0:
+        return f"max_norm is {limit}"
+    for k, gradient in ((k, p.grad) for k, p in enumerate(parameters) if p.grad is not None):
+        here, what = local(gradient), f"the gradient of parameter {k} is"
+        if here.layout is not torch.strided:
+            return f"{what} sparse"
+        if here.dtype not in _device.NAMES:
+            return f"{what} {here.dtype}, and f32, f16 and bf16 are taken"
+        if _device.of(here.device) is None:
+            return f"{what} on {here.device}, and not on a GPU"
+        if is_partial(gradient):
+            return f"{what} a DTensor that is Partial"
+        if not here.is_contiguous():
+            return f"{what} not contiguous"
+        if type(here) not in _PLAIN or type(gradient) not in _KINDS:
+            return f"{what} a {type(here).__name__}, a subclass of Tensor"
+        if here.numel() and not here.data_ptr():
+            return f"{what} without memory"
+    return "gradients share memory, or torch.compile has the call"
+
+
 def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.0,
                     error_if_nonfinite: bool = False, foreach: Optional[bool] = None, *,
                     guards: Optional[Guards] = None) -> Tensor:
@@ -529,6 +564,8 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
     _check_guards("guards", guards)
     parameters = _listed(parameters, warn=True)
     limit, order = _number("max_norm", max_norm), _number("norm_type", norm_type)
+    if guards is not None:
+        _take_guards(guards, parameters)
     ids = identities.way(parameters)
     watched, plans = (_watched(parameters, ids, guards) if limit >= 0 and order == 2.0
                       else (None, None))
@@ -537,8 +574,10 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
         grads = _gradients(parameters)
         plans = _set_of(grads, order, False, guards) if limit >= 0 else None
     if plans is None and guards is not None:
-        raise ValueError("guards look at the 2-norm of gradients that plans take: strided, contiguous, of f32, f16 or "
-                         "bf16, on a GPU; and there must be some")
+        if limit >= 0 and order == 2.0 and not grads:
+            guards.without()
+        else:
+            raise ValueError(f"guards look at the 2-norm of gradients that plans take: {_why_not(parameters, limit, order)}")
     if plans is None:
         return _torch_clip_grad_norm_(parameters, max_norm, norm_type,
                                       error_if_nonfinite=error_if_nonfinite,

@@ -156,6 +156,15 @@ class Stepped(torch.optim.Optimizer):
         for g, group in enumerate(self.param_groups):
             self._check(group)
             self._check_parameters(g)
+        self._place_guards()
+
+    def _place_guards(self) -> None:
+        """The state of the guards, on the parameters' device from the start."""
+        trained = (p for group in self.param_groups for p in group["params"] if p.requires_grad)
+        first = next(trained, None)
+        for guards in (self.guards, self.obey) if first is not None else ():
+            if guards is not None:
+                guards.place(_shortcuts.local(first).device)
 
     def _check_parameters(self, g: int) -> None:
         """Whether plans can step the parameters of a group, of those that get gradients."""
@@ -274,8 +283,8 @@ class Stepped(torch.optim.Optimizer):
     def report(self) -> Optional[Report]:
         """Norm, largest magnitude, zeros and first non-finite element of each raw gradient of the last step, by the
         names of parameters (their numbers without names), on the device. Of DTensors and shards: of this rank's
-        part. None without reports=True, and before the first step."""
-        return self._engine().report()
+        part. Parameters without a gradient have absent=1. None without reports=True, and before the first step."""
+        return self._engine().report(self)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         """The rule of a group, and what of it a plan is made for: maximize, nesterov, momentum; whether
@@ -373,6 +382,7 @@ class Stepped(torch.optim.Optimizer):
             if parameter in kept:
                 with _of_parameter(g, k):
                     self.state[parameter] = self._adopted(parameter, kept[parameter], group)
+        self._place_guards()
         self.__dict__.pop("_ptxgen_engine", None)
 
     def _check_states(self, states: Any, loaded: bool, group: Dict[str, Any]) -> None:

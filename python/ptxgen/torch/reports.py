@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from typing import Any, Dict, List, NamedTuple, Sequence
 
 import torch
@@ -21,7 +22,7 @@ class Report(NamedTuple):
     """Of the last step's raw gradients, neither unscaled nor clipped: one tensor a field, on the device, with an
     element for each name. report["name"] is a row."""
 
-    names: List[str]
+    names: List[str]  #: of all parameters; a name that several have has its parameter's number after it
     norm: Tensor  #: f64
     largest: Tensor  #: magnitude, f32; NaN if an element is NaN
     absent: Tensor  #: 1: there was no gradient, or it has no elements
@@ -30,12 +31,15 @@ class Report(NamedTuple):
 
     def __getitem__(self, name: Any) -> Any:  # type: ignore[override]
         """A parameter's row, by its name, as tensors on the device."""
+        if isinstance(name, Tensor):
+            raise TypeError("a report has rows by the names of parameters, not by tensors: report[name] has one of "
+                            "report.names, which are numbers for an optimizer without named parameters")
         if not isinstance(name, str):
             return tuple.__getitem__(self, name)
         try:
             k = self.names.index(name)
         except ValueError:
-            raise KeyError(name) from None
+            raise KeyError(f"{name!r} is none of report.names: {', '.join(self.names)[:80]}") from None
         return {field: tuple.__getitem__(self, self._fields.index(field))[k] for field in _TYPES}
 
 
@@ -44,8 +48,22 @@ def _column(rows: Tensor, field: str) -> Tensor:
     return rows.view(-1, BYTES)[:, place.offset:place.offset + place.size].contiguous().view(_TYPES[field])[:, 0]
 
 
-def report_of(names: Sequence[str], rows: Sequence[Tensor]) -> Report:
-    """From the rows of plans, each on its device: of all, on the first."""
-    columns: Dict[str, Tensor] = {
-        field: torch.cat([_column(one, field).to(rows[0].device) for one in rows]) for field in _TYPES}
-    return Report(list(names), **columns)
+def _absent(count: int, device: torch.device) -> Dict[str, Tensor]:
+    """Rows of parameters without a gradient."""
+    made = {field: torch.zeros(count, dtype=dtype, device=device) for field, dtype in _TYPES.items()}
+    made["absent"] += 1
+    made["first_nonfinite"] -= 1
+    return made
+
+
+def report_of(names: Sequence[str], rows: Sequence[Tensor], at: Sequence[int]) -> Report:
+    """From the rows of plans, each on its device, of the parameters at these places: of all, on the first device.
+    Parameters that no plan has are absent."""
+    device = rows[0].device if rows else torch.device("cpu")
+    columns = _absent(len(names), device)
+    places = torch.tensor(at, dtype=torch.int64, device=device)
+    for field, column in columns.items():
+        if rows:
+            column[places] = torch.cat([_column(one, field).to(device) for one in rows])
+    several = {name for name, n in Counter(names).items() if n > 1}
+    return Report([f"{name} ({k})" if name in several else name for k, name in enumerate(names)], **columns)
