@@ -120,7 +120,14 @@ static void finish(const struct emu_insn *insn, uint32_t exponent, uint32_t one,
                          finish_half(insn, exponent, one, r[i] >> 16) << 16;
 }
 
-// .oob: +0 where a factor is the NaN that a tensor's copy puts outside its bounds, all ones.
+// The NaN that a tensor's copy puts outside its bounds, with either sign: what an H200 takes for
+// it.
+static bool is_outside(uint32_t half)
+{
+    return (half & 0x7fff) == 0x7ff7;
+}
+
+// .oob: +0 where a factor is that NaN.
 static void clear_outside(const struct emu_insn *insn, const uint32_t *a, const uint32_t *b,
                           uint32_t *r)
 {
@@ -128,8 +135,8 @@ static void clear_outside(const struct emu_insn *insn, const uint32_t *a, const 
         return;
     EMU_FOR_LANES
     {
-        const uint32_t low = (a[i] & 0xffff) == 0xffff || (b[i] & 0xffff) == 0xffff ? 0 : 0xffff;
-        const uint32_t high = a[i] >> 16 == 0xffff || b[i] >> 16 == 0xffff ? 0 : 0xffff0000;
+        const uint32_t low = is_outside(a[i]) || is_outside(b[i]) ? 0 : 0xffff;
+        const uint32_t high = is_outside(a[i] >> 16) || is_outside(b[i] >> 16) ? 0 : 0xffff0000;
         r[i] &= low | high;
     }
 }
