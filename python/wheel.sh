@@ -11,7 +11,7 @@ folder=$(CDPATH='' cd -- "$1" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 platform=manylinux_2_28_x86_64
-most_bytes=3000000
+most_bytes=3200000
 
 python3 -m venv "$scratch/venv"
 "$scratch/venv/bin/pip" -q --disable-pip-version-check install 'ziglang==0.17.1' \
