@@ -83,7 +83,8 @@ for file in docs/design.md CONTRIBUTING.md; do
     done <"$scratch/tokens"
 done
 
-# ---- links of all pages lead to a file and a heading; the pages of users have no commits and no goals
+# ---- links of all pages lead to a file and a heading, also where they are installed; the pages of users have no
+# commits and no goals
 
 # anchors FILE: the anchors of its headings, as GitHub makes them.
 anchors()
@@ -96,6 +97,10 @@ for file in *.md docs/*.md bench/README.md emulator/README.md; do
     while IFS= read -r link; do
         target=$file
         [ "${link%%#*}" ] && target=$(dirname "$file")/${link%%#*}
+        case $file:$link in
+        docs/*:../examples* | docs/*:../*.md | docs/*:../*.md#*) ;;
+        docs/*:../*) fail "$file: a link to $link, which is not installed beside the page" ;;
+        esac
         if [ ! -e "$target" ]; then
             fail "$file: a link to $link, which is not there"
         elif [ "${link#*#}" != "$link" ]; then
