@@ -248,6 +248,7 @@ static uint8_t width_of(const struct decoder *d, char letter, const struct emu_o
     case 'u':
     case 'k':
     case 'e':
+    case 'E':
     case 'n':
     case 'F':
         return EMU_WORD;

@@ -103,6 +103,8 @@
     X(MMIO, "'.mmio'")                                                                             \
     X(MASK, "'.mask'")                                                                             \
     X(ALIAS, "'.alias'")                                                                           \
+    X(PLUS_ONE, "'.po'")                                                                           \
+    X(SCALE, "'.shr7/.shr15'")                                                                     \
     X(RESTRICT, "'.sync_restrict'")                                                                \
     X(ASYNC_GENERIC, "'.async::generic'")                                                          \
     X(PROXY_READ, "'.proxy::readonly'")                                                            \
@@ -164,6 +166,7 @@ const char *emu_group_name(unsigned index);
 //   x    skipped                             c    results, function and arguments of a call
 //   A-D  registers of the fragments of mma  F    registers of ldmatrix and stmatrix
 //   e    u, or parts of it: .b0, .h10       W    register of 128 bits: two operands
+//   E    e, or its negation
 //   _    after a destination: it may be '_'
 struct emu_form {
     const char *operands; // NULL: any

@@ -317,13 +317,16 @@ struct emu_insn {
     bool oob;           // fma: +0 for a NaN of memory outside a tensor
     uint32_t select[3]; // video: parts of the result and of the sources, see EMU_SELECT
     bool secondary;     // video: a second operation, with the third source
-    bool noftz;         // atom, red
-    bool no_complete;   // mbarrier.arrive.noComplete
-    bool carry_out;     // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
-    uint8_t mode;       // enum emu_mode
-    uint8_t order;      // enum emu_order, of ld, st, atom, red and fence
-    uint8_t scope;      // enum emu_scope, of the same
-    bool nc;            // ld: from memory that no thread writes while the kernel runs
+    bool plus_one;      // vmad.po
+    bool negates_product, negates_addend; // vmad
+    uint8_t scale;                        // vmad: the result is shifted right by so many bits
+    bool noftz;                           // atom, red
+    bool no_complete;                     // mbarrier.arrive.noComplete
+    bool carry_out;                       // add.cc, addc.cc, sub.cc, subc.cc, mad.cc, madc.cc
+    uint8_t mode;                         // enum emu_mode
+    uint8_t order;                        // enum emu_order, of ld, st, atom, red and fence
+    uint8_t scope;                        // enum emu_scope, of the same
+    bool nc; // ld: from memory that no thread writes while the kernel runs
     // Operands lie in emu_function.operands from here on: destinations first, then sources. A
     // vector {a, b} is as many operands as it has lanes; setp p|q and shfl d|p have two
     // destinations. Where the order is not that of the text:

@@ -581,7 +581,7 @@ static bool rule_lop3_truth(const struct check *c)
 #define rule_wmma      emu_rule_wmma
 #define rule_wmma_move emu_rule_wmma_move
 #define rule_video     emu_rule_video
-#define rule_video_sum emu_rule_video_sum
+#define rule_vmad      emu_rule_vmad
 #define rule_video2    emu_rule_video2
 #define rule_video4    emu_rule_video4
 

@@ -7,14 +7,6 @@ static bool wrong_selector(const struct check *c, unsigned operand)
     return emu_error(c->p, &c->spelled->name, "Incorrect video selector for operand %u", operand);
 }
 
-// For what ptxas makes of it, which follows neither the manual nor another rule that is known.
-static bool no_rule(const struct check *c, const char *what)
-{
-    return emu_error(c->p, &c->spelled->name,
-                     "Instruction '%.*s' %s is not supported by the emulator",
-                     EMU_TEXT(&c->spelled->name), what);
-}
-
 // Forms with `.second`, but no result type, are comparisons.
 static bool check_video(const struct check *c)
 {
@@ -26,8 +18,8 @@ static bool check_video(const struct check *c)
                      "Mismatch between instruction type and comparison qualifier");
 }
 
-// A part of each operand, of which the result's is merged into the third source.
-bool emu_rule_video(const struct check *c)
+// At most one part of each operand.
+static bool check_part(const struct check *c)
 {
     const struct emu_insn *insn = c->insn;
 
@@ -37,6 +29,16 @@ bool emu_rule_video(const struct check *c)
                        emu_select_part(select, 0) >= 32 / emu_select_bits(select)))
             return wrong_selector(c, k);
     }
+    return true;
+}
+
+// The part of the result is merged into the third source.
+bool emu_rule_video(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+
+    if (!check_part(c))
+        return false;
     if (insn->select[0] && insn->src_count < 3)
         return emu_error(c->p, &c->spelled->name,
                          "Video selector is not allowed on destination for instruction '%.*s'",
@@ -45,20 +47,25 @@ bool emu_rule_video(const struct check *c)
         return emu_error(c->p, &c->spelled->name,
                          "Video instruction cannot have destination selector and secondary "
                          "operation");
-    if (insn->select[0] && spells(c, EMU_G(SAT)))
-        return no_rule(c, "with '.sat' and a selector on destination");
     return check_video(c);
 }
 
-bool emu_rule_video_sum(const struct check *c)
+bool emu_rule_vmad(const struct check *c)
 {
     const struct emu_insn *insn = c->insn;
-    const bool whole = (insn->source_type == EMU_U32 && !insn->select[1]) ||
-                       (insn->factor_type == EMU_U32 && !insn->select[2]);
 
-    if (insn->type == EMU_U32 && whole && spells(c, EMU_G(SAT) | EMU_G(EXTREME)))
-        return no_rule(c, "of whole '.u32' sources with '.u32.sat', '.min' or '.max'");
-    return emu_rule_video(c);
+    if (!check_part(c))
+        return false;
+    if (insn->select[0])
+        return emu_error(c->p, &c->spelled->name,
+                         "Video selector is not allowed on destination for instruction '%.*s'",
+                         EMU_TEXT(&c->spelled->name));
+    if (insn->negates_product && insn->negates_addend)
+        return emu_error(c->p, &c->spelled->name,
+                         "Operand negation limited to either (source A xor source B) or source C");
+    return !(insn->negates_product || insn->negates_addend) || !insn->plus_one ||
+           emu_error(c->p, &c->spelled->name,
+                     "Conflicting use of '.po' modifier with operand negation");
 }
 
 // Each part of a source is one of both; those of the result are a set, the first one highest.

@@ -6,7 +6,7 @@
 #include "check.h"
 
 bool emu_rule_video(const struct check *c);
-bool emu_rule_video_sum(const struct check *c);
+bool emu_rule_vmad(const struct check *c);
 bool emu_rule_video2(const struct check *c);
 bool emu_rule_video4(const struct check *c);
 

@@ -118,10 +118,10 @@ static bool put_register(struct typing *t, const struct emu_written *w, enum emu
         return mismatch(t, w);
     if (w->negated && (t->destination || wanted != EMU_PRED))
         return mismatch(t, w);
-    if (w->select && t->letter != 'e')
+    if (w->select && t->letter != 'e' && t->letter != 'E')
         return emu_error(t->p, &w->at, "Video selector is not allowed for instruction '%.*s'",
                          EMU_TEXT(&t->spelled->name));
-    if (w->minus)
+    if (w->minus && t->letter != 'E')
         return emu_error(t->p, &w->at, "Operand negation not allowed for instruction '%.*s'",
                          EMU_TEXT(&t->spelled->name));
     if (sum)
@@ -451,7 +451,7 @@ static bool put_size(struct typing *t, const struct emu_written *w)
     return put_plain(t, w, predicate ? EMU_PRED : EMU_U32, false, false);
 }
 
-// Parts of a register: video instructions.
+// Parts of a register, or the negation of them: video instructions.
 static bool put_parts_of(struct typing *t, const struct emu_written *w)
 {
     struct emu_insn *insn = &t->spelled->insn;
@@ -464,6 +464,10 @@ static bool put_parts_of(struct typing *t, const struct emu_written *w)
     else if (w->select)
         return emu_error(t->p, &w->at, "Video selector is not allowed for instruction '%.*s'",
                          EMU_TEXT(&t->spelled->name));
+    if (w->minus && source < 2)
+        insn->negates_product = !insn->negates_product;
+    else if (w->minus)
+        insn->negates_addend = true;
     return put_plain(t, w, EMU_U32, false, false);
 }
 
@@ -486,6 +490,7 @@ static bool put_letter(struct typing *t, const struct emu_written *w)
     case 'u':
         return put_plain(t, w, EMU_U32, false, false);
     case 'e':
+    case 'E':
         return put_parts_of(t, w);
     case 'p':
     case 'P':

@@ -134,10 +134,6 @@ static void what_is_not_supported_says_so(void **state)
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v2.u32 [r], {r, r}, [r];",
         "red.async.relaxed.cluster.mbarrier::complete_tx::bytes.add.u32 [r], r, [r];",
         "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [d], [r], 16;",
-        "vadd.u32.u32.s32.sat r, r, r;",
-        "vadd.u32.s32.u32.min r, r.b0, r, r;",
-        "vsub.u32.u32.u32.max r, r, r.h0, r;",
-        "vabsdiff.s32.s32.s32.sat r.h1, r, r, r;",
     };
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++) {
         char text[512];

@@ -34,6 +34,8 @@ struct text {
     bool sat, add, least, greatest; // after the operation
     int d, a, b;                    // scalar: parts as below; else numbers of a selection
     unsigned compare, shift;
+    unsigned scale; // vmad
+    bool one, minus_product, minus_c;
     bool greater, nan, ftz;
     unsigned sm; // least target; 0: 86
 };
@@ -175,17 +177,24 @@ static unsigned part_first(int part)
 static uint32_t expect_scalar(const struct text *t, uint32_t a, uint32_t b, uint32_t c)
 {
     const unsigned bits = part_bits(t->d), first = part_first(t->d);
-    wide x = computed(t, extended(a >> part_first(t->a), part_bits(t->a), t->sign_a),
-                      extended(b >> part_first(t->b), part_bits(t->b), t->sign_b));
-    // As ptxas 13.0 for sm_90 has it, unlike the PTX manual: 34 bits, of which saturation changes
-    // no u32 above its range, and which min and max compare.
-    if (t->sat && t->d == 0)
-        x = extended((uint64_t)x, 34, true);
-    if (t->sat && (t->d || t->sign_d || x < 0))
-        x = limited(x, bits, t->sign_d);
-    const uint32_t r = (uint32_t)x;
-    const wide u = t->sign_d ? x : extended((uint64_t)x, 34, false);
-    const wide v = extended(c, 32, t->operation == SET ? t->sign_a : t->sign_d);
+    const bool shifts = t->operation >= LEFT, of_c = t->operation == SET ? t->sign_a : t->sign_d;
+    wide x =
+        (int64_t)(uint64_t)computed(t, extended(a >> part_first(t->a), part_bits(t->a), t->sign_a),
+                                    extended(b >> part_first(t->b), part_bits(t->b), t->sign_b));
+    // As the code of ptxas 13.0 has it, unlike the PTX manual. Shifts take 34 bits; of the others,
+    // a part that is below the range becomes the greatest value, and a u32 above it stays.
+    if (t->sat && shifts)
+        x = limited(extended((uint64_t)x, 34, true), 32, t->sign_d);
+    else if (t->sat && t->d)
+        x = x < 0 ? limited(INT64_MAX, bits, t->sign_d) : limited(x, bits, t->sign_d);
+    else if (t->sat && (t->sign_d || x < 0))
+        x = limited(x, 32, t->sign_d);
+    // min and max compare 64 bits, that of a sum or of a saturated shift has been 32.
+    if (t->operation <= SUB || (shifts && t->sat))
+        x = extended((uint64_t)x, 32, true);
+    const uint32_t r = (uint32_t)(t->d == 6 ? x >> 16 : x); // .h1 is the upper half
+    const wide u = of_c ? x : (wide)(uint64_t)x;
+    const wide v = extended(c, 32, of_c);
     if (t->add)
         return r + c;
     if (t->least)
@@ -194,6 +203,19 @@ static uint32_t expect_scalar(const struct text *t, uint32_t a, uint32_t b, uint
         return u > v ? r : c;
     uint64_t mask = ((UINT64_C(1) << bits) - 1) << first;
     return (uint32_t)((c & ~mask) | ((uint64_t)r << first & mask));
+}
+
+// Whole factors and the addend count as signed in the code of ptxas 13.0.
+static uint32_t expect_product(const struct text *t, uint32_t a, uint32_t b, uint32_t c)
+{
+    const bool is_signed = t->sign_a || t->sign_b || t->minus_product || t->minus_c;
+    const wide x = extended(a >> part_first(t->a), part_bits(t->a), t->sign_a || !t->a);
+    const wide y = extended(b >> part_first(t->b), part_bits(t->b), t->sign_b || !t->b);
+    // -x is ~x + 1: c alone is inverted as 32 bits.
+    const wide z = t->minus_c ? (int32_t)~c + (wide)1 : (wide)(int32_t)c;
+    const uint64_t sum = (uint64_t)((t->minus_product ? -x * y : x * y) + z + t->one);
+    const int64_t r = is_signed ? (int64_t)sum >> t->scale : (int64_t)(sum >> t->scale);
+    return (uint32_t)(t->sat ? limited(r, 32, is_signed) : r);
 }
 
 static uint32_t expect_simd(const struct text *t, uint32_t a, uint32_t b, uint32_t c)
@@ -242,6 +264,15 @@ static size_t write_name(struct text *t, unsigned signs)
                       t->add ? ".add" : "", t->least ? ".min" : "", t->greatest ? ".max" : "");
 }
 
+static void write_scalar(struct text *t, unsigned signs)
+{
+    const size_t used = write_name(t, signs);
+    const bool with_c = t->add || t->least || t->greatest || t->d;
+    snprintf(t->line + used, sizeof t->line - used, " %%0%s, %%1%s, %%2%s%s;", part_names[t->d],
+             part_names[t->a], part_names[t->b], with_c ? ", %3" : "");
+}
+
+// A selection.
 static void scalar_videos(void **state)
 {
     unsigned n = 0;
@@ -255,9 +286,6 @@ static void scalar_videos(void **state)
                 struct text *t = add_text(mnemonics[operation]);
                 t->operation = operation;
                 t->expect = expect_scalar;
-                // What ptxas 13.0 makes of saturation to a part, and of what vshl shifts out in
-                // front of saturation, min and max, follows neither the manual nor a rule. The
-                // emulator refuses them.
                 t->sat = operation != SET && operation != LEFT && n % 3 == 0;
                 t->add = kind == 1;
                 t->least = kind == 2;
@@ -267,14 +295,70 @@ static void scalar_videos(void **state)
                 t->a = (int)(n % 7);
                 t->b = (int)(n / 7 % 7);
                 t->d = kind == 4 ? (int)(1 + n % 6) : 0;
-                // ptxas 13.0 takes whole unsigned sources of these as signed, or not, as it likes.
                 if (operation <= SUB && signs < 4 && (t->sat || t->least || t->greatest) &&
                     ((!t->a && !(signs & 2)) || (!t->b && !(signs & 1))))
                     t->a = t->b = 1;
-                const size_t used = write_name(t, signs);
-                snprintf(t->line + used, sizeof t->line - used, " %%0%s, %%1%s, %%2%s%s;",
-                         part_names[t->d], part_names[t->a], part_names[t->b],
-                         kind >= 1 && kind <= 4 ? ", %3" : "");
+                write_scalar(t, signs);
+            }
+    run_all();
+}
+
+// Saturation, second operations and parts of the result in all combinations, of whole sources and
+// of parts.
+static void scalar_videos_combined(void **state)
+{
+    unsigned n = 0;
+    (void)state;
+    for (unsigned operation = 0; operation < OPERATIONS; operation++)
+        for (unsigned signs = 0; operation != AVERAGE && signs < 8; signs++)
+            for (unsigned kind = 0; kind < 20; kind++, n++) {
+                const bool sat = kind >= 10;
+                if ((operation >= LEFT && signs & 1) || (operation == SET && (sat || signs & 4)))
+                    continue;
+                struct text *t = add_text(mnemonics[operation]);
+                t->operation = operation;
+                t->expect = expect_scalar;
+                t->sat = sat;
+                t->add = kind % 10 == 1;
+                t->least = kind % 10 == 2;
+                t->greatest = kind % 10 == 3;
+                t->d = kind % 10 >= 4 ? (int)(kind % 10 - 3) : 0;
+                t->compare = n % 6;
+                t->shift = n / 3 % 2;
+                t->a = n % 3 ? (int)(n * 5 % 7) : 0;
+                t->b = n / 2 % 3 ? (int)(n * 3 % 7) : 0;
+                write_scalar(t, signs);
+            }
+    run_all();
+}
+
+static void products_of_parts(void **state)
+{
+    static const char *const scales[] = { "", ".shr7", ".shr15" };
+    unsigned n = 0;
+    (void)state;
+    for (unsigned signs = 0; signs < 8; signs++)
+        for (unsigned scale = 0; scale < 3; scale++)
+            for (unsigned kind = 0; kind < 12; kind++, n++) {
+                struct text *t = add_text("vmad");
+                const unsigned minus = kind % 6; // none, .po, a, b, c, a and b
+                t->expect = expect_product;
+                t->sign_a = signs & 2;
+                t->sign_b = signs & 1;
+                t->sat = kind >= 6;
+                t->one = minus == 1;
+                t->minus_product = minus == 2 || minus == 3;
+                t->minus_c = minus == 4;
+                t->scale = scale ? 8 * scale - 1 : 0;
+                t->a = n % 3 ? (int)(n * 5 % 7) : 0;
+                t->b = n / 2 % 3 ? (int)(n * 3 % 7) : 0;
+                snprintf(t->line, sizeof t->line,
+                         "vmad.%c32.%c32.%c32%s%s%s %%0, %s%%1%s, %s%%2%s, %s%%3;",
+                         signs & 4 ? 's' : 'u', t->sign_a ? 's' : 'u', t->sign_b ? 's' : 'u',
+                         t->one ? ".po" : "", t->sat ? ".sat" : "", scales[scale],
+                         minus == 2 || minus == 5 ? "-" : "", part_names[t->a],
+                         minus == 3 || minus == 5 ? "-" : "", part_names[t->b],
+                         minus == 4 ? "-" : "");
             }
     run_all();
 }
@@ -489,7 +573,8 @@ static void packs(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalar_videos),         cmocka_unit_test(simd_videos),
+        cmocka_unit_test(scalar_videos),         cmocka_unit_test(scalar_videos_combined),
+        cmocka_unit_test(products_of_parts),     cmocka_unit_test(simd_videos),
         cmocka_unit_test(lop3_with_a_predicate), cmocka_unit_test(magnitudes),
         cmocka_unit_test(outside_tensors),       cmocka_unit_test(packs),
     };

@@ -3,20 +3,16 @@
 // both. GPUs since sm_50 compute them with several instructions of their own.
 #include "family.h"
 
-__extension__ typedef __int128 wide;
-
-#define THIRTY_FOUR_BITS ((UINT64_C(1) << 34) - 1)
-
-static inline wide clamped(wide x, wide least, wide most)
+static inline int64_t clamped(int64_t x, int64_t least, int64_t most)
 {
     return x < least ? least : x > most ? most : x;
 }
 
 // To the range of a part of the result.
-static inline int64_t saturated(wide x, bool is_signed, unsigned bits)
+static inline int64_t saturated(int64_t x, bool is_signed, unsigned bits)
 {
-    const wide half = (wide)1 << (bits - 1);
-    return (int64_t)(is_signed ? clamped(x, -half, half - 1) : clamped(x, 0, 2 * half - 1));
+    const int64_t half = INT64_C(1) << (bits - 1);
+    return is_signed ? clamped(x, -half, half - 1) : clamped(x, 0, 2 * half - 1);
 }
 
 static inline int64_t field(uint32_t x, unsigned first, unsigned bits, bool is_signed)
@@ -76,45 +72,66 @@ static inline struct signs signs_of(const struct emu_insn *insn)
 
 // ---- one part -----------------------------------------------------------------------------------
 
-// The PTX manual saturates to 32 bits and compares 32 bits. What ptxas 13.0 makes of it for sm_90
-// computes with 34 bits: saturation does not change a u32 above its range, of which the low bits
-// remain, and min and max compare before the rest is cut off.
-static inline int64_t saturated_word(wide x, bool is_signed)
+// GPUs compute the code that ptxas makes, and that departs from the PTX manual. These are the rules
+// of the code of ptxas 13.0 for sm_75 to sm_100, which computes with 64 bits:
+//
+//   .sat to a part     of a negative value gives the greatest one of the part
+//   .sat to .u32       does not change a value above the range, of which the low bits remain
+//   .sat of a shift    takes 34 bits, saturates both ways, to a part as to a word, and .u32 counts
+//                      as signed in .min and .max
+//   .min, .max         compare 64 bits; those of a sum only its low 32 bits with their sign
+//   .h1 of the result  is the upper half of the value, not the lower one
+enum kind { PLAIN, SUM, SHIFT };
+
+static inline int64_t saturated_word(int64_t x, bool is_signed, enum kind kind)
 {
-    const uint64_t low = (uint64_t)x & THIRTY_FOUR_BITS;
-    const int64_t value = (int64_t)low - (low >> 33 ? INT64_C(1) << 34 : 0);
-    return is_signed ? saturated(value, true, 32) : value < 0 ? 0 : value;
+    if (kind == SHIFT)
+        x = (int64_t)((uint64_t)x << 30) >> 30;
+    if (is_signed)
+        return saturated(x, true, 32);
+    return kind == SHIFT ? (int32_t)saturated(x, false, 32) : x < 0 ? 0 : x;
 }
 
-static inline uint32_t second_operation(const struct emu_insn *insn, bool is_signed, wide x,
+static inline int64_t saturated_part(int64_t x, bool is_signed, unsigned bits)
+{
+    const uint32_t most = UINT32_MAX >> (32 - bits + is_signed);
+    return (uint64_t)x > most ? most : x;
+}
+
+// With the third source.
+static inline uint32_t second_operation(const struct emu_insn *insn, bool is_signed, int64_t x,
                                         uint32_t c)
 {
     // vset has no type of its own: its first one counts.
     const bool of_c = insn->factor_type == EMU_NONE ? insn->type == EMU_S32 : is_signed;
-    const wide y = of_c ? (wide)(int32_t)c : (wide)c;
+    const bool least = insn->atomic == EMU_ATOMIC_MIN;
     if (insn->atomic == EMU_ATOMIC_ADD)
         return (uint32_t)x + c;
-    x = is_signed ? x : (wide)((uint64_t)x & THIRTY_FOUR_BITS);
-    return (x < y) == (insn->atomic == EMU_ATOMIC_MIN) ? (uint32_t)x : c;
+    if (of_c)
+        return (least ? x < (int32_t)c : x > (int32_t)c) ? (uint32_t)x : c;
+    return (least ? (uint64_t)x < c : (uint64_t)x > c) ? (uint32_t)x : c;
 }
 
 // Saturates, and merges into the third source or combines with it.
-static inline uint32_t finish(const struct emu_insn *insn, bool is_signed, wide x, uint32_t c)
+static inline uint32_t finish(const struct emu_insn *insn, enum kind kind, bool is_signed,
+                              int64_t x, uint32_t c)
 {
     const uint32_t select = insn->select[0];
     const unsigned bits = select ? emu_select_bits(select) : 32;
     if (insn->sat)
-        x = select ? saturated(x, is_signed, bits) : saturated_word(x, is_signed);
+        x = select && kind != SHIFT ? saturated_part(x, is_signed, bits)
+                                    : saturated_word(x, is_signed, kind);
     if (insn->secondary)
-        return second_operation(insn, is_signed, x, c);
+        return second_operation(insn, is_signed, kind == SUM ? (int32_t)x : x, c);
     if (!select)
         return (uint32_t)x;
     const unsigned first = emu_select_part(select, 0) * bits;
     const uint32_t mask = (UINT32_MAX >> (32 - bits)) << first;
-    return (c & ~mask) | ((uint32_t)x << first & mask);
+    const uint32_t there = bits == 16 ? (uint32_t)x : (uint32_t)x << first;
+    return (c & ~mask) | (there & mask);
 }
 
-#define OF_PARTS(name, expression)                                                                 \
+#define OF_PARTS(name, kind, expression)                                                           \
     EMU_LANE_FUNCTION(name)                                                                        \
     {                                                                                              \
         const uint32_t *a = src[0], *b = src[1], *c = insn->src_count > 2 ? src[2] : src[0];       \
@@ -124,18 +141,45 @@ static inline uint32_t finish(const struct emu_insn *insn, bool is_signed, wide 
         {                                                                                          \
             const int64_t x = part_of(a[i], insn->select[1], s.x);                                 \
             const int64_t y = part_of(b[i], insn->select[2], s.y);                                 \
-            r[i] = finish(insn, s.result, expression, c[i]);                                       \
+            r[i] = finish(insn, kind, s.result, expression, c[i]);                                 \
         }                                                                                          \
     }
 
-OF_PARTS(vadd, x + y)
-OF_PARTS(vsub, x - y)
-OF_PARTS(vabsdiff, x < y ? y - x : x - y)
-OF_PARTS(vmin, x < y ? x : y)
-OF_PARTS(vmax, x < y ? y : x)
-OF_PARTS(vset, compared(insn, x, y))
-OF_PARTS(vshl, (wide)x *((wide)1 << shift_count(insn, y)))
-OF_PARTS(vshr, x >> shift_count(insn, y))
+OF_PARTS(vadd, SUM, x + y)
+OF_PARTS(vsub, SUM, x - y)
+OF_PARTS(vabsdiff, PLAIN, x < y ? y - x : x - y)
+OF_PARTS(vmin, PLAIN, x < y ? x : y)
+OF_PARTS(vmax, PLAIN, x < y ? y : x)
+OF_PARTS(vset, PLAIN, compared(insn, x, y))
+OF_PARTS(vshl, SHIFT, (int64_t)((uint64_t)x << shift_count(insn, y)))
+OF_PARTS(vshr, SHIFT, x >> shift_count(insn, y))
+
+// Factors and the addend count as signed, also a whole .u32. The result is that of its type in the
+// manual: unsigned only if both factors are and nothing is negated.
+static inline uint32_t product_sum(const struct emu_insn *insn, struct signs s, uint32_t a,
+                                   uint32_t b, uint32_t c)
+{
+    const bool is_signed = s.x || s.y || insn->negates_product || insn->negates_addend;
+    const int64_t x = (int32_t)part_of(a, insn->select[1], s.x);
+    const int64_t y = (int32_t)part_of(b, insn->select[2], s.y);
+    const int64_t product = insn->negates_product ? ~(x * y) : x * y;
+    const int64_t addend = (int32_t)(insn->negates_addend ? ~c : c);
+    const bool one = insn->plus_one || insn->negates_product || insn->negates_addend;
+    const uint64_t sum = (uint64_t)product + (uint64_t)addend + one;
+    const int64_t scaled = is_signed ? (int64_t)sum >> insn->scale : (int64_t)(sum >> insn->scale);
+    return (uint32_t)(insn->sat ? saturated(scaled, is_signed, 32) : scaled);
+}
+
+EMU_LANE_FUNCTION(vmad)
+{
+    const uint32_t *a = src[0], *b = src[1], *c = src[2];
+    const struct signs s = signs_of(insn);
+    uint32_t *r = out;
+    EMU_FOR_LANES
+    {
+        r[i] = product_sum(insn, s, a[i], b[i], c[i]);
+    }
+}
 
 // ---- all parts ----------------------------------------------------------------------------------
 

@@ -113,6 +113,8 @@ static const char *const fuzz_instructions[] = {
     "max.NaN.xorsign.abs.f16x2 %r?, %r?, %r?;", "vadd.s32.u32.s32 %r?.b1, %r?.h1, %r?.b3, %r?;",
     "vset2.s32.u32.lt.add %r?, %r?, %r?.h13, %r?;",
     "vshl.u32.s32.u32.clamp.add %r?, %r?, %r?, %r?;", "vshr.s32.s32.u32.wrap %r?, %r?.b0, %r?;",
+    "vshl.s32.u32.u32.sat.wrap.min %r?, %r?, %r?, %r?;", "vmad.u32.u32.u32.po.shr15 %r?, %r?.b2, %r?, #;",
+    "vmad.s32.u32.s32.sat.shr7 %r?, -%r?.h1, %r?, %r?;",
     "vabsdiff4.u32.s32.u32.add %r?.b20, %r?.b7531, %r?.b0123, %r?;", "vavrg4.s32.s32.s32.sat %r?, %r?, %r?, %r?;",
     "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}, [%r?], #;",
     "wmma.load.b.sync.aligned.col.m16n16k16.s8 {%r?, %r?}, [%rd?];",
