@@ -25,9 +25,10 @@ static const struct {
     { "maximize", "steps along +g", { "no", "yes" } },
     { "momentum", "of sgd", { "yes", "no" } },
     { "nesterov", "of sgd with momentum", { "no", "yes" } },
+    { "ema", "average of the weights, by its type", { "no", "f32", "bf16" } },
 };
 
-enum { RULE, FORMAT, GRADIENT, GRADIENTS, MAXIMIZE, MOMENTUM, NESTEROV, OPTIONS };
+enum { RULE, FORMAT, GRADIENT, GRADIENTS, MAXIMIZE, MOMENTUM, NESTEROV, EMA, OPTIONS };
 _Static_assert(sizeof options / sizeof *options == OPTIONS, "one row an option");
 _Static_assert(PTX_STEP_RULE_COUNT == 4, "a value for each");
 
@@ -90,6 +91,7 @@ bool step_text_select(struct step_text *step, const char *dtype, const struct cl
                       struct message *error)
 {
     static const ptx_type gradients[] = { PTX_NONE, PTX_F32, PTX_F16, PTX_BF16 };
+    static const ptx_type averages[] = { PTX_NONE, PTX_F32, PTX_BF16 };
     unsigned chosen[OPTIONS] = { 0 };
     char quoted[QUOTED_SIZE];
     for (size_t k = 0; k < sets->count; k++)
@@ -102,7 +104,8 @@ bool step_text_select(struct step_text *step, const char *dtype, const struct cl
         .tensor = { .count = ELEMENTS,
                     .dtype = dtype ? ptx_type_parse(dtype) : usual,
                     .gradient_dtype = gradients[chosen[GRADIENT]],
-                    .format = format },
+                    .format = format,
+                    .ema_dtype = averages[chosen[EMA]] },
         .group = { .rule = (ptx_step_rule)chosen[RULE],
                    .maximize = chosen[MAXIMIZE],
                    .nesterov = chosen[NESTEROV],
@@ -110,7 +113,8 @@ bool step_text_select(struct step_text *step, const char *dtype, const struct cl
                               .beta1 = 0.9,
                               .beta2 = 0.999,
                               .eps = 1e-8,
-                              .momentum = chosen[MOMENTUM] ? 0 : 0.9 } },
+                              .momentum = chosen[MOMENTUM] ? 0 : 0.9,
+                              .ema_decay = chosen[EMA] ? 0.999 : 0 } },
         .gradients = (ptx_step_gradients)chosen[GRADIENTS],
     };
     if (step->tensor.dtype == PTX_NONE)

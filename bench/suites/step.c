@@ -10,7 +10,16 @@
 #include <string.h>
 
 enum { EMULATED_ELEMENTS = 1 << 17, ALIGNMENT = 256, WINDOW = 1024, WINDOWS = 3 };
-enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2, ARRAYS = ABSMAX + 2, BLOCK = 256 };
+enum {
+    PARAMETER,
+    GRADIENT,
+    BESIDE,
+    STATE,
+    ABSMAX = STATE + 2,
+    EMA = ABSMAX + 2,
+    ARRAYS,
+    BLOCK = 256
+};
 
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
 
@@ -75,6 +84,16 @@ static const struct kind kinds[] = {
       PTX_STEP_FORMAT_STATE_F16,
       PTX_BF16,
       { 2, 2, 0, 2, 2, 4, 4 } },
+    { "adamw f32, ema f32",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4, 0, 0, 4 } },
+    { "adamw bf16, stochastic, ema bf16",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_STOCHASTIC,
+      PTX_BF16,
+      { 2, 2, 0, 2, 2, 0, 0, 2 } },
     { "sgd f32", PTX_STEP_RULE_SGD, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 0 } },
     { "lion bf16, stochastic",
       PTX_STEP_RULE_LION,
@@ -103,7 +122,7 @@ struct model {
 /// The elements of an array for `count` elements of a tensor from a multiple of BLOCK on.
 static uint64_t elements_of(unsigned array, uint64_t count)
 {
-    return array >= ABSMAX ? (count + BLOCK - 1) / BLOCK : count;
+    return array == ABSMAX || array == ABSMAX + 1 ? (count + BLOCK - 1) / BLOCK : count;
 }
 
 /// The bytes of an array with its gaps.
@@ -119,6 +138,11 @@ static CUdeviceptr address(const struct model *m, unsigned array, size_t t)
                            : 0;
 }
 
+static ptx_type ema_type(const struct kind *kind)
+{
+    return kind->bytes[EMA] == 4 ? PTX_F32 : kind->bytes[EMA] ? PTX_BF16 : PTX_NONE;
+}
+
 static void place(struct model *m, const struct ptx_clip_tensor *gradients)
 {
     for (size_t t = 0; t < m->count; t++) {
@@ -126,6 +150,7 @@ static void place(struct model *m, const struct ptx_clip_tensor *gradients)
         m->tensors[t] = (struct ptx_step_tensor) { .count = gradients[t].count,
                                                    .dtype = m->kind->dtype,
                                                    .format = m->kind->format,
+                                                   .ema_dtype = ema_type(m->kind),
                                                    .norm_group = gradients[t].group,
                                                    .id = (uint32_t)t };
         m->elements += gradients[t].count;
@@ -171,6 +196,7 @@ static bool allocate(struct bench *b, struct model *m)
         tensor->state[1] = address(m, STATE + 1, t);
         tensor->absmax[0] = address(m, ABSMAX, t);
         tensor->absmax[1] = address(m, ABSMAX + 1, t);
+        tensor->ema = address(m, EMA, t);
         tensor->step = ptx_buffer_address(m->counts) + t * sizeof(float);
     }
     return true;
@@ -243,7 +269,10 @@ static void window_expect(const struct model *m, const struct window *w, float f
         .state = { w->array[STATE], w->array[STATE + 1] },
         .absmax = { (float *)(void *)w->array[ABSMAX], (float *)(void *)w->array[ABSMAX + 1] },
         .count = w->count,
-        .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening },
+        .ema = m->kind->bytes[EMA] ? w->array[EMA] : NULL,
+        .ema_type = m->kind->bytes[EMA] == 2 ? REF_BF16 : REF_F32,
+        .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening,
+                   h->ema_decay },
         .id = (uint32_t)w->tensor,
         .first = w->first,
     };
@@ -355,7 +384,8 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
                               .beta2 = 0.95,
                               .eps = 1e-8,
                               .weight_decay = 0.1,
-                              .momentum = 0.9 } },
+                              .momentum = 0.9,
+                              .ema_decay = 0.999 } },
         .count = gradient_set_list(of, NULL),
     };
     struct ptx_clip_tensor *gradients = calloc(m.count, sizeof(*gradients));

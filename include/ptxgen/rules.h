@@ -20,7 +20,19 @@
 ///            p = p - lr * sign(beta1 * m + (1 - beta1) * g)     sign(+-0) = sign(NaN) = 0
 ///            m = beta2 * m + (1 - beta2) * g
 ///
-/// sqrt(1 - beta2^t) is taken in f64 and rounded once. Sources: Loshchilov and Hutter 2019 (AdamW),
+/// sqrt(1 - beta2^t) is taken in f64 and rounded once.
+///
+/// A tensor with an average of its weights (EMA) takes one more line, whatever its rule:
+///
+///     EMA    ema = fma(1 - ema_decay, p - ema, ema)
+///
+/// p is the parameter as stored: what the next forward pass sees, rounded to its type, and not its
+/// master. 1 - ema_decay is formed in f64 and rounded once. These are the bits of
+/// torch.Tensor.lerp_(p, 1 - ema_decay) on a GPU, for an ema in f32 and a decay above 0.5; below,
+/// torch computes p - (p - ema) * ema_decay. An ema in bf16 is rounded stochastically, in every
+/// format. It is the caller's to set first: to the parameter, usually.
+///
+/// Sources: Loshchilov and Hutter 2019 (AdamW),
 /// Kingma and Ba 2015 (Adam), Sutskever et al. 2013 (SGD with momentum), Chen et al. 2023 (Lion);
 /// the order of operations is that of PyTorch's fused kernels, where those do not leave it to the
 /// compiler.
@@ -81,8 +93,9 @@ typedef enum ptx_step_rule {
 ///
 /// The random bits are those of Philox4x32-7 with the counter { e / 8 mod 2^32, e / 8 / 2^32 + 2^29
 /// * which, t, id } and the key { seed mod 2^32, seed / 2^32 }. e is the element's index in the
-/// whole parameter, so e / 8 / 2^32 is below 2^29. `which` is 0 for the parameter, and 4 for the
-/// first state that is rounded stochastically; 5, 6 and 7 are for the second, third and fourth.
+/// whole parameter, so e / 8 / 2^32 is below 2^29. `which` is 0 for the parameter, 1 for the
+/// average of the weights, and 4 for the first state that is rounded stochastically; 5, 6 and 7 are
+/// for the second, third and fourth.
 /// Element e uses word (e mod 8) / 2 of the result: the lower half if e is even, else the upper
 /// half.
 ///
@@ -129,7 +142,8 @@ struct ptx_step_hyper {
     double weight_decay; ///< finite, >= 0
     double momentum;     ///< SGD: finite, >= 0
     double dampening;    ///< SGD: finite
-    double more[9];      ///< 0
+    double ema_decay;    ///< of averages of weights: from 0 to 1; 1 keeps them as they are
+    double more[8];      ///< 0
 };
 
 PTXGEN_END

@@ -21,12 +21,13 @@
 ///     t = count + 1
 ///     g = rn_f32(f32(g) * factor)               the record's factor of its norm group
 ///     parameter, states = rule(parameter, states, g, t)
+///     ema follows the parameter                 where the tensor has an average of its weights
 ///     count = t
 ///
 /// If anything in any norm group is NaN or infinite, or an input says so (found_inf_at), or a guard
 /// skips the step (guard.h), it writes only records, loss scale and the guards' state: no
-/// parameter, state, count or gradient. `gradients` selects what happens to the gradients; by
-/// default they do not change.
+/// parameter, state, average, count or gradient. `gradients` selects what happens to the gradients;
+/// by default they do not change.
 ///
 /// docs/steps.md shows a plan in a loop, in a graph, with a loss scale and across ranks.
 #ifndef PTXGEN_STEP_H
@@ -49,9 +50,9 @@ struct ptx_step_group {
     /// hyper.momentum decides, for the plan's life, whether SGD has momentum and so a state.
     struct ptx_step_hyper hyper;
     CUdeviceptr hyper_at; ///< the address of scalars that each run reads in place of the plan's
-                          ///< own: eight doubles, those of a struct ptx_step_hyper before `more`
-                          ///< and one that is not used; a multiple of 8; 0: the plan's own. The
-                          ///< values there are not checked; `hyper` must still be valid
+                          ///< own: eight doubles, those of a struct ptx_step_hyper before `more`;
+                          ///< a multiple of 8; 0: the plan's own. The values there are not
+                          ///< checked; `hyper` must still be valid
     CUdeviceptr lr_at; ///< the address of an f32 that each run reads in place of lr, not checked;
                        ///< 0: none
 };
@@ -80,6 +81,13 @@ struct ptx_step_tensor {
     /// STATE_8BIT, STATE_F16: an f32 for each 256 elements of each state, zeros initially; else 0.
     CUdeviceptr absmax[PTX_STEP_MAX_STATES];
     CUdeviceptr beside; ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
+    /// The exponential moving average of the weights, of `count` elements, which each step moves
+    /// towards the parameter by the group's ema_decay: rules.h. A step that is skipped, and one in
+    /// which the tensor has no gradient, leave it. The caller sets it first, usually to the
+    /// parameter. It costs 8 bytes an element in f32, 4 in bf16. 0, with an ema_dtype of PTX_NONE:
+    /// none.
+    CUdeviceptr ema;
+    ptx_type ema_dtype; ///< PTX_F32; PTX_BF16, rounded stochastically; PTX_NONE: no average
     CUdeviceptr step;   ///< an f32, the steps taken so far, as torch's state['step']; tensors may
                         ///< share it, and it counts once a run, if one of them has a gradient. A
                         ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
@@ -92,8 +100,9 @@ struct ptx_step_tensor {
     uint32_t norm_group; ///< from 0; independent of `group`
     double weight;       ///< as in struct ptx_clip_tensor
     bool uncounted;      ///< as in struct ptx_clip_tensor
-    uint32_t id; ///< distinguishes parameters in the random bits of STOCHASTIC, STATE_8BIT and
-                 ///< STATE_F16: those with one id get the same bits; all shards of one have its id
+    uint32_t id;         ///< distinguishes parameters in the random bits of STOCHASTIC, STATE_8BIT,
+                 ///< STATE_F16 and an ema in bf16: those with one id get the same bits; all shards
+                 ///< of one have its id
     struct ptx_step_whole whole;
 };
 
@@ -120,8 +129,8 @@ struct ptx_step_params {
     /// detected, and ptx_step_plan_set_max_norm() is refused. A rule has its own eps.
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_step_gradients gradients;
-    uint64_t
-        seed; ///< any number, 0 too: of the random bits of STOCHASTIC, STATE_8BIT and STATE_F16
+    uint64_t seed; ///< any number, 0 too: of the random bits of STOCHASTIC, STATE_8BIT, STATE_F16
+                   ///< and an ema in bf16
 };
 
 /// The most hyperparameter groups of a plan.
@@ -201,16 +210,17 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
                                               const struct ptx_step_hyper *hyper, CUstream stream);
 
 /// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream:
-/// gradient (0 excludes the tensor from then on), parameter, states, absmax, `beside`. All other
-/// fields of `tensors`, including `step`, must be as at creation. The next phase on the stream is a
-/// norm_sq: a finish or step would belong to other tensors, and is refused. Checked as at creation,
-/// together with the current addresses of all other tensors, so tensors whose memory was freed must
-/// move in the same call. Launches only; may be captured, and the graph then contains the
-/// addresses; later checks take them as set at once. Not for use from several threads at the same
-/// time. Errors: those of a run, OUT_OF_MEMORY (host). After an error the plan is unchanged, with
-/// one exception: a DRIVER error between two launches leaves the effect of the first ones; set the
-/// same tensors again. There is one launch for each 32 tensors, for each 24 in a plan that has a
-/// rule with more than two states, and one for each 256 gradients.
+/// gradient (0 excludes the tensor from then on), parameter, states, absmax, `beside`, ema. All
+/// other fields of `tensors`, including `step`, must be as at creation. The next phase on the
+/// stream is a norm_sq: a finish or step would belong to other tensors, and is refused. Checked as
+/// at creation, together with the current addresses of all other tensors, so tensors whose memory
+/// was freed must move in the same call. Launches only; may be captured, and the graph then
+/// contains the addresses; later checks take them as set at once. Not for use from several threads
+/// at the same time. Errors: those of a run, OUT_OF_MEMORY (host). After an error the plan is
+/// unchanged, with one exception: a DRIVER error between two launches leaves the effect of the
+/// first ones; set the same tensors again. There is one launch for each 32 tensors, for each 24 in
+/// a plan that has a tensor with more than two states, its ema being one, and one for each 256
+/// gradients.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Which fields of a tensor's row give its types where they are arrays; the first is the tensor's own.
 _ARRAYS = {"ptx_clip_tensor": {"data": "dtype"},
-           "ptx_step_tensor": {"parameter": "dtype", "gradient": "gradient_dtype"}}
+           "ptx_step_tensor": {"parameter": "dtype", "gradient": "gradient_dtype", "ema": "ema_dtype"}}
 # The fields of addresses, and whether they are several.
 _ADDRESSES: Dict[str, List[Tuple[str, bool]]] = {
     cls.__name__: [(field, issubclass(dict(cls._fields_)[field], ctypes.Array))  # type: ignore[arg-type]
@@ -81,6 +81,9 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
     if field == "gradient" and row.gradient_dtype:
         dtype = NAMES["ptx_type"].get(row.gradient_dtype)
         why = f"gradient_dtype is {dtype}"
+    elif field == "ema":
+        dtype = NAMES["ptx_type"].get(row.ema_dtype)
+        why = f"ema_dtype is {dtype}"
     elif field in ("state", "beside"):
         name = NAMES["ptx_step_format"][row.format]
         dtype = _FORMATS[name][field == "beside"]
@@ -373,8 +376,10 @@ def _describe(cls: Any, function: Any, params: Any) -> Any:
 
 
 def _group(rule: _types.StepRuleName, flags: Mapping[str, bool], addresses: Mapping[str, Address],
-           **hyper: float) -> _types.StepGroup:
+           ema_decay: Optional[float], **hyper: float) -> _types.StepGroup:
     group: Dict[str, Any] = {"rule": rule, "hyper": hyper}
+    if ema_decay is not None:
+        hyper["ema_decay"] = ema_decay
     group.update({name: True for name, wanted in flags.items() if wanted})
     group.update({name: address for name, address in addresses.items() if address is not None})
     made: _types.StepGroup = group  # type: ignore[assignment]
@@ -390,39 +395,39 @@ def _two(betas: Any) -> Tuple[float, float]:
 
 
 def AdamW(*, lr: float, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-          weight_decay: float = 0.01, maximize: bool = False, lr_at: Address = None,
-          hyper_at: Address = None) -> _types.StepGroup:
+          weight_decay: float = 0.01, maximize: bool = False,
+          ema_decay: Optional[float] = None, lr_at: Address = None, hyper_at: Address = None) -> _types.StepGroup:
     """A group of tensors that AdamW steps; the defaults are PyTorch's. `lr_at`, `hyper_at`: see
-    struct ptx_step_group."""
+    struct ptx_step_group. `ema_decay`: of those of its tensors that have an `ema`."""
     beta1, beta2 = _two(betas)
-    return _group("adamw", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
+    return _group("adamw", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, ema_decay, lr=lr,
                   beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)
 
 
 def Adam(*, lr: float, betas: Tuple[float, float] = (0.9, 0.999), eps: float = 1e-8,
-         weight_decay: float = 0.0, maximize: bool = False, lr_at: Address = None,
-         hyper_at: Address = None) -> _types.StepGroup:
+         weight_decay: float = 0.0, maximize: bool = False,
+         ema_decay: Optional[float] = None, lr_at: Address = None, hyper_at: Address = None) -> _types.StepGroup:
     """A group of tensors that Adam steps; the defaults are PyTorch's."""
     beta1, beta2 = _two(betas)
-    return _group("adam", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
+    return _group("adam", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, ema_decay, lr=lr,
                   beta1=beta1, beta2=beta2, eps=eps, weight_decay=weight_decay)
 
 
 def SGD(*, lr: float, momentum: float = 0.0, dampening: float = 0.0, nesterov: bool = False,
-        weight_decay: float = 0.0, maximize: bool = False, lr_at: Address = None,
-        hyper_at: Address = None) -> _types.StepGroup:
+        weight_decay: float = 0.0, maximize: bool = False,
+        ema_decay: Optional[float] = None, lr_at: Address = None, hyper_at: Address = None) -> _types.StepGroup:
     """A group of tensors that SGD steps; the defaults are PyTorch's."""
     return _group("sgd", {"maximize": maximize, "nesterov": nesterov},
-                  {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr, momentum=momentum,
+                  {"lr_at": lr_at, "hyper_at": hyper_at}, ema_decay, lr=lr, momentum=momentum,
                   dampening=dampening, weight_decay=weight_decay)
 
 
 def Lion(*, lr: float, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: float = 0.0,
-         maximize: bool = False, lr_at: Address = None,
-         hyper_at: Address = None) -> _types.StepGroup:
+         maximize: bool = False,
+         ema_decay: Optional[float] = None, lr_at: Address = None, hyper_at: Address = None) -> _types.StepGroup:
     """A group of tensors that Lion steps; the defaults are those of its authors."""
     beta1, beta2 = _two(betas)
-    return _group("lion", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, lr=lr,
+    return _group("lion", {"maximize": maximize}, {"lr_at": lr_at, "hyper_at": hyper_at}, ema_decay, lr=lr,
                   beta1=beta1, beta2=beta2, weight_decay=weight_decay)
 
 

@@ -72,6 +72,8 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
     ptx_ptr c = ptx_at(b, s->coefficients, row);
     for (unsigned k = 0; k < rule->coefficients; k++)
         s->coefficient[k] = ptx_load(b, c, k);
+    if (v->ema != PTX_NONE && !s->reduces)
+        s->ema_rate = ptx_load(b, c, PTXK_STEP_EMA_RATE);
     ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, 4));
     s->factor = ptx_load(b, record, 0);
     ptx_val found = s->is_guarded ? ptxk_norm_guards_skipped(b, s->guard_state) : found_inf(b, s);

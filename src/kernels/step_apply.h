@@ -89,6 +89,8 @@ uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec);
 bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec);
 // The blocks whose conversion reads tables, which are those of one format; NULL: none does.
 const struct ptxk_step_blocks *ptxk_step_tables(const struct ptxk_step_spec *spec);
+// Whether any variant has an average of its weights.
+bool ptxk_step_has_ema(const struct ptxk_step_spec *spec);
 // Whether any rule has sums.
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec);
 // The rules of the variants, as bits of ptx_step_rule.

@@ -21,7 +21,7 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
         ptx_if (b, ptx_eq(b, clock, 0))
             ptxk_norm_squares_note_scale(b, &n);
         ptx_if (b, ptx_lt(b, clock, clocks.count))
-            ptxk_step_derive(b, rules, &clocks, clock);
+            ptxk_step_derive(b, rules, ptxk_step_has_ema(spec->own), &clocks, clock);
     }
     ptx_return_if(b, derives);
     n.may_lack = n.notes_scale = true;

@@ -16,7 +16,10 @@ static unsigned blocks_of(const struct ptxk_step_variant *v, uint32_t tile)
     const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
     const bool is_short = tile <= 2 * NORM_BLOCK * ptxk_step_lanes(v);
 
-    return is_short ? format->blocks_if_short : format->blocks;
+    const unsigned blocks = is_short ? format->blocks_if_short : format->blocks;
+
+    // The average of eight elements takes registers, which more blocks do not leave.
+    return v->ema != PTX_NONE && ptxk_step_lanes(v) == 8 && blocks > 4 ? 4 : blocks;
 }
 
 unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec)
@@ -61,6 +64,14 @@ uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec)
     for (unsigned k = 0; k < spec->variant_count; k++)
         rules |= UINT32_C(1) << spec->variants[k].rule;
     return rules;
+}
+
+bool ptxk_step_has_ema(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (spec->variants[k].ema != PTX_NONE)
+            return true;
+    return false;
 }
 
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec)

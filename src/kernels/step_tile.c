@@ -10,9 +10,10 @@ enum { STAGED_STATES = 2 };
 
 bool ptxk_step_is_staged(ptx_builder *b, const struct ptxk_step_variant *v)
 {
-    return ptxk_step_blocks_of(v) && ptxk_step_states(v) <= STAGED_STATES &&
-           ptxk_step_states(v) == ptxk_step_format_states(v) && ptx_builder_target(b).sm >= 80 &&
-           ptx_type_bytes(v->parameter) == 2 && ptx_type_bytes(v->gradient) == 2;
+    return ptxk_step_blocks_of(v) && ptxk_step_rule_states(v) <= STAGED_STATES &&
+           ptxk_step_rule_states(v) == ptxk_step_format_states(v) &&
+           ptx_builder_target(b).sm >= 80 && ptx_type_bytes(v->parameter) == 2 &&
+           ptx_type_bytes(v->gradient) == 2;
 }
 
 // ---- elements -----------------------------------------------------------------------------------
@@ -63,7 +64,7 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s,
     struct ptxk_step_element e = ptxk_tile_element(b, s, value, k, &scaled);
     e.quick = quick;
     ptxk_step_rule_of(v->rule)->update(b, v->options, s->coefficient, &e);
-    struct ptxk_step_stored stored = ptxk_step_store(b, v, &e, own);
+    struct ptxk_step_stored stored = ptxk_step_store(b, v, &e, s->ema_rate, own);
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && is_written(s, a))
             value[a][k] = *part(&stored, a);
@@ -92,6 +93,8 @@ static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
     for (unsigned a = 0; a < ARRAYS; a++) {
         if (!is_written(s, a))
             continue;
+        if (ptxk_step_is_average(v, a))
+            ptx_comment(b, "and the average");
         ptx_ptr at = ptx_at(b, s->array[a], i);
         ptxk_lanes_write(b, ptxk_step_array_type(v, a), at, value[a], ptxk_step_lanes(v));
     }
@@ -111,6 +114,8 @@ static void step_vector(ptx_builder *b, const struct ptxk_tile *s,
             continue;
         if (a == ARRAY_STATE)
             ptx_comment(b, "its states");
+        if (ptxk_step_is_average(s->variant, a))
+            ptx_comment(b, "its average");
         ptxk_lanes_of(b, &in[a], value[a]);
     }
     step_values(b, s, i, is_quick ? &quick : NULL, value);
@@ -294,6 +299,12 @@ static ptx_ptr staged(ptx_builder *b, const struct ptxk_tile *s, const struct pt
     return ptx_ptr_from(b, PTX_B32, PTX_SPACE_SHARED, at);
 }
 
+// Whether an array goes through the stages: the average does not. It is read into registers.
+static bool in_stage(const struct ptxk_step_variant *v, unsigned array)
+{
+    return ptxk_step_reads(v, array) && array < ARRAY_STATE + ptxk_step_format_states(v);
+}
+
 // Begins to read the thread's part of a block.
 static void block_read(ptx_builder *b, const struct ptxk_tile *s, const struct ptxk_tile_vector *to)
 {
@@ -305,8 +316,11 @@ static void block_read(ptx_builder *b, const struct ptxk_tile *s, const struct p
     ptx_set(b, to->whole, is_whole(b, s, to->i));
     ptx_if (b, to->whole) {
         for (unsigned a = 0; a < ARRAYS; a++) {
-            if (!ptxk_step_reads(s->variant, a))
+            if (!in_stage(s->variant, a)) {
+                if (ptxk_step_reads(s->variant, a))
+                    ptxk_lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
                 continue;
+            }
             const unsigned bytes = vector_bytes(s->variant, a);
             ptx_ptr from = ptx_ptr_cast(b, PTX_B32, ptx_at(b, s->array[a], to->i));
             ptx_cp_async(b, staged(b, s, to, a, bytes), from, bytes, .bypass = bytes == 16);
@@ -335,7 +349,7 @@ static void block_take(ptx_builder *b, const struct ptxk_tile *s, const struct p
     ptx_cp_async_wait(b, 0);
     ptx_if (b, v->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
-            if (ptxk_step_reads(s->variant, a))
+            if (in_stage(s->variant, a))
                 ptxk_lanes_read(b, &v->array[a], staged(b, s, v, a, vector_bytes(s->variant, a)));
     ptx_else (b)
         edge_read(b, s, v);
@@ -363,6 +377,8 @@ void ptxk_tile_vector_values(ptx_builder *b, const struct ptxk_tile *s,
         const bool in_blocks = a >= ARRAY_STATE && a - ARRAY_STATE < states;
         if (in_blocks || !ptxk_step_reads(v, a))
             continue;
+        if (ptxk_step_is_average(v, a))
+            ptx_comment(b, "of the average");
         ptxk_lanes_of(b, &in->array[a], value[a]);
         for (unsigned k = 0; k < lanes && ptx_type_bytes(ptxk_step_array_type(v, a)) == 4; k++)
             value[a][k] = ptx_var(b, value[a][k]);

@@ -34,6 +34,7 @@ struct ptxk_tile {
     ptx_ptr array[ARRAYS];                 // offset to the tile
     ptx_ptr scale[PTX_STEP_MAX_STATES];    // of the tile's blocks
     ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS];
+    ptx_val ema_rate; // f32, of a variant with an average
 };
 
 // A vector of each array, in variables: read ahead of its use.

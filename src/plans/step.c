@@ -199,8 +199,10 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
                        ptxk_step_format_of(v.format)->beside_name);
     for (unsigned k = 0; k < count; k++) {
         const uint64_t scales = k < ptxk_step_format_states(&v) ? ptxp_step_scales(tensor) : 0;
-        to[n++] = array_of(tensor->state[k], tensor->count,
-                           ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE + k)), t, states[k]);
+        const bool is_ema = k == ptxk_step_rule_states(&v);
+        to[n++] = array_of(ptxp_step_state_at(tensor, &v, k), tensor->count,
+                           ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE + k)), t,
+                           is_ema ? "ema" : states[k]);
         to[n++] = array_of(tensor->absmax[k], scales, sizeof(float), t, absmaxes[k]);
     }
     to[n] = array_of(tensor->step, tensor->count ? 1 : 0, sizeof(float), t, "step");
@@ -450,6 +452,7 @@ static ptx_status check_same(size_t t, const struct ptx_step_tensor *was,
                           : is->dtype != was->dtype                   ? "dtype"
                           : is->gradient_dtype != was->gradient_dtype ? "gradient_dtype"
                           : is->format != was->format                 ? "format"
+                          : is->ema_dtype != was->ema_dtype           ? "ema_dtype"
                           : is->group != was->group                   ? "group"
                           : is->norm_group != was->norm_group         ? "norm_group"
                           : is->weight != was->weight                 ? "weight"

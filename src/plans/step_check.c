@@ -32,6 +32,8 @@ static const char *must_be(enum ptxk_step_range range, double x)
         return x >= 0 && finite ? NULL : "finite in f32, and 0 or more";
     case PTXK_STEP_BELOW_1:
         return x >= 0 && (float)x < 1.0f ? NULL : "0 or more, and below 1 when rounded to f32";
+    case PTXK_STEP_UP_TO_1:
+        return x >= 0 && x <= 1 ? NULL : "from 0 to 1";
     default:
         return finite ? NULL : "finite in f32";
     }
@@ -43,7 +45,8 @@ ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *h)
 
     memcpy(values, h, sizeof values);
     for (uint32_t k = 0; k < STEP_SCALARS; k++) {
-        const struct ptxk_step_scalar *scalar = ptxk_step_scalar_at(k);
+        const struct ptxk_step_scalar *scalar =
+            k == S_EMA_DECAY ? &ptxk_step_ema_decay : ptxk_step_scalar_at(k);
         const char *const must = scalar ? must_be(scalar->range, values[k]) : NULL;
         if (must)
             return refuse_scalar(group, scalar->name, values[k], must);
@@ -107,6 +110,13 @@ static ptx_status check_types(size_t t, const struct ptx_step_tensor *tensor)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: gradient_dtype is %s; it must be f32, f16 or bf16", t,
                          ptxp_type_text(gradient, (char[TYPE_TEXT_SIZE]) { 0 }));
+    if (tensor->ema_dtype != PTX_NONE && tensor->ema_dtype != PTX_F32 &&
+        tensor->ema_dtype != PTX_BF16)
+        return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: ema_dtype is %s; it must be f32 or bf16",
+                         t, ptxp_type_text(tensor->ema_dtype, (char[TYPE_TEXT_SIZE]) { 0 }));
+    if (tensor->ema && tensor->ema_dtype == PTX_NONE)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: ema is given, and ema_dtype is not: make it f32 or bf16", t);
     return PTX_OK;
 }
 
@@ -165,7 +175,7 @@ static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor, pt
 static ptx_status refuse_state(size_t t, const char *field, unsigned k,
                                const struct ptxk_step_variant *v)
 {
-    const unsigned states = ptxk_step_states(v);
+    const unsigned states = ptxk_step_rule_states(v);
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
 
     return ptxd_fail(PTX_ERROR_INVALID,
@@ -178,8 +188,13 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
                                const struct ptx_step_group *group)
 {
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, group);
-    const unsigned states = ptxk_step_states(&v);
+    const unsigned states = ptxk_step_rule_states(&v);
 
+    if (ptxk_step_states(&v) > PTX_STEP_MAX_STATES)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: its rule, %s, has %u states, which leaves no room for an "
+                         "ema: make ema_dtype PTX_NONE",
+                         t, ptxk_step_rule_of(v.rule)->name, states);
     for (unsigned k = 0; k < ptxk_step_format_states(&v) && ptxk_step_blocks_of(&v); k++)
         if (ptxk_step_rule_of(v.rule)->state[k].kind == PTXK_STEP_WEIGHT)
             return ptxd_fail(PTX_ERROR_INVALID,

@@ -33,6 +33,7 @@ struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tens
         .format = tensor->format,
         .parameter = tensor->dtype,
         .gradient = ptxp_step_gradient_type(tensor),
+        .ema = tensor->ema_dtype,
         .options = (group->hyper.momentum != 0 ? momentum : 0) |
                    (group->nesterov ? PTXK_STEP_NESTEROV : 0) |
                    (group->maximize ? PTXK_STEP_MAXIMIZE : 0),
@@ -223,6 +224,14 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
            (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
 }
 
+CUdeviceptr ptxp_step_state_at(const struct ptx_step_tensor *tensor,
+                               const struct ptxk_step_variant *v, unsigned k)
+{
+    const bool is_ema = v->ema != PTX_NONE && k == ptxk_step_rule_states(v);
+
+    return is_ema ? tensor->ema : tensor->state[k];
+}
+
 uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor)
 {
     const struct ptxk_step_blocks *blocks = ptxk_step_format_of(tensor->format)->by_block;
@@ -326,14 +335,14 @@ static bool eights_in_a_row(const struct ptx_step_whole *w)
            (w->run == 0 || w->run == w->stride || (w->run % 8 == 0 && w->stride % 8 == 0));
 }
 
-static bool takes_vectors(const struct ptx_step_tensor *tensor)
+static bool takes_vectors(const struct ptx_step_tensor *tensor, const struct ptxk_step_variant *v)
 {
-    CUdeviceptr bits = tensor->parameter | tensor->beside;
+    CUdeviceptr bits = tensor->parameter | tensor->beside | tensor->ema;
 
     for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++)
         bits |= tensor->state[k];
-    return bits % VECTOR_BYTES == 0 && (!ptxk_step_format_of(tensor->format)->rounds_parameter ||
-                                        eights_in_a_row(&tensor->whole));
+    return bits % VECTOR_BYTES == 0 &&
+           (ptxk_step_streams(v) == 0 || eights_in_a_row(&tensor->whole));
 }
 
 struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
@@ -352,12 +361,15 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
         .stride = in_a_row ? 1 : tensor->whole.stride,
         .id = tensor->id,
         .clock = layout->clocks[t],
-        .variant = 2 * place_of(layout, &v) + takes_vectors(tensor),
+        .variant = 2 * place_of(layout, &v) + takes_vectors(tensor, &v),
         .norm_group = tensor->norm_group,
     };
+    CUdeviceptr states[PTX_STEP_MAX_STATES];
 
-    memcpy(row.state, tensor->state, sizeof row.state);
-    memcpy(row.more_states, tensor->state + STEP_ROW_STATES, sizeof row.more_states);
+    for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++)
+        states[k] = ptxp_step_state_at(tensor, &v, k);
+    memcpy(row.state, states, sizeof row.state);
+    memcpy(row.more_states, states + STEP_ROW_STATES, sizeof row.more_states);
     memcpy(row.absmax, tensor->absmax, sizeof row.absmax);
     memcpy(row.more_absmax, tensor->absmax + STEP_ROW_STATES, sizeof row.more_absmax);
     return row;

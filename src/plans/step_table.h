@@ -59,6 +59,9 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);
 // The elements of each absmax of a tensor; 0 if its format has none.
 uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor);
+// The address of one of its states, of which the average of its weights is the last.
+CUdeviceptr ptxp_step_state_at(const struct ptx_step_tensor *tensor,
+                               const struct ptxk_step_variant *v, unsigned k);
 struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
                                               const struct ptx_step_group *group);
 

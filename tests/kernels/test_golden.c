@@ -352,6 +352,32 @@ static void check_step_plans(struct golden *g)
     }
 }
 
+/// Plans with an average of the weights, in f32 and in bf16, of each format, with the rules in
+/// turn.
+static void check_ema_plans(struct golden *g)
+{
+    for (unsigned v = 0; v < PTX_STEP_FORMAT_COUNT * 4; ++v) {
+        const unsigned format = v / 4, rule = (v / 2 + format) % PTX_STEP_RULE_COUNT;
+        const bool f32 = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16;
+        const struct ptx_step_group group = { .rule = (ptx_step_rule)rule,
+                                              .hyper = { .momentum = 0.9, .ema_decay = 0.5 } };
+        const struct ptx_step_tensor tensor = { .count = 1 << 24,
+                                                .dtype = f32 ? PTX_F32 : PTX_BF16,
+                                                .format = (ptx_step_format)format,
+                                                .ema_dtype = v / 2 % 2 ? PTX_BF16 : PTX_F32 };
+        const struct ptx_step_params params = {
+            .tensors = &tensor, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
+        };
+        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
+        ptx_builder *b = ptx_builder_create(&target);
+        char name[64];
+        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
+        snprintf(name, sizeof name, "step_plan_ema_%s_format%u_sm%d",
+                 ptx_type_name(tensor.ema_dtype), format, target.target.sm);
+        check_text(g, b, name, NULL);
+    }
+}
+
 /// A plan of f32 gradients with common options, for sm_90, where its launches overlap, which is a
 /// file; a plan with every option, for sm_80.
 static void check_some_clip_plans(struct golden *g)
@@ -443,6 +469,7 @@ static void emit_all(struct golden *g)
     check_clip_plan_scalars(g);
     check_some_clip_plans(g);
     check_step_plans(g);
+    check_ema_plans(g);
     check_guards(g);
     check_reports(g);
     check_some_step_plans(g);

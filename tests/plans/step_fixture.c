@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 enum { GUARD = 64, POISON = 0xa5 };
-enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2 };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2, EMA = ABSMAX + 2 };
 
 static unsigned choose(struct random *r, uint32_t bits)
 {
@@ -64,6 +64,8 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
     case STATE:
     case STATE + 1:
         return array - STATE >= states ? PTX_NONE : state_type(tensor->format);
+    case EMA:
+        return tensor->ema_dtype;
     default:
         return array - ABSMAX < states && has_blocks(tensor->format) ? PTX_F32 : PTX_NONE;
     }
@@ -74,13 +76,14 @@ static CUdeviceptr *address_of(struct ptx_step_tensor *tensor, unsigned array)
     return array == PARAMETER  ? &tensor->parameter
            : array == GRADIENT ? &tensor->gradient
            : array == BESIDE   ? &tensor->beside
+           : array == EMA      ? &tensor->ema
            : array >= ABSMAX   ? &tensor->absmax[array - ABSMAX]
                                : &tensor->state[array - STATE];
 }
 
 static uint64_t array_count(const struct ptx_step_tensor *tensor, unsigned array)
 {
-    return array >= ABSMAX ? (tensor->count + 255) / 256 : tensor->count;
+    return array == ABSMAX || array == ABSMAX + 1 ? (tensor->count + 255) / 256 : tensor->count;
 }
 
 static void fill(struct random *r, ptx_type type, enum data_kind kind, void *data, uint64_t count)
@@ -101,6 +104,7 @@ static void fill(struct random *r, ptx_type type, enum data_kind kind, void *dat
 static void make_group(struct random *r, const struct step_shape *shape, struct ptx_step_group *g)
 {
     static const double wild_eps[] = { 0, 1e-8, 0x1.8p127 };
+    static const double decays[] = { 0.9999, 0.75, 0.25, 0, 1 };
 
     *g = (struct ptx_step_group) {
         .rule = (ptx_step_rule)choose(r, shape->rules),
@@ -111,7 +115,8 @@ static void make_group(struct random *r, const struct step_shape *shape, struct 
                    .eps = shape->wild ? wild_eps[random_below(r, 3)] : 1e-8,
                    .weight_decay = random_below(r, 3) * 0.01,
                    .momentum = random_below(r, 3) * 0.45,
-                   .dampening = random_below(r, 2) * 0.3 },
+                   .dampening = random_below(r, 2) * 0.3,
+                   .ema_decay = shape->averages ? decays[random_below(r, 5)] : 0 },
     };
     g->nesterov = g->rule == PTX_STEP_RULE_SGD && g->hyper.momentum != 0 && random_below(r, 2);
 }
@@ -134,6 +139,7 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
     tensor->group = random_below(r, shape->groups);
     tensor->norm_group = random_below(r, shape->norm_groups);
     tensor->id = random_below(r, 1000);
+    tensor->ema_dtype = shape->averages ? (ptx_type)choose(r, shape->averages) : PTX_NONE;
     if (shape->sharded && random_below(r, 2))
         tensor->whole = (struct ptx_step_whole) { .first = random_below(r, 4) * 4 };
     else if (shape->sharded)
@@ -200,7 +206,7 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
             unsigned char *data = set->host + set->offset[t][a];
             if (shape->wild)
                 fill(r, type, DATA_SPECIAL, data, array_count(tensor, a));
-            else if (a < STATE)
+            else if (a < STATE || a == EMA)
                 fill(r, type, DATA_PLAIN, data, tensor->count);
             else
                 memset(data, 0, (size_t)array_count(tensor, a) * ptx_type_bytes(type));
@@ -348,7 +354,10 @@ static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
         .beside = array[BESIDE],
         .absmax = { (float *)(void *)array[ABSMAX], (float *)(void *)array[ABSMAX + 1] },
         .count = tensor->count,
-        .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening },
+        .ema = tensor->ema_dtype ? array[EMA] : NULL,
+        .ema_type = gpu_ref_type(tensor->ema_dtype),
+        .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening,
+                   h->ema_decay },
         .id = tensor->id,
         .seed = set->seed,
         .first = tensor->whole.first,
@@ -391,8 +400,8 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
 static void report(const struct step_set *set, const unsigned char *got, size_t at,
                    const char *what)
 {
-    static const char *const names[] = { "parameter", "gradient", "beside",  "state 0",
-                                         "state 1",   "absmax 0", "absmax 1" };
+    static const char *const names[] = { "parameter", "gradient", "beside",   "state 0",
+                                         "state 1",   "absmax 0", "absmax 1", "ema" };
 
     for (size_t t = 0; t < set->count; t++) {
         const struct ptx_step_tensor *tensor = &set->tensors[t];

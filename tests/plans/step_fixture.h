@@ -11,7 +11,7 @@
 #include "reference/guard.h"
 #include "reference/step.h"
 
-enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 7 };
+enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 8 };
 
 /// Parameters of a random set.
 struct step_shape {
@@ -19,11 +19,12 @@ struct step_shape {
     uint32_t groups, norm_groups;
     uint64_t most;  ///< greatest number of elements of a tensor; the number is random and may be 0
     uint32_t rules; ///< bits of ptx_step_rule
-    uint32_t formats; ///< bits of ptx_step_format
-    bool aligned;     ///< to 16 bytes; if not, to the element only
-    bool sharded;     ///< shards of whole parameters
-    bool absent;      ///< some have no gradient
-    bool wild;        ///< any finite gradients; parameters and states may be anything, NaN included
+    uint32_t formats;  ///< bits of ptx_step_format
+    uint32_t averages; ///< bits of the ema's type, PTX_NONE among them; 0: none has one
+    bool aligned;      ///< to 16 bytes; if not, to the element only
+    bool sharded;      ///< shards of whole parameters
+    bool absent;       ///< some have no gradient
+    bool wild; ///< any finite gradients; parameters and states may be anything, NaN included
 };
 
 struct step_set {
@@ -46,7 +47,7 @@ struct step_set {
     unsigned char *host; ///< the expected bytes of the memory
     size_t bytes;
     size_t offset[STEP_MOST_TENSORS]
-                 [STEP_ARRAYS];     ///< of the parameter, gradient, beside, states, absmax
+                 [STEP_ARRAYS];     ///< of the parameter, gradient, beside, states, absmax, ema
     size_t step[STEP_MOST_TENSORS]; ///< of the tensor's step count
 };
 

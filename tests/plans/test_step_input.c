@@ -16,7 +16,7 @@
 
 // The last tensor has 8-bit states in two blocks.
 enum { TENSORS = 4, COUNT = 100, LAST_COUNT = 300, ROOM = 1024, SCALARS = 7 };
-enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2, STEP = ABSMAX + 2, ARRAYS };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2, STEP = ABSMAX + 2, EMA, ARRAYS };
 enum { BYTES = (TENSORS * ARRAYS + SCALARS) * ROOM };
 
 static struct gpu gpu;
@@ -27,21 +27,22 @@ static struct ptx_step_group group;
 static struct ptx_step_params params;
 
 static const unsigned element_bytes[TENSORS][ARRAYS] = {
-    { 4, 4, 0, 4, 4, 0, 0, 4 },
+    { 4, 4, 0, 4, 4, 0, 0, 4, 4 },
     { 2, 4, 4, 4, 4, 0, 0, 4 },
     { 2, 2, 2, 4, 4, 0, 0, 4 },
-    { 2, 2, 0, 1, 1, 4, 4, 4 },
+    { 2, 2, 0, 1, 1, 4, 4, 4, 2 },
 };
 
 static const char *const fields[TENSORS][ARRAYS] = {
     { "tensor 0's parameter", "tensor 0's gradient", NULL, "tensor 0's state[0]",
-      "tensor 0's state[1]", NULL, NULL, "tensor 0's step" },
+      "tensor 0's state[1]", NULL, NULL, "tensor 0's step", "tensor 0's ema" },
     { "tensor 1's parameter", "tensor 1's gradient", "tensor 1's master (beside)",
       "tensor 1's state[0]", "tensor 1's state[1]", NULL, NULL, "tensor 1's step" },
     { "tensor 2's parameter", "tensor 2's gradient", "tensor 2's remainder (beside)",
       "tensor 2's state[0]", "tensor 2's state[1]", NULL, NULL, "tensor 2's step" },
     { "tensor 3's parameter", "tensor 3's gradient", NULL, "tensor 3's state[0]",
-      "tensor 3's state[1]", "tensor 3's absmax[0]", "tensor 3's absmax[1]", "tensor 3's step" },
+      "tensor 3's state[1]", "tensor 3's absmax[0]", "tensor 3's absmax[1]", "tensor 3's step",
+      "tensor 3's ema" },
 };
 
 static CUdeviceptr place(unsigned tensor, unsigned array)
@@ -52,8 +53,9 @@ static CUdeviceptr place(unsigned tensor, unsigned array)
 static CUdeviceptr *address(unsigned tensor, unsigned array)
 {
     struct ptx_step_tensor *t = &tensors[tensor];
-    CUdeviceptr *const all[ARRAYS] = { &t->parameter, &t->gradient,  &t->beside,    &t->state[0],
-                                       &t->state[1],  &t->absmax[0], &t->absmax[1], &t->step };
+    CUdeviceptr *const all[ARRAYS] = { &t->parameter, &t->gradient, &t->beside,
+                                       &t->state[0],  &t->state[1], &t->absmax[0],
+                                       &t->absmax[1], &t->step,     &t->ema };
     return all[array];
 }
 
@@ -69,6 +71,9 @@ static int set_up(void **state)
             .dtype = t ? PTX_BF16 : PTX_F32,
             .gradient_dtype = t == 1 ? PTX_F32 : PTX_NONE,
             .format = formats[t],
+            .ema_dtype = t == 0   ? PTX_F32
+                         : t == 3 ? PTX_BF16
+                                  : PTX_NONE,
         };
         for (unsigned a = 0; a < ARRAYS; a++)
             if (element_bytes[t][a])

@@ -12,6 +12,7 @@
 #include "step_fixture.h"
 
 enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
 
 static struct gpu gpu;
 
@@ -71,6 +72,28 @@ static void test_each(void **state)
     }
 }
 
+// The same with an average of the weights, in f32 and in bf16.
+static void test_averages(void **state)
+{
+    (void)state;
+    static const ptx_type types[] = { PTX_F32, PTX_BF16 };
+    struct random r = gpu_random(&gpu, "averages");
+
+    for (unsigned k = 0; k < 2 * PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT; k++) {
+        const unsigned rule = k / 2 % PTX_STEP_RULE_COUNT, format = k / 2 / PTX_STEP_RULE_COUNT;
+        const struct step_shape shape = { .tensors = 2,
+                                          .groups = 1,
+                                          .norm_groups = 1,
+                                          .most = 3001,
+                                          .rules = 1u << rule,
+                                          .formats = 1u << format,
+                                          .averages = 1u << types[k % 2],
+                                          .aligned = (rule + format) % 2,
+                                          .sharded = k % 3 == 0 };
+        check_shape(&r, &shape, k);
+    }
+}
+
 static void test_random_sets(void **state)
 {
     (void)state;
@@ -83,6 +106,7 @@ static void test_random_sets(void **state)
                                           .most = trial % 4 == 3 ? 20000 : 3000,
                                           .rules = ALL_RULES,
                                           .formats = ALL_FORMATS,
+                                          .averages = trial % 4 == 2 ? ALL_AVERAGES : 0,
                                           .aligned = trial % 2,
                                           .sharded = trial % 3 == 0,
                                           .absent = trial % 3 == 1 };
@@ -106,6 +130,7 @@ static void test_wild(void **state)
                                                                   : 1u << PTX_STEP_RULE_ADAMW |
                                                                         1u << PTX_STEP_RULE_ADAM,
                                               .formats = 1u << format,
+                                              .averages = trial ? ALL_AVERAGES : 0,
                                               .aligned = true,
                                               .wild = true };
             check_shape(&r, &shape, trial);
@@ -129,6 +154,7 @@ static void test_several_vectors(void **state)
                                           .most = gpu.max_size < 1000000 ? gpu.max_size : 1000000,
                                           .rules = ALL_RULES,
                                           .formats = formats[trial],
+                                          .averages = trial ? ALL_AVERAGES : 0,
                                           .aligned = true,
                                           .sharded = trial == 2 };
         static struct step_set long_set;
@@ -143,7 +169,8 @@ static const struct step_shape plain = { .tensors = 8,
                                          .norm_groups = 2,
                                          .most = 2000,
                                          .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS };
+                                         .formats = ALL_FORMATS,
+                                         .averages = ALL_AVERAGES };
 
 static struct step_set set;
 
@@ -240,6 +267,7 @@ static void test_scalars(void **state)
             hyper.lr = (1 + random_below(&r, 50)) / 1000.0;
             hyper.weight_decay = random_below(&r, 10) / 100.0;
             hyper.beta2 = 0.9 + random_below(&r, 9) / 100.0;
+            hyper.ema_decay = random_below(&r, 100) / 99.0;
             set.group[g].hyper = hyper;
             if (g == 0)
                 require(ptx_buffer_upload(own, 0, &hyper, BYTES, gpu.stream));
@@ -287,6 +315,7 @@ static void other_tensors_are_refused(ptx_step_plan *plan)
     OTHER(dtype, was->dtype == PTX_F32 ? PTX_BF16 : PTX_F32);
     OTHER(gradient_dtype, was->gradient_dtype == PTX_F32 ? PTX_BF16 : PTX_F32);
     OTHER(format, (ptx_step_format)((was->format + 1) % PTX_STEP_FORMAT_COUNT));
+    OTHER(ema_dtype, was->ema_dtype == PTX_F32 ? PTX_BF16 : PTX_F32);
     OTHER(group, 1 - was->group);
     OTHER(norm_group, was->norm_group + 1);
     OTHER(weight, 2);
@@ -348,7 +377,7 @@ static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *
         struct ptx_step_tensor *tensor = &set.tensors[t];
         CUdeviceptr *const arrays[] = { &tensor->parameter, &tensor->gradient, &tensor->beside,
                                         &tensor->state[0],  &tensor->state[1], &tensor->absmax[0],
-                                        &tensor->absmax[1] };
+                                        &tensor->absmax[1], &tensor->ema };
         for (size_t k = 0; k < sizeof arrays / sizeof *arrays; k++)
             *arrays[k] += *arrays[k] ? by : 0;
     }
@@ -387,7 +416,8 @@ static void test_addresses(void **state)
                                       .norm_groups = 1,
                                       .most = 300,
                                       .rules = ALL_RULES,
-                                      .formats = ALL_FORMATS };
+                                      .formats = ALL_FORMATS,
+                                      .averages = ALL_AVERAGES };
 
     step_set_create(&set, &gpu, &r, &shape);
     struct ptx_step_params params = step_set_params(&set);
@@ -637,11 +667,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each),           cmocka_unit_test(test_several_vectors),
-        cmocka_unit_test(test_random_sets),    cmocka_unit_test(test_wild),
-        cmocka_unit_test(test_found_inf),      cmocka_unit_test(test_no_norm),
-        cmocka_unit_test(test_scalars),        cmocka_unit_test(test_addresses),
-        cmocka_unit_test(test_shards),         cmocka_unit_test(test_codes_are_kept),
-        cmocka_unit_test(test_unusual_blocks), cmocka_unit_test(test_f16_is_kept),
+        cmocka_unit_test(test_averages),       cmocka_unit_test(test_random_sets),
+        cmocka_unit_test(test_wild),           cmocka_unit_test(test_found_inf),
+        cmocka_unit_test(test_no_norm),        cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_addresses),      cmocka_unit_test(test_shards),
+        cmocka_unit_test(test_codes_are_kept), cmocka_unit_test(test_unusual_blocks),
+        cmocka_unit_test(test_f16_is_kept),
     };
 
     gpu_open(&gpu);

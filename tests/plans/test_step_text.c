@@ -47,6 +47,7 @@ static void test_targets(void **state)
 {
     (void)state;
     static const ptx_type gradients[] = { PTX_F32, PTX_BF16, PTX_F16 };
+    static const ptx_type averages[] = { PTX_NONE, PTX_BF16, PTX_F32 };
     struct ptx_target target;
     unsigned variant = 0;
 
@@ -61,6 +62,7 @@ static void test_targets(void **state)
         for (unsigned f = 0; f < PTX_STEP_FORMAT_COUNT; f++, variant++) {
             tensors[f] = tensor_of((ptx_step_format)f);
             tensors[f].gradient_dtype = gradients[variant % 3];
+            tensors[f].ema_dtype = averages[variant / 2 % 3];
             tensors[f].group = variant % PTX_STEP_RULE_COUNT;
         }
         assemble(&(struct ptx_step_params) { .tensors = tensors,
@@ -144,6 +146,12 @@ static void test_description(void **state)
     tensors[2] = tensor_of(PTX_STEP_FORMAT_STATE_F16);
     assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
     assert_int_equal(d.bytes, 1000 * (28 + 28 + 14) + 2 * 2 * 4 * sizeof(float));
+    // An average is read and written.
+    tensors[0].ema_dtype = PTX_F32;
+    tensors[1].ema_dtype = PTX_BF16;
+    assert_int_equal(ptx_step_describe(&params, &d), PTX_OK);
+    assert_int_equal(d.bytes, 1000 * (36 + 32 + 14) + 2 * 2 * 4 * sizeof(float));
+    tensors[0].ema_dtype = tensors[1].ema_dtype = PTX_NONE;
     tensors[2] = tensor_of(PTX_STEP_FORMAT_STOCHASTIC);
     tensors[2].group = 1;
     assert_int_equal(ptx_step_describe(&params, NULL), PTX_ERROR_INVALID);
@@ -271,9 +279,15 @@ static void test_refusals(void **state)
     REFUSED("group 0: beta2 is nan", p.group.hyper.beta2 = NAN);
     REFUSED("group 0: beta2 is 0.99999999999;", p.group.hyper.beta2 = 0.99999999999);
     REFUSED("group 0: dampening is nan", p.group.hyper.dampening = NAN);
+    REFUSED("group 0: ema_decay is -0.1; it must be from 0 to 1", p.group.hyper.ema_decay = -0.1);
+    REFUSED("group 0: ema_decay is 1.001; it must be from 0 to 1", p.group.hyper.ema_decay = 1.001);
+    REFUSED("group 0: ema_decay is nan", p.group.hyper.ema_decay = NAN);
+    REFUSED("tensor 0: ema_dtype is f16; it must be f32 or bf16", p.tensor.ema_dtype = PTX_F16);
+    REFUSED("tensor 0: ema_dtype is 99", p.tensor.ema_dtype = (ptx_type)99);
+    REFUSED("tensor 0: ema is given, and ema_dtype is not: make it f32 or bf16", p.tensor.ema = 16);
     REFUSED("group 0: more[0] is 1; its rule has no such scalar: make it 0",
             p.group.hyper.more[0] = 1);
-    REFUSED("group 0: more[8] is nan", p.group.hyper.more[8] = NAN);
+    REFUSED("group 0: more[7] is nan", p.group.hyper.more[7] = NAN);
     REFUSED("group 0: nesterov is set, and its rule, adamw, has no such option",
             p.group.nesterov = true);
     REFUSED(

@@ -188,6 +188,47 @@ def test_sgd_with_groups_and_setters(gpu, stream):
             plan.set_gradients(wrong, first=first, stream=stream)
 
 
+@pytest.mark.parametrize("how", ["run", "graph"])
+def test_ema(gpu, stream, how):
+    """The average follows the weights as stored, in f32 to the bit; one in bf16 moves by at most an ulp too much."""
+    n, decay = 700, 0.75
+    start = [f32(math.sin(k)) for k in range(n)]
+    w, dw = ([gpu.array(values) for _ in range(2)] for values in (start, [1.0] * n))
+    ema = [gpu.array(start), gpu.array(start, "bf16")]
+    plan = gpu.step_plan([ptxgen.StepTensor(parameter=p, gradient=g, ema=e, step=gpu.zeros(1), id=k)
+                          for k, (p, g, e) in enumerate(zip(w, dw, ema))],
+                         groups=[ptxgen.SGD(lr=0.25, ema_decay=decay)], max_norm=math.inf)
+    gpu.synchronize()
+    with gpu.capture(stream) as graph:
+        plan.run(stream)
+    for turn in range(3):
+        if turn == 2:
+            plan.set_hyper(0, {"ema_decay": 0.5}, stream=stream)
+        plan.run(stream) if how == "run" else graph.launch(stream)
+    stream.synchronize()
+    p, expected = start, start
+    for decay in (0.75, 0.75, 0.5):
+        p = [f32(x - 0.25) for x in p]
+        expected = [fma(f32(1 - decay), f32(x - e), e) for x, e in zip(p, expected)]
+    assert w[0].tolist() == w[1].tolist() == p and ema[0].tolist() == expected
+    apart = [abs(a - b) for a, b in zip(ema[1].tolist(), expected)]
+    assert max(apart) < 3 * 2.0 ** -8 and any(apart)
+
+
+def test_ema_that_does_not_fit(gpu):
+    def plan(**fields):
+        return gpu.step_plan([ptxgen.StepTensor(parameter=gpu.zeros(8), gradient=gpu.zeros(8), step=gpu.zeros(1),
+                                                **fields)], groups=[ptxgen.SGD(lr=0.25, ema_decay=0.5)], max_norm=1.0)
+    for fields, words in (({"ema": gpu.zeros(7)}, r"tensors\[0\].ema: 7 elements, and count is 8"),
+                          ({"ema": gpu.zeros(8, "f16")}, "ema_dtype is f16; it must be f32 or bf16"),
+                          ({"ema": gpu.zeros(8, "bf16"), "ema_dtype": "f32"}, "ema: elements of type bf16"),
+                          ({"ema_dtype": "f32"}, "tensor 0's ema: its address is 0")):
+        with pytest.raises(ptxgen.InvalidError, match=words):
+            plan(**fields)
+    with pytest.raises(ptxgen.InvalidError, match="ema_decay is 2; it must be from 0 to 1"):
+        plan(ema=gpu.zeros(8)).set_hyper(0, {"ema_decay": 2.0})
+
+
 def one_step(gpu, group):
     """A plan of one weight, 1, whose gradient is 1, and what steps it."""
     w = gpu.array([1.0])

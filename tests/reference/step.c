@@ -194,7 +194,7 @@ static uint32_t random_half(const struct ref_step_tensor *t, uint64_t i, uint32_
                             uint32_t which)
 {
     const uint64_t e = t->first + (t->run ? i / t->run * t->stride + i % t->run : i);
-    const uint32_t counter[4] = { (uint32_t)(e / 8), (uint32_t)(e / 8 >> 32) | which << 31, step,
+    const uint32_t counter[4] = { (uint32_t)(e / 8), (uint32_t)(e / 8 >> 32) | which << 29, step,
                                   t->id };
     const uint32_t key[2] = { (uint32_t)t->seed, (uint32_t)(t->seed >> 32) };
     uint32_t word[4];
@@ -249,6 +249,19 @@ static void set_parameter(const struct ref_step_tensor *t, uint64_t i, float p, 
     default:
         store(t->parameter_type, t->parameter, i, p);
     }
+}
+
+// The average follows the parameter, which is stored.
+static void set_ema(const struct ref_step_tensor *t, uint64_t i, uint32_t step)
+{
+    const float rate = (float)(1 - t->hyper.ema_decay);
+    const float p = load(t->parameter_type, t->parameter, i), old = load(t->ema_type, t->ema, i);
+    const float apart = p - old, x = fmaf(rate, apart, old);
+
+    if (t->ema_type == REF_BF16)
+        ((uint16_t *)t->ema)[i] = rounded_stochastically(x, random_half(t, i, step, 1));
+    else
+        store(REF_F32, t->ema, i, x);
 }
 
 // ---- states in blocks ---------------------------------------------------------------------------
@@ -356,7 +369,7 @@ static void set_state(const struct ref_step_tensor *t, unsigned k, uint64_t i, f
     const bool is_adam_m = k == 0 && ref_step_states(t->rule, t->hyper.momentum) == 2;
 
     if (t->format == REF_STOCHASTIC && !is_adam_m)
-        ((uint16_t *)t->state[k])[i] = rounded_stochastically(x, random_half(t, i, step, 1));
+        ((uint16_t *)t->state[k])[i] = rounded_stochastically(x, random_half(t, i, step, 4));
     else if (t->format == REF_STOCHASTIC || t->format == REF_STATE_BF16)
         store(REF_BF16, t->state[k], i, x);
     else
@@ -397,6 +410,8 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
             e.state[k] = state_of(t, k, i, map[k == 0]);
         step_element(t, &s, &e);
         set_parameter(t, i, e.p, step);
+        if (t->ema)
+            set_ema(t, i, step);
         for (unsigned k = 0; k < states; k++) {
             const uint64_t place = i % BLOCK;
             block[k][place] = e.state[k];

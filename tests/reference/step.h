@@ -18,7 +18,7 @@ enum ref_step_format {
 };
 
 struct ref_step_hyper {
-    double lr, beta1, beta2, eps, weight_decay, momentum, dampening;
+    double lr, beta1, beta2, eps, weight_decay, momentum, dampening, ema_decay;
 };
 
 /// A tensor on the host: arrays of `count` elements of the format's types.
@@ -29,6 +29,8 @@ struct ref_step_tensor {
     enum ref_type parameter_type, gradient_type;
     void *parameter, *gradient, *state[2], *beside;
     float *absmax[2]; ///< of each block of 256 elements: STATE_8BIT; or its scale: STATE_F16
+    void *ema;        ///< the average of the weights; NULL: none
+    enum ref_type ema_type;
     uint64_t count;
     struct ref_step_hyper hyper;
     uint32_t id;

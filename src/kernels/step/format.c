@@ -36,8 +36,11 @@ static bool rounds_parameter(const struct ptxk_step_variant *v)
 
 static bool rounds_state(const struct ptxk_step_variant *v, unsigned k)
 {
-    return rounds_parameter(v) && ptxk_step_format_of(v->format)->rounds_states &&
-           ptxk_step_rule_of(v->rule)->state[k].stochastic;
+    const struct ptxk_step_state *state = ptxk_step_state_of(v, k);
+
+    return state->stochastic &&
+           (state->type != PTX_NONE ||
+            (rounds_parameter(v) && ptxk_step_format_of(v->format)->rounds_states));
 }
 
 unsigned ptxk_step_streams(const struct ptxk_step_variant *v)
@@ -47,6 +50,13 @@ unsigned ptxk_step_streams(const struct ptxk_step_variant *v)
     for (unsigned k = 0; k < ptxk_step_states(v); k++)
         streams += rounds_state(v, k);
     return streams;
+}
+
+unsigned ptxk_step_stream_of(const struct ptxk_step_variant *v, unsigned stream)
+{
+    if (v->ema == PTX_BF16 && stream == ptxk_step_streams(v) - 1)
+        return PTXK_STREAM_EMA;
+    return stream ? PTXK_STREAM_FIRST_STATE - 1 + stream : PTXK_STREAM_PARAMETER;
 }
 
 // Adds random bits (u32, below 2^16) below bf16's last place. Infinity has no bits that could
@@ -68,13 +78,32 @@ struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_v
 
     e.p = format->load ? format->load(b, from) : ptx_cvt(b, PTX_F32, from->parameter);
     for (unsigned k = 0; k < ptxk_step_states(v); k++)
-        if (!ptxk_step_rule_of(v->rule)->state[k].output)
+        if (!ptxk_step_state_of(v, k)->output)
             e.state[k] = ptx_cvt(b, PTX_F32, from->state[k]);
     return e;
 }
 
+// The f32 of a parameter in the form that ptxk_narrow() takes, as it is once it is stored.
+static ptx_val as_stored(ptx_builder *b, ptx_type type, ptx_val x)
+{
+    if (x.type == PTX_U32)
+        return ptx_bitcast(b, PTX_F32, ptx_and(b, x, 0xffff0000));
+    return type == PTX_F32 ? x : ptx_cvt(b, PTX_F32, ptx_cvt(b, type, x));
+}
+
+// The average of the weights, and `random` bits if it is in bf16.
+static ptx_val average(ptx_builder *b, const struct ptxk_step_variant *v, ptx_val p, ptx_val old,
+                       ptx_val rate, const ptx_val *random)
+{
+    ptx_comment(b, "the average of the weights follows");
+    ptx_val apart = ptx_sub(b, as_stored(b, v->parameter, p), old);
+    ptx_val x = ptx_fma(b, rate, apart, old);
+
+    return v->ema == PTX_BF16 ? round_stochastically(b, x, *random, false) : x;
+}
+
 struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_variant *v,
-                                        const struct ptxk_step_element *e,
+                                        const struct ptxk_step_element *e, ptx_val ema_rate,
                                         const ptx_val random[PTXK_STREAMS])
 {
     const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
@@ -84,9 +113,12 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
         format->store(b, e->p, &to);
     if (rounds_parameter(v))
         to.parameter = round_stochastically(b, e->p, *random++, e->quick);
-    for (unsigned k = 0; k < ptxk_step_states(v); k++)
+    const unsigned states = ptxk_step_rule_states(v);
+    for (unsigned k = 0; k < states; k++)
         to.state[k] = rounds_state(v, k) ? round_stochastically(b, e->state[k], *random++, e->quick)
                                          : e->state[k];
+    if (v->ema != PTX_NONE)
+        to.state[states] = average(b, v, to.parameter, e->state[states], ema_rate, random);
     return to;
 }
 
@@ -107,18 +139,22 @@ ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array)
     default:
         if (k >= ptxk_step_states(v))
             return PTX_NONE;
-        return k < ptxk_step_format_states(v) ? format->state
-                                              : ptxk_step_rule_of(v->rule)->state[k].type;
+        return k < ptxk_step_format_states(v) ? format->state : ptxk_step_state_of(v, k)->type;
     }
+}
+
+bool ptxk_step_is_average(const struct ptxk_step_variant *v, unsigned array)
+{
+    return v->ema != PTX_NONE && array == ARRAY_STATE + ptxk_step_rule_states(v);
 }
 
 bool ptxk_step_reads(const struct ptxk_step_variant *v, unsigned array)
 {
     if (array == ARRAY_PARAMETER)
         return !ptxk_step_format_of(v->format)->follows;
-    if (array >= ARRAY_STATE && ptxk_step_rule_of(v->rule)->state[array - ARRAY_STATE].output)
+    if (ptxk_step_array_type(v, array) == PTX_NONE)
         return false;
-    return ptxk_step_array_type(v, array) != PTX_NONE;
+    return array < ARRAY_STATE || !ptxk_step_state_of(v, array - ARRAY_STATE)->output;
 }
 
 const struct ptxk_step_blocks *ptxk_step_blocks_of(const struct ptxk_step_variant *v)

@@ -54,17 +54,22 @@ const struct ptxk_step_format *ptxk_step_format_of(ptx_step_format format);
 // Comments on the code of a variant: its rule, format and types.
 void ptxk_step_comment(ptx_builder *b, const struct ptxk_step_variant *v);
 
-// How many halves of words of random bits an element of the variant gets: 0; or one for the
-// parameter, and then one for each state that is rounded stochastically.
+// How many halves of words of random bits an element of the variant gets: one for the parameter if
+// it is rounded stochastically, and then one for each such state, that of the average being the
+// last.
 enum { PTXK_STREAMS = 1 + PTX_STEP_MAX_STATES };
 unsigned ptxk_step_streams(const struct ptxk_step_variant *v);
+// Whose bits a stream has: the number that rules.h calls `which`.
+enum { PTXK_STREAM_PARAMETER, PTXK_STREAM_EMA, PTXK_STREAM_FIRST_STATE = 4 };
+unsigned ptxk_step_stream_of(const struct ptxk_step_variant *v, unsigned stream);
 
 // Converts to f32; the gradient does not change.
 struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_variant *v,
                                         const struct ptxk_step_stored *from);
-// Converts back to the form that ptxk_narrow() takes. `random`: 16 bits (u32) of each stream.
+// Converts back to the form that ptxk_narrow() takes, and lets the average follow, at `ema_rate`
+// (f32). `random`: 16 bits (u32) of each stream.
 struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_variant *v,
-                                        const struct ptxk_step_element *e,
+                                        const struct ptxk_step_element *e, ptx_val ema_rate,
                                         const ptx_val random[PTXK_STREAMS]);
 
 // The arrays of a tensor.
@@ -77,6 +82,8 @@ enum {
 };
 // The type of an array's elements; PTX_NONE: the variant has no such array.
 ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array);
+// Whether it is the average of the weights.
+bool ptxk_step_is_average(const struct ptxk_step_variant *v, unsigned array);
 // Whether a step reads the array: a parameter with a master is only written, and so is an output.
 bool ptxk_step_reads(const struct ptxk_step_variant *v, unsigned array);
 // How its states share scales; NULL: each is stored by itself, or there is none.

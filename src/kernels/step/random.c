@@ -2,10 +2,8 @@
 // The random bits of elements: which words of Philox they get.
 #include "random.h"
 
-// Where the upper word of element / 8, which is below 2^29, says whose the bits are: the
-// parameter's, or those of the first state that is rounded stochastically, and so on up to the
-// fourth.
-enum { WHICH = 29, WHICH_FIRST_STATE = 4 };
+// Where the upper word of element / 8, which is below 2^29, says whose the bits are.
+enum { WHICH = 29 };
 
 // The index in the whole parameter of element `i` (s32) of the tile.
 static ptx_val place_in_whole(ptx_builder *b, const struct ptxk_step_random *r, ptx_val i)
@@ -23,13 +21,13 @@ static ptx_val place_in_whole(ptx_builder *b, const struct ptxk_step_random *r, 
 }
 
 static struct ptxk_philox random_words(ptx_builder *b, const struct ptxk_step_random *r,
-                                       ptx_val place, unsigned stream)
+                                       ptx_val place, unsigned which)
 {
     ptx_val eighth = ptx_shr(b, place, 3);
     ptx_val high = ptx_cvt(b, PTX_U32, ptx_shr(b, eighth, 32));
     const ptx_val counter[4] = {
         ptx_cvt(b, PTX_U32, eighth),
-        stream ? ptx_or(b, high, (WHICH_FIRST_STATE - 1 + stream) << WHICH) : high,
+        which ? ptx_or(b, high, which << WHICH) : high,
         r->t,
         r->id,
     };
@@ -51,7 +49,10 @@ void ptxk_step_random_vector(ptx_builder *b, const struct ptxk_step_variant *v,
         return;
     ptx_val place = place_in_whole(b, r, i);
     for (unsigned n = 0; n < streams; n++) {
-        struct ptxk_philox words = random_words(b, r, place, n);
+        const unsigned which = ptxk_step_stream_of(v, n);
+        if (which == PTXK_STREAM_EMA)
+            ptx_comment(b, "random bits of the average");
+        struct ptxk_philox words = random_words(b, r, place, which);
         for (unsigned k = 0; k < PTXK_LANES; k++)
             random[n][k] = half_of(b, words.word[k / 2], k % 2);
     }
@@ -70,7 +71,7 @@ void ptxk_step_random_element(ptx_builder *b, const struct ptxk_step_variant *v,
     ptx_val pair = ptx_shr(b, lane, 1);
     ptx_val odd = ptx_ne(b, ptx_and(b, lane, 1), 0);
     for (unsigned n = 0; n < streams; n++) {
-        struct ptxk_philox words = random_words(b, r, place, n);
+        struct ptxk_philox words = random_words(b, r, place, ptxk_step_stream_of(v, n));
         ptx_val word = words.word[0];
         for (unsigned k = 1; k < 4; k++)
             word = ptx_select(b, ptx_eq(b, pair, k), words.word[k], word);

@@ -29,7 +29,10 @@ const struct ptxk_step_scalar *ptxk_step_scalar_at(uint32_t place)
     return NULL;
 }
 
-unsigned ptxk_step_states(const struct ptxk_step_variant *v)
+const struct ptxk_step_scalar ptxk_step_ema_decay = { "ema_decay", S_EMA_DECAY, PTXK_STEP_UP_TO_1,
+                                                      0.999 };
+
+unsigned ptxk_step_rule_states(const struct ptxk_step_variant *v)
 {
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
     unsigned states = 0;
@@ -39,10 +42,26 @@ unsigned ptxk_step_states(const struct ptxk_step_variant *v)
     return states;
 }
 
+unsigned ptxk_step_states(const struct ptxk_step_variant *v)
+{
+    return ptxk_step_rule_states(v) + (v->ema != PTX_NONE);
+}
+
+const struct ptxk_step_state *ptxk_step_state_of(const struct ptxk_step_variant *v, unsigned k)
+{
+    static const struct ptxk_step_state in_f32 = { PTXK_STEP_WEIGHT, .type = PTX_F32 };
+    static const struct ptxk_step_state in_bf16 = { PTXK_STEP_WEIGHT, .type = PTX_BF16,
+                                                    .stochastic = true };
+
+    if (k < ptxk_step_rule_states(v))
+        return &ptxk_step_rule_of(v->rule)->state[k];
+    return v->ema == PTX_BF16 ? &in_bf16 : &in_f32;
+}
+
 unsigned ptxk_step_format_states(const struct ptxk_step_variant *v)
 {
     const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
-    unsigned states = ptxk_step_states(v);
+    unsigned states = ptxk_step_rule_states(v);
 
     while (states && rule->state[states - 1].type != PTX_NONE)
         states--;
@@ -54,7 +73,7 @@ int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct pt
     const int order[][2] = {
         { (int)x->rule, (int)y->rule },           { (int)x->format, (int)y->format },
         { (int)x->parameter, (int)y->parameter }, { (int)x->gradient, (int)y->gradient },
-        { (int)x->options, (int)y->options },
+        { (int)x->options, (int)y->options },     { (int)x->ema, (int)y->ema },
     };
 
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)
@@ -152,8 +171,8 @@ struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, uint32_t rules)
     return c;
 }
 
-void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clocks *clocks,
-                      ptx_val k)
+void ptxk_step_derive(ptx_builder *b, uint32_t rules, bool ema,
+                      const struct ptxk_step_clocks *clocks, ptx_val k)
 {
     ptx_ptr clock = ptx_at(b, clocks->rows, ptx_mul_wide(b, k, CLOCK_WORDS));
     ptx_val at_row = ptx_mul_wide(b, k, ptxk_step_coefficients_words(rules));
@@ -171,6 +190,11 @@ void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clo
     own.t = ptx_cvt(b, PTX_U32, count);
     ptx_store(b, row, PTXK_STEP_COUNT, count);
     ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), PTXK_STEP_T, own.t);
+    if (ema) {
+        ptx_comment(b, "the rate at which averages follow the weights");
+        ptx_val rate = ptx_sub(b, 1, ptx_load(b, hyper, S_EMA_DECAY));
+        ptx_store(b, row, PTXK_STEP_EMA_RATE, ptx_cvt(b, PTX_F32, rate));
+    }
     for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++) {
         const struct ptxk_step_rule *of = ptxk_step_rule_of((ptx_step_rule)r);
         if (rules == UINT32_C(1) << r) {

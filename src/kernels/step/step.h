@@ -33,6 +33,7 @@ struct ptxk_step_variant {
     ptx_step_rule rule;
     ptx_step_format format;
     ptx_type parameter, gradient;
+    ptx_type ema;     // of the weights' average: PTX_F32 or PTX_BF16; PTX_NONE: there is none
     uint32_t options; // bits of enum ptxk_step_option
 };
 
@@ -46,6 +47,7 @@ enum {
     S_WEIGHT_DECAY = PTXK_STEP_PLACE(weight_decay),
     S_MOMENTUM = PTXK_STEP_PLACE(momentum),
     S_DAMPENING = PTXK_STEP_PLACE(dampening),
+    S_EMA_DECAY = PTXK_STEP_PLACE(ema_decay),
 };
 
 // A scalar of a rule, which gets it rounded to f32. Rules that share a place agree on name and
@@ -57,6 +59,7 @@ struct ptxk_step_scalar {
         PTXK_STEP_FINITE,
         PTXK_STEP_AT_LEAST_0, // and finite
         PTXK_STEP_BELOW_1,    // and at least 0
+        PTXK_STEP_UP_TO_1,    // and at least 0
     } range;
     double usual; // the default of the published rule, or of PyTorch's optimizer
 };
@@ -71,7 +74,7 @@ struct ptxk_step_state {
     bool stochastic; // formats with random bits for states round it by them; else to nearest
     uint32_t option; // only with this option; 0: always
     // Its type in every format, to which it is rounded to nearest; PTX_NONE: as the format stores
-    // states. States with a type of their own follow the others, and are not `stochastic`.
+    // states. States with a type of their own follow the others. Of a rule's, none is `stochastic`.
     ptx_type type;
     bool output; // only written: `update` finds nothing there; it has a type of its own
 };
@@ -121,12 +124,18 @@ struct ptxk_step_rule {
 };
 
 const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule);
+// The decay of averages, which is no rule's own.
+extern const struct ptxk_step_scalar ptxk_step_ema_decay;
 // The scalar that rules have at a place; NULL: none has any.
 const struct ptxk_step_scalar *ptxk_step_scalar_at(uint32_t place);
-// The number of states of a tensor of the variant: 0 for SGD without momentum; and how many of
-// them, the first ones, are stored as the format stores states.
+// The number of states of a tensor of the variant, the average of its weights being the last; how
+// many are the rule's own: 0 for SGD without momentum; and how many, the first ones, are stored as
+// the format stores states.
 unsigned ptxk_step_states(const struct ptxk_step_variant *v);
+unsigned ptxk_step_rule_states(const struct ptxk_step_variant *v);
 unsigned ptxk_step_format_states(const struct ptxk_step_variant *v);
+// One of its states.
+const struct ptxk_step_state *ptxk_step_state_of(const struct ptxk_step_variant *v, unsigned k);
 
 // A total order of variants.
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
@@ -154,9 +163,10 @@ struct step_clock_row {
 // What a launch derives of a clock.
 struct step_coefficients {
     float of_rule[PTXK_STEP_COEFFICIENTS];
-    float count; // of this step
-    uint32_t t;  // the same as an integer
-    uint32_t unused[6];
+    float count;    // of this step
+    uint32_t t;     // the same as an integer
+    float ema_rate; // 1 - decay; not set in plans without averages
+    uint32_t unused[5];
     // Of this step, for struct step_count. Left out where no rule has clock states.
     double clock_state[PTXK_STEP_CLOCK_STATES];
 };
@@ -165,6 +175,7 @@ struct step_coefficients {
 enum {
     PTXK_STEP_COUNT = offsetof(struct step_coefficients, count) / sizeof(float),
     PTXK_STEP_T = offsetof(struct step_coefficients, t) / sizeof(uint32_t),
+    PTXK_STEP_EMA_RATE = offsetof(struct step_coefficients, ema_rate) / sizeof(float),
     PTXK_STEP_CLOCK_STATE = offsetof(struct step_coefficients, clock_state) / sizeof(double),
     PTXK_STEP_CLOCK_STATE_AT = offsetof(struct step_count, state) / sizeof(double),
     PTXK_STEP_COEFFICIENTS_WORDS = sizeof(struct step_coefficients) / sizeof(float), // at most
@@ -182,9 +193,10 @@ struct ptxk_step_clocks {
 };
 struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, uint32_t rules);
 
-// Computes the coefficients of clock `k` (u32) from its scalars, its count and its states.
-void ptxk_step_derive(ptx_builder *b, uint32_t rules, const struct ptxk_step_clocks *clocks,
-                      ptx_val k);
+// Computes the coefficients of clock `k` (u32) from its scalars, its count and its states; `ema`:
+// also those of averages.
+void ptxk_step_derive(ptx_builder *b, uint32_t rules, bool ema,
+                      const struct ptxk_step_clocks *clocks, ptx_val k);
 
 // ---- random bits --------------------------------------------------------------------------------
 
