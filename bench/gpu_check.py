@@ -219,6 +219,7 @@ PROGRAMS = {
     "plans/test_clip_guards": TOOLS[:2],
     "plans/test_clip_reports": TOOLS[:2],
     "plans/test_step_guards": TOOLS[:2],
+    "plans/test_step_reports": TOOLS[:2],
     "plans/test_operations": TOOLS[:2],
     "plans/test_operation_learned": TOOLS[:2],
     "plans/test_operation_observer": TOOLS[:2],

@@ -32,7 +32,7 @@ struct kind {
     ptx_type dtype;
     unsigned bytes[ARRAYS];
     const struct ptx_guard_params *guards; ///< NULL: none
-    bool reports;
+    bool reports, weight_reports;
 };
 
 /// Gradients stay, so no guard finds anything, and every step is taken.
@@ -54,6 +54,19 @@ static const struct kind kinds[] = {
       PTX_F32,
       { 4, 4, 0, 4, 4 },
       .reports = true },
+    { "adamw f32, weight reports",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4 },
+      .weight_reports = true },
+    { "adamw f32, all reports",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4 },
+      .reports = true,
+      .weight_reports = true },
     { "adamw f32, states bf16",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_STATE_BF16,
@@ -112,7 +125,7 @@ struct model {
     size_t count;
     uint64_t elements, room; ///< room: elements of an array, including the gaps between tensors
     ptx_buffer *array[ARRAYS];
-    ptx_buffer *counts, *reports;
+    ptx_buffer *counts, *reports, *weight_reports;
     ptx_step_plan *plan;
     ptx_graph *graph;
 };
@@ -185,6 +198,11 @@ static bool allocate(struct bench *b, struct model *m)
     if (m->kind->reports) {
         m->reports = bench_buffer(b, m->count * sizeof(struct ptx_gradient_report));
         if (!m->reports)
+            return false;
+    }
+    if (m->kind->weight_reports) {
+        m->weight_reports = bench_buffer(b, m->count * sizeof(struct ptx_weight_report));
+        if (!m->weight_reports)
             return false;
     }
     for (size_t t = 0; t < m->count; t++) {
@@ -356,7 +374,9 @@ static bool measure(struct bench *b, struct model *m)
                                             .group_count = 1,
                                             .max_norm = 1,
                                             .guards = m->kind->guards,
-                                            .reports_at = ptx_buffer_address(m->reports) };
+                                            .reports_at = ptx_buffer_address(m->reports),
+                                            .weight_reports_at =
+                                                ptx_buffer_address(m->weight_reports) };
     struct ptx_step_description description;
     struct bench_times times;
     char label[128];
@@ -415,6 +435,7 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
         bench_free(b, &m.array[a]);
     bench_free(b, &m.counts);
     bench_free(b, &m.reports);
+    bench_free(b, &m.weight_reports);
     free(m.first);
     free(m.tensors);
     free(gradients);

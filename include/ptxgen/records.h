@@ -63,6 +63,19 @@ struct ptx_gradient_report {
         first_nonfinite; ///< index of the first NaN or infinity in the whole parameter; -1: none
 };
 
+/// What a step leaves of a tensor's weights: the parameter as it is stored after the step, rounded
+/// to its type. 24 bytes in device memory. A run that skips its step leaves the row as it was,
+/// unless the tensor is absent.
+struct ptx_weight_report {
+    double norm;   ///< f64 sums in a tree that the sizes of all tensors fix; NaN or infinite if an
+                   ///< element is
+    double change; ///< norm of the new less the old weights, both as stored, each difference in
+                   ///< f64. With a master the old ones are the master before the step, rounded
+    float largest; ///< magnitude; NaN if an element is NaN
+    uint32_t absent; ///< 1: the tensor has no gradient, so that it is not stepped, or no elements:
+                     ///< all else is 0
+};
+
 // ------------------------------------------------------------------------------------------ guards
 
 /// Why a run skips a step: `skipped` of struct ptx_guard_state, as f32.

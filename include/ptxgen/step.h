@@ -131,6 +131,9 @@ struct ptx_step_params {
     ptx_step_gradients gradients;
     uint64_t seed; ///< any number, 0 too: of the random bits of STOCHASTIC, STATE_8BIT, STATE_F16
                    ///< and an ema in bf16
+    /// The address of a struct ptx_weight_report for each tensor, in their order, which each step
+    /// writes: a multiple of 8. No more launches, and no norm. 0: none.
+    CUdeviceptr weight_reports_at;
 };
 
 /// The most hyperparameter groups of a plan.
@@ -242,6 +245,8 @@ struct ptx_step_description {
     uint64_t bytes;     ///< of parameters, gradients and states that a run reads and writes
     uint64_t workspace; ///< device memory of the plan's tables and results, in bytes
     const char *determinism; ///< what holds, in a sentence
+    uint32_t tile; ///< elements that a block steps, all of one tensor: with reports of weights, of
+                   ///< a partial sum
 };
 
 /// As ptx_clip_describe() and ptx_clip_emit(): without a GPU, and NULL as a builder is an error of

@@ -127,6 +127,7 @@ struct norm_spec {
     bool has_max_norms_at, has_found_inf_at, has_found_inf_to, checks_loss_scale;
     uint32_t guards;                  // NORM_GUARD_ bits
     bool reports;                     // writes a report a tensor
+    bool folds_reports;               // in NORM_SQUARES, each tensor's last block, not NORM_REPORT
     const struct norm_entry *entries; // NORM_ENTRIES of them: the plan's kernels
     unsigned last_blocks;             // .minnctapersm of NORM_LAST
     const void *own;                  // what else the plan's own kernels depend on
@@ -148,7 +149,8 @@ enum {
     NORM_SQUARES, // a block for each chunk: its sum of squares
     NORM_SUMS,
     NORM_FINISH,
-    NORM_REPORT,              // a block for each tensor: its report from those of its chunks
+    NORM_REPORT,              // a block for each tensor: its report from those of its chunks,
+                              // which may be of several launches
     NORM_OWN,                 // and the next: the plan's own, between the records and the last
     NORM_LAST = NORM_OWN + 2, // the plan's own: what is done with the factors
     NORM_SET_MAX_NORM,

@@ -113,8 +113,9 @@ struct norm_squares {
     struct norm_tensor tensor;
     struct norm_extent extent;
     ptx_ptr scratch;
-    ptx_ptr reports;        // f64: of chunks, with reports
-    struct chunk_seen seen; // likewise, variables
+    ptx_ptr reports;                           // f64: of chunks, with reports
+    ptx_ptr report_rows, reports_at, arrivals; // u64, u64, u32: if they are folded here
+    struct chunk_seen seen;                    // likewise, variables
     ptx_val first_bad;
     ptx_val sum;    // a variable: this thread's sum
     ptx_val weight; // factor of the block's sum
@@ -124,6 +125,10 @@ struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_sp
 ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n);
 // Writes the partial of the block's chunk.
 void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block);
+// With reports (norm_report.c): what is known of chunk `k` (u32), whose sum is in thread 0, or the
+// report of a tensor that is complete. Executed by all threads of the block.
+void ptxk_norm_squares_report_param(ptx_builder *b, struct norm_squares *n);
+void ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum);
 // Writes the loss scale that this run divides by. Executed by one thread of the launch.
 void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n);
 

@@ -9,7 +9,7 @@
 
 bool ptxk_norm_reports(const struct norm_spec *spec)
 {
-    return spec->reports;
+    return spec->reports && !spec->folds_reports;
 }
 
 // Of this thread's chunks, in variables: f64, f32, u64, u64.
@@ -59,51 +59,169 @@ static ptx_val place_in_whole(ptx_builder *b, ptx_ptr row, ptx_val i)
     return place;
 }
 
-void ptxk_norm_report_emit(ptx_builder *b, const struct norm_spec *spec)
+// What the reports of tensors are made from, and written to.
+struct report_arrays {
+    ptx_ptr tensors, rows, of_chunks, reports;
+};
+
+static ptx_ptr rows_param(ptx_builder *b)
 {
-    ptx_comment(b, "a block for each tensor: its report from those of its chunks");
-    ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
-                                    .meaning = "rows of 4: data, count, weight, type");
-    ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "report_rows", .readonly = true,
-                                 .meaning = "rows of 4: place in the whole, first chunk, chunks");
-    ptx_ptr of_chunks = ptx_param_ptr(b, PTX_F64, "chunk_reports", .readonly = true,
-                                      .meaning = "rows of 3, one a chunk");
-    ptx_ptr reports = ptx_param_ptr(b, PTX_U64, "reports_at", .writeonly = true,
-                                    .meaning = "rows of 4, one a tensor: norm (f64), largest (f32) "
-                                               "and absent (u32), zeros, first not finite");
-    ptx_val tensor = ptx_ctaid(b, PTX_X), tid = ptx_tid(b, PTX_X);
-    ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, 4));
-    ptx_vec chunks = ptx_unpack(b, PTX_U32, ptx_load(b, row, ROW(chunk)));
+    return ptx_param_ptr(b, PTX_U64, "report_rows", .readonly = true,
+                         .meaning = "rows of 4: place in the whole, first chunk, chunks");
+}
+
+static ptx_ptr reports_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_U64, "reports_at", .writeonly = true,
+                         .meaning = "rows of 4, one a tensor: norm (f64), largest (f32) "
+                                    "and absent (u32), zeros, first not finite");
+}
+
+// Writes all but the first element that is not finite, which first_write() writes. Executed by one
+// thread. Returns the tensor's report.
+static ptx_ptr report_write(ptx_builder *b, ptx_ptr reports, ptx_val tensor, ptx_val absent,
+                            const struct folded *f)
+{
+    ptx_val flag = ptx_select(b, absent, ptx_u32(1), 0);
+    ptx_ptr to = ptx_at(b, reports, ptx_mul_wide(b, tensor, 4));
+    ptx_ptr words = ptx_ptr_cast(b, PTX_U32, to);
+    ptx_val bits = ptx_bitcast(b, PTX_U32, ptxk_one_nan(b, f->largest));
+    ptx_val norm = ptxk_one_nan(b, ptx_sqrt(b, f->sum));
+
+    ptx_store(b, ptx_ptr_cast(b, PTX_F64, to), REPORT(norm), norm);
+    ptx_store(b, words, NORM_PLACE(uint32_t, struct ptx_gradient_report, largest), bits);
+    ptx_store(b, words, NORM_PLACE(uint32_t, struct ptx_gradient_report, absent), flag);
+    ptx_store(b, to, REPORT(zeros), f->zeros);
+    return to;
+}
+
+// `first`: in the tensor.
+static void first_write(ptx_builder *b, ptx_ptr to, ptx_ptr row, ptx_val first)
+{
+    ptx_val bad = place_in_whole(b, row, first);
+
+    ptx_store(b, to, REPORT(first_nonfinite), bad);
+}
+
+// From the reports of the tensor's chunks, {first, number}. Executed by all threads of a block.
+static void report_fold(ptx_builder *b, const struct norm_spec *spec, const struct report_arrays *a,
+                        ptx_val tensor, ptx_ptr row, ptx_vec chunks, ptx_val tid)
+{
     const uint32_t length = NORM_LENGTH(double, struct norm_chunk_report);
-    ptx_ptr first = ptx_at(b, of_chunks, ptx_mul_wide(b, chunks.lane[0], length));
-    struct folded own = fold(b, spec, first, tid, chunks.lane[1]);
+    ptx_ptr first = ptx_at(b, a->of_chunks, ptx_mul_wide(b, chunks.lane[0], length));
+    struct folded own = fold(b, spec, first, tid, chunks.lane[1]), all;
 
     ptx_ptr least = ptx_shared(b, PTX_U64, 1);
     ptx_if (b, ptx_eq(b, tid, 0))
         ptx_store(b, least, 0, UINT64_MAX);
-    ptx_val sum =
-        ptxk_one_nan(b, ptxk_block_sum(b, own.sum, NORM_BLOCK)); // its barrier: for `least`
-    ptx_val largest = ptxk_block_extreme(b, own.largest, NORM_BLOCK, true);
-    ptx_val zeros = ptxk_block_sum(b, own.zeros, NORM_BLOCK);
+    all.sum = ptxk_one_nan(b, ptxk_block_sum(b, own.sum, NORM_BLOCK)); // its barrier: for `least`
+    all.largest = ptxk_block_extreme(b, own.largest, NORM_BLOCK, true);
+    all.zeros = ptxk_block_sum(b, own.zeros, NORM_BLOCK);
     ptx_comment(b, "the first element that is not finite");
     ptx_if (b, ptx_ne(b, own.first, UINT64_MAX))
         ptx_atomic_min(b, least, 0, own.first);
     ptx_barrier(b);
     ptx_comment(b, "the report");
     ptx_if (b, ptx_eq(b, tid, 0)) {
-        ptx_val data = ptx_load(b, ptx_at(b, tensors, ptx_mul_wide(b, tensor, 4)), 0);
+        ptx_val data = ptx_load(b, ptx_at(b, a->tensors, ptx_mul_wide(b, tensor, 4)), 0);
         ptx_val none = ptx_eq(b, chunks.lane[1], 0);
         ptx_val absent = ptx_or(b, none, ptx_eq(b, data, 0));
-        ptx_val flag = ptx_select(b, absent, ptx_u32(1), 0);
-        ptx_ptr to = ptx_at(b, reports, ptx_mul_wide(b, tensor, 4));
-        ptx_ptr words = ptx_ptr_cast(b, PTX_U32, to);
-        ptx_val bits = ptx_bitcast(b, PTX_U32, ptxk_one_nan(b, largest));
-        ptx_val norm = ptxk_one_nan(b, ptx_sqrt(b, sum));
-        ptx_store(b, ptx_ptr_cast(b, PTX_F64, to), REPORT(norm), norm);
-        ptx_store(b, words, NORM_PLACE(uint32_t, struct ptx_gradient_report, largest), bits);
-        ptx_store(b, words, NORM_PLACE(uint32_t, struct ptx_gradient_report, absent), flag);
-        ptx_store(b, to, REPORT(zeros), zeros);
-        ptx_val bad = place_in_whole(b, row, ptx_load(b, least, 0));
-        ptx_store(b, to, REPORT(first_nonfinite), bad);
+        ptx_ptr to = report_write(b, a->reports, tensor, absent, &all);
+        first_write(b, to, row, ptx_load(b, least, 0));
     }
+}
+
+void ptxk_norm_report_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    struct report_arrays a;
+
+    ptx_comment(b, "a block for each tensor: its report from those of its chunks");
+    a.tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                              .meaning = "rows of 4: data, count, weight, type");
+    a.rows = rows_param(b);
+    a.of_chunks = ptx_param_ptr(b, PTX_F64, "chunk_reports", .readonly = true,
+                                .meaning = "rows of 3, one a chunk");
+    a.reports = reports_param(b);
+    ptx_val tensor = ptx_ctaid(b, PTX_X), tid = ptx_tid(b, PTX_X);
+    ptx_ptr row = ptx_at(b, a.rows, ptx_mul_wide(b, tensor, 4));
+    ptx_vec chunks = ptx_unpack(b, PTX_U32, ptx_load(b, row, ROW(chunk)));
+    report_fold(b, spec, &a, tensor, row, chunks, tid);
+}
+
+// ---- in the launch of the chunks ----------------------------------------------------------------
+
+void ptxk_norm_squares_report_param(ptx_builder *b, struct norm_squares *n)
+{
+    n->reports = ptx_param_ptr(b, PTX_F64, "chunk_reports", .writeonly = !n->spec->folds_reports,
+                               .meaning = "rows of 3: sum, largest (f32) and zeros (u32), first "
+                                          "that is not finite (u32), one a chunk");
+    if (!n->spec->folds_reports)
+        return;
+    n->report_rows = rows_param(b);
+    n->reports_at = reports_param(b);
+    n->arrivals =
+        ptx_param_ptr(b, PTX_U32, "report_arrivals", .meaning = "chunks through, one a tensor");
+}
+
+// Leaves what is known of chunk `k`. Executed by one thread.
+static void chunk_store(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum,
+                        ptx_val largest, ptx_val zeros)
+{
+    const uint32_t length = NORM_LENGTH(double, struct norm_chunk_report);
+    ptx_ptr row = ptx_at(b, n->reports, ptx_mul_wide(b, k, length));
+    ptx_ptr words = ptx_ptr_cast(b, PTX_U32, row);
+
+    ptx_store(b, row, 0, ptxk_one_nan(b, sum));
+    ptx_store(b, words, CHUNK(largest), ptx_bitcast(b, PTX_U32, ptxk_one_nan(b, largest)));
+    ptx_store(b, words, CHUNK(zeros), zeros);
+    ptx_store(b, words, CHUNK(first), n->first_bad);
+}
+
+// The report of a tensor that is one chunk.
+static void report_alone(ptx_builder *b, const struct norm_squares *n, ptx_ptr row, ptx_val sum,
+                         ptx_val largest, ptx_val zeros)
+{
+    ptx_val none = ptx_eq(b, n->tensor.count, 0);
+    ptx_val absent = ptx_or(b, none, ptx_eq(b, n->tensor.data, 0));
+    ptx_val first = ptx_cvt(b, PTX_U64, n->first_bad);
+    first = ptx_select(b, ptx_eq(b, n->first_bad, UINT32_MAX), UINT64_MAX, first);
+    ptx_val wide = ptx_cvt(b, PTX_U64, zeros);
+    const struct folded f = { ptxk_one_nan(b, sum), largest, wide, first };
+
+    ptx_comment(b, "the report of a tensor that is one chunk");
+    ptx_ptr to = report_write(b, n->reports_at, n->chunk.tensor, absent, &f);
+    ptx_comment(b, "its first element that is not finite");
+    first_write(b, to, row, f.first);
+}
+
+void ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum)
+{
+    const struct report_arrays a = { n->tables.tensors, n->report_rows, n->reports, n->reports_at };
+    ptx_val largest = ptxk_block_extreme(b, n->seen.largest, NORM_BLOCK, true);
+    ptx_val zeros = ptxk_block_sum(b, n->seen.zeros, NORM_BLOCK);
+
+    if (!n->spec->folds_reports) {
+        ptx_if (b, ptx_eq(b, n->tid, 0))
+            chunk_store(b, n, k, sum, largest, zeros);
+        return;
+    }
+    ptx_ptr row = ptx_at(b, n->report_rows, ptx_mul_wide(b, n->chunk.tensor, 4));
+    ptx_vec chunks = ptx_unpack(b, PTX_U32, ptx_load(b, row, ROW(chunk)));
+    ptx_val last = ptx_var(b, ptx_bool(false));
+    ptx_val is_first = ptx_eq(b, n->tid, 0), several = ptx_gt(b, chunks.lane[1], 1);
+    ptx_if (b, ptx_and(b, is_first, ptx_eq(b, chunks.lane[1], 1)))
+        report_alone(b, n, row, sum, largest, zeros);
+    ptx_if (b, ptx_and(b, is_first, several)) {
+        ptx_comment(b, "of several chunks, what the block leaves");
+        chunk_store(b, n, k, sum, largest, zeros);
+        ptx_val limit = ptx_sub(b, chunks.lane[1], 1);
+        ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, n->arrivals, n->chunk.tensor, limit,
+                                    .order = PTX_ORDER_ACQ_REL);
+        ptx_set(b, last, ptx_eq(b, before, limit));
+    }
+    ptx_if (b, several) {
+        ptx_if (b, ptx_barrier_any(b, last))
+            report_fold(b, n->spec, &a, n->chunk.tensor, row, chunks, n->tid);
+    }
+    ptx_comment(b, "the partial of the chunk");
 }

@@ -101,9 +101,7 @@ struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_sp
                            .meaning = "the loss scale that this run divides by");
     n.first = ptx_param(b, PTX_U32, "first", .meaning = "chunk of block 0");
     if (spec->reports)
-        n.reports = ptx_param_ptr(b, PTX_F64, "chunk_reports", .writeonly = true,
-                                  .meaning = "rows of 3: sum, largest (f32) and zeros (u32), first "
-                                             "that is not finite (u32), one a chunk");
+        ptxk_norm_squares_report_param(b, &n);
     return n;
 }
 
@@ -120,24 +118,6 @@ void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n)
     ptx_store(b, n->used, 0, ptx_load(b, n->state, 0));
 }
 
-// `sum`: in thread 0.
-static void report_chunk(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum)
-{
-    ptx_val largest = ptxk_block_extreme(b, n->seen.largest, NORM_BLOCK, true);
-    ptx_val zeros = ptxk_block_sum(b, n->seen.zeros, NORM_BLOCK);
-
-    ptx_if (b, ptx_eq(b, n->tid, 0)) {
-        const uint32_t length = NORM_LENGTH(double, struct norm_chunk_report);
-        ptx_ptr row = ptx_at(b, n->reports, ptx_mul_wide(b, k, length));
-        ptx_ptr words = ptx_ptr_cast(b, PTX_U32, row);
-        ptx_store(b, row, 0, ptxk_one_nan(b, sum));
-        ptx_store(b, words, NORM_PLACE(uint32_t, struct norm_chunk_report, largest),
-                  ptx_bitcast(b, PTX_U32, ptxk_one_nan(b, largest)));
-        ptx_store(b, words, NORM_PLACE(uint32_t, struct norm_chunk_report, zeros), zeros);
-        ptx_store(b, words, NORM_PLACE(uint32_t, struct norm_chunk_report, first), n->first_bad);
-    }
-}
-
 void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block)
 {
     ptx_val k = ptx_add(b, block, n->first);
@@ -149,7 +129,7 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
         sum_tensor(b, n);
     ptx_val sum = ptxk_block_sum(b, n->sum, NORM_BLOCK);
     if (n->spec->reports)
-        report_chunk(b, n, k, sum);
+        ptxk_norm_squares_report(b, n, k, sum);
     ptx_if (b, ptx_eq(b, n->tid, 0)) {
         ptx_store(b, n->partials, k, ptxk_one_nan(b, ptx_mul(b, sum, n->weight)));
         if (!n->notes_scale) {

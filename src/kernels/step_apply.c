@@ -179,7 +179,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
     if (!s->blocks)
         missing = ptx_var(b, ptx_u32(0));
     ptxk_tile_step(b, s, &v, span, missing);
-    if (s->blocks)
+    if (s->blocks || ptxk_step_reports(s))
         return;
     ptx_comment(b, "edges, and where a quick quotient does not hold");
     ptx_while (b, ptx_ne(b, missing, 0)) {
@@ -204,6 +204,7 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, 2), 2);
     ptx_val tensor = tile.lane[0], index = tile.lane[1];
     s->tensor = tensor;
+    s->index = index;
     ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, 4), 2);
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, words));
     ptx_val word[STEP_ROW_WORDS];
@@ -250,7 +251,11 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     s->starts = ptx_eq(b, index, 0);
     ptx_comment(b, "a tensor without a gradient is left out");
     ptx_val absent = ptx_eq(b, extent.lane[0], 0);
-    ptx_return_if(b, ptx_or(b, absent, ptx_ge(b, s->tensor_first, extent.lane[1])));
+    ptx_val none = ptx_or(b, absent, ptx_ge(b, s->tensor_first, extent.lane[1]));
+    s->elements = extent.lane[1];
+    if (ptxk_step_reports(s))
+        ptxk_step_report_absent(b, s, none);
+    ptx_return_if(b, none);
     ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));
 }
@@ -288,6 +293,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
     else if (ptxk_step_has_sums(spec))
         s.sums = ptx_param_ptr(b, PTX_F64, "tensor_sums", .readonly = true,
                                .meaning = "rows of 4, one a tensor");
+    if (ptxk_step_reports(&s))
+        ptxk_step_report_param(b, &s);
     if (ptxk_step_draws(spec) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
     if (ptxk_step_tables(spec)) {
@@ -305,6 +312,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
     s.tid = ptx_tid(b, PTX_X);
     ptx_val variant;
     tile_read(b, &s, tensors, tiles, rows, &variant);
+    if (ptxk_step_reports(&s))
+        ptxk_step_report_begin(b, &s);
     for (unsigned k = 0; k < spec->variant_count; k++) {
         s.variant = &spec->variants[k];
         if (reduces && !ptxk_step_rule_of(s.variant->rule)->sums)
@@ -317,6 +326,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
         ptx_if (b, ptx_eq(b, variant, k))
             step_tile(b, &s);
     }
+    if (ptxk_step_reports(&s))
+        ptxk_step_report_tile(b, &s);
 }
 
 void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)

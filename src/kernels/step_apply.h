@@ -25,6 +25,7 @@ struct ptxk_step_spec {
     unsigned variant_count;
     uint32_t tile; // elements that a block steps, of one tensor; from ptxk_step_tile()
     enum ptxk_step_gradients gradients;
+    bool reports_weights;
 };
 
 // A tensor's row, with the same index as in the norm's table. In memory its words are those of
@@ -65,6 +66,13 @@ norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit;
 // A tile: its tensor, and its place among the tensor's tiles.
 struct step_tile_row {
     uint32_t tensor, index;
+};
+
+// With reports of weights, what is known of a tile of several of a tensor.
+struct step_tile_report {
+    double norm, change; // sums of squares
+    float largest;
+    uint32_t unused;
 };
 
 // Adds `count` sums (f64) of the block's threads, and writes them as row `k` (u32). All threads of

@@ -22,6 +22,8 @@ static unsigned blocks_of(const struct ptxk_step_variant *v, uint32_t tile)
     return v->ema != PTX_NONE && ptxk_step_lanes(v) == 8 && blocks > 4 ? 4 : blocks;
 }
 
+enum { MOST_WITH_REGISTERS_LEFT = 4 };
+
 unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec)
 {
     unsigned blocks = blocks_of(&spec->variants[0], spec->tile);
@@ -30,7 +32,8 @@ unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec)
         const unsigned own = blocks_of(&spec->variants[k], spec->tile);
         blocks = own < blocks ? own : blocks;
     }
-    return blocks;
+    // Reports of weights take registers that so many blocks do not leave.
+    return spec->reports_weights && blocks > MOST_WITH_REGISTERS_LEFT ? blocks - 1 : blocks;
 }
 
 // Several vectors a thread only if that leaves tiles enough for every SM, the more the longer a

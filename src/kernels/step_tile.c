@@ -106,7 +106,8 @@ static void step_vector(ptx_builder *b, const struct ptxk_tile *s,
 {
     const bool is_quick = ptxk_step_rule_of(s->variant->rule)->quick;
     struct ptxk_quick quick = ptxk_quick_begin();
-    ptx_val value[ARRAYS][PTXK_LANES];
+    const unsigned lanes = ptxk_step_lanes(s->variant);
+    ptx_val value[ARRAYS][PTXK_LANES], old[PTXK_LANES];
 
     ptx_comment(b, "a whole vector");
     for (unsigned a = 0; a < ARRAYS; a++) {
@@ -118,16 +119,20 @@ static void step_vector(ptx_builder *b, const struct ptxk_tile *s,
             ptx_comment(b, "its average");
         ptxk_lanes_of(b, &in[a], value[a]);
     }
+    ptxk_step_report_old(b, s, lanes, value, old);
     step_values(b, s, i, is_quick ? &quick : NULL, value);
     if (!is_quick) {
         vector_write(b, s, value, i);
+        ptxk_step_report_new(b, s, lanes, value, old);
         return;
     }
     ptx_comment(b, "left to the exact instructions if a quick quotient does not hold");
     ptx_if (b, ptxk_quick_failed(b, &quick))
         ptx_set(b, missing, ptx_or(b, missing, bit));
-    ptx_else (b)
+    ptx_else (b) {
         vector_write(b, s, value, i);
+        ptxk_step_report_new(b, s, lanes, value, old);
+    }
 }
 
 // The arrays in the order in which a single element is read and written: the gradient comes last.
@@ -140,11 +145,12 @@ static unsigned of_single(unsigned n)
 static void step_single(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 {
     const struct ptxk_step_variant *v = s->variant;
-    ptx_val value[ARRAYS][PTXK_LANES], random[PTXK_STREAMS][PTXK_LANES];
+    ptx_val value[ARRAYS][PTXK_LANES], random[PTXK_STREAMS][PTXK_LANES], old[PTXK_LANES];
 
     for (unsigned n = 0; n < ARRAYS; n++)
         if (ptxk_step_reads(v, of_single(n)))
             value[of_single(n)][0] = ptx_load(b, s->array[of_single(n)], i);
+    ptxk_step_report_old(b, s, 1, value, old);
     ptxk_step_random_element(b, v, &s->random, i, random);
     step_element(b, s, value, random, 0, NULL);
     ptx_comment(b, "writes the element");
@@ -153,6 +159,7 @@ static void step_single(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
         if (is_written(s, a))
             ptx_store(b, s->array[a], i, ptxk_narrow(b, ptxk_step_array_type(v, a), value[a][0]));
     }
+    ptxk_step_report_new(b, s, 1, value, old);
 }
 
 void ptxk_tile_step_singles(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
@@ -406,6 +413,27 @@ static void block_values_exact(ptx_builder *b, const struct ptxk_tile *s, ptx_va
             ptx_set(b, value[a][k], exact[a][k]);
 }
 
+// Notes the weights of the thread's part of a block, but for elements that are not there. `old`:
+// the parameters as they were read.
+static void block_report(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
+                         ptx_val value[ARRAYS][PTXK_LANES], const struct ptxk_lanes *old)
+{
+    ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][PTXK_LANES], before;
+
+    if (!ptxk_step_reports(s))
+        return;
+    ptx_comment(b, "the weights before the step");
+    ptxk_lanes_of(b, old, was[ARRAY_PARAMETER]);
+    for (uint32_t n = 0; n < PTXK_LANES; n++) {
+        is[ARRAY_PARAMETER][0] = value[ARRAY_PARAMETER][n];
+        was[ARRAY_PARAMETER][0] = was[ARRAY_PARAMETER][n];
+        ptx_if (b, ptx_lt(b, ptx_add(b, i, n), s->length)) {
+            ptxk_step_report_old(b, s, 1, was, &before);
+            ptxk_step_report_new(b, s, 1, is, &before);
+        }
+    }
+}
+
 // Steps a warp's block, whole or not, and reads the thread's next.
 static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *in)
 {
@@ -413,10 +441,13 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
     const unsigned states = ptxk_step_format_states(s->variant);
     struct ptxk_quick quick = ptxk_quick_begin();
     ptx_val value[ARRAYS][PTXK_LANES], scale[PTX_STEP_MAX_STATES];
+    struct ptxk_lanes old = { 0 };
     ptx_val i = ptx_var(b, in->i), whole = ptx_var(b, in->whole);
 
     block_take(b, s, in);
     ptxk_tile_vector_values(b, s, in, value);
+    if (ptxk_step_reports(s))
+        old = ptxk_lanes_copy(b, &in->array[ARRAY_PARAMETER]);
     if (s->spec->tile > BLOCK * PTXK_LANES)
         block_read_next(b, s, in);
     step_values(b, s, i, rule->quick ? &quick : NULL, value);
@@ -427,6 +458,7 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
     if (rule->quick)
         ptx_if (b, ptxk_quick_failed(b, &quick))
             block_values_exact(b, s, i, value);
+    block_report(b, s, i, value, &old);
     ptx_comment(b, "the states of elements that are not there do not count");
     ptx_if (b, ptx_not(b, whole)) {
         for (uint32_t n = 0; n < PTXK_LANES; n++) {
@@ -472,6 +504,13 @@ static void vector_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_t
         step_vector(b, s, v->array, v->i, missing, bit);
     ptx_else (b)
         ptx_set(b, missing, ptx_or(b, missing, bit));
+    if (!ptxk_step_reports(s))
+        return;
+    ptx_comment(b, "in the order of the elements, which the sums depend on");
+    ptx_if (b, ptx_ne(b, missing, 0)) {
+        ptx_set(b, missing, 0);
+        ptxk_tile_step_singles(b, s, v->i);
+    }
 }
 
 // Each vector is read while the one before it is stepped: block_step() does it for itself.

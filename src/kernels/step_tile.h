@@ -6,6 +6,12 @@
 #include "step/random.h"
 #include "step_apply.h"
 
+// Of the weights that a thread has stored, with reports: variables.
+struct ptxk_weights_seen {
+    ptx_val norm, change; // f64: sums of squares
+    ptx_val largest;      // f32: magnitude
+};
+
 // The tile of a block.
 struct ptxk_tile {
     const struct ptxk_step_spec *spec;
@@ -15,6 +21,8 @@ struct ptxk_tile {
     ptx_ptr sums; // of tiles if it takes them, else of tensors; if a rule has some
     ptx_val tid;
     ptx_val tensor;       // u32
+    ptx_val index;        // u32: place of the tile among the tensor's
+    ptx_val elements;     // u64: of the tensor
     ptx_val tensor_first; // u64: index of the tile's first element
     ptx_val length;       // s32: number of elements of the tile
     ptx_val address[ARRAYS], scale_at[PTX_STEP_MAX_STATES];
@@ -29,6 +37,8 @@ struct ptxk_tile {
     ptx_ptr tables, shared; // of a format with blocks, if it has some
     ptx_ptr stages;         // what threads have read ahead; declared if a variant is staged
     ptx_val groups;         // u32
+    ptx_ptr tile_reports, arrivals, reports; // with reports of weights
+    struct ptxk_weights_seen seen;           // likewise
     // Set anew for each body:
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none
     ptx_ptr array[ARRAYS];                 // offset to the tile
@@ -73,10 +83,29 @@ struct ptxk_step_element ptxk_tile_element(ptx_builder *b, const struct ptxk_til
                                            ptx_val *scaled);
 
 // Steps all vectors of the thread's, `span` elements apart. Sets bit k of `missing` (u32) where
-// vector k must be stepped by ptxk_tile_step_singles(); a variant with blocks has none.
+// vector k must be stepped by ptxk_tile_step_singles(); a variant with blocks has none, nor has a
+// plan that reports weights, where the order of a thread's elements is fixed.
 void ptxk_tile_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
                     uint32_t span, ptx_val missing);
 // Steps the elements of the vector at `i` that are in the tile, one by one.
 void ptxk_tile_step_singles(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
+
+// ---- reports of weights (step_report.c) ---------------------------------------------------------
+
+// Whether the kernel reports weights. Without, ptxk_step_report_old() and _new() do nothing.
+bool ptxk_step_reports(const struct ptxk_tile *s);
+void ptxk_step_report_param(ptx_builder *b, struct ptxk_tile *s);
+void ptxk_step_report_begin(ptx_builder *b, struct ptxk_tile *s);
+// The weights of lanes as they are stored before the step, in f32, from the values read; and notes
+// those after it, from the values to write.
+void ptxk_step_report_old(ptx_builder *b, const struct ptxk_tile *s, unsigned lanes,
+                          ptx_val value[ARRAYS][PTXK_LANES], ptx_val *old);
+void ptxk_step_report_new(ptx_builder *b, const struct ptxk_tile *s, unsigned lanes,
+                          ptx_val value[ARRAYS][PTXK_LANES], const ptx_val *old);
+// Writes the report of a tensor that is left out, where `absent` holds.
+void ptxk_step_report_absent(ptx_builder *b, const struct ptxk_tile *s, ptx_val absent);
+// Leaves what the block's threads noted; the tensor's last block writes its report. Ends the
+// kernel. All threads of the block must execute it.
+void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s);
 
 #endif

@@ -41,6 +41,8 @@ static void count_elements(const struct norm_params *params, struct norm_layout 
         layout->gradient_bytes += tensor->count * ptx_type_bytes(tensor->dtype);
         if (tensor->count)
             layout->spec.dtypes |= UINT32_C(1) << tensor->dtype;
+        else
+            layout->empty_chunks += layout->spec.folds_reports;
         if (!params->group_count && tensor->group >= layout->group_count)
             layout->group_count = tensor->group + 1;
     }
@@ -60,7 +62,7 @@ static uint64_t at_least_one(uint64_t chunks)
 static void place(struct norm_layout *layout, bool has_state)
 {
     layout->tensors.length = layout->tensor_count;
-    layout->chunks.length = layout->partials.length = layout->chunk_count;
+    layout->chunks.length = layout->partials.length = layout->chunk_count + layout->empty_chunks;
     layout->groups.length = layout->group_count;
     layout->sums.length = (uint64_t)layout->sum_rows * layout->group_count;
     layout->records.length = (uint64_t)layout->group_count + 1; // includes the summary
@@ -68,8 +70,10 @@ static void place(struct norm_layout *layout, bool has_state)
     layout->guard_rule.length = layout->guard_bytes != 0;
     if (layout->spec.reports) {
         layout->report_rows.length = layout->tensor_count;
-        layout->chunk_reports.length = layout->chunk_count;
+        layout->chunk_reports.length = layout->chunks.length;
     }
+    if (layout->spec.folds_reports)
+        layout->report_arrivals.length = layout->tensor_count;
     layout->guard_own.length = has_state ? 0 : layout->guard_bytes;
 #define NORM_ALLOT(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
@@ -212,6 +216,7 @@ ptx_status ptxp_norm_layout_create(const struct norm_hooks *hooks, const struct 
                   .updates = params->update != NULL,
                   .adds_rows = params->sum_rows > 1,
                   .reports = params->reports_at != 0,
+                  .folds_reports = params->reports_at && hooks->folds_reports,
                   .has_max_norms_at = params->max_norms_at != 0,
                   .has_found_inf_at = params->found_inf_at != 0,
                   .has_found_inf_to = params->found_inf_to != 0,
@@ -327,6 +332,20 @@ static void write_group(struct writer *w, uint32_t group, const uint32_t *tensor
         write_chunks(w, group, w->plan->layout.tensor_count - 1, 1);
 }
 
+// A tensor without elements has a chunk that is in no sum, whose block reports it.
+static void write_empty_chunks(struct writer *w)
+{
+    const struct norm_params *params = &w->plan->params;
+
+    for (uint32_t t = 0; t < params->tensor_count && w->plan->layout.empty_chunks; t++) {
+        if (params->tensors[t].count)
+            continue;
+        w->reports[t].chunk = w->chunk;
+        w->reports[t].chunks = 1;
+        w->chunks[w->chunk++] = (struct norm_chunk_row) { .tensor = t };
+    }
+}
+
 static void write_tensors(const struct norm_params *params, const struct norm_layout *layout,
                           struct norm_tensor_row *rows)
 {
@@ -390,6 +409,7 @@ ptx_status ptxp_norm_layout_fill(struct norm_plan *plan, unsigned char *image)
         for (uint32_t g = 0; g < layout->group_count; g++)
             write_group(&w, g, grouping.order + grouping.first[g],
                         grouping.first[g + 1] - grouping.first[g]);
+        write_empty_chunks(&w);
         write_tensors(params, layout, (void *)(image + layout->tensors.offset));
         write_records(params, layout, (void *)(image + layout->records.offset));
         memcpy(image + layout->rule.offset, &layout->scale_rule, sizeof layout->scale_rule);

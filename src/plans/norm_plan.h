@@ -23,7 +23,7 @@ enum norm_left {
     NORM_LEFT_RECORDS, // after a finish: for the last phase
 };
 
-enum { NORM_MOST_OWN_VALUES = 14 };
+enum { NORM_MOST_OWN_VALUES = 20 };
 
 struct norm_hooks {
     const struct norm_entry *entries; // its kernels
@@ -31,6 +31,7 @@ struct norm_hooks {
     const char *group, *groups;       // what it calls a group of a norm, and several
     const char *overlap;              // what would happen where tensors overlap
     bool may_pack;                    // small tensors may share chunks
+    bool folds_reports;               // norm_spec.folds_reports: all chunks are in one launch
     // The messages for a phase that lacks what the phase before leaves; NULL: the order is the
     // caller's.
     const char *missing[NORM_LEFT_RECORDS + 1];
@@ -76,6 +77,7 @@ struct norm_params {
     X(guard_rule, struct norm_guard_rule)                                                          \
     X(guard_own, unsigned char)                                                                    \
     X(report_rows, struct norm_report_row)                                                         \
+    X(report_arrivals, uint32_t)                                                                   \
     X(records, struct ptx_clip_record)                                                             \
     X(sums, double)                                                                                \
     X(totals, struct norm_totals)                                                                  \
@@ -97,6 +99,8 @@ struct norm_layout {
     uint32_t group_count;
     uint32_t sum_rows;
     uint64_t chunk_count;
+    // Of tensors without elements, behind the others and of no group: where reports are folded.
+    uint64_t empty_chunks;
     uint64_t element_count;
     uint64_t gradient_bytes;
     uint64_t bytes;

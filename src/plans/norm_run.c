@@ -83,9 +83,10 @@ ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, u
 // A block for each chunk, after the plan's own.
 static ptx_status squares(struct norm_plan *plan, uint64_t first, uint64_t count, CUstream stream)
 {
+    const uint64_t chunks = plan->no_norm ? 0 : count + plan->layout.empty_chunks;
+
     plan->launch.first = (uint32_t)first;
-    return ptxp_norm_plan_launch(plan, NORM_SQUARES, plan->own_blocks + (plan->no_norm ? 0 : count),
-                                 false, stream);
+    return ptxp_norm_plan_launch(plan, NORM_SQUARES, plan->own_blocks + chunks, false, stream);
 }
 
 static ptx_status sums(struct norm_plan *plan, uint32_t finishes, CUstream stream)
@@ -108,7 +109,7 @@ static ptx_status report(const struct norm_plan *plan, CUstream stream)
 {
     const uint32_t tensors = plan->layout.tensor_count - 1;
 
-    return plan->layout.spec.reports && tensors
+    return ptxk_norm_reports(&plan->layout.spec) && tensors
                ? ptxp_norm_plan_launch(plan, NORM_REPORT, tensors, false, stream)
                : PTX_OK;
 }

@@ -50,6 +50,9 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "step_tiles", PTX_ARG(plan->tiles) },
         { "tile_sums", PTX_ARG(plan->tile_sums) },
         { "tensor_sums", PTX_ARG(plan->tensor_sums) },
+        { "arrivals", PTX_ARG(plan->arrivals) },
+        { "tile_reports", PTX_ARG(plan->tile_reports) },
+        { "weight_reports_at", PTX_ARG(plan->params.weight_reports_at) },
         { "hyper", PTX_ARG(plan->set.hyper) },
         { "values", PTX_ARG(plan->set.values) },
         { "words", PTX_ARG(plan->set.words) },
@@ -90,6 +93,7 @@ static const struct norm_hooks hooks = {
                                     "for each finish",
                  [NORM_LEFT_RECORDS] = "the factors are not known: ptx_step_plan_norm_sq() comes "
                                        "first, then ptx_step_plan_finish(), for each step" },
+    .folds_reports = true,
     .prepare = prepare,
     .values = values_of_step,
     .last = take_step,
@@ -123,7 +127,8 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
     *spec = (struct ptxk_step_spec) { .variants = layout->variants,
                                       .variant_count = layout->variant_count,
                                       .tile = layout->tile,
-                                      .gradients = (enum ptxk_step_gradients)params->gradients };
+                                      .gradients = (enum ptxk_step_gradients)params->gradients,
+                                      .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
     if (!gradients) {
         ptxp_norm_out_of_host_memory(&hooks);
@@ -225,6 +230,9 @@ static size_t add_scalars(const ptx_step_plan *plan, struct plan_array *to)
         if (group->lr_at)
             to[n++] = array_of_group(g, group->lr_at, 1, sizeof(float), "lr_at");
     }
+    if (plan->params.weight_reports_at)
+        to[n++] = array_of(plan->params.weight_reports_at, 3 * (uint64_t)plan->params.tensor_count,
+                           sizeof(double), ARRAY_OF_PLAN, "weight_reports_at");
     memcpy(to + n, plan->norm.others, plan->norm.other_count * sizeof *to);
     return n + plan->norm.other_count;
 }
@@ -234,7 +242,7 @@ static ptx_status check_addresses(const ptx_step_plan *plan, size_t first, size_
 {
     const struct ptx_step_params *params = &plan->params;
     const size_t most =
-        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + NORM_CALLER_ARRAYS + 1;
+        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + NORM_CALLER_ARRAYS + 2;
     struct plan_array *arrays = malloc(most * sizeof *arrays);
     size_t count = 0;
 
@@ -620,15 +628,14 @@ static ptx_status describe(const struct ptx_step_params *params,
             .norm_groups = layout.group_count,
             .clocks = step.clock_count,
             .variants = step.variant_count,
-            .launches = (params->sum_rows > 1 ? 4 : 3) +
-                        (params->reports_at && params->tensor_count ? 1 : 0) +
-                        (ptxk_step_has_sums(&spec) ? 2 : 0),
+            .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(&spec) ? 2 : 0),
             .bytes = step.bytes_moved +
                      (takes_no_norm(&norm, layout.group_count) ? 0 : layout.gradient_bytes),
             .workspace = layout.bytes + step.bytes,
             .determinism =
                 "the same bits on every GPU and on the emulator, launched or captured, in phases, "
                 "at any alignment; and for any shards of a parameter, if the sums are the same",
+            .tile = step.tile,
         };
     free(gradients);
     ptxp_step_layout_free(&step);

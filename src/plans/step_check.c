@@ -272,6 +272,10 @@ ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
     if ((unsigned)params->gradients > PTX_STEP_GRADIENTS_ZERO)
         return ptxd_fail(PTX_ERROR_INVALID, "gradients is %d; there are %d to %d",
                          (int)params->gradients, PTX_STEP_GRADIENTS_RAW, PTX_STEP_GRADIENTS_ZERO);
+    if (params->weight_reports_at % 8)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "weight_reports_at is 0x%llx; it must be a multiple of 8",
+                         (unsigned long long)params->weight_reports_at);
     for (uint32_t g = 0; g < params->group_count && !status; g++)
         status = check_group(g, &params->groups[g]);
     for (size_t t = 0; t < params->tensor_count && !status; t++)

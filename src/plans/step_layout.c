@@ -199,6 +199,11 @@ static ptx_status find_places(const struct ptx_step_params *params, struct step_
     return PTX_OK;
 }
 
+bool ptxp_step_reports_weights(const struct ptx_step_params *params)
+{
+    return params->weight_reports_at && params->tensor_count;
+}
+
 // ---- layout -------------------------------------------------------------------------------------
 
 static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, size_t bytes)
@@ -244,12 +249,20 @@ static uint64_t tiles_of(uint32_t tile, uint64_t count)
     return count / tile + (count % tile != 0);
 }
 
+// With reports of weights a tensor without elements has a tile, too, whose block reports it absent.
+static uint64_t tiles_of_tensor(const struct ptx_step_params *params, uint32_t tile, size_t t)
+{
+    const uint64_t tiles = tiles_of(tile, params->tensors[t].count);
+
+    return params->weight_reports_at && !tiles ? 1 : tiles;
+}
+
 static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile)
 {
     uint64_t tiles = 0;
 
     for (size_t t = 0; t < params->tensor_count; t++)
-        tiles += tiles_of(tile, params->tensors[t].count);
+        tiles += tiles_of_tensor(params, tile, t);
     return tiles;
 }
 
@@ -310,9 +323,12 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     const uint64_t sums = ptxk_step_has_sums(&spec) ? PTXK_STEP_SUMS : 0;
     at = place(&layout->tile_sums, at, sums * tiles, sizeof(double));
     at = place(&layout->tensor_sums, at, sums * (params->tensor_count + 1), sizeof(double));
+    const bool reports = ptxp_step_reports_weights(params);
+    at = place(&layout->arrivals, at, reports ? params->tensor_count : 0, sizeof(uint32_t));
     const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(&spec));
+    at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
     layout->bytes =
-        place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
+        place(&layout->tile_reports, at, reports ? tiles : 0, sizeof(struct step_tile_report));
     for (size_t t = 0; t < params->tensor_count; t++)
         layout->bytes_moved += bytes_moved(params, &params->tensors[t]);
     return PTX_OK;
@@ -381,7 +397,7 @@ static void fill_tiles(const struct ptx_step_params *params, const struct step_l
     size_t n = 0;
 
     for (uint32_t t = 0; t < params->tensor_count; t++)
-        for (uint32_t k = 0; k < tiles_of(layout->tile, params->tensors[t].count); k++)
+        for (uint32_t k = 0; k < tiles_of_tensor(params, layout->tile, t); k++)
             tiles[n++] = (struct step_tile_row) { t, k };
     if (n == 0)
         tiles[0] = (struct step_tile_row) { (uint32_t)params->tensor_count, 0 };

@@ -7,8 +7,8 @@
 
 #include "kernels/step_apply.h"
 
-// X(member, type of an element): the arrays, each aligned to 256 bytes. The host writes all except
-// the last.
+// X(member, type of an element): the arrays, each aligned to 256 bytes. The host writes those
+// before the coefficients.
 #define STEP_ARRAYS(X)                                                                             \
     X(rows, uint64_t)                                                                              \
     X(clock_rows, struct step_clock_row)                                                           \
@@ -18,7 +18,9 @@
     X(tiles, struct step_tile_row)                                                                 \
     X(tile_sums, double)                                                                           \
     X(tensor_sums, double)                                                                         \
-    X(coefficients, float)
+    X(arrivals, uint32_t)                                                                          \
+    X(coefficients, float)                                                                         \
+    X(tile_reports, struct step_tile_report)
 
 struct step_array {
     uint64_t offset; // bytes
@@ -64,6 +66,9 @@ CUdeviceptr ptxp_step_state_at(const struct ptx_step_tensor *tensor,
                                const struct ptxk_step_variant *v, unsigned k);
 struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
                                               const struct ptx_step_group *group);
+
+// Whether there are weights to report, and an array for it.
+bool ptxp_step_reports_weights(const struct ptx_step_params *params);
 
 // Checks everything about the parameters that is known without a device.
 ptx_status ptxp_step_check_params(const struct ptx_step_params *params);

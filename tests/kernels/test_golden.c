@@ -322,6 +322,32 @@ static void check_reports(struct golden *g)
     }
 }
 
+/// Step plans with reports of weights, in each format, on two targets.
+static void check_weight_reports(struct golden *g)
+{
+    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
+    for (unsigned v = 0; v < 2 * PTX_STEP_FORMAT_COUNT; ++v) {
+        const unsigned format = v / 2;
+        const bool f32 = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16;
+        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
+        const struct ptx_step_tensor tensor = { .count = 1000,
+                                                .dtype = f32 ? PTX_F32 : PTX_BF16,
+                                                .format = (ptx_step_format)format };
+        const struct ptx_step_params step = { .tensors = &tensor,
+                                              .tensor_count = 1,
+                                              .groups = &group,
+                                              .group_count = 1,
+                                              .max_norm = 1,
+                                              .weight_reports_at = 8 };
+        ptx_builder *b = ptx_builder_create(&target);
+        char name[64];
+        assert_int_equal(ptx_step_emit(b, &step), PTX_OK);
+        snprintf(name, sizeof name, "step_plan_weight_reports_format%u_sm%d", format,
+                 target.target.sm);
+        check_text(g, b, name, NULL);
+    }
+}
+
 /// Plans of each rule in each format, with every type of gradient in turn, on two targets.
 static void check_step_plans(struct golden *g)
 {
@@ -472,6 +498,7 @@ static void emit_all(struct golden *g)
     check_ema_plans(g);
     check_guards(g);
     check_reports(g);
+    check_weight_reports(g);
     check_some_step_plans(g);
     check_math(g);
 }

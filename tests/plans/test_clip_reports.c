@@ -183,6 +183,52 @@ static void test_many(void **state)
 
 // ---- step plans ---------------------------------------------------------------------------------
 
+static struct ref_clip_plan plain_steps(struct ref_gradient x[STEP_MOST_TENSORS])
+{
+    for (size_t t = 0; t < steps.count; t++)
+        x[t] = (struct ref_gradient) {
+            .type = gpu_ref_type(steps.tensors[t].gradient_dtype != PTX_NONE
+                                     ? steps.tensors[t].gradient_dtype
+                                     : steps.tensors[t].dtype),
+            .data = steps.host + steps.offset[t][1],
+            .count = steps.tensors[t].count,
+        };
+    return (struct ref_clip_plan) { .tensors = x, .tensor_count = steps.count, .group_count = 1 };
+}
+
+// In every form of a run, one after another, of which some are skipped.
+static void check_step(struct random *r, unsigned trial, ptx_buffer *rows)
+{
+    struct ref_gradient x[STEP_MOST_TENSORS];
+    const struct ref_clip_plan plain = plain_steps(x);
+    struct ptx_step_params params = step_set_params(&steps);
+
+    params.reports_at = ptx_buffer_address(rows);
+    params.max_norm = trial % 2 ? INFINITY : 1;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    for (unsigned form = 0; form < 3; form++) {
+        const bool bad = (trial + form) % 3 == 2;
+        struct ptx_gradient_report must[STEP_MOST_TENSORS];
+        step_set_gradients(&steps, r, bad ? NAN : 0);
+        for (size_t t = 0; t < steps.count; t++)
+            must[t] = expect(&x[t], ref_clip_chunk(&plain), &steps.tensors[t].whole,
+                             steps.tensors[t].gradient == 0);
+        const bool skips = step_set_expect(&steps, &params, 1);
+        assert_true(skips == (bad && steps.has_elements) || bad);
+        require(ptx_buffer_fill(rows, 0, 0x5a, ptx_buffer_size(rows), gpu.stream));
+        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)form, graph);
+        step_set_check(&steps, "with reports");
+        const struct ptx_gradient_report *is = rows_read(rows, steps.count + 1);
+        for (size_t t = 0; t < steps.count; t++)
+            compare(&is[t], &must[t], t);
+        for (size_t k = 0; k < sizeof *is; k++)
+            assert_int_equal(((const unsigned char *)(is + steps.count))[k], 0x5a);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+}
+
 static void test_step(void **state)
 {
     (void)state;
@@ -199,38 +245,43 @@ static void test_step(void **state)
     ptx_buffer *rows = rows_create();
 
     for (unsigned trial = 0; trial < 8; trial++) {
-        struct ref_gradient x[STEP_MOST_TENSORS];
         step_set_create(&steps, &gpu, &r, &shape);
-        struct ptx_step_params params = step_set_params(&steps);
-        params.reports_at = ptx_buffer_address(rows);
-        params.max_norm = trial % 2 ? INFINITY : 1;
-        ptx_step_plan *plan = step_create(&gpu, &params);
-        step_set_gradients(&steps, &r, trial % 3 == 2 ? NAN : 0);
-        for (size_t t = 0; t < steps.count; t++)
-            x[t] = (struct ref_gradient) {
-                .type = gpu_ref_type(steps.tensors[t].gradient_dtype != PTX_NONE
-                                         ? steps.tensors[t].gradient_dtype
-                                         : steps.tensors[t].dtype),
-                .data = steps.host + steps.offset[t][1],
-                .count = steps.tensors[t].count,
-            };
-        const struct ref_clip_plan plain = { .tensors = x,
-                                             .tensor_count = steps.count,
-                                             .group_count = 1 };
-        struct ptx_gradient_report must[STEP_MOST_TENSORS];
-        for (size_t t = 0; t < steps.count; t++)
-            must[t] = expect(&x[t], ref_clip_chunk(&plain), &steps.tensors[t].whole,
-                             steps.tensors[t].gradient == 0);
-        const bool skips = step_set_expect(&steps, &params, 1);
-        assert_true(skips == (trial % 3 == 2 && steps.has_elements) || trial % 3 == 2);
-        require(ptx_step_plan_run(plan, gpu.stream));
-        step_set_check(&steps, "with reports");
-        const struct ptx_gradient_report *is = rows_read(rows, steps.count);
-        for (size_t t = 0; t < steps.count; t++)
-            compare(&is[t], &must[t], t);
-        ptx_step_plan_destroy(&plan);
+        check_step(&r, trial, rows);
         step_set_destroy(&steps);
     }
+    ptx_buffer_destroy(&rows);
+}
+
+// More chunks than a block has threads; and a plan without tensors, which has no rows.
+static void test_step_sizes(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of many chunks");
+    struct step_shape shape = { .tensors = 1,
+                                .groups = 1,
+                                .norm_groups = 1,
+                                .most = 600000,
+                                .rules = 1 << PTX_STEP_RULE_SGD,
+                                .formats = 1 << PTX_STEP_FORMAT_FULL };
+    struct ptx_step_description with, without;
+    ptx_buffer *rows = rows_create();
+
+    step_set_create(&steps, &gpu, &r, &shape);
+    while (steps.tensors[0].count < 2048 * 260) {
+        step_set_destroy(&steps);
+        step_set_create(&steps, &gpu, &r, &shape);
+    }
+    struct ptx_step_params params = step_set_params(&steps);
+    require(ptx_step_describe(&params, &without));
+    params.reports_at = 8;
+    require(ptx_step_describe(&params, &with));
+    assert_int_equal(with.launches, without.launches);
+    check_step(&r, 0, rows);
+    step_set_destroy(&steps);
+    shape.tensors = 0;
+    step_set_create(&steps, &gpu, &r, &shape);
+    check_step(&r, 0, rows);
+    step_set_destroy(&steps);
     ptx_buffer_destroy(&rows);
 }
 
@@ -256,9 +307,8 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clip),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_clip),    cmocka_unit_test(test_many),
+        cmocka_unit_test(test_step),    cmocka_unit_test(test_step_sizes),
         cmocka_unit_test(test_refused),
     };
 

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT
+// Reports of weights: each thread notes the weights that it has stored, each block leaves what its
+// threads noted, and the last block of a tensor folds that and writes the tensor's report.
+#include "common/common.h"
+#include "step_tile.h"
+
+#define TILE(member)   NORM_PLACE(double, struct step_tile_report, member)
+#define TILE32(member) NORM_PLACE(float, struct step_tile_report, member)
+#define REPORT(member) NORM_PLACE(double, struct ptx_weight_report, member)
+
+bool ptxk_step_reports(const struct ptxk_tile *s)
+{
+    return s->spec->reports_weights && !s->reduces;
+}
+
+void ptxk_step_report_param(ptx_builder *b, struct ptxk_tile *s)
+{
+    s->tile_reports = ptx_param_ptr(b, PTX_F64, "tile_reports",
+                                    .meaning = "rows of 3, one a tile: sums of squares of the "
+                                               "weights and of the change, largest (f32)");
+    s->arrivals = ptx_param_ptr(b, PTX_U32, "arrivals", .meaning = "tiles through, one a tensor");
+    s->reports = ptx_param_ptr(b, PTX_F64, "weight_reports_at", .writeonly = true,
+                               .meaning = "rows of 3, one a tensor: norm, norm of the change, "
+                                          "largest (f32) and absent (u32)");
+}
+
+// ---- elements -----------------------------------------------------------------------------------
+
+void ptxk_step_report_begin(ptx_builder *b, struct ptxk_tile *s)
+{
+    s->seen = (struct ptxk_weights_seen) { ptx_var(b, ptx_f64(0)), ptx_var(b, ptx_f64(0)),
+                                           ptx_var(b, ptx_f32(0)) };
+}
+
+// What is stored of a value that ptxk_narrow() takes, in f32.
+static ptx_val stored(ptx_builder *b, const struct ptxk_tile *s, ptx_val x)
+{
+    if (x.type == PTX_U32)
+        return ptx_bitcast(b, PTX_F32, ptx_and(b, x, 0xffff0000));
+    if (x.type == PTX_F32 && s->variant->parameter != PTX_F32)
+        x = ptx_cvt(b, s->variant->parameter, x);
+    return ptx_cvt(b, PTX_F32, x);
+}
+
+void ptxk_step_report_old(ptx_builder *b, const struct ptxk_tile *s, unsigned lanes,
+                          ptx_val value[ARRAYS][PTXK_LANES], ptx_val *old)
+{
+    const bool follows = !ptxk_step_reads(s->variant, ARRAY_PARAMETER);
+
+    if (!ptxk_step_reports(s))
+        return;
+    for (unsigned k = 0; k < lanes; k++) {
+        ptxk_comment_lanes(b, "the weight before the step", k, ptxk_comment_each(b) / 2, lanes);
+        old[k] = follows ? stored(b, s, value[ARRAY_BESIDE][k])
+                         : ptx_cvt(b, PTX_F32, value[ARRAY_PARAMETER][k]);
+    }
+}
+
+void ptxk_step_report_new(ptx_builder *b, const struct ptxk_tile *s, unsigned lanes,
+                          ptx_val value[ARRAYS][PTXK_LANES], const ptx_val *old)
+{
+    const struct ptxk_weights_seen *seen = &s->seen;
+
+    if (!ptxk_step_reports(s))
+        return;
+    for (unsigned k = 0; k < lanes; k++) {
+        ptxk_comment_lanes(b, "notes the weight", k, ptxk_comment_each(b) / 2, lanes);
+        ptx_val is = stored(b, s, value[ARRAY_PARAMETER][k]);
+        ptx_val wide = ptx_cvt(b, PTX_F64, is);
+        ptx_val change = ptx_sub(b, wide, ptx_cvt(b, PTX_F64, old[k]));
+        ptx_set(b, seen->norm, ptx_fma(b, wide, wide, seen->norm));
+        ptx_set(b, seen->change, ptx_fma(b, change, change, seen->change));
+        ptx_set(b, seen->largest, ptxk_larger(b, seen->largest, ptx_abs(b, is)));
+    }
+}
+
+// ---- tiles --------------------------------------------------------------------------------------
+
+// What the first lanes of a warp have noted, in lane 0.
+static struct ptxk_weights_seen of_lanes(ptx_builder *b, const struct ptxk_weights_seen *own,
+                                         uint32_t lanes)
+{
+    struct ptxk_weights_seen all;
+
+    ptx_comment(b, "over %u lanes: the squares of the weights", lanes);
+    all.norm = ptxk_lanes_combine(b, ptx_add, own->norm, lanes, 1);
+    ptx_comment(b, "those of the change");
+    all.change = ptxk_lanes_combine(b, ptx_add, own->change, lanes, 1);
+    ptx_comment(b, "the largest");
+    all.largest = ptxk_lanes_combine(b, ptxk_larger, own->largest, lanes, 1);
+    return all;
+}
+
+// What all threads have noted, in thread 0: a tree over lanes, then over warps, as that of
+// ptxk_block_sum(), with one barrier.
+static struct ptxk_weights_seen of_block(ptx_builder *b, const struct ptxk_weights_seen *own,
+                                         ptx_val tid)
+{
+    enum { WARPS = NORM_BLOCK / WARP };
+    ptx_ptr sums = ptx_shared(b, PTX_F64, 2 * WARPS), most = ptx_shared(b, PTX_F32, WARPS);
+
+    struct ptxk_weights_seen all = of_lanes(b, own, WARP);
+    all = (struct ptxk_weights_seen) { ptx_var(b, all.norm), ptx_var(b, all.change),
+                                       ptx_var(b, all.largest) };
+    ptx_comment(b, "lane 0 of each warp leaves its results in shared memory");
+    ptx_val lane = ptx_and(b, tid, WARP - 1);
+    ptx_val warp = ptx_shr(b, tid, 5);
+    ptx_if (b, ptx_eq(b, lane, 0)) {
+        ptx_store(b, sums, warp, all.norm);
+        ptx_store(b, ptx_at(b, sums, warp), WARPS, all.change);
+        ptx_store(b, most, warp, all.largest);
+    }
+    ptx_barrier(b);
+    ptx_if (b, ptx_lt(b, tid, WARP)) {
+        ptx_comment(b, "the first warp combines them");
+        ptx_val from = ptx_and(b, tid, WARPS - 1);
+        ptx_ptr at = ptx_at(b, sums, from);
+        const struct ptxk_weights_seen of_warps = { ptx_load(b, at, 0), ptx_load(b, at, WARPS),
+                                                    ptx_load(b, most, from) };
+        const struct ptxk_weights_seen total = of_lanes(b, &of_warps, WARPS);
+        ptx_set(b, all.norm, total.norm);
+        ptx_set(b, all.change, total.change);
+        ptx_set(b, all.largest, total.largest);
+    }
+    return all;
+}
+
+static void report_write(ptx_builder *b, const struct ptxk_tile *s, ptx_val norm, ptx_val change,
+                         ptx_val largest, uint32_t absent)
+{
+    const uint32_t length = NORM_LENGTH(double, struct ptx_weight_report);
+    ptx_ptr to = ptx_at(b, s->reports, ptx_mul_wide(b, s->tensor, length));
+    ptx_ptr words = ptx_ptr_cast(b, PTX_U32, to);
+
+    ptx_store(b, to, REPORT(norm), norm);
+    ptx_store(b, to, REPORT(change), change);
+    ptx_store(b, words, NORM_PLACE(uint32_t, struct ptx_weight_report, largest),
+              ptx_bitcast(b, PTX_U32, largest));
+    ptx_store(b, words, NORM_PLACE(uint32_t, struct ptx_weight_report, absent), absent);
+}
+
+void ptxk_step_report_absent(ptx_builder *b, const struct ptxk_tile *s, ptx_val absent)
+{
+    ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, 0));
+
+    ptx_if (b, ptx_and(b, absent, first))
+        report_write(b, s, ptx_f64(0), ptx_f64(0), ptx_f32(0), 1);
+}
+
+static void report_sums(ptx_builder *b, const struct ptxk_tile *s,
+                        const struct ptxk_weights_seen *all)
+{
+    ptx_comment(b, "the tensor's report");
+    report_write(b, s, ptxk_one_nan(b, ptx_sqrt(b, all->norm)),
+                 ptxk_one_nan(b, ptx_sqrt(b, all->change)), ptxk_one_nan(b, all->largest), 0);
+}
+
+// The sums of tiles t, t + 256, ... for thread t, in this order.
+static struct ptxk_weights_seen fold_tiles(ptx_builder *b, const struct ptxk_tile *s, ptx_val first,
+                                           ptx_val tiles)
+{
+    const uint32_t length = NORM_LENGTH(double, struct step_tile_report);
+    struct ptxk_weights_seen f = { ptx_var(b, ptx_f64(0)), ptx_var(b, ptx_f64(0)),
+                                   ptx_var(b, ptx_f32(0)) };
+
+    ptx_comment(b, "the last block of the tensor: tiles t, t + %d, ... for thread t", NORM_BLOCK);
+    ptx_for (b, k, s->tid, tiles, NORM_BLOCK) {
+        ptx_val place = ptx_mul_wide(b, ptx_add(b, first, k), length);
+        ptx_ptr row = ptx_at(b, s->tile_reports, place);
+        ptx_val norm = ptx_load(b, row, TILE(norm)), change = ptx_load(b, row, TILE(change));
+        ptx_val largest = ptx_load(b, ptx_ptr_cast(b, PTX_F32, row), TILE32(largest));
+        ptx_set(b, f.norm, ptx_add(b, f.norm, norm));
+        ptx_set(b, f.change, ptx_add(b, f.change, change));
+        ptx_set(b, f.largest, ptxk_larger(b, f.largest, largest));
+    }
+    return f;
+}
+
+void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
+{
+    const uint32_t length = NORM_LENGTH(double, struct step_tile_report);
+    struct ptxk_weights_seen all = of_block(b, &s->seen, s->tid);
+    ptx_val up = ptx_add(b, s->elements, s->spec->tile - 1);
+    ptx_val tiles = ptx_cvt(b, PTX_U32, ptxk_over_power_of_two(b, up, s->spec->tile));
+    ptx_val alone = ptx_eq(b, tiles, 1), is_first = ptx_eq(b, s->tid, 0);
+    ptx_val block = ptx_ctaid(b, PTX_X);
+
+    ptx_if (b, ptx_and(b, alone, is_first))
+        report_sums(b, s, &all);
+    ptx_return_if(b, alone);
+    ptx_comment(b, "of several tiles, what the block leaves");
+    ptx_val last = ptx_var(b, ptx_bool(false));
+    ptx_if (b, is_first) {
+        ptx_ptr row = ptx_at(b, s->tile_reports, ptx_mul_wide(b, block, length));
+        ptx_store(b, row, TILE(norm), all.norm);
+        ptx_store(b, row, TILE(change), all.change);
+        ptx_store(b, ptx_ptr_cast(b, PTX_F32, row), TILE32(largest), all.largest);
+        ptx_val limit = ptx_sub(b, tiles, 1);
+        ptx_val before = ptx_atomic(b, PTX_ATOMIC_inc, s->arrivals, s->tensor, limit,
+                                    .order = PTX_ORDER_ACQ_REL);
+        ptx_set(b, last, ptx_eq(b, before, limit));
+    }
+    ptx_if (b, ptx_barrier_any(b, last)) {
+        struct ptxk_weights_seen own = fold_tiles(b, s, ptx_sub(b, block, s->index), tiles);
+        struct ptxk_weights_seen folded = of_block(b, &own, s->tid);
+        ptx_if (b, is_first)
+            report_sums(b, s, &folded);
+    }
+}

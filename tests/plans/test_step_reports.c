@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: MIT
+// Reports of weights: every byte as in plain C, for every rule and format, in every form of a run,
+// at any alignment, with NaN and infinity; what skipped steps and absent gradients leave; plans
+// that take a norm for their reports alone.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "step_fixture.h"
+
+enum {
+    ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1,
+    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
+    BLOCK = 256,
+    POISON = 0x5a,
+};
+
+static struct gpu gpu;
+static struct step_set set;
+static ptx_buffer *rows;
+static struct ptx_weight_report must[STEP_MOST_TENSORS + 1]; // and one that is never written
+
+// ---- the reference ------------------------------------------------------------------------------
+
+static void put_f64(double *to, double x)
+{
+    const uint64_t nan = UINT64_MAX >> 1;
+
+    *to = x;
+    if (isnan(x))
+        memcpy(to, &nan, sizeof nan);
+}
+
+static void put_f32(float *to, float x)
+{
+    const uint32_t nan = UINT32_MAX >> 1;
+
+    *to = x;
+    if (isnan(x))
+        memcpy(to, &nan, sizeof nan);
+}
+
+// The adjacent elements that a thread takes: those of 16 bytes, or 8 where any array is narrow.
+static unsigned lanes_of(const struct ptx_step_tensor *tensor)
+{
+    const struct ptx_step_group *group = &set.group[tensor->group];
+    const bool has_states = ref_step_states((enum ref_step_rule)group->rule, group->hyper.momentum);
+    const ptx_type gradient = tensor->gradient_dtype ? tensor->gradient_dtype : tensor->dtype;
+    const bool narrow_states = tensor->format == PTX_STEP_FORMAT_STATE_BF16 ||
+                               tensor->format == PTX_STEP_FORMAT_STOCHASTIC ||
+                               tensor->format == PTX_STEP_FORMAT_STATE_8BIT ||
+                               tensor->format == PTX_STEP_FORMAT_STATE_F16;
+
+    return tensor->dtype != PTX_F32 || gradient != PTX_F32 || (has_states && narrow_states) ||
+                   tensor->ema_dtype == PTX_BF16
+               ? 8
+               : 4;
+}
+
+// The weight before the step: of a parameter with a master, the master's, rounded.
+static double old_weight(const unsigned char *before, size_t t, uint64_t i)
+{
+    const struct ptx_step_tensor *tensor = &set.tensors[t];
+    const enum ref_type type = gpu_ref_type(tensor->dtype);
+    unsigned char rounded[8];
+
+    if (tensor->format != PTX_STEP_FORMAT_MASTER)
+        return ref_load(type, before + set.offset[t][0], i);
+    ref_store(type, rounded, 0, ref_load(REF_F32, before + set.offset[t][2], i));
+    return ref_load(type, rounded, 0);
+}
+
+static void expect_tensor(const unsigned char *before, size_t t, uint32_t tile)
+{
+    const struct ptx_step_tensor *tensor = &set.tensors[t];
+    const enum ref_type type = gpu_ref_type(tensor->dtype);
+    const unsigned lanes = lanes_of(tensor);
+    double norm[BLOCK] = { 0 }, change[BLOCK] = { 0 }, largest = 0;
+
+    for (uint64_t first = 0; first < tensor->count; first += tile) {
+        const uint64_t length = tensor->count - first < tile ? tensor->count - first : tile;
+        double own[BLOCK] = { 0 }, own_change[BLOCK] = { 0 };
+        for (uint64_t i = 0; i < length; i++) {
+            const uint64_t thread = i / lanes % BLOCK;
+            const double x = ref_load(type, set.host + set.offset[t][0], first + i);
+            const double d = x - old_weight(before, t, first + i);
+            own[thread] = fma(x, x, own[thread]);
+            own_change[thread] = fma(d, d, own_change[thread]);
+            largest = isnan(x) || isnan(largest) ? NAN : fmax(largest, fabs(x));
+        }
+        norm[first / tile % BLOCK] += ref_block_sum(own, BLOCK);
+        change[first / tile % BLOCK] += ref_block_sum(own_change, BLOCK);
+    }
+    must[t] = (struct ptx_weight_report) { 0 };
+    put_f64(&must[t].norm, sqrt(ref_block_sum(norm, BLOCK)));
+    put_f64(&must[t].change, sqrt(ref_block_sum(change, BLOCK)));
+    put_f32(&must[t].largest, (float)largest);
+}
+
+// Takes the step in plain C. Returns whether it is skipped.
+static bool expect(const struct ptx_step_params *params)
+{
+    struct ptx_step_description description;
+    unsigned char *before = malloc(set.bytes);
+
+    assert_non_null(before);
+    memcpy(before, set.host, set.bytes);
+    require(ptx_step_describe(params, &description));
+    const bool skipped = step_set_expect(&set, params, 1);
+    for (size_t t = 0; t < set.count; t++) {
+        if (!set.tensors[t].gradient || !set.tensors[t].count)
+            must[t] = (struct ptx_weight_report) { .absent = 1 };
+        else if (!skipped)
+            expect_tensor(before, t, description.tile);
+    }
+    free(before);
+    return skipped;
+}
+
+static void check(const char *what)
+{
+    struct ptx_weight_report is[STEP_MOST_TENSORS + 1];
+
+    step_set_check(&set, what);
+    require(ptx_buffer_download(rows, 0, is, (set.count + 1) * sizeof *is, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (size_t t = 0; t <= set.count; t++)
+        if (memcmp(&is[t], &must[t], sizeof *is) != 0)
+            fail_msg("%s: tensor %zu of %llu, format %d: norm %a change %a largest %a absent %u; "
+                     "must be %a %a %a %u",
+                     what, t, (unsigned long long)set.tensors[t].count, (int)set.tensors[t].format,
+                     is[t].norm, is[t].change, (double)is[t].largest, is[t].absent, must[t].norm,
+                     must[t].change, (double)must[t].largest, must[t].absent);
+}
+
+// A set whose tensor t has some elements.
+static void create(struct random *r, const struct step_shape *shape, size_t t)
+{
+    step_set_create(&set, &gpu, r, shape);
+    while (set.tensors[t].count < 30) {
+        step_set_destroy(&set);
+        step_set_create(&set, &gpu, r, shape);
+    }
+}
+
+static void rows_reset(void)
+{
+    memset(must, POISON, sizeof must);
+    require(ptx_buffer_fill(rows, 0, POISON, ptx_buffer_size(rows), gpu.stream));
+}
+
+// Steps in all forms, of which the third is skipped, because a gradient is NaN.
+static void check_steps(struct random *r, struct ptx_step_params params, const char *what)
+{
+    rows_reset();
+    params.weight_reports_at = ptx_buffer_address(rows);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+
+    for (unsigned step = 0; step < 5; step++) {
+        step_set_gradients(&set, r, step == 2 ? NAN : 0);
+        expect(&params);
+        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        check(what);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+}
+
+// ---- tests --------------------------------------------------------------------------------------
+
+static void test_formats(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of weights");
+
+    for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial++) {
+        const struct step_shape shape = { .tensors = 7,
+                                          .groups = 3,
+                                          .norm_groups = 2,
+                                          .most = trial % 3 ? 6000 : 40,
+                                          .rules = ALL_RULES,
+                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
+                                          .aligned = trial % 2,
+                                          .sharded = trial % 2,
+                                          .absent = trial % 3 == 1,
+                                          .wild = trial % 3 == 2 };
+        step_set_create(&set, &gpu, &r, &shape);
+        set.gradients = (ptx_step_gradients)(trial % 3);
+        check_steps(&r, step_set_params(&set), "a format");
+        step_set_destroy(&set);
+    }
+}
+
+static void test_mixed(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of weights, mixed");
+
+    for (unsigned trial = 0; trial < 4; trial++) {
+        const struct step_shape shape = {
+            .tensors = 12,
+            .groups = 4,
+            .norm_groups = 1,
+            .most = 5000,
+            .rules = ALL_RULES,
+            .formats = ALL_FORMATS,
+            .averages = trial / 2 ? PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16) : 0,
+            .aligned = trial % 2,
+            .absent = true
+        };
+        step_set_create(&set, &gpu, &r, &shape);
+        check_steps(&r, step_set_params(&set), "all formats");
+        step_set_destroy(&set);
+    }
+}
+
+// More tiles than a block has threads, with all forms of a tile.
+static void test_many_tiles(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of many tiles");
+
+    for (unsigned trial = 0; trial < 3; trial++) {
+        const ptx_step_format formats[] = { PTX_STEP_FORMAT_FULL, PTX_STEP_FORMAT_STOCHASTIC,
+                                            PTX_STEP_FORMAT_STATE_8BIT };
+        const struct step_shape shape = { .tensors = 1,
+                                          .groups = 1,
+                                          .norm_groups = 1,
+                                          .most = trial ? 700000 : 350000,
+                                          .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                          .formats = 1u << formats[trial],
+                                          .aligned = trial != 1 };
+        struct ptx_step_description description;
+        for (unsigned tries = 0; tries == 0 || description.elements / description.tile < 260;) {
+            if (tries++)
+                step_set_destroy(&set);
+            step_set_create(&set, &gpu, &r, &shape);
+            const struct ptx_step_params params = step_set_params(&set);
+            require(ptx_step_describe(&params, &description));
+        }
+        check_steps(&r, step_set_params(&set), "many tiles");
+        step_set_destroy(&set);
+    }
+}
+
+// What a guard skips leaves the rows, but for absent gradients, which go and come back.
+static void test_skipped(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of skipped steps");
+    const struct step_shape shape = { .tensors = 5,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 3000,
+                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+    const float skips[] = { 0, 1 };
+
+    create(&r, &shape, 1);
+    rows_reset();
+    ptx_buffer *given = ptx_buffer_create(gpu.device, sizeof skips);
+    assert_non_null(given);
+    require(ptx_buffer_upload(given, 0, skips, sizeof skips, gpu.stream));
+    struct ptx_step_params params = step_set_params(&set);
+    const struct ptx_guard_params guards = { .skip_at = ptx_buffer_address(given) };
+    params.guards = &guards;
+    params.weight_reports_at = ptx_buffer_address(rows);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    params.guards = NULL;
+    for (unsigned step = 0; step < 4; step++) {
+        const CUdeviceptr gradient = set.tensors[1].gradient, at = step % 2 ? 0 : gradient;
+        const bool skipped = step / 2 % 2;
+        step_set_gradients(&set, &r, 0);
+        set.tensors[1].gradient = at;
+        require(ptx_step_plan_set_gradients(plan, 1, 1, &at, gpu.stream));
+        require(ptx_buffer_fill(given, 0, 0, sizeof(float), gpu.stream));
+        if (skipped) {
+            require(ptx_buffer_upload(given, 0, &skips[1], sizeof(float), gpu.stream));
+            must[1] = at ? must[1] : (struct ptx_weight_report) { .absent = 1 };
+        } else {
+            expect(&params);
+        }
+        require(ptx_step_plan_run(plan, gpu.stream));
+        check(skipped ? "a skipped step" : "a step");
+        set.tensors[1].gradient = gradient;
+    }
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&given);
+    step_set_destroy(&set);
+}
+
+// Reports of weights take no launch and no norm; a plan without tensors has none.
+static void test_described(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of weights, described");
+    const struct step_shape shape = { .tensors = 3,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 300,
+                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+    struct ptx_step_description with, without;
+
+    step_set_create(&set, &gpu, &r, &shape);
+    struct ptx_step_params params = step_set_params(&set);
+    params.max_norm = INFINITY;
+    require(ptx_step_describe(&params, &without));
+    params.weight_reports_at = 8;
+    require(ptx_step_describe(&params, &with));
+    assert_int_equal(with.launches, without.launches);
+    assert_int_equal(with.bytes, without.bytes);
+    params.weight_reports_at = 12;
+    expect_refused(ptx_step_describe(&params, &with),
+                   "weight_reports_at is 0xc; it must be a multiple of 8");
+    check_steps(&r, step_set_params(&set), "three tensors");
+    set.count = 0;
+    set.has_elements = false;
+    check_steps(&r, step_set_params(&set), "no tensors");
+    step_set_destroy(&set);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "reports of weights that are refused");
+    const struct step_shape shape = { .tensors = 3,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 300,
+                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+
+    create(&r, &shape, 0);
+    ptx_buffer *small = ptx_buffer_create(gpu.device, 48);
+    struct ptx_step_params params = step_set_params(&set);
+    params.weight_reports_at = ptx_buffer_address(small);
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID,
+                   "weight_reports_at: 9 elements are 72 bytes, and its memory ends");
+    params.weight_reports_at = (set.tensors[0].parameter + 7) / 8 * 8;
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, "tensor 0's parameter and weight_reports_at overlap");
+    params.weight_reports_at = params.reports_at = ptx_buffer_address(rows);
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, "weight_reports_at and reports_at overlap");
+    ptx_buffer_destroy(&small);
+    step_set_destroy(&set);
+}
+
+// ---- norms that nothing clips -------------------------------------------------------------------
+
+static float norm_of_run(struct ptx_step_params params, struct random *r)
+{
+    struct ptx_clip_record record;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+
+    step_set_gradients(&set, r, 0);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_step_plan_destroy(&plan);
+    return record.norm;
+}
+
+// Without a max_norm the norm is taken where a report or a guard needs it, and only there.
+static void test_norms(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "norms for reports and guards");
+    const struct step_shape shape = { .tensors = 3,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 300,
+                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+    const struct ptx_guard_params guards[] = { { .limit = 1e30f },
+                                               { .history.length = 8 },
+                                               { .zclip.warmup = 3 },
+                                               { .adagc.warmup = 3 },
+                                               { .limits_at = ptx_buffer_address(rows) },
+                                               { .skip_at = ptx_buffer_address(rows) },
+                                               { 0 } };
+    const float all[] = { INFINITY };
+
+    create(&r, &shape, 0);
+    require(ptx_buffer_fill(rows, 0, 0, ptx_buffer_size(rows), gpu.stream));
+    for (unsigned form = 0; form < 2; form++) {
+        struct ptx_step_params params = step_set_params(&set);
+        params.max_norm = INFINITY;
+        params.group_max_norms = form ? all : NULL;
+        assert_true(norm_of_run(params, &r) == 0);
+        params.weight_reports_at = ptx_buffer_address(rows) + 256;
+        assert_true(norm_of_run(params, &r) == 0);
+        params.reports_at = ptx_buffer_address(rows) + 512;
+        assert_true(norm_of_run(params, &r) > 0);
+        params.weight_reports_at = params.reports_at = 0;
+        for (size_t k = 0; k < sizeof guards / sizeof *guards; k++) {
+            const bool needs = k < 5;
+            params.guards = &guards[k];
+            assert_true((norm_of_run(params, &r) > 0) == needs);
+        }
+    }
+    step_set_destroy(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),    cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_described),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_norms),
+    };
+
+    gpu_open(&gpu);
+    rows = ptx_buffer_create(gpu.device, (STEP_MOST_TENSORS + 1) * sizeof *must);
+    int failed = cmocka_run_group_tests_name("reports of weights", tests, NULL, NULL);
+    ptx_buffer_destroy(&rows);
+    gpu_close(&gpu);
+    return failed;
+}
