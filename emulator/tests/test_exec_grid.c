@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Grids: blocks that wait for blocks, cooperative launches, atomics, special registers, memory.
+// Grids: blocks that wait for blocks, cooperative launches, special registers, memory, jumps by a
+// list. `rows ... emulator` has atomics, and the accesses that the builder writes.
 #include "fixture.h"
 
 #include <pthread.h>
@@ -150,95 +151,6 @@ static void special_registers(void **state)
         assert_int_equal(got[4 * i + 2], (UINT32_C(1) << i % 60 % 32) - 1);
         assert_int_equal(got[4 * i + 3], 77);
     }
-}
-
-// One lane performs `op` on a word with the value `before`: the returned value and the new one.
-static void atomic_case(struct emulator *e, const char *op, const char *kind, unsigned bytes,
-                        uint64_t before, uint64_t x, uint64_t after)
-{
-    for (unsigned shared = 0; shared < 2; shared++) {
-        char body[1024];
-        const char *reg = bytes == 8 ? "%rd" : bytes == 4 ? "%r" : "%h";
-        snprintf(body, sizeof(body),
-                 ".shared .align 8 .b64 s;\nsetp.ne.u32 %%p1, %%r0, 0;\n@%%p1 ret;\n"
-                 "ld.global.b%u %s20, [%%rd0];\nst.shared.b%u [s], %s20;\nld.global.b%u %s21, "
-                 "[%%rd0+8];\natom.%s.%s.%s %s22, [%s], %s21;\n"
-                 "ld.%s.b%u %s23, [%s];\nst.global.b%u [%%rd0+16], %s22;\n"
-                 "st.global.b%u [%%rd0+24], %s23;\nret;",
-                 bytes * 8, reg, bytes * 8, reg, bytes * 8, reg, shared ? "shared" : "global", op,
-                 kind, reg, shared ? "s" : "%rd0", reg, shared ? "shared" : "global", bytes * 8,
-                 reg, shared ? "s" : "%rd0", bytes * 8, reg, bytes * 8, reg);
-        uint64_t words[4] = { before, x, 0, 0 };
-        uint64_t at = emulator_upload(e, words, sizeof(words));
-        emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
-        memcpy(words, emulator_at(e, at, sizeof(words)), sizeof(words));
-        if (words[2] != before || words[3] != after)
-            fail_msg("atom.%s.%s of 0x%llx, 0x%llx: gave 0x%llx, left 0x%llx", op, kind,
-                     (unsigned long long)before, (unsigned long long)x,
-                     (unsigned long long)words[2], (unsigned long long)words[3]);
-    }
-}
-
-static void atomics(void **state)
-{
-    struct emulator *e = *state;
-    e->config.sanitize = false;
-    atomic_case(e, "add", "u32", 4, 0xffffffff, 2, 1);
-    atomic_case(e, "add", "u64", 8, UINT64_MAX, 2, 1);
-    atomic_case(e, "add", "f32", 4, 0x3f800000, 0x40000000, 0x40400000);
-    atomic_case(e, "add", "f64", 8, 0x3ff0000000000000, 0x4000000000000000, 0x4008000000000000);
-    atomic_case(e, "add.noftz", "f16", 2, 0x3c00, 0x0001, 0x3c00);
-    atomic_case(e, "add.noftz", "f16", 2, 0x0001, 0x0001, 0x0002);
-    atomic_case(e, "add.noftz", "f16x2", 4, 0x3c004000, 0x3c003c00, 0x40004200);
-    atomic_case(e, "add.noftz", "bf16", 2, 0x3f80, 0x3f80, 0x4000);
-    atomic_case(e, "add.noftz", "bf16x2", 4, 0x7fc03f80, 0x3f803f80, 0x7fff4000);
-    atomic_case(e, "min", "s32", 4, 5, 0xfffffffe, 0xfffffffe);
-    atomic_case(e, "min", "u32", 4, 5, 0xfffffffe, 5);
-    atomic_case(e, "max", "s64", 8, 5, UINT64_MAX, 5);
-    atomic_case(e, "max", "u64", 8, 5, UINT64_MAX, UINT64_MAX);
-    atomic_case(e, "inc", "u32", 4, 6, 7, 7);
-    atomic_case(e, "inc", "u32", 4, 7, 7, 0);
-    atomic_case(e, "dec", "u32", 4, 0, 7, 7);
-    atomic_case(e, "dec", "u32", 4, 8, 7, 7);
-    atomic_case(e, "dec", "u32", 4, 3, 7, 2);
-    atomic_case(e, "and", "b32", 4, 12, 10, 8);
-    atomic_case(e, "or", "b64", 8, 12, 10, 14);
-    atomic_case(e, "xor", "b32", 4, 12, 10, 6);
-    atomic_case(e, "exch", "b64", 8, 12, 10, 10);
-}
-
-static void subnormal_sums(void **state)
-{
-    // f32 atomics flush subnormals in global memory, not in shared memory.
-    struct emulator *e = *state;
-    uint32_t words[4] = { 0x00400000, 0x00400000, 0, 0 };
-    uint64_t at = emulator_upload(e, words, sizeof(words));
-    const char *body = ".shared .align 4 .f32 s;\nsetp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\n"
-                       "ld.global.f32 %f1, [%rd0];\nst.shared.f32 [s], %f1;\n"
-                       "red.global.add.f32 [%rd0+4], %f1;\nred.shared.add.f32 [s], %f1;\n"
-                       "ld.shared.f32 %f2, [s];\nst.global.f32 [%rd0+8], %f2;\nret;";
-    emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
-    memcpy(words, emulator_at(e, at, sizeof(words)), sizeof(words));
-    assert_int_equal(words[1], 0);
-    assert_int_equal(words[2], 0x00800000);
-}
-
-static void swaps(void **state)
-{
-    struct emulator *e = *state;
-    uint32_t words[4] = { 5, 0x00070006, 0, 0 };
-    uint64_t at = emulator_upload(e, words, sizeof(words));
-    const char *body =
-        "setp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\n"
-        "atom.global.cas.b32 %r5, [%rd0], 4, 9;\natom.global.cas.b32 %r6, [%rd0], 5, 9;\n"
-        "mov.u16 %h1, 7;\nmov.u16 %h2, 8;\natom.global.cas.b16 %h3, [%rd0+6], %h1, %h2;\n"
-        "cvt.u32.u16 %r7, %h3;\nadd.u32 %r5, %r5, %r6;\nadd.u32 %r5, %r5, %r7;\n"
-        "st.global.u32 [%rd0+8], %r5;\nret;";
-    emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
-    memcpy(words, emulator_at(e, at, sizeof(words)), sizeof(words));
-    assert_int_equal(words[0], 9);
-    assert_int_equal(words[1], 0x00080006);
-    assert_int_equal(words[2], 17);
 }
 
 static void accesses(void **state)
@@ -396,16 +308,45 @@ static void decoded_once(void **state)
     assert_null(l.programs);
 }
 
+static void jumps(void **state)
+{
+    struct emulator *e = *state;
+    uint64_t out = emulator_zeros(e, 64 * 4);
+    const char *const body =
+        "LIST: .branchtargets A, B, C, B;\nmul.wide.u32 %rd6, %r0, 4;\nadd.u64 %rd5, %rd0, %rd6;\n"
+        "and.b32 %r3, %r0, 7;\nmov.u32 %r4, 1;\nsetp.lt.u32 %p1, %r3, 4;\n"
+        "add.u32 %r3, %r3, %r6x;\n@%p1 brx.idx %r3, LIST;\nadd.u32 %r4, %r4, 5;\nbra END;\n"
+        "A: add.u32 %r4, %r4, 10;\nbra END;\nB: add.u32 %r4, %r4, 20;\n"
+        "C: add.u32 %r4, %r4, 30;\nEND: add.u32 %r4, %r4, 100;\nst.global.u32 [%rd5], %r4;\nret;";
+    static const uint32_t wanted[8] = { 111, 151, 131, 151, 106, 106, 106, 106 };
+    for (unsigned off = 0; off < 2; off++) {
+        char text[2048];
+        const char *at = strstr(body, "%r6x");
+        snprintf(text, sizeof(text), "%.*s%u%s", (int)(at - body), body, off, at + 4);
+        e->block = 64;
+        emulator_expect(
+            e, emulator_body(e, text, out, 0, 0), off ? 715 : 0,
+            off ? "brx.idx with index 4, but its list has 4 targets|thread (3,0,0)|brx.idx" : "");
+        const uint32_t *got = emulator_at(e, out, 64 * 4);
+        for (unsigned i = 0; i < 64; i++)
+            assert_int_equal(got[i], wanted[i % 8]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(every_thread_once), EMULATOR_TEST(blocks_wait_for_blocks),
-        EMULATOR_TEST(grid_barrier),      EMULATOR_TEST(many_workers),
-        EMULATOR_TEST(special_registers), EMULATOR_TEST(atomics),
-        EMULATOR_TEST(subnormal_sums),    EMULATOR_TEST(swaps),
-        EMULATOR_TEST(accesses),          EMULATOR_TEST(module_variables),
-        EMULATOR_TEST(dynamic_shared),    EMULATOR_TEST(host_memory),
+        EMULATOR_TEST(every_thread_once),
+        EMULATOR_TEST(blocks_wait_for_blocks),
+        EMULATOR_TEST(grid_barrier),
+        EMULATOR_TEST(many_workers),
+        EMULATOR_TEST(special_registers),
+        EMULATOR_TEST(accesses),
+        EMULATOR_TEST(module_variables),
+        EMULATOR_TEST(dynamic_shared),
+        EMULATOR_TEST(host_memory),
         EMULATOR_TEST(decoded_once),
+        EMULATOR_TEST(jumps),
     };
     return cmocka_run_group_tests_name("emulator exec grid", tests, NULL, NULL);
 }

@@ -120,28 +120,6 @@ static void words(void **state)
     }
 }
 
-static void long_addition(void **state)
-{
-    // 128 bits from four words and back.
-    struct emulator *e = *state;
-    uint32_t words_in[12] = { 0xffffffff, 0xffffffff, 0xffffffff, 1, 1, 0, 0, 5 };
-    uint64_t at = emulator_upload(e, words_in, sizeof(words_in));
-    const char *body = "setp.ne.u32 %p1, %r0, 0;\n@%p1 ret;\n"
-                       "ld.global.v4.u32 {%r10,%r11,%r12,%r13}, [%rd0];\n"
-                       "ld.global.v4.u32 {%r14,%r15,%r16,%r17}, [%rd0+16];\n"
-                       "add.cc.u32 %r20, %r10, %r14;\naddc.cc.u32 %r21, %r11, %r15;\n"
-                       "addc.cc.u32 %r22, %r12, %r16;\naddc.u32 %r23, %r13, %r17;\n"
-                       "st.global.v4.u32 [%rd0+32], {%r20,%r21,%r22,%r23};\n"
-                       "sub.cc.u32 %r20, %r20, %r14;\nsubc.cc.u32 %r21, %r21, %r15;\n"
-                       "subc.cc.u32 %r22, %r22, %r16;\nsubc.u32 %r23, %r23, %r17;\n"
-                       "st.global.v4.u32 [%rd0+16], {%r20,%r21,%r22,%r23};\nret;";
-    emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
-    const uint32_t *got = emulator_at(e, at, sizeof(words_in));
-    const uint32_t sum[4] = { 0, 0, 0, 7 };
-    assert_memory_equal(got + 8, sum, 16);
-    assert_memory_equal(got + 4, words_in, 16);
-}
-
 // Bit by bit, as in the PTX ISA.
 static uint32_t mask_bits(bool wraps, uint32_t first, uint32_t width)
 {
@@ -234,12 +212,55 @@ static void pairs_and_relu(void **state)
     }
 }
 
+// Factors of 24 bits, signed or not.
+static int64_t factor(uint64_t x, bool is_signed)
+{
+    int64_t low = (int64_t)(x & 0xffffff);
+    return is_signed && low >= 0x800000 ? low - 0x1000000 : low;
+}
+
+static void products_of_24_bits(void **state)
+{
+    static const uint64_t ends[] = { 0,         1,          0x7fffff,   0x800000,   0xffffff,
+                                     0x1000000, 0xff000001, 0x80000000, 0xffffffff, 0x12345678 };
+    static const char *const names[] = { "mul24.lo", "mul24.hi", "mad24.lo", "mad24.hi",
+                                         "mad24.hi.sat" };
+    static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
+    struct emulator *e = *state;
+    apply_inputs(in, ends, 10, 32, 24);
+    for (unsigned k = 0; k < 10; k++) {
+        const bool is_signed = k % 2, mad = k / 2 > 1, high = k / 2 % 2 || k / 2 == 4;
+        const bool sat = k / 2 == 4;
+        char name[32];
+        if (sat && !is_signed)
+            continue;
+        snprintf(name, sizeof(name), "%s.%s32", names[k / 2], is_signed ? "s" : "u");
+        const struct apply a = { name, 32, { 32, 32, mad ? 32 : 0, 0 } };
+        const uint64_t *const inputs[4] = { in[0], in[1], in[2], NULL };
+        apply(e, &a, inputs, out);
+        for (unsigned i = 0; i < APPLY_COUNT; i++) {
+            uint64_t bits = (uint64_t)(factor(in[0][i], is_signed) * factor(in[1][i], is_signed));
+            uint32_t part = (uint32_t)(high ? bits >> 16 : bits);
+            int64_t exact = (int64_t)(int32_t)part + (int32_t)(uint32_t)in[2][i];
+            uint32_t wanted = mad ? part + (uint32_t)in[2][i] : part;
+            if (sat)
+                wanted = exact > INT32_MAX   ? (uint32_t)INT32_MAX
+                         : exact < INT32_MIN ? 0x80000000u
+                                             : (uint32_t)exact;
+            if (out[i] != wanted)
+                fail_msg("%s of %llx, %llx, %llx: %llx, not %x", name, (unsigned long long)in[0][i],
+                         (unsigned long long)in[1][i], (unsigned long long)in[2][i],
+                         (unsigned long long)out[i], (unsigned)wanted);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(comparisons),   EMULATOR_TEST(normalizing_shifts),
-        EMULATOR_TEST(words),         EMULATOR_TEST(masks_and_extensions),
-        EMULATOR_TEST(long_addition), EMULATOR_TEST(pairs_and_relu),
+        EMULATOR_TEST(comparisons),    EMULATOR_TEST(normalizing_shifts),
+        EMULATOR_TEST(words),          EMULATOR_TEST(masks_and_extensions),
+        EMULATOR_TEST(pairs_and_relu), EMULATOR_TEST(products_of_24_bits),
     };
     return cmocka_run_group_tests_name("emulator exec integer", tests, NULL, NULL);
 }

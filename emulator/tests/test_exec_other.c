@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What few programs write: packs, transposed tiles, sums as operands, registers of 128 bits, memory
+// What few programs write: transposed tiles, sums as operands, registers of 128 bits, memory
 // from the stack, long parameter lists, addresses of parameters. Compared with plain C.
 #include "fixture.h"
-#include "random.h"
 
 enum { LANES = 32 };
 
@@ -15,46 +14,6 @@ static void run(struct emulator *e, const char *body, const void *in, size_t byt
     emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
     memcpy(out, emulator_at(e, at, bytes), bytes);
     emu_memory_free(e->memory, at);
-}
-
-static uint32_t saturated(int32_t x, unsigned bits, bool is_signed)
-{
-    const int64_t most = (INT64_C(1) << (bits - is_signed)) - 1, least = is_signed ? -most - 1 : 0;
-    const int64_t kept = x > most ? most : x < least ? least : x;
-    return (uint32_t)kept & (UINT32_MAX >> (32 - bits));
-}
-
-static void packs(void **state)
-{
-    static const struct {
-        const char *type;
-        unsigned bits;
-        bool is_signed;
-    } types[] = {
-        { "s16", 16, true }, { "u16", 16, false }, { "s8", 8, true }, { "u8", 8, false },
-        { "s4", 4, true },   { "u4", 4, false },   { "s2", 2, true }, { "u2", 2, false }
-    };
-    struct random r = { 1 };
-    for (size_t k = 0; k < sizeof(types) / sizeof(types[0]); k++) {
-        uint32_t in[LANES][4], out[LANES][4];
-        char body[1024];
-        const bool third = types[k].bits < 16;
-        for (unsigned i = 0; i < LANES; i++)
-            for (unsigned j = 0; j < 4; j++)
-                in[i][j] = (uint32_t)((int32_t)random_u64(&r) >> random_below(&r, 32));
-        snprintf(body, sizeof(body), "%s%s%s%s%s%s", OUT,
-                 "ld.global.v4.u32 {%r4, %r5, %r6, %r7}, [%rd5];\ncvt.pack.sat.", types[k].type,
-                 third ? ".s32.b32" : ".s32", third ? " %r7, %r4, %r5, %r6" : " %r7, %r4, %r5",
-                 ";\nst.global.u32 [%rd5+12], %r7;\nret;");
-        run(*state, body, in, sizeof(in), out);
-        for (unsigned i = 0; i < LANES; i++) {
-            const unsigned bits = types[k].bits;
-            const uint32_t a = saturated((int32_t)in[i][0], bits, types[k].is_signed);
-            const uint32_t b = saturated((int32_t)in[i][1], bits, types[k].is_signed);
-            const uint32_t rest = third ? in[i][2] << 2 * bits : 0;
-            assert_int_equal(out[i][3], rest | a << bits | b);
-        }
-    }
 }
 
 static void tiles_are_transposed(void **state)
@@ -377,21 +336,13 @@ static void source_lines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(packs),
-        EMULATOR_TEST(tiles_are_transposed),
-        EMULATOR_TEST(undefined_halves_are_transposed),
-        EMULATOR_TEST(sums_are_operands),
-        EMULATOR_TEST(vectors_have_elements),
-        EMULATOR_TEST(words_of_128_bits),
-        EMULATOR_TEST(atomics_of_128_bits),
-        EMULATOR_TEST(halves_of_vectors),
-        EMULATOR_TEST(memory_from_the_stack),
-        EMULATOR_TEST(the_stack_ends),
-        EMULATOR_TEST(special_registers),
-        EMULATOR_TEST(wrong_metadata),
-        EMULATOR_TEST(addresses_of_parameters),
-        EMULATOR_TEST(many_parameters),
-        EMULATOR_TEST(source_lines),
+        EMULATOR_TEST(tiles_are_transposed), EMULATOR_TEST(undefined_halves_are_transposed),
+        EMULATOR_TEST(sums_are_operands),    EMULATOR_TEST(vectors_have_elements),
+        EMULATOR_TEST(words_of_128_bits),    EMULATOR_TEST(atomics_of_128_bits),
+        EMULATOR_TEST(halves_of_vectors),    EMULATOR_TEST(memory_from_the_stack),
+        EMULATOR_TEST(the_stack_ends),       EMULATOR_TEST(special_registers),
+        EMULATOR_TEST(wrong_metadata),       EMULATOR_TEST(addresses_of_parameters),
+        EMULATOR_TEST(many_parameters),      EMULATOR_TEST(source_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,54 +157,14 @@ static void diverged_halves_shuffle(void **state)
         assert_int_equal(got[i], i < 16 ? 3 : 20);
 }
 
-static void votes_and_matches(void **state)
+static void matches_with_a_predicate(void **state)
 {
-    const uint32_t *got = results(*state, "setp.gt.u32 %p1, %r0, 6;\n"
-                                          "vote.sync.ballot.b32 %r5, %p1, -1;\n"
-                                          "vote.sync.any.pred %p2, %p1, -1;\n"
-                                          "vote.sync.all.pred %p3, %p1, -1;\n"
-                                          "vote.sync.uni.pred %p4, %p1, -1;\n"
-                                          "vote.sync.all.pred %p5, !%p1, -1;\n"
-                                          "@!%p2 mov.u32 %r5, 1;\n@%p3 mov.u32 %r5, 2;\n"
-                                          "@%p4 mov.u32 %r5, 3;\n@%p5 mov.u32 %r5, 4;");
-    for (uint32_t i = 0; i < 32; i++)
-        assert_int_equal(got[i], 0xffffff80);
-    got = results(*state, "rem.u32 %r6, %r0, 5;\nmatch.any.sync.b32 %r5, %r6, -1;");
-    for (uint32_t i = 0; i < 32; i++) {
-        uint32_t mask = 0;
-        for (uint32_t k = i % 5; k < 32; k += 5)
-            mask |= 1u << k;
-        assert_int_equal(got[i], mask);
-    }
-    got = results(*state, "shr.u32 %r6, %r0, 5;\nmatch.all.sync.b32 %r5|%p1, %r6, -1;\n"
-                          "match.all.sync.b32 %r7|%p2, %r0, -1;\n@!%p1 mov.u32 %r5, 1;\n"
-                          "@%p2 mov.u32 %r5, 2;\nadd.u32 %r5, %r5, %r7;");
+    const uint32_t *got =
+        results(*state, "shr.u32 %r6, %r0, 5;\nmatch.all.sync.b32 %r5|%p1, %r6, -1;\n"
+                        "match.all.sync.b32 %r7|%p2, %r0, -1;\n@!%p1 mov.u32 %r5, 1;\n"
+                        "@%p2 mov.u32 %r5, 2;\nadd.u32 %r5, %r5, %r7;");
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(got[i], UINT32_MAX);
-}
-
-static void reductions(void **state)
-{
-    static const struct {
-        const char *op;
-        uint32_t wanted;
-    } cases[] = {
-        { "add.s32", 32 * -5 + 496 },
-        { "min.s32", (uint32_t)-5 },
-        { "max.s32", 26 },
-        { "min.u32", 0 },
-        { "max.u32", UINT32_MAX },
-        { "and.b32", 0 },
-        { "or.b32", UINT32_MAX },
-    };
-    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
-        char body[256];
-        snprintf(body, sizeof(body), "sub.s32 %%r6, %%r0, 5;\nredux.sync.%s %%r5, %%r6, -1;",
-                 cases[k].op);
-        const uint32_t *got = results(*state, body);
-        for (uint32_t i = 0; i < 32; i++)
-            assert_int_equal(got[i], cases[k].wanted);
-    }
 }
 
 // The least and greatest float of the lanes, with a NaN, two zeros and infinities among them.
@@ -365,8 +325,7 @@ int main(void)
         EMULATOR_TEST(warps_wait_for_warps),
         EMULATOR_TEST(shuffles),
         EMULATOR_TEST(diverged_halves_shuffle),
-        EMULATOR_TEST(votes_and_matches),
-        EMULATOR_TEST(reductions),
+        EMULATOR_TEST(matches_with_a_predicate),
         EMULATOR_TEST(barriers),
         EMULATOR_TEST(partial_warps),
         EMULATOR_TEST(calls),

@@ -207,12 +207,12 @@ static void put(unsigned char *to, unsigned bytes, uint32_t x)
 
 // Puts the tiles' elements, `rows` x `columns` each from `from` words within a tile on, into a
 // buffer.
-static void upload(struct worker *w, unsigned which, size_t from, unsigned rows, unsigned columns,
-                   unsigned pitch, unsigned size)
+static void upload(struct worker *w, unsigned tiles, unsigned which, size_t from, unsigned rows,
+                   unsigned columns, unsigned pitch, unsigned size)
 {
     unsigned char *to = w->bytes;
 
-    for (unsigned n = 0; n < BATCH; n++) {
+    for (unsigned n = 0; n < tiles; n++) {
         const uint32_t *words = (const uint32_t *)&w->tiles[n] + from;
         for (unsigned i = 0; i < rows; i++)
             for (unsigned k = 0; k < columns; k++, to += size)
@@ -222,7 +222,7 @@ static void upload(struct worker *w, unsigned which, size_t from, unsigned rows,
     check(ptx_stream_synchronize(w->run->gpu, w->stream));
 }
 
-static void launch(struct worker *w)
+static void launch(struct worker *w, unsigned tiles)
 {
     const struct shape *s = w->shape;
     const unsigned size = element_bytes(s), sum = ptx_type_bytes(s->c);
@@ -230,18 +230,19 @@ static void launch(struct worker *w)
                          ptx_buffer_address(w->in[2]), ptx_buffer_address(w->out) };
     struct ptx_arg args[] = { PTX_ARG(at[0]), PTX_ARG(at[1]), PTX_ARG(at[2]), PTX_ARG(at[3]) };
     const struct ptx_launch_params params = {
-        .grid = { BATCH }, .stream = w->stream, .args = args, .arg_count = 4
+        .grid = { tiles }, .stream = w->stream, .args = args, .arg_count = 4
     };
 
-    upload(w, 0, offsetof(struct tile, a) / 4, ROWS, s->k, MOST_K, size);
-    upload(w, 1, offsetof(struct tile, b) / 4, COLUMNS, s->k, MOST_K, size);
-    upload(w, 2, offsetof(struct tile, c) / 4, ROWS, COLUMNS, COLUMNS, sum);
+    upload(w, tiles, 0, offsetof(struct tile, a) / 4, ROWS, s->k, MOST_K, size);
+    upload(w, tiles, 1, offsetof(struct tile, b) / 4, COLUMNS, s->k, MOST_K, size);
+    upload(w, tiles, 2, offsetof(struct tile, c) / 4, ROWS, COLUMNS, COLUMNS, sum);
     check(ptx_launch(w->function, &params));
-    check(ptx_buffer_download(w->out, 0, w->bytes, BATCH * ROWS * COLUMNS * sum, w->stream));
+    check(
+        ptx_buffer_download(w->out, 0, w->bytes, (size_t)tiles * ROWS * COLUMNS * sum, w->stream));
     check(ptx_stream_synchronize(w->run->gpu, w->stream));
 }
 
-// Runs a batch and compares its first `count` tiles. Returns the hash of their bits.
+// Runs the first `count` tiles of a batch and compares them. Returns the hash of their bits.
 static uint64_t run_batch(struct worker *w, unsigned batch, unsigned count)
 {
     const struct shape *s = w->shape;
@@ -251,9 +252,9 @@ static uint64_t run_batch(struct worker *w, unsigned batch, unsigned count)
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
 
     random.state = random_u64(&random);
-    for (unsigned n = 0; n < BATCH; n++)
+    for (unsigned n = 0; n < count; n++)
         fill(&random, s, &w->tiles[n]);
-    launch(w);
+    launch(w, count);
     for (unsigned i = 0; i < count * ROWS * COLUMNS; i++) {
         const struct tile *t = &w->tiles[i / (ROWS * COLUMNS)];
         const unsigned row = i / COLUMNS % ROWS, column = i % COLUMNS;
@@ -280,11 +281,11 @@ static uint64_t run_text_batch(struct worker *w, unsigned batch, unsigned count)
     CUdeviceptr at[] = { ptx_buffer_address(w->in[0]), ptx_buffer_address(w->out) };
     struct ptx_arg args[] = { PTX_ARG(at[0]), PTX_ARG(at[1]) };
     const struct ptx_launch_params params = {
-        .grid = { BATCH }, .block = { MMA_LANES }, .stream = w->stream, .args = args, .arg_count = 2
+        .grid = { count }, .block = { MMA_LANES }, .stream = w->stream, .args = args, .arg_count = 2
     };
 
     random.state = random_u64(&random);
-    for (unsigned n = 0; n < BATCH; n++)
+    for (unsigned n = 0; n < count; n++)
         mma_text_fill(&random, s, sm, w->words[n], w->want[n]);
     check(ptx_buffer_upload(w->in[0], 0, w->words, sizeof w->words, w->stream));
     check(ptx_launch(w->function, &params));
