@@ -73,7 +73,8 @@ static void *clip_create(const struct scene *scene)
                                                             .update = &update,
                                                             .found_inf_at = scalars + 8,
                                                             .found_inf_to = scalars + 12,
-                                                            .any_address = scene->any_address });
+                                                            .any_address = scene->any_address,
+                                                            .stream = scene->stream });
 }
 
 static void *step_create(const struct scene *scene)
@@ -93,7 +94,8 @@ static void *step_create(const struct scene *scene)
                                                             .found_inf_at = scalars[2],
                                                             .found_inf_to = scalars[3],
                                                             .sums_at = scalars[4],
-                                                            .any_address = scene->any_address });
+                                                            .any_address = scene->any_address,
+                                                            .stream = scene->stream });
 }
 
 static void clip_destroy(void *object)

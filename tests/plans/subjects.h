@@ -21,6 +21,7 @@ struct scene {
     ptx_buffer *memory;
     CUdeviceptr at;
     bool any_address; ///< subjects do not check addresses with the driver
+    CUstream stream;  ///< of creations
     struct ptx_clip_tensor clip[SCENE_CLIP_TENSORS];
     struct ptx_step_tensor step[SCENE_STEP_TENSORS];
 };

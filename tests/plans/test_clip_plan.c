@@ -115,12 +115,39 @@ static void test_nothing(void **state)
     ptx_clip_plan_destroy(&plan);
 }
 
+/// A limit of 0 makes every gradient 0.
+static void test_max_norm_of_zero(void **state)
+{
+    (void)state;
+    static struct clip_set set;
+    struct random r = gpu_random(&gpu, "max_norm of zero");
+    struct clip_expected expected;
+    const struct clip_shape shape = {
+        .tensors = 5, .groups = 2, .most = 600, .types = ALL_TYPES, .data = DATA_PLAIN
+    };
+    clip_set_create(&set, &gpu, &r, &shape);
+    set.max_norms[0] = 0.0f;
+    const struct ptx_clip_params params = clip_set_params(&set);
+    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    for (unsigned turn = 0; turn < 3; turn++) {
+        clip_set_expect(&set, &params, 1.0f, &expected);
+        require(ptx_clip_plan_run(plan, gpu.stream));
+        clip_set_check(&set, plan, &expected);
+        clip_set_fill(&set, &r, DATA_PLAIN);
+        set.max_norms[turn % 2] = turn % 2 ? 0.0f : INFINITY;
+        for (uint32_t g = 0; g < 2; g++)
+            require(ptx_clip_plan_set_max_norm(plan, g, set.max_norms[g], gpu.stream));
+    }
+    ptx_clip_plan_destroy(&plan);
+    clip_set_destroy(&set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nothing),    cmocka_unit_test(test_random_sets),
         cmocka_unit_test(test_policies),   cmocka_unit_test(test_many_tensors),
-        cmocka_unit_test(test_large_sets),
+        cmocka_unit_test(test_large_sets), cmocka_unit_test(test_max_norm_of_zero),
     };
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);

@@ -208,43 +208,12 @@ static void test_tiles(void **state)
     }
 }
 
-/// If creation refuses the parameters, so do text and description.
-static void test_refusals(void **state)
-{
-    const struct ptx_loss_scale_params shrinks = { .growth = 0.5f };
-    const struct ptx_clip_params wrong[] = {
-        { .max_norm = -1.0f },
-        { .max_norm = 0.0f },
-        { .max_norm = 1.0f, .update = &shrinks },
-    };
-    struct ptx_clip_description d;
-    (void)state;
-    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; ++k) {
-        ptx_builder *b = ptx_builder_create(NULL);
-        assert_int_equal(ptx_clip_emit(b, &wrong[k]), PTX_ERROR_INVALID);
-        assert_int_equal(ptx_clip_describe(&wrong[k], &d), PTX_ERROR_INVALID);
-        ptx_builder_destroy(&b);
-    }
-}
-
-// Without a builder there is no text, which its finish tells; parameters are checked all the same.
-static void test_no_builder(void **state)
-{
-    const struct ptx_clip_params right = { .max_norm = 1.0f }, wrong = { .max_norm = -1.0f };
-    (void)state;
-    assert_int_equal(ptx_clip_emit(NULL, &right), PTX_OK);
-    assert_null(ptx_builder_finish(NULL));
-    assert_int_equal(ptx_clip_emit(NULL, &wrong), PTX_ERROR_INVALID);
-    assert_int_equal(ptx_clip_emit(NULL, NULL), PTX_ERROR_INVALID);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_targets),         cmocka_unit_test(test_targets_packed),
         cmocka_unit_test(test_targets_guarded), cmocka_unit_test(test_text_is_shared),
-        cmocka_unit_test(test_description),     cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_tiles),           cmocka_unit_test(test_no_builder),
+        cmocka_unit_test(test_description),     cmocka_unit_test(test_tiles),
     };
     return ptxas_status(cmocka_run_group_tests_name("clip plans: text", tests, NULL, NULL));
 }
