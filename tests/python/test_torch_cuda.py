@@ -28,7 +28,7 @@ def test_graph(set_to_none):
     for captured in (False, True):
         made = model()
         rate = torch.tensor(1e-2, device="cuda")
-        optimizer = pt.AdamW(made.parameters(), lr=rate, max_grad_norm=1.0)
+        optimizer = pt.AdamW(made.parameters(), lr=rate, max_grad_norm=1.0, ema_decay=0.9)
         x = batch(0)
 
         def work():
@@ -56,7 +56,8 @@ def test_graph(set_to_none):
             rate.fill_(1e-2 / (step + 1))
             run()
         torch.cuda.synchronize()
-        results.append([p.detach().clone() for p in made.parameters()])
+        results.append([p.detach().clone() for p in made.parameters()] +
+                       [s["ema"].clone() for s in optimizer.state.values()])
         assert {float(s["step"]) for s in optimizer.state.values()} == {9.0}
         if captured:  # steps outside go on, and replays after them
             norm = optimizer.grad_norm.clone()

@@ -247,7 +247,7 @@ def same_bits(rank, state_dtype, dtype):
         start = torch.randn(6, columns, generator=generator).to(dtype).to(DEVICE)
         alone = torch.nn.Parameter(start.clone())
         cut = torch.nn.Parameter(distribute_tensor(start.clone(), mesh, [placement]))
-        options = {"lr": 1e-3, "state_dtype": state_dtype, "seed": 11}
+        options = {"lr": 1e-3, "state_dtype": state_dtype, "seed": 11, "ema_decay": 0.9, "ema_dtype": "bf16"}
         ours, other = pt.AdamW([cut], **options), pt.AdamW([alone], **options)
         for _ in range(4):
             g = torch.randn(6, columns, generator=generator).to(dtype).to(DEVICE)

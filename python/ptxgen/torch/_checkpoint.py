@@ -14,7 +14,7 @@ import torch
 
 _STATES = r"(exp_avg|exp_avg_sq|momentum_buffer)"
 _STATE = re.compile(rf"\bstate\..*\.{_STATES}$")
-_MISSING = re.compile(rf"Missing key .*\bstate\..*\.(master|remainder|{_STATES}_(absmax|scale))\b")
+_MISSING = re.compile(rf"Missing key .*\bstate\..*\.(master|remainder|ema|{_STATES}_(absmax|scale))\b")
 _WAY = ("The checkpoint has its states in another format than this optimizer: load it into an optimizer that "
         "stores them as the one that saved it, such as torch.optim's over the same parameters, and give its "
         "state_dict() to load_state_dict() of this one, which converts them")

@@ -24,7 +24,7 @@ from ._shortcuts import identities, local, spec
 from .reports import BYTES, Report, report_of
 
 _EPS = 1e-6  # torch adds it to the norm
-_MOVING = ("parameter", "gradient", "state", "absmax", "beside")  # what may move within a plan
+_MOVING = ("parameter", "gradient", "state", "absmax", "beside", "ema")  # what may move within a plan
 _data_ptr, _numel, _is_contiguous = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous
 _grad, _dtype, _layout, _on = map(operator.attrgetter, ("grad", "dtype", "layout", "device"))
 _STRIDED = {torch.strided}
@@ -48,7 +48,7 @@ class _Item:
     def stored(self) -> List[str]:
         """The tensors of its states that the plan uses."""
         return ["step", *self.names, *self.format.scales(self.names),
-                *([self.format.beside] if self.format.beside else [])]
+                *([self.format.beside] if self.format.beside else []), *(["ema"] if self.format.ema else [])]
 
 
 @dataclass(frozen=True)
@@ -172,6 +172,8 @@ class _Part:
                 "state": tuple(at(item.states[name]) for name in names),
                 "absmax": tuple(at(item.states[name]) for name in item.format.scales(names)),
                 "beside": at(item.states[item.format.beside]) if item.format.beside else 0,
+                "ema": at(item.states["ema"]) if item.format.ema else 0,
+                "ema_dtype": _device.NAMES[item.format.ema] if item.format.ema else "none",
                 "step": dummy, "count": self.numels[k], "dtype": _device.NAMES[item.local.dtype],
                 "gradient_dtype": _device.NAMES[self.dtypes[k]], "format": item.format.name,
                 "group": self.groups.index(item.group), "uncounted": not item.counted,
@@ -179,7 +181,7 @@ class _Part:
 
     @staticmethod
     def _whole(item: _Item) -> Tuple[int, ...]:
-        if item.format.name not in _formats.ROUNDED:
+        if item.format.name not in _formats.ROUNDED and item.format.ema is not torch.bfloat16:
             return (0, 0, 0)
         found = _ranks.whole(item.parameter)
         if found is None:
@@ -212,7 +214,7 @@ class _Part:
             params["reports_at"] = self.reports.data_ptr()
         if self.key.phases:
             params["sums_at"] = self.sums.data_ptr()
-        self.hypers = [owner._scalars(owner.param_groups[g]) for g in self.groups]
+        self.hypers = [owner._all_scalars(owner.param_groups[g]) for g in self.groups]
         groups = []
         for rule, rate, scalars in zip(self.key.rules, self.rates, self.hypers):
             group = {"rule": rule[0], "maximize": rule[1], "nesterov": rule[2],
@@ -356,7 +358,7 @@ class _Part:
         for k, g in enumerate(self.groups):
             group = groups[g]
             try:
-                scalars = owner._scalars(group)
+                scalars = owner._all_scalars(group)
                 value = self.rates[k].follow(group["lr"])
             except (KeyError, TypeError, ValueError):
                 owner._check(group)  # says which
@@ -478,9 +480,9 @@ class _Rate:
 
 
 def _hyper(lr: float, scalars: Sequence[float]) -> Any:
-    beta1, beta2, eps, weight_decay, momentum, dampening = scalars
+    beta1, beta2, eps, weight_decay, momentum, dampening, ema_decay = scalars
     return {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
-            "momentum": momentum, "dampening": dampening}
+            "momentum": momentum, "dampening": dampening, "ema_decay": ema_decay}
 
 
 def _without_addresses(rows: List[Dict[str, Any]]) -> Tuple[Any, ...]:
@@ -658,7 +660,8 @@ class Engine:
             _check(item, type(owner).__name__)
             item.names = owner._names_of(groups[item.group])
             try:
-                item.format = _formats.format_of(parameter, owner._state_dtype_of(groups[item.group]))
+                group = groups[item.group]
+                item.format = _formats.format_of(parameter, owner._state_dtype_of(group), owner._ema_of(group))
                 item.states = _states(item, entry)
             except KeyError as error:
                 raise KeyError(f"{item.what}: {error.args[0]}") from None
@@ -713,7 +716,8 @@ def _states(item: _Item, entry: Optional[Dict[str, Any]]) -> Any:
 
 def _kinds(owner: Any, groups: List[Any]) -> List[Any]:
     """What of the groups the plans are made for, and a setting that groups do not have."""
-    return [(owner._rule(group), group.get("state_dtype"), "max_grad_norm" in group) for group in groups]
+    return [(owner._rule(group), group.get("state_dtype"), owner._ema_of(group), "max_grad_norm" in group)
+            for group in groups]
 
 
 def _check(item: _Item, name: str) -> None:

@@ -19,18 +19,21 @@ from ._shortcuts import local
 
 StateDtype = Literal["float32", "master", "remainder", "bf16", "8bit", "f16"]
 STATE_DTYPES: Tuple[str, ...] = get_args(StateDtype)
+EmaDtype = Literal["float32", "bf16"]
+EMA_DTYPES: Dict[str, torch.dtype] = dict(zip(get_args(EmaDtype), (torch.float32, torch.bfloat16)))
 SMALL = 4096  # below this many elements, states that would be in blocks are f32
 
 
 class Format(NamedTuple):
     """A format by its name in the library; the type of a state, and of what is beside the parameter; what
-    the f32 is called that a block of states shares."""
+    the f32 is called that a block of states shares; the type of the average of the weights."""
 
     name: str
     state: torch.dtype
     beside: Optional[str] = None
     beside_dtype: Optional[torch.dtype] = None
     scale: Optional[str] = None
+    ema: Optional[torch.dtype] = None
 
     def scales(self, names: Tuple[str, ...]) -> Tuple[str, ...]:
         """The names of what scales the states."""
@@ -56,15 +59,15 @@ _FORMATS: Dict[Tuple[str, torch.dtype], Format] = {
 ROUNDED = ("stochastic", "state_8bit", "state_f16")  # formats with random bits, for parameters in bf16
 
 
-def format_of(parameter: Tensor, state_dtype: str) -> Format:
+def format_of(parameter: Tensor, state_dtype: str, ema: Optional[torch.dtype] = None) -> Format:
     """The format of a parameter's states."""
     found = _FORMATS.get((state_dtype, parameter.dtype))
     if found is None:
         raise ValueError(f"state_dtype={state_dtype!r} is not for parameters in {parameter.dtype}; "
                          "use torch.optim for them, or another state_dtype")
     if found.scale and parameter.numel() < SMALL:
-        return _FORMATS["float32", parameter.dtype]
-    return found
+        found = _FORMATS["float32", parameter.dtype]
+    return found if ema is None else found._replace(ema=ema)
 
 
 class States(dict):  # type: ignore[type-arg]
@@ -104,6 +107,8 @@ def fresh(parameter: Tensor, fmt: Format, names: Tuple[str, ...]) -> Dict[str, T
         made["master"] = parameter.detach().to(torch.float32)
     elif fmt.beside == "remainder":
         made["remainder"] = _like(parameter, torch.int16)
+    if fmt.ema is not None:
+        made["ema"] = parameter.detach().to(fmt.ema, copy=True)
     return made
 
 
@@ -342,11 +347,14 @@ def _viewed(value: Tensor, dtype: torch.dtype) -> Tensor:
     return value if value.dtype is dtype else _as(_bits(local(value), dtype), value)
 
 
-def check_names(given: Dict[str, Any], known: Tuple[str, ...], names: Tuple[str, ...]) -> None:
+def check_names(given: Dict[str, Any], known: Tuple[str, ...], names: Tuple[str, ...], ema: bool) -> None:
     """Whether loaded states are those of an optimizer, of which `names` are those that the parameter's
     group uses. Raises a KeyError that says what is missing, a ValueError that says what is unknown."""
     _check_there(given, names)
-    usual = {"step", "master", "remainder", *known, *_all_scales(known)}
+    if given.get("ema") is not None and not ema:
+        raise ValueError("ema among its states: the optimizer has no ema_decay there, and would ignore the average of "
+                         "the weights. Give it one, or take the ema out of the dict")
+    usual = {"step", "master", "remainder", "ema", *known, *_all_scales(known)}
     unknown = [str(name) for name in given if name not in usual]
     if unknown:
         raise ValueError(f"{', '.join(unknown)} among its states: the optimizer has "
@@ -366,11 +374,12 @@ def _check_there(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
 def check(given: Dict[str, Any], names: Tuple[str, ...], dtype: torch.dtype) -> None:
     """Whether the tensors are states of a parameter of this type. Raises a ValueError that says which is
     not, and why."""
-    for name in (*names, "master", "remainder"):
+    for name in (*names, "master", "remainder", "ema"):
         value = given.get(name)
         if value is None:
             continue
-        kinds = {"master": (torch.float32,), "remainder": (torch.int16, torch.bfloat16)}.get(name)
+        kinds = {"master": (torch.float32,), "remainder": (torch.int16, torch.bfloat16),
+                 "ema": (torch.float32, torch.bfloat16, torch.float16)}.get(name)
         _check_kind(name, value, kinds)
         for fmt in (_8BIT, _F16):
             beside = f"{name}_{fmt.scale}"
@@ -431,7 +440,7 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     if given.get("remainder") is not None:
         given = {**given, "remainder": _viewed(given["remainder"], torch.int16)}
     device = local(parameter).device
-    made_here = {"step", "master", "remainder", *names, *_all_scales(names)}
+    made_here = {"step", "master", "remainder", "ema", *names, *_all_scales(names)}
     states: Dict[str, Any] = {name: value for name, value in given.items() if name not in made_here}
     step = given.get("step")
     if names == ("momentum_buffer",) and given.get("momentum_buffer") is None:
@@ -468,6 +477,10 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
             states[fmt.beside] = beside.to(fmt.beside_dtype)
         elif given.get(other) is not None:
             states[other] = _placed(given[other].detach(), parameter, other)
+    if fmt.ema is not None and given.get("ema") is not None:
+        states["ema"] = _laid_out(_placed(given["ema"].detach(), parameter, "ema"), parameter).to(fmt.ema)
+    elif fmt.ema is not None and now:
+        states["ema"] = parameter.detach().to(fmt.ema, copy=True)
     return states
 
 
@@ -484,7 +497,7 @@ def _beside(parameter: Tensor, given: Dict[str, Any], which: str) -> Tensor:
 
 
 def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) -> Dict[str, Any]:
-    """States as torch.optim has them: f32, and nothing beside the parameter."""
+    """States as torch.optim has them: f32, and nothing beside the parameter, nor its average."""
     made: Dict[str, Any] = {}
     for name, value in states.items():
         if name == "step":
@@ -494,7 +507,7 @@ def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) ->
             if coded:
                 value = _numbers(coded, value, states[f"{name}_{coded.scale}"], is_signed(name))
             made[name] = value if value.dtype is torch.float32 else value.to(torch.float32)
-        elif name not in ("master", "remainder", *_ALL_SCALES):
+        elif name not in ("master", "remainder", "ema", *_ALL_SCALES):
             made[name] = value
     return made
 
@@ -505,6 +518,8 @@ def fits(parameter: Tensor, states: Dict[str, Any], fmt: Format, names: Tuple[st
     wanted = {name: fmt.state for name in names}
     if fmt.beside:
         wanted[fmt.beside] = fmt.beside_dtype  # type: ignore[assignment]
+    if fmt.ema is not None:
+        wanted["ema"] = fmt.ema
     for name in fmt.scales(names):
         scale = states.get(name)
         if (not isinstance(scale, Tensor) or local(scale).device != here.device

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts, guards as _guards
 from ._engine import Engine, is_number, limit_of
-from ._formats import StateDtype
+from ._formats import EmaDtype, StateDtype
 from .guards import Guards
 from .reports import Report
 
@@ -65,11 +65,11 @@ def _places(groups: List[Dict[str, Any]]) -> Iterator[Tuple[int, int, Tensor, Di
 
 
 def _with_own(groups: List[Dict[str, Any]], own: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Loaded groups with the state_dtype of those that there are: it is no part of a dict."""
+    """Loaded groups with the settings of those that there are: they are no part of a dict."""
     if len(groups) != len(own):
         return groups  # torch says so
-    return [{**{k: v for k, v in group.items() if k != "state_dtype"},
-             **{k: v for k, v in mine.items() if k == "state_dtype"}} for group, mine in zip(groups, own)]
+    return [{**{k: v for k, v in group.items() if k not in _OF_GROUPS},
+             **{k: v for k, v in mine.items() if k in _OF_GROUPS}} for group, mine in zip(groups, own)]
 
 
 def _place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
@@ -102,7 +102,8 @@ def _of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of 
         raise kind(f"parameter {k} of group {group}: {error.args[0]}{remedy}") from None
 
 
-_OWN = ("state_dtype", "max_grad_norm", "seed", "process_group", "guards", "obey", "reports")  # arguments that torch does not have
+_OF_GROUPS = ("state_dtype", "ema_decay")  # arguments that torch does not have, and groups may have
+_OF_ALL = ("max_grad_norm", "seed", "process_group", "guards", "obey", "reports", "ema_dtype")  # and may not
 _ARGUMENTS = """
 
     Arguments beside torch's, which docs/python.md has with a table of all formats:
@@ -124,6 +125,10 @@ _ARGUMENTS = """
     guards: ptxgen.torch.Guards(...), which skip steps or clip further; None, the default: none.
     obey: the Guards of clip_grad_norm_(guards=...): a step whose gradients they skip is skipped.
     reports: each step leaves what report() gives. It takes the norm, as max_grad_norm does.
+    ema_decay: a number from 0 to 1 with which each step moves an average of the weights, which begins as a copy
+        of them: lerp_(p, 1 - ema_decay). It is `ema` among the states; ema_weights() evaluates with it. None, the
+        default: no average. It may be changed between steps, and a group may have its own.
+    ema_dtype: the average's type: "float32", the default, or "bf16", rounded stochastically.
 
     state_dict(format="torch") is for torch.optim; load_state_dict() takes dicts of torch.optim's and of
     bitsandbytes', too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
@@ -137,8 +142,11 @@ class Stepped(torch.optim.Optimizer):
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
              process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards],
-             reports: bool) -> None:
+             reports: bool, ema_decay: Optional[float], ema_dtype: str) -> None:
         self._check_state_dtype(state_dtype)
+        if ema_dtype not in _formats.EMA_DTYPES:
+            raise ValueError(f"ema_dtype: {ema_dtype!r} is none of {', '.join(_formats.EMA_DTYPES)}")
+        self.ema_decay, self.ema_dtype = ema_decay, ema_dtype
         limit_of(max_grad_norm)
         if not hasattr(seed, "__index__") or not 0 <= operator.index(seed) < 1 << 64:
             raise ValueError(f"seed: {seed!r} is not an integer in 0 to 2^64 - 1")
@@ -178,6 +186,13 @@ class Stepped(torch.optim.Optimizer):
             with _of_parameter(g, k, ""):
                 _formats.format_of(parameter, self._state_dtype_of(group))
 
+    def _decay_of(self, group: Dict[str, Any]) -> Optional[float]:
+        return group.get("ema_decay", self.__dict__.get("ema_decay"))  # type: ignore[no-any-return]
+
+    def _ema_of(self, group: Dict[str, Any]) -> Optional[torch.dtype]:
+        """The type of the averages of a group's weights; None: there are none."""
+        return None if self._decay_of(group) is None else _formats.EMA_DTYPES[self.ema_dtype]
+
     @staticmethod
     def _check_state_dtype(state_dtype: Any) -> None:
         if state_dtype not in _formats.STATE_DTYPES:
@@ -188,7 +203,8 @@ class Stepped(torch.optim.Optimizer):
         return group.get("state_dtype", self.state_dtype)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        own = "".join(f"    {name}: {getattr(self, name)}\n" for name in ("max_grad_norm", "seed", "state_dtype"))
+        names = ("max_grad_norm", "seed", "state_dtype", *(() if self.ema_decay is None else ("ema_decay", "ema_dtype")))
+        own = "".join(f"    {name}: {getattr(self, name)}\n" for name in names)
         return f"{super().__repr__()[:-1]}All Groups\n{own})"
 
     def _check(self, group: Dict[str, Any]) -> None:
@@ -196,13 +212,16 @@ class Stepped(torch.optim.Optimizer):
         for key in ("amsgrad", "differentiable"):
             if group.get(key):
                 raise ValueError(f"{key}=True is not supported: use torch.optim.{type(self).__name__}")
-        for key in _OWN[1:]:
+        for key in _OF_ALL:
             if key in group:
                 raise ValueError(f"{key} is in a group, and is one for all groups of an optimizer: give it to "
                                  f"{type(self).__name__}(), or make an optimizer for each group")
         self._check_spelling(group)
         if "state_dtype" in group:
             self._check_state_dtype(group["state_dtype"])
+        decay = self._decay_of(group)
+        if decay is not None and (isinstance(decay, Tensor) or not is_number(decay) or not 0 <= float(decay) <= 1):
+            raise ValueError(f"ema_decay: {decay!r} is not a number from 0 to 1, or None for no average")
         for key, kind in self._numbers.items():
             value = group.get(key)
             one_each = value if kind == 2 and isinstance(value, (tuple, list)) else [value]
@@ -217,7 +236,7 @@ class Stepped(torch.optim.Optimizer):
     def _check_spelling(self, group: Dict[str, Any]) -> None:
         """Refuses keys that are nearly one of ours. Others stay, as torch's do: schedulers have some. So does one
         with all words of ours, and more: max_momentum."""
-        known = {"params", "param_names", *_OWN, *self._numbers, *self.__dict__.get("defaults", ())}
+        known = {"params", "param_names", *_OF_GROUPS, *_OF_ALL, *self._numbers, *self.__dict__.get("defaults", ())}
         for key in group:
             if not isinstance(key, str) or key in known:
                 continue
@@ -247,6 +266,8 @@ class Stepped(torch.optim.Optimizer):
     @_hooked
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """One step. Does not wait for the GPU."""
+        if self.__dict__.get("_ptxgen_averaged"):
+            raise RuntimeError("a step within ema_weights(), where the parameters are their averages: leave it first")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -295,9 +316,40 @@ class Stepped(torch.optim.Optimizer):
         """beta1, beta2, eps, weight_decay, momentum, dampening."""
         raise NotImplementedError
 
+    def _all_scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
+        """These, and ema_decay."""
+        decay = self._decay_of(group)
+        return (*self._scalars(group), 0.0 if decay is None else float(decay))
+
     def _names_of(self, group: Dict[str, Any]) -> Tuple[str, ...]:
         """The states that parameters of the group have."""
         return self._names
+
+    # ---- averages
+
+    @contextlib.contextmanager
+    def ema_weights(self) -> Iterator[None]:
+        """Within it the parameters have the values of their averages, to evaluate with or to save. Their own come
+        back after it, to the bit; a copy of them is kept meanwhile. Parameters without an average, such as those
+        that had no step, stay as they are. A step within it is an error."""
+        if all(self._decay_of(group) is None for group in self.param_groups):
+            raise ValueError("there are no averages of the weights: give ema_decay")
+        if self.__dict__.get("_ptxgen_averaged"):
+            raise RuntimeError("ema_weights() within ema_weights()")
+        pairs = [(p, self.state[p]["ema"]) for group in self.param_groups for p in group["params"]
+                 if self.state.get(p, {}).get("ema") is not None]
+        with torch.no_grad():
+            own = [p.detach().clone() for p, _ in pairs]
+            for p, average in pairs:
+                p.copy_(average)
+        self.__dict__["_ptxgen_averaged"] = True
+        try:
+            yield
+        finally:
+            self.__dict__.pop("_ptxgen_averaged")
+            with torch.no_grad():
+                for (p, _), before in zip(pairs, own):
+                    p.copy_(before)
 
     # ---- states
 
@@ -306,8 +358,9 @@ class Stepped(torch.optim.Optimizer):
         if format not in (None, "torch"):
             raise ValueError(f"format: {format!r} is not 'torch'")
         made: Dict[str, Any] = super().state_dict()
-        for group in made["param_groups"]:  # a setting of the optimizer, not of a checkpoint
-            group.pop("state_dtype", None)
+        for group in made["param_groups"]:  # settings of the optimizer, not of a checkpoint
+            for key in _OF_GROUPS:
+                group.pop(key, None)
         if format is None:
             if self.guards is not None:
                 made["guards"] = self.guards.state_dict()
@@ -361,7 +414,8 @@ class Stepped(torch.optim.Optimizer):
 
     def __getstate__(self) -> Dict[str, Any]:
         made = dict(super().__getstate__())
-        for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "_step_supports_amp_scaling"):
+        for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "ema_decay", "ema_dtype",
+                    "_step_supports_amp_scaling"):
             made[key] = getattr(self, key)
         return made
 
@@ -369,9 +423,9 @@ class Stepped(torch.optim.Optimizer):
         kept = {k: v.states for k, v in state["state"].items() if isinstance(v, _Kept)}
         for k, v in kept.items():
             state["state"][k] = dict(v)
-        for key in ("process_group", "guards", "obey", "reports"):
-            self.__dict__.setdefault(key, None)
-        self.__dict__.setdefault("reports", False)
+        for key, usual in (("process_group", None), ("guards", None), ("obey", None), ("reports", False),
+                           ("ema_decay", None), ("ema_dtype", "float32")):
+            self.__dict__.setdefault(key, state.get(key, usual))
         for group in state["param_groups"]:
             self._check(group)
         for g, k, parameter, group in _places(state["param_groups"]):
@@ -391,7 +445,7 @@ class Stepped(torch.optim.Optimizer):
             raise ValueError(f"its states are a {type(states).__name__}, and no dict")
         if not loaded or not states:
             return
-        _formats.check_names(states, self._names, self._names_of(group))
+        _formats.check_names(states, self._names, self._names_of(group), self._decay_of(group) is not None)
         if states.get("step") is not None:
             _formats.check_count(states["step"])
 
@@ -399,7 +453,7 @@ class Stepped(torch.optim.Optimizer):
         """Loaded states, as tensors of this optimizer's own. The parameter may be loaded later."""
         if not states:
             return {}
-        fmt = _formats.format_of(parameter, self._state_dtype_of(group))
+        fmt = _formats.format_of(parameter, self._state_dtype_of(group), self._ema_of(group))
         with torch.no_grad():
             own = {k: v.clone() if isinstance(v, Tensor) else v for k, v in states.items()}
             return _formats.adopt(parameter, own, fmt, self._names_of(group), now=False)
@@ -439,12 +493,14 @@ class AdamW(_Adam, torch.optim.AdamW):
                  differentiable: bool = False, fused: Optional[bool] = None,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
-                 obey: Optional[Guards] = None, reports: bool = False) -> None:
+                 obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
+                 ema_dtype: EmaDtype = "float32") -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused))
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
+                  ema_dtype)
 
 
 class Adam(_Adam, torch.optim.Adam):
@@ -457,12 +513,14 @@ class Adam(_Adam, torch.optim.Adam):
                  decoupled_weight_decay: bool = False,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
-                 obey: Optional[Guards] = None, reports: bool = False) -> None:
+                 obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
+                 ema_dtype: EmaDtype = "float32") -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused, decoupled_weight_decay=decoupled_weight_decay))
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
+                  ema_dtype)
 
 
 class SGD(Stepped, torch.optim.SGD):
@@ -478,12 +536,14 @@ class SGD(Stepped, torch.optim.SGD):
                  fused: Optional[bool] = None,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
-                 obey: Optional[Guards] = None, reports: bool = False) -> None:
+                 obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
+                 ema_dtype: EmaDtype = "float32") -> None:
         self._check({"lr": lr, "momentum": momentum, "dampening": dampening,
                      "weight_decay": weight_decay, "params": []})
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, **_given(
             maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
+                  ema_dtype)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "sgd", bool(group.get("maximize")), bool(group.get("nesterov")), group.get("momentum") != 0
@@ -506,7 +566,8 @@ class Lion(Stepped):
                  weight_decay: float = 0.0, *, maximize: bool = False,
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
-                 obey: Optional[Guards] = None, reports: bool = False) -> None:
+                 obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
+                 ema_dtype: EmaDtype = "float32") -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         self._check({**defaults, "params": []})
         rate = float(lr) if not isinstance(lr, Tensor) or lr.device.type == "cpu" else 0.0
@@ -518,7 +579,8 @@ class Lion(Stepped):
         if not 0 <= weight_decay < math.inf:
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         super().__init__(params, defaults)
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
+                  ema_dtype)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "lion", bool(group.get("maximize")), False, False
