@@ -62,26 +62,14 @@ bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct 
     return true;
 }
 
-enum { MOST_PARAM_BYTES = 4096 };
-
-bool emu_new_param(struct emu_parser *p, const struct emu_token *name, enum emu_type type,
-                   bool array, uint64_t bytes, bool readonly, struct emu_param_registers *param)
+bool emu_new_param(struct emu_parser *p, const struct emu_token *name,
+                   struct emu_param_registers *param)
 {
     struct emu_body *body = p->body;
     struct emu_function *f;
 
-    if (bytes > MOST_PARAM_BYTES)
-        return emu_error(p, name,
-                         "Parameter '%.*s' of a function with more than %d bytes is not supported "
-                         "by the emulator",
-                         EMU_TEXT(name), MOST_PARAM_BYTES);
-    param->array = array;
-    param->bytes = (uint32_t)bytes;
-    param->type = (uint8_t)(array ? EMU_B8 : type);
-    param->readonly = readonly;
     param->symbol = EMU_NO_REGISTER;
-    const uint32_t count = param->array ? param->bytes : 1;
-    for (uint32_t k = 0; k < count; k++) {
+    for (uint32_t k = 0; k < emu_param_count(param); k++) {
         const uint32_t index = emu_new_register(p, name->at, k ? 0 : name->length, param->type);
         if (index == EMU_NO_REGISTER)
             return false;
@@ -109,13 +97,12 @@ uint32_t emu_param_symbol(struct emu_parser *p, const struct emu_token *at, uint
 
     if (param->symbol != EMU_NO_REGISTER)
         return param->symbol;
-    if (!param->readonly || offset + param->bytes > EMU_MAX_LOCAL) {
-        emu_error(
-            p, at,
-            param->readonly
-                ? "The function has too much local memory for parameter '%.*s'"
-                : "The address of '%.*s', no input of a function, is not supported by the emulator",
-            EMU_TEXT(at));
+    if (param->role == EMU_PARAM_OF_CALL || offset + param->bytes > EMU_MAX_LOCAL) {
+        emu_error(p, at,
+                  param->role == EMU_PARAM_OF_CALL
+                      ? "Illegal to take address of parameter '%.*s'"
+                      : "The function has too much local memory for parameter '%.*s'",
+                  EMU_TEXT(at));
         return EMU_NO_REGISTER;
     }
     struct emu_symbol *symbol = emu_push(p, &p->module->symbols, &p->module->symbol_count,
@@ -132,57 +119,113 @@ uint32_t emu_param_symbol(struct emu_parser *p, const struct emu_token *at, uint
     return param->symbol = p->module->symbol_count - 1;
 }
 
-// Stores a parameter to its copy in local memory.
-static bool store_param(struct emu_parser *p, const struct emu_param_registers *param)
+// Stores register k of a parameter to the copy, under the guard of `of` if that is not NULL, or
+// loads it, for a report at that line.
+static bool copy_register(struct emu_parser *p, const struct emu_param_registers *param, uint32_t k,
+                          bool store, const struct emu_insn *of, uint32_t line)
 {
     static const uint8_t types[] = { [1] = EMU_B8, [2] = EMU_B16, [4] = EMU_B32, [8] = EMU_B64 };
-    const uint32_t count = param->array ? param->bytes : 1;
+    const uint8_t type = types[param->unit];
+    const struct emu_insn insn = { .letters = store ? "=bvh" : "v=bh",
+                                   .opcode = store ? EMU_OP_ST : EMU_OP_LD,
+                                   .type = type,
+                                   .source_type = type,
+                                   .space = EMU_LOCAL,
+                                   .lanes = 1,
+                                   .dst_count = store ? 0 : 1,
+                                   .src_count = store ? 2 : 1,
+                                   .scope = EMU_SCOPE_GPU,
+                                   .guard = of ? of->guard : EMU_NO_REGISTER,
+                                   .guard_negated = of && of->guard_negated,
+                                   .line = line };
+    const struct emu_operand copy = { .kind = EMU_OPERAND_SYMBOL_ADDRESS,
+                                      .index = param->symbol,
+                                      .offset = (int64_t)k * param->unit };
+    const struct emu_operand in_register = { .kind = EMU_OPERAND_REGISTER,
+                                             .index = param->first + k };
+    const struct emu_operand operands[] = { store ? copy : in_register,
+                                            store ? in_register : copy };
 
+    return emu_append(p, &insn, operands);
+}
+
+static bool copy_all(struct emu_parser *p, enum emu_param_role role, bool store, uint32_t line)
+{
+    for (uint32_t k = 0; k < p->body->param_count; k++) {
+        const struct emu_param_registers *param = &p->body->params[k];
+        for (uint32_t r = 0;
+             param->role == role && param->symbol != EMU_NO_REGISTER && r < emu_param_count(param);
+             r++)
+            if (!copy_register(p, param, r, store, NULL, line))
+                return false;
+    }
+    return true;
+}
+
+// Stores the registers of results that the instruction writes.
+static bool copy_written(struct emu_parser *p, const struct emu_insn *insn)
+{
+    for (uint32_t k = 0; k < p->body->param_count; k++) {
+        const struct emu_param_registers *param = &p->body->params[k];
+        if (param->role != EMU_PARAM_RESULT || param->symbol == EMU_NO_REGISTER)
+            continue;
+        for (uint32_t d = 0; d < insn->dst_count; d++) {
+            const struct emu_function *f = &p->module->functions[p->body->function];
+            const struct emu_operand *operand = &f->operands[insn->operands + d];
+            if (operand->kind == EMU_OPERAND_REGISTER && operand->index >= param->first &&
+                operand->index - param->first < emu_param_count(param) &&
+                !copy_register(p, param, operand->index - param->first, true, insn, insn->line))
+                return false;
+        }
+    }
+    return true;
+}
+
+// The body once more, with the copies. starts[k]: where instruction k of `count` is then.
+static bool append_again(struct emu_parser *p, uint32_t count, uint32_t *starts)
+{
     for (uint32_t k = 0; k < count; k++) {
-        const uint8_t type = param->array ? EMU_B8 : types[param->bytes];
-        const struct emu_insn store = { .letters = "=bvh",
-                                        .opcode = EMU_OP_ST,
-                                        .type = type,
-                                        .source_type = type,
-                                        .space = EMU_LOCAL,
-                                        .lanes = 1,
-                                        .src_count = 2,
-                                        .scope = EMU_SCOPE_GPU,
-                                        .guard = EMU_NO_REGISTER,
-                                        .line = p->token.line };
-        const struct emu_operand operands[] = {
-            { .kind = EMU_OPERAND_SYMBOL_ADDRESS, .index = param->symbol, .offset = k },
-            { .kind = EMU_OPERAND_REGISTER, .index = param->first + k },
-        };
-        if (!emu_append(p, &store, operands))
+        struct emu_function *f = &p->module->functions[p->body->function];
+        const struct emu_insn insn = f->insns[k];
+        starts[k] = f->insn_count - count;
+        // What has no operands may be a return.
+        if (insn.dst_count + insn.src_count == 0 &&
+            !copy_all(p, EMU_PARAM_RESULT, false, insn.line))
+            return false;
+        struct emu_insn *added =
+            emu_push(p, &f->insns, &f->insn_count, &p->body->insn_capacity, sizeof *added);
+        if (!added)
+            return false;
+        *added = insn;
+        if (!copy_written(p, &insn))
             return false;
     }
     return true;
 }
 
-// The stores are appended, and the instructions rotate until they come first.
-bool emu_store_params(struct emu_parser *p)
+bool emu_copy_params(struct emu_parser *p)
 {
-    const uint32_t function = p->body->function;
-    const uint32_t before = p->module->functions[function].insn_count;
+    struct emu_function *f = &p->module->functions[p->body->function];
+    const uint32_t count = f->insn_count;
+    bool any = false;
 
     for (uint32_t k = 0; k < p->body->param_count; k++)
-        if (p->body->params[k].symbol != EMU_NO_REGISTER && !store_param(p, &p->body->params[k]))
-            return false;
-    struct emu_function *f = &p->module->functions[function];
-    const uint32_t added = f->insn_count - before;
-    if (!added)
+        any = any || p->body->params[k].symbol != EMU_NO_REGISTER;
+    if (!any)
         return true;
-    struct emu_insn *rotated = emu_arena_alloc(p->arena, f->insn_count * sizeof *rotated);
-    if (!rotated)
+    uint32_t *starts = emu_arena_alloc(p->arena, count * sizeof *starts);
+    if (!starts)
         return emu_out_of_memory(p);
-    memcpy(rotated, f->insns + before, added * sizeof *rotated);
-    memcpy(rotated + added, f->insns, before * sizeof *rotated);
-    memcpy(f->insns, rotated, f->insn_count * sizeof *rotated);
-    for (uint32_t k = added; k < f->insn_count; k++)
-        if (strchr(f->insns[k].letters, 'l'))
-            f->insns[k].target += added;
+    if (!copy_all(p, EMU_PARAM_INPUT, true, p->token.line) || !append_again(p, count, starts))
+        return false;
+    f = &p->module->functions[p->body->function];
+    f->insn_count -= count;
+    memmove(f->insns, f->insns + count, f->insn_count * sizeof *f->insns);
+    for (uint32_t k = 0; k < f->insn_count; k++)
+        if (strchr(f->insns[k].letters, 'l') && f->insns[k].target < count)
+            f->insns[k].target = starts[f->insns[k].target];
     for (uint32_t k = 0; k < f->target_count; k++)
-        f->targets[k] += added;
+        if (f->targets[k] < count)
+            f->targets[k] = starts[f->targets[k]];
     return true;
 }

@@ -13,14 +13,14 @@ bool emu_append(struct emu_parser *p, const struct emu_insn *insn,
                 const struct emu_operand *operands);
 // Notes that the body names the function or variable, for the link.
 bool emu_refer(struct emu_parser *p, uint32_t index, bool is_call, const struct emu_token *at);
-// A parameter of a .func or of a call with that many bytes, in new registers; an array has one for
-// each byte.
-bool emu_new_param(struct emu_parser *p, const struct emu_token *name, enum emu_type type,
-                   bool array, uint64_t bytes, bool readonly, struct emu_param_registers *param);
+// A parameter of a .func or of a call: makes its registers, and sets `first`.
+bool emu_new_param(struct emu_parser *p, const struct emu_token *name,
+                   struct emu_param_registers *param);
 // The local variable that is a copy of a parameter of the .func, made by its first use.
 // EMU_NO_REGISTER: reported.
 uint32_t emu_param_symbol(struct emu_parser *p, const struct emu_token *at, uint32_t index);
-// At the end of the body: makes these copies before its first instruction.
-bool emu_store_params(struct emu_parser *p);
+// At the end of the body: stores inputs to these copies before its first instruction, results where
+// they are written, and loads results before the function returns.
+bool emu_copy_params(struct emu_parser *p);
 
 #endif

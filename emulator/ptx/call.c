@@ -93,77 +93,113 @@ static uint32_t temporary(const struct access *a, unsigned bytes)
     return emu_new_register(a->p, "%temporary", 10, (uint8_t)bits_type(bytes));
 }
 
-// Combines the bytes of an array into one value.
-static bool gather(const struct access *a, uint64_t offset, uint32_t to)
+// Combines the registers of an array into one value.
+static bool gather(const struct access *a, uint32_t first, uint32_t to)
 {
     struct emu_operand operands[9];
-
-    if (a->bytes == 1)
-        return move(a, to, in_register(a->param->first + (uint32_t)offset), 1,
-                    emu_is_signed(a->type));
+    const unsigned count = a->bytes / a->param->unit;
     const bool narrow = register_bytes(a, to) != a->bytes;
     const uint32_t whole = narrow ? temporary(a, a->bytes) : to;
+
     if (whole == EMU_NO_REGISTER)
         return false;
     operands[0] = in_register(whole);
-    for (unsigned k = 0; k < a->bytes; k++)
-        operands[1 + k] = in_register(a->param->first + (uint32_t)offset + k);
-    return emit_mov(a, a->bytes, 1, a->bytes, operands) &&
+    for (unsigned k = 0; k < count; k++)
+        operands[1 + k] = in_register(first + k);
+    return emit_mov(a, a->bytes, 1, count, operands) &&
            (!narrow || move(a, to, in_register(whole), a->bytes, emu_is_signed(a->type)));
 }
 
-// Extracts a part of a scalar.
-static bool extract(const struct access *a, uint64_t offset, uint32_t to)
+// Extracts a part of a register.
+static bool extract(const struct access *a, uint32_t from, unsigned part, uint32_t to)
 {
     struct emu_operand operands[9];
-    const unsigned parts = a->param->bytes / a->bytes;
-    const uint32_t part = temporary(a, a->bytes);
+    const unsigned parts = a->param->unit / a->bytes;
+    const uint32_t only = temporary(a, a->bytes);
 
-    if (part == EMU_NO_REGISTER)
+    if (only == EMU_NO_REGISTER)
         return false;
     for (unsigned k = 0; k < parts; k++)
-        operands[k] = k == offset / a->bytes ? in_register(part)
-                                             : (struct emu_operand) { .kind = EMU_OPERAND_SINK };
-    operands[parts] = in_register(a->param->first);
-    return emit_mov(a, a->param->bytes, parts, 1, operands) &&
-           move(a, to, in_register(part), a->bytes, emu_is_signed(a->type));
+        operands[k] =
+            k == part ? in_register(only) : (struct emu_operand) { .kind = EMU_OPERAND_SINK };
+    operands[parts] = in_register(from);
+    return emit_mov(a, a->param->unit, parts, 1, operands) &&
+           move(a, to, in_register(only), a->bytes, emu_is_signed(a->type));
 }
 
 static bool load(const struct access *a, uint64_t offset, uint32_t to)
 {
-    if (a->param->array)
-        return gather(a, offset, to);
-    if (a->bytes == a->param->bytes)
-        return move(a, to, in_register(a->param->first), a->bytes, emu_is_signed(a->type));
-    return extract(a, offset, to);
+    const uint32_t unit = a->param->unit, from = a->param->first + (uint32_t)offset / unit;
+
+    if (a->bytes == unit)
+        return move(a, to, in_register(from), a->bytes, emu_is_signed(a->type));
+    return a->bytes > unit ? gather(a, from, to)
+                           : extract(a, from, (uint32_t)offset % unit / a->bytes, to);
 }
 
-// Splits a value into the bytes of an array.
-static bool scatter(const struct access *a, uint64_t offset, struct emu_operand value,
-                    unsigned value_bytes)
+// Makes the value one of as many bytes as the access has, if it is not.
+static bool narrow(const struct access *a, struct emu_operand *value, unsigned *value_bytes)
+{
+    if (*value_bytes == a->bytes)
+        return true;
+    const uint32_t narrow = temporary(a, a->bytes);
+    if (narrow == EMU_NO_REGISTER || !move(a, narrow, *value, *value_bytes, false))
+        return false;
+    *value = in_register(narrow);
+    *value_bytes = a->bytes;
+    return true;
+}
+
+// Splits a value into the registers of an array.
+static bool scatter(const struct access *a, uint32_t first, struct emu_operand value)
 {
     struct emu_operand operands[9];
+    const unsigned unit = a->param->unit, count = a->bytes / unit;
 
-    if (a->bytes == 1 || value.kind == EMU_OPERAND_IMMEDIATE) {
-        for (unsigned k = 0; k < a->bytes; k++) {
-            struct emu_operand byte = value;
-            byte.bits = value.bits >> 8 * k & 0xff;
-            const unsigned bytes = value.kind == EMU_OPERAND_IMMEDIATE ? 1 : value_bytes;
-            if (!move(a, a->param->first + (uint32_t)offset + k, byte, bytes, false))
-                return false;
-        }
-        return true;
-    }
-    if (value_bytes != a->bytes) {
-        const uint32_t narrow = temporary(a, a->bytes);
-        if (narrow == EMU_NO_REGISTER || !move(a, narrow, value, value_bytes, false))
+    for (unsigned k = 0; k < count && value.kind == EMU_OPERAND_IMMEDIATE; k++) {
+        struct emu_operand part = value;
+        part.bits = value.bits >> 8 * unit * k & (UINT64_MAX >> (64 - 8 * unit));
+        if (!move(a, first + k, part, unit, false))
             return false;
-        value = in_register(narrow);
     }
-    for (unsigned k = 0; k < a->bytes; k++)
-        operands[k] = in_register(a->param->first + (uint32_t)offset + k);
-    operands[a->bytes] = value;
-    return emit_mov(a, a->bytes, a->bytes, 1, operands);
+    if (value.kind == EMU_OPERAND_IMMEDIATE)
+        return true;
+    for (unsigned k = 0; k < count; k++)
+        operands[k] = in_register(first + k);
+    operands[count] = value;
+    return emit_mov(a, a->bytes, count, 1, operands);
+}
+
+// Replaces a part of a register.
+static bool insert(const struct access *a, uint32_t to, unsigned part, struct emu_operand value)
+{
+    struct emu_operand apart[9], together[9];
+    const unsigned parts = a->param->unit / a->bytes;
+
+    together[0] = apart[parts] = in_register(to);
+    for (unsigned k = 0; k < parts; k++) {
+        const uint32_t other = k == part ? 0 : temporary(a, a->bytes);
+        if (other == EMU_NO_REGISTER)
+            return false;
+        apart[k] =
+            k == part ? (struct emu_operand) { .kind = EMU_OPERAND_SINK } : in_register(other);
+        together[1 + k] = k == part ? value : in_register(other);
+    }
+    return emit_mov(a, a->param->unit, parts, 1, apart) &&
+           emit_mov(a, a->param->unit, 1, parts, together);
+}
+
+static bool store(const struct access *a, uint64_t offset, struct emu_operand value,
+                  unsigned value_bytes)
+{
+    const uint32_t unit = a->param->unit, to = a->param->first + (uint32_t)offset / unit;
+
+    if (a->bytes == unit)
+        return move(a, to, value, value_bytes, false);
+    if (!narrow(a, &value, &value_bytes))
+        return false;
+    return a->bytes > unit ? scatter(a, to, value)
+                           : insert(a, to, (uint32_t)offset % unit / a->bytes, value);
 }
 
 static bool mismatch(const struct access *a, const struct emu_written *w)
@@ -173,47 +209,59 @@ static bool mismatch(const struct access *a, const struct emu_written *w)
 }
 
 static bool access_lane(const struct access *a, const struct emu_written *w, uint64_t offset,
-                        bool store, bool element)
+                        bool is_store, bool element)
 {
     struct emu_operand value = { .kind = EMU_OPERAND_IMMEDIATE };
     const struct emu_function *f = &a->p->module->functions[a->p->body->function];
 
-    if (w->syntax == EMU_SYNTAX_SINK && !store && element)
+    if (w->syntax == EMU_SYNTAX_SINK && !is_store && element)
         return true;
-    if (w->syntax == EMU_SYNTAX_CONSTANT && store) {
-        if (!emu_constant_in(&w->constant, a->type, &value.bits))
-            return mismatch(a, w);
-        return a->param->array ? scatter(a, offset, value, a->bytes)
-                               : move(a, a->param->first, value, a->bytes, false);
-    }
+    if (w->syntax == EMU_SYNTAX_CONSTANT && is_store)
+        return emu_constant_in(&w->constant, a->type, &value.bits)
+                   ? store(a, offset, value, a->bytes)
+                   : mismatch(a, w);
     if (w->syntax != EMU_SYNTAX_NAME || !w->name || w->name->kind != EMU_NAME_REGISTER ||
         w->negated || !emu_fits((enum emu_type)f->registers[w->name->index].type, a->type, true))
         return mismatch(a, w);
-    if (!store)
+    if (!is_store)
         return load(a, offset, w->name->index);
-    value = in_register(w->name->index);
-    const unsigned bytes = register_bytes(a, w->name->index);
-    return a->param->array ? scatter(a, offset, value, bytes)
-                           : move(a, a->param->first, value, bytes, false);
+    return store(a, offset, in_register(w->name->index), register_bytes(a, w->name->index));
 }
 
-static bool check_access(const struct access *a, const struct emu_written *address,
-                         const struct emu_written *w, bool store)
+static bool check_modifiers(const struct access *a, const struct emu_written *address)
 {
-    const unsigned lanes = a->spelled->insn.lanes;
-    const emu_groups plain = EMU_G(SPACE) | EMU_G(VECTOR);
-    const bool whole = a->bytes == a->param->bytes && lanes == 1;
+    const struct emu_insn *insn = &a->spelled->insn;
+    const emu_groups plain = EMU_G(SPACE) | EMU_G(VECTOR) | EMU_G(CACHE) | EMU_G(ORDER);
 
-    if (a->spelled->insn.space != EMU_PARAM)
+    if (insn->space != EMU_PARAM)
         return emu_error(a->p, &address->at,
                          "State space mismatch between instruction and address in instruction "
                          "'%.*s'",
                          EMU_TEXT(&a->spelled->name));
-    if (a->spelled->groups & ~plain)
+    if (a->spelled->groups & ~plain || insn->order != EMU_WEAK || insn->is_volatile)
         return emu_error(a->p, &a->spelled->name,
-                         "Accesses to parameters take neither cache operators nor orders");
-    if (store && a->param->readonly)
+                         "Accesses to parameters take neither orders nor hints");
+    return true;
+}
+
+static bool check_access(const struct access *a, const struct emu_written *address,
+                         const struct emu_written *w, bool is_store)
+{
+    const unsigned lanes = a->spelled->insn.lanes;
+
+    if (!check_modifiers(a, address))
+        return false;
+    if (is_store && a->param->role == EMU_PARAM_INPUT)
         return emu_error(a->p, &address->at, "Illegal to write to function input parameter '%.*s'",
+                         EMU_TEXT(&address->at));
+    if (!is_store && a->param->role == EMU_PARAM_RESULT)
+        return emu_error(a->p, &address->at, "Illegal to read function return parameter '%.*s'",
+                         EMU_TEXT(&address->at));
+    // ptxas 13.0 stores zeros instead.
+    if (a->spelled->types[0] == EMU_B128)
+        return emu_error(a->p, &address->at,
+                         "An access of 128 bits to '%.*s', a parameter of a function, is not "
+                         "supported by the emulator",
                          EMU_TEXT(&address->at));
     if (address->offset < 0 || (uint64_t)address->offset > a->param->bytes ||
         (uint64_t)lanes * a->bytes > a->param->bytes - (uint64_t)address->offset)
@@ -222,11 +270,7 @@ static bool check_access(const struct access *a, const struct emu_written *addre
     if (address->offset % (int64_t)a->bytes)
         return emu_error(a->p, &address->at, "The access to parameter '%.*s' is not aligned",
                          EMU_TEXT(&address->at));
-    if (store && !a->param->array && !whole)
-        return emu_error(a->p, &address->at,
-                         "A store to a part of parameter '%.*s' is not supported by the emulator",
-                         EMU_TEXT(&address->at));
-    if (w->syntax == EMU_SYNTAX_VECTOR ? w->lanes != lanes : lanes > 1)
+    if (w->wide || (w->syntax == EMU_SYNTAX_VECTOR ? w->lanes != lanes : lanes > 1))
         return emu_error(a->p, &w->at, "Argument vector size mismatch for instruction '%.*s'",
                          EMU_TEXT(&a->spelled->name));
     return true;
@@ -235,12 +279,13 @@ static bool check_access(const struct access *a, const struct emu_written *addre
 bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
                       const struct emu_written_list *list, bool *handled)
 {
-    const bool store = spelled->insn.letters[0] == '=';
+    const bool is_store = spelled->insn.letters[0] == '=';
 
     if (!strchr(spelled->insn.letters, 'b'))
         return true;
-    const struct emu_written *address = &list->at[store ? 0 : 1], *w = &list->at[store ? 1 : 0];
-    if (address->syntax != EMU_SYNTAX_ADDRESS || !address->name ||
+    const struct emu_written *address = &list->at[is_store ? 0 : 1];
+    const struct emu_written *w = &list->at[is_store ? 1 : 0];
+    if ((address->syntax != EMU_SYNTAX_ADDRESS && !address->offset_given) || !address->name ||
         address->name->kind != EMU_NAME_PARAM || w->pair)
         return true;
     *handled = true;
@@ -248,12 +293,12 @@ bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
     const struct emu_param_registers param = p->body->params[address->name->index];
     const enum emu_type type = (enum emu_type)spelled->types[0];
     const struct access a = { p, spelled, &param, type, emu_bits(type) / 8 };
-    if (!check_access(&a, address, w, store))
+    if (!check_access(&a, address, w, is_store))
         return false;
     for (unsigned k = 0; k < spelled->insn.lanes; k++) {
         const bool vector = w->syntax == EMU_SYNTAX_VECTOR;
         const struct emu_written *lane = vector ? &list->elements[w->first + k] : w;
-        if (!access_lane(&a, lane, (uint64_t)address->offset + (uint64_t)k * a.bytes, store,
+        if (!access_lane(&a, lane, (uint64_t)address->offset + (uint64_t)k * a.bytes, is_store,
                          vector))
             return false;
     }
@@ -263,9 +308,11 @@ bool emu_param_access(struct emu_parser *p, struct emu_spelled *spelled,
 // ---- call ---------------------------------------------------------------------------------------
 
 struct call {
-    struct emu_operand *operands;
+    struct emu_operand *operands; // of a constant, bits is its index below
     uint32_t count, capacity;
     unsigned counts[2]; // results, arguments
+    struct emu_constant *constants;
+    uint32_t constant_count, constant_capacity;
 };
 
 static bool put(struct emu_parser *p, const struct emu_token *at, struct call *call, unsigned side,
@@ -291,44 +338,90 @@ static bool put_name(struct emu_parser *p, const struct emu_token *at, struct ca
 
     if (name && name->kind == EMU_NAME_REGISTER)
         return put(p, at, call, side, in_register(name->index));
+    for (uint32_t k = 0; name && name->kind == EMU_NAME_VECTOR && k < name->lanes; k++)
+        if (!put(p, at, call, side, in_register(name->elements[k].index)))
+            return false;
+    if (name && name->kind == EMU_NAME_VECTOR)
+        return true;
     if (!name || name->kind != EMU_NAME_PARAM)
         return emu_error(
             p, at, name ? "Arguments mismatch for instruction 'call'" : "Unknown symbol '%.*s'",
             EMU_TEXT(at));
     const struct emu_param_registers *param = &p->body->params[name->index];
-    const uint32_t count = param->array ? param->bytes : 1;
-    for (uint32_t k = 0; k < count; k++)
+    for (uint32_t k = 0; k < emu_param_count(param); k++)
         if (!put(p, at, call, side, in_register(param->first + k)))
             return false;
     return true;
 }
 
+static bool put_constant(struct emu_parser *p, struct call *call)
+{
+    const struct emu_token at = p->token;
+    const uint32_t index = call->constant_count;
+    struct emu_constant *added = emu_push(p, &call->constants, &call->constant_count,
+                                          &call->constant_capacity, sizeof *added);
+
+    return added && emu_parse_constant(p, &call->constants[index]) &&
+           put(p, &at, call, 1,
+               (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE, .bits = index });
+}
+
 static bool parse_list(struct emu_parser *p, struct call *call, unsigned side)
 {
-    struct emu_constant constant;
-
     if (!emu_expect(p, '('))
         return false;
     if (emu_take(p, ')'))
         return true;
     do {
         const struct emu_token at = p->token;
-        if (at.kind == EMU_TOKEN_NAME) {
+        const bool sink = side == 0 && at.kind == EMU_TOKEN_NAME && at.length == 1 && *at.at == '_';
+        if (at.kind == EMU_TOKEN_NAME && !emu_token_is_name(&at, "WARP_SZ")) {
             emu_next(p);
-            if (!put_name(p, &at, call, side))
+            if (sink ? !put(p, &at, call, 0, (struct emu_operand) { .kind = EMU_OPERAND_SINK })
+                     : !put_name(p, &at, call, side))
                 return false;
-            continue;
-        }
-        // The type is that of the parameter of the called function.
-        if (side == 0 || !emu_parse_constant(p, &constant))
-            return side == 0 ? emu_syntax_error(p) : false;
-        if (constant.kind != EMU_TOKEN_INTEGER)
-            return emu_error(p, &at, "Float constants in calls are not supported by the emulator");
-        if (!put(p, &at, call, side,
-                 (struct emu_operand) { .kind = EMU_OPERAND_IMMEDIATE, .bits = constant.bits }))
+        } else if (side == 0 ? !emu_syntax_error(p) : !put_constant(p, call)) {
             return false;
+        }
     } while (emu_take(p, ','));
     return emu_expect(p, ')');
+}
+
+// A constant has the type of its parameter. An integer is cut off.
+static bool fit_constant(struct emu_parser *p, const struct emu_token *at,
+                         const struct emu_constant *constant, enum emu_type type, uint64_t *bits)
+{
+    *bits = constant->bits;
+    return (constant->kind == EMU_TOKEN_INTEGER ? !emu_is_float(type)
+                                                : emu_constant_in(constant, type, bits)) ||
+           emu_error(p, at, "Type of argument does not match formal parameter");
+}
+
+// Constants get the type of the parameter, and '_' stands for all registers of a result.
+static bool fit(struct emu_parser *p, const struct emu_token *at, const struct call *call,
+                uint32_t function, struct call *fitted)
+{
+    const struct emu_function *f = &p->module->functions[function];
+
+    for (unsigned side = 0; side < 2; side++) {
+        const uint32_t *formals = side ? f->arguments : f->results;
+        const uint32_t count = side ? f->argument_count : f->result_count;
+        for (unsigned k = 0; k < call->counts[side]; k++) {
+            struct emu_operand operand = call->operands[side ? call->counts[0] + k : k];
+            const uint32_t next = fitted->counts[side];
+            const uint8_t type = next < count ? f->registers[formals[next]].type : EMU_NONE;
+            if ((operand.kind == EMU_OPERAND_IMMEDIATE &&
+                 !fit_constant(p, at, &call->constants[operand.bits], (enum emu_type)type,
+                               &operand.bits)) ||
+                !put(p, at, fitted, side, operand))
+                return false;
+            while (operand.kind == EMU_OPERAND_SINK && fitted->counts[side] < count &&
+                   f->registers[formals[fitted->counts[side]]].follows)
+                if (!put(p, at, fitted, side, operand))
+                    return false;
+        }
+    }
+    return true;
 }
 
 // The function, or the register that has its address.
@@ -387,7 +480,7 @@ static bool parse_prototype(struct emu_parser *p, struct emu_insn *insn)
 
 bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled)
 {
-    struct call call = { 0 };
+    struct call call = { 0 }, fitted = { 0 };
     struct emu_insn *insn = &spelled->insn;
     struct emu_token at;
     struct emu_operand pointer = { 0 };
@@ -412,13 +505,14 @@ bool emu_parse_call(struct emu_parser *p, struct emu_spelled *spelled)
     } else if (indirect) {
         return emu_error(p, &at, "An indirect call needs .callprototype or .calltargets");
     }
-    if (indirect && !put(p, &at, &call, 1, pointer))
+    if (!fit(p, &spelled->name, &call, insn->target, &fitted) ||
+        (indirect && !put(p, &at, &fitted, 1, pointer)))
         return false;
     if (!emu_token_is(&p->token, ';'))
         return emu_syntax_error(p);
     insn->opcode = EMU_OP_CALL;
     insn->letters = "c";
-    insn->dst_count = (uint16_t)call.counts[0];
-    insn->src_count = (uint16_t)call.counts[1];
-    return emu_append(p, insn, call.operands);
+    insn->dst_count = (uint16_t)fitted.counts[0];
+    insn->src_count = (uint16_t)fitted.counts[1];
+    return emu_append(p, insn, fitted.operands);
 }

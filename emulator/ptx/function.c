@@ -94,15 +94,15 @@ static bool add_formal(struct emu_parser *p, uint32_t index, bool result, uint32
 
     if (!parse_param(p, &d))
         return false;
-    const bool array = !d.is_reg && (d.dimensions || d.lanes);
-    const uint64_t count = array ? d.bytes : 1;
+    uint8_t type;
+    const uint64_t count = emu_formal_registers(&d, &type);
     for (uint64_t k = 0; k < count; k++) {
         struct emu_function *f = &p->module->functions[index];
         struct emu_register *r =
             emu_push(p, &f->registers, &f->register_count, &capacity[0], sizeof *r);
         if (!r)
             return false;
-        *r = (struct emu_register) { .name = "_", .type = array ? EMU_B8 : d.type };
+        *r = (struct emu_register) { .name = "_", .type = type, .follows = k > 0 };
         if (!add_index(p, result ? &f->results : &f->arguments,
                        result ? &f->result_count : &f->argument_count, &capacity[1],
                        f->register_count - 1))
@@ -246,7 +246,7 @@ static bool close_function(struct emu_parser *p, uint32_t line)
         .letters = "=", .opcode = EMU_OP_RET, .guard = EMU_NO_REGISTER, .line = line
     };
 
-    return emu_append(p, &ret, NULL) && emu_store_params(p);
+    return emu_append(p, &ret, NULL) && emu_copy_params(p);
 }
 
 static bool parse_body(struct emu_parser *p)
@@ -291,35 +291,51 @@ static bool parse_param(struct emu_parser *p, struct emu_declaration *d)
         return emu_syntax_error(p);
     if (!emu_parse_declaration(p, d) || !emu_parse_declarator(p, d))
         return false;
+    // ptxas 13.0 passes 8 bits of them.
+    if (d->is_reg && d->type == EMU_B128)
+        return emu_error(p, &d->name,
+                         "Parameter '%.*s', a register of 128 bits, is not supported by the "
+                         "emulator",
+                         EMU_TEXT(&d->name));
     if (!d->is_reg && d->dimensions && !d->extents[0])
         return emu_error(p, &d->name, "The extent of parameter '%.*s' is missing",
                          EMU_TEXT(&d->name));
     return true;
 }
 
-// Makes the registers of one parameter of a .func.
+// The first of the registers of one parameter of a .func, which are made. EMU_NO_REGISTER:
+// reported.
+static uint32_t make_registers(struct emu_parser *p, const struct emu_declaration *d, bool result)
+{
+    struct emu_param_registers param;
+
+    if (d->is_reg) {
+        const struct emu_name *name = emu_declare_register(p, d);
+        return !name                           ? EMU_NO_REGISTER
+               : name->kind == EMU_NAME_VECTOR ? name->elements[0].index
+                                               : name->index;
+    }
+    return emu_declare_param(p, d, result ? EMU_PARAM_RESULT : EMU_PARAM_INPUT, &param)
+               ? param.first
+               : EMU_NO_REGISTER;
+}
+
 static bool add_func_param(struct emu_parser *p, const struct emu_declaration *d, bool result,
                            uint32_t *capacity)
 {
-    struct emu_param_registers param = { 0 };
+    uint8_t type;
+    const uint64_t count = emu_formal_registers(d, &type);
+    const uint32_t first = make_registers(p, d, result);
 
-    if (d->is_reg) {
-        struct emu_name *name = emu_declare(p, &d->name, EMU_NAME_REGISTER, 0);
-        if (!name)
-            return false;
-        param.first = name->index = emu_new_register(p, d->name.at, d->name.length, d->type);
-        param.bytes = 1;
-        if (name->index == EMU_NO_REGISTER)
-            return false;
-    } else if (!emu_declare_param(p, d, !result, &param)) {
+    if (first == EMU_NO_REGISTER)
         return false;
-    }
     struct emu_function *f = &p->module->functions[p->body->function];
-    const uint32_t count = param.array ? param.bytes : 1;
-    for (uint32_t k = 0; k < count; k++)
-        if (!(result ? add_index(p, &f->results, &f->result_count, capacity, param.first + k)
-                     : add_index(p, &f->arguments, &f->argument_count, capacity, param.first + k)))
+    for (uint32_t k = 0; k < count; k++) {
+        f->registers[first + k].follows = k > 0;
+        if (!(result ? add_index(p, &f->results, &f->result_count, capacity, first + k)
+                     : add_index(p, &f->arguments, &f->argument_count, capacity, first + k)))
             return false;
+    }
     return true;
 }
 

@@ -18,7 +18,7 @@ static bool same_width(const struct emu_function *caller, const struct emu_opera
     const enum emu_type wanted = (enum emu_type)called->registers[formal].type;
 
     if (operand->kind != EMU_OPERAND_REGISTER)
-        return wanted != EMU_PRED && !emu_is_float(wanted);
+        return wanted != EMU_PRED; // a constant has been given the type
     return emu_bits((enum emu_type)caller->registers[operand->index].type) == emu_bits(wanted);
 }
 
@@ -33,7 +33,8 @@ static bool call_agrees(const struct emu_function *caller, const struct emu_insn
         return true;
     struct emu_operand *operands = &caller->operands[insn->operands];
     for (uint32_t k = 0; k < insn->dst_count; k++)
-        if (!same_width(caller, &operands[k], called, called->results[k]))
+        if (operands[k].kind != EMU_OPERAND_SINK &&
+            !same_width(caller, &operands[k], called, called->results[k]))
             return false;
     for (uint32_t k = 0; k < arguments; k++) {
         struct emu_operand *operand = &operands[insn->dst_count + k];

@@ -99,7 +99,7 @@ static bool parse_field(struct emu_parser *p, struct emu_written *w)
         return emu_error(p, field, "Unknown field '.%.*s'", EMU_TEXT(field));
     w->name = &w->name->elements[element];
     emu_next(p);
-    return true;
+    return !emu_token_is(&p->token, '|') || emu_syntax_error(p); // as ptxas has it
 }
 
 // A name with an optional axis, offset or index.
@@ -129,11 +129,14 @@ static bool parse_named(struct emu_parser *p, struct emu_written *w)
         w->offset_given = true;
         return parse_offset(p, &w->offset);
     }
-    if (symbol && emu_take(p, '[')) {
+    const uint32_t element = symbol  ? emu_bits(p->module->symbols[w->name->index].type) / 8
+                             : param ? p->body->params[w->name->index].element
+                                     : 0;
+    if ((symbol || element) && emu_take(p, '[')) {
         uint64_t index;
         if (!emu_parse_count(p, 0, UINT32_MAX, &index))
             return false;
-        w->offset = (int64_t)(index * emu_bits(p->module->symbols[w->name->index].type) / 8);
+        w->offset = (int64_t)(index * element);
         w->offset_given = true;
         return emu_expect(p, ']');
     }

@@ -61,16 +61,24 @@ struct emu_names {
     unsigned depth;                           // 0: the module
 };
 
+enum emu_param_role { EMU_PARAM_OF_CALL, EMU_PARAM_INPUT, EMU_PARAM_RESULT };
+
 // A .param variable of a .func or of a call.
 struct emu_param_registers {
     uint32_t first; // first register; the others follow
     uint32_t bytes;
-    uint8_t type; // type of a scalar; with `array`, EMU_B8: one register for each byte
-    bool array;
-    bool readonly; // input of a .func
+    uint32_t unit;    // bytes of a register: of a scalar, 1 of an array
+    uint32_t element; // bytes of an array's element; 0: it is no array
+    uint8_t type;     // of each register
+    uint8_t role;     // enum emu_param_role
     uint32_t
         symbol; // its copy in local memory, because its address is taken; EMU_NO_REGISTER: none
 };
+
+static inline uint32_t emu_param_count(const struct emu_param_registers *param)
+{
+    return param->bytes / param->unit;
+}
 
 struct emu_label_use {
     const char *at;

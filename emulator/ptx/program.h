@@ -373,6 +373,7 @@ unsigned emu_fragment_registers(const struct emu_insn *insn, char letter);
 struct emu_register {
     const char *name; // "%f3"
     uint8_t type;     // as declared
+    bool follows;     // of a parameter with several registers: not the first
 };
 
 // A variable: shared, local, const, global or a parameter of an entry. Shared offsets overlap if no

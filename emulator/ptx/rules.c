@@ -113,8 +113,22 @@ static bool check_mmio(const struct check *c)
     return insn->order == EMU_RELAXED || emu_illegal(c, EMU_G(ORDER));
 }
 
+// Parameters of functions whose address is taken lie in local memory.
+static void settle_space(const struct check *c)
+{
+    const struct emu_modifier *space = emu_spelled_in(c->spelled, EMU_G(SPACE));
+    const bool in_entry = c->p->module->functions[c->p->body->function].is_entry;
+
+    if (c->insn->space == EMU_PARAM &&
+        c->operands[c->insn->dst_count].kind == EMU_OPERAND_ADDRESS &&
+        strcmp(space->name, "param::entry") != 0 &&
+        (!in_entry || strcmp(space->name, "param::func") == 0))
+        c->insn->space = EMU_LOCAL;
+}
+
 static bool rule_load(const struct check *c)
 {
+    settle_space(c);
     return check_mmio(c) && check_order(c) && check_cache(c) && check_width(c);
 }
 
@@ -122,6 +136,7 @@ static bool rule_store(const struct check *c)
 {
     const struct emu_symbol *symbol = symbol_of(c);
 
+    settle_space(c);
     if (c->insn->space == EMU_CONST)
         return emu_error(c->p, &c->spelled->name, "State space incorrect for instruction 'st'");
     if (c->insn->space == EMU_PARAM)

@@ -259,13 +259,19 @@ static bool put_function(struct typing *t, const struct emu_written *w, enum emu
                t, (struct emu_operand) { .kind = EMU_OPERAND_FUNCTION, .index = w->name->index });
 }
 
-// That of its copy in local memory.
+// That of its copy in local memory. ptxas 13.0 makes the address of the kernel's parameters of
+// cvta.param.
 static bool put_param_address(struct typing *t, const struct emu_written *w, enum emu_type wanted)
 {
-    const bool local = t->letter != 'm' || t->spelled->insn.space == EMU_LOCAL;
-
-    if (emu_is_float(wanted) || emu_bits(wanted) < 32 || t->destination || w->negated || !local)
+    if (emu_is_float(wanted) || emu_bits(wanted) < 32 || t->destination || w->negated)
         return mismatch(t, w);
+    if (t->letter == 'm' && t->spelled->insn.space != EMU_PARAM)
+        return wrong_space(t, w);
+    if (t->letter == 'm')
+        return emu_error(t->p, &w->at,
+                         "The generic address of '%.*s', a parameter of a function, is not "
+                         "supported by the emulator",
+                         EMU_TEXT(&w->at));
     const uint32_t symbol = emu_param_symbol(t->p, &w->at, w->name->index);
     return symbol != EMU_NO_REGISTER &&
            put_operand(t, (struct emu_operand) {

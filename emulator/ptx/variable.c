@@ -177,35 +177,42 @@ static bool parse_range(struct emu_parser *p, uint64_t *count)
 }
 
 // A register of 128 bits is a vector of two of 64.
+static uint8_t vector_lanes(const struct emu_declaration *d)
+{
+    return d->type == EMU_B128 ? 2 : (uint8_t)d->lanes;
+}
+
+struct emu_name *emu_declare_register(struct emu_parser *p, const struct emu_declaration *d)
+{
+    const uint8_t lanes = vector_lanes(d);
+    struct emu_name *name =
+        emu_declare(p, &d->name, lanes ? EMU_NAME_VECTOR : EMU_NAME_REGISTER, 0);
+
+    if (name && lanes) {
+        name->lanes = lanes;
+        name->type = d->type;
+        return emu_new_vector(p, name, d->type) ? name : NULL;
+    }
+    if (name)
+        name->index = emu_new_register(p, d->name.at, d->name.length, d->type);
+    return name && name->index != EMU_NO_REGISTER ? name : NULL;
+}
+
 static bool parse_register(struct emu_parser *p, const struct emu_declaration *d)
 {
-    const uint8_t lanes = d->type == EMU_B128 ? 2 : (uint8_t)d->lanes;
     uint64_t count = 0;
 
-    if (emu_take(p, '<')) {
-        if (!parse_range(p, &count))
-            return false;
-        struct emu_name *range = emu_declare(p, &d->name, EMU_NAME_RANGE, 0);
-        if (!range)
-            return false;
-        range->count = (uint32_t)count;
-        range->type = d->type;
-        range->lanes = lanes;
-        return true;
-    }
-    if (lanes) {
-        struct emu_name *vector = emu_declare(p, &d->name, EMU_NAME_VECTOR, 0);
-        if (vector) {
-            vector->lanes = lanes;
-            vector->type = d->type;
-        }
-        return vector && emu_new_vector(p, vector, d->type);
-    }
-    struct emu_name *name = emu_declare(p, &d->name, EMU_NAME_REGISTER, 0);
-    if (!name)
+    if (!emu_take(p, '<'))
+        return emu_declare_register(p, d) != NULL;
+    if (!parse_range(p, &count))
         return false;
-    name->index = emu_new_register(p, d->name.at, d->name.length, d->type);
-    return name->index != EMU_NO_REGISTER;
+    struct emu_name *range = emu_declare(p, &d->name, EMU_NAME_RANGE, 0);
+    if (!range)
+        return false;
+    range->count = (uint32_t)count;
+    range->type = d->type;
+    range->lanes = vector_lanes(d);
+    return true;
 }
 
 // ---- variables ----------------------------------------------------------------------------------
@@ -388,12 +395,35 @@ static bool check_variable(struct emu_parser *p, const struct emu_declaration *d
     return !open || emu_error(p, at, "The extent of '%.*s' is missing", EMU_TEXT(at));
 }
 
-bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d, bool readonly,
-                       struct emu_param_registers *param)
+uint64_t emu_formal_registers(const struct emu_declaration *d, uint8_t *type)
 {
-    const bool array = d->dimensions || d->lanes || d->type == EMU_B128;
+    const bool bytes = !d->is_reg && (d->dimensions || d->lanes || d->type == EMU_B128);
 
-    return emu_new_param(p, &d->name, (enum emu_type)d->type, array, d->bytes, readonly, param);
+    *type = bytes ? EMU_B8 : d->type;
+    return bytes ? d->bytes : vector_lanes(d) ? vector_lanes(d) : 1;
+}
+
+enum { MOST_PARAM_BYTES = 4096 };
+
+bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d,
+                       enum emu_param_role role, struct emu_param_registers *param)
+{
+    uint8_t type;
+
+    if (d->bytes > MOST_PARAM_BYTES)
+        return emu_error(p, &d->name,
+                         "Parameter '%.*s' of a function with more than %d bytes is not supported "
+                         "by the emulator",
+                         EMU_TEXT(&d->name), MOST_PARAM_BYTES);
+    const uint64_t count = emu_formal_registers(d, &type);
+    *param =
+        (struct emu_param_registers) { .bytes = (uint32_t)d->bytes,
+                                       .unit = count ? (uint32_t)(d->bytes / count) : 1,
+                                       .element =
+                                           d->dimensions ? emu_bits((enum emu_type)d->type) / 8 : 0,
+                                       .type = type,
+                                       .role = (uint8_t)role };
+    return emu_new_param(p, &d->name, param);
 }
 
 static bool parse_variable(struct emu_parser *p, const struct emu_declaration *d)
@@ -401,7 +431,7 @@ static bool parse_variable(struct emu_parser *p, const struct emu_declaration *d
     struct emu_param_registers param;
 
     if (d->space == EMU_PARAM)
-        return emu_declare_param(p, d, false, &param);
+        return emu_declare_param(p, d, EMU_PARAM_OF_CALL, &param);
     const uint32_t symbol = emu_new_symbol(p, d);
     if (symbol == EMU_NO_REGISTER)
         return false;

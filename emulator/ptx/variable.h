@@ -32,8 +32,13 @@ uint32_t emu_new_symbol(struct emu_parser *p, const struct emu_declaration *d);
 // After '=': bytes and relocations.
 bool emu_parse_init(struct emu_parser *p, const struct emu_declaration *d, uint32_t symbol);
 
-// A parameter of a .func or of a call, in new registers.
-bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d, bool readonly,
-                       struct emu_param_registers *param);
+// The registers of a parameter of a .func or of a call: how many, and their type. What is no scalar
+// of at most 64 bits has one for each byte.
+uint64_t emu_formal_registers(const struct emu_declaration *d, uint8_t *type);
+// Makes them.
+bool emu_declare_param(struct emu_parser *p, const struct emu_declaration *d,
+                       enum emu_param_role role, struct emu_param_registers *param);
+// A register, or a vector of them. NULL: reported.
+struct emu_name *emu_declare_register(struct emu_parser *p, const struct emu_declaration *d);
 
 #endif

@@ -221,6 +221,124 @@ static void undefined_elements(void **state)
     emulator_expect_undefined(e, emulator_body(e, text, out, 0, 0), out, 8, "register v.y");
 }
 
+// ---- parameters of functions --------------------------------------------------------------------
+
+// A thread's number is in r0; what is in r1 to r4 goes to the output.
+static const uint32_t *run_with(struct emulator *e, const char *functions_text, const char *body)
+{
+    static char text[8192];
+    const uint64_t out = emulator_zeros(e, 16 * LANES), params[] = { out };
+    snprintf(text, sizeof text,
+             ".version 8.5\n.target sm_90\n.address_size 64\n%s\n"
+             ".visible .entry k(.param .u64 p0)\n{\n"
+             ".reg .b32 r<9>; .reg .f32 f<3>; .reg .b64 d<6>;\n"
+             "ld.param.u64 d0, [p0]; mov.u32 r0, %%tid.x; mad.wide.u32 d0, r0, 16, d0;\n"
+             "mov.b32 r1, 0; mov.b32 r2, 0; mov.b32 r3, 0; mov.b32 r4, 0;\n%s\n"
+             "st.global.v4.u32 [d0], {r1, r2, r3, r4}; ret;\n}\n",
+             functions_text, body);
+    emulator_load(e, text);
+    initialise(e);
+    emulator_expect(e, emulator_run(e, params), 0, "");
+    return emulator_at(e, out, 16 * LANES);
+}
+
+// A result is written by its name, under guards and in a loop, and through its address, before two
+// returns.
+static void results_by_address(void **state)
+{
+    const uint32_t *got = run_with(
+        *state,
+        ".func (.param .align 8 .b8 q[16]) f (.param .b32 n)\n{\n"
+        ".reg .b32 r<5>; .reg .b64 d<3>; .reg .pred p;\n"
+        "ld.param.u32 r1, [n]; st.param.b32 [q], r1; st.param.b32 [q+12], 9;\n"
+        "mov.u64 d1, q; add.u32 r2, r1, 100; st.local.u32 [d1+4], r2;\n"
+        "cvta.local.u64 d2, d1; st.u32 [d2+8], 7; setp.lt.u32 p, r1, 8; @p ret;\n"
+        "NEXT: ld.param.u32 r3, [d1]; add.u32 r3, r3, 3; st.param.b32 [d1], r3;\n"
+        "sub.u32 r1, r1, 5; setp.ge.u32 p, r1, 5; @p bra NEXT;\n"
+        "and.b32 r4, r1, 1; setp.eq.u32 p, r4, 1; @p st.param.b32 [q+12], r1; ret;\n}\n",
+        ".param .b32 n; .param .align 8 .b8 q[16]; st.param.b32 [n], r0; call (q), f, (n);\n"
+        "ld.param.v4.b32 {r1, r2, r3, r4}, [q];");
+    for (uint32_t i = 0; i < LANES; i++) {
+        uint32_t first = i, last = 9, left = i;
+        for (bool again = i >= 8; again; again = left >= 5) {
+            first += 3;
+            left -= 5;
+        }
+        last = i >= 8 && left & 1 ? left : last;
+        const uint32_t expected[] = { first, i + 100, 7, last };
+        assert_memory_equal(got + (size_t)4 * i, expected, sizeof expected);
+    }
+}
+
+// Another function writes the result; the address of an input is read as a parameter.
+static void addresses_are_passed_on(void **state)
+{
+    const uint32_t *got = run_with(
+        *state,
+        ".func set (.reg .b64 at, .reg .b32 x) { st.u32 [at], x; ret; }\n"
+        ".func (.param .b32 q) f (.param .b32 x[3])\n{\n.reg .b32 r<3>; .reg .b64 d<3>;\n"
+        "mov.u64 d1, q; cvta.local.u64 d1, d1; mov.u64 d2, x[1]; ld.param.u32 r1, [d2];\n"
+        "ld.param.u32 r2, x[2]; mad.lo.u32 r1, r1, 1000, r2; call set, (d1, r1); ret;\n}\n",
+        ".param .b32 a[3]; .param .b32 q; st.param.u32 [a], 5; st.param.u32 a[1], r0;\n"
+        "st.param.u32 a[2], 17; call (q), f, (a); ld.param.u32 r1, [q];");
+    for (uint32_t i = 0; i < LANES; i++)
+        assert_int_equal(got[4 * i], 1000 * i + 17);
+}
+
+static void parts_of_parameters(void **state)
+{
+    const uint32_t *got = run_with(
+        *state,
+        ".func (.param .b64 q) f (.param .b128 x)\n{\n.reg .b32 r<3>; .reg .b64 d<3>;\n"
+        "ld.param.ca.v2.b64 {d1, d2}, [x]; cvt.u32.u64 r1, d1; cvt.u32.u64 r2, d2;\n"
+        "st.param.v2.b32 [q], {r1, r2}; st.param.b16 [q+2], r2; st.param.wb.b8 [q+7], 0xab;\n"
+        "ret;\n}\n",
+        ".param .b128 a; .param .b64 q; mul.wide.u32 d1, r0, 3; mul.wide.u32 d2, r0, 70001;\n"
+        "st.param.v2.b64 [a], {d1, d2}; call (q), f, (a); ld.param.v2.b32 {r1, r2}, [q];\n"
+        "ld.param.u16 r3, [q+2]; ld.param.s8 r4, [q+7];");
+    for (uint32_t i = 0; i < LANES; i++) {
+        const uint32_t other = i * 70001;
+        const uint32_t expected[] = { (i * 3 & 0xffff) | other << 16,
+                                      (other & 0xffffff) | 0xab000000, other & 0xffff, 0xffffffab };
+        assert_memory_equal(got + (size_t)4 * i, expected, sizeof expected);
+    }
+}
+
+// Vector registers, '_', and constants of the parameter's type.
+static void registers_of_calls(void **state)
+{
+    const uint32_t *got = run_with(
+        *state,
+        ".func (.reg .v2 .b32 q, .reg .f32 g) f (.reg .v2 .b32 x, .reg .f32 y, .reg .f64 z)\n{\n"
+        ".reg .f32 t; add.u32 q.x, x.y, 5; add.u32 q.y, x.x, 9; cvt.rn.f32.f64 t, z;\n"
+        "fma.rn.f32 g, y, t, 1.0; ret;\n}\n",
+        ".reg .v2 .b32 v; mov.v2.b32 v, {r0, 40}; call (_, f1), f, (v, 1.5, 0d4008000000000000);\n"
+        "cvt.rzi.u32.f32 r3, f1; call (v, _), f, (v, 0f3f800000, 1.0); mov.v2.b32 {r1, r2}, v;\n"
+        "mov.u32 r4, WARP_SZ;");
+    for (uint32_t i = 0; i < LANES; i++) {
+        const uint32_t expected[] = { 45, i + 9, 5, 32 };
+        assert_memory_equal(got + (size_t)4 * i, expected, sizeof expected);
+    }
+}
+
+// What a path does not write stays undefined, by name and by address.
+static void undefined_results(void **state)
+{
+    static const char function[] =
+        ".version 8.5\n.target sm_90\n.address_size 64\n"
+        ".func (.param .b32 q) f (.param .b32 x)\n{\n.reg .b32 r; .reg .b64 d; .reg .pred p;\n"
+        "ld.param.u32 r, [x]; mov.u64 d, q; setp.eq.u32 p, r, 3; @!p st.local.u32 [d], r; ret;\n}\n"
+        ".visible .entry k(.param .u64 p0)\n{\n.reg .b32 r<3>; .reg .b64 d;\n"
+        "ld.param.u64 d, [p0]; mov.u32 r1, %tid.x; mad.wide.u32 d, r1, 4, d; call (r2), f, (r1);\n"
+        "add.u32 r2, r2, 1; st.global.u32 [d], r2; ret;\n}\n";
+    struct emulator *e = *state;
+    const uint64_t out = emulator_zeros(e, 4 * LANES), params[] = { out };
+    emulator_load(e, function);
+    initialise(e);
+    const int result = emulator_run(e, params);
+    emulator_expect_undefined(e, result, out + 12, 4, "memory, never written, read at line 7");
+}
+
 // ---- the grid barrier ---------------------------------------------------------------------------
 
 enum { BLOCKS = 7, COUNT = 1000 };
@@ -290,6 +408,11 @@ int main(void)
         EMULATOR_TEST(wrong_calls_by_address),
         EMULATOR_TEST(vector_registers),
         EMULATOR_TEST(undefined_elements),
+        EMULATOR_TEST(results_by_address),
+        EMULATOR_TEST(addresses_are_passed_on),
+        EMULATOR_TEST(parts_of_parameters),
+        EMULATOR_TEST(registers_of_calls),
+        EMULATOR_TEST(undefined_results),
         EMULATOR_TEST(grid_sync),
         EMULATOR_TEST(grid_sync_in_halves),
         EMULATOR_TEST(workspace),

@@ -144,6 +144,13 @@ static void what_is_not_supported_says_so(void **state)
         expect(text, 218, "not supported by the emulator");
     }
     expect(HEAD ".global .texref t;", 218, "not supported by the emulator");
+    expect(HEAD ".func f(.reg .b128 x) { ret; }", 218,
+           "Parameter 'x', a register of 128 bits, is not supported by the emulator");
+    expect(
+        HEAD ".func f(.param .b128 x) { .reg .b128 o; ld.param.b128 o, [x]; ret; }", 218,
+        "access of 128 bits to 'x', a parameter of a function, is not supported by the emulator");
+    expect(HEAD ".func f(.param .b32 x) { .reg .b64 d; cvta.param.u64 d, x; ret; }", 218,
+           "generic address of 'x', a parameter of a function, is not supported by the emulator");
     expect(HEAD ".global .attribute(.unified(1, 2)) .u32 x;", 218, "not supported by the emulator");
     expect(HEAD ".const .attribute(.managed) .u32 x;", 218, "Illegal attribute '.managed'");
 }

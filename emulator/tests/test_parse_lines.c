@@ -78,6 +78,32 @@ static void ptxas_refuses(const char *line, const char *text)
     ptxas_report_free(&report);
 }
 
+// ---- functions ----------------------------------------------------------------------------------
+
+// Functions of their own; a line that begins with '!' is refused.
+static void each_functions(bool ask)
+{
+    char line[LINE_SIZE], text[LINE_SIZE + 256];
+    FILE *file = fopen(PTX_DIR "/functions.txt", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        const bool accepted = *line != '!';
+        snprintf(text, sizeof text, ".version 8.5\n.target sm_90\n.address_size 64\n%s",
+                 line + !accepted);
+        struct parsed parsed = parse(text);
+        if ((parsed.module != NULL) != accepted)
+            fail_msg("%s\n%s", line, parsed.log);
+        emu_module_destroy(&parsed.module);
+        if (!ask)
+            continue;
+        struct ptxas_report report = ptxas_run(text, "sm_90");
+        if (report.accepted != accepted)
+            fail_msg("ptxas: %s", line);
+        ptxas_report_free(&report);
+    }
+    fclose(file);
+}
+
 // ---- PTX that the emulator does not run ---------------------------------------------------------
 
 // "86 100a LINE": the least PTX ISA and target.
@@ -261,6 +287,12 @@ static void refused(void **state)
     assert_true(each_line(PTX_DIR "/refused.txt", is_refused) > 250);
 }
 
+static void functions(void **state)
+{
+    (void)state;
+    each_functions(false);
+}
+
 static void ptxas_agrees(void **state)
 {
     (void)state;
@@ -272,6 +304,7 @@ static void ptxas_agrees(void **state)
     if (together_count)
         ask_together();
     each_line(PTX_DIR "/refused.txt", ptxas_refuses);
+    each_functions(true);
     each_line(PTX_DIR "/unsupported.txt", ptxas_has_the_floors);
     each_line(PTX_DIR "/later.txt", ptxas_has_the_floors);
 }
@@ -402,9 +435,13 @@ static void volatile_local_since_9_1(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest lists[] = {
-        cmocka_unit_test(accepted),    cmocka_unit_test(refused),
-        cmocka_unit_test(unsupported), cmocka_unit_test(unsupported_has_reasons),
-        cmocka_unit_test(later),       cmocka_unit_test(volatile_local_since_9_1),
+        cmocka_unit_test(accepted),
+        cmocka_unit_test(refused),
+        cmocka_unit_test(functions),
+        cmocka_unit_test(unsupported),
+        cmocka_unit_test(unsupported_has_reasons),
+        cmocka_unit_test(later),
+        cmocka_unit_test(volatile_local_since_9_1),
     };
     const struct CMUnitTest with_ptxas[] = {
         cmocka_unit_test(ptxas_agrees),
