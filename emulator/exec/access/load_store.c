@@ -295,6 +295,25 @@ static void write_strong(unsigned char *at, unsigned bytes, uint64_t x)
     }
 }
 
+static uint64_t read_one(const struct emu_op *op, unsigned char *at)
+{
+    return op->strong ? emu_read_strong(at, op->bytes) : read_element(at, op->bytes);
+}
+
+static void write_one(const struct emu_op *op, unsigned char *at, uint64_t x)
+{
+    if (op->strong)
+        write_strong(at, op->bytes, x);
+    else
+        write_element(at, op->bytes, x);
+}
+
+// A lane of values that are stored as words or as longs.
+static inline uint64_t value_of(const void *values, uint8_t want, unsigned lane)
+{
+    return want == EMU_LONG ? ((const uint64_t *)values)[lane] : ((const uint32_t *)values)[lane];
+}
+
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101);
@@ -330,39 +349,106 @@ void emu_shadow_fill_strong(unsigned char *shadow, uint32_t bytes)
             atomic_store_explicit(strong_byte(shadow + i), 1, memory_order_relaxed);
 }
 
-// Lane by lane, after the check of all lanes has found something unusual. `open`: lanes in which
-// something is undefined; `u` is valid only for them.
-static bool load_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                        const uint64_t *address, uint32_t total, uint64_t out[][EMU_LANES],
-                        struct emu_undefined_lanes *u, uint32_t *open)
+// ---- lane by lane -------------------------------------------------------------------------------
+
+// What a warp loads or stores, after the check of all lanes has found something unusual.
+struct transfer {
+    enum emu_use use;
+    uint32_t total;                // bytes of a lane
+    uint64_t (*out)[EMU_LANES];    // loads: by element
+    const void *const *values;     // stores: by element
+    struct emu_undefined_lanes *u; // by element; of stores NULL if everything is defined
+    uint32_t open; // loads: lanes in which something is undefined, which alone have `u`
+};
+
+static bool load_lane(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                      uint64_t address, const struct emu_access *access, struct transfer *t)
 {
-    bool strong = op->strong;
-    *open = 0;
-    if (strong)
+    for (unsigned k = 0; k < op->dst_count; k++)
+        t->out[k][lane] = read_one(op, access->host + k * op->bytes);
+    // Read it after the value: a store marks its bytes before it writes them.
+    if (!access->shadow || (op->strong ? emu_shadow_set_strong(access->shadow, t->total)
+                                       : emu_shadow_set(access->shadow, t->total)))
+        return true;
+    t->open |= 1u << lane;
+    for (unsigned k = 0; k < op->dst_count; k++)
+        t->u[k].lane[lane] =
+            emu_undefined_load(warp, op, address, access->shadow + k * op->bytes, op->bytes);
+    return true;
+}
+
+// Marks which bits of a lane's memory are defined.
+static bool mark(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint64_t address,
+                 const struct emu_access *access, const struct transfer *t)
+{
+    if (access->shadow && !t->u) {
+        if (op->strong)
+            emu_shadow_fill_strong(access->shadow, t->total);
+        else
+            memset(access->shadow, EMU_SHADOW_DEFINED, t->total);
+        return true;
+    }
+    for (unsigned k = 0; t->u && k + 1u < op->src_count; k++) {
+        struct emu_undefined value = t->u[k].lane[lane];
+        if (op->bytes < 8)
+            value.computed &= (UINT64_C(1) << 8 * op->bytes) - 1;
+        if (access->shadow)
+            emu_undefined_store(warp, access->shadow + k * op->bytes, op->bytes, value);
+        else if (emu_is_host_address(op->space, address) && value.computed &&
+                 !emu_report_finding(warp, op->insn, lane, EMU_FINDING_HOST, EMU_TO_HOST,
+                                     emu_origin_text(warp->block->exec->shadows, value.origin)))
+            return false;
+    }
+    return true;
+}
+
+static bool store_lane(struct emu_warp *warp, const struct emu_op *op, unsigned lane,
+                       uint64_t address, const struct emu_access *access, struct transfer *t)
+{
+    if (!mark(warp, op, lane, address, access, t))
+        return false;
+    for (unsigned k = 0; k + 1u < op->src_count; k++)
+        write_one(op, access->host + k * op->bytes,
+                  value_of(t->values[k], op->src[k + 1].want, lane));
+    return true;
+}
+
+// Whether memory already has the lane's values: then a store of them is no race with another.
+static bool holds(const unsigned char *host, const struct emu_op *op, const struct transfer *t,
+                  unsigned lane)
+{
+    unsigned char bytes[8];
+    for (unsigned k = 0; t->use == EMU_USE_STORE && k + 1u < op->src_count; k++) {
+        write_element(bytes, op->bytes, value_of(t->values[k], op->src[k + 1].want, lane));
+        if (memcmp(bytes, host + k * op->bytes, op->bytes))
+            return false;
+    }
+    return t->use == EMU_USE_STORE;
+}
+
+static bool lane_by_lane(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
+                         unsigned char *frame, struct transfer *t)
+{
+    alignas(64) uint64_t scratch[EMU_LANES];
+    const uint64_t *address = emu_addresses(warp, frame, op, scratch);
+    if (op->strong)
         emu_race_atomic(warp, op);
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
         struct emu_access access;
-        if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_LOAD, &access))
+        if (!emu_lane_access(warp, op, i, address[i], t->total, t->use, &access))
             return false;
         if (access.shared && warp->block->race &&
-            !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
-                             EMU_USE_LOAD, false))
+            !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), t->total,
+                             t->use, holds(access.host, op, t, i)))
             return false;
-        for (unsigned k = 0; k < op->dst_count; k++)
-            out[k][i] = strong ? emu_read_strong(access.host + k * op->bytes, op->bytes)
-                               : read_element(access.host + k * op->bytes, op->bytes);
-        // Read it after the value: a store marks its bytes before it writes them.
-        if (!access.shadow || (strong ? emu_shadow_set_strong(access.shadow, total)
-                                      : emu_shadow_set(access.shadow, total)))
-            continue;
-        *open |= 1u << i;
-        for (unsigned k = 0; k < op->dst_count; k++)
-            u[k].lane[i] =
-                emu_undefined_load(warp, op, address[i], access.shadow + k * op->bytes, op->bytes);
+        if (!(t->use == EMU_USE_LOAD ? load_lane : store_lane)(warp, op, i, address[i], &access, t))
+            return false;
     }
     return true;
 }
+
+// ---- all lanes ----------------------------------------------------------------------------------
 
 // Once loads have checked as many bytes as the block's shared memory has, all of it is checked: by
 // then it may be defined, and stay so.
@@ -411,16 +497,15 @@ static void load_element(const struct emu_warp *warp, const struct emu_op *op,
 static bool load_lanes(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
                        unsigned char *frame, uint32_t *init, uint32_t total)
 {
-    alignas(64) uint64_t scratch[EMU_LANES], out[8][EMU_LANES];
-    const uint64_t *address = emu_addresses(warp, frame, op, scratch);
+    uint64_t out[8][EMU_LANES];
     struct emu_undefined_lanes u[8];
-    uint32_t open;
-    if (!load_slowly(warp, op, mask, address, total, out, u, &open))
+    struct transfer t = { .use = EMU_USE_LOAD, .total = total, .out = out, .u = u };
+    if (!lane_by_lane(warp, op, mask, frame, &t))
         return false;
     for (unsigned k = 0; k < op->dst_count; k++)
         emu_put_longs(frame, init, &op->dst[k], mask, out[k]);
-    for (unsigned k = 0; open && k < op->dst_count; k++)
-        emu_undefined_put(warp, init, &op->dst[k], open, &u[k]);
+    for (unsigned k = 0; t.open && k < op->dst_count; k++)
+        emu_undefined_put(warp, init, &op->dst[k], t.open, &u[k]);
     return true;
 }
 
@@ -457,11 +542,9 @@ bool emu_do_load(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
 static void scatter(unsigned char *host, const int32_t *away, uint32_t mask, unsigned bytes,
                     const void *from, uint8_t want)
 {
-    const uint32_t *words = from;
-    const uint64_t *longs = from;
     for (uint32_t m = mask; m; m &= m - 1) {
         unsigned i = emu_first(m);
-        write_element(host + away[i], bytes, want == EMU_LONG ? longs[i] : words[i]);
+        write_element(host + away[i], bytes, value_of(from, want, i));
     }
 }
 
@@ -475,83 +558,6 @@ static void scatter_row(unsigned char *host, unsigned bytes, unsigned step, cons
     }
     for (unsigned i = 0; i < EMU_LANES; i++)
         write_element(host + (size_t)i * step, bytes, bytes == 8 ? longs[i] : words[i]);
-}
-
-// Whether memory already has the lane's values.
-static bool holds(const unsigned char *host, const struct emu_op *op, const void *const *values,
-                  unsigned lane)
-{
-    unsigned char bytes[8];
-    for (unsigned k = 0; k + 1u < op->src_count; k++) {
-        const uint32_t *words = values[k];
-        const uint64_t *longs = values[k];
-        write_element(bytes, op->bytes,
-                      op->src[k + 1].want == EMU_LONG ? longs[lane] : words[lane]);
-        if (memcmp(bytes, host + k * op->bytes, op->bytes))
-            return false;
-    }
-    return true;
-}
-
-// Marks which bits of a lane's memory are defined, after its values are stored. `u` is NULL if all
-// of them are.
-static bool mark(struct emu_warp *warp, const struct emu_op *op, unsigned lane, uint64_t address,
-                 uint32_t total, const struct emu_access *access,
-                 const struct emu_undefined_lanes *u)
-{
-    if (access->shadow && !u) {
-        if (op->strong)
-            emu_shadow_fill_strong(access->shadow, total);
-        else
-            memset(access->shadow, EMU_SHADOW_DEFINED, total);
-        return true;
-    }
-    for (unsigned k = 0; u && k + 1u < op->src_count; k++) {
-        struct emu_undefined value = u[k].lane[lane];
-        if (op->bytes < 8)
-            value.computed &= (UINT64_C(1) << 8 * op->bytes) - 1;
-        if (access->shadow)
-            emu_undefined_store(warp, access->shadow + k * op->bytes, op->bytes, value);
-        else if (emu_is_host_address(op->space, address) && value.computed &&
-                 !emu_report_finding(warp, op->insn, lane, EMU_FINDING_HOST, EMU_TO_HOST,
-                                     emu_origin_text(warp->block->exec->shadows, value.origin)))
-            return false;
-    }
-    return true;
-}
-
-static bool store_slowly(struct emu_warp *warp, const struct emu_op *op, uint32_t mask,
-                         unsigned char *frame, uint32_t total, const void *const *values,
-                         const struct emu_undefined_lanes *u)
-{
-    alignas(64) uint64_t scratch[EMU_LANES];
-    const uint64_t *address = emu_addresses(warp, frame, op, scratch);
-    unsigned count = op->src_count - 1u;
-    bool strong = op->strong;
-    if (strong)
-        emu_race_atomic(warp, op);
-    for (uint32_t m = mask; m; m &= m - 1) {
-        unsigned i = emu_first(m);
-        struct emu_access access;
-        if (!emu_lane_access(warp, op, i, address[i], total, EMU_USE_STORE, &access))
-            return false;
-        if (access.shared && warp->block->race &&
-            !emu_race_access(warp, op, i, (uint32_t)(access.host - warp->block->shared), total,
-                             EMU_USE_STORE, holds(access.host, op, values, i)))
-            return false;
-        if (!mark(warp, op, i, address[i], total, &access, u))
-            return false;
-        for (unsigned k = 0; k < count; k++) {
-            const uint32_t *words = values[k];
-            const uint64_t *longs = values[k];
-            uint64_t x = op->src[k + 1].want == EMU_LONG ? longs[i] : words[i];
-            if (strong)
-                write_strong(access.host + k * op->bytes, op->bytes, x);
-            else
-                write_element(access.host + k * op->bytes, op->bytes, x);
-        }
-    }
-    return true;
 }
 
 bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
@@ -568,18 +574,20 @@ bool emu_do_store(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
         values[k] = emu_fetch(warp, frame, &op->src[k + 1], scratch[k]);
     for (unsigned k = 0; k < count; k++)
         open |= emu_undefined_in(init, &op->src[k + 1], mask);
+    struct transfer t = { .use = EMU_USE_STORE, .total = total, .values = values };
     if (open) {
         struct emu_undefined_lanes u[8];
         for (unsigned k = 0; k < count; k++)
             emu_undefined_fetch(warp, init, op, &op->src[k + 1], mask, &u[k]);
-        return store_slowly(warp, op, mask, frame, total, values, u);
+        t.u = u;
+        return lane_by_lane(warp, op, mask, frame, &t);
     }
     struct emu_reach reach;
     if (op->space == EMU_PARAM || op->strong ||
         !emu_reach_all(warp, frame, op, mask, total, &reach) ||
         !no_race(warp, op, mask, &reach, total, EMU_USE_STORE) ||
         !emu_constant_lanes(warp, op, mask, &reach, total, EMU_USE_STORE))
-        return store_slowly(warp, op, mask, frame, total, values, NULL);
+        return lane_by_lane(warp, op, mask, frame, &t);
     for (unsigned k = 0; k < count; k++) {
         unsigned char *host = reach.host + (size_t)k * op->bytes;
         if (reach.in_row)
