@@ -5,6 +5,9 @@
 #     bare.sh root SOURCE LOG      in a root that debootstrap makes, from the mirror and with the settings that apt
 #                                  has here; by an ordinary user who may use sudo. Status 77 if it cannot be made
 #     bare.sh hidden SOURCE LOG    the test command here, where ptxas, git and locales are hidden
+#
+# Warnings are errors where CFLAGS says so. The root shares the compiler's cache in CCACHE_DIR, if there is one: its
+# compiler is then usually the one of this machine.
 set -eu
 
 how=$1
@@ -42,7 +45,16 @@ in_root() {
     # shellcheck disable=SC2016 # of the inner shell
     as_root unshare --mount --pid --fork sh -c 'cd "$0" && mount -t proc proc proc && mount --rbind /sys sys &&
         mount -t devpts -o newinstance,ptmxmode=0666 devpts dev/pts && mount -t tmpfs tmpfs dev/shm &&
-        exec chroot . "$@"' "$root" "$@"
+        { [ -z "$1" ] || mount --bind "$1" var/cache/compiler; } && shift &&
+        exec chroot . "$@"' "$root" "${CCACHE_DIR-}" "$@"
+}
+
+# as_user COMMAND: in the sources, by the ordinary user
+as_user() {
+    cache=
+    [ -z "${CCACHE_DIR-}" ] || cache='export CCACHE_DIR=/var/cache/compiler CCACHE_UMASK=000 CCACHE_NOHASHDIR=1 \
+        CCACHE_COMPILERCHECK=content;'
+    in_root su - user -c "cd ptxgen && $cache CFLAGS='${CFLAGS-}' CXXFLAGS='${CXXFLAGS-}' $1"
 }
 
 make_root() {
@@ -52,7 +64,12 @@ make_root() {
     set -- $(mirror)
     [ $# -eq 3 ] || { echo "apt has no mirror that debootstrap knows" && return 1; }
     more=sudo
-    case $1 in https:*) more=sudo,ca-certificates ;; esac
+    case $1 in https:*) more=$more,ca-certificates ;; esac
+    [ -z "${CCACHE_DIR-}" ] || {
+        more=$more,ccache
+        mkdir -p "$CCACHE_DIR"
+        chmod 777 "$CCACHE_DIR"
+    }
     mkdir "$root"
     echo "debootstrap of $2"
     as_root debootstrap --variant=minbase --include=$more --components="$3" "$2" "$root" "$1" || return
@@ -62,6 +79,7 @@ make_root() {
         [ -z "${https_proxy-}" ] || echo "Acquire::https::Proxy \"$https_proxy\";"
     } | as_root tee "$root/etc/apt/apt.conf.d/00here" >/dev/null
     { cat /etc/hosts && echo "127.0.0.1 $(hostname)"; } | as_root tee "$root/etc/hosts" >/dev/null
+    as_root mkdir "$root/var/cache/compiler"
     in_root useradd -m -s /bin/sh user &&
         echo 'user ALL=(ALL) NOPASSWD: ALL' | as_root tee "$root/etc/sudoers.d/user" >/dev/null
 }
@@ -76,14 +94,14 @@ test_in_root() {
         ! in_root sh -c "command -v $program" || fail "$program is in a bare root"
     done
     status=0
-    in_root su - user -c 'cd ptxgen && sh tools/quickstart.sh' >"$scratch/log" 2>&1 || {
+    as_user 'sh tools/quickstart.sh' >"$scratch/log" 2>&1 || {
         cat "$scratch/log"
         fail "sh tools/quickstart.sh"
     }
     for words in ': no GPU here: everything runs on the emulator' '^plain C ' ' same bits '; do
         grep "$words" "$scratch/log" || fail "quickstart did not print '$words': $(cat "$scratch/log")"
     done
-    in_root su - user -c 'cd ptxgen && sh tools/quickstart.sh test' || status=$?
+    as_user 'sh tools/quickstart.sh test' || status=$?
     cp "$root/home/user/ptxgen/build/meson-logs/testlog.json" "$log"
     return $status
 }

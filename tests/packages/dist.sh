@@ -47,7 +47,7 @@ source_hash = $(sha256sum "$folder/$tarball" | cut -d ' ' -f 1)
 ptxgen = ptxgen_dep
 END
 sed -i '/fallback: /d' "$scratch/host/meson.build" # the wrap provides it
-quietly meson setup --wrap-mode=forcefallback -Demulator=true "$scratch/host/build" "$scratch/host"
+quietly meson setup --buildtype=release --wrap-mode=forcefallback -Demulator=true "$scratch/host/build" "$scratch/host"
 quietly meson compile -C "$scratch/host/build"
 quietly meson test -C "$scratch/host/build"
 echo "$tarball: made by meson dist; as a wrap, without git, its tests pass on the emulator"

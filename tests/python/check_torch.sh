@@ -13,7 +13,7 @@ trap 'rm -rf "$scratch"' EXIT
 unset PYTHONPATH PTXGEN_LIBCUDA PTXGEN_LIBRARY PTXGEN_TORCH_PYTHON
 
 python3 -m venv "$scratch/venv"
-"$scratch/venv/bin/pip" -q --disable-pip-version-check --no-cache-dir install --only-binary :all: \
+"$scratch/venv/bin/pip" -q --disable-pip-version-check --no-cache-dir install --no-compile --only-binary :all: \
     "$wheel" pytest==9.2.0 "$@" >"$scratch/log" 2>&1 || {
     echo "skipped: pip cannot install $*: $(tail -n 1 "$scratch/log")"
     exit 77

@@ -18,7 +18,7 @@ environment() {
     folder=$1
     shift
     python3 -m venv "$folder"
-    "$folder/bin/pip" -q --disable-pip-version-check install "$@" >"$scratch/log" 2>&1 || {
+    "$folder/bin/pip" -q --disable-pip-version-check install --no-compile "$@" >"$scratch/log" 2>&1 || {
         echo "skipped: pip cannot install $*: $(tail -n 1 "$scratch/log")"
         exit 77
     }

@@ -34,15 +34,17 @@ echo "a Meson subproject, shared and static: works"
 # install_as KIND OPTION...: installs with default_library=KIND into $tree, where pkg-config then
 # searches.
 prefix=/opt/ptxgen
+builds=$source/build-check # there a cache of the compiler has what other builds compiled
+trap 'rm -rf "$scratch" "$builds"-*' EXIT
 install_as() {
     kind=$1
     shift
     tree=$scratch/$kind$prefix
     quietly meson setup --prefix "$prefix" --libdir lib "-Ddefault_library=$kind" -Dtests=disabled \
-        -Dexamples=false -Dbench=disabled "$@" "$scratch/build-$kind" "$source"
-    [ ! -e "$scratch/build-$kind/bench" ] || fail "-Dbench=disabled builds the benchmarks"
-    quietly meson compile -C "$scratch/build-$kind"
-    quietly env DESTDIR="$scratch/$kind" meson install -C "$scratch/build-$kind" --no-rebuild
+        -Dexamples=false -Dbench=disabled "$@" "$builds-$kind" "$source"
+    [ ! -e "$builds-$kind/bench" ] || fail "-Dbench=disabled builds the benchmarks"
+    quietly meson compile -C "$builds-$kind"
+    quietly env DESTDIR="$scratch/$kind" meson install -C "$builds-$kind" --no-rebuild
     export PKG_CONFIG_PATH="$tree/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$scratch/$kind"
     [ "$(pkg-config --modversion ptxgen)" ] || fail "pkg-config does not know ptxgen"
 }
