@@ -115,8 +115,10 @@ static struct ptxk_weights_seen of_block(ptx_builder *b, const struct ptxk_weigh
         ptx_comment(b, "the first warp combines them");
         ptx_val from = ptx_and(b, tid, WARPS - 1);
         ptx_ptr at = ptx_at(b, sums, from);
-        const struct ptxk_weights_seen of_warps = { ptx_load(b, at, 0), ptx_load(b, at, WARPS),
-                                                    ptx_load(b, most, from) };
+        struct ptxk_weights_seen of_warps;
+        of_warps.norm = ptx_load(b, at, 0);
+        of_warps.change = ptx_load(b, at, WARPS);
+        of_warps.largest = ptx_load(b, most, from);
         const struct ptxk_weights_seen total = of_lanes(b, &of_warps, WARPS);
         ptx_set(b, all.norm, total.norm);
         ptx_set(b, all.change, total.change);
@@ -151,8 +153,9 @@ static void report_sums(ptx_builder *b, const struct ptxk_tile *s,
                         const struct ptxk_weights_seen *all)
 {
     ptx_comment(b, "the tensor's report");
-    report_write(b, s, ptxk_one_nan(b, ptx_sqrt(b, all->norm)),
-                 ptxk_one_nan(b, ptx_sqrt(b, all->change)), ptxk_one_nan(b, all->largest), 0);
+    ptx_val norm = ptxk_one_nan(b, ptx_sqrt(b, all->norm));
+    ptx_val change = ptxk_one_nan(b, ptx_sqrt(b, all->change));
+    report_write(b, s, norm, change, ptxk_one_nan(b, all->largest), 0);
 }
 
 // The sums of tiles t, t + 256, ... for thread t, in this order.
