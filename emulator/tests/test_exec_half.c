@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// Instructions of f16 and bf16 that the builder does not write, compared with the conversions of
-// half.h, which use integer arithmetic alone. `op record emulator` has the others.
+// Instructions of f16, bf16 and tf32 that the builder does not write, compared with the conversions
+// of half.h, which use integer arithmetic alone. `op record emulator` has the others.
 #include "apply.h"
-#include "reference/half.h"
+#include "reference/small.h"
 
 #include <math.h>
 
@@ -183,13 +183,84 @@ static void packed_predicates(void **state)
     }
 }
 
+static void to_tf32(void **state)
+{
+    static const struct {
+        const char *name;
+        char mode;
+        bool relu, satfinite;
+    } cases[] = {
+        { "cvt.rna.tf32.f32", 'a', false, false },
+        { "cvt.rna.satfinite.tf32.f32", 'a', false, true },
+        { "cvt.rn.tf32.f32", 'n', false, false },
+        { "cvt.rz.tf32.f32", 'z', false, false },
+        { "cvt.rn.relu.tf32.f32", 'n', true, false },
+        { "cvt.rz.relu.tf32.f32", 'z', true, false },
+        { "cvt.rn.satfinite.tf32.f32", 'n', false, true },
+        { "cvt.rz.relu.satfinite.tf32.f32", 'z', true, true },
+    };
+    static uint64_t in[1][APPLY_COUNT], out[APPLY_COUNT];
+    const uint64_t *const inputs[4] = { in[0] };
+    static const uint32_t ends[] = { 0,          0x00800000, 0x7f7fe000, 0x7f800000,
+                                     0x3f800000, 0x007fe000, 0x7fc00000 };
+    struct random r = { 77 };
+    struct emulator *e = *state;
+    e->target = ".version 8.6\n.target sm_100";
+    for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
+        for (unsigned round = 0; round < 8; round++) {
+            struct apply a = { cases[k].name, 32, { 32 } };
+            for (unsigned i = 0; i < APPLY_COUNT; i++) {
+                // A value, a tie, their neighbours; around the ends of the range, and anywhere.
+                uint32_t x = (uint32_t)random_u64(&r);
+                x = i % 4 ? (x & 0xfffff000) + i % 3 - 1 : x;
+                in[0][i] =
+                    round ? x : (ends[i % 7] + (i / 7 % 16) * 0x1000 - 1 + i / 112) ^ x >> 31 << 31;
+            }
+            apply(e, &a, inputs, out);
+            for (unsigned i = 0; i < APPLY_COUNT; i++)
+                if ((uint32_t)out[i] != tf32_from_f32((uint32_t)in[0][i], cases[k].mode,
+                                                      cases[k].relu, cases[k].satfinite))
+                    fail_msg("%s of %08x: %08x", cases[k].name, (unsigned)in[0][i],
+                             (unsigned)out[i]);
+        }
+}
+
+// .satfinite to f16 and bf16: what would be infinite is the largest value.
+static void finite_halves(void **state)
+{
+    static uint64_t in[2][APPLY_COUNT], out[APPLY_COUNT];
+    const uint64_t *const inputs[4] = { in[0], in[1] };
+    struct random r = { 3 };
+    for (unsigned bf16 = 0; bf16 < 2; bf16++)
+        for (unsigned pair = 0; pair < 2; pair++) {
+            const unsigned most = bf16 ? 0x7f7f : 0x7bff;
+            char name[64];
+            snprintf(name, sizeof(name), "cvt.rn.satfinite.%s%s.f32", bf16 ? "bf16" : "f16",
+                     pair ? "x2" : "");
+            struct apply a = { name, pair ? 32 : 16, { 32, pair ? 32 : 0 } };
+            for (unsigned i = 0; i < APPLY_COUNT; i++)
+                for (unsigned n = 0; n < 2; n++) {
+                    const uint32_t x = (uint32_t)random_u64(&r);
+                    in[n][i] = i % 2 ? x : (x & 0x800fffff) | (bf16 ? 0x7f700000 : 0x47700000);
+                }
+            apply(*state, &a, inputs, out);
+            for (unsigned i = 0; i < APPLY_COUNT; i++)
+                for (unsigned n = 0; n < 1 + pair; n++) {
+                    const double x = (double)f32_of_bits((uint32_t)in[n][i]);
+                    unsigned wanted = bf16 ? bf16_from_f64(x) : f16_from_f64(x);
+                    if ((wanted & 0x7fff) == most + 1)
+                        wanted--;
+                    assert_int_equal((uint16_t)(out[i] >> (pair && n == 0 ? 16 : 0)), wanted);
+                }
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(magnitudes),
-        EMULATOR_TEST(packed_comparisons),
-        EMULATOR_TEST(packed_predicates),
-        EMULATOR_TEST(flushed_products),
+        EMULATOR_TEST(magnitudes),        EMULATOR_TEST(packed_comparisons),
+        EMULATOR_TEST(packed_predicates), EMULATOR_TEST(flushed_products),
+        EMULATOR_TEST(to_tf32),           EMULATOR_TEST(finite_halves),
     };
     return cmocka_run_group_tests_name("emulator exec half", tests, NULL, NULL);
 }
