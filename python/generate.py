@@ -265,7 +265,7 @@ def write_c(headers, libdir, out):
 # ---- types for checkers --------------------------------------------------------------------------
 
 PASSED_IN = re.compile(r"ptx_(?!builder|device|launch)\w+_(params|tensor|group|hyper|whole)$")
-COMES_BACK = re.compile(r"ptx_(function_param|\w+_(info|record|summary|description|piece|state))$")
+COMES_BACK = re.compile(r"ptx_(function_param|\w+_(info|record|report|summary|description|piece|state))$")
 
 
 def class_name(tag):

@@ -143,6 +143,15 @@ PTXGEN_API ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t fir
                                          struct ptx_clip_record *records,
                                          struct ptx_clip_summary *summary, CUstream stream);
 
+/// Waits for the stream, and fails if the last run or finish on it found NaN or infinity: as
+/// error_if_nonfinite of PyTorch's clip_grad_norm_, which the gradients here have been through.
+/// With reports_at the message names the first tensor, by its index and by names[index], and its
+/// first element that is not finite; without, the group. `names`: one a tensor, of which any may be
+/// NULL; NULL: no names. Errors: NONFINITE; INVALID (a step plan that takes no norm), CAPTURE (the
+/// stream is under capture), DRIVER, OUT_OF_MEMORY (host), FORKED.
+PTXGEN_API ptx_status ptx_clip_plan_error_if_nonfinite(ptx_clip_plan *plan,
+                                                       const char *const *names, CUstream stream);
+
 /// Changes max_norm for later runs on the stream, including replays of captured runs. 0 is allowed:
 /// it makes every gradient 0. Errors: those of a run; INVALID for a plan with max_norms_at.
 PTXGEN_API ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group,

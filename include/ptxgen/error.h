@@ -20,6 +20,7 @@ typedef enum ptx_status {
     PTX_ERROR_UNSUPPORTED,   ///< this driver or GPU lacks the feature
     PTX_ERROR_CAPTURE,       ///< not possible while the stream is captured, or only while it is
     PTX_ERROR_FORKED,        ///< the parent process made the object before fork()
+    PTX_ERROR_NONFINITE,     ///< a gradient is NaN or infinite: the message names it
 } ptx_status;
 
 /// The name of the status: "PTX_ERROR_JIT". A constant string, never NULL.

@@ -9,6 +9,7 @@
 #include <ptxgen/module.h>
 #include <ptxgen/operations.h>
 #include <ptxgen/records.h>
+#include <ptxgen/report.h>
 #include <ptxgen/types.h>
 
 PTXGEN_BEGIN

@@ -199,6 +199,8 @@ PTXGEN_API const struct ptx_step_plan_info *ptx_step_plan_get_info(const ptx_ste
 PTXGEN_API ptx_status ptx_step_plan_read(const ptx_step_plan *plan, uint32_t first, uint32_t count,
                                          struct ptx_clip_record *records,
                                          struct ptx_clip_summary *summary, CUstream stream);
+PTXGEN_API ptx_status ptx_step_plan_error_if_nonfinite(ptx_step_plan *plan,
+                                                       const char *const *names, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_set_max_norm(ptx_step_plan *plan, uint32_t norm_group,
                                                  float max_norm, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan,

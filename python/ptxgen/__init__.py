@@ -22,12 +22,12 @@ from ._types import (CaptureModeName, ClipDescription, ClipParams, ClipPiece, Cl
 from .arrays import Address, StreamLike
 from .device import Array, Device, Event, Graph, Stream, View, device_count
 from .errors import (CaptureError, ClosedError, CompileError, DriverError, Error, ForkedError,
-                     InvalidError, NoDeviceError, NoDriverError, NotFoundError, OutOfMemoryError,
-                     UnsupportedError)
+                     InvalidError, NoDeviceError, NoDriverError, NonfiniteError, NotFoundError,
+                     OutOfMemoryError, UnsupportedError)
 from .module import Function, Kernel, KernelInfo, Launch, Module, emit, kernels
 from .operations import Operations
 from .plans import (SGD, Adam, AdamW, ClipPlan, Lion, PlanResult, StepPlan, describe_clip,
-                    describe_step, emit_clip, emit_step)
+                    describe_step, emit_clip, emit_step, fold_reports)
 
 __all__ = [
     "Adam", "AdamW", "Address", "Array", "CaptureError", "CaptureModeName", "ClipDescription",
@@ -35,10 +35,11 @@ __all__ = [
     "ClosedError", "CompileError", "Device", "DeviceInfo", "DriverError", "Error", "Event",
     "ForkedError", "Function", "FunctionInfo", "FunctionParam", "Graph", "GraphInfo",
     "InvalidError", "Kernel", "KernelInfo", "Launch", "Lion", "LossScaleParams", "LossScaleState",
-    "Module", "ModuleParams", "NoDeviceError", "NoDriverError", "NonfiniteName", "NotFoundError",
+    "Module", "ModuleParams", "NoDeviceError", "NoDriverError", "NonfiniteError", "NonfiniteName",
+    "NotFoundError",
     "Operations", "OutOfMemoryError", "PlanResult", "SGD", "StepDescription", "StepFormatName",
     "StepGradientsName", "StepGroup", "StepHyper", "StepParams", "StepPlan", "StepRuleName",
     "StepTensor", "StepWhole", "Stream", "StreamLike", "TypeName", "UnsupportedError", "View",
     "__version__", "describe_clip", "describe_step", "device_count", "emit", "emit_clip",
-    "emit_step", "emulator", "emulator_path", "kernels", "library_path",
+    "emit_step", "emulator", "emulator_path", "fold_reports", "kernels", "library_path",
 ]

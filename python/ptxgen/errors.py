@@ -79,8 +79,15 @@ class ForkedError(Error):
     status = "PTX_ERROR_FORKED"
 
 
+class NonfiniteError(Error, ArithmeticError):
+    """A gradient is NaN or infinite; the message names it."""
+
+    status = "PTX_ERROR_NONFINITE"
+
+
 BY_STATUS = {
     kind.status: kind
     for kind in (InvalidError, OutOfMemoryError, NoDriverError, NoDeviceError, DriverError,
-                 CompileError, NotFoundError, UnsupportedError, CaptureError, ForkedError)
+                 CompileError, NotFoundError, UnsupportedError, CaptureError, ForkedError,
+                 NonfiniteError)
 }

@@ -8,7 +8,7 @@ import ctypes
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as SequenceOf
 from ctypes import byref
-from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from . import _c, _types
 from ._library import (NAMES, Handle, Keeps, Object, c, check, checked, finish_text, integer, keep, plain,
@@ -188,6 +188,7 @@ class _Plan(Object):
         plan = checked(create(owner.value, byref(params)))
         self._handle = Handle(plan, destroy, owner, keeps)
         self._device_handle, self._ordinal = owner, device.info.ordinal
+        self._reports_at = params.reports_at
 
     def run(self, stream: StreamLike = None) -> None:
         """All phases. Launches only: may be captured, and reads nothing back."""
@@ -242,6 +243,32 @@ class _Plan(Object):
         check(c.ptx_stream_synchronize(device, on))
         found: _types.GuardState = plain(made)
         return found
+
+    def _read_rows(self, at: int, cls: Any, what: str, stream: StreamLike) -> Tuple[Any, ...]:
+        handle, rows, on = self.handle, (cls * len(self._rows))(), stream_of(stream)
+        keep(handle)
+        if not at:
+            raise InvalidError(f"the plan has no {what}: give it at creation")
+        device = self._device_handle.value
+        if rows:
+            check(c.ptx_address_download(device, at, byref(rows), ctypes.sizeof(rows), on))
+        check(c.ptx_stream_synchronize(device, on))
+        return tuple(plain(row) for row in rows)
+
+    def read_reports(self, stream: StreamLike = None) -> Tuple[_types.GradientReport, ...]:
+        """What the last run left at reports_at, one a tensor. Waits for the stream."""
+        return self._read_rows(self._reports_at, _c.ptx_gradient_report, "reports_at", stream)
+
+    def error_if_nonfinite(self, names: Optional[Sequence[Optional[str]]] = None, *,
+                           stream: StreamLike = None) -> None:
+        """Raises NonfiniteError if the last run found NaN or infinity. With reports_at it names the first tensor, by
+        its number and its name, and the element. Waits for the stream."""
+        table = None
+        if names is not None:
+            if len(_list_of("names", names)) != len(self._rows):
+                raise InvalidError(f"names: {len(names)} of them, and the plan has {len(self._rows)} tensors")
+            table = (ctypes.c_char_p * len(names))(*[None if one is None else str(one).encode() for one in names])
+        self._call("error_if_nonfinite", table, stream_of(stream))
 
     @property
     def summary(self) -> View:
@@ -471,12 +498,17 @@ class StepPlan(_Plan):
         self._made(device, made, keeps)
         self._groups = _describe(_c.ptx_step_description, c.ptx_step_describe, made).norm_groups
         self._keeps = keeps
+        self._weight_reports_at = made.weight_reports_at
         given = (_c.ptx_step_group * made.group_count).from_address(made.groups)
         self._hyper_groups = type(given).from_buffer_copy(given)
 
     def step(self, stream: StreamLike = None) -> None:
         """The last phase: parameters, states and step counts."""
         self._call("step", stream_of(stream))
+
+    def read_weight_reports(self, stream: StreamLike = None) -> Tuple[_types.WeightReport, ...]:
+        """What the last step left at weight_reports_at, one a tensor. Waits for the stream."""
+        return self._read_rows(self._weight_reports_at, _c.ptx_weight_report, "weight_reports_at", stream)
 
     def set_max_norm(self, max_norm: float, *, norm_group: Optional[int] = None,
                      stream: StreamLike = None) -> None:
@@ -583,3 +615,35 @@ def emit_step(tensors: Sequence[_types.StepTensor], *, target: Optional[str] = N
     rows = _rows(_c.ptx_step_tensor, tensors, keeps)
     made = _params(_c.ptx_step_params, rows, params, "norm_group_count", keeps)
     return finish_text(lambda builder: check(c.ptx_step_emit(builder, byref(made))), target)
+
+
+_Reports = TypeVar("_Reports", _types.GradientReport, _types.WeightReport)
+_FOLDS = {_types.GradientReport: (_c.ptx_gradient_report, "ptx_gradient_reports_fold"),
+          _types.WeightReport: (_c.ptx_weight_report, "ptx_weight_reports_fold")}
+
+
+def fold_reports(ranks: Sequence[Sequence[_Reports]],
+                 copies: Optional[Sequence[Sequence[bool]]] = None) -> Tuple[_Reports, ...]:
+    """Reports of the whole tensors from those of each rank's parts, in the order of the ranks, as
+    ptx_gradient_reports_fold() and ptx_weight_reports_fold(). `copies`: whether a rank has a copy of what another one
+    has, for each of its tensors."""
+    of = [list(_list_of(f"ranks[{r}]", rows)) for r, rows in enumerate(_list_of("ranks", ranks))]
+    rows = [row for one in of for row in one]
+    count = len(of[0]) if of else 0
+    if any(len(one) != count for one in of):
+        raise InvalidError("ranks: they have " + ", ".join(str(len(one)) for one in of) + " reports; each rank has one a "
+                           "tensor")
+    kinds = {type(row) for row in rows} or {_types.GradientReport}
+    if len(kinds) != 1 or not kinds <= set(_FOLDS):
+        raise InvalidError("ranks: what read_reports() or read_weight_reports() gives is needed, not "
+                           f"{rows[0]!r:.80}")
+    cls, name = _FOLDS[kinds.pop()]
+    table, folded = (cls * len(rows))(*[tuple(row) for row in rows]), (cls * count)()
+    flags = None
+    if copies is not None:
+        listed = [bool(flag) for one in _list_of("copies", copies) for flag in one]
+        if len(listed) != len(rows):
+            raise InvalidError(f"copies: {len(listed)} values, and there are {len(rows)} reports")
+        flags = (ctypes.c_bool * len(listed))(*listed)
+    check(getattr(c, name)(table, flags, len(of), count, folded))
+    return tuple(plain(row) for row in folded)

@@ -283,6 +283,7 @@ const char *ptx_status_name(ptx_status status)
         NAME(PTX_ERROR_UNSUPPORTED);
         NAME(PTX_ERROR_CAPTURE);
         NAME(PTX_ERROR_FORKED);
+        NAME(PTX_ERROR_NONFINITE);
 #undef NAME
     }
     return "unknown status";

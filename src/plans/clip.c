@@ -212,6 +212,12 @@ ptx_status ptx_clip_plan_read(const ptx_clip_plan *plan, uint32_t first, uint32_
                       __func__);
 }
 
+ptx_status ptx_clip_plan_error_if_nonfinite(ptx_clip_plan *plan, const char *const *names,
+                                            CUstream stream)
+{
+    return ptxp_norm_plan_check_finite(NORM_OF(plan), __func__, names, stream);
+}
+
 ptx_status ptx_clip_plan_set_max_norm(ptx_clip_plan *plan, uint32_t group, float max_norm,
                                       CUstream stream)
 {

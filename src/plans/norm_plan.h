@@ -248,6 +248,10 @@ ptx_status ptxp_norm_plan_set_max_norm(struct norm_plan *plan, const char *call,
 ptx_status ptxp_norm_plan_set_loss_scale(struct norm_plan *plan, const char *call,
                                          struct ptx_loss_scale_state state, CUstream stream);
 
+// As ptx_clip_plan_error_if_nonfinite().
+ptx_status ptxp_norm_plan_check_finite(struct norm_plan *plan, const char *call,
+                                       const char *const *names, CUstream stream);
+
 // To be called between begin and end: launching a kernel, the sums of chunks, with the last of
 // which those of the groups are complete, and ptx_clip_plan_set_data().
 ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, uint64_t blocks,

@@ -71,6 +71,7 @@ static void *clip_create(const struct scene *scene)
                                                             .max_norm = 1.0f,
                                                             .loss_scale_state = scalars,
                                                             .update = &update,
+                                                            .nonfinite = PTX_NONFINITE_SKIP,
                                                             .found_inf_at = scalars + 8,
                                                             .found_inf_to = scalars + 12,
                                                             .any_address = scene->any_address,
@@ -122,10 +123,20 @@ static void step_destroy(void *object)
     CALL(kind, finish, stream)                                                                     \
     CALL(kind, read, 0, 1, &(struct ptx_clip_record) { 0 }, &(struct ptx_clip_summary) { 0 },      \
          stream)                                                                                   \
+    CALL(kind, error_if_nonfinite, NULL, stream)                                                   \
     CALL(kind, set_max_norm, PTX_CLIP_ALL_GROUPS, 2.0f, stream)                                    \
     CALL(kind, set_loss_scale, two, stream)
 PHASES(clip)
 PHASES(step)
+// Scales at which nothing is found.
+#define RUN_SCALED(kind)                                                                           \
+    static ptx_status kind##_run_scaled(const struct scene *scene, void *plan, CUstream stream)    \
+    {                                                                                              \
+        const ptx_status status = kind##_set_loss_scale(scene, plan, stream);                      \
+        return status ? status : kind##_run(scene, plan, stream);                                  \
+    }
+RUN_SCALED(clip)
+RUN_SCALED(step)
 CALL(clip, apply, stream)
 CALL(clip, norm_sq_chunks, 0, 1, stream)
 CALL(clip, apply_chunks, 0, 1, stream)
@@ -227,6 +238,7 @@ const struct subject subjects[SUBJECTS] = {
           ROW(clip, set_loss_scale, 1),
           ROW(clip, set_data, 1, .allocates = true),
           ROW(clip, read, 0),
+          ROW(clip, error_if_nonfinite, 0, .before = clip_run_scaled),
       } },
     { "step plan",
       step_create,
@@ -243,6 +255,7 @@ const struct subject subjects[SUBJECTS] = {
           ROW(step, set_addresses, 3, .allocates = true),
           ROW(step, set_gradients, 1, .allocates = true),
           ROW(step, read, 0),
+          ROW(step, error_if_nonfinite, 0, .before = step_run_scaled),
       } },
     OPERATION_ROW(quantize, quantize_backward, 1),
     OPERATION_ROW(quantize_channels, quantize_backward, 1),

@@ -48,7 +48,7 @@ struct subject {
     void *(*create)(const struct scene *scene); ///< NULL: refused
     void (*destroy)(void *object);
     bool is_operation;     ///< creation compiles nothing: the first call does
-    struct call calls[11]; ///< the first one is a run
+    struct call calls[12]; ///< the first one is a run
 };
 enum { SUBJECTS = 13, CLIP_SUBJECT = 0, STEP_SUBJECT = 1, FIRST_OPERATION = 2 };
 extern const struct subject subjects[SUBJECTS];

@@ -304,12 +304,189 @@ static void test_refused(void **state)
     clip_set_destroy(&clips);
 }
 
+// ---- over ranks ---------------------------------------------------------------------------------
+
+// By hand: parts add up in the order of the ranks, copies and absent rows do not count, one part
+// alone stays, NaN is in the maximum.
+static void test_fold(void **state)
+{
+    (void)state;
+    const double third = 1.0 / 3;
+    const struct ptx_gradient_report g[3][4] = {
+        { { 3, 2, 0, 5, -1 }, { 0, 0, 1, 0, -1 }, { third, 1, 0, 1, 9 }, { 1, NAN, 0, 0, 70 } },
+        { { 4, 7, 0, 1, -1 }, { 0, 0, 1, 0, -1 }, { third, 1, 0, 1, 9 }, { 0, 0, 1, 0, -1 } },
+        { { 12, 1, 0, 0, -1 }, { 0, 0, 1, 0, -1 }, { 0, 0, 1, 0, -1 }, { NAN, 5, 0, 2, 64 } },
+    };
+    const struct ptx_weight_report w[2][2] = { { { 3, third, 2, 0 }, { 1e200, 0, 1, 0 } },
+                                               { { 4, 0, 9, 1 }, { 1e200, INFINITY, NAN, 0 } } };
+    const bool copies[3][4] = { { 0 }, { 0, 0, 1, 0 }, { 0 } };
+    const uint64_t nan = UINT64_MAX >> 1;
+    const uint32_t nan32 = UINT32_MAX >> 1;
+    struct ptx_gradient_report folded[4];
+    struct ptx_weight_report both[2];
+
+    require(ptx_gradient_reports_fold(g[0], copies[0], 3, 4, folded));
+    const struct ptx_gradient_report sum = { 13, 7, 0, 6, -1 }, absent = { 0, 0, 1, 0, -1 };
+    assert_memory_equal(&folded[0], &sum, sizeof sum);
+    assert_memory_equal(&folded[1], &absent, sizeof absent);
+    assert_memory_equal(&folded[2], &g[0][2], sizeof *folded);
+    assert_memory_equal(&folded[3].norm, &nan, sizeof nan);
+    assert_memory_equal(&folded[3].largest, &nan32, sizeof nan32);
+    assert_int_equal(folded[3].zeros, 2);
+    assert_int_equal(folded[3].first_nonfinite, 64);
+    require(ptx_gradient_reports_fold(g[0], NULL, 3, 4, folded));
+    assert_true(folded[2].norm == sqrt(third * third + third * third) && folded[2].zeros == 2);
+
+    require(ptx_weight_reports_fold(w[0], NULL, 2, 2, both));
+    assert_memory_equal(&both[0], &w[0][0], sizeof *both);
+    assert_true(isinf(both[1].norm) && isinf(both[1].change) && !both[1].absent);
+    assert_memory_equal(&both[1].largest, &nan32, sizeof nan32);
+    expect_refused(ptx_weight_reports_fold(w[0], NULL, 0, 2, both), "ranks is 0");
+    expect_refused(ptx_weight_reports_fold(NULL, NULL, 2, 2, both), "rows is NULL");
+    expect_refused(ptx_gradient_reports_fold(g[0], NULL, 2, 2, NULL), "folded is NULL");
+    require(ptx_gradient_reports_fold(NULL, NULL, 2, 0, NULL));
+}
+
+// ---- what was not finite ------------------------------------------------------------------------
+
+// A clip plan of three gradients, of which two may have something.
+struct found {
+    ptx_buffer *memory, *rows;
+    ptx_clip_plan *plan;
+};
+
+static struct found found_create(bool reports, float one, float two)
+{
+    float values[96] = { 1 };
+    struct found f = { ptx_buffer_create(gpu.device, sizeof values), rows_create(), NULL };
+    const CUdeviceptr at = ptx_buffer_address(f.memory);
+    const struct ptx_clip_tensor tensors[] = {
+        { .data = at, .count = 32, .dtype = PTX_F32 },
+        { .data = at + 128, .count = 32, .dtype = PTX_F32, .group = 1 },
+        { .data = at + 256, .count = 32, .dtype = PTX_F32, .group = 1 },
+    };
+
+    values[32 + 17] = one;
+    values[64 + 3] = two;
+    require(ptx_buffer_upload(f.memory, 0, values, sizeof values, gpu.stream));
+    f.plan = clip_create(
+        &gpu, &(struct ptx_clip_params) { .tensors = tensors,
+                                          .tensor_count = 3,
+                                          .group_count = 2,
+                                          .max_norm = 1,
+                                          .nonfinite = PTX_NONFINITE_SKIP,
+                                          .found_inf_at = ptx_buffer_address(f.rows) + 256,
+                                          .reports_at = reports ? ptx_buffer_address(f.rows) : 0 });
+    require(ptx_buffer_fill(f.rows, 0, 0, ptx_buffer_size(f.rows), gpu.stream));
+    require(ptx_clip_plan_run(f.plan, gpu.stream));
+    return f;
+}
+
+static void found_destroy(struct found *f)
+{
+    ptx_clip_plan_destroy(&f->plan);
+    ptx_buffer_destroy(&f->memory);
+    ptx_buffer_destroy(&f->rows);
+}
+
+static void test_error_if_nonfinite(void **state)
+{
+    (void)state;
+    static const char *const names[] = { NULL, "blocks.0.weight", NULL };
+    static const char *const two[] = {
+        "the gradient of tensor 1 (blocks.0.weight) has NaN or infinity, the first at element 17 "
+        "(and 1 more tensor)",
+        "the gradient of tensor 1 has NaN or infinity, the first at element 17 (and 1 more tensor)"
+    };
+    struct found f = found_create(true, NAN, INFINITY);
+
+    for (unsigned k = 0; k < 2; k++) {
+        assert_int_equal(ptx_clip_plan_error_if_nonfinite(f.plan, k ? NULL : names, gpu.stream),
+                         PTX_ERROR_NONFINITE);
+        expect_failure(PTX_ERROR_NONFINITE, two[k]);
+    }
+    expect_failure(PTX_ERROR_NONFINITE, "ptx_clip_plan_error_if_nonfinite: ");
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    assert_int_equal(ptx_clip_plan_error_if_nonfinite(f.plan, NULL, gpu.stream), PTX_ERROR_CAPTURE);
+    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    ptx_graph_destroy(&graph);
+    found_destroy(&f);
+
+    f = found_create(true, 1, -INFINITY);
+    assert_int_equal(ptx_clip_plan_error_if_nonfinite(f.plan, names, gpu.stream),
+                     PTX_ERROR_NONFINITE);
+    expect_failure(PTX_ERROR_NONFINITE, "tensor 2 has NaN or infinity, the first at element 3");
+    found_destroy(&f);
+
+    f = found_create(true, 1, 2);
+    require(ptx_clip_plan_error_if_nonfinite(f.plan, names, gpu.stream));
+    require(ptx_buffer_fill(f.rows, 256, 0x3f, 4, gpu.stream)); // found_inf_at
+    require(ptx_clip_plan_run(f.plan, gpu.stream));
+    assert_int_equal(ptx_clip_plan_error_if_nonfinite(f.plan, names, gpu.stream),
+                     PTX_ERROR_NONFINITE);
+    expect_failure(PTX_ERROR_NONFINITE, "every gradient of this plan is finite");
+    found_destroy(&f);
+
+    f = found_create(false, 1, NAN);
+    assert_int_equal(ptx_clip_plan_error_if_nonfinite(f.plan, names, gpu.stream),
+                     PTX_ERROR_NONFINITE);
+    expect_failure(PTX_ERROR_NONFINITE, "something in group 1 is NaN or infinite");
+    found_destroy(&f);
+    expect_refused(ptx_clip_plan_error_if_nonfinite(NULL, NULL, gpu.stream), "the plan is NULL");
+    assert_string_equal(ptx_status_name(PTX_ERROR_NONFINITE), "PTX_ERROR_NONFINITE");
+}
+
+// Of a shard the element is that of the whole parameter; a plan without a norm detects nothing.
+static void test_step_error(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "errors of step plans");
+    const struct step_shape shape = { .tensors = 1,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 500,
+                                      .rules = 1 << PTX_STEP_RULE_SGD,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+    static const char *const names[] = { "w" };
+    ptx_buffer *rows = rows_create();
+
+    step_set_create(&steps, &gpu, &r, &shape);
+    while (!steps.tensors[0].count) {
+        step_set_destroy(&steps);
+        step_set_create(&steps, &gpu, &r, &shape);
+    }
+    steps.tensors[0].whole.first = 1000000;
+    struct ptx_step_params params = step_set_params(&steps);
+    params.max_norm = INFINITY;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    step_set_gradients(&steps, &r, NAN);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    expect_refused(ptx_step_plan_error_if_nonfinite(plan, names, gpu.stream),
+                   "the plan takes no norm");
+    ptx_step_plan_destroy(&plan);
+    params.reports_at = ptx_buffer_address(rows);
+    plan = step_create(&gpu, &params);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    assert_int_equal(ptx_step_plan_error_if_nonfinite(plan, names, gpu.stream),
+                     PTX_ERROR_NONFINITE);
+    expect_failure(PTX_ERROR_NONFINITE,
+                   "tensor 0 (w) has NaN or infinity, the first at element 1000");
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&rows);
+    step_set_destroy(&steps);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clip),    cmocka_unit_test(test_many),
-        cmocka_unit_test(test_step),    cmocka_unit_test(test_step_sizes),
+        cmocka_unit_test(test_clip),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_step),
+        cmocka_unit_test(test_step_sizes),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_fold),
+        cmocka_unit_test(test_error_if_nonfinite),
+        cmocka_unit_test(test_step_error),
     };
 
     gpu_open(&gpu);

@@ -229,6 +229,63 @@ def test_ema_that_does_not_fit(gpu):
         plan(ema=gpu.zeros(8)).set_hyper(0, {"ema_decay": 2.0})
 
 
+def reported(gpu):
+    """A step plan of two tensors that report all they can."""
+    w = [gpu.array([3.0, -4.0, 0.0]), gpu.array([1.0] * 4)]
+    g = [gpu.array([0.0, 2.0, 0.0]), gpu.array([1.0, 1.0, 1.0, -3.0])]
+    plan = gpu.step_plan([ptxgen.StepTensor(parameter=p, gradient=d, step=gpu.zeros(1)) for p, d in zip(w, g)],
+                         groups=[ptxgen.SGD(lr=0.5)], max_norm=math.inf, reports_at=gpu.zeros(8, "f64"),
+                         weight_reports_at=gpu.zeros(6, "f64"))
+    gpu.synchronize()
+    return plan, g
+
+
+def test_reports(gpu):
+    plan, g = reported(gpu)
+    plan.run()
+    assert plan.read_reports() == ((2.0, 2.0, 0, 2, -1), (math.sqrt(12), 3.0, 0, 0, -1))
+    assert plan.read_reports()[0].zeros == 2
+    first = plan.read_weight_reports()
+    assert first == ((math.sqrt(34), 1.0, 5.0, 0), (math.sqrt(7), math.sqrt(3), 2.5, 0))
+    plan.error_if_nonfinite(["w", None])
+    g[1].upload([0.0, 0.0, math.inf, math.nan])
+    plan.run()
+    with pytest.raises(ptxgen.NonfiniteError, match=r"tensor 1 \(b\) has NaN or infinity, the first at element 2$"):
+        plan.error_if_nonfinite(["w", "b"])
+    with pytest.raises(ArithmeticError, match="tensor 1 has NaN"):
+        plan.error_if_nonfinite()
+    assert plan.read_weight_reports() == first  # skipped
+    with pytest.raises(ptxgen.InvalidError, match="names: 1 of them, and the plan has 2 tensors"):
+        plan.error_if_nonfinite(["w"])
+
+
+def test_reports_that_there_are_not(gpu):
+    array = gpu.zeros(3)
+    plan = gpu.clip_plan([array], max_norm=1.0)
+    with pytest.raises(ptxgen.InvalidError, match="the plan has no reports_at"):
+        plan.read_reports()
+    with pytest.raises(ptxgen.InvalidError, match="weight_reports_at: 6 elements are 48 bytes, and its memory ends"):
+        gpu.step_plan([ptxgen.StepTensor(parameter=gpu.zeros(1), gradient=gpu.zeros(1), step=gpu.zeros(1))] * 2,
+                      groups=[ptxgen.SGD(lr=0.5)], max_norm=1.0, weight_reports_at=gpu.zeros(1, "f64"))
+
+
+def test_reports_of_ranks(gpu):
+    plan, _ = reported(gpu)
+    plan.run()
+    rows, of_weights = plan.read_reports(), plan.read_weight_reports()
+    both = ptxgen.fold_reports([rows, rows])
+    assert both[0] == (math.sqrt(8), 2.0, 0, 4, -1)
+    assert ptxgen.fold_reports([rows, rows], copies=[[False] * 2, [True] * 2]) == rows
+    assert ptxgen.fold_reports([of_weights]) == of_weights
+    assert ptxgen.fold_reports([of_weights] * 4)[1].norm == math.sqrt(4 * of_weights[1].norm ** 2)
+    for wrong, words in (([rows, rows[:1]], "they have 2, 1 reports"), ([[1]], "read_reports"), (3, "a list"),
+                         ([rows, of_weights], "read_reports"), ([], "ranks is 0")):
+        with pytest.raises(ptxgen.InvalidError, match=words):
+            ptxgen.fold_reports(wrong)
+    with pytest.raises(ptxgen.InvalidError, match="copies: 1 values, and there are 4 reports"):
+        ptxgen.fold_reports([rows, rows], copies=[[True]])
+
+
 def one_step(gpu, group):
     """A plan of one weight, 1, whose gradient is 1, and what steps it."""
     w = gpu.array([1.0])

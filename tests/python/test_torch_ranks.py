@@ -2,6 +2,7 @@
 """ptxgen.torch with DTensors: FSDP2, tensor parallelism, mixed meshes, checkpoints."""
 
 import copy
+import math
 import tempfile
 
 import ptxgen.torch as pt
@@ -55,6 +56,86 @@ def full(tensors):
 def close(a, b, tolerance):
     for x, y in zip(full(a), full(b)):
         assert float((x - y).abs().max()) <= tolerance, (x - y).abs().max()
+
+
+# ---- reports
+
+
+def full_of(tensor):
+    return (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach().double().flatten()
+
+
+def same_on_all_ranks(report):
+    for column in report[1:]:
+        made = [torch.empty_like(column) for _ in range(torch.distributed.get_world_size())]
+        torch.distributed.all_gather(made, column)
+        assert all(torch.equal(one.view(torch.uint8), made[0].view(torch.uint8)) for one in made)
+
+
+def check_row(row, gradient, before, after, stepped):
+    bad = (~torch.isfinite(gradient)).nonzero()
+    close = {"norm": gradient.square().sum().sqrt()}
+    exact = {"largest": gradient.abs().max(), "zeros": (gradient == 0).sum(),
+             "first_nonfinite": int(bad[0]) if len(bad) else -1, "absent": 0}
+    if stepped:
+        close.update(weight_norm=after.square().sum().sqrt(), change_norm=(after - before).square().sum().sqrt())
+        exact.update(weight_largest=after.abs().max())
+    for field, value in close.items():
+        assert float(row[field]) == pytest.approx(float(value), rel=1e-12, nan_ok=True), field
+    for field, value in exact.items():
+        assert float(row[field]) == pytest.approx(float(value), rel=0, nan_ok=True), field
+
+
+def reports_whole_parameters(rank):
+    made = sharded(init_device_mesh(DEVICE, (2,)))
+    optimizer = pt.AdamW(made.named_parameters(), lr=0.01, max_grad_norm=1.0, reports=True)
+    for seed in range(3):
+        backward(made, seed)
+        named = dict(made.named_parameters())
+        if seed == 1:
+            part = named["2.weight"].grad.to_local()
+            part[-1, -1 - rank] = math.nan if rank else math.inf
+            named["0.bias"].grad.to_local()[:2] = 0
+        before = {name: full_of(p) for name, p in named.items()}
+        gradients = {name: full_of(p.grad) for name, p in named.items()}
+        optimizer.step()
+        report, mine = optimizer.report(), optimizer.report(local=True)
+        assert report.names == list(named)
+        for name, p in named.items():
+            check_row(report[name], gradients[name], before[name], full_of(p), seed != 1)
+        same_on_all_ranks(report)
+        assert float(mine["0.weight"]["norm"]) < float(report["0.weight"]["norm"])
+        optimizer.zero_grad()
+
+
+@needs_two
+@needs("torch.nn.utils.get_total_norm")  # of torch 2.6, which has names in groups, too
+def test_reports_are_of_whole_parameters():
+    on_ranks(2, reports_whole_parameters)
+
+
+def reports_parts_of_a_group(rank):
+    generator = torch.Generator().manual_seed(rank)
+    params = [torch.nn.Parameter(torch.randn(n, generator=generator).to(DEVICE)) for n in (40, 3)]
+    optimizer = pt.SGD(params, lr=0.5, reports=True, process_group=torch.distributed.group.WORLD)
+    for step in range(3):
+        for k, p in enumerate(params):  # rank 1 has no gradients at first, and never one of the second
+            p.grad = torch.full_like(p, 3.0 + rank) if rank == 0 or step and k == 0 else None
+        optimizer.step()
+        report = optimizer.report()
+        same_on_all_ranks(report)
+        ranks = (3.0, 4.0) if step else (3.0,)
+        assert float(report.norm[0]) == pytest.approx(math.sqrt(sum(40 * g * g for g in ranks)), rel=1e-14)
+        assert float(report.change_norm[0]) == pytest.approx(0.5 * float(report.norm[0]), rel=1e-6)
+        assert float(report.largest[0]) == max(ranks) and report.absent.tolist() == [0, 0]
+        alone = optimizer.report(local=True)
+        if rank == 0:  # one part alone stays as it is
+            assert all(torch.equal(a[1], b[1]) for a, b in zip(report[1:], alone[1:]))
+
+
+@needs_two
+def test_reports_of_a_process_group_are_those_of_all_parts():
+    on_ranks(2, reports_parts_of_a_group)
 
 
 # ---- clipping

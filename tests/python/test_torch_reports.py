@@ -17,8 +17,25 @@ def expected(gradient):
             "absent": int(x.numel() == 0)}
 
 
-def check(report, names, params):
+def weights(params):
+    return [p.detach().double().clone() for p in params]
+
+
+def expected_weights(p, before):
+    x = p.detach().double()
+    return {"weight_norm": float(x.square().sum().sqrt()),
+            "change_norm": float((x - before).square().sum().sqrt()),
+            "weight_largest": float(x.abs().max())}
+
+
+def check(report, names, params, before=None):
+    """before: the weights before the step; None: it was skipped, or is not looked at."""
     assert report.names == names
+    for name, p, old in zip(names, params, before or ()):
+        there = p.grad is not None and p.numel()
+        must = expected_weights(p, old) if there else dict.fromkeys(("weight_norm", "change_norm", "weight_largest"), 0.0)
+        for field, value in must.items():
+            assert float(report[name][field]) == pytest.approx(value, rel=1e-12 if "norm" in field else 0), (name, field)
     for name, p in zip(names, params):
         row = report[name]
         must = expected(p.grad) if p.grad is not None else {
@@ -43,8 +60,13 @@ def test_a_step_reports_each_gradient_by_name(dtype):
             params[5].grad[4100] = math.nan
         if step == 3:
             params[1].grad = None
+        before, last = weights(params), optimizer.report()
         optimizer.step()
-        check(optimizer.report(), names, params)
+        report = optimizer.report()
+        check(report, names, params, None if step == 2 else before)
+        if step == 2:  # skipped: the rows of weights stay
+            assert torch.equal(report.weight_norm, last.weight_norm)
+            assert torch.equal(report.change_norm, last.change_norm) and float(report.change_norm[0]) > 0
     assert float(optimizer.found_inf) == 0.0
 
 

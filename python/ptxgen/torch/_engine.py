@@ -21,7 +21,7 @@ from ..plans import StepPlan
 from . import _device, _formats, _ranks, _shortcuts
 from ._ranks import DTensor
 from ._shortcuts import identities, local, spec
-from .reports import BYTES, Report, report_of
+from .reports import Report, Reported, Rows, report_of
 
 _EPS = 1e-6  # torch adds it to the norm
 _MOVING = ("parameter", "gradient", "state", "absmax", "beside", "ema")  # what may move within a plan
@@ -90,7 +90,7 @@ class _Part:
         self._keep_states()
         self._prepare_looks()
         self.rates = [_Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
-        rows = [self._row(k) for k in range(len(items))]
+        rows = [self._row(k, owner.reports) for k in range(len(items))]
         self.key = _PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
                             tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), owner.reports,
@@ -161,7 +161,7 @@ class _Part:
         if self.versions is not None:
             self.versions.know_own() if exactly else self.versions.know()
 
-    def _row(self, k: int) -> Dict[str, Any]:
+    def _row(self, k: int, reports: bool) -> Dict[str, Any]:
         item, dummy = self.items[k], self.items[k].states["step"].data_ptr()
 
         def at(tensor: Optional[Tensor]) -> int:
@@ -177,13 +177,18 @@ class _Part:
                 "step": dummy, "count": self.numels[k], "dtype": _device.NAMES[item.local.dtype],
                 "gradient_dtype": _device.NAMES[self.dtypes[k]], "format": item.format.name,
                 "group": self.groups.index(item.group), "uncounted": not item.counted,
-                "id": item.name, "whole": self._whole(item)}
+                "id": item.name, "whole": self._whole(item, reports)}
 
     @staticmethod
-    def _whole(item: _Item) -> Tuple[int, ...]:
-        if item.format.name not in _formats.ROUNDED and item.format.ema is not torch.bfloat16:
+    def _whole(item: _Item, reports: bool) -> Tuple[int, ...]:
+        rounded = item.format.name in _formats.ROUNDED or item.format.ema is torch.bfloat16
+        if not rounded and not reports:
             return (0, 0, 0)
         found = _ranks.whole(item.parameter)
+        if found is None and not rounded:
+            raise ValueError(f"{item.what} of shape {tuple(item.parameter.shape)}, placed as "
+                             f"{item.parameter.placements}, has no rows of equal distance on this "  # type: ignore[attr-defined]
+                             "rank, by which reports number its elements: leave reports out")
         if found is None:
             raise ValueError(f"{item.what} of shape {tuple(item.parameter.shape)}, placed as "
                              f"{item.parameter.placements}, has no rows of equal distance on this "  # type: ignore[attr-defined]
@@ -208,10 +213,10 @@ class _Part:
             self.max_norm = limit_of(owner.max_grad_norm)
             params["group_max_norms"] = [self.max_norm]
         params.update(_guards_of(owner, self.device.device))
-        self.reports: Optional[Tensor] = None
+        self.reports: Optional[Rows] = None
         if owner.reports:
-            self.reports = torch.zeros(len(rows) * BYTES, dtype=torch.uint8, device=self.device.device)
-            params["reports_at"] = self.reports.data_ptr()
+            self.reports = Rows(len(rows), self.device.device)
+            params.update(self.reports.params())
         if self.key.phases:
             params["sums_at"] = self.sums.data_ptr()
         self.hypers = [owner._all_scalars(owner.param_groups[g]) for g in self.groups]
@@ -594,8 +599,7 @@ class Engine:
         if not self._norm:
             return
         scale = getattr(owner, "grad_scale", None)
-        places = (local(p).device for p in self._params)
-        device = next(filter(_device.of, places), torch.device("cpu"))
+        device = self._device()
         total = torch.zeros((), dtype=torch.float64, device=device)
         if self._group is not None:
             _shortcuts.add_up.way(total, self._group)
@@ -681,15 +685,22 @@ class Engine:
             return self._without[0] if self._without else None
         return self._parts[0].norm() if self._norm else None
 
-    def report(self, owner: Any) -> Optional[Report]:
-        rows = [part.reports for part in self._parts if part.reports is not None]
+    def report(self, owner: Any, local_part: bool) -> Optional[Report]:
         if not owner.reports or self._key is None:
             return None
         places = {id(p): k for k, p in enumerate(self._params)}
-        at = [places[id(item.parameter)] for part in self._parts for item in part.items]
+        reported = [Reported(part.reports, [places[id(item.parameter)] for item in part.items],
+                             [item.counted for item in part.items])
+                    for part in self._parts if part.reports is not None]
         names = [name if name is not None else str(k) for k, name in
                  enumerate(chain.from_iterable(map(_names, owner.param_groups)))]
-        return report_of(names, rows, at)
+        return report_of(names, reported, self._device(), None if local_part else self._group)
+
+    def _device(self) -> torch.device:
+        """Where results are: of the first plan, or else of a parameter that a plan could have."""
+        if self._parts:
+            return self._parts[0].device.device  # type: ignore[no-any-return]
+        return next(filter(_device.of, (local(p).device for p in self._params)), torch.device("cpu"))
 
     def found_inf(self) -> Optional[Tensor]:
         if not self._parts:

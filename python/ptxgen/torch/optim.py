@@ -301,11 +301,13 @@ class Stepped(torch.optim.Optimizer):
         """Why the last step was skipped: see Guards.skipped. None without guards."""
         return None if self.guards is None else self.guards.skipped
 
-    def report(self) -> Optional[Report]:
-        """Norm, largest magnitude, zeros and first non-finite element of each raw gradient of the last step, by the
-        names of parameters (their numbers without names), on the device. Of DTensors and shards: of this rank's
-        part. Parameters without a gradient have absent=1. None without reports=True, and before the first step."""
-        return self._engine().report(self)
+    def report(self, *, local: bool = False) -> Optional[Report]:
+        """Norm, largest magnitude, zeros and first non-finite element of each raw gradient of the last step, norm,
+        change and largest magnitude of each parameter, by the names of parameters (their numbers without names), on
+        the device. Over ranks of whole parameters: one all-gather, so all ranks call it; with local=True of this
+        rank's parts alone. Parameters without a gradient have absent=1. None without reports=True, and before the
+        first step."""
+        return self._engine().report(self, local)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         """The rule of a group, and what of it a plan is made for: maximize, nesterov, momentum; whether

@@ -1,33 +1,46 @@
 # SPDX-License-Identifier: MIT
-"""What an optimizer says of each gradient, on the device."""
+"""What an optimizer says of each gradient and of each parameter, on the device."""
 
 from __future__ import annotations
 
 import ctypes
 from collections import Counter
-from typing import Any, Dict, List, NamedTuple, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
 
 from .. import _c
 
-_ROW = _c.ptx_gradient_report
-BYTES = ctypes.sizeof(_ROW)
-_TYPES = {"norm": torch.float64, "largest": torch.float32, "absent": torch.int32, "zeros": torch.int64,
-          "first_nonfinite": torch.int64}
+# Of each column its struct, its field there, and its type.
+_GRADIENT, _WEIGHT = _c.ptx_gradient_report, _c.ptx_weight_report
+_COLUMNS = {
+    "norm": (_GRADIENT, "norm", torch.float64),
+    "largest": (_GRADIENT, "largest", torch.float32),
+    "absent": (_GRADIENT, "absent", torch.int32),
+    "zeros": (_GRADIENT, "zeros", torch.int64),
+    "first_nonfinite": (_GRADIENT, "first_nonfinite", torch.int64),
+    "weight_norm": (_WEIGHT, "norm", torch.float64),
+    "change_norm": (_WEIGHT, "change", torch.float64),
+    "weight_largest": (_WEIGHT, "largest", torch.float32),
+}
+_NORMS, _LARGEST = ("norm", "weight_norm", "change_norm"), ("largest", "weight_largest")
+_NONE = torch.iinfo(torch.int64).max
 
 
 class Report(NamedTuple):
-    """Of the last step's raw gradients, neither unscaled nor clipped: one tensor a field, on the device, with an
-    element for each name. report["name"] is a row."""
+    """Of the last step's raw gradients, neither unscaled nor clipped, and of the parameters as stored after the last
+    step that was taken: one tensor a field, on the device, with an element for each name. report["name"] is a row."""
 
     names: List[str]  #: of all parameters; a name that several have has its parameter's number after it
-    norm: Tensor  #: f64
-    largest: Tensor  #: magnitude, f32; NaN if an element is NaN
-    absent: Tensor  #: 1: there was no gradient, or it has no elements
-    zeros: Tensor
-    first_nonfinite: Tensor  #: index of the first NaN or infinity in the whole parameter; -1: none
+    norm: Tensor  #: of the gradient, f64
+    largest: Tensor  #: magnitude in the gradient, f32; NaN if an element is NaN
+    absent: Tensor  #: 1: there was no gradient, or it has no elements; all else is 0 and -1
+    zeros: Tensor  #: in the gradient
+    first_nonfinite: Tensor  #: index of the first NaN or infinity in the whole gradient; -1: none
+    weight_norm: Tensor  #: of the parameter as stored, f64; 0 before the first step that is taken
+    change_norm: Tensor  #: of what the step changed, new less old as stored, f64
+    weight_largest: Tensor  #: magnitude in the parameter, f32; NaN if an element is NaN
 
     def __getitem__(self, name: Any) -> Any:  # type: ignore[override]
         """A parameter's row, by its name, as tensors on the device."""
@@ -40,30 +53,110 @@ class Report(NamedTuple):
             k = self.names.index(name)
         except ValueError:
             raise KeyError(f"{name!r} is none of report.names: {', '.join(self.names)[:80]}") from None
-        return {field: tuple.__getitem__(self, self._fields.index(field))[k] for field in _TYPES}
+        return {field: tuple.__getitem__(self, self._fields.index(field))[k] for field in _COLUMNS}
 
 
-def _column(rows: Tensor, field: str) -> Tensor:
-    place = getattr(_ROW, field)
-    return rows.view(-1, BYTES)[:, place.offset:place.offset + place.size].contiguous().view(_TYPES[field])[:, 0]
+class Rows:
+    """The rows that a plan writes, in one piece of memory."""
+
+    def __init__(self, count: int, device: torch.device) -> None:
+        self._gradients = count * ctypes.sizeof(_GRADIENT)
+        self._bytes = torch.zeros(self._gradients + count * ctypes.sizeof(_WEIGHT), dtype=torch.uint8, device=device)
+
+    def params(self) -> Dict[str, int]:
+        """The parameters of the plan."""
+        at = self._bytes.data_ptr()
+        return {"reports_at": at, "weight_reports_at": at + self._gradients}
+
+    def column(self, name: str) -> Tensor:
+        struct, field, dtype = _COLUMNS[name]
+        rows = self._bytes[:self._gradients] if struct is _GRADIENT else self._bytes[self._gradients:]
+        place = getattr(struct, field)
+        rows = rows.view(-1, ctypes.sizeof(struct))[:, place.offset:place.offset + place.size]
+        return rows.contiguous().view(dtype)[:, 0]
 
 
 def _absent(count: int, device: torch.device) -> Dict[str, Tensor]:
-    """Rows of parameters without a gradient."""
-    made = {field: torch.zeros(count, dtype=dtype, device=device) for field, dtype in _TYPES.items()}
+    """Columns of parameters without a gradient."""
+    made = {name: torch.zeros(count, dtype=dtype, device=device) for name, (_, _, dtype) in _COLUMNS.items()}
     made["absent"] += 1
     made["first_nonfinite"] -= 1
     return made
 
 
-def report_of(names: Sequence[str], rows: Sequence[Tensor], at: Sequence[int]) -> Report:
-    """From the rows of plans, each on its device, of the parameters at these places: of all, on the first device.
-    Parameters that no plan has are absent."""
-    device = rows[0].device if rows else torch.device("cpu")
+# ---- over ranks
+
+
+def _packed(columns: Dict[str, Tensor], counted: Tensor) -> Tensor:
+    """Rows of bytes, of which the last is whether the rank counts the parameter."""
+    parts = [column.view(-1, 1).view(torch.uint8) for column in columns.values()]
+    return torch.cat([*parts, counted.view(-1, 1)], dim=1)
+
+
+def _unpacked(rows: Tensor) -> Tuple[Dict[str, Tensor], Tensor]:
+    columns, at = {}, 0
+    for name, (_, _, dtype) in _COLUMNS.items():
+        size = torch.empty((), dtype=dtype).element_size()
+        columns[name] = rows[:, at:at + size].contiguous().view(dtype)[:, 0]
+        at += size
+    return columns, rows[:, at] != 0
+
+
+def _gathered(rows: Tensor, group: Any) -> List[Tensor]:
+    import torch.distributed as dist
+    made = [torch.empty_like(rows) for _ in range(dist.get_world_size(group))]
+    dist.all_gather(made, rows, group=group)
+    return made
+
+
+def _folded(ranks: Sequence[Tensor]) -> Dict[str, Tensor]:
+    """As ptx_gradient_reports_fold() and ptx_weight_reports_fold()."""
+    unpacked = [_unpacked(rows) for rows in ranks]
+    takes = [counted & (columns["absent"] == 0) for columns, counted in unpacked]
+    parts = torch.stack(takes).sum(dim=0)
+
+    def taken(name: str, instead: float) -> List[Tensor]:
+        return [torch.where(take, columns[name], torch.full_like(columns[name], instead))  # type: ignore[arg-type]
+                for take, (columns, _) in zip(takes, unpacked)]
+
+    made: Dict[str, Tensor] = {"absent": (parts == 0).to(torch.int32)}
+    for name in _NORMS:
+        squares, alone = torch.zeros_like(unpacked[0][0][name]), torch.zeros_like(unpacked[0][0][name])
+        for norm in taken(name, 0.0):  # in the order of the ranks
+            squares, alone = squares + norm * norm, alone + norm
+        made[name] = torch.where(parts == 1, alone, squares.sqrt())
+    for name in _LARGEST:
+        made[name] = torch.stack(taken(name, 0.0)).amax(dim=0)
+    made["zeros"] = torch.stack(taken("zeros", 0)).sum(dim=0)
+    first = [torch.where(one < 0, torch.full_like(one, _NONE), one) for one in taken("first_nonfinite", -1)]
+    least = torch.stack(first).amin(dim=0)
+    made["first_nonfinite"] = torch.where(least == _NONE, torch.full_like(least, -1), least)
+    return made
+
+
+# ---- reports
+
+
+class Reported(NamedTuple):
+    """What a plan reports: its rows, the parameters' places among all, and whether this rank counts them."""
+
+    rows: Rows
+    at: List[int]
+    counted: List[bool]
+
+
+def report_of(names: Sequence[str], reported: Sequence[Reported], device: torch.device,
+              group: Optional[Any]) -> Report:
+    """From what plans report, each on its device: of all parameters, on the first device. Parameters that no plan has
+    are absent. With a group, of the whole parameters of its ranks, which all call this."""
     columns = _absent(len(names), device)
-    places = torch.tensor(at, dtype=torch.int64, device=device)
-    for field, column in columns.items():
-        if rows:
-            column[places] = torch.cat([_column(one, field).to(device) for one in rows])
+    counted = torch.zeros(len(names), dtype=torch.uint8, device=device)
+    for one in reported:
+        places = torch.tensor(one.at, dtype=torch.int64, device=device)
+        counted[places] = torch.tensor(one.counted, dtype=torch.uint8, device=device)
+        for name, column in columns.items():
+            column[places] = one.rows.column(name).to(device)
+    if group is not None and names:
+        columns = _folded(_gathered(_packed(columns, counted), group))
     several = {name for name, n in Counter(names).items() if n > 1}
     return Report([f"{name} ({k})" if name in several else name for k, name in enumerate(names)], **columns)
