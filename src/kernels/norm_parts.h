@@ -125,10 +125,11 @@ struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_sp
 ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n);
 // Writes the partial of the block's chunk.
 void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block);
-// With reports (norm_report.c): what is known of chunk `k` (u32), whose sum is in thread 0, or the
-// report of a tensor that is complete. Executed by all threads of the block.
+// With reports (norm_report.c): the chunk's sum, in thread 0, after what is known of chunk `k`
+// (u32) is written, or the report of a tensor that is complete. Executed by all threads of the
+// block.
 void ptxk_norm_squares_report_param(ptx_builder *b, struct norm_squares *n);
-void ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum);
+ptx_val ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_val k);
 // Writes the loss scale that this run divides by. Executed by one thread of the launch.
 void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n);
 

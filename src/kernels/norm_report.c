@@ -194,17 +194,11 @@ static void report_alone(ptx_builder *b, const struct norm_squares *n, ptx_ptr r
     first_write(b, to, row, f.first);
 }
 
-void ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum)
+// Reports the tensor of the chunk, if it is complete.
+static void report_tensor(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum,
+                          ptx_val largest, ptx_val zeros)
 {
     const struct report_arrays a = { n->tables.tensors, n->report_rows, n->reports, n->reports_at };
-    ptx_val largest = ptxk_block_extreme(b, n->seen.largest, NORM_BLOCK, true);
-    ptx_val zeros = ptxk_block_sum(b, n->seen.zeros, NORM_BLOCK);
-
-    if (!n->spec->folds_reports) {
-        ptx_if (b, ptx_eq(b, n->tid, 0))
-            chunk_store(b, n, k, sum, largest, zeros);
-        return;
-    }
     ptx_ptr row = ptx_at(b, n->report_rows, ptx_mul_wide(b, n->chunk.tensor, 4));
     ptx_vec chunks = ptx_unpack(b, PTX_U32, ptx_load(b, row, ROW(chunk)));
     ptx_val last = ptx_var(b, ptx_bool(false));
@@ -224,4 +218,22 @@ void ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_
             report_fold(b, n->spec, &a, n->chunk.tensor, row, chunks, n->tid);
     }
     ptx_comment(b, "the partial of the chunk");
+}
+
+ptx_val ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_val k)
+{
+    if (n->spec->folds_reports) {
+        struct ptxk_reduced r[] = { { n->sum, ptx_add, "the squares" },
+                                    { n->seen.largest, ptxk_larger, "the largest" },
+                                    { n->seen.zeros, ptx_add, "the zeros" } };
+        ptxk_block_reduce(b, r, sizeof r / sizeof *r, NORM_BLOCK);
+        report_tensor(b, n, k, r[0].value, r[1].value, r[2].value);
+        return r[0].value;
+    }
+    ptx_val sum = ptxk_block_sum(b, n->sum, NORM_BLOCK);
+    ptx_val largest = ptxk_block_extreme(b, n->seen.largest, NORM_BLOCK, true);
+    ptx_val zeros = ptxk_block_sum(b, n->seen.zeros, NORM_BLOCK);
+    ptx_if (b, ptx_eq(b, n->tid, 0))
+        chunk_store(b, n, k, sum, largest, zeros);
+    return sum;
 }

@@ -127,9 +127,8 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
         sum_pieces_or_tensor(b, n);
     else
         sum_tensor(b, n);
-    ptx_val sum = ptxk_block_sum(b, n->sum, NORM_BLOCK);
-    if (n->spec->reports)
-        ptxk_norm_squares_report(b, n, k, sum);
+    ptx_val sum = n->spec->reports ? ptxk_norm_squares_report(b, n, k)
+                                   : ptxk_block_sum(b, n->sum, NORM_BLOCK);
     ptx_if (b, ptx_eq(b, n->tid, 0)) {
         ptx_store(b, n->partials, k, ptxk_one_nan(b, ptx_mul(b, sum, n->weight)));
         if (!n->notes_scale) {

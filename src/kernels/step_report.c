@@ -76,55 +76,15 @@ void ptxk_step_report_new(ptx_builder *b, const struct ptxk_tile *s, unsigned la
 
 // ---- tiles --------------------------------------------------------------------------------------
 
-// What the first lanes of a warp have noted, in lane 0.
-static struct ptxk_weights_seen of_lanes(ptx_builder *b, const struct ptxk_weights_seen *own,
-                                         uint32_t lanes)
+// What all threads have noted, in thread 0.
+static struct ptxk_weights_seen of_block(ptx_builder *b, const struct ptxk_weights_seen *own)
 {
-    struct ptxk_weights_seen all;
+    struct ptxk_reduced r[] = { { own->norm, ptx_add, "the squares of the weights" },
+                                { own->change, ptx_add, "those of the change" },
+                                { own->largest, ptxk_larger, "the largest" } };
 
-    ptx_comment(b, "over %u lanes: the squares of the weights", lanes);
-    all.norm = ptxk_lanes_combine(b, ptx_add, own->norm, lanes, 1);
-    ptx_comment(b, "those of the change");
-    all.change = ptxk_lanes_combine(b, ptx_add, own->change, lanes, 1);
-    ptx_comment(b, "the largest");
-    all.largest = ptxk_lanes_combine(b, ptxk_larger, own->largest, lanes, 1);
-    return all;
-}
-
-// What all threads have noted, in thread 0: a tree over lanes, then over warps, as that of
-// ptxk_block_sum(), with one barrier.
-static struct ptxk_weights_seen of_block(ptx_builder *b, const struct ptxk_weights_seen *own,
-                                         ptx_val tid)
-{
-    enum { WARPS = NORM_BLOCK / WARP };
-    ptx_ptr sums = ptx_shared(b, PTX_F64, 2 * WARPS), most = ptx_shared(b, PTX_F32, WARPS);
-
-    struct ptxk_weights_seen all = of_lanes(b, own, WARP);
-    all = (struct ptxk_weights_seen) { ptx_var(b, all.norm), ptx_var(b, all.change),
-                                       ptx_var(b, all.largest) };
-    ptx_comment(b, "lane 0 of each warp leaves its results in shared memory");
-    ptx_val lane = ptx_and(b, tid, WARP - 1);
-    ptx_val warp = ptx_shr(b, tid, 5);
-    ptx_if (b, ptx_eq(b, lane, 0)) {
-        ptx_store(b, sums, warp, all.norm);
-        ptx_store(b, ptx_at(b, sums, warp), WARPS, all.change);
-        ptx_store(b, most, warp, all.largest);
-    }
-    ptx_barrier(b);
-    ptx_if (b, ptx_lt(b, tid, WARP)) {
-        ptx_comment(b, "the first warp combines them");
-        ptx_val from = ptx_and(b, tid, WARPS - 1);
-        ptx_ptr at = ptx_at(b, sums, from);
-        struct ptxk_weights_seen of_warps;
-        of_warps.norm = ptx_load(b, at, 0);
-        of_warps.change = ptx_load(b, at, WARPS);
-        of_warps.largest = ptx_load(b, most, from);
-        const struct ptxk_weights_seen total = of_lanes(b, &of_warps, WARPS);
-        ptx_set(b, all.norm, total.norm);
-        ptx_set(b, all.change, total.change);
-        ptx_set(b, all.largest, total.largest);
-    }
-    return all;
+    ptxk_block_reduce(b, r, sizeof r / sizeof *r, NORM_BLOCK);
+    return (struct ptxk_weights_seen) { r[0].value, r[1].value, r[2].value };
 }
 
 static void report_write(ptx_builder *b, const struct ptxk_tile *s, ptx_val norm, ptx_val change,
@@ -182,7 +142,7 @@ static struct ptxk_weights_seen fold_tiles(ptx_builder *b, const struct ptxk_til
 void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
 {
     const uint32_t length = NORM_LENGTH(double, struct step_tile_report);
-    struct ptxk_weights_seen all = of_block(b, &s->seen, s->tid);
+    struct ptxk_weights_seen all = of_block(b, &s->seen);
     ptx_val up = ptx_add(b, s->elements, s->spec->tile - 1);
     ptx_val tiles = ptx_cvt(b, PTX_U32, ptxk_over_power_of_two(b, up, s->spec->tile));
     ptx_val alone = ptx_eq(b, tiles, 1), is_first = ptx_eq(b, s->tid, 0);
@@ -205,7 +165,7 @@ void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
     }
     ptx_if (b, ptx_barrier_any(b, last)) {
         struct ptxk_weights_seen own = fold_tiles(b, s, ptx_sub(b, block, s->index), tiles);
-        struct ptxk_weights_seen folded = of_block(b, &own, s->tid);
+        struct ptxk_weights_seen folded = of_block(b, &own);
         ptx_if (b, is_first)
             report_sums(b, s, &folded);
     }

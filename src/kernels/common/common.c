@@ -181,6 +181,46 @@ ptx_val ptxk_block_extreme(ptx_builder *b, ptx_val x, unsigned threads, bool gre
                          ptx_f32(greatest ? -INFINITY : INFINITY));
 }
 
+// In the first lane of so many.
+static void lanes_reduce(ptx_builder *b, struct ptxk_reduced *r, unsigned count, unsigned lanes)
+{
+    for (unsigned k = 0; k < count; k++) {
+        ptx_comment(b, "%s over %u lanes", r[k].what, lanes);
+        r[k].value = ptxk_lanes_combine(b, r[k].combine, r[k].value, lanes, 1);
+    }
+}
+
+void ptxk_block_reduce(ptx_builder *b, struct ptxk_reduced *r, unsigned count, unsigned threads)
+{
+    const unsigned warps = threads / WARP;
+    struct ptxk_reduced of_warps[PTXK_MOST_REDUCED];
+    ptx_ptr shared[PTXK_MOST_REDUCED];
+
+    for (unsigned k = 0; k < count; k++)
+        shared[k] = ptx_shared(b, (ptx_type)r[k].value.type, warps);
+    lanes_reduce(b, r, count, WARP);
+    for (unsigned k = 0; k < count; k++)
+        r[k].value = ptx_var(b, r[k].value);
+    ptx_comment(b, "lane 0 of each warp leaves its results in shared memory");
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val lane = ptx_and(b, tid, WARP - 1);
+    ptx_val warp = ptx_shr(b, tid, 5);
+    ptx_if (b, ptx_eq(b, lane, 0))
+        for (unsigned k = 0; k < count; k++)
+            ptx_store(b, shared[k], warp, r[k].value);
+    ptx_barrier(b);
+    ptx_if (b, ptx_lt(b, tid, WARP)) {
+        ptx_comment(b, "the first warp combines them");
+        ptx_val from = ptx_and(b, tid, warps - 1);
+        for (unsigned k = 0; k < count; k++)
+            of_warps[k] =
+                (struct ptxk_reduced) { ptx_load(b, shared[k], from), r[k].combine, r[k].what };
+        lanes_reduce(b, of_warps, count, warps);
+        for (unsigned k = 0; k < count; k++)
+            ptx_set(b, r[k].value, of_warps[k].value);
+    }
+}
+
 ptx_val ptxk_elements_beyond_boundary(ptx_builder *b, ptx_ptr p)
 {
     ptx_val offset = ptx_and(b, ptx_ptr_address(b, p), VECTOR_BYTES - 1);

@@ -38,6 +38,17 @@ ptx_val ptxk_block_max(ptx_builder *b, ptx_val x, unsigned threads);
 // the block must execute it.
 ptx_val ptxk_block_extreme(ptx_builder *b, ptx_val x, unsigned threads, bool greatest);
 
+// Several values of a block at once: each becomes a variable, which in thread 0 is what its
+// function makes of those of all threads, in the order of ptxk_block_sum(), with one barrier for
+// all. All threads of the block must execute it.
+enum { PTXK_MOST_REDUCED = 4 };
+struct ptxk_reduced {
+    ptx_val value;
+    ptxk_combine *combine;
+    const char *what; // for comments: "the largest"
+};
+void ptxk_block_reduce(ptx_builder *b, struct ptxk_reduced *r, unsigned count, unsigned threads);
+
 // The larger and the smaller; NaN if either is NaN.
 ptx_val ptxk_larger(ptx_builder *b, ptx_val x, ptx_val y);
 ptx_val ptxk_smaller(ptx_builder *b, ptx_val x, ptx_val y);
