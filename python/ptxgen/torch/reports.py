@@ -116,7 +116,7 @@ def _folded(ranks: Sequence[Tensor]) -> Dict[str, Tensor]:
     parts = torch.stack(takes).sum(dim=0)
 
     def taken(name: str, instead: float) -> List[Tensor]:
-        return [torch.where(take, columns[name], torch.full_like(columns[name], instead))  # type: ignore[arg-type]
+        return [torch.where(take, columns[name], torch.full_like(columns[name], instead))
                 for take, (columns, _) in zip(takes, unpacked)]
 
     made: Dict[str, Tensor] = {"absent": (parts == 0).to(torch.int32)}
