@@ -80,7 +80,12 @@ struct ptx_step_tensor {
     CUdeviceptr state[PTX_STEP_MAX_STATES];
     /// STATE_8BIT, STATE_F16: an f32 for each 256 elements of each state, zeros initially; else 0.
     CUdeviceptr absmax[PTX_STEP_MAX_STATES];
-    CUdeviceptr beside; ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
+    /// Where the gradients of micro-batches are summed, an f32 for each element, at a multiple of
+    /// 16: see ptx_step_plan_accumulate(). The plan writes it; nothing has to set it to 0. All
+    /// tensors that have elements have one, or none has. 0: a step takes `gradient` alone.
+    CUdeviceptr accumulator;
+    CUdeviceptr accumulated; ///< with an accumulator: its struct ptx_step_accumulated
+    CUdeviceptr beside;      ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
     /// The exponential moving average of the weights, of `count` elements, which each step moves
     /// towards the parameter by the group's ema_decay: rules.h. A step that is skipped, and one in
     /// which the tensor has no gradient, leave it. The caller sets it first, usually to the
@@ -106,8 +111,16 @@ struct ptx_step_tensor {
     struct ptx_step_whole whole;
 };
 
-/// What a step does with the gradients. A step that writes no parameter, because something was NaN
-/// or infinite, leaves RAW and WRITE gradients as they are, NaN included, and clears those of ZERO.
+/// What an accumulator has, in device memory; zeros initially.
+struct ptx_step_accumulated {
+    uint32_t gradients; ///< summed since the last step; with bit 31, that a norm_sq or run has
+                        ///< taken: the next one begins a new sum
+    uint32_t chunks;    ///< the plan's; 0 between launches
+};
+
+/// What a step does with the gradients: with accumulators, with the sums there. A step that writes
+/// no parameter, because something was NaN or infinite, leaves RAW and WRITE gradients as they are,
+/// NaN included, and clears those of ZERO.
 typedef enum ptx_step_gradients {
     PTX_STEP_GRADIENTS_RAW,   ///< leaves them unchanged
     PTX_STEP_GRADIENTS_WRITE, ///< writes g, rounded to the gradient's type
@@ -207,6 +220,32 @@ PTXGEN_API ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan,
                                                    struct ptx_loss_scale_state state,
                                                    CUstream stream);
 
+/// Adds the gradients of a micro-batch to the accumulators, in one launch, which may be captured.
+/// After k backward passes:
+///
+///     for (int k = 1; k < micro_batches; k++) {
+///         backward(stream);                         // writes the gradients
+///         ptx_step_plan_accumulate(plan, stream);
+///     }
+///     backward(stream);
+///     ptx_step_plan_run(plan, stream);              // takes the last ones up, too
+///
+/// An accumulator becomes f32(g) with the first gradient since the last step, and
+/// rn_f32(accumulator
+/// + f32(g)) with each later one. So nothing is set to 0: for a gradient in 16 bits the first takes
+/// 6 bytes an element, each later one 10. A run, or norm_sq, does the same with the gradients that
+/// there are then, in the pass of the norm; it takes the norm even where no max_norm needs it. All
+/// that a step does with gradients it does with the sums: norm, clipping, guards, `gradients`. A
+/// tensor without a gradient (0) is not added to; one that had none since the last step is left out
+/// of the step. Where the last gradients are added by a call of their own, too, set all gradients
+/// to 0 before the run. A step that is skipped begins new sums as others do. Sums are the caller's
+/// to scale, as by a loss over the number of micro-batches. A second norm_sq before a step begins a
+/// new sum with the gradients of its time. A plan with accumulators has no reports_at.
+///
+/// Errors: those of a run; INVALID for a plan without accumulators, and between a norm_sq and its
+/// step.
+PTXGEN_API ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream stream);
+
 /// Changes a group's scalars for later runs on the stream, including replays of captured runs.
 /// Checked as at creation; momentum cannot change between zero and nonzero. Launches only; may be
 /// captured, and the graph then contains the values. Errors: those of a run; INVALID for a group
@@ -216,16 +255,16 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 
 /// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream:
 /// gradient (0 excludes the tensor from then on), parameter, states, absmax, `beside`, ema. All
-/// other fields of `tensors`, including `step`, must be as at creation. The next phase on the
-/// stream is a norm_sq: a finish or step would belong to other tensors, and is refused. Checked as
-/// at creation, together with the current addresses of all other tensors, so tensors whose memory
-/// was freed must move in the same call. Launches only; may be captured, and the graph then
-/// contains the addresses; later checks take them as set at once. Not for use from several threads
-/// at the same time. Errors: those of a run, OUT_OF_MEMORY (host). After an error the plan is
-/// unchanged, with one exception: a DRIVER error between two launches leaves the effect of the
-/// first ones; set the same tensors again. There is one launch for each 32 tensors, for each 24 in
-/// a plan that has a tensor with more than two states, its ema being one, and one for each 256
-/// gradients.
+/// other fields of `tensors`, including `step` and accumulators, must be as at creation. The next
+/// phase on the stream is a norm_sq: a finish or step would belong to other tensors, and is
+/// refused. Checked as at creation, together with the current addresses of all other tensors, so
+/// tensors whose memory was freed must move in the same call. Launches only; may be captured, and
+/// the graph then contains the addresses; later checks take them as set at once. Not for use from
+/// several threads at the same time. Errors: those of a run, OUT_OF_MEMORY (host). After an error
+/// the plan is unchanged, with one exception: a DRIVER error between two launches leaves the effect
+/// of the first ones; set the same tensors again. There is one launch for each 32 tensors, for each
+/// 24 in a plan that has a tensor with more than two states, its ema being one, and one for each
+/// 256 gradients.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);

@@ -81,6 +81,11 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
     if field == "gradient" and row.gradient_dtype:
         dtype = NAMES["ptx_type"].get(row.gradient_dtype)
         why = f"gradient_dtype is {dtype}"
+    elif field == "accumulator":
+        dtype, why = "f32", "an accumulator is f32"
+    elif field == "accumulated":
+        dtype, count = "u32", 2
+        why, needs = "what an accumulator has is u32", "that is two"
     elif field == "ema":
         dtype = NAMES["ptx_type"].get(row.ema_dtype)
         why = f"ema_dtype is {dtype}"
@@ -501,6 +506,10 @@ class StepPlan(_Plan):
         self._weight_reports_at = made.weight_reports_at
         given = (_c.ptx_step_group * made.group_count).from_address(made.groups)
         self._hyper_groups = type(given).from_buffer_copy(given)
+
+    def accumulate(self, stream: StreamLike = None) -> None:
+        """Adds the gradients of a micro-batch to the accumulators; the last ones are run()'s to add."""
+        self._call("accumulate", stream_of(stream))
 
     def step(self, stream: StreamLike = None) -> None:
         """The last phase: parameters, states and step counts."""

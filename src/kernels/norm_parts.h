@@ -96,6 +96,29 @@ void ptxk_norm_vectors_read(ptx_builder *b, const struct norm_vectors *v, bool n
                             ptx_val *within, ptx_vec *in);
 void ptxk_norm_vectors_next(ptx_builder *b, const struct norm_vectors *v);
 
+// ---- sums of several gradients (norm_accumulate.c) ----------------------------------------------
+
+// A tensor's f32 array in which gradients are summed, and its struct ptx_step_accumulated.
+struct norm_accumulator {
+    ptx_ptr rows;       // u64: rows of 2, one a tensor; poisoned: the plan has none
+    ptx_val at, state;  // u64: their addresses
+    ptx_val count;      // u32: of the gradients that it has
+    ptx_val adds, onto; // predicates: there is a gradient; the accumulator has a sum
+};
+ptx_ptr ptxk_norm_accumulators_param(ptx_builder *b);
+// Whether a tensor's gradient was in the sum that a norm has taken, from its `state`. 0: it was
+// not.
+ptx_val ptxk_norm_accumulated(ptx_builder *b, ptx_val state);
+struct norm_squares;
+// Reads a tensor's, whose row is read; a chunk without any gradient is made empty.
+void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n);
+// Takes the gradient of the chunk up. `squares`: sets n->sum.
+void ptxk_norm_accumulate_chunk(ptx_builder *b, struct norm_squares *n, bool squares);
+// The last of the tensor's chunks counts the gradient. `takes`: the sum is complete, and the next
+// gradient begins another. All threads of the block must have read the accumulator's state, before
+// a barrier.
+void ptxk_norm_accumulator_count(ptx_builder *b, const struct norm_squares *n, bool takes);
+
 // ---- the sums of squares (norm_squares.c) -------------------------------------------------------
 
 // The first kernel, in parts: a plan's own may begin with blocks that do something else. It then
@@ -117,12 +140,15 @@ struct norm_squares {
     ptx_ptr report_rows, reports_at, arrivals; // u64, u64, u32: if they are folded here
     struct chunk_seen seen;                    // likewise, variables
     ptx_val first_bad;
-    ptx_val sum;    // a variable: this thread's sum
-    ptx_val weight; // factor of the block's sum
+    struct norm_accumulator accumulator; // if the gradient is taken up into one
+    ptx_val sum;                         // a variable: this thread's sum
+    ptx_val weight;                      // factor of the block's sum
 };
 struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_spec *spec);
 // Follows the parameters; returns the number of the block.
 ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n);
+// Reads the chunk's tensor, and its part of it.
+void ptxk_norm_squares_read(ptx_builder *b, struct norm_squares *n);
 // Writes the partial of the block's chunk.
 void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block);
 // With reports (norm_report.c): the chunk's sum, in thread 0, after what is known of chunk `k`

@@ -43,11 +43,13 @@ static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
         find_nonfinite(b, n, &chunk);
 }
 
-static void read_tensor(ptx_builder *b, struct norm_squares *n)
+void ptxk_norm_squares_read(ptx_builder *b, struct norm_squares *n)
 {
     n->tensor = ptxk_norm_tensor_read(b, &n->tables, n->chunk.tensor);
     n->extent = ptxk_norm_extent_of(b, n->chunk.index, n->tensor.count, n->spec->chunk);
-    if (n->may_lack) {
+    if (n->accumulator.rows.type) {
+        ptxk_norm_accumulator_read(b, n);
+    } else if (n->may_lack) {
         ptx_comment(b, "a tensor without a gradient adds nothing");
         ptx_val absent = ptx_eq(b, n->tensor.data, 0);
         n->extent.length = ptx_select(b, absent, 0, n->extent.length);
@@ -56,13 +58,16 @@ static void read_tensor(ptx_builder *b, struct norm_squares *n)
 
 static void sum_tensor(ptx_builder *b, struct norm_squares *n)
 {
-    read_tensor(b, n);
+    ptxk_norm_squares_read(b, n);
     if (n->spec->reports) {
         n->seen = (struct chunk_seen) { ptx_var(b, ptx_f32(0)), ptx_var(b, ptx_u32(0)) };
         n->first_bad = ptx_var(b, ptx_u32(UINT32_MAX));
     }
     n->sum = ptx_var(b, ptx_f64(0));
-    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+    if (n->accumulator.rows.type)
+        ptxk_norm_accumulate_chunk(b, n, true);
+    else
+        ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
     n->weight = n->tensor.weight;
 }
 
@@ -81,7 +86,7 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n)
     }
     ptx_else (b) {
         ptx_comment(b, "a chunk of one tensor");
-        read_tensor(b, n);
+        ptxk_norm_squares_read(b, n);
         ptx_set(b, n->weight, n->tensor.weight);
         ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
     }
@@ -129,6 +134,8 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
         sum_tensor(b, n);
     ptx_val sum = n->spec->reports ? ptxk_norm_squares_report(b, n, k)
                                    : ptxk_block_sum(b, n->sum, NORM_BLOCK);
+    if (n->accumulator.rows.type)
+        ptxk_norm_accumulator_count(b, n, true);
     ptx_if (b, ptx_eq(b, n->tid, 0)) {
         ptx_store(b, n->partials, k, ptxk_one_nan(b, ptx_mul(b, sum, n->weight)));
         if (!n->notes_scale) {

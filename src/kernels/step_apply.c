@@ -169,7 +169,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
                                                          : ptxk_tile_vector_begin(b, s, first);
     if (s->blocks && s->blocks->table_bytes)
         tables_copy(b, s);
-    if (ptx_builder_target(b).sm >= 90)
+    if (ptx_builder_target(b).sm >= 90 && !s->spec->accumulates)
         ptx_griddepcontrol_wait(b);
     scalars_read(b, s);
     if (s->reduces) {
@@ -217,7 +217,17 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
         word[k + 1] = pair.lane[1];
     }
     s->address[ARRAY_PARAMETER] = word[ROW(parameter)];
-    s->address[ARRAY_GRADIENT] = extent.lane[0];
+    ptx_val gradient = extent.lane[0], absent = { 0 };
+    if (s->spec->accumulates) {
+        ptx_comment(b, "the accumulator, which the norm's launch has completed");
+        ptx_vec sum = ptx_load_vec(b, s->accumulators, ptx_mul_wide(b, tensor, 2), 2);
+        ptx_val taken = ptx_var(b, ptx_u32(0));
+        gradient = sum.lane[0];
+        ptx_if (b, ptx_ne(b, gradient, 0))
+            ptx_set(b, taken, ptxk_norm_accumulated(b, sum.lane[1]));
+        absent = ptx_eq(b, taken, 0);
+    }
+    s->address[ARRAY_GRADIENT] = gradient;
     s->address[ARRAY_BESIDE] = word[ROW(beside)];
     for (unsigned k = 0; k < STEP_ROW_STATES; k++) {
         s->address[ARRAY_STATE + k] = word[ROW(state) + k];
@@ -243,14 +253,15 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     ptx_val odd = ptx_and(b, variant_group.lane[0], 1);
     ptx_val vectors = ptx_ne(b, odd, 0);
     s->group = variant_group.lane[1];
-    ptx_val skew = ptx_and(b, extent.lane[0], 15); // gradients may move
+    ptx_val skew = ptx_and(b, gradient, 15); // gradients may move
     s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, 0));
 
     s->tensor_first = ptx_mul_wide(b, index, size);
     s->random.first = s->tensor_first;
     s->starts = ptx_eq(b, index, 0);
     ptx_comment(b, "a tensor without a gradient is left out");
-    ptx_val absent = ptx_eq(b, extent.lane[0], 0);
+    if (!s->spec->accumulates)
+        absent = ptx_eq(b, gradient, 0);
     ptx_val none = ptx_or(b, absent, ptx_ge(b, s->tensor_first, extent.lane[1]));
     s->elements = extent.lane[1];
     if (ptxk_step_reports(s))
@@ -309,7 +320,11 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
             stage = ptxk_step_stage_bytes(&spec->variants[k]);
     if (stage)
         s.stages = ptx_shared(b, PTX_U32, PTXK_STEP_STAGES * stage / 4);
+    if (spec->accumulates)
+        s.accumulators = ptxk_norm_accumulators_param(b);
     s.tid = ptx_tid(b, PTX_X);
+    if (spec->accumulates && ptx_builder_target(b).sm >= 90)
+        ptx_griddepcontrol_wait(b);
     ptx_val variant;
     tile_read(b, &s, tensors, tiles, rows, &variant);
     if (ptxk_step_reports(&s))

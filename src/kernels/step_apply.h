@@ -25,6 +25,7 @@ struct ptxk_step_spec {
     unsigned variant_count;
     uint32_t tile; // elements that a block steps, of one tensor; from ptxk_step_tile()
     enum ptxk_step_gradients gradients;
+    bool accumulates; // gradients are summed in accumulators
     bool reports_weights;
 };
 
@@ -57,6 +58,7 @@ enum { STEP_SET_HYPER = NORM_SET_OWN, STEP_SET_ROWS };
 enum {
     STEP_REDUCE = NORM_OWN, // a block for each tile: its sums
     STEP_SUMS,              // those of each tensor
+    STEP_ACCUMULATE,        // in no run: gradients into accumulators, a block for each chunk
 };
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit;

@@ -6,12 +6,19 @@
 
 #include "common/common.h"
 
+static bool accumulates(const struct norm_spec *spec)
+{
+    return ((const struct ptxk_step_spec *)spec->own)->accumulates;
+}
+
 // The first blocks compute what depends only on scalars and counts, and end. The others sum.
 static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     struct norm_squares n = ptxk_norm_squares_param(b, spec);
     const uint32_t rules = ptxk_step_rules(spec->own);
     const struct ptxk_step_clocks clocks = ptxk_step_clocks_param(b, rules);
+    if (accumulates(spec))
+        n.accumulator.rows = ptxk_norm_accumulators_param(b);
     ptx_val block = ptxk_norm_squares_begin(b, &n);
 
     ptx_comment(b, "the first blocks: what follows from scalars and counts alone");
@@ -26,6 +33,22 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_return_if(b, derives);
     n.may_lack = n.notes_scale = true;
     ptxk_norm_squares_sum(b, &n, ptx_sub(b, block, clocks.blocks));
+}
+
+static void accumulate_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    struct norm_squares n = { .spec = spec };
+
+    ptx_comment(b, "a block for each chunk: takes the gradients up into the accumulators");
+    n.tables = ptxk_norm_tables_param(b, spec);
+    n.accumulator.rows = ptxk_norm_accumulators_param(b);
+    n.tid = ptx_tid(b, PTX_X);
+    n.chunk = ptxk_norm_chunk_read(b, &n.tables, ptx_ctaid(b, PTX_X));
+    ptxk_norm_squares_read(b, &n);
+    ptx_return_if(b, ptx_not(b, n.accumulator.adds));
+    ptxk_norm_accumulate_chunk(b, &n, false);
+    ptx_barrier(b);
+    ptxk_norm_accumulator_count(b, &n, false);
 }
 
 static bool has_sums(const struct norm_spec *spec)
@@ -111,6 +134,7 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [NORM_SQUARES] = { "clip_norm", squares_emit, 4 },
     [STEP_REDUCE] = { "step_reduce", ptxk_step_reduce_emit, 4, has_sums },
     [STEP_SUMS] = { "step_sums", ptxk_step_sums_emit, 1, has_sums },
+    [STEP_ACCUMULATE] = { "step_accumulate", accumulate_emit, 4, accumulates },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit },
     [STEP_SET_HYPER] = { "step_set_hyper", set_hyper_emit, 1 },
     [STEP_SET_ROWS] = { "step_set_rows", set_rows_emit, 1 },

@@ -38,6 +38,7 @@ struct ptxk_tile {
     ptx_ptr stages;         // what threads have read ahead; declared if a variant is staged
     ptx_val groups;         // u32
     ptx_ptr tile_reports, arrivals, reports; // with reports of weights
+    ptx_ptr accumulators;                    // if gradients are summed in some
     struct ptxk_weights_seen seen;           // likewise
     // Set anew for each body:
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none

@@ -252,6 +252,10 @@ ptx_status ptxp_norm_plan_set_loss_scale(struct norm_plan *plan, const char *cal
 ptx_status ptxp_norm_plan_check_finite(struct norm_plan *plan, const char *call,
                                        const char *const *names, CUstream stream);
 
+// To be called between begin and end. Refuses with `message` between the phases of a step.
+ptx_status ptxp_norm_plan_check_idle(const struct norm_plan *plan, const char *message,
+                                     CUstream stream);
+
 // To be called between begin and end: launching a kernel, the sums of chunks, with the last of
 // which those of the groups are complete, and ptx_clip_plan_set_data().
 ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, uint64_t blocks,

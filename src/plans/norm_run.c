@@ -52,6 +52,22 @@ static ptx_status check_order(const struct norm_plan *plan, enum norm_left what,
     return PTX_ERROR_INVALID;
 }
 
+ptx_status ptxp_norm_plan_check_idle(const struct norm_plan *plan, const char *message,
+                                     CUstream stream)
+{
+    const struct norm_order *order = &plan->order;
+    struct ptxd_capture in;
+    const ptx_status status = ptxd_stream_capture(plan->device, stream, &in);
+
+    if (status)
+        return status;
+    const bool same = in.id && in.id == order->capture;
+    const enum norm_left left = !in.active ? order->launched
+                                : same     ? order->captured
+                                           : NORM_LEFT_NOTHING;
+    return left == NORM_LEFT_NOTHING ? PTX_OK : ptxd_fail(PTX_ERROR_INVALID, "%s", message);
+}
+
 static void note(struct norm_plan *plan, enum norm_left what, const struct ptxd_capture *in)
 {
     struct norm_order *order = &plan->order;

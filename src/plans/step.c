@@ -50,6 +50,7 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "step_tiles", PTX_ARG(plan->tiles) },
         { "tile_sums", PTX_ARG(plan->tile_sums) },
         { "tensor_sums", PTX_ARG(plan->tensor_sums) },
+        { "accumulators", PTX_ARG(plan->accumulators) },
         { "arrivals", PTX_ARG(plan->arrivals) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
         { "weight_reports_at", PTX_ARG(plan->params.weight_reports_at) },
@@ -104,8 +105,9 @@ static const struct norm_hooks hooks = {
 // Whether nothing needs the norms of so many groups.
 static bool takes_no_norm(const struct norm_params *params, uint32_t groups)
 {
-    if (params->update || params->max_norms_at || params->found_inf_to || params->sums_at ||
-        params->sum_rows > 1 || params->reports_at || ptxp_norm_guards_measure(params->guards))
+    if (((const struct ptxk_step_spec *)params->own)->accumulates || params->update ||
+        params->max_norms_at || params->found_inf_to || params->sums_at || params->sum_rows > 1 ||
+        params->reports_at || ptxp_norm_guards_measure(params->guards))
         return false;
     if (!params->group_max_norms)
         return isinf(params->max_norm);
@@ -128,6 +130,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .variant_count = layout->variant_count,
                                       .tile = layout->tile,
                                       .gradients = (enum ptxk_step_gradients)params->gradients,
+                                      .accumulates = layout->accumulates,
                                       .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
     if (!gradients) {
@@ -161,7 +164,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
 
 // ---- addresses ----------------------------------------------------------------------------------
 
-enum { ARRAYS_OF_TENSOR = 4 + 2 * PTX_STEP_MAX_STATES };
+enum { ARRAYS_OF_TENSOR = 6 + 2 * PTX_STEP_MAX_STATES };
 
 static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes, size_t tensor,
                                   const char *field)
@@ -198,7 +201,12 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
     to[n++] =
         array_of(tensor->parameter, tensor->count, ptx_type_bytes(v.parameter), t, "parameter");
     to[n++] = array_of(tensor->gradient, tensor->gradient ? tensor->count : 0,
-                       ptx_type_bytes(v.gradient), t, "gradient");
+                       ptx_type_bytes(ptxp_step_gradient_type(tensor)), t, "gradient");
+    if (tensor->accumulator) {
+        to[n++] = array_of(tensor->accumulator, tensor->count, sizeof(float), t, "accumulator");
+        to[n++] = array_of(tensor->accumulated, tensor->count ? 2 : 0, sizeof(uint32_t), t,
+                           "accumulated");
+    }
     to[n++] = array_of(tensor->beside, tensor->count,
                        ptx_type_bytes(ptxk_step_format_of(v.format)->beside), t,
                        ptxk_step_format_of(v.format)->beside_name);
@@ -382,6 +390,24 @@ ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream)
     return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_RECORDS, stream);
 }
 
+ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream stream)
+{
+    ptx_status status = ptxp_norm_plan_begin(NORM_OF(plan), __func__);
+    if (status)
+        return status;
+    if (!plan->spec.accumulates)
+        status = ptxd_fail(PTX_ERROR_INVALID,
+                           "no tensor of the plan has an accumulator: give each one at creation");
+    else
+        status = ptxp_norm_plan_check_idle(
+            &plan->norm,
+            "the step of the sums so far is not taken: ptx_step_plan_step() comes first", stream);
+    if (!status)
+        status = ptxp_norm_plan_launch(&plan->norm, STEP_ACCUMULATE, plan->norm.layout.chunk_count,
+                                       false, stream);
+    return ptxp_norm_plan_end(&plan->norm, __func__, status);
+}
+
 const struct ptx_step_plan_info *ptx_step_plan_get_info(const ptx_step_plan *plan)
 {
     return plan ? &plan->info : NULL;
@@ -473,6 +499,8 @@ static ptx_status check_same(size_t t, const struct ptx_step_tensor *was,
                           : is->uncounted != was->uncounted           ? "uncounted"
                           : is->id != was->id                         ? "id"
                           : is->step != was->step                     ? "step"
+                          : is->accumulator != was->accumulator       ? "accumulator"
+                          : is->accumulated != was->accumulated       ? "accumulated"
                           : is->whole.first != was->whole.first ||
                                   is->whole.run != was->whole.run ||
                                   is->whole.stride != was->whole.stride

@@ -251,6 +251,37 @@ static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
     return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);
 }
 
+// All tensors with elements have an accumulator, or none has.
+static ptx_status check_accumulators(const struct ptx_step_params *params)
+{
+    size_t with = SIZE_MAX, without = SIZE_MAX;
+
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        if (tensor->accumulator % 16)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: accumulator is 0x%llx; it must be a multiple of 16", t,
+                             (unsigned long long)tensor->accumulator);
+        if (tensor->accumulated && !tensor->accumulator)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: accumulated is given, and it has no accumulator: make it "
+                             "0",
+                             t);
+        if (tensor->count)
+            *(tensor->accumulator ? &with : &without) = t;
+    }
+    if (with != SIZE_MAX && without != SIZE_MAX)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu has an accumulator, and tensor %zu has none: give all one, or "
+                         "make two plans",
+                         with, without);
+    if (with != SIZE_MAX && params->reports_at)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "reports_at is given, and tensors have accumulators: reports are of "
+                         "single gradients; make it 0");
+    return PTX_OK;
+}
+
 ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
 {
     ptx_status status = PTX_OK;
@@ -280,5 +311,5 @@ ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
         status = check_group(g, &params->groups[g]);
     for (size_t t = 0; t < params->tensor_count && !status; t++)
         status = check_tensor(params, t);
-    return status;
+    return status ? status : check_accumulators(params);
 }

@@ -32,7 +32,7 @@ struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tens
         .rule = group->rule,
         .format = tensor->format,
         .parameter = tensor->dtype,
-        .gradient = ptxp_step_gradient_type(tensor),
+        .gradient = tensor->accumulator ? PTX_F32 : ptxp_step_gradient_type(tensor),
         .ema = tensor->ema_dtype,
         .options = (group->hyper.momentum != 0 ? momentum : 0) |
                    (group->nesterov ? PTXK_STEP_NESTEROV : 0) |
@@ -218,7 +218,7 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
 {
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
     const unsigned passes = ptxk_step_rule_of(v.rule)->sums ? 2 : 1;
-    uint64_t each = 0;
+    uint64_t each = tensor->accumulator ? 2 * sizeof(float) : 0; // the norm's pass writes it
 
     for (unsigned a = 0; a < ARRAYS; a++) {
         const bool is_written = a != ARRAY_GRADIENT || params->gradients != PTX_STEP_GRADIENTS_RAW;
@@ -323,6 +323,10 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     const uint64_t sums = ptxk_step_has_sums(&spec) ? PTXK_STEP_SUMS : 0;
     at = place(&layout->tile_sums, at, sums * tiles, sizeof(double));
     at = place(&layout->tensor_sums, at, sums * (params->tensor_count + 1), sizeof(double));
+    for (size_t t = 0; t < params->tensor_count; t++)
+        layout->accumulates |= params->tensors[t].accumulator != 0;
+    at = place(&layout->accumulators, at, layout->accumulates ? params->tensor_count + 1 : 0,
+               sizeof(struct step_accumulator_row));
     const bool reports = ptxp_step_reports_weights(params);
     at = place(&layout->arrivals, at, reports ? params->tensor_count : 0, sizeof(uint32_t));
     const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(&spec));
@@ -409,6 +413,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
     uint64_t *rows = (void *)(image + layout->rows.offset);
     struct step_clock_row *clocks = (void *)(image + layout->clock_rows.offset);
     struct ptx_step_hyper *hypers = (void *)(image + layout->hypers.offset);
+    struct step_accumulator_row *sums = (void *)(image + layout->accumulators.offset);
 
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
@@ -417,6 +422,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
             memory + layout->hypers.offset + tensor->group * (CUdeviceptr)sizeof *hypers;
         const struct step_tensor_row row = ptxp_step_row_of(params, layout, t);
         memcpy(rows + t * layout->row_words, &row, layout->row_words * sizeof *rows);
+        if (layout->accumulates)
+            sums[t] = (struct step_accumulator_row) { tensor->accumulator, tensor->accumulated };
         if (!tensor->count)
             continue;
         clocks[layout->clocks[t]] = (struct step_clock_row) {

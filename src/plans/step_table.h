@@ -18,9 +18,14 @@
     X(tiles, struct step_tile_row)                                                                 \
     X(tile_sums, double)                                                                           \
     X(tensor_sums, double)                                                                         \
+    X(accumulators, struct step_accumulator_row)                                                   \
     X(arrivals, uint32_t)                                                                          \
     X(coefficients, float)                                                                         \
     X(tile_reports, struct step_tile_report)
+
+struct step_accumulator_row {
+    uint64_t at, state; // addresses of the sums, and of their struct ptx_step_accumulated
+};
 
 struct step_array {
     uint64_t offset; // bytes
@@ -34,6 +39,7 @@ struct step_layout {
     struct norm_report_row *places; // of each tensor in its whole; NULL without reports
     struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
+    bool accumulates;   // tensors have accumulators
     uint32_t tile;      // elements of one
     uint32_t row_words; // of a tensor's row
     uint64_t bytes;     // size of the memory

@@ -134,7 +134,7 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
         : tensor->format == PTX_STEP_FORMAT_MASTER && random_below(r, 2) ? PTX_F16
         : has_blocks(tensor->format) && random_below(r, 2)               ? PTX_F32
                                                                          : PTX_BF16;
-    tensor->gradient_dtype = gradients[random_below(r, 4)];
+    tensor->gradient_dtype = shape->sums ? PTX_F32 : gradients[random_below(r, 4)];
     tensor->count = random_below(r, 6) ? random_below(r, (uint32_t)shape->most + 1) : 0;
     tensor->group = random_below(r, shape->groups);
     tensor->norm_group = random_below(r, shape->norm_groups);

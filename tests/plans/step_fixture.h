@@ -22,6 +22,7 @@ struct step_shape {
     uint32_t formats;  ///< bits of ptx_step_format
     uint32_t averages; ///< bits of the ema's type, PTX_NONE among them; 0: none has one
     bool aligned;      ///< to 16 bytes; if not, to the element only
+    bool sums;         ///< gradients are in f32: they stand for sums of gradients
     bool sharded;      ///< shards of whole parameters
     bool absent;       ///< some have no gradient
     bool wild; ///< any finite gradients; parameters and states may be anything, NaN included

@@ -286,6 +286,35 @@ def test_reports_of_ranks(gpu):
         ptxgen.fold_reports([rows, rows], copies=[[True]])
 
 
+@pytest.mark.parametrize("how", ["run", "graph"])
+def test_accumulate(gpu, stream, how):
+    """Two micro-batches added by calls, and the third by the run."""
+    n = 700
+    batches = [[float((k * turn) % 8) for k in range(n)] for turn in (1, 3, 5)]
+    w, dw, acc = gpu.zeros(n), gpu.zeros(n, "bf16"), gpu.array([math.nan] * n)
+    plan = gpu.step_plan([ptxgen.StepTensor(parameter=w, gradient=dw, accumulator=acc, accumulated=gpu.zeros(2, "u32"),
+                                            step=gpu.zeros(1))], groups=[ptxgen.SGD(lr=0.25)], max_norm=math.inf)
+    gpu.synchronize()
+    with gpu.capture(stream) as adds:
+        plan.accumulate(stream)
+    with gpu.capture(stream) as takes:
+        plan.run(stream)
+    for turn in range(2):
+        for k, batch in enumerate(batches):
+            dw.upload(batch)
+            if k < 2:
+                adds.launch(stream) if how == "graph" else plan.accumulate(stream)
+            else:
+                takes.launch(stream) if how == "graph" else plan.run(stream)
+            stream.synchronize()
+        total = [sum(x) for x in zip(*batches)]
+        assert acc.tolist() == total
+        assert w.tolist() == [-0.25 * (turn + 1) * x for x in total]
+        assert plan.read(stream).records[0].norm == f32(math.sqrt(sum(x * x for x in total)))
+    with pytest.raises(ptxgen.InvalidError, match="no tensor of the plan has an accumulator"):
+        one_step(gpu, ptxgen.SGD(lr=1.0))[0].accumulate()
+
+
 def one_step(gpu, group):
     """A plan of one weight, 1, whose gradient is 1, and what steps it."""
     w = gpu.array([1.0])

@@ -134,3 +134,127 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
     ptx_comment(b, "the sum of the thread's slots");
     return ptxk_tree_sum(b, sums, lanes);
 }
+
+// ---- sums of arrays -----------------------------------------------------------------------------
+
+enum { SUM_LANES = 4, SUM_ROWS = 2 }; // of x, and rows that are read at once
+
+// What x becomes, from both values.
+static ptx_val taken_up(ptx_builder *b, const struct chunk_addend *a, ptx_val x, ptx_val y)
+{
+    ptx_val new_x = ptx_select(b, a->onto, ptx_add(b, x, y), y);
+
+    return ptx_select(b, a->adds, new_x, x);
+}
+
+// The values of the lanes of `rows` rows from `x` and `y` on, in variables.
+static void sum_rows_read(ptx_builder *b, const struct chunk_addend *a, ptx_ptr x, ptx_ptr y,
+                          ptx_val vectors, unsigned rows, ptx_val *old, ptx_val *more)
+{
+    const uint32_t row = BLOCK * SUM_LANES;
+
+    for (unsigned k = 0; k < rows * SUM_LANES; k++) {
+        old[k] = ptx_var(b, ptx_f32(0));
+        more[k] = ptx_var(b, ptx_f32(0));
+    }
+    ptx_if (b, a->onto)
+        for (unsigned v = 0; v < rows; v++) {
+            ptx_vec read = ptx_load_vec(b, x, v * row, SUM_LANES);
+            for (unsigned k = 0; k < SUM_LANES; k++)
+                ptx_set(b, old[v * SUM_LANES + k], read.lane[k]);
+        }
+    ptx_if (b, vectors)
+        for (unsigned v = 0; v < rows; v++) {
+            ptx_vec read =
+                ptx_load_vec(b, y, v * row, SUM_LANES, .nc = true, .cache = PTX_CACHE_STREAMING);
+            for (unsigned k = 0; k < SUM_LANES; k++)
+                ptx_set(b, more[v * SUM_LANES + k], ptx_cvt(b, PTX_F32, read.lane[k]));
+        }
+    ptx_val each = ptx_and(b, a->adds, ptx_not(b, vectors));
+    ptx_comment(b, "one by one between the boundaries of vectors");
+    ptx_if (b, each)
+        for (unsigned k = 0; k < rows * SUM_LANES; k++) {
+            ptxk_comment_lanes(b, "elements", k, SUM_LANES, rows * SUM_LANES);
+            ptx_val one = ptx_load(b, y, k / SUM_LANES * row + k % SUM_LANES, .nc = true);
+            ptx_set(b, more[k], ptx_cvt(b, PTX_F32, one));
+        }
+}
+
+// `rows` rows at a time, as long as this thread's part of them lies in the chunk.
+static void sum_rows(ptx_builder *b, const struct chunk *chunk, const struct chunk_addend *a,
+                     ptx_val vectors, ptx_val i, const ptx_val *sums, unsigned rows)
+{
+    const uint32_t row = BLOCK * SUM_LANES;
+
+    ptx_comment(b, rows > 1 ? "%u rows of vectors at a time" : "a row of vectors at a time", rows);
+    ptx_val last = ptx_sub(b, chunk->length, (rows - 1) * row + SUM_LANES);
+    ptx_while (b, ptx_le(b, i, last)) {
+        ptx_val old[SUM_ROWS * SUM_LANES], more[SUM_ROWS * SUM_LANES];
+        ptx_ptr x = ptx_at(b, chunk->x, i);
+        sum_rows_read(b, a, x, ptx_at(b, a->y, i), vectors, rows, old, more);
+        for (unsigned k = 0; k < rows * SUM_LANES; k++) {
+            ptxk_comment_lanes(b, sums ? "sums, and their squares" : "sums", k, SUM_LANES,
+                               rows * SUM_LANES);
+            old[k] = taken_up(b, a, old[k], more[k]);
+            if (sums)
+                add_square(b, chunk->seen, sums[k % SUM_LANES], old[k]);
+        }
+        ptx_if (b, a->adds)
+            for (unsigned v = 0; v < rows; v++) {
+                ptx_vec written = { .lanes = SUM_LANES };
+                for (unsigned k = 0; k < SUM_LANES; k++)
+                    written.lane[k] = old[v * SUM_LANES + k];
+                ptx_store_vec(b, x, v * row, written);
+            }
+        ptx_set(b, i, ptx_add(b, i, rows * row));
+    }
+}
+
+// What is less than a vector, at the chunk's end.
+static void sum_edge(ptx_builder *b, const struct chunk *chunk, const struct chunk_addend *a,
+                     ptx_val i, const ptx_val *sums)
+{
+    for (unsigned k = 0; k < SUM_LANES - 1; k++) {
+        ptx_comment(b, "element %u of a vector that is cut", k);
+        ptx_val place = ptx_add(b, i, k);
+        ptx_if (b, ptx_lt(b, place, chunk->length)) {
+            ptx_val old = ptx_var(b, ptx_f32(0)), more = ptx_var(b, ptx_f32(0));
+            ptx_if (b, a->onto)
+                ptx_set(b, old, ptx_load(b, chunk->x, place));
+            ptx_if (b, a->adds)
+                ptx_set(b, more, ptx_cvt(b, PTX_F32, ptx_load(b, a->y, place)));
+            ptx_val new_x = taken_up(b, a, old, more);
+            if (sums)
+                add_square(b, chunk->seen, sums[k], new_x);
+            ptx_if (b, a->adds)
+                ptx_store(b, chunk->x, place, new_x);
+        }
+    }
+}
+
+ptx_val ptxk_chunk_add(ptx_builder *b, const struct chunk *chunk, const struct chunk_addend *a,
+                       bool squares)
+{
+    const uint32_t bytes = SUM_LANES * ptx_type_bytes((ptx_type)a->y.type);
+    ptx_val sums[SUM_LANES], nothing = { 0 };
+
+    for (unsigned k = 0; k < SUM_LANES && squares; k++)
+        sums[k] = ptx_var(b, ptx_f64(0));
+    const ptx_val *const of = squares ? sums : NULL;
+    ptx_comment(b, "x takes y up; whether y can be read in vectors");
+    ptx_val skew = ptx_and(b, ptx_ptr_address(b, a->y), bytes - 1);
+    ptx_val vectors = ptx_and(b, a->adds, ptx_eq(b, skew, 0));
+    struct chunk here = *chunk;
+    struct chunk_addend there = *a;
+    here.x = ptx_at(b, chunk->x, chunk->first);
+    there.y = ptx_at(b, a->y, chunk->first);
+    ptx_val mine = ptx_mul(b, chunk->tid, SUM_LANES);
+    ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, mine));
+    for (unsigned rows = SUM_ROWS; rows > 0; rows /= 2)
+        sum_rows(b, &here, &there, vectors, i, of, rows);
+    sum_edge(b, &here, &there, i, of);
+    if (!squares)
+        return nothing;
+    ptx_comment(b, "the sum of the thread's slots");
+    return ptxk_tree_sum(b, sums, SUM_LANES);
+}

@@ -34,4 +34,17 @@ struct chunk_seen {
 // threads of the block must execute it.
 ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk);
 
+// Sums of several arrays: the chunk's x, an f32 array at a multiple of 16 bytes, takes `y` up.
+struct chunk_addend {
+    ptx_ptr y;    // f32, f16 or bf16, at any multiple of its element
+    ptx_val adds; // a predicate, of all threads: there is a y; else x stays
+    ptx_val onto; // a predicate, of all threads: x has a sum; else it becomes y. One of both holds
+};
+
+// x = onto ? x + y : y, in f32. `squares`: returns this thread's part of the sum of squares of the
+// new x, as ptxk_chunk_square_sum() of it; all threads of the block must execute it. Else returns
+// nothing.
+ptx_val ptxk_chunk_add(ptx_builder *b, const struct chunk *chunk, const struct chunk_addend *a,
+                       bool squares);
+
 #endif

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// Gradients of micro-batches, summed in f32: in a kernel of their own, and in that of the norm,
+// which takes the last one up. The first one is written, so nothing is set to 0.
+#include "norm_parts.h"
+
+// Of struct ptx_step_accumulated. A count that a norm has taken has bit 31: it is negative.
+enum { GRADIENTS, CHUNKS };
+#define TAKEN UINT32_C(0x80000000)
+
+ptx_ptr ptxk_norm_accumulators_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_U64, "accumulators", .readonly = true,
+                         .meaning = "rows of 2: addresses of the f32 sums, and of their counts");
+}
+
+ptx_val ptxk_norm_accumulated(ptx_builder *b, ptx_val state)
+{
+    ptx_ptr counts = ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, state);
+
+    return ptx_shl(b, ptx_load(b, counts, GRADIENTS), 1);
+}
+
+void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n)
+{
+    struct norm_accumulator *a = &n->accumulator;
+
+    ptx_comment(b, "the accumulator, and how many gradients it has since the last step");
+    ptx_vec row = ptx_load_vec(b, ptx_at(b, a->rows, ptx_mul_wide(b, n->chunk.tensor, 2)), 0, 2);
+    a->at = row.lane[0];
+    a->state = row.lane[1];
+    ptx_val count = ptx_var(b, ptx_u32(0));
+    ptx_if (b, ptx_ne(b, a->state, 0))
+        ptx_set(b, count,
+                ptx_load(b, ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, a->state), GRADIENTS));
+    a->onto = ptx_gt(b, ptx_bitcast(b, PTX_S32, count), 0);
+    a->count = ptx_select(b, a->onto, count, 0);
+    a->adds = ptx_ne(b, n->tensor.data, 0);
+    ptx_val some = ptx_or(b, a->adds, a->onto);
+    n->extent.length = ptx_select(b, some, n->extent.length, 0);
+}
+
+struct taking {
+    struct norm_squares *n;
+    bool squares;
+};
+
+static void take_up(ptx_builder *b, ptx_type dtype, void *user)
+{
+    const struct taking *taking = user;
+    struct norm_squares *n = taking->n;
+    const struct norm_accumulator *a = &n->accumulator;
+    const struct chunk chunk = { .x = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, a->at),
+                                 .first = n->extent.first,
+                                 .length = n->extent.length,
+                                 .most = n->spec->chunk,
+                                 .tid = n->tid };
+    const struct chunk_addend addend = {
+        .y = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data),
+        .adds = a->adds,
+        .onto = a->onto,
+    };
+    ptx_val sum = ptxk_chunk_add(b, &chunk, &addend, taking->squares);
+
+    if (taking->squares)
+        ptx_set(b, n->sum, sum);
+}
+
+void ptxk_norm_accumulate_chunk(ptx_builder *b, struct norm_squares *n, bool squares)
+{
+    struct taking taking = { n, squares };
+
+    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, take_up, &taking);
+}
+
+void ptxk_norm_accumulator_count(ptx_builder *b, const struct norm_squares *n, bool takes)
+{
+    const struct norm_accumulator *a = &n->accumulator;
+
+    ptx_comment(b, "the tensor's last chunk counts the gradient");
+    ptx_val first = ptx_and(b, ptx_eq(b, n->tid, 0), ptx_ne(b, a->state, 0));
+    ptx_if (b, first) {
+        ptx_ptr counts = ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, a->state);
+        ptx_val up = ptx_add(b, n->tensor.count, n->spec->chunk - 1);
+        ptx_val chunks = ptx_cvt(b, PTX_U32, ptxk_over_power_of_two(b, up, n->spec->chunk));
+        ptx_val limit = ptx_sub(b, chunks, 1);
+        ptx_val before =
+            ptx_atomic(b, PTX_ATOMIC_inc, counts, CHUNKS, limit, .order = PTX_ORDER_ACQ_REL);
+        ptx_if (b, ptx_eq(b, before, limit)) {
+            ptx_val one = ptx_select(b, a->adds, ptx_u32(1), 0);
+            ptx_val count = ptx_add(b, a->count, one);
+            ptx_store(b, counts, GRADIENTS, takes ? ptx_or(b, count, TAKEN) : count);
+        }
+    }
+}

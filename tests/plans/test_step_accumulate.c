@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: MIT
+// Gradients of micro-batches summed by step plans, compared with plain C: the sums, and the step of
+// the sums as gradients in f32.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "step_fixture.h"
+
+enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+enum { TENSORS = 6, MOST = 5001, ROOM = (MOST + 8) * 4 };
+
+static struct gpu gpu;
+static struct step_set set;
+// The gradients of a micro-batch, and the counts, which follow.
+static ptx_buffer *micro;
+static unsigned char batch[TENSORS * ROOM];
+static ptx_type types[TENSORS];
+static size_t skew[TENSORS];
+static struct ptx_step_tensor tensors[TENSORS];
+
+// The set's gradients are the sums.
+static void set_up(struct random *r, uint32_t rules, uint32_t formats, bool skewed)
+{
+    static const ptx_type some[] = { PTX_F32, PTX_F16, PTX_BF16 };
+    const struct step_shape shape = { .tensors = TENSORS,
+                                      .groups = 2,
+                                      .norm_groups = 2,
+                                      .most = MOST,
+                                      .rules = rules,
+                                      .formats = formats,
+                                      .aligned = true,
+                                      .sums = true };
+
+    step_set_create(&set, &gpu, r, &shape);
+    const CUdeviceptr base = ptx_buffer_address(micro);
+    for (unsigned t = 0; t < TENSORS; t++) {
+        types[t] = some[random_below(r, 3)];
+        skew[t] = skewed ? random_below(r, 8) * ptx_type_bytes(types[t]) : 0;
+        tensors[t] = set.tensors[t];
+        tensors[t].accumulator = set.tensors[t].gradient;
+        tensors[t].accumulated = base + sizeof batch + t * sizeof(struct ptx_step_accumulated);
+        tensors[t].gradient = base + t * ROOM + skew[t];
+        tensors[t].gradient_dtype = types[t];
+    }
+    require(ptx_buffer_fill(micro, 0, 0, sizeof batch + 256, gpu.stream));
+}
+
+// New gradients on the device, of which some may be missing, and the sums on the host. `sums`: how
+// many a tensor has. `bad`: the first element of each; 0: none.
+static void next_batch(struct random *r, ptx_step_plan *plan, unsigned sums[TENSORS], bool missing,
+                       float bad)
+{
+    CUdeviceptr addresses[TENSORS];
+
+    for (unsigned t = 0; t < TENSORS; t++) {
+        unsigned char *data = batch + t * ROOM + skew[t];
+        float *sum = (void *)(set.host + set.offset[t][1]);
+        const enum ref_type type = gpu_ref_type(types[t]);
+        data_fill(r, type, DATA_PLAIN, data, tensors[t].count);
+        if (bad != 0 && tensors[t].count)
+            ref_store(type, data, 0, (double)bad);
+        const bool is = !missing || random_below(r, 3);
+        addresses[t] = is ? tensors[t].gradient : 0;
+        for (uint64_t i = 0; i < tensors[t].count && is; i++) {
+            const float g = (float)ref_load(type, data, i);
+            sum[i] = sums[t] ? sum[i] + g : g;
+        }
+        sums[t] += is;
+    }
+    require(ptx_buffer_upload(micro, 0, batch, sizeof batch, gpu.stream));
+    require(ptx_step_plan_set_gradients(plan, 0, TENSORS, addresses, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+}
+
+static void check_counts(const unsigned sums[TENSORS], bool taken)
+{
+    struct ptx_step_accumulated got[TENSORS];
+
+    require(ptx_buffer_download(micro, sizeof batch, got, sizeof got, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (unsigned t = 0; t < TENSORS; t++) {
+        if (!tensors[t].count || (!taken && !sums[t])) // left as it was
+            continue;
+        assert_int_equal(got[t].gradients, sums[t] | (taken ? UINT32_C(1) << 31 : 0));
+        assert_int_equal(got[t].chunks, 0);
+    }
+}
+
+// A step of `batches` micro-batches; the last one in the run, or by a call of its own.
+static void step(struct random *r, ptx_step_plan *plan, const struct ptx_step_params *params,
+                 unsigned turn)
+{
+    const unsigned batches = 1 + random_below(r, 3);
+    const bool in_run = turn % 3 != 2, missing = turn % 2;
+    const struct any_plan any = { .step = plan };
+    const CUdeviceptr none[TENSORS] = { 0 };
+    unsigned sums[TENSORS] = { 0 };
+    char what[64];
+
+    for (unsigned k = 0; k < batches; k++) {
+        next_batch(r, plan, sums, missing, 0);
+        if (k == batches - 1 && in_run)
+            break;
+        require(ptx_step_plan_accumulate(plan, gpu.stream));
+        check_counts(sums, false);
+    }
+    if (!in_run)
+        require(ptx_step_plan_set_gradients(plan, 0, TENSORS, none, gpu.stream));
+    for (unsigned t = 0; t < TENSORS; t++)
+        set.tensors[t].gradient = sums[t] ? tensors[t].accumulator : 0;
+    step_set_expect(&set, params, 1);
+    ptx_graph *graph = plan_capture(&gpu, any);
+    plan_run(&gpu, any, (enum plan_form)(turn % 3), graph);
+    snprintf(what, sizeof what, "step %u of %u micro-batches", turn + 1, batches);
+    step_set_check(&set, what);
+    check_counts(sums, true);
+    ptx_graph_destroy(&graph);
+}
+
+static void check_steps(uint32_t rules, uint32_t formats, unsigned trial)
+{
+    struct random r = gpu_random(&gpu, "micro-batches");
+
+    for (unsigned k = 0; k < trial; k++)
+        random_below(&r, 2);
+    set_up(&r, rules, formats, trial % 2);
+    set.gradients = (ptx_step_gradients)(trial % 3);
+    struct ptx_step_params params = step_set_params(&set);
+    params.max_norm = trial % 4 ? 1.5f : INFINITY;
+    const struct ptx_step_params expected = params;
+    params.tensors = tensors;
+    require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    for (unsigned turn = 0; turn < 5; turn++) {
+        step(&r, plan, &expected, turn + trial);
+        if (turn == 2) { // as from a checkpoint, also between micro-batches
+            unsigned sums[TENSORS] = { 0 };
+            next_batch(&r, plan, sums, false, 0);
+            require(ptx_step_plan_accumulate(plan, gpu.stream));
+            ptx_step_plan_destroy(&plan);
+            plan = step_create(&gpu, &params);
+            check_counts(sums, false);
+            next_batch(&r, plan, sums, false, 0);
+            for (unsigned t = 0; t < TENSORS; t++)
+                set.tensors[t].gradient = tensors[t].accumulator;
+            step_set_expect(&set, &expected, 1);
+            require(ptx_step_plan_run(plan, gpu.stream));
+            step_set_check(&set, "a plan that goes on with sums");
+        }
+    }
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
+static void test_formats(void **state)
+{
+    (void)state;
+    for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++)
+        check_steps(ALL_RULES, 1u << format, format);
+}
+
+static void test_mixed(void **state)
+{
+    (void)state;
+    for (unsigned trial = 7; trial < 10; trial++)
+        check_steps(ALL_RULES, ALL_FORMATS, trial);
+}
+
+// Infinity in any micro-batch skips the step, and the next one begins new sums.
+static void test_skipped(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "skipped micro-batches");
+
+    set_up(&r, ALL_RULES, 1u << PTX_STEP_FORMAT_FULL, false);
+    struct ptx_step_params params = step_set_params(&set);
+    const struct ptx_step_params expected = params;
+    params.tensors = tensors;
+    require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    for (unsigned turn = 0; turn < 3; turn++) {
+        unsigned sums[TENSORS] = { 0 };
+        for (unsigned k = 0; k < 3; k++) {
+            next_batch(&r, plan, sums, false, k == turn ? INFINITY : 0);
+            require(k < 2 ? ptx_step_plan_accumulate(plan, gpu.stream)
+                          : ptx_step_plan_run(plan, gpu.stream));
+        }
+        assert_true(step_set_expect(&set, &expected, 1));
+        step_set_check(&set, "a step that is skipped");
+        check_counts(sums, true);
+        step(&r, plan, &expected, 2 * turn);
+    }
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "refused micro-batches");
+
+    set_up(&r, ALL_RULES, 1u << PTX_STEP_FORMAT_FULL, false);
+    struct ptx_step_params params = step_set_params(&set);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    expect_refused(ptx_step_plan_accumulate(plan, gpu.stream),
+                   "ptx_step_plan_accumulate: no tensor of the plan has an accumulator");
+    expect_refused(ptx_step_plan_accumulate(NULL, gpu.stream), "the plan is NULL");
+    ptx_step_plan_destroy(&plan);
+    params.tensors = tensors;
+    require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
+    plan = step_create(&gpu, &params);
+    unsigned sums[TENSORS] = { 0 };
+    next_batch(&r, plan, sums, false, 0);
+    require(ptx_step_plan_norm_sq(plan, gpu.stream));
+    expect_refused(ptx_step_plan_accumulate(plan, gpu.stream),
+                   "the step of the sums so far is not taken: ptx_step_plan_step() comes first");
+    require(ptx_step_plan_finish(plan, gpu.stream));
+    expect_refused(ptx_step_plan_accumulate(plan, gpu.stream), "is not taken");
+    require(ptx_step_plan_step(plan, gpu.stream));
+    require(ptx_step_plan_accumulate(plan, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    unsigned last = TENSORS - 1;
+    while (!tensors[last].count)
+        last--;
+    const struct ptx_step_tensor right = tensors[last];
+    struct ptx_step_tensor *wrong = &tensors[last];
+#define REFUSED(words, ...)                                                                        \
+    do {                                                                                           \
+        __VA_ARGS__;                                                                               \
+        assert_null(ptx_step_plan_create(gpu.device, &params));                                    \
+        expect_failure(PTX_ERROR_INVALID, words);                                                  \
+        *wrong = right;                                                                            \
+    } while (0)
+    REFUSED("and tensor ", (wrong->accumulator = 0, wrong->accumulated = 0));
+    REFUSED("accumulated is given, and it has no accumulator", wrong->accumulator = 0);
+    REFUSED("it must be a multiple of 16", wrong->accumulator += 4);
+    REFUSED("'s accumulated: its address is 0", wrong->accumulated = 0);
+    REFUSED("'s accumulated: its address", wrong->accumulated += 2);
+    REFUSED("overlap", wrong->accumulator = wrong->parameter);
+    REFUSED("reports_at is given, and tensors have accumulators", params.reports_at = 8);
+    params.reports_at = 0;
+#undef REFUSED
+    wrong->accumulator += 16;
+    expect_refused(ptx_step_plan_set_addresses(plan, last, 1, wrong, gpu.stream),
+                   "its accumulator is not what it was");
+    *wrong = right;
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),
+        cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_skipped),
+        cmocka_unit_test(test_refusals),
+    };
+    gpu_open(&gpu);
+    micro = ptx_buffer_create(gpu.device, sizeof batch + 256);
+    if (!micro)
+        return 1;
+    const int failed = cmocka_run_group_tests_name("step plans: micro-batches", tests, NULL, NULL);
+    ptx_buffer_destroy(&micro);
+    gpu_close(&gpu);
+    return failed;
+}
