@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The builder object: creation, errors, memory.
 #include "internal.h"
+#include "print.h"
 
 #include <assert.h>
 #include <stdalign.h>
@@ -322,14 +323,58 @@ const char *ptxb_copy(ptx_builder *b, const char *text)
     return copy ? memcpy(copy, text, bytes) : NULL;
 }
 
+enum { USUAL_BYTES = 256 };
+
+// A short text of %s, %u and %d without flags, as most are: what vsnprintf() writes, for less.
+// Returns its length, or -1 if it is none.
+static int format_usual(char usual[USUAL_BYTES], const char *format, va_list args)
+{
+    char *at = usual, *const last = usual + USUAL_BYTES - 1 - INTEGER_BYTES;
+
+    for (;; format += 2) {
+        const char *const directive = strchr(format, '%');
+        const size_t plain = directive ? (size_t)(directive - format) : strlen(format);
+        if (plain >= (size_t)(last - at))
+            return -1;
+        at = write_bytes(at, format, plain);
+        format += plain;
+        if (!directive)
+            break;
+        if (format[1] == 's') {
+            const char *string = va_arg(args, const char *);
+            const size_t length = string ? strlen(string) : SIZE_MAX;
+            if (length >= (size_t)(last - at))
+                return -1;
+            at = write_bytes(at, string, length);
+        } else if (format[1] == 'u') {
+            at = write_unsigned(at, va_arg(args, unsigned));
+        } else if (format[1] == 'd') {
+            const int64_t x = va_arg(args, int);
+            *at = '-';
+            at = write_unsigned(at + (x < 0), (uint64_t)(x < 0 ? -x : x));
+        } else {
+            return -1;
+        }
+        if (at >= last)
+            return -1;
+    }
+    *at = 0;
+    return (int)(at - usual);
+}
+
 char *ptxb_vformat(ptx_builder *b, const char *call, const char *format, va_list args)
 {
-    char usual[256];
+    char usual[USUAL_BYTES];
     va_list again;
 
     va_copy(again, args);
-    const int length = vsnprintf(usual, sizeof usual, format, again);
+    int length = format_usual(usual, format, again);
     va_end(again);
+    if (length < 0) {
+        va_copy(again, args);
+        length = vsnprintf(usual, sizeof usual, format, again);
+        va_end(again);
+    }
     if (length < 0) {
         ptxb_fail(b, call, "the C library cannot write '%.64s' with these arguments", format);
         return NULL;

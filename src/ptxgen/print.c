@@ -78,7 +78,8 @@ void ptxb_put_comment_text(ptx_builder *b, uint32_t start, unsigned column, cons
         const uint32_t used = b->text.count - start;
         const size_t count = words_for(string, used < LINE_COLUMNS ? LINE_COLUMNS - used : 0);
         ptxb_put_ascii(b, string, count);
-        string += count + strspn(string + count, " ");
+        for (string += count; *string == ' '; string++)
+            ;
         if (!*string || b->failed)
             return;
         put(b, "\n");

@@ -5,6 +5,7 @@
 #include "kitchen_sink.h"
 #include "skip.h"
 
+#include <limits.h>
 #include <locale.h>
 #include <stdlib.h>
 #include <wchar.h>
@@ -239,6 +240,31 @@ static void lines_have_an_end(void **state)
                  ";\n", "0d3FD5555555555555; // 0.3333333333333333\n");
 }
 
+// What printf() would write, whoever writes it: also beside the bounds of the usual.
+static void comments_are_formatted(void **state)
+{
+    char text[300], plain[300], words[240];
+
+    (void)state;
+    memset(words, 'w', sizeof words);
+    for (int length = 225; length < 240; length++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k") {
+            ptx_comment(b, "%d, %d, %u is %s%s", -7, INT_MIN, UINT_MAX, "all", "");
+            ptx_comment(b, "%02d%% of %.2f, %s", 7, 0.5, "more");
+            ptx_comment(b, "%.*s", length, words);
+            words[length] = '\0';
+            ptx_comment(b, "%s", words);
+            ptx_comment(b, "%s%d", words, INT_MIN);
+            words[length] = 'w';
+        }
+        sprintf(text, "// %.*s-2147483648\n", length, words);
+        sprintf(plain, "// %.*s\n", length, words);
+        EXPECT_LINES(b, "// -7, -2147483648, 4294967295 is all\n", "// 07% of 0.50, more\n", plain,
+                     plain, text);
+    }
+}
+
 static void a_comment_must_be_writable(void **state)
 {
     static const wchar_t outside[] = { 0x7fffffff, 0 };
@@ -258,6 +284,7 @@ int main(void)
         cmocka_unit_test(nothing_is_cut_or_injected),
         cmocka_unit_test(the_same_calls_give_the_same_bytes),
         cmocka_unit_test(locales_do_not_matter),
+        cmocka_unit_test(comments_are_formatted),
         cmocka_unit_test(a_comment_must_be_writable),
         cmocka_unit_test(lines_have_an_end),
     };
