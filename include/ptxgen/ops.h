@@ -13,6 +13,9 @@
 /// Operands f and i come last. The PTX text is spelling + modifiers + type; '%' in a spelling marks
 /// where the modifiers go when that is not the end.
 ///
+/// Constants are operands like any other, so a division by a constant 0 and a shift beyond the
+/// width are no errors of the builder, and trap nowhere: the row says what they give.
+///
 /// ISA versions are ten times major plus minor; 60 and sm_70 are the floors of the library.
 #ifndef PTXGEN_OPS_H
 #define PTXGEN_OPS_H
@@ -168,7 +171,7 @@ enum ptx_modifier {
       { PTX_TYPES_I, "mul.hi", 0, 60, 70 }) \
     X(mul_wide, "W=TT", "x * y in twice the width", \
       { PTX_TYPES_I16_32, "mul.wide", 0, 60, 70 }) \
-    X(div, "T=TT", "x / y; integers truncate towards zero", \
+    X(div, "T=TT", "x / y; integers truncate towards zero, by 0 the result is the machine's", \
       { PTX_TYPES_I, "div", 0, 60, 70 }, \
       { PTX_TYPE_BIT(F32), "div", PTX_MOD_ROUND_FTZ, 60, 70 }, \
       { PTX_TYPE_BIT(F64), "div", PTX_MOD_ROUND, 60, 70 }) \
@@ -176,7 +179,7 @@ enum ptx_modifier {
       { PTX_TYPE_BIT(F32), "div.approx", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(div_full, "T=TT", "x / y, approximate over the full range of y", \
       { PTX_TYPE_BIT(F32), "div.full", PTX_MOD_APPROX_FTZ, 60, 70 }) \
-    X(rem, "T=TT", "remainder of the truncating x / y", \
+    X(rem, "T=TT", "remainder of the truncating x / y; by 0 the machine's", \
       { PTX_TYPES_I, "rem", 0, 60, 70 }) \
     X(min, "T=TT", "the smaller; the other operand if one is NaN", \
       { PTX_TYPES_I, "min", 0, 60, 70 }, \
@@ -211,7 +214,7 @@ enum ptx_modifier {
       { PTX_TYPE_BIT(PRED), "xor", 0, 60, 70 }) \
     X(shl, "T=Tu", "x shifted left; 0 from the width up", \
       { PTX_TYPES_BITS, "shl.b", 0, 60, 70 }) \
-    X(shr, "T=Tu", "x shifted right, filled with the sign for signed types", \
+    X(shr, "T=Tu", "x shifted right, filled with the sign for signed types; the fill from the width up", \
       { PTX_TYPES_I | PTX_TYPES_B, "shr", 0, 60, 70 }) \
     X(bmsk, "T=TT", "y one bits from bit x on; both clamped to 32", \
       { PTX_TYPE_BIT(U32), "bmsk.clamp.b", 0, 76, 70 }) \
