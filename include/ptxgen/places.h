@@ -120,13 +120,27 @@ PTXGEN_END
 #endif
 
 // clang-format off
+#ifdef PTXGEN_OVERLOAD
+#define PTXGEN_OPERAND ptxgen_push // as an object, so that no operand is expanded again
+#define PTXGEN_OVERLOADED(type, kind) \
+    PTXGEN_OVERLOAD static inline uint32_t ptxgen_push(ptx_builder *b, type x) \
+    { \
+        return ptxgen_push_##kind(b, x); \
+    }
+PTXGEN_NUMBERS(PTXGEN_OVERLOADED)
+#undef PTXGEN_OVERLOADED
+#ifdef PTXGEN_NEITHER
+uint32_t ptxgen_push(ptx_builder *b, ...) PTXGEN_OVERLOAD PTXGEN_NEITHER;
+#endif
+#else
+#define PTXGEN_PUSH_TYPED(b, x) \
+    PTXGEN_BY_TYPE(x, ptxgen_push_signed, ptxgen_push_unsigned, ptxgen_push_float, ptxgen_push)(b, x)
+#define PTXGEN_OPERAND(b, x) PTXGEN_ONCE(PTXGEN_PUSH_TYPED, b, x)
+#endif
 #ifdef __cplusplus
-#define PTXGEN_OPERAND(b, x) ptxgen_push(b, x)
-template <class T> static inline ptxgen_if_number<T, uint32_t> ptxgen_push(ptx_builder *b, T x)
+static inline uint32_t ptxgen_push(ptx_builder *b, long double x)
 {
-    return std::is_floating_point<T>::value ? ptxgen_push_float(b, static_cast<double>(x))
-           : std::is_unsigned<T>::value     ? ptxgen_push_unsigned(b, static_cast<uint64_t>(x))
-                                            : ptxgen_push_signed(b, static_cast<int64_t>(x));
+    return ptxgen_push_float(b, static_cast<double>(x));
 }
 // A call that has pushed. If an operand throws, the builder is as it was before the call.
 template <bool placed> class ptxgen_scope
@@ -153,6 +167,10 @@ template <bool placed> class ptxgen_scope
     {
         builder_ = nullptr;
     }
+    void pushed(uint32_t)
+    {
+        builder_ = nullptr;
+    }
     template <class Result> Result end(const Result &result)
     {
         ptxgen_place_end(builder_);
@@ -163,17 +181,13 @@ template <bool placed> class ptxgen_scope
     ptx_builder *builder_;
     uint32_t height_;
 };
-#define PTXGEN_PUSHED(placed, b, first, others, call) \
-    (ptxgen_scope<placed>(b, first).done((others, ptxgen_scope<placed>::nothing())), call)
+#define PTXGEN_PUSHED(placed, b, first, others, call) (ptxgen_scope<placed>(b, first).pushed(others), call)
 #define PTXGEN_SCOPE(placed, b, first, ...) ptxgen_scope<placed>(b, first).done((__VA_ARGS__))
 #define PTXGEN_SCOPE_VOID(placed, b, first, ...) \
     ptxgen_scope<placed>(b, first).done((__VA_ARGS__, ptxgen_scope<placed>::nothing()))
 #define PTXGEN_PLACED(type, b, ...) \
     ptxgen_scope<true>(b, ptxgen_place_begin(b, PTXGEN_HERE)).end(__VA_ARGS__)
 #else
-#define PTXGEN_PUSH_TYPED(b, x) \
-    PTXGEN_BY_TYPE(x, ptxgen_push_signed, ptxgen_push_unsigned, ptxgen_push_float, ptxgen_push)(b, x)
-#define PTXGEN_OPERAND(b, x) PTXGEN_ONCE(PTXGEN_PUSH_TYPED, b, x)
 #define PTXGEN_RESULT(name, type) \
     static inline type ptxgen_placed_##name(ptx_builder *b, type result) \
     { \
@@ -197,13 +211,21 @@ PTXGEN_RESULT(flag, bool)
 
 // The shape of values: they are pushed, and the call after them takes them.
 #define PTXGEN_V1(b, x, call) (PTXGEN_OPERAND(b, x), call)
-#define PTXGEN_V2(b, x, y, call) \
-    PTXGEN_PUSHED(false, b, PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), call)
+#ifdef __cplusplus
+#define PTXGEN_V2(b, x, y, call) (ptxgen_scope<false>(b, ptxgen_push(b, x)).pushed(ptxgen_push(b, y)), call)
 #define PTXGEN_V3(b, x, y, z, call) \
-    PTXGEN_PUSHED(false, b, PTXGEN_OPERAND(b, x), (PTXGEN_OPERAND(b, y), PTXGEN_OPERAND(b, z)), call)
+    (ptxgen_scope<false>(b, ptxgen_push(b, x)).pushed((ptxgen_push(b, y), ptxgen_push(b, z))), call)
 #define PTXGEN_V4(b, x, y, z, w, call) \
-    PTXGEN_PUSHED(false, b, PTXGEN_OPERAND(b, x), \
-                  (PTXGEN_OPERAND(b, y), PTXGEN_OPERAND(b, z), PTXGEN_OPERAND(b, w)), call)
+    (ptxgen_scope<false>(b, ptxgen_push(b, x)) \
+         .pushed((ptxgen_push(b, y), ptxgen_push(b, z), ptxgen_push(b, w))), \
+     call)
+#else
+#define PTXGEN_V2(b, x, y, call) (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), call)
+#define PTXGEN_V3(b, x, y, z, call) \
+    (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), PTXGEN_OPERAND(b, z), call)
+#define PTXGEN_V4(b, x, y, z, w, call) \
+    (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), PTXGEN_OPERAND(b, z), PTXGEN_OPERAND(b, w), call)
+#endif
 // Operands before the last, which a function of the list above takes back: with a pointer first, and
 // without one. Those of _VOID have no result.
 #define PTXGEN_P(b, p)                ptxgen_push_ptr(b, PTXGEN_HERE, p)
@@ -220,7 +242,8 @@ PTXGEN_RESULT(flag, bool)
     PTXGEN_JOIN(form, PTXGEN_TENTH(__VA_ARGS__, _WITH, _WITH, _WITH, _WITH, _WITH, _WITH, _WITH, , , ))
 // A call whose last argument is a struct with fields that are values. A plain number there,
 // `.taken = 0`, would be the first member of a value without its braces, and the value one that is
-// left out. clang and, in C, gcc make it an error; for gcc that takes a statement.
+// left out. clang and, in C, gcc make it an error; for gcc that takes a statement. g++ sees no
+// warning about braces that a header of its system, as this one is, has written.
 #if defined(__clang__)
 #define PTXGEN_BRACED(...) \
     _Pragma("clang diagnostic push") _Pragma("clang diagnostic error \"-Wmissing-braces\"") \

@@ -8,10 +8,6 @@
 
 #include <ptxgen/common.h>
 
-#ifdef __cplusplus
-#include <type_traits>
-#endif
-
 PTXGEN_BEGIN
 
 /// Value types: name, PTX spelling, bits, and class of the registers. As in PTX, 8-bit values live
@@ -220,7 +216,8 @@ static inline ptx_val ptx_zero(ptx_type type)
 /// or the call is an error; floats round it to nearest even. An index, a lane, a mask and a time
 /// need no other operand. Arguments that are C numbers become such values.
 /// Fields of options are not arguments: `.taken = ptx_u32(0)`, since `.taken = 0` sets the first
-/// member of the value and leaves it out. clang and, in C, gcc refuse that; see places.h.
+/// member of the value and leaves it out. clang and, in C, gcc refuse that. g++ does not: there any
+/// number but 0 is an error of the builder, and a 0 is silently the field that is left out.
 static inline ptx_val ptx_number_signed(int64_t x)
 {
     ptx_val v = { 0, 0, PTX_KIND_NUMBER, PTX_S64 };
@@ -270,33 +267,54 @@ PTXGEN_API const char *ptx_target_name(struct ptx_target target, char name[PTX_T
 PTXGEN_END
 
 // PTXGEN_ARG(x): a value is itself, and a C number is a ptx_val without a type. What is neither is
-// an error of the compiler.
+// an error of the compiler. C++ and clang, which has them in C, choose by overloads, so that a call
+// is as long as it looks; other compilers of C by _Generic.
 #ifdef PTXGEN_NO_PLACES
 #define PTXGEN_ARG(x) (x)
-#elif defined(__cplusplus)
-// `Result` where T is a number or an enumerator without a class.
-template <class T, class Result>
-using ptxgen_if_number =
-    typename std::enable_if<std::is_arithmetic<T>::value ||
-                                (std::is_enum<T>::value && std::is_convertible<T, int64_t>::value),
-                            Result>::type;
-static inline ptx_val ptx_number(ptx_val x)
+#else
+// clang-format off
+#if defined(__cplusplus)
+#define PTXGEN_OVERLOAD
+#elif defined(__GNUC__) && defined(__clang__)
+#if __has_extension(overloadable_unmarked)
+#define PTXGEN_OVERLOAD __attribute__((__overloadable__))
+#endif
+#endif
+#ifdef PTXGEN_OVERLOAD
+// The kinds of numbers and what each is handed on as. Shorter ones are promoted to these.
+#define PTXGEN_NUMBERS(X) \
+    X(int, signed) X(unsigned, unsigned) X(long, signed) X(unsigned long, unsigned) \
+    X(long long, signed) X(unsigned long long, unsigned) X(float, float) X(double, float)
+// What is taken where no overload fits.
+#if defined(__GNUC__) && (defined(__clang__) || __GNUC__ >= 12)
+#define PTXGEN_NEITHER __attribute__((__unavailable__("an operand is a value (ptx_val) or a number")))
+#endif
+#define PTXGEN_OVERLOADED(type, kind) \
+    PTXGEN_OVERLOAD static inline ptx_val ptx_number(type x) \
+    { \
+        return ptx_number_##kind(x); \
+    }
+PTXGEN_NUMBERS(PTXGEN_OVERLOADED)
+#undef PTXGEN_OVERLOADED
+PTXGEN_OVERLOAD static inline ptx_val ptx_number(ptx_val x)
 {
     return x;
 }
-template <class T> static inline ptxgen_if_number<T, ptx_val> ptx_number(T x)
+#ifdef __cplusplus
+static inline ptx_val ptx_number(long double x)
 {
-    return std::is_floating_point<T>::value ? ptx_number_float(static_cast<double>(x))
-           : std::is_unsigned<T>::value     ? ptx_number_unsigned(static_cast<uint64_t>(x))
-                                            : ptx_number_signed(static_cast<int64_t>(x));
+    return ptx_number_float(static_cast<double>(x));
 }
-#define PTXGEN_ARG(x) ptx_number(x)
+#endif
+#ifdef PTXGEN_NEITHER
+ptx_val ptx_number(...) PTXGEN_OVERLOAD PTXGEN_NEITHER;
+#endif
+#define PTXGEN_ARG ptx_number
 #else
 static inline ptx_val ptx_number_value(ptx_val x)
 {
     return x;
 }
-// clang-format off
 // The function for `x`: one for each kind of number, and `value` for the rest.
 #define PTXGEN_BY_TYPE(x, is_signed, is_unsigned, is_float, value) \
     _Generic(x, int: is_signed, unsigned: is_unsigned, float: is_float, double: is_float, \
@@ -307,6 +325,7 @@ static inline ptx_val ptx_number_value(ptx_val x)
 #define PTXGEN_NUMBER(b, x) \
     PTXGEN_BY_TYPE(x, ptx_number_signed, ptx_number_unsigned, ptx_number_float, ptx_number_value)(x)
 #define PTXGEN_ARG(x) PTXGEN_ONCE(PTXGEN_NUMBER, , x)
+#endif
 // clang-format on
 #endif
 
