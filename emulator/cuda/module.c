@@ -109,8 +109,12 @@ static void relocate(CUmodule module)
 /// Memory for variables. If one is managed, the host uses all of the module's at their addresses.
 static uint64_t variable_memory(uint64_t bytes, bool managed)
 {
+    uint64_t available = 0, total = 0;
     if (!managed)
         return emu_memory_alloc(api_state.memory, bytes);
+    emu_memory_info(api_state.memory, &available, &total);
+    if (bytes > total)
+        return 0;
     void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (pages == MAP_FAILED)
         return 0;
@@ -148,7 +152,7 @@ static CUresult place_variables(CUmodule module)
             api_object_add(&module->memory[i].object, API_MODULE_MEMORY, *bases[i], NULL);
         unsigned char *bytes =
             sizes[i] ? emu_memory_access(memory, *bases[i], sizes[i], &shadow, &fault) : NULL;
-        if (bytes)
+        if (bytes && !(i == 0 && program->managed)) // fresh pages are zeros
             memset(bytes, 0, (size_t)sizes[i]);
         if (bytes && shadow)
             memset(shadow, 1, (size_t)sizes[i]);

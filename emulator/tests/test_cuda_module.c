@@ -3,6 +3,8 @@
 /// libraries.
 #include "api.h"
 
+#include <sys/resource.h>
+
 static CUmodule module;
 
 static void variables(void **state)
@@ -353,6 +355,23 @@ static void managed_variables(void **state)
     OK(cuModuleUnload(loaded));
 }
 
+// They are within the device's memory as others are, and take no host memory before they are used.
+static void large_managed_variables(void **state)
+{
+#define LARGE_MANAGED(bytes)                                                                       \
+    ".version 8.0\n.target sm_75\n.address_size 64\n.global .attribute(.managed) .b8 all[" bytes   \
+    "];\n"
+    struct rusage before, after;
+    CUmodule loaded = NULL;
+    (void)state;
+    RETURNS(cuModuleLoadData(&loaded, LARGE_MANAGED("1099511627776")), CUDA_ERROR_OUT_OF_MEMORY);
+    assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
+    OK(cuModuleLoadData(&loaded, LARGE_MANAGED("1073741824")));
+    assert_int_equal(getrusage(RUSAGE_SELF, &after), 0);
+    assert_true(after.ru_maxrss - before.ru_maxrss < 65536);
+    OK(cuModuleUnload(loaded));
+}
+
 // The head of a cuda_tile module of version 13.1, and its end.
 static void tile_modules(void **state)
 {
@@ -380,6 +399,7 @@ int main(void)
         cmocka_unit_test(libraries),
         cmocka_unit_test(very_many_functions),
         cmocka_unit_test(managed_variables),
+        cmocka_unit_test(large_managed_variables),
         cmocka_unit_test(tile_modules),
     };
     emu_context();
