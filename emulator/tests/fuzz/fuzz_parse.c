@@ -29,7 +29,7 @@ static void check_operand(const struct emu_module *module, const struct emu_func
         require(operand->index < module->symbol_count);
         break;
     case EMU_OPERAND_SPECIAL:
-        require(operand->special <= EMU_CLUSTER_NCTARANK &&
+        require(operand->special <= EMU_RESERVED_SMEM_OFFSET &&
                 operand->index < (operand->special == EMU_ENVREG ? 32 : 4));
         break;
     case EMU_OPERAND_FUNCTION:
@@ -46,8 +46,8 @@ static void check_insn(const struct emu_module *module, const struct emu_functio
 {
     const uint32_t count = (uint32_t)insn->dst_count + insn->src_count;
 
-    require(insn->opcode < EMU_OP_COUNT && insn->type <= EMU_F32X2);
-    require(insn->source_type <= EMU_F32X2 && insn->space <= EMU_CONST);
+    require(insn->opcode < EMU_OP_COUNT && insn->type <= EMU_B128);
+    require(insn->source_type <= EMU_B128 && insn->space <= EMU_CONST);
     require(insn->guard == EMU_NO_REGISTER || insn->guard < f->register_count);
     require(insn->operands <= f->operand_count && count <= f->operand_count - insn->operands);
     require(insn->line >= 1 && insn->line <= lines);
@@ -94,7 +94,7 @@ static void check_module(const struct emu_module *module, uint32_t lines)
         for (uint32_t k = 0; k < f->insn_count; k++)
             check_insn(module, f, &f->insns[k], lines);
         for (uint32_t k = 0; k < f->register_count; k++)
-            require(f->registers[k].name && f->registers[k].type <= EMU_F32X2);
+            require(f->registers[k].name && f->registers[k].type <= EMU_B128);
         for (uint32_t k = 0; k < f->param_count; k++)
             require(f->params[k] < module->symbol_count);
         for (uint32_t k = 0; k < f->argument_count; k++)
