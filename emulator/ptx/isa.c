@@ -37,6 +37,7 @@
 #define ATOMIC        (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
 #define COPY          (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
 #define BULK_COPY     (G(ASYNC) | G(BULK))
+#define BULK_REDUCE   (BULK_COPY | G(REDUCE) | G(SPACE) | G(FROM_SHARED) | G(BULK_GROUP))
 #define SEMANTIC      (G(ORDER) | G(SCOPE) | G(SPACE))
 #define CONVERTS      (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
 #define COMPARES      (G(FTZ) | G(LOGIC))
@@ -284,6 +285,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("rc8", PERMUTE, EMU_MODE_PRMT_RC8),
     PLAIN("read", READ, 0),
     PLAIN("red", RED, 0),
+    PLAIN("reduce", REDUCE, 0),
     ROW("relaxed", ORDER, EMU_RELAXED, 60, 70),
     ROW("release", ORDER, EMU_RELEASE, 60, 70),
     ROW("relu", RELU, 0, 70, 80),

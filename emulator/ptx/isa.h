@@ -105,6 +105,7 @@
     X(ALIAS, "'.alias'")                                                                           \
     X(PLUS_ONE, "'.po'")                                                                           \
     X(SCALE, "'.shr7/.shr15'")                                                                     \
+    X(REDUCE, "'.reduce'")                                                                         \
     X(RESTRICT, "'.sync_restrict'")                                                                \
     X(ASYNC_GENERIC, "'.async::generic'")                                                          \
     X(PROXY_READ, "'.proxy::readonly'")                                                            \

@@ -148,9 +148,10 @@ enum emu_mode {
     EMU_MODE_NOINC,          // cp.async.mbarrier.arrive
     EMU_MODE_BULK_TO_GLOBAL, // cp.async.bulk; else to shared memory
     EMU_MODE_BULK_SHARED,
-    EMU_MODE_INDIRECT,  // call: the last source is the address of the function
-    EMU_MODE_TO,        // cvta from a generic address
-    EMU_MODE_ADD_CARRY, // a sum with a carry in, or a difference without and with one
+    EMU_MODE_BULK_REDUCE, // cp.reduce.async.bulk, to global memory
+    EMU_MODE_INDIRECT,    // call: the last source is the address of the function
+    EMU_MODE_TO,          // cvta from a generic address
+    EMU_MODE_ADD_CARRY,   // a sum with a carry in, or a difference without and with one
     EMU_MODE_SUBTRACT,
     EMU_MODE_SUBTRACT_CARRY,
     EMU_MODE_PRODUCT, // f32: how .ftz finds results that round up to the least normal number

@@ -180,6 +180,79 @@ static void bulk_groups(void **state)
     }
 }
 
+static uint64_t reduced(const char *operation, uint64_t old, uint64_t x)
+{
+    const bool wide = strstr(operation, "64") != NULL, is_signed = strstr(operation, ".s") != NULL;
+    const int64_t a = wide ? (int64_t)old : (int32_t)old, b = wide ? (int64_t)x : (int32_t)x;
+    if (strncmp(operation, "add", 3) == 0)
+        return old + x;
+    if (strncmp(operation, "min", 3) == 0)
+        return (is_signed ? a < b : old < x) ? old : x;
+    if (strncmp(operation, "max", 3) == 0)
+        return (is_signed ? a > b : old > x) ? old : x;
+    if (strncmp(operation, "inc", 3) == 0)
+        return old >= x ? 0 : old + 1;
+    if (strncmp(operation, "dec", 3) == 0)
+        return old == 0 || old > x ? x : old - 1;
+    return strncmp(operation, "and", 3) == 0 ? old & x : *operation == 'o' ? old | x : old ^ x;
+}
+
+// A block reduces 512 bytes of shared memory into global memory, twice.
+static void bulk_reductions(void **state)
+{
+    static const char *const operations[] = { "add.u32", "add.s32", "add.u64", "min.u32",
+                                              "min.s32", "max.u64", "max.s64", "inc.u32",
+                                              "dec.u32", "and.b32", "or.b64",  "xor.b64" };
+    struct emulator *e = *state;
+    for (size_t k = 0; k < sizeof operations / sizeof *operations; k++) {
+        const unsigned bytes = strstr(operations[k], "64") ? 8 : 4;
+        char body[1024];
+        uint32_t in[128], old[128];
+        for (uint32_t i = 0; i < 128; i++) {
+            in[i] = (i * 2654435761u) >> (i % 3 ? 0 : 27);
+            old[i] = (i * 40503u + 7) << (i % 5 ? 0 : 16);
+        }
+        snprintf(
+            body, sizeof body,
+            ".shared .align 16 .b32 words[128];\n"
+            "mul.lo.u32 %%r3, %%r0, 16; mov.u32 %%r4, words; add.u32 %%r4, %%r4, %%r3;\n"
+            "cvt.u64.u32 %%rd4, %%r3; add.u64 %%rd4, %%rd4, %%rd1;\n"
+            "ld.global.v4.u32 {%%r5, %%r6, %%r7, %%r8}, [%%rd4];\n"
+            "st.shared.v4.u32 [%%r4], {%%r5, %%r6, %%r7, %%r8};\n"
+            "fence.proxy.async.shared::cta; bar.sync 0; setp.eq.u32 %%p1, %%r0, 3;\n"
+            "@%%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.%s [%%rd0], [words], 512;\n"
+            "@%%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.%s [%%rd0], [words], 512;\n"
+            "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;",
+            operations[k], operations[k]);
+        const uint64_t out = emulator_upload(e, old, sizeof old);
+        emulator_expect_fine(e, emulator_body(e, body, out, emulator_upload(e, in, sizeof in), 0),
+                             out, sizeof old);
+        for (unsigned i = 0; i < sizeof old / bytes; i++) {
+            uint64_t x = 0, before = 0, after = 0, mask = bytes == 8 ? UINT64_MAX : UINT32_MAX;
+            memcpy(&x, (char *)in + (size_t)i * bytes, bytes);
+            memcpy(&before, (char *)old + (size_t)i * bytes, bytes);
+            memcpy(&after, (char *)emulator_at(e, out, sizeof old) + (size_t)i * bytes, bytes);
+            const uint64_t once = reduced(operations[k], before, x) & mask;
+            assert_true(after == (reduced(operations[k], once, x) & mask));
+        }
+    }
+}
+
+// What the source lacks, the sum lacks.
+static void undefined_reduction(void **state)
+{
+    struct emulator *e = *state;
+    const char *body = SHARED "mov.u32 %r4, buf;\n"
+                              "setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.v2.u32 [%r4], {1, 2};\n"
+                              "@%p1 st.shared.u32 [%r4+12], 4;\n"
+                              "@%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 "
+                              "[%rd0], [%r4], 16;\n"
+                              "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; ret;";
+    const uint64_t out = emulator_zeros(e, 16);
+    emulator_expect_undefined(e, emulator_body(e, body, out, 0, 0), out + 8, 4,
+                              "memory, never written, read at line");
+}
+
 static void elected(void **state)
 {
     struct emulator *e = *state;
@@ -316,11 +389,18 @@ static void waits_give_false(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(by_bulk),           EMULATOR_TEST(by_threads),
-        EMULATOR_TEST(by_roles),          EMULATOR_TEST(with_drops),
-        EMULATOR_TEST(states_and_phases), EMULATOR_TEST(generic_addresses),
-        EMULATOR_TEST(bulk_groups),       EMULATOR_TEST(elected),
-        EMULATOR_TEST(reports),           EMULATOR_TEST(waits_give_false),
+        EMULATOR_TEST(by_bulk),
+        EMULATOR_TEST(by_threads),
+        EMULATOR_TEST(by_roles),
+        EMULATOR_TEST(with_drops),
+        EMULATOR_TEST(states_and_phases),
+        EMULATOR_TEST(generic_addresses),
+        EMULATOR_TEST(bulk_groups),
+        EMULATOR_TEST(bulk_reductions),
+        EMULATOR_TEST(undefined_reduction),
+        EMULATOR_TEST(elected),
+        EMULATOR_TEST(reports),
+        EMULATOR_TEST(waits_give_false),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

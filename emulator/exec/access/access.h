@@ -31,6 +31,8 @@ const struct emu_region *emu_find_allocation(struct emu_worker *worker, uint64_t
 uint64_t emu_added(const struct emu_value *value);
 // Whether all of the block's shared memory is known to be defined, when `bytes` of it are read.
 bool emu_shared_defined(struct emu_block *block, uint32_t bytes);
+// The operation of the instruction, an atomic one, on an element of memory of integers.
+void emu_reduce(const struct emu_insn *insn, unsigned char *host, unsigned bytes, uint64_t x);
 uint64_t emu_read_strong(unsigned char *at, unsigned bytes);
 bool emu_shadow_set(const unsigned char *shadow, uint32_t bytes);
 // The same, with all bytes initialised, for accesses that other workers may make to the same bytes

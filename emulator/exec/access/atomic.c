@@ -143,6 +143,11 @@ static uint64_t exchange(const struct emu_insn *insn, bool flush, unsigned char 
     }
 }
 
+void emu_reduce(const struct emu_insn *insn, unsigned char *host, unsigned bytes, uint64_t x)
+{
+    exchange(insn, false, host, bytes, x, 0);
+}
+
 static bool supported(const struct emu_insn *insn)
 {
     const bool halves = insn->type != EMU_F32 && insn->type != EMU_F64;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT
-// Asynchronous operations that complete on an mbarrier or in a bulk group: cp.async.bulk, and
-// cp.async.mbarrier.arrive. They are done when a thread waits for them, as late as possible.
+// Asynchronous operations that complete on an mbarrier or in a bulk group: cp.async.bulk,
+// cp.reduce.async.bulk, and cp.async.mbarrier.arrive. They are done when a thread waits for them,
+// as late as possible.
 #include "async.h"
 #include "exec/access/access.h"
 #include "exec/base/handlers.h"
 #include "exec/base/value.h"
 #include "exec/check/race.h"
 #include "exec/check/report.h"
+#include "exec/check/undefined.h"
+#include "exec/check/undefined_rules.h"
 
 #include <stdalign.h>
 
@@ -31,6 +34,7 @@ static struct spaces spaces_of(const struct emu_op *op)
 {
     switch (op->insn->mode) {
     case EMU_MODE_BULK_TO_GLOBAL:
+    case EMU_MODE_BULK_REDUCE:
         return (struct spaces) { EMU_GLOBAL, EMU_SHARED, false };
     case EMU_MODE_BULK_SHARED:
         return (struct spaces) { EMU_SHARED, EMU_SHARED, true };
@@ -66,6 +70,8 @@ static bool start(struct emu_warp *warp, const struct emu_op *op, struct emu_asy
     if (!check_range(warp, op, async->lane, spaces.to, to, async->bytes, EMU_USE_STORE, &target) ||
         !check_range(warp, op, async->lane, spaces.from, from, async->bytes, EMU_USE_LOAD, &source))
         return false;
+    async->to_address = to;
+    async->from_address = from;
     async->to = target.host;
     async->to_shadow = target.shadow;
     async->to_shared = target.shared;
@@ -129,6 +135,40 @@ static void copy_bytes(struct emu_block *block, const struct emu_async *async)
         memset(async->to_shadow, EMU_SHADOW_DEFINED, async->bytes);
 }
 
+static struct emu_undefined undefined_at(const struct emu_async *async, unsigned space,
+                                         uint64_t address, const unsigned char *shadow,
+                                         unsigned bytes)
+{
+    struct emu_op one = *async->op;
+    one.space = (uint8_t)space;
+    return shadow ? emu_undefined_load(async->warp, &one, address, shadow, bytes)
+                  : (struct emu_undefined) { 0 };
+}
+
+// Each element is an atomic operation.
+static void reduce_elements(const struct emu_async *async)
+{
+    const struct emu_insn *insn = async->op->insn;
+    const unsigned bytes = emu_bits((enum emu_type)insn->type) / 8;
+    for (uint32_t k = 0; k < async->bytes; k += bytes) {
+        unsigned char *shadow = async->to_shadow ? async->to_shadow + k : NULL;
+        const unsigned char *given = async->from_shadow ? async->from_shadow + k : NULL;
+        uint64_t x = 0;
+        memcpy(&x, async->from + k, bytes);
+        if (shadow &&
+            (!emu_shadow_set_strong(shadow, bytes) || (given && !emu_shadow_set(given, bytes)))) {
+            const struct emu_undefined before =
+                undefined_at(async, EMU_GLOBAL, async->to_address + k, shadow, bytes);
+            const struct emu_undefined u =
+                undefined_at(async, EMU_SHARED, async->from_address + k, given, bytes);
+            emu_undefined_store(
+                async->warp, shadow, bytes,
+                emu_undefined_atomic(insn, emu_read_strong(async->to + k, bytes), before, x, u, u));
+        }
+        emu_reduce(insn, async->to + k, bytes, x);
+    }
+}
+
 static bool finish(const struct emu_async *async)
 {
     struct emu_warp *warp = async->warp;
@@ -141,7 +181,10 @@ static bool finish(const struct emu_async *async)
                                      0, 1);
     }
     if (async->bytes) {
-        copy_bytes(block, async);
+        if (async->op->insn->mode == EMU_MODE_BULK_REDUCE)
+            reduce_elements(async);
+        else
+            copy_bytes(block, async);
         if (async->to_shared)
             emu_race_flight(warp, async->op, async->lane, (uint32_t)(async->to - block->shared),
                             async->bytes, EMU_USE_STORE, false);

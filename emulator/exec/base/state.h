@@ -82,6 +82,7 @@ struct emu_async {
     const struct emu_op *op;
     unsigned char *to, *to_shadow;
     const unsigned char *from, *from_shadow;
+    uint64_t to_address, from_address;
     int64_t mbarrier; // shared offset, or EMU_NO_MBARRIER
     uint64_t order;   // of cp.async: a number; copies up to it count
     uint32_t bytes, batch;
