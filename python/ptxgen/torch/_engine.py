@@ -83,8 +83,9 @@ class _Part:
     key: _PlanKey
 
     def __init__(self, device: Any, items: List[_Item], owner: Any, norm: bool, phases: bool,
-                 previous: Optional["_Part"], gradients: Sequence[Optional[Tensor]]) -> None:
-        self.device, self.items = device, items
+                 previous: Optional["_Part"], gradients: Sequence[Optional[Tensor]],
+                 sums: Optional["_Sums"]) -> None:
+        self.device, self.items, self.accumulators = device, items, sums
         self.groups = tuple(sorted({item.group for item in items}))
         self._note_parameters(gradients)
         self._keep_states()
@@ -168,7 +169,9 @@ class _Part:
             return 0 if tensor is None else local(tensor).data_ptr() or dummy
 
         names = item.names
+        total = (0, 0) if self.accumulators is None else self.accumulators.of(item)
         return {"parameter": at(item.parameter), "gradient": 0,
+                "accumulator": total[0], "accumulated": total[1],
                 "state": tuple(at(item.states[name]) for name in names),
                 "absmax": tuple(at(item.states[name]) for name in item.format.scales(names)),
                 "beside": at(item.states[item.format.beside]) if item.format.beside else 0,
@@ -452,6 +455,26 @@ def _guards_of(owner: Any, device: torch.device) -> Dict[str, Any]:
     return {"guards": guards}
 
 
+class _Sums:
+    """Where an optimizer sums the gradients of micro-batches: of each parameter an array in f32, and what
+    it has. Plans come and go, these stay."""
+
+    def __init__(self) -> None:
+        self._of: Dict[int, Tuple[Tensor, Tensor, Tensor]] = {}
+
+    def of(self, item: _Item) -> Tuple[int, int]:
+        """The addresses of both; 0 for a part without elements."""
+        here = item.local
+        if not here.numel():
+            return 0, 0
+        found = self._of.get(id(item.parameter))
+        if found is None or found[1].numel() != here.numel() or found[1].device != here.device:
+            found = (item.parameter, torch.empty(here.numel(), dtype=torch.float32, device=here.device),
+                     torch.zeros(2, dtype=torch.int32, device=here.device))
+            self._of[id(item.parameter)] = found
+        return found[1].data_ptr(), found[2].data_ptr()
+
+
 class _Changed(Exception):
     """The plans are for other types of gradients."""
 
@@ -511,6 +534,7 @@ class Engine:
         self._group: Optional[Any] = None
         self._without: Optional[Tuple[Tensor, Tensor]] = None  # norm and found_inf without plans
         self.detects = False  # a GradScaler asks for found_inf
+        self._sums: Optional[_Sums] = None  # since the first accumulate()
 
     # ---- whether the plans still fit
 
@@ -520,12 +544,40 @@ class Engine:
         if changes != self._states[0]:
             self._states = changes, identities.way(chain.from_iterable(map(dict.values, self._entries)))
         return _Key(identities.way((*params, *owner.state.values())), self._states[1],
-                    (_takes_norm(owner) or self.detects, owner.process_group, owner.seed,
+                    (self._needs_norm(owner), self._sums is not None, owner.process_group, owner.seed,
                      owner.state_dtype, owner.guards, owner.obey, owner.reports, _kinds(owner, groups)))
+
+    def _needs_norm(self, owner: Any) -> bool:
+        return _takes_norm(owner) or self.detects or self._sums is not None
 
     def step(self, owner: Any) -> None:
         if owner.guards is not None:
             self._take_guards(owner)
+        used = self._look(owner)
+        self._run(owner)
+        del used  # not before
+
+    def accumulate(self, owner: Any) -> None:
+        """Adds the gradients to sums, and lets go of them."""
+        if owner.reports:
+            raise ValueError("accumulate() with reports=True, which report single gradients: make the optimizer "
+                             "without them")
+        if self._sums is None:
+            self._sums = _Sums()
+        used = self._look(owner)
+        for part in self._parts:
+            stream = part.device.stream()
+            self._note_capture(part)
+            part.move(stream)
+            part.plan.accumulate(stream)
+            part.device.done(stream)
+        for p in self._params if self._parts else ():
+            p.grad = None
+        del used  # not before
+
+    def _look(self, owner: Any) -> List[Any]:
+        """Where parameters, states and gradients are now, and plans for them. Returns what must stay until the
+        work is launched."""
         groups = owner.param_groups
         params = (groups[0]["params"] if len(groups) == 1 else
                   list(chain.from_iterable([group["params"] for group in groups])))
@@ -533,12 +585,15 @@ class Engine:
             if (self._key_of(owner, groups, params) != self._key
                     or self._idle and any([p.grad is not None for p in self._idle])):
                 raise _Changed
-            used = [part.look(groups) for part in self._parts]
+            return [part.look(groups) for part in self._parts]
         except _Changed:
             self._prepare(owner, groups, params, list(map(_grad, params)))
-            used = [part.look(groups) for part in self._parts]
-        self._run(owner)
-        del used  # not before
+            return [part.look(groups) for part in self._parts]
+
+    def _note_capture(self, part: _Part) -> None:
+        if not part.captured and part.device.capturing():
+            part.captured = True
+            self._captured.append(part)
 
     @staticmethod
     def _take_guards(owner: Any) -> None:
@@ -552,9 +607,7 @@ class Engine:
         found_inf = owner.__dict__.get("_amp_found_inf")
         for part in self._parts:
             stream = part.device.stream()
-            if not part.captured and part.device.capturing():
-                part.captured = True
-                self._captured.append(part)
+            self._note_capture(part)
             part.move(stream)
             part.follow(owner, stream)
             part.take_amp(scale, found_inf)
@@ -613,7 +666,7 @@ class Engine:
         for group in groups:
             owner._check(group)
         items, at = self._items(owner, groups, params, grads)
-        norm = _takes_norm(owner) or self.detects
+        norm = self._needs_norm(owner)
         # The gradients are placed as the parameters are, or will be: _usable(). Of all parameters, since
         # a rank may have no gradient of some yet, and all ranks must add up the same.
         planned = set(at)
@@ -631,7 +684,7 @@ class Engine:
         for place, which in by_device.items():
             mine = [items[k] for k in which]
             parts.append(_Part(_device.of(place), mine, owner, norm, phases, previous.get(place),
-                               [grads[at[k]] for k in which]))
+                               [grads[at[k]] for k in which], self._sums))
         kept = {id(part.plan) for part in parts}
         for part in self._parts:  # what is dropped must not be at work
             if id(part.plan) not in kept and not part.captured:

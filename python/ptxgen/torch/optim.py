@@ -275,6 +275,12 @@ class Stepped(torch.optim.Optimizer):
         self._engine().step(self)
         return loss
 
+    @_uncompiled
+    def accumulate(self) -> None:
+        """Adds the gradients of a micro-batch to sums in f32 on the device, in one launch, and sets them to None.
+        The next step() adds those that there are then, and takes the step of the sums. Does not wait for the GPU."""
+        self._engine().accumulate(self)
+
     @property
     def grad_norm(self) -> Optional[Tensor]:
         """The norm of the last step's gradients, unscaled, before clipping, on the device; the next
