@@ -6,6 +6,7 @@ import pydoc
 
 import pytest
 import torch
+from conftest import ON_EMULATOR, python
 from torch_parts import DEVICE, give, parameters, same
 
 import ptxgen
@@ -254,6 +255,27 @@ def test_emulate(monkeypatch):
     with pytest.raises(ptxgen.InvalidError, match="python -m ptxgen emulate --device sm_90,pageable.*this is"):
         pt.emulate()
     assert (_device._devices, _device._KINDS) == before
+
+
+@pytest.mark.skipif(not ON_EMULATOR, reason="there is a GPU")
+@pytest.mark.parametrize("before, printed", [
+    ("", "0.999"),
+    ("try:\n    ptxgen.Device()\nexcept ptxgen.NoDriverError:\n    pass\n", "0.999"),
+    ("import os\nos.environ['PTXGEN_LIBCUDA'] = '/none'\n", "start the program by python -m ptxgen emulate")])
+def test_emulate_takes_the_emulator(before, printed, monkeypatch):
+    """As README says: in a process that is started as any other."""
+    for variable in ("PTXGEN_LIBCUDA", "PTXGEN_EMU_DEVICE", "LD_PRELOAD", "LD_LIBRARY_PATH"):
+        monkeypatch.delenv(variable, raising=False)
+    done = python(f"""
+import ptxgen, ptxgen.torch, torch
+{before}
+ptxgen.torch.emulate()
+w = torch.nn.Parameter(torch.ones(4))
+w.grad = torch.ones_like(w)
+ptxgen.torch.AdamW([w], lr=1e-3, weight_decay=0.0).step()
+print(round(float(w[0]), 3))
+""")
+    assert printed in done.stdout + done.stderr
 
 
 def no_absmax(states):

@@ -10,6 +10,7 @@ from typing import Any, Dict, Optional
 import torch
 
 from .. import device as devices
+from .._library import emulator_path
 from ..arrays import reach_host_memory
 from ..errors import InvalidError, NoDeviceError, NoDriverError
 from . import _shortcuts
@@ -93,9 +94,21 @@ _devices: Dict[torch.device, Any] = {}
 
 
 def emulate() -> None:
-    """From now on, CPU tensors are device memory of the emulator, which must be this process's
-    libcuda: for tests of training code without a GPU. Plans, operations and kernels take them, too."""
-    _devices[torch.device("cpu")] = Host(torch.device("cpu"))
+    """From now on, CPU tensors are device memory of the emulator: for training code without a GPU. Plans,
+    operations and kernels take them, too. The emulator becomes this process's libcuda, if the environment
+    names no other (PTXGEN_LIBCUDA) and nothing here has used a GPU before; it stays in the environment,
+    for processes that this one starts."""
+    added = [] if "PTXGEN_LIBCUDA" in os.environ else ["PTXGEN_LIBCUDA"]
+    if added:
+        os.environ["PTXGEN_LIBCUDA"] = emulator_path()
+        added += [] if "PTXGEN_EMU_DEVICE" in os.environ else ["PTXGEN_EMU_DEVICE"]
+        os.environ.setdefault("PTXGEN_EMU_DEVICE", "sm_90,pageable")
+    try:
+        _devices[torch.device("cpu")] = Host(torch.device("cpu"))
+    except Exception:
+        for variable in added:
+            del os.environ[variable]
+        raise
     _KINDS["cpu"] = Host
     reach_host_memory()
 
