@@ -427,6 +427,9 @@ bool emu_constant_in(const struct emu_constant *constant, enum emu_type type, ui
     case EMU_F32X2:
     case EMU_NONE:
         return false;
+    case EMU_B128:
+        *bits = constant->bits;
+        return true;
     default:
         *bits = constant->bits & (UINT64_MAX >> (64 - emu_bits(type)));
         return true;

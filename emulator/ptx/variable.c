@@ -480,10 +480,11 @@ struct init {
     uint64_t count;   // elements of the variable
 };
 
+// The upper half of 16 bytes is 0, also of a negative number, as ptxas has it.
 static void store(const struct init *init, uint64_t index, uint64_t bits)
 {
-    for (uint64_t k = 0; k < init->element; k++)
-        init->bytes[index * init->element + k] = (unsigned char)(bits >> 8 * k);
+    for (uint64_t k = 0; k < init->element; k++, bits >>= 8)
+        init->bytes[index * init->element + k] = (unsigned char)bits;
 }
 
 // x, x+4, generic(x), generic(x)+4: the address of a variable.

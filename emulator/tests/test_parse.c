@@ -280,6 +280,18 @@ static void initial_values(void **state)
     emu_module_destroy(&module);
 }
 
+// The upper half is 0, also of a negative number, as in what ptxas 13.0 writes.
+static void initial_values_of_128_bits(void **state)
+{
+    (void)state;
+    struct emu_module *module = parse_ok(".version 8.8\n.target sm_90\n.address_size 64\n"
+                                         ".const .align 16 .b128 wide[3] = {5, -8};\n");
+    static const uint64_t wide[] = { 5, 0, UINT64_C(0) - 8, 0, 0, 0 };
+
+    assert_memory_equal(module->symbols[0].init, wide, sizeof wide);
+    emu_module_destroy(&module);
+}
+
 // Each kernel has its own shared variables and those of the functions that it calls. Common ones
 // have one address.
 static void shared_memory(void **state)
@@ -313,6 +325,7 @@ int main(void)
         cmocka_unit_test(registers_are_those_named),
         cmocka_unit_test(heads),
         cmocka_unit_test(initial_values),
+        cmocka_unit_test(initial_values_of_128_bits),
         cmocka_unit_test(shared_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
