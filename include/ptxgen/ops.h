@@ -171,7 +171,7 @@ enum ptx_modifier {
       { PTX_TYPES_I, "mul.hi", 0, 60, 70 }) \
     X(mul_wide, "W=TT", "x * y in twice the width", \
       { PTX_TYPES_I16_32, "mul.wide", 0, 60, 70 }) \
-    X(div, "T=TT", "x / y; integers truncate towards zero, by 0 the result is the machine's", \
+    X(div, "T=TT", "x / y; integers truncate towards zero; an integer by 0: what the GPU gives", \
       { PTX_TYPES_I, "div", 0, 60, 70 }, \
       { PTX_TYPE_BIT(F32), "div", PTX_MOD_ROUND_FTZ, 60, 70 }, \
       { PTX_TYPE_BIT(F64), "div", PTX_MOD_ROUND, 60, 70 }) \
@@ -179,7 +179,7 @@ enum ptx_modifier {
       { PTX_TYPE_BIT(F32), "div.approx", PTX_MOD_APPROX_FTZ, 60, 70 }) \
     X(div_full, "T=TT", "x / y, approximate over the full range of y", \
       { PTX_TYPE_BIT(F32), "div.full", PTX_MOD_APPROX_FTZ, 60, 70 }) \
-    X(rem, "T=TT", "remainder of the truncating x / y; by 0 the machine's", \
+    X(rem, "T=TT", "remainder of the truncating x / y; by 0: what the GPU gives", \
       { PTX_TYPES_I, "rem", 0, 60, 70 }) \
     X(min, "T=TT", "the smaller; the other operand if one is NaN", \
       { PTX_TYPES_I, "min", 0, 60, 70 }, \
@@ -212,9 +212,9 @@ enum ptx_modifier {
     X(xor, "T=TT", "bitwise exclusive or; inequality of predicates", \
       { PTX_TYPES_BITS, "xor.b", 0, 60, 70 }, \
       { PTX_TYPE_BIT(PRED), "xor", 0, 60, 70 }) \
-    X(shl, "T=Tu", "x shifted left; 0 from the width up", \
+    X(shl, "T=Tu", "x shifted left; by the width or more: 0", \
       { PTX_TYPES_BITS, "shl.b", 0, 60, 70 }) \
-    X(shr, "T=Tu", "x shifted right, filled with the sign for signed types; the fill from the width up", \
+    X(shr, "T=Tu", "x shifted right, filled with the sign for signed types; by the width or more: the fill", \
       { PTX_TYPES_I | PTX_TYPES_B, "shr", 0, 60, 70 }) \
     X(bmsk, "T=TT", "y one bits from bit x on; both clamped to 32", \
       { PTX_TYPE_BIT(U32), "bmsk.clamp.b", 0, 76, 70 }) \

@@ -230,9 +230,8 @@ PTXGEN_API ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan,
 ///     backward(stream);
 ///     ptx_step_plan_run(plan, stream);              // takes the last ones up, too
 ///
-/// An accumulator becomes f32(g) with the first gradient since the last step, and
-/// rn_f32(accumulator
-/// + f32(g)) with each later one. So nothing is set to 0: for a gradient in 16 bits the first takes
+/// With the first gradient since the last step an accumulator becomes f32(g), with each later one
+/// rn_f32(accumulator + f32(g)). So nothing is set to 0: for a gradient in 16 bits the first takes
 /// 6 bytes an element, each later one 10. A run, or norm_sq, does the same with the gradients that
 /// there are then, in the pass of the norm; it takes the norm even where no max_norm needs it. All
 /// that a step does with gradients it does with the sums: norm, clipping, guards, `gradients`. A

@@ -47,6 +47,7 @@ source_hash = $(sha256sum "$folder/$tarball" | cut -d ' ' -f 1)
 ptxgen = ptxgen_dep
 END
 sed -i '/fallback: /d' "$scratch/host/meson.build" # the wrap provides it
+# As a release, which no other step builds with gcc: it has more warnings.
 quietly meson setup --buildtype=release --wrap-mode=forcefallback -Demulator=true "$scratch/host/build" "$scratch/host"
 quietly meson compile -C "$scratch/host/build"
 quietly meson test -C "$scratch/host/build"
