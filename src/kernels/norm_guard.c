@@ -155,10 +155,10 @@ static ptx_val is_outlier(ptx_builder *b, const struct decision *d)
         ptx_ptr ring = ring_at(b, d, warp);
         ptx_val count = ptx_cvt(b, PTX_F64, d->filled);
         ptx_val mean = ptx_div(b, ring_sum(b, d, ring, (ptx_val) { 0 }), count);
-        ptx_comment(b, "the standard deviation, and whether the value is within it");
+        ptx_comment(b, "the standard deviation");
         ptx_val squares = ring_sum(b, d, ring, mean);
         ptx_val std = ptx_sqrt(b, ptx_div(b, squares, ptx_sub(b, count, 1)));
-        ptx_comment(b, "whether the value is usual");
+        ptx_comment(b, "whether the value is within a multiple of it");
         ptx_val most = ptx_mul(b, ptx_load(b, d->r->guards.rule, RULE(deviations)), std);
         ptx_val usual = ptx_le(b, ptx_sub(b, ptx_cvt(b, PTX_F64, x), mean), most);
         ptx_set(b, outlier, ptx_and(b, armed, ptx_not(b, usual)));

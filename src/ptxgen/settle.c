@@ -112,14 +112,19 @@ static struct operand *result_in(const struct code *code, const struct insn *ins
 }
 
 // Rewrites `op {x, y ...}; ...; mov var, x`, with no other use of x, to `op {var, y ...}; ...`, in
-// straight code where nothing reads or writes the variable in between. A text of ptx_asm() may
-// write a result before it reads the variable, so its results keep their registers.
+// straight code where nothing reads or writes the variable in between and which is short: over many
+// instructions ptxas spills more for it. A text of ptx_asm() may write a result before it reads the
+// variable, so its results keep their registers.
+enum { FAR = 128 }; // instructions
+
 static bool write_directly(struct settling *s, const struct operand *moved)
 {
     struct reg *to = &s->regs[moved[0].id], *from = &s->regs[moved[1].id];
 
     if (!to->set || from->set || from->uses != 1 || !(from->where & 1) ||
         from->where < 2 * s->begin || from->where <= to->where)
+        return false;
+    if (s->now - from->where / 2 > FAR)
         return false;
     struct insn *op = &s->code->insns.at[from->where / 2];
     if ((op->kind != INSN_PLAIN && op->kind != INSN_WARP) || op->divergence)
