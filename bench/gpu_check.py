@@ -219,6 +219,7 @@ PROGRAMS = {
     "plans/test_clip_guards": TOOLS[:2],
     "plans/test_clip_reports": TOOLS[:2],
     "plans/test_step_guards": TOOLS[:2],
+    "plans/test_step_copies": TOOLS[:2],
     "plans/test_step_reports": TOOLS[:2],
     "plans/test_step_accumulate": TOOLS[:2],
     "plans/test_step_parts": TOOLS[:2],

@@ -26,9 +26,11 @@ static const struct {
     { "momentum", "of sgd", { "yes", "no" } },
     { "nesterov", "of sgd with momentum", { "no", "yes" } },
     { "ema", "average of the weights, by its type", { "no", "f32", "bf16" } },
+    { "fp8", "copy of the weights in 8 bits", { "no", "e4m3", "e5m2" } },
+    { "amax", "the largest weight is wanted", { "no", "yes" } },
 };
 
-enum { RULE, FORMAT, GRADIENT, GRADIENTS, MAXIMIZE, MOMENTUM, NESTEROV, EMA, OPTIONS };
+enum { RULE, FORMAT, GRADIENT, GRADIENTS, MAXIMIZE, MOMENTUM, NESTEROV, EMA, FP8, AMAX, OPTIONS };
 _Static_assert(sizeof options / sizeof *options == OPTIONS, "one row an option");
 _Static_assert(PTX_STEP_RULE_COUNT == 4, "a value for each");
 
@@ -105,7 +107,11 @@ bool step_text_select(struct step_text *step, const char *dtype, const struct cl
                     .dtype = dtype ? ptx_type_parse(dtype) : usual,
                     .gradient_dtype = gradients[chosen[GRADIENT]],
                     .format = format,
-                    .ema_dtype = averages[chosen[EMA]] },
+                    .ema_dtype = averages[chosen[EMA]],
+                    .amax = chosen[AMAX] ? sizeof(float) : 0,
+                    .fp8 = chosen[FP8] ? sizeof(float) : 0,
+                    .fp8_scale = chosen[FP8] ? sizeof(float) : 0,
+                    .fp8_format = chosen[FP8] == 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3 },
         .group = { .rule = (ptx_step_rule)chosen[RULE],
                    .maximize = chosen[MAXIMIZE],
                    .nesterov = chosen[NESTEROV],

@@ -3,6 +3,7 @@
 #include "reference/step.h"
 #include "bench.h"
 #include "gradient_sets.h"
+#include "reference/fp8.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -17,9 +18,13 @@ enum {
     STATE,
     ABSMAX = STATE + 2,
     EMA = ABSMAX + 2,
+    CODES,
     ARRAYS,
     BLOCK = 256
 };
+
+/// Of the codes.
+static const float SCALE = 256;
 
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
 
@@ -32,7 +37,7 @@ struct kind {
     ptx_type dtype;
     unsigned bytes[ARRAYS];
     const struct ptx_guard_params *guards; ///< NULL: none
-    bool reports, weight_reports;
+    bool reports, weight_reports, amax;
 };
 
 /// Gradients stay, so no guard finds anything, and every step is taken.
@@ -67,6 +72,24 @@ static const struct kind kinds[] = {
       { 4, 4, 0, 4, 4 },
       .reports = true,
       .weight_reports = true },
+    { "adamw f32, amax",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4 },
+      .amax = true },
+    { "adamw f32, copy e4m3 and amax",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4, 0, 0, 0, 1 },
+      .amax = true },
+    { "adamw bf16, master, copy e4m3 and amax",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_MASTER,
+      PTX_BF16,
+      { 2, 2, 4, 4, 4, 0, 0, 0, 1 },
+      .amax = true },
     { "adamw f32, states bf16",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_STATE_BF16,
@@ -126,6 +149,7 @@ struct model {
     uint64_t elements, room; ///< room: elements of an array, including the gaps between tensors
     ptx_buffer *array[ARRAYS];
     ptx_buffer *counts, *reports, *weight_reports;
+    ptx_buffer *amax, *scale; ///< of the codes, for all tensors: SCALE
     ptx_step_plan *plan;
     ptx_graph *graph;
 };
@@ -205,6 +229,15 @@ static bool allocate(struct bench *b, struct model *m)
         if (!m->weight_reports)
             return false;
     }
+    m->scale = bench_buffer(b, sizeof SCALE);
+    if (!m->scale ||
+        !bench_ok(b, ptx_buffer_upload(m->scale, 0, &SCALE, sizeof SCALE, b->stream), "scale"))
+        return false;
+    if (m->kind->amax) {
+        m->amax = bench_buffer(b, m->count * sizeof(float));
+        if (!m->amax)
+            return false;
+    }
     for (size_t t = 0; t < m->count; t++) {
         struct ptx_step_tensor *tensor = &m->tensors[t];
         tensor->parameter = address(m, PARAMETER, t);
@@ -215,6 +248,9 @@ static bool allocate(struct bench *b, struct model *m)
         tensor->absmax[0] = address(m, ABSMAX, t);
         tensor->absmax[1] = address(m, ABSMAX + 1, t);
         tensor->ema = address(m, EMA, t);
+        tensor->amax = m->amax ? ptx_buffer_address(m->amax) + t * sizeof(float) : 0;
+        tensor->fp8 = address(m, CODES, t);
+        tensor->fp8_scale = tensor->fp8 ? ptx_buffer_address(m->scale) : 0;
         tensor->step = ptx_buffer_address(m->counts) + t * sizeof(float);
     }
     return true;
@@ -295,6 +331,9 @@ static void window_expect(const struct model *m, const struct window *w, float f
         .first = w->first,
     };
     ref_step(&tensor, 1, factor, REF_GRADIENTS_RAW);
+    if (m->kind->bytes[CODES])
+        ref_cast_fp8(ref_of(m->kind->dtype), w->array[PARAMETER], w->count, REF_E4M3, SCALE,
+                     w->array[CODES], NULL);
 }
 
 static bool window_check(struct bench *b, const struct model *m, const struct window *expected)
@@ -436,6 +475,8 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     bench_free(b, &m.counts);
     bench_free(b, &m.reports);
     bench_free(b, &m.weight_reports);
+    bench_free(b, &m.amax);
+    bench_free(b, &m.scale);
     free(m.first);
     free(m.tensors);
     free(gradients);

@@ -315,12 +315,6 @@ struct ptx_lerp_backward_params {
 
 // ------------------------------------------------------------------------------- floats of 8 bits
 
-/// A float of 8 bits. e4m3 has values up to 448 and no infinity, e5m2 has values up to 57344.
-typedef enum ptx_fp8 {
-    PTX_FP8_E4M3,
-    PTX_FP8_E5M2,
-} ptx_fp8;
-
 /// A scaled conversion, and the greatest magnitude of what is converted:
 ///
 ///     y = fp8(x * scale)        amax = max(amax, |x|)

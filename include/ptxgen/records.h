@@ -22,6 +22,12 @@ struct ptx_observer_state {
     float least, greatest;  ///< of the step under way; +inf and -inf between steps
 };
 
+/// A float of 8 bits. e4m3 has values up to 448 and no infinity, e5m2 has values up to 57344.
+typedef enum ptx_fp8 {
+    PTX_FP8_E4M3,
+    PTX_FP8_E5M2,
+} ptx_fp8;
+
 /// How a group is treated if its sum is NaN or infinite. found_inf is 1 in each case.
 typedef enum ptx_nonfinite {
     PTX_NONFINITE_PROPAGATE, ///< as PyTorch: a NaN norm makes every element NaN; an infinite norm

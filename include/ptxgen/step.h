@@ -22,12 +22,13 @@
 ///     g = rn_f32(f32(g) * factor)               the record's factor of its norm group
 ///     parameter, states = rule(parameter, states, g, t)
 ///     ema follows the parameter                 where the tensor has an average of its weights
+///     fp8, amax = those of the parameter        where the tensor has a copy, or its amax is wanted
 ///     count = t
 ///
 /// If anything in any norm group is NaN or infinite, or an input says so (found_inf_at), or a guard
 /// skips the step (guard.h), it writes only records, loss scale and the guards' state: no
-/// parameter, state, average, count or gradient. `gradients` selects what happens to the gradients;
-/// by default they do not change.
+/// parameter, state, average, copy, amax, count or gradient. `gradients` selects what happens to
+/// the gradients; by default they do not change.
 ///
 /// docs/steps.md shows a plan in a loop, in a graph, with a loss scale and across ranks.
 #ifndef PTXGEN_STEP_H
@@ -35,6 +36,7 @@
 
 #include <ptxgen/builder.h>
 #include <ptxgen/norm.h>
+#include <ptxgen/records.h>
 #include <ptxgen/rules.h>
 
 PTXGEN_BEGIN
@@ -93,12 +95,26 @@ struct ptx_step_tensor {
     /// none.
     CUdeviceptr ema;
     ptx_type ema_dtype; ///< PTX_F32; PTX_BF16, rounded stochastically; PTX_NONE: no average
-    CUdeviceptr step;   ///< an f32, the steps taken so far, as torch's state['step']; tensors may
-                        ///< share it, and it counts once a run, if one of them has a gradient. A
-                        ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
-                        ///< the random bits repeat, and below 0 Adam's bias corrections are 0
-    uint64_t count;     ///< elements; may be 0
-    ptx_type dtype;     ///< of the parameter, as its format allows
+    /// Where each step leaves the largest magnitude of the weights as stored, an f32: NaN if any is
+    /// NaN. 0: not wanted.
+    CUdeviceptr amax;
+    /// A copy of the weights in 8 bits, `count` codes, which each step makes of the weights as
+    /// stored: fp8[i] = code(f32(parameter[i]) * scale), the conversion of ptx_fp8_cast(), with the
+    /// scale that the step finds at fp8_scale. Before the first step, make it by that call. 0:
+    /// none.
+    CUdeviceptr fp8;
+    CUdeviceptr fp8_scale; ///< with fp8: the address of its scale, an f32; tensors may share it. At
+                           ///< creation it must be finite and above 0; later it is not checked, and
+                           ///< goes into the formula unchanged: 0 makes codes of 0, NaN of NaN
+    CUdeviceptr fp8_scale_inv; ///< an f32, to which the step writes 1 / scale, what the codes are
+                               ///< multiplied by; 0: not wanted
+    ptx_fp8 fp8_format;        ///< of the codes
+    CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors may
+                      ///< share it, and it counts once a run, if one of them has a gradient. A
+                      ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
+                      ///< the random bits repeat, and below 0 Adam's bias corrections are 0
+    uint64_t count;   ///< elements; may be 0
+    ptx_type dtype;   ///< of the parameter, as its format allows
     ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
     ptx_step_format format;
     uint32_t group;      ///< the hyperparameter group
@@ -254,7 +270,8 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 
 /// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream:
 /// gradient (0 excludes the tensor from then on), parameter, states, absmax, `beside`, ema. All
-/// other fields of `tensors`, including `step` and accumulators, must be as at creation. The next
+/// other fields of `tensors`, including `step`, accumulators, amax and copies, must be as at
+/// creation. The next
 /// phase on the stream is a norm_sq: a finish or step would belong to other tensors, and is
 /// refused. Checked as at creation, together with the current addresses of all other tensors, so
 /// tensors whose memory was freed must move in the same call. Launches only; may be captured, and

@@ -32,6 +32,7 @@ _ADDRESSES: Dict[str, List[Tuple[str, bool]]] = {
 _FORMATS: Dict[str, Tuple[str, Optional[str]]] = {
     name: (state.lower(), None if beside == "NONE" else beside.lower())
     for _, name, state, beside in _c.TABLES["PTX_STEP_FORMATS"]}
+_LEFT = ("amax", "fp8_scale", "fp8_scale_inv")  # an f32 a tensor
 BLOCK = 256  # elements that share an absmax or a scale
 # The types of what plans and groups have at addresses; the rest are structs.
 _AT = {"max_norms_at": "f32", "loss_scale_at": "f32", "found_inf_at": "f32", "found_inf_to": "f32",
@@ -89,6 +90,11 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
     elif field == "ema":
         dtype = NAMES["ptx_type"].get(row.ema_dtype)
         why = f"ema_dtype is {dtype}"
+    elif field in _LEFT:
+        dtype, count = "f32", 1
+        why, needs = f"{field} is f32", f"{field} is one"
+    elif field == "fp8":
+        dtype, why = "u8", "codes are u8"
     elif field in ("state", "beside"):
         name = NAMES["ptx_step_format"][row.format]
         dtype = _FORMATS[name][field == "beside"]

@@ -76,6 +76,8 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
         s->ema_rate = ptx_load(b, c, PTXK_STEP_EMA_RATE);
     ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, 4));
     s->factor = ptx_load(b, record, 0);
+    ptxk_step_copy_scale(b, s);
+    ptxk_step_amax_before(b, s);
     ptx_val found = s->is_guarded ? ptxk_norm_guards_skipped(b, s->guard_state) : found_inf(b, s);
     if (ptxk_step_streams(v) && !s->reduces) {
         s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), PTXK_STEP_T);
@@ -111,6 +113,7 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
             ptx_val state = ptx_load(b, ptx_ptr_cast(b, PTX_F64, c), PTXK_STEP_CLOCK_STATE + k);
             ptx_store(b, states, PTXK_STEP_CLOCK_STATE_AT + k, state, .order = PTX_ORDER_RELAXED);
         }
+        ptxk_step_copy_inverse(b, s);
     }
 }
 
@@ -264,6 +267,7 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
         absent = ptx_eq(b, gradient, 0);
     ptx_val none = ptx_or(b, absent, ptx_ge(b, s->tensor_first, extent.lane[1]));
     s->elements = extent.lane[1];
+    ptxk_step_copy_row(b, s);
     if (ptxk_step_reports(s))
         ptxk_step_report_absent(b, s, none);
     ptx_return_if(b, none);
@@ -306,6 +310,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
                                .meaning = "rows of 4, one a tensor");
     if (ptxk_step_reports(&s))
         ptxk_step_report_param(b, &s);
+    ptxk_step_copy_param(b, &s);
     if (ptxk_step_draws(spec) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
     if (ptxk_step_tables(spec)) {
@@ -327,8 +332,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
         ptx_griddepcontrol_wait(b);
     ptx_val variant;
     tile_read(b, &s, tensors, tiles, rows, &variant);
-    if (ptxk_step_reports(&s))
-        ptxk_step_report_begin(b, &s);
+    ptxk_step_report_begin(b, &s);
     for (unsigned k = 0; k < spec->variant_count; k++) {
         s.variant = &spec->variants[k];
         if (reduces && !ptxk_step_rule_of(s.variant->rule)->sums)
@@ -343,6 +347,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
     }
     if (ptxk_step_reports(&s))
         ptxk_step_report_tile(b, &s);
+    else if (ptxk_step_notes(&s))
+        ptxk_step_amax_tile(b, &s);
 }
 
 void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)

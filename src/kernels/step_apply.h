@@ -27,6 +27,7 @@ struct ptxk_step_spec {
     enum ptxk_step_gradients gradients;
     bool accumulates; // gradients are summed in accumulators
     bool reports_weights;
+    bool takes_amax; // some tensor's largest weight is wanted
 };
 
 // A tensor's row, with the same index as in the norm's table. In memory its words are those of
@@ -70,6 +71,12 @@ struct step_tile_row {
     uint32_t tensor, index;
 };
 
+// What a step leaves of a tensor's weights beside them, in plans with an amax or a copy: addresses.
+struct step_copy_row {
+    uint64_t amax, codes;
+    uint64_t scale, scale_inv; // of the codes
+};
+
 // With reports of weights, what is known of a tile of several of a tensor.
 struct step_tile_report {
     double norm, change; // sums of squares
@@ -101,6 +108,9 @@ bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec);
 const struct ptxk_step_blocks *ptxk_step_tables(const struct ptxk_step_spec *spec);
 // Whether any variant has an average of its weights.
 bool ptxk_step_has_ema(const struct ptxk_step_spec *spec);
+// Whether any variant has a copy of its weights; and whether there are struct step_copy_row.
+bool ptxk_step_has_copies(const struct ptxk_step_spec *spec);
+bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec);
 // Whether any rule has sums.
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec);
 // The rules of the variants, as bits of ptx_step_rule.

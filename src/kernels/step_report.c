@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Reports of weights: each thread notes the weights that it has stored, each block leaves what its
-// threads noted, and the last block of a tensor folds that and writes the tensor's report.
+// Reports of weights, and the largest weight alone: each thread notes the weights that it has
+// stored, each block leaves what its threads noted, and the last block of a tensor writes the
+// tensor's report or amax.
 #include "common/common.h"
 #include "step_tile.h"
 
@@ -11,6 +12,11 @@
 bool ptxk_step_reports(const struct ptxk_tile *s)
 {
     return s->spec->reports_weights && !s->reduces;
+}
+
+bool ptxk_step_notes(const struct ptxk_tile *s)
+{
+    return (s->spec->reports_weights || s->spec->takes_amax) && !s->reduces;
 }
 
 void ptxk_step_report_param(ptx_builder *b, struct ptxk_tile *s)
@@ -28,18 +34,15 @@ void ptxk_step_report_param(ptx_builder *b, struct ptxk_tile *s)
 
 void ptxk_step_report_begin(ptx_builder *b, struct ptxk_tile *s)
 {
-    s->seen = (struct ptxk_weights_seen) { ptx_var(b, ptx_f64(0)), ptx_var(b, ptx_f64(0)),
-                                           ptx_var(b, ptx_f32(0)) };
-}
-
-// What is stored of a value that ptxk_narrow() takes, in f32.
-static ptx_val stored(ptx_builder *b, const struct ptxk_tile *s, ptx_val x)
-{
-    if (x.type == PTX_U32)
-        return ptx_bitcast(b, PTX_F32, ptx_and(b, x, 0xffff0000));
-    if (x.type == PTX_F32 && s->variant->parameter != PTX_F32)
-        x = ptx_cvt(b, s->variant->parameter, x);
-    return ptx_cvt(b, PTX_F32, x);
+    if (!ptxk_step_notes(s))
+        return;
+    if (ptxk_step_reports(s)) {
+        s->seen.norm = ptx_var(b, ptx_f64(0));
+        s->seen.change = ptx_var(b, ptx_f64(0));
+    } else {
+        s->seen.before = ptx_var(b, ptx_u32(0));
+    }
+    s->seen.largest = ptx_var(b, ptx_f32(0));
 }
 
 void ptxk_step_report_old(ptx_builder *b, const struct ptxk_tile *s, unsigned lanes,
@@ -51,7 +54,7 @@ void ptxk_step_report_old(ptx_builder *b, const struct ptxk_tile *s, unsigned la
         return;
     for (unsigned k = 0; k < lanes; k++) {
         ptxk_comment_lanes(b, "the weight before the step", k, ptxk_comment_each(b) / 2, lanes);
-        old[k] = follows ? stored(b, s, value[ARRAY_BESIDE][k])
+        old[k] = follows ? ptxk_step_as_stored(b, s->variant->parameter, value[ARRAY_BESIDE][k])
                          : ptx_cvt(b, PTX_F32, value[ARRAY_PARAMETER][k]);
     }
 }
@@ -61,15 +64,17 @@ void ptxk_step_report_new(ptx_builder *b, const struct ptxk_tile *s, unsigned la
 {
     const struct ptxk_weights_seen *seen = &s->seen;
 
-    if (!ptxk_step_reports(s))
+    if (!ptxk_step_notes(s))
         return;
     for (unsigned k = 0; k < lanes; k++) {
         ptxk_comment_lanes(b, "notes the weight", k, ptxk_comment_each(b) / 2, lanes);
-        ptx_val is = stored(b, s, value[ARRAY_PARAMETER][k]);
-        ptx_val wide = ptx_cvt(b, PTX_F64, is);
-        ptx_val change = ptx_sub(b, wide, ptx_cvt(b, PTX_F64, old[k]));
-        ptx_set(b, seen->norm, ptx_fma(b, wide, wide, seen->norm));
-        ptx_set(b, seen->change, ptx_fma(b, change, change, seen->change));
+        ptx_val is = ptxk_step_as_stored(b, s->variant->parameter, value[ARRAY_PARAMETER][k]);
+        if (ptxk_step_reports(s)) {
+            ptx_val wide = ptx_cvt(b, PTX_F64, is);
+            ptx_val change = ptx_sub(b, wide, ptx_cvt(b, PTX_F64, old[k]));
+            ptx_set(b, seen->norm, ptx_fma(b, wide, wide, seen->norm));
+            ptx_set(b, seen->change, ptx_fma(b, change, change, seen->change));
+        }
         ptx_set(b, seen->largest, ptxk_larger(b, seen->largest, ptx_abs(b, is)));
     }
 }
@@ -84,7 +89,7 @@ static struct ptxk_weights_seen of_block(ptx_builder *b, const struct ptxk_weigh
                                 { own->largest, ptxk_larger, "the largest" } };
 
     ptxk_block_reduce(b, r, sizeof r / sizeof *r, NORM_BLOCK);
-    return (struct ptxk_weights_seen) { r[0].value, r[1].value, r[2].value };
+    return (struct ptxk_weights_seen) { r[0].value, r[1].value, r[2].value, { 0 } };
 }
 
 static void report_write(ptx_builder *b, const struct ptxk_tile *s, ptx_val norm, ptx_val change,
@@ -109,13 +114,32 @@ void ptxk_step_report_absent(ptx_builder *b, const struct ptxk_tile *s, ptx_val 
         report_write(b, s, ptx_f64(0), ptx_f64(0), ptx_f32(0), 1);
 }
 
+// Writes the tensor's amax, where it is wanted.
+static void amax_write(ptx_builder *b, const struct ptxk_tile *s, ptx_val largest)
+{
+    ptx_comment(b, "the tensor's amax");
+    ptx_if (b, ptx_ne(b, s->amax_at, 0))
+        ptx_store(b, ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->amax_at), 0, largest);
+}
+
 static void report_sums(ptx_builder *b, const struct ptxk_tile *s,
                         const struct ptxk_weights_seen *all)
 {
     ptx_comment(b, "the tensor's report");
     ptx_val norm = ptxk_one_nan(b, ptx_sqrt(b, all->norm));
     ptx_val change = ptxk_one_nan(b, ptx_sqrt(b, all->change));
-    report_write(b, s, norm, change, ptxk_one_nan(b, all->largest), 0);
+    ptx_val largest = ptxk_one_nan(b, all->largest);
+    report_write(b, s, norm, change, largest, 0);
+    if (s->spec->takes_amax)
+        amax_write(b, s, largest);
+}
+
+// The number of the tensor's tiles, u32.
+static ptx_val tiles_of(ptx_builder *b, const struct ptxk_tile *s)
+{
+    ptx_val up = ptx_add(b, s->elements, s->spec->tile - 1);
+
+    return ptx_cvt(b, PTX_U32, ptxk_over_power_of_two(b, up, s->spec->tile));
 }
 
 // The sums of tiles t, t + 256, ... for thread t, in this order.
@@ -123,8 +147,9 @@ static struct ptxk_weights_seen fold_tiles(ptx_builder *b, const struct ptxk_til
                                            ptx_val tiles)
 {
     const uint32_t length = NORM_LENGTH(double, struct step_tile_report);
-    struct ptxk_weights_seen f = { ptx_var(b, ptx_f64(0)), ptx_var(b, ptx_f64(0)),
-                                   ptx_var(b, ptx_f32(0)) };
+    struct ptxk_weights_seen f = {
+        ptx_var(b, ptx_f64(0)), ptx_var(b, ptx_f64(0)), ptx_var(b, ptx_f32(0)), { 0 }
+    };
 
     ptx_comment(b, "the last block of the tensor: tiles t, t + %d, ... for thread t", NORM_BLOCK);
     ptx_for (b, k, s->tid, tiles, NORM_BLOCK) {
@@ -143,8 +168,7 @@ void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
 {
     const uint32_t length = NORM_LENGTH(double, struct step_tile_report);
     struct ptxk_weights_seen all = of_block(b, &s->seen);
-    ptx_val up = ptx_add(b, s->elements, s->spec->tile - 1);
-    ptx_val tiles = ptx_cvt(b, PTX_U32, ptxk_over_power_of_two(b, up, s->spec->tile));
+    ptx_val tiles = tiles_of(b, s);
     ptx_val alone = ptx_eq(b, tiles, 1), is_first = ptx_eq(b, s->tid, 0);
     ptx_val block = ptx_ctaid(b, PTX_X);
 
@@ -168,5 +192,44 @@ void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
         struct ptxk_weights_seen folded = of_block(b, &own);
         ptx_if (b, is_first)
             report_sums(b, s, &folded);
+    }
+}
+
+// ---- the largest alone --------------------------------------------------------------------------
+
+void ptxk_step_amax_before(ptx_builder *b, const struct ptxk_tile *s)
+{
+    if (!ptxk_step_notes(s) || ptxk_step_reports(s))
+        return;
+    ptx_val before = ptx_load(b, s->largest, s->tensor, .order = PTX_ORDER_RELAXED);
+    ptx_set(b, s->seen.before, before);
+}
+
+// Most blocks find that another one has left a largest that is no less, and only count themselves.
+// One that leaves its own orders that before its arrival, and the last block reads it after all
+// arrivals. Magnitudes are ordered as integers, NaN above all.
+void ptxk_step_amax_tile(ptx_builder *b, const struct ptxk_tile *s)
+{
+    ptx_return_if(b, ptx_eq(b, s->amax_at, 0));
+    ptx_val largest = ptxk_block_extreme(b, s->seen.largest, NORM_BLOCK, true);
+    ptx_val tiles = tiles_of(b, s);
+
+    ptx_return_if(b, ptx_ne(b, s->tid, 0));
+    largest = ptxk_one_nan(b, largest);
+    ptx_val alone = ptx_eq(b, tiles, 1);
+    ptx_if (b, alone)
+        amax_write(b, s, largest);
+    ptx_return_if(b, alone);
+    ptx_comment(b, "of several tiles, the largest so far, and how many are through");
+    ptx_val bits = ptx_bitcast(b, PTX_U32, largest), limit = ptx_sub(b, tiles, 1);
+    ptx_if (b, ptx_gt(b, bits, s->seen.before)) {
+        ptx_atomic_max(b, s->largest, s->tensor, bits);
+        ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
+    }
+    ptx_val through = ptx_atomic_inc(b, s->arrivals, s->tensor, limit);
+    ptx_if (b, ptx_eq(b, through, limit)) {
+        ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
+        ptx_val of_all = ptx_atomic_exch(b, s->largest, s->tensor, ptx_u32(0));
+        amax_write(b, s, ptx_bitcast(b, PTX_F32, of_all));
     }
 }

@@ -77,6 +77,19 @@ bool ptxk_step_has_ema(const struct ptxk_step_spec *spec)
     return false;
 }
 
+bool ptxk_step_has_copies(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (spec->variants[k].copy)
+            return true;
+    return false;
+}
+
+bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec)
+{
+    return spec->takes_amax || ptxk_step_has_copies(spec);
+}
+
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec)
 {
     for (unsigned k = 0; k < spec->variant_count; k++)

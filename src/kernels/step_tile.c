@@ -98,6 +98,7 @@ static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
         ptx_ptr at = ptx_at(b, s->array[a], i);
         ptxk_lanes_write(b, ptxk_step_array_type(v, a), at, value[a], ptxk_step_lanes(v));
     }
+    ptxk_step_copy_vector(b, s, i, value);
 }
 
 // Sets `bit` in `missing` if a quick quotient does not hold; nothing is written then.
@@ -159,6 +160,7 @@ static void step_single(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
         if (is_written(s, a))
             ptx_store(b, s->array[a], i, ptxk_narrow(b, ptxk_step_array_type(v, a), value[a][0]));
     }
+    ptxk_step_copy_single(b, s, i, value);
     ptxk_step_report_new(b, s, 1, value, old);
 }
 
@@ -420,13 +422,16 @@ static void block_report(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
 {
     ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][PTXK_LANES], before;
 
-    if (!ptxk_step_reports(s))
+    if (!ptxk_step_notes(s))
         return;
-    ptx_comment(b, "the weights before the step");
-    ptxk_lanes_of(b, old, was[ARRAY_PARAMETER]);
+    if (ptxk_step_reports(s)) {
+        ptx_comment(b, "the weights before the step");
+        ptxk_lanes_of(b, old, was[ARRAY_PARAMETER]);
+    }
     for (uint32_t n = 0; n < PTXK_LANES; n++) {
         is[ARRAY_PARAMETER][0] = value[ARRAY_PARAMETER][n];
-        was[ARRAY_PARAMETER][0] = was[ARRAY_PARAMETER][n];
+        if (ptxk_step_reports(s))
+            was[ARRAY_PARAMETER][0] = was[ARRAY_PARAMETER][n];
         ptx_if (b, ptx_lt(b, ptx_add(b, i, n), s->length)) {
             ptxk_step_report_old(b, s, 1, was, &before);
             ptxk_step_report_new(b, s, 1, is, &before);
@@ -473,11 +478,13 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
     s->blocks->encode(b, s->shared, rule, states, value + ARRAY_STATE, scale);
     ptx_if (b, whole)
         vector_write(b, s, value, i);
-    ptx_else (b)
+    ptx_else (b) {
         for (unsigned a = 0; a < ARRAYS; a++)
             if (is_written(s, a))
                 ptxk_lanes_write_some(b, ptxk_step_array_type(s->variant, a), s->array[a], i,
                                       s->length, value[a]);
+        ptxk_step_copy_some(b, s, i, value);
+    }
     ptx_comment(b, "the warp's first lane writes the scales");
     ptx_val lane = ptx_and(b, s->tid, s->blocks->elements / PTXK_LANES - 1);
     ptx_val within = ptx_lt(b, i, s->length);

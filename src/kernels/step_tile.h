@@ -6,10 +6,11 @@
 #include "step/random.h"
 #include "step_apply.h"
 
-// Of the weights that a thread has stored, with reports: variables.
+// Of the weights that a thread has stored: variables.
 struct ptxk_weights_seen {
-    ptx_val norm, change; // f64: sums of squares
-    ptx_val largest;      // f32: magnitude
+    ptx_val norm, change; // f64: sums of squares; with reports
+    ptx_val largest;      // f32: magnitude; with reports or an amax
+    ptx_val before;       // u32: the largest that other tiles had left, its bits; without reports
 };
 
 // The tile of a block.
@@ -37,15 +38,19 @@ struct ptxk_tile {
     ptx_ptr tables, shared; // of a format with blocks, if it has some
     ptx_ptr stages;         // what threads have read ahead; declared if a variant is staged
     ptx_val groups;         // u32
-    ptx_ptr tile_reports, arrivals, reports; // with reports of weights
-    ptx_ptr accumulators;                    // if gradients are summed in some
-    struct ptxk_weights_seen seen;           // likewise
+    ptx_ptr tile_reports, arrivals, reports;                // with reports of weights
+    ptx_ptr copies, largest;                                // with an amax or a copy
+    ptx_val amax_at, codes_at, copy_scale_at, scale_inv_at; // u64, likewise
+    ptx_ptr accumulators;                                   // if gradients are summed in some
+    struct ptxk_weights_seen seen;                          // likewise
     // Set anew for each body:
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none
     ptx_ptr array[ARRAYS];                 // offset to the tile
     ptx_ptr scale[PTX_STEP_MAX_STATES];    // of the tile's blocks
     ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS];
-    ptx_val ema_rate; // f32, of a variant with an average
+    ptx_val ema_rate;   // f32, of a variant with an average
+    ptx_val copy_scale; // f32, and the codes from the tile on: of a variant with a copy
+    ptx_ptr codes;
 };
 
 // A vector of each array, in variables: read ahead of its use.
@@ -91,10 +96,30 @@ void ptxk_tile_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_
 // Steps the elements of the vector at `i` that are in the tile, one by one.
 void ptxk_tile_step_singles(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
 
+// ---- copies of weights (step_copy.c) ------------------------------------------------------------
+
+// Writes the codes of the parameters at `i` (s32) of the tile, of which `value` has what
+// ptxk_narrow() takes: a whole vector; those lanes that are in the tile; one. Without a copy they
+// do nothing.
+void ptxk_step_copy_vector(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
+                           ptx_val value[ARRAYS][PTXK_LANES]);
+void ptxk_step_copy_some(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
+                         ptx_val value[ARRAYS][PTXK_LANES]);
+void ptxk_step_copy_single(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
+                           ptx_val value[ARRAYS][PTXK_LANES]);
+// The parameters of the kernel and the row of the tensor; the scale, which is read once the step's
+// scalars are; and the scale's reciprocal, which the thread of the first element writes.
+void ptxk_step_copy_param(ptx_builder *b, struct ptxk_tile *s);
+void ptxk_step_copy_row(ptx_builder *b, struct ptxk_tile *s);
+void ptxk_step_copy_scale(ptx_builder *b, struct ptxk_tile *s);
+void ptxk_step_copy_inverse(ptx_builder *b, const struct ptxk_tile *s);
+
 // ---- reports of weights (step_report.c) ---------------------------------------------------------
 
-// Whether the kernel reports weights. Without, ptxk_step_report_old() and _new() do nothing.
+// Whether the kernel reports weights; and whether it notes them, for a report or an amax. Without,
+// ptxk_step_report_old() and _new() do nothing.
 bool ptxk_step_reports(const struct ptxk_tile *s);
+bool ptxk_step_notes(const struct ptxk_tile *s);
 void ptxk_step_report_param(ptx_builder *b, struct ptxk_tile *s);
 void ptxk_step_report_begin(ptx_builder *b, struct ptxk_tile *s);
 // The weights of lanes as they are stored before the step, in f32, from the values read; and notes
@@ -105,8 +130,11 @@ void ptxk_step_report_new(ptx_builder *b, const struct ptxk_tile *s, unsigned la
                           ptx_val value[ARRAYS][PTXK_LANES], const ptx_val *old);
 // Writes the report of a tensor that is left out, where `absent` holds.
 void ptxk_step_report_absent(ptx_builder *b, const struct ptxk_tile *s, ptx_val absent);
-// Leaves what the block's threads noted; the tensor's last block writes its report. Ends the
-// kernel. All threads of the block must execute it.
+// The largest weight that the tensor's other tiles have left so far, if only that is noted.
+void ptxk_step_amax_before(ptx_builder *b, const struct ptxk_tile *s);
+// Leaves what the block's threads noted; the tensor's last block writes its report and its amax.
+// Ends the kernel. All threads of the block must execute it.
+void ptxk_step_amax_tile(ptx_builder *b, const struct ptxk_tile *s);
 void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s);
 
 #endif

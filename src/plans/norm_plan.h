@@ -23,7 +23,7 @@ enum norm_left {
     NORM_LEFT_RECORDS, // after a finish: for the last phase
 };
 
-enum { NORM_MOST_OWN_VALUES = 20 };
+enum { NORM_MOST_OWN_VALUES = 24 };
 
 struct norm_hooks {
     const struct norm_entry *entries; // its kernels

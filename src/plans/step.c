@@ -52,6 +52,8 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "tensor_sums", PTX_ARG(plan->tensor_sums) },
         { "accumulators", PTX_ARG(plan->accumulators) },
         { "arrivals", PTX_ARG(plan->arrivals) },
+        { "copies", PTX_ARG(plan->copies) },
+        { "largest", PTX_ARG(plan->largest) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
         { "weight_reports_at", PTX_ARG(plan->params.weight_reports_at) },
         { "hyper", PTX_ARG(plan->set.hyper) },
@@ -131,6 +133,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .tile = layout->tile,
                                       .gradients = (enum ptxk_step_gradients)params->gradients,
                                       .accumulates = layout->accumulates,
+                                      .takes_amax = layout->takes_amax,
                                       .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
     if (!gradients) {
@@ -164,7 +167,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
 
 // ---- addresses ----------------------------------------------------------------------------------
 
-enum { ARRAYS_OF_TENSOR = 6 + 2 * PTX_STEP_MAX_STATES };
+enum { ARRAYS_OF_TENSOR = 10 + 2 * PTX_STEP_MAX_STATES };
 
 static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes, size_t tensor,
                                   const char *field)
@@ -185,6 +188,24 @@ static struct plan_array array_of_group(uint32_t group, CUdeviceptr at, uint64_t
     array.group = group;
     array.read_only = true;
     return array;
+}
+
+// What a step leaves of the weights, of a tensor with elements: others' addresses are not used.
+static size_t add_copies(const struct ptx_step_tensor *tensor, size_t t, struct plan_array *to)
+{
+    size_t n = 0;
+
+    if (tensor->amax)
+        to[n++] = array_of(tensor->amax, tensor->count != 0, sizeof(float), t, "amax");
+    if (!tensor->fp8)
+        return n;
+    to[n++] = array_of(tensor->fp8, tensor->count, 1, t, "fp8");
+    to[n] = array_of(tensor->fp8_scale, tensor->count != 0, sizeof(float), t, "fp8_scale");
+    to[n++].read_only = true;
+    if (tensor->fp8_scale_inv)
+        to[n++] =
+            array_of(tensor->fp8_scale_inv, tensor->count != 0, sizeof(float), t, "fp8_scale_inv");
+    return n;
 }
 
 static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct plan_array *to)
@@ -224,7 +245,7 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
         to[n].count = PTXK_STEP_CLOCK_STATE_AT + clock_states;
     }
     to[n++].shared = true;
-    return n;
+    return n + add_copies(tensor, t, to + n);
 }
 
 static size_t add_scalars(const ptx_step_plan *plan, struct plan_array *to)
@@ -270,6 +291,37 @@ static ptx_status check_addresses(const ptx_step_plan *plan, size_t first, size_
     const ptx_status status = ptxp_check_arrays(
         plan->norm.device, arrays, count, ptx_buffer_address(plan->memory), plan->layout.bytes);
     free(arrays);
+    return status;
+}
+
+// The scales of copies, as they are at creation.
+static ptx_status check_scales(const ptx_step_plan *plan)
+{
+    const struct ptx_step_params *params = &plan->params;
+    ptx_device *device = plan->norm.device;
+    float *scales = calloc(params->tensor_count + 1, sizeof *scales);
+    ptx_status status = scales ? PTX_OK : ptxp_norm_out_of_host_memory(&hooks);
+    bool any = false;
+
+    for (size_t t = 0; t < params->tensor_count && !status; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        scales[t] = 1;
+        if (!tensor->fp8 || !tensor->count)
+            continue;
+        any = true;
+        status = ptx_address_download(device, tensor->fp8_scale, &scales[t], sizeof *scales,
+                                      params->stream);
+    }
+    if (any && !status)
+        status = ptx_stream_synchronize(device, params->stream);
+    for (size_t t = 0; t < params->tensor_count && !status; t++)
+        if (!(scales[t] > 0 && isfinite(scales[t])))
+            status =
+                ptxd_fail(PTX_ERROR_INVALID,
+                          "tensor %zu: the scale at its fp8_scale is %g; it must be finite and "
+                          "above 0: write it before the plan is made",
+                          t, (double)scales[t]);
+    free(scales);
     return status;
 }
 
@@ -327,6 +379,8 @@ static ptx_status prepare(struct norm_plan *norm)
         return ptx_error_status();
     if (!plan->params.any_address)
         status = check_addresses(plan, 0, plan->params.tensor_count);
+    if (!status && !plan->params.any_address)
+        status = check_scales(plan);
     return status ? status : upload(plan);
 }
 
@@ -501,6 +555,11 @@ static ptx_status check_same(size_t t, const struct ptx_step_tensor *was,
                           : is->step != was->step                     ? "step"
                           : is->accumulator != was->accumulator       ? "accumulator"
                           : is->accumulated != was->accumulated       ? "accumulated"
+                          : is->amax != was->amax                     ? "amax"
+                          : is->fp8 != was->fp8                       ? "fp8"
+                          : is->fp8_scale != was->fp8_scale           ? "fp8_scale"
+                          : is->fp8_scale_inv != was->fp8_scale_inv   ? "fp8_scale_inv"
+                          : is->fp8_format != was->fp8_format         ? "fp8_format"
                           : is->whole.first != was->whole.first ||
                                   is->whole.run != was->whole.run ||
                                   is->whole.stride != was->whole.stride

@@ -120,6 +120,32 @@ static ptx_status check_types(size_t t, const struct ptx_step_tensor *tensor)
     return PTX_OK;
 }
 
+// What a step leaves of the weights.
+static ptx_status check_copies(size_t t, const struct ptx_step_tensor *tensor)
+{
+    const struct {
+        const char *name;
+        CUdeviceptr at;
+    } of_copy[] = { { "fp8_scale", tensor->fp8_scale },
+                    { "fp8_scale_inv", tensor->fp8_scale_inv } };
+
+    if ((unsigned)tensor->fp8_format > PTX_FP8_E5M2)
+        return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: fp8_format is %d; there are %d to %d", t,
+                         (int)tensor->fp8_format, PTX_FP8_E4M3, PTX_FP8_E5M2);
+    for (size_t k = 0; k < sizeof of_copy / sizeof *of_copy && !tensor->fp8; k++)
+        if (of_copy[k].at)
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: %s is given, and fp8 is not: give the codes an address, "
+                             "or make it 0",
+                             t, of_copy[k].name);
+    if (tensor->fp8 && !tensor->fp8_scale)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: fp8 is given, and fp8_scale is 0: give the address of the "
+                         "codes' scale",
+                         t);
+    return PTX_OK;
+}
+
 // A block of states that share a scale is never cut.
 static ptx_status check_blocks(size_t t, const struct ptx_step_tensor *tensor)
 {
@@ -246,6 +272,8 @@ static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
                          "tensor %zu: its group is %" PRIu32 "; there are groups 0 to %" PRIu32, t,
                          tensor->group, params->group_count - 1);
     status = check_types(t, tensor);
+    if (!status)
+        status = check_copies(t, tensor);
     if (!status)
         status = check_whole(t, tensor, params->groups[tensor->group].rule);
     return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);

@@ -34,6 +34,7 @@ struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tens
         .parameter = tensor->dtype,
         .gradient = tensor->accumulator ? PTX_F32 : ptxp_step_gradient_type(tensor),
         .ema = tensor->ema_dtype,
+        .copy = tensor->fp8 ? 1 + (uint32_t)tensor->fp8_format : 0,
         .options = (group->hyper.momentum != 0 ? momentum : 0) |
                    (group->nesterov ? PTXK_STEP_NESTEROV : 0) |
                    (group->maximize ? PTXK_STEP_MAXIMIZE : 0),
@@ -225,6 +226,7 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
         const unsigned bytes = ptx_type_bytes(ptxk_step_array_type(&v, a));
         each += (uint64_t)(ptxk_step_reads(&v, a) * passes + is_written) * bytes;
     }
+    each += tensor->fp8 != 0;
     return tensor->count * each +
            (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
 }
@@ -310,8 +312,13 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
         ptxp_step_layout_free(layout);
         return status;
     }
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        layout->accumulates |= params->tensors[t].accumulator != 0;
+        layout->takes_amax |= params->tensors[t].amax != 0;
+    }
     const struct ptxk_step_spec spec = { .variants = layout->variants,
-                                         .variant_count = layout->variant_count };
+                                         .variant_count = layout->variant_count,
+                                         .takes_amax = layout->takes_amax };
     const struct ptxk_step_blocks *const tables = ptxk_step_tables(&spec);
     layout->row_words = ptxk_step_row_words(&spec);
     at = place(&layout->rows, at, (params->tensor_count + 1) * layout->row_words, sizeof(uint64_t));
@@ -323,12 +330,15 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     const uint64_t sums = ptxk_step_has_sums(&spec) ? PTXK_STEP_SUMS : 0;
     at = place(&layout->tile_sums, at, sums * tiles, sizeof(double));
     at = place(&layout->tensor_sums, at, sums * (params->tensor_count + 1), sizeof(double));
-    for (size_t t = 0; t < params->tensor_count; t++)
-        layout->accumulates |= params->tensors[t].accumulator != 0;
     at = place(&layout->accumulators, at, layout->accumulates ? params->tensor_count + 1 : 0,
                sizeof(struct step_accumulator_row));
     const bool reports = ptxp_step_reports_weights(params);
-    at = place(&layout->arrivals, at, reports ? params->tensor_count : 0, sizeof(uint32_t));
+    at = place(&layout->copies, at, ptxk_step_has_copy_rows(&spec) ? params->tensor_count + 1 : 0,
+               sizeof(struct step_copy_row));
+    at = place(&layout->arrivals, at, reports || layout->takes_amax ? params->tensor_count + 1 : 0,
+               sizeof(uint32_t));
+    at = place(&layout->largest, at, layout->takes_amax ? params->tensor_count + 1 : 0,
+               sizeof(uint32_t));
     const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(&spec));
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
     layout->bytes =
@@ -361,7 +371,7 @@ static bool takes_vectors(const struct ptx_step_tensor *tensor, const struct ptx
 
     for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++)
         bits |= tensor->state[k];
-    return bits % VECTOR_BYTES == 0 &&
+    return bits % VECTOR_BYTES == 0 && tensor->fp8 % ptxk_step_lanes(v) == 0 &&
            (ptxk_step_streams(v) == 0 || eights_in_a_row(&tensor->whole));
 }
 
@@ -414,6 +424,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
     struct step_clock_row *clocks = (void *)(image + layout->clock_rows.offset);
     struct ptx_step_hyper *hypers = (void *)(image + layout->hypers.offset);
     struct step_accumulator_row *sums = (void *)(image + layout->accumulators.offset);
+    struct step_copy_row *copies = (void *)(image + layout->copies.offset);
 
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
@@ -424,6 +435,9 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         memcpy(rows + t * layout->row_words, &row, layout->row_words * sizeof *rows);
         if (layout->accumulates)
             sums[t] = (struct step_accumulator_row) { tensor->accumulator, tensor->accumulated };
+        if (layout->copies.length)
+            copies[t] = (struct step_copy_row) { tensor->amax, tensor->fp8, tensor->fp8_scale,
+                                                 tensor->fp8_scale_inv };
         if (!tensor->count)
             continue;
         clocks[layout->clocks[t]] = (struct step_clock_row) {

@@ -19,7 +19,9 @@
     X(tile_sums, double)                                                                           \
     X(tensor_sums, double)                                                                         \
     X(accumulators, struct step_accumulator_row)                                                   \
+    X(copies, struct step_copy_row)                                                                \
     X(arrivals, uint32_t)                                                                          \
+    X(largest, uint32_t)                                                                           \
     X(coefficients, float)                                                                         \
     X(tile_reports, struct step_tile_report)
 
@@ -40,6 +42,7 @@ struct step_layout {
     struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
     bool accumulates;   // tensors have accumulators
+    bool takes_amax;    // some tensor has an amax
     uint32_t tile;      // elements of one
     uint32_t row_words; // of a tensor's row
     uint64_t bytes;     // size of the memory

@@ -428,6 +428,36 @@ static void check_ema_plans(struct golden *g)
     }
 }
 
+/// Plans that leave copies of the weights in 8 bits, their amax or both, of each format, on two
+/// targets.
+static void check_copy_plans(struct golden *g)
+{
+    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
+    static const char *const names[] = { "amax", "e4m3", "e5m2_amax" };
+    for (unsigned v = 0; v < PTX_STEP_FORMAT_COUNT * 6; ++v) {
+        const unsigned format = v / 6, leaves = v / 2 % 3;
+        const bool f32 = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16;
+        const struct ptx_step_tensor tensor = { .count = 1 << 24,
+                                                .dtype = f32 ? PTX_F32 : PTX_BF16,
+                                                .format = (ptx_step_format)format,
+                                                .amax = leaves == 1 ? 0 : 4,
+                                                .fp8 = leaves ? 8 : 0,
+                                                .fp8_scale = leaves ? 4 : 0,
+                                                .fp8_format =
+                                                    leaves == 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3 };
+        const struct ptx_step_params params = {
+            .tensors = &tensor, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
+        };
+        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
+        ptx_builder *b = ptx_builder_create(&target);
+        char name[64];
+        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
+        snprintf(name, sizeof name, "step_plan_%s_format%u_sm%d", names[leaves], format,
+                 target.target.sm);
+        check_text(g, b, name, NULL);
+    }
+}
+
 /// A plan of f32 gradients with common options, for sm_90, where its launches overlap, which is a
 /// file; a plan with every option, for sm_80.
 static void check_some_clip_plans(struct golden *g)
@@ -520,6 +550,7 @@ static void emit_all(struct golden *g)
     check_some_clip_plans(g);
     check_step_plans(g);
     check_ema_plans(g);
+    check_copy_plans(g);
     check_accumulating_plans(g);
     check_guards(g);
     check_reports(g);

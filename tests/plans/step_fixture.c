@@ -11,7 +11,18 @@
 #include <cmocka.h>
 
 enum { GUARD = 64, POISON = 0xa5 };
-enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2, EMA = ABSMAX + 2 };
+enum {
+    PARAMETER,
+    GRADIENT,
+    BESIDE,
+    STATE,
+    ABSMAX = STATE + 2,
+    EMA = ABSMAX + 2,
+    CODES,
+    SCALE,
+    SCALE_INV,
+    AMAX
+};
 
 static unsigned choose(struct random *r, uint32_t bits)
 {
@@ -66,6 +77,13 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
         return array - STATE >= states ? PTX_NONE : state_type(tensor->format);
     case EMA:
         return tensor->ema_dtype;
+    case CODES:
+        return set->copy[t] ? PTX_U8 : PTX_NONE;
+    case SCALE:
+    case SCALE_INV:
+        return set->copy[t] ? PTX_F32 : PTX_NONE;
+    case AMAX:
+        return set->amax[t] ? PTX_F32 : PTX_NONE;
     default:
         return array - ABSMAX < states && has_blocks(tensor->format) ? PTX_F32 : PTX_NONE;
     }
@@ -73,17 +91,23 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
 
 static CUdeviceptr *address_of(struct ptx_step_tensor *tensor, unsigned array)
 {
-    return array == PARAMETER  ? &tensor->parameter
-           : array == GRADIENT ? &tensor->gradient
-           : array == BESIDE   ? &tensor->beside
-           : array == EMA      ? &tensor->ema
-           : array >= ABSMAX   ? &tensor->absmax[array - ABSMAX]
-                               : &tensor->state[array - STATE];
+    return array == PARAMETER   ? &tensor->parameter
+           : array == GRADIENT  ? &tensor->gradient
+           : array == BESIDE    ? &tensor->beside
+           : array == EMA       ? &tensor->ema
+           : array == CODES     ? &tensor->fp8
+           : array == SCALE     ? &tensor->fp8_scale
+           : array == SCALE_INV ? &tensor->fp8_scale_inv
+           : array == AMAX      ? &tensor->amax
+           : array >= ABSMAX    ? &tensor->absmax[array - ABSMAX]
+                                : &tensor->state[array - STATE];
 }
 
 static uint64_t array_count(const struct ptx_step_tensor *tensor, unsigned array)
 {
-    return array == ABSMAX || array == ABSMAX + 1 ? (tensor->count + 255) / 256 : tensor->count;
+    return array == ABSMAX || array == ABSMAX + 1 ? (tensor->count + 255) / 256
+           : array >= SCALE                       ? 1
+                                                  : tensor->count;
 }
 
 static void fill(struct random *r, ptx_type type, enum data_kind kind, void *data, uint64_t count)
@@ -140,6 +164,11 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
     tensor->norm_group = random_below(r, shape->norm_groups);
     tensor->id = random_below(r, 1000);
     tensor->ema_dtype = shape->averages ? (ptx_type)choose(r, shape->averages) : PTX_NONE;
+    if (shape->copies)
+        set->copy[t] = choose(r, shape->copies);
+    if (set->copy[t])
+        tensor->fp8_format = (ptx_fp8)(set->copy[t] - 1);
+    set->amax[t] = shape->amax && random_below(r, 3) != 0;
     if (shape->sharded && random_below(r, 2))
         tensor->whole = (struct ptx_step_whole) { .first = random_below(r, 4) * 4 };
     else if (shape->sharded)
@@ -204,6 +233,10 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
                 continue;
             *address_of(tensor, a) = base + set->offset[t][a];
             unsigned char *data = set->host + set->offset[t][a];
+            if (a == SCALE)
+                ref_store(REF_F32, data, 0, ldexp(1 + random_below(r, 8) / 8.0, 3 * (int)t % 8));
+            if (a >= CODES)
+                continue; // what a step leaves there is poison before
             if (shape->wild)
                 fill(r, type, DATA_SPECIAL, data, array_count(tensor, a));
             else if (a < STATE || a == EMA)
@@ -218,6 +251,10 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
         memset(set->host + set->step[t], 0, sizeof(float));
         if (shape->absent && random_below(r, 4) == 0)
             tensor->gradient = 0;
+    }
+    if (shape->copies) { // creation reads the scales
+        require(ptx_buffer_upload(set->memory, 0, set->host, set->bytes, gpu->stream));
+        require(ptx_stream_synchronize(gpu->device, gpu->stream));
     }
 }
 
@@ -332,6 +369,30 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
     return found;
 }
 
+// What a step leaves of the weights that it has stored.
+static void expect_copy(struct step_set *set, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &set->tensors[t];
+    const enum ref_type type = gpu_ref_type(tensor->dtype);
+    const void *parameter = set->host + set->offset[t][PARAMETER];
+    float largest = 0;
+
+    if (set->copy[t]) {
+        const float scale = (float)ref_load(REF_F32, set->host + set->offset[t][SCALE], 0);
+        ref_cast_fp8(type, parameter, tensor->count, (enum ref_fp8)tensor->fp8_format, scale,
+                     set->host + set->offset[t][CODES], NULL);
+        const float inverse = 1 / scale;
+        ref_store(REF_F32, set->host + set->offset[t][SCALE_INV], 0, (double)inverse);
+    }
+    if (!set->amax[t])
+        return;
+    for (uint64_t i = 0; i < tensor->count; i++) {
+        const float x = fabsf((float)ref_load(type, parameter, i));
+        largest = isnan(x) || isnan(largest) ? NAN : fmaxf(largest, x);
+    }
+    ref_store(REF_F32, set->host + set->offset[t][AMAX], 0, (double)largest);
+}
+
 static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
 {
     const struct ptx_step_tensor *tensor = &set->tensors[t];
@@ -392,6 +453,7 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
             continue;
         ref_step(&tensor, (uint32_t)count, factor[set->tensors[t].norm_group],
                  (enum ref_step_gradients)set->gradients);
+        expect_copy(set, t);
         memcpy(set->host + set->step[t], &count, sizeof count);
     }
     return false;
@@ -400,8 +462,9 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
 static void report(const struct step_set *set, const unsigned char *got, size_t at,
                    const char *what)
 {
-    static const char *const names[] = { "parameter", "gradient", "beside",   "state 0",
-                                         "state 1",   "absmax 0", "absmax 1", "ema" };
+    static const char *const names[] = { "parameter", "gradient",  "beside",        "state 0",
+                                         "state 1",   "absmax 0",  "absmax 1",      "ema",
+                                         "fp8",       "fp8_scale", "fp8_scale_inv", "amax" };
 
     for (size_t t = 0; t < set->count; t++) {
         const struct ptx_step_tensor *tensor = &set->tensors[t];

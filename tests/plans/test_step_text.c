@@ -62,6 +62,9 @@ static void test_targets(void **state)
             tensors[f] = tensor_of((ptx_step_format)f);
             tensors[f].gradient_dtype = gradients[variant % 3];
             tensors[f].ema_dtype = averages[variant / 2 % 3];
+            tensors[f].amax = variant % 2 ? 4 : 0;
+            tensors[f].fp8 = tensors[f].fp8_scale = variant / 3 % 2 ? 8 : 0;
+            tensors[f].fp8_format = variant / 6 % 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3;
             tensors[f].group = variant % PTX_STEP_RULE_COUNT;
         }
         assemble(&(struct ptx_step_params) { .tensors = tensors,

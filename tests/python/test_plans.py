@@ -229,6 +229,42 @@ def test_ema_that_does_not_fit(gpu):
         plan(ema=gpu.zeros(8)).set_hyper(0, {"ema_decay": 2.0})
 
 
+@pytest.mark.parametrize("how", ["run", "graph"])
+def test_copies(gpu, stream, how):
+    """Codes by the scale that the step finds, its reciprocal, and the largest weight as stored."""
+    w, dw = [gpu.array([1.0, -3.0, 500.0]), gpu.array([0.5] * 5)], [gpu.array([1.0] * n) for n in (3, 5)]
+    codes, scale, inverse = gpu.zeros(3, "u8"), gpu.array([0.5]), gpu.zeros(1)
+    amax = [gpu.zeros(1), gpu.zeros(1)]
+    gpu.synchronize()
+    plan = gpu.step_plan([ptxgen.StepTensor(parameter=w[0], gradient=dw[0], step=gpu.zeros(1), amax=amax[0], fp8=codes,
+                                            fp8_scale=scale, fp8_scale_inv=inverse, fp8_format="e5m2"),
+                          ptxgen.StepTensor(parameter=w[1], gradient=dw[1], step=gpu.zeros(1), amax=amax[1])],
+                         groups=[ptxgen.SGD(lr=1.0)], max_norm=math.inf)
+    with gpu.capture(stream) as graph:
+        plan.run(stream)
+    gpu.synchronize()
+    plan.run(stream) if how == "run" else graph.launch(stream)
+    stream.synchronize()
+    assert w[0].tolist() == [0.0, -4.0, 499.0] and inverse.tolist() == [2.0]
+    assert codes.tolist() == [0x00, 0xc0, 0x5c]  # 0, -2, 249.5 to 256
+    assert amax[0].tolist() == [499.0] and amax[1].tolist() == [0.5]
+
+
+def test_copies_that_do_not_fit(gpu):
+    def plan(**fields):
+        return gpu.step_plan([ptxgen.StepTensor(parameter=gpu.zeros(8), gradient=gpu.zeros(8), step=gpu.zeros(1),
+                                                **fields)], groups=[ptxgen.SGD(lr=0.25)], max_norm=1.0)
+    one = gpu.array([1.0])
+    for fields, words in (({"fp8": gpu.zeros(7, "u8"), "fp8_scale": one}, r"\[0\].fp8: 7 elements, and count is 8"),
+                          ({"fp8": gpu.zeros(8), "fp8_scale": one}, "fp8: elements of type f32, and codes are u8"),
+                          ({"fp8": gpu.zeros(8, "u8"), "fp8_scale": gpu.zeros(1, "f64")}, "fp8_scale is f32"),
+                          ({"fp8": gpu.zeros(8, "u8"), "fp8_scale": gpu.zeros(1)}, "the scale at its fp8_scale is 0"),
+                          ({"amax": gpu.zeros(2)}, r"amax: 2 elements, and amax is one")):
+        gpu.synchronize()
+        with pytest.raises(ptxgen.InvalidError, match=words):
+            plan(**fields)
+
+
 def reported(gpu):
     """A step plan of two tensors that report all they can."""
     w = [gpu.array([3.0, -4.0, 0.0]), gpu.array([1.0] * 4)]

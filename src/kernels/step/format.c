@@ -22,9 +22,11 @@ const struct ptxk_step_format *ptxk_step_format_of(ptx_step_format format)
 
 void ptxk_step_comment(ptx_builder *b, const struct ptxk_step_variant *v)
 {
-    ptx_comment(b, "%s, %s: parameter %s, gradient %s", ptxk_step_rule_of(v->rule)->name,
+    static const char *const copies[] = { "", ", copy e4m3", ", copy e5m2" };
+
+    ptx_comment(b, "%s, %s: parameter %s, gradient %s%s", ptxk_step_rule_of(v->rule)->name,
                 ptxk_step_format_of(v->format)->name, ptx_type_name(v->parameter),
-                ptx_type_name(v->gradient));
+                ptx_type_name(v->gradient), copies[v->copy]);
 }
 
 // ---- rounding -----------------------------------------------------------------------------------
@@ -83,8 +85,7 @@ struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_v
     return e;
 }
 
-// The f32 of a parameter in the form that ptxk_narrow() takes, as it is once it is stored.
-static ptx_val as_stored(ptx_builder *b, ptx_type type, ptx_val x)
+ptx_val ptxk_step_as_stored(ptx_builder *b, ptx_type type, ptx_val x)
 {
     if (x.type == PTX_U32)
         return ptx_bitcast(b, PTX_F32, ptx_and(b, x, 0xffff0000));
@@ -96,7 +97,7 @@ static ptx_val average(ptx_builder *b, const struct ptxk_step_variant *v, ptx_va
                        ptx_val rate, const ptx_val *random)
 {
     ptx_comment(b, "the average of the weights follows");
-    ptx_val apart = ptx_sub(b, as_stored(b, v->parameter, p), old);
+    ptx_val apart = ptx_sub(b, ptxk_step_as_stored(b, v->parameter, p), old);
     ptx_val x = ptx_fma(b, rate, apart, old);
 
     return v->ema == PTX_BF16 ? round_stochastically(b, x, *random, false) : x;

@@ -72,6 +72,10 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
                                         const struct ptxk_step_element *e, ptx_val ema_rate,
                                         const ptx_val random[PTXK_STREAMS]);
 
+// The f32 of a parameter in the form that ptxk_narrow() takes, as it is once it is stored as
+// `type`.
+ptx_val ptxk_step_as_stored(ptx_builder *b, ptx_type type, ptx_val x);
+
 // The arrays of a tensor.
 enum {
     ARRAY_PARAMETER,

@@ -74,6 +74,7 @@ int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct pt
         { (int)x->rule, (int)y->rule },           { (int)x->format, (int)y->format },
         { (int)x->parameter, (int)y->parameter }, { (int)x->gradient, (int)y->gradient },
         { (int)x->options, (int)y->options },     { (int)x->ema, (int)y->ema },
+        { (int)x->copy, (int)y->copy },
     };
 
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT
+// Copies of weights in 8 bits and their largest magnitude: every byte as in plain C, for every rule
+// and format, in every form of a run, at any alignment, with NaN, infinity and scales that are
+// neither; what skipped steps and absent gradients leave; delayed scaling around a step.
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "step_fixture.h"
+
+#include <ptxgen/operations.h>
+
+enum {
+    ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1,
+    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
+    ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
+};
+
+static struct gpu gpu;
+static struct step_set set;
+static ptx_buffer *rows;
+
+static const struct step_shape few = { .tensors = 3,
+                                       .groups = 1,
+                                       .norm_groups = 1,
+                                       .most = 300,
+                                       .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                       .formats = 1 << PTX_STEP_FORMAT_FULL,
+                                       .copies = 1 << (1 + PTX_FP8_E4M3),
+                                       .amax = true };
+
+// Scales that no plan is made with, and that a step finds nevertheless.
+static void set_scales(struct random *r)
+{
+    const float scales[] = { 0, NAN, INFINITY, -2, 0x1p-149f, 0x1p127f, 1 };
+
+    for (size_t t = 0; t < set.count; t++)
+        if (set.copy[t])
+            memcpy(set.host + (set.tensors[t].fp8_scale - ptx_buffer_address(set.memory)),
+                   &scales[random_below(r, sizeof scales / sizeof *scales)], sizeof(float));
+}
+
+// Steps in all forms, of which the third is skipped, because a gradient is NaN.
+static void check_steps(struct random *r, struct ptx_step_params params, bool any_scale,
+                        const char *what)
+{
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+
+    for (unsigned step = 0; step < 5; step++) {
+        if (any_scale && step)
+            set_scales(r);
+        step_set_gradients(&set, r, step == 2 && set.has_elements ? NAN : 0);
+        step_set_expect(&set, &params, 1);
+        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        step_set_check(&set, what);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+}
+
+static bool has_gradient(void)
+{
+    for (size_t t = 0; t < set.count; t++)
+        if (set.tensors[t].count && set.tensors[t].gradient)
+            return true;
+    return false;
+}
+
+static void create(struct random *r, const struct step_shape *shape)
+{
+    step_set_create(&set, &gpu, r, shape);
+    while (!has_gradient()) {
+        step_set_destroy(&set);
+        step_set_create(&set, &gpu, r, shape);
+    }
+}
+
+// ---- tests --------------------------------------------------------------------------------------
+
+static void test_formats(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "copies of weights");
+
+    for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial++) {
+        const struct step_shape shape = { .tensors = 7,
+                                          .groups = 3,
+                                          .norm_groups = 2,
+                                          .most = trial % 3 ? 6000 : 40,
+                                          .rules = ALL_RULES,
+                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
+                                          .copies = ALL_COPIES,
+                                          .amax = trial % 4 != 3,
+                                          .aligned = trial % 2,
+                                          .sharded = trial % 2,
+                                          .absent = trial % 3 == 1,
+                                          .wild = trial % 3 == 2 };
+        create(&r, &shape);
+        set.gradients = (ptx_step_gradients)(trial % 3);
+        check_steps(&r, step_set_params(&set), trial % 2, "a format");
+        step_set_destroy(&set);
+    }
+}
+
+// All formats in one plan, also beside reports, averages and accumulators' kind of gradients.
+static void test_mixed(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "copies of weights, mixed");
+
+    for (unsigned trial = 0; trial < 4; trial++) {
+        const struct step_shape shape = {
+            .tensors = 12,
+            .groups = 4,
+            .norm_groups = 1,
+            .most = 5000,
+            .rules = 1 << PTX_STEP_RULE_ADAMW | 1 << PTX_STEP_RULE_LION,
+            .formats = ALL_FORMATS & ~(1 << PTX_STEP_FORMAT_STATE_8BIT),
+            .averages = trial / 2 ? PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(BF16) : 0,
+            .copies = ALL_COPIES,
+            .amax = true,
+            .aligned = trial % 2,
+            .absent = true
+        };
+        create(&r, &shape);
+        struct ptx_step_params params = step_set_params(&set);
+        params.weight_reports_at = trial % 2 ? ptx_buffer_address(rows) : 0;
+        check_steps(&r, params, false, "all formats");
+        step_set_destroy(&set);
+    }
+}
+
+// So many tiles of a tensor that they are not all under way at once.
+static void test_many_tiles(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "copies of many tiles");
+
+    for (unsigned trial = 0; trial < 3; trial++) {
+        const ptx_step_format formats[] = { PTX_STEP_FORMAT_FULL, PTX_STEP_FORMAT_STOCHASTIC,
+                                            PTX_STEP_FORMAT_STATE_8BIT };
+        const struct step_shape shape = { .tensors = 2,
+                                          .groups = 1,
+                                          .norm_groups = 1,
+                                          .most = 350000,
+                                          .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                          .formats = 1u << formats[trial],
+                                          .copies = ALL_COPIES,
+                                          .amax = true,
+                                          .aligned = trial != 1,
+                                          .wild = trial == 1 };
+        do {
+            create(&r, &shape);
+            if (set.tensors[0].count > 200000 && set.amax[0])
+                break;
+            step_set_destroy(&set);
+        } while (true);
+        check_steps(&r, step_set_params(&set), false, "many tiles");
+        step_set_destroy(&set);
+    }
+}
+
+// A step between updates of delayed scales: each step's amax goes into the history, and its codes
+// have the scale that the update before it left. The history's rows are those of plain C.
+static void test_delayed(void **state)
+{
+    enum { TENSORS = 3, ROWS = 4, COUNT = 500 };
+    (void)state;
+    struct random r = gpu_random(&gpu, "delayed scales");
+    struct step_shape shape = few;
+    float host[ROWS + 2][TENSORS] = { { 0 } }, got[ROWS + 2][TENSORS];
+
+    shape.most = COUNT;
+    create(&r, &shape);
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof host);
+    assert_non_null(memory);
+    const CUdeviceptr history = ptx_buffer_address(memory);
+    for (size_t t = 0; t < TENSORS; t++) {
+        host[ROWS][t] = 1;
+        set.amax[t] = true;
+        set.copy[t] = 1;
+        set.tensors[t].amax = history + t * sizeof(float);
+        set.tensors[t].fp8_scale = history + (ROWS * TENSORS + t) * sizeof(float);
+    }
+    require(ptx_buffer_upload(memory, 0, host, sizeof host, gpu.stream));
+    const struct ptx_step_params params = step_set_params(&set);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    const struct ptx_delayed_scale_update_params update = {
+        .tensors = TENSORS,
+        .rows = ROWS,
+        .history = history,
+        .scale = history + sizeof(float) * ROWS * TENSORS,
+        .scale_inv = history + sizeof(float) * (ROWS + 1) * TENSORS
+    };
+    ptx_operations *operations = ptx_operations_create(gpu.device, NULL);
+    assert_non_null(operations);
+    require(ptx_delayed_scale_update_prepare(operations, &update));
+    for (unsigned step = 0; step < 6; step++) {
+        step_set_gradients(&set, &r, step == 2 ? INFINITY : 0);
+        // The fixture expects them in its own memory.
+        for (size_t t = 0; t < TENSORS; t++)
+            memcpy(set.host + set.offset[t][9], &host[ROWS][t], sizeof(float));
+        require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
+        const bool skipped = step_set_expect(&set, &params, 1);
+        for (size_t t = 0; t < TENSORS && !skipped; t++)
+            if (set.tensors[t].count) {
+                memcpy(&host[0][t], set.host + set.offset[t][11], sizeof(float));
+                memset(set.host + set.offset[t][11], 0xa5, sizeof(float));
+            }
+        require(ptx_step_plan_run(plan, gpu.stream));
+        require(ptx_delayed_scale_update(operations, &update, gpu.stream));
+        step_set_check(&set, "a step with delayed scales");
+        ref_delayed_scale_update(&(struct ref_delayed_scale) { .format = REF_E4M3 }, TENSORS, ROWS,
+                                 host[0], host[ROWS], host[ROWS + 1]);
+        require(ptx_buffer_download(memory, 0, got, sizeof got, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        assert_memory_equal(got, host, sizeof got);
+    }
+    ptx_operations_destroy(&operations);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&memory);
+    step_set_destroy(&set);
+}
+
+// A copy and an amax take no launch and no norm; a copy is a byte an element.
+static void test_described(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "copies of weights, described");
+    struct ptx_step_description with, without;
+
+    create(&r, &few);
+    struct ptx_step_params params = step_set_params(&set);
+    params.max_norm = INFINITY;
+    require(ptx_step_describe(&params, &with));
+    for (size_t t = 0; t < set.count; t++)
+        set.tensors[t].fp8 = set.tensors[t].fp8_scale = set.tensors[t].fp8_scale_inv =
+            set.tensors[t].amax = 0;
+    require(ptx_step_describe(&params, &without));
+    assert_int_equal(with.launches, without.launches);
+    assert_int_equal(with.bytes, without.bytes + without.elements);
+    step_set_destroy(&set);
+}
+
+static void expect_no_plan(struct ptx_step_params params, const char *message)
+{
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, message);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "copies of weights that are refused");
+    const float scales[] = { 0, -1, NAN, INFINITY };
+
+    do {
+        create(&r, &few);
+        if (set.tensors[0].count > 100 && set.tensors[1].count > 100 && set.amax[0])
+            break;
+        step_set_destroy(&set);
+    } while (true);
+    const struct ptx_step_params params = step_set_params(&set);
+    const struct ptx_step_tensor valid = set.tensors[0];
+    struct ptx_step_tensor *const t = &set.tensors[0];
+    step_set_gradients(&set, &r, 0);
+
+    t->fp8_scale = 0;
+    expect_no_plan(params, "tensor 0: fp8 is given, and fp8_scale is 0: give the address");
+    *t = valid;
+    t->fp8 = 0;
+    expect_no_plan(params, "tensor 0: fp8_scale is given, and fp8 is not");
+    t->fp8_scale = 0;
+    expect_no_plan(params, "tensor 0: fp8_scale_inv is given, and fp8 is not");
+    *t = valid;
+    t->fp8_format = (ptx_fp8)2;
+    expect_no_plan(params, "tensor 0: fp8_format is 2; there are 0 to 1");
+    *t = valid;
+    t->amax += 2;
+    expect_no_plan(params, "tensor 0's amax");
+    *t = valid;
+    t->amax = t->parameter;
+    expect_no_plan(params, "tensor 0's parameter and tensor 0's amax overlap");
+    *t = valid;
+    t->fp8 = set.tensors[1].parameter;
+    expect_no_plan(params, "tensor 0's fp8 and tensor 1's parameter overlap");
+    *t = valid;
+    t->fp8 = ptx_buffer_address(set.memory) + set.bytes - 50;
+    expect_no_plan(params, "tensor 0's fp8: ");
+    *t = valid;
+    t->fp8_scale = t->fp8_scale_inv;
+    expect_no_plan(params, "overlap");
+    *t = valid;
+    for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
+        require(
+            ptx_buffer_upload(set.memory, set.offset[0][9], &scales[k], sizeof(float), gpu.stream));
+        expect_no_plan(params, "tensor 0: the scale at its fp8_scale is ");
+    }
+    step_set_destroy(&set);
+}
+
+// Addresses of copies stay as they are at creation.
+static void test_fixed(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "addresses of copies");
+
+    create(&r, &few);
+    const struct ptx_step_params params = step_set_params(&set);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    struct ptx_step_tensor tensor = set.tensors[0];
+    tensor.amax += 4;
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &tensor, gpu.stream),
+                     PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tensor 0: its amax is not what it was");
+    tensor = set.tensors[0];
+    tensor.fp8_format = PTX_FP8_E5M2;
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &tensor, gpu.stream),
+                     PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tensor 0: its fp8_format is not what it was");
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),    cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_delayed),
+        cmocka_unit_test(test_described),  cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_fixed),
+    };
+
+    gpu_open(&gpu);
+    rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
+    int failed = cmocka_run_group_tests_name("copies of weights", tests, NULL, NULL);
+    ptx_buffer_destroy(&rows);
+    gpu_close(&gpu);
+    return failed;
+}
