@@ -24,7 +24,7 @@ tr '\n' ' ' <"$text" | sed 's/#define[^;]*PTX_TYPE_ENUM[^;]*//g' |
     grep -oE 'enum ptx_[a-z_]+ \{[^}]*\}' >"$text.enums"
 [ -s "$text.enums" ] || fail "found no enumeration"
 while read -r _ type list; do
-    stem=$(echo "${type#ptx_}" | sed 's/_mode$//; s/_op$//; s/_type$//; s/_role$//' | tr a-z A-Z)
+    stem=$(echo "${type#ptx_}" | sed 's/_mode$//; s/_op$//; s/_kind$//; s/_type$//; s/_role$//' | tr a-z A-Z)
     case $type in
     ptx_type | ptx_axis) prefix='PTX_' ;;
     ptx_status) prefix='PTX_(OK$|ERROR_)' ;;
@@ -124,7 +124,7 @@ predicts()
     predicts ptxgen asm builder entry data function types ops convert math matrix memory message threads control places
     predicts kernels kernels
     predicts driver error device stream buffer graph module launch
-    predicts plans clip step guard report operations binding torch
+    predicts plans clip step guard report rule operations binding torch
 } >"$text.bad"
 [ -s "$text.bad" ] && fail "not in the source that the header predicts: $(cat "$text.bad")"
 # The other headers declare no function, except ptxgen_version() in common.h.

@@ -86,6 +86,18 @@ PTXGEN_API void ptx_builder_fail(ptx_builder *b, const char *format, ...) PTXGEN
 /// Names the place of the calls that follow, for errors, in callers without the macros of places.h:
 /// "script.py:12", say; NULL: not known. The string must live as long as the builder.
 PTXGEN_API void ptx_builder_place(ptx_builder *b, const char *place);
+/// What code of others may do.
+struct ptx_restriction {
+    const char *within; ///< names that code in errors: "a rule"; NULL: it may do all
+    void *context;      ///< the caller's
+};
+
+/// From now on only calls that compute values are allowed. Any other call is an error, which names
+/// `within`. Allowed are the instructions of ops.h that give one result on every GPU, the
+/// conversions of convert.h, the functions of math.h, variables, comments, and the blocks of
+/// control.h with what leaves a loop. Returns the restriction before; the string must live as
+/// long as they are in force.
+PTXGEN_API struct ptx_restriction ptx_builder_restrict(ptx_builder *b, struct ptx_restriction to);
 /// What is known of the text so far.
 struct ptx_builder_info {
     struct ptx_target target;

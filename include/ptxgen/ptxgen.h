@@ -9,6 +9,7 @@
 #include <ptxgen/driver.h>
 #include <ptxgen/kernels.h>
 #include <ptxgen/operations.h>
+#include <ptxgen/rule.h>
 #include <ptxgen/step.h>
 #include <ptxgen/torch.h>
 

@@ -143,7 +143,7 @@ struct ptx_step_hyper {
     double momentum;     ///< SGD: finite, >= 0
     double dampening;    ///< SGD: finite
     double ema_decay;    ///< of averages of weights: from 0 to 1; 1 keeps them as they are
-    double more[8];      ///< 0
+    double more[8];      ///< of rules of the caller's (rule.h), in their order; else 0
 };
 
 PTXGEN_END

@@ -37,6 +37,7 @@
 #include <ptxgen/builder.h>
 #include <ptxgen/norm.h>
 #include <ptxgen/records.h>
+#include <ptxgen/rule.h>
 #include <ptxgen/rules.h>
 
 PTXGEN_BEGIN
@@ -57,6 +58,11 @@ struct ptx_step_group {
                           ///< checked; `hyper` must still be valid
     CUdeviceptr lr_at; ///< the address of an f32 that each run reads in place of lr, not checked;
                        ///< 0: none
+    /// A rule of the caller's, in place of `rule`, which is then 0, and nesterov false; rule.h. It
+    /// must live as long as the plan. Its scalars alone may be other than 0, and the ones with
+    /// names of their own are in hyper.more; hyper_at has sixteen doubles, all of struct
+    /// ptx_step_hyper.
+    const ptx_rule *own_rule;
 };
 
 /// The position of a shard in the whole parameter: element i of the shard is element first + i /

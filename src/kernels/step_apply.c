@@ -3,6 +3,8 @@
 // The kernel that takes sums before it reads the same way, and writes only the sums of tiles.
 #include "step_apply.h"
 
+#include <string.h>
+
 #include "norm_parts.h"
 #include "step_tile.h"
 
@@ -64,14 +66,17 @@ static ptx_val found_inf(ptx_builder *b, const struct ptxk_tile *s)
 static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
 {
     const struct ptxk_step_variant *v = s->variant;
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
-    const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(s->spec));
+    const struct ptxk_step_rule *rule = v->rule;
+    const struct ptxk_step_rules rules = ptxk_step_rules(s->spec);
+    const uint32_t words = ptxk_step_coefficients_words(&rules);
 
     ptx_comment(b, "the coefficients of the step, and the factor of the gradients");
     ptx_val row = ptx_mul_wide(b, s->clock, words);
     ptx_ptr c = ptx_at(b, s->coefficients, row);
-    for (unsigned k = 0; k < rule->coefficients; k++)
-        s->coefficient[k] = ptx_load(b, c, k);
+    memset(s->coefficient, 0, sizeof s->coefficient); // those of another variant
+    for (uint32_t k = 0; k < rule->coefficients; k++)
+        if (ptxk_step_has_coefficient(rule, k))
+            s->coefficient[k] = ptx_load(b, c, ptxk_step_coefficient_at(k));
     if (v->ema != PTX_NONE && !s->reduces)
         s->ema_rate = ptx_load(b, c, PTXK_STEP_EMA_RATE);
     ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, 4));
@@ -96,11 +101,11 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
     if (s->reduces)
         return;
     if (rule->sums) {
-        ptx_ptr of_tensor = ptx_at(b, s->sums, ptx_mul_wide(b, s->tensor, PTXK_STEP_SUMS));
-        ptx_val sum[PTXK_STEP_SUMS];
+        ptx_ptr of_tensor = ptx_at(b, s->sums, ptx_mul_wide(b, s->tensor, PTX_RULE_MAX_SUMS));
+        ptx_val sum[PTX_RULE_MAX_SUMS];
         for (uint32_t k = 0; k < rule->sums; k++)
             sum[k] = ptx_load(b, of_tensor, k);
-        rule->of_sums(b, sum, s->coefficient);
+        rule->of_sums(b, rule, sum, s->coefficient);
     }
     ptx_comment(b, "the first tile of a tensor counts its step; tensors that share a count agree");
     ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, 0));
@@ -121,10 +126,10 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
 
 // Adds the terms of a vector's elements, those behind the tile's last as 0.
 static void vector_reduce(ptx_builder *b, const struct ptxk_tile *s,
-                          const struct ptxk_tile_vector *v, const ptx_val sum[PTXK_STEP_SUMS])
+                          const struct ptxk_tile_vector *v, const ptx_val sum[PTX_RULE_MAX_SUMS])
 {
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(s->variant->rule);
-    ptx_val value[ARRAYS][PTXK_LANES], term[PTXK_STEP_SUMS], scaled;
+    const struct ptxk_step_rule *rule = s->variant->rule;
+    ptx_val value[ARRAYS][PTXK_LANES], term[PTX_RULE_MAX_SUMS], scaled;
 
     ptxk_tile_vector_values(b, s, v, value);
     for (unsigned k = 0; k < ptxk_step_lanes(s->variant); k++) {
@@ -143,8 +148,8 @@ static void vector_reduce(ptx_builder *b, const struct ptxk_tile *s,
 static void reduce_tile(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
                         uint32_t span)
 {
-    const unsigned sums = ptxk_step_rule_of(s->variant->rule)->sums;
-    ptx_val sum[PTXK_STEP_SUMS];
+    const unsigned sums = s->variant->rule->sums;
+    ptx_val sum[PTX_RULE_MAX_SUMS];
 
     for (unsigned k = 0; k < sums; k++)
         sum[k] = ptx_var(b, ptx_f64(0));
@@ -278,6 +283,7 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
 static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduces)
 {
     const struct ptxk_step_spec *const spec = norm->own;
+    const struct ptxk_step_rules rules = ptxk_step_rules(spec);
     struct ptxk_tile s = { .spec = spec, .reduces = reduces, .is_guarded = norm->guards };
 
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
@@ -291,9 +297,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
                                      : "rows of 12: parameter, master or remainder, states, "
                                        "count, place in the whole, id, clock, variant, "
                                        "norm group, absmax");
-    s.coefficients =
-        ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
-                      .meaning = ptxk_step_coefficients_meaning(ptxk_step_rules(spec)));
+    s.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
+                                   .meaning = ptxk_step_coefficients_meaning(&rules));
     s.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
                               .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
                                          "found_inf of all");
@@ -335,7 +340,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
     ptxk_step_report_begin(b, &s);
     for (unsigned k = 0; k < spec->variant_count; k++) {
         s.variant = &spec->variants[k];
-        if (reduces && !ptxk_step_rule_of(s.variant->rule)->sums)
+        if (reduces && !s.variant->rule->sums)
             continue;
         ptxk_step_comment(b, s.variant);
         if (spec->variant_count == 1) {

@@ -11,6 +11,8 @@ enum {
     STEP_ROW_STATES = 2, // those that every row has room for
 };
 
+_Static_assert((int)PTXK_STEP_MOST_VARIANTS == (int)PTXK_STEP_MOST_RULES, "a rule each");
+
 // What a step does with the gradients.
 enum ptxk_step_gradients {
     PTXK_STEP_GRADIENTS_RAW,     // left unchanged
@@ -64,7 +66,7 @@ enum {
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit;
 
-// The sums of a tile, and of a tensor: rows of PTXK_STEP_SUMS f64.
+// The sums of a tile, and of a tensor: rows of PTX_RULE_MAX_SUMS f64.
 
 // A tile: its tensor, and its place among the tensor's tiles.
 struct step_tile_row {
@@ -113,7 +115,7 @@ bool ptxk_step_has_copies(const struct ptxk_step_spec *spec);
 bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec);
 // Whether any rule has sums.
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec);
-// The rules of the variants, as bits of ptx_step_rule.
-uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec);
+// The rules of the variants.
+struct ptxk_step_rules ptxk_step_rules(const struct ptxk_step_spec *spec);
 
 #endif

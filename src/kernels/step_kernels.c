@@ -15,8 +15,8 @@ static bool accumulates(const struct norm_spec *spec)
 static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     struct norm_squares n = ptxk_norm_squares_param(b, spec);
-    const uint32_t rules = ptxk_step_rules(spec->own);
-    const struct ptxk_step_clocks clocks = ptxk_step_clocks_param(b, rules);
+    const struct ptxk_step_rules rules = ptxk_step_rules(spec->own);
+    const struct ptxk_step_clocks clocks = ptxk_step_clocks_param(b, &rules);
     if (accumulates(spec))
         n.accumulator.rows = ptxk_norm_accumulators_param(b);
     ptx_val block = ptxk_norm_squares_begin(b, &n);
@@ -28,7 +28,7 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
         ptx_if (b, ptx_eq(b, clock, 0))
             ptxk_norm_squares_note_scale(b, &n);
         ptx_if (b, ptx_lt(b, clock, clocks.count))
-            ptxk_step_derive(b, rules, ptxk_step_has_ema(spec->own), &clocks, clock);
+            ptxk_step_derive(b, &rules, ptxk_step_has_ema(spec->own), &clocks, clock);
     }
     ptx_return_if(b, derives);
     n.may_lack = n.notes_scale = true;
@@ -59,12 +59,12 @@ static bool has_sums(const struct norm_spec *spec)
 void ptxk_step_sums_store(ptx_builder *b, const ptx_val *sum, unsigned count, ptx_val tid,
                           ptx_ptr rows, ptx_val k)
 {
-    ptx_val total[PTXK_STEP_SUMS];
+    ptx_val total[PTX_RULE_MAX_SUMS];
 
     for (unsigned n = 0; n < count; n++)
         total[n] = ptxk_one_nan(b, ptxk_block_sum(b, sum[n], NORM_BLOCK));
     ptx_if (b, ptx_eq(b, tid, 0)) {
-        ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, k, PTXK_STEP_SUMS));
+        ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, k, PTX_RULE_MAX_SUMS));
         for (uint32_t n = 0; n < count; n++)
             ptx_store(b, row, n, total[n]);
     }
@@ -95,15 +95,15 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_val up = ptx_add(b, elements, spec->tile - 1);
     ptx_val count = ptxk_over_power_of_two(b, up, spec->tile);
     ptx_val first = ptx_cvt(b, PTX_U64, block);
-    ptx_val sum[PTXK_STEP_SUMS];
-    for (unsigned k = 0; k < PTXK_STEP_SUMS; k++)
+    ptx_val sum[PTX_RULE_MAX_SUMS];
+    for (unsigned k = 0; k < PTX_RULE_MAX_SUMS; k++)
         sum[k] = ptx_var(b, ptx_f64(0));
     ptx_for (b, n, ptx_cvt(b, PTX_U64, tid), count, NORM_BLOCK) {
-        ptx_val place = ptx_mul(b, ptx_add(b, first, n), PTXK_STEP_SUMS);
-        for (uint32_t k = 0; k < PTXK_STEP_SUMS; k++)
+        ptx_val place = ptx_mul(b, ptx_add(b, first, n), PTX_RULE_MAX_SUMS);
+        for (uint32_t k = 0; k < PTX_RULE_MAX_SUMS; k++)
             ptx_set(b, sum[k], ptx_add(b, sum[k], ptx_load(b, ptx_at(b, of_tiles, place), k)));
     }
-    ptxk_step_sums_store(b, sum, PTXK_STEP_SUMS, tid, sums, tile.lane[0]);
+    ptxk_step_sums_store(b, sum, PTX_RULE_MAX_SUMS, tid, sums, tile.lane[0]);
 }
 
 static void set_hyper_emit(ptx_builder *b, const struct norm_spec *spec)

@@ -60,12 +60,14 @@ uint32_t ptxk_step_tile(const struct ptxk_step_spec *spec, uint64_t elements)
     return tile;
 }
 
-uint32_t ptxk_step_rules(const struct ptxk_step_spec *spec)
+// Variants are in the order of their rules.
+struct ptxk_step_rules ptxk_step_rules(const struct ptxk_step_spec *spec)
 {
-    uint32_t rules = 0;
+    struct ptxk_step_rules rules = { .count = 0 };
 
     for (unsigned k = 0; k < spec->variant_count; k++)
-        rules |= UINT32_C(1) << spec->variants[k].rule;
+        if (!rules.count || rules.rule[rules.count - 1] != spec->variants[k].rule)
+            rules.rule[rules.count++] = spec->variants[k].rule;
     return rules;
 }
 
@@ -93,7 +95,7 @@ bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec)
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec)
 {
     for (unsigned k = 0; k < spec->variant_count; k++)
-        if (ptxk_step_rule_of(spec->variants[k].rule)->sums)
+        if (spec->variants[k].rule->sums)
             return true;
     return false;
 }

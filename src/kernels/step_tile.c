@@ -42,6 +42,7 @@ struct ptxk_step_element ptxk_tile_element(ptx_builder *b, const struct ptxk_til
         if (a != ARRAY_GRADIENT && ptxk_step_reads(v, a))
             *part(&stored, a) = value[a][k];
     struct ptxk_step_element e = ptxk_step_load(b, v, &stored);
+    e.rule = v->rule;
     *scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, value[ARRAY_GRADIENT][k]), s->factor);
     e.g = v->options & PTXK_STEP_MAXIMIZE ? ptx_neg(b, *scaled) : *scaled;
     return e;
@@ -63,7 +64,7 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s,
     ptx_comment(b, ptxk_step_lanes(v) > 1 && quick ? "element %u" : "an element", k);
     struct ptxk_step_element e = ptxk_tile_element(b, s, value, k, &scaled);
     e.quick = quick;
-    ptxk_step_rule_of(v->rule)->update(b, v->options, s->coefficient, &e);
+    v->rule->update(b, v->options, s->coefficient, &e);
     struct ptxk_step_stored stored = ptxk_step_store(b, v, &e, s->ema_rate, own);
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && is_written(s, a))
@@ -105,7 +106,7 @@ static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
 static void step_vector(ptx_builder *b, const struct ptxk_tile *s,
                         const struct ptxk_lanes in[ARRAYS], ptx_val i, ptx_val missing, ptx_val bit)
 {
-    const bool is_quick = ptxk_step_rule_of(s->variant->rule)->quick;
+    const bool is_quick = s->variant->rule->quick;
     struct ptxk_quick quick = ptxk_quick_begin();
     const unsigned lanes = ptxk_step_lanes(s->variant);
     ptx_val value[ARRAYS][PTXK_LANES], old[PTXK_LANES];
@@ -378,7 +379,7 @@ void ptxk_tile_vector_values(ptx_builder *b, const struct ptxk_tile *s,
                              const struct ptxk_tile_vector *in, ptx_val value[ARRAYS][PTXK_LANES])
 {
     const struct ptxk_step_variant *v = s->variant;
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    const struct ptxk_step_rule *rule = v->rule;
     const unsigned states = in->scales, lanes = ptxk_step_lanes(v);
 
     ptx_comment(b, "the values of the thread's vector");
@@ -442,7 +443,7 @@ static void block_report(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
 // Steps a warp's block, whole or not, and reads the thread's next.
 static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *in)
 {
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(s->variant->rule);
+    const struct ptxk_step_rule *rule = s->variant->rule;
     const unsigned states = ptxk_step_format_states(s->variant);
     struct ptxk_quick quick = ptxk_quick_begin();
     ptx_val value[ARRAYS][PTXK_LANES], scale[PTX_STEP_MAX_STATES];

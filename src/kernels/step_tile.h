@@ -47,7 +47,7 @@ struct ptxk_tile {
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none
     ptx_ptr array[ARRAYS];                 // offset to the tile
     ptx_ptr scale[PTX_STEP_MAX_STATES];    // of the tile's blocks
-    ptx_val factor, coefficient[PTXK_STEP_COEFFICIENTS];
+    ptx_val factor, coefficient[PTX_RULE_MAX_COEFFICIENTS];
     ptx_val ema_rate;   // f32, of a variant with an average
     ptx_val copy_scale; // f32, and the codes from the tile on: of a variant with a copy
     ptx_ptr codes;

@@ -216,7 +216,7 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
     const unsigned count = ptxk_step_states(&v);
-    const unsigned clock_states = ptxk_step_rule_of(v.rule)->clock_states;
+    const unsigned clock_states = v.rule->clock_states;
     size_t n = 0;
 
     to[n++] =
@@ -255,7 +255,8 @@ static size_t add_scalars(const ptx_step_plan *plan, struct plan_array *to)
     for (uint32_t g = 0; g < plan->params.group_count; g++) {
         const struct ptx_step_group *group = &plan->groups[g];
         if (group->hyper_at)
-            to[n++] = array_of_group(g, group->hyper_at, 8, sizeof(double), "hyper_at");
+            to[n++] = array_of_group(g, group->hyper_at, group->own_rule ? STEP_SCALARS : 8,
+                                     sizeof(double), "hyper_at");
         if (group->lr_at)
             to[n++] = array_of_group(g, group->lr_at, 1, sizeof(float), "lr_at");
     }
@@ -513,13 +514,13 @@ static ptx_status check_set_hyper(const ptx_step_plan *plan, uint32_t group,
                          "the scalars of group %" PRIu32 " are the caller's, at 0x%llx: "
                          "write them there",
                          group, (unsigned long long)g->hyper_at);
-    if (ptxk_step_rule_of(g->rule)->options & PTXK_STEP_MOMENTUM &&
+    if (ptxp_step_rule_of(g)->options & PTXK_STEP_MOMENTUM &&
         (g->hyper.momentum != 0) != (hyper->momentum != 0))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": momentum was %g when the plan was made, which "
                          "decides whether there is a state; it cannot become %g",
                          group, g->hyper.momentum, hyper->momentum);
-    return ptxp_step_check_hyper(group, hyper);
+    return ptxp_step_check_hyper(group, ptxp_step_rule_of(g), hyper);
 }
 
 ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,

@@ -2,6 +2,7 @@
 // Checks everything about a step plan's parameters that is known without a device.
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "arrays.h"
@@ -23,38 +24,58 @@ static ptx_status refuse_scalar(uint32_t group, const char *name, double x, cons
 }
 
 // Checks the scalar rounded to f32, because the rule uses that.
-static const char *must_be(enum ptxk_step_range range, double x)
+static const char *must_be(ptx_rule_range range, double x)
 {
     const bool finite = isfinite((float)x);
 
     switch (range) {
-    case PTXK_STEP_AT_LEAST_0:
+    case PTX_RULE_RANGE_AT_LEAST_0:
         return x >= 0 && finite ? NULL : "finite in f32, and 0 or more";
-    case PTXK_STEP_BELOW_1:
+    case PTX_RULE_RANGE_BELOW_1:
         return x >= 0 && (float)x < 1.0f ? NULL : "0 or more, and below 1 when rounded to f32";
-    case PTXK_STEP_UP_TO_1:
+    case PTX_RULE_RANGE_UP_TO_1:
         return x >= 0 && x <= 1 ? NULL : "from 0 to 1";
     default:
         return finite ? NULL : "finite in f32";
     }
 }
 
-ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *h)
+// The scalar of a caller's rule at a place; NULL: there is none.
+static const struct ptxk_step_scalar *own_scalar(const struct ptxk_step_rule *rule, uint32_t place)
+{
+    for (unsigned k = 0; k < rule->scalars; k++)
+        if (rule->scalar[k].place == place)
+            return &rule->scalar[k];
+    return NULL;
+}
+
+static ptx_status refuse_place(uint32_t group, const struct ptxk_step_rule *rule, uint32_t place,
+                               double x)
+{
+    const struct ptxk_step_scalar *of_others = ptxk_step_scalar_at(place);
+    char more[32];
+
+    snprintf(more, sizeof more, "more[%u]", place - (unsigned)PTXK_STEP_PLACE(more));
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "group %" PRIu32 ": %s is %.15g; its rule, %s, has no such scalar: make it 0",
+                     group, of_others ? of_others->name : more, x, rule->name);
+}
+
+ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptxk_step_rule *rule,
+                                 const struct ptx_step_hyper *h)
 {
     double values[STEP_SCALARS];
 
     memcpy(values, h, sizeof values);
     for (uint32_t k = 0; k < STEP_SCALARS; k++) {
-        const struct ptxk_step_scalar *scalar =
-            k == S_EMA_DECAY ? &ptxk_step_ema_decay : ptxk_step_scalar_at(k);
+        const struct ptxk_step_scalar *scalar = k == S_EMA_DECAY ? &ptxk_step_ema_decay
+                                                : rule->own      ? own_scalar(rule, k)
+                                                                 : ptxk_step_scalar_at(k);
         const char *const must = scalar ? must_be(scalar->range, values[k]) : NULL;
         if (must)
             return refuse_scalar(group, scalar->name, values[k], must);
         if (!scalar && values[k] != 0)
-            return ptxd_fail(PTX_ERROR_INVALID,
-                             "group %" PRIu32 ": more[%zu] is %.15g; its rule has no such scalar: "
-                             "make it 0",
-                             group, k - PTXK_STEP_PLACE(more), values[k]);
+            return refuse_place(group, rule, k, values[k]);
     }
     return PTX_OK;
 }
@@ -66,10 +87,14 @@ static ptx_status check_group(uint32_t g, const struct ptx_step_group *group)
     if ((unsigned)group->rule >= PTX_STEP_RULE_COUNT)
         return ptxd_fail(PTX_ERROR_INVALID, "group %" PRIu32 ": rule is %d; there are 0 to %d", g,
                          (int)group->rule, PTX_STEP_RULE_COUNT - 1);
-    status = ptxp_step_check_hyper(g, &group->hyper);
+    if (group->own_rule && (group->rule || group->nesterov))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group %" PRIu32 ": own_rule is given, and so is %s: make it 0", g,
+                         group->rule ? "rule" : "nesterov");
+    const struct ptxk_step_rule *rule = ptxp_step_rule_of(group);
+    status = ptxp_step_check_hyper(g, rule, &group->hyper);
     if (status)
         return status;
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(group->rule);
     if (group->nesterov && !(rule->options & PTXK_STEP_NESTEROV))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": nesterov is set, and its rule, %s, has no such option",
@@ -177,7 +202,8 @@ static bool is_in_whole(const struct ptx_step_whole *w, uint64_t count)
            (!turns || w->stride <= (last - w->first - rest) / turns);
 }
 
-static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor, ptx_step_rule rule)
+static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor,
+                              const struct ptxk_step_rule *rule)
 {
     const struct ptx_step_whole *w = &tensor->whole;
 
@@ -190,11 +216,11 @@ static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor, pt
                          "tensor %zu: its shard lies beyond element 2^40 of the whole "
                          "parameter",
                          t);
-    if ((w->first || w->run) && ptxk_step_rule_of(rule)->sums)
+    if ((w->first || w->run) && rule->sums)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: its rule, %s, takes sums over the whole parameter, of which "
                          "`whole` says that the tensor is a shard: give all of it",
-                         t, ptxk_step_rule_of(rule)->name);
+                         t, rule->name);
     return ptxk_step_format_of(tensor->format)->by_block ? check_blocks(t, tensor) : PTX_OK;
 }
 
@@ -202,7 +228,7 @@ static ptx_status refuse_state(size_t t, const char *field, unsigned k,
                                const struct ptxk_step_variant *v)
 {
     const unsigned states = ptxk_step_rule_states(v);
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    const struct ptxk_step_rule *rule = v->rule;
 
     return ptxd_fail(PTX_ERROR_INVALID,
                      "tensor %zu: %s[%u] is given, and its rule, %s%s, has %u state%s: make it 0",
@@ -220,13 +246,13 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: its rule, %s, has %u states, which leaves no room for an "
                          "ema: make ema_dtype PTX_NONE",
-                         t, ptxk_step_rule_of(v.rule)->name, states);
+                         t, v.rule->name, states);
     for (unsigned k = 0; k < ptxk_step_format_states(&v) && ptxk_step_blocks_of(&v); k++)
-        if (ptxk_step_rule_of(v.rule)->state[k].kind == PTXK_STEP_WEIGHT)
+        if (v.rule->state[k].kind == PTX_RULE_WEIGHT)
             return ptxd_fail(PTX_ERROR_INVALID,
                              "tensor %zu: state[%u] of its rule, %s, is a weight, and format %s "
                              "has too few bits for it: take a format without blocks",
-                             t, k, ptxk_step_rule_of(v.rule)->name, format_names[tensor->format]);
+                             t, k, v.rule->name, format_names[tensor->format]);
     for (unsigned k = states; k < PTX_STEP_MAX_STATES; k++)
         if (tensor->state[k])
             return refuse_state(t, "state", k, &v);
@@ -241,7 +267,7 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
             return ptxd_fail(PTX_ERROR_INVALID,
                              "tensor %zu: absmax[%u] is given, and state[%u] of its rule, %s, is "
                              "%s in every format: make it 0",
-                             t, k, k, ptxk_step_rule_of(v.rule)->name,
+                             t, k, k, v.rule->name,
                              ptx_type_name(ptxk_step_array_type(&v, ARRAY_STATE + k)));
     if (tensor->beside && ptxk_step_format_of(v.format)->beside == PTX_NONE)
         return ptxd_fail(PTX_ERROR_INVALID,
@@ -275,7 +301,7 @@ static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
     if (!status)
         status = check_copies(t, tensor);
     if (!status)
-        status = check_whole(t, tensor, params->groups[tensor->group].rule);
+        status = check_whole(t, tensor, ptxp_step_rule_of(&params->groups[tensor->group]));
     return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);
 }
 

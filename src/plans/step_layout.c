@@ -9,6 +9,7 @@
 #include "driver/error.h"
 #include "kernels/common/vector.h"
 #include "kernels/step/formats/state_8bit.h"
+#include "rule.h"
 
 ptx_status ptx_step_map(bool is_signed, float map[256])
 {
@@ -16,6 +17,11 @@ ptx_status ptx_step_map(bool is_signed, float map[256])
         return ptxd_fail(PTX_ERROR_INVALID, "ptx_step_map: map is NULL");
     ptxk_state_8bit_map(is_signed, map);
     return PTX_OK;
+}
+
+const struct ptxk_step_rule *ptxp_step_rule_of(const struct ptx_step_group *group)
+{
+    return group->own_rule ? &group->own_rule->own.rule : ptxk_step_rule_of(group->rule);
 }
 
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)
@@ -26,10 +32,11 @@ ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)
 struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
                                               const struct ptx_step_group *group)
 {
-    const uint32_t momentum = ptxk_step_rule_of(group->rule)->options & PTXK_STEP_MOMENTUM;
+    const struct ptxk_step_rule *rule = ptxp_step_rule_of(group);
+    const uint32_t momentum = rule->options & PTXK_STEP_MOMENTUM;
 
     return (struct ptxk_step_variant) {
-        .rule = group->rule,
+        .rule = rule,
         .format = tensor->format,
         .parameter = tensor->dtype,
         .gradient = tensor->accumulator ? PTX_F32 : ptxp_step_gradient_type(tensor),
@@ -72,7 +79,7 @@ static ptx_status add_variant(struct step_layout *layout, const struct ptxk_step
 
 static ptx_status find_variants(const struct ptx_step_params *params, struct step_layout *layout)
 {
-    const struct ptxk_step_variant none = { .rule = params->groups[0].rule,
+    const struct ptxk_step_variant none = { .rule = ptxp_step_rule_of(&params->groups[0]),
                                             .format = PTX_STEP_FORMAT_FULL,
                                             .parameter = PTX_F32,
                                             .gradient = PTX_F32 };
@@ -129,8 +136,8 @@ static ptx_status check_clock_states(const struct ptx_step_params *params, struc
 
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
-        const ptx_step_rule rule = params->groups[tensor->group].rule;
-        if (tensor->count && tensor->step && ptxk_step_rule_of(rule)->clock_states)
+        if (tensor->count && tensor->step &&
+            ptxp_step_rule_of(&params->groups[tensor->group])->clock_states)
             room[count++] = (struct reading) { tensor->step, tensor->group, (uint32_t)t };
     }
     qsort(room, count, sizeof *room, by_count);
@@ -218,7 +225,7 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
                             const struct ptx_step_tensor *tensor)
 {
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
-    const unsigned passes = ptxk_step_rule_of(v.rule)->sums ? 2 : 1;
+    const unsigned passes = v.rule->sums ? 2 : 1;
     uint64_t each = tensor->accumulator ? 2 * sizeof(float) : 0; // the norm's pass writes it
 
     for (unsigned a = 0; a < ARRAYS; a++) {
@@ -327,7 +334,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->seed, at, 1, sizeof(uint64_t));
     at = place(&layout->tables, at, tables ? tables->table_bytes : 0, 1);
     at = place(&layout->tiles, at, tiles, sizeof(struct step_tile_row));
-    const uint64_t sums = ptxk_step_has_sums(&spec) ? PTXK_STEP_SUMS : 0;
+    const uint64_t sums = ptxk_step_has_sums(&spec) ? PTX_RULE_MAX_SUMS : 0;
     at = place(&layout->tile_sums, at, sums * tiles, sizeof(double));
     at = place(&layout->tensor_sums, at, sums * (params->tensor_count + 1), sizeof(double));
     at = place(&layout->accumulators, at, layout->accumulates ? params->tensor_count + 1 : 0,
@@ -339,7 +346,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                sizeof(uint32_t));
     at = place(&layout->largest, at, layout->takes_amax ? params->tensor_count + 1 : 0,
                sizeof(uint32_t));
-    const uint32_t words = ptxk_step_coefficients_words(ptxk_step_rules(&spec));
+    const struct ptxk_step_rules rules = ptxk_step_rules(&spec);
+    const uint32_t words = ptxk_step_coefficients_words(&rules);
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
     layout->bytes =
         place(&layout->tile_reports, at, reports ? tiles : 0, sizeof(struct step_tile_report));
@@ -425,6 +433,9 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
     struct ptx_step_hyper *hypers = (void *)(image + layout->hypers.offset);
     struct step_accumulator_row *sums = (void *)(image + layout->accumulators.offset);
     struct step_copy_row *copies = (void *)(image + layout->copies.offset);
+    const struct ptxk_step_spec spec = { .variants = layout->variants,
+                                         .variant_count = layout->variant_count };
+    const struct ptxk_step_rules rules = ptxk_step_rules(&spec);
 
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
@@ -444,15 +455,13 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
             .step = tensor->step,
             .hyper = group->hyper_at ? group->hyper_at : own,
             .lr = group->lr_at,
-            .rule = group->rule,
+            .rule = ptxk_step_rule_number(&rules, ptxp_step_rule_of(group)),
         };
     }
     for (uint32_t g = 0; g < params->group_count; g++)
         hypers[g] = params->groups[g].hyper;
     memcpy(image + layout->seed.offset, &params->seed, sizeof params->seed);
     fill_tiles(params, layout, (void *)(image + layout->tiles.offset));
-    const struct ptxk_step_spec spec = { .variants = layout->variants,
-                                         .variant_count = layout->variant_count };
     if (layout->tables.length)
         ptxk_step_tables(&spec)->tables_fill(image + layout->tables.offset);
 }

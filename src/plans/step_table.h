@@ -67,6 +67,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
 struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
                                         const struct step_layout *layout, size_t t);
 
+// The rule of a group.
+const struct ptxk_step_rule *ptxp_step_rule_of(const struct ptx_step_group *group);
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);
 // The elements of each absmax of a tensor; 0 if its format has none.
 uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor);
@@ -81,6 +83,7 @@ bool ptxp_step_reports_weights(const struct ptx_step_params *params);
 
 // Checks everything about the parameters that is known without a device.
 ptx_status ptxp_step_check_params(const struct ptx_step_params *params);
-ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptx_step_hyper *hyper);
+ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptxk_step_rule *rule,
+                                 const struct ptx_step_hyper *hyper);
 
 #endif

@@ -505,15 +505,54 @@ struct ptx_builder_info ptx_builder_get_info(const ptx_builder *b)
     };
 }
 
-void ptxb_fail_unready(ptx_builder *b, const char *call)
+// Whether a call only computes values, which are the same on every GPU.
+static bool computes_values(const char *call)
+{
+    static const char *const others[] = {
+        "var",      "set",      "copy",    "select", "bitcast",  "pack",     "unpack",
+        "cvt",      "cvt_pack", "comment", "if",     "else",     "else_if",  "for",
+        "for_down", "while",    "loop",    "break",  "break_if", "continue", "continue_if",
+    };
+
+    if (!strncmp(call, "math_", strlen("math_")))
+        return true;
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++)
+        if (!strcmp(call, others[k]))
+            return true;
+    for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++) {
+        const struct ptx_op_info *info = ptx_op_get_info((ptx_opcode)op);
+        if (info->shape && !strcmp(call, info->name))
+            return !(info->forms[0].modifiers & PTX_MOD_APPROX);
+    }
+    return false;
+}
+
+bool ptxb_ready_if(ptx_builder *b, const char *call)
 {
     if (!b || b->failed)
-        return;
+        return false;
     if (b->finished)
         ptxb_fail(b, call, "the module is finished; nothing can be added");
-    else
+    else if (!b->blocks.count)
         ptxb_fail(b, call,
                   "there is no open entry; call it inside ptx_entry (b, \"name\") { ... }");
+    else if (!b->restriction.within || computes_values(call))
+        return true;
+    else
+        ptxb_fail(b, call,
+                  "%.64s may only compute values, the same on every GPU: no memory, threads, "
+                  "calls, texts, jumps or approximations",
+                  b->restriction.within);
+    return false;
+}
+
+struct ptx_restriction ptx_builder_restrict(ptx_builder *b, struct ptx_restriction to)
+{
+    const struct ptx_restriction before = b ? b->restriction : (struct ptx_restriction) { 0 };
+
+    if (b)
+        b->restriction = to;
+    return before;
 }
 
 bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what)

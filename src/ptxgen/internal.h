@@ -330,6 +330,7 @@ struct ptx_builder {
     const char *place;  // of the call under way, NULL: not known
     const char *marked; // the place of the last mark
     const char *within; // the call that is written with other calls; NULL: errors name those
+    struct ptx_restriction restriction;
     bool failed;
     bool explaining;    // the error is being written
     bool out_of_memory; // is the error
@@ -390,13 +391,11 @@ const char *ptxb_place_of(const ptx_builder *b, uint32_t index);
 // Notes b->place as that of the newest instruction, which it returns, and of those that follow.
 struct insn *ptxb_mark_place(ptx_builder *b, struct insn *newest);
 // Whether instructions can be emitted: false after an error, when finished, or outside an entry.
-void ptxb_fail_unready(ptx_builder *b, const char *call);
+bool ptxb_ready_if(ptx_builder *b, const char *call);
 static inline bool ptxb_ready(ptx_builder *b, const char *call)
 {
-    if (b && !b->failed && !b->finished && b->blocks.count)
-        return true;
-    ptxb_fail_unready(b, call);
-    return false;
+    return (b && !b->failed && !b->finished && b->blocks.count && !b->restriction.within) ||
+           ptxb_ready_if(b, call);
 }
 // Requires a minimum ISA and target for an instruction; fails if the target or the pinned ISA is
 // older.

@@ -309,7 +309,8 @@ static void test_step_groups(void **state)
     STEP("group 0: ema_decay is -0.1; it must be from 0 to 1", g->hyper.ema_decay = -0.1);
     STEP("group 0: ema_decay is 1.001; it must be from 0 to 1", g->hyper.ema_decay = 1.001);
     STEP("group 0: ema_decay is nan", g->hyper.ema_decay = NAN);
-    STEP("group 0: more[0] is 1; its rule has no such scalar: make it 0", g->hyper.more[0] = 1);
+    STEP("group 0: more[0] is 1; its rule, adamw, has no such scalar: make it 0",
+         g->hyper.more[0] = 1);
     STEP("group 0: more[7] is nan", g->hyper.more[7] = NAN);
     STEP("group 0: nesterov is set, and its rule, adamw, has no such option", g->nesterov = true);
     STEP("group 0: nesterov is set, and momentum is 0: give a momentum",

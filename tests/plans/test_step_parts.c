@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The parts of a rule that no rule of the library has: clock states, states with a type of their
-// own, and outputs. Two rules in place of SGD and Lion have them; their formulas in plain C are
-// here.
+// own, and outputs. Rules of a caller's have them; their formulas in plain C are here.
 #define PTXGEN_HERE NULL
 
 #include <math.h>
@@ -17,12 +16,9 @@
 #include "random.h"
 #include "reference/half.h"
 
-// The table of the library is linked from here.
-#undef PTXK_STEP_RULES
-#define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, averaged) X(LION, schedule_free)
-#include "kernels/step/rules.c"
+#include "rules/rules.h"
 
-static const ptx_step_rule averaged = PTX_STEP_RULE_SGD, schedule_free = PTX_STEP_RULE_LION;
+static ptx_rule *averaged, *averaged_with_copy, *schedule_free;
 
 // Tensors 0 and 1 share a count and group 0; tensor 2 has its own, in group 1. Counts are not
 // multiples of what a thread steps. The arrays of a tensor are ROOM bytes apart.
@@ -49,7 +45,7 @@ static unsigned clock_of(unsigned tensor)
 }
 
 // Gradients are bf16 where parameters are.
-static void lay_out(ptx_step_rule rule, ptx_step_format format, ptx_type parameter)
+static void lay_out(const ptx_rule *rule, ptx_step_format format, ptx_type parameter)
 {
     const CUdeviceptr at = ptx_buffer_address(memory);
 
@@ -67,21 +63,22 @@ static void lay_out(ptx_step_rule rule, ptx_step_format format, ptx_type paramet
         };
         if (ptxk_step_format_of(format)->beside)
             tensors[t].beside = at + place(t, BESIDE);
-        for (unsigned k = 0; k < ptxk_step_rule_of(rule)->states; k++)
+        for (unsigned k = 0; k < ptx_rule_get_info(rule)->states; k++)
             tensors[t].state[k] = at + place(t, STATE + k);
         if (ptxk_step_format_of(format)->by_block)
             tensors[t].absmax[0] = at + place(t, SCALES);
     }
     for (unsigned g = 0; g < 2; g++)
         groups[g] = (struct ptx_step_group) {
-            .rule = rule,
-            .nesterov = rule == averaged,
-            .hyper = { .lr = 0.5 / (1 + g), .beta1 = 0.75, .momentum = 0.5 },
+            .own_rule = rule,
+            .hyper = { .lr = 0.5 / (1 + g), .beta1 = 0.75 },
         };
-    if (rule == schedule_free)
-        for (unsigned g = 0; g < 2; g++) {
+    for (unsigned g = 0; g < 2; g++)
+        if (rule == schedule_free) {
             groups[g].hyper.beta1 = 0.9;
             groups[g].hyper.weight_decay = 0.01;
+        } else {
+            groups[g].hyper.momentum = 0.5;
         }
     params = (struct ptx_step_params) { .tensors = tensors,
                                         .tensor_count = TENSORS,
@@ -313,11 +310,7 @@ static void averaged_with(ptx_step_format format, ptx_type parameter, bool has_c
     float m[TENSORS][COUNT] = { { 0 } };
     struct random r = { 13 };
 
-    lay_out(averaged, format, parameter);
-    for (unsigned t = 0; t < TENSORS && !has_copy; t++) {
-        tensors[t].state[2] = 0;
-        groups[tensors[t].group].nesterov = false;
-    }
+    lay_out(has_copy ? averaged_with_copy : averaged, format, parameter);
     start(exact);
     ptx_step_plan *plan = create();
     for (unsigned n = 1; n <= 3; n++) {
@@ -353,7 +346,8 @@ static void test_own_types(void **state)
 
 // ---- descriptions and checks --------------------------------------------------------------------
 
-static void expect_bytes(ptx_step_rule rule, ptx_step_format format, unsigned each, unsigned scales)
+static void expect_bytes(const ptx_rule *rule, ptx_step_format format, unsigned each,
+                         unsigned scales)
 {
     struct ptx_step_description d;
 
@@ -367,8 +361,8 @@ static void test_bytes(void **state)
 {
     (void)state;
     expect_bytes(schedule_free, PTX_STEP_FORMAT_FULL, 8 + 4 + 8 + 4, 0);
-    expect_bytes(averaged, PTX_STEP_FORMAT_FULL, 8 + 4 + 8 + 8 + 2, 0);
-    expect_bytes(averaged, PTX_STEP_FORMAT_STATE_8BIT, 8 + 4 + 2 + 8 + 2, 3);
+    expect_bytes(averaged_with_copy, PTX_STEP_FORMAT_FULL, 8 + 4 + 8 + 8 + 2, 0);
+    expect_bytes(averaged_with_copy, PTX_STEP_FORMAT_STATE_8BIT, 8 + 4 + 2 + 8 + 2, 3);
 }
 
 static void expect_no_plan(const char *words)
@@ -390,7 +384,7 @@ static void test_refused(void **state)
     expect_no_plan("have the same step, in groups 0 and 1 whose rules keep more there than the "
                    "count");
     // A rule without clock states may share a count with one that has some.
-    groups[1].rule = PTX_STEP_RULE_ADAM;
+    groups[1] = (struct ptx_step_group) { .rule = PTX_STEP_RULE_ADAM };
     require(ptx_step_describe(&params, &(struct ptx_step_description) { 0 }));
     lay_out(averaged, PTX_STEP_FORMAT_FULL, PTX_F32);
     tensors[2].step = tensors[0].step;
@@ -406,11 +400,11 @@ static void test_refused(void **state)
 
     lay_out(schedule_free, PTX_STEP_FORMAT_STATE_F16, PTX_F32);
     expect_no_plan("state[0] of its rule, schedule_free, is a weight, and format STATE_F16");
-    lay_out(averaged, PTX_STEP_FORMAT_STATE_8BIT, PTX_F32);
+    lay_out(averaged_with_copy, PTX_STEP_FORMAT_STATE_8BIT, PTX_F32);
     tensors[1].absmax[2] = tensors[1].absmax[0];
     expect_no_plan("tensor 1: absmax[2] is given, and state[2] of its rule, averaged, is bf16 in "
                    "every format: make it 0");
-    lay_out(averaged, PTX_STEP_FORMAT_FULL, PTX_F32);
+    lay_out(averaged_with_copy, PTX_STEP_FORMAT_FULL, PTX_F32);
     tensors[1].state[2] = tensors[1].state[1] + sizeof(float) * COUNT - 2;
     expect_no_plan("tensor 1's state[1] and tensor 1's state[2] overlap");
 }
@@ -425,9 +419,15 @@ int main(void)
     };
     gpu_open(&gpu);
     memory = ptx_buffer_create(gpu.device, BYTES);
-    if (!memory)
+    averaged = ptx_rule_create(&averaged_params);
+    averaged_with_copy = ptx_rule_create(&averaged_with_copy_params);
+    schedule_free = ptx_rule_create(&schedule_free_params);
+    if (!memory || !averaged || !averaged_with_copy || !schedule_free)
         return 1;
     const int failed = cmocka_run_group_tests_name("step plans: parts of rules", tests, NULL, NULL);
+    ptx_rule_destroy(&averaged);
+    ptx_rule_destroy(&averaged_with_copy);
+    ptx_rule_destroy(&schedule_free);
     ptx_buffer_destroy(&memory);
     gpu_close(&gpu);
     return failed;

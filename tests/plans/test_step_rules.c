@@ -55,7 +55,7 @@ static void update_four(ptx_builder *b, uint32_t options, const ptx_val *c,
     e->p = ptx_fma(b, ptx_neg(b, c[0]), sum, e->p);
 }
 
-static const struct ptxk_step_scalar scalars[] = { { "lr", S_LR, PTXK_STEP_AT_LEAST_0 } };
+static const struct ptxk_step_scalar scalars[] = { { "lr", S_LR, PTX_RULE_RANGE_AT_LEAST_0 } };
 
 const struct ptxk_step_rule ptxk_step_four = {
     .name = "four",
@@ -63,10 +63,10 @@ const struct ptxk_step_rule ptxk_step_four = {
     .scalars = 1,
     .coefficients = 1,
     .scalar = scalars,
-    .state = { { PTXK_STEP_SIGNED, .stochastic = true },
-               { PTXK_STEP_POSITIVE, .stochastic = true },
-               { PTXK_STEP_SIGNED, .stochastic = true },
-               { PTXK_STEP_SIGNED, .stochastic = true } },
+    .state = { { PTX_RULE_SIGNED, .stochastic = true },
+               { PTX_RULE_POSITIVE, .stochastic = true },
+               { PTX_RULE_SIGNED, .stochastic = true },
+               { PTX_RULE_SIGNED, .stochastic = true } },
     .once = once_four,
     .update = update_four,
 };
@@ -77,7 +77,7 @@ const struct ptxk_step_rule ptxk_step_weight = {
     .scalars = 1,
     .coefficients = 1,
     .scalar = scalars,
-    .state = { { PTXK_STEP_SIGNED }, { PTXK_STEP_WEIGHT } },
+    .state = { { PTX_RULE_SIGNED }, { PTX_RULE_WEIGHT } },
     .once = once_four,
     .update = update_four,
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A rule that sums over each tensor before it steps, which no rule of the library does: LAMB, whose
-// formula in plain C is here, with the order of its sums.
+// A rule that sums over each tensor before it steps, which no rule of the library does: LAMB, as a
+// caller writes it. Its formula in plain C is here, with the order of its sums.
 #define PTXGEN_HERE NULL
 
 #include <math.h>
@@ -17,12 +17,10 @@
 #include "reference/half.h"
 #include "reference/step.h"
 
-// The table of the library is linked from here.
-#undef PTXK_STEP_RULES
-#define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, lamb) X(SGD, sgd) X(LION, lion)
-#include "kernels/step/rules.c"
+#include "plans/rule.h"
+#include "rules/rules.h"
 
-static const ptx_step_rule lamb = PTX_STEP_RULE_ADAM;
+static ptx_rule *lamb;
 
 // The first tensor has more tiles than a block has threads, where they are short. The third is
 // stepped by AdamW. The fourth begins between the boundaries of vectors. A tensor has COUNT
@@ -80,11 +78,11 @@ static void lay_out(ptx_step_format format, ptx_type parameter)
         }
     }
     groups[0] = (struct ptx_step_group) {
-        .rule = lamb,
+        .own_rule = lamb,
         .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1 },
     };
     groups[1] = groups[0];
-    groups[1].rule = PTX_STEP_RULE_ADAMW;
+    groups[1].own_rule = NULL; // AdamW
     params = (struct ptx_step_params) { .tensors = tensors,
                                         .tensor_count = TENSORS,
                                         .groups = groups,
@@ -281,7 +279,7 @@ static void steps_with(ptx_step_format format, ptx_type parameter)
     memset(expected, 0, BYTES);
     lay_out(format, parameter);
     fill(&r, true);
-    const struct ptxk_step_variant v = { lamb, format, parameter, parameter, 0 };
+    const struct ptxk_step_variant v = { &lamb->own.rule, format, parameter, parameter, 0 };
     const struct ptxk_step_spec spec = { .variants = &v, .variant_count = 1 };
     ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
     if (!plan)
@@ -357,11 +355,13 @@ int main(void)
     memory = ptx_buffer_create(gpu.device, BYTES);
     device = malloc(BYTES);
     expected = malloc(BYTES);
-    if (!memory || !device || !expected)
+    lamb = ptx_rule_create(&lamb_params);
+    if (!memory || !device || !expected || !lamb)
         return 1;
     const int failed = cmocka_run_group_tests_name("step plans: sums", tests, NULL, NULL);
     free(expected);
     free(device);
+    ptx_rule_destroy(&lamb);
     ptx_buffer_destroy(&memory);
     gpu_close(&gpu);
     return failed;

@@ -6,6 +6,8 @@
 // The bits of 2^-90 as 2 * bits - 1. From there on the remainder of a quotient has no underflow:
 // the divisor is at most 2^34, so the quotient is at least 2^-124.
 enum { LEAST_DIVIDEND = 2 * (127 - 90) * (1 << 23) - 1 };
+// The bits of 2^-120 and 2^34.
+enum { LEAST_DIVISOR = (127 - 120) * (1 << 23), MOST_DIVISOR = (127 + 34) * (1 << 23) };
 
 struct ptxk_quick ptxk_quick_begin(void)
 {
@@ -63,6 +65,16 @@ ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val 
     return quotient;
 }
 
+// What is below the least divisor, negative or NaN wraps around.
+ptx_val ptxk_quick_quotient(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y)
+{
+    ptx_val beyond = ptx_sub(b, ptx_bitcast(b, PTX_U32, y), LEAST_DIVISOR);
+    q->most = ptx_max(b, q->most.type == PTX_NONE ? ptx_u32(0) : q->most, beyond);
+    ptx_val quotient = ptxk_quick_div(b, q, x, y);
+    ptxk_quick_note(b, q, quotient);
+    return quotient;
+}
+
 void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result)
 {
     q->sum = ptx_add(b, q->sum, result);
@@ -71,5 +83,8 @@ void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result)
 ptx_val ptxk_quick_failed(ptx_builder *b, const struct ptxk_quick *q)
 {
     ptx_val small = ptx_lt(b, q->least, LEAST_DIVIDEND);
-    return ptx_or(b, small, ptx_is_nan(b, q->sum));
+    ptx_val failed = ptx_or(b, small, ptx_is_nan(b, q->sum));
+    return q->most.type == PTX_NONE
+               ? failed
+               : ptx_or(b, failed, ptx_gt(b, q->most, MOST_DIVISOR - LEAST_DIVISOR));
 }

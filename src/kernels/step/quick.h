@@ -13,6 +13,8 @@
 struct ptxk_quick {
     ptx_val least; // u32: the least dividend above 0, as 2 * bits - 1
     ptx_val sum;   // f32: NaN if a result is
+    ptx_val most;  // u32, of ptxk_quick_quotient(): the greatest distance of a divisor from the
+                   // least that is allowed, in units in the last place; { 0 }: none was called
 };
 
 struct ptxk_quick ptxk_quick_begin(void);
@@ -31,6 +33,9 @@ ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_
 
 // x / y, rounded, for y of at most 2^34. NaN, or a failure, where the sequence does not hold.
 ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y);
+
+// x / y, rounded, for any values: what the sequence does not hold for is a failure.
+ptx_val ptxk_quick_quotient(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y);
 
 // Notes a result: NaN is a failure.
 void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What the rules share: their table, powers of beta, and the kernel code that computes a clock's
 // coefficients.
-#include "step.h"
+#include "own_rule.h"
+
+#include <string.h>
 
 #define PTXK_DECLARE(enumerator, file) extern const struct ptxk_step_rule ptxk_step_##file;
 PTXK_STEP_RULES(PTXK_DECLARE)
@@ -29,12 +31,12 @@ const struct ptxk_step_scalar *ptxk_step_scalar_at(uint32_t place)
     return NULL;
 }
 
-const struct ptxk_step_scalar ptxk_step_ema_decay = { "ema_decay", S_EMA_DECAY, PTXK_STEP_UP_TO_1,
-                                                      0.999 };
+const struct ptxk_step_scalar ptxk_step_ema_decay = { "ema_decay", S_EMA_DECAY,
+                                                      PTX_RULE_RANGE_UP_TO_1, 0.999 };
 
 unsigned ptxk_step_rule_states(const struct ptxk_step_variant *v)
 {
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    const struct ptxk_step_rule *rule = v->rule;
     unsigned states = 0;
 
     for (unsigned k = 0; k < rule->states; k++)
@@ -49,18 +51,18 @@ unsigned ptxk_step_states(const struct ptxk_step_variant *v)
 
 const struct ptxk_step_state *ptxk_step_state_of(const struct ptxk_step_variant *v, unsigned k)
 {
-    static const struct ptxk_step_state in_f32 = { PTXK_STEP_WEIGHT, .type = PTX_F32 };
-    static const struct ptxk_step_state in_bf16 = { PTXK_STEP_WEIGHT, .type = PTX_BF16,
+    static const struct ptxk_step_state in_f32 = { PTX_RULE_WEIGHT, .type = PTX_F32 };
+    static const struct ptxk_step_state in_bf16 = { PTX_RULE_WEIGHT, .type = PTX_BF16,
                                                     .stochastic = true };
 
     if (k < ptxk_step_rule_states(v))
-        return &ptxk_step_rule_of(v->rule)->state[k];
+        return &v->rule->state[k];
     return v->ema == PTX_BF16 ? &in_bf16 : &in_f32;
 }
 
 unsigned ptxk_step_format_states(const struct ptxk_step_variant *v)
 {
-    const struct ptxk_step_rule *rule = ptxk_step_rule_of(v->rule);
+    const struct ptxk_step_rule *rule = v->rule;
     unsigned states = ptxk_step_rule_states(v);
 
     while (states && rule->state[states - 1].type != PTX_NONE)
@@ -68,12 +70,55 @@ unsigned ptxk_step_format_states(const struct ptxk_step_variant *v)
     return states;
 }
 
+bool ptxk_step_has_coefficient(const struct ptxk_step_rule *rule, uint32_t k)
+{
+    return rule->own ? rule->own->coefficients >> k & 1 : k < rule->coefficients;
+}
+
+static int enumerator(const struct ptxk_step_rule *rule)
+{
+    int r = 0;
+
+    while (r < PTX_STEP_RULE_COUNT && ptxk_step_rule_of((ptx_step_rule)r) != rule)
+        r++;
+    return r;
+}
+
+int ptxk_step_rule_compare(const struct ptxk_step_rule *x, const struct ptxk_step_rule *y)
+{
+    if (!x->own || !y->own)
+        return enumerator(x) - enumerator(y);
+    const int by_name = strcmp(x->name, y->name);
+    const struct ptxk_own_rule *a = x->own, *c = y->own;
+
+    if (by_name)
+        return by_name;
+    if (a->params.version != c->params.version)
+        return a->params.version < c->params.version ? -1 : 1;
+    return (a->serial > c->serial) - (a->serial < c->serial);
+}
+
+uint32_t ptxk_step_rule_number(const struct ptxk_step_rules *rules,
+                               const struct ptxk_step_rule *rule)
+{
+    uint32_t number = PTX_STEP_RULE_COUNT;
+
+    if (!rule->own)
+        return (uint32_t)enumerator(rule);
+    for (unsigned k = 0; rules->rule[k] != rule; k++)
+        number += rules->rule[k]->own != NULL;
+    return number;
+}
+
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y)
 {
     const int order[][2] = {
-        { (int)x->rule, (int)y->rule },           { (int)x->format, (int)y->format },
-        { (int)x->parameter, (int)y->parameter }, { (int)x->gradient, (int)y->gradient },
-        { (int)x->options, (int)y->options },     { (int)x->ema, (int)y->ema },
+        { ptxk_step_rule_compare(x->rule, y->rule), 0 },
+        { (int)x->format, (int)y->format },
+        { (int)x->parameter, (int)y->parameter },
+        { (int)x->gradient, (int)y->gradient },
+        { (int)x->options, (int)y->options },
+        { (int)x->ema, (int)y->ema },
         { (int)x->copy, (int)y->copy },
     };
 
@@ -83,10 +128,8 @@ int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct pt
     return 0;
 }
 
-ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
+ptx_val ptxk_step_power(ptx_builder *b, ptx_val base, ptx_val t)
 {
-    ptx_comment(b, "1 - beta^t, by squares");
-    ptx_val base = ptx_cvt(b, PTX_F64, beta);
     ptx_val power = ptx_var(b, ptx_f64(1));
     ptx_val bit = ptx_var(b, ptx_shl(b, ptx_u32(1), ptx_bfind(b, t)));
 
@@ -97,7 +140,13 @@ ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
             ptx_set(b, power, ptx_mul(b, power, base));
         ptx_set(b, bit, ptx_shr(b, bit, 1));
     }
-    return ptx_sub(b, 1, power);
+    return power;
+}
+
+ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t)
+{
+    ptx_comment(b, "1 - beta^t, by squares");
+    return ptx_sub(b, 1, ptxk_step_power(b, ptx_cvt(b, PTX_F64, beta), t));
 }
 
 // Word offsets in a clock's row.
@@ -126,7 +175,9 @@ static void once(ptx_builder *b, const struct ptxk_step_rule *rule,
                  const struct ptxk_step_clock *clock, ptx_val step, ptx_ptr row)
 {
     struct ptxk_step_clock own = *clock;
-    ptx_val c[PTXK_STEP_COEFFICIENTS] = { { 0 } };
+
+    own.rule = rule;
+    ptx_val c[PTX_RULE_MAX_COEFFICIENTS] = { { 0 } };
 
     for (uint32_t k = 0; k < rule->clock_states; k++) {
         ptx_ptr count = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, step);
@@ -134,32 +185,53 @@ static void once(ptx_builder *b, const struct ptxk_step_rule *rule,
     }
     rule->once(b, &own, c);
     for (uint32_t k = 0; k < rule->coefficients; k++)
-        ptx_store(b, row, k, c[k]);
+        if (ptxk_step_has_coefficient(rule, k))
+            ptx_store(b, row, ptxk_step_coefficient_at(k), c[k]);
     for (uint32_t k = 0; k < rule->clock_states; k++)
         ptx_store(b, ptx_ptr_cast(b, PTX_F64, row), PTXK_STEP_CLOCK_STATE + k, own.state[k]);
 }
 
-static bool have_clock_states(uint32_t rules)
+static bool have_clock_states(const struct ptxk_step_rules *rules)
 {
-    for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++)
-        if (rules >> r & 1 && ptxk_step_rule_of((ptx_step_rule)r)->clock_states)
+    for (unsigned r = 0; r < rules->count; r++)
+        if (rules->rule[r]->clock_states)
             return true;
     return false;
 }
 
-uint32_t ptxk_step_coefficients_words(uint32_t rules)
+static bool have_more_coefficients(const struct ptxk_step_rules *rules)
 {
-    return have_clock_states(rules)
-               ? PTXK_STEP_COEFFICIENTS_WORDS
-               : offsetof(struct step_coefficients, clock_state) / sizeof(float);
+    for (unsigned r = 0; r < rules->count; r++)
+        if (rules->rule[r]->coefficients > PTXK_STEP_FIRST_COEFFICIENTS)
+            return true;
+    return false;
 }
 
-const char *ptxk_step_coefficients_meaning(uint32_t rules)
+uint32_t ptxk_step_coefficients_words(const struct ptxk_step_rules *rules)
 {
+    if (have_more_coefficients(rules))
+        return PTXK_STEP_COEFFICIENTS_WORDS;
+    return (have_clock_states(rules) ? offsetof(struct step_coefficients, more)
+                                     : offsetof(struct step_coefficients, clock_state)) /
+           sizeof(float);
+}
+
+uint32_t ptxk_step_coefficient_at(uint32_t k)
+{
+    return k < PTXK_STEP_FIRST_COEFFICIENTS
+               ? k
+               : offsetof(struct step_coefficients, more) / sizeof(float) + k -
+                     PTXK_STEP_FIRST_COEFFICIENTS;
+}
+
+const char *ptxk_step_coefficients_meaning(const struct ptxk_step_rules *rules)
+{
+    if (have_more_coefficients(rules))
+        return "rows of 48, one a clock";
     return have_clock_states(rules) ? "rows of 24, one a clock" : "rows of 16, one a clock";
 }
 
-struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, uint32_t rules)
+struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, const struct ptxk_step_rules *rules)
 {
     struct ptxk_step_clocks c;
 
@@ -172,7 +244,7 @@ struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, uint32_t rules)
     return c;
 }
 
-void ptxk_step_derive(ptx_builder *b, uint32_t rules, bool ema,
+void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool ema,
                       const struct ptxk_step_clocks *clocks, ptx_val k)
 {
     ptx_ptr clock = ptx_at(b, clocks->rows, ptx_mul_wide(b, k, CLOCK_WORDS));
@@ -182,8 +254,9 @@ void ptxk_step_derive(ptx_builder *b, uint32_t rules, bool ema,
     ptx_vec lr_rule = ptx_load_vec(b, clock, CLOCK(lr), 2);
     ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
     ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
-    struct ptxk_step_clock own = { { { 0 } } };
-    scalars_read(b, hyper, lr_rule.lane[0], own.scalar);
+    struct ptxk_step_clock own = { .hyper = hyper, .lr_at = lr_rule.lane[0] };
+    if (!rules->rule[0]->own) // the library's own come first
+        scalars_read(b, hyper, lr_rule.lane[0], own.scalar);
     ptx_val rule = ptx_cvt(b, PTX_U32, lr_rule.lane[1]);
 
     ptx_comment(b, "the count of this step");
@@ -196,14 +269,14 @@ void ptxk_step_derive(ptx_builder *b, uint32_t rules, bool ema,
         ptx_val rate = ptx_sub(b, 1, ptx_load(b, hyper, S_EMA_DECAY));
         ptx_store(b, row, PTXK_STEP_EMA_RATE, ptx_cvt(b, PTX_F32, rate));
     }
-    for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++) {
-        const struct ptxk_step_rule *of = ptxk_step_rule_of((ptx_step_rule)r);
-        if (rules == UINT32_C(1) << r) {
+    for (unsigned r = 0; r < rules->count; r++) {
+        const struct ptxk_step_rule *of = rules->rule[r];
+        if (rules->count == 1) {
             once(b, of, &own, at.lane[0], row);
-        } else if (rules >> r & 1) {
-            ptx_comment(b, "%s", of->name);
-            ptx_if (b, ptx_eq(b, rule, r))
-                once(b, of, &own, at.lane[0], row);
+            continue;
         }
+        ptx_comment(b, "%s", of->name);
+        ptx_if (b, ptx_eq(b, rule, ptxk_step_rule_number(rules, of)))
+            once(b, of, &own, at.lane[0], row);
     }
 }

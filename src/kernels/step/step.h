@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include <ptxgen/builder.h>
+#include <ptxgen/rule.h>
 #include <ptxgen/rules.h>
 
 #include "quick.h"
@@ -15,9 +16,6 @@
 
 // X(enumerator, file). CONTRIBUTING.md has what a new rule needs.
 #define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion)
-
-// What a rule has at most, besides what <ptxgen/rules.h> says.
-enum { PTXK_STEP_COEFFICIENTS = 8, PTXK_STEP_CLOCK_STATES = 4, PTXK_STEP_SUMS = 4 };
 
 // What a rule does differently for the life of a plan. maximize is every rule's: g has the other
 // sign.
@@ -30,7 +28,7 @@ enum ptxk_step_option {
 // What the code depends on: a tensor's rule, format and types. A text has one body for each
 // variant.
 struct ptxk_step_variant {
-    ptx_step_rule rule;
+    const struct ptxk_step_rule *rule;
     ptx_step_format format;
     ptx_type parameter, gradient;
     ptx_type ema;     // of the weights' average: PTX_F32 or PTX_BF16; PTX_NONE: there is none
@@ -56,22 +54,13 @@ enum {
 struct ptxk_step_scalar {
     const char *name;
     uint32_t place;
-    enum ptxk_step_range {
-        PTXK_STEP_FINITE,
-        PTXK_STEP_AT_LEAST_0, // and finite
-        PTXK_STEP_BELOW_1,    // and at least 0
-        PTXK_STEP_UP_TO_1,    // and at least 0
-    } range;
+    ptx_rule_range range;
     double usual; // the default of the published rule, or of PyTorch's optimizer
 };
 
 // An array beside the parameter, with an element for each of its elements.
 struct ptxk_step_state {
-    enum {
-        PTXK_STEP_SIGNED,
-        PTXK_STEP_POSITIVE, // never below 0
-        PTXK_STEP_WEIGHT,   // of a parameter's precision: not in formats with blocks
-    } kind;
+    ptx_rule_kind kind;
     bool stochastic; // formats with random bits for states round it by them; else to nearest
     uint32_t option; // only with this option; 0: always
     // Its type in every format, to which it is rounded to nearest; PTX_NONE: as the format stores
@@ -86,7 +75,11 @@ struct ptxk_step_clock {
     ptx_val t;                            // u32: the number of this step, from 1
     // f64: as the last step left them, which `once` replaces. Zeros at the first: a rule whose
     // clock state begins elsewhere selects by t.
-    ptx_val state[PTXK_STEP_CLOCK_STATES];
+    ptx_val state[PTX_RULE_MAX_CLOCK_STATES];
+    // For a rule of the caller's, which reads its scalars itself.
+    const struct ptxk_step_rule *rule;
+    ptx_ptr hyper; // f64
+    ptx_val lr_at; // u64; 0: lr is a scalar as others
 };
 
 // One element, in f32; the rule updates p and its states.
@@ -94,6 +87,7 @@ struct ptxk_step_element {
     ptx_val p, g;
     ptx_val state[PTX_STEP_MAX_STATES];
     struct ptxk_quick *quick; // NULL: exact instructions
+    const struct ptxk_step_rule *rule;
 };
 
 // A rule's file, which has its name in PTXK_STEP_RULES, has one of these. docs/design.md describes
@@ -106,21 +100,23 @@ struct ptxk_step_rule {
     unsigned sums;         // over the elements of a tensor; 0: no `reduce`
     const struct ptxk_step_scalar *scalar;
     struct ptxk_step_state state[PTX_STEP_MAX_STATES];
-    uint32_t options; // those that it has besides maximize
+    uint32_t options;                // those that it has besides maximize
+    const struct ptxk_own_rule *own; // a rule of the caller's; NULL: it is in PTXK_STEP_RULES
     // Whether the update takes quick quotients, and then notes p: a parameter or state that is NaN
     // is a failure.
     bool quick;
     // Computes what depends on the clock alone: the coefficients, in f32, and the clock's states.
-    void (*once)(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val c[PTXK_STEP_COEFFICIENTS]);
+    void (*once)(ptx_builder *b, struct ptxk_step_clock *clock,
+                 ptx_val c[PTX_RULE_MAX_COEFFICIENTS]);
     // The terms of the sums, in f32, from what `update` gets of an element, which it may change.
     // The sums are f64, and taken before the first update.
-    void (*reduce)(ptx_builder *b, uint32_t options, const ptx_val c[PTXK_STEP_COEFFICIENTS],
-                   struct ptxk_step_element *e, ptx_val term[PTXK_STEP_SUMS]);
+    void (*reduce)(ptx_builder *b, uint32_t options, const ptx_val c[PTX_RULE_MAX_COEFFICIENTS],
+                   struct ptxk_step_element *e, ptx_val term[PTX_RULE_MAX_SUMS]);
     // Computes what depends on the sums: coefficients behind those of `once`, which it may read.
-    void (*of_sums)(ptx_builder *b, const ptx_val sum[PTXK_STEP_SUMS],
-                    ptx_val c[PTXK_STEP_COEFFICIENTS]);
+    void (*of_sums)(ptx_builder *b, const struct ptxk_step_rule *rule,
+                    const ptx_val sum[PTX_RULE_MAX_SUMS], ptx_val c[PTX_RULE_MAX_COEFFICIENTS]);
     // Steps an element.
-    void (*update)(ptx_builder *b, uint32_t options, const ptx_val c[PTXK_STEP_COEFFICIENTS],
+    void (*update)(ptx_builder *b, uint32_t options, const ptx_val c[PTX_RULE_MAX_COEFFICIENTS],
                    struct ptxk_step_element *e);
 };
 
@@ -138,10 +134,15 @@ unsigned ptxk_step_format_states(const struct ptxk_step_variant *v);
 // One of its states.
 const struct ptxk_step_state *ptxk_step_state_of(const struct ptxk_step_variant *v, unsigned k);
 
-// A total order of variants.
+// Whether `once` sets a coefficient.
+bool ptxk_step_has_coefficient(const struct ptxk_step_rule *rule, uint32_t k);
+
+// Total orders of rules, by what they are called, and of variants.
+int ptxk_step_rule_compare(const struct ptxk_step_rule *x, const struct ptxk_step_rule *y);
 int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct ptxk_step_variant *y);
 
-// 1 - beta^t in f64; beta is an f32, t a u32.
+// x^t of an f64 x and a u32 t, by squares; 1 - beta^t in f64, beta being an f32.
+ptx_val ptxk_step_power(ptx_builder *b, ptx_val base, ptx_val t);
 ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t);
 
 // ---- clocks -------------------------------------------------------------------------------------
@@ -151,7 +152,7 @@ ptx_val ptxk_step_complement(ptx_builder *b, ptx_val beta, ptx_val t);
 struct step_count {
     float count; // of the steps taken
     uint32_t unused;
-    double state[PTXK_STEP_CLOCK_STATES]; // as many as the rule has: without any, only the count
+    double state[PTX_RULE_MAX_CLOCK_STATES]; // as many as the rule has: without any, only the count
 };
 
 struct step_clock_row {
@@ -162,14 +163,17 @@ struct step_clock_row {
 };
 
 // What a launch derives of a clock.
+enum { PTXK_STEP_FIRST_COEFFICIENTS = 8 };
 struct step_coefficients {
-    float of_rule[PTXK_STEP_COEFFICIENTS];
+    float of_rule[PTXK_STEP_FIRST_COEFFICIENTS];
     float count;    // of this step
     uint32_t t;     // the same as an integer
     float ema_rate; // 1 - decay; not set in plans without averages
     uint32_t unused[5];
-    // Of this step, for struct step_count. Left out where no rule has clock states.
-    double clock_state[PTXK_STEP_CLOCK_STATES];
+    // Of this step, for struct step_count. Left out where no rule has clock states, nor more.
+    double clock_state[PTX_RULE_MAX_CLOCK_STATES];
+    // Left out where no rule has so many.
+    float more[PTX_RULE_MAX_COEFFICIENTS - PTXK_STEP_FIRST_COEFFICIENTS];
 };
 
 // Offsets in a row of coefficients, in elements of the type.
@@ -181,22 +185,35 @@ enum {
     PTXK_STEP_CLOCK_STATE_AT = offsetof(struct step_count, state) / sizeof(double),
     PTXK_STEP_COEFFICIENTS_WORDS = sizeof(struct step_coefficients) / sizeof(float), // at most
 };
-// The words of a row, 16 or 24. `rules`, here and below: bits of ptx_step_rule, the rules of the
-// clocks.
-uint32_t ptxk_step_coefficients_words(uint32_t rules);
+
+// The rules of the clocks of a plan, without duplicates, in the order of ptxk_step_rule_compare().
+enum { PTXK_STEP_MOST_RULES = 64 };
+struct ptxk_step_rules {
+    const struct ptxk_step_rule *rule[PTXK_STEP_MOST_RULES];
+    unsigned count;
+};
+// What the row of a clock has for the rule: the enumerator, or the callers' rules in their order,
+// from PTX_STEP_RULE_COUNT on.
+uint32_t ptxk_step_rule_number(const struct ptxk_step_rules *rules,
+                               const struct ptxk_step_rule *rule);
+
+// The words of a row: 16, 24 or 48.
+uint32_t ptxk_step_coefficients_words(const struct ptxk_step_rules *rules);
+// Where coefficient `k` is in it.
+uint32_t ptxk_step_coefficient_at(uint32_t k);
 // The meaning of the kernels' parameter.
-const char *ptxk_step_coefficients_meaning(uint32_t rules);
+const char *ptxk_step_coefficients_meaning(const struct ptxk_step_rules *rules);
 
 // Declared as parameters.
 struct ptxk_step_clocks {
     ptx_ptr rows, coefficients;
     ptx_val count, blocks; // u32: number of clocks, and of blocks that compute coefficients
 };
-struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, uint32_t rules);
+struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, const struct ptxk_step_rules *rules);
 
 // Computes the coefficients of clock `k` (u32) from its scalars, its count and its states; `ema`:
 // also those of averages.
-void ptxk_step_derive(ptx_builder *b, uint32_t rules, bool ema,
+void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool ema,
                       const struct ptxk_step_clocks *clocks, ptx_val k);
 
 // ---- random bits --------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state 
                    const struct ptxk_lanes *codes, ptx_val absmax, ptx_val state[PTXK_LANES])
 {
     const uint32_t words =
-        of->kind == PTXK_STEP_SIGNED ? WORDS_BEFORE(map[1]) : WORDS_BEFORE(map[0]);
+        of->kind == PTX_RULE_SIGNED ? WORDS_BEFORE(map[1]) : WORDS_BEFORE(map[0]);
     ptx_ptr map = ptx_at(b, ptx_ptr_cast(b, PTX_F32, tables), words);
 
     for (uint32_t k = 0; k < PTXK_LANES; k++) {
@@ -165,7 +165,7 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
         absmax[k] = ptxk_block_largest(b, state[k]);
     ptxk_block_inverses(b, absmax, states, inverse);
     for (unsigned k = 0; k < states; k++) {
-        const bool is_signed = rule->state[k].kind == PTXK_STEP_SIGNED;
+        const bool is_signed = rule->state[k].kind == PTX_RULE_SIGNED;
         const uint32_t words = is_signed ? WORDS_BEFORE(cells[1]) : WORDS_BEFORE(cells[0]);
         ptx_val cells = ptx_add(b, ptx_ptr_address(b, tables),
                                 words * 4 - FIRST_CELL * (uint32_t)sizeof(uint16_t));

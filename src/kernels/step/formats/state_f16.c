@@ -13,7 +13,7 @@ static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state 
     for (unsigned n = 0; n < PTXK_LANES; n++) {
         ptxk_comment_lanes(b, "codes times the scale", n, 8, PTXK_LANES);
         state[n] = ptx_mul(b, ptx_cvt(b, PTX_F32, state[n]), scale);
-        if (of->kind == PTXK_STEP_POSITIVE)
+        if (of->kind == PTX_RULE_POSITIVE)
             state[n] = ptx_mul(b, state[n], state[n]);
     }
 }
@@ -47,7 +47,7 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
 
     (void)tables;
     for (unsigned k = 0; k < states; k++) {
-        if (rule->state[k].kind == PTXK_STEP_POSITIVE)
+        if (rule->state[k].kind == PTX_RULE_POSITIVE)
             take_roots(b, state[k]);
         scale[k] = ptx_mul(b, ptxk_block_largest(b, state[k]), 1 / LARGEST_CODE);
     }

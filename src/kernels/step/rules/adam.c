@@ -88,19 +88,19 @@ static void adam(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk
 enum { SCALARS = 5 };
 
 static const struct ptxk_step_scalar scalars_of_adamw[SCALARS] = {
-    { "lr", S_LR, PTXK_STEP_AT_LEAST_0, 1e-3 },
-    { "beta1", S_BETA1, PTXK_STEP_BELOW_1, 0.9 },
-    { "beta2", S_BETA2, PTXK_STEP_BELOW_1, 0.999 },
-    { "eps", S_EPS, PTXK_STEP_AT_LEAST_0, 1e-8 },
-    { "weight_decay", S_WEIGHT_DECAY, PTXK_STEP_AT_LEAST_0, 0.01 },
+    { "lr", S_LR, PTX_RULE_RANGE_AT_LEAST_0, 1e-3 },
+    { "beta1", S_BETA1, PTX_RULE_RANGE_BELOW_1, 0.9 },
+    { "beta2", S_BETA2, PTX_RULE_RANGE_BELOW_1, 0.999 },
+    { "eps", S_EPS, PTX_RULE_RANGE_AT_LEAST_0, 1e-8 },
+    { "weight_decay", S_WEIGHT_DECAY, PTX_RULE_RANGE_AT_LEAST_0, 0.01 },
 };
 
 static const struct ptxk_step_scalar scalars_of_adam[SCALARS] = {
-    { "lr", S_LR, PTXK_STEP_AT_LEAST_0, 1e-3 },
-    { "beta1", S_BETA1, PTXK_STEP_BELOW_1, 0.9 },
-    { "beta2", S_BETA2, PTXK_STEP_BELOW_1, 0.999 },
-    { "eps", S_EPS, PTXK_STEP_AT_LEAST_0, 1e-8 },
-    { "weight_decay", S_WEIGHT_DECAY, PTXK_STEP_AT_LEAST_0, 0 },
+    { "lr", S_LR, PTX_RULE_RANGE_AT_LEAST_0, 1e-3 },
+    { "beta1", S_BETA1, PTX_RULE_RANGE_BELOW_1, 0.9 },
+    { "beta2", S_BETA2, PTX_RULE_RANGE_BELOW_1, 0.999 },
+    { "eps", S_EPS, PTX_RULE_RANGE_AT_LEAST_0, 1e-8 },
+    { "weight_decay", S_WEIGHT_DECAY, PTX_RULE_RANGE_AT_LEAST_0, 0 },
 };
 
 const struct ptxk_step_rule ptxk_step_adamw = {
@@ -109,7 +109,7 @@ const struct ptxk_step_rule ptxk_step_adamw = {
     .scalars = SCALARS,
     .coefficients = COUNT,
     .scalar = scalars_of_adamw,
-    .state = { { PTXK_STEP_SIGNED }, { PTXK_STEP_POSITIVE, .stochastic = true } },
+    .state = { { PTX_RULE_SIGNED }, { PTX_RULE_POSITIVE, .stochastic = true } },
     .quick = true,
     .once = once_decoupled,
     .update = adamw,
@@ -121,7 +121,7 @@ const struct ptxk_step_rule ptxk_step_adam = {
     .scalars = SCALARS,
     .coefficients = COUNT,
     .scalar = scalars_of_adam,
-    .state = { { PTXK_STEP_SIGNED }, { PTXK_STEP_POSITIVE, .stochastic = true } },
+    .state = { { PTX_RULE_SIGNED }, { PTX_RULE_POSITIVE, .stochastic = true } },
     .quick = true,
     .once = once,
     .update = adam,

@@ -37,10 +37,10 @@ static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
 }
 
 static const struct ptxk_step_scalar scalars[] = {
-    { "lr", S_LR, PTXK_STEP_AT_LEAST_0, 1e-4 },
-    { "beta1", S_BETA1, PTXK_STEP_BELOW_1, 0.9 },
-    { "beta2", S_BETA2, PTXK_STEP_BELOW_1, 0.99 },
-    { "weight_decay", S_WEIGHT_DECAY, PTXK_STEP_AT_LEAST_0, 0 },
+    { "lr", S_LR, PTX_RULE_RANGE_AT_LEAST_0, 1e-4 },
+    { "beta1", S_BETA1, PTX_RULE_RANGE_BELOW_1, 0.9 },
+    { "beta2", S_BETA2, PTX_RULE_RANGE_BELOW_1, 0.99 },
+    { "weight_decay", S_WEIGHT_DECAY, PTX_RULE_RANGE_AT_LEAST_0, 0 },
 };
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 
@@ -50,7 +50,7 @@ const struct ptxk_step_rule ptxk_step_lion = {
     .scalars = SCALARS,
     .coefficients = COUNT,
     .scalar = scalars,
-    .state = { { PTXK_STEP_SIGNED, .stochastic = true } },
+    .state = { { PTX_RULE_SIGNED, .stochastic = true } },
     .once = once,
     .update = update,
 };

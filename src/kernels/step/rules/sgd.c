@@ -33,10 +33,10 @@ static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
 }
 
 static const struct ptxk_step_scalar scalars[] = {
-    { "lr", S_LR, PTXK_STEP_AT_LEAST_0, 1e-3 },
-    { "weight_decay", S_WEIGHT_DECAY, PTXK_STEP_AT_LEAST_0, 0 },
-    { "momentum", S_MOMENTUM, PTXK_STEP_AT_LEAST_0, 0 },
-    { "dampening", S_DAMPENING, PTXK_STEP_FINITE, 0 },
+    { "lr", S_LR, PTX_RULE_RANGE_AT_LEAST_0, 1e-3 },
+    { "weight_decay", S_WEIGHT_DECAY, PTX_RULE_RANGE_AT_LEAST_0, 0 },
+    { "momentum", S_MOMENTUM, PTX_RULE_RANGE_AT_LEAST_0, 0 },
+    { "dampening", S_DAMPENING, PTX_RULE_RANGE_FINITE, 0 },
 };
 enum { SCALARS = sizeof scalars / sizeof *scalars };
 
@@ -46,7 +46,7 @@ const struct ptxk_step_rule ptxk_step_sgd = {
     .scalars = SCALARS,
     .coefficients = COUNT,
     .scalar = scalars,
-    .state = { { PTXK_STEP_SIGNED, .stochastic = true, .option = PTXK_STEP_MOMENTUM } },
+    .state = { { PTX_RULE_SIGNED, .stochastic = true, .option = PTXK_STEP_MOMENTUM } },
     .options = PTXK_STEP_MOMENTUM | PTXK_STEP_NESTEROV,
     .once = once,
     .update = update,

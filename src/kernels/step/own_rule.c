@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT
+// Calls the functions of a caller's rule, and checks what they give.
+#include "own_rule.h"
+
+#include <string.h>
+
+static const char within[] = "a rule";
+
+// Of the function under way.
+struct context {
+    struct ptxk_quick *quick; // NULL: exact instructions
+    bool divides;             // ptx_rule_div() or ptx_rule_sqrt() was called
+};
+
+uint32_t ptxk_own_rule_place(const char *name)
+{
+    static const struct {
+        const char *name;
+        uint32_t place;
+    } members[] = {
+        { "lr", S_LR },
+        { "beta1", S_BETA1 },
+        { "beta2", S_BETA2 },
+        { "eps", S_EPS },
+        { "weight_decay", S_WEIGHT_DECAY },
+        { "momentum", S_MOMENTUM },
+        { "dampening", S_DAMPENING },
+    };
+
+    for (size_t k = 0; k < sizeof members / sizeof *members; k++)
+        if (!strcmp(members[k].name, name))
+            return members[k].place;
+    return UINT32_MAX;
+}
+
+// ---- what the functions give --------------------------------------------------------------------
+
+// A value that a function had to set.
+static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
+                     ptx_val x, ptx_type type, const char *field, uint32_t k, const char *name)
+{
+    const bool is_set = x.type != PTX_NONE;
+
+    if (!is_set)
+        ptx_builder_fail(b, "rule %s: %s does not set %s[%u]%s%s", rule->name, function, field, k,
+                         name ? ", " : "", name ? name : "");
+    else if (x.type != type || x.kind == PTX_KIND_NUMBER)
+        ptx_builder_fail(b, "rule %s: %s sets %s[%u] to %s %s; it must be %s", rule->name, function,
+                         field, k,
+                         x.kind == PTX_KIND_NUMBER ? "a number of type" : "a value of type",
+                         ptx_type_name((ptx_type)x.type), ptx_type_name(type));
+    return x;
+}
+
+// Coefficients in f32; those that are not set stay.
+static void coefficients(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
+                         const ptx_val *from, ptx_val *c)
+{
+    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++) {
+        if (from[k].type == PTX_NONE)
+            continue;
+        c[k] = from[k];
+        if (c[k].type == PTX_F64 && c[k].kind != PTX_KIND_NUMBER)
+            c[k] = ptx_cvt(b, PTX_F32, c[k]);
+        given(b, rule, function, c[k], PTX_F32, "c", k, NULL);
+    }
+}
+
+// ---- the functions as those of struct ptxk_step_rule --------------------------------------------
+
+static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
+{
+    const struct ptxk_step_rule *rule = clock->rule;
+    const struct ptx_rule_params *params = &rule->own->params;
+    struct ptx_rule_clock own = { .user = params->user, .t = clock->t };
+
+    for (uint32_t k = 0; k < rule->scalars; k++) {
+        ptx_val x = ptx_load(b, clock->hyper, rule->scalar[k].place);
+        if (rule->scalar[k].place == S_LR && clock->lr_at.type != PTX_NONE) {
+            x = ptx_var(b, x);
+            ptx_if (b, ptx_ne(b, clock->lr_at, 0)) {
+                ptx_ptr at = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, clock->lr_at);
+                ptx_set(b, x, ptx_cvt(b, PTX_F64, ptx_load(b, at, 0)));
+            }
+            x = ptx_copy(b, x);
+        }
+        own.scalar[k] = x;
+    }
+    for (uint32_t k = 0; k < rule->clock_states; k++)
+        own.state[k] = clock->state[k];
+    struct context context = { NULL, false };
+    ptx_builder_restrict(b, (struct ptx_restriction) { within, &context });
+    params->once(b, &own);
+    ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    coefficients(b, rule, "once", own.c, c);
+    for (uint32_t k = 0; k < rule->clock_states; k++)
+        clock->state[k] = given(b, rule, "once", own.new_state[k], PTX_F64, "new_state", k, NULL);
+}
+
+static void element_of(const ptx_val *c, const struct ptxk_step_element *e,
+                       struct ptx_rule_element *own)
+{
+    *own = (struct ptx_rule_element) { .user = e->rule->own->params.user, .p = e->p, .g = e->g };
+    memcpy(own->c, c, sizeof own->c);
+    memcpy(own->state, e->state, sizeof own->state);
+}
+
+// Calls `update` in a context.
+static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *e,
+                    struct context *context)
+{
+    const struct ptxk_step_rule *rule = e->rule;
+    const struct ptx_rule_params *params = &rule->own->params;
+    struct ptx_rule_element own;
+
+    element_of(c, e, &own);
+    ptx_builder_restrict(b, (struct ptx_restriction) { within, context });
+    params->update(b, &own);
+    ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    if (own.new_p.type == PTX_NONE)
+        ptx_builder_fail(b, "rule %s: update does not set new_p", rule->name);
+    else if (own.new_p.type != PTX_F32 || own.new_p.kind == PTX_KIND_NUMBER)
+        ptx_builder_fail(b, "rule %s: update sets new_p to a value of type %s; it must be f32",
+                         rule->name, ptx_type_name((ptx_type)own.new_p.type));
+    e->p = own.new_p;
+    for (uint32_t k = 0; k < rule->states; k++)
+        e->state[k] = given(b, rule, "update", own.new_state[k], PTX_F32, "new_state", k,
+                            params->states[k].name);
+}
+
+static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
+{
+    struct context context = { e->quick, false };
+
+    (void)options;
+    updated(b, c, e, &context);
+    if (!e->quick)
+        return;
+    ptxk_quick_note(b, e->quick, e->p);
+    for (uint32_t k = 0; k < e->rule->states; k++)
+        ptxk_quick_note(b, e->quick, e->state[k]);
+}
+
+static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e,
+                   ptx_val *term)
+{
+    const struct ptx_rule_params *params = &e->rule->own->params;
+    struct ptx_rule_element own;
+    struct context context = { NULL, false };
+
+    (void)options;
+    element_of(c, e, &own);
+    ptx_builder_restrict(b, (struct ptx_restriction) { within, &context });
+    params->reduce(b, &own);
+    ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    for (uint32_t k = 0; k < e->rule->sums; k++)
+        term[k] = given(b, e->rule, "reduce", own.term[k], PTX_F32, "term", k, NULL);
+}
+
+static void of_sums(ptx_builder *b, const struct ptxk_step_rule *rule, const ptx_val *sum,
+                    ptx_val *c)
+{
+    const struct ptx_rule_params *params = &rule->own->params;
+    struct ptx_rule_sums own = { .user = params->user };
+    struct context context = { NULL, false };
+
+    memcpy(own.sum, sum, rule->sums * sizeof *sum);
+    memcpy(own.c, c, sizeof own.c);
+    ptx_builder_restrict(b, (struct ptx_restriction) { within, &context });
+    params->of_sums(b, &own);
+    ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    coefficients(b, rule, "of_sums", own.c, c);
+}
+
+void ptxk_own_rule_set(struct ptxk_own_rule *own)
+{
+    const struct ptx_rule_params *params = &own->params;
+    struct ptxk_step_rule *rule = &own->rule;
+    uint32_t others = (uint32_t)PTXK_STEP_PLACE(more);
+
+    *rule = (struct ptxk_step_rule) { .name = params->name,
+                                      .own = own,
+                                      .scalar = own->scalar,
+                                      .clock_states = params->clock_states,
+                                      .sums = params->sums,
+                                      .once = once,
+                                      .update = update,
+                                      .reduce = params->sums ? reduce : NULL,
+                                      .of_sums = params->sums ? of_sums : NULL };
+    while (rule->states < PTX_STEP_MAX_STATES && params->states[rule->states].name) {
+        const struct ptx_rule_state *state = &params->states[rule->states];
+        rule->state[rule->states++] = (struct ptxk_step_state) { .kind = state->kind,
+                                                                 .stochastic = state->stochastic,
+                                                                 .type = state->dtype,
+                                                                 .output = state->output };
+    }
+    while (rule->scalars < PTX_STEP_MAX_SCALARS && params->scalars[rule->scalars].name) {
+        const struct ptx_rule_scalar *scalar = &params->scalars[rule->scalars];
+        const uint32_t member = ptxk_own_rule_place(scalar->name);
+        own->scalar[rule->scalars++] = (struct ptxk_step_scalar) {
+            .name = scalar->name,
+            .place = member == UINT32_MAX ? others++ : member,
+            .range = scalar->range,
+            .usual = scalar->usual,
+        };
+    }
+}
+
+// ---- quotients and roots ------------------------------------------------------------------------
+
+// Lifts the restriction while the library emits; restrict_again() restores it.
+static struct context *context_of(ptx_builder *b, struct ptx_restriction *before)
+{
+    *before = ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    return before->within == within ? before->context : NULL;
+}
+
+// A C number as an f32, which has no bits without its instruction.
+static ptx_val as_f32(ptx_val x)
+{
+    double real;
+
+    if (x.kind != PTX_KIND_NUMBER)
+        return x;
+    memcpy(&real, &x.bits, sizeof real);
+    return ptx_f32(x.type == PTX_F64   ? real
+                   : x.type == PTX_S64 ? (double)(int64_t)x.bits
+                                       : (double)x.bits);
+}
+
+ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y)
+{
+    struct ptx_restriction before;
+    struct context *context = context_of(b, &before);
+    const bool is_f32 = (x.type == PTX_F32 || x.kind == PTX_KIND_NUMBER) &&
+                        (y.type == PTX_F32 || y.kind == PTX_KIND_NUMBER) &&
+                        (x.kind != PTX_KIND_NUMBER || y.kind != PTX_KIND_NUMBER);
+    ptx_val quotient;
+
+    if (context && is_f32)
+        context->divides = true;
+    quotient = context && context->quick && is_f32
+                   ? ptxk_quick_quotient(b, context->quick, as_f32(x), as_f32(y))
+                   : ptx_div(b, x, y);
+    ptx_builder_restrict(b, before);
+    return quotient;
+}
+
+ptx_val ptxk_own_rule_sqrt(ptx_builder *b, ptx_val x)
+{
+    struct ptx_restriction before;
+    struct context *context = context_of(b, &before);
+    ptx_val root;
+
+    if (context && x.type == PTX_F32)
+        context->divides = true;
+    if (context && context->quick && x.type == PTX_F32) {
+        root = ptx_mul(b, ptxk_quick_root(b, x), 1 / PTXK_QUICK_SCALE);
+        ptxk_quick_note(b, context->quick, root);
+    } else {
+        root = ptx_sqrt(b, x);
+    }
+    ptx_builder_restrict(b, before);
+    return root;
+}
+
+// ---- an entry to read, and to check -------------------------------------------------------------
+
+// The sums and coefficients of an element, whose terms are written.
+static void sums_emit(ptx_builder *b, const struct ptxk_step_rule *rule, ptx_val i, ptx_val *c,
+                      const struct ptxk_step_element *e)
+{
+    ptx_ptr terms = ptx_param_ptr(b, PTX_F32, "terms", .writeonly = true);
+    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "sums", .readonly = true);
+    struct ptxk_step_element own = *e;
+    ptx_val term[PTX_RULE_MAX_SUMS] = { { 0 } }, sum[PTX_RULE_MAX_SUMS];
+
+    ptx_comment(b, "reduce: the terms of the sums");
+    rule->reduce(b, 0, c, &own, term);
+    for (uint32_t k = 0; k < rule->sums; k++)
+        ptx_store(b, terms, ptx_mad(b, i, rule->sums, k), term[k]);
+    ptx_comment(b, "of_sums: what depends on them");
+    for (uint32_t k = 0; k < rule->sums; k++)
+        sum[k] = ptx_load(b, sums, k);
+    rule->of_sums(b, rule, sum, c);
+}
+
+void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
+{
+    static const char *const names[] = { "state_0", "state_1", "state_2", "state_3" };
+    const struct ptxk_step_rule *rule = &own->rule;
+    struct ptxk_step_clock clock = { .rule = rule };
+    ptx_val c[PTX_RULE_MAX_COEFFICIENTS] = { { 0 } };
+    struct context context = { NULL, false };
+    ptx_ptr state[PTX_STEP_MAX_STATES];
+
+    ptx_entry (b, rule->name, .block = { 32 }) {
+        ptx_ptr count = ptx_param_ptr(b, PTX_F32, "step", .meaning = "the steps taken");
+        if (rule->scalars)
+            clock.hyper = ptx_param_ptr(b, PTX_F64, "scalars", .readonly = true, .length = "16");
+        ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), g = ptx_param_ptr(b, PTX_F32, "g");
+        for (uint32_t k = 0; k < rule->states; k++)
+            state[k] = ptx_param_ptr(b, PTX_F32, names[k], .meaning = own->params.states[k].name);
+        ptx_val i = ptx_global_index(b, PTX_X);
+        clock.t = ptx_cvt(b, PTX_U32, ptx_add(b, ptx_load(b, count, 0), 1));
+        ptx_ptr clock_states = ptx_ptr_cast(b, PTX_F64, count);
+        for (uint32_t k = 0; k < rule->clock_states; k++)
+            clock.state[k] = ptx_load(b, clock_states, PTXK_STEP_CLOCK_STATE_AT + k);
+        ptx_comment(b, "once");
+        rule->once(b, &clock, c);
+        for (uint32_t k = 0; k < rule->clock_states; k++)
+            ptx_store(b, clock_states, PTXK_STEP_CLOCK_STATE_AT + k, clock.state[k]);
+        own->coefficients = 0;
+        for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
+            if (c[k].type != PTX_NONE) {
+                own->coefficients |= UINT32_C(1) << k;
+                own->rule.coefficients = k + 1;
+            }
+        struct ptxk_step_element e = { .p = ptx_load(b, p, i), .rule = rule };
+        e.g = ptx_load(b, g, i);
+        for (uint32_t k = 0; k < rule->states; k++)
+            if (!rule->state[k].output)
+                e.state[k] = ptx_load(b, state[k], i);
+        if (rule->sums)
+            sums_emit(b, rule, i, c, &e);
+        ptx_comment(b, "update");
+        updated(b, c, &e, &context);
+        own->rule.quick = context.divides;
+        ptx_store(b, p, i, e.p);
+        for (uint32_t k = 0; k < rule->states; k++)
+            ptx_store(b, state[k], i, e.state[k]);
+    }
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Rules of callers (<ptxgen/rule.h>) as rules of step.h.
+#ifndef PTXGEN_KERNELS_STEP_OWN_RULE_H
+#define PTXGEN_KERNELS_STEP_OWN_RULE_H
+
+#include "step.h"
+
+struct ptxk_own_rule {
+    struct ptxk_step_rule rule; // its `own` is this
+    struct ptx_rule_params params;
+    struct ptxk_step_scalar scalar[PTX_STEP_MAX_SCALARS];
+    uint32_t coefficients; // bits: those that `once` sets
+    uint64_t serial;       // tells rules of one name and version apart
+};
+
+// Sets `rule` from params that are in range, but for what ptxk_own_rule_emit() finds.
+void ptxk_own_rule_set(struct ptxk_own_rule *own);
+// Writes an entry with the rule's code for a clock and an element each thread, and notes in `own`
+// which coefficients the rule has and whether it divides. What the functions do wrong is an error
+// of the builder.
+void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own);
+
+// ptx_rule_div() and ptx_rule_sqrt().
+ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y);
+ptx_val ptxk_own_rule_sqrt(ptx_builder *b, ptx_val x);
+
+// The place of a scalar of this name among the doubles of struct ptx_step_hyper; UINT32_MAX: no
+// member has it.
+uint32_t ptxk_own_rule_place(const char *name);
+
+#endif

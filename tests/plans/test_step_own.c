@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: MIT
+// Rules of callers: the library's own rules, written by a caller, have the bits of the reference in
+// every format; many rules in one plan; and what ptx_rule_create() refuses.
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "rules/rules.h"
+#include "step_fixture.h"
+
+enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
+enum { OWN_ADAMW, OWN_ADAM, OWN_SGD, OWN_SGD_MOMENTUM, OWN_SGD_NESTEROV, OWN_LION, OWN_RULES };
+
+static struct gpu gpu;
+static const struct ptx_rule_params *const own_params[OWN_RULES] = {
+    &own_adamw_params,        &own_adam_params,         &own_sgd_params,
+    &own_sgd_momentum_params, &own_sgd_nesterov_params, &own_lion_params,
+};
+static ptx_rule *own_rules[OWN_RULES];
+
+static ptx_rule *create(const struct ptx_rule_params *params)
+{
+    ptx_rule *rule = ptx_rule_create(params);
+
+    if (!rule)
+        fail_msg("%s", ptx_error_message());
+    return rule;
+}
+
+// ---- the library's rules ------------------------------------------------------------------------
+
+static unsigned own_of(const struct ptx_step_group *group)
+{
+    switch (group->rule) {
+    case PTX_STEP_RULE_ADAMW:
+        return OWN_ADAMW;
+    case PTX_STEP_RULE_ADAM:
+        return OWN_ADAM;
+    case PTX_STEP_RULE_LION:
+        return OWN_LION;
+    default:
+        return group->nesterov              ? OWN_SGD_NESTEROV
+               : group->hyper.momentum != 0 ? OWN_SGD_MOMENTUM
+                                            : OWN_SGD;
+    }
+}
+
+// A group with a caller's rule, whose scalars alone are set.
+static struct ptx_step_group with_own(const struct ptx_step_group *group, const ptx_rule *rule)
+{
+    const struct ptx_rule_info *info = ptx_rule_get_info(rule);
+    struct ptx_step_group own = { .maximize = group->maximize, .own_rule = rule };
+    double from[PTX_STEP_MAX_SCALARS], to[PTX_STEP_MAX_SCALARS] = { 0 };
+
+    memcpy(from, &group->hyper, sizeof from);
+    for (uint32_t k = 0; k < info->scalars; k++)
+        to[info->place[k]] = from[info->place[k]];
+    memcpy(&own.hyper, to, sizeof to);
+    own.hyper.ema_decay = group->hyper.ema_decay;
+    return own;
+}
+
+// Steps of a plan whose `params` differ from the set's in the rules' representation alone.
+static void check_steps(struct step_set *set, struct random *r,
+                        const struct ptx_step_params *params)
+{
+    enum { STEPS = 4 };
+    ptx_step_plan *plan = step_create(&gpu, params);
+    char what[64];
+
+    for (unsigned step = 0; step < STEPS; step++) {
+        step_set_gradients(set, r, step == 1 ? NAN : 0);
+        step_set_expect(set, params, 1);
+        const struct any_plan any = { .step = plan };
+        ptx_graph *graph = plan_capture(&gpu, any);
+        plan_run(&gpu, any, (enum plan_form)(step % 3), graph);
+        snprintf(what, sizeof what, "step %u", step + 1);
+        step_set_check(set, what);
+        ptx_graph_destroy(&graph);
+    }
+    ptx_step_plan_destroy(&plan);
+}
+
+// `own`: bits of the groups that have a caller's rule.
+static void check_shape(struct random *r, const struct step_shape *shape, unsigned own)
+{
+    static struct step_set set;
+    struct ptx_step_group groups[STEP_MOST_GROUPS];
+
+    step_set_create(&set, &gpu, r, shape);
+    struct ptx_step_params params = step_set_params(&set);
+    for (uint32_t g = 0; g < set.groups; g++)
+        groups[g] =
+            own >> g & 1 ? with_own(&set.group[g], own_rules[own_of(&set.group[g])]) : set.group[g];
+    params.groups = groups;
+    check_steps(&set, r, &params);
+    step_set_destroy(&set);
+}
+
+static void test_library(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "rules of the library");
+
+    for (unsigned k = 0; k < 2 * PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT; k++) {
+        const unsigned rule = k / 2 % PTX_STEP_RULE_COUNT, format = k / 2 / PTX_STEP_RULE_COUNT;
+        const struct step_shape shape = { .tensors = 3,
+                                          .groups = 1,
+                                          .norm_groups = 1,
+                                          .most = 5000,
+                                          .rules = 1u << rule,
+                                          .formats = 1u << format,
+                                          .wild = k % 2,
+                                          .aligned = (rule + format) % 2 };
+        check_shape(&r, &shape, 1);
+    }
+}
+
+static void test_mixed(void **state)
+{
+    (void)state;
+    struct random r = gpu_random(&gpu, "rules of both");
+
+    for (unsigned trial = 0; trial < 8; trial++) {
+        const struct step_shape shape = { .tensors = 12,
+                                          .groups = 4,
+                                          .norm_groups = 2,
+                                          .most = 3000,
+                                          .rules = ALL_RULES,
+                                          .formats = ALL_FORMATS,
+                                          .averages = trial % 2 ? ALL_AVERAGES : 0,
+                                          .sharded = trial % 4 > 1,
+                                          .absent = true,
+                                          .wild = trial % 3 == 0 };
+        check_shape(&r, &shape, 5 + trial);
+    }
+}
+
+// More rules than a word has bits, each with a name of its own.
+static void test_many(void **state)
+{
+    enum { RULES = 40 };
+    static struct step_set set;
+    static struct ptx_step_tensor tensors[RULES];
+    static struct ptx_step_group groups[RULES];
+    const struct step_shape shape = { .tensors = RULES,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 300,
+                                      .rules = 1 << PTX_STEP_RULE_LION,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+    ptx_rule *rules[RULES];
+    (void)state;
+    struct random r = gpu_random(&gpu, "many rules");
+
+    step_set_create(&set, &gpu, &r, &shape);
+    struct ptx_step_params params = step_set_params(&set);
+    for (uint32_t k = 0; k < RULES; k++) {
+        char name[16];
+        struct ptx_rule_params own = own_lion_params;
+        snprintf(name, sizeof name, "lion_%" PRIu32, (k * 7) % RULES);
+        own.name = name;
+        rules[k] = create(&own);
+        groups[k] = with_own(&set.group[0], rules[k]);
+        tensors[k] = params.tensors[k];
+        tensors[k].gradient_dtype = params.tensors[k].gradient_dtype;
+        tensors[k].group = k;
+    }
+    params.tensors = tensors;
+    params.groups = groups;
+    params.group_count = RULES;
+    check_steps(&set, &r, &params);
+    for (uint32_t k = 0; k < RULES; k++)
+        ptx_rule_destroy(&rules[k]);
+    step_set_destroy(&set);
+}
+
+// ---- scalars with names of their own ------------------------------------------------------------
+
+// p = p - (s[0] + s[1] + ...) * g, with ten coefficients, which is more than a short row has.
+enum { OTHERS = 10 };
+
+static void others_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    (void)b;
+    for (unsigned k = 0; k < OTHERS; k++)
+        clock->c[2 * k] = clock->scalar[k];
+}
+
+static void others_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val p = e->p;
+
+    for (unsigned k = 0; k < OTHERS; k++)
+        p = ptx_sub(b, p, ptx_mul(b, e->c[2 * k], e->g));
+    e->new_p = p;
+}
+
+static const struct ptx_rule_params others_params = {
+    .name = "others",
+    .scalars = { { "a" },
+                 { "eps" },
+                 { "b" },
+                 { "c" },
+                 { "d" },
+                 { "lr" },
+                 { "e" },
+                 { "f" },
+                 { "g" },
+                 { "h", PTX_RULE_RANGE_UP_TO_1 } },
+    .once = others_once,
+    .update = others_update,
+};
+
+static void test_scalars(void **state)
+{
+    (void)state;
+    const struct ptx_step_hyper hyper = { .lr = 64,
+                                          .eps = 2,
+                                          .more = { 1, 4, 8, 16, 32, 128, 256, 0.5 } };
+    ptx_rule *rule = create(&others_params);
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, 4096);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    struct ptx_step_tensor tensor = {
+        .parameter = at, .gradient = at + 256, .step = at + 512, .count = 1, .dtype = PTX_F32
+    };
+    struct ptx_step_group group = { .own_rule = rule, .hyper = hyper };
+    const struct ptx_step_params params = { .tensors = &tensor,
+                                            .tensor_count = 1,
+                                            .groups = &group,
+                                            .group_count = 1,
+                                            .max_norm = INFINITY,
+                                            .stream = gpu.stream };
+    float sent[129] = { [0] = 4096, [64] = 1 }, back;
+    const float rate = 0.5f;
+    struct ptx_step_description d;
+
+    assert_int_equal(ptx_rule_get_info(rule)->scalars, OTHERS);
+    assert_int_equal(ptx_rule_get_info(rule)->coefficients, OTHERS);
+    assert_false(ptx_rule_get_info(rule)->quick);
+    assert_int_equal(ptx_rule_get_info(rule)->place[0], 8);
+    assert_int_equal(ptx_rule_get_info(rule)->place[5], 0);
+    for (unsigned turn = 0; turn < 3; turn++) { // the plan's own, the caller's, and the caller's lr
+        group.hyper_at = turn == 1 ? at + 1024 : 0;
+        group.lr_at = turn == 2 ? at + 2048 : 0;
+        require(ptx_buffer_upload(memory, 0, sent, sizeof sent, gpu.stream));
+        require(ptx_buffer_upload(memory, 1024, &hyper, sizeof hyper, gpu.stream));
+        require(ptx_buffer_upload(memory, 2048, &rate, sizeof rate, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        ptx_step_plan *plan = step_create(&gpu, &params);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        require(ptx_buffer_download(memory, 0, &back, sizeof back, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        assert_true(back == (turn == 2 ? 3648.0f : 3584.5f));
+        ptx_step_plan_destroy(&plan);
+    }
+    group.lr_at = 0;
+    group.hyper.more[7] = 2;
+    expect_refused(ptx_step_describe(&params, &d), "group 0: h is 2; it must be from 0 to 1");
+    group.hyper.more[7] = 0;
+    group.hyper.beta1 = 0.5;
+    expect_refused(ptx_step_describe(&params, &d),
+                   "group 0: beta1 is 0.5; its rule, others, has no such scalar: make it 0");
+    group.hyper.beta1 = 0;
+    group.nesterov = true;
+    expect_refused(ptx_step_describe(&params, &d), "own_rule is given, and so is nesterov");
+    group.nesterov = false;
+    group.rule = PTX_STEP_RULE_LION;
+    expect_refused(ptx_step_describe(&params, &d), "own_rule is given, and so is rule: make it 0");
+    group.rule = PTX_STEP_RULE_ADAMW;
+    tensor.state[0] = at + 3072;
+    expect_refused(ptx_step_describe(&params, &d),
+                   "tensor 0: state[0] is given, and its rule, others, has 0 states: make it 0");
+    ptx_buffer_destroy(&memory);
+    ptx_rule_destroy(&rule);
+}
+
+// ---- what is refused ----------------------------------------------------------------------------
+
+static void nothing_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    (void)b;
+    clock->c[0] = clock->scalar[0];
+}
+
+static void plain_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_sub(b, e->p, ptx_mul(b, e->c[0], e->g));
+    e->new_state[0] = e->g;
+}
+
+static void no_state(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_sub(b, e->p, e->g);
+}
+
+static void no_parameter(ptx_builder *b, struct ptx_rule_element *e)
+{
+    (void)b;
+    e->new_state[0] = e->g;
+}
+
+static void other_type(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_state[0] = ptx_cvt(b, PTX_F64, e->g);
+}
+
+static void no_coefficient(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_mul(b, e->p, e->c[1]);
+}
+
+static void store(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_store(b, (ptx_ptr) { 0 }, 0, e->p);
+}
+
+static void barrier(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_barrier(b);
+}
+
+static void thread(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_cvt(b, PTX_F32, ptx_tid(b, PTX_X));
+}
+
+static void text(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_asm(b, "membar.gl;");
+}
+
+static void approximation(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_ex2(b, e->p);
+}
+
+static void returns(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_return(b);
+}
+
+static void open_block(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_if_begin(b, ptx_lt(b, e->p, 0));
+}
+
+static void no_term(ptx_builder *b, struct ptx_rule_element *e)
+{
+    (void)b, (void)e;
+}
+
+static void no_sums(ptx_builder *b, struct ptx_rule_sums *s)
+{
+    (void)b, (void)s;
+}
+
+static void no_clock_state(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    nothing_once(b, clock);
+    clock->new_state[0] = clock->state[0];
+}
+
+#define PLAIN .name = "mine", .states = { { "m" } }, .scalars = { { "lr" } }, .once = nothing_once
+
+static void expect_no_rule(const struct ptx_rule_params *params, const char *words)
+{
+    ptx_rule *rule = ptx_rule_create(params);
+
+    if (rule)
+        fail_msg("not refused: %s", words);
+    expect_failure(PTX_ERROR_INVALID, words);
+}
+
+static void test_functions(void **state)
+{
+    static const struct {
+        void (*update)(ptx_builder *, struct ptx_rule_element *);
+        const char *words;
+    } wrong[] = {
+        { no_state, "rule mine: update does not set new_state[0], m" },
+        { no_parameter, "rule mine: update does not set new_p" },
+        { other_type,
+          "rule mine: update sets new_state[0] to a value of type f64; it must be f32" },
+        { no_coefficient, "mine: ptx_mul: y was never set" },
+        { store, "ptx_store: a rule may only compute values" },
+        { barrier, "ptx_barrier: a rule may only compute values" },
+        { thread, "ptx_tid: a rule may only compute values" },
+        { text, "a rule may only compute values" },
+        { approximation, "ptx_ex2: a rule may only compute values" },
+        { returns, "ptx_return: a rule may only compute values" },
+        { open_block, "a block inside it was never closed" },
+    };
+    (void)state;
+
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        const struct ptx_rule_params params = { PLAIN, .update = wrong[k].update };
+        expect_no_rule(&params, wrong[k].words);
+        // Those of the builder name the line.
+        if (wrong[k].update == store || wrong[k].update == no_coefficient)
+            assert_non_null(strstr(ptx_error_message(), "test_step_own.c:"));
+    }
+    expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = plain_update, .sums = 1,
+                                               .reduce = no_term, .of_sums = no_sums },
+                   "rule mine: reduce does not set term[0]");
+    expect_no_rule(&(struct ptx_rule_params) { .name = "mine",
+                                               .scalars = { { "lr" } },
+                                               .once = no_clock_state,
+                                               .update = no_state,
+                                               .clock_states = 2 },
+                   "rule mine: once does not set new_state[1]");
+}
+
+static void test_data(void **state)
+{
+    const struct ptx_rule_params good = { PLAIN, .update = plain_update };
+    struct ptx_rule_params bad;
+    (void)state;
+#define BAD(words, ...) (bad = good, __VA_ARGS__, expect_no_rule(&bad, words))
+
+    ptx_rule *rule = create(&good);
+    ptx_rule_destroy(&rule);
+    assert_null(rule);
+    ptx_rule_destroy(&rule);
+    assert_null(ptx_rule_get_info(NULL));
+    expect_no_rule(NULL, "ptx_rule_create: params is NULL");
+    BAD("name is NULL", bad.name = NULL);
+    BAD("name is '1st'; it must have 1 to 48 letters, digits and '_'", bad.name = "1st");
+    BAD("name is 'a b'", bad.name = "a b");
+    BAD("name is adamw, which is a rule of the library's", bad.name = "adamw");
+    BAD("update is NULL", bad.update = NULL);
+    BAD("once is NULL", bad.once = NULL);
+    BAD("the name of a state is ''", bad.states[0].name = "");
+    BAD("states 0 and 1 have the name m", bad.states[1].name = "m");
+    BAD("state m: kind is 3; there are 0 to 2", bad.states[0].kind = (ptx_rule_kind)3);
+    BAD("state m: dtype is f64; it must be f32, f16 or bf16, or none",
+        bad.states[0].dtype = PTX_F64);
+    BAD("state m: an output needs a dtype of its own", bad.states[0].output = true);
+    BAD("state m: it is stochastic, and has a dtype of its own", bad.states[0].stochastic = true,
+        bad.states[0].dtype = PTX_F32);
+    BAD("state v follows m, which has a dtype of its own: those come last",
+        bad.states[0].dtype = PTX_F32, bad.states[1].name = "v");
+    BAD("the name of a scalar is 'l r'", bad.scalars[0].name = "l r");
+    BAD("scalars 0 and 1 have the name lr", bad.scalars[1].name = "lr");
+    BAD("scalar lr: range is 4; there are 0 to 3", bad.scalars[0].range = (ptx_rule_range)4);
+    BAD("a scalar has the name ema_decay", bad.scalars[1].name = "ema_decay");
+    BAD("clock_states is 5; a rule has 4 at most", bad.clock_states = 5);
+    BAD("sums is 5; a rule has 4 at most", bad.sums = 5);
+    BAD("sums is 1, reduce is NULL and of_sums is NULL: a rule has all three, or none",
+        bad.sums = 1);
+    BAD("sums is 0, reduce is given and of_sums is NULL", bad.reduce = no_term);
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i" };
+    bad = good;
+    for (unsigned k = 0; k < 9; k++)
+        bad.scalars[k + 1].name = names[k];
+    expect_no_rule(&bad, "scalar i: more than 8 scalars have names that struct ptx_step_hyper does "
+                         "not have");
+}
+
+static void test_emit(void **state)
+{
+    ptx_builder *b = ptx_builder_create(NULL);
+    (void)state;
+
+    ptx_rule_emit(b, own_rules[OWN_ADAMW]);
+    const char *words = ptx_builder_finish(b);
+    assert_non_null(words);
+    assert_non_null(strstr(words, ".entry own_adamw("));
+    assert_non_null(strstr(words, "div.rn.f32"));
+    assert_true(ptx_rule_get_info(own_rules[OWN_ADAMW])->quick);
+    ptx_builder_destroy(&b);
+    b = ptx_builder_create(NULL);
+    ptx_rule_emit(b, NULL);
+    assert_non_null(strstr(ptx_builder_error(b), "ptx_rule_emit: rule is NULL"));
+    ptx_builder_destroy(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_library),   cmocka_unit_test(test_mixed),
+        cmocka_unit_test(test_many),      cmocka_unit_test(test_scalars),
+        cmocka_unit_test(test_functions), cmocka_unit_test(test_data),
+        cmocka_unit_test(test_emit),
+    };
+    gpu_open(&gpu);
+    for (unsigned k = 0; k < OWN_RULES; k++)
+        own_rules[k] = create(own_params[k]);
+    const int failed =
+        cmocka_run_group_tests_name("step plans: rules of callers", tests, NULL, NULL);
+    for (unsigned k = 0; k < OWN_RULES; k++)
+        ptx_rule_destroy(&own_rules[k]);
+    gpu_close(&gpu);
+    return failed;
+}
