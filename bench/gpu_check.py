@@ -212,8 +212,7 @@ PROGRAMS = {
     "plans/test_step_plan": TOOLS,
     "plans/test_clip_plan": TOOLS,
     "plans/test_step_stages": TOOLS[:2],
-    "plans/test_step_scalars": TOOLS[:2],
-    "plans/test_clip_scalars": TOOLS[:2],
+    "plans/test_plan_scalars": TOOLS[:2],
     "plans/test_clip_pack": TOOLS[:2],
     "plans/test_clip_windows": TOOLS[:2],
     "plans/test_clip_guards": TOOLS[:2],
@@ -241,7 +240,7 @@ def rows_of(check, program):
     """Patterns of PTXGEN_TEST_FILTER, each of one row of a test program or of few."""
     if program != KERNELS:
         source = (ROOT / "tests" / f"{program}.c").read_text()
-        return [row for row in re.findall(r"cmocka_unit_test(?:_setup|_setup_teardown)?\((\w+)", source)
+        return [row for row in re.findall(r"^TEST(?:_WITH)?\((\w+)", source, re.M)
                 if row not in LARGE_ROWS]
     listed = subprocess.run([str(check.build / "tools/ptxgen"), "list", "--json"], stdout=subprocess.PIPE, check=True)
     rows = [f"*{kernel['name']} {dtype}*" for kernel in json.loads(listed.stdout)

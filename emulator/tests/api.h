@@ -3,18 +3,13 @@
 #ifndef PTXGEN_TESTS_EMULATOR_API_H
 #define PTXGEN_TESTS_EMULATOR_API_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka.h needs the headers above.
-#include <cmocka.h>
 
 #include "cuda/extensions.h"
+#include "test.h"
 
 #define RETURNS(call, result) assert_int_equal((int)(call), (int)(result))
 #define OK(call)              RETURNS(call, CUDA_SUCCESS)

@@ -4,16 +4,11 @@
 #define PTXGEN_TESTS_EMULATOR_FIXTURE_H
 
 #include "exec/base/exec.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 struct emulator {
     struct emu_machine_config config;
@@ -192,6 +187,6 @@ static inline int emulator_teardown(void **state)
     return 0;
 }
 
-#define EMULATOR_TEST(name) cmocka_unit_test_setup_teardown(name, emulator_setup, emulator_teardown)
+#define EMULATOR_TEST(name) TEST_WITH(name, emulator_setup, emulator_teardown)
 
 #endif

@@ -4,16 +4,11 @@
 #define PTXGEN_TESTS_EMULATOR_PARSE_H
 
 #include "ptx/program.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define HEAD "\n.version 8.8\n.target sm_100a\n.address_size 64\n"
 

@@ -193,9 +193,8 @@ static void one_call(int number, unsigned flags, CUstreamCaptureMode mode,
     cuMemFreeHost(pinned);
 }
 
-static void calls_during_capture(void **state)
+TEST(calls_during_capture)
 {
-    (void)state;
     const CUstreamCaptureMode global = CU_STREAM_CAPTURE_MODE_GLOBAL,
                               relaxed = CU_STREAM_CAPTURE_MODE_RELAXED;
     for (int i = 0; i < (int)(sizeof(wanted) / sizeof(wanted[0])); i++) {
@@ -213,9 +212,8 @@ static CUstreamCaptureStatus status_of(CUstream stream)
     return status;
 }
 
-static void begin_and_end(void **state)
+TEST(begin_and_end)
 {
-    (void)state;
     CUgraph graph = NULL;
     CUstreamCaptureStatus status;
     OK(cuStreamCreate(&captured, 1));
@@ -243,9 +241,8 @@ static void begin_and_end(void **state)
     OK(cuStreamDestroy_v2(captured));
 }
 
-static void forks_and_joins(void **state)
+TEST(forks_and_joins)
 {
-    (void)state;
     CUgraph graph = NULL;
     CUevent forked = NULL, joined = NULL;
     cuuint64_t id = 0;
@@ -325,9 +322,8 @@ static void *elsewhere(void *argument)
     return NULL;
 }
 
-static void other_threads(void **state)
+TEST(other_threads)
 {
-    (void)state;
     static const int results[3][2] = { { 900, 901 }, { 0, 908 }, { 0, 0 } };
     for (int mode = 0; mode < 3; mode++) {
         pthread_t thread;
@@ -341,9 +337,8 @@ static void other_threads(void **state)
     }
 }
 
-static void per_thread_default_stream(void **state)
+TEST(per_thread_default_stream)
 {
-    (void)state;
     CUgraph graph = NULL;
     size_t count = 0;
     OK(cuStreamBeginCapture_v2_ptsz(NULL, CU_STREAM_CAPTURE_MODE_RELAXED));
@@ -357,15 +352,8 @@ static void per_thread_default_stream(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(begin_and_end),
-        cmocka_unit_test(calls_during_capture),
-        cmocka_unit_test(forks_and_joins),
-        cmocka_unit_test(other_threads),
-        cmocka_unit_test(per_thread_default_stream),
-    };
     context = emu_context();
     module = emu_module();
     OK(cuMemAlloc_v2(&data, 4096));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -2,9 +2,8 @@
 /// The emulator as a driver: before cuInit(), devices, contexts, names of errors and of functions.
 #include "api.h"
 
-static void before_init(void **state)
+TEST(before_init)
 {
-    (void)state;
     int value = 0;
     CUdeviceptr address = 0;
     CUcontext context = NULL;
@@ -21,9 +20,8 @@ static void before_init(void **state)
     OK(cuInit(0));
 }
 
-static void names_of_errors(void **state)
+TEST(names_of_errors)
 {
-    (void)state;
     const char *text = NULL;
     OK(cuGetErrorName(CUDA_ERROR_ILLEGAL_ADDRESS, &text));
     assert_string_equal(text, "CUDA_ERROR_ILLEGAL_ADDRESS");
@@ -38,9 +36,8 @@ static void names_of_errors(void **state)
     CUDA_ABI_RESULTS(NAMED)
 }
 
-static void one_device(void **state)
+TEST(one_device)
 {
-    (void)state;
     int value = 0;
     size_t bytes = 0;
     char name[64] = "";
@@ -75,9 +72,8 @@ static void one_device(void **state)
     RETURNS(cuDeviceGetByPCIBusId(NULL, name), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void attributes(void **state)
+TEST(attributes)
 {
-    (void)state;
     static const struct {
         int attribute, value;
     } known[] = {
@@ -99,9 +95,8 @@ static void attributes(void **state)
     assert_int_equal(value * 10 + minor, 90);
 }
 
-static void no_context(void **state)
+TEST(no_context)
 {
-    (void)state;
     CUdeviceptr address = 0;
     CUcontext context = NULL;
     CUstream stream = NULL;
@@ -122,9 +117,8 @@ static void no_context(void **state)
     assert_null(context);
 }
 
-static void primary_context(void **state)
+TEST(primary_context)
 {
-    (void)state;
     CUcontext first = NULL, second = NULL;
     CUdeviceptr address = 0;
     unsigned flags = 9;
@@ -156,9 +150,8 @@ static void primary_context(void **state)
     OK(cuCtxSetCurrent(NULL));
 }
 
-static void stack_of_contexts(void **state)
+TEST(stack_of_contexts)
 {
-    (void)state;
     CUcontext a = NULL, b = NULL, found = NULL;
     CUdeviceptr address = 0;
     unsigned value = 0;
@@ -189,9 +182,8 @@ static void stack_of_contexts(void **state)
     RETURNS(cuCtxDestroy_v2((CUcontext)&value), CUDA_ERROR_INVALID_CONTEXT);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
-    (void)state;
     size_t value = 0;
     CUcontext context = NULL;
     CUfunc_cache cache = CU_FUNC_CACHE_PREFER_EQUAL;
@@ -231,9 +223,8 @@ static bool is(void *found, void (*function)(void))
 
 #define IS(found, function) assert_true(is(found, (void (*)(void))function))
 
-static void functions_by_name(void **state)
+TEST(functions_by_name)
 {
-    (void)state;
     void *function = NULL;
     IS(address_of("cuMemAlloc", 12000, 0, 0), cuMemAlloc_v2);
     IS(address_of("cuInit", 12000, 0, 0), cuInit);
@@ -257,12 +248,5 @@ static void functions_by_name(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(before_init),       cmocka_unit_test(names_of_errors),
-        cmocka_unit_test(one_device),        cmocka_unit_test(attributes),
-        cmocka_unit_test(no_context),        cmocka_unit_test(primary_context),
-        cmocka_unit_test(stack_of_contexts), cmocka_unit_test(limits),
-        cmocka_unit_test(functions_by_name),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

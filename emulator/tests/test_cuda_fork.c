@@ -89,26 +89,20 @@ static void forks_in_calls(void)
     forks_during_calls(context, CUDA_ERROR_NOT_INITIALIZED);
 }
 
-static void calls_after_a_fork(void **state)
+TEST(calls_after_a_fork)
 {
-    (void)state;
     in_child(forks, NULL);
 }
 
-static void forks_while_another_thread_calls(void **state)
+TEST(forks_while_another_thread_calls)
 {
-    (void)state;
     in_child(forks_in_calls, NULL);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_after_a_fork),
-        cmocka_unit_test(forks_while_another_thread_calls),
-    };
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-fork-%ld.log", (long)getpid());
-    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     remove(log_path);
     return failed;
 }

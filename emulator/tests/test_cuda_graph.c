@@ -17,9 +17,8 @@ static CUgraph capture_store(uint32_t value)
     return graph;
 }
 
-static void captured(void **state)
+TEST(captured)
 {
-    (void)state;
     CUgraph graph = NULL;
     CUgraphExec executable = NULL;
     uint32_t n = 100, three = 3, numbers[100] = { 0 };
@@ -47,9 +46,8 @@ static void captured(void **state)
     RETURNS(cuGraphLaunch(executable, stream), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void changed(void **state)
+TEST(changed)
 {
-    (void)state;
     CUgraph graph = capture_store(5), newer = capture_store(6), empty = NULL;
     CUgraphExec executable = NULL;
     CUgraphNode node = NULL;
@@ -138,9 +136,8 @@ static void make(struct by_hand *hand)
     RETURNS(cuGraphAddMemsetNode(&hand->set, hand->graph, NULL, 0, &set, context), 1);
 }
 
-static void made_by_hand(void **state)
+TEST(made_by_hand)
 {
-    (void)state;
     struct by_hand hand = { .value = 0x01010101 };
     CUgraphExec executable = NULL;
     CUgraphNodeType type;
@@ -181,9 +178,8 @@ static void made_by_hand(void **state)
     RETURNS(cuGraphNodeGetType(hand.copy, &type), 1);
 }
 
-static void wrong_calls(void **state)
+TEST(wrong_calls)
 {
-    (void)state;
     CUgraph graph = NULL;
     CUgraphExec executable = NULL;
     size_t count = 0;
@@ -205,9 +201,8 @@ static void wrong_calls(void **state)
     OK(cuGraphExecDestroy(executable));
 }
 
-static void outlives_its_module(void **state)
+TEST(outlives_its_module)
 {
-    (void)state;
     CUmodule loaded = emu_module();
     CUgraph graph = NULL;
     CUgraphExec executable = NULL;
@@ -226,16 +221,9 @@ static void outlives_its_module(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(captured),
-        cmocka_unit_test(changed),
-        cmocka_unit_test(made_by_hand),
-        cmocka_unit_test(wrong_calls),
-        cmocka_unit_test(outlives_its_module),
-    };
     context = emu_context();
     module = emu_module();
     OK(cuMemAlloc_v2(&data, 4096));
     OK(cuStreamCreate(&stream, 1));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

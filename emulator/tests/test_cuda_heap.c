@@ -124,9 +124,8 @@ static void expect_report(CUresult result, const char *part)
         fail_msg("'%s' is not in '%s'", part, report);
 }
 
-static void memory_lives_between_launches(void **state)
+TEST_WITH(memory_lives_between_launches, begin, end)
 {
-    (void)state;
     uint64_t got[THREADS];
     launch("take", THREADS, 104, pointers, 0);
     read_pointers(got);
@@ -139,9 +138,8 @@ static void memory_lives_between_launches(void **state)
     assert_int_equal(emu_read(word), THREADS * (THREADS - 1) / 2);
 }
 
-static void a_full_heap_gives_null(void **state)
+TEST_WITH(a_full_heap_gives_null, begin, end)
 {
-    (void)state;
     uint64_t got[THREADS], none = 0;
     OK(cuCtxSetLimit(CU_LIMIT_MALLOC_HEAP_SIZE, 1000));
     launch("take", THREADS, 100, pointers, 0); // 112 each
@@ -162,9 +160,8 @@ static void a_full_heap_gives_null(void **state)
     }
 }
 
-static void wrong_frees_are_reported(void **state)
+TEST_WITH(wrong_frees_are_reported, begin, end)
 {
-    (void)state;
     uint64_t got[THREADS];
     launch("drop", 1, 0, 0, 0); // free(NULL)
     OK(cuCtxSynchronize());
@@ -183,9 +180,8 @@ static void wrong_frees_are_reported(void **state)
     expect_report(CUDA_ERROR_LAUNCH_FAILED, "freed before");
 }
 
-static void wrong_accesses_are_reported(void **state)
+TEST_WITH(wrong_accesses_are_reported, begin, end)
 {
-    (void)state;
     uint64_t got[THREADS];
     launch("take", 2, 64, pointers, 0);
     read_pointers(got);
@@ -197,9 +193,8 @@ static void wrong_accesses_are_reported(void **state)
     expect_report(CUDA_ERROR_ILLEGAL_ADDRESS, "out of bounds");
 }
 
-static void a_loop_needs_no_more_memory(void **state)
+TEST_WITH(a_loop_needs_no_more_memory, begin, end)
 {
-    (void)state;
     size_t before = 0, after = 0, total = 0;
     OK(cuMemGetInfo_v2(&before, &total));
     launch("loop", 32, 2000, word, 0);
@@ -211,9 +206,8 @@ static void a_loop_needs_no_more_memory(void **state)
     assert_true(before == after);
 }
 
-static void the_heap_ends_with_its_context(void **state)
+TEST_WITH(the_heap_ends_with_its_context, begin, end)
 {
-    (void)state;
     size_t before = 0, after = 0, total = 0;
     OK(cuMemGetInfo_v2(&before, &total));
     launch("take", THREADS, 1000, pointers, 0);
@@ -230,13 +224,5 @@ static void the_heap_ends_with_its_context(void **state)
 int main(void)
 {
     setenv("PTXGEN_EMU_LOG", "/dev/null", 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(memory_lives_between_launches, begin, end),
-        cmocka_unit_test_setup_teardown(a_full_heap_gives_null, begin, end),
-        cmocka_unit_test_setup_teardown(wrong_frees_are_reported, begin, end),
-        cmocka_unit_test_setup_teardown(wrong_accesses_are_reported, begin, end),
-        cmocka_unit_test_setup_teardown(a_loop_needs_no_more_memory, begin, end),
-        cmocka_unit_test_setup_teardown(the_heap_ends_with_its_context, begin, end),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -14,9 +14,8 @@ static CUresult launch(const char *name, unsigned grid, unsigned block, unsigned
                           NULL);
 }
 
-static void results(void **state)
+TEST(results)
 {
-    (void)state;
     uint32_t n = 1000, value = 5, numbers[1000];
     void *params[] = { &data, &n, &value };
     OK(cuMemsetD32_v2(data, 3, 1000));
@@ -27,9 +26,8 @@ static void results(void **state)
         assert_int_equal(numbers[i], 8);
 }
 
-static void geometry(void **state)
+TEST(geometry)
 {
-    (void)state;
     uint32_t value = 1;
     void *params[] = { &data, &value };
     CUfunction store = emu_function(module, "store"), shape = emu_function(module, "shape");
@@ -56,9 +54,8 @@ static void geometry(void **state)
     RETURNS(launch("small", 1, 65, 0, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void arguments(void **state)
+TEST(arguments)
 {
-    (void)state;
     uint32_t value = 6;
     void *params[] = { &data, &value }, *missing[] = { &data, NULL };
     CUfunction store = emu_function(module, "store");
@@ -89,9 +86,8 @@ static void arguments(void **state)
             CUDA_ERROR_INVALID_VALUE);
 }
 
-static void cooperative_and_clusters(void **state)
+TEST(cooperative_and_clusters)
 {
-    (void)state;
     CUfunction small = emu_function(module, "small");
     CUlaunchAttribute attribute = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
     CUlaunchConfig config = { .gridDimX = 8,
@@ -128,67 +124,8 @@ static void cooperative_and_clusters(void **state)
     RETURNS(cuLaunchKernelEx(NULL, small, NULL, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-// A dependent kernel reads what its primary writes: before griddepcontrol.wait it is reported.
-static void dependent_launches(void **state)
+TEST(streams)
 {
-    static const char text[] =
-        ".version 8.0\n.target sm_90\n.address_size 64\n"
-        ".visible .entry first(.param .u64 p)\n{\n.reg .b64 %d;\nld.param.u64 %d, [p];\n"
-        "griddepcontrol.launch_dependents;\nst.global.u32 [%d], 5;\nret;\n}\n"
-        ".visible .entry alone(.param .u64 p)\n{\n.reg .b64 %d;\nld.param.u64 %d, [p];\n"
-        "st.global.u32 [%d], 5;\nret;\n}\n"
-        ".visible .entry late(.param .u64 p)\n{\n.reg .b64 %d; .reg .b32 %r;\n"
-        "ld.param.u64 %d, [p];\nld.global.u32 %r, [%d+8];\ngriddepcontrol.wait;\n"
-        "ld.global.u32 %r, [%d];\nst.global.u32 [%d+4], %r;\nret;\n}\n"
-        ".visible .entry early(.param .u64 p)\n{\n.reg .b64 %d; .reg .b32 %r;\n"
-        "ld.param.u64 %d, [p];\nld.global.u32 %r, [%d];\ngriddepcontrol.wait;\n"
-        "st.global.u32 [%d+4], %r;\nret;\n}\n";
-    static const struct {
-        const char *first, *second;
-        bool allowed, between, reported;
-    } rows[] = { { "first", "late", true, false, false },
-                 { "first", "early", false, false, false },
-                 { "first", "early", true, true, false },
-                 { "alone", "early", true, false, false },
-                 { "first", "early", true, false, true } };
-    CUmodule pair = NULL;
-    CUdeviceptr at = 0;
-    (void)state;
-    OK(cuModuleLoadData(&pair, text));
-    OK(cuMemAlloc_v2(&at, 16));
-    void *params[] = { &at };
-    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
-        CUfunction first = NULL, second = NULL;
-        CUlaunchAttribute attribute = { .id =
-                                            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION };
-        attribute.value.programmaticStreamSerializationAllowed = rows[k].allowed;
-        const CUlaunchConfig config = { .gridDimX = 1,
-                                        .gridDimY = 1,
-                                        .gridDimZ = 1,
-                                        .blockDimX = 32,
-                                        .blockDimY = 1,
-                                        .blockDimZ = 1,
-                                        .attrs = &attribute,
-                                        .numAttrs = 1 };
-        OK(cuMemsetD32_v2(at, 0, 4));
-        OK(cuModuleGetFunction(&first, pair, rows[k].first));
-        OK(cuModuleGetFunction(&second, pair, rows[k].second));
-        OK(cuLaunchKernel(first, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
-        if (rows[k].between)
-            OK(cuMemsetD32_v2(at + 12, 1, 1));
-        OK(cuLaunchKernelEx(&config, second, params, NULL));
-        RETURNS(cuCtxSynchronize(), rows[k].reported ? CUDA_ERROR_LAUNCH_FAILED : 0);
-    }
-    const char *told = NULL;
-    OK(cuGetErrorString(CUDA_ERROR_LAUNCH_FAILED, &told));
-    if (!strstr(told,
-                "is of bytes that the primary kernel first writes, before griddepcontrol.wait"))
-        fail_msg("%s", told);
-}
-
-static void streams(void **state)
-{
-    (void)state;
     CUstream stream = NULL, other = NULL;
     CUcontext context = NULL, current = NULL;
     unsigned flags = 9;
@@ -217,9 +154,8 @@ static void streams(void **state)
     RETURNS(cuStreamDestroy_v2((CUstream)2), CUDA_ERROR_INVALID_HANDLE);
 }
 
-static void events(void **state)
+TEST(events)
 {
-    (void)state;
     CUevent start = NULL, end = NULL, untimed = NULL;
     float milliseconds = -1;
     RETURNS(cuEventCreate(NULL, 0), CUDA_ERROR_INVALID_VALUE);
@@ -277,9 +213,8 @@ static void on_stream(CUstream stream, CUresult status, void *argument)
     calls->stream = stream;
 }
 
-static void host_functions(void **state)
+TEST(host_functions)
 {
-    (void)state;
     struct calls calls = { 0 };
     OK(cuLaunchHostFunc(NULL, on_host, &calls));
     OK(cuCtxSynchronize());
@@ -321,9 +256,8 @@ static void *work(void *argument)
     return (void *)failures;
 }
 
-static void many_threads(void **state)
+TEST(many_threads)
 {
-    (void)state;
     pthread_t threads[6];
     CUcontext context = NULL;
     OK(cuCtxGetCurrent(&context));
@@ -336,21 +270,67 @@ static void many_threads(void **state)
     }
 }
 
+// A dependent kernel reads what its primary writes: before griddepcontrol.wait it is reported.
+TEST(dependent_launches)
+{
+    static const char text[] =
+        ".version 8.0\n.target sm_90\n.address_size 64\n"
+        ".visible .entry first(.param .u64 p)\n{\n.reg .b64 %d;\nld.param.u64 %d, [p];\n"
+        "griddepcontrol.launch_dependents;\nst.global.u32 [%d], 5;\nret;\n}\n"
+        ".visible .entry alone(.param .u64 p)\n{\n.reg .b64 %d;\nld.param.u64 %d, [p];\n"
+        "st.global.u32 [%d], 5;\nret;\n}\n"
+        ".visible .entry late(.param .u64 p)\n{\n.reg .b64 %d; .reg .b32 %r;\n"
+        "ld.param.u64 %d, [p];\nld.global.u32 %r, [%d+8];\ngriddepcontrol.wait;\n"
+        "ld.global.u32 %r, [%d];\nst.global.u32 [%d+4], %r;\nret;\n}\n"
+        ".visible .entry early(.param .u64 p)\n{\n.reg .b64 %d; .reg .b32 %r;\n"
+        "ld.param.u64 %d, [p];\nld.global.u32 %r, [%d];\ngriddepcontrol.wait;\n"
+        "st.global.u32 [%d+4], %r;\nret;\n}\n";
+    static const struct {
+        const char *first, *second;
+        bool allowed, between, reported;
+    } rows[] = { { "first", "late", true, false, false },
+                 { "first", "early", false, false, false },
+                 { "first", "early", true, true, false },
+                 { "alone", "early", true, false, false },
+                 { "first", "early", true, false, true } };
+    CUmodule pair = NULL;
+    CUdeviceptr at = 0;
+    OK(cuModuleLoadData(&pair, text));
+    OK(cuMemAlloc_v2(&at, 16));
+    void *params[] = { &at };
+    for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++) {
+        CUfunction first = NULL, second = NULL;
+        CUlaunchAttribute attribute = { .id =
+                                            CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION };
+        attribute.value.programmaticStreamSerializationAllowed = rows[k].allowed;
+        const CUlaunchConfig config = { .gridDimX = 1,
+                                        .gridDimY = 1,
+                                        .gridDimZ = 1,
+                                        .blockDimX = 32,
+                                        .blockDimY = 1,
+                                        .blockDimZ = 1,
+                                        .attrs = &attribute,
+                                        .numAttrs = 1 };
+        OK(cuMemsetD32_v2(at, 0, 4));
+        OK(cuModuleGetFunction(&first, pair, rows[k].first));
+        OK(cuModuleGetFunction(&second, pair, rows[k].second));
+        OK(cuLaunchKernel(first, 1, 1, 1, 32, 1, 1, 0, NULL, params, NULL));
+        if (rows[k].between)
+            OK(cuMemsetD32_v2(at + 12, 1, 1));
+        OK(cuLaunchKernelEx(&config, second, params, NULL));
+        RETURNS(cuCtxSynchronize(), rows[k].reported ? CUDA_ERROR_LAUNCH_FAILED : 0);
+    }
+    const char *told = NULL;
+    OK(cuGetErrorString(CUDA_ERROR_LAUNCH_FAILED, &told));
+    if (!strstr(told,
+                "is of bytes that the primary kernel first writes, before griddepcontrol.wait"))
+        fail_msg("%s", told);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(results),
-        cmocka_unit_test(geometry),
-        cmocka_unit_test(arguments),
-        cmocka_unit_test(cooperative_and_clusters),
-        cmocka_unit_test(streams),
-        cmocka_unit_test(events),
-        cmocka_unit_test(host_functions),
-        cmocka_unit_test(many_threads),
-        cmocka_unit_test(dependent_launches),
-    };
     emu_context();
     module = emu_module();
     OK(cuMemAlloc_v2(&data, 4096));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

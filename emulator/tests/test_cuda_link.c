@@ -13,9 +13,8 @@ static char *link_text(CUlinkState *made, const char *text, size_t *bytes)
     return code;
 }
 
-static void linking(void **state)
+TEST(linking)
 {
-    (void)state;
     CUlinkState first = NULL, second = NULL;
     CUmodule loaded = NULL;
     CUlibrary library = NULL;
@@ -58,9 +57,8 @@ static void linking(void **state)
     OK(cuLinkDestroy(first));
 }
 
-static void damaged_code(void **state)
+TEST(damaged_code)
 {
-    (void)state;
     CUlinkState made = NULL;
     CUmodule loaded = NULL;
     size_t bytes = 0;
@@ -85,9 +83,8 @@ static void damaged_code(void **state)
     OK(cuLinkDestroy(made));
 }
 
-static void errors_of_linking(void **state)
+TEST(errors_of_linking)
 {
-    (void)state;
     static char bad[] = EMU_TEXT_HEAD ".visible .entry k()\n{\n    frobnicate.u32 1;\n}\n";
     char log[512] = "";
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
@@ -183,9 +180,8 @@ static void links_to(const char *first, const char *second, const uint32_t expec
     OK(cuLinkDestroy(link));
 }
 
-static void several_inputs(void **state)
+TEST(several_inputs)
 {
-    (void)state;
     // A strong definition takes the place of a weak one; of two weak ones the first stays.
     static const uint32_t caller_first[8] = { 42, 20, 10, 8, 5, 6, 3, 2 };
     static const uint32_t called_first[8] = { 42, 20, 10, 8, 5, 6, 3, 4 };
@@ -193,9 +189,8 @@ static void several_inputs(void **state)
     links_to(called_text, caller_text, called_first);
 }
 
-static void inputs_that_do_not_fit(void **state)
+TEST(inputs_that_do_not_fit)
 {
-    (void)state;
     static const char *const twice[] = { ".visible .func f() { ret; }\n",
                                          ".visible .global .b32 f;\n",
                                          ".visible .entry f() { ret; }\n" };
@@ -369,9 +364,8 @@ static CUresult load_fat(const void *fat, char *log, size_t size)
     return result;
 }
 
-static void fat_binaries(void **state)
+TEST(fat_binaries)
 {
-    (void)state;
     const struct {
         uint32_t magic, version;
         const void *fat, *name;
@@ -405,9 +399,8 @@ static void fat_binaries(void **state)
 }
 
 /// Machine code, PTX for a newer GPU, and each byte of a fat binary damaged.
-static void fat_binaries_that_do_not_run(void **state)
+TEST(fat_binaries_that_do_not_run)
 {
-    (void)state;
     unsigned char copy[sizeof(lz4_fat)];
     char log[1024] = "";
     memcpy(copy, lz4_fat, sizeof(copy));
@@ -442,15 +435,6 @@ static void fat_binaries_that_do_not_run(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(linking),
-        cmocka_unit_test(damaged_code),
-        cmocka_unit_test(errors_of_linking),
-        cmocka_unit_test(several_inputs),
-        cmocka_unit_test(inputs_that_do_not_fit),
-        cmocka_unit_test(fat_binaries),
-        cmocka_unit_test(fat_binaries_that_do_not_run),
-    };
     emu_context();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

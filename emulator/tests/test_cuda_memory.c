@@ -4,9 +4,8 @@
 
 static CUcontext context;
 
-static void allocations(void **state)
+TEST(allocations)
 {
-    (void)state;
     CUdeviceptr address = 1, start = 0;
     size_t bytes = 0, available = 0, total = 0, before = 0;
     RETURNS(cuMemAlloc_v2(&address, 0), CUDA_ERROR_INVALID_VALUE);
@@ -35,9 +34,8 @@ static void allocations(void **state)
     OK(cuMemFreeAsync(0, NULL));
 }
 
-static void pitched(void **state)
+TEST(pitched)
 {
-    (void)state;
     CUdeviceptr address = 0;
     size_t pitch = 0;
     OK(cuMemAllocPitch_v2(&address, &pitch, 100, 10, 4));
@@ -51,9 +49,8 @@ static void pitched(void **state)
     RETURNS(cuMemAllocPitch_v2(&address, NULL, 10, 10, 4), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void copies(void **state)
+TEST(copies)
 {
-    (void)state;
     char from[1000], to[1000];
     CUdeviceptr a = 0, b = 0, host = (CUdeviceptr)(uintptr_t)to;
     for (int i = 0; i < 1000; i++)
@@ -88,9 +85,8 @@ static void copies(void **state)
     OK(cuMemFree_v2(b));
 }
 
-static void fills(void **state)
+TEST(fills)
 {
-    (void)state;
     CUdeviceptr a = 0;
     unsigned char bytes[64];
     OK(cuMemAlloc_v2(&a, 64));
@@ -116,9 +112,8 @@ static void fills(void **state)
     OK(cuMemFree_v2(a));
 }
 
-static void rectangles(void **state)
+TEST(rectangles)
 {
-    (void)state;
     unsigned char from[100], to[100] = { 0 };
     CUdeviceptr a = 0;
     for (int i = 0; i < 100; i++)
@@ -168,9 +163,8 @@ static void rectangles(void **state)
     OK(cuMemFree_v2(a));
 }
 
-static void pinned(void **state)
+TEST(pinned)
 {
-    (void)state;
     void *memory = NULL;
     char local[8];
     unsigned flags = 0;
@@ -200,9 +194,8 @@ static void pinned(void **state)
     OK(cuMemFreeHost(memory));
 }
 
-static void registered_and_managed(void **state)
+TEST(registered_and_managed)
 {
-    (void)state;
     static char block[8192];
     CUdeviceptr address = 0;
     OK(cuMemHostRegister_v2(block, 8192, 0));
@@ -223,9 +216,8 @@ static void registered_and_managed(void **state)
     RETURNS(cuMemAllocManaged(&address, 0, 1), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void what_a_pointer_is(void **state)
+TEST(what_a_pointer_is)
 {
-    (void)state;
     CUdeviceptr device = 0, start = 0;
     void *host = NULL;
     char local = 0;
@@ -266,9 +258,8 @@ static void what_a_pointer_is(void **state)
     OK(cuMemFree_v2(device));
 }
 
-static void contexts_own_their_memory(void **state)
+TEST(contexts_own_their_memory)
 {
-    (void)state;
     CUcontext other = NULL;
     CUdeviceptr address = 0;
     size_t before = 0, after = 0;
@@ -287,17 +278,6 @@ static void contexts_own_their_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(allocations),
-        cmocka_unit_test(pitched),
-        cmocka_unit_test(copies),
-        cmocka_unit_test(fills),
-        cmocka_unit_test(rectangles),
-        cmocka_unit_test(pinned),
-        cmocka_unit_test(registered_and_managed),
-        cmocka_unit_test(what_a_pointer_is),
-        cmocka_unit_test(contexts_own_their_memory),
-    };
     context = emu_context();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -7,9 +7,8 @@
 
 static CUmodule module;
 
-static void variables(void **state)
+TEST(variables)
 {
-    (void)state;
     CUdeviceptr address = 0;
     size_t bytes = 0;
     uint64_t counter = 0;
@@ -37,9 +36,8 @@ static void variables(void **state)
 }
 
 // A variable whose initial value is the address of another.
-static void addresses_in_variables(void **state)
+TEST(addresses_in_variables)
 {
-    (void)state;
     CUmodule loaded = NULL;
     CUdeviceptr at = 0, target = 0;
     uint64_t values[2] = { 0 };
@@ -55,9 +53,8 @@ static void addresses_in_variables(void **state)
     OK(cuModuleUnload(loaded));
 }
 
-static void functions(void **state)
+TEST(functions)
 {
-    (void)state;
     CUfunction found = NULL, again = NULL, all[16] = { NULL };
     CUmodule of = NULL;
     const char *name = NULL;
@@ -83,9 +80,8 @@ static void functions(void **state)
     RETURNS(cuFuncGetName(NULL, again), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void parameters(void **state)
+TEST(parameters)
 {
-    (void)state;
     static const size_t offsets[] = { 0, 8, 16, 24 }, sizes[] = { 8, 1, 8, 12 };
     CUfunction shape = emu_function(module, "shape");
     size_t offset = 0, bytes = 0;
@@ -106,9 +102,8 @@ static int attribute(const char *name, CUfunction_attribute which)
     return value;
 }
 
-static void attributes(void **state)
+TEST(attributes)
 {
-    (void)state;
     CUfunction shared = emu_function(module, "shared");
     int value = 0;
     assert_int_equal(attribute("store", CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK), 1024);
@@ -136,9 +131,8 @@ static void attributes(void **state)
 }
 
 /// The results of an H200 for the same kernels: blocks with 0, 16384, 32768 and 49152 bytes.
-static void occupancy(void **state)
+TEST(occupancy)
 {
-    (void)state;
     static const struct {
         const char *kernel;
         int threads, blocks[4];
@@ -188,9 +182,8 @@ static CUresult load(const char *text, char info[1024], char error[1024])
     return result;
 }
 
-static void logs(void **state)
+TEST(logs)
 {
-    (void)state;
     char info[1024], error[1024];
     OK(load(emu_text, info, error));
     assert_string_equal(error, "");
@@ -209,9 +202,8 @@ static void logs(void **state)
     OK(load(".version 8.0\n.target sm_90a\n.address_size 64\n", info, error));
 }
 
-static void small_buffers_and_bad_options(void **state)
+TEST(small_buffers_and_bad_options)
 {
-    (void)state;
     CUmodule loaded = NULL;
     char small[10];
     CUjit_option options[] = { CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES };
@@ -234,9 +226,8 @@ static void small_buffers_and_bad_options(void **state)
     OK(cuModuleUnload(loaded));
 }
 
-static void unloading(void **state)
+TEST(unloading)
 {
-    (void)state;
     CUmodule loaded = emu_module();
     CUfunction function = emu_function(loaded, "small");
     size_t before = 0, after = 0;
@@ -251,9 +242,8 @@ static void unloading(void **state)
     assert_int_equal(before, after);
 }
 
-static void libraries(void **state)
+TEST(libraries)
 {
-    (void)state;
     CUlibrary library = NULL;
     CUkernel kernel = NULL, again = NULL;
     CUfunction function = NULL;
@@ -290,9 +280,8 @@ static void libraries(void **state)
 }
 
 /// More than any program has. The time is proportional to their number.
-static void very_many_functions(void **state)
+TEST(very_many_functions)
 {
-    (void)state;
     enum { COUNT = 10000, ROOM = 160 };
     char *text = malloc((size_t)(COUNT + 2) * ROOM);
     size_t length = 0;
@@ -322,7 +311,7 @@ static void very_many_functions(void **state)
 }
 
 // Host and kernels use a managed variable at one address.
-static void managed_variables(void **state)
+TEST(managed_variables)
 {
     static const char text[] =
         ".version 8.0\n.target sm_75\n.address_size 64\n"
@@ -336,7 +325,6 @@ static void managed_variables(void **state)
     CUdeviceptr both = 0, own = 0;
     size_t bytes = 0;
     bool managed = false;
-    (void)state;
     OK(cuModuleLoadData(&loaded, text));
     OK(cuModuleGetFunction(&k, loaded, "k"));
     OK(cuModuleGetGlobal_v2(&both, &bytes, loaded, "both"));
@@ -356,14 +344,13 @@ static void managed_variables(void **state)
 }
 
 // They are within the device's memory as others are, and take no host memory before they are used.
-static void large_managed_variables(void **state)
+TEST(large_managed_variables)
 {
 #define LARGE_MANAGED(bytes)                                                                       \
     ".version 8.0\n.target sm_75\n.address_size 64\n.global .attribute(.managed) .b8 all[" bytes   \
     "];\n"
     struct rusage before, after;
     CUmodule loaded = NULL;
-    (void)state;
     RETURNS(cuModuleLoadData(&loaded, LARGE_MANAGED("1099511627776")), CUDA_ERROR_OUT_OF_MEMORY);
     assert_int_equal(getrusage(RUSAGE_SELF, &before), 0);
     OK(cuModuleLoadData(&loaded, LARGE_MANAGED("1073741824")));
@@ -373,12 +360,11 @@ static void large_managed_variables(void **state)
 }
 
 // The head of a cuda_tile module of version 13.1, and its end.
-static void tile_modules(void **state)
+TEST(tile_modules)
 {
     static const unsigned char tile[] = { 0x7f, 'T', 'i', 'l', 'e', 'I', 'R', 0, 13, 1, 0, 0, 0 };
     CUmodule loaded = NULL;
     const char *told = NULL;
-    (void)state;
     RETURNS(cuModuleLoadData(&loaded, tile), CUDA_ERROR_NO_BINARY_FOR_GPU);
     OK(cuGetErrorString(CUDA_ERROR_NO_BINARY_FOR_GPU, &told));
     assert_non_null(strstr(told, "cuda_tile IR, which the emulator does not run"));
@@ -386,23 +372,7 @@ static void tile_modules(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(variables),
-        cmocka_unit_test(addresses_in_variables),
-        cmocka_unit_test(functions),
-        cmocka_unit_test(parameters),
-        cmocka_unit_test(attributes),
-        cmocka_unit_test(occupancy),
-        cmocka_unit_test(logs),
-        cmocka_unit_test(small_buffers_and_bad_options),
-        cmocka_unit_test(unloading),
-        cmocka_unit_test(libraries),
-        cmocka_unit_test(very_many_functions),
-        cmocka_unit_test(managed_variables),
-        cmocka_unit_test(large_managed_variables),
-        cmocka_unit_test(tile_modules),
-    };
     emu_context();
     module = emu_module();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -66,9 +66,8 @@ static void make(struct chain *c)
     OK(cuGraphAddHostNode(&c->call, c->graph, &c->copy, 1, &call));
 }
 
-static void changed_in_a_graph(void **state)
+TEST(changed_in_a_graph)
 {
-    (void)state;
     struct chain c = { 0 };
     CUgraphExec executable = NULL;
     CUDA_MEMSET_NODE_PARAMS set;
@@ -101,9 +100,8 @@ static void changed_in_a_graph(void **state)
     OK(cuGraphDestroy(c.graph));
 }
 
-static void changed_when_executable(void **state)
+TEST(changed_when_executable)
 {
-    (void)state;
     struct chain c = { 0 };
     CUgraphExec executable = NULL;
     make(&c);
@@ -127,9 +125,8 @@ static void changed_when_executable(void **state)
     OK(cuGraphDestroy(c.graph));
 }
 
-static void left_out(void **state)
+TEST(left_out)
 {
-    (void)state;
     struct chain c = { 0 };
     CUgraphExec executable = NULL;
     CUgraphExecUpdateResultInfo info;
@@ -154,9 +151,8 @@ static void left_out(void **state)
     OK(cuGraphDestroy(c.graph));
 }
 
-static void events(void **state)
+TEST(events)
 {
-    (void)state;
     CUevent start, end, seen = NULL;
     CUgraph graph = NULL;
     CUgraphExec executable = NULL;
@@ -195,9 +191,8 @@ static void events(void **state)
 }
 
 // Under capture, an external event becomes a node. It does not become an event of the capture.
-static void external_events(void **state)
+TEST(external_events)
 {
-    (void)state;
     CUevent event;
     CUgraph graph = NULL;
     CUgraphExec executable = NULL;
@@ -226,9 +221,8 @@ static void external_events(void **state)
     OK(cuEventDestroy_v2(event));
 }
 
-static void clones(void **state)
+TEST(clones)
 {
-    (void)state;
     struct chain c = { 0 };
     CUgraph clone = NULL;
     CUgraphExec executable = NULL;
@@ -256,9 +250,8 @@ static void clones(void **state)
     OK(cuGraphDestroy(clone));
 }
 
-static void captured_into_a_graph(void **state)
+TEST(captured_into_a_graph)
 {
-    (void)state;
     struct chain c = { 0 };
     CUgraph graph = NULL;
     CUgraphExec executable = NULL;
@@ -347,9 +340,8 @@ static void *change(void *of)
 }
 
 // Two threads wait to replace the same parameters, which must be freed once.
-static void changed_by_two_threads(void **state)
+TEST(changed_by_two_threads)
 {
-    (void)state;
     uint32_t value = 3;
     const CUfunction store = emu_function(module, "store");
     const CUDA_KERNEL_NODE_PARAMS_v2 params = stores(store, (void *[]) { &data, &value });
@@ -377,19 +369,9 @@ static void changed_by_two_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(changed_in_a_graph),
-        cmocka_unit_test(changed_when_executable),
-        cmocka_unit_test(left_out),
-        cmocka_unit_test(events),
-        cmocka_unit_test(external_events),
-        cmocka_unit_test(clones),
-        cmocka_unit_test(captured_into_a_graph),
-        cmocka_unit_test(changed_by_two_threads),
-    };
     context = emu_context();
     module = emu_module();
     OK(cuMemAlloc_v2(&data, 4096));
     OK(cuStreamCreate(&stream, 1));
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

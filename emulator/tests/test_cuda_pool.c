@@ -14,9 +14,8 @@ static uint64_t attribute(CUmemoryPool pool, CUmemPool_attribute name)
     return value;
 }
 
-static void the_default_pool(void **state)
+TEST(the_default_pool)
 {
-    (void)state;
     CUmemoryPool pool = NULL, current = NULL, of_memory = NULL;
     CUdeviceptr p = 0, q = 0;
     int value = 0;
@@ -45,9 +44,8 @@ static void the_default_pool(void **state)
     RETURNS(cuMemPoolTrimTo(NULL, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void attributes_of_pools(void **state)
+TEST(attributes_of_pools)
 {
-    (void)state;
     CUmemoryPool pool = NULL;
     CUdeviceptr p = 0;
     cuuint64_t value = 1 << 20;
@@ -91,9 +89,8 @@ static void attributes_of_pools(void **state)
     RETURNS(cuMemPoolDestroy(pool), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void pools_of_ones_own(void **state)
+TEST(pools_of_ones_own)
 {
-    (void)state;
     CUmemPoolProps props = device_memory;
     CUmemoryPool pool = NULL, standard = NULL, current = NULL;
     CUdeviceptr p = 0, q = 0;
@@ -127,9 +124,8 @@ static void pools_of_ones_own(void **state)
     RETURNS(cuMemFreeAsync(p, NULL), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void pools_that_there_are_not(void **state)
+TEST(pools_that_there_are_not)
 {
-    (void)state;
     CUmemPoolProps props = device_memory;
     CUmemoryPool pool = NULL;
     CUmemLocation here = device_memory.location, host = { CU_MEM_LOCATION_TYPE_HOST, 0 };
@@ -177,9 +173,8 @@ static void count_down(void *data)
     --*(int *)data;
 }
 
-static void user_objects(void **state)
+TEST(user_objects)
 {
-    (void)state;
     int alive = 1;
     CUuserObject object = NULL;
     OK(cuUserObjectCreate(&object, &alive, count_down, 2, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC));
@@ -198,9 +193,8 @@ static void user_objects(void **state)
     RETURNS(cuUserObjectCreate(&object, &alive, count_down, 1, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
-static void graphs_hold_user_objects(void **state)
+TEST(graphs_hold_user_objects)
 {
-    (void)state;
     int alive = 1;
     CUuserObject object = NULL;
     CUgraph graph = NULL, clone = NULL, other = NULL;
@@ -245,11 +239,6 @@ static void graphs_hold_user_objects(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_default_pool),  cmocka_unit_test(attributes_of_pools),
-        cmocka_unit_test(pools_of_ones_own), cmocka_unit_test(pools_that_there_are_not),
-        cmocka_unit_test(user_objects),      cmocka_unit_test(graphs_hold_user_objects),
-    };
     emu_context();
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

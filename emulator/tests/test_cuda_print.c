@@ -186,26 +186,23 @@ static void assertion(void)
                 "failed.\n") == 0);
 }
 
-static void printing(void **state)
+TEST(printing)
 {
-    (void)state;
     in_child(formats, NULL);
     in_child(when_and_how_much, NULL);
     in_child(bad_pointer, NULL);
     in_log("kernel print");
 }
 
-static void asserting(void **state)
+TEST(asserting)
 {
-    (void)state;
     in_child(assertion, NULL);
     in_log("assertion `i < n` failed: a.cu, line 12, function one");
 }
 
 /// Functions of these names with other parameters are not the driver's.
-static void other_signatures(void **state)
+TEST(other_signatures)
 {
-    (void)state;
     CUmodule other = NULL;
     emu_context();
     RETURNS(
@@ -222,14 +219,9 @@ static void other_signatures(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(printing),
-        cmocka_unit_test(asserting),
-        cmocka_unit_test(other_signatures),
-    };
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-log-%d", (int)getpid());
     snprintf(output_path, sizeof(output_path), "/tmp/ptxgen-output-%d", (int)getpid());
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     remove(log_path);
     remove(output_path);
     return failed;

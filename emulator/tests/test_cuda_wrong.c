@@ -462,9 +462,8 @@ static void refill(void)
 
 static unsigned calls = 20000;
 
-static void random_calls(void **state)
+TEST(random_calls)
 {
-    (void)state;
     enum { COUNT = sizeof(functions) / sizeof(functions[0]) };
     memcpy(host, emu_text, sizeof(emu_text)); // for the linker
     for (unsigned i = 0; i < calls; i++) {
@@ -498,9 +497,8 @@ static CUresult launch(CUfunction function, CUstream stream)
     return cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, stream, NULL, NULL);
 }
 
-static void foreign_contexts(void **state)
+TEST(foreign_contexts)
 {
-    (void)state;
     CUlibrary library = NULL;
     CUkernel kernel = NULL;
     struct place a = new_place(), b = new_place();
@@ -521,9 +519,8 @@ static void foreign_contexts(void **state)
 }
 
 /// Objects are destroyed with their context, even if a graph refers to them.
-static void stale_functions(void **state)
+TEST(stale_functions)
 {
-    (void)state;
     CUgraph graph = NULL;
     CUgraphNode node = NULL;
     struct place a = new_place();
@@ -538,9 +535,8 @@ static void stale_functions(void **state)
 }
 
 /// A kernel in a graph, without a context and with one.
-static void kernels_without_context(void **state)
+TEST(kernels_without_context)
 {
-    (void)state;
     CUlibrary library = NULL;
     CUkernel kernel = NULL;
     CUgraph graph = NULL;
@@ -563,9 +559,8 @@ static void kernels_without_context(void **state)
 }
 
 /// A library's modules are unloaded by the library.
-static void modules_of_libraries(void **state)
+TEST(modules_of_libraries)
 {
-    (void)state;
     CUlibrary library = NULL;
     CUmodule module = NULL;
     struct place a = new_place();
@@ -579,9 +574,8 @@ static void modules_of_libraries(void **state)
 }
 
 /// An attribute has its size even if the address is unknown.
-static void sizes_of_attributes(void **state)
+TEST(sizes_of_attributes)
 {
-    (void)state;
     static const struct {
         CUpointer_attribute attribute;
         size_t size;
@@ -607,9 +601,8 @@ static void sizes_of_attributes(void **state)
     OK(cuCtxDestroy_v2(a.context));
 }
 
-static void odd_copies(void **state)
+TEST(odd_copies)
 {
-    (void)state;
     CUdeviceptr address = 0;
     void *pinned = NULL;
     struct place a = new_place();
@@ -643,9 +636,8 @@ static size_t shared_by_asking(int threads)
     return shared_of(threads);
 }
 
-static void asking_callback(void **state)
+TEST(asking_callback)
 {
-    (void)state;
     int grid = 0, block = 0, plain_grid = 0, plain_block = 0;
     struct place a = new_place();
     OK(cuOccupancyMaxPotentialBlockSize(&grid, &block, a.small, shared_by_asking, 0, 0));
@@ -666,13 +658,7 @@ int main(int count, char **arguments)
     setenv("PTXGEN_EMU_MEMORY", "64M", 1);
     setenv("PTXGEN_EMU_INSTRUCTIONS", "20000", 1);
     setenv("PTXGEN_EMU_THREADS", "1", 1);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(foreign_contexts),        cmocka_unit_test(stale_functions),
-        cmocka_unit_test(kernels_without_context), cmocka_unit_test(modules_of_libraries),
-        cmocka_unit_test(sizes_of_attributes),     cmocka_unit_test(odd_copies),
-        cmocka_unit_test(asking_callback),         cmocka_unit_test(random_calls),
-    };
     if (cuInit(0))
         return 1;
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

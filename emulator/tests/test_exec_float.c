@@ -106,7 +106,7 @@ static uint32_t extreme(bool greatest, bool nan, uint32_t a, uint32_t b)
 }
 
 // Of magnitudes, with the sign of a product, and of three numbers.
-static void magnitudes(void **state)
+EMULATOR_TEST(magnitudes)
 {
     static const struct {
         const char *name;
@@ -167,7 +167,7 @@ static uint32_t flushed_result(unsigned op, unsigned mode, float x, float y, flo
 }
 
 // Each half of .f32x2 is an f32: the corner values of one beside those of the other.
-static void pairs_of_f32(void **state)
+EMULATOR_TEST(pairs_of_f32)
 {
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
     const uint64_t *const inputs[4] = { in[0], in[1], in[2] };
@@ -201,7 +201,7 @@ static void pairs_of_f32(void **state)
     }
 }
 
-static void comparisons(void **state)
+EMULATOR_TEST(comparisons)
 {
     static const char *const all[] = { "eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
                                        "neu", "ltu", "leu", "gtu", "geu", "num", "nan" };
@@ -228,10 +228,5 @@ static void comparisons(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(comparisons),
-        EMULATOR_TEST(magnitudes),
-        EMULATOR_TEST(pairs_of_f32),
-    };
-    return cmocka_run_group_tests_name("emulator exec float", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

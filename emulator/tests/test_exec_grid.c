@@ -9,7 +9,7 @@
 #define GLOBAL_THREAD                                                                              \
     "mad.lo.u32 %r3, %r1, %r2, %r0;\nmul.wide.u32 %rd10, %r3, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
 
-static void every_thread_once(void **state)
+EMULATOR_TEST(every_thread_once)
 {
     struct emulator *e = *state;
     e->grid = 37;
@@ -27,7 +27,7 @@ static void every_thread_once(void **state)
     }
 }
 
-static void blocks_wait_for_blocks(void **state)
+EMULATOR_TEST(blocks_wait_for_blocks)
 {
     struct emulator *e = *state;
     e->grid = 8; // all fit on the device; the first waits for the last
@@ -45,7 +45,7 @@ static void blocks_wait_for_blocks(void **state)
     }
 }
 
-static void grid_barrier(void **state)
+EMULATOR_TEST(grid_barrier)
 {
     struct emulator *e = *state;
     e->grid = 16;
@@ -81,7 +81,7 @@ static void grid_barrier(void **state)
 
 // Counters, a list, flags that pass memory on, shared memory: kernels without a race, in which
 // ThreadSanitizer must find none.
-static void many_workers(void **state)
+EMULATOR_TEST(many_workers)
 {
     struct emulator *e = *state;
     uint32_t wanted = 0;
@@ -123,7 +123,7 @@ static void many_workers(void **state)
     assert_int_equal(*(uint32_t *)emulator_at(e, value, 4), 120);
 }
 
-static void special_registers(void **state)
+EMULATOR_TEST(special_registers)
 {
     struct emulator *e = *state;
     struct emu_launch launch = { .grid = { 3, 2, 2 }, .block = { 5, 4, 3 }, .grid_id = 77 };
@@ -153,7 +153,7 @@ static void special_registers(void **state)
     }
 }
 
-static void accesses(void **state)
+EMULATOR_TEST(accesses)
 {
     struct emulator *e = *state;
     unsigned char bytes[64];
@@ -195,7 +195,7 @@ static void accesses(void **state)
     assert_true(longs[6] == source[2] && longs[7] == source[3]);
 }
 
-static void module_variables(void **state)
+EMULATOR_TEST(module_variables)
 {
     struct emulator *e = *state;
     emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n.global .u32 counter;\n"
@@ -208,7 +208,7 @@ static void module_variables(void **state)
     assert_int_equal(*(uint32_t *)emulator_at(e, e->global_base, 4), 3 * 32 * 3);
 }
 
-static void dynamic_shared(void **state)
+EMULATOR_TEST(dynamic_shared)
 {
     struct emulator *e = *state;
     emulator_load(
@@ -230,7 +230,7 @@ static void dynamic_shared(void **state)
 }
 
 // Registers of half a MiB a warp: the limit of host memory bounds the blocks that run at once.
-static void host_memory(void **state)
+EMULATOR_TEST(host_memory)
 {
     struct emulator *e = *state;
     enum { REGISTERS = 2048, LINE = 24 };
@@ -288,7 +288,7 @@ static void *launch_often(void *argument)
     return NULL;
 }
 
-static void decoded_once(void **state)
+EMULATOR_TEST(decoded_once)
 {
     struct emulator *e = *state;
     emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -308,7 +308,7 @@ static void decoded_once(void **state)
     assert_null(l.programs);
 }
 
-static void jumps(void **state)
+EMULATOR_TEST(jumps)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 64 * 4);
@@ -335,18 +335,5 @@ static void jumps(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(every_thread_once),
-        EMULATOR_TEST(blocks_wait_for_blocks),
-        EMULATOR_TEST(grid_barrier),
-        EMULATOR_TEST(many_workers),
-        EMULATOR_TEST(special_registers),
-        EMULATOR_TEST(accesses),
-        EMULATOR_TEST(module_variables),
-        EMULATOR_TEST(dynamic_shared),
-        EMULATOR_TEST(host_memory),
-        EMULATOR_TEST(decoded_once),
-        EMULATOR_TEST(jumps),
-    };
-    return cmocka_run_group_tests_name("emulator exec grid", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

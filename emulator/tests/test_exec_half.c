@@ -25,7 +25,7 @@ static void inputs_for(uint64_t in[3][APPLY_COUNT], uint64_t seed)
 
 // 2^-14 - 2^-25 has eleven bits and is not normal. An H200 flushes it, although as a subnormal it
 // would be rounded to 2^-14.
-static void flushed_products(void **state)
+EMULATOR_TEST(flushed_products)
 {
     static const char *const names[] = { "mul.ftz.f16", "mul.f16", "fma.rn.ftz.f16", "fma.rn.f16" };
     static uint64_t x[APPLY_COUNT], y[APPLY_COUNT], zero[APPLY_COUNT], out[APPLY_COUNT];
@@ -45,7 +45,7 @@ static void flushed_products(void **state)
 }
 
 // The smaller and the larger magnitude, with the sign of a product; bits alone decide.
-static void magnitudes(void **state)
+EMULATOR_TEST(magnitudes)
 {
     static const char *const types[] = { "f16", "bf16", "f16x2", "bf16x2" };
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
@@ -109,7 +109,7 @@ static uint64_t flushed(bool bf16, bool ftz, uint64_t half)
 }
 
 // Packed pairs: set gives 1.0 or all ones in each half.
-static void packed_comparisons(void **state)
+EMULATOR_TEST(packed_comparisons)
 {
     static const char *const names[] = { "eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
                                          "neu", "ltu", "leu", "gtu", "geu", "num", "nan" };
@@ -148,7 +148,7 @@ static void packed_comparisons(void **state)
 
 // setp writes the result of the low half to the first predicate and that of the high half to the
 // second. Each is combined with the third predicate.
-static void packed_predicates(void **state)
+EMULATOR_TEST(packed_predicates)
 {
     struct emulator *e = *state;
     static const char *const logic[] = { "", ".and", ".or", ".xor" };
@@ -183,7 +183,7 @@ static void packed_predicates(void **state)
     }
 }
 
-static void to_tf32(void **state)
+EMULATOR_TEST(to_tf32)
 {
     static const struct {
         const char *name;
@@ -226,7 +226,7 @@ static void to_tf32(void **state)
 }
 
 // .satfinite to f16 and bf16: what would be infinite is the largest value.
-static void finite_halves(void **state)
+EMULATOR_TEST(finite_halves)
 {
     static uint64_t in[2][APPLY_COUNT], out[APPLY_COUNT];
     const uint64_t *const inputs[4] = { in[0], in[1] };
@@ -257,10 +257,5 @@ static void finite_halves(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(magnitudes),        EMULATOR_TEST(packed_comparisons),
-        EMULATOR_TEST(packed_predicates), EMULATOR_TEST(flushed_products),
-        EMULATOR_TEST(to_tf32),           EMULATOR_TEST(finite_halves),
-    };
-    return cmocka_run_group_tests_name("emulator exec half", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

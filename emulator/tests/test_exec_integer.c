@@ -42,7 +42,7 @@ static bool less(const struct type *t, uint64_t x, uint64_t y)
     return x < y;
 }
 
-static void comparisons(void **state)
+EMULATOR_TEST(comparisons)
 {
     static const char *const compares[] = { "eq", "ne", "lt", "le", "gt", "ge" };
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
@@ -65,7 +65,7 @@ static void comparisons(void **state)
 }
 
 // The distance of the highest bit that differs from the sign to the top bit.
-static void normalizing_shifts(void **state)
+EMULATOR_TEST(normalizing_shifts)
 {
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
     const uint64_t *const inputs[4] = { in[0] };
@@ -87,7 +87,7 @@ static void normalizing_shifts(void **state)
     }
 }
 
-static void words(void **state)
+EMULATOR_TEST(words)
 {
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
     const uint64_t *const inputs[4] = { in[0], in[1], in[2] };
@@ -143,7 +143,7 @@ static uint32_t extended(bool wraps, bool is_signed, uint32_t x, uint32_t width)
     return bits;
 }
 
-static void masks_and_extensions(void **state)
+EMULATOR_TEST(masks_and_extensions)
 {
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
     static const char *const names[] = { "bmsk.clamp.b32", "bmsk.wrap.b32",   "szext.clamp.u32",
@@ -178,7 +178,7 @@ static int64_t pair_element(unsigned k, bool is_signed, unsigned bits, uint64_t 
     return k > 2 && result < 0 ? 0 : result;
 }
 
-static void pairs_and_relu(void **state)
+EMULATOR_TEST(pairs_and_relu)
 {
     static const struct {
         const char *name;
@@ -219,7 +219,7 @@ static int64_t factor(uint64_t x, bool is_signed)
     return is_signed && low >= 0x800000 ? low - 0x1000000 : low;
 }
 
-static void products_of_24_bits(void **state)
+EMULATOR_TEST(products_of_24_bits)
 {
     static const uint64_t ends[] = { 0,         1,          0x7fffff,   0x800000,   0xffffff,
                                      0x1000000, 0xff000001, 0x80000000, 0xffffffff, 0x12345678 };
@@ -257,10 +257,5 @@ static void products_of_24_bits(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(comparisons),    EMULATOR_TEST(normalizing_shifts),
-        EMULATOR_TEST(words),          EMULATOR_TEST(masks_and_extensions),
-        EMULATOR_TEST(pairs_and_relu), EMULATOR_TEST(products_of_24_bits),
-    };
-    return cmocka_run_group_tests_name("emulator exec integer", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void expect_first(struct emulator *e, int sm, const char *shape, const ui
 
 // 1 + 1 + c: the ones count down to the last of 25 bits below the exponent of c, on sm_80 of 24;
 // then f32 has room for them.
-static void summands_are_truncated(void **state)
+EMULATOR_TEST(summands_are_truncated)
 {
     static const uint32_t ones[8] = { 0x3c00, 0x3c00 };
     static const struct {
@@ -55,7 +55,7 @@ static void summands_are_truncated(void **state)
 
 // Results of an H200, of tiles of tests/hardware/mma_record.c: no sum is aligned to less than
 // 2^-133, and of tf32 a number whose 19 bits are zero is zero, infinity times it NaN.
-static void smallest_sums(void **state)
+EMULATOR_TEST(smallest_sums)
 {
     static const struct {
         const char *shape;
@@ -98,7 +98,7 @@ static void smallest_sums(void **state)
     "st.shared.v4.b32 [%r4], {%r7, %r8, %r9, %r6};\nbar.warp.sync -1;\n"
 #define OUT "mul.wide.u32 %rd4, %r0, 16;\nadd.u64 %rd5, %rd0, %rd4;\n"
 
-static void tiles_are_loaded(void **state)
+EMULATOR_TEST(tiles_are_loaded)
 {
     struct emulator *e = *state;
     static const char *const registers[] = { "", "{%r10}", "{%r10,%r11}", "",
@@ -128,7 +128,7 @@ static void tiles_are_loaded(void **state)
             }
 }
 
-static void tiles_are_stored(void **state)
+EMULATOR_TEST(tiles_are_stored)
 {
     struct emulator *e = *state;
     for (unsigned count = 1; count <= 4; count *= 2)
@@ -158,7 +158,7 @@ static void tiles_are_stored(void **state)
 
 // ---- what is reported ---------------------------------------------------------------------------
 
-static void faults(void **state)
+EMULATOR_TEST(faults)
 {
     struct emulator *e = *state;
     static const struct {
@@ -200,7 +200,7 @@ static void faults(void **state)
 }
 
 // An undefined element of memory makes half a register undefined; an undefined row of A, one of D.
-static void undefined_elements(void **state)
+EMULATOR_TEST(undefined_elements)
 {
     struct emulator *e = *state;
     const uint64_t out = emulator_alloc(e, 128);
@@ -241,13 +241,5 @@ static void undefined_elements(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(summands_are_truncated),
-        EMULATOR_TEST(smallest_sums),
-        EMULATOR_TEST(tiles_are_loaded),
-        EMULATOR_TEST(tiles_are_stored),
-        EMULATOR_TEST(faults),
-        EMULATOR_TEST(undefined_elements),
-    };
-    return cmocka_run_group_tests_name("emulator exec matrix", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

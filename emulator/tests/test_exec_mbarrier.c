@@ -13,7 +13,7 @@ static void values(int *in, int count)
 
 // ---- libcu++ ------------------------------------------------------------------------------------
 
-static void by_bulk(void **state)
+EMULATOR_TEST(by_bulk)
 {
     struct emulator *e = *state;
     static int in[BLOCKS * 1024];
@@ -32,7 +32,7 @@ static void by_bulk(void **state)
     }
 }
 
-static void by_threads(void **state)
+EMULATOR_TEST(by_threads)
 {
     struct emulator *e = *state;
     static int in[ROUNDS * 256];
@@ -54,7 +54,7 @@ static void by_threads(void **state)
     }
 }
 
-static void by_roles(void **state)
+EMULATOR_TEST(by_roles)
 {
     struct emulator *e = *state;
     static int in[ROUNDS * 32];
@@ -76,7 +76,7 @@ static void by_roles(void **state)
     }
 }
 
-static void with_drops(void **state)
+EMULATOR_TEST(with_drops)
 {
     struct emulator *e = *state;
     load_sample(e, "barriers");
@@ -93,7 +93,7 @@ static void with_drops(void **state)
     "setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.shared.b64 [bar], " #count "; bar.sync 0;\n"
 
 // The count of a state is that before the arrival; a phase ends with its last arrival.
-static void states_and_phases(void **state)
+EMULATOR_TEST(states_and_phases)
 {
     struct emulator *e = *state;
     const char *body = SHARED "mbarrier.init.shared.b64 [bar], 3;\n"
@@ -127,7 +127,7 @@ static void states_and_phases(void **state)
     assert_int_equal(got[3], 1 | 8 | 16 | 32);
 }
 
-static void generic_addresses(void **state)
+EMULATOR_TEST(generic_addresses)
 {
     struct emulator *e = *state;
     const char *body = SHARED "mov.u64 %rd4, bar; cvta.shared.u64 %rd4, %rd4;\n"
@@ -151,7 +151,7 @@ static void generic_addresses(void **state)
 }
 
 // Two groups: the wait for all but one leaves the second, which the end of the thread completes.
-static void bulk_groups(void **state)
+EMULATOR_TEST(bulk_groups)
 {
     struct emulator *e = *state;
     const char *body = SHARED "mul.lo.u32 %r3, %r0, 16; mov.u32 %r4, buf; add.u32 %r4, %r4, %r3;\n"
@@ -198,7 +198,7 @@ static uint64_t reduced(const char *operation, uint64_t old, uint64_t x)
 }
 
 // A block reduces 512 bytes of shared memory into global memory, twice.
-static void bulk_reductions(void **state)
+EMULATOR_TEST(bulk_reductions)
 {
     static const char *const operations[] = { "add.u32", "add.s32", "add.u64", "min.u32",
                                               "min.s32", "max.u64", "max.s64", "inc.u32",
@@ -239,7 +239,7 @@ static void bulk_reductions(void **state)
 }
 
 // What the source lacks, the sum lacks.
-static void undefined_reduction(void **state)
+EMULATOR_TEST(undefined_reduction)
 {
     struct emulator *e = *state;
     const char *body = SHARED "mov.u32 %r4, buf;\n"
@@ -253,7 +253,7 @@ static void undefined_reduction(void **state)
                               "memory, never written, read at line");
 }
 
-static void elected(void **state)
+EMULATOR_TEST(elected)
 {
     struct emulator *e = *state;
     const char *body = "setp.lt.u32 %p1, %r0, 5; @%p1 bra E;\n"
@@ -275,7 +275,7 @@ static void elected(void **state)
 #define WAIT "L: mbarrier.try_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra L;\n"
 #define POLL "L: mbarrier.test_wait.parity.shared.b64 %p2, [bar], 0; @!%p2 bra L;\n"
 
-static void reports(void **state)
+EMULATOR_TEST(reports)
 {
     static const struct {
         const char *body;
@@ -358,7 +358,7 @@ static void reports(void **state)
 
 // A wait gives false after some time, so that a thread which looks may do what completes the phase,
 // or what another thread waits for.
-static void waits_give_false(void **state)
+EMULATOR_TEST(waits_give_false)
 {
     static const char *const bodies[] = {
         SHARED INIT(1) "@!%p1 bra E; mov.u32 %r5, 0;\n"
@@ -388,19 +388,5 @@ static void waits_give_false(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(by_bulk),
-        EMULATOR_TEST(by_threads),
-        EMULATOR_TEST(by_roles),
-        EMULATOR_TEST(with_drops),
-        EMULATOR_TEST(states_and_phases),
-        EMULATOR_TEST(generic_addresses),
-        EMULATOR_TEST(bulk_groups),
-        EMULATOR_TEST(bulk_reductions),
-        EMULATOR_TEST(undefined_reduction),
-        EMULATOR_TEST(elected),
-        EMULATOR_TEST(reports),
-        EMULATOR_TEST(waits_give_false),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void expect_words(struct emulator *e, uint64_t at, const uint32_t *wanted
     "ld.shared.v4.u32 {%r10, %r11, %r12, %r13}, [%r3];\n"                                          \
     "add.u32 %r10, %r10, %r11;\nst.global.u32 [%rd5], %r10;\nret;"
 
-static void copies(void **state)
+EMULATOR_TEST(copies)
 {
     struct emulator *e = *state;
     static const struct {
@@ -67,7 +67,7 @@ static void copies(void **state)
 
 // After the wait, all of three batches have arrived except the last two, the last one, or none. The
 // sanitizers report what is read of the others.
-static void batches(void **state)
+EMULATOR_TEST(batches)
 {
     struct emulator *e = *state;
     for (unsigned kept = 0; kept < 4; kept++) {
@@ -91,7 +91,7 @@ static void batches(void **state)
     }
 }
 
-static void faulty_copies(void **state)
+EMULATOR_TEST(faulty_copies)
 {
     struct emulator *e = *state;
     uint64_t in = numbers(e, 128), out = emulator_alloc(e, 512), fresh = emulator_alloc(e, 512);
@@ -154,7 +154,7 @@ static void faulty_copies(void **state)
                     715, "cp.async copies 16 bytes, but its source size is 17");
 }
 
-static void hints(void **state)
+EMULATOR_TEST(hints)
 {
     struct emulator *e = *state;
     uint64_t in = numbers(e, 128), out = emulator_zeros(e, 512);
@@ -182,7 +182,7 @@ static void hints(void **state)
 }
 
 // 32 bytes at once, on sm_100.
-static void wide_accesses(void **state)
+EMULATOR_TEST(wide_accesses)
 {
     struct emulator *e = *state;
     static const char *const moves[] = {
@@ -219,7 +219,7 @@ static void wide_accesses(void **state)
     }
 }
 
-static void vector_atomics(void **state)
+EMULATOR_TEST(vector_atomics)
 {
     struct emulator *e = *state;
     const float start[4] = { 1, 2, 3, 4 };
@@ -260,7 +260,7 @@ static void vector_atomics(void **state)
 }
 
 // The address register is a result too. The other results come from the old address.
-static void over_its_address(void **state)
+EMULATOR_TEST(over_its_address)
 {
     struct emulator *e = *state;
     const char *body = "mul.wide.u32 %rd6, %r0, 16;\nadd.u64 %rd4, %rd0, %rd6;\n"
@@ -281,11 +281,5 @@ static void over_its_address(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(copies),           EMULATOR_TEST(batches),
-        EMULATOR_TEST(faulty_copies),    EMULATOR_TEST(hints),
-        EMULATOR_TEST(wide_accesses),    EMULATOR_TEST(vector_atomics),
-        EMULATOR_TEST(over_its_address),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

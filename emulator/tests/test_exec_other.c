@@ -16,7 +16,7 @@ static void run(struct emulator *e, const char *body, const void *in, size_t byt
     emu_memory_free(e->memory, at);
 }
 
-static void tiles_are_transposed(void **state)
+EMULATOR_TEST(tiles_are_transposed)
 {
     uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
     for (unsigned i = 0; i < LANES; i++) // lane i has columns 2 * (i % 4) and the next of row i / 4
@@ -31,7 +31,7 @@ static void tiles_are_transposed(void **state)
     }
 }
 
-static void undefined_halves_are_transposed(void **state)
+EMULATOR_TEST(undefined_halves_are_transposed)
 {
     struct emulator *e = *state;
     const uint64_t at = emulator_zeros(e, 128);
@@ -45,7 +45,7 @@ static void undefined_halves_are_transposed(void **state)
     emulator_expect_undefined(e, got, at, 128, "never written");
 }
 
-static void sums_are_operands(void **state)
+EMULATOR_TEST(sums_are_operands)
 {
     uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
     for (unsigned i = 0; i < LANES; i++)
@@ -64,7 +64,7 @@ static void sums_are_operands(void **state)
     }
 }
 
-static void vectors_have_elements(void **state)
+EMULATOR_TEST(vectors_have_elements)
 {
     uint32_t in[LANES][4], out[LANES][4];
     for (unsigned i = 0; i < LANES; i++)
@@ -83,7 +83,7 @@ static void vectors_have_elements(void **state)
     }
 }
 
-static void words_of_128_bits(void **state)
+EMULATOR_TEST(words_of_128_bits)
 {
     uint64_t in[LANES][2], out[LANES][2];
     for (unsigned i = 0; i < LANES; i++) {
@@ -105,7 +105,7 @@ static void words_of_128_bits(void **state)
 }
 
 // Each lane adds one to both halves of one word, by compare and swap; then one exchanges it.
-static void atomics_of_128_bits(void **state)
+EMULATOR_TEST(atomics_of_128_bits)
 {
     struct emulator *e = *state;
     e->config.host_threads = 3;
@@ -147,7 +147,7 @@ static void atomics_of_128_bits(void **state)
         700, "out of bounds|store of 16 bytes");
 }
 
-static void halves_of_vectors(void **state)
+EMULATOR_TEST(halves_of_vectors)
 {
     uint32_t in[LANES][4] = { { 0x3c004000, 0x7e00bc00, 0, 0x80000000 } }, out[LANES][4];
     struct emulator *e = *state;
@@ -164,7 +164,7 @@ static void halves_of_vectors(void **state)
 }
 
 // Each lane takes as many words as its number, twice in a loop, and sums them.
-static void memory_from_the_stack(void **state)
+EMULATOR_TEST(memory_from_the_stack)
 {
     uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
     run(*state,
@@ -185,7 +185,7 @@ static void memory_from_the_stack(void **state)
         assert_int_equal(out[i][0], 1000 * i * (i + 1) / 2);
 }
 
-static void the_stack_ends(void **state)
+EMULATOR_TEST(the_stack_ends)
 {
     struct emulator *e = *state;
     e->target = ".version 8.8\n.target sm_90";
@@ -202,7 +202,7 @@ static void the_stack_ends(void **state)
     emulator_expect_undefined(e, got, at, 4, "memory, never written");
 }
 
-static void special_registers(void **state)
+EMULATOR_TEST(special_registers)
 {
     uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
     run(*state,
@@ -220,7 +220,7 @@ static void special_registers(void **state)
     emulator_expect(e, emulator_body(e, "brkpt;\nret;", 0, 0, 0), 719, "no debugger is attached");
 }
 
-static void wrong_metadata(void **state)
+EMULATOR_TEST(wrong_metadata)
 {
     struct emulator *e = *state;
     e->target = ".version 8.8\n.target sm_90";
@@ -237,7 +237,7 @@ static void wrong_metadata(void **state)
 
 // A function adds what its structure and its number have, by their addresses, and writes to both. A
 // branch and a list of targets come after the copies.
-static void addresses_of_parameters(void **state)
+EMULATOR_TEST(addresses_of_parameters)
 {
     struct emulator *e = *state;
     const uint64_t at = emulator_zeros(e, 8 * LANES);
@@ -271,7 +271,7 @@ static void addresses_of_parameters(void **state)
 }
 
 // A structure of 300 bytes and two numbers are more than 255 registers.
-static void many_parameters(void **state)
+EMULATOR_TEST(many_parameters)
 {
     struct emulator *e = *state;
     const uint64_t at = emulator_zeros(e, 8 * LANES);
@@ -295,7 +295,7 @@ static void many_parameters(void **state)
 }
 
 // A report names the source line beside that of PTX, with the calls that the code was inlined into.
-static void source_lines(void **state)
+EMULATOR_TEST(source_lines)
 {
     struct emulator *e = *state;
     static const char text[] =
@@ -335,14 +335,5 @@ static void source_lines(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(tiles_are_transposed), EMULATOR_TEST(undefined_halves_are_transposed),
-        EMULATOR_TEST(sums_are_operands),    EMULATOR_TEST(vectors_have_elements),
-        EMULATOR_TEST(words_of_128_bits),    EMULATOR_TEST(atomics_of_128_bits),
-        EMULATOR_TEST(halves_of_vectors),    EMULATOR_TEST(memory_from_the_stack),
-        EMULATOR_TEST(the_stack_ends),       EMULATOR_TEST(special_registers),
-        EMULATOR_TEST(wrong_metadata),       EMULATOR_TEST(addresses_of_parameters),
-        EMULATOR_TEST(many_parameters),      EMULATOR_TEST(source_lines),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

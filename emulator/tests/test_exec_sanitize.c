@@ -7,7 +7,7 @@
     "mov.u32 %r10, s;\nshl.b32 %r11, %r0, 2;\nadd.u32 %r12, %r10, %r11;\n"
 #define OUT_SLOT "mul.wide.u32 %rd10, %r0, 4;\nadd.u64 %rd11, %rd0, %rd10;\n"
 
-static void out_of_bounds_store(void **state)
+EMULATOR_TEST(out_of_bounds_store)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 31 * 4); // one too short
@@ -17,7 +17,7 @@ static void out_of_bounds_store(void **state)
                     "bytes|kernel k|block (0,0,0) thread (31,0,0)|PTX line|st.global.u32");
 }
 
-static void before_the_allocation(void **state)
+EMULATOR_TEST(before_the_allocation)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 64);
@@ -25,14 +25,14 @@ static void before_the_allocation(void **state)
     emulator_expect(e, result, 700, "out of bounds|load of 4 bytes|thread (0,0,0)");
 }
 
-static void null_pointer(void **state)
+EMULATOR_TEST(null_pointer)
 {
     struct emulator *e = *state;
     int result = emulator_body(e, "ld.global.u32 %r5, [%rd0];\nret;", 0, 0, 0);
     emulator_expect(e, result, 700, "out of bounds|0x0");
 }
 
-static void use_after_free(void **state)
+EMULATOR_TEST(use_after_free)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 64);
@@ -41,7 +41,7 @@ static void use_after_free(void **state)
     emulator_expect(e, result, 700, "use after free|freed allocation of 64 bytes");
 }
 
-static void misaligned(void **state)
+EMULATOR_TEST(misaligned)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 256);
@@ -57,14 +57,14 @@ static void misaligned(void **state)
     emulator_expect(e, result, 716, "misaligned store of 4 bytes");
 }
 
-static void shared_out_of_bounds(void **state)
+EMULATOR_TEST(shared_out_of_bounds)
 {
     struct emulator *e = *state;
     int result = emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r12+132], %r0;\nret;", 0, 0, 0);
     emulator_expect(e, result, 700, "out of bounds|has 256 bytes of shared memory|thread (31,0,0)");
 }
 
-static void local_out_of_bounds(void **state)
+EMULATOR_TEST(local_out_of_bounds)
 {
     struct emulator *e = *state;
     int result = emulator_body(e,
@@ -79,7 +79,7 @@ static void local_out_of_bounds(void **state)
     emulator_expect(e, result, 700, "out of bounds|a generic address of local memory");
 }
 
-static void uninitialised_register(void **state)
+EMULATOR_TEST(uninitialised_register)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 128);
@@ -106,7 +106,7 @@ static void uninitialised_register(void **state)
 
 #define DECIDE(reg) "setp.eq.u32 %p1, " reg ", 7;\n@%p1 bra L;\nL: ret;"
 
-static void uninitialised_memory(void **state)
+EMULATOR_TEST(uninitialised_memory)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 128);
@@ -140,7 +140,7 @@ static void uninitialised_memory(void **state)
         "ld.shared.u32 %r5, [%r14];\nst.global.u32 [%rd11], %r5;\nret;"
 
 // Loads of shared memory that is all defined are not checked, until some of it is not any more.
-static void shared_memory_undefined_again(void **state)
+EMULATOR_TEST(shared_memory_undefined_again)
 {
     struct emulator *e = *state;
     const uint64_t never = emulator_alloc(e, 64);
@@ -169,7 +169,7 @@ static void shared_memory_undefined_again(void **state)
     emulator_expect(e, result, 719, "decides a guard|register %r50, never written");
 }
 
-static void missing_barrier(void **state)
+EMULATOR_TEST(missing_barrier)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 256);
@@ -186,7 +186,7 @@ static void missing_barrier(void **state)
     emulator_expect(e, result, 719, "shared-memory race|read|write|have no barrier between|line");
 }
 
-static void missing_barrier_shows_in_results(void **state)
+EMULATOR_TEST(missing_barrier_shows_in_results)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 256);
@@ -212,7 +212,7 @@ static void missing_barrier_shows_in_results(void **state)
                         "shared-memory race");
 }
 
-static void lost_atomic(void **state)
+EMULATOR_TEST(lost_atomic)
 {
     struct emulator *e = *state;
     e->block = 64;
@@ -232,7 +232,7 @@ static void lost_atomic(void **state)
 
 // Reads are recorded when a write might race with them. However many there are before it, it finds
 // the last ones; after a barrier, and after a write, they are as before.
-static void write_after_many_reads(void **state)
+EMULATOR_TEST(write_after_many_reads)
 {
     struct emulator *e = *state;
     e->block = 64;
@@ -264,7 +264,7 @@ static void write_after_many_reads(void **state)
 }
 
 // A GPU may answer a load by .nc from a cache that no store reaches.
-static void constant_memory_is_not_written(void **state)
+EMULATOR_TEST(constant_memory_is_not_written)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 256);
@@ -304,7 +304,7 @@ static void constant_memory_is_not_written(void **state)
 #undef STORE
 }
 
-static void race_within_a_warp(void **state)
+EMULATOR_TEST(race_within_a_warp)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 256);
@@ -319,7 +319,7 @@ static void race_within_a_warp(void **state)
         emulator_body(e, LANES("shfl.sync.idx.b32 %r20, %r0, 0, 31, -1;\n"), out, 0, 0), 0);
 }
 
-static void one_flag_for_all(void **state)
+EMULATOR_TEST(one_flag_for_all)
 {
     struct emulator *e = *state;
     e->block = 64;
@@ -329,7 +329,7 @@ static void one_flag_for_all(void **state)
                     719, "shared-memory race|write|thread (0,0,0)");
 }
 
-static void divergent_barrier(void **state)
+EMULATOR_TEST(divergent_barrier)
 {
     struct emulator *e = *state;
     e->block = 64;
@@ -355,7 +355,7 @@ static void divergent_barrier(void **state)
 
 // "if (i >= n) return;" before __syncthreads(): a barrier does not wait for threads that have
 // ended, whether before it or while others wait; whole warps and parts of them.
-static void barrier_after_early_return(void **state)
+EMULATOR_TEST(barrier_after_early_return)
 {
     static const char body[] = ".shared .align 4 .b32 s[64];\n"
                                "mov.u32 %r10, s;\nshl.b32 %r5, %r0, 2;\nadd.u32 %r10, %r10, %r5;\n"
@@ -392,7 +392,7 @@ static void barrier_after_early_return(void **state)
 }
 
 // A value from a lane that does not take part is undefined. It is reported where it decides.
-static void inactive_shuffle(void **state)
+EMULATOR_TEST(inactive_shuffle)
 {
     struct emulator *e = *state;
     int result = emulator_body(e,
@@ -425,7 +425,7 @@ static void inactive_shuffle(void **state)
     emulator_expect(e, result, 719, "lane 4, which is not in its own membermask 0x0000000f");
 }
 
-static void lanes_in_deadlock(void **state)
+EMULATOR_TEST(lanes_in_deadlock)
 {
     struct emulator *e = *state;
     // Each half waits for all 32 lanes, at an instruction that the other never reaches.
@@ -436,7 +436,7 @@ static void lanes_in_deadlock(void **state)
     emulator_expect(e, result, 702, "deadlock|lanes 0x0000ffff wait for the lanes of membermask");
 }
 
-static void trap_and_calls(void **state)
+EMULATOR_TEST(trap_and_calls)
 {
     struct emulator *e = *state;
     emulator_expect(e, emulator_body(e, "trap;\nret;", 0, 0, 0), 719, "trap|kernel k");
@@ -446,29 +446,5 @@ static void trap_and_calls(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(out_of_bounds_store),
-        EMULATOR_TEST(before_the_allocation),
-        EMULATOR_TEST(null_pointer),
-        EMULATOR_TEST(use_after_free),
-        EMULATOR_TEST(misaligned),
-        EMULATOR_TEST(shared_out_of_bounds),
-        EMULATOR_TEST(local_out_of_bounds),
-        EMULATOR_TEST(uninitialised_register),
-        EMULATOR_TEST(uninitialised_memory),
-        EMULATOR_TEST(shared_memory_undefined_again),
-        EMULATOR_TEST(missing_barrier),
-        EMULATOR_TEST(missing_barrier_shows_in_results),
-        EMULATOR_TEST(lost_atomic),
-        EMULATOR_TEST(write_after_many_reads),
-        EMULATOR_TEST(constant_memory_is_not_written),
-        EMULATOR_TEST(race_within_a_warp),
-        EMULATOR_TEST(one_flag_for_all),
-        EMULATOR_TEST(divergent_barrier),
-        EMULATOR_TEST(barrier_after_early_return),
-        EMULATOR_TEST(inactive_shuffle),
-        EMULATOR_TEST(lanes_in_deadlock),
-        EMULATOR_TEST(trap_and_calls),
-    };
-    return cmocka_run_group_tests_name("emulator exec sanitize", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -21,7 +21,7 @@ static uint32_t undefined_bits(struct emulator *e, uint64_t address)
 }
 
 // The code of compilers for a structure with padding: copied as a whole, the padding never used.
-static void padding(void **state)
+EMULATOR_TEST(padding)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 256);
@@ -46,7 +46,7 @@ static void padding(void **state)
 }
 
 // A sort that reads one element past its keys, and uses the result only if the element exists.
-static void one_past_the_keys(void **state)
+EMULATOR_TEST(one_past_the_keys)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 128);
@@ -68,7 +68,7 @@ static void one_past_the_keys(void **state)
                     "decides a guard: register %p2|memory, never written|ld.shared.u32 %r5");
 }
 
-static void a_sum(void **state)
+EMULATOR_TEST(a_sum)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 128), in = emulator_alloc(e, 128),
@@ -90,7 +90,7 @@ static void a_sum(void **state)
 
 // ---- decisions ----------------------------------------------------------------------------------
 
-static void decisions(void **state)
+EMULATOR_TEST(decisions)
 {
     static const struct {
         const char *body, *words;
@@ -154,7 +154,7 @@ static void decisions(void **state)
     SLOT "ld.global.u32 %r4, [%rd12];\nand.b32 %r4, %r4, 0xffffff00;\nor.b32 %r5, %r4, 0x21;\n"    \
          "setp.ne.u32 %p1, %r0, 3;\n@%p1 mov.u32 %r6, %r0;\nsetp.eq.u32 %p2, %r6, 3;\n"
 
-static void carried(void **state)
+EMULATOR_TEST(carried)
 {
     static const struct {
         const char *body;
@@ -282,7 +282,7 @@ static void carried(void **state)
 }
 
 // Into a function and back. The registers of a function are new in each call.
-static void through_calls(void **state)
+EMULATOR_TEST(through_calls)
 {
     struct emulator *e = *state;
     static const char text[] =
@@ -307,7 +307,7 @@ static void through_calls(void **state)
 }
 
 // Registers are new in each block, although their memory is reused.
-static void in_each_block(void **state)
+EMULATOR_TEST(in_each_block)
 {
     struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 8);
@@ -324,7 +324,7 @@ static void in_each_block(void **state)
 
 // A value that is only a copy is not reported. A value that depends on undefined bits in another
 // way is.
-static void copied_or_computed(void **state)
+EMULATOR_TEST(copied_or_computed)
 {
     static const struct {
         const char *body;
@@ -376,7 +376,7 @@ static void copied_or_computed(void **state)
 }
 
 // With two undefined sources, the report names the one whose bits are in the result.
-static void origins(void **state)
+EMULATOR_TEST(origins)
 {
     static const char *const bodies[] = {
         "prmt.b32 %r9, %r5, %r6, 0x7654;",
@@ -411,7 +411,7 @@ static void keep(const char *text)
     told_times++;
 }
 
-static void warn_and_go_on(void **state)
+EMULATOR_TEST(warn_and_go_on)
 {
     static const char *const bodies[] = {
         SLOT "L2: ld.global.u32 %r5, [%rd12];\nadd.u32 %r8, %r8, 1;\nsetp.lt.u32 %p1, %r8, 3;\n"
@@ -457,7 +457,7 @@ static void warn_and_go_on(void **state)
     }
 }
 
-static void warnings_are_counted(void **state)
+EMULATOR_TEST(warnings_are_counted)
 {
     struct emulator *e = *state;
     struct emu_launch launch = { .grid = { 2, 1, 1 }, .block = { 32, 1, 1 } };
@@ -616,7 +616,7 @@ static int write_results(char *at, size_t size)
 
 // A bit that varies with the undefined bits is undefined. After a single bitwise or moving
 // instruction, a sum or a difference, no other bit is.
-static void random_programs(void **state)
+EMULATOR_TEST(random_programs)
 {
     struct emulator *e = *state;
     static struct trial t;
@@ -644,19 +644,5 @@ static void random_programs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(padding),
-        EMULATOR_TEST(one_past_the_keys),
-        EMULATOR_TEST(a_sum),
-        EMULATOR_TEST(decisions),
-        EMULATOR_TEST(carried),
-        EMULATOR_TEST(through_calls),
-        EMULATOR_TEST(warn_and_go_on),
-        EMULATOR_TEST(warnings_are_counted),
-        EMULATOR_TEST(random_programs),
-        EMULATOR_TEST(in_each_block),
-        EMULATOR_TEST(copied_or_computed),
-        EMULATOR_TEST(origins),
-    };
-    return cmocka_run_group_tests_name("emulator exec undefined", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

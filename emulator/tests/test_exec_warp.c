@@ -15,7 +15,7 @@ static const uint32_t *results(struct emulator *e, const char *body)
     return emulator_at(e, out, 1024 * 4);
 }
 
-static void loops_of_different_length(void **state)
+EMULATOR_TEST(loops_of_different_length)
 {
     // Collatz's sequence in every lane, three instructions a step, until 1.
     const uint32_t *got = results(*state, "add.u32 %r6, %r0, 1;\nmov.u32 %r5, 0;\n"
@@ -32,7 +32,7 @@ static void loops_of_different_length(void **state)
     }
 }
 
-static void nested_branches_meet_again(void **state)
+EMULATOR_TEST(nested_branches_meet_again)
 {
     // After two nested branches all 32 lanes run together.
     const uint32_t *got = results(*state, "and.b32 %r6, %r0, 1;\nsetp.eq.u32 %p1, %r6, 0;\n"
@@ -44,7 +44,7 @@ static void nested_branches_meet_again(void **state)
         assert_int_equal(got[i], UINT32_MAX);
 }
 
-static void irreducible_jumps(void **state)
+EMULATOR_TEST(irreducible_jumps)
 {
     // A loop with two entries.
     const uint32_t *got = results(*state, "mov.u32 %r5, 0;\nand.b32 %r6, %r0, 3;\n"
@@ -60,7 +60,7 @@ static void irreducible_jumps(void **state)
     }
 }
 
-static void lanes_wait_for_lanes(void **state)
+EMULATOR_TEST(lanes_wait_for_lanes)
 {
     struct emulator *e = *state;
     uint64_t word = emulator_zeros(e, 8);
@@ -88,7 +88,7 @@ static void lanes_wait_for_lanes(void **state)
     emulator_expect(e, emulator_body(e, weak, word, 0, 0), 0, "");
 }
 
-static void warps_wait_for_warps(void **state)
+EMULATOR_TEST(warps_wait_for_warps)
 {
     struct emulator *e = *state;
     uint64_t word = emulator_zeros(e, 8);
@@ -117,7 +117,7 @@ static uint32_t shuffled(unsigned mode, uint32_t lane, uint32_t b, uint32_t widt
     }
 }
 
-static void shuffles(void **state)
+EMULATOR_TEST(shuffles)
 {
     static const char *const modes[] = { "down", "up", "bfly", "idx" };
     for (unsigned mode = 0; mode < 4; mode++)
@@ -141,7 +141,7 @@ static void shuffles(void **state)
             }
 }
 
-static void diverged_halves_shuffle(void **state)
+EMULATOR_TEST(diverged_halves_shuffle)
 {
     // Both halves reach one shuffle with a mask of all lanes. The first waits for the second.
     const uint32_t *got = results(*state, "setp.lt.u32 %p1, %r0, 16;\nmov.u32 %r6, %r0;\n"
@@ -157,7 +157,7 @@ static void diverged_halves_shuffle(void **state)
         assert_int_equal(got[i], i < 16 ? 3 : 20);
 }
 
-static void matches_with_a_predicate(void **state)
+EMULATOR_TEST(matches_with_a_predicate)
 {
     const uint32_t *got =
         results(*state, "shr.u32 %r6, %r0, 5;\nmatch.all.sync.b32 %r5|%p1, %r6, -1;\n"
@@ -168,7 +168,7 @@ static void matches_with_a_predicate(void **state)
 }
 
 // The least and greatest float of the lanes, with a NaN, two zeros and infinities among them.
-static void redux_of_floats(void **state)
+EMULATOR_TEST(redux_of_floats)
 {
     static const struct {
         const char *op;
@@ -206,7 +206,7 @@ static void redux_of_floats(void **state)
 }
 
 // p says whether the result is not 0, combined with q.
-static void lop3_with_a_predicate(void **state)
+EMULATOR_TEST(lop3_with_a_predicate)
 {
     for (unsigned k = 0; k < 16; k++) {
         const bool is_or = k & 1, negated = k & 2, sink = k & 4, constant = k & 8;
@@ -234,7 +234,7 @@ static void lop3_with_a_predicate(void **state)
     }
 }
 
-static void barriers(void **state)
+EMULATOR_TEST(barriers)
 {
     struct emulator *e = *state;
     e->block = 96;
@@ -256,7 +256,7 @@ static void barriers(void **state)
         assert_int_equal(got[i], i < 64 ? 0 : 7 * (2 * (i - 64) + 32));
 }
 
-static void partial_warps(void **state)
+EMULATOR_TEST(partial_warps)
 {
     struct emulator *e = *state;
     e->block = 50;
@@ -278,7 +278,7 @@ static void partial_warps(void **state)
     }
 }
 
-static void calls(void **state)
+EMULATOR_TEST(calls)
 {
     struct emulator *e = *state;
     // Recursion to a depth that differs by lane, and two functions called from divergent paths.
@@ -303,7 +303,7 @@ static void calls(void **state)
     }
 }
 
-static void endless_recursion(void **state)
+EMULATOR_TEST(endless_recursion)
 {
     struct emulator *e = *state;
     emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -315,21 +315,5 @@ static void endless_recursion(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(redux_of_floats),
-        EMULATOR_TEST(lop3_with_a_predicate),
-        EMULATOR_TEST(loops_of_different_length),
-        EMULATOR_TEST(nested_branches_meet_again),
-        EMULATOR_TEST(irreducible_jumps),
-        EMULATOR_TEST(lanes_wait_for_lanes),
-        EMULATOR_TEST(warps_wait_for_warps),
-        EMULATOR_TEST(shuffles),
-        EMULATOR_TEST(diverged_halves_shuffle),
-        EMULATOR_TEST(matches_with_a_predicate),
-        EMULATOR_TEST(barriers),
-        EMULATOR_TEST(partial_warps),
-        EMULATOR_TEST(calls),
-        EMULATOR_TEST(endless_recursion),
-    };
-    return cmocka_run_group_tests_name("emulator exec warp", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -214,7 +214,7 @@ static const char *text_of(const struct kernel *k)
     return text;
 }
 
-static void products(void **state)
+EMULATOR_TEST(products)
 {
     struct emulator *e = *state;
     e->grid = BLOCKS;
@@ -236,7 +236,7 @@ static void products(void **state)
 #define FLOATS "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 " F8 ", [%rd2], 16;\n"
 
 // C and D of different types: a sum in f32, rounded once at the end.
-static void mixed_types(void **state)
+EMULATOR_TEST(mixed_types)
 {
     struct emulator *e = *state;
     static uint16_t a[256], h[256];
@@ -267,7 +267,7 @@ static void mixed_types(void **state)
 }
 
 // An element of A that was never written reaches its row of D, one of C itself alone.
-static void undefined_elements(void **state)
+EMULATOR_TEST(undefined_elements)
 {
     struct emulator *e = *state;
     const char *body =
@@ -288,7 +288,7 @@ static void undefined_elements(void **state)
     }
 }
 
-static void reports(void **state)
+EMULATOR_TEST(reports)
 {
     static const struct {
         const char *body;
@@ -328,11 +328,5 @@ static void reports(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(products),
-        EMULATOR_TEST(mixed_types),
-        EMULATOR_TEST(undefined_elements),
-        EMULATOR_TEST(reports),
-    };
-    return cmocka_run_group_tests_name("emulator exec wmma", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

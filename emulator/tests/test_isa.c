@@ -3,26 +3,20 @@
 // in every build.
 #include "exec/lanes/lanes.h"
 #include "ptx/isa.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static const char *const lanes_of[EMU_OP_COUNT] = {
 #define INSTRUCTION(opcode, mnemonic, handler, lanes, ...) [EMU_OP_##opcode] = #lanes,
 #include "isa.def"
 };
 
-static void rows_are_sorted(void **state)
+TEST(rows_are_sorted)
 {
     unsigned count;
     const struct emu_spelling *rows = emu_spellings_all(&count);
-    (void)state;
     assert_true(count > 100);
     for (unsigned k = 1; k < count; k++)
         assert_true(strcmp(rows[k - 1].mnemonic, rows[k].mnemonic) <= 0);
@@ -82,11 +76,10 @@ static void try_types(const struct emu_spelling *row, const struct emu_form *for
 }
 
 // With each modifier that a form may have.
-static void every_form_has_a_function(void **state)
+TEST(every_form_has_a_function)
 {
     unsigned count, tried = 0;
     const struct emu_spelling *rows = emu_spellings_all(&count);
-    (void)state;
     for (unsigned k = 0; k < count; k++)
         for (unsigned i = 0; i < rows[k].form_count; i++) {
             const struct emu_form *form = &rows[k].forms[i];
@@ -123,13 +116,12 @@ static void every_form_has_a_function(void **state)
 }
 
 // A row names a lane function if and only if its handler runs one.
-static void rows_name_what_their_handler_runs(void **state)
+TEST(rows_name_what_their_handler_runs)
 {
     static const char *const handlers[EMU_OP_COUNT] = {
 #define INSTRUCTION(opcode, mnemonic, handler, ...) [EMU_OP_##opcode] = #handler,
 #include "isa.def"
     };
-    (void)state;
     for (unsigned k = 0; k < EMU_OP_COUNT; k++) {
         assert_non_null(handlers[k]);
         bool runs = !strcmp(handlers[k], "LANES") || !strcmp(handlers[k], "COMPARE") ||
@@ -143,10 +135,5 @@ static void rows_name_what_their_handler_runs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_sorted),
-        cmocka_unit_test(every_form_has_a_function),
-        cmocka_unit_test(rows_name_what_their_handler_runs),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

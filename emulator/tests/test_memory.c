@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT
 /// The emulator's device memory: addresses, red zones, quarantine, shadow, limits, threads.
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 // cmocka.h needs the headers above.
-#include <cmocka.h>
 
 #include "exec/base/exec.h"
+#include "test.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -25,9 +21,8 @@ static unsigned char *at(struct emu_memory *memory, uint64_t address, uint64_t b
     return found;
 }
 
-static void addresses_and_red_zones(void **state)
+TEST(addresses_and_red_zones)
 {
-    (void)state;
     struct emu_memory *memory = emu_memory_create(64 * MIB, true);
     const uint64_t sizes[] = { 1, 255, 256, 257, 4096, MIB, MIB + 1, 3 * MIB };
     uint64_t starts[8];
@@ -60,9 +55,8 @@ static void addresses_and_red_zones(void **state)
     assert_null(memory);
 }
 
-static void freed_is_told_from_outside(void **state)
+TEST(freed_is_told_from_outside)
 {
-    (void)state;
     struct emu_memory *memory = emu_memory_create(64 * MIB, true);
     uint64_t first = emu_memory_alloc(memory, 1000), start = 0, bytes = 0;
     bool freed = false;
@@ -79,9 +73,8 @@ static void freed_is_told_from_outside(void **state)
     emu_memory_destroy(&memory);
 }
 
-static void addresses_come_back_in_the_end(void **state)
+TEST(addresses_come_back_in_the_end)
 {
-    (void)state;
     struct emu_memory *memory = emu_memory_create(64 * MIB, false);
     uint64_t highest = 0;
     for (int i = 0; i < 100000; i++) {
@@ -95,9 +88,8 @@ static void addresses_come_back_in_the_end(void **state)
     emu_memory_destroy(&memory);
 }
 
-static void shadow_starts_uninitialised(void **state)
+TEST(shadow_starts_uninitialised)
 {
-    (void)state;
     struct emu_memory *memory = emu_memory_create(64 * MIB, true);
     const uint64_t sizes[] = { 77, 4 * MIB + 13 };
     for (int i = 0; i < 2; i++) {
@@ -123,9 +115,8 @@ static void shadow_starts_uninitialised(void **state)
     emu_memory_destroy(&memory);
 }
 
-static void the_limit_holds(void **state)
+TEST(the_limit_holds)
 {
-    (void)state;
     struct emu_memory *memory = emu_memory_create(MIB, true);
     uint64_t available = 0, total = 0;
     assert_int_equal(emu_memory_alloc(memory, 0), 0);
@@ -143,9 +134,8 @@ static void the_limit_holds(void **state)
     emu_memory_destroy(&memory);
 }
 
-static void some_bits_of_a_byte(void **state)
+TEST(some_bits_of_a_byte)
 {
-    (void)state;
     enum { BYTES = 4096 };
     static unsigned char shadow[BYTES + 8];
     struct emu_shadows *shadows = emu_shadows_create();
@@ -207,9 +197,8 @@ static void some_bits_of_a_byte(void **state)
     assert_null(shadows);
 }
 
-static void host_memory_at_its_own_address(void **state)
+TEST(host_memory_at_its_own_address)
 {
-    (void)state;
     struct emu_memory *memory = emu_memory_create(MIB, true);
     static unsigned char host[1000], other[1000];
     uint64_t address = (uint64_t)(uintptr_t)host;
@@ -267,9 +256,8 @@ static void *allocate_and_look(void *argument)
     return NULL;
 }
 
-static void many_threads(void **state)
+TEST(many_threads)
 {
-    (void)state;
     struct emu_memory *memory = emu_memory_create(MIB, true);
     pthread_t threads[4];
     struct worker workers[4];
@@ -286,15 +274,5 @@ static void many_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_and_red_zones),
-        cmocka_unit_test(freed_is_told_from_outside),
-        cmocka_unit_test(addresses_come_back_in_the_end),
-        cmocka_unit_test(shadow_starts_uninitialised),
-        cmocka_unit_test(some_bits_of_a_byte),
-        cmocka_unit_test(the_limit_holds),
-        cmocka_unit_test(host_memory_at_its_own_address),
-        cmocka_unit_test(many_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

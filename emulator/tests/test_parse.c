@@ -8,9 +8,8 @@
 
 // ---- whole texts --------------------------------------------------------------------------------
 
-static void every_variant_on_every_target(void **state)
+TEST(every_variant_on_every_target)
 {
-    (void)state;
     struct ptx_target target;
     char *last = NULL;
     for (size_t t = 0; ptx_target_at(t, &target, NULL); t++) {
@@ -30,9 +29,8 @@ static void every_variant_on_every_target(void **state)
     free(last);
 }
 
-static void every_variant_alone(void **state)
+TEST(every_variant_alone)
 {
-    (void)state;
     const ptx_kernel *kernel;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; k++) {
         struct ptx_kernel_spec spec;
@@ -53,9 +51,8 @@ static void every_variant_alone(void **state)
     }
 }
 
-static void samples_of_nvcc(void **state)
+TEST(samples_of_nvcc)
 {
-    (void)state;
     static const struct {
         const char *name;
         uint32_t functions;
@@ -97,9 +94,8 @@ static const struct emu_operand *operand(const struct body *body, uint32_t insn,
     return &body->f->operands[body->f->insns[insn].operands + k];
 }
 
-static void literals(void **state)
+TEST(literals)
 {
-    (void)state;
     static const struct {
         const char *line;
         uint64_t bits;
@@ -141,9 +137,8 @@ static void literals(void **state)
     }
 }
 
-static void fields(void **state)
+TEST(fields)
 {
-    (void)state;
     struct body body = body_of("@!p fma.sat.ftz.rz.f32 f, f1, 2.0, f2;\n"
                                "ld.acquire.cta.global.v2.u32 {r, _}, [d+-8];\n"
                                "setp.geu.or.f32 p|q, f, f1, !r0;\n"
@@ -180,9 +175,8 @@ static void fields(void **state)
     emu_module_destroy(&body.module);
 }
 
-static void labels_and_scopes(void **state)
+TEST(labels_and_scopes)
 {
-    (void)state;
     struct body body = body_of("bra A;\n"
                                "{ .reg .u64 r; A: mov.u64 r, 1; bra A; bra B; }\n"
                                "A: mov.u32 r, 2;\n"
@@ -197,9 +191,8 @@ static void labels_and_scopes(void **state)
     emu_module_destroy(&body.module);
 }
 
-static void end_of_body_returns(void **state)
+TEST(end_of_body_returns)
 {
-    (void)state;
     struct emu_module *module = parse_ok(HEAD ".entry a() { }\n"
                                               ".entry b() { .reg .pred p; @p ret; }\n"
                                               ".entry c() { ret; }\n"
@@ -215,9 +208,8 @@ static void end_of_body_returns(void **state)
     emu_module_destroy(&module);
 }
 
-static void registers_are_those_named(void **state)
+TEST(registers_are_those_named)
 {
-    (void)state;
     struct emu_module *module =
         parse_ok(HEAD ".entry k() { .reg .b32 %r<1000000>; .reg .f32 %f;\n"
                       "mov.b32 %r15, 1; mov.b32 %r999999, %r15; mov.f32 %f, 1.0; }");
@@ -229,9 +221,8 @@ static void registers_are_those_named(void **state)
     emu_module_destroy(&module);
 }
 
-static void heads(void **state)
+TEST(heads)
 {
-    (void)state;
     struct emu_module *module = parse_ok(
         "// comment\n/* another\n */ .version 8.8\n.target sm_100a, texmode_unified, debug\n"
         ".address_size 64\n.visible .entry k(.param .u8 a, .param .align 16 .b8 b[20],\n"
@@ -252,9 +243,8 @@ static void heads(void **state)
     emu_module_destroy(&module);
 }
 
-static void initial_values(void **state)
+TEST(initial_values)
 {
-    (void)state;
     struct emu_module *module =
         parse_ok(HEAD ".global .align 4 .b8 bytes[6] = {1, 0xff, -1};\n"
                       ".const .f32 grid[2][3] = {{1.0, 2.0}, {3.0}};\n"
@@ -281,9 +271,8 @@ static void initial_values(void **state)
 }
 
 // The upper half is 0, also of a negative number, as in what ptxas 13.0 writes.
-static void initial_values_of_128_bits(void **state)
+TEST(initial_values_of_128_bits)
 {
-    (void)state;
     struct emu_module *module = parse_ok(".version 8.8\n.target sm_90\n.address_size 64\n"
                                          ".const .align 16 .b128 wide[3] = {5, -8};\n");
     static const uint64_t wide[] = { 5, 0, UINT64_C(0) - 8, 0, 0, 0 };
@@ -294,9 +283,8 @@ static void initial_values_of_128_bits(void **state)
 
 // Each kernel has its own shared variables and those of the functions that it calls. Common ones
 // have one address.
-static void shared_memory(void **state)
+TEST(shared_memory)
 {
-    (void)state;
     struct emu_module *module =
         parse_ok(HEAD ".shared .align 8 .b8 common[24];\n.extern .shared .align 16 .b8 dyn[];\n"
                       ".func f() { .shared .b32 inner[2]; st.shared.b32 [inner], 1; ret; }\n"
@@ -314,19 +302,5 @@ static void shared_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_variant_on_every_target),
-        cmocka_unit_test(every_variant_alone),
-        cmocka_unit_test(samples_of_nvcc),
-        cmocka_unit_test(literals),
-        cmocka_unit_test(fields),
-        cmocka_unit_test(labels_and_scopes),
-        cmocka_unit_test(end_of_body_returns),
-        cmocka_unit_test(registers_are_those_named),
-        cmocka_unit_test(heads),
-        cmocka_unit_test(initial_values),
-        cmocka_unit_test(initial_values_of_128_bits),
-        cmocka_unit_test(shared_memory),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

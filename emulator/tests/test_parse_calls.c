@@ -21,7 +21,7 @@ static void fill(float *a, float *b, int *which)
     }
 }
 
-static void by_table(void **state)
+EMULATOR_TEST(by_table)
 {
     struct emulator *e = *state;
     float a[LANES], b[LANES];
@@ -38,7 +38,7 @@ static void by_table(void **state)
         assert_true(got[i] == applied(which[i], a[i], b[i]));
 }
 
-static void by_class(void **state)
+EMULATOR_TEST(by_class)
 {
     struct emulator *e = *state;
     int in[LANES];
@@ -55,7 +55,7 @@ static void by_class(void **state)
 }
 
 // A pointer that one launch stores is an argument of the next.
-static void by_address_from_the_host(void **state)
+EMULATOR_TEST(by_address_from_the_host)
 {
     struct emulator *e = *state;
     float a[LANES], b[LANES];
@@ -77,7 +77,7 @@ static void by_address_from_the_host(void **state)
     }
 }
 
-static void addresses_of_no_function(void **state)
+EMULATOR_TEST(addresses_of_no_function)
 {
     struct emulator *e = *state;
     static const int64_t off[] = { 8, 1, 1 << 20, -8 };
@@ -124,7 +124,7 @@ static int run_functions(struct emulator *e, const char *body, uint64_t out, uin
     return emulator_run(e, params);
 }
 
-static void lists_of_functions(void **state)
+EMULATOR_TEST(lists_of_functions)
 {
     static const char *const bodies[] = {
         "T: .calltargets f, g; setp.gt.u32 p, r0, 9; mov.u64 d2, f; mov.u64 d3, g;\n"
@@ -149,7 +149,7 @@ static void lists_of_functions(void **state)
     }
 }
 
-static void wrong_calls_by_address(void **state)
+EMULATOR_TEST(wrong_calls_by_address)
 {
     static const struct {
         const char *body, *words;
@@ -180,7 +180,7 @@ static void wrong_calls_by_address(void **state)
 
 // ---- vector registers ---------------------------------------------------------------------------
 
-static void vector_registers(void **state)
+EMULATOR_TEST(vector_registers)
 {
     struct emulator *e = *state;
     uint32_t in[4 * LANES];
@@ -207,7 +207,7 @@ static void vector_registers(void **state)
 }
 
 // Only the elements that were written are defined.
-static void undefined_elements(void **state)
+EMULATOR_TEST(undefined_elements)
 {
     struct emulator *e = *state;
     const uint64_t out = emulator_zeros(e, 8);
@@ -244,7 +244,7 @@ static const uint32_t *run_with(struct emulator *e, const char *functions_text, 
 
 // A result is written by its name, under guards and in a loop, and through its address, before two
 // returns.
-static void results_by_address(void **state)
+EMULATOR_TEST(results_by_address)
 {
     const uint32_t *got = run_with(
         *state,
@@ -271,7 +271,7 @@ static void results_by_address(void **state)
 }
 
 // Another function writes the result; the address of an input is read as a parameter.
-static void addresses_are_passed_on(void **state)
+EMULATOR_TEST(addresses_are_passed_on)
 {
     const uint32_t *got = run_with(
         *state,
@@ -285,7 +285,7 @@ static void addresses_are_passed_on(void **state)
         assert_int_equal(got[4 * i], 1000 * i + 17);
 }
 
-static void parts_of_parameters(void **state)
+EMULATOR_TEST(parts_of_parameters)
 {
     const uint32_t *got = run_with(
         *state,
@@ -305,7 +305,7 @@ static void parts_of_parameters(void **state)
 }
 
 // Vector registers, '_', and constants of the parameter's type.
-static void registers_of_calls(void **state)
+EMULATOR_TEST(registers_of_calls)
 {
     const uint32_t *got = run_with(
         *state,
@@ -322,7 +322,7 @@ static void registers_of_calls(void **state)
 }
 
 // What a path does not write stays undefined, by name and by address.
-static void undefined_results(void **state)
+EMULATOR_TEST(undefined_results)
 {
     static const char function[] =
         ".version 8.5\n.target sm_90\n.address_size 64\n"
@@ -343,7 +343,7 @@ static void undefined_results(void **state)
 
 enum { BLOCKS = 7, COUNT = 1000 };
 
-static void grid_sync(void **state)
+EMULATOR_TEST(grid_sync)
 {
     struct emulator *e = *state;
     int in[COUNT];
@@ -366,7 +366,7 @@ static void grid_sync(void **state)
     }
 }
 
-static void grid_sync_in_halves(void **state)
+EMULATOR_TEST(grid_sync_in_halves)
 {
     struct emulator *e = *state;
     load_sample(e, "grid_sync");
@@ -382,7 +382,7 @@ static void grid_sync_in_halves(void **state)
 
 // The workspace goes back after the launch; without a cooperative launch there is none, and the
 // code of cooperative groups traps.
-static void workspace(void **state)
+EMULATOR_TEST(workspace)
 {
     struct emulator *e = *state;
     uint64_t before, after, total;
@@ -399,23 +399,5 @@ static void workspace(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        EMULATOR_TEST(by_table),
-        EMULATOR_TEST(by_class),
-        EMULATOR_TEST(by_address_from_the_host),
-        EMULATOR_TEST(addresses_of_no_function),
-        EMULATOR_TEST(lists_of_functions),
-        EMULATOR_TEST(wrong_calls_by_address),
-        EMULATOR_TEST(vector_registers),
-        EMULATOR_TEST(undefined_elements),
-        EMULATOR_TEST(results_by_address),
-        EMULATOR_TEST(addresses_are_passed_on),
-        EMULATOR_TEST(parts_of_parameters),
-        EMULATOR_TEST(registers_of_calls),
-        EMULATOR_TEST(undefined_results),
-        EMULATOR_TEST(grid_sync),
-        EMULATOR_TEST(grid_sync_in_halves),
-        EMULATOR_TEST(workspace),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

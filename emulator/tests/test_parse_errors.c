@@ -12,9 +12,8 @@ static void expect(const char *text, int result, const char *words)
     emu_module_destroy(&parsed.module);
 }
 
-static void places(void **state)
+TEST(places)
 {
-    (void)state;
     expect(HEAD ".entry k()\n{\n  .reg .b32 r;\n\tadd.foo.u32 r, r, 1;\n}", 218,
            "ptxas application ptx input, line 8; error   : Unknown modifier '.foo' of instruction "
            "'add': not "
@@ -26,9 +25,8 @@ static void places(void **state)
     expect(HEAD ".entry k() { ret;", 218, "at the end of the text");
 }
 
-static void several_errors(void **state)
+TEST(several_errors)
 {
-    (void)state;
     struct parsed parsed = parse(HEAD ".entry k() { .reg .b32 r;\nfoo r;\nmov.b64 {r, r}, x;\n"
                                       "bra A;\nadd.u32 r, r, 1;\nadd.u32 r, r;\n}\n.bad;\n"
                                       ".entry q() {\nbar r;\n}");
@@ -43,9 +41,8 @@ static void several_errors(void **state)
     assert_null(strstr(parsed.log, "line 11;"));
 }
 
-static void versions_and_targets(void **state)
+TEST(versions_and_targets)
 {
-    (void)state;
     static const struct {
         const char *head;
         int isa, sm;
@@ -85,9 +82,8 @@ static void versions_and_targets(void **state)
     }
 }
 
-static void floors(void **state)
+TEST(floors)
 {
-    (void)state;
     static const struct {
         const char *version, *target, *line, *words;
     } rows[] = {
@@ -117,9 +113,8 @@ static void floors(void **state)
     }
 }
 
-static void what_is_not_supported_says_so(void **state)
+TEST(what_is_not_supported_says_so)
 {
-    (void)state;
     static const char *const lines[] = {
         "tex.1d.v4.f32.s32 {f, f, f, f}, [t, {r}];",
         "wgmma.fence.sync.aligned;",
@@ -155,9 +150,8 @@ static void what_is_not_supported_says_so(void **state)
     expect(HEAD ".const .attribute(.managed) .u32 x;", 218, "Illegal attribute '.managed'");
 }
 
-static void aliases_and_linkage(void **state)
+TEST(aliases_and_linkage)
 {
-    (void)state;
     expect(HEAD ".alias a, b;", 218, "'a' is no .func");
     expect(HEAD ".func a() { ret; }\n.func b() { ret; }\n.alias a, b;", 218,
            "'a' is defined and cannot be an alias");
@@ -177,9 +171,8 @@ static void aliases_and_linkage(void **state)
     expect(HEAD ".weak .func a() { ret; }\n.weak .func a() { ret; }", 218, "Duplicate definition");
 }
 
-static void modules(void **state)
+TEST(modules)
 {
-    (void)state;
     expect(HEAD ".entry k() { ret; }\n.entry k() { ret; }", 218, "Duplicate definition");
     expect(HEAD ".extern .func f();\n.entry k() { call f; }", 218,
            "Unresolved extern function 'f'");
@@ -213,9 +206,8 @@ static void repeat(char *text, size_t size, const char *head, const char *piece,
     snprintf(text + at, size - at, "%s", tail);
 }
 
-static void nesting(void **state)
+TEST(nesting)
 {
-    (void)state;
     static char text[200000];
     static const struct {
         const char *head, *piece, *tail;
@@ -244,9 +236,8 @@ static void nesting(void **state)
     }
 }
 
-static void appetite(void **state)
+TEST(appetite)
 {
-    (void)state;
     expect(HEAD ".entry k() { .reg .b32 %r<4000000000>; }", 218, "1 to 1048576 registers");
     expect(HEAD ".shared .b8 x[0xffffffffffff];", 218, "An integer from");
     expect(HEAD ".global .u64 x[0x10000000000][0x10000000000];", 218, "too large");
@@ -260,9 +251,8 @@ static void appetite(void **state)
            "does not fit into 64 bits");
 }
 
-static void logs_are_cut(void **state)
+TEST(logs_are_cut)
 {
-    (void)state;
     const struct emu_parse_limits limits = { 90, 90, 0 };
     const char text[] = ".version 99.9\n";
     int result = 0;
@@ -281,17 +271,5 @@ static void logs_are_cut(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(places),
-        cmocka_unit_test(several_errors),
-        cmocka_unit_test(versions_and_targets),
-        cmocka_unit_test(floors),
-        cmocka_unit_test(what_is_not_supported_says_so),
-        cmocka_unit_test(aliases_and_linkage),
-        cmocka_unit_test(modules),
-        cmocka_unit_test(nesting),
-        cmocka_unit_test(appetite),
-        cmocka_unit_test(logs_are_cut),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -240,18 +240,16 @@ static void runs_from_its_floors(const char *line, const char *text)
 }
 
 // What ptxas 13.0 does not know.
-static void later(void **state)
+TEST(later)
 {
-    (void)state;
     assert_true(each_line(PTX_DIR "/later.txt", runs_from_its_floors) > 4);
 }
 
 // Each unsupported row of isa.def has a line, which that row refuses.
-static void unsupported(void **state)
+TEST(unsupported)
 {
     unsigned rows, lacks = 0;
     const struct emu_spelling *all = emu_spellings_all(&rows);
-    (void)state;
     for (unsigned row = 0; row < rows; row++)
         for (unsigned k = 0; k < all[row].form_count; k++)
             lacks += all[row].forms[k].lacks != NULL;
@@ -259,11 +257,10 @@ static void unsupported(void **state)
 }
 
 // What is older than sm_100 stands under a reason, a line that begins with #.
-static void unsupported_has_reasons(void **state)
+TEST(unsupported_has_reasons)
 {
     char line[LINE_SIZE], reason[LINE_SIZE] = "";
     FILE *file = fopen(PTX_DIR "/unsupported.txt", "r");
-    (void)state;
     assert_non_null(file);
     while (fgets(line, sizeof line, file)) {
         if (*line == '#')
@@ -275,21 +272,18 @@ static void unsupported_has_reasons(void **state)
     fclose(file);
 }
 
-static void accepted(void **state)
+TEST(accepted)
 {
-    (void)state;
     assert_true(each_line(PTX_DIR "/accepted.txt", is_accepted) > 500);
 }
 
-static void refused(void **state)
+TEST(refused)
 {
-    (void)state;
     assert_true(each_line(PTX_DIR "/refused.txt", is_refused) > 250);
 }
 
-static void functions(void **state)
+TEST(functions)
 {
-    (void)state;
     each_functions(false);
 }
 
@@ -409,12 +403,11 @@ static void floors_agree(void **state)
 // ---- what a later version allows ----------------------------------------------------------------
 
 // .volatile in local memory, since PTX ISA 9.1: by the emulator, and by ptxas where it knows 9.1.
-static void volatile_local_since_9_1(void **state)
+TEST(volatile_local_since_9_1)
 {
     static char text[LINE_SIZE + 4096];
     static const char *const lines[] = { "ld.volatile.local.u32 r, [lv];",
                                          "st.volatile.local.u32 [lv], r;" };
-    (void)state;
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
         for (int isa = 90; isa <= 91; isa++) {
             with_head(text, sizeof text, lines[k], isa, "sm_90");
@@ -434,15 +427,6 @@ static void volatile_local_since_9_1(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest lists[] = {
-        cmocka_unit_test(accepted),
-        cmocka_unit_test(refused),
-        cmocka_unit_test(functions),
-        cmocka_unit_test(unsupported),
-        cmocka_unit_test(unsupported_has_reasons),
-        cmocka_unit_test(later),
-        cmocka_unit_test(volatile_local_since_9_1),
-    };
     const struct CMUnitTest with_ptxas[] = {
         cmocka_unit_test(ptxas_agrees),
         cmocka_unit_test(floors_agree),
@@ -452,5 +436,5 @@ int main(int argc, char **argv)
     if (!ptxas_find())
         fprintf(stderr,
                 "SKIPPED, .volatile on .local: no ptxas: the parser is not compared with it\n");
-    return cmocka_run_group_tests(lists, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

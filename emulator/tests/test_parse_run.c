@@ -38,9 +38,8 @@ static void calls(const char *text)
     emulator_close(&e);
 }
 
-static void calls_with_structures(void **state)
+TEST(calls_with_structures)
 {
-    (void)state;
     calls(sample_text("calls"));
 }
 
@@ -145,18 +144,16 @@ static void write_debug_build(struct writer *w, const char *text)
     debug_sections(w, labels);
 }
 
-static void calls_of_a_debug_build(void **state)
+TEST(calls_of_a_debug_build)
 {
-    (void)state;
     static struct writer w;
     w.length = 0;
     write_debug_build(&w, sample_text("calls"));
     calls(w.text);
 }
 
-static void reduction(void **state)
+TEST(reduction)
 {
-    (void)state;
     struct emulator e;
     float in[1000], sum = 0;
     emulator_open(&e);
@@ -177,9 +174,8 @@ static void reduction(void **state)
     emulator_close(&e);
 }
 
-static void warps(void **state)
+TEST(warps)
 {
-    (void)state;
     struct emulator e;
     uint32_t in[LANES];
     emulator_open(&e);
@@ -223,9 +219,8 @@ static void product(uint64_t x, uint64_t y, uint64_t *low, uint64_t *high)
     *low = x * y;
 }
 
-static void wide(void **state)
+TEST(wide)
 {
-    (void)state;
     struct emulator e;
     uint64_t a[LANES], b[LANES];
     emulator_open(&e);
@@ -260,9 +255,8 @@ static void wide(void **state)
 }
 
 // Two tiles of shared memory, filled in turn.
-static void copies(void **state)
+TEST(copies)
 {
-    (void)state;
     enum { TILE = 128, COUNT = 300 };
     struct emulator e;
     float in[COUNT * 4], bias[TILE];
@@ -291,9 +285,8 @@ static void copies(void **state)
     emulator_close(&e);
 }
 
-static void compares(void **state)
+TEST(compares)
 {
-    (void)state;
     struct emulator e;
     uint32_t words[4][LANES];
     // 1, 2, NaN, -1 as f16 and as bf16
@@ -340,14 +333,5 @@ static void compares(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_with_structures),
-        cmocka_unit_test(calls_of_a_debug_build),
-        cmocka_unit_test(reduction),
-        cmocka_unit_test(warps),
-        cmocka_unit_test(wide),
-        cmocka_unit_test(copies),
-        cmocka_unit_test(compares),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -6,14 +6,10 @@
 
 #include <ptxgen/builder.h>
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 static inline ptx_builder *builder_at(int sm)
 {
@@ -119,5 +115,27 @@ static inline void expect_error_(ptx_builder *b, const char *file, int line, ...
         }                                                                                          \
         EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
     } while (0)
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+// The place of this line.
+#define HERE     __FILE__ ":" TEXT(__LINE__)
+
+// Finishes and destroys the builder. Its error must begin with the place and have the words.
+static inline void expect_place_(ptx_builder *b, const char *place, const char *words, int line)
+{
+    (void)(ptx_builder_finish)(b);
+    const char *error = ptx_builder_error(b);
+    const size_t length = strlen(place);
+    const bool ok = error && !strncmp(error, place, length) && !strncmp(error + length, ": ", 2) &&
+                    strstr(error, words) && !strchr(error, '\n');
+
+    if (!ok)
+        print_error("not \"%s: ... %s\": %s\n", place, words, error ? error : "no error");
+    ptx_builder_destroy(&b);
+    if (!ok)
+        _fail(__FILE__, line);
+}
+#define EXPECT_PLACE(b, place, words) expect_place_(b, place, words, __LINE__)
 
 #endif

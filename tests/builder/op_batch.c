@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "op_batch.h"
 #include "ptxas_batch.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { CASES_AN_ENTRY = 250 };
 

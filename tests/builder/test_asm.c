@@ -4,11 +4,10 @@
 #include "asm_module.h"
 #include "asm_refused.h"
 
-static void a_module_has_one_text(void **state)
+TEST(a_module_has_one_text)
 {
     ptx_builder *b = builder_at(80);
 
-    (void)state;
     asm_module(b);
     assert_string_equal(finished(b),
                         "// Written by ptxgen. The PTX ISA version is the least that has "
@@ -72,9 +71,8 @@ static void a_module_has_one_text(void **state)
     ptx_builder_destroy(&b);
 }
 
-static void operands_have_every_type(void **state)
+TEST(operands_have_every_type)
 {
-    (void)state;
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         ptx_val d[16];
@@ -96,12 +94,11 @@ static void operands_have_every_type(void **state)
         "twice _, %rd1, %r1, %rd1;");
 }
 
-static void every_list_can_be_full(void **state)
+TEST(every_list_can_be_full)
 {
     char text[1024];
     int length = 0;
 
-    (void)state;
     for (int k = 0; k < 16 + 16 + 32 + 4; k++)
         length += snprintf(text + length, sizeof text - (size_t)length,
                            k < 32   ? "i %%%d; "
@@ -129,9 +126,8 @@ static void every_list_can_be_full(void **state)
 }
 
 // A text that writes a result before it reads a variable must not get one register for both.
-static void results_have_registers_of_their_own(void **state)
+TEST(results_have_registers_of_their_own)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val v = ptx_var(b, ptx_u32(3));
@@ -151,9 +147,8 @@ static void results_have_registers_of_their_own(void **state)
                  "add.u32 %r1, %r1, %r2;");
 }
 
-static void statements_are_lines(void **state)
+TEST(statements_are_lines)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_asm(b, ";;trap ; @%0 trap;@!%0   trap;\r\n\tnanosleep.u32\n 5\n;",
@@ -171,9 +166,8 @@ static void statements_are_lines(void **state)
                  "ld.shared::cta.u32 %r5, [a.b$c + 4];\nL1_1:\n bra.uni L1_1;");
 }
 
-static void texts_are_refused(void **state)
+TEST(texts_are_refused)
 {
-    (void)state;
     REFUSED(ptx_asm(b, NULL), "the text is missing");
     REFUSED(ptx_asm(b, ""), "the text is empty");
     REFUSED(ptx_asm(b, "trap;", .suffix = 'a'), ".suffix is 'a' and .sm is 0");
@@ -216,9 +210,8 @@ static void texts_are_refused(void **state)
     REFUSED(ptx_asm(b, ".entry x() {"), "'.entry x() {' does not end with ';'");
 }
 
-static void operands_are_refused(void **state)
+TEST(operands_are_refused)
 {
-    (void)state;
     REFUSED(ptx_asm(b, "mov.u32 %0, %2;", .result = { PTX_U32 }, .in = { u }),
             "'mov.u32 %0, %2' names %2, and the call has 2 operands");
     REFUSED(ptx_asm(b, "trap %0;"), "'trap %0' names %0, and the call has 0 operands");
@@ -260,11 +253,10 @@ static void operands_are_refused(void **state)
     REFUSED(ptx_asm(b, "use _, %0;", .inout = { ptx_u32(4) }), ".inout[0] is not a variable");
 }
 
-static void versions_are_required(void **state)
+TEST(versions_are_required)
 {
     struct ptx_builder_params params = { .target = { .sm = 90 }, .isa = 80 };
 
-    (void)state;
     ptx_builder *own = builder_at(80);
     ptx_entry (own, "k")
         ptx_asm(own, "{ .reg .b32 t; new.thing t; }", .isa = 83, .sm = 75);
@@ -294,7 +286,7 @@ static void versions_are_required(void **state)
 }
 
 // Which targets have what another target's suffix stands for.
-static void suffixes_are_families(void **state)
+TEST(suffixes_are_families)
 {
     static const struct {
         struct ptx_target least, has;
@@ -308,7 +300,6 @@ static void suffixes_are_families(void **state)
         { { 120, 'f' }, { 121, 'a' }, true },  { { 100, 'a' }, { 100, 'f' }, false },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ptx_builder *b =
             ptx_builder_create(&(struct ptx_builder_params) { .target = cases[k].has });
@@ -321,9 +312,8 @@ static void suffixes_are_families(void **state)
 }
 
 // Raw branches may not jump over what a text reads.
-static void operands_are_defined(void **state)
+TEST(operands_are_defined)
 {
-    (void)state;
     ptx_builder *own = builder_at(80);
     ptx_entry (own, "k") {
         ptx_label over = ptx_label_create(own, "over");
@@ -340,7 +330,7 @@ static void operands_are_defined(void **state)
             ".in[0] was made inside a block that is closed");
 }
 
-static void modules_are_refused(void **state)
+TEST(modules_are_refused)
 {
 #define MODULE_REFUSED(words, ...)                                                                 \
     do {                                                                                           \
@@ -349,7 +339,6 @@ static void modules_are_refused(void **state)
         EXPECT_ERROR(b, "test_asm.c:", "ptx_asm_module: ", words);                                 \
     } while (0)
 
-    (void)state;
     MODULE_REFUSED("the text is missing", NULL);
     MODULE_REFUSED("the text is empty", " \n");
     MODULE_REFUSED("0xe9", ".global .u32 \xe9;");
@@ -378,7 +367,7 @@ static void modules_are_refused(void **state)
     ptx_builder_destroy(&b);
 }
 
-static void names_of_texts_are_taken(void **state)
+TEST(names_of_texts_are_taken)
 {
     static const char *const clashes[] = {
         "ptx_entry: a text of the module declares 'x'",
@@ -394,7 +383,6 @@ static void names_of_texts_are_taken(void **state)
         "ptx_asm_ptr: 'c' is in const memory, and the space is global",
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof clashes / sizeof *clashes; k++) {
         ptx_builder *b = builder_at(80);
         ptx_asm_module(b, ".visible .global .u32 x; .const .u32 c = 5; .func f() { ret; }",
@@ -423,9 +411,8 @@ static void names_of_texts_are_taken(void **state)
 }
 
 // Declared inside an entry, a text stands before it; each entry can use it.
-static void texts_stand_before_entries(void **state)
+TEST(texts_stand_before_entries)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     for (int k = 0; k < 2; k++)
         ptx_entry (b, k ? "second" : "first") {
@@ -452,11 +439,10 @@ static void texts_stand_before_entries(void **state)
 }
 
 // After an error, and without a builder, results are poisoned.
-static void errors_leave_nothing_half_done(void **state)
+TEST(errors_leave_nothing_half_done)
 {
     ptx_val d[3] = { ptx_u32(1), ptx_u32(1), ptx_u32(1) };
 
-    (void)state;
     ptx_asm_many(NULL, d, "use %0|%1;", .result = { PTX_U32, PTX_U32 });
     assert_true(d[0].kind == PTX_KIND_POISON && d[1].kind == PTX_KIND_POISON);
     assert_int_equal(d[2].kind, PTX_KIND_IMMEDIATE);
@@ -478,21 +464,5 @@ static void errors_leave_nothing_half_done(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_module_has_one_text),
-        cmocka_unit_test(operands_have_every_type),
-        cmocka_unit_test(every_list_can_be_full),
-        cmocka_unit_test(results_have_registers_of_their_own),
-        cmocka_unit_test(statements_are_lines),
-        cmocka_unit_test(texts_are_refused),
-        cmocka_unit_test(operands_are_refused),
-        cmocka_unit_test(versions_are_required),
-        cmocka_unit_test(suffixes_are_families),
-        cmocka_unit_test(operands_are_defined),
-        cmocka_unit_test(modules_are_refused),
-        cmocka_unit_test(names_of_texts_are_taken),
-        cmocka_unit_test(texts_stand_before_entries),
-        cmocka_unit_test(errors_leave_nothing_half_done),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -4,14 +4,13 @@
 #include "asm_refused.h"
 
 // What a text sets is a result or a variable in .inout, and it sets all results.
-static void destinations_are_checked(void **state)
+TEST(destinations_are_checked)
 {
 #define SETS(text, operand)                                                                        \
     REFUSED(ptx_asm(b, text, .in = { u, p }), "' sets " operand "; what a text sets")
 #define UNSET(text, words)                                                                         \
     REFUSED(ptx_asm(b, text, .result = { PTX_U32 }, .in = { p }, .at = { m }), words)
 
-    (void)state;
     REFUSED(ptx_asm(b, "trap; add.u32 %0, %0, 1;", .in = { ptx_add(b, u, 1) }),
             "'add.u32 %0, %0, 1' sets %0, which is .in[0]; what a text sets is a new value of "
             ".result, or a variable in .inout");
@@ -48,9 +47,8 @@ static void destinations_are_checked(void **state)
     EXPECT_LINES(own, "@%p1 mov.u32 %r2, 1;", "@!%p1 mov.u32 %r2, 2;", "{%r", "nanosleep.u32");
 }
 
-static void facts_are_refused(void **state)
+TEST(facts_are_refused)
 {
-    (void)state;
     REFUSED(ptx_asm(b, "trap;", .reads = (ptx_memory)9), ".reads 9");
     REFUSED(ptx_asm(b, "trap;", .convergence = (ptx_convergence)-1), ".convergence -1");
     REFUSED(ptx_asm(b, "trap;", .pure = true), ".pure, and there is no result");
@@ -89,9 +87,8 @@ static void facts_are_refused(void **state)
     EXPECT_LINES(own, "cp.async.ca.shared.global [$shared_1], [%rd2], 4;");
 }
 
-static void pointers_keep_their_word(void **state)
+TEST(pointers_keep_their_word)
 {
-    (void)state;
     for (int wrong = 0; wrong < 4; wrong++) {
         ptx_builder *b = builder_at(80);
         ptx_entry (b, "k") {
@@ -130,11 +127,10 @@ static void pointers_keep_their_word(void **state)
 }
 
 // The state space of an instruction is that of its address.
-static void spaces_of_addresses_are_checked(void **state)
+TEST(spaces_of_addresses_are_checked)
 {
 #define SPACES(text, pointer, words) REFUSED(ptx_asm(b, text, .at = { pointer }), words)
 
-    (void)state;
     SPACES("st.global.u32 [%0], 1;", ptx_shared(b, PTX_U32, 4),
            "'st.global.u32' is of global memory, and .at[0] points to shared memory; write "
            "'.shared'");
@@ -168,7 +164,7 @@ static void spaces_of_addresses_are_checked(void **state)
 }
 
 // Arrays in shared memory that texts declare are counted as the entry's own.
-static void shared_memory_is_counted(void **state)
+TEST(shared_memory_is_counted)
 {
     static const struct {
         const char *text;
@@ -199,7 +195,6 @@ static void shared_memory_is_counted(void **state)
         { "st.shared.u32 [d], 1;", 0, false },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ptx_builder *b = builder_at(80);
         ptx_asm_module(b,
@@ -227,7 +222,7 @@ static void shared_memory_is_counted(void **state)
 }
 
 // Whether a barrier, or a shuffle of the whole warp, may depend on the result of a text.
-static void divergence_is_followed(void **state)
+TEST(divergence_is_followed)
 {
     static const struct {
         ptx_divergence said;
@@ -240,7 +235,6 @@ static void divergence_is_followed(void **state)
         { PTX_DIVERGENCE_NONE, true, true, true },
     };
 
-    (void)state;
     for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++) {
         const bool block = k & 1, accepted = block ? cases[k / 2].block : cases[k / 2].warp;
         ptx_builder *b = builder_at(80);
@@ -264,12 +258,11 @@ static void divergence_is_followed(void **state)
 }
 
 // What is said about results is held against the special registers of a text.
-static void special_registers_diverge(void **state)
+TEST(special_registers_diverge)
 {
 #define READS(text, ...)                                                                           \
     REFUSED(ptx_asm(b, text, .result = { PTX_U32 }, __VA_ARGS__), ".divergence says that results")
 
-    (void)state;
     REFUSED(ptx_asm(b, "mov.u32 %0, %%tid.x;", .result = { PTX_U32 },
                     .divergence = PTX_DIVERGENCE_OPERANDS),
             ".divergence says that results differ only where an operand does, and the text reads "
@@ -301,13 +294,12 @@ static void special_registers_diverge(void **state)
 }
 
 // Within a text, only some threads may reach what all must execute.
-static void guards_of_texts_are_refused(void **state)
+TEST(guards_of_texts_are_refused)
 {
 #define SKIPS(text, what, why)                                                                     \
     REFUSED(ptx_asm(b, text, .in = { p }), "'" what "' needs all threads of a ", why,              \
             ".convergence")
 
-    (void)state;
     SKIPS("@%0 bar.sync 0;", "bar.sync", "block, and has a guard");
     SKIPS("@!%0 bar.warp.sync -1;", "bar.warp.sync", "warp, and has a guard");
     SKIPS("@%0 barrier.cluster.arrive.aligned;", "barrier.cluster.arrive.aligned", "has a guard");
@@ -329,9 +321,8 @@ static void guards_of_texts_are_refused(void **state)
 }
 
 // A variable that a text sets in divergent code varies, whatever is said about its results.
-static void variables_set_in_divergent_code_vary(void **state)
+TEST(variables_set_in_divergent_code_vary)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k", .block = { 256 }) {
         ptx_val v = ptx_var(b, ptx_u32(1));
@@ -352,7 +343,7 @@ static void variables_set_in_divergent_code_vary(void **state)
 }
 
 // What a text needs by its instructions, and what it may be said to need; in divergent code.
-static void convergence_is_checked(void **state)
+TEST(convergence_is_checked)
 {
     static const struct {
         const char *text;
@@ -372,7 +363,6 @@ static void convergence_is_checked(void **state)
         { "cp.async.wait_all; mov.u32 %0, 1;", PTX_CONVERGENCE_TEXT, false, false },
     };
 
-    (void)state;
     for (size_t k = 0; k < 3 * sizeof cases / sizeof *cases; k++) {
         const size_t where = k % 3; // everywhere, in some warps, in some lanes
         const bool refused = where == 1 ? cases[k / 3].warps : where == 2 && cases[k / 3].lanes;
@@ -394,17 +384,5 @@ static void convergence_is_checked(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(destinations_are_checked),
-        cmocka_unit_test(facts_are_refused),
-        cmocka_unit_test(pointers_keep_their_word),
-        cmocka_unit_test(spaces_of_addresses_are_checked),
-        cmocka_unit_test(shared_memory_is_counted),
-        cmocka_unit_test(divergence_is_followed),
-        cmocka_unit_test(special_registers_diverge),
-        cmocka_unit_test(guards_of_texts_are_refused),
-        cmocka_unit_test(variables_set_in_divergent_code_vary),
-        cmocka_unit_test(convergence_is_checked),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -151,11 +151,10 @@ static const struct {
       "elected.sync" },
 };
 
-static void instructions_are_known(void **state)
+TEST(instructions_are_known)
 {
     unsigned failed = 0;
 
-    (void)state;
     for (size_t k = 0; k < sizeof families / sizeof *families; k++)
         for (const char *at = families[k].mnemonics; *at; at += strspn(at, " ")) {
             char mnemonic[100], found[7];
@@ -192,9 +191,8 @@ static ptx_ptr global_of(ptx_builder *b)
     } while (0)
 #define RESULT .result = { PTX_U32 }
 
-static void claims_are_held_against_the_table(void **state)
+TEST(claims_are_held_against_the_table)
 {
-    (void)state;
     REFUSED("discard.global.L2 [%0], 128;", "'discard.global.L2' writes memory, which .writes of",
             .at = { global_of(b) }, .writes = PTX_MEMORY_NONE);
     REFUSED("activemask.b32 %0;", "'activemask.b32' differs between lanes, which .pure excludes",
@@ -258,9 +256,8 @@ static void claims_are_held_against_the_table(void **state)
             .at = { shared_of(b) });
 }
 
-static void claims_that_hold_are_taken(void **state)
+TEST(claims_that_hold_are_taken)
 {
-    (void)state;
     TAKEN("activemask.b32 %0;", RESULT, .divergence = PTX_DIVERGENCE_WARPS,
           .convergence = PTX_CONVERGENCE_WARP);
     TAKEN("{ .reg .b32 t; atom.global.add.u32 t, [%1], 1; shfl.sync.idx.b32 %0, t, 0, 31, -1; }",
@@ -280,9 +277,8 @@ static void claims_that_hold_are_taken(void **state)
 }
 
 // The parameters of a function are those of its callers.
-static void parameters_of_functions_vary(void **state)
+TEST(parameters_of_functions_vary)
 {
-    (void)state;
     for (int function = 0; function < 2; function++) {
         ptx_builder *b = builder_at(80);
         if (function)
@@ -304,7 +300,7 @@ static void parameters_of_functions_vary(void **state)
 }
 
 // A result is set on each way through the text.
-static void results_are_set_on_each_way(void **state)
+TEST(results_are_set_on_each_way)
 {
     static const struct {
         const char *text, *words; // NULL: accepted
@@ -340,7 +336,6 @@ static void results_are_set_on_each_way(void **state)
         { "@%1 nanosleep.u32 %0;", "no statement of the text sets %0" },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ptx_builder *b = builder_at(80);
         ptx_entry (b, "k")
@@ -354,13 +349,5 @@ static void results_are_set_on_each_way(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(instructions_are_known),
-        cmocka_unit_test(claims_are_held_against_the_table),
-        cmocka_unit_test(claims_that_hold_are_taken),
-        cmocka_unit_test(parameters_of_functions_vary),
-        cmocka_unit_test(results_are_set_on_each_way),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

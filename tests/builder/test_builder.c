@@ -22,9 +22,8 @@ static void expect_creation_error(int sm, char suffix, int isa, const char *word
     EXPECT_ERROR(b, "ptx_builder_create: ", words);
 }
 
-static void targets_and_isa_are_checked(void **state)
+TEST(targets_and_isa_are_checked)
 {
-    (void)state;
     expect_creation_error(69, 0, 0, "unknown target sm_69; ptxgen knows sm_70 to sm_121");
     expect_creation_error(0, 'a', 0, "unknown target sm_80a");
     expect_creation_error(90, 'b', 0, "unknown target sm_90b");
@@ -51,9 +50,8 @@ static void targets_and_isa_are_checked(void **state)
     }
 }
 
-static void the_isa_is_the_least_that_is_needed(void **state)
+TEST(the_isa_is_the_least_that_is_needed)
 {
-    (void)state;
     ptx_builder *b = builder_at(75);
     ptx_entry (b, "k") {
         ptx_tanh(b, ptx_f32(1));
@@ -69,9 +67,8 @@ static void the_isa_is_the_least_that_is_needed(void **state)
     EXPECT_LINES(b, "The PTX ISA version is pinned.", ".version 8.3");
 }
 
-static void the_first_error_stays(void **state)
+TEST(the_first_error_stays)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     assert_null(ptx_builder_error(b));
     ptx_entry (b, "k") {
@@ -98,11 +95,10 @@ static void the_first_error_stays(void **state)
     EXPECT_ERROR(b, "k: ptx_add: x is u32 and y is f32");
 }
 
-static void a_user_has_errors_too(void **state)
+TEST(a_user_has_errors_too)
 {
     static char longer[2000];
 
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k")
         ptx_builder_fail(b, "no kernel for %d bits", 7);
@@ -131,11 +127,10 @@ static void expect_text_and_error(ptx_builder *b, const char *text, const char *
     ptx_builder_destroy(&b);
 }
 
-static void a_finished_module_takes_nothing(void **state)
+TEST(a_finished_module_takes_nothing)
 {
     char copy[1000];
 
-    (void)state;
     for (int late = 0; late < 3; late++) {
         ptx_builder *b = builder_at(80);
         an_empty_kernel(b, "k");
@@ -157,13 +152,12 @@ static void a_finished_module_takes_nothing(void **state)
     }
 }
 
-static void values_belong_to_their_entry_and_builder(void **state)
+TEST(values_belong_to_their_entry_and_builder)
 {
     ptx_val value = { 0 }, var = { 0 };
     ptx_ptr array = { { 0 }, 0, 0, 0, 0, 0, 0, 0 };
     ptx_label label = { 0 };
 
-    (void)state;
     ptx_builder *other = builder_at(80);
     ptx_entry (other, "other") {
         value = ptx_tid(other, PTX_X);
@@ -207,9 +201,8 @@ static void values_belong_to_their_entry_and_builder(void **state)
 }
 
 // The number of a value has 22 bits.
-static void a_module_has_a_limit(void **state)
+TEST(a_module_has_a_limit)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val x = ptx_tid(b, PTX_X);
@@ -219,14 +212,13 @@ static void a_module_has_a_limit(void **state)
     EXPECT_ERROR(b, "k: the module is too large: it has more than 4194303 values");
 }
 
-static void no_builder_is_taken_everywhere(void **state)
+TEST(no_builder_is_taken_everywhere)
 {
     ptx_builder *b = NULL;
     const ptx_val v = ptx_u32(1);
     const ptx_ptr p = { { 0 }, 0, 0, 0, 0, 0, 0, 0 };
     const ptx_vec two = ptx_vec2(v, v);
 
-    (void)state;
     kitchen_sink(b, "k");
 #define ONE(name, ...) ptx_##name(b, v);
     PTX_OPS_UNARY(ONE)
@@ -293,16 +285,5 @@ static void no_builder_is_taken_everywhere(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(targets_and_isa_are_checked),
-        cmocka_unit_test(the_isa_is_the_least_that_is_needed),
-        cmocka_unit_test(the_first_error_stays),
-        cmocka_unit_test(a_user_has_errors_too),
-        cmocka_unit_test(a_finished_module_takes_nothing),
-        cmocka_unit_test(values_belong_to_their_entry_and_builder),
-        cmocka_unit_test(a_module_has_a_limit),
-        cmocka_unit_test(no_builder_is_taken_everywhere),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -39,9 +39,8 @@
         EXPECT_LINES(b, "ret;");                                                                   \
     } while (0)
 
-static void divergent_barriers_are_refused(void **state)
+TEST(divergent_barriers_are_refused)
 {
-    (void)state;
     REFUSED("barrier: barrier 1 of the entry is in code that only some threads",
             ptx_if (b, mine) ptx_barrier(b););
     REFUSED(
@@ -65,9 +64,8 @@ static void divergent_barriers_are_refused(void **state)
     REFUSED("barrier 1", ptx_if (b, ptx_eq(b, ptx_laneid(b), zero)) ptx_barrier(b););
 }
 
-static void variables_carry_divergence(void **state)
+TEST(variables_carry_divergence)
 {
-    (void)state;
     REFUSED("the branch to $if_2_end", ptx_if (b, mine) ptx_set(b, var, zero);
             ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b););
     REFUSED("barrier 1", ptx_set(b, var, tid); ptx_if (b, ptx_eq(b, var, zero)) ptx_barrier(b););
@@ -87,9 +85,8 @@ static void variables_carry_divergence(void **state)
         });
 }
 
-static void divergence_goes_round_every_loop(void **state)
+TEST(divergence_goes_round_every_loop)
 {
-    (void)state;
     // Set after the inner loop; the outer loop comes back to it.
     REFUSED(
         "barrier 1", ptx_for (b, i, zero, n, one) {
@@ -128,9 +125,8 @@ static void divergence_goes_round_every_loop(void **state)
              ptx_for (b, i, zero, n, one) ptx_set(b, var, tid););
 }
 
-static void divergent_loops_and_exits_are_seen(void **state)
+TEST(divergent_loops_and_exits_are_seen)
 {
-    (void)state;
     REFUSED("the branch to $for_1_end", ptx_for (b, i, tid, n, one) ptx_barrier(b););
     REFUSED("barrier 1", ptx_for (b, i, zero, n, tid) ptx_barrier(b););
     REFUSED(
@@ -172,9 +168,8 @@ static void divergent_loops_and_exits_are_seen(void **state)
             ptx_if (b, ptx_eq(b, x, zero)) ptx_barrier(b););
 }
 
-static void uniform_barriers_are_accepted(void **state)
+TEST(uniform_barriers_are_accepted)
 {
-    (void)state;
     ACCEPTED(ptx_if (b, ours) ptx_barrier(b); ptx_else (b) ptx_barrier(b););
     ACCEPTED(ptx_for (b, i, zero, n, one) ptx_barrier(b););
     ACCEPTED(ptx_for (b, i, block, n, ptx_nctaid(b, PTX_X)) {
@@ -234,14 +229,13 @@ static void with_mask(ptx_builder *b, int which, ptx_val n, ptx_val pred, ptx_va
     }
 }
 
-static void full_masks_need_the_whole_warp(void **state)
+TEST(full_masks_need_the_whole_warp)
 {
     static const char *const names[] = { "shfl.sync.bfly", "vote.sync.all", "vote.sync.any",
                                          "vote.sync.uni",  "vote.sync.bal", "match.any.sync",
                                          "match.all.sync", "redux.sync",    "bar.warp.sync" };
     const ptx_val full = ptx_full_warp();
 
-    (void)state;
     for (int k = 0; k < 9; k++) {
         ACCEPTED(with_mask(b, k, n, mine, full););
         ACCEPTED(ptx_if (b, ours) with_mask(b, k, n, mine, full););
@@ -278,9 +272,8 @@ static void full_masks_need_the_whole_warp(void **state)
 #define WHOLE(condition) ACCEPTED(ptx_if (b, condition) ptx_shfl_down(b, n, one);)
 #define SPLIT(condition) REFUSED_LANES(ptx_if (b, condition) ptx_shfl_down(b, n, one);)
 
-static void conditions_for_whole_warps_are_seen(void **state)
+TEST(conditions_for_whole_warps_are_seen)
 {
-    (void)state;
     WHOLE(ptx_lt(b, tid, ptx_u32(32)));
     WHOLE(ptx_ge(b, tid, ptx_u32(96)));
     WHOLE(ptx_le(b, tid, ptx_u32(31)));
@@ -346,14 +339,13 @@ static void conditions_for_whole_warps_are_seen(void **state)
 }
 
 // A sign that differs between lanes is copied into all bits above it.
-static void signs_are_copied_upward(void **state)
+TEST(signs_are_copied_upward)
 {
 #define TOP(type, by) ptx_cvt(b, type, ptx_shl(b, tid, ptx_u32(by)))
 #define BITS(x)       ptx_bitcast(b, PTX_U32, x)
 #define UPPER(x)      ptx_eq(b, ptx_shr(b, x, ptx_u32(20)), zero)
     const ptx_val sixteen = ptx_s16(16);
 
-    (void)state;
     SPLIT(UPPER(BITS(ptx_cvt(b, PTX_S32, TOP(PTX_S8, 3)))));
     WHOLE(UPPER(BITS(ptx_cvt(b, PTX_S32, TOP(PTX_S8, 2)))));
     WHOLE(UPPER(ptx_cvt(b, PTX_U32, TOP(PTX_U8, 3))));
@@ -373,9 +365,8 @@ static void signs_are_copied_upward(void **state)
 #undef UPPER
 }
 
-static void loops_of_whole_warps_are_seen(void **state)
+TEST(loops_of_whole_warps_are_seen)
 {
-    (void)state;
     ACCEPTED(ptx_for (b, i, ptx_shr(b, tid, ptx_u32(5)), n, ptx_u32(8)) ptx_shfl_down(b, n, one););
     ACCEPTED(ptx_for (b, i, tid, ptx_u32(1024), ptx_u32(256)) ptx_shfl_down(b, n, one););
     REFUSED_LANES(ptx_for (b, i, tid, ptx_u32(1000), ptx_u32(256)) ptx_shfl_down(b, n, one););
@@ -394,7 +385,7 @@ static void loops_of_whole_warps_are_seen(void **state)
 }
 
 // Blocks of a known shape: the rows count.
-static void shapes_of_blocks_count(void **state)
+TEST(shapes_of_blocks_count)
 {
     static const struct {
         uint32_t block[3];
@@ -403,7 +394,6 @@ static void shapes_of_blocks_count(void **state)
                  { { 64, 4 }, true, true },    { { 48, 2 }, false, false },
                  { { 16, 16 }, false, false }, { { 8, 1, 8 }, false, false } };
 
-    (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         for (int y = 0; y < 2; y++) {
             ptx_builder *b = builder_at(80);
@@ -420,9 +410,8 @@ static void shapes_of_blocks_count(void **state)
         }
 }
 
-static void what_the_caller_vouches_for_is_believed(void **state)
+TEST(what_the_caller_vouches_for_is_believed)
 {
-    (void)state;
     ACCEPTED(ptx_val x = ptx_load(b, out, tid); ptx_assume_warp_uniform(b, x);
              ptx_if (b, ptx_eq(b, x, zero)) ptx_shfl_down(b, n, one););
     ACCEPTED(ptx_assume_warp_uniform(b, var); ptx_if (b, mine) ptx_set(b, var, zero);
@@ -434,11 +423,10 @@ static void what_the_caller_vouches_for_is_believed(void **state)
     REFUSED("assume_warp_uniform: x was never set", ptx_assume_warp_uniform(b, (ptx_val) { 0 }););
 }
 
-static void values_stay_in_their_block(void **state)
+TEST(values_stay_in_their_block)
 {
     ptx_val kept = { 0 };
 
-    (void)state;
     REFUSED("add: x was made inside a block that is closed",
             ptx_if (b, mine) kept = ptx_add(b, n, one);
             ptx_add(b, kept, one););
@@ -461,9 +449,8 @@ static void values_stay_in_their_block(void **state)
     } ptx_store(b, t, tid, x););
 }
 
-static void raw_branches_do_not_skip_definitions(void **state)
+TEST(raw_branches_do_not_skip_definitions)
 {
-    (void)state;
     REFUSED("branch: an operand of 'st.global.u32' is not defined on every path",
             ptx_label over = ptx_label_create(b, "over");
             ptx_branch_if(b, mine, over); ptx_val x = ptx_add(b, n, one); ptx_label_place(b, over);
@@ -488,9 +475,8 @@ static void raw_branches_do_not_skip_definitions(void **state)
              ptx_val x = ptx_add(b, n, one); ptx_store(b, out, zero, x); ptx_label_place(b, over););
 }
 
-static void parameters_are_used(void **state)
+TEST(parameters_are_used)
 {
-    (void)state;
     REFUSED("param: parameter 'idle' is never used", ptx_param(b, PTX_U32, "idle"););
     REFUSED("param_ptr: parameter 'idle' is never used", ptx_param_ptr(b, PTX_U32, "idle"););
     REFUSED("param_array: parameter 'idle' is never", ptx_param_array(b, PTX_U32, "idle", 4););
@@ -500,22 +486,5 @@ static void parameters_are_used(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(divergent_barriers_are_refused),
-        cmocka_unit_test(variables_carry_divergence),
-        cmocka_unit_test(divergence_goes_round_every_loop),
-        cmocka_unit_test(divergent_loops_and_exits_are_seen),
-        cmocka_unit_test(uniform_barriers_are_accepted),
-        cmocka_unit_test(full_masks_need_the_whole_warp),
-        cmocka_unit_test(conditions_for_whole_warps_are_seen),
-        cmocka_unit_test(signs_are_copied_upward),
-        cmocka_unit_test(loops_of_whole_warps_are_seen),
-        cmocka_unit_test(shapes_of_blocks_count),
-        cmocka_unit_test(what_the_caller_vouches_for_is_believed),
-        cmocka_unit_test(values_stay_in_their_block),
-        cmocka_unit_test(raw_branches_do_not_skip_definitions),
-        cmocka_unit_test(parameters_are_used),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -2,9 +2,8 @@
 // Variables, blocks, labels.
 #include "builder_fixture.h"
 
-static void variables_change_and_copies_do_not(void **state)
+TEST(variables_change_and_copies_do_not)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_S32, "out");
@@ -24,9 +23,8 @@ static void variables_change_and_copies_do_not(void **state)
 }
 
 // A copy is written only if something reads it after the variable changed, or where it may have.
-static void copies_that_nothing_needs_are_dropped(void **state)
+TEST(copies_that_nothing_needs_are_dropped)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
@@ -54,9 +52,8 @@ static void copies_that_nothing_needs_are_dropped(void **state)
 }
 
 // What is set in a function is what it returns.
-static void a_result_is_not_dropped(void **state)
+TEST(a_result_is_not_dropped)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_func (b, "f", .result = PTX_U32)
         ptx_return_value(b, ptx_param(b, PTX_U32, "x"));
@@ -66,9 +63,8 @@ static void a_result_is_not_dropped(void **state)
 }
 
 // `x = op; mov var, x` becomes `var = op` only if nothing else reads x.
-static void a_value_used_twice_is_not_merged(void **state)
+TEST(a_value_used_twice_is_not_merged)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
@@ -95,9 +91,8 @@ static void a_value_used_twice_is_not_merged(void **state)
 }
 
 // The same for an operation of several results: a variable takes one of them.
-static void all_results_of_a_load_are_merged(void **state)
+TEST(all_results_of_a_load_are_merged)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p");
@@ -128,9 +123,8 @@ static void all_results_of_a_load_are_merged(void **state)
                  "mov.u32 %r2, %r1;", "st.global.v2.u32 [%rd2+8], {%r1, %r2};");
 }
 
-static void conditions_branch_around(void **state)
+TEST(conditions_branch_around)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
@@ -160,7 +154,7 @@ static void conditions_branch_around(void **state)
 
 // The loop does not compare i + step. It compares what is left of the range, as an unsigned number,
 // so no bound near the end of the type wraps.
-static void counting_loops_never_wrap(void **state)
+TEST(counting_loops_never_wrap)
 {
     static const ptx_type types[] = { PTX_U32, PTX_S32, PTX_U64, PTX_S64 };
     static const double ends[] = { 4294967295.0, 2147483647.0, 18446744073709549568.0,
@@ -187,9 +181,8 @@ static void counting_loops_never_wrap(void **state)
     }
 }
 
-static void bounds_are_taken_once(void **state)
+TEST(bounds_are_taken_once)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
@@ -205,9 +198,8 @@ static void bounds_are_taken_once(void **state)
                  "sub.u32 %r6, %r4, %r3;", "setp.le.u32 %p2, %r6, %r5;", "add.u32 %r3, %r3, %r5;");
 }
 
-static void loops_are_left_by_their_labels(void **state)
+TEST(loops_are_left_by_their_labels)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val n = ptx_var(b, ptx_param(b, PTX_U32, "n"));
@@ -228,7 +220,7 @@ static void loops_are_left_by_their_labels(void **state)
                  "bra $loop_2;", "$loop_2_end:", "bra $loop_1;", "$loop_1_end:", "ret;\n}");
 }
 
-static void raw_labels_are_named(void **state)
+TEST(raw_labels_are_named)
 {
     char longer[101];
 
@@ -263,7 +255,7 @@ static void raw_labels_are_named(void **state)
 
 #define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
-static void wrong_values_are_named(void **state)
+TEST(wrong_values_are_named)
 {
     const ptx_val none = { 0 };
 
@@ -290,7 +282,7 @@ static void wrong_values_are_named(void **state)
     REFUSED(ptx_for (b, i, u, u, u) ptx_set(b, i, u), "set: the first value is not a variable");
 }
 
-static void misplaced_calls_are_named(void **state)
+TEST(misplaced_calls_are_named)
 {
     const ptx_label none = { 0 };
 
@@ -329,9 +321,8 @@ static void misplaced_calls_are_named(void **state)
 
 // All of a chain end at one label; a condition is where those before it are false, and is indented
 // as the first.
-static void else_ifs_chain(void **state)
+TEST(else_ifs_chain)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val t = ptx_tid(b, PTX_X);
@@ -373,7 +364,7 @@ static void else_ifs_chain(void **state)
 }
 
 // Without braces an else is of the outer if, and a loop in C writes a chain.
-static void an_else_is_a_statement(void **state)
+TEST(an_else_is_a_statement)
 {
     char braces[4096];
 
@@ -417,9 +408,8 @@ static void an_else_is_a_statement(void **state)
     }
 }
 
-static void misplaced_else_ifs_are_refused(void **state)
+TEST(misplaced_else_ifs_are_refused)
 {
-    (void)state;
     REFUSED(ptx_else_if (b, p) {}, "else_if: it must directly follow the block of a ptx_if or");
     REFUSED(
         ptx_if (b, p) {} ptx_else (b) {} ptx_else_if (b, p) {}, "else_if: it must directly follow");
@@ -474,9 +464,8 @@ static void misplaced_else_ifs_are_refused(void **state)
 
 // The values of a ptx_for in reverse: what is beyond the last step goes first, then i comes to lo
 // exactly.
-static void loops_count_down(void **state)
+TEST(loops_count_down)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val n = ptx_param(b, PTX_U32, "n"), m = ptx_param(b, PTX_S64, "m");
@@ -498,9 +487,8 @@ static void loops_count_down(void **state)
                  "bra $for_3_end;", "setp.eq.s64 %p7, %rd5, -7;", "sub.s64 %rd5, %rd5, 12;");
 }
 
-static void bad_loops_down_are_refused(void **state)
+TEST(bad_loops_down_are_refused)
 {
-    (void)state;
     REFUSED(ptx_for_down (b, i, u, 0, 0) {}, "for_down: the step must be above zero");
     REFUSED(ptx_for_down (b, i, ptx_s32(9), 0, -1) {}, "for_down: the step must be above zero");
     REFUSED(ptx_for_down (b, i, u, -1, 1) {}, "for_down: lo is the number -1, which u32 cannot");
@@ -525,9 +513,8 @@ static void bad_loops_down_are_refused(void **state)
 }
 
 // As C's int.
-static void numbers_alone_count_in_s32(void **state)
+TEST(numbers_alone_count_in_s32)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_for (b, i, 0, 4, 1)
@@ -540,9 +527,8 @@ static void numbers_alone_count_in_s32(void **state)
 }
 
 // The counter of a loop that was left is not C's: the loop ends before it would pass the limit.
-static void counters_end_with_their_loops(void **state)
+TEST(counters_end_with_their_loops)
 {
-    (void)state;
     REFUSED(ptx_val kept = { 0 }; ptx_for (b, i, u, 9, 1) kept = i;
             ptx_copy(b, kept), "copy: x was made inside a block that is closed");
     REFUSED(ptx_val kept = { 0 }; ptx_for (b, i, 0, 9, 1) kept = i;
@@ -562,9 +548,8 @@ static void counters_end_with_their_loops(void **state)
 }
 
 // A block that C code leaves by itself (break, goto, return) stays open.
-static void blocks_left_by_c_are_reported(void **state)
+TEST(blocks_left_by_c_are_reported)
 {
-    (void)state;
     REFUSED(
         ptx_if (b, p) { C_BREAK; }, "entry: a block inside it was never closed", "ptx_break_if");
     REFUSED(ptx_loop (b) { ptx_if (b, p) { C_BREAK;
@@ -591,9 +576,8 @@ static void blocks_left_by_c_are_reported(void **state)
     }
 
     // With the functions that the macros call, blocks can overlap.
-    static void crossed_blocks_are_reported(void **state)
+    TEST(crossed_blocks_are_reported)
     {
-        (void)state;
         REFUSED(int x = ptx_if_begin(b, p); int y = ptx_loop_begin(b); ptx_if_end(b, x);
                 ptx_loop_end(b, y), "if: a block inside this one was never closed");
         REFUSED(int x = ptx_if_begin(b, p); ptx_if_end(b, x);
@@ -605,9 +589,8 @@ static void blocks_left_by_c_are_reported(void **state)
         REFUSED(ptx_entry_end(b, 7), "entry: a block inside it");
     }
 
-    static void a_loop_continues(void **state)
+    TEST(a_loop_continues)
     {
-        (void)state;
         ptx_builder *b = builder_at(80);
         ptx_entry (b, "k") {
             ptx_val n = ptx_tid(b, PTX_X);
@@ -649,30 +632,5 @@ static void blocks_left_by_c_are_reported(void **state)
 
     int main(void)
     {
-        const struct CMUnitTest tests[] = {
-            cmocka_unit_test(else_ifs_chain),
-            cmocka_unit_test(misplaced_else_ifs_are_refused),
-            cmocka_unit_test(loops_count_down),
-            cmocka_unit_test(bad_loops_down_are_refused),
-            cmocka_unit_test(numbers_alone_count_in_s32),
-            cmocka_unit_test(counters_end_with_their_loops),
-            cmocka_unit_test(a_loop_continues),
-            cmocka_unit_test(variables_change_and_copies_do_not),
-            cmocka_unit_test(copies_that_nothing_needs_are_dropped),
-            cmocka_unit_test(a_result_is_not_dropped),
-            cmocka_unit_test(a_value_used_twice_is_not_merged),
-            cmocka_unit_test(all_results_of_a_load_are_merged),
-            cmocka_unit_test(conditions_branch_around),
-            cmocka_unit_test(counting_loops_never_wrap),
-            cmocka_unit_test(bounds_are_taken_once),
-            cmocka_unit_test(loops_are_left_by_their_labels),
-            cmocka_unit_test(raw_labels_are_named),
-            cmocka_unit_test(wrong_values_are_named),
-            cmocka_unit_test(an_else_is_a_statement),
-            cmocka_unit_test(misplaced_calls_are_named),
-            cmocka_unit_test(blocks_left_by_c_are_reported),
-            cmocka_unit_test(crossed_blocks_are_reported),
-        };
-
-        return cmocka_run_group_tests(tests, NULL, NULL);
+        return tests_run(NULL, NULL);
     }

@@ -19,11 +19,10 @@ static void expect_cvt(int sm, ptx_type to, ptx_type from, struct ptx_cvt_params
     EXPECT_LINES(b, "// here", line, next);
 }
 
-static void conversions_are_spelled(void **state)
+TEST(conversions_are_spelled)
 {
     const struct ptx_cvt_params plain = { 0 };
 
-    (void)state;
     expect_cvt(70, PTX_S32, PTX_F32, plain, "cvt.rzi.s32.f32 %r1, %f1;", "ret;");
     expect_cvt(70, PTX_U8, PTX_F64, plain, "cvt.rzi.u8.f64 %rs1, %fd1;", "ret;");
     expect_cvt(70, PTX_F32, PTX_U64, plain, "cvt.rn.f32.u64 %f1, %rd1;", "ret;");
@@ -49,9 +48,8 @@ static void conversions_are_spelled(void **state)
 }
 
 // Between the same types, one after the other in a module.
-static void modifiers_are_those_of_each_conversion(void **state)
+TEST(modifiers_are_those_of_each_conversion)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val x = ptx_var(b, ptx_f32(0));
@@ -73,21 +71,19 @@ static void modifiers_are_those_of_each_conversion(void **state)
 }
 
 // PTX has no .sat for a result type that can hold every value.
-static void idle_saturation_is_dropped(void **state)
+TEST(idle_saturation_is_dropped)
 {
     const struct ptx_cvt_params sat = { .sat = true };
 
-    (void)state;
     expect_cvt(70, PTX_S64, PTX_U32, sat, "cvt.s64.u32 %rd1, %r1;", "ret;");
     expect_cvt(70, PTX_U32, PTX_U8, sat, "cvt.u32.u8 %r1, %rs1;", "ret;");
     expect_cvt(70, PTX_S32, PTX_S32, sat, "ret;", "}");
 }
 
-static void bf16_is_converted_on_every_target(void **state)
+TEST(bf16_is_converted_on_every_target)
 {
     const struct ptx_cvt_params plain = { 0 }, rz = { .round = PTX_ROUND_RZ };
 
-    (void)state;
     expect_cvt(80, PTX_BF16, PTX_F32, plain, "cvt.rn.bf16.f32 %rs1, %f1;", "ret;");
     expect_cvt(80, PTX_BF16, PTX_F32, rz, "cvt.rz.bf16.f32 %rs1, %f1;", "ret;");
     expect_cvt(80, PTX_BF16, PTX_F16, plain, "cvt.f32.f16 %f1, %rs1;",
@@ -110,9 +106,8 @@ static void bf16_is_converted_on_every_target(void **state)
 }
 
 // The conversion of a variable to its own type gives its value now, not the variable.
-static void a_converted_variable_is_its_value_now(void **state)
+TEST(a_converted_variable_is_its_value_now)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
@@ -129,9 +124,8 @@ static void a_converted_variable_is_its_value_now(void **state)
                  "st.global.f32 [%rd2+8], %f3;");
 }
 
-static void bits_are_seen_as_another_type(void **state)
+TEST(bits_are_seen_as_another_type)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val f = ptx_copy(b, ptx_f32(1)), d = ptx_copy(b, ptx_f64(1));
@@ -147,9 +141,8 @@ static void bits_are_seen_as_another_type(void **state)
     EXPECT_LINES(b, "mov.b32 %r1, %f1;", "mov.b64 %rd1, %fd1;", "ret;");
 }
 
-static void lanes_are_packed_and_unpacked(void **state)
+TEST(lanes_are_packed_and_unpacked)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val h = ptx_copy(b, ptx_imm(PTX_F16, 1)), w = ptx_copy(b, ptx_u32(7));
@@ -167,9 +160,8 @@ static void lanes_are_packed_and_unpacked(void **state)
                  "mov.b64 {%rs4, %rs5, %rs6, %rs7}, %rd2;");
 }
 
-static void pairs_are_narrowed_with_the_first_in_the_lower_half(void **state)
+TEST(pairs_are_narrowed_with_the_first_in_the_lower_half)
 {
-    (void)state;
     for (int sm = 75; sm <= 80; sm += 5) {
         ptx_builder *b = builder_at(sm);
         ptx_entry (b, "k") {
@@ -186,9 +178,8 @@ static void pairs_are_narrowed_with_the_first_in_the_lower_half(void **state)
     }
 }
 
-static void small_floats_are_spelled(void **state)
+TEST(small_floats_are_spelled)
 {
-    (void)state;
     for (int sm = 89; sm <= 90; sm++) {
         ptx_builder *b = builder_at(sm);
         ptx_entry (b, "k") {
@@ -225,9 +216,8 @@ static void small_floats_are_spelled(void **state)
                  "cvt.rna.tf32.f32 %r5, %f1;", "cvt.rna.satfinite.tf32.f32 %r6, %f1;");
 }
 
-static void wrong_small_conversions_are_named(void **state)
+TEST(wrong_small_conversions_are_named)
 {
-    (void)state;
 #define REFUSED(call, ...) REFUSED_AT(90, call, __VA_ARGS__)
 
     const ptx_val w = ptx_imm(PTX_F16X2, 1), e = ptx_imm(PTX_E4M3X2, 1), t = ptx_imm(PTX_TF32, 1);
@@ -264,12 +254,11 @@ static void wrong_small_conversions_are_named(void **state)
 #undef REFUSED
 }
 
-static void wrong_conversions_are_named(void **state)
+TEST(wrong_conversions_are_named)
 {
     const ptx_val none = { 0 };
     ptx_vec five = { .lanes = 5 };
 
-    (void)state;
 #define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
     REFUSED(ptx_cvt(b, PTX_U32, p), "cvt: there is no conversion from pred to u32", "ptx_select");
@@ -309,9 +298,8 @@ static void wrong_conversions_are_named(void **state)
 }
 
 // PTX ISA 7.0 converts f32 to bf16. It converts other types to bf16 directly only from 7.8 on.
-static void a_pinned_isa_is_a_floor(void **state)
+TEST(a_pinned_isa_is_a_floor)
 {
-    (void)state;
     ptx_builder *b =
         ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 80 }, .isa = 70 });
     ptx_entry (b, "k")
@@ -321,20 +309,5 @@ static void a_pinned_isa_is_a_floor(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(conversions_are_spelled),
-        cmocka_unit_test(modifiers_are_those_of_each_conversion),
-        cmocka_unit_test(idle_saturation_is_dropped),
-        cmocka_unit_test(bf16_is_converted_on_every_target),
-        cmocka_unit_test(a_converted_variable_is_its_value_now),
-        cmocka_unit_test(bits_are_seen_as_another_type),
-        cmocka_unit_test(lanes_are_packed_and_unpacked),
-        cmocka_unit_test(pairs_are_narrowed_with_the_first_in_the_lower_half),
-        cmocka_unit_test(small_floats_are_spelled),
-        cmocka_unit_test(wrong_small_conversions_are_named),
-        cmocka_unit_test(wrong_conversions_are_named),
-        cmocka_unit_test(a_pinned_isa_is_a_floor),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -14,9 +14,8 @@ static void use(ptx_builder *b, const char *entry, ptx_ptr p)
     }
 }
 
-static void arrays_stand_before_the_entries(void **state)
+TEST(arrays_stand_before_the_entries)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_ptr lut =
         ptx_const(b, PTX_F32, "lut", .values = quarters, .bytes = sizeof quarters, .count = 9);
@@ -33,7 +32,7 @@ static void arrays_stand_before_the_entries(void **state)
 }
 
 // Every type that memory holds, with its least and greatest bits; zeros at the end are left out.
-static void every_type_has_values(void **state)
+TEST(every_type_has_values)
 {
     static const struct {
         ptx_type type;
@@ -63,7 +62,6 @@ static void every_type_has_values(void **state)
     };
     unsigned char bytes[16];
 
-    (void)state;
     assert_int_equal(sizeof rows / sizeof *rows, PTX_TYPE_COUNT - 2); // without none and pred
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const unsigned size = ptx_type_bytes(rows[k].type);
@@ -82,9 +80,8 @@ static void every_type_has_values(void **state)
     }
 }
 
-static void strings_are_shared(void **state)
+TEST(strings_are_shared)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_ptr x = ptx_string(b, "a\n\"\\\x7f"), empty = ptx_string(b, "");
     use(b, "k", x);
@@ -98,9 +95,8 @@ static void strings_are_shared(void **state)
 }
 
 // A generic address of each space that has one.
-static void generic_addresses(void **state)
+TEST(generic_addresses)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_ptr c = ptx_const(b, PTX_U32, "c", .count = 4);
     ptx_entry (b, "k") {
@@ -131,11 +127,10 @@ static void generic_addresses(void **state)
         EXPECT_ERROR(b, __FILE__, __VA_ARGS__);                                                    \
     } while (0)
 
-static void bad_arrays_are_refused(void **state)
+TEST(bad_arrays_are_refused)
 {
     static const char bytes[64];
 
-    (void)state;
     DATA_REFUSED(ptx_global(b, PTX_U32, NULL, .count = 1), "ptx_global: the name is missing");
     DATA_REFUSED(ptx_global(b, PTX_U32, "1x", .count = 1), "'1x' is not a name");
     DATA_REFUSED(ptx_global(b, PTX_U32, "x"), "'x' has no elements; give it a .count, or .values");
@@ -173,9 +168,8 @@ static void bad_arrays_are_refused(void **state)
     DATA_REFUSED(                                                                                  \
         ptx_entry (b, "k") { call; }, "k: ", __VA_ARGS__)
 
-static void bad_uses_are_refused(void **state)
+TEST(bad_uses_are_refused)
 {
-    (void)state;
     USE_REFUSED(ptx_store(b, c, 0, 1), "constant memory is only read");
     USE_REFUSED(
         ptx_store(b, ptx_ptr_from(b, PTX_U32, PTX_SPACE_CONST, ptx_ptr_address(b, c)), 0, 1),
@@ -196,14 +190,5 @@ static void bad_uses_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(arrays_stand_before_the_entries),
-        cmocka_unit_test(every_type_has_values),
-        cmocka_unit_test(strings_are_shared),
-        cmocka_unit_test(generic_addresses),
-        cmocka_unit_test(bad_arrays_are_refused),
-        cmocka_unit_test(bad_uses_are_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -13,11 +13,10 @@ static void an_empty_kernel(ptx_builder *b, const char *name)
     ptx_entry (b, name) {}
 }
 
-static void a_module_holds_several_entries(void **state)
+TEST(a_module_holds_several_entries)
 {
     struct ptx_param_info info;
 
-    (void)state;
     ptx_builder *b = builder_at(80);
     for (int k = 0; k < 2; k++)
         ptx_entry (b, k ? "second" : "first", .max_block = { 8, 4, 2 }) {
@@ -49,9 +48,8 @@ static void a_module_holds_several_entries(void **state)
 }
 
 // A dimension that is not given is 1.
-static void block_shapes_have_three_dimensions(void **state)
+TEST(block_shapes_have_three_dimensions)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "deep", .block = { 8, 0, 2 }) {}
     ptx_entry (b, "flat", .max_block = { 8, 4 }) {}
@@ -59,12 +57,11 @@ static void block_shapes_have_three_dimensions(void **state)
 }
 
 // The caller may free or change a string as soon as the call returns.
-static void strings_are_copied(void **state)
+TEST(strings_are_copied)
 {
     char text[6][16];
     struct ptx_param_info info;
 
-    (void)state;
     for (int unused = 0; unused < 2; unused++) {
         ptx_builder *b = builder_at(80);
 #define LEND(k, s) strcpy(text[k], s)
@@ -108,13 +105,12 @@ static void strings_are_copied(void **state)
     }
 }
 
-static void names_that_ptx_refuses_are_refused(void **state)
+TEST(names_that_ptx_refuses_are_refused)
 {
     static const char *const names[] = { "9a",  "a-b", "a b",     "$a",  "%a",
                                          "a.b", "_",   "WARP_SZ", "a\n", "\xc3\xa9" };
     static char longer[1026];
 
-    (void)state;
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         ptx_builder *b = builder_at(80);
         an_empty_kernel(b, names[k]);
@@ -153,9 +149,8 @@ static void names_that_ptx_refuses_are_refused(void **state)
         call;                                                                                      \
     }
 
-static void wrong_entries_are_named(void **state)
+TEST(wrong_entries_are_named)
 {
-    (void)state;
     REFUSED(an_empty_kernel(b, "k");
             an_empty_kernel(b, "k"), "ptx_entry: the module already has an entry 'k'");
     REFUSED(ptx_entry (b, "k") an_empty_kernel(b, "l"), "k: ptx_entry: entry 'k' is still open");
@@ -183,9 +178,8 @@ static void wrong_entries_are_named(void **state)
     EXPECT_ERROR(b, "ptx_entry: a module has at most 10000 entries");
 }
 
-static void wrong_parameters_are_named(void **state)
+TEST(wrong_parameters_are_named)
 {
-    (void)state;
     REFUSED(PARAMS(ptx_param(b, PTX_U32, "n"); ptx_param_ptr(b, PTX_U32, "n")),
             "k: ptx_param_ptr: the entry already has a parameter 'n'");
     REFUSED(PARAMS(ptx_param(b, PTX_U32, "k")), "k: ptx_param: 'k' names a parameter and an entry");
@@ -205,9 +199,8 @@ static void wrong_parameters_are_named(void **state)
 }
 
 // If all parameters together are larger than 4352 bytes, they need ISA 8.1.
-static void large_parameters_have_an_isa(void **state)
+TEST(large_parameters_have_an_isa)
 {
-    (void)state;
     for (int isa = 0; isa <= 80; isa += 80)
         for (uint32_t count = 2176; count <= 2177; count++) {
             ptx_builder *b = pinned(80, 0, isa);
@@ -228,7 +221,7 @@ static void large_parameters_have_an_isa(void **state)
 }
 
 // A length or bound is a number, or the name of another parameter of one value.
-static void lengths_and_bounds_are_there(void **state)
+TEST(lengths_and_bounds_are_there)
 {
     static const struct {
         const char *length, *low, *error;
@@ -256,7 +249,6 @@ static void lengths_and_bounds_are_there(void **state)
         { "n", "late", ".low of 'late' is \"late\"", false },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         ptx_builder *b = builder_at(80);
         ptx_entry (b, "k") {
@@ -279,16 +271,5 @@ static void lengths_and_bounds_are_there(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_module_holds_several_entries),
-        cmocka_unit_test(block_shapes_have_three_dimensions),
-        cmocka_unit_test(strings_are_copied),
-        cmocka_unit_test(names_that_ptx_refuses_are_refused),
-        cmocka_unit_test(wrong_entries_are_named),
-        cmocka_unit_test(wrong_parameters_are_named),
-        cmocka_unit_test(lengths_and_bounds_are_there),
-        cmocka_unit_test(large_parameters_have_an_isa),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

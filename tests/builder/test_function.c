@@ -10,9 +10,8 @@ static void square(ptx_builder *b)
     }
 }
 
-static void a_function_and_its_call(void **state)
+TEST(a_function_and_its_call)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     square(b);
     ptx_func (b, "add_to") {
@@ -40,9 +39,8 @@ static void a_function_and_its_call(void **state)
 }
 
 // Predicates and narrow values are passed in 32 bits.
-static void every_type_is_passed(void **state)
+TEST(every_type_is_passed)
 {
-    (void)state;
     for (unsigned t = 1; t < PTX_TYPE_COUNT; t++) {
         const ptx_type type = (ptx_type)t;
         ptx_builder *b = builder_at(80);
@@ -66,9 +64,8 @@ static void every_type_is_passed(void **state)
 }
 
 // A result can be in the register of the instruction that makes it, whatever type that wants.
-static void a_result_is_reinterpreted(void **state)
+TEST(a_result_is_reinterpreted)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_func (b, "rounded", .result = PTX_U32) {
         ptx_val x = ptx_cvt(b, PTX_TF32, ptx_param(b, PTX_F32, "x"));
@@ -80,9 +77,8 @@ static void a_result_is_reinterpreted(void **state)
     EXPECT_LINES(b, ".reg .b32 $result$1;", "cvt.rna.tf32.f32 $result$1, %f1;");
 }
 
-static void calls_without_arguments_and_with_the_most(void **state)
+TEST(calls_without_arguments_and_with_the_most)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_func (b, "nothing") {}
     ptx_func (b, "many", .result = PTX_S32) {
@@ -103,9 +99,8 @@ static void calls_without_arguments_and_with_the_most(void **state)
 }
 
 // Arguments are evaluated from left to right.
-static void arguments_have_an_order(void **state)
+TEST(arguments_have_an_order)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_func (b, "sum", .result = PTX_U32) {
         ptx_val x = ptx_param(b, PTX_U32, "x"), y = ptx_param(b, PTX_U32, "y");
@@ -118,9 +113,8 @@ static void arguments_have_an_order(void **state)
                  "mov.u32 x, %r1;\n mov.u32 y, %r2;\n mov.u32 z, %r3;");
 }
 
-static void values_on_every_path(void **state)
+TEST(values_on_every_path)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_func (b, "absolute", .result = PTX_F32) {
         ptx_val x = ptx_param(b, PTX_F32, "x");
@@ -161,9 +155,8 @@ static void values_on_every_path(void **state)
                      "ptx_return_value(); the result is f32");                                     \
     } while (0)
 
-static void a_path_without_a_value_is_refused(void **state)
+TEST(a_path_without_a_value_is_refused)
 {
-    (void)state;
     PATH_MISSING((void)x);
     PATH_MISSING(ptx_if (b, p) ptx_return_value(b, x));
     PATH_MISSING(ptx_if (b, p) ptx_return_value(b, x); ptx_else (b) ptx_copy(b, x));
@@ -219,9 +212,8 @@ static void with_warp(ptx_builder *b)
         ptx_builder_destroy(&b);                                                                   \
     } while (0)
 
-static void barriers_go_through_calls(void **state)
+TEST(barriers_go_through_calls)
 {
-    (void)state;
     CALL_ACCEPTED(with_barrier(b), ptx_call(b, "indirect"));
     CALL_ACCEPTED(with_barrier(b), ptx_if (b, ptx_lt(b, n, 7)) ptx_call(b, "indirect"));
     CALL_REFUSED(with_barrier(b), ptx_if (b, ptx_lt(b, tid, 7)) ptx_call(b, "indirect"),
@@ -280,9 +272,8 @@ static void define_results(ptx_builder *b)
     ptx_if (b, ptx_eq(b, call, 0))                                                                 \
     ptx_barrier_warp(b, ptx_full_warp())
 
-static void results_are_uniform_or_not(void **state)
+TEST(results_are_uniform_or_not)
 {
-    (void)state;
     CALL_ACCEPTED(define_results(b), AT(ptx_call(b, "twice", n)));
     CALL_REFUSED(define_results(b), AT(ptx_call(b, "twice", tid)), "barrier 1 of the entry");
     CALL_REFUSED(define_results(b), AT(ptx_call(b, "thread", n)), "barrier 1 of the entry");
@@ -295,9 +286,8 @@ static void results_are_uniform_or_not(void **state)
 }
 
 // What a warp is depends on the block, which only the entry knows.
-static void functions_ask_for_rows_of_warps(void **state)
+TEST(functions_ask_for_rows_of_warps)
 {
-    (void)state;
     for (unsigned wide = 0; wide < 3; wide++) {
         static const uint32_t shapes[3][2] = { { 64, 2 }, { 48, 1 }, { 16, 16 } };
         ptx_builder *b = builder_at(80);
@@ -370,9 +360,8 @@ static void expect_code(ptx_builder *b, int k, unsigned times)
     } while (0)
 #define CALL ptx_store(b, p, tid, ptx_call(b, "outer", x))
 
-static void calls_are_inline(void **state)
+TEST(calls_are_inline)
 {
-    (void)state;
     EXPECT_CODE(1, CALL);
     EXPECT_CODE(1, ptx_if (b, ptx_lt(b, warp, 1)) CALL);
     EXPECT_CODE(1, ptx_if (b, ptx_lt(b, tid, 7)) CALL);
@@ -380,9 +369,8 @@ static void calls_are_inline(void **state)
     EXPECT_CODE(2, CALL; ptx_if (b, ptx_lt(b, n, 7)) CALL);
 }
 
-static void inline_code_has_names_of_its_own(void **state)
+TEST(inline_code_has_names_of_its_own)
 {
-    (void)state;
     ptx_builder *b = builder_at(90);
     define_inlined(b);
     ptx_entry (b, "k", .block = { 64 }) {
@@ -419,20 +407,18 @@ static ptx_builder *nested(unsigned count)
     return b;
 }
 
-static void calls_are_nested_64_deep(void **state)
+TEST(calls_are_nested_64_deep)
 {
-    (void)state;
     ptx_builder *b = nested(64);
     EXPECT_LINES(b, "{ // f63, inline", "{ // f0, inline");
     b = nested(65);
     EXPECT_ERROR(b, "ptx_call: a call is written inline; with 'f64' more than 64 are nested");
 }
 
-static void too_much_inline_code_is_refused(void **state)
+TEST(too_much_inline_code_is_refused)
 {
     char name[2][8] = { "f0", "" };
 
-    (void)state;
     ptx_builder *b = builder_at(90);
     ptx_func (b, "f0")
         ptx_store(b, ptx_local(b, PTX_U32, 1), 0, 1);
@@ -462,7 +448,7 @@ static void too_much_inline_code_is_refused(void **state)
 
 // ---- bad input ----------------------------------------------------------------------------------
 
-static void bad_functions_are_refused(void **state)
+TEST(bad_functions_are_refused)
 {
 #define FUNC_REFUSED(call, ...)                                                                    \
     do {                                                                                           \
@@ -471,7 +457,6 @@ static void bad_functions_are_refused(void **state)
         call;                                                                                      \
         EXPECT_ERROR(b, __FILE__, __VA_ARGS__);                                                    \
     } while (0)
-    (void)state;
     FUNC_REFUSED((void)b, "ptx_func: function 'square' is never called");
     FUNC_REFUSED(ptx_entry (b, "square") {}, "ptx_entry: the module already has a function");
     FUNC_REFUSED(ptx_func (b, "square") {}, "ptx_func: the module already has a function 'square'");
@@ -519,7 +504,7 @@ static void bad_functions_are_refused(void **state)
                  "a ptx_func block was never closed");
 }
 
-static void bad_calls_are_refused(void **state)
+TEST(bad_calls_are_refused)
 {
 #define CALLS_REFUSED(call, ...)                                                                   \
     FUNC_REFUSED(const int k = ptx_entry_begin(b, (struct ptx_entry_params) { .name = "k" });      \
@@ -527,7 +512,6 @@ static void bad_calls_are_refused(void **state)
                  ptx_entry_end(b, k), "k: ", __VA_ARGS__)
     ptx_val other = { 0 };
 
-    (void)state;
     CALLS_REFUSED(ptx_call(b, "sqare", 1), "ptx_call: there is no function 'sqare' before this",
                   "so far: 'square'");
     CALLS_REFUSED(ptx_call_emit(b, NULL, NULL, 0),
@@ -596,11 +580,10 @@ static void bad_calls_are_refused(void **state)
 }
 
 // Functions do not count as entries.
-static void parameters_are_those_of_entries(void **state)
+TEST(parameters_are_those_of_entries)
 {
     struct ptx_param_info info;
 
-    (void)state;
     ptx_builder *b = builder_at(80);
     square(b);
     ptx_entry (b, "k")
@@ -613,25 +596,5 @@ static void parameters_are_those_of_entries(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_are_inline),
-        cmocka_unit_test(inline_code_has_names_of_its_own),
-        cmocka_unit_test(calls_are_nested_64_deep),
-        cmocka_unit_test(too_much_inline_code_is_refused),
-        cmocka_unit_test(a_function_and_its_call),
-        cmocka_unit_test(every_type_is_passed),
-        cmocka_unit_test(a_result_is_reinterpreted),
-        cmocka_unit_test(calls_without_arguments_and_with_the_most),
-        cmocka_unit_test(arguments_have_an_order),
-        cmocka_unit_test(values_on_every_path),
-        cmocka_unit_test(a_path_without_a_value_is_refused),
-        cmocka_unit_test(barriers_go_through_calls),
-        cmocka_unit_test(results_are_uniform_or_not),
-        cmocka_unit_test(functions_ask_for_rows_of_warps),
-        cmocka_unit_test(bad_functions_are_refused),
-        cmocka_unit_test(bad_calls_are_refused),
-        cmocka_unit_test(parameters_are_those_of_entries),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

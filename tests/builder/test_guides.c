@@ -113,12 +113,11 @@ static uint16_t whole(int x)
     return (uint16_t)(bits >> 16);
 }
 
-static void matrices_are_multiplied(void **state)
+TEST(matrices_are_multiplied)
 {
     static uint16_t a[16][DEPTH], w[DEPTH][8];
     static float c[16][8];
 
-    (void)state;
     if (ptx_device_get_info(gpu)->sm < 80)
         return; // it has no mma of bf16
     for (int k = 0; k < DEPTH; k++) {
@@ -152,14 +151,13 @@ static void matrices_are_multiplied(void **state)
     ptx_module_unload(&module);
 }
 
-static void functions_and_data_are_used(void **state)
+TEST(functions_and_data_are_used)
 {
     static float x[COUNT], y[COUNT];
     const uint32_t n = COUNT;
     CUdeviceptr global = 0;
     size_t bytes = 0;
 
-    (void)state;
     for (unsigned i = 0; i < COUNT; i++)
         x[i] = (float)i / 4;
     ptx_builder *b = builder_at(70);
@@ -181,11 +179,10 @@ static void functions_and_data_are_used(void **state)
 }
 
 // The last test: the assertion takes the context with it.
-static void kernels_report(void **state)
+TEST(kernels_report)
 {
     static float x[THREADS];
 
-    (void)state;
     x[7] = 1 / 0.0f;
     ptx_builder *b = builder_at(70);
     report(b);
@@ -215,16 +212,10 @@ static void kernels_report(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(matrices_are_multiplied),
-        cmocka_unit_test(functions_and_data_are_used),
-        cmocka_unit_test(kernels_report),
-    };
-
     const int absent = open_device();
     if (absent)
         return absent;
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     ptx_device_close(&gpu);
     return failed;
 }

@@ -24,13 +24,12 @@ static void need_ptxas(void)
         skip_because("no ptxas: a module with everything is not assembled");
 }
 
-static void a_kitchen_sink_assembles(void **state)
+TEST(a_kitchen_sink_assembles)
 {
     struct ptx_target target;
     char name[PTX_TARGET_NAME_SIZE];
     unsigned count = 0;
 
-    (void)state;
     need_ptxas();
     for (size_t k = 0; ptx_target_at(k, &target, NULL); k++) {
         if (target.sm < 80 || target.suffix || !ptxas_knows(ptx_target_name(target, name)))
@@ -45,9 +44,8 @@ static void a_kitchen_sink_assembles(void **state)
 }
 
 // Texts with operands, at the target for which they are written and at the newest.
-static void texts_assemble(void **state)
+TEST(texts_assemble)
 {
-    (void)state;
     need_ptxas();
     for (int sm = 75; sm <= 120; sm += 45) {
         ptx_builder *b = builder_at(sm);
@@ -57,7 +55,7 @@ static void texts_assemble(void **state)
 }
 
 // ptxas accepts every name and comment that the builder accepts.
-static void names_and_comments_assemble(void **state)
+TEST(names_and_comments_assemble)
 {
     static const char *const names[] = { "add",   "ret", "entry", "reg", "u32", "tid",
                                          "param", "_k",  "x1_",   "k",   "E" };
@@ -65,7 +63,6 @@ static void names_and_comments_assemble(void **state)
                                           "const", "_p",  "y1_",  "p",     "e" };
     static char longest[1025];
 
-    (void)state;
     need_ptxas();
     memset(longest, 'z', 1024);
     ptx_builder *b = builder_at(80);
@@ -91,12 +88,11 @@ static void names_and_comments_assemble(void **state)
 }
 
 // The least and greatest value of every type, as literals.
-static void extreme_immediates_assemble(void **state)
+TEST(extreme_immediates_assemble)
 {
     static const ptx_type types[] = { PTX_U16, PTX_U32, PTX_U64, PTX_S16,
                                       PTX_S32, PTX_S64, PTX_F32, PTX_F64 };
 
-    (void)state;
     need_ptxas();
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
@@ -114,13 +110,7 @@ static void extreme_immediates_assemble(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kitchen_sink_assembles),
-        cmocka_unit_test(texts_assemble),
-        cmocka_unit_test(names_and_comments_assemble),
-        cmocka_unit_test(extreme_immediates_assemble),
-    };
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
 
     return ptxas_status(failed);
 }

@@ -16,12 +16,11 @@ static size_t count_of(const char *text, const char *word)
     return count;
 }
 
-static void names_are_long(void **state)
+TEST(names_are_long)
 {
     enum { BRANCHES = 3000 };
     static char entry[1001], scalar[1001], array[1001], name[3001], label[3004];
 
-    (void)state;
     memset(entry, 'e', sizeof entry - 1);
     memset(scalar, 's', sizeof scalar - 1);
     memset(array, 'a', sizeof array - 1);
@@ -48,12 +47,11 @@ static void names_are_long(void **state)
 }
 
 // The entry's head alone is longer than the length that the builder estimates.
-static void parameters_are_many(void **state)
+TEST(parameters_are_many)
 {
     enum { PARAMS = 100, LONG = 1000 };
     static char names[PARAMS][LONG + 1], meaning[LONG + 1];
 
-    (void)state;
     memset(meaning, 'm', LONG);
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
@@ -70,11 +68,10 @@ static void parameters_are_many(void **state)
     EXPECT_LINES(b, "add.u64 %rd101, %rd2, %rd1;", "add.u64 %rd199, %rd100, %rd198;", "ret;");
 }
 
-static void instructions_are_many(void **state)
+TEST(instructions_are_many)
 {
     enum { ROUNDS = 20000 };
 
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val sum = ptx_var(b, ptx_f64(0)), x = ptx_tid(b, PTX_X);
@@ -111,11 +108,10 @@ static void expect_placed_labels(const char *text, size_t labels)
     assert_int_equal(placed, labels);
 }
 
-static void blocks_are_many(void **state)
+TEST(blocks_are_many)
 {
     enum { BLOCKS = 10000 };
 
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
@@ -172,9 +168,8 @@ static void write_nest(ptx_builder *b, bool uniform)
     }
 }
 
-static void blocks_are_deep(void **state)
+TEST(blocks_are_deep)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     write_nest(b, true);
     expect_placed_labels(finished(b), 3 * 600); // for, loop and if with two labels each
@@ -184,11 +179,10 @@ static void blocks_are_deep(void **state)
     EXPECT_ERROR(b, "k: ptx_barrier: barrier 1 of the entry is in code that only some threads");
 }
 
-static void returns_are_many(void **state)
+TEST(returns_are_many)
 {
     enum { RETURNS = 50000 };
 
-    (void)state;
     for (int varying = 0; varying < 2; varying++) {
         ptx_builder *b = builder_at(80);
         ptx_entry (b, "k") {
@@ -232,9 +226,8 @@ static size_t bytes_of_entries(unsigned entries)
     return bytes;
 }
 
-static void entries_are_many(void **state)
+TEST(entries_are_many)
 {
-    (void)state;
     const size_t some = bytes_of_entries(1000), twice = bytes_of_entries(2000);
     if (twice > some * 5 / 2)
         fail_msg("1000 entries take %zu bytes, 2000 take %zu", some, twice);
@@ -286,9 +279,8 @@ static struct size size_of_opcodes(unsigned rounds)
     return size;
 }
 
-static void opcodes_are_kept_once(void **state)
+TEST(opcodes_are_kept_once)
 {
-    (void)state;
     const struct size once = size_of_opcodes(1), some = size_of_opcodes(40);
     const size_t text = some.text - once.text, taken = some.peak - once.peak;
     assert_true(text > 100000);
@@ -298,12 +290,5 @@ static void opcodes_are_kept_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_are_long),        cmocka_unit_test(parameters_are_many),
-        cmocka_unit_test(instructions_are_many), cmocka_unit_test(blocks_are_many),
-        cmocka_unit_test(blocks_are_deep),       cmocka_unit_test(returns_are_many),
-        cmocka_unit_test(entries_are_many),      cmocka_unit_test(opcodes_are_kept_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -2,7 +2,7 @@
 // Fragments, mma, ldmatrix, stmatrix, cp.async: their text, and what is refused.
 #include "builder_fixture.h"
 
-static void products_are_spelled(void **state)
+TEST(products_are_spelled)
 {
     static const struct {
         ptx_type a, b, c;
@@ -23,7 +23,6 @@ static void products_are_spelled(void **state)
         { PTX_S8, PTX_U8, PTX_S32, 16, false, "mma.sync.aligned.m16n8k16.row.col.s32.s8.u8.s32" },
         { PTX_U8, PTX_U8, PTX_S32, 32, true, "m16n8k32.row.col.satfinite.s32.u8.u8.s32" },
     };
-    (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         ptx_builder *b = builder_at(80);
         const unsigned bits = 8 * ptx_type_bytes(rows[k].a) * rows[k].k;
@@ -52,9 +51,8 @@ static void products_are_spelled(void **state)
         "{%r4}, {%f1, %f1, %f1, %f1};");
 }
 
-static void tiles_and_copies_are_spelled(void **state)
+TEST(tiles_and_copies_are_spelled)
 {
-    (void)state;
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         ptx_ptr s = ptx_shared(b, PTX_F16, 256), g = ptx_param_ptr(b, PTX_F16, "g");
@@ -78,12 +76,11 @@ static void tiles_and_copies_are_spelled(void **state)
         "stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [$shared_1], {%r1, %r6};");
 }
 
-static void wrong_fragments_are_named(void **state)
+TEST(wrong_fragments_are_named)
 {
     const ptx_fragment none = { 0 };
     const ptx_vec one = { { ptx_b32(0) }, 1 }, two = ptx_vec2(ptx_b32(0), ptx_b32(0));
     const ptx_vec four = { { ptx_b32(0), ptx_b32(0), ptx_b32(0), ptx_b32(0) }, 4 };
-    (void)state;
 #define A(type, k, words)  ptx_fragment_from(b, PTX_FRAGMENT_A, type, k, words)
 #define B(type, k, words)  ptx_fragment_from(b, PTX_FRAGMENT_B, type, k, words)
 #define C(x)               ptx_fragment_fill(b, x)
@@ -130,9 +127,8 @@ static void wrong_fragments_are_named(void **state)
                "mma.sync.aligned.m16n8k8.row.col.f32.bf16.bf16.f32 needs sm_80", "sm_75");
 }
 
-static void wrong_tiles_and_copies_are_named(void **state)
+TEST(wrong_tiles_and_copies_are_named)
 {
-    (void)state;
 #define SHARED_ARRAY       ptx_shared(b, PTX_F16, 256)
 #define GLOBAL             ptx_param_ptr(b, PTX_F16, "g")
 #define REFUSED(call, ...) REFUSED_AT(90, call, __VA_ARGS__)
@@ -185,9 +181,8 @@ static void wrong_tiles_and_copies_are_named(void **state)
     REFUSED_AT(75, ptx_cp_async(b, SHARED_ARRAY, GLOBAL, 8), "needs sm_80");
 }
 
-static void whole_warps_are_required(void **state)
+TEST(whole_warps_are_required)
 {
-    (void)state;
     for (unsigned k = 0; k < 2; k++) {
         ptx_builder *b = builder_at(80);
         ptx_entry (b, "k", .block = { 64 }) {
@@ -203,11 +198,10 @@ static void whole_warps_are_required(void **state)
     }
 }
 
-static void blocks_of_part_of_a_warp_are_refused(void **state)
+TEST(blocks_of_part_of_a_warp_are_refused)
 {
     const ptx_vec words = { { ptx_b32(0), ptx_b32(0), ptx_b32(0), ptx_b32(0) }, 4 };
 
-    (void)state;
     for (unsigned way = 0; way < 4; way++)
         for (unsigned threads = 48; threads <= 64; threads += 16) {
             ptx_builder *b = builder_at(90);
@@ -243,9 +237,8 @@ static void blocks_of_part_of_a_warp_are_refused(void **state)
         }
 }
 
-static void errors_name_the_call_that_was_written(void **state)
+TEST(errors_name_the_call_that_was_written)
 {
-    (void)state;
     REFUSED_AT(90,
                ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)),
                                   ptx_param_ptr(b, PTX_F32, "p", .readonly = true), 8),
@@ -265,11 +258,10 @@ static void errors_name_the_call_that_was_written(void **state)
 }
 
 // Pointers and strides of fragments: what differs between lanes of a warp is refused, at the call.
-static void fragments_are_those_of_a_warp(void **state)
+TEST(fragments_are_those_of_a_warp)
 {
     enum { ZERO, WARP, PARAM, LOADED, ASSUMED, ACCEPTED, LANE = ACCEPTED, TID, VARIABLE, PLACES };
 
-    (void)state;
     for (int k = 0; k < 3 * PLACES; k++) {
         const int place = k / 3, way = k % 3; // the pointer of a load, its stride, both of a store
         ptx_builder *b = builder_at(80);
@@ -323,11 +315,10 @@ static void fragments_are_those_of_a_warp(void **state)
 }
 
 // ptxas 13.0 gives such a product a wrong sign where it knows B.
-static void words_of_b_are_hidden(void **state)
+TEST(words_of_b_are_hidden)
 {
     enum { CONSTANT, COPIED, PACKED, COMPUTED, VARIABLE, STORED, TILE, READ_ONLY, VOLATILE, WAYS };
 
-    (void)state;
     for (int way = 0; way < WAYS; way++)
         for (int type = 0; type < 2; type++)
             for (int deep = 0; deep < 2; deep++) {
@@ -378,17 +369,5 @@ static void words_of_b_are_hidden(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_are_spelled),
-        cmocka_unit_test(tiles_and_copies_are_spelled),
-        cmocka_unit_test(whole_warps_are_required),
-        cmocka_unit_test(blocks_of_part_of_a_warp_are_refused),
-        cmocka_unit_test(errors_name_the_call_that_was_written),
-        cmocka_unit_test(wrong_fragments_are_named),
-        cmocka_unit_test(fragments_are_those_of_a_warp),
-        cmocka_unit_test(words_of_b_are_hidden),
-        cmocka_unit_test(wrong_tiles_and_copies_are_named),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

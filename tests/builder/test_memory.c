@@ -15,9 +15,8 @@
         EXPECT_ERROR(b, "k: ptx_", __VA_ARGS__);                                                   \
     } while (0)
 
-static void addresses_are_computed(void **state)
+TEST(addresses_are_computed)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), s = ptx_shared(b, PTX_F64, 8);
@@ -45,9 +44,8 @@ static void addresses_are_computed(void **state)
 }
 
 // An instruction has 32 bits of offset beside its register, whatever offset came before.
-static void far_offsets_go_into_the_register(void **state)
+TEST(far_offsets_go_into_the_register)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F64, "p");
@@ -62,9 +60,8 @@ static void far_offsets_go_into_the_register(void **state)
                  "mad.wide.s32 %rd4, %r2, 8, %rd2;", "[%rd4+-2147483648];");
 }
 
-static void pointers_come_from_addresses(void **state)
+TEST(pointers_come_from_addresses)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val a = ptx_param(b, PTX_U64, "a");
@@ -90,9 +87,8 @@ static void pointers_come_from_addresses(void **state)
                  "cvta.to.global.u64 %rd7, %rd6;", "ld.global.u8 %rs1, [%rd7];");
 }
 
-static void accesses_are_spelled(void **state)
+TEST(accesses_are_spelled)
 {
-    (void)state;
     ptx_builder *b = builder_at(100);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), h = ptx_ptr_cast(b, PTX_BF16, p);
@@ -128,9 +124,8 @@ static void accesses_are_spelled(void **state)
                  "ld.global.b32 %r9, [%rd2];");
 }
 
-static void arrays_are_declared(void **state)
+TEST(arrays_are_declared)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr a = ptx_param_array(b, PTX_BF16, "a", 5);
@@ -154,9 +149,8 @@ static void arrays_are_declared(void **state)
 }
 
 // The limit is a number of bytes, not of elements. Earlier declarations count.
-static void arrays_have_limits(void **state)
+TEST(arrays_have_limits)
 {
-    (void)state;
     REFUSED(ptx_shared(b, PTX_F32, 12 * 1024 - 7), "shared: 12281 elements of f32: 49124 bytes",
             "32 bytes are declared already", "at most 49152", "ptx_shared_dynamic()");
     REFUSED(ptx_shared(b, PTX_F64, UINT32_MAX),
@@ -180,11 +174,10 @@ static void arrays_have_limits(void **state)
     EXPECT_LINES(b, "$shared_1[12284];", "$shared_2[3];");
 }
 
-static void constant_indices_stay_inside(void **state)
+TEST(constant_indices_stay_inside)
 {
     const ptx_val none = { 0 };
 
-    (void)state;
     REFUSED(ptx_load(b, s, ptx_u32(8)), "load: 4 bytes at byte 32", "end, which is at 32");
     REFUSED(ptx_load(b, ptx_ptr_cast(b, PTX_U8, s), ptx_u32(32)), "load: 1 byte at byte 32");
     REFUSED(ptx_load(b, s, ptx_u32(9)), "load: index 9 of f32, from byte 0", "array of 32 bytes");
@@ -216,13 +209,12 @@ static void constant_indices_stay_inside(void **state)
     EXPECT_LINES(b, "ld.shared.f32 %f1, [$shared_1+28];");
 }
 
-static void wrong_accesses_are_named(void **state)
+TEST(wrong_accesses_are_named)
 {
     const ptx_val z = ptx_u32(0), none = { 0 };
     const ptx_ptr nowhere = { 0 }, typed = { .type = PTX_F32 };
     const ptx_vec three = { .lanes = 3 };
 
-    (void)state;
     REFUSED(ptx_load(b, nowhere, z), "load: the pointer was never set");
     REFUSED(ptx_load(b, typed, z), "load: the pointer was never set");
     REFUSED(ptx_store(b, nowhere, z, f), "store: the pointer was never set");
@@ -277,9 +269,8 @@ static void wrong_accesses_are_named(void **state)
 }
 
 // In straight code the address of an element is computed once, until its index is set.
-static void an_address_is_computed_once(void **state)
+TEST(an_address_is_computed_once)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), q = ptx_ptr_cast(b, PTX_U16, p);
@@ -317,9 +308,8 @@ static void an_address_is_computed_once(void **state)
 }
 
 // Stores and atomics take constants; f16 has no literal that an atomic takes.
-static void constants_are_stored(void **state)
+TEST(constants_are_stored)
 {
-    (void)state;
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F16, "p"), s = ptx_ptr_cast(b, PTX_S8, p);
@@ -334,9 +324,8 @@ static void constants_are_stored(void **state)
 }
 
 // The hint needs ISA 7.4, so a text pinned below it cannot have the hint.
-static void hints_have_an_isa(void **state)
+TEST(hints_have_an_isa)
 {
-    (void)state;
     ptx_builder *b =
         ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 80 }, .isa = 73 });
     ptx_entry (b, "k")
@@ -344,9 +333,8 @@ static void hints_have_an_isa(void **state)
     EXPECT_ERROR(b, "load: ld.global.L1::no_allocate.f32 needs PTX ISA 7.4", "pinned to 7.3");
 }
 
-static void atomics_return_the_old_value_or_reduce(void **state)
+TEST(atomics_return_the_old_value_or_reduce)
 {
-    (void)state;
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p"), s = ptx_shared(b, PTX_U32, 1);
@@ -379,11 +367,10 @@ static void atomics_return_the_old_value_or_reduce(void **state)
         "atom.global.add.u32 %r");
 }
 
-static void wrong_atomics_are_named(void **state)
+TEST(wrong_atomics_are_named)
 {
     const ptx_val z = ptx_u32(0), none = { 0 };
 
-    (void)state;
     REFUSED(ptx_atomic_add(b, p, z, none), "atomic_add: x was never set");
     REFUSED(ptx_atomic_add(b, p, z, i), "atomic_add: the value is u32; the pointer is to f32");
     REFUSED(ptx_atomic_min(b, p, z, f), "atomic_min: there is no atomic min of f32");
@@ -413,9 +400,8 @@ static void wrong_atomics_are_named(void **state)
             "fence: fence.acq_rel.cluster needs sm_90");
 }
 
-static void fences_are_spelled(void **state)
+TEST(fences_are_spelled)
 {
-    (void)state;
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_DEFAULT);
@@ -429,11 +415,10 @@ static void fences_are_spelled(void **state)
 
 // A load by .nc may give what was there before the kernel wrote. Another parameter may be of other
 // memory, and another entry runs at another time.
-static void nc_is_for_memory_that_is_not_written(void **state)
+TEST(nc_is_for_memory_that_is_not_written)
 {
     const ptx_val i = ptx_u32(3), one = ptx_f32(1);
 
-    (void)state;
     for (int k = 0; k < 11; k++) {
         ptx_builder *b = builder_at(80);
         ptx_ptr array = ptx_global(b, PTX_F32, "array", .count = 16);
@@ -501,9 +486,8 @@ static void nc_is_for_memory_that_is_not_written(void **state)
 }
 
 // What types.h and matrix.h say may be read.
-static void fields_may_be_read(void **state)
+TEST(fields_may_be_read)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p", .readonly = true);
@@ -530,24 +514,5 @@ static void fields_may_be_read(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(addresses_are_computed),
-        cmocka_unit_test(far_offsets_go_into_the_register),
-        cmocka_unit_test(pointers_come_from_addresses),
-        cmocka_unit_test(accesses_are_spelled),
-        cmocka_unit_test(arrays_are_declared),
-        cmocka_unit_test(arrays_have_limits),
-        cmocka_unit_test(constant_indices_stay_inside),
-        cmocka_unit_test(wrong_accesses_are_named),
-        cmocka_unit_test(hints_have_an_isa),
-        cmocka_unit_test(an_address_is_computed_once),
-        cmocka_unit_test(constants_are_stored),
-        cmocka_unit_test(atomics_return_the_old_value_or_reduce),
-        cmocka_unit_test(wrong_atomics_are_named),
-        cmocka_unit_test(fences_are_spelled),
-        cmocka_unit_test(nc_is_for_memory_that_is_not_written),
-        cmocka_unit_test(fields_may_be_read),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

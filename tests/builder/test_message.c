@@ -2,9 +2,8 @@
 // printf, traps with a message and assertions: text, formats against values, what is refused.
 #include "builder_fixture.h"
 
-static void a_line_is_printed(void **state)
+TEST(a_line_is_printed)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val tid = ptx_tid(b, PTX_X), x = ptx_cvt(b, PTX_F32, tid);
@@ -24,9 +23,8 @@ static void a_line_is_printed(void **state)
         "st.local.f64 [$printf+8], 0dBFF8000000000000; // -1.5", "call (%r4), vprintf, (");
 }
 
-static void an_assertion_and_a_trap(void **state)
+TEST(an_assertion_and_a_trap)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val tid = ptx_tid(b, PTX_X);
@@ -45,11 +43,10 @@ static void an_assertion_and_a_trap(void **state)
 }
 
 // A value of every type goes with the conversions of its kind alone.
-static void formats_are_checked_against_types(void **state)
+TEST(formats_are_checked_against_types)
 {
     static const char narrow[] = "diuxXoc", reals[] = "fFeEgGaA";
 
-    (void)state;
     for (unsigned t = 1; t < PTX_TYPE_COUNT; t++) {
         const ptx_type type = (ptx_type)t;
         const unsigned bits = type == PTX_PRED ? 1 : 8 * ptx_type_bytes(type);
@@ -83,11 +80,10 @@ static void formats_are_checked_against_types(void **state)
 
 #define PRINT_REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
-static void bad_messages_are_refused(void **state)
+TEST(bad_messages_are_refused)
 {
     ptx_val many[17];
 
-    (void)state;
     PRINT_REFUSED(ptx_printf(b, "%d %d", u), "ptx_printf: the format takes 2 values; got 1");
     PRINT_REFUSED(ptx_printf(b, "%d", u, u), "the format takes 1 value; got 2");
     PRINT_REFUSED(ptx_printf(b, "%% none", u), "the format takes 0 values; got 1");
@@ -130,9 +126,8 @@ static void bad_messages_are_refused(void **state)
 }
 
 // Neither is a barrier, and code after an assertion is reached by all.
-static void messages_do_not_diverge(void **state)
+TEST(messages_do_not_diverge)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val tid = ptx_tid(b, PTX_X);
@@ -146,13 +141,5 @@ static void messages_do_not_diverge(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_is_printed),
-        cmocka_unit_test(an_assertion_and_a_trap),
-        cmocka_unit_test(formats_are_checked_against_types),
-        cmocka_unit_test(bad_messages_are_refused),
-        cmocka_unit_test(messages_do_not_diverge),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

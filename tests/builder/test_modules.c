@@ -132,14 +132,13 @@ static void expect(unsigned first, const void *values, unsigned count, unsigned 
                          twice ? "by a computed address" : "at its place");
 }
 
-static void data_reach_kernels_and_hosts(void **state)
+TEST(data_reach_kernels_and_hosts)
 {
     static const double padded[] = { 0.1, -0.0, 0 };
     const uint64_t changed = 77;
     CUdeviceptr address = 0;
     size_t bytes = 0;
 
-    (void)state;
     ptx_module *module = load(write_data);
     launch(module);
     expect(0, weights, 3, 4);
@@ -253,9 +252,8 @@ static uint32_t collatz(uint32_t x)
     return count;
 }
 
-static void functions_compute(void **state)
+TEST(functions_compute)
 {
-    (void)state;
     ptx_module *module = load(write_functions);
     launch(module);
     for (uint32_t tid = 0; tid < THREADS; tid++)
@@ -302,11 +300,10 @@ static void write_prints(ptx_builder *b)
     }
 }
 
-static void kernels_print(void **state)
+TEST(kernels_print)
 {
     char wanted[2048], sum[512];
 
-    (void)state;
     ptx_module *module = load(write_prints);
     begin_printing(STDOUT_FILENO);
     launch(module);
@@ -345,12 +342,11 @@ static void write_assertion(ptx_builder *b)
 }
 
 // The last test: the context is lost.
-static void an_assertion_stops_the_kernel(void **state)
+TEST(an_assertion_stops_the_kernel)
 {
     CUdeviceptr address = 0;
     const struct ptx_arg args[] = { PTX_ARG(address) };
 
-    (void)state;
     ptx_module *module = load(write_assertion);
     ptx_buffer *buffer = ptx_buffer_create(gpu, sizeof out);
     address = ptx_buffer_address(buffer);
@@ -374,19 +370,12 @@ static void an_assertion_stops_the_kernel(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_reach_kernels_and_hosts),
-        cmocka_unit_test(functions_compute),
-        cmocka_unit_test(kernels_print),
-        cmocka_unit_test(an_assertion_stops_the_kernel),
-    };
-
     const int absent = open_device();
     if (absent)
         return absent;
     if (!ptxas_find())
         fprintf(stderr, "SKIPPED, the assembler: no ptxas: modules are run, and not assembled\n");
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     ptx_device_close(&gpu);
     return failed;
 }

@@ -52,9 +52,8 @@ static void write_kernel(ptx_builder *b, bool plain)
     }
 }
 
-static void numbers_are_typed_constants(void **state)
+TEST(numbers_are_typed_constants)
 {
-    (void)state;
     ptx_builder *typed = builder_at(80), *plain = builder_at(80);
     write_kernel(typed, false);
     write_kernel(plain, true);
@@ -79,9 +78,8 @@ static void expect_number(ptx_type type, ptx_val number, const char *immediate)
         EXPECT_ERROR(b, "ptx_set: the value is the number", "cannot hold", ptx_type_name(type));
 }
 
-static void the_ranges_of_types_are_kept(void **state)
+TEST(the_ranges_of_types_are_kept)
 {
-    (void)state;
     expect_number(PTX_U32, ptx_number_unsigned(UINT32_MAX), ", 0xffffffff;");
     expect_number(PTX_U32, ptx_number_unsigned(UINT64_C(1) << 32), NULL);
     expect_number(PTX_U32, ptx_number_signed(-1), NULL);
@@ -108,9 +106,8 @@ static void the_ranges_of_types_are_kept(void **state)
     expect_number(PTX_U32, ptx_number_float(0.5), NULL);
 }
 
-static void numbers_without_a_type_are_refused(void **state)
+TEST(numbers_without_a_type_are_refused)
 {
-    (void)state;
     REFUSED_AT(80, ptx_add(b, 1, 2), "ptx_add: x is the number 1", "ptx_u32(1), ptx_f32(1) or");
     REFUSED_AT(80, ptx_var(b, -5), "ptx_var: init is the number -5", "ptx_s32(-5), ptx_f32(-5) or");
     REFUSED_AT(80, ptx_var(b, 0.5), "init is the number 0.5", "ptx_f32(0.5), ptx_f64(0.5) or");
@@ -146,9 +143,8 @@ static void numbers_without_a_type_are_refused(void **state)
 
 // The values of a vector are taken from left to right; numbers get the pointer's type, or that of
 // the lanes beside them.
-static void vectors_hold_numbers(void **state)
+TEST(vectors_hold_numbers)
 {
-    (void)state;
     ptx_builder *b = builder_at(100);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p");
@@ -165,9 +161,8 @@ static void vectors_hold_numbers(void **state)
         "neg.f32 %f6, %f1;", "st.global.v8.f32 [%rd2+32], {%f1,", "mov.b64 %rd3, {1, 2, %rs1, 3};");
 }
 
-static void bad_lanes_are_named(void **state)
+TEST(bad_lanes_are_named)
 {
-    (void)state;
     REFUSED_AT(80, ptx_pack(b, PTX_B64, ptx_vec2(1, 2)),
                "pack: a lane is the number 1, and nothing");
     REFUSED_AT(80, ptx_pack(b, PTX_B64, ptx_vec2(u, 0.5)),
@@ -184,12 +179,5 @@ static void bad_lanes_are_named(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(vectors_hold_numbers),
-        cmocka_unit_test(bad_lanes_are_named),
-        cmocka_unit_test(numbers_are_typed_constants),
-        cmocka_unit_test(the_ranges_of_types_are_kept),
-        cmocka_unit_test(numbers_without_a_type_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

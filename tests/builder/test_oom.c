@@ -166,31 +166,27 @@ static void every_call_can_fail(write_module *write, const void *with)
     }
 }
 
-static void every_call_survives(void **state)
+TEST(every_call_survives)
 {
-    (void)state;
     every_call_can_fail(write_sink, NULL);
     for (size_t k = 0; ptx_kernel_at(k); k++)
         every_call_can_fail(write_kernel, ptx_kernel_at(k));
 }
 
-static void a_kitchen_sink_survives(void **state)
+TEST(a_kitchen_sink_survives)
 {
-    (void)state;
     every_allocation_can_fail(write_sink, NULL);
 }
 
-static void a_text_that_grows_survives(void **state)
+TEST(a_text_that_grows_survives)
 {
-    (void)state;
     every_allocation_can_fail(write_long_names, NULL);
 }
 
-static void the_kernels_survive(void **state)
+TEST(the_kernels_survive)
 {
     size_t k = 0;
 
-    (void)state;
     for (; ptx_kernel_at(k); k++)
         every_allocation_can_fail(write_kernel, ptx_kernel_at(k));
     assert_true(k >= 5);
@@ -211,11 +207,10 @@ static size_t most_bytes(const ptx_kernel *kernel)
     return 108 << 10;
 }
 
-static void a_kernel_takes_little_memory(void **state)
+TEST(a_kernel_takes_little_memory)
 {
     const ptx_kernel *kernel;
 
-    (void)state;
     for (size_t k = 0; (kernel = ptx_kernel_at(k)); k++)
         for (unsigned t = 1; t < PTX_TYPE_COUNT; t++) {
             if (!(kernel->dtypes >> t & 1))
@@ -230,11 +225,10 @@ static void a_kernel_takes_little_memory(void **state)
         }
 }
 
-static void no_builder_is_an_error_too(void **state)
+TEST(no_builder_is_an_error_too)
 {
     ptx_builder *none = NULL;
 
-    (void)state;
     write_everything(none, NULL);
     assert_null(ptx_builder_finish(none));
     assert_string_equal(ptx_builder_error(none),
@@ -244,14 +238,5 @@ static void no_builder_is_an_error_too(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_kitchen_sink_survives),
-        cmocka_unit_test(a_text_that_grows_survives),
-        cmocka_unit_test(the_kernels_survive),
-        cmocka_unit_test(every_call_survives),
-        cmocka_unit_test(a_kernel_takes_little_memory),
-        cmocka_unit_test(no_builder_is_an_error_too),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -4,16 +4,11 @@
 #include "op_batch.h"
 #include "ptxas_batch.h"
 #include "skip.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { MAX_TARGETS = 40 };
 
@@ -118,14 +113,13 @@ static void expect_floor(const struct known *k, const struct ptx_op_form *form)
     assert_int_equal(k->isa, higher(form->isa, targets[k->floor].isa));
 }
 
-static void every_row_is_reached_at_its_floor(void **state)
+TEST(every_row_is_reached_at_its_floor)
 {
     bool seen[PTX_OP_COUNT] = { false };
     uint32_t atomic_types[PTX_ATOMIC_COUNT] = { 0 };
     unsigned registers = 0, math = 0, tiles = 0;
     uint32_t products = 0; // types of the factors
 
-    (void)state;
     for (size_t k = 0; k < case_count; k++) {
         const struct op_case *c = &cases[k].c;
         if (c->kind == CASE_OP) {
@@ -178,11 +172,10 @@ static int target_below_isa(const struct known *k)
     return -1;
 }
 
-static void the_builder_refuses_an_older_isa(void **state)
+TEST(the_builder_refuses_an_older_isa)
 {
     size_t refused = 0;
 
-    (void)state;
     for (size_t k = 0; k < case_count; k++) {
         const int t = target_below_isa(&cases[k]);
         const int isa = older_isa(cases[k].isa);
@@ -265,12 +258,11 @@ static int isa_at(struct known *k, unsigned t)
 
 // At each target at which the builder writes another text than at the one before, with the ISA that
 // the builder gives for it.
-static void ptxas_accepts_the_floor(void **state)
+TEST(ptxas_accepts_the_floor)
 {
     static const int steps[] = { 70, 75, 80, 90, 100 };
     unsigned wrong = 0;
 
-    (void)state;
     need_ptxas();
     bool *chosen = calloc(case_count, sizeof *chosen);
     int *isas = calloc(case_count, sizeof *isas);
@@ -299,11 +291,10 @@ static void ptxas_accepts_the_floor(void **state)
 }
 
 // All cases at every target that this ptxas knows, and at the newest with its suffixes.
-static void ptxas_accepts_every_target(void **state)
+TEST(ptxas_accepts_every_target)
 {
     unsigned wrong = 0, count = 0;
 
-    (void)state;
     need_ptxas();
     bool *chosen = calloc(case_count, sizeof *chosen);
     for (unsigned t = 0; t < target_count; t++) {
@@ -324,11 +315,10 @@ static void ptxas_accepts_every_target(void **state)
     assert_int_equal(wrong, 0);
 }
 
-static void ptxas_refuses_an_older_target(void **state)
+TEST(ptxas_refuses_an_older_target)
 {
     unsigned wrong = 0;
 
-    (void)state;
     need_ptxas();
     bool *chosen = calloc(case_count, sizeof *chosen);
     for (unsigned t = 1; t < target_count; t++) {
@@ -350,11 +340,10 @@ static void ptxas_refuses_an_older_target(void **state)
     assert_int_equal(wrong, 0);
 }
 
-static void ptxas_refuses_an_older_isa(void **state)
+TEST(ptxas_refuses_an_older_isa)
 {
     unsigned wrong = 0;
 
-    (void)state;
     need_ptxas();
     bool *chosen = calloc(case_count, sizeof *chosen);
     for (unsigned t = 0; t < target_count; t++)
@@ -375,15 +364,7 @@ static void ptxas_refuses_an_older_isa(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_row_is_reached_at_its_floor),
-        cmocka_unit_test(the_builder_refuses_an_older_isa),
-        cmocka_unit_test(ptxas_accepts_the_floor),
-        cmocka_unit_test(ptxas_accepts_every_target),
-        cmocka_unit_test(ptxas_refuses_an_older_target),
-        cmocka_unit_test(ptxas_refuses_an_older_isa),
-    };
-    const int failed = cmocka_run_group_tests(tests, setup, teardown);
+    const int failed = tests_run(setup, teardown);
 
     return ptxas_status(failed);
 }

@@ -22,11 +22,10 @@ static void operands(ptx_builder *b, const struct ptx_op_info *info, ptx_type ty
     }
 }
 
-static void each_form_has_its_line(void **state)
+TEST(each_form_has_its_line)
 {
     size_t forms = 0;
 
-    (void)state;
     for (size_t k = 0; k < line_count; k++) {
         const struct ptx_op_info *info = ptx_op_get_info(ops_lines[k].op);
         ptx_builder *b = builder_at(100);
@@ -52,7 +51,7 @@ static void each_form_has_its_line(void **state)
 }
 
 // The function ptx_<name>() writes the same as ptx_op() for the row without modifiers.
-static void each_function_is_its_row(void **state)
+TEST(each_function_is_its_row)
 {
 #define CALL(name, ...)                                                                            \
     for (int plain = 0; plain < 2; plain++) {                                                      \
@@ -78,7 +77,6 @@ static void each_function_is_its_row(void **state)
     }
     static char text[2][4096];
 
-    (void)state;
 #define CALLED(function, ...) function(__VA_ARGS__)
 #define ARGUMENTS             b, v[0]
     PTX_OPS_UNARY(CALL)
@@ -96,9 +94,8 @@ static void each_function_is_its_row(void **state)
 #undef CALL
 }
 
-static void roundings_are_spelled(void **state)
+TEST(roundings_are_spelled)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val x = ptx_var(b, ptx_f32(1.5f));
@@ -114,9 +111,8 @@ static void roundings_are_spelled(void **state)
 
 // A literal is written into the instruction if PTX allows it, with a float's decimal value as a
 // comment. Otherwise it goes through a register.
-static void immediates_are_written_in_place(void **state)
+TEST(immediates_are_written_in_place)
 {
-    (void)state;
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         ptx_val p = ptx_var(b, ptx_bool(true));
@@ -151,9 +147,8 @@ static void immediates_are_written_in_place(void **state)
 
 // Integer operations that change nothing are not written; those of floats are. A result ends with
 // its block nevertheless.
-static void idle_operations_are_not_written(void **state)
+TEST(idle_operations_are_not_written)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
@@ -196,11 +191,10 @@ static void idle_operations_are_not_written(void **state)
 
 // An operand that no form of the row takes: the error names the call, the operand's type and the
 // types allowed.
-static void wrong_operands_are_named(void **state)
+TEST(wrong_operands_are_named)
 {
     const ptx_val none = { 0 };
 
-    (void)state;
 #define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
     REFUSED(ptx_add(b, u, f), "add: x is u32 and y is f32", "the same type");
@@ -248,9 +242,8 @@ static void wrong_operands_are_named(void **state)
 #undef REFUSED
 }
 
-static void special_registers_are_read(void **state)
+TEST(special_registers_are_read)
 {
-    (void)state;
     for (unsigned axis = 0; axis < 3; axis++) {
         char line[64];
 #define READ(name, text, ...)                                                                      \
@@ -276,9 +269,8 @@ static void special_registers_are_read(void **state)
 #undef READ
 }
 
-static void the_table_is_data(void **state)
+TEST(the_table_is_data)
 {
-    (void)state;
     assert_null(ptx_op_get_info(PTX_OP_NONE));
     assert_null(ptx_op_get_info(PTX_OP_COUNT));
     assert_null(ptx_atomic_get_info(PTX_ATOMIC_COUNT));
@@ -290,16 +282,5 @@ static void the_table_is_data(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_form_has_its_line),
-        cmocka_unit_test(each_function_is_its_row),
-        cmocka_unit_test(roundings_are_spelled),
-        cmocka_unit_test(immediates_are_written_in_place),
-        cmocka_unit_test(idle_operations_are_not_written),
-        cmocka_unit_test(wrong_operands_are_named),
-        cmocka_unit_test(special_registers_are_read),
-        cmocka_unit_test(the_table_is_data),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

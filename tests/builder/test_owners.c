@@ -114,13 +114,12 @@ static void *resize(void *user, void *memory, size_t bytes)
     return NULL;
 }
 
-static void builders_at_one_address_refuse(void **state)
+TEST(builders_at_one_address_refuse)
 {
     static struct place place;
     const struct ptx_builder_params params = { .resize = resize, .user = &place };
     struct objects o;
 
-    (void)state;
     ptx_builder *b = ptx_builder_create(&params);
     assert_ptr_equal(b, &place);
     make(b, &o);
@@ -180,13 +179,12 @@ static int by_number(const void *x, const void *y)
     return (a > b) - (a < b);
 }
 
-static void builders_of_threads_refuse(void **state)
+TEST(builders_of_threads_refuse)
 {
     static struct worker workers[THREADS];
     static uint64_t numbers[THREADS * TURNS];
     size_t count = 0;
 
-    (void)state;
     for (int t = 0; t < THREADS; t++)
         workers[t].next = &workers[(t + 1) % THREADS];
     run(workers, make_many);
@@ -203,10 +201,5 @@ static void builders_of_threads_refuse(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(builders_at_one_address_refuse),
-        cmocka_unit_test(builders_of_threads_refuse),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,32 +1,10 @@
 // SPDX-License-Identifier: MIT
-// Errors name the caller's file and line, or what stands before them; arguments have an order.
+// Errors name the caller's file and line, or what stands before them.
 #include "builder_fixture.h"
 
 #include <ptxgen/ptxgen.h>
 
 #include <stdlib.h>
-
-#define TEXT_(x) #x
-#define TEXT(x)  TEXT_(x)
-// The place of this line.
-#define HERE     __FILE__ ":" TEXT(__LINE__)
-
-// Finishes and destroys the builder. Its error must begin with the place and have the words.
-static void expect_place_(ptx_builder *b, const char *place, const char *words, int line)
-{
-    (void)(ptx_builder_finish)(b);
-    const char *error = ptx_builder_error(b);
-    const size_t length = strlen(place);
-    const bool ok = error && !strncmp(error, place, length) && !strncmp(error + length, ": ", 2) &&
-                    strstr(error, words) && !strchr(error, '\n');
-
-    if (!ok)
-        print_error("not \"%s: ... %s\": %s\n", place, words, error ? error : "no error");
-    ptx_builder_destroy(&b);
-    if (!ok)
-        _fail(__FILE__, line);
-}
-#define EXPECT_PLACE(b, place, words) expect_place_(b, place, words, __LINE__)
 
 static const char *helper_place;
 
@@ -37,11 +15,10 @@ static ptx_val helper(ptx_builder *b, ptx_val x)
     // clang-format on
 }
 
-static void a_call_has_its_place(void **state)
+TEST(a_call_has_its_place)
 {
     const char *place = NULL;
 
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
@@ -62,11 +39,10 @@ static void a_call_has_its_place(void **state)
 }
 
 // A call keeps its place where an argument in it is a call.
-static void a_call_in_an_argument_keeps_the_place(void **state)
+TEST(a_call_in_an_argument_keeps_the_place)
 {
     const char *place = NULL;
 
-    (void)state;
     // clang-format off
     ptx_builder *b = builder_at(80);
     ptx_func (b, "g", .result = PTX_U32)
@@ -100,7 +76,7 @@ static void a_call_in_an_argument_keeps_the_place(void **state)
 }
 
 // The line of a call over several lines: where it begins, or, with clang, where it ends.
-static void a_call_over_lines_has_one_of_them(void **state)
+TEST(a_call_over_lines_has_one_of_them)
 {
     const char *place[2] = { NULL, NULL };
 #ifdef __clang__
@@ -109,7 +85,6 @@ static void a_call_over_lines_has_one_of_them(void **state)
     enum { IS_LAST = 0 };
 #endif
 
-    (void)state;
     // clang-format off
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
@@ -143,9 +118,8 @@ static void a_call_over_lines_has_one_of_them(void **state)
         EXPECT_PLACE(b, HERE, words);                                                              \
     } while (0)
 
-static void every_shape_has_its_place(void **state)
+TEST(every_shape_has_its_place)
 {
-    (void)state;
     PLACED(ptx_sqrt(b, u), "ptx_sqrt: x is u32");
     PLACED(ptx_fma(b, f, f, u), "ptx_fma: x is f32 and z is u32");
     PLACED(ptx_bfi(b, u, u, u, f), "ptx_bfi: w is f32");
@@ -184,7 +158,7 @@ static void every_shape_has_its_place(void **state)
 }
 
 // Kernels and plans that are written into a caller's builder have the place of that call.
-static void ready_kernels_have_the_place(void **state)
+TEST(ready_kernels_have_the_place)
 {
     struct ptx_kernel_spec spec = { .dtype = PTX_U8 };
     struct ptx_clip_params clip = { .max_norm = 1 };
@@ -193,7 +167,6 @@ static void ready_kernels_have_the_place(void **state)
     const ptx_kernel *kernel = ptx_kernel_find("squared_sum");
     const char *place = NULL;
 
-    (void)state;
     // clang-format off
     ptx_builder *b = builder_at(80);
     place = HERE; ptx_kernel_emit(b, kernel, &spec);
@@ -248,12 +221,11 @@ static void emit_one(ptx_builder *b, unsigned which)
 
 // Wherever a call within a kernel, a plan or a function of math.h fails, the error has the place of
 // the user's call. The library's calls have none of their own.
-static void calls_within_the_library_keep_the_place(void **state)
+TEST(calls_within_the_library_keep_the_place)
 {
     unsigned left;
     const struct ptx_builder_params params = { .resize = out_of_memory, .user = &left };
 
-    (void)state;
     for (unsigned which = 0; which < 3; which++) {
         bool failed = true;
         for (unsigned allocations = 1; failed; allocations++) {
@@ -272,11 +244,10 @@ static void calls_within_the_library_keep_the_place(void **state)
 }
 
 // What is found at the end of an entry has the place of the call that it is about.
-static void later_errors_have_their_place(void **state)
+TEST(later_errors_have_their_place)
 {
     const char *place = NULL;
 
-    (void)state;
     // clang-format off
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
@@ -333,9 +304,8 @@ static void later_errors_have_their_place(void **state)
 }
 
 // Without a macro: the place that the caller sets, or what stands before the error.
-static void functions_have_a_context(void **state)
+TEST(functions_have_a_context)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
@@ -396,9 +366,8 @@ static void functions_have_a_context(void **state)
         ptx_builder_destroy(&b);                                                                   \
     } while (0)
 
-static void late_errors_have_a_context(void **state)
+TEST(late_errors_have_a_context)
 {
-    (void)state;
     LATE(
         {
             const int k = (ptx_entry_begin)(b, (struct ptx_entry_params) { .name = "k" });
@@ -456,9 +425,8 @@ static void late_errors_have_a_context(void **state)
 }
 
 // Not only the barrier has its place: so has the condition that keeps threads from it.
-static void a_divergent_branch_has_its_place(void **state)
+TEST(a_divergent_branch_has_its_place)
 {
-    (void)state;
     // clang-format off
     ptx_builder *b = builder_at(80);
     const char *branch = NULL, *place = NULL;
@@ -503,11 +471,10 @@ static void a_divergent_branch_has_its_place(void **state)
     ptx_builder_destroy(&b);
 }
 
-static void a_long_path_is_cut_at_its_start(void **state)
+TEST(a_long_path_is_cut_at_its_start)
 {
     static char path[3000];
 
-    (void)state;
     memset(path, 'd', sizeof path - 1);
     memcpy(path + sizeof path - 12, "kernel.c:77", 12);
     ptx_builder *b = builder_at(80);
@@ -535,12 +502,11 @@ static void hear(void *user, const char *error)
     snprintf(heard->error, sizeof heard->error, "%s", error);
 }
 
-static void the_first_error_is_called(void **state)
+TEST(the_first_error_is_called)
 {
     struct heard heard = { 0 };
     struct ptx_builder_params params = { .user = &heard, .on_error = hear };
 
-    (void)state;
     ptx_builder *b = ptx_builder_create(&params);
     ptx_entry (b, "k") {
         ptx_barrier(b);
@@ -560,142 +526,7 @@ static void the_first_error_is_called(void **state)
     ptx_builder_destroy(&b);
 }
 
-static int evaluated;
-
-static ptx_val counted(ptx_val x)
-{
-    evaluated++;
-    return x;
-}
-
-// Left to right under every compiler, and each argument once.
-static void arguments_have_an_order(void **state)
-{
-    (void)state;
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
-        ptx_ptr p = ptx_shared(b, PTX_U32, 64);
-        ptx_val i = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_ntid(b, PTX_X), ptx_tid(b, PTX_X));
-        ptx_store(b, ptx_at(b, p, ptx_laneid(b)), ptx_warpid(b), ptx_add(b, i, ptx_smid(b)));
-        ptx_set(b, counted(ptx_var(b, i)), counted(i));
-    }
-    assert_int_equal(evaluated, 2);
-    EXPECT_LINES(b, "mov.u32 %r2, %ctaid.x;", "mov.u32 %r3, %ntid.x;", "mov.u32 %r4, %tid.x;",
-                 "mad.lo.u32 %r5, %r2, %r3, %r4;", "%laneid", "mad.lo.u32", "%warpid", "%smid",
-                 "add.u32", "mad.lo.u32", "st.shared.u32");
-    // The last argument, which stands in the call, comes after the others.
-    b = builder_at(80);
-    ptx_entry (b, "k") {
-        ptx_ptr p = ptx_shared(b, PTX_U32, 64);
-        ptx_val i = ptx_tid(b, PTX_X);
-        ptx_load(b, ptx_at(b, p, ptx_laneid(b)), ptx_warpid(b));
-        ptx_load_vec(b, ptx_at(b, p, ptx_smid(b)), ptx_nsmid(b), 2);
-        ptx_shfl(b, PTX_SHFL_IDX, ptx_add(b, i, 7), ptx_xor(b, i, 9));
-        ptx_atomic(b, PTX_ATOMIC_add, ptx_at(b, p, ptx_mul(b, i, 5)), ptx_sub(b, i, 3),
-                   ptx_or(b, i, 4));
-        ptx_assert(b, ptx_eq(b, ptx_not(b, i), 1), (ptx_popc(b, i), "a text"));
-    }
-    EXPECT_LINES(b, "%laneid;", "%warpid;", "ld.shared.u32", "%smid;", "%nsmid;",
-                 "ld.shared.v2.u32", "add.u32", "xor.b32", "shfl.sync.idx.b32", "mul.lo.u32",
-                 "sub.u32", "or.b32", "red.shared.add.u32", "not.b32", "setp.eq.u32", "popc.b32",
-                 "@%p1 bra");
-}
-
-// So have options, in the order of their fields: that of C++, and what the compilers of C do.
-static void options_have_an_order(void **state)
-{
-    (void)state;
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
-        ptx_ptr p = ptx_shared(b, PTX_U32, 64);
-        ptx_val i = ptx_tid(b, PTX_X);
-        ptx_op(b, PTX_OP_mad, .z = ptx_xor(b, i, 3), .x = ptx_add(b, i, 1), .y = ptx_sub(b, i, 2));
-        ptx_atomic(b, PTX_ATOMIC_cas, p, ptx_and(b, i, 4), ptx_or(b, i, 5),
-                   .compare = ptx_min(b, i, 6));
-        ptx_asm(b, "bfe.u32 %0, %1, %2, %3;", .result = { PTX_U32 },
-                .in = { ptx_max(b, i, 7), ptx_shl(b, i, 1), ptx_shr(b, i, 2) });
-    }
-    EXPECT_LINES(b, "add.u32", "sub.u32", "xor.b32", "mad.lo.u32", "and.b32", "or.b32", "min.u32",
-                 "atom.shared.cas", "max.u32", "shl.b32", "shr.u32", "bfe.u32");
-}
-
-// A call takes back what was pushed for it: after errors, in the other builder, and without one.
-static void operands_stay_with_their_call(void **state)
-{
-    (void)state;
-    ptx_builder *b = builder_at(80), *other = builder_at(80);
-    ptx_entry (other, "o") {
-        ptx_val y = ptx_tid(other, PTX_X);
-        ptx_entry (b, "k") {
-            ptx_ptr p = ptx_shared(b, PTX_U32, 64);
-            ptx_val x = ptx_tid(b, PTX_X);
-            // A call of the other builder among the operands of a store, and calls of none.
-            ptx_store(b, p, ptx_sub(b, x, (ptx_set(other, ptx_var(other, y), 3), 5)),
-                      ptx_add(b, x, 7));
-            ptx_val null = ptx_add(NULL, ptx_mul(NULL, x, 2), ptx_load(NULL, p, 3));
-            assert_int_equal(null.kind, PTX_KIND_POISON);
-            ptx_store(NULL, p, 1, ptx_cvt(NULL, PTX_F32, x));
-            ptx_store(b, p, 0, (ptx_fma(NULL, x, x, x), x));
-        }
-    }
-    EXPECT_LINES(other, "mov.u32 %r1, 3;");
-    EXPECT_LINES(b, "sub.u32 %r3, %r2, 5;", "add.u32 %r4, %r2, 7;", "[%r5], %r4;", "st.shared.u32");
-    b = builder_at(80), other = builder_at(80);
-    const char *place = NULL;
-    ptx_entry (other, "o") {
-        ptx_val y = ptx_tid(other, PTX_X);
-        ptx_entry (b, "k") {
-            ptx_val x = ptx_tid(b, PTX_X);
-            // clang-format off
-            place = HERE; ptx_add(b, x, ptx_add(b, x, y));
-            // clang-format on
-            ptx_add(b, ptx_sqrt(b, x), ptx_select(b, x, x, y)); // the first error stays
-        }
-        ptx_sub(other, ptx_mul(other, y, 3), 4);
-    }
-    EXPECT_LINES(other, "mul.lo.u32 %r2, %r1, 3;", "sub.u32 %r3, %r2, 4;");
-    EXPECT_PLACE(b, place, "k: ptx_add: y ");
-}
-
-// Deeper than the stack of operands is at first.
-static ptx_val deep(ptx_builder *b, ptx_val x, unsigned depth)
-{
-    return depth ? ptx_add(b, x, deep(b, x, depth - 1)) : x;
-}
-
-static void calls_nest_deep(void **state)
-{
-    (void)state;
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
-        ptx_val x = ptx_tid(b, PTX_X);
-        ptx_store(b, ptx_shared(b, PTX_U32, 4), 0, deep(b, x, 3000));
-    }
-    if (!ptx_builder_finish(b))
-        fail_msg("%s", ptx_builder_error(b));
-    assert_non_null(strstr(ptx_builder_finish(b), "%r3001, %r1, %r3000;"));
-    ptx_builder_destroy(&b);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_has_its_place),
-        cmocka_unit_test(a_call_in_an_argument_keeps_the_place),
-        cmocka_unit_test(a_call_over_lines_has_one_of_them),
-        cmocka_unit_test(every_shape_has_its_place),
-        cmocka_unit_test(ready_kernels_have_the_place),
-        cmocka_unit_test(calls_within_the_library_keep_the_place),
-        cmocka_unit_test(later_errors_have_their_place),
-        cmocka_unit_test(functions_have_a_context),
-        cmocka_unit_test(late_errors_have_a_context),
-        cmocka_unit_test(a_divergent_branch_has_its_place),
-        cmocka_unit_test(a_long_path_is_cut_at_its_start),
-        cmocka_unit_test(the_first_error_is_called),
-        cmocka_unit_test(arguments_have_an_order),
-        cmocka_unit_test(options_have_an_order),
-        cmocka_unit_test(operands_stay_with_their_call),
-        cmocka_unit_test(calls_nest_deep),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

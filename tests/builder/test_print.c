@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <wchar.h>
 
-static void the_whole_text_is_known(void **state)
+TEST(the_whole_text_is_known)
 {
-    (void)state;
     ptx_builder *b = ptx_builder_create(NULL);
     ptx_entry (b, "scale", .block = { 256 }, .min_blocks = 2) {
         ptx_ptr x =
@@ -77,11 +76,10 @@ static void the_whole_text_is_known(void **state)
 }
 
 // Long names, meanings and opcodes are printed completely. A user's text cannot end its comment.
-static void nothing_is_cut_or_injected(void **state)
+TEST(nothing_is_cut_or_injected)
 {
     static char entry[1025], param[301], meaning[6001], wanted[7000];
 
-    (void)state;
     memset(entry, 'e', 1024);
     memset(param, 'p', 300);
     memset(meaning, 'm', 6000);
@@ -121,11 +119,10 @@ static char *sink_text(void)
     return text;
 }
 
-static void the_same_calls_give_the_same_bytes(void **state)
+TEST(the_same_calls_give_the_same_bytes)
 {
     char *first = sink_text(), *second = sink_text();
 
-    (void)state;
     assert_string_equal(first, second);
     assert_non_null(strstr(first, "// 0.1\n"));
     assert_non_null(strstr(first, "// -1234567.875\n"));
@@ -149,12 +146,11 @@ static bool select_locale(const char *name, const char *folder)
 }
 
 // More constants than the builder remembers, again and again; and the same bits in two types.
-static void constants_that_come_again_are_printed_again(void **state)
+TEST(constants_that_come_again_are_printed_again)
 {
     enum { CONSTANTS = 40 };
     char decimal[32];
 
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val x = ptx_var(b, ptx_f32(1));
@@ -180,14 +176,13 @@ static void constants_that_come_again_are_printed_again(void **state)
 }
 
 // German has a decimal comma; Pashto has a separator of two bytes.
-static void locales_do_not_matter(void **state)
+TEST(locales_do_not_matter)
 {
     static const char *const names[] = { "de_DE", "ps_AF" };
     char folder[] = "/tmp/ptxgen-XXXXXX", command[64], number[16];
     char *first = sink_text();
     unsigned tried = 0;
 
-    (void)state;
     assert_non_null(mkdtemp(folder));
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         if (!select_locale(names[k], folder))
@@ -210,11 +205,10 @@ static void locales_do_not_matter(void **state)
 
 // No line has more than 120 columns where words can be broken off; a decimal value that does not
 // fit is left out, and is not taken for one that was printed.
-static void lines_have_an_end(void **state)
+TEST(lines_have_an_end)
 {
     char words[600] = "", *at = words;
 
-    (void)state;
     for (int k = 0; k < 60; k++)
         at += sprintf(at, "word%d%s", k, k < 59 ? " " : "");
     ptx_builder *b = builder_at(80);
@@ -241,11 +235,10 @@ static void lines_have_an_end(void **state)
 }
 
 // What printf() would write, whoever writes it: also beside the bounds of the usual.
-static void comments_are_formatted(void **state)
+TEST(comments_are_formatted)
 {
     char text[300], plain[300], words[240];
 
-    (void)state;
     memset(words, 'w', sizeof words);
     for (int length = 225; length < 240; length++) {
         ptx_builder *b = builder_at(80);
@@ -265,11 +258,10 @@ static void comments_are_formatted(void **state)
     }
 }
 
-static void a_comment_must_be_writable(void **state)
+TEST(a_comment_must_be_writable)
 {
     static const wchar_t outside[] = { 0x7fffffff, 0 };
 
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k")
         ptx_comment(b, "%ls", outside);
@@ -278,16 +270,5 @@ static void a_comment_must_be_writable(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(constants_that_come_again_are_printed_again),
-        cmocka_unit_test(the_whole_text_is_known),
-        cmocka_unit_test(nothing_is_cut_or_injected),
-        cmocka_unit_test(the_same_calls_give_the_same_bytes),
-        cmocka_unit_test(locales_do_not_matter),
-        cmocka_unit_test(comments_are_formatted),
-        cmocka_unit_test(a_comment_must_be_writable),
-        cmocka_unit_test(lines_have_an_end),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

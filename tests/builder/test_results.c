@@ -2,15 +2,10 @@
 // What control flow, indices and fragments compute, on a GPU and on the emulator, compared with
 // plain C.
 #include "gpu.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 // An entry gets `in` and `out`, both of u64.
 enum { IN = 4, OUT = 4096, UNTOUCHED = 0x5c }; // elements, and a byte
@@ -147,7 +142,7 @@ static void expect_both_ways(const struct kernel *k, const uint64_t in[IN], ptx_
 }
 
 // Ranges at the ends of each type, where i + step or i - step would wrap.
-static void loops_count_both_ways(void **state)
+TEST(loops_count_both_ways)
 {
     static const struct {
         ptx_type type;
@@ -164,7 +159,6 @@ static void loops_count_both_ways(void **state)
                                          { 65, 16 }, { 63, 16 }, { 3, 1000 }
     };
 
-    (void)state;
     for (unsigned t = 0; t < 4; t++) {
         struct kernel k = load(count_both_ways, types[t].type);
         const uint64_t least = types[t].least, most = types[t].most;
@@ -203,14 +197,13 @@ static void count_constants(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type ty
         visit(b, out, count, i);
 }
 
-static void constants_count_down(void **state)
+TEST(constants_count_down)
 {
     static const uint64_t in[IN] = { 2 };
     static const uint64_t want[] = { 19, 11, 3, 21, 14, 7, 0, 8, 7, 5 };
     static const ptx_type types[] = { PTX_U32, PTX_S32, PTX_U64, PTX_S64 };
     uint64_t out[OUT];
 
-    (void)state;
     for (unsigned t = 0; t < 4; t++) {
         struct kernel k = load(count_constants, types[t]);
         launch(&k, 1, 1, in, out);
@@ -265,12 +258,11 @@ static uint64_t class_of(uint32_t t, uint32_t limit)
     return t == 30 ? 0 : t == 28 ? 6 : 7;
 }
 
-static void chains_take_the_first_that_holds(void **state)
+TEST(chains_take_the_first_that_holds)
 {
     static const uint64_t in[IN] = { 11 };
     uint64_t out[OUT];
 
-    (void)state;
     struct kernel k = load(classify, PTX_U32);
     launch(&k, 1, 64, in, out);
     for (uint32_t t = 0; t < 64; t++)
@@ -305,13 +297,12 @@ static void expect_shared(const struct kernel *k, unsigned grid, unsigned block,
                      (unsigned long long)i, (unsigned long long)n, (long long)(out[i] - none));
 }
 
-static void a_grid_shares_all_numbers(void **state)
+TEST(a_grid_shares_all_numbers)
 {
     static const ptx_type types[] = { PTX_U32, PTX_S32, PTX_U64, PTX_S64 };
     static const unsigned shapes[][2] = { { 1, 1 }, { 1, 32 }, { 7, 33 }, { 3, 128 }, { 64, 256 } };
     static const uint64_t sizes[] = { 0, 1, 31, 32, 33, 384, 1000, OUT - 1, OUT };
 
-    (void)state;
     for (unsigned t = 0; t < 4; t++) {
         struct kernel k = load(share, types[t]);
         for (unsigned s = 0; s < sizeof shapes / sizeof *shapes; s++)
@@ -337,12 +328,11 @@ static void write_index(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
     ptx_store(b, ptx_at(b, out, i), 0, ptx_add(b, wide, y));
 }
 
-static void each_thread_has_its_index(void **state)
+TEST(each_thread_has_its_index)
 {
     static const uint64_t in[IN] = { 1000 };
     uint64_t out[OUT], untouched;
 
-    (void)state;
     struct kernel k = load(write_index, PTX_U32);
     launch(&k, 9, 70, in, out);
     memset(&untouched, UNTOUCHED, sizeof untouched);
@@ -369,7 +359,7 @@ static void write_vectors(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type
                   ptx_vec8(half, 1, 2, half, 4, half, 6, 0xffff));
 }
 
-static void vectors_have_their_lanes(void **state)
+TEST(vectors_have_their_lanes)
 {
     static const uint64_t in[IN] = { 5 };
     static const uint64_t want[] = { 5,
@@ -382,7 +372,6 @@ static void vectors_have_their_lanes(void **state)
                                      4 | 5ull << 16 | 6ull << 32 | 0xffffull << 48 };
     uint64_t out[OUT];
 
-    (void)state;
     struct kernel k = load(write_vectors, PTX_U64);
     launch(&k, 1, 1, in, out);
     assert_memory_equal(out, want, sizeof want);
@@ -445,13 +434,12 @@ static uint32_t fragment_word(unsigned lane, unsigned w, bool is_a, bool trans)
     return word;
 }
 
-static void fragments_are_loaded_both_ways(void **state)
+TEST(fragments_are_loaded_both_ways)
 {
     static const ptx_type types[] = { PTX_F16, PTX_BF16 };
     static const uint64_t in[IN] = { FIRST };
     uint64_t out[OUT];
 
-    (void)state;
     for (unsigned t = 0; t < 4; t++) {
         const unsigned most = t / 2 ? 4 : 2; // words of A
         struct kernel k = load(t / 2 ? load_fragments_16 : load_fragments_8, types[t % 2]);
@@ -489,12 +477,11 @@ static void add_products(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type)
     }
 }
 
-static void fragments_are_variables(void **state)
+TEST(fragments_are_variables)
 {
     static const uint64_t in[IN] = { 5 };
     uint64_t out[OUT];
 
-    (void)state;
     struct kernel k = load(add_products, PTX_BF16);
     launch(&k, 1, 32, in, out);
     for (unsigned i = 0; i < 32 * 8; i++)
@@ -519,14 +506,13 @@ static void store_fragments(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type ty
     ptx_fragment_store(b, f, ptx_ptr_cast(b, type, ptx_at(b, out, 16 * 12 / 2)), 12);
 }
 
-static void fragments_are_stored_and_rounded(void **state)
+TEST(fragments_are_stored_and_rounded)
 {
     static const uint64_t in[IN] = { 0 };
     uint64_t out[OUT];
     float wide[16 * 12];
     uint16_t narrow[16 * 12];
 
-    (void)state;
     for (unsigned t = 0; t < 2; t++) {
         struct kernel k = load(store_fragments, t ? PTX_BF16 : PTX_F16);
         launch(&k, 1, 32, in, out);
@@ -549,19 +535,8 @@ static void fragments_are_stored_and_rounded(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(fragments_are_stored_and_rounded),
-        cmocka_unit_test(fragments_are_loaded_both_ways),
-        cmocka_unit_test(fragments_are_variables),
-        cmocka_unit_test(loops_count_both_ways),
-        cmocka_unit_test(constants_count_down),
-        cmocka_unit_test(chains_take_the_first_that_holds),
-        cmocka_unit_test(a_grid_shares_all_numbers),
-        cmocka_unit_test(each_thread_has_its_index),
-        cmocka_unit_test(vectors_have_their_lanes),
-    };
     gpu_open(&gpu);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

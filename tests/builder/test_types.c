@@ -3,9 +3,8 @@
 
 #include <math.h>
 
-static void types_have_names_and_sizes(void **state)
+TEST(types_have_names_and_sizes)
 {
-    (void)state;
     for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
         assert_int_equal(ptx_type_parse(ptx_type_name((ptx_type)t)), t);
     assert_string_equal(ptx_type_name(PTX_BF16X2), "bf16x2");
@@ -24,14 +23,13 @@ static void types_have_names_and_sizes(void **state)
     assert_int_equal(ptx_type_bytes(PTX_F64), 8);
 }
 
-static void targets_are_listed_in_order(void **state)
+TEST(targets_are_listed_in_order)
 {
     char name[PTX_TARGET_NAME_SIZE];
     struct ptx_target target, before = { 0 }, parsed = { 0 };
     size_t count = 0;
     int isa;
 
-    (void)state;
     for (; ptx_target_at(count, &target, &isa); count++) {
         assert_true(target.sm > before.sm || (target.sm == before.sm && target.suffix));
         assert_true(isa >= 60 && isa <= 90);
@@ -48,11 +46,10 @@ static void targets_are_listed_in_order(void **state)
     assert_string_equal(ptx_target_name((struct ptx_target) { 80, 0 }, name), "sm_80");
 }
 
-static void isa_versions_exist(void **state)
+TEST(isa_versions_exist)
 {
     static const int last[] = { 59, 65, 78, 88 }; // of 1 to 5, 6, 7 and 8
 
-    (void)state;
     for (int isa = -10; isa < 90; isa++) {
         const int most = isa < 60 ? last[0] : last[isa / 10 - 5];
         assert_int_equal(ptx_isa_exists(isa), isa >= 10 && isa <= most);
@@ -64,11 +61,10 @@ static void isa_versions_exist(void **state)
         assert_true(ptx_isa_exists(least));
 }
 
-static void the_newest_target_fits_gpu_and_driver(void **state)
+TEST(the_newest_target_fits_gpu_and_driver)
 {
     struct ptx_target target = { 0 };
 
-    (void)state;
     assert_true(ptx_target_newest(90, 90, &target));
     assert_true(target.sm == 90 && target.suffix == 0);
     assert_true(ptx_target_newest(99, 0, &target)); // between two generations: the older one
@@ -80,21 +76,19 @@ static void the_newest_target_fits_gpu_and_driver(void **state)
     assert_int_equal(target.sm, 80);
 }
 
-static void unknown_targets_are_not_parsed(void **state)
+TEST(unknown_targets_are_not_parsed)
 {
     static const char *const unknown[] = { "sm_69", "sm_90b", "sm_80a",     "sm_",    "",
                                            "80",    "sm_080", "compute_80", "sm_80 ", NULL };
     struct ptx_target target = { 75, 0 };
 
-    (void)state;
     for (size_t k = 0; k < sizeof unknown / sizeof *unknown; k++)
         assert_false(ptx_target_parse(unknown[k], &target));
     assert_int_equal(target.sm, 75);
 }
 
-static void immediates_keep_their_bits(void **state)
+TEST(immediates_keep_their_bits)
 {
-    (void)state;
     assert_true(ptx_u16(65535).bits == 65535 && ptx_u16(1).type == PTX_U16);
     assert_true(ptx_s16(-1).bits == 65535 && ptx_s16(1).type == PTX_S16);
     assert_true(ptx_u32(UINT32_MAX).bits == UINT32_MAX && ptx_u32(1).type == PTX_U32);
@@ -109,7 +103,7 @@ static void immediates_keep_their_bits(void **state)
     assert_true(ptx_u32(1).kind == PTX_KIND_IMMEDIATE);
 }
 
-static void integers_must_fit(void **state)
+TEST(integers_must_fit)
 {
     static const struct {
         ptx_type type;
@@ -161,7 +155,6 @@ static void integers_must_fit(void **state)
         { PTX_TYPE_COUNT, 0, false, 0 },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         ptx_val v = ptx_imm(rows[k].type, rows[k].x);
         if ((v.kind == PTX_KIND_IMMEDIATE) != rows[k].fits ||
@@ -233,9 +226,8 @@ static void halves_are_rounded(ptx_type type, int fraction, int exponent_bits)
     assert_int_equal(ptx_imm(pair, INFINITY).kind, PTX_KIND_IMMEDIATE);
 }
 
-static void floats_are_rounded_to_nearest_even(void **state)
+TEST(floats_are_rounded_to_nearest_even)
 {
-    (void)state;
     halves_are_rounded(PTX_F16, 10, 5);
     halves_are_rounded(PTX_BF16, 7, 8);
     assert_true(ptx_imm(PTX_F32, 0.1).bits == 0x3dcccccd);
@@ -246,9 +238,8 @@ static void floats_are_rounded_to_nearest_even(void **state)
     assert_true(ptx_imm(PTX_F64, 0.1).bits == UINT64_C(0x3fb999999999999a));
 }
 
-static void immediates_that_do_not_fit_are_errors(void **state)
+TEST(immediates_that_do_not_fit_are_errors)
 {
-    (void)state;
     expect_unfit(ptx_imm(PTX_F16, 1e9), "1000000000, which f16 cannot hold");
     expect_unfit(ptx_imm(PTX_F16X2, 65520), "65520, which f16x2 cannot hold");
     expect_unfit(ptx_imm(PTX_BF16, 3.4e38), "which bf16 cannot hold");
@@ -259,29 +250,15 @@ static void immediates_that_do_not_fit_are_errors(void **state)
     expect_unfit(ptx_imm(PTX_PRED, 2), "2, which pred cannot hold");
 }
 
-static void vectors_hold_what_they_are_given(void **state)
+TEST(vectors_hold_what_they_are_given)
 {
     ptx_vec v = ptx_vec2(ptx_u32(1), ptx_u32(2));
 
-    (void)state;
     assert_int_equal(v.lanes, 2);
     assert_true(v.lane[0].bits == 1 && v.lane[1].bits == 2 && v.lane[2].kind == PTX_KIND_POISON);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(types_have_names_and_sizes),
-        cmocka_unit_test(targets_are_listed_in_order),
-        cmocka_unit_test(isa_versions_exist),
-        cmocka_unit_test(the_newest_target_fits_gpu_and_driver),
-        cmocka_unit_test(unknown_targets_are_not_parsed),
-        cmocka_unit_test(immediates_keep_their_bits),
-        cmocka_unit_test(integers_must_fit),
-        cmocka_unit_test(floats_are_rounded_to_nearest_even),
-        cmocka_unit_test(immediates_that_do_not_fit_are_errors),
-        cmocka_unit_test(vectors_hold_what_they_are_given),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -555,11 +555,10 @@ static struct {
     unsigned count;
 } asked = { SEED, CONDITIONS };
 
-static void accepted_only_where_no_warp_parts(void **state)
+TEST(accepted_only_where_no_warp_parts)
 {
     unsigned accepted = 0;
 
-    (void)state;
     for (unsigned k = 0; k < asked.count; k++) {
         const struct condition c = make_condition(asked.seed + k);
         const bool taken = is_accepted(&c, asked.seed + k);
@@ -578,7 +577,7 @@ static void accepted_only_where_no_warp_parts(void **state)
 }
 
 // Rare among random conditions: 2 * tid.x < ntid.x in rows of 32 threads.
-static void half_of_a_row(void **state)
+TEST(half_of_a_row)
 {
     struct condition c = {
         .node = { { .kind = TID_X, .type = PTX_U32 },
@@ -591,7 +590,6 @@ static void half_of_a_row(void **state)
         .block = { 32, 4 },
     };
 
-    (void)state;
     mark_deciding(&c);
     assert_false(no_warp_parts(&c));
     assert_false(is_accepted(&c, 0));
@@ -599,16 +597,11 @@ static void half_of_a_row(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(accepted_only_where_no_warp_parts),
-        cmocka_unit_test(half_of_a_row),
-    };
-
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-s"))
             asked.seed = strtoull(argv[k + 1], NULL, 10);
         else if (!strcmp(argv[k], "-n"))
             asked.count = (unsigned)strtoul(argv[k + 1], NULL, 10);
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -2,9 +2,8 @@
 // Threads together: barriers, shuffles, votes; waiting and ending.
 #include "builder_fixture.h"
 
-static void barriers_are_spelled(void **state)
+TEST(barriers_are_spelled)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val p = ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0));
@@ -21,9 +20,8 @@ static void barriers_are_spelled(void **state)
                  "mov.pred %p4, 1;\n bar.red.popc.u32 %r2, 0, %p4;", "bar.warp.sync 0xffffffff;");
 }
 
-static void indices_are_spelled(void **state)
+TEST(indices_are_spelled)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "shaped", .block = { 64, 2 }) {
         ptx_global_index(b, PTX_X);
@@ -48,9 +46,8 @@ static void indices_are_spelled(void **state)
 }
 
 // 32-bit counters take the index and the step from 64 bits, so that neither wraps.
-static void grids_share_a_range(void **state)
+TEST(grids_share_a_range)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k", .block = { 128 }) {
         ptx_val n = ptx_param(b, PTX_U32, "n"), m = ptx_param(b, PTX_S64, "m");
@@ -87,9 +84,8 @@ static void grids_share_a_range(void **state)
 
 #define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
-static void wrong_indices_are_named(void **state)
+TEST(wrong_indices_are_named)
 {
-    (void)state;
     REFUSED(ptx_global_index(b, (ptx_axis)3), "global_index: 3 is not an axis");
     REFUSED(ptx_global_index_wide(b, (ptx_axis)-1), "global_index_wide: -1 is not an axis");
     REFUSED(ptx_grid_stride (b, i, f) {}, "grid_stride: n is f32; it must be u32, s32, u64 or s64");
@@ -101,9 +97,8 @@ static void wrong_indices_are_named(void **state)
     REFUSED(ptx_grid_stride_end(b, u), "for: this block is not open");
 }
 
-static void shuffles_move_every_type(void **state)
+TEST(shuffles_move_every_type)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         const ptx_val one = ptx_u32(1);
@@ -132,9 +127,8 @@ static void shuffles_move_every_type(void **state)
                  "shfl.sync.idx.b32 %r16, %f6, 1, 7967, 0xffffffff;");
 }
 
-static void lanes_vote_match_and_reduce(void **state)
+TEST(lanes_vote_match_and_reduce)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val x = ptx_tid(b, PTX_X), p = ptx_eq(b, x, ptx_u32(0)), m = ptx_full_warp();
@@ -162,9 +156,8 @@ static void lanes_vote_match_and_reduce(void **state)
                  "redux.sync.add.u32 %r13, %r1, %r1;");
 }
 
-static void threads_wait_and_end(void **state)
+TEST(threads_wait_and_end)
 {
-    (void)state;
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         ptx_griddepcontrol_wait(b);
@@ -177,7 +170,7 @@ static void threads_wait_and_end(void **state)
 }
 
 // A barrier of more threads than a block has would never end, in the entry or in what it calls.
-static void named_barriers_have_their_threads(void **state)
+TEST(named_barriers_have_their_threads)
 {
     static const struct {
         struct ptx_entry_params entry;
@@ -187,7 +180,6 @@ static void named_barriers_have_their_threads(void **state)
                     { { .max_block = { 256 } }, 256 },
                     { { .block = { 0 } }, 1024 } };
 
-    (void)state;
     for (unsigned k = 0; k < 16; k++) {
         struct ptx_entry_params entry = entries[k / 4].entry;
         const bool called = k & 1, above = k & 2;
@@ -210,11 +202,9 @@ static void named_barriers_have_their_threads(void **state)
     }
 }
 
-static void wrong_calls_are_named(void **state)
+TEST(wrong_calls_are_named)
 {
     const ptx_val none = { 0 }, m = ptx_full_warp();
-
-    (void)state;
 
     REFUSED(ptx_barrier_named(b, 16, 0), "barrier_named: barrier 16 for 0 threads", "16 barriers");
     REFUSED(ptx_barrier_named(b, 1, 33), "barrier_named: barrier 1 for 33", "whole warps");
@@ -256,9 +246,8 @@ static void wrong_calls_are_named(void **state)
 #undef REFUSED_AT
 }
 
-static void a_pinned_isa_is_a_floor(void **state)
+TEST(a_pinned_isa_is_a_floor)
 {
-    (void)state;
     for (int call = 0; call < 2; call++) {
         ptx_builder *b =
             ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 70 }, .isa = 60 });
@@ -277,18 +266,5 @@ static void a_pinned_isa_is_a_floor(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(indices_are_spelled),
-        cmocka_unit_test(wrong_indices_are_named),
-        cmocka_unit_test(grids_share_a_range),
-        cmocka_unit_test(barriers_are_spelled),
-        cmocka_unit_test(shuffles_move_every_type),
-        cmocka_unit_test(lanes_vote_match_and_reduce),
-        cmocka_unit_test(threads_wait_and_end),
-        cmocka_unit_test(wrong_calls_are_named),
-        cmocka_unit_test(named_barriers_have_their_threads),
-        cmocka_unit_test(a_pinned_isa_is_a_floor),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

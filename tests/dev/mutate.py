@@ -41,8 +41,8 @@ FOLDERS = ["src/ptxgen", "src/kernels", "src/plans", "src/driver"]
 # or names. Golden texts come first, because that one program detects most changes of the text.
 LAYER_TESTS = {
     "src/ptxgen": [["golden", "program texts"], ["tests/builder/", "instructions"]],
-    "src/kernels": [["golden"], ["tests/kernels/", "step text", "step plan emulator"]],
-    "src/plans": [["golden"], ["step text", "step plan emulator"], ["tests/plans/"]],
+    "src/kernels": [["golden"], ["tests/kernels/", "plan text", "step plan emulator"]],
+    "src/plans": [["golden"], ["plan text", "step plan emulator"], ["tests/plans/"]],
     "src/driver": [["tests/driver/"]],
     "python/ptxgen": [["python "]],
 }

@@ -4,16 +4,11 @@
 #define PTXGEN_TESTS_DRIVER_GPU_FIXTURE_H
 
 #define _GNU_SOURCE
+#include "test.h"
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka needs those four headers before its own.
-#include <cmocka.h>
 
 #include <ptxgen/driver.h>
 

@@ -5,9 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void primary_context_by_default(void **state)
+FAKE_TEST(primary_context_by_default)
 {
-    (void)state;
     ptx_device *device = open_device();
     assert_int_equal(atomic_load(&fake->alive), 1);
     assert_int_equal(fake->context_depth(), 0);
@@ -22,9 +21,8 @@ static void primary_context_by_default(void **state)
     ptx_device_close(NULL);
 }
 
-static void current_context_is_adopted(void **state)
+FAKE_TEST(current_context_is_adopted)
 {
-    (void)state;
     CUcontext current = fake->context_create(1);
     ptx_device *device = open_device();
     assert_ptr_equal(ptx_device_context(device), current);
@@ -40,9 +38,8 @@ static void current_context_is_adopted(void **state)
     free(current);
 }
 
-static void current_context_is_left_alone(void **state)
+FAKE_TEST(current_context_is_left_alone)
 {
-    (void)state;
     CUcontext current = fake->context_create(0);
     ptx_device *device = ptx_device_open(&(struct ptx_device_params) { .primary = true });
     assert_ptr_not_equal(ptx_device_context(device), current);
@@ -62,9 +59,8 @@ static void current_context_is_left_alone(void **state)
     free(current);
 }
 
-static void given_context(void **state)
+FAKE_TEST(given_context)
 {
-    (void)state;
     CUcontext given = fake->context_create(1);
     fake->context_pop();
     ptx_device *device = ptx_device_open(&(struct ptx_device_params) { .context = given });
@@ -76,9 +72,8 @@ static void given_context(void **state)
     free(given);
 }
 
-static void no_such_device(void **state)
+FAKE_TEST(no_such_device)
 {
-    (void)state;
     assert_null(ptx_device_open(&(struct ptx_device_params) { .ordinal = 2 }));
     assert_error(PTX_ERROR_NO_DEVICE, "there is no GPU 2: the driver sees 2");
     assert_null(ptx_device_open(&(struct ptx_device_params) { .ordinal = -1 }));
@@ -91,18 +86,16 @@ static void no_such_device(void **state)
     assert_int_equal(count, 0);
 }
 
-static void counting(void **state)
+FAKE_TEST(counting)
 {
-    (void)state;
     int count = 0;
     assert_int_equal(ptx_device_count(&count), PTX_OK);
     assert_int_equal(count, 2);
     assert_int_equal(ptx_device_count(NULL), PTX_ERROR_INVALID);
 }
 
-static void facts(void **state)
+FAKE_TEST(facts)
 {
-    (void)state;
     ptx_device *device = open_device();
     const struct ptx_device_info *info = ptx_device_get_info(device);
     assert_int_equal(info->driver_version, 12040);
@@ -134,7 +127,7 @@ static void facts(void **state)
 
 /// The newest PTX ISA of each driver, from NVIDIA's release notes. A driver between two of these
 /// has the ISA of the older one.
-static void newest_isa(void **state)
+FAKE_TEST(newest_isa)
 {
     static const struct {
         int driver, isa;
@@ -143,7 +136,6 @@ static void newest_isa(void **state)
                   { 12010, 81 }, { 12020, 82 }, { 12030, 83 }, { 12040, 84 }, { 12050, 85 },
                   { 12060, 85 }, { 12070, 86 }, { 12080, 87 }, { 12090, 88 }, { 13000, 90 },
                   { 13010, 91 }, { 13020, 92 }, { 13030, 93 }, { 13040, 94 }, { 13050, 95 } };
-    (void)state;
     for (size_t k = 0; k < sizeof known / sizeof *known; ++k)
         for (int before = k > 0; before >= 0; --before) {
             fake->driver_version = known[k].driver - before;
@@ -153,9 +145,8 @@ static void newest_isa(void **state)
         }
 }
 
-static void objects_keep_the_device(void **state)
+FAKE_TEST(objects_keep_the_device)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_buffer *buffer = ptx_buffer_create(device, 4);
     ptx_module *module = load_module(device, KERNEL_TEXT);
@@ -214,9 +205,8 @@ static void child(ptx_device *device, ptx_buffer *buffer, ptx_module *module,
     _exit(atomic_load(&fake->calls) == calls ? 0 : 255);
 }
 
-static void use_after_fork_is_refused(void **state)
+FAKE_TEST(use_after_fork_is_refused)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_buffer *buffer = ptx_buffer_create(device, 4);
     ptx_module *module = load_module(device, KERNEL_TEXT);
@@ -242,17 +232,5 @@ static void use_after_fork_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAKE_TEST(primary_context_by_default),
-        FAKE_TEST(current_context_is_adopted),
-        FAKE_TEST(current_context_is_left_alone),
-        FAKE_TEST(given_context),
-        FAKE_TEST(no_such_device),
-        FAKE_TEST(counting),
-        FAKE_TEST(facts),
-        FAKE_TEST(newest_isa),
-        FAKE_TEST(objects_keep_the_device),
-        FAKE_TEST(use_after_fork_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

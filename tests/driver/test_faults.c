@@ -60,15 +60,13 @@ static void each_call_fails(CUcontext context)
     }
 }
 
-static void each_driver_call_fails_once(void **state)
+TEST(each_driver_call_fails_once)
 {
-    (void)state;
     each_call_fails(NULL);
 }
 
-static void each_driver_call_fails_once_in_a_callers_context(void **state)
+TEST(each_driver_call_fails_once_in_a_callers_context)
 {
-    (void)state;
     CUcontext context = NULL;
     assert_int_equal(emulator.cuCtxCreate_v2(&context, 0, 0), CUDA_SUCCESS);
     each_call_fails(context);
@@ -77,9 +75,8 @@ static void each_driver_call_fails_once_in_a_callers_context(void **state)
 
 /// The first driver call of each function returns the fault of an earlier kernel: the message names
 /// the function.
-static void each_function_meets_an_earlier_fault(void **state)
+TEST(each_function_meets_an_earlier_fault)
 {
-    (void)state;
     struct scene scene = scene_create();
     CUdeviceptr data = ptx_buffer_address(scene.buffer);
     uint32_t n = 1;
@@ -130,9 +127,8 @@ static void each_function_meets_an_earlier_fault(void **state)
     scene_destroy(&scene);
 }
 
-static void each_allocation_fails_once(void **state)
+TEST(each_allocation_fails_once)
 {
-    (void)state;
     for (size_t i = 0; i < operation_count; i++) {
         struct scene scene = scene_create();
         int alive = objects_alive();
@@ -160,11 +156,5 @@ static void each_allocation_fails_once(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_driver_call_fails_once),
-        cmocka_unit_test(each_driver_call_fails_once_in_a_callers_context),
-        cmocka_unit_test(each_function_meets_an_earlier_fault),
-        cmocka_unit_test(each_allocation_fails_once),
-    };
-    return cmocka_run_group_tests(tests, emulator_open, NULL);
+    return tests_run(emulator_open, NULL);
 }

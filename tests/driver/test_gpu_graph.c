@@ -37,9 +37,8 @@ static void work_beside_capture(CUstream stream)
     ptx_module_unload(&other);
 }
 
-static void capture_and_replay(void **state)
+TEST(capture_and_replay)
 {
-    (void)state;
     needs_graphs();
     ptx_module *module = need(ptx_module_load(gpu, text, NULL));
     ptx_function *scale = need(ptx_module_function(module, "scale"));
@@ -76,9 +75,8 @@ static void capture_and_replay(void **state)
     ptx_module_unload(&module);
 }
 
-static void kinds_of_nodes(void **state)
+TEST(kinds_of_nodes)
 {
-    (void)state;
     needs_graphs();
     static char host[8] = "abcdefg";
     CUstream stream = need(ptx_stream_create(gpu));
@@ -103,9 +101,8 @@ static void kinds_of_nodes(void **state)
     ptx_stream_destroy(gpu, &stream);
 }
 
-static void captures_that_fail(void **state)
+TEST(captures_that_fail)
 {
-    (void)state;
     needs_graphs();
     CUstream stream = need(ptx_stream_create(gpu));
     CUstream other = need(ptx_stream_create(gpu));
@@ -169,9 +166,8 @@ static void work_on_legacy_stream(ptx_function *scale, ptx_buffer *buffer, const
     ptx_event_destroy(gpu, &event);
 }
 
-static void captured_blocking_stream(void **state)
+TEST(captured_blocking_stream)
 {
-    (void)state;
     needs_graphs();
     struct others others;
     find_others(&others);
@@ -207,12 +203,6 @@ static void captured_blocking_stream(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(capture_and_replay),
-        cmocka_unit_test(kinds_of_nodes),
-        cmocka_unit_test(captures_that_fail),
-        cmocka_unit_test(captured_blocking_stream),
-    };
     int unusable = open_gpu();
-    return unusable ? unusable : cmocka_run_group_tests(tests, NULL, close_gpu);
+    return unusable ? unusable : tests_run(NULL, close_gpu);
 }

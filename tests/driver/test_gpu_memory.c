@@ -3,9 +3,8 @@
 /// skipped.
 #include "gpu_fixture.h"
 
-static void each_device(void **state)
+TEST(each_device)
 {
-    (void)state;
     int count = 0;
     check(ptx_device_count(&count));
     for (int i = 0; i < count; i++) {
@@ -20,9 +19,8 @@ static void each_device(void **state)
     }
 }
 
-static void memory_and_events(void **state)
+TEST(memory_and_events)
 {
-    (void)state;
     enum { BYTES = 1 << 20 };
     CUstream stream = need(ptx_stream_create(gpu));
     CUevent start = need(ptx_event_create(gpu));
@@ -63,9 +61,8 @@ static void range_holds(CUdeviceptr address, size_t bytes)
     assert_true(base + size >= address + bytes);
 }
 
-static void address_ranges(void **state)
+TEST(address_ranges)
 {
-    (void)state;
     enum { BYTES = 3000000 };
     struct others others;
     find_others(&others);
@@ -110,11 +107,6 @@ static void address_ranges(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_device),
-        cmocka_unit_test(memory_and_events),
-        cmocka_unit_test(address_ranges),
-    };
     int unusable = open_gpu();
-    return unusable ? unusable : cmocka_run_group_tests(tests, NULL, close_gpu);
+    return unusable ? unusable : tests_run(NULL, close_gpu);
 }

@@ -4,9 +4,8 @@
 
 #include <pthread.h>
 
-static void load_and_launch(void **state)
+TEST(load_and_launch)
 {
-    (void)state;
     ptx_module *module = need(ptx_module_load(gpu, text, NULL));
     ptx_function *scale = need(ptx_module_function(module, "scale"));
     CUstream stream = need(ptx_stream_create(gpu));
@@ -30,9 +29,8 @@ static void load_and_launch(void **state)
     ptx_module_unload(&module);
 }
 
-static void ways_to_launch(void **state)
+TEST(ways_to_launch)
 {
-    (void)state;
     const struct ptx_device_info *info = ptx_device_get_info(gpu);
     ptx_module *module = need(ptx_module_load(gpu, text, NULL));
     ptx_function *scale = need(ptx_module_function(module, "scale"));
@@ -62,9 +60,8 @@ static void ways_to_launch(void **state)
     ptx_module_unload(&module);
 }
 
-static void bad_text(void **state)
+TEST(bad_text)
 {
-    (void)state;
     assert_null(ptx_module_load(gpu,
                                 ".version 6.4\n.target sm_70\n.address_size 64\n"
                                 ".visible .entry k()\n{\n    frobnicate.u32 1;\n    ret;\n}\n",
@@ -94,9 +91,8 @@ static void *work(void *argument)
     return (void *)failures;
 }
 
-static void many_threads(void **state)
+TEST(many_threads)
 {
-    (void)state;
     pthread_t threads[8];
     for (int i = 0; i < 8; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, NULL), 0);
@@ -109,12 +105,6 @@ static void many_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(load_and_launch),
-        cmocka_unit_test(ways_to_launch),
-        cmocka_unit_test(bad_text),
-        cmocka_unit_test(many_threads),
-    };
     int unusable = open_gpu();
-    return unusable ? unusable : cmocka_run_group_tests(tests, NULL, close_gpu);
+    return unusable ? unusable : tests_run(NULL, close_gpu);
 }

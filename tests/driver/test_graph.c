@@ -15,9 +15,8 @@ static void fill_and_launch(ptx_buffer *buffer, ptx_module *module, CUstream str
     assert_int_equal(ptx_buffer_copy(buffer, 0, buffer, 4, 4, stream), PTX_OK);
 }
 
-static void capture_and_launch(void **state)
+FAKE_TEST(capture_and_launch)
 {
-    (void)state;
     static const CUstreamCaptureMode modes[] = {
         [PTX_CAPTURE_THREAD_LOCAL] = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL,
         [PTX_CAPTURE_GLOBAL] = CU_STREAM_CAPTURE_MODE_GLOBAL,
@@ -59,9 +58,8 @@ static void capture_and_launch(void **state)
     ptx_device_close(&device);
 }
 
-static void what_cannot_be_captured(void **state)
+FAKE_TEST(what_cannot_be_captured)
 {
-    (void)state;
     ptx_device *device = open_device();
     CUstream stream = ptx_stream_create(device);
     int calls = atomic_load(&fake->calls);
@@ -99,9 +97,8 @@ static void what_cannot_be_captured(void **state)
     ptx_device_close(&device);
 }
 
-static void spoilt_capture_ends(void **state)
+FAKE_TEST(spoilt_capture_ends)
 {
-    (void)state;
     ptx_device *device = open_device();
     CUstream stream = ptx_stream_create(device);
     assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_OK);
@@ -120,9 +117,8 @@ static void spoilt_capture_ends(void **state)
     ptx_device_close(&device);
 }
 
-static void other_captures_go_on(void **state)
+FAKE_TEST(other_captures_go_on)
 {
-    (void)state;
     ptx_device *device = open_device();
     CUstream stream = ptx_stream_create(device);
     CUstream other = ptx_stream_create(device);
@@ -141,9 +137,8 @@ static void other_captures_go_on(void **state)
 
 /// Each call uses the legacy default stream, which would invalidate the capture of a blocking
 /// stream.
-static void legacy_stream_beside_a_capture(void **state)
+FAKE_TEST(legacy_stream_beside_a_capture)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_buffer *buffer = ptx_buffer_create(device, 8);
     ptx_module *module = load_module(device, KERNEL_TEXT);
@@ -188,9 +183,8 @@ static void legacy_stream_beside_a_capture(void **state)
     ptx_device_close(&device);
 }
 
-static void graph_keeps_the_device(void **state)
+FAKE_TEST(graph_keeps_the_device)
 {
-    (void)state;
     ptx_device *device = open_device();
     CUstream stream = ptx_stream_create(device);
     assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
@@ -204,9 +198,8 @@ static void graph_keeps_the_device(void **state)
     assert_int_equal(atomic_load(&fake->alive), 0);
 }
 
-static void address_ranges(void **state)
+FAKE_TEST(address_ranges)
 {
-    (void)state;
     static char memory[2][4096];
     ptx_device *device = open_device();
     ptx_device *second = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
@@ -235,9 +228,8 @@ static void address_ranges(void **state)
     ptx_device_close(&device);
 }
 
-static void old_driver(void **state)
+FAKE_TEST(old_driver)
 {
-    (void)state;
     struct fake_cuda *old = fake_open(FAKE_OLD_LIBCUDA);
     assert_non_null(old);
     ptx_device *device = open_device();
@@ -254,15 +246,5 @@ static void old_driver(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAKE_TEST(legacy_stream_beside_a_capture),
-        FAKE_TEST(capture_and_launch),
-        FAKE_TEST(what_cannot_be_captured),
-        FAKE_TEST(spoilt_capture_ends),
-        FAKE_TEST(other_captures_go_on),
-        FAKE_TEST(graph_keeps_the_device),
-        FAKE_TEST(address_ranges),
-        FAKE_TEST(old_driver),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -38,9 +38,8 @@ static struct ptx_launch_params right_launch(void)
         struct ptx_launch_params) { .grid = { 3 }, .block = { 64 }, .args = args, .arg_count = 3 };
 }
 
-static void everything_arrives(void **state)
+FAKE_TEST(everything_arrives)
 {
-    (void)state;
     struct scene scene = set_up();
     fake->argument_sizes[0] = 8;
     fake->argument_sizes[1] = 4;
@@ -69,9 +68,8 @@ static void everything_arrives(void **state)
     tear_down(&scene);
 }
 
-static void empty_grid_does_nothing(void **state)
+FAKE_TEST(empty_grid_does_nothing)
 {
-    (void)state;
     struct scene scene = set_up();
     struct ptx_launch_params params = right_launch();
     params.grid[0] = 0;
@@ -91,9 +89,8 @@ static void refused(const ptx_function *function, struct ptx_launch_params param
     assert_int_equal(atomic_load(&fake->calls), calls);
 }
 
-static void arguments_are_checked(void **state)
+FAKE_TEST(arguments_are_checked)
 {
-    (void)state;
     struct scene scene = set_up();
     uint64_t wide = 1;
     struct ptx_arg args[3] = { PTX_ARG(data), PTX_ARG(wide), PTX_ARG(factor) };
@@ -115,9 +112,8 @@ static void arguments_are_checked(void **state)
 }
 
 /// The kernel takes one parameter of each kind. An argument of another C type is refused.
-static void types_of_arguments_are_checked(void **state)
+FAKE_TEST(types_of_arguments_are_checked)
 {
-    (void)state;
     static const char text[] = ".version 7.0\n.target sm_80\n.address_size 64\n"
                                ".visible .entry types(.param .f32 f, .param .u32 u, .param .s64 s,"
                                " .param .b32 b, .param .f64 d, .param .b8 h[8], .param .u64 p)\n"
@@ -179,9 +175,8 @@ static void types_of_arguments_are_checked(void **state)
     tear_down(&scene);
 }
 
-static void geometry_is_checked(void **state)
+FAKE_TEST(geometry_is_checked)
 {
-    (void)state;
     struct scene scene = set_up();
     struct ptx_launch_params params = right_launch();
     params.block[0] = 0;
@@ -211,9 +206,8 @@ static void geometry_is_checked(void **state)
     tear_down(&scene);
 }
 
-static void required_block(void **state)
+FAKE_TEST(required_block)
 {
-    (void)state;
     struct scene scene = set_up();
     struct ptx_launch_params params = { .grid = { 5 } };
     assert_int_equal(ptx_launch(scene.fixed, &params), PTX_OK);
@@ -227,9 +221,8 @@ static void required_block(void **state)
     tear_down(&scene);
 }
 
-static void attributes(void **state)
+FAKE_TEST(attributes)
 {
-    (void)state;
     struct scene scene = set_up();
     struct ptx_launch_params params = right_launch();
     params.grid[0] = 4;
@@ -263,9 +256,8 @@ static void attributes(void **state)
 
 /// The caller's context is current, and the device was opened with it: a launch neither pushes nor
 /// pops it.
-static void callers_context_stays(void **state)
+FAKE_TEST(callers_context_stays)
 {
-    (void)state;
     CUcontext context = fake->context_create(0);
     struct scene scene = set_up();
     struct ptx_launch_params params = right_launch();
@@ -285,9 +277,8 @@ static void callers_context_stays(void **state)
     free(context);
 }
 
-static void launching_under_capture(void **state)
+FAKE_TEST(launching_under_capture)
 {
-    (void)state;
     struct scene scene = set_up();
     CUstream captured = fake->stream_create(ptx_device_context(scene.device), false);
     fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -324,9 +315,8 @@ static void *work(void *argument)
     return (void *)failures;
 }
 
-static void many_threads(void **state)
+FAKE_TEST(many_threads)
 {
-    (void)state;
     struct scene scene = set_up();
     assert_null(ptx_buffer_create(NULL, 1));
     pthread_t threads[4];
@@ -344,17 +334,5 @@ static void many_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAKE_TEST(everything_arrives),
-        FAKE_TEST(empty_grid_does_nothing),
-        FAKE_TEST(arguments_are_checked),
-        FAKE_TEST(types_of_arguments_are_checked),
-        FAKE_TEST(geometry_is_checked),
-        FAKE_TEST(required_block),
-        FAKE_TEST(attributes),
-        FAKE_TEST(callers_context_stays),
-        FAKE_TEST(launching_under_capture),
-        FAKE_TEST(many_threads),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -5,18 +5,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void named_library_serves(void **state)
+FAKE_TEST(named_library_serves)
 {
-    (void)state;
     ptx_device *device = open_device();
     assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_libcuda"));
     ptx_device_close(&device);
     assert_null(device);
 }
 
-static void missing_library(void **state)
+FAKE_TEST(missing_library)
 {
-    (void)state;
     setenv("PTXGEN_LIBCUDA", "/nowhere/libcuda.so.1", 1);
     assert_null(ptx_device_open(NULL));
     assert_error(PTX_ERROR_NO_DRIVER, "/nowhere/libcuda.so.1");
@@ -29,9 +27,8 @@ static void missing_library(void **state)
 
 /// The loader's search is first; of the other places, only existing ones are tried. In a child
 /// process, because a library that is found stays mapped.
-static void search_begins_with_the_loader(void **state)
+FAKE_TEST(search_begins_with_the_loader)
 {
-    (void)state;
     const pid_t process = fork();
     if (process == 0) {
         unsetenv("PTXGEN_LIBCUDA");
@@ -52,9 +49,34 @@ static void search_begins_with_the_loader(void **state)
     assert_int_equal(WEXITSTATUS(ended), 0);
 }
 
-static void stub_by_name(void **state)
+FAKE_TEST(stub_in_the_process_is_passed_over)
 {
-    (void)state;
+    void *present = dlopen(FAKE_STUB_LIBCUDA, RTLD_NOW);
+    assert_non_null(present);
+    void *same = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    assert_ptr_equal(present, same);
+    ptx_device *device = open_device();
+    assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_libcuda"));
+    ptx_device_close(&device);
+    dlclose(same);
+    dlclose(present);
+}
+
+FAKE_TEST(library_in_the_process_comes_first)
+{
+    void *present = dlopen(FAKE_PRESENT_LIBCUDA, RTLD_NOW);
+    assert_non_null(present);
+    ptx_device *device = open_device();
+    assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_present"));
+    ptx_device_close(&device);
+    dlclose(present);
+    device = open_device();
+    assert_null(strstr(ptx_device_get_info(device)->library_path, "fake_present"));
+    ptx_device_close(&device);
+}
+
+FAKE_TEST(stub_by_name)
+{
     setenv("PTXGEN_LIBCUDA", FAKE_STUB_LIBCUDA, 1);
     assert_null(ptx_device_open(NULL));
     assert_error(PTX_ERROR_NO_DRIVER, "CUDA_ERROR_STUB_LIBRARY (34)");
@@ -64,9 +86,8 @@ static void stub_by_name(void **state)
     setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
 }
 
-static void required_function_missing(void **state)
+FAKE_TEST(required_function_missing)
 {
-    (void)state;
     setenv("PTXGEN_LIBCUDA", FAKE_BROKEN_LIBCUDA, 1);
     assert_null(ptx_device_open(NULL));
     assert_error(PTX_ERROR_NO_DRIVER, "has no cuMemAlloc_v2");
@@ -74,9 +95,8 @@ static void required_function_missing(void **state)
     setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
 }
 
-static void optional_function_missing(void **state)
+FAKE_TEST(optional_function_missing)
 {
-    (void)state;
     struct fake_cuda *usual = fake;
     fake = fake_open(FAKE_OLD_LIBCUDA);
     assert_non_null(fake);
@@ -98,37 +118,8 @@ static void optional_function_missing(void **state)
     setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
 }
 
-static void library_in_the_process_comes_first(void **state)
+FAKE_TEST(versions_of_the_language)
 {
-    (void)state;
-    void *present = dlopen(FAKE_PRESENT_LIBCUDA, RTLD_NOW);
-    assert_non_null(present);
-    ptx_device *device = open_device();
-    assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_present"));
-    ptx_device_close(&device);
-    dlclose(present);
-    device = open_device();
-    assert_null(strstr(ptx_device_get_info(device)->library_path, "fake_present"));
-    ptx_device_close(&device);
-}
-
-static void stub_in_the_process_is_passed_over(void **state)
-{
-    (void)state;
-    void *present = dlopen(FAKE_STUB_LIBCUDA, RTLD_NOW);
-    assert_non_null(present);
-    void *same = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-    assert_ptr_equal(present, same);
-    ptx_device *device = open_device();
-    assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_libcuda"));
-    ptx_device_close(&device);
-    dlclose(same);
-    dlclose(present);
-}
-
-static void versions_of_the_language(void **state)
-{
-    (void)state;
     static const int cases[][2] = { { 10020, 0 },  { 11000, 70 }, { 12040, 84 }, { 12060, 85 },
                                     { 12080, 87 }, { 13000, 90 }, { 13040, 94 }, { 14030, 95 } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -140,9 +131,8 @@ static void versions_of_the_language(void **state)
     }
 }
 
-static void names_of_statuses(void **state)
+FAKE_TEST(names_of_statuses)
 {
-    (void)state;
     assert_string_equal(ptx_status_name(PTX_OK), "PTX_OK");
     assert_string_equal(ptx_status_name(PTX_ERROR_FORKED), "PTX_ERROR_FORKED");
     assert_string_equal(ptx_status_name((ptx_status)99), "unknown status");
@@ -150,17 +140,5 @@ static void names_of_statuses(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAKE_TEST(named_library_serves),
-        FAKE_TEST(missing_library),
-        FAKE_TEST(search_begins_with_the_loader),
-        FAKE_TEST(stub_in_the_process_is_passed_over),
-        FAKE_TEST(library_in_the_process_comes_first),
-        FAKE_TEST(stub_by_name),
-        FAKE_TEST(required_function_missing),
-        FAKE_TEST(optional_function_missing),
-        FAKE_TEST(versions_of_the_language),
-        FAKE_TEST(names_of_statuses),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

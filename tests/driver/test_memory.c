@@ -2,9 +2,8 @@
 /// Buffers, pinned memory, streams, events; captures continue beside them.
 #include "driver_fixture.h"
 
-static void round_trip(void **state)
+FAKE_TEST(round_trip)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_buffer *buffer = ptx_buffer_create(device, 8);
     assert_non_null(buffer);
@@ -27,9 +26,8 @@ static void round_trip(void **state)
     ptx_device_close(&device);
 }
 
-static void ranges_are_checked(void **state)
+FAKE_TEST(ranges_are_checked)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_buffer *buffer = ptx_buffer_create(device, 8);
     char bytes[16] = "";
@@ -63,9 +61,8 @@ static void ranges_are_checked(void **state)
     ptx_device_close(&device);
 }
 
-static void empty_buffer(void **state)
+FAKE_TEST(empty_buffer)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_buffer *buffer = ptx_buffer_create(device, 0);
     assert_non_null(buffer);
@@ -78,9 +75,8 @@ static void empty_buffer(void **state)
     assert_error(PTX_ERROR_INVALID, "the device is NULL");
 }
 
-static void pinned_memory(void **state)
+FAKE_TEST(pinned_memory)
 {
-    (void)state;
     ptx_device *device = open_device();
     char *memory = ptx_host_alloc(device, 4);
     assert_non_null(memory);
@@ -93,9 +89,8 @@ static void pinned_memory(void **state)
     ptx_device_close(&device);
 }
 
-static void streams_and_events(void **state)
+FAKE_TEST(streams_and_events)
 {
-    (void)state;
     ptx_device *device = open_device();
     CUstream stream = ptx_stream_create(device);
     CUevent start = ptx_event_create(device);
@@ -126,9 +121,8 @@ static void streams_and_events(void **state)
 }
 
 /// Another stream is under capture in the strictest mode: all setup calls still work.
-static void captures_are_not_disturbed(void **state)
+FAKE_TEST(captures_are_not_disturbed)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_buffer *old = ptx_buffer_create(device, 4);
     ptx_module *old_module = load_module(device, KERNEL_TEXT);
@@ -167,9 +161,8 @@ static void captures_are_not_disturbed(void **state)
     ptx_device_close(&device);
 }
 
-static void waiting_for_a_captured_stream_is_refused(void **state)
+FAKE_TEST(waiting_for_a_captured_stream_is_refused)
 {
-    (void)state;
     ptx_device *device = open_device();
     CUstream captured = fake->stream_create(ptx_device_context(device), false);
     fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
@@ -182,9 +175,8 @@ static void waiting_for_a_captured_stream_is_refused(void **state)
 }
 
 /// The default stream would become part of the capture of a blocking stream.
-static void blocking_capture_refuses_the_default_stream(void **state)
+FAKE_TEST(blocking_capture_refuses_the_default_stream)
 {
-    (void)state;
     ptx_device *device = open_device();
     CUstream captured = fake->stream_create(ptx_device_context(device), true);
     fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_RELAXED);
@@ -210,15 +202,5 @@ static void blocking_capture_refuses_the_default_stream(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAKE_TEST(round_trip),
-        FAKE_TEST(ranges_are_checked),
-        FAKE_TEST(empty_buffer),
-        FAKE_TEST(pinned_memory),
-        FAKE_TEST(streams_and_events),
-        FAKE_TEST(captures_are_not_disturbed),
-        FAKE_TEST(waiting_for_a_captured_stream_is_refused),
-        FAKE_TEST(blocking_capture_refuses_the_default_stream),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -6,15 +6,6 @@
 static int alive; ///< objects of the primary context itself
 
 /// The fault of the test has occurred, and nothing is left over.
-static int teardown(void **state)
-{
-    (void)state;
-    assert_non_null(failed_function());
-    assert_int_equal(objects_alive(), alive);
-    assert_thread_untouched(NULL);
-    return 0;
-}
-
 // --------------------------------------------------------------------------------------- launches
 
 static void fail_launch(const ptx_function *function, CUresult result, const char *report)
@@ -32,11 +23,21 @@ static void fail_launch(const ptx_function *function, CUresult result, const cha
     assert_int_equal(ptx_error_code(), result);
 }
 
-/// The error of a kernel that was launched earlier: whichever call returns it names itself, and not
-/// the driver's function, and gives the driver's description.
-static void earlier_kernels(void **state)
+static int teardown(void **state)
 {
     (void)state;
+    assert_non_null(failed_function());
+    assert_int_equal(objects_alive(), alive);
+    assert_thread_untouched(NULL);
+    return 0;
+}
+
+#define MESSAGE_TEST(name) TEST_WITH(name, NULL, teardown)
+
+/// The error of a kernel that was launched earlier: whichever call returns it names itself, and not
+/// the driver's function, and gives the driver's description.
+MESSAGE_TEST(earlier_kernels)
+{
     static const struct {
         CUresult result;
         const char *text;
@@ -78,9 +79,8 @@ static void earlier_kernels(void **state)
 }
 
 /// An error of the launch itself: the message names the launch and the driver's function.
-static void the_launch_itself(void **state)
+MESSAGE_TEST(the_launch_itself)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_module *module = load_module(device, KERNEL_TEXT);
     const ptx_function *scale = ptx_module_function(module, "scale");
@@ -101,9 +101,8 @@ static void fail_load(ptx_device *device, struct emulator_fault fault, const cha
     assert_int_equal(ptx_error_code(), fault.result);
 }
 
-static void quotes_of_log_and_text(void **state)
+MESSAGE_TEST(quotes_of_log_and_text)
 {
-    (void)state;
     ptx_device *device = open_device();
     fail_load(device,
               (struct emulator_fault) {
@@ -131,9 +130,8 @@ static void quotes_of_log_and_text(void **state)
     ptx_device_close(&device);
 }
 
-static void remedies(void **state)
+MESSAGE_TEST(remedies)
 {
-    (void)state;
     static const struct {
         CUresult result;
         const char *text;
@@ -174,9 +172,8 @@ static void remedies(void **state)
 }
 
 /// Logs that fill their buffers and have no NUL: the message still has its last line.
-static void endless_logs(void **state)
+MESSAGE_TEST(endless_logs)
 {
-    (void)state;
     static char log[40000];
     for (size_t i = 0; i + 1 < sizeof(log); i++)
         log[i] = "line 6, "[i % 8];
@@ -192,9 +189,8 @@ static void endless_logs(void **state)
     ptx_device_close(&device);
 }
 
-static void log_of_a_load_that_works(void **state)
+MESSAGE_TEST(log_of_a_load_that_works)
 {
-    (void)state;
     ptx_device *device = open_device();
     fail_next((struct emulator_fault) { .function = "cuModuleLoadDataEx",
                                         .info_log = "ptxas warning : something\n" });
@@ -206,9 +202,8 @@ static void log_of_a_load_that_works(void **state)
 
 // ------------------------------------------------------------------------------- captures, memory
 
-static void ends_of_captures(void **state)
+MESSAGE_TEST(ends_of_captures)
 {
-    (void)state;
     static const struct {
         CUresult result;
         const char *message;
@@ -235,9 +230,8 @@ static void ends_of_captures(void **state)
     ptx_device_close(&device);
 }
 
-static void out_of_device_memory(void **state)
+MESSAGE_TEST(out_of_device_memory)
 {
-    (void)state;
     ptx_device *device = open_device();
     fail_next((struct emulator_fault) { .function = "cuMemAlloc_v2",
                                         .result = CUDA_ERROR_OUT_OF_MEMORY });
@@ -250,9 +244,8 @@ static void out_of_device_memory(void **state)
 
 // --------------------------------------------------------------------------------- initialisation
 
-static void initialisation(void **state)
+MESSAGE_TEST(initialisation)
 {
-    (void)state;
     static const struct {
         CUresult result;
         ptx_status status;
@@ -291,17 +284,5 @@ static int setup(void **state)
 
 int main(void)
 {
-#define MESSAGE_TEST(function) cmocka_unit_test_setup_teardown(function, NULL, teardown)
-    const struct CMUnitTest tests[] = {
-        MESSAGE_TEST(initialisation),
-        MESSAGE_TEST(earlier_kernels),
-        MESSAGE_TEST(the_launch_itself),
-        MESSAGE_TEST(quotes_of_log_and_text),
-        MESSAGE_TEST(remedies),
-        MESSAGE_TEST(endless_logs),
-        MESSAGE_TEST(log_of_a_load_that_works),
-        MESSAGE_TEST(ends_of_captures),
-        MESSAGE_TEST(out_of_device_memory),
-    };
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return tests_run(setup, NULL);
 }

@@ -5,9 +5,8 @@
 #include <limits.h>
 
 /// A message that is too long is cut, with "..." at its end.
-static void endless_message(void **state)
+FAKE_TEST(endless_message)
 {
-    (void)state;
     char name[10000];
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
@@ -30,9 +29,8 @@ static bool has_option(CUjit_option option, uintptr_t value)
     return false;
 }
 
-static void options_and_log(void **state)
+FAKE_TEST(options_and_log)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_module *module = ptx_module_load(device, KERNEL_TEXT, NULL);
     assert_int_equal(fake->option_count, 4);
@@ -60,9 +58,8 @@ static void options_and_log(void **state)
 }
 
 /// A GPU with no more shared memory per block than a kernel gets without opting in.
-static void no_more_shared_memory(void **state)
+FAKE_TEST(no_more_shared_memory)
 {
-    (void)state;
     fake->static_shared = 1024;
     fake->shared_optin = 49152;
     ptx_device *device = open_device();
@@ -73,9 +70,8 @@ static void no_more_shared_memory(void **state)
     ptx_device_close(&device);
 }
 
-static void functions_and_their_facts(void **state)
+FAKE_TEST(functions_and_their_facts)
 {
-    (void)state;
     fake->static_shared = 1024;
     ptx_device *device = open_device();
     ptx_module *module = load_module(device, KERNEL_TEXT);
@@ -125,9 +121,8 @@ static void functions_and_their_facts(void **state)
     ptx_device_close(&device);
 }
 
-static void variables(void **state)
+FAKE_TEST(variables)
 {
-    (void)state;
     ptx_device *device = open_device();
     ptx_module *module = load_module(device, KERNEL_TEXT);
     CUdeviceptr address = 0;
@@ -145,9 +140,8 @@ static void variables(void **state)
 }
 
 /// Text in the styles of nvcc and of people.
-static void text_of_others(void **state)
+FAKE_TEST(text_of_others)
 {
-    (void)state;
     static const char text[] =
         "/* .version 1.0 */ .version 7.8 .target sm_90a, debug\n.address_size 64\r\n"
         ".entry hidden(.param.u32 x){ret;}\n"
@@ -186,9 +180,8 @@ static void text_of_others(void **state)
     ptx_device_close(&device);
 }
 
-static void unreadable_parameters(void **state)
+FAKE_TEST(unreadable_parameters)
 {
-    (void)state;
     static const char *const texts[] = {
         ".version 8.0\n.visible .entry k(\n.param .q32 x) {}",
         ".version 8.0\n.visible .entry k(\n.reg .u32 x) {}",
@@ -223,9 +216,8 @@ static void unreadable_parameters(void **state)
 
 /// Numbers too large for an int or a size, and numbers that PTX does not allow, are refused. Valid
 /// numbers in other bases are read.
-static void numbers_in_text(void **state)
+FAKE_TEST(numbers_in_text)
 {
-    (void)state;
     static const char *const texts[] = {
         "k(\n.param .b8 x[0])",
         "k(\n.param .b8 x[4294967296])",
@@ -262,9 +254,8 @@ static void numbers_in_text(void **state)
 }
 
 /// Loading on a stream under capture is refused before the driver is called.
-static void loading_under_capture_is_refused(void **state)
+FAKE_TEST(loading_under_capture_is_refused)
 {
-    (void)state;
     ptx_device *device = open_device();
     CUstream captured = fake->stream_create(ptx_device_context(device), false);
     fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
@@ -283,16 +274,5 @@ static void loading_under_capture_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        FAKE_TEST(endless_message),
-        FAKE_TEST(options_and_log),
-        FAKE_TEST(no_more_shared_memory),
-        FAKE_TEST(functions_and_their_facts),
-        FAKE_TEST(variables),
-        FAKE_TEST(text_of_others),
-        FAKE_TEST(unreadable_parameters),
-        FAKE_TEST(numbers_in_text),
-        FAKE_TEST(loading_under_capture_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "rows.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka needs those four headers before its own.
-#include <cmocka.h>
 
 #include "random.h"
 

@@ -3,15 +3,11 @@
 // variables of the module. Compared with plain C. On a GPU if there is one, and on the emulator in
 // CI. docs/asm.md shows dot() and reduce().
 #include "rows.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka needs those four headers before its own.
-#include <cmocka.h>
 
 enum { THREADS = 64 };
 
@@ -199,13 +195,12 @@ static void expect_text(struct rows *r, const struct row *row)
         rows_put(r->want + 8 * t, 4, 0, texts[row->c.what].expect(t));
 }
 
-static void results_of_texts(void **state)
+TEST(results_of_texts)
 {
     static const struct row_test test = { emit_text, expect_text, NULL };
     enum { TEXTS = sizeof texts / sizeof *texts };
     static struct row list[TEXTS];
 
-    (void)state;
     for (unsigned k = 0; k < TEXTS; k++) {
         list[k] = (struct row) { .c = { .kind = CASE_WARP, .what = k }, .threads = THREADS };
         snprintf(list[k].name, sizeof list->name, "%s", texts[k].name);
@@ -215,10 +210,8 @@ static void results_of_texts(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(results_of_texts) };
-
     rows_open(&rows, argc, argv);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     rows_close(&rows);
     return failed;
 }

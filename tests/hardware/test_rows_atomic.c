@@ -3,15 +3,11 @@
 // red, compared with plain C; then with all threads on one cell. On a GPU if there is one, and on
 // the emulator in CI.
 #include "rows.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka needs those four headers before its own.
-#include <cmocka.h>
 
 #include "reference/half.h"
 
@@ -305,26 +301,20 @@ static void run(const struct choice *choice, unsigned least)
     printf("%u rows\n", listed);
 }
 
-static void own_cells(void **state)
+TEST(own_cells)
 {
-    (void)state;
     run(&(const struct choice) { &own, false }, 1000);
 }
 
-static void one_cell(void **state)
+TEST(one_cell)
 {
-    (void)state;
     run(&(const struct choice) { &one, true }, 60);
 }
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_cells),
-        cmocka_unit_test(one_cell),
-    };
     rows_open(&rows, argc, argv);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     rows_close(&rows);
     return failed;
 }

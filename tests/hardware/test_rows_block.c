@@ -2,15 +2,11 @@
 // Threads of blocks together: barriers; fences and ordered accesses that pass data on; the end by
 // trap. Compared with plain C. On a GPU if there is one, and on the emulator in CI.
 #include "rows.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka needs those four headers before its own.
-#include <cmocka.h>
 
 // From byte FROM of `out` on, each thread has a word of input.
 enum { THREADS = 64, FROM = 32768, MOST_ROWS = 64 };
@@ -66,11 +62,10 @@ static void expect_barrier(struct rows *r, const struct row *row)
         rows_put(r->want + 8 * t, 4, 0, 3 * partner_of(row->c.what, t));
 }
 
-static void every_barrier(void **state)
+TEST(every_barrier)
 {
     static const struct row_test test = { emit_barrier, expect_barrier, NULL };
 
-    (void)state;
     listed = 0;
     for (unsigned k = 0; k < BARRIERS; k++)
         snprintf(add_row(k, 1)->name, sizeof list->name, "barrier %u", k);
@@ -110,11 +105,10 @@ static void bring_votes(struct rows *r, const struct row *row, unsigned char *ou
     }
 }
 
-static void block_votes(void **state)
+TEST(block_votes)
 {
     static const struct row_test test = { emit_block_vote, expect_block_vote, bring_votes };
 
-    (void)state;
     listed = 0;
     for (unsigned k = 0; k < 9; k++)
         snprintf(add_row(k / 3, k % 3)->name, sizeof list->name, "block vote %u, predicates %u",
@@ -187,9 +181,8 @@ static void expect_message(struct rows *r, const struct row *row)
 
 static const struct row_test message = { emit_message, expect_message, NULL };
 
-static void messages(void **state)
+TEST(messages)
 {
-    (void)state;
     listed = 0;
     for (unsigned k = 0; k < 3 * 5; k++) {
         struct row *row = add_row(0, 1);
@@ -209,12 +202,11 @@ static void messages(void **state)
 // ---- the end ------------------------------------------------------------------------------------
 
 // The last test, because the context is lost.
-static void trap(void **state)
+TEST(trap)
 {
     ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = rows.target });
     const struct ptx_launch_params launch = { .grid = { 1 } };
 
-    (void)state;
     ptx_entry (b, "k", .block = { 32 }) {
         ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(7))) {
             ptx_trap(b);
@@ -234,14 +226,8 @@ static void trap(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_barrier),
-        cmocka_unit_test(block_votes),
-        cmocka_unit_test(messages),
-        cmocka_unit_test(trap),
-    };
     rows_open(&rows, argc, argv);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     rows_close(&rows);
     return failed;
 }

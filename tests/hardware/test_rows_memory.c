@@ -3,15 +3,11 @@
 // accepts, each in its own kernel, whose output is compared with plain C. On a GPU if there is one,
 // and on the emulator in CI.
 #include "rows.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka needs those four headers before its own.
-#include <cmocka.h>
 
 enum { THREADS = 64, MOST_ROWS = 8192, PARAM_BYTES = 64, WIDE = 32 };
 
@@ -205,27 +201,24 @@ static void run_kind(enum op_case_kind kind, unsigned least)
     printf("%u rows\n", listed);
 }
 
-static void every_load(void **state)
+TEST(every_load)
 {
-    (void)state;
     run_kind(CASE_LOAD, 500);
 }
 
-static void every_store(void **state)
+TEST(every_store)
 {
-    (void)state;
     run_kind(CASE_STORE, 300);
 }
 
 // ---- parameters ---------------------------------------------------------------------------------
 
 // An array passed by value, read in every type and vector.
-static void parameters(void **state)
+TEST(parameters)
 {
     unsigned char bytes[PARAM_BYTES];
     unsigned ran = 0;
 
-    (void)state;
     memcpy(bytes, rows.in + 24, sizeof bytes);
     ptx_buffer *to = ptx_buffer_create(rows.device, ROWS_OUT);
     assert_non_null(to);
@@ -274,13 +267,8 @@ static void parameters(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_load),
-        cmocka_unit_test(every_store),
-        cmocka_unit_test(parameters),
-    };
     rows_open(&rows, argc, argv);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     rows_close(&rows);
     return failed;
 }

@@ -2,13 +2,10 @@
 // Special registers, each in every thread of several blocks, compared with plain C. On a GPU if
 // there is one, and on the emulator in CI.
 #include "rows.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 // cmocka needs those headers before its own.
-#include <cmocka.h>
 
 static struct rows rows;
 
@@ -129,13 +126,12 @@ static void expect_special(struct rows *r, const struct row *row)
     }
 }
 
-static void special_registers(void **state)
+TEST(special_registers)
 {
     static const struct row_test test = { emit_special, expect_special, NULL, .varies = true };
     static struct row list[REGISTERS];
     unsigned listed = 0;
 
-    (void)state;
     for (unsigned k = 0; k < REGISTERS; k++) {
         struct row *row = &list[listed];
         *row = (struct row) { .c = { .kind = CASE_WARP, .what = k },
@@ -154,11 +150,8 @@ static void special_registers(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(special_registers),
-    };
     rows_open(&rows, argc, argv);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     rows_close(&rows);
     return failed;
 }

@@ -3,18 +3,14 @@
 // lop3 with a predicate, min and max of magnitudes, fma.oob, cvt.pack. Compared with plain C, which
 // follows the descriptions of the PTX ISA. On a GPU if there is one, and on the emulator in CI.
 #include "rows.h"
+#include "test.h"
 
 #include "reference/half.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka needs those four headers before its own.
-#include <cmocka.h>
 
 __extension__ typedef __int128 wide;
 
@@ -273,10 +269,9 @@ static void write_scalar(struct text *t, unsigned signs)
 }
 
 // A selection.
-static void scalar_videos(void **state)
+TEST(scalar_videos)
 {
     unsigned n = 0;
-    (void)state;
     for (unsigned operation = 0; operation < OPERATIONS; operation++)
         for (unsigned signs = 0; operation != AVERAGE && signs < 8; signs++)
             for (unsigned kind = 0; kind < 6; kind++, n++) {
@@ -305,10 +300,9 @@ static void scalar_videos(void **state)
 
 // Saturation, second operations and parts of the result in all combinations, of whole sources and
 // of parts.
-static void scalar_videos_combined(void **state)
+TEST(scalar_videos_combined)
 {
     unsigned n = 0;
-    (void)state;
     for (unsigned operation = 0; operation < OPERATIONS; operation++)
         for (unsigned signs = 0; operation != AVERAGE && signs < 8; signs++)
             for (unsigned kind = 0; kind < 20; kind++, n++) {
@@ -332,11 +326,10 @@ static void scalar_videos_combined(void **state)
     run_all();
 }
 
-static void products_of_parts(void **state)
+TEST(products_of_parts)
 {
     static const char *const scales[] = { "", ".shr7", ".shr15" };
     unsigned n = 0;
-    (void)state;
     for (unsigned signs = 0; signs < 8; signs++)
         for (unsigned scale = 0; scale < 3; scale++)
             for (unsigned kind = 0; kind < 12; kind++, n++) {
@@ -363,10 +356,9 @@ static void products_of_parts(void **state)
     run_all();
 }
 
-static void simd_videos(void **state)
+TEST(simd_videos)
 {
     unsigned n = 0;
-    (void)state;
     for (unsigned operation = 0; operation < LEFT; operation++)
         for (unsigned bytes = 0; bytes < 2; bytes++)
             for (unsigned signs = 0; signs < 8; signs++)
@@ -409,9 +401,8 @@ static uint32_t expect_lop3(const struct text *t, uint32_t a, uint32_t b, uint32
     return value ^ (holds ? 0x5bd1e995 : 0);
 }
 
-static void lop3_with_a_predicate(void **state)
+TEST(lop3_with_a_predicate)
 {
-    (void)state;
     for (unsigned k = 0; k < 32; k++) {
         struct text *t = add_text("lop3");
         t->expect = expect_lop3;
@@ -461,9 +452,8 @@ static uint32_t expect_magnitude(const struct text *t, uint32_t a, uint32_t b, u
     return one_magnitude(t, a >> 16, b >> 16) << 16 | one_magnitude(t, a & 0xffff, b & 0xffff);
 }
 
-static void magnitudes(void **state)
+TEST(magnitudes)
 {
-    (void)state;
     for (unsigned k = 0; k < 24; k++) {
         const struct format *f = &formats[k / 8];
         if (k % 8 >= 4 && !f->ftz)
@@ -524,9 +514,8 @@ static uint32_t expect_outside(const struct text *t, uint32_t a, uint32_t b, uin
            one_outside(t, a & 0xffff, b & 0xffff, c & 0xffff);
 }
 
-static void outside_tensors(void **state)
+TEST(outside_tensors)
 {
-    (void)state;
     for (unsigned k = 0; k < 2; k++) {
         struct text *t = add_text("oob");
         t->expect = expect_outside;
@@ -555,9 +544,8 @@ static uint32_t expect_pack(const struct text *t, uint32_t a, uint32_t b, uint32
     return x << bits | y | (bits < 16 ? c << 2 * bits : 0);
 }
 
-static void packs(void **state)
+TEST(packs)
 {
-    (void)state;
     for (unsigned k = 0; k < 8; k++) {
         struct text *t = add_text("pack");
         t->expect = expect_pack;
@@ -572,15 +560,8 @@ static void packs(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalar_videos),         cmocka_unit_test(scalar_videos_combined),
-        cmocka_unit_test(products_of_parts),     cmocka_unit_test(simd_videos),
-        cmocka_unit_test(lop3_with_a_predicate), cmocka_unit_test(magnitudes),
-        cmocka_unit_test(outside_tensors),       cmocka_unit_test(packs),
-    };
-
     rows_open(&rows, argc, argv);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     rows_close(&rows);
     return failed;
 }

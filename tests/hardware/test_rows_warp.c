@@ -3,15 +3,11 @@
 // type, each with several masks, compared with plain C. On a GPU if there is one, and on the
 // emulator in CI.
 #include "rows.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-// cmocka needs those four headers before its own.
-#include <cmocka.h>
 
 #include "random.h"
 
@@ -140,11 +136,10 @@ static void expect_shuffle(struct rows *r, const struct row *row)
     }
 }
 
-static void every_shuffle(void **state)
+TEST(every_shuffle)
 {
     static const struct row_test test = { emit_shuffle, expect_shuffle, bring_shuffle };
 
-    (void)state;
     listed = 0;
     for (unsigned mode = 0; mode < 4; mode++)
         for (unsigned t = PTX_PRED + 1; t < PTX_TYPE_COUNT; t++)
@@ -274,11 +269,10 @@ static void expect_reduction(struct rows *r, const struct row *row)
             rows_put(r->want + 8 * t, 4, 0, reduced(r, row, t));
 }
 
-static void every_reduction(void **state)
+TEST(every_reduction)
 {
     static const struct row_test test = { emit_reduction, expect_reduction, bring_values };
 
-    (void)state;
     listed = 0;
     for (unsigned what = 0; what < REDUCTIONS; what++)
         for (unsigned t = 1; t < PTX_TYPE_COUNT; t++)
@@ -317,11 +311,10 @@ static void expect_active(struct rows *r, const struct row *row)
     }
 }
 
-static void active_lanes(void **state)
+TEST(active_lanes)
 {
     static const struct row_test test = { emit_active, expect_active, NULL, .varies = true };
 
-    (void)state;
     listed = 0;
     for (unsigned m = 0; m < MASKS; m++)
         snprintf(add_row(CASE_WARP, 0, PTX_U32, 1, m)->name, sizeof list->name, "activemask %08x",
@@ -331,13 +324,8 @@ static void active_lanes(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_shuffle),
-        cmocka_unit_test(every_reduction),
-        cmocka_unit_test(active_lanes),
-    };
     rows_open(&rows, argc, argv);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     rows_close(&rows);
     return failed;
 }

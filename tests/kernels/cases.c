@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "cases.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 void suite_begin(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype)
 {

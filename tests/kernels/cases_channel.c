@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "cases.h"
+#include "test.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "data.h"
 

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 #include "cases.h"
+#include "test.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "data.h"
 #include "reference/fp8.h"

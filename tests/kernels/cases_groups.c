@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "cases.h"
+#include "test.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "data.h"
 

@@ -9,16 +9,13 @@
 #include "reference/fp8.h"
 #include "reference/learned.h"
 #include "skip.h"
+#include "test.h"
 
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #define ELEMENTS ((UINT64_C(1) << 32) + 5 * CHUNK + 3)
 #define CHUNKS   ((ELEMENTS + CHUNK - 1) / CHUNK)

@@ -10,19 +10,16 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <ptxgen/clip.h>
 #include <ptxgen/kernels.h>
 #include <ptxgen/step.h>
 
 #include "math_kernels.h"
+#include "test.h"
 #include "variants.h"
 
 #ifndef GOLDEN_DIR
@@ -603,9 +600,8 @@ static void check_hashes(struct golden *g)
         fprintf(stderr, "%s: no difference printed\n", script);
 }
 
-static void test_golden(void **state)
+TEST(test_golden)
 {
-    (void)state;
     static struct golden g;
     g.rewrite = getenv("PTXGEN_REWRITE_GOLDEN") != NULL;
     emit_all(&g);
@@ -620,7 +616,6 @@ static void test_golden(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_golden) };
     call.program = argv[0];
     if (argc == 3 && (strcmp(argv[1], "--text") == 0 || strcmp(argv[1], "--texts") == 0)) {
         static struct golden g;
@@ -630,5 +625,5 @@ int main(int argc, char **argv)
             fprintf(stderr, "%s: no text has this name\n", argv[2]);
         return call.wanted && !call.found;
     }
-    return cmocka_run_group_tests_name("golden texts", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,16 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Compares the f16 and bf16 conversions that the other tests use with arithmetic in f64.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "random.h"
 #include "reference/half.h"
+#include "test.h"
 
 struct format {
     int exponent_bits;
@@ -55,18 +50,16 @@ static void assert_same_value(double got, double want)
         assert_int_equal(bits_of_f64(got), bits_of_f64(want));
 }
 
-static void test_widening_is_exact_for_every_pattern(void **state)
+TEST(test_widening_is_exact_for_every_pattern)
 {
-    (void)state;
     for (unsigned k = 0; k < 2; ++k)
         for (unsigned half = 0; half < 0x10000; ++half)
             assert_same_value(half_to_f64(formats[k].exponent_bits, (uint16_t)half),
                               value_of(&formats[k], half));
 }
 
-static void test_every_pattern_comes_back(void **state)
+TEST(test_every_pattern_comes_back)
 {
-    (void)state;
     for (unsigned k = 0; k < 2; ++k) {
         int bits = formats[k].exponent_bits;
         for (unsigned half = 0; half < 0x10000; ++half) {
@@ -80,9 +73,8 @@ static void test_every_pattern_comes_back(void **state)
 
 /// Between each bit pattern and the next. For the last one, the pattern of infinity stands for the
 /// power of two above the largest number.
-static void test_rounding_around_every_midpoint(void **state)
+TEST(test_rounding_around_every_midpoint)
 {
-    (void)state;
     for (unsigned k = 0; k < 2; ++k) {
         const struct format *f = &formats[k];
         unsigned infinity = ((1u << f->exponent_bits) - 1) << f->fraction;
@@ -105,9 +97,8 @@ static void test_rounding_around_every_midpoint(void **state)
     }
 }
 
-static void test_random_doubles_round_as_the_host_rounds(void **state)
+TEST(test_random_doubles_round_as_the_host_rounds)
 {
-    (void)state;
     struct random r = { 1 };
     for (int i = 0; i < 400000; ++i) {
         double wide = f64_of_bits(random_u64(&r));
@@ -124,9 +115,8 @@ static void test_random_doubles_round_as_the_host_rounds(void **state)
     }
 }
 
-static void test_known_values(void **state)
+TEST(test_known_values)
 {
-    (void)state;
     assert_int_equal(f16_from_f64(1.0), 0x3c00);
     assert_int_equal(f16_from_f64(-2.0), 0xc000);
     assert_int_equal(f16_from_f64(65504.0), 0x7bff);
@@ -148,12 +138,5 @@ static void test_known_values(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_widening_is_exact_for_every_pattern),
-        cmocka_unit_test(test_every_pattern_comes_back),
-        cmocka_unit_test(test_rounding_around_every_midpoint),
-        cmocka_unit_test(test_random_doubles_round_as_the_host_rounds),
-        cmocka_unit_test(test_known_values),
-    };
-    return cmocka_run_group_tests_name("half", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

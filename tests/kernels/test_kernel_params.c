@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Each kernel as the host sees it: its parameters in order, and their valid values.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include <ptxgen/kernels.h>
 
+#include "test.h"
 #include "variants.h"
 
 /// What one parameter must be. S stands for the dtype; C for the compute type, which is f64 for f64
@@ -308,52 +305,44 @@ static void check_params(const ptx_kernel *kernel, const struct wanted *rows)
     check_params_with(kernel, rows, NULL, NULL);
 }
 
-static void test_squared_sum(void **state)
+TEST(test_squared_sum)
 {
-    (void)state;
     check_params(&ptx_kernel_squared_sum, squared_sum);
 }
 
-static void test_clip_scale_reduce(void **state)
+TEST(test_clip_scale_reduce)
 {
-    (void)state;
     check_params(&ptx_kernel_clip_scale_reduce, clip_scale_reduce);
 }
 
-static void test_gradient_clip_from_device_scale(void **state)
+TEST(test_gradient_clip_from_device_scale)
 {
-    (void)state;
     check_params(&ptx_kernel_gradient_clip_from_device_scale, gradient_clip);
 }
 
-static void test_quantize_ste_backward(void **state)
+TEST(test_quantize_ste_backward)
 {
-    (void)state;
     check_params(&ptx_kernel_quantize_ste_backward, quantize);
 }
 
-static void test_quantize_channel_ste_backward(void **state)
+TEST(test_quantize_channel_ste_backward)
 {
-    (void)state;
     check_params(&ptx_kernel_quantize_channel_ste_backward, quantize_channel);
 }
 
-static void test_fake_quantize(void **state)
+TEST(test_fake_quantize)
 {
-    (void)state;
     check_params(&ptx_kernel_fake_quantize, fake);
     check_params(&ptx_kernel_fake_quantize_channel, fake_channel);
 }
 
-static void test_fake_quantize_groups(void **state)
+TEST(test_fake_quantize_groups)
 {
-    (void)state;
     check_params(&ptx_kernel_fake_quantize_groups, groups);
 }
 
-static void test_quantize_learned_backward(void **state)
+TEST(test_quantize_learned_backward)
 {
-    (void)state;
     const ptx_kernel *kernel = &ptx_kernel_quantize_learned_backward;
     check_params_with(kernel, learned_tensor, "layout", "tensor");
     check_params_with(kernel, learned_channels, "layout", "rows");
@@ -361,34 +350,29 @@ static void test_quantize_learned_backward(void **state)
     check_params(&ptx_kernel_quantize_learned_groups, learned_groups);
 }
 
-static void test_quantize_learned_reduce(void **state)
+TEST(test_quantize_learned_reduce)
 {
-    (void)state;
     check_params(&ptx_kernel_quantize_learned_reduce, learned_reduce);
 }
 
-static void test_observer(void **state)
+TEST(test_observer)
 {
-    (void)state;
     check_params(&ptx_kernel_observe_min_max, min_max);
     check_params(&ptx_kernel_moving_average_update, moving_average);
 }
 
-static void test_loss_scale_update(void **state)
+TEST(test_loss_scale_update)
 {
-    (void)state;
     check_params(&ptx_kernel_loss_scale_update, loss_scale);
 }
 
-static void test_lerp_backward(void **state)
+TEST(test_lerp_backward)
 {
-    (void)state;
     check_params(&ptx_kernel_lerp_backward, lerp);
 }
 
-static void test_cast_fp8(void **state)
+TEST(test_cast_fp8)
 {
-    (void)state;
     check_params(&ptx_kernel_cast_fp8, cast_fp8);
     for (uint8_t format = 0; format < 2; format++) {
         const struct ptx_kernel_spec spec = { .dtype = PTX_BF16, .option = { format } };
@@ -403,9 +387,8 @@ static void test_cast_fp8(void **state)
     }
 }
 
-static void test_delayed_scale_update(void **state)
+TEST(test_delayed_scale_update)
 {
-    (void)state;
     check_params(&ptx_kernel_delayed_scale_update, delayed_scale);
     const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
     struct ptx_param_info count, margin;
@@ -420,9 +403,8 @@ static void test_delayed_scale_update(void **state)
 }
 
 /// The option values keep their order, because their numbers are in specs that hosts may store.
-static void test_option_values(void **state)
+TEST(test_option_values)
 {
-    (void)state;
     static const struct {
         const ptx_kernel *kernel;
         const char *option, *values;
@@ -479,22 +461,5 @@ static void test_option_values(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_squared_sum),
-        cmocka_unit_test(test_clip_scale_reduce),
-        cmocka_unit_test(test_gradient_clip_from_device_scale),
-        cmocka_unit_test(test_quantize_ste_backward),
-        cmocka_unit_test(test_lerp_backward),
-        cmocka_unit_test(test_quantize_channel_ste_backward),
-        cmocka_unit_test(test_fake_quantize),
-        cmocka_unit_test(test_fake_quantize_groups),
-        cmocka_unit_test(test_quantize_learned_backward),
-        cmocka_unit_test(test_quantize_learned_reduce),
-        cmocka_unit_test(test_observer),
-        cmocka_unit_test(test_loss_scale_update),
-        cmocka_unit_test(test_cast_fp8),
-        cmocka_unit_test(test_delayed_scale_update),
-        cmocka_unit_test(test_option_values),
-    };
-    return cmocka_run_group_tests_name("parameters of kernels", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The registry: its facts about each kernel, the launches that it computes, and every text for
 // every target.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include <ptxgen/kernels.h>
 
+#include "test.h"
 #include "variants.h"
 
 enum { WITH_F64_PARTIALS = PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F32) };
@@ -54,9 +51,8 @@ static const struct {
 
 enum { KERNELS = sizeof expected / sizeof *expected };
 
-static void test_every_kernel_is_found_by_name(void **state)
+TEST(test_every_kernel_is_found_by_name)
 {
-    (void)state;
     for (size_t k = 0; k < KERNELS; ++k) {
         const ptx_kernel *kernel = ptx_kernel_find(expected[k].name);
         assert_ptr_equal(kernel, expected[k].kernel);
@@ -75,9 +71,8 @@ static void test_every_kernel_is_found_by_name(void **state)
     assert_null(ptx_kernel_find(NULL));
 }
 
-static void test_options_are_set_by_name(void **state)
+TEST(test_options_are_set_by_name)
 {
-    (void)state;
     const ptx_kernel *kernel = &ptx_kernel_quantize_ste_backward;
     struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
     assert_true(ptx_kernel_spec_set(&spec, kernel, "division", "reciprocal"));
@@ -99,9 +94,8 @@ static void test_options_are_set_by_name(void **state)
     assert_int_equal(ptx_kernel_find_option(kernel, "scalar"), -1);
 }
 
-static void test_entry_names(void **state)
+TEST(test_entry_names)
 {
-    (void)state;
     char name[PTX_ENTRY_NAME_SIZE];
     struct ptx_kernel_spec spec = { .dtype = PTX_BF16 };
     assert_string_equal(
@@ -122,9 +116,8 @@ static uint32_t blocks(const ptx_kernel *kernel, ptx_type dtype, uint64_t n)
     return geometry.grid;
 }
 
-static void test_geometry_of_chunks(void **state)
+TEST(test_geometry_of_chunks)
 {
-    (void)state;
     static const struct {
         uint64_t n;
         uint32_t blocks;
@@ -156,9 +149,8 @@ static void test_geometry_of_chunks(void **state)
             assert_int_equal(blocks(&ptx_kernel_squared_sum, dtypes[t], rows[k].n), rows[k].blocks);
 }
 
-static void test_chunk(void **state)
+TEST(test_chunk)
 {
-    (void)state;
     const ptx_kernel *square = &ptx_kernel_squared_sum;
     const ptx_kernel *channel = &ptx_kernel_quantize_channel_ste_backward;
     assert_int_equal(ptx_kernel_chunk(square, 0), 4096);
@@ -180,9 +172,8 @@ static void test_chunk(void **state)
 
 /// Each thread has a vector of L elements. Data that starts between two boundaries may need one
 /// vector more than n / L, but never a whole block more.
-static void test_geometry_of_vectors(void **state)
+TEST(test_geometry_of_vectors)
 {
-    (void)state;
     static const uint64_t sizes[] = { 1,
                                       2,
                                       7,
@@ -223,17 +214,15 @@ static void test_geometry_of_vectors(void **state)
         }
 }
 
-static void test_geometry_of_one_block(void **state)
+TEST(test_geometry_of_one_block)
 {
-    (void)state;
     static const uint64_t counts[] = { 0, 1, 1024, 1025, UINT64_C(1) << 40 };
     for (size_t k = 0; k < sizeof counts / sizeof *counts; ++k)
         assert_int_equal(blocks(&ptx_kernel_clip_scale_reduce, PTX_F64, counts[k]), 1);
 }
 
-static void test_geometry_refuses_what_the_kernel_has_not(void **state)
+TEST(test_geometry_refuses_what_the_kernel_has_not)
 {
-    (void)state;
     struct ptx_geometry geometry = { 5, 6 };
     assert_false(ptx_kernel_geometry(&ptx_kernel_clip_scale_reduce, PTX_F16, 1, &geometry));
     assert_false(ptx_kernel_geometry(&ptx_kernel_squared_sum, PTX_U32, 1, &geometry));
@@ -244,9 +233,8 @@ static void test_geometry_refuses_what_the_kernel_has_not(void **state)
 
 // ---- texts --------------------------------------------------------------------------------------
 
-static void test_every_variant_builds_for_every_target(void **state)
+TEST(test_every_variant_builds_for_every_target)
 {
-    (void)state;
     struct ptx_target target;
     int least = 0;
     for (size_t t = 0; ptx_target_at(t, &target, &least); ++t)
@@ -277,9 +265,8 @@ static void test_every_variant_builds_for_every_target(void **state)
         }
 }
 
-static void test_a_second_build_gives_the_same_bytes(void **state)
+TEST(test_a_second_build_gives_the_same_bytes)
 {
-    (void)state;
     for (size_t k = 0; k < KERNELS; ++k) {
         const ptx_kernel *kernel = expected[k].kernel;
         struct ptx_kernel_spec spec;
@@ -297,9 +284,8 @@ static void test_a_second_build_gives_the_same_bytes(void **state)
     }
 }
 
-static void test_what_a_kernel_has_not_is_an_error(void **state)
+TEST(test_what_a_kernel_has_not_is_an_error)
 {
-    (void)state;
     static const struct {
         const ptx_kernel *kernel;
         struct ptx_kernel_spec spec;
@@ -340,9 +326,8 @@ static uint64_t length_of(const ptx_kernel *kernel, struct ptx_kernel_sizes size
     return count;
 }
 
-static void test_lengths(void **state)
+TEST(test_lengths)
 {
-    (void)state;
     const ptx_kernel *square = &ptx_kernel_squared_sum;
     const struct ptx_kernel_sizes sizes = { 100000, 7, 3 };
     assert_int_equal(length_of(square, sizes, "n"), 100000);
@@ -377,9 +362,8 @@ static uint64_t pieces_of(const char *layout, ptx_type dtype, uint64_t n, uint64
     return count;
 }
 
-static void test_lengths_of_sums(void **state)
+TEST(test_lengths_of_sums)
 {
-    (void)state;
     assert_int_equal(pieces_of("tensor", PTX_F32, 0, 0, 0), 0);
     assert_int_equal(pieces_of("tensor", PTX_F32, 1 << 24, 0, 0), 2048);
     assert_int_equal(pieces_of("tensor", PTX_F32, (1 << 24) + 1, 0, 0), 2049);
@@ -403,20 +387,5 @@ static void test_lengths_of_sums(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_kernel_is_found_by_name),
-        cmocka_unit_test(test_options_are_set_by_name),
-        cmocka_unit_test(test_entry_names),
-        cmocka_unit_test(test_geometry_of_chunks),
-        cmocka_unit_test(test_chunk),
-        cmocka_unit_test(test_lengths),
-        cmocka_unit_test(test_lengths_of_sums),
-        cmocka_unit_test(test_geometry_of_vectors),
-        cmocka_unit_test(test_geometry_of_one_block),
-        cmocka_unit_test(test_geometry_refuses_what_the_kernel_has_not),
-        cmocka_unit_test(test_every_variant_builds_for_every_target),
-        cmocka_unit_test(test_a_second_build_gives_the_same_bytes),
-        cmocka_unit_test(test_what_a_kernel_has_not_is_an_error),
-    };
-    return cmocka_run_group_tests_name("kernels", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

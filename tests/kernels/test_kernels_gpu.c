@@ -2,16 +2,13 @@
 // The kernels on a GPU against the plain-C reference. Contracts C-SQSUM-001 (squared_sum),
 // C-FUSEDCLIP-001 (clip_scale_reduce) and C-CLIP-001 (all three in a row).
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "cases.h"
 #include "data.h"
+#include "test.h"
 
 static struct gpu gpu;
 

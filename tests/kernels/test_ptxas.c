@@ -7,17 +7,14 @@
 // ptxas_batch.h.
 //
 //     test_ptxas [TARGET...]    for these targets alone
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include <ptxgen/kernels.h>
 
 #include "ptxas_batch.h"
+#include "test.h"
 #include "variants.h"
 
 enum { EXIT_SKIPPED = 77 };

@@ -3,17 +3,14 @@
 // a script in place of ptxas, which refuses texts with "bad" and counts its runs.
 #define _POSIX_C_SOURCE 200809L
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "ptxas_batch.h"
+#include "test.h"
 
 static const char text[] = ".visible .entry saxpy()\n{\n    ret;\n}\n";
 static char folder[] = "/tmp/ptxgen-verdicts-XXXXXX";
@@ -61,9 +58,8 @@ static bool is_run(const char *what, const char *target, int optimization, bool 
     return run;
 }
 
-static void believed(void **state)
+TEST(believed)
 {
-    (void)state;
     ptxas_of_version("13.0.88");
     setenv("PTXGEN_PTXAS_VERDICTS", verdicts, 1);
     assert_true(is_run(text, "sm_90", 1, true));
@@ -86,9 +82,8 @@ static void believed(void **state)
 }
 
 /// The version is asked once of each path.
-static void of_another_version(void **state)
+TEST(of_another_version)
 {
-    (void)state;
     char other[96];
     snprintf(other, sizeof other, "%s/other", folder);
     assert_int_equal(mkdir(other, 0700), 0);
@@ -104,8 +99,6 @@ static void of_another_version(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(believed),
-                                        cmocka_unit_test(of_another_version) };
     char path[160];
     if (!mkdtemp(folder)) {
         perror(folder);
@@ -116,7 +109,7 @@ int main(void)
     snprintf(runs, sizeof runs, "%s/runs", folder);
     snprintf(path, sizeof path, "%s:/usr/bin:/bin", folder);
     setenv("PATH", path, 1);
-    const int failed = cmocka_run_group_tests_name("verdicts of ptxas", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     unlink(verdicts);
     unlink(runs);
     snprintf(script, sizeof script, "%s/ptxas", folder);

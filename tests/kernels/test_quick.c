@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: MIT
 // Quotients and roots without branches: where they do not fail, they are those of IEEE 754.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "data.h"
 #include "gpu.h"
 #include "kernels/common/division.h"
 #include "kernels/step/quick.h"
 #include "reference/half.h"
+#include "test.h"
 
 enum { MOST = 1 << 24, BLOCK = 128 };
 
@@ -30,10 +25,8 @@ static float root(float x, float y)
 }
 
 // Every significand, with exponents of both parities, from the nearest reciprocal root.
-static void test_sequence_of_a_root(void **state)
+TEST(test_sequence_of_a_root)
 {
-    (void)state;
-
     for (uint32_t k = 0; k < 1 << 24; k++) {
         const float x = f32_of_bits((127u << 23) + k), y = (float)(1 / sqrt((double)x));
         if (root(x, y) != sqrtf(x))
@@ -178,9 +171,8 @@ static uint32_t number(struct random *r, int least, uint32_t count, bool positiv
     return (positive ? 0 : random_below(r, 2) << 31) | exponent << 23 | random_below(r, 1 << 23);
 }
 
-static void test_quotients(void **state)
+TEST(test_quotients)
 {
-    (void)state;
     struct random random = gpu_random(&gpu, "quotients");
     struct run r;
 
@@ -196,9 +188,8 @@ static void test_quotients(void **state)
 }
 
 // Dividends of any bits, and divisors down to 0; most are small, where remainders underflow.
-static void test_any_quotient(void **state)
+TEST(test_any_quotient)
 {
-    (void)state;
     struct random random = gpu_random(&gpu, "any quotient");
     uint32_t failed = 0;
     struct run r;
@@ -225,9 +216,8 @@ static void test_any_quotient(void **state)
 // ---- reciprocals --------------------------------------------------------------------------------
 
 // Every significand, with exponents from the least to the greatest that it is for.
-static void test_reciprocals(void **state)
+TEST(test_reciprocals)
 {
-    (void)state;
     struct random random = gpu_random(&gpu, "reciprocals");
     struct run r;
 
@@ -260,9 +250,8 @@ static void check_root(const struct run *r, uint32_t i, bool must_hold)
 }
 
 // Every significand with exponents of both parities, over a divisor of a second moment.
-static void test_roots(void **state)
+TEST(test_roots)
 {
-    (void)state;
     struct random random = gpu_random(&gpu, "roots");
     struct run r;
 
@@ -278,9 +267,8 @@ static void test_roots(void **state)
     run_destroy(&r);
 }
 
-static void test_any_root(void **state)
+TEST(test_any_root)
 {
-    (void)state;
     struct random random = gpu_random(&gpu, "any root");
     struct run r;
 
@@ -304,13 +292,8 @@ static void test_any_root(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sequence_of_a_root), cmocka_unit_test(test_quotients),
-        cmocka_unit_test(test_any_quotient),       cmocka_unit_test(test_roots),
-        cmocka_unit_test(test_any_root),           cmocka_unit_test(test_reciprocals),
-    };
     gpu_open(&gpu);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -5,15 +5,11 @@
 // tries every x within 3 units in the last place of each tie, for significands of the scale with a
 // stride; `test_quick_levels 1` tries them all, in a minute: 15 * 10^9 quotients, none wrong.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "reference/half.h"
+#include "test.h"
 
 enum { SIGNIFICANDS = 1 << 23, LEVELS = 256, AROUND = 3, USUAL_STRIDE = 257 };
 
@@ -58,9 +54,8 @@ static long wrong_levels(float scale, float reciprocal)
 }
 
 /// With the reciprocal rounded to nearest.
-static void test_levels(void **state)
+TEST(test_levels)
 {
-    (void)state;
     for (uint32_t s = 0; s < SIGNIFICANDS; s += stride)
         if (wrong_levels(scale_of(s), 1 / scale_of(s)))
             fail_msg("a level of scale %a is wrong", (double)scale_of(s));
@@ -69,9 +64,8 @@ static void test_levels(void **state)
 /// rcp.approx is within one unit in the last place; here up to 3. The few scales for which the
 /// reciprocal is not the nearest have the right levels all the same, but for the last one, which
 /// the kernel divides by.
-static void test_reciprocals(void **state)
+TEST(test_reciprocals)
 {
-    (void)state;
     long others = 0;
     for (uint32_t s = 0; s < SIGNIFICANDS; ++s)
         for (uint32_t off = 0; off <= 6; ++off) {
@@ -91,10 +85,9 @@ static void test_reciprocals(void **state)
 }
 
 /// The scale is the span over one of six numbers.
-static void test_scales(void **state)
+TEST(test_scales)
 {
     static const float steps[] = { 7, 7.5f, 15, 127, 127.5f, 255 };
-    (void)state;
     for (int k = 0; k < (int)(sizeof steps / sizeof *steps); ++k)
         for (uint32_t s = 0; s < SIGNIFICANDS; ++s)
             if (corrected(scale_of(s), steps[k], 1 / steps[k]) != scale_of(s) / steps[k])
@@ -103,14 +96,9 @@ static void test_scales(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_reciprocals),
-        cmocka_unit_test(test_scales),
-    };
     if (argc > 1)
         stride = (uint32_t)strtoul(argv[1], NULL, 10);
     if (stride == 0)
         stride = 1;
-    return cmocka_run_group_tests_name("quick levels", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -2,14 +2,11 @@
 // Compares the reference with results that share no code with it: exact sums, integers by brute
 // force, formulas of other libraries written again. Contracts C-CLIP-001, C-FUSEDCLIP-001.
 #include "reference/reference.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "random.h"
 #include "reference/half.h"
@@ -65,9 +62,8 @@ static void assert_f32_bits(float got, uint32_t want)
     assert_int_equal(bits_of_f32(got), want);
 }
 
-static void test_norm_is_within_two_ulp_of_the_exact_sum(void **state)
+TEST(test_norm_is_within_two_ulp_of_the_exact_sum)
 {
-    (void)state;
     static const uint64_t sizes[] = { 1, 2, 31, 257, 4095, 4096, 4097, 16385, MOST };
     struct random r = { 7 };
     double *x = malloc(MOST * sizeof *x);
@@ -93,9 +89,8 @@ static void test_norm_is_within_two_ulp_of_the_exact_sum(void **state)
     free(x);
 }
 
-static void test_chunks_are_longer_beyond_2_to_22(void **state)
+TEST(test_chunks_are_longer_beyond_2_to_22)
 {
-    (void)state;
     enum { SWITCH = 1 << 22, TAIL = 5, ELEMENTS = SWITCH + TAIL };
     float *x = malloc(ELEMENTS * sizeof *x);
     double got[SWITCH / CHUNK + 1];
@@ -118,9 +113,8 @@ static void test_chunks_are_longer_beyond_2_to_22(void **state)
 }
 
 /// Integers sum exactly in any order, so a lost, repeated or misplaced element changes the sum.
-static void test_partials_of_integers_are_exact(void **state)
+TEST(test_partials_of_integers_are_exact)
 {
-    (void)state;
     static const uint64_t sizes[] = { 1, 33, 2047, 2049, 4095, 4096, 4097, 8192, 50001 };
     struct random r = { 8 };
     double *x = malloc(MOST * sizeof *x);
@@ -150,9 +144,8 @@ static void test_partials_of_integers_are_exact(void **state)
     free(x);
 }
 
-static void test_huge_and_tiny_gradients_have_a_norm(void **state)
+TEST(test_huge_and_tiny_gradients_have_a_norm)
 {
-    (void)state;
     static const float values[] = { 1e30f, 1e-30f, 1e-42f, 3e38f };
     float x[1000];
     for (int v = 0; v < 4; ++v) {
@@ -182,9 +175,8 @@ static void test_huge_and_tiny_gradients_have_a_norm(void **state)
     assert_true(none.norm == 0.0f && none.scale == 1.0f && !none.found);
 }
 
-static void test_policies_for_a_sum_that_is_not_finite(void **state)
+TEST(test_policies_for_a_sum_that_is_not_finite)
 {
-    (void)state;
     const double sums[][2] = { { (double)NAN, 4.0 },
                                { (double)INFINITY, 4.0 },
                                { 4.0, (double)NAN },
@@ -216,9 +208,8 @@ static void test_policies_for_a_sum_that_is_not_finite(void **state)
         }
 }
 
-static void test_one_bad_element_is_always_found(void **state)
+TEST(test_one_bad_element_is_always_found)
 {
-    (void)state;
     struct random r = { 9 };
     double x[1000];
     for (int t = 0; t < 4; ++t)
@@ -235,9 +226,8 @@ static void test_one_bad_element_is_always_found(void **state)
 }
 
 /// C-FUSEDCLIP-001.
-static void test_fusedclip_001_scale_norm_and_zero_sum(void **state)
+TEST(test_fusedclip_001_scale_norm_and_zero_sum)
 {
-    (void)state;
     double zeros[3] = { 0.0, 0.0, 0.0 };
     for (uint64_t count = 0; count <= 3; ++count)
         for (int policy = 0; policy < 3; ++policy) {
@@ -262,9 +252,8 @@ static void test_fusedclip_001_scale_norm_and_zero_sum(void **state)
 }
 
 /// C-CLIP-001, the coefficient: PyTorch has max_norm / (total_norm + 1e-6), clamped to 1.
-static void test_clip_001_coefficient_is_that_of_pytorch(void **state)
+TEST(test_clip_001_coefficient_is_that_of_pytorch)
 {
-    (void)state;
     struct random r = { 11 };
     float x[3000];
     for (int trial = 0; trial < 300; ++trial) {
@@ -282,9 +271,8 @@ static void test_clip_001_coefficient_is_that_of_pytorch(void **state)
 }
 
 /// C-CLIP-001, the norm after clipping.
-static void test_clip_001_clipped_norm_is_at_most_max_norm(void **state)
+TEST(test_clip_001_clipped_norm_is_at_most_max_norm)
 {
-    (void)state;
     struct random r = { 12 };
     double *x = malloc(MOST * sizeof *x);
     for (int trial = 0; trial < 60; ++trial) {
@@ -302,9 +290,8 @@ static void test_clip_001_clipped_norm_is_at_most_max_norm(void **state)
     free(x);
 }
 
-static void test_clip_of_one_writes_nothing_and_zero_stores_zero(void **state)
+TEST(test_clip_of_one_writes_nothing_and_zero_stores_zero)
 {
-    (void)state;
     const uint32_t odd[4] = { 0xff800001, 0x7fc12345, 0x80000000, 0x00000001 };
     uint32_t g[4];
     memcpy(g, odd, sizeof g);
@@ -327,9 +314,8 @@ static void test_clip_of_one_writes_nothing_and_zero_stores_zero(void **state)
     assert_f32_bits(one, 0x3f7fffff);
 }
 
-static void test_lerp(void **state)
+TEST(test_lerp)
 {
-    (void)state;
     float dy[4] = { 2.0f, INFINITY, -0.0f, NAN }, a[4], b[4];
     ref_lerp_backward(REF_F32, dy, a, b, 4, 0.0);
     assert_true(a[0] == 2.0f && b[0] == 0.0f && isinf(a[1]));
@@ -353,18 +339,5 @@ static void test_lerp(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm_is_within_two_ulp_of_the_exact_sum),
-        cmocka_unit_test(test_partials_of_integers_are_exact),
-        cmocka_unit_test(test_chunks_are_longer_beyond_2_to_22),
-        cmocka_unit_test(test_huge_and_tiny_gradients_have_a_norm),
-        cmocka_unit_test(test_policies_for_a_sum_that_is_not_finite),
-        cmocka_unit_test(test_one_bad_element_is_always_found),
-        cmocka_unit_test(test_fusedclip_001_scale_norm_and_zero_sum),
-        cmocka_unit_test(test_clip_001_coefficient_is_that_of_pytorch),
-        cmocka_unit_test(test_clip_001_clipped_norm_is_at_most_max_norm),
-        cmocka_unit_test(test_clip_of_one_writes_nothing_and_zero_stores_zero),
-        cmocka_unit_test(test_lerp),
-    };
-    return cmocka_run_group_tests_name("reference", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The reference of floats of 8 bits, compared with values worked out by hand.
 #include "reference/fp8.h"
+#include "test.h"
 
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static unsigned code(enum ref_fp8 format, float x)
 {
@@ -17,9 +14,8 @@ static unsigned code(enum ref_fp8 format, float x)
     return y;
 }
 
-static void test_codes_of_e4m3(void **state)
+TEST(test_codes_of_e4m3)
 {
-    (void)state;
     assert_int_equal(code(REF_E4M3, 0.0f), 0x00);
     assert_int_equal(code(REF_E4M3, -0.0f), 0x80);
     assert_int_equal(code(REF_E4M3, 1.0f), 0x38);
@@ -35,9 +31,8 @@ static void test_codes_of_e4m3(void **state)
     assert_int_equal(code(REF_E4M3, 0x1.fp-7f), 0x08); // rounds to the least normal value
 }
 
-static void test_codes_of_e5m2(void **state)
+TEST(test_codes_of_e5m2)
 {
-    (void)state;
     assert_int_equal(code(REF_E5M2, 1.0f), 0x3c);
     assert_int_equal(code(REF_E5M2, 57344.0f), 0x7b);
     assert_int_equal(code(REF_E5M2, 65536.0f), 0x7b);
@@ -47,9 +42,8 @@ static void test_codes_of_e5m2(void **state)
     assert_int_equal(code(REF_E5M2, 0x1p-17f), 0x00);
 }
 
-static void test_the_product_is_rounded_before_the_conversion(void **state)
+TEST(test_the_product_is_rounded_before_the_conversion)
 {
-    (void)state;
     // 1.0625 and a little more, which the product in f32 loses: then it is a tie, to even.
     const float x = 0x1.10002p+0f, scale = 0x1.ffffc4p-1f;
     uint8_t y;
@@ -65,9 +59,8 @@ static float amax_after(float amax, const float *x, uint64_t n)
     return amax;
 }
 
-static void test_amax(void **state)
+TEST(test_amax)
 {
-    (void)state;
     const float x[] = { 1, -3, NAN, 2, -INFINITY };
     assert_true(amax_after(0, x, 4) == 3);
     assert_true(amax_after(5, x, 4) == 5);
@@ -76,9 +69,8 @@ static void test_amax(void **state)
     assert_true(isnan(amax_after(NAN, x, 5)));
 }
 
-static void test_delayed_scale(void **state)
+TEST(test_delayed_scale)
 {
-    (void)state;
     // Columns: max is in the middle; 0 everywhere; infinite; tiny.
     float history[12] = { 2, 0, 1, 0, 7, 0, INFINITY, 0x1p-140f, 3, 0, 2, 0 };
     const float rolled[12] = { 0, 0, 0, 0, 3, 0, 2, 0, 2, 0, 1, 0 };
@@ -99,12 +91,5 @@ static void test_delayed_scale(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_codes_of_e4m3),
-        cmocka_unit_test(test_codes_of_e5m2),
-        cmocka_unit_test(test_the_product_is_rounded_before_the_conversion),
-        cmocka_unit_test(test_amax),
-        cmocka_unit_test(test_delayed_scale),
-    };
-    return cmocka_run_group_tests_name("reference of floats of 8 bits", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

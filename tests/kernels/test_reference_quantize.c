@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Compares the reference of quantize_ste_backward with quantization on integers.
 #include "reference/reference.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 
 #include "random.h"
 #include "reference/half.h"
@@ -31,9 +28,8 @@ static struct ref_quantize to_s8(float scale)
     return (struct ref_quantize) { .scale = (double)scale, .q_min = -128, .q_max = 127 };
 }
 
-static void test_exact_and_reciprocal_division_differ_at_a_tie(void **state)
+TEST(test_exact_and_reciprocal_division_differ_at_a_tie)
 {
-    (void)state;
     struct ref_quantize q = to_s8(0.03f);
     float x = -3.85500002f;
     // x / 0.03f is exactly -128.5 and rounds to even, -128. x times the rounded 1 / 0.03f is just
@@ -45,9 +41,8 @@ static void test_exact_and_reciprocal_division_differ_at_a_tie(void **state)
     assert_false(passes(x, q));
 }
 
-static void test_gradient_carries_the_factor(void **state)
+TEST(test_gradient_carries_the_factor)
 {
-    (void)state;
     struct ref_quantize q = to_s8(0.03f);
     assert_int_equal(f32_gradient(1.0f, 0.7f, q), bits_of_f32(0.7f / 0.03f));
     q.reciprocal = true;
@@ -57,9 +52,8 @@ static void test_gradient_carries_the_factor(void **state)
 }
 
 /// With a scale of 1, the quantized integer is known without floats: the loop has 2x as an integer.
-static void test_mask_agrees_with_integers(void **state)
+TEST(test_mask_agrees_with_integers)
 {
-    (void)state;
     struct random r = { 21 };
     for (int trial = 0; trial < 2000; ++trial) {
         int64_t q_min = (int64_t)random_below(&r, 512) - 256;
@@ -80,9 +74,8 @@ static void test_mask_agrees_with_integers(void **state)
     }
 }
 
-static void test_bounds_at_the_ends_of_s32_never_wrap(void **state)
+TEST(test_bounds_at_the_ends_of_s32_never_wrap)
 {
-    (void)state;
     struct ref_quantize q = { .scale = 1.0, .q_min = INT32_MIN, .q_max = INT32_MAX };
     assert_true(passes(-0x1p31f, q));
     assert_false(passes(nextafterf(-0x1p31f, -INFINITY), q));
@@ -107,9 +100,8 @@ static void test_bounds_at_the_ends_of_s32_never_wrap(void **state)
     assert_false(passes(-1e38f, q));
 }
 
-static void test_what_is_masked_is_plus_zero(void **state)
+TEST(test_what_is_masked_is_plus_zero)
 {
-    (void)state;
     struct ref_quantize widest = { .scale = 1.0, .q_min = INT32_MIN, .q_max = INT32_MAX };
     static const float bad[] = { NAN, INFINITY, -INFINITY, 1e30f, -1e30f };
     static const float gradients[] = { 1.0f, -1.0f, -0.0f, NAN, INFINITY, -INFINITY };
@@ -126,9 +118,8 @@ static void test_what_is_masked_is_plus_zero(void **state)
     assert_int_equal(f32_gradient(0x1p-149f, 1.0f, tiny), bits_of_f32(INFINITY));
 }
 
-static void test_unmasked_nan_is_canonical_but_for_fake_quantize(void **state)
+TEST(test_unmasked_nan_is_canonical_but_for_fake_quantize)
 {
-    (void)state;
     float dy = f32_of_bits(0xffc12345);
     struct ref_quantize q = to_s8(0.5f);
     assert_int_equal(f32_gradient(1.0f, dy, q), 0x7fffffff);
@@ -144,9 +135,8 @@ static void test_unmasked_nan_is_canonical_but_for_fake_quantize(void **state)
     assert_int_equal(half, bf16_from_f64(bf16_to_f64(0xfd01) / 0.5));
 }
 
-static void test_scale_of_f64_tensors_is_f64(void **state)
+TEST(test_scale_of_f64_tensors_is_f64)
 {
-    (void)state;
     struct ref_quantize q = { .scale = 0.03, .q_min = -128, .q_max = 127 };
     double x = 1.0, dy = 0.7, dx;
     ref_quantize_ste_backward(REF_F64, &x, &dy, &dx, 1, q);
@@ -155,14 +145,5 @@ static void test_scale_of_f64_tensors_is_f64(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_exact_and_reciprocal_division_differ_at_a_tie),
-        cmocka_unit_test(test_gradient_carries_the_factor),
-        cmocka_unit_test(test_mask_agrees_with_integers),
-        cmocka_unit_test(test_bounds_at_the_ends_of_s32_never_wrap),
-        cmocka_unit_test(test_what_is_masked_is_plus_zero),
-        cmocka_unit_test(test_unmasked_nan_is_canonical_but_for_fake_quantize),
-        cmocka_unit_test(test_scale_of_f64_tensors_is_f64),
-    };
-    return cmocka_run_group_tests_name("reference of quantize_ste_backward", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

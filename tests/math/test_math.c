@@ -13,11 +13,10 @@
 
 // ---- the rows -----------------------------------------------------------------------------------
 
-static void rows_are_in_one_order(void **state)
+TEST(rows_are_in_one_order)
 {
     size_t k = 0;
 
-    (void)state;
     assert_null(ptx_math_get_info(14)); // the first that there is not
     for (const struct ptx_math_info *row; (row = ptx_math_get_info(k)); k++) {
         assert_string_equal(row->name, math_twins[k].name);
@@ -35,11 +34,10 @@ static void rows_are_in_one_order(void **state)
 
 // ---- texts --------------------------------------------------------------------------------------
 
-static void only_exact_instructions(void **state)
+TEST(only_exact_instructions)
 {
     static const char *const not_these[] = { ".approx", ".ftz", ".f64", ".full", "%fd" };
 
-    (void)state;
     ptx_builder *b = builder_at(70);
     math_kernels(b);
     const char *text = finished(b);
@@ -57,9 +55,8 @@ static size_t lines(const char *text)
 }
 
 // A result that nothing uses, one of a number, of an immediate, of a variable and in a loop.
-static void any_f32_is_an_operand(void **state)
+TEST(any_f32_is_an_operand)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
@@ -78,9 +75,8 @@ static void any_f32_is_an_operand(void **state)
 }
 
 // A call leaves its operand as it was, and later changes of a variable leave the result.
-static void a_result_is_a_new_value(void **state)
+TEST(a_result_is_a_new_value)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
@@ -96,9 +92,8 @@ static void a_result_is_a_new_value(void **state)
 
 #define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)
 
-static void other_types_are_refused(void **state)
+TEST(other_types_are_refused)
 {
-    (void)state;
     REFUSED(ptx_math_exp(b, u), "test_math.c:", "ptx_math_exp", "x is u32", "must be f32");
     REFUSED(ptx_math_sin(b, h), "ptx_math_sin", "x is f16", "ptx_cvt()");
     REFUSED(ptx_math_erf(b, p), "ptx_math_erf", "x is pred");
@@ -108,9 +103,8 @@ static void other_types_are_refused(void **state)
     REFUSED(ptx_math_pow(b, f, ptx_s32(2)), "ptx_math_pow", "y is s32");
 }
 
-static void values_that_are_none_are_refused(void **state)
+TEST(values_that_are_none_are_refused)
 {
-    (void)state;
     const ptx_val nothing = { 0 };
     REFUSED(ptx_math_cos(b, nothing), "ptx_math_cos", "x");
     REFUSED(ptx_math_pow(b, f, nothing), "ptx_math_pow", "y");
@@ -130,9 +124,8 @@ static void values_that_are_none_are_refused(void **state)
 }
 
 // The first error stays, and a refused call writes nothing.
-static void a_refused_call_writes_nothing(void **state)
+TEST(a_refused_call_writes_nothing)
 {
-    (void)state;
     ptx_builder *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val u = ptx_var(b, ptx_u32(1));
@@ -164,7 +157,7 @@ static uint32_t result(const char *name, uint32_t x, uint32_t y)
     return math_bits(out);
 }
 
-static void special_values(void **state)
+TEST(special_values)
 {
     // +0, -0, the least subnormal, infinity, -infinity, NaN, -NaN, -1
     static const uint32_t x[] = { 0,          0x80000000, 1,          INF,
@@ -188,7 +181,6 @@ static void special_values(void **state)
         { "rsqrt", { INF, 0xff800000, 0x64b504f3, 0, NAN_, NAN_, NAN_ } },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         for (size_t v = 0; v < 7; v++)
             if (result(rows[k].name, x[v], 0) != rows[k].result[v])
@@ -208,7 +200,7 @@ static void special_values(void **state)
 }
 
 // pow by IEEE 754-2019, 9.2.1.
-static void special_powers(void **state)
+TEST(special_powers)
 {
     static const struct {
         uint32_t x, y, result;
@@ -273,7 +265,6 @@ static void special_powers(void **state)
         { 1, ONE, 1 },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
         if (result("pow", rows[k].x, rows[k].y) != rows[k].result)
             fail_msg("pow(%a, %a) is %08" PRIx32 ", not %08" PRIx32, (double)math_value(rows[k].x),
@@ -282,11 +273,10 @@ static void special_powers(void **state)
 }
 
 // Odd and even functions are so in every bit.
-static void symmetries(void **state)
+TEST(symmetries)
 {
     static const char *const odd[] = { "sin", "tanh", "erf" };
 
-    (void)state;
     for (uint64_t x = 1; x < INF; x += 99991) {
         for (size_t k = 0; k < 3; k++)
             assert_int_equal(result(odd[k], (uint32_t)x, 0) ^ 0x80000000,
@@ -331,15 +321,14 @@ static void check_sample(size_t row)
                  math_hashes[row].sample);
 }
 
-static void errors_of_a_sample(void **state)
+TEST(errors_of_a_sample)
 {
-    (void)state;
     for (size_t row = 0; ptx_math_get_info(row); row++)
         check_sample(row);
 }
 
 // What the bounds are measured with tells wrong from right.
-static void the_measure_of_errors(void **state)
+TEST(the_measure_of_errors)
 {
     static const struct {
         uint32_t result;
@@ -366,7 +355,6 @@ static void the_measure_of_errors(void **state)
         { ONE, (double)NAN, (double)INFINITY },
     };
 
-    (void)state;
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         const float found = math_value(rows[k].result);
         double error;
@@ -379,19 +367,5 @@ static void the_measure_of_errors(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_are_in_one_order),
-        cmocka_unit_test(only_exact_instructions),
-        cmocka_unit_test(any_f32_is_an_operand),
-        cmocka_unit_test(a_result_is_a_new_value),
-        cmocka_unit_test(other_types_are_refused),
-        cmocka_unit_test(values_that_are_none_are_refused),
-        cmocka_unit_test(a_refused_call_writes_nothing),
-        cmocka_unit_test(special_values),
-        cmocka_unit_test(special_powers),
-        cmocka_unit_test(symmetries),
-        cmocka_unit_test(errors_of_a_sample),
-        cmocka_unit_test(the_measure_of_errors),
-    };
-    return cmocka_run_group_tests_name("mathematics", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

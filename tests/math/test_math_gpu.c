@@ -3,21 +3,16 @@
 // The hash of all their results, 2^32 of each, is that of math_hashes.h: test_math_gpu hashes. That
 // takes seconds on a GPU and days on the emulator.
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "gpu.h"
 #include "math_hashes.h"
 #include "math_inputs.h"
 #include "math_kernels.h"
 #include "math_twin.h"
+#include "test.h"
 
 enum { MOST = 1 << 22, SAMPLE = 1 << 15 };
 
@@ -115,9 +110,8 @@ static void input(const struct ptx_math_info *row, uint64_t i, float *x, float *
 // ---- the tests ----------------------------------------------------------------------------------
 
 // Each edge with both signs, and for pow with each other edge with both signs.
-static void test_edges(void **state)
+TEST(test_edges)
 {
-    (void)state;
     enum { SIGNED = 2 * MATH_EDGES };
     struct arrays a;
 
@@ -137,9 +131,8 @@ static void test_edges(void **state)
     arrays_destroy(&a);
 }
 
-static void test_sample(void **state)
+TEST(test_sample)
 {
-    (void)state;
     struct arrays a;
     const uint32_t most = gpu.max_size < MOST ? SAMPLE : MOST;
     const uint64_t step = (UINT64_C(1) << 32) / most;
@@ -180,9 +173,8 @@ static uint64_t hash_of(const struct ptx_math_info *row, uint64_t step)
 }
 
 // The hashes of a sample of the results, and of all, are those of the plain C.
-static void test_hashes(void **state)
+TEST(test_hashes)
 {
-    (void)state;
     for (size_t k = 0; math_twins[k].name; k++) {
         const struct ptx_math_info *row = ptx_math_get_info(k);
         const uint64_t sample = hash_of(row, MATH_SAMPLE_STEP);
@@ -223,16 +215,11 @@ static int load(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_sample),
-        cmocka_unit_test(test_hashes),
-    };
     const struct CMUnitTest all[] = { cmocka_unit_test(test_all_hashes) };
     gpu_open(&gpu);
     const int failed = argc > 1 && !strcmp(argv[1], "hashes")
                            ? cmocka_run_group_tests_name("all results", all, load, NULL)
-                           : cmocka_run_group_tests_name("mathematics", tests, load, NULL);
+                           : tests_run(load, NULL);
     ptx_module_unload(&module);
     gpu_close(&gpu);
     return failed;

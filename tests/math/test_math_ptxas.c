@@ -5,13 +5,12 @@
 #include "ptxas_batch.h"
 #include "skip.h"
 
-static void every_function_assembles(void **state)
+TEST(every_function_assembles)
 {
     struct ptx_target target;
     char name[PTX_TARGET_NAME_SIZE];
     unsigned count = 0;
 
-    (void)state;
     if (!ptxas_find())
         skip_because("no ptxas: the functions of math.h are not assembled");
     for (size_t k = 0; ptx_target_at(k, &target, NULL); k++) {
@@ -33,7 +32,5 @@ static void every_function_assembles(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(every_function_assembles) };
-    return ptxas_status(
-        cmocka_run_group_tests_name("mathematics through ptxas", tests, NULL, NULL));
+    return ptxas_status(tests_run(NULL, NULL));
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 #include "caller_scalars.h"
+#include "test.h"
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "plan_calls.h"
 

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "clip_fixture.h"
+#include "test.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { GUARD = 64, POISON = 0xa5 };
 

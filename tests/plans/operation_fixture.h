@@ -3,17 +3,13 @@
 #ifndef PTXGEN_TESTS_OPERATION_FIXTURE_H
 #define PTXGEN_TESTS_OPERATION_FIXTURE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 // cmocka needs those headers before its own.
-#include <cmocka.h>
 
 #include "plan_calls.h"
+#include "test.h"
 
 static struct gpu gpu;
 

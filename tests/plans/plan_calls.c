@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "plan_calls.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 void require(ptx_status status)
 {

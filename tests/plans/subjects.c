@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 #include "subjects.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 enum { CLIP_COUNT = 100, CLIP_BYTES = SCENE_CLIP_TENSORS * CLIP_COUNT * 8 };
 

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The one check of the addresses that callers give, without a device: each array for itself, and
 // all against each other. test_clip_input.c and test_step_input.c have the driver's allocations.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-
-#include <cmocka.h>
 
 #include <ptxgen/error.h>
 
 #include "plans/arrays.h"
+#include "test.h"
 
 enum { PLAN = 0x100000, PLAN_BYTES = 0x1000 };
 
@@ -31,10 +28,9 @@ static struct plan_array named(const char *field, CUdeviceptr at, uint64_t count
     };
 }
 
-static void test_each(void **state)
+TEST(test_each)
 {
     struct plan_array x = named("x", 0x1000, 1);
-    (void)state;
     assert_int_equal(check(&x, 1), PTX_OK);
     x.at = 0;
     refuses(&x, 1, "x: its address is 0, and it has 1 element");
@@ -58,10 +54,9 @@ static void test_each(void **state)
     assert_int_equal(check(&x, 1), PTX_OK);
 }
 
-static void test_pairs(void **state)
+TEST(test_pairs)
 {
     struct plan_array a[] = { named("x", 0x1000, 8), named("y", 0x1020, 8) };
-    (void)state;
     assert_int_equal(check(a, 2), PTX_OK);
     a[1].at = 0x101c;
     refuses(a, 2, "x and y overlap at 0x101c: !");
@@ -74,10 +69,9 @@ static void test_pairs(void **state)
 }
 
 /// An output may be exactly where the input is, and no two outputs in one place.
-static void test_in_place(void **state)
+TEST(test_in_place)
 {
     struct plan_array a[] = { named("x", 0x1000, 8), named("y", 0x1000, 8), named("z", 0x2000, 8) };
-    (void)state;
     a[0].read_only = true;
     assert_int_equal(check(a, 3), PTX_ERROR_INVALID);
     a[1].in_place_of = a[2].in_place_of = &a[0];
@@ -92,10 +86,9 @@ static void test_in_place(void **state)
 }
 
 /// An output in place of one input, where another input is, too, is refused in any order.
-static void test_in_place_of_one(void **state)
+TEST(test_in_place_of_one)
 {
     const char *const names[] = { "x", "y", "z" };
-    (void)state;
     for (size_t input = 0; input < 3; input++)
         for (size_t output = 0; output < 3; output++) {
             struct plan_array a[3];
@@ -113,10 +106,9 @@ static void test_in_place_of_one(void **state)
 }
 
 /// What is shared is one field: a count of steps, say, which is no learning rate.
-static void test_shared(void **state)
+TEST(test_shared)
 {
     struct plan_array a[] = { named("step", 0x1000, 1), named("step", 0x1000, 1) };
-    (void)state;
     a[0].tensor = 0, a[1].tensor = 1;
     refuses(a, 2, "tensor 0's step and tensor 1's step overlap at 0x1000: !");
     a[0].shared = a[1].shared = true;
@@ -127,12 +119,11 @@ static void test_shared(void **state)
 }
 
 /// Few arrays and many, in any order: the two that overlap are found.
-static void test_many(void **state)
+TEST(test_many)
 {
     enum { MOST = 40 };
     struct plan_array a[MOST];
     char message[64];
-    (void)state;
     for (size_t count = 1; count <= MOST; count++) {
         for (size_t k = 0; k < count; k++)
             a[k] = named("x", 0x1000 * (1 + k * 7 % 41), 0x400);
@@ -148,10 +139,5 @@ static void test_many(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),     cmocka_unit_test(test_pairs),
-        cmocka_unit_test(test_in_place), cmocka_unit_test(test_in_place_of_one),
-        cmocka_unit_test(test_shared),   cmocka_unit_test(test_many),
-    };
-    return cmocka_run_group_tests_name("arrays", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Arguments are found by name, and put into the order of a kernel's parameters.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 #include <ptxgen/ptxgen.h>
 
@@ -29,9 +26,8 @@ static ptx_builder *builder_of(const char *kernel)
     return b;
 }
 
-static void test_order(void **state)
+TEST(test_order)
 {
-    (void)state;
     const struct ptx_named_arg values[] = {
         { "nothing", PTX_ARG(half) }, { "partials", PTX_ARG(partials) },
         { "table", PTX_ARG(table) },  { "n", PTX_ARG(n) },
@@ -68,9 +64,8 @@ static void refuse(const ptx_builder *b, const struct ptx_named_arg *values, siz
         fail_msg("\"%s\" is not in \"%s\"", words, ptx_error_message());
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     struct ptx_named_arg values[] = { { "x", PTX_ARG(x) },
                                       { "n", PTX_ARG(n) },
                                       { "partials", PTX_ARG(partials) } };
@@ -92,7 +87,5 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_order),
-                                        cmocka_unit_test(test_refused) };
-    return cmocka_run_group_tests_name("binding", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -2,15 +2,12 @@
 // The promises about a clipped gradient, on the largest sets that fit the device: C-CLIP-001, exact
 // norms, extreme gradients, one bad element among many, weights of replicas.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clip_fixture.h"
+#include "test.h"
 
 static struct gpu gpu;
 static bool small; // the emulator: fewer elements
@@ -88,9 +85,8 @@ static void assert_within_2_ulp(float norm, long double exact)
         fail_msg("norm %a, exact %La", (double)norm, exact);
 }
 
-static void test_norm_of_many(void **state)
+TEST(test_norm_of_many)
 {
-    (void)state;
     struct gradient g;
     gradient_create(&g, small ? 300001 : 1000000007, 3.0f,
                     (struct ptx_clip_params) { .max_norm = 1.0f, .measure_only = true });
@@ -101,9 +97,8 @@ static void test_norm_of_many(void **state)
 
 /// C-CLIP-001, from numbers whose squares are too large for f32 to numbers whose squares are 0 in
 /// f32.
-static void test_sizes_of_gradients(void **state)
+TEST(test_sizes_of_gradients)
 {
-    (void)state;
     static const float sizes[] = {
         1e-44f, 1e-38f, 1e-30f, 1e-20f, 1e-3f, 1.0f, 1e20f, 1e30f, 3e38f
     };
@@ -136,9 +131,8 @@ static void put(const struct gradient *g, uint64_t at, float x)
     require(ptx_stream_synchronize(gpu.device, gpu.stream));
 }
 
-static void test_one_bad_element(void **state)
+TEST(test_one_bad_element)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "one bad element");
     struct gradient g;
     gradient_create(&g, small ? 100003 : 100000007, 1.0f,
@@ -160,9 +154,8 @@ static void test_one_bad_element(void **state)
 }
 
 /// Four ranks, each with its own part and a copy of the shared tensor, get the norm of the whole.
-static void test_replicas(void **state)
+TEST(test_replicas)
 {
-    (void)state;
     enum { RANKS = 4, OWN = 5000, SHARED = 3000 };
     struct random r = gpu_random(&gpu, "replicas");
     float data[RANKS * OWN + SHARED];
@@ -204,16 +197,10 @@ static void test_replicas(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_norm_of_many),
-        cmocka_unit_test(test_sizes_of_gradients),
-        cmocka_unit_test(test_one_bad_element),
-        cmocka_unit_test(test_replicas),
-    };
     gpu_open(&gpu);
     // Also with a memory checker, and if the environment excludes large tests.
     small = gpu.max_size < 1000000000 || strstr(ptx_device_get_info(gpu.device)->name, "emulator");
-    int failed = cmocka_run_group_tests_name("clip plans: contracts", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -4,17 +4,13 @@
 // becomes NaN only where found_inf is 1.
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clip_fixture.h"
 #include "clip_formula.h"
+#include "test.h"
 
 static struct gpu gpu;
 
@@ -152,9 +148,8 @@ static void check_records(struct random *r, float eps, ptx_nonfinite policy, boo
     ptx_buffer_destroy(&memory);
 }
 
-static void test_records(void **state)
+TEST(test_records)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "records by the formula");
 
     for (unsigned trial = 0; trial < 24; trial++)
@@ -186,9 +181,8 @@ static void fill_gradients(struct clip_set *set, struct random *r)
 }
 
 // Whole runs: what was finite stays so, unless found_inf says otherwise.
-static void test_finite_gradients(void **state)
+TEST(test_finite_gradients)
 {
-    (void)state;
     enum { ALL = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
     static struct clip_set set;
     struct random r = gpu_random(&gpu, "finite gradients");
@@ -220,9 +214,8 @@ static void test_finite_gradients(void **state)
 }
 
 // The same for a step, which has no other sign of a bad factor than its parameters.
-static void test_steps(void **state)
+TEST(test_steps)
 {
-    (void)state;
     enum { COUNT = 32 };
     struct random r = gpu_random(&gpu, "steps over finite gradients");
     struct {
@@ -272,9 +265,8 @@ static void test_steps(void **state)
 
 // Products of f16 and bf16 are rounded to f32, then to the type. One rounding would give other
 // elements.
-static void test_two_roundings(void **state)
+TEST(test_two_roundings)
 {
-    (void)state;
     enum { ALL = 1 << 16 };
     static uint16_t gradients[2][ALL], got[2][ALL];
     static const enum ref_type types[2] = { REF_F16, REF_BF16 };
@@ -326,9 +318,8 @@ static void test_two_roundings(void **state)
 
 // An infinite gradient. With a finite max_norm the factor is 0, with an infinite one NaN, as
 // torch's coefficient inf / (inf + eps), clamped to 1.
-static void test_infinite_gradient(void **state)
+TEST(test_infinite_gradient)
 {
-    (void)state;
     const float max_norms[] = { 1, INFINITY };
 
     for (unsigned k = 0; k < 2; k++) {
@@ -360,17 +351,10 @@ static void test_infinite_gradient(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records),
-        cmocka_unit_test(test_finite_gradients),
-        cmocka_unit_test(test_steps),
-        cmocka_unit_test(test_two_roundings),
-        cmocka_unit_test(test_infinite_gradient),
-    };
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("clip plans: the formula", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -4,16 +4,12 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clip_fixture.h"
 #include "reference/guard.h"
+#include "test.h"
 
 static struct gpu gpu;
 static struct clip_set set;
@@ -201,9 +197,8 @@ static void check_guards(const char *name, struct ptx_guard_params guards, unsig
     }
 }
 
-static void test_none(void **state)
+TEST(test_none)
 {
-    (void)state;
     unsigned seen[8] = { 0 };
 
     check_guards("no guard", (struct ptx_guard_params) { 0 }, 60, seen);
@@ -211,9 +206,8 @@ static void test_none(void **state)
     assert_int_equal(seen[REF_SKIP_NONE] + seen[REF_SKIP_FOUND_INF], 240);
 }
 
-static void test_limit(void **state)
+TEST(test_limit)
 {
-    (void)state;
     unsigned seen[8] = { 0 };
 
     check_guards("limit", (struct ptx_guard_params) { .limit = 1500, .skip_at = 4 }, 60, seen);
@@ -222,9 +216,8 @@ static void test_limit(void **state)
 }
 
 // A limit for each group at an address: NaN limits nothing, a value below 0 skips every step.
-static void test_limits_at(void **state)
+TEST(test_limits_at)
 {
-    (void)state;
     static const float limits[] = { 1e30f, 1.0f, NAN, -1.0f, 0.0f, INFINITY };
     static const enum ref_skip expected[] = { REF_SKIP_NONE,  REF_SKIP_LIMIT, REF_SKIP_NONE,
                                               REF_SKIP_LIMIT, REF_SKIP_LIMIT, REF_SKIP_NONE };
@@ -248,9 +241,8 @@ static void test_limits_at(void **state)
     clip_set_destroy(&set);
 }
 
-static void test_history(void **state)
+TEST(test_history)
 {
-    (void)state;
     const struct ptx_guard_history_params kinds[] = {
         { .length = 6, .deviations = 1.5 },
         { .length = 16 },
@@ -266,9 +258,8 @@ static void test_history(void **state)
     assert_true(seen[REF_SKIP_HISTORY] && seen[REF_SKIP_NONE]);
 }
 
-static void test_zclip(void **state)
+TEST(test_zclip)
 {
-    (void)state;
     unsigned seen[8] = { 0 };
 
     check_guards("zclip", (struct ptx_guard_params) { .zclip.warmup = 1 }, 60, seen);
@@ -276,9 +267,8 @@ static void test_zclip(void **state)
     assert_true(seen[REF_SKIP_LIMIT] && seen[REF_SKIP_NONE]);
 }
 
-static void test_adagc(void **state)
+TEST(test_adagc)
 {
-    (void)state;
     unsigned seen[8] = { 0 };
 
     check_guards("adagc", (struct ptx_guard_params) { .adagc.warmup = 1 }, 60, seen);
@@ -288,9 +278,8 @@ static void test_adagc(void **state)
 
 // 1,000 replays of one graph with all of them, as a plain loop. A skipped step leaves the
 // gradients.
-static void test_replays(void **state)
+TEST(test_replays)
 {
-    (void)state;
     struct random r = { 1000 }; // of its own: every reason must be seen more than a few times
     struct guarded g = { .loss_scale = 8, .nonfinite = PTX_NONFINITE_SKIP };
     const struct ptx_guard_params guards = {
@@ -318,17 +307,10 @@ static void test_replays(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),      cmocka_unit_test(test_limit),
-        cmocka_unit_test(test_limits_at), cmocka_unit_test(test_history),
-        cmocka_unit_test(test_zclip),     cmocka_unit_test(test_adagc),
-        cmocka_unit_test(test_replays),
-    };
-
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("clip plans: guards", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

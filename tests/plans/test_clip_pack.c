@@ -3,16 +3,13 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clip_fixture.h"
 #include "skip.h"
+#include "test.h"
 
 enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
@@ -55,9 +52,8 @@ static struct ptx_clip_description describe(const struct list *list, uint32_t gr
     return d;
 }
 
-static void test_models_do_not_pack(void **state)
+TEST(test_models_do_not_pack)
 {
-    (void)state;
     static struct list list;
     bool packs;
     for (unsigned model = 0; model < 3; ++model) {
@@ -85,9 +81,8 @@ static void test_models_do_not_pack(void **state)
     }
 }
 
-static void test_small_tensors_pack(void **state)
+TEST(test_small_tensors_pack)
 {
-    (void)state;
     static struct list list;
     bool packs;
     list.count = 0;
@@ -105,9 +100,8 @@ static void test_small_tensors_pack(void **state)
     assert_false(packs);
 }
 
-static void test_random_layouts(void **state)
+TEST(test_random_layouts)
 {
-    (void)state;
     static struct list list;
     struct random r = gpu_random(&gpu, "layouts");
     unsigned packed = 0;
@@ -151,9 +145,8 @@ static uint64_t check_set(struct random *r, const struct clip_shape *shape,
     return chunk;
 }
 
-static void test_random_sets(void **state)
+TEST(test_random_sets)
 {
-    (void)state;
     static const uint32_t types[] = { PTX_TYPE_BIT(F32), PTX_TYPE_BIT(BF16), PTX_TYPE_BIT(F16),
                                       PTX_TYPE_BIT(F64), ALL_TYPES,          ALL_TYPES };
     static const uint64_t sizes[] = { 700, 40, 3, 300, 120, 1 };
@@ -174,9 +167,8 @@ static void test_random_sets(void **state)
 }
 
 /// So many elements that chunks are long and cut into tiles, which take the pieces in turn.
-static void test_long_chunks(void **state)
+TEST(test_long_chunks)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "long packed chunks");
     if (gpu.max_size < 10000000)
         skip_because("long packed chunks: left out by %s", gpu.limit);
@@ -193,9 +185,8 @@ static void test_long_chunks(void **state)
     }
 }
 
-static void test_policies(void **state)
+TEST(test_policies)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "packed policies");
     for (unsigned trial = 0; trial < 6; ++trial) {
         const struct clip_shape shape = { .tensors = 700,
@@ -212,9 +203,8 @@ static void test_policies(void **state)
 }
 
 /// A hundred thousand tensors, one after the other.
-static void test_very_many(void **state)
+TEST(test_very_many)
 {
-    (void)state;
     enum { MANY = 100000, MOST = 24 };
     struct random r = gpu_random(&gpu, "very many");
     struct ptx_clip_tensor *tensors = calloc(MANY, sizeof *tensors);
@@ -291,9 +281,8 @@ static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
 
 /// Replays with the tensors at other distances from 16-byte boundaries: the results have the same
 /// bits at every address.
-static void test_moved_and_replayed(void **state)
+TEST(test_moved_and_replayed)
 {
-    (void)state;
     static struct clip_set set;
     static CUdeviceptr data[CLIP_MOST_TENSORS];
     static const struct clip_shape shape = {
@@ -331,17 +320,11 @@ static void test_moved_and_replayed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_models_do_not_pack), cmocka_unit_test(test_small_tensors_pack),
-        cmocka_unit_test(test_random_layouts),     cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_long_chunks),        cmocka_unit_test(test_policies),
-        cmocka_unit_test(test_moved_and_replayed), cmocka_unit_test(test_very_many),
-    };
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open(&gpu);
     small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;
-    int failed = cmocka_run_group_tests_name("clip plans: packed chunks", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -3,16 +3,13 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clip_fixture.h"
 #include "skip.h"
+#include "test.h"
 
 enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
@@ -27,9 +24,8 @@ static void check_set(struct random *r, const struct clip_shape *shape,
     clip_set_destroy(&set);
 }
 
-static void test_random_sets(void **state)
+TEST(test_random_sets)
 {
-    (void)state;
     static const uint32_t one_type[] = { PTX_TYPE_BIT(F32), PTX_TYPE_BIT(BF16), PTX_TYPE_BIT(F16) };
     struct random r = gpu_random(&gpu, "clip plan");
     for (unsigned trial = 0; trial < 24; ++trial) {
@@ -46,9 +42,8 @@ static void test_random_sets(void **state)
     }
 }
 
-static void test_policies(void **state)
+TEST(test_policies)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "policies");
     for (unsigned trial = 0; trial < 9; ++trial) {
         const struct clip_shape shape = { .tensors = 12,
@@ -64,9 +59,8 @@ static void test_policies(void **state)
 }
 
 /// So many small tensors that they share chunks.
-static void test_many_tensors(void **state)
+TEST(test_many_tensors)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "many tensors");
     for (unsigned trial = 0; trial < 4; ++trial) {
         const struct clip_shape shape = { .tensors = 2500 + random_below(&r, 400),
@@ -82,9 +76,8 @@ static void test_many_tensors(void **state)
 }
 
 /// Long chunks, cut into tiles, at odd addresses.
-static void test_large_sets(void **state)
+TEST(test_large_sets)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "large sets");
     if (gpu.max_size < 40000000)
         skip_because("large sets: left out by %s", gpu.limit);
@@ -101,9 +94,8 @@ static void test_large_sets(void **state)
     }
 }
 
-static void test_nothing(void **state)
+TEST(test_nothing)
 {
-    (void)state;
     struct ptx_clip_record record;
     struct ptx_clip_summary summary;
     ptx_clip_plan *plan = clip_create(&gpu, &(struct ptx_clip_params) { .max_norm = 1.0f });
@@ -116,9 +108,8 @@ static void test_nothing(void **state)
 }
 
 /// A limit of 0 makes every gradient 0.
-static void test_max_norm_of_zero(void **state)
+TEST(test_max_norm_of_zero)
 {
-    (void)state;
     static struct clip_set set;
     struct random r = gpu_random(&gpu, "max_norm of zero");
     struct clip_expected expected;
@@ -144,15 +135,10 @@ static void test_max_norm_of_zero(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing),    cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_policies),   cmocka_unit_test(test_many_tensors),
-        cmocka_unit_test(test_large_sets), cmocka_unit_test(test_max_norm_of_zero),
-    };
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("clip plans", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -3,13 +3,10 @@
 // here by a kernel. Then both plans have the same norms, factors and loss scale, and scale their
 // parts by these factors.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "plan_calls.h"
+#include "test.h"
 
 enum { RANKS = 2, GROUPS = 3, TENSORS = 3, MOST = 5003 };
 
@@ -170,9 +167,8 @@ static long double exact_sum(const struct rank ranks[RANKS], uint32_t group)
     return sum;
 }
 
-static void test_sums_of_ranks(void **state)
+TEST(test_sums_of_ranks)
 {
-    (void)state;
     static struct rank ranks[RANKS];
     struct random r = gpu_random(&gpu, "ranks");
     double before[GROUPS][RANKS];
@@ -200,9 +196,8 @@ static void test_sums_of_ranks(void **state)
         rank_destroy(&ranks[k]);
 }
 
-static void test_infinity_on_one_rank(void **state)
+TEST(test_infinity_on_one_rank)
 {
-    (void)state;
     static struct rank ranks[RANKS];
     struct random r = gpu_random(&gpu, "ranks with an infinity");
     double before[GROUPS][RANKS];
@@ -224,12 +219,8 @@ static void test_infinity_on_one_rank(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums_of_ranks),
-        cmocka_unit_test(test_infinity_on_one_rank),
-    };
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("clip plans: ranks", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

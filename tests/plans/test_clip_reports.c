@@ -2,15 +2,12 @@
 // Reports of gradients, of clip plans and step plans: every byte as in plain C, in every form of a
 // run, with zeros, NaN and infinity, missing gradients and shards.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clip_fixture.h"
 #include "step_fixture.h"
+#include "test.h"
 
 static struct gpu gpu;
 static struct clip_set clips;
@@ -138,9 +135,8 @@ static void check_clip(struct random *r, struct ptx_clip_params params)
     ptx_buffer_destroy(&rows);
 }
 
-static void test_clip(void **state)
+TEST(test_clip)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of clip plans");
 
     for (unsigned trial = 0; trial < 12; trial++) {
@@ -159,9 +155,8 @@ static void test_clip(void **state)
 }
 
 // Many small tensors share no chunks where they are reported; the report is the last launch.
-static void test_many(void **state)
+TEST(test_many)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of many tensors");
     const struct clip_shape shape = {
         .tensors = MOST - 1, .groups = 2, .most = 60, .types = ALL_TYPES, .data = DATA_PLAIN
@@ -229,9 +224,8 @@ static void check_step(struct random *r, unsigned trial, ptx_buffer *rows)
     ptx_step_plan_destroy(&plan);
 }
 
-static void test_step(void **state)
+TEST(test_step)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of step plans");
     const struct step_shape shape = { .tensors = 9,
                                       .groups = 2,
@@ -253,9 +247,8 @@ static void test_step(void **state)
 }
 
 // More chunks than a block has threads; and a plan without tensors, which has no rows.
-static void test_step_sizes(void **state)
+TEST(test_step_sizes)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of many chunks");
     struct step_shape shape = { .tensors = 1,
                                 .groups = 1,
@@ -286,9 +279,8 @@ static void test_step_sizes(void **state)
 }
 
 // An array that is too small, or overlaps.
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports that are refused");
     const struct clip_shape shape = {
         .tensors = 3, .groups = 1, .most = 60, .types = PTX_TYPE_BIT(F32), .data = DATA_PLAIN
@@ -308,9 +300,8 @@ static void test_refused(void **state)
 
 // By hand: parts add up in the order of the ranks, copies and absent rows do not count, one part
 // alone stays, NaN is in the maximum.
-static void test_fold(void **state)
+TEST(test_fold)
 {
-    (void)state;
     const double third = 1.0 / 3;
     const struct ptx_gradient_report g[3][4] = {
         { { 3, 2, 0, 5, -1 }, { 0, 0, 1, 0, -1 }, { third, 1, 0, 1, 9 }, { 1, NAN, 0, 0, 70 } },
@@ -389,9 +380,8 @@ static void found_destroy(struct found *f)
     ptx_buffer_destroy(&f->rows);
 }
 
-static void test_error_if_nonfinite(void **state)
+TEST(test_error_if_nonfinite)
 {
-    (void)state;
     static const char *const names[] = { NULL, "blocks.0.weight", NULL };
     static const char *const two[] = {
         "the gradient of tensor 1 (blocks.0.weight) has NaN or infinity, the first at element 17 "
@@ -437,9 +427,8 @@ static void test_error_if_nonfinite(void **state)
 }
 
 // Of a shard the element is that of the whole parameter; a plan without a norm detects nothing.
-static void test_step_error(void **state)
+TEST(test_step_error)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "errors of step plans");
     const struct step_shape shape = { .tensors = 1,
                                       .groups = 1,
@@ -478,19 +467,8 @@ static void test_step_error(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clip),
-        cmocka_unit_test(test_many),
-        cmocka_unit_test(test_step),
-        cmocka_unit_test(test_step_sizes),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_fold),
-        cmocka_unit_test(test_error_if_nonfinite),
-        cmocka_unit_test(test_step_error),
-    };
-
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("reports of gradients", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

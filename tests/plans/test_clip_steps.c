@@ -3,15 +3,12 @@
 // that move.
 #include <math.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clip_fixture.h"
+#include "test.h"
 
 enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
 
@@ -34,9 +31,8 @@ static ptx_graph *capture(ptx_clip_plan *plan, enum ptx_capture_mode mode)
 }
 
 /// A captured run, replayed with other data, another max_norm and another loss scale each time.
-static void test_replays(void **state)
+TEST(test_replays)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "replays");
     struct clip_set set;
     struct clip_expected expected;
@@ -65,9 +61,8 @@ static void test_replays(void **state)
 
 /// 10,000 replays and 10,000 direct runs of a gradient that shrinks and overflows. Both give the
 /// same.
-static void test_many_replays(void **state)
+TEST(test_many_replays)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "many replays");
     const int turns = small ? 40 : 10000;
     struct clip_set set;
@@ -106,9 +101,8 @@ static void test_many_replays(void **state)
 }
 
 /// The update of the loss scale at the end of a run, compared with the rule on the host.
-static void test_whole_step(void **state)
+TEST(test_whole_step)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "whole step");
     struct clip_shape one = shape;
     struct clip_set set;
@@ -139,9 +133,8 @@ static void test_whole_step(void **state)
 }
 
 /// The gradients move to other memory between runs, and between replays of a captured run.
-static void test_moving_gradients(void **state)
+TEST(test_moving_gradients)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "moving");
     struct clip_set set;
     struct clip_expected expected;
@@ -189,9 +182,8 @@ static void *run_often(void *argument)
     return NULL;
 }
 
-static void test_threads(void **state)
+TEST(test_threads)
 {
-    (void)state;
     enum { THREADS = 4 };
     struct random r = gpu_random(&gpu, "threads");
     for (int shared = 0; shared < 2; ++shared) {
@@ -230,14 +222,9 @@ static void test_threads(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_replays),    cmocka_unit_test(test_many_replays),
-        cmocka_unit_test(test_whole_step), cmocka_unit_test(test_moving_gradients),
-        cmocka_unit_test(test_threads),
-    };
     gpu_open(&gpu);
     small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;
-    int failed = cmocka_run_group_tests_name("clip plans: steps", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

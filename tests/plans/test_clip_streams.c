@@ -2,16 +2,12 @@
 // Clip plans on every kind of stream, from any thread, and beside other captures.
 #define _GNU_SOURCE
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "blocking_stream.h"
 #include "clip_fixture.h"
+#include "test.h"
 
 #define STREAM_LEGACY     ((CUstream)(uintptr_t)1)
 #define STREAM_PER_THREAD ((CUstream)(uintptr_t)2)
@@ -74,9 +70,8 @@ static CUstream create_stream(void)
     return stream;
 }
 
-static void test_every_stream(void **state)
+TEST_WITH(test_every_stream, set_up, tear_down)
 {
-    (void)state;
     CUstream own = create_stream(), blocking = create_blocking_stream(gpu.device);
     const CUstream streams[] = { NULL, STREAM_LEGACY, STREAM_PER_THREAD, own, blocking };
     for (size_t k = 0; k < sizeof streams / sizeof *streams; ++k) {
@@ -92,9 +87,8 @@ static void test_every_stream(void **state)
 }
 
 /// A plan is created, run and destroyed while another stream of the same thread is under capture.
-static void test_beside_a_capture(void **state)
+TEST_WITH(test_beside_a_capture, set_up, tear_down)
 {
-    (void)state;
     const CUstream creators[] = { NULL, STREAM_PER_THREAD, gpu.stream };
     CUstream captured = create_stream();
     struct ptx_clip_params params = clip_set_params(&other_set);
@@ -127,9 +121,8 @@ static void *create_run_destroy(void *wrong)
     return NULL;
 }
 
-static void test_beside_a_capture_of_another_thread(void **state)
+TEST_WITH(test_beside_a_capture_of_another_thread, set_up, tear_down)
 {
-    (void)state;
     const struct ptx_clip_params params = clip_set_params(&other_set);
     CUstream captured = create_stream();
     ptx_clip_plan *plan = clip_create(&gpu, &params);
@@ -150,9 +143,8 @@ static void test_beside_a_capture_of_another_thread(void **state)
 }
 
 /// A capture of a blocking stream beside runs on streams that do not block.
-static void test_capture_of_a_blocking_stream(void **state)
+TEST_WITH(test_capture_of_a_blocking_stream, set_up, tear_down)
 {
-    (void)state;
     CUstream blocking = create_blocking_stream(gpu.device);
     struct ptx_clip_params params = clip_set_params(&set);
     ptx_clip_plan *plan = clip_create(&gpu, &params);
@@ -170,9 +162,8 @@ static void test_capture_of_a_blocking_stream(void **state)
 
 /// Two plans in one graph, in parallel; the stream of one has joined the capture. Their gradients
 /// move between replays.
-static void test_joined_streams(void **state)
+TEST_WITH(test_joined_streams, set_up, tear_down)
 {
-    (void)state;
     CUdeviceptr data[CLIP_MOST_TENSORS];
     CUstream joined = create_stream();
     CUevent begin = ptx_event_create(gpu.device), end = ptx_event_create(gpu.device);
@@ -211,15 +202,8 @@ static void test_joined_streams(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_every_stream, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_beside_a_capture, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_beside_a_capture_of_another_thread, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_capture_of_a_blocking_stream, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_joined_streams, set_up, tear_down),
-    };
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("clip plans: streams", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

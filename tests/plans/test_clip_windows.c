@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Clip plans whose gradients share a window of device memory, in turn: the results have the bits of
 // a plan with all gradients in memory.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "clip_fixture.h"
+#include "test.h"
 
 enum {
     ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
@@ -117,9 +114,8 @@ static void check(struct scene *s)
     clip_set_check(&s->set, s->plan, &expected);
 }
 
-static void test_chunks(void **state)
+TEST(test_chunks)
 {
-    (void)state;
     static const struct clip_shape shape = {
         .tensors = 9, .groups = 2, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
     };
@@ -130,9 +126,8 @@ static void test_chunks(void **state)
     scene_destroy(&s);
 }
 
-static void test_packed_chunks(void **state)
+TEST(test_packed_chunks)
 {
-    (void)state;
     static const struct clip_shape shape = {
         .tensors = 900, .groups = 3, .most = 300, .types = ALL_TYPES, .data = DATA_PLAIN
     };
@@ -153,9 +148,8 @@ static void test_packed_chunks(void **state)
     scene_destroy(&s);
 }
 
-static void test_no_piece(void **state)
+TEST(test_no_piece)
 {
-    (void)state;
     struct ptx_clip_piece piece;
     ptx_clip_plan *plan =
         clip_create(&gpu, &(struct ptx_clip_params) { .group_count = 2, .max_norm = 1 });
@@ -168,13 +162,8 @@ static void test_no_piece(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_chunks),
-        cmocka_unit_test(test_packed_chunks),
-        cmocka_unit_test(test_no_piece),
-    };
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("clip plans: windows", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -108,9 +108,8 @@ static void refuse_address(const struct input_array *of, const struct input_arra
     {                                                                                              \
         return ptx_##name(scene.operations, &name##_params, gpu.stream);                           \
     }                                                                                              \
-    static void test_addresses_of_##name(void **state)                                             \
+    TEST_WITH(test_addresses_of_##name, set_up, tear_down)                                         \
     {                                                                                              \
-        (void)state;                                                                               \
         struct ptx_##name##_params *p = &name##_params;                                            \
         *p = (struct ptx_##name##_params) { RIGHT_##name };                                        \
         change;                                                                                    \
@@ -160,9 +159,8 @@ ARRAYS_OF(loss_scale_update, (void)p, A(state, 4, 2, WRITTEN), A(found_inf, 4, 1
 
 // ---- the other arguments ------------------------------------------------------------------------
 
-static void test_no_arguments(void **state)
+TEST_WITH(test_no_arguments, set_up, tear_down)
 {
-    (void)state;
     struct ptx_operation_description d;
 #define NONE(name, ...)                                                                            \
     refused(ptx_##name(NULL, NULL, NULL), "ptx_" #name ": ", "operations is NULL");                \
@@ -179,9 +177,8 @@ static void test_no_arguments(void **state)
 }
 
 #define OPERATION quantize_backward
-static void test_quantize_addresses(void **state)
+TEST_WITH(test_quantize_addresses, set_up, tear_down)
 {
-    (void)state;
     REFUSED("not a multiple of its element's 2 bytes", p.dtype = PTX_F16; p.d_input += 1);
     REFUSED("d_input: its address 0x", p.dtype = PTX_F64; p.d_input += 4);
     REFUSED("d_output and d_input overlap", p.d_input = p.d_output + 4);
@@ -197,9 +194,8 @@ static void test_quantize_addresses(void **state)
     REFUSED("x: the driver knows no memory", p.x = address);
 }
 
-static void test_quantize_scalars(void **state)
+TEST_WITH(test_quantize_scalars, set_up, tear_down)
 {
-    (void)state;
     REFUSED("dtype is u32; it must be f32, f64, f16 or bf16", p.dtype = PTX_U32);
     REFUSED("dtype is none", p.dtype = PTX_NONE);
     REFUSED("dtype is 1000; it must be", p.dtype = (ptx_type)1000);
@@ -216,9 +212,8 @@ static void test_quantize_scalars(void **state)
     REFUSED("more than a launch can cover", p.count = UINT64_C(1) << 45);
 }
 
-static void test_quantize_channels(void **state)
+TEST_WITH(test_quantize_channels, set_up, tear_down)
 {
-    (void)state;
     REFUSED("no multiple of channels 7 * inner 1", by_channels(&p, 7, 0));
     REFUSED("no multiple of channels 3 * inner 64", by_channels(&p, 3, 64));
     REFUSED("no multiple of", by_channels(&p, UINT64_MAX, 2));
@@ -237,9 +232,8 @@ static void test_quantize_channels(void **state)
 
 #undef OPERATION
 #define OPERATION fake_quantize
-static void test_fake_quantize(void **state)
+TEST_WITH(test_fake_quantize, set_up, tear_down)
 {
-    (void)state;
     REFUSED("dtype is u8; it must be", p.dtype = PTX_U8);
     REFUSED("scale is 0; it must be finite and above 0", p.scale = 0);
     REFUSED("scale is -2", p.scale = -2);
@@ -263,9 +257,8 @@ static void test_fake_quantize(void **state)
 
 #undef OPERATION
 #define OPERATION fake_quantize_groups
-static void test_fake_quantize_groups(void **state)
+TEST_WITH(test_fake_quantize_groups, set_up, tear_down)
 {
-    (void)state;
     REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
     REFUSED("dtype is 99; it must be", p.dtype = (ptx_type)99);
     REFUSED("bits is 3; it must be 4 or 8", p.bits = 3);
@@ -284,9 +277,8 @@ static void test_fake_quantize_groups(void **state)
 
 #undef OPERATION
 #define OPERATION quantize_learned_backward
-static void test_learned(void **state)
+TEST_WITH(test_learned, set_up, tear_down)
 {
-    (void)state;
     REFUSED("dtype is s32", p.dtype = PTX_S32);
     REFUSED("workspace: its address is 0, and the call needs 16 bytes there, as "
             "ptx_quantize_learned_backward_describe() says",
@@ -320,9 +312,8 @@ static void test_learned(void **state)
 
 #undef OPERATION
 #define OPERATION observer_update
-static void test_observer(void **state)
+TEST_WITH(test_observer, set_up, tear_down)
 {
-    (void)state;
     REFUSED("dtype is s32", p.dtype = PTX_S32);
     REFUSED("averaging_constant is 0; it must be given: above 0, at most 1",
             p.averaging_constant = 0);
@@ -342,9 +333,8 @@ static void test_observer(void **state)
 
 #undef OPERATION
 #define OPERATION lerp_backward
-static void test_lerp(void **state)
+TEST_WITH(test_lerp, set_up, tear_down)
 {
-    (void)state;
     REFUSED("dtype is s32", p.dtype = PTX_S32);
     REFUSED("d_a is 0, and d_b is 0; one of them must be an address", p.d_a = p.d_b = 0);
     REFUSED("weight is nan; it must be a number", p.weight = (double)NAN);
@@ -356,9 +346,8 @@ static void test_lerp(void **state)
 
 #undef OPERATION
 #define OPERATION fp8_cast
-static void test_fp8_cast(void **state)
+TEST_WITH(test_fp8_cast, set_up, tear_down)
 {
-    (void)state;
     REFUSED("dtype is f64; it must be f32, f16 or bf16", p.dtype = PTX_F64);
     REFUSED("dtype is u8", p.dtype = PTX_U8);
     REFUSED("dtype is 99; it must be", p.dtype = (ptx_type)99);
@@ -378,9 +367,8 @@ static void test_fp8_cast(void **state)
 
 #undef OPERATION
 #define OPERATION delayed_scale_update
-static void test_delayed_scale(void **state)
+TEST_WITH(test_delayed_scale, set_up, tear_down)
 {
-    (void)state;
     REFUSED("format is 5", p.format = (ptx_fp8)5);
     REFUSED("leave one out", p.format = PTX_FP8_E5M2; p.formats = scene.scales);
     REFUSED("margin is 101; it must be from -100 to 100", p.margin = 101);
@@ -410,9 +398,8 @@ static void test_delayed_scale(void **state)
 
 #undef OPERATION
 #define OPERATION loss_scale_update
-static void test_loss_scale(void **state)
+TEST_WITH(test_loss_scale, set_up, tear_down)
 {
-    (void)state;
     SCALE_REFUSED("growth is 1; it must be finite and above 1", .growth = 1);
     SCALE_REFUSED("growth is nan", .growth = NAN);
     SCALE_REFUSED("growth is inf", .growth = INFINITY);
@@ -437,9 +424,8 @@ static void test_loss_scale(void **state)
 }
 
 // An operation by its number is the same call; a number of no operation is refused.
-static void test_by_number(void **state)
+TEST_WITH(test_by_number, set_up, tear_down)
 {
-    (void)state;
     struct ptx_operation_description d, other;
     const struct ptx_fp8_cast_params p = { RIGHT_fp8_cast };
     assert_int_equal(ptx_operation_describe(PTX_OPERATION_fp8_cast, &p, &d), PTX_OK);
@@ -458,9 +444,8 @@ static void test_by_number(void **state)
     }
 }
 
-static void test_no_elements(void **state)
+TEST_WITH(test_no_elements, set_up, tear_down)
 {
-    (void)state;
 #define NOTHING(name, ...)                                                                         \
     do {                                                                                           \
         struct ptx_##name##_params p = { RIGHT_##name };                                           \
@@ -486,9 +471,8 @@ static void test_no_elements(void **state)
 }
 
 /// If the driver is not asked about addresses, the other checks remain.
-static void test_any_address(void **state)
+TEST_WITH(test_any_address, set_up, tear_down)
 {
-    (void)state;
     ptx_operations *any =
         ptx_operations_create(gpu.device, &(struct ptx_operations_params) { .any_address = true });
     assert_non_null(any);
@@ -522,9 +506,8 @@ static void test_any_address(void **state)
         assert_int_equal(d.workspace, workspace_);                                                 \
     } while (0)
 
-static void test_descriptions(void **state)
+TEST_WITH(test_descriptions, set_up, tear_down)
 {
-    (void)state;
     struct ptx_operation_description d;
     DESCRIBED(quantize_backward, "quantize_ste_backward_bf16", 1, 600, 0, p.dtype = PTX_BF16;
               p.count = 100);
@@ -559,9 +542,8 @@ static void test_descriptions(void **state)
 }
 
 // The sums of a learned quantizer need memory: two f64 a block, or one where zero points are fixed.
-static void test_learned_descriptions(void **state)
+TEST_WITH(test_learned_descriptions, set_up, tear_down)
 {
-    (void)state;
     struct ptx_operation_description d;
     const uint64_t n = 1 << 20;
     DESCRIBED(quantize_learned_backward, "quantize_learned_backward_bf16", 2,
@@ -589,31 +571,8 @@ static void test_learned_descriptions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-#define ADDRESSES(name, ...)                                                                       \
-    cmocka_unit_test_setup_teardown(test_addresses_of_##name, set_up, tear_down),
-        PTX_OPERATIONS(ADDRESSES)
-#undef ADDRESSES
-            cmocka_unit_test_setup_teardown(test_no_arguments, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_quantize_addresses, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_quantize_scalars, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_quantize_channels, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_learned, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_observer, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_lerp, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_loss_scale, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_by_number, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_fp8_cast, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_delayed_scale, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_fake_quantize, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_fake_quantize_groups, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_no_elements, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_any_address, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_descriptions, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_learned_descriptions, set_up, tear_down),
-    };
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("operations: input", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

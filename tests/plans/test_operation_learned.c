@@ -162,9 +162,8 @@ static void check_learned(ptx_operations *operations, struct trial *t,
     ptx_buffer_destroy(&t->workspace);
 }
 
-static void test_results(void **state)
+TEST(test_results)
 {
-    (void)state;
     static struct trial trial;
     struct random r = gpu_random(&gpu, "learned");
     ptx_operations *operations = create();
@@ -246,9 +245,8 @@ static void check_captured(struct ptx_quantize_learned_backward_params p)
     ptx_graph_destroy(&graph);
 }
 
-static void test_captured(void **state)
+TEST_WITH(test_captured, set_up, tear_down)
 {
-    (void)state;
     struct ptx_quantize_learned_backward_params p = good();
     check_captured(p);
     p.group = 32;
@@ -257,12 +255,8 @@ static void test_captured(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_results),
-        cmocka_unit_test_setup_teardown(test_captured, set_up, tear_down),
-    };
     gpu_open(&gpu);
-    const int failed = cmocka_run_group_tests_name("operations: learned", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -28,9 +28,8 @@ static bool is_reached(const struct plan_operation *operation, const ptx_kernel 
 }
 
 /// An operation reaches every value of its kernels' options, and names no others.
-static void test_every_variant_has_a_slot(void **state)
+TEST(test_every_variant_has_a_slot)
 {
-    (void)state;
     for (int id = 0; id < PTX_OPERATION_COUNT; id++) {
         const struct plan_operation *operation = ptxp_operations[id];
         for (int k = 0; operation->launches[k].kernel; k++) {
@@ -51,9 +50,8 @@ static void test_every_variant_has_a_slot(void **state)
 }
 
 /// Members lie in the structs that rows read them from, and lists end before their arrays do.
-static void test_rows_are_whole(void **state)
+TEST(test_rows_are_whole)
 {
-    (void)state;
     for (int id = 0; id < PTX_OPERATION_COUNT; id++) {
         const struct plan_operation *operation = ptxp_operations[id];
         enum { REFUSALS = sizeof operation->refusals / sizeof *operation->refusals };
@@ -92,9 +90,8 @@ static void *call(void *argument)
     return NULL;
 }
 
-static void test_two_threads_want_the_same_kernel(void **state)
+TEST(test_two_threads_want_the_same_kernel)
 {
-    (void)state;
     enum { THREADS = 2 };
     for (int trial = 0; trial < 20; trial++) {
         ptx_operations *operations = create();
@@ -162,18 +159,16 @@ static void check_capture(enum ptx_capture_mode mode)
     ptx_operations_destroy(&operations);
 }
 
-static void test_capture(void **state)
+TEST(test_capture)
 {
-    (void)state;
     check_capture(PTX_CAPTURE_THREAD_LOCAL);
     check_capture(PTX_CAPTURE_GLOBAL);
     check_capture(PTX_CAPTURE_RELAXED);
 }
 
 /// A call with the same options as prepare uses its kernel, whatever the shape.
-static void test_prepared_calls_can_be_captured(void **state)
+TEST(test_prepared_calls_can_be_captured)
 {
-    (void)state;
     enum { COUNT = 600 };
     static const uint16_t zeros[COUNT + 2];
     ptx_operations *operations = create();
@@ -236,15 +231,8 @@ static void test_prepared_calls_can_be_captured(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_variant_has_a_slot),
-        cmocka_unit_test(test_rows_are_whole),
-        cmocka_unit_test(test_two_threads_want_the_same_kernel),
-        cmocka_unit_test(test_capture),
-        cmocka_unit_test(test_prepared_calls_can_be_captured),
-    };
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("operations: loading", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

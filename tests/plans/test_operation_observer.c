@@ -81,9 +81,8 @@ static void check_steps(ptx_type dtype, struct ptx_observer_update_params p,
     }
 }
 
-static void test_results(void **state)
+TEST_WITH(test_results, set_up, tear_down)
 {
-    (void)state;
     static const ptx_type dtypes[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
     for (int k = 0; k < 4; k++) {
         struct ptx_observer_update_params p = good(dtypes[k]);
@@ -98,9 +97,8 @@ static void test_results(void **state)
     }
 }
 
-static void test_captured(void **state)
+TEST_WITH(test_captured, set_up, tear_down)
 {
-    (void)state;
     struct ptx_observer_update_params p = good(PTX_F32);
     const float x[3] = { -8, 1, 10 };
     p.count = 3;
@@ -123,12 +121,8 @@ static void test_captured(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_results, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_captured, set_up, tear_down),
-    };
     gpu_open(&gpu);
-    const int failed = cmocka_run_group_tests_name("operations: observer", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -122,9 +122,8 @@ static void check_quantize(ptx_operations *operations, struct trial *t, struct r
     assert_tensor(t->type, t->got, t->want, t->n);
 }
 
-static void test_quantize(void **state)
+TEST(test_quantize)
 {
-    (void)state;
     static const int32_t bounds[][2] = { { -128, 127 }, { 0, 255 }, { -8, 7 }, { 3, 3 } };
     static struct trial trial;
     struct random r = gpu_random(&gpu, "quantize");
@@ -177,9 +176,8 @@ static void check_lerp(ptx_operations *operations, struct random *r, ptx_type dt
     ptx_buffer_destroy(&dy_buffer);
 }
 
-static void test_lerp(void **state)
+TEST(test_lerp)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "lerp");
     ptx_operations *operations = create();
     for (int k = 0; k < 60; k++)
@@ -258,9 +256,8 @@ static void check_delayed_scale(ptx_operations *operations, struct random *r, st
 }
 
 /// Some steps of training: casts with the scales of the step before, then the update.
-static void test_delayed_scaling(void **state)
+TEST(test_delayed_scaling)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "fp8");
     ptx_operations *operations = create();
     struct scaling s = { .history = { 0 } };
@@ -333,9 +330,8 @@ static void check_fake_quantize(ptx_operations *operations, struct trial *t, str
     ptx_buffer_destroy(&learned);
 }
 
-static void test_fake_quantize(void **state)
+TEST(test_fake_quantize)
 {
-    (void)state;
     static const int32_t bounds[][2] = { { -128, 127 }, { 0, 255 }, { -8, 7 }, { 3, 3 } };
     static struct trial trial;
     struct random r = gpu_random(&gpu, "fake quantize");
@@ -385,9 +381,8 @@ static void check_groups(ptx_operations *operations, struct trial *t, struct ran
     }
 }
 
-static void test_fake_quantize_groups(void **state)
+TEST(test_fake_quantize_groups)
 {
-    (void)state;
     static const ptx_type narrow[] = { PTX_F32, PTX_F16, PTX_BF16 };
     static struct trial trial;
     struct random r = gpu_random(&gpu, "groups");
@@ -438,9 +433,8 @@ static void check_steps(ptx_operations *operations, struct random *r,
     ptx_buffer_destroy(&state);
 }
 
-static void test_loss_scale(void **state)
+TEST(test_loss_scale)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "loss scale");
     ptx_operations *operations = create();
     check_steps(operations, &r, NULL,
@@ -454,9 +448,8 @@ static void test_loss_scale(void **state)
 }
 
 /// The numbers of GradScaler: 65536, doubled after 2000 good steps, halved by a bad one.
-static void test_loss_scale_is_that_of_gradscaler(void **state)
+TEST(test_loss_scale_is_that_of_gradscaler)
 {
-    (void)state;
     struct ptx_loss_scale_state s = { 65536.0f, 0 };
     for (int k = 0; k < 1999; k++)
         require(ptx_loss_scale_step(&s, false, NULL));
@@ -482,17 +475,8 @@ static void test_loss_scale_is_that_of_gradscaler(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_quantize),
-        cmocka_unit_test(test_lerp),
-        cmocka_unit_test(test_fake_quantize),
-        cmocka_unit_test(test_fake_quantize_groups),
-        cmocka_unit_test(test_delayed_scaling),
-        cmocka_unit_test(test_loss_scale),
-        cmocka_unit_test(test_loss_scale_is_that_of_gradscaler),
-    };
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("operations", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -57,7 +57,7 @@ static int graphs_of_run(const struct subject *subject, int driver_version)
 
 static const int drivers[] = { 12020, 12030 };
 
-static void a_run_is_one_graph_where_it_can_be(void **state)
+FAKE_TEST(a_run_is_one_graph_where_it_can_be)
 {
     const struct subject *subject = *state;
     const struct call *run = &subject->calls[0];
@@ -78,7 +78,7 @@ static void a_run_is_one_graph_where_it_can_be(void **state)
     }
 }
 
-static void later_calls_only_launch(void **state)
+FAKE_TEST(later_calls_only_launch)
 {
     enum { TIMES = 100 };
     const struct subject *subject = *state;
@@ -104,7 +104,7 @@ static void later_calls_only_launch(void **state)
 }
 
 // Work on the legacy default stream would invalidate the capture.
-static void a_blocking_stream_is_being_captured(void **state)
+FAKE_TEST(a_blocking_stream_is_being_captured)
 {
     const struct subject *subject = *state;
     for (int i = 0; i < 2; i++) {
@@ -136,7 +136,7 @@ static void a_blocking_stream_is_being_captured(void **state)
 }
 
 // A driver without graphs, launch attributes, and other later functions.
-static void a_run_with_the_oldest_driver(void **state)
+FAKE_TEST(a_run_with_the_oldest_driver)
 {
     const struct subject *subject = *state;
     struct fake_cuda *usual = fake;
@@ -152,7 +152,7 @@ static void a_run_with_the_oldest_driver(void **state)
     setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
 }
 
-static void an_object_outlives_its_device(void **state)
+FAKE_TEST(an_object_outlives_its_device)
 {
     const struct subject *subject = *state;
     void *object = set_up(subject, drivers[1], false);
@@ -164,7 +164,7 @@ static void an_object_outlives_its_device(void **state)
 }
 
 // Each call names itself.
-static void there_is_no_object(void **state)
+FAKE_TEST(there_is_no_object)
 {
     const struct subject *subject = *state;
     for (const struct call *call = subject->calls; call->name; call++) {
@@ -177,15 +177,7 @@ static void there_is_no_object(void **state)
 int main(void)
 {
     int failed = 0;
-    for (int i = 0; i < SUBJECTS; i++) {
-        struct CMUnitTest tests[] = {
-            FAKE_TEST(a_run_is_one_graph_where_it_can_be),  FAKE_TEST(later_calls_only_launch),
-            FAKE_TEST(a_blocking_stream_is_being_captured), FAKE_TEST(a_run_with_the_oldest_driver),
-            FAKE_TEST(an_object_outlives_its_device),       FAKE_TEST(there_is_no_object),
-        };
-        for (size_t k = 0; k < sizeof tests / sizeof *tests; k++)
-            tests[k].initial_state = (void *)&subjects[i];
-        failed += cmocka_run_group_tests_name(subjects[i].name, tests, NULL, NULL);
-    }
+    for (int i = 0; i < SUBJECTS; i++)
+        failed += tests_run_on(&subjects[i]);
     return failed;
 }

@@ -67,7 +67,7 @@ static int calls_of_creation(const struct subject *subject)
     return subject->is_operation ? calls : calls - calls_of_stream_destroy();
 }
 
-static void each_driver_call_of_creation_fails(void **state)
+TEST_WITH(each_driver_call_of_creation_fails, set_up, tear_down)
 {
     const struct subject *subject = *state;
     const int calls = calls_of_creation(subject);
@@ -94,7 +94,7 @@ static void each_driver_call_of_creation_fails(void **state)
     }
 }
 
-static void each_allocation_of_creation_fails(void **state)
+TEST_WITH(each_allocation_of_creation_fails, set_up, tear_down)
 {
     const struct subject *subject = *state;
     bool all = false;
@@ -156,7 +156,7 @@ static void check_allocations_of_call(const struct call *call, void *object)
     }
 }
 
-static void each_driver_call_of_a_use_fails(void **state)
+TEST_WITH(each_driver_call_of_a_use_fails, set_up, tear_down)
 {
     const struct subject *subject = *state;
     void *object = create(subject);
@@ -182,7 +182,7 @@ static void each_driver_call_of_a_use_fails(void **state)
 }
 
 // A run that fails during the caller's capture does not end the capture. It works again afterwards.
-static void each_driver_call_of_a_captured_run_fails(void **state)
+TEST_WITH(each_driver_call_of_a_captured_run_fails, set_up, tear_down)
 {
     const struct subject *subject = *state;
     subject_call *run = subject->calls[0].call;
@@ -326,29 +326,16 @@ static void a_move_is_one_call(void **state)
     ptx_step_plan_destroy(&within.plan);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
-    static const struct CMUnitTest of_subjects[] = {
-        TEST(each_driver_call_of_creation_fails),
-        TEST(each_allocation_of_creation_fails),
-        TEST(each_driver_call_of_a_use_fails),
-        TEST(each_driver_call_of_a_captured_run_fails),
-    };
     const struct CMUnitTest of_some[] = {
-        TEST(a_kernel_is_loaded_and_not_bound),
-        TEST(a_failed_move_is_forgotten),
-        TEST(a_move_is_one_call),
-        TEST(failed_sums_are_not_known),
+        cmocka_unit_test_setup_teardown(a_kernel_is_loaded_and_not_bound, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_move_is_forgotten, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_move_is_one_call, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(failed_sums_are_not_known, set_up, tear_down),
     };
     int failed = cmocka_run_group_tests_name("plans: faults", of_some, emulator_open, NULL);
-    for (int i = 0; i < SUBJECTS; i++) {
-        struct CMUnitTest tests[sizeof of_subjects / sizeof *of_subjects];
-        memcpy(tests, of_subjects, sizeof tests);
-        for (size_t k = 0; k < sizeof tests / sizeof *tests; k++)
-            tests[k].initial_state = (void *)&subjects[i];
-        failed += cmocka_run_group_tests_name(subjects[i].name, tests, NULL, NULL);
-    }
+    for (int i = 0; i < SUBJECTS; i++)
+        failed += tests_run_on(&subjects[i]);
     return failed;
 }

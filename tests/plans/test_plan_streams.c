@@ -2,17 +2,13 @@
 // Plans and operations on streams that are being captured, from two threads, and with a device that
 // is closed: every call of every one.
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdint.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "blocking_stream.h"
 #include "plan_calls.h"
 #include "subjects.h"
+#include "test.h"
 
 #define STREAM_LEGACY ((CUstream)(uintptr_t)1)
 
@@ -60,7 +56,7 @@ static void expect_captured(CUstream stream, int kernels)
 }
 
 // What compiles is refused on a stream that is being captured; the capture goes on.
-static void a_cold_capture(void **state)
+TEST_WITH(a_cold_capture, set_up, tear_down)
 {
     const struct subject *subject = *state;
     const struct call *run = &subject->calls[0];
@@ -82,7 +78,7 @@ static void a_cold_capture(void **state)
 }
 
 // Work on the legacy default stream would invalidate the capture of a blocking stream.
-static void a_blocking_stream_is_being_captured(void **state)
+TEST_WITH(a_blocking_stream_is_being_captured, set_up, tear_down)
 {
     const struct subject *subject = *state;
     const CUstream legacy[] = { NULL, STREAM_LEGACY };
@@ -143,10 +139,12 @@ static void *run_often(void *argument)
 }
 
 // Of two threads that use one plan, one continues, and the other is refused. Each run that was not
-// refused counts once.
-static void two_threads(void **state)
+// refused counts once. Operations have no state that both would change.
+TEST_WITH(two_threads, set_up, tear_down)
 {
     const struct subject *subject = *state;
+    if (subject->is_operation)
+        return;
     atomic_int ready = 0;
     void *object = create(subject);
     struct runner runners[2] = { { subject, object, &ready, 0, 0 },
@@ -171,7 +169,7 @@ static void two_threads(void **state)
 }
 
 // What was made for a device keeps it open.
-static void the_device_is_closed_first(void **state)
+TEST_WITH(the_device_is_closed_first, set_up, tear_down)
 {
     const struct subject *subject = *state;
     ptx_device *first = scene.device;
@@ -217,25 +215,15 @@ static void an_earlier_kernel_failed(void **state)
     other->destroy(operations);
 }
 
-#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
-
 int main(void)
 {
     int failed = 0;
 
     gpu_open(&gpu);
-    for (int i = 0; i < SUBJECTS; i++) {
-        struct CMUnitTest tests[] = {
-            TEST(a_cold_capture), TEST(a_blocking_stream_is_being_captured),
-            TEST(the_device_is_closed_first),
-            TEST(two_threads), // operations have no state that both would change
-        };
-        const size_t count = sizeof tests / sizeof *tests - subjects[i].is_operation;
-        for (size_t k = 0; k < count; k++)
-            tests[k].initial_state = (void *)&subjects[i];
-        failed += _cmocka_run_group_tests(subjects[i].name, tests, count, NULL, NULL);
-    }
-    const struct CMUnitTest last[] = { TEST(an_earlier_kernel_failed) };
+    for (int i = 0; i < SUBJECTS; i++)
+        failed += tests_run_on(&subjects[i]);
+    const struct CMUnitTest last[] = { cmocka_unit_test_setup_teardown(an_earlier_kernel_failed,
+                                                                       set_up, tear_down) };
     failed += cmocka_run_group_tests_name("a fault", last, NULL, NULL);
     gpu_close(&gpu);
     return failed;

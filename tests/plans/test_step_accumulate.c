@@ -2,15 +2,12 @@
 // Gradients of micro-batches summed by step plans, compared with plain C: the sums, and the step of
 // the sums as gradients in f32.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "step_fixture.h"
+#include "test.h"
 
 enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { TENSORS = 6, MOST = 5001, ROOM = (MOST + 8) * 4 };
@@ -158,24 +155,21 @@ static void check_steps(uint32_t rules, uint32_t formats, unsigned trial)
     step_set_destroy(&set);
 }
 
-static void test_formats(void **state)
+TEST(test_formats)
 {
-    (void)state;
     for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++)
         check_steps(ALL_RULES, 1u << format, format);
 }
 
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
-    (void)state;
     for (unsigned trial = 7; trial < 10; trial++)
         check_steps(ALL_RULES, ALL_FORMATS, trial);
 }
 
 // Infinity in any micro-batch skips the step, and the next one begins new sums.
-static void test_skipped(void **state)
+TEST(test_skipped)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "skipped micro-batches");
 
     set_up(&r, ALL_RULES, 1u << PTX_STEP_FORMAT_FULL, false);
@@ -200,9 +194,8 @@ static void test_skipped(void **state)
     step_set_destroy(&set);
 }
 
-static void test_refusals(void **state)
+TEST(test_refusals)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "refused micro-batches");
 
     set_up(&r, ALL_RULES, 1u << PTX_STEP_FORMAT_FULL, false);
@@ -256,17 +249,11 @@ static void test_refusals(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),
-        cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_skipped),
-        cmocka_unit_test(test_refusals),
-    };
     gpu_open(&gpu);
     micro = ptx_buffer_create(gpu.device, sizeof batch + 256);
     if (!micro)
         return 1;
-    const int failed = cmocka_run_group_tests_name("step plans: micro-batches", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     ptx_buffer_destroy(&micro);
     gpu_close(&gpu);
     return failed;

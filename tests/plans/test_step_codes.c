@@ -2,12 +2,8 @@
 // The maps of 8-bit states, and the tables by which kernels find codes: every quotient that there
 // is gets the nearest entry. How far steps with states in blocks are from f64.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include <ptxgen/step.h>
 
@@ -16,6 +12,7 @@
 #include "random.h"
 #include "reference/half.h"
 #include "reference/step.h"
+#include "test.h"
 
 static struct ptxk_state_8bit_tables tables;
 
@@ -38,9 +35,8 @@ static uint64_t hash_of(const float map[256])
 
 // The hashes are of the maps that bitsandbytes 0.50.2 makes with PyTorch 2.15 on x86-64 with AVX2
 // and with AVX-512.
-static void test_maps(void **state)
+TEST(test_maps)
 {
-    (void)state;
     static const uint64_t hashes[2] = { UINT64_C(0x43811b16730a873e),
                                         UINT64_C(0xd677f22a96665bc4) };
     float map[256], expected[256];
@@ -103,9 +99,8 @@ static void check_quotients(bool is_signed, bool below_0)
     }
 }
 
-static void test_quotients(void **state)
+TEST(test_quotients)
 {
-    (void)state;
     check_quotients(false, false);
     check_quotients(false, true);
     check_quotients(true, false);
@@ -169,9 +164,8 @@ static double distance_in(enum ref_step_format format)
 // Gradients change sign, and differ by up to 2^(spread - 1) within a block. A state in f16 is off
 // by at most 2^-12 of itself a step, however small it is beside the others; 8 bits hold no small
 // ones.
-static void test_distance(void **state)
+TEST(test_distance)
 {
-    (void)state;
     struct random r = { .state = 1 };
 
     for (int spread = 5; spread <= 17; spread += 12) {
@@ -187,7 +181,7 @@ static void test_distance(void **state)
 }
 
 // The public table has the types of the formats' own files.
-static void test_types_of_formats(void **state)
+TEST(test_types_of_formats)
 {
     static const struct {
         ptx_type state, beside;
@@ -197,7 +191,6 @@ static void test_types_of_formats(void **state)
 #undef TYPES
     };
 
-    (void)state;
     for (unsigned f = 0; f < PTX_STEP_FORMAT_COUNT; f++) {
         assert_int_equal(types[f].state, ptxk_step_format_of((ptx_step_format)f)->state);
         assert_int_equal(types[f].beside, ptxk_step_format_of((ptx_step_format)f)->beside);
@@ -206,11 +199,5 @@ static void test_types_of_formats(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_types_of_formats),
-        cmocka_unit_test(test_maps),
-        cmocka_unit_test(test_quotients),
-        cmocka_unit_test(test_distance),
-    };
-    return cmocka_run_group_tests_name("step plans: codes", tests, set_up, NULL);
+    return tests_run(set_up, NULL);
 }

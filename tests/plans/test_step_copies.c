@@ -3,14 +3,11 @@
 // and format, in every form of a run, at any alignment, with NaN, infinity and scales that are
 // neither; what skipped steps and absent gradients leave; delayed scaling around a step.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "step_fixture.h"
+#include "test.h"
 
 #include <ptxgen/operations.h>
 
@@ -82,9 +79,8 @@ static void create(struct random *r, const struct step_shape *shape)
 
 // ---- tests --------------------------------------------------------------------------------------
 
-static void test_formats(void **state)
+TEST(test_formats)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "copies of weights");
 
     for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial++) {
@@ -108,9 +104,8 @@ static void test_formats(void **state)
 }
 
 // All formats in one plan, also beside reports, averages and accumulators' kind of gradients.
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "copies of weights, mixed");
 
     for (unsigned trial = 0; trial < 4; trial++) {
@@ -136,9 +131,8 @@ static void test_mixed(void **state)
 }
 
 // So many tiles of a tensor that they are not all under way at once.
-static void test_many_tiles(void **state)
+TEST(test_many_tiles)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "copies of many tiles");
 
     for (unsigned trial = 0; trial < 3; trial++) {
@@ -167,10 +161,9 @@ static void test_many_tiles(void **state)
 
 // A step between updates of delayed scales: each step's amax goes into the history, and its codes
 // have the scale that the update before it left. The history's rows are those of plain C.
-static void test_delayed(void **state)
+TEST(test_delayed)
 {
     enum { TENSORS = 3, ROWS = 4, COUNT = 500 };
-    (void)state;
     struct random r = gpu_random(&gpu, "delayed scales");
     struct step_shape shape = few;
     float host[ROWS + 2][TENSORS] = { { 0 } }, got[ROWS + 2][TENSORS];
@@ -228,9 +221,8 @@ static void test_delayed(void **state)
 }
 
 // A copy and an amax take no launch and no norm; a copy is a byte an element.
-static void test_described(void **state)
+TEST(test_described)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "copies of weights, described");
     struct ptx_step_description with, without;
 
@@ -253,9 +245,8 @@ static void expect_no_plan(struct ptx_step_params params, const char *message)
     expect_failure(PTX_ERROR_INVALID, message);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "copies of weights that are refused");
     const float scales[] = { 0, -1, NAN, INFINITY };
 
@@ -305,9 +296,8 @@ static void test_refused(void **state)
 }
 
 // Addresses of copies stay as they are at creation.
-static void test_fixed(void **state)
+TEST(test_fixed)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "addresses of copies");
 
     create(&r, &few);
@@ -329,16 +319,9 @@ static void test_fixed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),    cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_delayed),
-        cmocka_unit_test(test_described),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_fixed),
-    };
-
     gpu_open(&gpu);
     rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
-    int failed = cmocka_run_group_tests_name("copies of weights", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     ptx_buffer_destroy(&rows);
     gpu_close(&gpu);
     return failed;

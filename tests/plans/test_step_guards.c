@@ -3,14 +3,10 @@
 // the loss scale counts a good step; the state goes on from a copy; ranks take one decision; what
 // creation refuses.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "step_fixture.h"
+#include "test.h"
 
 enum {
     ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1,
@@ -134,9 +130,8 @@ static void check_steps(struct random *r, ptx_step_gradients gradients)
     step_set_destroy(&set);
 }
 
-static void test_skips(void **state)
+TEST(test_skips)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "guards of step plans");
 
     for (unsigned trial = 0; trial < 6; trial++)
@@ -144,9 +139,8 @@ static void test_skips(void **state)
 }
 
 // A plan without a limit takes a norm if a guard needs it; skip_at alone does not.
-static void test_norm_is_taken(void **state)
+TEST(test_norm_is_taken)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "guards and no limit");
     struct ptx_guard_params guards = { .skip_at = 16 };
     struct ptx_step_description none, needed;
@@ -163,9 +157,8 @@ static void test_norm_is_taken(void **state)
 }
 
 // skip_at alone, where nothing else needs a norm: what ptxgen.torch's optimizers do.
-static void test_given(void **state)
+TEST(test_given)
 {
-    (void)state;
     static const struct ref_guards given = { .groups = 3, .group = -1 };
     struct random r = gpu_random(&gpu, "a skip that is given");
     struct ref_guard_state expected = { .counts = { 0 } };
@@ -199,9 +192,8 @@ static void test_given(void **state)
 }
 
 // Two ranks share the sums, through rows, and have a state each: they stay equal.
-static void test_ranks(void **state)
+TEST(test_ranks)
 {
-    (void)state;
     enum { RANKS = 2, GROUPS = 3, SUMS = 4096 };
     struct random r = gpu_random(&gpu, "guards of ranks");
     ptx_step_plan *plan[RANKS];
@@ -276,9 +268,8 @@ static void expect_guards(const struct ptx_guard_params *guards, const char *wor
 
 #define REFUSED(words, ...) expect_guards(&(struct ptx_guard_params) { __VA_ARGS__ }, words)
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "guards that are refused");
 
     step_set_create(&set, &gpu, &r, &shape);
@@ -339,9 +330,8 @@ static void refused_memory(struct ptx_guard_params guards, const char *words)
 }
 
 // Memory that is too small, overlaps, or has the state of other guards.
-static void test_refused_memory(void **state)
+TEST(test_refused_memory)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "memory of guards that is refused");
     const uint32_t headers[][4] = {
         { 2, 8, 3, 6 }, { 1, 16, 3, 6 }, { 1, 8, 2, 6 }, { 1, 8, 3, 2 }, { 1, 8, 0, 4 }
@@ -377,14 +367,8 @@ static void test_refused_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_skips),   cmocka_unit_test(test_norm_is_taken),
-        cmocka_unit_test(test_given),   cmocka_unit_test(test_ranks),
-        cmocka_unit_test(test_refused), cmocka_unit_test(test_refused_memory),
-    };
-
     gpu_open(&gpu);
-    int failed = cmocka_run_group_tests_name("step plans: guards", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT
 // The order of a step plan's phases: what comes too early or twice is refused and changes nothing,
 // launched, in captures, and by graphs of single phases.
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
-#include <cmocka.h>
-
 #include "step_fixture.h"
+#include "test.h"
 
 static const struct step_shape shape = { .tensors = 4,
                                          .groups = 1,
@@ -72,9 +69,8 @@ static void expect_order(ptx_step_plan *plan, enum plan_phase phase)
 }
 
 // Phases in any order: those that are refused change nothing, and all others are taken.
-static void test_order_of_phases(void **state)
+TEST_WITH(test_order_of_phases, set_up, tear_down)
 {
-    (void)state;
     ptx_step_plan *plan = step_create(&gpu, &params);
     enum { NOTHING, SUMS, RECORDS } left = NOTHING;
     unsigned steps = 0, refused = 0;
@@ -96,9 +92,8 @@ static void test_order_of_phases(void **state)
 }
 
 // Neither a finish nor a step is taken twice, also after a run.
-static void test_repeated_phases(void **state)
+TEST_WITH(test_repeated_phases, set_up, tear_down)
 {
-    (void)state;
     const struct ptx_loss_scale_params update = { .interval = 1 };
     struct ptx_clip_summary summary;
 
@@ -124,9 +119,8 @@ static void test_repeated_phases(void **state)
 }
 
 // New addresses end the phases of the ones before.
-static void test_addresses_between_phases(void **state)
+TEST_WITH(test_addresses_between_phases, set_up, tear_down)
 {
-    (void)state;
     ptx_step_plan *plan = step_create(&gpu, &params);
     CUdeviceptr gradient[STEP_MOST_TENSORS];
 
@@ -157,9 +151,8 @@ static ptx_graph *capture(ptx_step_plan *plan, const enum plan_phase *phases, si
 }
 
 // The order holds within a capture. Launched and captured phases do not count for each other.
-static void test_order_in_captures(void **state)
+TEST_WITH(test_order_in_captures, set_up, tear_down)
 {
-    (void)state;
     ptx_step_plan *plan = step_create(&gpu, &params);
 
     begin_capture();
@@ -187,9 +180,8 @@ static void test_order_in_captures(void **state)
 }
 
 // A graph for each phase, as with an all-reduce between them, and one of them captured again.
-static void test_graphs_of_phases(void **state)
+TEST_WITH(test_graphs_of_phases, set_up, tear_down)
 {
-    (void)state;
     ptx_step_plan *plan = step_create(&gpu, &params);
     ptx_graph *graphs[4];
 
@@ -217,16 +209,8 @@ static void test_graphs_of_phases(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_order_of_phases, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_repeated_phases, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_addresses_between_phases, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_order_in_captures, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_graphs_of_phases, set_up, tear_down),
-    };
     gpu_open(&gpu);
-    const int failed =
-        cmocka_run_group_tests_name("step plans: order of phases", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -3,16 +3,13 @@
 // every format; many rules in one plan; and what ptx_rule_create() refuses.
 #include <inttypes.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "rules/rules.h"
 #include "step_fixture.h"
+#include "test.h"
 
 enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
@@ -104,9 +101,8 @@ static void check_shape(struct random *r, const struct step_shape *shape, unsign
     step_set_destroy(&set);
 }
 
-static void test_library(void **state)
+TEST(test_library)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "rules of the library");
 
     for (unsigned k = 0; k < 2 * PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT; k++) {
@@ -123,9 +119,8 @@ static void test_library(void **state)
     }
 }
 
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "rules of both");
 
     for (unsigned trial = 0; trial < 8; trial++) {
@@ -144,7 +139,7 @@ static void test_mixed(void **state)
 }
 
 // More rules than a word has bits, each with a name of its own.
-static void test_many(void **state)
+TEST(test_many)
 {
     enum { RULES = 40 };
     static struct step_set set;
@@ -157,7 +152,6 @@ static void test_many(void **state)
                                       .rules = 1 << PTX_STEP_RULE_LION,
                                       .formats = 1 << PTX_STEP_FORMAT_FULL };
     ptx_rule *rules[RULES];
-    (void)state;
     struct random r = gpu_random(&gpu, "many rules");
 
     step_set_create(&set, &gpu, &r, &shape);
@@ -219,9 +213,8 @@ static const struct ptx_rule_params others_params = {
     .update = others_update,
 };
 
-static void test_scalars(void **state)
+TEST(test_scalars)
 {
-    (void)state;
     const struct ptx_step_hyper hyper = { .lr = 64,
                                           .eps = 2,
                                           .more = { 1, 4, 8, 16, 32, 128, 256, 0.5 } };
@@ -387,7 +380,7 @@ static void expect_no_rule(const struct ptx_rule_params *params, const char *wor
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
-static void test_functions(void **state)
+TEST(test_functions)
 {
     static const struct {
         void (*update)(ptx_builder *, struct ptx_rule_element *);
@@ -406,7 +399,6 @@ static void test_functions(void **state)
         { returns, "ptx_return: a rule may only compute values" },
         { open_block, "a block inside it was never closed" },
     };
-    (void)state;
 
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         const struct ptx_rule_params params = { PLAIN, .update = wrong[k].update };
@@ -426,11 +418,10 @@ static void test_functions(void **state)
                    "rule mine: once does not set new_state[1]");
 }
 
-static void test_data(void **state)
+TEST(test_data)
 {
     const struct ptx_rule_params good = { PLAIN, .update = plain_update };
     struct ptx_rule_params bad;
-    (void)state;
 #define BAD(words, ...) (bad = good, __VA_ARGS__, expect_no_rule(&bad, words))
 
     ptx_rule *rule = create(&good);
@@ -472,10 +463,9 @@ static void test_data(void **state)
                          "not have");
 }
 
-static void test_emit(void **state)
+TEST(test_emit)
 {
     ptx_builder *b = ptx_builder_create(NULL);
-    (void)state;
 
     ptx_rule_emit(b, own_rules[OWN_ADAMW]);
     const char *words = ptx_builder_finish(b);
@@ -492,17 +482,10 @@ static void test_emit(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_library),   cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_many),      cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_functions), cmocka_unit_test(test_data),
-        cmocka_unit_test(test_emit),
-    };
     gpu_open(&gpu);
     for (unsigned k = 0; k < OWN_RULES; k++)
         own_rules[k] = create(own_params[k]);
-    const int failed =
-        cmocka_run_group_tests_name("step plans: rules of callers", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     for (unsigned k = 0; k < OWN_RULES; k++)
         ptx_rule_destroy(&own_rules[k]);
     gpu_close(&gpu);

@@ -4,17 +4,14 @@
 #define PTXGEN_HERE NULL
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/step/format.h"
 #include "plan_calls.h"
 #include "random.h"
 #include "reference/half.h"
+#include "test.h"
 
 #include "rules/rules.h"
 
@@ -295,9 +292,8 @@ static void schedule_free_with(ptx_step_format format, ptx_type parameter)
     ptx_step_plan_destroy(&plan);
 }
 
-static void test_clock_states(void **state)
+TEST(test_clock_states)
 {
-    (void)state;
     schedule_free_with(PTX_STEP_FORMAT_FULL, PTX_F32);
     schedule_free_with(PTX_STEP_FORMAT_STATE_BF16, PTX_F32);
     schedule_free_with(PTX_STEP_FORMAT_MASTER, PTX_BF16);
@@ -331,9 +327,8 @@ static void averaged_with(ptx_step_format format, ptx_type parameter, bool has_c
     ptx_step_plan_destroy(&plan);
 }
 
-static void test_own_types(void **state)
+TEST(test_own_types)
 {
-    (void)state;
     for (unsigned f = 0; f < PTX_STEP_FORMAT_COUNT; f++)
         for (unsigned k = 0; k < 2; k++) {
             const ptx_type parameter = ptxk_step_format_of((ptx_step_format)f)->parameters[k];
@@ -357,9 +352,8 @@ static void expect_bytes(const ptx_rule *rule, ptx_step_format format, unsigned 
     assert_int_equal(d.bytes, TENSORS * (COUNT * each + scales * 2 * sizeof(float)));
 }
 
-static void test_bytes(void **state)
+TEST(test_bytes)
 {
-    (void)state;
     expect_bytes(schedule_free, PTX_STEP_FORMAT_FULL, 8 + 4 + 8 + 4, 0);
     expect_bytes(averaged_with_copy, PTX_STEP_FORMAT_FULL, 8 + 4 + 8 + 8 + 2, 0);
     expect_bytes(averaged_with_copy, PTX_STEP_FORMAT_STATE_8BIT, 8 + 4 + 2 + 8 + 2, 3);
@@ -373,11 +367,10 @@ static void expect_no_plan(const char *words)
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
     const CUdeviceptr end = ptx_buffer_address(memory) + BYTES;
     ptx_step_plan *plan;
-    (void)state;
 
     lay_out(schedule_free, PTX_STEP_FORMAT_FULL, PTX_F32);
     tensors[2].step = tensors[0].step;
@@ -411,12 +404,6 @@ static void test_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clock_states),
-        cmocka_unit_test(test_own_types),
-        cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_refused),
-    };
     gpu_open(&gpu);
     memory = ptx_buffer_create(gpu.device, BYTES);
     averaged = ptx_rule_create(&averaged_params);
@@ -424,7 +411,7 @@ int main(void)
     schedule_free = ptx_rule_create(&schedule_free_params);
     if (!memory || !averaged || !averaged_with_copy || !schedule_free)
         return 1;
-    const int failed = cmocka_run_group_tests_name("step plans: parts of rules", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     ptx_rule_destroy(&averaged);
     ptx_rule_destroy(&averaged_with_copy);
     ptx_rule_destroy(&schedule_free);

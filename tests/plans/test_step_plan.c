@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Step plans on a GPU, or on the emulator, compared with plain C: every rule in every format.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "step_fixture.h"
+#include "test.h"
 
 enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
@@ -53,9 +50,8 @@ static void check_shape(struct random *r, const struct step_shape *shape, unsign
 }
 
 // A set of one tensor for each rule and format, aligned and misaligned.
-static void test_each(void **state)
+TEST(test_each)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "each rule and format");
 
     for (unsigned rule = 0; rule < PTX_STEP_RULE_COUNT; rule++) {
@@ -73,9 +69,8 @@ static void test_each(void **state)
 }
 
 // The same with an average of the weights, in f32 and in bf16.
-static void test_averages(void **state)
+TEST(test_averages)
 {
-    (void)state;
     static const ptx_type types[] = { PTX_F32, PTX_BF16 };
     struct random r = gpu_random(&gpu, "averages");
 
@@ -94,9 +89,8 @@ static void test_averages(void **state)
     }
 }
 
-static void test_random_sets(void **state)
+TEST(test_random_sets)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "step sets");
 
     for (unsigned trial = 0; trial < 12; trial++) {
@@ -115,9 +109,8 @@ static void test_random_sets(void **state)
 }
 
 // Quotients and roots of every size, where the short sequences of ptxk_quick do not always hold.
-static void test_wild(void **state)
+TEST(test_wild)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "wild steps");
 
     for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++) {
@@ -139,9 +132,8 @@ static void test_wild(void **state)
 }
 
 // So many elements that a thread takes several vectors.
-static void test_several_vectors(void **state)
+TEST(test_several_vectors)
 {
-    (void)state;
     const uint32_t formats[] = { 1u << PTX_STEP_FORMAT_STOCHASTIC, ALL_FORMATS,
                                  1u << PTX_STEP_FORMAT_STATE_8BIT |
                                      1u << PTX_STEP_FORMAT_STATE_F16 };
@@ -213,18 +205,15 @@ static void check_found_inf(ptx_step_gradients gradients)
     step_set_destroy(&set);
 }
 
-static void test_found_inf(void **state)
+TEST(test_found_inf)
 {
-    (void)state;
-
     for (int k = PTX_STEP_GRADIENTS_RAW; k <= PTX_STEP_GRADIENTS_ZERO; k++)
         check_found_inf((ptx_step_gradients)k);
 }
 
 // Without a limit and an update, there is no norm, and the factor is the inverse of the loss scale.
-static void test_no_norm(void **state)
+TEST(test_no_norm)
 {
-    (void)state;
     struct random r;
     struct ptx_clip_record record;
 
@@ -245,9 +234,8 @@ static void test_no_norm(void **state)
 }
 
 // Scalars change between replays of a captured step: by the setter, and at the caller's addresses.
-static void test_scalars(void **state)
+TEST(test_scalars)
 {
-    (void)state;
     enum { BYTES = 64 }; // a caller's own scalars
     struct random r;
     struct ptx_step_hyper hyper;
@@ -407,9 +395,8 @@ static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *
 }
 
 // Gradients appear, disappear and move; more tensors than one launch can set.
-static void test_addresses(void **state)
+TEST(test_addresses)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "step addresses");
     const struct step_shape shape = { .tensors = 60,
                                       .groups = 2,
@@ -492,9 +479,8 @@ static void step_momentum(ptx_step_format format, unsigned char memory[CODE_BYTE
 
 // States as another program saves them come back as they are: every code, in a block that has its
 // absmax, whatever that is.
-static void test_codes_are_kept(void **state)
+TEST(test_codes_are_kept)
 {
-    (void)state;
     static const float absmax[BLOCKS] = { 1, 0x1p-126f, 0x1.fffffep127f, 3e-9f, 0.1f, 77, 1e-20f };
 
     memset(block_memory, 0, sizeof block_memory);
@@ -510,9 +496,8 @@ static void test_codes_are_kept(void **state)
 enum { F16_2048 = 0x6800 }; // the largest code that the format has
 
 // The same for codes in f16: of every size, with either sign, the largest first.
-static void test_f16_is_kept(void **state)
+TEST(test_f16_is_kept)
 {
-    (void)state;
     static const float scale[BLOCKS] = { 1, 1e-30f, 0x1.fffffep116f, 3e-9f, 0.1f, 77, 1e-20f };
     uint16_t codes[CODES];
 
@@ -556,9 +541,8 @@ static void check_unusual(ptx_step_format format, const float largest[BLOCKS],
     }
 }
 
-static void test_unusual_blocks(void **state)
+TEST(test_unusual_blocks)
 {
-    (void)state;
     static const float largest[BLOCKS] = { 2, 0, 0x1p-127f, INFINITY, NAN, -0x1p-126f, -3 };
     static const float becomes[BLOCKS] = { 2, 0, 0, NAN, NAN, 0x1p-126f, 3 };
     static const uint16_t codes[BLOCKS] = { 255, 127, 127, 127, 127, 0, 0 };
@@ -651,9 +635,8 @@ static void check_shards(ptx_step_format format, uint64_t block, uint64_t stride
     }
 }
 
-static void test_shards(void **state)
+TEST(test_shards)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "shards");
 
     data_fill(&r, REF_BF16, DATA_PLAIN, sharded_start, SHARDED);
@@ -665,18 +648,8 @@ static void test_shards(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each),           cmocka_unit_test(test_several_vectors),
-        cmocka_unit_test(test_averages),       cmocka_unit_test(test_random_sets),
-        cmocka_unit_test(test_wild),           cmocka_unit_test(test_found_inf),
-        cmocka_unit_test(test_no_norm),        cmocka_unit_test(test_scalars),
-        cmocka_unit_test(test_addresses),      cmocka_unit_test(test_shards),
-        cmocka_unit_test(test_codes_are_kept), cmocka_unit_test(test_unusual_blocks),
-        cmocka_unit_test(test_f16_is_kept),
-    };
-
     gpu_open(&gpu);
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

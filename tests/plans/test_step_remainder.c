@@ -3,15 +3,12 @@
 // remainders takes a step that changes nothing. The kernel is compared with the reference, and both
 // with the formula in f64: between two neighbours in bf16 an f32 goes from one to the other.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "plan_calls.h"
 #include "reference/half.h"
 #include "reference/step.h"
+#include "test.h"
 
 enum { HALVES = 65536, SWEEPS = 10, AT_RANDOM = SWEEPS - 1, PITCH = HALVES + 8 };
 
@@ -135,9 +132,8 @@ static void check(uint16_t half, int16_t remainder, uint16_t got, int16_t low)
         fail_msg("0x%04x with remainder %d became 0x%04x with %d", half, remainder, got, low);
 }
 
-static void test_remainders(void **state)
+TEST(test_remainders)
 {
-    (void)state;
     struct arrays *before = calloc(1, sizeof *before), *kernel = calloc(1, sizeof *kernel),
                   *reference = calloc(1, sizeof *reference);
 
@@ -160,11 +156,8 @@ static void test_remainders(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_remainders),
-    };
     gpu_open(&gpu);
-    const int failed = cmocka_run_group_tests_name("step plans: remainders", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -3,14 +3,11 @@
 // at any alignment, with NaN and infinity; what skipped steps and absent gradients leave; plans
 // that take a norm for their reports alone.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "step_fixture.h"
+#include "test.h"
 
 enum {
     ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1,
@@ -173,9 +170,8 @@ static void check_steps(struct random *r, struct ptx_step_params params, const c
 
 // ---- tests --------------------------------------------------------------------------------------
 
-static void test_formats(void **state)
+TEST(test_formats)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of weights");
 
     for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial++) {
@@ -196,9 +192,8 @@ static void test_formats(void **state)
     }
 }
 
-static void test_mixed(void **state)
+TEST(test_mixed)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of weights, mixed");
 
     for (unsigned trial = 0; trial < 4; trial++) {
@@ -220,9 +215,8 @@ static void test_mixed(void **state)
 }
 
 // More tiles than a block has threads, with all forms of a tile.
-static void test_many_tiles(void **state)
+TEST(test_many_tiles)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of many tiles");
 
     for (unsigned trial = 0; trial < 3; trial++) {
@@ -249,9 +243,8 @@ static void test_many_tiles(void **state)
 }
 
 // What a guard skips leaves the rows, but for absent gradients, which go and come back.
-static void test_skipped(void **state)
+TEST(test_skipped)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of skipped steps");
     const struct step_shape shape = { .tensors = 5,
                                       .groups = 1,
@@ -295,9 +288,8 @@ static void test_skipped(void **state)
 }
 
 // Reports of weights take no launch and no norm; a plan without tensors has none.
-static void test_described(void **state)
+TEST(test_described)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of weights, described");
     const struct step_shape shape = { .tensors = 3,
                                       .groups = 1,
@@ -325,9 +317,8 @@ static void test_described(void **state)
     step_set_destroy(&set);
 }
 
-static void test_refused(void **state)
+TEST(test_refused)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "reports of weights that are refused");
     const struct step_shape shape = { .tensors = 3,
                                       .groups = 1,
@@ -369,9 +360,8 @@ static float norm_of_run(struct ptx_step_params params, struct random *r)
 }
 
 // Without a max_norm the norm is taken where a report or a guard needs it, and only there.
-static void test_norms(void **state)
+TEST(test_norms)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "norms for reports and guards");
     const struct step_shape shape = { .tensors = 3,
                                       .groups = 1,
@@ -411,16 +401,9 @@ static void test_norms(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_formats),    cmocka_unit_test(test_mixed),
-        cmocka_unit_test(test_many_tiles), cmocka_unit_test(test_skipped),
-        cmocka_unit_test(test_described),  cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_norms),
-    };
-
     gpu_open(&gpu);
     rows = ptx_buffer_create(gpu.device, (STEP_MOST_TENSORS + 1) * sizeof *must);
-    int failed = cmocka_run_group_tests_name("reports of weights", tests, NULL, NULL);
+    int failed = tests_run(NULL, NULL);
     ptx_buffer_destroy(&rows);
     gpu_close(&gpu);
     return failed;

@@ -4,15 +4,12 @@
 #define PTXGEN_HERE NULL
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "kernels/step/format.h"
 #include "plan_calls.h"
+#include "test.h"
 
 // The tables of the library are linked from here.
 #undef PTXK_STEP_RULES
@@ -206,9 +203,8 @@ static void steps_with(ptx_step_format format)
     free(host);
 }
 
-static void test_four_states(void **state)
+TEST(test_four_states)
 {
-    (void)state;
     steps_with(PTX_STEP_FORMAT_FULL);
     steps_with(PTX_STEP_FORMAT_STATE_BF16);
     steps_with(PTX_STEP_FORMAT_STOCHASTIC);
@@ -217,7 +213,7 @@ static void test_four_states(void **state)
 }
 
 // Every array of a tensor is checked, and named.
-static void test_overlaps(void **state)
+TEST(test_overlaps)
 {
     static const char *const names[2][PTX_STEP_MAX_STATES] = {
         { "tensor 29's state[0]", "tensor 29's state[1]", "tensor 29's state[2]",
@@ -225,7 +221,6 @@ static void test_overlaps(void **state)
         { "tensor 29's absmax[0]", "tensor 29's absmax[1]", "tensor 29's absmax[2]",
           "tensor 29's absmax[3]" },
     };
-    (void)state;
     for (unsigned n = 0; n < 2 * PTX_STEP_MAX_STATES; n++) {
         const unsigned k = n % PTX_STEP_MAX_STATES, is_absmax = n / PTX_STEP_MAX_STATES;
         lay_out(PTX_STEP_FORMAT_STATE_8BIT, ptx_buffer_address(memory));
@@ -239,9 +234,8 @@ static void test_overlaps(void **state)
 
 // ---- what is refused ----------------------------------------------------------------------------
 
-static void test_weight(void **state)
+TEST(test_weight)
 {
-    (void)state;
     struct ptx_step_description d;
 
     for (unsigned f = 0; f < PTX_STEP_FORMAT_COUNT; f++) {
@@ -263,9 +257,8 @@ static void test_weight(void **state)
 }
 
 // The kernel reads the tables of one format.
-static void test_two_tables(void **state)
+TEST(test_two_tables)
 {
-    (void)state;
     struct ptx_step_description d;
 
     lay_out(PTX_STEP_FORMAT_STATE_8BIT, 0);
@@ -279,17 +272,11 @@ static void test_two_tables(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_four_states),
-        cmocka_unit_test(test_overlaps),
-        cmocka_unit_test(test_weight),
-        cmocka_unit_test(test_two_tables),
-    };
     gpu_open(&gpu);
     memory = ptx_buffer_create(gpu.device, BYTES);
     if (!memory)
         return 1;
-    const int failed = cmocka_run_group_tests_name("step plans: rules", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     ptx_buffer_destroy(&memory);
     gpu_close(&gpu);
     return failed;

@@ -2,13 +2,10 @@
 // Several step plans that share one norm, as the stages of a pipeline do: the same bits in whatever
 // order the plans are called, as those of plain C.
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "step_fixture.h"
+#include "test.h"
 
 enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { MOST_STAGES = 5, GUARD = 1 };
@@ -173,9 +170,8 @@ static void check_stages(struct random *r, struct ptx_step_params params, bool t
     pipeline_destroy(&p);
 }
 
-static void test_random_pipelines(void **state)
+TEST(test_random_pipelines)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "stages");
 
     load_copy();
@@ -208,9 +204,8 @@ static const struct step_shape plain = { .tensors = 6,
                                          .formats = ALL_FORMATS };
 
 // The sums of one plan at the caller's address: a run writes them, and so do the phases.
-static void test_sums_of_one_plan(void **state)
+TEST(test_sums_of_one_plan)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "sums of one plan");
     struct ptx_clip_record records[2];
     double sums[3];
@@ -247,9 +242,8 @@ static void test_sums_of_one_plan(void **state)
 }
 
 // One run cannot wait for the rows of the others.
-static void test_no_run(void **state)
+TEST(test_no_run)
 {
-    (void)state;
     struct random r = gpu_random(&gpu, "no run of a stage");
     struct ptx_step_description d;
 
@@ -271,13 +265,8 @@ static void test_no_run(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_random_pipelines),
-        cmocka_unit_test(test_sums_of_one_plan),
-        cmocka_unit_test(test_no_run),
-    };
     gpu_open(&gpu);
-    const int failed = cmocka_run_group_tests_name("step plans: stages", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;
 }

@@ -4,18 +4,15 @@
 #define PTXGEN_HERE NULL
 
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 #include "kernels/step_apply.h"
 #include "plan_calls.h"
 #include "random.h"
 #include "reference/half.h"
 #include "reference/step.h"
+#include "test.h"
 
 #include "plans/rule.h"
 #include "rules/rules.h"
@@ -299,9 +296,8 @@ static void steps_with(ptx_step_format format, ptx_type parameter)
     ptx_step_plan_destroy(&plan);
 }
 
-static void test_sums(void **state)
+TEST(test_sums)
 {
-    (void)state;
     steps_with(PTX_STEP_FORMAT_FULL, PTX_F32);
     steps_with(PTX_STEP_FORMAT_STATE_BF16, PTX_F32);
     steps_with(PTX_STEP_FORMAT_MASTER, PTX_BF16);
@@ -311,10 +307,9 @@ static void test_sums(void **state)
 
 // ---- descriptions and checks --------------------------------------------------------------------
 
-static void test_description(void **state)
+TEST(test_description)
 {
     struct ptx_step_description d;
-    (void)state;
 
     lay_out(PTX_STEP_FORMAT_FULL, PTX_F32);
     params.tensor_count = 1;
@@ -328,10 +323,9 @@ static void test_description(void **state)
     assert_int_equal(d.bytes, COUNT * (4 * 4 + 3 * 4));
 }
 
-static void test_shards(void **state)
+TEST(test_shards)
 {
     struct ptx_step_description d;
-    (void)state;
 
     lay_out(PTX_STEP_FORMAT_FULL, PTX_F32);
     tensors[1].whole.first = 4096;
@@ -346,11 +340,6 @@ static void test_shards(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_description),
-        cmocka_unit_test(test_shards),
-    };
     gpu_open(&gpu);
     memory = ptx_buffer_create(gpu.device, BYTES);
     device = malloc(BYTES);
@@ -358,7 +347,7 @@ int main(void)
     lamb = ptx_rule_create(&lamb_params);
     if (!memory || !device || !expected || !lamb)
         return 1;
-    const int failed = cmocka_run_group_tests_name("step plans: sums", tests, NULL, NULL);
+    const int failed = tests_run(NULL, NULL);
     free(expected);
     free(device);
     ptx_rule_destroy(&lamb);

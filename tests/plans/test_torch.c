@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Where PyTorch's tensors are, with functions that stand for PyTorch's. tests/python has the same
 // with PyTorch itself.
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <string.h>
 
-#include <cmocka.h>
+#include "test.h"
 
 #include <ptxgen/torch.h>
 
@@ -143,9 +140,8 @@ static ptx_torch_found look(void)
     return ptx_torch_look(&functions, NULL, tensors, COUNT, known, now, &first, &moved);
 }
 
-static void test_same(void **state)
+TEST_WITH(test_same, set_up, NULL)
 {
-    (void)state;
     memset(now, 0xff, sizeof now);
     assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
     assert_memory_equal(now, known, sizeof now);
@@ -153,9 +149,8 @@ static void test_same(void **state)
                      PTX_TORCH_FOUND_SAME);
 }
 
-static void test_moved(void **state)
+TEST_WITH(test_moved, set_up, NULL)
 {
-    (void)state;
     for (unsigned which = 1; which < 1 << COUNT; which++) {
         set_up(NULL);
         size_t begin = COUNT, end = 0;
@@ -176,9 +171,8 @@ static void test_moved(void **state)
 }
 
 // A gradient that was missing comes, and one goes.
-static void test_missing(void **state)
+TEST_WITH(test_missing, set_up, NULL)
 {
-    (void)state;
     known[1] = 0;
     parameters[2].gradient = &undefined;
     assert_int_equal(look(), PTX_TORCH_FOUND_MOVED);
@@ -188,9 +182,8 @@ static void test_missing(void **state)
     assert_int_equal(now[2], 0);
 }
 
-static void test_changed(void **state)
+TEST_WITH(test_changed, set_up, NULL)
 {
-    (void)state;
     struct impl other = parameters[2];
     objects[2] = &other; // torch.utils.swap_tensors
     parameters[2].data = NULL;
@@ -210,9 +203,8 @@ static void test_changed(void **state)
 }
 
 // The plan's device, type and layout count, not whether parameter and gradient agree.
-static void test_moved_together(void **state)
+TEST_WITH(test_moved_together, set_up, NULL)
 {
-    (void)state;
     for (int what = 0; what < 4; what++)
         for (int k = 0; k < COUNT; k++) {
             set_up(NULL);
@@ -228,9 +220,8 @@ static void test_moved_together(void **state)
         }
 }
 
-static void test_unusual(void **state)
+TEST_WITH(test_unusual, set_up, NULL)
 {
-    (void)state;
     for (int what = 0; what < 10; what++) {
         struct impl *gradient = &gradients[2];
         set_up(NULL);
@@ -272,9 +263,8 @@ static void test_unusual(void **state)
 }
 
 // The stride of a dimension of one element says nothing.
-static void test_strides(void **state)
+TEST_WITH(test_strides, set_up, NULL)
 {
-    (void)state;
     gradients[1].strides[0] = 77;
     assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
     for (int k = 0; k < 2; k++) { // both transposed
@@ -332,9 +322,8 @@ static ptx_torch_found look_at_dtensors(void)
     return ptx_torch_look(&functions, &layout, tensors, COUNT, known, now, &first, &moved);
 }
 
-static void test_dtensors(void **state)
+TEST_WITH(test_dtensors, set_up, NULL)
 {
-    (void)state;
     make_dtensors();
     assert_int_equal(look_at_dtensors(), PTX_TORCH_FOUND_SAME);
     assert_memory_equal(now, known, sizeof now);
@@ -352,11 +341,10 @@ static void test_dtensors(void **state)
     }
 }
 
-static void test_dtensors_that_changed(void **state)
+TEST_WITH(test_dtensors_that_changed, set_up, NULL)
 {
     struct object *const cut = &wholes[2];
 
-    (void)state;
     for (int what = 0; what < 4; what++) {
         set_up(NULL);
         make_dtensors();
@@ -379,9 +367,8 @@ static void test_dtensors_that_changed(void **state)
     }
 }
 
-static void test_unusual_gradients_of_dtensors(void **state)
+TEST_WITH(test_unusual_gradients_of_dtensors, set_up, NULL)
 {
-    (void)state;
     for (int what = 0; what < 7; what++) {
         set_up(NULL);
         make_dtensors();
@@ -414,9 +401,8 @@ static void test_unusual_gradients_of_dtensors(void **state)
 }
 
 // Both transposed: usual, but where gradients must be contiguous.
-static void test_contiguous(void **state)
+TEST_WITH(test_contiguous, set_up, NULL)
 {
-    (void)state;
     for (int k = 0; k < COUNT; k++)
         tensors[k].contiguous = true;
     assert_int_equal(look(), PTX_TORCH_FOUND_SAME);
@@ -430,9 +416,8 @@ static void test_contiguous(void **state)
     }
 }
 
-static void test_versions(void **state)
+TEST_WITH(test_versions, set_up, NULL)
 {
-    (void)state;
     const void *const written[] = { &objects[1], &objects[2] };
     parameters[2].version = INT32_MAX;
     assert_int_equal(ptx_torch_versions(&functions, written, 2), INT32_MAX);
@@ -447,9 +432,8 @@ static void test_versions(void **state)
     }
 }
 
-static void test_gradient_versions(void **state)
+TEST_WITH(test_gradient_versions, set_up, NULL)
 {
-    (void)state;
     parameters[3].gradient = &undefined;
     ptx_torch_bump_gradient_versions(&functions, tensors, COUNT);
     for (int k = 0; k < COUNT; k++) {
@@ -461,20 +445,5 @@ static void test_gradient_versions(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_same, set_up),
-        cmocka_unit_test_setup(test_moved, set_up),
-        cmocka_unit_test_setup(test_missing, set_up),
-        cmocka_unit_test_setup(test_changed, set_up),
-        cmocka_unit_test_setup(test_moved_together, set_up),
-        cmocka_unit_test_setup(test_unusual, set_up),
-        cmocka_unit_test_setup(test_strides, set_up),
-        cmocka_unit_test_setup(test_dtensors, set_up),
-        cmocka_unit_test_setup(test_dtensors_that_changed, set_up),
-        cmocka_unit_test_setup(test_unusual_gradients_of_dtensors, set_up),
-        cmocka_unit_test_setup(test_contiguous, set_up),
-        cmocka_unit_test_setup(test_versions, set_up),
-        cmocka_unit_test_setup(test_gradient_versions, set_up),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT
-/// A blocking stream: it and the legacy default stream wait for each other. Include cmocka.h and
-/// string.h before it.
+/// A blocking stream: it and the legacy default stream wait for each other. Include string.h before
+/// it.
 #ifndef PTXGEN_TESTS_BLOCKING_STREAM_H
 #define PTXGEN_TESTS_BLOCKING_STREAM_H
+
+#include "test.h"
 
 #include <dlfcn.h>
 

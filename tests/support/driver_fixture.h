@@ -45,6 +45,6 @@ static inline int fake_teardown(void **state)
     return 0;
 }
 
-#define FAKE_TEST(function) cmocka_unit_test_setup_teardown(function, fake_setup, fake_teardown)
+#define FAKE_TEST(name) TEST_WITH(name, fake_setup, fake_teardown)
 
 #endif

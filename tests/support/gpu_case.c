@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "gpu.h"
+#include "test.h"
 
 #include <inttypes.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 /// Around inputs: NaN in every type, so that a load outside changes the result. Around and in
 /// outputs: a number, so that a missing store, or one outside, is detected.

@@ -2,17 +2,13 @@
 // Output files with access control lists, which the tests of the command cannot set up.
 #include "output.h"
 #include "skip.h"
+#include "test.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 static const char access_list[] = "system.posix_acl_access";
 static const char default_list[] = "system.posix_acl_default";
@@ -76,7 +72,7 @@ static void replace(const char *path)
         fail_msg("%s", error.text);
 }
 
-static void a_file_keeps_its_list(void **state)
+TEST_WITH(a_file_keeps_its_list, set_up, tear_down)
 {
     const struct folder *folder = *state;
     char found[sizeof(list) + 1];
@@ -87,7 +83,7 @@ static void a_file_keeps_its_list(void **state)
 }
 
 /// A file that replaces another gets no list from its folder's list for new files.
-static void a_file_without_a_list_gets_none(void **state)
+TEST_WITH(a_file_without_a_list_gets_none, set_up, tear_down)
 {
     const struct folder *folder = *state;
     struct stat status;
@@ -101,9 +97,5 @@ static void a_file_without_a_list_gets_none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_keeps_its_list, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_file_without_a_list_gets_none, set_up, tear_down),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The reader with hostile files, and the writer with the reader.
 #include "safetensors.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /// A file: the header's length, given or actual; the header; the number of bytes of data.
 struct hostile {
@@ -155,9 +152,8 @@ static uint8_t *make_file(const char *header, size_t data_bytes, bool lie, uint6
     return bytes;
 }
 
-static void test_hostile(void **state)
+TEST(test_hostile)
 {
-    (void)state;
     for (size_t k = 0; k < HOSTILE_COUNT; k++) {
         const struct hostile *h = &hostiles[k];
         struct tensor_file file;
@@ -178,9 +174,8 @@ static void test_hostile(void **state)
     }
 }
 
-static void test_too_short(void **state)
+TEST(test_too_short)
 {
-    (void)state;
     for (size_t size = 0; size < 8; size++) {
         struct tensor_file file;
         struct message error = { "" };
@@ -192,9 +187,8 @@ static void test_too_short(void **state)
 }
 
 /// Each shorter file that cutting off a valid one gives.
-static void test_truncated(void **state)
+TEST(test_truncated)
 {
-    (void)state;
     const char *header = "{" U8("a", "[0,2]", "2") "," U8("b", "[2,6]", "4") "}";
     size_t size;
     uint8_t *bytes = make_file(header, 6, false, 0, &size);
@@ -214,9 +208,8 @@ static void test_truncated(void **state)
     free(bytes);
 }
 
-static void test_good(void **state)
+TEST(test_good)
 {
-    (void)state;
     const char *header = "{\"__metadata__\":{\"format\":\"pt\"},"
                          "\"matrix\":{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[1,25]},"
                          "\"empty\":{\"dtype\":\"BF16\",\"shape\":[0,7],\"data_offsets\":[1,1]},"
@@ -279,7 +272,7 @@ static int remove_folder(void **state)
 static const uint64_t shape_2_3[] = { 2, 3 };
 static const uint64_t shape_5[] = { 5 };
 
-static void test_write_every_dtype(void **state)
+TEST_WITH(test_write_every_dtype, make_folder, remove_folder)
 {
     struct folder *folder = *state;
     static const uint8_t data[48] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, [47] = 48 };
@@ -313,7 +306,7 @@ static void test_write_every_dtype(void **state)
     tensor_file_close(&file);
 }
 
-static void test_write_nothing(void **state)
+TEST_WITH(test_write_nothing, make_folder, remove_folder)
 {
     struct folder *folder = *state;
     struct message error = { "" };
@@ -324,7 +317,7 @@ static void test_write_nothing(void **state)
 }
 
 /// The output file may be the input file.
-static void test_write_over_input(void **state)
+TEST_WITH(test_write_over_input, make_folder, remove_folder)
 {
     struct folder *folder = *state;
     struct message error = { "" };
@@ -342,9 +335,8 @@ static void test_write_over_input(void **state)
     tensor_file_close(&file);
 }
 
-static void test_write_fails(void **state)
+TEST(test_write_fails)
 {
-    (void)state;
     struct message error = { "" };
     assert_false(tensor_file_write("/nonexistent/a", false, NULL, 0, NULL, 0, &error));
     assert_non_null(strstr(error.text, "/nonexistent/a: No such file"));
@@ -356,7 +348,7 @@ static void test_write_fails(void **state)
     }
 }
 
-static void test_open_fails(void **state)
+TEST_WITH(test_open_fails, make_folder, remove_folder)
 {
     struct folder *folder = *state;
     struct message error = { "" };
@@ -374,16 +366,5 @@ static void test_open_fails(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_too_short),
-        cmocka_unit_test(test_truncated),
-        cmocka_unit_test(test_good),
-        cmocka_unit_test_setup_teardown(test_write_every_dtype, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_write_nothing, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(test_write_over_input, make_folder, remove_folder),
-        cmocka_unit_test(test_write_fails),
-        cmocka_unit_test_setup_teardown(test_open_fails, make_folder, remove_folder),
-    };
-    return cmocka_run_group_tests_name("safetensors", tests, NULL, NULL);
+    return tests_run(NULL, NULL);
 }
