@@ -653,7 +653,8 @@ def fold_reports(ranks: Sequence[Sequence[_Reports]],
         raise InvalidError("ranks: what read_reports() or read_weight_reports() gives is needed, not "
                            f"{rows[0]!r:.80}")
     cls, name = _FOLDS[kinds.pop()]
-    table, folded = (cls * len(rows))(*[tuple(row) for row in rows]), (cls * count)()
+    values: Any = [tuple(row) for row in rows]
+    table, folded = (cls * len(rows))(*values), (cls * count)()
     flags = None
     if copies is not None:
         listed = [bool(flag) for one in _list_of("copies", copies) for flag in one]

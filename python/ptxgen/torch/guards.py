@@ -189,7 +189,7 @@ class Guards:
 
     def skipped_at(self, device: torch.device) -> int:
         """Where plans on the device find whether the last step was skipped."""
-        return int(self.place(device).data_ptr()) + getattr(_STATE, "skipped").offset
+        return int(self.place(device).data_ptr()) + int(getattr(_STATE, "skipped").offset)
 
     def skipped_on(self, device: torch.device) -> Tensor:
         """`skipped` on the device of a plan."""

@@ -187,7 +187,7 @@ class Stepped(torch.optim.Optimizer):
                 _formats.format_of(parameter, self._state_dtype_of(group))
 
     def _decay_of(self, group: Dict[str, Any]) -> Optional[float]:
-        return group.get("ema_decay", self.__dict__.get("ema_decay"))  # type: ignore[no-any-return]
+        return group.get("ema_decay", self.__dict__.get("ema_decay"))  # type: ignore[no-any-return,unused-ignore]
 
     def _ema_of(self, group: Dict[str, Any]) -> Optional[torch.dtype]:
         """The type of the averages of a group's weights; None: there are none."""

@@ -29,7 +29,7 @@ _NONE = torch.iinfo(torch.int64).max
 
 
 class Report(NamedTuple):
-    """Of the last step's raw gradients, neither unscaled nor clipped, and of the parameters as stored after the last
+    """Of the last step's raw gradients (with accumulate() of their sums), neither unscaled nor clipped, and of the parameters as stored after the last
     step that was taken: one tensor a field, on the device, with an element for each name. report["name"] is a row."""
 
     names: List[str]  #: of all parameters; a name that several have has its parameter's number after it
@@ -42,18 +42,19 @@ class Report(NamedTuple):
     change_norm: Tensor  #: of what the step changed, new less old as stored, f64
     weight_largest: Tensor  #: magnitude in the parameter, f32; NaN if an element is NaN
 
-    def __getitem__(self, name: Any) -> Any:  # type: ignore[override]
+    def __getitem__(self, name: Any) -> Any:  # type: ignore[override,unused-ignore]
         """A parameter's row, by its name, as tensors on the device."""
         if isinstance(name, Tensor):
             raise TypeError("a report has rows by the names of parameters, not by tensors: report[name] has one of "
                             "report.names, which are numbers for an optimizer without named parameters")
         if not isinstance(name, str):
             return tuple.__getitem__(self, name)
+        columns: Any = tuple(self)
         try:
             k = self.names.index(name)
         except ValueError:
             raise KeyError(f"{name!r} is none of report.names: {', '.join(self.names)[:80]}") from None
-        return {field: tuple.__getitem__(self, self._fields.index(field))[k] for field in _COLUMNS}
+        return {field: columns[self._fields.index(field)][k] for field in _COLUMNS}
 
 
 class Rows:
