@@ -261,7 +261,7 @@ PTXGEN_API ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan,
 /// of the step. Where the last gradients are added by a call of their own, too, set all gradients
 /// to 0 before the run. A step that is skipped begins new sums as others do. Sums are the caller's
 /// to scale, as by a loss over the number of micro-batches. A second norm_sq before a step begins a
-/// new sum with the gradients of its time. A plan with accumulators has no reports_at.
+/// new sum with the gradients of its time. Reports of gradients are of the sums, too.
 ///
 /// Errors: those of a run; INVALID for a plan without accumulators, and between a norm_sq and its
 /// step.

@@ -35,8 +35,8 @@ void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n)
     a->onto = ptx_gt(b, ptx_bitcast(b, PTX_S32, count), 0);
     a->count = ptx_select(b, a->onto, count, 0);
     a->adds = ptx_ne(b, n->tensor.data, 0);
-    ptx_val some = ptx_or(b, a->adds, a->onto);
-    n->extent.length = ptx_select(b, some, n->extent.length, 0);
+    a->some = ptx_or(b, a->adds, a->onto);
+    n->extent.length = ptx_select(b, a->some, n->extent.length, 0);
 }
 
 struct taking {
@@ -53,7 +53,8 @@ static void take_up(ptx_builder *b, ptx_type dtype, void *user)
                                  .first = n->extent.first,
                                  .length = n->extent.length,
                                  .most = n->spec->chunk,
-                                 .tid = n->tid };
+                                 .tid = n->tid,
+                                 .seen = taking->squares && n->spec->reports ? &n->seen : NULL };
     const struct chunk_addend addend = {
         .y = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data),
         .adds = a->adds,
@@ -63,6 +64,8 @@ static void take_up(ptx_builder *b, ptx_type dtype, void *user)
 
     if (taking->squares)
         ptx_set(b, n->sum, sum);
+    if (chunk.seen)
+        ptxk_norm_find_nonfinite(b, n, &chunk);
 }
 
 void ptxk_norm_accumulate_chunk(ptx_builder *b, struct norm_squares *n, bool squares)

@@ -104,6 +104,7 @@ struct norm_accumulator {
     ptx_val at, state;  // u64: their addresses
     ptx_val count;      // u32: of the gradients that it has
     ptx_val adds, onto; // predicates: there is a gradient; the accumulator has a sum
+    ptx_val some;       // one of them
 };
 ptx_ptr ptxk_norm_accumulators_param(ptx_builder *b);
 // Whether a tensor's gradient was in the sum that a norm has taken, from its `state`. 0: it was
@@ -149,6 +150,9 @@ struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_sp
 ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n);
 // Reads the chunk's tensor, and its part of it.
 void ptxk_norm_squares_read(ptx_builder *b, struct norm_squares *n);
+// Where the chunk's sum is not finite: sets first_bad in all threads. Reads the chunk again.
+void ptxk_norm_find_nonfinite(ptx_builder *b, const struct norm_squares *n,
+                              const struct chunk *chunk);
 // Writes the partial of the block's chunk.
 void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block);
 // With reports (norm_report.c): the chunk's sum, in thread 0, after what is known of chunk `k`

@@ -62,6 +62,7 @@ static ptx_val place_in_whole(ptx_builder *b, ptx_ptr row, ptx_val i)
 // What the reports of tensors are made from, and written to.
 struct report_arrays {
     ptx_ptr tensors, rows, of_chunks, reports;
+    ptx_val some; // a predicate: there is a gradient; poisoned: the tensor's address says so
 };
 
 static ptx_ptr rows_param(ptx_builder *b)
@@ -123,9 +124,11 @@ static void report_fold(ptx_builder *b, const struct norm_spec *spec, const stru
     ptx_barrier(b);
     ptx_comment(b, "the report");
     ptx_if (b, ptx_eq(b, tid, 0)) {
-        ptx_val data = ptx_load(b, ptx_at(b, a->tensors, ptx_mul_wide(b, tensor, 4)), 0);
+        ptx_val data = { 0 };
+        if (!a->some.type)
+            data = ptx_load(b, ptx_at(b, a->tensors, ptx_mul_wide(b, tensor, 4)), 0);
         ptx_val none = ptx_eq(b, chunks.lane[1], 0);
-        ptx_val absent = ptx_or(b, none, ptx_eq(b, data, 0));
+        ptx_val absent = ptx_or(b, none, a->some.type ? ptx_not(b, a->some) : ptx_eq(b, data, 0));
         ptx_ptr to = report_write(b, a->reports, tensor, absent, &all);
         first_write(b, to, row, ptx_load(b, least, 0));
     }
@@ -182,7 +185,8 @@ static void report_alone(ptx_builder *b, const struct norm_squares *n, ptx_ptr r
                          ptx_val largest, ptx_val zeros)
 {
     ptx_val none = ptx_eq(b, n->tensor.count, 0);
-    ptx_val absent = ptx_or(b, none, ptx_eq(b, n->tensor.data, 0));
+    ptx_val some = n->accumulator.some;
+    ptx_val absent = ptx_or(b, none, some.type ? ptx_not(b, some) : ptx_eq(b, n->tensor.data, 0));
     ptx_val first = ptx_cvt(b, PTX_U64, n->first_bad);
     first = ptx_select(b, ptx_eq(b, n->first_bad, UINT32_MAX), UINT64_MAX, first);
     ptx_val wide = ptx_cvt(b, PTX_U64, zeros);
@@ -198,7 +202,8 @@ static void report_alone(ptx_builder *b, const struct norm_squares *n, ptx_ptr r
 static void report_tensor(ptx_builder *b, const struct norm_squares *n, ptx_val k, ptx_val sum,
                           ptx_val largest, ptx_val zeros)
 {
-    const struct report_arrays a = { n->tables.tensors, n->report_rows, n->reports, n->reports_at };
+    const struct report_arrays a = { n->tables.tensors, n->report_rows, n->reports, n->reports_at,
+                                     n->accumulator.some };
     ptx_ptr row = ptx_at(b, n->report_rows, ptx_mul_wide(b, n->chunk.tensor, 4));
     ptx_vec chunks = ptx_unpack(b, PTX_U32, ptx_load(b, row, ROW(chunk)));
     ptx_val last = ptx_var(b, ptx_bool(false));

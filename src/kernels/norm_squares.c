@@ -3,9 +3,8 @@
 #include "common/chunk.h"
 #include "norm_parts.h"
 
-// The first element of the chunk that is not finite (u32), in all threads. Reads the chunk again,
-// where its sum says that there may be one.
-static void find_nonfinite(ptx_builder *b, const struct norm_squares *n, const struct chunk *chunk)
+void ptxk_norm_find_nonfinite(ptx_builder *b, const struct norm_squares *n,
+                              const struct chunk *chunk)
 {
     ptx_val some = ptx_barrier_any(b, ptx_not(b, ptx_is_finite(b, n->sum)));
 
@@ -40,7 +39,7 @@ static void sum_chunk(ptx_builder *b, ptx_type dtype, void *user)
 
     ptx_set(b, n->sum, ptxk_chunk_square_sum(b, &chunk));
     if (n->spec->reports)
-        find_nonfinite(b, n, &chunk);
+        ptxk_norm_find_nonfinite(b, n, &chunk);
 }
 
 void ptxk_norm_squares_read(ptx_builder *b, struct norm_squares *n)

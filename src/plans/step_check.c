@@ -329,10 +329,6 @@ static ptx_status check_accumulators(const struct ptx_step_params *params)
                          "tensor %zu has an accumulator, and tensor %zu has none: give all one, or "
                          "make two plans",
                          with, without);
-    if (with != SIZE_MAX && params->reports_at)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "reports_at is given, and tensors have accumulators: reports are of "
-                         "single gradients; make it 0");
     return PTX_OK;
 }
 

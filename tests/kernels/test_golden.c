@@ -375,26 +375,30 @@ static void check_step_plans(struct golden *g)
     }
 }
 
-/// Plans with accumulators, for each type of gradients.
+/// Plans with accumulators, for each type of gradients, without and with reports.
 static void check_accumulating_plans(struct golden *g)
 {
     static const ptx_type types[] = { PTX_F32, PTX_F16, PTX_BF16 };
-    for (unsigned v = 0; v < 6; ++v) {
+    for (unsigned v = 0; v < 12; ++v) {
+        const bool reports = v >= 6;
         const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
         const struct ptx_step_tensor tensor = { .count = 1 << 24,
                                                 .dtype = PTX_F32,
-                                                .gradient_dtype = types[v / 2],
+                                                .gradient_dtype = types[v / 2 % 3],
                                                 .accumulator = 16,
                                                 .accumulated = 4 };
-        const struct ptx_step_params params = {
-            .tensors = &tensor, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
-        };
+        const struct ptx_step_params params = { .tensors = &tensor,
+                                                .tensor_count = 1,
+                                                .groups = &group,
+                                                .group_count = 1,
+                                                .max_norm = 1,
+                                                .reports_at = reports ? 8 : 0 };
         const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
         ptx_builder *b = ptx_builder_create(&target);
         char name[64];
         assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
-        snprintf(name, sizeof name, "step_plan_accumulates_%s_sm%d", ptx_type_name(types[v / 2]),
-                 target.target.sm);
+        snprintf(name, sizeof name, "step_plan_accumulates%s_%s_sm%d", reports ? "_reports" : "",
+                 ptx_type_name(types[v / 2 % 3]), target.target.sm);
         check_text(g, b, name, NULL);
     }
 }

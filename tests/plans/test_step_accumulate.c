@@ -194,6 +194,51 @@ TEST(test_skipped)
     step_set_destroy(&set);
 }
 
+// Reports are those of a plan whose gradients are the sums, which writes nothing else.
+TEST(test_reports)
+{
+    enum { ROWS = TENSORS * sizeof(struct ptx_gradient_report) };
+    static const float one = 1;
+    struct random r = gpu_random(&gpu, "reports of micro-batches");
+
+    set_up(&r, ALL_RULES, 1u << PTX_STEP_FORMAT_FULL, true);
+    ptx_buffer *rows = ptx_buffer_create(gpu.device, 2 * ROWS + sizeof one);
+    assert_non_null(rows);
+    struct ptx_step_params params = step_set_params(&set), plain = params;
+    params.tensors = tensors;
+    params.reports_at = ptx_buffer_address(rows);
+    plain.reports_at = params.reports_at + ROWS;
+    plain.found_inf_at = plain.reports_at + ROWS;
+    require(ptx_buffer_upload(rows, 2 * ROWS, &one, sizeof one, gpu.stream));
+    require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
+    ptx_step_plan *plan = step_create(&gpu, &params), *twin = step_create(&gpu, &plain);
+    for (unsigned turn = 0; turn < 8; turn++) {
+        const float bad[] = { 0, INFINITY, NAN, -0.0f };
+        struct ptx_gradient_report is[2 * TENSORS];
+        CUdeviceptr sums_at[TENSORS];
+        unsigned sums[TENSORS] = { 0 };
+        for (unsigned k = 0; k <= turn % 3; k++) {
+            next_batch(&r, plan, sums, turn % 2, k == 0 ? bad[turn % 4] : 0);
+            require(k < turn % 3 ? ptx_step_plan_accumulate(plan, gpu.stream)
+                                 : ptx_step_plan_run(plan, gpu.stream));
+        }
+        for (unsigned t = 0; t < TENSORS; t++)
+            sums_at[t] = sums[t] ? tensors[t].accumulator : 0;
+        require(ptx_step_plan_set_gradients(twin, 0, TENSORS, sums_at, gpu.stream));
+        require(ptx_step_plan_run(twin, gpu.stream));
+        require(ptx_buffer_download(rows, 0, is, sizeof is, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        for (unsigned t = 0; t < TENSORS; t++) {
+            assert_memory_equal(&is[t], &is[TENSORS + t], sizeof *is);
+            assert_int_equal(is[t].absent, !sums[t] || !tensors[t].count);
+        }
+    }
+    ptx_step_plan_destroy(&plan);
+    ptx_step_plan_destroy(&twin);
+    ptx_buffer_destroy(&rows);
+    step_set_destroy(&set);
+}
+
 TEST(test_refusals)
 {
     struct random r = gpu_random(&gpu, "refused micro-batches");
@@ -236,8 +281,6 @@ TEST(test_refusals)
     REFUSED("'s accumulated: its address is 0", wrong->accumulated = 0);
     REFUSED("'s accumulated: its address", wrong->accumulated += 2);
     REFUSED("overlap", wrong->accumulator = wrong->parameter);
-    REFUSED("reports_at is given, and tensors have accumulators", params.reports_at = 8);
-    params.reports_at = 0;
 #undef REFUSED
     wrong->accumulator += 16;
     expect_refused(ptx_step_plan_set_addresses(plan, last, 1, wrong, gpu.stream),

@@ -193,8 +193,8 @@ static void sum_rows(ptx_builder *b, const struct chunk *chunk, const struct chu
         ptx_ptr x = ptx_at(b, chunk->x, i);
         sum_rows_read(b, a, x, ptx_at(b, a->y, i), vectors, rows, old, more);
         for (unsigned k = 0; k < rows * SUM_LANES; k++) {
-            ptxk_comment_lanes(b, sums ? "sums, and their squares" : "sums", k, SUM_LANES,
-                               rows * SUM_LANES);
+            ptxk_comment_lanes(b, sums ? "sums, and their squares" : "sums", k,
+                               chunk->seen ? 2 : SUM_LANES, rows * SUM_LANES);
             old[k] = taken_up(b, a, old[k], more[k]);
             if (sums)
                 add_square(b, chunk->seen, sums[k % SUM_LANES], old[k]);
