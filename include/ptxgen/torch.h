@@ -30,7 +30,10 @@ struct ptx_torch_functions {
     const void *(*grad)(const void *impl); ///< c10::TensorImpl::grad() const
     void (*bump_version)(
         const void *tensor); ///< torch::autograd::impl::bump_version(at::Tensor const&)
-    int64_t (*version)(const void *tensor); ///< at::TensorBase::_version() const
+    int64_t (*version)(const void *tensor);        ///< at::TensorBase::_version() const
+    void *(*mutable_grad)(const void *impl);       ///< c10::TensorImpl::mutable_grad()
+    int32_t (*assign)(const void *from, void *to); ///< aoti_torch_assign_tensors
+    const void *undefined; ///< a tensor that is none, of aoti_torch_new_uninitialized_tensor()
 };
 
 /// Where objects of Python have what is read of a DTensor (torch.distributed.tensor), in bytes from
@@ -101,6 +104,12 @@ PTXGEN_API void ptx_torch_bump_versions(const struct ptx_torch_functions *functi
 PTXGEN_API void ptx_torch_bump_gradient_versions(const struct ptx_torch_functions *functions,
                                                  const struct ptx_torch_tensor *tensors,
                                                  size_t count);
+
+/// Lets go of the gradients of parameters that ptx_torch_look() found SAME or MOVED, as `p.grad =
+/// None` does; of a DTensor, of the whole. Returns whether all are gone: PyTorch may refuse one,
+/// and those after it stay. The same threads as above.
+PTXGEN_API bool ptx_torch_drop_gradients(const struct ptx_torch_functions *functions,
+                                         const struct ptx_torch_tensor *tensors, size_t count);
 
 /// The sum of tensors' version counters. They go up alone, so two sums are the same if PyTorch
 /// knows of no writing in between. The same threads as above.

@@ -164,17 +164,33 @@ void ptx_torch_bump_versions(const struct ptx_torch_functions *functions,
         functions->bump_version(tensors[k]);
 }
 
+// The TensorImpl that has the gradient.
+static const void *impl_with_gradient(const struct ptx_torch_tensor *tensor)
+{
+    return tensor->whole ? tensor->whole_impl : tensor->impl;
+}
+
 void ptx_torch_bump_gradient_versions(const struct ptx_torch_functions *functions,
                                       const struct ptx_torch_tensor *tensors, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        const void *gradient =
-            functions->grad(tensors[k].whole ? tensors[k].whole_impl : tensors[k].impl);
+        const void *gradient = functions->grad(impl_with_gradient(&tensors[k]));
         bool defined = false;
 
         if (!functions->is_defined(gradient, &defined) && defined)
             functions->bump_version(gradient);
     }
+}
+
+bool ptx_torch_drop_gradients(const struct ptx_torch_functions *functions,
+                              const struct ptx_torch_tensor *tensors, size_t count)
+{
+    for (size_t k = 0; k < count; k++) {
+        void *gradient = functions->mutable_grad(impl_with_gradient(&tensors[k]));
+        if (functions->assign(functions->undefined, gradient))
+            return false;
+    }
+    return true;
 }
 
 uint64_t ptx_torch_versions(const struct ptx_torch_functions *functions, const void *const *tensors,

@@ -85,6 +85,21 @@ static int64_t version(const void *tensor)
     return of(tensor)->version;
 }
 
+static void *mutable_grad(const void *impl)
+{
+    return (char *)impl + offsetof(struct impl, gradient);
+}
+
+static const struct impl *const undefined_tensor = &undefined;
+
+static int32_t assign(const void *from, void *to)
+{
+    if (of(to) == broken)
+        return 1;
+    memcpy(to, from, sizeof undefined_tensor);
+    return 0;
+}
+
 static const struct ptx_torch_functions functions = {
     .get_data_ptr = get_data_ptr,
     .get_numel = get_numel,
@@ -99,6 +114,9 @@ static const struct ptx_torch_functions functions = {
     .grad = grad,
     .bump_version = bump_version,
     .version = version,
+    .mutable_grad = mutable_grad,
+    .assign = assign,
+    .undefined = &undefined_tensor,
 };
 
 static struct impl tensor_at(float *data, int64_t rows)
@@ -441,6 +459,22 @@ TEST_WITH(test_gradient_versions, set_up, NULL)
         assert_int_equal(gradients[k].version, k != 3);
     }
     assert_int_equal(undefined.version, 0);
+}
+
+TEST_WITH(test_dropped, set_up, NULL)
+{
+    parameters[1].gradient = &undefined;
+    assert_true(ptx_torch_drop_gradients(&functions, tensors, COUNT));
+    for (int k = 0; k < COUNT; k++)
+        assert_ptr_equal(parameters[k].gradient, &undefined);
+    set_up(NULL);
+    make_dtensors();
+    broken = &whole_gradient_impls[2];
+    assert_false(ptx_torch_drop_gradients(&functions, tensors, COUNT));
+    for (int k = 1; k < COUNT; k++)
+        assert_ptr_equal(whole_impls[k].gradient, k == 1 ? &undefined : &whole_gradient_impls[k]);
+    assert_ptr_equal(parameters[0].gradient, &undefined);
+    assert_true(ptx_torch_drop_gradients(&functions, NULL, 0));
 }
 
 int main(void)

@@ -2,11 +2,12 @@
 """Gradients of micro-batches, summed by ptxgen.torch's optimizers."""
 
 import math
+import weakref
 
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import give, parameters, same
+from torch_parts import DEVICE, give, needs, parameters, same
 
 
 def sums_of(optimizer, params):
@@ -74,8 +75,109 @@ def test_infinity_in_a_micro_batch_skips_the_step():
     assert not same(params, before) and float(optimizer.found_inf) == 0
 
 
-def test_accumulate_with_reports():
+def test_reports_are_of_the_sums():
+    params = parameters()
+    optimizer = pt.SGD(params, lr=1.0, reports=True)
+    for step in range(2):
+        give(params, 2 * step)
+        params[5].grad[:3000] = 0
+        if step:
+            params[2].grad = None
+        first = [p.grad for p in params]
+        optimizer.accumulate()
+        give(params, 2 * step + 1)
+        params[5].grad[1000:] = 0
+        params[5].grad[4321] = math.inf if step else 7
+        if step:
+            params[2].grad = None
+        expected = [None if a is None else a + p.grad for a, p in zip(first, params)]
+        optimizer.step()
+        report = optimizer.report()
+        for k, total in enumerate(expected):
+            row = report[str(k)]
+            assert int(row["absent"]) == (total is None or not total.numel())
+            if total is not None and total.numel():
+                assert float(row["norm"]) == pytest.approx(float(total.double().square().sum().sqrt()), rel=1e-12)
+                assert float(row["largest"]) == float(total.abs().max())
+                assert int(row["zeros"]) == int((total == 0).sum())
+        assert int(report["5"]["zeros"]) >= 1999 and int(report["5"]["first_nonfinite"]) == (4321 if step else -1)
+
+
+def test_gradients_are_let_go_of():
+    """As p.grad = None: whoever has one keeps it; others are freed. So they are tensor by tensor."""
+    params = parameters()
+    optimizer = pt.SGD(params, lr=1.0)
+    for turn in range(4):
+        give(params, turn)
+        kept, gone = params[0].grad, weakref.ref(params[1].grad)
+        before = kept.clone()
+        if turn == 2:  # not what a look expects
+            params[0].grad = params[0].grad.t().contiguous().t()
+        optimizer.accumulate()
+        assert all(p.grad is None for p in params)
+        assert torch.equal(kept, before) and gone() is None
+    optimizer.accumulate()  # there are none
+    assert int(optimizer._engine()._sums._of[id(params[1])][2][0]) == 4
+
+
+# ---- loss scaling
+
+needs_scaler = needs("torch.amp.GradScaler")
+
+
+@needs_scaler
+def test_with_the_grad_scaler():
+    """Infinity in any micro-batch halves the scale, and skips the step."""
+    params, twins = parameters(), parameters()
+    optimizer, twin = (pt.AdamW(p, lr=1e-2, max_grad_norm=1.0) for p in (params, twins))
+    scaler, other = (pt.GradScaler(DEVICE, init_scale=2.0 ** 12, growth_interval=2) for _ in range(2))
+    for step, bad in enumerate((None, 0, None, 1, 2, None, None)):
+        scale = scaler.get_scale()
+        sums = None
+        for k in range(3):
+            scaler.scale(torch.zeros((), device=DEVICE))
+            give(params, 10 * step + k, scale=scale)
+            if k == bad:
+                params[1].grad[7] = math.inf
+            got = [p.grad for p in params]
+            sums = got if sums is None else [a + b for a, b in zip(sums, got)]
+            if k < 2 or step % 2:  # the last ones in the step, or before
+                optimizer.accumulate()
+        scaler.step(optimizer)
+        scaler.update()
+        optimizer.zero_grad()
+        for p, total in zip(twins, sums):
+            p.grad = total
+        other.scale(torch.zeros((), device=DEVICE))
+        other.step(twin)
+        other.update()
+        assert scaler.get_scale() == other.get_scale() and same(params, twins), step
+        assert (scaler.get_scale() < scale) == (bad is not None)
+
+
+@needs_scaler
+def test_grad_scalers_that_see_the_last_gradients_are_refused():
+    params = parameters()
+    optimizer = pt.AdamW(params, lr=1e-2, max_grad_norm=1.0)
+    for cls, unscale, words in ((torch.amp.GradScaler, False, "use ptxgen.torch.GradScaler"),
+                                (torch.amp.GradScaler, True, "leave it out"), (pt.GradScaler, True, "leave it out")):
+        scaler = cls(DEVICE, init_scale=8.0)
+        scaler.scale(torch.zeros((), device=DEVICE))
+        give(params, 0)
+        optimizer.accumulate()
+        give(params, 1)
+        if unscale:
+            scaler.unscale_(optimizer)
+        before = [p.detach().clone() for p in params]
+        with pytest.raises(ValueError, match=words):
+            scaler.step(optimizer)
+        assert same(params, before)
+        optimizer.step()  # without a scaler
+        assert not same(params, before)
+
+
+def test_accumulate_with_obey():
     params = parameters()
     give(params, 0)
-    with pytest.raises(ValueError, match="accumulate.. with reports=True"):
-        pt.SGD(params, lr=1.0, reports=True).accumulate()
+    with pytest.raises(ValueError, match="accumulate.. with obey"):
+        pt.SGD(params, lr=1.0, obey=pt.Guards(limit=1.0)).accumulate()

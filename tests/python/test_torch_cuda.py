@@ -71,6 +71,44 @@ def test_graph(set_to_none):
     assert same(*results)
 
 
+def test_micro_batches_in_a_graph():
+    """Three backward passes and a step in one graph: the bits of the same work without."""
+    results = []
+    for captured in (False, True):
+        made = model()
+        optimizer = pt.AdamW(made.parameters(), lr=1e-2, max_grad_norm=1.0)
+        xs = [batch(k) for k in range(3)]
+
+        def work():
+            for k, x in enumerate(xs):
+                (made(x).square().mean() / len(xs)).backward()
+                if k + 1 < len(xs):
+                    optimizer.accumulate()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                work()
+        torch.cuda.current_stream().wait_stream(stream)
+        run = work
+        if captured:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                work()
+            run = graph.replay
+        for step in range(5):
+            for k, x in enumerate(xs):
+                x.copy_(batch(10 * step + k))
+            run()
+        torch.cuda.synchronize()
+        assert {float(s["step"]) for s in optimizer.state.values()} == {8.0}
+        results.append([p.detach().clone() for p in made.parameters()])
+    assert same(*results)
+
+
 def test_clip_in_a_graph():
     params, other = parameters(), parameters()
     for p, q in zip(params, other):

@@ -429,6 +429,46 @@ def test_guards():
     on_ranks(2, guarded)
 
 
+def accumulates(rank):
+    """FSDP2, three micro-batches: the step of a process that has all of them. Infinity that one rank has in one
+    micro-batch skips the step of both."""
+    mesh = init_device_mesh(DEVICE, (2,))
+    made, whole = sharded(mesh), model()
+    optimizer = pt.AdamW(made.parameters(), lr=0.01, max_grad_norm=0.5)
+    other = torch.optim.AdamW(whole.parameters(), lr=0.01)
+    for step in range(3):
+        before = full(made.parameters())
+        for k in range(3):
+            backward(made, 10 * step + k)
+            if step == 1 and k == 1 and rank == 1:
+                part = made[0].weight.grad.to_local()
+                part[0, 0] = math.inf
+            if k < 2:
+                optimizer.accumulate()
+                assert all(p.grad is None for p in made.parameters())
+        optimizer.step()
+        optimizer.zero_grad()
+        assert float(optimizer.found_inf) == (step == 1)
+        if step == 1:
+            close(made.parameters(), before, 0)
+            continue
+        for k in range(3):
+            backward(whole, 10 * step + k)
+        norm = torch_clip(whole.parameters(), 0.5)
+        assert float(optimizer.grad_norm) == pytest.approx(float(norm), rel=1e-5)
+        other.step()
+        other.zero_grad()
+        close(made.parameters(), whole.parameters(), 1e-5)
+    norms = [torch.empty_like(optimizer.grad_norm) for _ in range(2)]
+    torch.distributed.all_gather(norms, optimizer.grad_norm)
+    assert torch.equal(*norms)
+
+
+@needs_two
+def test_accumulate():
+    on_ranks(2, accumulates)
+
+
 def no_gradient_yet(rank):
     """A rank takes part in the sum whether or not it has had a gradient."""
     import torch.distributed as dist

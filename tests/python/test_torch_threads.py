@@ -250,6 +250,36 @@ def test_a_step_in_a_graph(what, current, gpu, stream):
         assert all(map(torch.equal, ours, theirs)), turn
 
 
+def test_micro_batches_in_graphs(current, gpu, stream):
+    """accumulate() and step() in graphs of their own, with calls between replays: the bits of calls alone."""
+    ours, theirs = (parameters(shapes=SHAPES) for _ in range(2))
+    a, b = (pt.AdamW(p, lr=1e-2, max_grad_norm=1.0) for p in (ours, theirs))
+    memory = [torch.zeros_like(p) for p in ours]
+
+    def take(optimizer, params, what):
+        for p, g in zip(params, memory):
+            p.grad = g
+        getattr(optimizer, what)()
+
+    graphs = {}
+    for what in ("accumulate", "step"):
+        for optimizer, params in ((a, ours), (b, theirs)):
+            take(optimizer, params, what)
+        gpu.synchronize()
+    for what in ("accumulate", "step"):
+        with captured(current, gpu, stream) as graphs[what]:
+            take(a, ours, what)
+    for turn, what in enumerate(["accumulate", "accumulate", "step"] * 3 + ["step", "accumulate", "step"]):
+        for k, g in enumerate(memory):
+            g.copy_(torch.randn(g.shape, generator=torch.Generator().manual_seed(100 * turn + k)))
+        graphs[what].launch() if turn % 4 else take(a, ours, what)
+        gpu.synchronize()
+        take(b, theirs, what)
+        gpu.synchronize()
+        assert all(map(torch.equal, ours, theirs)), turn
+    assert {float(s["step"]) for s in a.state.values()} == {6.0}
+
+
 # ---- places
 
 

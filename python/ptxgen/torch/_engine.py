@@ -131,6 +131,7 @@ class _Part:
         self.written = _shortcuts.Written(self.parameters)
         self.with_master = [item for item in self.items if item.format.beside == "master"]
         self.versions = self._versions()
+        self.usual = False  # what the last look of `watch` found
         # Of the gradients, 0 where one is missing: as the plan has them, and as look() found them.
         self.known: Any = (_c.c_uint64 * len(self.items))()
         self.now: Any = (_c.c_uint64 * len(self.items))()
@@ -200,8 +201,8 @@ class _Part:
 
     def _make(self, owner: Any, rows: List[Dict[str, Any]], stream: int) -> None:
         if self.device.capturing():
-            raise RuntimeError("ptxgen: take a step with these gradients before the capture begins: "
-                               "the first step makes the plan")
+            raise RuntimeError("ptxgen: take a step with these gradients before the capture begins, after an "
+                               "accumulate() if it has one: the first step makes the plan")
         f32 = {"dtype": torch.float32, "device": self.device.device}
         self.scale, self.found_in = torch.ones((), **f32), torch.zeros((), **f32)
         self.found_out = torch.zeros((), **f32)
@@ -255,6 +256,7 @@ class _Part:
             if not rate.fits(groups[g]["lr"]):
                 raise _Changed
         found = _shortcuts.UNUSUAL if self.watch is None else self.watch.look(self.known, self.now)
+        self.usual = found in (_shortcuts.SAME, _shortcuts.MOVED)
         if found == _shortcuts.UNUSUAL:
             return self._ask()
         if found == _shortcuts.CHANGED:
@@ -358,6 +360,12 @@ class _Part:
             check(c.ptx_step_plan_set_gradients(self._handle, first, count, table, stream))
             self.known, self.now = self.now, self.known
 
+    def drop_gradients(self) -> None:
+        """Sets them to None. Tensor by tensor takes longer than all the rest of a micro-batch."""
+        if not self.usual or not self.watch.drop_gradients():  # type: ignore[union-attr]
+            for p in self.parameters:
+                p.grad = None
+
     # ---- scalars
 
     def follow(self, owner: Any, stream: int) -> None:
@@ -438,6 +446,17 @@ def limit_of(max_grad_norm: Any) -> float:
 def _takes_norm(owner: Any) -> bool:
     return (owner.max_grad_norm is not None or owner.reports
             or owner.guards is not None and owner.guards.takes_norm)
+
+
+def _check_scaler(owner: Any) -> None:
+    """Refuses what a GradScaler knows of gradients that are not the sums, with which the step is."""
+    if owner.__dict__.pop("_amp_found_inf", None) is None:
+        return
+    if owner.__dict__.pop("grad_scale", None) is None:
+        raise ValueError("scaler.unscale_() divides the gradients of the last micro-batch, and not the sums of "
+                         "accumulate(): leave it out; max_grad_norm clips the sums, unscaled")
+    raise ValueError("torch's GradScaler looks for infinity in the gradients of the last micro-batch, and not in the "
+                     "sums of accumulate(): use ptxgen.torch.GradScaler, which asks the step")
 
 
 def _capturing(groups: List[Any]) -> bool:
@@ -534,6 +553,7 @@ class Engine:
         self._group: Optional[Any] = None
         self._without: Optional[Tuple[Tensor, Tensor]] = None  # norm and found_inf without plans
         self.detects = False  # a GradScaler asks for found_inf
+        self.asked = False  # and of the step that comes next
         self._sums: Optional[_Sums] = None  # since the first accumulate()
 
     # ---- whether the plans still fit
@@ -553,15 +573,18 @@ class Engine:
     def step(self, owner: Any) -> None:
         if owner.guards is not None:
             self._take_guards(owner)
+        asked, self.asked = self.asked, False
+        if self._sums is not None and not asked:
+            _check_scaler(owner)
         used = self._look(owner)
         self._run(owner)
         del used  # not before
 
     def accumulate(self, owner: Any) -> None:
         """Adds the gradients to sums, and lets go of them."""
-        if owner.reports:
-            raise ValueError("accumulate() with reports=True, which report single gradients: make the optimizer "
-                             "without them")
+        if owner.obey is not None:
+            raise ValueError("accumulate() with obey: clip_grad_norm_(guards=...) sees the gradients of one micro-batch "
+                             "and not the sums; give the optimizer itself guards=, which decide on the sums")
         if self._sums is None:
             self._sums = _Sums()
         used = self._look(owner)
@@ -571,8 +594,7 @@ class Engine:
             part.move(stream)
             part.plan.accumulate(stream)
             part.device.done(stream)
-        for p in self._params if self._parts else ():
-            p.grad = None
+            part.drop_gradients()
         del used  # not before
 
     def _look(self, owner: Any) -> List[Any]:

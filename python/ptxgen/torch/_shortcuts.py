@@ -11,6 +11,7 @@ import functools
 import operator
 import os
 import sys
+import weakref
 from array import array
 from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence
 
@@ -243,6 +244,8 @@ _FUNCTIONS = {
     "grad": "_ZNK3c1010TensorImpl4gradEv",
     "bump_version": "_ZN5torch8autograd4impl12bump_versionERKN2at6TensorE",
     "version": "_ZNK2at10TensorBase8_versionEv",
+    "mutable_grad": "_ZN3c1010TensorImpl12mutable_gradEv",
+    "assign": "aoti_torch_assign_tensors",
     **{name: "aoti_torch_" + name for name in (
         "get_data_ptr", "get_numel", "get_dtype", "get_layout", "get_device_type", "get_device_index",
         "get_dim", "get_sizes", "get_strides", "is_defined")},
@@ -260,13 +263,14 @@ class _Torch:
     look: Any
     bump_versions: Any
     bump_gradient_versions: Any
+    drop_gradients: Any
     versions: Any
 
     def __init__(self) -> None:
         # With the interpreter's lock held: nothing changes the tensors meanwhile.
         ours = ctypes.PyDLL(library_path())
         for name in ("ptx_torch_look", "ptx_torch_bump_versions", "ptx_torch_bump_gradient_versions",
-                     "ptx_torch_versions"):
+                     "ptx_torch_drop_gradients", "ptx_torch_versions"):
             function = getattr(ours, name)
             function.restype, function.argtypes = _c.FUNCTIONS[name]
             setattr(self, name[len("ptx_torch_"):], function)
@@ -274,6 +278,10 @@ class _Torch:
         self.functions = _c.ptx_torch_functions(**{
             field: ctypes.cast(getattr(theirs, symbol), ctypes.c_void_p).value
             for field, symbol in _FUNCTIONS.items()})
+        undefined = ctypes.c_void_p()
+        if theirs.aoti_torch_new_uninitialized_tensor(ctypes.byref(undefined)):
+            raise RuntimeError("no undefined tensor")
+        self.functions.undefined = undefined.value
         self.codes: Dict[torch.dtype, int] = {
             dtype: getattr(theirs, "aoti_torch_dtype_" + name)() for dtype, name in _TYPES.items()}
         self.places: Dict[str, int] = {
@@ -357,6 +365,10 @@ class Watch:
     def bump_gradient_versions(self) -> None:
         """The parameters' own gradients were written, after a look that found them."""
         self._functions.bump_gradient_versions(*self._given)
+
+    def drop_gradients(self) -> bool:
+        """Sets the gradients to None, after a look that found them. Whether all are."""
+        return self._functions.drop_gradients(*self._given)  # type: ignore[no-any-return]
 
 
 class Written:
@@ -463,7 +475,9 @@ def _tells_the_truth(functions: _Torch) -> bool:
     del mark
     sound = sound and _word(impl + functions.object).value & ~1 == at
     sound = sound and _word(at + _TYPE).value == id(_Marked)
-    other.grad = None
+    kept, let_go = empty.grad, weakref.ref(other.grad)
+    sound = sound and watch.drop_gradients() and other.grad is empty.grad is None
+    sound = sound and kept is not None and kept.shape == empty.shape and let_go() is None
     plain.data = torch.zeros(2, 3, **_PLACE)
     return sound and found(CHANGED)
 

@@ -24,7 +24,8 @@ class GradScaler(_GradScaler):
         if not isinstance(optimizer, Stepped):
             return super()._check_inf_per_device(optimizer)
         scale, _ = self._check_scale_growth_tracker("_check_inf_per_device")
-        optimizer._engine().detects = True
+        engine = optimizer._engine()
+        engine.detects = engine.asked = True
         state = self._per_optimizer_states[id(optimizer)]
         # found_inf is not known yet: 0 lets the step decide.
         state["found_inf_per_device"] = {scale.device: torch.zeros((), device=scale.device)}
