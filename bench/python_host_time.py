@@ -82,9 +82,19 @@ def renew(params):
         give(p, local(p.grad).detach())
 
 
+def giving(params):
+    """New gradient objects each time, of the memory of now: accumulate() lets go of them."""
+    kept = [local(p.grad) for p in params]
+
+    def again():
+        for p, g in zip(params, kept):
+            give(p, g.detach())
+    return again
+
+
 def without_launches():
     """Leaves out what a launch on the emulator takes: the calls of Python stay."""
-    for name in ("ptx_step_plan_run", "ptx_step_plan_norm_sq", "ptx_step_plan_finish",
+    for name in ("ptx_step_plan_run", "ptx_step_plan_accumulate", "ptx_step_plan_norm_sq", "ptx_step_plan_finish",
                  "ptx_step_plan_step", "ptx_clip_plan_run", "ptx_clip_plan_norm_sq",
                  "ptx_clip_plan_finish", "ptx_clip_plan_apply"):
         function = getattr(c, name)
@@ -107,6 +117,9 @@ def main():
         optimizer = ptxgen.torch.AdamW(params, lr=1e-4, max_grad_norm=1.0)
         optimizer.step()
         ptxgen.torch.clip_grad_norm_(params, 1.0)
+        adding, again = ptxgen.torch.AdamW(params, lr=1e-4, max_grad_norm=1.0), giving(params)
+        adding.accumulate()
+        again()
         if not gpu:
             without_launches()
             for part in optimizer._engine()._parts:
@@ -114,8 +127,11 @@ def main():
         still = timed(optimizer.step, lambda: None, synchronize)
         same = timed(optimizer.step, lambda: renew(params), synchronize)
         moved = timed(optimizer.step, moving(params), synchronize)
+        adds = timed(adding.accumulate, again, synchronize)
+        again()
         clip = timed(lambda: ptxgen.torch.clip_grad_norm_(params, 1.0), lambda: None, synchronize)
         rows[name] = {"clip and step": still, "new objects, same memory": same, "all gradients moved": moved,
+                      "accumulate, new objects": adds,
                       "a moved gradient": (moved["median"] - still["median"]) / len(params),
                       "clip_grad_norm_ alone": clip}
         if gpu and not dtensors:

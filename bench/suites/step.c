@@ -19,6 +19,7 @@ enum {
     ABSMAX = STATE + 2,
     EMA = ABSMAX + 2,
     CODES,
+    SUM,
     ARRAYS,
     BLOCK = 256
 };
@@ -27,6 +28,14 @@ enum {
 static const float SCALE = 256;
 
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
+
+/// What is measured. A plan that accumulates sums the gradients of micro-batches.
+enum part {
+    STEP,
+    FIRST_MICRO_BATCH, ///< with a fill of the counts, which makes it the first again
+    LATER_MICRO_BATCH,
+    TWO_MICRO_BATCHES, ///< and the step, which takes up the last one
+};
 
 /// A rule with a format, and the element size of each array in bytes; 0: no such array. An absmax
 /// has an element for each BLOCK of the others.
@@ -38,6 +47,8 @@ struct kind {
     unsigned bytes[ARRAYS];
     const struct ptx_guard_params *guards; ///< NULL: none
     bool reports, weight_reports, amax;
+    enum part part;
+    unsigned moved; ///< bytes an element; 0: what the plan says
 };
 
 /// Gradients stay, so no guard finds anything, and every step is taken.
@@ -130,6 +141,27 @@ static const struct kind kinds[] = {
       PTX_STEP_FORMAT_STOCHASTIC,
       PTX_BF16,
       { 2, 2, 0, 2, 2, 0, 0, 2 } },
+    { "first of micro-batches",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 2, 0, 4, 4, [SUM] = 4 },
+      .part = FIRST_MICRO_BATCH,
+      .moved = 6 },
+    { "later micro-batch",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 2, 0, 4, 4, [SUM] = 4 },
+      .part = LATER_MICRO_BATCH,
+      .moved = 10 },
+    { "adamw f32, two micro-batches",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 2, 0, 4, 4, [SUM] = 4 },
+      .part = TWO_MICRO_BATCHES,
+      .moved = 6 + 10 + 28 },
     { "sgd f32", PTX_STEP_RULE_SGD, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 0 } },
     { "lion bf16, stochastic",
       PTX_STEP_RULE_LION,
@@ -148,7 +180,7 @@ struct model {
     size_t count;
     uint64_t elements, room; ///< room: elements of an array, including the gaps between tensors
     ptx_buffer *array[ARRAYS];
-    ptx_buffer *counts, *reports, *weight_reports;
+    ptx_buffer *counts, *reports, *weight_reports, *accumulated;
     ptx_buffer *amax, *scale; ///< of the codes, for all tensors: SCALE
     ptx_step_plan *plan;
     ptx_graph *graph;
@@ -180,12 +212,18 @@ static ptx_type ema_type(const struct kind *kind)
     return kind->bytes[EMA] == 4 ? PTX_F32 : kind->bytes[EMA] ? PTX_BF16 : PTX_NONE;
 }
 
+static ptx_type gradient_type(const struct kind *kind)
+{
+    return kind->bytes[GRADIENT] == 4 ? PTX_F32 : PTX_BF16;
+}
+
 static void place(struct model *m, const struct ptx_clip_tensor *gradients)
 {
     for (size_t t = 0; t < m->count; t++) {
         m->first[t] = m->room;
         m->tensors[t] = (struct ptx_step_tensor) { .count = gradients[t].count,
                                                    .dtype = m->kind->dtype,
+                                                   .gradient_dtype = gradient_type(m->kind),
                                                    .format = m->kind->format,
                                                    .ema_dtype = ema_type(m->kind),
                                                    .norm_group = gradients[t].group,
@@ -238,8 +276,20 @@ static bool allocate(struct bench *b, struct model *m)
         if (!m->amax)
             return false;
     }
+    if (m->kind->part) {
+        const size_t bytes = m->count * sizeof(struct ptx_step_accumulated);
+        m->accumulated = bench_buffer(b, bytes);
+        if (!m->accumulated ||
+            !bench_ok(b, ptx_buffer_fill(m->accumulated, 0, 0, bytes, b->stream), "fill"))
+            return false;
+    }
     for (size_t t = 0; t < m->count; t++) {
         struct ptx_step_tensor *tensor = &m->tensors[t];
+        tensor->accumulator = address(m, SUM, t);
+        tensor->accumulated = m->accumulated
+                                  ? ptx_buffer_address(m->accumulated) +
+                                        t * (CUdeviceptr)sizeof(struct ptx_step_accumulated)
+                                  : 0;
         tensor->parameter = address(m, PARAMETER, t);
         tensor->gradient = address(m, GRADIENT, t);
         tensor->beside = address(m, BESIDE, t);
@@ -308,6 +358,14 @@ static enum ref_type ref_of(ptx_type dtype)
     return dtype == PTX_BF16 ? REF_BF16 : REF_F32;
 }
 
+/// The sum of so many equal gradients.
+static void window_expect_sums(const struct model *m, const struct window *w, double gradients)
+{
+    for (uint64_t i = 0; i < w->count && m->kind->part; i++)
+        ref_store(REF_F32, w->array[SUM], i,
+                  gradients * ref_load(ref_of(gradient_type(m->kind)), w->array[GRADIENT], i));
+}
+
 /// The first step of the window, in plain C.
 static void window_expect(const struct model *m, const struct window *w, float factor)
 {
@@ -316,7 +374,7 @@ static void window_expect(const struct model *m, const struct window *w, float f
         .rule = (enum ref_step_rule)m->kind->rule,
         .format = (enum ref_step_format)m->kind->format,
         .parameter_type = ref_of(m->kind->dtype),
-        .gradient_type = ref_of(m->kind->dtype),
+        .gradient_type = ref_of(gradient_type(m->kind)),
         .parameter = w->array[PARAMETER],
         .gradient = w->array[GRADIENT],
         .beside = w->array[BESIDE],
@@ -334,6 +392,7 @@ static void window_expect(const struct model *m, const struct window *w, float f
     if (m->kind->bytes[CODES])
         ref_cast_fp8(ref_of(m->kind->dtype), w->array[PARAMETER], w->count, REF_E4M3, SCALE,
                      w->array[CODES], NULL);
+    window_expect_sums(m, w, 1);
 }
 
 static bool window_check(struct bench *b, const struct model *m, const struct window *expected)
@@ -374,6 +433,12 @@ static bool check(struct bench *b, const struct model *m)
             window_expect(m, &windows[k], record[0].factor);
         done = done && window_check(b, m, &windows[k]);
     }
+    for (unsigned k = 0; k < 2 && done && m->kind->part; k++)
+        done = bench_ok(b, ptx_step_plan_accumulate(m->plan, b->stream), "micro-batch");
+    for (unsigned k = 0; k < WINDOWS && done && m->kind->part; k++) {
+        window_expect_sums(m, &windows[k], 2);
+        done = window_check(b, m, &windows[k]);
+    }
     for (unsigned k = 0; k < WINDOWS; k++)
         window_destroy(&windows[k]);
     return done;
@@ -386,12 +451,26 @@ static ptx_status enqueue_graph(struct bench *b, const void *state)
     return ptx_graph_launch(((const struct model *)state)->graph, b->stream);
 }
 
+/// What is measured, launched.
+static ptx_status launch(const struct model *m, CUstream stream)
+{
+    ptx_status status = PTX_OK;
+
+    if (m->kind->part == FIRST_MICRO_BATCH)
+        status = ptx_buffer_fill(m->accumulated, 0, 0, ptx_buffer_size(m->accumulated), stream);
+    if (m->kind->part && !status)
+        status = ptx_step_plan_accumulate(m->plan, stream);
+    if ((m->kind->part == STEP || m->kind->part == TWO_MICRO_BATCHES) && !status)
+        status = ptx_step_plan_run(m->plan, stream);
+    return status;
+}
+
 static bool capture(struct bench *b, struct model *m)
 {
     if (!bench_ok(b, ptx_capture_begin(b->gpu.device, b->stream, PTX_CAPTURE_THREAD_LOCAL),
                   "capture"))
         return false;
-    if (!bench_ok(b, ptx_step_plan_run(m->plan, b->stream), "run")) {
+    if (!bench_ok(b, launch(m, b->stream), "run")) {
         ptx_capture_abandon(b->gpu.device, b->stream);
         return false;
     }
@@ -429,7 +508,8 @@ static bool measure(struct bench *b, struct model *m)
     if (!check(b, m) || !capture(b, m) || !bench_measure(b, &work, &times))
         return false;
     snprintf(label, sizeof(label), "%s, %s", m->name, m->kind->name);
-    return bench_report_times(b, facts_of(m), label, &times, (double)description.bytes);
+    const uint64_t bytes = m->kind->moved ? m->kind->moved * m->elements : description.bytes;
+    return bench_report_times(b, facts_of(m), label, &times, (double)bytes);
 }
 
 static bool measure_model(struct bench *b, const struct gradient_set *of, const struct kind *kind)
@@ -477,6 +557,7 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     bench_free(b, &m.weight_reports);
     bench_free(b, &m.amax);
     bench_free(b, &m.scale);
+    bench_free(b, &m.accumulated);
     free(m.first);
     free(m.tensors);
     free(gradients);
