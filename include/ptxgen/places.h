@@ -3,14 +3,15 @@
 /// macro of the same name, in C11 and C++, which
 ///
 /// - tells the builder the caller's file and line, so that errors name them;
-/// - takes C numbers for values;
+/// - takes C numbers for values (a bit-field is written +s.field: gcc has no type for it);
 /// - evaluates the operands from left to right, and then the options in the order of their fields,
 ///   so that calls may be operands of calls and the text is the same under every compiler.
 ///
 /// The comma operator gives the order: the macro hands operands to the builder one by one, and the
 /// call takes them back. `b` is therefore named several times and must be an expression without
 /// side effects: a variable. An operand may have some: it is evaluated once. If it throws an
-/// exception of C++, nothing of the call is left but what its operands have emitted.
+/// exception of C++, what is left of the call is what its operands have emitted, and the operands
+/// before it: a few words of memory, which the builder holds until it is destroyed.
 ///
 /// A call may be an operand of a call to any depth: with gcc and clang the cost to compile grows
 /// with the number of calls. Other compilers of C double it with each level (_Generic names an
@@ -45,24 +46,21 @@ PTXGEN_BEGIN
 
 // ---- what the macros call -----------------------------------------------------------------------
 
-/// The calls up to the matching end have the place; then it is again the one before: that of the
-/// call whose operand they are. NULL keeps the place. Both take a NULL builder. The result is the
-/// height of the stack before.
+/// The calls up to the matching end have the place; then it is again the one before. NULL keeps the
+/// place. All take a NULL builder. The result is what ptxgen_unwind() takes in place of the end
+/// where an exception of C++ passes by.
 PTXGEN_API uint32_t ptxgen_place_begin(ptx_builder *b, const char *place);
 PTXGEN_API void ptxgen_place_end(ptx_builder *b);
+PTXGEN_API void ptxgen_unwind(ptx_builder *b, uint32_t height);
 
 /// An operand of the call that follows. The builder keeps operands on a stack, which a call leaves
-/// as it was before its first operand, also after an error. The result is its height before.
-PTXGEN_API uint32_t ptxgen_push(ptx_builder *b, ptx_val x);
-PTXGEN_API uint32_t ptxgen_push_signed(ptx_builder *b, int64_t x);
-PTXGEN_API uint32_t ptxgen_push_unsigned(ptx_builder *b, uint64_t x);
-PTXGEN_API uint32_t ptxgen_push_float(ptx_builder *b, double x);
-PTXGEN_API uint32_t ptxgen_push_fragment(ptx_builder *b, ptx_fragment x);
-/// This one begins the place of the call, too.
-PTXGEN_API uint32_t ptxgen_push_ptr(ptx_builder *b, const char *place, ptx_ptr p);
-/// Takes back what was pushed since the stack had this height, by a call of which an operand threw
-/// an exception. `placed`: the first of it began a place.
-PTXGEN_API void ptxgen_unwind(ptx_builder *b, uint32_t height, bool placed);
+/// as it was before its first operand, also after an error.
+PTXGEN_API void ptxgen_push(ptx_builder *b, ptx_val x);
+PTXGEN_API void ptxgen_push_signed(ptx_builder *b, int64_t x);
+PTXGEN_API void ptxgen_push_unsigned(ptx_builder *b, uint64_t x);
+PTXGEN_API void ptxgen_push_float(ptx_builder *b, double x);
+PTXGEN_API void ptxgen_push_fragment(ptx_builder *b, ptx_fragment x);
+PTXGEN_API void ptxgen_push_ptr(ptx_builder *b, ptx_ptr p);
 
 /// Emits a row of ops.h, or calls a function, with the last operands, at a place.
 PTXGEN_API ptx_val ptxgen_popped_op(ptx_builder *b, const char *place, ptx_opcode op);
@@ -76,38 +74,46 @@ PTXGEN_API ptx_val ptxgen_popped3(ptx_builder *b, const char *place,
 /// The same for blocks.
 PTXGEN_API int ptxgen_popped_block(ptx_builder *b, const char *place,
                                    int (*f)(ptx_builder *, ptx_val));
-/// The functions of these names with the operands that were pushed, at a place.
+/// The functions of these names at a place, without the operands that were pushed.
 PTXGEN_API void ptxgen_popped_set(ptx_builder *b, const char *place);
 PTXGEN_API ptx_val ptxgen_popped_cvt(ptx_builder *b, const char *place, ptx_type type);
 PTXGEN_API ptx_val ptxgen_popped_cvt_pack(ptx_builder *b, const char *place, ptx_type type);
-
-/// The functions of these names, without the operands that were pushed. They end the place of the
-/// call, which began before.
-PTXGEN_API ptx_ptr ptxgen_popped_at(ptx_builder *b, ptx_val i);
-PTXGEN_API ptx_val ptxgen_popped_load(ptx_builder *b);
-PTXGEN_API ptx_val ptxgen_popped_load_emit(ptx_builder *b, struct ptx_load_params params);
-PTXGEN_API ptx_vec ptxgen_popped_load_vec(ptx_builder *b, struct ptx_load_vec_params params);
-PTXGEN_API void ptxgen_popped_store(ptx_builder *b);
-PTXGEN_API void ptxgen_popped_store_emit(ptx_builder *b, struct ptx_store_params params);
-PTXGEN_API void ptxgen_popped_store_vec(ptx_builder *b, struct ptx_store_vec_params params);
-PTXGEN_API ptx_val ptxgen_popped_atomic(ptx_builder *b, ptx_atomic_op op);
-PTXGEN_API ptx_val ptxgen_popped_atomic_cas(ptx_builder *b);
-PTXGEN_API ptx_val ptxgen_popped_atomic_emit(ptx_builder *b, ptx_atomic_op op,
+PTXGEN_API ptx_ptr ptxgen_popped_at(ptx_builder *b, const char *place);
+PTXGEN_API ptx_val ptxgen_popped_load(ptx_builder *b, const char *place);
+PTXGEN_API ptx_val ptxgen_popped_load_emit(ptx_builder *b, const char *place,
+                                           struct ptx_load_params params);
+PTXGEN_API ptx_vec ptxgen_popped_load_vec(ptx_builder *b, const char *place,
+                                          struct ptx_load_vec_params params);
+PTXGEN_API void ptxgen_popped_store(ptx_builder *b, const char *place);
+PTXGEN_API void ptxgen_popped_store_emit(ptx_builder *b, const char *place,
+                                         struct ptx_store_params params);
+PTXGEN_API void ptxgen_popped_store_vec(ptx_builder *b, const char *place,
+                                        struct ptx_store_vec_params params);
+PTXGEN_API ptx_val ptxgen_popped_atomic(ptx_builder *b, const char *place, ptx_atomic_op op);
+PTXGEN_API ptx_val ptxgen_popped_atomic_cas(ptx_builder *b, const char *place);
+PTXGEN_API ptx_val ptxgen_popped_atomic_emit(ptx_builder *b, const char *place, ptx_atomic_op op,
                                              struct ptx_atomic_params params);
-PTXGEN_API void ptxgen_popped_fragment_set(ptx_builder *b, ptx_fragment x);
-PTXGEN_API ptx_fragment ptxgen_popped_fragment_load(ptx_builder *b, ptx_fragment_role role,
-                                                    ptx_type type, unsigned k,
+PTXGEN_API void ptxgen_popped_fragment_set(ptx_builder *b, const char *place, ptx_fragment x);
+PTXGEN_API ptx_fragment ptxgen_popped_fragment_load(ptx_builder *b, const char *place,
+                                                    ptx_fragment_role role, ptx_type type,
+                                                    unsigned k,
                                                     struct ptx_fragment_load_params params);
-PTXGEN_API void ptxgen_popped_fragment_store(ptx_builder *b, ptx_val stride);
-PTXGEN_API ptx_fragment ptxgen_popped_mma(ptx_builder *b, struct ptx_mma_params params);
-PTXGEN_API void ptxgen_popped_stmatrix(ptx_builder *b, struct ptx_stmatrix_params params);
-PTXGEN_API void ptxgen_popped_cp_async(ptx_builder *b, struct ptx_cp_async_params params);
-PTXGEN_API ptx_val ptxgen_popped_shfl(ptx_builder *b, ptx_shfl_mode mode,
+PTXGEN_API void ptxgen_popped_fragment_store(ptx_builder *b, const char *place);
+PTXGEN_API ptx_fragment ptxgen_popped_mma(ptx_builder *b, const char *place,
+                                          struct ptx_mma_params params);
+PTXGEN_API void ptxgen_popped_stmatrix(ptx_builder *b, const char *place,
+                                       struct ptx_stmatrix_params params);
+PTXGEN_API void ptxgen_popped_cp_async(ptx_builder *b, const char *place,
+                                       struct ptx_cp_async_params params);
+PTXGEN_API ptx_val ptxgen_popped_shfl(ptx_builder *b, const char *place, ptx_shfl_mode mode,
                                       struct ptx_shfl_params params);
-PTXGEN_API void ptxgen_popped_branch_if(ptx_builder *b, ptx_label label);
-PTXGEN_API void ptxgen_popped_assert(ptx_builder *b, struct ptx_message_params params);
-PTXGEN_API void ptxgen_popped_printf(ptx_builder *b, const char *format, unsigned count);
-PTXGEN_API ptx_val ptxgen_popped_call(ptx_builder *b, const char *name, unsigned count);
+PTXGEN_API void ptxgen_popped_branch_if(ptx_builder *b, const char *place, ptx_label label);
+PTXGEN_API void ptxgen_popped_assert(ptx_builder *b, const char *place,
+                                     struct ptx_message_params params);
+PTXGEN_API void ptxgen_popped_printf(ptx_builder *b, const char *place, const char *format,
+                                     unsigned count);
+PTXGEN_API ptx_val ptxgen_popped_call(ptx_builder *b, const char *place, const char *name,
+                                      unsigned count);
 
 PTXGEN_END
 
@@ -123,14 +129,14 @@ PTXGEN_END
 #ifdef PTXGEN_OVERLOAD
 #define PTXGEN_OPERAND ptxgen_push // as an object, so that no operand is expanded again
 #define PTXGEN_OVERLOADED(type, kind) \
-    PTXGEN_OVERLOAD static inline uint32_t ptxgen_push(ptx_builder *b, type x) \
+    PTXGEN_OVERLOAD static inline void ptxgen_push(ptx_builder *b, type x) \
     { \
-        return ptxgen_push_##kind(b, x); \
+        ptxgen_push_##kind(b, x); \
     }
 PTXGEN_NUMBERS(PTXGEN_OVERLOADED)
 #undef PTXGEN_OVERLOADED
 #ifdef PTXGEN_NEITHER
-uint32_t ptxgen_push(ptx_builder *b, ...) PTXGEN_OVERLOAD PTXGEN_NEITHER;
+void ptxgen_push(ptx_builder *b, ...) PTXGEN_OVERLOAD PTXGEN_NEITHER;
 #endif
 #else
 #define PTXGEN_PUSH_TYPED(b, x) \
@@ -138,55 +144,38 @@ uint32_t ptxgen_push(ptx_builder *b, ...) PTXGEN_OVERLOAD PTXGEN_NEITHER;
 #define PTXGEN_OPERAND(b, x) PTXGEN_ONCE(PTXGEN_PUSH_TYPED, b, x)
 #endif
 #ifdef __cplusplus
-static inline uint32_t ptxgen_push(ptx_builder *b, long double x)
+static inline void ptxgen_push(ptx_builder *b, long double x)
 {
-    return ptxgen_push_float(b, static_cast<double>(x));
+    ptxgen_push_float(b, static_cast<double>(x));
 }
-// A call that has pushed. If an operand throws, the builder is as it was before the call.
-template <bool placed> class ptxgen_scope
+// A call at a place, which is gone after it, and where an argument throws an exception.
+class ptxgen_placed
 {
   public:
-    class nothing
+    ptxgen_placed(ptx_builder *b, const char *place)
+        : builder_(b), height_(ptxgen_place_begin(b, place))
     {
-    };
-    ptxgen_scope(ptx_builder *b, uint32_t height) : builder_(b), height_(height) {}
-    ptxgen_scope(const ptxgen_scope &) = delete;
-    ptxgen_scope &operator=(const ptxgen_scope &) = delete;
-    ~ptxgen_scope()
+    }
+    ptxgen_placed(const ptxgen_placed &) = delete;
+    ptxgen_placed &operator=(const ptxgen_placed &) = delete;
+    ~ptxgen_placed()
     {
         if (builder_)
-            ptxgen_unwind(builder_, height_, placed);
-    }
-    // The call is done, and has ended its place; and the same for one that has not.
-    template <class Result> Result done(const Result &result)
-    {
-        builder_ = nullptr;
-        return result;
-    }
-    void done(nothing)
-    {
-        builder_ = nullptr;
-    }
-    void pushed(uint32_t)
-    {
-        builder_ = nullptr;
+            ptxgen_unwind(builder_, height_);
     }
     template <class Result> Result end(const Result &result)
     {
         ptxgen_place_end(builder_);
-        return done(result);
+        builder_ = nullptr;
+        return result;
     }
 
   private:
     ptx_builder *builder_;
     uint32_t height_;
 };
-#define PTXGEN_PUSHED(placed, b, first, others, call) (ptxgen_scope<placed>(b, first).pushed(others), call)
-#define PTXGEN_SCOPE(placed, b, first, ...) ptxgen_scope<placed>(b, first).done((__VA_ARGS__))
-#define PTXGEN_SCOPE_VOID(placed, b, first, ...) \
-    ptxgen_scope<placed>(b, first).done((__VA_ARGS__, ptxgen_scope<placed>::nothing()))
-#define PTXGEN_PLACED(type, b, ...) \
-    ptxgen_scope<true>(b, ptxgen_place_begin(b, PTXGEN_HERE)).end(__VA_ARGS__)
+#define PTXGEN_PLACED(type, b, ...) ptxgen_placed(b, PTXGEN_HERE).end(__VA_ARGS__)
+#define PTXGEN_PLACED_VOID(b, ...)  static_cast<void>(PTXGEN_PLACED(int, b, (__VA_ARGS__, 0)))
 #else
 #define PTXGEN_RESULT(name, type) \
     static inline type ptxgen_placed_##name(ptx_builder *b, type result) \
@@ -202,40 +191,21 @@ PTXGEN_RESULT(label, ptx_label)
 PTXGEN_RESULT(text, const char *)
 PTXGEN_RESULT(int, int)
 PTXGEN_RESULT(flag, bool)
-#define PTXGEN_PUSHED(placed, b, first, others, call) (first, others, call)
-#define PTXGEN_SCOPE(placed, b, first, ...)      (first, __VA_ARGS__)
-#define PTXGEN_SCOPE_VOID(placed, b, first, ...) (first, __VA_ARGS__)
 #define PTXGEN_PLACED(type, b, ...) \
     (ptxgen_place_begin(b, PTXGEN_HERE), ptxgen_placed_##type(b, __VA_ARGS__))
+#define PTXGEN_PLACED_VOID(b, ...) \
+    (ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__, ptxgen_place_end(b))
 #endif
 
-// The shape of values: they are pushed, and the call after them takes them.
-#define PTXGEN_V1(b, x, call) (PTXGEN_OPERAND(b, x), call)
-#ifdef __cplusplus
-#define PTXGEN_V2(b, x, y, call) (ptxgen_scope<false>(b, ptxgen_push(b, x)).pushed(ptxgen_push(b, y)), call)
-#define PTXGEN_V3(b, x, y, z, call) \
-    (ptxgen_scope<false>(b, ptxgen_push(b, x)).pushed((ptxgen_push(b, y), ptxgen_push(b, z))), call)
-#define PTXGEN_V4(b, x, y, z, w, call) \
-    (ptxgen_scope<false>(b, ptxgen_push(b, x)) \
-         .pushed((ptxgen_push(b, y), ptxgen_push(b, z), ptxgen_push(b, w))), \
-     call)
-#else
-#define PTXGEN_V2(b, x, y, call) (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), call)
+// The shape of values: they are pushed, and the call after them takes them. So are pointers and
+// fragments. The shape of the rest is PTXGEN_PLACED: a call at a place, of which at most one
+// argument has values. PTXGEN_PLACED_VOID has no result.
+#define PTXGEN_V1(b, x, call)       (PTXGEN_OPERAND(b, x), call)
+#define PTXGEN_V2(b, x, y, call)    (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), call)
 #define PTXGEN_V3(b, x, y, z, call) \
     (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), PTXGEN_OPERAND(b, z), call)
 #define PTXGEN_V4(b, x, y, z, w, call) \
     (PTXGEN_OPERAND(b, x), PTXGEN_OPERAND(b, y), PTXGEN_OPERAND(b, z), PTXGEN_OPERAND(b, w), call)
-#endif
-// Operands before the last, which a function of the list above takes back: with a pointer first, and
-// without one. Those of _VOID have no result.
-#define PTXGEN_P(b, p)                ptxgen_push_ptr(b, PTXGEN_HERE, p)
-#define PTXGEN_AT_PTR(b, p, ...)      PTXGEN_SCOPE(true, b, PTXGEN_P(b, p), __VA_ARGS__)
-#define PTXGEN_AT_PTR_VOID(b, p, ...) PTXGEN_SCOPE_VOID(true, b, PTXGEN_P(b, p), __VA_ARGS__)
-#define PTXGEN_AT(b, ...)      PTXGEN_SCOPE(true, b, ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__)
-#define PTXGEN_AT_VOID(b, ...) PTXGEN_SCOPE_VOID(true, b, ptxgen_place_begin(b, PTXGEN_HERE), __VA_ARGS__)
-// The shape of the rest is PTXGEN_PLACED: a call at a place, of which at most one argument has
-// values. This one has no result.
-#define PTXGEN_PLACED_VOID(b, ...) PTXGEN_AT_VOID(b, __VA_ARGS__, ptxgen_place_end(b))
 // A call of at most two arguments, the last of which is a value, and one with options after them.
 // With too few arguments it is the first, and a compiler says how many that takes.
 #define PTXGEN_FORM(form, ...) \
@@ -266,11 +236,11 @@ PTXGEN_RESULT(flag, bool)
 #endif
 
 // A text, which stands in the call, and up to 16 values.
-#define PTXGEN_LIST(at, f, b, ...) \
-    at(b, PTXGEN_LIST_OF(PTXGEN_VALUES(__VA_ARGS__, PTXGEN_COUNTS), f, b, __VA_ARGS__))
+#define PTXGEN_LIST(f, b, ...) \
+    (PTXGEN_LIST_OF(PTXGEN_VALUES(__VA_ARGS__, PTXGEN_COUNTS), f, b, __VA_ARGS__))
 #define PTXGEN_LIST_OF(k, ...) PTXGEN_LIST_OF_(k, __VA_ARGS__)
 #define PTXGEN_LIST_OF_(k, f, b, ...) \
-    PTXGEN_EACH_##k(f(b, PTXGEN_TEXT_OF(__VA_ARGS__, 0), k), b, __VA_ARGS__)
+    PTXGEN_EACH_##k(f(b, PTXGEN_HERE, PTXGEN_TEXT_OF(__VA_ARGS__, 0), k), b, __VA_ARGS__)
 #define PTXGEN_TEXT_OF(text, ...) text
 #define PTXGEN_COUNTS \
     many, many, many, many, many, many, many, many, many, many, many, many, many, many, many, many, \
@@ -370,33 +340,35 @@ template <bool fit> static inline void ptxgen_values_fit()
     PTXGEN_PLACED(ptr, b, ptx_ptr_from(b, type, space, PTXGEN_ARG(address)))
 #define ptx_ptr_address(b, p) PTXGEN_PLACED(val, b, ptx_ptr_address(b, p))
 #define ptx_ptr_generic(b, p) PTXGEN_PLACED(val, b, ptx_ptr_generic(b, p))
-#define ptx_at(b, p, i) PTXGEN_AT_PTR(b, p, ptxgen_popped_at(b, PTXGEN_ARG(i)))
+#define ptx_at(b, p, i) (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_at(b, PTXGEN_HERE))
 #define ptx_ptr_cast(b, type, p) PTXGEN_PLACED(ptr, b, ptx_ptr_cast(b, type, p))
-#define ptx_load_emit(b, p, ...) PTXGEN_AT_PTR(b, p, ptxgen_popped_load_emit(b, __VA_ARGS__))
+#define ptx_load_emit(b, p, ...) \
+    (ptxgen_push_ptr(b, p), ptxgen_popped_load_emit(b, PTXGEN_HERE, __VA_ARGS__))
 #undef ptx_load
 #define ptx_load(b, ...) PTXGEN_FORM(PTXGEN_LOAD, __VA_ARGS__)(b, __VA_ARGS__)
-#define PTXGEN_LOAD(b, p, i) PTXGEN_PUSHED(true, b, PTXGEN_P(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load(b))
+#define PTXGEN_LOAD(b, p, i) (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load(b, PTXGEN_HERE))
 #define PTXGEN_LOAD_WITH(b, p, ...) \
     ptx_load_emit(b, p, PTXGEN_STRUCT(ptx_load_params, PTXGEN_FIELDS(index, __VA_ARGS__)))
 #undef ptx_store
 #define ptx_store(b, p, ...) PTXGEN_FORM(PTXGEN_STORE, __VA_ARGS__)(b, p, __VA_ARGS__)
 #define PTXGEN_STORE(b, p, i, x) \
-    PTXGEN_PUSHED(true, b, PTXGEN_P(b, p), (PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, x)), ptxgen_popped_store(b))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, x), ptxgen_popped_store(b, PTXGEN_HERE))
 #define PTXGEN_STORE_WITH(b, p, i, ...) \
     ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
 #define ptx_store_emit(b, p, i, ...) \
-    PTXGEN_AT_PTR_VOID(b, p, PTXGEN_OPERAND(b, i), ptxgen_popped_store_emit(b, __VA_ARGS__))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_emit(b, PTXGEN_HERE, __VA_ARGS__))
 #define ptx_load_vec_emit(b, p, i, ...) \
-    PTXGEN_AT_PTR(b, p, PTXGEN_OPERAND(b, i), ptxgen_popped_load_vec(b, __VA_ARGS__))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load_vec(b, PTXGEN_HERE, __VA_ARGS__))
 #define ptx_store_vec_emit(b, p, i, ...) \
-    PTXGEN_AT_PTR_VOID(b, p, PTXGEN_OPERAND(b, i), ptxgen_popped_store_vec(b, __VA_ARGS__))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_vec(b, PTXGEN_HERE, __VA_ARGS__))
 #define ptx_atomic_cas(b, p, i, compare, x) \
-    PTXGEN_PUSHED(true, b, PTXGEN_P(b, p), (PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, compare), PTXGEN_OPERAND(b, x)), \
-                  ptxgen_popped_atomic_cas(b))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, compare), PTXGEN_OPERAND(b, x), \
+     ptxgen_popped_atomic_cas(b, PTXGEN_HERE))
 #define ptx_atomic_emit(b, op, p, i, ...) \
-    PTXGEN_AT_PTR(b, p, PTXGEN_OPERAND(b, i), PTXGEN_BRACED(ptxgen_popped_atomic_emit(b, op, __VA_ARGS__)))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), \
+     PTXGEN_BRACED(ptxgen_popped_atomic_emit(b, PTXGEN_HERE, op, __VA_ARGS__)))
 #define PTXGEN_ATOMIC(op, b, p, i, value) \
-    PTXGEN_PUSHED(true, b, PTXGEN_P(b, p), (PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, value)), ptxgen_popped_atomic(b, op))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, value), ptxgen_popped_atomic(b, PTXGEN_HERE, op))
 #define ptx_fence(b, order, scope) PTXGEN_PLACED_VOID(b, ptx_fence(b, order, scope))
 
 // ---- matrix.h -----------------------------------------------------------------------------------
@@ -407,17 +379,19 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_fragment_words(b, fragment) PTXGEN_PLACED(vec, b, ptx_fragment_words(b, fragment))
 #define ptx_fragment_var(b, init) PTXGEN_PLACED(fragment, b, ptx_fragment_var(b, init))
 #define ptx_fragment_set(b, var, ...) \
-    PTXGEN_AT_VOID(b, ptxgen_push_fragment(b, var), ptxgen_popped_fragment_set(b, __VA_ARGS__))
+    (ptxgen_push_fragment(b, var), ptxgen_popped_fragment_set(b, PTXGEN_HERE, __VA_ARGS__))
 #define ptx_fragment_load_emit(b, role, type, k, p, ...) \
-    PTXGEN_AT_PTR(b, p, ptxgen_popped_fragment_load(b, role, type, k, __VA_ARGS__))
+    (ptxgen_push_ptr(b, p), ptxgen_popped_fragment_load(b, PTXGEN_HERE, role, type, k, __VA_ARGS__))
 #define ptx_fragment_store(b, fragment, p, stride) \
-    PTXGEN_AT_VOID(b, ptxgen_push_fragment(b, fragment), PTXGEN_P(b, p), ptxgen_popped_fragment_store(b, PTXGEN_ARG(stride)))
+    (ptxgen_push_fragment(b, fragment), ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, stride), \
+     ptxgen_popped_fragment_store(b, PTXGEN_HERE))
 #define ptx_mma_emit(b, x, y, ...) \
-    PTXGEN_AT(b, ptxgen_push_fragment(b, x), ptxgen_push_fragment(b, y), ptxgen_popped_mma(b, __VA_ARGS__))
+    (ptxgen_push_fragment(b, x), ptxgen_push_fragment(b, y), ptxgen_popped_mma(b, PTXGEN_HERE, __VA_ARGS__))
 #define ptx_ldmatrix_emit(b, p, ...) PTXGEN_PLACED(vec, b, ptx_ldmatrix_emit(b, p, __VA_ARGS__))
-#define ptx_stmatrix_emit(b, p, ...) PTXGEN_AT_PTR_VOID(b, p, ptxgen_popped_stmatrix(b, __VA_ARGS__))
+#define ptx_stmatrix_emit(b, p, ...) (ptxgen_push_ptr(b, p), ptxgen_popped_stmatrix(b, PTXGEN_HERE, __VA_ARGS__))
 #define ptx_cp_async_emit(b, to, from, ...) \
-    PTXGEN_AT_PTR_VOID(b, to, PTXGEN_P(b, from), PTXGEN_BRACED(ptxgen_popped_cp_async(b, __VA_ARGS__)))
+    (ptxgen_push_ptr(b, to), ptxgen_push_ptr(b, from), \
+     PTXGEN_BRACED(ptxgen_popped_cp_async(b, PTXGEN_HERE, __VA_ARGS__)))
 #define ptx_cp_async_commit(b) PTXGEN_PLACED_VOID(b, ptx_cp_async_commit(b))
 #define ptx_cp_async_wait(b, pending) PTXGEN_PLACED_VOID(b, ptx_cp_async_wait(b, pending))
 #define ptx_cp_async_wait_all(b) PTXGEN_PLACED_VOID(b, ptx_cp_async_wait_all(b))
@@ -436,7 +410,7 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_assume_warp_uniform(b, x) PTXGEN_PLACED_VOID(b, ptx_assume_warp_uniform(b, PTXGEN_ARG(x)))
 #define ptx_barrier_warp(b, mask) PTXGEN_PLACED_VOID(b, ptx_barrier_warp(b, PTXGEN_ARG(mask)))
 #define ptx_shfl_emit(b, mode, x, ...) \
-    PTXGEN_AT(b, PTXGEN_OPERAND(b, x), PTXGEN_BRACED(ptxgen_popped_shfl(b, mode, __VA_ARGS__)))
+    (PTXGEN_OPERAND(b, x), PTXGEN_BRACED(ptxgen_popped_shfl(b, PTXGEN_HERE, mode, __VA_ARGS__)))
 #define ptx_shfl_down(b, x, delta) PTXGEN_V2(b, x, delta, ptxgen_popped2(b, PTXGEN_HERE, ptx_shfl_down))
 #define ptx_shfl_up(b, x, delta) PTXGEN_V2(b, x, delta, ptxgen_popped2(b, PTXGEN_HERE, ptx_shfl_up))
 #define ptx_shfl_bfly(b, x, mask) PTXGEN_V2(b, x, mask, ptxgen_popped2(b, PTXGEN_HERE, ptx_shfl_bfly))
@@ -456,12 +430,12 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_func_end(b, block) PTXGEN_PLACED(int, b, ptx_func_end(b, block))
 #define ptx_return_value(b, x) PTXGEN_PLACED_VOID(b, ptx_return_value(b, PTXGEN_ARG(x)))
 #define ptx_call_emit(b, name, ...) PTXGEN_PLACED(val, b, ptx_call_emit(b, name, __VA_ARGS__))
-#define ptx_call(b, ...) PTXGEN_LIST(PTXGEN_AT, ptxgen_popped_call, b, __VA_ARGS__)
+#define ptx_call(b, ...) PTXGEN_LIST(ptxgen_popped_call, b, __VA_ARGS__)
 #define ptx_printf_emit(b, format, ...) PTXGEN_PLACED_VOID(b, ptx_printf_emit(b, format, __VA_ARGS__))
-#define ptx_printf(b, ...) PTXGEN_LIST(PTXGEN_AT_VOID, ptxgen_popped_printf, b, __VA_ARGS__)
+#define ptx_printf(b, ...) PTXGEN_LIST(ptxgen_popped_printf, b, __VA_ARGS__)
 #define ptx_trap_message_emit(b, ...) PTXGEN_PLACED_VOID(b, ptx_trap_message_emit(b, __VA_ARGS__))
 #define ptx_assert_emit(b, cond, ...) \
-    PTXGEN_AT_VOID(b, PTXGEN_OPERAND(b, cond), ptxgen_popped_assert(b, __VA_ARGS__))
+    (PTXGEN_OPERAND(b, cond), ptxgen_popped_assert(b, PTXGEN_HERE, __VA_ARGS__))
 #define ptx_if_begin(b, cond) PTXGEN_V1(b, cond, ptxgen_popped_block(b, PTXGEN_HERE, ptx_if_begin))
 #define ptx_else_begin(b) PTXGEN_PLACED(int, b, ptx_else_begin(b))
 #define ptx_else_if_begin(b) PTXGEN_PLACED(int, b, ptx_else_if_begin(b))
@@ -486,7 +460,7 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_label_create(b, name) PTXGEN_PLACED(label, b, ptx_label_create(b, name))
 #define ptx_label_place(b, label) PTXGEN_PLACED_VOID(b, ptx_label_place(b, label))
 #define ptx_branch(b, label) PTXGEN_PLACED_VOID(b, ptx_branch(b, label))
-#define ptx_branch_if(b, cond, label) PTXGEN_AT_VOID(b, PTXGEN_OPERAND(b, cond), ptxgen_popped_branch_if(b, label))
+#define ptx_branch_if(b, cond, label) PTXGEN_V1(b, cond, ptxgen_popped_branch_if(b, PTXGEN_HERE, label))
 #define ptx_trap(b) PTXGEN_PLACED_VOID(b, ptx_trap(b))
 #define ptx_nanosleep(b, nanoseconds) PTXGEN_PLACED_VOID(b, ptx_nanosleep(b, PTXGEN_ARG(nanoseconds)))
 #define ptx_griddepcontrol_wait(b) PTXGEN_PLACED_VOID(b, ptx_griddepcontrol_wait(b))

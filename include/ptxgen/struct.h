@@ -17,15 +17,20 @@
         __VA_ARGS__                                                                                \
     }
 #else
-// f(b, x), where f may name x several times: `x` stands here once, so that operands in operands
-// cost a compiler no more than operands beside each other. Without GNU C it stands as often as in
-// f, and each level of operands doubles the work.
+// f(b, x), where f names x twice. So each level of operands in operands would double a compiler's
+// work. An operand that begins with a parenthesis, as a call's macro does, stands here once.
 #ifdef __GNUC__
-#define PTXGEN_ONCE(f, b, x)                                                                       \
+#define PTXGEN_ONCE(f, b, x)       PTXGEN_ONCE_(PTXGEN_SECOND(PTXGEN_PARENTHESIS x, BRIEF, ), f, b, x)
+#define PTXGEN_ONCE_(how, f, b, x) PTXGEN_JOIN(PTXGEN_ONCE_, how)(f, b, x)
+#define PTXGEN_ONCE_BRIEF(f, b, x) f(b, (x)) // an error is at the call, in few lines
+#define PTXGEN_ONCE_NAMED(f, b, x)                                                                 \
     __extension__({                                                                                \
-        __auto_type ptxgen_x = ((void)0, (x));                                                     \
+        __auto_type ptxgen_x = x;                                                                  \
         f(b, ptxgen_x);                                                                            \
     })
+#define PTXGEN_PARENTHESIS(...)   , NAMED,
+#define PTXGEN_SECOND(...)        PTXGEN_SECOND_(__VA_ARGS__)
+#define PTXGEN_SECOND_(x, y, ...) y
 #else
 #define PTXGEN_ONCE(f, b, x) f(b, x)
 #endif

@@ -38,11 +38,6 @@ static bool all_kept(const ptx_builder *b)
     return b && !b->lost_operands;
 }
 
-static uint32_t height_of(const ptx_builder *b)
-{
-    return b ? b->operands.count + b->lost_operands : 0;
-}
-
 // The last values, the first one first: where they lie until the next push, or in `lost`.
 static inline const ptx_val *pop_values(ptx_builder *b, unsigned count, ptx_val *lost)
 {
@@ -69,47 +64,38 @@ static inline bool push_quickly(ptx_builder *b, const void *from, size_t bytes)
     return true;
 }
 
-uint32_t ptxgen_push(ptx_builder *b, ptx_val x)
+void ptxgen_push(ptx_builder *b, ptx_val x)
 {
-    const uint32_t height = height_of(b);
-
     if (push_quickly(b, &x, sizeof x))
-        return height;
+        return;
     const ptx_val last = x; // so that `x` stays in registers
     ptxb_push(b, &last, sizeof last);
-    return height;
 }
 
-uint32_t ptxgen_push_signed(ptx_builder *b, int64_t x)
+void ptxgen_push_signed(ptx_builder *b, int64_t x)
 {
-    return ptxgen_push(b, ptx_number_signed(x));
+    ptxgen_push(b, ptx_number_signed(x));
 }
 
-uint32_t ptxgen_push_unsigned(ptx_builder *b, uint64_t x)
+void ptxgen_push_unsigned(ptx_builder *b, uint64_t x)
 {
-    return ptxgen_push(b, ptx_number_unsigned(x));
+    ptxgen_push(b, ptx_number_unsigned(x));
 }
 
-uint32_t ptxgen_push_float(ptx_builder *b, double x)
+void ptxgen_push_float(ptx_builder *b, double x)
 {
-    return ptxgen_push(b, ptx_number_float(x));
+    ptxgen_push(b, ptx_number_float(x));
 }
 
-uint32_t ptxgen_push_fragment(ptx_builder *b, ptx_fragment x)
+void ptxgen_push_fragment(ptx_builder *b, ptx_fragment x)
 {
-    const uint32_t height = height_of(b);
-
     ptxb_push(b, &x, sizeof x);
-    return height;
 }
 
-uint32_t ptxgen_push_ptr(ptx_builder *b, const char *place, ptx_ptr p)
+void ptxgen_push_ptr(ptx_builder *b, ptx_ptr p)
 {
-    const uint32_t height = ptxgen_place_begin(b, place);
-
     if (!push_quickly(b, &p, sizeof p))
         ptxb_push(b, &p, sizeof p);
-    return height;
 }
 
 // Returns the place before. NULL keeps it.
@@ -130,7 +116,7 @@ static void end(ptx_builder *b, const char *before)
 
 uint32_t ptxgen_place_begin(ptx_builder *b, const char *place)
 {
-    const uint32_t height = height_of(b);
+    const uint32_t height = b ? b->operands.count + b->lost_operands : 0;
     const char *before = begin(b, place);
 
     if (!push_quickly(b, &before, sizeof before))
@@ -144,29 +130,27 @@ void ptxgen_place_end(ptx_builder *b)
         pop(b, &b->place, sizeof b->place);
 }
 
-void ptxgen_unwind(ptx_builder *b, uint32_t height, bool placed)
+void ptxgen_unwind(ptx_builder *b, uint32_t height)
 {
-    const uint32_t kept = height + placed; // a place is one word
-
-    while (b && b->operands.count + b->lost_operands > kept)
+    while (b && b->operands.count + b->lost_operands > height + 1) // a place is one word
         pop(b, &(uint64_t) { 0 }, sizeof(uint64_t));
-    if (placed)
-        ptxgen_place_end(b);
+    ptxgen_place_end(b);
 }
 
 // ---- calls --------------------------------------------------------------------------------------
 
-// `x` is the call's result. The place has begun.
-#define RETURN(b, type, x)                                                                         \
-    const type result = x;                                                                         \
-    ptxgen_place_end(b);                                                                           \
-    return result
-// The same at a place, which holds for the call. Operands are popped before, the last one first.
+// `x` is the call's result, and its place holds for it alone. Operands are popped before, the last
+// one first.
 #define CALL_AT(b, place, type, x)                                                                 \
     const char *const before = begin(b, place);                                                    \
     const type result = x;                                                                         \
     end(b, before);                                                                                \
     return result
+// The same without a result.
+#define VOID_AT(b, place, call)                                                                    \
+    const char *const before = begin(b, place);                                                    \
+    call;                                                                                          \
+    end(b, before)
 
 ptx_val ptxgen_popped1(ptx_builder *b, const char *place, ptx_val (*f)(ptx_builder *, ptx_val))
 {
@@ -219,138 +203,143 @@ void ptxgen_popped_set(ptx_builder *b, const char *place)
 {
     ptx_val lost[2];
     const ptx_val *x = pop_values(b, 2, lost);
-    const char *const before = begin(b, place);
-
-    ptx_set(b, x[0], x[1]);
-    end(b, before);
+    VOID_AT(b, place, ptx_set(b, x[0], x[1]));
 }
 
-ptx_ptr ptxgen_popped_at(ptx_builder *b, ptx_val i)
-{
-    RETURN(b, ptx_ptr, ptx_at(b, pop_ptr(b), i));
-}
-
-ptx_val ptxgen_popped_load(ptx_builder *b)
-{
-    return ptxgen_popped_load_emit(b, (struct ptx_load_params) { .index = pop_val(b) });
-}
-
-ptx_val ptxgen_popped_load_emit(ptx_builder *b, struct ptx_load_params params)
-{
-    RETURN(b, ptx_val, ptx_load_emit(b, pop_ptr(b), params));
-}
-
-ptx_vec ptxgen_popped_load_vec(ptx_builder *b, struct ptx_load_vec_params params)
+ptx_ptr ptxgen_popped_at(ptx_builder *b, const char *place)
 {
     const ptx_val i = pop_val(b);
-    RETURN(b, ptx_vec, ptx_load_vec_emit(b, pop_ptr(b), i, params));
+    const ptx_ptr p = pop_ptr(b);
+    CALL_AT(b, place, ptx_ptr, ptx_at(b, p, i));
 }
 
-void ptxgen_popped_store(ptx_builder *b)
+ptx_val ptxgen_popped_load(ptx_builder *b, const char *place)
 {
-    ptxgen_popped_store_emit(b, (struct ptx_store_params) { .x = pop_val(b) });
+    return ptxgen_popped_load_emit(b, place, (struct ptx_load_params) { .index = pop_val(b) });
 }
 
-void ptxgen_popped_store_emit(ptx_builder *b, struct ptx_store_params params)
+ptx_val ptxgen_popped_load_emit(ptx_builder *b, const char *place, struct ptx_load_params params)
+{
+    const ptx_ptr p = pop_ptr(b);
+    CALL_AT(b, place, ptx_val, ptx_load_emit(b, p, params));
+}
+
+ptx_vec ptxgen_popped_load_vec(ptx_builder *b, const char *place, struct ptx_load_vec_params params)
 {
     const ptx_val i = pop_val(b);
-    ptx_store_emit(b, pop_ptr(b), i, params);
-    ptxgen_place_end(b);
+    const ptx_ptr p = pop_ptr(b);
+    CALL_AT(b, place, ptx_vec, ptx_load_vec_emit(b, p, i, params));
 }
 
-void ptxgen_popped_store_vec(ptx_builder *b, struct ptx_store_vec_params params)
+void ptxgen_popped_store(ptx_builder *b, const char *place)
+{
+    ptxgen_popped_store_emit(b, place, (struct ptx_store_params) { .x = pop_val(b) });
+}
+
+void ptxgen_popped_store_emit(ptx_builder *b, const char *place, struct ptx_store_params params)
 {
     const ptx_val i = pop_val(b);
-    ptx_store_vec_emit(b, pop_ptr(b), i, params);
-    ptxgen_place_end(b);
+    const ptx_ptr p = pop_ptr(b);
+    VOID_AT(b, place, ptx_store_emit(b, p, i, params));
 }
 
-ptx_val ptxgen_popped_atomic(ptx_builder *b, ptx_atomic_op op)
+void ptxgen_popped_store_vec(ptx_builder *b, const char *place, struct ptx_store_vec_params params)
 {
-    return ptxgen_popped_atomic_emit(b, op, (struct ptx_atomic_params) { .x = pop_val(b) });
+    const ptx_val i = pop_val(b);
+    const ptx_ptr p = pop_ptr(b);
+    VOID_AT(b, place, ptx_store_vec_emit(b, p, i, params));
 }
 
-ptx_val ptxgen_popped_atomic_cas(ptx_builder *b)
+ptx_val ptxgen_popped_atomic(ptx_builder *b, const char *place, ptx_atomic_op op)
+{
+    return ptxgen_popped_atomic_emit(b, place, op, (struct ptx_atomic_params) { .x = pop_val(b) });
+}
+
+ptx_val ptxgen_popped_atomic_cas(ptx_builder *b, const char *place)
 {
     const ptx_val x = pop_val(b), compare = pop_val(b);
     const struct ptx_atomic_params params = { .x = x, .compare = compare };
 
-    return ptxgen_popped_atomic_emit(b, PTX_ATOMIC_cas, params);
+    return ptxgen_popped_atomic_emit(b, place, PTX_ATOMIC_cas, params);
 }
 
-ptx_val ptxgen_popped_atomic_emit(ptx_builder *b, ptx_atomic_op op, struct ptx_atomic_params params)
+ptx_val ptxgen_popped_atomic_emit(ptx_builder *b, const char *place, ptx_atomic_op op,
+                                  struct ptx_atomic_params params)
 {
     const ptx_val i = pop_val(b);
-    RETURN(b, ptx_val, ptx_atomic_emit(b, op, pop_ptr(b), i, params));
+    const ptx_ptr p = pop_ptr(b);
+    CALL_AT(b, place, ptx_val, ptx_atomic_emit(b, op, p, i, params));
 }
 
-void ptxgen_popped_fragment_set(ptx_builder *b, ptx_fragment x)
+void ptxgen_popped_fragment_set(ptx_builder *b, const char *place, ptx_fragment x)
 {
-    ptx_fragment_set(b, pop_fragment(b), x);
-    ptxgen_place_end(b);
+    const ptx_fragment var = pop_fragment(b);
+    VOID_AT(b, place, ptx_fragment_set(b, var, x));
 }
 
-ptx_fragment ptxgen_popped_fragment_load(ptx_builder *b, ptx_fragment_role role, ptx_type type,
-                                         unsigned k, struct ptx_fragment_load_params params)
-{
-    RETURN(b, ptx_fragment, ptx_fragment_load_emit(b, role, type, k, pop_ptr(b), params));
-}
-
-void ptxgen_popped_fragment_store(ptx_builder *b, ptx_val stride)
+ptx_fragment ptxgen_popped_fragment_load(ptx_builder *b, const char *place, ptx_fragment_role role,
+                                         ptx_type type, unsigned k,
+                                         struct ptx_fragment_load_params params)
 {
     const ptx_ptr p = pop_ptr(b);
-    ptxgen_place_end(b);
-    ptx_fragment_store(b, pop_fragment(b), p, stride);
-    ptxgen_place_end(b);
+    CALL_AT(b, place, ptx_fragment, ptx_fragment_load_emit(b, role, type, k, p, params));
 }
 
-ptx_fragment ptxgen_popped_mma(ptx_builder *b, struct ptx_mma_params params)
+void ptxgen_popped_fragment_store(ptx_builder *b, const char *place)
 {
-    const ptx_fragment y = pop_fragment(b);
-    RETURN(b, ptx_fragment, ptx_mma_emit(b, pop_fragment(b), y, params));
+    const ptx_val stride = pop_val(b);
+    const ptx_ptr p = pop_ptr(b);
+    const ptx_fragment x = pop_fragment(b);
+    VOID_AT(b, place, ptx_fragment_store(b, x, p, stride));
 }
 
-void ptxgen_popped_stmatrix(ptx_builder *b, struct ptx_stmatrix_params params)
+ptx_fragment ptxgen_popped_mma(ptx_builder *b, const char *place, struct ptx_mma_params params)
 {
-    ptx_stmatrix_emit(b, pop_ptr(b), params);
-    ptxgen_place_end(b);
+    const ptx_fragment y = pop_fragment(b), x = pop_fragment(b);
+    CALL_AT(b, place, ptx_fragment, ptx_mma_emit(b, x, y, params));
 }
 
-void ptxgen_popped_cp_async(ptx_builder *b, struct ptx_cp_async_params params)
+void ptxgen_popped_stmatrix(ptx_builder *b, const char *place, struct ptx_stmatrix_params params)
 {
-    const ptx_ptr from = pop_ptr(b);
-    ptxgen_place_end(b);
-    ptx_cp_async_emit(b, pop_ptr(b), from, params);
-    ptxgen_place_end(b);
+    const ptx_ptr p = pop_ptr(b);
+    VOID_AT(b, place, ptx_stmatrix_emit(b, p, params));
 }
 
-ptx_val ptxgen_popped_shfl(ptx_builder *b, ptx_shfl_mode mode, struct ptx_shfl_params params)
+void ptxgen_popped_cp_async(ptx_builder *b, const char *place, struct ptx_cp_async_params params)
 {
-    RETURN(b, ptx_val, ptx_shfl_emit(b, mode, pop_val(b), params));
+    const ptx_ptr from = pop_ptr(b), to = pop_ptr(b);
+    VOID_AT(b, place, ptx_cp_async_emit(b, to, from, params));
 }
 
-void ptxgen_popped_branch_if(ptx_builder *b, ptx_label label)
+ptx_val ptxgen_popped_shfl(ptx_builder *b, const char *place, ptx_shfl_mode mode,
+                           struct ptx_shfl_params params)
 {
-    ptx_branch_if(b, pop_val(b), label);
-    ptxgen_place_end(b);
+    const ptx_val x = pop_val(b);
+    CALL_AT(b, place, ptx_val, ptx_shfl_emit(b, mode, x, params));
 }
 
-void ptxgen_popped_assert(ptx_builder *b, struct ptx_message_params params)
+void ptxgen_popped_branch_if(ptx_builder *b, const char *place, ptx_label label)
 {
-    ptx_assert_emit(b, pop_val(b), params);
-    ptxgen_place_end(b);
+    const ptx_val cond = pop_val(b);
+    VOID_AT(b, place, ptx_branch_if(b, cond, label));
 }
 
-void ptxgen_popped_printf(ptx_builder *b, const char *format, unsigned count)
+void ptxgen_popped_assert(ptx_builder *b, const char *place, struct ptx_message_params params)
 {
-    ptx_val lost[16];
-
-    ptx_printf_emit(b, format, pop_values(b, count, lost), count);
-    ptxgen_place_end(b);
+    const ptx_val cond = pop_val(b);
+    VOID_AT(b, place, ptx_assert_emit(b, cond, params));
 }
 
-ptx_val ptxgen_popped_call(ptx_builder *b, const char *name, unsigned count)
+void ptxgen_popped_printf(ptx_builder *b, const char *place, const char *format, unsigned count)
 {
     ptx_val lost[16];
-    RETURN(b, ptx_val, ptx_call_emit(b, name, pop_values(b, count, lost), count));
+    const ptx_val *x = pop_values(b, count, lost);
+    VOID_AT(b, place, ptx_printf_emit(b, format, x, count));
+}
+
+ptx_val ptxgen_popped_call(ptx_builder *b, const char *place, const char *name, unsigned count)
+{
+    ptx_val lost[16];
+    const ptx_val *x = pop_values(b, count, lost);
+    CALL_AT(b, place, ptx_val, ptx_call_emit(b, name, x, count));
 }

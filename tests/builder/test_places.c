@@ -65,11 +65,12 @@ TEST(a_call_in_an_argument_keeps_the_place)
         place = HERE; ptx_asm(b, "add.u32 %0, %1, %2;", .result = { PTX_U32 }, .in = { ptx_add(b, n, 1) });
     }
     EXPECT_PLACE(b, place, "k: ptx_asm: ");
-    // The helper has no places of its own: errors in it have the place of the call around it.
+    // The function has no place of its own: its error has that of the call around it, where the
+    // place of that begins before its arguments.
     b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val n = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
-        place = HERE; ptx_load(b, ptx_shared(b, PTX_F32, 4), (ptx_add)(b, n, f));
+        place = HERE; ptx_bitcast(b, PTX_F32, (ptx_add)(b, n, f));
     }
     EXPECT_PLACE(b, place, "k: ptx_add: x is u32 and y is f32");
     // clang-format on
