@@ -213,15 +213,17 @@ PTXGEN_RESULT(flag, bool)
 // A call whose last argument is a struct with fields that are values. A plain number there,
 // `.taken = 0`, would be the first member of a value without its braces, and the value one that is
 // left out. clang and, in C, gcc make it an error; for gcc that takes a statement. g++ sees no
-// warning about braces that a header of its system, as this one is, has written.
+// warning about braces that a header of its system, as this one is, has written. An option without
+// its name, a number, would be a pointer that nothing reads: an error, too.
 #if defined(__clang__)
 #define PTXGEN_BRACED(...) \
     _Pragma("clang diagnostic push") _Pragma("clang diagnostic error \"-Wmissing-braces\"") \
-    __VA_ARGS__ _Pragma("clang diagnostic pop")
+    _Pragma("clang diagnostic error \"-Wint-conversion\"") __VA_ARGS__ _Pragma("clang diagnostic pop")
 #elif defined(__GNUC__) && !defined(__cplusplus)
 #define PTXGEN_BRACED(...) \
     __extension__({ _Pragma("GCC diagnostic push") \
                     _Pragma("GCC diagnostic error \"-Wmissing-braces\"") \
+                    _Pragma("GCC diagnostic error \"-Wint-conversion\"") \
                     __VA_ARGS__; _Pragma("GCC diagnostic pop") })
 #else
 #define PTXGEN_BRACED(...) __VA_ARGS__
@@ -343,7 +345,7 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_at(b, p, i) (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_at(b, PTXGEN_HERE))
 #define ptx_ptr_cast(b, type, p) PTXGEN_PLACED(ptr, b, ptx_ptr_cast(b, type, p))
 #define ptx_load_emit(b, p, ...) \
-    (ptxgen_push_ptr(b, p), ptxgen_popped_load_emit(b, PTXGEN_HERE, __VA_ARGS__))
+    (ptxgen_push_ptr(b, p), PTXGEN_BRACED(ptxgen_popped_load_emit(b, PTXGEN_HERE, __VA_ARGS__)))
 #undef ptx_load
 #define ptx_load(b, ...) PTXGEN_FORM(PTXGEN_LOAD, __VA_ARGS__)(b, __VA_ARGS__)
 #define PTXGEN_LOAD(b, p, i) (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load(b, PTXGEN_HERE))
@@ -356,11 +358,11 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define PTXGEN_STORE_WITH(b, p, i, ...) \
     ptx_store_emit(b, p, i, PTXGEN_STRUCT(ptx_store_params, PTXGEN_FIELDS(x, __VA_ARGS__)))
 #define ptx_store_emit(b, p, i, ...) \
-    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_emit(b, PTXGEN_HERE, __VA_ARGS__))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), PTXGEN_BRACED(ptxgen_popped_store_emit(b, PTXGEN_HERE, __VA_ARGS__)))
 #define ptx_load_vec_emit(b, p, i, ...) \
-    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_load_vec(b, PTXGEN_HERE, __VA_ARGS__))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), PTXGEN_BRACED(ptxgen_popped_load_vec(b, PTXGEN_HERE, __VA_ARGS__)))
 #define ptx_store_vec_emit(b, p, i, ...) \
-    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_store_vec(b, PTXGEN_HERE, __VA_ARGS__))
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), PTXGEN_BRACED(ptxgen_popped_store_vec(b, PTXGEN_HERE, __VA_ARGS__)))
 #define ptx_atomic_cas(b, p, i, compare, x) \
     (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, compare), PTXGEN_OPERAND(b, x), \
      ptxgen_popped_atomic_cas(b, PTXGEN_HERE))

@@ -10,9 +10,10 @@
 
 PTXGEN_BEGIN
 
-/// The index of the thread in the grid along an axis: block * threads of a block + thread. u32,
-/// which wraps in a grid of more than 2^32 threads; the other is u64 and never wraps. The number of
-/// threads of a block is a constant of the text where the entry has a shape (`.block`).
+/// The index of the thread in the grid along an axis: block * threads of a block + thread. A u32,
+/// which wraps in a grid of more than 2^32 threads; of ptx_global_index_wide() a u64, which never
+/// wraps. The number of threads of a block is a constant of the text where the entry has a shape
+/// (`.block`).
 PTXGEN_API ptx_val ptx_global_index(ptx_builder *b, ptx_axis axis);
 PTXGEN_API ptx_val ptx_global_index_wide(ptx_builder *b, ptx_axis axis);
 /// A loop in which the threads of the grid along x share the numbers from 0 to n - 1, whatever the
