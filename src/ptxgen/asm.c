@@ -1,9 +1,394 @@
 // SPDX-License-Identifier: MIT
-// PTX text in an entry and beside it.
+// PTX text in an entry and beside it, and whether it is what the caller says of it.
 #include "asm_text.h"
 #include "print.h"
 
 #include <stdio.h>
+
+// ---- what is known of PTX's instructions, up to PTX ISA 9.0 -------------------------------------
+
+// The names of a row stand for the instructions that begin with them, part by part, up to a longer
+// name of another row. What ops.h has a row for computes a value, and is not here.
+static const struct {
+    unsigned facts;
+    const char *names;
+} rows[] = {
+    { 0, // values that depend on the operands alone
+      "addc clusterlaunchcontrol.query_cancel cnot createpolicy cvt cvta dp2a fns getctarank "
+      "isspacep istypep mad24 madc mapa mbarrier.pending_count mov mul24 set setp slct subc suq "
+      "txq vabsdiff vabsdiff2 vabsdiff4 vadd vadd2 vadd4 vavrg2 vavrg4 vmad vmax vmax2 vmax4 "
+      "vmin vmin2 vmin4 vset vset2 vset4 vshl vshr vsub vsub2 vsub4" },
+    { ASM_SOURCE | ASM_BRANCH, "bra brx" },
+    { ASM_LANES, "activemask" },
+    { ASM_WARP, "match redux shfl vote" },
+    { ASM_LANES | ASM_WARP,
+      "elect match.any mma movmatrix shfl.down shfl.sync.down shfl.sync.up shfl.up wmma" },
+    { ASM_READS, "ld ldu multimem.ld_reduce suld tex tld4" },
+    { ASM_READS | ASM_LANES | ASM_WARP, "wmma.load" },
+    { ASM_READS | ASM_SHARED | ASM_LANES, "mbarrier.test_wait mbarrier.try_wait" },
+    { ASM_READS | ASM_SHARED | ASM_LANES | ASM_WARP, "ldmatrix wgmma.mma_async" },
+    { ASM_WRITES, "discard multimem.st st sust" },
+    { ASM_WRITES | ASM_WARP, "wmma.store" },
+    { ASM_WRITES | ASM_SHARED, "clusterlaunchcontrol.try_cancel st.bulk tcgen05.alloc" },
+    { ASM_WRITES | ASM_SHARED | ASM_WARP, "stmatrix" },
+    { ASM_READS | ASM_WRITES, "cp multimem.red red sured tensormap" },
+    { ASM_READS | ASM_WRITES | ASM_UPDATES, "cp.reduce" },
+    { ASM_READS | ASM_WRITES | ASM_LANES, "atom" },
+    { ASM_READS | ASM_WRITES | ASM_SHARED, "cp.async.mbarrier" },
+    { ASM_READS | ASM_WRITES | ASM_SHARED | ASM_LANES, "mbarrier tcgen05" },
+    { ASM_READS | ASM_WRITES | ASM_BLOCK, "call" },
+    { ASM_EFFECT,
+      "alloca applypriority brkpt cp.async.bulk.commit_group cp.async.bulk.prefetch "
+      "cp.async.commit_group cp.async.wait_all fence griddepcontrol membar prefetch prefetchu "
+      "stacksave tcgen05.fence tcgen05.relinquish_alloc_permit tcgen05.wait trap" },
+    { ASM_EFFECT | ASM_LEAVES, "exit ret" },
+    { ASM_EFFECT | ASM_SOURCE,
+      "cp.async.bulk.wait_group cp.async.wait_group nanosleep pmevent setmaxnreg stackrestore "
+      "tcgen05.dealloc" },
+    { ASM_EFFECT | ASM_SOURCE | ASM_WARP,
+      "bar.warp wgmma.commit_group wgmma.fence wgmma.wait_group" },
+    { ASM_EFFECT | ASM_SOURCE | ASM_BLOCK, "bar barrier" },
+    { ASM_EFFECT | ASM_BLOCK, "bar.cta.red bar.red barrier.cta.red barrier.red" },
+};
+
+bool ptxb_asm_is(struct asm_word name, const char *parts)
+{
+    const size_t length = strcspn(parts, " ");
+
+    return name.length >= length && !memcmp(name.at, parts, length) &&
+           (name.length == length || name.at[length] == '.' || name.at[length] == ':');
+}
+
+// Whether the name has one of these parts, ".shared" as ld.shared::cta.u32 has.
+static bool has(struct asm_word name, const char *parts)
+{
+    for (; name.length; name.at++, name.length--)
+        for (const char *at = parts; at; at = strchr(at + 1, ' '))
+            if (ptxb_asm_is(name, at + (*at == ' ')))
+                return true;
+    return false;
+}
+
+unsigned ptxb_asm_facts(struct asm_word name)
+{
+    unsigned facts = 0;
+    size_t longest = 0;
+
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (const char *at = rows[k].names; at; at = strchr(at, ' ')) {
+            at += *at == ' ';
+            if (*at != *name.at || strcspn(at, " ") <= longest || !ptxb_asm_is(name, at))
+                continue;
+            longest = strcspn(at, " ");
+            facts = rows[k].facts;
+        }
+    if (!longest && !ptxb_is_spelled(name.at, name.length))
+        return ASM_UNKNOWN;
+    if (!(facts & ASM_BLOCK) && has(name, ".sync .aligned"))
+        facts |= ASM_WARP;
+    // A load of a thread's own memory, or of memory that others change, is not the same for all.
+    if (facts & ASM_READS && has(name, ".acquire .local .mmio .relaxed .volatile"))
+        facts |= ASM_LANES;
+    return facts;
+}
+
+// ---- ways through a text ------------------------------------------------------------------------
+
+// Whether a statement is a branch and can end at another, a label: at one of its name in a scope
+// around the branch; that of brx, at any.
+static bool leads(const struct asm_text *t, const struct asm_statement *branch,
+                  const struct asm_statement *label)
+{
+    uint32_t scope = branch->scope;
+
+    if (!(branch->facts & ASM_BRANCH) || !label->is_label || ptxb_asm_is(branch->name, "brx"))
+        return branch->facts & ASM_BRANCH && label->is_label;
+    while (scope && scope != label->scope)
+        scope = t->statements[scope - 1].scope;
+    const size_t length = strcspn(branch->sets.at, " ;\n");
+    return scope == label->scope && length == label->name.length &&
+           !memcmp(branch->sets.at, label->name.at, length);
+}
+
+// Whether a branch of the text, this one if it is not NULL, can end at a label; and has `between`,
+// if it is not NULL, between itself and the label.
+static bool any_leads(const struct asm_text *t, const struct asm_statement *branch,
+                      const struct asm_statement *between)
+{
+    const struct asm_statement *const first = t->statements, *const end = first + t->count;
+
+    for (const struct asm_statement *s = branch ? branch : first; s < end; s = branch ? end : s + 1)
+        for (const struct asm_statement *label = first; label < end; label++)
+            if ((!between || (between > s) != (between > label)) && leads(t, s, label))
+                return true;
+    return false;
+}
+
+// Whether a piece of a line has the word, and not within another, a register or a name with dots.
+static bool has_word(struct asm_word in, struct asm_word word)
+{
+    for (; word.length <= in.length; in.at++, in.length--)
+        if (!memcmp(in.at, word.at, word.length) && !asm_is_word(in.at[word.length]) &&
+            !asm_is_word(in.at[-1]) && in.at[-1] != '%' && in.at[-1] != '.')
+            return true;
+    return false;
+}
+
+// Whether a way through the text misses all that sets the result, where the predicate of a guard,
+// if it is not NULL, has one value or the other.
+static bool is_missed(struct asm_text *t, struct asm_word result, const struct asm_statement *under,
+                      bool opposite)
+{
+    struct asm_statement *const end = t->statements + t->count;
+
+    for (struct asm_statement *s = t->statements; s <= end; s++)
+        s->reached = s == t->statements; // without it
+    for (bool again = true; again;) {
+        again = false;
+        for (struct asm_statement *s = t->statements; s < end; s++) {
+            const bool known = under && s->guard.at && s->guard.length == under->guard.length &&
+                               !memcmp(s->guard.at, under->guard.at, s->guard.length);
+            const bool never = known && (s->negated != under->negated) != opposite;
+            const bool always = known ? !never : !s->guard.at;
+            const bool jumps = !never && s->facts & ASM_BRANCH;
+            if (!s->reached || (always && has_word(s->sets, result)))
+                continue;
+            for (struct asm_statement *label = t->statements; jumps && label < end; label++)
+                if (!label->reached && leads(t, s, label))
+                    label->reached = again = true;
+            if (!always || (!jumps && !ptxb_asm_is(s->name, "trap")))
+                s[1].reached = true;
+        }
+    }
+    return end->reached;
+}
+
+bool ptxb_asm_sets(struct asm_text *t, unsigned k)
+{
+    const char byte = (char)(unsigned char)(ASM_OPERAND + k);
+    const struct asm_word result = { &byte, 1 };
+    const struct asm_statement *under = NULL; // the first guard of what sets it
+    bool any = false, changes = false;
+
+    for (const struct asm_statement *s = t->statements; s < t->statements + t->count; s++) {
+        const bool here = has_word(s->sets, result);
+        any |= here;
+        changes |= under && has_word(s->sets, under->guard);
+        under = here && !under && s->guard.at ? s : under;
+    }
+    // Instructions under opposite guards set it together, if the predicate stays the same.
+    const struct asm_statement *const guard = changes ? NULL : under;
+    if (any && !is_missed(t, result, guard, false) && !is_missed(t, result, guard, true))
+        return true;
+    const char *const name = ptxb_asm_operand(t, k);
+    return any ? FAIL(t,
+                      "%s, is set %s, and undefined elsewhere; set it in any case first, or pass a "
+                      "variable in .inout",
+                      name,
+                      under ? "under a guard only" : "only where no branch of the text skips it")
+               : FAIL(t,
+                      "no statement of the text sets %s; what it only reads is in .in, what it "
+                      "reads and sets in .inout",
+                      name);
+}
+
+// ---- what is said of each statement -------------------------------------------------------------
+
+// An error that begins with the name.
+#define FAIL_NAME(t, format, ...)                                                                  \
+    FAIL(t, "'%.*s' " format, (int)(t)->s->name.length, (t)->s->name.at, __VA_ARGS__)
+
+static bool within(struct asm_text *t, ptx_memory said, unsigned space)
+{
+    if (space == PTX_SPACE_GENERIC && t->facts & ASM_SHARED)
+        space = PTX_SPACE_SHARED;
+    // Parameters and constants are no memory that anybody writes.
+    return space == PTX_SPACE_PARAM || space == PTX_SPACE_CONST || asm_may_touch(said, space);
+}
+
+// The addresses of an instruction are of its state space. One of a generic pointer can be any. What
+// a line loads by .nc, nothing in the entry writes. A line writes to the first of its addresses.
+static bool memory_ok(struct asm_text *t)
+{
+    const unsigned first =
+        ASM_OPERAND + t->operands - t->counts[ASM_ADDRESSES] + t->counts[ASM_INOUTS];
+    const bool nc = has(t->s->name, ".nc");
+    bool traffic = nc || t->facts & ASM_WRITES;
+    // Those of copies and of descriptors of tensors are of several spaces.
+    const bool one = t->facts & (ASM_READS | ASM_WRITES | ASM_EFFECT) && t->first == t->last &&
+                     (t->first != PTX_SPACE_GENERIC || !(t->facts & ASM_SHARED)) &&
+                     !ptxb_asm_is(t->s->name, "cp");
+
+    for (const char *at = t->s->line; *at != '\n'; at++) {
+        const unsigned k = (unsigned char)*at - first;
+        if (k >= t->counts[ASM_ADDRESSES])
+            continue;
+        const unsigned space = t->p->at[k].space;
+        // Addresses of global memory are generic addresses.
+        if (one && space != t->first && space != PTX_SPACE_GENERIC &&
+            (t->first != PTX_SPACE_GENERIC || space != PTX_SPACE_GLOBAL))
+            return FAIL_NAME(t,
+                             "is of %s memory, and .at[%u] points to %s memory; write '%s' into "
+                             "the instruction, or pass another pointer",
+                             ptxb_space_name(t->first), k, ptxb_space_name(space),
+                             ptxb_space_text(space));
+        if (traffic && !ptxb_traffic_ok(t->b, t->call, t->p->at[k], nc))
+            return false;
+        traffic = false;
+    }
+    return true;
+}
+
+static bool count_bytes(struct asm_text *t, const char *name, uint64_t bytes)
+{
+    struct entry *const entry = ptxb_entry(t->b);
+
+    if (entry->shared_bytes + bytes > SHARED_BYTES)
+        return FAIL(t,
+                    "%s%.64s%s %llu bytes of shared memory, and %llu bytes are declared already; "
+                    "an entry has at most %d; ptx_shared_dynamic() can have more",
+                    name ? "'" : "the text declares", name ? name : "", name ? "' has" : "",
+                    (unsigned long long)bytes, (unsigned long long)entry->shared_bytes,
+                    SHARED_BYTES);
+    entry->shared_bytes += (uint32_t)bytes;
+    return true;
+}
+
+// Counts the shared memory of the module's arrays that a line names, once in an entry.
+static bool count_names(struct asm_text *t)
+{
+    const struct asm_word operands = { t->s->sets.at, strcspn(t->s->sets.at, "\n") };
+    struct symbol *const end = t->b->symbols.at + t->b->symbols.count;
+
+    for (struct symbol *at = t->b->symbols.at; at < end; at++) {
+        if (!at->shared || at->counted == t->b->entries.count ||
+            !has_word(operands, (struct asm_word) { at->name, strlen(at->name) }))
+            continue;
+        if (!count_bytes(t, at->name, at->shared))
+            return false;
+        at->counted = (uint16_t)t->b->entries.count;
+    }
+    return true;
+}
+
+// What is done by all that begin the text, unless the caller says who takes part.
+static bool together_ok(struct asm_text *t)
+{
+    const struct ptx_asm_params *const p = t->p;
+    const bool unknown = t->facts == ASM_UNKNOWN && !p->pure, guarded = t->s->guard.at;
+    const ptx_convergence needed = unknown || t->facts & ASM_BLOCK ? PTX_CONVERGENCE_BLOCK
+                                   : t->facts & ASM_WARP           ? PTX_CONVERGENCE_WARP
+                                                                   : PTX_CONVERGENCE_NONE;
+
+    t->together = needed > t->together ? needed : t->together;
+    t->agrees |=
+        t->facts == ASM_UNKNOWN || (needed != PTX_CONVERGENCE_NONE && !(t->facts & ASM_LANES));
+    if (p->convergence == PTX_CONVERGENCE_NONE && has(t->s->name, ".aligned"))
+        return FAIL_NAME(t, "needs all threads of a warp together, which %s excludes",
+                         ".convergence");
+    return p->convergence != PTX_CONVERGENCE_TEXT || needed == PTX_CONVERGENCE_NONE ||
+           (!guarded && !any_leads(t, NULL, t->s)) ||
+           FAIL_NAME(t,
+                     "%s all threads of a %s, and %s, so that only some may reach it; say in "
+                     ".convergence what the text needs",
+                     unknown ? "is not known to the builder, may need" : "needs",
+                     needed == PTX_CONVERGENCE_WARP ? "warp" : "block",
+                     guarded ? "has a guard" : "a branch of the text may skip it");
+}
+
+static bool statement_ok(struct asm_text *t)
+{
+    const struct ptx_asm_params *const p = t->p;
+    const unsigned facts = t->facts;
+
+    if (ptxb_asm_among(t->s->name, ".reg .local .shared .param"))
+        return t->s->scope ||
+               FAIL_NAME(t, "outside of %s would be declared again at the next use of the text",
+                         "{ }");
+    if (*t->s->name.at == '.')
+        return ptxb_asm_among(t->s->name,
+                              ".pragma .loc .branchtargets .calltargets .callprototype") ||
+               FAIL_NAME(t, "does not belong into a kernel's code; %s declares",
+                         "ptx_asm_module()");
+    t->first = t->last = PTX_SPACE_GENERIC;
+    for (struct asm_word rest = t->s->name; rest.length; rest.at++, rest.length--)
+        for (unsigned k = PTX_SPACE_GLOBAL; *rest.at == '.' && k <= PTX_SPACE_CONST; k++)
+            if (ptxb_asm_is(rest, ptxb_space_text(k))) {
+                t->first = t->first == PTX_SPACE_GENERIC ? k : t->first;
+                t->last = k;
+            }
+    if (facts & ASM_LEAVES)
+        return FAIL_NAME(t, "leaves the text; %s does that", "ptx_return_if()");
+    if (facts & ASM_BRANCH && !ptxb_asm_is(t->s->name, "brx") && !any_leads(t, t->s, NULL))
+        return FAIL(t, "a branch to '%.*s' leaves the text; ptx_branch_if() and blocks do that",
+                    (int)strcspn(t->s->sets.at, " ;\n"), t->s->sets.at);
+    const bool read = (facts & ASM_READS && !within(t, p->reads, t->last)) ||
+                      (facts & ASM_UPDATES && !within(t, p->reads, t->first));
+    if (read || (facts & ASM_WRITES && !within(t, p->writes, t->first)))
+        return FAIL_NAME(t, "%s memory, which .%s excludes", read ? "reads" : "writes",
+                         p->pure ? "pure"
+                         : read  ? "reads of the call"
+                                 : "writes of the call");
+    if (!memory_ok(t))
+        return false;
+    const char *const more = facts & (ASM_WARP | ASM_BLOCK) ? "needs other threads"
+                             : facts & ASM_LANES            ? "differs between lanes"
+                             : facts & ASM_EFFECT           ? "has an effect beside its results"
+                                                            : NULL;
+    if (p->pure && more)
+        return FAIL_NAME(t, "%s, which .pure excludes", more);
+    return together_ok(t);
+}
+
+// Whether each instruction is what the parameters say, and its shared memory fits.
+static bool claims_hold(struct asm_text *t)
+{
+    struct entry *const entry = ptxb_entry(t->b);
+    const struct ptx_asm_params *const p = t->p;
+    const bool warps = p->divergence == PTX_DIVERGENCE_WARPS;
+
+    t->first_name = (struct asm_word) { "{ }", 3 }; // a text of braces
+    if (!count_bytes(t, NULL, t->own.shared))       // each use of a text has its own arrays
+        return false;
+    entry->own_shared += (uint32_t)t->own.shared;
+    entry->text_shared |= t->own.shared != 0;
+    for (const struct asm_statement *s = t->statements; s < t->statements + t->count; s++) {
+        if (!s->name.length || s->is_label)
+            continue;
+        t->s = s;
+        t->facts = s->facts;
+        // The parameters of a function are those of its callers.
+        if (t->facts & ASM_READS && has(s->name, ".param") && entry->is_function)
+            t->facts |= ASM_LANES;
+        if (t->facts & ASM_LANES && s->sets.length && !t->lanes &&
+            (s->sets.length > 1 || *s->sets.at != '_'))
+            t->lanes = s->name.at;
+        if (!count_names(t) || !statement_ok(t))
+            return false;
+        if (*t->first_name.at == '{' || *t->first_name.at == '.')
+            t->first_name = s->name;
+    }
+    if (p->pure && t->special)
+        return FAIL(t, ".pure, and the text reads a special register; a pure text only computes "
+                       "results from its operands");
+    if (p->convergence != PTX_CONVERGENCE_TEXT)
+        t->together = p->convergence;
+    // Results are not said to be more alike than a special register that the text reads, or than
+    // those of an instruction, unless threads can agree on them. Of %tid a text can compute what is
+    // the same in a warp; of %laneid and %lanemask it cannot.
+    const char *const own = warps ? strstr(t->lines, "%lane") : t->varying;
+    const char *const name = own ? own : t->lanes;
+    return !name || t->agrees || p->divergence == PTX_DIVERGENCE_ANY ||
+           (warps && p->convergence >= PTX_CONVERGENCE_WARP) ||
+           FAIL(t,
+                ".divergence says that results %s, and the text %s %.*s, which differs between "
+                "threads; leave .divergence out, or pass what ptx_tid() and its like give as an "
+                "operand",
+                p->divergence == PTX_DIVERGENCE_NONE ? "are the same in a block"
+                : warps                              ? "are the same in a warp"
+                                                     : "differ only where an operand does",
+                own ? "reads" : "uses", (int)strcspn(name, " \t\r\n,;)]}/"), name);
+}
 
 // ---- texts in an entry --------------------------------------------------------------------------
 
@@ -168,7 +553,7 @@ static bool emit(ptx_builder *b, const char *call, struct ptx_asm_params *p, uns
                            : "%u results, and no array for them",
                       t.counts[ASM_RESULTS])) &&
                 values_ok(&t) && facts_ok(&t) && addresses_ok(&t) && ptxb_read_asm(&t) &&
-                ptxb_check_asm(&t);
+                claims_hold(&t);
 
     if (done) {
         ptxb_entry(b)->labels += t.any_numbered;

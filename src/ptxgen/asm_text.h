@@ -127,7 +127,7 @@ static inline bool asm_is_word(char c)
 // Whether a word is one of a list, with a space between two.
 bool ptxb_asm_among(struct asm_word word, const char *list);
 
-// ---- asm_check.c --------------------------------------------------------------------------------
+// ---- asm.c --------------------------------------------------------------------------------------
 
 unsigned ptxb_asm_facts(struct asm_word name);
 // Whether a name begins with these parts, as ld.shared::cta.u32 does with ld.shared. A space ends
@@ -142,7 +142,5 @@ static inline bool asm_may_touch(ptx_memory said, unsigned space)
 }
 // Whether each way through the text sets the result.
 bool ptxb_asm_sets(struct asm_text *t, unsigned k);
-// Whether each instruction is what the parameters say, and its shared memory fits.
-bool ptxb_check_asm(struct asm_text *t);
 
 #endif
