@@ -148,6 +148,13 @@ static inline void emulator_expect(struct emulator *e, int got, int result, cons
             fail_msg("no '%s' in: %s", word, e->report);
 }
 
+/// emulator_body(), which must give this result and report these words.
+static inline void emulator_fails(struct emulator *e, const char *body, uint64_t p0, uint64_t p1,
+                                  uint64_t p2, int result, const char *words)
+{
+    emulator_expect(e, emulator_body(e, body, p0, p1, p2), result, words);
+}
+
 /// Requires that the launch succeeds, and that a copy of its results to the host is reported with
 /// all of the words.
 static inline void emulator_expect_undefined(struct emulator *e, int got, uint64_t address,
@@ -187,6 +194,12 @@ static inline int emulator_teardown(void **state)
     return 0;
 }
 
-#define EMULATOR_TEST(name) TEST_WITH(name, emulator_setup, emulator_teardown)
+#define EMULATOR_TEST(name)                                                                        \
+    static void name##_on(struct emulator *e);                                                     \
+    TEST_WITH(name, emulator_setup, emulator_teardown)                                             \
+    {                                                                                              \
+        name##_on(*state);                                                                         \
+    }                                                                                              \
+    static void name##_on(struct emulator *e)
 
 #endif

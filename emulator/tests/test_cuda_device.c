@@ -245,8 +245,3 @@ TEST(functions_by_name)
     RETURNS(cuGetExportTable(&table, &id), CUDA_ERROR_NO_DEVICE);
     assert_null(table);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

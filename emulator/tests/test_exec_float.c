@@ -123,7 +123,6 @@ EMULATOR_TEST(magnitudes)
         { "min.abs.f32", false, false, false, true, true },
     };
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
-    struct emulator *e = *state;
     e->target = ".version 8.8\n.target sm_100";
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         const uint64_t *const inputs[4] = { in[0], in[1], in[2] };
@@ -171,7 +170,6 @@ EMULATOR_TEST(pairs_of_f32)
 {
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
     const uint64_t *const inputs[4] = { in[0], in[1], in[2] };
-    struct emulator *e = *state;
     e->target = ".version 8.6\n.target sm_100";
     for (unsigned k = 0; k < 32; k++) {
         const unsigned op = k / 8, mode = k / 2 % 4;
@@ -212,7 +210,7 @@ EMULATOR_TEST(comparisons)
         snprintf(name, sizeof(name), "set.%s.f32.f32", all[k]);
         struct apply a = { name, 32, { 32, 32 } };
         apply_inputs(in, singles, 24, 32, k);
-        apply(*state, &a, inputs, out);
+        apply(e, &a, inputs, out);
         for (unsigned i = 0; i < APPLY_COUNT; i++) {
             float x = f32_of_bits((uint32_t)in[0][i]), y = f32_of_bits((uint32_t)in[1][i]);
             bool nan = isnan(x) || isnan(y);
@@ -224,9 +222,4 @@ EMULATOR_TEST(comparisons)
             assert_int_equal((uint32_t)out[i], want ? 0x3f800000 : 0);
         }
     }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

@@ -11,7 +11,6 @@
 
 EMULATOR_TEST(every_thread_once)
 {
-    struct emulator *e = *state;
     e->grid = 37;
     e->block = 100;
     for (unsigned round = 0; round < 6; round++) {
@@ -29,7 +28,6 @@ EMULATOR_TEST(every_thread_once)
 
 EMULATOR_TEST(blocks_wait_for_blocks)
 {
-    struct emulator *e = *state;
     e->grid = 8; // all fit on the device; the first waits for the last
     for (uint64_t seed = 0; seed < 3; seed++) {
         e->config.seed = seed;
@@ -47,7 +45,6 @@ EMULATOR_TEST(blocks_wait_for_blocks)
 
 EMULATOR_TEST(grid_barrier)
 {
-    struct emulator *e = *state;
     e->grid = 16;
     e->block = 64;
     e->cooperative = true;
@@ -83,7 +80,6 @@ EMULATOR_TEST(grid_barrier)
 // ThreadSanitizer must find none.
 EMULATOR_TEST(many_workers)
 {
-    struct emulator *e = *state;
     uint32_t wanted = 0;
     e->config.host_threads = 64;
     e->grid = 96;
@@ -125,7 +121,6 @@ EMULATOR_TEST(many_workers)
 
 EMULATOR_TEST(special_registers)
 {
-    struct emulator *e = *state;
     struct emu_launch launch = { .grid = { 3, 2, 2 }, .block = { 5, 4, 3 }, .grid_id = 77 };
     emulator_load(e,
                   ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -155,7 +150,6 @@ EMULATOR_TEST(special_registers)
 
 EMULATOR_TEST(accesses)
 {
-    struct emulator *e = *state;
     unsigned char bytes[64];
     for (unsigned i = 0; i < 64; i++)
         bytes[i] = (unsigned char)(0x80 + i);
@@ -197,7 +191,6 @@ EMULATOR_TEST(accesses)
 
 EMULATOR_TEST(module_variables)
 {
-    struct emulator *e = *state;
     emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n.global .u32 counter;\n"
                      ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<4>;\n.reg .b64 %rd<4>;\n"
                      "mov.u64 %rd1, counter;\natom.global.add.u32 %r1, [%rd1], 1;\n"
@@ -210,7 +203,6 @@ EMULATOR_TEST(module_variables)
 
 EMULATOR_TEST(dynamic_shared)
 {
-    struct emulator *e = *state;
     emulator_load(
         e, ".version 8.0\n.target sm_90\n.address_size 64\n.extern .shared .align 16 .b8 d[];\n"
            ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<8>;\n.reg .b64 %rd<4>;\n"
@@ -232,7 +224,6 @@ EMULATOR_TEST(dynamic_shared)
 // Registers of half a MiB a warp: the limit of host memory bounds the blocks that run at once.
 EMULATOR_TEST(host_memory)
 {
-    struct emulator *e = *state;
     enum { REGISTERS = 2048, LINE = 24 };
     static char many[REGISTERS * LINE + 256], text[sizeof(many) + 256];
     uint64_t out = emulator_zeros(e, 8 * 8);
@@ -290,7 +281,6 @@ static void *launch_often(void *argument)
 
 EMULATOR_TEST(decoded_once)
 {
-    struct emulator *e = *state;
     emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n"
                      ".visible .entry k(.param .u64 p)\n{\n.reg .b32 %r<4>;\n.reg .b64 %rd<2>;\n"
                      "ld.param.u64 %rd1, [p];\nmov.u32 %r1, %dynamic_smem_size;\n"
@@ -310,7 +300,6 @@ EMULATOR_TEST(decoded_once)
 
 EMULATOR_TEST(jumps)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 64 * 4);
     const char *const body =
         "LIST: .branchtargets A, B, C, B;\nmul.wide.u32 %rd6, %r0, 4;\nadd.u64 %rd5, %rd0, %rd6;\n"
@@ -331,9 +320,4 @@ EMULATOR_TEST(jumps)
         for (unsigned i = 0; i < 64; i++)
             assert_int_equal(got[i], wanted[i % 8]);
     }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

@@ -35,7 +35,7 @@ EMULATOR_TEST(flushed_products)
         y[i] = i & 2 ? 0x3801 : 0x3800;
     }
     for (unsigned k = 0; k < 4; k++) {
-        apply(*state, &(struct apply) { names[k], 16, { 16, 16, k > 1 ? 16 : 0 } }, in, out);
+        apply(e, &(struct apply) { names[k], 16, { 16, 16, k > 1 ? 16 : 0 } }, in, out);
         for (unsigned i = 0; i < APPLY_COUNT; i++) {
             const unsigned sign = i & 1 ? 0x8000 : 0;
             const bool flushed = !(k & 1) && !(i & 2);
@@ -61,7 +61,7 @@ EMULATOR_TEST(magnitudes)
         for (unsigned n = 0; pair && n < 2; n++)
             for (unsigned i = 0; i < APPLY_COUNT; i++)
                 in[n][i] |= (in[n][(i * 3 + 5) % APPLY_COUNT] & 0xffff) << 16;
-        apply(*state, &a, inputs, out);
+        apply(e, &a, inputs, out);
         for (unsigned i = 0; i < (pair ? 2u : 1u) * APPLY_COUNT; i++) {
             const unsigned at = i >> pair, shift = pair ? 16 * (i & 1) : 0;
             const unsigned x = (uint16_t)(in[0][at] >> shift), y = (uint16_t)(in[1][at] >> shift);
@@ -114,7 +114,6 @@ EMULATOR_TEST(packed_comparisons)
     static const char *const names[] = { "eq",  "ne",  "lt",  "le",  "gt",  "ge",  "equ",
                                          "neu", "ltu", "leu", "gtu", "geu", "num", "nan" };
     static uint64_t in[3][APPLY_COUNT], other[3][APPLY_COUNT], out[APPLY_COUNT];
-    struct emulator *e = *state;
     inputs_for(in, 21);
     inputs_for(other, 22);
     for (unsigned i = 0; i < APPLY_COUNT; i++)
@@ -150,7 +149,6 @@ EMULATOR_TEST(packed_comparisons)
 // second. Each is combined with the third predicate.
 EMULATOR_TEST(packed_predicates)
 {
-    struct emulator *e = *state;
     static const char *const logic[] = { "", ".and", ".or", ".xor" };
     const uint32_t pairs[4][2] = {
         { 0x3c004000, 0x40003c00 }, // 2 1 and 1 2, low half first
@@ -204,7 +202,6 @@ EMULATOR_TEST(to_tf32)
     static const uint32_t ends[] = { 0,          0x00800000, 0x7f7fe000, 0x7f800000,
                                      0x3f800000, 0x007fe000, 0x7fc00000 };
     struct random r = { 77 };
-    struct emulator *e = *state;
     e->target = ".version 8.6\n.target sm_100";
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++)
         for (unsigned round = 0; round < 8; round++) {
@@ -243,7 +240,7 @@ EMULATOR_TEST(finite_halves)
                     const uint32_t x = (uint32_t)random_u64(&r);
                     in[n][i] = i % 2 ? x : (x & 0x800fffff) | (bf16 ? 0x7f700000 : 0x47700000);
                 }
-            apply(*state, &a, inputs, out);
+            apply(e, &a, inputs, out);
             for (unsigned i = 0; i < APPLY_COUNT; i++)
                 for (unsigned n = 0; n < 1 + pair; n++) {
                     const double x = (double)f32_of_bits((uint32_t)in[n][i]);
@@ -253,9 +250,4 @@ EMULATOR_TEST(finite_halves)
                     assert_int_equal((uint16_t)(out[i] >> (pair && n == 0 ? 16 : 0)), wanted);
                 }
         }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

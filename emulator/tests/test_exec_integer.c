@@ -54,7 +54,7 @@ EMULATOR_TEST(comparisons)
         apply_inputs(in, corners, CORNERS, t->bits, n + 300);
         for (unsigned c = 0; c < 6; c++) {
             snprintf(name, sizeof(name), "set.%s.u32.%s", compares[c], t->name);
-            apply(*state, &a, inputs, out);
+            apply(e, &a, inputs, out);
             for (unsigned i = 0; i < APPLY_COUNT; i++) {
                 bool below = less(t, in[0][i], in[1][i]), above = less(t, in[1][i], in[0][i]);
                 bool holds[] = { !below && !above, below || above, below, !above, above, !below };
@@ -76,7 +76,7 @@ EMULATOR_TEST(normalizing_shifts)
         for (unsigned i = APPLY_COUNT / 2; i < APPLY_COUNT; i++)
             in[0][i] >>= i % bits;
         const struct apply a = { name, 32, { bits } };
-        apply(*state, &a, inputs, out);
+        apply(e, &a, inputs, out);
         for (unsigned i = 0; i < APPLY_COUNT; i++) {
             uint64_t x = in[0][i], y = x >> (bits - 1) & 1 ? cut(~x, bits) : x;
             uint32_t shift = UINT32_MAX;
@@ -102,7 +102,7 @@ EMULATOR_TEST(words)
                     { "shf.r.wrap.b32", false, true } };
     for (unsigned f = 0; f < 4; f++) {
         a.instruction = funnels[f].name;
-        apply(*state, &a, inputs, out);
+        apply(e, &a, inputs, out);
         for (unsigned i = 0; i < APPLY_COUNT; i++) {
             uint64_t n = funnels[f].wraps ? in[2][i] & 31 : in[2][i] < 32 ? in[2][i] : 32;
             uint64_t both = in[1][i] << 32 | in[0][i];
@@ -111,7 +111,7 @@ EMULATOR_TEST(words)
         }
     }
     a.instruction = "dp4a.u32.s32";
-    apply(*state, &a, inputs, out);
+    apply(e, &a, inputs, out);
     for (unsigned i = 0; i < APPLY_COUNT; i++) {
         uint32_t want = (uint32_t)in[2][i];
         for (unsigned k = 0; k < 32; k += 8)
@@ -148,7 +148,6 @@ EMULATOR_TEST(masks_and_extensions)
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
     static const char *const names[] = { "bmsk.clamp.b32", "bmsk.wrap.b32",   "szext.clamp.u32",
                                          "szext.wrap.u32", "szext.clamp.s32", "szext.wrap.s32" };
-    struct emulator *e = *state;
     apply_inputs(in, corners, CORNERS, 32, 9);
     for (unsigned i = CORNERS * CORNERS; i < APPLY_COUNT; i++) {
         in[1][i] %= 40;
@@ -195,7 +194,7 @@ EMULATOR_TEST(pairs_and_relu)
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         const struct apply a = { rows[n].name, 32, { 32, 32 } };
         apply_inputs(in, corners, CORNERS, 32, n + 900);
-        apply(*state, &a, (const uint64_t *const[4]) { in[0], in[1] }, out);
+        apply(e, &a, (const uint64_t *const[4]) { in[0], in[1] }, out);
         for (unsigned i = 0; i < APPLY_COUNT; i++) {
             uint64_t wanted = 0;
             for (unsigned at = 0; at < 32; at += rows[n].bits)
@@ -226,7 +225,6 @@ EMULATOR_TEST(products_of_24_bits)
     static const char *const names[] = { "mul24.lo", "mul24.hi", "mad24.lo", "mad24.hi",
                                          "mad24.hi.sat" };
     static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
-    struct emulator *e = *state;
     apply_inputs(in, ends, 10, 32, 24);
     for (unsigned k = 0; k < 10; k++) {
         const bool is_signed = k % 2, mad = k / 2 > 1, high = k / 2 % 2 || k / 2 == 4;
@@ -253,9 +251,4 @@ EMULATOR_TEST(products_of_24_bits)
                          (unsigned long long)out[i], (unsigned)wanted);
         }
     }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

@@ -49,7 +49,7 @@ EMULATOR_TEST(summands_are_truncated)
         { 90, 0x4c000000, 0x4c000000 },                                 // 2^25 + 2: towards zero
     };
     for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
-        expect_first(*state, rows[k].sm, "m16n8k8.row.col.f32.f16.f16.f32", ones, ones, rows[k].c,
+        expect_first(e, rows[k].sm, "m16n8k8.row.col.f32.f16.f16.f32", ones, ones, rows[k].c,
                      rows[k].wanted);
 }
 
@@ -83,7 +83,7 @@ EMULATOR_TEST(smallest_sums)
           0x188 },
     };
     for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
-        expect_first(*state, 90, rows[k].shape, rows[k].a, rows[k].b, rows[k].c, rows[k].wanted);
+        expect_first(e, 90, rows[k].shape, rows[k].a, rows[k].b, rows[k].c, rows[k].wanted);
 }
 
 // ---- ldmatrix, stmatrix -------------------------------------------------------------------------
@@ -100,7 +100,6 @@ EMULATOR_TEST(smallest_sums)
 
 EMULATOR_TEST(tiles_are_loaded)
 {
-    struct emulator *e = *state;
     static const char *const registers[] = { "", "{%r10}", "{%r10,%r11}", "",
                                              "{%r10,%r11,%r12,%r13}" };
     for (unsigned count = 1; count <= 4; count *= 2)
@@ -130,7 +129,6 @@ EMULATOR_TEST(tiles_are_loaded)
 
 EMULATOR_TEST(tiles_are_stored)
 {
-    struct emulator *e = *state;
     for (unsigned count = 1; count <= 4; count *= 2)
         for (unsigned trans = 0; trans < 2; trans++) {
             static const char *const registers[] = { "", "{%r10}", "{%r10,%r11}", "",
@@ -160,7 +158,6 @@ EMULATOR_TEST(tiles_are_stored)
 
 EMULATOR_TEST(faults)
 {
-    struct emulator *e = *state;
     static const struct {
         const char *body;
         int result;
@@ -202,7 +199,6 @@ EMULATOR_TEST(faults)
 // An undefined element of memory makes half a register undefined; an undefined row of A, one of D.
 EMULATOR_TEST(undefined_elements)
 {
-    struct emulator *e = *state;
     const uint64_t out = emulator_alloc(e, 128);
     const char *load = SHARED "mul.wide.u32 %rd4, %r0, 4;\nadd.u64 %rd5, %rd0, %rd4;\n"
                               "st.shared.b64 [%r4], %rd4;\nst.shared.b32 [%r4+8], %r0;\n"
@@ -237,9 +233,4 @@ EMULATOR_TEST(undefined_elements)
         else
             emulator_expect_fine(e, result, out, 128);
     }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

@@ -15,7 +15,6 @@ static void values(int *in, int count)
 
 EMULATOR_TEST(by_bulk)
 {
-    struct emulator *e = *state;
     static int in[BLOCKS * 1024];
     values(in, BLOCKS * 1024);
     load_sample(e, "barriers");
@@ -34,7 +33,6 @@ EMULATOR_TEST(by_bulk)
 
 EMULATOR_TEST(by_threads)
 {
-    struct emulator *e = *state;
     static int in[ROUNDS * 256];
     values(in, ROUNDS * 256);
     load_sample(e, "barriers");
@@ -56,7 +54,6 @@ EMULATOR_TEST(by_threads)
 
 EMULATOR_TEST(by_roles)
 {
-    struct emulator *e = *state;
     static int in[ROUNDS * 32];
     values(in, ROUNDS * 32);
     load_sample(e, "barriers");
@@ -78,7 +75,6 @@ EMULATOR_TEST(by_roles)
 
 EMULATOR_TEST(with_drops)
 {
-    struct emulator *e = *state;
     load_sample(e, "barriers");
     e->block = THREADS;
     const uint64_t out = emulator_zeros(e, 4), params[] = { out };
@@ -95,7 +91,6 @@ EMULATOR_TEST(with_drops)
 // The count of a state is that before the arrival; a phase ends with its last arrival.
 EMULATOR_TEST(states_and_phases)
 {
-    struct emulator *e = *state;
     const char *body = SHARED "mbarrier.init.shared.b64 [bar], 3;\n"
                               "mbarrier.test_wait.parity.shared.b64 %p1, [bar], 1;\n"
                               "mbarrier.test_wait.parity.shared.b64 %p2, [bar], 0;\n"
@@ -129,7 +124,6 @@ EMULATOR_TEST(states_and_phases)
 
 EMULATOR_TEST(generic_addresses)
 {
-    struct emulator *e = *state;
     const char *body = SHARED "mov.u64 %rd4, bar; cvta.shared.u64 %rd4, %rd4;\n"
                               "setp.eq.u32 %p1, %r0, 0; @%p1 mbarrier.init.b64 [%rd4], 32;\n"
                               "bar.sync 0;\n"
@@ -153,7 +147,6 @@ EMULATOR_TEST(generic_addresses)
 // Two groups: the wait for all but one leaves the second, which the end of the thread completes.
 EMULATOR_TEST(bulk_groups)
 {
-    struct emulator *e = *state;
     const char *body = SHARED "mul.lo.u32 %r3, %r0, 16; mov.u32 %r4, buf; add.u32 %r4, %r4, %r3;\n"
                               "mov.u32 %r5, 1; add.u32 %r6, %r0, 7;\n"
                               "st.shared.v4.u32 [%r4], {%r0, %r5, %r6, %r3};\n"
@@ -203,7 +196,6 @@ EMULATOR_TEST(bulk_reductions)
     static const char *const operations[] = { "add.u32", "add.s32", "add.u64", "min.u32",
                                               "min.s32", "max.u64", "max.s64", "inc.u32",
                                               "dec.u32", "and.b32", "or.b64",  "xor.b64" };
-    struct emulator *e = *state;
     for (size_t k = 0; k < sizeof operations / sizeof *operations; k++) {
         const unsigned bytes = strstr(operations[k], "64") ? 8 : 4;
         char body[1024];
@@ -241,7 +233,6 @@ EMULATOR_TEST(bulk_reductions)
 // What the source lacks, the sum lacks.
 EMULATOR_TEST(undefined_reduction)
 {
-    struct emulator *e = *state;
     const char *body = SHARED "mov.u32 %r4, buf;\n"
                               "setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.v2.u32 [%r4], {1, 2};\n"
                               "@%p1 st.shared.u32 [%r4+12], 4;\n"
@@ -255,7 +246,6 @@ EMULATOR_TEST(undefined_reduction)
 
 EMULATOR_TEST(elected)
 {
-    struct emulator *e = *state;
     const char *body = "setp.lt.u32 %p1, %r0, 5; @%p1 bra E;\n"
                        "elect.sync %r3|%p2, 0xffffffe0;\n"
                        "selp.u32 %r4, 100, 0, %p2; add.u32 %r4, %r4, %r3;\n"
@@ -347,7 +337,6 @@ EMULATOR_TEST(reports)
                  "setp.eq.u32 %p2, %r0, 1; @%p2 mbarrier.arrive.shared.b64 _, [bar]; ret;",
           719, "shared-memory race" },
     };
-    struct emulator *e = *state;
     int in[16];
     values(in, 16);
     const uint64_t source = emulator_upload(e, in, sizeof in), out = emulator_zeros(e, 64);
@@ -376,7 +365,6 @@ EMULATOR_TEST(waits_give_false)
                "st.volatile.shared.u32 [buf], %r5; bra L;\n"
                "D: st.global.u32 [%rd0], %r5;\nE: ret;",
     };
-    struct emulator *e = *state;
     e->block = 64;
     for (size_t k = 0; k < sizeof bodies / sizeof *bodies; k++) {
         const uint64_t out = emulator_zeros(e, 4);
@@ -384,9 +372,4 @@ EMULATOR_TEST(waits_give_false)
         emulator_expect(e, emulator_body(e, bodies[k], out, 0, 0), 0, "");
         assert_int_equal(*(uint32_t *)emulator_at(e, out, 4), 3);
     }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

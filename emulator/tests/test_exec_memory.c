@@ -32,7 +32,6 @@ static void expect_words(struct emulator *e, uint64_t at, const uint32_t *wanted
 
 EMULATOR_TEST(copies)
 {
-    struct emulator *e = *state;
     static const struct {
         const char *copy;
         uint32_t taken[4]; // 1: the word of the source, 0: zero, 2: unchanged
@@ -69,7 +68,6 @@ EMULATOR_TEST(copies)
 // sanitizers report what is read of the others.
 EMULATOR_TEST(batches)
 {
-    struct emulator *e = *state;
     for (unsigned kept = 0; kept < 4; kept++) {
         char body[2048];
         uint32_t wanted[128];
@@ -93,7 +91,6 @@ EMULATOR_TEST(batches)
 
 EMULATOR_TEST(faulty_copies)
 {
-    struct emulator *e = *state;
     uint64_t in = numbers(e, 128), out = emulator_alloc(e, 512), fresh = emulator_alloc(e, 512);
     // Without a wait.
     emulator_expect(e,
@@ -156,7 +153,6 @@ EMULATOR_TEST(faulty_copies)
 
 EMULATOR_TEST(hints)
 {
-    struct emulator *e = *state;
     uint64_t in = numbers(e, 128), out = emulator_zeros(e, 512);
     uint32_t wanted[128];
     emulator_expect(e,
@@ -184,7 +180,6 @@ EMULATOR_TEST(hints)
 // 32 bytes at once, on sm_100.
 EMULATOR_TEST(wide_accesses)
 {
-    struct emulator *e = *state;
     static const char *const moves[] = {
         "ld.global.L1::evict_last.L2::evict_first.v8.f32 {%f0, %f1, %f2, %f3, %f4, %f5, %f6, %f7}, "
         "[%d1];\nst.global.v8.b32 [%d2], {%f7, %f6, %f5, %f4, %f3, %f2, %f1, %f0};\n",
@@ -221,7 +216,6 @@ EMULATOR_TEST(wide_accesses)
 
 EMULATOR_TEST(vector_atomics)
 {
-    struct emulator *e = *state;
     const float start[4] = { 1, 2, 3, 4 };
     const uint32_t halves[4] = { 0x3c004000, 0x40003c00, 0, 0x3c003c00 }; // 2 1, 1 2, 0 0, 1 1
     uint64_t sums = emulator_upload(e, start, sizeof(start));
@@ -262,7 +256,6 @@ EMULATOR_TEST(vector_atomics)
 // The address register is a result too. The other results come from the old address.
 EMULATOR_TEST(over_its_address)
 {
-    struct emulator *e = *state;
     const char *body = "mul.wide.u32 %rd6, %r0, 16;\nadd.u64 %rd4, %rd0, %rd6;\n"
                        "xor.b32 %r5, %r0, 1;\nmul.wide.u32 %rd6, %r5, 16;\n"
                        "add.u64 %rd5, %rd1, %rd6;\nadd.u64 %rd7, %rd0, %rd6;\n"
@@ -277,9 +270,4 @@ EMULATOR_TEST(over_its_address)
         emulator_expect(e, emulator_body(e, body, in, out, apart), 0, "");
         expect_words(e, out, wanted, 128);
     }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

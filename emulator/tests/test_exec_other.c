@@ -21,7 +21,7 @@ EMULATOR_TEST(tiles_are_transposed)
     uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
     for (unsigned i = 0; i < LANES; i++) // lane i has columns 2 * (i % 4) and the next of row i / 4
         in[i][0] = (i / 4 * 8 + i % 4 * 2) | (i / 4 * 8 + i % 4 * 2 + 1) << 16;
-    run(*state,
+    run(e,
         OUT "ld.global.u32 %r4, [%rd5];\nmovmatrix.sync.aligned.m8n8.trans.b16 %r5, %r4;\n"
             "st.global.u32 [%rd5+4], %r5;\nret;",
         in, sizeof(in), out);
@@ -33,7 +33,6 @@ EMULATOR_TEST(tiles_are_transposed)
 
 EMULATOR_TEST(undefined_halves_are_transposed)
 {
-    struct emulator *e = *state;
     const uint64_t at = emulator_zeros(e, 128);
     e->target = ".version 8.8\n.target sm_90";
     const int got = emulator_body(e,
@@ -50,7 +49,7 @@ EMULATOR_TEST(sums_are_operands)
     uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
     for (unsigned i = 0; i < LANES; i++)
         in[i][0] = i * 1000;
-    run(*state,
+    run(e,
         OUT "ld.global.u32 %r4, [%rd5];\nsetp.lt.u32 %p1, %r0, 16;\n"
             "st.global.u32 [%rd5+4], %r4+77;\n@%p1 add.u32 %r5, %r4+-1, %r0+5;\n"
             "@!%p1 mov.u32 %r5, %r4+9;\nst.global.u32 [%rd5+8], %r5;\n"
@@ -70,7 +69,7 @@ EMULATOR_TEST(vectors_have_elements)
     for (unsigned i = 0; i < LANES; i++)
         for (unsigned k = 0; k < 4; k++)
             in[i][k] = 100 * i + k;
-    run(*state,
+    run(e,
         OUT ".reg .v4 .b32 %v; .reg .v2 .b64 %w;\nld.global.v4.b32 %v, [%rd5];\n"
             "add.u32 %v.x, %v.y, %v.w;\nmov.b64 %w.y, {%v.z, %v.x};\nmov.b64 {%v.y, %v.z}, %w.y;\n"
             "setp.gt.u32 %p0, %v.x, 200;\n@%p0 mov.u32 %v.w, 5;\nst.global.v4.b32 [%rd5], {%v.x, "
@@ -91,7 +90,7 @@ EMULATOR_TEST(words_of_128_bits)
         in[i][1] = ~in[i][0];
     }
     // The halves change places, by 64 and by 32 bits, through shared memory.
-    run(*state,
+    run(e,
         OUT ".reg .b128 %o<4>; .shared .align 16 .b128 s[32];\nld.global.b128 %o0, [%rd5];\n"
             "mov.u32 %r4, s; mad.lo.u32 %r4, %r0, 16, %r4;\nst.shared.b128 [%r4], %o0;\n"
             "ld.shared.b128 %o1, [%r4];\nmov.b128 {%rd6, %rd7}, %o1;\nmov.b128 %o2, {%rd7, %rd6};\n"
@@ -107,7 +106,6 @@ EMULATOR_TEST(words_of_128_bits)
 // Each lane adds one to both halves of one word, by compare and swap; then one exchanges it.
 EMULATOR_TEST(atomics_of_128_bits)
 {
-    struct emulator *e = *state;
     e->config.host_threads = 3;
     e->grid = 8;
     e->target = ".version 8.8\n.target sm_90";
@@ -150,7 +148,6 @@ EMULATOR_TEST(atomics_of_128_bits)
 EMULATOR_TEST(halves_of_vectors)
 {
     uint32_t in[LANES][4] = { { 0x3c004000, 0x7e00bc00, 0, 0x80000000 } }, out[LANES][4];
-    struct emulator *e = *state;
     e->block = 1;
     // min with {1, -2} and {3, NaN}; then max of {-0} with {+0}.
     run(e,
@@ -167,7 +164,7 @@ EMULATOR_TEST(halves_of_vectors)
 EMULATOR_TEST(memory_from_the_stack)
 {
     uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
-    run(*state,
+    run(e,
         OUT
         "stacksave.u64 %rd10;\nmov.u32 %r9, 0;\nmov.u32 %r10, 0;\n"
         "MORE: add.u32 %r4, %r0, 1;\nmul.wide.u32 %rd6, %r4, 4;\nalloca.u64 %rd7, %rd6, 16;\n"
@@ -187,7 +184,6 @@ EMULATOR_TEST(memory_from_the_stack)
 
 EMULATOR_TEST(the_stack_ends)
 {
-    struct emulator *e = *state;
     e->target = ".version 8.8\n.target sm_90";
     emulator_expect(e, emulator_body(e, "MORE: alloca.u64 %rd7, 512;\nbra MORE;", 0, 0, 0), 714,
                     "alloca of 512 bytes|of the thread's 16384 are left");
@@ -205,7 +201,7 @@ EMULATOR_TEST(the_stack_ends)
 EMULATOR_TEST(special_registers)
 {
     uint32_t in[LANES][4] = { { 0 } }, out[LANES][4];
-    run(*state,
+    run(e,
         OUT
         ".shared .b8 s[100];\nmov.u32 %r9, s;\nmov.u32 %r4, %aggr_smem_size;\n"
         "mov.u32 %r5, %reserved_smem_offset_end;\nmov.u64 %rd6, %current_graph_exec;\n"
@@ -216,13 +212,11 @@ EMULATOR_TEST(special_registers)
         in, sizeof(in), out);
     assert_int_equal(out[3][0], 100);
     assert_int_equal(out[3][1] | out[3][2] | out[3][3], 0);
-    struct emulator *e = *state;
     emulator_expect(e, emulator_body(e, "brkpt;\nret;", 0, 0, 0), 719, "no debugger is attached");
 }
 
 EMULATOR_TEST(wrong_metadata)
 {
-    struct emulator *e = *state;
     e->target = ".version 8.8\n.target sm_90";
     emulator_expect(e,
                     emulator_body(e,
@@ -239,7 +233,6 @@ EMULATOR_TEST(wrong_metadata)
 // branch and a list of targets come after the copies.
 EMULATOR_TEST(addresses_of_parameters)
 {
-    struct emulator *e = *state;
     const uint64_t at = emulator_zeros(e, 8 * LANES);
     const uint64_t params[] = { at };
     e->target = "";
@@ -273,7 +266,6 @@ EMULATOR_TEST(addresses_of_parameters)
 // A structure of 300 bytes and two numbers are more than 255 registers.
 EMULATOR_TEST(many_parameters)
 {
-    struct emulator *e = *state;
     const uint64_t at = emulator_zeros(e, 8 * LANES);
     const uint64_t params[] = { at };
     emulator_load(
@@ -297,7 +289,6 @@ EMULATOR_TEST(many_parameters)
 // A report names the source line beside that of PTX, with the calls that the code was inlined into.
 EMULATOR_TEST(source_lines)
 {
-    struct emulator *e = *state;
     static const char text[] =
         ".version 8.0\n.target sm_90\n.address_size 64\n"
         ".func f(.reg .b64 a)\n{\n.loc 1 5 1\nst.global.u32 [a], 1;\nret;\n}\n"
@@ -331,9 +322,4 @@ EMULATOR_TEST(source_lines)
     const uint64_t params[] = { at, 0 };
     emulator_expect(e, emulator_run_entry(e, "none", params), 700,
                     "`st.global.u32 [%d0+4096], 1;` (700");
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

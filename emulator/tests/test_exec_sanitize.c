@@ -9,79 +9,66 @@
 
 EMULATOR_TEST(out_of_bounds_store)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 31 * 4); // one too short
-    int result = emulator_body(e, OUT_SLOT "st.global.u32 [%rd11], %r0;\nret;", out, 0, 0);
-    emulator_expect(e, result, 700,
-                    "out of bounds|store of 4 bytes|0 bytes past the end of the allocation of 124 "
-                    "bytes|kernel k|block (0,0,0) thread (31,0,0)|PTX line|st.global.u32");
+    emulator_fails(e, OUT_SLOT "st.global.u32 [%rd11], %r0;\nret;", out, 0, 0, 700,
+                   "out of bounds|store of 4 bytes|0 bytes past the end of the allocation of 124 "
+                   "bytes|kernel k|block (0,0,0) thread (31,0,0)|PTX line|st.global.u32");
 }
 
 EMULATOR_TEST(before_the_allocation)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 64);
-    int result = emulator_body(e, "ld.global.u32 %r5, [%rd0+-4];\nret;", out, 0, 0);
-    emulator_expect(e, result, 700, "out of bounds|load of 4 bytes|thread (0,0,0)");
+    emulator_fails(e, "ld.global.u32 %r5, [%rd0+-4];\nret;", out, 0, 0, 700,
+                   "out of bounds|load of 4 bytes|thread (0,0,0)");
 }
 
 EMULATOR_TEST(null_pointer)
 {
-    struct emulator *e = *state;
-    int result = emulator_body(e, "ld.global.u32 %r5, [%rd0];\nret;", 0, 0, 0);
-    emulator_expect(e, result, 700, "out of bounds|0x0");
+    emulator_fails(e, "ld.global.u32 %r5, [%rd0];\nret;", 0, 0, 0, 700, "out of bounds|0x0");
 }
 
 EMULATOR_TEST(use_after_free)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 64);
     emu_memory_free(e->memory, out);
-    int result = emulator_body(e, "ld.global.u32 %r5, [%rd0];\nret;", out, 0, 0);
-    emulator_expect(e, result, 700, "use after free|freed allocation of 64 bytes");
+    emulator_fails(e, "ld.global.u32 %r5, [%rd0];\nret;", out, 0, 0, 700,
+                   "use after free|freed allocation of 64 bytes");
 }
 
 EMULATOR_TEST(misaligned)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 256);
-    int result = emulator_body(e, "ld.global.u32 %r5, [%rd0+2];\nret;", out, 0, 0);
-    emulator_expect(e, result, 716, "misaligned load of 4 bytes|ld.global.u32");
-    result = emulator_body(e, "ld.global.v4.u32 {%r5,%r6,%r7,%r8}, [%rd0+8];\nret;", out, 0, 0);
-    emulator_expect(e, result, 716, "misaligned load of 16 bytes");
+    emulator_fails(e, "ld.global.u32 %r5, [%rd0+2];\nret;", out, 0, 0, 716,
+                   "misaligned load of 4 bytes|ld.global.u32");
+    emulator_fails(e, "ld.global.v4.u32 {%r5,%r6,%r7,%r8}, [%rd0+8];\nret;", out, 0, 0, 716,
+                   "misaligned load of 16 bytes");
     // The same in shared memory and through generic addresses.
-    result = emulator_body(e,
-                           SHARED_ARRAY "cvta.shared.u64 %rd9, 0;\n"
-                                        "st.u32 [%rd9+1], %r0;\nret;",
-                           out, 0, 0);
-    emulator_expect(e, result, 716, "misaligned store of 4 bytes");
+    emulator_fails(e,
+                   SHARED_ARRAY "cvta.shared.u64 %rd9, 0;\n"
+                                "st.u32 [%rd9+1], %r0;\nret;",
+                   out, 0, 0, 716, "misaligned store of 4 bytes");
 }
 
 EMULATOR_TEST(shared_out_of_bounds)
 {
-    struct emulator *e = *state;
-    int result = emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r12+132], %r0;\nret;", 0, 0, 0);
-    emulator_expect(e, result, 700, "out of bounds|has 256 bytes of shared memory|thread (31,0,0)");
+    emulator_fails(e, SHARED_ARRAY "st.shared.u32 [%r12+132], %r0;\nret;", 0, 0, 0, 700,
+                   "out of bounds|has 256 bytes of shared memory|thread (31,0,0)");
 }
 
 EMULATOR_TEST(local_out_of_bounds)
 {
-    struct emulator *e = *state;
-    int result = emulator_body(e,
-                               ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\n"
-                               "st.local.u32 [%rd9+16], %r0;\nret;",
-                               0, 0, 0);
-    emulator_expect(e, result, 700, "out of bounds|local memory");
-    result = emulator_body(e,
-                           ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\n"
-                           "cvta.local.u64 %rd9, %rd9;\nld.global.u32 %r5, [%rd9];\nret;",
-                           0, 0, 0);
-    emulator_expect(e, result, 700, "out of bounds|a generic address of local memory");
+    emulator_fails(e,
+                   ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\n"
+                   "st.local.u32 [%rd9+16], %r0;\nret;",
+                   0, 0, 0, 700, "out of bounds|local memory");
+    emulator_fails(e,
+                   ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\n"
+                   "cvta.local.u64 %rd9, %rd9;\nld.global.u32 %r5, [%rd9];\nret;",
+                   0, 0, 0, 700, "out of bounds|a generic address of local memory");
 }
 
 EMULATOR_TEST(uninitialised_register)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 128);
     int result = emulator_body(
         e, OUT_SLOT "add.u32 %r6, %r5, 1;\nst.global.u32 [%rd11], %r6;\nret;", out, 0, 0);
@@ -92,23 +79,21 @@ EMULATOR_TEST(uninitialised_register)
                                     "mov.u32 %r7, %r5;\nst.global.u32 [%rd11], %r7;\nret;",
                            out, 0, 0);
     emulator_expect_fine(e, result, out, 128);
-    result = emulator_body(e,
-                           OUT_SLOT "setp.lt.u32 %p1, %r0, 7;\n@%p1 mov.u32 %r5, 1;\n"
-                                    "mov.u32 %r7, %r5;\nsetp.eq.u32 %p2, %r7, 1;\n"
-                                    "@%p2 st.global.u32 [%rd11], %r7;\nret;",
-                           out, 0, 0);
-    emulator_expect(e, result, 719,
-                    "uninitialised value decides a guard: register %p2|it comes from register %r5, "
-                    "never written|mov.u32 %r7, %r5|thread (7,0,0)|st.global");
-    result = emulator_body(e, "@%p3 bra L;\nL: ret;", out, 0, 0);
-    emulator_expect(e, result, 719, "uninitialised value decides a guard: register %p3|bra L");
+    emulator_fails(e,
+                   OUT_SLOT "setp.lt.u32 %p1, %r0, 7;\n@%p1 mov.u32 %r5, 1;\n"
+                            "mov.u32 %r7, %r5;\nsetp.eq.u32 %p2, %r7, 1;\n"
+                            "@%p2 st.global.u32 [%rd11], %r7;\nret;",
+                   out, 0, 0, 719,
+                   "uninitialised value decides a guard: register %p2|it comes from register %r5, "
+                   "never written|mov.u32 %r7, %r5|thread (7,0,0)|st.global");
+    emulator_fails(e, "@%p3 bra L;\nL: ret;", out, 0, 0, 719,
+                   "uninitialised value decides a guard: register %p3|bra L");
 }
 
 #define DECIDE(reg) "setp.eq.u32 %p1, " reg ", 7;\n@%p1 bra L;\nL: ret;"
 
 EMULATOR_TEST(uninitialised_memory)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 128);
     assert_int_equal(emulator_body(e, OUT_SLOT "ld.global.u32 %r5, [%rd11];\nret;", out, 0, 0), 0);
     int result =
@@ -116,21 +101,19 @@ EMULATOR_TEST(uninitialised_memory)
     emulator_expect(e, result, 719,
                     "uninitialised value decides a guard: register %p1|memory, never written, "
                     "read at line|`ld.global.u32 %r5, [%rd11];`|in the allocation of 128 bytes");
-    result = emulator_body(e, SHARED_ARRAY "ld.shared.u32 %r5, [%r12];\n" DECIDE("%r5"), out, 0, 0);
-    emulator_expect(e, result, 719, "decides a guard|memory, never written|ld.shared.u32");
-    result = emulator_body(e,
-                           ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\nst.local.u16 [%rd9], "
-                           "%h1;\nld.local.u16 %r5, [%rd9];\n" DECIDE("%r5"),
-                           out, 0, 0);
-    emulator_expect(e, result, 719, "decides a guard|register %h1, never written|st.local.u16");
+    emulator_fails(e, SHARED_ARRAY "ld.shared.u32 %r5, [%r12];\n" DECIDE("%r5"), out, 0, 0, 719,
+                   "decides a guard|memory, never written|ld.shared.u32");
+    emulator_fails(e,
+                   ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\nst.local.u16 [%rd9], "
+                   "%h1;\nld.local.u16 %r5, [%rd9];\n" DECIDE("%r5"),
+                   out, 0, 0, 719, "decides a guard|register %h1, never written|st.local.u16");
     // Half of the word was written. The whole word decides; the written half alone is not reported.
 #define HALF                                                                                       \
     ".local .align 4 .b32 l[4];\nmov.u64 %rd9, l;\nmov.u16 %h1, 7;\n"                              \
     "st.local.u16 [%rd9], %h1;\nld.local.u32 %r5, [%rd9];\n"
-    result = emulator_body(e, HALF DECIDE("%r5"), out, 0, 0);
-    emulator_expect(e, result, 719, "decides a guard|memory, never written|ld.local.u32 %r5");
-    result = emulator_body(e, HALF "and.b32 %r5, %r5, 0xffff;\n" DECIDE("%r5"), out, 0, 0);
-    emulator_expect(e, result, 0, "");
+    emulator_fails(e, HALF DECIDE("%r5"), out, 0, 0, 719,
+                   "decides a guard|memory, never written|ld.local.u32 %r5");
+    emulator_fails(e, HALF "and.b32 %r5, %r5, 0xffff;\n" DECIDE("%r5"), out, 0, 0, 0, "");
 }
 
 #define NEIGHBOUR "xor.b32 %r13, %r11, 128;\nadd.u32 %r14, %r10, %r13;\n" /* of the other warp */
@@ -142,7 +125,6 @@ EMULATOR_TEST(uninitialised_memory)
 // Loads of shared memory that is all defined are not checked, until some of it is not any more.
 EMULATOR_TEST(shared_memory_undefined_again)
 {
-    struct emulator *e = *state;
     const uint64_t never = emulator_alloc(e, 64);
     e->block = 64;
 #define ALL_DEFINED                                                                                \
@@ -154,16 +136,14 @@ EMULATOR_TEST(shared_memory_undefined_again)
     int result =
         emulator_body(e, ALL_DEFINED "@%p2 st.shared.u32 [%r10+8], %r50;\n" READ_ONE, 0, 0, 0);
     emulator_expect(e, result, 719, "decides a guard|register %r50, never written");
-    result = emulator_body(e,
-                           ALL_DEFINED "@%p2 cp.async.ca.shared.global [%r10+8], [%rd0], 8;\n"
-                                       "cp.async.wait_all;\n" READ_ONE,
-                           never, 0, 0);
-    emulator_expect(e, result, 719, "decides a guard|memory, never written");
-    result = emulator_body(e,
-                           ALL_DEFINED "@%p2 mbarrier.init.shared.b64 [%r10+8], 1;\n"
-                                       "@%p2 mbarrier.inval.shared.b64 [%r10+8];\n" READ_ONE,
-                           0, 0, 0);
-    emulator_expect(e, result, 719, "decides a guard|memory, never written");
+    emulator_fails(e,
+                   ALL_DEFINED "@%p2 cp.async.ca.shared.global [%r10+8], [%rd0], 8;\n"
+                               "cp.async.wait_all;\n" READ_ONE,
+                   never, 0, 0, 719, "decides a guard|memory, never written");
+    emulator_fails(e,
+                   ALL_DEFINED "@%p2 mbarrier.init.shared.b64 [%r10+8], 1;\n"
+                               "@%p2 mbarrier.inval.shared.b64 [%r10+8];\n" READ_ONE,
+                   0, 0, 0, 719, "decides a guard|memory, never written");
     result =
         emulator_body(e, ALL_DEFINED "@%p2 red.shared.add.u32 [%r10+8], %r50;\n" READ_ONE, 0, 0, 0);
     emulator_expect(e, result, 719, "decides a guard|register %r50, never written");
@@ -171,24 +151,21 @@ EMULATOR_TEST(shared_memory_undefined_again)
 
 EMULATOR_TEST(missing_barrier)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 256);
     e->block = 64;
     assert_int_equal(emulator_body(e, MISSING_BARRIER("bar.sync 0;\n"), out, 0, 0), 0);
-    int result = emulator_body(e, MISSING_BARRIER(""), out, 0, 0);
-    emulator_expect(e, result, 719, "shared-memory race: this write|and the read|st.shared.u32");
+    emulator_fails(e, MISSING_BARRIER(""), out, 0, 0, 719,
+                   "shared-memory race: this write|and the read|st.shared.u32");
     // The bytes are written before, so that the race is the only fault.
-    result = emulator_body(e,
-                           SHARED_ARRAY NEIGHBOUR OUT_SLOT
-                           "st.shared.u32 [%r12], 0;\nbar.sync 0;\nst.shared.u32 [%r12], %r0;\n"
-                           "ld.shared.u32 %r5, [%r14];\nst.global.u32 [%rd11], %r5;\nret;",
-                           out, 0, 0);
-    emulator_expect(e, result, 719, "shared-memory race|read|write|have no barrier between|line");
+    emulator_fails(e,
+                   SHARED_ARRAY NEIGHBOUR OUT_SLOT
+                   "st.shared.u32 [%r12], 0;\nbar.sync 0;\nst.shared.u32 [%r12], %r0;\n"
+                   "ld.shared.u32 %r5, [%r14];\nst.global.u32 [%rd11], %r5;\nret;",
+                   out, 0, 0, 719, "shared-memory race|read|write|have no barrier between|line");
 }
 
 EMULATOR_TEST(missing_barrier_shows_in_results)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 256);
     e->block = 64;
     e->config.sanitize = false;
@@ -214,7 +191,6 @@ EMULATOR_TEST(missing_barrier_shows_in_results)
 
 EMULATOR_TEST(lost_atomic)
 {
-    struct emulator *e = *state;
     e->block = 64;
     const char *racy = SHARED_ARRAY "setp.eq.u32 %p1, %r0, 0;\n@%p1 st.shared.u32 [%r10], 0;\n"
                                     "bar.sync 0;\nld.shared.u32 %r5, [%r10];\n"
@@ -234,7 +210,6 @@ EMULATOR_TEST(lost_atomic)
 // the last ones; after a barrier, and after a write, they are as before.
 EMULATOR_TEST(write_after_many_reads)
 {
-    struct emulator *e = *state;
     e->block = 64;
 #define MANY_READS(times, then)                                                                    \
     SHARED_ARRAY                                                                                   \
@@ -266,7 +241,6 @@ EMULATOR_TEST(write_after_many_reads)
 // A GPU may answer a load by .nc from a cache that no store reaches.
 EMULATOR_TEST(constant_memory_is_not_written)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_zeros(e, 256);
 #define NC    "ld.global.nc.u32 %r5, "
 #define OWN   "[%rd11];\n"
@@ -290,8 +264,8 @@ EMULATOR_TEST(constant_memory_is_not_written)
     for (size_t k = 0; k < sizeof(wrong) / sizeof(*wrong); k++) {
         char body[512];
         snprintf(body, sizeof(body), "%s%sret;", OUT_SLOT, wrong[k]);
-        const int result = emulator_body(e, body, out, 0, 0);
-        emulator_expect(e, result, 719, ".nc|nothing writes while the kernel runs|PTX line");
+        emulator_fails(e, body, out, 0, 0, 719,
+                       ".nc|nothing writes while the kernel runs|PTX line");
     }
     // Each launch is one of its own.
     for (size_t k = 0; k < sizeof(right) / sizeof(*right); k++) {
@@ -306,7 +280,6 @@ EMULATOR_TEST(constant_memory_is_not_written)
 
 EMULATOR_TEST(race_within_a_warp)
 {
-    struct emulator *e = *state;
     uint64_t out = emulator_alloc(e, 256);
 #define LANES(sync)                                                                                \
     SHARED_ARRAY OUT_SLOT "st.shared.u32 [%r12], %r0;\n" sync                                      \
@@ -321,7 +294,6 @@ EMULATOR_TEST(race_within_a_warp)
 
 EMULATOR_TEST(one_flag_for_all)
 {
-    struct emulator *e = *state;
     e->block = 64;
     // Stores of the same value by every thread are no race. Stores of different values are.
     assert_int_equal(emulator_body(e, SHARED_ARRAY "st.shared.u32 [%r10], 7;\nret;", 0, 0, 0), 0);
@@ -331,21 +303,19 @@ EMULATOR_TEST(one_flag_for_all)
 
 EMULATOR_TEST(divergent_barrier)
 {
-    struct emulator *e = *state;
     e->block = 64;
     // Half of the threads wait at one barrier, half at another.
-    int result = emulator_body(e,
-                               "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra L;\nbar.sync 1;\nret;\n"
-                               "L: bar.sync 0;\nret;",
-                               0, 0, 0);
-    emulator_expect(e, result, 702,
-                    "deadlock|divergent barrier, not reached by all|wait at barrier 0|wait at "
-                    "barrier 1");
+    emulator_fails(e,
+                   "setp.lt.u32 %p1, %r0, 32;\n@%p1 bra L;\nbar.sync 1;\nret;\n"
+                   "L: bar.sync 0;\nret;",
+                   0, 0, 0, 702,
+                   "deadlock|divergent barrier, not reached by all|wait at barrier 0|wait at "
+                   "barrier 1");
     // Lanes of one warp at two barrier instructions.
-    result = emulator_body(e,
-                           "and.b32 %r5, %r0, 1;\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra L;\n"
-                           "bar.sync 0;\nret;\nL: bar.sync 0;\nret;",
-                           0, 0, 0);
+    int result = emulator_body(e,
+                               "and.b32 %r5, %r0, 1;\nsetp.eq.u32 %p1, %r5, 0;\n@%p1 bra L;\n"
+                               "bar.sync 0;\nret;\nL: bar.sync 0;\nret;",
+                               0, 0, 0);
     emulator_expect(e, result, 719, "divergent barrier|same warp waits at another barrier");
     // A barrier with a count waits for that many, ended or not.
     result =
@@ -366,7 +336,6 @@ EMULATOR_TEST(barrier_after_early_return)
                                "bar.red.popc.u32 %r8, 0, %p2;\n"
                                "cvt.u64.u32 %rd9, %r0;\nshl.b64 %rd9, %rd9, 2;\n"
                                "add.u64 %rd8, %rd0, %rd9;\nst.global.u32 [%rd8], %r9;\nret;";
-    struct emulator *e = *state;
     for (unsigned sanitize = 0; sanitize < 2; sanitize++)
         for (unsigned n = 2; n <= 64; n += 2) {
             e->config.sanitize = sanitize ? EMU_SANITIZE_ON : EMU_SANITIZE_OFF;
@@ -394,57 +363,45 @@ EMULATOR_TEST(barrier_after_early_return)
 // A value from a lane that does not take part is undefined. It is reported where it decides.
 EMULATOR_TEST(inactive_shuffle)
 {
-    struct emulator *e = *state;
-    int result = emulator_body(e,
-                               "setp.lt.u32 %p1, %r0, 16;\n@!%p1 bra L;\n"
-                               "shfl.sync.bfly.b32 %r5, %r0, 16, 31, 0xffff;\n"
-                               "setp.eq.u32 %p2, %r5, 7;\n@%p2 bra L;\nL: ret;",
-                               0, 0, 0);
-    emulator_expect(e, result, 719,
-                    "decides a guard: register %p2|lane 16, which is not in the membermask|read by "
-                    "the shuffle at line|shfl.sync.bfly");
-    result = emulator_body(e,
-                           "setp.gt.u32 %p1, %r0, 15;\n@%p1 ret;\n"
-                           "shfl.sync.bfly.b32 %r5, %r0, 16, 31, -1;\n"
-                           "setp.eq.u32 %p2, %r5, 7;\n@%p2 bra L;\nL: ret;",
-                           0, 0, 0);
-    emulator_expect(e, result, 719, "decides a guard|lane 16, which has ended");
+    emulator_fails(e,
+                   "setp.lt.u32 %p1, %r0, 16;\n@!%p1 bra L;\n"
+                   "shfl.sync.bfly.b32 %r5, %r0, 16, 31, 0xffff;\n"
+                   "setp.eq.u32 %p2, %r5, 7;\n@%p2 bra L;\nL: ret;",
+                   0, 0, 0, 719,
+                   "decides a guard: register %p2|lane 16, which is not in the membermask|read by "
+                   "the shuffle at line|shfl.sync.bfly");
+    emulator_fails(e,
+                   "setp.gt.u32 %p1, %r0, 15;\n@%p1 ret;\n"
+                   "shfl.sync.bfly.b32 %r5, %r0, 16, 31, -1;\n"
+                   "setp.eq.u32 %p2, %r5, 7;\n@%p2 bra L;\nL: ret;",
+                   0, 0, 0, 719, "decides a guard|lane 16, which has ended");
     // The sum of the 20 lanes of a mask. Values of other lanes are computed with and discarded.
     uint64_t out = emulator_zeros(e, 4);
-    result = emulator_body(e,
-                           "setp.gt.u32 %p1, %r0, 19;\n@%p1 ret;\nmov.u32 %r5, %r0;\n"
-                           "mov.u32 %r7, 16;\nL: shfl.sync.down.b32 %r6, %r5, %r7, 31, 0xfffff;\n"
-                           "add.u32 %r8, %r0, %r7;\nsetp.lt.u32 %p2, %r8, 20;\n"
-                           "@%p2 add.u32 %r5, %r5, %r6;\nshr.u32 %r7, %r7, 1;\n"
-                           "setp.ne.u32 %p1, %r7, 0;\n@%p1 bra L;\nsetp.eq.u32 %p1, %r0, 0;\n"
-                           "@%p1 st.global.u32 [%rd0], %r5;\nret;",
-                           out, 0, 0);
-    emulator_expect(e, result, 0, "");
+    emulator_fails(e,
+                   "setp.gt.u32 %p1, %r0, 19;\n@%p1 ret;\nmov.u32 %r5, %r0;\n"
+                   "mov.u32 %r7, 16;\nL: shfl.sync.down.b32 %r6, %r5, %r7, 31, 0xfffff;\n"
+                   "add.u32 %r8, %r0, %r7;\nsetp.lt.u32 %p2, %r8, 20;\n"
+                   "@%p2 add.u32 %r5, %r5, %r6;\nshr.u32 %r7, %r7, 1;\n"
+                   "setp.ne.u32 %p1, %r7, 0;\n@%p1 bra L;\nsetp.eq.u32 %p1, %r0, 0;\n"
+                   "@%p1 st.global.u32 [%rd0], %r5;\nret;",
+                   out, 0, 0, 0, "");
     assert_int_equal(*(const uint32_t *)emulator_at(e, out, 4), 190);
-    result = emulator_body(e, "shfl.sync.bfly.b32 %r5, %r0, 1, 31, 0xf;\nret;", 0, 0, 0);
-    emulator_expect(e, result, 719, "lane 4, which is not in its own membermask 0x0000000f");
+    emulator_fails(e, "shfl.sync.bfly.b32 %r5, %r0, 1, 31, 0xf;\nret;", 0, 0, 0, 719,
+                   "lane 4, which is not in its own membermask 0x0000000f");
 }
 
 EMULATOR_TEST(lanes_in_deadlock)
 {
-    struct emulator *e = *state;
     // Each half waits for all 32 lanes, at an instruction that the other never reaches.
-    int result = emulator_body(e,
-                               "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\nbar.sync 1, 64;\nret;\n"
-                               "L: bar.warp.sync -1;\nret;",
-                               0, 0, 0);
-    emulator_expect(e, result, 702, "deadlock|lanes 0x0000ffff wait for the lanes of membermask");
+    emulator_fails(e,
+                   "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\nbar.sync 1, 64;\nret;\n"
+                   "L: bar.warp.sync -1;\nret;",
+                   0, 0, 0, 702, "deadlock|lanes 0x0000ffff wait for the lanes of membermask");
 }
 
 EMULATOR_TEST(trap_and_calls)
 {
-    struct emulator *e = *state;
     emulator_expect(e, emulator_body(e, "trap;\nret;", 0, 0, 0), 719, "trap|kernel k");
     e->config.timeout_ms = 50;
     emulator_expect(e, emulator_body(e, "L: bra L;", 0, 0, 0), 702, "timeout");
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

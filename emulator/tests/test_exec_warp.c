@@ -18,12 +18,12 @@ static const uint32_t *results(struct emulator *e, const char *body)
 EMULATOR_TEST(loops_of_different_length)
 {
     // Collatz's sequence in every lane, three instructions a step, until 1.
-    const uint32_t *got = results(*state, "add.u32 %r6, %r0, 1;\nmov.u32 %r5, 0;\n"
-                                          "L: setp.eq.u32 %p1, %r6, 1;\n@%p1 bra DONE;\n"
-                                          "and.b32 %r7, %r6, 1;\nsetp.eq.u32 %p2, %r7, 0;\n"
-                                          "@%p2 shr.u32 %r6, %r6, 1;\n"
-                                          "@!%p2 mad.lo.u32 %r6, %r6, 3, 1;\n"
-                                          "add.u32 %r5, %r5, 1;\nbra L;");
+    const uint32_t *got = results(e, "add.u32 %r6, %r0, 1;\nmov.u32 %r5, 0;\n"
+                                     "L: setp.eq.u32 %p1, %r6, 1;\n@%p1 bra DONE;\n"
+                                     "and.b32 %r7, %r6, 1;\nsetp.eq.u32 %p2, %r7, 0;\n"
+                                     "@%p2 shr.u32 %r6, %r6, 1;\n"
+                                     "@!%p2 mad.lo.u32 %r6, %r6, 3, 1;\n"
+                                     "add.u32 %r5, %r5, 1;\nbra L;");
     for (uint32_t i = 0; i < 32; i++) {
         uint32_t steps = 0;
         for (uint32_t x = i + 1; x != 1; x = x & 1 ? 3 * x + 1 : x / 2)
@@ -35,11 +35,11 @@ EMULATOR_TEST(loops_of_different_length)
 EMULATOR_TEST(nested_branches_meet_again)
 {
     // After two nested branches all 32 lanes run together.
-    const uint32_t *got = results(*state, "and.b32 %r6, %r0, 1;\nsetp.eq.u32 %p1, %r6, 0;\n"
-                                          "@%p1 bra A;\nand.b32 %r6, %r0, 2;\n"
-                                          "setp.eq.u32 %p2, %r6, 0;\n@%p2 bra B;\nmov.u32 %r7, 1;\n"
-                                          "bra C;\nB: mov.u32 %r7, 2;\nC: bra E;\n"
-                                          "A: mov.u32 %r7, 3;\nE: activemask.b32 %r5;");
+    const uint32_t *got = results(e, "and.b32 %r6, %r0, 1;\nsetp.eq.u32 %p1, %r6, 0;\n"
+                                     "@%p1 bra A;\nand.b32 %r6, %r0, 2;\n"
+                                     "setp.eq.u32 %p2, %r6, 0;\n@%p2 bra B;\nmov.u32 %r7, 1;\n"
+                                     "bra C;\nB: mov.u32 %r7, 2;\nC: bra E;\n"
+                                     "A: mov.u32 %r7, 3;\nE: activemask.b32 %r5;");
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(got[i], UINT32_MAX);
 }
@@ -47,11 +47,11 @@ EMULATOR_TEST(nested_branches_meet_again)
 EMULATOR_TEST(irreducible_jumps)
 {
     // A loop with two entries.
-    const uint32_t *got = results(*state, "mov.u32 %r5, 0;\nand.b32 %r6, %r0, 3;\n"
-                                          "setp.eq.u32 %p1, %r6, 2;\n@%p1 bra MIDDLE;\n"
-                                          "TOP: add.u32 %r5, %r5, 10;\n"
-                                          "MIDDLE: add.u32 %r5, %r5, 1;\n"
-                                          "setp.lt.u32 %p2, %r5, %r0;\n@%p2 bra TOP;");
+    const uint32_t *got = results(e, "mov.u32 %r5, 0;\nand.b32 %r6, %r0, 3;\n"
+                                     "setp.eq.u32 %p1, %r6, 2;\n@%p1 bra MIDDLE;\n"
+                                     "TOP: add.u32 %r5, %r5, 10;\n"
+                                     "MIDDLE: add.u32 %r5, %r5, 1;\n"
+                                     "setp.lt.u32 %p2, %r5, %r0;\n@%p2 bra TOP;");
     for (uint32_t i = 0; i < 32; i++) {
         uint32_t x = (i & 3) == 2 ? 1 : 11;
         while (x < i)
@@ -62,7 +62,6 @@ EMULATOR_TEST(irreducible_jumps)
 
 EMULATOR_TEST(lanes_wait_for_lanes)
 {
-    struct emulator *e = *state;
     uint64_t word = emulator_zeros(e, 8);
     // A lock that each lane of the warp takes. The losers spin at a lower pc than the winner.
     const char *lock = "L: atom.global.cas.b32 %r5, [%rd0], 0, 1;\nsetp.ne.u32 %p1, %r5, 0;\n"
@@ -90,7 +89,6 @@ EMULATOR_TEST(lanes_wait_for_lanes)
 
 EMULATOR_TEST(warps_wait_for_warps)
 {
-    struct emulator *e = *state;
     uint64_t word = emulator_zeros(e, 8);
     e->block = 128;
     const char *chain = "shr.u32 %r5, %r0, 5;\nsub.u32 %r6, 3, %r5;\n" // the last warp goes first
@@ -129,7 +127,7 @@ EMULATOR_TEST(shuffles)
                          "mul.lo.u32 %%r6, %%r0, 100;\nshfl.sync.%s.b32 %%r5|%%p1, %%r6, %u, %u, "
                          "-1;\n@%%p1 add.u32 %%r5, %%r5, 1;",
                          modes[mode], (unsigned)b, (unsigned)c);
-                const uint32_t *got = results(*state, body);
+                const uint32_t *got = results(e, body);
                 for (uint32_t i = 0; i < 32; i++) {
                     uint32_t from = shuffled(mode, i, b, width), first = i / width * width;
                     bool inside = mode == 0   ? i + b < first + width
@@ -144,25 +142,24 @@ EMULATOR_TEST(shuffles)
 EMULATOR_TEST(diverged_halves_shuffle)
 {
     // Both halves reach one shuffle with a mask of all lanes. The first waits for the second.
-    const uint32_t *got = results(*state, "setp.lt.u32 %p1, %r0, 16;\nmov.u32 %r6, %r0;\n"
-                                          "@%p1 bra L;\nmul.lo.u32 %r6, %r0, 3;\n"
-                                          "L: shfl.sync.bfly.b32 %r5, %r6, 16, 31, 0xffffffff;");
+    const uint32_t *got = results(e, "setp.lt.u32 %p1, %r0, 16;\nmov.u32 %r6, %r0;\n"
+                                     "@%p1 bra L;\nmul.lo.u32 %r6, %r0, 3;\n"
+                                     "L: shfl.sync.bfly.b32 %r5, %r6, 16, 31, 0xffffffff;");
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(got[i], i < 16 ? (i ^ 16) * 3 : i ^ 16);
     // Each half has its own mask.
-    got = results(*state, "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\n"
-                          "shfl.sync.idx.b32 %r5, %r0, 20, 31, 0xffff0000;\nbra DONE;\n"
-                          "L: shfl.sync.idx.b32 %r5, %r0, 3, 31, 0x0000ffff;");
+    got = results(e, "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\n"
+                     "shfl.sync.idx.b32 %r5, %r0, 20, 31, 0xffff0000;\nbra DONE;\n"
+                     "L: shfl.sync.idx.b32 %r5, %r0, 3, 31, 0x0000ffff;");
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(got[i], i < 16 ? 3 : 20);
 }
 
 EMULATOR_TEST(matches_with_a_predicate)
 {
-    const uint32_t *got =
-        results(*state, "shr.u32 %r6, %r0, 5;\nmatch.all.sync.b32 %r5|%p1, %r6, -1;\n"
-                        "match.all.sync.b32 %r7|%p2, %r0, -1;\n@!%p1 mov.u32 %r5, 1;\n"
-                        "@%p2 mov.u32 %r5, 2;\nadd.u32 %r5, %r5, %r7;");
+    const uint32_t *got = results(e, "shr.u32 %r6, %r0, 5;\nmatch.all.sync.b32 %r5|%p1, %r6, -1;\n"
+                                     "match.all.sync.b32 %r7|%p2, %r0, -1;\n@!%p1 mov.u32 %r5, 1;\n"
+                                     "@%p2 mov.u32 %r5, 2;\nadd.u32 %r5, %r5, %r7;");
     for (uint32_t i = 0; i < 32; i++)
         assert_int_equal(got[i], UINT32_MAX);
 }
@@ -181,7 +178,6 @@ EMULATOR_TEST(redux_of_floats)
         { "min.NaN", 0xff800000, 0x80000000, 0x7fffffff },
         { "max.abs.NaN", 0x7f800000, 0x00000000, 0x7fffffff },
     };
-    struct emulator *e = *state;
     e->target = ".version 8.6\n.target sm_100a";
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         // 1 to 30, then -infinity; of lane 31, and of lanes 29 and 30 alone, three kinds.
@@ -219,7 +215,7 @@ EMULATOR_TEST(lop3_with_a_predicate)
                  constant  ? negated ? "0" : "1"
                  : negated ? "!%p2"
                            : "%p2");
-        const uint32_t *got = results(*state, body);
+        const uint32_t *got = results(e, body);
         for (uint32_t i = 0; i < 32; i++) {
             const uint32_t b = i & 6;
             uint32_t logic = 0;
@@ -236,7 +232,6 @@ EMULATOR_TEST(lop3_with_a_predicate)
 
 EMULATOR_TEST(barriers)
 {
-    struct emulator *e = *state;
     e->block = 96;
     const uint32_t *got = results(e, "setp.lt.u32 %p1, %r0, 70;\n"
                                      "bar.red.popc.u32 %r5, 0, %p1;\n"
@@ -258,7 +253,6 @@ EMULATOR_TEST(barriers)
 
 EMULATOR_TEST(partial_warps)
 {
-    struct emulator *e = *state;
     e->block = 50;
     const uint32_t *got = results(e, ".shared .align 4 .b32 s[64];\nmov.u32 %r10, s;\n"
                                      "shl.b32 %r11, %r0, 2;\nadd.u32 %r12, %r10, %r11;\n"
@@ -280,7 +274,6 @@ EMULATOR_TEST(partial_warps)
 
 EMULATOR_TEST(calls)
 {
-    struct emulator *e = *state;
     // Recursion to a depth that differs by lane, and two functions called from divergent paths.
     emulator_load(e,
                   ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -305,15 +298,9 @@ EMULATOR_TEST(calls)
 
 EMULATOR_TEST(endless_recursion)
 {
-    struct emulator *e = *state;
     emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n"
                      ".func f()\n{\ncall f;\nret;\n}\n"
                      ".visible .entry k(.param .u64 p)\n{\ncall f;\nret;\n}\n");
     uint64_t none = 0;
     emulator_expect(e, emulator_run(e, &none), 714, "calls nested deeper");
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

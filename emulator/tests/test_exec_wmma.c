@@ -216,7 +216,6 @@ static const char *text_of(const struct kernel *k)
 
 EMULATOR_TEST(products)
 {
-    struct emulator *e = *state;
     e->grid = BLOCKS;
     for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++) {
         emulator_load(e, text_of(&kernels[k]));
@@ -238,7 +237,6 @@ EMULATOR_TEST(products)
 // C and D of different types: a sum in f32, rounded once at the end.
 EMULATOR_TEST(mixed_types)
 {
-    struct emulator *e = *state;
     static uint16_t a[256], h[256];
     static float f[256];
     for (unsigned i = 0; i < 256; i++) {
@@ -269,7 +267,6 @@ EMULATOR_TEST(mixed_types)
 // An element of A that was never written reaches its row of D, one of C itself alone.
 EMULATOR_TEST(undefined_elements)
 {
-    struct emulator *e = *state;
     const char *body =
         "setp.ne.u32 %p1, %r0, 3; mul.wide.u32 %rd4, %r0, 16; add.u64 %rd4, %rd4, %rd1;\n"
         "@%p1 st.global.v4.u32 [%rd4], {0, 0, 0, 0};\n"
@@ -316,7 +313,6 @@ EMULATOR_TEST(reports)
           "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 " A8 ", [s]; ret;",
           719, "shared-memory race" },
     };
-    struct emulator *e = *state;
     static uint16_t in[256];
     const uint64_t source = emulator_upload(e, in, sizeof in), out = emulator_zeros(e, 64);
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -324,9 +320,4 @@ EMULATOR_TEST(reports)
         emulator_expect(e, emulator_body(e, cases[k].body, out, source, 0), cases[k].result,
                         cases[k].words);
     }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

@@ -132,8 +132,3 @@ TEST(rows_name_what_their_handler_runs)
             assert_false(lanes_of[k][0]);
     }
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

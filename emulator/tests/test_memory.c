@@ -271,8 +271,3 @@ TEST(many_threads)
     }
     emu_memory_destroy(&memory);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

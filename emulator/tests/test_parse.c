@@ -299,8 +299,3 @@ TEST(shared_memory)
     assert_true(module->symbols[1].is_extern && module->symbols[1].bytes == 0);
     emu_module_destroy(&module);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

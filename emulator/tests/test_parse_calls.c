@@ -23,7 +23,6 @@ static void fill(float *a, float *b, int *which)
 
 EMULATOR_TEST(by_table)
 {
-    struct emulator *e = *state;
     float a[LANES], b[LANES];
     int which[LANES];
     fill(a, b, which);
@@ -40,7 +39,6 @@ EMULATOR_TEST(by_table)
 
 EMULATOR_TEST(by_class)
 {
-    struct emulator *e = *state;
     int in[LANES];
     for (int i = 0; i < LANES; i++)
         in[i] = 5 * i - 11;
@@ -57,7 +55,6 @@ EMULATOR_TEST(by_class)
 // A pointer that one launch stores is an argument of the next.
 EMULATOR_TEST(by_address_from_the_host)
 {
-    struct emulator *e = *state;
     float a[LANES], b[LANES];
     int which[LANES];
     fill(a, b, which);
@@ -79,7 +76,6 @@ EMULATOR_TEST(by_address_from_the_host)
 
 EMULATOR_TEST(addresses_of_no_function)
 {
-    struct emulator *e = *state;
     static const int64_t off[] = { 8, 1, 1 << 20, -8 };
     float a[LANES] = { 0 };
     load_sample(e, "pointers");
@@ -136,7 +132,6 @@ EMULATOR_TEST(lists_of_functions)
         "P: .callprototype (.reg .b32 _) _ (.reg .b32 _, .reg .b32 _); mov.b64 d2, two;\n"
         "call (r1), d2, (r0, 3), P;",
     };
-    struct emulator *e = *state;
     const uint64_t out = emulator_zeros(e, 4 * LANES);
     for (unsigned k = 0; k < sizeof bodies / sizeof *bodies; k++) {
         emulator_expect(e, run_functions(e, bodies[k], out, 0), 0, "");
@@ -171,7 +166,6 @@ EMULATOR_TEST(wrong_calls_by_address)
           "setp.eq.u32 p, r0, 5; selp.b64 d2, d3, d2, p; call (r1), d2, (r0), P;",
           "call of 0x0|thread (5,0,0)", 715 },
     };
-    struct emulator *e = *state;
     const uint64_t out = emulator_zeros(e, 4 * LANES);
     for (unsigned k = 0; k < sizeof cases / sizeof *cases; k++)
         emulator_expect(e, run_functions(e, cases[k].body, out, 0), cases[k].result,
@@ -182,7 +176,6 @@ EMULATOR_TEST(wrong_calls_by_address)
 
 EMULATOR_TEST(vector_registers)
 {
-    struct emulator *e = *state;
     uint32_t in[4 * LANES];
     for (uint32_t i = 0; i < 4 * LANES; i++)
         in[i] = i * 2654435761u;
@@ -209,7 +202,6 @@ EMULATOR_TEST(vector_registers)
 // Only the elements that were written are defined.
 EMULATOR_TEST(undefined_elements)
 {
-    struct emulator *e = *state;
     const uint64_t out = emulator_zeros(e, 8);
     const char *body = ".reg .v2 .b32 v, w; mov.b32 v.x, 5; mov.v2.b32 w, v;\n"
                        "add.u32 w.%s, w.%s, 1; st.global.u32 [%%rd0], w.%s; ret;";
@@ -247,7 +239,7 @@ static const uint32_t *run_with(struct emulator *e, const char *functions_text, 
 EMULATOR_TEST(results_by_address)
 {
     const uint32_t *got = run_with(
-        *state,
+        e,
         ".func (.param .align 8 .b8 q[16]) f (.param .b32 n)\n{\n"
         ".reg .b32 r<5>; .reg .b64 d<3>; .reg .pred p;\n"
         "ld.param.u32 r1, [n]; st.param.b32 [q], r1; st.param.b32 [q+12], 9;\n"
@@ -274,7 +266,7 @@ EMULATOR_TEST(results_by_address)
 EMULATOR_TEST(addresses_are_passed_on)
 {
     const uint32_t *got = run_with(
-        *state,
+        e,
         ".func set (.reg .b64 at, .reg .b32 x) { st.u32 [at], x; ret; }\n"
         ".func (.param .b32 q) f (.param .b32 x[3])\n{\n.reg .b32 r<3>; .reg .b64 d<3>;\n"
         "mov.u64 d1, q; cvta.local.u64 d1, d1; mov.u64 d2, x[1]; ld.param.u32 r1, [d2];\n"
@@ -288,7 +280,7 @@ EMULATOR_TEST(addresses_are_passed_on)
 EMULATOR_TEST(parts_of_parameters)
 {
     const uint32_t *got = run_with(
-        *state,
+        e,
         ".func (.param .b64 q) f (.param .b128 x)\n{\n.reg .b32 r<3>; .reg .b64 d<3>;\n"
         "ld.param.ca.v2.b64 {d1, d2}, [x]; cvt.u32.u64 r1, d1; cvt.u32.u64 r2, d2;\n"
         "st.param.v2.b32 [q], {r1, r2}; st.param.b16 [q+2], r2; st.param.wb.b8 [q+7], 0xab;\n"
@@ -308,7 +300,7 @@ EMULATOR_TEST(parts_of_parameters)
 EMULATOR_TEST(registers_of_calls)
 {
     const uint32_t *got = run_with(
-        *state,
+        e,
         ".func (.reg .v2 .b32 q, .reg .f32 g) f (.reg .v2 .b32 x, .reg .f32 y, .reg .f64 z)\n{\n"
         ".reg .f32 t; add.u32 q.x, x.y, 5; add.u32 q.y, x.x, 9; cvt.rn.f32.f64 t, z;\n"
         "fma.rn.f32 g, y, t, 1.0; ret;\n}\n",
@@ -331,7 +323,6 @@ EMULATOR_TEST(undefined_results)
         ".visible .entry k(.param .u64 p0)\n{\n.reg .b32 r<3>; .reg .b64 d;\n"
         "ld.param.u64 d, [p0]; mov.u32 r1, %tid.x; mad.wide.u32 d, r1, 4, d; call (r2), f, (r1);\n"
         "add.u32 r2, r2, 1; st.global.u32 [d], r2; ret;\n}\n";
-    struct emulator *e = *state;
     const uint64_t out = emulator_zeros(e, 4 * LANES), params[] = { out };
     emulator_load(e, function);
     initialise(e);
@@ -345,7 +336,6 @@ enum { BLOCKS = 7, COUNT = 1000 };
 
 EMULATOR_TEST(grid_sync)
 {
-    struct emulator *e = *state;
     int in[COUNT];
     for (int i = 0; i < COUNT; i++)
         in[i] = i * i;
@@ -368,7 +358,6 @@ EMULATOR_TEST(grid_sync)
 
 EMULATOR_TEST(grid_sync_in_halves)
 {
-    struct emulator *e = *state;
     load_sample(e, "grid_sync");
     e->grid = BLOCKS;
     e->cooperative = true;
@@ -384,7 +373,6 @@ EMULATOR_TEST(grid_sync_in_halves)
 // code of cooperative groups traps.
 EMULATOR_TEST(workspace)
 {
-    struct emulator *e = *state;
     uint64_t before, after, total;
     load_sample(e, "grid_sync");
     const uint64_t sums = emulator_zeros(e, 4), out = emulator_zeros(e, 4);
@@ -395,9 +383,4 @@ EMULATOR_TEST(workspace)
     emulator_expect(e, emulator_run_entry(e, "in_halves", params), 0, "");
     emu_memory_info(e->memory, &after, &total);
     assert_true(before == after);
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

@@ -268,8 +268,3 @@ TEST(logs_are_cut)
     assert_null(emu_module_parse(text, sizeof text, &limits, NULL, 0, &result));
     assert_null(emu_module_parse(NULL, 0, &limits, NULL, 0, NULL));
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

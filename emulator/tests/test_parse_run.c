@@ -330,8 +330,3 @@ TEST(compares)
     }
     emulator_close(&e);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -461,8 +461,3 @@ TEST(errors_leave_nothing_half_done)
     }
     EXPECT_ERROR(b, "ptx_asm_many: 'use %0, %1, %2' names %2");
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

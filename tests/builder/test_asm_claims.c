@@ -381,8 +381,3 @@ TEST(convergence_is_checked)
             EXPECT_LINES(b, "ret;");
     }
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

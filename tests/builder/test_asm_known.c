@@ -346,8 +346,3 @@ TEST(results_are_set_on_each_way)
             EXPECT_LINES(b, "ret;");
     }
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -282,8 +282,3 @@ TEST(no_builder_is_taken_everywhere)
     assert_int_equal(ptx_builder_target(b).sm, 0);
     assert_int_equal(ptx_builder_get_info(b).peak_bytes, 0);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

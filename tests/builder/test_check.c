@@ -483,8 +483,3 @@ TEST(parameters_are_used)
     ACCEPTED(ptx_load(b, ptx_param_array(b, PTX_U32, "a", 4), zero););
     ACCEPTED(ptx_return_if(b, ptx_eq(b, ptx_param(b, PTX_U32, "x"), zero)););
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

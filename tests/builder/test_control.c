@@ -629,8 +629,3 @@ TEST(blocks_left_by_c_are_reported)
                 EXPECT_ERROR(b, "barrier 1 of the entry", "$for_1_next");
         }
     }
-
-    int main(void)
-    {
-        return tests_run(NULL, NULL);
-    }

@@ -306,8 +306,3 @@ TEST(a_pinned_isa_is_a_floor)
         ptx_cvt(b, PTX_BF16, ptx_f32(1));
     EXPECT_LINES(b, ".version 7.0", "cvt.rn.bf16.f32");
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -187,8 +187,3 @@ TEST(bad_uses_are_refused)
     USE_REFUSED(ptx_ptr_generic(b, ptx_param_array(b, PTX_U32, "a", 2)), "no generic address");
     USE_REFUSED(ptx_ptr_from(b, PTX_U32, (ptx_space)6, ptx_u64(0)), "the space is none");
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

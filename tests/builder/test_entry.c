@@ -268,8 +268,3 @@ TEST(lengths_and_bounds_are_there)
             EXPECT_LINES(b, ".visible .entry k(");
     }
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

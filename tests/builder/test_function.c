@@ -593,8 +593,3 @@ TEST(parameters_are_those_of_entries)
     assert_false(ptx_builder_param(b, 1, 0, &info));
     ptx_builder_destroy(&b);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

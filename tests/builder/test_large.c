@@ -287,8 +287,3 @@ TEST(opcodes_are_kept_once)
     if (taken > 3 * text) // the text, and the instructions that it comes from
         fail_msg("%zu more bytes of text take %zu", text, taken);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

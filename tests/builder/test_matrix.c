@@ -366,8 +366,3 @@ TEST(words_of_b_are_hidden)
                 ptx_builder_destroy(&b);
             }
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

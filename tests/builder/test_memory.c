@@ -511,8 +511,3 @@ TEST(fields_may_be_read)
     }
     ptx_builder_destroy(&b);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

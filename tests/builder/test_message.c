@@ -138,8 +138,3 @@ TEST(messages_do_not_diverge)
     }
     EXPECT_LINES(b, "vprintf", "bar.sync 0;");
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

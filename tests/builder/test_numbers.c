@@ -176,8 +176,3 @@ TEST(bad_lanes_are_named)
     REFUSED_AT(80, ptx_store_vec(b, ptx_shared(b, PTX_U32, 4), 0, ptx_vec4(u, u, f, u)),
                "store_vec: the value is f32; the pointer is to u32");
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

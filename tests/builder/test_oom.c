@@ -235,8 +235,3 @@ TEST(no_builder_is_an_error_too)
                         "the builder is NULL: out of memory when it was created, or destroyed");
     ptx_builder_destroy(&none);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -114,8 +114,3 @@ TEST(calls_nest_deep)
     assert_non_null(strstr(ptx_builder_finish(b), "%r3001, %r1, %r3000;"));
     ptx_builder_destroy(&b);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

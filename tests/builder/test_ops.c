@@ -279,8 +279,3 @@ TEST(the_table_is_data)
     assert_null(ptx_op_get_info(PTX_OP_ld)->shape);
     assert_string_equal(ptx_atomic_get_info(PTX_ATOMIC_cas)->name, "cas");
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

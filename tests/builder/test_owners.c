@@ -198,8 +198,3 @@ TEST(builders_of_threads_refuse)
     for (int t = 0; t < THREADS; t++)
         assert_int_equal(workers[t].refused, TRIED * USES);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -526,8 +526,3 @@ TEST(the_first_error_is_called)
     assert_non_null(strstr(heard.error, "unknown target sm_71"));
     ptx_builder_destroy(&b);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

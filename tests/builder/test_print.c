@@ -267,8 +267,3 @@ TEST(a_comment_must_be_writable)
         ptx_comment(b, "%ls", outside);
     EXPECT_ERROR(b, "k: ptx_comment: the C library cannot write '%ls'");
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

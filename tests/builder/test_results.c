@@ -535,8 +535,5 @@ TEST(fragments_are_stored_and_rounded)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    const int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

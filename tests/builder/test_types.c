@@ -257,8 +257,3 @@ TEST(vectors_hold_what_they_are_given)
     assert_int_equal(v.lanes, 2);
     assert_true(v.lane[0].bits == 1 && v.lane[1].bits == 2 && v.lane[2].kind == PTX_KIND_POISON);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -263,8 +263,3 @@ TEST(a_pinned_isa_is_a_floor)
             EXPECT_ERROR(b, "activemask needs PTX ISA 6.2", "pinned to 6.0");
     }
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -229,8 +229,3 @@ FAKE_TEST(use_after_fork_is_refused)
     ptx_buffer_destroy(&buffer);
     ptx_device_close(&device);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

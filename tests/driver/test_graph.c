@@ -243,8 +243,3 @@ FAKE_TEST(old_driver)
     assert_int_equal(atomic_load(&old->alive), 0);
     setenv("PTXGEN_LIBCUDA", FAKE_LIBCUDA, 1);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -331,8 +331,3 @@ FAKE_TEST(many_threads)
     assert_int_equal(atomic_load(&fake->launches), 400);
     tear_down(&scene);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

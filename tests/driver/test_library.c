@@ -137,8 +137,3 @@ FAKE_TEST(names_of_statuses)
     assert_string_equal(ptx_status_name(PTX_ERROR_FORKED), "PTX_ERROR_FORKED");
     assert_string_equal(ptx_status_name((ptx_status)99), "unknown status");
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

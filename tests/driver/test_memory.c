@@ -199,8 +199,3 @@ FAKE_TEST(blocking_capture_refuses_the_default_stream)
     free(captured);
     ptx_device_close(&device);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

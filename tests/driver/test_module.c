@@ -271,8 +271,3 @@ FAKE_TEST(loading_under_capture_is_refused)
     free(captured);
     ptx_device_close(&device);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -193,6 +193,54 @@ static void check_kernels(struct golden *g)
     }
 }
 
+static void check_clip(struct golden *g, int sm, const struct ptx_clip_params *params,
+                       const char *name)
+{
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = sm } });
+    char full[96];
+    assert_int_equal(ptx_clip_emit(b, params), PTX_OK);
+    snprintf(full, sizeof full, "%s_sm%d", name, sm);
+    check_text(g, b, full, NULL);
+}
+
+/// A plan of one gradient, on two targets.
+static void check_clip_of(struct golden *g, ptx_type type, struct ptx_clip_params params,
+                          const char *name)
+{
+    const struct ptx_clip_tensor tensor = { .count = 1000, .dtype = type };
+    params.tensors = &tensor;
+    params.tensor_count = 1;
+    params.max_norm = 1;
+    for (unsigned k = 0; k < 2; ++k)
+        check_clip(g, k ? 90 : 70, &params, name);
+}
+
+/// A plan of one tensor, of the type that its format takes, and of one group, on two targets.
+static void check_step_of(struct golden *g, struct ptx_step_tensor tensor,
+                          struct ptx_step_group group, struct ptx_step_params params,
+                          const char *format, ...)
+{
+    const bool f32 =
+        tensor.format == PTX_STEP_FORMAT_FULL || tensor.format == PTX_STEP_FORMAT_STATE_BF16;
+    char name[64], full[96];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(name, sizeof name, format, arguments);
+    va_end(arguments);
+    tensor.dtype = f32 ? PTX_F32 : PTX_BF16;
+    params.tensors = &tensor;
+    params.groups = &group;
+    params.tensor_count = params.group_count = 1;
+    params.max_norm = 1;
+    for (unsigned k = 0; k < 2; ++k) {
+        const struct ptx_builder_params target = { .target = { .sm = k ? 90 : 70 } };
+        ptx_builder *b = ptx_builder_create(&target);
+        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
+        snprintf(full, sizeof full, "step_plan_%s_sm%d", name, target.target.sm);
+        check_text(g, b, full, NULL);
+    }
+}
+
 /// Plans of one type and of all types, of few and of many tensors, with each policy, on two
 /// targets.
 static void check_clip_plans(struct golden *g)
@@ -202,7 +250,7 @@ static void check_clip_plans(struct golden *g)
     static const ptx_type types[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16 };
     for (unsigned v = 0; v < 5 * 3 * 2 * 2 * 2 * 2; ++v) {
         const unsigned set = v % 5, policy = v / 5 % 3, updates = v / 15 % 2, measures = v / 30 % 2;
-        const unsigned many = v / 60 % 2, sm = v / 120 % 2 ? 90 : 80;
+        const unsigned many = v / 60 % 2;
         struct ptx_clip_tensor tensors[MANY];
         for (size_t t = 0; t < MANY; ++t)
             tensors[t] =
@@ -213,14 +261,11 @@ static void check_clip_plans(struct golden *g)
                                                 .nonfinite = (ptx_nonfinite)policy,
                                                 .update = updates ? &update : NULL,
                                                 .measure_only = measures };
-        const struct ptx_builder_params target = { .target = { .sm = (int)sm } };
-        ptx_builder *b = ptx_builder_create(&target);
         char name[64];
-        assert_int_equal(ptx_clip_emit(b, &params), PTX_OK);
-        snprintf(name, sizeof name, "clip_plan_%s_nonfinite%u%s%s%s_sm%u",
+        snprintf(name, sizeof name, "clip_plan_%s_nonfinite%u%s%s%s",
                  set < 4 ? ptx_type_name(types[set]) : "mixed", policy, updates ? "_update" : "",
-                 measures ? "_measure" : "", many ? "_packed" : "", sm);
-        check_text(g, b, name, NULL);
+                 measures ? "_measure" : "", many ? "_packed" : "");
+        check_clip(g, v / 120 % 2 ? 90 : 80, &params, name);
     }
 }
 
@@ -237,17 +282,17 @@ static void check_clip_plan_scalars(struct golden *g)
                                                 .found_inf_at = v & 4 ? 12 : 0,
                                                 .found_inf_to = v & 8 ? 16 : 0,
                                                 .sum_rows = v & 16 ? 2 : 0 };
-        ptx_builder *b = ptx_builder_create(NULL);
-        char name[96];
-        assert_int_equal(ptx_clip_emit(b, &params), PTX_OK);
-        snprintf(name, sizeof name, "clip_plan_f32%s%s%s%s%s_sm80", v & 1 ? "_max_norms_at" : "",
+        char name[80];
+        snprintf(name, sizeof name, "clip_plan_f32%s%s%s%s%s", v & 1 ? "_max_norms_at" : "",
                  v & 2 ? "_loss_scale_at" : "", v & 4 ? "_found_inf_at" : "",
                  v & 8 ? "_found_inf_to" : "", v & 16 ? "_sum_rows" : "");
-        check_text(g, b, name, NULL);
+        check_clip(g, 80, &params, name);
     }
 }
 
-/// Plans with each guard, and with several, that clip and that step, on two targets.
+static const struct ptx_step_group adamw = { .rule = PTX_STEP_RULE_ADAMW };
+
+/// Plans with each guard, and with several, that clip and that step.
 static void check_guards(struct golden *g)
 {
     static const struct {
@@ -263,115 +308,57 @@ static void check_guards(struct golden *g)
         { "zclip", { .zclip.warmup = 25 } },
         { "adagc", { .adagc.warmup = 100, .history.length = 16 } },
     };
-    static const struct ptx_clip_tensor gradient = { .count = 1000, .dtype = PTX_F32 };
-    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
-    static const struct ptx_step_tensor tensor = { .count = 1000, .dtype = PTX_F32 };
-    for (unsigned v = 0; v < 4 * sizeof all / sizeof *all; ++v) {
-        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
-        const struct ptx_clip_params clips = { .tensors = &gradient,
-                                               .tensor_count = 1,
-                                               .max_norm = 1,
-                                               .sum_rows = 1 + v / 4 % 2,
-                                               .guards = &all[v / 4].guards };
-        const struct ptx_step_params steps = { .tensors = &tensor,
-                                               .tensor_count = 1,
-                                               .groups = &group,
-                                               .group_count = 1,
-                                               .max_norm = 1,
-                                               .guards = &all[v / 4].guards };
-        ptx_builder *b = ptx_builder_create(&target);
+    for (unsigned v = 0; v < sizeof all / sizeof *all; ++v) {
         char name[64];
-        assert_int_equal(v & 2 ? ptx_step_emit(b, &steps) : ptx_clip_emit(b, &clips), PTX_OK);
-        snprintf(name, sizeof name, "%s_plan_guards_%s_sm%d", v & 2 ? "step" : "clip",
-                 all[v / 4].name, target.target.sm);
-        check_text(g, b, name, NULL);
+        snprintf(name, sizeof name, "clip_plan_guards_%s", all[v].name);
+        check_clip_of(g, PTX_F32,
+                      (struct ptx_clip_params) { .sum_rows = 1 + v % 2, .guards = &all[v].guards },
+                      name);
+        check_step_of(g, (struct ptx_step_tensor) { .count = 1000 }, adamw,
+                      (struct ptx_step_params) { .guards = &all[v].guards }, "guards_%s",
+                      all[v].name);
     }
 }
 
-/// Plans with reports, of each type of gradient, on two targets.
+/// Plans with reports, of each type of gradient; step plans with reports of weights, in each
+/// format.
 static void check_reports(struct golden *g)
 {
     static const ptx_type types[] = { PTX_F32, PTX_F16, PTX_BF16, PTX_F64 };
-    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
-    for (unsigned v = 0; v < 2 * 7; ++v) {
-        const bool steps = v / 2 >= 4;
-        const ptx_type type = types[v / 2 % 4];
-        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
-        const struct ptx_clip_tensor gradient = { .count = 1000, .dtype = type };
-        const struct ptx_step_tensor tensor = { .count = 1000,
-                                                .dtype = PTX_F32,
-                                                .gradient_dtype = type };
-        const struct ptx_clip_params clips = {
-            .tensors = &gradient, .tensor_count = 1, .max_norm = 1, .reports_at = 8
-        };
-        const struct ptx_step_params step = { .tensors = &tensor,
-                                              .tensor_count = 1,
-                                              .groups = &group,
-                                              .group_count = 1,
-                                              .max_norm = 1,
-                                              .reports_at = 8 };
-        ptx_builder *b = ptx_builder_create(&target);
+    for (unsigned v = 0; v < 4; ++v) {
         char name[64];
-        assert_int_equal(steps ? ptx_step_emit(b, &step) : ptx_clip_emit(b, &clips), PTX_OK);
-        snprintf(name, sizeof name, "%s_plan_reports_%s_sm%d", steps ? "step" : "clip",
-                 ptx_type_name(type), target.target.sm);
-        check_text(g, b, name, NULL);
+        snprintf(name, sizeof name, "clip_plan_reports_%s", ptx_type_name(types[v]));
+        check_clip_of(g, types[v], (struct ptx_clip_params) { .reports_at = 8 }, name);
     }
+    for (unsigned v = 0; v < 3; ++v)
+        check_step_of(g, (struct ptx_step_tensor) { .count = 1000, .gradient_dtype = types[v] },
+                      adamw, (struct ptx_step_params) { .reports_at = 8 }, "reports_%s",
+                      ptx_type_name(types[v]));
 }
 
-/// Step plans with reports of weights, in each format, on two targets.
 static void check_weight_reports(struct golden *g)
 {
-    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
-    for (unsigned v = 0; v < 2 * PTX_STEP_FORMAT_COUNT; ++v) {
-        const unsigned format = v / 2;
-        const bool f32 = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16;
-        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
-        const struct ptx_step_tensor tensor = { .count = 1000,
-                                                .dtype = f32 ? PTX_F32 : PTX_BF16,
-                                                .format = (ptx_step_format)format };
-        const struct ptx_step_params step = { .tensors = &tensor,
-                                              .tensor_count = 1,
-                                              .groups = &group,
-                                              .group_count = 1,
-                                              .max_norm = 1,
-                                              .weight_reports_at = 8 };
-        ptx_builder *b = ptx_builder_create(&target);
-        char name[64];
-        assert_int_equal(ptx_step_emit(b, &step), PTX_OK);
-        snprintf(name, sizeof name, "step_plan_weight_reports_format%u_sm%d", format,
-                 target.target.sm);
-        check_text(g, b, name, NULL);
-    }
+    for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; ++format)
+        check_step_of(
+            g, (struct ptx_step_tensor) { .count = 1000, .format = (ptx_step_format)format }, adamw,
+            (struct ptx_step_params) { .weight_reports_at = 8 }, "weight_reports_format%u", format);
 }
 
-/// Plans of each rule in each format, with every type of gradient in turn, on two targets.
+/// Plans of each rule in each format, with every type of gradient in turn.
 static void check_step_plans(struct golden *g)
 {
     static const ptx_type gradients[] = { PTX_F32, PTX_F16, PTX_BF16 };
-    for (unsigned v = 0; v < PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT * 2; ++v) {
-        const unsigned rule = v / 2 % PTX_STEP_RULE_COUNT, format = v / 2 / PTX_STEP_RULE_COUNT;
-        const bool f32 = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16;
-        const struct ptx_step_group group = { .rule = (ptx_step_rule)rule,
-                                              .maximize = format % 2,
-                                              .hyper = { .momentum = 0.9 } };
-        const struct ptx_step_tensor tensor = { .count = v / 2 % 3 ? 1000 : 1 << 24,
-                                                .dtype = f32 ? PTX_F32 : PTX_BF16,
-                                                .gradient_dtype = gradients[v / 2 % 3],
-                                                .format = (ptx_step_format)format };
-        const struct ptx_step_params params = { .tensors = &tensor,
-                                                .tensor_count = 1,
-                                                .groups = &group,
-                                                .group_count = 1,
-                                                .max_norm = 1,
-                                                .gradients = (ptx_step_gradients)(v / 2 % 3) };
-        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
-        ptx_builder *b = ptx_builder_create(&target);
-        char name[64];
-        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
-        snprintf(name, sizeof name, "step_plan_rule%u_format%u_sm%d", rule, format,
-                 target.target.sm);
-        check_text(g, b, name, NULL);
+    for (unsigned v = 0; v < PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT; ++v) {
+        const unsigned rule = v % PTX_STEP_RULE_COUNT, format = v / PTX_STEP_RULE_COUNT;
+        check_step_of(g,
+                      (struct ptx_step_tensor) { .count = v % 3 ? 1000 : 1 << 24,
+                                                 .gradient_dtype = gradients[v % 3],
+                                                 .format = (ptx_step_format)format },
+                      (struct ptx_step_group) { .rule = (ptx_step_rule)rule,
+                                                .maximize = format % 2,
+                                                .hyper = { .momentum = 0.9 } },
+                      (struct ptx_step_params) { .gradients = (ptx_step_gradients)(v % 3) },
+                      "rule%u_format%u", rule, format);
     }
 }
 
@@ -379,83 +366,48 @@ static void check_step_plans(struct golden *g)
 static void check_accumulating_plans(struct golden *g)
 {
     static const ptx_type types[] = { PTX_F32, PTX_F16, PTX_BF16 };
-    for (unsigned v = 0; v < 12; ++v) {
-        const bool reports = v >= 6;
-        const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
-        const struct ptx_step_tensor tensor = { .count = 1 << 24,
-                                                .dtype = PTX_F32,
-                                                .gradient_dtype = types[v / 2 % 3],
-                                                .accumulator = 16,
-                                                .accumulated = 4 };
-        const struct ptx_step_params params = { .tensors = &tensor,
-                                                .tensor_count = 1,
-                                                .groups = &group,
-                                                .group_count = 1,
-                                                .max_norm = 1,
-                                                .reports_at = reports ? 8 : 0 };
-        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
-        ptx_builder *b = ptx_builder_create(&target);
-        char name[64];
-        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
-        snprintf(name, sizeof name, "step_plan_accumulates%s_%s_sm%d", reports ? "_reports" : "",
-                 ptx_type_name(types[v / 2 % 3]), target.target.sm);
-        check_text(g, b, name, NULL);
-    }
+    for (unsigned v = 0; v < 6; ++v)
+        check_step_of(g,
+                      (struct ptx_step_tensor) { .count = 1 << 24,
+                                                 .gradient_dtype = types[v % 3],
+                                                 .accumulator = 16,
+                                                 .accumulated = 4 },
+                      adamw, (struct ptx_step_params) { .reports_at = v / 3 ? 8 : 0 },
+                      "accumulates%s_%s", v / 3 ? "_reports" : "", ptx_type_name(types[v % 3]));
 }
 
 /// Plans with an average of the weights, in f32 and in bf16, of each format, with the rules in
 /// turn.
 static void check_ema_plans(struct golden *g)
 {
-    for (unsigned v = 0; v < PTX_STEP_FORMAT_COUNT * 4; ++v) {
-        const unsigned format = v / 4, rule = (v / 2 + format) % PTX_STEP_RULE_COUNT;
-        const bool f32 = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16;
-        const struct ptx_step_group group = { .rule = (ptx_step_rule)rule,
-                                              .hyper = { .momentum = 0.9, .ema_decay = 0.5 } };
-        const struct ptx_step_tensor tensor = { .count = 1 << 24,
-                                                .dtype = f32 ? PTX_F32 : PTX_BF16,
-                                                .format = (ptx_step_format)format,
-                                                .ema_dtype = v / 2 % 2 ? PTX_BF16 : PTX_F32 };
-        const struct ptx_step_params params = {
-            .tensors = &tensor, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
-        };
-        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
-        ptx_builder *b = ptx_builder_create(&target);
-        char name[64];
-        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
-        snprintf(name, sizeof name, "step_plan_ema_%s_format%u_sm%d",
-                 ptx_type_name(tensor.ema_dtype), format, target.target.sm);
-        check_text(g, b, name, NULL);
+    for (unsigned v = 0; v < PTX_STEP_FORMAT_COUNT * 2; ++v) {
+        const unsigned format = v / 2, rule = (v + format) % PTX_STEP_RULE_COUNT;
+        const ptx_type average = v % 2 ? PTX_BF16 : PTX_F32;
+        check_step_of(
+            g,
+            (struct ptx_step_tensor) {
+                .count = 1 << 24, .format = (ptx_step_format)format, .ema_dtype = average },
+            (struct ptx_step_group) { .rule = (ptx_step_rule)rule,
+                                      .hyper = { .momentum = 0.9, .ema_decay = 0.5 } },
+            (struct ptx_step_params) { 0 }, "ema_%s_format%u", ptx_type_name(average), format);
     }
 }
 
-/// Plans that leave copies of the weights in 8 bits, their amax or both, of each format, on two
-/// targets.
+/// Plans that leave copies of the weights in 8 bits, their amax or both, of each format.
 static void check_copy_plans(struct golden *g)
 {
-    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_ADAMW };
     static const char *const names[] = { "amax", "e4m3", "e5m2_amax" };
-    for (unsigned v = 0; v < PTX_STEP_FORMAT_COUNT * 6; ++v) {
-        const unsigned format = v / 6, leaves = v / 2 % 3;
-        const bool f32 = format == PTX_STEP_FORMAT_FULL || format == PTX_STEP_FORMAT_STATE_BF16;
-        const struct ptx_step_tensor tensor = { .count = 1 << 24,
-                                                .dtype = f32 ? PTX_F32 : PTX_BF16,
-                                                .format = (ptx_step_format)format,
-                                                .amax = leaves == 1 ? 0 : 4,
-                                                .fp8 = leaves ? 8 : 0,
-                                                .fp8_scale = leaves ? 4 : 0,
-                                                .fp8_format =
-                                                    leaves == 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3 };
-        const struct ptx_step_params params = {
-            .tensors = &tensor, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
-        };
-        const struct ptx_builder_params target = { .target = { .sm = v % 2 ? 90 : 70 } };
-        ptx_builder *b = ptx_builder_create(&target);
-        char name[64];
-        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
-        snprintf(name, sizeof name, "step_plan_%s_format%u_sm%d", names[leaves], format,
-                 target.target.sm);
-        check_text(g, b, name, NULL);
+    for (unsigned v = 0; v < PTX_STEP_FORMAT_COUNT * 3; ++v) {
+        const unsigned format = v / 3, leaves = v % 3;
+        check_step_of(
+            g,
+            (struct ptx_step_tensor) { .count = 1 << 24,
+                                       .format = (ptx_step_format)format,
+                                       .amax = leaves == 1 ? 0 : 4,
+                                       .fp8 = leaves ? 8 : 0,
+                                       .fp8_scale = leaves ? 4 : 0,
+                                       .fp8_format = leaves == 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3 },
+            adamw, (struct ptx_step_params) { 0 }, "%s_format%u", names[leaves], format);
     }
 }
 

@@ -135,8 +135,3 @@ TEST(test_known_values)
     assert_int_equal(bf16_from_f64(-(double)NAN), HALF_NAN);
     assert_int_equal(f16_from_f64(f64_of_bits(UINT64_C(0xfff0000000000001))), HALF_NAN);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

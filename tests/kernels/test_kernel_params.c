@@ -305,75 +305,32 @@ static void check_params(const ptx_kernel *kernel, const struct wanted *rows)
     check_params_with(kernel, rows, NULL, NULL);
 }
 
-TEST(test_squared_sum)
+TEST(test_params)
 {
     check_params(&ptx_kernel_squared_sum, squared_sum);
-}
-
-TEST(test_clip_scale_reduce)
-{
     check_params(&ptx_kernel_clip_scale_reduce, clip_scale_reduce);
-}
-
-TEST(test_gradient_clip_from_device_scale)
-{
     check_params(&ptx_kernel_gradient_clip_from_device_scale, gradient_clip);
-}
-
-TEST(test_quantize_ste_backward)
-{
     check_params(&ptx_kernel_quantize_ste_backward, quantize);
-}
-
-TEST(test_quantize_channel_ste_backward)
-{
     check_params(&ptx_kernel_quantize_channel_ste_backward, quantize_channel);
-}
-
-TEST(test_fake_quantize)
-{
     check_params(&ptx_kernel_fake_quantize, fake);
     check_params(&ptx_kernel_fake_quantize_channel, fake_channel);
-}
-
-TEST(test_fake_quantize_groups)
-{
     check_params(&ptx_kernel_fake_quantize_groups, groups);
-}
-
-TEST(test_quantize_learned_backward)
-{
+    check_params(&ptx_kernel_quantize_learned_groups, learned_groups);
+    check_params(&ptx_kernel_quantize_learned_reduce, learned_reduce);
+    check_params(&ptx_kernel_observe_min_max, min_max);
+    check_params(&ptx_kernel_moving_average_update, moving_average);
+    check_params(&ptx_kernel_loss_scale_update, loss_scale);
+    check_params(&ptx_kernel_lerp_backward, lerp);
+    check_params(&ptx_kernel_cast_fp8, cast_fp8);
+    check_params(&ptx_kernel_delayed_scale_update, delayed_scale);
     const ptx_kernel *kernel = &ptx_kernel_quantize_learned_backward;
     check_params_with(kernel, learned_tensor, "layout", "tensor");
     check_params_with(kernel, learned_channels, "layout", "rows");
     check_params_with(kernel, learned_channels, "layout", "columns");
-    check_params(&ptx_kernel_quantize_learned_groups, learned_groups);
 }
 
-TEST(test_quantize_learned_reduce)
+TEST(test_formats_of_cast_fp8)
 {
-    check_params(&ptx_kernel_quantize_learned_reduce, learned_reduce);
-}
-
-TEST(test_observer)
-{
-    check_params(&ptx_kernel_observe_min_max, min_max);
-    check_params(&ptx_kernel_moving_average_update, moving_average);
-}
-
-TEST(test_loss_scale_update)
-{
-    check_params(&ptx_kernel_loss_scale_update, loss_scale);
-}
-
-TEST(test_lerp_backward)
-{
-    check_params(&ptx_kernel_lerp_backward, lerp);
-}
-
-TEST(test_cast_fp8)
-{
-    check_params(&ptx_kernel_cast_fp8, cast_fp8);
     for (uint8_t format = 0; format < 2; format++) {
         const struct ptx_kernel_spec spec = { .dtype = PTX_BF16, .option = { format } };
         struct ptx_param_info x, y;
@@ -387,9 +344,8 @@ TEST(test_cast_fp8)
     }
 }
 
-TEST(test_delayed_scale_update)
+TEST(test_ranges_of_delayed_scale)
 {
-    check_params(&ptx_kernel_delayed_scale_update, delayed_scale);
     const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
     struct ptx_param_info count, margin;
     ptx_builder *b = ptx_builder_create(NULL);
@@ -457,9 +413,4 @@ TEST(test_option_values)
         assert_string_equal(values, rows[k].values);
         assert_true(option->summary && *option->summary);
     }
-}
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
 }

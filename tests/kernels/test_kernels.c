@@ -384,8 +384,3 @@ TEST(test_lengths_of_sums)
     assert_int_equal(pieces_of("columns", PTX_F32, 100, 1, 0), UINT64_MAX);
     assert_int_equal(pieces_of("columns", PTX_F32, 100, UINT64_C(1) << 62, 4), UINT64_MAX);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -336,8 +336,3 @@ TEST(test_lerp)
     ref_lerp_backward(REF_F16, &half, NULL, &half, 1, 0.1);
     assert_int_equal(half, f16_from_f64((double)0.1f));
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -88,8 +88,3 @@ TEST(test_delayed_scale)
     ref_delayed_scale_update(&rule, 4, 3, history, scale, inverse);
     assert_true(scale[0] == 2048 && scale[1] == 4 && history[8] == 28 && history[4] == 2);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

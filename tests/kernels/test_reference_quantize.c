@@ -142,8 +142,3 @@ TEST(test_scale_of_f64_tensors_is_f64)
     ref_quantize_ste_backward(REF_F64, &x, &dy, &dx, 1, q);
     assert_true(dx == 0.7 / 0.03 && dx != 0.7 / (double)0.03f);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

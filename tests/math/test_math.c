@@ -364,8 +364,3 @@ TEST(the_measure_of_errors)
                      rows[k].error);
     }
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -7,35 +7,35 @@
 
 enum { CLIP_COUNT = 100, CLIP_BYTES = SCENE_CLIP_TENSORS * CLIP_COUNT * 8 };
 
-CUdeviceptr scene_place(const struct scene *scene, unsigned tensor, unsigned array)
+CUdeviceptr scene_place(const struct scene *in, unsigned tensor, unsigned array)
 {
-    return scene->at + (tensor * SCENE_ARRAYS + array) * (CUdeviceptr)SCENE_ROOM;
+    return in->at + (tensor * SCENE_ARRAYS + array) * (CUdeviceptr)SCENE_ROOM;
 }
 
-void scene_create(struct scene *scene)
+void scene_create(struct scene *in)
 {
     static const ptx_type types[] = { PTX_F32, PTX_F64, PTX_F16, PTX_BF16, PTX_F32 };
 
-    memset(scene, 0, sizeof *scene);
-    scene->device = ptx_device_open(NULL);
-    scene->memory = ptx_buffer_create(scene->device, SCENE_BYTES);
-    if (!scene->memory)
+    memset(in, 0, sizeof *in);
+    in->device = ptx_device_open(NULL);
+    in->memory = ptx_buffer_create(in->device, SCENE_BYTES);
+    if (!in->memory)
         fail_msg("%s", ptx_error_message());
-    assert_int_equal(ptx_buffer_fill(scene->memory, 0, 0, SCENE_BYTES, NULL), PTX_OK);
-    scene->at = ptx_buffer_address(scene->memory);
+    assert_int_equal(ptx_buffer_fill(in->memory, 0, 0, SCENE_BYTES, NULL), PTX_OK);
+    in->at = ptx_buffer_address(in->memory);
     for (unsigned t = 0; t < SCENE_CLIP_TENSORS; t++)
-        scene->clip[t] = (struct ptx_clip_tensor) { .data = scene->at + t * CLIP_COUNT * 8,
-                                                    .count = CLIP_COUNT,
-                                                    .dtype = types[t],
-                                                    .group = t / 2 };
+        in->clip[t] = (struct ptx_clip_tensor) { .data = in->at + t * CLIP_COUNT * 8,
+                                                 .count = CLIP_COUNT,
+                                                 .dtype = types[t],
+                                                 .group = t / 2 };
     for (unsigned t = 0; t < SCENE_STEP_TENSORS; t++) {
         const bool master = t % 2;
-        scene->step[t] = (struct ptx_step_tensor) {
-            .parameter = scene_place(scene, t, 0),
-            .gradient = scene_place(scene, t, 1),
-            .state = { scene_place(scene, t, 2), scene_place(scene, t, 3) },
-            .beside = master ? scene_place(scene, t, 4) : 0,
-            .step = scene_place(scene, t, 5),
+        in->step[t] = (struct ptx_step_tensor) {
+            .parameter = scene_place(in, t, 0),
+            .gradient = scene_place(in, t, 1),
+            .state = { scene_place(in, t, 2), scene_place(in, t, 3) },
+            .beside = master ? scene_place(in, t, 4) : 0,
+            .step = scene_place(in, t, 5),
             .count = 100,
             .dtype = master ? PTX_BF16 : PTX_F32,
             .format = master ? PTX_STEP_FORMAT_MASTER : PTX_STEP_FORMAT_FULL,
@@ -44,10 +44,34 @@ void scene_create(struct scene *scene)
     }
 }
 
-void scene_destroy(struct scene *scene)
+void scene_destroy(struct scene *in)
 {
-    ptx_buffer_destroy(&scene->memory);
-    ptx_device_close(&scene->device);
+    ptx_buffer_destroy(&in->memory);
+    ptx_device_close(&in->device);
+}
+
+struct scene scene;
+
+int scene_set_up(void **state)
+{
+    (void)state;
+    scene_create(&scene);
+    return 0;
+}
+
+int scene_tear_down(void **state)
+{
+    (void)state;
+    scene_destroy(&scene);
+    return 0;
+}
+
+void *subject_create(const struct subject *subject)
+{
+    void *object = subject->create(&scene);
+    if (!object)
+        fail_msg("%s: %s", subject->name, ptx_error_message());
+    return object;
 }
 
 // ---- plans --------------------------------------------------------------------------------------
@@ -58,12 +82,12 @@ static const struct ptx_step_group group = {
 };
 static const struct ptx_loss_scale_state two = { .scale = 2.0f };
 
-static void *clip_create(const struct scene *scene)
+static void *clip_create(const struct scene *in)
 {
-    const CUdeviceptr scalars = scene->at + CLIP_BYTES;
+    const CUdeviceptr scalars = in->at + CLIP_BYTES;
 
-    return ptx_clip_plan_create(scene->device,
-                                &(struct ptx_clip_params) { .tensors = scene->clip,
+    return ptx_clip_plan_create(in->device,
+                                &(struct ptx_clip_params) { .tensors = in->clip,
                                                             .tensor_count = SCENE_CLIP_TENSORS,
                                                             .max_norm = 1.0f,
                                                             .loss_scale_state = scalars,
@@ -71,18 +95,18 @@ static void *clip_create(const struct scene *scene)
                                                             .nonfinite = PTX_NONFINITE_SKIP,
                                                             .found_inf_at = scalars + 8,
                                                             .found_inf_to = scalars + 12,
-                                                            .any_address = scene->any_address,
-                                                            .stream = scene->stream });
+                                                            .any_address = in->any_address,
+                                                            .stream = in->stream });
 }
 
-static void *step_create(const struct scene *scene)
+static void *step_create(const struct scene *in)
 {
     CUdeviceptr scalars[SCENE_ARRAYS];
 
     for (unsigned a = 0; a < SCENE_ARRAYS; a++)
-        scalars[a] = scene_place(scene, SCENE_STEP_TENSORS, a);
-    return ptx_step_plan_create(scene->device,
-                                &(struct ptx_step_params) { .tensors = scene->step,
+        scalars[a] = scene_place(in, SCENE_STEP_TENSORS, a);
+    return ptx_step_plan_create(in->device,
+                                &(struct ptx_step_params) { .tensors = in->step,
                                                             .tensor_count = SCENE_STEP_TENSORS,
                                                             .groups = &group,
                                                             .group_count = 1,
@@ -92,8 +116,8 @@ static void *step_create(const struct scene *scene)
                                                             .found_inf_at = scalars[2],
                                                             .found_inf_to = scalars[3],
                                                             .sums_at = scalars[4],
-                                                            .any_address = scene->any_address,
-                                                            .stream = scene->stream });
+                                                            .any_address = in->any_address,
+                                                            .stream = in->stream });
 }
 
 static void clip_destroy(void *object)
@@ -109,9 +133,9 @@ static void step_destroy(void *object)
 }
 
 #define CALL(kind, function, ...)                                                                  \
-    static ptx_status kind##_##function(const struct scene *scene, void *plan, CUstream stream)    \
+    static ptx_status kind##_##function(const struct scene *in, void *plan, CUstream stream)       \
     {                                                                                              \
-        (void)scene;                                                                               \
+        (void)in;                                                                                  \
         return ptx_##kind##_plan_##function(plan, __VA_ARGS__);                                    \
     }
 #define PHASES(kind)                                                                               \
@@ -127,10 +151,10 @@ PHASES(clip)
 PHASES(step)
 // Scales at which nothing is found.
 #define RUN_SCALED(kind)                                                                           \
-    static ptx_status kind##_run_scaled(const struct scene *scene, void *plan, CUstream stream)    \
+    static ptx_status kind##_run_scaled(const struct scene *in, void *plan, CUstream stream)       \
     {                                                                                              \
-        const ptx_status status = kind##_set_loss_scale(scene, plan, stream);                      \
-        return status ? status : kind##_run(scene, plan, stream);                                  \
+        const ptx_status status = kind##_set_loss_scale(in, plan, stream);                         \
+        return status ? status : kind##_run(in, plan, stream);                                     \
     }
 RUN_SCALED(clip)
 RUN_SCALED(step)
@@ -140,30 +164,30 @@ CALL(clip, apply_chunks, 0, 1, stream)
 CALL(step, step, stream)
 CALL(step, set_hyper, 0, &group.hyper, stream)
 // These give tensors the addresses that they have.
-CALL(clip, set_data, 0, 1, &scene->clip[0].data, stream)
-CALL(step, set_addresses, 0, SCENE_STEP_TENSORS, scene->step, stream)
+CALL(clip, set_data, 0, 1, &in->clip[0].data, stream)
+CALL(step, set_addresses, 0, SCENE_STEP_TENSORS, in->step, stream)
 
-static ptx_status step_set_gradients(const struct scene *scene, void *plan, CUstream stream)
+static ptx_status step_set_gradients(const struct scene *in, void *plan, CUstream stream)
 {
     CUdeviceptr gradients[SCENE_STEP_TENSORS];
 
     for (unsigned t = 0; t < SCENE_STEP_TENSORS; t++)
-        gradients[t] = scene->step[t].gradient;
+        gradients[t] = in->step[t].gradient;
     return ptx_step_plan_set_gradients(plan, 0, SCENE_STEP_TENSORS, gradients, stream);
 }
 
-static ptx_status step_norm_sq_and_finish(const struct scene *scene, void *plan, CUstream stream)
+static ptx_status step_norm_sq_and_finish(const struct scene *in, void *plan, CUstream stream)
 {
-    const ptx_status status = step_norm_sq(scene, plan, stream);
-    return status ? status : step_finish(scene, plan, stream);
+    const ptx_status status = step_norm_sq(in, plan, stream);
+    return status ? status : step_finish(in, plan, stream);
 }
 
 // ---- operations ---------------------------------------------------------------------------------
 
-static void *operations_create(const struct scene *scene)
+static void *operations_create(const struct scene *in)
 {
     return ptx_operations_create(
-        scene->device, &(struct ptx_operations_params) { .any_address = scene->any_address });
+        in->device, &(struct ptx_operations_params) { .any_address = in->any_address });
 }
 
 static void operations_destroy(void *object)
@@ -174,9 +198,9 @@ static void operations_destroy(void *object)
 
 // 64 elements, arrays 512 bytes apart.
 #define OPERATION(id, name, ...)                                                                   \
-    static ptx_status id(const struct scene *scene, void *operations, CUstream stream)             \
+    static ptx_status id(const struct scene *in, void *operations, CUstream stream)                \
     {                                                                                              \
-        const CUdeviceptr at = scene->at;                                                          \
+        const CUdeviceptr at = in->at;                                                             \
         return ptx_##name(operations, &(struct ptx_##name##_params) { __VA_ARGS__ }, stream);      \
     }
 OPERATION(quantize, quantize_backward, .dtype = PTX_BF16, .count = 64, .x = at,

@@ -27,12 +27,18 @@ struct scene {
 };
 
 /// Opens the device of PTXGEN_LIBCUDA.
-void scene_create(struct scene *scene);
-void scene_destroy(struct scene *scene);
-/// The address of an array of a step plan's tensor. Those of tensor SCENE_STEP_TENSORS are free.
-CUdeviceptr scene_place(const struct scene *scene, unsigned tensor, unsigned array);
+void scene_create(struct scene *in);
+void scene_destroy(struct scene *in);
 
-typedef ptx_status subject_call(const struct scene *scene, void *object, CUstream stream);
+/// That of a program's tests: created before each, and destroyed after it.
+extern struct scene scene;
+int scene_set_up(void **state);
+int scene_tear_down(void **state);
+
+/// The address of an array of a step plan's tensor. Those of tensor SCENE_STEP_TENSORS are free.
+CUdeviceptr scene_place(const struct scene *in, unsigned tensor, unsigned array);
+
+typedef ptx_status subject_call(const struct scene *in, void *object, CUstream stream);
 
 struct call {
     const char *name; ///< of the public function; NULL ends a list
@@ -45,11 +51,14 @@ struct call {
 /// A clip plan, a step plan, or operations, of which one is called.
 struct subject {
     const char *name;
-    void *(*create)(const struct scene *scene); ///< NULL: refused
+    void *(*create)(const struct scene *in); ///< NULL: refused
     void (*destroy)(void *object);
     bool is_operation;     ///< creation compiles nothing: the first call does
     struct call calls[12]; ///< the first one is a run
 };
+/// An object in the program's scene, which must be created.
+void *subject_create(const struct subject *subject);
+
 enum { SUBJECTS = 13, CLIP_SUBJECT = 0, STEP_SUBJECT = 1, FIRST_OPERATION = 2 };
 extern const struct subject subjects[SUBJECTS];
 

@@ -136,8 +136,3 @@ TEST(test_many)
         refuses(a, count, message);
     }
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

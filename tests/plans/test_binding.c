@@ -84,8 +84,3 @@ TEST(test_refused)
     assert_int_equal(ptx_bind(b, 0, values, 3, args, 3, NULL), PTX_ERROR_INVALID);
     ptx_builder_destroy(&b);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

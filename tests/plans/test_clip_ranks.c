@@ -219,8 +219,5 @@ TEST(test_infinity_on_one_rank)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

@@ -202,8 +202,5 @@ TEST_WITH(test_joined_streams, set_up, tear_down)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

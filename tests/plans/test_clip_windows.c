@@ -162,8 +162,5 @@ TEST(test_no_piece)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

@@ -571,8 +571,5 @@ TEST_WITH(test_learned_descriptions, set_up, tear_down)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    const int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

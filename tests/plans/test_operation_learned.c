@@ -255,8 +255,5 @@ TEST_WITH(test_captured, set_up, tear_down)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    const int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

@@ -231,8 +231,5 @@ TEST(test_prepared_calls_can_be_captured)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

@@ -475,8 +475,5 @@ TEST(test_loss_scale_is_that_of_gradscaler)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

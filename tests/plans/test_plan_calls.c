@@ -7,8 +7,6 @@
 #include "failing_allocations.h"
 #include "subjects.h"
 
-static struct scene scene;
-
 // With the driver of this version. Creates the object, and makes the call that compiles it.
 static void *set_up(const struct subject *subject, int driver_version, bool any_address)
 {

@@ -9,30 +9,6 @@
 #include "failing_allocations.h"
 #include "subjects.h"
 
-static struct scene scene;
-
-static int set_up(void **state)
-{
-    (void)state;
-    scene_create(&scene);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scene_destroy(&scene);
-    return 0;
-}
-
-static void *create(const struct subject *subject)
-{
-    void *object = subject->create(&scene);
-    if (!object)
-        fail_msg("%s", ptx_error_message());
-    return object;
-}
-
 // The first call of an operation belongs to its creation: it compiles.
 static ptx_status first_call(const struct subject *subject, void *object)
 {
@@ -67,7 +43,7 @@ static int calls_of_creation(const struct subject *subject)
     return subject->is_operation ? calls : calls - calls_of_stream_destroy();
 }
 
-TEST_WITH(each_driver_call_of_creation_fails, set_up, tear_down)
+TEST_WITH(each_driver_call_of_creation_fails, scene_set_up, scene_tear_down)
 {
     const struct subject *subject = *state;
     const int calls = calls_of_creation(subject);
@@ -94,7 +70,7 @@ TEST_WITH(each_driver_call_of_creation_fails, set_up, tear_down)
     }
 }
 
-TEST_WITH(each_allocation_of_creation_fails, set_up, tear_down)
+TEST_WITH(each_allocation_of_creation_fails, scene_set_up, scene_tear_down)
 {
     const struct subject *subject = *state;
     bool all = false;
@@ -156,10 +132,10 @@ static void check_allocations_of_call(const struct call *call, void *object)
     }
 }
 
-TEST_WITH(each_driver_call_of_a_use_fails, set_up, tear_down)
+TEST_WITH(each_driver_call_of_a_use_fails, scene_set_up, scene_tear_down)
 {
     const struct subject *subject = *state;
-    void *object = create(subject);
+    void *object = subject_create(subject);
     assert_int_equal(first_call(subject, object), PTX_OK);
     for (const struct call *call = subject->calls; call->name; call++) {
         come_before(call, object);
@@ -182,11 +158,11 @@ TEST_WITH(each_driver_call_of_a_use_fails, set_up, tear_down)
 }
 
 // A run that fails during the caller's capture does not end the capture. It works again afterwards.
-TEST_WITH(each_driver_call_of_a_captured_run_fails, set_up, tear_down)
+TEST_WITH(each_driver_call_of_a_captured_run_fails, scene_set_up, scene_tear_down)
 {
     const struct subject *subject = *state;
     subject_call *run = subject->calls[0].call;
-    void *object = create(subject);
+    void *object = subject_create(subject);
     CUstream stream = ptx_stream_create(scene.device);
     assert_non_null(stream);
     assert_int_equal(first_call(subject, object), PTX_OK);
@@ -222,7 +198,7 @@ static void a_kernel_is_loaded_and_not_bound(void **state)
 {
     (void)state;
     const int alive = objects_alive(), live = live_allocations;
-    void *operations = create(&subjects[FIRST_OPERATION]);
+    void *operations = subject_create(&subjects[FIRST_OPERATION]);
     for (int i = FIRST_OPERATION; i < SUBJECTS; i++) {
         refuse_to_bind = true;
         assert_int_equal(first_call(&subjects[i], operations), PTX_ERROR_INVALID);
@@ -240,7 +216,7 @@ static void a_kernel_is_loaded_and_not_bound(void **state)
 static void a_failed_move_is_forgotten(void **state)
 {
     (void)state;
-    ptx_step_plan *plan = create(&subjects[STEP_SUBJECT]);
+    ptx_step_plan *plan = subject_create(&subjects[STEP_SUBJECT]);
     struct ptx_step_tensor moved = scene.step[0], onto = scene.step[2];
     moved.gradient = scene_place(&scene, SCENE_STEP_TENSORS, 0); // free
     onto.gradient = scene.step[0].gradient;
@@ -267,7 +243,7 @@ static void a_failed_move_is_forgotten(void **state)
 static void failed_sums_are_not_known(void **state)
 {
     (void)state;
-    ptx_step_plan *plan = create(&subjects[STEP_SUBJECT]);
+    ptx_step_plan *plan = subject_create(&subjects[STEP_SUBJECT]);
     const int before = calls_so_far();
     assert_int_equal(ptx_step_plan_norm_sq(plan, NULL), PTX_OK);
     const int calls = calls_so_far() - before;
@@ -308,7 +284,7 @@ static void a_move_is_one_call(void **state)
     (void)state;
     const struct subject *subject = &subjects[STEP_SUBJECT];
     int moves = 0;
-    within.plan = create(subject);
+    within.plan = subject_create(subject);
     for (const struct call *call = subject->calls; call->name; call++) {
         if (!call->allocates)
             continue;
@@ -329,10 +305,11 @@ static void a_move_is_one_call(void **state)
 int main(void)
 {
     const struct CMUnitTest of_some[] = {
-        cmocka_unit_test_setup_teardown(a_kernel_is_loaded_and_not_bound, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_failed_move_is_forgotten, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_move_is_one_call, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(failed_sums_are_not_known, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_kernel_is_loaded_and_not_bound, scene_set_up,
+                                        scene_tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_move_is_forgotten, scene_set_up, scene_tear_down),
+        cmocka_unit_test_setup_teardown(a_move_is_one_call, scene_set_up, scene_tear_down),
+        cmocka_unit_test_setup_teardown(failed_sums_are_not_known, scene_set_up, scene_tear_down),
     };
     int failed = cmocka_run_group_tests_name("plans: faults", of_some, emulator_open, NULL);
     for (int i = 0; i < SUBJECTS; i++)

@@ -13,29 +13,17 @@
 #define STREAM_LEGACY ((CUstream)(uintptr_t)1)
 
 static struct gpu gpu;
-static struct scene scene;
-
 static int set_up(void **state)
 {
-    (void)state;
-    scene_create(&scene);
+    scene_set_up(state);
     scene.stream = gpu.stream;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scene_destroy(&scene);
     return 0;
 }
 
 // Ready for its calls: an operation compiles in its first one.
 static void *create(const struct subject *subject)
 {
-    void *object = subject->create(&scene);
-    if (!object)
-        fail_msg("%s: %s", subject->name, ptx_error_message());
+    void *object = subject_create(subject);
     if (subject->is_operation)
         require(subject->calls[0].call(&scene, object, gpu.stream));
     return object;
@@ -56,7 +44,7 @@ static void expect_captured(CUstream stream, int kernels)
 }
 
 // What compiles is refused on a stream that is being captured; the capture goes on.
-TEST_WITH(a_cold_capture, set_up, tear_down)
+TEST_WITH(a_cold_capture, set_up, scene_tear_down)
 {
     const struct subject *subject = *state;
     const struct call *run = &subject->calls[0];
@@ -78,7 +66,7 @@ TEST_WITH(a_cold_capture, set_up, tear_down)
 }
 
 // Work on the legacy default stream would invalidate the capture of a blocking stream.
-TEST_WITH(a_blocking_stream_is_being_captured, set_up, tear_down)
+TEST_WITH(a_blocking_stream_is_being_captured, set_up, scene_tear_down)
 {
     const struct subject *subject = *state;
     const CUstream legacy[] = { NULL, STREAM_LEGACY };
@@ -140,7 +128,7 @@ static void *run_often(void *argument)
 
 // Of two threads that use one plan, one continues, and the other is refused. Each run that was not
 // refused counts once. Operations have no state that both would change.
-TEST_WITH(two_threads, set_up, tear_down)
+TEST_WITH(two_threads, set_up, scene_tear_down)
 {
     const struct subject *subject = *state;
     if (subject->is_operation)
@@ -169,7 +157,7 @@ TEST_WITH(two_threads, set_up, tear_down)
 }
 
 // What was made for a device keeps it open.
-TEST_WITH(the_device_is_closed_first, set_up, tear_down)
+TEST_WITH(the_device_is_closed_first, set_up, scene_tear_down)
 {
     const struct subject *subject = *state;
     ptx_device *first = scene.device;
@@ -223,7 +211,7 @@ int main(void)
     for (int i = 0; i < SUBJECTS; i++)
         failed += tests_run_on(&subjects[i]);
     const struct CMUnitTest last[] = { cmocka_unit_test_setup_teardown(an_earlier_kernel_failed,
-                                                                       set_up, tear_down) };
+                                                                       set_up, scene_tear_down) };
     failed += cmocka_run_group_tests_name("a fault", last, NULL, NULL);
     gpu_close(&gpu);
     return failed;

@@ -367,8 +367,5 @@ TEST(test_refused_memory)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

@@ -209,8 +209,5 @@ TEST_WITH(test_graphs_of_phases, set_up, tear_down)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    const int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

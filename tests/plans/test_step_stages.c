@@ -265,8 +265,5 @@ TEST(test_no_run)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    const int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run(&gpu);
 }

@@ -476,8 +476,3 @@ TEST_WITH(test_dropped, set_up, NULL)
     assert_ptr_equal(parameters[0].gradient, &undefined);
     assert_true(ptx_torch_drop_gradients(&functions, NULL, 0));
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -12,7 +12,7 @@ import pytest
 import torch
 from conftest import python
 from ptxgen.torch import _shortcuts
-from torch_parts import DEVICE, distance, give, needs, parameters, same
+from torch_parts import DEVICE, SHAPES, distance, give, needs, parameters, same
 
 RULES = [
     (pt.AdamW, torch.optim.AdamW, {"weight_decay": 0.1}),
@@ -564,42 +564,32 @@ def test_other_format_loaded():
 # ---- formats
 
 
-@pytest.mark.parametrize("cls", [pt.AdamW, pt.Adam, pt.SGD, pt.Lion])
-@pytest.mark.parametrize("dtype,state_dtype,tolerance", [
-    (torch.float32, "bf16", 2e-2), (torch.bfloat16, "float32", 2e-2), (torch.bfloat16, "remainder", 2e-2),
-    (torch.float16, "master", 2e-3), (torch.bfloat16, "bf16", 8e-2)])
-def test_formats(cls, dtype, state_dtype, tolerance):
-    a = parameters(dtype)
-    b = [torch.nn.Parameter(p.detach().float()) for p in a]
-    options = {"momentum": 0.9} if cls is pt.SGD else {}
-    ours = cls(a, lr=1e-3, state_dtype=state_dtype, seed=3, **options)
-    exact = cls(b, lr=1e-3, **options)
-    for seed in range(10):
-        give(a, seed)
-        for p, q in zip(a, b):
-            q.grad = p.grad.float()
-        ours.step()
-        exact.step()
-    assert distance(a, b) < tolerance
-
-
 LARGE = [(5, 1024), (4097,), (70,), (0,), (16, 3, 8, 16)]
 
 
-def stepped(cls, dtype, state_dtype):
-    """Parameters and f32 copies of them after six steps, their optimizers, and more options of these."""
-    a = parameters(dtype, shapes=LARGE)
+def stepped(cls, dtype, state_dtype, steps=6, shapes=LARGE):
+    """Parameters and f32 copies of them after some steps, their optimizers, and more options of these."""
+    a = parameters(dtype, shapes=shapes)
     b = [torch.nn.Parameter(p.detach().float()) for p in a]
     options = {"momentum": 0.9} if cls is pt.SGD else {}
     ours = cls(a, lr=1e-3, state_dtype=state_dtype, seed=3, **options)
     exact = cls(b, lr=1e-3, **options)
-    for seed in range(6):
+    for seed in range(steps):
         give(a, seed)
         for p, q in zip(a, b):
             q.grad = p.grad.float()
         ours.step()
         exact.step()
     return a, b, ours, exact, options
+
+
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.Adam, pt.SGD, pt.Lion])
+@pytest.mark.parametrize("dtype,state_dtype,tolerance", [
+    (torch.float32, "bf16", 2e-2), (torch.bfloat16, "float32", 2e-2), (torch.bfloat16, "remainder", 2e-2),
+    (torch.float16, "master", 2e-3), (torch.bfloat16, "bf16", 8e-2)])
+def test_formats(cls, dtype, state_dtype, tolerance):
+    a, b, *_ = stepped(cls, dtype, state_dtype, steps=10, shapes=SHAPES)
+    assert distance(a, b) < tolerance
 
 
 @pytest.mark.parametrize("cls", [pt.AdamW, pt.SGD, pt.Lion])

@@ -66,6 +66,14 @@ void gpu_close(struct gpu *gpu)
     ptx_device_close(&gpu->device);
 }
 
+int gpu_tests_run(struct gpu *gpu)
+{
+    gpu_open(gpu);
+    const int failed = tests_run(NULL, NULL);
+    gpu_close(gpu);
+    return failed;
+}
+
 struct random gpu_random(const struct gpu *gpu, const char *name)
 {
     struct random r = { gpu->seed };

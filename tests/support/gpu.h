@@ -39,6 +39,8 @@ struct gpu {
 /// Without a GPU, exits with 77 and one line. If there is a GPU that cannot be used, exits with 1.
 void gpu_open(struct gpu *gpu);
 void gpu_close(struct gpu *gpu);
+/// Opens it, runs the program's tests (test.h), and closes it. Returns what tests_run() does.
+int gpu_tests_run(struct gpu *gpu);
 /// A generator that depends only on the seed and the name.
 struct random gpu_random(const struct gpu *gpu, const char *name);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-/// A test of cmocka stands once, where it is defined. A program runs its tests in their order. This
-/// header includes cmocka, and the four headers that it needs before its own.
+/// A test of cmocka stands once, where it is defined. A program runs its tests in their order, and
+/// needs no main() for that. This header includes cmocka, and the four headers that it needs before
+/// its own.
 #ifndef PTXGEN_TESTS_TEST_H
 #define PTXGEN_TESTS_TEST_H
 
@@ -18,32 +19,16 @@
     static void name(void **state);                                                                \
     __attribute__((constructor)) static void name##_is_a_test(void)                                \
     {                                                                                              \
-        test_list.tests[test_list.count++ % TESTS_MOST] =                                          \
-            (struct CMUnitTest) { #name, name, set_up, tear_down, NULL };                          \
+        tests_add((struct CMUnitTest) { #name, name, set_up, tear_down, NULL });                   \
     }                                                                                              \
     static void name(__attribute__((unused)) void **state)
 
-enum { TESTS_MOST = 64 };
-static struct {
-    size_t count;
-    struct CMUnitTest tests[TESTS_MOST];
-} test_list __attribute__((unused));
+void tests_add(struct CMUnitTest test);
 
 /// Runs the program's tests, between a set-up and a tear-down of all. NULL: none. Returns the
-/// number that failed.
-static inline int tests_run(CMFixtureFunction before, CMFixtureFunction after)
-{
-    if (!test_list.count || test_list.count > TESTS_MOST)
-        return 1;
-    return _cmocka_run_group_tests("tests", test_list.tests, test_list.count, before, after);
-}
-
+/// number that failed, or 1 if there are none.
+int tests_run(CMFixtureFunction set_up, CMFixtureFunction tear_down);
 /// The same with this `state`, for programs that run their tests more than once.
-static inline int tests_run_on(const void *state)
-{
-    for (size_t k = 0; k < test_list.count && k < TESTS_MOST; k++)
-        test_list.tests[k].initial_state = (void *)(uintptr_t)state;
-    return tests_run(NULL, NULL);
-}
+int tests_run_on(const void *state);
 
 #endif

@@ -94,8 +94,3 @@ TEST_WITH(a_file_without_a_list_gets_none, set_up, tear_down)
     assert_int_equal(stat(folder->file, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0640);
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}

@@ -363,8 +363,3 @@ TEST_WITH(test_open_fails, make_folder, remove_folder)
     assert_false(tensor_file_open(&file, folder->file, &error));
     assert_non_null(strstr(error.text, "empty"));
 }
-
-int main(void)
-{
-    return tests_run(NULL, NULL);
-}
