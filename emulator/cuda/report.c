@@ -72,11 +72,30 @@ void api_report(const char *text)
     api_log(text);
 }
 
+/// Leaves out the middle of a long text of cuGetErrorString(). Programs copy it into an array on
+/// the stack, Triton into one of 1,024 bytes, because a GPU's driver has none of 200.
+static void shorten(char *text)
+{
+    enum { MOST = 980, BEGIN = 660 };
+    static const char dots[] = " ... ";
+    const size_t length = strlen(text);
+    if (length <= MOST)
+        return;
+    size_t begin = BEGIN, end = length - (MOST - BEGIN - sizeof(dots));
+    while (((unsigned char)text[begin] & 0xC0) == 0x80) // whole characters of UTF-8
+        begin--;
+    while (((unsigned char)text[end] & 0xC0) == 0x80)
+        end++;
+    memcpy(text + begin, dots, sizeof(dots) - 1);
+    memmove(text + begin + sizeof(dots) - 1, text + end, length - end + 1);
+}
+
 void api_explain(CUresult result, const char *text)
 {
     const char *plain = api_result_text(result);
     snprintf(api_thread.why, sizeof(api_thread.why), "%.150s: %.1890s", plain ? plain : "refused",
              text);
+    shorten(api_thread.why);
     api_thread.told = result;
     api_thread.told_now = true;
     api_report(text);
@@ -101,6 +120,7 @@ void api_fail(CUcontext context, CUresult result, const char *report)
     const char *plain = api_result_text(result);
     snprintf(api_state.fault, sizeof(api_state.fault), "%s%s%s", plain ? plain : "a kernel failed",
              report[0] ? ": " : "", report);
+    shorten(api_state.fault);
     api_state.failed = context;
     atomic_store(&api_state.error,
                  result); // stored after the text: a thread that sees the error reads the text

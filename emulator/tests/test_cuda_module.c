@@ -370,6 +370,47 @@ TEST(tile_modules)
     assert_non_null(strstr(told, "cuda_tile IR, which the emulator does not run"));
 }
 
+/// Programs copy the text of an error into an array of some 1,000 bytes: Triton does.
+TEST(texts_of_errors_are_short)
+{
+    char text[16384];
+    CUmodule loaded = NULL;
+    CUfunction function = NULL;
+    const char *told = NULL;
+    int length = snprintf(text, sizeof(text),
+                          ".version 8.0\n.target sm_90\n.address_size 64\n"
+                          ".visible .entry k()\n{\n");
+    for (int i = 0; i < 40; i++)
+        length +=
+            snprintf(text + length, sizeof(text) - (size_t)length, "wgmma.fence.sync.aligned;\n");
+    snprintf(text + length, sizeof(text) - (size_t)length, "ret;\n}\n");
+    RETURNS(cuModuleLoadData(&loaded, text), CUDA_ERROR_INVALID_PTX);
+    OK(cuGetErrorString(CUDA_ERROR_INVALID_PTX, &told));
+    assert_in_range(strlen(told), 900, 980);
+    assert_non_null(strstr(told, "line 6; error   : Feature 'wgmma' requires .target sm_90a"));
+    assert_non_null(strstr(told, " ... "));
+
+    char name[1501];
+    memset(name, 'k', sizeof(name) - 1);
+    name[sizeof(name) - 1] = '\0';
+    snprintf(text, sizeof(text),
+             ".version 8.0\n.target sm_90\n.address_size 64\n"
+             ".visible .entry %s()\n{\n.reg .b64 %%d;\nmov.b64 %%d, 0;\n"
+             "st.global.u32 [%%d], 0;\nret;\n}\n",
+             name);
+    OK(cuModuleLoadData(&loaded, text));
+    OK(cuModuleGetFunction(&function, loaded, name));
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    RETURNS(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    OK(cuGetErrorString(CUDA_ERROR_ILLEGAL_ADDRESS, &told));
+    assert_in_range(strlen(told), 900, 980);
+    assert_non_null(strstr(told, "out of bounds: store of 4 bytes at 0x0"));
+    assert_non_null(strstr(told, "kkk ... kkk"));
+    assert_non_null(strstr(told, "PTX line 8: `st.global.u32 [%d], 0;`"));
+    OK(cuEmulatorClearError());
+    OK(cuModuleUnload(loaded));
+}
+
 int main(void)
 {
     emu_context();
