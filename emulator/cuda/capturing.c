@@ -78,6 +78,17 @@ void api_capture_end(struct api_capture *capture, CUgraph *graph)
     free(capture);
 }
 
+/// Whether another stream of the capture goes on from all that this one did.
+static bool joined(const struct api_capture *capture, const struct CUstream_st *stream)
+{
+    const struct CUstream_st *other = capture->members;
+    while (other &&
+           (other == stream || !api_nodes_joined(capture->graph, stream->tail, stream->tail_count,
+                                                 other->tail, other->tail_count)))
+        other = other->next_member;
+    return other != NULL;
+}
+
 /// Before a stream is destroyed.
 void api_capture_leave(CUstream stream)
 {
@@ -88,9 +99,8 @@ void api_capture_leave(CUstream stream)
         api_capture_end(capture, NULL);
         return;
     }
-    CUstream origin = capture->origin, *at = &capture->members;
-    if (!api_nodes_joined(capture->graph, stream->tail, stream->tail_count, origin->tail,
-                          origin->tail_count))
+    CUstream *at = &capture->members;
+    if (!joined(capture, stream))
         capture->invalid = true;
     while (*at != stream)
         at = &(*at)->next_member;

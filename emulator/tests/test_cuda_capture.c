@@ -311,6 +311,49 @@ TEST(forks_and_joins)
     RETURNS(cuStreamEndCapture(captured, &graph), 901);
 }
 
+/// Of a capture that forks from `captured` to `other` and on to a third stream, which is destroyed.
+static void destroy_the_third(bool joins, int expected)
+{
+    CUgraph graph = NULL;
+    CUevent event_of[4];
+    CUstream third = NULL;
+    size_t count = 0;
+    OK(cuStreamCreate(&captured, 1));
+    OK(cuStreamCreate(&other, 1));
+    OK(cuStreamCreate(&third, 1));
+    for (int i = 0; i < 4; i++)
+        OK(cuEventCreate(&event_of[i], 0));
+    OK(cuStreamBeginCapture(captured));
+    OK(cuEventRecord(event_of[0], captured));
+    OK(cuStreamWaitEvent(other, event_of[0], 0));
+    OK(cuMemsetD8Async(data, 1, 4, other));
+    OK(cuEventRecord(event_of[1], other));
+    OK(cuStreamWaitEvent(third, event_of[1], 0));
+    OK(cuMemsetD8Async(data + 4, 2, 4, third));
+    OK(cuEventRecord(event_of[2], third));
+    if (joins)
+        OK(cuStreamWaitEvent(other, event_of[2], 0));
+    OK(cuStreamDestroy_v2(third));
+    RETURNS(cuEventRecord(event_of[3], other), expected);
+    if (expected == 0) {
+        OK(cuStreamWaitEvent(captured, event_of[3], 0));
+        OK(cuStreamDestroy_v2(other));
+    }
+    RETURNS(cuStreamEndCapture(captured, &graph), expected);
+    if (expected == 0) {
+        OK(cuGraphGetNodes(graph, NULL, &count));
+        assert_int_equal(count, 2);
+        OK(cuGraphDestroy(graph));
+    }
+    OK(cuStreamDestroy_v2(captured));
+}
+
+TEST(streams_end_during_capture)
+{
+    destroy_the_third(true, 0); // other goes on from all that it did
+    destroy_the_third(false, 901);
+}
+
 static void *elsewhere(void *argument)
 {
     const int *results = argument;
