@@ -3,11 +3,13 @@
 """Whether compilers vectorise the lane functions of f32 and f64, with the same results:
 
     lanes_vector.py SOURCE LIBRARY... -- FLAG...
+    lanes_vector.py OBJECT
 
-builds exec/lanes/float.c and directed.c for AVX2 with gcc, with clang and with the wheel's compiler (zig's),
+The first builds exec/lanes/float.c and directed.c for AVX2 with gcc, with clang and with the wheel's compiler (zig's),
 as far as they are there. Every float operation of the functions below must be a vector instruction, which
 objdump counts. Then lanes_record.c, linked with the same objects and the libraries, compares the results with
-the recordings of a GPU, in all rounding modes.
+the recordings of a GPU, in all rounding modes. The second counts those of an object that is there: python/wheel.sh
+gives it the wheel's.
 """
 
 import collections
@@ -75,12 +77,14 @@ def check_vectors(name, path):
 
 
 def main():
-    end = sys.argv.index("--")
-    source, libraries, flags = sys.argv[1], sys.argv[2:end], sys.argv[end + 1:]
-    known = list(compilers())
     if not shutil.which("objdump"):
         print("skipped: no objdump")
         return 77
+    if len(sys.argv) == 2:
+        return check_vectors("the object", sys.argv[1]) != 0
+    end = sys.argv.index("--")
+    source, libraries, flags = sys.argv[1], sys.argv[2:end], sys.argv[end + 1:]
+    known = list(compilers())
     bad = 0
     tests = os.path.join(source, "tests")
     for name, compiler in known:
