@@ -205,7 +205,7 @@ static int look_up_file(const struct command *command, const struct arguments *g
     if (!request->text)
         return cli_fail(command, EXIT_FAILED, "%s", error.text);
     if (!ptx_directive(request->text, ".target", request->own, sizeof(request->own)))
-        return cli_fail(command, EXIT_FAILED, "%s: no .target: is this PTX text?", request->path);
+        return cli_fail(command, EXIT_FAILED, NOT_PTX, request->path);
     snprintf(request->target, sizeof(request->target), "%s",
              given->target && !request->every_target ? given->target : request->own);
     return CLI_GO_ON;

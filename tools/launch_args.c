@@ -321,7 +321,8 @@ static bool check_names(const struct launch_args *args, struct message *error)
                 strcmp(args->items[k].array.name, args->items[other].array.name) == 0)
                 return message_set(error,
                                    "two arrays of the name %s: arguments %s and %s would be one "
-                                   "array of the output",
+                                   "array of the output; give one of them by a copy of the file "
+                                   "with another name",
                                    args->items[k].array.name, args->items[other].name,
                                    args->items[k].name);
     return true;

@@ -550,7 +550,7 @@ static int read_files(struct run *run, struct message *error)
     if (!run->text)
         return EXIT_FAILED;
     if (!ptx_directive(run->text, ".target", target, sizeof(target))) {
-        message_set(error, "%s: no .target: is this PTX text?", run->params->path);
+        message_set(error, NOT_PTX, run->params->path);
         return EXIT_FAILED;
     }
     return array_files_open(&run->files, run->params->inputs, error) ? EXIT_DONE : EXIT_FAILED;

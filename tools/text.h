@@ -7,6 +7,9 @@
 
 enum { TEXT_LIMIT = 1 << 28 };
 
+/// What the command says of a file that is no PTX; takes its name.
+#define NOT_PTX "%s: no .target: is this PTX text? nvcc -ptx and NVRTC make it of CUDA C++"
+
 /// Whether the name of an argument is that of a text, and not of a kernel: it holds a '.' or a '/',
 /// or is -.
 bool is_text_name(const char *name);

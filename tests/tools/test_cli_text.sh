@@ -328,7 +328,7 @@ refuses 2 "argument x (.u64): the file's array is F32 with 4 elements, not F32 w
 refuses 2 "the file's array is F32 with 4 elements, not U32 with 4" $saxpy -i in.st --arg 0 --arg 0 --arg u32[4] --arg 0
 cp in.st again.st
 refuses 2 "two files have an array 'x'" $saxpy -i in.st -i again.st --arg 0 --arg 0
-refuses 2 'two arrays of the name x: arguments x and y' $saxpy -i in.st --arg 0 --arg 0 --arg x --arg x
+refuses 2 'two arrays of the name x: arguments x and y would be one array of the output; give one of them by a copy' $saxpy -i in.st --arg 0 --arg 0 --arg x --arg x
 refuses 2 '--output o.st: no argument is an array' $saxpy --arg 0 --arg 0 --arg 0 --arg 0 -o o.st
 refuses 2 '--output saxpy.ptx is a file that is read' $saxpy $four -o saxpy.ptx
 refuses 2 '--output in.st is a file that is read' $saxpy -i in.st --arg 0 --arg 0 -o in.st
@@ -339,7 +339,7 @@ refuses 1 'none/o.st: No such file' $saxpy $four -o none/o.st
 refuses 1 'cannot read ./none.ptx: No such file' run ./none.ptx --grid 1 --block 1 $emulated
 refuses 1 'cannot read none.st' $saxpy $four -i none.st
 refuses 1 'is it a safetensors file?' $saxpy $four -i saxpy.ptx
-refuses 1 'in.st: no .target: is this PTX text?' run in.st --grid 1 --block 1 $emulated
+refuses 1 'in.st: no .target: is this PTX text? nvcc -ptx and NVRTC make it of CUDA C++' run in.st --grid 1 --block 1 $emulated
 refuses 2 '--device takes a number' run saxpy.ptx --grid 1 --block 1 --device x
 refuses 2 'a file of PTX takes no --set' $saxpy $four --set a=1
 for option in '--entry x' '--grid 1' '--block 1' '--shared 1' --cooperative '--arg 1' '--seed 1' '--sanitize on'; do
