@@ -5,6 +5,7 @@
 #include "calls.h"
 #include "image.h"
 #include "module.h"
+#include "stream.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -163,10 +164,26 @@ CUresult api_libraryGetGlobal(CUdeviceptr *address, size_t *bytes, CUlibrary lib
     return result ? result : api_moduleGetGlobal(address, bytes, module, name);
 }
 
-CUresult api_libraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *name)
+/// Whether the library has the kernel. A kernel belongs to no context, so there need be none.
+static CUresult look_up(CUlibrary library, const char *name)
 {
     CUmodule module = NULL;
-    CUfunction function = NULL;
+    const bool current = api_current() != NULL;
+    CUresult result =
+        current ? api_libraryGetModule(&module, library)
+                : api_module_create(&module, library->image, library->bytes, false, 0, NULL, NULL);
+    if (result)
+        return result;
+    result = name[0] && emu_module_entry(module->program, name) ? CUDA_SUCCESS
+             : name[0]                                          ? CUDA_ERROR_NOT_FOUND
+                                                                : CUDA_ERROR_INVALID_VALUE;
+    if (!current)
+        api_module_release(module);
+    return result;
+}
+
+CUresult api_libraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *name)
+{
     CUlibrary library = API_FIND(handle, API_LIBRARY);
     if (!library)
         return CUDA_ERROR_INVALID_HANDLE;
@@ -177,9 +194,9 @@ CUresult api_libraryGetKernel(CUkernel *kernel, CUlibrary handle, const char *na
             *kernel = known;
             return CUDA_SUCCESS;
         }
-    CUresult result = api_libraryGetModule(&module, library);
+    CUresult result = api_current() ? api_require(API_NEEDS_CONTEXT) : CUDA_SUCCESS;
     if (!result)
-        result = api_moduleGetFunction(&function, module, name);
+        result = look_up(library, name);
     if (result)
         return result;
     size_t size = strlen(name) + 1;

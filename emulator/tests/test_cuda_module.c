@@ -279,6 +279,26 @@ TEST(libraries)
     OK(cuLibraryUnload(library));
 }
 
+TEST(kernels_without_a_context)
+{
+    CUcontext context = NULL;
+    CUlibrary library = NULL;
+    CUkernel kernel = NULL, again = NULL;
+    CUfunction function = NULL;
+    OK(cuCtxPopCurrent_v2(&context));
+    OK(cuLibraryLoadData(&library, emu_text, NULL, NULL, 0, NULL, NULL, 0));
+    OK(cuLibraryGetKernel(&kernel, library, "small"));
+    RETURNS(cuLibraryGetKernel(&again, library, "none"), CUDA_ERROR_NOT_FOUND);
+    RETURNS(cuLibraryGetKernel(&again, library, ""), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuKernelGetFunction(&function, kernel), CUDA_ERROR_INVALID_CONTEXT);
+    OK(cuCtxPushCurrent_v2(context));
+    OK(cuLibraryGetKernel(&again, library, "small"));
+    assert_ptr_equal(kernel, again);
+    OK(cuKernelGetFunction(&function, kernel));
+    OK(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, NULL, NULL));
+    OK(cuLibraryUnload(library));
+}
+
 /// More than any program has. The time is proportional to their number.
 TEST(very_many_functions)
 {
