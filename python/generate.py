@@ -292,7 +292,7 @@ def hint(headers, what, length, back):
         one = class_name(what)
     else:
         one = {"address": "int" if back else "Address", "stream": "StreamLike", "text": "str",
-               "opaque": "int"}.get(what, what)
+               "opaque": "object"}.get(what, what)
     if length is None or what == "text":
         return one
     return f"Tuple[{', '.join([one] * length)}]" if back else f"Sequence[{one}]"

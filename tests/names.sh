@@ -32,6 +32,7 @@ while read -r _ type list; do
     ptx_modifier) prefix='PTX_MOD_' ;;
     ptx_step_format) prefix='PTX_STEP_FORMAT(_|S?$)' ;;
     ptx_special_register) prefix='PTX_(SPECIAL_|DECLARE$)' ;;
+    ptx_rule_op) prefix='PTX_(RULE_|DECLARE$)' ;;
     ptx_operation) prefix='PTX_(OPERATION_|OPERATIONS$|DECLARE$)' ;;
     ptx_atomic_op) prefix='PTX_(ATOMIC_|ATOMICS(_CAS)?$|DECLARE$)' ;;
     *) prefix="PTX_${stem}_" ;;

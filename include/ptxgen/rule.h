@@ -141,9 +141,80 @@ PTXGEN_API ptx_val ptx_rule_power(ptx_builder *b, ptx_val x, ptx_val t);
 PTXGEN_API ptx_val ptx_rule_div(ptx_builder *b, ptx_val x, ptx_val y);
 PTXGEN_API ptx_val ptx_rule_sqrt(ptx_builder *b, ptx_val x);
 
+// ----------------------------------------------------------------------------------- rules as data
+
+// clang-format off
+
+/// What an operation of a program computes. Columns: name, shape, where (1 in `once`, 2 in `update`,
+/// 3 in both), meaning. A shape is the result, then the operands x, y and z: v a value, f64 in
+/// `once` and f32 in `update`; p a predicate; i an index; n the number. An operation that sets
+/// something has no result.
+#define PTX_RULE_OPS(X) \
+    X(NUMBER, "v=n", 3, "the number, rounded to the type") \
+    X(SCALAR, "v=i", 1, "scalar x") \
+    X(T, "v=", 1, "the number of this step") \
+    X(CLOCK, "v=i", 1, "clock state x") \
+    X(COEFFICIENT, "v=i", 2, "c[x]") \
+    X(P, "v=", 2, "the parameter") \
+    X(G, "v=", 2, "the gradient") \
+    X(STATE, "v=i", 2, "state x") \
+    X(ADD, "v=vv", 3, "x + y") \
+    X(SUB, "v=vv", 3, "x - y") \
+    X(MUL, "v=vv", 3, "x * y") \
+    X(DIV, "v=vv", 3, "x / y") \
+    X(FMA, "v=vvv", 3, "x * y + z, rounded once") \
+    X(MIN, "v=vv", 3, "the smaller; of NaN and a number the number") \
+    X(MAX, "v=vv", 3, "the greater; of NaN and a number the number") \
+    X(SQRT, "v=v", 3, "the root") \
+    X(NEG, "v=v", 3, "-x") \
+    X(ABS, "v=v", 3, "|x|") \
+    X(F32, "v=v", 1, "x rounded to f32") \
+    X(POWER, "v=v", 1, "ptx_rule_power(x, t)") \
+    X(LT, "p=vv", 3, "x < y") \
+    X(LE, "p=vv", 3, "x <= y") \
+    X(GT, "p=vv", 3, "x > y") \
+    X(GE, "p=vv", 3, "x >= y") \
+    X(EQ, "p=vv", 3, "x == y") \
+    X(NE, "p=vv", 3, "x != y, also where one is NaN") \
+    X(AND, "p=pp", 3, "both") \
+    X(OR, "p=pp", 3, "either") \
+    X(NOT, "p=p", 3, "not x") \
+    X(SELECT, "v=pvv", 3, "x ? y : z") \
+    X(SET_CLOCK, "=vi", 1, "clock state y becomes x") \
+    X(SET_COEFFICIENT, "=vi", 1, "c[y] becomes x") \
+    X(SET_P, "=v", 2, "the parameter becomes x") \
+    X(SET_STATE, "=vi", 2, "state y becomes x")
+
+// clang-format on
+
+/// The operations above.
+typedef enum ptx_rule_op {
+#define PTX_DECLARE(name, ...) PTX_RULE_##name,
+    PTX_RULE_OPS(PTX_DECLARE)
+#undef PTX_DECLARE
+        PTX_RULE_OP_COUNT
+} ptx_rule_op;
+
+/// An operation: its operands are the places of earlier ones in the same list, or indices.
+struct ptx_rule_operation {
+    ptx_rule_op op;
+    uint32_t x, y, z;
+    double number;
+};
+
+enum { PTX_RULE_MAX_OPERATIONS = 1024 };
+
+/// A rule's two functions as data, for those who have no compiler where they write rules. Each
+/// operation is one instruction, in the order of the lists.
+struct ptx_rule_program {
+    const struct ptx_rule_operation *once;
+    const struct ptx_rule_operation *update;
+    uint32_t once_count, update_count; ///< each at most PTX_RULE_MAX_OPERATIONS
+};
+
 // ------------------------------------------------------------------------------------------- rules
 
-/// What a rule is made of. name, once and update are required.
+/// What a rule is made of. name is required, and so are once and update, or a program.
 struct ptx_rule_params {
     const char *name; ///< letters, digits and '_', as an entry's; at most 48. Not that of a rule of
                       ///< rules.h
@@ -164,6 +235,8 @@ struct ptx_rule_params {
     /// With sums: the terms of an element, and what depends on the sums, in each thread.
     void (*reduce)(ptx_builder *b, struct ptx_rule_element *element);
     void (*of_sums)(ptx_builder *b, struct ptx_rule_sums *sums);
+    /// In place of the functions and `user`; copied. Without sums.
+    const struct ptx_rule_program *program;
 };
 
 /// A rule. It belongs to no device, and may be used by several threads at the same time.

@@ -28,6 +28,7 @@ from .module import Function, Kernel, KernelInfo, Launch, Module, emit, kernels
 from .operations import Operations
 from .plans import (SGD, Adam, AdamW, ClipPlan, Lion, PlanResult, StepPlan, describe_clip,
                     describe_step, emit_clip, emit_step, fold_reports)
+from .rules import Rule, Scalar, State, f32, fma, maximum, minimum, rule, sign, sqrt, where
 
 __all__ = [
     "Adam", "AdamW", "Address", "Array", "CaptureError", "CaptureModeName", "ClipDescription",
@@ -37,9 +38,10 @@ __all__ = [
     "InvalidError", "Kernel", "KernelInfo", "Launch", "Lion", "LossScaleParams", "LossScaleState",
     "Module", "ModuleParams", "NoDeviceError", "NoDriverError", "NonfiniteError", "NonfiniteName",
     "NotFoundError",
-    "Operations", "OutOfMemoryError", "PlanResult", "SGD", "StepDescription", "StepFormatName",
+    "Operations", "OutOfMemoryError", "PlanResult", "Rule", "SGD", "Scalar", "State", "StepDescription", "StepFormatName",
     "StepGradientsName", "StepGroup", "StepHyper", "StepParams", "StepPlan", "StepRuleName",
     "StepTensor", "StepWhole", "Stream", "StreamLike", "TypeName", "UnsupportedError", "View",
     "__version__", "describe_clip", "describe_step", "device_count", "emit", "emit_clip",
-    "emit_step", "emulator", "emulator_path", "fold_reports", "kernels", "library_path",
+    "emit_step", "emulator", "emulator_path", "f32", "fma", "fold_reports", "kernels", "library_path", "maximum",
+    "minimum", "rule", "sign", "sqrt", "where",
 ]

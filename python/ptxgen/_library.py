@@ -299,6 +299,10 @@ def struct(cls: Type[Any], values: Any, what: str, keeps: Keeps) -> Any:
     for field, value in values.items():
         kind = cls.kinds.get(field)
         where = f"{what}.{field}" if what else field
+        if kind == "opaque" and isinstance(value, Object):
+            keeps[where] = value.handle
+            setattr(made, field, value.handle.value)
+            continue
         if kind is None or kind == "opaque":
             known = ", ".join(name for name, k in cls.kinds.items() if k != "opaque")
             raise InvalidError(f"{what + ': ' if what else ''}there is no {field!r}; there are {known}")

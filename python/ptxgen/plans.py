@@ -469,7 +469,7 @@ def Lion(*, lr: float, betas: Tuple[float, float] = (0.9, 0.99), weight_decay: f
                   beta1=beta1, beta2=beta2, weight_decay=weight_decay)
 
 
-_SCALARS = frozenset(_c.ptx_step_hyper.kinds) - {"more"}
+_SCALARS = frozenset(_c.ptx_step_hyper.kinds)
 _GROUP_FIELDS = frozenset(_c.ptx_step_group.kinds)
 
 

@@ -1,139 +1,21 @@
 // SPDX-License-Identifier: MIT
-// Rules of callers: checks of what is data, and a text that has their code.
+// Rules of callers: their copies, and a text that has their code.
 #include "rule.h"
 
-#include <inttypes.h>
-#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "driver/error.h"
 
-enum { MOST_OF_NAME = 48 };
-
-// ---- checks -------------------------------------------------------------------------------------
-
-static bool is_name(const char *name)
-{
-    const size_t length = strlen(name);
-
-    return length && length <= MOST_OF_NAME && !(name[0] >= '0' && name[0] <= '9') &&
-           strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") ==
-               length;
-}
-
-static ptx_status refuse_name(const char *what, const char *name)
-{
-    return ptxd_fail(PTX_ERROR_INVALID,
-                     "%s is '%.64s'; it must have 1 to %d letters, digits and '_', and begin with "
-                     "none of the digits",
-                     what, name, MOST_OF_NAME);
-}
-
-static ptx_status check_state(const struct ptx_rule_params *params, unsigned k)
-{
-    const struct ptx_rule_state *state = &params->states[k];
-
-    if (!is_name(state->name))
-        return refuse_name("the name of a state", state->name);
-    for (unsigned n = 0; n < k; n++)
-        if (!strcmp(params->states[n].name, state->name))
-            return ptxd_fail(PTX_ERROR_INVALID, "states %u and %u have the name %s", n, k,
-                             state->name);
-    if ((unsigned)state->kind > PTX_RULE_WEIGHT)
-        return ptxd_fail(PTX_ERROR_INVALID, "state %s: kind is %d; there are %d to %d", state->name,
-                         (int)state->kind, PTX_RULE_SIGNED, PTX_RULE_WEIGHT);
-    if (state->dtype != PTX_NONE && state->dtype != PTX_F32 && state->dtype != PTX_F16 &&
-        state->dtype != PTX_BF16)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "state %s: dtype is %s; it must be f32, f16 or bf16, or none", state->name,
-                         ptx_type_name(state->dtype));
-    if (state->output && state->dtype == PTX_NONE)
-        return ptxd_fail(PTX_ERROR_INVALID, "state %s: an output needs a dtype of its own",
-                         state->name);
-    if (state->stochastic && state->dtype != PTX_NONE)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "state %s: it is stochastic, and has a dtype of its own, to which it is "
-                         "rounded to nearest: leave one out",
-                         state->name);
-    if (state->dtype == PTX_NONE && k && params->states[k - 1].dtype != PTX_NONE)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "state %s follows %s, which has a dtype of its own: those come last",
-                         state->name, params->states[k - 1].name);
-    return PTX_OK;
-}
-
-static ptx_status check_scalar(const struct ptx_rule_params *params, unsigned k, unsigned *others)
-{
-    enum { MOST_OTHERS = sizeof((struct ptx_step_hyper *)0)->more / sizeof(double) };
-    const struct ptx_rule_scalar *scalar = &params->scalars[k];
-
-    if (!is_name(scalar->name))
-        return refuse_name("the name of a scalar", scalar->name);
-    if (!strcmp(scalar->name, ptxk_step_ema_decay.name))
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "a scalar has the name %s, which is that of the plan's own averages",
-                         scalar->name);
-    for (unsigned n = 0; n < k; n++)
-        if (!strcmp(params->scalars[n].name, scalar->name))
-            return ptxd_fail(PTX_ERROR_INVALID, "scalars %u and %u have the name %s", n, k,
-                             scalar->name);
-    if ((unsigned)scalar->range > PTX_RULE_RANGE_UP_TO_1)
-        return ptxd_fail(PTX_ERROR_INVALID, "scalar %s: range is %d; there are %d to %d",
-                         scalar->name, (int)scalar->range, PTX_RULE_RANGE_FINITE,
-                         PTX_RULE_RANGE_UP_TO_1);
-    *others += ptxk_own_rule_place(scalar->name) == UINT32_MAX;
-    if (*others > MOST_OTHERS)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "scalar %s: more than %d scalars have names that struct ptx_step_hyper "
-                         "does not have",
-                         scalar->name, MOST_OTHERS);
-    return PTX_OK;
-}
-
-static ptx_status check_functions(const struct ptx_rule_params *params)
-{
-    if (!params->once || !params->update)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s is NULL", params->once ? "update" : "once");
-    if (params->clock_states > PTX_RULE_MAX_CLOCK_STATES)
-        return ptxd_fail(PTX_ERROR_INVALID, "clock_states is %" PRIu32 "; a rule has %d at most",
-                         params->clock_states, PTX_RULE_MAX_CLOCK_STATES);
-    if (params->sums > PTX_RULE_MAX_SUMS)
-        return ptxd_fail(PTX_ERROR_INVALID, "sums is %" PRIu32 "; a rule has %d at most",
-                         params->sums, PTX_RULE_MAX_SUMS);
-    if (!params->sums != !params->reduce || !params->sums != !params->of_sums)
-        return ptxd_fail(
-            PTX_ERROR_INVALID,
-            "sums is %" PRIu32 ", reduce is %s and of_sums is %s: a rule has all three, "
-            "or none",
-            params->sums, params->reduce ? "given" : "NULL", params->of_sums ? "given" : "NULL");
-    return PTX_OK;
-}
-
-static ptx_status check_params(const struct ptx_rule_params *params)
-{
-    ptx_status status = PTX_OK;
-    unsigned others = 0;
-
-    if (!params)
-        return ptxd_fail(PTX_ERROR_INVALID, "params is NULL");
-    if (!params->name)
-        return ptxd_fail(PTX_ERROR_INVALID, "name is NULL");
-    if (!is_name(params->name))
-        return refuse_name("name", params->name);
-    for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++)
-        if (!strcmp(ptxk_step_rule_of((ptx_step_rule)r)->name, params->name))
-            return ptxd_fail(PTX_ERROR_INVALID, "name is %s, which is a rule of the library's",
-                             params->name);
-    for (unsigned k = 0; k < PTX_STEP_MAX_STATES && params->states[k].name && !status; k++)
-        status = check_state(params, k);
-    for (unsigned k = 0; k < PTX_STEP_MAX_SCALARS && params->scalars[k].name && !status; k++)
-        status = check_scalar(params, k, &others);
-    return status ? status : check_functions(params);
-}
-
 // ---- rules --------------------------------------------------------------------------------------
+
+static size_t operations_size(const struct ptx_rule_program *program)
+{
+    return program ? ((size_t)program->once_count + program->update_count) *
+                         sizeof(struct ptx_rule_operation)
+                   : 0;
+}
 
 static size_t names_size(const struct ptx_rule_params *params)
 {
@@ -157,13 +39,31 @@ static const char *kept(const char *name, char **to)
     return made;
 }
 
+static void copy_program(struct ptx_rule *rule, const struct ptx_rule_program *from)
+{
+    struct ptx_rule_operation *to = rule->operations;
+
+    if (from->once_count)
+        memcpy(to, from->once, from->once_count * sizeof *to);
+    if (from->update_count)
+        memcpy(to + from->once_count, from->update, from->update_count * sizeof *to);
+    rule->program = *from;
+    rule->program.once = to;
+    rule->program.update = to + from->once_count;
+    rule->own.params.program = rule->own.params.user = &rule->program;
+    rule->own.params.once = ptxk_rule_program_once;
+    rule->own.params.update = ptxk_rule_program_update;
+}
+
 static void copy(struct ptx_rule *rule, const struct ptx_rule_params *params)
 {
     static atomic_uint_least64_t serials;
     struct ptx_rule_params *own = &rule->own.params;
-    char *names = rule->names;
+    char *names = (char *)rule->operations + operations_size(params->program);
 
     *own = *params;
+    if (params->program)
+        copy_program(rule, params->program);
     own->name = kept(params->name, &names);
     for (unsigned k = 0; k < PTX_STEP_MAX_STATES && params->states[k].name; k++)
         own->states[k].name = kept(params->states[k].name, &names);
@@ -206,11 +106,11 @@ static void note(struct ptx_rule *rule)
 
 ptx_rule *ptx_rule_create(const struct ptx_rule_params *params)
 {
-    ptx_status status = check_params(params);
+    ptx_status status = ptxp_rule_check(params);
     struct ptx_rule *rule = NULL;
 
     if (!status) {
-        rule = calloc(1, sizeof *rule + names_size(params));
+        rule = calloc(1, sizeof *rule + operations_size(params->program) + names_size(params));
         if (!rule)
             status = ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a rule");
     }

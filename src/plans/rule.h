@@ -2,6 +2,7 @@
 #ifndef PTXGEN_PLANS_RULE_H
 #define PTXGEN_PLANS_RULE_H
 
+#include <ptxgen/error.h>
 #include <ptxgen/rule.h>
 
 #include "kernels/step/own_rule.h"
@@ -9,7 +10,12 @@
 struct ptx_rule {
     struct ptxk_own_rule own;
     struct ptx_rule_info info;
-    char names[]; // of the rule, the states and the scalars
+    struct ptx_rule_program program;
+    // Its own, if it is a program; then the names of the rule, the states and the scalars.
+    struct ptx_rule_operation operations[];
 };
+
+// Checks the params, but for what their functions write.
+ptx_status ptxp_rule_check(const struct ptx_rule_params *params);
 
 #endif

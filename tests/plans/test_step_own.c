@@ -463,6 +463,113 @@ TEST(test_data)
                          "not have");
 }
 
+// ---- rules as data ------------------------------------------------------------------------------
+
+// p = p - lr * g, m = m + 1; with all of it in a copy that tests change.
+static struct ptx_rule_operation once_of[] = {
+    { PTX_RULE_SCALAR, .x = 0 },
+    { PTX_RULE_SET_COEFFICIENT, .x = 0, .y = 3 },
+};
+static struct ptx_rule_operation update_of[] = {
+    { PTX_RULE_P },
+    { PTX_RULE_G },
+    { PTX_RULE_COEFFICIENT, .x = 3 },
+    { PTX_RULE_MUL, .x = 2, .y = 1 },
+    { PTX_RULE_SUB, .x = 0, .y = 3 },
+    { PTX_RULE_SET_P, .x = 4 },
+    { PTX_RULE_STATE, .x = 0 },
+    { PTX_RULE_NUMBER, .number = 1 },
+    { PTX_RULE_ADD, .x = 6, .y = 7 },
+    { PTX_RULE_SET_STATE, .x = 8, .y = 0 },
+};
+enum { ONCE = sizeof once_of / sizeof *once_of, UPDATE = sizeof update_of / sizeof *update_of };
+
+TEST(test_program)
+{
+    const struct ptx_rule_program program = { once_of, update_of, ONCE, UPDATE };
+    ptx_rule *rule = create(&(struct ptx_rule_params) {
+        .name = "mine", .states = { { "m" } }, .scalars = { { "lr" } }, .program = &program });
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, 1024);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    const struct ptx_step_tensor tensor = { .parameter = at,
+                                            .gradient = at + 256,
+                                            .state = { at + 512 },
+                                            .step = at + 768,
+                                            .count = 1,
+                                            .dtype = PTX_F32 };
+    const struct ptx_step_group group = { .own_rule = rule, .hyper = { .lr = 0.5 } };
+    float cells[193] = { [0] = 8, [64] = 4, [128] = 2 };
+
+    require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
+    update_of[3].op = PTX_RULE_ADD; // the rule has a copy
+    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
+                                                                        .tensor_count = 1,
+                                                                        .groups = &group,
+                                                                        .group_count = 1,
+                                                                        .max_norm = 100,
+                                                                        .stream = gpu.stream });
+    update_of[3].op = PTX_RULE_MUL;
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, 0, cells, sizeof cells, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(cells[0] == 6.0f && cells[128] == 3.0f && cells[192] == 1.0f);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&memory);
+    ptx_rule_destroy(&rule);
+}
+
+TEST(test_program_refused)
+{
+    static const struct {
+        const char *words;
+        uint32_t at;
+        struct ptx_rule_operation op;
+    } wrong[] = {
+        { "operation 3 of update is 99; there are 0 to 33", 3, { (ptx_rule_op)99 } },
+        { "operation 3 of update is SCALAR, which is not for it", 3, { PTX_RULE_SCALAR } },
+        { "operation 3 of update, MUL, takes the result of 3, which is not before it",
+          3,
+          { PTX_RULE_MUL, 2, 3 } },
+        { "operation 3 of update, SELECT, takes the result of 0, P, which is no predicate",
+          3,
+          { PTX_RULE_SELECT, 0, 1, 2 } },
+        { "operation 6 of update, ABS, takes the result of 5, SET_P, which is no value",
+          6,
+          { PTX_RULE_ABS, 5 } },
+        { "operation 6 of update, STATE, has the index 1; it must be below 1",
+          6,
+          { PTX_RULE_STATE, 1 } },
+        { "operation 2 of update, COEFFICIENT, has the index 32; it must be below 32",
+          2,
+          { PTX_RULE_COEFFICIENT, 32 } },
+        { "ptx_mul: x was never set", 2, { PTX_RULE_COEFFICIENT, 4 } },
+        { "rule mine: update does not set new_p", 5, { PTX_RULE_NEG, 4 } },
+        { "rule mine: update does not set new_state[0], m", 9, { PTX_RULE_NEG, 4 } },
+    };
+    struct ptx_rule_program program = { once_of, update_of, ONCE, UPDATE };
+    struct ptx_rule_params params = {
+        .name = "mine", .states = { { "m" } }, .scalars = { { "lr" } }, .program = &program
+    };
+
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        const struct ptx_rule_operation was = update_of[wrong[k].at];
+        update_of[wrong[k].at] = wrong[k].op;
+        expect_no_rule(&params, wrong[k].words);
+        update_of[wrong[k].at] = was;
+    }
+    program.update_count = PTX_RULE_MAX_OPERATIONS + 1;
+    expect_no_rule(&params, "update of the program is 1025 operations; 1024 are the most");
+    program.update_count = UPDATE;
+    program.once = NULL;
+    expect_no_rule(&params, "once of the program is 2 operations at NULL");
+    program.once = once_of;
+    params.once = nothing_once;
+    expect_no_rule(&params, "program is given, and so is once: leave one out");
+    params.once = NULL;
+    params.states[0] = (struct ptx_rule_state) { "m", .dtype = PTX_BF16, .output = true };
+    expect_no_rule(&params, "operation 6 of update reads state m, which is only written");
+}
+
 TEST(test_emit)
 {
     ptx_builder *b = ptx_builder_create(NULL);

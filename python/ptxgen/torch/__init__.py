@@ -12,9 +12,10 @@ from ._device import emulate
 from .clip import (clip_grad_norm_, clip_grads_with_norm_, get_total_norm, install, uninstall)
 from .guards import Guards
 from .optim import SGD, Adam, AdamW, Lion
+from .own import Optimizer
 from .scaler import GradScaler
 
 __all__ = [
-    "Adam", "AdamW", "GradScaler", "Guards", "Lion", "SGD", "clip_grad_norm_", "clip_grads_with_norm_",
-    "emulate", "get_total_norm", "install", "uninstall",
+    "Adam", "AdamW", "GradScaler", "Guards", "Lion", "Optimizer", "SGD", "clip_grad_norm_",
+    "clip_grads_with_norm_", "emulate", "get_total_norm", "install", "uninstall",
 ]

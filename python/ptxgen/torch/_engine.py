@@ -226,8 +226,8 @@ class _Part:
         self.hypers = [owner._all_scalars(owner.param_groups[g]) for g in self.groups]
         groups = []
         for rule, rate, scalars in zip(self.key.rules, self.rates, self.hypers):
-            group = {"rule": rule[0], "maximize": rule[1], "nesterov": rule[2],
-                     "hyper": _hyper(rate.value, scalars)}
+            group = {"rule" if isinstance(rule[0], str) else "own_rule": rule[0], "maximize": rule[1],
+                     "nesterov": rule[2], "hyper": owner._hyper(rate.value, scalars)}
             if rate.address:
                 group["lr_at"] = rate.address
             groups.append(group)
@@ -380,7 +380,7 @@ class _Part:
                 owner._check(group)  # says which
                 raise
             if value != self.values[k] or scalars != self.hypers[k] or self.captured:
-                self.plan.set_hyper(k, _hyper(value, scalars), stream=stream)
+                self.plan.set_hyper(k, owner._hyper(value, scalars), stream=stream)
                 self.values[k], self.hypers[k] = value, scalars
         if self.key.norm:
             limit = limit_of(owner.max_grad_norm)
@@ -524,12 +524,6 @@ class _Rate:
         if self.copy is not None:
             self.copy.copy_(lr.reshape(()))
         return 0.0 if self.address else float(lr)
-
-
-def _hyper(lr: float, scalars: Sequence[float]) -> Any:
-    beta1, beta2, eps, weight_decay, momentum, dampening, ema_decay = scalars
-    return {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
-            "momentum": momentum, "dampening": dampening, "ema_decay": ema_decay}
 
 
 def _without_addresses(rows: List[Dict[str, Any]]) -> Tuple[Any, ...]:

@@ -7,13 +7,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
-from typing import Any, Callable, Dict, Literal, NamedTuple, Optional, Tuple, get_args
+from typing import Any, Callable, Dict, FrozenSet, Literal, NamedTuple, Optional, Tuple, get_args
 
 import torch
 from torch import Tensor
 
 from .._library import c
 from ..plans import BLOCK
+from ..rules import Rule
 from ._ranks import DTensor
 from ._shortcuts import local
 
@@ -70,6 +71,31 @@ def format_of(parameter: Tensor, state_dtype: str, ema: Optional[torch.dtype] = 
     return found if ema is None else found._replace(ema=ema)
 
 
+class Names(Tuple[str, ...]):
+    """The states of a rule of the caller's: which are never below 0, and how many numbers of its clock
+    lie behind the count."""
+
+    positive: FrozenSet[str] = frozenset()
+    clock = 0
+
+    @classmethod
+    def of(cls, rule: Rule) -> "Names":
+        made = cls(rule.states)
+        made.positive = frozenset(name for name, state in rule.states.items() if state.kind == "positive")
+        made.clock = len(rule.clock)
+        return made
+
+
+def _clock(names: Tuple[str, ...]) -> int:
+    return names.clock if isinstance(names, Names) else 0
+
+
+def _cell(count: int, device: Any) -> Tuple[Tensor, Tensor]:
+    """A step count, and the numbers of a clock behind it."""
+    cell = torch.zeros(1 + count, dtype=torch.float64, device=device)
+    return cell.view(torch.float32)[0], cell[1:]
+
+
 class States(dict):  # type: ignore[type-arg]
     """The states of a parameter: a dict that counts changes, so that a step need not look at each
     state."""
@@ -99,6 +125,8 @@ def _like(parameter: Tensor, dtype: torch.dtype) -> Tensor:
 def fresh(parameter: Tensor, fmt: Format, names: Tuple[str, ...]) -> Dict[str, Tensor]:
     """The states of a parameter before its first step."""
     made = {"step": torch.zeros((), dtype=torch.float32, device=local(parameter).device)}
+    if _clock(names):
+        made["step"], made["clock"] = _cell(_clock(names), local(parameter).device)
     for name in names:
         made[name] = _like(parameter, fmt.state)
         for scale in fmt.scales((name,)):
@@ -155,10 +183,10 @@ def _placed_scale(scale: Tensor, parameter: Tensor) -> Tensor:
     return _placed(scale.reshape(wanted.shape), wanted, "an absmax or a scale")
 
 
-def is_signed(name: str) -> bool:
+def is_signed(name: str, names: Tuple[str, ...] = ()) -> bool:
     """Whether a state has both signs: 8-bit codes are then those of the signed map, and those in f16 of
-    no root."""
-    return name != "exp_avg_sq"
+    no root. names: all of its optimizer."""
+    return name not in (names.positive if isinstance(names, Names) else ("exp_avg_sq",))
 
 
 def map_of(signed: bool, device: torch.device) -> Tensor:
@@ -333,10 +361,18 @@ def _laid_out(value: Tensor, parameter: Tensor) -> Tensor:
     return torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
+def apart(states: Dict[str, Any]) -> Dict[str, Any]:
+    """States whose count and clock share no memory: torch.save() refuses memory of two types."""
+    made = dict(states)
+    if isinstance(made.get("clock"), Tensor):
+        made["step"], made["clock"] = made["step"].clone(), made["clock"].clone()
+    return made
+
+
 def portable(states: Dict[str, Any]) -> Dict[str, Any]:
     """States for a dict. A remainder is there as bf16 of the same bits: neither NCCL nor gloo carries
     integers of 16 bits."""
-    made = dict(states)
+    made = apart(states)
     if isinstance(made.get("remainder"), Tensor):
         made["remainder"] = _viewed(made["remainder"], torch.bfloat16)
     return made
@@ -354,7 +390,7 @@ def check_names(given: Dict[str, Any], known: Tuple[str, ...], names: Tuple[str,
     if given.get("ema") is not None and not ema:
         raise ValueError("ema among its states: the optimizer has no ema_decay there, and would ignore the average of "
                          "the weights. Give it one, or take the ema out of the dict")
-    usual = {"step", "master", "remainder", "ema", *known, *_all_scales(known)}
+    usual = {"step", "master", "remainder", "ema", *known, *_all_scales(known), *(["clock"] if _clock(known) else [])}
     unknown = [str(name) for name in given if name not in usual]
     if unknown:
         raise ValueError(f"{', '.join(unknown)} among its states: the optimizer has "
@@ -369,6 +405,16 @@ def _check_there(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
             hint = (" (set a momentum that starts now after the loading)" if name == "momentum_buffer" else "")
             raise KeyError(f"there is no {name} among its states, which are "
                            f"{', '.join(map(str, given)) or 'none'}{hint}")
+
+
+def _check_clock(given: Dict[str, Any], count: int) -> None:
+    clock = given.get("clock")
+    if clock is None:
+        raise KeyError(f"there is no clock among its states, the rule's {count} numbers that last from step to step")
+    _check_kind("clock", clock, (torch.float64,))
+    if clock.numel() != count:
+        raise ValueError(f"clock has {clock.numel()} elements, and the rule has {count} numbers that last from step to "
+                         "step")
 
 
 def check(given: Dict[str, Any], names: Tuple[str, ...], dtype: torch.dtype) -> None:
@@ -437,6 +483,8 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     check(given, names, parameter.dtype)
     if names != ("momentum_buffer",):
         _check_there(given, names)
+    if _clock(names):
+        _check_clock(given, _clock(names))
     if given.get("remainder") is not None:
         given = {**given, "remainder": _viewed(given["remainder"], torch.int16)}
     device = local(parameter).device
@@ -450,6 +498,11 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     if not isinstance(step, Tensor):
         step = torch.tensor(float(step), dtype=torch.float32)
     states["step"] = local(step).detach().to(device=device, dtype=torch.float32).reshape(())
+    if _clock(names):
+        count, numbers = states["step"], given["clock"]
+        states["step"], states["clock"] = _cell(_clock(names), device)
+        states["step"].copy_(count)
+        states["clock"].copy_(local(numbers).detach())
     for name in names:
         value = given.get(name)
         if value is None:
@@ -459,14 +512,15 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
         value, coded = value.detach(), _coded(given, name)
         scale = given[f"{name}_{coded.scale}"] if coded else None
         if coded and (fmt is not coded or not _in_same_order(value, parameter)):
-            value, coded = _numbers(coded, value, scale, is_signed(name)), None  # blocks go by the order of memory
+            value, coded = _numbers(coded, value, scale, is_signed(name, names)), None  # blocks go by the order of memory
         value = _laid_out(_placed(value, parameter, name), parameter)
         if not fmt.scale:
             states[name] = value if value.dtype is fmt.state else value.to(fmt.state)
         elif coded:
             states[name], states[f"{name}_{fmt.scale}"] = value, _placed_scale(scale, parameter)  # type: ignore[arg-type]
         else:
-            states[name], states[f"{name}_{fmt.scale}"] = _quantized(value, parameter, fmt, is_signed(name))
+            states[name], states[f"{name}_{fmt.scale}"] = _quantized(value, parameter, fmt,
+                                                                                  is_signed(name, names))
     if fmt.beside:
         other = "remainder" if fmt.beside == "master" else "master"
         if given.get(fmt.beside) is not None:
@@ -505,9 +559,9 @@ def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) ->
         elif name in names:
             coded = _coded(states, name)
             if coded:
-                value = _numbers(coded, value, states[f"{name}_{coded.scale}"], is_signed(name))
+                value = _numbers(coded, value, states[f"{name}_{coded.scale}"], is_signed(name, names))
             made[name] = value if value.dtype is torch.float32 else value.to(torch.float32)
-        elif name not in ("master", "remainder", "ema", *_ALL_SCALES):
+        elif name not in ("master", "remainder", "ema", *_ALL_SCALES, *_all_scales(names)):
             made[name] = value
     return made
 
@@ -527,6 +581,10 @@ def fits(parameter: Tensor, states: Dict[str, Any], fmt: Format, names: Tuple[st
             return False
     step = states.get("step")
     if not isinstance(step, Tensor) or step.device != here.device or step.dtype is not torch.float32:
+        return False
+    clock = states.get("clock")
+    if _clock(names) and (not isinstance(clock, Tensor) or clock.dtype is not torch.float64 or clock.device != step.device
+                          or clock.numel() != _clock(names) or clock.data_ptr() != step.data_ptr() + 8):
         return False
     for name, dtype in wanted.items():
         state = states.get(name)

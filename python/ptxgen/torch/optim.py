@@ -139,6 +139,7 @@ class Stepped(torch.optim.Optimizer):
 
     _names: Tuple[str, ...]  # of the states
     _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
+    _refused: Tuple[str, ...] = ("amsgrad", "differentiable")  # what no group may have set
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
              process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards],
@@ -209,7 +210,7 @@ class Stepped(torch.optim.Optimizer):
 
     def _check(self, group: Dict[str, Any]) -> None:
         """Whether the group's settings are numbers, and what plans do."""
-        for key in ("amsgrad", "differentiable"):
+        for key in self._refused:
             if group.get(key):
                 raise ValueError(f"{key}=True is not supported: use torch.optim.{type(self).__name__}")
         for key in _OF_ALL:
@@ -224,10 +225,10 @@ class Stepped(torch.optim.Optimizer):
             raise ValueError(f"ema_decay: {decay!r} is not a number from 0 to 1, or None for no average")
         for key, kind in self._numbers.items():
             value = group.get(key)
-            one_each = value if kind == 2 and isinstance(value, (tuple, list)) else [value]
+            one_each = value if kind > 1 and isinstance(value, (tuple, list)) else [value]
             if len(one_each) != kind or not all(map(is_number, one_each)):
-                raise ValueError(f"{key}: {'a pair of numbers' if kind == 2 else 'a number'} is needed in "
-                                 f"each group of {type(self).__name__}, not {value!r}")
+                wanted = {1: "a number", 2: "a pair of numbers"}.get(kind, f"a tuple of {kind} numbers")
+                raise ValueError(f"{key}: {wanted} is needed in each group of {type(self).__name__}, not {value!r}")
         for p in group["params"]:
             if p.is_complex() or p.is_sparse:
                 raise ValueError(f"a {'complex' if p.is_complex() else 'sparse'} parameter is not "
@@ -328,6 +329,12 @@ class Stepped(torch.optim.Optimizer):
         """These, and ema_decay."""
         decay = self._decay_of(group)
         return (*self._scalars(group), 0.0 if decay is None else float(decay))
+
+    def _hyper(self, lr: float, scalars: Tuple[float, ...]) -> Dict[str, Any]:
+        """The fields of a struct ptx_step_hyper, from a rate and what _all_scalars() gives."""
+        beta1, beta2, eps, weight_decay, momentum, dampening, ema_decay = scalars
+        return {"lr": lr, "beta1": beta1, "beta2": beta2, "eps": eps, "weight_decay": weight_decay,
+                "momentum": momentum, "dampening": dampening, "ema_decay": ema_decay}
 
     def _names_of(self, group: Dict[str, Any]) -> Tuple[str, ...]:
         """The states that parameters of the group have."""

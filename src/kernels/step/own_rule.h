@@ -20,6 +20,11 @@ void ptxk_own_rule_set(struct ptxk_own_rule *own);
 // of the builder.
 void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own);
 
+// The functions of a rule that is a program, whose `user` it is. It has passed the checks of
+// ptx_rule_create().
+void ptxk_rule_program_once(ptx_builder *b, struct ptx_rule_clock *clock);
+void ptxk_rule_program_update(ptx_builder *b, struct ptx_rule_element *e);
+
 // ptx_rule_div() and ptx_rule_sqrt().
 ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y);
 ptx_val ptxk_own_rule_sqrt(ptx_builder *b, ptx_val x);

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: MIT
+"""An optimizer for a rule that is written in Python."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Optional, Tuple
+
+from torch import Tensor
+
+from ..rules import Rule
+from . import _formats
+from ._formats import EmaDtype, StateDtype
+from .guards import Guards
+from .optim import _ARGUMENTS, Stepped
+
+
+class Optimizer(Stepped):
+    __doc__ = """An optimizer with a rule of one's own, in a few launches:
+
+        optimizer = ptxgen.torch.Optimizer(model.parameters(), rule, lr=3e-4, max_grad_norm=1.0)
+
+    The rule's scalars are the settings of groups, with its defaults. `maximize` steps along the
+    gradient. docs/rules.md has how to write a rule.""" + _ARGUMENTS
+
+    rule: Rule
+
+    def __init__(self, params: Iterable[Any], rule: Rule, *, maximize: bool = False,
+                 max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
+                 process_group: Optional[Any] = None, guards: Optional[Guards] = None,
+                 obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
+                 ema_dtype: EmaDtype = "float32", **scalars: Any) -> None:
+        if not isinstance(rule, Rule):
+            raise TypeError(f"rule: what @ptxgen.rule makes is needed, not {rule!r:.80}")
+        if "lr" not in rule.scalars:
+            raise ValueError(f"rule {rule.name} has no scalar lr, which torch's groups and schedulers have: give it one")
+        unknown = [name for name in scalars if name not in rule.scalars]
+        if unknown:
+            raise TypeError(f"rule {rule.name} has no scalar {unknown[0]!r}; it has {', '.join(rule.scalars)}")
+        self.__dict__["rule"] = rule
+        defaults = {**rule.scalars, **scalars, "maximize": bool(maximize)}
+        self._check({**defaults, "params": []})
+        super().__init__(params, defaults)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype)
+
+    @property
+    def _names(self) -> Tuple[str, ...]:  # type: ignore[override]
+        found = self.__dict__.get("_own_names")
+        if found is None:
+            found = self.__dict__["_own_names"] = _formats.Names.of(self.rule)
+        return found
+
+    @property
+    def _numbers(self) -> Dict[str, int]:  # type: ignore[override]
+        return {name: len(usual) if isinstance(usual, tuple) else 1 for name, usual in self.rule.scalars.items()}
+
+    @property
+    def _refused(self) -> Tuple[str, ...]:  # type: ignore[override]
+        return ("differentiable",) if "max_exp_avg_sq" in self.rule.states else ("amsgrad", "differentiable")
+
+    def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
+        return self.rule, bool(group.get("maximize")), False, False
+
+    def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
+        flat: List[float] = []
+        for name, usual in self.rule.scalars.items():
+            if name != "lr":
+                flat += map(float, group[name]) if isinstance(usual, tuple) else [float(group[name])]
+        return tuple(flat)
+
+    def _hyper(self, lr: float, scalars: Tuple[float, ...]) -> Dict[str, Any]:
+        values, rest = {}, iter(scalars)
+        for name, usual in self.rule.scalars.items():
+            values[name] = (lr if name == "lr" else tuple(next(rest) for _ in usual) if isinstance(usual, tuple)
+                            else next(rest))
+        return {**self.rule.hyper(values), "ema_decay": next(rest)}
+
+    def _check(self, group: Dict[str, Any]) -> None:
+        super()._check(group)
+        self._hyper(0.0 if isinstance(group["lr"], Tensor) else float(group["lr"]), (*self._scalars(group), 0.0))
+        weights = [name for name, state in self.rule.states.items() if state.kind == "weight"]
+        state_dtype = group.get("state_dtype", self.__dict__.get("state_dtype"))
+        if weights and state_dtype in ("8bit", "f16"):
+            raise ValueError(f"state_dtype={state_dtype!r} has too few bits for {weights[0]}, a weight, of rule "
+                             f"{self.rule.name}: use another one")
+
+    def _check_parameters(self, g: int) -> None:
+        self._check(self.param_groups[g])  # now that the optimizer's state_dtype is known
+        super()._check_parameters(g)
+
+    # ---- checkpoints
+
+    def state_dict(self, **given: Any) -> Dict[str, Any]:
+        """As Stepped's, with the identity of the rule."""
+        return {**super().state_dict(**given), "rule": self.rule.identity}
+
+    def _load(self, state_dict: Dict[str, Any]) -> None:
+        found, ours = state_dict.get("rule"), self.rule.identity
+        theirs: Dict[str, Any] = found if isinstance(found, dict) else ours
+        for key in ("name", "version", "states", "clock"):
+            if theirs.get(key) != ours[key]:
+                raise ValueError(f"the dict is of rule {theirs.get('name')}, version {theirs.get('version')}, and this "
+                                 f"optimizer has {ours['name']}, version {ours['version']}: its {key} is "
+                                 f"{theirs.get(key)!r}, not {ours[key]!r}")
+        super()._load({name: value for name, value in state_dict.items() if name != "rule"})
+
+    def __getstate__(self) -> Dict[str, Any]:
+        made = super().__getstate__()
+        apart = {p: _formats.apart(v) if isinstance(v, dict) else v for p, v in self.state.items()}
+        return {**made, "state": type(self.state)(dict, apart), "rule": self.rule}
+
+    def __setstate__(self, state: Dict[str, Any]) -> None:
+        if "rule" in state:
+            self.__dict__["rule"] = state["rule"]
+        super().__setstate__(state)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT
+"""ptxgen.optimizers: the rules of this package against their authors' formulas in f64 over 50 steps, and
+on the device against the reference in numpy."""
+
+import ptxgen
+import pytest
+from ptxgen import optimizers
+from test_rules import COUNT, arrays, differ, row
+
+numpy = pytest.importorskip("numpy")
+STEPS, ALL = 50, [getattr(optimizers, name) for name in optimizers.__all__]
+
+
+def ademamix(s, p, g, t, lr, b1, b2, b3, alpha, eps, decay):
+    s["exp_avg_fast"] = b1 * s["exp_avg_fast"] + (1 - b1) * g
+    s["exp_avg_slow"] = b3 * s["exp_avg_slow"] + (1 - b3) * g
+    s["exp_avg_sq"] = b2 * s["exp_avg_sq"] + (1 - b2) * g * g
+    size = numpy.sqrt(s["exp_avg_sq"]) / numpy.sqrt(1 - b2 ** t) + eps
+    return p - lr * ((s["exp_avg_fast"] / (1 - b1 ** t) + alpha * s["exp_avg_slow"]) / size + decay * p)
+
+
+def adopt(s, p, g, t, lr, b1, b2, eps, decay):
+    if t == 1:
+        s["exp_avg_sq"] = g * g
+        return p
+    p = p - lr * decay * p
+    u = numpy.clip(g / numpy.maximum(numpy.sqrt(s["exp_avg_sq"]), eps), -(t - 1) ** 0.25, (t - 1) ** 0.25)
+    s["exp_avg"] = b1 * s["exp_avg"] + (1 - b1) * u
+    s["exp_avg_sq"] = b2 * s["exp_avg_sq"] + (1 - b2) * g * g
+    return p - lr * s["exp_avg"]
+
+
+def cwd_adamw(s, p, g, t, lr, b1, b2, eps, decay):
+    s["exp_avg"] = b1 * s["exp_avg"] + (1 - b1) * g
+    s["exp_avg_sq"] = b2 * s["exp_avg_sq"] + (1 - b2) * g * g
+    u = s["exp_avg"] / (1 - b1 ** t) / (numpy.sqrt(s["exp_avg_sq"] / (1 - b2 ** t)) + eps)
+    return p - lr * (u + decay * p * (u * p >= 0))
+
+
+def cwd_lion(s, p, g, t, lr, b1, b2, decay):
+    u = numpy.sign(b1 * s["exp_avg"] + (1 - b1) * g)
+    s["exp_avg"] = b2 * s["exp_avg"] + (1 - b2) * g
+    return p - lr * (u + decay * p * (u * p >= 0))
+
+
+def laprop(s, p, g, t, lr, b1, b2, eps, decay):
+    s["exp_avg_sq"] = b2 * s["exp_avg_sq"] + (1 - b2) * g * g
+    s["one"] = b1 * s.get("one", 0) + (1 - b1) * lr
+    s["two"] = b2 * s.get("two", 0) + (1 - b2)
+    s["exp_avg"] = b1 * s["exp_avg"] + (1 - b1) * lr * g / (numpy.sqrt(s["exp_avg_sq"] / s["two"]) + eps)
+    p = p - lr / s["one"] * s["exp_avg"]
+    return p - decay * p
+
+
+FORMULAS = [(ademamix, dict(weight_decay=0.1, beta3=0.99)), (adopt, dict(weight_decay=0.1, beta2=0.99)),
+            (cwd_adamw, dict(weight_decay=0.1)), (cwd_lion, dict(weight_decay=0.1)), (laprop, dict(weight_decay=1e-3))]
+
+
+@pytest.mark.parametrize("k", range(len(FORMULAS)))
+def test_formulas(k):
+    """The reference in f32 is within 1e-5 of the way that the formula goes in f64. A rate that changes tells
+    averages of rates from others."""
+    formula, given = FORMULAS[k]
+    rule = getattr(optimizers, formula.__name__)
+    made = numpy.random.default_rng(1)
+    start = made.standard_normal(COUNT)
+    reference, clock = rule.reference(), {}
+    p, exact = start.astype(numpy.float32), start.astype(numpy.float32).astype(float)
+    states = {name: numpy.zeros(COUNT, numpy.float32) for name in rule.states}
+    kept = {name: numpy.zeros(COUNT) for name in rule.states}
+    usual = {name: default for name, _, default in rule._data.flat}
+    for t in range(1, STEPS + 1):
+        g = made.standard_normal(COUNT).astype(numpy.float32)
+        scalars = {**usual, **given, "lr": 0.01 + 0.001 * t}
+        p, states, clock = reference(p, g, states, t, scalars, clock)
+        exact = formula(kept, exact, g.astype(float), t, **{
+            {"beta1": "b1", "beta2": "b2", "beta3": "b3", "weight_decay": "decay"}.get(name, name): value
+            for name, value in scalars.items()})
+    way = numpy.abs(exact - start).max()
+    assert way > 0.1 and numpy.abs(p - exact).max() < 1e-5 * max(way, 1)
+
+
+def test_on_the_device(gpu):
+    """All of them in one plan: the bits of the reference, steps in which clocks and counts go on."""
+    rules = ALL + [optimizers.nadam.with_options(decoupled_weight_decay=True, momentum_decay=0.01)]
+    sets = [arrays(gpu, rule, k) for k, rule in enumerate(rules)]
+    plan = gpu.step_plan([row(rule, device, clock, k) for k, (rule, (_, device, clock)) in enumerate(zip(rules, sets))],
+                         groups=[rule.group(weight_decay=0.125) for rule in rules], max_norm=float("inf"))
+    for t in range(1, 4):
+        plan.run()
+        for rule, (host, device, clock) in zip(rules, sets):
+            host["p"], states, after = rule.reference()(
+                host["p"], host["g"], {name: host[name] for name in rule.states}, t, dict(weight_decay=0.125),
+                host.get("clock"))
+            host.update(states, clock=after)
+            for name in ("p", *rule.states):
+                assert differ(device[name].tolist(), host[name]) == [], (rule.name, t, name)
+            assert clock.tolist()[1:] == list(after.values())
+
+
+def test_each_is_named():
+    assert len({rule.name for rule in ALL}) == len(ALL) and all(isinstance(rule, ptxgen.Rule) for rule in ALL)

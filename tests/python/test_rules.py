@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: MIT
+"""Rules written in Python: the plan's bits are those of the reference in numpy, and of the library's own
+rules; what a rule must not do is an error where it is made."""
+
+import copy
+import pickle
+import random
+
+import ptxgen
+import pytest
+from ptxgen import where
+
+numpy = pytest.importorskip("numpy")
+COUNT = 300  # no multiple of what a thread steps
+
+
+# ---- the library's rules, from the formulas of <ptxgen/rules.h>
+
+
+def _adam(p, g, m, v, t, lr, betas, eps):
+    b1, b2 = map(ptxgen.f32, betas)
+    m = ptxgen.fma(b1, m, ptxgen.fma(-b1, g, g))
+    gg = g * g
+    v = ptxgen.fma(b2, v, ptxgen.fma(-b2, gg, gg))
+    step = ptxgen.f32(lr) / ptxgen.f32(1 - b1 ** t)
+    return p - step * m / (ptxgen.sqrt(v) / ptxgen.sqrt(1 - b2 ** t) + eps), m, v
+
+
+ADAM = dict(states=dict(exp_avg="signed", exp_avg_sq="positive"),
+            scalars=dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01))
+
+
+@ptxgen.rule(**ADAM)
+def my_adamw(p, g, exp_avg, exp_avg_sq, t, lr, betas, eps, weight_decay):
+    p = ptxgen.fma(-(ptxgen.f32(lr) * ptxgen.f32(weight_decay)), p, p)
+    return _adam(p, g, exp_avg, exp_avg_sq, t, lr, betas, eps)
+
+
+@ptxgen.rule(**ADAM)
+def my_adam(p, g, exp_avg, exp_avg_sq, t, lr, betas, eps, weight_decay):
+    return _adam(p, ptxgen.fma(weight_decay, p, g), exp_avg, exp_avg_sq, t, lr, betas, eps)
+
+
+@ptxgen.rule(states=dict(momentum_buffer=ptxgen.State("signed", stochastic=True)), options=dict(nesterov=False),
+             scalars=dict(lr=1e-3, weight_decay=0.0, momentum=0.9, dampening=0.0))
+def my_sgd(p, g, momentum_buffer, t, lr, weight_decay, momentum, dampening, nesterov):
+    g = ptxgen.fma(weight_decay, p, g)
+    m = where(t == 1, g, momentum * momentum_buffer + (1 - ptxgen.f32(dampening)) * g)
+    return p - lr * (g + momentum * m if nesterov else m), m
+
+
+@ptxgen.rule(states=dict(exp_avg=ptxgen.State("signed", stochastic=True)),
+             scalars=dict(lr=1e-4, betas=(0.9, 0.99), weight_decay=0.0))
+def my_lion(p, g, exp_avg, lr, betas, weight_decay):
+    b1, b2 = map(ptxgen.f32, betas)
+    u = b1 * exp_avg + (1 - b1) * g
+    p = ptxgen.fma(-(ptxgen.f32(lr) * ptxgen.f32(weight_decay)), p, p)
+    return p - where(u < 0, -lr, where(u > 0, lr, 0)), b2 * exp_avg + (1 - b2) * g
+
+
+@ptxgen.rule(states=dict(m="signed", mean=ptxgen.State("weight", start="p")), clock=dict(product=1.0, total=0.0),
+             scalars=dict(lr=0.01, betas=(0.9, 0.99, 0.5), width=ptxgen.Scalar(2.0, "at_least_0")), version=3)
+def with_clock(p, g, m, mean, t, product, total, lr, betas, width):
+    product = product * betas[0]
+    total = total + lr * (t + 1)
+    m = ptxgen.minimum(ptxgen.maximum(betas[1] * m + g, -width), width)
+    near = (abs(m) < 0.5) & ~(p != p) | (m >= 1)
+    p = p - lr / total * where(near, m, -0.25) / (1 - product)
+    return p, m, betas[2] * mean + (1 - betas[2]) * p, product, total
+
+
+def arrays(gpu, rule, seed, special=False):
+    """A parameter, a gradient and states, in f32, on host and device."""
+    made = numpy.random.default_rng(seed)
+    host = {name: made.standard_normal(COUNT).astype(numpy.float32)
+            for name in ("p", "g", *rule.states)}
+    for name, state in rule.states.items():
+        host[name] = abs(host[name]) if state.kind == "positive" else host[name]
+    if special:
+        host["p"][:6] = [0, -0.0, numpy.nan, numpy.inf, 1e-40, -1e38]
+        host["g"][3:9] = [0, -0.0, 1e-42, 3e38, -1e-30, 1]
+    clock = gpu.zeros(1 + len(rule.clock), "f64")
+    return host, {name: gpu.array(x.tolist()) for name, x in host.items()}, clock
+
+
+def row(rule, device, clock, group):
+    return {"parameter": device["p"], "gradient": device["g"], "state": [device[name] for name in rule.states],
+            "step": clock.address, "count": COUNT, "dtype": "f32", "group": group}
+
+
+def differ(x, y):
+    """Where two arrays have other bits, but for NaN, as a message."""
+    x, y = numpy.asarray(x, numpy.float32), numpy.asarray(y, numpy.float32)
+    wrong = (x.view(numpy.uint32) != y.view(numpy.uint32)) & ~(numpy.isnan(x) & numpy.isnan(y))
+    return [(int(k), float(x[k]), float(y[k])) for k in wrong.nonzero()[0][:3]]
+
+
+def check(gpu, rules, steps=3, special=False, **scalars):
+    """Steps of one plan that has all these rules, each compared with the reference."""
+    sets = [arrays(gpu, rule, k, special) for k, rule in enumerate(rules)]
+    plan = gpu.step_plan([row(rule, device, clock, k) for k, (rule, (_, device, clock)) in enumerate(zip(rules, sets))],
+                         groups=[rule.group() for rule in rules], max_norm=float("inf"))
+    known = [dict(host) for host, _, _ in sets]
+    clocks = [{} for _ in rules]
+    for t in range(1, steps + 1):
+        plan.run()
+        for k, (rule, (_, device, clock)) in enumerate(zip(rules, sets)):
+            known[k]["p"], states, clocks[k] = rule.reference()(
+                known[k]["p"], known[k]["g"], {name: known[k][name] for name in rule.states}, t, clock=clocks[k])
+            known[k].update(states)
+            for name in ("p", *rule.states):
+                assert differ(device[name].tolist(), known[k][name]) == [], (rule.name, t, name)
+            assert clock.tolist()[1:] == list(clocks[k].values())
+
+
+# ---- bits
+
+
+def test_reference(gpu):
+    check(gpu, [my_adamw, my_adam, my_sgd, my_sgd.with_options(nesterov=True), my_lion, with_clock], special=True)
+
+
+TWINS = [(my_adamw, ptxgen.AdamW(lr=1e-3)), (my_adam, ptxgen.Adam(lr=1e-3, weight_decay=0.01)),
+         (my_sgd, ptxgen.SGD(lr=1e-3, momentum=0.9)),
+         (my_sgd.with_options(nesterov=True), ptxgen.SGD(lr=1e-3, momentum=0.9, nesterov=True)),
+         (my_lion, ptxgen.Lion(lr=1e-4))]
+
+
+@pytest.mark.parametrize("k", range(len(TWINS)))
+@pytest.mark.parametrize("fmt", ["full", "stochastic", "state_8bit"])
+def test_library(gpu, k, fmt):
+    """The library's rule and its twin leave the same bytes, in one plan."""
+    rule, own = TWINS[k]
+    made = numpy.random.default_rng(5)
+    dtype = "f32" if fmt == "full" else "bf16"
+    state = {"full": "f32", "stochastic": "bf16", "state_8bit": "u8"}[fmt]
+    start, g = (made.standard_normal(COUNT).tolist() for _ in range(2))
+    rows, kept = [], []
+    for group in range(2):
+        mine = [gpu.array(start, dtype), *(gpu.zeros(COUNT, state) for _ in rule.states)]
+        scales = [gpu.zeros(2, "f32") for _ in rule.states] if fmt == "state_8bit" else []
+        rows.append({"parameter": mine[0], "gradient": gpu.array(g, dtype), "state": mine[1:], "absmax": scales,
+                     "step": gpu.zeros(1), "group": group, "format": fmt, "id": 7})
+        kept.append(mine + scales)
+    plan = gpu.step_plan(rows, groups=[own, rule.group()], max_norm=1.0, seed=3)
+    for _ in range(4):
+        plan.run()
+    for one, other in zip(*kept):
+        assert one.tobytes() == other.tobytes()
+
+
+def any_rule(seed):
+    """A rule of random operations."""
+    chosen = random.Random(seed)
+    states = {f"s{k}": chosen.choice(("signed", "positive", "weight")) for k in range(chosen.randrange(4))}
+    clock = {"sum": 0.5} if chosen.random() < 0.3 else {}
+
+    def update(**given):
+        once = [given["lr"], *given["betas"], given["betas"][0] ** given["t"], given["t"], *(given[c] for c in clock)]
+        many = [given["p"], given["g"], *(given[s] for s in states)]
+
+        def grow(pool, others):
+            x, y, z = (chosen.choice(pool + others) for _ in range(3))
+            return chosen.choice([
+                lambda: x + y, lambda: x - y, lambda: x * y, lambda: x / y, lambda: ptxgen.fma(x, y, z), lambda: -x,
+                lambda: ptxgen.sqrt(abs(x)), lambda: ptxgen.minimum(x, y), lambda: ptxgen.maximum(x, y),
+                lambda: where(x < y, y, z), lambda: where((x >= y) | (y != z), x, z), lambda: ptxgen.sign(x),
+                lambda: ptxgen.f32(x), lambda: x * chosen.uniform(-2, 2), lambda: x + 1])()
+
+        for _ in range(chosen.randrange(5)):
+            once.append(grow(once, []))
+        for _ in range(chosen.randrange(3, 12)):
+            many.append(grow([chosen.choice(many)], many + once[:3] + once[-2:]))
+        last = many[len(states) + 2:]
+        return (last[-1], *(chosen.choice(last) for _ in states), *(once[-1] for _ in clock))
+
+    names = ["p", "g", "t", "lr", "betas", *states, *clock]
+    scope = {"update": update}
+    exec(f"def any_{seed}({', '.join(names)}):\n    return update({', '.join(f'{n}={n}' for n in names)})", scope)
+    return ptxgen.rule(states=states, scalars=dict(lr=0.01, betas=(0.9, 0.75)), clock=clock)(scope[f"any_{seed}"])
+
+
+@pytest.mark.parametrize("first", range(0, 60, 20))
+def test_any(gpu, first):
+    check(gpu, [any_rule(first + k) for k in range(20)], special=first == 0)
+
+
+def test_fma_is_rounded_once():
+    """Against exact fractions, where two roundings would differ, and near subnormal numbers."""
+    from fractions import Fraction
+
+    from conftest import fma
+    reference = my_adamw.reference()
+    made = random.Random(3)
+
+    def number():
+        return float(numpy.float32(made.uniform(-2, 2) * 2.0 ** made.randrange(-80, 40)))
+
+    for _ in range(2000):
+        x, y, z = number(), number(), number()
+        if made.random() < 0.5:
+            z = float(numpy.float32(-x * y * (1 + made.choice((0, 2 ** -24, -2 ** -25)))))
+        if abs(Fraction(x) * Fraction(y)) < 2 ** 100:
+            found = reference._fma32(numpy.float32(x), numpy.float32(y), numpy.float32(z))
+            assert float(found) == fma(x, y, z), (x, y, z)
+
+
+# ---- what a rule is
+
+
+def test_description():
+    assert my_adamw.identity["states"] == {"exp_avg": "signed", "exp_avg_sq": "positive"}
+    assert my_adamw.group(lr=0.5, betas=(0.5, 0.25))["hyper"] == {
+        "lr": 0.5, "beta1": 0.5, "beta2": 0.25, "eps": 1e-8, "weight_decay": 0.01, "more": []}
+    assert with_clock.hyper({})["more"] == [0.5, 2.0]  # beta3, width
+    assert ".entry my_lion(" in my_lion.emit("sm_90") and ".target sm_90" in my_lion.emit("sm_90")
+    assert with_clock.identity["version"] == 3 and with_clock.identity["clock"] == ["product", "total"]
+    assert my_sgd != my_sgd.with_options(nesterov=True) and my_sgd == my_sgd.with_options(nesterov=False)
+    for rule in (my_adamw, with_clock, any_rule(7)):  # the last one's function is nowhere to be imported from
+        again = pickle.loads(pickle.dumps(rule))
+        assert again == rule and again is not rule and hash(again) == hash(rule)
+        assert copy.deepcopy(rule) is rule and again.identity == rule.identity
+    with pytest.raises(ptxgen.InvalidError, match="its function is not here"):
+        pickle.loads(pickle.dumps(my_sgd)).with_options(nesterov=True)
+
+
+def made(function, **given):
+    given = {"states": dict(m="signed"), "scalars": dict(lr=1e-3, betas=(0.9, 0.99)), **given}
+    return ptxgen.rule(**given)(function)
+
+
+MISUSE = [
+    (lambda p, g, m, lr: p - lr * g, {}, r"it returns 1 value, and must return 2: p, m"),
+    (lambda p, g, m: (p, m, g), {}, r"it returns 3 values, and must return 2: p, m"),
+    (lambda p, g, m: (p, None), {}, r"what it returns for m is None, and no number"),
+    (lambda p, g, m: (p, m > 0), {}, r"what it returns for m is a comparison, and no number"),
+    (lambda p, g, m: (p if g > 0 else g, m), {}, r"`if`, .* of a traced value: .* ptxgen.where\(a < b, x, y\) chooses"),
+    (lambda p, g, m: (where(0 < p < 1, p, g), m), {}, r"chain of comparisons of a traced value"),
+    (lambda p, g, m: (p // g, m), {}, r"integer division of a traced value: write /"),
+    (lambda p, g, m: (p ** g, m), {}, r"x \*\* t, with the step number itself, and x \*\* 2"),
+    (lambda p, g, m, t: (p ** t, m), {}, r"a value of an element where one of the whole step is needed"),
+    (lambda p, g, m: (p[1:], m), {}, r"an index of a traced value: .* neighbours"),
+    (lambda p, g, m: (float(p), m), {}, r"a number of a traced value"),
+    (lambda p, g, m: (p + "1", m), {}, r"a number or a traced value is needed, not '1'"),
+    (lambda p, g, m: (where(p, g, m), m), {}, r"SELECT: a number where a comparison is needed"),
+    (lambda p, g, m: ((p > g) + p, m), {}, r"ADD: a comparison where a number is needed"),
+    (lambda p, g, m: ((p > g) & 1, m), {}, r"AND: a comparison is needed, not 1"),
+    (lambda p, g, m: (ptxgen.sqrt(2.0), m), {}, r"none of the arguments is a traced value"),
+    (lambda p, g, mm: (p, mm), {}, r"its argument mm is none of its names: p, g, t, m, lr, betas"),
+    (lambda p, g, m: (p, m), {"states": dict(m="both")}, r"state m: its kind 'both' is none of signed, positive, weight"),
+    (lambda p, g, m: (p, m), {"states": dict(m=ptxgen.State("signed", start=1))}, r'state m: it starts as 0 or "p"'),
+    (lambda p, g: p, {"states": dict(step="signed")}, r"states: the name step is reserved"),
+    (lambda p, g: p, {"states": {}, "scalars": dict(p=1.0)}, r"scalars: the name p is taken"),
+    (lambda p, g: p, {"states": {}, "scalars": dict(params=1.0)}, r"scalars: the name params is reserved"),
+    (lambda p, g: p, {"states": {}, "scalars": dict(a=ptxgen.Scalar(1, "any"))}, r"its range 'any' is none of"),
+    (lambda p, g: p, {"states": dict.fromkeys("abcde", "signed")}, r"5 states; a rule has 4 at most"),
+    (lambda p, g, c: (p, p), {"states": {}, "clock": dict(c=0.0)}, r"a value of an element where one of the whole step"),
+    (lambda p, g, m: (p, m), {"name": "adamw"}, r"name is adamw, which is a rule of the library's"),
+    (lambda p, g, m: (p, m), {}, r"name is '<lambda>'"),
+]
+
+
+@pytest.mark.parametrize("k", range(len(MISUSE)))
+def test_misuse(k):
+    function, given, words = MISUSE[k]
+    if "<lambda>" not in words:
+        given = {"name": "mine", **given}
+    with pytest.raises(ptxgen.InvalidError, match=words):
+        made(function, **given)
+
+
+def test_values_of_other_traces():
+    kept = []
+
+    def keeps(p, g, m):
+        kept.append(p)
+        return kept[0] - g, m
+
+    made(keeps)
+    with pytest.raises(ptxgen.InvalidError, match="a value of another rule's trace"):
+        made(keeps)
+
+
+def test_too_much(gpu):
+    def many(p, g, m, lr):
+        for k in range(33):
+            p = p - (lr + k) * g
+        return p, m
+
+    def long(p, g, m):
+        for _ in range(1100):
+            p = p * g
+        return p, m
+
+    with pytest.raises(ptxgen.InvalidError, match="33 numbers of the whole step meet elements; a rule has 32 at most"):
+        made(many)
+    with pytest.raises(ptxgen.InvalidError, match="update of the program is .* operations; 1024 are the most"):
+        made(long)
+    with pytest.raises(ptxgen.InvalidError, match="there is no 'beta1'; there are lr, betas"):
+        my_lion.hyper({"beta1": 1})
+    with pytest.raises(ptxgen.InvalidError, match="betas has 2 numbers, not"):
+        my_lion.group(betas=(1, 2, 3))
+    host, device, clock = arrays(gpu, my_lion, 1)
+    with pytest.raises(ptxgen.InvalidError, match="rule my_lion: lr is -1.0; it must be finite in f32, and 0 or more"):
+        my_lion.group(lr=-1.0)
+    wrong = {**my_lion.group(), "hyper": {"lr": -1.0}}
+    with pytest.raises(ptxgen.InvalidError, match="group 0: lr is -1; it must be finite in f32, and 0 or more"):
+        gpu.step_plan([row(my_lion, device, clock, 0)], groups=[wrong], max_norm=1.0)
+    host, device, clock = arrays(gpu, with_clock, 1)
+    plan = gpu.step_plan([row(with_clock, device, clock, 0)], groups=[with_clock.group()], max_norm=1.0)
+    plan.set_hyper(0, {"lr": 1.0})
+    plan.set_hyper(0, with_clock.group(width=3.0))
+    with pytest.raises(ptxgen.InvalidError, match="own_rule: .* only scalars can change"):
+        plan.set_hyper(0, my_lion.group())

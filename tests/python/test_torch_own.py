@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: MIT
+"""ptxgen.torch.Optimizer: a rule of one's own with all that the library's optimizers have."""
+
+import copy
+import inspect
+import io
+import pickle
+
+import ptxgen
+import ptxgen.torch as pt
+import pytest
+import torch
+from ptxgen import optimizers
+from ptxgen.torch import _formats
+from torch_parts import DEVICE, SHAPES, give, needs, parameters, same
+
+
+def _adam(p, g, m, v, t, lr, betas, eps):
+    b1, b2 = map(ptxgen.f32, betas)
+    m = ptxgen.fma(b1, m, ptxgen.fma(-b1, g, g))
+    gg = g * g
+    v = ptxgen.fma(b2, v, ptxgen.fma(-b2, gg, gg))
+    step = ptxgen.f32(lr) / ptxgen.f32(1 - b1 ** t)
+    return p - step * m / (ptxgen.sqrt(v) / ptxgen.sqrt(1 - b2 ** t) + eps), m, v
+
+
+@ptxgen.rule(states=dict(exp_avg="signed", exp_avg_sq="positive"),
+             scalars=dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01))
+def my_adamw(p, g, exp_avg, exp_avg_sq, t, lr, betas, eps, weight_decay):
+    p = ptxgen.fma(-(ptxgen.f32(lr) * ptxgen.f32(weight_decay)), p, p)
+    return _adam(p, g, exp_avg, exp_avg_sq, t, lr, betas, eps)
+
+
+@ptxgen.rule(states=dict(speed="signed", size="positive"), clock=dict(product=1.0),
+             scalars=dict(lr=0.01, drag=(0.9, 0.5, 0.25)))
+def clocked(p, g, speed, size, product, lr, drag):
+    product = product * drag[0]
+    speed = drag[1] * speed + g
+    size = drag[2] * size + g * g
+    return p - lr / (1 - product) * speed / (ptxgen.sqrt(size) + 1e-3), speed, size, product
+
+
+@ptxgen.rule(states=dict(slow=ptxgen.State("weight", start="p")), scalars=dict(lr=0.1))
+def lookahead(p, g, slow, lr):
+    p = p - lr * g
+    return p, 0.5 * slow + 0.5 * p
+
+
+def run(optimizer, params, steps, first=0, **how):
+    for k in range(first, first + steps):
+        give(params, k, **how)
+        optimizer.step()
+
+
+def pair(dtype=torch.float32, rule=my_adamw, **settings):
+    """The library's AdamW and the rule's, over equal parameters."""
+    one, other = parameters(dtype), parameters(dtype)
+    return (pt.AdamW(one, **settings), one), (pt.Optimizer(other, rule, **settings), other)
+
+
+FORMATS = [(torch.float32, "float32"), (torch.float32, "8bit"), (torch.float32, "bf16"), (torch.bfloat16, "master"),
+           (torch.bfloat16, "bf16"), (torch.bfloat16, "remainder"), (torch.bfloat16, "8bit"), (torch.bfloat16, "f16")]
+
+
+@pytest.mark.parametrize("k", range(len(FORMATS)))
+def test_bits(k):
+    dtype, state_dtype = FORMATS[k]
+    (theirs, one), (ours, other) = pair(dtype, state_dtype=state_dtype, max_grad_norm=0.5, lr=0.01, seed=3)
+    run(theirs, one, 3)
+    run(ours, other, 3)
+    assert same(one, other) and float(theirs.grad_norm) == float(ours.grad_norm)
+    for p, q in zip(one, other):
+        first, second = theirs.state[p], ours.state[q]
+        assert set(first) == set(second)
+        assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_groups_and_schedulers():
+    """Settings of groups, and what a scheduler makes of them."""
+    made = []
+    for build in (pt.AdamW, lambda groups, **how: pt.Optimizer(groups, my_adamw, **how)):
+        params = parameters()
+        optimizer = build([{"params": params[:3], "betas": (0.5, 0.75)}, {"params": params[3:], "weight_decay": 0.0}],
+                          lr=0.1, maximize=True, ema_decay=0.5)
+        scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=[0.1, 0.2], total_steps=9)
+        for k in range(4):
+            run(optimizer, params, 1, k)
+            scheduler.step()
+        made.append((params, [optimizer.state[p]["ema"] for p in params]))
+    assert same(made[0][0], made[1][0]) and same(made[0][1], made[1][1])
+
+
+def test_rate_on_the_device():
+    (theirs, one), (ours, other) = pair()
+    for optimizer in (theirs, ours):
+        optimizer.param_groups[0]["lr"] = torch.tensor(0.25, device=DEVICE)
+    run(theirs, one, 2)
+    run(ours, other, 2)
+    assert same(one, other)
+
+
+@needs("torch.amp.GradScaler")
+def test_scaler_and_guards():
+    """A step that finds infinity changes nothing, the numbers of the clock included."""
+    params = parameters()
+    scaler = pt.GradScaler(DEVICE, init_scale=8.0)
+    optimizer = pt.Optimizer(params, clocked, max_grad_norm=1.0, guards=pt.Guards(limit=1e4), reports=True)
+    for k in range(4):
+        give(params, k, scale=8.0)
+        scaler.scale(torch.ones((), device=DEVICE))
+        if k == 2:
+            params[0].grad[0, 0] = float("inf")
+        scaler.step(optimizer)
+        scaler.update()
+    state = optimizer.state[params[0]]
+    assert float(state["step"]) == 3 and state["clock"].tolist() == [0.9 * 0.9 * 0.9]
+    assert state["clock"].data_ptr() == state["step"].data_ptr() + 8
+    assert optimizer.report() is not None and float(optimizer.skipped) == 0
+    give(params, 9, scale=1e6)
+    optimizer.step()
+    assert float(optimizer.skipped) != 0 and float(state["step"]) == 3 and state["clock"].tolist() == [0.9 * 0.9 * 0.9]
+
+
+def copies(optimizer, params):
+    """Other optimizers with the same states: by a dict, a file, a copy of both, a pickle of both."""
+    def fresh():
+        mine = [torch.nn.Parameter(p.detach().clone()) for p in params]
+        return mine, pt.Optimizer(mine, optimizer.rule, lr=0.5)
+
+    mine, other = fresh()
+    other.load_state_dict(optimizer.state_dict())
+    yield mine, other
+    mine, other = fresh()
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file))
+    yield mine, other
+    yield copy.deepcopy((params, optimizer))
+    yield pickle.loads(pickle.dumps((params, optimizer)))
+
+
+@pytest.mark.parametrize("rule", [my_adamw, clocked, lookahead], ids=lambda rule: rule.name)
+def test_states_go_on(rule):
+    params = parameters()
+    optimizer = pt.Optimizer(params, rule)
+    run(optimizer, params, 2)
+    others = list(copies(optimizer, params))
+    run(optimizer, params, 2, 2)
+    for mine, other in others:
+        run(other, mine, 2, 2)
+        assert same(params, mine)
+        for p, q in zip(params, mine):
+            assert all(torch.equal(optimizer.state[p][name], other.state[q][name]) for name in optimizer.state[p])
+
+
+def test_formats_change():
+    """States of f32 become codes, of the map that their kind says, and come back."""
+    params = parameters(shapes=[(5000,)])
+    optimizer = pt.Optimizer(params, clocked)
+    run(optimizer, params, 2)
+    size, clock = optimizer.state[params[0]]["size"].clone(), optimizer.state[params[0]]["clock"].clone()
+    coded = pt.Optimizer(params, clocked, state_dtype="8bit")
+    coded.load_state_dict(optimizer.state_dict())
+    state = coded.state[params[0]]
+    assert state["size"].dtype is torch.uint8 and state["size_absmax"].numel() == 20
+    scale = state["size_absmax"].repeat_interleave(256)[:5000]
+    decoded = _formats.map_of(False, scale.device)[state["size"].long()] * scale
+    assert float((decoded - size).abs().max()) < 0.1 * float(size.max())
+    run(coded, params, 1, 2)
+    again = pt.Optimizer(params, clocked)
+    again.load_state_dict(coded.state_dict())
+    assert again.state[params[0]]["size"].dtype is torch.float32
+    back = pt.Optimizer(params, clocked)
+    back.load_state_dict(optimizer.state_dict())
+    assert torch.equal(back.state[params[0]]["size"], size) and torch.equal(back.state[params[0]]["clock"], clock)
+    plain = optimizer.state_dict(format="torch")["state"][0]
+    assert set(plain) == {"step", "clock", "speed", "size"}
+
+
+def test_dicts_of_others():
+    params = parameters()
+    optimizer = pt.Optimizer(params, clocked)
+    run(optimizer, params, 1)
+    saved = optimizer.state_dict()
+    assert saved["rule"]["name"] == "clocked" and len(saved["rule"]["digest"]) == 16
+    with pytest.raises(ValueError, match="the dict is of rule clocked, version 1, and this optimizer has my_adamw"):
+        pt.Optimizer(parameters(), my_adamw).load_state_dict(saved)
+    for name, words in (("clock", "there is no clock among its states"), ("size", "there is no size among its states")):
+        wrong = copy.deepcopy(saved)
+        del wrong["state"][1][name]
+        with pytest.raises(KeyError, match=f"parameter 1 of group 0: {words}"):
+            optimizer.load_state_dict(wrong)
+    wrong = copy.deepcopy(saved)
+    wrong["state"][0]["clock"] = torch.zeros(2, dtype=torch.float64)
+    with pytest.raises(ValueError, match="clock has 2 elements, and the rule has 1"):
+        optimizer.load_state_dict(wrong)
+    ours, theirs = pt.Optimizer(parameters(), my_adamw), torch.optim.AdamW(parameters(), foreach=False)
+    run(theirs, theirs.param_groups[0]["params"], 1)
+    ours.load_state_dict(theirs.state_dict())  # which has no rule
+    assert torch.equal(ours.state[ours.param_groups[0]["params"][0]]["exp_avg"],
+                       theirs.state[theirs.param_groups[0]["params"][0]]["exp_avg"])
+
+
+def test_misuse():
+    params = parameters()
+    for build, kind, words in (
+            (lambda: pt.Optimizer(params, "adamw"), TypeError, "rule: what @ptxgen.rule makes is needed"),
+            (lambda: pt.Optimizer(params, my_adamw, beta1=0.5), TypeError, "has no scalar 'beta1'; it has lr, betas"),
+            (lambda: pt.Optimizer(params, my_adamw, betas=0.5), ValueError, "betas: a pair of numbers is needed"),
+            (lambda: pt.Optimizer(params, clocked, drag=(1, 2)), ValueError, "drag: a tuple of 3 numbers is needed"),
+            (lambda: pt.Optimizer(params, my_adamw, lr=-1.0), ValueError, "lr is -1.0; it must be finite in f32"),
+            (lambda: pt.Optimizer(params, my_adamw, betas=(0.9, 1.0)), ValueError, "beta2 is 1.0; it must be 0 or more"),
+            (lambda: pt.Optimizer([{"params": params, "epss": 1.0}], my_adamw), ValueError, "is 'eps' meant"),
+            (lambda: pt.Optimizer(params, lookahead, state_dtype="8bit"), ValueError, "too few bits for slow, a weight")):
+        with pytest.raises(kind, match=words):
+            build()
+
+    @ptxgen.rule(states={}, scalars=dict(rate=0.1))
+    def without_lr(p, g, rate):
+        return p - rate * g
+
+    with pytest.raises(ValueError, match="rule without_lr has no scalar lr"):
+        pt.Optimizer(params, without_lr)
+
+
+OF_TORCH = [
+    ("Adagrad", optimizers.adagrad, dict(lr=0.1, lr_decay=0.01), {}),
+    ("Adam", optimizers.adam_amsgrad, dict(lr=0.01), dict(amsgrad=True)),
+    ("AdamW", optimizers.adamw_amsgrad, dict(lr=0.01), dict(amsgrad=True)),
+    ("NAdam", optimizers.nadam, dict(lr=0.01), {}),
+    ("NAdam", optimizers.nadam.with_options(decoupled_weight_decay=True, momentum_decay=0.1), dict(lr=0.01),
+     dict(decoupled_weight_decay=True, momentum_decay=0.1)),
+    ("RAdam", optimizers.radam, dict(lr=0.01), {}),
+    ("RAdam", optimizers.radam.with_options(decoupled_weight_decay=True), dict(lr=0.01), dict(decoupled_weight_decay=True)),
+    ("RMSprop", optimizers.rmsprop, dict(lr=0.01), {}),
+    ("RMSprop", optimizers.rmsprop_momentum, dict(lr=0.001, momentum=0.9), {}),
+    ("RMSprop", optimizers.rmsprop_centered, dict(lr=0.01), dict(centered=True)),
+    ("RMSprop", optimizers.rmsprop_centered_momentum, dict(lr=0.001, momentum=0.9), dict(centered=True)),
+]
+OF_TORCH = [one for one in OF_TORCH  # older ones lack decoupled_weight_decay
+            if set(one[3]) <= set(inspect.signature(getattr(torch.optim, one[0])).parameters)]
+
+
+@needs("torch.optim.NAdam")
+@pytest.mark.parametrize("k", range(len(OF_TORCH)))
+def test_of_torch(k):
+    """The reference over 50 steps, within 1e-5 of the way of torch's optimizer in f64."""
+    name, rule, settings, more = OF_TORCH[k]
+    numpy = pytest.importorskip("numpy")
+    generator = torch.Generator().manual_seed(2)
+    exact = torch.nn.Parameter(torch.randn(300, generator=generator, dtype=torch.float32).double())
+    theirs = getattr(torch.optim, name)([exact], weight_decay=0.1, **settings, **more)
+    start, p, clock = exact.detach().clone(), exact.detach().float().numpy(), {}
+    states = {one: numpy.zeros(300, numpy.float32) for one in rule.states}
+    for t in range(1, 51):
+        g = torch.randn(300, generator=generator)
+        exact.grad = g.double()
+        theirs.step()
+        p, states, clock = rule.reference()(p, g.numpy(), states, t, dict(weight_decay=0.1, **settings), clock)
+    way = float((exact.detach() - start).abs().max())
+    assert way > 0.01 and float((exact.detach() - torch.from_numpy(p).double()).abs().max()) < 1e-5 * max(way, 1)
+
+
+def test_amsgrad_dicts():
+    """Dicts of torch's amsgrad come in, and ours go back."""
+    params, other = parameters(), parameters()
+    theirs = torch.optim.AdamW(params, lr=0.01, amsgrad=True, foreach=False)
+    run(theirs, params, 2)
+    ours = pt.Optimizer(other, optimizers.adamw_amsgrad, lr=0.01)
+    ours.load_state_dict(theirs.state_dict())
+    with torch.no_grad():
+        for p, q in zip(params, other):
+            q.copy_(p)
+    run(ours, other, 1, 2)
+    back = torch.optim.AdamW(parameters(), lr=0.01, amsgrad=True, foreach=False)
+    back.load_state_dict({name: value for name, value in ours.state_dict(format="torch").items() if name != "rule"})
+    run(theirs, params, 1, 2)
+    for p, q, r in zip(params, other, back.param_groups[0]["params"]):
+        assert torch.allclose(p, q, rtol=1e-6, atol=1e-7)
+        assert torch.allclose(theirs.state[p]["max_exp_avg_sq"], back.state[r]["max_exp_avg_sq"], rtol=1e-6, atol=0)
+
+
+def test_no_states():
+    """A rule without states, and parameters without gradients."""
+    @ptxgen.rule(states={}, scalars=dict(lr=0.5))
+    def plain(p, g, lr):
+        return p - lr * g
+
+    params = parameters()
+    give(params, 1)
+    params[1].grad = None
+    expected = [p.detach() if p.grad is None else p.detach() - 0.5 * p.grad for p in params]
+    optimizer = pt.Optimizer(params, plain)
+    optimizer.step()
+    assert same(params, expected) and len(SHAPES) == len(params)
