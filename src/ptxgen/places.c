@@ -38,6 +38,15 @@ static bool all_kept(const ptx_builder *b)
     return b && !b->lost_operands;
 }
 
+// Rare, and out of line: gcc would take `lost` for unset where it sees the loop.
+static __attribute__((noinline)) const ptx_val *pop_each(ptx_builder *b, unsigned count,
+                                                         ptx_val *lost)
+{
+    while (count)
+        lost[--count] = pop_val(b);
+    return lost;
+}
+
 // The last values, the first one first: where they lie until the next push, or in `lost`.
 static inline const ptx_val *pop_values(ptx_builder *b, unsigned count, ptx_val *lost)
 {
@@ -47,9 +56,7 @@ static inline const ptx_val *pop_values(ptx_builder *b, unsigned count, ptx_val 
         b->operands.count -= words;
         return (const ptx_val *)(const void *)&b->operands.at[b->operands.count];
     }
-    while (count)
-        lost[--count] = pop_val(b);
-    return lost;
+    return pop_each(b, count, lost);
 }
 
 // Whether there was room. If not, ptxb_push() makes some.
