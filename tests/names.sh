@@ -89,7 +89,7 @@ done | sort -u >"$text.calls"
 # ---- options end in _params
 grep -oE 'struct ptx_[a-z_]+ \*?params\b' "$text" | grep -vE '_params |ptx_function_param ' >"$text.bad" &&
     fail "options: $(cat "$text.bad")"
-grep -oE 'PTXGEN_STRUCT\(ptx_[a-z_]+' "$text" | grep -vE '_params$|ptx_param_info$' >"$text.bad" &&
+grep -oE 'PTXGEN_(STRUCT|NAMED)\(ptx_[a-z_]+' "$text" | grep -vE '_params$|ptx_param_info$' >"$text.bad" &&
     fail "options: $(cat "$text.bad")"
 
 # ---- what is made is freed

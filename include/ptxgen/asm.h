@@ -14,6 +14,10 @@
 #ifndef PTXGEN_ASM_H
 #define PTXGEN_ASM_H
 
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/types.h>
 
 PTXGEN_BEGIN

@@ -4,6 +4,10 @@
 #ifndef PTXGEN_CONTROL_H
 #define PTXGEN_CONTROL_H
 
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/types.h>
 
 PTXGEN_BEGIN

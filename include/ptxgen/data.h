@@ -10,6 +10,10 @@
 #ifndef PTXGEN_DATA_H
 #define PTXGEN_DATA_H
 
+#ifdef __GNUC__ // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/types.h>
 
 PTXGEN_BEGIN
@@ -28,12 +32,11 @@ struct ptx_data_params {
 /// launch.
 PTXGEN_API ptx_ptr ptx_global_emit(ptx_builder *b, ptx_type type, struct ptx_data_params params);
 #define ptx_global(b, type, ...)                                                                   \
-    ptx_global_emit(b, type, PTXGEN_STRUCT(ptx_data_params, .name = __VA_ARGS__))
+    ptx_global_emit(b, type, PTXGEN_NAMED(ptx_data_params, __VA_ARGS__))
 /// An array in constant memory, which kernels only read, fastest where all threads of a warp read
 /// the same element. A module has at most 64 KiB of it.
 PTXGEN_API ptx_ptr ptx_const_emit(ptx_builder *b, ptx_type type, struct ptx_data_params params);
-#define ptx_const(b, type, ...)                                                                    \
-    ptx_const_emit(b, type, PTXGEN_STRUCT(ptx_data_params, .name = __VA_ARGS__))
+#define ptx_const(b, type, ...) ptx_const_emit(b, type, PTXGEN_NAMED(ptx_data_params, __VA_ARGS__))
 /// The text and its NUL as u8 in global memory, read only, without a name for the host. Equal texts
 /// are one array.
 PTXGEN_API ptx_ptr ptx_string(ptx_builder *b, const char *text);

@@ -3,6 +3,10 @@
 #ifndef PTXGEN_ENTRY_H
 #define PTXGEN_ENTRY_H
 
+#ifdef __GNUC__ // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/control.h>
 #include <ptxgen/types.h>
 
@@ -20,8 +24,7 @@ struct ptx_entry_params {
 PTXGEN_API int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params);
 PTXGEN_API int ptx_entry_end(ptx_builder *b, int block);
 #define ptx_entry(b, ...)                                                                          \
-    PTXGEN_BLOCK(ptx_entry_begin(b, PTXGEN_STRUCT(ptx_entry_params, .name = __VA_ARGS__)),         \
-                 ptx_entry_end, b)
+    PTXGEN_BLOCK(ptx_entry_begin(b, PTXGEN_NAMED(ptx_entry_params, __VA_ARGS__)), ptx_entry_end, b)
 
 /// Documentation of the values that a host may pass for a parameter, which nothing in the kernel
 /// checks; bits that can be combined. It is printed with the text, and ptx_builder_param() returns
@@ -62,12 +65,11 @@ struct ptx_param_info {
 
 /// A parameter passed by value. An entry must use every parameter.
 PTXGEN_API ptx_val ptx_param_emit(ptx_builder *b, ptx_type type, struct ptx_param_info info);
-#define ptx_param(b, type, ...)                                                                    \
-    ptx_param_emit(b, type, PTXGEN_STRUCT(ptx_param_info, .name = __VA_ARGS__))
+#define ptx_param(b, type, ...) ptx_param_emit(b, type, PTXGEN_NAMED(ptx_param_info, __VA_ARGS__))
 /// A pointer to global memory, passed as a 64-bit address.
 PTXGEN_API ptx_ptr ptx_param_ptr_emit(ptx_builder *b, ptx_type type, struct ptx_param_info info);
 #define ptx_param_ptr(b, type, ...)                                                                \
-    ptx_param_ptr_emit(b, type, PTXGEN_STRUCT(ptx_param_info, .name = __VA_ARGS__))
+    ptx_param_ptr_emit(b, type, PTXGEN_NAMED(ptx_param_info, __VA_ARGS__))
 /// An array of `count` elements passed by value, read with ptx_load().
 PTXGEN_API ptx_ptr ptx_param_array(ptx_builder *b, ptx_type type, const char *name, uint32_t count);
 /// Parameter `k` of entry `e`, in order of declaration. False past the last.

@@ -22,6 +22,10 @@
 #ifndef PTXGEN_FUNCTION_H
 #define PTXGEN_FUNCTION_H
 
+#ifdef __GNUC__ // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/control.h>
 #include <ptxgen/types.h>
 
@@ -40,8 +44,7 @@ struct ptx_func_params {
 PTXGEN_API int ptx_func_begin(ptx_builder *b, struct ptx_func_params params);
 PTXGEN_API int ptx_func_end(ptx_builder *b, int block);
 #define ptx_func(b, ...)                                                                           \
-    PTXGEN_BLOCK(ptx_func_begin(b, PTXGEN_STRUCT(ptx_func_params, .name = __VA_ARGS__)),           \
-                 ptx_func_end, b)
+    PTXGEN_BLOCK(ptx_func_begin(b, PTXGEN_NAMED(ptx_func_params, __VA_ARGS__)), ptx_func_end, b)
 
 /// Returns from a function that has a result. Every path must end with it; ptx_return() is for
 /// functions without a result.

@@ -12,6 +12,10 @@
 #ifndef PTXGEN_MATRIX_H
 #define PTXGEN_MATRIX_H
 
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/ops.h>
 #include <ptxgen/types.h>
 

@@ -3,6 +3,10 @@
 #ifndef PTXGEN_MEMORY_H
 #define PTXGEN_MEMORY_H
 
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/ops.h>
 #include <ptxgen/types.h>
 

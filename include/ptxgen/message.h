@@ -9,6 +9,10 @@
 #ifndef PTXGEN_MESSAGE_H
 #define PTXGEN_MESSAGE_H
 
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/types.h>
 
 PTXGEN_BEGIN

@@ -20,6 +20,10 @@
 #ifndef PTXGEN_OPS_H
 #define PTXGEN_OPS_H
 
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/types.h>
 
 /// Modifiers that a form allows.

@@ -30,8 +30,7 @@
 #ifndef PTXGEN_PLACES_H
 #define PTXGEN_PLACES_H
 
-// In templates, g++ -Wextra would warn of each field that is left out.
-#if defined(__cplusplus) && defined(__GNUC__)
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
 #pragma GCC system_header
 #endif
 

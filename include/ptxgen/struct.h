@@ -2,7 +2,9 @@
 /// Part of common.h: macros whose text compilers would warn of in a caller's source, were this not
 /// a system header. In C++ the fields that PTXGEN_STRUCT leaves out are zero, as meant (g++
 /// -Wextra). Operands in operands and blocks in blocks declare one name in nested scopes
-/// (-Wshadow).
+/// (-Wshadow). An error in a macro's text is at the call, in few lines, where all macros on the way
+/// are a system header's: those of the builder are in C++. In C, gcc would then not say that a
+/// plain number stands in a field that is a value, so only those without such fields are.
 #ifndef PTXGEN_STRUCT_H
 #define PTXGEN_STRUCT_H
 
@@ -16,7 +18,9 @@
     {                                                                                              \
         __VA_ARGS__                                                                                \
     }
+#define PTXGEN_NAMED(tag, ...) PTXGEN_STRUCT(tag, .name = __VA_ARGS__)
 #else
+#define PTXGEN_NAMED(tag, ...) ((struct tag) { .name = __VA_ARGS__ })
 // f(b, x), where f names x twice. So each level of operands in operands would double a compiler's
 // work. An operand that begins with a parenthesis, as a call's macro does, stands here once.
 #ifdef __GNUC__

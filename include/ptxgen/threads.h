@@ -4,6 +4,10 @@
 #ifndef PTXGEN_THREADS_H
 #define PTXGEN_THREADS_H
 
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/control.h>
 #include <ptxgen/ops.h>
 #include <ptxgen/types.h>

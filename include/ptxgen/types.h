@@ -6,6 +6,10 @@
 #ifndef PTXGEN_TYPES_H
 #define PTXGEN_TYPES_H
 
+#if defined(__cplusplus) && defined(__GNUC__) // struct.h says why
+#pragma GCC system_header
+#endif
+
 #include <ptxgen/common.h>
 
 PTXGEN_BEGIN
