@@ -359,9 +359,10 @@ class Rule(Object):
         group.update({name: at for name, at in (("lr_at", lr_at), ("hyper_at", hyper_at)) if at is not None})
         return group
 
-    def reference(self) -> "Reference":
-        """The same rule in numpy, bit for bit but for the bits of NaN."""
-        return Reference(self._data)
+    def reference(self, *, exact: bool = False) -> "Reference":
+        """The same rule in numpy, bit for bit but for the bits of NaN. exact: in f64 throughout, without a
+        rounding to f32, to see what those cost."""
+        return Reference(self._data, exact)
 
 
 def _operations(ops: Sequence[_Op]) -> Any:
@@ -533,11 +534,12 @@ def _used(ops: List[_Op]) -> List[_Op]:
 
 
 class Reference:
-    """A rule in numpy: one step of arrays in f32."""
+    """A rule in numpy: one step of arrays in f32, or in f64."""
 
-    def __init__(self, data: _Data) -> None:
+    def __init__(self, data: _Data, exact: bool) -> None:
         self._data = data
         self._numpy: Any = importlib.import_module("numpy")
+        self._kind: Any = self._numpy.float64 if exact else self._numpy.float32
 
     def __call__(self, p: Any, g: Any, states: Dict[str, Any], t: int, scalars: Optional[Dict[str, Any]] = None,
                  clock: Optional[Dict[str, float]] = None) -> Tuple[Any, Dict[str, Any], Dict[str, float]]:
@@ -549,8 +551,8 @@ class Reference:
         with np.errstate(all="ignore"):
             c, after = self._once([np.float64(given[name]) for name, _, _ in data.flat], t,
                                   [np.float64((clock or {}).get(name, 0.0)) for name, _ in data.clock])
-            arrays = [np.asarray(states[name], np.float32) for name, _ in data.states]
-            p, arrays = self._update(np.asarray(p, np.float32), np.asarray(g, np.float32), arrays, c)
+            arrays = [np.asarray(states[name], self._kind) for name, _ in data.states]
+            p, arrays = self._update(np.asarray(p, self._kind), np.asarray(g, self._kind), arrays, c)
         return (p, {name: array for (name, _), array in zip(data.states, arrays)},
                 {name: float(x) for (name, _), x in zip(data.clock, after)})
 
@@ -572,11 +574,11 @@ class Reference:
                     result = result * result
                     result = result * found[op.x] if bit == "1" else result
             elif name == "F32":
-                result = np.float64(np.float32(found[op.x]))
+                result = np.float64(self._kind(found[op.x]))
             elif name == "SET_CLOCK":
                 after[op.y] = found[op.x]
             elif name == "SET_COEFFICIENT":
-                c[op.y] = np.float32(found[op.x])
+                c[op.y] = self._kind(found[op.x])
             else:
                 result = self._computed(name, op, found, np.float64)
             found.append(result)
@@ -599,7 +601,7 @@ class Reference:
             elif name == "SET_STATE":
                 after[op.y] = np.broadcast_to(found[op.x], p.shape).copy()
             else:
-                result = self._computed(name, op, found, np.float32)
+                result = self._computed(name, op, found, self._kind)
             found.append(result)
         return new_p, after
 
@@ -610,7 +612,7 @@ class Reference:
         operands: List[Any] = [found[k] if k < len(found) else None for k in (op.x, op.y, op.z)]
         x, y, z = operands
         if name == "FMA":
-            return self._fma32(x, y, z) if kind is np.float32 else self._fma64(x, y, z)
+            return self._fma32(x, y, z) if kind is np.float32 else x * y + z if np.ndim(z) else self._fma64(x, y, z)
         if name in ("MIN", "MAX"):
             return self._limit(x, y, kind, name == "MIN")
         simple: Dict[str, Callable[[], Any]] = {

@@ -98,5 +98,50 @@ def test_on_the_device(gpu):
             assert clock.tolist()[1:] == list(after.values())
 
 
+# The types of parameter and states and of what is beside it, and the greatest root mean square of the errors
+# after 50 steps over that of the way. docs/rules.md has this table.
+FORMATS = {"full": ("f32", "f32", None, 1e-6), "state_bf16": ("f32", "bf16", None, 1e-2),
+           "master": ("bf16", "f32", "f32", 1e-6), "remainder": ("bf16", "f32", "s16", 1e-6),
+           "stochastic": ("bf16", "bf16", None, 5e-2), "state_8bit": ("f32", "u8", None, 4e-2),
+           "state_f16": ("f32", "f16", None, 5e-3)}
+
+
+@pytest.mark.parametrize("fmt", FORMATS)
+def test_formats(gpu, fmt):
+    """How far the rules get from themselves in f64, in each format that fits them."""
+    dtype, state, beside, most = FORMATS[fmt]
+    count, made, sets = 1024, numpy.random.default_rng(1), []
+    start = (made.integers(-128, 128, count) / 1024).tolist()  # numbers of bf16
+    mean = made.standard_normal(count)
+    for rule in ALL:
+        if fmt in ("state_8bit", "state_f16") and any(one.kind == "weight" for one in rule.states.values()):
+            continue
+        of = {"parameter": gpu.array(start, dtype), "gradient": gpu.zeros(count), "count": count, "dtype": dtype,
+              "gradient_dtype": "f32", "state": [gpu.zeros(count, state) for _ in rule.states], "format": fmt,
+              "group": len(sets), "id": len(sets)}
+        if fmt in ("state_8bit", "state_f16"):
+            of["absmax"] = [gpu.zeros(count // 256) for _ in rule.states]
+        if beside:
+            of["beside"] = gpu.array(start if beside == "f32" else [0] * count, beside)
+        sets.append((rule, of, gpu.zeros(1 + len(rule.clock), "f64")))
+    plan = gpu.step_plan([{**of, "step": clock.address} for _, of, clock in sets], max_norm=float("inf"), seed=1,
+                         groups=[rule.group(lr=0.01, weight_decay=0.01) for rule, _, _ in sets])
+    exact = [(numpy.array(start), {name: numpy.zeros(count) for name in rule.states}, {}) for rule, _, _ in sets]
+    for t in range(1, STEPS + 1):
+        g = (0.5 * mean + made.standard_normal(count)).astype(numpy.float32)
+        for k, (rule, of, _) in enumerate(sets):
+            of["gradient"].upload(g)
+            exact[k] = rule.reference(exact=True)(exact[k][0], g, exact[k][1], t, dict(lr=0.01, weight_decay=0.01),
+                                                  exact[k][2])
+        plan.run()
+    for (rule, of, _), (p, _, _) in zip(sets, exact):
+        found = numpy.array(of["beside" if beside == "f32" else "parameter"].tolist())
+        if beside == "s16":
+            upper = found.astype(numpy.float32).view(numpy.int32).astype(numpy.int64)
+            found = (upper + numpy.array(of["beside"].tolist())).astype(numpy.int32).view(numpy.float32)
+        error = numpy.sqrt(((found - p) ** 2).mean() / ((p - start) ** 2).mean())
+        assert error < most, (rule.name, error)
+
+
 def test_each_is_named():
     assert len({rule.name for rule in ALL}) == len(ALL) and all(isinstance(rule, ptxgen.Rule) for rule in ALL)
