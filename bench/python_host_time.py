@@ -82,13 +82,17 @@ def renew(params):
         give(p, local(p.grad).detach())
 
 
-def giving(params):
-    """New gradient objects each time, of the memory of now: accumulate() lets go of them."""
-    kept = [local(p.grad) for p in params]
+def giving(params, new):
+    """Gradients of the memory of now, for calls that let go of them. new: their objects end with the call, as after a
+    backward pass; else they stay."""
+    kept = [p.grad for p in params]
 
     def again():
         for p, g in zip(params, kept):
-            give(p, g.detach())
+            if new:
+                give(p, local(g).detach())
+            else:
+                p.grad = g
     return again
 
 
@@ -117,7 +121,8 @@ def main():
         optimizer = ptxgen.torch.AdamW(params, lr=1e-4, max_grad_norm=1.0)
         optimizer.step()
         ptxgen.torch.clip_grad_norm_(params, 1.0)
-        adding, again = ptxgen.torch.AdamW(params, lr=1e-4, max_grad_norm=1.0), giving(params)
+        adding = ptxgen.torch.AdamW(params, lr=1e-4, max_grad_norm=1.0)
+        again, renewed = giving(params, False), giving(params, True)
         adding.accumulate()
         again()
         if not gpu:
@@ -127,11 +132,13 @@ def main():
         still = timed(optimizer.step, lambda: None, synchronize)
         same = timed(optimizer.step, lambda: renew(params), synchronize)
         moved = timed(optimizer.step, moving(params), synchronize)
-        adds = timed(adding.accumulate, again, synchronize)
+        adds = {"accumulate": timed(adding.accumulate, again, synchronize),
+                "accumulate, new objects": timed(adding.accumulate, renewed, synchronize),
+                "zero_grad, new objects": timed(adding.zero_grad, renewed, synchronize)}
         again()
         clip = timed(lambda: ptxgen.torch.clip_grad_norm_(params, 1.0), lambda: None, synchronize)
         rows[name] = {"clip and step": still, "new objects, same memory": same, "all gradients moved": moved,
-                      "accumulate, new objects": adds,
+                      **adds,
                       "a moved gradient": (moved["median"] - still["median"]) / len(params),
                       "clip_grad_norm_ alone": clip}
         if gpu and not dtensors:
