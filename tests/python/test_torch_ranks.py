@@ -643,3 +643,34 @@ def data_parallel(rank):
 @needs_two
 def test_ddp():
     on_ranks(2, data_parallel)
+
+
+def float8_weights(rank):
+    """Scales are those of whole weights, the same on all ranks; codes are those of each rank's part."""
+    mesh = init_device_mesh(DEVICE, (2,))
+    made, alone = sharded(mesh), model()
+    fp8, whole = pt.Float8Weights(history=2), pt.Float8Weights(history=2)
+    ours = pt.AdamW(made.parameters(), lr=1e-2, max_grad_norm=0.5, fp8=fp8)
+    other = pt.AdamW(alone.parameters(), lr=1e-2, max_grad_norm=0.5, fp8=whole)
+    fp8.cast()
+    whole.cast()
+    for seed in range(4):
+        for p, q in zip(made.parameters(), alone.parameters()):
+            g = torch.randn(q.shape, generator=torch.Generator().manual_seed(seed + q.numel())).to(DEVICE)
+            q.grad, p.grad = g, distribute_tensor(g, mesh, [Shard(0)])
+        ours.step()
+        other.step()
+        for p, q in zip(made.parameters(), alone.parameters()):
+            if q.dim() < 2:
+                continue
+            assert torch.equal(p.full_tensor(), q.detach())
+            codes, inverse, amax = fp8[p]
+            assert float(amax) == float(q.detach().abs().max()) and float(inverse) == float(whole[q].scale_inv)
+            part = distribute_tensor(whole[q].codes.view(torch.uint8), mesh, [Shard(0)]).to_local()
+            assert torch.equal(codes.view(torch.uint8), part)
+
+
+@needs_two
+@needs("torch.float8_e4m3fn")
+def test_float8_weights():
+    on_ranks(2, float8_weights)

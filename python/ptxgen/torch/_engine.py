@@ -91,7 +91,7 @@ class _Part:
         self._keep_states()
         self._prepare_looks()
         self.rates = [_Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
-        rows = [self._row(k, owner.reports) for k in range(len(items))]
+        rows = [self._row(k, owner) for k in range(len(items))]
         self.key = _PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
                             tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), owner.reports,
@@ -163,7 +163,7 @@ class _Part:
         if self.versions is not None:
             self.versions.know_own() if exactly else self.versions.know()
 
-    def _row(self, k: int, reports: bool) -> Dict[str, Any]:
+    def _row(self, k: int, owner: Any) -> Dict[str, Any]:
         item, dummy = self.items[k], self.items[k].states["step"].data_ptr()
 
         def at(tensor: Optional[Tensor]) -> int:
@@ -181,7 +181,8 @@ class _Part:
                 "step": dummy, "count": self.numels[k], "dtype": _device.NAMES[item.local.dtype],
                 "gradient_dtype": _device.NAMES[self.dtypes[k]], "format": item.format.name,
                 "group": self.groups.index(item.group), "uncounted": not item.counted,
-                "id": item.name, "whole": self._whole(item, reports)}
+                "id": item.name, "whole": self._whole(item, owner.reports),
+                **({} if owner.fp8 is None else owner.fp8.fields(item.parameter))}
 
     @staticmethod
     def _whole(item: _Item, reports: bool) -> Tuple[int, ...]:
@@ -402,7 +403,7 @@ class _Part:
             self.found_in.fill_(0.0) if found_inf is None else self.found_in.copy_(
                 found_inf.reshape(()))
 
-    def count_empty(self) -> None:
+    def count_empty(self, owner: Any) -> None:
         """Counts the step of parameters of which this rank has nothing, as other ranks count it: a
         checkpoint may have the count of any rank."""
         steps = [self.items[k].states["step"] for k in self.empty if self.known[k]]
@@ -413,6 +414,9 @@ class _Part:
                 taken = taken * (one.skipped_on(self.device.device) == 0)
         for step in steps:
             step.add_(taken)
+        for k in self.empty if owner.fp8 is not None else ():
+            if self.known[k]:
+                owner.fp8.count_empty(self.items[k].parameter, taken)
 
     def norm(self) -> Tensor:
         if self.device.device.type != "cuda":
@@ -559,7 +563,8 @@ class Engine:
             self._states = changes, identities.way(chain.from_iterable(map(dict.values, self._entries)))
         return _Key(identities.way((*params, *owner.state.values())), self._states[1],
                     (self._needs_norm(owner), self._sums is not None, owner.process_group, owner.seed,
-                     owner.state_dtype, owner.guards, owner.obey, owner.reports, _kinds(owner, groups)))
+                     owner.state_dtype, owner.guards, owner.obey, owner.reports, owner.fp8,
+                     _kinds(owner, groups)))
 
     def _needs_norm(self, owner: Any) -> bool:
         return _takes_norm(owner) or self.detects or self._sums is not None
@@ -638,10 +643,12 @@ class Engine:
             self._run_without(owner)
         for part in self._parts:
             if part.empty:
-                part.count_empty()
+                part.count_empty(owner)
             if part.captured:  # the next replay may be of a step without a GradScaler
                 part.take_amp(None, None)
             part.count_writing()
+        if owner.fp8 is not None:
+            owner.fp8.follow()
 
     def _phases(self) -> None:
         parts = self._parts
@@ -681,6 +688,9 @@ class Engine:
         """States where there are none, and plans, or new addresses for those that there are."""
         for group in groups:
             owner._check(group)
+        if owner.fp8 is not None:
+            owner.fp8.bind(owner)
+            owner.fp8.place(owner)
         items, at = self._items(owner, groups, params, grads)
         norm = self._needs_norm(owner)
         # The gradients are placed as the parameters are, or will be: _usable(). Of all parameters, since

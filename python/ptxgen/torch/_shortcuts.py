@@ -98,9 +98,18 @@ def _part(plain: Callable[..., Any], dtensor: Any) -> Any:
     return short if found == expected else None
 
 
-def local(tensor: Any) -> Any:
+def part(tensor: Any) -> Any:
     """This rank's part of a tensor. The plain way may give another object each time."""
     return _part.way(tensor) if isinstance(tensor, DTensor) else tensor
+
+
+_PLAIN = {torch.Tensor, torch.nn.Parameter}
+
+
+def local(tensor: Any) -> Any:
+    """The memory of this rank's part. torchao's weights for float8 under FSDP2 have it within a tensor without any."""
+    here = _part.way(tensor) if isinstance(tensor, DTensor) else tensor
+    return here if type(here) in _PLAIN or not hasattr(here, "_precomputed_scale") else here._tensor
 
 
 def _placing(dtensor: Any) -> Any:

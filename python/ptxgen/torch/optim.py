@@ -15,9 +15,10 @@ from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, Opti
 import torch
 from torch import Tensor
 
-from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts, guards as _guards
+from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards
 from ._engine import Engine, is_number, limit_of
 from ._formats import EmaDtype, StateDtype
+from .fp8 import Float8Weights
 from .guards import Guards
 from .reports import Report
 
@@ -103,7 +104,7 @@ def _of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of 
 
 
 _OF_GROUPS = ("state_dtype", "ema_decay")  # arguments that torch does not have, and groups may have
-_OF_ALL = ("max_grad_norm", "seed", "process_group", "guards", "obey", "reports", "ema_dtype")  # and may not
+_OF_ALL = ("max_grad_norm", "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8")  # and may not
 _ARGUMENTS = """
 
     Arguments beside torch's, which docs/python.md has with a table of all formats:
@@ -130,6 +131,9 @@ _ARGUMENTS = """
         default: no average. It may be changed between steps, and a group may have its own.
     ema_dtype: the average's type: "float32", the default, or "bf16", rounded stochastically.
 
+    fp8: ptxgen.torch.Float8Weights(...): each step leaves codes of its weights in float8 and their largest
+        magnitudes; None, the default: neither.
+
     state_dict(format="torch") is for torch.optim; load_state_dict() takes dicts of torch.optim's and of
     bitsandbytes', too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
 
@@ -143,7 +147,7 @@ class Stepped(torch.optim.Optimizer):
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
              process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards],
-             reports: bool, ema_decay: Optional[float], ema_dtype: str) -> None:
+             reports: bool, ema_decay: Optional[float], ema_dtype: str, fp8: Optional[Float8Weights]) -> None:
         self._check_state_dtype(state_dtype)
         if ema_dtype not in _formats.EMA_DTYPES:
             raise ValueError(f"ema_dtype: {ema_dtype!r} is none of {', '.join(_formats.EMA_DTYPES)}")
@@ -161,11 +165,15 @@ class Stepped(torch.optim.Optimizer):
         if guards is not None and guards is obey:
             raise ValueError("guards and obey are one object: `obey` is for guards of clip_grad_norm_()")
         self.guards, self.obey, self.reports = guards, obey, bool(reports)
+        _fp8.check(fp8)
+        self.fp8 = fp8
         self._step_supports_amp_scaling = True
         for g, group in enumerate(self.param_groups):
             self._check(group)
             self._check_parameters(g)
         self._place_guards()
+        if fp8 is not None:
+            fp8.bind(self)
 
     def _place_guards(self) -> None:
         """The state of the guards, on the parameters' device from the start."""
@@ -379,6 +387,8 @@ class Stepped(torch.optim.Optimizer):
         if format is None:
             if self.guards is not None:
                 made["guards"] = self.guards.state_dict()
+            if self.fp8 is not None:
+                made["fp8"] = self.fp8.state_dict()
             made["state"] = {k: _formats.portable(v) if isinstance(v, dict) else v
                              for k, v in made["state"].items()}
             _checkpoint.watch()
@@ -399,6 +409,8 @@ class Stepped(torch.optim.Optimizer):
             self._load(state_dict)
             if self.guards is not None and "guards" in state_dict:
                 self.guards.load_state_dict(state_dict["guards"])
+            if self.fp8 is not None and "fp8" in state_dict:
+                self.fp8.load_state_dict(state_dict["fp8"])
         except BaseException:
             self.__dict__.update(before)
             raise
@@ -429,7 +441,7 @@ class Stepped(torch.optim.Optimizer):
 
     def __getstate__(self) -> Dict[str, Any]:
         made = dict(super().__getstate__())
-        for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "ema_decay", "ema_dtype",
+        for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "ema_decay", "ema_dtype", "fp8",
                     "_step_supports_amp_scaling"):
             made[key] = getattr(self, key)
         return made
@@ -439,7 +451,7 @@ class Stepped(torch.optim.Optimizer):
         for k, v in kept.items():
             state["state"][k] = dict(v)
         for key, usual in (("process_group", None), ("guards", None), ("obey", None), ("reports", False),
-                           ("ema_decay", None), ("ema_dtype", "float32")):
+                           ("ema_decay", None), ("ema_dtype", "float32"), ("fp8", None)):
             self.__dict__.setdefault(key, state.get(key, usual))
         for group in state["param_groups"]:
             self._check(group)
@@ -509,13 +521,13 @@ class AdamW(_Adam, torch.optim.AdamW):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32") -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype)
+                  ema_dtype, fp8)
 
 
 class Adam(_Adam, torch.optim.Adam):
@@ -529,13 +541,13 @@ class Adam(_Adam, torch.optim.Adam):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32") -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused, decoupled_weight_decay=decoupled_weight_decay))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype)
+                  ema_dtype, fp8)
 
 
 class SGD(Stepped, torch.optim.SGD):
@@ -552,13 +564,13 @@ class SGD(Stepped, torch.optim.SGD):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32") -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
         self._check({"lr": lr, "momentum": momentum, "dampening": dampening,
                      "weight_decay": weight_decay, "params": []})
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, **_given(
             maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype)
+                  ema_dtype, fp8)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "sgd", bool(group.get("maximize")), bool(group.get("nesterov")), group.get("momentum") != 0
@@ -582,7 +594,7 @@ class Lion(Stepped):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32") -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         self._check({**defaults, "params": []})
         rate = float(lr) if not isinstance(lr, Tensor) or lr.device.type == "cpu" else 0.0
@@ -595,7 +607,7 @@ class Lion(Stepped):
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype)
+                  ema_dtype, fp8)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "lion", bool(group.get("maximize")), False, False

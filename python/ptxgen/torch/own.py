@@ -10,6 +10,7 @@ from torch import Tensor
 from ..rules import Rule
 from . import _formats
 from ._formats import EmaDtype, StateDtype
+from .fp8 import Float8Weights
 from .guards import Guards
 from .optim import _ARGUMENTS, Stepped
 
@@ -28,7 +29,7 @@ class Optimizer(Stepped):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32", **scalars: Any) -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None, **scalars: Any) -> None:
         if not isinstance(rule, Rule):
             raise TypeError(f"rule: what @ptxgen.rule makes is needed, not {rule!r:.80}")
         if "lr" not in rule.scalars:
@@ -40,7 +41,8 @@ class Optimizer(Stepped):
         defaults = {**rule.scalars, **scalars, "maximize": bool(maximize)}
         self._check({**defaults, "params": []})
         super().__init__(params, defaults)
-        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype,
+                  fp8)
 
     @property
     def _names(self) -> Tuple[str, ...]:  # type: ignore[override]

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: MIT
+"""Copies of the weights in floats of 8 bits, and their largest magnitudes, which the steps of an optimizer leave."""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from typing import Any, Dict, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from ..operations import Operations
+from . import _device, _ranks
+from ._shortcuts import local, part
+
+Float8Format = Literal["e4m3", "e5m2"]
+_LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
+_TYPES = {"e4m3": getattr(torch, "float8_e4m3fn", torch.uint8), "e5m2": getattr(torch, "float8_e5m2", torch.uint8)}
+_EPS = 1e-12  # torchao's least magnitude
+
+
+class Float8Weight(NamedTuple):
+    """What the last step left of a parameter, on its device."""
+
+    codes: Optional[Tensor]  #: this rank's part in float8, laid out as the parameter; None without copies
+    scale_inv: Optional[Tensor]  #: an f32 that the codes are multiplied by; None without copies
+    amax: Tensor  #: an f32, the largest magnitude in the whole parameter; NaN if an element is NaN
+
+
+class _Table:
+    """The parameters of one device: an element for each in every array."""
+
+    def __init__(self, of: Float8Weights, parameters: List[Tensor], device: Any) -> None:
+        n, f32 = len(parameters), {"dtype": torch.float32, "device": device.device}
+        self.of, self.parameters, self.device = of, parameters, device
+        self.at = {id(p): k for k, p in enumerate(parameters)}
+        self.amax, self.whole = torch.zeros(n, **f32), torch.zeros(n, **f32)
+        self.history, self.scale = torch.zeros((of.history, n), **f32), torch.ones(n, **f32)
+        self.inverse, self.next = torch.ones(n, **f32), torch.ones(n, **f32)
+        self.precomputed = torch.ones(n, **f32)
+        self.codes = [torch.empty_like(local(p).detach(), dtype=torch.uint8) for p in parameters] if of.copies else []
+        self.operations = Operations(device.gpu)  # compiled at their first use
+
+    def fields(self, k: int) -> Dict[str, Any]:
+        """Of a plan's tensor."""
+        def at(values: Tensor) -> int:
+            return int(values.data_ptr()) + k * values.element_size()
+
+        made: Dict[str, Any] = {"amax": at(self.amax)}
+        if self.codes:
+            made.update(fp8=self.codes[k].data_ptr(), fp8_scale=at(self.scale), fp8_scale_inv=at(self.inverse),
+                        fp8_format=self.of.format)
+        return made
+
+    def measure(self) -> None:
+        """The largest magnitudes of the weights as they are."""
+        for k, p in enumerate(self.parameters):
+            here = local(p).detach()
+            self.amax[k] = here.abs().amax().to(torch.float32) if here.numel() else 0.0
+
+    def cast(self) -> None:
+        """Codes of the weights as they are, with the scale that there is."""
+        stream = self.device.stream()
+        for k, (p, codes) in enumerate(zip(self.parameters, self.codes)):
+            here = local(p)
+            if here.numel():
+                self.operations.fp8_cast(
+                    x=here.data_ptr(), y=codes.data_ptr(), count=here.numel(), dtype=_device.NAMES[here.dtype],
+                    format=self.of.format, scale_at=self.scale.data_ptr() + 4 * k, stream=stream)
+        self.device.done(stream)
+        torch.reciprocal(self.scale, out=self.inverse)
+
+    def follow(self, group: Optional[Any]) -> None:
+        """What follows from the largest magnitudes: over ranks, the scales of the next step."""
+        self.whole.copy_(self.amax)
+        if group is not None:
+            import torch.distributed as dist
+            dist.all_reduce(self.whole, op=dist.ReduceOp.MAX, group=group)
+        if self.of.precomputes:
+            self.precomputed.copy_(_LARGEST[self.of.format] / self.whole.clamp(min=_EPS).double())
+        if not self.of.copies:
+            return
+        self.history[0].copy_(self.whole)
+        stream = self.device.stream()
+        self.operations.delayed_scale_update(
+            rows=self.of.history, history=self.history, scale=self.scale, scale_inv=self.next, format=self.of.format,
+            most_recent=self.of.most_recent, margin=self.of.margin, stream=stream)
+        self.device.done(stream)
+
+
+class Float8Weights:
+    """What each step of an optimizer leaves of its weights beside them, from the step's own pass:
+
+        fp8 = ptxgen.torch.Float8Weights("e4m3")
+        optimizer = ptxgen.torch.AdamW(model.parameters(), lr=3e-4, fp8=fp8)
+        fp8.cast()                            # before the first forward pass, and after loading
+        ...
+        optimizer.step()
+        codes, scale_inv, amax = fp8[model.layer.weight]
+
+    format: "e4m3" or "e5m2".
+    parameters: those that have it; None, the default: all with two dimensions or more.
+    copies: True: codes by delayed scaling, as Transformer Engine's: the scale of a step follows from the largest
+        magnitudes of `history` steps before it (`most_recent`: of the last one), at `margin` powers of two below the
+        largest code. False: the largest magnitudes alone.
+
+    One object is for one optimizer. Nothing waits for the GPU. Over ranks the largest magnitudes are those of whole
+    parameters, by one all-reduce of all: every rank calls step() and cast(). state_dict() of the optimizer has the
+    scales and their history."""
+
+    def __init__(self, format: Float8Format = "e4m3", *, parameters: Optional[Iterable[Tensor]] = None, copies: bool = True,
+                 history: int = 16, margin: int = 0, most_recent: bool = False) -> None:
+        if format not in _LARGEST:
+            raise ValueError(f"format: {format!r} is none of {', '.join(_LARGEST)}")
+        if isinstance(parameters, Tensor):
+            raise TypeError("parameters: an iterable of tensors is needed, not a tensor")
+        for name, value, least, most in (("history", history, 1, 1 << 20), ("margin", margin, -100, 100)):
+            if not hasattr(value, "__index__") or not least <= operator.index(value) <= most:
+                raise ValueError(f"{name}: {value!r} is not an integer from {least} to {most}")
+        self.format, self.copies, self.most_recent = format, bool(copies), bool(most_recent)
+        self.history, self.margin = operator.index(history), operator.index(margin)
+        self._chosen = None if parameters is None else list(parameters)
+        self.precomputes = False
+        self._owner: Any = None  # a weak reference to the optimizer
+        self._group: Optional[Any] = None
+        self._tables: Dict[torch.device, _Table] = {}
+        self._views: List[Tensor] = []  # parameters whose precomputed scale is a view
+        self._loaded: Optional[Dict[str, Tensor]] = None
+
+    # ---- whose it is
+
+    def bind(self, owner: Any) -> None:
+        now = None if self._owner is None else self._owner()
+        if now is not None and now is not owner:
+            raise ValueError("fp8: this Float8Weights is another optimizer's: make one for each")
+        self._owner = weakref.ref(owner)
+
+    def _optimizer(self) -> Any:
+        owner = None if self._owner is None else self._owner()
+        if owner is None:
+            raise RuntimeError("this Float8Weights is no optimizer's yet: make one with fp8=")
+        return owner
+
+    def _parameters(self, owner: Any) -> List[Tensor]:
+        """Those of the optimizer that it has something of."""
+        every = [p for group in owner.param_groups for p in group["params"]]
+        known = set(map(id, every))
+        for k, p in enumerate(self._chosen or ()):
+            if id(p) not in known:
+                raise ValueError(f"parameters[{k}] of Float8Weights, of shape {tuple(p.shape)}, is none of the "
+                                 "optimizer's")
+        chosen = None if self._chosen is None else set(map(id, self._chosen))
+        return [p for p in every if p.requires_grad and (p.dim() >= 2 if chosen is None else id(p) in chosen)]
+
+    # ---- what plans are given
+
+    def place(self, owner: Any) -> None:
+        """Tables for the parameters of now, with what follows from the weights as they are. All ranks call it."""
+        wanted = self._parameters(owner)
+        if [id(p) for table in self._tables.values() for p in table.parameters] == list(map(id, self._ordered(wanted))):
+            return
+        self._group = _ranks.reduction(wanted, owner.process_group).group
+        by_device: Dict[torch.device, List[Tensor]] = {}
+        for p in wanted:
+            by_device.setdefault(local(p).device, []).append(p)
+        self._tables = {place: _Table(self, mine, _device.of(place)) for place, mine in by_device.items()}
+        self._refresh(self._loaded)
+        self._loaded = None
+        self._set_views()
+
+    @staticmethod
+    def _ordered(parameters: Sequence[Tensor]) -> List[Tensor]:
+        """By device, in the order of the first on each."""
+        devices = list(dict.fromkeys(local(p).device for p in parameters))
+        return [p for device in devices for p in parameters if local(p).device == device]
+
+    def _refresh(self, loaded: Optional[Mapping[str, Tensor]] = None) -> None:
+        with torch.no_grad():
+            for table in self._tables.values():
+                table.measure()
+            self.follow()
+            if loaded is not None:
+                self._take(loaded)
+            for table in self._tables.values():
+                table.cast()
+
+    def fields(self, parameter: Tensor) -> Dict[str, Any]:
+        """Of the parameter's tensor in a plan."""
+        table = self._tables.get(local(parameter).device)
+        k = None if table is None or not local(parameter).numel() else table.at.get(id(parameter))
+        return {} if table is None or k is None else table.fields(k)
+
+    def count_empty(self, parameter: Tensor, taken: Tensor) -> None:
+        """A step that other ranks take of a parameter of which this one has nothing: it has the scale, too."""
+        table = self._tables.get(local(parameter).device)
+        k = None if table is None else table.at.get(id(parameter))
+        if table is not None and k is not None:
+            table.inverse[k] = torch.where(taken != 0, table.next[k], table.inverse[k])
+
+    def follow(self) -> None:
+        """After a step: what follows from the largest magnitudes that it left."""
+        with torch.no_grad():
+            for table in self._tables.values():
+                table.follow(self._group)
+
+    # ---- what users call
+
+    def cast(self) -> None:
+        """Makes scales and codes of the weights as they are: before the first forward pass, and after weights were
+        loaded. The first step does so itself. All ranks call it."""
+        owner, before = self._optimizer(), self._tables
+        self.place(owner)
+        if self._tables is before:
+            self._refresh()
+
+    @property
+    def parameters(self) -> List[Tensor]:
+        """Those that have something here, by device, in the optimizer's order."""
+        return self._ordered(self._parameters(self._optimizer()))
+
+    def __getitem__(self, parameter: Tensor) -> Float8Weight:
+        for table in self._tables.values():
+            k = table.at.get(id(parameter))
+            if k is None:
+                continue
+            if not table.codes:
+                return Float8Weight(None, None, table.whole[k])
+            return Float8Weight(table.codes[k].view(_TYPES[self.format]), table.inverse[k], table.whole[k])
+        raise KeyError("the parameter has no copy: it is none of the optimizer's, or not among Float8Weights' "
+                       "`parameters`" if self._tables else "there are no copies before the first step or cast()")
+
+    def precompute(self, model: torch.nn.Module) -> int:
+        """For torchao's float8 training under FSDP2, in place of precompute_float8_dynamic_scale_for_fsdp(): sets
+        _precomputed_scale of the model's weights to views of one tensor, which each step fills. Returns how many there
+        are. Call it once, outside of a capture. All ranks call it."""
+        own = set(map(id, self._parameters(self._optimizer())))
+        weights: List[Tensor] = [p for p in model.parameters() if hasattr(part(p), "_precomputed_scale")]
+        for p in weights:
+            if id(p) not in own:
+                raise ValueError(f"a weight of shape {tuple(p.shape)} has a _precomputed_scale, and is none of those "
+                                 "that Float8Weights has: give the optimizer all of the model's parameters")
+        self.precomputes, self._views = True, weights
+        self.cast()
+        self._set_views()
+        return len(weights)
+
+    def _set_views(self) -> None:
+        for p in self._views:
+            table = self._tables[local(p).device]
+            part(p)._precomputed_scale = table.precomputed[table.at[id(p)]]
+
+    # ---- states
+
+    def state_dict(self) -> Dict[str, Tensor]:
+        """Scales and histories, for checkpoints: equal on all ranks."""
+        if not self._tables:
+            return dict(self._loaded or {})
+        tables = list(self._tables.values())
+        first = tables[0].scale.device
+        return {"scale": torch.cat([table.scale.to(first) for table in tables]),
+                "history": torch.cat([table.history.to(first) for table in tables], dim=1)}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Takes a state_dict() of the same parameters, with a history of the same length."""
+        given = {name: state_dict.get(name) for name in ("scale", "history")} if isinstance(state_dict, Mapping) else {}
+        if isinstance(state_dict, Mapping) and not state_dict:
+            return
+        if not all(isinstance(one, Tensor) and one.dtype is torch.float32 for one in given.values()) or not given:
+            raise ValueError(f"fp8: what state_dict() of Float8Weights gives is needed, not {state_dict!r:.80}")
+        scale, history = given["scale"].detach(), given["history"].detach()  # type: ignore[union-attr]
+        if history.shape != (self.history, scale.numel()):
+            raise ValueError(f"fp8: the state has a history of {tuple(history.shape)}, and this has {self.history} "
+                             "steps")
+        if not bool(((scale > 0) & scale.isfinite()).all()):
+            raise ValueError("fp8: a scale of the state is 0, negative or not finite")
+        if not self._tables:
+            self._loaded = {"scale": scale.clone(), "history": history.clone()}
+            return
+        with torch.no_grad():
+            self._take({"scale": scale, "history": history})
+            for table in self._tables.values():
+                table.cast()
+
+    def _take(self, state: Mapping[str, Tensor]) -> None:
+        count = sum(len(table.parameters) for table in self._tables.values())
+        if state["scale"].numel() != count:
+            raise ValueError(f"fp8: the state has {state['scale'].numel()} parameters, and this has {count}")
+        at = 0
+        for table in self._tables.values():
+            n = len(table.parameters)
+            table.scale.copy_(state["scale"][at:at + n])
+            table.history.copy_(state["history"][:, at:at + n])
+            torch.reciprocal(table.scale, out=table.next)
+            at += n
+
+    def __getstate__(self) -> Dict[str, Any]:
+        loaded = {name: value.cpu() for name, value in self.state_dict().items()} or None
+        return {**self.__dict__, "_owner": None, "_group": None, "_tables": {}, "_views": [], "_loaded": loaded}
+
+    def __repr__(self) -> str:
+        return (f"Float8Weights({self.format!r}, copies={self.copies}, history={self.history}, margin={self.margin}, "
+                f"most_recent={self.most_recent})")
+
+
+def check(given: Any) -> None:
+    """Whether an argument is Float8Weights, or None."""
+    if given is not None and not isinstance(given, Float8Weights):
+        raise TypeError(f"fp8: ptxgen.torch.Float8Weights(...) is needed, or None, not {given!r:.80}")

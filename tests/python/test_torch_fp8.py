@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: MIT
+"""Copies of the weights in float8, and their largest magnitudes, in ptxgen.torch's optimizers."""
+
+import copy
+import math
+import pickle
+
+import ptxgen.torch as pt
+import pytest
+import torch
+from torch_parts import give, needs, parameters, same
+
+LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
+FLOAT8 = {"e4m3": getattr(torch, "float8_e4m3fn", None), "e5m2": getattr(torch, "float8_e5m2", None)}
+needs_float8 = needs("torch.float8_e4m3fn")
+
+
+def wide(params):
+    return [p for p in params if p.dim() >= 2]
+
+
+def coded(p, scale, fmt):
+    """Codes as the step makes them: rounded to f32, then to the format, saturating."""
+    x = (p.detach().float() * scale).clamp(-LARGEST[fmt], LARGEST[fmt])
+    return x.to(FLOAT8[fmt]).view(torch.uint8)
+
+
+class Delayed:
+    """Delayed scaling of one tensor, as Transformer Engine's."""
+
+    def __init__(self, p, fmt, length, margin):
+        self.fmt, self.length, self.aim = fmt, length, LARGEST[fmt] * 2.0 ** -margin
+        self.scale, self.past = torch.ones(()), []
+        self.after(p)
+
+    def after(self, p):
+        self.past = ([*self.past, float(p.detach().float().abs().max())])[-self.length:]
+        if max(self.past) > 0:
+            self.scale = torch.tensor(self.aim, dtype=torch.float32) / torch.tensor(max(self.past), dtype=torch.float32)
+
+
+@needs_float8
+@pytest.mark.parametrize("cls,dtype,state_dtype,fmt", [
+    (pt.AdamW, torch.float32, "float32", "e4m3"), (pt.SGD, torch.float32, "float32", "e5m2"),
+    (pt.Adam, torch.bfloat16, "master", "e4m3"), (pt.Lion, torch.bfloat16, "remainder", "e5m2"),
+    (pt.AdamW, torch.bfloat16, "bf16", "e4m3"), (pt.AdamW, torch.float32, "8bit", "e4m3")])
+def test_codes_have_the_scale_of_the_steps_before(cls, dtype, state_dtype, fmt):
+    params, plain = parameters(dtype), parameters(dtype)
+    fp8 = pt.Float8Weights(fmt, history=3, margin=1)
+    optimizer = cls(params, lr=0.05, state_dtype=state_dtype, max_grad_norm=1.0, fp8=fp8)
+    without = cls(plain, lr=0.05, state_dtype=state_dtype, max_grad_norm=1.0)
+    expected = [Delayed(p, fmt, 3, 1) for p in wide(params)]
+    fp8.cast()
+    for p, e in zip(wide(params), expected):
+        assert same([fp8[p].codes.view(torch.uint8)], [coded(p, e.scale, fmt)])
+    for step in range(6):
+        give(params, step)
+        give(plain, step)
+        optimizer.step()
+        without.step()
+        assert same(params, plain)
+        for p, e in zip(wide(params), expected):
+            codes, inverse, amax = fp8[p]
+            assert codes.dtype is FLOAT8[fmt] and codes.shape == p.shape and codes.stride() == p.stride()
+            assert same([codes.view(torch.uint8)], [coded(p, e.scale, fmt)])
+            assert float(inverse) == float(1 / e.scale) and float(amax) == float(p.detach().float().abs().max())
+            e.after(p)
+
+
+def test_a_skipped_step_leaves_codes_and_counts_its_amax_again():
+    params = parameters()
+    fp8 = pt.Float8Weights(history=2)
+    optimizer = pt.AdamW(params, lr=0.05, max_grad_norm=1.0, fp8=fp8)
+    give(params, 0)
+    optimizer.step()
+    before = [[one.clone() for one in fp8[p]] for p in wide(params)]
+    give(params, 1)
+    wide(params)[0].grad.view(-1)[0] = math.nan
+    optimizer.step()
+    for p, (codes, inverse, amax) in zip(wide(params), before):
+        assert same([fp8[p].codes.view(torch.uint8)], [codes.view(torch.uint8)])
+        assert float(fp8[p].scale_inv) == float(inverse) and float(fp8[p].amax) == float(amax)
+
+
+def test_amax_alone_of_chosen_parameters():
+    params = parameters()
+    chosen = [params[0], wide(params)[-1]]
+    fp8 = pt.Float8Weights(copies=False, parameters=chosen)
+    optimizer = pt.SGD(params, lr=0.5, fp8=fp8)
+    give(params, 3)
+    params[0].grad = None  # left out so far
+    optimizer.step()
+    assert fp8[chosen[1]].codes is None and float(fp8[chosen[1]].amax) == float(chosen[1].detach().abs().max())
+    assert float(fp8[chosen[0]].amax) == float(chosen[0].detach().abs().max())
+    with pytest.raises(KeyError, match="the parameter has no copy"):
+        fp8[next(p for p in params if p is not chosen[0] and p is not chosen[1])]
+    assert len(fp8.parameters) == 2 and all(a is b for a, b in zip(fp8.parameters, chosen))
+
+
+def test_amax_is_nan_where_a_weight_is():
+    params = parameters()
+    fp8 = pt.Float8Weights(copies=False)
+    optimizer = pt.SGD(params, lr=0.5, fp8=fp8)
+    give(params, 3)
+    with torch.no_grad():
+        wide(params)[0].view(-1)[1] = math.nan
+    optimizer.step()
+    assert math.isnan(fp8[wide(params)[0]].amax) and not math.isnan(fp8[wide(params)[1]].amax)
+
+
+def test_checkpoints_continue_bit_for_bit():
+    def made(params):
+        fp8 = pt.Float8Weights(history=4)
+        return pt.AdamW(params, lr=0.05, fp8=fp8), fp8
+    params, later = parameters(), parameters()
+    optimizer, fp8 = made(params)
+    for step in range(3):
+        give(params, step)
+        optimizer.step()
+    saved = copy.deepcopy(optimizer.state_dict())
+    other, of_other = made(later)
+    with torch.no_grad():
+        for p, q in zip(params, later):
+            q.copy_(p)
+    other.load_state_dict(saved)
+    other.load_state_dict(saved)
+    of_other.cast()
+    other.load_state_dict(saved)  # the scales again, and codes by them
+    for step in range(3, 6):
+        for some, stepped in ((params, optimizer), (later, other)):
+            give(some, step)
+            stepped.step()
+        for p, q in zip(wide(params), wide(later)):
+            assert same(*([one.reshape(-1).view(torch.uint8) for one in of] for of in (fp8[p], of_other[q])))
+    with pytest.raises(ValueError, match=r"a history of \(4, \d+\), and this has 16 steps"):
+        pt.Float8Weights().load_state_dict(saved["fp8"])
+    with pytest.raises(ValueError, match="what state_dict"):
+        fp8.load_state_dict({"scale": 3})
+    with pytest.raises(ValueError, match="is 0, negative or not finite"):
+        fp8.load_state_dict({**saved["fp8"], "scale": torch.zeros_like(saved["fp8"]["scale"])})
+    again = pickle.loads(pickle.dumps(fp8))
+    assert same([again.state_dict()["scale"]], [fp8.state_dict()["scale"]])
+
+
+def test_a_parameter_that_comes_later():
+    params = parameters()
+    fp8 = pt.Float8Weights(history=2)
+    optimizer = pt.SGD(params[:2], lr=0.5, fp8=fp8)
+    give(params, 0)
+    optimizer.step()
+    optimizer.add_param_group({"params": params[2:]})
+    optimizer.step()
+    for p in wide(params):
+        assert float(fp8[p].amax) == float(p.detach().abs().max())
+
+
+def test_what_is_refused():
+    params = parameters()
+    for wrong, error, words in ((lambda: pt.Float8Weights("e3m4"), ValueError, "'e3m4' is none of e4m3, e5m2"),
+                                (lambda: pt.Float8Weights(history=0), ValueError, "history: 0 is not an integer"),
+                                (lambda: pt.Float8Weights(margin=0.5), ValueError, "margin: 0.5 is not an integer"),
+                                (lambda: pt.Float8Weights(parameters=params[0]), TypeError, "an iterable of tensors"),
+                                (lambda: pt.SGD(params, fp8="e4m3"), TypeError, r"Float8Weights\(...\) is needed"),
+                                (lambda: pt.Float8Weights().cast(), RuntimeError, "no optimizer's yet"),
+                                (lambda: pt.SGD([{"params": params, "fp8": True}]), ValueError, "fp8 is in a group")):
+        with pytest.raises(error, match=words):
+            wrong()
+    fp8 = pt.Float8Weights(parameters=[torch.zeros(3, 3)])
+    optimizer = pt.SGD(params, lr=0.5, fp8=fp8)
+    with pytest.raises(ValueError, match=r"parameters\[0\] of Float8Weights, of shape \(3, 3\), is none of"):
+        fp8.cast()
+    with pytest.raises(ValueError, match="is another optimizer's"):
+        pt.SGD(params, lr=0.5, fp8=fp8)
+    assert optimizer.fp8 is fp8 and "history=16" in repr(fp8)
+
+
+# ---- torchao
+
+
+class Wrapped(torch.Tensor):
+    """A weight as torchao's WeightWithDynamicFloat8CastTensor: its memory is another tensor's."""
+
+    @staticmethod
+    def __new__(cls, tensor, dtype=None, precomputed_scale=None):
+        return torch.Tensor._make_wrapper_subclass(cls, tensor.size(), strides=tensor.stride(), dtype=tensor.dtype,
+                                                   device=tensor.device, requires_grad=tensor.requires_grad)
+
+    def __init__(self, tensor, dtype=None, precomputed_scale=None):
+        self._tensor, self._dtype, self._precomputed_scale = tensor, dtype, precomputed_scale
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        if func == torch.ops.aten.detach.default:
+            return Wrapped(args[0]._tensor, args[0]._dtype)
+        args, kwargs = torch.utils._pytree.tree_map_only(Wrapped, lambda t: t._tensor, (args, kwargs or {}))
+        return func(*args, **kwargs)
+
+
+@needs_float8
+@pytest.mark.parametrize("copies", [True, False])
+def test_torchaos_scales_are_views_that_each_step_fills(copies):
+    model = torch.nn.Sequential(torch.nn.Linear(24, 40), torch.nn.Linear(40, 8, bias=False))
+    model = model.to(parameters()[0].device)
+    plain = copy.deepcopy(model)
+    for layer in model:
+        layer.weight = torch.nn.Parameter(Wrapped(layer.weight.detach().clone(), torch.float8_e4m3fn))
+    fp8 = pt.Float8Weights(copies=copies)
+    optimizer = pt.AdamW(model.parameters(), lr=0.05, max_grad_norm=1.0, fp8=fp8)
+    reference = pt.AdamW(plain.parameters(), lr=0.05, max_grad_norm=1.0)
+    assert fp8.precompute(model) == 2
+    views = [layer.weight._precomputed_scale for layer in model]
+    for step in range(4):
+        for layer, view in zip(model, views):
+            assert layer.weight._precomputed_scale is view and view.dim() == 0
+            amax = layer.weight._tensor.detach().abs().max().clamp(min=1e-12).double()
+            assert float(view) == float((448.0 / amax).float())  # torchao's own formula
+        for p, q in zip(model.parameters(), plain.parameters()):
+            q.grad = torch.randn_like(q)
+            p.grad = q.grad.clone()
+        optimizer.step()
+        reference.step()
+        assert same([layer.weight._tensor for layer in model], [layer.weight for layer in plain])
+    other = torch.nn.Linear(3, 3)
+    other.weight = torch.nn.Parameter(Wrapped(other.weight.detach().clone()))
+    with pytest.raises(ValueError, match=r"of shape \(3, 3\) has a _precomputed_scale, and is none of those"):
+        fp8.precompute(other)
