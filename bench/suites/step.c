@@ -27,6 +27,10 @@ enum {
 /// Of the codes.
 static const float SCALE = 256;
 
+/// Tensors of that many rows or more are matrices, which have a transpose: those of GPT-2 124M are
+/// as large, and its vectors have none.
+enum { COLUMNS = 768, LEAST_ROWS = 16 };
+
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
 
 /// What is measured. A plan that accumulates sums the gradients of micro-batches.
@@ -46,7 +50,7 @@ struct kind {
     ptx_type dtype;
     unsigned bytes[ARRAYS];
     const struct ptx_guard_params *guards; ///< NULL: none
-    bool reports, weight_reports, amax;
+    bool reports, weight_reports, amax, transposed;
     enum part part;
     unsigned moved; ///< bytes an element; 0: what the plan says
 };
@@ -95,6 +99,13 @@ static const struct kind kinds[] = {
       PTX_F32,
       { 4, 4, 0, 4, 4, 0, 0, 0, 1 },
       .amax = true },
+    { "adamw f32, copy e4m3, its transpose and amax",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4, 0, 0, 0, 1 },
+      .amax = true,
+      .transposed = true },
     { "adamw bf16, master, copy e4m3 and amax",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_MASTER,
@@ -181,7 +192,8 @@ struct model {
     uint64_t elements, room; ///< room: elements of an array, including the gaps between tensors
     ptx_buffer *array[ARRAYS];
     ptx_buffer *counts, *reports, *weight_reports, *accumulated;
-    ptx_buffer *amax, *scale; ///< of the codes, for all tensors: SCALE
+    ptx_buffer *amax, *transposed;
+    ptx_buffer *scale; ///< of the codes, for all tensors: SCALE
     ptx_step_plan *plan;
     ptx_graph *graph;
 };
@@ -301,6 +313,11 @@ static bool allocate(struct bench *b, struct model *m)
         tensor->amax = m->amax ? ptx_buffer_address(m->amax) + t * sizeof(float) : 0;
         tensor->fp8 = address(m, CODES, t);
         tensor->fp8_scale = tensor->fp8 ? ptx_buffer_address(m->scale) : 0;
+        if (m->transposed && tensor->count % COLUMNS == 0 &&
+            tensor->count / COLUMNS >= LEAST_ROWS) {
+            tensor->fp8_transposed = ptx_buffer_address(m->transposed) + m->first[t];
+            tensor->fp8_columns = COLUMNS;
+        }
         tensor->step = ptx_buffer_address(m->counts) + t * sizeof(float);
     }
     return true;
@@ -411,6 +428,32 @@ static bool window_check(struct bench *b, const struct model *m, const struct wi
     return done;
 }
 
+/// Whether the window's codes are where the transpose has them.
+static bool transpose_check(struct bench *b, const struct model *m, const struct window *expected)
+{
+    const struct ptx_step_tensor *tensor = &m->tensors[expected->tensor];
+    if (!tensor->fp8_transposed)
+        return true;
+    unsigned char *got = malloc(tensor->count);
+    const uint64_t rows = tensor->count / COLUMNS;
+    bool done = (got || message_set(&b->error, "out of memory")) &&
+                bench_ok(b,
+                         ptx_buffer_download(m->transposed, (size_t)m->first[expected->tensor], got,
+                                             (size_t)tensor->count, b->stream),
+                         "codes") &&
+                bench_wait(b);
+    for (uint64_t k = 0; k < expected->count && done; k++) {
+        const uint64_t i = expected->first + k;
+        if (got[i % COLUMNS * rows + i / COLUMNS] != expected->array[CODES][k])
+            done = message_set(&b->error,
+                               "%s %s, tensor %zu: a transpose differs from plain C: wrong results "
+                               "are not timed",
+                               m->name, m->kind->name, expected->tensor);
+    }
+    free(got);
+    return done;
+}
+
 static bool check(struct bench *b, const struct model *m)
 {
     const size_t places[WINDOWS] = { 0, m->count / 2, m->count - 1 };
@@ -431,7 +474,7 @@ static bool check(struct bench *b, const struct model *m)
                                m->kind->name, (double)record[0].factor);
         if (done)
             window_expect(m, &windows[k], record[0].factor);
-        done = done && window_check(b, m, &windows[k]);
+        done = done && window_check(b, m, &windows[k]) && transpose_check(b, m, &windows[k]);
     }
     for (unsigned k = 0; k < 2 && done && m->kind->part; k++)
         done = bench_ok(b, ptx_step_plan_accumulate(m->plan, b->stream), "micro-batch");
@@ -556,6 +599,7 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     bench_free(b, &m.reports);
     bench_free(b, &m.weight_reports);
     bench_free(b, &m.amax);
+    bench_free(b, &m.transposed);
     bench_free(b, &m.scale);
     bench_free(b, &m.accumulated);
     free(m.first);

@@ -115,12 +115,17 @@ struct ptx_step_tensor {
     CUdeviceptr fp8_scale_inv; ///< an f32, to which the step writes 1 / scale, what the codes are
                                ///< multiplied by; 0: not wanted
     ptx_fp8 fp8_format;        ///< of the codes
-    CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors may
-                      ///< share it, and it counts once a run, if one of them has a gradient. A
-                      ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
-                      ///< the random bits repeat, and below 0 Adam's bias corrections are 0
-    uint64_t count;   ///< elements; may be 0
-    ptx_type dtype;   ///< of the parameter, as its format allows
+    /// With fp8: `count` bytes for the codes of the transposed matrix, which each run makes of the
+    /// codes by one launch more for all tensors, also where it skips the step: element column *
+    /// rows + row is fp8[row * fp8_columns + column]. 0: not wanted.
+    CUdeviceptr fp8_transposed;
+    uint64_t fp8_columns; ///< with fp8_transposed: of the matrix, of which `count` is a multiple
+    CUdeviceptr step;     ///< an f32, the steps taken so far, as torch's state['step']; tensors may
+                          ///< share it, and it counts once a run, if one of them has a gradient. A
+                          ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
+                          ///< the random bits repeat, and below 0 Adam's bias corrections are 0
+    uint64_t count;       ///< elements; may be 0
+    ptx_type dtype;       ///< of the parameter, as its format allows
     ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
     ptx_step_format format;
     uint32_t group;      ///< the hyperparameter group

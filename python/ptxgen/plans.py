@@ -93,7 +93,7 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
     elif field in _LEFT:
         dtype, count = "f32", 1
         why, needs = f"{field} is f32", f"{field} is one"
-    elif field == "fp8":
+    elif field in ("fp8", "fp8_transposed"):
         dtype, why = "u8", "codes are u8"
     elif field in ("state", "beside"):
         name = NAMES["ptx_step_format"][row.format]

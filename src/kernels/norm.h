@@ -153,6 +153,7 @@ enum {
                               // which may be of several launches
     NORM_OWN,                 // and the next two: the plan's own, between the records and the last
     NORM_LAST = NORM_OWN + 3, // the plan's own: what is done with the factors
+    NORM_AFTER_LAST,          // the plan's own
     NORM_SET_MAX_NORM,
     NORM_SET_LOSS_SCALE,
     NORM_SET_DATA,

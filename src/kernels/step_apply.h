@@ -30,6 +30,7 @@ struct ptxk_step_spec {
     bool accumulates; // gradients are summed in accumulators
     bool reports_weights;
     bool takes_amax; // some tensor's largest weight is wanted
+    bool transposes; // some copy is wanted transposed, too
 };
 
 // A tensor's row, with the same index as in the norm's table. In memory its words are those of
@@ -62,9 +63,12 @@ enum {
     STEP_REDUCE = NORM_OWN, // a block for each tile: its sums
     STEP_SUMS,              // those of each tensor
     STEP_ACCUMULATE,        // in no run: gradients into accumulators, a block for each chunk
+    // This one comes after the step.
+    STEP_TRANSPOSE = NORM_AFTER_LAST, // a block for each tile of a matrix
 };
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
-norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit;
+norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit,
+    ptxk_step_transpose_emit;
 
 // The sums of a tile, and of a tensor: rows of PTX_RULE_MAX_SUMS f64.
 
@@ -77,6 +81,17 @@ struct step_tile_row {
 struct step_copy_row {
     uint64_t amax, codes;
     uint64_t scale, scale_inv; // of the codes
+};
+
+// A copy that is wanted transposed, too; and a tile of it: rows and columns of so many codes, by
+// rows of tiles.
+struct step_transpose_row {
+    uint64_t codes, to; // addresses
+    uint64_t rows, columns;
+};
+enum { PTXK_STEP_TRANSPOSE_TILE = 64 };
+struct step_transpose_tile_row {
+    uint32_t matrix, index;
 };
 
 // With reports of weights, what is known of a tile of several of a tensor.

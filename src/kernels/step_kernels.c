@@ -51,6 +51,11 @@ static void accumulate_emit(ptx_builder *b, const struct norm_spec *spec)
     ptxk_norm_accumulator_count(b, &n, false);
 }
 
+static bool transposes(const struct norm_spec *spec)
+{
+    return ((const struct ptxk_step_spec *)spec->own)->transposes;
+}
+
 static bool has_sums(const struct norm_spec *spec)
 {
     return ptxk_step_has_sums(spec->own);
@@ -136,6 +141,7 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [STEP_SUMS] = { "step_sums", ptxk_step_sums_emit, 1, has_sums },
     [STEP_ACCUMULATE] = { "step_accumulate", accumulate_emit, 4, accumulates },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit },
+    [STEP_TRANSPOSE] = { "step_transpose", ptxk_step_transpose_emit, 8, transposes },
     [STEP_SET_HYPER] = { "step_set_hyper", set_hyper_emit, 1 },
     [STEP_SET_ROWS] = { "step_set_rows", set_rows_emit, 1 },
 };

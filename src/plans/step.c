@@ -54,6 +54,8 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "arrivals", PTX_ARG(plan->arrivals) },
         { "copies", PTX_ARG(plan->copies) },
         { "largest", PTX_ARG(plan->largest) },
+        { "matrices", PTX_ARG(plan->matrices) },
+        { "transpose_tiles", PTX_ARG(plan->transpose_tiles) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
         { "weight_reports_at", PTX_ARG(plan->params.weight_reports_at) },
         { "hyper", PTX_ARG(plan->set.hyper) },
@@ -82,6 +84,9 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
         status = ptxp_norm_plan_launch(norm, STEP_SUMS, tiles, false, stream);
     if (!status)
         status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps && !has_sums, stream);
+    if (plan->spec.transposes && !status)
+        status = ptxp_norm_plan_launch(norm, STEP_TRANSPOSE, plan->layout.transpose_tiles.length,
+                                       false, stream);
     return status;
 }
 
@@ -134,6 +139,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .gradients = (enum ptxk_step_gradients)params->gradients,
                                       .accumulates = layout->accumulates,
                                       .takes_amax = layout->takes_amax,
+                                      .transposes = layout->matrices.length != 0,
                                       .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
     if (!gradients) {
@@ -167,7 +173,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
 
 // ---- addresses ----------------------------------------------------------------------------------
 
-enum { ARRAYS_OF_TENSOR = 10 + 2 * PTX_STEP_MAX_STATES };
+enum { ARRAYS_OF_TENSOR = 11 + 2 * PTX_STEP_MAX_STATES };
 
 static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes, size_t tensor,
                                   const char *field)
@@ -202,6 +208,8 @@ static size_t add_copies(const struct ptx_step_tensor *tensor, size_t t, struct 
     to[n++] = array_of(tensor->fp8, tensor->count, 1, t, "fp8");
     to[n] = array_of(tensor->fp8_scale, tensor->count != 0, sizeof(float), t, "fp8_scale");
     to[n++].read_only = true;
+    if (tensor->fp8_transposed)
+        to[n++] = array_of(tensor->fp8_transposed, tensor->count, 1, t, "fp8_transposed");
     if (tensor->fp8_scale_inv)
         to[n++] =
             array_of(tensor->fp8_scale_inv, tensor->count != 0, sizeof(float), t, "fp8_scale_inv");
@@ -561,6 +569,8 @@ static ptx_status check_same(size_t t, const struct ptx_step_tensor *was,
                           : is->fp8_scale != was->fp8_scale           ? "fp8_scale"
                           : is->fp8_scale_inv != was->fp8_scale_inv   ? "fp8_scale_inv"
                           : is->fp8_format != was->fp8_format         ? "fp8_format"
+                          : is->fp8_transposed != was->fp8_transposed ? "fp8_transposed"
+                          : is->fp8_columns != was->fp8_columns       ? "fp8_columns"
                           : is->whole.first != was->whole.first ||
                                   is->whole.run != was->whole.run ||
                                   is->whole.stride != was->whole.stride
@@ -722,7 +732,8 @@ static ptx_status describe(const struct ptx_step_params *params,
             .norm_groups = layout.group_count,
             .clocks = step.clock_count,
             .variants = step.variant_count,
-            .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(&spec) ? 2 : 0),
+            .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(&spec) ? 2 : 0) +
+                        spec.transposes,
             .bytes = step.bytes_moved +
                      (takes_no_norm(&norm, layout.group_count) ? 0 : layout.gradient_bytes),
             .workspace = layout.bytes + step.bytes,

@@ -152,7 +152,8 @@ static ptx_status check_copies(size_t t, const struct ptx_step_tensor *tensor)
         const char *name;
         CUdeviceptr at;
     } of_copy[] = { { "fp8_scale", tensor->fp8_scale },
-                    { "fp8_scale_inv", tensor->fp8_scale_inv } };
+                    { "fp8_scale_inv", tensor->fp8_scale_inv },
+                    { "fp8_transposed", tensor->fp8_transposed } };
 
     if ((unsigned)tensor->fp8_format > PTX_FP8_E5M2)
         return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: fp8_format is %d; there are %d to %d", t,
@@ -168,6 +169,12 @@ static ptx_status check_copies(size_t t, const struct ptx_step_tensor *tensor)
                          "tensor %zu: fp8 is given, and fp8_scale is 0: give the address of the "
                          "codes' scale",
                          t);
+    const uint64_t columns = tensor->fp8_columns;
+    if (tensor->fp8_transposed && (!columns || tensor->count % columns))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: fp8_columns is %" PRIu64 ", and the tensor has %" PRIu64
+                         " elements: give the length of the matrix's rows",
+                         t, columns, tensor->count);
     return PTX_OK;
 }
 

@@ -221,6 +221,21 @@ static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, si
     return array->offset + length * bytes;
 }
 
+// Whether a tensor's copy is wanted transposed, too; and in how many tiles that is made.
+static bool transposes(const struct ptx_step_tensor *tensor)
+{
+    return tensor->fp8_transposed && tensor->count;
+}
+
+static uint64_t transpose_tiles_of(const struct ptx_step_tensor *tensor)
+{
+    const uint64_t tile = PTXK_STEP_TRANSPOSE_TILE, columns = tensor->fp8_columns;
+
+    return transposes(tensor)
+               ? (tensor->count / columns + tile - 1) / tile * ((columns + tile - 1) / tile)
+               : 0;
+}
+
 static uint64_t bytes_moved(const struct ptx_step_params *params,
                             const struct ptx_step_tensor *tensor)
 {
@@ -233,7 +248,7 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
         const unsigned bytes = ptx_type_bytes(ptxk_step_array_type(&v, a));
         each += (uint64_t)(ptxk_step_reads(&v, a) * passes + is_written) * bytes;
     }
-    each += tensor->fp8 != 0;
+    each += (tensor->fp8 ? 1u : 0u) + (transposes(tensor) ? 2u : 0u);
     return tensor->count * each +
            (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
 }
@@ -315,6 +330,16 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
         status = find_clocks(params, layout);
     if (!status)
         status = choose_tiles(params, layout, &tiles);
+    uint64_t matrices = 0, transposed = 0;
+    for (size_t t = 0; t < params->tensor_count && !status; t++) {
+        matrices += transposes(&params->tensors[t]);
+        transposed += transpose_tiles_of(&params->tensors[t]);
+    }
+    if (transposed > INT32_MAX)
+        status = ptxd_fail(PTX_ERROR_INVALID,
+                           "the matrices with an fp8_transposed have more than 2^31 tiles of %d x "
+                           "%d codes: make several plans",
+                           PTXK_STEP_TRANSPOSE_TILE, PTXK_STEP_TRANSPOSE_TILE);
     if (status) {
         ptxp_step_layout_free(layout);
         return status;
@@ -342,6 +367,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     const bool reports = ptxp_step_reports_weights(params);
     at = place(&layout->copies, at, ptxk_step_has_copy_rows(&spec) ? params->tensor_count + 1 : 0,
                sizeof(struct step_copy_row));
+    at = place(&layout->matrices, at, matrices, sizeof(struct step_transpose_row));
+    at = place(&layout->transpose_tiles, at, transposed, sizeof(struct step_transpose_tile_row));
     at = place(&layout->arrivals, at, reports || layout->takes_amax ? params->tensor_count + 1 : 0,
                sizeof(uint32_t));
     at = place(&layout->largest, at, layout->takes_amax ? params->tensor_count + 1 : 0,
@@ -425,6 +452,25 @@ static void fill_tiles(const struct ptx_step_params *params, const struct step_l
         tiles[0] = (struct step_tile_row) { (uint32_t)params->tensor_count, 0 };
 }
 
+static void fill_transposes(const struct ptx_step_params *params, struct step_transpose_row *rows,
+                            struct step_transpose_tile_row *tiles)
+{
+    uint32_t matrix = 0;
+    size_t n = 0;
+
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        if (!transposes(tensor))
+            continue;
+        rows[matrix] = (struct step_transpose_row) { tensor->fp8, tensor->fp8_transposed,
+                                                     tensor->count / tensor->fp8_columns,
+                                                     tensor->fp8_columns };
+        for (uint32_t k = 0; k < transpose_tiles_of(tensor); k++)
+            tiles[n++] = (struct step_transpose_tile_row) { matrix, k };
+        matrix++;
+    }
+}
+
 void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct step_layout *layout,
                            CUdeviceptr memory, unsigned char *image)
 {
@@ -462,6 +508,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         hypers[g] = params->groups[g].hyper;
     memcpy(image + layout->seed.offset, &params->seed, sizeof params->seed);
     fill_tiles(params, layout, (void *)(image + layout->tiles.offset));
+    fill_transposes(params, (void *)(image + layout->matrices.offset),
+                    (void *)(image + layout->transpose_tiles.offset));
     if (layout->tables.length)
         ptxk_step_tables(&spec)->tables_fill(image + layout->tables.offset);
 }

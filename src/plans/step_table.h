@@ -20,6 +20,8 @@
     X(tensor_sums, double)                                                                         \
     X(accumulators, struct step_accumulator_row)                                                   \
     X(copies, struct step_copy_row)                                                                \
+    X(matrices, struct step_transpose_row)                                                         \
+    X(transpose_tiles, struct step_transpose_tile_row)                                             \
     X(arrivals, uint32_t)                                                                          \
     X(largest, uint32_t)                                                                           \
     X(coefficients, float)                                                                         \

@@ -18,7 +18,8 @@ enum {
     CODES,
     SCALE,
     SCALE_INV,
-    AMAX
+    AMAX,
+    TRANSPOSED
 };
 
 static unsigned choose(struct random *r, uint32_t bits)
@@ -79,6 +80,8 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
     case SCALE:
     case SCALE_INV:
         return set->copy[t] ? PTX_F32 : PTX_NONE;
+    case TRANSPOSED:
+        return set->transposed[t] ? PTX_U8 : PTX_NONE;
     case AMAX:
         return set->amax[t] ? PTX_F32 : PTX_NONE;
     default:
@@ -96,14 +99,16 @@ static CUdeviceptr *address_of(struct ptx_step_tensor *tensor, unsigned array)
            : array == SCALE     ? &tensor->fp8_scale
            : array == SCALE_INV ? &tensor->fp8_scale_inv
            : array == AMAX      ? &tensor->amax
-           : array >= ABSMAX    ? &tensor->absmax[array - ABSMAX]
-                                : &tensor->state[array - STATE];
+
+           : array == TRANSPOSED ? &tensor->fp8_transposed
+           : array >= ABSMAX     ? &tensor->absmax[array - ABSMAX]
+                                 : &tensor->state[array - STATE];
 }
 
 static uint64_t array_count(const struct ptx_step_tensor *tensor, unsigned array)
 {
     return array == ABSMAX || array == ABSMAX + 1 ? (tensor->count + 255) / 256
-           : array >= SCALE                       ? 1
+           : array >= SCALE && array <= AMAX      ? 1
                                                   : tensor->count;
 }
 
@@ -165,6 +170,12 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
         set->copy[t] = choose(r, shape->copies);
     if (set->copy[t])
         tensor->fp8_format = (ptx_fp8)(set->copy[t] - 1);
+    if (set->copy[t] && shape->transposed && random_below(r, 4)) {
+        static const uint64_t widths[] = { 1, 4, 7, 12, 64, 65, 96, 128, 200 };
+        set->transposed[t] = true;
+        tensor->fp8_columns = widths[random_below(r, sizeof widths / sizeof *widths)];
+        tensor->count -= tensor->count % tensor->fp8_columns;
+    }
     set->amax[t] = shape->amax && random_below(r, 3) != 0;
     if (shape->sharded && random_below(r, 2))
         tensor->whole = (struct ptx_step_whole) { .first = random_below(r, 4) * 4 };
@@ -366,6 +377,22 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
     return found;
 }
 
+// What each run makes of the codes, also one that skips its step.
+static void expect_transposed(struct step_set *set)
+{
+    for (size_t t = 0; t < set->count; t++) {
+        const uint64_t columns = set->tensors[t].fp8_columns;
+        const unsigned char *codes = set->host + set->offset[t][CODES];
+        unsigned char *to = set->host + set->offset[t][TRANSPOSED];
+        if (!set->transposed[t])
+            continue;
+        const uint64_t rows = set->tensors[t].count / columns;
+        for (uint64_t r = 0; r < rows; r++)
+            for (uint64_t c = 0; c < columns; c++)
+                to[c * rows + r] = codes[r * columns + c];
+    }
+}
+
 // What a step leaves of the weights that it has stored.
 static void expect_copy(struct step_set *set, size_t t)
 {
@@ -439,6 +466,7 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
 
     if (expect_records(set, params, loss_scale, factor)) {
         expect_skipped(set);
+        expect_transposed(set);
         return true;
     }
     for (size_t t = 0; t < set->count; t++)
@@ -453,15 +481,17 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
         expect_copy(set, t);
         memcpy(set->host + set->step[t], &count, sizeof count);
     }
+    expect_transposed(set);
     return false;
 }
 
 static void report(const struct step_set *set, const unsigned char *got, size_t at,
                    const char *what)
 {
-    static const char *const names[] = { "parameter", "gradient",  "beside",        "state 0",
-                                         "state 1",   "absmax 0",  "absmax 1",      "ema",
-                                         "fp8",       "fp8_scale", "fp8_scale_inv", "amax" };
+    static const char *const names[] = { "parameter",     "gradient",  "beside",        "state 0",
+                                         "state 1",       "absmax 0",  "absmax 1",      "ema",
+                                         "fp8",           "fp8_scale", "fp8_scale_inv", "amax",
+                                         "fp8_transposed" };
 
     for (size_t t = 0; t < set->count; t++) {
         const struct ptx_step_tensor *tensor = &set->tensors[t];

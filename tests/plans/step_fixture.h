@@ -12,7 +12,7 @@
 #include "reference/guard.h"
 #include "reference/step.h"
 
-enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 12 };
+enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 13 };
 
 /// Parameters of a random set.
 struct step_shape {
@@ -22,14 +22,14 @@ struct step_shape {
     uint32_t rules; ///< bits of ptx_step_rule
     uint32_t formats;  ///< bits of ptx_step_format
     uint32_t averages; ///< bits of the ema's type, PTX_NONE among them; 0: none has one
-    uint32_t
-        copies;   ///< bits of what copies in 8 bits are, 1 + ptx_fp8, 0 for none; 0: none has one
-    bool amax;    ///< the largest weight of some is wanted
-    bool aligned; ///< to 16 bytes; if not, to the element only
-    bool sums;    ///< gradients are in f32: they stand for sums of gradients
-    bool sharded; ///< shards of whole parameters
-    bool absent;  ///< some have no gradient
-    bool wild;    ///< any finite gradients; parameters and states may be anything, NaN included
+    uint32_t copies;   ///< bits of the kinds of copies in 8 bits: 1 + ptx_fp8, 0 for none; 0: none
+    bool transposed;   ///< some copies are made transposed, too
+    bool amax;         ///< the largest weight of some is wanted
+    bool aligned;      ///< to 16 bytes; if not, to the element only
+    bool sums;         ///< gradients are in f32: they stand for sums of gradients
+    bool sharded;      ///< shards of whole parameters
+    bool absent;       ///< some have no gradient
+    bool wild; ///< any finite gradients; parameters and states may be anything, NaN included
 };
 
 struct step_set {
@@ -41,6 +41,7 @@ struct step_set {
     struct ptx_step_group group[STEP_MOST_GROUPS];
     unsigned copy[STEP_MOST_TENSORS]; ///< 1 + ptx_fp8; 0: the tensor has none
     bool amax[STEP_MOST_TENSORS];
+    bool transposed[STEP_MOST_TENSORS]; ///< its copy is made transposed, too
     ptx_step_gradients gradients;
     size_t stages; ///< plans that share the norm, each of consecutive tensors; 0: one plan
     float max_norms[STEP_MOST_GROUPS];   ///< a plan reads them at its max_norms_at
@@ -53,10 +54,10 @@ struct step_set {
     ptx_buffer *memory;
     unsigned char *host; ///< the expected bytes of the memory
     size_t bytes;
-    size_t offset[STEP_MOST_TENSORS]
-                 [STEP_ARRAYS];     ///< of the parameter, gradient, beside, states, absmax, ema,
-                                    ///< codes, their scale, its reciprocal, amax
-    size_t step[STEP_MOST_TENSORS]; ///< of the tensor's step count
+    size_t offset[STEP_MOST_TENSORS][STEP_ARRAYS]; ///< of the parameter, gradient, beside, states,
+                                                   ///< absmax, ema, codes, their scale, its
+                                                   ///< reciprocal, amax, codes transposed
+    size_t step[STEP_MOST_TENSORS];                ///< of the tensor's step count
 };
 
 void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,

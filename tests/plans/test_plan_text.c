@@ -257,6 +257,8 @@ TEST(test_targets_of_step)
             tensors[f].ema_dtype = averages[variant / 2 % 3];
             tensors[f].amax = variant % 2 ? 4 : 0;
             tensors[f].fp8 = tensors[f].fp8_scale = variant / 3 % 2 ? 8 : 0;
+            tensors[f].fp8_transposed = variant / 12 % 2 ? tensors[f].fp8 : 0;
+            tensors[f].fp8_columns = tensors[f].count;
             tensors[f].fp8_format = variant / 6 % 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3;
             tensors[f].group = variant % PTX_STEP_RULE_COUNT;
         }

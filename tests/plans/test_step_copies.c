@@ -91,6 +91,7 @@ TEST(test_formats)
                                           .rules = ALL_RULES,
                                           .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
                                           .copies = ALL_COPIES,
+                                          .transposed = trial % 2,
                                           .amax = trial % 4 != 3,
                                           .aligned = trial % 2,
                                           .sharded = trial % 2,
@@ -118,6 +119,7 @@ TEST(test_mixed)
             .formats = ALL_FORMATS & ~(1 << PTX_STEP_FORMAT_STATE_8BIT),
             .averages = trial / 2 ? PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(BF16) : 0,
             .copies = ALL_COPIES,
+            .transposed = true,
             .amax = true,
             .aligned = trial % 2,
             .absent = true
@@ -145,6 +147,7 @@ TEST(test_many_tiles)
                                           .rules = 1 << PTX_STEP_RULE_ADAMW,
                                           .formats = 1u << formats[trial],
                                           .copies = ALL_COPIES,
+                                          .transposed = true,
                                           .amax = true,
                                           .aligned = trial != 1,
                                           .wild = trial == 1 };
@@ -236,6 +239,14 @@ TEST(test_described)
     require(ptx_step_describe(&params, &without));
     assert_int_equal(with.launches, without.launches);
     assert_int_equal(with.bytes, without.bytes + without.elements);
+    // A transpose is a launch, which reads the codes and writes them.
+    set.tensors[0].fp8_columns = set.tensors[0].count = 60;
+    set.tensors[1].count = set.tensors[2].count = 0;
+    require(ptx_step_describe(&params, &without));
+    set.tensors[0].fp8 = set.tensors[0].fp8_scale = set.tensors[0].fp8_transposed = 4;
+    require(ptx_step_describe(&params, &with));
+    assert_int_equal(with.launches, without.launches + 1);
+    assert_int_equal(with.bytes, without.bytes + 3 * 60);
     step_set_destroy(&set);
 }
 
@@ -268,6 +279,15 @@ TEST(test_refused)
     expect_no_plan(params, "tensor 0: fp8_scale is given, and fp8 is not");
     t->fp8_scale = 0;
     expect_no_plan(params, "tensor 0: fp8_scale_inv is given, and fp8 is not");
+    *t = valid;
+    t->fp8_transposed = t->fp8;
+    expect_no_plan(params, "tensor 0: fp8_columns is 0, and the tensor has ");
+    t->fp8_columns = t->count - 1;
+    expect_no_plan(params, "elements: give the length of the matrix's rows");
+    t->fp8_columns = t->count;
+    expect_no_plan(params, "tensor 0's fp8 and tensor 0's fp8_transposed overlap");
+    t->fp8 = t->fp8_scale = t->fp8_scale_inv = 0;
+    expect_no_plan(params, "tensor 0: fp8_transposed is given, and fp8 is not");
     *t = valid;
     t->fp8_format = (ptx_fp8)2;
     expect_no_plan(params, "tensor 0: fp8_format is 2; there are 0 to 1");

@@ -26,6 +26,7 @@ class Float8Weight(NamedTuple):
     codes: Optional[Tensor]  #: this rank's part in float8, laid out as the parameter; None without copies
     scale_inv: Optional[Tensor]  #: an f32 that the codes are multiplied by; None without copies
     amax: Tensor  #: an f32, the largest magnitude in the whole parameter; NaN if an element is NaN
+    transposed: Optional[Tensor] = None  #: the codes of the transposed matrix, contiguous; None if they are not wanted
 
 
 class _Table:
@@ -40,7 +41,13 @@ class _Table:
         self.inverse, self.next = torch.ones(n, **f32), torch.ones(n, **f32)
         self.precomputed = torch.ones(n, **f32)
         self.codes = [torch.empty_like(local(p).detach(), dtype=torch.uint8) for p in parameters] if of.copies else []
+        self.transposed = [torch.empty(p.T.shape, dtype=torch.uint8, device=device.device) if self._is_matrix(p) else None
+                           for p in map(local, parameters)]
         self.operations = Operations(device.gpu)  # compiled at their first use
+
+    def _is_matrix(self, here: Tensor) -> bool:
+        """Whether its codes are transposed, too."""
+        return self.of.transposed and here.dim() == 2 and here.is_contiguous()
 
     def fields(self, k: int) -> Dict[str, Any]:
         """Of a plan's tensor."""
@@ -51,6 +58,9 @@ class _Table:
         if self.codes:
             made.update(fp8=self.codes[k].data_ptr(), fp8_scale=at(self.scale), fp8_scale_inv=at(self.inverse),
                         fp8_format=self.of.format)
+        matrix = self.transposed[k]
+        if matrix is not None:
+            made.update(fp8_transposed=matrix.data_ptr(), fp8_columns=matrix.shape[0])
         return made
 
     def measure(self) -> None:
@@ -70,6 +80,9 @@ class _Table:
                     format=self.of.format, scale_at=self.scale.data_ptr() + 4 * k, stream=stream)
         self.device.done(stream)
         torch.reciprocal(self.scale, out=self.inverse)
+        for codes, matrix in zip(self.codes, self.transposed):
+            if matrix is not None:
+                matrix.copy_(codes.T)
 
     def follow(self, group: Optional[Any]) -> None:
         """What follows from the largest magnitudes: over ranks, the scales of the next step."""
@@ -97,20 +110,21 @@ class Float8Weights:
         fp8.cast()                            # before the first forward pass, and after loading
         ...
         optimizer.step()
-        codes, scale_inv, amax = fp8[model.layer.weight]
+        codes, scale_inv, amax, transposed = fp8[model.layer.weight]
 
     format: "e4m3" or "e5m2".
     parameters: those that have it; None, the default: all with two dimensions or more.
     copies: True: codes by delayed scaling, as Transformer Engine's: the scale of a step follows from the largest
         magnitudes of `history` steps before it (`most_recent`: of the last one), at `margin` powers of two below the
         largest code. False: the largest magnitudes alone.
+    transposed: also the codes of each transposed matrix, for products that take their operands so.
 
     One object is for one optimizer. Nothing waits for the GPU. Over ranks the largest magnitudes are those of whole
     parameters, by one all-reduce of all: every rank calls step() and cast(). state_dict() of the optimizer has the
     scales and their history."""
 
     def __init__(self, format: Float8Format = "e4m3", *, parameters: Optional[Iterable[Tensor]] = None, copies: bool = True,
-                 history: int = 16, margin: int = 0, most_recent: bool = False) -> None:
+                 transposed: bool = False, history: int = 16, margin: int = 0, most_recent: bool = False) -> None:
         if format not in _LARGEST:
             raise ValueError(f"format: {format!r} is none of {', '.join(_LARGEST)}")
         if isinstance(parameters, Tensor):
@@ -119,6 +133,9 @@ class Float8Weights:
             if not hasattr(value, "__index__") or not least <= operator.index(value) <= most:
                 raise ValueError(f"{name}: {value!r} is not an integer from {least} to {most}")
         self.format, self.copies, self.most_recent = format, bool(copies), bool(most_recent)
+        if transposed and not copies:
+            raise ValueError("transposed=True with copies=False: there are no codes to transpose")
+        self.transposed = bool(transposed)
         self.history, self.margin = operator.index(history), operator.index(margin)
         self._chosen = None if parameters is None else list(parameters)
         self.precomputes = False
@@ -226,7 +243,9 @@ class Float8Weights:
                 continue
             if not table.codes:
                 return Float8Weight(None, None, table.whole[k])
-            return Float8Weight(table.codes[k].view(_TYPES[self.format]), table.inverse[k], table.whole[k])
+            matrix = table.transposed[k]
+            return Float8Weight(table.codes[k].view(_TYPES[self.format]), table.inverse[k], table.whole[k],
+                                None if matrix is None else matrix.view(_TYPES[self.format]))
         raise KeyError("the parameter has no copy: it is none of the optimizer's, or not among Float8Weights' "
                        "`parameters`" if self._tables else "there are no copies before the first step or cast()")
 
