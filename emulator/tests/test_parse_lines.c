@@ -46,6 +46,23 @@ static void is_refused(const char *line, const char *text)
         fail_msg("%s\n%s", line, parsed.log);
 }
 
+// What this test asks ptxas and expects of it; while `asks` is false, it is not asked.
+static uint64_t expected_answers;
+static bool asks;
+
+static void ptxas_answers(const char *line, const char *text, const char *target, bool accepts)
+{
+    expected_answers = ptxas_hash(ptxas_hash(expected_answers, text), target);
+    expected_answers = ptxas_hash(expected_answers, accepts ? "accepted" : "refused");
+    if (!asks)
+        return;
+    struct ptxas_report report = ptxas_run(text, target);
+    if (report.accepted != accepts)
+        fail_msg("ptxas %s for %s: %s\n%s", report.accepted ? "accepts" : "refuses", target, line,
+                 report.count ? report.errors[0].text : "");
+    ptxas_report_free(&report);
+}
+
 // Lines that one run of ptxas assembles, each in its own scope.
 static char together[TOGETHER * (LINE_SIZE + 8)];
 static unsigned together_count;
@@ -53,10 +70,7 @@ static unsigned together_count;
 static void ask_together(void)
 {
     static char text[sizeof together + 2048];
-    struct ptxas_report report = ptxas_run(frame(together, text, sizeof text), "sm_100a");
-    if (!report.accepted)
-        fail_msg("ptxas: %s\n%s", report.count ? report.errors[0].text : "", together);
-    ptxas_report_free(&report);
+    ptxas_answers(together, frame(together, text, sizeof text), "sm_100a", true);
     together[0] = '\0';
     together_count = 0;
 }
@@ -72,10 +86,7 @@ static void ptxas_accepts(const char *line, const char *text)
 
 static void ptxas_refuses(const char *line, const char *text)
 {
-    struct ptxas_report report = ptxas_run(text, "sm_100a");
-    if (report.accepted)
-        fail_msg("ptxas accepts: %s", line);
-    ptxas_report_free(&report);
+    ptxas_answers(line, text, "sm_100a", false);
 }
 
 // ---- functions ----------------------------------------------------------------------------------
@@ -94,12 +105,8 @@ static void each_functions(bool ask)
         if ((parsed.module != NULL) != accepted)
             fail_msg("%s\n%s", line, parsed.log);
         emu_module_destroy(&parsed.module);
-        if (!ask)
-            continue;
-        struct ptxas_report report = ptxas_run(text, "sm_90");
-        if (report.accepted != accepted)
-            fail_msg("ptxas: %s", line);
-        ptxas_report_free(&report);
+        if (ask)
+            ptxas_answers(line, text, "sm_90", accepted);
     }
     fclose(file);
 }
@@ -213,13 +220,7 @@ static void ptxas_has_the_floors(const char *line, const char *text)
         snprintf(target, sizeof target, "sm_%d%s", at[k].sm, at[k].own ? "a" : "");
         if (!ptxas_knows(target) || !ptxas_knows_isa(at[k].isa))
             continue;
-        struct ptxas_report report =
-            ptxas_run(frame_for(&at[k], own_text, sizeof own_text), target);
-        if (report.accepted != (k == 0))
-            fail_msg("ptxas %s with .version %d for %s: %s\n%s",
-                     report.accepted ? "accepts" : "refuses", at[k].isa, target, line,
-                     report.count ? report.errors[0].text : "");
-        ptxas_report_free(&report);
+        ptxas_answers(line, frame_for(&at[k], own_text, sizeof own_text), target, k == 0);
     }
 }
 
@@ -287,13 +288,10 @@ TEST(functions)
     each_functions(false);
 }
 
-static void ptxas_agrees(void **state)
+static void ask_lines(bool ask)
 {
-    (void)state;
-    if (!ptxas_find())
-        skip_because("no ptxas: the parser is not compared with it");
-    if (!ptxas_knows("sm_100a"))
-        skip_because("sm_100a: unknown to %s", ptxas_find());
+    asks = ask;
+    expected_answers = PTXAS_NO_TEXT;
     each_line(PTX_DIR "/accepted.txt", ptxas_accepts);
     if (together_count)
         ask_together();
@@ -301,6 +299,20 @@ static void ptxas_agrees(void **state)
     each_functions(true);
     each_line(PTX_DIR "/unsupported.txt", ptxas_has_the_floors);
     each_line(PTX_DIR "/later.txt", ptxas_has_the_floors);
+}
+
+static void ptxas_agrees(void **state)
+{
+    (void)state;
+    if (!ptxas_find())
+        skip_because("no ptxas: the parser is not compared with it");
+    if (!ptxas_knows("sm_100a"))
+        skip_because("sm_100a: unknown to %s", ptxas_find());
+    ask_lines(false);
+    if (ptxas_answers_believed("lines", expected_answers))
+        return;
+    ask_lines(true);
+    ptxas_answers_seen("lines", expected_answers);
 }
 
 // ---- floors -------------------------------------------------------------------------------------
@@ -363,8 +375,28 @@ static bool later_floor(const char *line)
     return strncmp(line, "fence.acquire.", strlen("fence.acquire.")) == 0 && ptxas_knows_isa(91);
 }
 
-// The emulator accepts a line at a version and target if and only if ptxas does.
-static void floors_agree(void **state)
+// The emulator accepts the lines at a version and target if and only if ptxas does, which is not
+// asked while `asks` is false.
+static void compare_floors(struct lines *lines, int isa, const char *target, int sm)
+{
+    static char text[LINE_SIZE + 4096];
+
+    if (asks)
+        ask_for_floors(lines, isa, target);
+    for (size_t k = 0; k < lines->count; k++) {
+        with_head(text, sizeof text, lines->text[k], isa, target);
+        struct parsed parsed = parse_for(text, 95, sm, 0);
+        const bool taken = parsed.module != NULL;
+        if (asks && taken == lines->refused[k] && !later_floor(lines->text[k]))
+            fail_msg("%s\nwith .version %d for %s: ptxas %s it. %s", lines->text[k], isa, target,
+                     lines->refused[k] ? "refuses" : "takes", parsed.log);
+        emu_module_destroy(&parsed.module);
+        expected_answers =
+            ptxas_hash(ptxas_hash(expected_answers, text), taken ? "taken" : "refused");
+    }
+}
+
+static void ask_all_floors(bool ask)
 {
     static const int versions[] = { 63, 64, 65, 70, 71, 72, 73, 74, 75, 76, 77, 78, 80, 81,
                                     82, 83, 84, 85, 86, 87, 88, 90, 91, 92, 93, 94, 95 };
@@ -374,30 +406,29 @@ static void floors_agree(void **state)
     } asked[] = {
         { "sm_75", 75, 63 }, { "sm_80", 80, 70 }, { "sm_90", 90, 78 }, { "sm_100", 100, 86 }
     };
-    static char text[LINE_SIZE + 4096];
-    struct lines *lines = &accepted_lines;
+
+    asks = ask;
+    expected_answers = PTXAS_NO_TEXT;
+    for (size_t t = 0; t < sizeof asked / sizeof *asked; t++)
+        for (size_t v = 0; v < sizeof versions / sizeof *versions; v++)
+            if (versions[v] >= asked[t].isa && ptxas_knows_isa(versions[v]))
+                compare_floors(&accepted_lines, versions[v], asked[t].name, asked[t].sm);
+}
+
+static void floors_agree(void **state)
+{
     (void)state;
     if (!ptxas_find())
         skip_because("no ptxas: the parser's floors are not compared with it");
     if (!ptxas_knows("sm_100"))
         skip_because("sm_100: unknown to %s", ptxas_find());
-    lines->count = 0;
+    accepted_lines.count = 0;
     each_line(PTX_DIR "/accepted.txt", keep_line);
-    for (size_t t = 0; t < sizeof asked / sizeof *asked; t++)
-        for (size_t v = 0; v < sizeof versions / sizeof *versions; v++) {
-            if (versions[v] < asked[t].isa || !ptxas_knows_isa(versions[v]))
-                continue;
-            ask_for_floors(lines, versions[v], asked[t].name);
-            for (size_t k = 0; k < lines->count; k++) {
-                with_head(text, sizeof text, lines->text[k], versions[v], asked[t].name);
-                struct parsed parsed = parse_for(text, 95, asked[t].sm, 0);
-                if ((parsed.module != NULL) == lines->refused[k] && !later_floor(lines->text[k]))
-                    fail_msg("%s\nwith .version %d for %s: ptxas %s it. %s", lines->text[k],
-                             versions[v], asked[t].name, lines->refused[k] ? "refuses" : "takes",
-                             parsed.log);
-                emu_module_destroy(&parsed.module);
-            }
-        }
+    ask_all_floors(false);
+    if (ptxas_answers_believed("floors", expected_answers))
+        return;
+    ask_all_floors(true);
+    ptxas_answers_seen("floors", expected_answers);
 }
 
 // ---- what a later version allows ----------------------------------------------------------------

@@ -77,19 +77,28 @@ static const char *version(void)
     return found;
 }
 
+uint64_t ptxas_hash(uint64_t hash, const char *text)
+{
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
 // "13.0.88 sm_90 squared_sum 0123456789abcdef\n"
 static void verdict(const char *text, const char *target, int optimization, char line[256])
 {
-    uint64_t hash = UINT64_C(0xcbf29ce484222325) + (unsigned)optimization; // FNV-1a
+    const uint64_t hash = ptxas_hash(PTXAS_NO_TEXT + (unsigned)optimization, text);
     const char *entry = strstr(text, ".entry ");
 
     entry = entry ? entry + strlen(".entry ") : "none";
-    for (const char *c = text; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
     snprintf(line, 256, "%s %s %.*s %016" PRIx64 "\n", version(), target,
              (int)strspn(entry, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$"),
              entry, hash);
 }
+
+// From a set of answers that is not believed to its ptxas_answers_seen(): its texts have no
+// verdicts of their own.
+static bool answering;
 
 static bool is_believed(const char *line)
 {
@@ -97,7 +106,7 @@ static bool is_believed(const char *line)
     char other[256];
     bool found = false;
 
-    if (!path || !*version() || (all && strcmp(all, "1") == 0))
+    if (answering || !path || !*version() || (all && strcmp(all, "1") == 0))
         return false;
     FILE *file = fopen(path, "r");
     while (file && !found && fgets(other, sizeof other, file))
@@ -110,12 +119,37 @@ static bool is_believed(const char *line)
 static void record(const char *line)
 {
     const char *path = getenv("PTXGEN_PTXAS_RECORD");
-    FILE *file = path && getenv("PTXGEN_PTXAS_VERDICTS") ? fopen(path, "a") : NULL;
+    FILE *file = path && !answering && getenv("PTXGEN_PTXAS_VERDICTS") ? fopen(path, "a") : NULL;
 
     if (!file)
         return;
     fputs(line, file);
     fclose(file);
+}
+
+static void answers(const char *name, uint64_t hash, char line[256])
+{
+    snprintf(line, 256, "%s all %s %016" PRIx64 "\n", version(), name, hash);
+}
+
+bool ptxas_answers_believed(const char *name, uint64_t hash)
+{
+    char line[256];
+
+    answering = false;
+    answers(name, hash, line);
+    answering = !is_believed(line);
+    record(line);
+    return !answering;
+}
+
+void ptxas_answers_seen(const char *name, uint64_t hash)
+{
+    char line[256];
+
+    answering = false;
+    answers(name, hash, line);
+    record(line);
 }
 
 struct ptxas_report ptxas_assemble(const char *text, const char *target, int optimization)

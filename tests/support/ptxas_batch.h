@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct ptxas_error {
     int line; // from 1; 0: ptxas gave none
@@ -34,6 +35,15 @@ struct ptxas_report ptxas_assemble(const char *text, const char *target, int opt
 // The same without optimization.
 struct ptxas_report ptxas_run(const char *text, const char *target);
 void ptxas_report_free(struct ptxas_report *report);
+// Many questions, refused texts among them, of which a test keeps one verdict: `hash` is of all
+// texts, targets and expected answers. True if the file has it under this name; it stands in a line
+// as of the target "all".
+bool ptxas_answers_believed(const char *name, uint64_t hash);
+// This ptxas has given all the expected answers.
+void ptxas_answers_seen(const char *name, uint64_t hash);
+// FNV-1a of a text, from the hash of what came before, at first PTXAS_NO_TEXT.
+#define PTXAS_NO_TEXT UINT64_C(0xcbf29ce484222325)
+uint64_t ptxas_hash(uint64_t hash, const char *text);
 // True if this ptxas knows the target.
 bool ptxas_knows(const char *target);
 // True if this ptxas knows the PTX ISA; 90 is 9.0.
