@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # dist.sh SOURCE FOLDER: writes the release's tarball with `meson dist` into FOLDER, and uses it as WrapDB
-# and distributions do: without git, as a wrap of another project, whose tests run on the emulator.
+# and distributions do: without git, as a wrap of another project, static, whose tests run on the emulator.
 set -eu
 
 source=$(CDPATH='' cd -- "$1" && pwd)
@@ -47,8 +47,12 @@ source_hash = $(sha256sum "$folder/$tarball" | cut -d ' ' -f 1)
 ptxgen = ptxgen_dep
 END
 sed -i '/fallback: /d' "$scratch/host/meson.build" # the wrap provides it
-# As a release, which no other step builds with gcc: it has more warnings.
-quietly meson setup --buildtype=release --wrap-mode=forcefallback -Demulator=true "$scratch/host/build" "$scratch/host"
+# Nothing here needs an optimizer; cross.sh has gcc's warnings of a release.
+quietly meson setup -Doptimization=0 -Ddefault_library=static --wrap-mode=forcefallback -Demulator=true \
+    "$scratch/host/build" "$scratch/host"
 quietly meson compile -C "$scratch/host/build"
 quietly meson test -C "$scratch/host/build"
-echo "$tarball: made by meson dist; as a wrap, without git, its tests pass on the emulator"
+built=$scratch/host/build/subprojects/$name
+[ ! -e "$built/libptxgen.so" ] || fail "a static subproject builds the shared library"
+[ -e "$built/emulator/libcuda.so.1" ] || fail "the emulator was asked for"
+echo "$tarball: made by meson dist; as a static wrap, without git, its tests pass on the emulator"
