@@ -255,10 +255,10 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
                 data_make_positive(gpu_ref_type(type), data, tensor->count);
         }
         tensor->step = base + set->step[t];
-        set->has_elements |= tensor->count != 0;
         memset(set->host + set->step[t], 0, sizeof(float));
         if (shape->absent && random_below(r, 4) == 0)
             tensor->gradient = 0;
+        set->has_elements |= tensor->count != 0 && tensor->gradient != 0;
     }
     if (shape->copies) { // creation reads the scales
         require(ptx_buffer_upload(set->memory, 0, set->host, set->bytes, gpu->stream));

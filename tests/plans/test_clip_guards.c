@@ -295,8 +295,8 @@ TEST(test_replays)
     guarded_create(&g, guards, false);
     for (unsigned k = 0; k < 1000; k++) {
         const bool spike = random_below(&r, 40) == 0;
-        fill(&r, 8 * (spike ? 3 + 200 * fabs(random_unit(&r)) : 2 + 0.1 * random_unit(&r)),
-             random_below(&r, 60) == 0 ? INFINITY : 0);
+        const float bad = random_below(&r, 60) == 0 ? INFINITY : 0;
+        fill(&r, 8 * (spike ? 3 + 200 * fabs(random_unit(&r)) : 2 + 0.1 * random_unit(&r)), bad);
         g.values.loss = (float)(random_below(&r, 50) ? 3 + 0.05 * random_unit(&r) : 30);
         g.values.skip = random_below(&r, 80) == 0;
         seen[step(&g, REPLAYED)]++;
