@@ -12,6 +12,7 @@ import pytest
 import torch
 from ptxgen import optimizers
 from ptxgen.torch import _formats
+from test_torch_states import layer, local, one_rank, train  # noqa: F401: a fixture
 from torch_parts import DEVICE, SHAPES, give, needs, parameters, same
 
 
@@ -222,6 +223,32 @@ def test_misuse():
 
     with pytest.raises(ValueError, match="rule without_lr has no scalar lr"):
         pt.Optimizer(params, without_lr)
+
+
+@needs("torch.distributed.fsdp.fully_shard")
+@pytest.mark.parametrize("cut", [False, True])
+def test_checkpoint(one_rank, tmp_path, cut):
+    """A distributed checkpoint comes in as it went out, the clock included; codes are not read as numbers."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
+
+    def loaded(model, optimizer):
+        state = {"optimizer": get_optimizer_state_dict(model, optimizer)}
+        dcp.load(state, checkpoint_id=tmp_path)
+        set_optimizer_state_dict(model, optimizer, state["optimizer"])
+
+    mesh = one_rank if cut else None
+    model, other = layer(mesh, torch.float32), layer(mesh, torch.float32)
+    ours = pt.Optimizer(model.parameters(), clocked, state_dtype="8bit")
+    train(model, ours)
+    dcp.save({"optimizer": get_optimizer_state_dict(model, ours)}, checkpoint_id=tmp_path)
+    again = pt.Optimizer(other.parameters(), clocked, state_dtype="8bit")
+    loaded(other, again)
+    for p, q in zip(model.parameters(), other.parameters()):
+        assert set(ours.state[p]) == set(again.state[q])
+        assert all(torch.equal(local(ours.state[p][name]), local(again.state[q][name])) for name in ours.state[p])
+    with pytest.raises(BaseException, match="stored as torch.uint8, and the tensor to read it into is torch.float32"):
+        loaded(other, pt.Optimizer(other.parameters(), clocked))
 
 
 OF_TORCH = [

@@ -8,13 +8,12 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from typing import Any
+from typing import Any, Iterable
 
 import torch
 
-_STATES = r"(exp_avg|exp_avg_sq|momentum_buffer)"
-_STATE = re.compile(rf"\bstate\..*\.{_STATES}$")
-_MISSING = re.compile(rf"Missing key .*\bstate\..*\.(master|remainder|ema|{_STATES}_(absmax|scale))\b")
+_states = {"exp_avg", "exp_avg_sq", "momentum_buffer"}  # and those of rules whose optimizers gave a dict
+_MISSING = re.compile(r"Missing key .*\bstate\..*\.(?:master|remainder|ema|(\w+)_(?:absmax|scale))\b")
 _WAY = ("The checkpoint has its states in another format than this optimizer: load it into an optimizer that "
         "stores them as the one that saved it, such as torch.optim's over the same parameters, and give its "
         "state_dict() to load_state_dict() of this one, which converts them")
@@ -28,8 +27,13 @@ def _codes_of(name: str, dtype: Any, beside: Any) -> Any:
     return dtype if dtype is torch.uint8 or dtype is torch.float16 and name + "_scale" in beside else None
 
 
-def watch() -> None:
-    """From now on, reading a checkpoint says so where states are stored otherwise."""
+def _is_state(name: str) -> bool:
+    return re.search(r"\bstate\.", name) is not None and name.rpartition(".")[2] in _states
+
+
+def watch(names: Iterable[str] = ()) -> None:
+    """From now on, reading a checkpoint says so where states are stored otherwise. names: of states."""
+    _states.update(names)
     module = sys.modules.get("torch.distributed.checkpoint.default_planner")
     plan = getattr(module, "create_default_local_load_plan", None)
     if plan is None or hasattr(plan, "ptxgen"):
@@ -37,7 +41,7 @@ def watch() -> None:
 
     @functools.wraps(plan)
     def watched(state_dict: Any, metadata: Any, *rest: Any, **named: Any) -> Any:
-        for name in filter(_STATE.search, state_dict):
+        for name in filter(_is_state, state_dict):
             found = metadata.state_dict_metadata.get(name)
             saved = getattr(getattr(found, "properties", None), "dtype", None)
             here = getattr(state_dict[name], "dtype", None)
@@ -48,7 +52,8 @@ def watch() -> None:
         try:
             return plan(state_dict, metadata, *rest, **named)
         except RuntimeError as error:
-            if _MISSING.search(str(error)):
+            missing = _MISSING.search(str(error))
+            if missing is not None and (missing[1] is None or missing[1] in _states):
                 raise RuntimeError(f"{error} {_WAY}") from None
             raise
 

@@ -391,7 +391,7 @@ class Stepped(torch.optim.Optimizer):
                 made["fp8"] = self.fp8.state_dict()
             made["state"] = {k: _formats.portable(v) if isinstance(v, dict) else v
                              for k, v in made["state"].items()}
-            _checkpoint.watch()
+            _checkpoint.watch(self._names)
             return made
         on_device = {k: bool(group.get("fused") or group.get("capturable"))
                      for group in made["param_groups"] for k in group["params"]}
