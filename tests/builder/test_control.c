@@ -160,7 +160,6 @@ TEST(counting_loops_never_wrap)
     static const double ends[] = { 4294967295.0, 2147483647.0, 18446744073709549568.0,
                                    9223372036854774784.0 };
 
-    (void)state;
     for (int t = 0; t < 4; t++) {
         const char *name = ptx_type_name(types[t]), *file = t < 2 ? "r" : "rd";
         const unsigned first = t < 2 ? 1 : 3;
@@ -224,7 +223,6 @@ TEST(raw_labels_are_named)
 {
     char longer[101];
 
-    (void)state;
     memset(longer, 'x', 100);
     longer[100] = 0;
     ptx_builder *b = builder_at(80);
@@ -259,7 +257,6 @@ TEST(wrong_values_are_named)
 {
     const ptx_val none = { 0 };
 
-    (void)state;
     REFUSED(ptx_var(b, none), "var: init was never set");
     REFUSED(ptx_copy(b, none), "copy: x was never set");
     REFUSED(ptx_set(b, none, u), "set: the variable was never set");
@@ -286,7 +283,6 @@ TEST(misplaced_calls_are_named)
 {
     const ptx_label none = { 0 };
 
-    (void)state;
     REFUSED(ptx_break(b), "break: there is no loop");
     REFUSED(ptx_if (b, p) ptx_break_if(b, p), "break_if: there is no loop");
     REFUSED(ptx_else (b) {}, "else: it must directly follow");
@@ -368,7 +364,6 @@ TEST(an_else_is_a_statement)
 {
     char braces[4096];
 
-    (void)state;
     for (int with_braces = 1; with_braces >= 0; with_braces--) {
         ptx_builder *b = builder_at(80);
         ptx_entry (b, "k") {
