@@ -350,7 +350,7 @@ static bool rule_compare(const struct check *c)
 
 // ---- conversions --------------------------------------------------------------------------------
 
-enum rounds { ROUNDS_NONE, ROUNDS_FLOAT, ROUNDS_INTEGRAL, ROUNDS_MAY_INTEGRAL };
+enum rounds { ROUNDS_NONE, ROUNDS_FLOAT, ROUNDS_MAY_FLOAT, ROUNDS_INTEGRAL, ROUNDS_MAY_INTEGRAL };
 
 // The rounding modifiers that a pair of types allows.
 static enum rounds rounding_of(enum emu_type to, enum emu_type from)
@@ -361,7 +361,9 @@ static enum rounds rounding_of(enum emu_type to, enum emu_type from)
         return ROUNDS_FLOAT;
     if (to == from)
         return ROUNDS_MAY_INTEGRAL;
-    return emu_bits(to) <= emu_bits(from) ? ROUNDS_FLOAT : ROUNDS_NONE;
+    if (emu_bits(to) == emu_bits(from)) // f16 and bf16: ptxas takes .rn where there is none
+        return ROUNDS_MAY_FLOAT;
+    return emu_bits(to) < emu_bits(from) ? ROUNDS_FLOAT : ROUNDS_NONE;
 }
 
 static bool check_rounding(const struct check *c, enum rounds rounds)
@@ -369,7 +371,7 @@ static bool check_rounding(const struct check *c, enum rounds rounds)
     const bool to_float = spells(c, EMU_G(RN) | EMU_G(DIRECTED));
     const bool integral = spells(c, EMU_G(INTEGRAL));
 
-    if ((to_float && rounds != ROUNDS_FLOAT) ||
+    if ((to_float && rounds != ROUNDS_FLOAT && rounds != ROUNDS_MAY_FLOAT) ||
         (integral && rounds != ROUNDS_INTEGRAL && rounds != ROUNDS_MAY_INTEGRAL))
         return emu_error(c->p, &c->spelled->name,
                          "Illegal rounding modifier for instruction 'cvt'");

@@ -222,6 +222,29 @@ EMULATOR_TEST(to_tf32)
         }
 }
 
+// Between f16 and bf16 without a rounding: ptxas 13.0 makes the machine code of .rn.
+EMULATOR_TEST(halves_to_other_halves)
+{
+    static uint64_t in[APPLY_COUNT], out[APPLY_COUNT];
+    const uint64_t *const inputs[4] = { in };
+    struct random r = { 4 };
+    for (unsigned bf16 = 0; bf16 < 2; bf16++)
+        for (unsigned rn = 0; rn < 2; rn++) {
+            char name[32];
+            snprintf(name, sizeof(name), "cvt%s.%s", rn ? ".rn" : "",
+                     bf16 ? "bf16.f16" : "f16.bf16");
+            struct apply a = { name, 16, { 16 } };
+            for (unsigned i = 0; i < APPLY_COUNT; i++)
+                in[i] = bf16 ? random_u64(&r) % 0x7c01 // positive, up to infinity
+                             : 0x3300 + random_u64(&r) % 0x1500;
+            apply(e, &a, inputs, out);
+            for (unsigned i = 0; i < APPLY_COUNT; i++) {
+                const double x = widened(!bf16, in[i]);
+                assert_int_equal((uint16_t)out[i], bf16 ? bf16_from_f64(x) : f16_from_f64(x));
+            }
+        }
+}
+
 // .satfinite to f16 and bf16: what would be infinite is the largest value.
 EMULATOR_TEST(finite_halves)
 {
