@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Other projects' own tests on the emulator, which is in LD_LIBRARY_PATH:
 
-    own_tests.py PROJECT [--source FOLDER] [--sample] [--timeout SECONDS] [--log FILE] [MODULE...]
+    own_tests.py PROJECT [--source FOLDER] [--sample] [--most N] [--timeout SECONDS] [--log FILE] [MODULE...]
     own_tests.py PROJECT --fetch FOLDER
 
 PROJECT is a key of PROJECTS. Its sources are fetched from their repository at one commit, or are in FOLDER; with
@@ -23,25 +23,25 @@ import tempfile
 import time
 import xml.etree.ElementTree
 
-Project = collections.namedtuple("Project", "repository commit folder environment sample")
+Project = collections.namedtuple("Project", "repository commit folder environment sample plugins")
 PROJECTS = {
     "tinygrad": Project(
         "https://github.com/tinygrad/tinygrad", "a9069c177a9da9cca18593edf55acd2e6073cca6", "test",
         {"DEV": "CUDA:PTX", "PYTHONPATH": ".", "CACHELEVEL": "0"},
-        "backend/uops backend/const_folding backend/call backend/graph".split()),
+        "backend/uops backend/const_folding backend/call backend/graph".split(), []),
     "numba_cuda_mlir": Project(
         "https://github.com/NVIDIA/numba-cuda-mlir", "10ece76b48edd680c2b9bad05a8081921b46f6fc", "tests",
-        {}, "bool enum flow_control forall ptr_ops range".split()),
+        {}, "bool enum flow_control forall ptr_ops range".split(), []),
+    "cuda_core": Project(
+        "https://github.com/NVIDIA/cuda-python", "cb56ab9f9ae3b4a0ef19666697336945925589a5", "cuda_core/tests",
+        {}, "context host launcher stream".split(), ["ptx_for_cubin"]),
+    "triton": Project(
+        "https://github.com/triton-lang/triton", "10f6be363d24e199ea55d172d6f9e6adccc797be", "python/test/unit",
+        {"PYTHONPATH": "python/test/unit/language"}, [],
+        ["triton_on_cpu"]),
 }
 LIST = pathlib.Path(__file__).with_suffix(".txt")
-# A launch that fails leaves its error to every test after it in the process.
-PLUGIN = """
-import ctypes, pytest
-clear = ctypes.CDLL("libcuda.so.1").cuEmulatorClearError
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item):
-    clear()
-"""
+PLUGINS = pathlib.Path(__file__).parent / "plugins"
 
 
 def fetched(project, folder):
@@ -76,22 +76,37 @@ def results_of(path, module):
     return results
 
 
-def module_results(project, root, module, timeout, scratch):
-    """{test: (outcome, reason)} of a module, in a process of its own, and the seconds that it took."""
+def pytest_command(project, *arguments):
+    plugins = [word for plugin in ["own_tests_common", *project.plugins] for word in ("-p", plugin)]
+    return [sys.executable, "-m", "pytest", "-q", *plugins, "-p", "no:cacheprovider", "-o", "addopts=", *arguments]
+
+
+def module_results(project, root, module, options, scratch):
+    """{test: (outcome, reason)} of a module, in a process of its own, and the seconds that it took. Where that process
+    crashes, each test has one."""
     begun = time.monotonic()
     parent, _, name = module.rpartition("/")
-    path = pathlib.Path(project.folder, parent, f"test_{name}.py")
+    path = str(pathlib.Path(project.folder, parent, f"test_{name}.py"))
     report = scratch / "results.xml"
-    report.unlink(missing_ok=True)
-    environment = os.environ | project.environment
-    environment["PYTHONPATH"] = os.pathsep.join([str(scratch), *filter(None, [environment.get("PYTHONPATH")])])
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "plugin_clear", "-p", "no:cacheprovider", "-o", "addopts=",
-               "--timeout", str(timeout), f"--junitxml={report}", str(path)]
-    run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
-    results = results_of(report, module) if report.exists() else {}
-    if not results and run.returncode != 5:  # 5: no test was collected
-        results = {f"{module} (the module)": ("failed", (run.stdout + run.stderr)[-2000:])}
-    return results, time.monotonic() - begun
+    environment = os.environ | project.environment | {"OWN_TESTS_MOST": str(options.most)}
+    environment["PYTHONPATH"] = os.pathsep.join([str(PLUGINS), *filter(None, [environment.get("PYTHONPATH")])])
+
+    def results(test):
+        report.unlink(missing_ok=True)
+        command = pytest_command(project, "--timeout", str(options.timeout), f"--junitxml={report}", test)
+        run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+        failed = {f"{module} {test.partition('::')[2] or '(the module)'}": ("failed", (run.stdout + run.stderr)[-2000:])}
+        # 5: no test was collected
+        return results_of(report, module) if report.exists() else {} if run.returncode == 5 else failed, run.returncode
+
+    found, code = results(path)
+    if code < 0:  # a signal
+        run = subprocess.run(pytest_command(project, "--collect-only", path), cwd=root, env=environment,
+                             capture_output=True, text=True, check=False)
+        tests = [line for line in run.stdout.splitlines() if "::" in line]
+        found = {test: result for line in tests
+                 for test, result in results(f"{path}::{line.partition('::')[2]}")[0].items()} or found
+    return found, time.monotonic() - begun
 
 
 def listed(name):
@@ -111,7 +126,7 @@ def run(name, project, root, options, scratch):
     expected, wrong, counts = listed(name), 0, collections.Counter()
     modules = options.modules or (project.sample if options.sample else all_modules(project, root))
     for module in modules:
-        results, seconds = module_results(project, root, module, options.timeout, scratch)
+        results, seconds = module_results(project, root, module, options, scratch)
         for test, (outcome, reason) in results.items():
             counts[outcome] += 1
             if options.log:
@@ -132,6 +147,7 @@ def main():
     parser.add_argument("--source", type=pathlib.Path, help="a folder with the project's sources")
     parser.add_argument("--fetch", type=pathlib.Path, help="a new folder: only fetch the project's sources into it")
     parser.add_argument("--timeout", type=float, default=120, help="seconds for a test")
+    parser.add_argument("--most", type=int, default=0, help="of a module with more tests, this many, evenly spread")
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--log", type=argparse.FileType("a"), help="file for the outcomes, a line of JSON each")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
@@ -142,7 +158,6 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder, "scratch")
         scratch.mkdir()
-        scratch.joinpath("plugin_clear.py").write_text(PLUGIN, encoding="utf-8")
         root = options.source.resolve() if options.source else fetched(project, pathlib.Path(folder, "sources"))
         return 77 if root is None else run(options.project, project, root, options, scratch)
 
