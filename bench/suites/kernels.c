@@ -93,13 +93,12 @@ static void set_scalar(struct kernel_run *run, unsigned k)
 static void set_element(const struct ptx_param_info *param, void *to, uint64_t k, double value)
 {
     const float narrow = (float)value;
-    const int32_t whole = (int32_t)value;
     if (param->type == PTX_F64)
         memcpy((double *)to + k, &value, sizeof(value));
     else if (param->type == PTX_F32)
         memcpy((float *)to + k, &narrow, sizeof(narrow));
-    else
-        memcpy((int32_t *)to + k, &whole, sizeof(whole));
+    else // a zero point: a scale may be infinite
+        ((int32_t *)to)[k] = (int32_t)value;
 }
 
 /// The scales and zero points of channels; the record of a clip scale; the state of a loss scale.
