@@ -3,6 +3,7 @@
 #include "reference/step.h"
 #include "bench.h"
 #include "gradient_sets.h"
+#include "plans/rules/rules.h"
 #include "reference/fp8.h"
 
 #include <math.h>
@@ -52,7 +53,8 @@ struct kind {
     const struct ptx_guard_params *guards; ///< NULL: none
     bool reports, weight_reports, amax, transposed;
     enum part part;
-    unsigned moved; ///< bytes an element; 0: what the plan says
+    const struct ptx_rule_params *own; ///< the rule as a caller writes it; NULL: the library's
+    unsigned moved;                    ///< bytes an element; 0: what the plan says
 };
 
 /// Gradients stay, so no guard finds anything, and every step is taken.
@@ -62,6 +64,12 @@ static const struct ptx_guard_params guards = { .limit = 1e30f,
 
 static const struct kind kinds[] = {
     { "adamw f32", PTX_STEP_RULE_ADAMW, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 4 } },
+    { "adamw f32, a caller's rule",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4 },
+      .own = &own_adamw_params },
     { "adamw f32, guards",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_FULL,
@@ -132,6 +140,12 @@ static const struct kind kinds[] = {
       PTX_STEP_FORMAT_STOCHASTIC,
       PTX_BF16,
       { 2, 2, 0, 2, 2 } },
+    { "adamw bf16, stochastic, a caller's rule",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_STOCHASTIC,
+      PTX_BF16,
+      { 2, 2, 0, 2, 2 },
+      .own = &own_adamw_params },
     { "adamw bf16, 8-bit states",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_STATE_8BIT,
@@ -560,16 +574,20 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     struct model m = {
         .name = of->name,
         .kind = kind,
-        .group = { .rule = kind->rule,
+        .group = { .rule = kind->own ? 0 : kind->rule,
                    .hyper = { .lr = 1e-4,
                               .beta1 = 0.9,
                               .beta2 = 0.95,
                               .eps = 1e-8,
                               .weight_decay = 0.1,
-                              .momentum = 0.9,
+                              .momentum = kind->own ? 0 : 0.9,
                               .ema_decay = 0.999 } },
         .count = gradient_set_list(of, NULL),
     };
+    ptx_rule *rule = kind->own ? ptx_rule_create(kind->own) : NULL;
+    if (kind->own && !rule)
+        return bench_ok(b, ptx_error_status(), "rule");
+    m.group.own_rule = rule;
     struct ptx_clip_tensor *gradients = calloc(m.count, sizeof(*gradients));
     bool done = true;
 
@@ -593,6 +611,7 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     }
     ptx_graph_destroy(&m.graph);
     ptx_step_plan_destroy(&m.plan);
+    ptx_rule_destroy(&rule);
     for (unsigned a = 0; a < ARRAYS; a++)
         bench_free(b, &m.array[a]);
     bench_free(b, &m.counts);
