@@ -162,6 +162,36 @@ TEST(test_many_tiles)
     }
 }
 
+// Transposes in words on both sides, on one side, and code by code, each in more tiles than one.
+TEST(test_transposes)
+{
+    struct random r = gpu_random(&gpu, "transposes of copies");
+    const struct step_shape shape = { .tensors = 1,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 30000,
+                                      .rules = 1 << PTX_STEP_RULE_SGD,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL,
+                                      .copies = 1 << (1 + PTX_FP8_E4M3),
+                                      .transposed = true,
+                                      .aligned = true };
+
+    for (unsigned trial = 0; trial < 4; trial++) {
+        const bool reads_words = trial % 2, writes_words = trial / 2;
+        for (;;) {
+            create(&r, &shape);
+            const uint64_t columns = set.tensors[0].fp8_columns;
+            const uint64_t height = columns ? set.tensors[0].count / columns : 0;
+            if (columns > 64 && height > 64 && (columns % 4 == 0) == reads_words &&
+                (height % 4 == 0) == writes_words)
+                break;
+            step_set_destroy(&set);
+        }
+        check_steps(&r, step_set_params(&set), false, "a transpose");
+        step_set_destroy(&set);
+    }
+}
+
 // A step between updates of delayed scales: each step's amax goes into the history, and its codes
 // have the scale that the update before it left. The history's rows are those of plain C.
 TEST(test_delayed)
@@ -173,13 +203,15 @@ TEST(test_delayed)
 
     shape.most = COUNT;
     create(&r, &shape);
+    while (!set.amax[0] || !set.amax[1] || !set.amax[2]) {
+        step_set_destroy(&set);
+        create(&r, &shape);
+    }
     ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof host);
     assert_non_null(memory);
     const CUdeviceptr history = ptx_buffer_address(memory);
     for (size_t t = 0; t < TENSORS; t++) {
         host[ROWS][t] = 1;
-        set.amax[t] = true;
-        set.copy[t] = 1;
         set.tensors[t].amax = history + t * sizeof(float);
         set.tensors[t].fp8_scale = history + (ROWS * TENSORS + t) * sizeof(float);
     }
