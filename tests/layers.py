@@ -71,7 +71,7 @@ ROOMS = {
     "tools": ("include/ptxgen",),
     "tools/clip": ("include/ptxgen", "tools"),
     "tests/reference": (),
-    "bench/suites": ("include/ptxgen", "tools", "tests/reference"),
+    "bench/suites": ("include/ptxgen", "tools", "tests/reference", "tests/plans/rules"),
     "examples": ("include/ptxgen",),
     "examples/sharded": ("include/ptxgen",),
     "examples/train": ("include/ptxgen",),
