@@ -14,7 +14,8 @@
 /// and on the emulator, launched or captured, in phases, at any alignment.
 ///
 /// A run is three launches for any number of tensors: the norms, together with everything that
-/// depends only on scalars and step counts; the records; the step.
+/// depends only on scalars and step counts; the records; the step. One more folds what reports of
+/// weights and an amax have of tensors of several tiles (tile of struct ptx_step_description).
 ///
 /// With g the raw gradient, a step computes, for each tensor,
 ///
@@ -172,7 +173,7 @@ struct ptx_step_params {
     uint64_t seed; ///< any number, 0 too: of the random bits of STOCHASTIC, STATE_8BIT, STATE_F16
                    ///< and an ema in bf16
     /// The address of a struct ptx_weight_report for each tensor, in their order, which each step
-    /// writes: a multiple of 8. No more launches, and no norm. 0: none.
+    /// writes: a multiple of 8. No norm is taken for them. 0: none.
     CUdeviceptr weight_reports_at;
 };
 

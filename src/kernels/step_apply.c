@@ -82,7 +82,6 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
     ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, 4));
     s->factor = ptx_load(b, record, 0);
     ptxk_step_copy_scale(b, s);
-    ptxk_step_amax_before(b, s);
     ptx_val found = s->is_guarded ? ptxk_norm_guards_skipped(b, s->guard_state) : found_inf(b, s);
     if (ptxk_step_streams(v) && !s->reduces) {
         s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), PTXK_STEP_T);
@@ -313,8 +312,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
     else if (ptxk_step_has_sums(spec))
         s.sums = ptx_param_ptr(b, PTX_F64, "tensor_sums", .readonly = true,
                                .meaning = "rows of 4, one a tensor");
-    if (ptxk_step_reports(&s))
-        ptxk_step_report_param(b, &s);
+    ptxk_step_report_param(b, &s);
     ptxk_step_copy_param(b, &s);
     if (ptxk_step_draws(spec) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
@@ -350,10 +348,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
         ptx_if (b, ptx_eq(b, variant, k))
             step_tile(b, &s);
     }
-    if (ptxk_step_reports(&s))
+    if (ptxk_step_notes(&s))
         ptxk_step_report_tile(b, &s);
-    else if (ptxk_step_notes(&s))
-        ptxk_step_amax_tile(b, &s);
 }
 
 void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)

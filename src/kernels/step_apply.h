@@ -58,16 +58,17 @@ _Static_assert((int)STEP_SCALARS == (int)PTX_STEP_MAX_SCALARS, "all places");
 
 // Its kernels, of which these set something.
 enum { STEP_SET_HYPER = NORM_SET_OWN, STEP_SET_ROWS };
-// And these come before the step of rules with sums.
 enum {
-    STEP_REDUCE = NORM_OWN, // a block for each tile: its sums
+    STEP_REDUCE = NORM_OWN, // before the step of rules with sums, a block for each tile: its sums
     STEP_SUMS,              // those of each tensor
     STEP_ACCUMULATE,        // in no run: gradients into accumulators, a block for each chunk
-    // This one comes after the step.
+    STEP_REPORT, // after the step: reports of weights, or their largest, of tensors of several
+                 // tiles
+    // This one comes after the step, too.
     STEP_TRANSPOSE = NORM_AFTER_LAST, // a block for each tile of a matrix
 };
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
-norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit,
+norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk_step_report_emit,
     ptxk_step_transpose_emit;
 
 // The sums of a tile, and of a tensor: rows of PTX_RULE_MAX_SUMS f64.
@@ -94,11 +95,22 @@ struct step_transpose_tile_row {
     uint32_t matrix, index;
 };
 
-// With reports of weights, what is known of a tile of several of a tensor.
+// With reports of weights or an amax, what is known of a tile of several of a tensor.
 struct step_tile_report {
-    double norm, change; // sums of squares
+    double norm, change; // sums of squares; with reports
     float largest;
     uint32_t unused;
+};
+// And of the tensor, between the step and the launch of STEP_REPORT; 0 before and after.
+struct step_fold_row {
+    uint32_t left;     // 1: its tiles have left something
+    uint32_t arrivals; // parts of it that are folded
+};
+// A block of that launch: so many tiles of a tensor.
+enum { STEP_FOLD_TILES = NORM_BLOCK };
+struct step_fold_part {
+    uint32_t tensor, part;
+    uint32_t first, tiles; // of the tensor: index of its first tile, and number
 };
 
 // Adds `count` sums (f64) of the block's threads, and writes them as row `k` (u32). All threads of

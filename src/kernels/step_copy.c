@@ -5,27 +5,35 @@
 
 #define ROW(member) NORM_PLACE(uint64_t, struct step_copy_row, member)
 
+ptx_ptr ptxk_step_copies_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_U64, "copies", .readonly = true,
+                         .meaning = "rows of 4: amax, codes, their scale, its reciprocal");
+}
+
 void ptxk_step_copy_param(ptx_builder *b, struct ptxk_tile *s)
 {
-    const bool counts = ptxk_step_notes(s) && !ptxk_step_reports(s);
+    if (ptxk_step_has_copy_rows(s->spec) && !s->reduces)
+        s->copies = ptxk_step_copies_param(b);
+}
 
-    if (!ptxk_step_has_copy_rows(s->spec) || s->reduces)
-        return;
-    s->copies = ptx_param_ptr(b, PTX_U64, "copies", .readonly = true,
-                              .meaning = "rows of 4: amax, codes, their scale, its reciprocal");
-    if (!counts)
-        return;
-    s->arrivals = ptx_param_ptr(b, PTX_U32, "arrivals", .meaning = "tiles through, one a tensor");
-    s->largest = ptx_param_ptr(b, PTX_U32, "largest",
-                               .meaning = "of the tiles that are through, one a tensor");
+static ptx_ptr row_of(ptx_builder *b, const struct ptxk_tile *s)
+{
+    const uint32_t length = NORM_LENGTH(uint64_t, struct step_copy_row);
+
+    return ptx_at(b, s->copies, ptx_mul_wide(b, s->tensor, length));
+}
+
+ptx_val ptxk_step_amax_of(ptx_builder *b, const struct ptxk_tile *s)
+{
+    return ptx_load(b, row_of(b, s), ROW(amax));
 }
 
 void ptxk_step_copy_row(ptx_builder *b, struct ptxk_tile *s)
 {
     if (!ptxk_step_has_copy_rows(s->spec) || s->reduces)
         return;
-    const uint32_t length = NORM_LENGTH(uint64_t, struct step_copy_row);
-    ptx_ptr row = ptx_at(b, s->copies, ptx_mul_wide(b, s->tensor, length));
+    ptx_ptr row = row_of(b, s);
     ptx_vec to = ptx_load_vec(b, row, ROW(amax), 2);
 
     s->amax_at = to.lane[0];

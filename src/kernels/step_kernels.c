@@ -56,6 +56,13 @@ static bool transposes(const struct norm_spec *spec)
     return ((const struct ptxk_step_spec *)spec->own)->transposes;
 }
 
+static bool notes_weights(const struct norm_spec *spec)
+{
+    const struct ptxk_step_spec *own = spec->own;
+
+    return own->reports_weights || own->takes_amax;
+}
+
 static bool has_sums(const struct norm_spec *spec)
 {
     return ptxk_step_has_sums(spec->own);
@@ -140,6 +147,7 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [STEP_REDUCE] = { "step_reduce", ptxk_step_reduce_emit, 4, has_sums },
     [STEP_SUMS] = { "step_sums", ptxk_step_sums_emit, 1, has_sums },
     [STEP_ACCUMULATE] = { "step_accumulate", accumulate_emit, 4, accumulates },
+    [STEP_REPORT] = { "step_report", ptxk_step_report_emit, 1, notes_weights },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit },
     [STEP_TRANSPOSE] = { "step_transpose", ptxk_step_transpose_emit, 8, transposes },
     [STEP_SET_HYPER] = { "step_set_hyper", set_hyper_emit, 1 },

@@ -10,7 +10,6 @@
 struct ptxk_weights_seen {
     ptx_val norm, change; // f64: sums of squares; with reports
     ptx_val largest;      // f32: magnitude; with reports or an amax
-    ptx_val before;       // u32: the largest that other tiles had left, its bits; without reports
 };
 
 // The tile of a block.
@@ -38,8 +37,8 @@ struct ptxk_tile {
     ptx_ptr tables, shared; // of a format with blocks, if it has some
     ptx_ptr stages;         // what threads have read ahead; declared if a variant is staged
     ptx_val groups;         // u32
-    ptx_ptr tile_reports, arrivals, reports;                // with reports of weights
-    ptx_ptr copies, largest;                                // with an amax or a copy
+    ptx_ptr tile_reports, folds, reports;                   // with reports of weights or an amax
+    ptx_ptr copies;                                         // with an amax or a copy
     ptx_val amax_at, codes_at, copy_scale_at, scale_inv_at; // u64, likewise
     ptx_ptr accumulators;                                   // if gradients are summed in some
     struct ptxk_weights_seen seen;                          // likewise
@@ -110,6 +109,8 @@ void ptxk_step_copy_single(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
 // The parameters of the kernel and the row of the tensor; the scale, which is read once the step's
 // scalars are; and the scale's reciprocal, which the thread of the first element writes.
 void ptxk_step_copy_param(ptx_builder *b, struct ptxk_tile *s);
+ptx_ptr ptxk_step_copies_param(ptx_builder *b);
+ptx_val ptxk_step_amax_of(ptx_builder *b, const struct ptxk_tile *s); // its address, by itself
 void ptxk_step_copy_row(ptx_builder *b, struct ptxk_tile *s);
 void ptxk_step_copy_scale(ptx_builder *b, struct ptxk_tile *s);
 void ptxk_step_copy_inverse(ptx_builder *b, const struct ptxk_tile *s);
@@ -130,11 +131,8 @@ void ptxk_step_report_new(ptx_builder *b, const struct ptxk_tile *s, unsigned la
                           ptx_val value[ARRAYS][PTXK_LANES], const ptx_val *old);
 // Writes the report of a tensor that is left out, where `absent` holds.
 void ptxk_step_report_absent(ptx_builder *b, const struct ptxk_tile *s, ptx_val absent);
-// The largest weight that the tensor's other tiles have left so far, if only that is noted.
-void ptxk_step_amax_before(ptx_builder *b, const struct ptxk_tile *s);
-// Leaves what the block's threads noted; the tensor's last block writes its report and its amax.
-// Ends the kernel. All threads of the block must execute it.
-void ptxk_step_amax_tile(ptx_builder *b, const struct ptxk_tile *s);
+// Leaves what the block's threads noted: of a tensor that is one tile its report and its amax, else
+// what ptxk_step_report_emit() folds. Ends the kernel. All threads of the block must execute it.
 void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s);
 
 #endif

@@ -51,9 +51,9 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "tile_sums", PTX_ARG(plan->tile_sums) },
         { "tensor_sums", PTX_ARG(plan->tensor_sums) },
         { "accumulators", PTX_ARG(plan->accumulators) },
-        { "arrivals", PTX_ARG(plan->arrivals) },
         { "copies", PTX_ARG(plan->copies) },
-        { "largest", PTX_ARG(plan->largest) },
+        { "folds", PTX_ARG(plan->folds) },
+        { "fold_parts", PTX_ARG(plan->fold_parts) },
         { "matrices", PTX_ARG(plan->matrices) },
         { "transpose_tiles", PTX_ARG(plan->transpose_tiles) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
@@ -74,6 +74,7 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     const ptx_step_plan *plan = (const void *)norm;
 
     const uint64_t tiles = plan->layout.tiles.length;
+    const uint64_t parts = plan->layout.fold_parts.length;
     const bool has_sums = ptxk_step_has_sums(&plan->spec);
     ptx_status status = PTX_OK;
 
@@ -84,6 +85,8 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
         status = ptxp_norm_plan_launch(norm, STEP_SUMS, tiles, false, stream);
     if (!status)
         status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps && !has_sums, stream);
+    if (!status && parts)
+        status = ptxp_norm_plan_launch(norm, STEP_REPORT, parts, true, stream);
     if (plan->spec.transposes && !status)
         status = ptxp_norm_plan_launch(norm, STEP_TRANSPOSE, plan->layout.transpose_tiles.length,
                                        false, stream);
@@ -733,7 +736,7 @@ static ptx_status describe(const struct ptx_step_params *params,
             .clocks = step.clock_count,
             .variants = step.variant_count,
             .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(&spec) ? 2 : 0) +
-                        spec.transposes,
+                        (step.fold_parts.length ? 1 : 0) + spec.transposes,
             .bytes = step.bytes_moved +
                      (takes_no_norm(&norm, layout.group_count) ? 0 : layout.gradient_bytes),
             .workspace = layout.bytes + step.bytes,

@@ -315,6 +315,25 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
     return PTX_OK;
 }
 
+// Writes the blocks that fold reports of weights, and the largest, of tensors of several tiles, and
+// returns their number. `to`: NULL: only that.
+static uint64_t fold_parts(const struct ptx_step_params *params, uint32_t tile,
+                           struct step_fold_part *to)
+{
+    uint64_t first = 0, parts = 0;
+
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const uint64_t tiles = tiles_of_tensor(params, tile, t);
+        const bool notes = params->weight_reports_at || params->tensors[t].amax;
+        for (uint64_t k = 0; notes && tiles > 1 && k < tiles; k += STEP_FOLD_TILES, parts++)
+            if (to)
+                to[parts] = (struct step_fold_part) { (uint32_t)t, (uint32_t)(k / STEP_FOLD_TILES),
+                                                      (uint32_t)first, (uint32_t)tiles };
+        first += tiles;
+    }
+    return parts;
+}
+
 ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct step_layout *layout)
 {
     ptx_status status;
@@ -364,20 +383,20 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->tensor_sums, at, sums * (params->tensor_count + 1), sizeof(double));
     at = place(&layout->accumulators, at, layout->accumulates ? params->tensor_count + 1 : 0,
                sizeof(struct step_accumulator_row));
-    const bool reports = ptxp_step_reports_weights(params);
     at = place(&layout->copies, at, ptxk_step_has_copy_rows(&spec) ? params->tensor_count + 1 : 0,
                sizeof(struct step_copy_row));
     at = place(&layout->matrices, at, matrices, sizeof(struct step_transpose_row));
     at = place(&layout->transpose_tiles, at, transposed, sizeof(struct step_transpose_tile_row));
-    at = place(&layout->arrivals, at, reports || layout->takes_amax ? params->tensor_count + 1 : 0,
-               sizeof(uint32_t));
-    at = place(&layout->largest, at, layout->takes_amax ? params->tensor_count + 1 : 0,
-               sizeof(uint32_t));
+    const bool notes = ptxp_step_reports_weights(params) || layout->takes_amax;
+    at = place(&layout->fold_parts, at, notes ? fold_parts(params, layout->tile, NULL) : 0,
+               sizeof(struct step_fold_part));
+    at = place(&layout->folds, at, notes ? params->tensor_count + 1 : 0,
+               sizeof(struct step_fold_row));
     const struct ptxk_step_rules rules = ptxk_step_rules(&spec);
     const uint32_t words = ptxk_step_coefficients_words(&rules);
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
     layout->bytes =
-        place(&layout->tile_reports, at, reports ? tiles : 0, sizeof(struct step_tile_report));
+        place(&layout->tile_reports, at, notes ? tiles : 0, sizeof(struct step_tile_report));
     for (size_t t = 0; t < params->tensor_count; t++)
         layout->bytes_moved += bytes_moved(params, &params->tensors[t]);
     return PTX_OK;
@@ -508,6 +527,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         hypers[g] = params->groups[g].hyper;
     memcpy(image + layout->seed.offset, &params->seed, sizeof params->seed);
     fill_tiles(params, layout, (void *)(image + layout->tiles.offset));
+    if (layout->fold_parts.length)
+        fold_parts(params, layout->tile, (void *)(image + layout->fold_parts.offset));
     fill_transposes(params, (void *)(image + layout->matrices.offset),
                     (void *)(image + layout->transpose_tiles.offset));
     if (layout->tables.length)

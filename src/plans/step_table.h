@@ -22,8 +22,8 @@
     X(copies, struct step_copy_row)                                                                \
     X(matrices, struct step_transpose_row)                                                         \
     X(transpose_tiles, struct step_transpose_tile_row)                                             \
-    X(arrivals, uint32_t)                                                                          \
-    X(largest, uint32_t)                                                                           \
+    X(fold_parts, struct step_fold_part)                                                           \
+    X(folds, struct step_fold_row)                                                                 \
     X(coefficients, float)                                                                         \
     X(tile_reports, struct step_tile_report)
 

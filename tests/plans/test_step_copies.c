@@ -68,6 +68,15 @@ static bool has_gradient(void)
     return false;
 }
 
+// Whether all tensors have elements, a copy and an amax.
+static bool all_are_copied(void)
+{
+    for (size_t t = 0; t < set.count; t++)
+        if (!set.tensors[t].count || !set.copy[t] || !set.amax[t])
+            return false;
+    return true;
+}
+
 static void create(struct random *r, const struct step_shape *shape)
 {
     step_set_create(&set, &gpu, r, shape);
@@ -203,7 +212,7 @@ TEST(test_delayed)
 
     shape.most = COUNT;
     create(&r, &shape);
-    while (!set.amax[0] || !set.amax[1] || !set.amax[2]) {
+    while (!all_are_copied()) {
         step_set_destroy(&set);
         create(&r, &shape);
     }
@@ -235,11 +244,10 @@ TEST(test_delayed)
             memcpy(set.host + set.offset[t][9], &host[ROWS][t], sizeof(float));
         require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
         const bool skipped = step_set_expect(&set, &params, 1);
-        for (size_t t = 0; t < TENSORS && !skipped; t++)
-            if (set.tensors[t].count) {
-                memcpy(&host[0][t], set.host + set.offset[t][11], sizeof(float));
-                memset(set.host + set.offset[t][11], 0xa5, sizeof(float));
-            }
+        for (size_t t = 0; t < TENSORS && !skipped; t++) {
+            memcpy(&host[0][t], set.host + set.offset[t][11], sizeof(float));
+            memset(set.host + set.offset[t][11], 0xa5, sizeof(float));
+        }
         require(ptx_step_plan_run(plan, gpu.stream));
         require(ptx_delayed_scale_update(operations, &update, gpu.stream));
         step_set_check(&set, "a step with delayed scales");
@@ -255,16 +263,30 @@ TEST(test_delayed)
     step_set_destroy(&set);
 }
 
-// A copy and an amax take no launch and no norm; a copy is a byte an element.
+// A copy takes no launch, an amax of several tiles one, neither a norm; a copy is a byte an
+// element.
 TEST(test_described)
 {
     struct random r = gpu_random(&gpu, "copies of weights, described");
-    struct ptx_step_description with, without;
+    struct ptx_step_description with, without, folds;
 
     create(&r, &few);
     struct ptx_step_params params = step_set_params(&set);
     params.max_norm = INFINITY;
     require(ptx_step_describe(&params, &with));
+    const uint64_t count = set.tensors[0].count;
+    const CUdeviceptr amax = set.tensors[0].amax;
+    for (int k = 0; k < 2; k++) {
+        set.tensors[0].count = with.tile + (uint64_t)k;
+        set.tensors[0].amax = 4;
+        require(ptx_step_describe(&params, &folds));
+        assert_int_equal(folds.launches, with.launches + k);
+        set.tensors[0].amax = 0;
+        require(ptx_step_describe(&params, &folds));
+        assert_int_equal(folds.launches, with.launches);
+    }
+    set.tensors[0].count = count;
+    set.tensors[0].amax = amax;
     for (size_t t = 0; t < set.count; t++)
         set.tensors[t].fp8 = set.tensors[t].fp8_scale = set.tensors[t].fp8_scale_inv =
             set.tensors[t].amax = 0;

@@ -71,12 +71,29 @@ static double old_weight(const unsigned char *before, size_t t, uint64_t i)
     return ref_load(type, rounded, 0);
 }
 
+// The sum of a tensor's tiles: of each 256 by themselves, then of these.
+static double sum_of_tiles(const double *tile, uint64_t tiles)
+{
+    double of_parts[BLOCK] = { 0 };
+
+    for (uint64_t first = 0; first < tiles; first += BLOCK) {
+        double part[BLOCK] = { 0 };
+        memcpy(part, tile + first, (tiles - first < BLOCK ? tiles - first : BLOCK) * sizeof *part);
+        const double sum = ref_block_sum(part, BLOCK);
+        of_parts[first / BLOCK % BLOCK] += sum;
+    }
+    return ref_block_sum(of_parts, BLOCK);
+}
+
 static void expect_tensor(const unsigned char *before, size_t t, uint32_t tile)
 {
     const struct ptx_step_tensor *tensor = &set.tensors[t];
     const enum ref_type type = gpu_ref_type(tensor->dtype);
     const unsigned lanes = lanes_of(tensor);
-    double norm[BLOCK] = { 0 }, change[BLOCK] = { 0 }, largest = 0;
+    const uint64_t tiles = (tensor->count + tile - 1) / tile;
+    double *norm = calloc(2 * tiles, sizeof *norm), *change = norm + tiles, largest = 0;
+
+    assert_non_null(norm);
 
     for (uint64_t first = 0; first < tensor->count; first += tile) {
         const uint64_t length = tensor->count - first < tile ? tensor->count - first : tile;
@@ -89,13 +106,14 @@ static void expect_tensor(const unsigned char *before, size_t t, uint32_t tile)
             own_change[thread] = fma(d, d, own_change[thread]);
             largest = isnan(x) || isnan(largest) ? NAN : fmax(largest, fabs(x));
         }
-        norm[first / tile % BLOCK] += ref_block_sum(own, BLOCK);
-        change[first / tile % BLOCK] += ref_block_sum(own_change, BLOCK);
+        norm[first / tile] = ref_block_sum(own, BLOCK);
+        change[first / tile] = ref_block_sum(own_change, BLOCK);
     }
     must[t] = (struct ptx_weight_report) { 0 };
-    put_f64(&must[t].norm, sqrt(ref_block_sum(norm, BLOCK)));
-    put_f64(&must[t].change, sqrt(ref_block_sum(change, BLOCK)));
+    put_f64(&must[t].norm, sqrt(sum_of_tiles(norm, tiles)));
+    put_f64(&must[t].change, sqrt(sum_of_tiles(change, tiles)));
     put_f32(&must[t].largest, (float)largest);
+    free(norm);
 }
 
 // Takes the step in plain C. Returns whether it is skipped.
@@ -301,12 +319,17 @@ TEST(test_described)
 
     step_set_create(&set, &gpu, &r, &shape);
     struct ptx_step_params params = step_set_params(&set);
+    const uint64_t count = set.tensors[0].count;
     params.max_norm = INFINITY;
     require(ptx_step_describe(&params, &without));
     params.weight_reports_at = 8;
     require(ptx_step_describe(&params, &with));
     assert_int_equal(with.launches, without.launches);
     assert_int_equal(with.bytes, without.bytes);
+    set.tensors[0].count = with.tile + 1; // a second tile, which a launch folds
+    require(ptx_step_describe(&params, &with));
+    assert_int_equal(with.launches, without.launches + 1);
+    set.tensors[0].count = count;
     params.weight_reports_at = 12;
     expect_refused(ptx_step_describe(&params, &with),
                    "weight_reports_at is 0xc; it must be a multiple of 8");
