@@ -622,10 +622,11 @@ TEST(odd_copies)
     OK(cuMemcpy3D_v2(&nothing));
     // Host memory that is not mapped.
     RETURNS(cuMemHostRegister_v2((void *)4096, 4096, 0), CUDA_ERROR_INVALID_VALUE);
-    RETURNS(cuMemHostRegister_v2(host, UINT64_C(1) << 46, 0), CUDA_ERROR_INVALID_VALUE);
-    RETURNS(cuMemHostRegister_v2(host, SIZE_MAX, 0), CUDA_ERROR_INVALID_VALUE);
-    OK(cuMemHostRegister_v2(host, 4096, 0));
-    OK(cuMemHostUnregister(host));
+    static unsigned char own[4096]; // random calls may have left `host` registered
+    RETURNS(cuMemHostRegister_v2(own, UINT64_C(1) << 46, 0), CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuMemHostRegister_v2(own, SIZE_MAX, 0), CUDA_ERROR_INVALID_VALUE);
+    OK(cuMemHostRegister_v2(own, sizeof(own), 0));
+    OK(cuMemHostUnregister(own));
     OK(cuCtxDestroy_v2(a.context));
 }
 

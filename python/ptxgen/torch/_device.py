@@ -57,9 +57,9 @@ class Host:
             self.gpu = devices.Device()
         except (NoDeviceError, NoDriverError) as error:
             raise InvalidError(f"{wanted}; {str(error).splitlines()[0]}") from None
-        self._cuda = ctypes.CDLL(os.environ.get("PTXGEN_LIBCUDA", "libcuda.so.1"))
         pageable = ctypes.c_int()
         if "emulator" in self.gpu.info.name:
+            self._cuda = ctypes.CDLL(os.environ.get("PTXGEN_LIBCUDA", "libcuda.so.1"))
             self._cuda.cuDeviceGetAttribute(ctypes.byref(pageable), _PAGEABLE, 0)
         if not pageable.value:
             raise InvalidError(f"{wanted}; this is {self.gpu.info.name}, without pageable")
@@ -96,8 +96,8 @@ _devices: Dict[torch.device, Any] = {}
 def emulate() -> None:
     """From now on, CPU tensors are device memory of the emulator: for training code without a GPU. Plans,
     operations and kernels take them, too. The emulator becomes this process's libcuda, if the environment
-    names no other (PTXGEN_LIBCUDA) and nothing here has used a GPU before; it stays in the environment,
-    for processes that this one starts."""
+    names no other (PTXGEN_LIBCUDA) and nothing here has loaded one before, as torch does where there is NVIDIA's
+    driver; it stays in the environment, for processes that this one starts."""
     added = [] if "PTXGEN_LIBCUDA" in os.environ else ["PTXGEN_LIBCUDA"]
     if added:
         os.environ["PTXGEN_LIBCUDA"] = emulator_path()
