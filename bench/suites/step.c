@@ -302,6 +302,11 @@ static bool allocate(struct bench *b, struct model *m)
         if (!m->amax)
             return false;
     }
+    if (m->kind->transposed) {
+        m->transposed = bench_buffer(b, m->room);
+        if (!m->transposed)
+            return false;
+    }
     if (m->kind->part) {
         const size_t bytes = m->count * sizeof(struct ptx_step_accumulated);
         m->accumulated = bench_buffer(b, bytes);
