@@ -136,7 +136,7 @@ static void report_fold(ptx_builder *b, const struct norm_spec *spec, const stru
 
 void ptxk_norm_report_emit(ptx_builder *b, const struct norm_spec *spec)
 {
-    struct report_arrays a;
+    struct report_arrays a = { 0 };
 
     ptx_comment(b, "a block for each tensor: its report from those of its chunks");
     a.tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,

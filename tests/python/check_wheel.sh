@@ -43,8 +43,8 @@ cd "$scratch"
 # The very libraries of the wheel: every text, and every bit that an H200 was seen to compute.
 library=$(echo "$scratch"/venv/lib/python*/site-packages/.ptxgen.mesonpy.libs/libptxgen.so.*)
 cc -std=c11 "-DGOLDEN_DIR=\"$root/tests/golden\"" -I"$root/include" -I"$root/tests/support" \
-    -I"$root/tests/math" "$root/tests/kernels/test_golden.c" "$root/tests/support/variants.c" \
-    "$root/tests/math/math_kernels.c" "$library" -lcmocka -lm -o "$scratch/golden"
+    -I"$root/tests/math" "$root/tests/kernels/test_golden.c" "$root/tests/math/math_kernels.c" \
+    "$root/tests/support/test.c" "$root/tests/support/variants.c" "$library" -lcmocka -lm -o "$scratch/golden"
 ln -s "$library" "$scratch/libptxgen.so.0"
 LD_LIBRARY_PATH=$scratch "$scratch/golden"
 PTXGEN_LIBCUDA=${library%/*}/ptxgen/libcuda.so.1

@@ -265,8 +265,9 @@ OF_TORCH = [
     ("RMSprop", optimizers.rmsprop_centered, dict(lr=0.01), dict(centered=True)),
     ("RMSprop", optimizers.rmsprop_centered_momentum, dict(lr=0.001, momentum=0.9), dict(centered=True)),
 ]
-OF_TORCH = [one for one in OF_TORCH  # older ones lack decoupled_weight_decay
-            if set(one[3]) <= set(inspect.signature(getattr(torch.optim, one[0])).parameters)]
+# Older ones lack decoupled_weight_decay; the NAdam of those multiplies the product of the momenta by mu twice.
+OF_TORCH = [one for one in OF_TORCH if {*one[3], *(["decoupled_weight_decay"] if one[0] == "NAdam" else [])}
+            <= set(inspect.signature(getattr(torch.optim, one[0])).parameters)]
 
 
 @needs("torch.optim.NAdam")

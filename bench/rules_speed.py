@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The rules of ptxgen.optimizers beside AdamW of the library: a step of GPT-2 124M in f32 with its norm, captured, as a
+ratio of the time that the bytes take at the rate of a copy; and the first step of a fresh process, with what torch's
+foreach AdamW and torch.compile of it take for theirs.
+
+    bench/rules_speed.py BUILD [-o FILE] [--compile]
+
+FILE receives lines of JSON. First steps are the least of two processes after one, so kernels come from the driver's
+cache. A process with --compile takes about a minute. Needs a GPU.
+"""
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import torch
+
+import measure
+import ptxgen
+import ptxgen.optimizers
+import ptxgen.torch
+
+SHAPES = [(50257, 768), (1024, 768)] + 12 * [
+    (768,), (768,), (768, 2304), (2304,), (768, 768), (768,), (768,), (768,), (768, 3072), (3072,),
+    (3072, 768), (768,)] + [(768,), (768,)]
+FIRST = ("AdamW", "adamw_amsgrad", "cwd_adamw", "nadam", "foreach")
+PROCESSES = 2
+
+
+def parameters():
+    torch.manual_seed(1)
+    made = [torch.randn(shape, device="cuda").requires_grad_() for shape in SHAPES]
+    for p in made:
+        p.grad = torch.randn_like(p) * 1e-3
+    return made
+
+
+def optimizer_of(name):
+    if name == "AdamW":
+        return ptxgen.torch.AdamW(parameters(), lr=1e-4, max_grad_norm=1.0)
+    if name in ("foreach", "compile"):
+        return torch.optim.AdamW(parameters(), lr=torch.tensor(1e-4, device="cuda"), foreach=True, capturable=True)
+    return ptxgen.torch.Optimizer(parameters(), getattr(ptxgen.optimizers, name), lr=1e-4, max_grad_norm=1.0)
+
+
+def arrays_of(optimizer):
+    """The arrays of 4 bytes an element that a step reads and writes: the gradients twice, the rest as 2."""
+    states = next(iter(optimizer.state.values()))
+    return 4 + 2 * sum(isinstance(s, torch.Tensor) and s.shape == SHAPES[0] for s in states.values())
+
+
+def first_step(name):
+    """Milliseconds from an optimizer to the end of its first step; run in a process of its own."""
+    parameters()
+    torch.cuda.synchronize()
+    begun = time.perf_counter()
+    optimizer = optimizer_of(name)
+    step = torch.compile(optimizer.step) if name == "compile" else optimizer.step
+    torch.cuda.synchronize()
+    made = time.perf_counter()
+    step()
+    torch.cuda.synchronize()
+    return {"made_ms": round((made - begun) * 1e3, 2), "step_ms": round((time.perf_counter() - made) * 1e3, 2)}
+
+
+def first_steps(build, name):
+    runs = [json.loads(subprocess.run([sys.executable, __file__, build, "--first", name], check=True, text=True,
+                                      stdout=subprocess.PIPE).stdout.splitlines()[-1])
+            for _ in range(1 if name == "compile" else 1 + PROCESSES)]
+    return min(runs[-PROCESSES:], key=lambda run: run["step_ms"])
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("build")
+    arguments.add_argument("-o", "--output")
+    arguments.add_argument("--compile", action="store_true")
+    arguments.add_argument("--first", help=argparse.SUPPRESS)
+    options = arguments.parse_args()
+    if options.first:
+        print(json.dumps(first_step(options.first)))
+        return 0
+    with ptxgen.Device() as gpu:
+        output = measure.Output(options.output, gpu)
+    clock = measure.Clock()
+    rate, copy = clock.copy_rate()
+    output.line({"copy": copy, "bytes_per_second": round(rate)})
+    works, moved = {}, {}
+    elements = sum(torch.Size(shape).numel() for shape in SHAPES)
+    for name in ("AdamW", *ptxgen.optimizers.__all__):
+        optimizer = optimizer_of(name)
+        works[name] = measure.Work(optimizer.step)
+        moved[name] = 4 * arrays_of(optimizer)
+    for name, times in clock.compare(works).items():
+        floor = moved[name] * elements / rate * 1e6
+        row = {"rule": name, "bytes_per_element": moved[name], **times,
+               "of_floor": round(times["median_us"] / floor, 4)}
+        output.line(row)
+        print("{rule}: {median_us} us, {bytes_per_element} bytes an element, {of_floor} of the floor".format(**row))
+    for name in (*FIRST, *(["compile"] if options.compile else [])):
+        row = {"first step": name, **first_steps(options.build, name)}
+        output.line(row)
+        print("first step, {first step}: {made_ms} ms to make, {step_ms} ms".format(**row))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
