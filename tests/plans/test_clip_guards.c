@@ -176,7 +176,16 @@ static void run_steps(struct guarded *g, struct random *r, unsigned steps, unsig
     }
 }
 
-// With two of the twelve kinds of plans, the next call with the next two.
+static bool has_elements(void)
+{
+    for (size_t t = 0; t < set.count; t++)
+        if (set.host[t].count)
+            return true;
+    return false;
+}
+
+// With two of the twelve kinds of plans, the next call with the next two. Without an element no
+// norm is above a limit.
 static void check_guards(const char *name, struct ptx_guard_params guards, unsigned steps,
                          unsigned seen[8])
 {
@@ -190,6 +199,10 @@ static void check_guards(const char *name, struct ptx_guard_params guards, unsig
         of.groups = trial % 4 ? 1 + random_below(&r, CLIP_MOST_GROUPS) : 1;
         of.tensors = of.groups + random_below(&r, 4);
         clip_set_create(&set, &gpu, &r, &of);
+        while (!has_elements()) {
+            clip_set_destroy(&set);
+            clip_set_create(&set, &gpu, &r, &of);
+        }
         if (guards.history.one_group)
             guards.history.group = random_below(&r, of.groups);
         guarded_create(&g, guards, trial % 4 == 3);
