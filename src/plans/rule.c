@@ -138,8 +138,7 @@ const struct ptx_rule_info *ptx_rule_get_info(const ptx_rule *rule)
     return rule ? &rule->info : NULL;
 }
 
-// ---- what functions of rules call
-// ----------------------------------------------------------------
+// ---- what functions of rules call ---------------------------------------------------------------
 
 ptx_val ptx_rule_power(ptx_builder *b, ptx_val x, ptx_val t)
 {

@@ -370,3 +370,51 @@ ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
         status = check_tensor(params, t);
     return status ? status : check_accumulators(params);
 }
+
+// ---- changes ------------------------------------------------------------------------------------
+
+// What stays as it was when the plan was made; `step`, because a clock reads it.
+#define SAME(field)                                                                                \
+    {                                                                                              \
+#field, offsetof(struct ptx_step_tensor, field),                                           \
+            sizeof(((struct ptx_step_tensor *)0)->field)                                           \
+    }
+static const struct {
+    const char *name;
+    size_t at, bytes;
+} same[] = {
+    SAME(count),
+    SAME(dtype),
+    SAME(gradient_dtype),
+    SAME(format),
+    SAME(ema_dtype),
+    SAME(group),
+    SAME(norm_group),
+    SAME(weight),
+    SAME(uncounted),
+    SAME(id),
+    SAME(step),
+    SAME(accumulator),
+    SAME(accumulated),
+    SAME(amax),
+    SAME(fp8),
+    SAME(fp8_scale),
+    SAME(fp8_scale_inv),
+    SAME(fp8_format),
+    SAME(fp8_transposed),
+    SAME(fp8_columns),
+    SAME(whole),
+};
+#undef SAME
+
+ptx_status ptxp_step_check_same(size_t t, const struct ptx_step_tensor *was,
+                                const struct ptx_step_tensor *is)
+{
+    for (size_t k = 0; k < sizeof same / sizeof *same; k++)
+        if (memcmp((const char *)was + same[k].at, (const char *)is + same[k].at, same[k].bytes))
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "tensor %zu: its %s is not what it was when the plan was made: make a "
+                             "new plan",
+                             t, same[k].name);
+    return PTX_OK;
+}

@@ -85,6 +85,9 @@ bool ptxp_step_reports_weights(const struct ptx_step_params *params);
 
 // Checks everything about the parameters that is known without a device.
 ptx_status ptxp_step_check_params(const struct ptx_step_params *params);
+// Checks that tensor t is unchanged but for the addresses that may change.
+ptx_status ptxp_step_check_same(size_t t, const struct ptx_step_tensor *was,
+                                const struct ptx_step_tensor *is);
 ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptxk_step_rule *rule,
                                  const struct ptx_step_hyper *hyper);
 
