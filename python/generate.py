@@ -22,6 +22,8 @@ import sys
 # The headers whose declarations write instructions.
 INSTRUCTIONS = {"asm.h", "ops.h", "convert.h", "math.h", "memory.h", "threads.h", "control.h", "function.h", "message.h", "places.h"}
 
+CELL = r'(?:\w+|"[^"]*")'  # of a row of an X-macro
+
 BASE = {
     "void": None, "_Bool": "c_bool", "char": "c_char", "signed char": "c_byte",
     "unsigned char": "c_ubyte", "short": "c_short", "unsigned short": "c_ushort", "int": "c_int",
@@ -38,7 +40,7 @@ class Headers:
 
     def __init__(self):
         self.constants = {}  # name: value, of enumerators and numeric macros
-        self.tables = {}  # name: [(word, ...)], of X-macros with several words a row
+        self.tables = {}  # name: [(word or text, ...)], of X-macros with several of them a row
         self.enums = {}  # type name: [enumerator]
         self.structs = {}  # tag: [(field, C type, array length or None)]
         self.typedefs = {}  # name: C type
@@ -184,8 +186,9 @@ def read(text, macros):
         elif not exported:
             sys.exit(f"generate.py: not read: {line}")
     for name, value in macros.items():
-        if re.fullmatch(r"(X\(\w+(, \w+)+\) ?)+", value):
-            headers.tables[name] = [tuple(row.split(", ")) for row in re.findall(r"X\((.+?)\)", value)]
+        if re.fullmatch(rf"(X\({CELL}(, {CELL})+\) ?)+", value):
+            headers.tables[name] = [tuple(cell.strip('"') for cell in re.findall(CELL, row))
+                                    for row in re.findall(rf"X\(({CELL}(?:, {CELL})+)\)", value)]
         value = number(value, headers.constants)
         if value is not None:
             headers.constants[name] = value

@@ -18,8 +18,8 @@ from . import _c
 from ._library import Handle, Object, c, checked, choice, finish_text
 from .errors import InvalidError
 
-_OPS = {name: getattr(_c, f"PTX_RULE_{name}") for name in
-        (one[len("PTX_RULE_"):] for one in _c.ENUMS["ptx_rule_op"]) if name != "OP_COUNT"}
+_OPS = {row[0]: getattr(_c, f"PTX_RULE_{row[0]}") for row in _c.TABLES["PTX_RULE_OPS"]}
+_OPERANDS = {row[0]: row[1].split("=")[1] for row in _c.TABLES["PTX_RULE_OPS"]}  # a letter each
 _NAMES = {code: name for name, code in _OPS.items()}
 _KINDS = {"signed": _c.PTX_RULE_SIGNED, "positive": _c.PTX_RULE_POSITIVE, "weight": _c.PTX_RULE_WEIGHT}
 _RANGES = {"finite": _c.PTX_RULE_RANGE_FINITE, "at_least_0": _c.PTX_RULE_RANGE_AT_LEAST_0,
@@ -33,7 +33,7 @@ _NOT_NEGATIVE = ("lr", "eps", "weight_decay", "momentum")
 # What torch and ptxgen.torch have in groups and states.
 _RESERVED = frozenset(("params", "param_names", "maximize", "foreach", "fused", "capturable", "differentiable",
                        "step", "clock", "master", "remainder", "ema", "ema_decay", "state_dtype", "max_grad_norm",
-                       "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "initial_lr", "rule"))
+                       "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "initial_lr", "rule"))
 
 
 class State(NamedTuple):
@@ -499,15 +499,6 @@ def _traced(function: Callable[..., Any], states: Dict[str, Any], scalars: Dict[
     return _Data(name, version, tuple(made.items()), tuple(usual), tuple(flat),
                  tuple((one, float(start)) for one, start in clock.items()), tuple(_used(trace.lists["once"])),
                  tuple(_used(trace.lists["update"])))
-
-
-_OPERANDS = {name: shape.split("=")[1] for name, shape in {
-    "NUMBER": "v=n", "SCALAR": "v=i", "T": "v=", "CLOCK": "v=i", "COEFFICIENT": "v=i", "P": "v=", "G": "v=",
-    "STATE": "v=i", "ADD": "v=vv", "SUB": "v=vv", "MUL": "v=vv", "DIV": "v=vv", "FMA": "v=vvv", "MIN": "v=vv",
-    "MAX": "v=vv", "SQRT": "v=v", "NEG": "v=v", "ABS": "v=v", "F32": "v=v", "POWER": "v=v", "LT": "p=vv",
-    "LE": "p=vv", "GT": "p=vv", "GE": "p=vv", "EQ": "p=vv", "NE": "p=vv", "AND": "p=pp", "OR": "p=pp",
-    "NOT": "p=p", "SELECT": "v=pvv", "SET_CLOCK": "=vi", "SET_COEFFICIENT": "=vi", "SET_P": "=v",
-    "SET_STATE": "=vi"}.items()}
 
 
 def _used(ops: List[_Op]) -> List[_Op]:

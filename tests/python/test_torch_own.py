@@ -10,7 +10,7 @@ import ptxgen
 import ptxgen.torch as pt
 import pytest
 import torch
-from ptxgen import optimizers
+from ptxgen import optimizers, rules
 from ptxgen.torch import _formats
 from test_torch_states import layer, local, one_rank, train  # noqa: F401: a fixture
 from torch_parts import DEVICE, SHAPES, give, needs, parameters, same
@@ -223,6 +223,14 @@ def test_misuse():
 
     with pytest.raises(ValueError, match="rule without_lr has no scalar lr"):
         pt.Optimizer(params, without_lr)
+
+
+def test_reserved_names():
+    """A scalar cannot have the name of an argument that every optimizer has."""
+    own = set(inspect.signature(pt.Optimizer.__init__).parameters) - {"self", "scalars"}
+    assert own <= rules._RESERVED
+    with pytest.raises(ptxgen.InvalidError, match="the name fp8 is reserved"):
+        ptxgen.rule(states={}, scalars=dict(lr=0.1, fp8=1.0))(lambda p, g, lr, fp8: p - lr * fp8 * g)
 
 
 @needs("torch.distributed.fsdp.fully_shard")

@@ -2,6 +2,8 @@
 // Calls the functions of a caller's rule, and checks what they give.
 #include "own_rule.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const char within[] = "a rule";
@@ -35,18 +37,22 @@ uint32_t ptxk_own_rule_place(const char *name)
 
 // ---- what the functions give --------------------------------------------------------------------
 
+enum { NO_INDEX = UINT32_MAX };
+
 // A value that a function had to set.
 static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
                      ptx_val x, ptx_type type, const char *field, uint32_t k, const char *name)
 {
-    const bool is_set = x.type != PTX_NONE;
+    char index[16] = "";
 
-    if (!is_set)
-        ptx_builder_fail(b, "rule %s: %s does not set %s[%u]%s%s", rule->name, function, field, k,
+    if (k != NO_INDEX)
+        snprintf(index, sizeof index, "[%" PRIu32 "]", k);
+    if (x.type == PTX_NONE)
+        ptx_builder_fail(b, "rule %s: %s does not set %s%s%s%s", rule->name, function, field, index,
                          name ? ", " : "", name ? name : "");
     else if (x.type != type || x.kind == PTX_KIND_NUMBER)
-        ptx_builder_fail(b, "rule %s: %s sets %s[%u] to %s %s; it must be %s", rule->name, function,
-                         field, k,
+        ptx_builder_fail(b, "rule %s: %s sets %s%s to %s %s; it must be %s", rule->name, function,
+                         field, index,
                          x.kind == PTX_KIND_NUMBER ? "a number of type" : "a value of type",
                          ptx_type_name((ptx_type)x.type), ptx_type_name(type));
     return x;
@@ -117,12 +123,7 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
     ptx_builder_restrict(b, (struct ptx_restriction) { within, context });
     params->update(b, &own);
     ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
-    if (own.new_p.type == PTX_NONE)
-        ptx_builder_fail(b, "rule %s: update does not set new_p", rule->name);
-    else if (own.new_p.type != PTX_F32 || own.new_p.kind == PTX_KIND_NUMBER)
-        ptx_builder_fail(b, "rule %s: update sets new_p to a value of type %s; it must be f32",
-                         rule->name, ptx_type_name((ptx_type)own.new_p.type));
-    e->p = own.new_p;
+    e->p = given(b, rule, "update", own.new_p, PTX_F32, "new_p", NO_INDEX, NULL);
     for (uint32_t k = 0; k < rule->states; k++)
         e->state[k] = given(b, rule, "update", own.new_state[k], PTX_F32, "new_state", k,
                             params->states[k].name);

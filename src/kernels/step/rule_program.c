@@ -2,53 +2,37 @@
 // Rules as data: writes the instruction of each operation.
 #include "own_rule.h"
 
+// Rounds an f64 to f32.
+static ptx_val rounded(ptx_builder *b, ptx_val x)
+{
+    return ptx_cvt(b, PTX_F64, ptx_cvt(b, PTX_F32, x));
+}
+
+// The calls of operations that compute, by the number of their operands.
+static const struct {
+    ptx_val (*one)(ptx_builder *b, ptx_val x);
+    ptx_val (*two)(ptx_builder *b, ptx_val x, ptx_val y);
+    ptx_val (*three)(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z);
+} calls[PTX_RULE_OP_COUNT] = {
+    [PTX_RULE_ADD].two = ptx_add,         [PTX_RULE_SUB].two = ptx_sub,
+    [PTX_RULE_MUL].two = ptx_mul,         [PTX_RULE_DIV].two = ptxk_own_rule_div,
+    [PTX_RULE_FMA].three = ptx_fma,       [PTX_RULE_MIN].two = ptx_min,
+    [PTX_RULE_MAX].two = ptx_max,         [PTX_RULE_SQRT].one = ptxk_own_rule_sqrt,
+    [PTX_RULE_NEG].one = ptx_neg,         [PTX_RULE_ABS].one = ptx_abs,
+    [PTX_RULE_F32].one = rounded,         [PTX_RULE_LT].two = ptx_lt,
+    [PTX_RULE_LE].two = ptx_le,           [PTX_RULE_GT].two = ptx_gt,
+    [PTX_RULE_GE].two = ptx_ge,           [PTX_RULE_EQ].two = ptx_eq,
+    [PTX_RULE_NE].two = ptx_neu,          [PTX_RULE_AND].two = ptx_and,
+    [PTX_RULE_OR].two = ptx_or,           [PTX_RULE_NOT].one = ptx_not,
+    [PTX_RULE_SELECT].three = ptx_select,
+};
+
 // What an operation that computes gives, of operands of one type.
 static ptx_val computed(ptx_builder *b, ptx_rule_op op, ptx_val x, ptx_val y, ptx_val z)
 {
-    switch (op) {
-    case PTX_RULE_ADD:
-        return ptx_add(b, x, y);
-    case PTX_RULE_SUB:
-        return ptx_sub(b, x, y);
-    case PTX_RULE_MUL:
-        return ptx_mul(b, x, y);
-    case PTX_RULE_DIV:
-        return ptxk_own_rule_div(b, x, y);
-    case PTX_RULE_FMA:
-        return ptx_fma(b, x, y, z);
-    case PTX_RULE_MIN:
-        return ptx_min(b, x, y);
-    case PTX_RULE_MAX:
-        return ptx_max(b, x, y);
-    case PTX_RULE_SQRT:
-        return ptxk_own_rule_sqrt(b, x);
-    case PTX_RULE_NEG:
-        return ptx_neg(b, x);
-    case PTX_RULE_ABS:
-        return ptx_abs(b, x);
-    case PTX_RULE_F32:
-        return ptx_cvt(b, PTX_F64, ptx_cvt(b, PTX_F32, x));
-    case PTX_RULE_LT:
-        return ptx_lt(b, x, y);
-    case PTX_RULE_LE:
-        return ptx_le(b, x, y);
-    case PTX_RULE_GT:
-        return ptx_gt(b, x, y);
-    case PTX_RULE_GE:
-        return ptx_ge(b, x, y);
-    case PTX_RULE_EQ:
-        return ptx_eq(b, x, y);
-    case PTX_RULE_NE:
-        return ptx_neu(b, x, y);
-    case PTX_RULE_AND:
-        return ptx_and(b, x, y);
-    case PTX_RULE_OR:
-        return ptx_or(b, x, y);
-    case PTX_RULE_NOT:
-        return ptx_not(b, x);
-    default:
-        return ptx_select(b, x, y, z);
-    }
+    if (calls[op].one)
+        return calls[op].one(b, x);
+    return calls[op].two ? calls[op].two(b, x, y) : calls[op].three(b, x, y, z);
 }
 
 // The results of operands, { 0 } for what is none.
