@@ -95,8 +95,8 @@ struct ptx_restriction {
 /// From now on only calls that compute values are allowed. Any other call is an error, which names
 /// `within`. Allowed are the instructions of ops.h that give one result on every GPU, the
 /// conversions of convert.h, the functions of math.h, variables, comments, and the blocks of
-/// control.h with what leaves a loop. Returns the restriction before; the string must live as
-/// long as they are in force.
+/// control.h with what leaves a loop. Returns the restriction that held before. The string must
+/// live as long as the restriction holds. No effect for a NULL builder.
 PTXGEN_API struct ptx_restriction ptx_builder_restrict(ptx_builder *b, struct ptx_restriction to);
 /// What is known of the text so far.
 struct ptx_builder_info {

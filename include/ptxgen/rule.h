@@ -131,13 +131,14 @@ struct ptx_rule_sums {
 
 /// x^t, for an f64 x and a u32 t: by squaring and multiplying over the bits of t, the most
 /// significant first, each product rounded. 1 - beta^t of the library's own rules is this with an x
-/// that was rounded to f32 first.
+/// that was rounded to f32 first. Other types are errors of the builder.
 PTXGEN_API ptx_val ptx_rule_power(ptx_builder *b, ptx_val x, ptx_val t);
 
 /// x / y and sqrt(x), correctly rounded: the bits of ptx_div() and ptx_sqrt(). Of f32 values in
 /// `update` they are faster, because the elements of a thread overlap: a short sequence, which
 /// holds for the usual values, and a check of a thread's elements together. Where it fails, they
-/// are computed again by the instructions. Elsewhere they are the instructions.
+/// are computed again by the instructions. Elsewhere they are the instructions, with their types
+/// and errors.
 PTXGEN_API ptx_val ptx_rule_div(ptx_builder *b, ptx_val x, ptx_val y);
 PTXGEN_API ptx_val ptx_rule_sqrt(ptx_builder *b, ptx_val x);
 

@@ -283,16 +283,15 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 /// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream:
 /// gradient (0 excludes the tensor from then on), parameter, states, absmax, `beside`, ema. All
 /// other fields of `tensors`, including `step`, accumulators, amax and copies, must be as at
-/// creation. The next
-/// phase on the stream is a norm_sq: a finish or step would belong to other tensors, and is
-/// refused. Checked as at creation, together with the current addresses of all other tensors, so
-/// tensors whose memory was freed must move in the same call. Launches only; may be captured, and
-/// the graph then contains the addresses; later checks take them as set at once. Not for use from
-/// several threads at the same time. Errors: those of a run, OUT_OF_MEMORY (host). After an error
-/// the plan is unchanged, with one exception: a DRIVER error between two launches leaves the effect
-/// of the first ones; set the same tensors again. There is one launch for each 32 tensors, for each
-/// 24 in a plan that has a tensor with more than two states, its ema being one, and one for each
-/// 256 gradients.
+/// creation. The next phase on the stream is a norm_sq: a finish or step would belong to other
+/// tensors, and is refused. Checked as at creation, together with the current addresses of all
+/// other tensors, so tensors whose memory was freed must move in the same call. Launches only; may
+/// be captured, and the graph then contains the addresses; later checks take them as set at once.
+/// Not for use from several threads at the same time. Errors: those of a run, OUT_OF_MEMORY (host).
+/// After an error the plan is unchanged, with one exception: a DRIVER error between two launches
+/// leaves the effect of the first ones; set the same tensors again. There is one launch for each 32
+/// tensors, for each 24 in a plan that has a tensor with more than two states, its ema being one,
+/// and one for each 256 gradients.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);
