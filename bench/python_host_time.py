@@ -24,10 +24,8 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 import ptxgen
 import ptxgen.torch
 from ptxgen._library import c
+from shapes import GPT2
 
-GPT2 = [(50257, 768), (1024, 768)] + 12 * [
-    (768,), (768,), (768, 2304), (2304,), (768, 768), (768,), (768,), (768,), (768, 3072), (3072,),
-    (3072, 768), (768,)] + [(768,), (768,)]
 # The shapes, and how many of the tensors are DTensors, as FSDP2 has them.
 SETS = {"148 tensors": (GPT2, 0), "148 DTensors": (GPT2, 148), "146 DTensors, 2 others": (GPT2, 146),
         "2,000 tensors of 512": ([(512,)] * 2000, 0)}

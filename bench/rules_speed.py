@@ -21,17 +21,15 @@ import measure
 import ptxgen
 import ptxgen.optimizers
 import ptxgen.torch
+from shapes import GPT2
 
-SHAPES = [(50257, 768), (1024, 768)] + 12 * [
-    (768,), (768,), (768, 2304), (2304,), (768, 768), (768,), (768,), (768,), (768, 3072), (3072,),
-    (3072, 768), (768,)] + [(768,), (768,)]
 FIRST = ("AdamW", "adamw_amsgrad", "cwd_adamw", "nadam", "foreach")
 PROCESSES = 2
 
 
 def parameters():
     torch.manual_seed(1)
-    made = [torch.randn(shape, device="cuda").requires_grad_() for shape in SHAPES]
+    made = [torch.randn(shape, device="cuda").requires_grad_() for shape in GPT2]
     for p in made:
         p.grad = torch.randn_like(p) * 1e-3
     return made
@@ -45,10 +43,10 @@ def optimizer_of(name):
     return ptxgen.torch.Optimizer(parameters(), getattr(ptxgen.optimizers, name), lr=1e-4, max_grad_norm=1.0)
 
 
-def arrays_of(optimizer):
-    """The arrays of 4 bytes an element that a step reads and writes: the gradients twice, the rest as 2."""
+def accesses_of(optimizer):
+    """Of 4 bytes an element: a step reads the gradient twice; it reads and writes the parameter and each state."""
     states = next(iter(optimizer.state.values()))
-    return 4 + 2 * sum(isinstance(s, torch.Tensor) and s.shape == SHAPES[0] for s in states.values())
+    return 4 + 2 * sum(isinstance(s, torch.Tensor) and s.shape == GPT2[0] for s in states.values())
 
 
 def first_step(name):
@@ -88,11 +86,11 @@ def main():
     rate, copy = clock.copy_rate()
     output.line({"copy": copy, "bytes_per_second": round(rate)})
     works, moved = {}, {}
-    elements = sum(torch.Size(shape).numel() for shape in SHAPES)
+    elements = sum(torch.Size(shape).numel() for shape in GPT2)
     for name in ("AdamW", *ptxgen.optimizers.__all__):
         optimizer = optimizer_of(name)
         works[name] = measure.Work(optimizer.step)
-        moved[name] = 4 * arrays_of(optimizer)
+        moved[name] = 4 * accesses_of(optimizer)
     for name, times in clock.compare(works).items():
         floor = moved[name] * elements / rate * 1e6
         row = {"rule": name, "bytes_per_element": moved[name], **times,
