@@ -10,7 +10,6 @@ enum {
     EACH = 4,              // codes of a word
     WORDS = TILE / EACH,   // of a row of the tile
     PITCH = TILE + EACH,   // bytes from a column of the tile to the next in shared memory
-    PASSES = TILE / EACH,  // of a thread, code by code
     STRIDE = BLOCK / TILE, // rows or columns between its codes
 };
 
