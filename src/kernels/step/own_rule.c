@@ -37,7 +37,7 @@ uint32_t ptxk_own_rule_place(const char *name)
 
 // ---- what the functions give --------------------------------------------------------------------
 
-enum { NO_INDEX = UINT32_MAX };
+static const uint32_t no_index = UINT32_MAX;
 
 // A value that a function had to set.
 static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
@@ -45,7 +45,7 @@ static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const ch
 {
     char index[16] = "";
 
-    if (k != NO_INDEX)
+    if (k != no_index)
         snprintf(index, sizeof index, "[%" PRIu32 "]", k);
     if (x.type == PTX_NONE)
         ptx_builder_fail(b, "rule %s: %s does not set %s%s%s%s", rule->name, function, field, index,
@@ -123,7 +123,7 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
     ptx_builder_restrict(b, (struct ptx_restriction) { within, context });
     params->update(b, &own);
     ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
-    e->p = given(b, rule, "update", own.new_p, PTX_F32, "new_p", NO_INDEX, NULL);
+    e->p = given(b, rule, "update", own.new_p, PTX_F32, "new_p", no_index, NULL);
     for (uint32_t k = 0; k < rule->states; k++)
         e->state[k] = given(b, rule, "update", own.new_state[k], PTX_F32, "new_state", k,
                             params->states[k].name);
