@@ -146,45 +146,58 @@ PTXGEN_API ptx_val ptx_rule_sqrt(ptx_builder *b, ptx_val x);
 
 // clang-format off
 
-/// What an operation of a program computes. Columns: name, shape, where (1 in `once`, 2 in `update`,
-/// 3 in both), meaning. A shape is the result, then the operands x, y and z: v a value, f64 in
-/// `once` and f32 in `update`; p a predicate; i an index; n the number. An operation that sets
-/// something has no result.
+/// What an operation of a program computes. Columns: name, shape, where (the sum of 1 in `once`, 2
+/// in `update`, 4 in `reduce`, 8 in `of_sums`), meaning. A shape is the result, then the operands x,
+/// y and z: v a value, f64 in `once` and `of_sums`, f32 in `update` and `reduce`; p a predicate; i
+/// an index; n the number. An operation that sets something has no result.
 #define PTX_RULE_OPS(X) \
-    X(NUMBER, "v=n", 3, "the number, rounded to the type") \
+    X(NUMBER, "v=n", 15, "the number, rounded to the type") \
     X(SCALAR, "v=i", 1, "scalar x") \
     X(T, "v=", 1, "the number of this step") \
     X(CLOCK, "v=i", 1, "clock state x") \
-    X(COEFFICIENT, "v=i", 2, "c[x]") \
-    X(P, "v=", 2, "the parameter") \
-    X(G, "v=", 2, "the gradient") \
-    X(STATE, "v=i", 2, "state x") \
-    X(ADD, "v=vv", 3, "x + y") \
-    X(SUB, "v=vv", 3, "x - y") \
-    X(MUL, "v=vv", 3, "x * y") \
-    X(DIV, "v=vv", 3, "x / y") \
-    X(FMA, "v=vvv", 3, "x * y + z, rounded once") \
-    X(MIN, "v=vv", 3, "the smaller; of NaN and a number the number") \
-    X(MAX, "v=vv", 3, "the greater; of NaN and a number the number") \
-    X(SQRT, "v=v", 3, "the root") \
-    X(NEG, "v=v", 3, "-x") \
-    X(ABS, "v=v", 3, "|x|") \
-    X(F32, "v=v", 1, "x rounded to f32") \
+    X(COEFFICIENT, "v=i", 14, "c[x]") \
+    X(P, "v=", 6, "the parameter") \
+    X(G, "v=", 6, "the gradient") \
+    X(STATE, "v=i", 6, "state x") \
+    X(ADD, "v=vv", 15, "x + y") \
+    X(SUB, "v=vv", 15, "x - y") \
+    X(MUL, "v=vv", 15, "x * y") \
+    X(DIV, "v=vv", 15, "x / y") \
+    X(FMA, "v=vvv", 15, "x * y + z, rounded once") \
+    X(MIN, "v=vv", 15, "the smaller; of NaN and a number the number") \
+    X(MAX, "v=vv", 15, "the greater; of NaN and a number the number") \
+    X(SQRT, "v=v", 15, "the root") \
+    X(NEG, "v=v", 15, "-x") \
+    X(ABS, "v=v", 15, "|x|") \
+    X(F32, "v=v", 9, "x rounded to f32") \
     X(POWER, "v=v", 1, "ptx_rule_power(x, t)") \
-    X(LT, "p=vv", 3, "x < y") \
-    X(LE, "p=vv", 3, "x <= y") \
-    X(GT, "p=vv", 3, "x > y") \
-    X(GE, "p=vv", 3, "x >= y") \
-    X(EQ, "p=vv", 3, "x == y") \
-    X(NE, "p=vv", 3, "x != y, also where one is NaN") \
-    X(AND, "p=pp", 3, "both") \
-    X(OR, "p=pp", 3, "either") \
-    X(NOT, "p=p", 3, "not x") \
-    X(SELECT, "v=pvv", 3, "x ? y : z") \
+    X(LT, "p=vv", 15, "x < y") \
+    X(LE, "p=vv", 15, "x <= y") \
+    X(GT, "p=vv", 15, "x > y") \
+    X(GE, "p=vv", 15, "x >= y") \
+    X(EQ, "p=vv", 15, "x == y") \
+    X(NE, "p=vv", 15, "x != y, also where one is NaN") \
+    X(AND, "p=pp", 15, "both") \
+    X(OR, "p=pp", 15, "either") \
+    X(NOT, "p=p", 15, "not x") \
+    X(SELECT, "v=pvv", 15, "x ? y : z") \
     X(SET_CLOCK, "=vi", 1, "clock state y becomes x") \
-    X(SET_COEFFICIENT, "=vi", 1, "c[y] becomes x") \
+    X(SET_COEFFICIENT, "=vi", 9, "c[y] becomes x") \
     X(SET_P, "=v", 2, "the parameter becomes x") \
-    X(SET_STATE, "=vi", 2, "state y becomes x")
+    X(SET_STATE, "=vi", 2, "state y becomes x") \
+    X(SUM, "v=i", 8, "sum x") \
+    X(SET_TERM, "=vi", 4, "term y becomes x") \
+    X(EXP2, "v=v", 6, "ptx_math_exp2(x)") \
+    X(EXPM1, "v=v", 6, "ptx_math_expm1(x)") \
+    X(LOG2, "v=v", 6, "ptx_math_log2(x)") \
+    X(LOG1P, "v=v", 6, "ptx_math_log1p(x)") \
+    X(SIN, "v=v", 6, "ptx_math_sin(x)") \
+    X(COS, "v=v", 6, "ptx_math_cos(x)") \
+    X(TANH, "v=v", 6, "ptx_math_tanh(x)") \
+    X(SIGMOID, "v=v", 6, "ptx_math_sigmoid(x)") \
+    X(ERF, "v=v", 6, "ptx_math_erf(x)") \
+    X(ERFC, "v=v", 6, "ptx_math_erfc(x)") \
+    X(RSQRT, "v=v", 6, "ptx_math_rsqrt(x)")
 
 // clang-format on
 
@@ -205,12 +218,14 @@ struct ptx_rule_operation {
 
 enum { PTX_RULE_MAX_OPERATIONS = 1024 };
 
-/// A rule's two functions as data, for those who have no compiler where they write rules. Each
+/// A rule's functions as data, for those who have no compiler where they write rules. Each
 /// operation is one instruction, in the order of the lists.
 struct ptx_rule_program {
     const struct ptx_rule_operation *once;
     const struct ptx_rule_operation *update;
-    uint32_t once_count, update_count; ///< each at most PTX_RULE_MAX_OPERATIONS
+    uint32_t once_count, update_count;                 ///< each at most PTX_RULE_MAX_OPERATIONS
+    const struct ptx_rule_operation *reduce, *of_sums; ///< with sums
+    uint32_t reduce_count, of_sums_count;
 };
 
 // ------------------------------------------------------------------------------------------- rules
@@ -236,7 +251,7 @@ struct ptx_rule_params {
     /// With sums: the terms of an element, and what depends on the sums, in each thread.
     void (*reduce)(ptx_builder *b, struct ptx_rule_element *element);
     void (*of_sums)(ptx_builder *b, struct ptx_rule_sums *sums);
-    /// In place of the functions and `user`; copied. Without sums.
+    /// In place of the functions and `user`; copied.
     const struct ptx_rule_program *program;
 };
 

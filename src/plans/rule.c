@@ -12,7 +12,8 @@
 
 static size_t operations_size(const struct ptx_rule_program *program)
 {
-    return program ? ((size_t)program->once_count + program->update_count) *
+    return program ? ((size_t)program->once_count + program->update_count + program->reduce_count +
+                      program->of_sums_count) *
                          sizeof(struct ptx_rule_operation)
                    : 0;
 }
@@ -39,20 +40,33 @@ static const char *kept(const char *name, char **to)
     return made;
 }
 
+// Copies a list to `*to`, and moves that behind it.
+static const struct ptx_rule_operation *kept_list(const struct ptx_rule_operation *from,
+                                                  uint32_t count, struct ptx_rule_operation **to)
+{
+    struct ptx_rule_operation *const made = *to;
+
+    if (count)
+        memcpy(made, from, count * sizeof *made);
+    *to += count;
+    return made;
+}
+
 static void copy_program(struct ptx_rule *rule, const struct ptx_rule_program *from)
 {
     struct ptx_rule_operation *to = rule->operations;
+    struct ptx_rule_params *params = &rule->own.params;
 
-    if (from->once_count)
-        memcpy(to, from->once, from->once_count * sizeof *to);
-    if (from->update_count)
-        memcpy(to + from->once_count, from->update, from->update_count * sizeof *to);
     rule->program = *from;
-    rule->program.once = to;
-    rule->program.update = to + from->once_count;
-    rule->own.params.program = rule->own.params.user = &rule->program;
-    rule->own.params.once = ptxk_rule_program_once;
-    rule->own.params.update = ptxk_rule_program_update;
+    rule->program.once = kept_list(from->once, from->once_count, &to);
+    rule->program.update = kept_list(from->update, from->update_count, &to);
+    rule->program.reduce = kept_list(from->reduce, from->reduce_count, &to);
+    rule->program.of_sums = kept_list(from->of_sums, from->of_sums_count, &to);
+    params->program = params->user = &rule->program;
+    params->once = ptxk_rule_program_once;
+    params->update = ptxk_rule_program_update;
+    params->reduce = params->sums ? ptxk_rule_program_reduce : NULL;
+    params->of_sums = params->sums ? ptxk_rule_program_of_sums : NULL;
 }
 
 static void copy(struct ptx_rule *rule, const struct ptx_rule_params *params)

@@ -127,6 +127,9 @@ static uint32_t limit_of(const struct ptx_rule_params *params, ptx_rule_op op)
     case PTX_RULE_CLOCK:
     case PTX_RULE_SET_CLOCK:
         return params->clock_states;
+    case PTX_RULE_SUM:
+    case PTX_RULE_SET_TERM:
+        return params->sums;
     default:
         return PTX_RULE_MAX_COEFFICIENTS;
     }
@@ -189,17 +192,20 @@ static ptx_status check_program(const struct ptx_rule_params *params)
     const struct listing lists[] = {
         { "once", 1, program->once, program->once_count, params },
         { "update", 2, program->update, program->update_count, params },
+        { "reduce", 4, program->reduce, program->reduce_count, params },
+        { "of_sums", 8, program->of_sums, program->of_sums_count, params },
     };
-    const char *const more = params->once     ? "once"
-                             : params->update ? "update"
-                             : params->user   ? "user"
-                             : params->sums   ? "sums"
-                                              : NULL;
+    const char *const more = params->once      ? "once"
+                             : params->update  ? "update"
+                             : params->reduce  ? "reduce"
+                             : params->of_sums ? "of_sums"
+                             : params->user    ? "user"
+                                               : NULL;
     ptx_status status = PTX_OK;
 
     if (more)
         return ptxd_fail(PTX_ERROR_INVALID, "program is given, and so is %s: leave one out", more);
-    for (unsigned n = 0; n < 2 && !status; n++) {
+    for (unsigned n = 0; n < sizeof lists / sizeof *lists && !status; n++) {
         const struct listing *list = &lists[n];
         if (list->count > PTX_RULE_MAX_OPERATIONS || (list->count && !list->at))
             return ptxd_fail(
@@ -223,12 +229,15 @@ static ptx_status check_functions(const struct ptx_rule_params *params)
     if (params->sums > PTX_RULE_MAX_SUMS)
         return ptxd_fail(PTX_ERROR_INVALID, "sums is %" PRIu32 "; a rule has %d at most",
                          params->sums, PTX_RULE_MAX_SUMS);
-    if (!params->sums != !params->reduce || !params->sums != !params->of_sums)
-        return ptxd_fail(
-            PTX_ERROR_INVALID,
-            "sums is %" PRIu32 ", reduce is %s and of_sums is %s: a rule has all three, "
-            "or none",
-            params->sums, params->reduce ? "given" : "NULL", params->of_sums ? "given" : "NULL");
+    const struct ptx_rule_program *program = params->program;
+    const bool reduces = program ? program->reduce_count > 0 : params->reduce != NULL;
+    const bool follows = program ? program->of_sums_count > 0 : params->of_sums != NULL;
+    if ((params->sums > 0) != reduces || (params->sums > 0) != follows)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "sums is %" PRIu32
+                         ", reduce is %s and of_sums is %s: a rule has all three, "
+                         "or none",
+                         params->sums, reduces ? "given" : "NULL", follows ? "given" : "NULL");
     return PTX_OK;
 }
 

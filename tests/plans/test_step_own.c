@@ -518,6 +518,85 @@ TEST(test_program)
     ptx_rule_destroy(&rule);
 }
 
+// p - lr * g / (the root of the sum of g * g).
+TEST(test_program_with_sums)
+{
+    static const struct ptx_rule_operation once[] = {
+        { PTX_RULE_SCALAR, .x = 0 },
+        { PTX_RULE_SET_COEFFICIENT, .x = 0, .y = 0 },
+    };
+    static struct ptx_rule_operation reduce[] = {
+        { PTX_RULE_G },
+        { PTX_RULE_MUL, .x = 0, .y = 0 },
+        { PTX_RULE_SET_TERM, .x = 1, .y = 0 },
+    };
+    static struct ptx_rule_operation of_sums[] = {
+        { PTX_RULE_SUM, .x = 0 },
+        { PTX_RULE_SQRT, .x = 0 },
+        { PTX_RULE_COEFFICIENT, .x = 0 },
+        { PTX_RULE_DIV, .x = 2, .y = 1 },
+        { PTX_RULE_SET_COEFFICIENT, .x = 3, .y = 1 },
+    };
+    static const struct ptx_rule_operation update[] = {
+        { PTX_RULE_P },
+        { PTX_RULE_G },
+        { PTX_RULE_COEFFICIENT, .x = 1 },
+        { PTX_RULE_MUL, .x = 2, .y = 1 },
+        { PTX_RULE_SUB, .x = 0, .y = 3 },
+        { PTX_RULE_SET_P, .x = 4 },
+    };
+    struct ptx_rule_program program = { .once = once,
+                                        .update = update,
+                                        .once_count = 2,
+                                        .update_count = 6,
+                                        .reduce = reduce,
+                                        .of_sums = of_sums,
+                                        .reduce_count = 3,
+                                        .of_sums_count = 5 };
+    struct ptx_rule_params params = {
+        .name = "mine", .scalars = { { "lr" } }, .sums = 1, .program = &program
+    };
+    ptx_rule *rule = create(&params);
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, 768);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    const struct ptx_step_tensor tensor = {
+        .parameter = at, .gradient = at + 256, .step = at + 512, .count = 2, .dtype = PTX_F32
+    };
+    const struct ptx_step_group group = { .own_rule = rule, .hyper = { .lr = 0.5 } };
+    float cells[129] = { [0] = 8, [1] = 7, [64] = 3, [65] = -4 };
+
+    require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
+    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
+                                                                        .tensor_count = 1,
+                                                                        .groups = &group,
+                                                                        .group_count = 1,
+                                                                        .max_norm = 100,
+                                                                        .stream = gpu.stream });
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, 0, cells, sizeof cells, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(cells[0] == 8 - 0.1f * 3 && cells[1] == 7 + 0.1f * 4);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&memory);
+    ptx_rule_destroy(&rule);
+
+    reduce[2].y = 1;
+    expect_no_rule(&params, "operation 2 of reduce, SET_TERM, has the index 1; it must be below 1");
+    reduce[2] = (struct ptx_rule_operation) { PTX_RULE_NEG, .x = 1 };
+    expect_no_rule(&params, "rule mine: reduce does not set term[0]");
+    reduce[2] = (struct ptx_rule_operation) { PTX_RULE_SET_P, .x = 1 };
+    expect_no_rule(&params, "operation 2 of reduce is SET_P, which is not for it");
+    of_sums[0].op = PTX_RULE_SCALAR;
+    reduce[2] = (struct ptx_rule_operation) { PTX_RULE_SET_TERM, .x = 1 };
+    expect_no_rule(&params, "operation 0 of of_sums is SCALAR, which is not for it");
+    of_sums[0].op = PTX_RULE_SUM;
+    program.of_sums_count = 0;
+    expect_no_rule(&params, "sums is 1, reduce is given and of_sums is NULL: a rule has all three");
+    program.of_sums_count = 5;
+    params.sums = 0;
+    expect_no_rule(&params, "sums is 0, reduce is given and of_sums is given");
+}
+
 TEST(test_program_refused)
 {
     static const struct {
@@ -525,7 +604,7 @@ TEST(test_program_refused)
         uint32_t at;
         struct ptx_rule_operation op;
     } wrong[] = {
-        { "operation 3 of update is 99; there are 0 to 33", 3, { (ptx_rule_op)99 } },
+        { "operation 3 of update is 99; there are 0 to", 3, { (ptx_rule_op)99 } },
         { "operation 3 of update is SCALAR, which is not for it", 3, { PTX_RULE_SCALAR } },
         { "operation 3 of update, MUL, takes the result of 3, which is not before it",
           3,

@@ -24,6 +24,8 @@ void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own);
 // ptx_rule_create().
 void ptxk_rule_program_once(ptx_builder *b, struct ptx_rule_clock *clock);
 void ptxk_rule_program_update(ptx_builder *b, struct ptx_rule_element *e);
+void ptxk_rule_program_reduce(ptx_builder *b, struct ptx_rule_element *e);
+void ptxk_rule_program_of_sums(ptx_builder *b, struct ptx_rule_sums *sums);
 
 // ptx_rule_div() and ptx_rule_sqrt().
 ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y);

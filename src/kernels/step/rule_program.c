@@ -14,17 +14,38 @@ static const struct {
     ptx_val (*two)(ptx_builder *b, ptx_val x, ptx_val y);
     ptx_val (*three)(ptx_builder *b, ptx_val x, ptx_val y, ptx_val z);
 } calls[PTX_RULE_OP_COUNT] = {
-    [PTX_RULE_ADD].two = ptx_add,         [PTX_RULE_SUB].two = ptx_sub,
-    [PTX_RULE_MUL].two = ptx_mul,         [PTX_RULE_DIV].two = ptxk_own_rule_div,
-    [PTX_RULE_FMA].three = ptx_fma,       [PTX_RULE_MIN].two = ptx_min,
-    [PTX_RULE_MAX].two = ptx_max,         [PTX_RULE_SQRT].one = ptxk_own_rule_sqrt,
-    [PTX_RULE_NEG].one = ptx_neg,         [PTX_RULE_ABS].one = ptx_abs,
-    [PTX_RULE_F32].one = rounded,         [PTX_RULE_LT].two = ptx_lt,
-    [PTX_RULE_LE].two = ptx_le,           [PTX_RULE_GT].two = ptx_gt,
-    [PTX_RULE_GE].two = ptx_ge,           [PTX_RULE_EQ].two = ptx_eq,
-    [PTX_RULE_NE].two = ptx_neu,          [PTX_RULE_AND].two = ptx_and,
-    [PTX_RULE_OR].two = ptx_or,           [PTX_RULE_NOT].one = ptx_not,
+    [PTX_RULE_ADD].two = ptx_add,
+    [PTX_RULE_SUB].two = ptx_sub,
+    [PTX_RULE_MUL].two = ptx_mul,
+    [PTX_RULE_DIV].two = ptxk_own_rule_div,
+    [PTX_RULE_FMA].three = ptx_fma,
+    [PTX_RULE_MIN].two = ptx_min,
+    [PTX_RULE_MAX].two = ptx_max,
+    [PTX_RULE_SQRT].one = ptxk_own_rule_sqrt,
+    [PTX_RULE_NEG].one = ptx_neg,
+    [PTX_RULE_ABS].one = ptx_abs,
+    [PTX_RULE_F32].one = rounded,
+    [PTX_RULE_LT].two = ptx_lt,
+    [PTX_RULE_LE].two = ptx_le,
+    [PTX_RULE_GT].two = ptx_gt,
+    [PTX_RULE_GE].two = ptx_ge,
+    [PTX_RULE_EQ].two = ptx_eq,
+    [PTX_RULE_NE].two = ptx_neu,
+    [PTX_RULE_AND].two = ptx_and,
+    [PTX_RULE_OR].two = ptx_or,
+    [PTX_RULE_NOT].one = ptx_not,
     [PTX_RULE_SELECT].three = ptx_select,
+    [PTX_RULE_EXP2].one = ptx_math_exp2,
+    [PTX_RULE_EXPM1].one = ptx_math_expm1,
+    [PTX_RULE_LOG2].one = ptx_math_log2,
+    [PTX_RULE_LOG1P].one = ptx_math_log1p,
+    [PTX_RULE_SIN].one = ptx_math_sin,
+    [PTX_RULE_COS].one = ptx_math_cos,
+    [PTX_RULE_TANH].one = ptx_math_tanh,
+    [PTX_RULE_SIGMOID].one = ptx_math_sigmoid,
+    [PTX_RULE_ERF].one = ptx_math_erf,
+    [PTX_RULE_ERFC].one = ptx_math_erfc,
+    [PTX_RULE_RSQRT].one = ptx_math_rsqrt,
 };
 
 // What an operation that computes gives, of operands of one type.
@@ -35,84 +56,104 @@ static ptx_val computed(ptx_builder *b, ptx_rule_op op, ptx_val x, ptx_val y, pt
     return calls[op].two ? calls[op].two(b, x, y) : calls[op].three(b, x, y, z);
 }
 
+// What the list under way reads and sets: one of these.
+struct place {
+    struct ptx_rule_clock *clock;
+    struct ptx_rule_element *element;
+    struct ptx_rule_sums *sums;
+};
+
+// What an operation gives that reads or sets something; { 0 } for what is none.
+static ptx_val reached(ptx_builder *b, const struct ptx_rule_operation *op, const struct place *at,
+                       ptx_val x)
+{
+    switch (op->op) {
+    case PTX_RULE_NUMBER:
+        return at->element ? ptx_f32(op->number) : ptx_f64(op->number);
+    case PTX_RULE_SCALAR:
+        return at->clock->scalar[op->x];
+    case PTX_RULE_T:
+        return ptx_cvt(b, PTX_F64, at->clock->t);
+    case PTX_RULE_CLOCK:
+        return at->clock->state[op->x];
+    case PTX_RULE_POWER:
+        return ptxk_step_power(b, x, at->clock->t);
+    case PTX_RULE_COEFFICIENT:
+        return at->element ? at->element->c[op->x] : ptx_cvt(b, PTX_F64, at->sums->c[op->x]);
+    case PTX_RULE_SUM:
+        return at->sums->sum[op->x];
+    case PTX_RULE_P:
+        return at->element->p;
+    case PTX_RULE_G:
+        return at->element->g;
+    case PTX_RULE_STATE:
+        return at->element->state[op->x];
+    case PTX_RULE_SET_CLOCK:
+        at->clock->new_state[op->y] = x;
+        break;
+    case PTX_RULE_SET_COEFFICIENT:
+        *(at->clock ? &at->clock->c[op->y] : &at->sums->c[op->y]) = x;
+        break;
+    case PTX_RULE_SET_P:
+        at->element->new_p = x;
+        break;
+    case PTX_RULE_SET_STATE:
+        at->element->new_state[op->y] = x;
+        break;
+    case PTX_RULE_SET_TERM:
+        at->element->term[op->y] = x;
+        break;
+    default:
+        break;
+    }
+    return (ptx_val) { 0 };
+}
+
 // The results of operands, { 0 } for what is none.
 static ptx_val result(const ptx_val *results, uint32_t k, uint32_t before)
 {
     return k < before ? results[k] : (ptx_val) { 0 };
 }
 
+static void run(ptx_builder *b, const struct ptx_rule_operation *ops, uint32_t count,
+                const struct place *at)
+{
+    ptx_val results[PTX_RULE_MAX_OPERATIONS];
+
+    for (uint32_t k = 0; k < count; k++) {
+        const ptx_rule_op op = ops[k].op;
+        const ptx_val x = result(results, ops[k].x, k);
+        const bool computes = calls[op].one || calls[op].two || calls[op].three;
+        results[k] = computes ? computed(b, op, x, result(results, ops[k].y, k),
+                                         result(results, ops[k].z, k))
+                              : reached(b, &ops[k], at, x);
+    }
+}
+
 void ptxk_rule_program_once(ptx_builder *b, struct ptx_rule_clock *clock)
 {
     const struct ptx_rule_program *program = clock->user;
-    ptx_val results[PTX_RULE_MAX_OPERATIONS];
 
-    for (uint32_t k = 0; k < program->once_count; k++) {
-        const struct ptx_rule_operation *op = &program->once[k];
-        const ptx_val x = result(results, op->x, k);
-        results[k] = (ptx_val) { 0 };
-        switch (op->op) {
-        case PTX_RULE_NUMBER:
-            results[k] = ptx_f64(op->number);
-            break;
-        case PTX_RULE_SCALAR:
-            results[k] = clock->scalar[op->x];
-            break;
-        case PTX_RULE_T:
-            results[k] = ptx_cvt(b, PTX_F64, clock->t);
-            break;
-        case PTX_RULE_CLOCK:
-            results[k] = clock->state[op->x];
-            break;
-        case PTX_RULE_POWER:
-            results[k] = ptxk_step_power(b, x, clock->t);
-            break;
-        case PTX_RULE_SET_CLOCK:
-            clock->new_state[op->y] = x;
-            break;
-        case PTX_RULE_SET_COEFFICIENT:
-            clock->c[op->y] = x;
-            break;
-        default:
-            results[k] =
-                computed(b, op->op, x, result(results, op->y, k), result(results, op->z, k));
-        }
-    }
+    run(b, program->once, program->once_count, &(struct place) { .clock = clock });
 }
 
 void ptxk_rule_program_update(ptx_builder *b, struct ptx_rule_element *e)
 {
     const struct ptx_rule_program *program = e->user;
-    ptx_val results[PTX_RULE_MAX_OPERATIONS];
 
-    for (uint32_t k = 0; k < program->update_count; k++) {
-        const struct ptx_rule_operation *op = &program->update[k];
-        const ptx_val x = result(results, op->x, k);
-        results[k] = (ptx_val) { 0 };
-        switch (op->op) {
-        case PTX_RULE_NUMBER:
-            results[k] = ptx_f32(op->number);
-            break;
-        case PTX_RULE_COEFFICIENT:
-            results[k] = e->c[op->x];
-            break;
-        case PTX_RULE_P:
-            results[k] = e->p;
-            break;
-        case PTX_RULE_G:
-            results[k] = e->g;
-            break;
-        case PTX_RULE_STATE:
-            results[k] = e->state[op->x];
-            break;
-        case PTX_RULE_SET_P:
-            e->new_p = x;
-            break;
-        case PTX_RULE_SET_STATE:
-            e->new_state[op->y] = x;
-            break;
-        default:
-            results[k] =
-                computed(b, op->op, x, result(results, op->y, k), result(results, op->z, k));
-        }
-    }
+    run(b, program->update, program->update_count, &(struct place) { .element = e });
+}
+
+void ptxk_rule_program_reduce(ptx_builder *b, struct ptx_rule_element *e)
+{
+    const struct ptx_rule_program *program = e->user;
+
+    run(b, program->reduce, program->reduce_count, &(struct place) { .element = e });
+}
+
+void ptxk_rule_program_of_sums(ptx_builder *b, struct ptx_rule_sums *sums)
+{
+    const struct ptx_rule_program *program = sums->user;
+
+    run(b, program->of_sums, program->of_sums_count, &(struct place) { .sums = sums });
 }
