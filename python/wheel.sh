@@ -21,7 +21,7 @@ python3 -m venv "$scratch/venv"
     exit 77
 }
 PATH=$scratch/venv/bin:$PATH
-export CC="$scratch/venv/bin/python -m ziglang cc -target x86_64-linux-gnu.2.28"
+export ZIG_GLOBAL_CACHE_DIR="$scratch/zig" CC="$scratch/venv/bin/python -m ziglang cc -target x86_64-linux-gnu.2.28"
 pip -q --disable-pip-version-check wheel --no-build-isolation --no-deps -w "$scratch/built" "$root" \
     -Cbuild-dir="$scratch/build"
 lanes=$scratch/build/emulator/libemulator_lanes_avx2.a.p/exec_lanes_float.c.o

@@ -141,7 +141,7 @@ run_tests() {
     doing "testing"
     # shellcheck disable=SC2016 # of the inner shell
     sh -c 'echo $$ >"$0" && exec "$@"' "$scratch/tests" \
-        meson test -C "$build" --no-rebuild --print-errorlogs || :
+        meson test -C "$build" --no-rebuild --print-errorlogs -t 10 || : # other programs may run beside them
     rm "$scratch/tests"
     doing "counting"
     status=0

@@ -46,7 +46,7 @@ static void *keeps_calling(void *context)
     return NULL;
 }
 
-enum { FORKS = 200, LONGEST = 20 }; // seconds of a child, which would wait for ever
+enum { FORKS = 200, LONGEST = 200 }; // seconds of a child, which would wait for ever
 
 /// Children of a process whose other thread is in a call: what cuInit() and all others return
 /// there.

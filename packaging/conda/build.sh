@@ -11,5 +11,5 @@ meson setup build ${MESON_ARGS:---buildtype=release} --prefix="$PREFIX" --libdir
     -Dbench=disabled -Dpython=no
 meson compile -C build -j "${CPU_COUNT:-2}"
 meson test -C build --no-rebuild --print-errorlogs --num-processes "${CPU_COUNT:-2}" \
-    --timeout-multiplier 3 --suite "${PTXGEN_SUITE:-emulator}"
+    --timeout-multiplier 10 --suite "${PTXGEN_SUITE:-emulator}"
 meson install -C build --no-rebuild

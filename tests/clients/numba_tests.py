@@ -132,7 +132,7 @@ def all_modules():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--module", nargs=2, help=argparse.SUPPRESS)
-    parser.add_argument("--timeout", type=float, default=600, help="seconds for a module")
+    parser.add_argument("--timeout", type=float, default=1800, help="seconds for a module")
     parser.add_argument("--jobs", type=int, default=1, help="modules at once")
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--log", type=argparse.FileType("a"), help="file for the outcomes, a line of JSON each")

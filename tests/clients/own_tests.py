@@ -146,7 +146,7 @@ def main():
     parser.add_argument("project", choices=PROJECTS)
     parser.add_argument("--source", type=pathlib.Path, help="a folder with the project's sources")
     parser.add_argument("--fetch", type=pathlib.Path, help="a new folder: only fetch the project's sources into it")
-    parser.add_argument("--timeout", type=float, default=120, help="seconds for a test")
+    parser.add_argument("--timeout", type=float, default=600, help="seconds for a test")
     parser.add_argument("--most", type=int, default=0, help="of a module with more tests, this many, evenly spread")
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--log", type=argparse.FileType("a"), help="file for the outcomes, a line of JSON each")

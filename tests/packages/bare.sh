@@ -77,6 +77,7 @@ make_root() {
         apt-config dump | grep '^Acquire::https\?::' || :
         [ -z "${http_proxy-}" ] || echo "Acquire::http::Proxy \"$http_proxy\";"
         [ -z "${https_proxy-}" ] || echo "Acquire::https::Proxy \"$https_proxy\";"
+        echo 'Acquire::Retries "3";'
     } | as_root tee "$root/etc/apt/apt.conf.d/00here" >/dev/null
     { cat /etc/hosts && echo "127.0.0.1 $(hostname)"; } | as_root tee "$root/etc/hosts" >/dev/null
     as_root mkdir "$root/var/cache/compiler"
@@ -96,6 +97,10 @@ test_in_root() {
     status=0
     as_user 'sh tools/quickstart.sh' >"$scratch/log" 2>&1 || {
         cat "$scratch/log"
+        ! grep 'quickstart: apt-get ' "$scratch/log" || {
+            echo "skipped: apt-get does not install in a bare root what quickstart asks for"
+            exit 77
+        }
         fail "sh tools/quickstart.sh"
     }
     for words in ': no GPU here: everything runs on the emulator' '^plain C ' ' same bits '; do

@@ -76,7 +76,7 @@ done
 ! find "$scratch/root" | grep -E 'share/(doc|man)' || fail "installed with -Ddocs=disabled"
 quietly meson setup --buildtype=release --cross-file "$files/aarch64.ini" --cross-file "$files/aarch64-qemu.ini" \
     --cross-file "$scratch/ccache.ini" -Ddocs=disabled -Dbench=disabled "$scratch/qemu" "$source"
-quietly meson test -C "$scratch/qemu" 'example saxpy emulator' 'emulator texts of clients'
+quietly meson test -C "$scratch/qemu" -t 10 'example saxpy emulator' 'emulator texts of clients'
 tests=$(sed -n 's/^Ok: *\([0-9]*\).*/\1/p' "$scratch/log")
 [ "${tests:-0}" -eq 2 ] || fail "only ${tests:-0} tests passed: $(tail -n 20 "$scratch/log")"
 echo "64-bit ARM: library and emulator without a runner; $tests tests under qemu"

@@ -51,7 +51,7 @@ sed -i '/fallback: /d' "$scratch/host/meson.build" # the wrap provides it
 quietly meson setup -Doptimization=0 -Ddefault_library=static --wrap-mode=forcefallback -Demulator=true \
     "$scratch/host/build" "$scratch/host"
 quietly meson compile -C "$scratch/host/build"
-quietly meson test -C "$scratch/host/build"
+quietly meson test -C "$scratch/host/build" -t 10
 built=$scratch/host/build/subprojects/$name
 [ ! -e "$built/libptxgen.so" ] || fail "a static subproject builds the shared library"
 [ -e "$built/emulator/libcuda.so.1" ] || fail "the emulator was asked for"

@@ -54,7 +54,7 @@ def free_bytes(gpu):
 def python(code, *arguments, **environment):
     """Runs a program of Python with this package, and returns what became of it."""
     return subprocess.run([sys.executable, "-c", code, *arguments], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=120,
+                          stderr=subprocess.PIPE, text=True, timeout=600,
                           env={**os.environ, **environment})
 
 

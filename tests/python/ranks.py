@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 warnings.filterwarnings("ignore")
 
-_TIMEOUT = 300  # seconds, of one function
+_TIMEOUT = 900  # seconds, of one function
 _ranks = []  # (process, pipe) of each rank that runs
 
 

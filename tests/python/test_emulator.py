@@ -45,7 +45,7 @@ def clean():
 
 def emulate(*arguments, module="ptxgen"):
     return subprocess.run([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE,
-                          stderr=subprocess.PIPE, text=True, timeout=120, env=clean())
+                          stderr=subprocess.PIPE, text=True, timeout=600, env=clean())
 
 
 @pytest.mark.parametrize("source, more", [(PROGRAM, [ptxgen.emulator_path()]), (OPENS, ["-ldl"])],

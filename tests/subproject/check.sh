@@ -18,7 +18,7 @@ ln -s "$source" "$scratch/host/subprojects/ptxgen"
 quietly meson setup -Doptimization=0 "$scratch/host/build" "$scratch/host"
 ! grep -i jansson "$scratch/log" || fail "a subproject looks for jansson"
 quietly meson compile -C "$scratch/host/build"
-quietly meson test -C "$scratch/host/build"
+quietly meson test -C "$scratch/host/build" -t 10
 built=$(cd "$scratch/host/build/subprojects/ptxgen" && find . -type f -perm /111 ! -name '*.p')
 [ "$built" = ./libptxgen.so.0.1.0 ] || fail "a subproject builds more than the library: $built"
 echo "a Meson subproject: works"

@@ -24,7 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT_SECONDS = 60, MOST_FAILURES = 10 };
+enum { LIMIT_SECONDS = 600, MOST_FAILURES = 10 };
 
 struct sweep {
     const char *faults, *output;

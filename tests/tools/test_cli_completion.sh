@@ -87,9 +87,9 @@ zpty -w z 'PS1= PROMPT_EOL_MARK= ; unsetopt ZLE_RPROMPT_INDENT 2>/dev/null; fpat
 zpty -w z 'autoload -U compinit && compinit -u -D'
 zpty -w z 'show() { zle complete-word; print -r -- "$BUFFER" >line; exit }; zle -N show; bindkey "^T" show'
 zpty -w z 'print ready >started'
-for k in {1..1000}; do [[ -e started ]] && break; sleep 0.05; done
+for k in {1..6000}; do [[ -e started ]] && break; sleep 0.05; done
 zpty -w -n z "$1"$'\x14'
-for k in {1..1000}; do [[ -s line ]] && break; sleep 0.05; done
+for k in {1..6000}; do [[ -s line ]] && break; sleep 0.05; done
 zpty -d z
 cat line
 END

@@ -138,7 +138,7 @@ signalled() {
         --json held/o.jsonl >out 2>err &
     child=$!
     waited=0
-    until ls -l "/proc/$child/fd" 2>/dev/null | grep -q "$work/held/" || [ $waited -gt 600 ]; do
+    until ls -l "/proc/$child/fd" 2>/dev/null | grep -q "$work/held/" || [ $waited -gt 6000 ]; do
         sleep 0.05
         waited=$((waited + 1))
     done
@@ -178,7 +178,7 @@ result 'a file beyond the limit of size is an error, and the old one stays'
 # window is written; the second is then read beyond the end. Opening the pipe to read waits until
 # ptxgen opens it to write; by then ptxgen has mapped its input.
 read_pipe() {
-    timeout 60 sh -c 'exec 3<pipe; : >long.st; cat <&3 >/dev/null'
+    timeout 600 sh -c 'exec 3<pipe; : >long.st; cat <&3 >/dev/null'
 }
 
 if mkfifo pipe; then
