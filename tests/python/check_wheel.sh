@@ -29,7 +29,7 @@ python3 -m venv "$scratch/bare"
 "$scratch/bare/bin/pip" -q --disable-pip-version-check install --no-index "$wheel"
 "$scratch/bare/bin/python" -m ptxgen emulate -- "$scratch/bare/bin/python" -m ptxgen
 
-environment "$scratch/venv" "$wheel" pytest 'mypy<3'
+environment "$scratch/venv" "$wheel" pytest==9.2.0 mypy==2.4.1
 cd "$root/tests/python"
 # Those of ptxgen.torch need torch: check_torch.sh.
 "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider --ptxgen-emulate \
