@@ -2,10 +2,12 @@
 // What a spec of the step kernel asks of its launch: tiles, blocks, arguments.
 #include "step_apply.h"
 
+// Eight where an array has fewer than 32 bits, so that a vector of it is 16 bytes or 8. A gradient
+// alone is too little to read for the registers that eight lanes of all the others take.
 unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
 {
     for (unsigned k = 0; k < ARRAYS; k++)
-        if (ptxk_step_array_type(v, k) != PTX_NONE &&
+        if (k != ARRAY_GRADIENT && ptxk_step_array_type(v, k) != PTX_NONE &&
             ptx_type_bytes(ptxk_step_array_type(v, k)) < 4)
             return 8;
     return 4;

@@ -41,18 +41,18 @@ static void put_f32(float *to, float x)
         memcpy(to, &nan, sizeof nan);
 }
 
-// The adjacent elements that a thread takes: those of 16 bytes, or 8 where any array is narrow.
+// The adjacent elements that a thread takes: those of 16 bytes, or 8 where any array but the
+// gradient is narrow.
 static unsigned lanes_of(const struct ptx_step_tensor *tensor)
 {
     const struct ptx_step_group *group = &set.group[tensor->group];
     const bool has_states = ref_step_states((enum ref_step_rule)group->rule, group->hyper.momentum);
-    const ptx_type gradient = tensor->gradient_dtype ? tensor->gradient_dtype : tensor->dtype;
     const bool narrow_states = tensor->format == PTX_STEP_FORMAT_STATE_BF16 ||
                                tensor->format == PTX_STEP_FORMAT_STOCHASTIC ||
                                tensor->format == PTX_STEP_FORMAT_STATE_8BIT ||
                                tensor->format == PTX_STEP_FORMAT_STATE_F16;
 
-    return tensor->dtype != PTX_F32 || gradient != PTX_F32 || (has_states && narrow_states) ||
+    return tensor->dtype != PTX_F32 || (has_states && narrow_states) ||
                    tensor->ema_dtype == PTX_BF16
                ? 8
                : 4;
