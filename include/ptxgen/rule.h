@@ -142,14 +142,36 @@ PTXGEN_API ptx_val ptx_rule_power(ptx_builder *b, ptx_val x, ptx_val t);
 PTXGEN_API ptx_val ptx_rule_div(ptx_builder *b, ptx_val x, ptx_val y);
 PTXGEN_API ptx_val ptx_rule_sqrt(ptx_builder *b, ptx_val x);
 
+// ------------------------------------------------------------------------------- functions in f64
+
+// clang-format off
+
+/// Functions in f64, for `once`. Columns: name, operands, the largest error in units in the last
+/// place of the exact value (of exp and pow below 2^-1022: 0.8 units of 2^-1074), result. The special
+/// cases are those of C. They are instructions of IEEE 754 and of integers, without calls: one bit
+/// pattern everywhere, but for the bits of NaN.
+#define PTX_RULE_FUNCTIONS(X) \
+    X(exp, 1, 0.7, "e^x") \
+    X(log, 1, 0.51, "the natural logarithm of x") \
+    X(pow, 2, 0.8, "x^y")
+
+// clang-format on
+
+/// One for each row. An operand is an f64 or a C number; of f32s they are those of math.h. Another
+/// type is an error.
+PTXGEN_API ptx_val ptx_rule_exp(ptx_builder *b, ptx_val x);
+PTXGEN_API ptx_val ptx_rule_log(ptx_builder *b, ptx_val x);
+PTXGEN_API ptx_val ptx_rule_pow(ptx_builder *b, ptx_val x, ptx_val y);
+
 // ----------------------------------------------------------------------------------- rules as data
 
 // clang-format off
 
 /// What an operation of a program computes. Columns: name, shape, where (the sum of 1 in `once`, 2
-/// in `update`, 4 in `reduce`, 8 in `of_sums`), meaning. A shape is the result, then the operands x,
-/// y and z: v a value, f64 in `once` and `of_sums`, f32 in `update` and `reduce`; p a predicate; i
-/// an index; n the number. An operation that sets something has no result.
+/// in `update`, 4 in `reduce`, 8 in `of_sums`; 0: in the lists of ptx_rule_function() alone),
+/// meaning. A shape is the result, then the operands x, y and z: v a value, f32 in `update` and
+/// `reduce`, else f64; p a predicate; i an index; n the number. An operation that sets something has
+/// no result.
 #define PTX_RULE_OPS(X) \
     X(NUMBER, "v=n", 15, "the number, rounded to the type") \
     X(SCALAR, "v=i", 1, "scalar x") \
@@ -197,7 +219,15 @@ PTXGEN_API ptx_val ptx_rule_sqrt(ptx_builder *b, ptx_val x);
     X(SIGMOID, "v=v", 6, "ptx_math_sigmoid(x)") \
     X(ERF, "v=v", 6, "ptx_math_erf(x)") \
     X(ERFC, "v=v", 6, "ptx_math_erfc(x)") \
-    X(RSQRT, "v=v", 6, "ptx_math_rsqrt(x)")
+    X(RSQRT, "v=v", 6, "ptx_math_rsqrt(x)") \
+    X(EXP, "v=v", 15, "ptx_rule_exp(x)") \
+    X(LOG, "v=v", 15, "ptx_rule_log(x)") \
+    X(POW, "v=vv", 15, "ptx_rule_pow(x, y)") \
+    X(ARGUMENT, "v=i", 0, "operand x of the function, 0 or 1") \
+    X(TRUNC, "v=v", 0, "x without its fraction") \
+    X(EXPONENT, "v=v", 0, "bits 52 to 62 of x as a number, less 1023") \
+    X(SIGNIFICAND, "v=v", 0, "bits 0 to 51 of x, with those of 1 above them") \
+    X(POWER_OF_2, "v=v", 0, "the bits of x + (0x1.8p52 + 1023), 52 places up: 2^x")
 
 // clang-format on
 
@@ -227,6 +257,12 @@ struct ptx_rule_program {
     const struct ptx_rule_operation *reduce, *of_sums; ///< with sums
     uint32_t reduce_count, of_sums_count;
 };
+
+/// The list that EXP, LOG or POW of f64 stands for: with it another program computes the same bits.
+/// ARGUMENT is an operand, and the last operation gives the result. Writes those that there is room
+/// for, of `most`, and returns how many the list has: 0 if `op` is another operation. `to` may be
+/// NULL if `most` is 0.
+PTXGEN_API uint32_t ptx_rule_function(ptx_rule_op op, struct ptx_rule_operation *to, uint32_t most);
 
 // ------------------------------------------------------------------------------------------- rules
 
@@ -290,6 +326,9 @@ PTXGEN_END
 #define ptx_rule_power(b, x, t) PTXGEN_V2(b, x, t, ptxgen_popped2(b, PTXGEN_HERE, ptx_rule_power))
 #define ptx_rule_div(b, x, y)   PTXGEN_V2(b, x, y, ptxgen_popped2(b, PTXGEN_HERE, ptx_rule_div))
 #define ptx_rule_sqrt(b, x)     PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_rule_sqrt))
+#define ptx_rule_exp(b, x)      PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_rule_exp))
+#define ptx_rule_log(b, x)      PTXGEN_V1(b, x, ptxgen_popped1(b, PTXGEN_HERE, ptx_rule_log))
+#define ptx_rule_pow(b, x, y)   PTXGEN_V2(b, x, y, ptxgen_popped2(b, PTXGEN_HERE, ptx_rule_pow))
 #endif
 
 #endif

@@ -173,6 +173,26 @@ ptx_val ptx_rule_sqrt(ptx_builder *b, ptx_val x)
     return ptxk_own_rule_sqrt(b, x);
 }
 
+ptx_val ptx_rule_exp(ptx_builder *b, ptx_val x)
+{
+    return ptxk_rule_exp(b, x);
+}
+
+ptx_val ptx_rule_log(ptx_builder *b, ptx_val x)
+{
+    return ptxk_rule_log(b, x);
+}
+
+ptx_val ptx_rule_pow(ptx_builder *b, ptx_val x, ptx_val y)
+{
+    return ptxk_rule_pow(b, x, y);
+}
+
+uint32_t ptx_rule_function(ptx_rule_op op, struct ptx_rule_operation *to, uint32_t most)
+{
+    return ptxk_rule_function(op, to, most);
+}
+
 void ptx_rule_emit(ptx_builder *b, const ptx_rule *rule)
 {
     if (!rule) {

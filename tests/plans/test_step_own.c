@@ -606,6 +606,7 @@ TEST(test_program_refused)
     } wrong[] = {
         { "operation 3 of update is 99; there are 0 to", 3, { (ptx_rule_op)99 } },
         { "operation 3 of update is SCALAR, which is not for it", 3, { PTX_RULE_SCALAR } },
+        { "operation 3 of update is TRUNC, which is not for it", 3, { PTX_RULE_TRUNC } },
         { "operation 3 of update, MUL, takes the result of 3, which is not before it",
           3,
           { PTX_RULE_MUL, 2, 3 } },

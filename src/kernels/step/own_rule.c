@@ -216,17 +216,18 @@ static struct context *context_of(ptx_builder *b, struct ptx_restriction *before
     return before->within == within ? before->context : NULL;
 }
 
-// A C number as an f32, which has no bits without its instruction.
-static ptx_val as_f32(ptx_val x)
+double ptxk_own_rule_number(ptx_val x)
 {
     double real;
 
-    if (x.kind != PTX_KIND_NUMBER)
-        return x;
     memcpy(&real, &x.bits, sizeof real);
-    return ptx_f32(x.type == PTX_F64   ? real
-                   : x.type == PTX_S64 ? (double)(int64_t)x.bits
-                                       : (double)x.bits);
+    return x.type == PTX_F64 ? real : x.type == PTX_S64 ? (double)(int64_t)x.bits : (double)x.bits;
+}
+
+// A C number as an f32, which has no bits without its instruction.
+static ptx_val as_f32(ptx_val x)
+{
+    return x.kind == PTX_KIND_NUMBER ? ptx_f32(ptxk_own_rule_number(x)) : x;
 }
 
 ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y)

@@ -26,10 +26,20 @@ void ptxk_rule_program_once(ptx_builder *b, struct ptx_rule_clock *clock);
 void ptxk_rule_program_update(ptx_builder *b, struct ptx_rule_element *e);
 void ptxk_rule_program_reduce(ptx_builder *b, struct ptx_rule_element *e);
 void ptxk_rule_program_of_sums(ptx_builder *b, struct ptx_rule_sums *sums);
+// What an operation of PTX_RULE_OPS that computes gives, of operands of one type.
+ptx_val ptxk_rule_program_computed(ptx_builder *b, ptx_rule_op op, ptx_val x, ptx_val y, ptx_val z);
 
 // ptx_rule_div() and ptx_rule_sqrt().
 ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y);
 ptx_val ptxk_own_rule_sqrt(ptx_builder *b, ptx_val x);
+// A C number.
+double ptxk_own_rule_number(ptx_val x);
+
+// Those of PTX_RULE_FUNCTIONS, and ptx_rule_function().
+ptx_val ptxk_rule_exp(ptx_builder *b, ptx_val x);
+ptx_val ptxk_rule_log(ptx_builder *b, ptx_val x);
+ptx_val ptxk_rule_pow(ptx_builder *b, ptx_val x, ptx_val y);
+uint32_t ptxk_rule_function(ptx_rule_op op, struct ptx_rule_operation *to, uint32_t most);
 
 // The place of a scalar of this name among the doubles of struct ptx_step_hyper; UINT32_MAX: no
 // member has it.

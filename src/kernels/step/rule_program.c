@@ -46,10 +46,12 @@ static const struct {
     [PTX_RULE_ERF].one = ptx_math_erf,
     [PTX_RULE_ERFC].one = ptx_math_erfc,
     [PTX_RULE_RSQRT].one = ptx_math_rsqrt,
+    [PTX_RULE_EXP].one = ptxk_rule_exp,
+    [PTX_RULE_LOG].one = ptxk_rule_log,
+    [PTX_RULE_POW].two = ptxk_rule_pow,
 };
 
-// What an operation that computes gives, of operands of one type.
-static ptx_val computed(ptx_builder *b, ptx_rule_op op, ptx_val x, ptx_val y, ptx_val z)
+ptx_val ptxk_rule_program_computed(ptx_builder *b, ptx_rule_op op, ptx_val x, ptx_val y, ptx_val z)
 {
     if (calls[op].one)
         return calls[op].one(b, x);
@@ -124,8 +126,8 @@ static void run(ptx_builder *b, const struct ptx_rule_operation *ops, uint32_t c
         const ptx_rule_op op = ops[k].op;
         const ptx_val x = result(results, ops[k].x, k);
         const bool computes = calls[op].one || calls[op].two || calls[op].three;
-        results[k] = computes ? computed(b, op, x, result(results, ops[k].y, k),
-                                         result(results, ops[k].z, k))
+        results[k] = computes ? ptxk_rule_program_computed(b, op, x, result(results, ops[k].y, k),
+                                                           result(results, ops[k].z, k))
                               : reached(b, &ops[k], at, x);
     }
 }
