@@ -41,7 +41,7 @@ ROOMS = {
     "src/plans": (
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records"]),
         ("include/ptxgen", ["binding", "operations", "norm", "clip", "rule", "rules", "step", "torch"]),
-        ("src/kernels", ["norm", "clip_apply", "step_apply"]),
+        ("src/kernels", ["norm", "clip_apply", "step_apply", "muon"]),
         ("src/kernels/common", ["vector"]),
         ("src/kernels/step", ["own_rule"]),
         ("src/kernels/step/formats", ["state_8bit"]),

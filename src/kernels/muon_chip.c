@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: MIT
+// All products of a matrix of at most 64 or 128 rows, by one block: R, Z and Q stay in shared
+// memory, and X passes through it, 64 columns at a time, and is written where it was.
+#include "muon_panel.h"
+
+enum { STAGES = 3, MOST_SUMS = 16, MOST_PAIRS = 4 };
+
+struct chip {
+    unsigned size, panels, threads; // rows that there is room for
+    unsigned copies;                // of a thread, for a stage
+    uint32_t stage;                 // bytes of 64 columns
+    ptx_val x;                      // address of X
+    ptx_val rows, pitch;
+    ptx_val tid, shared, r, z, q;     // addresses of R, Z and Q
+    struct muon_warp square, passing; // of R, Z and Q; of 64 columns of Q X
+    struct muon_lane lane;
+    ptx_fragment sums[MOST_SUMS], part[MOST_SUMS];
+};
+
+static uint32_t square_bytes(unsigned size)
+{
+    return size * size * 2;
+}
+
+// R and Z, or the stages and what is written.
+static uint32_t passing_bytes(unsigned size)
+{
+    const uint32_t stages = (STAGES + 1) * size * MUON_ROW, squares = 2 * square_bytes(size);
+
+    return stages > squares ? stages : squares;
+}
+
+static unsigned threads_of(unsigned size)
+{
+    return size == 128 ? 256 : 128;
+}
+
+// ---- X ------------------------------------------------------------------------------------------
+
+static ptx_ptr global(ptx_builder *b, ptx_type type, ptx_val address)
+{
+    return ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, address);
+}
+
+// Begins to copy 64 columns, `at` bytes from the first; what is outside of X is 0.
+static void copy(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
+{
+    const unsigned step = c->threads / 8;
+    ptx_val piece = ptx_and(b, c->tid, 7), row = ptx_shr(b, c->tid, 3);
+    ptx_val column = ptx_mad(b, piece, MUON_PIECE, at);
+    ptx_val inside = ptx_lt(b, column, c->pitch);
+    ptx_val from = ptx_add(b, c->x, ptx_cvt(b, PTX_U64, column));
+    ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, ptxk_muon_piece(b, row, piece)));
+
+    for (unsigned k = 0; k < c->copies; k++) {
+        ptx_val here = ptx_add(b, row, k * step);
+        ptx_val there = ptx_and(b, inside, ptx_lt(b, here, c->rows));
+        ptx_val taken = ptx_select(b, there, ptx_u32(MUON_PIECE), ptx_u32(0));
+        ptx_val source = ptx_select(b, there, ptx_mad_wide(b, here, c->pitch, from), c->x);
+        ptx_cp_async(b, ptx_at(b, target, k * step * MUON_DEPTH), global(b, PTX_F16, source), 16,
+                     .taken = taken, .bypass = true);
+    }
+}
+
+static void copy_stage(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
+{
+    ptx_if (b, ptx_lt(b, at, c->pitch))
+        copy(b, c, at, to);
+    ptx_cp_async_commit(b);
+}
+
+// Writes 64 columns from shared memory.
+static void write(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val from)
+{
+    const unsigned step = c->threads / 8;
+    ptx_val piece = ptx_and(b, c->tid, 7), row = ptx_shr(b, c->tid, 3);
+    ptx_val column = ptx_mad(b, piece, MUON_PIECE, at);
+    ptx_val inside = ptx_lt(b, column, c->pitch);
+    ptx_val to = ptx_add(b, c->x, ptx_cvt(b, PTX_U64, column));
+    ptx_ptr source = ptxk_muon_shared_at(b, ptx_add(b, from, ptxk_muon_piece(b, row, piece)));
+
+    for (unsigned k = 0; k < c->copies; k++) {
+        ptx_val here = ptx_add(b, row, k * step);
+        ptx_if (b, ptx_and(b, inside, ptx_lt(b, here, c->rows))) {
+            ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptx_at(b, source, k * step * MUON_DEPTH));
+            ptx_ptr target = global(b, PTX_B32, ptx_mad_wide(b, here, c->pitch, to));
+            ptx_store_vec(b, target, 0, ptx_load_vec(b, words, 0, 4));
+        }
+    }
+}
+
+// ---- products -----------------------------------------------------------------------------------
+
+// Where this lane has the pairs of columns of the first row of fragments, from a panel's beginning.
+// Further rows are constants away.
+static void place_pairs(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
+                        ptx_val pairs[MOST_PAIRS])
+{
+    ptx_val panel = ptx_mul(b, ptx_div(b, warp->column, MUON_DEPTH), c->size * MUON_ROW);
+    ptx_val piece = ptx_rem(b, ptx_shr(b, warp->column, 3), 8);
+    ptx_val row = ptx_mad(b, ptx_add(b, warp->row, c->lane.row), MUON_ROW, panel);
+
+    row = ptx_mad(b, c->lane.column, 2, row);
+    for (unsigned n = 0; n < 2 * warp->across; n++) {
+        ptx_val permuted = ptx_xor(b, ptx_add(b, piece, n), c->lane.row);
+        pairs[n] = ptx_mad(b, permuted, MUON_PIECE, row);
+    }
+}
+
+static ptx_ptr pair_at(ptx_builder *b, ptx_val base, ptx_val pair)
+{
+    return ptx_ptr_cast(b, PTX_F16X2, ptxk_muon_shared_at(b, ptx_add(b, base, pair)));
+}
+
+// What is stored of the sums: alpha E + beta * sums in `to`, rounded; and that + diagonal I in `q`.
+struct combined {
+    ptx_val to, e, alpha, beta;
+    ptx_val q, diagonal;
+};
+
+// Two rounded elements of a row, and their sum with the diagonal.
+static ptx_val with_diagonal(ptx_builder *b, ptx_val rounded, ptx_val to_diagonal, ptx_val diagonal)
+{
+    ptx_vec z = ptx_unpack(b, PTX_F16, rounded);
+    ptx_val x[2];
+
+    for (unsigned w = 0; w < 2; w++) {
+        ptx_val value = ptx_cvt(b, PTX_F32, z.lane[w]);
+        ptx_val sum = ptx_add(b, value, diagonal);
+        x[w] = ptx_select(b, ptx_eq(b, to_diagonal, w), sum, value);
+    }
+    return ptx_cvt_pack(b, PTX_F16X2, x[0], x[1]);
+}
+
+static void store_sums(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
+                       const ptx_fragment *sums, struct combined how)
+{
+    const unsigned across = 2 * warp->across;
+    ptx_val pairs[MOST_PAIRS], to_diagonal = { 0 };
+
+    ptx_comment(b, "rounded into shared memory");
+    place_pairs(b, c, warp, pairs);
+    if (how.q.kind) {
+        ptx_val row = ptx_add(b, warp->row, c->lane.row);
+        to_diagonal = ptx_sub(b, row, ptx_add(b, warp->column, c->lane.column));
+    }
+    for (unsigned n = 0; n < across; n++) {
+        ptx_ptr to = pair_at(b, how.to, pairs[n]), e = { 0 }, q = { 0 };
+        ptx_comment(b, "columns %u and %u of 8, and those of the other lanes", n * 8, n * 8 + 1);
+        if (how.e.kind)
+            e = pair_at(b, how.e, pairs[n]);
+        if (how.q.kind)
+            q = pair_at(b, how.q, pairs[n]);
+        for (unsigned k = 0; k < 2 * warp->down; k++) {
+            enum { ROWS = 8 * MUON_DEPTH / 2 }; // pairs from a row to that 8 below
+            ptx_vec words = ptx_fragment_words(b, sums[k / 2 * across + n]);
+            ptx_val x[2] = { words.lane[k % 2 * 2], words.lane[k % 2 * 2 + 1] };
+            if (how.e.kind) {
+                if (k % 2 == 0)
+                    ptx_comment(b, "rows from %u on", k * 8);
+                ptx_vec old = ptx_unpack(b, PTX_F16, ptx_load(b, e, k * ROWS));
+                for (unsigned w = 0; w < 2; w++) {
+                    ptx_val scaled = how.beta.kind ? ptx_mul(b, x[w], how.beta) : x[w];
+                    x[w] = ptx_fma(b, how.alpha, ptx_cvt(b, PTX_F32, old.lane[w]), scaled);
+                }
+            }
+            ptx_val rounded = ptx_cvt_pack(b, PTX_F16X2, x[0], x[1]);
+            ptx_store(b, to, k * ROWS, rounded);
+            if (how.q.kind) {
+                ptx_val from = ptx_add(b, to_diagonal, k * 8 - n * 8);
+                ptx_store(b, q, k * ROWS, with_diagonal(b, rounded, from, how.diagonal));
+            }
+        }
+    }
+}
+
+// The sums of a product of R, Z, Q or X, of size x size.
+static void square(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right, bool across)
+{
+    const uint32_t step = across ? MUON_DEPTH * MUON_ROW : c->size * MUON_ROW;
+
+    ptxk_muon_zero(b, &c->square, c->sums, false);
+    for (unsigned k = 0; k < c->panels; k++)
+        ptxk_muon_multiply(b, &c->square, ptx_add(b, left, k * c->size * MUON_ROW),
+                           ptx_add(b, right, k * step), across, c->sums);
+}
+
+// A product that is stored where one of its factors, or E, is.
+static void replace(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right, bool across,
+                    struct combined how)
+{
+    square(b, c, left, right, across);
+    ptx_barrier(b);
+    store_sums(b, c, &c->square, c->sums, how);
+    ptx_barrier(b);
+}
+
+// 64 columns of Q X, into shared memory at `to`.
+static void pass(ptx_builder *b, struct chip *c, ptx_val from, ptx_val to)
+{
+    ptxk_muon_zero(b, &c->passing, c->part, false);
+    for (unsigned k = 0; k < c->panels; k++)
+        ptxk_muon_multiply(b, &c->passing, ptx_add(b, c->q, k * c->size * MUON_ROW),
+                           ptx_add(b, from, k * MUON_DEPTH * MUON_ROW), true, c->part);
+    store_sums(b, c, &c->passing, c->part, (struct combined) { .to = to });
+}
+
+// Passes X through shared memory: X = Q X where there is a Q, then R = X X^T where `sums` says so.
+static void stream(ptx_builder *b, struct chip *c, bool multiplies, ptx_val sums)
+{
+    ptx_comment(b, multiplies ? "X = Q X, and the sums of R = X X^T" : "the sums of R = X X^T");
+    ptx_barrier(b);
+    for (unsigned k = 0; k < STAGES - 1; k++)
+        copy_stage(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->shared, k * c->stage));
+    ptx_val end = ptx_add(b, c->shared, STAGES * c->stage), read = ptx_var(b, c->shared);
+    ptx_val filled = ptx_var(b, ptx_add(b, c->shared, (STAGES - 1) * c->stage));
+    ptxk_muon_zero(b, &c->square, c->sums, false);
+    ptx_for (b, at, ptx_u32(0), c->pitch, ptx_u32(MUON_ROW)) {
+        ptx_cp_async_wait(b, STAGES - 2);
+        ptx_barrier(b);
+        copy_stage(b, c, ptx_add(b, at, (STAGES - 1) * MUON_ROW), filled);
+        if (multiplies) {
+            ptx_comment(b, "64 columns of Q X");
+            pass(b, c, read, end);
+            ptx_barrier(b);
+            write(b, c, at, end);
+            ptx_if (b, sums)
+                ptxk_muon_multiply(b, &c->square, end, end, false, c->sums);
+        } else {
+            ptxk_muon_multiply(b, &c->square, read, read, false, c->sums);
+        }
+        ptx_set(b, filled, read);
+        ptx_val next = ptx_add(b, read, c->stage);
+        ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), c->shared, next));
+    }
+    ptx_cp_async_wait_all(b);
+    ptx_barrier(b);
+    store_sums(b, c, &c->square, c->sums, (struct combined) { .to = c->r });
+    ptx_barrier(b);
+}
+
+// ---- the two forms ------------------------------------------------------------------------------
+
+struct step {
+    ptx_val a, b, c, restart;
+};
+
+static struct step step_at(ptx_builder *b, ptx_val steps, ptx_val k)
+{
+    ptx_ptr row = ptx_at(b, global(b, PTX_F32, steps), ptx_mul(b, k, sizeof(struct muon_step) / 4));
+    ptx_vec words = ptx_load_vec(b, row, 0, 4);
+    ptx_val restart = ptx_ne(b, ptx_bitcast(b, PTX_U32, words.lane[3]), 0);
+
+    return (struct step) { words.lane[0], words.lane[1], words.lane[2], restart };
+}
+
+// X has as many columns as rows, and is where Q is otherwise.
+static void plain(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
+{
+    ptx_comment(b, "plain: R = X X^T, Z = b R + c R R, X = a X + Z X");
+    for (unsigned k = 0; k < c->panels; k++)
+        copy(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->q, k * c->size * MUON_ROW));
+    ptx_cp_async_wait_all(b);
+    ptx_barrier(b);
+    ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
+        struct step s = step_at(b, steps, k);
+        replace(b, c, c->q, c->q, false, (struct combined) { .to = c->r });
+        replace(b, c, c->r, c->r, true,
+                (struct combined) { .to = c->z, .e = c->r, .alpha = s.b, .beta = s.c });
+        replace(b, c, c->z, c->q, true, (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
+    }
+    for (unsigned k = 0; k < c->panels; k++)
+        write(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->q, k * c->size * MUON_ROW));
+}
+
+static void gram(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
+{
+    ptx_comment(b, "Gram: the steps on R alone, and X = Q X at a restart and at the end");
+    stream(b, c, false, ptx_bool(true));
+    ptx_val fresh = ptx_var(b, ptx_u32(1));
+    ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
+        struct step s = step_at(b, steps, k);
+        ptx_val is_last = ptx_eq(b, ptx_add(b, k, 1), count);
+        ptx_comment(b, "Z = b R + c R R, and Q = Z + a I at first");
+        square(b, c, c->r, c->r, true);
+        struct combined z = { .to = c->z, .e = c->r, .alpha = s.b, .beta = s.c };
+        ptx_if (b, ptx_ne(b, fresh, 0)) {
+            struct combined both = z;
+            both.q = c->q, both.diagonal = s.a;
+            store_sums(b, c, &c->square, c->sums, both);
+            ptx_barrier(b);
+        }
+        ptx_else (b) {
+            store_sums(b, c, &c->square, c->sums, z);
+            ptx_barrier(b);
+            ptx_comment(b, "Q = a Q + Q Z");
+            replace(b, c, c->q, c->z, true,
+                    (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
+        }
+        ptx_set(b, fresh, 0);
+        ptx_val ends = ptx_or(b, is_last, s.restart);
+        ptx_if (b, ends) {
+            stream(b, c, true, ptx_not(b, is_last));
+            ptx_set(b, fresh, 1);
+        }
+        ptx_else (b) {
+            ptx_comment(b, "T = a R + R Z and R = a T + Z T, both where R is");
+            struct combined t = { .to = c->r, .e = c->r, .alpha = s.a };
+            replace(b, c, c->r, c->z, true, t);
+            replace(b, c, c->z, c->r, true, t);
+        }
+    }
+}
+
+void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
+{
+    struct chip c = { .size = size, .panels = size / MUON_DEPTH, .threads = threads_of(size) };
+    const unsigned down = size == 128 ? 4 : 2;
+    ptx_ptr chips = ptx_param_ptr(b, PTX_U64, "chips", .readonly = true,
+                                  .meaning = "a row of struct muon_chip for each block");
+    ptx_ptr row =
+        ptx_at(b, chips, ptx_mul_wide(b, ptx_ctaid(b, PTX_X), sizeof(struct muon_chip) / 8));
+    ptx_ptr words = ptx_ptr_cast(b, PTX_U32, row);
+
+    ptx_comment(b, "the block's matrix");
+    c.x = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, x));
+    ptx_val steps = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, steps));
+    ptx_val count = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, step_count));
+    c.rows = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, rows));
+    ptx_val columns = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, columns));
+    c.pitch = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, pitch));
+    c.stage = size * MUON_ROW;
+    c.copies = size * 8 / c.threads;
+    c.tid = ptx_tid(b, PTX_X);
+    c.shared = c.r = ptx_ptr_address(b, ptx_shared_dynamic(b, PTX_F16));
+    c.z = ptx_add(b, c.shared, square_bytes(size));
+    c.q = ptx_add(b, c.shared, passing_bytes(size));
+    c.square = ptxk_muon_warp(b, down, 2, size / 32, size * MUON_ROW);
+    c.passing = ptxk_muon_warp(b, 2, 2, 2, size * MUON_ROW);
+    c.lane = ptxk_muon_lane(b);
+    ptxk_muon_zero(b, &c.square, c.sums, true);
+    ptxk_muon_zero(b, &c.passing, c.part, true);
+    ptx_if (b, ptx_eq(b, c.rows, columns))
+        plain(b, &c, steps, count);
+    ptx_else (b)
+        gram(b, &c, steps, count);
+}
+
+// ---- the module ---------------------------------------------------------------------------------
+
+const char *const ptxk_muon_entries[MUON_ENTRIES] = { "muon_tiles", "muon_chip_64",
+                                                      "muon_chip_128" };
+
+uint32_t ptxk_muon_shared(unsigned entry)
+{
+    const unsigned size = entry == MUON_CHIP_64 ? 64 : 128;
+
+    return entry == MUON_TILES ? MUON_TILE_SHARED : passing_bytes(size) + square_bytes(size);
+}
+
+void ptxk_muon_emit(ptx_builder *b)
+{
+    ptx_entry (b, ptxk_muon_entries[MUON_TILES], .block = { MUON_THREADS }, .min_blocks = 2)
+        ptxk_muon_tiles_emit(b);
+    ptx_entry (b, ptxk_muon_entries[MUON_CHIP_64], .block = { threads_of(64) })
+        ptxk_muon_chip_emit(b, 64);
+    ptx_entry (b, ptxk_muon_entries[MUON_CHIP_128], .block = { threads_of(128) }, .min_blocks = 2)
+        ptxk_muon_chip_emit(b, 128);
+}

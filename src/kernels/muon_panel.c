@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT
+#include "muon_panel.h"
+
+ptx_ptr ptxk_muon_shared_at(ptx_builder *b, ptx_val address)
+{
+    return ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, address);
+}
+
+ptx_val ptxk_muon_piece(ptx_builder *b, ptx_val row, ptx_val piece)
+{
+    ptx_val at = ptx_xor(b, piece, ptx_and(b, row, 7));
+
+    return ptx_mad(b, row, MUON_ROW, ptx_mul(b, at, MUON_PIECE));
+}
+
+struct muon_lane ptxk_muon_lane(ptx_builder *b)
+{
+    ptx_val lane = ptx_laneid(b), row = ptx_shr(b, lane, 2);
+
+    return (struct muon_lane) { row, ptx_shl(b, ptx_and(b, lane, 3), 1) };
+}
+
+struct muon_warp ptxk_muon_warp(ptx_builder *b, unsigned down, unsigned across, unsigned wide,
+                                uint32_t panel)
+{
+    struct muon_warp w = { .down = down, .across = across };
+    ptx_val lane = ptx_laneid(b), number = ptx_shr(b, ptx_tid(b, PTX_X), 5);
+    ptx_val low = ptx_and(b, lane, 7), half = ptx_and(b, ptx_shr(b, lane, 3), 1);
+    ptx_val upper = ptx_shr(b, lane, 4);
+
+    w.row = ptx_mul(b, ptx_div(b, number, wide), 16 * down);
+    w.column = ptx_mul(b, ptx_rem(b, number, wide), 16 * across);
+    // Tiles of 8 x 8 in the order of a fragment's words. Of A, and of B by rows: the second tile
+    // has the next 8 rows, the third the next 8 columns. Of B^T it is the other way round.
+    ptx_val row = ptx_add(b, low, ptx_mul(b, half, 8));
+    ptx_val of_piece = ptx_mul(b, ptx_xor(b, upper, low), MUON_PIECE);
+    ptx_val column = ptx_add(b, low, ptx_mul(b, upper, 8));
+    ptx_val of_half = ptx_mul(b, ptx_xor(b, half, low), MUON_PIECE);
+    ptx_val row_at = ptx_mul(b, ptx_add(b, w.row, row), MUON_ROW);
+    ptx_val column_at = ptx_mul(b, ptx_add(b, w.column, column), MUON_ROW);
+    ptx_val of_panel = ptx_mul(b, ptx_div(b, w.column, MUON_DEPTH), panel);
+    ptx_val across_at = ptx_mad(b, row, MUON_ROW, of_panel);
+    ptx_val first = ptx_mul(b, ptx_rem(b, w.column, MUON_DEPTH), 2);
+    for (unsigned k = 0; k < MUON_STEPS; k++) {
+        w.of_rows[k] = ptx_add(b, row_at, ptx_xor(b, of_piece, 32 * k));
+        w.of_columns[k] = ptx_add(b, column_at, ptx_xor(b, of_half, 32 * k));
+        if (k < across) {
+            ptx_val at = ptx_add(b, first, 32 * k);
+            w.of_across[k] = ptx_add(b, across_at, ptx_xor(b, of_piece, at));
+        }
+    }
+    return w;
+}
+
+void ptxk_muon_zero(ptx_builder *b, const struct muon_warp *warp, ptx_fragment *sums, bool first)
+{
+    for (unsigned k = 0; k < 2 * warp->down * warp->across; k++) {
+        ptx_fragment zero = ptx_fragment_fill(b, ptx_f32(0));
+        if (first)
+            sums[k] = ptx_fragment_var(b, zero);
+        else
+            ptx_fragment_set(b, sums[k], zero);
+    }
+}
+
+static ptx_fragment fragment(ptx_builder *b, ptx_fragment_role role, ptx_ptr at, unsigned words)
+{
+    return ptx_fragment_from(b, role, PTX_F16, 16, ptx_ldmatrix(b, at, words));
+}
+
+// Two fragments of B.
+static void pair(ptx_builder *b, ptx_ptr at, bool trans, ptx_fragment to[2])
+{
+    ptx_vec w = ptx_ldmatrix(b, at, 4, .trans = trans);
+
+    to[0] = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F16, 16, ptx_vec2(w.lane[0], w.lane[1]));
+    to[1] = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F16, 16, ptx_vec2(w.lane[2], w.lane[3]));
+}
+
+void ptxk_muon_multiply(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                        bool across, ptx_fragment *sums)
+{
+    enum { MOST = 4, ELEMENTS = 16 * MUON_DEPTH };
+    ptx_fragment x[MOST], y[2 * MOST];
+    ptx_ptr by_columns[MOST];
+
+    for (unsigned k = 0; across && k < warp->across; k++)
+        by_columns[k] = ptxk_muon_shared_at(b, ptx_add(b, right, warp->of_across[k]));
+    for (unsigned step = 0; step < MUON_STEPS; step++) {
+        ptx_comment(b, "columns %u to %u", step * 16, step * 16 + 15);
+        ptx_ptr rows = ptxk_muon_shared_at(b, ptx_add(b, left, warp->of_rows[step]));
+        for (unsigned m = 0; m < warp->down; m++)
+            x[m] = fragment(b, PTX_FRAGMENT_A, ptx_at(b, rows, m * ELEMENTS), 4);
+        if (!across) {
+            ptx_ptr from = ptxk_muon_shared_at(b, ptx_add(b, right, warp->of_columns[step]));
+            for (unsigned n = 0; n < warp->across; n++)
+                pair(b, ptx_at(b, from, n * ELEMENTS), false, y + 2 * n);
+        }
+        for (unsigned n = 0; across && n < warp->across; n++)
+            pair(b, ptx_at(b, by_columns[n], step * ELEMENTS), true, y + 2 * n);
+        for (unsigned k = 0; k < 2 * warp->down * warp->across; k++) {
+            const unsigned m = k / (2 * warp->across), n = k % (2 * warp->across);
+            if (k == 0)
+                ptx_comment(b, "%u products of 16 x 16 by 16 x 8", 2 * warp->down * warp->across);
+            ptx_fragment_set(b, sums[k], ptx_mma(b, x[m], y[n], sums[k]));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// Panels in shared memory, as muon.h says: addresses of pieces, and products of panels by the warps
+// of a block.
+#ifndef PTXGEN_KERNELS_MUON_PANEL_H
+#define PTXGEN_KERNELS_MUON_PANEL_H
+
+#include "muon.h"
+
+enum { MUON_ROW = 2 * MUON_DEPTH, MUON_STEPS = MUON_DEPTH / 16 };
+
+// What a warp computes: `down` times 16 rows and `across` times 16 columns of a product, and where
+// this lane reads them, in bytes from the beginning of a panel.
+struct muon_warp {
+    unsigned down, across;
+    ptx_val row, column;            // of the warp's first element, in the product
+    ptx_val of_rows[MUON_STEPS];    // of A, by the step of 16 columns
+    ptx_val of_columns[MUON_STEPS]; // of B^T, whose rows are columns of the product
+    ptx_val of_across[MUON_STEPS];  // of B, by 16 columns; the rows are steps
+};
+
+// Warps in `wide` columns. Columns of B beyond 64 are in further panels, `panel` bytes apart.
+struct muon_warp ptxk_muon_warp(ptx_builder *b, unsigned down, unsigned across, unsigned wide,
+                                uint32_t panel);
+
+// Sums: down x across x 2 fragments of variables, 0.
+void ptxk_muon_zero(ptx_builder *b, const struct muon_warp *warp, ptx_fragment *sums, bool first);
+
+// Adds A B^T, or A B, of a panel of A and a panel of B^T or 64 rows of B, at these addresses.
+void ptxk_muon_multiply(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                        bool across, ptx_fragment *sums);
+
+// A pointer to f16 in shared memory.
+ptx_ptr ptxk_muon_shared_at(ptx_builder *b, ptx_val address);
+
+// Where piece `piece` of row `row` is in a panel, in bytes.
+ptx_val ptxk_muon_piece(ptx_builder *b, ptx_val row, ptx_val piece);
+
+// The sums' lane: its row in a fragment, and its first column.
+struct muon_lane {
+    ptx_val row, column;
+};
+struct muon_lane ptxk_muon_lane(ptx_builder *b);
+
+// The bodies of the entries.
+void ptxk_muon_tiles_emit(ptx_builder *b);
+void ptxk_muon_chip_emit(ptx_builder *b, unsigned rows);
+
+#endif

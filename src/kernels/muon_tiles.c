@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: MIT
+// A product of many matrices: a block has a tile of 128 x 128 of one of them, or a slice of its
+// depth. The last block of a tile to end adds up the slices in their order. Of a symmetric product
+// the tiles below the diagonal are computed, and written on both sides.
+#include "muon_panel.h"
+
+enum {
+    BYTES = MUON_TILE * MUON_DEPTH * 2, // of one operand's part of a stage
+    STAGE = 2 * BYTES,
+    COPIES = BYTES / MUON_PIECE / MUON_THREADS, // of a thread and an operand
+    DOWN = 4, // fragments of a warp's 64 rows, pairs of its 64 columns
+    SUMS = 2 * DOWN * DOWN,
+    PITCH = 2 * MUON_TILE + MUON_PIECE, // of a row of the finished tile in shared memory
+    ROW_PIECES = MUON_TILE / 8,
+};
+
+struct tile {
+    ptx_ptr product;
+    ptx_val a, b, c, e, q, partials, counters; // addresses
+    ptx_val rows, columns, pitch_a, pitch_b, pitch_c, depth;
+    ptx_val alpha, beta, diagonal;
+    ptx_val across, symmetric, slices, slice, place;
+    ptx_val row, column; // the first, in elements
+    ptx_val begin, end;  // of the depth, in bytes
+    ptx_val tid, shared; // the address of dynamic shared memory
+    ptx_val off_diagonal;
+};
+
+// ---- the tables ---------------------------------------------------------------------------------
+
+static ptx_val word(ptx_builder *b, ptx_ptr product, ptx_type type, uint32_t place)
+{
+    return ptx_load(b, ptx_ptr_cast(b, type, product), place);
+}
+
+#define ADDRESS(member) word(b, t.product, PTX_U64, MUON_PLACE(uint64_t, muon_product, member))
+#define NUMBER(member)  word(b, t.product, PTX_U32, MUON_PLACE(uint32_t, muon_product, member))
+#define SCALAR(member)  word(b, t.product, PTX_F32, MUON_PLACE(float, muon_product, member))
+
+static struct tile read_tables(ptx_builder *b)
+{
+    struct tile t = { .tid = ptx_tid(b, PTX_X) };
+    ptx_ptr products = ptx_param_ptr(b, PTX_U64, "products", .readonly = true,
+                                     .meaning = "rows of struct muon_product");
+    ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "tiles", .readonly = true,
+                                  .meaning = "a row of struct muon_tile for each block");
+
+    ptx_comment(b, "the block's tile, and the product that it belongs to");
+    const uint32_t words = sizeof(struct muon_tile) / 4;
+    ptx_ptr own = ptx_at(b, tiles, ptx_mul_wide(b, ptx_ctaid(b, PTX_X), words));
+    ptx_val product = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, product));
+    const uint32_t length = sizeof(struct muon_product) / 8;
+    t.product = ptx_at(b, products, ptx_mul_wide(b, product, length));
+    ptx_val row = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, row));
+    ptx_val column = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, column));
+    t.slice = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, slice));
+    t.place = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, place));
+    t.row = ptx_mul(b, row, MUON_TILE);
+    t.column = ptx_mul(b, column, MUON_TILE);
+    t.off_diagonal = ptx_ne(b, row, column);
+    t.a = ADDRESS(a);
+    t.b = ADDRESS(b);
+    t.rows = NUMBER(rows);
+    t.columns = NUMBER(columns);
+    t.pitch_a = NUMBER(pitch_a);
+    t.pitch_b = NUMBER(pitch_b);
+    t.depth = NUMBER(depth);
+    t.across = ptx_ne(b, NUMBER(across), 0);
+    t.symmetric = ptx_ne(b, NUMBER(symmetric), 0);
+    t.slices = NUMBER(slices);
+    ptx_val slice = ptx_mul(b, NUMBER(slice), 2);
+    t.begin = ptx_mul(b, t.slice, slice);
+    t.end = ptx_min(b, ptx_add(b, t.begin, slice), t.depth);
+    t.shared = ptx_ptr_address(b, ptx_shared_dynamic(b, PTX_F16));
+    return t;
+}
+
+// What only the last part needs is read there: registers are scarce before.
+static void read_rest(ptx_builder *b, struct tile *to)
+{
+    struct tile t = *to;
+
+    t.c = ADDRESS(c);
+    t.e = ADDRESS(e);
+    t.q = ADDRESS(q);
+    t.pitch_c = NUMBER(pitch_c);
+    t.alpha = SCALAR(alpha);
+    t.beta = SCALAR(beta);
+    t.diagonal = SCALAR(diagonal);
+    *to = t;
+}
+
+// ---- copies -------------------------------------------------------------------------------------
+
+static ptx_ptr global(ptx_builder *b, ptx_type type, ptx_val address)
+{
+    return ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, address);
+}
+
+// 128 rows of 64 elements. Rows past the last are the last: nothing of them is written. Pieces past
+// the depth are 0.
+static void copy_rows(ptx_builder *b, const struct tile *t, ptx_val from, ptx_val first,
+                      ptx_val rows, ptx_val pitch, ptx_val at, ptx_val taken, ptx_val to)
+{
+    enum { STEP = MUON_THREADS / 8 };
+    ptx_val row = ptx_add(b, first, ptx_shr(b, t->tid, 3)), last = ptx_sub(b, rows, 1);
+    ptx_val source = ptx_add(b, from, ptx_cvt(b, PTX_U64, at));
+    ptx_ptr target = ptxk_muon_shared_at(b, to);
+
+    for (unsigned k = 0; k < COPIES; k++) {
+        ptx_val here = ptx_min(b, ptx_add(b, row, k * STEP), last);
+        ptx_ptr piece = global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
+        ptx_cp_async(b, ptx_at(b, target, k * STEP * MUON_DEPTH), piece, 16, .taken = taken,
+                     .bypass = true);
+    }
+}
+
+// 64 rows of 128 columns, as two panels.
+static void copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, ptx_val to)
+{
+    enum { STEP = MUON_THREADS / ROW_PIECES };
+    ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
+    ptx_val most = ptx_sub(b, t->pitch_b, MUON_PIECE), count = ptx_div(b, t->depth, 2);
+    ptx_val column = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2));
+    column = ptx_min(b, column, most);
+    ptx_val source = ptx_add(b, t->b, ptx_cvt(b, PTX_U64, column));
+    ptx_val panel = ptx_mul(b, ptx_div(b, piece, 8), MUON_DEPTH * MUON_ROW);
+    ptx_val in_panel = ptxk_muon_piece(b, row, ptx_rem(b, piece, 8));
+    ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, ptx_add(b, panel, in_panel)));
+    ptx_val last = ptx_sub(b, ptx_min(b, count, t->rows), 1);
+
+    row = ptx_add(b, row, ptx_div(b, first, 2));
+    for (unsigned k = 0; k < COPIES; k++) {
+        ptx_val here = ptx_min(b, ptx_add(b, row, k * STEP), last);
+        ptx_ptr from = global(b, PTX_F16, ptx_mad_wide(b, here, t->pitch_b, source));
+        ptx_cp_async(b, ptx_at(b, target, k * STEP * MUON_DEPTH), from, 16, .bypass = true);
+    }
+}
+
+// Begins to copy a stage if there is one, and makes a group of the copies.
+static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_val depth,
+                       ptx_val stage)
+{
+    ptx_if (b, ptx_lt(b, depth, t->end)) {
+        ptx_val piece = ptx_and(b, t->tid, 7);
+        ptx_val at = ptx_mad(b, piece, MUON_PIECE, depth);
+        ptx_val inside = ptx_lt(b, at, t->end);
+        ptx_val taken = ptx_select(b, inside, ptx_u32(MUON_PIECE), ptx_u32(0));
+        at = ptx_select(b, inside, at, ptx_u32(0));
+        ptx_val to = ptx_add(b, stage, ptxk_muon_piece(b, ptx_shr(b, t->tid, 3), piece));
+        copy_rows(b, t, t->a, t->row, t->rows, t->pitch_a, at, taken, to);
+        if (across)
+            copy_columns(b, t, depth, ptx_add(b, stage, BYTES));
+        else
+            copy_rows(b, t, t->b, t->column, t->columns, t->pitch_b, at, taken,
+                      ptx_add(b, to, BYTES));
+    }
+    ptx_cp_async_commit(b);
+}
+
+static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *warp, bool across,
+                ptx_fragment *sums)
+{
+    ptx_comment(b, across ? "sums of A B: B by its rows" : "sums of A B^T: B by its columns");
+    for (unsigned k = 0; k < MUON_STAGES - 1; k++) {
+        ptx_val depth = ptx_add(b, t->begin, k * MUON_ROW);
+        copy_stage(b, t, across, depth, ptx_add(b, t->shared, k * STAGE));
+    }
+    // A warp whose part is outside of the matrix multiplies nothing.
+    ptx_val has_rows = ptx_lt(b, ptx_add(b, t->row, warp->row), t->rows);
+    ptx_val has = ptx_and(b, has_rows, ptx_lt(b, ptx_add(b, t->column, warp->column), t->columns));
+    ptx_val end = ptx_add(b, t->shared, MUON_STAGES * STAGE);
+    ptx_val read = ptx_var(b, t->shared);
+    ptx_val filled = ptx_var(b, ptx_add(b, t->shared, (MUON_STAGES - 1) * STAGE));
+    ptx_for (b, depth, t->begin, t->end, MUON_ROW) {
+        ptx_cp_async_wait(b, MUON_STAGES - 2);
+        ptx_comment(b, "the stage is there for all, and all have read the one that is filled next");
+        ptx_barrier(b);
+        copy_stage(b, t, across, ptx_add(b, depth, (MUON_STAGES - 1) * MUON_ROW), filled);
+        ptx_comment(b, "a panel of 64 of the depth");
+        ptx_if (b, has)
+            ptxk_muon_multiply(b, warp, read, ptx_add(b, read, BYTES), across, sums);
+        ptx_set(b, filled, read);
+        ptx_val next = ptx_add(b, read, STAGE);
+        ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), t->shared, next));
+    }
+    ptx_cp_async_wait_all(b);
+}
+
+// ---- slices of a long depth ---------------------------------------------------------------------
+
+// Stores this slice's sums. The last block of the tile adds up all of them; the others end.
+static void add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
+{
+    enum { WORDS = MUON_TILE * MUON_TILE };
+    ptx_ptr last = ptx_shared(b, PTX_U32, 1);
+
+    ptx_if (b, ptx_gt(b, t->slices, 1)) {
+        ptx_comment(b, "this slice's sums, in the order of the threads");
+        struct tile rest = *t;
+        rest.partials = word(b, t->product, PTX_U64, MUON_PLACE(uint64_t, muon_product, partials));
+        rest.counters = word(b, t->product, PTX_U64, MUON_PLACE(uint64_t, muon_product, counters));
+        ptx_val first = ptx_mul(b, t->place, t->slices);
+        ptx_ptr partials = ptx_at(b, global(b, PTX_F32, rest.partials),
+                                  ptx_mad_wide(b, first, WORDS, ptx_mul_wide(b, t->tid, 4)));
+        ptx_ptr own = ptx_at(b, partials, ptx_mul_wide(b, t->slice, WORDS));
+        for (unsigned k = 0; k < SUMS; k++)
+            ptx_store_vec(b, own, k * 4 * MUON_THREADS, ptx_fragment_words(b, sums[k]));
+        ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
+        ptx_barrier(b);
+        ptx_if (b, ptx_eq(b, t->tid, 0)) {
+            ptx_ptr counter = ptx_at(b, global(b, PTX_U32, rest.counters), t->place);
+            ptx_val before = ptx_atomic(b, PTX_ATOMIC_add, counter, 0, 1,
+                                        .order = PTX_ORDER_ACQ_REL, .scope = PTX_SCOPE_GPU);
+            ptx_val is_last = ptx_eq(b, ptx_add(b, before, 1), t->slices);
+            ptx_store(b, last, 0, ptx_select(b, is_last, ptx_u32(1), ptx_u32(0)));
+            ptx_if (b, is_last)
+                ptx_store(b, counter, 0, ptx_u32(0));
+        }
+        ptx_barrier(b);
+        ptx_return_if(b, ptx_eq(b, ptx_load(b, last, 0), 0));
+        ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
+        ptx_comment(b, "the last block of the tile: all slices in their order");
+        for (unsigned k = 0; k < SUMS; k++) {
+            ptx_vec first_words = ptx_load_vec(b, partials, k * 4 * MUON_THREADS, 4);
+            ptx_fragment_set(b, sums[k],
+                             ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, first_words));
+        }
+        ptx_for (b, slice, ptx_u32(1), t->slices, 1) {
+            ptx_ptr from = ptx_at(b, partials, ptx_mul_wide(b, slice, WORDS));
+            for (unsigned k = 0; k < SUMS; k++) {
+                if (k % 4 == 0)
+                    ptx_comment(b, "fragments from %u on", k);
+                ptx_vec more = ptx_load_vec(b, from, k * 4 * MUON_THREADS, 4);
+                ptx_vec words = ptx_fragment_words(b, sums[k]);
+                for (unsigned w = 0; w < 4; w++)
+                    words.lane[w] = ptx_add(b, words.lane[w], more.lane[w]);
+                ptx_fragment_set(b, sums[k],
+                                 ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, words));
+            }
+        }
+    }
+}
+
+// ---- the finished tile --------------------------------------------------------------------------
+
+// alpha E + beta * the sums, E being f16.
+static void add_addend(ptx_builder *b, const struct tile *t, const struct muon_warp *warp,
+                       const struct muon_lane *lane, ptx_fragment *sums)
+{
+    ptx_val row = ptx_add(b, ptx_add(b, t->row, warp->row), lane->row);
+    ptx_val column = ptx_add(b, ptx_add(b, t->column, warp->column), lane->column);
+    ptx_val last_row = ptx_sub(b, t->rows, 1), last = ptx_sub(b, t->pitch_c, 4);
+
+    ptx_comment(b, "alpha E; what is outside of E is read elsewhere in it, and not written");
+    for (unsigned n = 0; n < 2 * DOWN; n++) {
+        ptx_val at = ptx_min(b, ptx_mul(b, ptx_add(b, column, 8 * n), 2), last);
+        ptx_val from = ptx_add(b, t->e, ptx_cvt(b, PTX_U64, at));
+        for (unsigned m = 0; m < DOWN; m++) {
+            ptx_comment(b, "rows %u and 8 below, column %u", 16 * m, 8 * n);
+            ptx_fragment *sum = &sums[m * 2 * DOWN + n];
+            ptx_vec words = ptx_fragment_words(b, *sum);
+            for (unsigned half = 0; half < 2; half++) {
+                ptx_val here = ptx_min(b, ptx_add(b, row, 16 * m + 8 * half), last_row);
+                ptx_val address = ptx_mad_wide(b, here, t->pitch_c, from);
+                ptx_val both = ptx_load(b, global(b, PTX_B32, address), 0);
+                ptx_vec e = ptx_unpack(b, PTX_F16, both);
+                for (unsigned k = 0; k < 2; k++) {
+                    ptx_val *x = &words.lane[2 * half + k];
+                    ptx_val scaled = ptx_mul(b, *x, t->beta);
+                    *x = ptx_fma(b, t->alpha, ptx_cvt(b, PTX_F32, e.lane[k]), scaled);
+                }
+            }
+            ptx_fragment_set(b, *sum, ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, words));
+        }
+    }
+}
+
+// Where piece `piece` of row `row` of the finished tile is: no two of a store's or load's rows, nor
+// of those that a transposed load takes together, are in one bank.
+static ptx_val place_of(ptx_builder *b, ptx_val row, ptx_val piece)
+{
+    ptx_val key = ptx_and(b, ptx_shr(b, row, 2), 6);
+
+    return ptx_mad(b, row, PITCH, ptx_mul(b, ptx_xor(b, piece, key), MUON_PIECE));
+}
+
+// Rounds the sums to f16 in shared memory, 0 outside of the matrix.
+static void finish(ptx_builder *b, const struct tile *t, const struct muon_warp *warp,
+                   const struct muon_lane *lane, const ptx_fragment *sums)
+{
+    ptx_val in_tile = ptx_add(b, warp->column, lane->column);
+    ptx_val rows = ptx_sub(b, t->rows, t->row), columns = ptx_sub(b, t->columns, t->column);
+    ptx_val inside[2 * DOWN][2];
+
+    ptx_comment(b, "rounded to f16, 0 outside of the matrix");
+    for (unsigned n = 0; n < 2 * DOWN; n++)
+        for (unsigned k = 0; k < 2; k++)
+            inside[n][k] = ptx_lt(b, ptx_add(b, in_tile, 8 * n + k), columns);
+    for (unsigned m = 0; m < 2 * DOWN; m++) {
+        ptx_val row = ptx_add(b, ptx_add(b, warp->row, lane->row), 8 * m);
+        ptx_val there = ptx_lt(b, row, rows);
+        ptx_val within = ptx_mul(b, ptx_and(b, in_tile, 7), 2);
+        for (unsigned n = 0; n < 2 * DOWN; n++) {
+            ptx_vec words = ptx_fragment_words(b, sums[m / 2 * 2 * DOWN + n]);
+            ptx_val x[2];
+            if (n % 2 == 0)
+                ptx_comment(b, "row %u, columns from %u on", 8 * m, 8 * n);
+            for (unsigned k = 0; k < 2; k++)
+                x[k] = ptx_select(b, ptx_and(b, there, inside[n][k]), words.lane[m % 2 * 2 + k],
+                                  ptx_f32(0));
+            ptx_val piece = ptx_add(b, ptx_shr(b, in_tile, 3), n);
+            ptx_val at = ptx_add(b, ptx_add(b, t->shared, place_of(b, row, piece)), within);
+            ptx_val both = ptx_cvt_pack(b, PTX_F16X2, x[0], x[1]);
+            ptx_store(b, ptx_ptr_cast(b, PTX_F16X2, ptxk_muon_shared_at(b, at)), 0, both);
+        }
+    }
+}
+
+static void add_diagonal(ptx_builder *b, const struct tile *t)
+{
+    ptx_if (b, ptx_lt(b, ptx_add(b, t->row, t->tid), t->rows)) {
+        ptx_val at = ptx_add(b, t->shared, place_of(b, t->tid, ptx_shr(b, t->tid, 3)));
+        ptx_ptr x = ptx_at(b, ptxk_muon_shared_at(b, at), ptx_and(b, t->tid, 7));
+        ptx_val sum = ptx_add(b, ptx_cvt(b, PTX_F32, ptx_load(b, x, 0)), t->diagonal);
+        ptx_store(b, x, 0, ptx_cvt(b, PTX_F16, sum));
+    }
+}
+
+static void write_rows(ptx_builder *b, const struct tile *t, ptx_val to)
+{
+    enum { STEP = MUON_THREADS / ROW_PIECES };
+    ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
+    ptx_val at = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2));
+
+    ptx_if (b, ptx_lt(b, at, t->pitch_c)) {
+        to = ptx_add(b, to, ptx_cvt(b, PTX_U64, at));
+        ptx_for (b, k, row, ptx_u32(MUON_TILE), ptx_u32(STEP)) {
+            ptx_val here = ptx_add(b, t->row, k);
+            ptx_break_if(b, ptx_ge(b, here, t->rows));
+            ptx_val from = ptx_add(b, t->shared, place_of(b, k, piece));
+            ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptxk_muon_shared_at(b, from));
+            ptx_ptr target = global(b, PTX_B32, ptx_mad_wide(b, here, t->pitch_c, to));
+            ptx_store_vec(b, target, 0, ptx_load_vec(b, words, 0, 4));
+        }
+    }
+}
+
+// The transposed tile: a warp has 8 of its rows and 32 of its columns at a time. Row i of the four
+// tiles of 8 x 8 is such that a lane gets 8 columns that follow each other.
+static void write_mirrored(ptx_builder *b, const struct tile *t, ptx_val to)
+{
+    ptx_val lane = ptx_laneid(b), warp = ptx_shr(b, t->tid, 5);
+    ptx_val low = ptx_and(b, lane, 7), quarter = ptx_shr(b, lane, 3);
+    ptx_val row = ptx_add(b, ptx_mul(b, ptx_shr(b, low, 1), 8), ptx_and(b, low, 1));
+    row = ptx_add(b, ptx_add(b, row, ptx_mul(b, quarter, 2)), ptx_mul(b, warp, 32));
+    ptx_val column = ptx_mad(b, ptx_and(b, lane, 3), 8, ptx_mul(b, warp, 32));
+    ptx_val at = ptx_mul(b, ptx_add(b, t->row, column), 2);
+    ptx_val inside = ptx_lt(b, at, t->pitch_c);
+
+    to = ptx_add(b, to, ptx_cvt(b, PTX_U64, at));
+    ptx_for (b, piece, ptx_u32(0), ptx_u32(ROW_PIECES), ptx_u32(1)) {
+        ptx_val from = ptx_add(b, t->shared, place_of(b, row, piece));
+        ptx_vec words = ptx_ldmatrix(b, ptxk_muon_shared_at(b, from), 4, .trans = true);
+        ptx_val here = ptx_mad(b, piece, 8, ptx_add(b, t->column, ptx_shr(b, lane, 2)));
+        ptx_if (b, ptx_and(b, inside, ptx_lt(b, here, t->columns)))
+            ptx_store_vec(b, global(b, PTX_B32, ptx_mad_wide(b, here, t->pitch_c, to)), 0, words);
+    }
+}
+
+void ptxk_muon_tiles_emit(ptx_builder *b)
+{
+    struct tile t = read_tables(b);
+    struct muon_warp warp = ptxk_muon_warp(b, DOWN, DOWN, 2, MUON_DEPTH * MUON_ROW);
+    ptx_fragment sums[SUMS];
+
+    ptxk_muon_zero(b, &warp, sums, true);
+    ptx_if (b, t.across)
+        sum(b, &t, &warp, true, sums);
+    ptx_else (b)
+        sum(b, &t, &warp, false, sums);
+    add_slices(b, &t, sums);
+
+    struct muon_lane lane = ptxk_muon_lane(b);
+    read_rest(b, &t);
+    ptx_if (b, ptx_ne(b, t.e, 0))
+        add_addend(b, &t, &warp, &lane, sums);
+    ptx_barrier(b);
+    finish(b, &t, &warp, &lane, sums);
+    ptx_barrier(b);
+    ptx_val to = ptx_var(b, t.c), mirrored = ptx_and(b, t.symmetric, t.off_diagonal);
+    ptx_comment(b, "C, and then Q");
+    ptx_loop (b) {
+        write_rows(b, &t, to);
+        ptx_if (b, mirrored)
+            write_mirrored(b, &t, to);
+        ptx_break_if(b, ptx_or(b, ptx_eq(b, t.q, 0), ptx_eq(b, to, t.q)));
+        ptx_barrier(b);
+        ptx_if (b, ptx_not(b, t.off_diagonal))
+            add_diagonal(b, &t);
+        ptx_barrier(b);
+        ptx_set(b, to, t.q);
+    }
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+// The products of Muon: from X to its orthogonalized form, for any number of matrices in at most 20
+// launches at five steps. X is rows x columns with rows <= columns, f16, row after row; rows begin
+// muon_pitch(columns) bytes apart, and the elements behind a row's last are 0. Every product is
+// f16 x f16 with sums in f32, rounded once to f16.
+//
+//     plain (columns = rows):  R = X X^T;  Z = b R + c R R;  X = a X + Z X
+//     Gram (columns > rows):   R = X X^T;  then Z = b R + c R R;  Q = Z + a I at first, else
+//                              a Q + Q Z;  T = a R + R Z;  R = a T + Z T
+//                              at a restart X = Q X, R = X X^T, and Q anew;  at the end X = Q X
+//
+// A restart follows step 2, 5, 8 and so on, where more than three steps are made and it is not the
+// last. Matrices of at most 128 rows have one block each, which does all of it; the others share a
+// launch a product, in tiles of 128 x 128. A symmetric product is computed on one side of the
+// diagonal, tile by tile. How a matrix is computed, and so its bits, follow from its sizes and its
+// schedule alone.
+#ifndef PTXGEN_PLANS_MUON_PRODUCTS_H
+#define PTXGEN_PLANS_MUON_PRODUCTS_H
+
+#include <ptxgen/device.h>
+#include <ptxgen/module.h>
+
+#include "kernels/muon.h"
+
+enum { MUON_MOST_ROWS = 16384, MUON_MOST_COLUMNS = 1 << 30, MUON_MOST_STEPS = 64 };
+
+struct muon_matrix {
+    uint32_t rows, columns; // rows 0: nothing; else rows <= columns
+    uint32_t schedule;
+    uint64_t x;   // set by ptxp_muon_layout(): where X is in the workspace, in bytes
+    uint64_t out; // and where the result is
+};
+
+// A triple (a, b, c) a step. No steps: X itself is the result.
+struct muon_schedule {
+    uint32_t steps;
+    const float (*triples)[3];
+};
+
+struct muon_set {
+    struct muon_matrix *matrices;
+    size_t count;
+    const struct muon_schedule *schedules;
+    uint32_t schedule_count;
+};
+
+// Bytes from a row of X to the next.
+static inline uint64_t muon_pitch(uint32_t columns)
+{
+    return ((uint64_t)columns + 7) / 8 * 16;
+}
+
+// Sets x and out of all matrices, and the bytes of a workspace that begins at a multiple of 256.
+// Errors: INVALID, whose message has the number of the matrix.
+ptx_status ptxp_muon_layout(const struct muon_set *set, uint64_t *bytes);
+
+// Tables on the device, the module, and the launches.
+struct muon_products;
+
+// For a set that is laid out, which is not needed afterwards. NULL on an error: UNSUPPORTED below
+// sm_80, CAPTURE, JIT, OUT_OF_MEMORY and those of ptx_buffer_create().
+struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set *set,
+                                       CUdeviceptr workspace,
+                                       const struct ptx_module_params *module, CUstream stream);
+// Launches only: it may be captured. X is overwritten.
+ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream);
+unsigned ptxp_muon_launches(const struct muon_products *products);
+// Work that uses it must be done. NULL is fine.
+void ptxp_muon_destroy(struct muon_products *products);
+
+#endif

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: MIT
+// What is computed of a matrix, product by product, and where it lies.
+#include "muon_schedule.h"
+
+#include "driver/error.h"
+
+enum { ALIGNED = 256, GRAM_SLOTS = 4, SLICE_LEAST = 512, SLICED_TILES = 16 };
+
+static uint64_t aligned(uint64_t bytes)
+{
+    return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+bool ptxp_muon_restarts(uint32_t step, uint32_t steps)
+{
+    return steps > 3 && step % 3 == 2 && step < steps;
+}
+
+bool ptxp_muon_on_chip(const struct muon_matrix *m)
+{
+    return m->rows <= MUON_CHIP_MOST;
+}
+
+// ---- memory -------------------------------------------------------------------------------------
+
+static uint64_t square_bytes(const struct muon_matrix *m)
+{
+    return aligned(m->rows * muon_pitch(m->rows));
+}
+
+static uint64_t x_bytes(const struct muon_matrix *m)
+{
+    return aligned(m->rows * muon_pitch(m->columns));
+}
+
+static uint32_t tiles_of(uint32_t elements)
+{
+    return (elements + MUON_TILE - 1) / MUON_TILE;
+}
+
+// Where few tiles would have a long depth, each is cut.
+static uint32_t slices_of(uint32_t rows, uint32_t depth)
+{
+    const uint32_t side = tiles_of(rows), tiles = side * (side + 1) / 2;
+    const uint32_t most = SLICED_TILES / tiles, by_depth = depth / SLICE_LEAST;
+    const uint32_t slices = most < by_depth ? most : by_depth;
+
+    return slices ? slices : 1;
+}
+
+// R, Z, T and every second Q lie where the other X is, as far as there is room.
+static uint32_t fitting(const struct muon_matrix *m)
+{
+    const uint64_t fit = x_bytes(m) / square_bytes(m);
+
+    return fit < GRAM_SLOTS ? (uint32_t)fit : GRAM_SLOTS;
+}
+
+static uint64_t partial_bytes(const struct muon_matrix *m)
+{
+    const uint64_t side = tiles_of(m->rows), slices = slices_of(m->rows, m->columns);
+
+    return slices == 1 ? 0 : side * (side + 1) / 2 * slices * MUON_PARTIAL;
+}
+
+static uint64_t matrix_bytes(const struct muon_matrix *m)
+{
+    if (ptxp_muon_on_chip(m))
+        return x_bytes(m);
+    if (m->rows == m->columns)
+        return 3 * x_bytes(m) + partial_bytes(m);
+    return 2 * x_bytes(m) + (1 + GRAM_SLOTS - fitting(m)) * square_bytes(m) + partial_bytes(m);
+}
+
+// How often X moves to the other place.
+static uint32_t moves_of(const struct muon_matrix *m, uint32_t steps)
+{
+    uint32_t moves = steps != 0;
+
+    if (ptxp_muon_on_chip(m))
+        return 0;
+    if (m->rows == m->columns)
+        return steps;
+    for (uint32_t k = 1; k <= steps; k++)
+        moves += ptxp_muon_restarts(k, steps);
+    return moves;
+}
+
+static ptx_status check(const struct muon_set *set, size_t k)
+{
+    const struct muon_matrix *m = &set->matrices[k];
+
+    if (m->schedule >= set->schedule_count)
+        return ptxd_fail(PTX_ERROR_INVALID, "matrix %zu has schedule %u of %u", k, m->schedule,
+                         set->schedule_count);
+    if (m->rows > m->columns)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "matrix %zu has %u rows and %u columns: X has the smaller side as rows", k,
+                         m->rows, m->columns);
+    if (m->rows > MUON_MOST_ROWS || m->columns > MUON_MOST_COLUMNS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "matrix %zu is %u x %u: the smaller side can be %d, the larger %d", k,
+                         m->rows, m->columns, MUON_MOST_ROWS, MUON_MOST_COLUMNS);
+    return PTX_OK;
+}
+
+ptx_status ptxp_muon_layout(const struct muon_set *set, uint64_t *bytes)
+{
+    uint64_t at = 0;
+
+    for (uint32_t k = 0; k < set->schedule_count; k++)
+        if (set->schedules[k].steps > MUON_MOST_STEPS)
+            return ptxd_fail(PTX_ERROR_INVALID, "schedule %u has %u steps: %d at most", k,
+                             set->schedules[k].steps, MUON_MOST_STEPS);
+    for (size_t k = 0; k < set->count; k++) {
+        struct muon_matrix *m = &set->matrices[k];
+        const ptx_status status = check(set, k);
+        if (status)
+            return status;
+        m->x = m->out = at;
+        if (!m->rows)
+            continue;
+        if (moves_of(m, set->schedules[m->schedule].steps) % 2)
+            m->out += x_bytes(m);
+        at += matrix_bytes(m);
+    }
+    *bytes = at;
+    return PTX_OK;
+}
+
+// ---- products -----------------------------------------------------------------------------------
+
+struct walk {
+    const struct muon_matrix *m;
+    CUdeviceptr x[2], extra, partials;
+    unsigned now; // where X is
+    uint32_t launch;
+    muon_visit *visit;
+    void *to;
+    ptx_status status;
+};
+
+static void visit(struct walk *w, struct muon_product p)
+{
+    if (!w->status)
+        w->status = w->visit(w->to, w->launch, &p);
+}
+
+// C = alpha E + beta A B, of rows x rows.
+static struct muon_product square(const struct walk *w, CUdeviceptr a, CUdeviceptr b, CUdeviceptr c)
+{
+    const uint32_t rows = w->m->rows, pitch = (uint32_t)muon_pitch(rows);
+
+    return (struct muon_product) { .a = a,
+                                   .b = b,
+                                   .c = c,
+                                   .rows = rows,
+                                   .columns = rows,
+                                   .pitch_a = pitch,
+                                   .pitch_b = pitch,
+                                   .pitch_c = pitch,
+                                   .depth = pitch,
+                                   .slice = pitch / 2,
+                                   .slices = 1,
+                                   .beta = 1,
+                                   .across = 1,
+                                   .symmetric = 1 };
+}
+
+static struct muon_product plus(struct muon_product p, float alpha, CUdeviceptr e)
+{
+    p.alpha = alpha;
+    p.e = e;
+    return p;
+}
+
+// R = X X^T.
+static void first(struct walk *w, CUdeviceptr r)
+{
+    struct muon_product p = square(w, w->x[w->now], w->x[w->now], r);
+    const uint32_t depth = (uint32_t)(muon_pitch(w->m->columns) / 2);
+
+    p.across = 0;
+    p.pitch_a = p.pitch_b = p.depth = 2 * depth;
+    p.slices = slices_of(w->m->rows, w->m->columns);
+    p.slice = (depth + p.slices - 1) / p.slices;
+    p.slice = (p.slice + MUON_DEPTH - 1) / MUON_DEPTH * MUON_DEPTH;
+    p.slices = (depth + p.slice - 1) / p.slice;
+    p.partials = p.slices > 1 ? w->partials : 0;
+    visit(w, p);
+    w->launch++;
+}
+
+// Moves X to the other place: alpha X + left X.
+static void move(struct walk *w, CUdeviceptr left, float alpha)
+{
+    const CUdeviceptr from = w->x[w->now], to = w->x[!w->now];
+    struct muon_product p = square(w, left, from, to);
+
+    p.columns = w->m->columns;
+    p.pitch_b = p.pitch_c = (uint32_t)muon_pitch(w->m->columns);
+    p.symmetric = 0;
+    visit(w, alpha == 0 ? p : plus(p, alpha, from));
+    w->now = !w->now;
+    w->launch++;
+}
+
+// Z = b R + c R R, and where `q` is, Z + a I there.
+static void polynomial(struct walk *w, const float *triple, CUdeviceptr r, CUdeviceptr z,
+                       CUdeviceptr q)
+{
+    struct muon_product p = plus(square(w, r, r, z), triple[1], r);
+
+    p.beta = triple[2];
+    p.q = q;
+    p.diagonal = triple[0];
+    visit(w, p);
+    w->launch++;
+}
+
+static void plain(struct walk *w, const struct muon_schedule *schedule)
+{
+    for (uint32_t k = 0; k < schedule->steps; k++) {
+        const CUdeviceptr r = w->x[!w->now], z = w->extra;
+        first(w, r);
+        polynomial(w, schedule->triples[k], r, z, 0);
+        move(w, z, schedule->triples[k][0]);
+    }
+}
+
+// From step `k` up to a restart or the end; returns the next step.
+static uint32_t segment(struct walk *w, const struct muon_schedule *schedule, uint32_t k)
+{
+    const uint64_t bytes = square_bytes(w->m);
+    const uint32_t fit = fitting(w->m);
+    CUdeviceptr slot[GRAM_SLOTS];
+    uint32_t end = k + 1;
+
+    while (end < schedule->steps && !ptxp_muon_restarts(end, schedule->steps))
+        end++;
+    for (uint32_t s = 0; s < GRAM_SLOTS; s++)
+        slot[s] = s < fit ? w->x[!w->now] + s * bytes : w->extra + (1 + s - fit) * bytes;
+    const CUdeviceptr r = slot[0], z = slot[1], t = slot[2], q[2] = { w->extra, slot[3] };
+    // The last Q is not where X goes.
+    unsigned now = (end - k - 1) % 2;
+    first(w, r);
+    for (const uint32_t begin = k; k < end; k++) {
+        const float *triple = schedule->triples[k], a = triple[0];
+        polynomial(w, triple, r, z, k == begin ? q[now] : 0);
+        if (k > begin) {
+            visit(w, plus(square(w, q[now], z, q[!now]), a, q[now]));
+            now = !now;
+        }
+        if (k + 1 < end)
+            visit(w, plus(square(w, r, z, t), a, r));
+        w->launch += k > begin || k + 1 < end;
+        if (k + 1 < end) {
+            visit(w, plus(square(w, z, t, r), a, t));
+            w->launch++;
+        }
+    }
+    move(w, q[now], 0);
+    return end;
+}
+
+ptx_status ptxp_muon_visit(const struct muon_matrix *m, const struct muon_schedule *schedule,
+                           CUdeviceptr workspace, muon_visit *visit_one, void *to)
+{
+    struct walk w = { .m = m, .visit = visit_one, .to = to };
+
+    if (!m->rows || !schedule->steps || ptxp_muon_on_chip(m))
+        return PTX_OK;
+    w.x[0] = workspace + m->x;
+    w.x[1] = w.x[0] + x_bytes(m);
+    w.extra = w.x[1] + x_bytes(m);
+    w.partials = w.x[0] + matrix_bytes(m) - partial_bytes(m);
+    if (m->rows == m->columns)
+        plain(&w, schedule);
+    for (uint32_t k = 0; m->rows < m->columns && k < schedule->steps;)
+        k = segment(&w, schedule, k);
+    return w.status;
+}

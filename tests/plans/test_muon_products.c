@@ -1,0 +1,382 @@
+// SPDX-License-Identifier: MIT
+// Muon's products against the plain iteration in doubles, and against that iteration rounded to
+// bf16 after each product. All memory but X is NaN before a run.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu.h"
+#include "reference/half.h"
+#include "test.h"
+
+#include "plans/muon_schedule.h"
+
+enum { MOST_STEPS = 7 };
+
+static struct gpu gpu;
+
+static const float jordan[MOST_STEPS][3] = {
+    { 3.4445f, -4.7750f, 2.0315f }, { 3.4445f, -4.7750f, 2.0315f }, { 3.4445f, -4.7750f, 2.0315f },
+    { 3.4445f, -4.7750f, 2.0315f }, { 3.4445f, -4.7750f, 2.0315f }, { 3.4445f, -4.7750f, 2.0315f },
+    { 3.4445f, -4.7750f, 2.0315f },
+};
+enum { ONE, TWO, FOUR, FIVE, SCHEDULES };
+static const struct muon_schedule schedules[SCHEDULES] = {
+    { 1, jordan }, { 2, jordan }, { 4, jordan }, { 5, jordan }
+};
+
+enum kind { RANDOM, LOW_RANK, ILL, ZERO };
+
+// ---- matrices -----------------------------------------------------------------------------------
+
+static double normal(struct random *r)
+{
+    double x = 0;
+
+    for (unsigned k = 0; k < 12; k++)
+        x += random_unit(r);
+    return x - 6;
+}
+
+// A matrix of norm 1.
+static double *make(struct random *r, uint32_t n, uint32_t k, enum kind kind)
+{
+    const size_t count = (size_t)n * k;
+    double *x = calloc(count, sizeof *x), sum = 0;
+
+    assert_non_null(x);
+    if (kind == RANDOM)
+        for (size_t i = 0; i < count; i++)
+            x[i] = normal(r);
+    for (uint32_t rank = 0; (kind == LOW_RANK && rank < 3) || (kind == ILL && rank < n); rank++) {
+        // Outer products whose lengths fall to 1e-7.
+        const double length = kind == ILL ? pow(1e-7, (double)rank / n) : 1;
+        double *row = calloc((size_t)n + k, sizeof *row);
+        for (uint32_t i = 0; i < n + k; i++)
+            row[i] = normal(r);
+        for (size_t i = 0; i < count; i++)
+            x[i] += length * row[i / k] * row[n + i % k];
+        free(row);
+    }
+    for (size_t i = 0; i < count; i++)
+        sum += x[i] * x[i];
+    for (size_t i = 0; i < count && sum > 0; i++)
+        x[i] /= sqrt(sum);
+    return x;
+}
+
+static double rounded(double x, bool to_bf16)
+{
+    return to_bf16 ? bf16_to_f64(bf16_from_f64((double)(float)x)) : x;
+}
+
+// x = a x + (b R + c R R) x with R = x x^T, a step after the other.
+static void iterate(double *x, uint32_t n, uint32_t k, const struct muon_schedule *s, bool bf16)
+{
+    double *r = calloc((size_t)n * n, sizeof *r), *z = calloc((size_t)n * n, sizeof *z);
+    double *y = calloc((size_t)n * k, sizeof *y);
+
+    assert_true(r && z && y);
+    for (size_t i = 0; i < (size_t)n * k; i++)
+        x[i] = rounded(x[i], bf16);
+    for (uint32_t step = 0; step < s->steps; step++) {
+        const double a = s->triples[step][0], b = s->triples[step][1], c = s->triples[step][2];
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t j = 0; j <= i; j++) {
+                double sum = 0;
+                for (uint32_t l = 0; l < k; l++)
+                    sum += x[(size_t)i * k + l] * x[(size_t)j * k + l];
+                r[(size_t)i * n + j] = r[(size_t)j * n + i] = rounded(sum, bf16);
+            }
+        for (uint32_t i = 0; i < n; i++)
+            for (uint32_t j = 0; j <= i; j++) {
+                double sum = 0;
+                for (uint32_t l = 0; l < n; l++)
+                    sum += r[(size_t)i * n + l] * r[(size_t)j * n + l];
+                z[(size_t)i * n + j] = z[(size_t)j * n + i] =
+                    rounded(b * r[(size_t)i * n + j] + c * sum, bf16);
+            }
+        for (uint32_t i = 0; i < n; i++) {
+            double *row = y + (size_t)i * k;
+            memset(row, 0, k * sizeof *row);
+            for (uint32_t l = 0; l < n; l++)
+                for (uint32_t j = 0; j < k; j++)
+                    row[j] += z[(size_t)i * n + l] * x[(size_t)l * k + j];
+        }
+        for (size_t i = 0; i < (size_t)n * k; i++)
+            x[i] = rounded(a * x[i] + y[i], bf16);
+    }
+    free(r);
+    free(z);
+    free(y);
+}
+
+static double distance(const double *x, const double *from, size_t count)
+{
+    double of = 0, all = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        of += (x[i] - from[i]) * (x[i] - from[i]);
+        all += from[i] * from[i];
+    }
+    return all > 0 ? sqrt(of / all) : sqrt(of);
+}
+
+// ---- runs ---------------------------------------------------------------------------------------
+
+struct subject {
+    uint32_t n, k;
+    enum kind kind;
+    unsigned schedule;
+    double *x;     // as the kernels get it
+    double *plain; // the iteration in doubles
+    double bf16;   // how far the one in bf16 is from it
+};
+
+// Of each way to compute a matrix: on a chip of 64 and 128 rows, square and not; in tiles, with
+// rests of rows, columns and depth, with slices, and with R, Z and T beside X where they do not
+// fit.
+static struct subject subjects[] = {
+    { 16, 16, RANDOM, FIVE },     { 1, 9, RANDOM, FIVE },    { 40, 203, RANDOM, FIVE },
+    { 50, 96, LOW_RANK, FIVE },   { 64, 190, ILL, FIVE },    { 60, 60, ILL, FIVE },
+    { 1, 1, RANDOM, FIVE },       { 30, 41, ZERO, FIVE },    { 128, 128, RANDOM, TWO },
+    { 77, 90, RANDOM, FOUR },     { 129, 129, RANDOM, TWO }, { 130, 150, RANDOM, FOUR },
+    { 129, 1030, LOW_RANK, ONE },
+};
+enum { SUBJECTS = sizeof subjects / sizeof *subjects };
+
+static void prepare(struct random *r, struct subject *s, const struct muon_schedule *of)
+{
+    const size_t count = (size_t)s->n * s->k;
+    s->x = make(r, s->n, s->k, s->kind);
+    s->plain = malloc(count * sizeof *s->plain);
+    double *bf16 = malloc(count * sizeof *bf16);
+    assert_true(s->plain && bf16);
+    memcpy(s->plain, s->x, count * sizeof *s->x);
+    memcpy(bf16, s->x, count * sizeof *s->x);
+    iterate(s->plain, s->n, s->k, &of[s->schedule], false);
+    iterate(bf16, s->n, s->k, &of[s->schedule], true);
+    s->bf16 = distance(bf16, s->plain, count);
+    free(bf16);
+}
+
+// The launches of these subjects: what they leave, as f16, matrix after matrix.
+struct result {
+    struct muon_matrix matrices[SUBJECTS];
+    unsigned char *memory;
+    unsigned launches;
+};
+
+static struct result run(const struct subject *const *which, size_t count,
+                         const struct muon_schedule *of, bool captured)
+{
+    struct result result = { 0 };
+    uint64_t bytes;
+
+    for (size_t i = 0; i < count; i++)
+        result.matrices[i] = (struct muon_matrix) { .rows = which[i]->n,
+                                                    .columns = which[i]->k,
+                                                    .schedule = which[i]->schedule };
+    const struct muon_set set = { result.matrices, count, of, SCHEDULES };
+    assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
+    result.memory = malloc(bytes);
+    assert_non_null(result.memory);
+    memset(result.memory, 0xff, bytes);
+    for (size_t i = 0; i < count; i++) {
+        const struct muon_matrix *m = &result.matrices[i];
+        const size_t pitch = (size_t)muon_pitch(m->columns);
+        for (uint32_t row = 0; row < m->rows; row++) {
+            uint16_t *to = (uint16_t *)(void *)(result.memory + m->x + row * pitch);
+            memset(to, 0, pitch);
+            for (uint32_t j = 0; j < m->columns; j++)
+                to[j] = f16_from_f64((double)(float)which[i]->x[(size_t)row * m->columns + j]);
+        }
+    }
+    ptx_buffer *workspace = ptx_buffer_create(gpu.device, bytes);
+    assert_non_null(workspace);
+    assert_int_equal(ptx_buffer_upload(workspace, 0, result.memory, bytes, gpu.stream), PTX_OK);
+    struct muon_products *products =
+        ptxp_muon_create(gpu.device, &set, ptx_buffer_address(workspace), NULL, gpu.stream);
+    if (!products)
+        fail_msg("%s", ptx_error_message());
+    result.launches = ptxp_muon_launches(products);
+    if (captured) {
+        assert_int_equal(ptx_capture_begin(gpu.device, gpu.stream, 0), PTX_OK);
+        assert_int_equal(ptxp_muon_run(products, gpu.stream), PTX_OK);
+        ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+        assert_non_null(graph);
+        assert_int_equal(ptx_graph_launch(graph, gpu.stream), PTX_OK);
+        assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
+        ptx_graph_destroy(&graph);
+    } else if (ptxp_muon_run(products, gpu.stream)) {
+        fail_msg("%s", ptx_error_message());
+    }
+    assert_int_equal(ptx_buffer_download(workspace, 0, result.memory, bytes, gpu.stream), PTX_OK);
+    if (ptx_stream_synchronize(gpu.device, gpu.stream))
+        fail_msg("%s", ptx_error_message());
+    ptxp_muon_destroy(products);
+    ptx_buffer_destroy(&workspace);
+    return result;
+}
+
+// How far a result is from the plain iteration. Its pads are 0.
+static double measure(const struct result *result, size_t i, const struct subject *s)
+{
+    const struct muon_matrix *m = &result->matrices[i];
+    const size_t pitch = (size_t)muon_pitch(m->columns), count = (size_t)s->n * s->k;
+    double *x = malloc(count * sizeof *x);
+
+    assert_non_null(x);
+    for (uint32_t row = 0; row < s->n; row++) {
+        const uint16_t *from =
+            (const uint16_t *)(const void *)(result->memory + m->out + row * pitch);
+        for (uint32_t j = 0; j < s->k; j++)
+            x[(size_t)row * s->k + j] = f16_to_f64(from[j]);
+        for (size_t j = s->k; j < pitch / 2; j++)
+            assert_int_equal(from[j], 0);
+    }
+    const double far = distance(x, s->plain, count);
+    free(x);
+    return far;
+}
+
+static void expect_close(const struct result *result, const struct subject *const *which,
+                         size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct subject *s = which[i];
+        const double far = measure(result, i, s);
+        const double most = s->bf16 > 0.01 ? s->bf16 : 0.01;
+        const bool absolute = s->kind == RANDOM && s->n >= 16;
+        if (getenv("MUON_SHOW"))
+            print_message("%u x %u, kind %d: %.5f, bf16 %.5f\n", s->n, s->k, s->kind, far, s->bf16);
+        if (!(far <= most) || (absolute && !(far <= 0.02)) || (s->kind == ZERO && far != 0))
+            fail_msg("%u x %u, kind %d: %g from the plain iteration; bf16 is %g", s->n, s->k,
+                     s->kind, far, s->bf16);
+    }
+}
+
+static const struct subject *all[SUBJECTS];
+
+TEST(results_are_close_to_the_plain_iteration)
+{
+    const struct result result = run(all, SUBJECTS, schedules, false);
+
+    assert_true(result.launches <= 20);
+    expect_close(&result, all, SUBJECTS);
+    free(result.memory);
+}
+
+// Each alone, captured: the bits that it has among the others.
+TEST(bits_depend_on_the_matrix_alone)
+{
+    static const unsigned which[] = { 2, 5, 10 };
+    const struct subject *three[3];
+
+    for (size_t i = 0; i < 3; i++)
+        three[i] = &subjects[which[i]];
+    const struct result together = run(three, 3, schedules, false);
+    for (size_t i = 0; i < 3; i++) {
+        const struct result alone = run(&three[i], 1, schedules, true);
+        const struct muon_matrix *m = &alone.matrices[0];
+        const size_t bytes = m->rows * (size_t)muon_pitch(m->columns);
+        assert_memory_equal(alone.memory + m->out, together.memory + together.matrices[i].out,
+                            bytes);
+        free(alone.memory);
+    }
+    free(together.memory);
+}
+
+static ptx_status count_launch(void *to, uint32_t launch, const struct muon_product *product)
+{
+    unsigned *most = to;
+
+    assert_true(product->rows <= product->columns);
+    *most = *most < launch + 1 ? launch + 1 : *most;
+    return PTX_OK;
+}
+
+// Other counts of steps, with their restarts: 3 launches a step, 1 more, and 1 for each restart;
+// 1 less where one step is between restarts and ends.
+TEST(other_counts_of_steps)
+{
+    const struct muon_matrix large = { .rows = 200, .columns = 300 };
+
+    for (uint32_t steps = 0; steps <= MOST_STEPS; steps++) {
+        const struct muon_schedule schedule[SCHEDULES] = { { steps, jordan } };
+        struct subject own[] = { { 40, 70, RANDOM, 0 }, { 33, 33, RANDOM, 0 } };
+        const struct subject *which[] = { &own[0], &own[1] };
+        struct random r = gpu_random(&gpu, "steps");
+        for (unsigned i = 0; i < 2; i++)
+            prepare(&r, &own[i], schedule);
+        const struct result result = run(which, 2, schedule, false);
+        expect_close(&result, which, 2);
+        unsigned launches = 0;
+        ptxp_muon_visit(&large, &schedule[0], 0, count_launch, &launches);
+        const unsigned restarts = steps > 3 ? (steps - 3) / 3 + 1 : 0;
+        const unsigned single = steps == 1 || (steps > 3 && steps % 3 == 0);
+        assert_int_equal(launches, steps ? 3 * steps + restarts + 1 - single : 0);
+        for (unsigned i = 0; i < 2; i++) {
+            free(own[i].x);
+            free(own[i].plain);
+        }
+        free(result.memory);
+    }
+}
+
+TEST(sizes_that_cannot_be_are_refused)
+{
+    struct muon_matrix m = { .rows = 5, .columns = 4 };
+    const struct muon_set set = { &m, 1, &schedules[FIVE], 1 };
+    uint64_t bytes = 7;
+
+    assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_ERROR_INVALID);
+    m = (struct muon_matrix) { .rows = 16385, .columns = 20000 };
+    assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_ERROR_INVALID);
+    m = (struct muon_matrix) { .rows = 4, .columns = 4, .schedule = 1 };
+    assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_ERROR_INVALID);
+    assert_int_equal(bytes, 7);
+}
+
+// Bytes of workspace an element of X.
+TEST(memory_stays_small)
+{
+    static const struct {
+        uint32_t rows, columns;
+        double most;
+    } rows[] = {
+        { 128, 4096, 2.2 }, { 64, 288, 2.2 }, { 768, 768, 6 },
+        { 768, 2304, 6 },   { 896, 4864, 6 }, { 256, 1152, 6 },
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct muon_matrix m = { .rows = rows[i].rows, .columns = rows[i].columns };
+        const struct muon_set set = { &m, 1, &schedules[FIVE], 1 };
+        uint64_t bytes;
+        assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
+        assert_true((double)bytes <= rows[i].most * m.rows * m.columns);
+    }
+}
+
+int main(void)
+{
+    gpu_open(&gpu);
+    const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
+    if (info->sm < 80) {
+        printf("SKIPPED: %s is sm_%d\n", info->name, info->sm);
+        gpu_close(&gpu);
+        return 77;
+    }
+    struct random r = gpu_random(&gpu, "muon products");
+    for (size_t i = 0; i < SUBJECTS; i++) {
+        prepare(&r, &subjects[i], schedules);
+        all[i] = &subjects[i];
+    }
+    const int failed = tests_run(NULL, NULL);
+    for (size_t i = 0; i < SUBJECTS; i++) {
+        free(subjects[i].x);
+        free(subjects[i].plain);
+    }
+    gpu_close(&gpu);
+    return failed;
+}
