@@ -79,8 +79,9 @@ struct ptx_step_whole {
 
 /// A parameter, its gradient and its states, in device memory. Each array of a tensor has `count`
 /// elements, an absmax one for each 256 of them; its address must be a multiple of the element
-/// size. Arrays must not overlap. A tensor without elements is never counted, and its addresses are
-/// not used: of a parameter's shards, take the count from one that has elements.
+/// size. Arrays must not overlap. A tensor without elements is counted only with counts_empty, and
+/// its other addresses are not used: of a parameter's shards, take the count from one that has
+/// elements.
 struct ptx_step_tensor {
     CUdeviceptr parameter;
     CUdeviceptr gradient; ///< 0: excluded from norm, step and count
@@ -137,6 +138,9 @@ struct ptx_step_tensor {
                  ///< STATE_F16 and an ema in bf16: those with one id get the same bits; all shards
                  ///< of one have its id
     struct ptx_step_whole whole;
+    /// Where `count` is 0: whether `step` and a rule's clock states behind it go on nevertheless,
+    /// with each step that is taken. For a rank that has no element of a parameter.
+    bool counts_empty;
 };
 
 /// What an accumulator has, in device memory; zeros initially.
@@ -175,6 +179,10 @@ struct ptx_step_params {
     /// The address of a struct ptx_weight_report for each tensor, in their order, which each step
     /// writes: a multiple of 8. No norm is taken for them. 0: none.
     CUdeviceptr weight_reports_at;
+    /// Of rules with sums (rule.h): the address of PTX_RULE_MAX_SUMS f64s for each tensor, in their
+    /// order, which a run or a reduce writes and the step reads: a multiple of 8. Rows of tensors
+    /// without elements or gradient are zeros. 0: the plan's own.
+    CUdeviceptr rule_sums_at;
 };
 
 /// The most hyperparameter groups of a plan.
@@ -201,7 +209,8 @@ PTXGEN_API ptx_step_plan *ptx_step_plan_create(ptx_device *device,
 PTXGEN_API void ptx_step_plan_destroy(ptx_step_plan **plan);
 
 /// Runs all phases on the stream. Launches only; safe under capture. Errors: INVALID, CAPTURE,
-/// DRIVER, FORKED, as ptx_clip_plan_run().
+/// DRIVER, FORKED, as ptx_clip_plan_run(); INVALID if a tensor whose rule has sums is known to be a
+/// shard.
 PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 
 /// The same in three phases, for gradients that are spread over ranks:
@@ -211,20 +220,29 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 ///     ptx_step_plan_finish(plan, stream);      // records, and the update of the loss scale
 ///     ptx_step_plan_step(plan, stream);        // parameters, states, counts
 ///
-/// With the same sums, the same bits however a parameter is cut into shards. Several plans on one
-/// device, such as the stages of a pipeline, share one norm through the rows of one array, sums_at,
-/// in place of the all-reduce.
+/// With the same sums, the same bits however a parameter is cut into shards. A plan that has rules
+/// with sums over each tensor (rule.h) takes a phase more, between finish and step:
 ///
-/// Each step takes all three, in this order: a finish needs a norm_sq since the last finish, step
-/// or run, and a step needs a finish since the last norm_sq, step or run. Phases that are captured
-/// neither count for phases that are launched nor change their order. The order holds within a
-/// capture, too, except that its first phase may belong to phases elsewhere: it is accepted if the
-/// one before was ever captured or launched. So each phase may have a graph of its own, and the
-/// caller replays them in order.
+///     ptx_step_plan_reduce(plan, stream);      // this rank's sums of each tensor
+///     ncclAllReduce(rule_sums, rule_sums, PTX_RULE_MAX_SUMS * tensors, ncclDouble, ncclSum, comm,
+///                   stream);
 ///
-/// Errors: those of a run; INVALID for a phase out of order, which changes nothing.
+/// Ranks then have the same tensors in the same order; of one a rank may have no element. Several
+/// plans on one device, such as the stages of a pipeline, share one norm through the rows of one
+/// array, sums_at, in place of the all-reduce.
+///
+/// Each step takes all of them, in this order: a finish needs a norm_sq since the last finish, step
+/// or run, and a step needs a finish since the last norm_sq, step or run; a reduce needs that
+/// finish, and the step that reduce. Phases that are captured neither count for phases that are
+/// launched nor change their order. The order holds within a capture, too, except that its first
+/// phase may belong to phases elsewhere: it is accepted if the one before was ever captured or
+/// launched. So each phase may have a graph of its own, and the caller replays them in order.
+///
+/// Errors: those of a run; INVALID for a phase out of order, which changes nothing, and for a reduce
+/// of a plan without a rule that has sums.
 PTXGEN_API ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream);
+PTXGEN_API ptx_status ptx_step_plan_reduce(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream);
 
 /// As struct ptx_clip_plan_info, for norm groups.
@@ -233,6 +251,7 @@ struct ptx_step_plan_info {
     CUdeviceptr records;
     CUdeviceptr summary;
     CUdeviceptr guard_state;
+    CUdeviceptr rule_sums; ///< PTX_RULE_MAX_SUMS f64s a tensor; 0: no rule has sums
 };
 
 /// What ptx_clip_plan_get_info() to ptx_clip_plan_set_loss_scale() are for groups, for norm groups.

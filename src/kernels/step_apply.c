@@ -119,6 +119,8 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
         }
         ptxk_step_copy_inverse(b, s);
     }
+    if (s->spec->counts_empty)
+        ptx_return_if(b, ptx_eq(b, s->length, 0));
 }
 
 // ---- sums ---------------------------------------------------------------------------------------
@@ -274,6 +276,11 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     ptxk_step_copy_row(b, s);
     if (ptxk_step_reports(s))
         ptxk_step_report_absent(b, s, none);
+    if (s->spec->counts_empty) {
+        ptx_comment(b, "but for one without elements that counts its steps");
+        ptx_val empty = ptx_eq(b, extent.lane[1], 0);
+        none = ptx_and(b, none, ptx_not(b, ptx_and(b, empty, ptx_ne(b, s->count_at, 0))));
+    }
     ptx_return_if(b, none);
     ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));

@@ -29,15 +29,16 @@ struct ptxk_step_spec {
     enum ptxk_step_gradients gradients;
     bool accumulates; // gradients are summed in accumulators
     bool reports_weights;
-    bool takes_amax; // some tensor's largest weight is wanted
-    bool transposes; // some copy is wanted transposed, too
+    bool takes_amax;   // some tensor's largest weight is wanted
+    bool transposes;   // some copy is wanted transposed, too
+    bool counts_empty; // some tensor without elements counts its steps
 };
 
 // A tensor's row, with the same index as in the norm's table. In memory its words are those of
 // ptxk_step_row_words().
 struct step_tensor_row {
     uint64_t parameter, beside, state[STEP_ROW_STATES];
-    uint64_t step;               // address of the step count
+    uint64_t step;               // address of the step count; 0: it has no clock
     uint64_t first, run, stride; // run = stride: all elements are consecutive
     uint32_t id, clock;
     uint32_t variant; // 2 * its index; + 1 if all arrays except the gradient can be accessed in

@@ -82,31 +82,30 @@ void ptxk_step_sums_store(ptx_builder *b, const ptx_val *sum, unsigned count, pt
     }
 }
 
-// The first tile of each tensor adds the sums of all: thread t those of tiles t, t + 256, ... in
-// this order; a tree over the threads follows.
+// A block for each tensor adds the sums of its tiles: thread t those of tiles t, t + 256, ... in
+// this order; a tree over the threads follows. A tensor without elements or gradient has zeros.
 void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     const struct ptxk_step_spec *spec = norm->own;
 
-    ptx_comment(b, "the blocks of the first tiles: the sums of their tensors");
+    ptx_comment(b, "a block for each tensor: its sums");
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                     .meaning = "rows of 4: gradient, count, weight, type");
-    ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
-                                  .meaning = "rows of 2: tensor, place in it");
+    ptx_ptr tiles =
+        ptx_param_ptr(b, PTX_U32, "first_tiles", .readonly = true, .meaning = "one a tensor");
     ptx_ptr of_tiles = ptx_param_ptr(b, PTX_F64, "tile_sums", .readonly = true,
                                      .meaning = "rows of 4, one a tile");
     ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "tensor_sums", .writeonly = true,
                                  .meaning = "rows of 4, one a tensor");
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
-    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, 2), 2);
-    ptx_return_if(b, ptx_ne(b, tile.lane[1], 0));
-    ptx_val row = ptx_mul_wide(b, tile.lane[0], NORM_LENGTH(uint64_t, struct norm_tensor_row));
-    ptx_val elements =
-        ptx_load(b, ptx_at(b, tensors, row), NORM_PLACE(uint64_t, struct norm_tensor_row, count));
-    ptx_val up = ptx_add(b, elements, spec->tile - 1);
-    ptx_val count = ptxk_over_power_of_two(b, up, spec->tile);
-    ptx_val first = ptx_cvt(b, PTX_U64, block);
+    ptx_val row = ptx_mul_wide(b, block, NORM_LENGTH(uint64_t, struct norm_tensor_row));
+    ptx_vec extent = ptx_load_vec(b, ptx_at(b, tensors, row), 0, 2); // gradient, count
+    ptx_val first = ptx_cvt(b, PTX_U64, ptx_load(b, tiles, block));
+    ptx_val up = ptx_add(b, extent.lane[1], spec->tile - 1);
+    ptx_val all = ptxk_over_power_of_two(b, up, spec->tile);
+    ptx_val absent = ptx_eq(b, extent.lane[0], 0);
+    ptx_val count = ptx_select(b, absent, ptx_u64(0), all);
     ptx_val sum[PTX_RULE_MAX_SUMS];
     for (unsigned k = 0; k < PTX_RULE_MAX_SUMS; k++)
         sum[k] = ptx_var(b, ptx_f64(0));
@@ -115,7 +114,7 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
         for (uint32_t k = 0; k < PTX_RULE_MAX_SUMS; k++)
             ptx_set(b, sum[k], ptx_add(b, sum[k], ptx_load(b, ptx_at(b, of_tiles, place), k)));
     }
-    ptxk_step_sums_store(b, sum, PTX_RULE_MAX_SUMS, tid, sums, tile.lane[0]);
+    ptxk_step_sums_store(b, sum, PTX_RULE_MAX_SUMS, tid, sums, block);
 }
 
 static void set_hyper_emit(ptx_builder *b, const struct norm_spec *spec)

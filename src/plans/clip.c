@@ -186,17 +186,17 @@ ptx_status ptx_clip_plan_run(ptx_clip_plan *plan, CUstream stream)
 
 ptx_status ptx_clip_plan_norm_sq(ptx_clip_plan *plan, CUstream stream)
 {
-    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_NOTHING, stream);
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_SQUARES, stream);
 }
 
 ptx_status ptx_clip_plan_finish(ptx_clip_plan *plan, CUstream stream)
 {
-    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_SUMS, stream);
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_FINISH, stream);
 }
 
 ptx_status ptx_clip_plan_apply(ptx_clip_plan *plan, CUstream stream)
 {
-    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_RECORDS, stream);
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_LAST, stream);
 }
 
 const struct ptx_clip_plan_info *ptx_clip_plan_get_info(const ptx_clip_plan *plan)

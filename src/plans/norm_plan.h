@@ -18,10 +18,14 @@ struct norm_plan;
 
 // What a phase leaves for the next one.
 enum norm_left {
-    NORM_LEFT_NOTHING, // after the last phase, or a run
-    NORM_LEFT_SUMS,    // after norm_sq: for a finish
-    NORM_LEFT_RECORDS, // after a finish: for the last phase
+    NORM_LEFT_NOTHING,  // after the last phase, or a run
+    NORM_LEFT_SUMS,     // after norm_sq: for a finish
+    NORM_LEFT_RECORDS,  // after a finish: for a reduce, or the last phase
+    NORM_LEFT_RULE_SUMS // after a reduce: for the last phase
 };
+
+// Plans that `reduces` have four phases, others no NORM_PHASE_REDUCE.
+enum norm_phase { NORM_PHASE_SQUARES, NORM_PHASE_FINISH, NORM_PHASE_REDUCE, NORM_PHASE_LAST };
 
 enum { NORM_MOST_OWN_VALUES = 24 };
 
@@ -34,14 +38,17 @@ struct norm_hooks {
     bool folds_reports;               // norm_spec.folds_reports: all chunks are in one launch
     // The messages for a phase that lacks what the phase before leaves; NULL: the order is the
     // caller's.
-    const char *missing[NORM_LEFT_RECORDS + 1];
+    const char *missing[NORM_LEFT_RULE_SUMS + 1];
     // At creation, once params, layout and `others` are known, and before the core allocates: makes
-    // what the plan has of its own, and sets `fused`, `no_norm` and `own_blocks`.
+    // what the plan has of its own, and sets `fused`, `no_norm`, `reduces` and `own_blocks`.
     ptx_status (*prepare)(struct norm_plan *plan);
     // Writes the values of its own kernels' parameters, at most NORM_MOST_OWN_VALUES, and returns
     // their number. Where the core has a value of the same name, the plan's own is taken. `sets`:
     // for the kernels that set something. The values stay where they are for the plan's life.
     size_t (*values)(const struct norm_plan *plan, bool sets, struct ptx_named_arg *values);
+    // Launches what the last phase needs beside the records, of plans that `reduces`. `overlaps`:
+    // as below.
+    ptx_status (*reduce)(struct norm_plan *plan, bool overlaps, CUstream stream);
     // Launches NORM_LAST for `count` chunks from `first` on. `fused`: it computes the factors from
     // the partials itself; else it reads the records. `overlaps`: the launch before on the stream
     // belongs to this run. Any other launch may write the tables, which the kernel reads before it
@@ -175,7 +182,7 @@ struct norm_order {
     enum norm_left launched, captured;
     uint64_t capture; // the last one, to which `captured` belongs
     // What any launch or capture has left. A capture may begin with a phase that needs it.
-    bool ever[NORM_LEFT_RECORDS + 1];
+    bool ever[NORM_LEFT_RULE_SUMS + 1];
 };
 
 // The first member of a plan.
@@ -191,6 +198,7 @@ struct norm_plan {
     // Set by hooks->prepare:
     bool fused;          // in a run NORM_LAST computes the factors from the partials
     bool no_norm;        // no sums are taken
+    bool reduces;        // hooks->reduce comes before hooks->last
     uint32_t own_blocks; // with which NORM_SQUARES begins
     atomic_flag busy;
     struct norm_order order;                      // of the phases; under `busy`
@@ -240,8 +248,8 @@ ptx_status ptxp_norm_plan_begin(struct norm_plan *plan, const char *call);
 ptx_status ptxp_norm_plan_end(struct norm_plan *plan, const char *call, ptx_status status);
 
 ptx_status ptxp_norm_plan_run(struct norm_plan *plan, const char *call, CUstream stream);
-// The phase that needs what the phase before leaves: the first one needs nothing.
-ptx_status ptxp_norm_plan_phase(struct norm_plan *plan, const char *call, enum norm_left needs,
+// A phase, which needs what the phase before leaves: the first one needs nothing.
+ptx_status ptxp_norm_plan_phase(struct norm_plan *plan, const char *call, enum norm_phase phase,
                                 CUstream stream);
 ptx_status ptxp_norm_plan_set_max_norm(struct norm_plan *plan, const char *call, uint32_t group,
                                        float max_norm, CUstream stream);

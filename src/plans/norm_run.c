@@ -139,8 +139,11 @@ static ptx_status run(struct norm_plan *plan, CUstream stream)
         status = finish(plan, stream);
     else if (!status && !plan->fused)
         status = sums(plan, 1, stream);
+    if (!status && plan->reduces)
+        status = plan->hooks->reduce(plan, !plan->no_norm, stream);
     if (!status && !plan->params.measure_only)
-        status = plan->hooks->last(plan, 0, chunks, plan->fused, !plan->no_norm, stream);
+        status = plan->hooks->last(plan, 0, chunks, plan->fused, !plan->no_norm && !plan->reduces,
+                                   stream);
     return status ? status : report(plan, stream);
 }
 
@@ -188,7 +191,8 @@ ptx_status ptxp_norm_plan_run(struct norm_plan *plan, const char *call, CUstream
         status =
             in.active || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
     if (!status) {
-        plan->order.ever[NORM_LEFT_SUMS] = plan->order.ever[NORM_LEFT_RECORDS] = true;
+        for (unsigned k = NORM_LEFT_SUMS; k <= NORM_LEFT_RULE_SUMS; k++)
+            plan->order.ever[k] = true;
         note(plan, NORM_LEFT_NOTHING, &in);
     }
     return ptxp_norm_plan_end(plan, call, status);
@@ -208,19 +212,34 @@ ptx_status ptxp_norm_plan_squares(struct norm_plan *plan, uint64_t first, uint64
     return status;
 }
 
-static ptx_status launch_phase(struct norm_plan *plan, enum norm_left needs, CUstream stream)
+static ptx_status launch_phase(struct norm_plan *plan, enum norm_phase phase, CUstream stream)
 {
     const uint64_t chunks = plan->layout.chunk_count;
 
-    return needs == NORM_LEFT_NOTHING ? ptxp_norm_plan_squares(plan, 0, chunks, stream)
-           : needs == NORM_LEFT_SUMS  ? finish(plan, stream)
-                                      : plan->hooks->last(plan, 0, chunks, false, false, stream);
+    switch (phase) {
+    case NORM_PHASE_SQUARES:
+        return ptxp_norm_plan_squares(plan, 0, chunks, stream);
+    case NORM_PHASE_FINISH:
+        return finish(plan, stream);
+    case NORM_PHASE_REDUCE:
+        return plan->hooks->reduce(plan, false, stream);
+    case NORM_PHASE_LAST:
+        break;
+    }
+    return plan->hooks->last(plan, 0, chunks, false, false, stream);
 }
 
-ptx_status ptxp_norm_plan_phase(struct norm_plan *plan, const char *call, enum norm_left needs,
+ptx_status ptxp_norm_plan_phase(struct norm_plan *plan, const char *call, enum norm_phase phase,
                                 CUstream stream)
 {
-    const enum norm_left leaves = needs == NORM_LEFT_RECORDS ? NORM_LEFT_NOTHING : needs + 1;
+    static const struct {
+        enum norm_left needs, leaves;
+    } phases[] = {
+        [NORM_PHASE_SQUARES] = { NORM_LEFT_NOTHING, NORM_LEFT_SUMS },
+        [NORM_PHASE_FINISH] = { NORM_LEFT_SUMS, NORM_LEFT_RECORDS },
+        [NORM_PHASE_REDUCE] = { NORM_LEFT_RECORDS, NORM_LEFT_RULE_SUMS },
+        [NORM_PHASE_LAST] = { NORM_LEFT_RECORDS, NORM_LEFT_NOTHING },
+    };
     struct ptxd_capture in = { 0 };
     ptx_status status = ptxp_norm_plan_begin(plan, call);
 
@@ -228,14 +247,16 @@ ptx_status ptxp_norm_plan_phase(struct norm_plan *plan, const char *call, enum n
         return status;
     if (has_order(plan))
         status = ptxd_stream_capture(plan->device, stream, &in);
+    const enum norm_left needs =
+        phase == NORM_PHASE_LAST && plan->reduces ? NORM_LEFT_RULE_SUMS : phases[phase].needs;
     if (!status)
         status = check_order(plan, needs, &in);
     if (!status) {
-        status = launch_phase(plan, needs, stream);
+        status = launch_phase(plan, phase, stream);
         // A norm_sq that fails may have launched a part, so that sums of an earlier one no longer
         // belong to the scalars.
-        if (!status || needs == NORM_LEFT_NOTHING)
-            note(plan, status ? NORM_LEFT_NOTHING : leaves, &in);
+        if (!status || phase == NORM_PHASE_SQUARES)
+            note(plan, status ? NORM_LEFT_NOTHING : phases[phase].leaves, &in);
     }
     return ptxp_norm_plan_end(plan, call, status);
 }

@@ -50,7 +50,8 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "tables", PTX_ARG(plan->tables) },
         { "step_tiles", PTX_ARG(plan->tiles) },
         { "tile_sums", PTX_ARG(plan->tile_sums) },
-        { "tensor_sums", PTX_ARG(plan->tensor_sums) },
+        { "first_tiles", PTX_ARG(plan->first_tiles) },
+        { "tensor_sums", PTX_ARG(plan->info.rule_sums) },
         { "accumulators", PTX_ARG(plan->accumulators) },
         { "copies", PTX_ARG(plan->copies) },
         { "folds", PTX_ARG(plan->folds) },
@@ -69,6 +70,17 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
     return sizeof all / sizeof *all;
 }
 
+static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
+{
+    const ptx_step_plan *plan = (const void *)norm;
+    const size_t tensors = plan->params.tensor_count;
+    ptx_status status =
+        ptxp_norm_plan_launch(norm, STEP_REDUCE, plan->layout.tiles.length, overlaps, stream);
+
+    return status || !tensors ? status
+                              : ptxp_norm_plan_launch(norm, STEP_SUMS, tensors, false, stream);
+}
+
 static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t count, bool fused,
                             bool overlaps, CUstream stream)
 {
@@ -76,16 +88,10 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
 
     const uint64_t tiles = plan->layout.tiles.length;
     const uint64_t parts = plan->layout.fold_parts.length;
-    const bool has_sums = ptxk_step_has_sums(&plan->spec);
-    ptx_status status = PTX_OK;
+    ptx_status status;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
-    if (has_sums)
-        status = ptxp_norm_plan_launch(norm, STEP_REDUCE, tiles, overlaps, stream);
-    if (has_sums && !status)
-        status = ptxp_norm_plan_launch(norm, STEP_SUMS, tiles, false, stream);
-    if (!status)
-        status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps && !has_sums, stream);
+    status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps, stream);
     if (!status && parts)
         status = ptxp_norm_plan_launch(norm, STEP_REPORT, parts, true, stream);
     if (plan->spec.transposes && !status)
@@ -104,10 +110,14 @@ static const struct norm_hooks hooks = {
     .missing = { [NORM_LEFT_SUMS] = "the sums are not known: ptx_step_plan_norm_sq() comes first, "
                                     "for each finish",
                  [NORM_LEFT_RECORDS] = "the factors are not known: ptx_step_plan_norm_sq() comes "
-                                       "first, then ptx_step_plan_finish(), for each step" },
+                                       "first, then ptx_step_plan_finish(), for each step",
+                 [NORM_LEFT_RULE_SUMS] = "the sums of its rules are not known: "
+                                         "ptx_step_plan_reduce() comes first, after "
+                                         "ptx_step_plan_finish(), for each step" },
     .folds_reports = true,
     .prepare = prepare,
     .values = values_of_step,
+    .reduce = reduce,
     .last = take_step,
 };
 
@@ -144,6 +154,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .accumulates = layout->accumulates,
                                       .takes_amax = layout->takes_amax,
                                       .transposes = layout->matrices.length != 0,
+                                      .counts_empty = layout->counts_empty,
                                       .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
     if (!gradients) {
@@ -229,6 +240,7 @@ static ptx_status prepare(struct norm_plan *norm)
     ptx_status status = PTX_OK;
 
     norm->no_norm = takes_no_norm(&norm->params, norm->layout.group_count);
+    norm->reduces = ptxk_step_has_sums(&plan->spec);
     norm->own_blocks = clocks ? (clocks - 1) / NORM_BLOCK + 1 : 1;
     plan->memory = ptx_buffer_create(norm->device, (size_t)plan->layout.bytes);
     if (!plan->memory)
@@ -237,7 +249,13 @@ static ptx_status prepare(struct norm_plan *norm)
         status = check_addresses(plan, 0, plan->params.tensor_count);
     if (!status && !plan->params.any_address)
         status = ptxp_step_check_scales(norm, &plan->params);
-    return status ? status : upload(plan);
+    if (!status)
+        status = upload(plan);
+    // Kernels take it from here, before the rest of the info is known.
+    plan->info.rule_sums = !norm->reduces              ? 0
+                           : plan->params.rule_sums_at ? plan->params.rule_sums_at
+                                                       : plan->tensor_sums;
+    return status;
 }
 
 static ptx_status make(ptx_step_plan *plan, const struct ptx_step_params *params)
@@ -260,7 +278,8 @@ ptx_step_plan *ptx_step_plan_create(ptx_device *device, const struct ptx_step_pa
         ptx_step_plan_destroy(&plan);
     else
         plan->info = (struct ptx_step_plan_info) { plan->norm.all_sums, plan->norm.records,
-                                                   plan->norm.summary, plan->norm.guard_state };
+                                                   plan->norm.summary, plan->norm.guard_state,
+                                                   plan->info.rule_sums };
     return plan;
 }
 
@@ -280,24 +299,53 @@ void ptx_step_plan_destroy(ptx_step_plan **plan)
 
 // ---- runs ---------------------------------------------------------------------------------------
 
+// A tensor that is known to be a shard and has a rule with sums, which one run cannot take.
+static const struct ptx_step_tensor *shard_with_sums(const ptx_step_plan *plan)
+{
+    for (size_t t = 0; t < plan->params.tensor_count && plan->norm.reduces; t++) {
+        const struct ptx_step_tensor *tensor = &plan->tensors[t];
+        if ((tensor->whole.first || tensor->whole.run) &&
+            ptxp_step_rule_of(&plan->groups[tensor->group])->sums)
+            return tensor;
+    }
+    return NULL;
+}
+
 ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream)
 {
+    const struct ptx_step_tensor *shard = plan ? shard_with_sums(plan) : NULL;
+
+    if (shard)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: tensor %zu: its rule, %s, takes sums over the whole parameter, of "
+                         "which `whole` says that the tensor is a shard: use the phases, and add "
+                         "the sums of ptx_step_plan_reduce() over the ranks",
+                         __func__, (size_t)(shard - plan->tensors),
+                         ptxp_step_rule_of(&plan->groups[shard->group])->name);
     return ptxp_norm_plan_run(NORM_OF(plan), __func__, stream);
 }
 
 ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream)
 {
-    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_NOTHING, stream);
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_SQUARES, stream);
 }
 
 ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream)
 {
-    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_SUMS, stream);
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_FINISH, stream);
+}
+
+ptx_status ptx_step_plan_reduce(ptx_step_plan *plan, CUstream stream)
+{
+    if (plan && !plan->norm.reduces)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: no rule of the plan has sums: leave this phase out", __func__);
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_REDUCE, stream);
 }
 
 ptx_status ptx_step_plan_step(ptx_step_plan *plan, CUstream stream)
 {
-    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_LEFT_RECORDS, stream);
+    return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_LAST, stream);
 }
 
 ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream stream)

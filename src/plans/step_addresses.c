@@ -83,8 +83,8 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
                            is_ema ? "ema" : states[k]);
         to[n++] = array_of(tensor->absmax[k], scales, sizeof(float), t, absmaxes[k]);
     }
-    to[n] = array_of(tensor->step, tensor->count ? 1 : 0, sizeof(float), t, "step");
-    if (clock_states && tensor->count) {
+    to[n] = array_of(tensor->step, ptxp_step_has_clock(tensor), sizeof(float), t, "step");
+    if (clock_states && ptxp_step_has_clock(tensor)) {
         to[n].bytes = sizeof(double);
         to[n].count = PTXK_STEP_CLOCK_STATE_AT + clock_states;
     }
@@ -105,6 +105,9 @@ static size_t add_scalars(const struct norm_plan *norm, const struct ptx_step_pa
         if (group->lr_at)
             to[n++] = array_of_group(g, group->lr_at, 1, sizeof(float), "lr_at");
     }
+    if (params->rule_sums_at)
+        to[n++] = array_of(params->rule_sums_at, PTX_RULE_MAX_SUMS * (uint64_t)params->tensor_count,
+                           sizeof(double), ARRAY_OF_PLAN, "rule_sums_at");
     if (params->weight_reports_at)
         to[n++] = array_of(params->weight_reports_at, 3 * (uint64_t)params->tensor_count,
                            sizeof(double), ARRAY_OF_PLAN, "weight_reports_at");
@@ -117,7 +120,7 @@ ptx_status ptxp_step_check_addresses(const struct norm_plan *norm,
                                      uint64_t bytes, size_t first, size_t moves)
 {
     const size_t most =
-        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + NORM_CALLER_ARRAYS + 2;
+        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + NORM_CALLER_ARRAYS + 3;
     struct plan_array *arrays = malloc(most * sizeof *arrays);
     size_t count = 0;
 

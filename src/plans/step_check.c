@@ -209,8 +209,7 @@ static bool is_in_whole(const struct ptx_step_whole *w, uint64_t count)
            (!turns || w->stride <= (last - w->first - rest) / turns);
 }
 
-static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor,
-                              const struct ptxk_step_rule *rule)
+static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor)
 {
     const struct ptx_step_whole *w = &tensor->whole;
 
@@ -223,11 +222,6 @@ static ptx_status check_whole(size_t t, const struct ptx_step_tensor *tensor,
                          "tensor %zu: its shard lies beyond element 2^40 of the whole "
                          "parameter",
                          t);
-    if ((w->first || w->run) && rule->sums)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: its rule, %s, takes sums over the whole parameter, of which "
-                         "`whole` says that the tensor is a shard: give all of it",
-                         t, rule->name);
     return ptxk_step_format_of(tensor->format)->by_block ? check_blocks(t, tensor) : PTX_OK;
 }
 
@@ -308,7 +302,7 @@ static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
     if (!status)
         status = check_copies(t, tensor);
     if (!status)
-        status = check_whole(t, tensor, ptxp_step_rule_of(&params->groups[tensor->group]));
+        status = check_whole(t, tensor);
     return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);
 }
 
@@ -360,6 +354,9 @@ ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
     if ((unsigned)params->gradients > PTX_STEP_GRADIENTS_ZERO)
         return ptxd_fail(PTX_ERROR_INVALID, "gradients is %d; there are %d to %d",
                          (int)params->gradients, PTX_STEP_GRADIENTS_RAW, PTX_STEP_GRADIENTS_ZERO);
+    if (params->rule_sums_at % 8)
+        return ptxd_fail(PTX_ERROR_INVALID, "rule_sums_at is 0x%llx; it must be a multiple of 8",
+                         (unsigned long long)params->rule_sums_at);
     if (params->weight_reports_at % 8)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "weight_reports_at is 0x%llx; it must be a multiple of 8",
@@ -404,6 +401,7 @@ static const struct {
     SAME(fp8_transposed),
     SAME(fp8_columns),
     SAME(whole),
+    SAME(counts_empty),
 };
 #undef SAME
 

@@ -29,6 +29,11 @@ ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor)
     return tensor->gradient_dtype == PTX_NONE ? tensor->dtype : tensor->gradient_dtype;
 }
 
+bool ptxp_step_has_clock(const struct ptx_step_tensor *tensor)
+{
+    return tensor->count || tensor->counts_empty;
+}
+
 struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tensor,
                                               const struct ptx_step_group *group)
 {
@@ -136,7 +141,7 @@ static ptx_status check_clock_states(const struct ptx_step_params *params, struc
 
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
-        if (tensor->count && tensor->step &&
+        if (ptxp_step_has_clock(tensor) && tensor->step &&
             ptxp_step_rule_of(&params->groups[tensor->group])->clock_states)
             room[count++] = (struct reading) { tensor->step, tensor->group, (uint32_t)t };
     }
@@ -160,8 +165,8 @@ static int by_clock(const void *left, const void *right)
     return (x->step > y->step) - (x->step < y->step);
 }
 
-// Numbers the distinct pairs of group and step count of the tensors that have elements, in order of
-// group, then count: others need not have a count.
+// Numbers the distinct pairs of group and step count of the tensors that count, in order of group,
+// then count.
 static ptx_status find_clocks(const struct ptx_step_params *params, struct step_layout *layout)
 {
     struct reading *all = malloc((params->tensor_count + 1) * sizeof *all);
@@ -179,7 +184,7 @@ static ptx_status find_clocks(const struct ptx_step_params *params, struct step_
     }
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
-        if (tensor->count)
+        if (ptxp_step_has_clock(tensor))
             all[count++] = (struct reading) { tensor->step, tensor->group, (uint32_t)t };
     }
     qsort(all, count, sizeof *all, by_clock);
@@ -273,12 +278,14 @@ static uint64_t tiles_of(uint32_t tile, uint64_t count)
     return count / tile + (count % tile != 0);
 }
 
-// With reports of weights a tensor without elements has a tile, too, whose block reports it absent.
+// With reports of weights a tensor without elements has a tile, too, whose block reports it absent;
+// and where it counts its steps.
 static uint64_t tiles_of_tensor(const struct ptx_step_params *params, uint32_t tile, size_t t)
 {
-    const uint64_t tiles = tiles_of(tile, params->tensors[t].count);
+    const struct ptx_step_tensor *tensor = &params->tensors[t];
+    const uint64_t tiles = tiles_of(tile, tensor->count);
 
-    return params->weight_reports_at && !tiles ? 1 : tiles;
+    return (params->weight_reports_at || tensor->counts_empty) && !tiles ? 1 : tiles;
 }
 
 static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile)
@@ -366,6 +373,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     for (size_t t = 0; t < params->tensor_count; t++) {
         layout->accumulates |= params->tensors[t].accumulator != 0;
         layout->takes_amax |= params->tensors[t].amax != 0;
+        layout->counts_empty |= !params->tensors[t].count && params->tensors[t].counts_empty;
     }
     const struct ptxk_step_spec spec = { .variants = layout->variants,
                                          .variant_count = layout->variant_count,
@@ -379,6 +387,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->tables, at, tables ? tables->table_bytes : 0, 1);
     at = place(&layout->tiles, at, tiles, sizeof(struct step_tile_row));
     const uint64_t sums = ptxk_step_has_sums(&spec) ? PTX_RULE_MAX_SUMS : 0;
+    at = place(&layout->first_tiles, at, sums ? params->tensor_count + 1 : 0, sizeof(uint32_t));
     at = place(&layout->tile_sums, at, sums * tiles, sizeof(double));
     at = place(&layout->tensor_sums, at, sums * (params->tensor_count + 1), sizeof(double));
     at = place(&layout->accumulators, at, layout->accumulates ? params->tensor_count + 1 : 0,
@@ -439,7 +448,7 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
     struct step_tensor_row row = {
         .parameter = tensor->parameter,
         .beside = tensor->beside,
-        .step = tensor->step,
+        .step = ptxp_step_has_clock(tensor) ? tensor->step : 0,
         .first = tensor->whole.first,
         .run = in_a_row ? 1 : tensor->whole.run,
         .stride = in_a_row ? 1 : tensor->whole.stride,
@@ -469,6 +478,13 @@ static void fill_tiles(const struct ptx_step_params *params, const struct step_l
             tiles[n++] = (struct step_tile_row) { t, k };
     if (n == 0)
         tiles[0] = (struct step_tile_row) { (uint32_t)params->tensor_count, 0 };
+}
+
+static void fill_first_tiles(const struct ptx_step_params *params, const struct step_layout *layout,
+                             uint32_t *first)
+{
+    for (size_t t = 0; t < params->tensor_count; t++)
+        first[t + 1] = first[t] + (uint32_t)tiles_of_tensor(params, layout->tile, t);
 }
 
 static void fill_transposes(const struct ptx_step_params *params, struct step_transpose_row *rows,
@@ -514,7 +530,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         if (layout->copies.length)
             copies[t] = (struct step_copy_row) { tensor->amax, tensor->fp8, tensor->fp8_scale,
                                                  tensor->fp8_scale_inv };
-        if (!tensor->count)
+        if (!ptxp_step_has_clock(tensor))
             continue;
         clocks[layout->clocks[t]] = (struct step_clock_row) {
             .step = tensor->step,
@@ -527,6 +543,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         hypers[g] = params->groups[g].hyper;
     memcpy(image + layout->seed.offset, &params->seed, sizeof params->seed);
     fill_tiles(params, layout, (void *)(image + layout->tiles.offset));
+    if (layout->first_tiles.length)
+        fill_first_tiles(params, layout, (void *)(image + layout->first_tiles.offset));
     if (layout->fold_parts.length)
         fold_parts(params, layout->tile, (void *)(image + layout->fold_parts.offset));
     fill_transposes(params, (void *)(image + layout->matrices.offset),

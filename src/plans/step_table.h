@@ -16,6 +16,7 @@
     X(seed, uint64_t)                                                                              \
     X(tables, unsigned char)                                                                       \
     X(tiles, struct step_tile_row)                                                                 \
+    X(first_tiles, uint32_t)                                                                       \
     X(tile_sums, double)                                                                           \
     X(tensor_sums, double)                                                                         \
     X(accumulators, struct step_accumulator_row)                                                   \
@@ -45,6 +46,7 @@ struct step_layout {
     unsigned variant_count;
     bool accumulates;   // tensors have accumulators
     bool takes_amax;    // some tensor has an amax
+    bool counts_empty;  // some tensor without elements has a clock
     uint32_t tile;      // elements of one
     uint32_t row_words; // of a tensor's row
     uint64_t bytes;     // size of the memory
@@ -69,6 +71,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
 struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
                                         const struct step_layout *layout, size_t t);
 
+// Whether a tensor's step count goes on.
+bool ptxp_step_has_clock(const struct ptx_step_tensor *tensor);
 // The rule of a group.
 const struct ptxk_step_rule *ptxp_step_rule_of(const struct ptx_step_group *group);
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);

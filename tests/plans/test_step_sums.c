@@ -323,21 +323,6 @@ TEST(test_description)
     assert_int_equal(d.bytes, COUNT * (4 * 4 + 3 * 4));
 }
 
-TEST(test_shards)
-{
-    struct ptx_step_description d;
-
-    lay_out(PTX_STEP_FORMAT_FULL, PTX_F32);
-    tensors[1].whole.first = 4096;
-    assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
-    expect_failure(
-        PTX_ERROR_INVALID,
-        "tensor 1: its rule, lamb, takes sums over the whole parameter, of which `whole` "
-        "says that the tensor is a shard");
-    tensors[1].group = 1;
-    require(ptx_step_describe(&params, &d));
-}
-
 int main(void)
 {
     gpu_open(&gpu);
