@@ -238,8 +238,8 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 /// phase may belong to phases elsewhere: it is accepted if the one before was ever captured or
 /// launched. So each phase may have a graph of its own, and the caller replays them in order.
 ///
-/// Errors: those of a run; INVALID for a phase out of order, which changes nothing, and for a reduce
-/// of a plan without a rule that has sums.
+/// Errors: those of a run; INVALID for a phase out of order, which changes nothing, and for a
+/// reduce of a plan without a rule that has sums.
 PTXGEN_API ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_reduce(ptx_step_plan *plan, CUstream stream);
@@ -334,6 +334,11 @@ struct ptx_step_description {
     const char *determinism; ///< what holds, in a sentence
     uint32_t tile; ///< elements that a block steps, all of one tensor: with reports of weights, of
                    ///< a partial sum
+    /// Of a plan, else 0 and NULL: what the kernels that a rule is part of take at most, for each
+    /// thread, on this device.
+    int registers;
+    int local;           ///< bytes of local memory: registers that the driver's compiler spilled
+    const char *warning; ///< what makes steps slow, in a sentence; NULL: nothing is known to
 };
 
 /// As ptx_clip_describe() and ptx_clip_emit(): without a GPU, and NULL as a builder is an error of
@@ -341,6 +346,9 @@ struct ptx_step_description {
 PTXGEN_API ptx_status ptx_step_describe(const struct ptx_step_params *params,
                                         struct ptx_step_description *description);
 PTXGEN_API ptx_status ptx_step_emit(ptx_builder *b, const struct ptx_step_params *params);
+/// The same of a plan, with what is known only once its kernels are loaded. Errors: INVALID.
+PTXGEN_API ptx_status ptx_step_plan_describe(const ptx_step_plan *plan,
+                                             struct ptx_step_description *description);
 
 // ------------------------------------------------------------------------------------ 8-bit states
 

@@ -2,6 +2,7 @@
 // Rules of callers: their copies, and a text that has their code.
 #include "rule.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,38 @@ static void copy(struct ptx_rule *rule, const struct ptx_rule_params *params)
     ptxk_own_rule_set(&rule->own);
 }
 
+// The function whose code has a line: the last that a comment before it names.
+static const char *function_at(const char *text, uint32_t line)
+{
+    static const char *const functions[] = { "once", "reduce", "of_sums", "update" };
+    const char *found = functions[0];
+
+    for (; line && text; line--) {
+        const char *word = text + strspn(text, " ");
+        for (unsigned k = 0; k < sizeof functions / sizeof *functions; k++)
+            if (!strncmp(word, "// ", 3) && !strncmp(word + 3, functions[k], strlen(functions[k])))
+                found = functions[k];
+        text = strchr(text, '\n');
+        text = text ? text + 1 : NULL;
+    }
+    return found;
+}
+
+static ptx_status check_registers(const char *name, const char *text)
+{
+    enum { OF_A_THREAD = 255 };
+    uint32_t most, line;
+
+    if (!ptxp_rule_registers(text, &most, &line))
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a rule");
+    if (most <= OF_A_THREAD)
+        return PTX_OK;
+    return ptxd_fail(PTX_ERROR_INVALID,
+                     "rule %s: %s has values of %" PRIu32 " registers at one time, and a thread "
+                     "has %d: use values soon after they are computed",
+                     name, function_at(text, line), most, OF_A_THREAD);
+}
+
 // Writes the rule's code, for what is found so.
 static ptx_status try(struct ptx_rule *rule)
 {
@@ -94,7 +127,10 @@ static ptx_status try(struct ptx_rule *rule)
     ptx_status status = PTX_OK;
 
     ptxk_own_rule_emit(b, &rule->own);
-    if (!ptx_builder_finish(b))
+    const char *text = ptx_builder_finish(b);
+    if (text)
+        status = check_registers(rule->own.rule.name, text);
+    else
         status =
             ptxd_fail(ptx_builder_out_of_memory(b) ? PTX_ERROR_OUT_OF_MEMORY : PTX_ERROR_INVALID,
                       "%s", ptx_builder_error(b));

@@ -15,6 +15,10 @@ struct ptx_rule {
     struct ptx_rule_operation operations[];
 };
 
+// How many registers the values of a text's entry take at most, each from the first line that has
+// it to the last; and the line, from 1, after which it is so. False: out of memory.
+bool ptxp_rule_registers(const char *text, uint32_t *most, uint32_t *line);
+
 // Checks the params, but for what their functions write.
 ptx_status ptxp_rule_check(const struct ptx_rule_params *params);
 

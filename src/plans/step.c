@@ -566,6 +566,27 @@ ptx_status ptx_step_plan_set_gradients(ptx_step_plan *plan, size_t first, size_t
 
 // ---- descriptions -------------------------------------------------------------------------------
 
+static void describe_layouts(const struct ptx_step_params *params, const struct step_layout *step,
+                             const struct ptxk_step_spec *spec, bool no_norm,
+                             const struct norm_layout *layout, struct ptx_step_description *to)
+{
+    *to = (struct ptx_step_description) {
+        .elements = layout->element_count,
+        .groups = params->group_count,
+        .norm_groups = layout->group_count,
+        .clocks = step->clock_count,
+        .variants = step->variant_count,
+        .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(spec) ? 2 : 0) +
+                    (step->fold_parts.length ? 1 : 0) + spec->transposes,
+        .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
+        .workspace = layout->bytes + step->bytes,
+        .determinism =
+            "the same bits on every GPU and on the emulator, launched or captured, in phases, "
+            "at any alignment; and for any shards of a parameter, if the sums are the same",
+        .tile = step->tile,
+    };
+}
+
 // Writes the description or the text; either may be NULL.
 static ptx_status describe(const struct ptx_step_params *params,
                            struct ptx_step_description *description, ptx_builder *b)
@@ -582,22 +603,8 @@ static ptx_status describe(const struct ptx_step_params *params,
     if (!status && b)
         ptxk_norm_emit(b, &layout.spec);
     if (!status && description)
-        *description = (struct ptx_step_description) {
-            .elements = layout.element_count,
-            .groups = params->group_count,
-            .norm_groups = layout.group_count,
-            .clocks = step.clock_count,
-            .variants = step.variant_count,
-            .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(&spec) ? 2 : 0) +
-                        (step.fold_parts.length ? 1 : 0) + spec.transposes,
-            .bytes = step.bytes_moved +
-                     (takes_no_norm(&norm, layout.group_count) ? 0 : layout.gradient_bytes),
-            .workspace = layout.bytes + step.bytes,
-            .determinism =
-                "the same bits on every GPU and on the emulator, launched or captured, in phases, "
-                "at any alignment; and for any shards of a parameter, if the sums are the same",
-            .tile = step.tile,
-        };
+        describe_layouts(params, &step, &spec, takes_no_norm(&norm, layout.group_count), &layout,
+                         description);
     free(gradients);
     ptxp_step_layout_free(&step);
     return status;
@@ -611,6 +618,22 @@ ptx_status ptx_step_describe(const struct ptx_step_params *params,
     if (!status && !description)
         status = ptxd_fail(PTX_ERROR_INVALID, "description is NULL");
     return ptxd_named(status, __func__);
+}
+
+ptx_status ptx_step_plan_describe(const ptx_step_plan *plan,
+                                  struct ptx_step_description *description)
+{
+    static const unsigned kernels[] = { NORM_SQUARES, STEP_REDUCE, NORM_LAST };
+
+    if (!plan || !description)
+        return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is NULL", __func__,
+                         plan ? "description" : "plan");
+    describe_layouts(&plan->params, &plan->layout, &plan->spec, plan->norm.no_norm,
+                     &plan->norm.layout, description);
+    for (size_t k = 0; k < sizeof kernels / sizeof *kernels; k++)
+        ptxp_step_describe_kernel(ptx_function_get_info(plan->norm.kernels[kernels[k]].function),
+                                  description);
+    return PTX_OK;
 }
 
 ptx_status ptx_step_emit(ptx_builder *b, const struct ptx_step_params *params)

@@ -419,6 +419,20 @@ void ptxp_step_layout_free(struct step_layout *layout)
     layout->places = NULL;
 }
 
+// ---- descriptions -------------------------------------------------------------------------------
+
+void ptxp_step_describe_kernel(const struct ptx_function_info *kernel,
+                               struct ptx_step_description *to)
+{
+    if (!kernel)
+        return;
+    to->registers = kernel->registers > to->registers ? kernel->registers : to->registers;
+    to->local = kernel->local > to->local ? kernel->local : to->local;
+    if (to->local)
+        to->warning = "a kernel keeps values of its threads in local memory, because a rule has "
+                      "more at one time than there are registers: steps take longer";
+}
+
 // ---- the image ----------------------------------------------------------------------------------
 
 // Whether the eight elements that a thread processes at once share one Philox counter.

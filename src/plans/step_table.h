@@ -3,6 +3,7 @@
 #ifndef PTXGEN_PLANS_STEP_TABLE_H
 #define PTXGEN_PLANS_STEP_TABLE_H
 
+#include <ptxgen/launch.h>
 #include <ptxgen/step.h>
 
 #include "kernels/step_apply.h"
@@ -86,6 +87,10 @@ struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tens
 
 // Whether there are weights to report, and an array for it.
 bool ptxp_step_reports_weights(const struct ptx_step_params *params);
+
+// Adds what is known of a loaded kernel; NULL: the plan has none.
+void ptxp_step_describe_kernel(const struct ptx_function_info *kernel,
+                               struct ptx_step_description *to);
 
 // Checks everything about the parameters that is known without a device.
 ptx_status ptxp_step_check_params(const struct ptx_step_params *params);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "plans/step_table.h"
 #include "rules/rules.h"
 #include "step_fixture.h"
 #include "test.h"
@@ -240,6 +241,8 @@ TEST(test_scalars)
     assert_false(ptx_rule_get_info(rule)->quick);
     assert_int_equal(ptx_rule_get_info(rule)->place[0], 8);
     assert_int_equal(ptx_rule_get_info(rule)->place[5], 0);
+    require(ptx_step_describe(&params, &d));
+    assert_true(d.registers == 0 && d.local == 0 && !d.warning);
     for (unsigned turn = 0; turn < 3; turn++) { // the plan's own, the caller's, and the caller's lr
         group.hyper_at = turn == 1 ? at + 1024 : 0;
         group.lr_at = turn == 2 ? at + 2048 : 0;
@@ -252,8 +255,17 @@ TEST(test_scalars)
         require(ptx_buffer_download(memory, 0, &back, sizeof back, gpu.stream));
         require(ptx_stream_synchronize(gpu.device, gpu.stream));
         assert_true(back == (turn == 2 ? 3648.0f : 3584.5f));
+        require(ptx_step_plan_describe(plan, &d));
+        assert_true(d.launches == 3 && d.registers > 0 && d.local == 0 && !d.warning);
+        expect_refused(ptx_step_plan_describe(plan, NULL), "description is NULL");
         ptx_step_plan_destroy(&plan);
     }
+    expect_refused(ptx_step_plan_describe(NULL, &d), "plan is NULL");
+    // What a driver's compiler may say of a kernel.
+    ptxp_step_describe_kernel(&(struct ptx_function_info) { .registers = 255, .local = 40 }, &d);
+    ptxp_step_describe_kernel(&(struct ptx_function_info) { .registers = 32 }, &d);
+    assert_true(d.registers == 255 && d.local == 40);
+    assert_non_null(strstr(d.warning, "local memory"));
     group.lr_at = 0;
     group.hyper.more[7] = 2;
     expect_refused(ptx_step_describe(&params, &d), "group 0: h is 2; it must be from 0 to 1");
@@ -347,6 +359,19 @@ static void returns(ptx_builder *b, struct ptx_rule_element *e)
     ptx_return(b);
 }
 
+// All products are there before the first is added: more values than registers.
+static void too_many(ptx_builder *b, struct ptx_rule_element *e)
+{
+    enum { VALUES = 300 };
+    ptx_val value[VALUES];
+
+    plain_update(b, e);
+    for (unsigned k = 0; k < VALUES; k++)
+        value[k] = ptx_mul(b, e->g, ptx_f32(k + 2));
+    for (unsigned k = 0; k < VALUES; k++)
+        e->new_p = ptx_mul(b, e->new_p, value[k]);
+}
+
 static void open_block(ptx_builder *b, struct ptx_rule_element *e)
 {
     plain_update(b, e);
@@ -397,6 +422,8 @@ TEST(test_functions)
         { text, "a rule may only compute values" },
         { approximation, "ptx_ex2: a rule may only compute values" },
         { returns, "ptx_return: a rule may only compute values" },
+        { too_many, "rule mine: update has values of 3" },
+        { too_many, "registers at one time, and a thread has 255: use values soon" },
         { open_block, "a block inside it was never closed" },
     };
 
