@@ -253,8 +253,9 @@ enum { PTX_RULE_MAX_OPERATIONS = 1024 };
 struct ptx_rule_program {
     const struct ptx_rule_operation *once;
     const struct ptx_rule_operation *update;
-    uint32_t once_count, update_count;                 ///< each at most PTX_RULE_MAX_OPERATIONS
-    const struct ptx_rule_operation *reduce, *of_sums; ///< with sums
+    uint32_t once_count, update_count;       ///< each at most PTX_RULE_MAX_OPERATIONS
+    const struct ptx_rule_operation *reduce; ///< with sums, as of_sums
+    const struct ptx_rule_operation *of_sums;
     uint32_t reduce_count, of_sums_count;
 };
 
