@@ -28,20 +28,23 @@ from .module import Function, Kernel, KernelInfo, Launch, Module, emit, kernels
 from .operations import Operations
 from .plans import (SGD, Adam, AdamW, ClipPlan, Lion, PlanResult, StepPlan, describe_clip,
                     describe_step, emit_clip, emit_step, fold_reports)
-from .rules import Rule, Scalar, State, f32, fma, maximum, minimum, rule, sign, sqrt, where
+from .rules import Rule, Scalar, State, rule
+from .symbols import (cos, erf, erfc, exp, exp2, expm1, f32, fma, log, log1p, log2, maximum, minimum, pow,
+                      rsqrt, sigmoid, sign, sin, sqrt, tanh, where)
 
 __all__ = [
     "Adam", "AdamW", "Address", "Array", "CaptureError", "CaptureModeName", "ClipDescription",
-    "ClipParams", "ClipPiece", "ClipPlan", "ClipRecord", "ClipSummary", "ClipTensor",
-    "ClosedError", "CompileError", "Device", "DeviceInfo", "DriverError", "Error", "Event",
-    "ForkedError", "Function", "FunctionInfo", "FunctionParam", "Graph", "GraphInfo",
-    "InvalidError", "Kernel", "KernelInfo", "Launch", "Lion", "LossScaleParams", "LossScaleState",
-    "Module", "ModuleParams", "NoDeviceError", "NoDriverError", "NonfiniteError", "NonfiniteName",
-    "NotFoundError",
-    "Operations", "OutOfMemoryError", "PlanResult", "Rule", "SGD", "Scalar", "State", "StepDescription", "StepFormatName",
-    "StepGradientsName", "StepGroup", "StepHyper", "StepParams", "StepPlan", "StepRuleName",
-    "StepTensor", "StepWhole", "Stream", "StreamLike", "TypeName", "UnsupportedError", "View",
-    "__version__", "describe_clip", "describe_step", "device_count", "emit", "emit_clip",
-    "emit_step", "emulator", "emulator_path", "f32", "fma", "fold_reports", "kernels", "library_path", "maximum",
-    "minimum", "rule", "sign", "sqrt", "where",
+    "ClipParams", "ClipPiece", "ClipPlan", "ClipRecord", "ClipSummary", "ClipTensor", "ClosedError",
+    "CompileError", "Device", "DeviceInfo", "DriverError", "Error", "Event", "ForkedError",
+    "Function", "FunctionInfo", "FunctionParam", "Graph", "GraphInfo", "InvalidError", "Kernel",
+    "KernelInfo", "Launch", "Lion", "LossScaleParams", "LossScaleState", "Module", "ModuleParams",
+    "NoDeviceError", "NoDriverError", "NonfiniteError", "NonfiniteName", "NotFoundError",
+    "Operations", "OutOfMemoryError", "PlanResult", "Rule", "SGD", "Scalar", "State",
+    "StepDescription", "StepFormatName", "StepGradientsName", "StepGroup", "StepHyper",
+    "StepParams", "StepPlan", "StepRuleName", "StepTensor", "StepWhole", "Stream", "StreamLike",
+    "TypeName", "UnsupportedError", "View", "__version__", "cos", "describe_clip", "describe_step",
+    "device_count", "emit", "emit_clip", "emit_step", "emulator", "emulator_path", "erf", "erfc",
+    "exp", "exp2", "expm1", "f32", "fma", "fold_reports", "kernels", "library_path", "log", "log1p",
+    "log2", "maximum", "minimum", "pow", "rsqrt", "rule", "sigmoid", "sign", "sin", "sqrt", "tanh",
+    "where",
 ]

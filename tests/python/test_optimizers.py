@@ -52,8 +52,63 @@ def laprop(s, p, g, t, lr, b1, b2, eps, decay):
     return p - decay * p
 
 
+def averages(s, g, b1, b2):
+    s["exp_avg"] = b1 * s["exp_avg"] + (1 - b1) * g
+    s["exp_avg_sq"] = b2 * s["exp_avg_sq"] + (1 - b2) * g * g
+    return s["exp_avg"], s["exp_avg_sq"]
+
+
+def norm(x):
+    return numpy.sqrt((x * x).sum())
+
+
+def lamb(s, p, g, t, lr, b1, b2, eps, decay):
+    m, v = averages(s, g, b1, b2)
+    u = m / (1 - b1 ** t) / (numpy.sqrt(v / (1 - b2 ** t)) + eps) + decay * p
+    return p - lr * norm(p) / norm(u) * u
+
+
+def lars(s, p, g, t, lr, momentum, decay, eeta):
+    g = g + decay * p
+    s["momentum_buffer"] = momentum * s["momentum_buffer"] + lr * eeta * norm(p) / norm(g) * g
+    return p - s["momentum_buffer"]
+
+
+def c_adamw(s, p, g, t, lr, b1, b2, eps, decay):
+    p = p - lr * decay * p
+    m, v = averages(s, g, b1, b2)
+    mask = (m * g > 0).astype(float)
+    mask = mask / max(mask.mean(), 1e-3)
+    return p - lr * numpy.sqrt(1 - b2 ** t) / (1 - b1 ** t) * (m * mask) / (numpy.sqrt(v) + eps)
+
+
+def schedule_free(s, p, u, t, lr, beta, warmup_steps, r, weight_lr_power):
+    """The theory's three sequences: x is kept, and y, the parameter, is made of it and z."""
+    lr = lr * min(1, t / warmup_steps)
+    if t == 1:
+        s.update(x=p, z=p, most=0.0, sum=0.0)
+    s["most"] = max(s["most"], lr)
+    weight = t ** r * s["most"] ** weight_lr_power
+    s["sum"] = s["sum"] + weight
+    s["z"] = s["z"] - lr * u
+    s["x"] = s["x"] + weight / s["sum"] * (s["z"] - s["x"])
+    return (1 - beta) * s["z"] + beta * s["x"]
+
+
+def schedule_free_adamw(s, p, g, t, lr, b1, b2, eps, decay, **more):
+    s["exp_avg_sq"] = b2 * s["exp_avg_sq"] + (1 - b2) * g * g
+    return schedule_free(s, p, g / (numpy.sqrt(s["exp_avg_sq"] / (1 - b2 ** t)) + eps) + decay * p, t, lr, b1, **more)
+
+
+def schedule_free_sgd(s, p, g, t, lr, momentum, decay, **more):
+    return schedule_free(s, p, g + decay * p, t, lr, momentum, **more)
+
+
+_WARM = dict(weight_decay=0.1, warmup_steps=5, r=0.5, weight_lr_power=1.5)
 FORMULAS = [(ademamix, dict(weight_decay=0.1, beta3=0.99)), (adopt, dict(weight_decay=0.1, beta2=0.99)),
-            (cwd_adamw, dict(weight_decay=0.1)), (cwd_lion, dict(weight_decay=0.1)), (laprop, dict(weight_decay=1e-3))]
+            (cwd_adamw, dict(weight_decay=0.1)), (cwd_lion, dict(weight_decay=0.1)), (laprop, dict(weight_decay=1e-3)),
+            (lamb, dict(weight_decay=0.1)), (lars, dict(weight_decay=0.1, eeta=0.5)), (c_adamw, dict(weight_decay=0.1)),
+            (schedule_free_adamw, _WARM), (schedule_free_sgd, _WARM)]
 
 
 @pytest.mark.parametrize("k", range(len(FORMULAS)))
@@ -78,6 +133,10 @@ def test_formulas(k):
             for name, value in scalars.items()})
     way = numpy.abs(exact - start).max()
     assert way > 0.1 and numpy.abs(p - exact).max() < 1e-5 * max(way, 1)
+    if rule._data.evaluation:  # x, the sequence to evaluate with
+        x = rule.reference().evaluation(p, states, scalars)
+        assert x.dtype == numpy.float32 and numpy.abs(x - kept["x"]).max() < 1e-5 * max(way, 1)
+        assert numpy.abs(p - kept["x"]).max() > 1e-3
 
 
 def test_on_the_device(gpu):
@@ -106,11 +165,16 @@ FORMATS = {"full": ("f32", "f32", None, 1e-6), "state_bf16": ("f32", "bf16", Non
            "state_f16": ("f32", "f16", None, 5e-3)}
 
 
+def settings(rule):
+    """Rates with which all go about as far."""
+    return dict(lr=1.0, eeta=0.05, weight_decay=0.01) if rule.name == "lars" else dict(lr=0.01, weight_decay=0.01)
+
+
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_formats(gpu, fmt):
     """How far the rules get from themselves in f64, in each format that fits them."""
     dtype, state, beside, most = FORMATS[fmt]
-    count, made, sets = 1024, numpy.random.default_rng(1), []
+    count, made, sets = 512, numpy.random.default_rng(1), []
     start = (made.integers(-128, 128, count) / 1024).tolist()  # numbers of bf16
     mean = made.standard_normal(count)
     for rule in ALL:
@@ -125,14 +189,13 @@ def test_formats(gpu, fmt):
             of["beside"] = gpu.array(start if beside == "f32" else [0] * count, beside)
         sets.append((rule, of, gpu.zeros(1 + len(rule.clock), "f64")))
     plan = gpu.step_plan([{**of, "step": clock.address} for _, of, clock in sets], max_norm=float("inf"), seed=1,
-                         groups=[rule.group(lr=0.01, weight_decay=0.01) for rule, _, _ in sets])
+                         groups=[rule.group(**settings(rule)) for rule, _, _ in sets])
     exact = [(numpy.array(start), {name: numpy.zeros(count) for name in rule.states}, {}) for rule, _, _ in sets]
     for t in range(1, STEPS + 1):
         g = (0.5 * mean + made.standard_normal(count)).astype(numpy.float32)
         for k, (rule, of, _) in enumerate(sets):
             of["gradient"].upload(g)
-            exact[k] = rule.reference(exact=True)(exact[k][0], g, exact[k][1], t, dict(lr=0.01, weight_decay=0.01),
-                                                  exact[k][2])
+            exact[k] = rule.reference(exact=True)(exact[k][0], g, exact[k][1], t, settings(rule), exact[k][2])
         plan.run()
     for (rule, of, _), (p, _, _) in zip(sets, exact):
         found = numpy.array(of["beside" if beside == "f32" else "parameter"].tolist())

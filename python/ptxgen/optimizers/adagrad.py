@@ -2,7 +2,8 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 """Adagrad (Duchi et al. 2011), as torch 2.11's, whose sum begins at 0."""
 
-from ..rules import Scalar, rule, sqrt
+from ..rules import Scalar, rule
+from ..symbols import sqrt
 
 
 @rule(states=dict(sum="positive"),

@@ -3,7 +3,8 @@
 """AdEMAMix (Pagliardini et al. 2024), as apple/ml-ademamix at e7327151, without the schedules of alpha and
 beta3: set both in the groups."""
 
-from ..rules import rule, sqrt
+from ..rules import rule
+from ..symbols import sqrt
 
 
 @rule(states=dict(exp_avg_fast="signed", exp_avg_slow="weight", exp_avg_sq="positive"),

@@ -3,7 +3,8 @@
 """ADOPT (Taniguchi et al. 2024, arXiv 2411.02853, algorithm 2, with clipping at t^(1/4)). The first
 gradient only begins the average of squares. Weight decay is decoupled."""
 
-from ..rules import maximum, minimum, rule, sqrt, where
+from ..rules import rule
+from ..symbols import maximum, minimum, sqrt, where
 
 
 @rule(states=dict(exp_avg="signed", exp_avg_sq="positive"),

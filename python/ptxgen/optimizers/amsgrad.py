@@ -3,7 +3,8 @@
 """AMSGrad (Reddi et al. 2018): torch 2.11's Adam and AdamW with amsgrad=True, whose states have the same
 names."""
 
-from ..rules import maximum, rule, sqrt
+from ..rules import rule
+from ..symbols import maximum, sqrt
 
 _STATES = dict(exp_avg="signed", exp_avg_sq="positive", max_exp_avg_sq="positive")
 

@@ -2,7 +2,8 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 """AdamW with cautious weight decay (Chen et al. 2025, arXiv 2510.12402): only where it and the step agree."""
 
-from ..rules import rule, sign, sqrt, where
+from ..rules import rule
+from ..symbols import sign, sqrt, where
 
 
 @rule(states=dict(exp_avg="signed", exp_avg_sq="positive"),

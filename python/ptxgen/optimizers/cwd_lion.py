@@ -2,7 +2,8 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 """Lion with cautious weight decay (Chen et al. 2025, arXiv 2510.12402): only where it and the step agree."""
 
-from ..rules import State, rule, sign, where
+from ..rules import State, rule
+from ..symbols import sign, where
 
 
 @rule(states=dict(exp_avg=State("signed", stochastic=True)),

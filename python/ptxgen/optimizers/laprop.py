@@ -3,7 +3,8 @@
 """LaProp (Ziyin et al. 2020), as Z-T-WANG/LaProp-Optimizer at 9373f137, whose weight decay is not times
 lr. The averages of lr and 1 are its clock."""
 
-from ..rules import rule, sqrt, where
+from ..rules import rule
+from ..symbols import sqrt, where
 
 
 @rule(states=dict(exp_avg="signed", exp_avg_sq="positive"), clock=dict(exp_avg_lr_1=0.0, exp_avg_lr_2=0.0),

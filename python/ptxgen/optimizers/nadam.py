@@ -3,7 +3,8 @@
 """NAdam (Dozat 2016), as torch 2.11's. momentum_decay is an option: nadam.with_options(momentum_decay=...),
 and so is decoupled_weight_decay. The product of the momenta is its clock."""
 
-from ..rules import rule, sqrt
+from ..rules import rule
+from ..symbols import sqrt
 
 
 @rule(states=dict(exp_avg="signed", exp_avg_sq="positive"), clock=dict(mu_product=1.0),

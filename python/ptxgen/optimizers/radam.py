@@ -2,7 +2,8 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 """RAdam (Liu et al. 2020), as torch 2.11's; decoupled_weight_decay is an option."""
 
-from ..rules import maximum, rule, sqrt, where
+from ..rules import rule
+from ..symbols import maximum, sqrt, where
 
 
 @rule(states=dict(exp_avg="signed", exp_avg_sq="positive"), options=dict(decoupled_weight_decay=False),

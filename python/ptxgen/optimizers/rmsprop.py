@@ -2,7 +2,8 @@
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 """RMSprop (Hinton 2012), as torch 2.11's: rmsprop without momentum, rmsprop_centered, and both with it."""
 
-from ..rules import Scalar, rule, sqrt
+from ..rules import Scalar, rule
+from ..symbols import sqrt
 
 _SCALARS = dict(lr=1e-2, alpha=Scalar(0.99, "below_1"), eps=1e-8, weight_decay=0.0)
 _MOMENTUM = dict(momentum=0.9, **_SCALARS)

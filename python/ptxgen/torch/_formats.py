@@ -38,7 +38,11 @@ class Format(NamedTuple):
 
     def scales(self, names: Tuple[str, ...]) -> Tuple[str, ...]:
         """The names of what scales the states."""
-        return tuple(f"{name}_{self.scale}" for name in names) if self.scale else ()
+        return tuple(f"{name}_{self.scale}" for name in names if name not in fixed(names)) if self.scale else ()
+
+    def of(self, name: str, names: Tuple[str, ...]) -> torch.dtype:
+        """The type of a state."""
+        return fixed(names).get(name, self.state)
 
 
 _FULL = Format("full", torch.float32)
@@ -72,18 +76,31 @@ def format_of(parameter: Tensor, state_dtype: str, ema: Optional[torch.dtype] = 
 
 
 class Names(Tuple[str, ...]):
-    """The states of a rule of the caller's: which are never below 0, and how many numbers of its clock
-    lie behind the count."""
+    """The states of a rule of the caller's: which are never below 0, which have a type of their own, which are only
+    written, and how many numbers of its clock lie behind the count; whether it has weights to evaluate with."""
 
     positive: FrozenSet[str] = frozenset()
+    outputs: FrozenSet[str] = frozenset()
+    fixed: Dict[str, torch.dtype] = {}
     clock = 0
+    evaluates = False
 
     @classmethod
     def of(cls, rule: Rule) -> "Names":
         made = cls(rule.states)
         made.positive = frozenset(name for name, state in rule.states.items() if state.kind == "positive")
-        made.clock = len(rule.clock)
+        made.outputs = frozenset(name for name, state in rule.states.items() if state.output)
+        made.fixed = {name: _TYPES[state.dtype] for name, state in rule.states.items() if state.dtype}
+        made.clock, made.evaluates = len(rule.clock), rule.evaluates
         return made
+
+
+_TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def fixed(names: Tuple[str, ...]) -> Dict[str, torch.dtype]:
+    """The states of one type in every format."""
+    return names.fixed if isinstance(names, Names) else {}
 
 
 def _clock(names: Tuple[str, ...]) -> int:
@@ -128,15 +145,21 @@ def fresh(parameter: Tensor, fmt: Format, names: Tuple[str, ...]) -> Dict[str, T
     if _clock(names):
         made["step"], made["clock"] = _cell(_clock(names), local(parameter).device)
     for name in names:
-        made[name] = _like(parameter, fmt.state)
-        for scale in fmt.scales((name,)):
-            made[scale] = _scale_like(parameter)
+        made.update(_zeros(parameter, fmt, name, names))
     if fmt.beside == "master":
         made["master"] = parameter.detach().to(torch.float32)
     elif fmt.beside == "remainder":
         made["remainder"] = _like(parameter, torch.int16)
     if fmt.ema is not None:
         made["ema"] = parameter.detach().to(fmt.ema, copy=True)
+    return made
+
+
+def _zeros(parameter: Tensor, fmt: Format, name: str, names: Tuple[str, ...]) -> Dict[str, Tensor]:
+    """A state before the first step, and what scales it."""
+    made = {name: _like(parameter, fmt.of(name, names))}
+    if fmt.scale and name not in fixed(names):
+        made[f"{name}_{fmt.scale}"] = _scale_like(parameter)
     return made
 
 
@@ -390,7 +413,8 @@ def check_names(given: Dict[str, Any], known: Tuple[str, ...], names: Tuple[str,
     if given.get("ema") is not None and not ema:
         raise ValueError("ema among its states: the optimizer has no ema_decay there, and would ignore the average of "
                          "the weights. Give it one, or take the ema out of the dict")
-    usual = {"step", "master", "remainder", "ema", *known, *_all_scales(known), *(["clock"] if _clock(known) else [])}
+    usual = {"step", "master", "remainder", "ema", *known, *_all_scales(known), *(["clock"] if _clock(known) else []),
+             *(["train_weights"] if isinstance(known, Names) and known.evaluates else [])}
     unknown = [str(name) for name in given if name not in usual]
     if unknown:
         raise ValueError(f"{', '.join(unknown)} among its states: the optimizer has "
@@ -401,6 +425,8 @@ def _check_there(given: Dict[str, Any], names: Tuple[str, ...]) -> None:
     # torch's SGD has no count.
     needed = names if not names or names == ("momentum_buffer",) else ("step", *names)
     for name in needed:
+        if isinstance(names, Names) and name in names.outputs:
+            continue
         if given.get(name) is None:
             hint = (" (set a momentum that starts now after the loading)" if name == "momentum_buffer" else "")
             raise KeyError(f"there is no {name} among its states, which are "
@@ -434,8 +460,10 @@ def check(given: Dict[str, Any], names: Tuple[str, ...], dtype: torch.dtype) -> 
                                  "torch.optim took for numbers. What goes to torch.optim is "
                                  'state_dict(format="torch"), of the optimizer that had the codes; to go on with '
                                  f"these numbers delete the {fmt.scale}")
-        coded = _coded(given, name)
+        coded = None if name in fixed(names) else _coded(given, name)
         if coded is None:
+            if name in fixed(names):
+                continue
             if name in names and value.dtype is _F16.state and dtype is not _F16.state:
                 raise ValueError(f"{name} is of {value.dtype}, as codes are, and there is no {name}_{_F16.scale}; if "
                                  "these are numbers, and no codes, give them as float32")
@@ -506,16 +534,15 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     for name in names:
         value = given.get(name)
         if value is None:
-            states.update({k: v for k, v in fresh(parameter, fmt, (name,)).items()
-                           if k.startswith(name)})
+            states.update(_zeros(parameter, fmt, name, names))
             continue
-        value, coded = value.detach(), _coded(given, name)
+        value, coded = value.detach(), None if name in fixed(names) else _coded(given, name)
         scale = given[f"{name}_{coded.scale}"] if coded else None
         if coded and (fmt is not coded or not _in_same_order(value, parameter)):
             value, coded = _numbers(coded, value, scale, is_signed(name, names)), None  # blocks go by the order of memory
         value = _laid_out(_placed(value, parameter, name), parameter)
-        if not fmt.scale:
-            states[name] = value if value.dtype is fmt.state else value.to(fmt.state)
+        if not fmt.scale or name in fixed(names):
+            states[name] = value.to(fmt.of(name, names))
         elif coded:
             states[name], states[f"{name}_{fmt.scale}"] = value, _placed_scale(scale, parameter)  # type: ignore[arg-type]
         else:
@@ -538,6 +565,12 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     return states
 
 
+def whole(parameter: Tensor, states: Dict[str, Any]) -> Tensor:
+    """This rank's part of the parameter in f32, as the states have it."""
+    own = {name: local(value) for name, value in states.items() if name in ("master", "remainder")}
+    return own["master"] if "master" in own else _beside(local(parameter), own, "master")
+
+
 def _beside(parameter: Tensor, given: Dict[str, Any], which: str) -> Tensor:
     """The master from a remainder, the remainder from a master, or either from the parameter alone."""
     with torch.no_grad():
@@ -557,7 +590,7 @@ def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) ->
         if name == "step":
             made[name] = value if on_device else value.cpu()
         elif name in names:
-            coded = _coded(states, name)
+            coded = None if name in fixed(names) else _coded(states, name)
             if coded:
                 value = _numbers(coded, value, states[f"{name}_{coded.scale}"], is_signed(name, names))
             made[name] = value if value.dtype is torch.float32 else value.to(torch.float32)
@@ -569,7 +602,7 @@ def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) ->
 def fits(parameter: Tensor, states: Dict[str, Any], fmt: Format, names: Tuple[str, ...]) -> bool:
     """Whether the states are stored as the format wants them, where the parameter is."""
     here = local(parameter)
-    wanted = {name: fmt.state for name in names}
+    wanted = {name: fmt.of(name, names) for name in names}
     if fmt.beside:
         wanted[fmt.beside] = fmt.beside_dtype  # type: ignore[assignment]
     if fmt.ema is not None:

@@ -275,8 +275,7 @@ class Stepped(torch.optim.Optimizer):
     @_hooked
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """One step. Does not wait for the GPU."""
-        if self.__dict__.get("_ptxgen_averaged"):
-            raise RuntimeError("a step within ema_weights(), where the parameters are their averages: leave it first")
+        self._check_mode()
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -288,7 +287,13 @@ class Stepped(torch.optim.Optimizer):
     def accumulate(self) -> None:
         """Adds the gradients of a micro-batch to sums in f32 on the device, in one launch, and sets them to None.
         The next step() adds those that there are then, and takes the step of the sums. Does not wait for the GPU."""
+        self._check_mode()
         self._engine().accumulate(self)
+
+    def _check_mode(self) -> None:
+        """Whether the parameters are those to train."""
+        if self.__dict__.get("_ptxgen_averaged"):
+            raise RuntimeError("a step within ema_weights(), where the parameters are their averages: leave it first")
 
     @property
     def grad_norm(self) -> Optional[Tensor]:

@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
+import torch
 from torch import Tensor
 
 from ..rules import Rule
-from . import _formats
+from . import _evaluation, _formats
 from ._formats import EmaDtype, StateDtype
+from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
 from .optim import _ARGUMENTS, Stepped
@@ -21,7 +23,9 @@ class Optimizer(Stepped):
         optimizer = ptxgen.torch.Optimizer(model.parameters(), rule, lr=3e-4, max_grad_norm=1.0)
 
     The rule's scalars are the settings of groups, with its defaults. `maximize` steps along the
-    gradient. docs/rules.md has how to write a rule.""" + _ARGUMENTS
+    gradient. A rule with an evaluation, such as the schedule-free ones, has two modes: eval() makes the weights
+    to evaluate with and to save, train() restores those to train, to the bit; a step in eval mode is an
+    error. docs/rules.md has how to write a rule.""" + _ARGUMENTS
 
     rule: Rule
 
@@ -39,6 +43,8 @@ class Optimizer(Stepped):
             raise TypeError(f"rule {rule.name} has no scalar {unknown[0]!r}; it has {', '.join(rule.scalars)}")
         self.__dict__["rule"] = rule
         defaults = {**rule.scalars, **scalars, "maximize": bool(maximize)}
+        if rule.evaluates:
+            defaults["train_mode"] = True
         self._check({**defaults, "params": []})
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype,
@@ -78,6 +84,8 @@ class Optimizer(Stepped):
 
     def _check(self, group: Dict[str, Any]) -> None:
         super()._check(group)
+        if self.rule.evaluates and not isinstance(group.get("train_mode", True), bool):
+            raise ValueError(f"train_mode: {group['train_mode']!r} is neither True nor False: call train() or eval()")
         self._hyper(0.0 if isinstance(group["lr"], Tensor) else float(group["lr"]), (*self._scalars(group), 0.0))
         weights = [name for name, state in self.rule.states.items() if state.kind == "weight"]
         state_dtype = group.get("state_dtype", self.__dict__.get("state_dtype"))
@@ -85,9 +93,60 @@ class Optimizer(Stepped):
             raise ValueError(f"state_dtype={state_dtype!r} has too few bits for {weights[0]}, a weight, of rule "
                              f"{self.rule.name}: use another one")
 
+    def _check_states(self, states: Any, loaded: bool, group: Dict[str, Any]) -> None:
+        super()._check_states(states, loaded, group)
+        if loaded and states and self.rule.evaluates and bool(group.get("train_mode")) is ("train_weights" in states):
+            raise ValueError("its group is in eval mode, and there are no train_weights among its states"
+                             if "train_weights" not in states else
+                             "train_weights among its states, and its group is in train mode")
+
     def _check_parameters(self, g: int) -> None:
         self._check(self.param_groups[g])  # now that the optimizer's state_dtype is known
         super()._check_parameters(g)
+
+    # ---- modes
+
+    def eval(self) -> None:
+        """Makes the parameters the weights to evaluate with. Those to train are `train_weights` among the states
+        meanwhile, and in a state_dict() of now; `train_mode` of the groups is False."""
+        for group, parameters in self._in_mode("eval", True):
+            for p in parameters:
+                states = self.state[p]
+                states["train_weights"] = p.detach().clone()
+                found = _evaluation.weights(self.rule, p, states, self._names, self._flat(group))
+                local(p).copy_(found)
+            group["train_mode"] = False
+
+    def train(self) -> None:
+        """Makes the parameters the weights to train again."""
+        for group, parameters in self._in_mode("train", False):
+            for p in parameters:
+                p.copy_(self.state[p].pop("train_weights"))
+            group["train_mode"] = True
+
+    def _in_mode(self, name: str, mode: bool) -> Iterator[Tuple[Dict[str, Any], List[Tensor]]]:
+        """The groups that are in a mode, and those of their parameters that have had a step."""
+        if not self.rule.evaluates:
+            raise ValueError(f"{name}(): rule {self.rule.name} has no evaluation, so its weights are the same to train and "
+                             "to evaluate: leave it out")
+        if self.__dict__.get("_ptxgen_averaged"):
+            raise RuntimeError(f"{name}() within ema_weights(): leave it first")
+        with torch.no_grad():
+            for group in self.param_groups:
+                if group["train_mode"] is mode:
+                    yield group, [p for p in group["params"] if self.state.get(p)]
+
+    def _check_mode(self) -> None:
+        super()._check_mode()
+        if self.rule.evaluates and not all(group["train_mode"] for group in self.param_groups):
+            raise RuntimeError("a step in eval mode, where the parameters are those to evaluate with: call train() first")
+
+    def _flat(self, group: Dict[str, Any]) -> List[float]:
+        """The scalars as the rule's program has them."""
+        flat: List[float] = []
+        for name, usual in self.rule.scalars.items():
+            flat += map(float, group[name]) if isinstance(usual, tuple) else [float(group[name])]
+        return flat
 
     # ---- checkpoints
 

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: MIT
+"""A rule in numpy: what a step plan computes with it, bit for bit."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from . import functions
+from .symbols import NAMES, OPERANDS, Op
+
+_INPUTS = ("P", "G", "T")  # and those of an index:
+_ARRAYS = ("STATE", "SCALAR", "CLOCK", "COEFFICIENT", "SUM")
+
+
+class Reference:
+    """A rule in numpy: one step of arrays in f32, or in f64."""
+
+    def __init__(self, data: Any, exact: bool) -> None:
+        self._data = data
+        self._numpy: Any = importlib.import_module("numpy")
+        self._exact = exact
+        self._kind: Any = self._numpy.float64 if exact else self._numpy.float32
+
+    def __call__(self, p: Any, g: Any, states: Dict[str, Any], t: int, scalars: Optional[Dict[str, Any]] = None,
+                 clock: Optional[Dict[str, float]] = None) -> Tuple[Any, Dict[str, Any], Dict[str, float]]:
+        """The new parameter, states with outputs, and clock states. t: the number of this step, from 1; scalars: by
+        C's names (beta1, beta2), those that are not given have their defaults."""
+        np, data = self._numpy, self._data
+        p, g = np.asarray(p, self._kind), np.asarray(g, self._kind)
+        arrays = [None if state.output else np.asarray(states[name], self._kind) for name, state in data.states]
+        with np.errstate(all="ignore"):
+            once = self._run(data.once, np.float64, {
+                "T": np.float64(t), "SCALAR": self._scalars(scalars),
+                "CLOCK": [np.float64((clock or {}).get(name, 0.0)) for name, _ in data.clock]})
+            c = self._coefficients(once)
+            given = {"P": p, "G": g, "STATE": arrays, "COEFFICIENT": c}
+            if data.sums:
+                terms = self._run(data.reduce, self._kind, given)
+                c.update(self._coefficients(self._run(data.of_sums, np.float64, {
+                    "SUM": [self._sum(np.broadcast_to(terms["SET_TERM", k], p.shape)) for k in range(data.sums)],
+                    "COEFFICIENT": {k: np.float64(x) for k, x in c.items()}})))
+            made = self._run(data.update, self._kind, given)
+        made = {key: np.broadcast_to(x, p.shape).copy() for key, x in made.items()}
+        return (made["SET_P", 0], {name: self._stored(made["SET_STATE", k], state.dtype)
+                                   for k, (name, state) in enumerate(data.states)},
+                {name: float(once["SET_CLOCK", k]) for k, (name, _) in enumerate(data.clock)})
+
+    def evaluation(self, p: Any, states: Dict[str, Any], scalars: Optional[Dict[str, Any]] = None) -> Any:
+        """The weights to evaluate with: from f32, in f64, rounded once."""
+        np, data = self._numpy, self._data
+        if not data.evaluation:
+            raise ValueError(f"rule {data.name} has no evaluation")
+        once, update = data.evaluation
+        with np.errstate(all="ignore"):
+            made = self._run(once, np.float64, {"SCALAR": self._scalars(scalars)})
+            c = {k: x for (name, k), x in made.items() if name == "SET_COEFFICIENT"}
+            arrays = [None if state.output else np.asarray(states[name], np.float64) for name, state in data.states]
+            found = self._run(update, np.float64, {"P": np.asarray(p, np.float64), "STATE": arrays, "COEFFICIENT": c})
+        return np.broadcast_to(found["SET_P", 0], np.shape(p)).astype(self._kind)
+
+    def _scalars(self, given: Optional[Dict[str, Any]]) -> List[Any]:
+        values = {name: default for name, _, default in self._data.flat}
+        values.update(given or {})
+        return [self._numpy.float64(values[name]) for name, _, _ in self._data.flat]
+
+    def _coefficients(self, made: Dict[Tuple[str, int], Any]) -> Dict[int, Any]:
+        return {k: self._kind(x) for (name, k), x in made.items() if name == "SET_COEFFICIENT"}
+
+    def _sum(self, terms: Any) -> Any:
+        """The plan adds in an order of its own, in f64, where this rounds once."""
+        np = self._numpy
+        flat = terms.ravel().astype(np.float64)
+        return np.float64(math.fsum(flat)) if np.isfinite(flat).all() else flat.sum()
+
+    def _stored(self, x: Any, dtype: Optional[str]) -> Any:
+        """x as an array of this type has it."""
+        np = self._numpy
+        if dtype in (None, "f32") or self._exact:
+            return x
+        if dtype == "f16":
+            with np.errstate(all="ignore"):
+                return x.astype(np.float16).astype(np.float32)
+        bits = x.view(np.uint32).astype(np.uint64)
+        rounded = ((bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000).astype(np.uint32).view(np.float32)
+        return np.where(np.isnan(x), x, rounded)
+
+    def _run(self, ops: Tuple[Op, ...], kind: Any, given: Dict[str, Any]) -> Dict[Tuple[str, int], Any]:
+        """What a list sets, by operation and index."""
+        found: List[Any] = []
+        made: Dict[Tuple[str, int], Any] = {}
+        for op in ops:
+            name, result = NAMES[op.op], None
+            if name in _INPUTS:
+                result = given[name]
+            elif name in _ARRAYS:
+                result = given[name][op.x]
+            elif name.startswith("SET_"):
+                made[name, op.y if "i" in OPERANDS[name] else 0] = found[op.x]
+            elif name == "POWER":
+                result = self._power(found[op.x], int(given["T"]))
+            elif name == "F32":
+                result = self._numpy.float64(self._kind(found[op.x]))
+            else:
+                result = computed(self._numpy, op, found, kind, self._exact)
+            found.append(result)
+        return made
+
+    def _power(self, x: Any, t: int) -> Any:
+        result = self._numpy.float64(1)
+        for bit in bin(t)[2:]:
+            result = result * result
+            result = result * x if bit == "1" else result
+        return result
+
+
+def computed(np: Any, op: Op, found: List[Any], kind: Any, exact: bool) -> Any:
+    """What an operation gives that computes. exact: functions of mathematics in f64."""
+    name = NAMES[op.op]
+    if name == "NUMBER":
+        return kind(op.number)
+    x, y, z = (found[k] if k < len(found) else None for k in (op.x, op.y, op.z))
+    if name == "FMA":
+        return functions.fma(np, x, y, z, kind)
+    if name in ("MIN", "MAX"):
+        return functions.limit(np, x, y, kind, name == "MIN")
+    if name in functions.NAMES:
+        operands = (x, y)[:len(OPERANDS[name])]
+        return functions.exact(np, name, operands) if exact else functions.result(np, name, operands, kind)
+    simple: Dict[str, Callable[[], Any]] = {
+        "ADD": lambda: x + y, "SUB": lambda: x - y, "MUL": lambda: x * y, "DIV": lambda: x / y,
+        "SQRT": lambda: np.sqrt(x), "NEG": lambda: -x, "ABS": lambda: np.abs(x), "LT": lambda: x < y,
+        "LE": lambda: x <= y, "GT": lambda: x > y, "GE": lambda: x >= y, "EQ": lambda: x == y,
+        "NE": lambda: x != y, "AND": lambda: x & y, "OR": lambda: x | y, "NOT": lambda: np.logical_not(x),
+        "SELECT": lambda: np.where(x, y, z)}
+    result = simple[name]()
+    return result if result.dtype == bool else result.astype(kind)
