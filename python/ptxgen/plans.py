@@ -74,7 +74,25 @@ def _taken(cls: Any, fields: Dict[str, Any], what: str,
     return found
 
 
-def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
+_OwnTypes = Sequence[Sequence[Optional[str]]]
+
+
+def _own_types(groups: Any) -> _OwnTypes:
+    """By group, the types that states of its own rule have in every format."""
+    rules = [group.get("own_rule") if isinstance(group, Mapping) else None for group in groups or ()]
+    return [[state.dtype for state in rule.states.values()] if hasattr(rule, "states") else [] for rule in rules]
+
+
+def _type_of_state(row: Any, what: str, types: _OwnTypes) -> Tuple[Optional[str], str]:
+    own = types[row.group] if row.group < len(types) else []
+    k = int(what[what.rindex("[") + 1:-1])
+    if k < len(own) and own[k]:
+        return own[k], f"its rule has {own[k]} there"
+    name = NAMES["ptx_step_format"][row.format]
+    return _FORMATS[name][False], f"format {name!r} has {_FORMATS[name][False]} there"
+
+
+def _fits(row: Any, field: str, what: str, info: ArrayInfo, types: _OwnTypes = ()) -> None:
     """Whether an array is what a tensor has in the field."""
     count, needs = row.count, f"count is {row.count}"
     dtype: Optional[str] = NAMES["ptx_type"].get(row.dtype)
@@ -95,9 +113,11 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
         why, needs = f"{field} is f32", f"{field} is one"
     elif field in ("fp8", "fp8_transposed"):
         dtype, why = "u8", "codes are u8"
-    elif field in ("state", "beside"):
+    elif field == "state":
+        dtype, why = _type_of_state(row, what, types)
+    elif field == "beside":
         name = NAMES["ptx_step_format"][row.format]
-        dtype = _FORMATS[name][field == "beside"]
+        dtype = _FORMATS[name][True]
         why = f"format {name!r} has {dtype} there"
     elif field == "absmax":
         dtype, count = "f32", -(-row.count // BLOCK)
@@ -111,7 +131,7 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo) -> None:
         raise InvalidError(f"{what}: elements of type {info.dtype}, and {why}")
 
 
-def _row(cls: Any, tensor: Any, what: str, keeps: Keeps) -> Any:
+def _row(cls: Any, tensor: Any, what: str, keeps: Keeps, types: _OwnTypes) -> Any:
     """A tensor's row from a mapping, or from an array alone."""
     arrays = _ARRAYS[cls.__name__]
     if isinstance(tensor, cls):
@@ -132,7 +152,7 @@ def _row(cls: Any, tensor: Any, what: str, keeps: Keeps) -> Any:
     row = struct(cls, fields, what, keeps)
     keeps.update(kept)
     for field, where, info in taken:
-        _fits(row, field, where, info)
+        _fits(row, field, where, info, types)
     return row
 
 
@@ -142,11 +162,11 @@ def _list_of(what: str, values: Any) -> Any:
     return values
 
 
-def _rows(cls: Any, tensors: Sequence[Any], keeps: Keeps) -> Any:
+def _rows(cls: Any, tensors: Sequence[Any], keeps: Keeps, types: _OwnTypes = ()) -> Any:
     _list_of("tensors", tensors)
     rows = (cls * len(tensors))()
     for k, tensor in enumerate(tensors):
-        rows[k] = _row(cls, tensor, f"tensors[{k}]", keeps)
+        rows[k] = _row(cls, tensor, f"tensors[{k}]", keeps, types)
     return rows
 
 
@@ -504,7 +524,8 @@ class StepPlan(_Plan):
     def __init__(self, device: Device, tensors: Sequence[_types.StepTensor],
                  **params: Unpack[_types.StepParams]) -> None:
         keeps: Keeps = {}
-        self._rows = _rows(_c.ptx_step_tensor, tensors, keeps)
+        self._own_types = _own_types(params.get("groups"))
+        self._rows = _rows(_c.ptx_step_tensor, tensors, keeps, self._own_types)
         made = _params(_c.ptx_step_params, self._rows, params, "norm_group_count", keeps)
         self._made(device, made, keeps)
         self._groups = _describe(_c.ptx_step_description, c.ptx_step_describe, made).norm_groups
@@ -580,7 +601,7 @@ class StepPlan(_Plan):
             fields: Dict[str, Any] = dict(changes)
             kept: Keeps = {}
             for field, where, info in _taken(_c.ptx_step_tensor, fields, what, kept):
-                _fits(self._rows[k], field, where, info)
+                _fits(self._rows[k], field, where, info, self._own_types)
             moved = struct(_c.ptx_step_tensor, fields, what, keeps)
             keeps.update(kept)
             for field in changes:
@@ -616,7 +637,7 @@ def describe_step(tensors: Sequence[_types.StepTensor],
                   **params: Unpack[_types.StepParams]) -> _types.StepDescription:
     """What a step plan would do, without a GPU. Addresses are not checked."""
     keeps: Keeps = {}
-    rows = _rows(_c.ptx_step_tensor, tensors, keeps)
+    rows = _rows(_c.ptx_step_tensor, tensors, keeps, _own_types(params.get("groups")))
     made = _params(_c.ptx_step_params, rows, params, "norm_group_count", keeps)
     described: _types.StepDescription = plain(
         _describe(_c.ptx_step_description, c.ptx_step_describe, made))
@@ -627,7 +648,7 @@ def emit_step(tensors: Sequence[_types.StepTensor], *, target: Optional[str] = N
               **params: Unpack[_types.StepParams]) -> str:
     """The text of a step plan's kernels, without a GPU."""
     keeps: Keeps = {}
-    rows = _rows(_c.ptx_step_tensor, tensors, keeps)
+    rows = _rows(_c.ptx_step_tensor, tensors, keeps, _own_types(params.get("groups")))
     made = _params(_c.ptx_step_params, rows, params, "norm_group_count", keeps)
     return finish_text(lambda builder: check(c.ptx_step_emit(builder, byref(made))), target)
 

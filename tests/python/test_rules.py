@@ -69,6 +69,33 @@ def with_clock(p, g, m, mean, t, product, total, lr, betas, width):
     return p, m, betas[2] * mean + (1 - betas[2]) * p, product, total
 
 
+def _terms(p, g, u):
+    return p * p, abs(u[0]), 1.0
+
+
+def _with_sums(p, u, sums, lr, total):
+    u, m = u
+    scale = lr / (1 + ptxgen.sqrt(sums[1] / sums[2]))
+    return p - where(sums[0] > 1000, 0.0, scale) * u, m, p, u, total + lr
+
+
+@ptxgen.rule(states=dict(m=ptxgen.State("signed", dtype="bf16")), outputs=dict(copy="bf16", way="f16"),
+             clock=dict(total=2.0), scalars=dict(lr=0.01, betas=(0.9, 0.99)), reduce=_terms, apply=_with_sums)
+def with_sums(p, g, m, t, betas):
+    m = betas[0] * m + (1 - betas[0] ** t) * g
+    return m + p, m
+
+
+@ptxgen.rule(states=dict(a="signed", b=ptxgen.State("positive", dtype="f16"), c="weight"), outputs=dict(d="f32"),
+             clock=dict(sum=1.0), scalars=dict(lr=0.5, power=ptxgen.Scalar(1.5)))
+def with_functions(p, g, a, b, c, t, sum, lr, power):
+    rate = ptxgen.pow(t, power) * ptxgen.exp(-lr) + ptxgen.log(t + lr)
+    a = ptxgen.tanh(g) * ptxgen.sigmoid(a) + ptxgen.erf(p) * ptxgen.erfc(g)
+    b = ptxgen.exp2(-abs(b)) + ptxgen.rsqrt(abs(p) + 1)
+    c = ptxgen.sin(p * 1e5) + ptxgen.cos(g) * ptxgen.log1p(abs(c)) + ptxgen.expm1(-abs(g))
+    return p - rate * ptxgen.exp(-abs(p)), a, b, c, ptxgen.pow(abs(p), g) + ptxgen.log2(abs(g)) + ptxgen.log(b), sum * rate
+
+
 def arrays(gpu, rule, seed, special=False):
     """A parameter, a gradient and states, in f32, on host and device."""
     made = numpy.random.default_rng(seed)
@@ -79,8 +106,11 @@ def arrays(gpu, rule, seed, special=False):
     if special:
         host["p"][:6] = [0, -0.0, numpy.nan, numpy.inf, 1e-40, -1e38]
         host["g"][3:9] = [0, -0.0, 1e-42, 3e38, -1e-30, 1]
+    for name, state in rule.states.items():
+        host[name] = rule.reference()._stored(host[name], state.dtype)
     clock = gpu.zeros(1 + len(rule.clock), "f64")
-    return host, {name: gpu.array(x.tolist()) for name, x in host.items()}, clock
+    dtypes = {name: state.dtype or "f32" for name, state in rule.states.items()}
+    return host, {name: gpu.array(x.tolist(), dtypes.get(name, "f32")) for name, x in host.items()}, clock
 
 
 def row(rule, device, clock, group):
@@ -118,6 +148,8 @@ def check(gpu, rules, steps=3, special=False, **scalars):
 
 def test_reference(gpu):
     check(gpu, [my_adamw, my_adam, my_sgd, my_sgd.with_options(nesterov=True), my_lion, with_clock], special=True)
+    check(gpu, [with_functions, with_sums], special=True)
+    check(gpu, [with_sums])
 
 
 TWINS = [(my_adamw, ptxgen.AdamW(lr=1e-3)), (my_adam, ptxgen.Adam(lr=1e-3, weight_decay=0.01)),
@@ -165,7 +197,8 @@ def any_rule(seed):
                 lambda: x + y, lambda: x - y, lambda: x * y, lambda: x / y, lambda: ptxgen.fma(x, y, z), lambda: -x,
                 lambda: ptxgen.sqrt(abs(x)), lambda: ptxgen.minimum(x, y), lambda: ptxgen.maximum(x, y),
                 lambda: where(x < y, y, z), lambda: where((x >= y) | (y != z), x, z), lambda: ptxgen.sign(x),
-                lambda: ptxgen.f32(x), lambda: x * chosen.uniform(-2, 2), lambda: x + 1])()
+                lambda: ptxgen.f32(x), lambda: x * chosen.uniform(-2, 2), lambda: x + 1,
+                lambda: ptxgen.exp(ptxgen.minimum(x, 3.0)), lambda: ptxgen.log(abs(x)), lambda: ptxgen.pow(abs(x), y)])()
 
         for _ in range(chosen.randrange(5)):
             once.append(grow(once, []))
@@ -183,6 +216,28 @@ def any_rule(seed):
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_any(gpu, first):
     check(gpu, [any_rule(first + k) for k in range(20)], special=first == 0)
+
+
+def test_functions():
+    """Those of elements against math in f64, within a unit or so of f32; those of the whole step of f64."""
+    import math
+    x = numpy.random.default_rng(1).uniform(0.1, 3, COUNT).astype(numpy.float32)
+    own = {"rsqrt": lambda x: 1 / math.sqrt(x), "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "exp2": lambda x: 2.0 ** x}
+    for name in functions.NAMES[:-1]:
+        call, expected = getattr(ptxgen, name.lower()), own.get(name.lower()) or getattr(math, name.lower())
+        rule = ptxgen.rule(states={}, scalars=dict(lr=1.0), name=f"my_{name.lower()}")(lambda p, g: call(p))
+        found = rule.reference()(x, x, {}, 1)[0]
+        wanted = numpy.array([expected(float(one)) for one in x])
+        assert (abs(found - wanted) <= 3.5 * numpy.spacing(abs(wanted).astype(numpy.float32))).all(), name
+
+    @ptxgen.rule(states={}, clock=dict(a=0.0, b=0.0, c=0.0), scalars=dict(lr=0.3))
+    def of_steps(p, g, t, lr):
+        return p, ptxgen.exp(t * lr), ptxgen.log(t * lr), ptxgen.pow(t, lr)
+
+    for t in (1, 2, 7, 1000):
+        found = of_steps.reference()(x, x, {}, t)[2]
+        for mine, wanted in zip(found.values(), (math.exp(t * 0.3), math.log(t * 0.3), math.pow(t, 0.3))):
+            assert abs(mine - wanted) <= 1e-15 * abs(wanted)
 
 
 def test_fma_is_rounded_once():
