@@ -87,7 +87,7 @@ class Optimizer(Stepped):
         if self.rule.evaluates and not isinstance(group.get("train_mode", True), bool):
             raise ValueError(f"train_mode: {group['train_mode']!r} is neither True nor False: call train() or eval()")
         self._hyper(0.0 if isinstance(group["lr"], Tensor) else float(group["lr"]), (*self._scalars(group), 0.0))
-        weights = [name for name, state in self.rule.states.items() if state.kind == "weight"]
+        weights = [name for name, state in self.rule.states.items() if state.kind == "weight" and not state.dtype]
         state_dtype = group.get("state_dtype", self.__dict__.get("state_dtype"))
         if weights and state_dtype in ("8bit", "f16"):
             raise ValueError(f"state_dtype={state_dtype!r} has too few bits for {weights[0]}, a weight, of rule "
