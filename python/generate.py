@@ -245,7 +245,7 @@ def kind(headers, c_type):
 
 def write_c(headers, libdir, out):
     out.write('# SPDX-License-Identifier: MIT\n"""The public headers for ctypes. Written by generate.py."""\n')
-    out.write("from ctypes import *  # noqa: F401,F403\nfrom ctypes import Structure\n\n")
+    out.write("from ctypes import *  # noqa: F401,F403\nfrom ctypes import Structure\nfrom typing import Any, Dict\n\n")
     out.write(f"# From this package's folder, where `meson install` put both.\nLIBDIR = {libdir!r}\n\n"
               "# ---- constants\n\n")
     for name, value in headers.constants.items():
@@ -253,7 +253,7 @@ def write_c(headers, libdir, out):
     out.write("\n# ---- enumerations: the enumerators in their order\n\nENUMS = {\n")
     for name, names in headers.enums.items():
         out.write(f"    {name!r}: {names!r},\n")
-    out.write(f"}}\n\n# ---- tables: the rows of X-macros\n\nTABLES = {headers.tables!r}\n")
+    out.write(f"}}\n\n# ---- tables: the rows of X-macros\n\nTABLES: Dict[str, Any] = {headers.tables!r}\n")
     out.write("\n# ---- structs; kinds: what a field holds\n")
     for name, members in headers.structs.items():
         out.write(f"\n\nclass {name}(Structure):\n    _fields_ = [\n")

@@ -79,7 +79,7 @@ _OwnTypes = Sequence[Sequence[Optional[str]]]
 
 def _own_types(groups: Any) -> _OwnTypes:
     """By group, the types that states of its own rule have in every format."""
-    rules = [group.get("own_rule") if isinstance(group, Mapping) else None for group in groups or ()]
+    rules: List[Any] = [group.get("own_rule") if isinstance(group, Mapping) else None for group in groups or ()]
     return [[state.dtype for state in rule.states.values()] if hasattr(rule, "states") else [] for rule in rules]
 
 

@@ -120,13 +120,14 @@ def computed(np: Any, op: Op, found: List[Any], kind: Any, exact: bool) -> Any:
     name = NAMES[op.op]
     if name == "NUMBER":
         return kind(op.number)
-    x, y, z = (found[k] if k < len(found) else None for k in (op.x, op.y, op.z))
+    operands: List[Any] = [found[k] if k < len(found) else None for k in (op.x, op.y, op.z)]
+    x, y, z = operands
     if name == "FMA":
         return functions.fma(np, x, y, z, kind)
     if name in ("MIN", "MAX"):
         return functions.limit(np, x, y, kind, name == "MIN")
     if name in functions.NAMES:
-        operands = (x, y)[:len(OPERANDS[name])]
+        operands = operands[:len(OPERANDS[name])]
         return functions.exact(np, name, operands) if exact else functions.result(np, name, operands, kind)
     simple: Dict[str, Callable[[], Any]] = {
         "ADD": lambda: x + y, "SUB": lambda: x - y, "MUL": lambda: x * y, "DIV": lambda: x / y,

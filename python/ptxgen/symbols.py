@@ -146,6 +146,12 @@ class Value:
     __and__ = __rand__ = _logic("AND")
     __or__ = __ror__ = _logic("OR")
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise InvalidError(f".{name} of a traced value: it is one number without methods; write ptxgen.sqrt(x), "
+                           "ptxgen.maximum(x, 0) and the like")
+
     def __invert__(self) -> "Value":
         return self.trace.apply("NOT", self, predicate=True, wants=(True,))
 

@@ -3,6 +3,7 @@
 rules; what a rule must not do is an error where it is made."""
 
 import copy
+import math
 import pickle
 import random
 
@@ -220,7 +221,6 @@ def test_any(gpu, first):
 
 def test_functions():
     """Those of elements against math in f64, within a unit or so of f32; those of the whole step of f64."""
-    import math
     x = numpy.random.default_rng(1).uniform(0.1, 3, COUNT).astype(numpy.float32)
     own = {"rsqrt": lambda x: 1 / math.sqrt(x), "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "exp2": lambda x: 2.0 ** x}
     for name in functions.NAMES[:-1]:
@@ -284,6 +284,10 @@ def made(function, **given):
     return ptxgen.rule(**given)(function)
 
 
+def _decorated(**given):
+    return {"states": {}, "reduce": lambda p: p * p, "apply": lambda p, u, sums: p - u / sums[0], **given}
+
+
 MISUSE = [
     (lambda p, g, m, lr: p - lr * g, {}, r"it returns 1 value, and must return 2: p, m"),
     (lambda p, g, m: (p, m, g), {}, r"it returns 3 values, and must return 2: p, m"),
@@ -312,6 +316,26 @@ MISUSE = [
     (lambda p, g, c: (p, p), {"states": {}, "clock": dict(c=0.0)}, r"a value of an element where one of the whole step"),
     (lambda p, g, m: (p, m), {"name": "adamw"}, r"name is adamw, which is a rule of the library's"),
     (lambda p, g, m: (p, m), {}, r"name is '<lambda>'"),
+    (lambda p, g, m: (p.sqrt(), m), {}, r".sqrt of a traced value: .*write ptxgen.sqrt\(x\)"),
+    (lambda p, g, m: (p - math.exp(g), m), {}, r"a number of a traced value: .*ptxgen.exp\(x\) and the like"),
+    (lambda p, g, m, lr: (p - ptxgen.tanh(lr), m), {}, r"tanh of a number of the whole step or of a sum: .* math"),
+    (lambda p, g, m: (p, m), {"states": dict(m=ptxgen.State("signed", dtype="f64"))}, r"its dtype 'f64' is none of f32, f16, bf16"),
+    (lambda p, g, m: (p, m), {"states": dict(m=ptxgen.State("signed", True, dtype="f16"))}, r"it is stochastic, .* leave one out"),
+    (lambda p, g, m: (p, m), {"states": dict(m=ptxgen.State("signed", output=True))}, r"is an output: outputs=dict\(m=...\)"),
+    (lambda p, g, m: (p, m), {"outputs": dict(c="f32")}, r"it returns 2 values, and must return 3: p, m, c"),
+    (lambda p, g, m, c: (p, m, c), {"outputs": dict(c="f32")}, r"asks for c, which is an output, which is only written: return it"),
+    (lambda p, g, m: (p, m, p), {"outputs": dict(c="u8")}, r"output c: its dtype 'u8' is none of f32, f16, bf16"),
+    (lambda p, g: p, {"reduce": lambda p: p}, r"reduce is given without apply: a rule with sums has both"),
+    (lambda g: g, _decorated(reduce=lambda p: (p,) * 5), r"reduce returns 5 terms; there are 1 to 4"),
+    (lambda g: g, _decorated(reduce=lambda p: None), r"what it returns for term 0 is None, and no number"),
+    (lambda g: g, _decorated(reduce=lambda p, sums: p), r"asks for sums, which is none of its names"),
+    (lambda g: g, _decorated(apply=lambda p, u: p - u), r"apply uses none of the sums: leave reduce and apply out"),
+    (lambda g: g, _decorated(apply=lambda p, u, sums: (p, sums)), r"<lambda>\(\) returns 2 values, and must return 1: p"),
+    (lambda g: g, _decorated(apply=lambda p, u, sums, t: p - sums[0] ** t), r"a value of a tensor where one of the whole step"),
+    (lambda g: g, _decorated(apply=lambda p, u, sums: p - u * ptxgen.erf(sums[0])), r"erf of a number of the whole step or of a sum"),
+    (lambda p, g, m: (p, m), {"evaluation": lambda p, g: p - g}, r"asks for g, which is none of its names"),
+    (lambda p, g, m: (p, m), {"evaluation": lambda p: p > 0}, r"the weights to evaluate with is a comparison"),
+    (lambda p, g: (p, p), {"states": {}, "clock": dict(u=0.0)}, r"clock: the name u is reserved"),
 ]
 
 
@@ -320,8 +344,22 @@ def test_misuse(k):
     function, given, words = MISUSE[k]
     if "<lambda>" not in words:
         given = {"name": "mine", **given}
-    with pytest.raises(ptxgen.InvalidError, match=words):
+    with pytest.raises(ptxgen.InvalidError, match=words) as raised:
         made(function, **given)
+    if "is given without" not in words:  # at once, before there is a function
+        assert str(raised.value).startswith(f"test_rules.py:{function.__code__.co_firstlineno}: ")
+
+
+def test_lines():
+    """The line of a rule is the one under way, also in a function that it calls in its file."""
+    def helper(x):
+        return x
+    def inner(p, g, m):
+        m = m + g
+        return helper(p // g), m
+    with pytest.raises(ptxgen.InvalidError) as raised:
+        made(inner, name="mine")
+    assert str(raised.value).startswith(f"test_rules.py:{inner.__code__.co_firstlineno + 2}: integer division")
 
 
 def test_values_of_other_traces():

@@ -52,8 +52,8 @@ def weights(rule: Rule, parameter: Tensor, states: Dict[str, Any], names: Tuple[
     part = local(parameter).detach()
     numbers = _formats.to_torch({name: local(value) for name, value in states.items() if isinstance(value, Tensor)},
                                 names, True)
-    f64 = {"dtype": torch.float64, "device": part.device}
-    c = _run(once, {"SCALAR": [torch.tensor(x, **f64) for x in scalars]}, part.device)  # type: ignore[arg-type]
+    given = [torch.tensor(x, dtype=torch.float64, device=part.device) for x in scalars]
+    c = _run(once, {"SCALAR": given}, part.device)
     found = _run(update, {"P": _formats.whole(parameter, states).double(), "COEFFICIENT": c,
                           "STATE": [numbers[name].double() if name in numbers else None for name in names]}, part.device)
     return torch.broadcast_to(found[0], part.shape).float()
