@@ -23,8 +23,10 @@ CUfunction api_function_find(CUfunction handle, CUcontext context, CUresult *res
 int api_function_threads(CUfunction function)
 {
     const uint32_t *most = function->entry->max_block;
-    uint64_t threads = (uint64_t)most[0] * (most[1] ? most[1] : 1) * (most[2] ? most[2] : 1);
-    return threads && threads < EMU_MAX_THREADS ? (int)threads : EMU_MAX_THREADS;
+    uint64_t threads = 1;
+    for (int axis = 0; most[0] && axis < 3 && threads < EMU_MAX_THREADS; axis++)
+        threads *= most[axis];
+    return most[0] && threads < EMU_MAX_THREADS ? (int)threads : EMU_MAX_THREADS;
 }
 
 CUresult api_funcGetAttribute(int *value, CUfunction_attribute attribute, CUfunction handle)

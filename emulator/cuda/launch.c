@@ -41,35 +41,51 @@ static CUresult check_geometry(const struct api_launch *launch)
                                                     : CUDA_SUCCESS;
 }
 
-/// Whether the kernel, or a function that it may call, reads cluster registers.
-static bool reads_cluster_registers(const struct emu_module *program)
+static bool asks_for_cluster(const struct emu_function *function, bool several)
+{
+    const uint8_t first = several ? EMU_CLUSTERID : EMU_IS_EXPLICIT_CLUSTER;
+    for (uint32_t k = 0; k < function->operand_count; k++) {
+        const struct emu_operand *operand = &function->operands[k];
+        if (operand->kind == EMU_OPERAND_SPECIAL && operand->special >= first &&
+            operand->special <= EMU_IS_EXPLICIT_CLUSTER)
+            return true;
+    }
+    for (uint32_t k = 0; several && k < function->insn_count; k++)
+        if (function->insns[k].mode == EMU_MODE_MAP || function->insns[k].mode == EMU_MODE_RANK)
+            return true;
+    return false;
+}
+
+/// Whether the kernel, or a function that it may call, asks for its block's place in a cluster.
+static bool module_asks_for_cluster(const struct emu_module *program, bool several)
 {
     for (uint32_t i = 0; i < program->function_count; i++)
-        for (uint32_t k = 0; k < program->functions[i].operand_count; k++) {
-            const struct emu_operand *operand = &program->functions[i].operands[k];
-            if (operand->kind == EMU_OPERAND_SPECIAL && operand->special >= EMU_CLUSTERID &&
-                operand->special <= EMU_IS_EXPLICIT_CLUSTER)
-                return true;
-        }
+        if (asks_for_cluster(&program->functions[i], several))
+            return true;
     return false;
 }
 
 static CUresult check_cluster(const struct api_launch *launch)
 {
     const unsigned *cluster = launch->cluster;
-    if (!cluster[0] && !cluster[1] && !cluster[2])
+    const bool given = cluster[0] || cluster[1] || cluster[2];
+    uint64_t blocks = 1;
+    if (!given && !launch->function->entry->in_cluster)
         return CUDA_SUCCESS;
     if (api_gpu()->sm < 90)
         return CUDA_ERROR_INVALID_VALUE;
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; given && i < 3; i++) {
         if (cluster[i] == 0 || launch->grid[i] % cluster[i] != 0)
             return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    if ((uint64_t)cluster[0] * cluster[1] * cluster[2] > PORTABLE_CLUSTER)
+        blocks *= cluster[i];
+    }
+    if (blocks > PORTABLE_CLUSTER)
         return CUDA_ERROR_INVALID_CLUSTER_SIZE;
-    if (reads_cluster_registers(launch->function->module->program))
+    if (module_asks_for_cluster(launch->function->module->program, blocks > 1))
         return api_refuse(
             CUDA_ERROR_NOT_SUPPORTED,
-            "kernel %s reads cluster registers; the emulator does not support clusters",
+            "kernel %s asks for its block's place in a cluster; the emulator does not support "
+            "clusters of several blocks",
             launch->function->entry->name);
     return CUDA_SUCCESS;
 }

@@ -3,6 +3,7 @@
 // made for and a checksum. Before each text stands a line with its length.
 #define _POSIX_C_SOURCE 200809L // strnlen
 #include "calls.h"
+#include "device_library.h"
 #include "image.h"
 #include "module.h"
 
@@ -111,6 +112,8 @@ CUresult api_linkAddData(CUlinkState handle, CUjitInputType type, void *data, si
     if (!data || bytes == 0 || (unsigned)type >= INPUT_TYPES || (count && (!options || !values)) ||
         link->complete)
         return CUDA_ERROR_INVALID_VALUE;
+    if (type == CU_JIT_INPUT_LIBRARY && api_is_device_library(data, bytes))
+        return add_image(link, api_device_library, strlen(api_device_library) + 1);
     if (type != CU_JIT_INPUT_PTX && type != CU_JIT_INPUT_CUBIN && type != CU_JIT_INPUT_FATBINARY)
         return api_refuse(CUDA_ERROR_NOT_SUPPORTED,
                           "the emulator's linker takes PTX text, fat binaries with PTX and its own "

@@ -143,6 +143,8 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
         return true;
     case EMU_DO_ADDRESS:
         return emu_do_address(warp, op, mask);
+    case EMU_DO_CLUSTER:
+        return emu_do_cluster(warp, op, mask);
     case EMU_DO_CALL:
         return emu_do_call(warp, op, mask);
     case EMU_DO_RETURN:

@@ -344,6 +344,7 @@ static bool take_modifier(struct emu_parser *p, struct emu_spelled *spelled,
                           const struct emu_token *at, const struct emu_modifier *known)
 {
     const emu_groups rounding = EMU_G(RN) | EMU_G(DIRECTED) | EMU_G(AWAY) | EMU_G(INTEGRAL);
+    const emu_groups spaces = EMU_G(SPACE) | EMU_G(CLUSTER_SHARED);
     const emu_groups bit = EMU_GROUP_BIT(known->group);
 
     if (bit & rounding && spelled->groups & rounding)
@@ -355,7 +356,7 @@ static bool take_modifier(struct emu_parser *p, struct emu_spelled *spelled,
         spelled->types[spelled->type_count++] = known->value;
         return true;
     }
-    if (spelled->groups & bit)
+    if (spelled->groups & (bit & spaces ? spaces : bit))
         return emu_error(p, at, "Modifier '.%.*s' conflicts with an earlier one", EMU_TEXT(at));
     spelled->groups |= bit;
     set_field(&spelled->insn, known);

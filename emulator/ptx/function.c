@@ -367,19 +367,31 @@ static bool parse_params(struct emu_parser *p, bool result)
     return emu_expect(p, ')');
 }
 
+// More threads than a block has are no error: a launch meets its own limits.
 static bool parse_shape(struct emu_parser *p, uint32_t shape[3])
 {
-    uint64_t extent, threads = 1;
-    const struct emu_token at = p->token;
+    uint64_t extent;
 
     for (unsigned axis = 0; axis < 3; axis++) {
         extent = 1;
-        if ((axis == 0 || emu_take(p, ',')) && !emu_parse_count(p, 1, 1024, &extent))
+        if ((axis == 0 || emu_take(p, ',')) && !emu_parse_count(p, 1, UINT32_MAX, &extent))
             return false;
         shape[axis] = (uint32_t)extent;
-        threads *= extent;
     }
-    return threads <= 1024 || emu_error(p, &at, "A block has at most 1024 threads");
+    return true;
+}
+
+static bool parse_cluster(struct emu_parser *p, struct emu_function *f)
+{
+    const struct emu_token at = p->token;
+    uint32_t blocks[3];
+
+    f->in_cluster = true;
+    if (!parse_shape(p, blocks))
+        return false;
+    return (blocks[0] == 1 && blocks[1] == 1 && blocks[2] == 1) ||
+           emu_error(p, &at,
+                     "'.reqnctapercluster' of several blocks is not supported by the emulator");
 }
 
 // .maxntid and the like, between the parameters and the body.
@@ -399,6 +411,10 @@ static bool parse_tuning(struct emu_parser *p, bool *found)
         return parse_number(p, &f->max_registers);
     if (emu_take_dot(p, "maxnctapersm") || emu_take_dot(p, "maxclusterrank"))
         return parse_number(p, &ignored);
+    if (emu_take_dot(p, "explicitcluster"))
+        return f->in_cluster = true;
+    if (emu_take_dot(p, "reqnctapercluster"))
+        return parse_cluster(p, f);
     if (emu_take_dot(p, "noreturn") || emu_take_dot(p, "abi_preserve"))
         return true;
     return emu_parse_ignored(p, found);

@@ -27,14 +27,15 @@
 #define MEMORY    (ANY8 | I16_64 | B16_64 | F32_64)
 #define CONVERT   (BIT(U8) | BIT(S8) | I16_64 | F32_64 | BIT(F16) | BIT(BF16))
 
-#define G(name)    EMU_G(name)
-#define MODE(name) .mode = EMU_MODE_##name
-#define ROUND      (G(RN) | G(DIRECTED))
-#define DIVIDE     (ROUND | G(APPROX) | G(FULL))
-#define STORE                                                                                      \
-    (G(SPACE) | G(CACHE) | G(LEVEL1) | G(EVICT) | G(HINT) | G(ORDER) | G(SCOPE) | G(VECTOR))
+#define G(name)       EMU_G(name)
+#define MODE(name)    .mode = EMU_MODE_##name
+#define ROUND         (G(RN) | G(DIRECTED))
+#define DIVIDE        (ROUND | G(APPROX) | G(FULL))
+// Of the forms that have both, an instruction has one.
+#define SPACES        (G(SPACE) | G(CLUSTER_SHARED))
+#define STORE         (SPACES | G(CACHE) | G(LEVEL1) | G(EVICT) | G(HINT) | G(ORDER) | G(SCOPE) | G(VECTOR))
 #define LOAD          (STORE | G(LEVEL2) | G(NC))
-#define ATOMIC        (G(SPACE) | G(ORDER) | G(SCOPE) | G(HINT))
+#define ATOMIC        (SPACES | G(ORDER) | G(SCOPE) | G(HINT))
 #define COPY          (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
 #define BULK_COPY     (G(ASYNC) | G(BULK))
 #define BULK_REDUCE   (BULK_COPY | G(REDUCE) | G(SPACE) | G(FROM_SHARED) | G(BULK_GROUP))

@@ -166,6 +166,8 @@ enum emu_mode {
     EMU_MODE_RESTORE,
     EMU_MODE_SPARSE, // mma.sp: half of A's elements, and metadata that says which
     EMU_MODE_SPARSE_ORDERED,
+    EMU_MODE_MAP,  // mapa
+    EMU_MODE_RANK, // getctarank
 };
 
 // Memory order. atom and red are relaxed by default. is_volatile is set only for .volatile.
@@ -428,6 +430,7 @@ struct emu_function {
     uint32_t required_block[3]; // .reqntid, 0 if none
     uint32_t max_block[3];      // .maxntid
     uint32_t min_blocks;        // .minnctapersm
+    bool in_cluster;            // .explicitcluster, .reqnctapercluster
     uint32_t max_registers;     // .maxnreg
     bool has_address;           // some text uses its address
     bool calls_by_address;

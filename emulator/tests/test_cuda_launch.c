@@ -86,6 +86,60 @@ TEST(arguments)
             CUDA_ERROR_INVALID_VALUE);
 }
 
+/// Kernels that say they run in clusters of one block, and that ask for another block.
+static const char cluster_text[] =
+    ".version 7.8\n.target sm_90\n.address_size 64\n"
+    ".visible .entry one(.param .u64 p) .explicitcluster .reqnctapercluster 1, 1, 1\n{\n"
+    "    .reg .b32 %r<3>; .reg .b64 %d<2>; .shared .b32 s;\n"
+    "    ld.param.u64 %d1, [p];\n"
+    "    mapa.shared::cluster.u32 %r1, s, 0;\n"
+    "    st.shared::cluster.u32 [%r1], 42;\n"
+    "    ld.shared.u32 %r2, [s];\n"
+    "    st.global.u32 [%d1], %r2;\n"
+    "    ret;\n}\n";
+
+TEST(clusters_of_one_block)
+{
+    CUmodule loaded = NULL;
+    CUdeviceptr p = 0;
+    CUlaunchAttribute attribute = { .id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION };
+    CUlaunchConfig config = { EMU_ONE_THREAD, .attrs = &attribute, .numAttrs = 1 };
+    void *arguments[] = { &p };
+    config.gridDimX = 2;
+    OK(cuModuleLoadData(&loaded, cluster_text));
+    OK(cuMemAlloc_v2(&p, 4));
+    CUfunction one = emu_function(loaded, "one");
+    attribute.value.clusterDim.x = attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
+    OK(cuLaunchKernelEx(&config, one, arguments, NULL));
+    assert_int_equal(emu_read(p), 42);
+    attribute.value.clusterDim.x = 2;
+    RETURNS(cuLaunchKernelEx(&config, one, arguments, NULL), CUDA_ERROR_NOT_SUPPORTED);
+    OK(cuMemFree_v2(p));
+    OK(cuModuleUnload(loaded));
+}
+
+/// ptxas takes more threads than a block can have, and a launch meets its own limits.
+TEST(sizes_beyond_a_block)
+{
+    static const char text[] =
+        EMU_TEXT_HEAD ".visible .entry most() .maxntid 65536, 65536, 4 { ret; }\n"
+                      ".visible .entry exact() .reqntid 64, 32 { ret; }\n";
+    CUmodule loaded = NULL;
+    int threads = 0;
+    OK(cuModuleLoadData(&loaded, text));
+    CUfunction most = emu_function(loaded, "most"), exact = emu_function(loaded, "exact");
+    OK(cuFuncGetAttribute(&threads, CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK, most));
+    assert_int_equal(threads, 1024);
+    OK(cuLaunchKernel(most, 1, 1, 1, 1024, 1, 1, 0, NULL, NULL, NULL));
+    RETURNS(cuLaunchKernel(most, 1, 1, 1, 1024, 2, 1, 0, NULL, NULL, NULL),
+            CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuLaunchKernel(exact, 1, 1, 1, 64, 32, 1, 0, NULL, NULL, NULL),
+            CUDA_ERROR_INVALID_VALUE);
+    RETURNS(cuLaunchKernel(exact, 1, 1, 1, 64, 1, 1, 0, NULL, NULL, NULL),
+            CUDA_ERROR_INVALID_VALUE);
+    OK(cuModuleUnload(loaded));
+}
+
 TEST(cooperative_and_clusters)
 {
     CUfunction small = emu_function(module, "small");

@@ -433,6 +433,116 @@ TEST(fat_binaries_that_do_not_run)
     }
 }
 
+// ---- libcudadevrt.a -----------------------------------------------------------------------------
+
+enum { ARCHIVE_HEAD = 60, GRID = 6, BLOCK = 40, ROUNDS = 3 };
+
+static size_t put_member(char *at, const char *name, const char *bytes, size_t length)
+{
+    snprintf(at, ARCHIVE_HEAD + 1, "%-16s%-12d%-6d%-6d%-8d%-10zu`\n", name, 0, 0, 0, 644, length);
+    memcpy(at + ARCHIVE_HEAD, bytes, length);
+    if (length % 2)
+        at[ARCHIVE_HEAD + length++] = '\n';
+    return ARCHIVE_HEAD + length;
+}
+
+/// An archive as ar makes one, with an object of that name. Its length.
+static size_t put_archive(char *at, const char *name)
+{
+    char names[64];
+    size_t used = 8;
+    memcpy(at, "!<arch>\n", used);
+    used += put_member(at + used, "/", "odd", 3);
+    used +=
+        put_member(at + used, "//", names, (size_t)snprintf(names, sizeof(names), "%s/\n", name));
+    return used + put_member(at + used, "/0", "\177ELF", 4);
+}
+
+/// Each block adds 1 to a sum and all meet; then each notes the sum. So for each round.
+static const char meeting_text[] = EMU_TEXT_HEAD
+    ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);\n"
+    ".extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);\n"
+    ".visible .entry meet(.param .u64 p)\n{\n"
+    "    .reg .pred %p<2>; .reg .b32 %r<9>; .reg .b64 %d<5>;\n"
+    "    .param .b32 a; .param .b64 h; .param .b32 f; .param .b32 e; .param .b64 g;\n"
+    "    ld.param.u64 %d1, [p];\n"
+    "    mov.b32 %r0, %tid.x; mov.b32 %r1, %ctaid.x; mov.b32 %r2, %nctaid.x; mov.b32 %r3, 0;\n"
+    "    mad.wide.u32 %d4, %r1, 4, %d1;\n"
+    "    st.param.b32 [a], 1; call.uni (g), cudaCGGetIntrinsicHandle, (a); ld.param.b64 %d2, [g];\n"
+    "AGAIN:\n"
+    "    setp.ne.u32 %p0, %r0, 9;\n"
+    "    @!%p0 red.global.add.u32 [%d1], 1;\n"
+    "    st.param.b64 [h], %d2; st.param.b32 [f], 0;\n"
+    "    call.uni (e), cudaCGSynchronize, (h, f); ld.param.b32 %r4, [e];\n"
+    "    @!%p0 ld.global.u32 %r5, [%d1];\n"
+    "    @!%p0 add.u32 %r5, %r5, %r4;\n"
+    "    mul.lo.u32 %r6, %r2, %r3; cvt.u64.u32 %d3, %r6; shl.b64 %d3, %d3, 2;\n"
+    "    add.u64 %d3, %d3, %d4;\n"
+    "    @!%p0 st.global.u32 [%d3+4], %r5;\n"
+    "    st.param.b64 [h], %d2; st.param.b32 [f], 0;\n"
+    "    call.uni (e), cudaCGSynchronize, (h, f);\n"
+    "    add.u32 %r3, %r3, 1; setp.lt.u32 %p1, %r3, 3;\n"
+    "    @%p1 bra AGAIN;\n"
+    "    ret;\n}\n";
+
+TEST(library_for_kernels)
+{
+    static char archive[512];
+    const size_t length = put_archive(archive, "cuda_device_runtime.o");
+    CUlinkState link = NULL;
+    CUmodule loaded = NULL;
+    CUdeviceptr p = 0;
+    void *code = NULL, *arguments[] = { &p };
+    size_t bytes = 0;
+    OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+    OK(cuLinkAddData_v2(link, CU_JIT_INPUT_PTX, (void *)(uintptr_t)meeting_text,
+                        sizeof(meeting_text), NULL, 0, NULL, NULL));
+    OK(cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, archive, length, NULL, 0, NULL, NULL));
+    OK(cuLinkComplete(link, &code, &bytes));
+    OK(cuModuleLoadData(&loaded, code));
+    OK(cuLinkDestroy(link));
+    OK(cuMemAlloc_v2(&p, 4 * (1 + GRID * ROUNDS)));
+    OK(cuMemsetD8_v2(p, 0, 4 * (1 + GRID * ROUNDS)));
+    CUfunction meet = emu_function(loaded, "meet");
+    OK(cuLaunchCooperativeKernel(meet, GRID, 1, 1, BLOCK, 1, 1, 0, NULL, arguments));
+    for (unsigned k = 0; k < GRID * ROUNDS; k++)
+        assert_int_equal(emu_read(p + 4 + 4 * k), GRID * (1 + k / GRID));
+    // Without a cooperative launch there is no grid to wait for.
+    OK(cuLaunchKernel(meet, 1, 1, 1, BLOCK, 1, 1, 0, NULL, arguments, NULL));
+    RETURNS(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+    cuEmulatorClearError();
+    OK(cuMemFree_v2(p));
+    OK(cuModuleUnload(loaded));
+}
+
+TEST(other_libraries)
+{
+    static char archive[512];
+    const size_t length = put_archive(archive, "cuda_device_runtime.o");
+    char *exact = malloc(length);
+    CUlinkState link = NULL;
+    assert_non_null(exact);
+    OK(cuLinkCreate_v2(0, NULL, NULL, &link));
+    // Cut before the end of its names, an archive is none; nothing is read beyond it.
+    const size_t names_end = length - ARCHIVE_HEAD - 4 - 1; // and a byte of padding
+    for (size_t k = 1; k < names_end; k++) {
+        char *cut = malloc(k);
+        assert_non_null(cut);
+        memcpy(cut, archive, k);
+        assert_int_not_equal(
+            cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, cut, k, NULL, 0, NULL, NULL),
+            CUDA_SUCCESS);
+        free(cut);
+    }
+    memcpy(exact, archive, length);
+    OK(cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, exact, length, NULL, 0, NULL, NULL));
+    free(exact);
+    RETURNS(cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, archive,
+                             put_archive(archive, "some_other_library.o"), NULL, 0, NULL, NULL),
+            CUDA_ERROR_NOT_SUPPORTED);
+    OK(cuLinkDestroy(link));
+}
+
 int main(void)
 {
     emu_context();

@@ -189,6 +189,47 @@ EMULATOR_TEST(accesses)
     assert_true(longs[6] == source[2] && longs[7] == source[3]);
 }
 
+// A block is a cluster of its own: .shared::cluster is .shared::cta there.
+EMULATOR_TEST(cluster_of_one_block)
+{
+    const uint64_t out = emulator_zeros(e, 32 * 32);
+    const char *body =
+        ".shared .align 8 .b8 s[512]; .shared .align 8 .b64 sum;\n"
+        "mov.u32 %r1, s; mad.lo.u32 %r1, %r0, 8, %r1;\n"
+        "mapa.shared::cluster.u32 %r2, %r1, 0;\n" // its own block's: the same address
+        "add.u32 %r3, %r0, 100; st.shared::cluster.v2.u32 [%r2], {%r3, %r0};\n"
+        "setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.u64 [sum], 0; bar.sync 0;\n"
+        "xor.b32 %r4, %r0, 1; mov.u32 %r5, s; mad.lo.u32 %r5, %r4, 8, %r5;\n"
+        "cvt.u64.u32 %rd3, %r5; cvta.shared::cluster.u64 %rd3, %rd3;\n"
+        "isspacep.shared::cluster %p2, %rd3; mov.u32 %r12, 0;\n"
+        "mapa.u64 %rd4, %rd3, %r12; ld.u32 %r6, [%rd4];\n" // generic
+        "cvta.to.shared::cluster.u64 %rd5, %rd4; ld.shared::cluster.u32 %r7, [%rd5+4];\n"
+        "atom.shared::cluster.add.u32 %r8, [sum], %r0; red.shared::cluster.add.u32 [sum+4], 1;\n"
+        "bar.sync 0; ld.shared.u32 %r9, [sum]; ld.relaxed.cluster.shared::cluster.u32 %r10, "
+        "[sum+4];\n"
+        "getctarank.shared::cluster.u32 %r11, %r5; getctarank.u64 %r13, %rd3;\n"
+        "or.b32 %r11, %r11, %r13; selp.u32 %r13, 1, 0, %p2;\n"
+        "mad.wide.u32 %rd6, %r0, 32, %rd0; st.global.v4.u32 [%rd6], {%r6, %r7, %r9, %r10};\n"
+        "st.global.v2.u32 [%rd6+16], {%r11, %r13}; ret;";
+    e->block = 32;
+    emulator_expect(e, emulator_body(e, body, out, 0, 0), 0, "");
+    const uint32_t *got = emulator_at(e, out, 32 * 32);
+    for (uint32_t i = 0; i < 32; i++) {
+        const uint32_t want[] = { 100 + (i ^ 1), i ^ 1, 31 * 16, 32, 0, 1 };
+        assert_memory_equal(got + (size_t)8 * i, want, sizeof want);
+    }
+    emulator_fails(e,
+                   ".shared .b32 s; mapa.shared::cluster.u32 %r1, s, %r0;\n"
+                   "st.shared::cluster.u32 [%r1], 1; ret;",
+                   0, 0, 0, 715, "mapa to block 1 of the cluster, which has 1 block");
+    emulator_fails(e,
+                   ".shared .b32 s; setp.eq.u32 %p1, %r0, 1;\n"
+                   "@%p1 st.shared::cluster.u32 [s], 1; @!%p1 ld.shared.u32 %r1, [s]; ret;",
+                   0, 0, 0, 719, "shared-memory race");
+    emulator_fails(e, ".shared .b32 s; st.shared::cluster.u32 [s+4], 1; ret;", 0, 0, 0, 700,
+                   "out of bounds");
+}
+
 EMULATOR_TEST(module_variables)
 {
     emulator_load(e, ".version 8.0\n.target sm_90\n.address_size 64\n.global .u32 counter;\n"

@@ -121,7 +121,7 @@ TEST(what_is_not_supported_says_so)
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [r], r, [r];",
         "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {r}, {r}, {r}, {r};",
         "multimem.st.relaxed.gpu.global.u32 [d], r;",
-        "ld.shared::cluster.u32 r, [r];",
+        "st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [r], r, [r];",
         "barrier.cluster.arrive;",
         "add.b128 r, r, r;",
         "max.foo.f32 f, f, f;",
@@ -192,8 +192,9 @@ TEST(modules)
     expect(HEAD ".const .b8 x[65537];", 218, "too much constant data");
     expect(HEAD ".entry k(.param .b8 p[32765]) { ret; }", 218, "more than 32764 bytes");
     expect(HEAD ".reg .b32 r;", 218, "within a function");
-    expect(HEAD ".entry k() .maxntid 1025 { ret; }", 218, "from 1 to 1024");
-    expect(HEAD ".entry k() .reqntid 64, 64 { ret; }", 218, "at most 1024 threads");
+    expect(HEAD ".entry k() .maxntid 0 { ret; }", 218, "from 1 to 4294967295");
+    expect(HEAD ".entry k() .reqntid 64, 4294967296 { ret; }", 218, "from 1 to 4294967295");
+    expect(HEAD ".entry k() .reqnctapercluster 2 { ret; }", 218, "several blocks is not supported");
 }
 
 // ---- hostile text -------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 // parts.
 #include "exec/base/handlers.h"
 #include "exec/base/value.h"
+#include "exec/check/report.h"
 #include "exec/check/undefined.h"
 #include "exec/check/undefined_rules.h"
 
@@ -450,5 +451,29 @@ bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mas
         emu_put(frame, init, &op->dst[0], mask, &inside);
     else
         emu_put_longs(frame, init, &op->dst[0], mask, out);
+    return true;
+}
+
+// Each block is its own cluster, of rank 0: mapa gives the address that it gets.
+bool emu_do_cluster(struct emu_warp *warp, const struct emu_op *op, uint32_t mask)
+{
+    const struct emu_program *program = warp->block->exec->program;
+    unsigned char *frame = emu_frame(warp, warp->depth, program, warp->code);
+    uint32_t *init = emu_init(warp, warp->depth, program, warp->code);
+    alignas(64) uint64_t scratch[2][EMU_LANES], results[EMU_LANES] = { 0 };
+    if (op->insn->mode == EMU_MODE_MAP) {
+        const void *addresses = emu_fetch(warp, frame, &op->src[0], scratch[0]);
+        const void *ranks = emu_fetch(warp, frame, &op->src[1], scratch[1]);
+        for (uint32_t m = mask; m; m &= m - 1) {
+            const unsigned i = emu_first(m);
+            const uint32_t rank = (uint32_t)emu_lane_of(&op->src[1], ranks, i);
+            if (rank)
+                return emu_fault(warp, op->insn, i, EMU_ILLEGAL_INSTRUCTION,
+                                 "mapa to block %u of the cluster, which has 1 block",
+                                 (unsigned)rank);
+            results[i] = emu_lane_of(&op->src[0], addresses, i);
+        }
+    }
+    emu_put_longs(frame, init, &op->dst[0], mask, results);
     return true;
 }

@@ -52,6 +52,7 @@ enum emu_handler {
     EMU_DO_WIDE,    // an access of 128 bits
     EMU_DO_STACK,   // alloca, stacksave, stackrestore
     EMU_DO_ADDRESS, // cvta, isspacep
+    EMU_DO_CLUSTER, // mapa, getctarank
     EMU_DO_COPY,    // cp.async
     EMU_DO_COPY_COMMIT,
     EMU_DO_COPY_WAIT,

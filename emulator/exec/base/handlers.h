@@ -12,6 +12,7 @@ bool emu_do_atomic(struct emu_warp *warp, const struct emu_op *op, uint32_t mask
 bool emu_do_wide(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_stack(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_address(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
+bool emu_do_cluster(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_move(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_call(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_return(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);

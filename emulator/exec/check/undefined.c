@@ -331,7 +331,8 @@ bool emu_undefined_computes(const struct emu_op *op)
     return op->handler == EMU_DO_LANES || op->handler == EMU_DO_FLOAT ||
            op->handler == EMU_DO_FLOAT_PAIR || op->handler == EMU_DO_TRUTH ||
            op->handler == EMU_DO_COMPARE || op->handler == EMU_DO_COMPARE_PAIR ||
-           op->handler == EMU_DO_MOVE || op->handler == EMU_DO_ADDRESS;
+           op->handler == EMU_DO_MOVE || op->handler == EMU_DO_ADDRESS ||
+           op->handler == EMU_DO_CLUSTER;
 }
 
 void emu_undefined_compute(struct emu_warp *warp, unsigned char *frame, const uint32_t *init,
