@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { MOST_VALUES = PTX_STEP_FORMAT_COUNT, ELEMENTS = 1 << 20 };
+enum { MOST_VALUES = PTX_STEP_FORMAT_COUNT, ELEMENTS = 1 << 20, COLUMNS = 1 << 10 };
 
 static const struct {
     const char *name;
@@ -12,7 +12,7 @@ static const struct {
     const char
         *values[MOST_VALUES + 1]; // in the order of the enumeration; the first is the default
 } options[] = {
-    { "rule", "the optimizer's", { "adamw", "adam", "sgd", "lion" } },
+    { "rule", "the optimizer's", { "adamw", "adam", "sgd", "lion", "muon" } },
     { "format",
       "of parameter and states",
       {
@@ -24,7 +24,7 @@ static const struct {
     { "gradients", "what the step does with them", { "raw", "write", "zero" } },
     { "maximize", "steps along +g", { "no", "yes" } },
     { "momentum", "of sgd", { "yes", "no" } },
-    { "nesterov", "of sgd with momentum", { "no", "yes" } },
+    { "nesterov", "of muon, and sgd with momentum", { "no", "yes" } },
     { "ema", "average of the weights, by its type", { "no", "f32", "bf16" } },
     { "fp8", "copy of the weights in 8 bits", { "no", "e4m3", "e5m2" } },
     { "amax", "the largest weight is wanted", { "no", "yes" } },
@@ -32,7 +32,7 @@ static const struct {
 
 enum { RULE, FORMAT, GRADIENT, GRADIENTS, MAXIMIZE, MOMENTUM, NESTEROV, EMA, FP8, AMAX, OPTIONS };
 _Static_assert(sizeof options / sizeof *options == OPTIONS, "one row an option");
-_Static_assert(PTX_STEP_RULE_COUNT == 4, "a value for each");
+_Static_assert(PTX_STEP_RULE_COUNT == 5, "a value for each");
 
 const char step_name[] = "step";
 const char step_summary[] = "a plan: norm, clip, the optimizer's step and the loss scale";
@@ -111,7 +111,8 @@ bool step_text_select(struct step_text *step, const char *dtype, const struct cl
                     .amax = chosen[AMAX] ? sizeof(float) : 0,
                     .fp8 = chosen[FP8] ? sizeof(float) : 0,
                     .fp8_scale = chosen[FP8] ? sizeof(float) : 0,
-                    .fp8_format = chosen[FP8] == 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3 },
+                    .fp8_format = chosen[FP8] == 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3,
+                    .columns = COLUMNS },
         .group = { .rule = (ptx_step_rule)chosen[RULE],
                    .maximize = chosen[MAXIMIZE],
                    .nesterov = chosen[NESTEROV],

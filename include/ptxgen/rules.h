@@ -22,6 +22,8 @@
 ///
 /// sqrt(1 - beta2^t) is taken in f64 and rounded once.
 ///
+/// MUON steps matrices: muon.h has its formulas.
+///
 /// A tensor with an average of its weights (EMA) takes one more line, whatever its rule:
 ///
 ///     EMA    ema = fma(1 - ema_decay, p - ema, ema)
@@ -52,6 +54,7 @@ typedef enum ptx_step_rule {
     PTX_STEP_RULE_ADAM,
     PTX_STEP_RULE_SGD,
     PTX_STEP_RULE_LION,
+    PTX_STEP_RULE_MUON,
     PTX_STEP_RULE_COUNT
 } ptx_step_rule;
 
@@ -66,8 +69,8 @@ typedef enum ptx_step_rule {
     X(STATE_8BIT, state_8bit, U8, NONE)                                                            \
     X(STATE_F16, state_f16, F16, NONE)
 
-/// How a parameter and its states are stored. Every rule takes every format, with a gradient in
-/// f32, f16 or bf16. A rule uses the new states in f32, before they are rounded to their format.
+/// How a parameter and its states are stored. Every rule takes every format, but MUON those without
+/// blocks of states, with a gradient in f32, f16 or bf16. A rule uses the new states in f32, before they are rounded to their format.
 ///
 ///     format       parameter    beside it             states
 ///     FULL         f32                                f32
@@ -140,7 +143,7 @@ struct ptx_step_hyper {
     double beta1, beta2; ///< >= 0, below 1
     double eps;          ///< finite, >= 0; with 0, an element whose v is 0 is divided by 0
     double weight_decay; ///< finite, >= 0
-    double momentum;     ///< SGD: finite, >= 0
+    double momentum;     ///< SGD: finite, >= 0; MUON: below 1, too
     double dampening;    ///< SGD: finite
     double ema_decay;    ///< of averages of weights: from 0 to 1; 1 keeps them as they are
     double more[8];      ///< of rules of the caller's (rule.h), in their order; else 0

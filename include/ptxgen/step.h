@@ -36,6 +36,7 @@
 #define PTXGEN_STEP_H
 
 #include <ptxgen/builder.h>
+#include <ptxgen/muon.h>
 #include <ptxgen/norm.h>
 #include <ptxgen/records.h>
 #include <ptxgen/rule.h>
@@ -49,7 +50,7 @@ PTXGEN_BEGIN
 struct ptx_step_group {
     ptx_step_rule rule;
     bool maximize; ///< steps along +g
-    bool nesterov; ///< only with SGD and momentum
+    bool nesterov; ///< only with MUON, and SGD with momentum
     /// The scalars. Copied to the device at creation; ptx_step_plan_set_hyper() changes them.
     /// hyper.momentum decides, for the plan's life, whether SGD has momentum and so a state.
     struct ptx_step_hyper hyper;
@@ -64,6 +65,9 @@ struct ptx_step_group {
     /// names of their own are in hyper.more; hyper_at has sixteen doubles, all of struct
     /// ptx_step_hyper.
     const ptx_rule *own_rule;
+    /// With MUON: its steps and the like, copied; muon.h. NULL: five of Jordan's, and
+    /// PTX_MUON_ADJUST_ORIGINAL. Else NULL.
+    const struct ptx_muon_params *muon;
 };
 
 /// The position of a shard in the whole parameter: element i of the shard is element first + i /
@@ -85,8 +89,8 @@ struct ptx_step_whole {
 struct ptx_step_tensor {
     CUdeviceptr parameter;
     CUdeviceptr gradient; ///< 0: excluded from norm, step and count
-    /// Adam: m, v; Lion, SGD with momentum: one state; zeros initially. 0 for states that the rule
-    /// does not have.
+    /// Adam: m, v; Lion, MUON, SGD with momentum: one state; zeros initially. 0 for states that the
+    /// rule does not have.
     CUdeviceptr state[PTX_STEP_MAX_STATES];
     /// STATE_8BIT, STATE_F16: an f32 for each 256 elements of each state, zeros initially; else 0.
     CUdeviceptr absmax[PTX_STEP_MAX_STATES];
@@ -141,6 +145,7 @@ struct ptx_step_tensor {
     /// Where `count` is 0: whether `step` and a rule's clock states behind it go on nevertheless,
     /// with each step that is taken. For a rank that has no element of a parameter.
     bool counts_empty;
+    uint64_t columns; ///< with MUON: of the matrix, of which `count` is a multiple; else not used
 };
 
 /// What an accumulator has, in device memory; zeros initially.

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "norm_parts.h"
+#include "step_matrix.h"
 #include "step_tile.h"
 
 enum { BLOCK = NORM_BLOCK };
@@ -93,7 +94,7 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
         tables_wait(b);
     ptx_comment(b, "nothing is written where anything was not finite");
     ptx_val skips = ptx_neu(b, found, 0);
-    if (s->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED)
+    if (s->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED && !s->is_matrix)
         ptx_if (b, skips)
             gradients_clear(b, s);
     ptx_return_if(b, skips);
@@ -164,6 +165,28 @@ static void reduce_tile(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_t
 
 // ---- tiles --------------------------------------------------------------------------------------
 
+// This thread's part of the tile of a matrix. The pass before has written gradients and momentum.
+static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
+{
+    struct ptxk_step_variant second = *of->variant;
+    struct ptxk_tile s = *of;
+    ptx_val matrix = ptx_sub(b, ptx_load(b, s.matrix_of, s.tensor), 1);
+    const struct ptxk_matrix_tile m =
+        ptxk_matrix_tile_read(b, s.matrices, matrix, s.index, s.tid, s.tile_shared);
+    const unsigned ema = ARRAY_STATE + ptxk_step_rule_states(of->variant);
+
+    second.rule = of->variant->rule->of_matrices;
+    s.variant = &second;
+    s.is_matrix = true;
+    s.blocks = NULL;
+    s.tensor_first = s.random.first = m.first;
+    s.address[ARRAY_STATE] = s.address[ema]; // this pass has no other state
+    ptx_set(b, s.several, m.several);
+    ptxk_tile_arrays(b, &s);
+    scalars_read(b, &s);
+    ptxk_matrix_step(b, &s, &m);
+}
+
 // This thread's part of the tile. The vectors of `missing` are stepped element by element at the
 // end.
 static void step_tile(ptx_builder *b, struct ptxk_tile *s)
@@ -171,6 +194,10 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
     const uint32_t lanes = ptxk_step_lanes(s->variant), span = BLOCK * lanes;
     ptx_val missing = { 0 };
 
+    if (s->variant->rule->of_matrices) {
+        step_matrix_tile(b, s);
+        return;
+    }
     s->blocks = ptxk_step_blocks_of(s->variant);
     ptxk_tile_arrays(b, s);
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, lanes));
@@ -200,6 +227,19 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
 }
 
 // ---- the kernel ---------------------------------------------------------------------------------
+
+// The tiles of a matrix have places of their own, which its variant computes: until then each
+// counts as its first.
+static void matrices_apart(ptx_builder *b, struct ptxk_tile *s, ptx_val elements, ptx_val variant)
+{
+    const struct ptxk_step_matrices matrices = ptxk_step_matrices(s->spec);
+    ptx_val place = ptx_sub(b, variant, matrices.first);
+
+    s->tensor_first = ptx_select(b, ptx_lt(b, place, matrices.count), ptx_u64(0), s->tensor_first);
+    if (ptxk_step_notes(s))
+        ptx_comment(b, "whether the tensor has other tiles");
+    s->several = ptx_var(b, ptx_gt(b, elements, s->spec->tile));
+}
 
 // The tile of this block, and everything that does not depend on the results of the norm launch.
 static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_ptr tiles,
@@ -266,6 +306,8 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, 0));
 
     s->tensor_first = ptx_mul_wide(b, index, size);
+    if (ptxk_step_has_matrices(s->spec))
+        matrices_apart(b, s, extent.lane[1], *variant);
     s->random.first = s->tensor_first;
     s->starts = ptx_eq(b, index, 0);
     ptx_comment(b, "a tensor without a gradient is left out");
@@ -337,6 +379,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
         s.stages = ptx_shared(b, PTX_U32, PTXK_STEP_STAGES * stage / 4);
     if (spec->accumulates)
         s.accumulators = ptxk_norm_accumulators_param(b);
+    if (ptxk_step_has_matrices(spec) && !reduces)
+        ptxk_matrix_params(b, &s);
     s.tid = ptx_tid(b, PTX_X);
     if (spec->accumulates && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);

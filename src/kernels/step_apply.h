@@ -65,12 +65,15 @@ enum {
     STEP_ACCUMULATE,        // in no run: gradients into accumulators, a block for each chunk
     STEP_REPORT, // after the step: reports of weights, or their largest, of tensors of several
                  // tiles
+    STEP_MATRIX_SCALES, // before the step of matrices, a block for each: what its update is
+                        // divided by
+    STEP_MATRIX,        // then a block for each tile: momentum, and the update for the products
     // This one comes after the step, too.
     STEP_TRANSPOSE = NORM_AFTER_LAST, // a block for each tile of a matrix
 };
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk_step_report_emit,
-    ptxk_step_transpose_emit;
+    ptxk_step_transpose_emit, ptxk_step_matrix_scales_emit, ptxk_step_matrix_emit;
 
 // The sums of a tile, and of a tensor: rows of PTX_RULE_MAX_SUMS f64.
 
@@ -114,6 +117,28 @@ struct step_fold_part {
     uint32_t first, tiles; // of the tensor: index of its first tile, and number
 };
 
+// A tile of a matrix, for a block; and the elements of a sum, in their order in memory, for a warp:
+// a chunk of the norm has a multiple of these.
+enum { STEP_MATRIX_TILE = 64, STEP_MATRIX_PART = 2048, STEP_MATRIX_SUMS = 3 };
+
+// What a matrix's row says of it, as bits.
+enum {
+    STEP_MATRIX_TRANSPOSED = 1, // X has the matrix's columns as rows
+    STEP_MATRIX_NESTEROV = 2,
+    STEP_MATRIX_MAXIMIZE = 4,
+    STEP_MATRIX_BF16 = 8, // the momentum's type; else f32
+};
+
+struct step_matrix_row {
+    uint64_t x, to;         // addresses of X, and of what the products leave; f16
+    uint64_t sums;          // of its parts: index of the first
+    double adjust;          // of lr
+    uint32_t tensor, rows;  //
+    uint32_t columns, line; // of the matrix; elements from a row of X to the next
+    uint32_t options, unused;
+    uint64_t unused_too;
+};
+
 // Adds `count` sums (f64) of the block's threads, and writes them as row `k` (u32). All threads of
 // the block must execute it.
 void ptxk_step_sums_store(ptx_builder *b, const ptx_val *sum, unsigned count, ptx_val tid,
@@ -141,6 +166,12 @@ bool ptxk_step_has_ema(const struct ptxk_step_spec *spec);
 // Whether any variant has a copy of its weights; and whether there are struct step_copy_row.
 bool ptxk_step_has_copies(const struct ptxk_step_spec *spec);
 bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec);
+// The variants whose rule is one of matrices, which are adjacent; and whether there are any.
+struct ptxk_step_matrices {
+    unsigned first, count;
+};
+struct ptxk_step_matrices ptxk_step_matrices(const struct ptxk_step_spec *spec);
+bool ptxk_step_has_matrices(const struct ptxk_step_spec *spec);
 // Whether any rule has sums.
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec);
 // The rules of the variants.

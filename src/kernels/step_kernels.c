@@ -3,8 +3,14 @@
 // clocks; the sums of tensors; and those that change the values that a step reads.
 #include "norm_parts.h"
 #include "step_apply.h"
+#include "step_matrix.h"
 
 #include "common/common.h"
+
+static bool has_matrices(const struct norm_spec *spec)
+{
+    return ptxk_step_has_matrices(spec->own);
+}
 
 static bool accumulates(const struct norm_spec *spec)
 {
@@ -19,6 +25,9 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     const struct ptxk_step_clocks clocks = ptxk_step_clocks_param(b, &rules);
     if (accumulates(spec))
         n.accumulator.rows = ptxk_norm_accumulators_param(b);
+    struct ptxk_matrix_sums matrices = { 0 };
+    if (has_matrices(spec))
+        matrices = ptxk_matrix_sums_param(b, spec);
     ptx_val block = ptxk_norm_squares_begin(b, &n);
 
     ptx_comment(b, "the first blocks: what follows from scalars and counts alone");
@@ -33,6 +42,8 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_return_if(b, derives);
     n.may_lack = n.notes_scale = true;
     ptxk_norm_squares_sum(b, &n, ptx_sub(b, block, clocks.blocks));
+    if (has_matrices(spec))
+        ptxk_matrix_sums(b, &matrices, &n);
 }
 
 static void accumulate_emit(ptx_builder *b, const struct norm_spec *spec)
@@ -97,6 +108,10 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
                                      .meaning = "rows of 4, one a tile");
     ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "tensor_sums", .writeonly = true,
                                  .meaning = "rows of 4, one a tensor");
+    ptx_ptr of = { 0 };
+    if (has_matrices(norm))
+        of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
+                           .meaning = "one a tensor: 0: it is no matrix");
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val row = ptx_mul_wide(b, block, NORM_LENGTH(uint64_t, struct norm_tensor_row));
@@ -106,6 +121,10 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_val all = ptxk_over_power_of_two(b, up, spec->tile);
     ptx_val absent = ptx_eq(b, extent.lane[0], 0);
     ptx_val count = ptx_select(b, absent, ptx_u64(0), all);
+    if (has_matrices(norm)) { // those have no sums of tiles
+        ptx_val is = ptx_ne(b, ptx_load(b, of, block), 0);
+        count = ptx_select(b, is, ptx_u64(0), count);
+    }
     ptx_val sum[PTX_RULE_MAX_SUMS];
     for (unsigned k = 0; k < PTX_RULE_MAX_SUMS; k++)
         sum[k] = ptx_var(b, ptx_f64(0));
@@ -147,6 +166,8 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [STEP_SUMS] = { "step_sums", ptxk_step_sums_emit, 1, has_sums },
     [STEP_ACCUMULATE] = { "step_accumulate", accumulate_emit, 4, accumulates },
     [STEP_REPORT] = { "step_report", ptxk_step_report_emit, 1, notes_weights },
+    [STEP_MATRIX_SCALES] = { "step_matrix_scales", ptxk_step_matrix_scales_emit, 1, has_matrices },
+    [STEP_MATRIX] = { "step_matrix", ptxk_step_matrix_emit, 4, has_matrices },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit },
     [STEP_TRANSPOSE] = { "step_transpose", ptxk_step_transpose_emit, 8, transposes },
     [STEP_SET_HYPER] = { "step_set_hyper", set_hyper_emit, 1 },

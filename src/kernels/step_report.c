@@ -202,7 +202,7 @@ void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
     if (!s->spec->reports_weights)
         ptx_return_if(b, ptx_eq(b, s->amax_at, 0));
     struct ptxk_weights_seen all = of_block(b, s->spec, &s->seen);
-    ptx_val several = ptx_gt(b, s->elements, s->spec->tile);
+    ptx_val several = s->several.type ? s->several : ptx_gt(b, s->elements, s->spec->tile);
     ptx_val block = ptx_ctaid(b, PTX_X);
 
     ptx_return_if(b, ptx_ne(b, s->tid, 0));

@@ -13,6 +13,8 @@ unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
     return 4;
 }
 
+enum { BLOCKS_OF_MATRICES = 4 };
+
 static unsigned blocks_of(const struct ptxk_step_variant *v, uint32_t tile)
 {
     const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
@@ -20,6 +22,8 @@ static unsigned blocks_of(const struct ptxk_step_variant *v, uint32_t tile)
 
     const unsigned blocks = is_short ? format->blocks_if_short : format->blocks;
 
+    if (v->rule->of_matrices)
+        return blocks > BLOCKS_OF_MATRICES ? BLOCKS_OF_MATRICES : blocks;
     // The average of eight elements takes registers, which more blocks do not leave.
     return v->ema != PTX_NONE && ptxk_step_lanes(v) == 8 && blocks > 4 ? 4 : blocks;
 }
@@ -92,6 +96,21 @@ bool ptxk_step_has_copies(const struct ptxk_step_spec *spec)
 bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec)
 {
     return spec->takes_amax || ptxk_step_has_copies(spec);
+}
+
+struct ptxk_step_matrices ptxk_step_matrices(const struct ptxk_step_spec *spec)
+{
+    struct ptxk_step_matrices found = { 0 };
+
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (spec->variants[k].rule->of_matrices && !found.count++)
+            found.first = k;
+    return found;
+}
+
+bool ptxk_step_has_matrices(const struct ptxk_step_spec *spec)
+{
+    return ptxk_step_matrices(spec).count != 0;
 }
 
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec)

@@ -8,6 +8,7 @@
 
 #include "driver/error.h"
 #include "loss_scale.h"
+#include "muon_program.h"
 #include "norm_plan.h"
 #include "step_addresses.h"
 #include "step_table.h"
@@ -32,6 +33,7 @@ struct ptx_step_plan {
     struct ptx_step_params params;
     struct ptx_step_tensor *tensors;
     struct ptx_step_group *groups;
+    void *muon; // what they point at
     struct ptx_step_plan_info info;
 };
 
@@ -60,6 +62,11 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "transpose_tiles", PTX_ARG(plan->transpose_tiles) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
         { "weight_reports_at", PTX_ARG(plan->params.weight_reports_at) },
+        { "matrix_of", PTX_ARG(plan->matrix_of) },
+        { "matrix_rows", PTX_ARG(plan->matrix_rows) },
+        { "matrix_tiles", PTX_ARG(plan->matrix_tiles) },
+        { "matrix_sums", PTX_ARG(plan->matrix_sums) },
+        { "matrix_scales", PTX_ARG(plan->matrix_scales) },
         { "hyper", PTX_ARG(plan->set.hyper) },
         { "values", PTX_ARG(plan->set.values) },
         { "words", PTX_ARG(plan->set.words) },
@@ -88,10 +95,13 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
 
     const uint64_t tiles = plan->layout.tiles.length;
     const uint64_t parts = plan->layout.fold_parts.length;
+    const bool separates = plan->layout.matrix_rows.length; // launches in between
     ptx_status status;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
-    status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps, stream);
+    status = ptxp_matrix_run(norm, &plan->layout, stream);
+    if (!status)
+        status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps && !separates, stream);
     if (!status && parts)
         status = ptxp_norm_plan_launch(norm, STEP_REPORT, parts, true, stream);
     if (plan->spec.transposes && !status)
@@ -126,9 +136,11 @@ static const struct norm_hooks hooks = {
 // Whether nothing needs the norms of so many groups.
 static bool takes_no_norm(const struct norm_params *params, uint32_t groups)
 {
-    if (((const struct ptxk_step_spec *)params->own)->accumulates || params->update ||
-        params->max_norms_at || params->found_inf_to || params->sums_at || params->sum_rows > 1 ||
-        params->reports_at || ptxp_norm_guards_measure(params->guards))
+    const struct ptxk_step_spec *own = params->own;
+
+    if (own->accumulates || ptxk_step_has_matrices(own) || params->update || params->max_norms_at ||
+        params->found_inf_to || params->sums_at || params->sum_rows > 1 || params->reports_at ||
+        ptxp_norm_guards_measure(params->guards))
         return false;
     if (!params->group_max_norms)
         return isinf(params->max_norm);
@@ -223,6 +235,9 @@ static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params 
     if (params->tensor_count)
         memcpy(plan->tensors, params->tensors, params->tensor_count * sizeof *plan->tensors);
     memcpy(plan->groups, params->groups, params->group_count * sizeof *plan->groups);
+    plan->muon = ptxp_matrix_copy(plan->groups, params->group_count);
+    if (!plan->muon)
+        return ptxp_norm_out_of_host_memory(&hooks);
     plan->params = *params;
     plan->params.tensors = plan->tensors;
     plan->params.groups = plan->groups;
@@ -242,6 +257,9 @@ static ptx_status prepare(struct norm_plan *norm)
     norm->no_norm = takes_no_norm(&norm->params, norm->layout.group_count);
     norm->reduces = ptxk_step_has_sums(&plan->spec);
     norm->own_blocks = clocks ? (clocks - 1) / NORM_BLOCK + 1 : 1;
+    status = ptxp_matrix_check_target(&plan->layout, ptx_device_get_info(norm->device)->sm);
+    if (status)
+        return status;
     plan->memory = ptx_buffer_create(norm->device, (size_t)plan->layout.bytes);
     if (!plan->memory)
         return ptx_error_status();
@@ -294,6 +312,7 @@ void ptx_step_plan_destroy(ptx_step_plan **plan)
     ptxp_step_layout_free(&old->layout);
     free(old->tensors);
     free(old->groups);
+    free(old->muon);
     free(old);
 }
 
@@ -577,7 +596,7 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
         .clocks = step->clock_count,
         .variants = step->variant_count,
         .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(spec) ? 2 : 0) +
-                    (step->fold_parts.length ? 1 : 0) + spec->transposes,
+                    (step->fold_parts.length ? 1 : 0) + spec->transposes + ptxp_matrix_launches(step),
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
         .workspace = layout->bytes + step->bytes,
         .determinism =
@@ -599,7 +618,9 @@ static ptx_status describe(const struct ptx_step_params *params,
 
     if (!gradients)
         return ptx_error_status();
-    const ptx_status status = ptxp_norm_layout_create(&hooks, &norm, &layout);
+    ptx_status status = ptxp_norm_layout_create(&hooks, &norm, &layout);
+    if (!status && b)
+        status = ptxp_matrix_check_target(&step, ptx_builder_target(b).sm);
     if (!status && b)
         ptxk_norm_emit(b, &layout.spec);
     if (!status && description)

@@ -7,6 +7,7 @@
 
 #include "arrays.h"
 #include "driver/error.h"
+#include "muon_program.h"
 #include "step_table.h"
 
 static const char *const format_names[PTX_STEP_FORMAT_COUNT] = {
@@ -77,6 +78,12 @@ ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptxk_step_rule *ru
         if (!scalar && values[k] != 0)
             return refuse_place(group, rule, k, values[k]);
     }
+    for (unsigned k = 0; k < rule->scalars && !rule->own; k++) { // where the rule's is narrower
+        const struct ptxk_step_scalar *scalar = &rule->scalar[k];
+        const char *const must = must_be(scalar->range, values[scalar->place]);
+        if (must)
+            return refuse_scalar(group, scalar->name, values[scalar->place], must);
+    }
     return PTX_OK;
 }
 
@@ -111,7 +118,7 @@ static ptx_status check_group(uint32_t g, const struct ptx_step_group *group)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": lr_at is 0x%llx; it must be a multiple of 4", g,
                          (unsigned long long)group->lr_at);
-    return PTX_OK;
+    return ptxp_matrix_check_group(g, group);
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
@@ -302,6 +309,8 @@ static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
     if (!status)
         status = check_copies(t, tensor);
     if (!status)
+        status = ptxp_matrix_check_tensor(t, tensor, &params->groups[tensor->group]);
+    if (!status)
         status = check_whole(t, tensor);
     return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);
 }
@@ -402,6 +411,7 @@ static const struct {
     SAME(fp8_columns),
     SAME(whole),
     SAME(counts_empty),
+    SAME(columns),
 };
 #undef SAME
 

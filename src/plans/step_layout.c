@@ -9,6 +9,7 @@
 #include "driver/error.h"
 #include "kernels/common/vector.h"
 #include "kernels/step/formats/state_8bit.h"
+#include "muon_program.h"
 #include "rule.h"
 
 ptx_status ptx_step_map(bool is_signed, float map[256])
@@ -253,6 +254,8 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
         const unsigned bytes = ptx_type_bytes(ptxk_step_array_type(&v, a));
         each += (uint64_t)(ptxk_step_reads(&v, a) * passes + is_written) * bytes;
     }
+    if (v.rule->of_matrices) // the norm's pass reads it, too
+        each += ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE));
     each += (tensor->fp8 ? 1u : 0u) + (transposes(tensor) ? 2u : 0u);
     return tensor->count * each +
            (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
@@ -283,7 +286,8 @@ static uint64_t tiles_of(uint32_t tile, uint64_t count)
 static uint64_t tiles_of_tensor(const struct ptx_step_params *params, uint32_t tile, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
-    const uint64_t tiles = tiles_of(tile, tensor->count);
+    const uint64_t tiles =
+        ptxp_is_matrix(params, t) ? ptxp_matrix_tiles(tensor) : tiles_of(tile, tensor->count);
 
     return (params->weight_reports_at || tensor->counts_empty) && !tiles ? 1 : tiles;
 }
@@ -305,13 +309,17 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
     const struct ptxk_step_spec spec = { .variants = layout->variants,
                                          .variant_count = layout->variant_count };
     const uint32_t least = ptxk_step_tile(&spec, 0);
-    uint64_t elements = 0;
+    uint64_t elements = 0, of_matrices = 0;
 
     for (size_t t = 0; t < params->tensor_count; t++)
-        elements += params->tensors[t].count;
+        if (ptxp_is_matrix(params, t))
+            of_matrices += tiles_of_tensor(params, 1, t);
+        else
+            elements += params->tensors[t].count;
     layout->tile = ptxk_step_tile(&spec, elements);
     *tiles = tiles_of_all(params, layout->tile);
-    while (layout->tile > least && *tiles > (elements + elements / 8) / layout->tile + 1) {
+    while (layout->tile > least &&
+           *tiles - of_matrices > (elements + elements / 8) / layout->tile + 1) {
         layout->tile /= 2;
         *tiles = tiles_of_all(params, layout->tile);
     }
@@ -366,6 +374,9 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                            "the matrices with an fp8_transposed have more than 2^31 tiles of %d x "
                            "%d codes: make several plans",
                            PTXK_STEP_TRANSPOSE_TILE, PTXK_STEP_TRANSPOSE_TILE);
+    struct muon_lengths muon = { 0 };
+    if (!status)
+        status = ptxp_matrix_measure(params, &muon);
     if (status) {
         ptxp_step_layout_free(layout);
         return status;
@@ -401,9 +412,16 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                sizeof(struct step_fold_part));
     at = place(&layout->folds, at, notes ? params->tensor_count + 1 : 0,
                sizeof(struct step_fold_row));
+    at = place(&layout->matrix_of, at, ptxk_step_has_matrices(&spec) ? params->tensor_count + 1 : 0,
+               sizeof(uint32_t));
+    at = place(&layout->matrix_rows, at, muon.matrices, sizeof(struct step_matrix_row));
+    at = place(&layout->matrix_tiles, at, muon.tiles, sizeof(struct step_tile_row));
     const struct ptxk_step_rules rules = ptxk_step_rules(&spec);
     const uint32_t words = ptxk_step_coefficients_words(&rules);
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
+    at = place(&layout->matrix_sums, at, muon.sums * STEP_MATRIX_SUMS, sizeof(double));
+    at = place(&layout->matrix_scales, at, muon.matrices, sizeof(float));
+    at = place(&layout->matrix_work, at, muon.bytes, 1);
     layout->bytes =
         place(&layout->tile_reports, at, notes ? tiles : 0, sizeof(struct step_tile_report));
     for (size_t t = 0; t < params->tensor_count; t++)
@@ -563,6 +581,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         fold_parts(params, layout->tile, (void *)(image + layout->fold_parts.offset));
     fill_transposes(params, (void *)(image + layout->matrices.offset),
                     (void *)(image + layout->transpose_tiles.offset));
+    ptxp_matrix_fill(params, layout, memory, image);
     if (layout->tables.length)
         ptxk_step_tables(&spec)->tables_fill(image + layout->tables.offset);
 }

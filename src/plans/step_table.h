@@ -26,7 +26,13 @@
     X(transpose_tiles, struct step_transpose_tile_row)                                             \
     X(fold_parts, struct step_fold_part)                                                           \
     X(folds, struct step_fold_row)                                                                 \
+    X(matrix_of, uint32_t)                                                                         \
+    X(matrix_rows, struct step_matrix_row)                                                         \
+    X(matrix_tiles, struct step_tile_row)                                                          \
     X(coefficients, float)                                                                         \
+    X(matrix_sums, double)                                                                         \
+    X(matrix_scales, float)                                                                        \
+    X(matrix_work, unsigned char)                                                                  \
     X(tile_reports, struct step_tile_report)
 
 struct step_accumulator_row {

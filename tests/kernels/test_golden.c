@@ -22,6 +22,8 @@
 #include "test.h"
 #include "variants.h"
 
+enum { STEP_RULES = PTX_STEP_RULE_MUON }; // those of elements
+
 #ifndef GOLDEN_DIR
 #error "GOLDEN_DIR: the folder of the golden texts"
 #endif
@@ -348,8 +350,8 @@ static void check_weight_reports(struct golden *g)
 static void check_step_plans(struct golden *g)
 {
     static const ptx_type gradients[] = { PTX_F32, PTX_F16, PTX_BF16 };
-    for (unsigned v = 0; v < PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT; ++v) {
-        const unsigned rule = v % PTX_STEP_RULE_COUNT, format = v / PTX_STEP_RULE_COUNT;
+    for (unsigned v = 0; v < STEP_RULES * PTX_STEP_FORMAT_COUNT; ++v) {
+        const unsigned rule = v % STEP_RULES, format = v / STEP_RULES;
         check_step_of(g,
                       (struct ptx_step_tensor) { .count = v % 3 ? 1000 : 1 << 24,
                                                  .gradient_dtype = gradients[v % 3],
@@ -381,7 +383,7 @@ static void check_accumulating_plans(struct golden *g)
 static void check_ema_plans(struct golden *g)
 {
     for (unsigned v = 0; v < PTX_STEP_FORMAT_COUNT * 2; ++v) {
-        const unsigned format = v / 2, rule = (v + format) % PTX_STEP_RULE_COUNT;
+        const unsigned format = v / 2, rule = (v + format) % STEP_RULES;
         const ptx_type average = v % 2 ? PTX_BF16 : PTX_F32;
         check_step_of(
             g,

@@ -12,6 +12,8 @@
 #include "reference/guard.h"
 #include "reference/step.h"
 
+/// The rules of elements, which come before that of matrices.
+enum { STEP_RULES = PTX_STEP_RULE_MUON };
 enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 13 };
 
 /// Parameters of a random set.

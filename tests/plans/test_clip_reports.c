@@ -231,7 +231,7 @@ TEST(test_step)
                                       .groups = 2,
                                       .norm_groups = 2,
                                       .most = 5000,
-                                      .rules = (1 << PTX_STEP_RULE_COUNT) - 1,
+                                      .rules = (1 << STEP_RULES) - 1,
                                       .formats = 1 << PTX_STEP_FORMAT_STOCHASTIC |
                                                  1 << PTX_STEP_FORMAT_FULL,
                                       .sharded = true,

@@ -13,6 +13,8 @@
 #include "skip.h"
 #include "test.h"
 
+enum { STEP_RULES = PTX_STEP_RULE_MUON }; // those of elements
+
 /// Returns the builder's text, which the caller frees, and destroys the builder.
 static char *text_of_builder(ptx_builder *b)
 {
@@ -245,8 +247,8 @@ TEST(test_targets_of_step)
 
     for (size_t k = 0; ptx_target_at(k, &target, NULL); k++) {
         struct ptx_step_tensor tensors[PTX_STEP_FORMAT_COUNT];
-        struct ptx_step_group groups[PTX_STEP_RULE_COUNT];
-        for (unsigned g = 0; g < PTX_STEP_RULE_COUNT; g++)
+        struct ptx_step_group groups[STEP_RULES];
+        for (unsigned g = 0; g < STEP_RULES; g++)
             groups[g] = (struct ptx_step_group) { .rule = (ptx_step_rule)g,
                                                   .maximize = g % 2,
                                                   .nesterov = g == PTX_STEP_RULE_SGD,
@@ -260,12 +262,12 @@ TEST(test_targets_of_step)
             tensors[f].fp8_transposed = variant / 12 % 2 ? tensors[f].fp8 : 0;
             tensors[f].fp8_columns = tensors[f].count;
             tensors[f].fp8_format = variant / 6 % 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3;
-            tensors[f].group = variant % PTX_STEP_RULE_COUNT;
+            tensors[f].group = variant % STEP_RULES;
         }
         step_assemble(&(struct ptx_step_params) { .tensors = tensors,
                                                   .tensor_count = PTX_STEP_FORMAT_COUNT,
                                                   .groups = groups,
-                                                  .group_count = PTX_STEP_RULE_COUNT,
+                                                  .group_count = STEP_RULES,
                                                   .gradients = (ptx_step_gradients)(variant % 3),
                                                   .max_norms_at = variant & 1 ? 4 : 0,
                                                   .loss_scale_at = variant & 2 ? 8 : 0,

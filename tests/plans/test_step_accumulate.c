@@ -9,7 +9,7 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { TENSORS = 6, MOST = 5001, ROOM = (MOST + 8) * 4 };
 
 static struct gpu gpu;

@@ -9,7 +9,7 @@
 #include "test.h"
 
 enum {
-    ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1,
+    ALL_RULES = (1 << STEP_RULES) - 1,
     ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
     STATE = 256, // where it is, behind the loss and skip_at
     BYTES = 8192,

@@ -12,7 +12,7 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
 enum { OWN_ADAMW, OWN_ADAM, OWN_SGD, OWN_SGD_MOMENTUM, OWN_SGD_NESTEROV, OWN_LION, OWN_RULES };
 
@@ -106,8 +106,8 @@ TEST(test_library)
 {
     struct random r = gpu_random(&gpu, "rules of the library");
 
-    for (unsigned k = 0; k < 2 * PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT; k++) {
-        const unsigned rule = k / 2 % PTX_STEP_RULE_COUNT, format = k / 2 / PTX_STEP_RULE_COUNT;
+    for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k++) {
+        const unsigned rule = k / 2 % STEP_RULES, format = k / 2 / STEP_RULES;
         const struct step_shape shape = { .tensors = 3,
                                           .groups = 1,
                                           .norm_groups = 1,

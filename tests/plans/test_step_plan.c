@@ -8,7 +8,7 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
 
 static struct gpu gpu;
@@ -54,7 +54,7 @@ TEST(test_each)
 {
     struct random r = gpu_random(&gpu, "each rule and format");
 
-    for (unsigned rule = 0; rule < PTX_STEP_RULE_COUNT; rule++) {
+    for (unsigned rule = 0; rule < STEP_RULES; rule++) {
         for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++) {
             const struct step_shape shape = { .tensors = 3,
                                               .groups = 1,
@@ -74,8 +74,8 @@ TEST(test_averages)
     static const ptx_type types[] = { PTX_F32, PTX_BF16 };
     struct random r = gpu_random(&gpu, "averages");
 
-    for (unsigned k = 0; k < 2 * PTX_STEP_RULE_COUNT * PTX_STEP_FORMAT_COUNT; k++) {
-        const unsigned rule = k / 2 % PTX_STEP_RULE_COUNT, format = k / 2 / PTX_STEP_RULE_COUNT;
+    for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k++) {
+        const unsigned rule = k / 2 % STEP_RULES, format = k / 2 / STEP_RULES;
         const struct step_shape shape = { .tensors = 2,
                                           .groups = 1,
                                           .norm_groups = 1,

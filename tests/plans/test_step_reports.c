@@ -10,7 +10,7 @@
 #include "test.h"
 
 enum {
-    ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1,
+    ALL_RULES = (1 << STEP_RULES) - 1,
     ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
     BLOCK = 256,
     POISON = 0x5a,

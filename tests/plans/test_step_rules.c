@@ -13,7 +13,7 @@
 
 // The tables of the library are linked from here.
 #undef PTXK_STEP_RULES
-#define PTXK_STEP_RULES(X) X(ADAMW, four) X(ADAM, weight) X(SGD, sgd) X(LION, lion)
+#define PTXK_STEP_RULES(X) X(ADAMW, four) X(ADAM, weight) X(SGD, sgd) X(LION, lion) X(MUON, muon)
 #undef PTX_STEP_FORMATS
 #define PTX_STEP_FORMATS(X)                                                                        \
     X(FULL, full, F32, NONE)                                                                       \

@@ -7,7 +7,7 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << PTX_STEP_RULE_COUNT) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { MOST_STAGES = 5, GUARD = 1 };
 
 static struct gpu gpu;

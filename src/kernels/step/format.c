@@ -36,7 +36,7 @@ static bool rounds_parameter(const struct ptxk_step_variant *v)
     return ptxk_step_format_of(v->format)->rounds_parameter && v->parameter == PTX_BF16;
 }
 
-static bool rounds_state(const struct ptxk_step_variant *v, unsigned k)
+bool ptxk_step_rounds_state(const struct ptxk_step_variant *v, unsigned k)
 {
     const struct ptxk_step_state *state = ptxk_step_state_of(v, k);
 
@@ -50,7 +50,7 @@ unsigned ptxk_step_streams(const struct ptxk_step_variant *v)
     unsigned streams = rounds_parameter(v);
 
     for (unsigned k = 0; k < ptxk_step_states(v); k++)
-        streams += rounds_state(v, k);
+        streams += ptxk_step_rounds_state(v, k);
     return streams;
 }
 
@@ -61,9 +61,8 @@ unsigned ptxk_step_stream_of(const struct ptxk_step_variant *v, unsigned stream)
     return stream ? PTXK_STREAM_FIRST_STATE - 1 + stream : PTXK_STREAM_PARAMETER;
 }
 
-// Adds random bits (u32, below 2^16) below bf16's last place. Infinity has no bits that could
-// carry, and the canonical NaN keeps its bits. `quick`: there is no NaN.
-static ptx_val round_stochastically(ptx_builder *b, ptx_val x, ptx_val random, bool quick)
+// Infinity has no bits that could carry, and the canonical NaN keeps its bits.
+ptx_val ptxk_step_round(ptx_builder *b, ptx_val x, ptx_val random, bool quick)
 {
     ptx_val bits = ptx_bitcast(b, PTX_S32, x);
 
@@ -100,7 +99,7 @@ static ptx_val average(ptx_builder *b, const struct ptxk_step_variant *v, ptx_va
     ptx_val apart = ptx_sub(b, ptxk_step_as_stored(b, v->parameter, p), old);
     ptx_val x = ptx_fma(b, rate, apart, old);
 
-    return v->ema == PTX_BF16 ? round_stochastically(b, x, *random, false) : x;
+    return v->ema == PTX_BF16 ? ptxk_step_round(b, x, *random, false) : x;
 }
 
 struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_variant *v,
@@ -113,11 +112,12 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
     if (format->store)
         format->store(b, e->p, &to);
     if (rounds_parameter(v))
-        to.parameter = round_stochastically(b, e->p, *random++, e->quick);
+        to.parameter = ptxk_step_round(b, e->p, *random++, e->quick);
     const unsigned states = ptxk_step_rule_states(v);
     for (unsigned k = 0; k < states; k++)
-        to.state[k] = rounds_state(v, k) ? round_stochastically(b, e->state[k], *random++, e->quick)
-                                         : e->state[k];
+        to.state[k] = ptxk_step_rounds_state(v, k)
+                          ? ptxk_step_round(b, e->state[k], *random++, e->quick)
+                          : e->state[k];
     if (v->ema != PTX_NONE)
         to.state[states] = average(b, v, to.parameter, e->state[states], ema_rate, random);
     return to;

@@ -63,6 +63,11 @@ unsigned ptxk_step_streams(const struct ptxk_step_variant *v);
 enum { PTXK_STREAM_PARAMETER, PTXK_STREAM_EMA, PTXK_STREAM_FIRST_STATE = 4 };
 unsigned ptxk_step_stream_of(const struct ptxk_step_variant *v, unsigned stream);
 
+// Whether a state is rounded stochastically; and an f32 with random bits (u32, below 2^16) added
+// below bf16's last place, as ptxk_narrow() takes it. `quick`: there is no NaN.
+bool ptxk_step_rounds_state(const struct ptxk_step_variant *v, unsigned k);
+ptx_val ptxk_step_round(ptx_builder *b, ptx_val x, ptx_val random, bool quick);
+
 // Converts to f32; the gradient does not change.
 struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_variant *v,
                                         const struct ptxk_step_stored *from);

@@ -58,6 +58,33 @@ void ptxk_step_random_vector(ptx_builder *b, const struct ptxk_step_variant *v,
     }
 }
 
+// Where an element's bits are: in which word, and which half of it.
+struct place {
+    ptx_val whole, pair, odd;
+};
+
+static struct place place_of(ptx_builder *b, const struct ptxk_step_random *r, ptx_val i)
+{
+    struct place p = { .whole = place_in_whole(b, r, i) };
+    ptx_val lane = ptx_and(b, ptx_cvt(b, PTX_U32, p.whole), 7);
+
+    p.pair = ptx_shr(b, lane, 1);
+    p.odd = ptx_ne(b, ptx_and(b, lane, 1), 0);
+    return p;
+}
+
+static ptx_val bits_at(ptx_builder *b, const struct ptxk_step_random *r, const struct place *p,
+                       unsigned which)
+{
+    struct ptxk_philox words = random_words(b, r, p->whole, which);
+    ptx_val word = words.word[0];
+
+    for (unsigned k = 1; k < 4; k++)
+        word = ptx_select(b, ptx_eq(b, p->pair, k), words.word[k], word);
+    ptx_val upper = half_of(b, word, true);
+    return ptx_select(b, p->odd, upper, half_of(b, word, false));
+}
+
 void ptxk_step_random_element(ptx_builder *b, const struct ptxk_step_variant *v,
                               const struct ptxk_step_random *r, ptx_val i,
                               ptx_val random[PTXK_STREAMS][PTXK_LANES])
@@ -66,16 +93,15 @@ void ptxk_step_random_element(ptx_builder *b, const struct ptxk_step_variant *v,
 
     if (!streams)
         return;
-    ptx_val place = place_in_whole(b, r, i);
-    ptx_val lane = ptx_and(b, ptx_cvt(b, PTX_U32, place), 7);
-    ptx_val pair = ptx_shr(b, lane, 1);
-    ptx_val odd = ptx_ne(b, ptx_and(b, lane, 1), 0);
-    for (unsigned n = 0; n < streams; n++) {
-        struct ptxk_philox words = random_words(b, r, place, ptxk_step_stream_of(v, n));
-        ptx_val word = words.word[0];
-        for (unsigned k = 1; k < 4; k++)
-            word = ptx_select(b, ptx_eq(b, pair, k), words.word[k], word);
-        ptx_val upper = half_of(b, word, true);
-        random[n][0] = ptx_select(b, odd, upper, half_of(b, word, false));
-    }
+    const struct place p = place_of(b, r, i);
+    for (unsigned n = 0; n < streams; n++)
+        random[n][0] = bits_at(b, r, &p, ptxk_step_stream_of(v, n));
+}
+
+ptx_val ptxk_step_random_of(ptx_builder *b, const struct ptxk_step_random *r, ptx_val i,
+                            unsigned which)
+{
+    const struct place p = place_of(b, r, i);
+
+    return bits_at(b, r, &p, which);
 }

@@ -22,4 +22,8 @@ void ptxk_step_random_element(ptx_builder *b, const struct ptxk_step_variant *v,
                               const struct ptxk_step_random *r, ptx_val i,
                               ptx_val random[PTXK_STREAMS][PTXK_LANES]);
 
+// The bits of the same element of one stream: `which` of rules.h.
+ptx_val ptxk_step_random_of(ptx_builder *b, const struct ptxk_step_random *r, ptx_val i,
+                            unsigned which);
+
 #endif

@@ -15,7 +15,7 @@
 // ---- rules --------------------------------------------------------------------------------------
 
 // X(enumerator, file). CONTRIBUTING.md has what a new rule needs.
-#define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion)
+#define PTXK_STEP_RULES(X) X(ADAMW, adamw) X(ADAM, adam) X(SGD, sgd) X(LION, lion) X(MUON, muon)
 
 // What a rule does differently for the life of a plan. maximize is every rule's: g has the other
 // sign.
@@ -101,6 +101,9 @@ struct ptxk_step_rule {
     const struct ptxk_step_scalar *scalar;
     struct ptxk_step_state state[PTX_STEP_MAX_STATES];
     uint32_t options;                // those that it has besides maximize
+    // A rule of matrices, which are stepped in two passes with products in between (step_matrix.c):
+    // that of the second, which has no state. NULL: of elements.
+    const struct ptxk_step_rule *of_matrices;
     const struct ptxk_own_rule *own; // a rule of the caller's; NULL: it is in PTXK_STEP_RULES
     // Whether the update takes quick quotients, and then notes p: a parameter or state that is NaN
     // is a failure.

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: MIT
+#include "muon_program.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/error.h"
+
+enum { LEAST_SM = 80, TRIPLE = 3, LINE = 8 }; // LINE: elements that a row of X is padded to
+
+static bool is_muon(const struct ptx_step_group *group)
+{
+    return ptxp_step_rule_of(group)->of_matrices != NULL;
+}
+
+static const struct ptx_step_group *group_of(const struct ptx_step_params *params, size_t t)
+{
+    return &params->groups[params->tensors[t].group];
+}
+
+bool ptxp_is_matrix(const struct ptx_step_params *params, size_t t)
+{
+    return params->tensors[t].count && is_muon(group_of(params, t));
+}
+
+static uint64_t rows_of(const struct ptx_step_tensor *tensor)
+{
+    return tensor->count / tensor->columns;
+}
+
+static uint64_t parts(uint64_t count, uint64_t size)
+{
+    return count / size + (count % size != 0);
+}
+
+uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor)
+{
+    return parts(rows_of(tensor), STEP_MATRIX_TILE) * parts(tensor->columns, STEP_MATRIX_TILE);
+}
+
+// ---- checks -------------------------------------------------------------------------------------
+
+static ptx_status check_triples(uint32_t g, const struct ptx_muon_params *muon)
+{
+    for (uint32_t k = 0; muon->triples && k < TRIPLE * muon->steps; k++)
+        if (!isfinite(muon->triples[k]))
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "group %" PRIu32 ": muon->triples[%" PRIu32
+                             "] is %g; the coefficients "
+                             "of a step must be finite",
+                             g, k, (double)muon->triples[k]);
+    return PTX_OK;
+}
+
+ptx_status ptxp_matrix_check_group(uint32_t g, const struct ptx_step_group *group)
+{
+    const struct ptx_muon_params *muon = group->muon;
+
+    if (!muon)
+        return PTX_OK;
+    if (!is_muon(group))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group %" PRIu32 ": muon is given, and its rule is %s: make it NULL", g,
+                         ptxp_step_rule_of(group)->name);
+    if (muon->steps > PTX_MUON_MOST_STEPS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "group %" PRIu32 ": muon->steps is %" PRIu32 "; there are at most %d", g,
+                         muon->steps, PTX_MUON_MOST_STEPS);
+    if ((unsigned)muon->adjust > PTX_MUON_ADJUST_MATCH_RMS_ADAMW)
+        return ptxd_fail(
+            PTX_ERROR_INVALID, "group %" PRIu32 ": muon->adjust is %d; there are %d to %d", g,
+            (int)muon->adjust, PTX_MUON_ADJUST_ORIGINAL, PTX_MUON_ADJUST_MATCH_RMS_ADAMW);
+    return check_triples(g, muon);
+}
+
+static ptx_status check_matrix(size_t t, const struct ptx_step_tensor *tensor)
+{
+    const uint64_t columns = tensor->columns;
+
+    if (!columns || tensor->count % columns)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: columns is %" PRIu64 ", and the tensor has %" PRIu64
+                         " elements: its rule, muon, steps matrices; give the length of their rows",
+                         t, columns, tensor->count);
+    const uint64_t rows = rows_of(tensor);
+    if ((rows < columns ? rows : columns) > PTX_MUON_MOST_ROWS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: it is a matrix of %" PRIu64 " x %" PRIu64 "; rule muon takes "
+                         "a smaller side of at most %d",
+                         t, rows, columns, PTX_MUON_MOST_ROWS);
+    if ((rows > columns ? rows : columns) > PTX_MUON_MOST_COLUMNS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: it is a matrix of %" PRIu64 " x %" PRIu64 "; rule muon takes "
+                         "sides of at most 2^24",
+                         t, rows, columns);
+    return PTX_OK;
+}
+
+ptx_status ptxp_matrix_check_tensor(size_t t, const struct ptx_step_tensor *tensor,
+                                    const struct ptx_step_group *group)
+{
+    if (!is_muon(group))
+        return PTX_OK;
+    if (ptxk_step_format_of(tensor->format)->by_block)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: its rule is muon, and its format, %s, stores states in "
+                         "blocks: take one without blocks",
+                         t, ptxk_step_format_of(tensor->format)->name);
+    if (tensor->whole.first || tensor->whole.run)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: its rule, muon, steps whole matrices, and `whole` says that "
+                         "the tensor is a shard: give all of it",
+                         t);
+    return tensor->count ? check_matrix(t, tensor) : PTX_OK;
+}
+
+ptx_status ptxp_matrix_check_target(const struct step_layout *layout, int sm)
+{
+    if (layout->matrix_rows.length && sm < LEAST_SM)
+        return ptxd_fail(PTX_ERROR_UNSUPPORTED,
+                         "rule muon needs sm_%d or newer, whose products take f16; this is sm_%d",
+                         LEAST_SM, sm);
+    return PTX_OK;
+}
+
+// ---- copies -------------------------------------------------------------------------------------
+
+void *ptxp_matrix_copy(struct ptx_step_group *groups, uint32_t count)
+{
+    const size_t room = sizeof(struct ptx_muon_params);
+    size_t triples = 0;
+
+    for (uint32_t g = 0; g < count; g++)
+        triples += groups[g].muon && groups[g].muon->triples ? TRIPLE * groups[g].muon->steps : 0;
+    struct ptx_muon_params *copy = malloc((count + 1) * room + triples * sizeof(float));
+    if (!copy)
+        return NULL;
+    float *at = (void *)(copy + count + 1);
+    for (uint32_t g = 0; g < count; g++) {
+        if (!groups[g].muon)
+            continue;
+        copy[g] = *groups[g].muon;
+        groups[g].muon = &copy[g];
+        if (!copy[g].triples)
+            continue;
+        memcpy(at, copy[g].triples, copy[g].steps * TRIPLE * sizeof *at);
+        copy[g].triples = at;
+        at += copy[g].steps * TRIPLE;
+    }
+    return copy;
+}
+
+// ---- layout -------------------------------------------------------------------------------------
+
+static uint64_t line_of(uint64_t columns)
+{
+    return parts(columns, LINE) * LINE;
+}
+
+// The bytes of X, which has the shorter side as rows.
+static uint64_t x_bytes(const struct ptx_step_tensor *tensor)
+{
+    const uint64_t rows = rows_of(tensor), columns = tensor->columns;
+    const uint64_t elements = rows <= columns ? rows * line_of(columns) : columns * line_of(rows);
+
+    return parts(elements * sizeof(uint16_t), PLAN_ALIGNMENT) * PLAN_ALIGNMENT;
+}
+
+static uint64_t sums_of(const struct ptx_step_tensor *tensor)
+{
+    return parts(tensor->count, STEP_MATRIX_PART);
+}
+
+// The products of steps are not here yet.
+static ptx_status check_steps(const struct ptx_step_params *params, size_t t)
+{
+    const struct ptx_muon_params *muon = group_of(params, t)->muon;
+
+    if (muon && muon->steps == 0)
+        return PTX_OK;
+    return ptxd_fail(PTX_ERROR_UNSUPPORTED,
+                     "group %" PRIu32 ": muon->steps is %" PRIu32 "; only 0 is supported",
+                     params->tensors[t].group, muon ? muon->steps : (uint32_t)PTX_MUON_STEPS);
+}
+
+ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct muon_lengths *lengths)
+{
+    *lengths = (struct muon_lengths) { 0 };
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        if (!ptxp_is_matrix(params, t))
+            continue;
+        const ptx_status status = check_steps(params, t);
+        if (status)
+            return status;
+        lengths->matrices++;
+        lengths->tiles += ptxp_matrix_tiles(tensor);
+        lengths->sums += sums_of(tensor);
+        lengths->bytes += x_bytes(tensor);
+    }
+    if (lengths->tiles > INT32_MAX)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the matrices have more than 2^31 tiles of %d x %d elements: make several "
+                         "plans",
+                         STEP_MATRIX_TILE, STEP_MATRIX_TILE);
+    return PTX_OK;
+}
+
+// What lr is multiplied by.
+static double adjust_of(const struct ptx_muon_params *muon, const struct ptx_step_tensor *tensor)
+{
+    const bool swaps = muon && muon->in_by_out;
+    const double a = (double)(swaps ? tensor->columns : rows_of(tensor));
+    const double b = (double)(swaps ? rows_of(tensor) : tensor->columns);
+
+    if (muon && muon->adjust == PTX_MUON_ADJUST_MATCH_RMS_ADAMW)
+        return 0.2 * sqrt(a > b ? a : b);
+    return sqrt(a > b ? a / b : 1);
+}
+
+static struct step_matrix_row row_of(const struct ptx_step_params *params, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &params->tensors[t];
+    const struct ptx_step_group *group = group_of(params, t);
+    const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, group);
+    const uint64_t rows = rows_of(tensor), columns = tensor->columns;
+    const bool turns = rows > columns;
+
+    return (struct step_matrix_row) {
+        .adjust = adjust_of(group->muon, tensor),
+        .tensor = (uint32_t)t,
+        .rows = (uint32_t)rows,
+        .columns = (uint32_t)columns,
+        .line = (uint32_t)line_of(turns ? rows : columns),
+        .options = (turns ? STEP_MATRIX_TRANSPOSED : 0u) |
+                   (group->nesterov ? STEP_MATRIX_NESTEROV : 0u) |
+                   (group->maximize ? STEP_MATRIX_MAXIMIZE : 0u) |
+                   (ptxk_step_array_type(&v, ARRAY_STATE) == PTX_BF16 ? STEP_MATRIX_BF16 : 0u),
+    };
+}
+
+void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_layout *layout,
+                      CUdeviceptr memory, unsigned char *image)
+{
+    uint32_t *of = (void *)(image + layout->matrix_of.offset);
+    struct step_matrix_row *rows = (void *)(image + layout->matrix_rows.offset);
+    struct step_tile_row *tiles = (void *)(image + layout->matrix_tiles.offset);
+    uint64_t sums = 0;
+    CUdeviceptr x = memory + layout->matrix_work.offset;
+    uint32_t matrix = 0;
+
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        if (!ptxp_is_matrix(params, t))
+            continue;
+        rows[matrix] = row_of(params, t);
+        rows[matrix].x = rows[matrix].to = x;
+        rows[matrix].sums = sums;
+        x += x_bytes(tensor);
+        sums += sums_of(tensor);
+        for (uint32_t k = 0; k < ptxp_matrix_tiles(tensor); k++)
+            *tiles++ = (struct step_tile_row) { matrix, k };
+        of[t] = ++matrix;
+    }
+}
+
+// ---- launches -----------------------------------------------------------------------------------
+
+ptx_status ptxp_matrix_run(const struct norm_plan *norm, const struct step_layout *layout,
+                           CUstream stream)
+{
+    ptx_status status = PTX_OK;
+
+    if (!layout->matrix_rows.length)
+        return PTX_OK;
+    status =
+        ptxp_norm_plan_launch(norm, STEP_MATRIX_SCALES, layout->matrix_rows.length, false, stream);
+    if (!status)
+        status =
+            ptxp_norm_plan_launch(norm, STEP_MATRIX, layout->matrix_tiles.length, false, stream);
+    return status;
+}
+
+int ptxp_matrix_launches(const struct step_layout *layout)
+{
+    return layout->matrix_rows.length ? 2 : 0;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// The matrices of a step plan: checks, their part of its memory, and their launches.
+#ifndef PTXGEN_PLANS_MUON_PROGRAM_H
+#define PTXGEN_PLANS_MUON_PROGRAM_H
+
+#include "norm_plan.h"
+#include "step_table.h"
+
+// Whether a tensor is a matrix, and has elements.
+bool ptxp_is_matrix(const struct ptx_step_params *params, size_t t);
+// Its tiles.
+uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor);
+
+// Checks a group's own parameters, and a tensor of a group; of other rules: that there are none.
+ptx_status ptxp_matrix_check_group(uint32_t g, const struct ptx_step_group *group);
+ptx_status ptxp_matrix_check_tensor(size_t t, const struct ptx_step_tensor *tensor,
+                                  const struct ptx_step_group *group);
+// Refuses targets that have no products.
+ptx_status ptxp_matrix_check_target(const struct step_layout *layout, int sm);
+
+// What groups point at, copied: to be freed. NULL: out of memory.
+void *ptxp_matrix_copy(struct ptx_step_group *groups, uint32_t count);
+
+// The lengths of the arrays: of rows and tiles, of sums, of the workspace in bytes.
+struct muon_lengths {
+    uint64_t matrices, tiles, sums, bytes;
+};
+ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct muon_lengths *lengths);
+// Fills their rows; `memory`: the address of the plan's.
+void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_layout *layout,
+                    CUdeviceptr memory, unsigned char *image);
+
+// The launches between the records and the step.
+ptx_status ptxp_matrix_run(const struct norm_plan *norm, const struct step_layout *layout,
+                         CUstream stream);
+// How many they are.
+int ptxp_matrix_launches(const struct step_layout *layout);
+
+#endif

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: MIT
+// Step plans with matrices, compared with plain C that is written from the formulas of muon.h:
+// every format, shapes that tiles cut, phases and graphs, beside AdamW; and what is refused.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_calls.h"
+#include "reference/half.h"
+#include "reference/reference.h"
+#include "reference/step.h"
+#include "test.h"
+
+static struct gpu gpu;
+
+enum { MOST = 9, ARRAYS = 5, ROOM = 40000 * 4, PART = 2048, WARP = 32, BLOCK = 256 };
+enum { PARAMETER, GRADIENT, BESIDE, STATE, COUNT };
+enum { SEED = 77 };
+
+struct shape {
+    uint64_t rows, columns;
+    ptx_step_format format;
+    ptx_type parameter, gradient;
+    bool absent;
+};
+
+struct set {
+    size_t count; // of matrices, behind which AdamW has a tensor
+    const struct shape *shapes;
+    struct ptx_step_tensor tensors[MOST + 1];
+    struct ptx_step_group groups[2];
+    struct ptx_muon_params muon;
+    struct ptx_step_params params;
+    ptx_buffer *memory;
+    unsigned char *expected;
+    size_t bytes;
+};
+
+// ---- memory -------------------------------------------------------------------------------------
+
+static size_t place(size_t tensor, unsigned array)
+{
+    return (tensor * ARRAYS + array) * (size_t)ROOM + 64;
+}
+
+static ptx_type type_of(const struct shape *s, unsigned array)
+{
+    static const struct {
+        ptx_type state, beside;
+    } of[PTX_STEP_FORMAT_COUNT] = {
+#define OF_FORMAT(enumerator, name, state, beside) { PTX_##state, PTX_##beside },
+        PTX_STEP_FORMATS(OF_FORMAT)
+#undef OF_FORMAT
+    };
+
+    return array == PARAMETER  ? s->parameter
+           : array == GRADIENT ? s->gradient
+           : array == BESIDE   ? of[s->format].beside
+           : array == STATE    ? of[s->format].state
+                               : PTX_F32;
+}
+
+static enum ref_type ref_of(ptx_type type)
+{
+    return type == PTX_F16 ? REF_F16 : type == PTX_BF16 ? REF_BF16 : REF_F32;
+}
+
+static void *array_of(const struct set *set, size_t t, unsigned array)
+{
+    return set->expected + place(t, array);
+}
+
+static float get(const struct set *set, size_t t, unsigned array, uint64_t i)
+{
+    return (float)ref_load(ref_of(type_of(&set->shapes[t], array)), array_of(set, t, array), i);
+}
+
+static void put(const struct set *set, size_t t, unsigned array, uint64_t i, float x)
+{
+    ref_store(ref_of(type_of(&set->shapes[t], array)), array_of(set, t, array), i, x);
+}
+
+static float random_float(struct random *r, float scale)
+{
+    return scale * ((float)random_below(r, 20001) / 10000.0f - 1);
+}
+
+static void upload(const struct set *set)
+{
+    require(ptx_buffer_upload(set->memory, 0, set->expected, set->bytes, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+}
+
+static void check(const struct set *set, const char *what)
+{
+    unsigned char *found = malloc(set->bytes);
+
+    require(ptx_buffer_download(set->memory, 0, found, set->bytes, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (size_t k = 0; k < set->bytes; k++)
+        if (found[k] != set->expected[k])
+            fail_msg("%s: tensor %zu, array %zu, byte %zu is %02x; expected %02x", what,
+                     k / ROOM / ARRAYS, k / ROOM % ARRAYS, k % ROOM - 64, found[k],
+                     set->expected[k]);
+    free(found);
+}
+
+// The last tensor is AdamW's, in f32.
+static const struct shape of_adamw = { 1, 3001, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false };
+
+static void fill(struct set *set, struct random *r)
+{
+    for (size_t t = 0; t < set->count; t++) {
+        const struct shape *s = &set->shapes[t];
+        for (uint64_t i = 0; i < s->rows * s->columns; i++) {
+            const float p = random_float(r, 1);
+            put(set, t, PARAMETER, i, p);
+            if (s->format == PTX_STEP_FORMAT_MASTER) {
+                memcpy((float *)array_of(set, t, BESIDE) + i, &p, sizeof p);
+            } else if (s->format == PTX_STEP_FORMAT_REMAINDER) {
+                const int16_t low = (int16_t)(random_below(r, 65536) - 32768);
+                memcpy((int16_t *)array_of(set, t, BESIDE) + i, &low, sizeof low);
+            }
+            put(set, t, STATE, i, t % 4 == 3 ? 0 : random_float(r, 0.1f));
+        }
+    }
+    for (uint64_t i = 0; i < of_adamw.columns; i++) {
+        ((float *)array_of(set, set->count, PARAMETER))[i] = random_float(r, 1);
+        ((float *)array_of(set, set->count, STATE))[i] = 0;
+        ((float *)array_of(set, set->count, BESIDE))[i] = 0; // its v
+    }
+}
+
+static void fill_gradients(struct set *set, struct random *r)
+{
+    for (size_t t = 0; t < set->count; t++)
+        for (uint64_t i = 0; i < set->shapes[t].rows * set->shapes[t].columns; i++)
+            put(set, t, GRADIENT, i, random_float(r, 1));
+    for (uint64_t i = 0; i < of_adamw.columns; i++)
+        ((float *)array_of(set, set->count, GRADIENT))[i] = random_float(r, 1);
+    upload(set);
+}
+
+static void create(struct set *set, struct random *r, const struct shape *shapes, size_t count)
+{
+    *set = (struct set) { .count = count, .shapes = shapes };
+    set->bytes = place(count + 1, 0);
+    set->expected = calloc(set->bytes, 1);
+    set->memory = ptx_buffer_create(gpu.device, set->bytes);
+    assert_non_null(set->memory);
+    const CUdeviceptr at = ptx_buffer_address(set->memory);
+    for (size_t t = 0; t <= count; t++) {
+        const struct shape *s = t < count ? &shapes[t] : &of_adamw;
+        set->tensors[t] = (struct ptx_step_tensor) {
+            .parameter = at + place(t, PARAMETER),
+            .gradient = s->absent ? 0 : at + place(t, GRADIENT),
+            .state = { at + place(t, STATE), t < count ? 0 : at + place(t, BESIDE) },
+            .beside = t < count && type_of(s, BESIDE) ? at + place(t, BESIDE) : 0,
+            .step = at + place(t, COUNT),
+            .count = s->rows * s->columns,
+            .dtype = s->parameter,
+            .gradient_dtype = s->gradient,
+            .format = s->format,
+            .group = t == count,
+            .id = (uint32_t)t + 5,
+            .columns = s->columns,
+        };
+    }
+    set->groups[0] = (struct ptx_step_group) {
+        .rule = PTX_STEP_RULE_MUON,
+        .nesterov = true,
+        .hyper = { .lr = 0.02, .momentum = 0.95, .weight_decay = 0.1, .eps = 1e-7 },
+        .muon = &set->muon,
+    };
+    set->groups[1] = (struct ptx_step_group) {
+        .hyper = { .lr = 0.001, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-8 },
+    };
+    set->params = (struct ptx_step_params) { .tensors = set->tensors,
+                                             .tensor_count = count + 1,
+                                             .groups = set->groups,
+                                             .group_count = 2,
+                                             .max_norm = 3,
+                                             .seed = SEED,
+                                             .stream = gpu.stream };
+    fill(set, r);
+}
+
+static void destroy(struct set *set)
+{
+    ptx_buffer_destroy(&set->memory);
+    free(set->expected);
+}
+
+// ---- the formulas in plain C --------------------------------------------------------------------
+
+// Of a matrix: G * G, m * m, m * G, in the order of the kernel.
+static void sums_of(const struct set *set, size_t t, double sum[3])
+{
+    const uint64_t n = set->tensors[t].count, parts = (n + PART - 1) / PART;
+    double all[3][BLOCK] = { { 0 } };
+
+    for (uint64_t part = 0; part < parts; part++) {
+        double of[3][WARP] = { { 0 } };
+        for (uint64_t i = part * PART; i < n && i < (part + 1) * PART; i++) {
+            const double g = get(set, t, GRADIENT, i), m = get(set, t, STATE, i);
+            of[0][i % WARP] += g * g; // exact products
+            of[1][i % WARP] += m * m;
+            of[2][i % WARP] += m * g;
+        }
+        for (unsigned k = 0; k < 3; k++)
+            all[k][part % BLOCK] += ref_block_sum(of[k], WARP);
+    }
+    for (unsigned k = 0; k < 3; k++)
+        sum[k] = ref_block_sum(all[k], BLOCK);
+}
+
+// What an update is divided by; infinity for one of zeros.
+static float scale_of(const struct set *set, const struct ptx_step_group *group, size_t t,
+                      float factor)
+{
+    const float momentum = (float)group->hyper.momentum, eps = (float)group->hyper.eps;
+    const double mu = momentum, a = group->nesterov ? mu * mu : mu;
+    const double b = (1 - a) * (group->maximize ? -(double)factor : (double)factor);
+    double sum[3];
+
+    sums_of(set, t, sum);
+    const double m_m = a * a * sum[1], m_g = a * b * sum[2], g_g = b * b * sum[0];
+    const double square = m_m + 2 * m_g + g_g;
+    const double root = sqrt(square > 0 ? square : 0);
+    const double parts = 0x1p-20 * (sqrt(m_m) + sqrt(g_g));
+    const double length = root > parts ? root : parts;
+    if (length == 0)
+        return INFINITY;
+    return (float)(length > eps ? length : (double)eps);
+}
+
+static uint32_t random_bits(const struct set *set, size_t t, uint64_t i, uint32_t step,
+                            uint32_t which)
+{
+    const uint32_t counter[4] = { (uint32_t)(i / 8), which << 29, step, set->tensors[t].id };
+    const uint32_t key[2] = { SEED, 0 };
+    uint32_t word[4];
+
+    ref_philox(counter, key, word);
+    return i % 2 ? word[i % 8 / 2] >> 16 : word[i % 8 / 2] & 0xffff;
+}
+
+static void put_randomly(const struct set *set, size_t t, unsigned array, uint64_t i, float x,
+                         uint32_t random)
+{
+    const uint16_t half = (uint16_t)((bits_of_f32(x) + random) >> 16);
+
+    memcpy((uint16_t *)array_of(set, t, array) + i, &half, sizeof half);
+}
+
+static float parameter_of(const struct set *set, size_t t, uint64_t i)
+{
+    uint16_t high;
+    int16_t low;
+    float p;
+
+    if (set->shapes[t].format == PTX_STEP_FORMAT_MASTER) {
+        memcpy(&p, (float *)array_of(set, t, BESIDE) + i, sizeof p);
+        return p;
+    }
+    if (set->shapes[t].format != PTX_STEP_FORMAT_REMAINDER)
+        return get(set, t, PARAMETER, i);
+    memcpy(&high, (uint16_t *)array_of(set, t, PARAMETER) + i, sizeof high);
+    memcpy(&low, (int16_t *)array_of(set, t, BESIDE) + i, sizeof low);
+    if (!(high & 0x7fff) && low < 0)
+        low = 0;
+    return f32_of_bits(((uint32_t)high << 16) + (uint32_t)low);
+}
+
+static void set_parameter(const struct set *set, size_t t, uint64_t i, float p, uint32_t step)
+{
+    const uint32_t bits = bits_of_f32(p);
+    const uint16_t high = (uint16_t)((bits + 0x8000) >> 16), low = (uint16_t)bits;
+
+    switch (set->shapes[t].format) {
+    case PTX_STEP_FORMAT_REMAINDER:
+        memcpy((uint16_t *)array_of(set, t, PARAMETER) + i, &high, sizeof high);
+        memcpy((uint16_t *)array_of(set, t, BESIDE) + i, &low, sizeof low);
+        return;
+    case PTX_STEP_FORMAT_STOCHASTIC:
+        put_randomly(set, t, PARAMETER, i, p, random_bits(set, t, i, step, 0));
+        return;
+    case PTX_STEP_FORMAT_MASTER:
+        memcpy((float *)array_of(set, t, BESIDE) + i, &p, sizeof p);
+        put(set, t, PARAMETER, i, p);
+        return;
+    default:
+        put(set, t, PARAMETER, i, p);
+    }
+}
+
+static double adjust_of(const struct set *set, size_t t)
+{
+    const struct shape *s = &set->shapes[t];
+    const double a = (double)(set->muon.in_by_out ? s->columns : s->rows);
+    const double b = (double)(set->muon.in_by_out ? s->rows : s->columns);
+
+    return set->muon.adjust == PTX_MUON_ADJUST_ORIGINAL ? sqrt(a > b ? a / b : 1)
+                                                        : 0.2 * sqrt(a > b ? a : b);
+}
+
+static void expect_matrix(const struct set *set, size_t t, uint32_t step, float factor,
+                          ptx_step_gradients gradients)
+{
+    const struct ptx_step_group *group = &set->groups[0];
+    const float scale = scale_of(set, group, t, factor), momentum = (float)group->hyper.momentum;
+    const float rest = 1 - momentum, lr = (float)group->hyper.lr;
+    const float decay = lr * (float)group->hyper.weight_decay;
+    const float rate = (float)((double)lr * adjust_of(set, t));
+
+    for (uint64_t i = 0; i < set->tensors[t].count; i++) {
+        const float scaled = get(set, t, GRADIENT, i) * factor;
+        const float g = group->maximize ? -scaled : scaled;
+        float m = get(set, t, STATE, i);
+        uint16_t half;
+        m = fmaf(rest, g - m, m);
+        const float u = group->nesterov ? fmaf(-rest, m - g, m) : m;
+        if (set->shapes[t].format == PTX_STEP_FORMAT_STOCHASTIC)
+            put_randomly(set, t, STATE, i, m, random_bits(set, t, i, step, 4));
+        else
+            put(set, t, STATE, i, m);
+        ref_store(REF_F16, &half, 0, u / scale);
+        const float x = (float)ref_load(REF_F16, &half, 0);
+        float p = parameter_of(set, t, i);
+        p = fmaf(-decay, p, p);
+        p = fmaf(-rate, x, p);
+        set_parameter(set, t, i, p, step);
+        if (gradients == PTX_STEP_GRADIENTS_WRITE)
+            put(set, t, GRADIENT, i, scaled);
+    }
+}
+
+static void expect_adamw(const struct set *set, uint32_t step, float factor,
+                         ptx_step_gradients gradients)
+{
+    const struct ptx_step_hyper *h = &set->groups[1].hyper;
+    const size_t t = set->count;
+    const struct ref_step_tensor tensor = {
+        .rule = REF_ADAMW,
+        .format = REF_FULL,
+        .parameter = array_of(set, t, PARAMETER),
+        .gradient = array_of(set, t, GRADIENT),
+        .state = { array_of(set, t, STATE), array_of(set, t, BESIDE) },
+        .count = of_adamw.columns,
+        .hyper = { .lr = h->lr, .beta1 = h->beta1, .beta2 = h->beta2, .eps = h->eps }
+    };
+    ref_step(&tensor, step, factor, (enum ref_step_gradients)gradients);
+}
+
+static void clear_gradients(const struct set *set)
+{
+    for (size_t t = 0; t <= set->count; t++)
+        if (set->tensors[t].gradient)
+            memset(array_of(set, t, GRADIENT), 0,
+                   (size_t)set->tensors[t].count * ptx_type_bytes(set->tensors[t].gradient_dtype));
+}
+
+// What a step that is not skipped does, with the factor that the plan has left.
+static void expect(const struct set *set, const ptx_step_plan *plan, uint32_t step)
+{
+    const ptx_step_gradients gradients = set->params.gradients;
+    struct ptx_clip_record record;
+
+    require(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    assert_true(record.norm > 0 && record.found_inf == 0);
+    for (size_t t = 0; t < set->count; t++)
+        if (set->tensors[t].gradient)
+            expect_matrix(set, t, step, record.factor, gradients);
+    expect_adamw(set, step, record.factor, gradients);
+    for (size_t t = 0; t <= set->count; t++)
+        if (set->tensors[t].gradient && set->tensors[t].count)
+            *(float *)array_of(set, t, COUNT) = (float)step;
+    if (gradients == PTX_STEP_GRADIENTS_ZERO)
+        clear_gradients(set);
+}
+
+// ---- steps --------------------------------------------------------------------------------------
+
+static const struct shape full[] = {
+    { 1, 1, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    { 1, 70, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    { 70, 1, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_BF16, false },
+    { 5, 3, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    { 64, 64, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    { 65, 131, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
+    { 131, 65, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    { 9, 9, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
+    { 0, 7, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+};
+static const struct shape formats[] = {
+    { 66, 70, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+    { 70, 20, PTX_STEP_FORMAT_MASTER, PTX_F16, PTX_F16, false },
+    { 66, 33, PTX_STEP_FORMAT_REMAINDER, PTX_BF16, PTX_F32, false },
+    { 33, 66, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
+    { 67, 15, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_F32, false },
+    { 30, 31, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
+    { 8, 4, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+};
+
+static ptx_step_plan *plan_of(const struct set *set)
+{
+    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &set->params);
+
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    return plan;
+}
+
+// Three steps: in one run, in phases, by a graph.
+static void steps(struct set *set, struct random *r)
+{
+    ptx_step_plan *plan = plan_of(set);
+    const struct any_plan any = { .step = plan };
+    ptx_graph *graph = plan_capture(&gpu, any);
+    char what[40];
+
+    for (uint32_t step = 1; step <= 3; step++) {
+        fill_gradients(set, r);
+        plan_run(&gpu, any, (enum plan_form)(step % 3), graph);
+        expect(set, plan, step);
+        snprintf(what, sizeof what, "step %u", step);
+        check(set, what);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+}
+
+TEST(test_shapes)
+{
+    struct random r = gpu_random(&gpu, "shapes of matrices");
+    struct set set;
+
+    for (unsigned k = 0; k < 3; k++) {
+        create(&set, &r, full, sizeof full / sizeof *full);
+        set.groups[0].nesterov = k != 1;
+        set.groups[0].maximize = k == 1;
+        set.muon.adjust = k ? PTX_MUON_ADJUST_MATCH_RMS_ADAMW : PTX_MUON_ADJUST_ORIGINAL;
+        set.muon.in_by_out = k == 2;
+        set.params.gradients = (ptx_step_gradients)k;
+        set.params.max_norm = k == 2 ? INFINITY : 3;
+        steps(&set, &r);
+        destroy(&set);
+    }
+}
+
+TEST(test_formats)
+{
+    struct random r = gpu_random(&gpu, "formats of matrices");
+    struct set set;
+
+    for (unsigned k = 0; k < 3; k++) {
+        create(&set, &r, formats, sizeof formats / sizeof *formats);
+        set.groups[0].nesterov = k == 1;
+        set.params.gradients = (ptx_step_gradients)k;
+        steps(&set, &r);
+        destroy(&set);
+    }
+}
+
+// A step that is skipped writes nothing, but clears gradients that are to be.
+TEST(test_skips)
+{
+    struct random r = gpu_random(&gpu, "skipped matrices");
+    struct set set;
+
+    for (unsigned k = 0; k < 3; k++) {
+        create(&set, &r, formats, sizeof formats / sizeof *formats);
+        set.params.gradients = (ptx_step_gradients)k;
+        ptx_step_plan *plan = plan_of(&set);
+        fill_gradients(&set, &r);
+        put(&set, k, GRADIENT, 17, k == 1 ? NAN : INFINITY);
+        upload(&set);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        if (k == PTX_STEP_GRADIENTS_ZERO)
+            clear_gradients(&set);
+        check(&set, "a skipped step");
+        ptx_step_plan_destroy(&plan);
+        destroy(&set);
+    }
+}
+
+int main(void)
+{
+    return gpu_tests_run(&gpu);
+}
