@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "driver/error.h"
+#include "muon_schedule.h"
 
-enum { LEAST_SM = 80, TRIPLE = 3, LINE = 8 }; // LINE: elements that a row of X is padded to
+enum { LEAST_SM = 80, TRIPLE = 3 };
 
 static bool is_muon(const struct ptx_step_group *group)
 {
@@ -113,6 +114,11 @@ ptx_status ptxp_matrix_check_tensor(size_t t, const struct ptx_step_tensor *tens
                          "tensor %zu: its rule, muon, steps whole matrices, and `whole` says that "
                          "the tensor is a shard: give all of it",
                          t);
+    if (!tensor->count && tensor->counts_empty)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: counts_empty is set, and its rule is muon: a matrix lies "
+                         "whole on one rank, which counts its steps",
+                         t);
     return tensor->count ? check_matrix(t, tensor) : PTX_OK;
 }
 
@@ -154,58 +160,100 @@ void *ptxp_matrix_copy(struct ptx_step_group *groups, uint32_t count)
 
 // ---- layout -------------------------------------------------------------------------------------
 
-static uint64_t line_of(uint64_t columns)
-{
-    return parts(columns, LINE) * LINE;
-}
-
-// The bytes of X, which has the shorter side as rows.
-static uint64_t x_bytes(const struct ptx_step_tensor *tensor)
-{
-    const uint64_t rows = rows_of(tensor), columns = tensor->columns;
-    const uint64_t elements = rows <= columns ? rows * line_of(columns) : columns * line_of(rows);
-
-    return parts(elements * sizeof(uint16_t), PLAN_ALIGNMENT) * PLAN_ALIGNMENT;
-}
-
 static uint64_t sums_of(const struct ptx_step_tensor *tensor)
 {
     return parts(tensor->count, STEP_MATRIX_PART);
 }
 
-// The products of steps are not here yet.
-static ptx_status check_steps(const struct ptx_step_params *params, size_t t)
+static uint32_t steps_of(const struct ptx_step_group *group)
 {
-    const struct ptx_muon_params *muon = group_of(params, t)->muon;
-
-    if (muon && muon->steps == 0)
-        return PTX_OK;
-    return ptxd_fail(PTX_ERROR_UNSUPPORTED,
-                     "group %" PRIu32 ": muon->steps is %" PRIu32 "; only 0 is supported",
-                     params->tensors[t].group, muon ? muon->steps : (uint32_t)PTX_MUON_STEPS);
+    return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
 }
 
-ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct muon_lengths *lengths)
+// A schedule for each group, with triples of its own.
+static void fill_schedules(const struct ptx_step_params *params, struct matrix_set *set)
 {
-    *lengths = (struct muon_lengths) { 0 };
+    static const float usual[TRIPLE] = { 3.4445f, -4.7750f, 2.0315f };
+    float(*at)[TRIPLE] = set->triples;
+
+    for (uint32_t g = 0; g < params->group_count; g++) {
+        const struct ptx_muon_params *muon = params->groups[g].muon;
+        const float *given = muon ? muon->triples : NULL;
+        set->schedules[g] =
+            (struct muon_schedule) { steps_of(&params->groups[g]), (const float(*)[TRIPLE])at };
+        for (uint32_t k = 0; k < set->schedules[g].steps; k++, at++)
+            memcpy(*at, given ? given + TRIPLE * k : usual, sizeof *at);
+    }
+}
+
+static ptx_status allocate(const struct ptx_step_params *params, size_t matrices,
+                           struct matrix_set *set)
+{
+    size_t steps = 0;
+
+    for (uint32_t g = 0; g < params->group_count; g++)
+        steps += steps_of(&params->groups[g]);
+    set->matrices = calloc(matrices, sizeof *set->matrices);
+    set->schedules = calloc(params->group_count, sizeof *set->schedules);
+    set->triples = calloc(steps + 1, sizeof *set->triples);
+    if (!set->matrices || !set->schedules || !set->triples)
+        return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a step plan");
+    return PTX_OK;
+}
+
+void ptxp_matrix_set_free(struct matrix_set *set)
+{
+    free(set->matrices);
+    free(set->schedules);
+    free(set->triples);
+    *set = (struct matrix_set) { 0 };
+}
+
+static struct muon_set products_of(const struct ptx_step_params *params,
+                                   const struct matrix_set *set)
+{
+    return (struct muon_set) { .matrices = set->matrices,
+                               .count = set->count,
+                               .schedules = set->schedules,
+                               .schedule_count = params->group_count };
+}
+
+ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matrix_set *set)
+{
+    size_t matrices = 0;
+
+    *set = (struct matrix_set) { 0 };
     for (size_t t = 0; t < params->tensor_count; t++) {
-        const struct ptx_step_tensor *tensor = &params->tensors[t];
         if (!ptxp_is_matrix(params, t))
             continue;
-        const ptx_status status = check_steps(params, t);
-        if (status)
-            return status;
-        lengths->matrices++;
-        lengths->tiles += ptxp_matrix_tiles(tensor);
-        lengths->sums += sums_of(tensor);
-        lengths->bytes += x_bytes(tensor);
+        matrices++;
+        set->tiles += ptxp_matrix_tiles(&params->tensors[t]);
+        set->sums += sums_of(&params->tensors[t]);
     }
-    if (lengths->tiles > INT32_MAX)
+    if (set->tiles > INT32_MAX)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the matrices have more than 2^31 tiles of %d x %d elements: make several "
                          "plans",
                          STEP_MATRIX_TILE, STEP_MATRIX_TILE);
-    return PTX_OK;
+    if (!matrices)
+        return PTX_OK;
+    ptx_status status = allocate(params, matrices, set);
+    if (status)
+        return status;
+    fill_schedules(params, set);
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        if (!ptxp_is_matrix(params, t))
+            continue;
+        const uint64_t rows = rows_of(tensor), columns = tensor->columns;
+        const bool turns = rows > columns;
+        set->matrices[set->count++] =
+            (struct muon_matrix) { .rows = (uint32_t)(turns ? columns : rows),
+                                   .columns = (uint32_t)(turns ? rows : columns),
+                                   .schedule = tensor->group };
+    }
+    const struct muon_set products = products_of(params, set);
+    return ptxp_muon_layout(&products, &set->bytes);
 }
 
 // What lr is multiplied by.
@@ -220,20 +268,20 @@ static double adjust_of(const struct ptx_muon_params *muon, const struct ptx_ste
     return sqrt(a > b ? a / b : 1);
 }
 
-static struct step_matrix_row row_of(const struct ptx_step_params *params, size_t t)
+static struct step_matrix_row row_of(const struct ptx_step_params *params, size_t t,
+                                     const struct muon_matrix *m)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptx_step_group *group = group_of(params, t);
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, group);
-    const uint64_t rows = rows_of(tensor), columns = tensor->columns;
-    const bool turns = rows > columns;
+    const bool turns = rows_of(tensor) > tensor->columns;
 
     return (struct step_matrix_row) {
         .adjust = adjust_of(group->muon, tensor),
         .tensor = (uint32_t)t,
-        .rows = (uint32_t)rows,
-        .columns = (uint32_t)columns,
-        .line = (uint32_t)line_of(turns ? rows : columns),
+        .rows = (uint32_t)rows_of(tensor),
+        .columns = (uint32_t)tensor->columns,
+        .line = (uint32_t)(muon_pitch(m->columns) / sizeof(uint16_t)),
         .options = (turns ? STEP_MATRIX_TRANSPOSED : 0u) |
                    (group->nesterov ? STEP_MATRIX_NESTEROV : 0u) |
                    (group->maximize ? STEP_MATRIX_MAXIMIZE : 0u) |
@@ -247,18 +295,19 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
     uint32_t *of = (void *)(image + layout->matrix_of.offset);
     struct step_matrix_row *rows = (void *)(image + layout->matrix_rows.offset);
     struct step_tile_row *tiles = (void *)(image + layout->matrix_tiles.offset);
+    const CUdeviceptr work = memory + layout->matrix_work.offset;
     uint64_t sums = 0;
-    CUdeviceptr x = memory + layout->matrix_work.offset;
     uint32_t matrix = 0;
 
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
+        const struct muon_matrix *m = &layout->set.matrices[matrix];
         if (!ptxp_is_matrix(params, t))
             continue;
-        rows[matrix] = row_of(params, t);
-        rows[matrix].x = rows[matrix].to = x;
+        rows[matrix] = row_of(params, t, m);
+        rows[matrix].x = work + m->x;
+        rows[matrix].to = work + m->out;
         rows[matrix].sums = sums;
-        x += x_bytes(tensor);
         sums += sums_of(tensor);
         for (uint32_t k = 0; k < ptxp_matrix_tiles(tensor); k++)
             *tiles++ = (struct step_tile_row) { matrix, k };
@@ -266,24 +315,65 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
     }
 }
 
-// ---- launches -----------------------------------------------------------------------------------
+// ---- products and launches ----------------------------------------------------------------------
+
+ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_step_params *params,
+                                const struct step_layout *layout, CUdeviceptr memory,
+                                struct muon_products **products)
+{
+    if (!layout->set.count)
+        return PTX_OK;
+    const struct muon_set set = products_of(params, &layout->set);
+    *products = ptxp_muon_create(norm->device, &set, memory + layout->matrix_work.offset,
+                                 norm->params.module, norm->params.stream);
+    return *products ? PTX_OK : ptx_error_status();
+}
 
 ptx_status ptxp_matrix_run(const struct norm_plan *norm, const struct step_layout *layout,
-                           CUstream stream)
+                           const struct muon_products *products, CUstream stream)
 {
-    ptx_status status = PTX_OK;
+    ptx_status status;
 
-    if (!layout->matrix_rows.length)
+    if (!products)
         return PTX_OK;
     status =
         ptxp_norm_plan_launch(norm, STEP_MATRIX_SCALES, layout->matrix_rows.length, false, stream);
     if (!status)
         status =
             ptxp_norm_plan_launch(norm, STEP_MATRIX, layout->matrix_tiles.length, false, stream);
-    return status;
+    return status ? status : ptxp_muon_run(products, stream);
+}
+
+bool ptxp_matrix_multiplies(const struct step_layout *layout)
+{
+    for (size_t k = 0; k < layout->set.count; k++)
+        if (layout->set.schedules[layout->set.matrices[k].schedule].steps)
+            return true;
+    return false;
+}
+
+static ptx_status count_launch(void *to, uint32_t launch, const struct muon_product *product)
+{
+    uint32_t *most = to;
+
+    (void)product;
+    *most = launch + 1 > *most ? launch + 1 : *most;
+    return PTX_OK;
 }
 
 int ptxp_matrix_launches(const struct step_layout *layout)
 {
-    return layout->matrix_rows.length ? 2 : 0;
+    enum { BEFORE = 2 }; // lengths and updates
+    uint32_t of_tiles = 0, of_chips[2] = { 0 };
+
+    if (!layout->set.count)
+        return 0;
+    for (size_t k = 0; k < layout->set.count; k++) {
+        const struct muon_matrix *m = &layout->set.matrices[k];
+        const struct muon_schedule *schedule = &layout->set.schedules[m->schedule];
+        if (ptxp_muon_on_chip(m) && schedule->steps)
+            of_chips[m->rows > MUON_CHIP_MOST / 2] = 1;
+        ptxp_muon_visit(m, schedule, 0, count_launch, &of_tiles);
+    }
+    return BEFORE + (int)(of_tiles + of_chips[0] + of_chips[1]);
 }

@@ -14,26 +14,30 @@ uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor);
 // Checks a group's own parameters, and a tensor of a group; of other rules: that there are none.
 ptx_status ptxp_matrix_check_group(uint32_t g, const struct ptx_step_group *group);
 ptx_status ptxp_matrix_check_tensor(size_t t, const struct ptx_step_tensor *tensor,
-                                  const struct ptx_step_group *group);
+                                    const struct ptx_step_group *group);
 // Refuses targets that have no products.
 ptx_status ptxp_matrix_check_target(const struct step_layout *layout, int sm);
 
 // What groups point at, copied: to be freed. NULL: out of memory.
 void *ptxp_matrix_copy(struct ptx_step_group *groups, uint32_t count);
 
-// The lengths of the arrays: of rows and tiles, of sums, of the workspace in bytes.
-struct muon_lengths {
-    uint64_t matrices, tiles, sums, bytes;
-};
-ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct muon_lengths *lengths);
+// Finds the matrices of parameters that were checked, and lays them out. After a success or an
+// error ptxp_matrix_set_free() must be called.
+ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matrix_set *set);
+void ptxp_matrix_set_free(struct matrix_set *set);
 // Fills their rows; `memory`: the address of the plan's.
 void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_layout *layout,
-                    CUdeviceptr memory, unsigned char *image);
+                      CUdeviceptr memory, unsigned char *image);
 
-// The launches between the records and the step.
+// Makes their products; NULL where there are no matrices.
+ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_step_params *params,
+                                const struct step_layout *layout, CUdeviceptr memory,
+                                struct muon_products **products);
+// The launches between the records and the step; and how many they are.
 ptx_status ptxp_matrix_run(const struct norm_plan *norm, const struct step_layout *layout,
-                         CUstream stream);
-// How many they are.
+                           const struct muon_products *products, CUstream stream);
 int ptxp_matrix_launches(const struct step_layout *layout);
+// Whether there are any products.
+bool ptxp_matrix_multiplies(const struct step_layout *layout);
 
 #endif

@@ -34,6 +34,7 @@ struct ptx_step_plan {
     struct ptx_step_tensor *tensors;
     struct ptx_step_group *groups;
     void *muon; // what they point at
+    struct muon_products *products;
     struct ptx_step_plan_info info;
 };
 
@@ -99,7 +100,7 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     ptx_status status;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
-    status = ptxp_matrix_run(norm, &plan->layout, stream);
+    status = ptxp_matrix_run(norm, &plan->layout, plan->products, stream);
     if (!status)
         status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps && !separates, stream);
     if (!status && parts)
@@ -268,6 +269,9 @@ static ptx_status prepare(struct norm_plan *norm)
     if (!status && !plan->params.any_address)
         status = ptxp_step_check_scales(norm, &plan->params);
     if (!status)
+        status = ptxp_matrix_products(norm, &plan->params, &plan->layout,
+                                      ptx_buffer_address(plan->memory), &plan->products);
+    if (!status)
         status = upload(plan);
     // Kernels take it from here, before the rest of the info is known.
     plan->info.rule_sums = !norm->reduces              ? 0
@@ -308,6 +312,7 @@ void ptx_step_plan_destroy(ptx_step_plan **plan)
     ptx_step_plan *old = *plan;
     *plan = NULL;
     ptxp_norm_plan_clear(&old->norm);
+    ptxp_muon_destroy(old->products);
     ptx_buffer_destroy(&old->memory);
     ptxp_step_layout_free(&old->layout);
     free(old->tensors);
@@ -596,7 +601,8 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
         .clocks = step->clock_count,
         .variants = step->variant_count,
         .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(spec) ? 2 : 0) +
-                    (step->fold_parts.length ? 1 : 0) + spec->transposes + ptxp_matrix_launches(step),
+                    (step->fold_parts.length ? 1 : 0) + spec->transposes +
+                    ptxp_matrix_launches(step),
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
         .workspace = layout->bytes + step->bytes,
         .determinism =
@@ -623,6 +629,8 @@ static ptx_status describe(const struct ptx_step_params *params,
         status = ptxp_matrix_check_target(&step, ptx_builder_target(b).sm);
     if (!status && b)
         ptxk_norm_emit(b, &layout.spec);
+    if (!status && b && ptxp_matrix_multiplies(&step))
+        ptxk_muon_emit(b);
     if (!status && description)
         describe_layouts(params, &step, &spec, takes_no_norm(&norm, layout.group_count), &layout,
                          description);
@@ -644,7 +652,7 @@ ptx_status ptx_step_describe(const struct ptx_step_params *params,
 ptx_status ptx_step_plan_describe(const ptx_step_plan *plan,
                                   struct ptx_step_description *description)
 {
-    static const unsigned kernels[] = { NORM_SQUARES, STEP_REDUCE, NORM_LAST };
+    static const unsigned kernels[] = { NORM_SQUARES, STEP_REDUCE, STEP_MATRIX, NORM_LAST };
 
     if (!plan || !description)
         return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is NULL", __func__,

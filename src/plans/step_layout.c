@@ -374,9 +374,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                            "the matrices with an fp8_transposed have more than 2^31 tiles of %d x "
                            "%d codes: make several plans",
                            PTXK_STEP_TRANSPOSE_TILE, PTXK_STEP_TRANSPOSE_TILE);
-    struct muon_lengths muon = { 0 };
     if (!status)
-        status = ptxp_matrix_measure(params, &muon);
+        status = ptxp_matrix_measure(params, &layout->set);
     if (status) {
         ptxp_step_layout_free(layout);
         return status;
@@ -414,14 +413,14 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                sizeof(struct step_fold_row));
     at = place(&layout->matrix_of, at, ptxk_step_has_matrices(&spec) ? params->tensor_count + 1 : 0,
                sizeof(uint32_t));
-    at = place(&layout->matrix_rows, at, muon.matrices, sizeof(struct step_matrix_row));
-    at = place(&layout->matrix_tiles, at, muon.tiles, sizeof(struct step_tile_row));
+    at = place(&layout->matrix_rows, at, layout->set.count, sizeof(struct step_matrix_row));
+    at = place(&layout->matrix_tiles, at, layout->set.tiles, sizeof(struct step_tile_row));
     const struct ptxk_step_rules rules = ptxk_step_rules(&spec);
     const uint32_t words = ptxk_step_coefficients_words(&rules);
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
-    at = place(&layout->matrix_sums, at, muon.sums * STEP_MATRIX_SUMS, sizeof(double));
-    at = place(&layout->matrix_scales, at, muon.matrices, sizeof(float));
-    at = place(&layout->matrix_work, at, muon.bytes, 1);
+    at = place(&layout->matrix_sums, at, layout->set.sums * STEP_MATRIX_SUMS, sizeof(double));
+    at = place(&layout->matrix_scales, at, layout->set.count, sizeof(float));
+    at = place(&layout->matrix_work, at, layout->set.bytes, 1);
     layout->bytes =
         place(&layout->tile_reports, at, notes ? tiles : 0, sizeof(struct step_tile_report));
     for (size_t t = 0; t < params->tensor_count; t++)
@@ -433,6 +432,7 @@ void ptxp_step_layout_free(struct step_layout *layout)
 {
     free(layout->clocks);
     free(layout->places);
+    ptxp_matrix_set_free(&layout->set);
     layout->clocks = NULL;
     layout->places = NULL;
 }

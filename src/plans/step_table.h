@@ -7,6 +7,7 @@
 #include <ptxgen/step.h>
 
 #include "kernels/step_apply.h"
+#include "muon_products.h"
 
 // X(member, type of an element): the arrays, each aligned to 256 bytes. The host writes those
 // before the coefficients.
@@ -44,6 +45,15 @@ struct step_array {
     uint64_t length; // elements
 };
 
+// The matrices of a plan, in the order of the tensors, and a schedule for each group.
+struct matrix_set {
+    struct muon_matrix *matrices;
+    size_t count;
+    struct muon_schedule *schedules;
+    float (*triples)[3];         // of all schedules
+    uint64_t tiles, sums, bytes; // rows of tiles and of sums; the workspace
+};
+
 struct step_layout {
     size_t tensor_count;
     uint32_t clock_count;
@@ -51,6 +61,7 @@ struct step_layout {
     struct norm_report_row *places; // of each tensor in its whole; NULL without reports
     struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
+    struct matrix_set set;
     bool accumulates;   // tensors have accumulators
     bool takes_amax;    // some tensor has an amax
     bool counts_empty;  // some tensor without elements has a clock

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "plan_calls.h"
+#include "plans/muon_products.h"
 #include "reference/half.h"
 #include "reference/reference.h"
 #include "reference/step.h"
@@ -295,6 +296,56 @@ static void set_parameter(const struct set *set, size_t t, uint64_t i, float p, 
     }
 }
 
+// ---- products, of one matrix alone: other tests compare those with plain C
+// --------------------------
+
+// X and the matrix have other orders where it has more rows than columns.
+static uint64_t x_place(const struct shape *s, uint64_t i)
+{
+    const uint64_t row = i / s->columns, column = i % s->columns;
+    const bool turns = s->rows > s->columns;
+    const uint64_t line = muon_pitch((uint32_t)(turns ? s->rows : s->columns)) / 2;
+
+    return turns ? column * line + row : row * line + column;
+}
+
+// `x`: f16, in the order of the tensor; replaced.
+static void orthogonalize(const struct set *set, size_t t, uint16_t *x)
+{
+    static const float usual[3] = { 3.4445f, -4.7750f, 2.0315f };
+    const struct shape *s = &set->shapes[t];
+    const bool turns = s->rows > s->columns;
+    struct muon_matrix matrix = { .rows = (uint32_t)(turns ? s->columns : s->rows),
+                                  .columns = (uint32_t)(turns ? s->rows : s->columns) };
+    float triples[PTX_MUON_MOST_STEPS][3];
+    const struct muon_schedule schedule = { set->muon.steps, (const float(*)[3])triples };
+    const struct muon_set one = { &matrix, 1, &schedule, 1 };
+    const uint64_t n = s->rows * s->columns;
+    uint64_t bytes;
+
+    for (uint32_t k = 0; k < set->muon.steps; k++)
+        memcpy(triples[k], set->muon.triples ? set->muon.triples + 3 * k : usual, sizeof usual);
+    require(ptxp_muon_layout(&one, &bytes));
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, (size_t)bytes);
+    uint16_t *image = calloc((size_t)bytes, 1);
+    for (uint64_t i = 0; i < n; i++)
+        image[matrix.x / 2 + x_place(s, i)] = x[i];
+    require(ptx_buffer_upload(memory, 0, image, (size_t)bytes, gpu.stream));
+    struct muon_products *products =
+        ptxp_muon_create(gpu.device, &one, ptx_buffer_address(memory), NULL, gpu.stream);
+    assert_non_null(products);
+    require(ptxp_muon_run(products, gpu.stream));
+    require(ptx_buffer_download(memory, 0, image, (size_t)bytes, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (uint64_t i = 0; i < n; i++)
+        x[i] = image[matrix.out / 2 + x_place(s, i)];
+    ptxp_muon_destroy(products);
+    ptx_buffer_destroy(&memory);
+    free(image);
+}
+
+// ---- steps in plain C ---------------------------------------------------------------------------
+
 static double adjust_of(const struct set *set, size_t t)
 {
     const struct shape *s = &set->shapes[t];
@@ -314,26 +365,32 @@ static void expect_matrix(const struct set *set, size_t t, uint32_t step, float 
     const float decay = lr * (float)group->hyper.weight_decay;
     const float rate = (float)((double)lr * adjust_of(set, t));
 
-    for (uint64_t i = 0; i < set->tensors[t].count; i++) {
+    const uint64_t n = set->tensors[t].count;
+    uint16_t *x = calloc((size_t)n + 1, sizeof *x);
+
+    for (uint64_t i = 0; i < n; i++) {
         const float scaled = get(set, t, GRADIENT, i) * factor;
         const float g = group->maximize ? -scaled : scaled;
         float m = get(set, t, STATE, i);
-        uint16_t half;
         m = fmaf(rest, g - m, m);
         const float u = group->nesterov ? fmaf(-rest, m - g, m) : m;
         if (set->shapes[t].format == PTX_STEP_FORMAT_STOCHASTIC)
             put_randomly(set, t, STATE, i, m, random_bits(set, t, i, step, 4));
         else
             put(set, t, STATE, i, m);
-        ref_store(REF_F16, &half, 0, u / scale);
-        const float x = (float)ref_load(REF_F16, &half, 0);
-        float p = parameter_of(set, t, i);
-        p = fmaf(-decay, p, p);
-        p = fmaf(-rate, x, p);
-        set_parameter(set, t, i, p, step);
+        ref_store(REF_F16, x, i, u / scale);
         if (gradients == PTX_STEP_GRADIENTS_WRITE)
             put(set, t, GRADIENT, i, scaled);
     }
+    if (n && set->muon.steps)
+        orthogonalize(set, t, x);
+    for (uint64_t i = 0; i < n; i++) {
+        float p = parameter_of(set, t, i);
+        p = fmaf(-decay, p, p);
+        p = fmaf(-rate, (float)ref_load(REF_F16, x, i), p);
+        set_parameter(set, t, i, p, step);
+    }
+    free(x);
 }
 
 static void expect_adamw(const struct set *set, uint32_t step, float factor,
@@ -381,7 +438,7 @@ static void expect(const struct set *set, const ptx_step_plan *plan, uint32_t st
         clear_gradients(set);
 }
 
-// ---- steps --------------------------------------------------------------------------------------
+// ---- runs ---------------------------------------------------------------------------------------
 
 static const struct shape full[] = {
     { 1, 1, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
@@ -459,6 +516,29 @@ TEST(test_formats)
         create(&set, &r, formats, sizeof formats / sizeof *formats);
         set.groups[0].nesterov = k == 1;
         set.params.gradients = (ptx_step_gradients)k;
+        steps(&set, &r);
+        destroy(&set);
+    }
+}
+
+// With products: each matrix gets the bits that it gets alone.
+TEST(test_products)
+{
+    static const float triples[] = { 3.4445f, -4.775f, 2.0315f, 2.0f, -1.5f, 0.5f };
+    static const struct shape shapes[] = {
+        { 20, 30, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 70, 40, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+        { 24, 24, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
+        { 1, 33, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 130, 136, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    };
+    struct random r = gpu_random(&gpu, "products of matrices");
+    struct set set;
+
+    for (unsigned k = 0; k < 2; k++) {
+        create(&set, &r, shapes, sizeof shapes / sizeof *shapes - k);
+        set.muon.steps = k ? 5 : 2;
+        set.muon.triples = k ? NULL : triples;
         steps(&set, &r);
         destroy(&set);
     }
