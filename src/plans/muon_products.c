@@ -357,24 +357,35 @@ struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set
     return m;
 }
 
+ptx_status ptxp_muon_launch(const struct muon_products *products, unsigned k, CUstream stream)
+{
+    const struct launch *l = &products->launches[k];
+    const struct ptx_arg of_tiles[] = { PTX_ARG(products->products), PTX_ARG(l->table) };
+    const struct ptx_arg of_chips[] = { PTX_ARG(l->table) };
+    const bool tiles = l->entry == MUON_TILES;
+    const struct ptx_launch_params params = { .grid = { l->blocks },
+                                              .shared_bytes = ptxk_muon_shared(l->entry),
+                                              .stream = stream,
+                                              .args = tiles ? of_tiles : of_chips,
+                                              .arg_count = tiles ? 2 : 1 };
+
+    return ptx_launch(products->functions[l->entry], &params);
+}
+
 ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream)
 {
     ptx_status status = PTX_OK;
 
-    for (unsigned k = 0; k < products->launch_count && !status; k++) {
-        const struct launch *l = &products->launches[k];
-        const struct ptx_arg of_tiles[] = { PTX_ARG(products->products), PTX_ARG(l->table) };
-        const struct ptx_arg of_chips[] = { PTX_ARG(l->table) };
-        const bool tiles = l->entry == MUON_TILES;
-        status =
-            ptx_launch(products->functions[l->entry],
-                       &(struct ptx_launch_params) { .grid = { l->blocks },
-                                                     .shared_bytes = ptxk_muon_shared(l->entry),
-                                                     .stream = stream,
-                                                     .args = tiles ? of_tiles : of_chips,
-                                                     .arg_count = tiles ? 2 : 1 });
-    }
+    for (unsigned k = 0; k < products->launch_count && !status; k++)
+        status = ptxp_muon_launch(products, k, stream);
     return status;
+}
+
+struct muon_launch ptxp_muon_launch_at(const struct muon_products *products, unsigned k)
+{
+    const struct launch *l = &products->launches[k];
+
+    return (struct muon_launch) { ptxk_muon_entries[l->entry], l->blocks };
 }
 
 unsigned ptxp_muon_launches(const struct muon_products *products)

@@ -65,6 +65,13 @@ struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set
 // Launches only: it may be captured. X is overwritten.
 ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream);
 unsigned ptxp_muon_launches(const struct muon_products *products);
+// One of them, in their order: what it is, and to make it alone.
+struct muon_launch {
+    const char *name;
+    unsigned blocks;
+};
+struct muon_launch ptxp_muon_launch_at(const struct muon_products *products, unsigned k);
+ptx_status ptxp_muon_launch(const struct muon_products *products, unsigned k, CUstream stream);
 // Work that uses it must be done. NULL is fine.
 void ptxp_muon_destroy(struct muon_products *products);
 
