@@ -52,7 +52,10 @@ static void copy(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
     ptx_val from = ptx_add(b, c->x, ptx_cvt(b, PTX_U64, column));
     ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, ptxk_muon_piece(b, row, piece)));
 
+    ptx_comment(b, "copies of 64 columns, 0 outside of X");
     for (unsigned k = 0; k < c->copies; k++) {
+        if (k % 2 == 0)
+            ptx_comment(b, "from row %u on", k * step);
         ptx_val here = ptx_add(b, row, k * step);
         ptx_val there = ptx_and(b, inside, ptx_lt(b, here, c->rows));
         ptx_val taken = ptx_select(b, there, ptx_u32(MUON_PIECE), ptx_u32(0));
@@ -79,7 +82,10 @@ static void write(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val from
     ptx_val to = ptx_add(b, c->x, ptx_cvt(b, PTX_U64, column));
     ptx_ptr source = ptxk_muon_shared_at(b, ptx_add(b, from, ptxk_muon_piece(b, row, piece)));
 
+    ptx_comment(b, "writes 64 columns of X");
     for (unsigned k = 0; k < c->copies; k++) {
+        if (k % 2 == 0)
+            ptx_comment(b, "from row %u on", k * step);
         ptx_val here = ptx_add(b, row, k * step);
         ptx_if (b, ptx_and(b, inside, ptx_lt(b, here, c->rows))) {
             ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptx_at(b, source, k * step * MUON_DEPTH));
@@ -156,8 +162,8 @@ static void store_sums(ptx_builder *b, const struct chip *c, const struct muon_w
             ptx_vec words = ptx_fragment_words(b, sums[k / 2 * across + n]);
             ptx_val x[2] = { words.lane[k % 2 * 2], words.lane[k % 2 * 2 + 1] };
             if (how.e.kind) {
-                if (k % 2 == 0)
-                    ptx_comment(b, "rows from %u on", k * 8);
+                if (how.q.kind || k % 2 == 0)
+                    ptx_comment(b, "row %u", k * 8);
                 ptx_vec old = ptx_unpack(b, PTX_F16, ptx_load(b, e, k * ROWS));
                 for (unsigned w = 0; w < 2; w++) {
                     ptx_val scaled = how.beta.kind ? ptx_mul(b, x[w], how.beta) : x[w];
@@ -179,6 +185,7 @@ static void square(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right, 
 {
     const uint32_t step = across ? MUON_DEPTH * MUON_ROW : c->size * MUON_ROW;
 
+    ptx_comment(b, "a product of %u x %u", c->size, c->size);
     ptxk_muon_zero(b, &c->square, c->sums, false);
     for (unsigned k = 0; k < c->panels; k++)
         ptxk_muon_multiply(b, &c->square, ptx_add(b, left, k * c->size * MUON_ROW),
@@ -212,6 +219,7 @@ static void stream(ptx_builder *b, struct chip *c, bool multiplies, ptx_val sums
     ptx_barrier(b);
     for (unsigned k = 0; k < STAGES - 1; k++)
         copy_stage(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->shared, k * c->stage));
+    ptx_comment(b, "the stages: that which is read, and that which is filled");
     ptx_val end = ptx_add(b, c->shared, STAGES * c->stage), read = ptx_var(b, c->shared);
     ptx_val filled = ptx_var(b, ptx_add(b, c->shared, (STAGES - 1) * c->stage));
     ptxk_muon_zero(b, &c->square, c->sums, false);
@@ -229,6 +237,7 @@ static void stream(ptx_builder *b, struct chip *c, bool multiplies, ptx_val sums
         } else {
             ptxk_muon_multiply(b, &c->square, read, read, false, c->sums);
         }
+        ptx_comment(b, "the next stage");
         ptx_set(b, filled, read);
         ptx_val next = ptx_add(b, read, c->stage);
         ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), c->shared, next));
@@ -280,6 +289,7 @@ static void gram(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
     ptx_val fresh = ptx_var(b, ptx_u32(1));
     ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
         struct step s = step_at(b, steps, k);
+        ptx_comment(b, "a step");
         ptx_val is_last = ptx_eq(b, ptx_add(b, k, 1), count);
         ptx_comment(b, "Z = b R + c R R, and Q = Z + a I at first");
         square(b, c, c->r, c->r, true);
@@ -338,8 +348,10 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
     c.square = ptxk_muon_warp(b, down, 2, size / 32, size * MUON_ROW);
     c.passing = ptxk_muon_warp(b, 2, 2, 2, size * MUON_ROW);
     c.lane = ptxk_muon_lane(b);
+    ptx_comment(b, "sums, of squares and of 64 columns of Q X");
     ptxk_muon_zero(b, &c.square, c.sums, true);
     ptxk_muon_zero(b, &c.passing, c.part, true);
+    ptx_comment(b, "one of the two forms");
     ptx_if (b, ptx_eq(b, c.rows, columns))
         plain(b, &c, steps, count);
     ptx_else (b)

@@ -28,6 +28,7 @@ struct muon_warp ptxk_muon_warp(ptx_builder *b, unsigned down, unsigned across, 
     ptx_val low = ptx_and(b, lane, 7), half = ptx_and(b, ptx_shr(b, lane, 3), 1);
     ptx_val upper = ptx_shr(b, lane, 4);
 
+    ptx_comment(b, "where this lane reads the warp's part of panels");
     w.row = ptx_mul(b, ptx_div(b, number, wide), 16 * down);
     w.column = ptx_mul(b, ptx_rem(b, number, wide), 16 * across);
     // Tiles of 8 x 8 in the order of a fragment's words. Of A, and of B by rows: the second tile
@@ -42,6 +43,8 @@ struct muon_warp ptxk_muon_warp(ptx_builder *b, unsigned down, unsigned across, 
     ptx_val across_at = ptx_mad(b, row, MUON_ROW, of_panel);
     ptx_val first = ptx_mul(b, ptx_rem(b, w.column, MUON_DEPTH), 2);
     for (unsigned k = 0; k < MUON_STEPS; k++) {
+        if (k % 2 == 0)
+            ptx_comment(b, "step %u of the depth, columns from %u on", k, 16 * k);
         w.of_rows[k] = ptx_add(b, row_at, ptx_xor(b, of_piece, 32 * k));
         w.of_columns[k] = ptx_add(b, column_at, ptx_xor(b, of_half, 32 * k));
         if (k < across) {
@@ -56,6 +59,8 @@ void ptxk_muon_zero(ptx_builder *b, const struct muon_warp *warp, ptx_fragment *
 {
     for (unsigned k = 0; k < 2 * warp->down * warp->across; k++) {
         ptx_fragment zero = ptx_fragment_fill(b, ptx_f32(0));
+        if (k % 4 == 0)
+            ptx_comment(b, "4 fragments of 0");
         if (first)
             sums[k] = ptx_fragment_var(b, zero);
         else

@@ -58,6 +58,7 @@ static struct tile read_tables(ptx_builder *b)
     t.row = ptx_mul(b, row, MUON_TILE);
     t.column = ptx_mul(b, column, MUON_TILE);
     t.off_diagonal = ptx_ne(b, row, column);
+    ptx_comment(b, "the product");
     t.a = ADDRESS(a);
     t.b = ADDRESS(b);
     t.rows = NUMBER(rows);
@@ -108,6 +109,8 @@ static void copy_rows(ptx_builder *b, const struct tile *t, ptx_val from, ptx_va
     ptx_ptr target = ptxk_muon_shared_at(b, to);
 
     for (unsigned k = 0; k < COPIES; k++) {
+        if (k % 2 == 0)
+            ptx_comment(b, "copies from row %u on", k * STEP);
         ptx_val here = ptx_min(b, ptx_add(b, row, k * STEP), last);
         ptx_ptr piece = global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
         ptx_cp_async(b, ptx_at(b, target, k * STEP * MUON_DEPTH), piece, 16, .taken = taken,
@@ -131,6 +134,8 @@ static void copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, pt
 
     row = ptx_add(b, row, ptx_div(b, first, 2));
     for (unsigned k = 0; k < COPIES; k++) {
+        if (k % 2 == 0)
+            ptx_comment(b, "copies from row %u on", k * STEP);
         ptx_val here = ptx_min(b, ptx_add(b, row, k * STEP), last);
         ptx_ptr from = global(b, PTX_F16, ptx_mad_wide(b, here, t->pitch_b, source));
         ptx_cp_async(b, ptx_at(b, target, k * STEP * MUON_DEPTH), from, 16, .bypass = true);
@@ -149,6 +154,7 @@ static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_va
         at = ptx_select(b, inside, at, ptx_u32(0));
         ptx_val to = ptx_add(b, stage, ptxk_muon_piece(b, ptx_shr(b, t->tid, 3), piece));
         copy_rows(b, t, t->a, t->row, t->rows, t->pitch_a, at, taken, to);
+        ptx_comment(b, "the stage's part of B");
         if (across)
             copy_columns(b, t, depth, ptx_add(b, stage, BYTES));
         else
@@ -180,6 +186,7 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
         ptx_comment(b, "a panel of 64 of the depth");
         ptx_if (b, has)
             ptxk_muon_multiply(b, warp, read, ptx_add(b, read, BYTES), across, sums);
+        ptx_comment(b, "the next stage");
         ptx_set(b, filled, read);
         ptx_val next = ptx_add(b, read, STAGE);
         ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), t->shared, next));
@@ -204,8 +211,11 @@ static void add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
         ptx_ptr partials = ptx_at(b, global(b, PTX_F32, rest.partials),
                                   ptx_mad_wide(b, first, WORDS, ptx_mul_wide(b, t->tid, 4)));
         ptx_ptr own = ptx_at(b, partials, ptx_mul_wide(b, t->slice, WORDS));
-        for (unsigned k = 0; k < SUMS; k++)
+        for (unsigned k = 0; k < SUMS; k++) {
+            if (k % 16 == 0)
+                ptx_comment(b, "fragments from %u on", k);
             ptx_store_vec(b, own, k * 4 * MUON_THREADS, ptx_fragment_words(b, sums[k]));
+        }
         ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
         ptx_barrier(b);
         ptx_if (b, ptx_eq(b, t->tid, 0)) {
@@ -222,6 +232,8 @@ static void add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
         ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
         ptx_comment(b, "the last block of the tile: all slices in their order");
         for (unsigned k = 0; k < SUMS; k++) {
+            if (k % 4 == 0)
+                ptx_comment(b, "fragments from %u on", k);
             ptx_vec first_words = ptx_load_vec(b, partials, k * 4 * MUON_THREADS, 4);
             ptx_fragment_set(b, sums[k],
                              ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, first_words));
@@ -319,6 +331,7 @@ static void finish(ptx_builder *b, const struct tile *t, const struct muon_warp 
 
 static void add_diagonal(ptx_builder *b, const struct tile *t)
 {
+    ptx_comment(b, "Q: the diagonal");
     ptx_if (b, ptx_lt(b, ptx_add(b, t->row, t->tid), t->rows)) {
         ptx_val at = ptx_add(b, t->shared, place_of(b, t->tid, ptx_shr(b, t->tid, 3)));
         ptx_ptr x = ptx_at(b, ptxk_muon_shared_at(b, at), ptx_and(b, t->tid, 7));
@@ -350,6 +363,7 @@ static void write_rows(ptx_builder *b, const struct tile *t, ptx_val to)
 // tiles of 8 x 8 is such that a lane gets 8 columns that follow each other.
 static void write_mirrored(ptx_builder *b, const struct tile *t, ptx_val to)
 {
+    ptx_comment(b, "the transposed tile");
     ptx_val lane = ptx_laneid(b), warp = ptx_shr(b, t->tid, 5);
     ptx_val low = ptx_and(b, lane, 7), quarter = ptx_shr(b, lane, 3);
     ptx_val row = ptx_add(b, ptx_mul(b, ptx_shr(b, low, 1), 8), ptx_and(b, low, 1));
@@ -381,6 +395,7 @@ void ptxk_muon_tiles_emit(ptx_builder *b)
         sum(b, &t, &warp, false, sums);
     add_slices(b, &t, sums);
 
+    ptx_comment(b, "what becomes of the sums");
     struct muon_lane lane = ptxk_muon_lane(b);
     read_rest(b, &t);
     ptx_if (b, ptx_ne(b, t.e, 0))
@@ -394,6 +409,7 @@ void ptxk_muon_tiles_emit(ptx_builder *b)
         write_rows(b, &t, to);
         ptx_if (b, mirrored)
             write_mirrored(b, &t, to);
+        ptx_comment(b, "ends without a Q, and after it");
         ptx_break_if(b, ptx_or(b, ptx_eq(b, t.q, 0), ptx_eq(b, to, t.q)));
         ptx_barrier(b);
         ptx_if (b, ptx_not(b, t.off_diagonal))

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Compares each text that the library writes with the hash of it in golden/hashes.txt: every
-// variant of every kernel, clip and step plans, functions of math.h. The texts that golden/ has
-// whole are there to be read: each kernel's default in f32, and two plans. Of a text that differs,
-// golden_difference.py prints the difference from the text of the last commit. After an intended
-// change: meson compile -C build golden. In each text a comment stands at least every 40 lines.
+// variant of every kernel, clip and step plans, functions of math.h, Muon's products. The texts
+// that golden/ has whole are there to be read: each kernel's default in f32, and two plans. Of a
+// text that differs, golden_difference.py prints the difference from the text of the last commit.
+// After an intended change: meson compile -C build golden. In each text a comment stands at least
+// every 40 lines.
 //
 //     test_golden --text NAME       prints the text that has this name in hashes.txt
 //     test_golden --texts FOLDER    writes all of them, each to FOLDER/NAME.ptx
@@ -18,6 +19,7 @@
 #include <ptxgen/kernels.h>
 #include <ptxgen/step.h>
 
+#include "kernels/muon.h"
 #include "math_kernels.h"
 #include "test.h"
 #include "variants.h"
@@ -499,6 +501,14 @@ static void check_math(struct golden *g)
     check_text(g, b, "math_sm80", NULL);
 }
 
+/// Muon's products.
+static void check_muon(struct golden *g)
+{
+    ptx_builder *b = ptx_builder_create(NULL);
+    ptxk_muon_emit(b);
+    check_text(g, b, "muon_products_sm80", NULL);
+}
+
 static void emit_all(struct golden *g)
 {
     check_kernels(g);
@@ -514,6 +524,7 @@ static void emit_all(struct golden *g)
     check_weight_reports(g);
     check_some_step_plans(g);
     check_math(g);
+    check_muon(g);
 }
 
 /// Whether the line is among the lines of the text.

@@ -2,9 +2,9 @@
 // Every kernel x dtype x option combination through NVIDIA's assembler, a module for each kernel
 // and each target from which on the texts are others. Where a portable target has its predecessor's
 // texts, but for the target's line, every kernel x dtype with every option's values; for targets
-// with a suffix every kernel x dtype. Without ptxas, skips with 77 and says so. Prints the targets
-// that this ptxas does not know. What this ptxas is recorded to have accepted is believed: see
-// ptxas_batch.h.
+// with a suffix every kernel x dtype. Muon's products for portable targets from sm_80 on. Without
+// ptxas, skips with 77 and says so. Prints the targets that this ptxas does not know. What this
+// ptxas is recorded to have accepted is believed: see ptxas_batch.h.
 //
 //     test_ptxas [TARGET...]    for these targets alone
 #include <stdio.h>
@@ -13,6 +13,7 @@
 
 #include <ptxgen/kernels.h>
 
+#include "kernels/muon.h"
 #include "ptxas_batch.h"
 #include "test.h"
 #include "variants.h"
@@ -22,28 +23,39 @@ enum { EXIT_SKIPPED = 77 };
 static char *last_text; // of variants_for()
 static unsigned believed, assembled;
 
+static void assemble(ptx_builder *b, const char *what, const char *target)
+{
+    const char *text = ptx_builder_finish(b);
+    if (!text)
+        fail_msg("%s, %s: %s", what, target, ptx_builder_error(b));
+    struct ptxas_report report = ptxas_assemble(text, target, 1);
+    // A warning means that the text does not say what it was meant to say.
+    if (!report.accepted || report.warned)
+        fail_msg("ptxas -arch=%s, a warning or line %d: %s\n%s", target,
+                 report.count ? report.errors[0].line : 0,
+                 report.count ? report.errors[0].text : "no error", text);
+    ++*(report.believed ? &believed : &assembled);
+    ptxas_report_free(&report);
+    ptx_builder_destroy(&b);
+}
+
 static void test_target(void **state)
 {
     const struct ptx_target *target = *state;
     const enum variants which = variants_for(*target, &last_text);
+    const struct ptx_builder_params params = { .target = *target };
     const ptx_kernel *kernel;
     char name[PTX_TARGET_NAME_SIZE];
     ptx_target_name(*target, name);
     for (size_t k = 0; (kernel = ptx_kernel_at(k)) != NULL; ++k) {
-        ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = *target });
+        ptx_builder *b = ptx_builder_create(&params);
         variants_emit_of(b, kernel, which);
-        const char *text = ptx_builder_finish(b);
-        if (!text)
-            fail_msg("%s, %s: %s", kernel->name, name, ptx_builder_error(b));
-        struct ptxas_report report = ptxas_assemble(text, name, 1);
-        // A warning means that the text does not say what it was meant to say.
-        if (!report.accepted || report.warned)
-            fail_msg("ptxas -arch=%s, a warning or line %d: %s\n%s", name,
-                     report.count ? report.errors[0].line : 0,
-                     report.count ? report.errors[0].text : "no error", text);
-        ++*(report.believed ? &believed : &assembled);
-        ptxas_report_free(&report);
-        ptx_builder_destroy(&b);
+        assemble(b, kernel->name, name);
+    }
+    if (target->sm >= 80 && !target->suffix) {
+        ptx_builder *b = ptx_builder_create(&params);
+        ptxk_muon_emit(b);
+        assemble(b, "Muon's products", name);
     }
 }
 
