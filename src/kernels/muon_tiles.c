@@ -8,8 +8,11 @@ enum {
     BYTES = MUON_TILE * MUON_DEPTH * 2, // of one operand's part of a stage
     STAGE = 2 * BYTES,
     COPIES = BYTES / MUON_PIECE / MUON_THREADS, // of a thread and an operand
-    DOWN = 4, // fragments of a warp's 64 rows, pairs of its 64 columns
-    SUMS = 2 * DOWN * DOWN,
+    DOWN = 4,                                   // fragments of a warp's 64 rows
+    PAIRS = 2,                                  // of fragments of its 32 columns
+    ACROSS = 2 * PAIRS,
+    WIDE = MUON_TILE / (16 * PAIRS), // warps beside each other
+    SUMS = DOWN * ACROSS,
     PITCH = 2 * MUON_TILE + MUON_PIECE, // of a row of the finished tile in shared memory
     ROW_PIECES = MUON_TILE / 8,
 };
@@ -265,12 +268,12 @@ static void add_addend(ptx_builder *b, const struct tile *t, const struct muon_w
     ptx_val last_row = ptx_sub(b, t->rows, 1), last = ptx_sub(b, t->pitch_c, 4);
 
     ptx_comment(b, "alpha E; what is outside of E is read elsewhere in it, and not written");
-    for (unsigned n = 0; n < 2 * DOWN; n++) {
+    for (unsigned n = 0; n < ACROSS; n++) {
         ptx_val at = ptx_min(b, ptx_mul(b, ptx_add(b, column, 8 * n), 2), last);
         ptx_val from = ptx_add(b, t->e, ptx_cvt(b, PTX_U64, at));
         for (unsigned m = 0; m < DOWN; m++) {
             ptx_comment(b, "rows %u and 8 below, column %u", 16 * m, 8 * n);
-            ptx_fragment *sum = &sums[m * 2 * DOWN + n];
+            ptx_fragment *sum = &sums[m * ACROSS + n];
             ptx_vec words = ptx_fragment_words(b, *sum);
             for (unsigned half = 0; half < 2; half++) {
                 ptx_val here = ptx_min(b, ptx_add(b, row, 16 * m + 8 * half), last_row);
@@ -303,18 +306,18 @@ static void finish(ptx_builder *b, const struct tile *t, const struct muon_warp 
 {
     ptx_val in_tile = ptx_add(b, warp->column, lane->column);
     ptx_val rows = ptx_sub(b, t->rows, t->row), columns = ptx_sub(b, t->columns, t->column);
-    ptx_val inside[2 * DOWN][2];
+    ptx_val inside[ACROSS][2];
 
     ptx_comment(b, "rounded to f16, 0 outside of the matrix");
-    for (unsigned n = 0; n < 2 * DOWN; n++)
+    for (unsigned n = 0; n < ACROSS; n++)
         for (unsigned k = 0; k < 2; k++)
             inside[n][k] = ptx_lt(b, ptx_add(b, in_tile, 8 * n + k), columns);
     for (unsigned m = 0; m < 2 * DOWN; m++) {
         ptx_val row = ptx_add(b, ptx_add(b, warp->row, lane->row), 8 * m);
         ptx_val there = ptx_lt(b, row, rows);
         ptx_val within = ptx_mul(b, ptx_and(b, in_tile, 7), 2);
-        for (unsigned n = 0; n < 2 * DOWN; n++) {
-            ptx_vec words = ptx_fragment_words(b, sums[m / 2 * 2 * DOWN + n]);
+        for (unsigned n = 0; n < ACROSS; n++) {
+            ptx_vec words = ptx_fragment_words(b, sums[m / 2 * ACROSS + n]);
             ptx_val x[2];
             if (n % 2 == 0)
                 ptx_comment(b, "row %u, columns from %u on", 8 * m, 8 * n);
@@ -346,12 +349,14 @@ static void write_rows(ptx_builder *b, const struct tile *t, ptx_val to)
     ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
     ptx_val at = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2));
 
-    ptx_if (b, ptx_lt(b, at, t->pitch_c)) {
-        to = ptx_add(b, to, ptx_cvt(b, PTX_U64, at));
-        ptx_for (b, k, row, ptx_u32(MUON_TILE), ptx_u32(STEP)) {
-            ptx_val here = ptx_add(b, t->row, k);
-            ptx_break_if(b, ptx_ge(b, here, t->rows));
-            ptx_val from = ptx_add(b, t->shared, place_of(b, k, piece));
+    to = ptx_add(b, to, ptx_cvt(b, PTX_U64, at));
+    ptx_val inside = ptx_lt(b, at, t->pitch_c);
+    for (unsigned k = 0; k < MUON_TILE; k += STEP) {
+        if (k / STEP % 2 == 0)
+            ptx_comment(b, "rows from %u on", k);
+        ptx_val local = ptx_add(b, row, k), here = ptx_add(b, t->row, local);
+        ptx_if (b, ptx_and(b, inside, ptx_lt(b, here, t->rows))) {
+            ptx_val from = ptx_add(b, t->shared, place_of(b, local, piece));
             ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptxk_muon_shared_at(b, from));
             ptx_ptr target = global(b, PTX_B32, ptx_mad_wide(b, here, t->pitch_c, to));
             ptx_store_vec(b, target, 0, ptx_load_vec(b, words, 0, 4));
@@ -363,17 +368,22 @@ static void write_rows(ptx_builder *b, const struct tile *t, ptx_val to)
 // tiles of 8 x 8 is such that a lane gets 8 columns that follow each other.
 static void write_mirrored(ptx_builder *b, const struct tile *t, ptx_val to)
 {
+    enum { WARPS = MUON_THREADS / 32, PARTS = MUON_TILE / 32, STEP = WARPS / PARTS };
     ptx_comment(b, "the transposed tile");
     ptx_val lane = ptx_laneid(b), warp = ptx_shr(b, t->tid, 5);
     ptx_val low = ptx_and(b, lane, 7), quarter = ptx_shr(b, lane, 3);
+    ptx_val part = ptx_mul(b, ptx_rem(b, warp, PARTS), 32);
     ptx_val row = ptx_add(b, ptx_mul(b, ptx_shr(b, low, 1), 8), ptx_and(b, low, 1));
-    row = ptx_add(b, ptx_add(b, row, ptx_mul(b, quarter, 2)), ptx_mul(b, warp, 32));
-    ptx_val column = ptx_mad(b, ptx_and(b, lane, 3), 8, ptx_mul(b, warp, 32));
+    row = ptx_add(b, ptx_add(b, row, ptx_mul(b, quarter, 2)), part);
+    ptx_val column = ptx_mad(b, ptx_and(b, lane, 3), 8, part);
     ptx_val at = ptx_mul(b, ptx_add(b, t->row, column), 2);
-    ptx_val inside = ptx_lt(b, at, t->pitch_c);
+    ptx_val inside = ptx_lt(b, at, t->pitch_c), first = ptx_div(b, warp, PARTS);
 
     to = ptx_add(b, to, ptx_cvt(b, PTX_U64, at));
-    ptx_for (b, piece, ptx_u32(0), ptx_u32(ROW_PIECES), ptx_u32(1)) {
+    for (unsigned k = 0; k < ROW_PIECES; k += STEP) {
+        ptx_val piece = ptx_add(b, first, k);
+        if (k / STEP % 2 == 0)
+            ptx_comment(b, "rows from %u on", 8 * k);
         ptx_val from = ptx_add(b, t->shared, place_of(b, row, piece));
         ptx_vec words = ptx_ldmatrix(b, ptxk_muon_shared_at(b, from), 4, .trans = true);
         ptx_val here = ptx_mad(b, piece, 8, ptx_add(b, t->column, ptx_shr(b, lane, 2)));
@@ -382,13 +392,30 @@ static void write_mirrored(ptx_builder *b, const struct tile *t, ptx_val to)
     }
 }
 
+// From sm_90 on a launch may begin before the one before it has ended.
+static void let_next_start(ptx_builder *b)
+{
+    if (ptx_builder_target(b).sm >= 90)
+        ptx_griddepcontrol_launch_dependents(b);
+}
+
+static void wait_for_last(ptx_builder *b)
+{
+    if (ptx_builder_target(b).sm >= 90) {
+        ptx_comment(b, "what the launch before has written");
+        ptx_griddepcontrol_wait(b);
+    }
+}
+
 void ptxk_muon_tiles_emit(ptx_builder *b)
 {
+    let_next_start(b);
     struct tile t = read_tables(b);
-    struct muon_warp warp = ptxk_muon_warp(b, DOWN, DOWN, 2, MUON_DEPTH * MUON_ROW);
+    struct muon_warp warp = ptxk_muon_warp(b, DOWN, PAIRS, WIDE, MUON_DEPTH * MUON_ROW);
     ptx_fragment sums[SUMS];
 
     ptxk_muon_zero(b, &warp, sums, true);
+    wait_for_last(b);
     ptx_if (b, t.across)
         sum(b, &t, &warp, true, sums);
     ptx_else (b)

@@ -47,6 +47,9 @@ struct muon_products {
     CUdeviceptr products;
     struct launch *launches;
     unsigned launch_count;
+    unsigned chip_launches; // the first ones, which run beside the others
+    CUstream beside;
+    CUevent begins, ends;
 };
 
 static ptx_status out_of_memory(void)
@@ -276,6 +279,7 @@ static ptx_status make_launches(struct muon_products *m, const struct tables *t)
     for (unsigned k = 0; k < CHIP_ENTRIES; k++) {
         if (!t->chip_count[k])
             continue;
+        m->chip_launches++;
         m->launches[m->launch_count++] =
             (struct launch) { MUON_CHIP_64 + k, (unsigned)t->chip_count[k],
                               base + at.chips + chip * sizeof(struct muon_chip) };
@@ -315,6 +319,16 @@ static ptx_status load(struct muon_products *m, const struct ptx_module_params *
     return m->module ? PTX_OK : ptx_error_status();
 }
 
+// Matrices with a block each and those in tiles have nothing in common, and leave multiprocessors
+// to each other.
+static ptx_status make_branch(struct muon_products *m)
+{
+    m->beside = ptx_stream_create(m->device);
+    m->begins = m->beside ? ptx_event_create(m->device) : NULL;
+    m->ends = m->begins ? ptx_event_create(m->device) : NULL;
+    return m->ends ? PTX_OK : ptx_error_status();
+}
+
 // ---- the object ---------------------------------------------------------------------------------
 
 static ptx_status create(struct muon_products *m, const struct muon_set *set, CUdeviceptr workspace,
@@ -334,6 +348,8 @@ static ptx_status create(struct muon_products *m, const struct muon_set *set, CU
             status = make_launches(m, &tables);
         if (!status)
             status = load(m, module, stream);
+        if (!status && tables.row_count && tables.chips_total)
+            status = make_branch(m);
     }
     free_tables(&tables);
     return status;
@@ -357,7 +373,9 @@ struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set
     return m;
 }
 
-ptx_status ptxp_muon_launch(const struct muon_products *products, unsigned k, CUstream stream)
+// `follows`: the launch before on the stream is one of tiles, too, and may overlap with it.
+static ptx_status launch(const struct muon_products *products, unsigned k, bool follows,
+                         CUstream stream)
 {
     const struct launch *l = &products->launches[k];
     const struct ptx_arg of_tiles[] = { PTX_ARG(products->products), PTX_ARG(l->table) };
@@ -367,17 +385,48 @@ ptx_status ptxp_muon_launch(const struct muon_products *products, unsigned k, CU
                                               .shared_bytes = ptxk_muon_shared(l->entry),
                                               .stream = stream,
                                               .args = tiles ? of_tiles : of_chips,
-                                              .arg_count = tiles ? 2 : 1 };
+                                              .arg_count = tiles ? 2 : 1,
+                                              .programmatic = follows };
 
     return ptx_launch(products->functions[l->entry], &params);
 }
 
-ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream)
+ptx_status ptxp_muon_launch(const struct muon_products *products, unsigned k, CUstream stream)
 {
+    return launch(products, k, false, stream);
+}
+
+// The chips' launches, on a stream of their own where there are tiles, too.
+static ptx_status run_chips(const struct muon_products *m, CUstream stream)
+{
+    const CUstream to = m->beside ? m->beside : stream;
     ptx_status status = PTX_OK;
 
-    for (unsigned k = 0; k < products->launch_count && !status; k++)
-        status = ptxp_muon_launch(products, k, stream);
+    if (m->beside)
+        status = ptx_event_record(m->device, m->begins, stream);
+    if (m->beside && !status)
+        status = ptx_stream_wait_event(m->device, to, m->begins);
+    for (unsigned k = 0; k < m->chip_launches && !status; k++)
+        status = launch(m, k, false, to);
+    if (m->beside && !status)
+        status = ptx_event_record(m->device, m->ends, to);
+    return status;
+}
+
+ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream)
+{
+    const struct muon_products *m = products;
+    const unsigned first = m->chip_launches;
+    ptx_status status = run_chips(m, stream);
+
+    for (unsigned k = first; k < m->launch_count && !status; k++) {
+        // The last waits for the chips, so that a launch comes last on the stream.
+        const bool joins = m->beside && k + 1 == m->launch_count;
+        if (joins)
+            status = ptx_stream_wait_event(m->device, stream, m->ends);
+        if (!status)
+            status = launch(m, k, k > first && !joins, stream);
+    }
     return status;
 }
 
@@ -397,6 +446,9 @@ void ptxp_muon_destroy(struct muon_products *products)
 {
     if (!products)
         return;
+    ptx_event_destroy(products->device, &products->begins);
+    ptx_event_destroy(products->device, &products->ends);
+    ptx_stream_destroy(products->device, &products->beside);
     ptx_module_unload(&products->module);
     ptx_buffer_destroy(&products->memory);
     free(products->launches);

@@ -268,7 +268,7 @@ TEST(results_are_close_to_the_plain_iteration)
     free(result.memory);
 }
 
-// Each alone, captured: the bits that it has among the others.
+// Each alone: the bits that it has among the others, captured.
 TEST(bits_depend_on_the_matrix_alone)
 {
     static const unsigned which[] = { 2, 5, 10 };
@@ -276,9 +276,9 @@ TEST(bits_depend_on_the_matrix_alone)
 
     for (size_t i = 0; i < 3; i++)
         three[i] = &subjects[which[i]];
-    const struct result together = run(three, 3, schedules, false);
+    const struct result together = run(three, 3, schedules, true);
     for (size_t i = 0; i < 3; i++) {
-        const struct result alone = run(&three[i], 1, schedules, true);
+        const struct result alone = run(&three[i], 1, schedules, false);
         const struct muon_matrix *m = &alone.matrices[0];
         const size_t bytes = m->rows * (size_t)muon_pitch(m->columns);
         assert_memory_equal(alone.memory + m->out, together.memory + together.matrices[i].out,
