@@ -19,6 +19,8 @@ struct ptx_rule {
 // it to the last; and the line, from 1, after which it is so. False: out of memory.
 bool ptxp_rule_registers(const char *text, uint32_t *most, uint32_t *line);
 
+// What a value of a scalar must be, rounded to f32 as rules use it, if it is not; else NULL.
+const char *ptxp_rule_must_be(ptx_rule_range range, double x);
 // Checks the params, but for what their functions write.
 ptx_status ptxp_rule_check(const struct ptx_rule_params *params);
 

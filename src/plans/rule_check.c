@@ -3,6 +3,7 @@
 #include "rule.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "driver/error.h"
@@ -61,6 +62,22 @@ static ptx_status check_state(const struct ptx_rule_params *params, unsigned k)
     return PTX_OK;
 }
 
+const char *ptxp_rule_must_be(ptx_rule_range range, double x)
+{
+    const bool finite = isfinite((float)x);
+
+    switch (range) {
+    case PTX_RULE_RANGE_AT_LEAST_0:
+        return x >= 0 && finite ? NULL : "finite in f32, and 0 or more";
+    case PTX_RULE_RANGE_BELOW_1:
+        return x >= 0 && (float)x < 1.0f ? NULL : "0 or more, and below 1 when rounded to f32";
+    case PTX_RULE_RANGE_UP_TO_1:
+        return x >= 0 && x <= 1 ? NULL : "from 0 to 1";
+    default:
+        return finite ? NULL : "finite in f32";
+    }
+}
+
 static ptx_status check_scalar(const struct ptx_rule_params *params, unsigned k, unsigned *others)
 {
     enum { MOST_OTHERS = sizeof((struct ptx_step_hyper *)0)->more / sizeof(double) };
@@ -80,12 +97,36 @@ static ptx_status check_scalar(const struct ptx_rule_params *params, unsigned k,
         return ptxd_fail(PTX_ERROR_INVALID, "scalar %s: range is %d; there are %d to %d",
                          scalar->name, (int)scalar->range, PTX_RULE_RANGE_FINITE,
                          PTX_RULE_RANGE_UP_TO_1);
+    const char *const must = ptxp_rule_must_be(scalar->range, scalar->usual);
+    if (must)
+        return ptxd_fail(PTX_ERROR_INVALID, "scalar %s: usual is %.15g; it must be %s",
+                         scalar->name, scalar->usual, must);
     *others += ptxk_own_rule_place(scalar->name) == UINT32_MAX;
     if (*others > MOST_OTHERS)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "scalar %s: more than %d scalars have names that struct ptx_step_hyper "
                          "does not have",
                          scalar->name, MOST_OTHERS);
+    return PTX_OK;
+}
+
+// What follows one without a name is lost, as it ends the list.
+static ptx_status check_ends(const struct ptx_rule_params *params)
+{
+    unsigned end = 0;
+
+    while (end < PTX_STEP_MAX_STATES && params->states[end].name)
+        end++;
+    for (unsigned k = end; k < PTX_STEP_MAX_STATES; k++)
+        if (params->states[k].name)
+            return ptxd_fail(PTX_ERROR_INVALID, "state %u is %s, and state %u has no name", k,
+                             params->states[k].name, end);
+    for (end = 0; end < PTX_STEP_MAX_SCALARS && params->scalars[end].name;)
+        end++;
+    for (unsigned k = end; k < PTX_STEP_MAX_SCALARS; k++)
+        if (params->scalars[k].name)
+            return ptxd_fail(PTX_ERROR_INVALID, "scalar %u is %s, and scalar %u has no name", k,
+                             params->scalars[k].name, end);
     return PTX_OK;
 }
 
@@ -256,6 +297,7 @@ ptx_status ptxp_rule_check(const struct ptx_rule_params *params)
         if (!strcmp(ptxk_step_rule_of((ptx_step_rule)r)->name, params->name))
             return ptxd_fail(PTX_ERROR_INVALID, "name is %s, which is a rule of the library's",
                              params->name);
+    status = check_ends(params);
     for (unsigned k = 0; k < PTX_STEP_MAX_STATES && params->states[k].name && !status; k++)
         status = check_state(params, k);
     for (unsigned k = 0; k < PTX_STEP_MAX_SCALARS && params->scalars[k].name && !status; k++)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT
 // Checks everything about a step plan's parameters that is known without a device.
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "arrays.h"
 #include "driver/error.h"
 #include "muon_program.h"
+#include "rule.h"
 #include "step_table.h"
 
 static const char *const format_names[PTX_STEP_FORMAT_COUNT] = {
@@ -22,23 +22,6 @@ static ptx_status refuse_scalar(uint32_t group, const char *name, double x, cons
 {
     return ptxd_fail(PTX_ERROR_INVALID, "group %" PRIu32 ": %s is %.15g; it must be %s", group,
                      name, x, must);
-}
-
-// Checks the scalar rounded to f32, because the rule uses that.
-static const char *must_be(ptx_rule_range range, double x)
-{
-    const bool finite = isfinite((float)x);
-
-    switch (range) {
-    case PTX_RULE_RANGE_AT_LEAST_0:
-        return x >= 0 && finite ? NULL : "finite in f32, and 0 or more";
-    case PTX_RULE_RANGE_BELOW_1:
-        return x >= 0 && (float)x < 1.0f ? NULL : "0 or more, and below 1 when rounded to f32";
-    case PTX_RULE_RANGE_UP_TO_1:
-        return x >= 0 && x <= 1 ? NULL : "from 0 to 1";
-    default:
-        return finite ? NULL : "finite in f32";
-    }
 }
 
 // The scalar of a caller's rule at a place; NULL: there is none.
@@ -72,7 +55,7 @@ ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptxk_step_rule *ru
         const struct ptxk_step_scalar *scalar = k == S_EMA_DECAY ? &ptxk_step_ema_decay
                                                 : rule->own      ? own_scalar(rule, k)
                                                                  : ptxk_step_scalar_at(k);
-        const char *const must = scalar ? must_be(scalar->range, values[k]) : NULL;
+        const char *const must = scalar ? ptxp_rule_must_be(scalar->range, values[k]) : NULL;
         if (must)
             return refuse_scalar(group, scalar->name, values[k], must);
         if (!scalar && values[k] != 0)
@@ -80,7 +63,7 @@ ptx_status ptxp_step_check_hyper(uint32_t group, const struct ptxk_step_rule *ru
     }
     for (unsigned k = 0; k < rule->scalars && !rule->own; k++) { // where the rule's is narrower
         const struct ptxk_step_scalar *scalar = &rule->scalar[k];
-        const char *const must = must_be(scalar->range, values[scalar->place]);
+        const char *const must = ptxp_rule_must_be(scalar->range, values[scalar->place]);
         if (must)
             return refuse_scalar(group, scalar->name, values[scalar->place], must);
     }

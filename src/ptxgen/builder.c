@@ -113,6 +113,35 @@ void ptx_builder_fail(ptx_builder *b, const char *format, ...)
     va_end(args);
 }
 
+// The instruction that made a value; NO_INDEX: none did, or it is unknown.
+static uint32_t index_of(const ptx_builder *b, ptx_val x)
+{
+    const struct code *code = &b->code[0];
+
+    if (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE)
+        return NO_INDEX;
+    for (uint32_t index = code->insns.count; index--;) {
+        const struct operand *operands = ptxb_operands(code, &code->insns.at[index]);
+        for (unsigned k = 0; k < code->insns.at[index].dst_count; k++)
+            if (ptxb_operand_reg(&operands[k]) == x.reg)
+                return index;
+    }
+    return NO_INDEX;
+}
+
+void ptx_builder_fail_value(ptx_builder *b, ptx_val x, const char *format, ...)
+{
+    struct subject subject = call_under_way(b);
+    const uint32_t index = b && in_entry(b) ? index_of(b, x) : NO_INDEX;
+    va_list args;
+
+    if (index != NO_INDEX)
+        subject = (struct subject) { ptxb_place_of(b, index), index + 1 };
+    va_start(args, format);
+    fail_with(b, subject, NULL, format, args);
+    va_end(args);
+}
+
 void ptxb_fail_place(ptx_builder *b, const char *place, uint32_t index, const char *call,
                      const char *format, ...)
 {

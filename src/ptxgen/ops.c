@@ -305,6 +305,14 @@ static ptx_val emit_op(ptx_builder *b, uint32_t row, const ptx_val *src)
     if (!form || !call_fits(b, info, form, src, count, modifiers))
         return poison;
     const ptx_type type = (ptx_type)src[0].type;
+    if (b->restriction.within && (op == PTX_OP_div || op == PTX_OP_rem) &&
+        (PTX_TYPES_I >> type & 1)) {
+        ptxb_fail(b, info->name,
+                  "%.64s may not divide integers, here %s: by 0 a GPU gives any number; ptx_cvt() "
+                  "makes them f32 or f64",
+                  b->restriction.within, ptx_type_name(type));
+        return poison;
+    }
     const uint32_t spelling = row | type;
     uint32_t opcode = ptxb_noted(b, spelling);
     if (!opcode)

@@ -23,6 +23,15 @@ void expect_refused(ptx_status status, const char *words)
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
+void expect_no_rule(const struct ptx_rule_params *params, const char *words)
+{
+    ptx_rule *rule = ptx_rule_create(params);
+
+    if (rule)
+        fail_msg("not refused: %s", words);
+    expect_failure(PTX_ERROR_INVALID, words);
+}
+
 ptx_graph *end_capture(const struct gpu *gpu, CUstream stream)
 {
     ptx_graph *graph = ptx_capture_end(gpu->device, stream);

@@ -13,6 +13,9 @@ void expect_failure(ptx_status status, const char *words);
 /// The call must have been refused as invalid, with these words in the message.
 void expect_refused(ptx_status status, const char *words);
 
+/// No rule is made of the params, with these words in the message.
+void expect_no_rule(const struct ptx_rule_params *params, const char *words);
+
 /// Ends the capture. The graph is never NULL; the caller destroys it.
 ptx_graph *end_capture(const struct gpu *gpu, CUstream stream);
 

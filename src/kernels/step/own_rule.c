@@ -51,11 +51,23 @@ static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const ch
         ptx_builder_fail(b, "rule %s: %s does not set %s%s%s%s", rule->name, function, field, index,
                          name ? ", " : "", name ? name : "");
     else if (x.type != type || x.kind == PTX_KIND_NUMBER)
-        ptx_builder_fail(b, "rule %s: %s sets %s%s to %s %s; it must be %s", rule->name, function,
-                         field, index,
-                         x.kind == PTX_KIND_NUMBER ? "a number of type" : "a value of type",
-                         ptx_type_name((ptx_type)x.type), ptx_type_name(type));
+        ptx_builder_fail_value(b, x, "rule %s: %s sets %s%s to %s %s; it must be %s", rule->name,
+                               function, field, index,
+                               x.kind == PTX_KIND_NUMBER ? "a number of type" : "a value of type",
+                               ptx_type_name((ptx_type)x.type), ptx_type_name(type));
     return x;
+}
+
+// Values that a function set beyond those that the rule has: `count` of `most`.
+static void none_more(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
+                      const ptx_val *x, uint32_t count, uint32_t most, const char *field,
+                      const char *what)
+{
+    for (uint32_t k = count; k < most; k++)
+        if (x[k].type != PTX_NONE)
+            ptx_builder_fail_value(
+                b, x[k], "rule %s: %s sets %s[%" PRIu32 "], and the rule has %" PRIu32 " %s%s",
+                rule->name, function, field, k, count, what, count == 1 ? "" : "s");
 }
 
 // Coefficients in f32; those that are not set stay.
@@ -101,6 +113,8 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     coefficients(b, rule, "once", own.c, c);
     for (uint32_t k = 0; k < rule->clock_states; k++)
         clock->state[k] = given(b, rule, "once", own.new_state[k], PTX_F64, "new_state", k, NULL);
+    none_more(b, rule, "once", own.new_state, rule->clock_states, PTX_RULE_MAX_CLOCK_STATES,
+              "new_state", "clock state");
 }
 
 static void element_of(const ptx_val *c, const struct ptxk_step_element *e,
@@ -127,6 +141,8 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
     for (uint32_t k = 0; k < rule->states; k++)
         e->state[k] = given(b, rule, "update", own.new_state[k], PTX_F32, "new_state", k,
                             params->states[k].name);
+    none_more(b, rule, "update", own.new_state, rule->states, PTX_STEP_MAX_STATES, "new_state",
+              "state");
 }
 
 static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
@@ -156,6 +172,7 @@ static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
     for (uint32_t k = 0; k < e->rule->sums; k++)
         term[k] = given(b, e->rule, "reduce", own.term[k], PTX_F32, "term", k, NULL);
+    none_more(b, e->rule, "reduce", own.term, e->rule->sums, PTX_RULE_MAX_SUMS, "term", "sum");
 }
 
 static void of_sums(ptx_builder *b, const struct ptxk_step_rule *rule, const ptx_val *sum,

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT
+// What ptx_rule_create() refuses: what functions of rules may not write, or leave out, and what
+// rules are not.
+#include <string.h>
+
+#include "plan_calls.h"
+#include "test.h"
+
+static void nothing_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    (void)b;
+    clock->c[0] = clock->scalar[0];
+}
+
+static void plain_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_sub(b, e->p, ptx_mul(b, e->c[0], e->g));
+    e->new_state[0] = e->g;
+}
+
+static void no_state(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_sub(b, e->p, e->g);
+}
+
+static void no_parameter(ptx_builder *b, struct ptx_rule_element *e)
+{
+    (void)b;
+    e->new_state[0] = e->g;
+}
+
+static void other_type(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_state[0] = ptx_cvt(b, PTX_F64, e->g);
+}
+
+static void no_coefficient(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_mul(b, e->p, e->c[1]);
+}
+
+static void store(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_store(b, (ptx_ptr) { 0 }, 0, e->p);
+}
+
+static void barrier(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_barrier(b);
+}
+
+static void thread(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_cvt(b, PTX_F32, ptx_tid(b, PTX_X));
+}
+
+static void text(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_asm(b, "membar.gl;");
+}
+
+static void approximation(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_ex2(b, e->p);
+}
+
+static void returns(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_return(b);
+}
+
+// All products are there before the first is added: more values than registers.
+static void too_many(ptx_builder *b, struct ptx_rule_element *e)
+{
+    enum { VALUES = 300 };
+    ptx_val value[VALUES];
+
+    plain_update(b, e);
+    for (unsigned k = 0; k < VALUES; k++)
+        value[k] = ptx_mul(b, e->g, ptx_f32(k + 2));
+    for (unsigned k = 0; k < VALUES; k++)
+        e->new_p = ptx_mul(b, e->new_p, value[k]);
+}
+
+static void more_states(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_state[1] = ptx_mul(b, e->g, 2);
+}
+
+static void absent_state(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_add(b, e->p, e->state[1]);
+}
+
+static void wide_number(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_mul(b, e->p, ptx_f64(0.5));
+}
+
+static void integers(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_val k = ptx_cvt(b, PTX_S32, e->p);
+    e->new_p = ptx_cvt(b, PTX_F32, ptx_div(b, k, 3));
+}
+
+static void remainder_of(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_val k = ptx_cvt(b, PTX_U32, e->p);
+    e->new_p = ptx_cvt(b, PTX_F32, ptx_rem(b, k, k));
+}
+
+static void no_condition(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_select(b, e->p, e->p, e->g);
+}
+
+static void no_variable(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_set(b, e->p, e->g);
+}
+
+static void a_predicate(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_state[0] = ptx_lt(b, e->p, 0);
+}
+
+static void load(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_load(b, ptx_param_ptr(b, PTX_F32, "x"), 0);
+}
+
+static void prints(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_printf(b, "p");
+}
+
+static void entry(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_entry (b, "mine_too", .block = { 32 })
+        ;
+}
+
+static void of_block(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_if (b, ptx_lt(b, e->g, 0))
+        e->new_p = ptx_mul(b, e->p, 2);
+}
+
+static void lanes(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_shfl_down(b, e->p, 1);
+}
+
+static void power_of_element(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_rule_power(b, e->p, ptx_cvt(b, PTX_U32, e->p));
+}
+
+static void open_block(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_if_begin(b, ptx_lt(b, e->p, 0));
+}
+
+static void no_term(ptx_builder *b, struct ptx_rule_element *e)
+{
+    (void)b, (void)e;
+}
+
+static void no_sums(ptx_builder *b, struct ptx_rule_sums *s)
+{
+    (void)b, (void)s;
+}
+
+static void no_clock_state(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    nothing_once(b, clock);
+    clock->new_state[0] = clock->state[0];
+}
+
+#define PLAIN .name = "mine", .states = { { "m" } }, .scalars = { { "lr" } }, .once = nothing_once
+
+static void of_count(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->c[0] = ptx_mul(b, clock->scalar[0], clock->t);
+}
+
+static void absent_scalar(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->c[0] = ptx_mul(b, clock->scalar[1], 2);
+}
+
+static void a_count(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->c[0] = ptx_add(b, clock->t, 1);
+}
+
+static void more_clock_states(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->new_state[0] = ptx_add(b, clock->scalar[0], 1);
+}
+
+static void of_f32(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->c[0] = ptx_math_exp(b, clock->scalar[0]);
+}
+
+static const struct {
+    void (*once)(ptx_builder *, struct ptx_rule_clock *);
+    const char *words;
+} wrong_once[] = {
+    { of_count, "ptx_mul: x is f64 and y is u32; both must have the same type" },
+    { absent_scalar, "ptx_mul: x was never set" },
+    { a_count, "once sets c[0] to a value of type u32; it must be f32" },
+    { more_clock_states, "once sets new_state[0], and the rule has 0 clock states" },
+    { of_f32, "ptx_math_exp: x is f64; it must be f32" },
+};
+
+TEST(test_functions)
+{
+    static const struct {
+        void (*update)(ptx_builder *, struct ptx_rule_element *);
+        const char *words;
+    } wrong[] = {
+        { no_state, "rule mine: update does not set new_state[0], m" },
+        { no_parameter, "rule mine: update does not set new_p" },
+        { other_type,
+          "rule mine: update sets new_state[0] to a value of type f64; it must be f32" },
+        { no_coefficient, "mine: ptx_mul: y was never set" },
+        { store, "ptx_store: a rule may only compute values" },
+        { barrier, "ptx_barrier: a rule may only compute values" },
+        { thread, "ptx_tid: a rule may only compute values" },
+        { text, "a rule may only compute values" },
+        { approximation, "ptx_ex2: a rule may only compute values" },
+        { returns, "ptx_return: a rule may only compute values" },
+        { too_many, "rule mine: update has values of 3" },
+        { too_many, "registers at one time, and a thread has 255: use values soon" },
+        { more_states, "update sets new_state[1], and the rule has 1 state" },
+        { absent_state, "ptx_add: y was never set" },
+        { wide_number, "ptx_mul: x is f32 and y is f64; both must have the same type" },
+        { integers, "ptx_div: a rule may not divide integers, here s32: by 0 a GPU gives any" },
+        { remainder_of, "ptx_rem: a rule may not divide integers, here u32" },
+        { no_condition, "ptx_select: the condition is f32; it must be pred" },
+        { no_variable, "ptx_set: the first value is not a variable; ptx_var() makes one" },
+        { a_predicate, "update sets new_state[0] to a value of type pred; it must be f32" },
+        { load, "ptx_param_ptr: a rule may only compute values" },
+        { prints, "ptx_printf: a rule may only compute values" },
+        { entry, "ptx_entry: entry 'mine' is still open" },
+        { of_block, "the value was made inside a block that is closed" },
+        { lanes, "ptx_shfl: a rule may only compute values" },
+        { power_of_element, "ptx_rule_power: x is f32 and t is u32; they must be f64 and u32" },
+        { open_block, "a block inside it was never closed" },
+    };
+
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
+        const struct ptx_rule_params params = { PLAIN, .update = wrong[k].update };
+        expect_no_rule(&params, wrong[k].words);
+        // All name the line, but what is about no call.
+        if (wrong[k].update != no_state && wrong[k].update != no_parameter &&
+            wrong[k].update != too_many && wrong[k].update != of_block &&
+            !strstr(ptx_error_message(), "test_rule_input.c:"))
+            fail_msg("no line: %s", ptx_error_message());
+    }
+    expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = plain_update, .sums = 1,
+                                               .reduce = no_term, .of_sums = no_sums },
+                   "rule mine: reduce does not set term[0]");
+    expect_no_rule(&(struct ptx_rule_params) { .name = "mine",
+                                               .scalars = { { "lr" } },
+                                               .once = no_clock_state,
+                                               .update = no_state,
+                                               .clock_states = 2 },
+                   "rule mine: once does not set new_state[1]");
+    for (unsigned k = 0; k < sizeof wrong_once / sizeof *wrong_once; k++) {
+        expect_no_rule(&(struct ptx_rule_params) { .name = "mine",
+                                                   .scalars = { { "lr" } },
+                                                   .once = wrong_once[k].once,
+                                                   .update = no_state },
+                       wrong_once[k].words);
+        if (!strstr(ptx_error_message(), "test_rule_input.c:"))
+            fail_msg("no line: %s", ptx_error_message());
+    }
+}
+
+TEST(test_data)
+{
+    const struct ptx_rule_params good = { PLAIN, .update = plain_update };
+    struct ptx_rule_params bad;
+#define BAD(words, ...) (bad = good, __VA_ARGS__, expect_no_rule(&bad, words))
+
+    ptx_rule *rule = ptx_rule_create(&good);
+    if (!rule)
+        fail_msg("%s", ptx_error_message());
+    ptx_rule_destroy(&rule);
+    assert_null(rule);
+    ptx_rule_destroy(&rule);
+    assert_null(ptx_rule_get_info(NULL));
+    expect_no_rule(NULL, "ptx_rule_create: params is NULL");
+    BAD("name is NULL", bad.name = NULL);
+    BAD("name is '1st'; it must have 1 to 48 letters, digits and '_'", bad.name = "1st");
+    BAD("name is 'a b'", bad.name = "a b");
+    BAD("name is adamw, which is a rule of the library's", bad.name = "adamw");
+    BAD("update is NULL", bad.update = NULL);
+    BAD("once is NULL", bad.once = NULL);
+    BAD("the name of a state is ''", bad.states[0].name = "");
+    BAD("states 0 and 1 have the name m", bad.states[1].name = "m");
+    BAD("state m: kind is 3; there are 0 to 2", bad.states[0].kind = (ptx_rule_kind)3);
+    BAD("state m: dtype is f64; it must be f32, f16 or bf16, or none",
+        bad.states[0].dtype = PTX_F64);
+    BAD("state m: an output needs a dtype of its own", bad.states[0].output = true);
+    BAD("state m: it is stochastic, and has a dtype of its own", bad.states[0].stochastic = true,
+        bad.states[0].dtype = PTX_F32);
+    BAD("state v follows m, which has a dtype of its own: those come last",
+        bad.states[0].dtype = PTX_F32, bad.states[1].name = "v");
+    BAD("the name of a scalar is 'l r'", bad.scalars[0].name = "l r");
+    BAD("scalars 0 and 1 have the name lr", bad.scalars[1].name = "lr");
+    BAD("scalar lr: range is 4; there are 0 to 3", bad.scalars[0].range = (ptx_rule_range)4);
+    BAD("a scalar has the name ema_decay", bad.scalars[1].name = "ema_decay");
+    BAD("state 2 is v, and state 1 has no name", bad.states[2].name = "v");
+    BAD("scalar 3 is eps, and scalar 1 has no name", bad.scalars[3].name = "eps");
+    BAD("scalar lr: usual is 2; it must be from 0 to 1",
+        bad.scalars[0].range = PTX_RULE_RANGE_UP_TO_1, bad.scalars[0].usual = 2);
+    BAD("clock_states is 5; a rule has 4 at most", bad.clock_states = 5);
+    BAD("sums is 5; a rule has 4 at most", bad.sums = 5);
+    BAD("sums is 1, reduce is NULL and of_sums is NULL: a rule has all three, or none",
+        bad.sums = 1);
+    BAD("sums is 0, reduce is given and of_sums is NULL", bad.reduce = no_term);
+    static const char *const names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i" };
+    bad = good;
+    for (unsigned k = 0; k < 9; k++)
+        bad.scalars[k + 1].name = names[k];
+    expect_no_rule(&bad, "scalar i: more than 8 scalars have names that struct ptx_step_hyper does "
+                         "not have");
+}
+
+int main(void)
+{
+    return tests_run(NULL, NULL);
+}

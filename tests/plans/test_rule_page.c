@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT
+// Rules as docs/rules.md teaches to write them, against their formulas in f64: LARS and the
+// authors' cautious AdamW, which take sums over a tensor, and AdamW with a rate that decays, a
+// number that lasts and a copy of the weights.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan_calls.h"
+#include "random.h"
+#include "reference/half.h"
+#include "test.h"
+
+enum { COUNT = 3000, STEPS = 6, STATES = 3 };
+
+static struct gpu gpu;
+
+// ---- LARS: You, Gitman and Ginsburg 2017 --------------------------------------------------------
+
+enum { LARS_LR, LARS_MOMENTUM, LARS_DECAY, LARS_TRUST };
+enum { LARS_C_LR, LARS_C_MOMENTUM, LARS_C_DECAY, LARS_C_TRUST, LARS_RATE };
+
+static void lars_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    (void)b;
+    clock->c[LARS_C_LR] = clock->scalar[LARS_LR];
+    clock->c[LARS_C_MOMENTUM] = clock->scalar[LARS_MOMENTUM];
+    clock->c[LARS_C_DECAY] = clock->scalar[LARS_DECAY];
+    clock->c[LARS_C_TRUST] = clock->scalar[LARS_TRUST];
+}
+
+static void lars_reduce(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->term[0] = ptx_mul(b, e->p, e->p);
+    e->term[1] = ptx_mul(b, e->g, e->g);
+}
+
+static void lars_of_sums(ptx_builder *b, struct ptx_rule_sums *s)
+{
+    ptx_val of_p = ptx_sqrt(b, s->sum[0]), of_g = ptx_sqrt(b, s->sum[1]);
+    ptx_val decay = ptx_cvt(b, PTX_F64, s->c[LARS_C_DECAY]);
+    ptx_val trust = ptx_cvt(b, PTX_F64, s->c[LARS_C_TRUST]);
+    ptx_val lr = ptx_cvt(b, PTX_F64, s->c[LARS_C_LR]);
+    ptx_val size = ptx_fma(b, decay, of_p, of_g);
+    ptx_val local = ptx_div(b, ptx_mul(b, trust, of_p), size);
+
+    s->c[LARS_RATE] = ptx_mul(b, lr, ptx_select(b, ptx_gt(b, size, 0), local, 1));
+}
+
+static void lars_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    const ptx_val *c = e->c;
+    ptx_val g = ptx_fma(b, c[LARS_C_DECAY], e->p, e->g);
+    ptx_val m = ptx_fma(b, c[LARS_C_MOMENTUM], e->state[0], ptx_mul(b, c[LARS_RATE], g));
+
+    e->new_state[0] = m;
+    e->new_p = ptx_sub(b, e->p, m);
+}
+
+static const struct ptx_rule_params lars = {
+    .name = "lars",
+    .version = 1,
+    .states = { { "momentum_buffer" } },
+    .scalars = { { "lr", PTX_RULE_RANGE_AT_LEAST_0, 0.1 },
+                 { "momentum", PTX_RULE_RANGE_AT_LEAST_0, 0.9 },
+                 { "weight_decay", PTX_RULE_RANGE_AT_LEAST_0, 1e-4 },
+                 { "trust", PTX_RULE_RANGE_AT_LEAST_0, 0.001 } },
+    .sums = 2,
+    .once = lars_once,
+    .update = lars_update,
+    .reduce = lars_reduce,
+    .of_sums = lars_of_sums,
+};
+
+// A step of all elements in f64. `state`: by the rule's states.
+static void lars_step(double *p, const double *g, double state[STATES][COUNT], unsigned t)
+{
+    double of_p = 0, of_g = 0;
+
+    (void)t;
+    for (unsigned i = 0; i < COUNT; i++)
+        of_p += p[i] * p[i], of_g += g[i] * g[i];
+    const double rate = 0.5 * 0.02 * sqrt(of_p) / (sqrt(of_g) + 0.01 * sqrt(of_p));
+    for (unsigned i = 0; i < COUNT; i++) {
+        state[0][i] = 0.9 * state[0][i] + rate * (g[i] + 0.01 * p[i]);
+        p[i] -= state[0][i];
+    }
+}
+
+// ---- cautious AdamW: Liang et al. 2024, with the terms of PyTorch's AdamW -----------------------
+
+enum { S_LR, S_BETA1, S_BETA2, S_EPS, S_DECAY };
+enum { LR, BETA1, REST1, BETA2, REST2, STEP, ROOT, EPS, DECAY, MEAN };
+
+static void adamw_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    const ptx_val *s = clock->scalar;
+    ptx_val to1 = ptx_sub(b, 1, ptx_rule_power(b, s[S_BETA1], clock->t));
+    ptx_val to2 = ptx_sub(b, 1, ptx_rule_power(b, s[S_BETA2], clock->t));
+
+    clock->c[LR] = s[S_LR];
+    clock->c[BETA1] = s[S_BETA1];
+    clock->c[REST1] = ptx_sub(b, 1, s[S_BETA1]);
+    clock->c[BETA2] = s[S_BETA2];
+    clock->c[REST2] = ptx_sub(b, 1, s[S_BETA2]);
+    clock->c[STEP] = ptx_div(b, s[S_LR], to1);
+    clock->c[ROOT] = ptx_sqrt(b, to2);
+    clock->c[EPS] = s[S_EPS];
+    clock->c[DECAY] = ptx_sub(b, 1, ptx_mul(b, s[S_LR], s[S_DECAY]));
+}
+
+static void moments(ptx_builder *b, struct ptx_rule_element *e)
+{
+    const ptx_val *c = e->c;
+    ptx_val gg = ptx_mul(b, e->g, e->g);
+
+    e->new_state[0] = ptx_fma(b, c[BETA1], e->state[0], ptx_mul(b, c[REST1], e->g));
+    e->new_state[1] = ptx_fma(b, c[BETA2], e->state[1], ptx_mul(b, c[REST2], gg));
+}
+
+// 1 where the step goes against the gradient, else 0.
+static ptx_val mask(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    ptx_val agrees = ptx_gt(b, ptx_mul(b, e->new_state[0], e->g), 0);
+    return ptx_select(b, agrees, ptx_f32(1), 0);
+}
+
+static ptx_val stepped(ptx_builder *b, const struct ptx_rule_element *e, ptx_val m)
+{
+    const ptx_val *c = e->c;
+    ptx_val root = ptx_rule_div(b, ptx_rule_sqrt(b, e->new_state[1]), c[ROOT]);
+    ptx_val u = ptx_rule_div(b, m, ptx_add(b, root, c[EPS]));
+    return ptx_fma(b, ptx_neg(b, c[STEP]), u, ptx_mul(b, c[DECAY], e->p));
+}
+
+static void cautious_reduce(ptx_builder *b, struct ptx_rule_element *e)
+{
+    moments(b, e);
+    e->term[0] = mask(b, e);
+    e->term[1] = ptx_f32(1);
+}
+
+static void cautious_of_sums(ptx_builder *b, struct ptx_rule_sums *s)
+{
+    s->c[MEAN] = ptx_max(b, ptx_div(b, s->sum[0], s->sum[1]), 1e-3);
+}
+
+static void cautious_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    moments(b, e);
+    ptx_val scale = ptx_rule_div(b, mask(b, e), e->c[MEAN]);
+    e->new_p = stepped(b, e, ptx_mul(b, e->new_state[0], scale));
+}
+
+#define ADAMW_SCALARS                                                                              \
+    { "lr", PTX_RULE_RANGE_AT_LEAST_0, 1e-3 }, { "beta1", PTX_RULE_RANGE_BELOW_1, 0.9 },           \
+        { "beta2", PTX_RULE_RANGE_BELOW_1, 0.999 }, { "eps", PTX_RULE_RANGE_AT_LEAST_0, 1e-8 },    \
+    {                                                                                              \
+        "weight_decay", PTX_RULE_RANGE_AT_LEAST_0, 0.01                                            \
+    }
+
+static const struct ptx_rule_params cautious = {
+    .name = "c_adamw",
+    .version = 1,
+    .states = { { "exp_avg" }, { "exp_avg_sq", PTX_RULE_POSITIVE, .stochastic = true } },
+    .scalars = { ADAMW_SCALARS },
+    .sums = 2,
+    .once = adamw_once,
+    .update = cautious_update,
+    .reduce = cautious_reduce,
+    .of_sums = cautious_of_sums,
+};
+
+static void moments_step(const double *g, double state[STATES][COUNT])
+{
+    for (unsigned i = 0; i < COUNT; i++) {
+        state[0][i] = 0.9 * state[0][i] + (1 - 0.9) * g[i];
+        state[1][i] = 0.95 * state[1][i] + (1 - 0.95) * g[i] * g[i];
+    }
+}
+
+static double adamw_of(double p, double m, double v, double lr, unsigned t)
+{
+    const double root = sqrt(v) / sqrt(1 - pow(0.95, t));
+
+    return (1 - lr * 0.1) * p - lr / (1 - pow(0.9, t)) * m / (root + 1e-6);
+}
+
+static void cautious_step(double *p, const double *g, double state[STATES][COUNT], unsigned t)
+{
+    double agree = 0;
+
+    moments_step(g, state);
+    for (unsigned i = 0; i < COUNT; i++)
+        agree += state[0][i] * g[i] > 0;
+    for (unsigned i = 0; i < COUNT; i++) {
+        const double scale = (state[0][i] * g[i] > 0) / fmax(agree / COUNT, 1e-3);
+        p[i] = adamw_of(p[i], state[0][i] * scale, state[1][i], 0.5, t);
+    }
+}
+
+// ---- AdamW with a rate that decays --------------------------------------------------------------
+
+enum { S_RATE = S_DECAY + 1, S_POWER };
+
+// The rate is lr exp(-rate (t - 1)) t^-power; the sum of all is kept.
+static void decaying_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    ptx_val s[PTX_STEP_MAX_SCALARS];
+    ptx_val t = ptx_cvt(b, PTX_F64, clock->t);
+    ptx_val passed = ptx_mul(b, clock->scalar[S_RATE], ptx_sub(b, t, 1));
+    ptx_val decay = ptx_rule_exp(b, ptx_neg(b, passed));
+    ptx_val slower = ptx_rule_pow(b, t, ptx_neg(b, clock->scalar[S_POWER]));
+
+    memcpy(s, clock->scalar, sizeof s);
+    clock->scalar[S_LR] = ptx_mul(b, ptx_mul(b, s[S_LR], decay), slower);
+    adamw_once(b, clock);
+    clock->new_state[0] = ptx_add(b, clock->state[0], clock->scalar[S_LR]);
+}
+
+static void decaying_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    moments(b, e);
+    e->new_p = stepped(b, e, e->new_state[0]);
+    e->new_state[2] = e->new_p;
+}
+
+static const struct ptx_rule_params decaying = {
+    .name = "decaying",
+    .version = 1,
+    .states = { { "exp_avg" },
+                { "exp_avg_sq", PTX_RULE_POSITIVE },
+                { "copy", PTX_RULE_WEIGHT, .dtype = PTX_BF16, .output = true } },
+    .scalars = { ADAMW_SCALARS, { "rate" }, { "power" } },
+    .clock_states = 1,
+    .once = decaying_once,
+    .update = decaying_update,
+};
+
+static double decayed(unsigned t)
+{
+    return 0.5 * exp(-0.25 * (t - 1)) * pow(t, -0.5);
+}
+
+static void decaying_step(double *p, const double *g, double state[STATES][COUNT], unsigned t)
+{
+    moments_step(g, state);
+    for (unsigned i = 0; i < COUNT; i++)
+        p[i] = adamw_of(p[i], state[0][i], state[1][i], decayed(t), t);
+}
+
+// ---- plans --------------------------------------------------------------------------------------
+
+enum { ROOM = COUNT * sizeof(float), CLOCK = (2 + STATES) * ROOM, BYTES = CLOCK + 256 };
+
+static unsigned char bytes[BYTES];
+
+static float *array_of(unsigned k)
+{
+    return (void *)(bytes + k * ROOM);
+}
+
+// Steps with the rule, beside the formula. The gradients' norm is not clipped.
+static void follow(const struct ptx_rule_params *params, const struct ptx_step_hyper *hyper,
+                   unsigned states,
+                   void (*step)(double *, const double *, double (*)[COUNT], unsigned))
+{
+    static double p[COUNT], g[COUNT], state[STATES][COUNT];
+    struct random r = gpu_random(&gpu, params->name);
+    ptx_rule *rule = ptx_rule_create(params);
+    if (!rule)
+        fail_msg("%s", ptx_error_message());
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, BYTES);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    struct ptx_step_tensor tensor = {
+        .parameter = at, .gradient = at + ROOM, .step = at + CLOCK, .count = COUNT, .dtype = PTX_F32
+    };
+    const struct ptx_step_group group = { .own_rule = rule, .hyper = *hyper };
+
+    memset(bytes, 0, BYTES);
+    memset(state, 0, sizeof state);
+    for (unsigned k = 0; k < states; k++)
+        tensor.state[k] = at + (2 + k) * (CUdeviceptr)ROOM;
+    for (unsigned i = 0; i < COUNT; i++)
+        p[i] = (double)(array_of(0)[i] = (float)random_unit(&r));
+    ptx_step_plan *plan =
+        ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = &tensor,
+                                                                     .tensor_count = 1,
+                                                                     .groups = &group,
+                                                                     .group_count = 1,
+                                                                     .max_norm = INFINITY,
+                                                                     .stream = gpu.stream });
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    for (unsigned t = 1; t <= STEPS; t++) {
+        for (unsigned i = 0; i < COUNT; i++)
+            g[i] = (double)(array_of(1)[i] = (float)random_unit(&r));
+        require(ptx_buffer_upload(memory, 0, bytes, BYTES, gpu.stream));
+        require(ptx_step_plan_run(plan, gpu.stream));
+        require(ptx_buffer_download(memory, 0, bytes, BYTES, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        step(p, g, state, t);
+    }
+    for (unsigned i = 0; i < COUNT; i++)
+        if (!(fabs(p[i] - (double)array_of(0)[i]) < 1e-5))
+            fail_msg("%s: element %u is %a; the formula has %a", params->name, i,
+                     (double)array_of(0)[i], p[i]);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&memory);
+    ptx_rule_destroy(&rule);
+}
+
+TEST(test_lars)
+{
+    follow(&lars,
+           &(struct ptx_step_hyper) {
+               .lr = 0.5, .momentum = 0.9, .weight_decay = 0.01, .more = { 0.02 } },
+           1, lars_step);
+}
+
+#define ADAMW .lr = 0.5, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6, .weight_decay = 0.1
+
+TEST(test_cautious)
+{
+    follow(&cautious, &(struct ptx_step_hyper) { ADAMW }, 2, cautious_step);
+}
+
+TEST(test_decaying)
+{
+    const uint16_t *copy = (const void *)array_of(4);
+    double sum = 0, kept;
+
+    follow(&decaying, &(struct ptx_step_hyper) { ADAMW, .more = { 0.25, 0.5 } }, 3, decaying_step);
+    for (unsigned i = 0; i < COUNT; i++)
+        assert_int_equal(copy[i], bf16_from_f64((double)array_of(0)[i]));
+    for (unsigned t = 1; t <= STEPS; t++)
+        sum += decayed(t);
+    memcpy(&kept, bytes + CLOCK + 8, sizeof kept);
+    assert_true(fabs(kept - sum) < 1e-12);
+}
+
+int main(void)
+{
+    return gpu_tests_run(&gpu);
+}
