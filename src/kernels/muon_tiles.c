@@ -203,7 +203,9 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
 static void add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
 {
     enum { WORDS = MUON_TILE * MUON_TILE };
-    ptx_ptr last = ptx_shared(b, PTX_U32, 1);
+    // All have left the stages when it is written. An array of its own would move the stages from
+    // the boundaries of 128 bytes, across which copies take twice the time.
+    ptx_ptr last = ptx_ptr_cast(b, PTX_U32, ptxk_muon_shared_at(b, t->shared));
 
     ptx_if (b, ptx_gt(b, t->slices, 1)) {
         ptx_comment(b, "this slice's sums, in the order of the threads");
