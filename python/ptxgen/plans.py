@@ -538,6 +538,19 @@ class StepPlan(_Plan):
         """Adds the gradients of a micro-batch to the accumulators; the last ones are run()'s to add."""
         self._call("accumulate", stream_of(stream))
 
+    def reduce(self, stream: StreamLike = None) -> None:
+        """Before step(), where a rule has sums: those of this plan's tensors, to be added over ranks."""
+        self._call("reduce", stream_of(stream))
+
+    @property
+    def rule_sums(self) -> View:
+        """The sums between reduce() and step(): four f64 a tensor."""
+        handle = self.handle
+        at = self._info(handle).rule_sums
+        if not at:
+            raise InvalidError("no rule of the plan has sums")
+        return View(self._ordinal, at, _c.PTX_RULE_MAX_SUMS * len(self._rows), "f64", handle)
+
     def step(self, stream: StreamLike = None) -> None:
         """The last phase: parameters, states and step counts."""
         self._call("step", stream_of(stream))

@@ -109,6 +109,11 @@ class Rule(Object):
         return f"<rule {self.name}, version {self.version}: {', '.join(self.states) or 'no states'}>"
 
     @property
+    def sums(self) -> int:
+        """How many sums over each tensor it takes."""
+        return self._data.sums
+
+    @property
     def evaluates(self) -> bool:
         """Whether it has an evaluation: weights to evaluate with, beside those to train."""
         return bool(self._data.evaluation)

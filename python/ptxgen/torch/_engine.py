@@ -18,7 +18,8 @@ from torch import Tensor
 from .. import _c
 from .._library import c, check
 from ..plans import StepPlan
-from . import _device, _formats, _ranks, _shortcuts
+from . import _device, _formats, _over_ranks, _ranks, _shortcuts
+from ._items import Rate, check_apart, check_item
 from ._ranks import DTensor
 from ._shortcuts import identities, local, spec
 from .reports import Report, Reported, Rows, report_of
@@ -90,7 +91,7 @@ class _Part:
         self._note_parameters(gradients)
         self._keep_states()
         self._prepare_looks()
-        self.rates = [_Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
+        self.rates = [Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
         rows = [self._row(k, owner) for k in range(len(items))]
         self.key = _PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
@@ -181,6 +182,7 @@ class _Part:
                 "step": dummy, "count": self.numels[k], "dtype": _device.NAMES[item.local.dtype],
                 "gradient_dtype": _device.NAMES[self.dtypes[k]], "format": item.format.name,
                 "group": self.groups.index(item.group), "uncounted": not item.counted,
+                "counts_empty": not self.numels[k] and isinstance(names, _formats.Names),
                 "id": item.name, "whole": self._whole(item, owner.reports),
                 **({} if owner.fp8 is None else owner.fp8.fields(item.parameter))}
 
@@ -222,8 +224,12 @@ class _Part:
         if owner.reports:
             self.reports = Rows(len(rows), self.device.device)
             params.update(self.reports.params())
-        if self.key.phases:
+        if self.key.phases and self.key.norm:
             params["sums_at"] = self.sums.data_ptr()
+        self.rule_sums: Optional[Tensor] = None  # a row for each tensor of the plan
+        if any(map(_over_ranks.has_sums, self.key.rules)):
+            self.rule_sums = torch.zeros((len(rows), _c.PTX_RULE_MAX_SUMS), dtype=torch.float64, device=self.device.device)
+            params["rule_sums_at"] = self.rule_sums.data_ptr()
         self.hypers = [owner._all_scalars(owner.param_groups[g]) for g in self.groups]
         groups = []
         for rule, rate, scalars in zip(self.key.rules, self.rates, self.hypers):
@@ -240,7 +246,7 @@ class _Part:
     def _take(self, previous: "_Part", rows: List[Dict[str, Any]], stream: int) -> None:
         """The previous plan, with addresses of now."""
         for field in ("scale", "found_in", "found_out", "sums", "amp", "captured", "max_norm", "hypers",
-                      "values", "plan", "records", "reports"):
+                      "values", "plan", "records", "reports", "rule_sums"):
             setattr(self, field, getattr(previous, field))
         self._handle = self.plan.handle.value
         moved: Any = {k: {name: row[name] for name in _MOVING} for k, row in enumerate(rows)}
@@ -406,7 +412,8 @@ class _Part:
     def count_empty(self, owner: Any) -> None:
         """Counts the step of parameters of which this rank has nothing, as other ranks count it: a
         checkpoint may have the count of any rank."""
-        steps = [self.items[k].states["step"] for k in self.empty if self.known[k]]
+        steps = [self.items[k].states["step"] for k in self.empty  # plans count those of rules with a clock
+                 if self.known[k] and not isinstance(self.items[k].names, _formats.Names)]
         found = self.found_out if self.key.norm else self.found_in
         taken = (found == 0).to(torch.float32)
         for one in self.key.guards:
@@ -502,34 +509,6 @@ class _Changed(Exception):
     """The plans are for other types of gradients."""
 
 
-class _Rate:
-    """A learning rate: a number, or a tensor. What is on the device is read there, in each run."""
-
-    def __init__(self, lr: Any, device: Any) -> None:
-        self.tensor: Optional[Tensor] = None
-        self.copy: Optional[Tensor] = None
-        self.address, self.value = 0, 0.0
-        if isinstance(lr, Tensor) and (lr.device.type != "cpu" or device.device.type == "cpu"):
-            self.tensor = local(lr)
-            if lr.device != device.device or lr.dtype is not torch.float32:
-                self.copy = torch.zeros((), dtype=torch.float32, device=device.device)
-                self.copy.copy_(self.tensor.reshape(()))
-            read = self.tensor if self.copy is None else self.copy
-            self.address = read.data_ptr()
-        else:
-            self.value = float(lr)
-
-    def fits(self, lr: Any) -> bool:
-        if self.tensor is None:
-            return not isinstance(lr, Tensor) or lr.device.type == "cpu"
-        return lr is self.tensor and (self.copy is not None or lr.data_ptr() == self.address)
-
-    def follow(self, lr: Any) -> float:
-        if self.copy is not None:
-            self.copy.copy_(lr.reshape(()))
-        return 0.0 if self.address else float(lr)
-
-
 def _without_addresses(rows: List[Dict[str, Any]]) -> Tuple[Any, ...]:
     """What of a plan's rows set_addresses() cannot change."""
     return tuple(tuple(value for name, value in row.items() if name not in _MOVING) for row in rows)
@@ -549,6 +528,7 @@ class Engine:
         self._idle: List[Tensor] = []  # parameters without a gradient and states
         self._norm = False
         self._group: Optional[Any] = None
+        self._over_ranks: Optional[_over_ranks.OverRanks] = None
         self._without: Optional[Tuple[Tensor, Tensor]] = None  # norm and found_inf without plans
         self.detects = False  # a GradScaler asks for found_inf
         self.asked = False  # and of the step that comes next
@@ -666,12 +646,21 @@ class Engine:
         for part in parts:
             stream = part.device.stream()
             part.plan.finish(stream)
+            if part.rule_sums is not None:
+                part.plan.reduce(stream)
+                part.device.done(stream)
+        if self._over_ranks is not None:
+            self._over_ranks.add_up(parts, self._device())
+        for part in parts:
+            stream = part.device.stream()
             part.plan.step(stream)
             part.device.done(stream)
 
     def _run_without(self, owner: Any) -> None:
         """A step before any parameter has had a gradient: the norm is that of other ranks' gradients."""
         self._without = None
+        if self._over_ranks is not None:
+            self._over_ranks.add_up((), self._device())
         if not self._norm:
             return
         scale = getattr(owner, "grad_scale", None)
@@ -704,7 +693,8 @@ class Engine:
         by_device: Dict[torch.device, List[int]] = {}
         for k, item in enumerate(items):
             by_device.setdefault(item.local.device, []).append(k)
-        phases = norm and (reduced.group is not None or len(by_device) > 1)
+        over_ranks = _over_ranks.OverRanks.made(owner, params, asked, ())  # the plans are not made yet
+        phases = norm and (reduced.group is not None or len(by_device) > 1) or over_ranks is not None
         previous = {part.device.device: part for part in self._parts}
         parts = []
         for place, which in by_device.items():
@@ -716,6 +706,7 @@ class Engine:
             if id(part.plan) not in kept and not part.captured:
                 part.device.gpu.synchronize(part.device.stream())
         self._parts, self._norm, self._group = parts, norm, reduced.group if norm else None
+        self._over_ranks = over_ranks and _over_ranks.OverRanks.made(owner, params, asked, parts)
         self._idle = [p for k, p in enumerate(params) if k not in planned]
         self._params, self._entries = list(params), list(owner.state.values())
         self._kept = [self._params, *map(list, map(dict.values, self._entries))]
@@ -740,7 +731,7 @@ class Engine:
             given = names[k]
             name = k if given is None else zlib.crc32(given.encode())
             item = _Item(parameter, of_group[k], name, f"parameter {k}" + (f" ({given})" if given else ""))
-            _check(item, type(owner).__name__)
+            check_item(item, type(owner).__name__)
             item.names = owner._names_of(groups[item.group])
             try:
                 group = groups[item.group]
@@ -752,7 +743,7 @@ class Engine:
                 raise ValueError(f"{item.what}: {error}") from None
             items.append(item)
             at.append(k)
-        _check_apart(items)
+        check_apart(items)
         for item in items:
             owner.state[item.parameter] = item.states
         return items, at
@@ -808,36 +799,3 @@ def _kinds(owner: Any, groups: List[Any]) -> List[Any]:
     """What of the groups the plans are made for, and a setting that groups do not have."""
     return [(owner._rule(group), group.get("state_dtype"), owner._ema_of(group), "max_grad_norm" in group)
             for group in groups]
-
-
-def _check(item: _Item, name: str) -> None:
-    """Whether a plan can step the parameter."""
-    why, local = _device.refusal(item.local, name), item.local
-    if why is None and local.numel() and not local.data_ptr():
-        why = "has no memory, because its storage was freed"
-    elif why is None and local.numel() and not _is_dense(local):
-        why = (f"has gaps or overlaps: its strides are {local.stride()}, which ptxgen.torch.{name} does not "
-               f"support: use torch.optim.{name}")
-    if why:
-        raise ValueError(f"{item.what} {why}")
-
-
-def _check_apart(items: Sequence[_Item]) -> None:
-    """Whether no two parameters share memory, in which the later step would be lost."""
-    places = sorted((str(item.local.device), item.local.data_ptr(), k) for k, item in enumerate(items)
-                    if item.local.numel())
-    for (device, at, k), (other, after, m) in zip(places, places[1:]):
-        here = items[k].local
-        if device == other and at + here.numel() * here.element_size() > after:
-            raise ValueError(f"{items[k].what} and {items[m].what} share memory: give the optimizer one of "
-                             "them, or the tensor of which both are views")
-
-
-def _is_dense(tensor: Tensor) -> bool:
-    """Whether the elements, in any order of dimensions, follow one another."""
-    expected = 1
-    for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n != 1):
-        if stride != expected:
-            return False
-        expected *= size
-    return True

@@ -159,6 +159,23 @@ def reduction(tensors: Sequence[Any], process_group: Optional[Any] = None) -> Re
     return Reduction(group, [counts(tensor) for tensor in tensors])
 
 
+def parts_of(tensors: Sequence[Any], process_group: Optional[Any] = None) -> List[Optional[Any]]:
+    """The group of the ranks that have a part each of a tensor; None if this rank has all of it. Tensors that are no
+    DTensors are whole without a `process_group`."""
+    found: Dict[Any, Any] = {}
+    groups = []
+    for tensor in tensors:
+        group = None if isinstance(tensor, DTensor) else process_group
+        if isinstance(tensor, DTensor):
+            key = (tensor.device_mesh, tuple(tensor.placements))
+            if key not in found:
+                ranks, _ = _ranks(*key)
+                found[key] = _group(ranks, [tensor.device_mesh]) if len(ranks) > 1 else None
+            group = found[key]
+        groups.append(group)
+    return groups
+
+
 class Whole(NamedTuple):
     """struct ptx_step_whole"""
 

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""What a plan asks of parameters and of learning rates."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from . import _device
+from ._shortcuts import local
+
+
+# ---- parameters
+
+
+def check_item(item: Any, name: str) -> None:
+    """Whether a plan can step the parameter."""
+    why, local = _device.refusal(item.local, name), item.local
+    if why is None and local.numel() and not local.data_ptr():
+        why = "has no memory, because its storage was freed"
+    elif why is None and local.numel() and not _is_dense(local):
+        why = (f"has gaps or overlaps: its strides are {local.stride()}, which ptxgen.torch.{name} does not "
+               f"support: use torch.optim.{name}")
+    if why:
+        raise ValueError(f"{item.what} {why}")
+
+
+def check_apart(items: Sequence[Any]) -> None:
+    """Whether no two parameters share memory, in which the later step would be lost."""
+    places = sorted((str(item.local.device), item.local.data_ptr(), k) for k, item in enumerate(items)
+                    if item.local.numel())
+    for (device, at, k), (other, after, m) in zip(places, places[1:]):
+        here = items[k].local
+        if device == other and at + here.numel() * here.element_size() > after:
+            raise ValueError(f"{items[k].what} and {items[m].what} share memory: give the optimizer one of "
+                             "them, or the tensor of which both are views")
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether the elements, in any order of dimensions, follow one another."""
+    expected = 1
+    for stride, size in sorted((s, n) for s, n in zip(tensor.stride(), tensor.shape) if n != 1):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+# ---- learning rates
+
+
+class Rate:
+    """A learning rate: a number, or a tensor. What is on the device is read there, in each run."""
+
+    def __init__(self, lr: Any, device: Any) -> None:
+        self.tensor: Optional[Tensor] = None
+        self.copy: Optional[Tensor] = None
+        self.address, self.value = 0, 0.0
+        if isinstance(lr, Tensor) and (lr.device.type != "cpu" or device.device.type == "cpu"):
+            self.tensor = local(lr)
+            if lr.device != device.device or lr.dtype is not torch.float32:
+                self.copy = torch.zeros((), dtype=torch.float32, device=device.device)
+                self.copy.copy_(self.tensor.reshape(()))
+            read = self.tensor if self.copy is None else self.copy
+            self.address = read.data_ptr()
+        else:
+            self.value = float(lr)
+
+    def fits(self, lr: Any) -> bool:
+        if self.tensor is None:
+            return not isinstance(lr, Tensor) or lr.device.type == "cpu"
+        return lr is self.tensor and (self.copy is not None or lr.data_ptr() == self.address)
+
+    def follow(self, lr: Any) -> float:
+        if self.copy is not None:
+            self.copy.copy_(lr.reshape(()))
+        return 0.0 if self.address else float(lr)
