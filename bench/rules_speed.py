@@ -44,9 +44,11 @@ def optimizer_of(name):
 
 
 def accesses_of(optimizer):
-    """Of 4 bytes an element: a step reads the gradient twice; it reads and writes the parameter and each state."""
+    """Of 4 bytes an element: a step reads the gradient twice; it reads and writes the parameter and each state. Sums
+    over tensors read all of them once more."""
     states = next(iter(optimizer.state.values()))
-    return 4 + 2 * sum(isinstance(s, torch.Tensor) and s.shape == GPT2[0] for s in states.values())
+    count = sum(isinstance(s, torch.Tensor) and s.shape == GPT2[0] for s in states.values())
+    return 4 + 2 * count + (2 + count if getattr(getattr(optimizer, "rule", None), "sums", 0) else 0)
 
 
 def first_step(name):

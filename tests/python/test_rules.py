@@ -219,6 +219,71 @@ def test_any(gpu, first):
     check(gpu, [any_rule(first + k) for k in range(20)], special=first == 0)
 
 
+def test_sums_over_ranks(gpu):
+    """Two plans have a part each, and what stands for an all-reduce is between their phases."""
+    host, _, _ = arrays(gpu, with_sums, 1)
+    parts, plans, kept = [slice(0, 100), slice(100, COUNT)], [], []
+    for part in parts:
+        mine = {name: gpu.array(host[name][part].tolist(), {"m": "bf16", "copy": "bf16", "way": "f16"}.get(name, "f32"))
+                for name in host}
+        count, sums = gpu.zeros(2, "f64"), gpu.zeros(4, "f64")
+        plans.append(gpu.step_plan([{**row(with_sums, mine, count, 0), "count": part.stop - part.start}],
+                                   groups=[with_sums.group()], max_norm=float("inf"), rule_sums_at=sums.address))
+        kept.append((mine, count, sums))
+        assert plans[-1].rule_sums.address == sums.address
+    p, states, clock = with_sums.reference()(host["p"], host["g"], {"m": host["m"]}, 1)
+    for plan in plans:
+        plan.norm_sq()
+        plan.finish()
+        plan.reduce()
+    with pytest.raises(ptxgen.InvalidError, match="reduce"):
+        gpu.step_plan([{**row(my_lion, {**kept[0][0], "exp_avg": gpu.zeros(100)}, kept[0][1], 0), "count": 100}],
+                      groups=[my_lion.group()], max_norm=float("inf")).reduce()
+    total = [sum(pair) for pair in zip(*(sums.tolist() for _, _, sums in kept))]
+    for plan, (_, _, sums) in zip(plans, kept):
+        sums.upload(numpy.array(total))
+        plan.step()
+    for part, (mine, count, _) in zip(parts, kept):
+        assert differ(mine["p"].tolist(), p[part]) == [] and count.tolist()[1] == clock["total"]
+        assert all(differ(mine[name].tolist(), states[name][part]) == [] for name in states)
+
+
+# Three as a new user wrote them from docs/rules.md.
+
+
+@ptxgen.rule(states=dict(momentum=ptxgen.State("signed", stochastic=True)),
+             scalars=dict(lr=1e-3, mu=ptxgen.Scalar(0.9, "below_1"), weight_decay=0.5))
+def soft_sign(p, g, momentum, lr, mu, weight_decay):
+    m = mu * momentum + (1 - mu) * g
+    return ptxgen.exp(-lr * weight_decay) * p - lr * ptxgen.tanh(m * 100), m
+
+
+def _squares(u):
+    return u * u, 1.0
+
+
+def _unit(p, u, sums, lr):
+    return p - lr / (ptxgen.sqrt(sums[0] / sums[1]) + 1e-8) * u, u
+
+
+@ptxgen.rule(states=dict(m="signed"), scalars=dict(lr=0.02, momentum=0.95), reduce=_squares, apply=_unit)
+def unit_sgd(g, m, momentum):
+    return momentum * m + g
+
+
+@ptxgen.rule(states=dict(v="positive", mean=ptxgen.State("weight", start="p")), outputs=dict(copy="bf16"),
+             scalars=dict(lr=1e-3, beta=0.99, eps=1e-8), clock=dict(weight=0.0), evaluation=lambda mean: mean)
+def averaged(p, g, v, mean, t, weight, lr, beta, eps):
+    v = beta * v + (1 - beta) * g * g
+    p = p - lr * g / (ptxgen.sqrt(v / (1 - beta ** t)) + eps)
+    weight = weight + ptxgen.pow(t, 0.5)
+    return p, v, mean + ptxgen.pow(t, 0.5) / weight * (p - mean), p, weight
+
+
+def test_of_a_new_user(gpu):
+    check(gpu, [soft_sign, unit_sgd, averaged])
+
+
 def test_functions():
     """Those of elements against math in f64, within a unit or so of f32; those of the whole step of f64."""
     x = numpy.random.default_rng(1).uniform(0.1, 3, COUNT).astype(numpy.float32)
