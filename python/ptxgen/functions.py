@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The functions of <ptxgen/math.h> in numpy. The library writes their instructions for f32, and a few lines
-here run these: the same sequence has the same bits. Those of f64 the library gives as a list of operations."""
+"""What operations of rules compute, in numpy. Of the functions of <ptxgen/math.h> the library writes the
+instructions for f32, and a few lines here run these: the same sequence has the same bits. Those of f64 it gives as a
+list of operations."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from . import _c
 from ._library import Handle, c, checked, finish_text
-from .symbols import OPERANDS, OPS, Op
+from .symbols import NAMES, OPERANDS, OPS, Op
 
-NAMES = ("EXP", "EXP2", "EXPM1", "LOG", "LOG2", "LOG1P", "SIN", "COS", "TANH", "SIGMOID", "ERF", "ERFC", "RSQRT", "POW")
+FUNCTIONS = ("EXP", "EXP2", "EXPM1", "LOG", "LOG2", "LOG1P", "SIN", "COS", "TANH", "SIGMOID", "ERF", "ERFC", "RSQRT", "POW")
 
 
 # ---- instructions that numpy lacks
@@ -236,7 +237,7 @@ def result(np: Any, name: str, operands: Sequence[Any], kind: Any) -> Any:
     return _run32(np, name, operands) if kind is np.float32 else _run64(np, name, operands)
 
 
-def exact(np: Any, name: str, operands: Sequence[Any]) -> Any:
+def in_f64(np: Any, name: str, operands: Sequence[Any]) -> Any:
     """The same in f64, from numpy and math."""
     x = operands[0]
     simple: Dict[str, Callable[[], Any]] = {
@@ -254,17 +255,15 @@ def _list(name: str) -> Tuple[Op, ...]:
 
 
 def _run64(np: Any, name: str, operands: Sequence[Any]) -> Any:
-    from .reference import computed
     found: List[Any] = []
     with np.errstate(all="ignore"):
         for op in _list(name):
-            found.append(_step64(np, op, found, operands, computed))
+            found.append(_step64(np, op, found, operands))
     return found[-1]
 
 
-def _step64(np: Any, op: Op, found: List[Any], operands: Sequence[Any], computed: Callable[..., Any]) -> Any:
-    from .symbols import NAMES as names
-    name = names[op.op]
+def _step64(np: Any, op: Op, found: List[Any], operands: Sequence[Any]) -> Any:
+    name = NAMES[op.op]
     if name == "ARGUMENT":
         return np.float64(operands[op.x])
     if name not in ("TRUNC", "EXPONENT", "SIGNIFICAND", "POWER_OF_2"):
@@ -280,3 +279,30 @@ def _step64(np: Any, op: Op, found: List[Any], operands: Sequence[Any], computed
     else:
         made = int(np.float64(x + (1.5 * 2.0 ** 52 + 1023)).view(np.uint64)) << 52 & (1 << 64) - 1
     return np.uint64(made).view(np.float64)
+
+
+# ---- operations of rules
+
+
+def computed(np: Any, op: Op, found: List[Any], kind: Any, exact: bool) -> Any:
+    """What an operation gives that computes. exact: functions of mathematics in f64."""
+    name = NAMES[op.op]
+    if name == "NUMBER":
+        return kind(op.number)
+    operands: List[Any] = [found[k] if k < len(found) else None for k in (op.x, op.y, op.z)]
+    x, y, z = operands
+    if name == "FMA":
+        return fma(np, x, y, z, kind)
+    if name in ("MIN", "MAX"):
+        return limit(np, x, y, kind, name == "MIN")
+    if name in FUNCTIONS:
+        operands = operands[:len(OPERANDS[name])]
+        return in_f64(np, name, operands) if exact else result(np, name, operands, kind)
+    simple: Dict[str, Callable[[], Any]] = {
+        "ADD": lambda: x + y, "SUB": lambda: x - y, "MUL": lambda: x * y, "DIV": lambda: x / y,
+        "SQRT": lambda: np.sqrt(x), "NEG": lambda: -x, "ABS": lambda: np.abs(x), "LT": lambda: x < y,
+        "LE": lambda: x <= y, "GT": lambda: x > y, "GE": lambda: x >= y, "EQ": lambda: x == y,
+        "NE": lambda: x != y, "AND": lambda: x & y, "OR": lambda: x | y, "NOT": lambda: np.logical_not(x),
+        "SELECT": lambda: np.where(x, y, z)}
+    made = simple[name]()
+    return made if made.dtype == bool else made.astype(kind)

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import importlib
 import math
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
-from . import functions
+from .functions import computed
 from .symbols import NAMES, OPERANDS, Op
 
 _INPUTS = ("P", "G", "T")  # and those of an index:
@@ -113,27 +113,3 @@ class Reference:
             result = result * result
             result = result * x if bit == "1" else result
         return result
-
-
-def computed(np: Any, op: Op, found: List[Any], kind: Any, exact: bool) -> Any:
-    """What an operation gives that computes. exact: functions of mathematics in f64."""
-    name = NAMES[op.op]
-    if name == "NUMBER":
-        return kind(op.number)
-    operands: List[Any] = [found[k] if k < len(found) else None for k in (op.x, op.y, op.z)]
-    x, y, z = operands
-    if name == "FMA":
-        return functions.fma(np, x, y, z, kind)
-    if name in ("MIN", "MAX"):
-        return functions.limit(np, x, y, kind, name == "MIN")
-    if name in functions.NAMES:
-        operands = operands[:len(OPERANDS[name])]
-        return functions.exact(np, name, operands) if exact else functions.result(np, name, operands, kind)
-    simple: Dict[str, Callable[[], Any]] = {
-        "ADD": lambda: x + y, "SUB": lambda: x - y, "MUL": lambda: x * y, "DIV": lambda: x / y,
-        "SQRT": lambda: np.sqrt(x), "NEG": lambda: -x, "ABS": lambda: np.abs(x), "LT": lambda: x < y,
-        "LE": lambda: x <= y, "GT": lambda: x > y, "GE": lambda: x >= y, "EQ": lambda: x == y,
-        "NE": lambda: x != y, "AND": lambda: x & y, "OR": lambda: x | y, "NOT": lambda: np.logical_not(x),
-        "SELECT": lambda: np.where(x, y, z)}
-    result = simple[name]()
-    return result if result.dtype == bool else result.astype(kind)

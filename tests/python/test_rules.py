@@ -288,7 +288,7 @@ def test_functions():
     """Those of elements against math in f64, within a unit or so of f32; those of the whole step of f64."""
     x = numpy.random.default_rng(1).uniform(0.1, 3, COUNT).astype(numpy.float32)
     own = {"rsqrt": lambda x: 1 / math.sqrt(x), "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "exp2": lambda x: 2.0 ** x}
-    for name in functions.NAMES[:-1]:
+    for name in functions.FUNCTIONS[:-1]:
         call, expected = getattr(ptxgen, name.lower()), own.get(name.lower()) or getattr(math, name.lower())
         rule = ptxgen.rule(states={}, scalars=dict(lr=1.0), name=f"my_{name.lower()}")(lambda p, g: call(p))
         found = rule.reference()(x, x, {}, 1)[0]
