@@ -3,6 +3,7 @@
 #include "asm_module.h"
 #include "builder_fixture.h"
 #include "kitchen_sink.h"
+#include "sanitized.h"
 
 #include <ptxgen/kernels.h>
 
@@ -157,7 +158,7 @@ static void every_call_can_fail(write_module *write, const void *with)
     enum { FIRST_CHUNK = 8192, STEP = 40, FAILURES = 6 };
 
     // Each step adds an instruction. The last has more than the first allocation of code holds.
-    for (int k = 0; k * STEP < FIRST_CHUNK; k++) {
+    for (int k = 0; k * STEP < FIRST_CHUNK; k += SANITIZED_EVERY(4)) {
         const struct filled filled = { write, with, k * STEP, k };
         for (size_t at = 1; at <= FAILURES; at++) {
             struct allocator a = { .fail_at = at };
@@ -187,7 +188,7 @@ TEST(the_kernels_survive)
 {
     size_t k = 0;
 
-    for (; ptx_kernel_at(k); k++)
+    for (; ptx_kernel_at(k); k += SANITIZED_EVERY(3))
         every_allocation_can_fail(write_kernel, ptx_kernel_at(k));
     assert_true(k >= 5);
     every_allocation_can_fail(write_everything, NULL);

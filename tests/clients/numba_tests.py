@@ -24,10 +24,9 @@ import unittest
 
 PACKAGE = "numba.cuda.tests.cudapy"
 LIST = pathlib.Path(__file__).with_suffix(".txt")
-# Together these take about a minute of one core.
-SAMPLE = """array_args array_methods boolean complex_kernel constmem cuda_array_interface enums exception
-    extending_types forall frexp_ldexp gufunc_scalar idiv lang minmax multithreads powi recursion reduction sm
-    userexc vectorize_decor""".split()
+# For each thing that a launch is made of: arguments, memory, exceptions, threads, devices' functions.
+SAMPLE = """array_args boolean constmem cuda_array_interface exception extending_types forall idiv minmax
+    multithreads recursion sm userexc""".split()
 
 
 class Recorder(unittest.TestResult):

@@ -1,13 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# check_torch.sh WHEEL PACKAGE==VERSION...: the tests of ptxgen.torch with the wheel and these packages
+# check_torch.sh WHEEL TESTS PACKAGE==VERSION...: tests of ptxgen.torch with the wheel and these packages
 # of PyPI, torch among them, in a new environment, on the emulator. Ends with 77 if pip cannot install
-# them: torch and the libraries that it loads take 5 GB.
+# them: torch and the libraries that it loads take 5 GB. TESTS are `all`, or words of the names of files:
+# "clip optim" for test_torch_clip.py and test_torch_optim.py.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 wheel=$1
-shift
+tests=$2
+shift 2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 unset PYTHONPATH PTXGEN_LIBCUDA PTXGEN_LIBRARY PTXGEN_TORCH_PYTHON
@@ -21,5 +23,14 @@ python3 -m venv "$scratch/venv"
 
 # Tensors of the CPU stand for those of a GPU: the emulator reads memory of the host.
 cd "$root/tests/python"
+files=
+if [ "$tests" = all ]; then
+    files=$(echo test_torch_*.py)
+else
+    for name in $tests; do
+        files="$files test_torch_$name.py"
+    done
+fi
+# shellcheck disable=SC2086 # words
 PTXGEN_EMU_DEVICE=sm_90,pageable PTXGEN_EMU_THREADS=1 \
-    "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider --ptxgen-emulate test_torch_*.py
+    "$scratch/venv/bin/python" -m pytest -q -p no:cacheprovider --ptxgen-emulate $files

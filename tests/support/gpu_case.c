@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "gpu.h"
+#include "sanitized.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -258,24 +259,26 @@ static void run_all(struct gpu *gpu, struct gpu_case *c, struct placement *runs,
 static size_t placements(const struct gpu *gpu, struct random *r, const struct gpu_case *c,
                          struct placement runs[MOST_RUNS])
 {
-    enum { BIG = 20000, RANDOM_RUNS = 4 };
+    enum { RANDOM_RUNS = 4 };
+    // More elements than these take few offsets: on the emulator, each element takes time.
+    const uint64_t big = !gpu->own_buffers ? 20000 : SANITIZED ? 30 : 1000;
     const unsigned lanes = 16 / (unsigned)ref_bytes(c->kernel->type);
     const size_t least_guard = gpu->own_buffers ? 0 : GUARD;
     size_t count = 0;
     runs[count++] = (struct placement) { .guard = least_guard };
     // The same offset for all tensors, so that vectors follow a common head.
     for (unsigned offset = 1; offset < lanes; ++offset) {
-        if (c->n > BIG)
+        if (c->n > big)
             offset = 1 + random_below(r, lanes - 1);
         struct placement *p = &runs[count++];
         *p = (struct placement) { .guard = offset % 2 ? GUARD : least_guard };
         for (size_t k = 0; k < c->tensors; ++k)
             p->offset[k] = offset;
-        if (c->n > BIG)
+        if (c->n > big)
             break;
     }
     // An offset of its own for each tensor.
-    for (int trial = 0; trial < (c->n > BIG ? 1 : RANDOM_RUNS); ++trial) {
+    for (int trial = 0; trial < (c->n > big ? 1 : RANDOM_RUNS); ++trial) {
         struct placement *p = &runs[count++];
         *p = (struct placement) { .guard = GUARD };
         for (size_t k = 0; k < c->tensors; ++k)
