@@ -117,6 +117,7 @@ PROOFS = (
     (r"left out by (PTXGEN_TEST_\w+)", lambda found, env: found[1] in env),
     (r"too slow on the emulator|does not run on the emulator", lambda _, env: on_emulator(env)),
     (r"([\d.]+) GB free, ([\d.]+) GB wanted", lambda found, _: float(found[1]) < float(found[2])),
+    (r" is sm_(\d+), and sm_(\d+) is wanted", lambda found, _: int(found[1]) < int(found[2])),
     (r"driver (\d+) is older than (\d+)", lambda found, _: int(found[1]) < int(found[2])),
     (r"(sm_\w+): unknown to (\S+)", lambda found, _: not knows(found[2], found[1])),
     (r"no ptxas", lambda _, env: not ptxas(env)),

@@ -363,7 +363,7 @@ int main(void)
     gpu_open(&gpu);
     const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
     if (info->sm < 80) {
-        printf("SKIPPED: %s is sm_%d\n", info->name, info->sm);
+        printf("SKIPPED: %s is sm_%d, and sm_80 is wanted\n", info->name, info->sm);
         gpu_close(&gpu);
         return 77;
     }
