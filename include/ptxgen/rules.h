@@ -70,7 +70,8 @@ typedef enum ptx_step_rule {
     X(STATE_F16, state_f16, F16, NONE)
 
 /// How a parameter and its states are stored. Every rule takes every format, but MUON those without
-/// blocks of states, with a gradient in f32, f16 or bf16. A rule uses the new states in f32, before they are rounded to their format.
+/// blocks of states, with a gradient in f32, f16 or bf16. A rule uses the new states in f32, before
+/// they are rounded to their format.
 ///
 ///     format       parameter    beside it             states
 ///     FULL         f32                                f32

@@ -100,7 +100,7 @@ struct ptxk_step_rule {
     unsigned sums;         // over the elements of a tensor; 0: no `reduce`
     const struct ptxk_step_scalar *scalar;
     struct ptxk_step_state state[PTX_STEP_MAX_STATES];
-    uint32_t options;                // those that it has besides maximize
+    uint32_t options; // those that it has besides maximize
     // A rule of matrices, which are stepped in two passes with products in between (step_matrix.c):
     // that of the second, which has no state. NULL: of elements.
     const struct ptxk_step_rule *of_matrices;
