@@ -129,6 +129,8 @@ def test_wrong_modes():
     for name in ("train", "eval"):
         with pytest.raises(ValueError, match=rf"{name}\(\): rule lamb has no evaluation"):
             getattr(plain, name)()
+    with pytest.raises(ValueError, match=r"fp8 with rule schedule_free_sgd: eval\(\) would leave the codes"):
+        pt.Optimizer(parameters(), optimizers.schedule_free_sgd, fp8=pt.Float8Weights())
     with pytest.raises(ValueError, match="train_mode: 1 is neither True nor False"):
         pt.Optimizer([{"params": parameters(), "train_mode": 1}], optimizers.schedule_free_sgd)
 

@@ -45,6 +45,8 @@ class Optimizer(Stepped):
         defaults = {**rule.scalars, **scalars, "maximize": bool(maximize)}
         if rule.evaluates:
             defaults["train_mode"] = True
+        if rule.evaluates and fp8 is not None:
+            raise ValueError(f"fp8 with rule {rule.name}: eval() would leave the codes of the weights to train; leave fp8 out")
         self._check({**defaults, "params": []})
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype,
