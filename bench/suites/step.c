@@ -52,6 +52,7 @@ struct kind {
     unsigned bytes[ARRAYS];
     const struct ptx_guard_params *guards; ///< NULL: none
     bool reports, weight_reports, amax, transposed;
+    ptx_fp8_blocks blocks; ///< of matrices, in codes and transposed ones
     enum part part;
     const struct ptx_rule_params *own; ///< the rule as a caller writes it; NULL: the library's
     unsigned moved;                    ///< bytes an element; 0: what the plan says
@@ -114,6 +115,25 @@ static const struct kind kinds[] = {
       { 4, 4, 0, 4, 4, 0, 0, 0, 1 },
       .amax = true,
       .transposed = true },
+    { "adamw f32, gradients bf16",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 2, 0, 4, 4 } },
+    { "adamw f32, gradients bf16, e4m3 in blocks of 128 x 128, both ways",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 2, 0, 4, 4 },
+      .blocks = PTX_FP8_BLOCKS_128X128,
+      .moved = 30 },
+    { "adamw f32, gradients bf16, e4m3 in blocks of 1 x 128, both ways",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 2, 0, 4, 4 },
+      .blocks = PTX_FP8_BLOCKS_1X128,
+      .moved = 30 },
     { "adamw bf16, master, copy e4m3 and amax",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_MASTER,
@@ -207,7 +227,8 @@ struct model {
     ptx_buffer *array[ARRAYS];
     ptx_buffer *counts, *reports, *weight_reports, *accumulated;
     ptx_buffer *amax, *transposed;
-    ptx_buffer *scale; ///< of the codes, for all tensors: SCALE
+    ptx_buffer *blocks, *block_scales; ///< codes of all matrices, then transposed; their factors
+    ptx_buffer *scale;                 ///< of the codes, for all tensors: SCALE
     ptx_step_plan *plan;
     ptx_graph *graph;
 };
@@ -257,6 +278,52 @@ static void place(struct model *m, const struct ptx_clip_tensor *gradients)
         m->elements += gradients[t].count;
         m->room += (gradients[t].count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
+}
+
+/// Whether a tensor is a matrix.
+static bool is_matrix(const struct ptx_step_tensor *tensor)
+{
+    return tensor->count % COLUMNS == 0 && tensor->count / COLUMNS >= LEAST_ROWS;
+}
+
+/// The factors of a matrix, at most, for either way.
+static uint64_t block_scales_of(const struct ptx_step_tensor *tensor)
+{
+    const uint64_t rows = tensor->count / COLUMNS, width = 128;
+
+    return is_matrix(tensor) ? rows * (COLUMNS / width) + COLUMNS * ((rows + width - 1) / width)
+                             : 0;
+}
+
+/// Gives the tensors their codes in blocks.
+static bool allocate_blocks(struct bench *b, struct model *m)
+{
+    uint64_t scales = 0;
+
+    if (!m->kind->blocks)
+        return true;
+    for (size_t t = 0; t < m->count; t++)
+        scales += 2 * block_scales_of(&m->tensors[t]);
+    m->blocks = bench_buffer(b, 2 * m->room);
+    m->block_scales = bench_buffer(b, (scales + 1) * sizeof(float));
+    if (!m->blocks || !m->block_scales)
+        return false;
+    scales = 0;
+    for (size_t t = 0; t < m->count; t++) {
+        struct ptx_step_tensor *tensor = &m->tensors[t];
+        const uint64_t own = block_scales_of(tensor);
+        if (!own)
+            continue;
+        tensor->fp8 = ptx_buffer_address(m->blocks) + m->first[t];
+        tensor->fp8_transposed = tensor->fp8 + m->room;
+        tensor->fp8_scale_inv = ptx_buffer_address(m->block_scales) + scales * sizeof(float);
+        tensor->fp8_transposed_scale_inv = tensor->fp8_scale_inv + own * sizeof(float);
+        tensor->fp8_columns = COLUMNS;
+        tensor->fp8_blocks = m->kind->blocks;
+        tensor->fp8_scaling = PTX_FP8_SCALING_DEEPGEMM;
+        scales += 2 * own;
+    }
+    return true;
 }
 
 static bool fill(struct bench *b, const struct model *m, unsigned array)
@@ -332,14 +399,13 @@ static bool allocate(struct bench *b, struct model *m)
         tensor->amax = m->amax ? ptx_buffer_address(m->amax) + t * sizeof(float) : 0;
         tensor->fp8 = address(m, CODES, t);
         tensor->fp8_scale = tensor->fp8 ? ptx_buffer_address(m->scale) : 0;
-        if (m->transposed && tensor->count % COLUMNS == 0 &&
-            tensor->count / COLUMNS >= LEAST_ROWS) {
+        if (m->transposed && is_matrix(tensor)) {
             tensor->fp8_transposed = ptx_buffer_address(m->transposed) + m->first[t];
             tensor->fp8_columns = COLUMNS;
         }
         tensor->step = ptx_buffer_address(m->counts) + t * sizeof(float);
     }
-    return true;
+    return allocate_blocks(b, m);
 }
 
 // ---- the check ----------------------------------------------------------------------------------
@@ -624,6 +690,8 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     bench_free(b, &m.weight_reports);
     bench_free(b, &m.amax);
     bench_free(b, &m.transposed);
+    bench_free(b, &m.blocks);
+    bench_free(b, &m.block_scales);
     bench_free(b, &m.scale);
     bench_free(b, &m.accumulated);
     free(m.first);

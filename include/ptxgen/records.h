@@ -28,6 +28,20 @@ typedef enum ptx_fp8 {
     PTX_FP8_E5M2,
 } ptx_fp8;
 
+/// What shares a scale of codes in 8 bits, and how the scale follows from the largest magnitude:
+/// step.h has the formulas.
+typedef enum ptx_fp8_blocks {
+    PTX_FP8_BLOCKS_NONE, ///< the whole tensor
+    PTX_FP8_BLOCKS_128X128,
+    PTX_FP8_BLOCKS_1X128,
+} ptx_fp8_blocks;
+typedef enum ptx_fp8_scaling {
+    PTX_FP8_SCALING_TE,
+    PTX_FP8_SCALING_TE_UE8M0,
+    PTX_FP8_SCALING_DEEPGEMM,
+    PTX_FP8_SCALING_DEEPGEMM_UE8M0,
+} ptx_fp8_scaling;
+
 /// How a group is treated if its sum is NaN or infinite. found_inf is 1 in each case.
 typedef enum ptx_nonfinite {
     PTX_NONFINITE_PROPAGATE, ///< as PyTorch: a NaN norm makes every element NaN; an infinite norm

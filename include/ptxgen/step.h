@@ -15,7 +15,8 @@
 ///
 /// A run is three launches for any number of tensors: the norms, together with everything that
 /// depends only on scalars and step counts; the records; the step. One more folds what reports of
-/// weights and an amax have of tensors of several tiles (tile of struct ptx_step_description).
+/// weights and an amax have of tensors of several tiles (tile of struct ptx_step_description); one
+/// makes codes in blocks.
 ///
 /// With g the raw gradient, a step computes, for each tensor,
 ///
@@ -115,23 +116,31 @@ struct ptx_step_tensor {
     /// scale that the step finds at fp8_scale. Before the first step, make it by that call. 0:
     /// none.
     CUdeviceptr fp8;
-    CUdeviceptr fp8_scale; ///< with fp8: the address of its scale, an f32; tensors may share it. At
-                           ///< creation it must be finite and above 0; later it is not checked, and
-                           ///< goes into the formula unchanged: 0 makes codes of 0, NaN of NaN
+    CUdeviceptr fp8_scale;     ///< with fp8, without fp8_blocks: the address of its scale, an f32;
+                               ///< tensors may share it. At creation it must be finite and above 0;
+                               ///< later it is not checked, and goes into the formula unchanged: 0
+                               ///< makes codes of 0, NaN of NaN
     CUdeviceptr fp8_scale_inv; ///< an f32, to which the step writes 1 / scale, what the codes are
-                               ///< multiplied by; 0: not wanted
+                               ///< multiplied by; 0: not wanted. With fp8_blocks an f32 a block
     ptx_fp8 fp8_format;        ///< of the codes
     /// With fp8: `count` bytes for the codes of the transposed matrix, which each run makes of the
     /// codes by one launch more for all tensors, also where it skips the step: element column *
-    /// rows + row is fp8[row * fp8_columns + column]. 0: not wanted.
+    /// rows + row is fp8[row * fp8_columns + column]. 0: not wanted. With fp8_blocks the launch
+    /// that makes the codes makes these, too.
     CUdeviceptr fp8_transposed;
-    uint64_t fp8_columns; ///< with fp8_transposed: of the matrix, of which `count` is a multiple
-    CUdeviceptr step;     ///< an f32, the steps taken so far, as torch's state['step']; tensors may
-                          ///< share it, and it counts once a run, if one of them has a gradient. A
-                          ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
-                          ///< the random bits repeat, and below 0 Adam's bias corrections are 0
-    uint64_t count;       ///< elements; may be 0
-    ptx_type dtype;       ///< of the parameter, as its format allows
+    uint64_t fp8_columns; ///< with fp8_transposed or fp8_blocks: of the matrix, of which `count` is
+                          ///< a multiple
+    /// Codes with a scale a block, in place of one for the tensor: see "codes in blocks" below.
+    ptx_fp8_blocks fp8_blocks;
+    ptx_fp8_scaling fp8_scaling; ///< with fp8_blocks: how a block's scale follows from its largest
+    CUdeviceptr fp8_transposed_scale_inv; ///< with fp8_blocks and fp8_transposed: as fp8_scale_inv,
+                                          ///< of the transposed codes
+    CUdeviceptr step; ///< an f32, the steps taken so far, as torch's state['step']; tensors may
+                      ///< share it, and it counts once a run, if one of them has a gradient. A
+                      ///< whole number from 0 to 2^24 - 1, not checked: it stays at 2^24, where
+                      ///< the random bits repeat, and below 0 Adam's bias corrections are 0
+    uint64_t count;   ///< elements; may be 0
+    ptx_type dtype;   ///< of the parameter, as its format allows
     ptx_type gradient_dtype; ///< PTX_F32, PTX_F16 or PTX_BF16; PTX_NONE: that of the parameter
     ptx_step_format format;
     uint32_t group;      ///< the hyperparameter group
@@ -154,6 +163,49 @@ struct ptx_step_accumulated {
                         ///< taken: the next one begins a new sum
     uint32_t chunks;    ///< the plan's; 0 between launches
 };
+
+/// Codes in blocks. With fp8_blocks a run leaves a copy of the weights in blocks of the matrix of
+/// count / fp8_columns rows, each with a scale of its own that follows from the weights as stored:
+///
+///     128X128   128 rows by 128 columns; those of the edges have fewer
+///     1X128     128 elements of a row; the last of a row has fewer
+///
+/// fp8[row * fp8_columns + column] is code(f32(parameter) * scale), and fp8_scale_inv has what the
+/// codes of each block are multiplied by, by rows of blocks: 128X128 has ceil(rows / 128) rows of
+/// ceil(columns / 128), 1X128 has `rows` rows of ceil(columns / 128). It is required, and fp8_scale
+/// is 0: there is none to read. Elements beyond an edge count as 0 and are not written, so the
+/// results are those of a matrix that is filled up with zeros.
+///
+/// fp8_transposed has the codes of the transposed matrix, of `columns` rows, with its blocks at
+/// fp8_transposed_scale_inv, which is required then. With 128X128 the codes are the same, and the
+/// scales those of the same blocks, transposed. With 1X128 a block is 128 elements of a column, and
+/// codes and scales are others.
+///
+/// With `largest` 448 in e4m3 and 57344 in e5m2, and amax the largest magnitude of the block, all
+/// of it in f32, each operation rounded once:
+///
+///     DEEPGEMM         inv = max(amax, 1e-4) / largest, scale = 1 / inv, as DeepGEMM
+///     DEEPGEMM_UE8M0   inv is that, rounded up to a power of two
+///     TE               scale = largest / amax, inv = 1 / scale, as Transformer Engine with scales
+///                      that are no powers of two
+///     TE_UE8M0         scale is that, rounded down to a power of two: Transformer Engine's default
+///
+/// The f32 results of TE and DEEPGEMM differ in the last bit for many blocks. Of the UE8M0 ones the
+/// byte of the format ue8m0 is the bits of inv shifted right by 23. What is not plain:
+///
+///     amax 0           DEEPGEMM as 1e-4; TE scale 1; codes of 0, which have the sign of the weight
+///     below 1e-4       DEEPGEMM as 1e-4; TE the formula, with the largest finite f32 where the
+///                      scale would be infinite (2^127 with UE8M0: inv is 2^-127, its byte 0)
+///     infinite         DEEPGEMM inv is infinite (byte 255) and scale 0: codes of 0 with the sign
+///                      of the weight, NaN for infinite weights; TE scale 1, codes saturate
+///     NaN              amax is NaN if a weight of the block is; DEEPGEMM inv is NaN (byte 255),
+///                      and all codes of the block are; TE scale 1, and NaN weights have codes of
+///                      NaN. NaN is 0x7fffffff in f32, 0x7f in codes
+///
+/// One launch after the step makes the blocks of all tensors, from the weights. A run that skips
+/// its step leaves them, and those of a tensor without a gradient. Before the first step
+/// ptx_step_plan_cast() makes them. A shard's blocks are those of the matrix that it is itself: cut
+/// a matrix at multiples of 128 rows, or its blocks are not those of the whole. A vector has none.
 
 /// What a step does with the gradients: with accumulators, with the sums there. A step that writes
 /// no parameter, because something was NaN or infinite, leaves RAW and WRITE gradients as they are,
@@ -296,6 +348,13 @@ PTXGEN_API ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan,
 /// Errors: those of a run; INVALID for a plan without accumulators, and between a norm_sq and its
 /// step.
 PTXGEN_API ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream stream);
+
+/// Makes the codes in blocks (fp8_blocks) of all tensors that have them, of the weights as they
+/// are: before the first step, and after weights were loaded. Nothing else is changed, and no
+/// gradient is needed. One launch, which may be captured.
+///
+/// Errors: those of a run; INVALID for a plan in which no tensor has fp8_blocks.
+PTXGEN_API ptx_status ptx_step_plan_cast(ptx_step_plan *plan, CUstream stream);
 
 /// Changes a group's scalars for later runs on the stream, including replays of captured runs.
 /// Checked as at creation; momentum cannot change between zero and nonzero. Launches only; may be

@@ -92,6 +92,16 @@ def _type_of_state(row: Any, what: str, types: _OwnTypes) -> Tuple[Optional[str]
     return _FORMATS[name][False], f"format {name!r} has {_FORMATS[name][False]} there"
 
 
+def _blocks(row: Any, transposed: bool) -> int:
+    """How many blocks of codes a tensor's matrix has, or the transposed one."""
+    columns = max(int(row.fp8_columns), 1)
+    lines = int(row.count) // columns
+    if transposed:
+        lines, columns = columns, lines
+    height = 1 if NAMES["ptx_fp8_blocks"][row.fp8_blocks] == "1x128" else 128
+    return -(-lines // height) * -(-columns // 128)
+
+
 def _fits(row: Any, field: str, what: str, info: ArrayInfo, types: _OwnTypes = ()) -> None:
     """Whether an array is what a tensor has in the field."""
     count, needs = row.count, f"count is {row.count}"
@@ -108,6 +118,9 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo, types: _OwnTypes = (
     elif field == "ema":
         dtype = NAMES["ptx_type"].get(row.ema_dtype)
         why = f"ema_dtype is {dtype}"
+    elif field in ("fp8_scale_inv", "fp8_transposed_scale_inv") and row.fp8_blocks:
+        dtype, count = "f32", _blocks(row, field == "fp8_transposed_scale_inv")
+        why, needs = f"{field} is f32", f"the matrix has {count} blocks"
     elif field in _LEFT:
         dtype, count = "f32", 1
         why, needs = f"{field} is f32", f"{field} is one"
@@ -550,6 +563,10 @@ class StepPlan(_Plan):
         if not at:
             raise InvalidError("no rule of the plan has sums")
         return View(self._ordinal, at, _c.PTX_RULE_MAX_SUMS * len(self._rows), "f64", handle)
+
+    def cast(self, stream: StreamLike = None) -> None:
+        """Makes the codes in blocks of all tensors that have them, of the weights as they are, without a step."""
+        self._call("cast", stream_of(stream))
 
     def step(self, stream: StreamLike = None) -> None:
         """The last phase: parameters, states and step counts."""

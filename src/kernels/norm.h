@@ -153,8 +153,8 @@ enum {
                               // which may be of several launches
     NORM_OWN,                 // and the next five: the plan's own
     NORM_LAST = NORM_OWN + 6, // the plan's own: what is done with the factors
-    NORM_AFTER_LAST,          // the plan's own
-    NORM_SET_MAX_NORM,
+    NORM_AFTER_LAST,          // and the next: the plan's own
+    NORM_SET_MAX_NORM = NORM_AFTER_LAST + 2,
     NORM_SET_LOSS_SCALE,
     NORM_SET_DATA,
     NORM_SET_OWN, // and from there on: the plan's own

@@ -29,9 +29,10 @@ struct ptxk_step_spec {
     enum ptxk_step_gradients gradients;
     bool accumulates; // gradients are summed in accumulators
     bool reports_weights;
-    bool takes_amax;   // some tensor's largest weight is wanted
-    bool transposes;   // some copy is wanted transposed, too
-    bool counts_empty; // some tensor without elements counts its steps
+    bool takes_amax;     // some tensor's largest weight is wanted
+    bool transposes;     // some copy is wanted transposed, too
+    bool counts_empty;   // some tensor without elements counts its steps
+    uint32_t fp8_blocks; // bits of the kinds of copies in blocks: ptxk_step_fp8_kind()
 };
 
 // A tensor's row, with the same index as in the norm's table. In memory its words are those of
@@ -68,12 +69,14 @@ enum {
     STEP_MATRIX_SCALES, // before the step of matrices, a block for each: what its update is
                         // divided by
     STEP_MATRIX,        // then a block for each tile: momentum, and the update for the products
-    // This one comes after the step, too.
+    // These come after the step, too.
     STEP_TRANSPOSE = NORM_AFTER_LAST, // a block for each tile of a matrix
+    STEP_FP8_BLOCKS,                  // a block for each 128 x 128 elements of one
 };
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk_step_report_emit,
-    ptxk_step_transpose_emit, ptxk_step_matrix_scales_emit, ptxk_step_matrix_emit;
+    ptxk_step_transpose_emit, ptxk_step_matrix_scales_emit, ptxk_step_matrix_emit,
+    ptxk_step_fp8_blocks_emit;
 
 // The sums of a tile, and of a tensor: rows of PTX_RULE_MAX_SUMS f64.
 
@@ -98,6 +101,24 @@ enum { PTXK_STEP_TRANSPOSE_TILE = 64 };
 struct step_transpose_tile_row {
     uint32_t matrix, index;
 };
+
+// Transposes four words of four codes, of four rows, to those of four columns.
+void ptxk_step_words_transpose(ptx_builder *b, ptx_val x[4]);
+
+// A matrix whose copy is in blocks; and a tile of it, by rows of tiles.
+struct step_fp8_row {
+    uint64_t codes, scales;                 // addresses
+    uint64_t transposed, transposed_scales; // 0: not wanted
+    uint64_t rows, columns;
+    uint32_t tensor, kind; // of ptxk_step_fp8_kind()
+    uint64_t scaling;      // ptx_fp8_scaling
+};
+enum { PTXK_STEP_FP8_TILE = 128, PTXK_STEP_FP8_KINDS = 12 };
+struct step_fp8_tile_row {
+    uint32_t matrix, index;
+};
+// The code that makes the blocks of such a parameter.
+unsigned ptxk_step_fp8_kind(ptx_type parameter, ptx_fp8_blocks blocks, ptx_fp8 format);
 
 // With reports of weights or an amax, what is known of a tile of several of a tensor.
 struct step_tile_report {

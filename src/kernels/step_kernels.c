@@ -67,6 +67,11 @@ static bool transposes(const struct norm_spec *spec)
     return ((const struct ptxk_step_spec *)spec->own)->transposes;
 }
 
+static bool has_fp8_blocks(const struct norm_spec *spec)
+{
+    return ((const struct ptxk_step_spec *)spec->own)->fp8_blocks;
+}
+
 static bool notes_weights(const struct norm_spec *spec)
 {
     const struct ptxk_step_spec *own = spec->own;
@@ -170,6 +175,7 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [STEP_MATRIX] = { "step_matrix", ptxk_step_matrix_emit, 4, has_matrices },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit },
     [STEP_TRANSPOSE] = { "step_transpose", ptxk_step_transpose_emit, 8, transposes },
+    [STEP_FP8_BLOCKS] = { "step_fp8_blocks", ptxk_step_fp8_blocks_emit, 2, has_fp8_blocks },
     [STEP_SET_HYPER] = { "step_set_hyper", set_hyper_emit, 1 },
     [STEP_SET_ROWS] = { "step_set_rows", set_rows_emit, 1 },
 };

@@ -61,8 +61,7 @@ static ptx_val in_words(ptx_builder *b, const struct transpose *t, ptx_ptr p, pt
     return ptx_and(b, t->whole, ptx_eq(b, ptx_and(b, bits, EACH - 1), 0));
 }
 
-// Four words, of four rows, to four of four columns.
-static void words_transpose(ptx_builder *b, ptx_val x[EACH])
+void ptxk_step_words_transpose(ptx_builder *b, ptx_val x[EACH])
 {
     enum { LOWS = 0x5140, HIGHS = 0x7362, LOWER = 0x5410, UPPER = 0x7632 };
 
@@ -89,7 +88,7 @@ static void words_read(ptx_builder *b, const struct transpose *t)
         x[k] = ptx_load(b, ptx_ptr_cast(b, PTX_B32, row), 0);
         row = ptx_at(b, row, t->columns);
     }
-    words_transpose(b, x);
+    ptxk_step_words_transpose(b, x);
     ptx_ptr words = ptx_ptr_cast(b, PTX_B32, t->shared);
     ptx_val place = ptx_mad(b, across, EACH * (PITCH / EACH), down);
     for (uint32_t k = 0; k < EACH; k++)

@@ -16,6 +16,7 @@
 // The values of kernels that set something; under norm.busy.
 struct step_set {
     CUdeviceptr rows, hyper;
+    uint32_t casts; // codes in blocks are made also without a step
     double values[STEP_SCALARS];
     uint64_t words[STEP_SET_ROWS_WORDS];
 };
@@ -61,6 +62,9 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "fold_parts", PTX_ARG(plan->fold_parts) },
         { "matrices", PTX_ARG(plan->matrices) },
         { "transpose_tiles", PTX_ARG(plan->transpose_tiles) },
+        { "fp8_matrices", PTX_ARG(plan->fp8_matrices) },
+        { "fp8_tiles", PTX_ARG(plan->fp8_tiles) },
+        { "casts", PTX_ARG(plan->set.casts) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
         { "weight_reports_at", PTX_ARG(plan->params.weight_reports_at) },
         { "matrix_of", PTX_ARG(plan->matrix_of) },
@@ -108,6 +112,9 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     if (plan->spec.transposes && !status)
         status = ptxp_norm_plan_launch(norm, STEP_TRANSPOSE, plan->layout.transpose_tiles.length,
                                        false, stream);
+    if (plan->spec.fp8_blocks && !status)
+        status = ptxp_norm_plan_launch(norm, STEP_FP8_BLOCKS, plan->layout.fp8_tiles.length,
+                                       !parts && !plan->spec.transposes, stream);
     return status;
 }
 
@@ -168,6 +175,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .takes_amax = layout->takes_amax,
                                       .transposes = layout->matrices.length != 0,
                                       .counts_empty = layout->counts_empty,
+                                      .fp8_blocks = layout->fp8_blocks,
                                       .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
     if (!gradients) {
@@ -390,6 +398,22 @@ ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream stream)
     return ptxp_norm_plan_end(&plan->norm, __func__, status);
 }
 
+ptx_status ptx_step_plan_cast(ptx_step_plan *plan, CUstream stream)
+{
+    ptx_status status = ptxp_norm_plan_begin(NORM_OF(plan), __func__);
+    if (status)
+        return status;
+    plan->set.casts = 1;
+    status = plan->spec.fp8_blocks
+                 ? ptxp_norm_plan_launch(&plan->norm, STEP_FP8_BLOCKS,
+                                         plan->layout.fp8_tiles.length, false, stream)
+                 : ptxd_fail(PTX_ERROR_INVALID,
+                             "no tensor of the plan has codes in blocks: give each one fp8_blocks "
+                             "at creation");
+    plan->set.casts = 0;
+    return ptxp_norm_plan_end(&plan->norm, __func__, status);
+}
+
 const struct ptx_step_plan_info *ptx_step_plan_get_info(const ptx_step_plan *plan)
 {
     return plan ? &plan->info : NULL;
@@ -602,7 +626,7 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
         .variants = step->variant_count,
         .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(spec) ? 2 : 0) +
                     (step->fold_parts.length ? 1 : 0) + spec->transposes +
-                    ptxp_matrix_launches(step),
+                    ptxp_matrix_launches(step) + (spec->fp8_blocks ? 1 : 0),
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
         .workspace = layout->bytes + step->bytes,
         .determinism =

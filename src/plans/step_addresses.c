@@ -42,10 +42,18 @@ static size_t add_copies(const struct ptx_step_tensor *tensor, size_t t, struct 
     if (!tensor->fp8)
         return n;
     to[n++] = array_of(tensor->fp8, tensor->count, 1, t, "fp8");
-    to[n] = array_of(tensor->fp8_scale, tensor->count != 0, sizeof(float), t, "fp8_scale");
-    to[n++].read_only = true;
     if (tensor->fp8_transposed)
         to[n++] = array_of(tensor->fp8_transposed, tensor->count, 1, t, "fp8_transposed");
+    if (tensor->fp8_blocks) {
+        to[n++] = array_of(tensor->fp8_scale_inv, ptxp_step_fp8_scales(tensor, false),
+                           sizeof(float), t, "fp8_scale_inv");
+        if (tensor->fp8_transposed)
+            to[n++] = array_of(tensor->fp8_transposed_scale_inv, ptxp_step_fp8_scales(tensor, true),
+                               sizeof(float), t, "fp8_transposed_scale_inv");
+        return n;
+    }
+    to[n] = array_of(tensor->fp8_scale, tensor->count != 0, sizeof(float), t, "fp8_scale");
+    to[n++].read_only = true;
     if (tensor->fp8_scale_inv)
         to[n++] =
             array_of(tensor->fp8_scale_inv, tensor->count != 0, sizeof(float), t, "fp8_scale_inv");
@@ -153,7 +161,7 @@ ptx_status ptxp_step_check_scales(const struct norm_plan *norm,
     for (size_t t = 0; t < params->tensor_count && !status; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
         scales[t] = 1;
-        if (!tensor->fp8 || !tensor->count)
+        if (!tensor->fp8_scale || !tensor->count)
             continue;
         any = true;
         status = ptx_address_download(device, tensor->fp8_scale, &scales[t], sizeof *scales,

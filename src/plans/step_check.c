@@ -135,36 +135,74 @@ static ptx_status check_types(size_t t, const struct ptx_step_tensor *tensor)
     return PTX_OK;
 }
 
+// The scales of codes in blocks.
+static ptx_status check_fp8_blocks(size_t t, const struct ptx_step_tensor *tensor)
+{
+    if ((unsigned)tensor->fp8_blocks > PTX_FP8_BLOCKS_1X128)
+        return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: fp8_blocks is %d; there are %d to %d", t,
+                         (int)tensor->fp8_blocks, PTX_FP8_BLOCKS_NONE, PTX_FP8_BLOCKS_1X128);
+    if ((unsigned)tensor->fp8_scaling > PTX_FP8_SCALING_DEEPGEMM_UE8M0)
+        return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: fp8_scaling is %d; there are %d to %d", t,
+                         (int)tensor->fp8_scaling, PTX_FP8_SCALING_TE,
+                         PTX_FP8_SCALING_DEEPGEMM_UE8M0);
+    if (!tensor->fp8_blocks && tensor->fp8_scaling)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: fp8_scaling is given, and fp8_blocks is not: make it 0", t);
+    if (tensor->fp8_transposed_scale_inv && !(tensor->fp8_blocks && tensor->fp8_transposed))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: fp8_transposed_scale_inv is given, and %s is not: make it 0",
+                         t, tensor->fp8_blocks ? "fp8_transposed" : "fp8_blocks");
+    if (!tensor->fp8_blocks)
+        return PTX_OK;
+    if (tensor->fp8_scale)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: fp8_scale is given, and so is fp8_blocks, whose scales the "
+                         "step makes: make it 0",
+                         t);
+    if (!tensor->fp8_scale_inv || (tensor->fp8_transposed && !tensor->fp8_transposed_scale_inv))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: fp8_blocks is given, and %s is 0: give the address of an f32 "
+                         "for each block",
+                         t, tensor->fp8_scale_inv ? "fp8_transposed_scale_inv" : "fp8_scale_inv");
+    return PTX_OK;
+}
+
 // What a step leaves of the weights.
 static ptx_status check_copies(size_t t, const struct ptx_step_tensor *tensor)
 {
     const struct {
         const char *name;
-        CUdeviceptr at;
-    } of_copy[] = { { "fp8_scale", tensor->fp8_scale },
-                    { "fp8_scale_inv", tensor->fp8_scale_inv },
-                    { "fp8_transposed", tensor->fp8_transposed } };
+        bool is;
+    } of_copy[] = { { "fp8_scale", tensor->fp8_scale != 0 },
+                    { "fp8_scale_inv", tensor->fp8_scale_inv != 0 },
+                    { "fp8_transposed", tensor->fp8_transposed != 0 },
+                    { "fp8_blocks", tensor->fp8_blocks != 0 } };
 
     if ((unsigned)tensor->fp8_format > PTX_FP8_E5M2)
         return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: fp8_format is %d; there are %d to %d", t,
                          (int)tensor->fp8_format, PTX_FP8_E4M3, PTX_FP8_E5M2);
     for (size_t k = 0; k < sizeof of_copy / sizeof *of_copy && !tensor->fp8; k++)
-        if (of_copy[k].at)
+        if (of_copy[k].is)
             return ptxd_fail(PTX_ERROR_INVALID,
                              "tensor %zu: %s is given, and fp8 is not: give the codes an address, "
                              "or make it 0",
                              t, of_copy[k].name);
-    if (tensor->fp8 && !tensor->fp8_scale)
+    const ptx_status status = check_fp8_blocks(t, tensor);
+    if (status)
+        return status;
+    if (tensor->fp8 && !tensor->fp8_scale && !tensor->fp8_blocks)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: fp8 is given, and fp8_scale is 0: give the address of the "
                          "codes' scale",
                          t);
     const uint64_t columns = tensor->fp8_columns;
-    if (tensor->fp8_transposed && (!columns || tensor->count % columns))
+    const bool is_matrix = tensor->fp8_transposed || tensor->fp8_blocks;
+    if (is_matrix && (!columns || tensor->count % columns))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: fp8_columns is %" PRIu64 ", and the tensor has %" PRIu64
-                         " elements: give the length of the matrix's rows",
-                         t, columns, tensor->count);
+                         " elements: give the length of the matrix's rows%s",
+                         t, columns, tensor->count,
+                         tensor->fp8_blocks ? "; a tensor of one dimension has no fp8_blocks" : "");
     return PTX_OK;
 }
 
@@ -392,6 +430,9 @@ static const struct {
     SAME(fp8_format),
     SAME(fp8_transposed),
     SAME(fp8_columns),
+    SAME(fp8_blocks),
+    SAME(fp8_scaling),
+    SAME(fp8_transposed_scale_inv),
     SAME(whole),
     SAME(counts_empty),
     SAME(columns),

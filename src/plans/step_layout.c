@@ -47,7 +47,7 @@ struct ptxk_step_variant ptxp_step_variant_of(const struct ptx_step_tensor *tens
         .parameter = tensor->dtype,
         .gradient = tensor->accumulator ? PTX_F32 : ptxp_step_gradient_type(tensor),
         .ema = tensor->ema_dtype,
-        .copy = tensor->fp8 ? 1 + (uint32_t)tensor->fp8_format : 0,
+        .copy = tensor->fp8 && !tensor->fp8_blocks ? 1 + (uint32_t)tensor->fp8_format : 0,
         .options = (group->hyper.momentum != 0 ? momentum : 0) |
                    (group->nesterov ? PTXK_STEP_NESTEROV : 0) |
                    (group->maximize ? PTXK_STEP_MAXIMIZE : 0),
@@ -230,7 +230,39 @@ static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, si
 // Whether a tensor's copy is wanted transposed, too; and in how many tiles that is made.
 static bool transposes(const struct ptx_step_tensor *tensor)
 {
-    return tensor->fp8_transposed && tensor->count;
+    return tensor->fp8_transposed && tensor->count && !tensor->fp8_blocks;
+}
+
+// The parts of so many elements or fewer.
+static uint64_t parts_of(uint64_t count, uint64_t each)
+{
+    return count / each + (count % each != 0);
+}
+
+// Whether a tensor's copy is in blocks; and in how many tiles that is made.
+static bool is_in_blocks(const struct ptx_step_tensor *tensor)
+{
+    return tensor->fp8_blocks && tensor->count;
+}
+
+static uint64_t fp8_tiles_of(const struct ptx_step_tensor *tensor)
+{
+    const uint64_t tile = PTXK_STEP_FP8_TILE, columns = tensor->fp8_columns;
+
+    return is_in_blocks(tensor) ? parts_of(tensor->count / columns, tile) * parts_of(columns, tile)
+                                : 0;
+}
+
+uint64_t ptxp_step_fp8_scales(const struct ptx_step_tensor *tensor, bool transposed)
+{
+    const uint64_t tile = PTXK_STEP_FP8_TILE;
+
+    if (!is_in_blocks(tensor))
+        return 0;
+    const uint64_t columns = tensor->fp8_columns, rows = tensor->count / columns;
+    if (tensor->fp8_blocks == PTX_FP8_BLOCKS_128X128)
+        return parts_of(rows, tile) * parts_of(columns, tile);
+    return transposed ? columns * parts_of(rows, tile) : rows * parts_of(columns, tile);
 }
 
 static uint64_t transpose_tiles_of(const struct ptx_step_tensor *tensor)
@@ -257,7 +289,11 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
     if (v.rule->of_matrices) // the norm's pass reads it, too
         each += ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE));
     each += (tensor->fp8 ? 1u : 0u) + (transposes(tensor) ? 2u : 0u);
-    return tensor->count * each +
+    if (is_in_blocks(tensor))
+        each += ptx_type_bytes(tensor->dtype) + (tensor->fp8_transposed ? 1 : 0);
+    const uint64_t of_blocks = ptxp_step_fp8_scales(tensor, false) +
+                               (tensor->fp8_transposed ? ptxp_step_fp8_scales(tensor, true) : 0);
+    return tensor->count * each + of_blocks * sizeof(float) +
            (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
 }
 
@@ -364,11 +400,22 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
         status = find_clocks(params, layout);
     if (!status)
         status = choose_tiles(params, layout, &tiles);
-    uint64_t matrices = 0, transposed = 0;
+    uint64_t matrices = 0, transposed = 0, in_blocks = 0, fp8_tiles = 0;
     for (size_t t = 0; t < params->tensor_count && !status; t++) {
-        matrices += transposes(&params->tensors[t]);
-        transposed += transpose_tiles_of(&params->tensors[t]);
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        matrices += transposes(tensor);
+        transposed += transpose_tiles_of(tensor);
+        in_blocks += is_in_blocks(tensor);
+        fp8_tiles += fp8_tiles_of(tensor);
+        if (is_in_blocks(tensor))
+            layout->fp8_blocks |= UINT32_C(1) << ptxk_step_fp8_kind(
+                                      tensor->dtype, tensor->fp8_blocks, tensor->fp8_format);
     }
+    if (fp8_tiles > INT32_MAX)
+        status = ptxd_fail(PTX_ERROR_INVALID,
+                           "the matrices with fp8_blocks have more than 2^31 tiles of %d x %d "
+                           "codes: make several plans",
+                           PTXK_STEP_FP8_TILE, PTXK_STEP_FP8_TILE);
     if (transposed > INT32_MAX)
         status = ptxd_fail(PTX_ERROR_INVALID,
                            "the matrices with an fp8_transposed have more than 2^31 tiles of %d x "
@@ -406,6 +453,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                sizeof(struct step_copy_row));
     at = place(&layout->matrices, at, matrices, sizeof(struct step_transpose_row));
     at = place(&layout->transpose_tiles, at, transposed, sizeof(struct step_transpose_tile_row));
+    at = place(&layout->fp8_matrices, at, in_blocks, sizeof(struct step_fp8_row));
+    at = place(&layout->fp8_tiles, at, fp8_tiles, sizeof(struct step_fp8_tile_row));
     const bool notes = ptxp_step_reports_weights(params) || layout->takes_amax;
     at = place(&layout->fold_parts, at, notes ? fold_parts(params, layout->tile, NULL) : 0,
                sizeof(struct step_fold_part));
@@ -466,7 +515,9 @@ static bool takes_vectors(const struct ptx_step_tensor *tensor, const struct ptx
 
     for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++)
         bits |= tensor->state[k];
-    return bits % VECTOR_BYTES == 0 && tensor->fp8 % ptxk_step_lanes(v) == 0 &&
+    if (v->copy)
+        bits |= tensor->fp8 * (VECTOR_BYTES / ptxk_step_lanes(v));
+    return bits % VECTOR_BYTES == 0 &&
            (ptxk_step_streams(v) == 0 || eights_in_a_row(&tensor->whole));
 }
 
@@ -538,6 +589,34 @@ static void fill_transposes(const struct ptx_step_params *params, struct step_tr
     }
 }
 
+// The tiles of the last matrices are made first: their weights are what the step has written last.
+static void fill_fp8_blocks(const struct ptx_step_params *params, struct step_fp8_row *rows,
+                            struct step_fp8_tile_row *tiles)
+{
+    uint32_t matrix = 0;
+    size_t n = 0;
+
+    for (size_t t = params->tensor_count; t-- > 0;) {
+        const struct ptx_step_tensor *tensor = &params->tensors[t];
+        if (!is_in_blocks(tensor))
+            continue;
+        rows[matrix] = (struct step_fp8_row) {
+            .codes = tensor->fp8,
+            .scales = tensor->fp8_scale_inv,
+            .transposed = tensor->fp8_transposed,
+            .transposed_scales = tensor->fp8_transposed_scale_inv,
+            .rows = tensor->count / tensor->fp8_columns,
+            .columns = tensor->fp8_columns,
+            .tensor = (uint32_t)t,
+            .kind = ptxk_step_fp8_kind(tensor->dtype, tensor->fp8_blocks, tensor->fp8_format),
+            .scaling = (uint64_t)tensor->fp8_scaling,
+        };
+        for (uint64_t k = fp8_tiles_of(tensor); k-- > 0;)
+            tiles[n++] = (struct step_fp8_tile_row) { matrix, (uint32_t)k };
+        matrix++;
+    }
+}
+
 void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct step_layout *layout,
                            CUdeviceptr memory, unsigned char *image)
 {
@@ -581,6 +660,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         fold_parts(params, layout->tile, (void *)(image + layout->fold_parts.offset));
     fill_transposes(params, (void *)(image + layout->matrices.offset),
                     (void *)(image + layout->transpose_tiles.offset));
+    fill_fp8_blocks(params, (void *)(image + layout->fp8_matrices.offset),
+                    (void *)(image + layout->fp8_tiles.offset));
     ptxp_matrix_fill(params, layout, memory, image);
     if (layout->tables.length)
         ptxk_step_tables(&spec)->tables_fill(image + layout->tables.offset);

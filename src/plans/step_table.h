@@ -25,6 +25,8 @@
     X(copies, struct step_copy_row)                                                                \
     X(matrices, struct step_transpose_row)                                                         \
     X(transpose_tiles, struct step_transpose_tile_row)                                             \
+    X(fp8_matrices, struct step_fp8_row)                                                           \
+    X(fp8_tiles, struct step_fp8_tile_row)                                                         \
     X(fold_parts, struct step_fold_part)                                                           \
     X(folds, struct step_fold_row)                                                                 \
     X(matrix_of, uint32_t)                                                                         \
@@ -62,12 +64,13 @@ struct step_layout {
     struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
     struct matrix_set set;
-    bool accumulates;   // tensors have accumulators
-    bool takes_amax;    // some tensor has an amax
-    bool counts_empty;  // some tensor without elements has a clock
-    uint32_t tile;      // elements of one
-    uint32_t row_words; // of a tensor's row
-    uint64_t bytes;     // size of the memory
+    bool accumulates;    // tensors have accumulators
+    bool takes_amax;     // some tensor has an amax
+    bool counts_empty;   // some tensor without elements has a clock
+    uint32_t fp8_blocks; // kinds of copies in blocks, as bits
+    uint32_t tile;       // elements of one
+    uint32_t row_words;  // of a tensor's row
+    uint64_t bytes;      // size of the memory
     uint64_t bytes_moved;
 #define STEP_DECLARE(member, type) struct step_array member;
     STEP_ARRAYS(STEP_DECLARE)
@@ -91,6 +94,9 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
 
 // Whether a tensor's step count goes on.
 bool ptxp_step_has_clock(const struct ptx_step_tensor *tensor);
+// Of a copy in blocks: the scales, and with `transposed` those of the transposed codes.
+uint64_t ptxp_step_fp8_scales(const struct ptx_step_tensor *tensor, bool transposed);
+
 // The rule of a group.
 const struct ptxk_step_rule *ptxp_step_rule_of(const struct ptx_step_group *group);
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);

@@ -231,7 +231,8 @@ static void check_step_of(struct golden *g, struct ptx_step_tensor tensor,
     va_start(arguments, format);
     vsnprintf(name, sizeof name, format, arguments);
     va_end(arguments);
-    tensor.dtype = f32 ? PTX_F32 : PTX_BF16;
+    if (tensor.dtype == PTX_NONE)
+        tensor.dtype = f32 ? PTX_F32 : PTX_BF16;
     params.tensors = &tensor;
     params.groups = &group;
     params.tensor_count = params.group_count = 1;
@@ -417,6 +418,35 @@ static void check_copy_plans(struct golden *g)
     }
 }
 
+/// Plans whose copies are in blocks, of each kind of block, type of parameter and format of codes;
+/// with guards and with accumulators.
+static void check_block_plans(struct golden *g)
+{
+    static const struct {
+        ptx_step_format format;
+        ptx_type dtype;
+    } of[] = { { PTX_STEP_FORMAT_FULL, PTX_F32 },
+               { PTX_STEP_FORMAT_REMAINDER, PTX_BF16 },
+               { PTX_STEP_FORMAT_MASTER, PTX_F16 } };
+    static const struct ptx_guard_params guards = { .limit = 1 };
+    for (unsigned v = 0; v < 12; ++v)
+        check_step_of(g,
+                      (struct ptx_step_tensor) { .count = 1 << 24,
+                                                 .dtype = of[v / 4].dtype,
+                                                 .gradient_dtype = PTX_BF16,
+                                                 .format = of[v / 4].format,
+                                                 .accumulator = v % 3 == 1 ? 16 : 0,
+                                                 .accumulated = v % 3 == 1 ? 4 : 0,
+                                                 .fp8 = 8,
+                                                 .fp8_scale_inv = 4,
+                                                 .fp8_columns = 64,
+                                                 .fp8_blocks = (ptx_fp8_blocks)(1 + v / 2 % 2),
+                                                 .fp8_format = (ptx_fp8)(v % 2) },
+                      adamw, (struct ptx_step_params) { .guards = v % 3 == 2 ? &guards : NULL },
+                      "blocks%u_%s_%s", v / 2 % 2, ptx_type_name(of[v / 4].dtype),
+                      v % 2 ? "e5m2" : "e4m3");
+}
+
 /// A plan of f32 gradients with common options, for sm_90, where its launches overlap, which is a
 /// file; a plan with every option, for sm_80.
 static void check_some_clip_plans(struct golden *g)
@@ -518,6 +548,7 @@ static void emit_all(struct golden *g)
     check_step_plans(g);
     check_ema_plans(g);
     check_copy_plans(g);
+    check_block_plans(g);
     check_accumulating_plans(g);
     check_guards(g);
     check_reports(g);

@@ -19,7 +19,8 @@ enum {
     SCALE,
     SCALE_INV,
     AMAX,
-    TRANSPOSED
+    TRANSPOSED,
+    TRANSPOSED_SCALE_INV
 };
 
 static unsigned choose(struct random *r, uint32_t bits)
@@ -78,10 +79,13 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
     case CODES:
         return set->copy[t] ? PTX_U8 : PTX_NONE;
     case SCALE:
+        return set->copy[t] && !tensor->fp8_blocks ? PTX_F32 : PTX_NONE;
     case SCALE_INV:
         return set->copy[t] ? PTX_F32 : PTX_NONE;
     case TRANSPOSED:
         return set->transposed[t] ? PTX_U8 : PTX_NONE;
+    case TRANSPOSED_SCALE_INV:
+        return set->transposed[t] && tensor->fp8_blocks ? PTX_F32 : PTX_NONE;
     case AMAX:
         return set->amax[t] ? PTX_F32 : PTX_NONE;
     default:
@@ -100,13 +104,27 @@ static CUdeviceptr *address_of(struct ptx_step_tensor *tensor, unsigned array)
            : array == SCALE_INV ? &tensor->fp8_scale_inv
            : array == AMAX      ? &tensor->amax
 
-           : array == TRANSPOSED ? &tensor->fp8_transposed
-           : array >= ABSMAX     ? &tensor->absmax[array - ABSMAX]
-                                 : &tensor->state[array - STATE];
+           : array == TRANSPOSED           ? &tensor->fp8_transposed
+           : array == TRANSPOSED_SCALE_INV ? &tensor->fp8_transposed_scale_inv
+           : array >= ABSMAX               ? &tensor->absmax[array - ABSMAX]
+                                           : &tensor->state[array - STATE];
+}
+
+// Of a tensor with codes in blocks.
+static uint64_t scales_of(const struct ptx_step_tensor *tensor, bool transposed)
+{
+    const uint64_t columns = tensor->fp8_columns, rows = tensor->count / columns;
+    const uint64_t across = (columns + 127) / 128, down = (rows + 127) / 128;
+
+    return tensor->fp8_blocks == PTX_FP8_BLOCKS_128X128 ? across * down
+           : transposed                                 ? columns * down
+                                                        : rows * across;
 }
 
 static uint64_t array_count(const struct ptx_step_tensor *tensor, unsigned array)
 {
+    if (tensor->fp8_blocks && (array == SCALE_INV || array == TRANSPOSED_SCALE_INV))
+        return scales_of(tensor, array == TRANSPOSED_SCALE_INV);
     return array == ABSMAX || array == ABSMAX + 1 ? (tensor->count + 255) / 256
            : array >= SCALE && array <= AMAX      ? 1
                                                   : tensor->count;
@@ -174,6 +192,14 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
         static const uint64_t widths[] = { 1, 4, 7, 12, 64, 65, 96, 128, 200 };
         set->transposed[t] = true;
         tensor->fp8_columns = widths[random_below(r, sizeof widths / sizeof *widths)];
+        tensor->count -= tensor->count % tensor->fp8_columns;
+    }
+    if (set->copy[t] && shape->blocks)
+        tensor->fp8_blocks = (ptx_fp8_blocks)choose(r, shape->blocks);
+    if (tensor->fp8_blocks) {
+        static const uint64_t widths[] = { 1, 7, 64, 127, 128, 132, 256, 300, 384 };
+        tensor->fp8_scaling = (ptx_fp8_scaling)random_below(r, 4);
+        tensor->fp8_columns = shape->columns ? shape->columns : widths[random_below(r, 9)];
         tensor->count -= tensor->count % tensor->fp8_columns;
     }
     set->amax[t] = shape->amax && random_below(r, 3) != 0;
@@ -384,13 +410,39 @@ static void expect_transposed(struct step_set *set)
         const uint64_t columns = set->tensors[t].fp8_columns;
         const unsigned char *codes = set->host + set->offset[t][CODES];
         unsigned char *to = set->host + set->offset[t][TRANSPOSED];
-        if (!set->transposed[t])
+        if (!set->transposed[t] || set->tensors[t].fp8_blocks)
             continue;
         const uint64_t rows = set->tensors[t].count / columns;
         for (uint64_t r = 0; r < rows; r++)
             for (uint64_t c = 0; c < columns; c++)
                 to[c * rows + r] = codes[r * columns + c];
     }
+}
+
+void step_set_expect_blocks(struct step_set *set, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &set->tensors[t];
+    const enum ref_type type = gpu_ref_type(tensor->dtype);
+    const struct ref_fp8_blocks how = {
+        .of_rows = tensor->fp8_blocks == PTX_FP8_BLOCKS_1X128,
+        .format = (enum ref_fp8)tensor->fp8_format,
+        .is_deepgemm = tensor->fp8_scaling == PTX_FP8_SCALING_DEEPGEMM ||
+                       tensor->fp8_scaling == PTX_FP8_SCALING_DEEPGEMM_UE8M0,
+        .is_power = tensor->fp8_scaling == PTX_FP8_SCALING_TE_UE8M0 ||
+                    tensor->fp8_scaling == PTX_FP8_SCALING_DEEPGEMM_UE8M0,
+    };
+    unsigned char *array[STEP_ARRAYS];
+
+    if (!tensor->fp8_blocks || !tensor->count)
+        return;
+    for (unsigned a = 0; a < STEP_ARRAYS; a++)
+        array[a] = set->host + set->offset[t][a];
+    const uint64_t rows = tensor->count / tensor->fp8_columns;
+    ref_cast_fp8_blocks(&how, type, array[PARAMETER], rows, tensor->fp8_columns, false,
+                        array[CODES], (float *)(void *)array[SCALE_INV]);
+    if (set->transposed[t])
+        ref_cast_fp8_blocks(&how, type, array[PARAMETER], rows, tensor->fp8_columns, true,
+                            array[TRANSPOSED], (float *)(void *)array[TRANSPOSED_SCALE_INV]);
 }
 
 // What a step leaves of the weights that it has stored.
@@ -401,7 +453,8 @@ static void expect_copy(struct step_set *set, size_t t)
     const void *parameter = set->host + set->offset[t][PARAMETER];
     float largest = 0;
 
-    if (set->copy[t]) {
+    step_set_expect_blocks(set, t);
+    if (set->copy[t] && !tensor->fp8_blocks) {
         const float scale = (float)ref_load(REF_F32, set->host + set->offset[t][SCALE], 0);
         ref_cast_fp8(type, parameter, tensor->count, (enum ref_fp8)tensor->fp8_format, scale,
                      set->host + set->offset[t][CODES], NULL);
@@ -488,10 +541,20 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
 static void report(const struct step_set *set, const unsigned char *got, size_t at,
                    const char *what)
 {
-    static const char *const names[] = { "parameter",     "gradient",  "beside",        "state 0",
-                                         "state 1",       "absmax 0",  "absmax 1",      "ema",
-                                         "fp8",           "fp8_scale", "fp8_scale_inv", "amax",
-                                         "fp8_transposed" };
+    static const char *const names[] = { "parameter",
+                                         "gradient",
+                                         "beside",
+                                         "state 0",
+                                         "state 1",
+                                         "absmax 0",
+                                         "absmax 1",
+                                         "ema",
+                                         "fp8",
+                                         "fp8_scale",
+                                         "fp8_scale_inv",
+                                         "amax",
+                                         "fp8_transposed",
+                                         "fp8_transposed_scale_inv" };
 
     for (size_t t = 0; t < set->count; t++) {
         const struct ptx_step_tensor *tensor = &set->tensors[t];

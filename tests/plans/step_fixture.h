@@ -14,7 +14,7 @@
 
 /// The rules of elements, which come before that of matrices.
 enum { STEP_RULES = PTX_STEP_RULE_MUON };
-enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 13 };
+enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 14 };
 
 /// Parameters of a random set.
 struct step_shape {
@@ -26,6 +26,8 @@ struct step_shape {
     uint32_t averages; ///< bits of the ema's type, PTX_NONE among them; 0: none has one
     uint32_t copies;   ///< bits of the kinds of copies in 8 bits: 1 + ptx_fp8, 0 for none; 0: none
     bool transposed;   ///< some copies are made transposed, too
+    uint32_t blocks;   ///< bits of ptx_fp8_blocks of copies; 0: none is in blocks
+    uint64_t columns;  ///< of matrices with copies in blocks; 0: random
     bool amax;         ///< the largest weight of some is wanted
     bool aligned;      ///< to 16 bytes; if not, to the element only
     bool sums;         ///< gradients are in f32: they stand for sums of gradients
@@ -59,6 +61,7 @@ struct step_set {
     size_t offset[STEP_MOST_TENSORS][STEP_ARRAYS]; ///< of the parameter, gradient, beside, states,
                                                    ///< absmax, ema, codes, their scale, its
                                                    ///< reciprocal, amax, codes transposed
+                                                   ///< and their scales
     size_t step[STEP_MOST_TENSORS];                ///< of the tensor's step count
 };
 
@@ -77,6 +80,8 @@ ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params
 /// divided by `loss_scale`. Returns true if a NaN or infinity was found, or a guard skips the step,
 /// so that no parameter is written.
 bool step_set_expect(struct step_set *set, const struct ptx_step_params *params, float loss_scale);
+/// What tensor t's codes in blocks and their scales are of its weights; nothing if it has none.
+void step_set_expect_blocks(struct step_set *set, size_t t);
 /// Waits for the stream. Compares the device's memory with the host's, with the guard bytes.
 void step_set_check(const struct step_set *set, const char *what);
 

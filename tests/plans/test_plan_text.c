@@ -261,6 +261,12 @@ TEST(test_targets_of_step)
             tensors[f].fp8 = tensors[f].fp8_scale = variant / 3 % 2 ? 8 : 0;
             tensors[f].fp8_transposed = variant / 12 % 2 ? tensors[f].fp8 : 0;
             tensors[f].fp8_columns = tensors[f].count;
+            if (variant / 24 % 2 && tensors[f].fp8) {
+                tensors[f].fp8_blocks = (ptx_fp8_blocks)(1 + variant % 2);
+                tensors[f].fp8_scale_inv = 16;
+                tensors[f].fp8_transposed_scale_inv = tensors[f].fp8_transposed ? 32 : 0;
+                tensors[f].fp8_scale = 0;
+            }
             tensors[f].fp8_format = variant / 6 % 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3;
             tensors[f].group = variant % STEP_RULES;
         }

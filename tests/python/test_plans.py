@@ -265,6 +265,28 @@ def test_copies_that_do_not_fit(gpu):
             plan(**fields)
 
 
+def test_blocks(gpu, stream):
+    """A scale for each row of a matrix of 2 x 3, and for each column of it."""
+    w, codes, turned = gpu.array([1.0, -3.0, 448.0, 0.0, 0.0, 0.0]), gpu.zeros(6, "u8"), gpu.zeros(6, "u8")
+    inverse, of_turned = gpu.zeros(2), gpu.zeros(3)
+    fields = {"parameter": w, "gradient": gpu.array([0.0] * 6), "step": gpu.zeros(1), "fp8": codes, "fp8_columns": 3,
+              "fp8_scale_inv": inverse, "fp8_transposed": turned, "fp8_transposed_scale_inv": of_turned,
+              "fp8_blocks": "1x128", "fp8_scaling": "te_ue8m0"}
+    gpu.synchronize()
+    plan = gpu.step_plan([ptxgen.StepTensor(**fields)], groups=[ptxgen.SGD(lr=1.0)], max_norm=math.inf)
+    plan.cast(stream)
+    stream.synchronize()
+    assert inverse.tolist() == [1.0, 1.0] and codes.tolist() == [0x38, 0xc4, 0x7e, 0, 0, 0]
+    assert of_turned.tolist() == [2.0 ** -8, 2.0 ** -7, 1.0] and turned.tolist() == [0x78, 0, 0xfc, 0, 0x7e, 0]
+    plan.run(stream)
+    stream.synchronize()
+    for changed, words in (({"fp8_scale_inv": gpu.zeros(3)}, "fp8_scale_inv: 3 elements, and the matrix has 2 blocks"),
+                           ({"fp8_transposed_scale_inv": gpu.zeros(2)}, "the matrix has 3 blocks"),
+                           ({"fp8_scale": gpu.zeros(1)}, "fp8_scale is given, and so is fp8_blocks")):
+        with pytest.raises(ptxgen.InvalidError, match=words):
+            gpu.step_plan([ptxgen.StepTensor(**{**fields, **changed})], groups=[ptxgen.SGD(lr=1.0)], max_norm=math.inf)
+
+
 def reported(gpu):
     """A step plan of two tensors that report all they can."""
     w = [gpu.array([3.0, -4.0, 0.0]), gpu.array([1.0] * 4)]

@@ -226,3 +226,103 @@ def test_torchaos_scales_are_views_that_each_step_fills(copies):
     other.weight = torch.nn.Parameter(Wrapped(other.weight.detach().clone()))
     with pytest.raises(ValueError, match=r"of shape \(3, 3\) has a _precomputed_scale, and is none of those"):
         fp8.precompute(other)
+
+
+def matrices(dtype=torch.float32):
+    torch.manual_seed(7)
+    made = [torch.randn(shape) * 3.0 ** k for k, shape in enumerate([(130, 140), (7,), (64, 256), (1, 5)])]
+    made[0][3, :] = 0.0
+    made[0][5, :] *= 1e-7
+    return [torch.nn.Parameter(one.to(dtype)) for one in made]
+
+
+def tiles_of(x, height):
+    """The matrix, filled up with zeros, as [rows of blocks, height, blocks of a row, 128]."""
+    rows, columns = x.shape
+    full = torch.zeros(-(-rows // height) * height, -(-columns // 128) * 128)
+    full[:rows, :columns] = x
+    return full.view(-1, height, full.shape[1] // 128, 128)
+
+
+def blocked(x, blocks, scaling, fmt):
+    """Codes and factors by torch's operations."""
+    x = x.detach().float()
+    tiles = tiles_of(x, 1 if blocks == "1x128" else 128)
+    amax = tiles.abs().amax(dim=(1, 3), keepdim=True)
+    largest = torch.tensor(LARGEST[fmt])
+    if scaling.startswith("deepgemm"):
+        inverse = amax.clamp(1e-4) / largest
+        if scaling.endswith("ue8m0"):
+            inverse = torch.exp2(torch.ceil(torch.log2(inverse.double()))).float()
+        scale = 1.0 / inverse
+    else:
+        scale = (largest / amax).clamp(max=torch.finfo(torch.float32).max)
+        if scaling.endswith("ue8m0"):
+            scale = (scale.view(torch.int32) & -0x800000).view(torch.float32)
+        scale = torch.where(amax == 0, torch.ones(()), scale)
+        inverse = 1.0 / scale
+    codes = (tiles * scale).to(FLOAT8[fmt]).view(torch.uint8)
+    flat = codes.reshape(-1, codes.shape[2] * 128)[:x.shape[0], :x.shape[1]]
+    return flat.contiguous(), inverse[:, 0, :, 0]
+
+
+@needs_float8
+@pytest.mark.parametrize("blocks", ["128x128", "1x128"])
+@pytest.mark.parametrize("scaling,dtype,fmt", [("te", torch.float32, "e4m3"), ("te_ue8m0", torch.bfloat16, "e4m3"),
+                                               ("deepgemm", torch.bfloat16, "e5m2"), ("deepgemm_ue8m0", torch.float32, "e4m3")])
+def test_blocks_are_those_of_the_weights_as_stored(blocks, scaling, dtype, fmt):
+    params, plain = matrices(dtype), matrices(dtype)
+    fp8 = pt.Float8Weights(fmt, blocks=blocks, scaling=scaling, transposed=True)
+    state_dtype = "float32" if dtype is torch.float32 else "bf16"
+    optimizer = pt.AdamW(params, lr=0.05, state_dtype=state_dtype, max_grad_norm=1.0, fp8=fp8)
+    without = pt.AdamW(plain, lr=0.05, state_dtype=state_dtype, max_grad_norm=1.0)
+    fp8.cast()
+    for step in range(4):
+        for p in wide(params):
+            codes, inverse, turned, of_turned = fp8.blocks_of(p)
+            for x, got, factors in ((p, codes, inverse), (p.T, turned, of_turned)):
+                expected, by = blocked(x, blocks, scaling, fmt)
+                assert got.dtype is FLOAT8[fmt] and got.is_contiguous() and got.shape == x.shape
+                assert torch.equal(got.view(torch.uint8), expected) and torch.equal(factors, by)
+        give(params, step)
+        give(plain, step)
+        if step == 2:
+            params[0].grad[1, 1] = math.nan  # a skipped step leaves them
+        else:
+            without.step()
+        optimizer.step()
+        assert same(params, plain)
+    with torch.no_grad():
+        params[0].mul_(-2.0)
+    fp8.cast()
+    expected, by = blocked(params[0], blocks, scaling, fmt)
+    assert torch.equal(fp8.blocks_of(params[0]).codes.view(torch.uint8), expected)
+
+
+def test_blocks_are_of_matrices():
+    params = matrices()
+    fp8 = pt.Float8Weights(blocks="128x128")
+    optimizer = pt.SGD(params, lr=0.5, fp8=fp8)
+    with pytest.raises(KeyError, match="before the first step"):
+        fp8.blocks_of(params[0])
+    give(params, 1)
+    optimizer.step()
+    assert fp8.blocks_of(params[2]).scale_inv.shape == (1, 2) and fp8.blocks_of(params[2]).transposed is None
+    assert optimizer.state_dict()["fp8"] == {} and "blocks='128x128'" in repr(fp8)
+    with pytest.raises(KeyError, match="none of the optimizer's matrices"):
+        fp8.blocks_of(params[1])
+    with pytest.raises(KeyError, match="blocks_of"):
+        fp8[params[0]]
+    with pytest.raises(ValueError, match="not kept with blocks"):
+        fp8.precompute(torch.nn.Linear(2, 2))
+    chosen = pt.Float8Weights(blocks="1x128", parameters=[params[1]])
+    optimizer = pt.SGD(params, lr=0.5, fp8=chosen)
+    with pytest.raises(ValueError, match=r"parameters\[0\] of Float8Weights, of shape \(7,\): it has 1 dimension"):
+        chosen.cast()
+    for given, words in (({"blocks": "64x64"}, "blocks: '64x64' is none of 128x128, 1x128"),
+                         ({"blocks": "1x128", "scaling": "mx"}, "scaling: 'mx' is none of"),
+                         ({"scaling": "deepgemm"}, "without blocks"), ({"blocks": "1x128", "history": 3}, "leave them out")):
+        with pytest.raises(ValueError, match=words):
+            pt.Float8Weights(**given)
+    again = pickle.loads(pickle.dumps(fp8))
+    assert again.blocks == "128x128" and again.state_dict() == {}

@@ -3,6 +3,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "reference/small.h"
 
@@ -62,4 +63,96 @@ void ref_delayed_scale_update(const struct ref_delayed_scale *rule, uint64_t n, 
             history[(rows - 1) * n + t] = newest;
         history[t] = 0;
     }
+}
+
+// ---- blocks -------------------------------------------------------------------------------------
+
+// A matrix, or the transposed one, of a tensor's elements.
+struct matrix {
+    enum ref_type type;
+    const void *x;
+    uint64_t rows, columns;
+    bool transposed;
+};
+
+static uint64_t place_in(const struct matrix *m, uint64_t r, uint64_t c)
+{
+    return m->transposed ? c * m->rows + r : r * m->columns + c;
+}
+
+static float one_nan(void)
+{
+    const uint32_t bits = UINT32_MAX >> 1;
+    float x;
+
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+static float to_power(float x, bool up)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + (up ? 0x7fffff : 0)) & 0xff800000;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+// What the elements of a block are multiplied by, and their codes.
+static void block_scale(const struct ref_fp8_blocks *how, float amax, float *by, float *inverse)
+{
+    const enum small_format small = small_of(how->format);
+    const float largest = (float)small_value(small, small_count(small) - 1);
+
+    if (how->is_deepgemm) {
+        *inverse = isnan(amax) ? one_nan() : fmaxf(amax, 1e-4f) / largest;
+        if (how->is_power && isfinite(*inverse))
+            *inverse = to_power(*inverse, true);
+        *by = 1 / *inverse;
+        return;
+    }
+    *by = 1;
+    if (isfinite(amax) && amax > 0) {
+        *by = largest / amax;
+        *by = isinf(*by) ? FLT_MAX : *by;
+        *by = how->is_power ? to_power(*by, false) : *by;
+    }
+    *inverse = 1 / *by;
+}
+
+static void matrix_cast(const struct ref_fp8_blocks *how, const struct matrix *m, uint8_t *codes,
+                        float *inverses)
+{
+    const uint64_t size = 128, height = how->of_rows ? 1 : size;
+
+    for (uint64_t r0 = 0; r0 < m->rows; r0 += height)
+        for (uint64_t c0 = 0; c0 < m->columns; c0 += size) {
+            const uint64_t r1 = m->rows - r0 < height ? m->rows : r0 + height;
+            const uint64_t c1 = m->columns - c0 < size ? m->columns : c0 + size;
+            float amax = 0, by, inverse;
+            for (uint64_t r = r0; r < r1; ++r)
+                for (uint64_t c = c0; c < c1; ++c) {
+                    const float x = fabsf((float)ref_load(m->type, m->x, place_in(m, r, c)));
+                    amax = isnan(amax) || isnan(x) ? NAN : fmaxf(amax, x);
+                }
+            block_scale(how, amax, &by, &inverse);
+            memcpy(inverses++, &inverse, sizeof inverse);
+            for (uint64_t r = r0; r < r1; ++r)
+                for (uint64_t c = c0; c < c1; ++c) {
+                    const float x = (float)ref_load(m->type, m->x, place_in(m, r, c));
+                    const float product = x * by;
+                    codes[r * m->columns + c] =
+                        (uint8_t)small_from_f64(small_of(how->format), (double)product, false);
+                }
+        }
+}
+
+void ref_cast_fp8_blocks(const struct ref_fp8_blocks *how, enum ref_type type, const void *x,
+                         uint64_t rows, uint64_t columns, bool transposed, uint8_t *codes,
+                         float *inverses)
+{
+    const struct matrix m = { type, x, transposed ? columns : rows, transposed ? rows : columns,
+                              transposed };
+    matrix_cast(how, &m, codes, inverses);
 }

@@ -23,4 +23,15 @@ struct ref_delayed_scale {
 void ref_delayed_scale_update(const struct ref_delayed_scale *rule, uint64_t n, uint64_t rows,
                               float *history, float *scale, float *scale_inv);
 
+/// Codes in blocks of 128 x 128, or 1 x 128, with scales of their own: by rows of blocks, what the
+/// codes are multiplied by. Transposed: of the transposed matrix, with its own blocks.
+struct ref_fp8_blocks {
+    bool of_rows; ///< 1 x 128
+    enum ref_fp8 format;
+    bool is_deepgemm, is_power;
+};
+void ref_cast_fp8_blocks(const struct ref_fp8_blocks *how, enum ref_type type, const void *x,
+                         uint64_t rows, uint64_t columns, bool transposed, uint8_t *codes,
+                         float *inverses);
+
 #endif

@@ -5,16 +5,19 @@ from __future__ import annotations
 
 import operator
 import weakref
-from typing import Any, Dict, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence
+from typing import Any, Dict, Iterable, List, Literal, Mapping, NamedTuple, Optional, Sequence, get_args
 
 import torch
 from torch import Tensor
 
 from ..operations import Operations
 from . import _device, _ranks
+from ._fp8_blocks import BlockTable, why_not
 from ._shortcuts import local, part
 
 Float8Format = Literal["e4m3", "e5m2"]
+Float8BlockSize = Literal["128x128", "1x128"]
+Float8Scaling = Literal["te", "te_ue8m0", "deepgemm", "deepgemm_ue8m0"]
 _LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 _TYPES = {"e4m3": getattr(torch, "float8_e4m3fn", torch.uint8), "e5m2": getattr(torch, "float8_e5m2", torch.uint8)}
 _EPS = 1e-12  # torchao's least magnitude
@@ -27,6 +30,15 @@ class Float8Weight(NamedTuple):
     scale_inv: Optional[Tensor]  #: an f32 that the codes are multiplied by; None without copies
     amax: Tensor  #: an f32, the largest magnitude in the whole parameter; NaN if an element is NaN
     transposed: Optional[Tensor] = None  #: the codes of the transposed matrix, contiguous; None if they are not wanted
+
+
+class Float8Blocks(NamedTuple):
+    """What the last step left of a matrix with blocks, on its device: this rank's part."""
+
+    codes: Tensor  #: in float8, of the matrix's shape
+    scale_inv: Tensor  #: an f32 for each block, by rows of blocks, that its codes are multiplied by
+    transposed: Optional[Tensor] = None  #: the codes of the transposed matrix, contiguous; None if they are not wanted
+    transposed_scale_inv: Optional[Tensor] = None  #: an f32 for each of their blocks
 
 
 class _Table:
@@ -118,15 +130,33 @@ class Float8Weights:
         magnitudes of `history` steps before it (`most_recent`: of the last one), at `margin` powers of two below the
         largest code. False: the largest magnitudes alone.
     transposed: also the codes of each transposed matrix, for products that take their operands so.
+    blocks: "128x128" or "1x128": codes of matrices with a scale for each block of the weights as they are stored, as
+        DeepSeek's, in place of delayed scaling; blocks_of(weight) has them. The default of `parameters` is then all
+        matrices that are contiguous. No largest magnitudes are kept. Blocks are those of this rank's part of a
+        parameter: the same as of the whole one where it is cut at multiples of 128 rows.
+    scaling: with blocks, how a scale follows from the block's largest magnitude: "te" (Transformer Engine with scales
+        that are no powers of two), "te_ue8m0" (its default, powers of two), "deepgemm", "deepgemm_ue8m0". The byte of
+        a power of two is scale_inv.view(torch.int32) >> 23. docs/steps.md has the formulas.
 
     One object is for one optimizer. Nothing waits for the GPU. Over ranks the largest magnitudes are those of whole
     parameters, by one all-reduce of all: every rank calls step() and cast(). state_dict() of the optimizer has the
     scales and their history."""
 
     def __init__(self, format: Float8Format = "e4m3", *, parameters: Optional[Iterable[Tensor]] = None, copies: bool = True,
-                 transposed: bool = False, history: int = 16, margin: int = 0, most_recent: bool = False) -> None:
+                 transposed: bool = False, history: int = 16, margin: int = 0, most_recent: bool = False,
+                 blocks: Optional[Float8BlockSize] = None, scaling: Float8Scaling = "te") -> None:
         if format not in _LARGEST:
             raise ValueError(f"format: {format!r} is none of {', '.join(_LARGEST)}")
+        if blocks is not None and blocks not in get_args(Float8BlockSize):
+            raise ValueError(f"blocks: {blocks!r} is none of {', '.join(get_args(Float8BlockSize))}, and not None")
+        if scaling not in get_args(Float8Scaling):
+            raise ValueError(f"scaling: {scaling!r} is none of {', '.join(get_args(Float8Scaling))}")
+        if blocks is None and scaling != "te":
+            raise ValueError(f"scaling={scaling!r} without blocks: the scale of a whole tensor follows from `history`")
+        if blocks is not None and (history, margin, most_recent, copies) != (16, 0, False, True):
+            raise ValueError("history, margin, most_recent and copies=False are of one scale a tensor: leave them out "
+                             "with blocks")
+        self.blocks, self.scaling = blocks, scaling
         if isinstance(parameters, Tensor):
             raise TypeError("parameters: an iterable of tensors is needed, not a tensor")
         for name, value, least, most in (("history", history, 1, 1 << 20), ("margin", margin, -100, 100)):
@@ -142,6 +172,7 @@ class Float8Weights:
         self._owner: Any = None  # a weak reference to the optimizer
         self._group: Optional[Any] = None
         self._tables: Dict[torch.device, _Table] = {}
+        self._block_tables: Dict[torch.device, BlockTable] = {}
         self._views: List[Tensor] = []  # parameters whose precomputed scale is a view
         self._loaded: Optional[Dict[str, Tensor]] = None
 
@@ -167,7 +198,11 @@ class Float8Weights:
             if id(p) not in known:
                 raise ValueError(f"parameters[{k}] of Float8Weights, of shape {tuple(p.shape)}, is none of the "
                                  "optimizer's")
+            if self.blocks is not None and why_not(p) is not None:
+                raise ValueError(f"parameters[{k}] of Float8Weights, of shape {tuple(p.shape)}: {why_not(p)}: leave it out")
         chosen = None if self._chosen is None else set(map(id, self._chosen))
+        if self.blocks is not None and chosen is None:
+            return [p for p in every if p.requires_grad and why_not(p) is None]
         return [p for p in every if p.requires_grad and (p.dim() >= 2 if chosen is None else id(p) in chosen)]
 
     # ---- what plans are given
@@ -175,16 +210,27 @@ class Float8Weights:
     def place(self, owner: Any) -> None:
         """Tables for the parameters of now, with what follows from the weights as they are. All ranks call it."""
         wanted = self._parameters(owner)
-        if [id(p) for table in self._tables.values() for p in table.parameters] == list(map(id, self._ordered(wanted))):
+        tables: Iterable[Any] = (self._tables if self.blocks is None else self._block_tables).values()
+        if [id(p) for table in tables for p in table.parameters] == list(map(id, self._ordered(wanted))):
+            return
+        if self.blocks is not None:
+            self._block_tables = {place: BlockTable(self, mine, _device.of(place))
+                                  for place, mine in self._by_device(wanted).items()}
+            self._refresh()
             return
         self._group = _ranks.reduction(wanted, owner.process_group).group
-        by_device: Dict[torch.device, List[Tensor]] = {}
-        for p in wanted:
-            by_device.setdefault(local(p).device, []).append(p)
-        self._tables = {place: _Table(self, mine, _device.of(place)) for place, mine in by_device.items()}
+        self._tables = {place: _Table(self, mine, _device.of(place))
+                        for place, mine in self._by_device(wanted).items()}
         self._refresh(self._loaded)
         self._loaded = None
         self._set_views()
+
+    @staticmethod
+    def _by_device(parameters: Sequence[Tensor]) -> Dict[torch.device, List[Tensor]]:
+        found: Dict[torch.device, List[Tensor]] = {}
+        for p in parameters:
+            found.setdefault(local(p).device, []).append(p)
+        return found
 
     @staticmethod
     def _ordered(parameters: Sequence[Tensor]) -> List[Tensor]:
@@ -201,10 +247,12 @@ class Float8Weights:
                 self._take(loaded)
             for table in self._tables.values():
                 table.cast()
+            for of_blocks in self._block_tables.values():
+                of_blocks.cast()
 
     def fields(self, parameter: Tensor) -> Dict[str, Any]:
         """Of the parameter's tensor in a plan."""
-        table = self._tables.get(local(parameter).device)
+        table: Any = (self._tables if self.blocks is None else self._block_tables).get(local(parameter).device)
         k = None if table is None or not local(parameter).numel() else table.at.get(id(parameter))
         return {} if table is None or k is None else table.fields(k)
 
@@ -226,9 +274,9 @@ class Float8Weights:
     def cast(self) -> None:
         """Makes scales and codes of the weights as they are: before the first forward pass, and after weights were
         loaded. The first step does so itself. All ranks call it."""
-        owner, before = self._optimizer(), self._tables
+        owner, before, of_blocks = self._optimizer(), self._tables, self._block_tables
         self.place(owner)
-        if self._tables is before:
+        if self._tables is before and self._block_tables is of_blocks:
             self._refresh()
 
     @property
@@ -236,7 +284,24 @@ class Float8Weights:
         """Those that have something here, by device, in the optimizer's order."""
         return self._ordered(self._parameters(self._optimizer()))
 
+    def blocks_of(self, parameter: Tensor) -> Float8Blocks:
+        """Of a matrix, with blocks."""
+        table = self._block_tables.get(local(parameter).device)
+        k = None if table is None else table.at.get(id(parameter))
+        if table is None or k is None:
+            raise KeyError("the parameter has no codes in blocks: " + (
+                "Float8Weights has no blocks=" if self.blocks is None else
+                "it is none of the optimizer's matrices, or not among Float8Weights' `parameters`" if self._block_tables
+                else "there are none before the first step or cast()"))
+        made = _TYPES[self.format]
+        if not table.transposed:
+            return Float8Blocks(table.codes[k].view(made), table.inverses[k])
+        return Float8Blocks(table.codes[k].view(made), table.inverses[k], table.transposed[k].view(made),
+                            table.transposed_inverses[k])
+
     def __getitem__(self, parameter: Tensor) -> Float8Weight:
+        if self.blocks is not None:
+            raise KeyError("with blocks, blocks_of(parameter) has the codes and their scales")
         for table in self._tables.values():
             k = table.at.get(id(parameter))
             if k is None:
@@ -253,6 +318,8 @@ class Float8Weights:
         """For torchao's float8 training under FSDP2, in place of precompute_float8_dynamic_scale_for_fsdp(): sets
         _precomputed_scale of the model's weights to views of one tensor, which each step fills. Returns how many there
         are. Call it once, outside of a capture. All ranks call it."""
+        if self.blocks is not None:
+            raise ValueError("precompute() takes the largest magnitudes, which are not kept with blocks")
         own = set(map(id, self._parameters(self._optimizer())))
         weights: List[Tensor] = [p for p in model.parameters() if hasattr(part(p), "_precomputed_scale")]
         for p in weights:
@@ -285,6 +352,8 @@ class Float8Weights:
         given = {name: state_dict.get(name) for name in ("scale", "history")} if isinstance(state_dict, Mapping) else {}
         if isinstance(state_dict, Mapping) and not state_dict:
             return
+        if self.blocks is not None:
+            raise ValueError("fp8: the state is of delayed scaling, and with blocks there is none")
         if not all(isinstance(one, Tensor) and one.dtype is torch.float32 for one in given.values()) or not given:
             raise ValueError(f"fp8: what state_dict() of Float8Weights gives is needed, not {state_dict!r:.80}")
         scale, history = given["scale"].detach(), given["history"].detach()  # type: ignore[union-attr]
@@ -315,9 +384,12 @@ class Float8Weights:
 
     def __getstate__(self) -> Dict[str, Any]:
         loaded = {name: value.cpu() for name, value in self.state_dict().items()} or None
-        return {**self.__dict__, "_owner": None, "_group": None, "_tables": {}, "_views": [], "_loaded": loaded}
+        return {**self.__dict__, "_owner": None, "_group": None, "_tables": {}, "_block_tables": {}, "_views": [], "_loaded": loaded}
 
     def __repr__(self) -> str:
+        if self.blocks is not None:
+            return (f"Float8Weights({self.format!r}, blocks={self.blocks!r}, scaling={self.scaling!r}, "
+                    f"transposed={self.transposed})")
         return (f"Float8Weights({self.format!r}, copies={self.copies}, history={self.history}, margin={self.margin}, "
                 f"most_recent={self.most_recent})")
 

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: MIT
+"""Copies of the weights in float8 with a scale for each block: what Float8Weights has of the parameters of one device."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from ..plans import StepPlan
+from . import _device
+from ._shortcuts import local
+
+SIZE = 128
+# A format of the step in which a parameter of each type may be.
+_FORMATS = {torch.float32: "full", torch.bfloat16: "stochastic", torch.float16: "master"}
+
+
+def why_not(parameter: Tensor) -> Optional[str]:
+    """Why a parameter has no blocks."""
+    here = local(parameter)
+    if here.dim() != 2:
+        return f"it has {here.dim()} dimension{'' if here.dim() == 1 else 's'}, and blocks are those of a matrix"
+    return None if here.is_contiguous() else "it is not contiguous"
+
+
+def _parts(count: int) -> int:
+    return -(-count // SIZE)
+
+
+class BlockTable:
+    """The matrices of one device: codes and scales of each, and of the transposed one where it is wanted."""
+
+    def __init__(self, of: Any, parameters: List[Tensor], device: Any) -> None:
+        self.of, self.parameters, self.device = of, parameters, device
+        self.at = {id(p): k for k, p in enumerate(parameters)}
+        matrices = [local(p).detach() for p in parameters]
+        self.codes, self.inverses = self._room([m.shape for m in matrices])
+        self.transposed, self.transposed_inverses = self._room([m.T.shape for m in matrices]) if of.transposed else ([], [])
+        self._caster: Optional[StepPlan] = None
+        self._cast_of: List[int] = []
+
+    def _room(self, shapes: Sequence[Sequence[int]]) -> Tuple[List[Tensor], List[Tensor]]:
+        place = self.device.device
+        rows = 1 if self.of.blocks == "1x128" else SIZE
+        return ([torch.zeros(tuple(shape), dtype=torch.uint8, device=place) for shape in shapes],
+                [torch.ones((-(-shape[0] // rows), _parts(shape[1])), dtype=torch.float32, device=place)
+                 for shape in shapes])
+
+    def fields(self, k: int) -> Dict[str, Any]:
+        """Of a plan's tensor."""
+        made: Dict[str, Any] = {
+            "fp8": self.codes[k].data_ptr(), "fp8_scale_inv": self.inverses[k].data_ptr(), "fp8_format": self.of.format,
+            "fp8_columns": self.codes[k].shape[1], "fp8_blocks": self.of.blocks, "fp8_scaling": self.of.scaling}
+        if self.transposed:
+            made.update(fp8_transposed=self.transposed[k].data_ptr(),
+                        fp8_transposed_scale_inv=self.transposed_inverses[k].data_ptr())
+        return made
+
+    def cast(self) -> None:
+        """Codes of the weights as they are."""
+        here = [local(p) for p in self.parameters]
+        addresses = [p.data_ptr() for p in here]
+        if self._caster is None or self._cast_of != addresses:
+            # A plan that takes no step: of each tensor it reads the parameter alone.
+            rows: List[Any] = [
+                {"parameter": p.data_ptr(), "gradient": 0, "step": self.inverses[k].data_ptr(), "count": p.numel(),
+                 "dtype": _device.NAMES[p.dtype], "format": _FORMATS[p.dtype], **self.fields(k)}
+                for k, p in enumerate(here) if p.numel()]
+            self._caster = StepPlan(self.device.gpu, rows, groups=[{"rule": "sgd"}], max_norm=float("inf"),
+                                    any_address=True) if rows else None
+            self._cast_of = addresses
+        if self._caster is not None:
+            stream = self.device.stream()
+            self._caster.cast(stream)
+            self.device.done(stream)
