@@ -2,6 +2,7 @@
 // Mutations of PTX text and of the recipe after its NUL, for libFuzzer. They change lines and
 // words, so that more results parse than after changes of bytes. Inserted instructions name
 // registers as compilers do (%p %rs %r %rd %f %fd), and the corpus declares these.
+#define _POSIX_C_SOURCE 200809L // strnlen
 #include "fuzz_device.h"
 #include "fuzz_ptx_lines.h"
 
