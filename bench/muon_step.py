@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Whole steps of Muon: ptxgen.torch.Muon beside a batched form by hand (clip, momentum, Newton-Schulz with bmm in bf16
+over the matrices of a shape, update), each in one CUDA graph, and torch.optim.Muon as it is, over four sets of matrices.
+
+    bench/muon_step.py BUILD [-o FILE] [--only NAME] [--torch] [--samples N]
+
+FILE receives lines of JSON. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a
+step. Before a set is timed, its first step is compared with that of the form by hand. Needs a GPU.
+"""
+import argparse
+import math
+import sys
+
+import torch
+
+import measure
+import ptxgen
+import ptxgen.torch
+from shapes import GPT2
+
+COEFFICIENTS, STEPS, EPS = (3.4445, -4.7750, 2.0315), 5, 1e-7
+LR, MOMENTUM, DECAY, MAX_NORM = 0.02, 0.95, 0.1, 1.0
+# name: the shapes of parameters, and how many matrices the rows of each are.
+SETS = {
+    "GPT-2 124M": (12 * [(768, 2304), (768, 768), (768, 3072), (3072, 768)], 1),
+    "heads of an 8B model": (32 * [(6144, 4096)], 48),
+    "convolutions": (21 * [(64, 32, 3, 3), (64, 64, 3, 3), (128, 64, 3, 3), (128, 128, 3, 3), (256, 128, 3, 3),
+                           (256, 256, 1, 1)], 1),
+    "Qwen2.5-0.5B": (24 * (2 * [(896, 896)] + 2 * [(128, 896)] + 2 * [(4864, 896)] + [(896, 4864)]), 1),
+}
+
+
+def parameters(shapes, seed=1):
+    generator = torch.Generator(device="cuda").manual_seed(seed)
+    made = [torch.nn.Parameter(torch.randn(shape, device="cuda", generator=generator) * 0.02) for shape in shapes]
+    for p in made:
+        p.grad = torch.randn(p.shape, device="cuda", generator=generator) * 1e-3
+    return made
+
+
+class ByHand:
+    """The same formula in PyTorch's calls on lists, with one batch of products a shape."""
+
+    def __init__(self, params, heads):
+        self.gradients = [p.grad for p in params]
+        self.params = params
+        self.momenta = [torch.zeros_like(p) for p in params]
+        self.batches = {}
+        for k, p in enumerate(params):
+            rows = p.shape[0] // heads
+            self.batches.setdefault((rows, p.numel() // p.shape[0]), []).append(k)
+        self.heads = heads
+
+    def clip(self):
+        norm = torch.linalg.vector_norm(torch.stack(torch._foreach_norm(self.gradients)))
+        factor = (MAX_NORM / (norm + 1e-6)).clamp(max=1.0)
+        torch._foreach_mul_(self.gradients, factor)
+
+    @staticmethod
+    def orthogonalized(x):
+        turned = x.shape[-2] > x.shape[-1]
+        x = x.mT.contiguous() if turned else x
+        x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=EPS)
+        a, b, c = COEFFICIENTS
+        for _ in range(STEPS):
+            gram = torch.bmm(x, x.mT)
+            gram = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+            x = torch.baddbmm(x, gram, x, beta=a)
+        return x.mT if turned else x
+
+    @torch.no_grad()
+    def step(self):
+        self.clip()
+        torch._foreach_lerp_(self.momenta, self.gradients, 1 - MOMENTUM)
+        updates = torch._foreach_lerp(self.gradients, self.momenta, MOMENTUM)
+        torch._foreach_mul_(self.params, 1 - LR * DECAY)
+        for (rows, columns), which in self.batches.items():
+            x = torch.cat([updates[k].reshape(-1, rows, columns) for k in which]).bfloat16()
+            made = self.orthogonalized(x).split(self.heads)
+            scale = -LR * math.sqrt(max(1, rows / columns))
+            torch._foreach_add_([self.params[k] for k in which],
+                                [one.reshape(self.params[k].shape).float() for k, one in zip(which, made)], alpha=scale)
+
+
+def ours(params, heads, others=()):
+    groups = [{"params": params, "heads": heads if heads > 1 else None}]
+    if others:
+        groups.append({"params": others, "use_muon": False, "lr": 1e-3})
+    return ptxgen.torch.Muon(groups, lr=LR, momentum=MOMENTUM, weight_decay=DECAY, max_grad_norm=MAX_NORM)
+
+
+def apart(shapes, heads):
+    """The first step of both, from the same weights: the distance of the ways, against their length."""
+    one, other = parameters(shapes), parameters(shapes)
+    starts = [p.detach().clone() for p in one]
+    ours(one, heads).step()
+    ByHand(other, heads).step()
+    far = sum(float((p - q).double().square().sum()) for p, q in zip(one, other))
+    way = sum(float((q - s).double().square().sum()) for q, s in zip(other, starts))
+    return math.sqrt(far / way)
+
+
+def torchs(params, heads):
+    """torch.optim.Muon over the matrices."""
+    parts = [torch.nn.Parameter(part) for p in params for part in p.detach().flatten(1).chunk(heads)]
+    for part in parts:
+        part.grad = torch.randn_like(part) * 1e-3
+    optimizer = torch.optim.Muon(parts, lr=LR, momentum=MOMENTUM, weight_decay=DECAY)
+    torch.cuda.synchronize()
+    return measure.Work(optimizer.step, captured=False)
+
+
+def works_of(name, shapes, heads, with_torch):
+    params = parameters(shapes)
+    works = {"ptxgen": measure.Work(ours(params, heads).step)}
+    works["by hand"] = measure.Work(ByHand(parameters(shapes), heads).step)
+    if name == "GPT-2 124M":
+        others = parameters([shape for shape in GPT2 if tuple(shape) not in set(shapes)], seed=2)
+        works["ptxgen, with AdamW of the rest"] = measure.Work(ours(parameters(shapes), heads, others).step)
+    return works, torchs(parameters(shapes), heads) if with_torch else None
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("build")
+    arguments.add_argument("-o", "--output")
+    arguments.add_argument("--only", default="")
+    arguments.add_argument("--torch", action="store_true")
+    arguments.add_argument("--samples", type=int, default=measure.REPETITIONS)
+    options = arguments.parse_args()
+    if not torch.cuda.is_available():
+        print("muon_step.py: PyTorch sees no GPU", file=sys.stderr)
+        return 77
+    with ptxgen.Device() as gpu:
+        output = measure.Output(options.output, gpu)
+    clock = measure.Clock(options.samples)
+    failed = 0
+    for name, (shapes, heads) in SETS.items():
+        if options.only not in name:
+            continue
+        distance = apart(shapes, heads)
+        failed += not distance < 0.05
+        elements = sum(math.prod(shape) for shape in shapes)
+        row = {"set": name, "matrices": len(shapes) * heads, "elements": elements, "first_step_apart": round(distance, 5)}
+        works, eager = works_of(name, shapes, heads, options.torch)
+        rows = {}
+        for cold in (False, True):
+            rows.update({(work, "cold" if cold else "warm"): times for work, times in clock.compare(works, cold=cold).items()})
+        if eager is not None:
+            rows["torch.optim.Muon", "warm"] = measure.Clock(3).compare({"torch": eager})["torch"]
+        for (work, cache), times in rows.items():
+            line = {**row, "work": work, "cache": cache, **times}
+            output.line(line)
+            print("{set}: {work}, {cache}: {median_us} us ({min_us} to {max_us})".format(**line), flush=True)
+        del works, eager
+        torch.cuda.empty_cache()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
