@@ -515,8 +515,10 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
     bool draws = false;
 
     ptx_comment(b, "a block for each tile of a matrix: momentum, and the update for the products");
-    ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
-                                    .meaning = "rows of 4: gradient, count, weight, type");
+    ptx_ptr tensors = { 0 };
+    if (!spec->accumulates)
+        tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                                .meaning = "rows of 4: gradient, count, weight, type");
     ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "matrix_tiles", .readonly = true,
                                   .meaning = "rows of 2: matrix, place in it");
     p.matrices = matrices_param(b);
