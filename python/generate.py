@@ -139,10 +139,6 @@ def fields(headers, body):
         if function:
             yield function[1], "void *", None
             continue
-        arrays = re.fullmatch(r"(.*) \(\*(\w+)\)\[(\w+)\]", line)
-        if arrays:
-            yield arrays[2], f"{arrays[1]} (*)[{number(arrays[3], headers.constants)}]", None
-            continue
         found = re.fullmatch(r"(.*?[\s*])(\w+(?:\[[^]]*\])?(?:, ?\w+(?:\[[^]]*\])?)*)", line)
         if not found:
             sys.exit(f"generate.py: not a field: {line}")
@@ -204,8 +200,6 @@ def read(text, macros):
 
 def ctype(headers, c_type, in_struct):
     """The ctypes class of a C type. A pointer is an address, except a string."""
-    if c_type.endswith("]"):
-        return "c_void_p"
     resolved = headers.resolve(c_type)
     if resolved.endswith("*"):
         return "c_char_p" if resolved == "char *" and "const" in c_type else "c_void_p"
@@ -220,10 +214,7 @@ def ctype(headers, c_type, in_struct):
 
 def kind(headers, c_type):
     """What a field holds, for those who fill it: "address", "stream", "bool", "int", "float",
-    "text", "opaque", an enumeration, a struct, or "*" and what it points to, arrays as "float[3]"."""
-    arrays = re.fullmatch(r"(.*) \(\*\)(\[\d+\])", c_type)
-    if arrays:
-        return f"*{kind(headers, arrays[1])}{arrays[2]}"
+    "text", "opaque", an enumeration, a struct, or "*" and what it points to."""
     bare = " ".join(word for word in c_type.split() if word not in ("const", "struct", "enum"))
     if bare in ("CUdeviceptr",):
         return "address"
@@ -295,8 +286,6 @@ def choices(headers, enum):
 
 def hint(headers, what, length, back):
     """The type of a field, as a caller writes it."""
-    if what.endswith("]"):
-        return f"Sequence[Sequence[{what[1:].partition('[')[0]}]]"
     if what.startswith("*"):
         inner = hint(headers, what[1:], None, back)
         return inner if what.endswith("_params") else f"Sequence[{inner}]"

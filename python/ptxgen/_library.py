@@ -268,23 +268,10 @@ def _value(kind: str, c_type: Any, value: Any, what: str, keeps: Keeps) -> Any:
     return integer(value, c_type, what)
 
 
-def _arrays_of_floats(size: int, value: Any, what: str) -> Any:
-    rows = value if isinstance(value, (list, tuple)) else [value]
-    for k, row in enumerate(rows):
-        if not isinstance(row, (list, tuple)) or len(row) != size:
-            raise InvalidError(f"{what}[{k}]: {size} numbers are needed, not {row!r:.80}")
-    made = (ctypes.c_float * size * len(rows))()
-    for k, row in enumerate(rows):
-        made[k][:] = [real(x, ctypes.c_float, f"{what}[{k}][{m}]") for m, x in enumerate(row)]
-    return made
-
-
 def _pointed_to(kind: str, value: Any, what: str, keeps: Keeps) -> Any:
-    """The address of a struct, or of a sequence of them, or of floats, or of arrays of floats."""
+    """The address of a struct, or of a sequence of them, or of floats."""
     if value is None:
         return None
-    if kind.endswith("]"):
-        value = _arrays_of_floats(int(kind[len("float["):-1]), value, what)
     if kind == "float":
         array: Any = (ctypes.c_float * len(value))(*[real(x, ctypes.c_float, f"{what}[{k}]")
                                                       for k, x in enumerate(value)])
