@@ -401,6 +401,29 @@ def test_process_group():
     on_ranks(2, own_group)
 
 
+def matrices(rank):
+    """Each rank has matrices of its own, as in a pipeline: the norm is that of all, and the bits are those of one rank."""
+    import torch.distributed as dist
+    params = [torch.nn.Parameter(torch.arange(12.0, device=DEVICE).sin().reshape(3, 4) + k) for k in range(2)]
+    for k, p in enumerate(params):
+        p.grad = (torch.arange(12.0, device=DEVICE).cos() * (k + 1)).reshape(3, 4)
+    alone = [torch.nn.Parameter(params[rank].detach().clone())]
+    alone[0].grad = params[rank].grad.clone()
+    whole = pt.Muon(params, lr=0.1, max_grad_norm=1.0)
+    ours = pt.Muon(alone, lr=0.1, max_grad_norm=1.0, process_group=dist.group.WORLD)
+    whole.step()
+    ours.step()
+    assert ours.grad_norm.item() == whole.grad_norm.item() and torch.equal(alone[0], params[rank])
+    alone[0].grad = torch.full((3, 4), float("inf") if rank else 1.0, device=DEVICE)
+    ours.step()
+    assert ours.found_inf.item() == 1 and torch.equal(alone[0], params[rank])
+
+
+@needs_two
+def test_matrices_of_a_process_group():
+    on_ranks(2, matrices)
+
+
 def guarded(rank):
     """Ranks whose own parts are usual or not take one decision, and keep one state."""
     import torch.distributed as dist

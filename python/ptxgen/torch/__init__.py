@@ -12,11 +12,12 @@ from ._device import emulate
 from .clip import (clip_grad_norm_, clip_grads_with_norm_, get_total_norm, install, uninstall)
 from .fp8 import Float8Weights
 from .guards import Guards
+from .muon import MatrixRange, Muon
 from .optim import SGD, Adam, AdamW, Lion
 from .own import Optimizer
 from .scaler import GradScaler
 
 __all__ = [
-    "Adam", "AdamW", "Float8Weights", "GradScaler", "Guards", "Lion", "Optimizer", "SGD", "clip_grad_norm_",
+    "Adam", "AdamW", "Float8Weights", "GradScaler", "Guards", "Lion", "MatrixRange", "Muon", "Optimizer", "SGD", "clip_grad_norm_",
     "clip_grads_with_norm_", "emulate", "get_total_norm", "install", "uninstall",
 ]

@@ -9,8 +9,8 @@ import math
 import operator
 import zlib
 from dataclasses import dataclass
-from itertools import chain
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from itertools import accumulate, chain
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -29,18 +29,29 @@ _MOVING = ("parameter", "gradient", "state", "absmax", "beside", "ema")  # what 
 _data_ptr, _numel, _is_contiguous = Tensor.data_ptr, Tensor.numel, Tensor.is_contiguous
 _grad, _dtype, _layout, _on = map(operator.attrgetter, ("grad", "dtype", "layout", "device"))
 _STRIDED = {torch.strided}
+_SIZES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _device.NAMES}
+
+
+class Piece(NamedTuple):
+    """Elements of a parameter that follow one another, which are a tensor of the plan by themselves: a
+    matrix of this many columns."""
+
+    first: int
+    elements: int
+    columns: int
 
 
 class _Item:
     """A parameter that is stepped: where it is in the optimizer, and what it is on this rank. `what`
-    names it in messages."""
+    names it in messages. `pieces`: None for one that is a tensor of the plan as it is."""
 
-    __slots__ = ("parameter", "group", "name", "what", "local", "states", "format", "names", "counted")
+    __slots__ = ("parameter", "group", "name", "what", "local", "states", "format", "names", "counted", "pieces")
 
     states: Dict[str, Any]
     format: _formats.Format
     names: Tuple[str, ...]
     counted: bool
+    pieces: Optional[List[Piece]]
 
     def __init__(self, parameter: Tensor, group: int, name: int, what: str) -> None:
         self.parameter, self.group, self.name, self.what = parameter, group, name, what
@@ -92,7 +103,7 @@ class _Part:
         self._keep_states()
         self._prepare_looks()
         self.rates = [Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
-        rows = [self._row(k, owner) for k in range(len(items))]
+        rows = self._rows(owner)
         self.key = _PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
                             tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), owner.reports,
@@ -164,6 +175,43 @@ class _Part:
         if self.versions is not None:
             self.versions.know_own() if exactly else self.versions.know()
 
+    def _rows(self, owner: Any) -> List[Dict[str, Any]]:
+        """Of the plan's tensors; `starts`: the first one of each item, where some are in pieces."""
+        rows: List[Dict[str, Any]] = []
+        self.starts: Optional[List[int]] = [] if any(item.pieces is not None for item in self.items) else None
+        for k, item in enumerate(self.items):
+            if self.starts is not None:
+                self.starts.append(len(rows))
+            row = self._row(k, owner)
+            rows += [row] if item.pieces is None else [self._piece(item, row, m) for m in range(len(item.pieces))]
+        return rows
+
+    def _piece(self, item: _Item, row: Dict[str, Any], m: int) -> Dict[str, Any]:
+        """The row of an item's piece, from that of all of it."""
+        pieces: Any = item.pieces
+        first, elements, columns = pieces[m]
+        made = {**row, "count": elements, "columns": columns}
+        if not first and elements == row["count"]:
+            return made
+        if "amax" in row:
+            raise ValueError(f"{item.what} is {len(pieces)} matrices, of which each would have a largest magnitude of its "
+                             "own: leave it out of the parameters of fp8")
+
+        def size(name: str) -> int:
+            return int(local(item.states[name]).element_size())
+
+        made["parameter"] += first * item.local.element_size()
+        made["state"] = tuple(at + first * size(name) for at, name in zip(row["state"], item.names))
+        if row["beside"]:
+            made["beside"] += first * size(item.format.beside)  # type: ignore[arg-type]
+        if row["ema"]:
+            made["ema"] += first * size("ema")
+        if self.accumulators is not None:
+            made["accumulator"], made["accumulated"] = self.accumulators.of(item, m)
+        made["id"] = zlib.crc32(str(first).encode(), row["id"])  # random bits of its own
+        made["whole"] = (0, 0, 0)
+        return made
+
     def _row(self, k: int, owner: Any) -> Dict[str, Any]:
         item, dummy = self.items[k], self.items[k].states["step"].data_ptr()
 
@@ -234,7 +282,7 @@ class _Part:
         groups = []
         for rule, rate, scalars in zip(self.key.rules, self.rates, self.hypers):
             group = {"rule" if isinstance(rule[0], str) else "own_rule": rule[0], "maximize": rule[1],
-                     "nesterov": rule[2], "hyper": owner._hyper(rate.value, scalars)}
+                     "nesterov": rule[2], "hyper": owner._hyper(rate.value, scalars), **owner._of_rule(rule)}
             if rate.address:
                 group["lr_at"] = rate.address
             groups.append(group)
@@ -363,9 +411,23 @@ class _Part:
         the replay and the steps outside follow each other in any order."""
         first, count = (0, len(self.items)) if self.captured else self.moved
         if count:
-            table = _c.addressof(self.now) + first * _c.sizeof(_c.c_uint64)
-            check(c.ptx_step_plan_set_gradients(self._handle, first, count, table, stream))
+            if self.starts is None:
+                table = _c.addressof(self.now) + first * _c.sizeof(_c.c_uint64)
+                check(c.ptx_step_plan_set_gradients(self._handle, first, count, table, stream))
+            else:
+                cut = self._cut(first, count)
+                check(c.ptx_step_plan_set_gradients(self._handle, self.starts[first], len(cut),
+                                                    (_c.c_uint64 * len(cut))(*cut), stream))
             self.known, self.now = self.now, self.known
+
+    def _cut(self, first: int, count: int) -> List[int]:
+        """The addresses of the gradients of items, piece by piece."""
+        made: List[int] = []
+        for k in range(first, first + count):
+            at, size = self.now[k], _SIZES[self.dtypes[k]]
+            made += [at] if self.items[k].pieces is None else [
+                at and at + piece.first * size for piece in self.items[k].pieces]  # type: ignore[union-attr]
+        return made
 
     def drop_gradients(self) -> None:
         """Sets them to None. Tensor by tensor takes longer than all the rest of a micro-batch."""
@@ -455,7 +517,7 @@ def limit_of(max_grad_norm: Any) -> float:
 
 
 def _takes_norm(owner: Any) -> bool:
-    return (owner.max_grad_norm is not None or owner.reports
+    return (owner.max_grad_norm is not None or owner.reports or owner._takes_norm
             or owner.guards is not None and owner.guards.takes_norm)
 
 
@@ -492,17 +554,22 @@ class _Sums:
     def __init__(self) -> None:
         self._of: Dict[int, Tuple[Tensor, Tensor, Tensor]] = {}
 
-    def of(self, item: _Item) -> Tuple[int, int]:
-        """The addresses of both; 0 for a part without elements."""
-        here = item.local
-        if not here.numel():
+    def of(self, item: _Item, piece: int = 0) -> Tuple[int, int]:
+        """The addresses of both, of an item or of its piece; 0 for a part without elements."""
+        here, pieces = item.local, item.pieces
+        counts = [here.numel()] if pieces is None else [one.elements for one in pieces]
+        if not counts[piece]:
             return 0, 0
+        # Each at a multiple of 16 bytes.
+        starts = list(accumulate((-(-count // 4) * 4 for count in counts[:-1]), initial=0))
+        size = starts[-1] + counts[-1]
         found = self._of.get(id(item.parameter))
-        if found is None or found[1].numel() != here.numel() or found[1].device != here.device:
-            found = (item.parameter, torch.empty(here.numel(), dtype=torch.float32, device=here.device),
-                     torch.zeros(2, dtype=torch.int32, device=here.device))
+        if (found is None or found[1].numel() != size or found[2].numel() != 2 * len(counts)
+                or found[1].device != here.device):
+            found = (item.parameter, torch.empty(size, dtype=torch.float32, device=here.device),
+                     torch.zeros(2 * len(counts), dtype=torch.int32, device=here.device))
             self._of[id(item.parameter)] = found
-        return found[1].data_ptr(), found[2].data_ptr()
+        return found[1].data_ptr() + 4 * starts[piece], found[2].data_ptr() + 8 * piece
 
 
 class _Changed(Exception):
@@ -733,6 +800,7 @@ class Engine:
             item = _Item(parameter, of_group[k], name, f"parameter {k}" + (f" ({given})" if given else ""))
             check_item(item, type(owner).__name__)
             item.names = owner._names_of(groups[item.group])
+            item.pieces = owner._pieces(groups[item.group], parameter, item.what, given)
             try:
                 group = groups[item.group]
                 item.format = _formats.format_of(parameter, owner._state_dtype_of(group), owner._ema_of(group))
@@ -760,7 +828,10 @@ class Engine:
             return None
         places = {id(p): k for k, p in enumerate(self._params)}
         reported = [Reported(part.reports, [places[id(item.parameter)] for item in part.items],
-                             [item.counted for item in part.items])
+                             [item.counted for item in part.items],
+                             None if part.starts is None else [
+                                 [0] if item.pieces is None else [piece.first for piece in item.pieces]
+                                 for item in part.items])
                     for part in self._parts if part.reports is not None]
         names = [name if name is not None else str(k) for k, name in
                  enumerate(chain.from_iterable(map(_names, owner.param_groups)))]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards
-from ._engine import Engine, is_number, limit_of
+from ._engine import Engine, Piece, is_number, limit_of
 from ._formats import EmaDtype, StateDtype
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -65,12 +65,12 @@ def _places(groups: List[Dict[str, Any]]) -> Iterator[Tuple[int, int, Tensor, Di
             yield g, k, parameter, group
 
 
-def _with_own(groups: List[Dict[str, Any]], own: List[Dict[str, Any]]) -> List[Dict[str, Any]]:
-    """Loaded groups with the settings of those that there are: they are no part of a dict."""
+def _with_own(groups: List[Dict[str, Any]], own: List[Dict[str, Any]], names: Tuple[str, ...]) -> List[Dict[str, Any]]:
+    """Loaded groups with the settings of those that there are, of these names: they are no part of a dict."""
     if len(groups) != len(own):
         return groups  # torch says so
-    return [{**{k: v for k, v in group.items() if k not in _OF_GROUPS},
-             **{k: v for k, v in mine.items() if k in _OF_GROUPS}} for group, mine in zip(groups, own)]
+    return [{**{k: v for k, v in group.items() if k not in names},
+             **{k: v for k, v in mine.items() if k in names}} for group, mine in zip(groups, own)]
 
 
 def _place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
@@ -144,6 +144,8 @@ class Stepped(torch.optim.Optimizer):
     _names: Tuple[str, ...]  # of the states
     _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
     _refused: Tuple[str, ...] = ("amsgrad", "differentiable")  # what no group may have set
+    _of_groups: Tuple[str, ...] = _OF_GROUPS
+    _takes_norm = False  # whether each step takes the norm, whatever the settings
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
              process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards],
@@ -231,7 +233,7 @@ class Stepped(torch.optim.Optimizer):
         decay = self._decay_of(group)
         if decay is not None and (isinstance(decay, Tensor) or not is_number(decay) or not 0 <= float(decay) <= 1):
             raise ValueError(f"ema_decay: {decay!r} is not a number from 0 to 1, or None for no average")
-        for key, kind in self._numbers.items():
+        for key, kind in self._numbers_of(group).items():
             value = group.get(key)
             one_each = value if kind > 1 and isinstance(value, (tuple, list)) else [value]
             if len(one_each) != kind or not all(map(is_number, one_each)):
@@ -245,7 +247,7 @@ class Stepped(torch.optim.Optimizer):
     def _check_spelling(self, group: Dict[str, Any]) -> None:
         """Refuses keys that are nearly one of ours. Others stay, as torch's do: schedulers have some. So does one
         with all words of ours, and more: max_momentum."""
-        known = {"params", "param_names", *_OF_GROUPS, *_OF_ALL, *self._numbers, *self.__dict__.get("defaults", ())}
+        known = {"params", "param_names", *self._of_groups, *_OF_ALL, *self._numbers, *self.__dict__.get("defaults", ())}
         for key in group:
             if not isinstance(key, str) or key in known:
                 continue
@@ -353,6 +355,18 @@ class Stepped(torch.optim.Optimizer):
         """The states that parameters of the group have."""
         return self._names
 
+    def _numbers_of(self, group: Dict[str, Any]) -> Dict[str, int]:
+        """The numbers that the group must have, as _numbers."""
+        return self._numbers
+
+    def _of_rule(self, rule: Tuple[Any, ...]) -> Dict[str, Any]:
+        """What a group of a plan has beside its rule, from what _rule() gives."""
+        return {}
+
+    def _pieces(self, group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> Optional[List[Piece]]:
+        """The matrices that a parameter consists of, for a rule that steps matrices. `what` names it in messages."""
+        return None
+
     # ---- averages
 
     @contextlib.contextmanager
@@ -387,7 +401,7 @@ class Stepped(torch.optim.Optimizer):
             raise ValueError(f"format: {format!r} is not 'torch'")
         made: Dict[str, Any] = super().state_dict()
         for group in made["param_groups"]:  # settings of the optimizer, not of a checkpoint
-            for key in _OF_GROUPS:
+            for key in self._of_groups:
                 group.pop(key, None)
         if format is None:
             if self.guards is not None:
@@ -423,7 +437,7 @@ class Stepped(torch.optim.Optimizer):
     def _load(self, state_dict: Dict[str, Any]) -> None:
         def keep(self: Any, given: Dict[str, Any]) -> Dict[str, Any]:
             made: Dict[Any, Any] = {}
-            groups = _with_own(given["param_groups"], self.param_groups)
+            groups = _with_own(given["param_groups"], self.param_groups, self._of_groups)
             _check_keys(given["state"], groups, self.param_groups)
             if any(map(_bitsandbytes.are_theirs, given["state"].values())):
                 groups = [_bitsandbytes.group_of(group, self._numbers) for group in groups]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 from collections import Counter
+from itertools import accumulate
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
@@ -135,15 +136,38 @@ def _folded(ranks: Sequence[Tensor]) -> Dict[str, Tensor]:
     return made
 
 
+def _joined(rows: Dict[str, Tensor], pieces: List[List[int]]) -> Dict[str, Tensor]:
+    """The columns of parameters from those of their pieces: as over ranks, of which the k-th has each k-th piece."""
+    device = rows["norm"].device
+    firsts = torch.tensor([first for one in pieces for first in one], dtype=torch.int64, device=device)
+    found = rows["first_nonfinite"]
+    rows = {**rows, "first_nonfinite": torch.where(found < 0, found, found + firsts)}
+    starts = list(accumulate(map(len, pieces), initial=0))
+    ranks = []
+    for k in range(max(map(len, pieces))):
+        there = [k < len(one) for one in pieces]
+        of = torch.tensor([start + (k if has else 0) for start, has in zip(starts, there)], dtype=torch.int64, device=device)
+        counts = torch.tensor(there, dtype=torch.uint8, device=device)
+        ranks.append(_packed({name: column[of] for name, column in rows.items()}, counts))
+    return _folded(ranks)
+
+
 # ---- reports
 
 
 class Reported(NamedTuple):
-    """What a plan reports: its rows, the parameters' places among all, and whether this rank counts them."""
+    """What a plan reports: its rows, the parameters' places among all, and whether this rank counts them. pieces:
+    where each parameter's pieces begin, which have a row each; None: every parameter has one row."""
 
     rows: Rows
     at: List[int]
     counted: List[bool]
+    pieces: Optional[List[List[int]]] = None
+
+    def columns(self) -> Dict[str, Tensor]:
+        """Of each parameter."""
+        found = {name: self.rows.column(name) for name in _COLUMNS}
+        return found if self.pieces is None else _joined(found, self.pieces)
 
 
 def report_of(names: Sequence[str], reported: Sequence[Reported], device: torch.device,
@@ -155,8 +179,8 @@ def report_of(names: Sequence[str], reported: Sequence[Reported], device: torch.
     for one in reported:
         places = torch.tensor(one.at, dtype=torch.int64, device=device)
         counted[places] = torch.tensor(one.counted, dtype=torch.uint8, device=device)
-        for name, column in columns.items():
-            column[places] = one.rows.column(name).to(device)
+        for name, column in one.columns().items():
+            columns[name][places] = column.to(device)
     if group is not None and names:
         columns = _folded(_gathered(_packed(columns, counted), group))
     several = {name for name, n in Counter(names).items() if n > 1}

@@ -1,0 +1,441 @@
+# SPDX-License-Identifier: MIT
+"""torch.optim.Muon through step plans, with AdamW for the parameters that are no matrices."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional, Sequence, Tuple,
+                    Union)
+
+import torch
+from torch import Tensor
+
+from .. import _c
+from ._engine import Piece, is_number
+from ._formats import EmaDtype, StateDtype
+from ._ranks import DTensor
+from ._shortcuts import local
+from .fp8 import Float8Weights
+from .guards import Guards
+from .optim import _ARGUMENTS, _OF_GROUPS, Stepped
+
+COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan's, and torch's default
+
+_Triple = Tuple[float, float, float]
+_Rate = Union[float, Tensor]
+AdjustLr = Literal["original", "match_rms_adamw"]
+_ADJUST = ("original", "match_rms_adamw")
+_NO_BLOCKS = ("float32", "master", "remainder", "bf16")  # state_dtypes of matrices
+_MATRICES = ("heads", "uncovered", "of_3d", "in_by_out")  # of a group with use_muon: what its matrices are
+_MUON = ("momentum", "nesterov", "ns_coefficients", "ns_steps", "adjust_lr_fn", *_MATRICES)  # what AdamW has not
+# What torch.optim.AdamW's groups have beside ours.
+_TORCHS = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": False, "differentiable": False,
+           "fused": None, "decoupled_weight_decay": True}
+
+
+class MatrixRange(NamedTuple):
+    """Rows of a parameter that are a matrix of their own: `run` of them from `first` on. With a stride the
+    matrix has the `run` rows from `first + stride` on, too, and so on; columns: these are columns. Both are
+    refused for now."""
+
+    first: int
+    run: int
+    stride: int = 0
+    columns: bool = False
+
+
+_Range = Union[MatrixRange, Tuple[int, ...]]
+Heads = Union[int, Sequence[_Range], Callable[[str, Tuple[int, ...]], Union[int, Sequence[_Range], None]]]
+
+
+class Muon(Stepped):
+    __doc__ = """torch.optim.Muon in a constant number of launches, for any number of matrices; AdamW for
+    groups with use_muon=False, in the same step and under the same norm:
+
+        optimizer = ptxgen.torch.Muon(
+            [{"params": matrices, "lr": 0.02}, {"params": others, "use_muon": False, "lr": 3e-4}],
+            max_grad_norm=1.0)
+
+    A parameter with two dimensions is a matrix, a convolution's with four is one of (out, rest); vectors are
+    refused. lr, weight_decay, momentum, nesterov, eps, ns_steps and adjust_lr_fn are torch's; ns_coefficients is a
+    triple as torch's, or a list with a triple for each step. These come on top:
+
+    heads: how many equal matrices the rows of a parameter are, or a list of MatrixRange(first, run), or a
+        function of a parameter's name and shape that gives either, or None for one matrix.
+    uncovered: what becomes of rows that no range of `heads` has: "error", the default, or "matrix": one of them.
+    of_3d: what a parameter with three dimensions is: "batch", matrices of the last two, or "convolution", one
+        matrix of (out, rest); None, the default, refuses it.
+    in_by_out: weights are stored in x out, as GPT-2's Conv1D has them.
+    adamw_lr, adamw_betas, adamw_eps, adamw_weight_decay: of groups with use_muon=False that lack lr, betas, eps
+        or weight_decay. adamw_lr=None is lr.
+
+    Groups may have all of these but the last four. docs/muon.md is the guide.""" + _ARGUMENTS
+
+    _names = ("momentum_buffer", "exp_avg", "exp_avg_sq")
+    _numbers = {"lr": 1, "momentum": 1, "betas": 2, "eps": 1, "weight_decay": 1}
+    _of_groups = (*_OF_GROUPS, *_MATRICES)
+    _takes_norm = True  # as the rule does
+
+    def __init__(self, params: Iterable[Any], lr: _Rate = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
+                 nesterov: bool = True, ns_coefficients: Union[_Triple, Sequence[_Triple]] = COEFFICIENTS,
+                 eps: float = 1e-7, ns_steps: int = 5, adjust_lr_fn: Optional[AdjustLr] = None, *,
+                 heads: Optional[Heads] = None, uncovered: Literal["error", "matrix"] = "error",
+                 of_3d: Optional[Literal["batch", "convolution"]] = None, in_by_out: bool = False,
+                 adamw_lr: Optional[_Rate] = None, adamw_betas: Tuple[float, float] = (0.9, 0.999),
+                 adamw_eps: float = 1e-8, adamw_weight_decay: float = 1e-2,
+                 max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
+                 process_group: Optional[Any] = None, guards: Optional[Guards] = None,
+                 obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
+        defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
+                    "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
+                    "use_muon": True, "heads": heads, "uncovered": uncovered, "of_3d": of_3d, "in_by_out": in_by_out,
+                    "adamw_lr": adamw_lr, "adamw_betas": adamw_betas, "adamw_eps": adamw_eps,
+                    "adamw_weight_decay": adamw_weight_decay}
+        self._check({**defaults, "params": []})
+        self._check({"use_muon": False, **_adamw(defaults), "params": []})
+        super().__init__(params, defaults)
+        self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
+                  ema_dtype, fp8)
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        if isinstance(param_group, dict):
+            _check_kind(param_group)
+            if not param_group.get("use_muon", True):
+                for key, value in _adamw(self.defaults).items():
+                    param_group.setdefault(key, value)
+            _take_names(param_group)
+        super().add_param_group(param_group)
+        group = self.param_groups[-1]
+        for key in [key for key in group if key.startswith("adamw_") or key in _MUON and not group["use_muon"]]:
+            del group[key]  # defaults that torch gave to the group
+
+    # ---- settings
+
+    def _numbers_of(self, group: Dict[str, Any]) -> Dict[str, int]:
+        other = "betas" if group.get("use_muon", True) else "momentum"
+        return {key: kind for key, kind in self._numbers.items() if key != other}
+
+    def _names_of(self, group: Dict[str, Any]) -> Tuple[str, ...]:
+        return self._names[:1] if group["use_muon"] else self._names[1:]
+
+    def _check(self, group: Dict[str, Any]) -> None:
+        super()._check(group)
+        lr = group["lr"]
+        if not (isinstance(lr, Tensor) and lr.device.type != "cpu") and not 0 <= float(lr) < math.inf:
+            raise ValueError(f"lr: {lr!r} is not a number of at least 0")
+        for key in ("eps", "weight_decay"):
+            if not 0 <= float(group[key]) < math.inf:
+                raise ValueError(f"{key}: {group[key]!r} is not a number of at least 0")
+        below_1 = {"momentum": [group["momentum"]]} if group.get("use_muon", True) else {"betas": group["betas"]}
+        for key, values in below_1.items():
+            if not all(0 <= float(value) < 1 for value in values):
+                raise ValueError(f"{key}: {group[key]!r} is not from 0 to below 1")
+        if group.get("use_muon", True):
+            self._check_muon(group)
+
+    def _check_muon(self, group: Dict[str, Any]) -> None:
+        if group.get("maximize"):
+            raise ValueError("maximize=True is not supported in a group with use_muon=True, as in torch.optim.Muon: give "
+                             "it gradients of the opposite sign")
+        for key in ("nesterov", "in_by_out"):
+            if group.get(key, False) not in (True, False):
+                raise ValueError(f"{key}: {group[key]!r} is neither True nor False")
+        steps, most = group["ns_steps"], _c.PTX_MUON_MOST_STEPS
+        if isinstance(steps, bool) or not hasattr(steps, "__index__") or not 0 <= operator.index(steps) <= most:
+            raise ValueError(f"ns_steps: {steps!r} is not an integer from 0 to {most}")
+        _triples(group["ns_coefficients"], operator.index(steps))
+        if group["adjust_lr_fn"] not in (None, *_ADJUST):
+            raise ValueError(f"adjust_lr_fn: {group['adjust_lr_fn']!r} is not supported; there are {', '.join(_ADJUST)}, "
+                             "and None, which is the first")
+        if group.get("uncovered", "error") not in ("error", "matrix"):
+            raise ValueError(f"uncovered: {group['uncovered']!r} is none of error, matrix")
+        if group.get("of_3d") not in (None, "batch", "convolution"):
+            raise ValueError(f"of_3d: {group['of_3d']!r} is none of batch, convolution, and None, which refuses parameters "
+                             "with three dimensions")
+        state_dtype = group.get("state_dtype", self.__dict__.get("state_dtype", "float32"))
+        if state_dtype not in _NO_BLOCKS:
+            raise ValueError(f"state_dtype={state_dtype!r} has states in blocks, which a group with use_muon=True cannot "
+                             f"have: give the group one of {', '.join(_NO_BLOCKS)}")
+
+    def _check_parameters(self, g: int) -> None:
+        group = self.param_groups[g]
+        self._check(group)  # now that the optimizer's state_dtype is known
+        super()._check_parameters(g)
+        names = group.get("param_names") or [None] * len(group["params"])
+        for k, (parameter, name) in enumerate(zip(group["params"], names)):
+            if parameter.requires_grad:
+                self._pieces(group, parameter, f"parameter {k} of group {g}" + (f" ({name})" if name else ""), name)
+
+    # ---- what a plan is made of
+
+    def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
+        if not group["use_muon"]:
+            return "adamw", bool(group.get("maximize")), False, False, bool(group.get("amsgrad"))
+        nesterov = bool(group["nesterov"]) and group["momentum"] != 0  # without momentum it changes nothing
+        return ("muon", False, nesterov, group["ns_steps"], group["ns_coefficients"],
+                group["adjust_lr_fn"], *(group.get(key) for key in _MATRICES))
+
+    def _of_rule(self, rule: Tuple[Any, ...]) -> Dict[str, Any]:
+        if rule[0] != "muon":
+            return {}
+        steps, coefficients, adjust, in_by_out = rule[3], rule[4], rule[5], rule[-1]
+        triples = [one for triple in _triples(coefficients, operator.index(steps)) for one in triple]
+        return {"muon": {"steps": steps, "triples": triples, "adjust": adjust or _ADJUST[0], "in_by_out": bool(in_by_out)}}
+
+    def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
+        eps, decay = float(group["eps"]), float(group["weight_decay"])
+        if group["use_muon"]:
+            return 0.0, 0.0, eps, decay, float(group["momentum"]), 0.0
+        beta1, beta2 = group["betas"]
+        return float(beta1), float(beta2), eps, decay, 0.0, 0.0
+
+    def _pieces(self, group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> Optional[List[Piece]]:
+        return list(_matrices(group, parameter, what, name)) if group["use_muon"] else None
+
+    # ---- checkpoints
+
+    def state_dict(self, *, format: Optional[Literal["torch"]] = None) -> Dict[str, Any]:
+        """As Stepped's. format="torch": {"muon": ..., "adamw": ...}, dicts for torch.optim.Muon over the parameters of
+        groups with use_muon, and for torch.optim.AdamW over those of the others, in their order. A list of triples is
+        an error then, because torch.optim.Muon has one."""
+        made = super().state_dict(format=format)
+        if format is None:
+            return made
+        return {"muon": _apart(made, True), "adamw": _apart(made, False)}
+
+    def _load(self, state_dict: Dict[str, Any]) -> None:
+        super()._load(self._of_both(state_dict))
+
+    def _of_both(self, given: Dict[str, Any]) -> Dict[str, Any]:
+        """A dict as state_dict() gives it, from this, from torch's two, or from one of torch's where all groups are
+        of its kind."""
+        kinds = [bool(group["use_muon"]) for group in self.param_groups]
+        if "param_groups" not in given and given and set(given) <= {"muon", "adamw"}:
+            given = _joined(given, kinds)
+        groups = given.get("param_groups", [])
+        named = [group["use_muon"] for group in groups if "use_muon" in group]
+        if not named and len(set(kinds)) > 1:
+            raise ValueError('the dict is of an optimizer without groups of use_muon=False, which this one has: of '
+                             'torch.optim, give {"muon": the dict of its Muon, "adamw": the dict of its AdamW}')
+        if not named and kinds:
+            for group in groups:
+                if ("betas" in group) is kinds[0]:
+                    raise ValueError(f"the dict is of an optimizer {'with' if kinds[0] else 'without'} betas, and this one "
+                                     f"has {'Muon' if kinds[0] else 'AdamW'}'s groups alone")
+            given = {**given, "param_groups": [{**group, "use_muon": kinds[0]} for group in groups]}
+        for k, (group, own) in enumerate(zip(given.get("param_groups", []), kinds)):
+            if bool(group.get("use_muon")) is not own:
+                raise ValueError(f"group {k} of the dict has use_muon={group.get('use_muon')}, and that of the optimizer "
+                                 f"{own}: its groups must be those of the optimizer that saved it")
+        return given
+
+
+# ---- groups
+
+
+def _adamw(defaults: Dict[str, Any]) -> Dict[str, Any]:
+    """The settings of a group with use_muon=False that has none of its own."""
+    made = {key: defaults["adamw_" + key] for key in ("lr", "betas", "eps", "weight_decay")}
+    if made["lr"] is None:
+        made["lr"] = defaults["lr"]
+    return made
+
+
+def _check_kind(group: Dict[str, Any]) -> None:
+    """Whether a group that the caller gives has the settings of its rule alone."""
+    uses = group.get("use_muon", True)
+    if uses not in (True, False):
+        raise ValueError(f"use_muon: {uses!r} is neither True nor False")
+    for key in group:
+        if uses and key == "betas":
+            raise ValueError("betas is in a group whose parameters are matrices: give the group use_muon=False, or leave "
+                             "betas out")
+        if not uses and key in _MUON:
+            raise ValueError(f"{key} is in a group with use_muon=False, which AdamW steps: leave it out, or give it to a "
+                             "group of matrices")
+        if str(key).startswith("adamw_"):
+            raise ValueError(f"{key} is in a group, and is for groups that have none: give the group {key[6:]} and "
+                             "use_muon=False")
+
+
+def _take_names(group: Dict[str, Any]) -> None:
+    """Pairs of names and parameters, which torch takes since 2.6."""
+    given = group.get("params")
+    if isinstance(given, (Tensor, set)) or given is None:
+        return
+    group["params"] = params = list(given)
+    if params and all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], str) for one in params):
+        group["param_names"] = [name for name, _ in params]
+        group["params"] = [parameter for _, parameter in params]
+
+
+def _triples(given: Any, steps: int) -> Tuple[_Triple, ...]:
+    """A triple for each step."""
+    rows = given if isinstance(given, (tuple, list)) else [given]
+    if len(rows) == 3 and all(is_number(one) and not isinstance(one, Tensor) for one in rows):
+        rows = [rows] * steps
+    elif len(rows) != steps or not steps:
+        raise ValueError(f"ns_coefficients: {given!r:.80} is neither three numbers nor a list of {steps} triples, one for "
+                         f"each of ns_steps={steps}")
+    for k, row in enumerate(rows):
+        if (not isinstance(row, (tuple, list)) or len(row) != 3 or not all(map(is_number, row))
+                or not all(math.isfinite(float(one)) for one in row)):
+            raise ValueError(f"ns_coefficients: the triple of step {k} is {row!r:.80}, and three finite numbers are needed")
+    return tuple((float(a), float(b), float(c)) for a, b, c in rows)
+
+
+# ---- matrices
+
+
+def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> Iterator[Piece]:
+    """The matrices of a parameter."""
+    if isinstance(parameter, DTensor):
+        raise ValueError(f"{what} is a DTensor, and a matrix must lie whole on its rank: give it use_muon=False, or the "
+                         "whole parameter to each rank")
+    here, shape = local(parameter), tuple(parameter.shape)
+    batch = 1
+    if len(shape) == 2 or len(shape) == 4 or len(shape) == 3 and group.get("of_3d") == "convolution":
+        rows, columns = shape[0], math.prod(shape[1:])
+    elif len(shape) == 3 and group.get("of_3d") == "batch":
+        batch, rows, columns = shape
+    elif len(shape) == 3:
+        raise ValueError(f"{what} of shape {shape} has three dimensions: of_3d=\"batch\" in its group takes it for "
+                         f"{shape[0]} matrices of {shape[1]} x {shape[2]}, of_3d=\"convolution\" for one of {shape[0]} x "
+                         f"{shape[1] * shape[2]}")
+    else:
+        kind = "a scalar" if not shape else "a vector" if len(shape) == 1 else f"of {len(shape)} dimensions"
+        raise ValueError(f"{what} of shape {shape} is {kind}, and no matrix: put it into a group with use_muon=False")
+    if not here.numel():
+        yield Piece(0, 0, max(columns, 1))
+        return
+    in_rows = here.is_contiguous() if batch > 1 else rows == 1 or here.stride(0) * rows == here.numel()
+    if not in_rows:
+        raise ValueError(f"{what} of shape {shape} does not lie row by row in memory: its strides are {here.stride()}. "
+                         "Give Muon a parameter that is contiguous")
+    ranges = _ranges(group, shape, what, name)
+    for one in range(batch):
+        for first, run in ranges or [(0, rows)]:
+            _check_sides(run, columns, what)
+            yield Piece((one * rows + first) * columns, run * columns, columns)
+
+
+def _check_sides(rows: int, columns: int, what: str) -> None:
+    if min(rows, columns) > _c.PTX_MUON_MOST_ROWS:
+        raise ValueError(f"{what} has a matrix of {rows} x {columns}, whose smaller side is above "
+                         f"{_c.PTX_MUON_MOST_ROWS}: put it into a group with use_muon=False")
+    if max(rows, columns) > _c.PTX_MUON_MOST_COLUMNS:
+        raise ValueError(f"{what} has a matrix of {rows} x {columns}, with a side above {_c.PTX_MUON_MOST_COLUMNS}: put it "
+                         "into a group with use_muon=False")
+
+
+def _ranges(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Optional[str]) -> List[Tuple[int, int]]:
+    """The first row and the number of rows of each matrix, in their order; none: all rows are one."""
+    heads = group.get("heads")
+    if callable(heads):
+        if name is None:
+            raise ValueError(f"{what} has no name, and `heads` is a function of names: give the optimizer "
+                             "model.named_parameters()")
+        heads = heads(name, shape)
+    if heads is None:
+        return []
+    if len(shape) != 2:
+        raise ValueError(f"{what} of shape {shape} has more than two dimensions, and `heads` gives ranges for it: give None")
+    rows = shape[0]
+    if hasattr(heads, "__index__") and not isinstance(heads, bool):
+        count = operator.index(heads)
+        if count < 1 or rows % count:
+            raise ValueError(f"{what} of shape {shape} has {rows} rows, which are not {count} equal matrices, as `heads` "
+                             "says")
+        if group.get("in_by_out") and count > 1:
+            raise ValueError(f"{what} of shape {shape} is stored in x out, so its heads are columns, which are not "
+                             "supported: leave `heads` out")
+        return [(k * (rows // count), rows // count) for k in range(count)]
+    if not isinstance(heads, (list, tuple)):
+        raise ValueError(f"{what}: `heads` gives {heads!r:.80}, and a number of matrices, a list of ranges or None is "
+                         "needed")
+    found = sorted(_range(one, rows, what) for one in heads)
+    for (first, run), (after, other) in zip(found, found[1:]):
+        if first + run > after:
+            raise ValueError(f"{what}: the ranges of rows {first} to {first + run - 1} and {after} to {after + other - 1} "
+                             "of `heads` overlap")
+    return _with_uncovered(found, rows, group.get("uncovered") == "matrix", what)
+
+
+def _range(given: Any, rows: int, what: str) -> Tuple[int, int]:
+    try:
+        one = MatrixRange(*given)
+        first, run, stride = map(operator.index, one[:3])
+    except TypeError:
+        raise ValueError(f"{what}: {given!r:.80} of `heads` is no range: MatrixRange(first, run) is needed") from None
+    if one.columns:
+        raise ValueError(f"{what}: {given!r} of `heads` is a range of columns, which is not supported: columns must be "
+                         "matrices of parameters of their own")
+    if stride not in (0, run):
+        raise ValueError(f"{what}: {given!r} of `heads` has a stride, and strided rows are not supported: a range is of "
+                         "rows that follow one another")
+    if first < 0 or run < 1 or first + run > rows or stride and first:
+        raise ValueError(f"{what}: {given!r} of `heads` is not within its {rows} rows")
+    return first, rows if stride else run
+
+
+def _with_uncovered(found: List[Tuple[int, int]], rows: int, taken: bool, what: str) -> List[Tuple[int, int]]:
+    """The ranges, and that of the rows that none of them has."""
+    ends = [0, *(first + run for first, run in found)]
+    gaps = [(end, first - end) for end, first in zip(ends, [*(first for first, _ in found), rows]) if first > end]
+    if not gaps:
+        return found
+    named = ", ".join(f"{first} to {first + run - 1}" for first, run in gaps)
+    if not taken:
+        raise ValueError(f"{what}: no range of `heads` has the rows {named}; uncovered=\"matrix\" takes them for a matrix")
+    if len(gaps) > 1:
+        raise ValueError(f"{what}: the rows {named} that no range of `heads` has do not follow one another, so they cannot "
+                         "be one matrix: give ranges for them")
+    return sorted([*found, *gaps])
+
+
+# ---- torch's two dicts
+
+
+def _apart(made: Dict[str, Any], muon: bool) -> Dict[str, Any]:
+    """The dict of one of torch's optimizers, from that of both."""
+    groups: List[Dict[str, Any]] = []
+    places: Dict[Any, int] = {}
+    for k, group in enumerate(made["param_groups"]):
+        if bool(group["use_muon"]) is not muon:
+            continue
+        one = {key: value for key, value in group.items() if key != "use_muon"}
+        one["params"] = [places.setdefault(key, len(places)) for key in group["params"]]
+        if muon:
+            triples = set(_triples(one["ns_coefficients"], one["ns_steps"]))
+            if len(triples) > 1:
+                raise ValueError(f"group {k} has a list of {len(triples)} different triples in ns_coefficients, and "
+                                 "torch.optim.Muon has one for all steps: its states cannot go to torch. state_dict() "
+                                 "without a format has them")
+            one["ns_coefficients"] = next(iter(triples), tuple(one["ns_coefficients"]))
+        groups.append(one if muon else {**_TORCHS, **one})
+    state = {places[key]: ({name: value for name, value in states.items() if name != "step"} if muon else states)
+             for key, states in made["state"].items() if key in places}
+    return {"state": state, "param_groups": groups}
+
+
+def _joined(given: Dict[str, Any], kinds: List[bool]) -> Dict[str, Any]:
+    """One dict from those of torch's Muon and AdamW, for groups of these kinds."""
+    parts = {True: given.get("muon"), False: given.get("adamw")}
+    for kind, name in ((True, "muon"), (False, "adamw")):
+        one = parts[kind]
+        has = 0 if one is None else len(one["param_groups"])
+        if has != kinds.count(kind):
+            raise ValueError(f"the dict {name!r} has {has} groups, and the optimizer {kinds.count(kind)} with "
+                             f"use_muon={kind}")
+    state: Dict[Any, Any] = {}
+    groups: List[Dict[str, Any]] = []
+    waiting = {kind: iter(one["param_groups"] if one else ()) for kind, one in parts.items()}
+    for kind in kinds:
+        group, of = next(waiting[kind]), parts[kind]
+        taken = sum(len(one["params"]) for one in groups)
+        places = {key: taken + k for k, key in enumerate(group["params"])}
+        state.update({places[key]: states for key, states in of["state"].items() if key in places})  # type: ignore[index]
+        groups.append({**group, "use_muon": kind, "params": list(places.values())})
+    return {"state": state, "param_groups": groups}
