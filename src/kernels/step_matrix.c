@@ -497,13 +497,12 @@ static void pass_tile(ptx_builder *b, struct pass *p)
     x_write(b, p);
 }
 
-static ptx_ptr accumulator_of(ptx_builder *b, struct pass *p)
+static void accumulator_read(ptx_builder *b, struct pass *p)
 {
     ptx_vec sum = ptx_load_vec(b, p->accumulators, ptx_mul_wide(b, p->tensor, 2), 2);
     ptx_val taken = ptxk_norm_accumulated(b, sum.lane[1]);
     ptx_return_if(b, ptx_eq(b, taken, 0));
     p->gradient = sum.lane[0];
-    return p->accumulators;
 }
 
 void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
@@ -550,7 +549,7 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
     p.row = row_of_tensor(b, spec, rows, p.tensor);
     ptx_comment(b, "a matrix without a gradient is left out");
     if (spec->accumulates) {
-        accumulator_of(b, &p);
+        accumulator_read(b, &p);
     } else {
         const uint32_t length = NORM_LENGTH(uint64_t, struct norm_tensor_row);
         p.gradient = ptx_load(b, ptx_at(b, tensors, ptx_mul_wide(b, p.tensor, length)), 0);

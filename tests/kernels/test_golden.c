@@ -367,6 +367,32 @@ static void check_step_plans(struct golden *g)
     }
 }
 
+/// Plans of matrices, in each format that has no blocks, with products and without.
+static void check_matrix_plans(struct golden *g)
+{
+    static const ptx_type gradients[] = { PTX_F32, PTX_F16, PTX_BF16 };
+    static const struct ptx_muon_params none = { .steps = 0 };
+    for (unsigned v = 0; v < 2 * PTX_STEP_FORMAT_STATE_8BIT; ++v) {
+        const unsigned format = v / 2;
+        check_step_of(g,
+                      (struct ptx_step_tensor) { .count = 1000,
+                                                 .columns = 20,
+                                                 .gradient_dtype = gradients[v % 3],
+                                                 .format = (ptx_step_format)format,
+                                                 .ema_dtype = v == 1 ? PTX_BF16 : PTX_NONE,
+                                                 .accumulator = v == 4 ? 16 : 0,
+                                                 .accumulated = v == 4 ? 4 : 0 },
+                      (struct ptx_step_group) { .rule = PTX_STEP_RULE_MUON,
+                                                .nesterov = v % 2,
+                                                .maximize = format == 1,
+                                                .hyper = { .momentum = 0.9 },
+                                                .muon = v % 4 ? &none : NULL },
+                      (struct ptx_step_params) { .gradients = (ptx_step_gradients)(v % 3),
+                                                 .weight_reports_at = v == 2 ? 8 : 0 },
+                      "matrices%u_format%u", v % 2, format);
+    }
+}
+
 /// Plans with accumulators, for each type of gradients, without and with reports.
 static void check_accumulating_plans(struct golden *g)
 {
@@ -546,6 +572,7 @@ static void emit_all(struct golden *g)
     check_clip_plan_scalars(g);
     check_some_clip_plans(g);
     check_step_plans(g);
+    check_matrix_plans(g);
     check_ema_plans(g);
     check_copy_plans(g);
     check_block_plans(g);

@@ -302,6 +302,54 @@ static void a_move_is_one_call(void **state)
     ptx_step_plan_destroy(&within.plan);
 }
 
+// ---- matrices -----------------------------------------------------------------------------------
+
+static ptx_status matrices_run(const struct scene *in, void *plan, CUstream stream)
+{
+    (void)in;
+    return ptx_step_plan_run(plan, stream);
+}
+
+// A plan of two matrices, with steps and coefficients of their own, beside AdamW.
+static void *matrices_create(const struct scene *in)
+{
+    enum { TENSORS = 4 };
+    static const float triples[] = { 3.5f, -4.5f, 2, 2, -1.5f, 0.5f };
+    static const struct ptx_muon_params muon = { .steps = 2, .triples = triples };
+    const struct ptx_step_group groups[] = {
+        { .rule = PTX_STEP_RULE_MUON, .hyper = { .lr = 0.01, .momentum = 0.9 }, .muon = &muon },
+        { .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8 } },
+    };
+    struct ptx_step_tensor tensors[TENSORS];
+
+    memcpy(tensors, in->step, sizeof tensors);
+    for (unsigned t = 0; t < TENSORS; t++) {
+        tensors[t].columns = t ? 10 : 5;
+        tensors[t].group = t / 2;
+        if (t < 2)
+            tensors[t].state[1] = 0;
+    }
+    return ptx_step_plan_create(in->device, &(struct ptx_step_params) { .tensors = tensors,
+                                                                        .tensor_count = TENSORS,
+                                                                        .groups = groups,
+                                                                        .group_count = 2,
+                                                                        .max_norm = 1,
+                                                                        .stream = in->stream });
+}
+
+static void matrices_destroy(void *object)
+{
+    ptx_step_plan *plan = object;
+    ptx_step_plan_destroy(&plan);
+}
+
+static const struct subject of_matrices = { "step plan of matrices",
+                                            matrices_create,
+                                            matrices_destroy,
+                                            false,
+                                            { { "ptx_step_plan_run", matrices_run, 6, false,
+                                                NULL } } };
+
 int main(void)
 {
     const struct CMUnitTest of_some[] = {
@@ -314,5 +362,5 @@ int main(void)
     int failed = cmocka_run_group_tests_name("plans: faults", of_some, emulator_open, NULL);
     for (int i = 0; i < SUBJECTS; i++)
         failed += tests_run_on(&subjects[i]);
-    return failed;
+    return failed + tests_run_on(&of_matrices);
 }

@@ -8,6 +8,7 @@
 
 #include "plan_calls.h"
 #include "plans/muon_products.h"
+#include "reference/fp8.h"
 #include "reference/half.h"
 #include "reference/reference.h"
 #include "reference/step.h"
@@ -564,6 +565,225 @@ TEST(test_skips)
         ptx_step_plan_destroy(&plan);
         destroy(&set);
     }
+}
+
+// Scalars change; a gradient and a matrix move away; a guard skips.
+TEST(test_changes)
+{
+    struct random r = gpu_random(&gpu, "changes of matrices");
+    struct set set;
+    create(&set, &r, formats, sizeof formats / sizeof *formats);
+    const CUdeviceptr skip = ptx_buffer_address(set.memory);
+    const struct ptx_guard_params guards = { .skip_at = skip };
+    set.params.guards = &guards;
+    ptx_step_plan *plan = plan_of(&set);
+
+    set.groups[0].hyper.lr = 0.3;
+    set.groups[0].hyper.momentum = 0.5;
+    set.groups[0].hyper.eps = 100;
+    require(ptx_step_plan_set_hyper(plan, 0, &set.groups[0].hyper, gpu.stream));
+    fill_gradients(&set, &r);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    expect(&set, plan, 1);
+    check(&set, "other scalars");
+
+    const CUdeviceptr none = 0, gradient = set.tensors[1].gradient;
+    require(ptx_step_plan_set_gradients(plan, 1, 1, &none, gpu.stream));
+    set.tensors[1].gradient = 0;
+    fill_gradients(&set, &r);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    expect(&set, plan, 2);
+    check(&set, "a matrix without a gradient");
+
+    set.tensors[1].gradient = gradient;
+    require(ptx_step_plan_set_addresses(plan, 1, 1, &set.tensors[1], gpu.stream));
+    *(float *)set.expected = 1;
+    fill_gradients(&set, &r);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    check(&set, "a step that a guard skips");
+    ptx_step_plan_destroy(&plan);
+    destroy(&set);
+}
+
+// Sums of gradients in accumulators, which are what the step sees.
+TEST(test_accumulators)
+{
+    static const struct shape shapes[] = {
+        { 65, 30, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 33, 66, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
+    };
+    enum { TENSORS = 3 };
+    struct random r = gpu_random(&gpu, "accumulators of matrices");
+    struct set set;
+    create(&set, &r, shapes, TENSORS - 1);
+    ptx_buffer *sums = ptx_buffer_create(gpu.device, (size_t)TENSORS * ROOM);
+    float *first[TENSORS], *last[TENSORS];
+
+    require(ptx_buffer_fill(sums, 0, 0, (size_t)TENSORS * ROOM, gpu.stream));
+    for (size_t t = 0; t < TENSORS; t++) {
+        set.tensors[t].accumulator = ptx_buffer_address(sums) + t * ROOM + 256;
+        set.tensors[t].accumulated = ptx_buffer_address(sums) + t * ROOM;
+        first[t] = calloc((size_t)set.tensors[t].count, sizeof(float));
+        last[t] = calloc((size_t)set.tensors[t].count, sizeof(float));
+    }
+    ptx_step_plan *plan = plan_of(&set);
+    fill_gradients(&set, &r);
+    for (size_t t = 0; t < TENSORS; t++)
+        memcpy(first[t], array_of(&set, t, GRADIENT), (size_t)set.tensors[t].count * sizeof(float));
+    require(ptx_step_plan_accumulate(plan, gpu.stream));
+    fill_gradients(&set, &r);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    for (size_t t = 0; t < TENSORS; t++) {
+        float *g = array_of(&set, t, GRADIENT);
+        memcpy(last[t], g, (size_t)set.tensors[t].count * sizeof(float));
+        for (uint64_t i = 0; i < set.tensors[t].count; i++)
+            g[i] = first[t][i] + g[i];
+    }
+    expect(&set, plan, 1);
+    for (size_t t = 0; t < TENSORS; t++) { // what the step has not written
+        memcpy(array_of(&set, t, GRADIENT), last[t], (size_t)set.tensors[t].count * sizeof(float));
+        free(first[t]);
+        free(last[t]);
+    }
+    check(&set, "sums of gradients");
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&sums);
+    destroy(&set);
+}
+
+// What a step leaves of weights: their average, amax, codes and report.
+TEST(test_copies)
+{
+    static const struct shape shapes[] = {
+        { 70, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 40, 20, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    };
+    enum { EMA = 0, CODES = 40000, TURNED = 50000, AMAX = 60000, SCALE = 60004, REPORTS = 60008 };
+    struct random r = gpu_random(&gpu, "copies of matrices");
+    struct set set;
+    unsigned char found[2][ROOM / 2];
+    create(&set, &r, shapes, 2);
+    ptx_buffer *more = ptx_buffer_create(gpu.device, sizeof found);
+    const CUdeviceptr at = ptx_buffer_address(more);
+    const float scale = 16;
+
+    require(ptx_buffer_fill(more, 0, 0, sizeof found, gpu.stream));
+    for (size_t t = 0; t < 2; t++) {
+        const CUdeviceptr own = at + t * sizeof found[0];
+        require(ptx_buffer_upload(more, t * sizeof found[0] + SCALE, &scale, 4, gpu.stream));
+        set.tensors[t].ema = own + EMA;
+        set.tensors[t].ema_dtype = PTX_F32;
+        set.tensors[t].amax = own + AMAX;
+        set.tensors[t].fp8 = own + CODES;
+        set.tensors[t].fp8_scale = own + SCALE;
+        set.tensors[t].fp8_transposed = own + TURNED;
+        set.tensors[t].fp8_columns = shapes[t].columns;
+    }
+    set.groups[0].hyper.ema_decay = 0.5;
+    set.params.weight_reports_at = at + REPORTS;
+    ptx_step_plan *plan = plan_of(&set);
+    fill_gradients(&set, &r);
+    float *old = calloc(ROOM, 1);
+    struct ptx_weight_report reports[3];
+    for (size_t t = 0; t < 2; t++)
+        memcpy(old + t * 10000, array_of(&set, t, PARAMETER),
+               (size_t)set.tensors[t].count * sizeof *old);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    expect(&set, plan, 1);
+    check(&set, "beside copies");
+    require(ptx_buffer_download(more, 0, found, sizeof found, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    memcpy(reports, found[0] + REPORTS, sizeof reports);
+    for (size_t t = 0; t < 2; t++) {
+        const float *p = array_of(&set, t, PARAMETER);
+        const uint64_t n = set.tensors[t].count, columns = shapes[t].columns;
+        double norm = 0, change = 0;
+        float largest = 0;
+        unsigned char *codes = calloc((size_t)n, 1);
+        ref_cast_fp8(REF_F32, p, n, REF_E4M3, scale, codes, NULL);
+        for (uint64_t i = 0; i < n; i++) {
+            const double apart = (double)p[i] - old[t * 10000 + i];
+            const float ema = 0.5f * p[i];
+            const uint64_t turned = i % columns * (n / columns) + i / columns;
+            norm += (double)p[i] * p[i];
+            change += apart * apart;
+            largest = fmaxf(largest, fabsf(p[i]));
+            assert_memory_equal(found[t] + EMA + 4 * i, &ema, 4);
+            assert_int_equal(found[t][CODES + i], codes[i]);
+            assert_int_equal(found[t][TURNED + turned], codes[i]);
+        }
+        assert_memory_equal(found[t] + AMAX, &largest, 4);
+        assert_true(fabs(reports[t].norm - sqrt(norm)) <= 1e-12 * sqrt(norm));
+        assert_true(fabs(reports[t].change - sqrt(change)) <= 1e-12 * sqrt(change));
+        assert_true(reports[t].largest == largest && !reports[t].absent);
+        free(codes);
+    }
+    free(old);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&more);
+    destroy(&set);
+}
+
+static void refuse(const struct set *set, const char *words)
+{
+    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &set->params);
+
+    assert_null(plan);
+    expect_failure(PTX_ERROR_INVALID, words);
+}
+
+TEST(test_refusals)
+{
+    static const float triples[] = { 1, 2, INFINITY };
+    struct random r = gpu_random(&gpu, "refused matrices");
+    struct set set;
+    create(&set, &r, formats, 2);
+    struct ptx_step_tensor *tensor = &set.tensors[1];
+    struct ptx_step_group *group = &set.groups[0];
+    const struct ptx_step_tensor good = *tensor;
+    const struct ptx_step_group usual = *group;
+
+    tensor->columns = 0;
+    refuse(&set, "tensor 1: columns is 0, and the tensor has 1400 elements");
+    tensor->columns = 3;
+    refuse(&set, "tensor 1: columns is 3");
+    *tensor = good;
+    set.params.any_address = true;
+    tensor->count = UINT64_C(16385) * 16385;
+    tensor->columns = 16385;
+    refuse(&set, "tensor 1: it is a matrix of 16385 x 16385; rule muon takes a smaller side");
+    tensor->count = tensor->columns = (1 << 24) + 1;
+    refuse(&set, "tensor 1: it is a matrix of 1 x 16777217; rule muon takes sides of at most 2^24");
+    *tensor = good;
+    tensor->whole.first = 8;
+    refuse(&set, "tensor 1: its rule, muon, steps whole matrices, and `whole` says");
+    *tensor = good;
+    tensor->dtype = PTX_BF16;
+    tensor->beside = 0;
+    tensor->format = PTX_STEP_FORMAT_STATE_8BIT;
+    refuse(&set, "tensor 1: its rule is muon, and its format, state_8bit, stores states in blocks");
+    *tensor = good;
+    tensor->count = 0;
+    tensor->counts_empty = true;
+    refuse(&set, "tensor 1: counts_empty is set, and its rule is muon");
+    *tensor = good;
+    tensor->state[1] = tensor->state[0] + 8192;
+    refuse(&set, "tensor 1: state[1] is given, and its rule, muon, has 1 state");
+    *tensor = good;
+    group->hyper.momentum = 1;
+    refuse(&set, "group 0: momentum is 1; it must be 0 or more, and below 1");
+    *group = usual;
+    set.muon.steps = 33;
+    refuse(&set, "group 0: muon->steps is 33; there are at most 32");
+    set.muon.steps = 1;
+    set.muon.triples = triples;
+    refuse(&set, "group 0: muon->triples[2] is inf; the coefficients of a step must be finite");
+    set.muon = (struct ptx_muon_params) { .adjust = (ptx_muon_adjust)2 };
+    refuse(&set, "group 0: muon->adjust is 2; there are 0 to 1");
+    set.muon.adjust = PTX_MUON_ADJUST_ORIGINAL;
+    set.groups[1].muon = &set.muon;
+    refuse(&set, "group 1: muon is given, and its rule is adamw: make it NULL");
+    destroy(&set);
 }
 
 int main(void)
