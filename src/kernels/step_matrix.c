@@ -107,6 +107,7 @@ static void sum_part(ptx_builder *b, const struct summing *s, ptx_ptr x, ptx_ptr
     ptx_for (b, i, ptx_add(b, first, ptx_bitcast(b, PTX_S32, lane)), end, WARP * IN_FLIGHT) {
         ptx_val within[IN_FLIGHT], g[IN_FLIGHT], m[IN_FLIGHT];
         for (unsigned k = 0; k < IN_FLIGHT; k++) {
+            ptxk_comment_lanes(b, "reads G and m", k, 4, IN_FLIGHT);
             ptx_val at = ptx_add(b, i, k * WARP);
             within[k] = ptx_lt(b, at, end);
             at = ptx_select(b, within[k], at, i);
@@ -118,8 +119,11 @@ static void sum_part(ptx_builder *b, const struct summing *s, ptx_ptr x, ptx_ptr
     }
     ptx_comment(b, "the warp's sums");
     ptx_val total[SUMS];
-    for (unsigned k = 0; k < SUMS; k++)
+    for (unsigned k = 0; k < SUMS; k++) {
+        ptx_comment(b, "over the lanes");
         total[k] = ptxk_team_sum(b, sum[k], ptx_u32(WARP));
+    }
+    ptx_comment(b, "the first lane writes them");
     ptx_if (b, ptx_eq(b, lane, 0)) {
         ptx_ptr to = ptx_at(b, s->sums, ptx_mul_wide(b, ptx_add(b, s->to, part), SUMS));
         for (uint32_t k = 0; k < SUMS; k++)
@@ -229,6 +233,7 @@ static ptx_val length_of(ptx_builder *b, const struct lengths *l)
 static void scale_store(ptx_builder *b, ptx_ptr coefficients, ptx_val options, ptx_val factor,
                         const ptx_val sum[SUMS], ptx_ptr to)
 {
+    ptx_comment(b, "how much of m and of G the update has");
     ptx_val mu = ptx_cvt(b, PTX_F64, ptx_load(b, coefficients, MUON_MOMENTUM));
     ptx_val eps = ptx_cvt(b, PTX_F64, ptx_load(b, coefficients, MUON_EPS));
     ptx_val nesterov = has(b, options, STEP_MATRIX_NESTEROV);
@@ -281,8 +286,11 @@ void ptxk_step_matrix_scales_emit(ptx_builder *b, const struct norm_spec *norm)
         for (uint32_t k = 0; k < SUMS; k++)
             ptx_set(b, sum[k], ptx_add(b, sum[k], ptx_load(b, of_part, k)));
     }
-    for (unsigned k = 0; k < SUMS; k++)
+    for (unsigned k = 0; k < SUMS; k++) {
+        ptx_comment(b, "over the threads");
         sum[k] = ptxk_block_sum(b, sum[k], BLOCK);
+    }
+    ptx_comment(b, "the first thread has them: the scalars of the matrix");
     ptx_if (b, ptx_eq(b, tid, 0)) {
         ptx_ptr of_tensor = row_of_tensor(b, spec, rows, size.lane[0]);
         ptx_vec id_clock = ptx_unpack(b, PTX_U32, ptx_load(b, of_tensor, ROW(id)));
@@ -313,6 +321,7 @@ struct ptxk_matrix_tile ptxk_matrix_tile_read(ptx_builder *b, ptx_ptr matrices, 
     ptx_val high = ptxk_over_power_of_two(b, ptx_add(b, rows, TILE - 1), TILE);
     ptx_val down = ptx_div(b, index, wide);
     ptx_val right = ptx_sub(b, index, ptx_mul(b, down, wide));
+    ptx_comment(b, "its first row and column, and its size");
     ptx_val row_0 = ptx_mul(b, down, TILE), column_0 = ptx_mul(b, right, TILE);
     m.several = ptx_gt(b, ptx_or(b, wide, high), 1);
     ptx_val left = ptx_sub(b, rows, row_0), beside = ptx_sub(b, m.columns, column_0);
@@ -322,11 +331,13 @@ struct ptxk_matrix_tile ptxk_matrix_tile_read(ptx_builder *b, ptx_ptr matrices, 
 
     ptx_comment(b, "its place in X, and in shared memory, whose rows are those of X");
     ptx_val turns = has(b, m.options, STEP_MATRIX_TRANSPOSED);
+    ptx_comment(b, "where it begins there");
     ptx_val x_row = ptx_select(b, turns, column_0, row_0);
     ptx_val x_column = ptx_select(b, turns, row_0, column_0);
     m.x_first = ptx_add(b, ptx_mul_wide(b, x_row, m.line), ptx_cvt(b, PTX_U64, x_column));
     m.x_height = ptx_select(b, turns, m.width, m.height);
     m.x_width = ptx_select(b, turns, m.height, m.width);
+    ptx_comment(b, "and how its rows are cut");
     ptx_val in_line = ptx_min(b, ptx_sub(b, m.line, x_column), TILE);
     m.x_line = ptx_bitcast(b, PTX_S32, in_line);
     m.down = ptx_select(b, turns, ptx_s32(1), PITCH);
@@ -351,6 +362,7 @@ static struct elements elements_of(ptx_builder *b, const struct ptxk_matrix_tile
     ptx_val aside = ptx_mul(b, m->along, m->across);
 
     for (unsigned k = 0; k < EACH; k++) {
+        ptxk_comment_lanes(b, "where elements are", k, 2, EACH);
         ptx_val row = ptx_add(b, r, k * STRIDE);
         e.within[k] = ptx_and(b, in_row, ptx_lt(b, row, m->height));
         ptx_val i = ptx_mad(b, row, columns, m->along);
@@ -486,6 +498,7 @@ static void pass_tile(ptx_builder *b, struct pass *p)
     ptx_for (b, r, p->m.begin, p->m.height, STRIDE * EACH) {
         struct elements e = elements_of(b, &p->m, r);
         ptx_val g[EACH], m[EACH];
+        ptx_comment(b, "reads gradients and momentum");
         for (unsigned k = 0; k < EACH; k++) {
             g[k] = ptx_load(b, p->g, e.i[k]);
             m[k] = ptx_load(b, p->state, e.i[k]);

@@ -286,64 +286,6 @@ TEST(test_targets_of_step)
     end_of_texts();
 }
 
-// Matrices in each format that has no blocks, from the least target on, beside AdamW.
-TEST(test_targets_of_matrices)
-{
-    static const ptx_type gradients[] = { PTX_F32, PTX_BF16, PTX_F16 };
-    struct ptx_step_group groups[2] = { { .rule = PTX_STEP_RULE_MUON, .hyper = hyper },
-                                        { .hyper = hyper } };
-    struct ptx_target target;
-    unsigned variant = 0;
-
-    for (size_t k = 0; ptx_target_at(k, &target, NULL); k++) {
-        struct ptx_step_tensor tensors[PTX_STEP_FORMAT_STATE_8BIT + 1] = { { 0 } };
-        if (target.sm < 80)
-            continue;
-        for (unsigned f = 0; f <= PTX_STEP_FORMAT_STATE_8BIT; f++, variant++) {
-            tensors[f] = tensor_of((ptx_step_format)f);
-            tensors[f].gradient_dtype = gradients[variant % 3];
-            tensors[f].columns = 50;
-            tensors[f].group = f == PTX_STEP_FORMAT_STATE_8BIT;
-        }
-        groups[0].nesterov = k % 2;
-        groups[0].maximize = k % 3 == 0;
-        step_assemble(&(struct ptx_step_params) { .tensors = tensors,
-                                                  .tensor_count = PTX_STEP_FORMAT_STATE_8BIT + 1,
-                                                  .groups = groups,
-                                                  .group_count = 2,
-                                                  .gradients = (ptx_step_gradients)(k % 3),
-                                                  .weight_reports_at = k % 2 ? 8 : 0,
-                                                  .max_norm = 1 },
-                      target);
-    }
-    end_of_texts();
-}
-
-TEST(test_description_of_matrices)
-{
-    static const struct ptx_muon_params none = { .steps = 0 };
-    struct ptx_step_tensor tensors[2] = { tensor_of(PTX_STEP_FORMAT_FULL),
-                                          tensor_of(PTX_STEP_FORMAT_STOCHASTIC) };
-    struct ptx_step_group group = { .rule = PTX_STEP_RULE_MUON, .hyper = hyper };
-    const struct ptx_step_params params = {
-        .tensors = tensors, .tensor_count = 2, .groups = &group, .group_count = 1, .max_norm = 1
-    };
-    struct ptx_step_description d;
-
-    tensors[0].columns = tensors[1].columns = 20;
-    require(ptx_step_describe(&params, &d));
-    assert_int_equal(d.launches, 6); // norm, records, lengths, updates, products, step
-    // Bytes an element: the gradient twice, m three times, the parameter twice.
-    assert_int_equal(d.bytes, 1000 * (28 + 14));
-    tensors[0].count = tensors[1].count = 200 * 300;
-    tensors[0].columns = tensors[1].columns = 200;
-    require(ptx_step_describe(&params, &d));
-    assert_int_equal(d.launches, 5 + 17);
-    group.muon = &none;
-    require(ptx_step_describe(&params, &d));
-    assert_int_equal(d.launches, 5);
-}
-
 TEST(test_description_of_step)
 {
     struct ptx_step_tensor tensors[3] = { tensor_of(PTX_STEP_FORMAT_FULL),
