@@ -8,7 +8,7 @@ import pickle
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import give, needs, parameters, same
+from torch_parts import DEVICE, give, needs, parameters, same
 
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 FLOAT8 = {"e4m3": getattr(torch, "float8_e4m3fn", None), "e5m2": getattr(torch, "float8_e5m2", None)}
@@ -233,7 +233,7 @@ def matrices(dtype=torch.float32):
     made = [torch.randn(shape) * 3.0 ** k for k, shape in enumerate([(130, 140), (7,), (64, 256), (1, 5)])]
     made[0][3, :] = 0.0
     made[0][5, :] *= 1e-7
-    return [torch.nn.Parameter(one.to(dtype)) for one in made]
+    return [torch.nn.Parameter(one.to(dtype).to(DEVICE)) for one in made]
 
 
 def tiles_of(x, height):
@@ -245,8 +245,8 @@ def tiles_of(x, height):
 
 
 def blocked(x, blocks, scaling, fmt):
-    """Codes and factors by torch's operations."""
-    x = x.detach().float()
+    """Codes and factors by torch's operations, on the CPU."""
+    x = x.detach().cpu().float()
     tiles = tiles_of(x, 1 if blocks == "1x128" else 128)
     amax = tiles.abs().amax(dim=(1, 3), keepdim=True)
     largest = torch.tensor(LARGEST[fmt])
@@ -283,7 +283,7 @@ def test_blocks_are_those_of_the_weights_as_stored(blocks, scaling, dtype, fmt):
             for x, got, factors in ((p, codes, inverse), (p.T, turned, of_turned)):
                 expected, by = blocked(x, blocks, scaling, fmt)
                 assert got.dtype is FLOAT8[fmt] and got.is_contiguous() and got.shape == x.shape
-                assert torch.equal(got.view(torch.uint8), expected) and torch.equal(factors, by)
+                assert torch.equal(got.view(torch.uint8).cpu(), expected) and torch.equal(factors.cpu(), by)
         give(params, step)
         give(plain, step)
         if step == 2:
@@ -296,7 +296,7 @@ def test_blocks_are_those_of_the_weights_as_stored(blocks, scaling, dtype, fmt):
         params[0].mul_(-2.0)
     fp8.cast()
     expected, by = blocked(params[0], blocks, scaling, fmt)
-    assert torch.equal(fp8.blocks_of(params[0]).codes.view(torch.uint8), expected)
+    assert torch.equal(fp8.blocks_of(params[0]).codes.view(torch.uint8).cpu(), expected)
 
 
 def test_blocks_are_of_matrices():

@@ -31,10 +31,10 @@ def orthogonalized(update, triples, dtype):
 
 
 class Formula:
-    """Muon over matrices in f64, as torch.optim.Muon's documentation has it; the iteration in `dtype`."""
+    """Muon over matrices in f64, as torch.optim.Muon's documentation has it; the iteration in `dtype`. On the CPU."""
 
     def __init__(self, params, triples, dtype, lr, momentum, nesterov=True, weight_decay=0.1, adjust="original"):
-        self.values = [p.detach().double().reshape(p.shape[0], -1) for p in params]
+        self.values = [p.detach().cpu().double().reshape(p.shape[0], -1) for p in params]
         self.momenta = [torch.zeros_like(value) for value in self.values]
         self.triples, self.dtype, self.lr, self.momentum = triples, dtype, lr, momentum
         self.nesterov, self.weight_decay, self.adjust = nesterov, weight_decay, adjust
@@ -335,7 +335,8 @@ def test_to_torch_and_back():
     for p, q in zip(again[::2], tensors(theirs)):
         assert torch.equal(back.state[p]["momentum_buffer"], theirs.state[q]["momentum_buffer"])
     for p, q in zip(again[1::2], tensors(adamw)):
-        assert all(torch.equal(back.state[p][name], adamw.state[q][name]) for name in ("step", "exp_avg", "exp_avg_sq"))
+        assert all(torch.equal(back.state[p][name].cpu(), adamw.state[q][name].cpu())
+                   for name in ("step", "exp_avg", "exp_avg_sq"))
     run(back, again, 1)
     alone = pt.Muon([{"params": [p]} for p in parameters(shapes=[(12, 10), (6, 12)])])
     alone.load_state_dict(theirs.state_dict())
