@@ -56,8 +56,8 @@ if command -v bash >/dev/null; then
     in_bash 'ptxgen check lerp_backward --set ' outputs=both outputs=da outputs=db weight=value weight=device
     in_bash 'ptxgen run lerp_backward -i a.st --set=' outputs=both outputs=da outputs=db weight=value weight=device
     in_bash 'ptxgen emit squared_sum --set r' ''
-    in_bash 'ptxgen emit step --set r' rule=adamw rule=adam rule=sgd rule=lion
-    in_bash 'ptxgen emit step --set rule=' adamw adam sgd lion
+    in_bash 'ptxgen emit step --set r' rule=adamw rule=adam rule=sgd rule=lion rule=muon
+    in_bash 'ptxgen emit step --set rule=' adamw adam sgd lion muon
     in_bash 'ptxgen info step --set rule=sgd --set mom' momentum=yes momentum=no
     in_bash 'ptxgen emit --set part' partials=f64 partials=f32
     in_bash 'ptxgen emit --set rule' ''
