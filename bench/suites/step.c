@@ -517,7 +517,7 @@ static bool window_check(struct bench *b, const struct model *m, const struct wi
 static bool transpose_check(struct bench *b, const struct model *m, const struct window *expected)
 {
     const struct ptx_step_tensor *tensor = &m->tensors[expected->tensor];
-    if (!tensor->fp8_transposed)
+    if (!tensor->fp8_transposed || m->kind->blocks)
         return true;
     unsigned char *got = malloc(tensor->count);
     const uint64_t rows = tensor->count / COLUMNS;
@@ -536,6 +536,46 @@ static bool transpose_check(struct bench *b, const struct model *m, const struct
                                m->name, m->kind->name, expected->tensor);
     }
     free(got);
+    return done;
+}
+
+/// Whether a matrix has the codes in blocks, of it and of its transpose, that plain C makes of its
+/// parameters as they are.
+static bool blocks_check(struct bench *b, const struct model *m, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &m->tensors[t];
+    const size_t count = (size_t)tensor->count, first = (size_t)m->first[t];
+    const struct ref_fp8_blocks how = { m->kind->blocks == PTX_FP8_BLOCKS_1X128, REF_E4M3, true,
+                                        false };
+    if (!m->kind->blocks || !tensor->fp8)
+        return true;
+    float *x = malloc(count * sizeof(float)), *factors = malloc(count * sizeof(float));
+    unsigned char *codes = malloc(3 * count); // of the matrix, transposed, and expected
+    bool done = (x && factors && codes) || message_set(&b->error, "out of memory");
+
+    done = done &&
+           bench_ok(b,
+                    ptx_buffer_download(m->array[PARAMETER], first * sizeof(float), x,
+                                        count * sizeof(float), b->stream),
+                    "parameters") &&
+           bench_ok(b, ptx_buffer_download(m->blocks, first, codes, count, b->stream), "codes") &&
+           bench_ok(b,
+                    ptx_buffer_download(m->blocks, (size_t)m->room + first, codes + count, count,
+                                        b->stream),
+                    "codes") &&
+           bench_wait(b);
+    for (unsigned turned = 0; turned < 2 && done; turned++) {
+        ref_cast_fp8_blocks(&how, REF_F32, x, count / COLUMNS, COLUMNS, turned, codes + 2 * count,
+                            factors);
+        if (memcmp(codes + turned * count, codes + 2 * count, count))
+            done = message_set(&b->error,
+                               "%s %s, tensor %zu: codes in blocks differ from plain C: wrong "
+                               "results are not timed",
+                               m->name, m->kind->name, t);
+    }
+    free(x);
+    free(factors);
+    free(codes);
     return done;
 }
 
@@ -559,7 +599,8 @@ static bool check(struct bench *b, const struct model *m)
                                m->kind->name, (double)record[0].factor);
         if (done)
             window_expect(m, &windows[k], record[0].factor);
-        done = done && window_check(b, m, &windows[k]) && transpose_check(b, m, &windows[k]);
+        done = done && window_check(b, m, &windows[k]) && transpose_check(b, m, &windows[k]) &&
+               blocks_check(b, m, places[k]);
     }
     for (unsigned k = 0; k < 2 && done && m->kind->part; k++)
         done = bench_ok(b, ptx_step_plan_accumulate(m->plan, b->stream), "micro-batch");
