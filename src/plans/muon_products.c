@@ -9,6 +9,7 @@
 #include <ptxgen/launch.h>
 #include <ptxgen/stream.h>
 
+#include "driver/capture.h"
 #include "driver/error.h"
 #include "load.h"
 
@@ -396,19 +397,35 @@ ptx_status ptxp_muon_launch(const struct muon_products *products, unsigned k, CU
     return launch(products, k, false, stream);
 }
 
-// The chips' launches, on a stream of their own where there are tiles, too.
-static ptx_status run_chips(const struct muon_products *m, CUstream stream)
+// Whether the stream beside is free: until a capture that a run took it into has ended, it is of no
+// use to runs elsewhere.
+static ptx_status branches(const struct muon_products *m, CUstream stream, bool *may)
 {
-    const CUstream to = m->beside ? m->beside : stream;
+    struct ptxd_capture own, other;
+
+    *may = false;
+    if (!m->beside)
+        return PTX_OK;
+    ptx_status status = ptxd_stream_capture(m->device, stream, &own);
+    if (!status)
+        status = ptxd_stream_capture(m->device, m->beside, &other);
+    *may = !status && (!other.active || (own.id && own.id == other.id));
+    return status;
+}
+
+// The chips' launches, on the stream beside where it is to be used.
+static ptx_status run_chips(const struct muon_products *m, bool beside, CUstream stream)
+{
+    const CUstream to = beside ? m->beside : stream;
     ptx_status status = PTX_OK;
 
-    if (m->beside)
+    if (beside)
         status = ptx_event_record(m->device, m->begins, stream);
-    if (m->beside && !status)
+    if (beside && !status)
         status = ptx_stream_wait_event(m->device, to, m->begins);
     for (unsigned k = 0; k < m->chip_launches && !status; k++)
         status = launch(m, k, false, to);
-    if (m->beside && !status)
+    if (beside && !status)
         status = ptx_event_record(m->device, m->ends, to);
     return status;
 }
@@ -417,11 +434,14 @@ ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream)
 {
     const struct muon_products *m = products;
     const unsigned first = m->chip_launches;
-    ptx_status status = run_chips(m, stream);
+    bool beside;
+    ptx_status status = branches(m, stream, &beside);
 
+    if (!status)
+        status = run_chips(m, beside, stream);
     for (unsigned k = first; k < m->launch_count && !status; k++) {
         // The last waits for the chips, so that a launch comes last on the stream.
-        const bool joins = m->beside && k + 1 == m->launch_count;
+        const bool joins = beside && k + 1 == m->launch_count;
         if (joins)
             status = ptx_stream_wait_event(m->device, stream, m->ends);
         if (!status)

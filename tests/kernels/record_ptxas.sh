@@ -15,7 +15,7 @@ export PTXGEN_PTXAS_RECORD="$record" PTXGEN_PTXAS_VERDICTS="$file"
 if [ $# -gt 0 ]; then
     "$build/tests/kernels/test_ptxas" "$@"
 else
-    meson test -C "$build" --suite ptxas
+    meson test -C "$build" -t 30 --suite ptxas
 fi
 [ -s "$record" ] || {
     echo "record_ptxas.sh: no text was assembled: is there a ptxas?" >&2

@@ -201,11 +201,22 @@ static struct result run(const struct subject *const *which, size_t count,
     if (!products)
         fail_msg("%s", ptx_error_message());
     result.launches = ptxp_muon_launches(products);
+    unsigned char *launched = NULL;
     if (captured) {
         assert_int_equal(ptx_capture_begin(gpu.device, gpu.stream, 0), PTX_OK);
         assert_int_equal(ptxp_muon_run(products, gpu.stream), PTX_OK);
+        // A run on another stream, while the capture is open, is a run as others.
+        CUstream elsewhere = ptx_stream_create(gpu.device);
+        if (ptxp_muon_run(products, elsewhere))
+            fail_msg("%s", ptx_error_message());
         ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
         assert_non_null(graph);
+        launched = malloc(bytes);
+        assert_non_null(launched);
+        assert_int_equal(ptx_buffer_download(workspace, 0, launched, bytes, elsewhere), PTX_OK);
+        assert_int_equal(ptx_stream_synchronize(gpu.device, elsewhere), PTX_OK);
+        ptx_stream_destroy(gpu.device, &elsewhere);
+        assert_int_equal(ptx_buffer_upload(workspace, 0, result.memory, bytes, gpu.stream), PTX_OK);
         assert_int_equal(ptx_graph_launch(graph, gpu.stream), PTX_OK);
         assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
         ptx_graph_destroy(&graph);
@@ -215,6 +226,12 @@ static struct result run(const struct subject *const *which, size_t count,
     assert_int_equal(ptx_buffer_download(workspace, 0, result.memory, bytes, gpu.stream), PTX_OK);
     if (ptx_stream_synchronize(gpu.device, gpu.stream))
         fail_msg("%s", ptx_error_message());
+    for (size_t i = 0; i < count && captured; i++) {
+        const struct muon_matrix *m = &result.matrices[i];
+        assert_memory_equal(launched + m->out, result.memory + m->out,
+                            m->rows * (size_t)muon_pitch(m->columns));
+    }
+    free(launched);
     ptxp_muon_destroy(products);
     ptx_buffer_destroy(&workspace);
     return result;
