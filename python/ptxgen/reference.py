@@ -7,6 +7,7 @@ import importlib
 import math
 from typing import Any, Dict, List, Optional, Tuple
 
+from .errors import InvalidError
 from .functions import computed
 from .symbols import NAMES, OPERANDS, Op
 
@@ -25,15 +26,15 @@ class Reference:
 
     def __call__(self, p: Any, g: Any, states: Dict[str, Any], t: int, scalars: Optional[Dict[str, Any]] = None,
                  clock: Optional[Dict[str, float]] = None) -> Tuple[Any, Dict[str, Any], Dict[str, float]]:
-        """The new parameter, states with outputs, and clock states. t: the number of this step, from 1; scalars: by
-        C's names (beta1, beta2), those that are not given have their defaults."""
+        """The new parameter, states with outputs, and clock states. t: the number of this step, from 1; scalars: by the
+        rule's names (betas) or C's (beta1, beta2), those that are not given have their defaults."""
         np, data = self._numpy, self._data
         p, g = np.asarray(p, self._kind), np.asarray(g, self._kind)
         arrays = [None if state.output else np.asarray(states[name], self._kind) for name, state in data.states]
         with np.errstate(all="ignore"):
             once = self._run(data.once, np.float64, {
                 "T": np.float64(t), "SCALAR": self._scalars(scalars),
-                "CLOCK": [np.float64((clock or {}).get(name, 0.0)) for name, _ in data.clock]})
+                "CLOCK": self._clock(clock)})
             c = self._coefficients(once)
             given = {"P": p, "G": g, "STATE": arrays, "COEFFICIENT": c}
             if data.sums:
@@ -61,9 +62,28 @@ class Reference:
         return np.broadcast_to(found["SET_P", 0], np.shape(p)).astype(self._kind)
 
     def _scalars(self, given: Optional[Dict[str, Any]]) -> List[Any]:
-        values = {name: default for name, _, default in self._data.flat}
-        values.update(given or {})
-        return [self._numpy.float64(values[name]) for name, _, _ in self._data.flat]
+        data = self._data
+        values = {name: default for name, _, default in data.flat}
+        names = iter(list(values))
+        parts = {name: [next(names) for _ in (usual if isinstance(usual, tuple) else (usual,))] for name, usual in data.scalars}
+        for name, value in (given or {}).items():
+            if name in values:
+                values[name] = value
+                continue
+            if name not in parts:
+                raise InvalidError(f"rule {data.name}: there is no scalar {name!r}; there are {', '.join(parts)}")
+            if len(value) != len(parts[name]):
+                raise InvalidError(f"rule {data.name}: {name} has {len(parts[name])} numbers, not {value!r:.80}")
+            values.update(zip(parts[name], value))
+        return [self._numpy.float64(value) for value in values.values()]
+
+    def _clock(self, given: Optional[Dict[str, float]]) -> List[Any]:
+        names = [name for name, _ in self._data.clock]
+        unknown = [name for name in given or {} if name not in names]
+        if unknown:
+            raise InvalidError(f"rule {self._data.name}: there is no clock state {unknown[0]!r}; there are "
+                               f"{', '.join(names) or 'none'}")
+        return [self._numpy.float64((given or {}).get(name, 0.0)) for name in names]
 
     def _coefficients(self, made: Dict[Tuple[str, int], Any]) -> Dict[int, Any]:
         return {k: self._kind(x) for (name, k), x in made.items() if name == "SET_COEFFICIENT"}

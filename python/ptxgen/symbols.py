@@ -184,6 +184,7 @@ class Value:
                                               "math's functions for constants")
     __iter__ = __len__ = _refuse("a sequence", "it is one number; betas is the tuple")
     __getitem__ = _refuse("an index", "it is one number: neighbours and rows are out of reach")
+    __setitem__ = __delitem__ = _refuse("a store", "a rule stores nothing: return the new parameter and states")
 
 
 def _of(*operands: Any) -> Trace:

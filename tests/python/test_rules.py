@@ -9,7 +9,7 @@ import random
 
 import ptxgen
 import pytest
-from ptxgen import functions, rules, where
+from ptxgen import functions, optimizers, rules, where
 
 numpy = pytest.importorskip("numpy")
 COUNT = 300  # no multiple of what a thread steps
@@ -364,6 +364,7 @@ MISUSE = [
     (lambda p, g, m: (p ** g, m), {}, r"x \*\* t, with the step number itself, and x \*\* 2"),
     (lambda p, g, m, t: (p ** t, m), {}, r"a value of an element where one of the whole step is needed"),
     (lambda p, g, m: (p[1:], m), {}, r"an index of a traced value: .* neighbours"),
+    (lambda p, g, m: (p.__setitem__(0, g), m), {}, r"a store of a traced value: .* return the new parameter"),
     (lambda p, g, m: (float(p), m), {}, r"a number of a traced value"),
     (lambda p, g, m: (p + "1", m), {}, r"a number or a traced value is needed, not '1'"),
     (lambda p, g, m: (where(p, g, m), m), {}, r"SELECT: a number where a comparison is needed"),
@@ -402,6 +403,25 @@ MISUSE = [
     (lambda p, g, m: (p, m), {"evaluation": lambda p: p > 0}, r"the weights to evaluate with is a comparison"),
     (lambda p, g: (p, p), {"states": {}, "clock": dict(u=0.0)}, r"clock: the name u is reserved"),
 ]
+
+
+def test_names_of_the_reference():
+    """Names of the rule and of C; others are errors."""
+    p, zeros = numpy.ones(3, numpy.float32), numpy.zeros(3, numpy.float32)
+    rule = optimizers.cwd_adamw
+    states = {name: zeros for name in rule.states}
+
+    def step(**given):
+        return rule.reference()(p, 2 * p, states, 1, **given)
+
+    one, other = step(scalars={"betas": (0.5, 0.25)}), step(scalars={"beta1": 0.5, "beta2": 0.25})
+    assert all(numpy.array_equal(one[1][name], other[1][name]) for name in states)
+    assert not numpy.array_equal(one[1]["exp_avg"], step()[1]["exp_avg"])
+    for given, words in (({"scalars": {"lrr": 1.0}}, "no scalar 'lrr'; there are lr, betas, eps, weight_decay"),
+                         ({"scalars": {"betas": (0.5,)}}, "betas has 2 numbers, not"),
+                         ({"clock": {"product": 1.0}}, "no clock state 'product'; there are none")):
+        with pytest.raises(ptxgen.InvalidError, match=words):
+            step(**given)
 
 
 @pytest.mark.parametrize("k", range(len(MISUSE)))

@@ -317,6 +317,27 @@ def test_amsgrad_dicts():
         assert torch.allclose(theirs.state[p]["max_exp_avg_sq"], back.state[r]["max_exp_avg_sq"], rtol=1e-6, atol=0)
 
 
+@pytest.mark.parametrize("theirs,rule,key", [("Adam", optimizers.adam_amsgrad, "amsgrad"),
+                                             ("AdamW", optimizers.adamw_amsgrad, "amsgrad"),
+                                             ("RMSprop", optimizers.rmsprop_centered, "centered")])
+def test_keys_of_torch(theirs, rule, key):
+    """torch.optim uses the states that it is given, also those of an optimizer that never saw a dict of torch's."""
+    params, others = parameters(), parameters()
+    ours = pt.Optimizer(params, rule, lr=0.01)
+    run(ours, params, 2)
+    saved = {name: copy.deepcopy(value) for name, value in ours.state_dict(format="torch").items() if name != "rule"}
+    back = getattr(torch.optim, theirs)(others, lr=0.01, foreach=False)
+    back.load_state_dict(saved)
+    assert back.param_groups[0][key] is True and key not in ours.param_groups[0]
+    with torch.no_grad():
+        for p, q in zip(params, others):
+            q.copy_(p)
+    run(ours, params, 1, 2)
+    run(back, others, 1, 2)
+    for p, q in zip(params, others):
+        assert torch.allclose(p, q, rtol=1e-5, atol=1e-6)
+
+
 def test_no_states():
     """A rule without states, and parameters without gradients."""
     @ptxgen.rule(states={}, scalars=dict(lr=0.5))

@@ -16,6 +16,9 @@ from .fp8 import Float8Weights
 from .guards import Guards
 from .optim import _ARGUMENTS, Stepped
 
+# The key of torch.optim's groups that says that there is a state of this name.
+_OF_STATES = {"max_exp_avg_sq": "amsgrad", "grad_avg": "centered"}
+
 
 class Optimizer(Stepped):
     __doc__ = """An optimizer with a rule of one's own, in a few launches:
@@ -153,8 +156,13 @@ class Optimizer(Stepped):
     # ---- checkpoints
 
     def state_dict(self, **given: Any) -> Dict[str, Any]:
-        """As Stepped's, with the identity of the rule."""
-        return {**super().state_dict(**given), "rule": self.rule.identity}
+        """As Stepped's, with the identity of the rule. format="torch": groups have the keys by which torch.optim knows
+        that there are such states."""
+        made = super().state_dict(**given)
+        if given.get("format") == "torch":
+            for group in made["param_groups"]:
+                group.update({key: True for state, key in _OF_STATES.items() if state in self.rule.states})
+        return {**made, "rule": self.rule.identity}
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
         found, ours = state_dict.get("rule"), self.rule.identity
