@@ -34,6 +34,7 @@ _RESERVED = frozenset(("params", "param_names", "maximize", "foreach", "fused", 
                        "step", "clock", "master", "remainder", "ema", "ema_decay", "state_dtype", "max_grad_norm",
                        "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "initial_lr", "rule", "u", "sums",
                        "train_mode", "train_weights"))
+_OF_BLOCKS = ("_absmax", "_scale")  # behind a state's name there: its scales
 
 
 class State(NamedTuple):
@@ -240,6 +241,8 @@ def _known_names(groups: Dict[str, Any]) -> Dict[str, str]:
                 raise InvalidError(f"{kind}: {name!r} is no name")
             if name in known or name in _RESERVED:
                 raise InvalidError(f"{kind}: the name {name} is {'taken' if name in known else 'reserved'}: choose another")
+            if kind in ("states", "outputs") and name.endswith(_OF_BLOCKS):
+                raise InvalidError(f"{kind}: the name {name} ends as that of a state's scales in 8 bits and f16: choose another")
             known[name] = kind
     return known
 

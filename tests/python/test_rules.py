@@ -374,6 +374,7 @@ MISUSE = [
     (lambda p, g, mm: (p, mm), {}, r"asks for mm, which is none of its names: t, p, g, m, lr, betas"),
     (lambda p, g, m: (p, m), {"states": dict(m="both")}, r"state m: its kind 'both' is none of signed, positive, weight"),
     (lambda p, g, m: (p, m), {"states": dict(m=ptxgen.State("signed", start=1))}, r'state m: it starts as 0 or "p"'),
+    (lambda p, g: p, {"states": dict(m="signed", m_absmax="signed")}, r"states: the name m_absmax ends as that of"),
     (lambda p, g: p, {"states": dict(step="signed")}, r"states: the name step is reserved"),
     (lambda p, g: p, {"states": {}, "scalars": dict(p=1.0)}, r"scalars: the name p is taken"),
     (lambda p, g: p, {"states": {}, "scalars": dict(params=1.0)}, r"scalars: the name params is reserved"),
