@@ -187,9 +187,11 @@ static void square(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right, 
 
     ptx_comment(b, "a product of %u x %u", c->size, c->size);
     ptxk_muon_zero(b, &c->square, c->sums, false);
-    for (unsigned k = 0; k < c->panels; k++)
-        ptxk_muon_multiply(b, &c->square, ptx_add(b, left, k * c->size * MUON_ROW),
-                           ptx_add(b, right, k * step), across, c->sums);
+    for (unsigned k = 0; k < c->panels; k++) {
+        ptx_val beside = ptx_add(b, right, k * step);
+        ptxk_muon_multiply(b, &c->square, ptx_add(b, left, k * c->size * MUON_ROW), beside, across,
+                           c->sums);
+    }
 }
 
 // A product that is stored where one of its factors, or E, is.
@@ -206,9 +208,11 @@ static void replace(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right,
 static void pass(ptx_builder *b, struct chip *c, ptx_val from, ptx_val to)
 {
     ptxk_muon_zero(b, &c->passing, c->part, false);
-    for (unsigned k = 0; k < c->panels; k++)
-        ptxk_muon_multiply(b, &c->passing, ptx_add(b, c->q, k * c->size * MUON_ROW),
-                           ptx_add(b, from, k * MUON_DEPTH * MUON_ROW), true, c->part);
+    for (unsigned k = 0; k < c->panels; k++) {
+        ptx_val beside = ptx_add(b, from, k * MUON_DEPTH * MUON_ROW);
+        ptxk_muon_multiply(b, &c->passing, ptx_add(b, c->q, k * c->size * MUON_ROW), beside, true,
+                           c->part);
+    }
     store_sums(b, c, &c->passing, c->part, (struct combined) { .to = to });
 }
 
