@@ -5,9 +5,10 @@ on the device against the reference in numpy."""
 import ptxgen
 import pytest
 from ptxgen import optimizers
-from test_rules import COUNT, arrays, differ, row
 
 numpy = pytest.importorskip("numpy")
+from rule_parts import COUNT, arrays, differ, row  # noqa: E402: it needs numpy
+
 STEPS, ALL = 50, [getattr(optimizers, name) for name in optimizers.__all__]
 
 

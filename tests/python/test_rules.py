@@ -12,7 +12,8 @@ import pytest
 from ptxgen import functions, optimizers, rules, where
 
 numpy = pytest.importorskip("numpy")
-COUNT = 300  # no multiple of what a thread steps
+from random_rules import any_rule, missing, used  # noqa: E402: they need numpy
+from rule_parts import COUNT, arrays, check, differ, row  # noqa: E402
 
 
 # ---- the library's rules, from the formulas of <ptxgen/rules.h>
@@ -97,53 +98,6 @@ def with_functions(p, g, a, b, c, t, sum, lr, power):
     return p - rate * ptxgen.exp(-abs(p)), a, b, c, ptxgen.pow(abs(p), g) + ptxgen.log2(abs(g)) + ptxgen.log(b), sum * rate
 
 
-def arrays(gpu, rule, seed, special=False):
-    """A parameter, a gradient and states, in f32, on host and device."""
-    made = numpy.random.default_rng(seed)
-    host = {name: made.standard_normal(COUNT).astype(numpy.float32)
-            for name in ("p", "g", *rule.states)}
-    for name, state in rule.states.items():
-        host[name] = abs(host[name]) if state.kind == "positive" else host[name]
-    if special:
-        host["p"][:6] = [0, -0.0, numpy.nan, numpy.inf, 1e-40, -1e38]
-        host["g"][3:9] = [0, -0.0, 1e-42, 3e38, -1e-30, 1]
-    for name, state in rule.states.items():
-        host[name] = rule.reference()._stored(host[name], state.dtype)
-    clock = gpu.zeros(1 + len(rule.clock), "f64")
-    dtypes = {name: state.dtype or "f32" for name, state in rule.states.items()}
-    return host, {name: gpu.array(x.tolist(), dtypes.get(name, "f32")) for name, x in host.items()}, clock
-
-
-def row(rule, device, clock, group):
-    return {"parameter": device["p"], "gradient": device["g"], "state": [device[name] for name in rule.states],
-            "step": clock.address, "count": COUNT, "dtype": "f32", "group": group}
-
-
-def differ(x, y):
-    """Where two arrays have other bits, but for NaN, as a message."""
-    x, y = numpy.asarray(x, numpy.float32), numpy.asarray(y, numpy.float32)
-    wrong = (x.view(numpy.uint32) != y.view(numpy.uint32)) & ~(numpy.isnan(x) & numpy.isnan(y))
-    return [(int(k), float(x[k]), float(y[k])) for k in wrong.nonzero()[0][:3]]
-
-
-def check(gpu, rules, steps=3, special=False, **scalars):
-    """Steps of one plan that has all these rules, each compared with the reference."""
-    sets = [arrays(gpu, rule, k, special) for k, rule in enumerate(rules)]
-    plan = gpu.step_plan([row(rule, device, clock, k) for k, (rule, (_, device, clock)) in enumerate(zip(rules, sets))],
-                         groups=[rule.group() for rule in rules], max_norm=float("inf"))
-    known = [dict(host) for host, _, _ in sets]
-    clocks = [{} for _ in rules]
-    for t in range(1, steps + 1):
-        plan.run()
-        for k, (rule, (_, device, clock)) in enumerate(zip(rules, sets)):
-            known[k]["p"], states, clocks[k] = rule.reference()(
-                known[k]["p"], known[k]["g"], {name: known[k][name] for name in rule.states}, t, clock=clocks[k])
-            known[k].update(states)
-            for name in ("p", *rule.states):
-                assert differ(device[name].tolist(), known[k][name]) == [], (rule.name, t, name)
-            assert clock.tolist()[1:] == list(clocks[k].values())
-
-
 # ---- bits
 
 
@@ -182,41 +136,15 @@ def test_library(gpu, k, fmt):
         assert one.tobytes() == other.tobytes()
 
 
-def any_rule(seed):
-    """A rule of random operations."""
-    chosen = random.Random(seed)
-    states = {f"s{k}": chosen.choice(("signed", "positive", "weight")) for k in range(chosen.randrange(4))}
-    clock = {"sum": 0.5} if chosen.random() < 0.3 else {}
-
-    def update(**given):
-        once = [given["lr"], *given["betas"], given["betas"][0] ** given["t"], given["t"], *(given[c] for c in clock)]
-        many = [given["p"], given["g"], *(given[s] for s in states)]
-
-        def grow(pool, others):
-            x, y, z = (chosen.choice(pool + others) for _ in range(3))
-            return chosen.choice([
-                lambda: x + y, lambda: x - y, lambda: x * y, lambda: x / y, lambda: ptxgen.fma(x, y, z), lambda: -x,
-                lambda: ptxgen.sqrt(abs(x)), lambda: ptxgen.minimum(x, y), lambda: ptxgen.maximum(x, y),
-                lambda: where(x < y, y, z), lambda: where((x >= y) | (y != z), x, z), lambda: ptxgen.sign(x),
-                lambda: ptxgen.f32(x), lambda: x * chosen.uniform(-2, 2), lambda: x + 1,
-                lambda: ptxgen.exp(ptxgen.minimum(x, 3.0)), lambda: ptxgen.log(abs(x)), lambda: ptxgen.pow(abs(x), y)])()
-
-        for _ in range(chosen.randrange(5)):
-            once.append(grow(once, []))
-        for _ in range(chosen.randrange(3, 12)):
-            many.append(grow([chosen.choice(many)], many + once[:3] + once[-2:]))
-        last = many[len(states) + 2:]
-        return (last[-1], *(chosen.choice(last) for _ in states), *(once[-1] for _ in clock))
-
-    names = ["p", "g", "t", "lr", "betas", *states, *clock]
-    scope = {"update": update}
-    exec(f"def any_{seed}({', '.join(names)}):\n    return update({', '.join(f'{n}={n}' for n in names)})", scope)
-    return ptxgen.rule(states=states, scalars=dict(lr=0.01, betas=(0.9, 0.75)), clock=clock)(scope[f"any_{seed}"])
-
-
 @pytest.mark.parametrize("first", range(0, 60, 20))
 def test_any(gpu, first):
+    """Rules of random operations; random_rules.py runs any number of them."""
     check(gpu, [any_rule(first + k) for k in range(20)], special=first == 0)
+
+
+def test_any_has_all_operations():
+    lists = used([any_rule(seed) for seed in range(60)])
+    assert missing(lists) == []
 
 
 def test_sums_over_ranks(gpu):
