@@ -267,6 +267,7 @@ def write_c(headers, libdir, out):
 
 # ---- types for checkers --------------------------------------------------------------------------
 
+MAY_BE_NULL = {("ptx_step_description", "warning")}  # texts that come back
 PASSED_IN = re.compile(r"ptx_(?!builder|device|launch)\w+_(params|tensor|group|hyper|whole)$")
 COMES_BACK = re.compile(r"ptx_(function_param|\w+_(info|record|report|summary|description|piece|state))$")
 
@@ -304,7 +305,7 @@ def hint(headers, what, length, back):
 def write_types(headers, out):
     out.write('# SPDX-License-Identifier: MIT\n"""The public headers\' structs as types. Written by generate.py."""\n')
     out.write("from __future__ import annotations\n\n"
-              "from typing import Literal, NamedTuple, Sequence, Tuple, TypedDict, Union\n\n"
+              "from typing import Literal, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union\n\n"
               "from .arrays import Address, OtherDType, StreamLike\n\n")
     for enum in sorted(headers.enums):
         names = ", ".join(f'"{name}"' for name in choices(headers, enum))
@@ -327,7 +328,8 @@ def write_types(headers, out):
             if field == "tensors":
                 continue  # an argument of its own
             hides = "  # type: ignore[assignment]" if back and field in ("count", "index") else ""
-            out.write(f"    {field}: {hint(headers, kind(headers, c_type), length, back)}{hides}\n")
+            of = hint(headers, kind(headers, c_type), length, back)
+            out.write(f"    {field}: {f'Optional[{of}]' if (tag, field) in MAY_BE_NULL else of}{hides}\n")
 
 
 def main():

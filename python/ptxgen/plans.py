@@ -547,6 +547,14 @@ class StepPlan(_Plan):
         given = (_c.ptx_step_group * made.group_count).from_address(made.groups)
         self._hyper_groups = type(given).from_buffer_copy(given)
 
+    def describe(self) -> _types.StepDescription:
+        """What the plan does, as describe_step(), and what is known of its loaded kernels alone: registers and local
+        memory of each thread, and a warning where these make steps slow."""
+        made = _c.ptx_step_description()
+        check(c.ptx_step_plan_describe(self.handle.value, byref(made)))
+        described: _types.StepDescription = plain(made)
+        return described
+
     def accumulate(self, stream: StreamLike = None) -> None:
         """Adds the gradients of a micro-batch to the accumulators; the last ones are run()'s to add."""
         self._call("accumulate", stream_of(stream))

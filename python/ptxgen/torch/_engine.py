@@ -17,6 +17,7 @@ from torch import Tensor
 
 from .. import _c
 from .._library import c, check
+from .._types import StepDescription
 from ..plans import StepPlan
 from . import _device, _formats, _over_ranks, _ranks, _shortcuts
 from ._items import Rate, check_apart, check_item
@@ -817,6 +818,10 @@ class Engine:
         return items, at
 
     # ---- results
+
+    def describe(self) -> Tuple[StepDescription, ...]:
+        """Of each device's plan."""
+        return tuple(part.plan.describe() for part in self._parts)
 
     def grad_norm(self) -> Optional[Tensor]:
         if not self._parts:

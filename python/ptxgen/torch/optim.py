@@ -15,6 +15,7 @@ from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, Opti
 import torch
 from torch import Tensor
 
+from .._types import StepDescription
 from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards
 from ._engine import Engine, Piece, is_number, limit_of
 from ._formats import EmaDtype, StateDtype
@@ -330,6 +331,11 @@ class Stepped(torch.optim.Optimizer):
         rank's parts alone. Parameters without a gradient have absent=1. None without reports=True, and before the
         first step."""
         return self._engine().report(self, local)
+
+    def describe(self) -> Tuple[StepDescription, ...]:
+        """What the plans of the last step do, one a device, as StepPlan.describe(): launches, bytes, registers, and a
+        warning of what makes steps slow. None of them before the first step."""
+        return self._engine().describe()
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         """The rule of a group, and what of it a plan is made for: maximize, nesterov, momentum; whether
