@@ -3,13 +3,23 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import math
-from typing import Any, Dict, List, Optional, Tuple
+import operator
+from collections.abc import Mapping
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from .errors import InvalidError
 from .functions import computed
-from .symbols import NAMES, OPERANDS, Op
+from .symbols import NAMES, OPERANDS, Op, number
+
+# The ranges of scalars: what is in them, as an f32.
+WITHIN: Dict[str, Tuple[Callable[[float], bool], str]] = {
+    "finite": (math.isfinite, "finite in f32"),
+    "at_least_0": (lambda x: 0 <= x < math.inf, "finite in f32, and 0 or more"),
+    "below_1": (lambda x: 0 <= x < 1, "0 or more, and below 1 when rounded to f32"),
+    "up_to_1": (lambda x: 0 <= x <= 1, "from 0 to 1")}
 
 _INPUTS = ("P", "G", "T")  # and those of an index:
 _ARRAYS = ("STATE", "SCALAR", "CLOCK", "COEFFICIENT", "SUM")
@@ -30,7 +40,8 @@ class Reference:
         rule's names (betas) or C's (beta1, beta2), those that are not given have their defaults."""
         np, data = self._numpy, self._data
         p, g = np.asarray(p, self._kind), np.asarray(g, self._kind)
-        arrays = [None if state.output else np.asarray(states[name], self._kind) for name, state in data.states]
+        self._check_shape("g", g, p)
+        arrays, t = self._states(states, p, self._kind), self._step(t)
         with np.errstate(all="ignore"):
             once = self._run(data.once, np.float64, {
                 "T": np.float64(t), "SCALAR": self._scalars(scalars),
@@ -52,14 +63,45 @@ class Reference:
         """The weights to evaluate with: from f32, in f64, rounded once."""
         np, data = self._numpy, self._data
         if not data.evaluation:
-            raise ValueError(f"rule {data.name} has no evaluation")
+            raise self._error("it has no evaluation")
         once, update = data.evaluation
         with np.errstate(all="ignore"):
             made = self._run(once, np.float64, {"SCALAR": self._scalars(scalars)})
             c = {k: x for (name, k), x in made.items() if name == "SET_COEFFICIENT"}
-            arrays = [None if state.output else np.asarray(states[name], np.float64) for name, state in data.states]
-            found = self._run(update, np.float64, {"P": np.asarray(p, np.float64), "STATE": arrays, "COEFFICIENT": c})
-        return np.broadcast_to(found["SET_P", 0], np.shape(p)).astype(self._kind)
+            p = np.asarray(p, np.float64)
+            found = self._run(update, np.float64, {"P": p, "STATE": self._states(states, p, np.float64), "COEFFICIENT": c})
+        return np.broadcast_to(found["SET_P", 0], p.shape).astype(self._kind)
+
+    def _error(self, what: str) -> InvalidError:
+        return InvalidError(f"rule {self._data.name}: {what}")
+
+    def _check_shape(self, name: str, x: Any, p: Any) -> None:
+        if x.shape != p.shape:
+            raise self._error(f"{name} has the shape {x.shape}, and p {p.shape}: they have an element for each other")
+
+    def _states(self, given: Any, p: Any, kind: Any) -> List[Any]:
+        """The arrays of states; of outputs there are none."""
+        known = [name for name, _ in self._data.states]
+        listed = ", ".join(known) or "none"
+        if not isinstance(given, Mapping):
+            raise self._error(f"states: a dict by name is needed, of {listed}, not {given!r:.80}")
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise self._error(f"there is no state {unknown[0]!r}; there are {listed}")
+        arrays = []
+        for name, state in self._data.states:
+            if name not in given and not state.output:
+                raise self._error(f"there is no {name} among the states; the rule has {listed}, zeros at first")
+            arrays.append(None if state.output else self._numpy.asarray(given[name], kind))
+            if not state.output:
+                self._check_shape(name, arrays[-1], p)
+        return arrays
+
+    def _step(self, t: Any) -> int:
+        whole = operator.index(t) if hasattr(t, "__index__") else None
+        if whole is None or not 1 <= whole < 1 << 32:
+            raise self._error(f"t is the number of this step, a whole number from 1 on, not {t!r:.80}")
+        return whole
 
     def _scalars(self, given: Optional[Dict[str, Any]]) -> List[Any]:
         data = self._data
@@ -71,18 +113,20 @@ class Reference:
                 values[name] = value
                 continue
             if name not in parts:
-                raise InvalidError(f"rule {data.name}: there is no scalar {name!r}; there are {', '.join(parts)}")
-            if len(value) != len(parts[name]):
-                raise InvalidError(f"rule {data.name}: {name} has {len(parts[name])} numbers, not {value!r:.80}")
+                raise self._error(f"there is no scalar {name!r}; there are {', '.join(parts)}")
+            if not hasattr(value, "__len__") or len(value) != len(parts[name]):
+                raise self._error(f"{name} has {len(parts[name])} numbers, not {value!r:.80}")
             values.update(zip(parts[name], value))
+        for name, which, _ in data.flat:
+            if not WITHIN[which][0](ctypes.c_float(number(values[name])).value):
+                raise self._error(f"{name} is {values[name]!r}; it must be {WITHIN[which][1]}")
         return [self._numpy.float64(value) for value in values.values()]
 
     def _clock(self, given: Optional[Dict[str, float]]) -> List[Any]:
         names = [name for name, _ in self._data.clock]
         unknown = [name for name in given or {} if name not in names]
         if unknown:
-            raise InvalidError(f"rule {self._data.name}: there is no clock state {unknown[0]!r}; there are "
-                               f"{', '.join(names) or 'none'}")
+            raise self._error(f"there is no clock state {unknown[0]!r}; there are {', '.join(names) or 'none'}")
         return [self._numpy.float64((given or {}).get(name, 0.0)) for name in names]
 
     def _coefficients(self, made: Dict[Tuple[str, int], Any]) -> Dict[int, Any]:

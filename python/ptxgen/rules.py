@@ -7,26 +7,22 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import inspect
-import math
+import operator
 import os
 import re
 import threading
+from collections.abc import Mapping, Set
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import _c
 from ._library import Handle, Object, c, checked, finish_text
 from .errors import InvalidError
-from .reference import Reference
-from .symbols import OPS, Op, Trace, Value, cut, number, where
+from .reference import WITHIN, Reference
+from .symbols import OPS, Numbers, Op, Trace, Value, cut, number, where
 
 _KINDS = {"signed": _c.PTX_RULE_SIGNED, "positive": _c.PTX_RULE_POSITIVE, "weight": _c.PTX_RULE_WEIGHT}
 _RANGES = {"finite": _c.PTX_RULE_RANGE_FINITE, "at_least_0": _c.PTX_RULE_RANGE_AT_LEAST_0,
            "below_1": _c.PTX_RULE_RANGE_BELOW_1, "up_to_1": _c.PTX_RULE_RANGE_UP_TO_1}
-_WITHIN: Dict[str, Tuple[Callable[[float], bool], str]] = {
-    "finite": (math.isfinite, "finite in f32"),
-    "at_least_0": (lambda x: 0 <= x < math.inf, "finite in f32, and 0 or more"),
-    "below_1": (lambda x: 0 <= x < 1, "0 or more, and below 1 when rounded to f32"),
-    "up_to_1": (lambda x: 0 <= x <= 1, "from 0 to 1")}
 _TYPES = {"f32": _c.PTX_F32, "f16": _c.PTX_F16, "bf16": _c.PTX_BF16}
 _NOT_NEGATIVE = ("lr", "eps", "weight_decay", "momentum")
 # What torch and ptxgen.torch have in groups and states.
@@ -76,6 +72,7 @@ class _Data(NamedTuple):
     of_sums: Tuple[Op, ...] = ()
     # The weights to evaluate with, as another rule's parts.
     evaluation: Tuple[Tuple[Op, ...], ...] = ()
+    keys: Tuple[Tuple[str, Any], ...] = ()  # of torch's groups: the only values that fit
 
 
 class Rule(Object):
@@ -118,6 +115,12 @@ class Rule(Object):
     def evaluates(self) -> bool:
         """Whether it has an evaluation: weights to evaluate with, beside those to train."""
         return bool(self._data.evaluation)
+
+    @property
+    def keys(self) -> Dict[str, Any]:
+        """Keys of torch's groups that say what the rule is, with its values: its options, and those of `keys`. A group
+        or a dict that has another value there is of another rule."""
+        return dict(self._data.keys)
 
     @property
     def identity(self) -> Dict[str, Any]:
@@ -183,8 +186,8 @@ class Rule(Object):
         fields = [name for name in _c.ptx_step_hyper.kinds if name != "more"]
         hyper: Dict[str, Any] = {"more": []}
         for (name, which, _), value in zip(self._data.flat, flat):
-            if not _WITHIN[which][0](ctypes.c_float(value).value):
-                raise InvalidError(f"rule {self.name}: {name} is {value!r}; it must be {_WITHIN[which][1]}")
+            if not WITHIN[which][0](ctypes.c_float(value).value):
+                raise InvalidError(f"rule {self.name}: {name} is {value!r}; it must be {WITHIN[which][1]}")
             if name in fields:
                 hyper[name] = value
             else:
@@ -228,6 +231,8 @@ def _flat(name: str, value: Any) -> Tuple[Any, List[Tuple[str, str, float]]]:
         if which not in _RANGES:
             raise InvalidError(f"scalar {name}: its range {which!r} is none of {', '.join(_RANGES)}")
         flat.append((own, which, number(part.default)))
+        if not WITHIN[which][0](ctypes.c_float(flat[-1][2]).value):
+            raise InvalidError(f"scalar {own}: its default {part.default!r} must be {WITHIN[which][1]}")
     defaults = tuple(default for _, _, default in flat)
     return (defaults if several else defaults[0]), flat
 
@@ -247,10 +252,11 @@ def _known_names(groups: Dict[str, Any]) -> Dict[str, str]:
     return known
 
 
-def rule(*, states: Dict[str, Any], scalars: Dict[str, Any], clock: Optional[Dict[str, float]] = None,
-         options: Optional[Dict[str, Any]] = None, outputs: Optional[Dict[str, str]] = None,
-         reduce: Optional[Callable[..., Any]] = None, apply: Optional[Callable[..., Any]] = None,
-         evaluation: Optional[Callable[..., Any]] = None, name: Optional[str] = None,
+def rule(*bare: Any, states: Optional[Dict[str, Any]] = None, scalars: Optional[Dict[str, Any]] = None,
+         clock: Optional[Dict[str, float]] = None, options: Optional[Dict[str, Any]] = None,
+         outputs: Optional[Dict[str, str]] = None, reduce: Optional[Callable[..., Any]] = None,
+         apply: Optional[Callable[..., Any]] = None, evaluation: Optional[Callable[..., Any]] = None,
+         keys: Optional[Dict[str, Any]] = None, name: Optional[str] = None,
          version: int = 1) -> Callable[[Callable[..., Any]], Rule]:
     """Makes a rule of a function:
 
@@ -271,23 +277,48 @@ def rule(*, states: Dict[str, Any], scalars: Dict[str, Any], clock: Optional[Dic
     reduce, apply: with sums over each tensor. The function then returns u, a value or a tuple of them;
     reduce(p, u) returns up to four terms of an element; apply(p, u, sums) returns what the function would, with
     their sums, in f64. Both may ask for what the function may. evaluation: a function of p, states and scalars
-    that returns the weights to evaluate with."""
+    that returns the weights to evaluate with. keys: keys of torch's groups and the only values that fit the rule, as
+    dict(amsgrad=True); its options are such keys, too."""
+    with _Placed(*bare):
+        if bare or states is None or scalars is None:
+            raise InvalidError('rule: states and scalars are needed: write @ptxgen.rule(states=dict(exp_avg="signed"), '
+                               "scalars=dict(lr=1e-3)), with dict() for none")
     parts = _Parts(reduce, apply, evaluation)
+    given = {"states": states, "outputs": outputs, "scalars": scalars, "clock": clock, "options": options, "keys": keys}
     if (reduce is None) != (apply is None):
         raise InvalidError(f"{'apply' if reduce is None else 'reduce'} is given without "
                            f"{'reduce' if reduce is None else 'apply'}: a rule with sums has both")
 
     def make(function: Callable[..., Any], chosen: Dict[str, Any]) -> Rule:
         with _Placed(function, *parts):
-            unknown = [one for one in chosen if one not in (options or {})]
-            if unknown:
-                raise InvalidError(f"rule {function.__name__}: there is no option {unknown[0]}; there are "
-                                   f"{', '.join(options or {}) or 'none'}")
-            made = _Made(function, parts, states, scalars, clock or {}, {**(options or {}), **chosen}, outputs or {},
-                         name or function.__name__)
-            return Rule(made.data(version), lambda more: make(function, {**chosen, **more}))
+            names = {kind: _names_in(kind, one) for kind, one in given.items()}
+            _check_options(function, chosen, names["options"])
+            names["options"] = {**names["options"], **chosen}
+            made = _Made(function, parts, name or function.__name__, names)
+            return Rule(made.data(_version(version)), lambda more: make(function, {**chosen, **more}))
 
     return lambda function: make(function, {})
+
+
+def _names_in(kind: str, given: Any) -> Dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        like = {"states": 'exp_avg="signed"', "scalars": "lr=1e-3", "outputs": 'copy="bf16"', "clock": "product=1.0",
+                "options": "nesterov=False", "keys": "amsgrad=True"}[kind]
+        raise InvalidError(f"{kind}: a dict such as dict({like}) is needed, not {given!r:.80}")
+    return dict(given or {})
+
+
+def _check_options(function: Any, chosen: Dict[str, Any], options: Dict[str, Any]) -> None:
+    for one in chosen:
+        if one not in options:
+            raise InvalidError(f"rule {function.__name__}: there is no option {one}; there are "
+                               f"{', '.join(options) or 'none'}")
+
+
+def _version(given: Any) -> int:
+    if isinstance(given, bool) or not hasattr(given, "__index__") or not 0 <= operator.index(given) < 1 << 32:
+        raise InvalidError(f"version: a whole number from 0 to 2^32 - 1 is needed, not {given!r:.80}")
+    return operator.index(given)
 
 
 class _Parts(NamedTuple):
@@ -348,11 +379,11 @@ def _output_of(name: str, dtype: Any) -> State:
 class _Made:
     """A rule's functions, traced."""
 
-    def __init__(self, function: Callable[..., Any], parts: _Parts, states: Dict[str, Any], scalars: Dict[str, Any],
-                 clock: Dict[str, float], options: Dict[str, Any], outputs: Dict[str, str], name: str) -> None:
-        self.function, self.parts, self.clock, self.name = function, parts, clock, name
-        self.known = _known_names({"states": states, "outputs": outputs, "scalars": scalars, "clock": clock,
-                                   "options": options})
+    def __init__(self, function: Callable[..., Any], parts: _Parts, name: str, names: Dict[str, Dict[str, Any]]) -> None:
+        self.function, self.parts, self.name = function, parts, name
+        states, outputs, scalars, clock, options, keys = names.values()
+        self.clock = {one: number(start) for one, start in clock.items()}
+        self.known = _known_names(names)
         given = {**{one: _state_of(one, state) for one, state in states.items()},
                  **{one: _output_of(one, dtype) for one, dtype in outputs.items()}}
         self.order = list(given)
@@ -370,7 +401,14 @@ class _Made:
             if count > most:
                 raise InvalidError(f"rule {name}: {count} {kind}{' and outputs' * (kind == 'states' and bool(outputs))}; "
                                    f"a rule has {most} at most")
+        if name == "<lambda>":
+            raise InvalidError('a rule of a lambda has no name: give it one, as ptxgen.rule(..., name="mine")')
         self.options = options
+        plain = (bool, int, float, str, type(None))
+        self.keys = tuple((one, value) for one, value in {**options, **keys}.items() if isinstance(value, plain))
+        wrong = [one for one, value in keys.items() if not isinstance(value, plain)]
+        if wrong:
+            raise InvalidError(f"keys: {wrong[0]} is True, False, a number or a string, not {keys[wrong[0]]!r:.80}")
 
     def values(self, trace: Trace, starts: bool = True) -> Dict[str, Any]:
         """What functions get by name. starts: states may begin elsewhere than at 0."""
@@ -389,13 +427,16 @@ class _Made:
         for one, default in self.scalars:
             count = len(default) if isinstance(default, tuple) else 1
             found = tuple(trace.add("once", "SCALAR", at + k) for k in range(count))
-            values[one] = found if isinstance(default, tuple) else found[0]
+            values[one] = Numbers.of(one, found) if isinstance(default, tuple) else found[0]
             at += count
         return values
 
     def called(self, function: Callable[..., Any], values: Dict[str, Any]) -> Any:
         asked = inspect.signature(function).parameters
-        for one in asked:
+        for one, parameter in asked.items():
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise InvalidError(f"rule {self.name}: {function.__name__}() asks for {parameter}, and gets by name alone "
+                                   f"what it asks for: name each one, of {', '.join(values)}")
             if one not in values:
                 why = (f"is an output, which is only written: return it" if self.known.get(one) == "outputs" else
                        f"is none of its names: {', '.join(values)}")
@@ -416,7 +457,7 @@ class _Made:
         if not 1 <= len(terms) <= _c.PTX_RULE_MAX_SUMS:
             raise InvalidError(f"rule {self.name}: reduce returns {len(terms)} terms; there are 1 to {_c.PTX_RULE_MAX_SUMS}")
         ends = [self.end(trace, "update", "SET_TERM", term, f"term {k}", k) for k, term in enumerate(terms)]
-        values["sums"] = tuple(trace.add("sums", "SUM", k) for k in range(len(terms)))
+        values["sums"] = Numbers.of("sums", [trace.add("sums", "SUM", k) for k in range(len(terms))])
         return ends
 
     def data(self, version: int) -> _Data:
@@ -430,8 +471,11 @@ class _Made:
             given = self.called(self.parts.apply, values)
         results = list(given) if isinstance(given, (tuple, list)) else [given]
         wanted = ["p", *self.order, *self.clock]
+        who = "it" if self.parts.apply is None else f"{self.parts.apply.__name__}()"
+        if given is None or isinstance(given, (Mapping, Set)):
+            raise InvalidError(f"rule {self.name}: {who} returns {'nothing' if given is None else type(given).__name__}, and "
+                               f"must return the values in this order: {', '.join(wanted)}")
         if len(results) != len(wanted):
-            who = "it" if self.parts.apply is None else f"{self.parts.apply.__name__}()"
             raise InvalidError(f"rule {self.name}: {who} returns {len(results)} value{'s' * (len(results) != 1)}, and must "
                                f"return {len(wanted)}: {', '.join(wanted)}")
         made = dict(zip(wanted, results))
@@ -447,9 +491,9 @@ class _Made:
         if terms and not of["sums"]:
             raise InvalidError(f"rule {self.name}: apply uses none of the sums: leave reduce and apply out")
         return _Data(self.name, version, tuple(self.states.items()), tuple(self.scalars), tuple(self.flat),
-                     tuple((one, float(start)) for one, start in self.clock.items()),
+                     tuple(self.clock.items()),
                      cut(lists["once"], once + of["once"]), cut(lists["update"], update), len(terms),
-                     cut(lists["update"], terms), cut(lists["sums"], of["sums"]), self.evaluation())
+                     cut(lists["update"], terms), cut(lists["sums"], of["sums"]), self.evaluation(), self.keys)
 
     def evaluation(self) -> Tuple[Tuple[Op, ...], ...]:
         """The parts of the rule's evaluation."""

@@ -4,7 +4,9 @@ the whole step, some of a tensor, and the others of an element."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
+import math
+import operator
+from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple
 
 from . import _c
 from .errors import InvalidError
@@ -25,13 +27,34 @@ class Op(NamedTuple):
     number: float = 0.0
 
 
+_GREATEST = float.fromhex("0x1.ffffffp127")  # what is below rounds to an f32, to nearest
+
+
 def number(x: Any) -> float:
     try:
         if isinstance(x, (str, bytes)):  # float() would read it
             raise TypeError
         return float(x)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidError(f"a number or a traced value is needed, not {x!r:.80}") from None
+
+
+class Numbers(Tuple[Any, ...]):
+    """Several values under one name, such as betas."""
+
+    name: str
+
+    @staticmethod
+    def of(name: str, values: Sequence[Any]) -> "Numbers":
+        made = Numbers(values)
+        made.name = name
+        return made
+
+    def __getitem__(self, k: Any) -> Any:
+        if hasattr(k, "__index__") and not -len(self) <= k < len(self):
+            raise InvalidError(f"{self.name}[{k}]: {self.name} has {len(self)} number{'s' * (len(self) != 1)}, "
+                               f"{self.name}[0]{f' to {self.name}[{len(self) - 1}]' if len(self) > 1 else ' alone'}")
+        return super().__getitem__(k)
 
 
 class Trace:
@@ -62,6 +85,8 @@ class Trace:
     def lift(self, x: Any, level: str) -> "Value":
         """A number or a value at a level."""
         if not isinstance(x, Value):
+            if level == "update" and _GREATEST <= abs(number(x)) < math.inf:
+                raise InvalidError(f"the constant {x!r:.80} beside an element, which is f32: magnitudes go up to 3.4e38")
             return self.add(level, "NUMBER", number=number(x))
         if x.trace is not self:
             raise InvalidError("a value of another rule's trace: a rule keeps nothing from call to call")
@@ -126,12 +151,28 @@ def _logic(op: str) -> Any:
     return made
 
 
+# What numpy's numbers call in front of an operator. Others of its functions have other names here.
+_OPERATORS: Dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "true_divide": operator.truediv, "power": operator.pow, "floor_divide": operator.floordiv, "less": operator.lt,
+    "less_equal": operator.le, "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq,
+    "not_equal": operator.ne}
+_OURS = {"absolute": "abs", "fabs": "abs", "fmax": "ptxgen.maximum", "fmin": "ptxgen.minimum", "max": "ptxgen.maximum",
+         "min": "ptxgen.minimum", "float_power": "ptxgen.pow", "clip": "ptxgen.minimum and ptxgen.maximum",
+         "clamp": "ptxgen.minimum and ptxgen.maximum"}
+
+
+def _refuse_call(package: str, name: str) -> Any:
+    own = "abs" if name == "abs" else _OURS.get(name) or (f"ptxgen.{name}" if name in CALLS else "")
+    raise InvalidError(f"{package}.{name} of a traced value: " + (
+        f"write {own}" if own else f"a rule has its own functions, {', '.join(f'ptxgen.{one}' for one in sorted(CALLS))}"))
+
+
 class Value:
     """A symbol: a number that a rule computes with, or a comparison."""
 
     __slots__ = ("trace", "level", "at", "op", "predicate")
     __hash__ = None  # type: ignore[assignment]
-    __array_ufunc__ = None  # numpy's numbers leave operators to this class
 
     def __init__(self, trace: Trace, level: str, at: int, op: str, predicate: bool) -> None:
         self.trace, self.level, self.at, self.op, self.predicate = trace, level, at, op, predicate
@@ -151,6 +192,19 @@ class Value:
             raise AttributeError(name)
         raise InvalidError(f".{name} of a traced value: it is one number without methods; write ptxgen.sqrt(x), "
                            "ptxgen.maximum(x, 0) and the like")
+
+    def __array_ufunc__(self, function: Any, method: str, *operands: Any, **unused: Any) -> Any:
+        if method == "__call__" and function.__name__ in _OPERATORS:
+            x, y = [one if isinstance(one, Value) else number(one) for one in operands]
+            return _OPERATORS[function.__name__](x, y)
+        return _refuse_call("numpy", function.__name__)
+
+    def __array_function__(self, function: Any, *unused: Any) -> Any:
+        return _refuse_call("numpy", function.__name__)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, *unused: Any) -> Any:
+        return _refuse_call("torch", function.__name__)
 
     def __invert__(self) -> "Value":
         return self.trace.apply("NOT", self, predicate=True, wants=(True,))
@@ -176,12 +230,14 @@ class Value:
     def __rpow__(self, base: Any) -> "Value":
         return self.trace.lift(base, "once") ** self
 
-    __bool__ = _refuse("`if`, `and`, `or`, `not` or a chain of comparisons",
-                       "it has no value yet; ptxgen.where(a < b, x, y) chooses, & | ~ combine comparisons")
+    __bool__ = _refuse("`if`, `while`, `and`, `or`, `not`, a chain of comparisons, max() or min()",
+                       "it has no value yet; ptxgen.where(a < b, x, y) chooses, & | ~ combine comparisons, "
+                       "ptxgen.maximum(x, y) and ptxgen.minimum(x, y) are for max() and min()")
     __floordiv__ = __rfloordiv__ = _refuse("integer division", "write / or multiply")
     __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refuse("a remainder", "there is none")
-    __float__ = __int__ = __index__ = _refuse("a number", "it has no value yet; ptxgen.exp(x) and the like are for it, "
-                                              "math's functions for constants")
+    __float__ = __int__ = __index__ = __complex__ = __round__ = __trunc__ = _refuse(
+        "a number", "it has no value yet, for range() or int() or float(); ptxgen.exp(x) and the like are for it, math's "
+        "functions for constants")
     __iter__ = __len__ = _refuse("a sequence", "it is one number; betas is the tuple")
     __getitem__ = _refuse("an index", "it is one number: neighbours and rows are out of reach")
     __setitem__ = __delitem__ = _refuse("a store", "a rule stores nothing: return the new parameter and states")
@@ -303,3 +359,7 @@ def erfc(x: Any) -> Value:
 def rsqrt(x: Any) -> Value:
     """1 / sqrt(x), of elements."""
     return _of(x).apply("RSQRT", x)
+
+
+CALLS = frozenset(("fma", "sqrt", "minimum", "maximum", "where", "sign", "pow", "exp", "exp2", "expm1", "log", "log2", "log1p",
+                   "sin", "cos", "tanh", "sigmoid", "erf", "erfc", "rsqrt"))

@@ -156,7 +156,7 @@ def main():
     found = used(rules)
     print(f"with sums {sum(rule.sums > 0 for rule in rules)}, clock states {sum(bool(rule.clock) for rule in rules)}, outputs "
           f"{sum(any(state.output for state in rule.states.values()) for rule in rules)}; "
-          f"{sum(found.values())} operations, {math.ceil(sum(found.values()) / len(rules))} a rule; none of "
+          f"{sum(found.values())} operations, {math.ceil(sum(found.values()) / len(rules))} a rule; missing: "
           f"{', '.join(map(' in '.join, missing(found))) or 'none'}")
     return 0
 

@@ -143,8 +143,23 @@ def test_any(gpu, first):
 
 
 def test_any_has_all_operations():
-    lists = used([any_rule(seed) for seed in range(60)])
-    assert missing(lists) == []
+    """In one list or another; a thousand rules have them in each where they may be."""
+    found = used([any_rule(seed) for seed in range(60)])
+    assert {name for name, _ in missing({})} == {name for name, _ in found} and len(missing(found)) < 3
+
+
+def test_describe(gpu):
+    """What a plan is, with what its loaded kernels take."""
+    host, device, clock = arrays(gpu, my_adamw, 1)
+    rows, given = [row(my_adamw, device, clock, 0)], dict(groups=[my_adamw.group()], max_norm=1.0)
+    plan, before = gpu.step_plan(rows, **given), ptxgen.describe_step(rows, **given)
+    found = plan.describe()
+    assert (before.registers, before.local, before.warning) == (0, 0, None)
+    assert found._replace(registers=0, local=0, warning=None) == before and found.elements == COUNT and found.launches == 3
+    assert 0 < found.registers <= 255 and (found.local > 0) == ("local memory" in (found.warning or ""))
+    plan.close()
+    with pytest.raises(ptxgen.ClosedError):
+        plan.describe()
 
 
 def test_sums_over_ranks(gpu):
@@ -287,7 +302,34 @@ MISUSE = [
     (lambda p, g, m: (p, None), {}, r"what it returns for m is None, and no number"),
     (lambda p, g, m: (p, m > 0), {}, r"what it returns for m is a comparison, and no number"),
     (lambda p, g, m: (p if g > 0 else g, m), {}, r"`if`, .* of a traced value: .* ptxgen.where\(a < b, x, y\) chooses"),
-    (lambda p, g, m: (where(0 < p < 1, p, g), m), {}, r"chain of comparisons of a traced value"),
+    (lambda p, g, m: (where(0 < p < 1, p, g), m), {}, r"chain of comparisons, .* of a traced value"),
+    (lambda p, g, m: (max(g, m), m), {}, r"max\(\) or min\(\) of a traced value: .*ptxgen.maximum\(x, y\)"),
+    (lambda p, g, m, t: (p - sum(g for _ in iter(lambda: bool(t > 0), False)), m), {}, r"`while`, .* of a traced value"),
+    (lambda p, g, m, t: (p - sum(g for _ in range(t)), m), {}, r"a number of a traced value: .* range\(\) or int\(\)"),
+    (lambda p, g, m, t: (p - int(t), m), {}, r"a number of a traced value: .* range\(\) or int\(\)"),
+    (lambda p, g, m: (p - round(g), m), {}, r"a number of a traced value"),
+    (lambda p, g, m: (numpy.sqrt(g), m), {}, r"numpy.sqrt of a traced value: write ptxgen.sqrt"),
+    (lambda p, g, m: (numpy.where(g > 0, g, m), m), {}, r"numpy.where of a traced value: write ptxgen.where"),
+    (lambda p, g, m: (numpy.abs(g), m), {}, r"numpy.absolute of a traced value: write abs"),
+    (lambda p, g, m: (numpy.clip(g, -1, 1), m), {}, r"numpy.clip of a traced value: write ptxgen.minimum and ptxgen.maximum"),
+    (lambda p, g, m: (numpy.arctan(g), m), {}, r"numpy.arctan of a traced value: a rule has its own functions, ptxgen.cos, "),
+    (lambda p, g, m: (numpy.float32(2) // g, m), {}, r"integer division of a traced value: write /"),
+    (lambda p, g, m: (numpy.ones(3) * g, m), {}, r"a number or a traced value is needed, not array\("),
+    (lambda p, g, m, betas: (p, betas[2] * m), {}, r"betas\[2\]: betas has 2 numbers, betas\[0\] to betas\[1\]"),
+    (lambda p, g, m: (p * 1e60, m), {}, r"the constant 1e\+60 beside an element, which is f32: magnitudes go up to 3.4e38"),
+    (lambda p, g, m: None, {}, r"it returns nothing, and must return the values in this order: p, m"),
+    (lambda p, g, m: dict(p=p, m=m), {}, r"it returns dict, and must return the values in this order: p, m"),
+    (lambda *all: all, {}, r"asks for \*all, and gets by name alone what it asks for: name each one, of t, p, g, m, lr"),
+    (lambda p, g, m, **all: (p, m), {}, r"asks for \*\*all, and gets by name"),
+    (lambda p, g, m: (p, m), {"states": ["m"]}, r"states: a dict such as dict\(exp_avg=\"signed\"\) is needed, not \['m'\]"),
+    (lambda p, g, m: (p, m), {"scalars": [0.1]}, r"scalars: a dict such as dict\(lr=1e-3\) is needed, not \[0.1\]"),
+    (lambda p, g, m: (p, m), {"options": ["fast"]}, r"options: a dict such as dict\(nesterov=False\) is needed"),
+    (lambda p, g, m: (p, m), {"clock": {"c": "1"}}, r"a number or a traced value is needed, not '1'"),
+    (lambda p, g, m: (p, m), {"version": "1"}, r"version: a whole number from 0 to 2\^32 - 1 is needed, not '1'"),
+    (lambda p, g, m: (p, m), {"version": -1}, r"version: a whole number from 0 to 2\^32 - 1 is needed, not -1"),
+    (lambda p, g, m: (p, m), {"keys": dict(lr=1)}, r"keys: the name lr is taken"),
+    (lambda p, g, m: (p, m), {"keys": dict(a=[1])}, r"keys: a is True, False, a number or a string, not \[1\]"),
+    (lambda p, g, m: (p, m), {"scalars": dict(lr=-1.0)}, r"scalar lr: its default -1.0 must be finite in f32, and 0 or more"),
     (lambda p, g, m: (p // g, m), {}, r"integer division of a traced value: write /"),
     (lambda p, g, m: (p ** g, m), {}, r"x \*\* t, with the step number itself, and x \*\* 2"),
     (lambda p, g, m, t: (p ** t, m), {}, r"a value of an element where one of the whole step is needed"),
@@ -310,7 +352,7 @@ MISUSE = [
     (lambda p, g: p, {"states": dict.fromkeys("abcde", "signed")}, r"5 states; a rule has 4 at most"),
     (lambda p, g, c: (p, p), {"states": {}, "clock": dict(c=0.0)}, r"a value of an element where one of the whole step"),
     (lambda p, g, m: (p, m), {"name": "adamw"}, r"name is adamw, which is a rule of the library's"),
-    (lambda p, g, m: (p, m), {}, r"name is '<lambda>'"),
+    (lambda p, g, m: (p, m), {"name": None}, r"a rule of a lambda has no name: give it one, as .*name=\"mine\""),
     (lambda p, g, m: (p.sqrt(), m), {}, r".sqrt of a traced value: .*write ptxgen.sqrt\(x\)"),
     (lambda p, g, m: (p - math.exp(g), m), {}, r"a number of a traced value: .*ptxgen.exp\(x\) and the like"),
     (lambda p, g, m, lr: (p - ptxgen.tanh(lr), m), {}, r"tanh of a number of the whole step or of a sum: .* math"),
@@ -322,6 +364,8 @@ MISUSE = [
     (lambda p, g, m: (p, m, p), {"outputs": dict(c="u8")}, r"output c: its dtype 'u8' is none of f32, f16, bf16"),
     (lambda p, g: p, {"reduce": lambda p: p}, r"reduce is given without apply: a rule with sums has both"),
     (lambda g: g, _decorated(reduce=lambda p: (p,) * 5), r"reduce returns 5 terms; there are 1 to 4"),
+    (lambda g: g, _decorated(apply=lambda p, u, sums: p - sums[1]), r"sums\[1\]: sums has 1 number, sums\[0\] alone"),
+    (lambda g: g, _decorated(apply=lambda p, u, sums: None), r"<lambda>\(\) returns nothing, and must return"),
     (lambda g: g, _decorated(reduce=lambda p: None), r"what it returns for term 0 is None, and no number"),
     (lambda g: g, _decorated(reduce=lambda p, sums: p), r"asks for sums, which is none of its names"),
     (lambda g: g, _decorated(apply=lambda p, u: p - u), r"apply uses none of the sums: leave reduce and apply out"),
@@ -348,20 +392,54 @@ def test_names_of_the_reference():
     assert not numpy.array_equal(one[1]["exp_avg"], step()[1]["exp_avg"])
     for given, words in (({"scalars": {"lrr": 1.0}}, "no scalar 'lrr'; there are lr, betas, eps, weight_decay"),
                          ({"scalars": {"betas": (0.5,)}}, "betas has 2 numbers, not"),
+                         ({"scalars": {"betas": 0.5}}, "betas has 2 numbers, not 0.5"),
+                         ({"scalars": {"lr": -1.0}}, "lr is -1.0; it must be finite in f32, and 0 or more"),
+                         ({"scalars": {"betas": (0.5, 1.0)}}, "beta2 is 1.0; it must be 0 or more, and below 1"),
                          ({"clock": {"product": 1.0}}, "no clock state 'product'; there are none")):
-        with pytest.raises(ptxgen.InvalidError, match=words):
+        with pytest.raises(ptxgen.InvalidError, match=f"rule cwd_adamw: .*{words}"):
             step(**given)
+    for given, words in ((dict(t=0), "t is the number of this step, a whole number from 1 on, not 0"),
+                         (dict(t=1.5), "t is the number of this step, .* not 1.5"),
+                         (dict(g=p[:2]), r"g has the shape \(2,\), and p \(3,\)"),
+                         (dict(states={**states, "exp_avg": zeros[:1]}), r"exp_avg has the shape \(1,\), and p \(3,\)"),
+                         (dict(states={"exp_avg": zeros}), "there is no exp_avg_sq among the states; .* zeros at first"),
+                         (dict(states={**states, "v": zeros}), "there is no state 'v'; there are exp_avg, exp_avg_sq"),
+                         (dict(states=[zeros, zeros]), "states: a dict by name is needed, of exp_avg, exp_avg_sq, not")):
+        with pytest.raises(ptxgen.InvalidError, match=f"rule cwd_adamw: {words}"):
+            rule.reference()(**{**dict(p=p, g=p, states=states, t=1), **given})
+    with pytest.raises(ptxgen.InvalidError, match="rule cwd_adamw: it has no evaluation"):
+        rule.reference().evaluation(p, states)
 
 
 @pytest.mark.parametrize("k", range(len(MISUSE)))
 def test_misuse(k):
     function, given, words = MISUSE[k]
-    if "<lambda>" not in words:
-        given = {"name": "mine", **given}
+    given = {"name": "mine", **given}
     with pytest.raises(ptxgen.InvalidError, match=words) as raised:
         made(function, **given)
-    if "is given without" not in words:  # at once, before there is a function
+    if "is given without" not in words:  # which is seen before there is a function
         assert str(raised.value).startswith(f"test_rules.py:{function.__code__.co_firstlineno}: ")
+
+
+def test_without_parentheses():
+    def mine(p, g):
+        return p - g
+
+    for build in (lambda: ptxgen.rule(mine), lambda: ptxgen.rule(states={})(mine), lambda: ptxgen.rule()(mine)):
+        with pytest.raises(ptxgen.InvalidError, match=r"states and scalars are needed: write @ptxgen.rule\(states=dict\("):
+            build()
+
+
+def test_numbers_of_numpy():
+    """They are numbers, on either side of an operator."""
+    two = numpy.float32(2)
+
+    def rule_of(function):
+        return made(function, states={}, name="mine")
+
+    assert rule_of(lambda p, g: two * p - g / numpy.float64(4)) == rule_of(lambda p, g: 2 * p - g / 4)
+    assert rule_of(lambda p, g: where(two < g, two - p, numpy.float32(1) / p)) == rule_of(lambda p, g: where(2 < g, 2 - p, 1 / p))
+    assert rule_of(lambda p, g, betas: p - betas[-1] * sum(betas[:1])) is not None
 
 
 def test_lines():

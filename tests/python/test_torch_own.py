@@ -91,6 +91,36 @@ def test_groups_and_schedulers():
     assert same(made[0][0], made[1][0]) and same(made[0][1], made[1][1])
 
 
+def test_tensors_and_schedulers():
+    """A rate and betas that are tensors, and what schedulers make of them."""
+    made = []
+    for build in (pt.AdamW, lambda params, **how: pt.Optimizer(params, my_adamw, **how)):
+        params = parameters()
+        optimizer = build(params, lr=torch.tensor(0.5, device=DEVICE))
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.25)
+        for k in range(3):
+            optimizer.param_groups[0]["betas"] = (torch.tensor(0.5), torch.tensor(0.75 + 0.0625 * k, device=DEVICE))
+            run(optimizer, params, 1, k)
+            scheduler.step()
+        made.append(params)
+    assert same(*made)
+    theirs, params = made[0], parameters()
+    plain = pt.AdamW(params, lr=0.5)
+    for k in range(3):
+        plain.param_groups[0].update(lr=0.5 * 0.25 ** k, betas=(0.5, 0.75 + 0.0625 * k))
+        run(plain, params, 1, k)
+    assert same(theirs, params)
+
+
+def test_describe():
+    params = parameters()
+    optimizer = pt.Optimizer(params, my_adamw)
+    assert optimizer.describe() == ()
+    run(optimizer, params, 1)
+    (found,) = optimizer.describe()
+    assert found.elements == sum(p.numel() for p in params) and found.registers > 0 and found.warning is None
+
+
 def test_rate_on_the_device():
     (theirs, one), (ours, other) = pair()
     for optimizer in (theirs, ours):
@@ -201,6 +231,78 @@ def test_dicts_of_others():
     ours.load_state_dict(theirs.state_dict())  # which has no rule
     assert torch.equal(ours.state[ours.param_groups[0]["params"][0]]["exp_avg"],
                        theirs.state[theirs.param_groups[0]["params"][0]]["exp_avg"])
+
+
+def variant(version=1, kinds=("signed", "positive"), **how):
+    def named(p, g, a, b, lr, **clock):
+        return (p - lr * g, a, b, *clock.values())
+    named.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+                                             for name in ("p", "g", "a", "b", "lr", *how.get("clock", ()))])
+    return ptxgen.rule(states=dict(zip("ab", kinds)), scalars=dict(lr=0.1), version=version, **how)(named)
+
+
+def test_identity():
+    """Name, version, states with kinds and numbers of the clock; not the expression."""
+    params = parameters()
+    optimizer = pt.Optimizer(params, variant())
+    run(optimizer, params, 1)
+    saved = optimizer.state_dict()
+    pt.Optimizer(params, variant()).load_state_dict(saved)
+    for other, words in ((variant(2), r"version 1, and this optimizer has named, version 2: its version is 1, not 2"),
+                         (variant(kinds=("signed", "signed")), r"its states is {'a': 'signed', 'b': 'positive'}, not {'a': "
+                                                               r"'signed', 'b': 'signed'}"),
+                         (variant(clock=dict(n=0.0)), r"its clock is \[\], not \['n'\]")):
+        with pytest.raises(ValueError, match=words):
+            pt.Optimizer(params, other).load_state_dict(saved)
+    saved["rule"]["digest"] = "another"
+    pt.Optimizer(params, variant()).load_state_dict(saved)
+
+
+AGAINST = [  # what torch's optimizer has set, a rule that does otherwise, and its key
+    ("Adam", dict(amsgrad=True), optimizers.adamw_amsgrad, "decoupled_weight_decay"),
+    ("AdamW", dict(amsgrad=True), optimizers.adam_amsgrad, "decoupled_weight_decay"),
+    ("Adam", {}, optimizers.adam_amsgrad, "amsgrad"),
+    ("AdamW", dict(amsgrad=True), optimizers.cwd_adamw, "amsgrad"),
+    ("RAdam", dict(decoupled_weight_decay=True), optimizers.radam, "decoupled_weight_decay"),
+    ("RAdam", {}, optimizers.radam.with_options(decoupled_weight_decay=True), "decoupled_weight_decay"),
+    ("NAdam", dict(momentum_decay=0.5), optimizers.nadam, "momentum_decay"),
+    ("RMSprop", dict(momentum=0.5), optimizers.rmsprop, "momentum"),
+    ("RMSprop", dict(centered=True), optimizers.rmsprop, "centered"),
+    ("RMSprop", {}, optimizers.rmsprop_centered, "centered"),
+    ("SGD", dict(nesterov=True, momentum=0.9), optimizers.lars, "nesterov"),
+]
+
+
+@needs("torch.optim.NAdam")
+@pytest.mark.parametrize("k", range(len(AGAINST)))
+def test_dicts_of_other_options(k):
+    """A dict of torch's whose options are not the rule's is refused by the option's name, and so is a group."""
+    theirs, settings, rule, key = AGAINST[k]
+    params = parameters()
+    try:
+        made = getattr(torch.optim, theirs)(params, lr=0.01, foreach=False, **settings)
+    except TypeError:
+        pytest.skip(f"torch {torch.__version__}: {theirs} has not all of {', '.join(settings)}")
+    if key not in made.param_groups[0]:
+        pytest.skip(f"torch {torch.__version__}: {theirs} has no {key} in its groups")
+    run(made, params, 1)
+    ours = pt.Optimizer(params, rule)
+    with pytest.raises(ValueError, match=f"{key} is .* in a group, and rule {rule.name} "):
+        ours.load_state_dict(made.state_dict())
+    assert key not in ours.param_groups[0] and not ours.state
+    wrong = {"params": parameters(), key: made.param_groups[0][key]}
+    with pytest.raises(ValueError, match=f"{key} is .* in a group, and rule {rule.name} "):
+        pt.Optimizer([wrong], rule)
+    with pytest.raises(ValueError, match=f"{key} is .* in a group, and rule {rule.name} "):
+        ours.add_param_group(wrong)
+    assert len(ours.param_groups) == 1
+
+
+def test_functions_of_torch():
+    with pytest.raises(ptxgen.InvalidError, match="torch.sqrt of a traced value: write ptxgen.sqrt"):
+        ptxgen.rule(states={}, scalars=dict(lr=0.1), name="mine")(lambda p, g, lr: p - lr * torch.sqrt(g))
+    with pytest.raises(ptxgen.InvalidError, match="torch.clamp of a traced value: write ptxgen.minimum"):
+        ptxgen.rule(states={}, scalars=dict(lr=0.1), name="mine")(lambda p, g, lr: p - lr * torch.clamp(g, 0))
 
 
 def test_misuse():

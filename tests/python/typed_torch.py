@@ -4,6 +4,7 @@
 from typing import Any
 
 import ptxgen.torch as pt
+from ptxgen import optimizers
 
 
 def use(parameters: Any, rate: Any) -> None:
@@ -15,6 +16,11 @@ def use(parameters: Any, rate: Any) -> None:
     pt.Lion(parameters, lr=1e-4, weight_decay=0.1, state_dtype="bf16", process_group=None)
     pt.Muon(parameters, lr=0.02, ns_coefficients=[(3.0, -4.0, 2.0)], ns_steps=1, adjust_lr_fn="match_rms_adamw",
             heads=lambda name, shape: shape[0] // 64 if "q_proj" in name else None, of_3d="batch", adamw_lr=1e-3)
+    own = pt.Optimizer(parameters, optimizers.adopt, lr=rate, max_grad_norm=1.0, state_dtype="bf16", eps=1e-6)
+    own.eval()
+    own.load_state_dict(own.state_dict(format="torch"))
+    for described in own.describe():
+        print(described.registers, described.warning or "")
     pt.Muon(parameters, heads=[pt.MatrixRange(0, 4), (4, 8)], uncovered="matrix").state_dict(format="torch")
 
 
@@ -23,6 +29,7 @@ def misuse(parameters: Any) -> None:
     pt.Adam(parameters, statedtype="8bit")  # type: ignore[call-arg]
     pt.SGD(parameters, nestrov=True)  # type: ignore[call-arg]
     pt.Lion(parameters, beta=(0.9, 0.99))  # type: ignore[call-arg]
+    pt.Optimizer(parameters, optimizers.adopt, state_dtype="8-bit")  # type: ignore[arg-type]
     pt.Muon(parameters, ns_step=5)  # type: ignore[call-arg]
     pt.Muon(parameters, adjust_lr_fn="rms")  # type: ignore[arg-type]
     pt.Muon(parameters, of_3d="experts")  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
-"""ADOPT (Taniguchi et al. 2024, arXiv 2411.02853, algorithm 2, with clipping at t^(1/4)). The first
-gradient only begins the average of squares. Weight decay is decoupled."""
+"""ADOPT (Taniguchi et al. 2024, arXiv 2411.02853), as iShohei220/adopt at 6468572b with decouple=True: clipped at
+t^(1/4). The first gradient only begins the average of squares."""
 
 from ..rules import rule
 from ..symbols import maximum, minimum, sqrt, where

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
-"""Lion with cautious weight decay (Chen et al. 2025, arXiv 2510.12402): only where it and the step agree."""
+"""Lion with cautious weight decay (Chen et al. 2025, arXiv 2510.12402v1, algorithm 1): only where it and the step
+agree."""
 
 from ..rules import State, rule
 from ..symbols import sign, where

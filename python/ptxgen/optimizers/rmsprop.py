@@ -18,14 +18,14 @@ def _size(g, v, mean, alpha, eps):
     return v, mean, sqrt(v - mean * mean) + eps
 
 
-@rule(states=dict(square_avg="positive"), scalars=_SCALARS)
+@rule(states=dict(square_avg="positive"), scalars=_SCALARS, keys=dict(centered=False, momentum=0))
 def rmsprop(p, g, square_avg, lr, alpha, eps, weight_decay):
     g = g + weight_decay * p
     v, _, size = _size(g, square_avg, None, alpha, eps)
     return p - lr * (g / size), v
 
 
-@rule(states=dict(square_avg="positive", momentum_buffer="signed"), scalars=_MOMENTUM)
+@rule(states=dict(square_avg="positive", momentum_buffer="signed"), scalars=_MOMENTUM, keys=dict(centered=False))
 def rmsprop_momentum(p, g, square_avg, momentum_buffer, lr, alpha, eps, weight_decay, momentum):
     g = g + weight_decay * p
     v, _, size = _size(g, square_avg, None, alpha, eps)
@@ -33,14 +33,15 @@ def rmsprop_momentum(p, g, square_avg, momentum_buffer, lr, alpha, eps, weight_d
     return p - lr * u, v, u
 
 
-@rule(states=dict(square_avg="positive", grad_avg="signed"), scalars=_SCALARS)
+@rule(states=dict(square_avg="positive", grad_avg="signed"), scalars=_SCALARS, keys=dict(centered=True, momentum=0))
 def rmsprop_centered(p, g, square_avg, grad_avg, lr, alpha, eps, weight_decay):
     g = g + weight_decay * p
     v, mean, size = _size(g, square_avg, grad_avg, alpha, eps)
     return p - lr * (g / size), v, mean
 
 
-@rule(states=dict(square_avg="positive", momentum_buffer="signed", grad_avg="signed"), scalars=_MOMENTUM)
+@rule(states=dict(square_avg="positive", momentum_buffer="signed", grad_avg="signed"), scalars=_MOMENTUM,
+      keys=dict(centered=True))
 def rmsprop_centered_momentum(p, g, square_avg, momentum_buffer, grad_avg, lr, alpha, eps, weight_decay, momentum):
     g = g + weight_decay * p
     v, mean, size = _size(g, square_avg, grad_avg, alpha, eps)

@@ -18,6 +18,7 @@ from .optim import _ARGUMENTS, Stepped
 
 # The key of torch.optim's groups that says that there is a state of this name.
 _OF_STATES = {"max_exp_avg_sq": "amsgrad", "grad_avg": "centered"}
+_SET = (*_OF_STATES.values(), "nesterov")  # a rule that says nothing of them is not of groups that have them set
 
 
 class Optimizer(Stepped):
@@ -66,9 +67,7 @@ class Optimizer(Stepped):
     def _numbers(self) -> Dict[str, int]:  # type: ignore[override]
         return {name: len(usual) if isinstance(usual, tuple) else 1 for name, usual in self.rule.scalars.items()}
 
-    @property
-    def _refused(self) -> Tuple[str, ...]:  # type: ignore[override]
-        return ("differentiable",) if "max_exp_avg_sq" in self.rule.states else ("amsgrad", "differentiable")
+    _refused = ("differentiable",)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return self.rule, bool(group.get("maximize")), False, False
@@ -87,7 +86,24 @@ class Optimizer(Stepped):
                             else next(rest))
         return {**self.rule.hyper(values), "ema_decay": next(rest)}
 
+    def _keys(self) -> Dict[str, Any]:
+        """The keys of groups that say what the rule does."""
+        return {**{key: True for state, key in _OF_STATES.items() if state in self.rule.states}, **self.rule.keys}
+
+    def _check_keys(self, group: Dict[str, Any]) -> None:
+        """Whether the group is one of this rule."""
+        known = self._keys()
+        for key, own in known.items():
+            if key in group and group[key] != own:
+                raise ValueError(f"{key} is {group[key]!r} in a group, and rule {self.rule.name} is that of {key}={own!r}: "
+                                 "take another rule, or rule.with_options() for an option")
+        for key in _SET:
+            if group.get(key) and key not in known and key not in self.rule.scalars:
+                raise ValueError(f"{key} is {group[key]!r} in a group, and rule {self.rule.name} has no such option: take "
+                                 "another rule")
+
     def _check(self, group: Dict[str, Any]) -> None:
+        self._check_keys(group)
         super()._check(group)
         if self.rule.evaluates and not isinstance(group.get("train_mode", True), bool):
             raise ValueError(f"train_mode: {group['train_mode']!r} is neither True nor False: call train() or eval()")
@@ -157,11 +173,11 @@ class Optimizer(Stepped):
 
     def state_dict(self, **given: Any) -> Dict[str, Any]:
         """As Stepped's, with the identity of the rule. format="torch": groups have the keys by which torch.optim knows
-        that there are such states."""
+        what the rule does."""
         made = super().state_dict(**given)
         if given.get("format") == "torch":
             for group in made["param_groups"]:
-                group.update({key: True for state, key in _OF_STATES.items() if state in self.rule.states})
+                group.update(self._keys())
         return {**made, "rule": self.rule.identity}
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
