@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: MIT
 """The rules of ptxgen.optimizers beside AdamW of the library: a step of GPT-2 124M in f32 with its norm, captured, as a
 ratio of the time that the bytes take at the rate of a copy; and the first step of a fresh process, with what torch's
-clip_grad_norm_ and foreach AdamW, and torch.compile of both, take for theirs.
+clip_grad_norm_ and foreach AdamW, and torch.compile of AdamW alone, take for theirs.
 
-    bench/rules_speed.py BUILD [-o FILE] [--compile] [--first-alone]
+    bench/rules_speed.py BUILD [-o FILE] [--compile SECONDS] [--first-alone [NAMES]]
 
 FILE receives lines of JSON. First steps are the least of two processes after one, so kernels come from the driver's
-cache. --compile: one process that compiles, and one that finds what the first left on disk. --first-alone: no times of
-later steps. Needs a GPU.
+cache. --compile: one process that compiles AdamW's step within these seconds, or is ended; then one that finds what the
+first left on disk. --first-alone: no times of later steps, and first steps of these names, with commas. Needs a GPU.
 """
 import argparse
 import json
@@ -65,7 +65,7 @@ def first_step(name):
         torch.nn.utils.clip_grad_norm_(optimizer.param_groups[0]["params"], 1.0, foreach=True)
         optimizer.step()
 
-    step = torch.compile(clipped) if name == "compile" else clipped if name == "foreach" else optimizer.step
+    step = torch.compile(optimizer.step) if name == "compile" else clipped if name == "foreach" else optimizer.step
     torch.cuda.synchronize()
     made = time.perf_counter()
     step()
@@ -73,24 +73,29 @@ def first_step(name):
     return {"made_ms": round((made - begun) * 1e3, 2), "step_ms": round((time.perf_counter() - made) * 1e3, 2)}
 
 
-def in_a_process(build, name, **environment):
-    done = subprocess.run([sys.executable, __file__, build, "--first", name], check=True, text=True, timeout=450,
+def in_a_process(build, name, seconds=120, **environment):
+    begun = time.monotonic()
+    done = subprocess.run([sys.executable, __file__, build, "--first", name], check=True, text=True, timeout=seconds,
                           stdout=subprocess.PIPE, env={**os.environ, **environment})
-    return json.loads(done.stdout.splitlines()[-1])
+    return {**json.loads(done.stdout.splitlines()[-1]), "process_s": round(time.monotonic() - begun, 1)}
 
 
-def first_steps(build, with_compile):
+def first_steps(build, names, seconds):
     """Yields rows: of each optimizer, of one that compiles, and of one that finds the first's caches."""
     limit = None
-    for name in FIRST:
+    for name in names:
         runs = [in_a_process(build, name) for _ in range(1 + PROCESSES)]
         row = {"first step": name, **min(runs[-PROCESSES:], key=lambda run: run["step_ms"])}
-        limit = limit or round(1.2 * row["step_ms"] + 10, 2)
+        limit = round(1.2 * row["step_ms"] + 10, 2) if name == "AdamW" else limit
         yield {**row, **({} if name in ("AdamW", "foreach") else {"limit_ms": limit})}
     with tempfile.TemporaryDirectory() as folder:
-        for kind in ("compile", "compile, from its caches") if with_compile else ():
-            yield {"first step": kind, **in_a_process(build, "compile", TORCHINDUCTOR_CACHE_DIR=folder,
-                                                      TRITON_CACHE_DIR=os.path.join(folder, "triton"))}
+        for kind in ("compile", "compile, from its caches") if seconds else ():
+            try:
+                yield {"first step": kind, **in_a_process(build, "compile", seconds, TORCHINDUCTOR_CACHE_DIR=folder,
+                                                          TRITON_CACHE_DIR=os.path.join(folder, "triton"))}
+            except subprocess.TimeoutExpired:
+                yield {"first step": kind, "made_ms": None, "step_ms": None, "process_s": f"ended after {seconds}"}
+                return
 
 
 def times_of_rules(output):
@@ -115,8 +120,8 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("build")
     arguments.add_argument("-o", "--output")
-    arguments.add_argument("--compile", action="store_true")
-    arguments.add_argument("--first-alone", action="store_true")
+    arguments.add_argument("--compile", type=int, default=0, metavar="SECONDS")
+    arguments.add_argument("--first-alone", nargs="?", const=",".join(FIRST), metavar="NAMES")
     arguments.add_argument("--first", help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.first:
@@ -126,9 +131,9 @@ def main():
         output = measure.Output(options.output, gpu)
     if not options.first_alone:
         times_of_rules(output)
-    for row in first_steps(options.build, options.compile):
+    for row in first_steps(options.build, (options.first_alone or ",".join(FIRST)).split(","), options.compile):
         output.line(row)
-        print("first step, {first step}: {made_ms} ms to make, {step_ms} ms".format(**row), flush=True)
+        print("first step, {first step}: {made_ms} ms to make, {step_ms} ms; {process_s} s in all".format(**row), flush=True)
     return 0
 
 
