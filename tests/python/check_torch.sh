@@ -3,7 +3,7 @@
 # check_torch.sh WHEEL TESTS PACKAGE==VERSION...: tests of ptxgen.torch with the wheel and these packages
 # of PyPI, torch among them, in a new environment, on the emulator. Ends with 77 if pip cannot install
 # them: torch and the libraries that it loads take 5 GB. TESTS are `all`, or words of the names of files:
-# "clip optim" for test_torch_clip.py and test_torch_optim.py.
+# "clip optim" for test_torch_clip.py and test_torch_optim.py. With `all` come the tests of rules, which need numpy.
 set -eu
 
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
@@ -25,7 +25,7 @@ python3 -m venv "$scratch/venv"
 cd "$root/tests/python"
 files=
 if [ "$tests" = all ]; then
-    files=$(echo test_torch_*.py)
+    files=$(echo test_torch_*.py test_rules.py test_optimizers.py)
 else
     for name in $tests; do
         files="$files test_torch_$name.py"
