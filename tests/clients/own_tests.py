@@ -36,7 +36,7 @@ PROJECTS = {
         "https://github.com/NVIDIA/cuda-python", "cb56ab9f9ae3b4a0ef19666697336945925589a5", "cuda_core/tests",
         {}, "context host launcher stream".split(), ["ptx_for_cubin"]),
     "triton": Project(
-        "https://github.com/triton-lang/triton", "10f6be363d24e199ea55d172d6f9e6adccc797be", "python/test/unit",
+        "https://github.com/triton-lang/triton", "cc0812e3dc0a7243faa424298a9bbe68cf558879", "python/test/unit",
         {"PYTHONPATH": "python/test/unit/language"}, [],
         ["triton_on_cpu"]),
 }

@@ -5,6 +5,7 @@ the memory of its tensors with the driver, which makes it memory of the device w
 import ctypes
 import os
 import pathlib
+import time
 import types
 
 import pytest
@@ -40,6 +41,30 @@ class OnCpu(TorchFunctionMode):
         return function(*args, **kwargs)
 
 
+class Event:
+    """An event of a stream. A launch of the emulator has ended when it returns."""
+
+    def __init__(self, *_, **__):
+        self.time = 0.0
+
+    def record(self, *_):
+        self.time = time.perf_counter()
+
+    def synchronize(self):
+        pass
+
+    def elapsed_time(self, end):
+        return 1000 * (end.time - self.time)
+
+
+class Generator(torch.Generator):
+    """A generator of random numbers for tensors of the device "cuda", which are on the CPU."""
+
+    def __new__(cls, device=None):
+        del device
+        return super().__new__(cls, "cpu")
+
+
 def answer_for_cuda():
     context = ctypes.c_void_p()
     check(libcuda.cuInit(0))
@@ -57,6 +82,7 @@ def answer_for_cuda():
                         "synchronize": None, "get_device_capability": tuple(capability), "current_stream": stream,
                         "get_device_properties": properties, "empty_cache": None}.items():
         setattr(torch.cuda, name, lambda *_, value=value, **__: value)
+    torch.cuda.Event, torch.Generator = Event, Generator
     torch._C._cuda_getCurrentRawStream = lambda device: 0  # pylint: disable=protected-access
     return context
 
