@@ -20,6 +20,15 @@ def ademamix(s, p, g, t, lr, b1, b2, b3, alpha, eps, decay):
     return p - lr * ((s["exp_avg_fast"] / (1 - b1 ** t) + alpha * s["exp_avg_slow"]) / size + decay * p)
 
 
+def ademamix_warmup(s, p, g, t, lr, b1, b2, b3, alpha, eps, decay, beta3_warmup, alpha_warmup):
+    if t < alpha_warmup:
+        alpha = alpha * t / alpha_warmup
+    if t < beta3_warmup:  # linear in what is about the half-life
+        first, last = (1 / numpy.log2(1 / (beta + 1e-8)) for beta in (b1, b3))
+        b3 = 0.5 ** (1 / (first + (last - first) * t / beta3_warmup))
+    return ademamix(s, p, g, t, lr, b1, b2, b3, alpha, eps, decay)
+
+
 def adopt(s, p, g, t, lr, b1, b2, eps, decay):
     if t == 1:
         s["exp_avg_sq"] = g * g
@@ -106,7 +115,10 @@ def schedule_free_sgd(s, p, g, t, lr, momentum, decay, **more):
 
 
 _WARM = dict(weight_decay=0.1, warmup_steps=5, r=0.5, weight_lr_power=1.5)
-FORMULAS = [(ademamix, dict(weight_decay=0.1, beta3=0.99)), (adopt, dict(weight_decay=0.1, beta2=0.99)),
+FORMULAS = [(ademamix, dict(weight_decay=0.1, beta3=0.99)),
+            (ademamix_warmup, dict(weight_decay=0.1, beta3=0.99)),
+            (ademamix_warmup, dict(weight_decay=0.1, beta3=0.99, beta3_warmup=30, alpha_warmup=20)),
+            (adopt, dict(weight_decay=0.1, beta2=0.99)),
             (cwd_adamw, dict(weight_decay=0.1)), (cwd_lion, dict(weight_decay=0.1)), (laprop, dict(weight_decay=1e-3)),
             (lamb, dict(weight_decay=0.1)), (lars, dict(weight_decay=0.1, eeta=0.5)), (c_adamw, dict(weight_decay=0.1)),
             (schedule_free_adamw, _WARM), (schedule_free_sgd, _WARM)]
@@ -114,13 +126,14 @@ FORMULAS = [(ademamix, dict(weight_decay=0.1, beta3=0.99)), (adopt, dict(weight_
 
 @pytest.mark.parametrize("k", range(len(FORMULAS)))
 def test_formulas(k):
-    """The reference in f32 is within 1e-5 of the way that the formula goes in f64. A rate that changes tells
-    averages of rates from others."""
+    """The reference in f32 is within 1e-5 of the way that the formula goes in f64, and the reference in f64, beside
+    which the formats are, is the formula. A rate that changes tells averages of rates from others."""
     formula, given = FORMULAS[k]
     rule = getattr(optimizers, formula.__name__)
     made = numpy.random.default_rng(1)
     start = made.standard_normal(COUNT)
     reference, clock = rule.reference(), {}
+    beside = (start.astype(numpy.float32), {name: numpy.zeros(COUNT) for name in rule.states}, {})
     p, exact = start.astype(numpy.float32), start.astype(numpy.float32).astype(float)
     states = {name: numpy.zeros(COUNT, numpy.float32) for name in rule.states}
     kept = {name: numpy.zeros(COUNT) for name in rule.states}
@@ -129,11 +142,13 @@ def test_formulas(k):
         g = made.standard_normal(COUNT).astype(numpy.float32)
         scalars = {**usual, **given, "lr": 0.01 + 0.001 * t}
         p, states, clock = reference(p, g, states, t, scalars, clock)
+        beside = rule.reference(exact=True)(beside[0], g, beside[1], t, scalars, beside[2])
         exact = formula(kept, exact, g.astype(float), t, **{
             {"beta1": "b1", "beta2": "b2", "beta3": "b3", "weight_decay": "decay"}.get(name, name): value
             for name, value in scalars.items()})
     way = numpy.abs(exact - start).max()
     assert way > 0.1 and numpy.abs(p - exact).max() < 1e-5 * max(way, 1)
+    assert numpy.abs(beside[0] - exact).max() < 1e-10 * max(way, 1)
     if rule._data.evaluation:  # x, the sequence to evaluate with
         x = rule.reference().evaluation(p, states, scalars)
         assert x.dtype == numpy.float32 and numpy.abs(x - kept["x"]).max() < 1e-5 * max(way, 1)
@@ -168,7 +183,8 @@ FORMATS = {"full": ("f32", "f32", None, 1e-6), "state_bf16": ("f32", "bf16", Non
 
 def settings(rule):
     """Rates with which all go about as far."""
-    return dict(lr=1.0, eeta=0.05, weight_decay=0.01) if rule.name == "lars" else dict(lr=0.01, weight_decay=0.01)
+    own = {"lars": dict(lr=1.0, eeta=0.05), "ademamix_warmup": dict(beta3_warmup=30, alpha_warmup=20)}
+    return {"lr": 0.01, "weight_decay": 0.01, **own.get(rule.name, {})}
 
 
 @pytest.mark.parametrize("fmt", FORMATS)

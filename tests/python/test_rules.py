@@ -477,6 +477,16 @@ def test_too_much(gpu):
             p = p * g
         return p, m
 
+    def at_once(p, g, m):
+        values = [p]
+        for _ in range(260):
+            values.append(values[-1] * g)
+        for x in values[::-1]:
+            m = ptxgen.fma(m, x, g)
+        return p, m
+
+    with pytest.raises(ptxgen.InvalidError, match=r"^test_rules.py:\d+: .*mine: .* registers"):
+        made(at_once, name="mine")
     with pytest.raises(ptxgen.InvalidError, match="33 numbers of the whole step meet elements; a rule has 32 at most"):
         made(many)
     with pytest.raises(ptxgen.InvalidError, match="update of the program is .* operations; 1024 are the most"):

@@ -3,7 +3,7 @@
 docs/rules.md has a table of them."""
 
 from .adagrad import adagrad
-from .ademamix import ademamix
+from .ademamix import ademamix, ademamix_warmup
 from .adopt import adopt
 from .amsgrad import adam_amsgrad, adamw_amsgrad
 from .c_adamw import c_adamw
@@ -18,7 +18,7 @@ from .rmsprop import rmsprop, rmsprop_centered, rmsprop_centered_momentum, rmspr
 from .schedule_free import schedule_free_adamw, schedule_free_sgd
 
 __all__ = [
-    "adagrad", "adam_amsgrad", "adamw_amsgrad", "ademamix", "adopt", "c_adamw", "cwd_adamw", "cwd_lion", "lamb", "laprop",
-    "lars", "nadam", "radam", "rmsprop", "rmsprop_centered", "rmsprop_centered_momentum", "rmsprop_momentum",
-   "schedule_free_adamw", "schedule_free_sgd",
+    "adagrad", "adam_amsgrad", "adamw_amsgrad", "ademamix", "ademamix_warmup", "adopt", "c_adamw", "cwd_adamw", "cwd_lion",
+    "lamb", "laprop", "lars", "nadam", "radam", "rmsprop", "rmsprop_centered", "rmsprop_centered_momentum",
+    "rmsprop_momentum", "schedule_free_adamw", "schedule_free_sgd",
 ]
