@@ -221,6 +221,8 @@ def _operations(ops: Sequence[Op]) -> Any:
 def _flat(name: str, value: Any) -> Tuple[Any, List[Tuple[str, str, float]]]:
     """A scalar as torch has it, and as C has it."""
     several = isinstance(value, (tuple, list)) and not isinstance(value, Scalar)
+    if several and not value:
+        raise InvalidError(f"scalar {name}: it is a tuple of no numbers: leave it out")
     parts = [one if isinstance(one, Scalar) else Scalar(one, "") for one in (value if several else [value])]
     stem = name[:-1] if several and name.endswith("s") else name
     flat = []
@@ -228,9 +230,9 @@ def _flat(name: str, value: Any) -> Tuple[Any, List[Tuple[str, str, float]]]:
         own = f"{stem}{k + 1}" if several else name
         usual = ("at_least_0" if own in _NOT_NEGATIVE else "below_1" if re.fullmatch(r"beta\d*", own) else "finite")
         which = part.range or usual
-        if which not in _RANGES:
+        if not isinstance(which, str) or which not in _RANGES:
             raise InvalidError(f"scalar {name}: its range {which!r} is none of {', '.join(_RANGES)}")
-        flat.append((own, which, number(part.default)))
+        flat.append((own, which, number(part.default, f"scalar {own}")))
         if not WITHIN[which][0](ctypes.c_float(flat[-1][2]).value):
             raise InvalidError(f"scalar {own}: its default {part.default!r} must be {WITHIN[which][1]}")
     defaults = tuple(default for _, _, default in flat)
@@ -291,6 +293,7 @@ def rule(*bare: Any, states: Optional[Dict[str, Any]] = None, scalars: Optional[
 
     def make(function: Callable[..., Any], chosen: Dict[str, Any]) -> Rule:
         with _Placed(function, *parts):
+            _check_functions(function, parts, name)
             names = {kind: _names_in(kind, one) for kind, one in given.items()}
             _check_options(function, chosen, names["options"])
             names["options"] = {**names["options"], **chosen}
@@ -306,6 +309,14 @@ def _names_in(kind: str, given: Any) -> Dict[str, Any]:
                 "options": "nesterov=False", "keys": "amsgrad=True"}[kind]
         raise InvalidError(f"{kind}: a dict such as dict({like}) is needed, not {given!r:.80}")
     return dict(given or {})
+
+
+def _check_functions(function: Any, parts: "_Parts", name: Any) -> None:
+    for what, one in (("rule", function), *parts._asdict().items()):
+        if one is not None and not (inspect.isfunction(one) or inspect.ismethod(one)):
+            raise InvalidError(f"{what}: a function is needed, not {one!r:.80}")
+    if name is not None and not isinstance(name, str):
+        raise InvalidError(f"name: a string is needed, not {name!r:.80}")
 
 
 def _check_options(function: Any, chosen: Dict[str, Any], options: Dict[str, Any]) -> None:
@@ -354,16 +365,16 @@ class _Placed:
 
 def _state_of(name: str, given: Any) -> State:
     state = given if isinstance(given, State) else State(given)
-    if state.kind not in _KINDS:
+    if not isinstance(state.kind, str) or state.kind not in _KINDS:
         raise InvalidError(f"state {name}: its kind {state.kind!r} is none of {', '.join(_KINDS)}")
-    if state.start not in (0, "p"):
+    if not isinstance(state.start, (int, float, str)) or state.start not in (0, "p"):
         raise InvalidError(f'state {name}: it starts as 0 or "p", not {state.start!r}')
     if state.output:
         raise InvalidError(f"state {name}: what is only written is an output: outputs=dict({name}=...)")
     if state.dtype is None:
         rounded = state.kind != "signed" if state.stochastic is None else bool(state.stochastic)
         return state._replace(stochastic=rounded)
-    if state.dtype not in _TYPES:
+    if not isinstance(state.dtype, str) or state.dtype not in _TYPES:
         raise InvalidError(f"state {name}: its dtype {state.dtype!r} is none of {', '.join(_TYPES)}")
     if state.stochastic:
         raise InvalidError(f"state {name}: it is stochastic, and a state with a dtype is rounded to nearest: leave one out")
@@ -371,7 +382,7 @@ def _state_of(name: str, given: Any) -> State:
 
 
 def _output_of(name: str, dtype: Any) -> State:
-    if dtype not in _TYPES:
+    if not isinstance(dtype, str) or dtype not in _TYPES:
         raise InvalidError(f"output {name}: its dtype {dtype!r} is none of {', '.join(_TYPES)}")
     return State("weight", False, 0, dtype, True)
 
@@ -382,7 +393,7 @@ class _Made:
     def __init__(self, function: Callable[..., Any], parts: _Parts, name: str, names: Dict[str, Dict[str, Any]]) -> None:
         self.function, self.parts, self.name = function, parts, name
         states, outputs, scalars, clock, options, keys = names.values()
-        self.clock = {one: number(start) for one, start in clock.items()}
+        self.clock = {one: number(start, f"clock state {one}") for one, start in clock.items()}
         self.known = _known_names(names)
         given = {**{one: _state_of(one, state) for one, state in states.items()},
                  **{one: _output_of(one, dtype) for one, dtype in outputs.items()}}

@@ -30,13 +30,15 @@ class Op(NamedTuple):
 _GREATEST = float.fromhex("0x1.ffffffp127")  # what is below rounds to an f32, to nearest
 
 
-def number(x: Any) -> float:
+def number(x: Any, of: str = "") -> float:
+    """x as a number. of: whose it is, for an error."""
     try:
         if isinstance(x, (str, bytes)):  # float() would read it
             raise TypeError
         return float(x)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidError(f"a number or a traced value is needed, not {x!r:.80}") from None
+        raise InvalidError(f"{of}: a number is needed, not {x!r:.80}" if of else
+                           f"a number or a traced value is needed, not {x!r:.80}") from None
 
 
 class Numbers(Tuple[Any, ...]):
@@ -206,6 +208,9 @@ class Value:
     def __torch_function__(cls, function: Any, *unused: Any) -> Any:
         return _refuse_call("torch", function.__name__)
 
+    def __repr__(self) -> str:
+        return "<traced comparison>" if self.predicate else "<traced value>"
+
     def __invert__(self) -> "Value":
         return self.trace.apply("NOT", self, predicate=True, wants=(True,))
 
@@ -238,6 +243,9 @@ class Value:
     __float__ = __int__ = __index__ = __complex__ = __round__ = __trunc__ = _refuse(
         "a number", "it has no value yet, for range() or int() or float(); ptxgen.exp(x) and the like are for it, math's "
         "functions for constants")
+    __matmul__ = __rmatmul__ = _refuse("a product of matrices", "it is one number; ptxgen.torch.Muon multiplies matrices")
+    __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _refuse(
+        "^, << or >>", "there are no integers; & | ~ combine comparisons")
     __iter__ = __len__ = _refuse("a sequence", "it is one number; betas is the tuple")
     __getitem__ = _refuse("an index", "it is one number: neighbours and rows are out of reach")
     __setitem__ = __delitem__ = _refuse("a store", "a rule stores nothing: return the new parameter and states")

@@ -324,7 +324,14 @@ MISUSE = [
     (lambda p, g, m: (p, m), {"states": ["m"]}, r"states: a dict such as dict\(exp_avg=\"signed\"\) is needed, not \['m'\]"),
     (lambda p, g, m: (p, m), {"scalars": [0.1]}, r"scalars: a dict such as dict\(lr=1e-3\) is needed, not \[0.1\]"),
     (lambda p, g, m: (p, m), {"options": ["fast"]}, r"options: a dict such as dict\(nesterov=False\) is needed"),
-    (lambda p, g, m: (p, m), {"clock": {"c": "1"}}, r"a number or a traced value is needed, not '1'"),
+    (lambda p, g, m: (p, m), {"clock": {"c": "1"}}, r"clock state c: a number is needed, not '1'"),
+    (lambda p, g, m: (p, m), {"scalars": dict(lr=None)}, r"scalar lr: a number is needed, not None"),
+    (lambda p, g, m: (p, m), {"scalars": dict(lr=0.1, betas=())}, r"scalar betas: it is a tuple of no numbers: leave it out"),
+    (lambda p, g, m: (p, m), {"states": dict(m=["signed"])}, r"state m: its kind \['signed'\] is none of signed, positive"),
+    (lambda p, g, m: (p, m), {"name": 5}, r"name: a string is needed, not 5"),
+    (lambda p, g, m: (p @ g, m), {}, r"a product of matrices of a traced value"),
+    (lambda p, g, m: (where((p > g) ^ (g > m), p, g), m), {}, r"\^, << or >> of a traced value: .* & \| ~ combine"),
+    (lambda p, g, m: ((p,), m), {}, r"a number or a traced value is needed, not \(<traced value>,\)"),
     (lambda p, g, m: (p, m), {"version": "1"}, r"version: a whole number from 0 to 2\^32 - 1 is needed, not '1'"),
     (lambda p, g, m: (p, m), {"version": -1}, r"version: a whole number from 0 to 2\^32 - 1 is needed, not -1"),
     (lambda p, g, m: (p, m), {"keys": dict(lr=1)}, r"keys: the name lr is taken"),
@@ -425,9 +432,23 @@ def test_without_parentheses():
     def mine(p, g):
         return p - g
 
+    for function, more in ((5, {}), (mine, dict(reduce="x", apply=mine))):
+        with pytest.raises(ptxgen.InvalidError, match="(rule|reduce): a function is needed, not (5|'x')"):
+            made(function, **more)
     for build in (lambda: ptxgen.rule(mine), lambda: ptxgen.rule(states={})(mine), lambda: ptxgen.rule()(mine)):
         with pytest.raises(ptxgen.InvalidError, match=r"states and scalars are needed: write @ptxgen.rule\(states=dict\("):
             build()
+
+
+def test_methods():
+    """A rule may be a method that knows more."""
+    class Holder:
+        rate = 0.5
+
+        def step(self, p, g):
+            return p - self.rate * g
+
+    assert made(Holder().step, states={}, name="mine") == made(lambda p, g: p - 0.5 * g, states={}, name="mine")
 
 
 def test_numbers_of_numpy():
