@@ -2,6 +2,7 @@
 // A block: its warps, their registers, its shared memory. A worker makes one and reuses it for each
 // of its blocks.
 #include "exec/async/async.h"
+#include "exec/base/room.h"
 #include "exec/check/race.h"
 #include "exec/check/undefined.h"
 #include "warps.h"
@@ -39,9 +40,9 @@ void emu_block_destroy(struct emu_block *block)
         if (warp->local_shadow)
             emu_shadow_forget(block->exec->shadows, warp->local_shadow,
                               block->exec->local_bytes * EMU_LANES);
-        free(warp->frames);
-        free(warp->init);
-        free(warp->returns);
+        emu_room_free(warp->frames);
+        emu_room_free(warp->init);
+        emu_room_free(warp->returns);
         free(warp->copies.at);
         free(warp->local);
         free(warp->local_shadow);
@@ -49,8 +50,8 @@ void emu_block_destroy(struct emu_block *block)
     free(block->warps);
     if (block->shared_shadow)
         emu_shadow_forget(block->exec->shadows, block->shared_shadow, block->exec->shared_bytes);
-    free(block->shared);
-    free(block->shared_shadow);
+    emu_room_free(block->shared);
+    emu_room_free(block->shared_shadow);
     emu_race_destroy(block->race);
     free(block->mbarriers);
     free(block->asyncs.at);

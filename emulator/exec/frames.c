@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The registers of a warp: a frame for each depth of calls, which grow when calls need them.
+#include "exec/base/room.h"
 #include "warps.h"
 
 #include <stdlib.h>
-
-void *emu_zeros(size_t bytes)
-{
-    size_t size = (bytes + 63) / 64 * 64 + 64;
-    void *memory = aligned_alloc(64, size);
-    return memory ? memset(memory, 0, size) : NULL;
-}
 
 uint64_t emu_depth_bytes(const struct emu_exec *exec)
 {
@@ -59,9 +53,9 @@ static bool grow_to(struct emu_warp *warp, uint32_t depths)
     struct emu_return *returns = emu_zeros((size_t)depths * EMU_LANES * sizeof(*returns));
     if (!frames || !returns || (warp->block->exec->sanitize && !init) ||
         !grow_undefined(warp, depths)) {
-        free(frames);
-        free(init);
-        free(returns);
+        emu_room_free(frames);
+        emu_room_free(init);
+        emu_room_free(returns);
         atomic_fetch_sub(&warp->block->exec->frame_bytes,
                          emu_bytes_of_calls(warp, depths) -
                              emu_bytes_of_calls(warp, warp->frame_depths));
@@ -74,9 +68,9 @@ static bool grow_to(struct emu_warp *warp, uint32_t depths)
             memcpy(init, warp->init,
                    (size_t)warp->frame_depths * program->depth_registers * sizeof(*init));
     }
-    free(warp->frames);
-    free(warp->init);
-    free(warp->returns);
+    emu_room_free(warp->frames);
+    emu_room_free(warp->init);
+    emu_room_free(warp->returns);
     warp->frames = frames;
     warp->init = init;
     warp->returns = returns;

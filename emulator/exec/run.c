@@ -5,6 +5,7 @@
 // block. Then the worker starts more blocks, up to what the device would hold at once, and runs
 // them by turns.
 #include "exec/access/access.h"
+#include "exec/base/room.h"
 #include "exec/check/report.h"
 #include "warps.h"
 
@@ -258,7 +259,7 @@ static void *work(void *argument)
     }
     emu_block_destroy(worker->spare);
     worker->spare = NULL;
-    free(worker->reads);
+    emu_room_free(worker->reads);
     worker->reads = NULL;
     return NULL;
 }

@@ -18,8 +18,6 @@ void emu_group_pick(struct emu_warp *warp);
 // Writes the pc of the group to its lanes.
 void emu_group_put_back(struct emu_warp *warp);
 void emu_warp_start(struct emu_warp *warp, uint32_t exists);
-// Zeroed memory for vectors; NULL if host memory is out.
-void *emu_zeros(size_t bytes);
 // Bytes of the frames of all depths of calls except the first, which every block has.
 uint64_t emu_bytes_of_calls(const struct emu_warp *warp, uint32_t depths);
 // Makes room for the registers of calls up to this depth. False if host memory is out.

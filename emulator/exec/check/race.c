@@ -18,6 +18,7 @@
 // A synchronising access is assumed to order with all others of the block, not only with those of
 // the same address. That may hide a race, and never reports a false one.
 #include "race.h"
+#include "exec/base/room.h"
 #include "report.h"
 
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static struct emu_reads *list_of(struct emu_worker *worker)
     struct emu_reads *list = worker->reads;
     if (list)
         return list;
-    list = malloc(sizeof(*list)); // not zeroed: most launches need little of it
+    list = emu_room(sizeof(*list)); // most launches need little of it
     if (list) {
         list->of = NULL;
         list->count = 0;
@@ -69,7 +70,7 @@ struct emu_race *emu_race_create(struct emu_worker *worker, uint32_t warps)
         race->grain_shift++;
     race->warps = warps;
     race->cells_used = (exec->shared_bytes >> race->grain_shift) + 1;
-    race->cells = calloc(race->cells_used, sizeof(*race->cells));
+    race->cells = emu_room(race->cells_used * sizeof(*race->cells));
     race->clocks = calloc(warps, sizeof(*race->clocks));
     race->list = list_of(worker);
     if (!race->cells || !race->clocks || !race->list) {
@@ -84,7 +85,7 @@ void emu_race_destroy(struct emu_race *race)
     if (!race)
         return;
     drop_reads(race);
-    free(race->cells);
+    emu_room_free(race->cells);
     free(race->clocks);
     free(race);
 }
