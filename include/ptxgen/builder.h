@@ -94,13 +94,17 @@ PTXGEN_API void ptx_builder_place(ptx_builder *b, const char *place);
 struct ptx_restriction {
     const char *within; ///< names that code in errors: "a rule"; NULL: it may do all
     void *context;      ///< the caller's
+    /// What a value is that was never set, for errors: "c[3], which once does not set". NULL, or a
+    /// result of NULL: nothing is known.
+    const char *(*absent)(ptx_val x);
 };
 
 /// From now on only calls that compute values are allowed. Any other call is an error, which names
 /// `within`. Allowed are the instructions of ops.h that give one result on every GPU, the
 /// conversions of convert.h, the functions of math.h, variables, comments, and the blocks of
-/// control.h with what leaves a loop. Returns the restriction that held before. The string must
-/// live as long as the restriction holds. No effect for a NULL builder.
+/// control.h with what leaves a loop, but for ptx_while and ptx_loop, which might never end.
+/// Returns the restriction that held before. The string must live as long as the restriction holds.
+/// No effect for a NULL builder.
 PTXGEN_API struct ptx_restriction ptx_builder_restrict(ptx_builder *b, struct ptx_restriction to);
 /// What is known of the text so far.
 struct ptx_builder_info {

@@ -91,7 +91,7 @@ typedef enum ptx_rule_range {
 
 /// A scalar: a double of the group's struct ptx_step_hyper. One whose name is a member there (lr,
 /// beta1, beta2, eps, weight_decay, momentum, dampening) is that member; the others are more[0],
-/// more[1] and on, in their order, at most eight. lr may be lr_at's.
+/// more[1] and on, in their order. lr may be lr_at's. No state has the name of a scalar.
 struct ptx_rule_scalar {
     const char *name; ///< NULL: there is no such scalar, nor any after it
     ptx_rule_range range;

@@ -137,7 +137,7 @@ typedef enum ptx_step_format {
 } ptx_step_format;
 
 /// The scalars of a hyperparameter group. None has a default: what is left out is 0, also lr and
-/// the betas. In device memory they are PTX_STEP_MAX_SCALARS doubles. A rule ignores the scalars
+/// the betas. In device memory they are the same doubles. A rule ignores the scalars
 /// that it does not use, but all are checked. "Finite" and "below 1" hold after rounding to f32.
 struct ptx_step_hyper {
     double lr;           ///< finite, >= 0
@@ -147,7 +147,8 @@ struct ptx_step_hyper {
     double momentum;     ///< SGD: finite, >= 0; MUON: below 1, too
     double dampening;    ///< SGD: finite
     double ema_decay;    ///< of averages of weights: from 0 to 1; 1 keeps them as they are
-    double more[8];      ///< of rules of the caller's (rule.h), in their order; else 0
+    double
+        more[PTX_STEP_MAX_SCALARS]; ///< of rules of the caller's (rule.h), in their order; else 0
 };
 
 PTXGEN_END

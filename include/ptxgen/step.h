@@ -63,8 +63,8 @@ struct ptx_step_group {
                        ///< 0: none
     /// A rule of the caller's, in place of `rule`, which is then 0, and nesterov false; rule.h. It
     /// must live as long as the plan. Its scalars alone may be other than 0, and the ones with
-    /// names of their own are in hyper.more; hyper_at has sixteen doubles, all of struct
-    /// ptx_step_hyper.
+    /// names of their own are in hyper.more; hyper_at has behind its eight doubles as many of
+    /// hyper.more as the rule has such scalars: with three, eleven doubles.
     const ptx_rule *own_rule;
     /// With MUON: its steps and the like, copied; muon.h. NULL: five of Jordan's, and
     /// PTX_MUON_ADJUST_ORIGINAL. Else NULL.

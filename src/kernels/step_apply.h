@@ -56,7 +56,7 @@ enum {
     STEP_SET_ROWS_WORDS = 384, // of a launch that sets rows: 3 KiB of the 4 that parameters have
     STEP_SCALARS = NORM_LENGTH(double, struct ptx_step_hyper),
 };
-_Static_assert((int)STEP_SCALARS == (int)PTX_STEP_MAX_SCALARS, "all places");
+enum { STEP_FEW_SCALARS = 16 };
 
 // Its kernels, of which these set something.
 enum { STEP_SET_HYPER = NORM_SET_OWN, STEP_SET_ROWS };
@@ -178,6 +178,8 @@ unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec);
 bool ptxk_step_draws(const struct ptxk_step_spec *spec);
 // The words (u64) of a tensor's row: 12 or 16.
 uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec);
+// The scalars of a group that ptx_step_plan_set_hyper() sets: STEP_FEW_SCALARS or STEP_SCALARS.
+uint32_t ptxk_step_set_scalars(const struct ptxk_step_spec *spec);
 // Whether any variant has states in blocks.
 bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec);
 // The blocks whose conversion reads tables, which are those of one format; NULL: none does.

@@ -143,12 +143,13 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
 
 static void set_hyper_emit(ptx_builder *b, const struct norm_spec *spec)
 {
-    (void)spec;
-    ptx_ptr hyper = ptx_param_ptr(b, PTX_F64, "hyper", .writeonly = true, .length = "16",
+    const uint32_t count = ptxk_step_set_scalars(spec->own);
+    ptx_ptr hyper = ptx_param_ptr(b, PTX_F64, "hyper", .writeonly = true,
+                                  .length = count == STEP_SCALARS ? "24" : "16",
                                   .meaning = "a group's scalars");
-    ptx_ptr values = ptx_param_array(b, PTX_F64, "values", STEP_SCALARS);
+    ptx_ptr values = ptx_param_array(b, PTX_F64, "values", count);
     ptx_val k = ptx_tid(b, PTX_X);
-    ptx_if (b, ptx_lt(b, k, STEP_SCALARS))
+    ptx_if (b, ptx_lt(b, k, count))
         ptx_store(b, hyper, k, ptx_load(b, values, k));
 }
 

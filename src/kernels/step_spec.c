@@ -137,6 +137,14 @@ uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec)
     return NORM_PLACE(uint64_t, struct step_tensor_row, more_states);
 }
 
+uint32_t ptxk_step_set_scalars(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (ptxk_step_rule_places(spec->variants[k].rule) > STEP_FEW_SCALARS)
+            return STEP_SCALARS;
+    return STEP_FEW_SCALARS;
+}
+
 bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec)
 {
     for (unsigned k = 0; k < spec->variant_count; k++)

@@ -193,7 +193,7 @@ const struct ptx_rule_info *ptx_rule_get_info(const ptx_rule *rule)
 ptx_val ptx_rule_power(ptx_builder *b, ptx_val x, ptx_val t)
 {
     if (x.type == PTX_F64 && t.type == PTX_U32 && t.kind != PTX_KIND_NUMBER)
-        return ptxk_step_power(b, x, t);
+        return ptxk_own_rule_power(b, x, t);
     ptx_builder_fail(b, "ptx_rule_power: x is %s and t is %s; they must be f64 and u32",
                      ptx_type_name((ptx_type)x.type), ptx_type_name((ptx_type)t.type));
     return (ptx_val) { 0 };

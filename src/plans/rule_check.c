@@ -78,9 +78,8 @@ const char *ptxp_rule_must_be(ptx_rule_range range, double x)
     }
 }
 
-static ptx_status check_scalar(const struct ptx_rule_params *params, unsigned k, unsigned *others)
+static ptx_status check_scalar(const struct ptx_rule_params *params, unsigned k)
 {
-    enum { MOST_OTHERS = sizeof((struct ptx_step_hyper *)0)->more / sizeof(double) };
     const struct ptx_rule_scalar *scalar = &params->scalars[k];
 
     if (!is_name(scalar->name))
@@ -89,6 +88,10 @@ static ptx_status check_scalar(const struct ptx_rule_params *params, unsigned k,
         return ptxd_fail(PTX_ERROR_INVALID,
                          "a scalar has the name %s, which is that of the plan's own averages",
                          scalar->name);
+    for (unsigned n = 0; n < PTX_STEP_MAX_STATES && params->states[n].name; n++)
+        if (!strcmp(params->states[n].name, scalar->name))
+            return ptxd_fail(PTX_ERROR_INVALID, "state %u and scalar %u have the name %s", n, k,
+                             scalar->name);
     for (unsigned n = 0; n < k; n++)
         if (!strcmp(params->scalars[n].name, scalar->name))
             return ptxd_fail(PTX_ERROR_INVALID, "scalars %u and %u have the name %s", n, k,
@@ -101,12 +104,6 @@ static ptx_status check_scalar(const struct ptx_rule_params *params, unsigned k,
     if (must)
         return ptxd_fail(PTX_ERROR_INVALID, "scalar %s: usual is %.15g; it must be %s",
                          scalar->name, scalar->usual, must);
-    *others += ptxk_own_rule_place(scalar->name) == UINT32_MAX;
-    if (*others > MOST_OTHERS)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "scalar %s: more than %d scalars have names that struct ptx_step_hyper "
-                         "does not have",
-                         scalar->name, MOST_OTHERS);
     return PTX_OK;
 }
 
@@ -285,7 +282,6 @@ static ptx_status check_functions(const struct ptx_rule_params *params)
 ptx_status ptxp_rule_check(const struct ptx_rule_params *params)
 {
     ptx_status status = PTX_OK;
-    unsigned others = 0;
 
     if (!params)
         return ptxd_fail(PTX_ERROR_INVALID, "params is NULL");
@@ -301,7 +297,7 @@ ptx_status ptxp_rule_check(const struct ptx_rule_params *params)
     for (unsigned k = 0; k < PTX_STEP_MAX_STATES && params->states[k].name && !status; k++)
         status = check_state(params, k);
     for (unsigned k = 0; k < PTX_STEP_MAX_SCALARS && params->scalars[k].name && !status; k++)
-        status = check_scalar(params, k, &others);
+        status = check_scalar(params, k);
     if (!status)
         status = check_functions(params);
     return status || !params->program ? status : check_program(params);

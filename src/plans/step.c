@@ -73,7 +73,9 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "matrix_sums", PTX_ARG(plan->matrix_sums) },
         { "matrix_scales", PTX_ARG(plan->matrix_scales) },
         { "hyper", PTX_ARG(plan->set.hyper) },
-        { "values", PTX_ARG(plan->set.values) },
+        { "values",
+          { plan->set.values, ptxk_step_set_scalars(&plan->spec) * sizeof *plan->set.values,
+            PTX_ARG_UNTYPED } },
         { "words", PTX_ARG(plan->set.words) },
     };
     _Static_assert(sizeof all / sizeof *all <= NORM_MOST_OWN_VALUES, "there is room");

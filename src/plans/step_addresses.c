@@ -108,8 +108,9 @@ static size_t add_scalars(const struct norm_plan *norm, const struct ptx_step_pa
     for (uint32_t g = 0; g < params->group_count; g++) {
         const struct ptx_step_group *group = &params->groups[g];
         if (group->hyper_at)
-            to[n++] = array_of_group(g, group->hyper_at, group->own_rule ? STEP_SCALARS : 8,
-                                     sizeof(double), "hyper_at");
+            to[n++] =
+                array_of_group(g, group->hyper_at, ptxk_step_rule_places(ptxp_step_rule_of(group)),
+                               sizeof(double), "hyper_at");
         if (group->lr_at)
             to[n++] = array_of_group(g, group->lr_at, 1, sizeof(float), "lr_at");
     }

@@ -538,9 +538,9 @@ struct ptx_builder_info ptx_builder_get_info(const ptx_builder *b)
 static bool computes_values(const char *call)
 {
     static const char *const others[] = {
-        "var",      "set",      "copy",    "select", "bitcast",  "pack",     "unpack",
-        "cvt",      "cvt_pack", "comment", "if",     "else",     "else_if",  "for",
-        "for_down", "while",    "loop",    "break",  "break_if", "continue", "continue_if",
+        "var",      "set",      "copy",     "select",   "bitcast",     "pack",    "unpack",
+        "cvt",      "cvt_pack", "comment",  "if",       "else",        "else_if", "for",
+        "for_down", "break",    "break_if", "continue", "continue_if",
     };
 
     if (!strncmp(call, "math_", strlen("math_")))
@@ -567,6 +567,11 @@ bool ptxb_ready_if(ptx_builder *b, const char *call)
                   "there is no open entry; call it inside ptx_entry (b, \"name\") { ... }");
     else if (!b->restriction.within || computes_values(call))
         return true;
+    else if (!strcmp(call, "loop"))
+        ptxb_fail(b, call,
+                  "%.64s may have no ptx_while and no ptx_loop, which might never end; ptx_for "
+                  "and ptx_for_down count",
+                  b->restriction.within);
     else
         ptxb_fail(b, call,
                   "%.64s may only compute values, the same on every GPU: no memory, threads, "

@@ -97,10 +97,15 @@ ptx_val ptxb_number(ptx_builder *b, const char *call, const char *name, ptx_val 
 void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_val x)
 {
     const bool typed = ptxb_bits((ptx_type)x.type) != 0;
+    const char *const absent = b->restriction.absent ? b->restriction.absent(x) : NULL;
     char text[32];
 
     if (b->failed)
         return;
+    if (absent) {
+        ptxb_fail(b, call, "%s was never set: it is %s", name, absent);
+        return;
+    }
     if (typed && x.kind == PTX_KIND_NUMBER) {
         const char *const types[] = {
             x.type == PTX_F64                          ? "f32"

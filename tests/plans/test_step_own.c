@@ -287,6 +287,75 @@ TEST(test_scalars)
     ptx_rule_destroy(&rule);
 }
 
+// As many scalars as a rule has, none with a name of struct ptx_step_hyper: p = p - (2^k of those
+// that are set) * g.
+static void sixteen_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    ptx_val sum = clock->scalar[0];
+
+    for (unsigned k = 1; k < PTX_STEP_MAX_SCALARS; k++)
+        sum = ptx_fma(b, clock->scalar[k], ptx_f64(1 << k), sum);
+    clock->c[0] = sum;
+}
+
+static void sixteen_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_sub(b, e->p, ptx_mul(b, e->c[0], e->g));
+}
+
+TEST(test_sixteen_scalars)
+{
+    struct ptx_rule_params params = { .name = "sixteen",
+                                      .once = sixteen_once,
+                                      .update = sixteen_update };
+    char names[PTX_STEP_MAX_SCALARS][8];
+    struct ptx_step_hyper hyper = { .lr = 0 };
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, 4096);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    const CUdeviceptr hyper_at = at + 4096 - sizeof hyper;
+    struct ptx_step_tensor tensor = {
+        .parameter = at, .gradient = at + 256, .step = at + 512, .count = 1, .dtype = PTX_F32
+    };
+    const float sent[129] = { [0] = 65536, [64] = 1 };
+    float back;
+
+    for (unsigned k = 0; k < PTX_STEP_MAX_SCALARS; k++) {
+        snprintf(names[k], sizeof names[k], "s%u", k);
+        params.scalars[k].name = names[k];
+        hyper.more[k] = k % 3 != 0;
+    }
+    ptx_rule *rule = create(&params);
+    assert_int_equal(ptx_rule_get_info(rule)->place[15], 23);
+    struct ptx_step_group group = { .own_rule = rule, .hyper = hyper };
+    const struct ptx_step_params step = { .tensors = &tensor,
+                                          .tensor_count = 1,
+                                          .groups = &group,
+                                          .group_count = 1,
+                                          .max_norm = INFINITY,
+                                          .stream = gpu.stream };
+    group.hyper_at = hyper_at + 8;
+    assert_null(ptx_step_plan_create(gpu.device, &step));
+    expect_failure(PTX_ERROR_INVALID, "group 0's hyper_at");
+    for (unsigned turn = 0; turn < 3; turn++) { // at creation, the caller's, and set later
+        group.hyper_at = turn == 1 ? hyper_at : 0;
+        if (turn == 2)
+            memset(&group.hyper, 0, sizeof hyper);
+        require(ptx_buffer_upload(memory, 0, sent, sizeof sent, gpu.stream));
+        require(ptx_buffer_upload(memory, 4096 - sizeof hyper, &hyper, sizeof hyper, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        ptx_step_plan *plan = step_create(&gpu, &step);
+        if (turn == 2)
+            require(ptx_step_plan_set_hyper(plan, 0, &hyper, gpu.stream));
+        require(ptx_step_plan_run(plan, gpu.stream));
+        require(ptx_buffer_download(memory, 0, &back, sizeof back, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        assert_true(back == (float)(65536 - 0x6db6)); // 0110 1101 1011 0110: not 0, 3, 6, ...
+        ptx_step_plan_destroy(&plan);
+    }
+    ptx_buffer_destroy(&memory);
+    ptx_rule_destroy(&rule);
+}
+
 // ---- rules as data ------------------------------------------------------------------------------
 
 // p = p - lr * g, m = m + 1; with all of it in a copy that tests change.

@@ -35,6 +35,76 @@ uint32_t ptxk_own_rule_place(const char *name)
     return UINT32_MAX;
 }
 
+// ---- what the functions get ---------------------------------------------------------------------
+
+#define ENTRIES_4(X) X(0), X(1), X(2), X(3)
+#define ENTRIES_16(X)                                                                              \
+    ENTRIES_4(X), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13), X(14), X(15)
+#define ENTRIES_32(X)                                                                              \
+    ENTRIES_16(X), X(16), X(17), X(18), X(19), X(20), X(21), X(22), X(23), X(24), X(25), X(26),    \
+        X(27), X(28), X(29), X(30), X(31)
+
+// What entries are that have no value.
+static const char *const entries[] = {
+#define ENTRY(k) "c[" #k "], which once does not set"
+    ENTRIES_32(ENTRY),
+#undef ENTRY
+#define ENTRY(k) "scalar[" #k "], and the rule has fewer scalars"
+    ENTRIES_16(ENTRY),
+#undef ENTRY
+#define ENTRY(k) "state[" #k "], and the rule has fewer states"
+    ENTRIES_4(ENTRY),
+#undef ENTRY
+#define ENTRY(k) "state[" #k "], and the rule has fewer clock states"
+    ENTRIES_4(ENTRY),
+#undef ENTRY
+#define ENTRY(k) "sum[" #k "], and the rule has fewer sums"
+    ENTRIES_4(ENTRY),
+#undef ENTRY
+    "state[0], which is an output, only written",
+    "state[1], which is an output, only written",
+    "state[2], which is an output, only written",
+    "state[3], which is an output, only written",
+};
+enum {
+    OF_C,
+    OF_SCALAR = OF_C + PTX_RULE_MAX_COEFFICIENTS,
+    OF_STATE = OF_SCALAR + PTX_STEP_MAX_SCALARS,
+    OF_CLOCK_STATE = OF_STATE + PTX_STEP_MAX_STATES,
+    OF_SUM = OF_CLOCK_STATE + PTX_RULE_MAX_CLOCK_STATES,
+    OF_OUTPUT = OF_SUM + PTX_RULE_MAX_SUMS,
+    OF_ALL = OF_OUTPUT + PTX_STEP_MAX_STATES,
+};
+_Static_assert(sizeof entries / sizeof *entries == OF_ALL, "every entry has its words");
+
+// Entries without a value say which they are by `reg`, where values have the number of a register.
+enum { ABSENT = INT32_MAX - OF_ALL };
+
+const char *ptxk_own_rule_absent(ptx_val x)
+{
+    const bool is = x.kind == PTX_KIND_POISON && x.type == PTX_NONE && x.reg >= ABSENT &&
+                    x.reg < ABSENT + (uint32_t)OF_ALL;
+    return is ? entries[x.reg - ABSENT] : NULL;
+}
+
+static void mark_absent(ptx_val *x, uint32_t count, uint32_t first)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if (x[k].type == PTX_NONE && !ptxk_own_rule_absent(x[k]))
+            x[k] = (ptx_val) { .reg = ABSENT + first + k };
+}
+
+// From here on the code is the caller's.
+static void restrict_to(ptx_builder *b, struct context *context)
+{
+    ptx_builder_restrict(b, (struct ptx_restriction) { within, context, ptxk_own_rule_absent });
+}
+
+static void restrict_no_more(ptx_builder *b)
+{
+    ptx_builder_restrict(b, (struct ptx_restriction) { 0 });
+}
+
 // ---- what the functions give --------------------------------------------------------------------
 
 static const uint32_t no_index = UINT32_MAX;
@@ -43,18 +113,22 @@ static const uint32_t no_index = UINT32_MAX;
 static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
                      ptx_val x, ptx_type type, const char *field, uint32_t k, const char *name)
 {
+    const char *const must = strcmp(field, "c") != 0 ? ptx_type_name(type) : "f64 or f32";
     char index[16] = "";
 
     if (k != no_index)
         snprintf(index, sizeof index, "[%" PRIu32 "]", k);
-    if (x.type == PTX_NONE)
+    if (ptxk_own_rule_absent(x))
+        ptx_builder_fail(b, "rule %s: %s sets %s%s to %s", rule->name, function, field, index,
+                         ptxk_own_rule_absent(x));
+    else if (x.type == PTX_NONE)
         ptx_builder_fail(b, "rule %s: %s does not set %s%s%s%s", rule->name, function, field, index,
                          name ? ", " : "", name ? name : "");
     else if (x.type != type || x.kind == PTX_KIND_NUMBER)
         ptx_builder_fail_value(b, x, "rule %s: %s sets %s%s to %s %s; it must be %s", rule->name,
                                function, field, index,
                                x.kind == PTX_KIND_NUMBER ? "a number of type" : "a value of type",
-                               ptx_type_name((ptx_type)x.type), ptx_type_name(type));
+                               ptx_type_name((ptx_type)x.type), must);
     return x;
 }
 
@@ -68,6 +142,15 @@ static void none_more(ptx_builder *b, const struct ptxk_step_rule *rule, const c
             ptx_builder_fail_value(
                 b, x[k], "rule %s: %s sets %s[%" PRIu32 "], and the rule has %" PRIu32 " %s%s",
                 rule->name, function, field, k, count, what, count == 1 ? "" : "s");
+}
+
+// A value that another function of the rule sets.
+static void not_for(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
+                    ptx_val x, const char *field, const char *other)
+{
+    if (x.type != PTX_NONE)
+        ptx_builder_fail_value(b, x, "rule %s: %s sets %s, which is for %s alone", rule->name,
+                               function, field, other);
 }
 
 // Coefficients in f32; those that are not set stay.
@@ -107,9 +190,11 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     for (uint32_t k = 0; k < rule->clock_states; k++)
         own.state[k] = clock->state[k];
     struct context context = { NULL, false };
-    ptx_builder_restrict(b, (struct ptx_restriction) { within, &context });
+    mark_absent(own.scalar, PTX_STEP_MAX_SCALARS, OF_SCALAR);
+    mark_absent(own.state, PTX_RULE_MAX_CLOCK_STATES, OF_CLOCK_STATE);
+    restrict_to(b, &context);
     params->once(b, &own);
-    ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    restrict_no_more(b);
     coefficients(b, rule, "once", own.c, c);
     for (uint32_t k = 0; k < rule->clock_states; k++)
         clock->state[k] = given(b, rule, "once", own.new_state[k], PTX_F64, "new_state", k, NULL);
@@ -123,6 +208,9 @@ static void element_of(const ptx_val *c, const struct ptxk_step_element *e,
     *own = (struct ptx_rule_element) { .user = e->rule->own->params.user, .p = e->p, .g = e->g };
     memcpy(own->c, c, sizeof own->c);
     memcpy(own->state, e->state, sizeof own->state);
+    mark_absent(own->c, PTX_RULE_MAX_COEFFICIENTS, OF_C);
+    mark_absent(own->state, e->rule->states, OF_OUTPUT);
+    mark_absent(own->state, PTX_STEP_MAX_STATES, OF_STATE);
 }
 
 // Calls `update` in a context.
@@ -134,15 +222,17 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
     struct ptx_rule_element own;
 
     element_of(c, e, &own);
-    ptx_builder_restrict(b, (struct ptx_restriction) { within, context });
+    restrict_to(b, context);
     params->update(b, &own);
-    ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    restrict_no_more(b);
     e->p = given(b, rule, "update", own.new_p, PTX_F32, "new_p", no_index, NULL);
     for (uint32_t k = 0; k < rule->states; k++)
         e->state[k] = given(b, rule, "update", own.new_state[k], PTX_F32, "new_state", k,
                             params->states[k].name);
     none_more(b, rule, "update", own.new_state, rule->states, PTX_STEP_MAX_STATES, "new_state",
               "state");
+    for (uint32_t k = 0; k < PTX_RULE_MAX_SUMS; k++)
+        not_for(b, rule, "update", own.term[k], "a term", "reduce");
 }
 
 static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
@@ -150,6 +240,8 @@ static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     struct context context = { e->quick, false };
 
     (void)options;
+    if (e->quick)
+        ptxk_quick_keep(b, e->quick);
     updated(b, c, e, &context);
     if (!e->quick)
         return;
@@ -167,12 +259,18 @@ static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
 
     (void)options;
     element_of(c, e, &own);
-    ptx_builder_restrict(b, (struct ptx_restriction) { within, &context });
+    restrict_to(b, &context);
     params->reduce(b, &own);
-    ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    restrict_no_more(b);
     for (uint32_t k = 0; k < e->rule->sums; k++)
         term[k] = given(b, e->rule, "reduce", own.term[k], PTX_F32, "term", k, NULL);
     none_more(b, e->rule, "reduce", own.term, e->rule->sums, PTX_RULE_MAX_SUMS, "term", "sum");
+    not_for(b, e->rule, "reduce", own.new_p, "new_p", "update");
+}
+
+static bool same_value(ptx_val x, ptx_val y)
+{
+    return x.bits == y.bits && x.reg == y.reg && x.kind == y.kind && x.type == y.type;
 }
 
 static void of_sums(ptx_builder *b, const struct ptxk_step_rule *rule, const ptx_val *sum,
@@ -184,9 +282,17 @@ static void of_sums(ptx_builder *b, const struct ptxk_step_rule *rule, const ptx
 
     memcpy(own.sum, sum, rule->sums * sizeof *sum);
     memcpy(own.c, c, sizeof own.c);
-    ptx_builder_restrict(b, (struct ptx_restriction) { within, &context });
+    mark_absent(own.sum, PTX_RULE_MAX_SUMS, OF_SUM);
+    mark_absent(own.c, PTX_RULE_MAX_COEFFICIENTS, OF_C);
+    restrict_to(b, &context);
     params->of_sums(b, &own);
-    ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    restrict_no_more(b);
+    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
+        if (c[k].type != PTX_NONE && !same_value(c[k], own.c[k]))
+            ptx_builder_fail_value(b, own.c[k],
+                                   "rule %s: of_sums sets c[%" PRIu32
+                                   "], which once has set: take another entry",
+                                   rule->name, k);
     coefficients(b, rule, "of_sums", own.c, c);
 }
 
@@ -226,11 +332,22 @@ void ptxk_own_rule_set(struct ptxk_own_rule *own)
 
 // ---- quotients and roots ------------------------------------------------------------------------
 
-// Lifts the restriction while the library emits; restrict_again() restores it.
+// Lifts the restriction while the library emits; the caller restores it.
 static struct context *context_of(ptx_builder *b, struct ptx_restriction *before)
 {
-    *before = ptx_builder_restrict(b, (struct ptx_restriction) { NULL, NULL });
+    *before = ptx_builder_restrict(b, (struct ptx_restriction) { .absent = ptxk_own_rule_absent });
     return before->within == within ? before->context : NULL;
+}
+
+// Its loop ends.
+ptx_val ptxk_own_rule_power(ptx_builder *b, ptx_val x, ptx_val t)
+{
+    struct ptx_restriction before;
+
+    (void)context_of(b, &before);
+    ptx_val power = ptxk_step_power(b, x, t);
+    ptx_builder_restrict(b, before);
+    return power;
 }
 
 double ptxk_own_rule_number(ptx_val x)
@@ -312,11 +429,13 @@ void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
     ptx_val c[PTX_RULE_MAX_COEFFICIENTS] = { { 0 } };
     struct context context = { NULL, false };
     ptx_ptr state[PTX_STEP_MAX_STATES];
+    char length[16];
 
+    snprintf(length, sizeof length, "%" PRIu32, ptxk_step_rule_places(rule));
     ptx_entry (b, rule->name, .block = { 32 }) {
         ptx_ptr count = ptx_param_ptr(b, PTX_F32, "step", .meaning = "the steps taken");
         if (rule->scalars)
-            clock.hyper = ptx_param_ptr(b, PTX_F64, "scalars", .readonly = true, .length = "16");
+            clock.hyper = ptx_param_ptr(b, PTX_F64, "scalars", .readonly = true, .length = length);
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), g = ptx_param_ptr(b, PTX_F32, "g");
         for (uint32_t k = 0; k < rule->states; k++)
             state[k] = ptx_param_ptr(b, PTX_F32, names[k], .meaning = own->params.states[k].name);

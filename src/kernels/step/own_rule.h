@@ -29,9 +29,12 @@ void ptxk_rule_program_of_sums(ptx_builder *b, struct ptx_rule_sums *sums);
 // What an operation of PTX_RULE_OPS that computes gives, of operands of one type.
 ptx_val ptxk_rule_program_computed(ptx_builder *b, ptx_rule_op op, ptx_val x, ptx_val y, ptx_val z);
 
-// ptx_rule_div() and ptx_rule_sqrt().
+// ptx_rule_power() of an f64 and a u32; ptx_rule_div() and ptx_rule_sqrt().
+ptx_val ptxk_own_rule_power(ptx_builder *b, ptx_val x, ptx_val t);
 ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y);
 ptx_val ptxk_own_rule_sqrt(ptx_builder *b, ptx_val x);
+// What an entry is that has no value, for errors: "c[3], which once does not set". NULL: x is none.
+const char *ptxk_own_rule_absent(ptx_val x);
 // A C number.
 double ptxk_own_rule_number(ptx_val x);
 

@@ -14,6 +14,23 @@ struct ptxk_quick ptxk_quick_begin(void)
     return (struct ptxk_quick) { .least = ptx_u32(UINT32_MAX), .sum = ptx_zero(PTX_F32) };
 }
 
+void ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q)
+{
+    if (q->sum.kind == PTX_KIND_VARIABLE)
+        return;
+    q->least = ptx_var(b, q->least);
+    q->sum = ptx_var(b, q->sum);
+    q->most = ptx_var(b, q->most.type == PTX_NONE ? ptx_u32(0) : q->most);
+}
+
+static void become(ptx_builder *b, ptx_val *of, ptx_val x)
+{
+    if (of->kind == PTX_KIND_VARIABLE)
+        ptx_set(b, *of, x);
+    else
+        *of = x;
+}
+
 // The nearest f32 to sqrt(x): the root by the reciprocal root, and its exact remainder. ptxas uses
 // this sequence for sqrt.rn between its checks, for every target, so it holds for the
 // approximations of every GPU; it holds for the nearest one, which is the emulator's.
@@ -61,7 +78,7 @@ ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val 
     }
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
     ptx_val beyond_zero = ptx_mad(b, bits, 2, UINT32_MAX); // 0 wraps around
-    q->least = ptx_min(b, q->least, beyond_zero);
+    become(b, &q->least, ptx_min(b, q->least, beyond_zero));
     return quotient;
 }
 
@@ -69,7 +86,8 @@ ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val 
 ptx_val ptxk_quick_quotient(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y)
 {
     ptx_val beyond = ptx_sub(b, ptx_bitcast(b, PTX_U32, y), LEAST_DIVISOR);
-    q->most = ptx_max(b, q->most.type == PTX_NONE ? ptx_u32(0) : q->most, beyond);
+    ptx_val most = ptx_max(b, q->most.type == PTX_NONE ? ptx_u32(0) : q->most, beyond);
+    become(b, &q->most, most);
     ptx_val quotient = ptxk_quick_div(b, q, x, y);
     ptxk_quick_note(b, q, quotient);
     return quotient;
@@ -77,7 +95,7 @@ ptx_val ptxk_quick_quotient(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx
 
 void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result)
 {
-    q->sum = ptx_add(b, q->sum, result);
+    become(b, &q->sum, ptx_add(b, q->sum, result));
 }
 
 ptx_val ptxk_quick_failed(ptx_builder *b, const struct ptxk_quick *q)

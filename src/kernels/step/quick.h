@@ -18,6 +18,8 @@ struct ptxk_quick {
 };
 
 struct ptxk_quick ptxk_quick_begin(void);
+// Keeps what it has in variables, so that results in blocks of the builder may be noted.
+void ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q);
 
 // A divisor of many values, 0 < value <= 1, as the f32s nearest to 1 / value and to the rest of it.
 struct ptxk_quick_divisor {

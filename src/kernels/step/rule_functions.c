@@ -364,7 +364,9 @@ static bool operand(ptx_builder *b, const char *call, const char *name, ptx_val 
         ptx_builder_fail(b, "ptx_rule_%s: x is %s and %s is %s: ptx_cvt() converts", call,
                          ptx_type_name(type), name, ptx_type_name((ptx_type)x->type));
     } else if (x->type == PTX_NONE) {
-        ptx_builder_fail(b, "ptx_rule_%s: %s was never set", call, name);
+        const char *const absent = ptxk_own_rule_absent(*x);
+        ptx_builder_fail(b, "ptx_rule_%s: %s was never set%s%s", call, name,
+                         absent ? ": it is " : "", absent ? absent : "");
     } else {
         ptx_builder_fail(b, "ptx_rule_%s: %s is %s; it must be f64 or f32", call, name,
                          ptx_type_name((ptx_type)x->type));

@@ -79,7 +79,7 @@ static ptx_val reached(ptx_builder *b, const struct ptx_rule_operation *op, cons
     case PTX_RULE_CLOCK:
         return at->clock->state[op->x];
     case PTX_RULE_POWER:
-        return ptxk_step_power(b, x, at->clock->t);
+        return ptxk_own_rule_power(b, x, at->clock->t);
     case PTX_RULE_COEFFICIENT:
         return at->element ? at->element->c[op->x] : ptx_cvt(b, PTX_F64, at->sums->c[op->x]);
     case PTX_RULE_SUM:

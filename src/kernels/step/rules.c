@@ -70,6 +70,16 @@ unsigned ptxk_step_format_states(const struct ptxk_step_variant *v)
     return states;
 }
 
+uint32_t ptxk_step_rule_places(const struct ptxk_step_rule *rule)
+{
+    uint32_t places = PTXK_STEP_PLACE(more);
+
+    for (unsigned k = 0; k < rule->scalars; k++)
+        if (rule->scalar[k].place >= places)
+            places = rule->scalar[k].place + 1;
+    return places;
+}
+
 bool ptxk_step_has_coefficient(const struct ptxk_step_rule *rule, uint32_t k)
 {
     return rule->own ? rule->own->coefficients >> k & 1 : k < rule->coefficients;
@@ -156,7 +166,7 @@ enum { CLOCK_WORDS = sizeof(struct step_clock_row) / sizeof(uint64_t) };
 // Reads the scalars of all rules, before the clock's own rule is looked at.
 static void scalars_read(ptx_builder *b, ptx_ptr hyper, ptx_val lr_at, ptx_val *s)
 {
-    for (uint32_t k = 0; k < PTX_STEP_MAX_SCALARS; k++) {
+    for (uint32_t k = 0; k < PTXK_STEP_PLACE(more); k++) {
         if (!ptxk_step_scalar_at(k))
             continue;
         s[k] = ptx_cvt(b, PTX_F32, ptx_load(b, hyper, k));

@@ -71,8 +71,8 @@ struct ptxk_step_state {
 
 // What `once` gets of a clock.
 struct ptxk_step_clock {
-    ptx_val scalar[PTX_STEP_MAX_SCALARS]; // f32, by place
-    ptx_val t;                            // u32: the number of this step, from 1
+    ptx_val scalar[PTXK_STEP_PLACE(more)]; // f32, by place: those of the library's rules
+    ptx_val t;                             // u32: the number of this step, from 1
     // f64: as the last step left them, which `once` replaces. Zeros at the first: a rule whose
     // clock state begins elsewhere selects by t.
     ptx_val state[PTX_RULE_MAX_CLOCK_STATES];
@@ -128,6 +128,9 @@ const struct ptxk_step_rule *ptxk_step_rule_of(ptx_step_rule rule);
 extern const struct ptxk_step_scalar ptxk_step_ema_decay;
 // The scalar that rules have at a place; NULL: none has any.
 const struct ptxk_step_scalar *ptxk_step_scalar_at(uint32_t place);
+// The doubles of a struct ptx_step_hyper from the first to the last that the rule reads, at least
+// those before `more`.
+uint32_t ptxk_step_rule_places(const struct ptxk_step_rule *rule);
 // The number of states of a tensor of the variant, the average of its weights being the last; how
 // many are the rule's own: 0 for SGD without momentum; and how many, the first ones, are stored as
 // the format stores states.
