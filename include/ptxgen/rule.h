@@ -44,7 +44,9 @@
 /// GPU and on the emulator. The functions are called when a rule is created, to check it, and when
 /// a plan's text is written; several times in both. They see numbers, never addresses, threads or
 /// formats, and may call what ptx_builder_restrict() allows: any other call is an error of
-/// ptx_rule_create(), which names its line in the caller's source.
+/// ptx_rule_create(), which names its line in the caller's source. So is a loop that counts
+/// nothing; how far a ptx_for counts is the caller's. Options, such as nesterov, are C's: the
+/// functions write other code for another `user`.
 ///
 /// docs/rules.md is a guide.
 #ifndef PTXGEN_RULE_H
@@ -55,7 +57,8 @@
 
 PTXGEN_BEGIN
 
-/// What a rule has at most, beside PTX_STEP_MAX_STATES and PTX_STEP_MAX_SCALARS.
+/// What a rule has at most, beside PTX_STEP_MAX_STATES, PTX_STEP_MAX_SCALARS and
+/// PTX_RULE_MAX_OPERATIONS: numbers that last, entries of `c`, and terms of sums.
 enum { PTX_RULE_MAX_CLOCK_STATES = 4, PTX_RULE_MAX_COEFFICIENTS = 32, PTX_RULE_MAX_SUMS = 4 };
 
 // ------------------------------------------------------------------------------ states and scalars
@@ -102,9 +105,9 @@ struct ptx_rule_scalar {
 
 /// What `once` gets and sets. Unset values are { 0 }.
 struct ptx_rule_clock {
-    const void *user;                         ///< that of the params
-    ptx_val scalar[PTX_STEP_MAX_SCALARS];     ///< f64, in the order of the params
-    ptx_val t;                                ///< u32: the number of this step, from 1
+    const void *user;                     ///< that of the params
+    ptx_val scalar[PTX_STEP_MAX_SCALARS]; ///< f64, in the order of the params
+    ptx_val t; ///< u32: the number of this step, from 1. ptx_cvt(b, PTX_F64, t) is an f64
     ptx_val state[PTX_RULE_MAX_CLOCK_STATES]; ///< f64: as the last step left them, zeros at first
     ptx_val new_state[PTX_RULE_MAX_CLOCK_STATES]; ///< f64, to be set: all of them
     ptx_val c[PTX_RULE_MAX_COEFFICIENTS]; ///< to be set, f64 or f32: what `update` gets, as f32s.
@@ -119,14 +122,16 @@ struct ptx_rule_element {
     ptx_val state[PTX_STEP_MAX_STATES]; ///< but outputs
     /// To be set by `update`, f32: all of them.
     ptx_val new_p, new_state[PTX_STEP_MAX_STATES];
-    ptx_val term[PTX_RULE_MAX_SUMS]; ///< to be set by `reduce`, f32: all of them
+    /// To be set by `reduce`, f32: all of them. It does not set new_p; its new_state is not read.
+    ptx_val term[PTX_RULE_MAX_SUMS];
 };
 
 /// What `of_sums` gets and sets.
 struct ptx_rule_sums {
     const void *user;
     ptx_val sum[PTX_RULE_MAX_SUMS];       ///< f64
-    ptx_val c[PTX_RULE_MAX_COEFFICIENTS]; ///< f32, from `once`. It may set others, f64 or f32
+    ptx_val c[PTX_RULE_MAX_COEFFICIENTS]; ///< f32, from `once`. It may set others, f64 or f32, but
+                                          ///< none of those
 };
 
 /// x^t, for an f64 x and a u32 t: by squaring and multiplying over the bits of t, the most
