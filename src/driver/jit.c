@@ -99,7 +99,7 @@ static void quote_lines(const char *source, const char *log)
 }
 
 static void explain_remedy(CUresult result, const struct ptxd_text *text,
-                           const struct ptx_device_info *gpu)
+                           const struct ptx_device_info *gpu, const char *log)
 {
     char suffix = text->target[0] ? text->target[strlen(text->target) - 1] : '\0';
     if (result == CUDA_ERROR_JIT_COMPILER_NOT_FOUND)
@@ -119,6 +119,9 @@ static void explain_remedy(CUresult result, const struct ptxd_text *text,
         ptxd_explain("\n.target %s is not for this GPU: write the text for sm_%d or lower, "
                      "without a letter",
                      text->target, gpu->sm);
+    else if (strstr(log, " is not supported by the emulator"))
+        ptxd_explain("\nload it on a GPU, or write it without that: docs/limits.md lists what the "
+                     "emulator does not run");
     else
         ptxd_explain("\ncorrect the text");
 }
@@ -145,7 +148,7 @@ static ptx_status explain_failure(const ptx_device *device, const char *source, 
                  gpu->driver_version / 1000, gpu->driver_version % 1000 / 10, gpu->isa / 10,
                  gpu->isa % 10, gpu->library_path);
     if (status == PTX_ERROR_JIT)
-        explain_remedy(result, &text, gpu);
+        explain_remedy(result, &text, gpu, logs->error);
     return status;
 }
 

@@ -162,6 +162,13 @@ MESSAGE_TEST(remedies)
         fail_load(device, (struct emulator_fault) { .result = cases[i].result }, cases[i].text);
         assert_error(PTX_ERROR_JIT, cases[i].remedy);
     }
+    fail_load(device,
+              (struct emulator_fault) {
+                  .result = CUDA_ERROR_INVALID_PTX,
+                  .error_log = "line 6; error : 'tex' is not supported by the emulator" },
+              KERNEL_TEXT);
+    assert_message("load it on a GPU, or write it without that: docs/limits.md lists");
+    assert_null(strstr(ptx_error_message(), "correct the text"));
     fail_load(device, (struct emulator_fault) { .result = CUDA_ERROR_OUT_OF_MEMORY }, KERNEL_TEXT);
     assert_error(PTX_ERROR_OUT_OF_MEMORY, "free device memory");
     fail_load(device, (struct emulator_fault) { .result = CUDA_ERROR_ILLEGAL_ADDRESS },

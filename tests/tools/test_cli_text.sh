@@ -454,7 +454,8 @@ result 'check: line, column, and what to do'
 result 'check: standard input'
 printf '.version 8.6\n.target sm_100a\n.address_size 64\n.visible .entry k()\n{\n    tcgen05.wait::ld.sync.aligned;\n    ret;\n}\n' >lacks.ptx
 works 'check: what the emulator lacks and ptxas takes' "not supported by the emulator's parser: lacks.ptx" check lacks.ptx
-grep -q "lacks.ptx:6:5: error: Instruction 'tcgen05' is not supported by the emulator" out
+grep -q "lacks.ptx:6:5: error: Instruction 'tcgen05' is not supported by the emulator" out &&
+    grep -q '^    load it on a GPU, or write it without that: ' out
 result 'check: names what it lacks'
 works 'check: what the emulator does not emulate, by ptxas' "not supported by the emulator's parser: thor.ptx" check thor.ptx
 grep -q '^    the emulator has no sm_110: its targets are sm_70, ' out && grep -q '^1 accepted, ' out
