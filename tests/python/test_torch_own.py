@@ -254,6 +254,8 @@ def test_identity():
                          (variant(clock=dict(n=0.0)), r"its clock is \[\], not \['n'\]")):
         with pytest.raises(ValueError, match=words):
             pt.Optimizer(params, other).load_state_dict(saved)
+    assert saved["param_groups"][0]["rule"] == "named, version 1: a signed, b positive"
+    assert "rule" not in optimizer.param_groups[0] and "rule" not in optimizer.state_dict(format="torch")["param_groups"][0]
     saved["rule"]["digest"] = "another"
     pt.Optimizer(params, variant()).load_state_dict(saved)
 
@@ -359,6 +361,44 @@ def test_checkpoint(one_rank, tmp_path, cut):
         assert all(torch.equal(local(ours.state[p][name]), local(again.state[q][name])) for name in ours.state[p])
     with pytest.raises(BaseException, match="stored as torch.uint8, and the tensor to read it into is torch.float32"):
         loaded(other, pt.Optimizer(other.parameters(), clocked))
+
+
+@needs("torch.distributed.fsdp.fully_shard")
+@pytest.mark.parametrize("flat", [False, True])
+def test_checkpoint_of_another(one_rank, tmp_path, flat):
+    """A distributed checkpoint knows its rule; one of torch.optim's comes in as a dict of it does."""
+    import torch.distributed.checkpoint as dcp
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict
+    options = StateDictOptions(flatten_optimizer_state_dict=flat)
+
+    def saved(model, optimizer, folder):
+        train(model, optimizer)
+        dcp.save({"optimizer": get_optimizer_state_dict(model, optimizer, options=options)}, checkpoint_id=folder)
+
+    def loaded(model, optimizer, folder):
+        state = {"optimizer": get_optimizer_state_dict(model, optimizer, options=options)}
+        dcp.load(state, checkpoint_id=folder)
+        set_optimizer_state_dict(model, optimizer, state["optimizer"], options=options)
+
+    model, other = layer(one_rank, torch.float32), layer(one_rank, torch.float32)
+    ours = pt.Optimizer(model.parameters(), my_adamw)
+    saved(model, ours, tmp_path / "ours")
+    loaded(other, pt.Optimizer(other.parameters(), my_adamw), tmp_path / "ours")
+    again = pt.Optimizer(other.parameters(), ptxgen.rule(version=2, name="my_adamw", states=dict(
+        exp_avg="signed", exp_avg_sq="positive"), scalars=my_adamw.scalars)(lambda p, exp_avg, exp_avg_sq: (p, exp_avg, exp_avg_sq)))
+    if flat:  # torch leaves out what the groups of the optimizer itself have not
+        loaded(other, again, tmp_path / "ours")
+    else:
+        with pytest.raises(ValueError, match="the dict is of rule my_adamw, version 1: exp_avg signed, exp_avg_sq positive, and "
+                                             "this optimizer has my_adamw, version 2: exp_avg signed"):
+            loaded(other, again, tmp_path / "ours")
+    theirs = torch.optim.AdamW(model.parameters(), lr=0.01)
+    saved(model, theirs, tmp_path / "theirs")
+    mine = pt.Optimizer(other.parameters(), my_adamw)
+    loaded(other, mine, tmp_path / "theirs")
+    for p, q in zip(model.parameters(), other.parameters()):
+        assert torch.equal(local(theirs.state[p]["exp_avg"]), local(mine.state[q]["exp_avg"]))
+    assert "rule" not in mine.param_groups[0] and mine.param_groups[0]["lr"] == 0.01
 
 
 OF_TORCH = [

@@ -14,6 +14,7 @@ import torch
 
 _states = {"exp_avg", "exp_avg_sq", "momentum_buffer"}  # and those of rules whose optimizers gave a dict
 _MISSING = re.compile(r"Missing key .*\bstate\..*\.(?:master|remainder|ema|(\w+)_(?:absmax|scale))\b")
+_RULE = re.compile(r"\bparam_groups\..*\.rule$")
 _WAY = ("The checkpoint has its states in another format than this optimizer: load it into an optimizer that "
         "stores them as the one that saved it, such as torch.optim's over the same parameters, and give its "
         "state_dict() to load_state_dict() of this one, which converts them")
@@ -41,6 +42,9 @@ def watch(names: Iterable[str] = ()) -> None:
 
     @functools.wraps(plan)
     def watched(state_dict: Any, metadata: Any, *rest: Any, **named: Any) -> Any:
+        # Groups of other optimizers do not name a rule.
+        state_dict = {name: value for name, value in state_dict.items()
+                      if name in metadata.state_dict_metadata or not _RULE.search(name)}
         for name in filter(_is_state, state_dict):
             found = metadata.state_dict_metadata.get(name)
             saved = getattr(getattr(found, "properties", None), "dtype", None)

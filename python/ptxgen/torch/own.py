@@ -21,6 +21,13 @@ _OF_STATES = {"max_exp_avg_sq": "amsgrad", "grad_avg": "centered"}
 _SET = (*_OF_STATES.values(), "nesterov")  # a rule that says nothing of them is not of groups that have them set
 
 
+def _label(rule: Rule) -> str:
+    """The identity of a rule in a line."""
+    known = rule.identity
+    states = ", ".join(f"{name} {kind}" for name, kind in known["states"].items()) or "no states"
+    return f"{known['name']}, version {known['version']}: {states}" + "".join(f", clock {name}" for name in known["clock"])
+
+
 class Optimizer(Stepped):
     __doc__ = """An optimizer with a rule of one's own, in a few launches:
 
@@ -172,12 +179,11 @@ class Optimizer(Stepped):
     # ---- checkpoints
 
     def state_dict(self, **given: Any) -> Dict[str, Any]:
-        """As Stepped's, with the identity of the rule. format="torch": groups have the keys by which torch.optim knows
-        what the rule does."""
+        """As Stepped's, with the identity of the rule, in groups too: distributed checkpoints have nothing else.
+        format="torch": groups have the keys by which torch.optim knows what the rule does."""
         made = super().state_dict(**given)
-        if given.get("format") == "torch":
-            for group in made["param_groups"]:
-                group.update(self._keys())
+        for group in made["param_groups"]:
+            group.update(self._keys() if given.get("format") == "torch" else {"rule": _label(self.rule)})
         return {**made, "rule": self.rule.identity}
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
@@ -188,7 +194,13 @@ class Optimizer(Stepped):
                 raise ValueError(f"the dict is of rule {theirs.get('name')}, version {theirs.get('version')}, and this "
                                  f"optimizer has {ours['name']}, version {ours['version']}: its {key} is "
                                  f"{theirs.get(key)!r}, not {ours[key]!r}")
-        super()._load({name: value for name, value in state_dict.items() if name != "rule"})
+        groups = []
+        for group in state_dict["param_groups"]:
+            if group.get("rule", _label(self.rule)) != _label(self.rule):
+                raise ValueError(f"the dict is of rule {group['rule']}, and this optimizer has {_label(self.rule)}")
+            groups.append({key: value for key, value in group.items() if key != "rule"})
+        rest = {name: value for name, value in state_dict.items() if name != "rule"}
+        super()._load({**rest, "param_groups": groups})
 
     def __getstate__(self) -> Dict[str, Any]:
         made = super().__getstate__()
