@@ -10,7 +10,8 @@
 /// A tensor of such a group is a matrix of A rows and B columns: B is its `columns`, A * B its
 /// `count`; a convolution is (out, rest). It has one state, the momentum m. Its group may stand
 /// beside groups of other rules, and of rules of the caller's, in one plan: all share norms,
-/// guards, loss scale, reports and phases. A matrix lies whole in one plan: a shard is refused.
+/// guards, loss scale, reports and phases. A tensor may have some of a matrix's rows: see "matrices
+/// over ranks" below.
 ///
 /// With g the gradient times the factor of its norm group, rounded once to f32 (-g under
 /// `maximize`), one step is
@@ -64,7 +65,8 @@
 #ifndef PTXGEN_MUON_H
 #define PTXGEN_MUON_H
 
-#include <ptxgen/types.h>
+#include <ptxgen/device.h>
+#include <ptxgen/module.h>
 
 PTXGEN_BEGIN
 
@@ -91,6 +93,69 @@ struct ptx_muon_params {
     ptx_muon_adjust adjust;
     bool in_by_out; ///< weights are stored in x out, as GPT-2's Conv1D: adjust swaps A and B
 };
+
+// ---------------------------------------------------------------------------- matrices over ranks
+
+/// Where each rank has some of a matrix's rows, with their momentum, the tensor there says so:
+/// whole_rows of struct ptx_step_tensor. X of all rows goes to one rank, which has a Muon plan for
+/// the products. A step is then, on each rank,
+///
+///     ptx_step_plan_norm_sq(plan, stream);
+///     all-reduce of the norm's sums, and of matrix_sums
+///     ptx_step_plan_finish(plan, stream);
+///     ptx_step_plan_reduce(plan, stream);      // leaves X of its rows at each tensor's `update`
+///     all-to-all: rows of X to the ranks that multiply
+///     ptx_muon_plan_run(products, stream);     // all rows of its matrices, in place
+///     all-to-all: back to each `update`
+///     ptx_step_plan_step(plan, stream);
+///
+/// matrix_sums has PTX_MUON_SUMS f64s for each tensor: G.G, m.m and m.G over the rows that are
+/// here. The ranks add up those of a matrix's tensors, so these are in the same order on each, or
+/// the caller picks the rows. With the same sums, a matrix gets the same bits however it is cut,
+/// and those of a whole one. A rank without rows of any matrix has tensors without elements for
+/// them, and takes the same phases. Matrices that lie whole on a rank may be in the same plan: their
+/// products are made by the step.
+enum { PTX_MUON_SUMS = 3 };
+
+/// Bytes from a row of X to the next at `update` and in parts: the next multiple of 16. What is
+/// behind a row's elements is not read.
+PTXGEN_API uint64_t ptx_muon_pitch(uint64_t columns);
+
+/// Rows of X as one rank has sent them: `rows` of them from `at` on, a multiple of 16.
+struct ptx_muon_part {
+    CUdeviceptr at;
+    uint64_t rows; ///< 0: none
+};
+
+/// A matrix, from its parts in the order of its rows.
+struct ptx_muon_matrix {
+    uint64_t rows, columns;
+    const struct ptx_muon_part *parts;
+    size_t part_count;
+    const struct ptx_muon_params *muon; ///< steps and triples; NULL: as in a group
+};
+
+struct ptx_muon_plan_params {
+    const struct ptx_muon_matrix *matrices; ///< copied
+    size_t matrix_count;                    ///< may be 0
+    CUstream stream;                        ///< of the upload
+    const struct ptx_module_params *module; ///< as in struct ptx_step_params; NULL: defaults
+};
+
+/// The products of matrices. It belongs to one device, and has its own device memory: at least two
+/// bytes an element.
+typedef struct ptx_muon_plan ptx_muon_plan;
+
+/// Allocates, compiles and uploads; `params` and what it points to are not needed afterwards.
+/// Messages name the matrix by its index. Errors (NULL, nothing stays allocated): INVALID, CAPTURE,
+/// JIT, OUT_OF_MEMORY, DRIVER, UNSUPPORTED below sm_80, FORKED.
+PTXGEN_API ptx_muon_plan *ptx_muon_plan_create(ptx_device *device,
+                                               const struct ptx_muon_plan_params *params);
+/// As ptx_clip_plan_destroy().
+PTXGEN_API void ptx_muon_plan_destroy(ptx_muon_plan **plan);
+/// Orthogonalizes all matrices, in place. Launches only; may be captured. Not for use from several
+/// threads at the same time. Errors: INVALID, CAPTURE, DRIVER, FORKED.
+PTXGEN_API ptx_status ptx_muon_plan_run(ptx_muon_plan *plan, CUstream stream);
 
 PTXGEN_END
 

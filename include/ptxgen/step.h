@@ -155,6 +155,13 @@ struct ptx_step_tensor {
     /// with each step that is taken. For a rank that has no element of a parameter.
     bool counts_empty;
     uint64_t columns; ///< with MUON: of the matrix, of which `count` is a multiple; else not used
+    /// With MUON, where the tensor has some of a matrix's rows, and other ranks the others: how many
+    /// the matrix has. The first one here is whole.first / columns, and whole.run is 0. 0: the
+    /// tensor is the matrix. Such a plan takes all phases; see muon.h, also for a rank without rows.
+    uint64_t whole_rows;
+    CUdeviceptr update; ///< with whole_rows: where reduce leaves X of the rows, and step finds what
+                        ///< became of them: f16, rows ptx_muon_pitch(columns) bytes apart; a
+                        ///< multiple of 16
 };
 
 /// What an accumulator has, in device memory; zeros initially.
@@ -240,6 +247,10 @@ struct ptx_step_params {
     /// order, which a run or a reduce writes and the step reads: a multiple of 8. Rows of tensors
     /// without elements or gradient are zeros. 0: the plan's own.
     CUdeviceptr rule_sums_at;
+    /// With tensors that have whole_rows: the address of PTX_MUON_SUMS f64s for each tensor, in
+    /// their order, which norm_sq writes, and reduce reads: a multiple of 8. Rows of tensors without
+    /// elements, without gradient and of other rules are zeros. 0: the plan's own.
+    CUdeviceptr matrix_sums_at;
 };
 
 /// The most hyperparameter groups of a plan.
@@ -267,7 +278,7 @@ PTXGEN_API void ptx_step_plan_destroy(ptx_step_plan **plan);
 
 /// Runs all phases on the stream. Launches only; safe under capture. Errors: INVALID, CAPTURE,
 /// DRIVER, FORKED, as ptx_clip_plan_run(); INVALID if a tensor whose rule has sums is known to be a
-/// shard.
+/// shard, or has rows of a matrix.
 PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 
 /// The same in three phases, for gradients that are spread over ranks:
@@ -284,7 +295,8 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 ///     ncclAllReduce(rule_sums, rule_sums, PTX_RULE_MAX_SUMS * tensors, ncclDouble, ncclSum, comm,
 ///                   stream);
 ///
-/// Ranks then have the same tensors in the same order; of one a rank may have no element. Several
+/// Ranks then have the same tensors in the same order; of one a rank may have no element. A plan
+/// with rows of matrices (whole_rows) has that phase, too; muon.h has its step over ranks. Several
 /// plans on one device, such as the stages of a pipeline, share one norm through the rows of one
 /// array, sums_at, in place of the all-reduce.
 ///
@@ -296,7 +308,7 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 /// launched. So each phase may have a graph of its own, and the caller replays them in order.
 ///
 /// Errors: those of a run; INVALID for a phase out of order, which changes nothing, and for a
-/// reduce of a plan without a rule that has sums.
+/// reduce of a plan without a rule that has sums and without rows of matrices.
 PTXGEN_API ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_finish(ptx_step_plan *plan, CUstream stream);
 PTXGEN_API ptx_status ptx_step_plan_reduce(ptx_step_plan *plan, CUstream stream);
@@ -308,7 +320,8 @@ struct ptx_step_plan_info {
     CUdeviceptr records;
     CUdeviceptr summary;
     CUdeviceptr guard_state;
-    CUdeviceptr rule_sums; ///< PTX_RULE_MAX_SUMS f64s a tensor; 0: no rule has sums
+    CUdeviceptr rule_sums;   ///< PTX_RULE_MAX_SUMS f64s a tensor; 0: no rule has sums
+    CUdeviceptr matrix_sums; ///< PTX_MUON_SUMS f64s a tensor; 0: none has rows of a matrix
 };
 
 /// What ptx_clip_plan_get_info() to ptx_clip_plan_set_loss_scale() are for groups, for norm groups.
@@ -406,7 +419,8 @@ struct ptx_step_description {
 };
 
 /// As ptx_clip_describe() and ptx_clip_emit(): without a GPU, and NULL as a builder is an error of
-/// the text. Errors: INVALID, OUT_OF_MEMORY (host).
+/// the text, which also has the kernels of Muon's products, and those of a Muon plan where tensors
+/// have rows of matrices. Errors: INVALID, OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_step_describe(const struct ptx_step_params *params,
                                         struct ptx_step_description *description);
 PTXGEN_API ptx_status ptx_step_emit(ptx_builder *b, const struct ptx_step_params *params);

@@ -32,6 +32,7 @@ struct ptxk_step_spec {
     bool takes_amax;     // some tensor's largest weight is wanted
     bool transposes;     // some copy is wanted transposed, too
     bool counts_empty;   // some tensor without elements counts its steps
+    bool over_ranks;     // some tensor has rows of a matrix whose others are on other ranks
     uint32_t fp8_blocks; // bits of the kinds of copies in blocks: ptxk_step_fp8_kind()
 };
 
@@ -66,6 +67,7 @@ enum {
     STEP_ACCUMULATE,        // in no run: gradients into accumulators, a block for each chunk
     STEP_REPORT, // after the step: reports of weights, or their largest, of tensors of several
                  // tiles
+    STEP_MATRIX_TOTALS, // after the norm, of matrices over ranks: the sums of a tensor, in a block
     STEP_MATRIX_SCALES, // before the step of matrices, a block for each: what its update is
                         // divided by
     STEP_MATRIX,        // then a block for each tile: momentum, and the update for the products
@@ -75,8 +77,8 @@ enum {
 };
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk_step_report_emit,
-    ptxk_step_transpose_emit, ptxk_step_matrix_scales_emit, ptxk_step_matrix_emit,
-    ptxk_step_fp8_blocks_emit;
+    ptxk_step_transpose_emit, ptxk_step_matrix_totals_emit, ptxk_step_matrix_scales_emit,
+    ptxk_step_matrix_emit, ptxk_step_fp8_blocks_emit;
 
 // The sums of a tile, and of a tensor: rows of PTX_RULE_MAX_SUMS f64.
 

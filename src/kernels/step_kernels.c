@@ -79,6 +79,11 @@ static bool notes_weights(const struct norm_spec *spec)
     return own->reports_weights || own->takes_amax;
 }
 
+static bool is_over_ranks(const struct norm_spec *spec)
+{
+    return ((const struct ptxk_step_spec *)spec->own)->over_ranks;
+}
+
 static bool has_sums(const struct norm_spec *spec)
 {
     return ptxk_step_has_sums(spec->own);
@@ -172,6 +177,7 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [STEP_SUMS] = { "step_sums", ptxk_step_sums_emit, 1, has_sums },
     [STEP_ACCUMULATE] = { "step_accumulate", accumulate_emit, 4, accumulates },
     [STEP_REPORT] = { "step_report", ptxk_step_report_emit, 1, notes_weights },
+    [STEP_MATRIX_TOTALS] = { "step_matrix_totals", ptxk_step_matrix_totals_emit, 1, is_over_ranks },
     [STEP_MATRIX_SCALES] = { "step_matrix_scales", ptxk_step_matrix_scales_emit, 1, has_matrices },
     [STEP_MATRIX] = { "step_matrix", ptxk_step_matrix_emit, 4, has_matrices },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit },

@@ -251,10 +251,100 @@ static void scale_store(ptx_builder *b, ptx_ptr coefficients, ptx_val options, p
     ptx_store(b, to, 0, ptx_select(b, none, ptx_f32(INFINITY), scale));
 }
 
+// The tensor, rows, columns of a matrix; its sums, which thread 0 has.
+struct totals {
+    ptx_val tensor;
+    ptx_val sum[SUMS];
+};
+
+static struct totals sum_parts_of(ptx_builder *b, ptx_ptr row, ptx_ptr sums, ptx_val tid)
+{
+    ptx_vec size = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX(tensor)));
+    ptx_vec more = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX(columns)));
+    ptx_val count = ptx_mul_wide(b, size.lane[1], more.lane[0]);
+    ptx_val up = ptx_add(b, count, STEP_MATRIX_PART - 1);
+    ptx_val parts = ptxk_over_power_of_two(b, up, STEP_MATRIX_PART);
+    ptx_ptr from = ptx_at(b, sums, ptx_mul(b, ptx_load(b, row, MATRIX(sums)), SUMS));
+    struct totals t = { .tensor = size.lane[0] };
+
+    ptx_comment(b, "thread t adds the sums of parts t, t + 256, ...");
+    for (unsigned k = 0; k < SUMS; k++)
+        t.sum[k] = ptx_var(b, ptx_f64(0));
+    ptx_for (b, n, ptx_cvt(b, PTX_U64, tid), parts, BLOCK) {
+        ptx_ptr of_part = ptx_at(b, from, ptx_mul(b, n, SUMS));
+        for (uint32_t k = 0; k < SUMS; k++)
+            ptx_set(b, t.sum[k], ptx_add(b, t.sum[k], ptx_load(b, of_part, k)));
+    }
+    for (unsigned k = 0; k < SUMS; k++) {
+        ptx_comment(b, "over the threads");
+        t.sum[k] = ptxk_block_sum(b, t.sum[k], BLOCK);
+    }
+    return t;
+}
+
+static ptx_ptr sums_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_F64, "matrix_sums", .readonly = true,
+                         .meaning = "rows of 3, one for 2048 elements of a matrix: G * G, m * m, "
+                                    "m * G");
+}
+
+// Where a tensor of no matrix, or one without a gradient, has zeros.
+static ptx_ptr totals_param(ptx_builder *b, bool writes)
+{
+    return ptx_param_ptr(b, PTX_F64, "matrix_totals", .readonly = !writes, .writeonly = writes,
+                         .meaning = "rows of 3, one a tensor: G * G, m * m, m * G");
+}
+
+// Whether a tensor has a gradient, or a sum of gradients: a predicate.
+static ptx_val is_present(ptx_builder *b, ptx_ptr rows, bool accumulates, ptx_val tensor)
+{
+    if (accumulates) {
+        ptx_val at = ptx_load_vec(b, rows, ptx_mul_wide(b, tensor, 2), 2).lane[1];
+        return ptx_ne(b, ptxk_norm_accumulated(b, at), 0);
+    }
+    const uint32_t length = NORM_LENGTH(uint64_t, struct norm_tensor_row);
+    return ptx_ne(b, ptx_load(b, ptx_at(b, rows, ptx_mul_wide(b, tensor, length)), 0), 0);
+}
+
+void ptxk_step_matrix_totals_emit(ptx_builder *b, const struct norm_spec *norm)
+{
+    const struct ptxk_step_spec *spec = norm->own;
+
+    ptx_comment(b, "a block for each tensor: the sums of the rows that are here");
+    ptx_ptr tensors = spec->accumulates
+                          ? ptxk_norm_accumulators_param(b)
+                          : ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                                          .meaning = "rows of 4: gradient, count, weight, type");
+    ptx_ptr of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
+                               .meaning = "one a tensor: 1 + its matrix; 0: it is none");
+    ptx_ptr matrices = matrices_param(b);
+    ptx_ptr sums = sums_param(b);
+    ptx_ptr totals = totals_param(b, true);
+    ptx_val tensor = ptx_ctaid(b, PTX_X), tid = ptx_tid(b, PTX_X);
+    ptx_ptr to = ptx_at(b, totals, ptx_mul_wide(b, tensor, SUMS));
+    ptx_val matrix = ptx_load(b, of, tensor), first = ptx_eq(b, tid, 0);
+
+    ptx_if (b, ptx_eq(b, matrix, 0)) {
+        ptx_if (b, first)
+            for (uint32_t k = 0; k < SUMS; k++)
+                ptx_store(b, to, k, ptx_f64(0));
+    }
+    ptx_else (b) {
+        ptx_val present = is_present(b, tensors, spec->accumulates, tensor);
+        ptx_ptr row = matrix_at(b, matrices, ptx_sub(b, matrix, 1));
+        struct totals t = sum_parts_of(b, row, sums, tid);
+        ptx_if (b, first)
+            for (uint32_t k = 0; k < SUMS; k++)
+                ptx_store(b, to, k, ptx_select(b, present, t.sum[k], ptx_f64(0)));
+    }
+}
+
 void ptxk_step_matrix_scales_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     const struct ptxk_step_spec *spec = norm->own;
     const struct ptxk_step_rules rules = ptxk_step_rules(spec);
+    struct totals t;
 
     ptx_comment(b, "a block for each matrix: what its update is divided by");
     ptx_ptr matrices = matrices_param(b);
@@ -263,36 +353,23 @@ void ptxk_step_matrix_scales_emit(ptx_builder *b, const struct norm_spec *norm)
                                          .meaning = ptxk_step_coefficients_meaning(&rules));
     ptx_ptr records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
                                     .meaning = "rows of 4: factor, norm, found_inf, max_norm");
-    ptx_ptr sums = ptx_param_ptr(b, PTX_F64, "matrix_sums", .readonly = true,
-                                 .meaning = "rows of 3, one for 2048 elements of a matrix: G * G, "
-                                            "m * m, m * G");
+    ptx_ptr sums = spec->over_ranks ? totals_param(b, false) : sums_param(b);
     ptx_ptr scales =
         ptx_param_ptr(b, PTX_F32, "matrix_scales", .writeonly = true, .meaning = "one a matrix");
     ptx_val block = ptx_ctaid(b, PTX_X), tid = ptx_tid(b, PTX_X);
     ptx_ptr row = matrix_at(b, matrices, block);
-    ptx_vec size = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX(tensor)));
-    ptx_vec more = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX(columns)));
-    ptx_val count = ptx_mul_wide(b, size.lane[1], more.lane[0]);
-    ptx_val up = ptx_add(b, count, STEP_MATRIX_PART - 1);
-    ptx_val parts = ptxk_over_power_of_two(b, up, STEP_MATRIX_PART);
-    ptx_ptr from = ptx_at(b, sums, ptx_mul(b, ptx_load(b, row, MATRIX(sums)), SUMS));
-    ptx_val sum[SUMS];
-
-    ptx_comment(b, "thread t adds the sums of parts t, t + 256, ...");
-    for (unsigned k = 0; k < SUMS; k++)
-        sum[k] = ptx_var(b, ptx_f64(0));
-    ptx_for (b, n, ptx_cvt(b, PTX_U64, tid), parts, BLOCK) {
-        ptx_ptr of_part = ptx_at(b, from, ptx_mul(b, n, SUMS));
+    if (spec->over_ranks) {
+        ptx_comment(b, "the sums of all ranks");
+        t.tensor = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX(tensor))).lane[0];
+        ptx_ptr of_all = ptx_at(b, sums, ptx_mul_wide(b, t.tensor, SUMS));
         for (uint32_t k = 0; k < SUMS; k++)
-            ptx_set(b, sum[k], ptx_add(b, sum[k], ptx_load(b, of_part, k)));
-    }
-    for (unsigned k = 0; k < SUMS; k++) {
-        ptx_comment(b, "over the threads");
-        sum[k] = ptxk_block_sum(b, sum[k], BLOCK);
+            t.sum[k] = ptx_load(b, of_all, k);
+    } else {
+        t = sum_parts_of(b, row, sums, tid);
     }
     ptx_comment(b, "the first thread has them: the scalars of the matrix");
     ptx_if (b, ptx_eq(b, tid, 0)) {
-        ptx_ptr of_tensor = row_of_tensor(b, spec, rows, size.lane[0]);
+        ptx_ptr of_tensor = row_of_tensor(b, spec, rows, t.tensor);
         ptx_vec id_clock = ptx_unpack(b, PTX_U32, ptx_load(b, of_tensor, ROW(id)));
         ptx_vec variant_group = ptx_unpack(b, PTX_U32, ptx_load(b, of_tensor, ROW(variant)));
         ptx_val of_clock = ptx_mul_wide(b, id_clock.lane[1], ptxk_step_coefficients_words(&rules));
@@ -300,7 +377,7 @@ void ptxk_step_matrix_scales_emit(ptx_builder *b, const struct norm_spec *norm)
         ptx_val options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX(options)));
         ptx_val factor = ptx_load(b, record, 0);
         ptx_ptr to = ptx_at(b, scales, ptx_cvt(b, PTX_U64, block));
-        scale_store(b, ptx_at(b, coefficients, of_clock), options, factor, sum, to);
+        scale_store(b, ptx_at(b, coefficients, of_clock), options, factor, t.sum, to);
     }
 }
 

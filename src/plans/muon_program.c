@@ -31,6 +31,22 @@ static uint64_t rows_of(const struct ptx_step_tensor *tensor)
     return tensor->count / tensor->columns;
 }
 
+bool ptxp_matrix_is_cut(const struct ptx_step_params *params, size_t t)
+{
+    return is_muon(group_of(params, t)) && params->tensors[t].whole_rows;
+}
+
+uint64_t ptxp_matrix_update_bytes(const struct ptx_step_tensor *tensor)
+{
+    return tensor->count ? rows_of(tensor) * muon_pitch((uint32_t)tensor->columns) : 0;
+}
+
+// Those of all of its matrix.
+static uint64_t all_rows_of(const struct ptx_step_tensor *tensor)
+{
+    return tensor->whole_rows ? tensor->whole_rows : rows_of(tensor);
+}
+
 static uint64_t parts(uint64_t count, uint64_t size)
 {
     return count / size + (count % size != 0);
@@ -43,15 +59,37 @@ uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor)
 
 // ---- checks -------------------------------------------------------------------------------------
 
-static ptx_status check_triples(uint32_t g, const struct ptx_muon_params *muon)
+ptx_status ptxp_muon_check(const char *what, size_t k, const struct ptx_muon_params *muon)
 {
-    for (uint32_t k = 0; muon->triples && k < TRIPLE * muon->steps; k++)
-        if (!isfinite(muon->triples[k]))
+    if (muon->steps > PTX_MUON_MOST_STEPS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s %zu: muon->steps is %" PRIu32 "; there are at most %d", what, k,
+                         muon->steps, PTX_MUON_MOST_STEPS);
+    if ((unsigned)muon->adjust > PTX_MUON_ADJUST_MATCH_RMS_ADAMW)
+        return ptxd_fail(PTX_ERROR_INVALID, "%s %zu: muon->adjust is %d; there are %d to %d", what,
+                         k, (int)muon->adjust, PTX_MUON_ADJUST_ORIGINAL,
+                         PTX_MUON_ADJUST_MATCH_RMS_ADAMW);
+    for (uint32_t n = 0; muon->triples && n < TRIPLE * muon->steps; n++)
+        if (!isfinite(muon->triples[n]))
             return ptxd_fail(PTX_ERROR_INVALID,
-                             "group %" PRIu32 ": muon->triples[%" PRIu32
-                             "] is %g; the coefficients "
-                             "of a step must be finite",
-                             g, k, (double)muon->triples[k]);
+                             "%s %zu: muon->triples[%" PRIu32 "] is %g; the coefficients of a step "
+                             "must be finite",
+                             what, k, n, (double)muon->triples[n]);
+    return PTX_OK;
+}
+
+ptx_status ptxp_muon_check_sides(const char *what, size_t k, uint64_t rows, uint64_t columns)
+{
+    if ((rows < columns ? rows : columns) > PTX_MUON_MOST_ROWS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s %zu: it is a matrix of %" PRIu64 " x %" PRIu64 "; rule muon takes "
+                         "a smaller side of at most %d",
+                         what, k, rows, columns, PTX_MUON_MOST_ROWS);
+    if ((rows > columns ? rows : columns) > PTX_MUON_MOST_COLUMNS)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s %zu: it is a matrix of %" PRIu64 " x %" PRIu64 "; rule muon takes "
+                         "sides of at most 2^24",
+                         what, k, rows, columns);
     return PTX_OK;
 }
 
@@ -65,15 +103,28 @@ ptx_status ptxp_matrix_check_group(uint32_t g, const struct ptx_step_group *grou
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": muon is given, and its rule is %s: make it NULL", g,
                          ptxp_step_rule_of(group)->name);
-    if (muon->steps > PTX_MUON_MOST_STEPS)
+    return ptxp_muon_check("group", g, muon);
+}
+
+// Of a tensor that has rows of a matrix.
+static ptx_status check_cut(size_t t, const struct ptx_step_tensor *tensor)
+{
+    const uint64_t first = tensor->count ? tensor->whole.first : 0;
+
+    if (tensor->whole.run || first % tensor->columns ||
+        first / tensor->columns + rows_of(tensor) > tensor->whole_rows)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "group %" PRIu32 ": muon->steps is %" PRIu32 "; there are at most %d", g,
-                         muon->steps, PTX_MUON_MOST_STEPS);
-    if ((unsigned)muon->adjust > PTX_MUON_ADJUST_MATCH_RMS_ADAMW)
-        return ptxd_fail(
-            PTX_ERROR_INVALID, "group %" PRIu32 ": muon->adjust is %d; there are %d to %d", g,
-            (int)muon->adjust, PTX_MUON_ADJUST_ORIGINAL, PTX_MUON_ADJUST_MATCH_RMS_ADAMW);
-    return check_triples(g, muon);
+                         "tensor %zu: whole_rows is %" PRIu64 ", and `whole` says first %" PRIu64
+                         ", run %" PRIu64 ": it must have rows of that matrix, of %" PRIu64
+                         " columns, one after the other",
+                         t, tensor->whole_rows, tensor->whole.first, tensor->whole.run,
+                         tensor->columns);
+    if (tensor->count && (!tensor->update || tensor->update % 16))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: update is 0x%llx, and the tensor has rows of a matrix: it "
+                         "must be a multiple of 16",
+                         t, (unsigned long long)tensor->update);
+    return PTX_OK;
 }
 
 static ptx_status check_matrix(size_t t, const struct ptx_step_tensor *tensor)
@@ -85,39 +136,38 @@ static ptx_status check_matrix(size_t t, const struct ptx_step_tensor *tensor)
                          "tensor %zu: columns is %" PRIu64 ", and the tensor has %" PRIu64
                          " elements: its rule, muon, steps matrices; give the length of their rows",
                          t, columns, tensor->count);
-    const uint64_t rows = rows_of(tensor);
-    if ((rows < columns ? rows : columns) > PTX_MUON_MOST_ROWS)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: it is a matrix of %" PRIu64 " x %" PRIu64 "; rule muon takes "
-                         "a smaller side of at most %d",
-                         t, rows, columns, PTX_MUON_MOST_ROWS);
-    if ((rows > columns ? rows : columns) > PTX_MUON_MOST_COLUMNS)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: it is a matrix of %" PRIu64 " x %" PRIu64 "; rule muon takes "
-                         "sides of at most 2^24",
-                         t, rows, columns);
-    return PTX_OK;
+    const ptx_status status = ptxp_muon_check_sides("tensor", t, all_rows_of(tensor), columns);
+    return status || !tensor->whole_rows ? status : check_cut(t, tensor);
 }
 
 ptx_status ptxp_matrix_check_tensor(size_t t, const struct ptx_step_tensor *tensor,
                                     const struct ptx_step_group *group)
 {
+    if ((!is_muon(group) || !tensor->whole_rows) && tensor->update)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: update is given, and the tensor has no rows of a matrix "
+                         "whose others are elsewhere: whole_rows and rule muon belong to it",
+                         t);
     if (!is_muon(group))
-        return PTX_OK;
+        return tensor->whole_rows ? ptxd_fail(PTX_ERROR_INVALID,
+                                              "tensor %zu: whole_rows is %" PRIu64
+                                              ", and its rule is %s: only muon has matrices",
+                                              t, tensor->whole_rows, ptxp_step_rule_of(group)->name)
+                                  : PTX_OK;
     if (ptxk_step_format_of(tensor->format)->by_block)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: its rule is muon, and its format, %s, stores states in "
                          "blocks: take one without blocks",
                          t, ptxk_step_format_of(tensor->format)->name);
-    if (tensor->whole.first || tensor->whole.run)
+    if ((tensor->whole.first || tensor->whole.run) && !tensor->whole_rows)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: its rule, muon, steps whole matrices, and `whole` says that "
-                         "the tensor is a shard: give all of it",
+                         "the tensor is a shard: give all of it, or the matrix's whole_rows",
                          t);
     if (!tensor->count && tensor->counts_empty)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: counts_empty is set, and its rule is muon: a matrix lies "
-                         "whole on one rank, which counts its steps",
+                         "tensor %zu: counts_empty is set, and its rule is muon: a rank with rows "
+                         "of the matrix counts its steps",
                          t);
     return tensor->count ? check_matrix(t, tensor) : PTX_OK;
 }
@@ -170,19 +220,26 @@ static uint32_t steps_of(const struct ptx_step_group *group)
     return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
 }
 
+struct muon_schedule ptxp_muon_schedule(const struct ptx_muon_params *muon, float (*triples)[3])
+{
+    static const float usual[TRIPLE] = { 3.4445f, -4.7750f, 2.0315f };
+    const float *given = muon ? muon->triples : NULL;
+    const uint32_t steps = muon ? muon->steps : (uint32_t)PTX_MUON_STEPS;
+
+    for (uint32_t k = 0; k < steps; k++)
+        memcpy(triples[k], given ? given + TRIPLE * k : usual, sizeof *triples);
+    return (struct muon_schedule) { steps, (const float(*)[TRIPLE])triples };
+}
+
 // A schedule for each group, with triples of its own.
 static void fill_schedules(const struct ptx_step_params *params, struct matrix_set *set)
 {
-    static const float usual[TRIPLE] = { 3.4445f, -4.7750f, 2.0315f };
     float(*at)[TRIPLE] = set->triples;
 
     for (uint32_t g = 0; g < params->group_count; g++) {
-        const struct ptx_muon_params *muon = params->groups[g].muon;
-        const float *given = muon ? muon->triples : NULL;
-        set->schedules[g] =
-            (struct muon_schedule) { steps_of(&params->groups[g]), (const float(*)[TRIPLE])at };
-        for (uint32_t k = 0; k < set->schedules[g].steps; k++, at++)
-            memcpy(*at, given ? given + TRIPLE * k : usual, sizeof *at);
+        if (is_muon(&params->groups[g]))
+            set->schedules[g] = ptxp_muon_schedule(params->groups[g].muon, at);
+        at += set->schedules[g].steps;
     }
 }
 
@@ -247,6 +304,11 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matr
             continue;
         const uint64_t rows = rows_of(tensor), columns = tensor->columns;
         const bool turns = rows > columns;
+        if (tensor->whole_rows) { // its products are made where the matrix is whole
+            set->matrices[set->count++] = (struct muon_matrix) { .columns = (uint32_t)columns,
+                                                                 .schedule = tensor->group };
+            continue;
+        }
         set->matrices[set->count++] =
             (struct muon_matrix) { .rows = (uint32_t)(turns ? columns : rows),
                                    .columns = (uint32_t)(turns ? rows : columns),
@@ -260,8 +322,9 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matr
 static double adjust_of(const struct ptx_muon_params *muon, const struct ptx_step_tensor *tensor)
 {
     const bool swaps = muon && muon->in_by_out;
-    const double a = (double)(swaps ? tensor->columns : rows_of(tensor));
-    const double b = (double)(swaps ? rows_of(tensor) : tensor->columns);
+    const uint64_t rows = all_rows_of(tensor);
+    const double a = (double)(swaps ? tensor->columns : rows);
+    const double b = (double)(swaps ? rows : tensor->columns);
 
     if (muon && muon->adjust == PTX_MUON_ADJUST_MATCH_RMS_ADAMW)
         return 0.2 * sqrt(a > b ? a : b);
@@ -274,7 +337,7 @@ static struct step_matrix_row row_of(const struct ptx_step_params *params, size_
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptx_step_group *group = group_of(params, t);
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, group);
-    const bool turns = rows_of(tensor) > tensor->columns;
+    const bool turns = rows_of(tensor) > tensor->columns && !tensor->whole_rows;
 
     return (struct step_matrix_row) {
         .adjust = adjust_of(group->muon, tensor),
@@ -305,8 +368,8 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
         if (!ptxp_is_matrix(params, t))
             continue;
         rows[matrix] = row_of(params, t, m);
-        rows[matrix].x = work + m->x;
-        rows[matrix].to = work + m->out;
+        rows[matrix].x = tensor->whole_rows ? tensor->update : work + m->x;
+        rows[matrix].to = tensor->whole_rows ? tensor->update : work + m->out;
         rows[matrix].sums = sums;
         sums += sums_of(tensor);
         for (uint32_t k = 0; k < ptxp_matrix_tiles(tensor); k++)
@@ -329,25 +392,30 @@ ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_s
     return *products ? PTX_OK : ptx_error_status();
 }
 
-ptx_status ptxp_matrix_run(const struct norm_plan *norm, const struct step_layout *layout,
-                           const struct muon_products *products, CUstream stream)
+ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct step_layout *layout,
+                              CUstream stream)
 {
     ptx_status status;
 
-    if (!products)
+    if (!layout->set.count)
         return PTX_OK;
     status =
         ptxp_norm_plan_launch(norm, STEP_MATRIX_SCALES, layout->matrix_rows.length, false, stream);
-    if (!status)
-        status =
-            ptxp_norm_plan_launch(norm, STEP_MATRIX, layout->matrix_tiles.length, false, stream);
-    return status ? status : ptxp_muon_run(products, stream);
+    return status ? status
+                  : ptxp_norm_plan_launch(norm, STEP_MATRIX, layout->matrix_tiles.length, false,
+                                          stream);
+}
+
+ptx_status ptxp_matrix_multiply(const struct muon_products *products, CUstream stream)
+{
+    return products ? ptxp_muon_run(products, stream) : PTX_OK;
 }
 
 bool ptxp_matrix_multiplies(const struct step_layout *layout)
 {
     for (size_t k = 0; k < layout->set.count; k++)
-        if (layout->set.schedules[layout->set.matrices[k].schedule].steps)
+        if (layout->set.matrices[k].rows &&
+            layout->set.schedules[layout->set.matrices[k].schedule].steps)
             return true;
     return false;
 }
@@ -371,6 +439,8 @@ int ptxp_matrix_launches(const struct step_layout *layout)
     for (size_t k = 0; k < layout->set.count; k++) {
         const struct muon_matrix *m = &layout->set.matrices[k];
         const struct muon_schedule *schedule = &layout->set.schedules[m->schedule];
+        if (!m->rows)
+            continue;
         if (ptxp_muon_on_chip(m) && schedule->steps)
             of_chips[m->rows > MUON_CHIP_MOST / 2] = 1;
         ptxp_muon_visit(m, schedule, 0, count_launch, &of_tiles);

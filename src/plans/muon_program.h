@@ -8,9 +8,18 @@
 
 // Whether a tensor is a matrix, and has elements.
 bool ptxp_is_matrix(const struct ptx_step_params *params, size_t t);
+// Whether it has rows of one, or none of the rows, and the others are on other ranks.
+bool ptxp_matrix_is_cut(const struct ptx_step_params *params, size_t t);
+// What its `update` has.
+uint64_t ptxp_matrix_update_bytes(const struct ptx_step_tensor *tensor);
 // Its tiles.
 uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor);
 
+// Checks that the messages name as "`what` k"; the second, that a matrix's sides are not too large.
+ptx_status ptxp_muon_check(const char *what, size_t k, const struct ptx_muon_params *muon);
+ptx_status ptxp_muon_check_sides(const char *what, size_t k, uint64_t rows, uint64_t columns);
+// The steps of a group or matrix, whose triples are written to `triples`; `muon` may be NULL.
+struct muon_schedule ptxp_muon_schedule(const struct ptx_muon_params *muon, float (*triples)[3]);
 // Checks a group's own parameters, and a tensor of a group; of other rules: that there are none.
 ptx_status ptxp_matrix_check_group(uint32_t g, const struct ptx_step_group *group);
 ptx_status ptxp_matrix_check_tensor(size_t t, const struct ptx_step_tensor *tensor,
@@ -33,9 +42,11 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
 ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_step_params *params,
                                 const struct step_layout *layout, CUdeviceptr memory,
                                 struct muon_products **products);
-// The launches between the records and the step; and how many they are.
-ptx_status ptxp_matrix_run(const struct norm_plan *norm, const struct step_layout *layout,
-                           const struct muon_products *products, CUstream stream);
+// The launches between the records and the step, and how many they are: what leaves X, then the
+// products.
+ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct step_layout *layout,
+                              CUstream stream);
+ptx_status ptxp_matrix_multiply(const struct muon_products *products, CUstream stream);
 int ptxp_matrix_launches(const struct step_layout *layout);
 // Whether there are any products.
 bool ptxp_matrix_multiplies(const struct step_layout *layout);

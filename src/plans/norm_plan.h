@@ -27,7 +27,7 @@ enum norm_left {
 // Plans that `reduces` have four phases, others no NORM_PHASE_REDUCE.
 enum norm_phase { NORM_PHASE_SQUARES, NORM_PHASE_FINISH, NORM_PHASE_REDUCE, NORM_PHASE_LAST };
 
-enum { NORM_MOST_OWN_VALUES = 32 };
+enum { NORM_MOST_OWN_VALUES = 34 };
 
 struct norm_hooks {
     const struct norm_entry *entries; // its kernels
@@ -46,6 +46,9 @@ struct norm_hooks {
     // their number. Where the core has a value of the same name, the plan's own is taken. `sets`:
     // for the kernels that set something. The values stay where they are for the plan's life.
     size_t (*values)(const struct norm_plan *plan, bool sets, struct ptx_named_arg *values);
+    // Launches what of the sums other ranks are to add, at the end of NORM_PHASE_SQUARES. NULL:
+    // nothing.
+    ptx_status (*total)(struct norm_plan *plan, CUstream stream);
     // Launches what the last phase needs beside the records, of plans that `reduces`. `overlaps`:
     // as below.
     ptx_status (*reduce)(struct norm_plan *plan, bool overlaps, CUstream stream);

@@ -215,10 +215,12 @@ ptx_status ptxp_norm_plan_squares(struct norm_plan *plan, uint64_t first, uint64
 static ptx_status launch_phase(struct norm_plan *plan, enum norm_phase phase, CUstream stream)
 {
     const uint64_t chunks = plan->layout.chunk_count;
+    ptx_status status;
 
     switch (phase) {
     case NORM_PHASE_SQUARES:
-        return ptxp_norm_plan_squares(plan, 0, chunks, stream);
+        status = ptxp_norm_plan_squares(plan, 0, chunks, stream);
+        return status || !plan->hooks->total ? status : plan->hooks->total(plan, stream);
     case NORM_PHASE_FINISH:
         return finish(plan, stream);
     case NORM_PHASE_REDUCE:

@@ -8,6 +8,7 @@
 
 #include "driver/error.h"
 #include "loss_scale.h"
+#include "kernels/muon_parts.h"
 #include "muon_program.h"
 #include "norm_plan.h"
 #include "step_addresses.h"
@@ -71,6 +72,7 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "matrix_rows", PTX_ARG(plan->matrix_rows) },
         { "matrix_tiles", PTX_ARG(plan->matrix_tiles) },
         { "matrix_sums", PTX_ARG(plan->matrix_sums) },
+        { "matrix_totals", PTX_ARG(plan->info.matrix_sums) },
         { "matrix_scales", PTX_ARG(plan->matrix_scales) },
         { "hyper", PTX_ARG(plan->set.hyper) },
         { "values",
@@ -88,11 +90,26 @@ static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
 {
     const ptx_step_plan *plan = (const void *)norm;
     const size_t tensors = plan->params.tensor_count;
-    ptx_status status =
-        ptxp_norm_plan_launch(norm, STEP_REDUCE, plan->layout.tiles.length, overlaps, stream);
+    const bool sums = ptxk_step_has_sums(&plan->spec);
+    ptx_status status = PTX_OK;
 
-    return status || !tensors ? status
-                              : ptxp_norm_plan_launch(norm, STEP_SUMS, tensors, false, stream);
+    if (sums)
+        status =
+            ptxp_norm_plan_launch(norm, STEP_REDUCE, plan->layout.tiles.length, overlaps, stream);
+    if (!status && sums && tensors)
+        status = ptxp_norm_plan_launch(norm, STEP_SUMS, tensors, false, stream);
+    return status || !plan->spec.over_ranks ? status
+                                            : ptxp_matrix_update(norm, &plan->layout, stream);
+}
+
+static ptx_status total(struct norm_plan *norm, CUstream stream)
+{
+    const ptx_step_plan *plan = (const void *)norm;
+
+    return plan->spec.over_ranks
+               ? ptxp_norm_plan_launch(norm, STEP_MATRIX_TOTALS, plan->params.tensor_count, false,
+                                       stream)
+               : PTX_OK;
 }
 
 static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t count, bool fused,
@@ -106,7 +123,9 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     ptx_status status;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
-    status = ptxp_matrix_run(norm, &plan->layout, plan->products, stream);
+    status = plan->spec.over_ranks ? PTX_OK : ptxp_matrix_update(norm, &plan->layout, stream);
+    if (!status)
+        status = ptxp_matrix_multiply(plan->products, stream);
     if (!status)
         status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps && !separates, stream);
     if (!status && parts)
@@ -131,12 +150,14 @@ static const struct norm_hooks hooks = {
                                     "for each finish",
                  [NORM_LEFT_RECORDS] = "the factors are not known: ptx_step_plan_norm_sq() comes "
                                        "first, then ptx_step_plan_finish(), for each step",
-                 [NORM_LEFT_RULE_SUMS] = "the sums of its rules are not known: "
+                 [NORM_LEFT_RULE_SUMS] = "the sums of its rules, or the updates of its matrices, are "
+                                         "not known: "
                                          "ptx_step_plan_reduce() comes first, after "
                                          "ptx_step_plan_finish(), for each step" },
     .folds_reports = true,
     .prepare = prepare,
     .values = values_of_step,
+    .total = total,
     .reduce = reduce,
     .last = take_step,
 };
@@ -177,6 +198,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .takes_amax = layout->takes_amax,
                                       .transposes = layout->matrices.length != 0,
                                       .counts_empty = layout->counts_empty,
+                                      .over_ranks = layout->over_ranks,
                                       .fp8_blocks = layout->fp8_blocks,
                                       .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
@@ -266,7 +288,7 @@ static ptx_status prepare(struct norm_plan *norm)
     ptx_status status = PTX_OK;
 
     norm->no_norm = takes_no_norm(&norm->params, norm->layout.group_count);
-    norm->reduces = ptxk_step_has_sums(&plan->spec);
+    norm->reduces = ptxk_step_has_sums(&plan->spec) || plan->spec.over_ranks;
     norm->own_blocks = clocks ? (clocks - 1) / NORM_BLOCK + 1 : 1;
     status = ptxp_matrix_check_target(&plan->layout, ptx_device_get_info(norm->device)->sm);
     if (status)
@@ -284,9 +306,12 @@ static ptx_status prepare(struct norm_plan *norm)
     if (!status)
         status = upload(plan);
     // Kernels take it from here, before the rest of the info is known.
-    plan->info.rule_sums = !norm->reduces              ? 0
-                           : plan->params.rule_sums_at ? plan->params.rule_sums_at
-                                                       : plan->tensor_sums;
+    plan->info.rule_sums = !ptxk_step_has_sums(&plan->spec) ? 0
+                           : plan->params.rule_sums_at      ? plan->params.rule_sums_at
+                                                            : plan->tensor_sums;
+    plan->info.matrix_sums = !plan->spec.over_ranks        ? 0
+                             : plan->params.matrix_sums_at ? plan->params.matrix_sums_at
+                                                           : plan->matrix_totals;
     return status;
 }
 
@@ -311,7 +336,8 @@ ptx_step_plan *ptx_step_plan_create(ptx_device *device, const struct ptx_step_pa
     else
         plan->info = (struct ptx_step_plan_info) { plan->norm.all_sums, plan->norm.records,
                                                    plan->norm.summary, plan->norm.guard_state,
-                                                   plan->info.rule_sums };
+                                                   plan->info.rule_sums,
+                                                   plan->info.matrix_sums };
     return plan;
 }
 
@@ -333,13 +359,14 @@ void ptx_step_plan_destroy(ptx_step_plan **plan)
 
 // ---- runs ---------------------------------------------------------------------------------------
 
-// A tensor that is known to be a shard and has a rule with sums, which one run cannot take.
+// A tensor that is known to be a shard and has a rule that looks at all of it, which one run cannot
+// take.
 static const struct ptx_step_tensor *shard_with_sums(const ptx_step_plan *plan)
 {
     for (size_t t = 0; t < plan->params.tensor_count && plan->norm.reduces; t++) {
         const struct ptx_step_tensor *tensor = &plan->tensors[t];
-        if ((tensor->whole.first || tensor->whole.run) &&
-            ptxp_step_rule_of(&plan->groups[tensor->group])->sums)
+        const bool sums = ptxp_step_rule_of(&plan->groups[tensor->group])->sums;
+        if (tensor->whole_rows || ((tensor->whole.first || tensor->whole.run) && sums))
             return tensor;
     }
     return NULL;
@@ -349,6 +376,11 @@ ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream)
 {
     const struct ptx_step_tensor *shard = plan ? shard_with_sums(plan) : NULL;
 
+    if (shard && shard->whole_rows)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: tensor %zu: it has rows of a matrix of %" PRIu64 ": use the phases, "
+                         "which muon.h shows",
+                         __func__, (size_t)(shard - plan->tensors), shard->whole_rows);
     if (shard)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: tensor %zu: its rule, %s, takes sums over the whole parameter, of "
@@ -373,7 +405,9 @@ ptx_status ptx_step_plan_reduce(ptx_step_plan *plan, CUstream stream)
 {
     if (plan && !plan->norm.reduces)
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "%s: no rule of the plan has sums: leave this phase out", __func__);
+                         "%s: no rule of the plan has sums, and no tensor whole_rows: leave this "
+                         "phase out",
+                         __func__);
     return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_REDUCE, stream);
 }
 
@@ -655,8 +689,10 @@ static ptx_status describe(const struct ptx_step_params *params,
         status = ptxp_matrix_check_target(&step, ptx_builder_target(b).sm);
     if (!status && b)
         ptxk_norm_emit(b, &layout.spec);
-    if (!status && b && ptxp_matrix_multiplies(&step))
+    if (!status && b && (spec.over_ranks || ptxp_matrix_multiplies(&step)))
         ptxk_muon_emit(b);
+    if (!status && b && spec.over_ranks)
+        ptxk_muon_parts_emit(b);
     if (!status && description)
         describe_layouts(params, &step, &spec, takes_no_norm(&norm, layout.group_count), &layout,
                          description);

@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "driver/error.h"
+#include "muon_program.h"
 #include "step_table.h"
 
-enum { ARRAYS_OF_TENSOR = 11 + 2 * PTX_STEP_MAX_STATES };
+enum { ARRAYS_OF_TENSOR = 12 + 2 * PTX_STEP_MAX_STATES };
 
 static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes, size_t tensor,
                                   const char *field)
@@ -97,6 +98,8 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
         to[n].count = PTXK_STEP_CLOCK_STATE_AT + clock_states;
     }
     to[n++].shared = true;
+    if (tensor->update)
+        to[n++] = array_of(tensor->update, ptxp_matrix_update_bytes(tensor), 1, t, "update");
     return n + add_copies(tensor, t, to + n);
 }
 
@@ -117,6 +120,10 @@ static size_t add_scalars(const struct norm_plan *norm, const struct ptx_step_pa
     if (params->rule_sums_at)
         to[n++] = array_of(params->rule_sums_at, PTX_RULE_MAX_SUMS * (uint64_t)params->tensor_count,
                            sizeof(double), ARRAY_OF_PLAN, "rule_sums_at");
+    if (params->matrix_sums_at)
+        to[n++] = array_of(params->matrix_sums_at,
+                           PTX_MUON_SUMS * (uint64_t)params->tensor_count, sizeof(double),
+                           ARRAY_OF_PLAN, "matrix_sums_at");
     if (params->weight_reports_at)
         to[n++] = array_of(params->weight_reports_at, 3 * (uint64_t)params->tensor_count,
                            sizeof(double), ARRAY_OF_PLAN, "weight_reports_at");
@@ -129,7 +136,7 @@ ptx_status ptxp_step_check_addresses(const struct norm_plan *norm,
                                      uint64_t bytes, size_t first, size_t moves)
 {
     const size_t most =
-        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + NORM_CALLER_ARRAYS + 3;
+        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + NORM_CALLER_ARRAYS + 4;
     struct plan_array *arrays = malloc(most * sizeof *arrays);
     size_t count = 0;
 

@@ -384,6 +384,9 @@ ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
     if ((unsigned)params->gradients > PTX_STEP_GRADIENTS_ZERO)
         return ptxd_fail(PTX_ERROR_INVALID, "gradients is %d; there are %d to %d",
                          (int)params->gradients, PTX_STEP_GRADIENTS_RAW, PTX_STEP_GRADIENTS_ZERO);
+    if (params->matrix_sums_at % 8)
+        return ptxd_fail(PTX_ERROR_INVALID, "matrix_sums_at is 0x%llx; it must be a multiple of 8",
+                         (unsigned long long)params->matrix_sums_at);
     if (params->rule_sums_at % 8)
         return ptxd_fail(PTX_ERROR_INVALID, "rule_sums_at is 0x%llx; it must be a multiple of 8",
                          (unsigned long long)params->rule_sums_at);
@@ -436,6 +439,8 @@ static const struct {
     SAME(whole),
     SAME(counts_empty),
     SAME(columns),
+    SAME(whole_rows),
+    SAME(update),
 };
 #undef SAME
 

@@ -430,6 +430,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     for (size_t t = 0; t < params->tensor_count; t++) {
         layout->accumulates |= params->tensors[t].accumulator != 0;
         layout->takes_amax |= params->tensors[t].amax != 0;
+        layout->over_ranks |= ptxp_matrix_is_cut(params, t);
         layout->counts_empty |= !params->tensors[t].count && params->tensors[t].counts_empty;
     }
     const struct ptxk_step_spec spec = { .variants = layout->variants,
@@ -460,7 +461,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                sizeof(struct step_fold_part));
     at = place(&layout->folds, at, notes ? params->tensor_count + 1 : 0,
                sizeof(struct step_fold_row));
-    at = place(&layout->matrix_of, at, ptxk_step_has_matrices(&spec) ? params->tensor_count + 1 : 0,
+    const bool of_matrices = ptxk_step_has_matrices(&spec) || layout->over_ranks;
+    at = place(&layout->matrix_of, at, of_matrices ? params->tensor_count + 1 : 0,
                sizeof(uint32_t));
     at = place(&layout->matrix_rows, at, layout->set.count, sizeof(struct step_matrix_row));
     at = place(&layout->matrix_tiles, at, layout->set.tiles, sizeof(struct step_tile_row));
@@ -468,6 +470,9 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     const uint32_t words = ptxk_step_coefficients_words(&rules);
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
     at = place(&layout->matrix_sums, at, layout->set.sums * STEP_MATRIX_SUMS, sizeof(double));
+    at = place(&layout->matrix_totals, at,
+               layout->over_ranks ? PTX_MUON_SUMS * (params->tensor_count + 1) : 0,
+               sizeof(double));
     at = place(&layout->matrix_scales, at, layout->set.count, sizeof(float));
     at = place(&layout->matrix_work, at, layout->set.bytes, 1);
     layout->bytes =

@@ -34,6 +34,7 @@
     X(matrix_tiles, struct step_tile_row)                                                          \
     X(coefficients, float)                                                                         \
     X(matrix_sums, double)                                                                         \
+    X(matrix_totals, double)                                                                       \
     X(matrix_scales, float)                                                                        \
     X(matrix_work, unsigned char)                                                                  \
     X(tile_reports, struct step_tile_report)
@@ -67,6 +68,7 @@ struct step_layout {
     bool accumulates;    // tensors have accumulators
     bool takes_amax;     // some tensor has an amax
     bool counts_empty;   // some tensor without elements has a clock
+    bool over_ranks;     // some tensor has rows of a matrix whose others are elsewhere
     uint32_t fp8_blocks; // kinds of copies in blocks, as bits
     uint32_t tile;       // elements of one
     uint32_t row_words;  // of a tensor's row

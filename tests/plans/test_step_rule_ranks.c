@@ -223,7 +223,8 @@ static void expect_order(phase *call, ptx_step_plan *plan, const char *words)
 TEST(test_order)
 {
     static const char *const factors = "ptx_step_plan_reduce: the factors are not known";
-    static const char *const sums = "ptx_step_plan_step: the sums of its rules are not known: "
+    static const char *const sums = "ptx_step_plan_step: the sums of its rules, or the updates of "
+                                    "its matrices, are not known: "
                                     "ptx_step_plan_reduce() comes first";
 
     plan_create(WHOLE, true);
@@ -275,7 +276,8 @@ TEST(test_refused)
     assert_non_null(plan);
     assert_int_equal(ptx_step_plan_get_info(plan)->rule_sums, 0);
     expect_refused(ptx_step_plan_reduce(plan, gpu.stream),
-                   "ptx_step_plan_reduce: no rule of the plan has sums: leave this phase out");
+                   "ptx_step_plan_reduce: no rule of the plan has sums, and no tensor whole_rows: "
+                   "leave this phase out");
     ptx_step_plan_destroy(&plan);
 }
 
