@@ -113,8 +113,8 @@ struct ptx_muon_params {
 /// here. The ranks add up those of a matrix's tensors, so these are in the same order on each, or
 /// the caller picks the rows. With the same sums, a matrix gets the same bits however it is cut,
 /// and those of a whole one. A rank without rows of any matrix has tensors without elements for
-/// them, and takes the same phases. Matrices that lie whole on a rank may be in the same plan: their
-/// products are made by the step.
+/// them, and takes the same phases. Matrices that lie whole on a rank may be in the same plan:
+/// their products are made by the step.
 enum { PTX_MUON_SUMS = 3 };
 
 /// Bytes from a row of X to the next at `update` and in parts: the next multiple of 16. What is

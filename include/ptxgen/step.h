@@ -155,9 +155,10 @@ struct ptx_step_tensor {
     /// with each step that is taken. For a rank that has no element of a parameter.
     bool counts_empty;
     uint64_t columns; ///< with MUON: of the matrix, of which `count` is a multiple; else not used
-    /// With MUON, where the tensor has some of a matrix's rows, and other ranks the others: how many
-    /// the matrix has. The first one here is whole.first / columns, and whole.run is 0. 0: the
-    /// tensor is the matrix. Such a plan takes all phases; see muon.h, also for a rank without rows.
+    /// With MUON, where the tensor has some of a matrix's rows, and other ranks the others: how
+    /// many the matrix has. The first one here is whole.first / columns, and whole.run is 0. 0: the
+    /// tensor is the matrix. Such a plan takes all phases; see muon.h, also for a rank without
+    /// rows.
     uint64_t whole_rows;
     CUdeviceptr update; ///< with whole_rows: where reduce leaves X of the rows, and step finds what
                         ///< became of them: f16, rows ptx_muon_pitch(columns) bytes apart; a
@@ -248,8 +249,8 @@ struct ptx_step_params {
     /// without elements or gradient are zeros. 0: the plan's own.
     CUdeviceptr rule_sums_at;
     /// With tensors that have whole_rows: the address of PTX_MUON_SUMS f64s for each tensor, in
-    /// their order, which norm_sq writes, and reduce reads: a multiple of 8. Rows of tensors without
-    /// elements, without gradient and of other rules are zeros. 0: the plan's own.
+    /// their order, which norm_sq writes, and reduce reads: a multiple of 8. Rows of tensors
+    /// without elements, without gradient and of other rules are zeros. 0: the plan's own.
     CUdeviceptr matrix_sums_at;
 };
 

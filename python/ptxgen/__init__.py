@@ -24,6 +24,7 @@ from .device import Array, Device, Event, Graph, Stream, View, device_count
 from .errors import (CaptureError, ClosedError, CompileError, DriverError, Error, ForkedError,
                      InvalidError, NoDeviceError, NoDriverError, NonfiniteError, NotFoundError,
                      OutOfMemoryError, UnsupportedError)
+from .matrices import MuonPlan
 from .module import Function, Kernel, KernelInfo, Launch, Module, emit, kernels
 from .operations import Operations
 from .plans import (SGD, Adam, AdamW, ClipPlan, Lion, PlanResult, StepPlan, describe_clip,
@@ -38,6 +39,7 @@ __all__ = [
     "CompileError", "Device", "DeviceInfo", "DriverError", "Error", "Event", "ForkedError",
     "Function", "FunctionInfo", "FunctionParam", "Graph", "GraphInfo", "InvalidError", "Kernel",
     "KernelInfo", "Launch", "Lion", "LossScaleParams", "LossScaleState", "Module", "ModuleParams",
+    "MuonPlan",
     "NoDeviceError", "NoDriverError", "NonfiniteError", "NonfiniteName", "NotFoundError",
     "Operations", "OutOfMemoryError", "PlanResult", "Rule", "SGD", "Scalar", "State",
     "StepDescription", "StepFormatName", "StepGradientsName", "StepGroup", "StepHyper",

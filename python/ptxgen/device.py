@@ -142,6 +142,11 @@ class Device(Object):
         from .plans import StepPlan
         return StepPlan(self, tensors, **params)
 
+    def muon_plan(self, matrices: Any, *, stream: StreamLike = None) -> MuonPlan:
+        """A plan that multiplies matrices whose rows are on several ranks: see MuonPlan."""
+        from .matrices import MuonPlan
+        return MuonPlan(self, matrices, stream=stream)
+
 
 # ---- device memory
 

@@ -135,6 +135,10 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo, types: _OwnTypes = (
     elif field == "absmax":
         dtype, count = "f32", -(-row.count // BLOCK)
         why, needs = "an absmax is f32", f"{needs}, in blocks of {BLOCK}: {count} of them"
+    elif field == "update":
+        columns = max(int(row.columns), 1)
+        dtype, count = "f16", int(row.count) // columns * c.ptx_muon_pitch(columns) // 2
+        why, needs = "an update is f16", f"{row.count // columns} rows with their ends have {count}"
     elif field == "step":
         dtype, count = "f32", 1
         why, needs = "a step count is f32", "a step count is one"
@@ -560,7 +564,8 @@ class StepPlan(_Plan):
         self._call("accumulate", stream_of(stream))
 
     def reduce(self, stream: StreamLike = None) -> None:
-        """Before step(), where a rule has sums: those of this plan's tensors, to be added over ranks."""
+        """Before step(), where a rule has sums: those of this plan's tensors, to be added over ranks. With rows of
+        matrices it leaves X of them."""
         self._call("reduce", stream_of(stream))
 
     @property
@@ -571,6 +576,15 @@ class StepPlan(_Plan):
         if not at:
             raise InvalidError("no rule of the plan has sums")
         return View(self._ordinal, at, _c.PTX_RULE_MAX_SUMS * len(self._rows), "f64", handle)
+
+    @property
+    def matrix_sums(self) -> View:
+        """The sums between norm_sq() and finish() of rows of matrices: three f64 a tensor."""
+        handle = self.handle
+        at = self._info(handle).matrix_sums
+        if not at:
+            raise InvalidError("no tensor of the plan has rows of a matrix")
+        return View(self._ordinal, at, _c.PTX_MUON_SUMS * len(self._rows), "f64", handle)
 
     def cast(self, stream: StreamLike = None) -> None:
         """Makes the codes in blocks of all tensors that have them, of the weights as they are, without a step."""

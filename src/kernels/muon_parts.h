@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Matrices that are put together from rows of several ranks, and taken apart again: tiles go through
-// shared memory, where a matrix with more rows than columns is transposed.
+// Matrices that are put together from rows of several ranks, and taken apart again: tiles go
+// through shared memory, where a matrix with more rows than columns is transposed.
 #ifndef PTXGEN_KERNELS_MUON_PARTS_H
 #define PTXGEN_KERNELS_MUON_PARTS_H
 

@@ -196,8 +196,8 @@ static void fill(struct making *m, CUdeviceptr workspace)
                 .line = line,
                 .x_line = (uint32_t)(pitch / sizeof(uint16_t)),
                 .transposed = turns(of),
-                .last = turns(of) && first < of->rows ? 0
-                                                      : (uint32_t)(pitch / sizeof(uint16_t) - end),
+                .last =
+                    turns(of) && first < of->rows ? 0 : (uint32_t)(pitch / sizeof(uint16_t) - end),
             };
             for (uint64_t tile = 0; tile < tiles_of(part->rows, of->columns); tile++)
                 m->tiles[m->tile_count++] =

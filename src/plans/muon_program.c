@@ -305,8 +305,8 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matr
         const uint64_t rows = rows_of(tensor), columns = tensor->columns;
         const bool turns = rows > columns;
         if (tensor->whole_rows) { // its products are made where the matrix is whole
-            set->matrices[set->count++] = (struct muon_matrix) { .columns = (uint32_t)columns,
-                                                                 .schedule = tensor->group };
+            set->matrices[set->count++] =
+                (struct muon_matrix) { .columns = (uint32_t)columns, .schedule = tensor->group };
             continue;
         }
         set->matrices[set->count++] =

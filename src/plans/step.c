@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "driver/error.h"
-#include "loss_scale.h"
 #include "kernels/muon_parts.h"
+#include "loss_scale.h"
 #include "muon_program.h"
 #include "norm_plan.h"
 #include "step_addresses.h"
@@ -106,10 +106,9 @@ static ptx_status total(struct norm_plan *norm, CUstream stream)
 {
     const ptx_step_plan *plan = (const void *)norm;
 
-    return plan->spec.over_ranks
-               ? ptxp_norm_plan_launch(norm, STEP_MATRIX_TOTALS, plan->params.tensor_count, false,
-                                       stream)
-               : PTX_OK;
+    return plan->spec.over_ranks ? ptxp_norm_plan_launch(norm, STEP_MATRIX_TOTALS,
+                                                         plan->params.tensor_count, false, stream)
+                                 : PTX_OK;
 }
 
 static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t count, bool fused,
@@ -150,10 +149,11 @@ static const struct norm_hooks hooks = {
                                     "for each finish",
                  [NORM_LEFT_RECORDS] = "the factors are not known: ptx_step_plan_norm_sq() comes "
                                        "first, then ptx_step_plan_finish(), for each step",
-                 [NORM_LEFT_RULE_SUMS] = "the sums of its rules, or the updates of its matrices, are "
-                                         "not known: "
-                                         "ptx_step_plan_reduce() comes first, after "
-                                         "ptx_step_plan_finish(), for each step" },
+                 [NORM_LEFT_RULE_SUMS] =
+                     "the sums of its rules, or the updates of its matrices, are "
+                     "not known: "
+                     "ptx_step_plan_reduce() comes first, after "
+                     "ptx_step_plan_finish(), for each step" },
     .folds_reports = true,
     .prepare = prepare,
     .values = values_of_step,
@@ -334,10 +334,9 @@ ptx_step_plan *ptx_step_plan_create(ptx_device *device, const struct ptx_step_pa
     if (ptxd_named(plan ? make(plan, params) : ptx_error_status(), __func__))
         ptx_step_plan_destroy(&plan);
     else
-        plan->info = (struct ptx_step_plan_info) { plan->norm.all_sums, plan->norm.records,
-                                                   plan->norm.summary, plan->norm.guard_state,
-                                                   plan->info.rule_sums,
-                                                   plan->info.matrix_sums };
+        plan->info = (struct ptx_step_plan_info) { plan->norm.all_sums,  plan->norm.records,
+                                                   plan->norm.summary,   plan->norm.guard_state,
+                                                   plan->info.rule_sums, plan->info.matrix_sums };
     return plan;
 }
 
@@ -662,7 +661,7 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
         .variants = step->variant_count,
         .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(spec) ? 2 : 0) +
                     (step->fold_parts.length ? 1 : 0) + spec->transposes +
-                    ptxp_matrix_launches(step) + (spec->fp8_blocks ? 1 : 0),
+                    ptxp_matrix_launches(step) + spec->over_ranks + (spec->fp8_blocks ? 1 : 0),
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
         .workspace = layout->bytes + step->bytes,
         .determinism =

@@ -121,9 +121,8 @@ static size_t add_scalars(const struct norm_plan *norm, const struct ptx_step_pa
         to[n++] = array_of(params->rule_sums_at, PTX_RULE_MAX_SUMS * (uint64_t)params->tensor_count,
                            sizeof(double), ARRAY_OF_PLAN, "rule_sums_at");
     if (params->matrix_sums_at)
-        to[n++] = array_of(params->matrix_sums_at,
-                           PTX_MUON_SUMS * (uint64_t)params->tensor_count, sizeof(double),
-                           ARRAY_OF_PLAN, "matrix_sums_at");
+        to[n++] = array_of(params->matrix_sums_at, PTX_MUON_SUMS * (uint64_t)params->tensor_count,
+                           sizeof(double), ARRAY_OF_PLAN, "matrix_sums_at");
     if (params->weight_reports_at)
         to[n++] = array_of(params->weight_reports_at, 3 * (uint64_t)params->tensor_count,
                            sizeof(double), ARRAY_OF_PLAN, "weight_reports_at");

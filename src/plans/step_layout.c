@@ -462,8 +462,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->folds, at, notes ? params->tensor_count + 1 : 0,
                sizeof(struct step_fold_row));
     const bool of_matrices = ptxk_step_has_matrices(&spec) || layout->over_ranks;
-    at = place(&layout->matrix_of, at, of_matrices ? params->tensor_count + 1 : 0,
-               sizeof(uint32_t));
+    at =
+        place(&layout->matrix_of, at, of_matrices ? params->tensor_count + 1 : 0, sizeof(uint32_t));
     at = place(&layout->matrix_rows, at, layout->set.count, sizeof(struct step_matrix_row));
     at = place(&layout->matrix_tiles, at, layout->set.tiles, sizeof(struct step_tile_row));
     const struct ptxk_step_rules rules = ptxk_step_rules(&spec);
@@ -471,8 +471,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
     at = place(&layout->matrix_sums, at, layout->set.sums * STEP_MATRIX_SUMS, sizeof(double));
     at = place(&layout->matrix_totals, at,
-               layout->over_ranks ? PTX_MUON_SUMS * (params->tensor_count + 1) : 0,
-               sizeof(double));
+               layout->over_ranks ? PTX_MUON_SUMS * (params->tensor_count + 1) : 0, sizeof(double));
     at = place(&layout->matrix_scales, at, layout->set.count, sizeof(float));
     at = place(&layout->matrix_work, at, layout->set.bytes, 1);
     layout->bytes =

@@ -149,16 +149,16 @@ static void create(struct copy *c, unsigned ranks)
         for (size_t t = 0; t < TENSORS; t++)
             c->tensors[r][t] = tensor_of(c, r, t);
         c->plans[r] = ptx_step_plan_create(
-            gpu.device, &(struct ptx_step_params) { .tensors = c->tensors[r],
-                                                    .tensor_count = TENSORS,
-                                                    .groups = groups,
-                                                    .group_count = 3,
-                                                    .max_norm = 5,
-                                                    .sums_at = ranks ? sums : 0,
-                                                    .matrix_sums_at =
-                                                        ranks ? sums + sizeof(double) : 0,
-                                                    .seed = 9,
-                                                    .stream = gpu.stream });
+            gpu.device,
+            &(struct ptx_step_params) { .tensors = c->tensors[r],
+                                        .tensor_count = TENSORS,
+                                        .groups = groups,
+                                        .group_count = 3,
+                                        .max_norm = 5,
+                                        .sums_at = ranks ? sums : 0,
+                                        .matrix_sums_at = ranks ? sums + sizeof(double) : 0,
+                                        .seed = 9,
+                                        .stream = gpu.stream });
         if (!c->plans[r])
             fail_msg("%s", ptx_error_message());
     }
@@ -318,11 +318,9 @@ TEST(test_capture)
 
 static void refuse_tensor(struct ptx_step_tensor tensor, const char *words)
 {
-    const struct ptx_step_params params = { .tensors = &tensor,
-                                            .tensor_count = 1,
-                                            .groups = groups,
-                                            .group_count = 3,
-                                            .max_norm = 1 };
+    const struct ptx_step_params params = {
+        .tensors = &tensor, .tensor_count = 1, .groups = groups, .group_count = 3, .max_norm = 1
+    };
 
     assert_null(ptx_step_plan_create(gpu.device, &params));
     expect_failure(PTX_ERROR_INVALID, words);
@@ -377,7 +375,9 @@ TEST(test_refused_matrices)
 {
     static const struct ptx_muon_params many = { .steps = 33 };
     struct ptx_muon_part part = { 256, 4 };
-    const struct ptx_muon_matrix good = { .rows = 4, .columns = 8, .parts = &part, .part_count = 1 };
+    const struct ptx_muon_matrix good = {
+        .rows = 4, .columns = 8, .parts = &part, .part_count = 1
+    };
     struct ptx_muon_matrix m = good;
 
     m.columns = 0;

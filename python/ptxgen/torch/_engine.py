@@ -19,7 +19,7 @@ from .. import _c
 from .._library import c, check
 from .._types import StepDescription
 from ..plans import StepPlan
-from . import _device, _formats, _over_ranks, _ranks, _shortcuts
+from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts
 from ._items import Rate, check_apart, check_item
 from ._ranks import DTensor
 from ._shortcuts import identities, local, spec
@@ -35,11 +35,15 @@ _SIZES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _devic
 
 class Piece(NamedTuple):
     """Elements of a parameter that follow one another, which are a tensor of the plan by themselves: a
-    matrix of this many columns."""
+    matrix of this many columns, or with whole_rows those of its rows that are on this rank."""
 
-    first: int
+    first: int  # in what is here of the parameter
     elements: int
     columns: int
+    base: int  # the matrix's first element in the whole parameter
+    number: int = 0  # of the parameter's matrices
+    start: int = 0  # the first element in the matrix
+    whole_rows: int = 0  # of the matrix, where others have some of them
 
 
 class _Item:
@@ -97,8 +101,10 @@ class _Part:
 
     def __init__(self, device: Any, items: List[_Item], owner: Any, norm: bool, phases: bool,
                  previous: Optional["_Part"], gradients: Sequence[Optional[Tensor]],
-                 sums: Optional["_Sums"]) -> None:
+                 sums: Optional["_Sums"], exchanges: Sequence[_exchange.Exchange]) -> None:
         self.device, self.items, self.accumulators = device, items, sums
+        self.exchanges = exchanges
+        self.places: Dict[int, Any] = {}  # of matrices, by their exchange
         self.groups = tuple(sorted({item.group for item in items}))
         self._note_parameters(gradients)
         self._keep_states()
@@ -190,9 +196,14 @@ class _Part:
     def _piece(self, item: _Item, row: Dict[str, Any], m: int) -> Dict[str, Any]:
         """The row of an item's piece, from that of all of it."""
         pieces: Any = item.pieces
-        first, elements, columns = pieces[m]
-        made = {**row, "count": elements, "columns": columns}
-        if not first and elements == row["count"]:
+        piece: Piece = pieces[m]
+        first, elements, columns = piece.first, piece.elements, piece.columns
+        made = {**row, "count": elements, "columns": columns, "whole_rows": piece.whole_rows}
+        if piece.whole_rows and elements:
+            made["update"] = next(one.update_at(item.parameter, piece.number) for one in self.exchanges
+                                  if one.has(item.parameter, piece.number))
+        rows = piece.whole_rows or elements // columns
+        if not piece.base and rows * columns == item.parameter.numel():
             return made
         if "amax" in row:
             raise ValueError(f"{item.what} is {len(pieces)} matrices, of which each would have a largest magnitude of its "
@@ -209,8 +220,8 @@ class _Part:
             made["ema"] += first * size("ema")
         if self.accumulators is not None:
             made["accumulator"], made["accumulated"] = self.accumulators.of(item, m)
-        made["id"] = zlib.crc32(str(first).encode(), row["id"])  # random bits of its own
-        made["whole"] = (0, 0, 0)
+        made["id"] = zlib.crc32(str(piece.base).encode(), row["id"])  # random bits of its own
+        made["whole"] = (piece.start, 0, 0)
         return made
 
     def _row(self, k: int, owner: Any) -> Dict[str, Any]:
@@ -279,6 +290,10 @@ class _Part:
         if any(map(_over_ranks.has_sums, self.key.rules)):
             self.rule_sums = torch.zeros((len(rows), _c.PTX_RULE_MAX_SUMS), dtype=torch.float64, device=self.device.device)
             params["rule_sums_at"] = self.rule_sums.data_ptr()
+        self.matrix_sums: Optional[Tensor] = None
+        if any(row.get("whole_rows") for row in rows):
+            self.matrix_sums = torch.zeros((len(rows), _c.PTX_MUON_SUMS), dtype=torch.float64, device=self.device.device)
+            params["matrix_sums_at"] = self.matrix_sums.data_ptr()
         self.hypers = [owner._all_scalars(owner.param_groups[g]) for g in self.groups]
         groups = []
         for rule, rate, scalars in zip(self.key.rules, self.rates, self.hypers):
@@ -295,7 +310,7 @@ class _Part:
     def _take(self, previous: "_Part", rows: List[Dict[str, Any]], stream: int) -> None:
         """The previous plan, with addresses of now."""
         for field in ("scale", "found_in", "found_out", "sums", "amp", "captured", "max_norm", "hypers",
-                      "values", "plan", "records", "reports", "rule_sums"):
+                      "values", "plan", "records", "reports", "rule_sums", "matrix_sums"):
             setattr(self, field, getattr(previous, field))
         self._handle = self.plan.handle.value
         moved: Any = {k: {name: row[name] for name in _MOVING} for k, row in enumerate(rows)}
@@ -597,6 +612,8 @@ class Engine:
         self._norm = False
         self._group: Optional[Any] = None
         self._over_ranks: Optional[_over_ranks.OverRanks] = None
+        self._exchanges: List[_exchange.Exchange] = []
+        self._exchanged: Any = []  # what they are made for
         self._without: Optional[Tuple[Tensor, Tensor]] = None  # norm and found_inf without plans
         self.detects = False  # a GradScaler asks for found_inf
         self.asked = False  # and of the step that comes next
@@ -707,35 +724,57 @@ class Engine:
         total = parts[0].sums
         for part in parts[1:]:
             total += part.sums.to(total.device)
-        if self._group is not None:
-            _shortcuts.add_up.way(total, self._group)
+        self._add_up(total)
         for part in parts[1:]:
             part.sums.copy_(total)
         for part in parts:
             stream = part.device.stream()
             part.plan.finish(stream)
-            if part.rule_sums is not None:
+            if part.rule_sums is not None or part.matrix_sums is not None:
                 part.plan.reduce(stream)
                 part.device.done(stream)
         if self._over_ranks is not None:
             self._over_ranks.add_up(parts, self._device())
+        for one in self._exchanges:
+            one.run()
         for part in parts:
             stream = part.device.stream()
             part.plan.step(stream)
             part.device.done(stream)
 
+    def _add_up(self, total: Tensor) -> None:
+        """Adds the ranks' sums of squares. Those of matrices go with them where their ranks are the same."""
+        tables = [one.table(self._parts) for one in self._exchanges]
+        if self._group is not None:
+            riders = [table for one, table in zip(self._exchanges, tables) if one.group is self._group]
+            if riders:
+                several = torch.cat([total.reshape(1), *(table.flatten().to(total.device) for table in riders)])
+                _shortcuts.add_up.way(several, self._group)
+                total.copy_(several[:1].reshape(total.shape))
+                at = 1
+                for table in riders:
+                    table.copy_(several[at:at + table.numel()].reshape(table.shape))
+                    at += table.numel()
+            else:
+                _shortcuts.add_up.way(total, self._group)
+        for one, table in zip(self._exchanges, tables):
+            if self._group is None or one.group is not self._group:
+                _shortcuts.add_up.way(table, one.group)
+            one.spread(table, self._parts)
+
     def _run_without(self, owner: Any) -> None:
         """A step before any parameter has had a gradient: the norm is that of other ranks' gradients."""
         self._without = None
+        device = self._device()
+        total = torch.zeros((), dtype=torch.float64, device=device)
+        self._add_up(total)
         if self._over_ranks is not None:
-            self._over_ranks.add_up((), self._device())
+            self._over_ranks.add_up((), device)
+        for one in self._exchanges:
+            one.run()
         if not self._norm:
             return
         scale = getattr(owner, "grad_scale", None)
-        device = self._device()
-        total = torch.zeros((), dtype=torch.float64, device=device)
-        if self._group is not None:
-            _shortcuts.add_up.way(total, self._group)
         norm = total.sqrt() if scale is None else total.sqrt() / scale.reshape(()).to(device)
         self._without = norm.to(torch.float32), (~total.isfinite()).to(torch.float32)
 
@@ -762,13 +801,15 @@ class Engine:
         for k, item in enumerate(items):
             by_device.setdefault(item.local.device, []).append(k)
         over_ranks = _over_ranks.OverRanks.made(owner, params, asked, ())  # the plans are not made yet
-        phases = norm and (reduced.group is not None or len(by_device) > 1) or over_ranks is not None
+        self._exchange(owner, groups, params, asked)
+        phases = (norm and (reduced.group is not None or len(by_device) > 1) or over_ranks is not None
+                  or bool(self._exchanges))
         previous = {part.device.device: part for part in self._parts}
         parts = []
         for place, which in by_device.items():
             mine = [items[k] for k in which]
             parts.append(_Part(_device.of(place), mine, owner, norm, phases, previous.get(place),
-                               [grads[at[k]] for k in which], self._sums))
+                               [grads[at[k]] for k in which], self._sums, self._exchanges))
         kept = {id(part.plan) for part in parts}
         for part in self._parts:  # what is dropped must not be at work
             if id(part.plan) not in kept and not part.captured:
@@ -780,6 +821,16 @@ class Engine:
         self._kept = [self._params, *map(list, map(dict.values, self._entries))]
         self._states = -1, None
         self._key = self._key_of(owner, groups, params)
+
+    def _exchange(self, owner: Any, groups: List[Any], params: List[Tensor], asked: List[int]) -> None:
+        """What goes between ranks of the matrices of parameters that get gradients."""
+        names = list(chain.from_iterable(_names(group) for group in groups))
+        of_group = list(chain.from_iterable([group] * len(group["params"]) for group in groups))
+        found = [one for k in asked for one in owner._matrices_over_ranks(
+            of_group[k], params[k], f"parameter {k}" + (f" ({names[k]})" if names[k] else ""), names[k])]
+        key = _exchange.key_of(found)
+        if key != self._exchanged:
+            self._exchanges, self._exchanged = _exchange.made(found), key
 
     def _items(self, owner: Any, groups: List[Any], params: List[Tensor],
                grads: List[Any]) -> Tuple[List[_Item], List[int]]:
@@ -835,7 +886,7 @@ class Engine:
         reported = [Reported(part.reports, [places[id(item.parameter)] for item in part.items],
                              [item.counted for item in part.items],
                              None if part.starts is None else [
-                                 [0] if item.pieces is None else [piece.first for piece in item.pieces]
+                                 [0] if item.pieces is None else [piece.base for piece in item.pieces]
                                  for item in part.items])
                     for part in self._parts if part.reports is not None]
         names = [name if name is not None else str(k) for k, name in

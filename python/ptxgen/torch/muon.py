@@ -13,8 +13,8 @@ from torch import Tensor
 
 from .. import _c
 from ._engine import Piece, is_number
+from ._exchange import Matrix, Rows, rows_of
 from ._formats import EmaDtype, StateDtype
-from ._ranks import DTensor
 from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -194,6 +194,18 @@ class Muon(Stepped):
     def _pieces(self, group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> Optional[List[Piece]]:
         return list(_matrices(group, parameter, what, name)) if group["use_muon"] else None
 
+    def _matrices_over_ranks(self, group: Dict[str, Any], parameter: Tensor, what: str,
+                             name: Optional[str]) -> List[Tuple[Matrix, Rows]]:
+        if not group["use_muon"]:
+            return []
+        over = rows_of(parameter, what)
+        batch, rows, columns = _shape_of(group, parameter, what)
+        if over is None or batch or not parameter.numel():
+            return []
+        muon = self._of_rule(self._rule(group))["muon"]
+        return [(Matrix(parameter, number, first, run, columns, muon), over)
+                for number, (first, run) in enumerate(_ranges(group, tuple(parameter.shape), what, name) or [(0, rows)])]
+
     # ---- checkpoints
 
     def state_dict(self, *, format: Optional[Literal["torch"]] = None) -> Dict[str, Any]:
@@ -289,36 +301,46 @@ def _triples(given: Any, steps: int) -> Tuple[_Triple, ...]:
 # ---- matrices
 
 
-def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> Iterator[Piece]:
-    """The matrices of a parameter."""
-    if isinstance(parameter, DTensor):
-        raise ValueError(f"{what} is a DTensor, and a matrix must lie whole on its rank: give it use_muon=False, or the "
-                         "whole parameter to each rank")
-    here, shape = local(parameter), tuple(parameter.shape)
-    batch = 1
+def _shape_of(group: Dict[str, Any], parameter: Tensor, what: str) -> Tuple[int, int, int]:
+    """How many matrices are in a batch, 0 where it is none; rows and columns of one."""
+    shape = tuple(parameter.shape)
     if len(shape) == 2 or len(shape) == 4 or len(shape) == 3 and group.get("of_3d") == "convolution":
-        rows, columns = shape[0], math.prod(shape[1:])
-    elif len(shape) == 3 and group.get("of_3d") == "batch":
-        batch, rows, columns = shape
-    elif len(shape) == 3:
+        return 0, shape[0], math.prod(shape[1:])
+    if len(shape) == 3 and group.get("of_3d") == "batch":
+        return shape
+    if len(shape) == 3:
         raise ValueError(f"{what} of shape {shape} has three dimensions: of_3d=\"batch\" in its group takes it for "
                          f"{shape[0]} matrices of {shape[1]} x {shape[2]}, of_3d=\"convolution\" for one of {shape[0]} x "
                          f"{shape[1] * shape[2]}")
-    else:
-        kind = "a scalar" if not shape else "a vector" if len(shape) == 1 else f"of {len(shape)} dimensions"
-        raise ValueError(f"{what} of shape {shape} is {kind}, and no matrix: put it into a group with use_muon=False")
+    kind = "a scalar" if not shape else "a vector" if len(shape) == 1 else f"of {len(shape)} dimensions"
+    raise ValueError(f"{what} of shape {shape} is {kind}, and no matrix: put it into a group with use_muon=False")
+
+
+def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> Iterator[Piece]:
+    """The matrices of a parameter, or what of them is on this rank."""
+    here, shape = local(parameter), tuple(parameter.shape)
+    batch, rows, columns = _shape_of(group, parameter, what)
+    over = rows_of(parameter, what)
+    ranges = _ranges(group, shape, what, name) or [(0, rows)]
+    for _, run in ranges:
+        _check_sides(run, columns, what)
+    begin, end = (0, shape[0]) if over is None else over.spans[over.rank]
     if not here.numel():
-        yield Piece(0, 0, max(columns, 1))
+        yield Piece(0, 0, max(columns, 1), 0, whole_rows=rows if over is not None and not batch else 0)
         return
-    in_rows = here.is_contiguous() if batch > 1 else rows == 1 or here.stride(0) * rows == here.numel()
+    in_rows = here.is_contiguous() if batch > 1 else end - begin == 1 or here.stride(0) * (end - begin) == here.numel()
     if not in_rows:
         raise ValueError(f"{what} of shape {shape} does not lie row by row in memory: its strides are {here.stride()}. "
                          "Give Muon a parameter that is contiguous")
-    ranges = _ranges(group, shape, what, name)
-    for one in range(batch):
-        for first, run in ranges or [(0, rows)]:
-            _check_sides(run, columns, what)
-            yield Piece((one * rows + first) * columns, run * columns, columns)
+    if batch:  # whole matrices, whichever are here
+        for one in range(begin, end):
+            yield Piece((one - begin) * rows * columns, rows * columns, columns, one * rows * columns, one)
+        return
+    for number, (first, run) in enumerate(ranges):
+        low, high = max(first, begin), min(first + run, end)
+        if low < high:
+            yield Piece((low - begin) * columns, (high - low) * columns, columns, first * columns, number,
+                        (low - first) * columns, 0 if over is None else run)
 
 
 def _check_sides(rows: int, columns: int, what: str) -> None:

@@ -373,6 +373,10 @@ class Stepped(torch.optim.Optimizer):
         """The matrices that a parameter consists of, for a rule that steps matrices. `what` names it in messages."""
         return None
 
+    def _matrices_over_ranks(self, group: Dict[str, Any], parameter: Tensor, what: str, name: Optional[str]) -> List[Any]:
+        """Those of a parameter whose rows are on several ranks, each with where they are."""
+        return []
+
     # ---- averages
 
     @contextlib.contextmanager

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""ptxgen.torch.Muon of matrices whose rows are on several ranks: FSDP2, tensor parallelism, experts."""
+
+import copy
+
+import ptxgen.torch as pt
+import pytest
+import torch
+from ranks import on_ranks
+from ptxgen.torch import _exchange
+from test_torch_ranks import DEVICE, backward, full, model, needs_two, pytestmark, sharded  # noqa: F401
+
+try:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Partial, Replicate, Shard, distribute_tensor
+except ImportError:
+    pass
+
+# With these numbers every sum is exact, so that it is the same whichever ranks add it up.
+SETTINGS = {"lr": 0.125, "momentum": 0.5, "weight_decay": 0.25, "ns_steps": 2}
+SHAPES = {"wide": (20, 40), "tall": (45, 12), "tiles": (131, 130), "heads": (24, 10), "conv": (6, 2, 3, 3), "row": (1, 9),
+          "experts": (4, 6, 8), "whole": (5, 7), "bias": (11,)}
+
+
+def dyadic(shape, generator):
+    return torch.randint(-8, 9, shape, generator=generator).float().div(8).to(DEVICE)
+
+
+def heads(name, shape):
+    return [(0, 8), (8, 9), (17, 7)] if name == "heads" else None  # the cut is within the second
+
+
+def groups_of(made):
+    matrices = [(name, p) for name, p in made.items() if name != "bias"]
+    return [{"params": matrices}, {"params": [("bias", made["bias"])], "use_muon": False, "lr": 0.01}]
+
+
+def optimizer_of(made, **settings):
+    return pt.Muon(groups_of(made), **SETTINGS, heads=heads, of_3d="batch", reports=True, **settings)
+
+
+def parameters(mesh, dtype, seed=0):
+    """Whole, and over the ranks."""
+    generator = torch.Generator().manual_seed(seed)
+    whole = {name: torch.nn.Parameter(dyadic(shape, generator).to(dtype)) for name, shape in SHAPES.items()}
+    placed = {name: [Replicate() if name == "whole" else Shard(0)] for name in SHAPES}
+    over = {name: torch.nn.Parameter(distribute_tensor(p.detach().clone(), mesh, placed[name])) for name, p in whole.items()}
+    return whole, over, placed
+
+
+def set_gradients(whole, over, placed, mesh, generator):
+    for name, p in whole.items():
+        g = dyadic(p.shape, generator)
+        p.grad = g.to(p.dtype)
+        over[name].grad = distribute_tensor(g.to(p.dtype), mesh, placed[name])
+
+
+def check_same(whole, over, ours, theirs):
+    for name, p in whole.items():
+        assert torch.equal(full([over[name]])[0], p.detach()), name
+        mine, other = theirs.state[over[name]], ours.state[p]
+        for state in other:
+            if state != "step":
+                assert torch.equal(full([mine[state]])[0], other[state]), (name, state)
+            else:
+                assert mine[state] == other[state], name
+
+
+def same_bits(rank, dtype, state_dtype):
+    mesh = init_device_mesh(DEVICE, (2,))
+    whole, over, placed = parameters(mesh, dtype)
+    ours = optimizer_of(whole, state_dtype=state_dtype)
+    theirs = optimizer_of(over, state_dtype=state_dtype)
+    generator = torch.Generator().manual_seed(1)
+    for step in range(3):
+        set_gradients(whole, over, placed, mesh, generator)
+        if step == 1:  # a step that is skipped
+            whole["tall"].grad[40, 3] = float("inf")
+            if rank == 1:
+                over["tall"].grad.to_local()[40 - 23, 3] = float("inf")
+        ours.step()
+        theirs.step()
+        assert theirs.found_inf.item() == ours.found_inf.item() == (step == 1)
+        assert torch.equal(theirs.grad_norm, ours.grad_norm)
+        check_same(whole, over, ours, theirs)
+        mine, other = theirs.report(), ours.report()
+        for field in ("first_nonfinite", "zeros", "largest", "weight_largest"):
+            assert torch.equal(getattr(mine, field), getattr(other, field)), field
+    saved = copy.deepcopy(theirs.state_dict())
+    again = optimizer_of(over, state_dtype=state_dtype)
+    again.load_state_dict(saved)
+    set_gradients(whole, over, placed, mesh, generator)
+    ours.step()
+    again.step()
+    check_same(whole, over, ours, again)
+
+
+@needs_two
+@pytest.mark.parametrize("dtype, state_dtype", [("float32", "float32"), ("bfloat16", "bf16")])
+def test_two_ranks_have_the_bits_of_one(dtype, state_dtype):
+    on_ranks(2, same_bits, getattr(torch, dtype), state_dtype)
+
+
+def fully_sharded(rank):
+    """FSDP2's own parameters; a norm that clips; sums of micro-batches."""
+    mesh = init_device_mesh(DEVICE, (2,))
+    plain, made = model(), sharded(mesh)
+
+    def optimizer_for(module):
+        named = list(module.named_parameters())
+        return pt.Muon([{"params": [(n, p) for n, p in named if p.dim() == 2]},
+                        {"params": [(n, p) for n, p in named if p.dim() != 2], "use_muon": False, "lr": 0.01}],
+                       lr=0.02, max_grad_norm=0.5)
+
+    ours, theirs = optimizer_for(plain), optimizer_for(made)
+    for seed in range(3):
+        for one, optimizer in ((plain, ours), (made, theirs)):
+            if seed == 2:
+                backward(one, 7)
+                optimizer.accumulate()
+            backward(one, seed)
+            optimizer.step()
+            optimizer.zero_grad()
+        assert float(theirs.grad_norm) == pytest.approx(float(ours.grad_norm), rel=1e-4)
+        for x, y in zip(full(plain.parameters()), full(made.parameters())):
+            assert float((x - y).abs().max()) <= 1e-3, seed  # gradients differ in the last bits, and X in f16
+
+
+@needs_two
+def test_fsdp():
+    on_ranks(2, fully_sharded)
+
+
+def one_without(rank):
+    """A rank that has had no gradient takes part in what the others add up and send."""
+    mesh = init_device_mesh(DEVICE, (2,))
+    generator = torch.Generator().manual_seed(3)
+    p = torch.nn.Parameter(distribute_tensor(dyadic((10, 6), generator), mesh, [Shard(0)]))
+    optimizer = pt.Muon([p], **SETTINGS)
+    before = p.detach().to_local().clone()
+    g = distribute_tensor(dyadic((10, 6), generator), mesh, [Shard(0)])
+    if rank == 0:
+        p.grad = g
+    optimizer.step()
+    assert torch.equal(p.detach().to_local(), before) is (rank == 1)
+    p.grad = g
+    optimizer.step()
+    assert not torch.equal(p.detach().to_local(), before)
+
+
+@needs_two
+def test_a_rank_without_gradients():
+    on_ranks(2, one_without)
+
+
+def refused(rank):
+    mesh = init_device_mesh(DEVICE, (2,))
+    two = init_device_mesh(DEVICE, (1, 2), mesh_dim_names=("data", "model"))
+    matrix = torch.ones(6, 4, device=DEVICE)
+    for over, placements in ((mesh, [Shard(1)]), (mesh, [Partial()])):
+        p = torch.nn.Parameter(distribute_tensor(matrix, over, [Replicate()]).redistribute(over, [Replicate()])
+                               if isinstance(placements[0], Partial) else distribute_tensor(matrix, over, placements))
+        if isinstance(placements[0], Partial):
+            from torch.distributed.tensor import DTensor
+            p = torch.nn.Parameter(DTensor.from_local(matrix, over, placements))
+        with pytest.raises(ValueError, match=r"parameter 0 of group 0 \(w\) of shape \(6, 4\) is placed as .*Shard\(0\), "
+                                             "along one dimension of its mesh"):
+            pt.Muon([("w", p)])
+    p = torch.nn.Parameter(distribute_tensor(matrix, two, [Shard(1), Shard(0)]))  # one rank along the first
+    p.grad = distribute_tensor(matrix, two, [Shard(1), Shard(0)])
+    pt.Muon([("w", p)]).step()
+
+
+@needs_two
+def test_refused_placements():
+    on_ranks(2, refused)
+
+
+def test_work_is_spread():
+    whole = [([0, 5, 0], 70)]  # stays where it is
+    assert _exchange.owners(whole, 3) == [1]
+    cut = [([2, 2, 1], work) for work in (10, 50, 30, 50, 20)]
+    assert _exchange.owners(cut, 3) == [0, 0, 2, 1, 2]
+    assert _exchange.owners(whole + cut, 3)[0] == 1
+    load = [0, 70, 0]
+    for rank, (_, work) in zip(_exchange.owners(whole + cut, 3)[1:], cut):
+        load[rank] += work
+    assert load == [80, 80, 70]
