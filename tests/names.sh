@@ -125,7 +125,7 @@ predicts()
     predicts ptxgen asm builder entry data function types ops convert math matrix memory message threads control places
     predicts kernels kernels
     predicts driver error device stream buffer graph module launch
-    predicts plans clip step guard report rule operations binding torch
+    predicts plans clip step muon guard report rule operations binding torch
 } >"$text.bad"
 [ -s "$text.bad" ] && fail "not in the source that the header predicts: $(cat "$text.bad")"
 # The other headers declare no function, except ptxgen_version() in common.h.

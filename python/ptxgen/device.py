@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from .module import Kernel, Module
     from .operations import Operations
+    from .matrices import MuonPlan
     from .plans import ClipPlan, StepPlan
 
 

@@ -378,7 +378,7 @@ ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream)
     if (shard && shard->whole_rows)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: tensor %zu: it has rows of a matrix of %" PRIu64 ": use the phases, "
-                         "which muon.h shows",
+                         "and a Muon plan for its products",
                          __func__, (size_t)(shard - plan->tensors), shard->whole_rows);
     if (shard)
         return ptxd_fail(PTX_ERROR_INVALID,

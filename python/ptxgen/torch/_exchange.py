@@ -126,8 +126,8 @@ class Exchange:
         sent, self._sent = layout([[(k, mine) for k in every if owner[k] == rank] for rank in range(ranks)])
         got, self._got = layout([[(k, rank) for k in own] for rank in range(ranks)])
         half = {"dtype": torch.float16, "device": device.device}
-        self._rows_sent = torch.zeros(max(sum(self._sent), 8), **half)  # type: ignore[call-overload]
-        self._rows_got = torch.zeros(max(sum(self._got), 8), **half)  # type: ignore[call-overload]
+        self._rows_sent = torch.zeros(max(sum(self._sent), 8), **half)
+        self._rows_got = torch.zeros(max(sum(self._got), 8), **half)
         self._update = {(id(one.parameter), one.number): self._rows_sent.data_ptr() + 2 * sent[k, mine]
                         for k, (one, _) in enumerate(matrices) if shares[k][mine]}
         self._plan: Optional[MuonPlan] = None
