@@ -20,9 +20,9 @@ from .values import Shape, as_numpy, extents_of, host_bytes, type_bytes, unpacke
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from .matrices import MuonPlan
     from .module import Kernel, Module
     from .operations import Operations
-    from .matrices import MuonPlan
     from .plans import ClipPlan, StepPlan
 
 
@@ -145,7 +145,6 @@ class Device(Object):
 
     def muon_plan(self, matrices: Any, *, stream: StreamLike = None) -> MuonPlan:
         """A plan that multiplies matrices whose rows are on several ranks: see MuonPlan."""
-        from .matrices import MuonPlan
         return MuonPlan(self, matrices, stream=stream)
 
 
