@@ -475,12 +475,17 @@ def test_float8_of_pieces():
 
 @needs("torch.distributed.fsdp.fully_shard")
 def test_dtensors(one_rank):  # noqa: F811
-    """They are refused by name, and AdamW's groups take them."""
+    """Those of one rank are whole. test_torch_muon_ranks.py has two ranks, and what is refused."""
     from torch.distributed.tensor import Shard, distribute_tensor
-    cut = [torch.nn.Parameter(distribute_tensor(p.detach(), one_rank, [Shard(0)])) for p in parameters(shapes=[(4, 6)])]
-    with pytest.raises(ValueError, match="parameter 0 of group 0 is a DTensor, and a matrix must lie whole on its rank"):
-        pt.Muon(cut)
-    pt.Muon([{"params": cut, "use_muon": False}])
+    plain = parameters(shapes=[(4, 6), (7, 3)])
+    cut = [torch.nn.Parameter(distribute_tensor(p.detach(), one_rank, [Shard(1)])) for p in plain]
+    for p, other in zip(plain, cut):
+        p.grad = p.detach().cos()
+        other.grad = distribute_tensor(p.grad, one_rank, [Shard(1)])
+    for one in (plain, cut):
+        pt.Muon(one, lr=0.1).step()
+    for p, other in zip(plain, cut):
+        assert torch.equal(other.detach().to_local(), p.detach())
 
 
 @needs("torch.optim.Muon")
