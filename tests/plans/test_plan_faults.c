@@ -360,6 +360,39 @@ static const struct subject of_matrices = { "step plan of matrices",
                                             { { "ptx_step_plan_run", matrices_run, 6, false,
                                                 NULL } } };
 
+// ---- products of matrices from parts ------------------------------------------------------------
+
+static ptx_status parts_run(const struct scene *in, void *plan, CUstream stream)
+{
+    (void)in;
+    return ptx_muon_plan_run(plan, stream);
+}
+
+static void *parts_create(const struct scene *in)
+{
+    const CUdeviceptr at = (in->step[0].parameter + 15) / 16 * 16;
+    const struct ptx_muon_part parts[] = { { at, 1 }, { at + 16, 1 } };
+    const struct ptx_muon_matrix matrix = {
+        .rows = 2, .columns = 3, .parts = parts, .part_count = 2
+    };
+
+    return ptx_muon_plan_create(in->device,
+                                &(struct ptx_muon_plan_params) {
+                                    .matrices = &matrix, .matrix_count = 1, .stream = in->stream });
+}
+
+static void parts_destroy(void *object)
+{
+    ptx_muon_plan *plan = object;
+    ptx_muon_plan_destroy(&plan);
+}
+
+static const struct subject of_parts = { "muon plan",
+                                         parts_create,
+                                         parts_destroy,
+                                         false,
+                                         { { "ptx_muon_plan_run", parts_run, 3, false, NULL } } };
+
 int main(void)
 {
     const struct CMUnitTest of_some[] = {
@@ -377,5 +410,5 @@ int main(void)
         failing_ones.first = older ? 3 : 1;
         failing_ones.every = 5;
     }
-    return failed + tests_run_on(&of_matrices);
+    return failed + tests_run_on(&of_matrices) + tests_run_on(&of_parts);
 }
