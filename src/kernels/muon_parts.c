@@ -32,6 +32,14 @@ static ptx_val s32(ptx_builder *b, ptx_val x)
     return ptx_bitcast(b, PTX_S32, x);
 }
 
+// Of an element, u64.
+static ptx_val place_of(ptx_builder *b, ptx_val row, ptx_val line, ptx_val column)
+{
+    ptx_val before = ptx_mul_wide(b, row, line), along = ptx_cvt(b, PTX_U64, column);
+
+    return ptx_add(b, before, along);
+}
+
 static struct tile tile_read(ptx_builder *b)
 {
     ptx_ptr parts = ptx_param_ptr(b, PTX_U64, "parts", .readonly = true,
@@ -56,14 +64,14 @@ static struct tile tile_read(ptx_builder *b)
     t.height = s32(b, ptx_min(b, left, TILE));
     t.width = s32(b, ptx_min(b, beside, TILE));
     ptx_comment(b, "where it begins");
-    ptx_val first = ptx_add(b, ptx_mul_wide(b, row_0, line.lane[0]), ptx_cvt(b, PTX_U64, column_0));
+    ptx_val first = place_of(b, row_0, line.lane[0], column_0);
     t.part = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, ptx_load(b, row, PART(at)));
     t.part = ptx_at(b, t.part, first);
     ptx_comment(b, "and in the matrix, whose columns its rows may be");
     ptx_val turns = ptx_ne(b, options.lane[0], 0);
     ptx_val x_row = ptx_select(b, turns, column_0, row_0);
     ptx_val x_column = ptx_select(b, turns, row_0, column_0);
-    first = ptx_add(b, ptx_mul_wide(b, x_row, line.lane[1]), ptx_cvt(b, PTX_U64, x_column));
+    first = place_of(b, x_row, line.lane[1], x_column);
     t.x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, ptx_load(b, row, PART(x)));
     t.x = ptx_at(b, t.x, first);
     t.x_height = ptx_select(b, turns, t.width, t.height);
