@@ -3,6 +3,7 @@
 rules; what a rule must not do is an error where it is made."""
 
 import copy
+import inspect
 import math
 import pickle
 import random
@@ -221,6 +222,23 @@ def averaged(p, g, v, mean, t, weight, lr, beta, eps):
     p = p - lr * g / (ptxgen.sqrt(v / (1 - beta ** t)) + eps)
     weight = weight + ptxgen.pow(t, 0.5)
     return p, v, mean + ptxgen.pow(t, 0.5) / weight * (p - mean), p, weight
+
+
+def test_sixteen_scalars(gpu):
+    """As many as there may be, with names of struct ptx_step_hyper among them and without."""
+    def summed(p, g, **scalars):
+        for one in scalars.values():
+            for x in one if isinstance(one, tuple) else (one,):
+                p = p - x * g
+        return p
+
+    for named in ({}, dict(lr=0.25, betas=(0.5, 0.75), eps=0.5)):
+        scalars = {**named, **{f"a{k}": 0.125 * k for k in range(16 - len(named) - bool(named))}}
+        summed.__signature__ = inspect.Signature([inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY)
+                                                  for name in ("p", "g", *scalars)])
+        check(gpu, [made(summed, states={}, scalars=scalars, name="sixteen")])
+    with pytest.raises(ptxgen.InvalidError, match="17 scalars; a rule has 16 at most"):
+        made(summed, states={}, scalars={f"a{k}": 0.0 for k in range(17)})
 
 
 def test_of_a_new_user(gpu):

@@ -255,6 +255,7 @@ def test_identity():
         with pytest.raises(ValueError, match=words):
             pt.Optimizer(params, other).load_state_dict(saved)
     assert saved["param_groups"][0]["rule"] == "named, version 1: a signed, b positive"
+    assert repr(optimizer).endswith("    rule: named, version 1: a signed, b positive\n)")
     assert "rule" not in optimizer.param_groups[0] and "rule" not in optimizer.state_dict(format="torch")["param_groups"][0]
     saved["rule"]["digest"] = "another"
     pt.Optimizer(params, variant()).load_state_dict(saved)

@@ -63,6 +63,9 @@ class Optimizer(Stepped):
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype,
                   fp8)
 
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}    rule: {_label(self.rule)}\n)"
+
     @property
     def _names(self) -> Tuple[str, ...]:  # type: ignore[override]
         found = self.__dict__.get("_own_names")
