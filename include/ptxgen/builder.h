@@ -60,6 +60,18 @@ struct ptx_builder_params {
     /// ptx_builder_error() returns: for a breakpoint or a backtrace. It must not call the builder,
     /// nor throw an exception of C++.
     void (*on_error)(void *user, const char *error);
+    /// Writes where each instruction comes from, by .file and .loc, as nvcc -lineinfo does, so that
+    /// profilers, compute-sanitizer, the emulator's reports and errors of ptx_module_load() name
+    /// your lines. The places are those of errors: those of the macros of places.h, of C++, and of
+    /// ptx_builder_place(), "file:line"; without a line it is line 0. Code of functions of
+    /// function.h, and of blocks of ptx_inlined(), is shown as inlined where it is called, for which
+    /// the text needs PTX ISA 7.2: one that is pinned to an older ISA leaves that out. The
+    /// instructions are the same as without.
+    bool line_info;
+    /// The folder of places whose path is relative, "/home/me/project", as compilers write
+    /// __FILE__; NULL: they are written as they are. It must live as long as the builder. A
+    /// character of a path that is not ASCII, a quote and a backslash become '?': ptxas takes none.
+    const char *source_folder;
 };
 
 /// Creates a builder; NULL parameters mean the defaults. Returns NULL only if memory runs out.

@@ -59,6 +59,12 @@ PTXGEN_BEGIN
 /// An endless loop; leave it with ptx_break_if() or ptx_return_if().
 #define ptx_loop(b) PTXGEN_BLOCK(ptx_loop_begin(b), ptx_loop_end, b)
 
+/// The code of the block is that of `name`, which was called here: ptx_inlined (b, "row_load") {
+/// ... } around the calls of a C function that emits. Tools that show source lines show the lines
+/// in it as inlined at this one (ptx_builder_params.line_info), and without source lines it has no
+/// effect. Such blocks may be in each other. Leave one only at its end.
+#define ptx_inlined(b, name) PTXGEN_BLOCK(ptx_inlined_begin(b, name), ptx_inlined_end, b)
+
 /// The functions behind the macros. A begin function returns the block's number; the end function
 /// takes it and returns 0.
 PTXGEN_API int ptx_if_begin(ptx_builder *b, ptx_val cond);
@@ -86,6 +92,8 @@ static inline int ptx_while_end(ptx_builder *b, int block)
 {
     return ptx_loop_end(b, block);
 }
+PTXGEN_API int ptx_inlined_begin(ptx_builder *b, const char *name);
+PTXGEN_API int ptx_inlined_end(ptx_builder *b, int block);
 
 /// Leaves the innermost loop. Outside a loop this is an error.
 PTXGEN_API void ptx_break(ptx_builder *b);

@@ -19,7 +19,8 @@ struct ptx_module_params {
     CUstream stream;
     /// Maximum of registers per thread; 0: the compiler decides.
     int max_registers;
-    /// Keep source lines for profilers, if the text has them.
+    /// Keep source lines for profilers, if the text has them. A text with a line that begins with
+    /// .file, as that of a builder with .line_info, keeps them in any case.
     bool line_info;
     /// Report the registers and memory of each kernel in ptx_module_log().
     bool verbose;
@@ -32,8 +33,8 @@ struct ptx_module_params {
 /// Captures elsewhere are not disturbed. Refused with CAPTURE: params->stream is being captured,
 /// or, if there is no such stream, a blocking stream of the context is.
 ///
-/// Errors (NULL): JIT (the message has the compiler's log, the lines of text that it refers to, the
-/// versions involved and a remedy), UNSUPPORTED (a parameter list that cannot be read), CAPTURE,
+/// Errors (NULL): JIT (the message has the compiler's log, the lines of text that it refers to, with their
+/// source lines where the text has them, the versions involved and a remedy), UNSUPPORTED (a parameter list that cannot be read), CAPTURE,
 /// OUT_OF_MEMORY, DRIVER, FORKED, INVALID.
 PTXGEN_API ptx_module *ptx_module_load(ptx_device *device, const char *text,
                                        const struct ptx_module_params *params);

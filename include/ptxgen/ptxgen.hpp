@@ -550,6 +550,13 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         run("loop()", at, body);
         call(at, ptx_loop_end, block);
     }
+    /// See ptx_inlined() of control.h.
+    template <class Body> void inlined(const char *name, Body &&body, place at = place::here())
+    {
+        const int block = call(at, ptx_inlined_begin, name);
+        run("inlined()", at, body);
+        call(at, ptx_inlined_end, block);
+    }
 #define PTXGEN_JUMP(name, function)                                                                \
     void name(place at = place::here())                                                            \
     {                                                                                              \

@@ -40,7 +40,13 @@ static void add_pointer(struct options *options, CUjit_option key, void *value)
     options->values[options->count++] = value;
 }
 
-static struct options options_of(const struct ptx_module_params *params, struct logs *logs)
+static bool has_source_lines(const char *text)
+{
+    return strncmp(text, ".file ", 6) == 0 || strstr(text, "\n.file ");
+}
+
+static struct options options_of(const struct ptx_module_params *params, const char *text,
+                                 struct logs *logs)
 {
     struct options options = { 0 };
     add_pointer(&options, CU_JIT_ERROR_LOG_BUFFER, logs->error);
@@ -49,7 +55,7 @@ static struct options options_of(const struct ptx_module_params *params, struct 
     add_number(&options, CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES, LOG_BYTES);
     if (params->verbose)
         add_number(&options, CU_JIT_LOG_VERBOSE, 1);
-    if (params->line_info)
+    if (params->line_info || has_source_lines(text))
         add_number(&options, CU_JIT_GENERATE_LINE_INFO, 1);
     if (params->max_registers)
         add_number(&options, CU_JIT_MAX_REGISTERS, (size_t)params->max_registers);
@@ -69,16 +75,62 @@ static void show(const char *log)
         ptxd_explain("\n%.*s%s", SHOWN_BYTES, log, strlen(log) > SHOWN_BYTES ? " [and so on]" : "");
 }
 
+/// Skips blanks and the word. NULL: the word is not there.
+static const char *after_word(const char *at, const char *word)
+{
+    at += strspn(at, " \t");
+    size_t length = strlen(word);
+    return strncmp(at, word, length) == 0 && strchr(" \t", at[length]) ? at + length : NULL;
+}
+
+static const char *next_line(const char *at)
+{
+    at += strcspn(at, "\n");
+    return *at ? at + 1 : NULL;
+}
+
+/// Adds the path of the file `number` of the text and the line.
+static void name_place(const char *source, unsigned long number, unsigned long line)
+{
+    for (const char *at = source; at; at = next_line(at)) {
+        const char *file = after_word(at, ".file");
+        char *path;
+        if (!file || strtoul(file, &path, 10) != number)
+            continue;
+        path += strspn(path, " \t\"");
+        size_t length = strcspn(path, "\"\r\n");
+        ptxd_explain(" (from %.*s:%lu)", length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, path,
+                     line);
+        return;
+    }
+}
+
+/// Adds where the text says that its line at `end` comes from.
+static void name_source(const char *source, const char *end)
+{
+    const char *loc = NULL;
+    for (const char *at = source; at && at <= end; at = next_line(at)) {
+        const char *found = after_word(at, ".loc");
+        if (found || *at == '}') // the end of an entry
+            loc = found;
+    }
+    if (!loc)
+        return;
+    char *line;
+    unsigned long file = strtoul(loc, &line, 10);
+    name_place(source, file, strtoul(line, NULL, 10));
+}
+
 static void quote(const char *source, long line)
 {
-    for (long i = 1; i < line && source; i++)
-        if ((source = strchr(source, '\n')))
-            source++;
-    if (!source)
+    const char *at = source;
+    for (long i = 1; i < line && at; i++)
+        at = next_line(at);
+    if (!at)
         return;
-    size_t length = strcspn(source, "\r\n");
-    ptxd_explain("\nline %ld is: %.*s", line, length < QUOTE_BYTES ? (int)length : QUOTE_BYTES,
-                 source);
+    size_t length = strcspn(at, "\r\n");
+    ptxd_explain("\nline %ld is: %.*s", line, length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, at);
+    name_source(source, at);
 }
 
 /// Adds the text of each line that the log mentions as "line N".
@@ -158,7 +210,7 @@ ptx_status ptxd_jit(const ptx_device *device, const char *source,
     struct logs *logs = calloc(1, sizeof(*logs));
     if (!logs)
         return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory while loading PTX");
-    struct options options = options_of(params, logs);
+    struct options options = options_of(params, source, logs);
     CUresult result = device->library.cuModuleLoadDataEx(module, source, options.count,
                                                          options.keys, options.values);
     ptx_status status = PTX_OK;

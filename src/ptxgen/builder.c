@@ -179,7 +179,7 @@ struct insn *ptxb_mark_place(ptx_builder *b, struct insn *newest)
     if (b->in_prologue || !ROOM_FOR(b, b->marks, 1))
         return b->failed ? NULL : newest;
     b->marked = b->place;
-    b->marks.at[b->marks.count++] = (struct mark) { b->place, b->code[0].insns.count - 1 };
+    b->marks.at[b->marks.count++] = (struct mark) { b->place, b->code[0].insns.count - 1, b->site };
     return newest;
 }
 
@@ -335,6 +335,9 @@ static void release_all(ptx_builder *b)
     RELEASE(b, b->symbols);
     RELEASE(b, b->entries);
     RELEASE(b, b->blocks);
+    RELEASE(b, b->sites);
+    RELEASE(b, b->sources);
+    RELEASE(b, b->inlined_names);
     RELEASE(b, b->operands);
     RELEASE(b, b->text);
     while (b->chunks) {
@@ -540,7 +543,7 @@ static bool computes_values(const char *call)
     static const char *const others[] = {
         "var",      "set",      "copy",     "select",   "bitcast",     "pack",    "unpack",
         "cvt",      "cvt_pack", "comment",  "if",       "else",        "else_if", "for",
-        "for_down", "break",    "break_if", "continue", "continue_if",
+        "for_down", "break",    "break_if", "continue", "continue_if", "inlined",
     };
 
     if (!strncmp(call, "math_", strlen("math_")))

@@ -260,6 +260,57 @@ void ptx_return_if(ptx_builder *b, ptx_val cond)
         ptxb_return(b, guard);
 }
 
+// ---- code of others -----------------------------------------------------------------------------
+
+// A place that no call has, so that the next instruction gets a mark.
+static const char unmarked[] = "";
+
+static void enter_site(ptx_builder *b, uint32_t site)
+{
+    b->site = site;
+    b->marked = unmarked;
+}
+
+int ptx_inlined_begin(ptx_builder *b, const char *name)
+{
+    if (!ptxb_ready(b, "inlined"))
+        return 1;
+    if (!name || !*name) {
+        ptxb_fail(b, "inlined", "the name is %s; give that of the code that stands here",
+                  name ? "empty" : "NULL");
+        return 1;
+    }
+    name = ptxb_copy(b, name);
+    if (!name || !ROOM_FOR(b, b->sites, 1))
+        return 1;
+    b->sites.at[b->sites.count++] = (struct site) { name, b->place, b->site };
+    enter_site(b, b->sites.count);
+    return (int)b->site;
+}
+
+int ptx_inlined_end(ptx_builder *b, int site)
+{
+    if (!b || b->failed)
+        return 0;
+    if (b->site == (uint32_t)site)
+        enter_site(b, b->sites.at[site - 1].outer);
+    else if (ptxb_sites_are_closed(b, "inlined"))
+        ptxb_fail(b, "inlined", "this block is not open: it was closed before");
+    return 0;
+}
+
+bool ptxb_sites_are_closed(ptx_builder *b, const char *call)
+{
+    if (!b->site)
+        return true;
+    const struct site *site = &b->sites.at[b->site - 1];
+    ptxb_fail_place(b, site->place, NO_INDEX, call,
+                    "the ptx_inlined block '%.64s' was never closed: a C break, return or goto "
+                    "left it",
+                    site->name);
+    return false;
+}
+
 // ---- raw control flow ---------------------------------------------------------------------------
 
 ptx_label ptx_label_create(ptx_builder *b, const char *name)

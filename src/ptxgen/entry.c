@@ -294,6 +294,8 @@ int ptxb_close_entry(ptx_builder *b, const char *call, enum block_kind kind, int
                         "it (use ptx_break_if or ptx_return_if)");
         return 0;
     }
+    if (!ptxb_sites_are_closed(b, call))
+        return 0;
     struct entry *entry = ptxb_entry(b);
     const struct insn *last = b->code[0].insns.count ? ptxb_newest(b) : NULL;
     if (!last || last->kind != INSN_RETURN || last->guarded)

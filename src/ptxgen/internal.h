@@ -228,6 +228,8 @@ enum { SHARED_BYTES = 48 << 10, LOCAL_BYTES = 512 << 10, DYNAMIC_BYTES = 227 << 
 struct kept {
     struct code code[2];
     union extra *extras;
+    struct mark *marks; // if source lines are written
+    uint32_t mark_count;
     uint32_t end_symbol; // the first symbol that is not the function's
 };
 
@@ -306,6 +308,40 @@ enum { OPCODE_HASHES = 64, NOTES = 128, DECIMALS = 16 };
 struct mark {
     const char *place; // NULL: not known
     uint32_t index;
+    uint32_t site; // the ptx_inlined block that it is in; 0: none
+};
+
+// A block of ptx_inlined: what it has the code of, and where it stands.
+struct site {
+    const char *name, *place;
+    uint32_t outer; // the site that it is in; 0: none
+};
+
+// Where an instruction comes from: a call in a block of ptx_inlined or none, in the code of a
+// function that is printed at its call, or of the entry (NULL).
+struct position {
+    const char *place;
+    uint32_t site; // 0: none
+    const struct frame *frame;
+};
+
+// The call of a function whose code is being printed, and its number among these.
+struct frame {
+    const char *name;
+    struct position at;
+    uint32_t number;
+};
+
+// What the last .loc said.
+struct located {
+    const char *place;
+    uint32_t site, frame;
+};
+
+// A file of places: the first bytes of one of them.
+struct source {
+    const char *place;
+    uint32_t length;
 };
 
 // What must be the same in all lanes of a warp, from the instruction `index` of the body on.
@@ -350,8 +386,11 @@ struct ptx_builder {
     LIST(struct label) labels;
     LIST(struct symbol) symbols;
     LIST(struct entry) entries;
-    LIST(uint64_t) operands; // that macros have pushed: values, pointers, places
-    uint32_t lost_operands;  // words of those after them, for which there was no memory
+    LIST(struct site) sites;
+    LIST(struct source) sources;      // in order of their first .loc
+    LIST(const char *) inlined_names; // of functions and sites, likewise
+    LIST(uint64_t) operands;          // that macros have pushed: values, pointers, places
+    uint32_t lost_operands;           // words of those after them, for which there was no memory
     LIST(char) text;
     struct arena_chunk *chunks;
     struct ptx_builder_params params;
@@ -371,6 +410,10 @@ struct ptx_builder {
     // function's first lines.
     uint32_t inlined, inlining;
     unsigned nesting;
+    uint32_t site;             // of the calls that follow, plus one; 0: none
+    const struct frame *frame; // of the code that is being printed
+    struct position printing;  // of the instruction that is being printed
+    struct located located;
     size_t longest_name; // in an operand
     char error[1024];
 };
@@ -609,6 +652,8 @@ void ptxb_branch(ptx_builder *b, uint32_t guard, bool negated, uint32_t label); 
 void ptxb_return(ptx_builder *b, uint32_t guard);
 // Opens a block for the threads in which the guard is false; its number, 0 after an error.
 uint32_t ptxb_unless_begin(ptx_builder *b, uint32_t guard, const char *name);
+// Whether no block of ptx_inlined is open; if not, an error.
+bool ptxb_sites_are_closed(ptx_builder *b, const char *call);
 // A name for messages; long names are cut.
 void ptxb_label_text(const struct label *label, char out[96]);
 
@@ -643,6 +688,16 @@ void ptxb_settle(ptx_builder *b, struct entry *entry);
 // Writes what stands before instruction `index` of the open entry's body, for an error without a
 // place. The entry can only be given up afterwards.
 void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size);
+// ---- lines.c ------------------------------------------------------------------------------------
+
+// Writes where the code that follows comes from, unless the last .loc says so. NULL: it is not
+// known, and the last one holds.
+void ptxb_put_loc(ptx_builder *b, const char *place, uint32_t site, unsigned depth);
+// The next one is written in any case: another entry begins.
+void ptxb_forget_loc(ptx_builder *b);
+void ptxb_print_files(ptx_builder *b);
+void ptxb_print_inlined_names(ptx_builder *b);
+
 // Appends the driver's functions, and the arrays of the module.
 void ptxb_print_externals(ptx_builder *b);
 void ptxb_print_data(ptx_builder *b);

@@ -87,7 +87,9 @@ static void put_declarations(ptx_builder *b, const struct entry *entry, uint32_t
     }
 }
 
-static void put_code(ptx_builder *b, const struct code *code)
+// Instructions, with their places if source lines are written: those of the marks.
+static void put_code(ptx_builder *b, const struct code *code, const struct mark *mark,
+                     const struct mark *end)
 {
     for (uint32_t k = 0; k < code->insns.count && !b->failed; k++) {
         const struct insn *insn = &code->insns.at[k];
@@ -98,18 +100,28 @@ static void put_code(ptx_builder *b, const struct code *code)
             nested.depth = depth < MOST_DEPTH ? (uint8_t)depth : MOST_DEPTH;
             insn = &nested;
         }
+        while (mark < end && mark + 1 < end && mark[1].index <= k)
+            mark++;
+        if (mark < end && mark->index <= k && insn->kind != INSN_DROPPED &&
+            insn->kind != INSN_LABEL && insn->kind != INSN_COMMENT)
+            ptxb_put_loc(b, mark->place, mark->site, insn->depth);
         ptxb_put_insn(b, insn, ptxb_operands(code, insn));
     }
 }
 
-static void put_codes(ptx_builder *b, const struct code code[2])
+static void put_codes(ptx_builder *b, const char *place, const struct code code[2],
+                      const struct mark *marks, uint32_t mark_count)
 {
+    const struct mark *const end = b->params.line_info ? marks + mark_count : marks;
+
     if (code[1].insns.count)
         put(b, "\n");
-    put_code(b, &code[1]);
+    if (b->params.line_info)
+        ptxb_put_loc(b, place, 0, b->nesting + 1);
+    put_code(b, &code[1], NULL, NULL);
     if (code[0].insns.at[0].kind != INSN_COMMENT)
         put(b, "\n");
-    put_code(b, &code[0]);
+    put_code(b, &code[0], marks, end);
 }
 
 // ---- functions that are written inline ----------------------------------------------------------
@@ -137,6 +149,10 @@ static void keep(ptx_builder *b, struct entry *function)
         return;
     kept->code[0].insns.count--; // the return at the end
     kept->extras = copy_of(b, b->extras.at, b->extras.count * sizeof *b->extras.at);
+    if (b->params.line_info) {
+        kept->marks = copy_of(b, b->marks.at, b->marks.count * sizeof *b->marks.at);
+        kept->mark_count = kept->marks ? b->marks.count : 0;
+    }
     function->kept = kept;
 }
 
@@ -163,6 +179,7 @@ void ptxb_put_inline(ptx_builder *b, const struct insn *call, const struct opera
     const char *result =
         function->result ? ptxb_register_files[b->regs.at[function->result_reg].file].type : NULL;
     union extra *const extras = b->extras.at;
+    const struct frame frame = { function->decl.name, b->printing, number };
 
     ptxb_put_indent(b, depth - 1);
     put(b, "{ // ");
@@ -186,16 +203,21 @@ void ptxb_put_inline(ptx_builder *b, const struct insn *call, const struct opera
     put(b, "{\n");
     b->inlining = number;
     b->nesting = depth;
+    b->frame = &frame;
     b->extras.at = function->kept->extras;
     put_declarations(b, function, function->kept->end_symbol);
-    put_codes(b, function->kept->code);
+    put_codes(b, function->place, function->kept->code, function->kept->marks,
+              function->kept->mark_count);
     b->extras.at = extras;
+    b->frame = frame.at.frame;
     b->nesting = nesting;
     b->inlining = outer;
     ptxb_put_number(b, "$return$", number, ":\n");
     ptxb_put_indent(b, depth);
     put(b, "}\n");
     if (call->dst_count) {
+        if (b->params.line_info)
+            ptxb_put_loc(b, frame.at.place, frame.at.site, depth);
         ptxb_put_opcode(b, depth, "mov.", result);
         ptxb_put_bare(b, &operands[0]);
         ptxb_put_number(b, ", $result$", number, ";\n");
@@ -239,7 +261,8 @@ void ptxb_print_entry(ptx_builder *b, struct entry *entry)
         ptxb_put_number(b, ".minnctapersm ", entry->decl.min_blocks, "\n");
     put(b, "{\n");
     put_declarations(b, entry, b->symbols.count);
-    put_codes(b, b->code);
+    ptxb_forget_loc(b);
+    put_codes(b, entry->place, b->code, b->marks.at, b->marks.count);
     put(b, "}\n");
 }
 
@@ -309,12 +332,14 @@ static void put_header(ptx_builder *b)
         put(b, "[];\n");
         break;
     }
+    ptxb_print_files(b);
     ptxb_print_externals(b);
     ptxb_print_data(b);
 }
 
 bool ptxb_print_module(ptx_builder *b)
 {
+    ptxb_print_inlined_names(b);
     const uint32_t entries = b->text.count;
 
     // The header depends on the whole module, so it is written last and moved to the start.

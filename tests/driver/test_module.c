@@ -46,6 +46,9 @@ FAKE_TEST(options_and_log)
     assert_string_equal(ptx_module_log(module), "");
     assert_string_equal(ptx_module_log(NULL), "");
     ptx_module_unload(&module);
+    module = ptx_module_load(device, KERNEL_TEXT "\n.file 1 \"kernel.c\"\n", NULL);
+    assert_true(has_option(CU_JIT_GENERATE_LINE_INFO, 1));
+    ptx_module_unload(&module);
     ptx_module_unload(&module);
     ptx_module_unload(NULL);
     assert_null(ptx_module_load(device, NULL, NULL));
