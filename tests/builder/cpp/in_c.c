@@ -85,6 +85,8 @@ void blocks_in_c(ptx_builder *b)
                 ptx_continue(b);
         }
         ptx_return_if(b, ptx_eq(b, sum, n));
+        ptx_inlined (b, "tripled")
+            ptx_set(b, sum, ptx_mul(b, sum, 3));
         ptx_if (b, ptx_lt(b, n, 100))
             ptx_trap(b);
     }

@@ -107,6 +107,7 @@ static void blocks(ptx::builder &b)
             b.if_(sum == 77, [&] { b.continue_(); });
         });
         b.return_if(sum == n);
+        b.inlined("tripled", [&] { sum *= 3; });
         ptx_if (b, n < 100) // the macros of C take expressions
             ptx_trap(b);
     });
@@ -324,6 +325,8 @@ static void exceptions_leave_bodies()
         { "while_()",
           [](ptx::builder &b, const ptx::value &x) { b.while_(x < 1, [] { throw 7; }); } },
         { "loop()", [](ptx::builder &b, const ptx::value &) { b.loop([] { throw 7; }); } },
+        { "inlined()",
+          [](ptx::builder &b, const ptx::value &) { b.inlined("f", [] { throw 7; }); } },
     };
 
     for (const auto &each : cases) {
