@@ -8,6 +8,7 @@
 
 #include "gpu.h"
 #include "reference/half.h"
+#include "sanitized.h"
 #include "test.h"
 
 #include "plans/muon_schedule.h"
@@ -320,7 +321,7 @@ TEST(other_counts_of_steps)
 {
     const struct muon_matrix large = { .rows = 200, .columns = 300 };
 
-    for (uint32_t steps = 0; steps <= MOST_STEPS; steps++) {
+    for (uint32_t steps = 0; steps <= MOST_STEPS; steps += SANITIZED_EVERY(3)) {
         const struct muon_schedule schedule[SCHEDULES] = { { steps, jordan } };
         struct subject own[] = { { 40, 70, RANDOM, 0 }, { 33, 33, RANDOM, 0 } };
         const struct subject *which[] = { &own[0], &own[1] };
