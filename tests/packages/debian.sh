@@ -27,10 +27,11 @@ missing=$(dpkg-checkbuilddeps 2>&1 | sed 's/.*: //') || :
     echo "skipped: to build the packages, this is missing: $missing"
     exit 77
 }
-PTXGEN_SUITE=examples PTXGEN_TESTS=disabled
-export PTXGEN_SUITE PTXGEN_TESTS
-# What the packages have in them is checked here; warnings and speed are those of other builds.
-export DEB_BUILD_OPTIONS='noopt noautodbgsym'
+# What the packages have in them is checked here; warnings and speed are those of other builds. With the flags of these
+# a cache of the compiler has what they compiled.
+PTXGEN_SUITE=examples PTXGEN_TESTS=disabled PTXGEN_BUILD=--buildtype=debugoptimized
+export PTXGEN_SUITE PTXGEN_TESTS PTXGEN_BUILD
+export DEB_BUILD_OPTIONS=noautodbgsym DEB_CPPFLAGS_SET= "DEB_CFLAGS_SET=${CFLAGS-}" "DEB_CXXFLAGS_SET=${CXXFLAGS-}"
 quietly offline dpkg-buildpackage -us -uc -b
 tests=$(sed -n 's/^Ok: *\([0-9]*\).*/\1/p' "$scratch/log")
 [ "${tests:-0}" -gt 0 ] || fail "the build ran no test"
