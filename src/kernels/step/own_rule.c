@@ -9,9 +9,16 @@
 static const char within[] = "a rule";
 
 // Of the function under way.
+enum { ROOTS = 8 };
 struct context {
     struct ptxk_quick *quick; // NULL: exact instructions
     bool divides;             // ptx_rule_div() or ptx_rule_sqrt() was called
+    // Of `update`:
+    const struct ptxk_own_rule *own;
+    const ptx_val *c;
+    uint32_t divisors;   // bits: the coefficients by which it divided
+    ptx_val root[ROOTS]; // the latest of ptx_rule_sqrt()
+    unsigned roots;
 };
 
 uint32_t ptxk_own_rule_place(const char *name)
@@ -105,6 +112,11 @@ static void restrict_no_more(ptx_builder *b)
     ptx_builder_restrict(b, (struct ptx_restriction) { 0 });
 }
 
+static bool same_value(ptx_val x, ptx_val y)
+{
+    return x.bits == y.bits && x.reg == y.reg && x.kind == y.kind && x.type == y.type;
+}
+
 // ---- what the functions give --------------------------------------------------------------------
 
 static const uint32_t no_index = UINT32_MAX;
@@ -169,6 +181,22 @@ static void coefficients(ptx_builder *b, const struct ptxk_step_rule *rule, cons
 
 // ---- the functions as those of struct ptxk_step_rule --------------------------------------------
 
+// The reciprocals of divisors, from `first_reciprocal` on.
+static void reciprocals(ptx_builder *b, const struct ptxk_own_rule *own, ptx_val *c)
+{
+    uint32_t at = own->first_reciprocal;
+
+    if (own->reciprocals)
+        ptx_comment(b, "reciprocals, NaN where quick quotients do not hold: none is used");
+    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS && own->reciprocals; k++) {
+        if (!(own->divisors >> k & 1))
+            continue;
+        const struct ptxk_quick_divisor y = ptxk_quick_divisor(b, c[k]);
+        c[at++] = y.reciprocal;
+        c[at++] = y.rest;
+    }
+}
+
 static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
     const struct ptxk_step_rule *rule = clock->rule;
@@ -189,13 +217,14 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     }
     for (uint32_t k = 0; k < rule->clock_states; k++)
         own.state[k] = clock->state[k];
-    struct context context = { NULL, false };
+    struct context context = { .quick = NULL };
     mark_absent(own.scalar, PTX_STEP_MAX_SCALARS, OF_SCALAR);
     mark_absent(own.state, PTX_RULE_MAX_CLOCK_STATES, OF_CLOCK_STATE);
     restrict_to(b, &context);
     params->once(b, &own);
     restrict_no_more(b);
     coefficients(b, rule, "once", own.c, c);
+    reciprocals(b, rule->own, c);
     for (uint32_t k = 0; k < rule->clock_states; k++)
         clock->state[k] = given(b, rule, "once", own.new_state[k], PTX_F64, "new_state", k, NULL);
     none_more(b, rule, "once", own.new_state, rule->clock_states, PTX_RULE_MAX_CLOCK_STATES,
@@ -208,6 +237,8 @@ static void element_of(const ptx_val *c, const struct ptxk_step_element *e,
     *own = (struct ptx_rule_element) { .user = e->rule->own->params.user, .p = e->p, .g = e->g };
     memcpy(own->c, c, sizeof own->c);
     memcpy(own->state, e->state, sizeof own->state);
+    for (uint32_t k = 0; k < e->rule->own->reciprocals; k++)
+        own->c[e->rule->own->first_reciprocal + k] = (ptx_val) { 0 };
     mark_absent(own->c, PTX_RULE_MAX_COEFFICIENTS, OF_C);
     mark_absent(own->state, e->rule->states, OF_OUTPUT);
     mark_absent(own->state, PTX_STEP_MAX_STATES, OF_STATE);
@@ -237,7 +268,7 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
 
 static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
 {
-    struct context context = { e->quick, false };
+    struct context context = { .quick = e->quick, .own = e->rule->own, .c = c };
 
     (void)options;
     if (e->quick)
@@ -245,9 +276,11 @@ static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     updated(b, c, e, &context);
     if (!e->quick)
         return;
+    // NaN is not rounded stochastically.
     ptxk_quick_note(b, e->quick, e->p);
     for (uint32_t k = 0; k < e->rule->states; k++)
-        ptxk_quick_note(b, e->quick, e->state[k]);
+        if (e->rule->state[k].stochastic)
+            ptxk_quick_note(b, e->quick, e->state[k]);
 }
 
 static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e,
@@ -255,7 +288,7 @@ static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
 {
     const struct ptx_rule_params *params = &e->rule->own->params;
     struct ptx_rule_element own;
-    struct context context = { NULL, false };
+    struct context context = { .quick = NULL };
 
     (void)options;
     element_of(c, e, &own);
@@ -268,17 +301,12 @@ static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     not_for(b, e->rule, "reduce", own.new_p, "new_p", "update");
 }
 
-static bool same_value(ptx_val x, ptx_val y)
-{
-    return x.bits == y.bits && x.reg == y.reg && x.kind == y.kind && x.type == y.type;
-}
-
 static void of_sums(ptx_builder *b, const struct ptxk_step_rule *rule, const ptx_val *sum,
                     ptx_val *c)
 {
     const struct ptx_rule_params *params = &rule->own->params;
     struct ptx_rule_sums own = { .user = params->user };
-    struct context context = { NULL, false };
+    struct context context = { .quick = NULL };
 
     memcpy(own.sum, sum, rule->sums * sizeof *sum);
     memcpy(own.c, c, sizeof own.c);
@@ -364,6 +392,34 @@ static ptx_val as_f32(ptx_val x)
     return x.kind == PTX_KIND_NUMBER ? ptx_f32(ptxk_own_rule_number(x)) : x;
 }
 
+// The coefficient of `once` that a value is; PTX_RULE_MAX_COEFFICIENTS: none.
+static uint32_t coefficient_of(const struct context *context, ptx_val x)
+{
+    uint32_t k = 0;
+
+    while (context->own && k < PTX_RULE_MAX_COEFFICIENTS &&
+           (!(context->own->coefficients >> k & 1) || !same_value(context->c[k], x)))
+        k++;
+    return context->own && x.kind == PTX_KIND_REGISTER ? k : PTX_RULE_MAX_COEFFICIENTS;
+}
+
+static ptx_val quick_quotient(ptx_builder *b, const struct context *context, ptx_val x, ptx_val y)
+{
+    const struct ptxk_own_rule *own = context->own;
+    const uint32_t k = coefficient_of(context, y);
+    uint32_t at = own->first_reciprocal;
+    bool is_root = false;
+
+    if (!own->reciprocals || k == PTX_RULE_MAX_COEFFICIENTS || !(own->divisors >> k & 1))
+        return ptxk_quick_quotient(b, context->quick, as_f32(x), as_f32(y));
+    for (uint32_t n = 0; n < k; n++)
+        at += 2 * (own->divisors >> n & 1);
+    for (unsigned n = 0; n < context->roots && n < ROOTS; n++)
+        is_root = is_root || same_value(context->root[n], x);
+    const struct ptxk_quick_divisor divisor = { y, context->c[at], context->c[at + 1] };
+    return ptxk_quick_over(b, context->quick, as_f32(x), &divisor, is_root);
+}
+
 ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y)
 {
     struct ptx_restriction before;
@@ -371,13 +427,14 @@ ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y)
     const bool is_f32 = (x.type == PTX_F32 || x.kind == PTX_KIND_NUMBER) &&
                         (y.type == PTX_F32 || y.kind == PTX_KIND_NUMBER) &&
                         (x.kind != PTX_KIND_NUMBER || y.kind != PTX_KIND_NUMBER);
-    ptx_val quotient;
 
-    if (context && is_f32)
+    if (context && is_f32) {
+        const uint32_t k = coefficient_of(context, y);
         context->divides = true;
-    quotient = context && context->quick && is_f32
-                   ? ptxk_quick_quotient(b, context->quick, as_f32(x), as_f32(y))
-                   : ptx_div(b, x, y);
+        context->divisors |= k < PTX_RULE_MAX_COEFFICIENTS ? UINT32_C(1) << k : 0;
+    }
+    ptx_val quotient =
+        context && context->quick && is_f32 ? quick_quotient(b, context, x, y) : ptx_div(b, x, y);
     ptx_builder_restrict(b, before);
     return quotient;
 }
@@ -393,6 +450,7 @@ ptx_val ptxk_own_rule_sqrt(ptx_builder *b, ptx_val x)
     if (context && context->quick && x.type == PTX_F32) {
         root = ptx_mul(b, ptxk_quick_root(b, x), 1 / PTXK_QUICK_SCALE);
         ptxk_quick_note(b, context->quick, root);
+        context->root[context->roots++ % ROOTS] = root;
     } else {
         root = ptx_sqrt(b, x);
     }
@@ -421,13 +479,30 @@ static void sums_emit(ptx_builder *b, const struct ptxk_step_rule *rule, ptx_val
     rule->of_sums(b, rule, sum, c);
 }
 
+// Notes the divisors for whose reciprocals there is room behind `c`.
+static void divisors(struct ptxk_own_rule *own, const ptx_val *c, uint32_t bits)
+{
+    uint32_t first = PTX_RULE_MAX_COEFFICIENTS;
+
+    while (first && c[first - 1].type == PTX_NONE)
+        first--;
+    own->first_reciprocal = first;
+    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++) {
+        if (!(bits >> k & 1) || first + own->reciprocals + 2 > PTX_RULE_MAX_COEFFICIENTS)
+            continue;
+        own->divisors |= UINT32_C(1) << k;
+        own->reciprocals += 2;
+        own->rule.coefficients = first + own->reciprocals;
+    }
+}
+
 void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
 {
     static const char *const names[] = { "state_0", "state_1", "state_2", "state_3" };
     const struct ptxk_step_rule *rule = &own->rule;
     struct ptxk_step_clock clock = { .rule = rule };
     ptx_val c[PTX_RULE_MAX_COEFFICIENTS] = { { 0 } };
-    struct context context = { NULL, false };
+    struct context context = { .own = own, .c = c };
     ptx_ptr state[PTX_STEP_MAX_STATES];
     char length[16];
 
@@ -444,6 +519,7 @@ void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
         ptx_ptr clock_states = ptx_ptr_cast(b, PTX_F64, count);
         for (uint32_t k = 0; k < rule->clock_states; k++)
             clock.state[k] = ptx_load(b, clock_states, PTXK_STEP_CLOCK_STATE_AT + k);
+        own->divisors = own->reciprocals = 0;
         ptx_comment(b, "once");
         rule->once(b, &clock, c);
         for (uint32_t k = 0; k < rule->clock_states; k++)
@@ -464,6 +540,7 @@ void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
         ptx_comment(b, "update");
         updated(b, c, &e, &context);
         own->rule.quick = context.divides;
+        divisors(own, c, context.divisors);
         ptx_store(b, p, i, e.p);
         for (uint32_t k = 0; k < rule->states; k++)
             ptx_store(b, state[k], i, e.state[k]);

@@ -10,7 +10,11 @@ struct ptxk_own_rule {
     struct ptx_rule_params params;
     struct ptxk_step_scalar scalar[PTX_STEP_MAX_SCALARS];
     uint32_t coefficients; // bits: those that `once` sets
-    uint64_t serial;       // tells rules of one name and version apart
+    // Bits: those of them by which `update` divides. Behind all others a row has two more for each,
+    // in their order, from `first_reciprocal` on: its struct ptxk_quick_divisor.
+    uint32_t divisors;
+    uint32_t first_reciprocal, reciprocals; // how many, two for each
+    uint64_t serial;                        // tells rules of one name and version apart
 };
 
 // Sets `rule` from params that are in range, but for what ptxk_own_rule_emit() finds.

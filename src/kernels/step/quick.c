@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "quick.h"
 
+#include <math.h>
+
 #include "../common/division.h"
 
 // The bits of 2^-90 as 2 * bits - 1. From there on the remainder of a quotient has no underflow:
@@ -67,9 +69,8 @@ ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_
 }
 
 // The sequence that ptxas uses for div.rn between its checks, with signs that keep that of a zero.
-ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y)
+static ptx_val divided(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y, ptx_val r)
 {
-    ptx_val r = ptxk_quick_rcp(b, y);
     ptx_val quotient = ptx_mul(b, x, r);
 
     for (unsigned turn = 0; turn < 2; turn++) {
@@ -79,6 +80,32 @@ ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val 
     ptx_val bits = ptx_bitcast(b, PTX_U32, x);
     ptx_val beyond_zero = ptx_mad(b, bits, 2, UINT32_MAX); // 0 wraps around
     become(b, &q->least, ptx_min(b, q->least, beyond_zero));
+    return quotient;
+}
+
+ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y)
+{
+    return divided(b, q, x, y, ptxk_quick_rcp(b, y));
+}
+
+struct ptxk_quick_divisor ptxk_quick_divisor(ptx_builder *b, ptx_val y)
+{
+    ptx_val reciprocal = ptx_rcp(b, y);
+    ptx_val beyond = ptx_sub(b, ptx_bitcast(b, PTX_U32, y), LEAST_DIVISOR);
+    ptx_val holds = ptx_le(b, beyond, MOST_DIVISOR - LEAST_DIVISOR);
+    ptx_val rest = ptx_fma(b, ptx_neg(b, y), reciprocal, 1);
+    ptx_val low = ptx_mul(b, rest, reciprocal);
+
+    return (struct ptxk_quick_divisor) { y, ptx_select(b, holds, reciprocal, NAN), low };
+}
+
+// A root is 0, and not -0, or at least 2^-75, and so far above the least dividend.
+ptx_val ptxk_quick_over(ptx_builder *b, struct ptxk_quick *q, ptx_val x,
+                        const struct ptxk_quick_divisor *y, bool is_root)
+{
+    ptx_val quotient = is_root ? over(b, x, y) : divided(b, q, x, y->value, y->reciprocal);
+
+    ptxk_quick_note(b, q, quotient);
     return quotient;
 }
 

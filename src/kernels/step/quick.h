@@ -33,6 +33,13 @@ enum { PTXK_QUICK_ROOTS = (127 + 40) << 23 }; // 2^40 as bits
 ptx_val ptxk_quick_root(ptx_builder *b, ptx_val x);
 ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y);
 
+// The f32s nearest to 1 / y and to the rest of it; NaN where ptxk_quick_over() does not hold for y.
+struct ptxk_quick_divisor ptxk_quick_divisor(ptx_builder *b, ptx_val y);
+// x / y, rounded, for a divisor of many values; what the sequence does not hold for is a failure.
+// is_root: x is what ptxk_quick_root() gives, by PTXK_QUICK_SCALE.
+ptx_val ptxk_quick_over(ptx_builder *b, struct ptxk_quick *q, ptx_val x,
+                        const struct ptxk_quick_divisor *y, bool is_root);
+
 // x / y, rounded, for y of at most 2^34. NaN, or a failure, where the sequence does not hold.
 ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y);
 

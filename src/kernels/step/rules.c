@@ -82,7 +82,10 @@ uint32_t ptxk_step_rule_places(const struct ptxk_step_rule *rule)
 
 bool ptxk_step_has_coefficient(const struct ptxk_step_rule *rule, uint32_t k)
 {
-    return rule->own ? rule->own->coefficients >> k & 1 : k < rule->coefficients;
+    const struct ptxk_own_rule *own = rule->own;
+
+    return own ? own->coefficients >> k & 1 || k - own->first_reciprocal < own->reciprocals
+               : k < rule->coefficients;
 }
 
 static int enumerator(const struct ptxk_step_rule *rule)
