@@ -9,7 +9,7 @@
 
 // ---- the rule -----------------------------------------------------------------------------------
 
-enum { QUOTIENT, ROOT, IN_BLOCK, STATES };
+enum { QUOTIENT, ROOT, IN_BLOCK, OVER, STATES };
 
 static void once(ptx_builder *b, struct ptx_rule_clock *clock)
 {
@@ -17,36 +17,40 @@ static void once(ptx_builder *b, struct ptx_rule_clock *clock)
     clock->c[0] = clock->scalar[0];
 }
 
-// The parameter becomes p / divisor. Where g is not below 0, IN_BLOCK becomes (p / g) / root(p).
+// The parameter becomes p / divisor. With roots, x is root(p), else g, so that a thread with a
+// negative p is not left to the exact instructions.
 static void update(ptx_builder *b, struct ptx_rule_element *e)
 {
+    ptx_val x = e->user ? ptx_rule_sqrt(b, e->p) : e->g;
     ptx_val kept = ptx_var(b, e->p);
 
     e->new_p = ptx_rule_div(b, e->p, e->c[0]);
     e->new_state[QUOTIENT] = ptx_rule_div(b, e->p, e->g);
-    e->new_state[ROOT] = ptx_rule_sqrt(b, e->p);
+    e->new_state[ROOT] = x;
     ptx_if (b, ptx_ge(b, e->g, 0)) {
-        ptx_val root = ptx_rule_sqrt(b, e->p);
+        ptx_val root = e->user ? ptx_rule_sqrt(b, e->p) : e->g;
         ptx_set(b, kept, ptx_rule_div(b, e->new_state[QUOTIENT], root));
     }
     e->new_state[IN_BLOCK] = ptx_copy(b, kept);
+    e->new_state[OVER] = ptx_rule_div(b, x, e->c[0]);
 }
 
 static const struct ptx_rule_params params = {
     .name = "edges",
-    .states = { { "quotient" }, { "root" }, { "in_block" } },
+    .states = { { "quotient" }, { "root" }, { "in_block" }, { "over" } },
     .scalars = { { "divisor" } },
     .once = once,
     .update = update,
 };
 
-static void expected(float p, float g, float divisor, float result[STATES + 1])
+static void expected(float p, float g, float divisor, bool roots, float result[STATES + 1])
 {
-    const float quotient = p / g, root = sqrtf(p);
+    const float quotient = p / g, x = roots ? sqrtf(p) : g;
 
     result[QUOTIENT] = quotient;
-    result[ROOT] = root;
-    result[IN_BLOCK] = g >= 0 ? quotient / root : p;
+    result[ROOT] = x;
+    result[IN_BLOCK] = g >= 0 ? quotient / x : p;
+    result[OVER] = x / divisor;
     result[STATES] = p / divisor;
 }
 
@@ -83,7 +87,10 @@ static const float values[] = {
 enum { VALUES = sizeof values / sizeof *values, PAIRS = VALUES * VALUES };
 
 // A thread has at most EACH elements in a row; the pairs are there EACH times, then each once.
+// Every array begins at a multiple of 256, or threads would take single elements, without quick
+// sequences.
 enum { EACH = 8, COUNT = PAIRS * EACH + PAIRS, ARRAYS = 2 + STATES };
+enum { ROOM = (COUNT + 63) / 64 * 64 };
 
 static unsigned pair_of(unsigned i)
 {
@@ -96,7 +103,7 @@ static bool same(float is, float want)
 }
 
 static struct gpu gpu;
-static float arrays[ARRAYS][COUNT];
+static float arrays[ARRAYS][ROOM];
 
 static void fill(void)
 {
@@ -107,29 +114,32 @@ static void fill(void)
     }
 }
 
-static void check(float divisor)
+static void check(float divisor, bool roots)
 {
-    static const char *const names[] = { "p / g", "root(p)", "(p / g) / root(p)", "p / divisor" };
+    static const char *const names[] = { "p / g", "x", "in a block", "x / divisor", "p / divisor" };
 
     for (unsigned i = 0; i < COUNT; i++) {
         const float p = values[pair_of(i) / VALUES], g = values[pair_of(i) % VALUES];
         float want[STATES + 1];
-        expected(p, g, divisor, want);
+        expected(p, g, divisor, roots, want);
         for (unsigned k = 0; k <= STATES; k++) {
             const float is = arrays[k == STATES ? 0 : 2 + k][i];
             if (!same(is, want[k]))
-                fail_msg("element %u, p %a, g %a, divisor %a: %s is %a, not %a", i, (double)p,
-                         (double)g, (double)divisor, names[k], (double)is, (double)want[k]);
+                fail_msg("element %u, p %a, g %a, divisor %a, %s: %s is %a, not %a", i, (double)p,
+                         (double)g, (double)divisor, roots ? "roots" : "no roots", names[k],
+                         (double)is, (double)want[k]);
         }
     }
 }
 
-TEST(test_edges)
+static void check_edges(bool roots)
 {
     static const float divisors[] = {
         1, 3, 0, -0.0f, -2, 0x1.fffffep-1f, AROUND(0x1p-120f), AROUND(0x1p34f), 0x1p-149f, 0x1p127f,
     };
-    ptx_rule *rule = ptx_rule_create(&params);
+    struct ptx_rule_params own = params;
+    own.user = roots ? "roots" : NULL;
+    ptx_rule *rule = ptx_rule_create(&own);
     if (!rule)
         fail_msg("%s", ptx_error_message());
     assert_true(ptx_rule_get_info(rule)->quick);
@@ -161,11 +171,17 @@ TEST(test_edges)
         require(ptx_step_plan_run(plan, gpu.stream));
         require(ptx_buffer_download(memory, 0, arrays, sizeof arrays, gpu.stream));
         require(ptx_stream_synchronize(gpu.device, gpu.stream));
-        check(divisors[k]);
+        check(divisors[k], roots);
     }
     ptx_step_plan_destroy(&plan);
     ptx_buffer_destroy(&memory);
     ptx_rule_destroy(&rule);
+}
+
+TEST(test_edges)
+{
+    check_edges(false);
+    check_edges(true);
 }
 
 int main(void)
