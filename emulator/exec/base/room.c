@@ -96,6 +96,9 @@ void emu_room_free(void *memory)
 // When the library is closed, or the process ends.
 __attribute__((destructor)) static void free_all(void)
 {
+    // Other threads may be in a launch, or were, in the process that this one was forked from.
+    if (pthread_mutex_trylock(&kept.lock))
+        return;
     for (unsigned k = 0; k < CLASSES; k++)
         while (kept.by_class[k]) {
             struct room *room = kept.by_class[k];
@@ -103,4 +106,5 @@ __attribute__((destructor)) static void free_all(void)
             free(room);
         }
     kept.bytes = 0;
+    pthread_mutex_unlock(&kept.lock);
 }
