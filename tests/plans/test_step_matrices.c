@@ -724,6 +724,61 @@ TEST(test_copies)
     destroy(&set);
 }
 
+// Codes in blocks of the stepped weights are those that a cast makes of them; the weights are the
+// formula's.
+TEST(test_blocks)
+{
+    static const struct shape shapes[] = {
+        { 130, 36, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 33, 140, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_F32, false },
+    };
+    enum { CODES = 130 * 36, TURNED = CODES + 64, SCALES = 2 * TURNED, EACH = SCALES + 4096 };
+    struct random r = gpu_random(&gpu, "blocks of matrices");
+    struct set set;
+    unsigned char *found[2] = { calloc(2, EACH), calloc(2, EACH) };
+    create(&set, &r, shapes, 2);
+    ptx_buffer *more = ptx_buffer_create(gpu.device, (size_t)2 * EACH);
+    const CUdeviceptr at = ptx_buffer_address(more);
+
+    for (size_t t = 0; t < 2; t++) {
+        struct ptx_step_tensor *tensor = &set.tensors[t];
+        tensor->fp8 = at + t * EACH;
+        tensor->fp8_transposed = tensor->fp8 + TURNED;
+        tensor->fp8_scale_inv = tensor->fp8 + SCALES;
+        tensor->fp8_transposed_scale_inv = tensor->fp8 + SCALES + 2048;
+        tensor->fp8_columns = shapes[t].columns;
+        tensor->fp8_blocks = t ? PTX_FP8_BLOCKS_1X128 : PTX_FP8_BLOCKS_128X128;
+    }
+    set.muon.steps = 1;
+    ptx_step_plan *plan = plan_of(&set);
+    fill_gradients(&set, &r);
+    for (unsigned k = 0; k < 2; k++) {
+        require(ptx_buffer_fill(more, 0, 0, (size_t)2 * EACH, gpu.stream));
+        require(k ? ptx_step_plan_cast(plan, gpu.stream) : ptx_step_plan_run(plan, gpu.stream));
+        require(ptx_buffer_download(more, 0, found[k], (size_t)2 * EACH, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    }
+    expect(&set, plan, 1);
+    check(&set, "beside codes in blocks");
+    assert_memory_equal(found[0], found[1], (size_t)2 * EACH);
+    for (size_t t = 0; t < 2; t++) {
+        const uint64_t n = set.tensors[t].count, columns = shapes[t].columns;
+        uint64_t zeros = 0;
+        for (uint64_t i = 0; i < n; i++) {
+            const uint64_t turned = i % columns * (n / columns) + i / columns;
+            zeros += !(found[0][t * EACH + i] & 0x7f);
+            if (!t) // blocks of columns have scales of their own
+                assert_int_equal(found[0][TURNED + turned], found[0][i]);
+        }
+        assert_true(zeros < n / 10);
+    }
+    free(found[0]);
+    free(found[1]);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&more);
+    destroy(&set);
+}
+
 static void refuse(const struct set *set, const char *words)
 {
     ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &set->params);
