@@ -17,7 +17,7 @@ enum {
     MUON_DEPTH = 64, // columns of a panel
     MUON_STAGES = 3, // of the tiles' copies
     MUON_PIECE = 16, // bytes of a copy: 8 elements
-    MUON_THREADS = 256,
+    MUON_THREADS = 128,
     MUON_TILE_SHARED = MUON_STAGES * 2 * MUON_TILE * MUON_DEPTH * 2,
     MUON_PARTIAL = MUON_TILE * MUON_TILE * 4, // bytes of a tile's partial sums
     MUON_CHIP_MOST = 128,                     // rows of a matrix that one block has

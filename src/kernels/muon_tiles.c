@@ -9,7 +9,7 @@ enum {
     STAGE = 2 * BYTES,
     COPIES = BYTES / MUON_PIECE / MUON_THREADS, // of a thread and an operand
     DOWN = 4,                                   // fragments of a warp's 64 rows
-    PAIRS = 2,                                  // of fragments of its 32 columns
+    PAIRS = 4,                                  // of fragments of its 64 columns
     ACROSS = 2 * PAIRS,
     WIDE = MUON_TILE / (16 * PAIRS), // warps beside each other
     SUMS = DOWN * ACROSS,
@@ -27,6 +27,7 @@ struct tile {
     ptx_val begin, end;  // of the depth, in bytes
     ptx_val tid, shared; // the address of dynamic shared memory
     ptx_val off_diagonal;
+    ptx_val wanted, addend; // whether E is still to be copied, and the stage that it is in
 };
 
 // ---- the tables ---------------------------------------------------------------------------------
@@ -64,6 +65,7 @@ static struct tile read_tables(ptx_builder *b)
     ptx_comment(b, "the product");
     t.a = ADDRESS(a);
     t.b = ADDRESS(b);
+    t.e = ADDRESS(e);
     t.rows = NUMBER(rows);
     t.columns = NUMBER(columns);
     t.pitch_a = NUMBER(pitch_a);
@@ -85,7 +87,6 @@ static void read_rest(ptx_builder *b, struct tile *to)
     struct tile t = *to;
 
     t.c = ADDRESS(c);
-    t.e = ADDRESS(e);
     t.q = ADDRESS(q);
     t.pitch_c = NUMBER(pitch_c);
     t.alpha = SCALAR(alpha);
@@ -118,6 +119,36 @@ static void copy_rows(ptx_builder *b, const struct tile *t, ptx_val from, ptx_va
         ptx_ptr piece = global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
         ptx_cp_async(b, ptx_at(b, target, k * STEP * MUON_DEPTH), piece, 16, .taken = taken,
                      .bypass = true);
+    }
+}
+
+// Where piece `piece` of row `row` of E is in its stage: the rows of a load are in all banks.
+static ptx_val place_of_addend(ptx_builder *b, ptx_val row, ptx_val piece)
+{
+    ptx_val at = ptx_xor(b, piece, ptx_and(b, row, 7));
+
+    return ptx_mad(b, row, 2 * MUON_TILE, ptx_mul(b, at, MUON_PIECE));
+}
+
+// Begins to copy the tile of E into a stage. Outside of E another row or piece of it is taken: what
+// becomes of it is not written.
+static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
+{
+    enum { STEP = MUON_THREADS / ROW_PIECES };
+    ptx_val pitch = word(b, t->product, PTX_U32, MUON_PLACE(uint32_t, muon_product, pitch_c)), last = ptx_sub(b, t->rows, 1);
+    ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
+    ptx_val at = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2));
+    at = ptx_min(b, at, ptx_sub(b, pitch, MUON_PIECE));
+    ptx_val source = ptx_add(b, t->e, ptx_cvt(b, PTX_U64, at));
+    ptx_val place = place_of_addend(b, row, piece);
+    ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, place));
+
+    ptx_comment(b, "E, into the stage that no panel needs");
+    row = ptx_add(b, t->row, row);
+    for (unsigned k = 0; k < MUON_TILE; k += STEP) {
+        ptx_val here = ptx_min(b, ptx_add(b, row, k), last);
+        ptx_ptr from = global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
+        ptx_cp_async(b, ptx_at(b, target, k * MUON_TILE), from, 16, .bypass = true);
     }
 }
 
@@ -185,7 +216,14 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
         ptx_cp_async_wait(b, MUON_STAGES - 2);
         ptx_comment(b, "the stage is there for all, and all have read the one that is filled next");
         ptx_barrier(b);
-        copy_stage(b, t, across, ptx_add(b, depth, (MUON_STAGES - 1) * MUON_ROW), filled);
+        ptx_val next_depth = ptx_add(b, depth, (MUON_STAGES - 1) * MUON_ROW);
+        if (across)
+            ptx_if (b, ptx_and(b, t->wanted, ptx_ge(b, next_depth, t->end))) {
+                copy_addend(b, t, filled);
+                ptx_set(b, t->addend, filled);
+                ptx_set(b, t->wanted, ptx_bool(false));
+            }
+        copy_stage(b, t, across, next_depth, filled);
         ptx_comment(b, "a panel of 64 of the depth");
         ptx_if (b, has)
             ptxk_muon_multiply(b, warp, read, ptx_add(b, read, BYTES), across, sums);
@@ -265,22 +303,22 @@ static void add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
 static void add_addend(ptx_builder *b, const struct tile *t, const struct muon_warp *warp,
                        const struct muon_lane *lane, ptx_fragment *sums)
 {
-    ptx_val row = ptx_add(b, ptx_add(b, t->row, warp->row), lane->row);
-    ptx_val column = ptx_add(b, ptx_add(b, t->column, warp->column), lane->column);
-    ptx_val last_row = ptx_sub(b, t->rows, 1), last = ptx_sub(b, t->pitch_c, 4);
+    ptx_val row = ptx_add(b, warp->row, lane->row), piece = ptx_shr(b, warp->column, 3);
+    ptx_val within = ptx_mad(b, lane->column, 2, t->addend);
 
-    ptx_comment(b, "alpha E; what is outside of E is read elsewhere in it, and not written");
+    ptx_comment(b, "alpha E");
+    ptx_barrier(b);
     for (unsigned n = 0; n < ACROSS; n++) {
-        ptx_val at = ptx_min(b, ptx_mul(b, ptx_add(b, column, 8 * n), 2), last);
-        ptx_val from = ptx_add(b, t->e, ptx_cvt(b, PTX_U64, at));
+        ptx_val place = place_of_addend(b, row, ptx_add(b, piece, n));
+        ptx_val at = ptx_add(b, within, place);
+        ptx_ptr from = ptx_ptr_cast(b, PTX_B32, ptxk_muon_shared_at(b, at));
         for (unsigned m = 0; m < DOWN; m++) {
             ptx_comment(b, "rows %u and 8 below, column %u", 16 * m, 8 * n);
             ptx_fragment *sum = &sums[m * ACROSS + n];
             ptx_vec words = ptx_fragment_words(b, *sum);
             for (unsigned half = 0; half < 2; half++) {
-                ptx_val here = ptx_min(b, ptx_add(b, row, 16 * m + 8 * half), last_row);
-                ptx_val address = ptx_mad_wide(b, here, t->pitch_c, from);
-                ptx_val both = ptx_load(b, global(b, PTX_B32, address), 0);
+                const unsigned below = 16 * m + 8 * half;
+                ptx_val both = ptx_load(b, from, below * MUON_TILE / 2);
                 ptx_vec e = ptx_unpack(b, PTX_F16, both);
                 for (unsigned k = 0; k < 2; k++) {
                     ptx_val *x = &words.lane[2 * half + k];
@@ -417,6 +455,8 @@ void ptxk_muon_tiles_emit(ptx_builder *b)
     ptx_fragment sums[SUMS];
 
     ptxk_muon_zero(b, &warp, sums, true);
+    t.wanted = ptx_var(b, ptx_ne(b, t.e, 0));
+    t.addend = ptx_var(b, t.shared);
     wait_for_last(b);
     ptx_if (b, t.across)
         sum(b, &t, &warp, true, sums);
