@@ -3,18 +3,18 @@
 // memory, and X passes through it, 64 columns at a time, and is written where it was.
 #include "muon_panel.h"
 
-enum { STAGES = 3, MOST_SUMS = 16, MOST_PAIRS = 4 };
+enum { STAGES = 3, THREADS = 128, MOST_SUMS = 32, MOST_PART = 16, MOST_PAIRS = 8 };
 
 struct chip {
-    unsigned size, panels, threads; // rows that there is room for
-    unsigned copies;                // of a thread, for a stage
-    uint32_t stage;                 // bytes of 64 columns
-    ptx_val x;                      // address of X
+    unsigned size, panels; // rows that there is room for
+    unsigned copies;       // of a thread, for a stage
+    uint32_t stage;        // bytes of 64 columns
+    ptx_val x;             // address of X
     ptx_val rows, pitch;
     ptx_val tid, shared, r, z, q;     // addresses of R, Z and Q
     struct muon_warp square, passing; // of R, Z and Q; of 64 columns of Q X
     struct muon_lane lane;
-    ptx_fragment sums[MOST_SUMS], part[MOST_SUMS];
+    ptx_fragment sums[MOST_SUMS], part[MOST_PART];
 };
 
 static uint32_t square_bytes(unsigned size)
@@ -30,11 +30,6 @@ static uint32_t passing_bytes(unsigned size)
     return stages > squares ? stages : squares;
 }
 
-static unsigned threads_of(unsigned size)
-{
-    return size == 128 ? 256 : 128;
-}
-
 // ---- X ------------------------------------------------------------------------------------------
 
 static ptx_ptr global(ptx_builder *b, ptx_type type, ptx_val address)
@@ -45,7 +40,7 @@ static ptx_ptr global(ptx_builder *b, ptx_type type, ptx_val address)
 // Begins to copy 64 columns, `at` bytes from the first; what is outside of X is 0.
 static void copy(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
 {
-    const unsigned step = c->threads / 8;
+    const unsigned step = THREADS / 8;
     ptx_val piece = ptx_and(b, c->tid, 7), row = ptx_shr(b, c->tid, 3);
     ptx_val column = ptx_mad(b, piece, MUON_PIECE, at);
     ptx_val inside = ptx_lt(b, column, c->pitch);
@@ -75,7 +70,7 @@ static void copy_stage(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val
 // Writes 64 columns from shared memory.
 static void write(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val from)
 {
-    const unsigned step = c->threads / 8;
+    const unsigned step = THREADS / 8;
     ptx_val piece = ptx_and(b, c->tid, 7), row = ptx_shr(b, c->tid, 3);
     ptx_val column = ptx_mad(b, piece, MUON_PIECE, at);
     ptx_val inside = ptx_lt(b, column, c->pitch);
@@ -328,8 +323,8 @@ static void gram(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
 
 void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
 {
-    struct chip c = { .size = size, .panels = size / MUON_DEPTH, .threads = threads_of(size) };
-    const unsigned down = size == 128 ? 4 : 2;
+    struct chip c = { .size = size, .panels = size / MUON_DEPTH };
+    const unsigned down = size / 32;
     ptx_ptr chips = ptx_param_ptr(b, PTX_U64, "chips", .readonly = true,
                                   .meaning = "a row of struct muon_chip for each block");
     ptx_ptr row =
@@ -344,13 +339,13 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
     ptx_val columns = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, columns));
     c.pitch = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, pitch));
     c.stage = size * MUON_ROW;
-    c.copies = size * 8 / c.threads;
+    c.copies = size * 8 / THREADS;
     c.tid = ptx_tid(b, PTX_X);
     c.shared = c.r = ptx_ptr_address(b, ptx_shared_dynamic(b, PTX_F16));
     c.z = ptx_add(b, c.shared, square_bytes(size));
     c.q = ptx_add(b, c.shared, passing_bytes(size));
-    c.square = ptxk_muon_warp(b, down, 2, size / 32, size * MUON_ROW);
-    c.passing = ptxk_muon_warp(b, 2, 2, 2, size * MUON_ROW);
+    c.square = ptxk_muon_warp(b, down, down, 2, size * MUON_ROW);
+    c.passing = ptxk_muon_warp(b, down, 2, 2, size * MUON_ROW);
     c.lane = ptxk_muon_lane(b);
     ptx_comment(b, "sums, of squares and of 64 columns of Q X");
     ptxk_muon_zero(b, &c.square, c.sums, true);
@@ -378,8 +373,8 @@ void ptxk_muon_emit(ptx_builder *b)
 {
     ptx_entry (b, ptxk_muon_entries[MUON_TILES], .block = { MUON_THREADS }, .min_blocks = 2)
         ptxk_muon_tiles_emit(b);
-    ptx_entry (b, ptxk_muon_entries[MUON_CHIP_64], .block = { threads_of(64) })
+    ptx_entry (b, ptxk_muon_entries[MUON_CHIP_64], .block = { THREADS })
         ptxk_muon_chip_emit(b, 64);
-    ptx_entry (b, ptxk_muon_entries[MUON_CHIP_128], .block = { threads_of(128) }, .min_blocks = 2)
+    ptx_entry (b, ptxk_muon_entries[MUON_CHIP_128], .block = { THREADS }, .min_blocks = 2)
         ptxk_muon_chip_emit(b, 128);
 }

@@ -135,7 +135,8 @@ static ptx_val place_of_addend(ptx_builder *b, ptx_val row, ptx_val piece)
 static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
 {
     enum { STEP = MUON_THREADS / ROW_PIECES };
-    ptx_val pitch = word(b, t->product, PTX_U32, MUON_PLACE(uint32_t, muon_product, pitch_c)), last = ptx_sub(b, t->rows, 1);
+    ptx_val pitch = word(b, t->product, PTX_U32, MUON_PLACE(uint32_t, muon_product, pitch_c)),
+            last = ptx_sub(b, t->rows, 1);
     ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
     ptx_val at = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2));
     at = ptx_min(b, at, ptx_sub(b, pitch, MUON_PIECE));
