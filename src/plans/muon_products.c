@@ -413,41 +413,65 @@ static ptx_status branches(const struct muon_products *m, CUstream stream, bool 
     return status;
 }
 
-// The chips' launches, on the stream beside where it is to be used.
-static ptx_status run_chips(const struct muon_products *m, bool beside, CUstream stream)
+// The stream beside does what follows when `stream` has done what is on it.
+static ptx_status fork(const struct muon_products *m, CUstream stream)
 {
-    const CUstream to = beside ? m->beside : stream;
+    const ptx_status status = ptx_event_record(m->device, m->begins, stream);
+
+    return status ? status : ptx_stream_wait_event(m->device, m->beside, m->begins);
+}
+
+static ptx_status run_chips(const struct muon_products *m, CUstream stream)
+{
     ptx_status status = PTX_OK;
 
-    if (beside)
-        status = ptx_event_record(m->device, m->begins, stream);
-    if (beside && !status)
-        status = ptx_stream_wait_event(m->device, to, m->begins);
     for (unsigned k = 0; k < m->chip_launches && !status; k++)
-        status = launch(m, k, false, to);
-    if (beside && !status)
-        status = ptx_event_record(m->device, m->ends, to);
+        status = launch(m, k, false, stream);
+    return status;
+}
+
+// Tiles; `joins`: the last waits for the stream beside, so that a launch comes last on the stream.
+static ptx_status run_tiles(const struct muon_products *m, bool joins, CUstream stream)
+{
+    const unsigned first = m->chip_launches, last = m->launch_count - 1;
+    ptx_status status = PTX_OK;
+
+    for (unsigned k = first; k < m->launch_count && !status; k++) {
+        const bool waits = joins && k == last;
+        if (waits)
+            status = ptx_stream_wait_event(m->device, stream, m->ends);
+        if (!status)
+            status = launch(m, k, k > first && !waits, stream);
+    }
+    return status;
+}
+
+static ptx_status run_branches(const struct muon_products *m, CUstream stream)
+{
+    ptx_status status = fork(m, stream);
+
+    if (status)
+        return status;
+    status = run_chips(m, m->beside);
+    if (!status)
+        status = ptx_event_record(m->device, m->ends, m->beside);
+    if (!status)
+        status = run_tiles(m, true, stream);
+    if (status)
+        ptxd_stream_join(m->device, stream, m->beside, m->ends);
     return status;
 }
 
 ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream)
 {
-    const struct muon_products *m = products;
-    const unsigned first = m->chip_launches;
     bool beside;
-    ptx_status status = branches(m, stream, &beside);
+    ptx_status status = branches(products, stream, &beside);
 
+    if (!status && beside)
+        return run_branches(products, stream);
     if (!status)
-        status = run_chips(m, beside, stream);
-    for (unsigned k = first; k < m->launch_count && !status; k++) {
-        // The last waits for the chips, so that a launch comes last on the stream.
-        const bool joins = beside && k + 1 == m->launch_count;
-        if (joins)
-            status = ptx_stream_wait_event(m->device, stream, m->ends);
-        if (!status)
-            status = launch(m, k, k > first && !joins, stream);
-    }
-    return status;
+        status = run_chips(products, stream);
+    return status ? status : run_tiles(products, false, stream);
 }
 
 struct muon_launch ptxp_muon_launch_at(const struct muon_products *products, unsigned k)

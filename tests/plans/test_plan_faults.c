@@ -10,6 +10,8 @@
 #include "sanitized.h"
 #include "subjects.h"
 
+#include "plans/muon_products.h"
+
 #include <stdlib.h>
 
 // Of the calls and allocations of a creation, the first that fails, and the steps to the next. A
@@ -353,6 +355,45 @@ static void matrices_destroy(void *object)
     ptx_step_plan_destroy(&plan);
 }
 
+// Matrices on chips and in tiles run on two streams. Whichever driver call of a run fails in a
+// capture: both streams are joined again, and the capture ends with a graph.
+static void a_failed_run_leaves_no_branch(void **state)
+{
+    static const float triple[][3] = { { 3, -4, 2 } };
+    static const struct muon_schedule schedule = { 1, triple };
+    struct muon_matrix matrices[] = { { .rows = 2, .columns = 3 },
+                                      { .rows = 130, .columns = 140 } };
+    const struct muon_set set = { matrices, 2, &schedule, 1 };
+    uint64_t bytes;
+    (void)state;
+    assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
+    struct muon_products *products =
+        ptxp_muon_create(scene.device, &set, scene.at, NULL, scene.stream);
+    CUstream stream = ptx_stream_create(scene.device);
+    assert_true(products && stream);
+    int failing = 0, branched = 0;
+    for (const char *failed = ""; failed;) {
+        assert_int_equal(ptx_capture_begin(scene.device, stream, 0), PTX_OK);
+        fail_call(CUDA_ERROR_UNKNOWN, ++failing);
+        const ptx_status status = ptxp_muon_run(products, stream);
+        failed = failed_function();
+        fail_call(CUDA_SUCCESS, 0);
+        assert_int_equal(status, failed ? PTX_ERROR_DRIVER : PTX_OK);
+        if (failed && !strstr(ptx_error_message(), failed))
+            fail_msg("failing %s, call %d: %s", failed, failing, ptx_error_message());
+        ptx_graph *graph = ptx_capture_end(scene.device, stream);
+        if (!graph)
+            fail_msg("failing %s, call %d: %s", failed, failing, ptx_error_message());
+        const size_t kernels = ptx_graph_get_info(graph)->kernel_nodes;
+        branched += failed && kernels > 1;
+        assert_true(failed || kernels == ptxp_muon_launches(products));
+        ptx_graph_destroy(&graph);
+    }
+    assert_true(branched > 2);
+    ptx_stream_destroy(scene.device, &stream);
+    ptxp_muon_destroy(products);
+}
+
 static const struct subject of_matrices = { "step plan of matrices",
                                             matrices_create,
                                             matrices_destroy,
@@ -401,6 +442,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_move_is_forgotten, scene_set_up, scene_tear_down),
         cmocka_unit_test_setup_teardown(a_move_is_one_call, scene_set_up, scene_tear_down),
         cmocka_unit_test_setup_teardown(failed_sums_are_not_known, scene_set_up, scene_tear_down),
+        cmocka_unit_test_setup_teardown(a_failed_run_leaves_no_branch, scene_set_up,
+                                        scene_tear_down),
     };
     int failed = cmocka_run_group_tests_name("plans: faults", of_some, emulator_open, NULL);
     for (int i = 0; i < SUBJECTS; i++)
