@@ -237,3 +237,87 @@ uint64_t emu_dot(const struct emu_insn *insn, int sm, const uint64_t *a, const u
         return halves_dot(insn, &g, x, y, depth, (uint32_t)c);
     return float_dot(insn, &g, x, y, g.step_bytes / (emu_bits(types[0]) / 8), depth, (uint32_t)c);
 }
+
+// ---- many products of 16-bit floats -------------------------------------------------------------
+
+// A product of two f16 or bf16 is exact in f64, and so are the aligned summands, whose integer part
+// fits 32 bits: what fused() does, in loops that a compiler makes vectors of.
+enum { AT_ONCE = 8 };
+
+// 2^exponent of a normal f64.
+static double power(int exponent)
+{
+    return emu_f64((uint64_t)(exponent + 1023) << 52);
+}
+
+static void fill_line(enum emu_type type, const uint64_t *bits, unsigned depth, struct emu_line *to)
+{
+    to->special = false;
+    for (unsigned k = 0; k < depth; k++) {
+        const struct number x = number_of(type, (uint32_t)bits[k]);
+        to->special |= x.infinite || x.nan;
+        to->exponent[k] = (int16_t)x.exponent;
+        to->value[k] = x.significand ? (double)x.significand * power(x.exponent - FRACTION) : 0;
+    }
+}
+
+bool emu_lines_fit(const struct emu_insn *insn, unsigned depth)
+{
+    return insn->type == EMU_F32 && insn->sum_type == EMU_F32 &&
+           (insn->source_type == EMU_F16 || insn->source_type == EMU_BF16) &&
+           insn->factor_type == insn->source_type && depth % AT_ONCE == 0 && depth <= EMU_LINE_MOST;
+}
+
+void emu_fill_line(const struct emu_insn *insn, const uint64_t *bits, unsigned depth,
+                   struct emu_line *to)
+{
+    fill_line((enum emu_type)insn->source_type, bits, depth, to);
+}
+
+static int largest_exponent(const struct emu_line *a, const struct emu_line *b, unsigned k)
+{
+    int16_t largest = INT16_MIN;
+    for (unsigned i = 0; i < AT_ONCE; i++) {
+        const int16_t sum = (int16_t)(a->exponent[k + i] + b->exponent[k + i]);
+        largest = sum > largest ? sum : largest;
+    }
+    return largest;
+}
+
+static int32_t aligned_sum(const struct emu_line *a, const struct emu_line *b, unsigned k,
+                           double scale)
+{
+    int32_t sum = 0;
+    for (unsigned i = 0; i < AT_ONCE; i++)
+        sum += (int32_t)(a->value[k + i] * b->value[k + i] * scale);
+    return sum;
+}
+
+bool emu_dot_lines(int sm, const struct emu_line *a, const struct emu_line *b, unsigned depth,
+                   uint32_t *c)
+{
+    enum { LEAST = -700 }; // of aligned summands that f64 has
+    const struct generation g = generation_of(sm, false);
+    const unsigned step = g.step_bytes / 2;
+    uint32_t sum = *c;
+    if (a->special || b->special)
+        return false;
+    for (unsigned k = 0; k < depth; k += step) {
+        const struct number add = number_of(EMU_F32, sum);
+        const unsigned end = depth - k < step ? depth : k + step;
+        int largest = add.exponent > g.least ? add.exponent : g.least;
+        for (unsigned at = k; at < end; at += AT_ONCE) {
+            const int of_part = largest_exponent(a, b, at);
+            largest = of_part > largest ? of_part : largest;
+        }
+        if (add.infinite || add.nan || largest < LEAST)
+            return false;
+        const double scale = power(g.fraction - largest);
+        int64_t whole = (int64_t)((double)emu_f32(sum) * scale);
+        for (unsigned at = k; at < end; at += AT_ONCE)
+            whole += aligned_sum(a, b, at, scale);
+        sum = pack_sum(EMU_F32, whole, largest - g.fraction);
+    }
+    *c = sum;
+    return true;
+}

@@ -19,10 +19,16 @@ struct place {
     unsigned row, column;
 };
 
+// Elements of a register; bits are a power of two.
+static unsigned parts_of(unsigned bits)
+{
+    return bits < 32 ? 32u >> __builtin_ctz(bits) : 1;
+}
+
 // The place of element `part` of register `reg` of a lane in A, or in the transpose of B.
 static struct place in_factor(unsigned bits, unsigned lane, unsigned reg, unsigned part, bool is_a)
 {
-    const unsigned parts = bits < 32 ? 32 / bits : 1, block = is_a ? reg / 2 : reg;
+    const unsigned parts = parts_of(bits), block = is_a ? reg / 2 : reg;
     return (struct place) { lane / 4 + (is_a ? reg % 2 * 8 : 0),
                             block * 4 * parts + lane % 4 * parts + part };
 }
@@ -52,12 +58,6 @@ static unsigned element_bits(const struct emu_insn *insn, enum factor factor)
                                                    : factor == IS_D ? insn->type
                                                                     : insn->source_type));
     return bits == 1 ? 32 : bits;
-}
-
-// Elements of a register.
-static unsigned parts_of(unsigned bits)
-{
-    return bits < 32 ? 32 / bits : 1;
 }
 
 // Elements of a column of B.
@@ -118,9 +118,11 @@ static void gather_register(struct emu_warp *warp, unsigned char *frame, const u
     const void *lanes = emu_fetch(warp, frame, &op->src[src], scratch);
     const uint32_t *words = lanes;
     const uint64_t *longs = lanes;
-    struct emu_undefined_lanes u = { 0 };
-    if (undefined)
+    struct emu_undefined_lanes u;
+    if (undefined) {
+        memset(&u, 0, sizeof u);
         emu_undefined_fetch(warp, init, op, &op->src[src], undefined, &u);
+    }
     for (unsigned i = 0; i < EMU_LANES * parts_of(bits); i++) {
         const unsigned lane = i % EMU_LANES, part = i / EMU_LANES;
         const struct place at = place_in(op->insn, factor, bits, lane, reg, part);
@@ -128,7 +130,7 @@ static void gather_register(struct emu_warp *warp, unsigned char *frame, const u
           : factor == IS_B ? &t->b[at.row][at.column]
                            : &t->c[at.row][at.column]) =
             bits == 64 ? longs[lane] : words[lane] >> part * bits & low;
-        if (u.lane[lane].bits >> part * bits & low)
+        if (undefined && u.lane[lane].bits >> part * bits & low)
             open_element(t, factor, at, u.lane[lane].origin);
     }
 }
@@ -138,7 +140,7 @@ static void put_results(struct emu_warp *warp, unsigned char *frame, uint32_t *i
 {
     const unsigned bits = element_bits(op->insn, IS_D);
     for (unsigned reg = 0; reg < op->dst_count; reg++) {
-        struct emu_undefined_lanes u = { 0 };
+        struct emu_undefined_lanes u;
         uint64_t longs[EMU_LANES] = { 0 };
         uint32_t open = 0;
         for (unsigned i = 0; i < EMU_LANES * parts_of(bits); i++) {
@@ -149,6 +151,8 @@ static void put_results(struct emu_warp *warp, unsigned char *frame, uint32_t *i
             longs[lane] |= t->c[at.row][at.column] << part * bits;
             if (!row && !column && !t->open.one[at.row][at.column])
                 continue;
+            if (!open)
+                memset(&u, 0, sizeof u);
             open |= 1u << lane;
             u.lane[lane].bits |= all;
             u.lane[lane].computed |= all;
@@ -202,14 +206,25 @@ bool emu_mma(struct emu_warp *warp, const struct emu_op *op, unsigned char *fram
         for (unsigned reg = 0; reg < count; reg++)
             gather_register(warp, frame, init, op, (enum factor)factor, reg, src++, &t);
     }
+    const bool lines = !sparse && emu_lines_fit(insn, depth);
+    struct emu_line columns[MOST], of_row;
+    for (unsigned column = 0; lines && column < size.n; column++)
+        emu_fill_line(insn, t.b[column], depth, &columns[column]);
     for (unsigned row = 0; row < size.m; row++) {
         uint8_t at[MOST_A];
+        if (lines)
+            emu_fill_line(insn, t.a[row], depth, &of_row);
         if (sparse && !sparse_row(warp, frame, init, op, row, src, &t, at))
             return false;
         if (rounding != FE_TONEAREST)
             fesetround(rounding);
         for (unsigned column = 0; column < size.n; column++) {
             uint64_t chosen[MOST_A], *c = &t.c[row][column];
+            uint32_t word = (uint32_t)*c;
+            if (lines && emu_dot_lines(sm, &of_row, &columns[column], depth, &word)) {
+                *c = word;
+                continue;
+            }
             for (unsigned k = 0; sparse && k < depth; k++)
                 chosen[k] = t.b[column][at[k]];
             *c = emu_dot(insn, sm, t.a[row], sparse ? chosen : t.b[column], depth, *c);
