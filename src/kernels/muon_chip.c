@@ -37,25 +37,39 @@ static ptx_ptr global(ptx_builder *b, ptx_type type, ptx_val address)
     return ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, address);
 }
 
-// Begins to copy 64 columns, `at` bytes from the first; what is outside of X is 0.
-static void copy(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
+// Of 64 columns, `at` bytes from the first: the rows and the piece that a thread has.
+struct part {
+    ptx_val row, inside; // the first of the rows; whether X has the piece's columns
+    ptx_val x;           // address of the piece in row 0 of X
+    ptx_ptr panel;       // and of that in the first row, in shared memory
+};
+enum { NEXT = THREADS / 8 }; // rows from one to the next
+
+static struct part part_of(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val panel)
 {
-    const unsigned step = THREADS / 8;
     ptx_val piece = ptx_and(b, c->tid, 7), row = ptx_shr(b, c->tid, 3);
     ptx_val column = ptx_mad(b, piece, MUON_PIECE, at);
     ptx_val inside = ptx_lt(b, column, c->pitch);
-    ptx_val from = ptx_add(b, c->x, ptx_cvt(b, PTX_U64, column));
-    ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, ptxk_muon_piece(b, row, piece)));
+    ptx_val x = ptx_add(b, c->x, ptx_cvt(b, PTX_U64, column));
+    ptx_val place = ptx_add(b, panel, ptxk_muon_piece(b, row, piece));
+
+    return (struct part) { row, inside, x, ptxk_muon_shared_at(b, place) };
+}
+
+// Begins to copy 64 columns; what is outside of X is 0.
+static void copy(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
+{
+    struct part p = part_of(b, c, at, to);
 
     ptx_comment(b, "copies of 64 columns, 0 outside of X");
     for (unsigned k = 0; k < c->copies; k++) {
         if (k % 2 == 0)
-            ptx_comment(b, "from row %u on", k * step);
-        ptx_val here = ptx_add(b, row, k * step);
-        ptx_val there = ptx_and(b, inside, ptx_lt(b, here, c->rows));
+            ptx_comment(b, "from row %u on", k * NEXT);
+        ptx_val here = ptx_add(b, p.row, k * NEXT);
+        ptx_val there = ptx_and(b, p.inside, ptx_lt(b, here, c->rows));
         ptx_val taken = ptx_select(b, there, ptx_u32(MUON_PIECE), ptx_u32(0));
-        ptx_val source = ptx_select(b, there, ptx_mad_wide(b, here, c->pitch, from), c->x);
-        ptx_cp_async(b, ptx_at(b, target, k * step * MUON_DEPTH), global(b, PTX_F16, source), 16,
+        ptx_val source = ptx_select(b, there, ptx_mad_wide(b, here, c->pitch, p.x), c->x);
+        ptx_cp_async(b, ptx_at(b, p.panel, k * NEXT * MUON_DEPTH), global(b, PTX_F16, source), 16,
                      .taken = taken, .bypass = true);
     }
 }
@@ -70,21 +84,16 @@ static void copy_stage(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val
 // Writes 64 columns from shared memory.
 static void write(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val from)
 {
-    const unsigned step = THREADS / 8;
-    ptx_val piece = ptx_and(b, c->tid, 7), row = ptx_shr(b, c->tid, 3);
-    ptx_val column = ptx_mad(b, piece, MUON_PIECE, at);
-    ptx_val inside = ptx_lt(b, column, c->pitch);
-    ptx_val to = ptx_add(b, c->x, ptx_cvt(b, PTX_U64, column));
-    ptx_ptr source = ptxk_muon_shared_at(b, ptx_add(b, from, ptxk_muon_piece(b, row, piece)));
+    struct part p = part_of(b, c, at, from);
 
     ptx_comment(b, "writes 64 columns of X");
     for (unsigned k = 0; k < c->copies; k++) {
         if (k % 2 == 0)
-            ptx_comment(b, "from row %u on", k * step);
-        ptx_val here = ptx_add(b, row, k * step);
-        ptx_if (b, ptx_and(b, inside, ptx_lt(b, here, c->rows))) {
-            ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptx_at(b, source, k * step * MUON_DEPTH));
-            ptx_ptr target = global(b, PTX_B32, ptx_mad_wide(b, here, c->pitch, to));
+            ptx_comment(b, "from row %u on", k * NEXT);
+        ptx_val here = ptx_add(b, p.row, k * NEXT);
+        ptx_if (b, ptx_and(b, p.inside, ptx_lt(b, here, c->rows))) {
+            ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptx_at(b, p.panel, k * NEXT * MUON_DEPTH));
+            ptx_ptr target = global(b, PTX_B32, ptx_mad_wide(b, here, c->pitch, p.x));
             ptx_store_vec(b, target, 0, ptx_load_vec(b, words, 0, 4));
         }
     }
