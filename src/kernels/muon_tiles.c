@@ -15,6 +15,7 @@ enum {
     SUMS = DOWN * ACROSS,
     PITCH = 2 * MUON_TILE + MUON_PIECE, // of a row of the finished tile in shared memory
     ROW_PIECES = MUON_TILE / 8,
+    ROWS_APART = MUON_THREADS / ROW_PIECES, // from a thread's row to its next
 };
 
 struct tile {
@@ -27,6 +28,7 @@ struct tile {
     ptx_val begin, end;  // of the depth, in bytes
     ptx_val tid, shared; // the address of dynamic shared memory
     ptx_val off_diagonal;
+    ptx_val two;            // the rows of A and of B differ: not so on the diagonal of X X^T
     ptx_val wanted, addend; // whether E is still to be copied, and the stage that it is in
 };
 
@@ -73,6 +75,7 @@ static struct tile read_tables(ptx_builder *b)
     t.depth = NUMBER(depth);
     t.across = ptx_ne(b, NUMBER(across), 0);
     t.symmetric = ptx_ne(b, NUMBER(symmetric), 0);
+    t.two = ptx_or(b, t.off_diagonal, ptx_not(b, t.symmetric));
     t.slices = NUMBER(slices);
     ptx_val slice = ptx_mul(b, NUMBER(slice), 2);
     t.begin = ptx_mul(b, t.slice, slice);
@@ -122,6 +125,19 @@ static void copy_rows(ptx_builder *b, const struct tile *t, ptx_val from, ptx_va
     }
 }
 
+// A thread's piece of a row of the tile, 128 columns, and the first row that it has.
+struct part {
+    ptx_val row, piece;
+    ptx_val at; // of the piece in a row of the matrix, in bytes
+};
+
+static struct part part_of(ptx_builder *b, const struct tile *t)
+{
+    ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
+
+    return (struct part) { row, piece, ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2)) };
+}
+
 // Where piece `piece` of row `row` of E is in its stage: the rows of a load are in all banks.
 static ptx_val place_of_addend(ptx_builder *b, ptx_val row, ptx_val piece)
 {
@@ -134,19 +150,17 @@ static ptx_val place_of_addend(ptx_builder *b, ptx_val row, ptx_val piece)
 // becomes of it is not written.
 static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
 {
-    enum { STEP = MUON_THREADS / ROW_PIECES };
-    ptx_val pitch = word(b, t->product, PTX_U32, MUON_PLACE(uint32_t, muon_product, pitch_c)),
-            last = ptx_sub(b, t->rows, 1);
-    ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
-    ptx_val at = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2));
-    at = ptx_min(b, at, ptx_sub(b, pitch, MUON_PIECE));
+    struct part p = part_of(b, t);
+    const uint32_t in_product = MUON_PLACE(uint32_t, muon_product, pitch_c);
+    ptx_val pitch = word(b, t->product, PTX_U32, in_product), last = ptx_sub(b, t->rows, 1);
+    ptx_val at = ptx_min(b, p.at, ptx_sub(b, pitch, MUON_PIECE));
     ptx_val source = ptx_add(b, t->e, ptx_cvt(b, PTX_U64, at));
-    ptx_val place = place_of_addend(b, row, piece);
+    ptx_val place = place_of_addend(b, p.row, p.piece);
     ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, place));
 
     ptx_comment(b, "E, into the stage that no panel needs");
-    row = ptx_add(b, t->row, row);
-    for (unsigned k = 0; k < MUON_TILE; k += STEP) {
+    ptx_val row = ptx_add(b, t->row, p.row);
+    for (unsigned k = 0; k < MUON_TILE; k += ROWS_APART) {
         ptx_val here = ptx_min(b, ptx_add(b, row, k), last);
         ptx_ptr from = global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
         ptx_cp_async(b, ptx_at(b, target, k * MUON_TILE), from, 16, .bypass = true);
@@ -156,24 +170,22 @@ static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
 // 64 rows of 128 columns, as two panels.
 static void copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, ptx_val to)
 {
-    enum { STEP = MUON_THREADS / ROW_PIECES };
-    ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
+    struct part p = part_of(b, t);
     ptx_val most = ptx_sub(b, t->pitch_b, MUON_PIECE), count = ptx_div(b, t->depth, 2);
-    ptx_val column = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2));
-    column = ptx_min(b, column, most);
+    ptx_val column = ptx_min(b, p.at, most);
     ptx_val source = ptx_add(b, t->b, ptx_cvt(b, PTX_U64, column));
-    ptx_val panel = ptx_mul(b, ptx_div(b, piece, 8), MUON_DEPTH * MUON_ROW);
-    ptx_val in_panel = ptxk_muon_piece(b, row, ptx_rem(b, piece, 8));
+    ptx_val panel = ptx_mul(b, ptx_div(b, p.piece, 8), MUON_DEPTH * MUON_ROW);
+    ptx_val in_panel = ptxk_muon_piece(b, p.row, ptx_rem(b, p.piece, 8));
     ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, ptx_add(b, panel, in_panel)));
     ptx_val last = ptx_sub(b, ptx_min(b, count, t->rows), 1);
 
-    row = ptx_add(b, row, ptx_div(b, first, 2));
-    for (unsigned k = 0; k < COPIES; k++) {
-        if (k % 2 == 0)
-            ptx_comment(b, "copies from row %u on", k * STEP);
-        ptx_val here = ptx_min(b, ptx_add(b, row, k * STEP), last);
+    ptx_val row = ptx_add(b, p.row, ptx_div(b, first, 2));
+    for (unsigned k = 0; k < MUON_DEPTH; k += ROWS_APART) {
+        if (k / ROWS_APART % 2 == 0)
+            ptx_comment(b, "copies from row %u on", k);
+        ptx_val here = ptx_min(b, ptx_add(b, row, k), last);
         ptx_ptr from = global(b, PTX_F16, ptx_mad_wide(b, here, t->pitch_b, source));
-        ptx_cp_async(b, ptx_at(b, target, k * STEP * MUON_DEPTH), from, 16, .bypass = true);
+        ptx_cp_async(b, ptx_at(b, target, k * MUON_DEPTH), from, 16, .bypass = true);
     }
 }
 
@@ -193,8 +205,9 @@ static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_va
         if (across)
             copy_columns(b, t, depth, ptx_add(b, stage, BYTES));
         else
-            copy_rows(b, t, t->b, t->column, t->columns, t->pitch_b, at, taken,
-                      ptx_add(b, to, BYTES));
+            ptx_if (b, t->two)
+                copy_rows(b, t, t->b, t->column, t->columns, t->pitch_b, at, taken,
+                          ptx_add(b, to, BYTES));
     }
     ptx_cp_async_commit(b);
 }
@@ -213,6 +226,9 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
     ptx_val end = ptx_add(b, t->shared, MUON_STAGES * STAGE);
     ptx_val read = ptx_var(b, t->shared);
     ptx_val filled = ptx_var(b, ptx_add(b, t->shared, (MUON_STAGES - 1) * STAGE));
+    ptx_val right = ptx_u32(BYTES); // the part of B in a stage
+    if (!across)
+        right = ptx_select(b, t->two, right, ptx_u32(0));
     ptx_for (b, depth, t->begin, t->end, MUON_ROW) {
         ptx_cp_async_wait(b, MUON_STAGES - 2);
         ptx_comment(b, "the stage is there for all, and all have read the one that is filled next");
@@ -227,7 +243,7 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
         copy_stage(b, t, across, next_depth, filled);
         ptx_comment(b, "a panel of 64 of the depth");
         ptx_if (b, has)
-            ptxk_muon_multiply(b, warp, read, ptx_add(b, read, BYTES), across, sums);
+            ptxk_muon_multiply(b, warp, read, ptx_add(b, read, right), across, sums);
         ptx_comment(b, "the next stage");
         ptx_set(b, filled, read);
         ptx_val next = ptx_add(b, read, STAGE);
@@ -386,18 +402,16 @@ static void add_diagonal(ptx_builder *b, const struct tile *t)
 
 static void write_rows(ptx_builder *b, const struct tile *t, ptx_val to)
 {
-    enum { STEP = MUON_THREADS / ROW_PIECES };
-    ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
-    ptx_val at = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2));
+    struct part p = part_of(b, t);
 
-    to = ptx_add(b, to, ptx_cvt(b, PTX_U64, at));
-    ptx_val inside = ptx_lt(b, at, t->pitch_c);
-    for (unsigned k = 0; k < MUON_TILE; k += STEP) {
-        if (k / STEP % 2 == 0)
+    to = ptx_add(b, to, ptx_cvt(b, PTX_U64, p.at));
+    ptx_val inside = ptx_lt(b, p.at, t->pitch_c);
+    for (unsigned k = 0; k < MUON_TILE; k += ROWS_APART) {
+        if (k / ROWS_APART % 2 == 0)
             ptx_comment(b, "rows from %u on", k);
-        ptx_val local = ptx_add(b, row, k), here = ptx_add(b, t->row, local);
+        ptx_val local = ptx_add(b, p.row, k), here = ptx_add(b, t->row, local);
         ptx_if (b, ptx_and(b, inside, ptx_lt(b, here, t->rows))) {
-            ptx_val from = ptx_add(b, t->shared, place_of(b, local, piece));
+            ptx_val from = ptx_add(b, t->shared, place_of(b, local, p.piece));
             ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptxk_muon_shared_at(b, from));
             ptx_ptr target = global(b, PTX_B32, ptx_mad_wide(b, here, t->pitch_c, to));
             ptx_store_vec(b, target, 0, ptx_load_vec(b, words, 0, 4));
