@@ -4,8 +4,8 @@
 //
 //     muon_products [SET...]     gpt2, heads, convolutions, qwen; all by default
 //     muon_products --launches [SET...]    each launch, alone
-//     muon_products --hash       of the results of some matrices: the same on a GPU and on the
-//                                emulator that presents its generation
+//     muon_products --hash [large]    of the results of some matrices: the same on a GPU and on
+//                                     the emulator that presents its generation
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -44,8 +44,9 @@ static const struct set {
         { 1, 100, 100 },
         { 1, 64, 200 },
         { 1, 33, 33 } } },
+    { "hashed, large", { { 1, 512, 2048 }, { 1, 384, 384 }, { 1, 128, 4096 } } },
 };
-enum { SETS = sizeof sets / sizeof *sets, HASHED = SETS - 1 };
+enum { SETS = sizeof sets / sizeof *sets, HASHED = SETS - 2 };
 
 static const float jordan[5][3] = {
     { 3.4445f, -4.7750f, 2.0315f }, { 3.4445f, -4.7750f, 2.0315f }, { 3.4445f, -4.7750f, 2.0315f },
@@ -262,8 +263,19 @@ static bool time_launches(const struct set *set)
     return true;
 }
 
-static bool print_hashes(const struct set *set)
+// Multiply-adds of five steps: n n k four times and n n n 14 times, or all 15 of a square matrix.
+static uint64_t multiply_adds(const struct muon_matrix *m)
 {
+    const uint64_t square = (uint64_t)m->rows * m->rows;
+
+    return m->rows == m->columns ? 15 * square * m->rows
+                                 : 4 * square * m->columns + 14 * square * m->rows;
+}
+
+static uint64_t print_hashes(const struct set *set)
+{
+    uint64_t sum = 0;
+
     open_set(set);
     restore();
     require(!ptxp_muon_run(bench.products, bench.stream), "run");
@@ -279,10 +291,12 @@ static bool print_hashes(const struct set *set)
         for (size_t i = 0; i < bytes; i++)
             hash = (hash ^ x[i]) * UINT64_C(0x100000001b3);
         printf("%u x %u: %016llx\n", m->rows, m->columns, (unsigned long long)hash);
+        fflush(stdout);
+        sum += multiply_adds(m);
         free(x);
     }
     close_set();
-    return true;
+    return sum;
 }
 
 static bool is_named(int argc, char **argv, int from, const char *name)
@@ -303,8 +317,11 @@ int main(int argc, char **argv)
     require(bench.device != NULL, "device");
     bench.stream = ptx_stream_create(bench.device);
     require(bench.stream != NULL, "stream");
-    if (hashes)
-        print_hashes(&sets[HASHED]);
+    if (hashes) {
+        const bool large = argc > 2 && strcmp(argv[2], "large") == 0;
+        const uint64_t sum = print_hashes(&sets[HASHED + large]);
+        printf("%.2f billion multiply-adds\n", (double)sum * 1e-9);
+    }
     for (unsigned k = 0; k < HASHED && !hashes; k++)
         if (is_named(argc, argv, 1 + launches, sets[k].name))
             right &= launches ? time_launches(&sets[k]) : time_set(&sets[k]);
