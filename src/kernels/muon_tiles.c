@@ -161,6 +161,8 @@ static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
     ptx_comment(b, "E, into the stage that no panel needs");
     ptx_val row = ptx_add(b, t->row, p.row);
     for (unsigned k = 0; k < MUON_TILE; k += ROWS_APART) {
+        if (k / ROWS_APART % 4 == 0)
+            ptx_comment(b, "copies from row %u on", k);
         ptx_val here = ptx_min(b, ptx_add(b, row, k), last);
         ptx_ptr from = global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
         ptx_cp_async(b, ptx_at(b, target, k * MUON_TILE), from, 16, .bypass = true);
@@ -194,6 +196,7 @@ static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_va
                        ptx_val stage)
 {
     ptx_if (b, ptx_lt(b, depth, t->end)) {
+        ptx_comment(b, "a stage: its part of A");
         ptx_val piece = ptx_and(b, t->tid, 7);
         ptx_val at = ptx_mad(b, piece, MUON_PIECE, depth);
         ptx_val inside = ptx_lt(b, at, t->end);
@@ -201,7 +204,7 @@ static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_va
         at = ptx_select(b, inside, at, ptx_u32(0));
         ptx_val to = ptx_add(b, stage, ptxk_muon_piece(b, ptx_shr(b, t->tid, 3), piece));
         copy_rows(b, t, t->a, t->row, t->rows, t->pitch_a, at, taken, to);
-        ptx_comment(b, "the stage's part of B");
+        ptx_comment(b, "its part of B");
         if (across)
             copy_columns(b, t, depth, ptx_add(b, stage, BYTES));
         else

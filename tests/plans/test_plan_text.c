@@ -286,6 +286,34 @@ TEST(test_targets_of_step)
     end_of_texts();
 }
 
+/// Matrices with their products beside AdamW: a text of 1 MB, for the first target that takes it
+/// and for the first whose launches overlap.
+TEST(test_targets_of_matrices)
+{
+    static const int targets[] = { 80, 90 };
+    const struct ptx_step_group groups[] = {
+        { .rule = PTX_STEP_RULE_MUON, .nesterov = true, .hyper = hyper }, { .hyper = hyper }
+    };
+
+    for (unsigned k = 0; k < 2; k++) {
+        struct ptx_step_tensor tensors[] = { tensor_of(k ? PTX_STEP_FORMAT_MASTER
+                                                         : PTX_STEP_FORMAT_FULL),
+                                             tensor_of(PTX_STEP_FORMAT_FULL) };
+        tensors[0].columns = 20;
+        tensors[0].ema_dtype = k ? PTX_BF16 : PTX_NONE;
+        tensors[1].group = 1;
+        step_assemble(&(struct ptx_step_params) { .tensors = tensors,
+                                                  .tensor_count = 2,
+                                                  .groups = groups,
+                                                  .group_count = 2,
+                                                  .max_norm = 1,
+                                                  .gradients = k ? PTX_STEP_GRADIENTS_ZERO
+                                                                 : PTX_STEP_GRADIENTS_RAW },
+                      (struct ptx_target) { .sm = targets[k] });
+    }
+    end_of_texts();
+}
+
 TEST(test_description_of_step)
 {
     struct ptx_step_tensor tensors[3] = { tensor_of(PTX_STEP_FORMAT_FULL),

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""How far Muon's orthogonalized matrices are from the plain iteration in f64, and how far that iteration in bf16 is, as
+torch.optim.Muon has it: relative distances (Frobenius), five steps with Jordan's coefficients.
+
+    bench/muon_closeness.py BUILD [--sets N] [--seed N]
+
+Without --sets: a table of kinds and shapes. With it: N sets of matrices of random kinds and shapes, each set stepped in
+one plan; prints the greatest distances. Matrices are those of ptxgen.torch.Muon, on the GPU, or on the emulator where
+there is none: set PTXGEN_LIBCUDA, and PTXGEN_EMU_DEVICE=sm_90,pageable. Exits with 1 where ours is farther than the
+greater of 0.01 and bf16, or than 0.02 for a random matrix from 16 x 16 up.
+"""
+import argparse
+import math
+import sys
+
+import torch
+
+A, B, C, STEPS = 3.4445, -4.7750, 2.0315, 5
+SHAPES = [(16, 16), (16, 64), (33, 60), (64, 64), (64, 288), (128, 128), (128, 576), (200, 100), (256, 256), (257, 300)]
+KINDS = ["random", "rank 1", "rank 16", "ill-conditioned", "zero", "one row"]
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def make(kind, shape, generator):
+    """A matrix of norm 1, in f64. An ill-conditioned one has singular values from 1 down to 1e-7."""
+    rows, columns = (1, shape[1]) if kind == "one row" else shape
+    if kind == "zero":
+        return torch.zeros(rows, columns, dtype=torch.float64)
+    x = torch.randn(rows, columns, generator=generator, dtype=torch.float64)
+    if kind.startswith("rank"):
+        rank = min(int(kind.split()[1]), rows, columns)
+        left = torch.randn(rows, rank, generator=generator, dtype=torch.float64)
+        x = left @ torch.randn(rank, columns, generator=generator, dtype=torch.float64)
+    if kind == "ill-conditioned" and min(rows, columns) > 1:
+        left, sizes, right = torch.linalg.svd(x, full_matrices=False)
+        x = left @ torch.diag(torch.logspace(0, -7, len(sizes), dtype=torch.float64)) @ right
+    return x / x.norm()
+
+
+def iterate(x, dtype):
+    turned = x.shape[0] > x.shape[1]
+    x = (x.T if turned else x).to(dtype)
+    for _ in range(STEPS):
+        gram = x @ x.T
+        x = A * x + (B * gram + C * (gram @ gram)) @ x
+    return (x.T if turned else x).double()
+
+
+def ours(matrices):
+    """What one step from 0 leaves, without momentum and decay and with a learning rate of 1."""
+    import ptxgen.torch
+    if DEVICE == "cpu":
+        ptxgen.torch.emulate()
+    params = [torch.nn.Parameter(torch.zeros(x.shape, device=DEVICE)) for x in matrices]
+    for p, x in zip(params, matrices):
+        p.grad = x.float().to(DEVICE)
+    optimizer = ptxgen.torch.Muon(params, lr=1.0, momentum=0.0, nesterov=False, weight_decay=0.0)
+    optimizer.step()
+    return [-p.detach().double().cpu() / math.sqrt(max(1, x.shape[0] / x.shape[1])) for p, x in zip(params, matrices)]
+
+
+def distance(x, exact):
+    size = float(exact.norm())
+    return float((x - exact).norm()) / (size if size else 1)
+
+
+def compare(kinds, matrices):
+    """(kind, shape, ours, bf16, whether ours is near enough) of each."""
+    rows = []
+    for kind, x, found in zip(kinds, matrices, ours(matrices)):
+        exact = iterate(x, torch.float64)
+        near, bf16 = distance(found, exact), distance(iterate(x, torch.bfloat16), exact)
+        absolute = kind == "random" and min(x.shape) >= 16
+        rows.append((kind, tuple(x.shape), near, bf16, near <= max(0.01, bf16) and (not absolute or near <= 0.02)))
+    return rows
+
+
+def table(generator):
+    cases = [(kind, shape) for kind in KINDS for shape in SHAPES]
+    rows = compare([kind for kind, _ in cases], [make(kind, shape, generator) for kind, shape in cases])
+    for kind, shape, near, bf16, right in rows:
+        print(f"{kind:16} {shape[0]:4} x {shape[1]:4}  ours {near:8.5f}  bf16 {bf16:8.5f}{'' if right else '  TOO FAR'}")
+    return rows
+
+
+def sets(count, generator):
+    def below(most):
+        return int(torch.randint(most, (1,), generator=generator))
+    rows = []
+    for _ in range(count):
+        kinds = [KINDS[below(len(KINDS))] for _ in range(1 + below(4))]
+        shapes = [(1 + below(140), 1 + below(200)) for _ in kinds]
+        rows += compare(kinds, [make(kind, shape, generator) for kind, shape in zip(kinds, shapes)])
+    print(f"{count} sets, {len(rows)} matrices, {sum(not row[-1] for row in rows)} too far")
+    for kind in KINDS:
+        of_kind = [row for row in rows if row[0] == kind]
+        if of_kind:
+            worst = max(of_kind, key=lambda row: row[2] / max(0.01, row[3]))
+            print(f"{kind:16} {len(of_kind):4} matrices; ours at most {max(row[2] for row in of_kind):8.5f}; against the greater "
+                  f"of 0.01 and bf16 at most {worst[2] / max(0.01, worst[3]):6.3f}, {worst[1][0]} x {worst[1][1]}")
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("build")
+    parser.add_argument("--sets", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    args = parser.parse_args()
+    sys.path.insert(0, f"{args.build}/python")
+    generator = torch.Generator().manual_seed(args.seed)
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if DEVICE == 'cuda' else 'the emulator'}")
+    rows = sets(args.sets, generator) if args.sets else table(generator)
+    sys.exit(0 if all(row[-1] for row in rows) else 1)
+
+
+if __name__ == "__main__":
+    main()
