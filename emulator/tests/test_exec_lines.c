@@ -39,9 +39,10 @@ static uint32_t element(enum emu_type type, unsigned kind, bool special)
 
 static void compare(enum emu_type type, int sm, unsigned depth)
 {
-    const struct emu_insn insn = {
-        .type = EMU_F32, .sum_type = EMU_F32, .source_type = type, .factor_type = type
-    };
+    const struct emu_insn insn = { .type = EMU_F32,
+                                   .sum_type = EMU_F32,
+                                   .source_type = (uint8_t)type,
+                                   .factor_type = (uint8_t)type };
     unsigned taken = 0;
 
     assert_true(emu_lines_fit(&insn, depth));
