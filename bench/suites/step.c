@@ -22,7 +22,8 @@ enum {
     CODES,
     SUM,
     ARRAYS,
-    BLOCK = 256
+    BLOCK = 256,
+    SMALL_BLOCK = 32
 };
 
 /// Of the codes.
@@ -43,7 +44,7 @@ enum part {
 };
 
 /// A rule with a format, and the element size of each array in bytes; 0: no such array. An absmax
-/// has an element for each BLOCK of the others.
+/// has an element for each BLOCK of the others, or SMALL_BLOCK.
 struct kind {
     const char *name;
     ptx_step_rule rule;
@@ -176,6 +177,11 @@ static const struct kind kinds[] = {
       PTX_STEP_FORMAT_STATE_F16,
       PTX_BF16,
       { 2, 2, 0, 2, 2, 4, 4 } },
+    { "adamw bf16, master of 24 bits",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_MASTER_24BIT,
+      PTX_BF16,
+      { 2, 2, 1, 1, 1, 2, 2 } },
     { "adamw f32, ema f32",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_FULL,
@@ -236,21 +242,23 @@ struct model {
 // ---- memory -------------------------------------------------------------------------------------
 
 /// The elements of an array for `count` elements of a tensor from a multiple of BLOCK on.
-static uint64_t elements_of(unsigned array, uint64_t count)
+static uint64_t elements_of(const struct kind *kind, unsigned array, uint64_t count)
 {
-    return array == ABSMAX || array == ABSMAX + 1 ? (count + BLOCK - 1) / BLOCK : count;
+    const uint64_t block = kind->format == PTX_STEP_FORMAT_MASTER_24BIT ? SMALL_BLOCK : BLOCK;
+
+    return array == ABSMAX || array == ABSMAX + 1 ? (count + block - 1) / block : count;
 }
 
 /// The bytes of an array with its gaps.
 static uint64_t bytes_of(const struct model *m, unsigned array)
 {
-    return elements_of(array, m->room) * m->kind->bytes[array];
+    return elements_of(m->kind, array, m->room) * m->kind->bytes[array];
 }
 
 static CUdeviceptr address(const struct model *m, unsigned array, size_t t)
 {
     return m->array[array] ? ptx_buffer_address(m->array[array]) +
-                                 elements_of(array, m->first[t]) * m->kind->bytes[array]
+                                 elements_of(m->kind, array, m->first[t]) * m->kind->bytes[array]
                            : 0;
 }
 
@@ -331,7 +339,7 @@ static bool fill(struct bench *b, const struct model *m, unsigned array)
     const uint64_t bytes = bytes_of(m, array);
     const ptx_type type = m->kind->bytes[array] == 2 ? PTX_BF16 : PTX_F32;
 
-    if (array >= STATE || (array == BESIDE && m->kind->format == PTX_STEP_FORMAT_REMAINDER))
+    if (array >= STATE || (array == BESIDE && m->kind->format != PTX_STEP_FORMAT_MASTER))
         return bench_ok(b, ptx_buffer_fill(m->array[array], 0, 0, (size_t)bytes, b->stream),
                         "fill");
     return bench_randomize(b, ptx_buffer_address(m->array[array]), bytes, type);
@@ -426,8 +434,9 @@ static bool window_read(struct bench *b, const struct model *m, struct window *w
         if (!bench_ok(b,
                       ptx_buffer_download(
                           m->array[a],
-                          (size_t)elements_of(a, m->first[w->tensor] + w->first) * bytes,
-                          w->array[a], (size_t)elements_of(a, w->count) * bytes, b->stream),
+                          (size_t)elements_of(m->kind, a, m->first[w->tensor] + w->first) * bytes,
+                          w->array[a], (size_t)elements_of(m->kind, a, w->count) * bytes,
+                          b->stream),
                       "parameters"))
             return false;
     }
@@ -481,7 +490,7 @@ static void window_expect(const struct model *m, const struct window *w, float f
         .gradient = w->array[GRADIENT],
         .beside = w->array[BESIDE],
         .state = { w->array[STATE], w->array[STATE + 1] },
-        .absmax = { (float *)(void *)w->array[ABSMAX], (float *)(void *)w->array[ABSMAX + 1] },
+        .absmax = { w->array[ABSMAX], w->array[ABSMAX + 1] },
         .count = w->count,
         .ema = m->kind->bytes[EMA] ? w->array[EMA] : NULL,
         .ema_type = m->kind->bytes[EMA] == 2 ? REF_BF16 : REF_F32,
@@ -504,7 +513,7 @@ static bool window_check(struct bench *b, const struct model *m, const struct wi
 
     for (unsigned a = 0; a < ARRAYS && done; a++)
         if (memcmp(got.array[a], expected->array[a],
-                   (size_t)elements_of(a, expected->count) * m->kind->bytes[a]))
+                   (size_t)elements_of(m->kind, a, expected->count) * m->kind->bytes[a]))
             done = message_set(
                 &b->error,
                 "%s %s, tensor %zu: a step differs from plain C: wrong results are not timed",
@@ -743,26 +752,31 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
 
 // ---- the suite ----------------------------------------------------------------------------------
 
-static bool is_wanted(const struct bench *b, const struct gradient_set *of)
+static bool is_wanted(const struct bench *b, const struct gradient_set *of, const struct kind *kind)
 {
     const bool small = gradient_set_elements(of) <= EMULATED_ELEMENTS;
-    return bench_is_wanted(b, of->name) && (small || !b->emulated || b->options.only);
+    char label[128];
+
+    snprintf(label, sizeof(label), "%s, %s", of->name, kind->name);
+    return bench_is_wanted(b, label) && (small || !b->emulated || b->options.only);
 }
 
 bool bench_suite_step(struct bench *b)
 {
     const size_t count = sizeof(kinds) / sizeof(kinds[0]);
     const struct gradient_set *of;
-    size_t sets = 0;
+    size_t cases = 0;
 
     for (size_t k = 0; (of = gradient_set_at(k)); k++)
-        sets += is_wanted(b, of);
-    if (sets == 0)
+        for (size_t n = 0; n < count; n++)
+            cases += is_wanted(b, of, &kinds[n]);
+    if (cases == 0)
         return true;
-    bench_steps(b, 1, sets * count);
+    bench_steps(b, 1, cases);
     bool done = bench_copy(b, b->emulated ? emulated_copy : gpu_copy);
     for (size_t k = 0; (of = gradient_set_at(k)) && done; k++)
-        for (size_t n = 0; n < count && done && is_wanted(b, of); n++)
-            done = measure_model(b, of, &kinds[n]);
+        for (size_t n = 0; n < count && done; n++)
+            if (is_wanted(b, of, &kinds[n]))
+                done = measure_model(b, of, &kinds[n]);
     return done;
 }

@@ -66,8 +66,8 @@ enum { PTX_RULE_MAX_CLOCK_STATES = 4, PTX_RULE_MAX_COEFFICIENTS = 32, PTX_RULE_M
 /// What a format may assume of a state.
 typedef enum ptx_rule_kind {
     PTX_RULE_SIGNED,
-    PTX_RULE_POSITIVE, ///< never below 0: the unsigned map of STATE_8BIT, the root of STATE_F16
-    PTX_RULE_WEIGHT,   ///< of a parameter's precision: not in STATE_8BIT and STATE_F16
+    PTX_RULE_POSITIVE, ///< never below 0: the unsigned map of STATE_8BIT, else a root
+    PTX_RULE_WEIGHT,   ///< of a parameter's precision: in no format with blocks
 } ptx_rule_kind;
 
 /// An array beside the parameter, with an element for each of its elements; zeros initially. A

@@ -67,7 +67,8 @@ typedef enum ptx_step_rule {
     X(REMAINDER, remainder, F32, S16)                                                              \
     X(STOCHASTIC, stochastic, BF16, NONE)                                                          \
     X(STATE_8BIT, state_8bit, U8, NONE)                                                            \
-    X(STATE_F16, state_f16, F16, NONE)
+    X(STATE_F16, state_f16, F16, NONE)                                                             \
+    X(MASTER_24BIT, master_24bit, U8, S8)
 
 /// How a parameter and its states are stored. Every rule takes every format, but MUON those without
 /// blocks of states, with a gradient in f32, f16 or bf16. A rule uses the new states in f32, before
@@ -78,9 +79,10 @@ typedef enum ptx_step_rule {
 ///     STATE_BF16   f32                                bf16, to nearest
 ///     MASTER       bf16, f16    master, f32           f32
 ///     REMAINDER    bf16         remainder, s16        f32
-///     STOCHASTIC   bf16                               bf16
-///     STATE_8BIT   f32, bf16                          8-bit codes with an f32 absmax a block
-///     STATE_F16    f32, bf16                          f16 codes with an f32 scale a block
+///     STOCHASTIC   bf16, f16                          bf16
+///     STATE_8BIT   f32, bf16, f16                     8-bit codes with an f32 absmax a block
+///     STATE_F16    f32, bf16, f16                     f16 codes with an f32 scale a block
+///     MASTER_24BIT bf16, f16    correction, s8        8-bit codes with an f16 scale a block
 ///
 /// MASTER: the rule works on the master; the parameter is the master rounded to nearest. REMAINDER:
 /// parameter and remainder are the two halves of an f32 with bits x:
@@ -94,6 +96,10 @@ typedef enum ptx_step_rule {
 /// STOCHASTIC: the parameter, Adam's v and the single state of SGD and Lion are rounded
 /// stochastically; Adam's m is rounded to nearest. Stochastic rounding adds 16 random bits to the
 /// f32's bits and keeps the upper half. A finite value may round to infinity; NaN becomes 0x7fff.
+/// A parameter in f16, with R its 16 random bits:
+///     |x| >= 2^-14     R >> 3 is added to the f32's bits, of which the 13 lowest become 0
+///     |x| < 2^-14      |x| + R * 2^-40, cut to a multiple of 2^-24, with the sign of x
+/// From 65504 on that may round to infinity, and from 65536 on it does; NaN becomes 0x7fff.
 ///
 /// The random bits are those of Philox4x32-7 with the counter { e / 8 mod 2^32, e / 8 / 2^32 + 2^29
 /// * which, t, id } and the key { seed mod 2^32, seed / 2^32 }. e is the element's index in the
@@ -103,9 +109,9 @@ typedef enum ptx_step_rule {
 /// Element e uses word (e mod 8) / 2 of the result: the lower half if e is even, else the upper
 /// half.
 ///
-/// STATE_8BIT: a parameter in bf16 is rounded stochastically, as in STOCHASTIC. A state has a code
-/// for each element, and an absmax for each block of 256 elements, counted from the tensor's first;
-/// the last block may be shorter. They are those of bitsandbytes' blockwise 8-bit optimizers
+/// STATE_8BIT: a parameter in 16 bits is rounded stochastically, as in STOCHASTIC. A state has a
+/// code for each element, and an absmax for each block of 256 elements, counted from the tensor's
+/// first; the last block may be shorter. They are those of bitsandbytes' blockwise 8-bit optimizers
 /// (Dettmers et al. 2022), and so are the maps:
 ///     state = map[code] * absmax
 /// After the rule, with M the largest |state| of the block,
@@ -129,6 +135,30 @@ typedef enum ptx_step_rule {
 ///     code   = f16(x * (1 / scale))  each rounded to nearest
 /// Where M / 2048 is below 2^-126, scale is 1 and each code +0. Where M is infinite or NaN, scale
 /// is NaN (0x7fffffff) and each code +0. States that are all zero bits read as 0.
+///
+/// MASTER_24BIT: what FlashOptim (its Python package, version 0.1.4) keeps with master_weight_bits
+/// 24, so that codes, scales and corrections of its compressed checkpoints are taken and given as
+/// they are. With `half` half the distance of two parameters there, 2^(exponent - 8) in bf16 and
+/// 2^(exponent - 11) in f16, but at least 2^-126 in bf16 (smaller only below 2^-118) and 2^-25 in
+/// f16, and each operation rounded once, a division by 127 or 255 being a product with its rounded
+/// reciprocal,
+///     x            = fma(correction / 127, half, parameter)    what the rule works on
+///     parameter    = x to nearest
+///     correction   = the integer nearest to 127 * ((x - parameter) / half)
+/// Beside infinity and NaN a correction does not count; a step leaves 0 beside an infinity that a
+/// finite x was rounded to, else -1. A parameter that others wrote is off by at most half.
+///
+/// A block has 32 elements, counted from the tensor's first, and its scale is an f16 in the field
+/// absmax. A state with both signs has a signed code q, Adam's v an unsigned one:
+///     state = (q * (1 / (254 - |q|))) * scale      v = y * y, y = q * min(|scale / 255|, 2^100)
+/// After the rule, with M the largest |state|, or sqrt(v), of the block, largest = max(M, 1e-12)
+/// and n = state * (1 / largest), or that of the root,
+///     scale = f16(largest), to nearest
+///     q     = floor(254 * (n * (1 / (1 + |n|))) + 1/2)  or  floor(255 * n + 1/2), rounded only so
+/// So a block whose largest is at most 2^-25 has scale 0, and reads as 0; from 65520 on its scale
+/// is infinite, and it reads as infinity, and where q is 0 as NaN, v as 0. Where M is infinite or
+/// NaN, scale is NaN (0x7fff), and each code 0. States that are all zero bits read as 0.
+/// FlashOptim's kernels divide approximately, so steps differ from its in bits.
 typedef enum ptx_step_format {
 #define PTX_STEP_FORMAT(enumerator, name, state, beside) PTX_STEP_FORMAT_##enumerator,
     PTX_STEP_FORMATS(PTX_STEP_FORMAT)

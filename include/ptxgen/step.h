@@ -73,9 +73,9 @@ struct ptx_step_group {
 
 /// The position of a shard in the whole parameter: element i of the shard is element first + i /
 /// run * stride + i % run. { 0 }: the tensor is the whole parameter. Only the random bits depend on
-/// it. With STATE_8BIT and STATE_F16 all three must be multiples of 256, so that no block is cut;
-/// the last elements of a shard may be fewer only if the parameter ends there. A whole parameter
-/// has at most PTX_CLIP_MAX_ELEMENTS.
+/// it. With STATE_8BIT and STATE_F16 all three must be multiples of 256, with MASTER_24BIT of 32,
+/// so that no block is cut; the last elements of a shard may be fewer only if the parameter ends
+/// there. A whole parameter has at most PTX_CLIP_MAX_ELEMENTS.
 struct ptx_step_whole {
     uint64_t first;
     uint64_t run;    ///< 0: all elements are consecutive
@@ -83,24 +83,26 @@ struct ptx_step_whole {
 };
 
 /// A parameter, its gradient and its states, in device memory. Each array of a tensor has `count`
-/// elements, an absmax one for each 256 of them; its address must be a multiple of the element
-/// size. Arrays must not overlap. A tensor without elements is counted only with counts_empty, and
-/// its other addresses are not used: of a parameter's shards, take the count from one that has
-/// elements.
+/// elements, an absmax one for each 256 or 32 of them; its address must be a multiple of the
+/// element size. Arrays must not overlap. A tensor without elements is counted only with
+/// counts_empty, and its other addresses are not used: of a parameter's shards, take the count from
+/// one that has elements.
 struct ptx_step_tensor {
     CUdeviceptr parameter;
     CUdeviceptr gradient; ///< 0: excluded from norm, step and count
     /// Adam: m, v; Lion, MUON, SGD with momentum: one state; zeros initially. 0 for states that the
     /// rule does not have.
     CUdeviceptr state[PTX_STEP_MAX_STATES];
-    /// STATE_8BIT, STATE_F16: an f32 for each 256 elements of each state, zeros initially; else 0.
+    /// STATE_8BIT, STATE_F16: an f32 for each 256 elements of each state, zeros initially.
+    /// MASTER_24BIT: an f16 for each 32. Else 0.
     CUdeviceptr absmax[PTX_STEP_MAX_STATES];
     /// Where the gradients of micro-batches are summed, an f32 for each element, at a multiple of
     /// 16: see ptx_step_plan_accumulate(). The plan writes it; nothing has to set it to 0. All
     /// tensors that have elements have one, or none has. 0: a step takes `gradient` alone.
     CUdeviceptr accumulator;
     CUdeviceptr accumulated; ///< with an accumulator: its struct ptx_step_accumulated
-    CUdeviceptr beside;      ///< MASTER: the f32 master; REMAINDER: the s16 remainder; else 0
+    CUdeviceptr beside;      ///< MASTER: the f32 master; REMAINDER: the s16 remainder;
+                             ///< MASTER_24BIT: the s8 correction; else 0
     /// The exponential moving average of the weights, of `count` elements, which each step moves
     /// towards the parameter by the group's ema_decay: rules.h. A step that is skipped, and one in
     /// which the tensor has no gradient, leave it. The caller sets it first, usually to the

@@ -33,7 +33,8 @@ _FORMATS: Dict[str, Tuple[str, Optional[str]]] = {
     name: (state.lower(), None if beside == "NONE" else beside.lower())
     for _, name, state, beside in _c.TABLES["PTX_STEP_FORMATS"]}
 _LEFT = ("amax", "fp8_scale", "fp8_scale_inv")  # an f32 a tensor
-BLOCK = 256  # elements that share an absmax or a scale
+BLOCK = 256  # elements that share an absmax or a scale, an f32
+_SMALL = {"master_24bit": (32, "f16")}  # and in other formats
 # The types of what plans and groups have at addresses; the rest are structs.
 _AT = {"max_norms_at": "f32", "loss_scale_at": "f32", "found_inf_at": "f32", "found_inf_to": "f32",
        "sums_at": "f64", "lr_at": "f32", "limits_at": "f32", "skip_at": "f32", "loss_at": "f32"}
@@ -133,8 +134,9 @@ def _fits(row: Any, field: str, what: str, info: ArrayInfo, types: _OwnTypes = (
         dtype = _FORMATS[name][True]
         why = f"format {name!r} has {dtype} there"
     elif field == "absmax":
-        dtype, count = "f32", -(-row.count // BLOCK)
-        why, needs = "an absmax is f32", f"{needs}, in blocks of {BLOCK}: {count} of them"
+        block, dtype = _SMALL.get(NAMES["ptx_step_format"][row.format], (BLOCK, "f32"))
+        count = -(-row.count // block)
+        why, needs = f"an absmax is {dtype}", f"{needs}, in blocks of {block}: {count} of them"
     elif field == "update":
         columns = max(int(row.columns), 1)
         dtype, count = "f16", int(row.count) // columns * c.ptx_muon_pitch(columns) // 2

@@ -690,7 +690,7 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s, ptx_val x, p
     const struct ptxk_step_variant *v = s->variant;
     ptx_val random[PTXK_STREAMS][PTXK_LANES] = { { { 0 } } }, own[PTXK_STREAMS] = { { 0 } };
     ptx_val old[PTXK_LANES] = { { 0 } };
-    struct ptxk_step_stored stored = { { 0 } };
+    struct ptxk_step_stored stored = { .type = v->parameter };
 
     ptx_comment(b, "an element");
     if (ptxk_step_reads(v, ARRAY_PARAMETER))

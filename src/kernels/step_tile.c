@@ -36,7 +36,7 @@ struct ptxk_step_element ptxk_tile_element(ptx_builder *b, const struct ptxk_til
                                            ptx_val *scaled)
 {
     const struct ptxk_step_variant *v = s->variant;
-    struct ptxk_step_stored stored = { { 0 } };
+    struct ptxk_step_stored stored = { .type = v->parameter };
 
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && ptxk_step_reads(v, a))
@@ -193,7 +193,7 @@ void ptxk_tile_arrays(ptx_builder *b, struct ptxk_tile *s)
         s->array[a] = ptx_at(b, p, s->tensor_first);
     }
     for (unsigned k = 0; s->blocks && k < ptxk_step_format_states(s->variant); k++) {
-        ptx_ptr p = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->scale_at[k]);
+        ptx_ptr p = ptx_ptr_from(b, s->blocks->scale, PTX_SPACE_GLOBAL, s->scale_at[k]);
         s->scale[k] = scale_of(b, s, p, s->tensor_first);
     }
 }
@@ -206,7 +206,8 @@ static void scales_read(ptx_builder *b, const struct ptxk_tile *s,
     ptx_comment(b, "the scales of the block's states");
     ptx_if (b, ptx_lt(b, to->i, s->length))
         for (unsigned k = 0; k < to->scales; k++)
-            ptx_set(b, to->scale[k], ptx_load(b, scale_of(b, s, s->scale[k], to->i), 0));
+            ptx_set(b, to->scale[k],
+                    ptx_cvt(b, PTX_F32, ptx_load(b, scale_of(b, s, s->scale[k], to->i), 0)));
 }
 
 // Reads a vector that cannot be read at once. Lanes that are not in the tile are stepped, and
@@ -280,16 +281,22 @@ static void vector_set(ptx_builder *b, const struct ptxk_tile_vector *to,
 
 static unsigned vector_bytes(const struct ptxk_step_variant *v, unsigned array)
 {
-    return PTXK_LANES * ptx_type_bytes(ptxk_step_array_type(v, array));
+    const ptx_type type = ptxk_step_array_type(v, array);
+
+    return type == PTX_NONE ? 0 : PTXK_LANES * ptx_type_bytes(type);
 }
 
-// Where an array is in a stage, in bytes: parameters and gradients, of 16 bits, then the states.
+// Where an array is in a stage, in bytes: parameters and gradients, of 16 bits, what is beside
+// them, then the states.
 static uint32_t place_in_stage(const struct ptxk_step_variant *v, unsigned array)
 {
-    const unsigned before =
-        array < ARRAY_STATE ? (array == ARRAY_GRADIENT) * vector_bytes(v, ARRAY_PARAMETER)
-                            : vector_bytes(v, ARRAY_PARAMETER) + vector_bytes(v, ARRAY_GRADIENT) +
-                                  (array - ARRAY_STATE) * vector_bytes(v, ARRAY_STATE);
+    unsigned before = 0;
+
+    for (unsigned a = 0; a < array && a < ARRAY_STATE; a++)
+        before += vector_bytes(v, a);
+    if (array > ARRAY_STATE)
+        before += (array - ARRAY_STATE) * PTXK_LANES *
+                  ptx_type_bytes(ptxk_step_format_of(v->format)->state);
     return before * BLOCK;
 }
 
@@ -389,6 +396,10 @@ void ptxk_tile_vector_values(ptx_builder *b, const struct ptxk_tile *s,
             continue;
         if (ptxk_step_is_average(v, a))
             ptx_comment(b, "of the average");
+        if (a == ARRAY_BESIDE && s->blocks && s->blocks->beside_of) {
+            s->blocks->beside_of(b, &in->array[a], value[a]);
+            continue;
+        }
         ptxk_lanes_of(b, &in->array[a], value[a]);
         for (unsigned k = 0; k < lanes && ptx_type_bytes(ptxk_step_array_type(v, a)) == 4; k++)
             value[a][k] = ptx_var(b, value[a][k]);
@@ -458,9 +469,12 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
         block_read_next(b, s, in);
     step_values(b, s, i, rule->quick ? &quick : NULL, value);
     ptx_comment(b, "the new values, unless a quick quotient does not hold");
-    for (unsigned a = 0; a < ARRAYS; a++)
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        if (a == ARRAY_STATE && is_written(s, ARRAY_BESIDE))
+            ptx_comment(b, "and those of states");
         for (unsigned k = 0; k < PTXK_LANES && is_written(s, a); k++)
             value[a][k] = ptx_var(b, value[a][k]);
+    }
     if (rule->quick)
         ptx_if (b, ptxk_quick_failed(b, &quick))
             block_values_exact(b, s, i, value);
@@ -477,6 +491,8 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
         }
     }
     s->blocks->encode(b, s->shared, rule, states, value + ARRAY_STATE, scale);
+    if (s->blocks->beside_as_words)
+        s->blocks->beside_as_words(b, value[ARRAY_BESIDE]);
     ptx_if (b, whole)
         vector_write(b, s, value, i);
     ptx_else (b) {
@@ -486,14 +502,14 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
                                       s->length, value[a]);
         ptxk_step_copy_some(b, s, i, value);
     }
-    ptx_comment(b, "the warp's first lane writes the scales");
+    ptx_comment(b, "the block's first lane writes the scales");
     ptx_val lane = ptx_and(b, s->tid, s->blocks->elements / PTXK_LANES - 1);
     ptx_val within = ptx_lt(b, i, s->length);
     ptx_val lane_0 = ptx_eq(b, lane, 0);
     ptx_val first = ptx_and(b, lane_0, within);
     ptx_if (b, first)
         for (unsigned k = 0; k < states; k++)
-            ptx_store(b, scale_of(b, s, s->scale[k], i), 0, scale[k]);
+            ptx_store(b, scale_of(b, s, s->scale[k], i), 0, ptx_cvt(b, s->blocks->scale, scale[k]));
 }
 
 // Steps vector `k` (u32) of the thread's. Of a variant with blocks, that is the warp's block, if

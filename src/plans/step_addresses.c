@@ -90,7 +90,8 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
         to[n++] = array_of(ptxp_step_state_at(tensor, &v, k), tensor->count,
                            ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE + k)), t,
                            is_ema ? "ema" : states[k]);
-        to[n++] = array_of(tensor->absmax[k], scales, sizeof(float), t, absmaxes[k]);
+        to[n++] =
+            array_of(tensor->absmax[k], scales, ptxp_step_scale_bytes(tensor), t, absmaxes[k]);
     }
     to[n] = array_of(tensor->step, ptxp_step_has_clock(tensor), sizeof(float), t, "step");
     if (clock_states && ptxp_step_has_clock(tensor)) {

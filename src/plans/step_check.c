@@ -115,12 +115,17 @@ static ptx_status check_types(size_t t, const struct ptx_step_tensor *tensor)
         return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: format is %d; there are 0 to %d", t,
                          (int)tensor->format, PTX_STEP_FORMAT_COUNT - 1);
     types = ptxk_step_format_of(tensor->format)->parameters;
-    if (tensor->dtype == PTX_NONE || (tensor->dtype != types[0] && tensor->dtype != types[1]))
+    if (tensor->dtype == PTX_NONE ||
+        (tensor->dtype != types[0] && tensor->dtype != types[1] && tensor->dtype != types[2]))
         return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: its dtype is %s; format %s takes a parameter of %s%s%s", t,
-                         ptxp_type_text(tensor->dtype, (char[TYPE_TEXT_SIZE]) { 0 }),
+                         "tensor %zu: its dtype is %s; format %s takes a parameter of %s%s%s%s%s",
+                         t, ptxp_type_text(tensor->dtype, (char[TYPE_TEXT_SIZE]) { 0 }),
                          format_names[tensor->format], ptx_type_name(types[0]),
-                         types[1] ? " or " : "", types[1] ? ptx_type_name(types[1]) : "");
+                         types[2]   ? ", "
+                         : types[1] ? " or "
+                                    : "",
+                         types[1] ? ptx_type_name(types[1]) : "", types[2] ? " or " : "",
+                         types[2] ? ptx_type_name(types[2]) : "");
     if (gradient != PTX_F32 && gradient != PTX_F16 && gradient != PTX_BF16)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: gradient_dtype is %s; it must be f32, f16 or bf16", t,

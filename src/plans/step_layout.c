@@ -294,7 +294,8 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
     const uint64_t of_blocks = ptxp_step_fp8_scales(tensor, false) +
                                (tensor->fp8_transposed ? ptxp_step_fp8_scales(tensor, true) : 0);
     return tensor->count * each + of_blocks * sizeof(float) +
-           (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) * sizeof(float);
+           (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) *
+               ptxp_step_scale_bytes(tensor);
 }
 
 CUdeviceptr ptxp_step_state_at(const struct ptx_step_tensor *tensor,
@@ -310,6 +311,13 @@ uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor)
     const struct ptxk_step_blocks *blocks = ptxk_step_format_of(tensor->format)->by_block;
 
     return blocks ? tensor->count / blocks->elements + (tensor->count % blocks->elements != 0) : 0;
+}
+
+unsigned ptxp_step_scale_bytes(const struct ptx_step_tensor *tensor)
+{
+    const struct ptxk_step_blocks *blocks = ptxk_step_format_of(tensor->format)->by_block;
+
+    return blocks ? ptx_type_bytes(blocks->scale) : 0;
 }
 
 static uint64_t tiles_of(uint32_t tile, uint64_t count)

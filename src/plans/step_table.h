@@ -104,6 +104,7 @@ const struct ptxk_step_rule *ptxp_step_rule_of(const struct ptx_step_group *grou
 ptx_type ptxp_step_gradient_type(const struct ptx_step_tensor *tensor);
 // The elements of each absmax of a tensor; 0 if its format has none.
 uint64_t ptxp_step_scales(const struct ptx_step_tensor *tensor);
+unsigned ptxp_step_scale_bytes(const struct ptx_step_tensor *tensor); // of each
 // The address of one of its states, of which the average of its weights is the last.
 CUdeviceptr ptxp_step_state_at(const struct ptx_step_tensor *tensor,
                                const struct ptxk_step_variant *v, unsigned k);

@@ -39,7 +39,8 @@ static unsigned states_of(const struct ptx_step_group *group)
 
 static bool has_blocks(ptx_step_format format)
 {
-    return format == PTX_STEP_FORMAT_STATE_8BIT || format == PTX_STEP_FORMAT_STATE_F16;
+    return format == PTX_STEP_FORMAT_STATE_8BIT || format == PTX_STEP_FORMAT_STATE_F16 ||
+           format == PTX_STEP_FORMAT_MASTER_24BIT;
 }
 
 static ptx_type state_type(ptx_step_format format)
@@ -49,6 +50,7 @@ static ptx_type state_type(ptx_step_format format)
     case PTX_STEP_FORMAT_STOCHASTIC:
         return PTX_BF16;
     case PTX_STEP_FORMAT_STATE_8BIT:
+    case PTX_STEP_FORMAT_MASTER_24BIT:
         return PTX_U8;
     case PTX_STEP_FORMAT_STATE_F16:
         return PTX_F16;
@@ -68,9 +70,10 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
     case GRADIENT:
         return tensor->gradient_dtype ? tensor->gradient_dtype : tensor->dtype;
     case BESIDE:
-        return tensor->format == PTX_STEP_FORMAT_MASTER      ? PTX_F32
-               : tensor->format == PTX_STEP_FORMAT_REMAINDER ? PTX_S16
-                                                             : PTX_NONE;
+        return tensor->format == PTX_STEP_FORMAT_MASTER         ? PTX_F32
+               : tensor->format == PTX_STEP_FORMAT_REMAINDER    ? PTX_S16
+               : tensor->format == PTX_STEP_FORMAT_MASTER_24BIT ? PTX_S8
+                                                                : PTX_NONE;
     case STATE:
     case STATE + 1:
         return array - STATE >= states ? PTX_NONE : state_type(tensor->format);
@@ -89,7 +92,9 @@ static ptx_type array_type(const struct step_set *set, size_t t, unsigned array)
     case AMAX:
         return set->amax[t] ? PTX_F32 : PTX_NONE;
     default:
-        return array - ABSMAX < states && has_blocks(tensor->format) ? PTX_F32 : PTX_NONE;
+        return array - ABSMAX >= states || !has_blocks(tensor->format) ? PTX_NONE
+               : tensor->format == PTX_STEP_FORMAT_MASTER_24BIT        ? PTX_F16
+                                                                       : PTX_F32;
     }
 }
 
@@ -125,7 +130,8 @@ static uint64_t array_count(const struct ptx_step_tensor *tensor, unsigned array
 {
     if (tensor->fp8_blocks && (array == SCALE_INV || array == TRANSPOSED_SCALE_INV))
         return scales_of(tensor, array == TRANSPOSED_SCALE_INV);
-    return array == ABSMAX || array == ABSMAX + 1 ? (tensor->count + 255) / 256
+    const uint64_t block = tensor->format == PTX_STEP_FORMAT_MASTER_24BIT ? 32 : 256;
+    return array == ABSMAX || array == ABSMAX + 1 ? (tensor->count + block - 1) / block
            : array >= SCALE && array <= AMAX      ? 1
                                                   : tensor->count;
 }
@@ -137,7 +143,7 @@ static void fill(struct random *r, ptx_type type, enum data_kind kind, void *dat
             ((uint16_t *)data)[i] = (uint16_t)random_below(r, 65536);
         return;
     }
-    if (type == PTX_U8) {
+    if (type == PTX_U8 || type == PTX_S8) {
         for (uint64_t i = 0; i < count; i++)
             ((uint8_t *)data)[i] = (uint8_t)random_below(r, 256);
         return;
@@ -175,9 +181,11 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
     tensor->dtype =
         tensor->format == PTX_STEP_FORMAT_FULL || tensor->format == PTX_STEP_FORMAT_STATE_BF16
             ? PTX_F32
-        : tensor->format == PTX_STEP_FORMAT_MASTER && random_below(r, 2) ? PTX_F16
-        : has_blocks(tensor->format) && random_below(r, 2)               ? PTX_F32
-                                                                         : PTX_BF16;
+        : tensor->format != PTX_STEP_FORMAT_REMAINDER && random_below(r, 3) == 0 ? PTX_F16
+        : has_blocks(tensor->format) && tensor->format != PTX_STEP_FORMAT_MASTER_24BIT &&
+                random_below(r, 2)
+            ? PTX_F32
+            : PTX_BF16;
     tensor->gradient_dtype = shape->sums ? PTX_F32 : gradients[random_below(r, 4)];
     tensor->count = random_below(r, 6) ? random_below(r, (uint32_t)shape->most + 1) : 0;
     tensor->group = random_below(r, shape->groups);

@@ -134,8 +134,12 @@ TEST_WITH(test_step_tensors, set_up, NULL)
          g->rule = PTX_STEP_RULE_LION;
          t->format = PTX_STEP_FORMAT_STATE_8BIT, t->dtype = PTX_BF16; t->state[1] = 0;
          t->absmax[1] = 16);
-    STEP("tensor 0: its dtype is f16; format STATE_8BIT takes a parameter of f32 or bf16",
-         (t->format = PTX_STEP_FORMAT_STATE_8BIT, t->dtype = PTX_F16));
+    STEP("tensor 0: its dtype is f64; format STATE_8BIT takes a parameter of f32, bf16 or f16",
+         (t->format = PTX_STEP_FORMAT_STATE_8BIT, t->dtype = PTX_F64));
+    STEP("tensor 0: its dtype is f32; format MASTER_24BIT takes a parameter of bf16 or f16",
+         t->format = PTX_STEP_FORMAT_MASTER_24BIT);
+    STEP("tensor 0: whole.first is 16; with format MASTER_24BIT it must be a multiple of 32",
+         (t->format = PTX_STEP_FORMAT_MASTER_24BIT, t->dtype = PTX_F16, t->whole.first = 16));
     STEP("tensor 0: whole.first is 255; with format STATE_8BIT it must be a multiple of 256",
          (t->format = PTX_STEP_FORMAT_STATE_8BIT, t->whole.first = 255));
     STEP("tensor 0: whole.first is 128; with format STATE_F16 it must be a multiple of 256",

@@ -353,6 +353,11 @@ TEST(test_description_of_step)
     tensors[2] = tensor_of(PTX_STEP_FORMAT_STATE_F16);
     require(ptx_step_describe(&params, &d));
     assert_int_equal(d.bytes, 1000 * (28 + 28 + 14) + 2 * 2 * 4 * sizeof(float));
+    // 2 + 2 and 6 of codes and corrections, and 32 scales twice, of 2 bytes.
+    tensors[2] = tensor_of(PTX_STEP_FORMAT_MASTER_24BIT);
+    require(ptx_step_describe(&params, &d));
+    assert_int_equal(d.bytes, 1000 * (28 + 28 + 12) + 2 * 2 * 32 * 2);
+    tensors[2] = tensor_of(PTX_STEP_FORMAT_STATE_F16);
     // An average is read and written.
     tensors[0].ema_dtype = PTX_F32;
     tensors[1].ema_dtype = PTX_BF16;

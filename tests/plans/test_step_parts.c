@@ -330,9 +330,10 @@ static void averaged_with(ptx_step_format format, ptx_type parameter, bool has_c
 TEST(test_own_types)
 {
     for (unsigned f = 0; f < PTX_STEP_FORMAT_COUNT; f++)
-        for (unsigned k = 0; k < 2; k++) {
+        for (unsigned k = 0; k < 3; k++) {
             const ptx_type parameter = ptxk_step_format_of((ptx_step_format)f)->parameters[k];
-            if (f == PTX_STEP_FORMAT_REMAINDER || parameter == PTX_NONE)
+            if (f == PTX_STEP_FORMAT_REMAINDER || f == PTX_STEP_FORMAT_MASTER_24BIT ||
+                parameter == PTX_NONE)
                 continue;
             averaged_with((ptx_step_format)f, parameter, true);
             averaged_with((ptx_step_format)f, parameter, false);

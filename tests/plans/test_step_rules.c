@@ -22,7 +22,8 @@
     X(REMAINDER, other, U8, NONE)                                                                  \
     X(STOCHASTIC, stochastic, BF16, NONE)                                                          \
     X(STATE_8BIT, state_8bit, U8, NONE)                                                            \
-    X(STATE_F16, state_f16, F16, NONE)
+    X(STATE_F16, state_f16, F16, NONE)                                                             \
+    X(MASTER_24BIT, master_24bit, U8, S8)
 #include "kernels/step/format.c"
 #include "kernels/step/rules.c"
 
@@ -253,7 +254,7 @@ TEST(test_weight)
                        "tensor 0: state[1] of its rule, weight, is a weight, and format ");
     }
     assert_null(ptx_step_plan_create(gpu.device, &params));
-    expect_failure(PTX_ERROR_INVALID, "and format STATE_F16 has too few bits for it");
+    expect_failure(PTX_ERROR_INVALID, "and format MASTER_24BIT has too few bits for it");
 }
 
 // The kernel reads the tables of one format.

@@ -178,8 +178,9 @@ N = 300  # two blocks with an absmax each
 FORMATS = {  # the types of parameter, states and what lies beside
     "full": ("f32", "f32", None), "state_bf16": ("f32", "bf16", None), "master": ("f16", "f32", "f32"),
     "remainder": ("bf16", "f32", "s16"), "stochastic": ("bf16", "bf16", None),
-    "state_8bit": ("bf16", "u8", None), "state_f16": ("bf16", "f16", None)}
-BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s16": 2, "u8": 1}
+    "state_8bit": ("bf16", "u8", None), "state_f16": ("bf16", "f16", None),
+    "master_24bit": ("f16", "u8", "s8")}
+BYTES = {"f32": 4, "bf16": 2, "f16": 2, "s16": 2, "u8": 1, "s8": 1}
 
 
 def formatted(gpu, name):
@@ -191,6 +192,8 @@ def formatted(gpu, name):
         made["beside"] = gpu.zeros(N, beside)
     if name in ("state_8bit", "state_f16"):
         made["absmax"] = [gpu.zeros(2), gpu.zeros(2)]
+    if name == "master_24bit":
+        made["absmax"] = [gpu.zeros(-(-N // 32), "f16") for _ in range(2)]
     return made
 
 

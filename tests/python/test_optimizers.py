@@ -178,7 +178,8 @@ def test_on_the_device(gpu):
 FORMATS = {"full": ("f32", "f32", None, 1e-6), "state_bf16": ("f32", "bf16", None, 1e-2),
            "master": ("bf16", "f32", "f32", 1e-6), "remainder": ("bf16", "f32", "s16", 1e-6),
            "stochastic": ("bf16", "bf16", None, 5e-2), "state_8bit": ("f32", "u8", None, 4e-2),
-           "state_f16": ("f32", "f16", None, 5e-3)}
+           "state_f16": ("f32", "f16", None, 5e-3), "master_24bit": ("bf16", "u8", "s8", 4e-2)}
+IN_BLOCKS = {"state_8bit": (256, "f32"), "state_f16": (256, "f32"), "master_24bit": (32, "f16")}
 
 
 def settings(rule):
@@ -195,13 +196,14 @@ def test_formats(gpu, fmt):
     start = (made.integers(-128, 128, count) / 1024).tolist()  # numbers of bf16
     mean = made.standard_normal(count)
     for rule in ALL:
-        if fmt in ("state_8bit", "state_f16") and any(one.kind == "weight" for one in rule.states.values()):
+        if fmt in IN_BLOCKS and any(one.kind == "weight" for one in rule.states.values()):
             continue
         of = {"parameter": gpu.array(start, dtype), "gradient": gpu.zeros(count), "count": count, "dtype": dtype,
               "gradient_dtype": "f32", "state": [gpu.zeros(count, state) for _ in rule.states], "format": fmt,
               "group": len(sets), "id": len(sets)}
-        if fmt in ("state_8bit", "state_f16"):
-            of["absmax"] = [gpu.zeros(count // 256) for _ in rule.states]
+        if fmt in IN_BLOCKS:
+            block, scale = IN_BLOCKS[fmt]
+            of["absmax"] = [gpu.zeros(count // block, scale) for _ in rule.states]
         if beside:
             of["beside"] = gpu.array(start if beside == "f32" else [0] * count, beside)
         sets.append((rule, of, gpu.zeros(1 + len(rule.clock), "f64")))

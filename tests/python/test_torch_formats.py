@@ -196,6 +196,29 @@ def test_steps_after_a_trip():
     assert same(params, others)
 
 
+@pytest.mark.parametrize("state_dtype", ["bf16", "8bit", "f16"])
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.Lion])
+def test_parameters_in_f16(cls, state_dtype):
+    """Steps below half of f16's last place move the mean of parameters as far as those of f32 do, and none by
+    more than a last place a step beside them, also over a dict."""
+    ours = [torch.nn.Parameter(torch.full((40, 256), 1.5, dtype=torch.float16, device=DEVICE))]
+    wide = [torch.nn.Parameter(ours[0].detach().float())]
+    one = cls(ours, lr=1e-4, state_dtype=state_dtype, seed=3)
+    other = cls(wide, lr=1e-4, state_dtype="float32")
+    for n in range(8):
+        if n == 4:
+            saved, again = one.state_dict(), cls(ours, lr=1e-4, state_dtype=state_dtype, seed=3)
+            again.load_state_dict(saved)
+            one = again
+        for p in (*ours, *wide):
+            p.grad = torch.full_like(p, 0.25)
+        one.step()
+        other.step()
+    moved, exact = (1.5 - p.detach().cpu().double() for p in (ours[0], wide[0]))
+    assert abs(moved.mean() / exact.mean() - 1) < 0.1
+    assert ((moved - exact).abs() < 8 * 2 ** -10).all() and len(moved.unique()) > 1
+
+
 # ---- by group
 
 

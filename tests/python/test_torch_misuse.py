@@ -156,7 +156,7 @@ def in_f16():
     (on_meta, {}, "is on meta, without memory: .*model.to_empty"),
     (on_cpu, {}, "is on the CPU: move the model to a GPU first.*ptxgen.torch.emulate()"),
     (in_f64, {}, "is in torch.float64, which ptxgen.torch.{0} does not support: use torch.optim.{0}"),
-    (in_f16, {"state_dtype": "8bit"}, ": state_dtype='8bit' is not for parameters in torch.float16")])
+    (in_f16, {"state_dtype": "remainder"}, ": state_dtype='remainder' is not for parameters in torch.float16")])
 def test_parameters_of_a_constructor(cls, parameter, options, message, monkeypatch):
     """What a step would refuse is refused before, except where nothing is trained."""
     message = message.format(cls.__name__)

@@ -4,6 +4,7 @@
 #include "reference/half.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 // f32 arithmetic on a GPU gives one NaN.
 static float one_nan(float x)
@@ -212,6 +213,55 @@ static uint16_t rounded_stochastically(float x, uint32_t random)
     return (uint16_t)((bits_of_f32(x) + random) >> 16);
 }
 
+// The value of the f16 that x is rounded to.
+static double f16_rounded_stochastically(float x, uint32_t random)
+{
+    const double size = fabs((double)x);
+
+    if (!isfinite(x))
+        return (double)x;
+    if (size >= 0x1p-14) {
+        const uint32_t bits = bits_of_f32(x) + (random >> 3);
+        return (double)f32_of_bits(bits >> 13 << 13);
+    }
+    return copysign(floor((size + random * 0x1p-40) * 0x1p24) * 0x1p-24, (double)x);
+}
+
+// ---- corrections --------------------------------------------------------------------------------
+
+// Half the distance of parameters at one.
+static double half_apart(enum ref_type type, float p)
+{
+    int exponent = -200;
+
+    if (!isfinite(p))
+        exponent = 128;
+    else if (p != 0)
+        exponent = ilogb((double)p);
+    const int half = exponent - (type == REF_F16 ? 11 : 8), least = type == REF_F16 ? -25 : -126;
+    return ldexp(1, half < least ? least : half);
+}
+
+// Integers that the reference rounds are exact in f64: 127 or 255 times an f32.
+static float corrected(const struct ref_step_tensor *t, uint64_t i)
+{
+    const float p = load(t->parameter_type, t->parameter, i);
+    const float part = ((const int8_t *)t->beside)[i] * (1 / 127.0f);
+
+    return fmaf(part, (float)half_apart(t->parameter_type, p), p);
+}
+
+static void set_corrected(const struct ref_step_tensor *t, uint64_t i, float x)
+{
+    store(t->parameter_type, t->parameter, i, x);
+    const float p = load(t->parameter_type, t->parameter, i);
+    const float apart = x - p, rest = apart * (float)(1 / half_apart(t->parameter_type, p));
+
+    ((int8_t *)t->beside)[i] = (int8_t)(isnan(rest)   ? -1
+                                        : isinf(rest) ? 0
+                                                      : nearbyint(127 * (double)rest));
+}
+
 static float parameter_of(const struct ref_step_tensor *t, uint64_t i)
 {
     if (t->format == REF_MASTER)
@@ -222,6 +272,8 @@ static float parameter_of(const struct ref_step_tensor *t, uint64_t i)
         const bool counts = size == 0 ? low > 0 : size < 0x7f80;
         return f32_of_bits((high << 16) + (counts ? (uint32_t)low : 0));
     }
+    if (t->format == REF_MASTER_24BIT)
+        return corrected(t, i);
     return load(t->parameter_type, t->parameter, i);
 }
 
@@ -238,11 +290,17 @@ static void set_parameter(const struct ref_step_tensor *t, uint64_t i, float p, 
         ((uint16_t *)t->parameter)[i] = isnan(p) ? 0x7fc0 : (uint16_t)((bits + 0x8000) >> 16);
         ((uint16_t *)t->beside)[i] = isnan(p) ? 0 : (uint16_t)bits;
         break;
+    case REF_MASTER_24BIT:
+        set_corrected(t, i, p);
+        break;
     case REF_STOCHASTIC:
     case REF_STATE_8BIT:
     case REF_STATE_F16:
         if (t->parameter_type == REF_F32)
             store(REF_F32, t->parameter, i, p);
+        else if (t->parameter_type == REF_F16)
+            ((uint16_t *)t->parameter)[i] =
+                f16_from_f64(f16_rounded_stochastically(p, random_half(t, i, step, 0)));
         else
             ((uint16_t *)t->parameter)[i] = rounded_stochastically(p, random_half(t, i, step, 0));
         break;
@@ -266,7 +324,7 @@ static void set_ema(const struct ref_step_tensor *t, uint64_t i, uint32_t step)
 
 // ---- states in blocks ---------------------------------------------------------------------------
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256, SMALL_BLOCK = 32 };
 
 // The largest size; NaN if one is.
 static float largest(const float *x, uint64_t count)
@@ -341,7 +399,9 @@ static void set_block_8bit(const struct ref_step_tensor *t, unsigned k, uint64_t
 
     for (uint64_t i = 0; i < count; i++)
         codes[i] = (uint8_t)(is_usual(most) ? ref_code(map, state[i], most) : k == 0 ? 127 : 0);
-    t->absmax[k][first / BLOCK] = is_usual(most) ? most : most < 1 ? 0 : f32_of_bits(0x7fffffff);
+    ((float *)t->absmax[k])[first / BLOCK] = is_usual(most) ? most
+                                             : most < 1     ? 0
+                                                            : f32_of_bits(0x7fffffff);
 }
 
 static void set_block_f16(const struct ref_step_tensor *t, unsigned k, uint64_t first,
@@ -358,7 +418,48 @@ static void set_block_f16(const struct ref_step_tensor *t, unsigned k, uint64_t 
         const float quotient = x[i] * inverse;
         codes[i] = is_usual(scale) ? f16_from_f64((double)quotient) : 0;
     }
-    t->absmax[k][first / BLOCK] = is_usual(scale) ? scale : scale < 1 ? 1 : f32_of_bits(0x7fffffff);
+    ((float *)t->absmax[k])[first / BLOCK] = is_usual(scale) ? scale
+                                             : scale < 1     ? 1
+                                                             : f32_of_bits(0x7fffffff);
+}
+
+// Signed codes of a state with both signs, unsigned ones of a root.
+static void set_block_24bit(const struct ref_step_tensor *t, unsigned k, uint64_t first,
+                            uint64_t count, const float state[BLOCK])
+{
+    uint8_t *codes = (uint8_t *)t->state[k] + first;
+    float x[BLOCK];
+
+    for (uint64_t i = 0; i < count; i++)
+        x[i] = k == 0 ? state[i] : sqrtf(state[i]);
+    const float most = largest(x, count), scale = most < 1e-12f ? 1e-12f : most;
+    const float inverse = 1 / scale;
+    for (uint64_t i = 0; i < count; i++) {
+        float n = x[i] * inverse;
+        if (k == 0) {
+            const float more = 1 + fabsf(n), rest = 1 / more;
+            n = n * rest;
+        }
+        const double q = floor((k == 0 ? 254 : 255) * (double)n + 0.5);
+        codes[i] = isfinite(scale) ? (uint8_t)(int)q : 0;
+    }
+    ((uint16_t *)t->absmax[k])[first / SMALL_BLOCK] =
+        isfinite(scale) ? f16_from_f64((double)scale) : 0x7fff;
+}
+
+static float state_24bit(const struct ref_step_tensor *t, unsigned k, uint64_t i)
+{
+    const uint8_t code = ((const uint8_t *)t->state[k])[i];
+    const float scale = load(REF_F16, t->absmax[k], i / SMALL_BLOCK);
+
+    if (k == 0) {
+        const int q = (int8_t)code;
+        const float rest = 1.0f / (float)(254 - abs(q)), part = (float)q * rest;
+        return part * scale;
+    }
+    const float part = fabsf(scale * (1 / 255.0f)), each = part > 0x1p100f ? 0x1p100f : part;
+    const float y = code * each;
+    return y * y;
 }
 
 // ---- states -------------------------------------------------------------------------------------
@@ -383,11 +484,13 @@ static float state_of(const struct ref_step_tensor *t, unsigned k, uint64_t i, c
     case REF_STOCHASTIC:
         return load(REF_BF16, t->state[k], i);
     case REF_STATE_8BIT:
-        return map[((const uint8_t *)t->state[k])[i]] * t->absmax[k][i / BLOCK];
+        return map[((const uint8_t *)t->state[k])[i]] * ((const float *)t->absmax[k])[i / BLOCK];
     case REF_STATE_F16: {
-        const float x = load(REF_F16, t->state[k], i) * t->absmax[k][i / BLOCK];
+        const float x = load(REF_F16, t->state[k], i) * ((const float *)t->absmax[k])[i / BLOCK];
         return k == 0 ? x : x * x;
     }
+    case REF_MASTER_24BIT:
+        return state_24bit(t, k, i);
     default:
         return load(REF_F32, t->state[k], i);
     }
@@ -398,7 +501,9 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
 {
     const struct scalars s = scalars_of(&t->hyper, step);
     const unsigned states = ref_step_states(t->rule, t->hyper.momentum);
-    const bool codes = t->format == REF_STATE_8BIT, in_blocks = codes || t->format == REF_STATE_F16;
+    const bool codes = t->format == REF_STATE_8BIT, small = t->format == REF_MASTER_24BIT;
+    const bool in_blocks = codes || small || t->format == REF_STATE_F16;
+    const uint64_t length = small ? SMALL_BLOCK : BLOCK;
     float map[2][256], block[2][BLOCK];
 
     for (int is_signed = 0; is_signed < 2 && codes; is_signed++)
@@ -413,13 +518,15 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
         if (t->ema)
             set_ema(t, i, step);
         for (unsigned k = 0; k < states; k++) {
-            const uint64_t place = i % BLOCK;
+            const uint64_t place = i % length;
             block[k][place] = e.state[k];
-            const bool ends = place == BLOCK - 1 || i == t->count - 1;
+            const bool ends = place == length - 1 || i == t->count - 1;
             if (!in_blocks)
                 set_state(t, k, i, e.state[k], step);
             else if (ends && codes)
                 set_block_8bit(t, k, i - place, place + 1, block[k], map[k == 0]);
+            else if (ends && small)
+                set_block_24bit(t, k, i - place, place + 1, block[k]);
             else if (ends)
                 set_block_f16(t, k, i - place, place + 1, block[k]);
         }

@@ -14,7 +14,8 @@ enum ref_step_format {
     REF_REMAINDER,
     REF_STOCHASTIC,
     REF_STATE_8BIT,
-    REF_STATE_F16
+    REF_STATE_F16,
+    REF_MASTER_24BIT
 };
 
 struct ref_step_hyper {
@@ -28,7 +29,8 @@ struct ref_step_tensor {
     bool maximize, nesterov;
     enum ref_type parameter_type, gradient_type;
     void *parameter, *gradient, *state[2], *beside;
-    float *absmax[2]; ///< of each block of 256 elements: STATE_8BIT; or its scale: STATE_F16
+    void *absmax[2];  ///< of each block of 256 elements, an f32: STATE_8BIT; or its scale:
+                      ///< STATE_F16; of 32 elements, an f16: MASTER_24BIT
     void *ema;        ///< the average of the weights; NULL: none
     enum ref_type ema_type;
     uint64_t count;

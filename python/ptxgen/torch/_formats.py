@@ -48,6 +48,7 @@ class Format(NamedTuple):
 _FULL = Format("full", torch.float32)
 _MASTER = Format("master", torch.float32, "master", torch.float32)
 _REMAINDER = Format("remainder", torch.float32, "remainder", torch.int16)
+_STOCHASTIC = Format("stochastic", torch.bfloat16)
 _8BIT = Format("state_8bit", torch.uint8, scale="absmax")
 _F16 = Format("state_f16", torch.float16, scale="scale")
 _FORMATS: Dict[Tuple[str, torch.dtype], Format] = {
@@ -57,11 +58,11 @@ _FORMATS: Dict[Tuple[str, torch.dtype], Format] = {
     ("master", torch.float16): _MASTER,
     ("remainder", torch.float32): _FULL, ("remainder", torch.bfloat16): _REMAINDER,
     ("bf16", torch.float32): Format("state_bf16", torch.bfloat16),
-    ("bf16", torch.bfloat16): Format("stochastic", torch.bfloat16),
-    ("8bit", torch.float32): _8BIT, ("8bit", torch.bfloat16): _8BIT,
-    ("f16", torch.float32): _F16, ("f16", torch.bfloat16): _F16,
+    ("bf16", torch.bfloat16): _STOCHASTIC, ("bf16", torch.float16): _STOCHASTIC,
+    ("8bit", torch.float32): _8BIT, ("8bit", torch.bfloat16): _8BIT, ("8bit", torch.float16): _8BIT,
+    ("f16", torch.float32): _F16, ("f16", torch.bfloat16): _F16, ("f16", torch.float16): _F16,
 }
-ROUNDED = ("stochastic", "state_8bit", "state_f16")  # formats with random bits, for parameters in bf16
+ROUNDED = ("stochastic", "state_8bit", "state_f16")  # formats with random bits, for parameters in 16 bits
 
 
 def format_of(parameter: Tensor, state_dtype: str, ema: Optional[torch.dtype] = None) -> Format:

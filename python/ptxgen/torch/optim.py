@@ -116,12 +116,12 @@ _ARGUMENTS = """
         "float32", the default: in f32; beside bf16 and f16 parameters an f32 master
         "master": the same
         "remainder": in f32; beside bf16 parameters the lower 16 bits of an f32
-        "bf16": in bf16; bf16 parameters are rounded stochastically
-        "8bit": in 8 bits, as bitsandbytes has them; bf16 parameters are rounded stochastically
-        "f16": in f16 with a scale for each 256; bf16 parameters are rounded stochastically
+        "bf16": in bf16; parameters in 16 bits are rounded stochastically
+        "8bit": in 8 bits, as bitsandbytes has them; parameters in 16 bits are rounded stochastically
+        "f16": in f16 with a scale for each 256; parameters in 16 bits are rounded stochastically
         A group may have a state_dtype of its own.
-    seed: an integer from 0 to 2^64 - 1, of the random bits of "bf16", "8bit" and "f16" with bf16
-        parameters; 0 by default.
+    seed: an integer from 0 to 2^64 - 1, of the random bits of "bf16", "8bit" and "f16" with
+        parameters in 16 bits; 0 by default.
     process_group: the ranks that have a part each of what the parameters stand for, for those that are
         no DTensors; None, the default, where each rank has all of them.
     guards: ptxgen.torch.Guards(...), which skip steps or clip further; None, the default: none.

@@ -176,14 +176,16 @@ void ptxk_lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *
 void ptxk_lanes_write_some(ptx_builder *b, ptx_type type, ptx_ptr at, ptx_val i, ptx_val length,
                            const ptx_val value[PTXK_LANES])
 {
+    const unsigned bytes = ptx_type_bytes(type);
+
     for (uint32_t k = 0; k < PTXK_LANES; k++) {
         ptxk_comment_lanes(b, "writes those that there are", k,
-                           type == PTX_U8 ? 2 : ptxk_comment_each(b), PTXK_LANES);
+                           bytes == 1 ? 2 : ptxk_comment_each(b), PTXK_LANES);
         ptx_val place = ptx_add(b, i, k);
         ptx_if (b, ptx_lt(b, place, length)) {
-            if (type == PTX_U8) {
+            if (bytes == 1) {
                 ptx_val low = ptx_shr(b, ptx_bitcast(b, PTX_U32, value[k]), k % 4 * 8);
-                ptx_store(b, at, place, ptx_cvt(b, PTX_U8, low));
+                ptx_store(b, ptx_ptr_cast(b, PTX_U8, at), place, ptx_cvt(b, PTX_U8, low));
             } else {
                 ptx_store(b, at, place, ptxk_narrow(b, type, value[k]));
             }

@@ -2,6 +2,7 @@
 #include "blocks.h"
 
 #include "../common/division.h"
+#include "quick.h"
 
 // As bits, NaN is larger than infinity.
 ptx_val ptxk_block_largest(ptx_builder *b, const ptx_val state[PTXK_LANES])
@@ -21,6 +22,28 @@ ptx_val ptxk_block_largest(ptx_builder *b, const ptx_val state[PTXK_LANES])
     else
         most = ptxk_lanes_combine_all(b, ptx_max, most, WARP);
     return ptx_bitcast(b, PTX_F32, most);
+}
+
+// All without a branch, if that holds for all, or each by the exact
+// instruction. -0 and what is below it have larger bits than infinity.
+void ptxk_block_roots(ptx_builder *b, const ptx_val state[PTXK_LANES])
+{
+    ptx_comment(b, "the roots of the states: all without a branch, if that holds for all");
+    ptx_val most = ptx_bitcast(b, PTX_U32, state[0]);
+
+    for (unsigned n = 1; n < PTXK_LANES; n++)
+        most = ptx_max(b, most, ptx_bitcast(b, PTX_U32, state[n]));
+    ptx_if (b, ptx_lt(b, most, PTXK_QUICK_ROOTS))
+        for (unsigned n = 0; n < PTXK_LANES; n++) {
+            ptxk_comment_lanes(b, "roots", n, 4, PTXK_LANES);
+            ptx_val root = ptxk_quick_root(b, state[n]);
+            ptx_set(b, state[n], ptx_mul(b, root, 1 / PTXK_QUICK_SCALE));
+        }
+    ptx_else (b) {
+        ptx_comment(b, "by the exact instruction");
+        for (unsigned n = 0; n < PTXK_LANES; n++)
+            ptx_set(b, state[n], ptx_sqrt(b, state[n]));
+    }
 }
 
 // What is usual, all at once; the rest in a branch.

@@ -33,7 +33,7 @@ void ptxk_step_comment(ptx_builder *b, const struct ptxk_step_variant *v)
 
 static bool rounds_parameter(const struct ptxk_step_variant *v)
 {
-    return ptxk_step_format_of(v->format)->rounds_parameter && v->parameter == PTX_BF16;
+    return ptxk_step_format_of(v->format)->rounds_parameter && v->parameter != PTX_F32;
 }
 
 bool ptxk_step_rounds_state(const struct ptxk_step_variant *v, unsigned k)
@@ -69,6 +69,28 @@ ptx_val ptxk_step_round(ptx_builder *b, ptx_val x, ptx_val random, bool quick)
     if (!quick)
         bits = ptx_min(b, bits, 0x7fff0000);
     return ptx_add(b, ptx_bitcast(b, PTX_U32, bits), random);
+}
+
+// The f32 of the f16 that an f32 is rounded to by random bits: 13 of them below the last place of a
+// normal f16; of a smaller one all 16, below 2^-24. Each sum is cut.
+static ptx_val round_to_f16(ptx_builder *b, ptx_val x, ptx_val random)
+{
+    enum { DROPPED = 13 };
+    const uint32_t kept = ~((UINT32_C(1) << DROPPED) - 1), sign = UINT32_C(1) << 31;
+    const int32_t most = (int32_t)(kept & ~sign); // of a NaN, which has the sign +
+
+    ptx_comment(b, "rounds to f16 by random bits");
+    ptx_val bits = ptx_bitcast(b, PTX_U32, ptx_min(b, ptx_bitcast(b, PTX_S32, x), most));
+    ptx_val sum = ptx_add(b, bits, ptx_shr(b, random, 16 - DROPPED));
+    ptx_val normal = ptx_and(b, sum, kept);
+
+    ptx_val size = ptx_abs(b, x), part = ptx_mul(b, ptx_cvt(b, PTX_F32, random), 0x1p-40);
+    ptx_val high = ptx_op(b, PTX_OP_add, size, part, .round = PTX_ROUND_RZ);
+    ptx_val cut = ptx_op(b, PTX_OP_add, high, ptx_f32(0.5), .round = PTX_ROUND_RZ);
+    ptx_val small = ptx_bitcast(b, PTX_U32, ptx_sub(b, cut, 0.5));
+    small = ptx_or(b, small, ptx_and(b, bits, sign));
+    ptx_val is_small = ptx_lt(b, size, 0x1p-14);
+    return ptx_bitcast(b, PTX_F32, ptx_select(b, is_small, small, normal));
 }
 
 struct ptxk_step_element ptxk_step_load(ptx_builder *b, const struct ptxk_step_variant *v,
@@ -107,11 +129,13 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
                                         const ptx_val random[PTXK_STREAMS])
 {
     const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
-    struct ptxk_step_stored to = { .parameter = e->p };
+    struct ptxk_step_stored to = { .type = v->parameter, .parameter = e->p };
 
     if (format->store)
         format->store(b, e->p, &to);
-    if (rounds_parameter(v))
+    if (rounds_parameter(v) && v->parameter == PTX_F16)
+        to.parameter = round_to_f16(b, e->p, *random++);
+    else if (rounds_parameter(v))
         to.parameter = ptxk_step_round(b, e->p, *random++, e->quick);
     const unsigned states = ptxk_step_rule_states(v);
     for (unsigned k = 0; k < states; k++)
@@ -160,5 +184,7 @@ bool ptxk_step_reads(const struct ptxk_step_variant *v, unsigned array)
 
 const struct ptxk_step_blocks *ptxk_step_blocks_of(const struct ptxk_step_variant *v)
 {
-    return ptxk_step_format_states(v) ? ptxk_step_format_of(v->format)->by_block : NULL;
+    const struct ptxk_step_blocks *blocks = ptxk_step_format_of(v->format)->by_block;
+
+    return blocks && (ptxk_step_format_states(v) || blocks->beside_of) ? blocks : NULL;
 }

@@ -7,6 +7,7 @@
 
 // One element as stored in memory.
 struct ptxk_step_stored {
+    ptx_type type;                      // of the parameter
     ptx_val parameter;                  // not read if it follows
     ptx_val beside;                     // master or remainder
     ptx_val state[PTX_STEP_MAX_STATES]; // in f32 in formats with blocks
@@ -15,11 +16,11 @@ struct ptxk_step_stored {
 // A format's file, which has its name in PTX_STEP_FORMATS, has one of these.
 struct ptxk_step_format {
     const char *name;
-    ptx_type parameters[2];  // those that a parameter may have
+    ptx_type parameters[3];  // those that a parameter may have
     ptx_type state, beside;  // as stored; beside: PTX_NONE if there is nothing
     const char *beside_name; // in messages
     bool follows;            // the parameter is only written: the rule works on what is beside it
-    // What is rounded stochastically: a parameter in bf16; and the states that the rule says.
+    // What is rounded stochastically: a parameter in 16 bits; and the states that the rule says.
     bool rounds_parameter, rounds_states;
     // How many vectors a thread steps, at most, and how many blocks are wanted on a multiprocessor,
     // and wanted where a thread steps one vector or two: the fastest on an H200. What a thread does
@@ -32,9 +33,10 @@ struct ptxk_step_format {
     const struct ptxk_step_blocks *by_block; // NULL: each state is stored by itself
 };
 
-// States that share a scale, an f32, in blocks. A thread has PTXK_LANES elements of one.
+// States that share a scale in blocks. A thread has PTXK_LANES elements of one.
 struct ptxk_step_blocks {
-    unsigned elements; // 256: a warp has a block
+    unsigned elements; // 256: a warp has a block; 32: each four lanes have one
+    ptx_type scale;    // as stored: PTX_F32, or PTX_F16, to which it is rounded to nearest
     // What is read while states are converted: in device memory, and copied to each block's shared
     // memory, where it is `tables` (u32 words). A multiple of 16; 0: nothing.
     size_t table_bytes;
@@ -44,9 +46,13 @@ struct ptxk_step_blocks {
     void (*decode)(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *of,
                    const struct ptxk_lanes *stored, ptx_val scale, ptx_val state[PTXK_LANES]);
     // The inverse, of all states, which become what ptxk_lanes_write() takes. `state`: variables.
-    // All lanes of the warp take part; `scale` becomes the new one, of all their states.
+    // All lanes of the warp take part; `scale` becomes the new one, an f32, of all their states.
     void (*encode)(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *rule,
                    unsigned states, ptx_val (*state)[PTXK_LANES], ptx_val *scale);
+    // Where what is beside the parameter has 8 bits: the values of the lanes that `load` takes, and
+    // the words that ptxk_lanes_write() takes, of what `store` leaves. Else NULL.
+    void (*beside_of)(ptx_builder *b, const struct ptxk_lanes *stored, ptx_val value[PTXK_LANES]);
+    void (*beside_as_words)(ptx_builder *b, ptx_val value[PTXK_LANES]);
 };
 
 const struct ptxk_step_format *ptxk_step_format_of(ptx_step_format format);
@@ -95,7 +101,7 @@ ptx_type ptxk_step_array_type(const struct ptxk_step_variant *v, unsigned array)
 bool ptxk_step_is_average(const struct ptxk_step_variant *v, unsigned array);
 // Whether a step reads the array: a parameter with a master is only written, and so is an output.
 bool ptxk_step_reads(const struct ptxk_step_variant *v, unsigned array);
-// How its states share scales; NULL: each is stored by itself, or there is none.
+// How its states share scales, and what is beside the parameter is stored; NULL: each by itself.
 const struct ptxk_step_blocks *ptxk_step_blocks_of(const struct ptxk_step_variant *v);
 
 #endif

@@ -187,6 +187,7 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
 
 static const struct ptxk_step_blocks blocks = {
     .elements = 256,
+    .scale = PTX_F32,
     .tables_meaning = "of 8-bit states",
     .table_bytes = sizeof(struct ptxk_state_8bit_tables),
     .tables_fill = ptxk_state_8bit_tables_fill,
@@ -196,7 +197,7 @@ static const struct ptxk_step_blocks blocks = {
 
 const struct ptxk_step_format ptxk_step_format_state_8bit = {
     .name = "state_8bit",
-    .parameters = { PTX_F32, PTX_BF16 },
+    .parameters = { PTX_F32, PTX_BF16, PTX_F16 },
     .state = PTX_U8,
     .rounds_parameter = true,
     .vectors = 8,

@@ -18,28 +18,6 @@ static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state 
     }
 }
 
-// Replaces states by their roots: all without a branch, if that holds for all, or each by the exact
-// instruction. -0 and what is below it have larger bits than infinity.
-static void take_roots(ptx_builder *b, const ptx_val state[PTXK_LANES])
-{
-    ptx_comment(b, "the roots of the states: all without a branch, if that holds for all");
-    ptx_val most = ptx_bitcast(b, PTX_U32, state[0]);
-
-    for (unsigned n = 1; n < PTXK_LANES; n++)
-        most = ptx_max(b, most, ptx_bitcast(b, PTX_U32, state[n]));
-    ptx_if (b, ptx_lt(b, most, PTXK_QUICK_ROOTS))
-        for (unsigned n = 0; n < PTXK_LANES; n++) {
-            ptxk_comment_lanes(b, "roots", n, 4, PTXK_LANES);
-            ptx_val root = ptxk_quick_root(b, state[n]);
-            ptx_set(b, state[n], ptx_mul(b, root, 1 / PTXK_QUICK_SCALE));
-        }
-    ptx_else (b) {
-        ptx_comment(b, "by the exact instruction");
-        for (unsigned n = 0; n < PTXK_LANES; n++)
-            ptx_set(b, state[n], ptx_sqrt(b, state[n]));
-    }
-}
-
 static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *rule,
                    unsigned states, ptx_val (*state)[PTXK_LANES], ptx_val *scale)
 {
@@ -48,7 +26,7 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
     (void)tables;
     for (unsigned k = 0; k < states; k++) {
         if (rule->state[k].kind == PTX_RULE_POSITIVE)
-            take_roots(b, state[k]);
+            ptxk_block_roots(b, state[k]);
         scale[k] = ptx_mul(b, ptxk_block_largest(b, state[k]), 1 / LARGEST_CODE);
     }
     ptxk_block_inverses(b, scale, states, inverse);
@@ -66,13 +44,14 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
 
 static const struct ptxk_step_blocks blocks = {
     .elements = 256,
+    .scale = PTX_F32,
     .decode = decode,
     .encode = encode,
 };
 
 const struct ptxk_step_format ptxk_step_format_state_f16 = {
     .name = "state_f16",
-    .parameters = { PTX_F32, PTX_BF16 },
+    .parameters = { PTX_F32, PTX_BF16, PTX_F16 },
     .state = PTX_F16,
     .rounds_parameter = true,
     .vectors = 8,
