@@ -29,9 +29,9 @@ struct ref_step_tensor {
     bool maximize, nesterov;
     enum ref_type parameter_type, gradient_type;
     void *parameter, *gradient, *state[2], *beside;
-    void *absmax[2];  ///< of each block of 256 elements, an f32: STATE_8BIT; or its scale:
-                      ///< STATE_F16; of 32 elements, an f16: MASTER_24BIT
-    void *ema;        ///< the average of the weights; NULL: none
+    void *absmax[2]; ///< of each block of 256 elements, an f32: STATE_8BIT; or its scale:
+                     ///< STATE_F16; of 32 elements, an f16: MASTER_24BIT
+    void *ema;       ///< the average of the weights; NULL: none
     enum ref_type ema_type;
     uint64_t count;
     struct ref_step_hyper hyper;
