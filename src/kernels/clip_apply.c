@@ -533,5 +533,6 @@ static void apply_emit(ptx_builder *b, const struct norm_spec *spec)
 const struct norm_entry ptxk_clip_entries[NORM_ENTRIES] = {
     NORM_COMMON_ENTRIES,
     [NORM_SQUARES] = { "clip_norm", ptxk_norm_squares_emit, 4 },
+    [NORM_SUMS] = { "clip_sums", ptxk_norm_sums_emit, 1 },
     [NORM_LAST] = { "clip_apply", apply_emit, CLIP_APPLY_BLOCKS },
 };

@@ -161,10 +161,9 @@ enum {
     NORM_ENTRIES = NORM_SET_OWN + 2
 };
 
-// The rows of a plan's table that all plans have. A plan adds NORM_SQUARES, whose kernel may begin
-// with blocks of its own (norm_parts.h), NORM_LAST, and setters.
+// The rows of a plan's table that all plans have. A plan adds NORM_SQUARES and NORM_SUMS, whose
+// kernels may have blocks of its own (norm_parts.h), NORM_LAST, and setters.
 #define NORM_COMMON_ENTRIES                                                                        \
-    [NORM_SUMS] = { "clip_sums", ptxk_norm_sums_emit, 1 },                                         \
     [NORM_FINISH] = { "clip_finish", ptxk_norm_finish_emit, 1 },                                   \
     [NORM_REPORT] = { "norm_report", ptxk_norm_report_emit, 4, ptxk_norm_reports },                \
     [NORM_SET_MAX_NORM] = { "clip_set_max_norm", ptxk_norm_set_max_norm_emit, 1 },                 \

@@ -20,37 +20,53 @@ static void sums_guarded(ptx_builder *b, const struct norm_results *results, ptx
         ptxk_norm_guards_decide(b, results, tid, load_sum, &sums);
 }
 
-void ptxk_norm_sums_emit(ptx_builder *b, const struct norm_spec *spec)
+struct norm_sums ptxk_norm_sums_param(ptx_builder *b, const struct norm_spec *spec)
 {
+    struct norm_sums s;
+
     ptx_comment(b, "a block for each group: the sum of its partials");
-    struct norm_partials from = ptxk_norm_partials_param(b);
-    ptx_ptr sums =
+    s.from = ptxk_norm_partials_param(b);
+    s.sums =
         ptx_param_ptr(b, PTX_F64, "sums", .writeonly = !spec->guards, .meaning = "one a group");
-    struct norm_results results = ptxk_norm_results_param(b, spec);
+    s.results = ptxk_norm_results_param(b, spec);
     if (spec->guards)
-        results.totals = ptxk_norm_totals_param(b);
-    ptx_val finishes = ptx_param(b, PTX_U32, "finishes", .meaning = "1: writes the records, too");
-    ptx_val tid = ptx_tid(b, PTX_X);
-    ptx_val group = ptx_ctaid(b, PTX_X);
-    ptx_vec row = ptx_load_vec(b, from.groups, ptx_mul_wide(b, group, 2), 2);
+        s.results.totals = ptxk_norm_totals_param(b);
+    s.finishes = ptx_param(b, PTX_U32, "finishes", .meaning = "1: writes the records, too");
+    return s;
+}
+
+void ptxk_norm_sums_of(ptx_builder *b, const struct norm_spec *spec, const struct norm_sums *s,
+                       ptx_val tid, ptx_val group)
+{
+    ptx_vec row = ptx_load_vec(b, s->from.groups, ptx_mul_wide(b, group, 2), 2);
+
     ptxk_norm_let_next_start(b);
     ptxk_norm_wait_for_last(b);
     if (spec->guards) {
-        ptx_val total = ptxk_norm_group_total(b, &from, tid, row);
+        ptx_val total = ptxk_norm_group_total(b, &s->from, tid, row);
         ptx_if (b, ptx_eq(b, tid, 0))
-            ptx_store(b, sums, group, total);
-        sums_guarded(b, &results, tid, sums, finishes);
+            ptx_store(b, s->sums, group, total);
+        sums_guarded(b, &s->results, tid, s->sums, s->finishes);
         return;
     }
-    struct norm_inputs inputs = ptxk_norm_inputs_read(b, &results, group);
-    ptx_val sum = ptxk_norm_group_total(b, &from, tid, row);
+    struct norm_inputs inputs = ptxk_norm_inputs_read(b, &s->results, group);
+    ptx_val sum = ptxk_norm_group_total(b, &s->from, tid, row);
     ptx_if (b, ptx_eq(b, tid, 0)) {
-        ptx_store(b, sums, group, sum);
-        ptx_if (b, ptx_ne(b, finishes, 0)) {
-            struct norm_record record = ptxk_norm_record_of(b, &results, &inputs, sum);
-            ptxk_norm_record_write(b, &results, group, &record);
+        ptx_store(b, s->sums, group, sum);
+        ptx_if (b, ptx_ne(b, s->finishes, 0)) {
+            struct norm_record record = ptxk_norm_record_of(b, &s->results, &inputs, sum);
+            ptxk_norm_record_write(b, &s->results, group, &record);
         }
     }
+}
+
+void ptxk_norm_sums_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    const struct norm_sums s = ptxk_norm_sums_param(b, spec);
+
+    ptx_val tid = ptx_tid(b, PTX_X);
+
+    ptxk_norm_sums_of(b, spec, &s, tid, ptx_ctaid(b, PTX_X));
 }
 
 // What a finish reads: the sums, in rows if there are several.

@@ -132,6 +132,10 @@ struct norm_squares {
     ptx_val tid;
     bool may_lack;    // a tensor at address 0 has no gradient, and adds nothing
     bool notes_scale; // the plan's own blocks call ptxk_norm_squares_note_scale()
+    // Sets `sum` of a chunk that the plan sums in its own way, of others by
+    // ptxk_norm_squares_chunk(). NULL: it has none. `own`: what it needs.
+    void (*own_sum)(ptx_builder *b, struct norm_squares *n);
+    const void *own;
     // Of the chunk:
     struct norm_chunk chunk;
     struct norm_tensor tensor;
@@ -150,6 +154,8 @@ struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_sp
 ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n);
 // Reads the chunk's tensor, and its part of it.
 void ptxk_norm_squares_read(ptx_builder *b, struct norm_squares *n);
+// Sets `sum` to this thread's part of the chunk's, whose tensor is read.
+void ptxk_norm_squares_chunk(ptx_builder *b, struct norm_squares *n);
 // Where the chunk's sum is not finite: sets first_bad in all threads. Reads the chunk again.
 void ptxk_norm_find_nonfinite(ptx_builder *b, const struct norm_squares *n,
                               const struct chunk *chunk);
@@ -200,6 +206,17 @@ struct norm_results {
     struct norm_guards guards;                        // if it has some
 };
 struct norm_results ptxk_norm_results_param(ptx_builder *b, const struct norm_spec *spec);
+// The second kernel, in parts: a plan's own may have more blocks than one a group.
+struct norm_sums {
+    struct norm_partials from;
+    ptx_ptr sums;
+    struct norm_results results;
+    ptx_val finishes;
+};
+struct norm_sums ptxk_norm_sums_param(ptx_builder *b, const struct norm_spec *spec);
+// Executed by all threads of the block.
+void ptxk_norm_sums_of(ptx_builder *b, const struct norm_spec *spec, const struct norm_sums *s,
+                       ptx_val tid, ptx_val group);
 // The counters of a launch: with guards not among the results.
 ptx_ptr ptxk_norm_totals_param(ptx_builder *b);
 // Only the records, totals and groups, for kernels that read the records.

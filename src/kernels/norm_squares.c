@@ -55,6 +55,14 @@ void ptxk_norm_squares_read(ptx_builder *b, struct norm_squares *n)
     }
 }
 
+void ptxk_norm_squares_chunk(ptx_builder *b, struct norm_squares *n)
+{
+    if (n->accumulator.rows.type)
+        ptxk_norm_accumulate_chunk(b, n, true);
+    else
+        ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+}
+
 static void sum_tensor(ptx_builder *b, struct norm_squares *n)
 {
     ptxk_norm_squares_read(b, n);
@@ -63,10 +71,10 @@ static void sum_tensor(ptx_builder *b, struct norm_squares *n)
         n->first_bad = ptx_var(b, ptx_u32(UINT32_MAX));
     }
     n->sum = ptx_var(b, ptx_f64(0));
-    if (n->accumulator.rows.type)
-        ptxk_norm_accumulate_chunk(b, n, true);
+    if (n->own_sum)
+        n->own_sum(b, n);
     else
-        ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+        ptxk_norm_squares_chunk(b, n);
     n->weight = n->tensor.weight;
 }
 

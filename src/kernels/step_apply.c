@@ -165,24 +165,30 @@ static void reduce_tile(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_t
 
 // ---- tiles --------------------------------------------------------------------------------------
 
+// What a kernel steps a variant by: of matrices, their rule after the products.
+static struct ptxk_step_variant applied(const struct ptxk_step_variant *v)
+{
+    struct ptxk_step_variant to = *v;
+
+    if (v->rule->of_matrices)
+        to.rule = v->rule->of_matrices;
+    return to;
+}
+
 // This thread's part of the tile of a matrix. The pass before has written gradients and momentum.
 static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
 {
-    struct ptxk_step_variant second = *of->variant;
+    const struct ptxk_step_variant second = applied(of->variant);
     struct ptxk_tile s = *of;
     ptx_val matrix = ptx_sub(b, ptx_load(b, s.matrix_of, s.tensor), 1);
     const struct ptxk_matrix_tile m =
-        ptxk_matrix_tile_read(b, s.matrices, matrix, s.index, s.tid, s.tile_shared);
+        ptxk_matrix_read(b, s.matrices, matrix, s.index, s.tid, s.tile_shared);
     const unsigned ema = ARRAY_STATE + ptxk_step_rule_states(of->variant);
 
-    second.rule = of->variant->rule->of_matrices;
     s.variant = &second;
-    s.is_matrix = true;
     s.blocks = NULL;
-    s.tensor_first = s.random.first = m.first;
     s.address[ARRAY_STATE] = s.address[ema]; // this pass has no other state
     ptx_set(b, s.several, m.several);
-    ptxk_tile_arrays(b, &s);
     scalars_read(b, &s);
     ptxk_matrix_step(b, &s, &m);
 }
@@ -194,7 +200,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
     const uint32_t lanes = ptxk_step_lanes(s->variant), span = BLOCK * lanes;
     ptx_val missing = { 0 };
 
-    if (s->variant->rule->of_matrices) {
+    if (s->is_matrix) {
         step_matrix_tile(b, s);
         return;
     }
@@ -228,17 +234,21 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
 
 // ---- the kernel ---------------------------------------------------------------------------------
 
-// The tiles of a matrix have places of their own, which its variant computes: until then each
-// counts as its first.
-static void matrices_apart(ptx_builder *b, struct ptxk_tile *s, ptx_val elements, ptx_val variant)
+// Whether the kernel steps a variant. Matrices have a kernel of their own.
+static bool has_variant(const struct ptxk_tile *s, const struct ptxk_step_variant *v)
 {
-    const struct ptxk_step_matrices matrices = ptxk_step_matrices(s->spec);
-    ptx_val place = ptx_sub(b, variant, matrices.first);
+    return (v->rule->of_matrices != NULL) == s->is_matrix && (!s->reduces || v->rule->sums);
+}
 
-    s->tensor_first = ptx_select(b, ptx_lt(b, place, matrices.count), ptx_u64(0), s->tensor_first);
-    if (ptxk_step_notes(s))
-        ptx_comment(b, "whether the tensor has other tiles");
-    s->several = ptx_var(b, ptx_gt(b, elements, s->spec->tile));
+// Whether any of its variants uses random bits.
+static bool draws(const struct ptxk_tile *s)
+{
+    for (unsigned k = 0; k < s->spec->variant_count; k++) {
+        const struct ptxk_step_variant v = applied(&s->spec->variants[k]);
+        if (has_variant(s, &s->spec->variants[k]) && ptxk_step_streams(&v))
+            return true;
+    }
+    return false;
 }
 
 // The tile of this block, and everything that does not depend on the results of the norm launch.
@@ -246,11 +256,13 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
                       ptx_ptr rows, ptx_val *variant)
 {
     const uint32_t size = s->spec->tile, words = ptxk_step_row_words(s->spec);
-    const bool has_blocks = ptxk_step_has_blocks(s->spec);
+    const bool has_blocks = ptxk_step_has_blocks(s->spec) && !s->is_matrix, random = draws(s);
     ptx_comment(b, "the tile, and the row of its tensor");
-    ptx_val block = ptx_ctaid(b, PTX_X);
+    s->place = ptx_ctaid(b, PTX_X);
+    if (s->is_matrix)
+        s->place = ptx_add(b, s->place, s->first_tile);
 
-    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, block, 2), 2);
+    ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, s->place, 2), 2);
     ptx_val tensor = tile.lane[0], index = tile.lane[1];
     s->tensor = tensor;
     s->index = index;
@@ -258,7 +270,7 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, words));
     ptx_val word[STEP_ROW_WORDS];
     for (unsigned k = 0; k < words; k += 2) {
-        if ((k == ROW(run) && !ptxk_step_draws(s->spec)) ||
+        if ((k == ROW(run) && !random) ||
             ((k == ROW(absmax) || k == ROW(more_absmax)) && !has_blocks))
             continue;
         ptx_vec pair = ptx_load_vec(b, row, k, 2);
@@ -289,7 +301,7 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
             s->scale_at[k] = word[ROW(more_absmax) + k - STEP_ROW_STATES];
     }
     s->count_at = word[ROW(step)];
-    if (ptxk_step_draws(s->spec)) {
+    if (random) {
         s->random.whole_first = word[ROW(first)];
         s->random.run = word[ROW(run)];
         s->random.stride = word[ROW(stride)];
@@ -305,9 +317,12 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     ptx_val skew = ptx_and(b, gradient, 15); // gradients may move
     s->vectors = ptx_and(b, vectors, ptx_eq(b, skew, 0));
 
-    s->tensor_first = ptx_mul_wide(b, index, size);
-    if (ptxk_step_has_matrices(s->spec))
-        matrices_apart(b, s, extent.lane[1], *variant);
+    if (s->is_matrix) {
+        s->tensor_first = ptx_u64(0); // until its tile is known
+        s->several = ptx_var(b, ptx_bool(false));
+    } else {
+        s->tensor_first = ptx_mul_wide(b, index, size);
+    }
     s->random.first = s->tensor_first;
     s->starts = ptx_eq(b, index, 0);
     ptx_comment(b, "a tensor without a gradient is left out");
@@ -328,11 +343,17 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));
 }
 
-static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduces)
+// What a kernel does with the tiles.
+enum kernel { STEPS, REDUCES, STEPS_MATRICES };
+
+static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel kernel)
 {
     const struct ptxk_step_spec *const spec = norm->own;
     const struct ptxk_step_rules rules = ptxk_step_rules(spec);
-    struct ptxk_tile s = { .spec = spec, .reduces = reduces, .is_guarded = norm->guards };
+    const bool reduces = kernel == REDUCES, of_matrices = kernel == STEPS_MATRICES;
+    struct ptxk_tile s = {
+        .spec = spec, .reduces = reduces, .is_guarded = norm->guards, .is_matrix = of_matrices
+    };
 
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                     .meaning = "rows of 4: gradient, count, weight, type");
@@ -358,20 +379,20 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
     if (reduces)
         s.sums = ptx_param_ptr(b, PTX_F64, "tile_sums", .writeonly = true,
                                .meaning = "rows of 4, one a tile");
-    else if (ptxk_step_has_sums(spec))
+    else if (ptxk_step_has_sums(spec) && !of_matrices)
         s.sums = ptx_param_ptr(b, PTX_F64, "tensor_sums", .readonly = true,
                                .meaning = "rows of 4, one a tensor");
     ptxk_step_report_param(b, &s);
     ptxk_step_copy_param(b, &s);
-    if (ptxk_step_draws(spec) && !reduces)
+    if (draws(&s) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
-    if (ptxk_step_tables(spec)) {
+    if (ptxk_step_tables(spec) && !of_matrices) {
         s.tables = ptx_param_ptr(b, PTX_U32, "tables", .readonly = true,
                                  .meaning = ptxk_step_tables(spec)->tables_meaning);
         s.shared = ptx_shared(b, PTX_U32, (uint32_t)ptxk_step_tables(spec)->table_bytes / 4);
     }
     uint32_t stage = 0;
-    for (unsigned k = 0; k < spec->variant_count && !reduces; k++)
+    for (unsigned k = 0; k < spec->variant_count && kernel == STEPS; k++)
         if (ptxk_step_is_staged(b, &spec->variants[k]) &&
             ptxk_step_stage_bytes(&spec->variants[k]) > stage)
             stage = ptxk_step_stage_bytes(&spec->variants[k]);
@@ -379,7 +400,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
         s.stages = ptx_shared(b, PTX_U32, PTXK_STEP_STAGES * stage / 4);
     if (spec->accumulates)
         s.accumulators = ptxk_norm_accumulators_param(b);
-    if (ptxk_step_has_matrices(spec) && !reduces)
+    if (of_matrices)
         ptxk_matrix_params(b, &s);
     s.tid = ptx_tid(b, PTX_X);
     if (spec->accumulates && ptx_builder_target(b).sm >= 90)
@@ -387,12 +408,15 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
     ptx_val variant;
     tile_read(b, &s, tensors, tiles, rows, &variant);
     ptxk_step_report_begin(b, &s);
+    unsigned variants = 0;
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        variants += (spec->variants[k].rule->of_matrices != NULL) == of_matrices;
     for (unsigned k = 0; k < spec->variant_count; k++) {
         s.variant = &spec->variants[k];
-        if (reduces && !s.variant->rule->sums)
+        if (!has_variant(&s, s.variant))
             continue;
         ptxk_step_comment(b, s.variant);
-        if (spec->variant_count == 1) {
+        if (variants == 1) {
             step_tile(b, &s);
             continue;
         }
@@ -406,11 +430,24 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, bool reduce
 void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
-    tiles_emit(b, norm, false);
+    tiles_emit(b, norm, STEPS);
+}
+
+void ptxk_step_matrix_apply_emit(ptx_builder *b, const struct norm_spec *norm)
+{
+    ptx_comment(b, "a block for each tile of a matrix: the parameters, from the products");
+    tiles_emit(b, norm, STEPS_MATRICES);
+}
+
+bool ptxk_step_has_others(const struct norm_spec *norm)
+{
+    const struct ptxk_step_spec *spec = norm->own;
+
+    return ptxk_step_matrices(spec).count < spec->variant_count;
 }
 
 void ptxk_step_reduce_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_comment(b, "a block for each tile: the sums that the rule's step needs");
-    tiles_emit(b, norm, true);
+    tiles_emit(b, norm, REDUCES);
 }

@@ -68,17 +68,19 @@ enum {
     STEP_REPORT, // after the step: reports of weights, or their largest, of tensors of several
                  // tiles
     STEP_MATRIX_TOTALS, // after the norm, of matrices over ranks: the sums of a tensor, in a block
-    STEP_MATRIX_SCALES, // before the step of matrices, a block for each: what its update is
-                        // divided by
-    STEP_MATRIX,        // then a block for each tile: momentum, and the update for the products
+    STEP_MATRIX,        // before the products of matrices, a block for some tiles: momentum, and
+                        // the update for the products
+    STEP_MATRIX_LAST,   // after them, likewise: the parameters
     // These come after the step, too.
     STEP_TRANSPOSE = NORM_AFTER_LAST, // a block for each tile of a matrix
     STEP_FP8_BLOCKS,                  // a block for each 128 x 128 elements of one
 };
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk_step_report_emit,
-    ptxk_step_transpose_emit, ptxk_step_matrix_totals_emit, ptxk_step_matrix_scales_emit,
-    ptxk_step_matrix_emit, ptxk_step_fp8_blocks_emit;
+    ptxk_step_transpose_emit, ptxk_step_matrix_totals_emit, ptxk_step_matrix_emit,
+    ptxk_step_matrix_apply_emit, ptxk_step_fp8_blocks_emit;
+// Whether NORM_LAST has something to step.
+bool ptxk_step_has_others(const struct norm_spec *norm);
 
 // The sums of a tile, and of a tensor: rows of PTX_RULE_MAX_SUMS f64.
 
@@ -140,9 +142,15 @@ struct step_fold_part {
     uint32_t first, tiles; // of the tensor: index of its first tile, and number
 };
 
-// A tile of a matrix, for a block; and the elements of a sum, in their order in memory, for a warp:
-// a chunk of the norm has a multiple of these.
-enum { STEP_MATRIX_TILE = 64, STEP_MATRIX_PART = 2048, STEP_MATRIX_SUMS = 3 };
+// A tile of a matrix, for a block: 32 x 128, and 64 x 64 of one that is transposed. The elements of
+// a sum, in their order in memory, for a warp: a chunk of the norm has a multiple of these.
+enum {
+    STEP_MATRIX_TILE = 64,
+    STEP_MATRIX_ROWS = 32,
+    STEP_MATRIX_COLUMNS = 128,
+    STEP_MATRIX_PART = 1024,
+    STEP_MATRIX_SUMS = 3
+};
 
 // What a matrix's row says of it, as bits.
 enum {
@@ -153,12 +161,12 @@ enum {
 };
 
 struct step_matrix_row {
-    uint64_t x, to;         // addresses of X, and of what the products leave; f16
-    uint64_t sums;          // of its parts: index of the first
-    double adjust;          // of lr
-    uint32_t tensor, rows;  //
-    uint32_t columns, line; // of the matrix; elements from a row of X to the next
-    uint32_t options, unused;
+    uint64_t x, to; // addresses of X, and of what the products leave; f16
+    uint64_t sums;  // of its parts: index of the first
+    double adjust;  // of lr
+    uint32_t tensor, rows;
+    uint32_t columns, line; // elements of a row, and from a row of X to the next
+    uint32_t options, each; // each: tiles of a block
     uint64_t unused_too;
 };
 

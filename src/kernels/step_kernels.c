@@ -25,9 +25,9 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     const struct ptxk_step_clocks clocks = ptxk_step_clocks_param(b, &rules);
     if (accumulates(spec))
         n.accumulator.rows = ptxk_norm_accumulators_param(b);
-    struct ptxk_matrix_sums matrices = { 0 };
+    struct ptxk_matrix_sums matrices;
     if (has_matrices(spec))
-        matrices = ptxk_matrix_sums_param(b, spec);
+        ptxk_matrix_sums_param(b, &n, &matrices);
     ptx_val block = ptxk_norm_squares_begin(b, &n);
 
     ptx_comment(b, "the first blocks: what follows from scalars and counts alone");
@@ -42,8 +42,30 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_return_if(b, derives);
     n.may_lack = n.notes_scale = true;
     ptxk_norm_squares_sum(b, &n, ptx_sub(b, block, clocks.blocks));
+}
+
+// Behind the blocks of the groups, one for each matrix.
+static void sums_emit(ptx_builder *b, const struct norm_spec *spec)
+{
+    const struct norm_sums s = ptxk_norm_sums_param(b, spec);
+    struct ptxk_matrix_totals totals = { 0 };
     if (has_matrices(spec))
-        ptxk_matrix_sums(b, &matrices, &n);
+        totals = ptxk_matrix_total_params(b);
+    ptx_val tid = ptx_tid(b, PTX_X);
+    ptx_val block = ptx_ctaid(b, PTX_X);
+
+    if (has_matrices(spec)) {
+        ptx_val is = ptx_ge(b, block, s.results.groups);
+        ptx_if (b, is) {
+            ptxk_norm_let_next_start(b);
+            ptxk_norm_wait_for_last(b);
+            ptxk_matrix_total(b, &totals, tid, ptx_sub(b, block, s.results.groups));
+        }
+        ptx_return_if(b, is);
+    }
+    if (has_matrices(spec))
+        ptx_comment(b, "the sum of a group");
+    ptxk_norm_sums_of(b, spec, &s, tid, block);
 }
 
 static void accumulate_emit(ptx_builder *b, const struct norm_spec *spec)
@@ -173,14 +195,15 @@ static void set_rows_emit(ptx_builder *b, const struct norm_spec *spec)
 const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     NORM_COMMON_ENTRIES,
     [NORM_SQUARES] = { "clip_norm", squares_emit, 4 },
+    [NORM_SUMS] = { "clip_sums", sums_emit, 1 },
     [STEP_REDUCE] = { "step_reduce", ptxk_step_reduce_emit, 4, has_sums },
     [STEP_SUMS] = { "step_sums", ptxk_step_sums_emit, 1, has_sums },
     [STEP_ACCUMULATE] = { "step_accumulate", accumulate_emit, 5, accumulates },
     [STEP_REPORT] = { "step_report", ptxk_step_report_emit, 1, notes_weights },
     [STEP_MATRIX_TOTALS] = { "step_matrix_totals", ptxk_step_matrix_totals_emit, 1, is_over_ranks },
-    [STEP_MATRIX_SCALES] = { "step_matrix_scales", ptxk_step_matrix_scales_emit, 1, has_matrices },
-    [STEP_MATRIX] = { "step_matrix", ptxk_step_matrix_emit, 4, has_matrices },
-    [NORM_LAST] = { "step_apply", ptxk_step_apply_emit },
+    [STEP_MATRIX] = { "step_matrix", ptxk_step_matrix_emit, 5, has_matrices },
+    [STEP_MATRIX_LAST] = { "step_matrix_apply", ptxk_step_matrix_apply_emit, 6, has_matrices },
+    [NORM_LAST] = { "step_apply", ptxk_step_apply_emit, .is_needed = ptxk_step_has_others },
     [STEP_TRANSPOSE] = { "step_transpose", ptxk_step_transpose_emit, 8, transposes },
     [STEP_FP8_BLOCKS] = { "step_fp8_blocks", ptxk_step_fp8_blocks_emit, 2, has_fp8_blocks },
     [STEP_SET_HYPER] = { "step_set_hyper", set_hyper_emit, 1 },

@@ -1,47 +1,51 @@
 // SPDX-License-Identifier: MIT
-// Steps of matrices. The norm's launch also sums m * m and m * G. From these follows what the
-// update is divided by; the next kernel writes momentum and update, in f16, as the products take
-// it. The step's kernel reads what they leave. Tiles go through shared memory, where a matrix is
-// transposed on the way.
+// The passes over the elements of matrices, around the products. A block has a tile, a thread four
+// adjacent elements of some of its rows at a time, which it reads and writes as vectors where the
+// rows begin at multiples of four elements, else one by one, with the same bits. Where X is the
+// matrix transposed, a tile goes through shared memory.
+//
+// Bytes of an element, with everything in f32 and X in f16:
+//
+//     kernel                reads              writes         in all
+//     clip_norm             G 4, m 4                               8
+//     step_matrix           G 4, m 4           m 4, X 2           14
+//     (the products)
+//     step_matrix_apply     p 4, X 2           p 4                10
+//
+// G and m are read twice because the length of an update divides each of its elements.
 #include "step_matrix.h"
-
-#include <math.h>
 
 #include "common/common.h"
 
 enum {
     BLOCK = NORM_BLOCK,
+    LANES = PTXK_MATRIX_LANES,
     TILE = STEP_MATRIX_TILE,
-    PITCH = TILE + 2,      // elements in shared memory from a row to the next
-    STRIDE = BLOCK / TILE, // rows between a thread's elements
-    EACH = 4,              // of which so many are read at once
-    IN_FLIGHT = 8,         // elements of a sum that a lane reads at once
+    PITCH = TILE + 2, // elements in shared memory from a row of X to the next
+    AT_ONCE = 2,      // rows of a thread
 };
-enum { SUM_GG, SUM_MM, SUM_MG, SUMS };
-_Static_assert((int)SUMS == (int)STEP_MATRIX_SUMS, "of a row");
 
-#define ROW(member)    NORM_PLACE(uint64_t, struct step_tensor_row, member)
-#define MATRIX(member) NORM_PLACE(uint64_t, struct step_matrix_row, member)
+#define ROW(member) NORM_PLACE(uint64_t, struct step_tensor_row, member)
 
-static ptx_ptr matrices_param(ptx_builder *b)
+ptx_ptr ptxk_matrices_param(ptx_builder *b)
 {
     return ptx_param_ptr(b, PTX_U64, "matrix_rows", .readonly = true,
                          .meaning = "rows of 8: addresses of X and of the products' result, first "
                                     "of its sums, factor of lr (f64), tensor, rows, columns, line "
-                                    "of X, options");
+                                    "of X, options, tiles of a block");
 }
 
-static ptx_ptr matrix_at(ptx_builder *b, ptx_ptr matrices, ptx_val k)
+ptx_ptr ptxk_matrix_at(ptx_builder *b, ptx_ptr matrices, ptx_val k)
 {
     return ptx_at(b, matrices, ptx_mul_wide(b, k, NORM_LENGTH(uint64_t, struct step_matrix_row)));
 }
 
-static ptx_val has(ptx_builder *b, ptx_val options, uint32_t option)
+ptx_val ptxk_matrix_has(ptx_builder *b, ptx_val options, uint32_t option)
 {
     return ptx_ne(b, ptx_and(b, options, option), 0);
 }
 
-static ptx_ptr rows_param(ptx_builder *b, const struct ptxk_step_spec *spec)
+ptx_ptr ptxk_matrix_rows_param(ptx_builder *b, const struct ptxk_step_spec *spec)
 {
     return ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
                          .meaning = ptxk_step_row_words(spec) == STEP_ROW_WORDS
@@ -49,404 +53,175 @@ static ptx_ptr rows_param(ptx_builder *b, const struct ptxk_step_spec *spec)
                                         : "rows of 12, one a tensor");
 }
 
-static ptx_ptr row_of_tensor(ptx_builder *b, const struct ptxk_step_spec *spec, ptx_ptr rows,
-                             ptx_val tensor)
+ptx_ptr ptxk_matrix_tensor_at(ptx_builder *b, const struct ptxk_step_spec *spec, ptx_ptr rows,
+                              ptx_val tensor)
 {
     return ptx_at(b, rows, ptx_mul_wide(b, tensor, ptxk_step_row_words(spec)));
 }
 
-// ---- sums ---------------------------------------------------------------------------------------
-
-struct ptxk_matrix_sums ptxk_matrix_sums_param(ptx_builder *b, const struct norm_spec *spec)
-{
-    struct ptxk_matrix_sums p;
-
-    p.of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
-                         .meaning = "one a tensor: 1 + its matrix; 0: it is none");
-    p.matrices = matrices_param(b);
-    p.rows = rows_param(b, spec->own);
-    p.sums = ptx_param_ptr(b, PTX_F64, "matrix_sums", .writeonly = true,
-                           .meaning = "rows of 3, one for 2048 elements of a matrix: G * G, "
-                                      "m * m, m * G");
-    return p;
-}
-
-// A warp's sums over part of a chunk.
-struct summing {
-    const struct norm_squares *n;
-    ptx_type state;
-    ptx_val at;   // u64: of the momentum
-    ptx_val to;   // u32: the chunk's first row of sums
-    ptx_ptr sums; // f64
-};
-
-static void add_products(ptx_builder *b, const ptx_val sum[SUMS], ptx_val within, ptx_val g,
-                         ptx_val m)
-{
-    ptx_val zero = ptx_f64(0);
-
-    ptx_comment(b, "an element's products");
-    g = ptx_select(b, within, ptx_cvt(b, PTX_F64, g), zero);
-    m = ptx_select(b, within, ptx_cvt(b, PTX_F64, m), zero);
-    ptx_set(b, sum[SUM_GG], ptx_fma(b, g, g, sum[SUM_GG]));
-    ptx_set(b, sum[SUM_MM], ptx_fma(b, m, m, sum[SUM_MM]));
-    ptx_set(b, sum[SUM_MG], ptx_fma(b, m, g, sum[SUM_MG]));
-}
-
-// Lane l has elements l, l + 32, ... of the part; a tree over the lanes follows.
-static void sum_part(ptx_builder *b, const struct summing *s, ptx_ptr x, ptx_ptr state,
-                     ptx_val part)
-{
-    const struct norm_squares *n = s->n;
-    ptx_val lane = ptx_and(b, n->tid, WARP - 1), sum[SUMS];
-    ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, part, STEP_MATRIX_PART));
-    ptx_val end = ptx_min(b, ptx_add(b, first, STEP_MATRIX_PART), n->extent.length);
-
-    for (unsigned k = 0; k < SUMS; k++)
-        sum[k] = ptx_var(b, ptx_f64(0));
-    ptx_for (b, i, ptx_add(b, first, ptx_bitcast(b, PTX_S32, lane)), end, WARP * IN_FLIGHT) {
-        ptx_val within[IN_FLIGHT], g[IN_FLIGHT], m[IN_FLIGHT];
-        for (unsigned k = 0; k < IN_FLIGHT; k++) {
-            ptxk_comment_lanes(b, "reads G and m", k, 4, IN_FLIGHT);
-            ptx_val at = ptx_add(b, i, k * WARP);
-            within[k] = ptx_lt(b, at, end);
-            at = ptx_select(b, within[k], at, i);
-            g[k] = ptx_load(b, x, at);
-            m[k] = ptx_load(b, state, at);
-        }
-        for (unsigned k = 0; k < IN_FLIGHT; k++)
-            add_products(b, sum, within[k], g[k], m[k]);
-    }
-    ptx_comment(b, "the warp's sums");
-    ptx_val total[SUMS];
-    for (unsigned k = 0; k < SUMS; k++) {
-        ptx_comment(b, "over the lanes");
-        total[k] = ptxk_team_sum(b, sum[k], ptx_u32(WARP));
-    }
-    ptx_comment(b, "the first lane writes them");
-    ptx_if (b, ptx_eq(b, lane, 0)) {
-        ptx_ptr to = ptx_at(b, s->sums, ptx_mul_wide(b, ptx_add(b, s->to, part), SUMS));
-        for (uint32_t k = 0; k < SUMS; k++)
-            ptx_store(b, to, k, total[k]);
-    }
-}
-
-static void sum_parts(ptx_builder *b, ptx_type dtype, void *user)
-{
-    const struct summing *s = user;
-    const struct norm_squares *n = s->n;
-    const bool accumulates = n->accumulator.rows.type;
-    ptx_ptr x = ptx_ptr_from(b, accumulates ? PTX_F32 : dtype, PTX_SPACE_GLOBAL,
-                             accumulates ? n->accumulator.at : n->tensor.data);
-    ptx_ptr state = ptx_ptr_from(b, s->state, PTX_SPACE_GLOBAL, s->at);
-    ptx_val length = ptx_bitcast(b, PTX_U32, n->extent.length);
-    ptx_val up = ptx_add(b, length, STEP_MATRIX_PART - 1);
-    ptx_val parts = ptxk_over_power_of_two(b, up, STEP_MATRIX_PART);
-
-    x = ptx_at(b, x, n->extent.first);
-    state = ptx_at(b, state, n->extent.first);
-    ptx_val part = ptx_var(b, ptx_shr(b, n->tid, ptxk_log2(WARP)));
-    ptx_assume_warp_uniform(b, part);
-    ptx_while (b, ptx_lt(b, part, parts)) {
-        sum_part(b, s, x, state, part);
-        ptx_set(b, part, ptx_add(b, part, BLOCK / WARP));
-    }
-}
-
-static void sum_of_dtype(ptx_builder *b, struct summing *s)
-{
-    if (s->n->accumulator.rows.type)
-        sum_parts(b, PTX_F32, s);
-    else
-        ptxk_norm_for_dtype(b, s->n->spec, s->n->tensor.dtype, sum_parts, s);
-}
-
-// The types of the matrices' momentum, as PTX_TYPE_BIT().
-static uint32_t state_types(const struct ptxk_step_spec *spec)
-{
-    const struct ptxk_step_matrices matrices = ptxk_step_matrices(spec);
-    uint32_t types = 0;
-
-    for (unsigned k = matrices.first; k < matrices.first + matrices.count; k++)
-        types |= UINT32_C(1) << ptxk_step_array_type(&spec->variants[k], ARRAY_STATE);
-    return types;
-}
-
-void ptxk_matrix_sums(ptx_builder *b, const struct ptxk_matrix_sums *to,
-                      const struct norm_squares *n)
-{
-    const struct ptxk_step_spec *spec = n->spec->own;
-    const uint32_t types = state_types(spec), parts = n->spec->chunk / STEP_MATRIX_PART;
-
-    ptx_comment(b, "the sums of a matrix, for the length of its update");
-    ptx_val of = ptx_load(b, to->of, n->chunk.tensor);
-    ptx_if (b, ptx_ne(b, of, 0)) {
-        if (n->accumulator.rows.type)
-            ptx_barrier(b);
-        ptx_ptr row = matrix_at(b, to->matrices, ptx_sub(b, of, 1));
-        ptx_ptr of_tensor = row_of_tensor(b, spec, to->rows, n->chunk.tensor);
-        ptx_val first = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX(sums)));
-        struct summing s = { .n = n,
-                             .at = ptx_load(b, of_tensor, ROW(state)),
-                             .to = ptx_mad(b, n->chunk.index, parts, first),
-                             .sums = to->sums };
-        ptx_val options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX(options)));
-        ptx_val half = has(b, options, STEP_MATRIX_BF16);
-        if (types & PTX_TYPE_BIT(F32)) {
-            s.state = PTX_F32;
-            ptx_comment(b, "momentum in f32");
-            ptx_if (b, ptx_not(b, half))
-                sum_of_dtype(b, &s);
-        }
-        if (types & PTX_TYPE_BIT(BF16)) {
-            s.state = PTX_BF16;
-            ptx_comment(b, "momentum in bf16");
-            ptx_if (b, half)
-                sum_of_dtype(b, &s);
-        }
-    }
-}
-
-// ---- scales -------------------------------------------------------------------------------------
-
-// What the length of an update follows from, f64: those of m and G in it, and the sums.
-struct lengths {
-    ptx_val of_m, of_g;
-    ptx_val sum[SUMS];
-};
-
-// The larger of the length and 2^-20 of the sum of its parts' lengths.
-static ptx_val length_of(ptx_builder *b, const struct lengths *l)
-{
-    ptx_val m_m = ptx_mul(b, ptx_mul(b, l->of_m, l->of_m), l->sum[SUM_MM]);
-    ptx_val m_g = ptx_mul(b, ptx_mul(b, l->of_m, l->of_g), l->sum[SUM_MG]);
-    ptx_val g_g = ptx_mul(b, ptx_mul(b, l->of_g, l->of_g), l->sum[SUM_GG]);
-    ptx_val twice = ptx_mul(b, 2, m_g);
-    ptx_val square = ptx_add(b, ptx_add(b, m_m, twice), g_g);
-
-    ptx_comment(b, "the update's length, where it does not cancel");
-    ptx_val root = ptx_sqrt(b, ptx_max(b, square, 0));
-    ptx_val parts = ptx_add(b, ptx_sqrt(b, m_m), ptx_sqrt(b, g_g));
-    return ptx_max(b, root, ptx_mul(b, parts, 0x1p-20));
-}
-
-static void scale_store(ptx_builder *b, ptx_ptr coefficients, ptx_val options, ptx_val factor,
-                        const ptx_val sum[SUMS], ptx_ptr to)
-{
-    ptx_comment(b, "how much of m and of G the update has");
-    ptx_val mu = ptx_cvt(b, PTX_F64, ptx_load(b, coefficients, MUON_MOMENTUM));
-    ptx_val eps = ptx_cvt(b, PTX_F64, ptx_load(b, coefficients, MUON_EPS));
-    ptx_val nesterov = has(b, options, STEP_MATRIX_NESTEROV);
-    ptx_val f = ptx_cvt(b, PTX_F64, factor);
-    f = ptx_select(b, has(b, options, STEP_MATRIX_MAXIMIZE), ptx_neg(b, f), f);
-    ptx_val a = ptx_select(b, nesterov, ptx_mul(b, mu, mu), mu);
-    struct lengths l = { .of_m = a, .of_g = ptx_mul(b, ptx_sub(b, 1, a), f) };
-    for (unsigned k = 0; k < SUMS; k++)
-        l.sum[k] = sum[k];
-    ptx_val length = length_of(b, &l);
-    ptx_val scale = ptx_cvt(b, PTX_F32, ptx_max(b, length, eps));
-
-    ptx_comment(b, "an update of zeros stays so");
-    ptx_val none = ptx_eq(b, length, 0);
-    ptx_store(b, to, 0, ptx_select(b, none, ptx_f32(INFINITY), scale));
-}
-
-// The tensor, rows, columns of a matrix; its sums, which thread 0 has.
-struct totals {
-    ptx_val tensor;
-    ptx_val sum[SUMS];
-};
-
-static struct totals sum_parts_of(ptx_builder *b, ptx_ptr row, ptx_ptr sums, ptx_val tid)
-{
-    ptx_vec size = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX(tensor)));
-    ptx_vec more = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX(columns)));
-    ptx_val count = ptx_mul_wide(b, size.lane[1], more.lane[0]);
-    ptx_val up = ptx_add(b, count, STEP_MATRIX_PART - 1);
-    ptx_val parts = ptxk_over_power_of_two(b, up, STEP_MATRIX_PART);
-    ptx_ptr from = ptx_at(b, sums, ptx_mul(b, ptx_load(b, row, MATRIX(sums)), SUMS));
-    struct totals t = { .tensor = size.lane[0] };
-
-    ptx_comment(b, "thread t adds the sums of parts t, t + 256, ...");
-    for (unsigned k = 0; k < SUMS; k++)
-        t.sum[k] = ptx_var(b, ptx_f64(0));
-    ptx_for (b, n, ptx_cvt(b, PTX_U64, tid), parts, BLOCK) {
-        ptx_ptr of_part = ptx_at(b, from, ptx_mul(b, n, SUMS));
-        for (uint32_t k = 0; k < SUMS; k++)
-            ptx_set(b, t.sum[k], ptx_add(b, t.sum[k], ptx_load(b, of_part, k)));
-    }
-    for (unsigned k = 0; k < SUMS; k++) {
-        ptx_comment(b, "over the threads");
-        t.sum[k] = ptxk_block_sum(b, t.sum[k], BLOCK);
-    }
-    return t;
-}
-
-static ptx_ptr sums_param(ptx_builder *b)
-{
-    return ptx_param_ptr(b, PTX_F64, "matrix_sums", .readonly = true,
-                         .meaning = "rows of 3, one for 2048 elements of a matrix: G * G, m * m, "
-                                    "m * G");
-}
-
-// Where a tensor of no matrix, or one without a gradient, has zeros.
-static ptx_ptr totals_param(ptx_builder *b, bool writes)
-{
-    return ptx_param_ptr(b, PTX_F64, "matrix_totals", .readonly = !writes, .writeonly = writes,
-                         .meaning = "rows of 3, one a tensor: G * G, m * m, m * G");
-}
-
-// Whether a tensor has a gradient, or a sum of gradients: a predicate.
-static ptx_val is_present(ptx_builder *b, ptx_ptr rows, bool accumulates, ptx_val tensor)
-{
-    if (accumulates) {
-        ptx_val at = ptx_load_vec(b, rows, ptx_mul_wide(b, tensor, 2), 2).lane[1];
-        return ptx_ne(b, ptxk_norm_accumulated(b, at), 0);
-    }
-    const uint32_t length = NORM_LENGTH(uint64_t, struct norm_tensor_row);
-    return ptx_ne(b, ptx_load(b, ptx_at(b, rows, ptx_mul_wide(b, tensor, length)), 0), 0);
-}
-
-void ptxk_step_matrix_totals_emit(ptx_builder *b, const struct norm_spec *norm)
-{
-    const struct ptxk_step_spec *spec = norm->own;
-
-    ptx_comment(b, "a block for each tensor: the sums of the rows that are here");
-    ptx_ptr tensors = spec->accumulates
-                          ? ptxk_norm_accumulators_param(b)
-                          : ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
-                                          .meaning = "rows of 4: gradient, count, weight, type");
-    ptx_ptr of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
-                               .meaning = "one a tensor: 1 + its matrix; 0: it is none");
-    ptx_ptr matrices = matrices_param(b);
-    ptx_ptr sums = sums_param(b);
-    ptx_ptr totals = totals_param(b, true);
-    ptx_val tensor = ptx_ctaid(b, PTX_X), tid = ptx_tid(b, PTX_X);
-    ptx_ptr to = ptx_at(b, totals, ptx_mul_wide(b, tensor, SUMS));
-    ptx_val matrix = ptx_load(b, of, tensor), first = ptx_eq(b, tid, 0);
-
-    ptx_if (b, ptx_eq(b, matrix, 0)) {
-        ptx_if (b, first)
-            for (uint32_t k = 0; k < SUMS; k++)
-                ptx_store(b, to, k, ptx_f64(0));
-    }
-    ptx_else (b) {
-        ptx_val present = is_present(b, tensors, spec->accumulates, tensor);
-        ptx_ptr row = matrix_at(b, matrices, ptx_sub(b, matrix, 1));
-        struct totals t = sum_parts_of(b, row, sums, tid);
-        ptx_if (b, first)
-            for (uint32_t k = 0; k < SUMS; k++)
-                ptx_store(b, to, k, ptx_select(b, present, t.sum[k], ptx_f64(0)));
-    }
-}
-
-void ptxk_step_matrix_scales_emit(ptx_builder *b, const struct norm_spec *norm)
-{
-    const struct ptxk_step_spec *spec = norm->own;
-    const struct ptxk_step_rules rules = ptxk_step_rules(spec);
-    struct totals t;
-
-    ptx_comment(b, "a block for each matrix: what its update is divided by");
-    ptx_ptr matrices = matrices_param(b);
-    ptx_ptr rows = rows_param(b, spec);
-    ptx_ptr coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
-                                         .meaning = ptxk_step_coefficients_meaning(&rules));
-    ptx_ptr records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
-                                    .meaning = "rows of 4: factor, norm, found_inf, max_norm");
-    ptx_ptr sums = spec->over_ranks ? totals_param(b, false) : sums_param(b);
-    ptx_ptr scales =
-        ptx_param_ptr(b, PTX_F32, "matrix_scales", .writeonly = true, .meaning = "one a matrix");
-    ptx_val block = ptx_ctaid(b, PTX_X), tid = ptx_tid(b, PTX_X);
-    ptx_ptr row = matrix_at(b, matrices, block);
-    if (spec->over_ranks) {
-        ptx_comment(b, "the sums of all ranks");
-        t.tensor = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX(tensor))).lane[0];
-        ptx_ptr of_all = ptx_at(b, sums, ptx_mul_wide(b, t.tensor, SUMS));
-        for (uint32_t k = 0; k < SUMS; k++)
-            t.sum[k] = ptx_load(b, of_all, k);
-    } else {
-        t = sum_parts_of(b, row, sums, tid);
-    }
-    ptx_comment(b, "the first thread has them: the scalars of the matrix");
-    ptx_if (b, ptx_eq(b, tid, 0)) {
-        ptx_ptr of_tensor = row_of_tensor(b, spec, rows, t.tensor);
-        ptx_vec id_clock = ptx_unpack(b, PTX_U32, ptx_load(b, of_tensor, ROW(id)));
-        ptx_vec variant_group = ptx_unpack(b, PTX_U32, ptx_load(b, of_tensor, ROW(variant)));
-        ptx_val of_clock = ptx_mul_wide(b, id_clock.lane[1], ptxk_step_coefficients_words(&rules));
-        ptx_ptr record = ptx_at(b, records, ptx_mul_wide(b, variant_group.lane[1], 4));
-        ptx_val options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX(options)));
-        ptx_val factor = ptx_load(b, record, 0);
-        ptx_ptr to = ptx_at(b, scales, ptx_cvt(b, PTX_U64, block));
-        scale_store(b, ptx_at(b, coefficients, of_clock), options, factor, t.sum, to);
-    }
-}
-
 // ---- tiles --------------------------------------------------------------------------------------
 
-struct ptxk_matrix_tile ptxk_matrix_tile_read(ptx_builder *b, ptx_ptr matrices, ptx_val matrix,
-                                              ptx_val index, ptx_val tid, ptx_ptr shared)
+struct ptxk_matrix_tile ptxk_matrix_read(ptx_builder *b, ptx_ptr matrices, ptx_val matrix,
+                                         ptx_val index, ptx_val tid, ptx_ptr shared)
 {
-    struct ptxk_matrix_tile m = { .row = matrix_at(b, matrices, matrix) };
+    struct ptxk_matrix_tile m = { .row = ptxk_matrix_at(b, matrices, matrix) };
 
-    ptx_comment(b, "the tile of the matrix");
-    ptx_val rows = ptx_unpack(b, PTX_U32, ptx_load(b, m.row, MATRIX(tensor))).lane[1];
-    ptx_vec size = ptx_unpack(b, PTX_U32, ptx_load(b, m.row, MATRIX(columns)));
-    m.columns = size.lane[0];
-    m.line = size.lane[1];
-    m.options = ptx_cvt(b, PTX_U32, ptx_load(b, m.row, MATRIX(options)));
-    ptx_val wide = ptxk_over_power_of_two(b, ptx_add(b, m.columns, TILE - 1), TILE);
-    ptx_val high = ptxk_over_power_of_two(b, ptx_add(b, rows, TILE - 1), TILE);
-    ptx_val down = ptx_div(b, index, wide);
-    ptx_val right = ptx_sub(b, index, ptx_mul(b, down, wide));
-    ptx_comment(b, "its first row and column, and its size");
-    ptx_val row_0 = ptx_mul(b, down, TILE), column_0 = ptx_mul(b, right, TILE);
-    m.several = ptx_gt(b, ptx_or(b, wide, high), 1);
-    ptx_val left = ptx_sub(b, rows, row_0), beside = ptx_sub(b, m.columns, column_0);
-    m.height = ptx_bitcast(b, PTX_S32, ptx_min(b, left, TILE));
-    m.width = ptx_bitcast(b, PTX_S32, ptx_min(b, beside, TILE));
-    m.first = ptx_add(b, ptx_mul_wide(b, row_0, m.columns), ptx_cvt(b, PTX_U64, column_0));
-
-    ptx_comment(b, "its place in X, and in shared memory, whose rows are those of X");
-    ptx_val turns = has(b, m.options, STEP_MATRIX_TRANSPOSED);
-    ptx_comment(b, "where it begins there");
-    ptx_val x_row = ptx_select(b, turns, column_0, row_0);
-    ptx_val x_column = ptx_select(b, turns, row_0, column_0);
-    m.x_first = ptx_add(b, ptx_mul_wide(b, x_row, m.line), ptx_cvt(b, PTX_U64, x_column));
-    m.x_height = ptx_select(b, turns, m.width, m.height);
-    m.x_width = ptx_select(b, turns, m.height, m.width);
-    ptx_comment(b, "and how its rows are cut");
-    ptx_val in_line = ptx_min(b, ptx_sub(b, m.line, x_column), TILE);
-    m.x_line = ptx_bitcast(b, PTX_S32, in_line);
-    m.down = ptx_select(b, turns, ptx_s32(1), PITCH);
-    m.across = ptx_select(b, turns, ptx_s32(PITCH), 1);
+    ptx_comment(b, "the matrix, and the block's tiles of it");
+    m.rows = ptx_unpack(b, PTX_U32, ptx_load(b, m.row, MATRIX_ROW(tensor))).lane[1];
+    ptx_vec size = ptx_unpack(b, PTX_U32, ptx_load(b, m.row, MATRIX_ROW(columns)));
+    ptx_vec more = ptx_unpack(b, PTX_U32, ptx_load(b, m.row, MATRIX_ROW(options)));
+    ptx_val columns = size.lane[0], each = more.lane[1];
+    m.options = more.lane[0];
+    m.turns = ptxk_matrix_has(b, m.options, STEP_MATRIX_TRANSPOSED);
+    m.shift = ptx_select(b, m.turns, ptx_u32(ptxk_log2(TILE)), ptxk_log2(STEP_MATRIX_COLUMNS));
+    ptx_val tall = ptx_select(b, m.turns, ptx_u32(TILE), STEP_MATRIX_ROWS);
+    ptx_val over = ptx_shr(b, ptx_sub(b, columns, 1), m.shift);
+    m.wide = ptx_add(b, over, 1);
+    ptx_val high = ptx_div(b, ptx_add(b, m.rows, ptx_sub(b, tall, 1)), tall);
+    ptx_val all = ptx_mul(b, m.wide, high);
+    m.begins = ptx_mul(b, index, each);
+    ptx_val end = ptx_add(b, m.begins, each);
+    m.ends = ptx_min(b, end, all);
+    m.several = ptx_gt(b, all, each);
+    m.regular = ptx_eq(b, ptx_and(b, columns, LANES - 1), 0);
+    m.columns = ptx_bitcast(b, PTX_S32, columns);
+    m.line = ptx_bitcast(b, PTX_S32, size.lane[1]);
     m.shared = ptx_ptr_cast(b, PTX_F16, shared);
-    m.along = ptx_bitcast(b, PTX_S32, ptx_and(b, tid, TILE - 1));
-    m.begin = ptx_bitcast(b, PTX_S32, ptx_shr(b, tid, ptxk_log2(TILE)));
+
+    ptx_comment(b, "the thread's elements of a tile");
+    ptx_val vectors = ptx_sub(b, m.shift, ptxk_log2(LANES)); // of a row: log2
+    ptx_val mask = ptx_sub(b, ptx_shl(b, ptx_u32(1), vectors), 1);
+    ptx_val place = ptx_and(b, tid, mask);
+    m.along = ptx_bitcast(b, PTX_S32, ptx_mul(b, place, LANES));
+    m.begin = ptx_bitcast(b, PTX_S32, ptx_shr(b, tid, vectors));
+    m.stride = ptx_bitcast(b, PTX_S32, ptx_shr(b, ptx_u32(BLOCK), vectors));
     return m;
 }
 
-// Of a thread's elements in a tile: so many, from row `r` (s32) on.
-struct elements {
-    ptx_val within[EACH], i[EACH]; // i: s32, the element from the tile's first on
-    ptx_val place[EACH];           // in shared memory
+// Sets what belongs to tile `index` (u32).
+static void tile_set(ptx_builder *b, struct ptxk_matrix_tile *m, ptx_val index)
+{
+    ptx_val columns = ptx_bitcast(b, PTX_U32, m->columns);
+    ptx_val line = ptx_bitcast(b, PTX_U32, m->line);
+    ptx_val tall = ptx_select(b, m->turns, ptx_u32(TILE), STEP_MATRIX_ROWS);
+    ptx_val broad = ptx_select(b, m->turns, ptx_u32(TILE), STEP_MATRIX_COLUMNS);
+
+    ptx_comment(b, "a tile: its first row and column, and its size");
+    ptx_val down = ptx_div(b, index, m->wide);
+    ptx_val right = ptx_sub(b, index, ptx_mul(b, down, m->wide));
+    ptx_val row_0 = ptx_mul(b, down, tall), column_0 = ptx_shl(b, right, m->shift);
+    ptx_val left = ptx_sub(b, m->rows, row_0), beside = ptx_sub(b, columns, column_0);
+    m->height = ptx_bitcast(b, PTX_S32, ptx_min(b, left, tall));
+    m->width = ptx_bitcast(b, PTX_S32, ptx_min(b, beside, broad));
+    ptx_val before = ptx_mul_wide(b, row_0, columns);
+    m->first = ptx_add(b, before, ptx_cvt(b, PTX_U64, column_0));
+
+    ptx_comment(b, "its place in X");
+    ptx_val x_row = ptx_select(b, m->turns, column_0, row_0);
+    ptx_val x_column = ptx_select(b, m->turns, row_0, column_0);
+    ptx_val x_before = ptx_mul_wide(b, x_row, line);
+    m->x_first = ptx_add(b, x_before, ptx_cvt(b, PTX_U64, x_column));
+    ptx_val in_line = ptx_min(b, ptx_sub(b, line, x_column), broad);
+    m->x_line = ptx_bitcast(b, PTX_S32, in_line);
+}
+
+// Rows of a thread in a tile: so many, from row `r` (s32) on, at stride.
+struct vectors {
+    const struct ptxk_matrix_tile *m;
+    ptx_val there[AT_ONCE]; // predicates
+    ptx_val row[AT_ONCE];   // s32; 0 where it is not there
+    ptx_val base[AT_ONCE];  // s32: where it begins, from the tile's first element on
+    ptx_val whole;          // a predicate: the vectors are in the tile, and can be accessed at once
 };
 
-static struct elements elements_of(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val r)
+static struct vectors vectors_of(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val r,
+                                 ptx_val whole)
 {
-    struct elements e;
-    ptx_val columns = ptx_bitcast(b, PTX_S32, m->columns);
-    ptx_val in_row = ptx_lt(b, m->along, m->width);
-    ptx_val aside = ptx_mul(b, m->along, m->across);
+    struct vectors v = { .m = m, .whole = whole };
+    ptx_val row = r;
 
-    for (unsigned k = 0; k < EACH; k++) {
-        ptxk_comment_lanes(b, "where elements are", k, 2, EACH);
-        ptx_val row = ptx_add(b, r, k * STRIDE);
-        e.within[k] = ptx_and(b, in_row, ptx_lt(b, row, m->height));
-        ptx_val i = ptx_mad(b, row, columns, m->along);
-        e.i[k] = ptx_select(b, e.within[k], i, 0);
-        e.place[k] = ptx_mad(b, row, m->down, aside);
+    ptx_comment(b, "rows of the thread");
+    for (unsigned k = 0; k < AT_ONCE; k++) {
+        if (k)
+            row = ptx_add(b, row, m->stride);
+        v.there[k] = ptx_lt(b, row, m->height);
+        v.row[k] = ptx_select(b, v.there[k], row, 0);
+        v.base[k] = ptx_mul(b, v.row[k], m->columns);
     }
-    return e;
+    return v;
+}
+
+static ptx_val is_whole(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val vectors)
+{
+    ptx_val end = ptx_add(b, m->along, LANES);
+    ptx_val within = ptx_le(b, end, m->width);
+
+    return ptx_and(b, ptx_and(b, vectors, m->regular), within);
+}
+
+// Reads vectors of an array, which has the tile's first element at `at`; elements that are not in
+// the tile become 0.
+static void vectors_read(ptx_builder *b, const struct vectors *v, ptx_ptr at,
+                         const struct ptxk_lanes to[AT_ONCE])
+{
+    ptx_if (b, v->whole)
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            ptx_ptr row = ptx_at(b, at, v->base[k]);
+            ptxk_lanes_read(b, &to[k], ptx_at(b, row, v->m->along));
+        }
+    ptx_else (b)
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            ptxk_lanes_read_some(b, &to[k], ptx_at(b, at, v->base[k]), v->m->along, v->m->width);
+}
+
+// Writes those elements of vector `k` that are in the tile: what ptxk_narrow() takes.
+static void vector_write(ptx_builder *b, const struct vectors *v, unsigned k, ptx_type type,
+                         ptx_ptr at, const ptx_val value[LANES])
+{
+    ptx_ptr row = ptx_at(b, at, v->base[k]);
+
+    ptx_if (b, v->whole)
+        ptxk_lanes_write(b, type, ptx_at(b, row, v->m->along), value, LANES);
+    ptx_else (b) {
+        for (uint32_t n = 0; n < LANES; n++) {
+            ptxk_comment_lanes(b, "writes those that there are", n, 2, LANES);
+            ptx_val place = ptx_add(b, v->m->along, n);
+            ptx_if (b, ptx_lt(b, place, v->m->width))
+                ptx_store(b, row, place, ptxk_narrow(b, type, value[n]));
+        }
+    }
+}
+
+static void lanes_var(ptx_builder *b, ptx_type type, struct ptxk_lanes to[AT_ONCE])
+{
+    for (unsigned k = 0; k < AT_ONCE; k++)
+        to[k] = ptxk_lanes_var(b, type, LANES);
+}
+
+// Where a vector of X begins, from the tile's first element on.
+static ptx_val x_place(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val row, ptx_val along)
+{
+    return ptx_mad_wide(b, row, m->line, ptx_cvt(b, PTX_S64, along));
+}
+
+// A column of the thread's in shared memory, at a row of the tile.
+static ptx_val shared_place(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val row,
+                            uint32_t lane)
+{
+    ptx_val column = ptx_add(b, m->along, lane);
+
+    return ptx_mad(b, column, PITCH, row);
+}
+
+// Vectors of X's own tile, of a matrix that is transposed: the thread's column and first row.
+struct turned {
+    ptx_val along, begin;
+};
+enum { TURNED_STRIDE = BLOCK / (TILE / LANES) };
+
+static struct turned turned_of(const struct ptxk_matrix_tile *m)
+{
+    return (struct turned) { m->along, m->begin }; // tiles are as wide as high
 }
 
 // ---- before the products ------------------------------------------------------------------------
@@ -458,24 +233,43 @@ struct pass {
     ptx_val matrix, tensor, index, tid; // u32
     ptx_ptr row;                        // of the tensor
     ptx_val gradient;                   // u64
-    ptx_ptr matrices, coefficients, records, guard_state, seed, scales, accumulators;
-    ptx_ptr shared;
+    ptx_ptr matrices, coefficients, records, guard_state, seed, totals, accumulators;
+    ptx_ptr shared, shared_scale;
     ptx_val groups; // u32
     bool is_guarded;
     // Of the tile:
     struct ptxk_matrix_tile m;
-    ptx_ptr g, state;
-    ptx_val factor, rest, scale; // f32
+    ptx_ptr g, state, x;
+    ptx_ptr all_g, all_state, all_x; // of the matrix
+    ptx_val factor, rest, scale;     // f32
+    ptx_val vectors;                 // a predicate: the arrays begin at multiples of 16 bytes
+    ptx_val whole;
 };
 
 static void gradients_clear(ptx_builder *b, const struct pass *p)
 {
-    ptx_for (b, r, p->m.begin, p->m.height, STRIDE * EACH) {
-        struct elements e = elements_of(b, &p->m, r);
-        for (unsigned k = 0; k < EACH; k++)
-            ptx_if (b, e.within[k])
-                ptx_store(b, p->g, e.i[k], ptxk_narrow(b, p->variant->gradient, ptx_zero(PTX_F32)));
+    ptx_val zero[LANES];
+
+    for (unsigned n = 0; n < LANES; n++)
+        zero[n] = ptx_zero(PTX_F32);
+    ptx_val step = ptx_mul(b, p->m.stride, AT_ONCE);
+    ptx_for (b, r, p->m.begin, p->m.height, step) {
+        const struct vectors v = vectors_of(b, &p->m, r, p->whole);
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            ptx_if (b, v.there[k])
+                vector_write(b, &v, k, p->variant->gradient, p->g, zero);
     }
+}
+
+// Sets what belongs to a tile.
+static void tile_begin(ptx_builder *b, struct pass *p, ptx_val index)
+{
+    tile_set(b, &p->m, index);
+    p->g = ptx_at(b, p->all_g, p->m.first);
+    p->state = ptx_at(b, p->all_state, p->m.first);
+    p->x = ptx_at(b, p->all_x, p->m.x_first);
+    p->random.first = p->m.first;
+    p->whole = is_whole(b, &p->m, p->vectors);
 }
 
 // The scalars of the step. Ends the kernel, for all threads, if the step must not write.
@@ -489,10 +283,8 @@ static void scalars_read(ptx_builder *b, struct pass *p)
     ptx_ptr c = ptx_at(b, p->coefficients, of_clock);
     p->rest = ptx_load(b, c, MUON_REST);
     p->factor = ptx_load(b, ptx_at(b, p->records, ptx_mul_wide(b, group, 4)), 0);
-    p->scale = ptx_load(b, ptx_at(b, p->scales, ptx_cvt(b, PTX_U64, p->matrix)), 0);
     if (ptxk_step_rounds_state(p->variant, 0)) {
         p->random = (struct ptxk_step_random) {
-            .first = p->m.first,
             .whole_first = ptx_load(b, p->row, ROW(first)),
             .run = ptx_load(b, p->row, ROW(run)),
             .stride = ptx_load(b, p->row, ROW(stride)),
@@ -506,85 +298,165 @@ static void scalars_read(ptx_builder *b, struct pass *p)
         p->is_guarded ? ptxk_norm_guards_skipped(b, p->guard_state) : ptx_load(b, all, 0);
     ptx_val skips = ptx_neu(b, found, 0);
     if (p->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED)
-        ptx_if (b, skips)
-            gradients_clear(b, p);
+        ptx_if (b, skips) {
+            struct pass cleared = *p;
+            ptx_comment(b, "gradients become 0 all the same");
+            ptx_for (b, index, p->m.begins, p->m.ends, 1) {
+                tile_begin(b, &cleared, index);
+                gradients_clear(b, &cleared);
+            }
+        }
     ptx_comment(b, "nothing else is written where the step is skipped");
     ptx_return_if(b, skips);
+    ptx_if (b, ptx_eq(b, p->tid, 0)) {
+        ptx_ptr totals = ptx_at(b, p->totals, ptx_mul_wide(b, p->tensor, STEP_MATRIX_SUMS));
+        const struct ptxk_matrix_scale of = { c, p->factor, p->m.options, totals };
+        ptx_store(b, p->shared_scale, 0, ptxk_matrix_scale(b, &of));
+    }
+    ptx_barrier(b);
+    p->scale = ptx_load(b, p->shared_scale, 0);
 }
 
-// An element: its momentum, and its update, in f16.
-static void element(ptx_builder *b, const struct pass *p, ptx_val g, ptx_val m, ptx_val i,
-                    ptx_val within, ptx_val place)
+// What an element becomes.
+struct stepped {
+    ptx_val m, update, g; // in the form that ptxk_narrow() takes; f16; f32, times the factor
+};
+
+static struct stepped element(ptx_builder *b, const struct pass *p, ptx_val g, ptx_val m, ptx_val i)
 {
     const struct ptxk_step_variant *v = p->variant;
-    const ptx_type type = ptxk_step_array_type(v, ARRAY_STATE);
-    ptx_comment(b, "an element: momentum and update");
-    ptx_val scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, g), p->factor);
-    g = v->options & PTXK_STEP_MAXIMIZE ? ptx_neg(b, scaled) : scaled;
+    struct stepped to;
+
+    to.g = ptx_mul(b, ptx_cvt(b, PTX_F32, g), p->factor);
+    g = v->options & PTXK_STEP_MAXIMIZE ? ptx_neg(b, to.g) : to.g;
     m = ptx_cvt(b, PTX_F32, m);
-    m = ptx_fma(b, p->rest, ptx_sub(b, g, m), m);
+    to.m = m = ptx_fma(b, p->rest, ptx_sub(b, g, m), m);
     ptx_val u = m;
-    if (v->options & PTXK_STEP_NESTEROV)
-        u = ptx_fma(b, ptx_neg(b, p->rest), ptx_sub(b, m, g), m);
-    ptx_store(b, p->m.shared, place, ptx_cvt(b, PTX_F16, ptx_div(b, u, p->scale)));
-    ptx_if (b, within) {
-        ptx_val stored = m;
-        if (ptxk_step_rounds_state(v, 0)) {
-            ptx_val bits = ptxk_step_random_of(b, &p->random, i, PTXK_STREAM_FIRST_STATE);
-            stored = ptxk_step_round(b, m, bits, false);
-        }
-        ptx_store(b, p->state, i, ptxk_narrow(b, type, stored));
-        if (p->spec->gradients == PTXK_STEP_GRADIENTS_WRITTEN)
-            ptx_store(b, p->g, i, ptxk_narrow(b, v->gradient, scaled));
-        if (p->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED)
-            ptx_store(b, p->g, i, ptxk_narrow(b, v->gradient, ptx_zero(PTX_F32)));
+    if (v->options & PTXK_STEP_NESTEROV) {
+        ptx_val apart = ptx_sub(b, m, g);
+        u = ptx_fma(b, ptx_neg(b, p->rest), apart, m);
+    }
+    to.update = ptx_cvt(b, PTX_F16, ptx_div(b, u, p->scale));
+    if (ptxk_step_rounds_state(v, 0)) {
+        ptx_val bits = ptxk_step_random_of(b, &p->random, i, PTXK_STREAM_FIRST_STATE);
+        to.m = ptxk_step_round(b, m, bits, false);
+    }
+    return to;
+}
+
+// The updates of a vector, into X or, where it is transposed, into shared memory.
+static void updates_write(ptx_builder *b, const struct pass *p, ptx_val row,
+                          const ptx_val update[LANES])
+{
+    const struct ptxk_matrix_tile *m = &p->m;
+    ptx_vec all = { .lanes = LANES };
+
+    for (unsigned n = 0; n < LANES; n++)
+        all.lane[n] = update[n];
+    ptx_comment(b, "the updates, into X, or to be transposed");
+    ptx_if (b, m->turns)
+        for (uint32_t n = 0; n < LANES; n++)
+            ptx_store(b, m->shared, shared_place(b, m, row, n), update[n]);
+    ptx_else (b) {
+        ptx_comment(b, "a vector of a row of X");
+        ptx_store_vec(b, p->x, x_place(b, m, row, m->along), all);
     }
 }
 
-// Writes the tile of X; what pads its rows is 0.
+static void vector_step(ptx_builder *b, const struct pass *p, const struct vectors *v, unsigned k,
+                        const struct ptxk_lanes *in_g, const struct ptxk_lanes *in_m)
+{
+    const ptx_type type = ptxk_step_array_type(p->variant, ARRAY_STATE);
+    ptx_val g[PTXK_LANES], m[PTXK_LANES], state[LANES], update[LANES], scaled[LANES];
+    ptx_val i = ptx_add(b, v->base[k], p->m.along);
+
+    ptxk_lanes_of(b, in_g, g);
+    ptxk_lanes_of(b, in_m, m);
+    for (uint32_t n = 0; n < LANES; n++) {
+        ptx_comment(b, "element %u: momentum and update", n);
+        const struct stepped to = element(b, p, g[n], m[n], n ? ptx_add(b, i, n) : i);
+        state[n] = to.m;
+        update[n] = to.update;
+        scaled[n] = p->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED ? ptx_zero(PTX_F32) : to.g;
+    }
+    ptx_comment(b, "writes them");
+    vector_write(b, v, k, type, p->state, state);
+    if (p->spec->gradients != PTXK_STEP_GRADIENTS_RAW)
+        vector_write(b, v, k, p->variant->gradient, p->g, scaled);
+    updates_write(b, p, v->row[k], update);
+}
+
+// Writes a tile of X that is transposed; what pads its rows is 0.
 static void x_write(ptx_builder *b, const struct pass *p)
 {
     const struct ptxk_matrix_tile *m = &p->m;
+    const struct turned t = turned_of(m);
+
     ptx_comment(b, "writes the tile of X");
-    ptx_ptr x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, ptx_load(b, m->row, MATRIX(x)));
-    x = ptx_at(b, x, m->x_first);
-    ptx_val own = ptx_lt(b, m->along, m->x_width);
-    ptx_if (b, ptx_lt(b, m->along, m->x_line)) {
-        ptx_for (b, r, m->begin, m->x_height, STRIDE) {
-            ptx_val from = ptx_load(b, m->shared, ptx_mad(b, r, PITCH, m->along));
-            ptx_val at =
-                ptx_mad_wide(b, r, ptx_bitcast(b, PTX_S32, m->line), ptx_cvt(b, PTX_S64, m->along));
-            ptx_val bits = ptx_bitcast(b, PTX_U16, from);
-            bits = ptx_select(b, own, bits, ptx_bitcast(b, PTX_U16, ptx_zero(PTX_F16)));
-            ptx_store(b, x, at, ptx_bitcast(b, PTX_F16, bits));
+    ptx_if (b, ptx_lt(b, t.along, m->x_line)) {
+        ptx_for (b, r, t.begin, m->width, TURNED_STRIDE) {
+            ptx_vec all = { .lanes = LANES };
+            for (uint32_t n = 0; n < LANES; n++) {
+                ptxk_comment_lanes(b, "of a row of X", n, 2, LANES);
+                ptx_val column = ptx_add(b, t.along, n);
+                ptx_val is = ptx_lt(b, column, m->height);
+                ptx_val from = ptx_load(b, m->shared, ptx_mad(b, r, PITCH, column));
+                ptx_val bits = ptx_bitcast(b, PTX_U16, from);
+                bits = ptx_select(b, is, bits, 0);
+                all.lane[n] = ptx_bitcast(b, PTX_F16, bits);
+            }
+            ptx_store_vec(b, p->x, x_place(b, m, r, t.along), all);
         }
     }
 }
 
-static void pass_tile(ptx_builder *b, struct pass *p)
+// Executed by all threads of the block, which have left the shared memory.
+static void pass_tile(ptx_builder *b, const struct pass *p)
+{
+    const struct ptxk_step_variant *v = p->variant;
+    const struct ptxk_matrix_tile *m = &p->m;
+
+    ptx_comment(b, "the rows of the thread; those of X are padded");
+    ptx_val broad = ptx_select(b, m->turns, m->width, m->x_line);
+    ptx_val end = ptx_select(b, ptx_lt(b, m->along, broad), m->height, 0);
+    ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
+    ptx_for (b, r, m->begin, end, step) {
+        const struct vectors rows = vectors_of(b, m, r, p->whole);
+        struct ptxk_lanes in_g[AT_ONCE], in_m[AT_ONCE];
+        ptx_comment(b, "reads gradients and momentum");
+        lanes_var(b, v->gradient, in_g);
+        lanes_var(b, ptxk_step_array_type(v, ARRAY_STATE), in_m);
+        vectors_read(b, &rows, p->g, in_g);
+        vectors_read(b, &rows, p->state, in_m);
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            ptx_if (b, rows.there[k])
+                vector_step(b, p, &rows, k, &in_g[k], &in_m[k]);
+    }
+    ptx_if (b, m->turns) {
+        ptx_barrier(b);
+        x_write(b, p);
+        ptx_barrier(b);
+    }
+}
+
+static void pass_matrix(ptx_builder *b, struct pass *p)
 {
     const struct ptxk_step_variant *v = p->variant;
 
     ptxk_step_comment(b, v);
-    p->m = ptxk_matrix_tile_read(b, p->matrices, p->matrix, p->index, p->tid, p->shared);
-    p->g = ptx_at(b, ptx_ptr_from(b, v->gradient, PTX_SPACE_GLOBAL, p->gradient), p->m.first);
+    p->m = ptxk_matrix_read(b, p->matrices, p->matrix, p->index, p->tid, p->shared);
     ptx_val state = ptx_load(b, p->row, ROW(state));
-    p->state = ptx_ptr_from(b, ptxk_step_array_type(v, ARRAY_STATE), PTX_SPACE_GLOBAL, state);
-    p->state = ptx_at(b, p->state, p->m.first);
+    ptx_val x = ptx_load(b, p->m.row, MATRIX_ROW(x));
+    p->all_g = ptx_ptr_from(b, v->gradient, PTX_SPACE_GLOBAL, p->gradient);
+    p->all_state = ptx_ptr_from(b, ptxk_step_array_type(v, ARRAY_STATE), PTX_SPACE_GLOBAL, state);
+    p->all_x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, x);
+    ptx_val low = ptx_and(b, ptx_or(b, p->gradient, state), 15);
+    p->vectors = ptx_eq(b, low, 0);
     scalars_read(b, p);
-    ptx_for (b, r, p->m.begin, p->m.height, STRIDE * EACH) {
-        struct elements e = elements_of(b, &p->m, r);
-        ptx_val g[EACH], m[EACH];
-        ptx_comment(b, "reads gradients and momentum");
-        for (unsigned k = 0; k < EACH; k++) {
-            g[k] = ptx_load(b, p->g, e.i[k]);
-            m[k] = ptx_load(b, p->state, e.i[k]);
-        }
-        for (unsigned k = 0; k < EACH; k++)
-            element(b, p, g[k], m[k], e.i[k], e.within[k], e.place[k]);
+    ptx_for (b, index, p->m.begins, p->m.ends, 1) {
+        tile_begin(b, p, index);
+        pass_tile(b, p);
     }
-    ptx_barrier(b);
-    x_write(b, p);
 }
 
 static void accumulator_read(ptx_builder *b, struct pass *p)
@@ -610,15 +482,14 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
                                 .meaning = "rows of 4: gradient, count, weight, type");
     ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "matrix_tiles", .readonly = true,
                                   .meaning = "rows of 2: matrix, place in it");
-    p.matrices = matrices_param(b);
-    ptx_ptr rows = rows_param(b, spec);
+    p.matrices = ptxk_matrices_param(b);
+    ptx_ptr rows = ptxk_matrix_rows_param(b, spec);
     p.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
                                    .meaning = ptxk_step_coefficients_meaning(&rules));
     p.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,
                               .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
                                          "found_inf of all");
-    p.scales = ptx_param_ptr(b, PTX_F32, "matrix_scales", .readonly = true,
-                             .meaning = "one a matrix: what its update is divided by");
+    p.totals = ptxk_matrix_totals_param(b, false);
     p.groups = ptx_param(b, PTX_U32, "group_count");
     if (p.is_guarded)
         p.guard_state = ptx_param_ptr(b, PTX_U32, "guard_state", .readonly = true,
@@ -630,13 +501,14 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
     if (spec->accumulates)
         p.accumulators = ptxk_norm_accumulators_param(b);
     p.shared = ptx_shared(b, PTX_U32, STEP_MATRIX_SHARED / 4);
+    p.shared_scale = ptx_shared(b, PTX_F32, 1);
     p.tid = ptx_tid(b, PTX_X);
     ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, ptx_ctaid(b, PTX_X), 2), 2);
     p.matrix = tile.lane[0];
     p.index = tile.lane[1];
-    ptx_ptr of_matrix = matrix_at(b, p.matrices, p.matrix);
-    p.tensor = ptx_unpack(b, PTX_U32, ptx_load(b, of_matrix, MATRIX(tensor))).lane[0];
-    p.row = row_of_tensor(b, spec, rows, p.tensor);
+    ptx_ptr of_matrix = ptxk_matrix_at(b, p.matrices, p.matrix);
+    p.tensor = ptx_unpack(b, PTX_U32, ptx_load(b, of_matrix, MATRIX_ROW(tensor))).lane[0];
+    p.row = ptxk_matrix_tensor_at(b, spec, rows, p.tensor);
     ptx_comment(b, "a matrix without a gradient is left out");
     if (spec->accumulates) {
         accumulator_read(b, &p);
@@ -650,10 +522,10 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
     for (unsigned k = variants.first; k < variants.first + variants.count; k++) {
         p.variant = &spec->variants[k];
         if (variants.count == 1)
-            pass_tile(b, &p);
+            pass_matrix(b, &p);
         else
             ptx_if (b, ptx_eq(b, variant, k))
-                pass_tile(b, &p);
+                pass_matrix(b, &p);
     }
 }
 
@@ -663,43 +535,90 @@ void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s)
 {
     s->matrix_of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
                                  .meaning = "one a tensor: 1 + its matrix; 0: it is none");
-    s->matrices = matrices_param(b);
+    s->matrices = ptxk_matrices_param(b);
+    s->first_tile = ptx_param(b, PTX_U32, "first_tile", .meaning = "that of block 0");
     s->tile_shared = ptx_shared(b, PTX_U32, STEP_MATRIX_SHARED / 4);
 }
 
-// Reads the tile of what they have left into shared memory.
-static void x_read(ptx_builder *b, const struct ptxk_matrix_tile *m)
+// Reads a tile of what they have left that is transposed into shared memory.
+static void x_read(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_ptr x)
 {
+    const struct turned t = turned_of(m);
+
     ptx_comment(b, "reads the tile that the products have left");
-    ptx_ptr x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, ptx_load(b, m->row, MATRIX(to)));
-    x = ptx_at(b, x, m->x_first);
-    ptx_if (b, ptx_lt(b, m->along, m->x_width)) {
-        ptx_for (b, r, m->begin, m->x_height, STRIDE) {
-            ptx_val at =
-                ptx_mad_wide(b, r, ptx_bitcast(b, PTX_S32, m->line), ptx_cvt(b, PTX_S64, m->along));
-            ptx_store(b, m->shared, ptx_mad(b, r, PITCH, m->along), ptx_load(b, x, at));
+    ptx_if (b, ptx_lt(b, t.along, m->x_line)) {
+        ptx_for (b, r, t.begin, m->width, TURNED_STRIDE) {
+            ptx_vec all = ptx_load_vec(b, x, x_place(b, m, r, t.along), LANES);
+            ptx_val to = ptx_mad(b, r, PITCH, t.along);
+            for (uint32_t n = 0; n < LANES; n++)
+                ptx_store(b, m->shared, n ? ptx_add(b, to, n) : to, all.lane[n]);
         }
     }
     ptx_barrier(b);
 }
 
-// Steps an element, of which `value` has what the arrays have.
+// What a thread reads of a tile, in variables.
+struct inputs {
+    struct ptxk_lanes array[ARRAYS][AT_ONCE];
+    ptx_val x[AT_ONCE][LANES];
+};
+
+static struct inputs inputs_var(ptx_builder *b, const struct ptxk_tile *s)
+{
+    struct inputs in;
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a))
+            lanes_var(b, ptxk_step_array_type(s->variant, a), in.array[a]);
+    for (unsigned k = 0; k < AT_ONCE * LANES; k++)
+        in.x[k / LANES][k % LANES] = ptx_var(b, ptx_zero(PTX_F16));
+    return in;
+}
+
+static void inputs_read(ptx_builder *b, const struct ptxk_tile *s, const struct vectors *v,
+                        ptx_ptr x, const struct inputs *to)
+{
+    const struct ptxk_matrix_tile *m = v->m;
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a)) {
+            ptx_comment(b, "reads vectors of an array");
+            vectors_read(b, v, s->array[a], to->array[a]);
+        }
+    ptx_comment(b, "and of X");
+    ptx_if (b, m->turns)
+        for (uint32_t k = 0; k < AT_ONCE * LANES; k++) {
+            ptxk_comment_lanes(b, "transposed", k, LANES, AT_ONCE * LANES);
+            ptx_val place = shared_place(b, m, v->row[k / LANES], k % LANES);
+            ptx_set(b, to->x[k / LANES][k % LANES], ptx_load(b, m->shared, place));
+        }
+    ptx_else (b)
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            ptx_comment(b, "a vector of a row");
+            ptx_vec all = ptx_load_vec(b, x, x_place(b, m, v->row[k], m->along), LANES);
+            for (unsigned n = 0; n < LANES; n++)
+                ptx_set(b, to->x[k][n], all.lane[n]);
+        }
+}
+
+// An element, and what it becomes.
+struct single {
+    ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][PTXK_LANES]; // lane 0
+};
+
 static void step_element(ptx_builder *b, const struct ptxk_tile *s, ptx_val x, ptx_val i,
-                         ptx_val value[ARRAYS][PTXK_LANES])
+                         struct single *one)
 {
     const struct ptxk_step_variant *v = s->variant;
     ptx_val random[PTXK_STREAMS][PTXK_LANES] = { { { 0 } } }, own[PTXK_STREAMS] = { { 0 } };
-    ptx_val old[PTXK_LANES] = { { 0 } };
     struct ptxk_step_stored stored = { .type = v->parameter };
 
-    ptx_comment(b, "an element");
     if (ptxk_step_reads(v, ARRAY_PARAMETER))
-        stored.parameter = value[ARRAY_PARAMETER][0];
+        stored.parameter = one->was[ARRAY_PARAMETER][0];
     if (ptxk_step_reads(v, ARRAY_BESIDE))
-        stored.beside = value[ARRAY_BESIDE][0];
+        stored.beside = one->was[ARRAY_BESIDE][0];
     if (v->ema != PTX_NONE)
-        stored.state[0] = value[ARRAY_STATE][0];
-    ptxk_step_report_old(b, s, 1, value, old);
+        stored.state[0] = one->was[ARRAY_STATE][0];
     ptxk_step_random_element(b, v, &s->random, i, random);
     for (unsigned n = 0; n < ptxk_step_streams(v); n++)
         own[n] = random[n][0];
@@ -708,37 +627,94 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s, ptx_val x, p
     e.g = ptx_cvt(b, PTX_F32, x);
     v->rule->update(b, v->options, s->coefficient, &e);
     stored = ptxk_step_store(b, v, &e, s->ema_rate, own);
-    value[ARRAY_PARAMETER][0] = stored.parameter;
-    value[ARRAY_BESIDE][0] = stored.beside;
-    value[ARRAY_STATE][0] = stored.state[0];
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && ptxk_step_array_type(v, a) != PTX_NONE)
-            ptx_store(b, s->array[a], i, ptxk_narrow(b, ptxk_step_array_type(v, a), value[a][0]));
-    ptxk_step_copy_single(b, s, i, value);
-    ptxk_step_report_new(b, s, 1, value, old);
+    one->is[ARRAY_PARAMETER][0] = stored.parameter;
+    one->is[ARRAY_BESIDE][0] = stored.beside;
+    one->is[ARRAY_STATE][0] = stored.state[0];
 }
 
-void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *m)
+// The weight of an element that is in the tile: noted, and its copy written.
+static void element_note(ptx_builder *b, const struct ptxk_tile *s, ptx_val within, ptx_val i,
+                         struct single *one)
 {
-    ptx_comment(b, "lr times the matrix's factor, and the tile");
-    ptx_val adjust = ptx_bitcast(b, PTX_F64, ptx_load(b, m->row, MATRIX(adjust)));
+    ptx_val old[PTXK_LANES] = { { 0 } };
+
+    if (!ptxk_step_notes(s) && !s->variant->copy)
+        return;
+    ptx_if (b, within) {
+        ptxk_step_report_old(b, s, 1, one->was, old);
+        ptxk_step_copy_single(b, s, i, one->is);
+        ptxk_step_report_new(b, s, 1, one->is, old);
+    }
+}
+
+// Steps vector `k`.
+static void vector_apply(ptx_builder *b, const struct ptxk_tile *s, const struct vectors *v,
+                         unsigned k, const struct inputs *in)
+{
+    ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][LANES];
+    ptx_val i = ptx_add(b, v->base[k], v->m->along);
+
+    for (unsigned a = 0; a < ARRAYS; a++)
+        if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a))
+            ptxk_lanes_of(b, &in->array[a][k], was[a]);
+    for (uint32_t n = 0; n < LANES; n++) {
+        struct single one;
+        ptx_comment(b, "element %u", n);
+        ptx_val place = n ? ptx_add(b, i, n) : i;
+        ptx_val within = ptx_lt(b, ptx_add(b, v->m->along, n), v->m->width);
+        for (unsigned a = 0; a < ARRAYS; a++)
+            one.was[a][0] = was[a][n];
+        step_element(b, s, in->x[k][n], place, &one);
+        element_note(b, s, within, place, &one);
+        for (unsigned a = 0; a < ARRAYS; a++)
+            is[a][n] = one.is[a][0];
+    }
+    ptx_comment(b, "writes them");
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        const ptx_type type = ptxk_step_array_type(s->variant, a);
+        if (a != ARRAY_GRADIENT && type != PTX_NONE)
+            vector_write(b, v, k, type, s->array[a], is[a]);
+    }
+}
+
+static void apply_tile(ptx_builder *b, const struct ptxk_tile *s, const struct ptxk_matrix_tile *m,
+                       ptx_ptr x)
+{
+    ptx_if (b, m->turns)
+        x_read(b, m, x);
+    ptx_comment(b, "the rows of the thread");
+    ptx_val whole = is_whole(b, m, s->vectors);
+    ptx_val end = ptx_select(b, ptx_lt(b, m->along, m->width), m->height, 0);
+    ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
+    ptx_for (b, r, m->begin, end, step) {
+        const struct vectors rows = vectors_of(b, m, r, whole);
+        const struct inputs in = inputs_var(b, s);
+        inputs_read(b, s, &rows, x, &in);
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            ptx_if (b, rows.there[k])
+                vector_apply(b, s, &rows, k, &in);
+    }
+    ptx_if (b, m->turns)
+        ptx_barrier(b);
+}
+
+void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *of)
+{
+    struct ptxk_matrix_tile m = *of;
+    const ptx_ptr codes = s->codes;
+
+    ptx_comment(b, "lr times the matrix's factor");
+    ptx_val adjust = ptx_bitcast(b, PTX_F64, ptx_load(b, m.row, MATRIX_ROW(adjust)));
     ptx_val rate = ptx_mul(b, ptx_cvt(b, PTX_F64, s->coefficient[MUON_LR]), adjust);
     s->coefficient[MUON_RATE] = ptx_cvt(b, PTX_F32, rate);
-    x_read(b, m);
-    ptx_for (b, r, m->begin, m->height, STRIDE * EACH) {
-        struct elements e = elements_of(b, m, r);
-        ptx_val read[ARRAYS][EACH] = { { { 0 } } };
-        for (unsigned k = 0; k < EACH; k++)
-            for (unsigned a = 0; a < ARRAYS; a++)
-                if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a))
-                    read[a][k] = ptx_load(b, s->array[a], e.i[k]);
-        for (unsigned k = 0; k < EACH; k++) {
-            ptx_if (b, e.within[k]) {
-                ptx_val value[ARRAYS][PTXK_LANES];
-                for (unsigned a = 0; a < ARRAYS; a++)
-                    value[a][0] = read[a][k];
-                step_element(b, s, ptx_load(b, m->shared, e.place[k]), e.i[k], value);
-            }
-        }
+    ptx_val to = ptx_load(b, m.row, MATRIX_ROW(to));
+    ptx_ptr x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, to);
+    ptx_for (b, index, m.begins, m.ends, 1) {
+        tile_set(b, &m, index);
+        s->tensor_first = s->random.first = m.first;
+        ptxk_tile_arrays(b, s);
+        if (s->variant->copy)
+            s->codes = ptx_at(b, codes, m.first);
+        apply_tile(b, s, &m, ptx_at(b, x, m.x_first));
     }
 }

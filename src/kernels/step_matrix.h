@@ -8,45 +8,82 @@
 #include "step/muon.h"
 #include "step_tile.h"
 
-// ---- in the launch of the norm ------------------------------------------------------------------
+// ---- what the kernels share ---------------------------------------------------------------------
 
-// Declared as parameters.
+#define MATRIX_ROW(member) NORM_PLACE(uint64_t, struct step_matrix_row, member)
+
+ptx_ptr ptxk_matrices_param(ptx_builder *b);
+ptx_ptr ptxk_matrix_rows_param(ptx_builder *b, const struct ptxk_step_spec *spec); // of tensors
+ptx_ptr ptxk_matrix_at(ptx_builder *b, ptx_ptr matrices, ptx_val k);
+ptx_ptr ptxk_matrix_tensor_at(ptx_builder *b, const struct ptxk_step_spec *spec, ptx_ptr rows,
+                              ptx_val tensor);
+// Whether options (u32) have one.
+ptx_val ptxk_matrix_has(ptx_builder *b, ptx_val options, uint32_t option);
+
+// ---- sums (step_matrix_sums.c) ------------------------------------------------------------------
+
+// In the launch of the norm. Declares the parameters, and lets matrices be summed by
+// ptxk_norm_squares_sum(): their G * G, m * m and m * G over each part, from which the chunk's own
+// sum comes, too.
 struct ptxk_matrix_sums {
     ptx_ptr of, matrices, rows, sums;
 };
-struct ptxk_matrix_sums ptxk_matrix_sums_param(ptx_builder *b, const struct norm_spec *spec);
-// Of a chunk that is summed, where its tensor is a matrix: the sums of G * G, m * m and m * G over
-// each part.
-// Executed by all threads of the block.
-void ptxk_matrix_sums(ptx_builder *b, const struct ptxk_matrix_sums *to,
-                      const struct norm_squares *n);
+void ptxk_matrix_sums_param(ptx_builder *b, struct norm_squares *n, struct ptxk_matrix_sums *to);
+
+// In the launch of the groups' sums, a block for each matrix behind theirs: its three sums.
+struct ptxk_matrix_totals {
+    ptx_ptr matrices, sums, totals;
+};
+struct ptxk_matrix_totals ptxk_matrix_total_params(ptx_builder *b);
+ptx_ptr ptxk_matrix_totals_param(ptx_builder *b, bool writes);
+void ptxk_matrix_total(ptx_builder *b, const struct ptxk_matrix_totals *t, ptx_val tid,
+                       ptx_val matrix);
+
+// What an update is divided by, f32, from the matrix's sums (f64) and what it has of m and G.
+// Infinity: it is 0. Executed by one thread.
+struct ptxk_matrix_scale {
+    ptx_ptr coefficients; // f32: of the clock
+    ptx_val factor, options;
+    ptx_ptr totals; // of the matrix
+};
+ptx_val ptxk_matrix_scale(ptx_builder *b, const struct ptxk_matrix_scale *of);
 
 // ---- tiles --------------------------------------------------------------------------------------
 
-// A block's tile of a matrix, whose elements are `first` + row * columns + column.
+// Elements of a row that a thread processes at once.
+enum { PTXK_MATRIX_LANES = 4 };
+
+// A matrix, as a block goes through several of its tiles, and one of these, whose elements are
+// `first` + row * columns + column. In a row of a tile a thread has 4 elements; its rows are
+// `stride` apart.
 struct ptxk_matrix_tile {
-    ptx_ptr row;           // u64: that of the matrix
-    ptx_val options;       // u32
-    ptx_val columns, line; // u32: of the matrix; of X
-    ptx_val height, width; // s32: of the tile
+    ptx_ptr row;                  // u64: that of the matrix
+    ptx_val options;              // u32
+    ptx_val turns;                // a predicate: X is the matrix transposed
+    ptx_val rows;                 // u32
+    ptx_val columns, line;        // s32: elements from a row to the next; in X
+    ptx_val regular;              // a predicate: rows begin at multiples of 4 elements
+    ptx_val wide, shift;          // u32: tiles beside each other; log2 of a tile's columns
+    ptx_val begins, ends;         // u32: the block's first tile, and that behind its last
+    ptx_val several;              // a predicate: other blocks have tiles of the matrix
+    ptx_val along, begin, stride; // s32: the thread's first column, its first row, rows in between
+    ptx_ptr shared;               // f16, where a tile is transposed
+    // Of the tile:
+    ptx_val height, width; // s32
     ptx_val first;         // u64
-    ptx_val several;       // a predicate: the matrix has others
-    // In X: where the tile begins, u64; rows of the tile, s32; elements of a row that belong to the
-    // matrix and to X, s32.
-    ptx_val x_first, x_height, x_width, x_line;
-    ptx_val across, down; // u32: where elements are in shared memory, by row and column
-    ptx_ptr shared;       // f16
-    ptx_val along, begin; // s32: the thread's column, and its first row
+    ptx_val x_first;       // u64: where it begins in X
+    ptx_val x_line;        // s32: elements from there to the end of X's row, at most a tile
 };
-// `shared`: STEP_MATRIX_SHARED bytes in words, u32.
+// `index`: u32, the block's place among those of the matrix. `shared`: STEP_MATRIX_SHARED bytes in
+// words, u32.
 enum { STEP_MATRIX_SHARED = STEP_MATRIX_TILE * (STEP_MATRIX_TILE + 2) * 2 };
-struct ptxk_matrix_tile ptxk_matrix_tile_read(ptx_builder *b, ptx_ptr matrices, ptx_val matrix,
-                                              ptx_val index, ptx_val tid, ptx_ptr shared);
+struct ptxk_matrix_tile ptxk_matrix_read(ptx_builder *b, ptx_ptr matrices, ptx_val matrix,
+                                         ptx_val index, ptx_val tid, ptx_ptr shared);
 
 // Declares the parameters and the shared memory of the second pass.
 void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s);
-// Steps the parameters of a tile from what the products have left. The coefficients are read, and
-// s->variant has the rule of the second pass. All threads of the block must execute it.
-void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *m);
+// Steps the parameters of the block's tiles from what the products have left. The coefficients are
+// read, and s->variant has the rule of the second pass. All threads of the block must execute it.
+void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *of);
 
 #endif

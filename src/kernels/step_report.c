@@ -203,12 +203,11 @@ void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
         ptx_return_if(b, ptx_eq(b, s->amax_at, 0));
     struct ptxk_weights_seen all = of_block(b, s->spec, &s->seen);
     ptx_val several = s->several.type ? s->several : ptx_gt(b, s->elements, s->spec->tile);
-    ptx_val block = ptx_ctaid(b, PTX_X);
 
     ptx_return_if(b, ptx_ne(b, s->tid, 0));
     ptx_if (b, several) {
         ptx_comment(b, "of several tiles, what the block leaves");
-        row_store(b, s, block, &all);
+        row_store(b, s, s->place, &all);
         ptx_if (b, s->starts)
             ptx_store(b, s->folds, fold_of(b, s, FOLD(left)), 1);
     }

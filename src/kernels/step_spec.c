@@ -13,8 +13,6 @@ unsigned ptxk_step_lanes(const struct ptxk_step_variant *v)
     return 4;
 }
 
-enum { BLOCKS_OF_MATRICES = 4 };
-
 static unsigned blocks_of(const struct ptxk_step_variant *v, uint32_t tile)
 {
     const struct ptxk_step_format *format = ptxk_step_format_of(v->format);
@@ -22,8 +20,6 @@ static unsigned blocks_of(const struct ptxk_step_variant *v, uint32_t tile)
 
     const unsigned blocks = is_short ? format->blocks_if_short : format->blocks;
 
-    if (v->rule->of_matrices)
-        return blocks > BLOCKS_OF_MATRICES ? BLOCKS_OF_MATRICES : blocks;
     // The average of eight elements takes registers, which more blocks do not leave.
     return v->ema != PTX_NONE && ptxk_step_lanes(v) == 8 && blocks > 4 ? 4 : blocks;
 }
@@ -32,11 +28,12 @@ enum { MOST_WITH_REGISTERS_LEFT = 4 };
 
 unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec)
 {
-    unsigned blocks = blocks_of(&spec->variants[0], spec->tile);
+    unsigned blocks = 0;
 
-    for (unsigned k = 1; k < spec->variant_count; k++) {
+    for (unsigned k = 0; k < spec->variant_count; k++) {
         const unsigned own = blocks_of(&spec->variants[k], spec->tile);
-        blocks = own < blocks ? own : blocks;
+        if (!spec->variants[k].rule->of_matrices) // they have a kernel of their own
+            blocks = !blocks || own < blocks ? own : blocks;
     }
     // Reports of weights take registers that so many blocks do not leave.
     return spec->reports_weights && blocks > MOST_WITH_REGISTERS_LEFT ? blocks - 1 : blocks;

@@ -32,7 +32,7 @@ struct ptxk_tile {
     ptx_val group;    // u32: norm group
     ptx_val count_at; // u64
     ptx_val starts;   // a predicate: this is the first tile of the tensor
-    ptx_val several;  // a variable: there are others; with matrices
+    ptx_val several;  // a variable: there are others; of a matrix
     ptx_ptr records, coefficients, seed;
     ptx_ptr guard_state;    // with guards
     ptx_ptr tables, shared; // of a format with blocks, if it has some
@@ -42,8 +42,10 @@ struct ptxk_tile {
     ptx_ptr copies;                                         // with an amax or a copy
     ptx_val amax_at, codes_at, copy_scale_at, scale_inv_at; // u64, likewise
     ptx_ptr accumulators;                                   // if gradients are summed in some
-    ptx_ptr matrix_of, matrices, tile_shared;               // with matrices
-    bool is_matrix;                                         // the tile is one of a matrix
+    bool is_matrix;                                         // its tiles are those of matrices
+    ptx_ptr matrix_of, matrices, tile_shared;               // then
+    ptx_val first_tile;                                     // then, u32: of all, that of block 0
+    ptx_val place;                                          // u32: the tile's among all
     struct ptxk_weights_seen seen;                          // likewise
     // Set anew for each body:
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none

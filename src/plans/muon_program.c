@@ -52,9 +52,45 @@ static uint64_t parts(uint64_t count, uint64_t size)
     return count / size + (count % size != 0);
 }
 
+// The matrix that its passes see. They go through one whose rows follow one another in X, too, in
+// the order of memory, as if it had rows as long as those of a tile.
+struct view {
+    bool turns;
+    uint64_t rows, columns, line;
+};
+
+static struct view view_of(const struct ptx_step_tensor *tensor)
+{
+    const uint64_t rows = rows_of(tensor), columns = tensor->columns;
+    const bool turns = rows > columns && !tensor->whole_rows;
+    const uint64_t line = muon_pitch((uint32_t)(turns ? rows : columns)) / sizeof(uint16_t);
+
+    if (turns || line != columns || tensor->count % STEP_MATRIX_COLUMNS)
+        return (struct view) { turns, rows, columns, line };
+    return (struct view) { false, tensor->count / STEP_MATRIX_COLUMNS, STEP_MATRIX_COLUMNS,
+                           STEP_MATRIX_COLUMNS };
+}
+
+static uint64_t tiles_of(const struct view *v)
+{
+    return v->turns ? parts(v->rows, STEP_MATRIX_TILE) * parts(v->columns, STEP_MATRIX_TILE)
+                    : parts(v->rows, STEP_MATRIX_ROWS) * parts(v->columns, STEP_MATRIX_COLUMNS);
+}
+
+// The tiles of a block. What it reads once takes as long as a tile or two, and small matrices are
+// to have blocks for all multiprocessors.
+static uint32_t each_of(const struct view *v)
+{
+    enum { MANY = 96, EACH = 4 };
+
+    return tiles_of(v) >= MANY ? EACH : 1;
+}
+
 uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor)
 {
-    return parts(rows_of(tensor), STEP_MATRIX_TILE) * parts(tensor->columns, STEP_MATRIX_TILE);
+    const struct view v = view_of(tensor);
+
+    return parts(tiles_of(&v), each_of(&v));
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -291,7 +327,7 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matr
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the matrices have more than 2^31 tiles of %d x %d elements: make several "
                          "plans",
-                         STEP_MATRIX_TILE, STEP_MATRIX_TILE);
+                         STEP_MATRIX_ROWS, STEP_MATRIX_COLUMNS);
     if (!matrices)
         return PTX_OK;
     ptx_status status = allocate(params, matrices, set);
@@ -331,21 +367,21 @@ static double adjust_of(const struct ptx_muon_params *muon, const struct ptx_ste
     return sqrt(a > b ? a / b : 1);
 }
 
-static struct step_matrix_row row_of(const struct ptx_step_params *params, size_t t,
-                                     const struct muon_matrix *m)
+static struct step_matrix_row row_of(const struct ptx_step_params *params, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptx_step_group *group = group_of(params, t);
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, group);
-    const bool turns = rows_of(tensor) > tensor->columns && !tensor->whole_rows;
+    const struct view view = view_of(tensor);
 
     return (struct step_matrix_row) {
         .adjust = adjust_of(group->muon, tensor),
         .tensor = (uint32_t)t,
-        .rows = (uint32_t)rows_of(tensor),
-        .columns = (uint32_t)tensor->columns,
-        .line = (uint32_t)(muon_pitch(m->columns) / sizeof(uint16_t)),
-        .options = (turns ? STEP_MATRIX_TRANSPOSED : 0u) |
+        .rows = (uint32_t)view.rows,
+        .columns = (uint32_t)view.columns,
+        .line = (uint32_t)view.line,
+        .each = each_of(&view),
+        .options = (view.turns ? STEP_MATRIX_TRANSPOSED : 0u) |
                    (group->nesterov ? STEP_MATRIX_NESTEROV : 0u) |
                    (group->maximize ? STEP_MATRIX_MAXIMIZE : 0u) |
                    (ptxk_step_array_type(&v, ARRAY_STATE) == PTX_BF16 ? STEP_MATRIX_BF16 : 0u),
@@ -367,7 +403,7 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
         const struct muon_matrix *m = &layout->set.matrices[matrix];
         if (!ptxp_is_matrix(params, t))
             continue;
-        rows[matrix] = row_of(params, t, m);
+        rows[matrix] = row_of(params, t);
         rows[matrix].x = tensor->whole_rows ? tensor->update : work + m->x;
         rows[matrix].to = tensor->whole_rows ? tensor->update : work + m->out;
         rows[matrix].sums = sums;
@@ -395,15 +431,9 @@ ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_s
 ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct step_layout *layout,
                               CUstream stream)
 {
-    ptx_status status;
-
-    if (!layout->set.count)
-        return PTX_OK;
-    status =
-        ptxp_norm_plan_launch(norm, STEP_MATRIX_SCALES, layout->matrix_rows.length, false, stream);
-    return status ? status
-                  : ptxp_norm_plan_launch(norm, STEP_MATRIX, layout->matrix_tiles.length, false,
-                                          stream);
+    return layout->set.count ? ptxp_norm_plan_launch(norm, STEP_MATRIX, layout->matrix_tiles.length,
+                                                     false, stream)
+                             : PTX_OK;
 }
 
 ptx_status ptxp_matrix_multiply(const struct muon_products *products, CUstream stream)
@@ -431,7 +461,7 @@ static ptx_status count_launch(void *to, uint32_t launch, const struct muon_prod
 
 int ptxp_matrix_launches(const struct step_layout *layout)
 {
-    enum { BEFORE = 2 }; // lengths and updates
+    enum { UPDATES = 1 };
     uint32_t of_tiles = 0, of_chips[2] = { 0 };
 
     if (!layout->set.count)
@@ -445,5 +475,5 @@ int ptxp_matrix_launches(const struct step_layout *layout)
             of_chips[m->rows > MUON_CHIP_MOST / 2] = 1;
         ptxp_muon_visit(m, schedule, 0, count_launch, &of_tiles);
     }
-    return BEFORE + (int)(of_tiles + of_chips[0] + of_chips[1]);
+    return UPDATES + (int)(of_tiles + of_chips[0] + of_chips[1]);
 }

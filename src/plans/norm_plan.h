@@ -40,7 +40,8 @@ struct norm_hooks {
     // caller's.
     const char *missing[NORM_LEFT_RULE_SUMS + 1];
     // At creation, once params, layout and `others` are known, and before the core allocates: makes
-    // what the plan has of its own, and sets `fused`, `no_norm`, `reduces` and `own_blocks`.
+    // what the plan has of its own, and sets `fused`, `no_norm`, `reduces`, `own_blocks` and
+    // `own_sums`.
     ptx_status (*prepare)(struct norm_plan *plan);
     // Writes the values of its own kernels' parameters, at most NORM_MOST_OWN_VALUES, and returns
     // their number. Where the core has a value of the same name, the plan's own is taken. `sets`:
@@ -203,6 +204,7 @@ struct norm_plan {
     bool no_norm;        // no sums are taken
     bool reduces;        // hooks->reduce comes before hooks->last
     uint32_t own_blocks; // with which NORM_SQUARES begins
+    uint64_t own_sums;   // blocks of NORM_SUMS behind those of the groups
     atomic_flag busy;
     struct norm_order order;                      // of the phases; under `busy`
     struct norm_tensor_row *rows;                 // host copy, for checks

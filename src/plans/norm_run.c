@@ -108,7 +108,8 @@ static ptx_status squares(struct norm_plan *plan, uint64_t first, uint64_t count
 static ptx_status sums(struct norm_plan *plan, uint32_t finishes, CUstream stream)
 {
     plan->launch.finishes = finishes;
-    return ptxp_norm_plan_launch(plan, NORM_SUMS, plan->layout.group_count, true, stream);
+    return ptxp_norm_plan_launch(plan, NORM_SUMS, plan->layout.group_count + plan->own_sums, true,
+                                 stream);
 }
 
 static ptx_status finish(struct norm_plan *plan, CUstream stream)

@@ -37,6 +37,7 @@ struct ptx_step_plan {
     struct ptx_step_group *groups;
     void *muon; // what they point at
     struct muon_products *products;
+    CUdeviceptr totals; // of matrices: info.matrix_sums where there are some, else the plan's own
     struct ptx_step_plan_info info;
 };
 
@@ -72,8 +73,8 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "matrix_rows", PTX_ARG(plan->matrix_rows) },
         { "matrix_tiles", PTX_ARG(plan->matrix_tiles) },
         { "matrix_sums", PTX_ARG(plan->matrix_sums) },
-        { "matrix_totals", PTX_ARG(plan->info.matrix_sums) },
-        { "matrix_scales", PTX_ARG(plan->matrix_scales) },
+        { "matrix_totals", PTX_ARG(plan->totals) },
+        { "first_tile", PTX_ARG(plan->layout.others) },
         { "hyper", PTX_ARG(plan->set.hyper) },
         { "values",
           { plan->set.values, ptxk_step_set_scalars(&plan->spec) * sizeof *plan->set.values,
@@ -94,8 +95,7 @@ static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
     ptx_status status = PTX_OK;
 
     if (sums)
-        status =
-            ptxp_norm_plan_launch(norm, STEP_REDUCE, plan->layout.tiles.length, overlaps, stream);
+        status = ptxp_norm_plan_launch(norm, STEP_REDUCE, plan->layout.others, overlaps, stream);
     if (!status && sums && tensors)
         status = ptxp_norm_plan_launch(norm, STEP_SUMS, tensors, false, stream);
     return status || !plan->spec.over_ranks ? status
@@ -116,17 +116,19 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
 {
     const ptx_step_plan *plan = (const void *)norm;
 
-    const uint64_t tiles = plan->layout.tiles.length;
-    const uint64_t parts = plan->layout.fold_parts.length;
-    const bool separates = plan->layout.matrix_rows.length; // launches in between
-    ptx_status status;
+    const uint64_t others = plan->layout.others, parts = plan->layout.fold_parts.length;
+    const uint64_t of_matrices = plan->layout.tiles.length - others;
+    ptx_status status = PTX_OK;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
-    status = plan->spec.over_ranks ? PTX_OK : ptxp_matrix_update(norm, &plan->layout, stream);
+    if (others)
+        status = ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps, stream);
+    if (!status && !plan->spec.over_ranks)
+        status = ptxp_matrix_update(norm, &plan->layout, stream);
     if (!status)
         status = ptxp_matrix_multiply(plan->products, stream);
-    if (!status)
-        status = ptxp_norm_plan_launch(norm, NORM_LAST, tiles, overlaps && !separates, stream);
+    if (!status && of_matrices)
+        status = ptxp_norm_plan_launch(norm, STEP_MATRIX_LAST, of_matrices, false, stream);
     if (!status && parts)
         status = ptxp_norm_plan_launch(norm, STEP_REPORT, parts, true, stream);
     if (plan->spec.transposes && !status)
@@ -290,6 +292,7 @@ static ptx_status prepare(struct norm_plan *norm)
     norm->no_norm = takes_no_norm(&norm->params, norm->layout.group_count);
     norm->reduces = ptxk_step_has_sums(&plan->spec) || plan->spec.over_ranks;
     norm->own_blocks = clocks ? (clocks - 1) / NORM_BLOCK + 1 : 1;
+    norm->own_sums = plan->spec.over_ranks ? 0 : plan->layout.matrix_rows.length;
     status = ptxp_matrix_check_target(&plan->layout, ptx_device_get_info(norm->device)->sm);
     if (status)
         return status;
@@ -312,6 +315,7 @@ static ptx_status prepare(struct norm_plan *norm)
     plan->info.matrix_sums = !plan->spec.over_ranks        ? 0
                              : plan->params.matrix_sums_at ? plan->params.matrix_sums_at
                                                            : plan->matrix_totals;
+    plan->totals = plan->spec.over_ranks ? plan->info.matrix_sums : plan->matrix_totals;
     return status;
 }
 
@@ -659,7 +663,8 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
         .norm_groups = layout->group_count,
         .clocks = step->clock_count,
         .variants = step->variant_count,
-        .launches = (params->sum_rows > 1 ? 4 : 3) + (ptxk_step_has_sums(spec) ? 2 : 0) +
+        .launches = (params->sum_rows > 1 ? 3 : 2) + (step->others != 0) +
+                    (step->tiles.length != step->others) + (ptxk_step_has_sums(spec) ? 2 : 0) +
                     (step->fold_parts.length ? 1 : 0) + spec->transposes +
                     ptxp_matrix_launches(step) + spec->over_ranks + (spec->fp8_blocks ? 1 : 0),
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
@@ -713,7 +718,8 @@ ptx_status ptx_step_describe(const struct ptx_step_params *params,
 ptx_status ptx_step_plan_describe(const ptx_step_plan *plan,
                                   struct ptx_step_description *description)
 {
-    static const unsigned kernels[] = { NORM_SQUARES, STEP_REDUCE, STEP_MATRIX, NORM_LAST };
+    static const unsigned kernels[] = { NORM_SQUARES, STEP_REDUCE, STEP_MATRIX, STEP_MATRIX_LAST,
+                                        NORM_LAST };
 
     if (!plan || !description)
         return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is NULL", __func__,

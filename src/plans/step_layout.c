@@ -336,12 +336,30 @@ static uint64_t tiles_of_tensor(const struct ptx_step_params *params, uint32_t t
     return (params->weight_reports_at || tensor->counts_empty) && !tiles ? 1 : tiles;
 }
 
-static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile)
+static bool has_rule_of_matrices(const struct ptx_step_params *params, size_t t)
+{
+    return ptxp_step_rule_of(&params->groups[params->tensors[t].group])->of_matrices != NULL;
+}
+
+// The tensors in the order of their tiles: those with a rule of matrices are the last. `n` counts
+// to twice their number; SIZE_MAX: no tensor.
+static size_t nth_tensor(const struct ptx_step_params *params, size_t n)
+{
+    const size_t t = n % params->tensor_count;
+
+    return has_rule_of_matrices(params, t) == (n >= params->tensor_count) ? t : SIZE_MAX;
+}
+
+static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile, uint64_t *others)
 {
     uint64_t tiles = 0;
 
-    for (size_t t = 0; t < params->tensor_count; t++)
-        tiles += tiles_of_tensor(params, tile, t);
+    *others = 0;
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        const uint64_t own = tiles_of_tensor(params, tile, t);
+        tiles += own;
+        *others += has_rule_of_matrices(params, t) ? 0 : own;
+    }
     return tiles;
 }
 
@@ -353,7 +371,7 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
     const struct ptxk_step_spec spec = { .variants = layout->variants,
                                          .variant_count = layout->variant_count };
     const uint32_t least = ptxk_step_tile(&spec, 0);
-    uint64_t elements = 0, of_matrices = 0;
+    uint64_t elements = 0, of_matrices = 0, others;
 
     for (size_t t = 0; t < params->tensor_count; t++)
         if (ptxp_is_matrix(params, t))
@@ -361,16 +379,20 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
         else
             elements += params->tensors[t].count;
     layout->tile = ptxk_step_tile(&spec, elements);
-    *tiles = tiles_of_all(params, layout->tile);
+    *tiles = tiles_of_all(params, layout->tile, &others);
     while (layout->tile > least &&
            *tiles - of_matrices > (elements + elements / 8) / layout->tile + 1) {
         layout->tile /= 2;
-        *tiles = tiles_of_all(params, layout->tile);
+        *tiles = tiles_of_all(params, layout->tile, &others);
     }
     if (*tiles > INT32_MAX)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the tensors have more than 2^31 * %" PRIu32 " elements", layout->tile);
-    *tiles += *tiles == 0;
+    layout->others = (uint32_t)others;
+    if (!*tiles) {
+        *tiles = 1;
+        layout->others = ptxk_step_matrices(&spec).count < spec.variant_count;
+    }
     return PTX_OK;
 }
 
@@ -381,7 +403,10 @@ static uint64_t fold_parts(const struct ptx_step_params *params, uint32_t tile,
 {
     uint64_t first = 0, parts = 0;
 
-    for (size_t t = 0; t < params->tensor_count; t++) {
+    for (size_t n = 0; n < 2 * params->tensor_count; n++) {
+        const size_t t = nth_tensor(params, n);
+        if (t == SIZE_MAX)
+            continue;
         const uint64_t tiles = tiles_of_tensor(params, tile, t);
         const bool notes = params->weight_reports_at || params->tensors[t].amax;
         for (uint64_t k = 0; notes && tiles > 1 && k < tiles; k += STEP_FOLD_TILES, parts++)
@@ -479,8 +504,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
     at = place(&layout->matrix_sums, at, layout->set.sums * STEP_MATRIX_SUMS, sizeof(double));
     at = place(&layout->matrix_totals, at,
-               layout->over_ranks ? PTX_MUON_SUMS * (params->tensor_count + 1) : 0, sizeof(double));
-    at = place(&layout->matrix_scales, at, layout->set.count, sizeof(float));
+               of_matrices ? STEP_MATRIX_SUMS * (params->tensor_count + 1) : 0, sizeof(double));
     at = place(&layout->matrix_work, at, layout->set.bytes, 1);
     layout->bytes =
         place(&layout->tile_reports, at, notes ? tiles : 0, sizeof(struct step_tile_report));
@@ -566,20 +590,29 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
 static void fill_tiles(const struct ptx_step_params *params, const struct step_layout *layout,
                        struct step_tile_row *tiles)
 {
-    size_t n = 0;
+    size_t count = 0;
 
-    for (uint32_t t = 0; t < params->tensor_count; t++)
-        for (uint32_t k = 0; k < tiles_of_tensor(params, layout->tile, t); k++)
-            tiles[n++] = (struct step_tile_row) { t, k };
-    if (n == 0)
+    for (size_t n = 0; n < 2 * params->tensor_count; n++) {
+        const size_t t = nth_tensor(params, n);
+        for (uint32_t k = 0; t != SIZE_MAX && k < tiles_of_tensor(params, layout->tile, t); k++)
+            tiles[count++] = (struct step_tile_row) { (uint32_t)t, k };
+    }
+    if (count == 0)
         tiles[0] = (struct step_tile_row) { (uint32_t)params->tensor_count, 0 };
 }
 
 static void fill_first_tiles(const struct ptx_step_params *params, const struct step_layout *layout,
                              uint32_t *first)
 {
-    for (size_t t = 0; t < params->tensor_count; t++)
-        first[t + 1] = first[t] + (uint32_t)tiles_of_tensor(params, layout->tile, t);
+    uint32_t at = 0;
+
+    for (size_t n = 0; n < 2 * params->tensor_count; n++) {
+        const size_t t = nth_tensor(params, n);
+        if (t == SIZE_MAX)
+            continue;
+        first[t] = at;
+        at += (uint32_t)tiles_of_tensor(params, layout->tile, t);
+    }
 }
 
 static void fill_transposes(const struct ptx_step_params *params, struct step_transpose_row *rows,

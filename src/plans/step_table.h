@@ -35,7 +35,6 @@
     X(coefficients, float)                                                                         \
     X(matrix_sums, double)                                                                         \
     X(matrix_totals, double)                                                                       \
-    X(matrix_scales, float)                                                                        \
     X(matrix_work, unsigned char)                                                                  \
     X(tile_reports, struct step_tile_report)
 
@@ -71,6 +70,7 @@ struct step_layout {
     bool over_ranks;     // some tensor has rows of a matrix whose others are elsewhere
     uint32_t fp8_blocks; // kinds of copies in blocks, as bits
     uint32_t tile;       // elements of one
+    uint32_t others;     // tiles of tensors that are no matrices, which come first
     uint32_t row_words;  // of a tensor's row
     uint64_t bytes;      // size of the memory
     uint64_t bytes_moved;

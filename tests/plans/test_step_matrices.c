@@ -16,7 +16,7 @@
 
 static struct gpu gpu;
 
-enum { MOST = 9, ARRAYS = 5, ROOM = 40000 * 4, PART = 2048, WARP = 32, BLOCK = 256 };
+enum { MOST = 13, ARRAYS = 5, ROOM = 40000 * 4, PART = 1024, WARP = 32, BLOCK = 256 };
 enum { PARAMETER, GRADIENT, BESIDE, STATE, COUNT };
 enum { SEED = 77 };
 
@@ -41,9 +41,10 @@ struct set {
 
 // ---- memory -------------------------------------------------------------------------------------
 
+// Some tensors begin between the boundaries of vectors.
 static size_t place(size_t tensor, unsigned array)
 {
-    return (tensor * ARRAYS + array) * (size_t)ROOM + 64;
+    return (tensor * ARRAYS + array) * (size_t)ROOM + 64 + (tensor % 5 == 4 ? 4 : 0);
 }
 
 static ptx_type type_of(const struct shape *s, unsigned array)
@@ -206,9 +207,10 @@ static void sums_of(const struct set *set, size_t t, double sum[3])
         double of[3][WARP] = { { 0 } };
         for (uint64_t i = part * PART; i < n && i < (part + 1) * PART; i++) {
             const double g = get(set, t, GRADIENT, i), m = get(set, t, STATE, i);
-            of[0][i % WARP] += g * g; // exact products
-            of[1][i % WARP] += m * m;
-            of[2][i % WARP] += m * g;
+            const uint64_t lane = i / 4 % WARP; // four in a row
+            of[0][lane] += g * g;               // exact products
+            of[1][lane] += m * m;
+            of[2][lane] += m * g;
         }
         for (unsigned k = 0; k < 3; k++)
             all[k][part % BLOCK] += ref_block_sum(of[k], WARP);
@@ -451,6 +453,10 @@ static const struct shape full[] = {
     { 131, 65, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     { 9, 9, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
     { 0, 7, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    { 72, 36, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    { 40, 260, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    { 6147, 1, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },  // blocks have several tiles
+    { 1, 12293, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false }, // likewise
 };
 static const struct shape formats[] = {
     { 66, 70, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },

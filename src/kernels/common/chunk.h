@@ -27,6 +27,8 @@ struct chunk_seen {
     ptx_val largest; // f32: magnitude, NaN if any is
     ptx_val zeros;   // u32
 };
+// Notes one element.
+void ptxk_chunk_see(ptx_builder *b, const struct chunk_seen *seen, ptx_val x);
 
 // This thread's part of the sum, for ptxk_block_sum(). The thread and the position in the tree
 // depend only on the element's index in the chunk, so the block's sum has the same bits at any
