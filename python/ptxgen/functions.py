@@ -53,7 +53,10 @@ def _fma64(np: Any, x: Any, y: Any, z: Any) -> Any:
     if not (np.isfinite(x) and np.isfinite(y) and np.isfinite(z)):
         return x * y + z
     exact = Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z))
-    return np.float64(float(exact)) if exact else x * y + z
+    try:
+        return np.float64(float(exact)) if exact else x * y + z
+    except OverflowError:
+        return np.float64(math.inf if exact > 0 else -math.inf)
 
 
 # ---- the library's text

@@ -283,6 +283,9 @@ def test_fma_is_rounded_once():
         if abs(Fraction(x) * Fraction(y)) < 2 ** 100:
             found = functions.fma32(numpy, numpy.float32(x), numpy.float32(y), numpy.float32(z))
             assert float(found) == fma(x, y, z), (x, y, z)
+    for x, y in ((1e200, 1e200), (-1e200, 1e200)):  # beyond the range of f64
+        found = functions.fma(numpy, *map(numpy.float64, (x, y, 1.0)), numpy.float64)
+        assert float(found) == (float("inf") if x > 0 else float("-inf"))
 
 
 # ---- what a rule is
