@@ -145,6 +145,7 @@ class Device(Object):
 
     def muon_plan(self, matrices: Any, *, stream: StreamLike = None) -> MuonPlan:
         """A plan that multiplies matrices whose rows are on several ranks: see MuonPlan."""
+        from .matrices import MuonPlan
         return MuonPlan(self, matrices, stream=stream)
 
 

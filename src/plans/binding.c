@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <ptxgen/binding.h>
+#include <ptxgen/stream.h>
 
 #include "driver/error.h"
 
@@ -35,6 +36,19 @@ ptx_module *ptxp_load(ptx_device *device, ptx_builder *b, const char *what,
         return ptx_module_load(device, text, &of_stream);
     ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "%s: %s", what, ptx_builder_error(b));
     return NULL;
+}
+
+ptx_status ptxp_refuse_capture(ptx_device *device, CUstream stream, const char *what)
+{
+    bool capturing;
+    const ptx_status status = ptx_stream_is_capturing(device, stream, &capturing);
+
+    if (status || !capturing)
+        return status;
+    return ptxd_fail(PTX_ERROR_CAPTURE,
+                     "%s is being captured: create the %s before the capture begins, and run it "
+                     "there",
+                     ptxd_captured(stream), what);
 }
 
 // ---- arguments ----------------------------------------------------------------------------------

@@ -14,4 +14,8 @@ ptx_builder *ptxp_builder_create(const ptx_device *device);
 ptx_module *ptxp_load(ptx_device *device, ptx_builder *b, const char *what,
                       const struct ptx_module_params *params, CUstream stream);
 
+// An error while the stream is being captured, because a `what`, a step plan say, is created
+// before.
+ptx_status ptxp_refuse_capture(ptx_device *device, CUstream stream, const char *what);
+
 #endif

@@ -292,6 +292,8 @@ static ptx_status make(ptx_muon_plan *plan, const struct ptx_muon_plan_params *p
     ptx_status status = check(params);
 
     if (!status)
+        status = ptxp_refuse_capture(plan->device, params->stream, "Muon plan");
+    if (!status)
         status = lay_out(&m);
     if (!status && params->matrix_count)
         status = upload(plan, &m);

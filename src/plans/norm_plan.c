@@ -184,19 +184,6 @@ void *ptxp_norm_plan_allocate(ptx_device *device, const struct norm_hooks *hooks
     return plan;
 }
 
-static ptx_status refuse_capture(const struct norm_plan *plan, CUstream stream)
-{
-    bool capturing;
-    const ptx_status status = ptx_stream_is_capturing(plan->device, stream, &capturing);
-
-    if (status || !capturing)
-        return status;
-    return ptxd_fail(PTX_ERROR_CAPTURE,
-                     "%s is being captured: create the %s before the capture begins, and run it "
-                     "there",
-                     ptxd_captured(stream), plan->hooks->name);
-}
-
 static ptx_status allocate(struct norm_plan *plan)
 {
     plan->memory = ptx_buffer_create(plan->device, (size_t)plan->layout.bytes);
@@ -213,7 +200,7 @@ ptx_status ptxp_norm_plan_create(struct norm_plan *plan, const struct norm_param
     ptx_status status = ptxp_norm_layout_create(plan->hooks, params, &plan->layout);
 
     if (!status)
-        status = refuse_capture(plan, params->stream);
+        status = ptxp_refuse_capture(plan->device, params->stream, plan->hooks->name);
     if (status)
         return status;
     plan->params = *params;

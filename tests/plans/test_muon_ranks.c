@@ -299,6 +299,9 @@ TEST(test_capture)
         require(ptx_buffer_upload(copies[k].memory, 0, image, BYTES, gpu.stream));
     }
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_RELAXED));
+    assert_null(
+        ptx_muon_plan_create(gpu.device, &(struct ptx_muon_plan_params) { .stream = gpu.stream }));
+    expect_failure(PTX_ERROR_CAPTURE, "create the Muon plan before the capture begins");
     require(ptx_step_plan_norm_sq(copies[1].plans[0], gpu.stream));
     require(ptx_step_plan_finish(copies[1].plans[0], gpu.stream));
     require(ptx_step_plan_reduce(copies[1].plans[0], gpu.stream));

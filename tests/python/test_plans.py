@@ -491,3 +491,24 @@ def test_defaults(rule, file, scalars):
     assert len(usual) == rows.count("{") and set(usual) - {"lr"} == set(usual) & set(given)
     assert {name: given[name] for name in usual if name != "lr"} == {
         name: value for name, value in usual.items() if name != "lr"}
+
+
+def test_muon_plan(gpu, stream):
+    """Of one part or two, launched and captured: the same bits."""
+    values = [((7 * k) % 13 - 6) / 128 for k in range(4 * 64)]  # of length below 1
+    whole, upper, lower = (gpu.array(some, "f16") for some in (values, values[:64], values[64:]))
+    matrix = {"rows": 4, "columns": 64}
+    one = gpu.muon_plan([{**matrix, "parts": [{"at": whole, "rows": 4}]}])
+    two = gpu.muon_plan([{**matrix, "parts": [{"at": upper, "rows": 1}, {"at": lower, "rows": 3}]}])
+    gpu.synchronize()
+    one.run(stream)
+    with gpu.capture(stream) as graph:
+        two.run(stream)
+    graph.launch(stream)
+    gpu.synchronize()
+    found = whole.tolist()
+    assert found == upper.tolist() + lower.tolist() and found != values
+    assert all(0.5 < math.sqrt(sum(x * x for x in found[64 * k:64 * (k + 1)])) < 1.5 for k in range(4))
+    with gpu.capture(stream):
+        with pytest.raises(ptxgen.CaptureError, match="create the Muon plan before the capture begins"):
+            gpu.muon_plan([], stream=stream)

@@ -264,8 +264,7 @@ class _Part:
 
     def _make(self, owner: Any, rows: List[Dict[str, Any]], stream: int) -> None:
         if self.device.capturing():
-            raise RuntimeError("ptxgen: take a step with these gradients before the capture begins, after an "
-                               "accumulate() if it has one: the first step makes the plan")
+            raise RuntimeError(_TAKE_A_STEP)
         f32 = {"dtype": torch.float32, "device": self.device.device}
         self.scale, self.found_in = torch.ones((), **f32), torch.zeros((), **f32)
         self.found_out = torch.zeros((), **f32)
@@ -546,6 +545,10 @@ def _check_scaler(owner: Any) -> None:
                          "accumulate(): leave it out; max_grad_norm clips the sums, unscaled")
     raise ValueError("torch's GradScaler looks for infinity in the gradients of the last micro-batch, and not in the "
                      "sums of accumulate(): use ptxgen.torch.GradScaler, which asks the step")
+
+
+_TAKE_A_STEP = ("ptxgen: take a step with these gradients before the capture begins, after an accumulate() if it has "
+                "one: the first step makes the plan")
 
 
 def _capturing(groups: List[Any]) -> bool:
@@ -830,6 +833,8 @@ class Engine:
             of_group[k], params[k], f"parameter {k}" + (f" ({names[k]})" if names[k] else ""), names[k])]
         key = _exchange.key_of(found)
         if key != self._exchanged:
+            if found and _capturing(groups):
+                raise RuntimeError(_TAKE_A_STEP)
             self._exchanges, self._exchanged = _exchange.made(found), key
 
     def _items(self, owner: Any, groups: List[Any], params: List[Tensor],
