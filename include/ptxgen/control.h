@@ -62,7 +62,8 @@ PTXGEN_BEGIN
 /// The code of the block is that of `name`, which was called here: ptx_inlined (b, "row_load") {
 /// ... } around the calls of a C function that emits. Tools that show source lines show the lines
 /// in it as inlined at this one (ptx_builder_params.line_info), and without source lines it has no
-/// effect. Such blocks may be in each other. Leave one only at its end.
+/// effect. The name is copied. Such blocks may be in each other, and cross those of other macros.
+/// Operands that the caller computes stand before the block. Leave one only at its end.
 #define ptx_inlined(b, name) PTXGEN_BLOCK(ptx_inlined_begin(b, name), ptx_inlined_end, b)
 
 /// The functions behind the macros. A begin function returns the block's number; the end function

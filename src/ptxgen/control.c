@@ -292,7 +292,7 @@ int ptx_inlined_end(ptx_builder *b, int site)
 {
     if (!b || b->failed)
         return 0;
-    if (b->site == (uint32_t)site)
+    if (site && b->site == (uint32_t)site)
         enter_site(b, b->sites.at[site - 1].outer);
     else if (ptxb_sites_are_closed(b, "inlined"))
         ptxb_fail(b, "inlined", "this block is not open: it was closed before");

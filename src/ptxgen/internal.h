@@ -691,7 +691,7 @@ void ptxb_print_context(ptx_builder *b, uint32_t index, char *to, size_t size);
 // ---- lines.c ------------------------------------------------------------------------------------
 
 // Writes where the code that follows comes from, unless the last .loc says so. NULL: it is not
-// known, and the last one holds.
+// known.
 void ptxb_put_loc(ptx_builder *b, const char *place, uint32_t site, unsigned depth);
 // The next one is written in any case: another entry begins.
 void ptxb_forget_loc(ptx_builder *b);

@@ -69,16 +69,22 @@ static bool outer_position(const ptx_builder *b, struct position x, const char *
     return outer->place;
 }
 
+static bool is_place(const char *x, const char *y)
+{
+    return x == y || (x && y && !strcmp(x, y));
+}
+
 // `depth` in blocks: a .loc stands at the indentation of its instruction.
 static void put_loc(ptx_builder *b, struct position x, unsigned depth)
 {
     const char *name = NULL;
-    struct position outer;
+    struct position outer = { 0 };
     const uint32_t frame = x.frame ? x.frame->number : 0;
     const bool inlined =
         (!b->params.isa || b->params.isa >= INLINED_AT_ISA) && outer_position(b, x, &name, &outer);
 
-    if (b->located.place == x.place && b->located.site == x.site && b->located.frame == frame)
+    if (is_place(b->located.place, x.place) && b->located.site == x.site &&
+        b->located.frame == frame)
         return;
     // The position of a call precedes those that name it.
     if (inlined && (b->located.site != x.site || b->located.frame != frame))
@@ -93,16 +99,21 @@ static void put_loc(ptx_builder *b, struct position x, unsigned depth)
     put(b, "\n");
 }
 
-void ptxb_put_loc(ptx_builder *b, const char *place, uint32_t site, unsigned depth)
-{
-    b->printing = (struct position) { place, site, b->frame };
-    if (place)
-        put_loc(b, b->printing, depth);
-}
-
 void ptxb_forget_loc(ptx_builder *b)
 {
     b->located = (struct located) { 0 };
+}
+
+void ptxb_put_loc(ptx_builder *b, const char *place, uint32_t site, unsigned depth)
+{
+    b->printing = (struct position) { place, site, b->frame };
+    if (place) {
+        put_loc(b, b->printing, depth);
+    } else if (b->located.place) { // line 0: it is not known
+        ptxb_forget_loc(b);
+        ptxb_put_indent(b, depth);
+        put(b, ".loc 1 0 0\n");
+    }
 }
 
 // ---- the module ---------------------------------------------------------------------------------
@@ -130,7 +141,7 @@ void ptxb_print_files(ptx_builder *b)
             put(b, folder[strlen(folder) - 1] == '/' ? "" : "/");
         }
         put_path(b, source->place, source->length);
-        put(b, "\"\n");
+        put(b, source->length ? "\"\n" : "unknown\"\n");
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Source lines: .file and .loc, also of inlined code.
 #define _POSIX_C_SOURCE 200809L
-#define PTXGEN_HERE NULL // places are what the tests say
+#define PTXGEN_HERE     NULL // places are what the tests say
 #include "builder_fixture.h"
 
 #include <stdlib.h>
@@ -164,11 +164,14 @@ TEST(paths)
     EXPECT_LINES(b, ".file 1 \"relative/k.c\"\n.file 2 \"relative/a:b ????.c\"\n", ".loc 2 7 0\n");
     params.source_folder = "";
     b = ptx_builder_create(&params);
+    ENTRY(b, (ptx_builder_place(b, ":5"), ptx_add(b, i, 1)));
+    EXPECT_LINES(b, ".file 1 \"k.c\"\n.file 2 \"unknown\"\n", ".loc 2 5 0\n");
+    b = ptx_builder_create(&params);
     ENTRY(b, (ptx_builder_place(b, "a script"), ptx_add(b, i, 1)));
     EXPECT_LINES(b, ".file 1 \"k.c\"\n.file 2 \"a script\"\n", ".loc 2 0 0\n");
 }
 
-// Code without a place goes on where the last one was, and nothing is said of what never had one.
+// Nothing is said where no place is known, and line 0 where one was known before.
 TEST(no_places)
 {
     ptx_builder *b = lines_at(0);
@@ -183,6 +186,18 @@ TEST(no_places)
     assert_null(strstr(text, ".file"));
     assert_null(strstr(text, ".section"));
     ptx_builder_destroy(&b);
+    b = lines_at(0);
+    ENTRY(b, (ptx_builder_place(b, NULL), ptx_add(b, i, 1)));
+    EXPECT_LINES(b, " .loc 1 2 0\n mov.u32 ", " .loc 1 0 0\n add.u32 ", " .loc 1 9 0\n mad.wide");
+}
+
+// Equal places are one, wherever the compiler has put their strings.
+TEST(equal_places_are_one)
+{
+    char again[] = "k.c:2";
+    ptx_builder *b = lines_at(0);
+    ENTRY(b, (ptx_builder_place(b, again), ptx_add(b, i, 1)));
+    EXPECT_LINES(b, " .loc 1 2 0\n mov.u32 %r1, %tid.x;\n add.u32 ");
 }
 
 // Each entry begins with its own place, also after one of the same file.
@@ -213,6 +228,7 @@ TEST(wrong_blocks)
     REFUSED("the ptx_inlined block 'lost' was never closed", ptx_inlined_begin(b, "lost"));
     REFUSED("inlined: this block is not open", const int site = ptx_inlined_begin(b, "a");
             ptx_inlined_end(b, site); ptx_inlined_end(b, site));
+    REFUSED("inlined: this block is not open", ptx_inlined_end(b, 0));
     REFUSED("the ptx_inlined block 'in' was never closed",
             const int site = ptx_inlined_begin(b, "a");
             ptx_inlined_begin(b, "in"); ptx_inlined_end(b, site));
