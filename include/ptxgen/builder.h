@@ -63,12 +63,12 @@ struct ptx_builder_params {
     /// Writes where each instruction comes from, by .file and .loc, as nvcc -lineinfo does, so that
     /// profilers, compute-sanitizer, the emulator's reports and errors of ptx_module_load() name
     /// your lines. The places are those of errors: those of the macros of places.h, of C++, and of
-    /// ptx_builder_place(), "file:line"; without a line, or where the place is not known, it is line
-    /// 0. Of a call over several lines compilers name different ones (places.h), so that such a text
-    /// depends on the compiler in these numbers. Code of functions of
-    /// function.h, and of blocks of ptx_inlined(), is shown as inlined where it is called, for which
-    /// the text needs PTX ISA 7.2: one that is pinned to an older ISA leaves that out. The
-    /// instructions are the same as without.
+    /// ptx_builder_place(), "file:line"; without a line, or where the place is not known, it is
+    /// line 0. Of a call over several lines compilers name different ones (places.h), so that such
+    /// a text depends on the compiler in these numbers. Code of functions of function.h, and of
+    /// blocks of ptx_inlined(), is shown as inlined where it is called, for which the text needs
+    /// PTX ISA 7.2: one that is pinned to an older ISA leaves that out. The instructions are the
+    /// same as without.
     bool line_info;
     /// The folder of places whose path is relative, "/home/me/project", as compilers write
     /// __FILE__; NULL: they are written as they are. It must live as long as the builder. A

@@ -33,9 +33,10 @@ struct ptx_module_params {
 /// Captures elsewhere are not disturbed. Refused with CAPTURE: params->stream is being captured,
 /// or, if there is no such stream, a blocking stream of the context is.
 ///
-/// Errors (NULL): JIT (the message has the compiler's log, the lines of text that it refers to, with their
-/// source lines where the text has them, the versions involved and a remedy), UNSUPPORTED (a parameter list that cannot be read), CAPTURE,
-/// OUT_OF_MEMORY, DRIVER, FORKED, INVALID.
+/// Errors (NULL): JIT (the message has the compiler's log, the lines of text that it refers to,
+/// with their source lines where the text has them, the versions involved and a remedy),
+/// UNSUPPORTED (a parameter list that cannot be read), CAPTURE, OUT_OF_MEMORY, DRIVER, FORKED,
+/// INVALID.
 PTXGEN_API ptx_module *ptx_module_load(ptx_device *device, const char *text,
                                        const struct ptx_module_params *params);
 

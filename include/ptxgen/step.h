@@ -237,8 +237,9 @@ struct ptx_step_params {
     /// max_norm to module, as in struct ptx_clip_params: see norm.h, whose groups are norm groups
     /// here. If every max_norm is INFINITY and nothing else needs a norm (max_norms_at, `update`,
     /// found_inf_to, sums_at, several sum_rows, reports_at, accumulators, a tensor of rule MUON, a
-    /// guard other than skip_at), none is computed: each gradient is read once, records have norm 0, NaN and infinity are not
-    /// detected, and ptx_step_plan_set_max_norm() is refused. A rule has its own eps.
+    /// guard other than skip_at), none is computed: each gradient is read once, records have norm
+    /// 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is refused. A rule
+    /// has its own eps.
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_step_gradients gradients;
     uint64_t seed; ///< any number, 0 too: of the random bits of STOCHASTIC, STATE_8BIT, STATE_F16

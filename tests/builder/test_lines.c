@@ -21,7 +21,8 @@ static ptx_val twice(ptx_builder *b, ptx_val x)
 
 static ptx_val inlined_twice(ptx_builder *b, ptx_val x)
 {
-    ptx_inlined(b, "twice") x = twice(b, x);
+    ptx_inlined (b, "twice")
+        x = twice(b, x);
     return x;
 }
 
@@ -93,8 +94,7 @@ TEST(code_of_blocks_is_inlined_where_they_stand)
         ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p");
         ptx_val i = ptx_tid(b, PTX_X), x = { 0 };
         ptx_builder_place(b, "k.c:5");
-        ptx_inlined(b, "outer")
-        {
+        ptx_inlined (b, "outer") {
             ptx_builder_place(b, "outer.c:7");
             x = inlined_twice(b, i);
             ptx_builder_place(b, "outer.c:8");
@@ -179,7 +179,8 @@ TEST(no_places)
         ptx_return_value(b, ptx_mul(b, ptx_param(b, PTX_U32, "x"), 3));
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p");
-        ptx_inlined(b, "site") ptx_store(b, p, 0, ptx_call(b, "f", ptx_tid(b, PTX_X)));
+        ptx_inlined (b, "site")
+            ptx_store(b, p, 0, ptx_call(b, "f", ptx_tid(b, PTX_X)));
     }
     const char *text = finished(b);
     assert_null(strstr(text, ".loc"));
