@@ -177,8 +177,8 @@ struct ptx_step_hyper {
     double momentum;     ///< SGD: finite, >= 0; MUON: below 1, too
     double dampening;    ///< SGD: finite
     double ema_decay;    ///< of averages of weights: from 0 to 1; 1 keeps them as they are
-    double
-        more[PTX_STEP_MAX_SCALARS]; ///< of rules of the caller's (rule.h), in their order; else 0
+    /// Of rules of the caller's (rule.h), in their order; else 0.
+    double more[PTX_STEP_MAX_SCALARS];
 };
 
 PTXGEN_END
