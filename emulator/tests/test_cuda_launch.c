@@ -86,12 +86,14 @@ TEST(arguments)
             CUDA_ERROR_INVALID_VALUE);
 }
 
-/// Kernels that say they run in clusters of one block, and that ask for another block.
+/// Kernels that say they run in clusters of one block; each writes a word of its own.
 static const char cluster_text[] =
     ".version 7.8\n.target sm_90\n.address_size 64\n"
     ".visible .entry one(.param .u64 p) .explicitcluster .reqnctapercluster 1, 1, 1\n{\n"
-    "    .reg .b32 %r<3>; .reg .b64 %d<2>; .shared .b32 s;\n"
+    "    .reg .b32 %r<4>; .reg .b64 %d<2>; .shared .b32 s;\n"
     "    ld.param.u64 %d1, [p];\n"
+    "    mov.u32 %r3, %ctaid.x;\n"
+    "    mad.wide.u32 %d1, %r3, 4, %d1;\n"
     "    mapa.shared::cluster.u32 %r1, s, 0;\n"
     "    st.shared::cluster.u32 [%r1], 42;\n"
     "    ld.shared.u32 %r2, [s];\n"
@@ -107,11 +109,12 @@ TEST(clusters_of_one_block)
     void *arguments[] = { &p };
     config.gridDimX = 2;
     OK(cuModuleLoadData(&loaded, cluster_text));
-    OK(cuMemAlloc_v2(&p, 4));
+    OK(cuMemAlloc_v2(&p, 8));
     CUfunction one = emu_function(loaded, "one");
     attribute.value.clusterDim.x = attribute.value.clusterDim.y = attribute.value.clusterDim.z = 1;
     OK(cuLaunchKernelEx(&config, one, arguments, NULL));
     assert_int_equal(emu_read(p), 42);
+    assert_int_equal(emu_read(p + 4), 42);
     attribute.value.clusterDim.x = 2;
     RETURNS(cuLaunchKernelEx(&config, one, arguments, NULL), CUDA_ERROR_NOT_SUPPORTED);
     OK(cuMemFree_v2(p));
