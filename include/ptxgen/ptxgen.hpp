@@ -347,6 +347,12 @@ struct shape {
     uint32_t x = 0, y = 0, z = 0;
 };
 
+/// What a body returns, as it is kept after its block.
+template <class Result>
+using kept = std::conditional_t<std::is_same<std::decay_t<Result>, expr>::value ||
+                                    std::is_same<std::decay_t<Result>, element>::value,
+                                value, Result>;
+
 class builder : public handle<ptx_builder, ptx_builder_destroy>
 {
   public:
@@ -550,12 +556,22 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         run("loop()", at, body);
         call(at, ptx_loop_end, block);
     }
-    /// See ptx_inlined() of control.h.
-    template <class Body> void inlined(const char *name, Body &&body, place at = place::here())
+    /// See ptx_inlined() of control.h. Returns what the body returns; an expression is emitted in
+    /// the block, and is a value.
+    template <class Body>
+    kept<std::invoke_result_t<Body &>> inlined(const char *name, Body &&body,
+                                               place at = place::here())
     {
+        using result = kept<std::invoke_result_t<Body &>>;
         const int block = call(at, ptx_inlined_begin, name);
-        run("inlined()", at, body);
-        call(at, ptx_inlined_end, block);
+        if constexpr (std::is_void<result>::value) {
+            run("inlined()", at, body);
+            call(at, ptx_inlined_end, block);
+        } else {
+            result x = run("inlined()", at, body);
+            call(at, ptx_inlined_end, block);
+            return x;
+        }
     }
 #define PTXGEN_JUMP(name, function)                                                                \
     void name(place at = place::here())                                                            \
@@ -592,11 +608,11 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     }
     // The body of a block. An exception leaves the block open, which is an error of its own.
     template <class Body, class... Argument>
-    void run(const char *name, place at, Body &body, Argument &&...x)
+    decltype(auto) run(const char *name, place at, Body &body, Argument &&...x)
     {
 #if defined(__cpp_exceptions)
         try {
-            body(std::forward<Argument>(x)...);
+            return body(std::forward<Argument>(x)...);
         } catch (...) {
             located here(empty() ? nullptr : context_.get(), at);
             (ptx_builder_fail)(get(), "an exception left the body of %s", name);
@@ -604,7 +620,7 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         }
 #else
         (void)name, (void)at;
-        body(std::forward<Argument>(x)...);
+        return body(std::forward<Argument>(x)...);
 #endif
     }
     // A C function, with its place.

@@ -87,6 +87,10 @@ void blocks_in_c(ptx_builder *b)
         ptx_return_if(b, ptx_eq(b, sum, n));
         ptx_inlined (b, "tripled")
             ptx_set(b, sum, ptx_mul(b, sum, 3));
+        ptx_val squared = { 0 };
+        ptx_inlined (b, "squared")
+            squared = ptx_mul(b, n, n);
+        ptx_set(b, sum, ptx_add(b, squared, 1));
         ptx_if (b, ptx_lt(b, n, 100))
             ptx_trap(b);
     }

@@ -108,6 +108,7 @@ static void blocks(ptx::builder &b)
         });
         b.return_if(sum == n);
         b.inlined("tripled", [&] { sum *= 3; });
+        sum = b.inlined("squared", [&] { return n * n; }) + 1;
         ptx_if (b, n < 100) // the macros of C take expressions
             ptx_trap(b);
     });
@@ -434,6 +435,30 @@ static void operands_throw()
     }
 }
 
+// inlined() gives back what the body returns, of any type; an expression is emitted in the block.
+static void inlined_results()
+{
+    ptx_builder_params params = {};
+    params.line_info = true;
+    ptx::builder b(params);
+    b.entry("k", { 64 }, [&] {
+        ptx::pointer p = b.param_ptr<float>("p");
+        const std::string word = b.inlined("none", [] { return std::string("kept"); });
+        ptx::variable sum = b.inlined("sum", [&] { return b.var(2.0f); });
+        ptx::variable &same = b.inlined("same", [&]() -> ptx::variable & { return sum; });
+        const ptx::pointer second = b.inlined("second", [&] { return p.at(1); });
+        same = b.inlined("first", [&] { return second[0]; });
+        p[3] = sum;
+        if (word != "kept" || &same != &sum)
+            fail("inlined() loses results");
+    });
+    const std::string text = b.finish();
+    const size_t load = text.find("ld.global.f32"), place = text.rfind(".loc", load);
+    if (load == std::string::npos || text.substr(place, text.find('\n', place) - place)
+                                             .find("inlined_at") == std::string::npos)
+        fail("an expression that inlined() returns is emitted outside of it:\n" + text);
+}
+
 int main()
 {
     expect_text("operators", operators_in_c, operators);
@@ -448,5 +473,6 @@ int main()
     empty_builders();
     exceptions_leave_bodies();
     operands_throw();
+    inlined_results();
     return failures != 0;
 }
