@@ -5,6 +5,7 @@ from typing import Any
 
 import ptxgen.torch as pt
 from ptxgen import optimizers
+from ptxgen.torch import quantization
 
 
 def use(parameters: Any, rate: Any) -> None:
@@ -24,6 +25,13 @@ def use(parameters: Any, rate: Any) -> None:
     pt.Muon(parameters, heads=[pt.MatrixRange(0, 4), (4, 8)], uncovered="matrix").state_dict(format="torch")
 
 
+    state = quantization.ObserverState(q_min=0, q_max=255)
+    quantization.observe(parameters, state)
+    quantization.fake_quantize(parameters, state.scale, state.zero_point, q_min=0, q_max=255, learn="both", grad_factor=0.5)
+    quantization.fake_quantize(parameters, 0.5, q_min=-8, q_max=7, axis=-1, group=32, division="reciprocal")
+    quantization.fp8_cast(quantization.lerp(parameters, parameters, 0.5), 2.0, format="e5m2")
+
+
 def misuse(parameters: Any) -> None:
     pt.AdamW(parameters, max_gradnorm=1.0)  # type: ignore[call-arg]
     pt.Adam(parameters, statedtype="8bit")  # type: ignore[call-arg]
@@ -39,4 +47,7 @@ def misuse(parameters: Any) -> None:
     pt.AdamW(parameters, seed=1.5)  # type: ignore[arg-type]
     pt.AdamW(parameters).state_dict(format="numpy")  # type: ignore[arg-type]
     pt.AdamW(parameters).step(closur=None)  # type: ignore[call-arg, unused-ignore]
+    quantization.fake_quantize(parameters, 1.0)  # type: ignore[call-arg]
+    quantization.fake_quantize(parameters, 1.0, q_min=-8, q_max=7, learn="scales")  # type: ignore[arg-type]
+    quantization.fp8_cast(parameters, format="e3m4")  # type: ignore[arg-type]
     pt.clip_grad_norm_(parameters, max_nrm=1.0)  # type: ignore[call-arg]

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: MIT
+"""Quantizing and scaling back, with the gradients of the input, the scales and the zero points."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Optional, Tuple, Union
+
+import torch
+from torch import Tensor
+
+from . import _checks, _launch
+from ._launch import Levels
+from ._layout import Layout, arranged, layout, of_scales, restored
+from ._no_second import first_only
+
+Learn = Literal["none", "scale", "both"]
+Division = Literal["exact", "reciprocal"]
+InRange = Literal["level", "quotient"]
+_NAME = "fake_quantize()"
+
+
+def gradients(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels,
+              needed: Tuple[bool, ...], launch: Any) -> Tuple[Optional[Tensor], Optional[Tensor], Optional[Tensor]]:
+    """Those of x, scale and zero_point that are needed. launch: who computes them."""
+    if scale is not None and (how.quotient_range or needed[1] or needed[2]):
+        dx, d_scale, d_zero = launch.learned_backward(dy, x, scale, zero_point, how)
+        return dx, d_scale if needed[1] else None, d_zero if needed[2] else None
+    return (launch.quantize_backward(dy, x, scale, zero_point, how, True) if needed[0] else None), None, None
+
+
+class _FakeQuantize(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels) -> Tensor:
+        ctx.save_for_backward(x, scale, zero_point)
+        ctx.how = how
+        return _launch.fake_quantize(x, scale, zero_point, how)
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        x, scale, zero_point = ctx.saved_tensors
+        with torch.no_grad():
+            found = gradients(dy, x, scale, zero_point, ctx.how, ctx.needs_input_grad, _launch)
+        return (*first_only(_NAME, found, (dy, x, scale, zero_point)), None)
+
+
+def quantizer(function: str, x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tensor, int, None], how: Layout,
+              bounds: Tuple[int, int], learn: str, division: str, in_range: str, grad_factor: Optional[float],
+              ) -> Tuple[Optional[Tensor], Optional[Tensor], Levels]:
+    """Scales and zero points as operations take them; None where they are numbers."""
+    q_min, q_max = bounds
+    _checks.choice(function, "division", division, ("exact", "reciprocal"))
+    number, zero = 0.0, 0
+    if zero_point is not None and not isinstance(zero_point, Tensor):
+        zero = _checks.integer(function, "zero_point", zero_point, q_min, q_max)
+    elif zero_point is None and not q_min <= 0 <= q_max:
+        raise ValueError(f"{function}: zero_point: it must be given where 0 is not from q_min {q_min} to q_max {q_max}")
+    scales, zeros = None, None
+    if isinstance(scale, Tensor):
+        _checks.beside(function, "scale", scale, x)
+        if not scale.is_floating_point():
+            raise TypeError(f"{function}: scale is in {scale.dtype}, and it must be float32")
+        scales = of_scales(function, "scale", scale if learn != "none" else scale.detach(), how)
+        scales = scales.to(torch.float64 if x.dtype is torch.float64 else torch.float32)
+        if isinstance(zero_point, Tensor):
+            _checks.beside(function, "zero_point", zero_point, x)
+            zeros = of_scales(function, "zero_point", zero_point, how)
+            if learn == "both" and not zeros.is_floating_point():
+                raise TypeError(f"{function}: zero_point is in {zeros.dtype}, and learn=\"both\" needs one in float32")
+            if learn == "both":
+                zeros = zeros.to(scales.dtype)
+            elif zeros.is_floating_point():  # as learned ones count in operations
+                zeros = torch.nan_to_num(zeros.detach(), nan=float(q_min)).round().clamp(q_min, q_max).to(torch.int32)
+            elif zeros.dtype is torch.bool:
+                raise TypeError(f"{function}: zero_point is in torch.bool, and it must be int32")
+            else:
+                zeros = zeros.to(torch.int32)
+        elif learn == "both":
+            raise TypeError(f"{function}: zero_point: learn=\"both\" needs a tensor of the shape of scale")
+        else:
+            zeros = torch.full((how.channels or 1,), zero, dtype=torch.int32, device=x.device)
+    else:
+        number = _checks.positive(function, "scale", scale)
+        if how.channels:
+            raise TypeError(f"{function}: scale: with an axis it must be a tensor of the shape {list(how.shape)}")
+        if isinstance(zero_point, Tensor):
+            raise TypeError(f"{function}: zero_point is a tensor, and scale a number: give both as tensors or as numbers")
+        if learn != "none":
+            raise TypeError(f"{function}: scale: learn={learn!r} needs a tensor, not a number")
+        if in_range == "quotient":
+            raise ValueError(f"{function}: in_range=\"quotient\" needs a tensor as scale")
+    return scales, zeros, Levels(q_min, q_max, division == "reciprocal", in_range == "quotient", how.channels, how.inner,
+                                 how.group, number, zero, 1.0 if grad_factor is None else grad_factor)
+
+
+def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tensor, int, None] = None, *, q_min: int, q_max: int,
+                  axis: Optional[int] = None, group: Optional[int] = None, learn: Learn = "none",
+                  grad_factor: Optional[float] = None, division: Division = "exact", in_range: InRange = "level") -> Tensor:
+    """Quantizes and scales back: y = (q - z) * scale with q = clamp(rint(x / scale) + z, q_min, q_max).
+
+    x: f32, f16, bf16 or f64. y has its type and shape. A dense tensor in any order of its dimensions is taken as it is, any
+        other through a copy.
+    scale: a tensor of one element; of [channels] with axis; of x's shape with the axis divided by the group with axis and
+        group. In f32 (f64 for x in f64; other types are converted). Or a number. A tensor's values are not looked at.
+    zero_point: None for 0, an integer, or a tensor of the scale's shape. Of integers; or of floats, which are rounded.
+    group: 16, 32, 64, 128 or 256 elements along the axis that have a scale. Another axis than the one whose elements are
+        adjacent in memory is brought there by a copy.
+    learn: "scale" gives the scale a gradient, "both" the zero point, too, which is then of floats.
+    grad_factor: the gradients of scale and zero point times this: 1 / sqrt(N * q_max) in learned step size quantization, with
+        N the elements that a scale has. None: 1.
+    division: "reciprocal" multiplies by the rounded 1 / scale, as torch does.
+    in_range: where x has a gradient. "level": where rint(x / scale) + z needs no clamping, as in torch. "quotient": where
+        x / scale + z is between q_min and q_max before it is rounded, as in the paper on learned step sizes."""
+    _checks.tensor(_NAME, "x", x)
+    bounds = _checks.levels(_NAME, q_min, q_max)
+    _checks.choice(_NAME, "learn", learn, ("none", "scale", "both"))
+    _checks.choice(_NAME, "in_range", in_range, ("level", "quotient"))
+    if grad_factor is not None:
+        if learn == "none":
+            raise ValueError(f"{_NAME}: grad_factor={grad_factor!r} with learn=\"none\": there is no gradient that it is for")
+        grad_factor = _checks.number(_NAME, "grad_factor", grad_factor)
+        if grad_factor == 0:
+            raise ValueError(f"{_NAME}: grad_factor is 0: use learn=\"none\"")
+    shape = layout(_NAME, x, axis, group)
+    scales, zeros, how = quantizer(_NAME, x, scale, zero_point, shape, bounds, learn, division, in_range, grad_factor)
+    there = arranged(x, shape)
+    if _checks.compiling():
+        y: Tensor = torch.ops.ptxgen.fake_quantize(there, scales, zeros, *how)
+    else:
+        y = _FakeQuantize.apply(there, scales, zeros, how)
+    return restored(y, shape)
