@@ -41,8 +41,11 @@ def summary(doc, fallback):
 def header_summary(header):
     """What a header has, without "Part of builder.h" and "Layer 1", which the index shows by its order."""
     doc = " ".join(paragraphs(header.doc)[0][1]) if header.doc else ""
-    words = summary([re.sub(r"^(Part of [\w.]+(,? and [\w.]+)*|Layer \d)[:.] ", "", doc)], "")
-    return words[:1].upper() + words[1:]
+    return capital(summary([re.sub(r"^(Part of [\w.]+(,? and [\w.]+)*|Layer \d)[:.] ", "", doc)], ""))
+
+
+def capital(text):
+    return text if text.startswith("ptxgen") else text[:1].upper() + text[1:]
 
 
 # ---- text ----------------------------------------------------------------------------------------
@@ -183,14 +186,15 @@ def markdown(text, names):
 # ---- HTML ----------------------------------------------------------------------------------------
 
 STYLE = """body { max-width: 56em; margin: 0 auto 3em; padding: 0 1em; font: 16px/1.5 sans-serif;
-  color: #1a1a1a; background: #fff; }
+  color: #1a1a1a; background: #fff; overflow-wrap: break-word; }
 header { position: sticky; top: 0; display: flex; gap: 1em; align-items: center; padding: .6em 0; background: #fff;
   border-bottom: 1px solid #ccc; z-index: 1; }
 header input { flex: 1; min-width: 0; max-width: 28em; font: inherit; padding: .2em .5em; }
 #found { position: sticky; top: 3.4em; z-index: 1; margin: 0; padding: 0; list-style: none; max-height: 60vh;
   overflow-y: auto; background: #fff; } #found li { padding: .3em 0; border-bottom: 1px solid #eee; }
 pre, code { font: 14px/1.45 monospace; } pre { background: #f4f4f4; padding: .6em; white-space: pre-wrap;
-  overflow-wrap: anywhere; } code, h1, h3, a { overflow-wrap: anywhere; }
+  overflow-wrap: anywhere; } @media (max-width: 40em) { pre { font-size: 12px; } h1 { font-size: 1.5em; } }
+code, h1, h3, a { overflow-wrap: anywhere; }
 section { border-top: 1px solid #ccc; scroll-margin-top: 4em; } h1, h2, h3 { line-height: 1.25; scroll-margin-top: 3em; }
 h2, h3 { margin-bottom: .3em; } .names { columns: 15em auto; } .names a { display: block; }
 dt { margin-top: .5em; } dd { margin-left: 1.5em; } dd p { margin: .2em 0; }
@@ -245,8 +249,10 @@ def write_page(path, title, version, body):
 
 def header_body(header, names):
     section = ""
+    first = re.sub(r"^Layer \d: ", "", header.doc[0]) if header.doc else ""
+    about = [capital(first)] + header.doc[1:]
     layer = f'<a href="index.html#{anchor(header.layer[0])}">{html.escape(header.layer[0])}</a>'
-    body = [f"<h1>&lt;ptxgen/{header.name}&gt;</h1>", f"<p>Layer: {layer}</p>", comment(header.doc, names),
+    body = [f"<h1>&lt;ptxgen/{header.name}&gt;</h1>", f"<p>Layer: {layer}</p>", comment(about, names),
             '<div class="names">' + "\n".join(f'<a href="#{html.escape(entry.name)}">{html.escape(entry.name)}</a>'
                                               for entry in header.entries) + "</div>"]
     for entry in header.entries:
@@ -273,7 +279,8 @@ def index_body(headers, layers, pages, names, version):
         rows = "\n".join(f'<tr><td><a href="{header.file}">{header.name}</a></td>'
                          f"<td>{names.inline(header_summary(header))}</td></tr>" for header in mine)
         every = sorted({entry.name for header in mine for entry in header.entries}, key=str.lower)
-        body.append(f'<h2 id="{anchor(layer[0])}">{html.escape(layer[0])}</h2>\n<p>{html.escape(layer[1])}</p>\n'
+        does = html.escape(layer[1].replace("->", "→"))
+        body.append(f'<h2 id="{anchor(layer[0])}">{html.escape(layer[0])}</h2>\n<p>{does}</p>\n'
                     f'<table class="index">\n{rows}\n</table>')
         if every:
             links = [f'<a href="{html.escape(names.targets[name])}">{html.escape(name)}</a>' for name in every]
@@ -314,7 +321,12 @@ def write_html(headers, layers, docs, folder, version):
     known = {name for name, _, _ in found}
     found += [[name, place, "of " + place.partition("#")[2]]
               for name, place in names.targets.items() if name not in known and "#" in place]
-    found += [[f"{page}.md", f"page-{page}.html", title] for page, (title, _) in pages.items()]
+    for page, (title, text) in pages.items():
+        found.append([f"{page}.md", f"page-{page}.html", title])
+        plain = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+        found += [[f"{page}.md", f"page-{page}.html#{anchor(heading)}", heading]
+                  for heading in re.findall(r"^##+ (.*)", plain, re.M)]
+    found = [[name, place, said.replace("`", "")] for name, place, said in found]
     for name, text in (("style.css", STYLE), ("search.js", SEARCH), ("names.js", f"var NAMES = {json.dumps(found)};\n")):
         with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
             file.write(text)

@@ -101,6 +101,8 @@ with open(os.path.join(html_folder, "names.js"), encoding="utf-8") as file:
     searched = json.loads(file.read().partition("= ")[2].rstrip(";\n"))
 macros = {"ptx_call", "ptx_printf", "ptx_load", "ptx_if"}
 failures += [f"the search does not know {name}" for name in (names | macros) - {name for name, _, _ in searched}]
+if ["clients.md", "page-clients.html#triton", "Triton"] not in searched:
+    failures.append("the search does not know the headings of pages")
 failures += [f"the search: {link} leads nowhere" for _, link, _ in searched if not leads_somewhere(None, link)]
 for header in os.listdir(os.path.join(source, "include", "ptxgen")):
     if re.sub(r"\.h$", "", header).replace(".", "_") + ".html" not in pages["index.html"].links:
