@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# test_quickstart.sh QUICKSTART: what tools/quickstart.sh says to a new user, and how it ends, with stand-ins for
-# every program that it calls. CI runs the script itself in a bare root.
+# test_quickstart.sh QUICKSTART BUILD: what tools/quickstart.sh says to a new user, and how it ends, with stand-ins for
+# every program that it calls; and that BUILD, unless it has no command, has the targets that the script builds. CI
+# runs the script itself in a bare root.
 set -u
 work=$(mktemp -d "${TMPDIR:-/tmp}/ptxgen-quickstart-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -78,6 +79,14 @@ before() {
     [ "$(grep -nE -m 1 -- "$1" "$work/out" | cut -d : -f 1)" -lt "$(grep -nE -m 1 -- "$2" "$work/out" | cut -d : -f 1)" ] ||
         wrong "'$1' does not come before '$2': $(cat "$work/out")"
 }
+
+if [ -e "$2/tools/ptxgen" ]; then
+    needed=$(sed -n 's/^needed="\(.*\)"$/\1/p' "$1")
+    [ "$needed" ] || wrong "$1 does not say what it builds"
+    for target in $needed; do
+        grep -q "\"name\": \"${target%:*}\"" "$2/meson-info/intro-targets.json" || wrong "no target $target"
+    done
+fi
 
 quickstart 0
 says '^quickstart: no GPU here: everything runs on the emulator$'
