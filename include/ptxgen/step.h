@@ -16,7 +16,7 @@
 /// A run is three launches for any number of tensors: the norms, together with everything that
 /// depends only on scalars and step counts; the records; the step. One more folds what reports of
 /// weights and an amax have of tensors of several tiles (tile of struct ptx_step_description); one
-/// makes codes in blocks.
+/// makes codes in blocks, one transposes codes. Rules with sums have two more; muon.h has Muon's.
 ///
 /// With g the raw gradient, a step computes, for each tensor,
 ///
