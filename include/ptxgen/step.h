@@ -309,7 +309,8 @@ PTXGEN_API ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream);
 /// finish, and the step that reduce. Phases that are captured neither count for phases that are
 /// launched nor change their order. The order holds within a capture, too, except that its first
 /// phase may belong to phases elsewhere: it is accepted if the one before was ever captured or
-/// launched. So each phase may have a graph of its own, and the caller replays them in order.
+/// launched. So each phase may have a graph of its own, and the caller replays them in order. A
+/// phase or a run whose launches fail may have done a part: norm_sq comes next.
 ///
 /// Errors: those of a run; INVALID for a phase out of order, which changes nothing, and for a
 /// reduce of a plan without a rule that has sums and without rows of matrices.
@@ -361,8 +362,6 @@ PTXGEN_API ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan,
 /// to 0 before the run. A step that is skipped begins new sums as others do. Sums are the caller's
 /// to scale, as by a loss over the number of micro-batches. A second norm_sq before a step begins a
 /// new sum with the gradients of its time. Reports of gradients are of the sums, too.
-///
-/// Of a rule that takes sums (rule.h) the last gradient must be there: without it its sums are 0.
 ///
 /// Errors: those of a run; INVALID for a plan without accumulators, and between a norm_sq and its
 /// step.

@@ -20,6 +20,16 @@ ptx_val ptxk_norm_accumulated(ptx_builder *b, ptx_val state)
     return ptx_shl(b, ptx_load(b, counts, GRADIENTS), 1);
 }
 
+ptx_val ptxk_norm_has_accumulated(ptx_builder *b, ptx_ptr rows, ptx_val tensor)
+{
+    ptx_vec sum = ptx_load_vec(b, rows, ptx_mul_wide(b, tensor, 2), 2);
+    ptx_val taken = ptx_var(b, ptx_u32(0));
+
+    ptx_if (b, ptx_ne(b, sum.lane[0], 0))
+        ptx_set(b, taken, ptxk_norm_accumulated(b, sum.lane[1]));
+    return ptx_ne(b, taken, 0);
+}
+
 void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n)
 {
     struct norm_accumulator *a = &n->accumulator;

@@ -110,6 +110,8 @@ ptx_ptr ptxk_norm_accumulators_param(ptx_builder *b);
 // Whether a tensor's gradient was in the sum that a norm has taken, from its `state`. 0: it was
 // not.
 ptx_val ptxk_norm_accumulated(ptx_builder *b, ptx_val state);
+// The same of a tensor (u32), as a predicate; false where it has no accumulator.
+ptx_val ptxk_norm_has_accumulated(ptx_builder *b, ptx_ptr rows, ptx_val tensor);
 struct norm_squares;
 // Reads a tensor's, whose row is read; a chunk without any gradient is made empty.
 void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n);

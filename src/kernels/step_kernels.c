@@ -126,7 +126,8 @@ void ptxk_step_sums_store(ptx_builder *b, const ptx_val *sum, unsigned count, pt
 }
 
 // A block for each tensor adds the sums of its tiles: thread t those of tiles t, t + 256, ... in
-// this order; a tree over the threads follows. A tensor without elements or gradient has zeros.
+// this order; a tree over the threads follows. A tensor without elements, or without a gradient or
+// a sum of gradients, has zeros.
 void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     const struct ptxk_step_spec *spec = norm->own;
@@ -144,6 +145,9 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
     if (has_matrices(norm))
         of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
                            .meaning = "one a tensor: 0: it is no matrix");
+    ptx_ptr accumulators = { 0 };
+    if (spec->accumulates)
+        accumulators = ptxk_norm_accumulators_param(b);
     ptx_val block = ptx_ctaid(b, PTX_X);
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val row = ptx_mul_wide(b, block, NORM_LENGTH(uint64_t, struct norm_tensor_row));
@@ -151,7 +155,9 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_val first = ptx_cvt(b, PTX_U64, ptx_load(b, tiles, block));
     ptx_val up = ptx_add(b, extent.lane[1], spec->tile - 1);
     ptx_val all = ptxk_over_power_of_two(b, up, spec->tile);
-    ptx_val absent = ptx_eq(b, extent.lane[0], 0);
+    ptx_val absent = spec->accumulates
+                         ? ptx_not(b, ptxk_norm_has_accumulated(b, accumulators, block))
+                         : ptx_eq(b, extent.lane[0], 0);
     ptx_val count = ptx_select(b, absent, ptx_u64(0), all);
     if (has_matrices(norm)) { // those have no sums of tiles
         ptx_val is = ptx_ne(b, ptx_load(b, of, block), 0);

@@ -187,15 +187,13 @@ ptx_status ptxp_norm_plan_run(struct norm_plan *plan, const char *call, CUstream
                            plan->layout.sum_rows);
     else
         status = ptxd_stream_capture(plan->device, stream, &in);
+    if (status)
+        return ptxp_norm_plan_end(plan, call, status);
     // In a graph of the caller: single kernels instead of a child graph.
-    if (!status)
-        status =
-            in.active || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
-    if (!status) {
-        for (unsigned k = NORM_LEFT_SUMS; k <= NORM_LEFT_RULE_SUMS; k++)
-            plan->order.ever[k] = true;
-        note(plan, NORM_LEFT_NOTHING, &in);
-    }
+    status = in.active || !plan->graph ? run(plan, stream) : ptx_graph_launch(plan->graph, stream);
+    for (unsigned k = NORM_LEFT_SUMS; !status && k <= NORM_LEFT_RULE_SUMS; k++)
+        plan->order.ever[k] = true;
+    note(plan, NORM_LEFT_NOTHING, &in);
     return ptxp_norm_plan_end(plan, call, status);
 }
 
@@ -256,10 +254,8 @@ ptx_status ptxp_norm_plan_phase(struct norm_plan *plan, const char *call, enum n
         status = check_order(plan, needs, &in);
     if (!status) {
         status = launch_phase(plan, phase, stream);
-        // A norm_sq that fails may have launched a part, so that sums of an earlier one no longer
-        // belong to the scalars.
-        if (!status || phase == NORM_PHASE_SQUARES)
-            note(plan, status ? NORM_LEFT_NOTHING : phases[phase].leaves, &in);
+        // One that fails may have launched a part: what comes next must not build on it.
+        note(plan, status ? NORM_LEFT_NOTHING : phases[phase].leaves, &in);
     }
     return ptxp_norm_plan_end(plan, call, status);
 }

@@ -305,6 +305,46 @@ TEST(test_sums)
     steps_with(PTX_STEP_FORMAT_STATE_F16, PTX_F32);
 }
 
+// The sums are those of what the accumulators have, whether the last gradients are there or not.
+TEST(test_accumulated)
+{
+    enum { IN_THE_RUN = 1, NEVER = TENSORS - 1 };
+    struct random r = { 6 };
+    CUdeviceptr before[TENSORS], last[TENSORS] = { 0 };
+
+    memset(expected, 0, BYTES);
+    lay_out(PTX_STEP_FORMAT_FULL, PTX_F32);
+    for (unsigned t = 0; t < TENSORS; t++) {
+        tensors[t].accumulator = ptx_buffer_address(memory) + place(t, BESIDE);
+        tensors[t].accumulated = ptx_buffer_address(memory) + place(t, SCALES);
+        before[t] = t == IN_THE_RUN || t == NEVER ? 0 : tensors[t].gradient;
+    }
+    last[IN_THE_RUN] = tensors[IN_THE_RUN].gradient;
+    const struct ptxk_step_variant v = { &lamb->own.rule, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32,
+                                         0 };
+    const struct ptxk_step_spec spec = { .variants = &v, .variant_count = 1, .accumulates = true };
+    fill(&r, true);
+    require(ptx_buffer_upload(memory, 0, expected, BYTES, gpu.stream));
+    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
+    if (!plan)
+        fail_msg("%s", ptx_error_message());
+    require(ptx_step_plan_set_gradients(plan, 0, TENSORS, before, gpu.stream));
+    require(ptx_step_plan_accumulate(plan, gpu.stream));
+    require(ptx_step_plan_set_gradients(plan, 0, TENSORS, last, gpu.stream));
+    require(ptx_step_plan_run(plan, gpu.stream));
+    for (unsigned t = 0; t < TENSORS; t++) {
+        const struct ptx_step_accumulated taken = { .gradients = (t != NEVER) | 1u << 31 };
+        memcpy(expected + place(t, SCALES), &taken, sizeof taken);
+        if (t == NEVER)
+            continue;
+        memcpy(expected + place(t, BESIDE), at(t, GRADIENT, PTX_F32, 0), counts[t] * sizeof(float));
+        if (t != BY_ADAMW)
+            step_lamb(t, 1, ptxk_step_tile(&spec, COUNT), ptxk_step_lanes(&v));
+    }
+    check();
+    ptx_step_plan_destroy(&plan);
+}
+
 // ---- descriptions and checks --------------------------------------------------------------------
 
 TEST(test_description)
