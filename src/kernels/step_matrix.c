@@ -459,12 +459,39 @@ static void pass_matrix(ptx_builder *b, struct pass *p)
     }
 }
 
-static void accumulator_read(ptx_builder *b, struct pass *p)
+// Sets the gradient's address, that of the sum where there are accumulators. Returns whether it is
+// absent: a predicate.
+static ptx_val gradient_read(ptx_builder *b, struct pass *p, ptx_ptr tensors)
 {
-    ptx_vec sum = ptx_load_vec(b, p->accumulators, ptx_mul_wide(b, p->tensor, 2), 2);
-    ptx_val taken = ptxk_norm_accumulated(b, sum.lane[1]);
-    ptx_return_if(b, ptx_eq(b, taken, 0));
-    p->gradient = sum.lane[0];
+    if (p->spec->accumulates) {
+        ptx_vec sum = ptx_load_vec(b, p->accumulators, ptx_mul_wide(b, p->tensor, 2), 2);
+        ptx_val taken = ptxk_norm_accumulated(b, sum.lane[1]);
+        p->gradient = sum.lane[0];
+        return ptx_eq(b, taken, 0);
+    }
+    const uint32_t length = NORM_LENGTH(uint64_t, struct norm_tensor_row);
+    p->gradient = ptx_load(b, ptx_at(b, tensors, ptx_mul_wide(b, p->tensor, length)), 0);
+    return ptx_eq(b, p->gradient, 0);
+}
+
+// The rows of X of a matrix that may have a gradient on other ranks. Such a matrix is not turned.
+static void x_clear(ptx_builder *b, struct pass *p)
+{
+    const ptx_val zero = ptx_zero(PTX_F16);
+    const ptx_vec all = { .lanes = LANES, .lane = { zero, zero, zero, zero } };
+
+    p->m = ptxk_matrix_read(b, p->matrices, p->matrix, p->index, p->tid, p->shared);
+    ptx_val at = ptx_load(b, p->m.row, MATRIX_ROW(x));
+    p->all_x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, at);
+    ptx_for (b, index, p->m.begins, p->m.ends, 1) {
+        tile_set(b, &p->m, index);
+        p->x = ptx_at(b, p->all_x, p->m.x_first);
+        ptx_val within = ptx_lt(b, p->m.along, p->m.x_line);
+        ptx_val is = ptx_and(b, within, ptx_not(b, p->m.turns));
+        ptx_val end = ptx_select(b, is, p->m.height, 0);
+        ptx_for (b, r, p->m.begin, end, p->m.stride)
+            ptx_store_vec(b, p->x, x_place(b, &p->m, r, p->m.along), all);
+    }
 }
 
 void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
@@ -510,13 +537,15 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
     p.tensor = ptx_unpack(b, PTX_U32, ptx_load(b, of_matrix, MATRIX_ROW(tensor))).lane[0];
     p.row = ptxk_matrix_tensor_at(b, spec, rows, p.tensor);
     ptx_comment(b, "a matrix without a gradient is left out");
-    if (spec->accumulates) {
-        accumulator_read(b, &p);
-    } else {
-        const uint32_t length = NORM_LENGTH(uint64_t, struct norm_tensor_row);
-        p.gradient = ptx_load(b, ptx_at(b, tensors, ptx_mul_wide(b, p.tensor, length)), 0);
-        ptx_return_if(b, ptx_eq(b, p.gradient, 0));
+    ptx_val absent = gradient_read(b, &p, tensors);
+    if (spec->over_ranks) {
+        ptx_if (b, absent) {
+            struct pass cleared = p;
+            ptx_comment(b, "its rows here are 0 for the ranks that have others");
+            x_clear(b, &cleared);
+        }
     }
+    ptx_return_if(b, absent);
     ptx_val variant = ptx_unpack(b, PTX_U32, ptx_load(b, p.row, ROW(variant))).lane[0];
     variant = ptx_shr(b, variant, 1);
     for (unsigned k = variants.first; k < variants.first + variants.count; k++) {

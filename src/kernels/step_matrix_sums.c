@@ -307,10 +307,8 @@ void ptxk_matrix_total(ptx_builder *b, const struct ptxk_matrix_totals *t, ptx_v
 // Whether a tensor has a gradient, or a sum of gradients: a predicate.
 static ptx_val is_present(ptx_builder *b, ptx_ptr rows, bool accumulates, ptx_val tensor)
 {
-    if (accumulates) {
-        ptx_val at = ptx_load_vec(b, rows, ptx_mul_wide(b, tensor, 2), 2).lane[1];
-        return ptx_ne(b, ptxk_norm_accumulated(b, at), 0);
-    }
+    if (accumulates)
+        return ptxk_norm_has_accumulated(b, rows, tensor);
     const uint32_t length = NORM_LENGTH(uint64_t, struct norm_tensor_row);
     return ptx_ne(b, ptx_load(b, ptx_at(b, rows, ptx_mul_wide(b, tensor, length)), 0), 0);
 }
@@ -389,6 +387,6 @@ ptx_val ptxk_matrix_scale(ptx_builder *b, const struct ptxk_matrix_scale *of)
     ptx_val length = length_of(b, &l);
     ptx_val scale = ptx_cvt(b, PTX_F32, ptx_max(b, length, eps));
 
-    ptx_comment(b, "an update of zeros stays so");
-    return ptx_select(b, ptx_eq(b, length, 0), ptx_f32(INFINITY), scale);
+    ptx_comment(b, "an update that is shorter than any f32 becomes 0");
+    return ptx_select(b, ptx_eq(b, scale, 0), ptx_f32(INFINITY), scale);
 }

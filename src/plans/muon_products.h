@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The products of Muon: from X to its orthogonalized form, for any number of matrices in at most 20
+// The products of Muon: from X to its orthogonalized form, for any number of matrices in at most 19
 // launches at five steps. X is rows x columns with rows <= columns, f16, row after row; rows begin
 // muon_pitch(columns) bytes apart, and the elements behind a row's last are 0. Every product is
 // f16 x f16 with sums in f32, rounded once to f16.

@@ -286,6 +286,54 @@ TEST(test_ranks_have_the_bits_of_one)
     free(image);
 }
 
+// A rank without a gradient of a matrix adds nothing to its sums, sends zeros, and keeps its rows.
+TEST(test_absent_on_a_rank)
+{
+    enum { T = 0, ROW = 160, ROWS_HERE = 7 };
+    struct random r = gpu_random(&gpu, "matrices that a rank has no gradient of");
+    unsigned char *image = image_of(&r);
+    const uint64_t pitch = ptx_muon_pitch(shapes[T].columns);
+    const uint64_t rows = shapes[T].rows - shapes[T].cut, bytes = rows * pitch;
+    const uint64_t own = rows * shapes[T].columns * sizeof(float);
+    unsigned char x[ROWS_HERE * ROW], zeros[ROWS_HERE * ROW] = { 0 };
+    unsigned char *before = malloc((size_t)own), *after = malloc((size_t)own);
+    const CUdeviceptr none = 0;
+    struct sums sums;
+    struct copy c;
+
+    assert_true(bytes <= sizeof x);
+    create(&c, RANKS);
+    require(ptx_buffer_upload(c.memory, 0, image, BYTES, gpu.stream));
+    const CUdeviceptr here = c.tensors[1][T].update, there = c.tensors[0][T].update;
+    const CUdeviceptr parameter = c.tensors[1][T].parameter;
+    for (unsigned step = 0; step < 2; step++) {
+        if (step)
+            require(ptx_step_plan_set_gradients(c.plans[1], T, 1, &none, gpu.stream));
+        for (unsigned k = 0; k < RANKS; k++)
+            require(ptx_step_plan_norm_sq(c.plans[k], gpu.stream));
+        sums_of(&c, &sums);
+        for (unsigned k = 0; k < RANKS; k++) {
+            require(ptx_buffer_upload(c.sums, k * sizeof sums, &sums, sizeof sums, gpu.stream));
+            require(ptx_step_plan_finish(c.plans[k], gpu.stream));
+            require(ptx_step_plan_reduce(c.plans[k], gpu.stream));
+        }
+        download(here, x, bytes);
+        assert_int_equal(memcmp(x, zeros, bytes) == 0, step);
+        download(there, x, pitch);
+        assert_memory_not_equal(x, zeros, pitch);
+        require(ptx_muon_plan_run(c.products, gpu.stream));
+        download(parameter, before, own);
+        for (unsigned k = 0; k < RANKS; k++)
+            require(ptx_step_plan_step(c.plans[k], gpu.stream));
+        download(parameter, after, own);
+        assert_int_equal(memcmp(before, after, own) == 0, step);
+    }
+    destroy(&c);
+    free(before);
+    free(after);
+    free(image);
+}
+
 // A graph of the phases after the sums, and of the products.
 TEST(test_capture)
 {

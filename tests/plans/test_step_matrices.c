@@ -219,7 +219,7 @@ static void sums_of(const struct set *set, size_t t, double sum[3])
         sum[k] = ref_block_sum(all[k], BLOCK);
 }
 
-// What an update is divided by; infinity for one of zeros.
+// What an update is divided by; infinity for one that is shorter than any f32.
 static float scale_of(const struct set *set, const struct ptx_step_group *group, size_t t,
                       float factor)
 {
@@ -234,9 +234,8 @@ static float scale_of(const struct set *set, const struct ptx_step_group *group,
     const double root = sqrt(square > 0 ? square : 0);
     const double parts = 0x1p-20 * (sqrt(m_m) + sqrt(g_g));
     const double length = root > parts ? root : parts;
-    if (length == 0)
-        return INFINITY;
-    return (float)(length > eps ? length : (double)eps);
+    const float scale = (float)(length > eps ? length : (double)eps);
+    return scale == 0 ? INFINITY : scale;
 }
 
 static uint32_t random_bits(const struct set *set, size_t t, uint64_t i, uint32_t step,
@@ -607,6 +606,31 @@ TEST(test_changes)
     fill_gradients(&set, &r);
     require(ptx_step_plan_run(plan, gpu.stream));
     check(&set, "a step that a guard skips");
+    ptx_step_plan_destroy(&plan);
+    destroy(&set);
+}
+
+// Without eps, an update that is shorter than any f32 is zeros.
+TEST(test_shortest_update)
+{
+    static const struct shape shapes[] = {
+        { 3, 5, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    };
+    struct random r = gpu_random(&gpu, "the shortest update");
+    struct set set;
+
+    create(&set, &r, shapes, 1);
+    set.groups[0].hyper.eps = 0;
+    ptx_step_plan *plan = plan_of(&set);
+    memset(array_of(&set, 0, GRADIENT), 0, 15 * sizeof(float));
+    memset(array_of(&set, 0, STATE), 0, 15 * sizeof(float));
+    memset(array_of(&set, 1, GRADIENT), 0, (size_t)of_adamw.columns * sizeof(float));
+    put(&set, 0, GRADIENT, 7, 0x1p-149f);
+    upload(&set);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    expect(&set, plan, 1);
+    check(&set, "the shortest update");
+    assert_true(isfinite(get(&set, 0, PARAMETER, 7)));
     ptx_step_plan_destroy(&plan);
     destroy(&set);
 }
