@@ -5,6 +5,7 @@
 #include <ptxgen/clip.h>
 
 #include "driver/error.h"
+#include "driver/nvtx.h"
 #include "kernels/clip_apply.h"
 #include "norm_plan.h"
 
@@ -156,6 +157,7 @@ static ptx_status make(ptx_clip_plan *plan, const struct ptx_clip_params *params
 
 ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_params *params)
 {
+    ptxd_range_begin(__func__);
     ptx_clip_plan *plan = ptxp_norm_plan_allocate(device, &hooks, sizeof *plan);
 
     if (ptxd_named(plan ? make(plan, params) : ptx_error_status(), __func__))
@@ -165,6 +167,7 @@ ptx_clip_plan *ptx_clip_plan_create(ptx_device *device, const struct ptx_clip_pa
             (struct ptx_clip_plan_info) { plan->norm.all_sums, plan->norm.records,
                                           plan->norm.summary, plan->norm.layout.chunk_count,
                                           plan->norm.guard_state };
+    ptxd_range_end();
     return plan;
 }
 

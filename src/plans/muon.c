@@ -11,6 +11,7 @@
 
 #include "driver/capture.h"
 #include "driver/error.h"
+#include "driver/nvtx.h"
 #include "kernels/muon_parts.h"
 #include "load.h"
 #include "muon_program.h"
@@ -317,8 +318,10 @@ ptx_muon_plan *ptx_muon_plan_create(ptx_device *device, const struct ptx_muon_pl
         return NULL;
     }
     plan->device = device;
+    ptxd_range_begin(__func__);
     if (ptxd_named(make(plan, params), __func__))
         ptx_muon_plan_destroy(&plan);
+    ptxd_range_end();
     return plan;
 }
 
@@ -352,10 +355,12 @@ ptx_status ptx_muon_plan_run(ptx_muon_plan *plan, CUstream stream)
         return ptxd_fail(PTX_ERROR_INVALID, "%s: plan is NULL", __func__);
     if (!plan->tile_count)
         return PTX_OK;
+    ptxd_range_begin(__func__);
     status = copy(plan, MUON_GATHER, stream);
     if (!status)
         status = ptxp_muon_run(plan->products, stream);
     if (!status)
         status = copy(plan, MUON_SCATTER, stream);
+    ptxd_range_end();
     return ptxd_named(status, __func__);
 }

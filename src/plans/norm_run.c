@@ -7,6 +7,7 @@
 
 #include "driver/capture.h"
 #include "driver/error.h"
+#include "driver/nvtx.h"
 
 // Two threads that use one plan at the same time would mix up its launches: the second is refused.
 ptx_status ptxp_norm_plan_begin(struct norm_plan *plan, const char *call)
@@ -19,11 +20,13 @@ ptx_status ptxp_norm_plan_begin(struct norm_plan *plan, const char *call)
                          "%s: another thread is using this plan: one plan is for one stream at a "
                          "time; make a plan for each",
                          call);
+    ptxd_range_begin(call);
     return PTX_OK;
 }
 
 ptx_status ptxp_norm_plan_end(struct norm_plan *plan, const char *call, ptx_status status)
 {
+    ptxd_range_end();
     atomic_flag_clear_explicit(&plan->busy, memory_order_release);
     return ptxd_named(status, call);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "driver/error.h"
+#include "driver/nvtx.h"
 #include "kernels/muon_parts.h"
 #include "loss_scale.h"
 #include "muon_program.h"
@@ -333,6 +334,7 @@ static ptx_status make(ptx_step_plan *plan, const struct ptx_step_params *params
 
 ptx_step_plan *ptx_step_plan_create(ptx_device *device, const struct ptx_step_params *params)
 {
+    ptxd_range_begin(__func__);
     ptx_step_plan *plan = ptxp_norm_plan_allocate(device, &hooks, sizeof *plan);
 
     if (ptxd_named(plan ? make(plan, params) : ptx_error_status(), __func__))
@@ -341,6 +343,7 @@ ptx_step_plan *ptx_step_plan_create(ptx_device *device, const struct ptx_step_pa
         plan->info = (struct ptx_step_plan_info) { plan->norm.all_sums,  plan->norm.records,
                                                    plan->norm.summary,   plan->norm.guard_state,
                                                    plan->info.rule_sums, plan->info.matrix_sums };
+    ptxd_range_end();
     return plan;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "driver/error.h"
+#include "driver/nvtx.h"
 #include "plans/arrays.h"
 #include "plans/load.h"
 
@@ -621,12 +622,14 @@ ptx_status ptx_operation_run(ptx_operations *operations, ptx_operation id, const
         status = choose_with(operations, id, entries[id].run, params, &call);
     if (status || call.n == 0)
         return status;
+    ptxd_range_begin(call.function);
     status = check_addresses(operations, &call);
     // Nothing is launched unless all can be.
     for (size_t k = 0; k < call.chosen_count && !status; k++)
         status = compile(operations, &call, &call.chosen[k], stream);
     for (size_t k = 0; k < call.chosen_count && !status; k++)
         status = launch(operations, &call, &call.chosen[k], stream);
+    ptxd_range_end();
     return status;
 }
 
