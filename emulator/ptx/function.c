@@ -138,11 +138,27 @@ static bool parse_promise(struct emu_parser *p, const char *name, int isa)
                      isa / 10, isa % 10);
 }
 
+// .abi_preserve 8: how many registers a call leaves as they are, which are those of ptxas. `found`
+// is false if no such directive is next.
+static bool parse_preserved(struct emu_parser *p, bool *found)
+{
+    static const char *const names[] = { "abi_preserve", "abi_preserve_control" };
+    uint64_t ignored;
+
+    for (unsigned k = 0; k < sizeof names / sizeof *names; k++)
+        if (emu_token_is_dot(&p->token, names[k])) {
+            *found = true;
+            return parse_promise(p, names[k], 90) && emu_parse_count(p, 0, UINT32_MAX, &ignored);
+        }
+    *found = false;
+    return true;
+}
+
 // name: .callprototype (results) _ (parameters); It becomes a function without a body.
 static bool parse_prototype(struct emu_parser *p, const struct emu_token *name)
 {
     const uint32_t index = p->module->function_count;
-    uint32_t ignored;
+    bool more = true;
     struct emu_token blank;
 
     struct emu_function *f = emu_push(p, &p->module->functions, &p->module->function_count,
@@ -159,10 +175,11 @@ static bool parse_prototype(struct emu_parser *p, const struct emu_token *name)
         return emu_error(p, &blank, "Parsing error near '%.*s': syntax error", EMU_TEXT(&blank));
     if (!parse_formals(p, index, false))
         return false;
-    if (!parse_promise(p, "noreturn", 64) ||
-        (emu_token_is_dot(&p->token, "abi_preserve") &&
-         (!parse_promise(p, "abi_preserve", 90) || !parse_number(p, &ignored))))
+    if (!parse_promise(p, "noreturn", 64))
         return false;
+    while (more)
+        if (!parse_preserved(p, &more))
+            return false;
     return emu_declare(p, name, EMU_NAME_PROTOTYPE, index) && emu_expect(p, ';');
 }
 
@@ -415,9 +432,11 @@ static bool parse_tuning(struct emu_parser *p, bool *found)
         return f->in_cluster = true;
     if (emu_take_dot(p, "reqnctapercluster"))
         return parse_cluster(p, f);
-    if (emu_take_dot(p, "noreturn") || emu_take_dot(p, "abi_preserve"))
+    if (emu_take_dot(p, "noreturn"))
         return true;
-    return emu_parse_ignored(p, found);
+    if (!parse_preserved(p, found))
+        return false;
+    return *found || emu_parse_ignored(p, found);
 }
 
 // ---- a definition -------------------------------------------------------------------------------

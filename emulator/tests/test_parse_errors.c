@@ -113,6 +113,39 @@ TEST(floors)
     }
 }
 
+// .abi_preserve and .abi_preserve_control, of a function and of a prototype: as ptxas 13.0 takes
+// and refuses them.
+TEST(registers_that_a_call_preserves)
+{
+    static const struct {
+        const char *version, *function, *prototype, *words;
+    } rows[] = {
+        { "9.0", ".abi_preserve 5 .abi_preserve_control 3",
+          ".noreturn .abi_preserve 3 .abi_preserve_control 0", NULL },
+        { "8.9", ".abi_preserve 5", "", "'.abi_preserve' requires PTX ISA .version 9.0" },
+        { "8.9", "", ".abi_preserve 5", "'.abi_preserve' requires PTX ISA .version 9.0" },
+        { "8.9", "", ".abi_preserve_control 5",
+          "'.abi_preserve_control' requires PTX ISA .version 9.0" },
+        { "9.0", ".abi_preserve", "", "syntax error" },
+        { "9.0", "", ".abi_preserve", "syntax error" },
+        { "9.0", "", ".abi_preserve -1", "An integer from 0 to 4294967295 is expected" },
+    };
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        char text[512];
+        snprintf(text, sizeof text,
+                 ".version %s\n.target sm_90\n.address_size 64\n.func g() %s { ret; }\n"
+                 ".entry k(.param .b64 f) { .reg .b64 d; ld.param.b64 d, [f];\n"
+                 "P: .callprototype _ () %s; call d, P; }",
+                 rows[k].version, rows[k].function, rows[k].prototype);
+        if (rows[k].words) {
+            expect(text, 218, rows[k].words);
+        } else {
+            struct emu_module *module = parse_ok(text);
+            emu_module_destroy(&module);
+        }
+    }
+}
+
 TEST(what_is_not_supported_says_so)
 {
     static const char *const lines[] = {
