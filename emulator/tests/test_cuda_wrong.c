@@ -573,6 +573,29 @@ TEST(modules_of_libraries)
     OK(cuCtxDestroy_v2(a.context));
 }
 
+/// A library does not unload what a destroyed context had of it: other modules may have its memory
+/// by then.
+TEST(libraries_outlive_contexts)
+{
+    enum { COUNT = 32 };
+    CUlibrary libraries[COUNT];
+    CUmodule modules[COUNT];
+    struct place a = new_place();
+    for (unsigned k = 0; k < COUNT; k++) {
+        OK(cuLibraryLoadData(&libraries[k], emu_text, NULL, NULL, 0, NULL, NULL, 0));
+        OK(cuLibraryGetModule(&modules[k], libraries[k]));
+    }
+    OK(cuCtxDestroy_v2(a.context));
+    struct place b = new_place();
+    for (unsigned k = 0; k < COUNT; k++)
+        modules[k] = emu_module();
+    for (unsigned k = 0; k < COUNT; k++)
+        OK(cuLibraryUnload(libraries[k]));
+    for (unsigned k = 0; k < COUNT; k++)
+        OK(cuModuleUnload(modules[k]));
+    OK(cuCtxDestroy_v2(b.context));
+}
+
 /// An attribute has its size even if the address is unknown.
 TEST(sizes_of_attributes)
 {
