@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""The changes that mutate.py makes in a source of C or of Python: an operator, a constant, a condition or a
-dropped statement."""
+"""The changes that mutate.py makes in a source of C or of Python: an operator, a constant, a condition, a
+statement that is left out; in C also a return, break or continue that is left out, and two arguments of a call
+that change places."""
 
 import ast
 import difflib
@@ -25,6 +26,10 @@ TOKEN = re.compile(
 WORD = re.compile(r"[A-Za-z_]\w*|\d.*")
 STATEMENT = re.compile(r"^[ \t]+(?!return|break|continue|goto|case|default|static|const|struct|enum)"
                        r"(?:[A-Za-z_][\w.\->\[\]]*(?:\(.*\)| [-+|&]?= .*)|[+-]{2}.*|.*[+-]{2});$", re.M)
+# A return that ends its function is no early one.
+LEAVE = re.compile(r"\b(?:return|break|continue|goto)\b[^;{}]*;(?!\n\})")
+ARGUMENT = r"[^\s(),;\"'{}][^(),;\"'{}]*"
+ARGUMENTS = re.compile(rf"(?<=[(\s])({ARGUMENT}), ({ARGUMENT})(?=[,)])")
 NO_OPERAND = {"return", "case", "sizeof"}
 
 
@@ -38,6 +43,16 @@ class Mutant:
 
     def text(self, old):
         return old[:self.begin] + self.new + old[self.end:]
+
+    def line(self, old):
+        return self.path, old.count("\n", 0, self.begin)
+
+    def change(self, old):
+        """On one line, as a reader looks for it."""
+        before, after = old[self.begin:self.end], self.new
+        if self.kind == "statement" or self.kind == "leave":
+            return f"without `{' '.join(before.split())}`"
+        return f"`{' '.join(before.split())}` -> `{' '.join(after.split())}`"
 
     def place(self, old):
         return f"{self.path}:{old.count(chr(10), 0, self.begin) + 1} {self.kind}"
@@ -93,6 +108,13 @@ def of_c(path, text):
         if code.count("(") == code.count(")"):
             indent = len(code) - len(code.lstrip())
             found.append(Mutant(path, line.start() + indent, line.end(), ";", "statement"))
+    # Comments and directives hold no code. Constants change in tables; a call's arguments stand in a function.
+    code = TOKEN.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if re.match(r"//|/\*|[ \t]*#", m[0]) else m[0], text)
+    found += [Mutant(path, *leave.span(), ";", "leave") for leave in LEAVE.finditer(code)]
+    for pair in ARGUMENTS.finditer(code):
+        line = code[code.rfind("\n", 0, pair.start()) + 1:pair.start()]
+        if line[:1] == " " and len({pair[1], pair[2], "b"}) == 3 and re.search(r"\w\([^()]*$", line):
+            found.append(Mutant(path, *pair.span(), f"{pair[2]}, {pair[1]}", "arguments"))
     return found
 
 
