@@ -130,7 +130,7 @@ def test_beside_the_formulas(seed):
 
 
 @compiled
-@pytest.mark.parametrize("seed", range(CONFIGURATIONS // 15))
+@pytest.mark.parametrize("seed", range(CONFIGURATIONS // 30))
 def test_compiled_as_eager(seed):
     torch._dynamo.reset()
     one = Configuration(1000 + seed)
@@ -330,6 +330,19 @@ def test_checkpoint(reentrant):
     assert torch.equal(run(lambda block, x: checkpoint(block, x, use_reentrant=reentrant)), run(lambda block, x: block(x)))
 
 
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointed_modules(reentrant):
+    """Losses and states of modules are those without a checkpoint."""
+    def run(wrap):
+        torch.manual_seed(2)
+        model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).to(DEVICE)
+        q.quantize_model(model, weight=lambda w: q.FakeQuantize(-8, 7, axis=0), activation=lambda: q.FakeQuantize(-8, 7))
+        for _ in range(2):
+            wrap(model, torch.randn(4, 8).to(DEVICE).requires_grad_()).square().mean().backward()
+        return [p.grad for p in model.parameters()] + list(model.state_dict().values())
+    assert all(map(torch.equal, run(lambda model, x: model(x)), run(lambda *both: checkpoint(*both, use_reentrant=reentrant))))
+
+
 def test_observing_before_the_backward_pass_is_an_error():
     state = q.ObserverState(q_min=-8, q_max=7, device=DEVICE)
     x = torch.randn(8, device=DEVICE).requires_grad_()
@@ -361,10 +374,44 @@ def test_a_compiled_step():
     assert all(map(torch.equal, run(step), run(traced)))
 
 
+@compiled
+def test_compiled_models():
+    """The same losses, to the bit, of learned weights and observed inputs."""
+    torch._dynamo.reset()
+
+    def random_of(*shape, seed=0):
+        return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE)
+
+    def made():
+        model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)).to(DEVICE)
+        with torch.no_grad():
+            for k, p in enumerate(model.parameters()):
+                p.copy_(random_of(*p.shape, seed=k))
+        q.quantize_model(model, weight=lambda w: q.LearnedQuantizer.of(w, axis=0), activation=lambda: q.FakeQuantize(-8, 7))
+        return model
+
+    def losses(model, call):
+        optimizer = torch.optim.SGD(model.parameters(), 0.01)
+        found = []
+        for step in range(3):
+            optimizer.zero_grad()
+            loss = call(random_of(4, 8, seed=step)).square().mean()
+            loss.backward()
+            optimizer.step()
+            found.append(loss.item())
+        return found
+    eager, other = made(), made()
+    assert losses(eager, eager) == losses(other, torch.compile(other, backend="aot_eager", fullgraph=True))
+    assert all(map(torch.equal, eager.state_dict().values(), other.state_dict().values()))
+    learning = q.LearnableFakeQuantize(device=DEVICE).enable_param_learning()
+    call = torch.compile(learning, backend="aot_eager", fullgraph=True)
+    assert torch.equal(call(random_of(8)), learning(random_of(8)))
+
+
 # ---- the page
 
 
-@pytest.mark.parametrize("k", range(2))
+@pytest.mark.parametrize("k", range(4))
 def test_the_page(k):
     """Examples of docs/quantization.md run as they are, on this device."""
     code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "quantization.md").read_text(), re.S)[k]

@@ -29,6 +29,10 @@ def use(parameters: Any, rate: Any) -> None:
     quantization.observe(parameters, state)
     quantization.fake_quantize(parameters, state.scale, state.zero_point, q_min=0, q_max=255, learn="both", grad_factor=0.5)
     quantization.fake_quantize(parameters, 0.5, q_min=-8, q_max=7, axis=-1, group=32, division="reciprocal")
+    model = quantization.LearnedQuantizer.of(parameters, q_min=-8, q_max=7, axis=-1, group=32)
+    quantization.quantize_model(model, weight=lambda w: quantization.LearnedQuantizer.of(w), activation=quantization.FakeQuantize)
+    quantization.unquantize_model(model, keep="quantized")
+    quantization.export_int4(parameters, model).dequantize()
     quantization.fp8_cast(quantization.lerp(parameters, parameters, 0.5), 2.0, format="e5m2")
 
 
@@ -49,5 +53,6 @@ def misuse(parameters: Any) -> None:
     pt.AdamW(parameters).step(closur=None)  # type: ignore[call-arg, unused-ignore]
     quantization.fake_quantize(parameters, 1.0)  # type: ignore[call-arg]
     quantization.fake_quantize(parameters, 1.0, q_min=-8, q_max=7, learn="scales")  # type: ignore[arg-type]
+    quantization.unquantize_model(parameters, keep="both")  # type: ignore[arg-type]
     quantization.fp8_cast(parameters, format="e3m4")  # type: ignore[arg-type]
     pt.clip_grad_norm_(parameters, max_nrm=1.0)  # type: ignore[call-arg]

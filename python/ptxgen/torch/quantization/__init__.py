@@ -6,21 +6,23 @@
 
 docs/quantization.md is the guide."""
 
-import torch
-
 from . import _checks
 from ._cast import fp8_cast
 from ._codes import quantize_ste
 from ._fake_quantize import fake_quantize
 from ._mix import lerp
 from ._observe import ObserverState, observe
+from .export import Int4Groups, IntGroups, export_int4, export_int8
+from .learned import DelayedScaling, LearnedQuantizer
+from .model import (QuantizedConv1d, QuantizedConv2d, QuantizedConv3d, QuantizedLinear, quantize_model, unquantize_model)
+from .modules import FakeQuantize, LearnableFakeQuantize
 
 if _checks.OPERATORS:
     from . import _operators
     _operators.define()
-elif hasattr(torch, "compile"):  # the graph breaks at a call
-    import torch._dynamo
-    fake_quantize, fp8_cast, lerp, observe, quantize_ste = map(
-        torch._dynamo.disable, (fake_quantize, fp8_cast, lerp, observe, quantize_ste))
 
-__all__ = ["ObserverState", "fake_quantize", "fp8_cast", "lerp", "observe", "quantize_ste"]
+__all__ = [
+    "DelayedScaling", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedQuantizer", "ObserverState",
+    "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d", "QuantizedLinear", "export_int4", "export_int8", "fake_quantize",
+    "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste", "unquantize_model",
+]

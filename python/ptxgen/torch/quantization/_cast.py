@@ -67,6 +67,7 @@ class _Cast(torch.autograd.Function):
         return (*first_only(_NAME, (dx,), (dy, x)), None, None, None, None)
 
 
+@_checks.breaks
 def fp8_cast(x: Tensor, scale: Union[Tensor, float] = 1.0, *, format: Format = "e4m3", amax: Optional[Tensor] = None,
              codes: bool = False) -> Tensor:
     """y = fp8(x * scale) / scale in x's type, for products that take it so; the gradient is straight through where

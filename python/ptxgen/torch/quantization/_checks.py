@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import operator
 import sys
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, Callable, Optional, Sequence, Tuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -19,6 +20,18 @@ _S32 = 1 << 31
 
 # torch 2.4 and newer compile what calls custom operators.
 OPERATORS: bool = hasattr(torch.library, "custom_op")
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def breaks(function: _Function) -> _Function:
+    """A call that torch.compile does not trace where torch has no custom operators: the graph breaks there."""
+    if OPERATORS or not hasattr(torch, "compile"):
+        return function
+    disable: Any = importlib.import_module("torch._dynamo").disable
+    found: _Function = disable(function)
+    return found
 
 
 def compiling() -> bool:

@@ -50,6 +50,7 @@ class _Quantize(torch.autograd.Function):
         return (*first_only(_NAME, (dx,), (dy, x)), None, None, None)
 
 
+@_checks.breaks
 def quantize_ste(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tensor, int, None] = None, *, q_min: int, q_max: int,
                  axis: Optional[int] = None, group: Optional[int] = None, division: Division = "exact") -> Tensor:
     """Levels clamp(rint(x / scale) + zero_point, q_min, q_max) as numbers of x's type. The gradient is straight through:

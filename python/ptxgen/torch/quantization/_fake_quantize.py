@@ -92,6 +92,7 @@ def quantizer(function: str, x: Tensor, scale: Union[Tensor, float], zero_point:
                                  how.group, number, zero, 1.0 if grad_factor is None else grad_factor)
 
 
+@_checks.breaks
 def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tensor, int, None] = None, *, q_min: int, q_max: int,
                   axis: Optional[int] = None, group: Optional[int] = None, learn: Learn = "none",
                   grad_factor: Optional[float] = None, division: Division = "exact", in_range: InRange = "level") -> Tensor:

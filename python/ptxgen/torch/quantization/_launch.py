@@ -154,3 +154,10 @@ def observe(x: Tensor, range: Tensor, scale: Tensor, zero_point: Tensor, q_min: 
             "dtype": _NAMES[x.dtype], "count": x.numel(), "x": x.data_ptr(), "state": range.data_ptr(), "q_min": q_min,
             "q_max": q_max, "symmetric": symmetric, "zero_point": zero, "averaging_constant": averaging_constant, "eps": eps,
             "scales": scale.data_ptr(), "zero_points": zero_point.data_ptr()})
+
+
+def delayed_scale_update(history: Tensor, scale: Tensor, scale_inv: Tensor, format: str, most_recent: bool, margin: int) -> None:
+    """history, scale and scale_inv are written."""
+    _run("delayed_scale_update", scale, {
+        "tensors": scale.numel(), "rows": history.shape[0], "history": history.data_ptr(), "scale": scale.data_ptr(),
+        "scale_inv": scale_inv.data_ptr(), "format": format, "most_recent": most_recent, "margin": margin})

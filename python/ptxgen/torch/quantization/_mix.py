@@ -38,6 +38,7 @@ class _Lerp(torch.autograd.Function):
         return (*first_only(_NAME, [one if want else None for one, want in zip(found, wanted)], (dy,)), None, None)
 
 
+@_checks.breaks
 def lerp(a: Tensor, b: Tensor, weight: Union[float, Tensor]) -> Tensor:
     """a + weight * (b - a), of tensors of one shape and type. One launch gives both gradients, (1 - weight) * d_y and
     weight * d_y; the weight has none. weight: a number, or an f64 tensor of one element on the device, which is not looked

@@ -61,6 +61,7 @@ def observe(x: Tensor, state: ObserverState) -> None:
            state.symmetric_zero_point, state.averaging_constant, state.eps)
 
 
+@_checks.breaks
 def update(x: Tensor, range: Tensor, scale: Tensor, zero_point: Tensor, *how: Any) -> None:
     if _checks.compiling():
         torch.ops.ptxgen.observe(x, range, scale, zero_point, *how)

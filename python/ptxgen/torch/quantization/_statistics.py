@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Moving averages of ranges as a module, with the keys of torch's moving-average observers."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from . import _ao, _checks, _observe
+from ._recompute import recomputing
+
+_INF = float("inf")
+
+
+class MovingAverage(_ao.Float32):
+    """Of a tensor, by the library's observer; or of each index of an axis, by torch's operations. Nothing waits."""
+
+    _version = 3  # torch's, of these keys
+
+    def __init__(self, function: str, q_min: int, q_max: int, axis: Optional[int], symmetric: bool,
+                 symmetric_zero_point: Optional[int], averaging_constant: float, eps: float, device: Any) -> None:
+        super().__init__()
+        self.quant_min, self.quant_max = _checks.levels(function, q_min, q_max)
+        if not self.quant_min <= 0 <= self.quant_max or self.quant_min == self.quant_max:
+            raise ValueError(f"{function}: q_min {q_min} and q_max {q_max}: 0 must be among the levels, and another")
+        self.averaging_constant = _checks.positive(function, "averaging_constant", averaging_constant)
+        if self.averaging_constant > 1:
+            raise ValueError(f"{function}: averaging_constant: {self.averaging_constant} is above 1")
+        self.eps_value = _checks.positive(function, "eps", eps)
+        self.symmetric, self.axis = bool(symmetric), axis
+        self.ch_axis = -1 if axis is None else _checks.integer(function, "axis", axis)
+        self.dtype = torch.qint8 if self.quant_min < 0 else torch.quint8
+        self.qscheme = _ao.scheme(self.symmetric, axis)
+        self.is_dynamic = False
+        if symmetric_zero_point is None:
+            symmetric_zero_point = 0 if self.quant_min < 0 else (self.quant_min + self.quant_max) // 2
+        self.zero = _checks.integer(function, "symmetric_zero_point", symmetric_zero_point, self.quant_min, self.quant_max)
+        self.eps: Tensor
+        self.register_buffer("eps", torch.tensor([self.eps_value], device=device))
+        self.range: Tensor
+        self.min_val: Tensor
+        self.max_val: Tensor
+        if axis is None:
+            self.register_buffer("range", torch.tensor([_INF, -_INF, _INF, -_INF], device=device), persistent=False)
+        else:
+            self.register_buffer("min_val", torch.empty(0, device=device))
+            self.register_buffer("max_val", torch.empty(0, device=device))
+
+    def averages(self) -> Tuple[Tensor, Tensor]:
+        return (self.range[0], self.range[1]) if self.axis is None else (self.min_val, self.max_val)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self.axis is None:
+            for name, value in zip(("min_val", "max_val"), self.averages()):
+                destination[prefix + name] = value if keep_vars else value.detach()
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, missing_keys: Any,
+                              unexpected_keys: Any, error_msgs: Any) -> None:
+        given = [state_dict.get(prefix + name) for name in ("min_val", "max_val")]
+        for k, (name, value) in enumerate(zip(("min_val", "max_val"), given)):
+            if value is None:
+                if strict and self.axis is None:
+                    missing_keys.append(prefix + name)
+            elif self.axis is None:
+                with torch.no_grad():
+                    self.range[k:k + 1].copy_(value.reshape(-1)[:1] if value.numel() else self.range[k:k + 1])
+            elif getattr(self, name).shape != value.shape:
+                setattr(self, name, torch.empty(value.shape, device=self.eps.device))
+        own = dict(state_dict)
+        if self.axis is None:
+            for name in ("min_val", "max_val"):
+                own.pop(prefix + name, None)
+        super()._load_from_state_dict(own, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+        if not self.eps.is_meta:
+            self.eps_value = float(self.eps)
+
+    def quantizer(self) -> Tuple[Tensor, Tensor]:
+        """The scale and zero point that follow from the averages, by torch's formulas."""
+        low, high = self.averages()
+        low, high = low.reshape(-1).clamp(max=0.0), high.reshape(-1).clamp(min=0.0)
+        seen = low.isfinite() | high.isfinite()
+        if self.symmetric:
+            scale = torch.maximum(-low, high) / ((self.quant_max - self.quant_min) / 2)
+            zero = torch.full_like(scale, float(self.zero))
+        else:
+            scale = (high - low) / float(self.quant_max - self.quant_min)
+        scale = torch.where(seen, scale.clamp(min=self.eps_value), torch.ones_like(scale))
+        if not self.symmetric:
+            zero = (self.quant_min - torch.round(low / scale)).clamp(self.quant_min, self.quant_max)
+        return scale, torch.where(seen, zero, torch.zeros_like(zero)).to(torch.int32)
+
+    def observe(self, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tuple[Tensor, Tensor]:
+        """The scale and zero point after this tensor, which are these, written, where their number is right."""
+        x = x.detach()
+        if self.axis is None:
+            _observe.update(x, self.range, scale, zero_point, self.quant_min, self.quant_max, self.symmetric,
+                            self.zero if self.symmetric else 0, self.averaging_constant, self.eps_value)
+            return scale, zero_point
+        if not x.numel() or not _checks.compiling() and recomputing():
+            return scale, zero_point
+        with torch.no_grad():
+            rows = x.movedim(self.axis, 0).flatten(1).to(torch.float32)
+            low, high = rows.amin(1), rows.amax(1)
+            if self.min_val.numel() == 0:
+                self.min_val, self.max_val = low, high
+            else:
+                self.min_val.add_(self.averaging_constant * (low - self.min_val))
+                self.max_val.add_(self.averaging_constant * (high - self.max_val))
+            found = self.quantizer()
+            if scale.shape != found[0].shape:
+                return found
+            scale.copy_(found[0])
+            zero_point.copy_(found[1])
+        return scale, zero_point
