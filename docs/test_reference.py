@@ -111,7 +111,7 @@ for page in os.listdir(os.path.join(source, "docs")):
     if page.endswith(".md") and f"page-{page[:-3]}.html" not in pages["index.html"].links:
         failures.append(f"docs/{page} is not in the index")
 for name, words in (("clip.html", "CUdeviceptr max_norms_at;"), ("step.html", "CUdeviceptr max_norms_at;"),
-                    ("ptxgen_hpp.html", "ptx_status synchronize(CUstream stream = nullptr) const;"),
+                    ("object_hpp.html", "ptx_status synchronize(CUstream stream = nullptr) const;"),
                     ("value_hpp.html", "expr fma(expr x, expr y, expr z);"), ("clip.html", "Layer: plans")):
     if words not in pages[name].words:
         failures.append(f"{name} does not have: {words}")

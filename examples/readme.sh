@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # readme.sh README.md PLANS.md KERNELS.md CPP.md clip.c embed.c saxpy.c softmax_cpp.cc saxpy EXAMPLES.md softmax.c
-# peers_examples.cu: checks that the pages show the sources and the output of the examples.
+# peers_examples.cu classify_cpp.cc: checks that the pages show the sources and the output of the examples.
 set -eu
 
 marked() {
@@ -27,8 +27,10 @@ shown() {
 shown "$2" 'the marked lines of examples/clip.c' "$(marked "$5")"
 shown "$3" 'the marked lines of examples/embed.c' "$(marked "$6")"
 shown "$4" 'the marked lines of examples/softmax_cpp.cc' "$(marked "$8")"
+cpp=$4
 shown "$1" 'build() of examples/saxpy.c' "$(sed -n '/^static void build/,/^}/p' "$7")"
 shown "$1" 'what examples/saxpy --emit prints' "$("$9" --emit)"
 shift 9
 shown "$1" 'the marked lines of examples/softmax.c' "$(marked "$2")"
 shown "$1" 'the marked lines of bench/peers_examples.cu' "$(marked "$3")"
+shown "$cpp" 'the marked lines of examples/classify_cpp.cc' "$(marked "$4")"

@@ -13,10 +13,10 @@ enum { BLOCK = 256, WARP = 32, WARPS = BLOCK / WARP, ROWS = 50, COLUMNS = 1000 }
 // The pages show the lines from here to the next mark.
 using operation = ptx::expr (*)(ptx::expr, ptx::expr);
 
-static ptx::value warp_reduce(ptx::builder &b, operation op, ptx::value x, unsigned lanes)
+static ptx::value warp_reduce(operation op, ptx::value x, unsigned lanes)
 {
     for (unsigned mask = lanes / 2; mask > 0; mask /= 2)
-        x = op(x, b.use(ptx_shfl_bfly(b, x, mask)));
+        x = op(x, ptx::shfl_bfly(x, mask));
     return x;
 }
 
@@ -26,11 +26,11 @@ static ptx::value block_reduce(ptx::builder &b, operation op, ptx::value x)
     ptx::pointer warps = b.shared<float>(WARPS);
     ptx::value tid = b.tid(), lane = tid % WARP;
 
-    x = warp_reduce(b, op, x, WARP);
+    x = warp_reduce(op, x, WARP);
     b.if_(lane == 0, [&] { warps[tid / WARP] = x; });
     b.barrier();
     x = warps[tid % WARPS];
-    return warp_reduce(b, op, x, WARPS);
+    return warp_reduce(op, x, WARPS);
 }
 
 static void build(ptx::builder &b)
@@ -67,7 +67,7 @@ static void run(ptx::device &gpu, std::vector<float> &x)
     const unsigned columns = COLUMNS;
     ptx::launch(module.function("softmax"), ptx::grid(ROWS, stream), rows, columns);
     rows.download(x.data(), rows.size(), stream);
-    gpu.synchronize(stream);
+    stream.synchronize();
 }
 // End of what the pages show.
 

@@ -10,21 +10,23 @@
 ///     });
 ///     ptx::module module(gpu, b.finish());
 ///
+/// What C calls ptx_name(b, ...) is b.name(...), or ptx::name(...) where it begins with a value:
+/// see docs/cpp.md.
+///
 /// Objects can be moved and not copied, convert to the pointer that the C functions take, and are
 /// freed in reverse order of their declaration, as the C functions ask. A moved-from object is
-/// empty; a call of a moved-from builder throws. Values, variables and pointers must not outlive
-/// their builder. Threads may use an object as they may use the C object in it: a builder from one
-/// thread at a time, say.
+/// empty, and a use of an empty object throws (object.hpp); so does one of a value, variable or
+/// pointer that outlives its builder. Threads may use an object as they may use the C object in it:
+/// a builder and its values from one thread at a time, say.
 ///
 /// Errors: what fails throws ptx::error with the message of the C function; a builder keeps its
 /// first error, and builder::finish() throws it. An exception that leaves a body is such an error,
-/// because the block stays open. Without exceptions (-fno-exceptions) objects are
-/// empty, functions return the status, finish() returns NULL, and messages are those of C. Errors
-/// of a builder name the caller's file and line.
+/// because the block stays open. Without exceptions (-fno-exceptions) objects are empty, functions
+/// return the status, finish() returns NULL, and messages are those of C. Errors of a builder name
+/// the caller's file and line.
 ///
-/// The C functions and macros take these objects: ptx_barrier(b), ptx_if (b, i < n) { ... },
-/// ptx_shfl_down(b, x, 1). b.use() makes a ptx::value of their results. (Their macros with optional
-/// fields need C++20.)
+/// The C functions and macros take these objects: ptx_barrier(b), ptx_if (b, i < n) { ... }.
+/// b.use() makes a ptx::value of their results. (Their macros with optional fields need C++20.)
 #ifndef PTXGEN_PTXGEN_HPP
 #define PTXGEN_PTXGEN_HPP
 
@@ -32,313 +34,18 @@
 #error "ptxgen.hpp is for C++17 and later: compile with -std=c++17"
 #else
 
-#include <ptxgen/ptxgen.h>
+#include <ptxgen/emitter.hpp>
+#include <ptxgen/fragment.hpp>
+#include <ptxgen/object.hpp>
+#include <ptxgen/pointer.hpp>
+#include <ptxgen/text.hpp>
 #include <ptxgen/value.hpp>
 
-#include <cstddef>
-#include <memory>
-#include <stdexcept>
+#include <array>
+#include <iterator>
 
 namespace ptx
 {
-
-// ---- errors -------------------------------------------------------------------------------------
-
-class error : public std::runtime_error
-{
-  public:
-    error(ptx_status status, const char *message) : std::runtime_error(message), status_(status) {}
-    /// Of a builder: PTX_ERROR_INVALID, or PTX_ERROR_OUT_OF_MEMORY.
-    ptx_status status() const
-    {
-        return status_;
-    }
-
-  private:
-    ptx_status status_;
-};
-
-/// Throws, or returns the status where there are no exceptions.
-inline ptx_status check(ptx_status status)
-{
-#if defined(__cpp_exceptions)
-    if (status != PTX_OK)
-        throw error(status, ptx_error_message());
-#endif
-    return status;
-}
-template <class T> T *check(T *made)
-{
-    if (!made)
-        check(ptx_error_status());
-    return made;
-}
-
-// ---- objects ------------------------------------------------------------------------------------
-
-/// Owns an object of the C interface. Empty by default.
-template <class T, void (*destroy)(T **)> class handle
-{
-  public:
-    handle() = default;
-    explicit handle(T *owned) : object_(owned) {}
-    handle(handle &&from) noexcept : object_(from.release()) {}
-    handle &operator=(handle &&from) noexcept
-    {
-        if (this != &from) {
-            reset();
-            object_ = from.release();
-        }
-        return *this;
-    }
-    ~handle()
-    {
-        reset();
-    }
-
-    T *get() const
-    {
-        return object_;
-    }
-    operator T *() const
-    {
-        return object_;
-    }
-    /// Gives the object up: the caller destroys it.
-    T *release()
-    {
-        T *const object = object_;
-        object_ = nullptr;
-        return object;
-    }
-    void reset()
-    {
-        if (object_)
-            destroy(&object_);
-        object_ = nullptr;
-    }
-
-  private:
-    T *object_ = nullptr;
-};
-
-class device : public handle<ptx_device, ptx_device_close>
-{
-  public:
-    explicit device(const ptx_device_params &params = {}) : handle(check(ptx_device_open(&params)))
-    {
-    }
-    ptx_status synchronize(CUstream stream = nullptr) const
-    {
-        return check(ptx_stream_synchronize(get(), stream));
-    }
-    /// The newest portable target that the device and its driver take.
-    ptx_target target() const
-    {
-        ptx_target newest = {};
-        const ptx_device_info *info = ptx_device_get_info(get());
-        if (info)
-            ptx_target_newest(info->sm, info->isa, &newest);
-        return newest;
-    }
-};
-
-/// A stream, event or block of host memory, which C destroys with its device.
-template <class T, void (*destroy)(ptx_device *, T *)> class part_of_device
-{
-  public:
-    part_of_device() = default;
-    part_of_device(ptx_device *device, T owned) : device_(device), object_(owned) {}
-    part_of_device(part_of_device &&from) noexcept : device_(from.device_), object_(from.object_)
-    {
-        from.object_ = T();
-    }
-    part_of_device &operator=(part_of_device &&from) noexcept
-    {
-        if (this != &from) {
-            reset();
-            device_ = from.device_;
-            object_ = from.object_;
-            from.object_ = T();
-        }
-        return *this;
-    }
-    ~part_of_device()
-    {
-        reset();
-    }
-    void reset()
-    {
-        if (object_)
-            destroy(device_, &object_);
-        object_ = T();
-    }
-    T get() const
-    {
-        return object_;
-    }
-    operator T() const
-    {
-        return object_;
-    }
-
-  private:
-    ptx_device *device_ = nullptr;
-    T object_ = T();
-};
-
-class stream : public part_of_device<CUstream, ptx_stream_destroy>
-{
-  public:
-    stream() = default;
-    explicit stream(const device &gpu)
-        : part_of_device(gpu, static_cast<CUstream>(check(ptx_stream_create(gpu))))
-    {
-    }
-};
-
-class event : public part_of_device<CUevent, ptx_event_destroy>
-{
-  public:
-    event() = default;
-    explicit event(const device &gpu)
-        : part_of_device(gpu, static_cast<CUevent>(check(ptx_event_create(gpu))))
-    {
-    }
-};
-
-inline void free_host_memory(ptx_device *device, void **memory)
-{
-    ptx_host_free(device, memory);
-}
-
-/// Pinned host memory.
-class host_memory : public part_of_device<void *, free_host_memory>
-{
-  public:
-    host_memory() = default;
-    host_memory(const device &gpu, size_t bytes)
-        : part_of_device(gpu, check(ptx_host_alloc(gpu, bytes)))
-    {
-    }
-};
-
-/// Device memory. Copies are in stream order, as those of buffer.h.
-class buffer : public handle<ptx_buffer, ptx_buffer_destroy>
-{
-  public:
-    buffer() = default;
-    buffer(const device &gpu, size_t bytes) : handle(check(ptx_buffer_create(gpu, bytes))) {}
-
-    CUdeviceptr address() const
-    {
-        return ptx_buffer_address(get());
-    }
-    size_t size() const
-    {
-        return ptx_buffer_size(get());
-    }
-    ptx_status upload(const void *from, size_t bytes, CUstream stream = nullptr, size_t offset = 0)
-    {
-        return check(ptx_buffer_upload(get(), offset, from, bytes, stream));
-    }
-    ptx_status download(void *to, size_t bytes, CUstream stream = nullptr, size_t offset = 0) const
-    {
-        return check(ptx_buffer_download(get(), offset, to, bytes, stream));
-    }
-    ptx_status fill(unsigned char byte, size_t bytes, CUstream stream = nullptr, size_t offset = 0)
-    {
-        return check(ptx_buffer_fill(get(), offset, byte, bytes, stream));
-    }
-};
-
-class module : public handle<ptx_module, ptx_module_unload>
-{
-  public:
-    module() = default;
-    module(const device &gpu, const char *text,
-           const ptx_module_params *params = nullptr) :handle(check(ptx_module_load(gpu, text,
-                                                                                    params)))
-    {
-    }
-    /// A kernel, which belongs to the module.
-    ptx_function *function(const char *name) const
-    {
-        return check(ptx_module_function(get(), name));
-    }
-};
-
-class graph : public handle<ptx_graph, ptx_graph_destroy>
-{
-  public:
-    graph() = default;
-    /// Ends the capture of the stream, as ptx_capture_end().
-    graph(const device &gpu, CUstream captured) : handle(check(ptx_capture_end(gpu, captured))) {}
-};
-
-class operations : public handle<ptx_operations, ptx_operations_destroy>
-{
-  public:
-    explicit operations(const device &gpu, const ptx_operations_params *params = nullptr)
-        : handle(check(ptx_operations_create(gpu, params)))
-    {
-    }
-};
-
-class clip_plan : public handle<ptx_clip_plan, ptx_clip_plan_destroy>
-{
-  public:
-    clip_plan() = default;
-    clip_plan(const device &gpu, const ptx_clip_params &params)
-        : handle(check(ptx_clip_plan_create(gpu, &params)))
-    {
-    }
-};
-
-class step_plan : public handle<ptx_step_plan, ptx_step_plan_destroy>
-{
-  public:
-    step_plan() = default;
-    step_plan(const device &gpu, const ptx_step_params &params)
-        : handle(check(ptx_step_plan_create(gpu, &params)))
-    {
-    }
-};
-
-// ---- launches -----------------------------------------------------------------------------------
-
-/// An argument as a launch takes it: a buffer as its address, anything else as it is.
-template <class T> const T &argument(const T &x)
-{
-    return x;
-}
-inline CUdeviceptr argument(const buffer &x)
-{
-    return x.address();
-}
-
-/// Launches a kernel with its arguments, which are checked as by ptx_launch(). The grid, block and
-/// stream are those of `params`.
-template <class... Argument>
-ptx_status launch(const ptx_function *function, ptx_launch_params params, const Argument &...x)
-{
-    const auto launched = [&](const auto &...y) {
-        const ptx_arg args[] = { PTX_ARG(y)..., { nullptr, 0, PTX_ARG_UNTYPED } };
-        params.args = args;
-        params.arg_count = sizeof...(y);
-        return ptx_launch(function, &params);
-    };
-    return check(launched(argument(x)...));
-}
-
-/// The launch parameters of a grid of `blocks` blocks along x, of the kernel's own shape.
-inline ptx_launch_params grid(unsigned blocks, CUstream stream = nullptr)
-{
-    ptx_launch_params params = {};
-    params.grid[0] = blocks;
-    params.stream = stream;
-    return params;
-}
 
 // ---- the builder --------------------------------------------------------------------------------
 
@@ -347,51 +54,19 @@ struct shape {
     uint32_t x = 0, y = 0, z = 0;
 };
 
-/// What a body returns, as it is kept after its block.
-template <class Result>
-using kept = std::conditional_t<std::is_same<std::decay_t<Result>, expr>::value ||
-                                    std::is_same<std::decay_t<Result>, element>::value,
-                                value, Result>;
-
-class builder : public handle<ptx_builder, ptx_builder_destroy>
+class builder : public emitter
 {
   public:
     explicit builder(const ptx_builder_params &params = {})
-        : handle(ptx_builder_create(&params)), context_(new context(get()))
+        : emitter(ptx_builder_create(&params), false)
     {
     }
     explicit builder(ptx_target target) : builder(params_of(target)) {}
-
-    /// The text, which the builder owns. Throws the builder's error; NULL without exceptions.
-    const char *finish(place at = place::here())
+    /// For a function that gets a builder of C, as those of a rule: the object does not own it.
+    static builder of(ptx_builder *b)
     {
-        const char *text;
-        {
-            located here(at_context(), at);
-            text = (ptx_builder_finish)(get());
-        }
-        if (!text)
-            fail();
-        return text;
+        return builder(b, true);
     }
-    /// For the C functions and macros. Throws if the builder is empty: they take NULL in silence.
-    operator ptx_builder *() const
-    {
-        if (empty())
-            fail();
-        return get();
-    }
-    explicit operator bool() const
-    {
-        return !empty();
-    }
-    /// The first error, or NULL.
-    const char *error() const
-    {
-        return empty() ? "the builder is empty: it was moved from, released or reset"
-                       : ptx_builder_error(get());
-    }
-
     // -- entries, parameters, arrays
 
     template <class Body>
@@ -405,14 +80,17 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     template <class Body>
     void entry(const ptx_entry_params &params, Body &&body, place at = place::here())
     {
-        const int block = call(at, ptx_entry_begin, params);
+        const int block = emit_at(at, ptx_entry_begin, params);
         run("entry()", at, body);
-        call(at, ptx_entry_end, block);
+        emit_at(at, ptx_entry_end, block);
     }
     value param(ptx_type type, const ptx_param_info &info, place at = place::here())
     {
-        located here(at_context(), at);
-        return use((ptx_param_emit)(get(), type, info));
+        return use(emit_at(at, ptx_param_emit, type, info));
+    }
+    value param(ptx_type type, const char *name, place at = place::here())
+    {
+        return param(type, info_of(name), at);
     }
     template <class T> value param(const char *name, place at = place::here())
     {
@@ -420,8 +98,11 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     }
     pointer param_ptr(ptx_type type, const ptx_param_info &info, place at = place::here())
     {
-        located here(at_context(), at);
-        return use((ptx_param_ptr_emit)(get(), type, info));
+        return use(emit_at(at, ptx_param_ptr_emit, type, info));
+    }
+    pointer param_ptr(ptx_type type, const char *name, place at = place::here())
+    {
+        return param_ptr(type, info_of(name), at);
     }
     template <class T> pointer param_ptr(const char *name, place at = place::here())
     {
@@ -429,8 +110,7 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     }
     pointer shared(ptx_type type, uint32_t count, place at = place::here())
     {
-        located here(at_context(), at);
-        return use((ptx_shared)(get(), type, count));
+        return use(emit_at(at, ptx_shared, type, count));
     }
     template <class T> pointer shared(uint32_t count, place at = place::here())
     {
@@ -438,8 +118,256 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     }
     template <class T> pointer local(uint32_t count, place at = place::here())
     {
+        return local(type_of<T>(), count, at);
+    }
+    pointer local(ptx_type type, uint32_t count, place at = place::here())
+    {
+        return use(emit_at(at, ptx_local, type, count));
+    }
+    /// The block's dynamic shared memory, whose size the launch gives: grid(n, stream, bytes).
+    pointer shared_dynamic(ptx_type type, place at = place::here())
+    {
+        return use(emit_at(at, ptx_shared_dynamic, type));
+    }
+    template <class T> pointer shared_dynamic(place at = place::here())
+    {
+        return shared_dynamic(type_of<T>(), at);
+    }
+    /// An array of `count` elements that is passed by value.
+    pointer param_array(ptx_type type, const char *name, uint32_t count, place at = place::here())
+    {
+        return use(emit_at(at, ptx_param_array, type, name, count));
+    }
+    template <class T>
+    pointer param_array(const char *name, uint32_t count, place at = place::here())
+    {
+        return param_array(type_of<T>(), name, count, at);
+    }
+
+    // -- functions and named arrays of the module
+
+    /// A function that gives `result`, or nothing (PTX_NONE). What the body returns is the
+    /// function's result; a body that returns nothing calls return_value() itself.
+    template <class Body>
+    function func(const ptx_func_params &params, Body &&body, place at = place::here())
+    {
+        const int block = emit_at(at, ptx_func_begin, params);
+        if constexpr (std::is_void<std::invoke_result_t<Body &>>::value)
+            run("func()", at, body);
+        else
+            returned(at, run("func()", at, body));
+        emit_at(at, ptx_func_end, block);
+        return function(at_context(), params.name);
+    }
+    template <class Body>
+    function func(const char *name, ptx_type result, Body &&body, place at = place::here())
+    {
+        ptx_func_params params = {};
+        params.name = name;
+        params.result = result;
+        return func(params, std::forward<Body>(body), at);
+    }
+    template <class T, class Body>
+    function func(const char *name, Body &&body, place at = place::here())
+    {
+        return func(name, type_of<T>(), std::forward<Body>(body), at);
+    }
+    template <class Body> function func(const char *name, Body &&body, place at = place::here())
+    {
+        return func(name, PTX_NONE, std::forward<Body>(body), at);
+    }
+    void return_value(expr x)
+    {
+        const place at = x.at();
+        returned(at, std::move(x));
+    }
+    template <class... Argument> value call(words name, Argument &&...x)
+    {
+        const auto values = emit_all(at_context(), name.at, std::forward<Argument>(x)...);
+        return use(emit_at(name.at, ptx_call_emit, name.text, values.data(), values.size()));
+    }
+    /// An array in constant memory: b.const_("taps", { 0.25f, 0.5f, 0.25f }), of braces, an array
+    /// of C or C++, or a vector.
+    pointer const_(ptx_type type, const ptx_data_params &params, place at = place::here())
+    {
+        return use(emit_at(at, ptx_const_emit, type, params));
+    }
+    template <class T>
+    pointer const_(const char *name, std::initializer_list<T> values, place at = place::here())
+    {
+        return const_(type_of<T>(), data_of(name, values.begin(), values.size()), at);
+    }
+    template <class Range, class T = decltype(*std::data(std::declval<const Range &>()))>
+    pointer const_(const char *name, const Range &values, place at = place::here())
+    {
+        return const_(type_of<std::decay_t<T>>(),
+                      data_of(name, std::data(values), std::size(values)), at);
+    }
+    /// The same in global memory, which keeps what kernels store; or `count` zeros.
+    pointer global(ptx_type type, const ptx_data_params &params, place at = place::here())
+    {
+        return use(emit_at(at, ptx_global_emit, type, params));
+    }
+    template <class T> pointer global(const char *name, uint32_t count, place at = place::here())
+    {
+        ptx_data_params params = {};
+        params.name = name;
+        params.count = count;
+        return global(type_of<T>(), params, at);
+    }
+    template <class T>
+    pointer global(const char *name, std::initializer_list<T> values, place at = place::here())
+    {
+        return global(type_of<T>(), data_of(name, values.begin(), values.size()), at);
+    }
+    template <class Range, class T = decltype(*std::data(std::declval<const Range &>()))>
+    pointer global(const char *name, const Range &values, place at = place::here())
+    {
+        return global(type_of<std::decay_t<T>>(),
+                      data_of(name, std::data(values), std::size(values)), at);
+    }
+    pointer string(const char *text, place at = place::here())
+    {
+        return use(emit_at(at, ptx_string, text));
+    }
+
+    // -- messages
+
+    /// b.printf("row %u: %g\n", row, x)
+    template <class... Argument> void printf(words format, Argument &&...x)
+    {
+        const auto values = emit_all(at_context(), format.at, std::forward<Argument>(x)...);
+        emit_at(format.at, ptx_printf_emit, format.text, values.data(), values.size());
+    }
+    /// b.assert_(i < n, "i < n")
+    void assert_(expr cond, const char *text)
+    {
+        ptx_message_params params = {};
+        params.text = text;
+        assert_(std::move(cond), params);
+    }
+    void assert_(expr cond, const ptx_message_params &params)
+    {
+        const place at = cond.at();
+        const ptx_val tested = cond.emit();
+        emit_at(at, ptx_assert_emit, tested, params);
+    }
+    void trap_message(const char *text, place at = place::here())
+    {
+        ptx_message_params params = {};
+        params.text = text;
+        emit_at(at, ptx_trap_message_emit, params);
+    }
+    void comment(const char *text, place at = place::here())
+    {
         located here(at_context(), at);
-        return use((ptx_local)(get(), type_of<T>(), count));
+        (ptx_comment)(get(), "%s", text);
+    }
+
+    // -- text: see text.hpp
+
+    /// The single result, or no value.
+    value asm_(text &&x, place at = place::here())
+    {
+        return use(prepare(x, at) ? emit_at(at, ptx_asm_emit, x.params_) : ptx_val());
+    }
+    /// auto [lane, found] = b.asm_many<2>(...): all results, of which there are n.
+    template <size_t n> std::array<value, n> asm_many(text &&x, place at = place::here())
+    {
+        ptx_val results[PTX_ASM_MAX_RESULTS] = {};
+        std::array<value, n> values;
+
+        static_assert(n >= 1 && n <= PTX_ASM_MAX_RESULTS, "a text has 1 to 16 results");
+        if (prepare(x, at)) {
+            if (x.results_ == n)
+                emit_at(at, ptx_asm_many_emit, results, x.params_);
+            else
+                refuse(at, "ptx_asm_many: the text has another number of results");
+        }
+        for (size_t k = 0; k < n; k++)
+            values[k] = use(results[k]);
+        return values;
+    }
+    void asm_module(const ptx_asm_module_params &params, place at = place::here())
+    {
+        emit_at(at, ptx_asm_module_emit, params);
+    }
+    void asm_module(const char *text, std::initializer_list<const char *> declares,
+                    place at = place::here())
+    {
+        ptx_asm_module_params params = {};
+        size_t k = 0;
+
+        params.text = text;
+        if (declares.size() > PTX_ASM_MAX_NAMES)
+            refuse(at, "ptx_asm_module: a text declares at most 16 names");
+        else
+            for (const char *name : declares)
+                params.declares[k++] = name;
+        emit_at(at, ptx_asm_module_emit, params);
+    }
+    template <class T> pointer asm_ptr(ptx_space space, const char *name, place at = place::here())
+    {
+        return asm_ptr(type_of<T>(), space, name, at);
+    }
+    pointer asm_ptr(ptx_type type, ptx_space space, const char *name, place at = place::here())
+    {
+        return use(emit_at(at, ptx_asm_ptr, type, space, name));
+    }
+
+    // -- matrices: see fragment.hpp
+
+    /// A fragment of C; its type is that of x: fragment_fill(0.0f) is f32.
+    fragment fragment_fill(expr x)
+    {
+        const place at = x.at();
+        const ptx_val filled = x.emit();
+        return use(emit_at(at, ptx_fragment_fill, filled));
+    }
+    template <class T, class = std::enable_if_t<std::is_arithmetic<T>::value>>
+    fragment fragment_fill(T x, place at = place::here())
+    {
+        return fragment_fill(expr(constant(x), at));
+    }
+    fragment fragment_from(ptx_fragment_role role, ptx_type type, unsigned k, const ptx_vec &words,
+                           place at = place::here())
+    {
+        return use(emit_at(at, ptx_fragment_from, role, type, k, words));
+    }
+    fragment fragment_load(ptx_fragment_role role, ptx_type type, unsigned k, const pointer_use &p,
+                           expr stride, bool trans = false)
+    {
+        ptx_fragment_load_params how = {};
+        require_order(at_context(), p.at, 0u + p.emitting + stride.emitting());
+        how.stride = stride.emit();
+        how.trans = trans;
+        return use(emit_at(p.at, ptx_fragment_load_emit, role, type, k, p.p, how));
+    }
+    fragment_variable var(const fragment_use &first)
+    {
+        return fragment_variable(at_context(), emit_at(first.at, ptx_fragment_var, first.x));
+    }
+    vec ldmatrix(const pointer_use &p, unsigned tiles, bool trans = false)
+    {
+        ptx_ldmatrix_params how = {};
+        how.tiles = tiles;
+        how.trans = trans;
+        return use(emit_at(p.at, ptx_ldmatrix_emit, p.p, how));
+    }
+    void stmatrix(const pointer_use &p, const ptx_vec &x, bool trans = false)
+    {
+        ptx_stmatrix_params how = {};
+        how.x = x;
+        how.trans = trans;
+        emit_at(p.at, ptx_stmatrix_emit, p.p, how);
+    }
+    /// Copies 4, 8 or 16 bytes while the thread goes on.
+    void cp_async(const pointer_use &to, const pointer_use &from, unsigned bytes,
+                  ptx_cp_async_params how = {})
+    {
+        require_order(at_context(), to.at, 0u + to.emitting + from.emitting);
+        how.bytes = bytes;
+        emit_at(to.at, ptx_cp_async_emit, to.p, from.p, how);
     }
 
     // -- values
@@ -464,65 +392,109 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         else
             return ptx_imm_bits(type, static_cast<std::make_unsigned_t<T>>(x));
     }
-    /// What a C function returned.
-    value use(const ptx_val &x)
-    {
-        return value(context_.get(), x);
-    }
-    pointer use(const ptx_ptr &p)
-    {
-        return pointer(context_.get(), p);
-    }
-
-#define PTXGEN_INDEX(name)                                                                         \
+// Special registers, and the index of a thread in the grid.
+#define PTXGEN_INDEX(name, ...)                                                                    \
     expr name(ptx_axis axis = PTX_X, place at = place::here())                                     \
     {                                                                                              \
         return expr::special(at_context(), (ptx_##name), axis, at);                                \
     }
-    PTXGEN_INDEX(tid)
-    PTXGEN_INDEX(ntid)
-    PTXGEN_INDEX(ctaid)
-    PTXGEN_INDEX(nctaid)
-    PTXGEN_INDEX(global_index)
-    PTXGEN_INDEX(global_index_wide)
+    PTX_SPECIAL_VECTORS(PTXGEN_INDEX)
+    PTXGEN_INDEX(global_index, )
+    PTXGEN_INDEX(global_index_wide, )
 #undef PTXGEN_INDEX
+#define PTXGEN_INDEX(name, ...)                                                                    \
+    expr name(place at = place::here())                                                            \
+    {                                                                                              \
+        return expr::special(at_context(), (ptx_##name), at);                                      \
+    }
+    PTX_SPECIAL_SCALARS(PTXGEN_INDEX)
+    PTXGEN_INDEX(activemask, )
+#undef PTXGEN_INDEX
+    /// A row of ops.h with its modifiers: how.round, how.ftz, how.sat.
+    value op(ptx_opcode op, operands x, ptx_op_params how = {}, place at = place::here())
+    {
+        ptx_val *const to[] = { &how.x, &how.y, &how.z, &how.w };
+        if (x.count() > 4)
+            refuse(at, "ptx_op: an instruction has at most 4 operands");
+        for (size_t k = 0; k < x.count() && k < 4; k++)
+            *to[k] = x.emit(k);
+        how.op = op;
+        return use(emit_at(at, ptx_op_emit, how));
+    }
+    /// ptx_shfl() with how.mask and how.width.
+    value shfl(ptx_shfl_mode mode, expr x, expr lane, ptx_shfl_params how)
+    {
+        require_order(at_context(), x.at(), x.emitting() + lane.emitting());
+        const ptx_val read = x.emit();
+        how.lane = lane.emit();
+        return use(emit_at(x.at(), ptx_shfl_emit, mode, read, how));
+    }
+    value cvt_pack(ptx_type type, expr lo, expr hi)
+    {
+        require_order(at_context(), lo.at(), lo.emitting() + hi.emitting());
+        const ptx_val low = lo.emit(), high = hi.emit();
+        return use(emit_at(lo.at(), ptx_cvt_pack, type, low, high));
+    }
+    value pack(ptx_type type, operands lanes, place at = place::here())
+    {
+        const ptx_vec x = lanes.emit();
+        return use(emit_at(at, ptx_pack, type, x));
+    }
+    value pack(ptx_type type, const vec &lanes, place at = place::here())
+    {
+        return use(emit_at(at, ptx_pack, type, static_cast<const ptx_vec &>(lanes)));
+    }
+    vec unpack(ptx_type type, expr x)
+    {
+        const ptx_val split = x.emit();
+        return use(emit_at(x.at(), ptx_unpack, type, split));
+    }
+    template <class T> pointer ptr_from(ptx_space space, expr address)
+    {
+        return ptr_from(type_of<T>(), space, std::move(address));
+    }
+    pointer ptr_from(ptx_type type, ptx_space space, expr address)
+    {
+        const ptx_val base = address.emit();
+        return use(emit_at(address.at(), ptx_ptr_from, type, space, base));
+    }
 
     // -- blocks: the body is a lambda, which gets the counter of a loop
 
     /// What may follow an if: b.if_(x < 0, ...).else_if(x < 9, ...).else_(...). A condition is
     /// emitted where those before it are false.
-    class branch
+    class chain
     {
       public:
-        explicit branch(builder *b) : b_(b) {}
-        template <class Body> branch else_if(expr cond, Body &&body)
+        explicit chain(builder *b) : b_(b) {}
+        template <class Body> chain else_if(expr cond, Body &&body)
         {
             const place at = cond.at();
-            const int block = b_->call(at, ptx_else_if_begin);
+            const int block = b_->emit_at(at, ptx_else_if_begin);
             const ptx_val tested = cond.emit();
-            b_->call(at, ptx_else_if_test, tested);
+            b_->emit_at(at, ptx_else_if_test, tested);
             b_->run("else_if()", at, body);
-            b_->call(at, ptx_else_if_end, block);
+            b_->emit_at(at, ptx_else_if_end, block);
             return *this;
         }
         template <class Body> void else_(Body &&body, place at = place::here())
         {
-            const int block = b_->call(at, ptx_else_begin);
+            const int block = b_->emit_at(at, ptx_else_begin);
             b_->run("else_()", at, body);
-            b_->call(at, ptx_else_end, block);
+            b_->emit_at(at, ptx_else_end, block);
         }
 
       private:
         builder *b_;
     };
-    template <class Body> branch if_(expr cond, Body &&body)
+    template <class Body> chain if_(expr cond, Body &&body)
     {
         const place at = cond.at();
         const ptx_val tested = cond.emit();
-        const int block = call(at, ptx_if_begin, tested);
+        const int block = emit_at(at, ptx_if_begin, tested);
         run("if_()", at, body);
-        call(at, ptx_if_end, block);
-        return branch(this);
+        emit_at(at, ptx_if_end, block);
+        return chain(this);
     }
     template <class Body> void for_(expr lo, expr hi, expr step, Body &&body)
     {
@@ -536,25 +508,25 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
     template <class Body> void grid_stride(expr n, Body &&body)
     {
         const ptx_val limit = n.emit();
-        const ptx_val i = call(n.at(), ptx_grid_stride_begin, limit);
+        const ptx_val i = emit_at(n.at(), ptx_grid_stride_begin, limit);
         run("grid_stride()", n.at(), body, use(i));
-        call(n.at(), ptx_grid_stride_end, i);
+        emit_at(n.at(), ptx_grid_stride_end, i);
     }
     /// The condition is emitted at the head of the loop.
     template <class Body> void while_(expr cond, Body &&body)
     {
         const place at = cond.at();
-        const int block = call(at, ptx_while_begin);
+        const int block = emit_at(at, ptx_while_begin);
         const ptx_val tested = cond.emit();
-        call(at, ptx_while_test, tested);
+        emit_at(at, ptx_while_test, tested);
         run("while_()", at, body);
-        call(at, ptx_while_end, block);
+        emit_at(at, ptx_while_end, block);
     }
     template <class Body> void loop(Body &&body, place at = place::here())
     {
-        const int block = call(at, ptx_loop_begin);
+        const int block = emit_at(at, ptx_loop_begin);
         run("loop()", at, body);
-        call(at, ptx_loop_end, block);
+        emit_at(at, ptx_loop_end, block);
     }
     /// See ptx_inlined() of control.h. Returns what the body returns; an expression is emitted in
     /// the block, and is a value.
@@ -563,72 +535,116 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
                                                place at = place::here())
     {
         using result = kept<std::invoke_result_t<Body &>>;
-        const int block = call(at, ptx_inlined_begin, name);
+        const int block = emit_at(at, ptx_inlined_begin, name);
         if constexpr (std::is_void<result>::value) {
             run("inlined()", at, body);
-            call(at, ptx_inlined_end, block);
+            emit_at(at, ptx_inlined_end, block);
         } else {
             result x = run("inlined()", at, body);
-            call(at, ptx_inlined_end, block);
+            emit_at(at, ptx_inlined_end, block);
             return x;
         }
     }
 #define PTXGEN_JUMP(name, function)                                                                \
     void name(place at = place::here())                                                            \
     {                                                                                              \
-        call(at, function);                                                                        \
+        emit_at(at, function);                                                                     \
     }                                                                                              \
     void name##if (expr cond)                                                                      \
     {                                                                                              \
         const ptx_val tested = cond.emit();                                                        \
-        call(cond.at(), function##_if, tested);                                                    \
+        emit_at(cond.at(), function##_if, tested);                                                 \
     }
     PTXGEN_JUMP(break_, ptx_break)
     PTXGEN_JUMP(continue_, ptx_continue)
     PTXGEN_JUMP(return_, ptx_return)
 #undef PTXGEN_JUMP
-    void barrier(place at = place::here())
+// Calls without operands, and of one value.
+#define PTXGEN_CALL(name)                                                                          \
+    void name(place at = place::here())                                                            \
+    {                                                                                              \
+        emit_at(at, ptx_##name);                                                                   \
+    }
+    PTXGEN_CALL(barrier)
+    PTXGEN_CALL(trap)
+    PTXGEN_CALL(griddepcontrol_wait)
+    PTXGEN_CALL(griddepcontrol_launch_dependents)
+    PTXGEN_CALL(cp_async_commit)
+    PTXGEN_CALL(cp_async_wait_all)
+#undef PTXGEN_CALL
+#define PTXGEN_CALL(name)                                                                          \
+    void name(expr x)                                                                              \
+    {                                                                                              \
+        const ptx_val operand = x.emit();                                                          \
+        emit_at(x.at(), ptx_##name, operand);                                                      \
+    }
+    PTXGEN_CALL(nanosleep)
+    PTXGEN_CALL(barrier_warp)
+    PTXGEN_CALL(assume_warp_uniform)
+#undef PTXGEN_CALL
+#define PTXGEN_CALL(name)                                                                          \
+    value name(expr x)                                                                             \
+    {                                                                                              \
+        const ptx_val operand = x.emit();                                                          \
+        return use(emit_at(x.at(), ptx_##name, operand));                                          \
+    }
+    PTXGEN_CALL(barrier_all)
+    PTXGEN_CALL(barrier_any)
+    PTXGEN_CALL(barrier_count)
+#undef PTXGEN_CALL
+    void barrier_named(unsigned id, unsigned threads, place at = place::here())
     {
-        call(at, ptx_barrier);
+        emit_at(at, ptx_barrier_named, id, threads);
+    }
+    void cp_async_wait(unsigned pending, place at = place::here())
+    {
+        emit_at(at, ptx_cp_async_wait, pending);
+    }
+    void fence(ptx_order order, ptx_scope scope, place at = place::here())
+    {
+        emit_at(at, ptx_fence, order, scope);
+    }
+    ptx_label label_create(const char *name, place at = place::here())
+    {
+        return emit_at(at, ptx_label_create, name);
+    }
+    void label_place(ptx_label label, place at = place::here())
+    {
+        emit_at(at, ptx_label_place, label);
+    }
+    void branch(ptx_label label, place at = place::here())
+    {
+        emit_at(at, ptx_branch, label);
+    }
+    void branch_if(expr cond, ptx_label label)
+    {
+        const ptx_val tested = cond.emit();
+        emit_at(cond.at(), ptx_branch_if, tested, label);
     }
 
   private:
-    // Without a builder, although one was made.
-    bool empty() const
+    builder(ptx_builder *b, bool borrowed) : emitter(b, borrowed) {}
+    void returned(place at, expr x)
     {
-        return !context_ || (!get() && context_->builder());
+        const ptx_val result = x.emit();
+        emit_at(at, ptx_return_value, result);
     }
-    // Throws what error() says, where there are exceptions.
-    void fail() const
+    // Emits the operands of a text, which is used up. False: there is an error.
+    bool prepare(text &x, place at)
     {
-#if defined(__cpp_exceptions)
-        const bool memory = !empty() && ptx_builder_out_of_memory(get());
-        throw ptx::error(memory ? PTX_ERROR_OUT_OF_MEMORY : PTX_ERROR_INVALID, error());
-#endif
+        const char *const wrong = x.prepare(at_context(), at);
+        if (wrong)
+            refuse(at, (std::string("ptx_asm: ") + wrong).c_str());
+        return !wrong;
     }
-    // The body of a block. An exception leaves the block open, which is an error of its own.
-    template <class Body, class... Argument>
-    decltype(auto) run(const char *name, place at, Body &body, Argument &&...x)
+    template <class T>
+    static ptx_data_params data_of(const char *name, const T *values, size_t count)
     {
-#if defined(__cpp_exceptions)
-        try {
-            return body(std::forward<Argument>(x)...);
-        } catch (...) {
-            located here(empty() ? nullptr : context_.get(), at);
-            (ptx_builder_fail)(get(), "an exception left the body of %s", name);
-            throw;
-        }
-#else
-        (void)name, (void)at;
-        return body(std::forward<Argument>(x)...);
-#endif
-    }
-    // A C function, with its place.
-    template <class Result, class... Parameter, class... Argument>
-    Result call(place at, Result (*function)(ptx_builder *, Parameter...), const Argument &...x)
-    {
-        located here(at_context(), at);
-        return function(get(), x...);
+        ptx_data_params params = {};
+        params.name = name;
+        params.values = values;
+        params.bytes = count * sizeof(T);
+        return params;
     }
     template <class Body>
     void counted(const char *name, expr::call3 begin, ptx_val (*end)(ptx_builder *, ptx_val),
@@ -645,9 +661,9 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         require_order(at_context(), at, emitting);
         for (expr *bound : bounds)
             x[n++] = bound->emit();
-        const ptx_val i = call(at, begin, x[0], x[1], x[2]);
+        const ptx_val i = emit_at(at, begin, x[0], x[1], x[2]);
         run(name, at, body, use(i));
-        call(at, end, i);
+        emit_at(at, end, i);
     }
     static ptx_builder_params params_of(ptx_target target)
     {
@@ -661,16 +677,6 @@ class builder : public handle<ptx_builder, ptx_builder_destroy>
         info.name = name;
         return info;
     }
-    context *at_context() const
-    {
-        if (empty()) {
-            fail();
-            return nullptr;
-        }
-        return context_.get();
-    }
-
-    std::unique_ptr<context> context_;
 };
 
 } // namespace ptx

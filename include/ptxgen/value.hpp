@@ -18,10 +18,11 @@
 #ifndef PTXGEN_VALUE_HPP
 #define PTXGEN_VALUE_HPP
 
-#include <ptxgen/builder.h>
+#include <ptxgen/object.hpp>
 
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -41,7 +42,8 @@ struct place {
     }
 };
 
-/// The builder behind values, and the names of places, which it refers to.
+/// The builder behind values, and the names of places, which it refers to. Values share it: so one
+/// that outlives its builder is an error that says so.
 class context
 {
   public:
@@ -49,6 +51,16 @@ class context
     ptx_builder *builder() const
     {
         return builder_;
+    }
+    /// Whether the builder was destroyed, released or reset.
+    bool left() const
+    {
+        return left_;
+    }
+    void leave()
+    {
+        builder_ = nullptr;
+        left_ = true;
     }
     const char *name_of(place at)
     {
@@ -60,15 +72,33 @@ class context
 
   private:
     ptx_builder *builder_;
+    bool left_ = false;
     std::map<std::pair<const char *, int>, std::string> places_;
 };
+using owner = std::shared_ptr<context>;
+
+/// The builder of a value that is used at that place. NULL of a value that has none, whose use is
+/// an error of the builder. Throws if it had one.
+inline ptx_builder *builder_of(const owner &c, place at)
+{
+#if defined(__cpp_exceptions)
+    if (c && c->left())
+        throw error(PTX_ERROR_INVALID,
+                    (std::string(at.file) + ":" + std::to_string(at.line) +
+                     ": the builder of this value is gone: it was destroyed, released or reset")
+                        .c_str());
+#else
+    (void)at;
+#endif
+    return c ? c->builder() : nullptr;
+}
 
 /// Calls in its scope have the place. After it, the place is again the one before it: that of the
 /// call whose operand this is.
 class located
 {
   public:
-    located(context *c, place at) : builder_(c ? c->builder() : nullptr)
+    located(const owner &c, place at) : builder_(builder_of(c, at))
     {
         if (builder_)
             ptxgen_place_begin(builder_, c->name_of(at));
@@ -79,6 +109,10 @@ class located
     }
     located(const located &) = delete;
     located &operator=(const located &) = delete;
+    ptx_builder *builder() const
+    {
+        return builder_;
+    }
 
   private:
     ptx_builder *builder_;
@@ -98,19 +132,21 @@ using if_number =
 class value : public ptx_val
 {
   public:
-    value() : ptx_val() {} ///< poison: its first use is an error
-    value(context *c, ptx_val x) : ptx_val(x), context_(c) {}
+    value() : ptx_val() {}          ///< poison: its first use is an error
+    value(const value &) = default; // a move is a copy
+    value &operator=(const value &) = default;
+    value(owner c, ptx_val x) : ptx_val(x), context_(std::move(c)) {}
     value(expr &&e);    ///< emits the expression
     value(element &&e); ///< emits the load
     /// What the variable holds now: emits a copy.
     value(const variable &x, place at = place::here());
-    context *owner() const
+    const owner &of() const
     {
         return context_;
     }
 
   private:
-    context *context_ = nullptr;
+    owner context_;
 };
 
 /// What is emitted where it is used; see the top of the file. An unnamed operand or argument.
@@ -120,10 +156,13 @@ class expr
     using call1 = ptx_val (*)(ptx_builder *, ptx_val);
     using call2 = ptx_val (*)(ptx_builder *, ptx_val, ptx_val);
     using call3 = ptx_val (*)(ptx_builder *, ptx_val, ptx_val, ptx_val);
+    using call4 = ptx_val (*)(ptx_builder *, ptx_val, ptx_val, ptx_val, ptx_val);
+    using of_nothing = ptx_val (*)(ptx_builder *);
+    using of_pointer = ptx_val (*)(ptx_builder *, ptx_ptr);
     using of_axis = ptx_val (*)(ptx_builder *, ptx_axis);
 
-    expr(const value &x, place at = place::here()) : expr(x.owner(), x, at, false) {}
-    expr(value &&x, place at = place::here()) : expr(x.owner(), x, at, emits(x)) {}
+    expr(const value &x, place at = place::here()) : expr(x.of(), x, at, false) {}
+    expr(value &&x, place at = place::here()) : expr(x.of(), x, at, emits(x)) {}
     /// From a C function.
     expr(const ptx_val &x, place at = place::here()) : expr(nullptr, x, at, false) {}
     expr(ptx_val &&x, place at = place::here()) : expr(nullptr, x, at, emits(x)) {}
@@ -146,9 +185,15 @@ class expr
         return emit();
     }
 
-    context *owner() const
+    const owner &of() const
     {
         return context_;
+    }
+    /// As an operand of a call by a pointer that has emitted before.
+    expr &&after(bool emitted) &&
+    {
+        emitting_ += emitted;
+        return std::move(*this);
     }
     place at() const
     {
@@ -177,7 +222,28 @@ class expr
         s.f3 = f;
         return expr(s, { &x, &y, &z });
     }
-    static expr special(context *c, of_axis f, ptx_axis axis, place at)
+    static expr call(call4 f, expr &x, expr &y, expr &z, expr &w)
+    {
+        step s(CALL4);
+        s.f4 = f;
+        return expr(s, { &x, &y, &z, &w });
+    }
+    static expr special(const owner &c, of_nothing f, place at)
+    {
+        expr e(c, ptx_val(), at, false);
+        e.steps_[0].kind = CALL0;
+        e.steps_[0].f0 = f;
+        return e;
+    }
+    static expr of(const owner &c, of_pointer f, const ptx_ptr &p, place at)
+    {
+        expr e(c, ptx_val(), at, false);
+        e.steps_[0].kind = POINTER;
+        e.steps_[0].fp = f;
+        e.steps_[0].p = p;
+        return e;
+    }
+    static expr special(const owner &c, of_axis f, ptx_axis axis, place at)
     {
         expr e(c, ptx_val(), at, false);
         e.steps_[0].kind = AXIS;
@@ -198,7 +264,7 @@ class expr
         s.type = type;
         return expr(s, { &x });
     }
-    static expr load(context *c, const ptx_ptr &p, ptx_load_params how, expr &index)
+    static expr load(const owner &c, const ptx_ptr &p, ptx_load_params how, expr &index)
     {
         step s(LOAD);
         s.p = p;
@@ -209,14 +275,17 @@ class expr
     }
 
   private:
-    friend class element;
-    enum kind { LEAF, CALL1, CALL2, CALL3, AXIS, CONVERT, BITS, LOAD };
+    friend class operands;
+    enum kind { LEAF, CALL0, CALL1, CALL2, CALL3, CALL4, AXIS, POINTER, CONVERT, BITS, LOAD };
     struct step {
         enum kind kind;
         union {
             call1 f1;
             call2 f2;
             call3 f3;
+            call4 f4;
+            of_nothing f0;
+            of_pointer fp;
             of_axis fa;
         };
         ptx_val x = {};
@@ -229,13 +298,13 @@ class expr
         explicit step(enum kind k) : kind(k), f1(nullptr) {}
     };
 
-    expr(context *c, ptx_val x, place at, bool emitted)
-        : context_(c), at_(at), emitting_(emitted), steps_(1, step(LEAF))
+    expr(owner c, ptx_val x, place at, bool emitted)
+        : context_(std::move(c)), at_(at), emitting_(emitted), steps_(1, step(LEAF))
     {
         steps_[0].x = x;
     }
     expr(const step &last, std::initializer_list<expr *> operands)
-        : context_(nullptr), at_((*operands.begin())->at_), emitting_(0)
+        : at_((*operands.begin())->at_), emitting_(0)
     {
         for (const expr *x : operands) {
             context_ = context_ ? context_ : x->context_;
@@ -263,7 +332,7 @@ class expr
     }
     static void run(ptx_builder *b, const step &s, std::vector<ptx_val> &stack);
 
-    context *context_;
+    owner context_;
     place at_;
     unsigned emitting_;
     std::vector<step> steps_; // in the order of emission: operands before what uses them
@@ -272,17 +341,17 @@ class expr
 /// The value that the expression emits.
 inline value emit(expr &&e)
 {
-    context *const c = e.owner();
+    const owner c = e.of();
     return value(c, e.emit());
 }
 
 /// Refuses operands or arguments of which two have emitted before.
-inline void require_order(context *c, place at, unsigned emitting)
+inline void require_order(const owner &c, place at, unsigned emitting)
 {
     if (emitting < 2 || !c)
         return;
     located here(c, at);
-    (ptx_builder_fail)(c->builder(),
+    (ptx_builder_fail)(here.builder(),
                        "%u operands of one expression have emitted before, in an order that C++ "
                        "leaves open; give all but one a name first: ptx::value x = ...",
                        emitting);
@@ -290,11 +359,13 @@ inline void require_order(context *c, place at, unsigned emitting)
 
 inline void expr::run(ptx_builder *b, const step &s, std::vector<ptx_val> &stack)
 {
-    const unsigned operands = s.kind == CALL3                    ? 3
-                              : s.kind == CALL2                  ? 2
-                              : s.kind == LEAF || s.kind == AXIS ? 0
-                                                                 : 1;
-    ptx_val x[3] = {}, result = s.x;
+    const bool alone = s.kind == LEAF || s.kind == AXIS || s.kind == CALL0 || s.kind == POINTER;
+    const unsigned operands = alone             ? 0
+                              : s.kind == CALL4 ? 4
+                              : s.kind == CALL3 ? 3
+                              : s.kind == CALL2 ? 2
+                                                : 1;
+    ptx_val x[4] = {}, result = s.x;
 
     for (unsigned k = operands; k-- > 0; stack.pop_back())
         x[k] = stack.back();
@@ -304,6 +375,12 @@ inline void expr::run(ptx_builder *b, const step &s, std::vector<ptx_val> &stack
         result = s.f2(b, x[0], x[1]);
     else if (s.kind == CALL3)
         result = s.f3(b, x[0], x[1], x[2]);
+    else if (s.kind == CALL4)
+        result = s.f4(b, x[0], x[1], x[2], x[3]);
+    else if (s.kind == CALL0)
+        result = s.f0(b);
+    else if (s.kind == POINTER)
+        result = s.fp(b, s.p);
     else if (s.kind == AXIS)
         result = s.fa(b, s.axis);
     else if (s.kind == BITS)
@@ -320,6 +397,49 @@ inline void expr::run(ptx_builder *b, const step &s, std::vector<ptx_val> &stack
     stack.push_back(result);
 }
 
+/// Operands in braces, which are evaluated from left to right.
+class operands
+{
+  public:
+    operands(std::initializer_list<expr> list)
+    {
+        for (const expr &each : list) {
+            list_.push_back(expr(each.context_, ptx_val(), each.at_, false));
+            list_.back().steps_ = each.steps_; // emitting in braces has an order
+            emitting_ |= each.emitting_ != 0;
+        }
+    }
+    /// Whether the braces have emitted before, beside other arguments.
+    bool emitting() const
+    {
+        return emitting_;
+    }
+    size_t count() const
+    {
+        return list_.size();
+    }
+    ptx_val emit(size_t k)
+    {
+        return list_[k].emit();
+    }
+    /// A vector of at most eight lanes; of more, and of none, one that C refuses.
+    ptx_vec emit()
+    {
+        ptx_vec x = {};
+        for (expr &each : list_) {
+            const ptx_val lane = each.emit();
+            if (x.lanes < 8)
+                x.lane[x.lanes] = lane;
+            x.lanes++;
+        }
+        return x;
+    }
+
+  private:
+    std::vector<expr> list_;
+    bool emitting_ = false;
+};
+
 inline ptx_val expr::emit()
 {
     std::vector<ptx_val> stack;
@@ -335,9 +455,36 @@ inline ptx_val expr::emit()
     require_order(context_, at_, emitting_);
     located here(context_, at_);
     for (const step &s : steps_)
-        run(context_->builder(), s, stack);
+        run(here.builder(), s, stack);
     steps_.clear(); // as after a move
     return stack.back();
+}
+
+/// A name or a format, with the place where it stands.
+struct words {
+    const char *text;
+    place at;
+
+    words(const char *from, place here = place::here()) : text(from), at(here) {}
+};
+
+/// The values of arguments, emitted from left to right.
+template <class... Argument>
+std::vector<ptx_val> emit_all(const owner &c, place at, Argument &&...x)
+{
+    static_assert(sizeof...(x) <= 16, "printf() and call() take at most 16 values");
+    std::vector<expr> list;
+    std::vector<ptx_val> values;
+    unsigned emitting = 0;
+
+    list.reserve(sizeof...(x));
+    (list.push_back(expr(std::forward<Argument>(x))), ...);
+    for (const expr &each : list)
+        emitting += each.emitting();
+    require_order(c, at, emitting);
+    for (expr &each : list)
+        values.push_back(each.emit());
+    return values;
 }
 
 // ---- variables ----------------------------------------------------------------------------------
@@ -346,10 +493,10 @@ inline ptx_val expr::emit()
 class variable : public ptx_val
 {
   public:
-    variable(context *c, ptx_val x) : ptx_val(x), context_(c) {}
-    variable(variable &&) = default;
+    variable(owner c, ptx_val x) : ptx_val(x), context_(std::move(c)) {}
+    variable(variable &&x) noexcept : ptx_val(x), context_(x.context_) {} // the same variable
     variable(const variable &) = delete; // a copy is ptx::value, another variable builder::var()
-    context *owner() const
+    const owner &of() const
     {
         return context_;
     }
@@ -359,7 +506,7 @@ class variable : public ptx_val
         const place at = e.at();
         const ptx_val x = e.emit();
         located here(context_, at);
-        (ptx_set)(context_ ? context_->builder() : nullptr, *this, x);
+        (ptx_set)(here.builder(), *this, x);
         return *this;
     }
     variable &operator=(const variable &x)
@@ -368,16 +515,16 @@ class variable : public ptx_val
     }
 
   private:
-    context *context_;
+    owner context_;
 };
 
-inline expr::expr(const variable &x, place at) : expr(x.owner(), x, at, false) {}
-inline expr::expr(variable &&x, place at) : expr(x.owner(), x, at, true) {}
+inline expr::expr(const variable &x, place at) : expr(x.of(), x, at, false) {}
+inline expr::expr(variable &&x, place at) : expr(x.of(), x, at, true) {}
 inline value::value(expr &&e) : value(ptx::emit(std::move(e))) {}
-inline value::value(const variable &x, place at) : ptx_val(), context_(x.owner())
+inline value::value(const variable &x, place at) : ptx_val(), context_(x.of())
 {
     located here(context_, at);
-    static_cast<ptx_val &>(*this) = (ptx_copy)(context_ ? context_->builder() : nullptr, x);
+    static_cast<ptx_val &>(*this) = (ptx_copy)(here.builder(), x);
 }
 
 // ---- operators ----------------------------------------------------------------------------------
@@ -441,22 +588,41 @@ inline expr operator!(expr x)
 
 // ---- functions ----------------------------------------------------------------------------------
 
-// The instructions that are functions here, by operands. The C functions have the others.
+// The rows of ops.h that are no operator, by operands; those of math.h; operations of a warp; the
+// functions of rule.h.
+// clang-format off
 #define PTXGEN_FUNCTIONS_1(X)                                                                      \
-    X(abs)                                                                                         \
-    X(sqrt)                                                                                        \
-    X(rcp)                                                                                         \
-    X(ex2)                                                                                         \
-    X(lg2) X(rint) X(trunc) X(floor) X(ceil) X(is_nan) X(is_finite) X(is_infinite) X(popc) X(clz)  \
-        X(brev)
-#define PTXGEN_FUNCTIONS_2(X) X(min) X(max) X(min_nan) X(max_nan) X(mul_hi) X(mul_wide) X(copysign)
-#define PTXGEN_FUNCTIONS_3(X) X(fma) X(mad) X(mad_wide) X(select)
+    X(abs) X(popc) X(clz) X(bfind) X(brev) X(sqrt) X(rcp) X(sqrt_approx) X(rcp_approx)             \
+    X(rsqrt_approx) X(ex2) X(lg2) X(sin) X(cos) X(tanh) X(rint) X(trunc) X(floor) X(ceil)          \
+    X(is_finite) X(is_infinite) X(is_number) X(is_nan) X(is_normal) X(is_subnormal)                \
+    X(rule_sqrt) X(rule_exp) X(rule_log)
+#define PTXGEN_FUNCTIONS_2(X)                                                                      \
+    X(mul_hi) X(mul_wide) X(div_approx) X(div_full) X(min) X(max) X(min_nan) X(max_nan)            \
+    X(copysign) X(bmsk) X(szext) X(ne) X(equ) X(neu) X(ltu) X(leu) X(gtu) X(geu) X(ordered)        \
+    X(unordered) X(shfl_down) X(shfl_up) X(shfl_bfly) X(shfl_idx) X(rule_power) X(rule_div)        \
+    X(rule_pow)
+#define PTXGEN_FUNCTIONS_3(X)                                                                      \
+    X(fma) X(mad) X(mad_hi) X(mad_wide) X(sad) X(selp) X(bfe) X(shf_l) X(shf_r) X(prmt) X(dp4a)    \
+    X(select)
+#define PTXGEN_FUNCTIONS_4(X) X(bfi) X(lop3)
+// Of a value and the mask of the lanes.
+#define PTXGEN_FUNCTIONS_WARP(X)                                                                   \
+    X(vote_all) X(vote_any) X(vote_uniform) X(ballot) X(match_any) X(match_all) X(redux_add)       \
+    X(redux_min) X(redux_max) X(redux_and) X(redux_or) X(redux_xor)
+// clang-format on
 #define PTXGEN_FUNCTION(name)                                                                      \
     inline expr name(expr x)                                                                       \
     {                                                                                              \
         return expr::call(static_cast<expr::call1>(ptx_##name), x);                                \
     }
 PTXGEN_FUNCTIONS_1(PTXGEN_FUNCTION)
+#undef PTXGEN_FUNCTION
+#define PTXGEN_FUNCTION(name, ...)                                                                 \
+    inline expr math_##name(expr x)                                                                \
+    {                                                                                              \
+        return expr::call(static_cast<expr::call1>(ptx_math_##name), x);                           \
+    }
+PTX_MATH_UNARY(PTXGEN_FUNCTION)
 #undef PTXGEN_FUNCTION
 #define PTXGEN_FUNCTION(name)                                                                      \
     inline expr name(expr x, expr y)                                                               \
@@ -465,6 +631,13 @@ PTXGEN_FUNCTIONS_1(PTXGEN_FUNCTION)
     }
 PTXGEN_FUNCTIONS_2(PTXGEN_FUNCTION)
 #undef PTXGEN_FUNCTION
+#define PTXGEN_FUNCTION(name, ...)                                                                 \
+    inline expr math_##name(expr x, expr y)                                                        \
+    {                                                                                              \
+        return expr::call(static_cast<expr::call2>(ptx_math_##name), x, y);                        \
+    }
+PTX_MATH_BINARY(PTXGEN_FUNCTION)
+#undef PTXGEN_FUNCTION
 // select(cond, x, y) is cond ? x : y; both are evaluated.
 #define PTXGEN_FUNCTION(name)                                                                      \
     inline expr name(expr x, expr y, expr z)                                                       \
@@ -472,6 +645,20 @@ PTXGEN_FUNCTIONS_2(PTXGEN_FUNCTION)
         return expr::call(static_cast<expr::call3>(ptx_##name), x, y, z);                          \
     }
 PTXGEN_FUNCTIONS_3(PTXGEN_FUNCTION)
+#undef PTXGEN_FUNCTION
+#define PTXGEN_FUNCTION(name)                                                                      \
+    inline expr name(expr x, expr y, expr z, expr w)                                               \
+    {                                                                                              \
+        return expr::call(static_cast<expr::call4>(ptx_##name), x, y, z, w);                       \
+    }
+PTXGEN_FUNCTIONS_4(PTXGEN_FUNCTION)
+#undef PTXGEN_FUNCTION
+#define PTXGEN_FUNCTION(name)                                                                      \
+    inline expr name(expr x, expr mask = ptx_full_warp())                                          \
+    {                                                                                              \
+        return expr::call(static_cast<expr::call2>(ptx_##name), x, mask);                          \
+    }
+PTXGEN_FUNCTIONS_WARP(PTXGEN_FUNCTION)
 #undef PTXGEN_FUNCTION
 
 /// The type of a kernel's values that holds a C++ type.
@@ -510,125 +697,6 @@ template <class T> expr bitcast(expr x)
 {
     return expr::reinterpret(type_of<T>(), x);
 }
-
-// ---- pointers -----------------------------------------------------------------------------------
-
-/// p[i]: a load where a value is expected, a store where it is assigned to. Used once, unnamed.
-class element
-{
-  public:
-    /// `emitted`: the pointer is that of a call within the expression.
-    element(context *c, const ptx_ptr &p, expr &&i, bool emitted)
-        : context_(c), p_(p), index_(std::move(i))
-    {
-        index_.emitting_ += emitted;
-    }
-    element(const element &) = delete;
-
-    void operator=(expr &&x) &&
-    {
-        store(index_.emit(), x);
-    }
-    void operator=(element &&x) &&
-    {
-        std::move(*this) = expr(std::move(x));
-    }
-#define PTXGEN_OPERATOR(sign, function)                                                            \
-    void operator sign##=(expr x) &&                                                               \
-    {                                                                                              \
-        update(static_cast<expr::call2>(function), x);                                             \
-    }
-    PTXGEN_OPERATORS(PTXGEN_OPERATOR)
-#undef PTXGEN_OPERATOR
-    operator ptx_val() &&
-    {
-        return expr(std::move(*this)).emit();
-    }
-
-  private:
-    friend class expr;
-    void store(ptx_val index, expr &x)
-    {
-        ptx_store_params how = {};
-        how.x = x.emit();
-        located here(context_, index_.at());
-        (ptx_store_emit)(context_ ? context_->builder() : nullptr, p_, index, how);
-    }
-    // The index is emitted once. Not atomic.
-    void update(expr::call2 f, expr &x)
-    {
-        const ptx_val index = index_.emit();
-        expr i(index, index_.at());
-        expr old = expr::load(context_, p_, ptx_load_params(), i);
-        expr next = expr::call(f, old, x);
-        store(index, next);
-    }
-
-    context *context_;
-    ptx_ptr p_;
-    expr index_;
-};
-
-inline expr::expr(element &&e) : expr(load(e.context_, e.p_, ptx_load_params(), e.index_)) {}
-inline value::value(element &&e) : value(expr(std::move(e))) {}
-
-/// A typed pointer. p[i] loads and stores; p.at(i) is p + i, and emits. C functions take it as the
-/// ptx_ptr that it is.
-class pointer : public ptx_ptr
-{
-  public:
-    pointer(context *c, const ptx_ptr &p) : ptx_ptr(p), context_(c) {}
-
-    element operator[](expr i) const &
-    {
-        return element(context_, *this, std::move(i), false);
-    }
-    element operator[](expr i) &&
-    {
-        return element(context_, *this, std::move(i), true);
-    }
-    /// p[i] with a cache hint or an ordering.
-    expr load(expr i, ptx_load_params how) const
-    {
-        return expr::load(context_, *this, how, i);
-    }
-    void store(expr i, expr x, ptx_store_params how) const
-    {
-        require_order(context_, i.at(), i.emitting() + x.emitting());
-        const ptx_val index = i.emit();
-        how.x = x.emit();
-        located here(context_, i.at());
-        (ptx_store_emit)(builder(), *this, index, how);
-    }
-    pointer at(expr i) const
-    {
-        const ptx_val index = i.emit();
-        located here(context_, i.at());
-        return pointer(context_, (ptx_at)(builder(), *this, index));
-    }
-    pointer as(ptx_type other, place at = place::here()) const
-    {
-        located here(context_, at);
-        return pointer(context_, (ptx_ptr_cast)(builder(), other, *this));
-    }
-    /// Atomic p[i] = f(p[i], x); the old value. Emits.
-    value atomic(ptx_atomic_op op, expr i, expr x) const
-    {
-        require_order(context_, i.at(), i.emitting() + x.emitting());
-        const ptx_val index = i.emit();
-        ptx_atomic_params how = {};
-        how.x = x.emit();
-        located here(context_, i.at());
-        return value(context_, (ptx_atomic_emit)(builder(), op, *this, index, how));
-    }
-
-  private:
-    ptx_builder *builder() const
-    {
-        return context_ ? context_->builder() : nullptr;
-    }
-    context *context_;
-};
 
 } // namespace ptx
 

@@ -31,7 +31,7 @@ ROOMS = {
     "kernels": ["src/kernels"],
     "plans": ["src/plans"],
     "tools": ["tools", "bench"],
-    "c++": ["include/ptxgen/ptxgen.hpp", "include/ptxgen/value.hpp"],
+    "c++": ["include/ptxgen/*.hpp"],
     "python": ["python"],
     "docs": ["docs", "README.md"],
     "tests": ["tests", "emulator"],

@@ -25,6 +25,21 @@ $uses
     ptx::buffer memory(d, 16);
     if (ptx::launch(module.function("k"), ptx::grid(1), memory, 3u) != PTX_OK)
         d = ptx::device();
+    ptx::function f = b.func<float>("f", [&] { return b.param<float>("y") * 2; });
+    ptx::pointer table = b.const_("t", { 1.0f, 2.0f }), hits = b.global<int>("hits", 4);
+    b.printf("%f %u\n", f(table[1]), x);
+    b.assert_(x < 4, "x < 4");
+    ptx::fragment_variable sum = b.var(b.fragment_fill(0.0f));
+    sum = ptx::mma(b.fragment_load(PTX_FRAGMENT_A, PTX_F16, 16, p, 16), sum, sum);
+    sum.store(b.shared_dynamic<float>(), 8);
+    ptx::value y = b.asm_(ptx::text("abs.s32 %0, %1;").result<int>().in(x).pure());
+    auto [z, w] = b.asm_many<2>(ptx::text("").result<int>().result<int>());
+    hits.store_vec(0, { y, z + w }), hits.atomic_cas(0, y, z);
+    ptx::value n = b.inlined("g", [&] { return hits.load_vec(0, 2)[1] + 1; });
+    v = ptx::shfl_down(n, 1) + ptx::ballot(y < z) + b.laneid();
+    ptx::clip_plan plan;
+    plan.run();
+    ptx::graph g = ptx::capture(d, nullptr, [&] { plan.apply(); });
 }
 END
 cat >"$folder/bad" <<'END'
@@ -239,10 +254,10 @@ done
 for compiler in g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
     compilers=$((compilers + 1))
-    for flags in -std=c++17 -std=c++20 '-std=c++17 -fno-exceptions -DPTXGEN_NO_PLACES'; do
+    for flags in -std=c++17 -std=c++20 -std=c++2b '-std=c++17 -fno-exceptions -DPTXGEN_NO_PLACES'; do
         # shellcheck disable=SC2086 # several flags
-        "$compiler" $flags -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -I"$include" \
-            -fsyntax-only "$folder/good.cc" || fail "$compiler $flags refuses ptxgen.hpp"
+        "$compiler" $flags -Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast \
+            -Werror -I"$include" -fsyntax-only "$folder/good.cc" || fail "$compiler $flags refuses ptxgen.hpp"
     done
     # An older standard gets one error and nothing else.
     echo '#include <ptxgen/ptxgen.hpp>' >"$folder/old.cc"

@@ -13,6 +13,11 @@ void memory_in_c(ptx_builder *b);
 void blocks_in_c(ptx_builder *b);
 void helpers_in_c(ptx_builder *b);
 void functions_in_c(ptx_builder *b);
+void classify_in_c(ptx_builder *b);
+void module_in_c(ptx_builder *b);
+void threads_in_c(ptx_builder *b);
+void accesses_in_c(ptx_builder *b);
+void matrices_in_c(ptx_builder *b);
 
 PTXGEN_END
 

@@ -1,37 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Kernels in C++: their texts are those of C; errors have places; two operands that emit are
 // refused.
-#include <ptxgen/ptxgen.hpp>
-
+#include "fixture.hpp"
 #include "in_c.h"
-
-#include <cstdio>
-#include <cstring>
-#include <string>
-
-static int failures;
-
-static void fail(const std::string &what)
-{
-    std::fprintf(stderr, "%s\n", what.c_str());
-    failures++;
-}
-
-static void expect_text(const char *name, void (*in_c)(ptx_builder *),
-                        void (*in_cpp)(ptx::builder &))
-{
-    ptx::builder c, cpp;
-
-    in_c(c);
-    in_cpp(cpp);
-    try {
-        const std::string want = c.finish(), text = cpp.finish();
-        if (text != want)
-            fail(std::string(name) + ": in C:\n" + want + "in C++:\n" + text);
-    } catch (const ptx::error &e) {
-        fail(std::string(name) + ": " + e.what());
-    }
-}
 
 static void operators(ptx::builder &b)
 {
