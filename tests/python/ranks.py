@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 """Runs functions on several ranks: processes with gloo on the CPU, or with NCCL on a GPU each. They stay
-for the next function, because a process that imports torch takes longer than most tests."""
+for the next function, and are forked from one that has imported torch and has neither a driver nor threads:
+to import it takes 7 seconds of CPU, more than most tests."""
 
 import atexit
 import multiprocessing
 import tempfile
 import traceback
 import warnings
-from multiprocessing import connection
+from multiprocessing import connection, forkserver
 
 import torch
 import torch.distributed as dist
@@ -15,6 +16,8 @@ import torch.distributed as dist
 warnings.filterwarnings("ignore")
 
 _TIMEOUT = 900  # seconds, of one function
+_IMPORTED = ["ptxgen.torch", "torch._dynamo", "torch.distributed.checkpoint", "torch.distributed.fsdp",
+             "torch.distributed.tensor.parallel"]  # those that an older torch lacks are left out
 _ranks = []  # (process, pipe) of each rank that runs
 
 
@@ -23,10 +26,11 @@ def on_ranks(count, function, *arguments):
     are new after an error, and as many as are asked for."""
     if len(_ranks) != count:
         _end()
-        spawn = multiprocessing.get_context("spawn")
+        forked = multiprocessing.get_context("forkserver")
+        forked.set_forkserver_preload(_IMPORTED)
         for rank in range(count):
-            here, there = spawn.Pipe()
-            process = spawn.Process(target=_serve, args=(rank, count, there), daemon=True)
+            here, there = forked.Pipe()
+            process = forked.Process(target=_serve, args=(rank, count, there), daemon=True)
             process.start()
             there.close()
             _ranks.append((process, here))
@@ -64,7 +68,12 @@ def _end():
     _ranks.clear()
 
 
-atexit.register(_end)
+def _end_all():
+    _end()
+    forkserver._forkserver._stop()  # and waits for it
+
+
+atexit.register(_end_all)
 
 
 def _serve(rank, count, pipe):

@@ -258,27 +258,46 @@ def test_emulate(monkeypatch):
 
 
 @pytest.mark.skipif(not ON_EMULATOR, reason="there is a GPU")
-@pytest.mark.parametrize("before, printed", [
-    ("", "0.999"),
-    ("try:\n    ptxgen.Device()\nexcept ptxgen.NoDriverError:\n    pass\n", "0.999"),
-    ("import os\nos.environ['PTXGEN_LIBCUDA'] = '/none'\n", "start the program by python -m ptxgen emulate")])
-def test_emulate_takes_the_emulator(before, printed, monkeypatch):
-    """As README says: in a process that is started as any other, unless torch loads a driver in it."""
+def test_emulate_takes_the_emulator(monkeypatch):
+    """As README says: in a process that is started as any other, unless torch loads a driver in it. The processes
+    are forked from one that has imported the modules, which takes 7 seconds of CPU, and has called nothing."""
     for variable in ("PTXGEN_LIBCUDA", "PTXGEN_EMU_DEVICE", "LD_PRELOAD", "LD_LIBRARY_PATH"):
         monkeypatch.delenv(variable, raising=False)
-    loaded = python("import torch\nprint('libcuda.so' in open('/proc/self/maps').read())").stdout.strip()
-    if loaded == "True":
-        printed = "start the program by python -m ptxgen emulate"
-    done = python(f"""
+    done = python("""
+import os, traceback
 import ptxgen, ptxgen.torch, torch
-{before}
-ptxgen.torch.emulate()
-w = torch.nn.Parameter(torch.ones(4))
-w.grad = torch.ones_like(w)
-ptxgen.torch.AdamW([w], lr=1e-3, weight_decay=0.0).step()
-print(round(float(w[0]), 3))
+print('libcuda.so' in open('/proc/self/maps').read(), flush=True)
+torch.optim.SGD([torch.ones(1)], lr=1)  # imports what every optimizer of torch does
+
+def no_driver():
+    try:
+        ptxgen.Device()
+    except ptxgen.NoDriverError:
+        pass
+
+def other_driver():
+    os.environ['PTXGEN_LIBCUDA'] = '/none'
+
+for before in (lambda: None, no_driver, other_driver):
+    if os.fork() == 0:
+        try:
+            before()
+            ptxgen.torch.emulate()
+            w = torch.nn.Parameter(torch.ones(4))
+            w.grad = torch.ones_like(w)
+            ptxgen.torch.AdamW([w], lr=1e-3, weight_decay=0.0).step()
+            print('stepped:', round(float(w[0]), 3), flush=True)
+        except ptxgen.InvalidError as error:
+            print('refused:', ' '.join(str(error).split()), flush=True)
+        finally:
+            os._exit(0)
+    os.wait()
 """)
-    assert printed in done.stdout + done.stderr
+    loaded, *found = done.stdout.splitlines()
+    refused = "start the program by python -m ptxgen emulate"
+    assert len(found) == 3, done.stderr
+    for line, wanted in zip(found, ("stepped: 0.999", "stepped: 0.999", refused)):
+        assert (refused if loaded == "True" else wanted) in line
 
 
 def no_absmax(states):
