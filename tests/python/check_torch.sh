@@ -12,10 +12,12 @@ tests=$2
 shift 2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=tests/packages/download.sh
+. "$root/tests/packages/download.sh"
 unset PYTHONPATH PTXGEN_LIBCUDA PTXGEN_LIBRARY PTXGEN_TORCH_PYTHON
 
 python3 -m venv "$scratch/venv"
-"$scratch/venv/bin/pip" -q --disable-pip-version-check --no-cache-dir install --no-compile --only-binary :all: \
+download "$scratch/venv/bin/pip" -q --disable-pip-version-check --no-cache-dir install --no-compile --only-binary :all: \
     "$wheel" pytest==9.2.0 "$@" >"$scratch/log" 2>&1 || {
     echo "skipped: pip cannot install $*: $(tail -n 1 "$scratch/log")"
     exit 77

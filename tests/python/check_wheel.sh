@@ -11,6 +11,8 @@ wheel=$1
 build=$(CDPATH='' cd -- "$2" && pwd)
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+# shellcheck source=tests/packages/download.sh
+. "$root/tests/packages/download.sh"
 unset PYTHONPATH PTXGEN_LIBCUDA PTXGEN_LIBRARY
 
 # environment FOLDER PACKAGE...: a new one with these packages.
@@ -18,7 +20,7 @@ environment() {
     folder=$1
     shift
     python3 -m venv "$folder"
-    "$folder/bin/pip" -q --disable-pip-version-check install --no-compile "$@" >"$scratch/log" 2>&1 || {
+    download "$folder/bin/pip" -q --disable-pip-version-check install --no-compile "$@" >"$scratch/log" 2>&1 || {
         echo "skipped: pip cannot install $*: $(tail -n 1 "$scratch/log")"
         exit 77
     }
