@@ -33,6 +33,7 @@ SETTINGS: Tuple[Setting, ...] = (
     Setting("memory", "PTXGEN_EMU_MEMORY", "device memory in bytes, or with K, M or G"),
     Setting("threads", "PTXGEN_EMU_THREADS", "CPU threads that run blocks; 0: one a core"),
     Setting("timeout", "PTXGEN_EMU_TIMEOUT", "milliseconds that a launch may take without progress"),
+    Setting("instructions", "PTXGEN_EMU_INSTRUCTIONS", "warp instructions that a launch may take"),
     Setting("fail", "PTXGEN_EMU_FAIL", "driver calls that fail: cuMemAlloc:2@1"),
     Setting("log", "PTXGEN_EMU_LOG", "the file for reports, in place of standard error"),
 )

@@ -61,14 +61,14 @@ def test_a_program_in_c(tmp_path, source, more):
 def test_settings_and_status(tmp_path):
     code = """
 import os, sys
-names = ("DEVICE", "SANITIZE", "SEED", "MEMORY")
+names = ("DEVICE", "SANITIZE", "SEED", "MEMORY", "INSTRUCTIONS")
 print([os.environ["PTXGEN_EMU_" + name] for name in names], sys.argv[1:])
 sys.exit(5)
 """
-    done = emulate("emulate", "--device", "sm_80", "--sanitize", "warn", "--seed=3", "--memory", "1G", "--",
-                   sys.executable, "-c", code, "--seed", "--", "-x")
+    done = emulate("emulate", "--device", "sm_80", "--sanitize", "warn", "--seed=3", "--memory", "1G", "--instructions",
+                   "1000", "--", sys.executable, "-c", code, "--seed", "--", "-x")
     assert done.returncode == 5
-    assert done.stdout == "['sm_80', 'warn', '3', '1G'] ['--seed', '--', '-x']\n"
+    assert done.stdout == "['sm_80', 'warn', '3', '1G', '1000'] ['--seed', '--', '-x']\n"
     assert emulate("emulate", "--", "sh", "-c", "kill -TERM $$").returncode == -15
 
 

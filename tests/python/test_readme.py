@@ -50,3 +50,5 @@ def test_every_error_and_setting_is_documented():
             assert f"`{name}`" in page
     for setting in ptxgen.emulator.SETTINGS:
         assert f"`--{setting.name}`" in page
+    variables = re.findall(r"^\| `(PTXGEN_EMU_\w+)` \|", (ROOT / "docs" / "emulator.md").read_text(), re.M)
+    assert sorted(variables) == sorted(setting.variable for setting in ptxgen.emulator.SETTINGS)
