@@ -9,7 +9,8 @@
 /// functions, calls), ops.h (values, instructions), convert.h (conversions), math.h (exponentials,
 /// logarithms, ...), matrix.h (matrix products of a warp), memory.h (pointers, loads, stores,
 /// atomics), message.h (printf, traps with a message), threads.h (barriers, warp operations),
-/// control.h (blocks, branches) and asm.h (PTX text, for what has no call).
+/// words.h (integers of several words), control.h (blocks, branches) and asm.h (PTX text, for what
+/// has no call).
 ///
 /// Errors are sticky: the builder keeps the first one, later calls do nothing and return poisoned
 /// values, and ptx_builder_finish() returns NULL. A kernel therefore needs a single check, at the
@@ -41,6 +42,7 @@
 #include <ptxgen/ops.h>
 #include <ptxgen/threads.h>
 #include <ptxgen/types.h>
+#include <ptxgen/words.h>
 
 PTXGEN_BEGIN
 

@@ -16,8 +16,10 @@ PTXGEN_BEGIN
 struct ptx_entry_params {
     const char *name;  ///< a PTX identifier, unique in the module and different from the parameters
     uint32_t block[3]; ///< .reqntid: the block must have exactly this shape; zero: any shape
-    uint32_t max_block[3]; ///< .maxntid: upper bound of the block; not together with `block`
-    uint32_t min_blocks;   ///< .minnctapersm: blocks wanted on an SM; needs `block` or `max_block`
+    uint32_t max_block[3];  ///< .maxntid: upper bound of the block; not together with `block`
+    uint32_t min_blocks;    ///< .minnctapersm: blocks wanted on an SM; needs `block` or `max_block`
+    uint32_t max_registers; ///< .maxnreg: registers of a thread, 24 to 255; 0: as the compiler
+                            ///< likes. Not together with `min_blocks`, which bounds them, too
 };
 
 /// Opens an entry (a kernel); use the block macro ptx_entry(b, "name", .block = { 256 }) { ... }.
@@ -55,6 +57,10 @@ struct ptx_param_info {
     /// ptx_ptr_address() gives to functions, to .in of a text, or to ptx_ptr_from().
     bool readonly;
     bool writeonly;
+    /// The entry or function does not use the parameter, which its callers pass nevertheless, as
+    /// variants of a kernel have the same parameters: `.unused = !causal`. It is not loaded, and a
+    /// use of it is an error.
+    bool unused;
     /// Pointers: `length` is the name of a number that the host computes, as those of
     /// ptx_kernel_length(), and not of a parameter.
     bool computed_length;
@@ -63,7 +69,7 @@ struct ptx_param_info {
     uint32_t count;  ///< set by ptx_param_array(): number of elements, else 0
 };
 
-/// A parameter passed by value. An entry must use every parameter.
+/// A parameter passed by value. An entry must use every parameter, but for those with `.unused`.
 PTXGEN_API ptx_val ptx_param_emit(ptx_builder *b, ptx_type type, struct ptx_param_info info);
 #define ptx_param(b, type, ...) ptx_param_emit(b, type, PTXGEN_NAMED(ptx_param_info, __VA_ARGS__))
 /// A pointer to global memory, passed as a 64-bit address.

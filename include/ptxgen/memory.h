@@ -147,6 +147,36 @@ static inline ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_v
     return ptx_atomic_emit(b, PTX_ATOMIC_cas, p, i, params);
 }
 
+/// The same for each of the elements p[i] to p[i + x.lanes - 1], in one access of global memory:
+/// ptx_atomic_vec(b, PTX_ATOMIC_add, p, i, ptx_vec4(x, y, z, w)). Each element is atomic, the
+/// whole is not. 2 or 4 lanes of f32 (add alone), f16x2 and bf16x2, or 2, 4 or 8 of f16 and bf16;
+/// add, min and max. The address must be a multiple of the bytes accessed. sm_90 and up.
+struct ptx_atomic_vec_params {
+    ptx_vec x;
+    ptx_order order; ///< default: relaxed
+    ptx_scope scope;
+};
+PTXGEN_API ptx_vec ptx_atomic_vec_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
+                                       struct ptx_atomic_vec_params params);
+#define ptx_atomic_vec(b, op, p, i, ...)                                                           \
+    ptx_atomic_vec_emit(                                                                           \
+        b, op, p, i,                                                                               \
+        PTXGEN_STRUCT(ptx_atomic_vec_params, PTXGEN_FIELDS_AS(ptxgen_as_vec, x, __VA_ARGS__)))
+
+/// Where a prefetch brings a line of memory.
+typedef enum ptx_prefetch_kind {
+    PTX_PREFETCH_L1,
+    PTX_PREFETCH_L2,
+    PTX_PREFETCH_L2_EVICT_LAST,   ///< to be evicted last; global memory, sm_80 and up
+    PTX_PREFETCH_L2_EVICT_NORMAL, ///< as other lines are; global memory, sm_80 and up
+    PTX_PREFETCH_UNIFORM,         ///< the cache of loads that are the same in all threads of a warp
+} ptx_prefetch_kind;
+
+/// Brings the line of p[i] to a cache, as a hint: no thread waits, and nothing changes but the
+/// time that later accesses take. Global or local memory, or a generic address. An index beyond a
+/// declared array is refused.
+PTXGEN_API void ptx_prefetch(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_prefetch_kind kind);
+
 /// Orders the memory accesses before the fence and after it. `order` is PTX_ORDER_ACQ_REL or
 /// PTX_ORDER_SEQ_CST.
 PTXGEN_API void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope);

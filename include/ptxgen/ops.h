@@ -280,6 +280,9 @@ enum ptx_modifier {
 /// target.
 #define PTX_OPS_SPECIAL(X) \
     X(mov, "copy a value, read a special register, take an address", "mov", 60, 70) \
+    X(add_cc, "sum of integers of several words, with addc", "add.cc", 60, 70) \
+    X(sub_cc, "their difference, with subc", "sub.cc", 60, 70) \
+    X(mad_cc, "their product with a word, added to one, with madc and addc", "mad.lo.cc", 60, 70) \
     X(cvt, "convert between types", "cvt", 60, 70) \
     X(cvt_bf16, "f32 to bf16", "cvt", 70, 80) \
     X(cvt_bf16_any, "bf16 to or from f16, f64 and integers, directly", "cvt", 78, 90) \
@@ -293,8 +296,13 @@ enum ptx_modifier {
     X(wide_256, "32-byte loads and stores", "ld.global.v8", 88, 100) \
     X(atom, "atomic read-modify-write, the old value returned", "atom", 60, 70) \
     X(red, "atomic read-modify-write, nothing returned", "red", 60, 70) \
+    X(atom_vec, "atomic read-modify-write of each element of a vector", "atom.global.v4", 81, 90) \
     X(fence, "order memory accesses", "fence", 60, 70) \
+    X(prefetch, "bring a line to a cache", "prefetch", 60, 70) \
+    X(prefetch_evict, "the same, with what is evicted first", "prefetch", 74, 80) \
+    X(prefetchu, "bring a line to the uniform cache", "prefetchu", 60, 70) \
     X(bar, "barrier over the block", "bar", 60, 70) \
+    X(bar_arrive, "arrive at a barrier without waiting", "bar.arrive", 60, 70) \
     X(bar_red, "barrier over the block that reduces a predicate", "bar.red", 60, 70) \
     X(bar_warp, "barrier over lanes of a warp", "bar.warp.sync", 60, 70) \
     X(shfl, "exchange a value between lanes", "shfl.sync", 60, 70) \

@@ -40,6 +40,7 @@
 #include <ptxgen/message.h>
 #include <ptxgen/threads.h>
 #include <ptxgen/types.h>
+#include <ptxgen/words.h>
 
 PTXGEN_BEGIN
 
@@ -92,6 +93,9 @@ PTXGEN_API ptx_val ptxgen_popped_atomic(ptx_builder *b, const char *place, ptx_a
 PTXGEN_API ptx_val ptxgen_popped_atomic_cas(ptx_builder *b, const char *place);
 PTXGEN_API ptx_val ptxgen_popped_atomic_emit(ptx_builder *b, const char *place, ptx_atomic_op op,
                                              struct ptx_atomic_params params);
+PTXGEN_API ptx_vec ptxgen_popped_atomic_vec(ptx_builder *b, const char *place, ptx_atomic_op op,
+                                            struct ptx_atomic_vec_params params);
+PTXGEN_API void ptxgen_popped_prefetch(ptx_builder *b, const char *place, ptx_prefetch_kind kind);
 PTXGEN_API void ptxgen_popped_fragment_set(ptx_builder *b, const char *place, ptx_fragment x);
 PTXGEN_API ptx_fragment ptxgen_popped_fragment_load(ptx_builder *b, const char *place,
                                                     ptx_fragment_role role, ptx_type type,
@@ -113,6 +117,11 @@ PTXGEN_API void ptxgen_popped_printf(ptx_builder *b, const char *place, const ch
                                      unsigned count);
 PTXGEN_API ptx_val ptxgen_popped_call(ptx_builder *b, const char *place, const char *name,
                                       unsigned count);
+PTXGEN_API ptx_vec ptxgen_popped_call_many(ptx_builder *b, const char *place, const char *name,
+                                           unsigned count);
+/// The text of the macro says nothing here.
+PTXGEN_API void ptxgen_popped_return_values(ptx_builder *b, const char *place, const char *text,
+                                            unsigned count);
 
 PTXGEN_END
 
@@ -252,13 +261,13 @@ PTXGEN_RESULT(flag, bool)
 #ifdef __cplusplus
 template <bool fit> static inline void ptxgen_values_fit()
 {
-    static_assert(fit, "ptx_printf() and ptx_call() take at most 16 values");
+    static_assert(fit, "ptx_printf(), ptx_call() and the like take at most 16 values");
 }
 #define PTXGEN_EACH_many(...) ptxgen_values_fit<false>()
 #else
 #define PTXGEN_EACH_many(...) \
     (void)sizeof(struct { \
-        _Static_assert(0, "ptx_printf() and ptx_call() take at most 16 values"); char c; })
+        _Static_assert(0, "ptx_printf(), ptx_call() and the like take at most 16 values"); char c; })
 #endif
 #define PTXGEN_EACH_0(call, b, t)          call
 #define PTXGEN_EACH_1(call, b, t, x)       PTXGEN_OPERAND(b, x), call
@@ -370,7 +379,19 @@ template <bool fit> static inline void ptxgen_values_fit()
      PTXGEN_BRACED(ptxgen_popped_atomic_emit(b, PTXGEN_HERE, op, __VA_ARGS__)))
 #define PTXGEN_ATOMIC(op, b, p, i, value) \
     (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), PTXGEN_OPERAND(b, value), ptxgen_popped_atomic(b, PTXGEN_HERE, op))
+#define ptx_atomic_vec_emit(b, op, p, i, ...) \
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), \
+     PTXGEN_BRACED(ptxgen_popped_atomic_vec(b, PTXGEN_HERE, op, __VA_ARGS__)))
+#define ptx_prefetch(b, p, i, kind) \
+    (ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, i), ptxgen_popped_prefetch(b, PTXGEN_HERE, kind))
 #define ptx_fence(b, order, scope) PTXGEN_PLACED_VOID(b, ptx_fence(b, order, scope))
+
+// ---- words.h ------------------------------------------------------------------------------------
+
+#define ptx_words_add(b, count, ...) PTXGEN_PLACED_VOID(b, ptx_words_add(b, count, __VA_ARGS__))
+#define ptx_words_sub(b, count, ...) PTXGEN_PLACED_VOID(b, ptx_words_sub(b, count, __VA_ARGS__))
+#define ptx_words_mad(b, count, sum, x, y, z) \
+    PTXGEN_PLACED_VOID(b, ptx_words_mad(b, count, sum, x, PTXGEN_ARG(y), z))
 
 // ---- matrix.h -----------------------------------------------------------------------------------
 
@@ -405,6 +426,7 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_grid_stride_end(b, i) PTXGEN_V1(b, i, ptxgen_popped1(b, PTXGEN_HERE, ptx_grid_stride_end))
 #define ptx_barrier(b) PTXGEN_PLACED_VOID(b, ptx_barrier(b))
 #define ptx_barrier_named(b, id, threads) PTXGEN_PLACED_VOID(b, ptx_barrier_named(b, id, threads))
+#define ptx_barrier_arrive(b, id, threads) PTXGEN_PLACED_VOID(b, ptx_barrier_arrive(b, id, threads))
 #define ptx_barrier_all(b, pred) PTXGEN_V1(b, pred, ptxgen_popped1(b, PTXGEN_HERE, ptx_barrier_all))
 #define ptx_barrier_any(b, pred) PTXGEN_V1(b, pred, ptxgen_popped1(b, PTXGEN_HERE, ptx_barrier_any))
 #define ptx_barrier_count(b, pred) PTXGEN_V1(b, pred, ptxgen_popped1(b, PTXGEN_HERE, ptx_barrier_count))
@@ -432,6 +454,10 @@ template <bool fit> static inline void ptxgen_values_fit()
 #define ptx_return_value(b, x) PTXGEN_PLACED_VOID(b, ptx_return_value(b, PTXGEN_ARG(x)))
 #define ptx_call_emit(b, name, ...) PTXGEN_PLACED(val, b, ptx_call_emit(b, name, __VA_ARGS__))
 #define ptx_call(b, ...) PTXGEN_LIST(ptxgen_popped_call, b, __VA_ARGS__)
+#define ptx_call_many_emit(b, name, ...) PTXGEN_PLACED(vec, b, ptx_call_many_emit(b, name, __VA_ARGS__))
+#define ptx_call_many(b, ...) PTXGEN_LIST(ptxgen_popped_call_many, b, __VA_ARGS__)
+#define ptx_return_values_emit(b, ...) PTXGEN_PLACED_VOID(b, ptx_return_values_emit(b, __VA_ARGS__))
+#define ptx_return_values(b, ...) PTXGEN_LIST(ptxgen_popped_return_values, b, "", __VA_ARGS__)
 #define ptx_printf_emit(b, format, ...) PTXGEN_PLACED_VOID(b, ptx_printf_emit(b, format, __VA_ARGS__))
 #define ptx_printf(b, ...) PTXGEN_LIST(ptxgen_popped_printf, b, __VA_ARGS__)
 #define ptx_trap_message_emit(b, ...) PTXGEN_PLACED_VOID(b, ptx_trap_message_emit(b, __VA_ARGS__))

@@ -42,6 +42,11 @@ PTXGEN_API void ptx_barrier(ptx_builder *b);
 /// so divergent code is allowed. More threads than a block of the entry has are refused: the
 /// barrier would never end.
 PTXGEN_API void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads);
+/// Arrives at barrier `id` and goes on: the threads that wait there, by ptx_barrier_named() with
+/// the same `threads`, see what this one wrote before. `threads`, 32 to 1024, counts those that
+/// arrive and those that wait. Warps arrive as a whole, so code that only some lanes of one may
+/// reach is refused.
+PTXGEN_API void ptx_barrier_arrive(ptx_builder *b, unsigned id, unsigned threads);
 /// Barriers that give every thread whether the predicate holds in all threads of the block, in any
 /// thread, or in how many (u32).
 PTXGEN_API ptx_val ptx_barrier_all(ptx_builder *b, ptx_val pred);

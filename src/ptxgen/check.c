@@ -101,11 +101,14 @@ static bool has_result(ptx_builder *b, const struct flow *f, const struct insn *
     const struct entry *entry = ptxb_entry(b);
     const uint32_t index = (uint32_t)(insn - b->code[0].insns.at);
 
-    if (insn->kind != INSN_RETURN || !entry->result || defined(f, entry->result_reg))
+    if (insn->kind != INSN_RETURN || !entry->results || defined(f, entry->result_reg))
         return true;
-    ptxb_fail_place(b, entry->place, index + 1, "func",
-                    "a path through '%.64s' ends without ptx_return_value(); the result is %s",
-                    entry->decl.name, ptx_type_name((ptx_type)entry->result));
+    ptxb_fail_place(
+        b, entry->place, index + 1, "func",
+        entry->results > 1
+            ? "a path through '%.64s' ends without ptx_return_values(); the first is %s"
+            : "a path through '%.64s' ends without ptx_return_value(); the result is %s",
+        entry->decl.name, ptx_type_name((ptx_type)entry->result[0]));
     return false;
 }
 
@@ -162,7 +165,7 @@ bool ptxb_check_entry(ptx_builder *b, struct entry *entry)
 {
     if (!labels_are_placed(b, entry))
         return false;
-    if ((entry->raw_labels || entry->result) && !definitions_reach(b, entry))
+    if ((entry->raw_labels || entry->results) && !definitions_reach(b, entry))
         return false;
     return ptxb_check_divergence(b, entry);
 }

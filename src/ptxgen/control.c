@@ -239,12 +239,14 @@ static bool returns_nothing(ptx_builder *b, const char *call)
 {
     if (!ptxb_ready(b, call))
         return false;
-    const ptx_type result = (ptx_type)ptxb_entry(b)->result;
-    if (result == PTX_NONE)
-        return true;
-    ptxb_fail(b, call, "the function returns %s; ptx_return_value() gives it",
-              ptx_type_name(result));
-    return false;
+    const struct entry *entry = ptxb_entry(b);
+    if (entry->results > 1)
+        ptxb_fail(b, call, "the function returns %u values; ptx_return_values() gives them",
+                  (unsigned)entry->results);
+    else if (entry->results)
+        ptxb_fail(b, call, "the function returns %s; ptx_return_value() gives it",
+                  ptx_type_name((ptx_type)entry->result[0]));
+    return !b->failed;
 }
 
 void ptx_return(ptx_builder *b)

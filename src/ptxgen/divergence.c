@@ -101,30 +101,32 @@ static bool is_said_alike(const struct divergence *d, const struct insn *insn,
     }
 }
 
-// A result is that of uniform arguments, or varies.
+// Result `k` is that of uniform arguments, or varies.
 static struct lane_bits call_result(const ptx_builder *b, struct divergence *d,
-                                    const struct insn *insn, const struct operand *operands)
+                                    const struct insn *insn, const struct operand *operands,
+                                    unsigned k)
 {
     const uint32_t function = operands[insn->dst_count].id;
 
     if (function == MOST_INDEX || !is_alike(d, insn, operands))
         return ptxb_uniform_if(false);
     const struct entry *callee = &b->entries.at[function];
-    const uint8_t *differs = callee->result_differs[d->scope];
+    const uint8_t *differs = callee->result_differs[k][d->scope];
     d->by_rows |=
         differs[ROWS_SINGLE] != differs[ROWS_WHOLE] || differs[ROWS_ANY] != differs[ROWS_WHOLE];
     return ptxb_cut_to_type(ptxb_low_bits_differ(differs[d->rows]),
-                            ptxb_carrier((ptx_type)callee->result));
+                            ptxb_carrier((ptx_type)callee->result[k]));
 }
 
-// Written where it stays: a struct that is copied as soon as it is made waits for its stores.
+// Of result `k`. Written where it stays: a struct that is copied as soon as it is made waits for
+// its stores.
 static void find_result(const ptx_builder *b, struct divergence *d, const struct insn *insn,
-                        const struct operand *operands, struct lane_bits *result)
+                        const struct operand *operands, unsigned k, struct lane_bits *result)
 {
     if (insn->param)
         *result = ptxb_uniform_if(d->uniform_params);
     else if (insn->calls)
-        *result = call_result(b, d, insn, operands);
+        *result = call_result(b, d, insn, operands, k);
     else if (insn->divergence)
         *result = ptxb_uniform_if(is_said_alike(d, insn, operands));
     else if (insn->kind == INSN_BARRIER)
@@ -184,8 +186,8 @@ static void mark_results(ptx_builder *b, struct divergence *d, const struct entr
         const struct reg *reg = &b->regs.at[operands[k].id];
         struct lane_bits *known = value_at(d, operands[k].id);
         const struct lane_bits before = *known;
-        if (k == 0)
-            find_result(b, d, insn, operands, known);
+        if (k == 0 || insn->calls)
+            find_result(b, d, insn, operands, k, known);
         else
             *known = result;
         if (k == 0 && insn->dst_count > 1)
@@ -231,7 +233,7 @@ static void find_divergence(ptx_builder *b, struct divergence *d, const struct e
 
     for (uint32_t k = 0; k < prologue->insns.count; k++) {
         const struct operand *operands = ptxb_operands(prologue, &prologue->insns.at[k]);
-        find_result(b, d, &prologue->insns.at[k], operands, value_at(d, operands[0].id));
+        find_result(b, d, &prologue->insns.at[k], operands, 0, value_at(d, operands[0].id));
     }
     for (uint32_t k = 0; k < code->insns.count; k++) {
         const struct insn *insn = &code->insns.at[k];
@@ -258,7 +260,8 @@ static void find_divergence(ptx_builder *b, struct divergence *d, const struct e
 // Instructions that take no mask.
 static bool needs_warp(const char *opcode)
 {
-    return !strncmp(opcode, "mma.", 4) || strstr(opcode, "matrix.");
+    return !strncmp(opcode, "mma.", 4) || strstr(opcode, "matrix.") ||
+           !strcmp(opcode, "bar.arrive");
 }
 
 // The first instruction of the scope that only some threads may reach, and its number among them;
@@ -408,8 +411,9 @@ static void conclude(ptx_builder *b, const struct divergence *d, struct entry *e
     else if (purpose == FOR_UNIFORMS)
         report_uniforms(b, d);
     else if (purpose == FOR_RESULT)
-        entry->result_differs[d->scope][d->rows] = (uint8_t)ptxb_differing_bits(
-            *value_at(d, entry->result_reg), ptxb_carrier((ptx_type)entry->result));
+        for (unsigned k = 0; k < entry->results; k++)
+            entry->result_differs[k][d->scope][d->rows] = (uint8_t)ptxb_differing_bits(
+                *value_at(d, entry->result_reg + k), ptxb_carrier((ptx_type)entry->result[k]));
     else if (d->rows <= entry->rows && find_violation(b, d, &nth) != NO_INDEX)
         entry->rows = (uint8_t)(d->rows - 1);
 }
@@ -445,14 +449,16 @@ static void summarise(ptx_builder *b, struct entry *entry, bool by_rows)
 {
     for (int rows = ROWS_SINGLE; by_rows && rows <= entry->rows && !b->failed; rows++)
         check_scope(b, entry, MEET_WARP, (enum rows)rows, FOR_ROWS);
-    for (int scope = 0; entry->result && scope < MEETINGS; scope++) {
-        uint8_t *differs = entry->result_differs[scope];
+    for (int scope = 0; entry->results && scope < MEETINGS; scope++) {
         by_rows = check_scope(b, entry, (enum meeting)scope, ROWS_WHOLE, FOR_RESULT);
         for (int rows = ROWS_SINGLE; rows < ROWS_COUNT && !b->failed; rows++)
             if (by_rows)
                 check_scope(b, entry, (enum meeting)scope, (enum rows)rows, FOR_RESULT);
             else
-                differs[rows] = differs[ROWS_WHOLE];
+                for (unsigned k = 0; k < entry->results; k++) {
+                    uint8_t *differs = entry->result_differs[k][scope];
+                    differs[rows] = differs[ROWS_WHOLE];
+                }
     }
 }
 
@@ -470,7 +476,7 @@ bool ptxb_check_divergence(ptx_builder *b, struct entry *entry)
         found = true;
         by_rows = check_scope(b, entry, (enum meeting)scope, rows, FOR_ERRORS);
     }
-    if ((entry->result || b->uniforms.count) && !found && !b->failed)
+    if ((entry->results || b->uniforms.count) && !found && !b->failed)
         find_deciding(b, entry);
     if (b->uniforms.count && !b->failed)
         check_scope(b, entry, MEET_WARP, rows, FOR_UNIFORMS);

@@ -159,6 +159,14 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
         ptxb_fail(b, "entry", ".min_blocks needs .block or .max_block beside it");
         return false;
     }
+    if (decl->max_registers && (decl->max_registers < 24 || decl->max_registers > 255)) {
+        ptxb_fail(b, "entry", ".max_registers = %u: a thread has 24 to 255", decl->max_registers);
+        return false;
+    }
+    if (decl->max_registers && decl->min_blocks) {
+        ptxb_fail(b, "entry", ".max_registers and .min_blocks both bound the registers; give one");
+        return false;
+    }
     const uint64_t threads = threads_of(any(decl->block) ? decl->block : decl->max_block);
     if (decl->min_blocks * threads > MOST_RESIDENT) {
         ptxb_fail(b, "entry",
@@ -198,18 +206,43 @@ int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
     return ptxb_open_entry(b, "entry", (struct entry) { .decl = params });
 }
 
+// What only loads the parameter, and nothing reads, is not printed.
+static void drop_loads(ptx_builder *b, const char *name)
+{
+    const struct code *code = &b->code[1];
+    uint32_t reg = 0;
+
+    for (uint32_t k = 0; k < code->insns.count; k++) {
+        struct insn *insn = &code->insns.at[k];
+        const struct operand *operands = ptxb_operands(code, insn);
+        const struct operand *source = &operands[1];
+        const bool loads =
+            (source->kind == OPERAND_PARAM || (insn->param && source->kind == OPERAND_TEXT)) &&
+            b->extras.at[source->value].text == name;
+        if (!loads && (!reg || ptxb_operand_reg(source) != reg))
+            continue;
+        insn->kind = INSN_DROPPED;
+        reg = operands[0].id; // of a pointer, a conversion reads it
+    }
+}
+
 static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
 {
     for (uint32_t k = 0; k < entry->params.count; k++) {
         const struct param *p = &entry->params.at[k];
-        bool used = p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].uses;
-        if (used)
+        const bool used =
+            p->symbol ? b->symbols.at[p->symbol - 1].used : b->regs.at[p->reg].uses != 0;
+        if (!used && p->info.unused && !p->symbol)
+            drop_loads(b, p->info.name);
+        if (used != p->info.unused)
             continue;
         ptxb_fail_place(b, p->place, p->index,
                         p->info.is_pointer ? "param_ptr"
                         : p->symbol        ? "param_array"
                                            : "param",
-                        "parameter '%.64s' is never used; use it or do not declare it",
+                        used ? "parameter '%.64s' is declared .unused, and it is used"
+                             : "parameter '%.64s' is never used; use it, do not declare it, or "
+                               "declare it with .unused = true",
                         p->info.name);
         return false;
     }

@@ -12,26 +12,45 @@ ptx_type ptxb_carrier(ptx_type type)
 
 // ---- functions ----------------------------------------------------------------------------------
 
+// The types of the results, of which `result` is the only one or `results` has all.
+static bool has_results(ptx_builder *b, const struct ptx_func_params *params,
+                        struct entry *function)
+{
+    const char *name = params->name ? params->name : "";
+
+    if (params->result && params->results[0])
+        ptxb_fail(b, "func", ".result and .results of '%.64s' exclude each other", name);
+    for (unsigned k = 0; k < PTX_FUNC_MAX_RESULTS; k++) {
+        const ptx_type type = k || params->results[0] ? params->results[k] : params->result;
+        if ((unsigned)type >= PTX_TYPE_COUNT)
+            ptxb_fail(b, "func", "the result of '%.64s' needs a type; %d is not a ptx_type", name,
+                      (int)type);
+        else if (type && function->results < k)
+            ptxb_fail(b, "func", ".results[%u] of '%.64s' has no type, and .results[%u] has one",
+                      (unsigned)function->results, name, k);
+        else if (type)
+            function->result[function->results++] = (uint8_t)type;
+    }
+    return !b->failed;
+}
+
 int ptx_func_begin(ptx_builder *b, struct ptx_func_params params)
 {
-    struct entry function = { .decl.name = params.name,
-                              .is_function = true,
-                              .result = (uint8_t)params.result };
+    struct entry function = { .decl.name = params.name, .is_function = true };
 
-    if (b && !b->failed && (unsigned)params.result >= PTX_TYPE_COUNT) {
-        ptxb_fail(b, "func", "the result of '%.64s' needs a type; %d is not a ptx_type",
-                  params.name ? params.name : "", (int)params.result);
+    if (b && !b->failed && !has_results(b, &params, &function))
         return 1;
-    }
     const int block = ptxb_open_entry(b, "func", function);
-    if (!b || b->failed || params.result == PTX_NONE)
-        return block;
-    const ptx_val result = ptxb_register(b, ptxb_carrier(params.result));
-    if (b->failed)
-        return 1;
-    struct reg *reg = &b->regs.at[result.reg];
-    reg->variable = reg->placed = reg->is_result = reg->decides = 1;
-    ptxb_entry(b)->result_reg = result.reg;
+    for (uint32_t k = 0; b && !b->failed && k < function.results; k++) {
+        const ptx_val result = ptxb_register(b, ptxb_carrier((ptx_type)function.result[k]));
+        if (b->failed)
+            return 1;
+        struct reg *reg = &b->regs.at[result.reg];
+        reg->variable = reg->placed = reg->is_result = reg->decides = 1;
+        reg->same = k & MOST_INDEX;
+        if (k == 0)
+            ptxb_entry(b)->result_reg = result.reg;
+    }
     return block;
 }
 
@@ -63,34 +82,67 @@ static ptx_val narrowed(ptx_builder *b, ptx_type type, ptx_val x)
     return ptxb_emit(b, type, ptxb_opcode(b, "cvt.u16.u32"), 1, &x);
 }
 
-void ptx_return_value(ptx_builder *b, ptx_val x)
+static bool returns(ptx_builder *b, const char *call, size_t count)
 {
-    if (!ptxb_ready(b, "return_value"))
-        return;
+    if (!ptxb_ready(b, call))
+        return false;
     const struct entry *entry = ptxb_entry(b);
-    const ptx_type type = (ptx_type)entry->result;
-    if (type == PTX_NONE) {
-        ptxb_fail(b, "return_value", "%s has no result; ptx_return() %s",
+    if (!entry->results)
+        ptxb_fail(b, call, "%s has no result; ptx_return() %s",
                   entry->is_function ? "the function" : "an entry",
                   entry->is_function ? "returns from it" : "ends the thread");
+    else if (count != entry->results)
+        ptxb_fail(b, call, "the function has %u result%s; got %zu value%s",
+                  (unsigned)entry->results, entry->results == 1 ? "" : "s", count,
+                  count == 1 ? "" : "s");
+    return !b->failed;
+}
+
+// All are checked before any is set.
+static void return_values(ptx_builder *b, const char *call, const ptx_val *x, size_t count)
+{
+    ptx_val passed[PTX_FUNC_MAX_RESULTS];
+    char name[32] = "the value";
+
+    if (!returns(b, call, count))
+        return;
+    for (unsigned k = 0; k < count; k++) {
+        const ptx_type type = (ptx_type)ptxb_entry(b)->result[k];
+        if (count > 1)
+            snprintf(name, sizeof name, "value %u", k + 1);
+        passed[k] = ptxb_typed(b, call, name, x[k], type);
+        if (!ptxb_usable(b, call, name, passed[k]))
+            return;
+        if (passed[k].type == type)
+            continue;
+        ptxb_fail(b, call,
+                  count > 1 ? "%s is %s; that result of the function is %s"
+                            : "%s is %s; the result of the function is %s",
+                  name, ptx_type_name((ptx_type)passed[k].type), ptx_type_name(type));
         return;
     }
-    x = ptxb_typed(b, "return_value", "the value", x, type);
-    if (!ptxb_usable(b, "return_value", "the value", x))
-        return;
-    if (x.type != type) {
-        ptxb_fail(b, "return_value", "the value is %s; the result of the function is %s",
-                  ptx_type_name((ptx_type)x.type), ptx_type_name(type));
-        return;
+    for (unsigned k = 0; k < count; k++)
+        passed[k] = widened(b, passed[k]);
+    for (unsigned k = 0; k < count && !b->failed; k++) {
+        const ptx_val result = {
+            .reg = ptxb_entry(b)->result_reg + k,
+            .kind = PTX_KIND_VARIABLE,
+            .type = (uint8_t)ptxb_carrier((ptx_type)ptxb_entry(b)->result[k]),
+        };
+        ptxb_assign(b, result, passed[k]);
     }
-    const ptx_val passed = widened(b, x);
-    const ptx_val result = { .reg = entry->result_reg,
-                             .kind = PTX_KIND_VARIABLE,
-                             .type = (uint8_t)ptxb_carrier(type) };
-    if (b->failed)
-        return;
-    ptxb_assign(b, result, passed);
-    ptxb_return(b, 0);
+    if (!b->failed)
+        ptxb_return(b, 0);
+}
+
+void ptx_return_value(ptx_builder *b, ptx_val x)
+{
+    return_values(b, "return_value", &x, 1);
+}
+
+void ptx_return_values_emit(ptx_builder *b, const ptx_val *x, size_t count)
+{
+    return_values(b, "return_values", x, count);
 }
 
 // ---- calls --------------------------------------------------------------------------------------
@@ -251,19 +303,20 @@ static bool may_call(ptx_builder *b, uint32_t f)
 }
 
 // One instruction: results, function, arguments.
-static ptx_val append_call(ptx_builder *b, uint32_t f, const ptx_val *args, unsigned count)
+static bool append_call(ptx_builder *b, uint32_t f, const ptx_val *args, unsigned count,
+                        ptx_val *out)
 {
     const struct entry *function = &b->entries.at[f];
-    const ptx_type type = (ptx_type)function->result;
-    const unsigned results = type != PTX_NONE;
-    const ptx_val result = results ? ptxb_register(b, ptxb_carrier(type)) : (ptx_val) { 0 };
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, ptxb_opcode(b, "call"), results, 1 + count);
+    const unsigned results = function->results;
 
+    for (unsigned k = 0; k < results; k++)
+        out[k] = ptxb_register(b, ptxb_carrier((ptx_type)function->result[k]));
+    struct insn *insn = ptxb_append(b, INSN_PLAIN, ptxb_opcode(b, "call"), results, 1 + count);
     if (!insn)
-        return (ptx_val) { 0 };
+        return false;
     insn->calls = 1;
-    if (results)
-        ptxb_result(b, insn, 0, result);
+    for (unsigned k = 0; k < results; k++)
+        ptxb_result(b, insn, k, out[k]);
     ptxb_text_operand(b, insn, results, OPERAND_TEXT, function->decl.name);
     ptxb_operands(&b->code[0], insn)[results].id = f & MOST_INDEX;
     for (unsigned k = 0; k < count; k++)
@@ -273,33 +326,63 @@ static ptx_val append_call(ptx_builder *b, uint32_t f, const ptx_val *args, unsi
     if (function->meets[MEET_BLOCK]) // of the whole block, and so of whole warps
         ptxb_meet(b, MEET_BLOCK);
     b->entries.at[f].is_called = true;
-    return result;
+    return true;
 }
 
-ptx_val ptx_call_emit(ptx_builder *b, const char *name, const ptx_val *args, size_t count)
+// Calls a function with at most so many results; its index, and NO_INDEX after an error.
+static uint32_t call_function(ptx_builder *b, const char *call, const char *name,
+                              const ptx_val *args, size_t count, unsigned most, ptx_val *out)
 {
     ptx_val passed[PTX_FUNC_MAX_PARAMS];
-    ptx_val none = { 0 };
 
-    if (!ptxb_ready(b, "call"))
-        return none;
+    if (!ptxb_ready(b, call))
+        return NO_INDEX;
     const uint32_t f = find_function(b, name);
     if (f == NO_INDEX)
-        return none;
+        return NO_INDEX;
     const struct entry *function = &b->entries.at[f];
     if (count != function->params.count) {
         ptxb_fail(b, "call", "'%.64s' takes %u argument%s; got %zu", name, function->params.count,
                   function->params.count == 1 ? "" : "s", count);
-        return none;
+        return NO_INDEX;
+    }
+    if (function->results > most) {
+        ptxb_fail(b, "call", "'%.64s' has %u results; ptx_call_many() gives them", name,
+                  (unsigned)function->results);
+        return NO_INDEX;
     }
     for (unsigned k = 0; k < count; k++)
         if (!pass(b, function, k, args[k], &passed[k]))
-            return none;
-    if (!may_call(b, f))
-        return none;
-    const ptx_val result = append_call(b, f, passed, (unsigned)count);
-    const ptx_type type = (ptx_type)b->entries.at[f].result;
-    none.bits = b->number; // for a message that names the function: ptxb_fail_unusable()
-    none.reg = f + 1;
-    return type == PTX_NONE ? none : narrowed(b, type, result);
+            return NO_INDEX;
+    if (!may_call(b, f) || !append_call(b, f, passed, (unsigned)count, out))
+        return NO_INDEX;
+    for (unsigned k = 0; k < b->entries.at[f].results; k++)
+        out[k] = narrowed(b, (ptx_type)b->entries.at[f].result[k], out[k]);
+    return b->failed ? NO_INDEX : f;
+}
+
+ptx_val ptx_call_emit(ptx_builder *b, const char *name, const ptx_val *args, size_t count)
+{
+    ptx_val result = { 0 };
+    const uint32_t f = call_function(b, "call", name, args, count, 1, &result);
+
+    if (f == NO_INDEX)
+        return (ptx_val) { 0 };
+    if (!b->entries.at[f].results) { // for a message that names the function: ptxb_fail_unusable()
+        result.bits = b->number;
+        result.reg = f + 1;
+    }
+    return result;
+}
+
+ptx_vec ptx_call_many_emit(ptx_builder *b, const char *name, const ptx_val *args, size_t count)
+{
+    ptx_vec result = { { { 0 } }, 0 };
+    const uint32_t f =
+        call_function(b, "call_many", name, args, count, PTX_FUNC_MAX_RESULTS, result.lane);
+
+    if (f == NO_INDEX)
+        return (ptx_vec) { { { 0 } }, 0 };
+    result.lanes = b->entries.at[f].results;
+    return result;
 }

@@ -40,9 +40,10 @@ struct reg {
     uint32_t assumed : 1;   // the caller asserted that it is warp-uniform
     uint32_t decides : 1;   // a branch depends on it; or may depend on it, found by divergence.c
     uint32_t is_result : 1; // what a function returns
-    uint32_t same : INDEX_BITS; // by settle.c: the register that has its value; 0: none
-    uint32_t set : 1;           // a variable that changes after its definition
-    uint32_t uses : 9;          // MOST_USES: so many or more
+    // By settle.c: the register that has its value; 0: none. Of a result: which one.
+    uint32_t same : INDEX_BITS;
+    uint32_t set : 1;  // a variable that changes after its definition
+    uint32_t uses : 9; // MOST_USES: so many or more
 };
 
 enum { MOST_USES = 511 };
@@ -102,7 +103,7 @@ struct insn {
     uint32_t kind : 3;
     uint32_t guarded : 1, negated : 1; // predicated by its first operand
     uint32_t varying : 1;   // its results differ between threads even if its operands do not
-    uint32_t reducible : 1; // an atomic that becomes `red` if its result is not used
+    uint32_t reducible : 1; // an atomic that becomes `red` if no result is used
     uint32_t moves : 1;     // copies a value to a register unchanged
     uint32_t positive : 1;  // a difference that is greater than zero
     uint32_t decides : 1;   // a label, a branch, or what a branch may depend on; by divergence.c
@@ -255,13 +256,14 @@ struct entry {
     bool is_function, is_called;
     bool text_shared; // a text of it declares shared memory
     const struct kept *kept;
-    uint32_t pieces, nested; // of both: the code of functions in it, and its depth
-    const char *place;       // of its begin
-    uint8_t result;          // its type; PTX_NONE: none
-    uint8_t rows;            // what it asks of blocks
-    uint32_t result_reg;     // assigned before each return
-    // By divergence.c, if no argument varies: how many of the result's lowest bits differ.
-    uint8_t result_differs[MEETINGS][ROWS_COUNT];
+    uint32_t pieces, nested;              // of both: the code of functions in it, and its depth
+    const char *place;                    // of its begin
+    uint8_t results;                      // how many it has
+    uint8_t result[PTX_FUNC_MAX_RESULTS]; // their types
+    uint8_t rows;                         // what it asks of blocks
+    uint32_t result_reg; // the first of their registers, assigned before each return
+    // By divergence.c, if no argument varies: how many of a result's lowest bits differ.
+    uint8_t result_differs[PTX_FUNC_MAX_RESULTS][MEETINGS][ROWS_COUNT];
     // Of both: the functions that it reaches, and the shared memory that is its own.
     LIST(uint16_t) reaches;
     uint32_t own_shared;
@@ -627,6 +629,10 @@ ptx_ptr ptxb_declare_array(ptx_builder *b, struct symbol symbol, ptx_space space
 // Whether a call may use the pointer; and, of a declared array, as many bytes from there on.
 bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p);
 bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes);
+// `p + i` for the call.
+ptx_ptr ptxb_at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i);
+extern const char *const ptxb_scope_names[]; // by ptx_scope, ".gpu"
+extern const char *const ptxb_order_names[]; // by ptx_order, ".acquire"
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);
 // Whether the pointer can be used here; its array is used then.
 bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p);

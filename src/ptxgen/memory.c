@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Typed pointers, loads, stores, atomics and fences.
+// Typed pointers, loads, stores and prefetches.
 #include "internal.h"
 
 // ---- pointers -----------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ static void fail_index(ptx_builder *b, const char *call, ptx_ptr p, int64_t inde
                   (long long)index, type, (long long)p.offset);
 }
 
-static ptx_ptr at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
+ptx_ptr ptxb_at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
 {
     const int64_t size = (int64_t)ptx_type_bytes((ptx_type)p.type);
     int64_t bytes = 0;
@@ -161,7 +161,7 @@ static ptx_ptr at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i)
 
 ptx_ptr ptx_at(ptx_builder *b, ptx_ptr p, ptx_val i)
 {
-    return at(b, "at", p, i);
+    return ptxb_at(b, "at", p, i);
 }
 
 bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes)
@@ -265,9 +265,9 @@ ptx_val ptx_ptr_generic(ptx_builder *b, ptx_ptr p)
 
 // ---- loads and stores ---------------------------------------------------------------------------
 
-static const char *const scope_names[] = { ".gpu", ".cta", ".cluster", ".gpu", ".sys" };
-static const char *const order_names[] = { "",         ".volatile", ".relaxed", ".acquire",
-                                           ".release", ".acq_rel",  ".sc" };
+const char *const ptxb_scope_names[] = { ".gpu", ".cta", ".cluster", ".gpu", ".sys" };
+const char *const ptxb_order_names[] = { "",         ".volatile", ".relaxed", ".acquire",
+                                         ".release", ".acq_rel",  ".sc" };
 
 // A cache operator: its text, where it is allowed, and its minimum ISA.
 static const struct {
@@ -300,9 +300,9 @@ static void fail_access(ptx_builder *b, const char *call, const char *wrong, ptx
                        (unsigned)a->scope <= PTX_SCOPE_SYSTEM;
 
     if (known)
-        ptxb_fail(b, call, "%s; got '%s%s%s%s' on a %s pointer", wrong, order_names[a->order],
-                  a->scope ? scope_names[a->scope] : "", caches[a->cache].text, a->nc ? ".nc" : "",
-                  ptxb_space_name(p.space));
+        ptxb_fail(b, call, "%s; got '%s%s%s%s' on a %s pointer", wrong, ptxb_order_names[a->order],
+                  a->scope ? ptxb_scope_names[a->scope] : "", caches[a->cache].text,
+                  a->nc ? ".nc" : "", ptxb_space_name(p.space));
     else
         ptxb_fail(b, call, "%s; got cache operator %d, order %d, scope %d", wrong, (int)a->cache,
                   (int)a->order, (int)a->scope);
@@ -389,10 +389,11 @@ static uint32_t spell_memory(ptx_builder *b, bool store, ptx_ptr p, const struct
     const bool scoped = a->order >= PTX_ORDER_RELAXED;
     const bool l1 = a->cache >= PTX_CACHE_NO_ALLOCATE;
 
-    return ptxb_spell(
-        b, store ? "st" : "ld", order_names[a->order], scoped ? scope_names[a->scope] : "",
-        ptxb_space_text(p.space), l1 ? "" : caches[a->cache].text, a->nc ? ".nc" : "",
-        l1 ? caches[a->cache].text : "", vectors[shape->words], ".", shape->type, NULL);
+    return ptxb_spell(b, store ? "st" : "ld", ptxb_order_names[a->order],
+                      scoped ? ptxb_scope_names[a->scope] : "", ptxb_space_text(p.space),
+                      l1 ? "" : caches[a->cache].text, a->nc ? ".nc" : "",
+                      l1 ? caches[a->cache].text : "", vectors[shape->words], ".", shape->type,
+                      NULL);
 }
 
 static uint32_t memory_opcode(ptx_builder *b, const char *call, bool store, ptx_ptr p,
@@ -441,7 +442,7 @@ static ptx_vec load(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, unsi
     ptx_vec v = { { { 0 } }, lanes <= 8 ? lanes : 8 };
     struct shape shape;
 
-    p = at(b, call, p, i);
+    p = ptxb_at(b, call, p, i);
     if (!b || b->failed || !access_ok(b, call, p, &a, false) ||
         !vector_shape(b, call, p, lanes, &shape) ||
         !ptxb_in_array(b, call, p, lanes * ptx_type_bytes((ptx_type)p.type)) ||
@@ -476,7 +477,7 @@ static void store(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i, ptx_ve
 {
     struct shape shape;
 
-    p = at(b, call, p, i);
+    p = ptxb_at(b, call, p, i);
     if (!b || b->failed || !access_ok(b, call, p, &a, true) ||
         !vector_shape(b, call, p, x.lanes, &shape) ||
         !ptxb_in_array(b, call, p, x.lanes * ptx_type_bytes((ptx_type)p.type)) ||
@@ -530,135 +531,48 @@ void ptx_store_vec_emit(ptx_builder *b, ptx_ptr p, ptx_val i, struct ptx_store_v
     store(b, "store_vec", p, i, s.x, a);
 }
 
-// ---- atomics and fences -------------------------------------------------------------------------
+// ---- prefetches ---------------------------------------------------------------------------------
 
-static bool operands_ok(ptx_builder *b, const char *call, const struct ptx_op_info *info, ptx_ptr p,
-                        const struct ptx_atomic_params *a, bool cas)
-{
-
-    if (!ptxb_usable(b, call, "x", a->x) || (cas && !ptxb_usable(b, call, "compare", a->compare)))
-        return false;
-    if (a->x.type != p.type || (cas && a->compare.type != p.type)) {
-        ptxb_fail(b, call, "the value is %s; the pointer is to %s",
-                  ptx_type_name((ptx_type)(a->x.type != p.type ? a->x.type : a->compare.type)),
-                  ptx_type_name((ptx_type)p.type));
-        return false;
-    }
-    if (!cas && ptxb_is_given(a->compare)) {
-        ptxb_fail(b, call, "%s takes no .compare; cas does", info->name);
-        return false;
-    }
-    if (p.readonly || p.writeonly || p.space > PTX_SPACE_SHARED) {
-        ptxb_fail(b, call,
-                  "an atomic reads and writes global or shared memory; the pointer is %s%s",
-                  p.readonly    ? "readonly, "
-                  : p.writeonly ? "writeonly, "
-                                : "",
-                  ptxb_space_name(p.space));
-        return false;
-    }
-    if (a->order == PTX_ORDER_VOLATILE || (unsigned)a->order > PTX_ORDER_ACQ_REL) {
-        ptxb_fail(b, call,
-                  "order %d; an atomic takes PTX_ORDER_RELAXED, PTX_ORDER_ACQUIRE, "
-                  "PTX_ORDER_RELEASE or PTX_ORDER_ACQ_REL",
-                  (int)a->order);
-        return false;
-    }
-    if ((unsigned)a->scope > PTX_SCOPE_SYSTEM) {
-        ptxb_fail(b, call, "%d is not a scope; see ptx_scope", (int)a->scope);
-        return false;
-    }
-    return true;
-}
-
-static const char *const calls[] = {
-#define CALL(name, ...) "atomic_" #name,
-    PTX_ATOMICS(CALL) PTX_ATOMICS_CAS(CALL)
-#undef CALL
+static const struct {
+    const char *text;
+    bool local, uniform;
+    ptx_opcode row;
+} prefetches[] = {
+    [PTX_PREFETCH_L1] = { ".L1", true, false, PTX_OP_prefetch },
+    [PTX_PREFETCH_L2] = { ".L2", true, false, PTX_OP_prefetch },
+    [PTX_PREFETCH_L2_EVICT_LAST] = { ".L2::evict_last", false, false, PTX_OP_prefetch_evict },
+    [PTX_PREFETCH_L2_EVICT_NORMAL] = { ".L2::evict_normal", false, false, PTX_OP_prefetch_evict },
+    [PTX_PREFETCH_UNIFORM] = { ".L1", false, true, PTX_OP_prefetchu },
 };
 
-static uint32_t atomic_opcode(ptx_builder *b, const char *call, const struct ptx_op_form *form,
-                              ptx_ptr p, const struct ptx_atomic_params *a)
+void ptx_prefetch(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_prefetch_kind kind)
 {
-    const bool explicit_order = a->order != PTX_ORDER_WEAK || a->scope != PTX_SCOPE_DEFAULT;
-    const size_t length = strlen(form->text);
-    const bool bits = length > 2 && !strcmp(form->text + length - 2, ".b");
-    const ptx_order order = a->order ? a->order : PTX_ORDER_RELAXED;
-    const uint32_t opcode = ptxb_spell(b, "atom", explicit_order ? order_names[order] : "",
-                                       explicit_order ? scope_names[a->scope] : "",
-                                       ptxb_space_text(p.space), ".", form->text, bits ? "" : ".",
-                                       bits ? ptx_type_name(ptxb_bits_type((ptx_type)p.type)) + 1
-                                            : ptx_type_name((ptx_type)p.type),
-                                       NULL);
-
-    if (!ptxb_required(b, call, form->isa, form->sm, opcode))
-        return 0;
-    return a->scope == PTX_SCOPE_CLUSTER ? ptxb_required(b, call, 78, 90, opcode) : opcode;
-}
-
-ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
-                        struct ptx_atomic_params a)
-{
-    const struct ptx_op_info *info = ptx_atomic_get_info(op);
-    const bool cas = op == PTX_ATOMIC_cas;
-    const ptx_val poison = { 0 };
-
-    if (!info) {
-        if (b)
-            ptxb_fail(b, "atomic", "%d is not an operation; see ptx_atomic_op", (int)op);
-        return poison;
-    }
-    if (!ptxb_ready(b, "atomic"))
-        return poison;
-    const char *call = calls[op];
-    p = at(b, call, p, i);
-    a.x = ptxb_typed(b, call, "x", a.x, (ptx_type)p.type);
-    a.compare = ptxb_typed(b, call, "compare", a.compare, (ptx_type)p.type);
-    if (b->failed || !operands_ok(b, call, info, p, &a, cas) ||
-        !ptxb_in_array(b, call, p, ptx_type_bytes((ptx_type)p.type)) ||
-        !ptxb_traffic_ok(b, call, p, false))
-        return poison;
-    const struct ptx_op_form *form = ptxb_form(info, (ptx_type)p.type);
-    if (!form) {
-        ptxb_fail(b, call, "there is no atomic %s of %s", info->name,
-                  ptx_type_name((ptx_type)p.type));
-        return poison;
-    }
-    const uint32_t opcode = atomic_opcode(b, call, form, p, &a);
-    if (!opcode)
-        return poison;
-    a.x = ptxb_has_literal(a.x) ? a.x : ptxb_mov(b, a.x);
-    a.compare = !cas || ptxb_has_literal(a.compare) ? a.compare : ptxb_mov(b, a.compare);
-    ptx_val old = ptxb_register(b, (ptx_type)p.type);
-    struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 1, cas ? 3 : 2);
-    if (!insn)
-        return poison;
-    ptxb_result(b, insn, 0, old);
-    ptxb_address(b, insn, 1, p);
-    if (cas)
-        ptxb_source(b, insn, 2, a.compare);
-    ptxb_source(b, insn, cas ? 3 : 2, a.x);
-    insn->varying = true;
-    insn->reducible = !cas && op != PTX_ATOMIC_exch && a.order != PTX_ORDER_ACQUIRE &&
-                      a.order != PTX_ORDER_ACQ_REL;
-    return old;
-}
-
-void ptx_fence(ptx_builder *b, ptx_order order, ptx_scope scope)
-{
-    if (!ptxb_ready(b, "fence"))
+    p = ptxb_at(b, "prefetch", p, i);
+    if (!b || b->failed)
         return;
-    if ((order != PTX_ORDER_ACQ_REL && order != PTX_ORDER_SEQ_CST) ||
-        (unsigned)scope > PTX_SCOPE_SYSTEM) {
-        ptxb_fail(b, "fence",
-                  "order %d, scope %d; a fence takes PTX_ORDER_ACQ_REL or PTX_ORDER_SEQ_CST, and a "
-                  "ptx_scope",
-                  (int)order, (int)scope);
+    if ((unsigned)kind > PTX_PREFETCH_UNIFORM) {
+        ptxb_fail(b, "prefetch", "%d is not a cache; see ptx_prefetch_kind", (int)kind);
         return;
     }
-    const bool cluster = scope == PTX_SCOPE_CLUSTER;
-    const uint32_t opcode = ptxb_spell(b, "fence", order == PTX_ORDER_SEQ_CST ? ".sc" : ".acq_rel",
-                                       scope_names[scope], NULL);
-    ptxb_emit_void(b, ptxb_required(b, "fence", cluster ? 78 : 60, cluster ? 90 : 70, opcode), 0,
-                   NULL);
+    const bool local = p.space == PTX_SPACE_LOCAL && prefetches[kind].local;
+    if (!local && p.space != PTX_SPACE_GLOBAL && p.space != PTX_SPACE_GENERIC) {
+        ptxb_fail(b, "prefetch", "'%s' of %s memory; it takes global%s memory or a generic address",
+                  prefetches[kind].uniform ? "prefetchu.L1" : prefetches[kind].text,
+                  ptxb_space_name(p.space), prefetches[kind].local ? " or local" : "");
+        return;
+    }
+    if (!ptxb_in_array(b, "prefetch", p, ptx_type_bytes((ptx_type)p.type)))
+        return;
+    if (prefetches[kind].uniform && p.space != PTX_SPACE_GENERIC) {
+        p.base = ptx_ptr_generic(b, p); // as the instruction wants it
+        p.offset = 0;
+        p.space = PTX_SPACE_GENERIC;
+    }
+    const struct ptx_op_form *form = ptx_op_get_info(prefetches[kind].row)->forms;
+    const uint32_t opcode = ptxb_required(
+        b, "prefetch", form->isa, form->sm,
+        ptxb_spell(b, form->text, ptxb_space_text(p.space), prefetches[kind].text, NULL));
+    const struct insn *insn = ptxb_append(b, INSN_PLAIN, opcode, 0, 1);
+    if (insn)
+        ptxb_address(b, insn, 0, p);
 }

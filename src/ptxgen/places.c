@@ -278,6 +278,21 @@ ptx_val ptxgen_popped_atomic_emit(ptx_builder *b, const char *place, ptx_atomic_
     CALL_AT(b, place, ptx_val, ptx_atomic_emit(b, op, p, i, params));
 }
 
+ptx_vec ptxgen_popped_atomic_vec(ptx_builder *b, const char *place, ptx_atomic_op op,
+                                 struct ptx_atomic_vec_params params)
+{
+    const ptx_val i = pop_val(b);
+    const ptx_ptr p = pop_ptr(b);
+    CALL_AT(b, place, ptx_vec, ptx_atomic_vec_emit(b, op, p, i, params));
+}
+
+void ptxgen_popped_prefetch(ptx_builder *b, const char *place, ptx_prefetch_kind kind)
+{
+    const ptx_val i = pop_val(b);
+    const ptx_ptr p = pop_ptr(b);
+    VOID_AT(b, place, ptx_prefetch(b, p, i, kind));
+}
+
 void ptxgen_popped_fragment_set(ptx_builder *b, const char *place, ptx_fragment x)
 {
     const ptx_fragment var = pop_fragment(b);
@@ -342,6 +357,22 @@ void ptxgen_popped_printf(ptx_builder *b, const char *place, const char *format,
     ptx_val lost[16];
     const ptx_val *x = pop_values(b, count, lost);
     VOID_AT(b, place, ptx_printf_emit(b, format, x, count));
+}
+
+void ptxgen_popped_return_values(ptx_builder *b, const char *place, const char *text,
+                                 unsigned count)
+{
+    ptx_val lost[16];
+    const ptx_val *x = pop_values(b, count, lost);
+    (void)text;
+    VOID_AT(b, place, ptx_return_values_emit(b, x, count));
+}
+
+ptx_vec ptxgen_popped_call_many(ptx_builder *b, const char *place, const char *name, unsigned count)
+{
+    ptx_val lost[16];
+    const ptx_val *x = pop_values(b, count, lost);
+    CALL_AT(b, place, ptx_vec, ptx_call_many_emit(b, name, x, count));
 }
 
 ptx_val ptxgen_popped_call(ptx_builder *b, const char *place, const char *name, unsigned count)

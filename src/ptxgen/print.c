@@ -135,13 +135,19 @@ static char *write_inlining(const ptx_builder *b, char *at)
     return b->inlining ? write_unsigned(write_string(at, "$"), b->inlining) : at;
 }
 
+char *ptxb_write_result(char *at, uint32_t k)
+{
+    at = write_string(at, "$result");
+    return k ? write_unsigned(write_string(at, "_"), k + 1) : at;
+}
+
 static inline char *write_register(const ptx_builder *b, char *at, uint32_t number)
 {
     const struct reg *reg = &b->regs.at[number];
     const struct file_words *words = &ptxb_register_files[reg->file];
 
     if (reg->is_result)
-        return write_inlining(b, write_string(at, "$result"));
+        return write_inlining(b, ptxb_write_result(at, reg->same));
     write_bytes(at, words->prefix, sizeof words->prefix); // of one size: a single store
     return write_unsigned(at + words->length, reg->where);
 }
@@ -237,11 +243,20 @@ static char *write_call(const ptx_builder *b, char *at, const struct insn *insn,
     return write_string(at, insn->operand_count > name + 1 ? ")" : "");
 }
 
+// Whether no result of the instruction is used.
+static bool is_unused(const ptx_builder *b, const struct insn *insn, const struct operand *operands)
+{
+    for (unsigned k = 0; k < insn->dst_count; k++)
+        if (b->regs.at[operands[k].id].uses)
+            return false;
+    return true;
+}
+
 static void put_plain(ptx_builder *b, const struct insn *insn, const struct operand *operands)
 {
     const struct opcode *opcode = &b->opcodes.at[insn->opcode];
-    const bool reduce = insn->reducible && !b->regs.at[operands[0].id].uses;
-    const unsigned first = insn->guarded + (unsigned)reduce;
+    const bool reduce = insn->reducible && is_unused(b, insn, operands);
+    const unsigned first = insn->guarded + (reduce ? insn->dst_count : 0u);
     char *const line =
         text_end(b, BARE_LINE_BYTES + insn->operand_count * (OPERAND_BYTES + b->longest_name));
     char *at = line;

@@ -106,6 +106,8 @@ void ptxb_put_ascii(ptx_builder *b, const char *string, size_t most);
 // next, in `column`.
 void ptxb_put_comment_text(ptx_builder *b, uint32_t start, unsigned column, const char *string);
 void ptxb_put_bare(ptx_builder *b, const struct operand *operand);
+// "$result", and "$result_2" of the second one.
+char *ptxb_write_result(char *at, uint32_t k);
 void ptxb_put_indent(ptx_builder *b, unsigned depth);
 // An opcode, up to the column of the operands.
 void ptxb_put_opcode(ptx_builder *b, unsigned depth, const char *opcode, const char *type);

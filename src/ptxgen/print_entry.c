@@ -13,7 +13,10 @@ static void put_param_comment(ptx_builder *b, uint32_t start, const struct ptx_p
         put(b, ptx_type_name((ptx_type)info->type));
         put(b, "[");
         ptxb_put_ascii(b, info->length ? info->length : "", SIZE_MAX);
-        put(b, info->readonly ? "], read only" : info->writeonly ? "], written" : "]");
+        put(b, info->unused      ? "], unused"
+               : info->readonly  ? "], read only"
+               : info->writeonly ? "], written"
+                                 : "]");
         put(b, info->meaning ? ": " : "");
     }
     ptxb_put_comment_text(b, start, PARAM_COLUMN, info->meaning ? info->meaning : "");
@@ -169,6 +172,11 @@ static void put_register(ptx_builder *b, unsigned depth, const char *type, const
     put(b, ";\n");
 }
 
+static const char *result_type(const ptx_builder *b, const struct entry *function, uint32_t k)
+{
+    return ptxb_register_files[b->regs.at[function->result_reg + k].file].type;
+}
+
 // Two scopes: registers of the names of the parameters and the result, which the caller's registers
 // are copied to and from; and in it the function, whose other names hide those of the caller.
 void ptxb_put_inline(ptx_builder *b, const struct insn *call, const struct operand *operands)
@@ -176,17 +184,18 @@ void ptxb_put_inline(ptx_builder *b, const struct insn *call, const struct opera
     const unsigned depth = call->depth + 1u, first = call->dst_count + 1u;
     const struct entry *function = &b->entries.at[operands[call->dst_count].id];
     const uint32_t outer = b->inlining, nesting = b->nesting, number = ++b->inlined;
-    const char *result =
-        function->result ? ptxb_register_files[b->regs.at[function->result_reg].file].type : NULL;
     union extra *const extras = b->extras.at;
+    char result[24];
     const struct frame frame = { function->decl.name, b->printing, number };
 
     ptxb_put_indent(b, depth - 1);
     put(b, "{ // ");
     put(b, function->decl.name);
     put(b, ", inline\n");
-    if (result)
-        put_register(b, depth, result, "$result", number);
+    for (uint32_t k = 0; k < function->results; k++) {
+        *ptxb_write_result(result, k) = 0;
+        put_register(b, depth, result_type(b, function, k), result, number);
+    }
     for (uint32_t k = 0; k < function->params.count; k++) {
         const struct ptx_param_info *info = &function->params.at[k].info;
         put_register(b, depth, param_type(info), info->name, 0);
@@ -215,12 +224,15 @@ void ptxb_put_inline(ptx_builder *b, const struct insn *call, const struct opera
     ptxb_put_number(b, "$return$", number, ":\n");
     ptxb_put_indent(b, depth);
     put(b, "}\n");
-    if (call->dst_count) {
-        if (b->params.line_info)
-            ptxb_put_loc(b, frame.at.place, frame.at.site, depth);
-        ptxb_put_opcode(b, depth, "mov.", result);
-        ptxb_put_bare(b, &operands[0]);
-        ptxb_put_number(b, ", $result$", number, ";\n");
+    if (call->dst_count && b->params.line_info)
+        ptxb_put_loc(b, frame.at.place, frame.at.site, depth);
+    for (uint32_t k = 0; k < call->dst_count; k++) {
+        ptxb_put_opcode(b, depth, "mov.", result_type(b, function, k));
+        ptxb_put_bare(b, &operands[k]);
+        put(b, ", ");
+        *ptxb_write_result(result, k) = 0;
+        put(b, result);
+        ptxb_put_number(b, "$", number, ";\n");
     }
     ptxb_put_indent(b, depth - 1);
     put(b, "}\n");
@@ -259,6 +271,8 @@ void ptxb_print_entry(ptx_builder *b, struct entry *entry)
     put_shape(b, ".maxntid ", entry->decl.max_block);
     if (entry->decl.min_blocks)
         ptxb_put_number(b, ".minnctapersm ", entry->decl.min_blocks, "\n");
+    if (entry->decl.max_registers)
+        ptxb_put_number(b, ".maxnreg ", entry->decl.max_registers, "\n");
     put(b, "{\n");
     put_declarations(b, entry, b->symbols.count);
     ptxb_forget_loc(b);

@@ -89,34 +89,55 @@ void ptx_barrier(ptx_builder *b)
     ptxb_meet(b, MEET_BLOCK);
 }
 
-void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
+// A barrier of whole warps that can end.
+static bool is_barrier(ptx_builder *b, const char *call, unsigned id, unsigned threads)
 {
-    const ptx_val src[] = { ptx_u32(id), ptx_u32(threads) };
-
-    if (!ptxb_ready(b, "barrier_named"))
-        return;
     if (id > 15 || threads % 32 || threads > 1024) {
         ptxb_fail(
-            b, "barrier_named",
+            b, call,
             "barrier %u for %u threads: there are 16 barriers, for 32 to 1024 threads in whole "
             "warps",
             id, threads);
-        return;
+        return false;
     }
     struct entry *entry = ptxb_entry(b);
     const uint32_t all = ptxb_block_threads(entry);
     if (all && threads > (all + 31) / 32 * 32) {
-        ptxb_fail(b, "barrier_named",
+        ptxb_fail(b, call,
                   "barrier %u waits for %u threads, and a block of the entry has %u: it would wait "
                   "for ever",
                   id, threads, all);
-        return;
+        return false;
     }
     if (threads > entry->named_threads)
         entry->named_threads = (uint16_t)threads;
+    return true;
+}
+
+void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
+{
+    const ptx_val src[] = { ptx_u32(id), ptx_u32(threads) };
+
+    if (!ptxb_ready(b, "barrier_named") || !is_barrier(b, "barrier_named", id, threads))
+        return;
     ptxb_emit_void(b, ptxb_opcode(b, "bar.sync"), threads ? 2 : 1, src);
     if (!threads)
         ptxb_meet(b, MEET_BLOCK);
+}
+
+void ptx_barrier_arrive(ptx_builder *b, unsigned id, unsigned threads)
+{
+    const ptx_val src[] = { ptx_u32(id), ptx_u32(threads) };
+
+    if (!ptxb_ready(b, "barrier_arrive") || !is_barrier(b, "barrier_arrive", id, threads))
+        return;
+    if (!threads) {
+        ptxb_fail(b, "barrier_arrive",
+                  "barrier %u needs the number of threads that arrive and wait, 32 to 1024", id);
+        return;
+    }
+    ptxb_emit_void(b, ptxb_opcode(b, "bar.arrive"), 2, src);
+    ptxb_meet(b, MEET_WARP);
 }
 
 static ptx_val reduce_barrier(ptx_builder *b, const char *call, const char *opcode, ptx_type type,

@@ -116,6 +116,22 @@ static void atomics(op_case_visit *visit, void *user)
                     c.order = (ptx_order)(k / 10);
                     visit(user, &c);
                 }
+    c = (struct op_case) { .kind = CASE_ATOMIC_VEC };
+    for (unsigned k = 0; k < 4 * 3 * (PTX_TYPE_COUNT - 1) * 2 * 4; k++) {
+        c.lanes = 1u << k % 4;
+        c.what = k / 4 % 3; // add, min, max
+        c.type = (ptx_type)(1 + k / 12 % (PTX_TYPE_COUNT - 1));
+        c.used = k / 12 / (PTX_TYPE_COUNT - 1) & 1;
+        c.scope = (ptx_scope)(k / 24 / (PTX_TYPE_COUNT - 1) % 4 + 1);
+        c.order = c.scope == PTX_SCOPE_SYSTEM ? PTX_ORDER_ACQ_REL : PTX_ORDER_WEAK;
+        visit(user, &c);
+    }
+    c = (struct op_case) { .kind = CASE_PREFETCH };
+    for (unsigned k = 0; k < 5 * PTX_SPACE_PARAM; k++) {
+        c.what = k % 5;
+        c.space = (ptx_space)(k / 5);
+        visit(user, &c);
+    }
     c = (struct op_case) { .kind = CASE_FENCE };
     for (unsigned k = 0; k < 5 * (PTX_ORDER_SEQ_CST + 1); k++) {
         c.order = (ptx_order)(k / 5);
@@ -154,7 +170,7 @@ enum {
     VECTORS = sizeof vectors / sizeof *vectors,
     SCALARS = sizeof scalars / sizeof *scalars,
     REDUCTIONS = sizeof reductions / sizeof *reductions,
-    LONELY = 11,
+    LONELY = 12,
     SHUFFLES = 4,
 };
 
@@ -176,6 +192,13 @@ static void threads(op_case_visit *visit, void *user)
     for (; c.what < LONELY + REDUCTIONS + SHUFFLES; c.what++)
         for (unsigned t = 1; t < PTX_TYPE_COUNT; t++) {
             c.type = (ptx_type)t;
+            visit(user, &c);
+        }
+    c = (struct op_case) { .kind = CASE_WORDS };
+    for (c.lanes = 1; c.lanes <= 4; c.lanes++)
+        for (unsigned k = 0; k < 2 * 5; k++) {
+            c.type = k & 1 ? PTX_U64 : PTX_U32;
+            c.what = k / 2;
             visit(user, &c);
         }
 }
@@ -361,6 +384,34 @@ static void emit_atomic(ptx_builder *b, const struct op_frame *frame, const stru
         ptx_set(b, x, old);
 }
 
+static void emit_atomic_vec(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    static const ptx_atomic_op ops[] = { PTX_ATOMIC_add, PTX_ATOMIC_min, PTX_ATOMIC_max };
+    ptx_ptr p = ptx_ptr_cast(b, c->type, frame->space[PTX_SPACE_GLOBAL]);
+    ptx_vec x = { .lanes = c->lanes };
+
+    for (unsigned k = 0; k < c->lanes; k++)
+        x.lane[k] = frame->of[c->type];
+    ptx_vec old = ptx_atomic_vec(b, ops[c->what], p, 0, x, .order = c->order, .scope = c->scope);
+    if (c->used && !c->literal)
+        ptx_set(b, frame->of[c->type], old.lane[1]);
+}
+
+// Sums, differences, both with what is left over, and a product.
+static void emit_words(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
+{
+    const ptx_val x = frame->of[c->type], y = ptx_zero(c->type);
+    ptx_val words[4] = { x, y, x, x }, sum[5], left;
+    ptx_val *const over = c->what & 1 ? &left : NULL;
+
+    if (c->what == 4)
+        ptx_words_mad(b, c->lanes, sum, words, x, words);
+    else if (c->what & 2)
+        ptx_words_sub(b, c->lanes, sum, words, words, over);
+    else
+        ptx_words_add(b, c->lanes, sum, words, words, over);
+}
+
 static void emit_warp(ptx_builder *b, const struct op_frame *frame, const struct op_case *c)
 {
     const ptx_val full = ptx_full_warp(), p = frame->of[PTX_PRED], n = frame->of[PTX_U32];
@@ -407,6 +458,9 @@ static void emit_warp(ptx_builder *b, const struct op_frame *frame, const struct
         break;
     case 10:
         ptx_griddepcontrol_launch_dependents(b);
+        break;
+    case 11:
+        ptx_barrier_arrive(b, 2, 64);
         break;
     }
 }
@@ -492,6 +546,15 @@ void op_case_emit(ptx_builder *b, const struct op_frame *frame, const struct op_
         break;
     case CASE_ATOMIC:
         emit_atomic(b, frame, c);
+        break;
+    case CASE_ATOMIC_VEC:
+        emit_atomic_vec(b, frame, c);
+        break;
+    case CASE_PREFETCH:
+        ptx_prefetch(b, frame->space[c->space], 0, (ptx_prefetch_kind)c->what);
+        break;
+    case CASE_WORDS:
+        emit_words(b, frame, c);
         break;
     case CASE_FENCE:
         ptx_fence(b, c->order, c->scope);

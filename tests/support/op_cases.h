@@ -20,6 +20,9 @@ enum op_case_kind {
     CASE_TILES,   // lanes: how many; what: 1 to store, 2 with .trans
     CASE_COPY,    // what: bytes, or what it does with groups
     CASE_MATH,
+    CASE_ATOMIC_VEC, // what: add, min, max
+    CASE_PREFETCH,   // what: a ptx_prefetch_kind
+    CASE_WORDS,      // lanes: how many; what: 1 with what is left over, 2 difference, 4 product
 };
 
 struct op_case {
