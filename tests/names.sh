@@ -122,7 +122,7 @@ predicts()
     done
 }
 {
-    predicts ptxgen asm builder entry data function types ops convert math matrix memory message threads control places
+    predicts ptxgen asm builder entry data function types ops convert math matrix memory message threads words control places
     predicts kernels kernels
     predicts driver error device stream buffer graph module launch
     predicts plans clip step muon guard report rule operations binding torch
