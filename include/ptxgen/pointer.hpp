@@ -179,6 +179,21 @@ class pointer : public ptx_ptr
         located here(context_, i.at());
         return value(context_, (ptx_atomic_cas)(here.builder(), *this, index, expected, next));
     }
+    /// The same for p[i], p[i + 1] ..., as ptx_atomic_vec(): p.atomic_vec(op, i, { x, y }).
+    vec atomic_vec(ptx_atomic_op op, expr i, operands x, ptx_atomic_vec_params how = {}) const
+    {
+        require_order(context_, i.at(), i.emitting() + x.emitting());
+        const ptx_val index = i.emit();
+        how.x = x.emit();
+        located here(context_, i.at());
+        return vec(context_, (ptx_atomic_vec_emit)(here.builder(), op, *this, index, how));
+    }
+    void prefetch(expr i, ptx_prefetch_kind kind) const
+    {
+        const ptx_val index = i.emit();
+        located here(context_, i.at());
+        (ptx_prefetch)(here.builder(), *this, index, kind);
+    }
     /// The address, and the generic address: for functions, texts and printf().
     expr address(place at = place::here()) const &
     {

@@ -186,6 +186,19 @@ class builder : public emitter
         const auto values = emit_all(at_context(), name.at, std::forward<Argument>(x)...);
         return use(emit_at(name.at, ptx_call_emit, name.text, values.data(), values.size()));
     }
+    /// The same for a function with several results, in params.results: its lanes.
+    template <class... Argument> vec call_many(words name, Argument &&...x)
+    {
+        const auto values = emit_all(at_context(), name.at, std::forward<Argument>(x)...);
+        return use(emit_at(name.at, ptx_call_many_emit, name.text, values.data(), values.size()));
+    }
+    template <class... Argument> void return_values(expr first, Argument &&...x)
+    {
+        const place at = first.at();
+        const auto values =
+            emit_all(at_context(), at, std::move(first), std::forward<Argument>(x)...);
+        emit_at(at, ptx_return_values_emit, values.data(), values.size());
+    }
     /// An array in constant memory: b.const_("taps", { 0.25f, 0.5f, 0.25f }), of braces, an array
     /// of C or C++, or a vector.
     pointer const_(ptx_type type, const ptx_data_params &params, place at = place::here())
@@ -595,6 +608,10 @@ class builder : public emitter
     void barrier_named(unsigned id, unsigned threads, place at = place::here())
     {
         emit_at(at, ptx_barrier_named, id, threads);
+    }
+    void barrier_arrive(unsigned id, unsigned threads, place at = place::here())
+    {
+        emit_at(at, ptx_barrier_arrive, id, threads);
     }
     void cp_async_wait(unsigned pending, place at = place::here())
     {

@@ -206,3 +206,22 @@ void matrices_in_c(ptx_builder *b)
         ptx_stmatrix(b, ptx_at(b, tile, ptx_mul(b, lane, 8)), again);
     }
 }
+
+void results_in_c(ptx_builder *b)
+{
+    ptx_func (b, "divide", .results = { PTX_U32, PTX_U32 }) {
+        ptx_val x = ptx_param(b, PTX_U32, "x"), y = ptx_param(b, PTX_U32, "y");
+        ptx_return_values(b, ptx_div(b, x, y), ptx_rem(b, x, y));
+    }
+    ptx_entry (b, "k", .block = { 64 }) {
+        ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p"), q = ptx_param_ptr(b, PTX_F32, "q");
+        ptx_val tid = ptx_tid(b, PTX_X);
+        ptx_prefetch(b, p, ptx_add(b, tid, 1), PTX_PREFETCH_L2);
+        ptx_vec d = ptx_call_many(b, "divide", tid, 10);
+        ptx_store(b, p, tid, ptx_add(b, d.lane[0], d.lane[1]));
+        ptx_val x = ptx_load(b, q, tid);
+        ptx_vec old = ptx_atomic_vec(b, PTX_ATOMIC_add, q, 4, ptx_vec2(x, 1));
+        ptx_store(b, q, 0, old.lane[1]);
+        ptx_barrier_arrive(b, 1, 64);
+    }
+}

@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-HEADERS = ("entry function data control threads memory message matrix asm convert math ops builder "
+HEADERS = ("entry function data control threads words memory message matrix asm convert math ops builder "
            "device stream buffer module launch graph clip step muon rule rules norm guard report "
            "operations binding kernels types").split()
 # What no user calls: what macros are made of, lists for scripts; constants; rows of ptx_atomic() and

@@ -18,6 +18,7 @@ void module_in_c(ptx_builder *b);
 void threads_in_c(ptx_builder *b);
 void accesses_in_c(ptx_builder *b);
 void matrices_in_c(ptx_builder *b);
+void results_in_c(ptx_builder *b);
 
 PTXGEN_END
 

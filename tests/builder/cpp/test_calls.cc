@@ -169,6 +169,29 @@ static void matrices(ptx::builder &b)
     });
 }
 
+static void results(ptx::builder &b)
+{
+    ptx_func_params divide = {};
+    divide.name = "divide";
+    divide.results[0] = divide.results[1] = PTX_U32;
+    b.func(divide, [&] {
+        ptx::value x = b.param<uint32_t>("x"), y = b.param<uint32_t>("y");
+        ptx::value quotient = x / y, rest = x % y;
+        b.return_values(quotient, rest);
+    });
+    b.entry("k", { 64 }, [&] {
+        ptx::pointer p = b.param_ptr<uint32_t>("p"), q = b.param_ptr<float>("q");
+        ptx::value tid = b.tid();
+        p.prefetch(tid + 1, PTX_PREFETCH_L2);
+        ptx::vec d = b.call_many("divide", tid, 10);
+        p[tid] = d[0] + d[1];
+        ptx::value x = q[tid];
+        ptx::vec old = q.atomic_vec(PTX_ATOMIC_add, 4, { x, 1 });
+        q[0] = old[1];
+        b.barrier_arrive(1, 64);
+    });
+}
+
 // ---- errors -------------------------------------------------------------------------------------
 
 template <class Body> static void expect_error(int line, const char *words, Body body)
@@ -246,6 +269,11 @@ static void errors()
     REFUSED("ptx_atomic_cas", p.atomic_cas(0, 1, u));
     REFUSED("at most 4 operands", b.op(PTX_OP_add, { u, u, u, u, u }));
     REFUSED("ptx_barrier_named", b.barrier_named(16, 0));
+    REFUSED("ptx_barrier_arrive", b.barrier_arrive(1, 0));
+    REFUSED("ptx_return_values", b.return_values(u, f));
+    REFUSED("ptx_call", b.call_many("twice", u));
+    REFUSED("ptx_atomic_vec", p.atomic_vec(PTX_ATOMIC_add, 0, { f, f }));
+    REFUSED("ptx_prefetch", p.prefetch(0, PTX_PREFETCH_L1));
     REFUSED("ptx_branch: the label", b.branch(ptx_label()));
     REFUSED("ptx_pack", b.pack(PTX_U32, { u, u, u, u, u, u, u, u, u }));
     REFUSED("was never set", ptx::value x = p.load_vec(u, 2)[2] + f);
@@ -258,6 +286,7 @@ int main()
     expect_text("threads", threads_in_c, threads, 90);
     expect_text("accesses", accesses_in_c, accesses);
     expect_text("matrices", matrices_in_c, matrices, 90);
+    expect_text("results", results_in_c, results, 90);
     errors();
     return failures != 0;
 }
