@@ -290,6 +290,25 @@ TEST(instruction_limit)
     IN_CHILD(is_limited, "PTXGEN_EMU_INSTRUCTIONS=10000", "PTXGEN_EMU_THREADS=4");
 }
 
+static void does_not_end(void)
+{
+    CUmodule module = NULL;
+    CUfunction function = NULL;
+    uint32_t turns = 0; // four thousand million
+    void *params[] = { &turns };
+    open_context();
+    WANT(cuModuleLoadData(&module, loop_text), 0);
+    WANT(cuModuleGetFunction(&function, module, "loop"), 0);
+    WANT(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL), 0);
+    WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_TIMEOUT);
+}
+
+TEST(time_limit)
+{
+    IN_CHILD(does_not_end, "PTXGEN_EMU_TIMEOUT=20", "PTXGEN_EMU_INSTRUCTIONS=100000000");
+    in_log("no block has ended for 20 ms (PTXGEN_EMU_TIMEOUT)");
+}
+
 int main(void)
 {
     snprintf(log_path, sizeof(log_path), "/tmp/ptxgen-emulator-%ld.log", (long)getpid());

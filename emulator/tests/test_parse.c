@@ -7,6 +7,8 @@
 #include "sanitized.h"
 #include "variants.h"
 
+#include <errno.h>
+
 // ---- whole texts --------------------------------------------------------------------------------
 
 TEST(every_variant_on_every_target)
@@ -117,6 +119,7 @@ TEST(literals)
         { "mov.f32 f, .5;", 0x3f000000 },
         { "mov.f64 e, 1e-3;", 0x3f50624dd2f1a9fc },
         { "mov.f64 e, 12.5E+1;", 0x405f400000000000 },
+        { "mov.f64 e, 1e999;", 0x7ff0000000000000 },
         { "mov.b32 r, 0f7fc00001;", 0x7fc00001 },
         { "mov.u32 r, (3+4)*2;", 14 },
         { "mov.u32 r, 1 << 4 | 3;", 19 },
@@ -129,7 +132,9 @@ TEST(literals)
         { "mov.u32 r, WARP_SZ;", 32 },
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        errno = 0; // the caller's
         struct body body = body_of(rows[k].line);
+        assert_int_equal(errno, 0);
         assert_int_equal(operand(&body, 0, 1)->kind, EMU_OPERAND_IMMEDIATE);
         if (operand(&body, 0, 1)->bits != rows[k].bits)
             fail_msg("%s gives 0x%llx", rows[k].line,

@@ -13,7 +13,7 @@ TEST(a_line_is_printed)
     }
     EXPECT_LINES(
         b,
-        "\n.extern .func (.reg .b32 $status) vprintf(.reg .b64 $format, .reg .b64 $values);\n"
+        "\n\n.extern .func (.reg .b32 $status) vprintf(.reg .b64 $format, .reg .b64 $values);\n"
         "\n.global .align 1 .b8 $string_1[12] = { // \"x = %d, %f\\n\"\n",
         "$string_2[6] = { // \"done\\n\"\n", ".local .align 16 .b8 $printf[16];",
         "mov.u64 %rd1, $string_1;", "cvt.f64.f32 %fd1, %f1;", "cvta.global.u64 %rd4, %rd1;",
@@ -34,7 +34,7 @@ TEST(an_assertion_and_a_trap)
     }
     EXPECT_LINES(
         b,
-        ".extern .func __assertfail(.reg .b64 $message, .reg .b64 $file, .reg .b32 $line,\n "
+        "\n\n.extern .func __assertfail(.reg .b64 $message, .reg .b64 $file, .reg .b32 $line,\n "
         ".reg .b64 $function, .reg .b64 $char_bytes);\n",
         "// \"x < 5\"", "// \"k.c\"", "// \"k\"", "// \"never\"",
         "@%p1 bra $assert_1_end;\n cvta.global.u64",
