@@ -185,6 +185,13 @@ EMULATOR_TEST(faults)
     for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
         emulator_expect(e, emulator_body(e, rows[k].body, emulator_zeros(e, 1024), 0, 0),
                         rows[k].result, rows[k].words);
+    // Nothing follows a fault.
+    const uint64_t out = emulator_zeros(e, 4);
+    emulator_fails(e,
+                   SHARED FILL "add.u32 %r4, %r4, 8;\nldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+                               "{%r10,%r11,%r12,%r13}, [%r4];\nst.global.u32 [%rd0], 1;\nret;",
+                   out, 0, 0, 716, "misaligned load of 16 bytes|ldmatrix");
+    assert_int_equal(*(const int *)emulator_at(e, out, 4), 0);
     // Where both halves of a warp get to it by other ways, they meet.
     emulator_expect(e,
                     emulator_body(e,
