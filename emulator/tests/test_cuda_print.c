@@ -138,6 +138,10 @@ static void formats(void)
     prints("%q and %*d and %", 1, "%q and %*d and %", 0); // not CUDA's: as they stand
     prints("%d\n", 3, "-7\n-6\n-5\n", 1);
     prints("%99999d", 1, "%99999d", 0);
+    redirect(1);
+    launch_print("%1000d%1000d%1000d%1000d%1000d%1000d%1000d%1000d%1000d", 1);
+    WANT(cuCtxSynchronize(), 0);
+    WANT(strlen(output()), 8191); // the most of a call
 }
 
 /// A launch writes what earlier ones printed; the limit keeps the newest.
