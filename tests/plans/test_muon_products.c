@@ -286,17 +286,19 @@ TEST(results_are_close_to_the_plain_iteration)
     free(result.memory);
 }
 
-// Each alone: the bits that it has among the others, captured.
+// Each alone: the bits that it has among the others, captured. Blocks of 64 and of 128 rows are
+// beside each other in the order of the caller.
 TEST(bits_depend_on_the_matrix_alone)
 {
-    static const unsigned which[] = { 2, 5, 10 };
-    const struct subject *three[3];
+    static const unsigned which[] = { 5, 2, 4, 9, 10 };
+    enum { COUNT = sizeof which / sizeof *which };
+    const struct subject *some[COUNT];
 
-    for (size_t i = 0; i < 3; i++)
-        three[i] = &subjects[which[i]];
-    const struct result together = run(three, 3, schedules, true);
-    for (size_t i = 0; i < 3; i++) {
-        const struct result alone = run(&three[i], 1, schedules, false);
+    for (size_t i = 0; i < COUNT; i++)
+        some[i] = &subjects[which[i]];
+    const struct result together = run(some, COUNT, schedules, true);
+    for (size_t i = 0; i < COUNT; i++) {
+        const struct result alone = run(&some[i], 1, schedules, false);
         const struct muon_matrix *m = &alone.matrices[0];
         const size_t bytes = m->rows * (size_t)muon_pitch(m->columns);
         assert_memory_equal(alone.memory + m->out, together.memory + together.matrices[i].out,
