@@ -146,6 +146,17 @@ TEST(registers_that_a_call_preserves)
     }
 }
 
+TEST(orders_of_fences)
+{
+    static const char *const orders[] = { "relaxed", "weak", "volatile" };
+    for (size_t k = 0; k < sizeof orders / sizeof *orders; k++) {
+        char text[256], words[64];
+        snprintf(text, sizeof text, HEAD ".entry k() { fence.%s.gpu; }", orders[k]);
+        snprintf(words, sizeof words, "Illegal modifier '.%s' for instruction 'fence'", orders[k]);
+        expect(text, 218, words);
+    }
+}
+
 TEST(what_is_not_supported_says_so)
 {
     static const char *const lines[] = {
