@@ -12,9 +12,9 @@
 /// words.h (integers of several words), control.h (blocks, branches) and asm.h (PTX text, for what
 /// has no call).
 ///
-/// Errors are sticky: the builder keeps the first one, later calls do nothing and return poisoned
-/// values, and ptx_builder_finish() returns NULL. A kernel therefore needs a single check, at the
-/// end.
+/// Errors are sticky: the builder keeps the first one (or all, with .all_errors), later calls do
+/// nothing and return poisoned values, and ptx_builder_finish() returns NULL. A kernel therefore
+/// needs a single check, at the end.
 ///
 /// Use a builder from one thread at a time; different builders are independent. The same calls give
 /// the same bytes on every machine, compiler and locale. The macros of places.h evaluate the
@@ -62,6 +62,14 @@ struct ptx_builder_params {
     /// ptx_builder_error() returns: for a breakpoint or a backtrace. It must not call the builder,
     /// nor throw an exception of C++.
     void (*on_error)(void *user, const char *error);
+    /// Goes on after an error and looks for more, of which ptx_builder_error_at() has at most 20.
+    /// ptx_builder_error() stays the first, and ptx_builder_finish() returns NULL all the same.
+    /// Each has a line and stands once. A call with an operand that an error left unset says
+    /// nothing, nor does the end of an entry with an error, as what is missing there may follow
+    /// from it. The calls are those of places.h, of C++, and those after ptx_builder_place(). An
+    /// error without a place, memory that runs out, and an entry that begins within another end
+    /// the search.
+    bool all_errors;
     /// Writes where each instruction comes from, by .file and .loc, as nvcc -lineinfo does, so that
     /// profilers, compute-sanitizer, the emulator's reports and errors of ptx_module_load() name
     /// your lines. The places are those of errors: those of the macros of places.h, of C++, and of
@@ -95,6 +103,9 @@ PTXGEN_API const char *ptx_builder_finish(ptx_builder *b);
 /// comment above it and the last lines of text. Owned by the builder. Of a NULL builder: that it is
 /// NULL.
 PTXGEN_API const char *ptx_builder_error(const ptx_builder *b);
+/// Error `k` of a builder with .all_errors, in the order in which they were found; NULL past the
+/// last. Of others it is ptx_builder_error() for 0, and NULL. Owned by the builder.
+PTXGEN_API const char *ptx_builder_error_at(const ptx_builder *b, unsigned k);
 /// Whether that error is that memory ran out; true for a NULL builder.
 PTXGEN_API bool ptx_builder_out_of_memory(const ptx_builder *b);
 /// Reports an error of the caller. If the builder already has an error, the first one is kept.

@@ -10,7 +10,8 @@ enum {
     LOG_BYTES = 16384,
     SHOWN_BYTES = 2500,
     MOST_QUOTES = 8,
-    QUOTE_BYTES = 160
+    QUOTE_BYTES = 160,
+    MOST_CALLS = 8, // of a place
 };
 
 /// The compiler's output buffers: one byte longer than the compiler is told, so that they always
@@ -89,8 +90,9 @@ static const char *next_line(const char *at)
     return *at ? at + 1 : NULL;
 }
 
-/// Adds the path of the file `number` of the text and the line.
-static void name_place(const char *source, unsigned long number, unsigned long line)
+/// Adds the path of the file `number` of the text and the line; false: the text names no such file.
+static bool name_place(const char *source, const char *before, unsigned long number,
+                       unsigned long line)
 {
     for (const char *at = source; at; at = next_line(at)) {
         const char *file = after_word(at, ".file");
@@ -99,26 +101,67 @@ static void name_place(const char *source, unsigned long number, unsigned long l
             continue;
         path += strspn(path, " \t\"");
         size_t length = strcspn(path, "\"\r\n");
-        ptxd_explain(" (from %.*s:%lu)", length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, path,
+        ptxd_explain("%s%.*s:%lu", before, length < QUOTE_BYTES ? (int)length : QUOTE_BYTES, path,
                      line);
-        return;
+        return true;
     }
+    return false;
 }
 
-/// Adds where the text says that its line at `end` comes from.
-static void name_source(const char *source, const char *end)
+/// A .loc: what follows the word, its file and line, and those of the call that it was inlined at.
+struct location {
+    const char *at;
+    unsigned long file, line, call_file, call_line; ///< call_file 0: it was not inlined
+};
+
+static struct location read_location(const char *at)
 {
-    const char *loc = NULL;
+    struct location loc = { .at = at };
+    char *end;
+
+    loc.file = strtoul(at, &end, 10);
+    loc.line = strtoul(end, NULL, 10);
+    const char *call = strstr(at, "inlined_at");
+    if (!call || call > at + strcspn(at, "\n"))
+        return loc;
+    loc.call_file = strtoul(call + strlen("inlined_at"), &end, 10);
+    loc.call_line = strtoul(end, NULL, 10);
+    return loc;
+}
+
+/// The last .loc before `end`, in its entry; that of a call, if `call` is not NULL. `at` NULL:
+/// none.
+static struct location find_location(const char *source, const char *end,
+                                     const struct location *call)
+{
+    struct location last = { 0 };
+
     for (const char *at = source; at && at <= end; at = next_line(at)) {
         const char *found = after_word(at, ".loc");
-        if (found || *at == '}') // the end of an entry
-            loc = found;
+        if (*at == '}') // the end of an entry
+            last.at = NULL;
+        if (!found)
+            continue;
+        const struct location loc = read_location(found);
+        if (!call || (loc.file == call->call_file && loc.line == call->call_line))
+            last = loc;
     }
-    if (!loc)
+    return last;
+}
+
+/// Adds where the text says that its line at `end` comes from, and the calls around it.
+static void name_source(const char *source, const char *end)
+{
+    struct location loc = find_location(source, end, NULL);
+
+    if (!loc.at || !name_place(source, " (from ", loc.file, loc.line))
         return;
-    char *line;
-    unsigned long file = strtoul(loc, &line, 10);
-    name_place(source, file, strtoul(line, NULL, 10));
+    for (int calls = 0; calls < MOST_CALLS && loc.at && loc.call_file; calls++) {
+        if (!name_place(source, ", inlined at ", loc.call_file, loc.call_line))
+            break;
+        loc = find_location(source, loc.at, &loc);
+    }
+    ptxd_explain(")");
 }
 
 static void quote(const char *source, long line)

@@ -412,7 +412,8 @@ static bool count_operands(struct asm_text *t, unsigned list, unsigned end)
                                                   : t->p->at[k].symbol || t->p->at[k].type ||
                                                        ptxb_is_given(t->p->at[k].base);
             if (set && t->counts[list]++ != k)
-                return FAIL(t, ".%s[%u] was never set, and .%s[%u] is", ptxb_asm_lists[list].name,
+                return !ptxb_follows(t->b) &&
+                       FAIL(t, ".%s[%u] was never set, and .%s[%u] is", ptxb_asm_lists[list].name,
                             t->counts[list] - 1, ptxb_asm_lists[list].name, k);
         }
     t->set = t->counts[ASM_RESULTS] + t->counts[ASM_INOUTS];
@@ -657,6 +658,8 @@ ptx_ptr ptx_asm_ptr(ptx_builder *b, ptx_type type, ptx_space space, const char *
     for (uint32_t k = 0; name && !symbol && k < b->symbols.count; k++)
         if (b->symbols.at[k].kind == SYMBOL_TEXT && !strcmp(b->symbols.at[k].name, name))
             symbol = &b->symbols.at[k];
+    if (!symbol && b->lost && ptxb_follows(b))
+        return (ptx_ptr) { 0 };
     if (!symbol)
         ptxb_fail(b, "asm_ptr", "no text of the module declares '%.64s'; ptx_asm_module() does",
                   name ? name : "");

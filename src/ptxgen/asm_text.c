@@ -154,6 +154,8 @@ static bool copy_operand(struct asm_text *t)
     if (asm_is_word(*t->at))
         return FAIL(t, "'%.*s' in '%s' is no operand: those are %%0, %%1, ...",
                     (int)(t->at - from) + 1, from, ptxb_excerpt(t));
+    if (k >= t->operands && ptxb_follows(t->b)) // an operand that was not set ends the list
+        return false;
     if (k >= t->operands)
         return FAIL(t, "'%s' names %%%u, and the call has %u operand%s", ptxb_excerpt(t), k,
                     t->operands, t->operands == 1 ? "" : "s");

@@ -59,6 +59,56 @@ static size_t append_place(ptx_builder *b, const char *place)
                        cut ? place + length - MOST_OF_PLACE : place);
 }
 
+// ---- all errors ---------------------------------------------------------------------------------
+
+enum { MOST_ERRORS = 20 };
+
+// Keeps the error that was written, unless it is there. Without a place it is the last.
+static void keep_error(ptx_builder *b, bool has_place)
+{
+    b->halted |= !has_place || b->errors.count + 1 == MOST_ERRORS;
+    for (uint32_t k = 0; k < b->errors.count; k++)
+        if (!strcmp(b->errors.at[k], b->error))
+            return;
+    const char *copy = ROOM_FOR(b, b->errors, 1) ? ptxb_copy(b, b->error) : NULL;
+    if (copy)
+        b->errors.at[b->errors.count++] = copy;
+    b->halted |= !copy;
+}
+
+void ptxb_recover(ptx_builder *b)
+{
+    if (!b || !b->failed || !b->errors.count || b->halted)
+        return;
+    b->failed = false;
+    b->in_prologue = false;
+    b->within = NULL;
+}
+
+bool ptxb_follows(ptx_builder *b)
+{
+    if (!b->errors.count)
+        return false;
+    b->failed = true;
+    if (in_entry(b))
+        ptxb_entry(b)->wrong = true;
+    return true;
+}
+
+int ptxb_not_opened(ptx_builder *b)
+{
+    if (b)
+        b->adrift = true;
+    return b && b->errors.count ? NOT_OPENED : 1;
+}
+
+const char *ptx_builder_error_at(const ptx_builder *b, unsigned k)
+{
+    return b && k < b->errors.count ? b->errors.at[k] : k == 0 ? ptx_builder_error(b) : NULL;
+}
+
+// ---- one error ----------------------------------------------------------------------------------
+
 static void fail_with(ptx_builder *b, struct subject subject, const char *call, const char *format,
                       va_list args)
 {
@@ -69,6 +119,8 @@ static void fail_with(ptx_builder *b, struct subject subject, const char *call, 
     b->failed = true;
     if (b->explaining) // no memory for the context of an error that is written already
         return;
+    if (in_entry(b))
+        ptxb_entry(b)->wrong = true;
     b->error[0] = 0;
     if (subject.place)
         length = append_place(b, subject.place);
@@ -77,13 +129,16 @@ static void fail_with(ptx_builder *b, struct subject subject, const char *call, 
     if (call)
         length = append_text(b, length, "ptx_%s: ", b->within ? b->within : call);
     length = append(b, length, format, args);
-    if (!subject.place && subject.index != NO_INDEX && in_entry(b)) {
+    if (!subject.place && subject.index != NO_INDEX && in_entry(b) && !b->errors.count) {
         b->explaining = true;
         b->failed = false;
         ptxb_print_context(b, subject.index, b->error + length, sizeof b->error - length);
         b->failed = true;
     }
-    if (b->params.on_error)
+    const bool first = !b->errors.count;
+    if (b->params.all_errors)
+        keep_error(b, subject.place);
+    if (first && b->params.on_error)
         b->params.on_error(b->params.user, b->error);
 }
 
@@ -98,8 +153,11 @@ void ptxb_fail(ptx_builder *b, const char *call, const char *format, ...)
     struct subject subject = call_under_way(b);
     va_list args;
 
-    if (!call) // no memory, or a list at its limit: an instruction may be incomplete
+    if (!call) { // no memory, or a list at its limit: an instruction may be incomplete
         subject.index = NO_INDEX;
+        if (b && !b->failed)
+            b->halted = true;
+    }
     va_start(args, format);
     fail_with(b, subject, call, format, args);
     va_end(args);
@@ -185,6 +243,7 @@ struct insn *ptxb_mark_place(ptx_builder *b, struct insn *newest)
 
 void ptx_builder_place(ptx_builder *b, const char *place)
 {
+    ptxb_recover(b);
     if (b)
         b->place = place;
 }
@@ -217,7 +276,7 @@ void *ptxb_resize(ptx_builder *b, void *memory, size_t old_bytes, size_t bytes)
         moved = NULL;
     }
     if (bytes && !moved) {
-        b->out_of_memory |= !b->failed && !b->explaining;
+        b->out_of_memory |= !b->failed && !b->explaining && !b->errors.count;
         ptxb_fail(b, NULL, "out of memory");
         return NULL;
     }
@@ -339,6 +398,7 @@ static void release_all(ptx_builder *b)
     RELEASE(b, b->sources);
     RELEASE(b, b->inlined_names);
     RELEASE(b, b->operands);
+    RELEASE(b, b->errors);
     RELEASE(b, b->text);
     while (b->chunks) {
         struct arena_chunk *next = b->chunks->next;
@@ -515,7 +575,7 @@ const char *ptx_builder_error(const ptx_builder *b)
 {
     if (!b)
         return "the builder is NULL: out of memory when it was created, or destroyed";
-    return b->failed ? b->error : NULL;
+    return b->errors.count ? b->errors.at[0] : b->failed ? b->error : NULL;
 }
 
 bool ptx_builder_out_of_memory(const ptx_builder *b)
@@ -565,6 +625,8 @@ bool ptxb_ready_if(ptx_builder *b, const char *call)
         return false;
     if (b->finished)
         ptxb_fail(b, call, "the module is finished; nothing can be added");
+    else if (!b->blocks.count && b->adrift && ptxb_follows(b))
+        return false;
     else if (!b->blocks.count)
         ptxb_fail(b, call,
                   "there is no open entry; call it inside ptx_entry (b, \"name\") { ... }");
@@ -658,8 +720,10 @@ static bool entries_are_complete(ptx_builder *b)
         ptxb_fail_place(b, entry->place, NO_INDEX, "func",
                         "function '%.64s' is never called; call it or do not write it",
                         entry->decl.name);
-        return false;
+        ptxb_recover(b);
     }
+    if (b->failed || b->errors.count)
+        return false;
     if (!found)
         ptxb_fail(b, "builder_finish",
                   "the module has no entry; ptx_entry (b, \"name\") opens one");
@@ -674,7 +738,7 @@ const char *ptx_builder_finish(ptx_builder *b)
         return b->text.at;
     if (b->failed)
         return NULL;
-    if (b->blocks.count) {
+    if (b->blocks.count && !(b->adrift && ptxb_follows(b))) {
         const struct block *open = &b->blocks.at[b->blocks.count - 1];
         ptxb_fail_place(b, open->place ? open->place : b->place, open->first, "builder_finish",
                         "a %s block was never closed: a C break, return or goto left it (use "
@@ -682,8 +746,10 @@ const char *ptx_builder_finish(ptx_builder *b)
                         block_names[open->kind]);
         return NULL;
     }
-    if (!entries_are_complete(b) || !ptxb_print_module(b))
+    if (b->errors.count || !entries_are_complete(b) || !ptxb_print_module(b)) {
+        b->failed = true;
         return NULL;
+    }
     b->finished = true;
     return b->text.at;
 }

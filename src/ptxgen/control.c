@@ -78,7 +78,7 @@ uint32_t ptxb_open_block(ptx_builder *b, struct block block)
 int ptxb_opened(ptx_builder *b, struct block block)
 {
     const uint32_t id = ptxb_open_block(b, block);
-    return id ? (int)id : 1;
+    return id ? (int)id : ptxb_not_opened(b);
 }
 
 bool ptxb_close_block(ptx_builder *b, const char *call, uint32_t id, unsigned kinds,
@@ -93,6 +93,8 @@ bool ptxb_close_block(ptx_builder *b, const char *call, uint32_t id, unsigned ki
         b->blocks.count--;
         return true;
     }
+    if (b->adrift && ptxb_follows(b))
+        return false;
     bool inside = false;
     for (uint32_t k = 0; k < b->blocks.count; k++)
         inside |= b->blocks.at[k].id == id && kinds >> b->blocks.at[k].kind & 1;
@@ -108,7 +110,7 @@ int ptx_if_begin(ptx_builder *b, ptx_val cond)
 {
     uint32_t guard = ptxb_condition(b, "if", cond);
     if (!guard)
-        return 1;
+        return ptxb_not_opened(b);
     const uint32_t number = ++ptxb_entry(b)->labels;
     struct block block = { .kind = BLOCK_IF, .end = ptxb_new_label(b, "if", number, "_end") };
     block.test = b->code[0].insns.count;
@@ -147,7 +149,8 @@ static int end_branch(ptx_builder *b, const char *call, int id, unsigned kinds)
 
 int ptx_if_end(ptx_builder *b, int id)
 {
-    return end_branch(b, "if", id, 1u << BLOCK_IF | 1u << BLOCK_ELSE);
+    ptxb_recover(b);
+    return id == NOT_OPENED ? 0 : end_branch(b, "if", id, 1u << BLOCK_IF | 1u << BLOCK_ELSE);
 }
 
 // Makes the label at the end of the if just closed a jump over what follows, and sends the if's
@@ -155,6 +158,8 @@ int ptx_if_end(ptx_builder *b, int id)
 static uint32_t begin_else(ptx_builder *b, const char *call)
 {
     if (!ptxb_ready(b, call))
+        return 0;
+    if (b->closed_if == NO_INDEX && b->adrift && ptxb_follows(b))
         return 0;
     if (b->closed_if == NO_INDEX) {
         ptxb_fail(b, call, "it must directly follow the block of a ptx_if or ptx_else_if");
@@ -183,22 +188,28 @@ static uint32_t begin_else(ptx_builder *b, const char *call)
 int ptx_else_begin(ptx_builder *b)
 {
     const uint32_t end = begin_else(b, "else");
-    return end ? ptxb_opened(b, (struct block) { .kind = BLOCK_ELSE, .end = end }) : 1;
+    return end ? ptxb_opened(b, (struct block) { .kind = BLOCK_ELSE, .end = end })
+               : ptxb_not_opened(b);
 }
 
 int ptx_else_if_begin(ptx_builder *b)
 {
     const uint32_t end = begin_else(b, "else_if");
-    return end ? ptxb_opened(b, (struct block) { .kind = BLOCK_ELSE_IF, .end = end }) : 1;
+    return end ? ptxb_opened(b, (struct block) { .kind = BLOCK_ELSE_IF, .end = end })
+               : ptxb_not_opened(b);
 }
 
 bool ptx_else_if_test(ptx_builder *b, ptx_val cond)
 {
     uint32_t guard = ptxb_condition(b, "else_if", cond);
-    if (!guard)
+    if (!guard) {
+        ptxb_not_opened(b);
         return true;
+    }
     struct block *top = &b->blocks.at[b->blocks.count - 1];
     if (top->kind != BLOCK_ELSE_IF || top->test) {
+        if (b->adrift && ptxb_follows(b))
+            return true;
         ptxb_fail(b, "else_if", "%s",
                   top->test
                       ? "the block has its condition already"
@@ -215,9 +226,12 @@ bool ptx_else_if_test(ptx_builder *b, ptx_val cond)
 
 int ptx_else_if_end(ptx_builder *b, int id)
 {
+    ptxb_recover(b);
     const struct block *top = b && b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
 
-    if (top && top->kind == BLOCK_ELSE_IF && top->id == (uint32_t)id && !top->test)
+    if (id == NOT_OPENED)
+        return 0;
+    if (top && top->kind == BLOCK_ELSE_IF && top->id == (uint32_t)id && !top->test && !b->adrift)
         ptxb_fail(b, "else_if", "the block has no condition; ptx_else_if_test() sets it");
     return end_branch(b, "else_if", id, 1u << BLOCK_ELSE_IF);
 }
@@ -276,15 +290,15 @@ static void enter_site(ptx_builder *b, uint32_t site)
 int ptx_inlined_begin(ptx_builder *b, const char *name)
 {
     if (!ptxb_ready(b, "inlined"))
-        return 1;
+        return ptxb_not_opened(b);
     if (!name || !*name) {
         ptxb_fail(b, "inlined", "the name is %s; give that of the code that stands here",
                   name ? "empty" : "NULL");
-        return 1;
+        return ptxb_not_opened(b);
     }
     name = ptxb_copy(b, name);
     if (!name || !ROOM_FOR(b, b->sites, 1))
-        return 1;
+        return ptxb_not_opened(b);
     b->sites.at[b->sites.count++] = (struct site) { name, b->place, b->site };
     enter_site(b, b->sites.count);
     return (int)b->site;
@@ -292,7 +306,8 @@ int ptx_inlined_begin(ptx_builder *b, const char *name)
 
 int ptx_inlined_end(ptx_builder *b, int site)
 {
-    if (!b || b->failed)
+    ptxb_recover(b);
+    if (!b || b->failed || site == NOT_OPENED)
         return 0;
     if (site && b->site == (uint32_t)site)
         enter_site(b, b->sites.at[site - 1].outer);
@@ -303,7 +318,7 @@ int ptx_inlined_end(ptx_builder *b, int site)
 
 bool ptxb_sites_are_closed(ptx_builder *b, const char *call)
 {
-    if (!b->site)
+    if (!b->site || (b->adrift && b->errors.count))
         return true;
     const struct site *site = &b->sites.at[b->site - 1];
     ptxb_fail_place(b, site->place, NO_INDEX, call,
@@ -344,7 +359,7 @@ ptx_label ptx_label_create(ptx_builder *b, const char *name)
 
 static bool raw_ok(ptx_builder *b, const char *call, ptx_label label)
 {
-    if (!ptxb_ready(b, call))
+    if (!ptxb_ready(b, call) || (!label.id && ptxb_follows(b)))
         return false;
     if (!label.id || label.builder != b->number || label.id > b->labels.count ||
         !b->labels.at[label.id - 1].raw ||

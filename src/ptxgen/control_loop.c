@@ -79,8 +79,10 @@ ptx_val ptx_for_begin(ptx_builder *b, ptx_val lo, ptx_val hi, ptx_val step)
     const ptx_val failed = { .kind = PTX_KIND_REGISTER, .type = lo.type };
     struct range r = { lo, hi, step };
 
-    if (!b || b->failed || !take_range(b, "for", &r))
+    if (!b || b->failed || !take_range(b, "for", &r)) {
+        ptxb_not_opened(b);
         return failed;
+    }
     ptx_val i = ptxb_mov(b, r.lo);
     struct block block = { .kind = BLOCK_FOR, .i = i };
     block.limit = fixed(b, r.hi);
@@ -120,8 +122,10 @@ ptx_val ptx_for_down_begin(ptx_builder *b, ptx_val hi, ptx_val lo, ptx_val step)
     const ptx_val failed = { .kind = PTX_KIND_REGISTER, .type = lo.type };
     struct range r = { lo, hi, step };
 
-    if (!b || b->failed || !take_range(b, "for_down", &r))
+    if (!b || b->failed || !take_range(b, "for_down", &r)) {
+        ptxb_not_opened(b);
         return failed;
+    }
     r.lo = fixed(b, r.lo);
     r.hi = ptxb_in_register(b, r.hi);
     r.step = fixed(b, r.step);
@@ -177,7 +181,8 @@ static ptx_val close_for(ptx_builder *b, const char *call, ptx_val i, bool down)
     struct block block;
     uint32_t id = 0;
 
-    if (!b || b->failed)
+    ptxb_recover(b);
+    if (!b || b->failed || (b->adrift && !i.reg))
         return done;
     for (uint32_t k = 0; k < b->blocks.count; k++) {
         const struct block *open = &b->blocks.at[k];
@@ -204,7 +209,7 @@ ptx_val ptx_for_down_end(ptx_builder *b, ptx_val i)
 int ptx_loop_begin(ptx_builder *b)
 {
     if (!ptxb_ready(b, "loop"))
-        return 1;
+        return ptxb_not_opened(b);
     const uint32_t number = ++ptxb_entry(b)->labels;
     struct block block = { .kind = BLOCK_LOOP };
     block.head = ptxb_new_label(b, "loop", number, "");
@@ -222,7 +227,7 @@ bool ptx_while_test(ptx_builder *b, ptx_val cond)
     const struct block *top = &b->blocks.at[b->blocks.count - 1];
     if (top->kind == BLOCK_LOOP)
         ptxb_branch(b, guard, true, top->end);
-    else
+    else if (!b->adrift || !ptxb_follows(b))
         ptxb_fail(b, "while", "the innermost block is not a loop; ptx_while_begin() opens one");
     return true;
 }
@@ -231,7 +236,8 @@ int ptx_loop_end(ptx_builder *b, int id)
 {
     struct block block;
 
-    if (!b || b->failed)
+    ptxb_recover(b);
+    if (!b || b->failed || id == NOT_OPENED)
         return 0;
     const struct block *top = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
     if (top && top->id == (uint32_t)id && top->kind == BLOCK_LOOP)
@@ -257,7 +263,7 @@ static void leave_loop(ptx_builder *b, const char *call, uint32_t guard)
     const struct block *loop = innermost_loop(b);
     if (loop)
         ptxb_branch(b, guard, false, loop->end);
-    else
+    else if (!b->adrift || !ptxb_follows(b))
         ptxb_fail(b, call, "there is no loop to leave");
 }
 
@@ -278,6 +284,8 @@ void ptx_break_if(ptx_builder *b, ptx_val cond)
 static void continue_loop(ptx_builder *b, const char *call, uint32_t guard)
 {
     struct block *loop = innermost_loop(b);
+    if (!loop && b->adrift && ptxb_follows(b))
+        return;
     if (!loop) {
         ptxb_fail(b, call, "there is no loop to continue");
         return;

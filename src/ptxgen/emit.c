@@ -102,6 +102,8 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
 
     if (b->failed)
         return;
+    if (x.kind != PTX_KIND_IMMEDIATE && x.kind != PTX_KIND_NUMBER && !x.bits && ptxb_follows(b))
+        return;
     if (absent) {
         ptxb_fail(b, call, "%s was never set: it is %s", name, absent);
         return;

@@ -125,6 +125,7 @@ static bool may_open(ptx_builder *b, const char *call, const char *name)
                   "%s '%.64s' is still open: entries and functions do not nest, and a C break, "
                   "return or goto leaves one open",
                   kind, ptxb_entry(b)->decl.name);
+        b->halted = true; // what follows would be part of it
         return false;
     }
     if (!ptxb_valid_name(b, call, name) || !array_differs(b, call, name))
@@ -180,7 +181,7 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
 int ptxb_open_entry(ptx_builder *b, const char *call, struct entry entry)
 {
     if (!b || b->failed || !may_open(b, call, entry.decl.name) || !valid_entry(b, &entry.decl))
-        return 1;
+        return ptxb_not_opened(b);
     entry.decl.name = ptxb_copy(b, entry.decl.name);
     entry.place = b->place;
     entry.rows = ROWS_ANY;
@@ -189,16 +190,17 @@ int ptxb_open_entry(ptx_builder *b, const char *call, struct entry entry)
     entry.first_reg = b->regs.count;
     entry.first_symbol = b->symbols.count;
     if (!entry.decl.name || !ROOM_FOR(b, b->entries, 1))
-        return 1;
+        return ptxb_not_opened(b);
     for (int k = 0; k < 2; k++)
         b->code[k].insns.count = b->code[k].operands.count = 0;
     b->extras.count = b->marks.count = b->uniforms.count = 0;
     b->marked = NULL;
+    b->adrift = false;
     b->entries.at[b->entries.count++] = entry;
     b->first_reg = entry.first_reg;
     const uint32_t block =
         ptxb_open_block(b, (struct block) { .kind = entry.is_function ? BLOCK_FUNC : BLOCK_ENTRY });
-    return block ? (int)block : 1;
+    return block ? (int)block : ptxb_not_opened(b);
 }
 
 int ptx_entry_begin(ptx_builder *b, struct ptx_entry_params params)
@@ -228,6 +230,8 @@ static void drop_loads(ptx_builder *b, const char *name)
 
 static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
 {
+    bool all = true;
+
     for (uint32_t k = 0; k < entry->params.count; k++) {
         const struct param *p = &entry->params.at[k];
         const bool used =
@@ -244,9 +248,10 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
                              : "parameter '%.64s' is never used; use it, do not declare it, or "
                                "declare it with .unused = true",
                         p->info.name);
-        return false;
+        ptxb_recover(b);
+        all = false;
     }
-    return true;
+    return all;
 }
 
 // Decimal, in every locale; of a length, at most 19 digits.
@@ -314,31 +319,54 @@ static bool barriers_can_end(ptx_builder *b, const struct entry *entry)
     return true;
 }
 
+// Whether the entry's last block is open.
+static bool blocks_are_closed(ptx_builder *b, const char *call, enum block_kind kind, int block)
+{
+    if (b->blocks.count == 1 && b->blocks.at[0].id == (uint32_t)block &&
+        b->blocks.at[0].kind == kind)
+        return ptxb_sites_are_closed(b, call);
+    if (b->adrift && ptxb_follows(b))
+        return false;
+    const struct block *open = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
+    ptxb_fail_place(b, open && open->place ? open->place : b->place, open ? open->first : NO_INDEX,
+                    call,
+                    "a block inside it was never closed: a C break, return or goto left it (use "
+                    "ptx_break_if or ptx_return_if)");
+    return false;
+}
+
+// After an error of one check the others look for more.
+static bool is_right(ptx_builder *b, struct entry *entry)
+{
+    bool right = parameters_are_used(b, entry);
+
+    ptxb_recover(b);
+    right = !b->failed && parameters_are_there(b, entry) && right;
+    ptxb_recover(b);
+    right = !b->failed && barriers_can_end(b, entry) && right;
+    ptxb_recover(b);
+    return !b->failed && ptxb_check_entry(b, entry) && right;
+}
+
 int ptxb_close_entry(ptx_builder *b, const char *call, enum block_kind kind, int block)
 {
-    if (!b || b->failed)
+    ptxb_recover(b);
+    if (!b || b->failed || block == NOT_OPENED)
         return 0;
-    if (b->blocks.count != 1 || b->blocks.at[0].id != (uint32_t)block ||
-        b->blocks.at[0].kind != kind) {
-        const struct block *open = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
-        ptxb_fail_place(b, open && open->place ? open->place : b->place,
-                        open ? open->first : NO_INDEX, call,
-                        "a block inside it was never closed: a C break, return or goto left "
-                        "it (use ptx_break_if or ptx_return_if)");
-        return 0;
+    if (blocks_are_closed(b, call, kind, block) && !ptxb_entry(b)->wrong) {
+        struct entry *entry = ptxb_entry(b);
+        const struct insn *last = b->code[0].insns.count ? ptxb_newest(b) : NULL;
+        if (!last || last->kind != INSN_RETURN || last->guarded)
+            ptxb_return(b, 0);
+        if (!b->failed && is_right(b, entry) && !b->errors.count)
+            ptxb_print_entry(b, entry);
     }
-    if (!ptxb_sites_are_closed(b, call))
+    if (b->failed && (b->halted || !b->errors.count)) // the last error: all stays as it is
         return 0;
-    struct entry *entry = ptxb_entry(b);
-    const struct insn *last = b->code[0].insns.count ? ptxb_newest(b) : NULL;
-    if (!last || last->kind != INSN_RETURN || last->guarded)
-        ptxb_return(b, 0);
-    if (b->failed || !parameters_are_used(b, entry) || !parameters_are_there(b, entry) ||
-        !barriers_can_end(b, entry) || !ptxb_check_entry(b, entry))
-        return 0;
-    ptxb_print_entry(b, entry);
-    b->open.at[block] = false;
+    for (uint32_t k = 0; k < b->blocks.count; k++)
+        b->open.at[b->blocks.at[k].id] = false;
     b->blocks.count = 0;
+    b->site = 0;
     b->closed_if = NO_INDEX;
     return 0;
 }

@@ -38,13 +38,17 @@ int ptx_func_begin(ptx_builder *b, struct ptx_func_params params)
 {
     struct entry function = { .decl.name = params.name, .is_function = true };
 
-    if (b && !b->failed && !has_results(b, &params, &function))
-        return 1;
+    if (b && !b->failed && !has_results(b, &params, &function)) {
+        b->lost = true;
+        return ptxb_not_opened(b);
+    }
     const int block = ptxb_open_entry(b, "func", function);
+    if (b && b->failed)
+        b->lost = true;
     for (uint32_t k = 0; b && !b->failed && k < function.results; k++) {
         const ptx_val result = ptxb_register(b, ptxb_carrier((ptx_type)function.result[k]));
         if (b->failed)
-            return 1;
+            return ptxb_not_opened(b);
         struct reg *reg = &b->regs.at[result.reg];
         reg->variable = reg->placed = reg->is_result = reg->decides = 1;
         reg->same = k & MOST_INDEX;
@@ -179,6 +183,8 @@ static uint32_t find_function(ptx_builder *b, const char *name)
                       name);
         return b->failed ? NO_INDEX : e;
     }
+    if (b->lost && ptxb_follows(b))
+        return NO_INDEX;
     list_functions(b, known, sizeof known);
     if (!name)
         ptxb_fail(b, "call", "the name is missing; the functions so far: %s", known);

@@ -250,6 +250,7 @@ struct entry {
     // after a return.
     bool meets[MEETINGS], inner[MEETINGS];
     bool raw_labels;
+    bool wrong;             // has an error; nothing is checked at its end
     bool whole_warps;       // has instructions that no block with part of a warp can execute
     uint16_t named_threads; // the greatest count of threads that a named barrier waits for
     // Of a function:
@@ -370,6 +371,9 @@ struct ptx_builder {
     const char *within; // the call that is written with other calls; NULL: errors name those
     struct ptx_restriction restriction;
     bool failed;
+    bool halted;        // and nothing is looked for after the error
+    bool adrift;        // a block was not opened, so nothing is said about blocks
+    bool lost;          // a function or a text of the module is missing, and so are its names
     bool explaining;    // the error is being written
     bool out_of_memory; // is the error
     bool finished;
@@ -393,6 +397,7 @@ struct ptx_builder {
     LIST(const char *) inlined_names; // of functions and sites, likewise
     LIST(uint64_t) operands;          // that macros have pushed: values, pointers, places
     uint32_t lost_operands;           // words of those after them, for which there was no memory
+    LIST(const char *) errors;        // with .all_errors; the first one first
     LIST(char) text;
     struct arena_chunk *chunks;
     struct ptx_builder_params params;
@@ -442,6 +447,13 @@ static inline bool ptxb_ready(ptx_builder *b, const char *call)
     return (b && !b->failed && !b->finished && b->blocks.count && !b->restriction.within) ||
            ptxb_ready_if(b, call);
 }
+// With .all_errors: a call of the user's begins, after an error of another.
+void ptxb_recover(ptx_builder *b);
+// Whether something may be missing because of an earlier error. Then nothing more is said of it.
+bool ptxb_follows(ptx_builder *b);
+// What a begin function returns after an error; with .all_errors its end function ignores it.
+enum { NOT_OPENED = INT32_MAX };
+int ptxb_not_opened(ptx_builder *b);
 // Requires a minimum ISA and target for an instruction; fails if the target or the pinned ISA is
 // older.
 bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what);

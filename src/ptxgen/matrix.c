@@ -164,7 +164,8 @@ static ptx_fragment make(ptx_fragment_role role, ptx_type type, unsigned k, unsi
 static bool fragment_ok(ptx_builder *b, const char *call, const char *name, ptx_fragment f)
 {
     if (!f.role || f.words != word_count((ptx_fragment_role)f.role, (ptx_type)f.type, f.k)) {
-        ptxb_fail(b, call, "%s was never set", name);
+        if (!ptxb_follows(b))
+            ptxb_fail(b, call, "%s was never set", name);
         return false;
     }
     for (unsigned k = 0; k < f.words; k++)

@@ -9,7 +9,8 @@ bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p)
     if (!ptxb_ready(b, call))
         return false;
     if (!ptx_type_bytes((ptx_type)p.type) || (!p.symbol && p.base.kind == PTX_KIND_POISON)) {
-        ptxb_fail(b, call, "the pointer was never set");
+        if (!ptxb_follows(b))
+            ptxb_fail(b, call, "the pointer was never set");
         return false;
     }
     if (p.base.kind != PTX_KIND_POISON)
@@ -360,6 +361,8 @@ static bool vector_shape(ptx_builder *b, const char *call, ptx_ptr p, unsigned l
     const unsigned size = ptx_type_bytes((ptx_type)p.type);
     const bool wide = lanes * size > 16;
 
+    if (!lanes && ptxb_follows(b))
+        return false;
     if (lanes != 1 && lanes != 2 && lanes != 4 && lanes != 8) {
         ptxb_fail(b, call, "%u lanes; an access has 1, 2, 4 or 8", lanes);
         return false;

@@ -110,6 +110,8 @@ static const char *begin(ptx_builder *b, const char *place)
 {
     const char *before = b ? b->place : NULL;
 
+    if (b && b->failed)
+        ptxb_recover(b);
     if (b && place)
         b->place = place;
     return before;

@@ -59,11 +59,14 @@ ptx_val ptx_grid_stride_begin(ptx_builder *b, ptx_val n)
     const ptx_val failed = { .kind = PTX_KIND_REGISTER, .type = n.type };
     const ptx_type type = (ptx_type)n.type;
 
-    if (!ptxb_ready(b, "grid_stride") || !ptxb_usable(b, "grid_stride", "n", n))
+    if (!ptxb_ready(b, "grid_stride") || !ptxb_usable(b, "grid_stride", "n", n)) {
+        ptxb_not_opened(b);
         return failed;
+    }
     if (!((PTX_TYPES_I32 | PTX_TYPES_I64) >> type & 1)) {
         ptxb_fail(b, "grid_stride", "n is %s; it must be u32, s32, u64 or s64",
                   ptx_type_name(type));
+        ptxb_not_opened(b);
         return failed;
     }
     ptx_val threads = block_threads(b, PTX_X);

@@ -135,19 +135,21 @@ MESSAGE_TEST(source_lines_of_the_log)
 {
     static const char text[] = ".version 8.0\n.target sm_80\n.file 1 \"/src/a.c\"\n"
                                ".file 12 \"/src/b.c\"\n.visible .entry k()\n{\n"
+                               "    .loc 1 2 0, function_name $g, inlined_at 1 90 0\n"
                                "    .loc 12 34 0, function_name $f, inlined_at 1 2 0\n"
                                "    first;\n    .loc 1 5 0\n    second;\n    .loc 3 6 0\n"
                                "    third;\n}\nfourth;\n";
     ptx_device *device = open_device();
     fail_load(device,
               (struct emulator_fault) { .result = CUDA_ERROR_INVALID_PTX,
-                                        .error_log = "line 8; odd\nline 10; odd\n"
-                                                     "line 12; odd\nline 14; odd\n" },
+                                        .error_log = "line 9; odd\nline 11; odd\n"
+                                                     "line 13; odd\nline 15; odd\n" },
               text);
-    assert_message("\nline 8 is:     first; (from /src/b.c:34)\n");
-    assert_message("\nline 10 is:     second; (from /src/a.c:5)\n");
-    assert_message("\nline 12 is:     third;\n");
-    assert_message("\nline 14 is: fourth;\n");
+    assert_message("\nline 9 is:     first; (from /src/b.c:34, inlined at /src/a.c:2, inlined at "
+                   "/src/a.c:90)\n");
+    assert_message("\nline 11 is:     second; (from /src/a.c:5)\n");
+    assert_message("\nline 13 is:     third;\n");
+    assert_message("\nline 15 is: fourth;\n");
     ptx_device_close(&device);
 }
 
