@@ -109,6 +109,11 @@ class emitter : public handle<ptx_builder, ptx_builder_destroy>
         return empty() ? "the builder is empty: it was moved from, released or reset"
                        : ptx_builder_error(get());
     }
+    /// Error `k` of a builder with .all_errors; NULL past the last.
+    const char *error_at(unsigned k) const
+    {
+        return empty() ? (k ? nullptr : error()) : ptx_builder_error_at(get(), k);
+    }
     /// What a C function returned.
     value use(const ptx_val &x)
     {

@@ -279,6 +279,29 @@ static void errors()
     REFUSED("was never set", ptx::value x = p.load_vec(u, 2)[2] + f);
 }
 
+// Of the calls of C++, too, each begins without the error of the one before.
+static void all_errors()
+{
+    ptx_builder_params params = {};
+    params.all_errors = true;
+    ptx::builder b(params);
+    unsigned count = 0;
+
+    try {
+        b.entry("k", { 32 }, [&] {
+            ptx::value u = b.tid(), bad = ptx::sqrt(u), worse = bad * u;
+            b.if_(worse > bad, [&] { ptx::value x = u << 1.5; });
+        });
+        b.finish();
+    } catch (const ptx::error &) {
+    }
+    for (; b.error_at(count); count++)
+        if (!std::strstr(b.error_at(count), count ? "ptx_shl" : "ptx_sqrt"))
+            fail(b.error_at(count));
+    if (count != 2)
+        fail("not two errors: " + std::to_string(count));
+}
+
 int main()
 {
     expect_text("classify", classify_in_c, build);
@@ -288,5 +311,6 @@ int main()
     expect_text("matrices", matrices_in_c, matrices, 90);
     expect_text("results", results_in_c, results, 90);
     errors();
+    all_errors();
     return failures != 0;
 }
