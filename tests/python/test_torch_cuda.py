@@ -153,6 +153,50 @@ def test_clips_in_a_graph_and_beside_it():
             assert model.wrong(found) is None, turn
 
 
+def test_quantizers_in_a_graph():
+    """Learned and observed quantizers, forward and backward, without a wait: the bits of the same work without a graph."""
+    from ptxgen.torch import quantization
+    results = []
+    for captured in (False, True):
+        made, x = model(), batch(0)
+        quantization.quantize_model(
+            made, weight=lambda w: quantization.LearnedQuantizer.of(w, q_min=-8, q_max=7, axis=-1, group=32),
+            activation=lambda: quantization.FakeQuantize(-128, 127))
+        cast = quantization.DelayedScaling(history=2, device="cuda")
+
+        def work():
+            for p in made.parameters():
+                p.grad = None
+            cast(made(x)).square().mean().backward()
+            with torch.no_grad():
+                for p in made.parameters():
+                    p -= 0.01 * p.grad
+            cast.update()
+
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            work()
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                work()
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+        torch.cuda.current_stream().wait_stream(stream)
+        run = work
+        if captured:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                work()
+            run = graph.replay
+        for step in range(4):
+            x.copy_(batch(step))
+            run()
+        torch.cuda.synchronize()
+        results.append([value.clone() for module in (made, cast) for value in module.state_dict().values()])
+    assert all(map(torch.equal, *results))
+
+
 def test_two_streams():
     """600 calls of one thread, of models of equal shapes on two streams, none of which is waited for."""
     streams, wrong = [torch.cuda.Stream() for _ in range(2)], []

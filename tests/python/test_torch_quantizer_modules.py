@@ -348,6 +348,34 @@ def test_misuse(k):
         call()
 
 
+def test_hooks_of_a_layer_stay():
+    model, seen = linear(), []
+    handle = model[0].register_forward_hook(lambda *_: seen.append(1))
+    q.quantize_model(model, weight=rows)
+    model[0](draw(2, 32))
+    handle.remove()
+    model[0](draw(2, 32))
+    assert seen == [1]
+
+
+def test_over_ranks_scales_must_have_begun(monkeypatch):
+    from ptxgen.torch.quantization import learned
+    monkeypatch.setattr(learned, "_ranks", lambda: 2)
+    quantizer = q.LearnedQuantizer(device=DEVICE)
+    with pytest.raises(RuntimeError, match=r"call start_from\(x\) with the same x on all ranks"):
+        quantizer(draw(8))
+    quantizer.start_from(draw(8))
+    quantizer(draw(8))
+
+
+def test_buffers_stay_the_same_tensors():
+    module = q.FakeQuantize(-8, 7, axis=0, device=DEVICE)
+    before = list(map(id, module.buffers()))
+    module(draw(6, 4))
+    module.load_state_dict(module.state_dict())
+    assert before == list(map(id, module.buffers())) and module.scale.shape == (6,)
+
+
 def test_a_refused_call_changes_nothing():
     model = linear()
     with pytest.raises(TypeError):

@@ -84,7 +84,7 @@ class FakeQuantizeBase(Float32, _Theirs):  # type: ignore[misc]
         for name in ("scale", "zero_point"):
             value, own = state_dict.get(prefix + name), getattr(self, name)
             if value is not None and not isinstance(own, torch.nn.Parameter) and value.shape != own.shape:
-                own.data = torch.empty(value.shape, dtype=own.dtype, device=own.device)
+                own.resize_(value.shape)
         super()._load_from_state_dict(state_dict, prefix, *more)
         if not self.fake_quant_enabled.is_meta:
             self._follow_buffers()

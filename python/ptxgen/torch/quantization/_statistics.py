@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+from typing import Any, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -12,6 +12,16 @@ from . import _ao, _checks, _observe
 from ._recompute import recomputing
 
 _INF = float("inf")
+
+
+def sized(buffer: Tensor, shape: Sequence[int]) -> Tensor:
+    """The buffer with this shape, at its first tensor."""
+    if tuple(buffer.shape) != tuple(shape):
+        if _checks.compiling():
+            raise RuntimeError("FakeQuantize: the number of channels is not known yet: run once before torch.compile")
+        with torch.no_grad():
+            buffer.resize_(tuple(shape))
+    return buffer
 
 
 class MovingAverage(_ao.Float32):
@@ -67,8 +77,8 @@ class MovingAverage(_ao.Float32):
             elif self.axis is None:
                 with torch.no_grad():
                     self.range[k:k + 1].copy_(value.reshape(-1)[:1] if value.numel() else self.range[k:k + 1])
-            elif getattr(self, name).shape != value.shape:
-                setattr(self, name, torch.empty(value.shape, device=self.eps.device))
+            else:
+                sized(getattr(self, name), value.shape)
         own = dict(state_dict)
         if self.axis is None:
             for name in ("min_val", "max_val"):
@@ -92,26 +102,24 @@ class MovingAverage(_ao.Float32):
             zero = (self.quant_min - torch.round(low / scale)).clamp(self.quant_min, self.quant_max)
         return scale, torch.where(seen, zero, torch.zeros_like(zero)).to(torch.int32)
 
-    def observe(self, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tuple[Tensor, Tensor]:
-        """The scale and zero point after this tensor, which are these, written, where their number is right."""
+    def observe(self, x: Tensor, scale: Tensor, zero_point: Tensor) -> None:
+        """Writes the scale and zero point after this tensor."""
         x = x.detach()
         if self.axis is None:
             _observe.update(x, self.range, scale, zero_point, self.quant_min, self.quant_max, self.symmetric,
                             self.zero if self.symmetric else 0, self.averaging_constant, self.eps_value)
-            return scale, zero_point
+            return
         if not x.numel() or not _checks.compiling() and recomputing():
-            return scale, zero_point
+            return
         with torch.no_grad():
             rows = x.movedim(self.axis, 0).flatten(1).to(torch.float32)
             low, high = rows.amin(1), rows.amax(1)
-            if self.min_val.numel() == 0:
-                self.min_val, self.max_val = low, high
+            if self.min_val.numel() == 0:  # in place: DistributedDataParallel knows the tensors
+                sized(self.min_val, low.shape).copy_(low)
+                sized(self.max_val, high.shape).copy_(high)
             else:
                 self.min_val.add_(self.averaging_constant * (low - self.min_val))
                 self.max_val.add_(self.averaging_constant * (high - self.max_val))
             found = self.quantizer()
-            if scale.shape != found[0].shape:
-                return found
-            scale.copy_(found[0])
-            zero_point.copy_(found[1])
-        return scale, zero_point
+            sized(scale, found[0].shape).copy_(found[0])
+            sized(zero_point, found[1].shape).copy_(found[1])

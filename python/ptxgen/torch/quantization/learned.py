@@ -30,6 +30,11 @@ def _each(x: Tensor, axis: Optional[int], group: Optional[int], reduced: Callabl
     return reduced(rows.reshape(-1, group)).view(shape).movedim(-1, axis).contiguous()
 
 
+def _ranks() -> int:
+    dist = torch.distributed
+    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+
+
 class LearnedQuantizer(_ao.Float32):
     """Learned step size quantization: y = fake_quantize(x) whose scale is a parameter, with the gradient factor
     1 / sqrt(N * q_max), N the elements of a scale (Esser et al., 2020).
@@ -45,7 +50,8 @@ class LearnedQuantizer(_ao.Float32):
     zero_point: True: the zero point learns, too, and `start` is "range".
     in_range: "quotient", the paper's, or "level".
 
-    Scales below 2^-23 are set to it. Without of(), scales begin at the first forward pass, from its input; torch.compile wants that before it."""
+    Scales below 2^-23 are set to it. Without of(), scales begin at the first forward pass, from its input. With torch.compile and over several ranks call
+    start_from(x) before."""
 
     def __init__(self, q_min: int = -8, q_max: int = 7, *, axis: Optional[int] = None, group: Optional[int] = None,
                  shape: Optional[Sequence[int]] = None, start: Start = "lsq", zero_point: bool = False,
@@ -120,6 +126,9 @@ class LearnedQuantizer(_ao.Float32):
         if not self._started:
             if _checks.compiling():
                 raise RuntimeError("LearnedQuantizer: scales have not begun: call start_from(x), or run once before torch.compile")
+            if _ranks() > 1:
+                raise RuntimeError("LearnedQuantizer: scales have not begun, and each rank would begin with its own input: call "
+                                   "start_from(x) with the same x on all ranks, before fully_shard()")
             self.start_from(x)
         self.scale.data.clamp_(min=_ao.EPS)
         each = max(x.numel() // max(self.scale.numel(), 1), 1)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from typing import Any, Callable, Dict, Iterator, List, Literal, Optional
 
 import torch
@@ -65,10 +66,11 @@ _KINDS: Dict[Any, Any] = {torch.nn.Linear: QuantizedLinear, torch.nn.Conv1d: Qua
 
 
 def _as(kind: Any, module: torch.nn.Module) -> torch.nn.Module:
-    """The same layer as another class, with its own tables of parameters and modules."""
+    """The same layer as another class, with its own tables of parameters and modules; handles of its hooks stay good."""
     made: torch.nn.Module = kind.__new__(kind)
-    made.__dict__.update({name: type(value)(value) if name.startswith("_") and isinstance(value, dict) else value
-                          for name, value in module.__dict__.items()})
+    made.__dict__.update(module.__dict__)
+    for table in ("_parameters", "_buffers", "_modules"):
+        made.__dict__[table] = copy.copy(module.__dict__[table])
     return made
 
 

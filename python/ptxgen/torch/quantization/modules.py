@@ -93,9 +93,7 @@ class FakeQuantize(_ao.FakeQuantizeBase):
     def forward(self, X: Tensor) -> Tensor:
         scale, zero_point = self.scale, self.zero_point
         if self._observes:
-            scale, zero_point = self.activation_post_process.observe(X, scale, zero_point)
-            if scale is not self.scale:
-                self.scale, self.zero_point = scale, zero_point
+            self.activation_post_process.observe(X, scale, zero_point)
             scale, zero_point = scale.clone(), zero_point.clone()  # the next pass may come before this one's backward pass
         if not self._quantizes:
             return X
@@ -200,8 +198,8 @@ class LearnableFakeQuantize(_ao.FakeQuantizeBase):
 
     def forward(self, X: Tensor) -> Tensor:
         if self._static:
-            of = self.activation_post_process
-            found = of.observe(X, self.scale.detach().clone(), self.zero_point.detach().round().to(torch.int32))
+            found = self.scale.detach().clone(), self.zero_point.detach().round().to(torch.int32)
+            self.activation_post_process.observe(X, *found)
             self.scale.data.copy_(found[0])
             self.zero_point.data.copy_(found[1])
         else:
