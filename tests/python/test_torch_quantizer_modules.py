@@ -13,6 +13,7 @@ from torch.ao.quantization import _learnable_fake_quantize as learnable
 from torch_parts import DEVICE
 
 ao = torch.ao.quantization
+torch.backends.cudnn.deterministic = True  # losses are compared to the bit
 OBSERVERS = [
     (ao.MovingAverageMinMaxObserver, {"dtype": torch.qint8, "qscheme": torch.per_tensor_symmetric}, (-8, 7)),
     (ao.MovingAverageMinMaxObserver, {"dtype": torch.quint8}, (0, 255)),
