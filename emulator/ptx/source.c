@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CALLS = 4, MOST_NAME = 80 }; // that a report names; characters of a file's name
+enum { MOST_CALLS = 8, MOST_NAME = 80 }; // that a report names; characters of a file's name
 
 // The last location at the line or before it, or NULL.
 static const struct emu_location *location_of(const struct emu_module *module, uint32_t ptx_line)
@@ -59,11 +59,13 @@ void emu_module_source(const struct emu_module *module, uint32_t ptx_line, char 
     if (!location)
         return;
     add_place(module, "", location->text, location->file, location->line, text, size);
-    for (unsigned k = 0; k < MOST_CALLS && location && location->at_file; k++) {
-        add_place(module, ", inlined at ", location->text, location->at_file, location->at_line,
-                  text, size);
-        location = call_of(module, location);
-    }
+    unsigned calls = 0;
+    for (; location && location->at_file; location = call_of(module, location))
+        if (calls++ < MOST_CALLS)
+            add_place(module, ", inlined at ", location->text, location->at_file, location->at_line,
+                      text, size);
+    if (calls > MOST_CALLS)
+        snprintf(text + strlen(text), size - strlen(text), ", and %u more", calls - MOST_CALLS);
     for (char *c = text; *c; c++)
         if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f)
             *c = '?';

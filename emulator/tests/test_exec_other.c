@@ -286,6 +286,25 @@ EMULATOR_TEST(many_parameters)
         assert_int_equal(got[2 * i], i + 40);
 }
 
+// Eight calls are named, and the others counted.
+EMULATOR_TEST(source_lines_of_many_calls)
+{
+    char text[2048] =
+        ".version 8.0\n.target sm_90\n.address_size 64\n.file 1 \"/home/me/a.cu\"\n"
+        ".visible .entry k(.param .u64 p0)\n{\n.reg .b64 %d<4>;\nld.param.u64 %d0, [p0];\n"
+        ".loc 1 100 0\n";
+    const uint64_t params[] = { emulator_zeros(e, 256) };
+
+    for (unsigned k = 101; k <= 111; k++)
+        snprintf(text + strlen(text), sizeof(text) - strlen(text),
+                 ".loc 1 %u 0, function_name $f, inlined_at 1 %u 0\n", k, k - 1);
+    strcat(text, "st.global.u32 [%d0+4096], 1;\nret;\n}\n"
+                 ".section .debug_str\n{\n$f:\n.b8 102, 0\n}\n");
+    emulator_load(e, text);
+    emulator_expect(e, emulator_run(e, params), 700,
+                    "inlined at /home/me/a.cu:104, inlined at /home/me/a.cu:103, and 3 more (700");
+}
+
 // A report names the source line beside that of PTX, with the calls that the code was inlined into.
 EMULATOR_TEST(source_lines)
 {

@@ -20,7 +20,7 @@ void emu_warnings_destroy(struct emu_warnings **warnings);
 void emu_warnings_tell(struct emu_warnings *warnings, void (*warn)(const char *text));
 
 // A line of the module's text as reports quote it: ": `...`", or nothing.
-enum { EMU_SOURCE = 320, EMU_QUOTE = 184 + EMU_SOURCE };
+enum { EMU_SOURCE = 960, EMU_QUOTE = 184 + EMU_SOURCE };
 
 void emu_quote_line(const struct emu_module *module, uint32_t line, char *text, size_t size);
 // The source line alone, as " (a.cu:7)", or "".
