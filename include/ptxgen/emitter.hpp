@@ -134,7 +134,7 @@ class emitter : public handle<ptx_builder, ptx_builder_destroy>
 
   protected:
     emitter(ptx_builder *b, bool borrowed)
-        : handle(b), context_(std::make_shared<context>(b)), borrowed_(borrowed)
+        : handle(b), context_(new context(b)), borrowed_(borrowed)
     {
     }
     // Without a builder, although one was made.

@@ -50,7 +50,7 @@ template <class T> T *check(T *made)
 }
 
 /// Throws that an object is empty, where there are exceptions.
-inline void refuse_empty(const char *kind)
+[[gnu::noinline]] inline void refuse_empty(const char *kind)
 {
 #if defined(__cpp_exceptions)
     throw error(PTX_ERROR_INVALID,

@@ -18,105 +18,15 @@
 #ifndef PTXGEN_VALUE_HPP
 #define PTXGEN_VALUE_HPP
 
-#include <ptxgen/object.hpp>
+#include <ptxgen/context.hpp>
 
 #include <initializer_list>
-#include <map>
-#include <memory>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace ptx
 {
-
-/// A line of the caller's program, for errors: a default argument of what can fail.
-struct place {
-    const char *file;
-    int line;
-
-    static constexpr place here(const char *file = __builtin_FILE(), int line = __builtin_LINE())
-    {
-        return { file, line };
-    }
-};
-
-/// The builder behind values, and the names of places, which it refers to. Values share it: so one
-/// that outlives its builder is an error that says so.
-class context
-{
-  public:
-    explicit context(ptx_builder *b) : builder_(b) {}
-    ptx_builder *builder() const
-    {
-        return builder_;
-    }
-    /// Whether the builder was destroyed, released or reset.
-    bool left() const
-    {
-        return left_;
-    }
-    void leave()
-    {
-        builder_ = nullptr;
-        left_ = true;
-    }
-    const char *name_of(place at)
-    {
-        std::string &name = places_[{ at.file, at.line }];
-        if (name.empty())
-            name = std::string(at.file) + ":" + std::to_string(at.line);
-        return name.c_str();
-    }
-
-  private:
-    ptx_builder *builder_;
-    bool left_ = false;
-    std::map<std::pair<const char *, int>, std::string> places_;
-};
-using owner = std::shared_ptr<context>;
-
-/// The builder of a value that is used at that place. NULL of a value that has none, whose use is
-/// an error of the builder. Throws if it had one.
-inline ptx_builder *builder_of(const owner &c, place at)
-{
-#if defined(__cpp_exceptions)
-    if (c && c->left())
-        throw error(PTX_ERROR_INVALID,
-                    (std::string(at.file) + ":" + std::to_string(at.line) +
-                     ": the builder of this value is gone: it was destroyed, released or reset")
-                        .c_str());
-#else
-    (void)at;
-#endif
-    return c ? c->builder() : nullptr;
-}
-
-/// Calls in its scope have the place. After it, the place is again the one before it: that of the
-/// call whose operand this is.
-class located
-{
-  public:
-    located(const owner &c, place at) : builder_(builder_of(c, at))
-    {
-        if (builder_)
-            ptxgen_place_begin(builder_, c->name_of(at));
-    }
-    ~located()
-    {
-        ptxgen_place_end(builder_);
-    }
-    located(const located &) = delete;
-    located &operator=(const located &) = delete;
-    ptx_builder *builder() const
-    {
-        return builder_;
-    }
-
-  private:
-    ptx_builder *builder_;
-};
 
 class element;
 class expr;
@@ -298,12 +208,12 @@ class expr
         explicit step(enum kind k) : kind(k), f1(nullptr) {}
     };
 
-    expr(owner c, ptx_val x, place at, bool emitted)
+    [[gnu::noinline]] expr(owner c, ptx_val x, place at, bool emitted)
         : context_(std::move(c)), at_(at), emitting_(emitted), steps_(1, step(LEAF))
     {
         steps_[0].x = x;
     }
-    expr(const step &last, std::initializer_list<expr *> operands)
+    [[gnu::noinline]] expr(const step &last, std::initializer_list<expr *> operands)
         : at_((*operands.begin())->at_), emitting_(0)
     {
         for (const expr *x : operands) {
@@ -339,14 +249,14 @@ class expr
 };
 
 /// The value that the expression emits.
-inline value emit(expr &&e)
+[[gnu::noinline]] inline value emit(expr &&e)
 {
     const owner c = e.of();
     return value(c, e.emit());
 }
 
 /// Refuses operands or arguments of which two have emitted before.
-inline void require_order(const owner &c, place at, unsigned emitting)
+[[gnu::noinline]] inline void require_order(const owner &c, place at, unsigned emitting)
 {
     if (emitting < 2 || !c)
         return;
@@ -440,7 +350,7 @@ class operands
     bool emitting_ = false;
 };
 
-inline ptx_val expr::emit()
+[[gnu::noinline]] inline ptx_val expr::emit()
 {
     std::vector<ptx_val> stack;
 
