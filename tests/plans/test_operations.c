@@ -6,6 +6,7 @@
 #include "data.h"
 #include "operation_fixture.h"
 #include "reference/fp8.h"
+#include "sanitized.h"
 
 enum { MOST = 12000, BYTES = (MOST + 8) * 8 };
 
@@ -128,7 +129,7 @@ TEST(test_quantize)
     static struct trial trial;
     struct random r = gpu_random(&gpu, "quantize");
     ptx_operations *operations = create();
-    for (int k = 0; k < 160; k++) {
+    for (int k = 0; k < 160; k += SANITIZED_EVERY(5)) {
         const int32_t *bound = bounds[k % 4];
         fill(&trial, &r, dtypes[k / 4 % 4], bound[0], bound[1]);
         check_quantize(operations, &trial, &r, (enum form)(k / 16 % FORMS), bound[0], bound[1]);
@@ -180,7 +181,7 @@ TEST(test_lerp)
 {
     struct random r = gpu_random(&gpu, "lerp");
     ptx_operations *operations = create();
-    for (int k = 0; k < 60; k++)
+    for (int k = 0; k < 60; k += SANITIZED_EVERY(3))
         check_lerp(operations, &r, dtypes[k % 4], k / 4 % WANTS);
     ptx_operations_destroy(&operations);
 }
@@ -336,7 +337,7 @@ TEST(test_fake_quantize)
     static struct trial trial;
     struct random r = gpu_random(&gpu, "fake quantize");
     ptx_operations *operations = create();
-    for (int k = 0; k < 160; k++) {
+    for (int k = 0; k < 160; k += SANITIZED_EVERY(5)) {
         const int32_t *bound = bounds[k % 4];
         fill(&trial, &r, dtypes[k / 4 % 4], bound[0], bound[1]);
         check_fake_quantize(operations, &trial, &r, (enum form)(k / 16 % FORMS), bound[0],
@@ -387,7 +388,7 @@ TEST(test_fake_quantize_groups)
     static struct trial trial;
     struct random r = gpu_random(&gpu, "groups");
     ptx_operations *operations = create();
-    for (int k = 0; k < 60; k++) {
+    for (int k = 0; k < 60; k += SANITIZED_EVERY(4)) {
         fill(&trial, &r, narrow[k % 3], -8, 7);
         ptx_buffer_destroy(&trial.scales);
         ptx_buffer_destroy(&trial.zero_points);
@@ -415,7 +416,7 @@ static void check_steps(ptx_operations *operations, struct random *r,
         params ? *params : (struct ptx_loss_scale_params) { 0 }
     };
     uint32_t rate = 8;
-    for (int k = 0; k < steps; k++) {
+    for (int k = 0; k < steps / SANITIZED_EVERY(10); k++) {
         if (k % 500 == 0)
             rate = 2u << random_below(r, 9);
         const float bad = random_below(r, rate) ? 0.0f : random_below(r, 2) ? 1.0f : NAN;
