@@ -98,7 +98,7 @@ for pair in create:destroy open:close load:unload alloc:free; do
     grep -E "^ptx_[a-z]+(_plan)?_$made\$" "$text.functions" | while read -r name; do
         grep -qx "${name%_"$made"}_$freed" "$text.functions" || echo "$name"
     done
-done | grep -vx ptx_label_create >"$text.bad" # which goes with its entry
+done | grep -vxE 'ptx_label_create|ptx_matrix_load' >"$text.bad" # values, which go with their entry
 [ -s "$text.bad" ] && fail "nothing frees what these make: $(cat "$text.bad")"
 
 # ---- a declaration's header predicts its source: NAME.c of the layer's folder, NAME_*.c, or a file of

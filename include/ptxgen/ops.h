@@ -314,6 +314,9 @@ enum ptx_modifier {
     X(stmatrix, "store tiles of 8 x 8 from the lanes of a warp", "stmatrix", 78, 90) \
     X(mma, "product of matrices, added to one", "mma.sync", 70, 80) \
     X(mma_k8, "the same, f16 with k = 8", "mma.sync", 65, 75) \
+    X(mma_f64, "the same, f64 of 16 x k", "mma.sync", 78, 90) \
+    X(mma_f8, "the same, e4m3 and e5m2 with k = 32 into f32", "mma.sync", 84, 89) \
+    X(mma_f8_f16, "the same with k = 16, and into f16", "mma.sync", 87, 89) \
     X(cp_async, "copy from global to shared memory beside the code", "cp.async", 70, 80) \
     X(bra, "branch", "bra", 60, 70) \
     X(ret, "leave the kernel", "ret", 60, 70) \

@@ -60,6 +60,7 @@ PTXGEN_API void ptxgen_push_signed(ptx_builder *b, int64_t x);
 PTXGEN_API void ptxgen_push_unsigned(ptx_builder *b, uint64_t x);
 PTXGEN_API void ptxgen_push_float(ptx_builder *b, double x);
 PTXGEN_API void ptxgen_push_fragment(ptx_builder *b, ptx_fragment x);
+PTXGEN_API void ptxgen_push_matrix(ptx_builder *b, ptx_matrix m);
 PTXGEN_API void ptxgen_push_ptr(ptx_builder *b, ptx_ptr p);
 
 /// Emits a row of ops.h, or calls a function, with the last operands, at a place.
@@ -101,6 +102,10 @@ PTXGEN_API ptx_fragment ptxgen_popped_fragment_load(ptx_builder *b, const char *
                                                     ptx_fragment_role role, ptx_type type,
                                                     unsigned k,
                                                     struct ptx_fragment_load_params params);
+PTXGEN_API ptx_matrix ptxgen_popped_matrix_from(ptx_builder *b, const char *place,
+                                                ptx_fragment_role role, ptx_type type, unsigned k,
+                                                struct ptx_fragment_load_params params);
+PTXGEN_API ptx_matrix ptxgen_popped_matrix_at(ptx_builder *b, const char *place);
 PTXGEN_API void ptxgen_popped_fragment_store(ptx_builder *b, const char *place);
 PTXGEN_API ptx_fragment ptxgen_popped_mma(ptx_builder *b, const char *place,
                                           struct ptx_mma_params params);
@@ -195,6 +200,7 @@ PTXGEN_RESULT(val, ptx_val)
 PTXGEN_RESULT(ptr, ptx_ptr)
 PTXGEN_RESULT(vec, ptx_vec)
 PTXGEN_RESULT(fragment, ptx_fragment)
+PTXGEN_RESULT(matrix, ptx_matrix)
 PTXGEN_RESULT(label, ptx_label)
 PTXGEN_RESULT(text, const char *)
 PTXGEN_RESULT(int, int)
@@ -404,6 +410,13 @@ template <bool fit> static inline void ptxgen_values_fit()
     (ptxgen_push_fragment(b, var), ptxgen_popped_fragment_set(b, PTXGEN_HERE, __VA_ARGS__))
 #define ptx_fragment_load_emit(b, role, type, k, p, ...) \
     (ptxgen_push_ptr(b, p), ptxgen_popped_fragment_load(b, PTXGEN_HERE, role, type, k, __VA_ARGS__))
+#define ptx_fragment_to_a(b, type, k, c) PTXGEN_PLACED(fragment, b, ptx_fragment_to_a(b, type, k, c))
+#define ptx_matrix_from_emit(b, role, type, k, p, ...) \
+    (ptxgen_push_ptr(b, p), ptxgen_popped_matrix_from(b, PTXGEN_HERE, role, type, k, __VA_ARGS__))
+#define ptx_matrix_at(b, matrix, i) \
+    (ptxgen_push_matrix(b, matrix), PTXGEN_OPERAND(b, i), ptxgen_popped_matrix_at(b, PTXGEN_HERE))
+#define ptx_matrix_load(b, matrix, row, column, count, to) \
+    PTXGEN_PLACED_VOID(b, ptx_matrix_load(b, matrix, row, column, count, to))
 #define ptx_fragment_store(b, fragment, p, stride) \
     (ptxgen_push_fragment(b, fragment), ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, stride), \
      ptxgen_popped_fragment_store(b, PTXGEN_HERE))

@@ -27,6 +27,7 @@ static void pop(ptx_builder *b, void *to, size_t bytes)
 DEFINE(ptx_val, val)
 DEFINE(ptx_ptr, ptr)
 DEFINE(ptx_fragment, fragment)
+DEFINE(ptx_matrix, matrix)
 #undef DEFINE
 
 // Most operands are values, and most find room.
@@ -97,6 +98,11 @@ void ptxgen_push_float(ptx_builder *b, double x)
 void ptxgen_push_fragment(ptx_builder *b, ptx_fragment x)
 {
     ptxb_push(b, &x, sizeof x);
+}
+
+void ptxgen_push_matrix(ptx_builder *b, ptx_matrix m)
+{
+    ptxb_push(b, &m, sizeof m);
 }
 
 void ptxgen_push_ptr(ptx_builder *b, ptx_ptr p)
@@ -307,6 +313,21 @@ ptx_fragment ptxgen_popped_fragment_load(ptx_builder *b, const char *place, ptx_
 {
     const ptx_ptr p = pop_ptr(b);
     CALL_AT(b, place, ptx_fragment, ptx_fragment_load_emit(b, role, type, k, p, params));
+}
+
+ptx_matrix ptxgen_popped_matrix_from(ptx_builder *b, const char *place, ptx_fragment_role role,
+                                     ptx_type type, unsigned k,
+                                     struct ptx_fragment_load_params params)
+{
+    const ptx_ptr p = pop_ptr(b);
+    CALL_AT(b, place, ptx_matrix, ptx_matrix_from_emit(b, role, type, k, p, params));
+}
+
+ptx_matrix ptxgen_popped_matrix_at(ptx_builder *b, const char *place)
+{
+    const ptx_val i = pop_val(b);
+    const ptx_matrix m = pop_matrix(b);
+    CALL_AT(b, place, ptx_matrix, ptx_matrix_at(b, m, i));
 }
 
 void ptxgen_popped_fragment_store(ptx_builder *b, const char *place)
