@@ -132,7 +132,10 @@ static void matrices(ptx_builder *b, ptx_ptr out)
     ptx_barrier(b);
     ptx_fragment x = ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_BF16, 16, s, 16);
     ptx_fragment y = ptx_fragment_load(b, PTX_FRAGMENT_B, PTX_BF16, 16, s, 16, .trans = true);
-    ptx_fragment sum = ptx_mma(b, x, y, ptx_fragment_fill(b, ptx_f32(0)));
+    ptx_fragment sum = ptx_mma(b, x, y, ptx_fragment_fill(b, ptx_f32(0))), across[2];
+    ptx_matrix m = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 8, s, 16);
+    ptx_matrix_load(b, ptx_matrix_at(b, m, 16), 0, 0, 2, across);
+    sum = ptx_mma(b, ptx_fragment_to_a(b, PTX_BF16, 8, &sum), across[1], sum);
     ptx_vec v = ptx_ldmatrix(b, ptx_at(b, s, row), 2), words = ptx_fragment_words(b, sum);
     ptx_fragment_store(b, sum, out, 8);
     ptx_store_vec(b, ptx_ptr_cast(b, PTX_B32, out), 0, ptx_vec4(v.lane[0], v.lane[1], 1, 2));

@@ -4,7 +4,11 @@
 #define _POSIX_C_SOURCE 200809L
 #include "module_fixture.h"
 
-enum { THREADS = 64, DEPTH = 48, COUNT = 100 };
+#include <math.h>
+
+enum { THREADS = 64, DEPTH = 48, COUNT = 100, KEYS = 32, HEAD = 64, STRIDE = HEAD + 8 };
+
+#define SCALE (1 / sqrtf(HEAD))
 
 // ---- what the pages show ------------------------------------------------------------------------
 
@@ -36,6 +40,75 @@ static void product(ptx_builder *b, unsigned k)
         }
         ptx_fragment_store(b, sum, c, 8);
     }
+}
+
+// sums[4][8] += x[64][64] y[64][64], in shared memory, where columns of y lie as x's rows do.
+static void multiply(ptx_builder *b, ptx_ptr x, ptx_ptr y, ptx_fragment *sums)
+{
+    ptx_matrix rows = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F16, 16, x, STRIDE);
+    ptx_matrix columns = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_F16, 16, y, STRIDE);
+    ptx_fragment part[4], other[8];
+
+    for (unsigned k = 0; k < 64; k += 16) {
+        ptx_matrix_load(b, rows, 0, k, 4, part);
+        ptx_matrix_load(b, columns, k, 0, 8, other);
+        for (unsigned f = 0; f < 32; f++)
+            ptx_fragment_set(b, sums[f], ptx_mma(b, part[f / 8], other[f % 8], sums[f]));
+    }
+}
+
+// s = softmax(s) by rows. A lane has elements of two rows, which it shares with three others.
+static void softmax(ptx_builder *b, ptx_fragment s[KEYS / 8])
+{
+    for (unsigned row = 0; row < 2; row++) {
+        ptx_val most = ptx_f32(-INFINITY), sum = ptx_f32(0), x[KEYS / 4];
+        for (unsigned n = 0; n < KEYS / 4; n++) {
+            x[n] = ptx_fragment_words(b, s[n / 2]).lane[2 * row + n % 2];
+            most = ptx_max(b, x[n], most);
+        }
+        for (unsigned lanes = 1; lanes < 4; lanes *= 2)
+            most = ptx_max(b, most, ptx_shfl_bfly(b, most, lanes));
+        for (unsigned n = 0; n < KEYS / 4; n++) {
+            x[n] = ptx_math_exp(b, ptx_mul(b, ptx_sub(b, x[n], most), SCALE));
+            sum = ptx_add(b, x[n], sum);
+        }
+        for (unsigned lanes = 1; lanes < 4; lanes *= 2)
+            sum = ptx_add(b, sum, ptx_shfl_bfly(b, sum, lanes));
+        for (unsigned n = 0; n < KEYS / 4; n++) {
+            ptx_vec words = ptx_fragment_words(b, s[n / 2]);
+            words.lane[2 * row + n % 2] = ptx_div(b, x[n], sum);
+            s[n / 2] = ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, words);
+        }
+    }
+}
+
+// out[16][HEAD] = softmax(q k^T / sqrt(HEAD)) v, of 16 queries and KEYS keys in shared memory.
+static void attend(ptx_builder *b, ptx_ptr q, ptx_ptr k, ptx_ptr v, ptx_ptr out)
+{
+    ptx_matrix queries = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_BF16, 16, q, STRIDE);
+    ptx_matrix keys = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 16, k, STRIDE);
+    ptx_matrix values = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 16, v, STRIDE, .trans = true);
+    ptx_fragment p, s[KEYS / 8], o[HEAD / 8], y[(KEYS > HEAD ? KEYS : HEAD) / 8];
+
+    for (unsigned n = 0; n < KEYS / 8; n++)
+        s[n] = ptx_fragment_fill(b, ptx_f32(0));
+    for (unsigned d = 0; d < HEAD; d += 16) { // S = Q K^T
+        ptx_matrix_load(b, queries, 0, d, 1, &p);
+        ptx_matrix_load(b, keys, d, 0, KEYS / 8, y);
+        for (unsigned n = 0; n < KEYS / 8; n++)
+            s[n] = ptx_mma(b, p, y[n], s[n]);
+    }
+    softmax(b, s);
+    for (unsigned n = 0; n < HEAD / 8; n++)
+        o[n] = ptx_fragment_fill(b, ptx_f32(0));
+    for (unsigned j = 0; j < KEYS; j += 16) { // O = P V
+        p = ptx_fragment_to_a(b, PTX_BF16, 16, &s[j / 8]);
+        ptx_matrix_load(b, values, j, 0, HEAD / 8, y);
+        for (unsigned n = 0; n < HEAD / 8; n++)
+            o[n] = ptx_mma(b, p, y[n], o[n]);
+    }
+    for (unsigned n = 0; n < HEAD / 8; n++)
+        ptx_fragment_store(b, o[n], ptx_at(b, out, 8 * n), HEAD);
 }
 
 static const float coefficients[] = { 1, 0.5f, 0.25f, 2 };
@@ -147,6 +220,95 @@ TEST(matrices_are_multiplied)
         }
     ptx_buffer_destroy(&to);
     ptx_buffer_destroy(&by);
+    ptx_buffer_destroy(&from);
+    ptx_module_unload(&module);
+}
+
+// What the page says of the instructions of a step.
+TEST(matrices_have_few_instructions)
+{
+    ptx_builder *b = builder_at(90);
+    ptx_fragment sums[32];
+
+    ptx_entry (b, "step", .block = { 32 }) {
+        ptx_ptr s = ptx_shared(b, PTX_F16, 128 * STRIDE);
+        for (unsigned f = 0; f < 32; f++)
+            sums[f] = ptx_fragment_var(b, ptx_fragment_fill(b, ptx_f32(0)));
+        ptx_comment(b, "the step");
+        multiply(b, s, ptx_at(b, s, 64 * STRIDE), sums);
+    }
+    unsigned count = 0, loads = 0, products = 0;
+    for (const char *at = strstr(finished(b), "the step"); (at = strchr(at + 1, ';'));)
+        count++;
+    for (const char *at = finished(b); (at = strstr(at + 1, "    ldmatrix."));)
+        loads++;
+    for (const char *at = finished(b); (at = strstr(at + 1, "    mma."));)
+        products++;
+    assert_int_equal(count - 1, 174); // ret
+    assert_int_equal(loads, 32);
+    assert_int_equal(products, 128);
+    ptx_builder_destroy(&b);
+}
+
+// Queries, keys and values follow each other in `in`, HEAD elements a row.
+static void attention(ptx_builder *b)
+{
+    ptx_entry (b, "attention", .block = { 32 }) {
+        ptx_ptr in = ptx_param_ptr(b, PTX_BF16, "in", .readonly = true);
+        ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out", .writeonly = true);
+        ptx_ptr s = ptx_shared(b, PTX_BF16, (16 + 2 * KEYS) * STRIDE);
+        ptx_for (b, i, ptx_laneid(b), (16 + 2 * KEYS) * HEAD, 32) {
+            ptx_val row = ptx_div(b, i, HEAD), column = ptx_rem(b, i, HEAD);
+            ptx_store(b, s, ptx_mad(b, row, STRIDE, column), ptx_load(b, in, i));
+        }
+        ptx_barrier(b);
+        attend(b, s, ptx_at(b, s, 16 * STRIDE), ptx_at(b, s, (16 + KEYS) * STRIDE), out);
+    }
+}
+
+TEST(sums_of_a_product_are_factors)
+{
+    static uint16_t in[16 + 2 * KEYS][HEAD];
+    static double x[16 + 2 * KEYS][HEAD];
+    static float out[16][HEAD];
+
+    if (ptx_device_get_info(gpu)->sm < 80)
+        return; // it has no mma of bf16
+    for (int i = 0; i < 16 + 2 * KEYS; i++)
+        for (int d = 0; d < HEAD; d++) {
+            const int n = (5 * i + 3 * d + i * d) % 5 - 2;
+            in[i][d] = whole(n);
+            x[i][d] = n;
+        }
+    ptx_builder *b = builder_at(80);
+    attention(b);
+    ptx_module *module = load(b);
+    ptx_buffer *from = uploaded(in, sizeof in), *to = ptx_buffer_create(gpu, sizeof out);
+    const CUdeviceptr at[] = { ptx_buffer_address(from), ptx_buffer_address(to) };
+    const struct ptx_arg args[] = { PTX_ARG(at[0]), PTX_ARG(at[1]) };
+    check(launched(module, "attention", args, 2));
+    check(ptx_buffer_download(to, 0, out, sizeof out, NULL));
+    check(ptx_stream_synchronize(gpu, NULL));
+    for (int i = 0; i < 16; i++) {
+        double weight[KEYS], most = -INFINITY, sum = 0;
+        for (int j = 0; j < KEYS; j++) {
+            weight[j] = 0;
+            for (int d = 0; d < HEAD; d++)
+                weight[j] += x[i][d] * x[16 + j][d] / sqrt(HEAD);
+            most = fmax(most, weight[j]);
+        }
+        for (int j = 0; j < KEYS; j++)
+            sum += weight[j] = exp(weight[j] - most);
+        for (int d = 0; d < HEAD; d++) {
+            double want = 0;
+            for (int j = 0; j < KEYS; j++)
+                want += weight[j] / sum * x[16 + KEYS + j][d];
+            // Weights are rounded to 8 bits, values are at most 2.
+            if (!(fabs(out[i][d] - want) <= 2 * 0x1p-8))
+                fail_msg("row %d, column %d: %g, not %g", i, d, (double)out[i][d], want);
+        }
+    }
+    ptx_buffer_destroy(&to);
     ptx_buffer_destroy(&from);
     ptx_module_unload(&module);
 }

@@ -22,10 +22,14 @@ TEST(products_are_spelled)
           "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32" },
         { PTX_S8, PTX_U8, PTX_S32, 16, false, "mma.sync.aligned.m16n8k16.row.col.s32.s8.u8.s32" },
         { PTX_U8, PTX_U8, PTX_S32, 32, true, "m16n8k32.row.col.satfinite.s32.u8.u8.s32" },
+        { PTX_E4M3X2, PTX_E5M2X2, PTX_F32, 32, false,
+          "mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 {" },
+        { PTX_E5M2X2, PTX_E5M2X2, PTX_F16, 16, false, "m16n8k16.row.col.f16.e5m2.e5m2.f16 {" },
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        ptx_builder *b = builder_at(80);
-        const unsigned bits = 8 * ptx_type_bytes(rows[k].a) * rows[k].k;
+        const bool eights = rows[k].a == PTX_E4M3X2 || rows[k].a == PTX_E5M2X2;
+        ptx_builder *b = builder_at(eights ? 89 : 80);
+        const unsigned bits = (eights ? 8 : 8 * ptx_type_bytes(rows[k].a)) * rows[k].k;
         ptx_entry (b, "k") {
             ptx_val w = ptx_copy(b, ptx_b32(0));
             ptx_vec x = { { w, w, w, w }, bits / 64 }, y = { { w, w }, bits / 128 };
@@ -365,4 +369,321 @@ TEST(words_of_b_are_hidden)
                 }
                 ptx_builder_destroy(&b);
             }
+}
+
+// ---- matrices in shared memory ------------------------------------------------------------------
+
+static unsigned count_of(const char *text, const char *word)
+{
+    unsigned count = 0;
+
+    for (const char *at = text; (at = strstr(at, word)); at += strlen(word))
+        count++;
+    return count;
+}
+
+// A lane's address is made once, four tiles are loaded at a time, and what is left of them less.
+TEST(matrices_have_one_address)
+{
+    static const struct {
+        ptx_fragment_role role;
+        ptx_type type;
+        unsigned k, fragments, x4, x2, x1;
+        bool trans;
+        int sm;
+    } rows[] = {
+        { PTX_FRAGMENT_A, PTX_F16, 16, 3, 3, 0, 0, false, 80 },
+        { PTX_FRAGMENT_A, PTX_BF16, 8, 3, 1, 1, 0, true, 80 },
+        { PTX_FRAGMENT_A, PTX_F16, 8, 3, 0, 3, 0, false, 75 },
+        { PTX_FRAGMENT_B, PTX_BF16, 16, 5, 2, 1, 0, true, 80 },
+        { PTX_FRAGMENT_B, PTX_F16, 8, 7, 1, 1, 1, false, 80 },
+        { PTX_FRAGMENT_B, PTX_S8, 32, 4, 2, 0, 0, false, 80 },
+        { PTX_FRAGMENT_B, PTX_TF32, 4, 4, 1, 0, 0, false, 80 },
+        { PTX_FRAGMENT_B, PTX_E4M3X2, 32, 2, 1, 0, 0, false, 89 },
+    };
+
+    for (unsigned k = 0; k < sizeof rows / sizeof *rows; k++)
+        for (unsigned loads = 1; loads <= 2; loads++) {
+            ptx_builder *b = builder_at(rows[k].sm);
+            ptx_fragment f[8];
+            ptx_entry (b, "k", .block = { 32 }) {
+                const ptx_type type = rows[k].type == PTX_E4M3X2 ? PTX_B8 : rows[k].type;
+                ptx_ptr s = ptx_shared(b, type, 96 * 64);
+                ptx_matrix m = ptx_matrix_from(b, rows[k].role, rows[k].type, rows[k].k, s, 64,
+                                               .trans = rows[k].trans);
+                for (unsigned i = 0; i < loads; i++)
+                    ptx_matrix_load(b, m, 32 * i, 32, rows[k].fragments, f);
+                for (unsigned i = 0; i < rows[k].fragments; i++)
+                    assert_true(f[i].role == rows[k].role && f[i].type == rows[k].type &&
+                                f[i].k == rows[k].k && f[i].words);
+            }
+            const char *text = strchr(finished(b), '{');
+            const unsigned sums = count_of(text, "add.u32") + count_of(text, "mad.lo.u32") +
+                                  count_of(text, "mul.lo.u32");
+            if (count_of(text, ".x4.") != loads * rows[k].x4 ||
+                count_of(text, ".x2.") != loads * rows[k].x2 ||
+                count_of(text, ".x1.") != loads * rows[k].x1 || count_of(text, "%laneid") != 1 ||
+                sums != 2)
+                fail_msg("row %u, %u loads:\n%s", k, loads, text);
+            ptx_builder_destroy(&b);
+        }
+}
+
+// No instruction of a load has a result that nothing reads, and none multiplies by 0.
+TEST(loads_write_nothing_unread)
+{
+    for (unsigned way = 0; way < 8; way++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { 32 }) {
+            ptx_ptr s = ptx_shared(b, PTX_F16, 1024);
+            ptx_fragment_load(b, way & 1 ? PTX_FRAGMENT_A : PTX_FRAGMENT_B, PTX_F16,
+                              way & 2 ? 16 : 8, s, 24, .trans = way & 4);
+        }
+        const char *text = finished(b);
+        char name[16];
+        for (const char *at = strstr(text, "%laneid"); at && (at = strstr(at, "\n    "));) {
+            if (sscanf(at += 5, "%*s %15[%r0-9],", name) == 1) {
+                const size_t length = strlen(name);
+                const char *read = strstr(strstr(at, name) + length, name);
+                while (read && read[length] >= '0' && read[length] <= '9')
+                    read = strstr(read + length, name);
+                if (!read)
+                    fail_msg("way %u: %s is not read in\n%s", way, name, text);
+            }
+        }
+        assert_null(strstr(text, ", 0, "));
+        ptx_builder_destroy(&b);
+    }
+}
+
+// What is written where, for a matrix of two stages in a buffer.
+TEST(matrices_are_spelled)
+{
+    ptx_builder *b = builder_at(80);
+    ptx_fragment f[4];
+    ptx_entry (b, "k", .block = { 32 }) {
+        ptx_ptr s = ptx_shared(b, PTX_BF16, 4096);
+        ptx_val n = ptx_param(b, PTX_U32, "n");
+        ptx_matrix m = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_BF16, 16, s, 40);
+        ptx_matrix_load(b, m, 16, 16, 2, f);
+        ptx_matrix_load(b, ptx_matrix_at(b, m, 640), 0, 0, 1, f);
+        ptx_matrix_load(b, ptx_matrix_at(b, m, n), 0, 16, 1, f);
+        ptx_matrix w = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 16, s, n, .trans = true);
+        ptx_matrix_load(b, w, 16, 8, 2, f);
+    }
+    EXPECT_LINES(b, "mov.u32 %r3, %laneid;", "and.b32 %r4, %r3, 15;", "and.b32 %r5, %r3, 16;",
+                 "mad.lo.u32 %r6, %r4, 80, %r5;", "add.u32 %r7, %r2, %r6;",
+                 "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r8, %r9, %r10, %r11}, [%r7+1312];",
+                 "%r15}, [%r7+2592];", "%r19}, [%r7+1280];", "mad.lo.u32 %r20, %r1, 2, %r7;",
+                 "%r24}, [%r20+32];", "mov.u32 %r25, %laneid;", "and.b32 %r26, %r25, 15;",
+                 "and.b32 %r27, %r25, 16;", "mul.lo.u32 %r28, %r1, 2;",
+                 "mad.lo.u32 %r29, %r26, %r28, %r27;", "add.u32 %r30, %r2, %r29;",
+                 "mul.lo.u32 %r31, %r1, 16;", "mad.lo.u32 %r32, %r31, 2, %r30;",
+                 "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r33, %r34, %r35, %r36}, "
+                 "[%r32+16];",
+                 "ret;");
+}
+
+// f64: loads of words; products of 8 x 4 before sm_90.
+TEST(products_of_f64_are_spelled)
+{
+    for (int sm = 80; sm <= 90; sm += 10) {
+        ptx_builder *b = builder_at(sm);
+        ptx_fragment x, y;
+        ptx_entry (b, "k", .block = { 32 }) {
+            ptx_ptr s = ptx_shared(b, PTX_F64, 16 * 18);
+            ptx_matrix m = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F64, 8, s, 18);
+            ptx_matrix n = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_F64, 8, s, 18, .trans = true);
+            ptx_matrix_load(b, m, 0, 0, 1, &x);
+            ptx_matrix_load(b, n, 0, 8, 1, &y);
+            ptx_mma(b, x, y, ptx_fragment_fill(b, ptx_f64(0)));
+        }
+        if (sm == 90)
+            EXPECT_LINES(b, "ld.shared.f64 %fd1, [%r", "];", "ld.shared.f64 %fd2, [%r", "+1152];",
+                         "ld.shared.f64 %fd3, [%r", "+32];", "+1184];", "+64];", "+640];",
+                         "mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%fd8, %fd9, %fd10, "
+                         "%fd11}, {%fd1, %fd2, %fd3, %fd4}, {%fd5, %fd6}, {%fd7, %fd7, %fd7, "
+                         "%fd7};");
+        else
+            EXPECT_LINES(b,
+                         "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%fd8, %fd9}, {%fd1}, "
+                         "{%fd5}, {%fd7, %fd7};",
+                         "{%fd10, %fd11}, {%fd3}, {%fd6}, {%fd8, %fd9};",
+                         "{%fd12, %fd13}, {%fd2}, {%fd5}, {%fd7, %fd7};",
+                         "{%fd14, %fd15}, {%fd4}, {%fd6}, {%fd12, %fd13};");
+    }
+}
+
+TEST(sums_become_factors)
+{
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_param(b, PTX_F32, "x"), y = ptx_param(b, PTX_F32, "y");
+        ptx_fragment c[2];
+        for (unsigned n = 0; n < 2; n++)
+            c[n] = ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, ptx_vec4(x, y, y, x));
+        ptx_fragment a = ptx_fragment_to_a(b, PTX_BF16, 16, c);
+        assert_true(a.role == PTX_FRAGMENT_A && a.type == PTX_BF16 && a.k == 16 && a.words == 4);
+    }
+    EXPECT_LINES(b, "cvt.rn.bf16x2.f32 %r1, %f2, %f1;", "cvt.rn.bf16x2.f32 %r2, %f1, %f2;",
+                 "cvt.rn.bf16x2.f32 %r3, %f2, %f1;", "cvt.rn.bf16x2.f32 %r4, %f1, %f2;");
+}
+
+// ---- misuse -------------------------------------------------------------------------------------
+
+// Makes mistake `k` and says what its error must name. The line of the call; 0: there are no more.
+static unsigned misuse(ptx_builder *b, unsigned k, const char *words[2])
+{
+    const ptx_matrix none = { .role = 0 };
+    const ptx_fragment no_fragment = { 0 };
+    ptx_ptr s = ptx_shared(b, PTX_F16, 1024);
+    ptx_ptr g = ptx_param_ptr(b, PTX_F16, "g");
+    ptx_val f = ptx_var(b, ptx_f32(1));
+    ptx_matrix a = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F16, 16, s, 32);
+    ptx_matrix t = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F16, 16, s, 32, .trans = true);
+    ptx_matrix w = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_F16, 16, s, 32);
+    ptx_fragment to[64], c = ptx_fragment_fill(b, ptx_f32(0)), two[2] = { c, no_fragment };
+    ptx_fragment half = ptx_fragment_fill(b, ptx_zero(PTX_F16));
+    ptx_fragment whole = ptx_fragment_fill(b, ptx_s32(0)), wide = ptx_fragment_fill(b, ptx_f64(0));
+    const ptx_val zero = ptx_copy(b, ptx_b32(0)), d = ptx_copy(b, ptx_f64(0));
+    const ptx_vec words4 = ptx_vec4(zero, zero, zero, zero), words2 = ptx_vec2(zero, zero);
+    ptx_fragment e4m3 = ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_E4M3X2, 32, words4);
+    ptx_fragment e5m2 = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_E5M2X2, 32, words2);
+    ptx_fragment s8 = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_S8, 32, words2);
+    ptx_fragment x64 = ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F64, 4, ptx_vec2(d, d));
+    ptx_fragment y64 = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F64, 4, (ptx_vec) { { d }, 1 });
+    const ptx_val unset = { .kind = PTX_KIND_POISON };
+
+#define FROM(role, type, k, ...) ptx_matrix_from(b, PTX_FRAGMENT_##role, PTX_##type, k, __VA_ARGS__)
+#define MISUSE(call, what, remedy)                                                                 \
+    if (k-- == 0) {                                                                                \
+        words[0] = what, words[1] = remedy;                                                        \
+        call;                                                                                      \
+        return __LINE__;                                                                           \
+    }
+    MISUSE(FROM(C, F16, 0, s, 8), "matrix_from: fragment C of f16", "A and B come from elements");
+    MISUSE(FROM(A, F16, 4, s, 8), "matrix_from: there is no fragment A of f16 with k = 4",
+           "f16 or bf16 (k = 8, 16)");
+    MISUSE(FROM(A, F64, 32, s, 8), "no fragment A of f64 with k = 32", "f64 (4, 8, 16)");
+    MISUSE(FROM(B, E4M3X2, 8, s, 8), "no fragment B of e4m3x2 with k = 8", "e5m2x2 (16, 32)");
+    MISUSE(FROM(A, F16, 16, g, 16), "from f16 in global memory", "in shared memory");
+    MISUSE(FROM(A, TF32, 8, s, 16), "A of tf32 from f16", "elements of their width");
+    MISUSE(FROM(B, E4M3X2, 32, ptx_ptr_cast(b, PTX_E4M3X2, s), 32), "B of e4m3x2 from e4m3x2",
+           "of 8 bits (ptx_ptr_cast to PTX_B8)");
+    MISUSE(FROM(B, S8, 32, ptx_ptr_cast(b, PTX_S8, s), 32, .trans = true), "memory with .trans",
+           ".trans is for elements of 16 and 64 bits");
+    MISUSE(FROM(A, F16, 16, s, 20), "the stride is 20 elements", "must be a multiple of 8");
+    MISUSE(FROM(A, F16, 16, s, f), "the stride is f32", "it must be u32");
+    MISUSE(FROM(A, F16, 16, s, unset), "matrix_from: the stride", "");
+    MISUSE(FROM(A, F16, 16, s, 72), "past the array's end", "which is at 2048");
+    MISUSE(FROM(A, F16, 16, ptx_at(b, s, 3), 16), "byte 6 of the array", "multiple of the 16");
+    MISUSE(FROM(A, F16, 16, (ptx_ptr) { .symbol = 0 }, 16), "matrix_from: the pointer", "");
+    MISUSE(ptx_matrix_at(b, none, 8), "matrix_at: the matrix was never set", "ptx_matrix_from()");
+    MISUSE(ptx_matrix_at(b, a, 4), "matrix_at: the index is 4", "must be a multiple of 8");
+    MISUSE(ptx_matrix_at(b, a, f), "matrix_at: the index is f32", "");
+    MISUSE(ptx_matrix_at(b, a, 8192), "matrix_at: index 8192", "outside the array of 2048 bytes");
+    MISUSE(ptx_matrix_load(b, none, 0, 0, 1, to), "matrix_load: the matrix was never set",
+           "ptx_matrix_from() makes one");
+    MISUSE(ptx_matrix_load(b, a, 0, 0, 0, to), "there are 0 fragments", "it must be 1 to 64");
+    MISUSE(ptx_matrix_load(b, a, 0, 0, 65, to), "there are 65 fragments", "it must be 1 to 64");
+    MISUSE(ptx_matrix_load(b, a, 0, 0, 3, NULL), "`to` is NULL", "points to the 3 fragments");
+    MISUSE(ptx_matrix_load(b, a, 0, 4, 1, to), "column 4 begins at byte 8", "multiple of 8 elem");
+    MISUSE(ptx_matrix_load(b, t, 12, 0, 1, to), "row 12 begins at byte 24", "multiple of 8 elem");
+    MISUSE(ptx_matrix_load(b, w, 4, 8, 1, to), "row 4 begins at byte 8", "multiple of 8 elements");
+    MISUSE(ptx_matrix_load(b, a, 24, 0, 1, to), "matrix_load: ", "past the array's end");
+    MISUSE(ptx_matrix_load(b, a, 0, 16, 3, to), "matrix_load: ", "past the array's end");
+    MISUSE(ptx_matrix_load(b, w, 0, 32, 1, to), "matrix_load: ", "past the array's end");
+    MISUSE(ptx_matrix_load(b, a, 1 << 25, 0, 1, to), "row 33554432", "too far from the matrix's");
+    MISUSE(ptx_fragment_to_a(b, PTX_TF32, 8, &c), "fragment_to_a: A of tf32", "ptx_fragment_store");
+    MISUSE(ptx_fragment_to_a(b, PTX_E4M3X2, 32, to), "in other lanes than C", "ptx_fragment_load");
+    MISUSE(ptx_fragment_to_a(b, PTX_BF16, 4, &c), "no fragment A of bf16 with k = 4", "(k = 8, 16");
+    MISUSE(ptx_fragment_to_a(b, PTX_F16, 16, NULL), "c is NULL", "points to 2 fragments of C");
+    MISUSE(ptx_fragment_to_a(b, PTX_F16, 16, two), "fragment_to_a: c[1] was never set", "");
+    MISUSE(ptx_fragment_to_a(b, PTX_BF16, 8, &half), "c[0] is a fragment C of f16", "of C of f32");
+    MISUSE(ptx_fragment_to_a(b, PTX_F16, 8, &whole), "C of s32", "is made of C of f32 or f16");
+    MISUSE(ptx_fragment_to_a(b, PTX_F16, 8, &e4m3), "c[0] is a fragment A of e4m3x2", "f32 or f16");
+    MISUSE(ptx_mma(b, e4m3, s8, c), "A is of e4m3x2 with k = 32 and B of s8", "do not go together");
+    MISUSE(ptx_mma(b, e4m3, e5m2, whole), "of e4m3x2 is not added to s32", "it is f32 or f16");
+    MISUSE(ptx_mma(b, x64, y64, c), "a product of f64 is not added to f32", "it is f64");
+    MISUSE(ptx_mma(b, x64, y64, wide, .satfinite = true), "f64 takes no .satfinite", "integers do");
+    MISUSE(ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F64, 4, words2), "word 0 is b32", "be f64");
+    MISUSE(ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F64, 16, words4), "there are 4 words", "has 8");
+#undef MISUSE
+#undef FROM
+    return 0;
+}
+
+TEST(misuse_is_named_with_its_line)
+{
+    unsigned k = 0;
+
+    for (unsigned line = 1; line; k++) {
+        ptx_builder *b = builder_at(90);
+        const char *words[2] = { NULL, NULL };
+        char place[64];
+        ptx_entry (b, "k", .block = { 32 })
+            line = misuse(b, k, words);
+        snprintf(place, sizeof place, "test_matrix.c:%u: k: ptx_", line);
+        if (line)
+            EXPECT_ERROR(b, place, words[0], words[1]);
+        else
+            ptx_builder_destroy(&b);
+    }
+    assert_true(k > 40);
+}
+
+// What the target or the version lacks is named; so are code and indices that differ in a warp.
+TEST(products_and_matrices_have_least_targets)
+{
+    const ptx_vec four = { { ptx_b32(0), ptx_b32(0), ptx_b32(0), ptx_b32(0) }, 4 };
+    const ptx_vec two = ptx_vec2(ptx_b32(0), ptx_b32(0));
+#define EIGHTS(k, a, b_words, c)                                                                   \
+    ptx_mma(b, ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_E4M3X2, k, a),                             \
+            ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_E5M2X2, k, b_words), c)
+    REFUSED_AT(80, EIGHTS(32, four, two, ptx_fragment_fill(b, ptx_f32(0))),
+               "mma: mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e5m2.f32 needs sm_89", "sm_80");
+    REFUSED_AT(
+        75,
+        {
+            const ptx_val d = ptx_copy(b, ptx_f64(0));
+            ptx_mma(b, ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F64, 4, ptx_vec2(d, d)),
+                    ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F64, 4, ((ptx_vec) { { d }, 1 })),
+                    ptx_fragment_fill(b, ptx_f64(0)));
+        },
+        "mma: mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 needs sm_80", "sm_75");
+    for (unsigned half = 0; half < 2; half++) {
+        ptx_builder *b = ptx_builder_create(
+            &(struct ptx_builder_params) { .target = { .sm = 90 }, .isa = half ? 86 : 83 });
+        ptx_entry (b, "k")
+            EIGHTS(32, four, two, ptx_fragment_fill(b, ptx_zero(half ? PTX_F16 : PTX_F32)));
+        EXPECT_ERROR(b, "ptx_mma: mma.sync", half ? "needs PTX ISA 8.7" : "needs PTX ISA 8.4");
+    }
+#undef EIGHTS
+    ptx_fragment part;
+    REFUSED_AT(
+        72,
+        {
+            ptx_matrix m =
+                ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F16, 8, ptx_shared(b, PTX_F16, 256), 16);
+            ptx_matrix_load(b, m, 0, 0, 1, &part);
+        },
+        "ptx_matrix_load: ldmatrix.sync.aligned.m8n8.x2.shared.b16 needs sm_75");
+    for (unsigned way = 0; way < 3; way++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { 32 }) {
+            ptx_ptr s = ptx_shared(b, PTX_F16, 1024);
+            ptx_val lane = ptx_laneid(b), eights = ptx_mul(b, lane, 8);
+            ptx_matrix m = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F16, 16,
+                                           way == 1 ? ptx_at(b, s, eights) : s, 16);
+            if (way == 0)
+                m = ptx_matrix_at(b, m, eights);
+            if (way == 2)
+                ptx_if (b, ptx_lt(b, lane, 5))
+                    ptx_matrix_load(b, m, 0, 0, 1, &part);
+        }
+        EXPECT_ERROR(b, "test_matrix.c:",
+                     way == 0   ? "ptx_matrix_at: the index differs between lanes of a warp"
+                     : way == 1 ? "ptx_matrix_from: the pointer differs between lanes of a warp"
+                                : "needs all lanes of a warp");
+    }
 }

@@ -150,7 +150,8 @@ TEST(every_row_is_reached_at_its_floor)
     assert_int_equal(math, PTX_MATH_UNARY(ONE) + (PTX_MATH_BINARY(ONE)));
     assert_int_equal(tiles, 12); // 1, 2 or 4; loads and stores; .trans
     assert_int_equal(products, PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) | PTX_TYPE_BIT(TF32) |
-                                   PTX_TYPE_BIT(S8) | PTX_TYPE_BIT(U8));
+                                   PTX_TYPE_BIT(S8) | PTX_TYPE_BIT(U8) | PTX_TYPE_BIT(E4M3X2) |
+                                   PTX_TYPE_BIT(E5M2X2) | PTX_TYPE_BIT(F64));
 #undef ONE
     print_message("%zu instructions\n", case_count);
 }

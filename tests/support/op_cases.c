@@ -206,17 +206,18 @@ static void threads(op_case_visit *visit, void *user)
 // Products in every pair of types and every depth, tiles, copies.
 static void matrices(op_case_visit *visit, void *user)
 {
-    static const ptx_type factors[] = { PTX_F16, PTX_BF16, PTX_TF32, PTX_S8, PTX_U8, PTX_F32 };
-    static const ptx_type sums[] = { PTX_F32, PTX_F16, PTX_S32 };
+    static const ptx_type factors[] = { PTX_F16, PTX_BF16,   PTX_TF32,   PTX_S8, PTX_U8,
+                                        PTX_F32, PTX_E4M3X2, PTX_E5M2X2, PTX_F64 };
+    static const ptx_type sums[] = { PTX_F32, PTX_F16, PTX_S32, PTX_F64 };
     enum { FACTORS = sizeof factors / sizeof *factors };
     struct op_case c = { .kind = CASE_PRODUCT };
 
-    for (unsigned k = 0; k < FACTORS * FACTORS * 3 * 4 * 2; k++) {
+    for (unsigned k = 0; k < FACTORS * FACTORS * 4 * 4 * 2; k++) {
         c.type = factors[k % FACTORS];
         c.from = factors[k / FACTORS % FACTORS];
-        c.to = sums[k / FACTORS / FACTORS % 3];
-        c.what = 4u << k / FACTORS / FACTORS / 3 % 4;
-        c.satfinite = k / FACTORS / FACTORS / 12;
+        c.to = sums[k / FACTORS / FACTORS % 4];
+        c.what = 4u << k / FACTORS / FACTORS / 4 % 4;
+        c.satfinite = k / FACTORS / FACTORS / 16;
         visit(user, &c);
     }
     c = (struct op_case) { .kind = CASE_TILES };
@@ -469,11 +470,12 @@ static void emit_warp(ptx_builder *b, const struct op_frame *frame, const struct
 static ptx_fragment fragment(ptx_builder *b, const struct op_frame *frame, ptx_fragment_role role,
                              ptx_type type, unsigned k)
 {
-    const unsigned bits = 8 * ptx_type_bytes(type) * k;
-    ptx_vec words = { .lanes = bits / (role == PTX_FRAGMENT_A ? 64 : 128) };
+    const unsigned bits = type == PTX_E4M3X2 || type == PTX_E5M2X2 ? 8 : 8 * ptx_type_bytes(type);
+    const unsigned in_a_word = bits < 32 ? 32 / bits : 1;
+    ptx_vec words = { .lanes = (role == PTX_FRAGMENT_A ? 16 : 8) * k / (32 * in_a_word) };
 
     for (unsigned w = 0; w < 8; w++)
-        words.lane[w] = frame->of[PTX_B32];
+        words.lane[w] = frame->of[type == PTX_F64 ? PTX_F64 : PTX_B32];
     return ptx_fragment_from(b, role, type, k, words);
 }
 
