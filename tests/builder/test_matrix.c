@@ -620,14 +620,20 @@ TEST(misuse_is_named_with_its_line)
     for (unsigned line = 1; line; k++) {
         ptx_builder *b = builder_at(90);
         const char *words[2] = { NULL, NULL };
-        char place[64];
+        unsigned named = 0;
         ptx_entry (b, "k", .block = { 32 })
             line = misuse(b, k, words);
-        snprintf(place, sizeof place, "test_matrix.c:%u: k: ptx_", line);
-        if (line)
-            EXPECT_ERROR(b, place, words[0], words[1]);
-        else
+        if (!line) {
             ptx_builder_destroy(&b);
+            break;
+        }
+        const char *error = ptx_builder_finish(b) ? NULL : ptx_builder_error(b);
+        const char *place = error ? strstr(error, "test_matrix.c:") : NULL;
+        // A call of two lines is at one of them: compilers differ.
+        if (!place || sscanf(place, "test_matrix.c:%u: k: ptx_", &named) != 1 || named + 1 < line ||
+            named > line + 1)
+            fail_msg("line %u: %s", line, error ? error : "no error");
+        EXPECT_ERROR(b, words[0], words[1]);
     }
     assert_true(k > 40);
 }
