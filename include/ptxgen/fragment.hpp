@@ -11,6 +11,8 @@
 #ifndef PTXGEN_FRAGMENT_HPP
 #define PTXGEN_FRAGMENT_HPP
 
+#include <array>
+
 #include <ptxgen/pointer.hpp>
 
 namespace ptx
@@ -102,6 +104,60 @@ inline fragment mma(const fragment_use &x, const fragment_use &y, const fragment
     located here(context, x.at);
     return fragment(context, (ptx_mma_emit)(here.builder(), x.x, y.x, how));
 }
+
+/// A of f16 or bf16 from a fragment of C, with k = 8, or from two neighbours, with k = 16:
+/// ptx_fragment_to_a(). Emits.
+inline fragment fragment_to_a(ptx_type type, const fragment &c, place at = place::here())
+{
+    located here(c.of(), at);
+    return fragment(c.of(), (ptx_fragment_to_a)(here.builder(), type, 8, &c));
+}
+inline fragment fragment_to_a(ptx_type type, const fragment &c, const fragment &next,
+                              place at = place::here())
+{
+    const ptx_fragment both[] = { c, next };
+    const owner &context = c.of() ? c.of() : next.of();
+
+    located here(context, at);
+    return fragment(context, (ptx_fragment_to_a)(here.builder(), type, 16, both));
+}
+
+/// A matrix in shared memory, from builder::matrix_from(). C functions take it as the ptx_matrix
+/// that it is.
+class matrix : public ptx_matrix
+{
+  public:
+    matrix() : ptx_matrix() {} ///< no matrix: its first use is an error
+    matrix(owner c, const ptx_matrix &m) : ptx_matrix(m), context_(std::move(c)) {}
+    matrix(const matrix &) = default; // a move is a copy
+    matrix &operator=(const matrix &) = default;
+    /// The matrix so many elements of memory further: ptx_matrix_at(). Emits.
+    matrix at(expr i) const
+    {
+        const ptx_val index = i.emit();
+        located here(context_, i.at());
+        return matrix(context_, (ptx_matrix_at)(here.builder(), *this, index));
+    }
+    /// Fragments that follow each other, load<8>(row, column): ptx_matrix_load(). Emits.
+    template <size_t count>
+    std::array<fragment, count> load(unsigned row, unsigned column, place at = place::here()) const
+    {
+        ptx_fragment from[count];
+        std::array<fragment, count> to;
+        located here(context_, at);
+        (ptx_matrix_load)(here.builder(), *this, row, column, static_cast<unsigned>(count), from);
+        for (size_t k = 0; k < count; k++)
+            to[k] = fragment(context_, from[k]);
+        return to;
+    }
+    fragment load(unsigned row, unsigned column, place at = place::here()) const
+    {
+        return load<1>(row, column, at)[0];
+    }
+
+  private:
+    owner context_;
+};
 
 } // namespace ptx
 

@@ -356,6 +356,15 @@ class builder : public emitter
         how.trans = trans;
         return use(emit_at(p.at, ptx_fragment_load_emit, role, type, k, p.p, how));
     }
+    matrix matrix_from(ptx_fragment_role role, ptx_type type, unsigned k, const pointer_use &p,
+                       expr stride, bool trans = false)
+    {
+        ptx_fragment_load_params how = {};
+        require_order(at_context(), p.at, 0u + p.emitting + stride.emitting());
+        how.stride = stride.emit();
+        how.trans = trans;
+        return matrix(at_context(), emit_at(p.at, ptx_matrix_from_emit, role, type, k, p.p, how));
+    }
     fragment_variable var(const fragment_use &first)
     {
         return fragment_variable(at_context(), emit_at(first.at, ptx_fragment_var, first.x));

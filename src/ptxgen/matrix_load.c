@@ -240,8 +240,10 @@ ptx_matrix ptx_matrix_from_emit(ptx_builder *b, ptx_fragment_role role, ptx_type
 
     if (!words)
         return poison;
-    // Before sm_80 all lanes must give an address of the array, also where fewer tiles are loaded.
     b->within = "matrix_from";
+    if (params.stride.kind == PTX_KIND_VARIABLE) // later rows are as far apart
+        params.stride = ptx_copy(b, params.stride);
+    // Before sm_80 all lanes must give an address of the array, also where fewer tiles are loaded.
     const ptx_matrix m =
         make_matrix(b, role, type, k, p, &params, words, b->params.target.sm < 80 ? words : 4);
     b->within = NULL;

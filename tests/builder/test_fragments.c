@@ -231,7 +231,7 @@ static void write_product(ptx_builder *b, const struct shape *s, struct way way)
         ptx_val down = ptx_u32(a.stride), across = ptx_u32(w.stride);
         ptx_barrier(b);
         if (way.runtime) {
-            down = ptx_add(b, zero, down);
+            down = ptx_var(b, ptx_add(b, zero, down));
             across = ptx_add(b, zero, across);
         }
         ptx_matrix rows = { .role = 0 }, columns = { .role = 0 };
@@ -240,6 +240,8 @@ static void write_product(ptx_builder *b, const struct shape *s, struct way way)
             columns =
                 ptx_matrix_from(b, PTX_FRAGMENT_B, s->b, s->k, right, across, .trans = way.trans);
         }
+        if (way.runtime && !way.each)
+            ptx_set(b, down, 0); // the matrix has what it was made of
         for (unsigned f = 0; f < DOWN * ACROSS; f++)
             sums[f] = ptx_fragment_fill(b, ptx_zero(s->c));
         for (unsigned d = 0; d < 2 * s->k; d += s->k) {

@@ -204,6 +204,20 @@ void matrices_in_c(ptx_builder *b)
         ptx_fragment x = ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_BF16, 16, words);
         ptx_vec again = ptx_fragment_words(b, x);
         ptx_stmatrix(b, ptx_at(b, tile, ptx_mul(b, lane, 8)), again);
+        ptx_matrix down = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_BF16, 16, tile, 16);
+        ptx_matrix across =
+            ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 16, tile, 16, .trans = true);
+        ptx_fragment y[2], s[2];
+        ptx_matrix_load(b, ptx_matrix_at(b, down, ptx_mul(b, ptx_ctaid(b, PTX_X), 8)), 0, 0, 1, &x);
+        ptx_matrix_load(b, across, 0, 0, 2, y);
+        for (int k = 0; k < 2; k++)
+            s[k] = ptx_mma(b, x, y[k], sum);
+        x = ptx_fragment_to_a(b, PTX_BF16, 16, s);
+        ptx_fragment_store(b, ptx_mma(b, x, y[1], sum), to, 8);
+        x = ptx_fragment_to_a(b, PTX_BF16, 8, s);
+        ptx_matrix eights = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 8, tile, 16);
+        ptx_matrix_load(b, eights, 0, 0, 1, y);
+        ptx_fragment_store(b, ptx_mma(b, x, y[0], sum), to, 8);
     }
 }
 

@@ -166,6 +166,17 @@ static void matrices(ptx::builder &b)
         ptx::fragment x = b.fragment_from(PTX_FRAGMENT_A, PTX_BF16, 16, words);
         ptx::vec again = x.fragment_words();
         b.stmatrix(tile.at(lane * 8), again);
+        ptx::matrix down = b.matrix_from(PTX_FRAGMENT_A, PTX_BF16, 16, tile, 16);
+        ptx::matrix across = b.matrix_from(PTX_FRAGMENT_B, PTX_BF16, 16, tile, 16, true);
+        x = down.at(b.ctaid() * 8).load(0, 0);
+        auto y = across.load<2>(0, 0);
+        ptx::fragment s[2];
+        for (int k = 0; k < 2; k++)
+            s[k] = ptx::mma(x, y[k], sum);
+        ptx::mma(ptx::fragment_to_a(PTX_BF16, s[0], s[1]), y[1], sum).store(to, 8);
+        x = ptx::fragment_to_a(PTX_BF16, s[0]);
+        ptx::matrix eights = b.matrix_from(PTX_FRAGMENT_B, PTX_BF16, 8, tile, 16);
+        ptx::mma(x, eights.load(0, 0), sum).store(to, 8);
     });
 }
 
@@ -256,6 +267,10 @@ static void errors()
     REFUSED("ptx_mma", ptx::mma(ptx::fragment(), ptx::fragment(), c));
     REFUSED("ptx_fragment_fill", b.fragment_fill(u));
     REFUSED("ptx_fragment_load", b.fragment_load(PTX_FRAGMENT_A, PTX_F16, 16, p, 16));
+    REFUSED("ptx_matrix_from", b.matrix_from(PTX_FRAGMENT_A, PTX_F16, 16, p, 16));
+    REFUSED("ptx_matrix_at", ptx::matrix().at(u));
+    REFUSED("ptx_matrix_load", ptx::matrix().load(0, 0));
+    REFUSED("ptx_fragment_to_a", ptx::fragment_to_a(PTX_BF16, c, ptx::fragment()));
     REFUSED("ptx_fragment_set", auto v = b.var(c); v = ptx::fragment());
     REFUSED("2 operands of one", b.cp_async(p.at(u), p.at(u), 4));
     REFUSED("ptx_asm", b.asm_(ptx::text(nullptr)));
