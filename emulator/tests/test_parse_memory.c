@@ -4,6 +4,8 @@
 #include "failing_allocations.h"
 #include "parse.h"
 
+#include "exec/base/exec.h"
+
 enum { OUT_OF_MEMORY = 2 };
 
 static void each_allocation_fails(const char *text)
@@ -56,4 +58,23 @@ TEST(many)
         at += (size_t)sprintf(text + at, ".global .u64 v%u = v%u;\n", k, k - 1);
     assert_true(at < sizeof text);
     each_allocation_fails(text);
+}
+
+TEST(programs_of_a_module)
+{
+    struct emu_module *module = parse_ok(HEAD ".entry k() { ret; }");
+    const int before = live_allocations;
+    for (int k = 1; k <= 2; k++) {
+        failing_allocation = k;
+        allocations = 0;
+        struct emu_programs *programs = emu_programs_create(module);
+        failing_allocation = 0;
+        assert_null(programs);
+        assert_int_equal(live_allocations, before);
+    }
+    struct emu_programs *programs = emu_programs_create(module);
+    assert_non_null(programs);
+    emu_programs_destroy(&programs);
+    assert_int_equal(live_allocations, before);
+    emu_module_destroy(&module);
 }
