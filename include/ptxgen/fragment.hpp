@@ -146,8 +146,8 @@ class matrix : public ptx_matrix
         std::array<fragment, count> to;
         located here(context_, at);
         (ptx_matrix_load)(here.builder(), *this, row, column, static_cast<unsigned>(count), from);
-        for (size_t k = 0; k < count; k++)
-            to[k] = fragment(context_, from[k]);
+        for (size_t n = 0; n < count; n++)
+            to[n] = fragment(context_, from[n]);
         return to;
     }
     fragment load(unsigned row, unsigned column, place at = place::here()) const
