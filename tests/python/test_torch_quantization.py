@@ -426,6 +426,12 @@ def x_of(*shape, dtype=torch.float32):
     return torch.ones(shape or (4, 32), device=DEVICE, dtype=dtype)
 
 
+def dual(call):
+    """Of a tensor with a tangent."""
+    with torch.autograd.forward_ad.dual_level():
+        return call(torch.autograd.forward_ad.make_dual(x_of(1), x_of(1)))
+
+
 HOW = {"q_min": -8, "q_max": 7}
 MISUSES = [
     (lambda: q.fake_quantize([1.0], 1.0, **HOW), TypeError, "x: a tensor is needed"),
@@ -465,6 +471,10 @@ MISUSES = [
     (lambda: q.fp8_cast(x_of().double()), TypeError, "x is in torch.float64"),
     (lambda: q.fp8_cast(x_of(), format="e3m4"), ValueError, "format: 'e3m4' is none of"),
     (lambda: q.fp8_cast(x_of(), amax=x_of(2)), ValueError, "amax is of"),
+    (lambda: dual(lambda one: q.fp8_cast(x_of(), one)), RuntimeError, "scale is a tensor of vmap, .* or of forward-mode"),
+    (lambda: dual(lambda one: q.fake_quantize(x_of(), one, learn="scale", **HOW)), RuntimeError, "scale is a tensor of vmap"),
+    (lambda: dual(lambda one: q.fake_quantize(x_of(), x_of(1), one, **HOW)), RuntimeError, "zero_point is a tensor of vmap"),
+    (lambda: dual(lambda one: q.lerp(one, x_of(1), 0.5)), RuntimeError, "a is a tensor of vmap"),
     (lambda: q.observe(x_of(), None), TypeError, "an ObserverState is needed"),
     (lambda: q.ObserverState(q_min=3, q_max=3), ValueError, "no range of one level"),
     (lambda: q.ObserverState(q_min=0, q_max=3, averaging_constant=2), ValueError, "is above 1"),
@@ -491,6 +501,11 @@ def test_no_second_derivative():
 
 @needs("torch.func.vmap")
 def test_no_transforms():
+    x, one = x_of(), x_of(1)
     for transform in (torch.func.vmap, torch.func.jacrev):
         with pytest.raises(RuntimeError, match="there is no rule for"):
             transform(lambda row: q.fake_quantize(row, 1.0, **HOW))(x_of())
+        for call in (lambda s: q.fake_quantize(x, s.reshape(1), **HOW), lambda s: q.fp8_cast(x, s.reshape(1)),
+                     lambda s: q.quantize_ste(x, one, s.reshape(1), **HOW)):
+            with pytest.raises(RuntimeError, match="(scale|zero_point) is a tensor of vmap.* there is no rule for"):
+                transform(call)(x_of(1))

@@ -77,13 +77,25 @@ class FakeQuantizeBase(Float32, _Theirs):  # type: ignore[misc]
         self._observes = bool(enabled)
         self.observer_enabled.fill_(int(enabled))
 
+    def _begun(self) -> bool:
+        """Whether scales come from anything: an observed range, or what was loaded or learned. Waits."""
+        of: Any = self.activation_post_process
+        scale: Any = self.scale
+        low, high = of.averages()
+        return bool((low.isfinite() | high.isfinite()).any()) or bool((scale != 1).any())
+
     def _follow_buffers(self) -> None:
         self._quantizes, self._observes = bool(self.fake_quant_enabled.item()), bool(self.observer_enabled.item())
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *more: Any) -> None:
+        of: Any = self.activation_post_process
+        ranges = () if of.axis is None else (of.min_val, state_dict.get(prefix + "activation_post_process.min_val"))
+        fresh = any(one is not None and not one.numel() for one in ranges)  # the number of channels is not known, here or there
         for name in ("scale", "zero_point"):
             value, own = state_dict.get(prefix + name), getattr(self, name)
-            if value is not None and not isinstance(own, torch.nn.Parameter) and value.shape != own.shape:
+            if value is None or isinstance(own, torch.nn.Parameter) or value.shape == own.shape:
+                continue
+            if value.dim() == 1 if fresh else of.axis is None and value.numel() == 1:  # else torch says what differs
                 own.resize_(value.shape)
         super()._load_from_state_dict(state_dict, prefix, *more)
         if not self.fake_quant_enabled.is_meta:

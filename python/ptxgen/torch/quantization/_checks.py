@@ -11,12 +11,14 @@ from typing import Any, Callable, Optional, Sequence, Tuple, TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from .. import _device
 from .._ranks import DTensor
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _S32 = 1 << 31
+_forward: Any = forward_ad
 
 # torch 2.4 and newer compile what calls custom operators.
 OPERATORS: bool = hasattr(torch.library, "custom_op")
@@ -40,7 +42,9 @@ def compiling() -> bool:
 
 
 def _wrapped(x: Tensor) -> bool:
-    """Whether the tensor is one of vmap, torch.func.grad and the like."""
+    """Whether the tensor is one of vmap, torch.func.grad and the like, or has a tangent."""
+    if _forward._current_level >= 0 and _forward.unpack_dual(x).tangent is not None:
+        return True
     module = getattr(torch._C, "_functorch", None) or getattr(sys.modules.get("functorch"), "_C", None)
     for name in ("is_functorch_wrapped_tensor", "is_batchedtensor", "is_gradtrackingtensor"):
         ask = getattr(module, name, None)
@@ -49,8 +53,14 @@ def _wrapped(x: Tensor) -> bool:
     return False
 
 
-def tensor(function: str, name: str, x: Any, dtypes: Sequence[torch.dtype] = DTYPES) -> None:
-    """Whether kernels can read it."""
+def _plain(function: str, name: str, x: Tensor) -> None:
+    if _wrapped(x):
+        raise RuntimeError(f"{function}: {name} is a tensor of vmap, of another transform of torch.func, or of forward-mode "
+                           "derivatives, which there is no rule for: call it outside, or on the whole batch")
+
+
+def values(function: str, name: str, x: Any, dtypes: Sequence[torch.dtype] = DTYPES) -> None:
+    """Whether torch's operations can read it."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{function}: {name}: a tensor is needed, not {x!r:.80}")
     if x.dtype not in dtypes:
@@ -61,12 +71,17 @@ def tensor(function: str, name: str, x: Any, dtypes: Sequence[torch.dtype] = DTY
     if isinstance(x, DTensor):
         raise TypeError(f"{function}: {name} is a DTensor: quantize what the forward pass has, as fully_shard gathers it, or "
                         f"{name}.to_local()")
-    if _wrapped(x):
-        raise RuntimeError(f"{function}: {name} is a tensor of vmap or of another transform of torch.func, which there is no "
-                           "rule for: call it outside, or on the whole batch")
+    _plain(function, name, x)
     if x.layout is not torch.strided:
         raise TypeError(f"{function}: {name} is sparse: use {name}.to_dense()")
-    if not _device.is_usable(x.device):
+    if x.is_meta:
+        raise ValueError(f"{function}: {name} is on meta, where it has no values: materialize it first")
+
+
+def tensor(function: str, name: str, x: Any, dtypes: Sequence[torch.dtype] = DTYPES) -> None:
+    """Whether kernels can read it."""
+    values(function, name, x, dtypes)
+    if not compiling() and not _device.is_usable(x.device):
         raise ValueError(f"{function}: {name} is on {x.device}: move it to a GPU, or call ptxgen.torch.emulate() first, after "
                          "which tensors of the CPU are taken")
 
@@ -77,6 +92,8 @@ def beside(function: str, name: str, given: Tensor, x: Tensor) -> None:
         raise TypeError(f"{function}: {name}: a tensor is needed, not {given!r:.80}")
     if given.device != x.device:
         raise ValueError(f"{function}: {name} is on {given.device}, and x on {x.device}: move it there")
+    if not compiling():
+        _plain(function, name, given)
 
 
 def choice(function: str, name: str, value: Any, choices: Sequence[str]) -> None:
@@ -127,3 +144,14 @@ def axis(function: str, given: Any, x: Tensor) -> Optional[int]:
     if n == 0:
         raise ValueError(f"{function}: axis={given}: x has no dimensions")
     return integer(function, "axis", given, -n, n - 1) % n
+
+
+@breaks
+def of_module(function: str, x: Any, at: Optional[int], scale: Tensor, known: bool) -> None:
+    """Whether a quantizer with these scales, if it knows their number, takes the input."""
+    tensor(function, "x", x)
+    if at is not None:
+        channels = x.shape[axis(function, at, x)]
+        if known and channels != scale.numel():
+            raise ValueError(f"{function}: x has {channels} channels along axis {at}, and the quantizer {scale.numel()}: use "
+                             "another quantizer for it")

@@ -75,9 +75,13 @@ class MovingAverage(_ao.Float32):
                 if strict and self.axis is None:
                     missing_keys.append(prefix + name)
             elif self.axis is None:
+                if value.numel() > 1:
+                    error_msgs.append(f"size mismatch for {prefix}{name}: a range for each of {value.numel()} channels, and the "
+                                      "quantizer has one for the tensor.")
+                    continue
                 with torch.no_grad():
                     self.range[k:k + 1].copy_(value.reshape(-1)[:1] if value.numel() else self.range[k:k + 1])
-            else:
+            elif value.dim() == 1 and (not value.numel() or not getattr(self, name).numel()):  # else torch says what differs
                 sized(getattr(self, name), value.shape)
         own = dict(state_dict)
         if self.axis is None:

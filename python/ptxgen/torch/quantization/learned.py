@@ -83,6 +83,7 @@ class LearnedQuantizer(_ao.Float32):
     def of(cls, x: Tensor, q_min: int = -8, q_max: int = 7, *, axis: Optional[int] = None, group: Optional[int] = None,
            **how: Any) -> "LearnedQuantizer":
         """For such a tensor, whose values the scales begin with."""
+        _checks.values("LearnedQuantizer.of()", "x", x)
         shape = layout("LearnedQuantizer.of()", x, axis, group).shape
         made = cls(q_min, q_max, axis=axis, group=group, shape=shape, device=x.device, **how)
         made.start_from(x)
@@ -103,13 +104,15 @@ class LearnedQuantizer(_ao.Float32):
                 return torch.maximum(-rows.amin(1) / -self.q_min, rows.amax(1) / self.q_max)
             return (rows.amax(1).clamp(min=0.0) - rows.amin(1).clamp(max=0.0)) / levels
 
+        _checks.values("LearnedQuantizer()", "x", x)
+        shape = layout("LearnedQuantizer()", x, self.axis, self.group).shape
         if not x.numel():
             return
+        if shape != tuple(self.scale.shape):
+            raise ValueError(f"LearnedQuantizer(): x has scales of the shape {list(shape)}, and there are "
+                             f"{list(self.scale.shape)}")
         with torch.no_grad():
             scale = _each(x, self.axis, self.group, wanted).clamp(min=_ao.EPS)
-            if scale.shape != self.scale.shape:
-                raise ValueError(f"LearnedQuantizer: x has scales of the shape {list(scale.shape)}, and there are "
-                                 f"{list(self.scale.shape)}")
             self.scale.data.copy_(scale)
             if self.zero_point is not None:
                 least = _each(x, self.axis, self.group, lambda rows: rows.amin(1).clamp(max=0.0))
@@ -122,7 +125,11 @@ class LearnedQuantizer(_ao.Float32):
         if not self.started.is_meta:
             self._started = bool(self.started.item())
 
+    def _begun(self) -> bool:
+        return self._started
+
     def forward(self, x: Tensor) -> Tensor:
+        _checks.of_module("LearnedQuantizer()", x, self.axis, self.scale, self.group is None and self._started)
         if not self._started:
             if _checks.compiling():
                 raise RuntimeError("LearnedQuantizer: scales have not begun: call start_from(x), or run once before torch.compile")

@@ -92,10 +92,13 @@ class FakeQuantize(_ao.FakeQuantizeBase):
 
     def forward(self, X: Tensor) -> Tensor:
         scale, zero_point = self.scale, self.zero_point
+        if self._observes or self._quantizes:
+            known = not self._observes or self.axis is None or self.activation_post_process.min_val.numel() > 0
+            _checks.of_module("FakeQuantize()", X, self.axis, scale, known and X.numel() > 0 if isinstance(X, Tensor) else False)
         if self._observes:
             self.activation_post_process.observe(X, scale, zero_point)
             scale, zero_point = scale.clone(), zero_point.clone()  # the next pass may come before this one's backward pass
-        if not self._quantizes:
+        if not self._quantizes or not X.numel():
             return X
         return fake_quantize(X, scale, zero_point, q_min=self.quant_min, q_max=self.quant_max, axis=self.axis,
                              division=self.division)
@@ -197,6 +200,8 @@ class LearnableFakeQuantize(_ao.FakeQuantizeBase):
             return self.scale.detach(), self.zero_point.detach().round().clamp(self.quant_min, self.quant_max).long()
 
     def forward(self, X: Tensor) -> Tensor:
+        if self._static or self._quantizes:
+            _checks.of_module("LearnableFakeQuantize()", X, self.axis, self.scale, True)
         if self._static:
             found = self.scale.detach().clone(), self.zero_point.detach().round().to(torch.int32)
             self.activation_post_process.observe(X, *found)
