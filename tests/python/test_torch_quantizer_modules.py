@@ -306,6 +306,38 @@ def twice():
     q.quantize_model(model, lambda name, module: isinstance(module, torch.nn.Linear), weight=rows)
 
 
+def again(**how):
+    model = linear()
+    q.quantize_model(model, weight=rows)
+    q.quantize_model(model, weight=rows, **how)
+
+
+class Own(torch.nn.Linear):
+    pass
+
+
+def normed():
+    model = linear()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.nn.utils.weight_norm(model[0])
+    return model
+
+
+def parametrized():
+    model = linear()
+    torch.nn.utils.parametrize.register_parametrization(model[0], "weight", torch.nn.Identity())
+    q.quantize_model(model, lambda name, module: name == "0", weight=rows, replace="parametrization")
+
+
+def fed(module, x):
+    return lambda: module.to(DEVICE)(x)
+
+
+def learned(**how):
+    return q.LearnedQuantizer.of(draw(4, 64), -8, 7, **how)
+
+
 def histogram():
     return ao.FakeQuantize(ao.HistogramObserver, quant_min=0, quant_max=255)
 
@@ -316,7 +348,39 @@ MISUSES = [
     (lambda: q.quantize_model(linear(), lambda name, module: name == "1", weight=rows), TypeError, "1 is a Embedding"),
     (lambda: q.quantize_model(linear(), lambda name, module: False, weight=rows), ValueError, "takes no module"),
     (lambda: q.quantize_model(linear()[0], weight=rows), ValueError, "the model itself is a Linear"),
-    (twice, ValueError, "0 is quantized or parametrized already"),
+    (again, ValueError, "0: quantized already: call unquantize_model"),
+    (parametrized, ValueError, r"the weight of 0 is parametrized already: call .*remove_parametrizations\(\)"),
+    (lambda: q.quantize_model(normed(), weight=rows), TypeError, r"the weight of 0 is made by weight_norm\(\)"),
+    (lambda: q.quantize_model(torch.nn.Sequential(Own(8, 8)), weight=rows), ValueError, r"only subclasses .*: 0 \(Own\)"),
+    (lambda: q.quantize_model(torch.nn.ReLU(), weight=rows), ValueError, "the model has no Linear"),
+    (lambda: q.quantize_model([linear()], weight=rows), TypeError, "model: a module is needed"),
+    (lambda: q.unquantize_model([linear()]), TypeError, "model: a module is needed"),
+    (lambda: q.quantize_model(linear(), ["0"], weight=rows), TypeError, "filter: a function"),
+    (lambda: q.quantize_model(linear(), weight=q.LearnedQuantizer()), TypeError, "weight: what makes a quantizer"),
+    (lambda: q.quantize_model(linear(), activation=q.FakeQuantize()), TypeError, "activation: what makes a quantizer"),
+    (lambda: q.quantize_model(linear(), weight=lambda w: None), TypeError, "weight: for 0 it returned None"),
+    (lambda: q.quantize_model(linear(), activation=lambda: 8), TypeError, "activation: for 0 it returned 8"),
+    (lambda: q.quantize_model(linear(), weight=q.LearnedQuantizer), TypeError, "weight: for 0 it failed: .*q_min"),
+    (lambda: q.quantize_model(linear(), activation=lambda x: act()), TypeError, "activation: for 0 it failed"),
+    (lambda: q.LearnedQuantizer.of(draw(4, 32).to("meta")), ValueError, "x is on meta"),
+    (lambda: q.LearnedQuantizer.of([1.0]), TypeError, "x: a tensor is needed"),
+    (fed(act(), draw(4).int()), TypeError, r"FakeQuantize\(\): x is in torch.int32"),
+    (fed(act(), [1.0]), TypeError, r"FakeQuantize\(\): x: a tensor is needed"),
+    (fed(act(), draw(4).to("meta")), ValueError, r"FakeQuantize\(\): x is on meta"),
+    (fed(q.FakeQuantize(axis=2), draw(4, 4)), ValueError, r"FakeQuantize\(\): axis: 2 is not from -2 to 1"),
+    (fed(q.LearnableFakeQuantize(), draw(4).to(torch.complex64)), TypeError, r"LearnableFakeQuantize\(\): x is in torch.complex64"),
+    (fed(q.LearnableFakeQuantize(axis=0, channels=3), draw(4, 4)), ValueError, "x has 4 channels along axis 0, and the quantizer 3"),
+    (fed(q.LearnedQuantizer(), draw(4, 4).to_sparse()), TypeError, r"LearnedQuantizer\(\): x is sparse"),
+    (fed(q.LearnedQuantizer(axis=1, shape=(3,)), draw(4)), ValueError, r"LearnedQuantizer\(\): axis: 1 is not from -1 to 0"),
+    (fed(learned(axis=0), draw(5, 4)), ValueError, "x has 5 channels along axis 0, and the quantizer 4"),
+    (lambda: q.export_int4(draw(4, 64), q.LearnedQuantizer(axis=-1, group=32, shape=(4, 2), device=DEVICE)), ValueError,
+     "has not observed yet"),
+    (lambda: q.export_int8(draw(4, 64), q.FakeQuantize(axis=0, device=DEVICE)), ValueError, "has not observed yet"),
+    (lambda: q.export_int4(draw(4, 64) * 1e7, draw(4, 2).abs() * 1e6, dtype=torch.float16), ValueError, "is beyond torch.float16"),
+    (lambda: q.export_int4(draw(4, 64), draw(4, 2).abs() * 1e-9, dtype=torch.float16), ValueError, "is beyond torch.float16"),
+    (lambda: q.export_int4(draw(4, 64), q.FakeQuantize(axis=0)), TypeError, "a FakeQuantize has no groups"),
+    (lambda: q.export_int8(draw(4, 4, 3, 3), rows(draw(4, 36))), ValueError, r"not one of \[4, 4, 3, 3\]: .*flatten\(1\) first"),
+    (twice, ValueError, "0 is quantized already: call unquantize_model"),
     (lambda: q.unquantize_model(linear()), ValueError, "nothing in the model is quantized"),
     (lambda: q.unquantize_model(linear(), keep="weights"), ValueError, "keep: 'weights' is none of"),
     (lambda: q.LearnedQuantizer(-8, 0), ValueError, "q_max 0 must be above 0"),
@@ -382,3 +446,96 @@ def test_a_refused_call_changes_nothing():
     with pytest.raises(TypeError):
         q.quantize_model(model, lambda name, module: bool(name), weight=rows)
     assert type(model[0]) is torch.nn.Linear
+
+
+@pytest.mark.parametrize("replace", ["module", "parametrization"])
+def test_what_cannot_be_kept_quantized(replace):
+    """Refused by name, and nothing has changed; the original weights can still be had."""
+    def made(weight, last=None):
+        model = torch.nn.Sequential(torch.nn.Linear(8, 8), last or torch.nn.Linear(8, 8)).to(DEVICE)
+        with torch.no_grad():
+            model[0].weight.copy_(draw(8, 8))
+        if last is not None or weight is not rows:
+            model[1].weight = model[0].weight
+        q.quantize_model(model, lambda name, module: type(module) is torch.nn.Linear, weight=weight, replace=replace)
+        return model
+
+    def refused(model, kind, message):
+        before = {key: value.clone() for key, value in model.state_dict().items()}
+        with pytest.raises(kind, match=message):
+            q.unquantize_model(model, keep="quantized")
+        assert equal_states(before, model.state_dict())
+        q.unquantize_model(model)
+        assert torch.equal(model[0].weight, draw(8, 8))
+    steps = iter((0.25, 0.5))
+
+    def other(w):
+        quantizer = rows(w)
+        with torch.no_grad():
+            quantizer.scale.fill_(next(steps))
+        return quantizer
+    refused(made(other), ValueError, "0 and 1 have one weight")
+    refused(made(rows, torch.nn.Embedding(8, 8)), ValueError, r"the weight of 0 is weight of 1, too, a Embedding")
+    refused(made(lambda w: q.FakeQuantize(-8, 7, axis=0)), ValueError, "weight quantizer of 0, a FakeQuantize, has not observed yet")
+
+    class Fails(torch.nn.Module):
+        def forward(self, w):
+            assert self.training is None, "on purpose"
+            return w
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).to(DEVICE)
+    with torch.no_grad():
+        model[0].weight.copy_(draw(8, 8))
+    if replace == "module":  # the other way calls a quantizer as it is put in
+        makers = iter((rows, lambda w: Fails()))
+        q.quantize_model(model, weight=lambda w: next(makers)(w))
+        refused(model, RuntimeError, "the quantizer of 1 failed, and nothing was changed: on purpose")
+    alike = made(lambda w: rows(w))
+    wanted = rows(draw(8, 8))(draw(8, 8)).detach()
+    q.unquantize_model(alike, keep="quantized")
+    assert torch.equal(alike[0].weight, wanted) and alike[0].weight is alike[1].weight
+
+
+def test_layers_that_are_left_and_modes():
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), Own(8, 8)).to(DEVICE).eval()
+    with pytest.warns(UserWarning, match=r"subclasses are left as they are: 1 \(Own\)"):
+        assert q.quantize_model(model, weight=rows, activation=lambda: q.DelayedScaling(history=2)) == ["0"]
+    assert not any(module.training for module in model.modules())
+
+
+def test_inputs_by_name():
+    model = linear()
+    q.quantize_model(model, lambda name, module: name == "0", activation=act, replace="parametrization")
+    x = draw(2, 32)
+    if "with_kwargs" in torch.nn.Module.register_forward_pre_hook.__code__.co_varnames:
+        assert torch.equal(model[0](input=x), model[0](x)) and model[0].activation_quantizer.scale != 1
+    else:
+        with pytest.raises(TypeError, match="`input`, is quantized, and must be its first argument"):
+            model[0](input=x)
+    with pytest.raises(TypeError, match="must be its first argument"):
+        model[0]()
+
+
+def test_an_empty_first_input():
+    module = q.FakeQuantize(-8, 7, axis=1, device=DEVICE)
+    assert module(draw(0, 6)).shape == (0, 6) and module.scale.shape == (1,)
+    module(draw(4, 6))
+    assert module(draw(0, 6)).shape == (0, 6) and module.scale.shape == (6,)
+    with pytest.raises(ValueError, match="x has 5 channels along axis 1, and the quantizer 6"):
+        module(draw(4, 5))
+
+
+def test_states_of_other_shapes_fail_at_load():
+    def state(axis, channels=6):
+        module = q.FakeQuantize(-8, 7, axis=axis, device=DEVICE)
+        module(draw(channels, 4))
+        return module
+    for module, other in ((state(None), state(0)), (state(0), state(None)), (state(0), state(0, 5)),
+                          (q.FakeQuantize(-8, 7, axis=0, device=DEVICE), state(None)),
+                          (q.FakeQuantize(-8, 7, device=DEVICE), state(0))):
+        shapes = [buffer.shape for buffer in module.buffers()]
+        with pytest.raises(RuntimeError, match="size mismatch"):
+            module.load_state_dict(other.state_dict())
+        assert shapes == [buffer.shape for buffer in module.buffers()]
+    fresh = q.FakeQuantize(-8, 7, axis=0, device=DEVICE)
+    fresh.load_state_dict(state(0).state_dict())
+    assert fresh.scale.shape == (6,)

@@ -16,6 +16,31 @@ from .learned import LearnedQuantizer
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32)
 
 
+def _begun(function: str, quantizer: Any) -> None:
+    if hasattr(quantizer, "_begun") and not quantizer._begun():
+        raise ValueError(f"{function}: the quantizer, {type(quantizer).__name__}, has not observed yet, so its scales are none of "
+                         "this weight: run the model on data first, or load its state")
+
+
+def _matrix(function: str, weight: Any, advice: str) -> None:
+    if not isinstance(weight, Tensor) or weight.dim() != 2:
+        given = f"one of {list(weight.shape)}" if isinstance(weight, Tensor) else f"{weight!r:.80}"
+        raise ValueError(f"{function}: weight: a matrix is needed, not {given}: of a convolution, weight.flatten(1) "
+                         f"first, {advice}")
+
+
+def _stored(function: str, name: str, given: Tensor, dtype: torch.dtype) -> Tensor:
+    """In the type, which must have them."""
+    found = given.to(dtype)
+    lost = given.isfinite() & ~found.isfinite()
+    if name == "scale":
+        lost |= (given != 0) & (found == 0)
+    if bool(lost.any()):
+        raise ValueError(f"{function}: dtype: a {name} of {float(given[lost].reshape(-1)[0])} is beyond {dtype}: use "
+                         "torch.bfloat16 or torch.float32")
+    return found
+
+
 class Int4Groups(NamedTuple):
     """The tensors of torchao's Int4Tensor (packing format "plain") of a matrix [N, K]:
     Int4Tensor(qdata, scale, zero_point, block_size, shape)."""
@@ -48,12 +73,16 @@ def export_int4(weight: Tensor, scale: Union[Tensor, LearnedQuantizer], zero_poi
         if zero_point is not None or (q_min, q_max, division) != (-8, 7, "exact"):
             raise ValueError(f"{name}: scale is a LearnedQuantizer, which has zero_point, q_min, q_max and division: leave them out")
         if of.group is None or of.axis not in (-1, 1):
-            raise ValueError(f"{name}: the quantizer has axis={of.axis} and group={of.group}: groups along the last axis are needed")
+            raise ValueError(f"{name}: the quantizer has axis={of.axis} and group={of.group}: groups along the last axis are needed: "
+                             "train with axis=-1 and a group, or use export_int8(), which takes axis=0")
+        _begun(name, of)
         q_min, q_max, division = of.q_min, of.q_max, of.division
         zero_point = of.zero_point if of.zero_point is not None else of._fixed()
         scale = of.scale
-    if not isinstance(weight, Tensor) or weight.dim() != 2:
-        raise ValueError(f"{name}: weight: a matrix is needed")
+    elif isinstance(scale, torch.nn.Module):
+        raise TypeError(f"{name}: scale: a {type(scale).__name__} has no groups: a LearnedQuantizer with axis=-1 and a group, or its "
+                        "scales, are needed; export_int8() takes axis=0")
+    _matrix(name, weight, "with the scales of its groups")
     if dtype not in _FLOATS:
         raise ValueError(f"{name}: dtype: {dtype} is none of {', '.join(map(str, _FLOATS))}")
     if (q_min, q_max) not in ((-8, 7), (-7, 7), (0, 15)):
@@ -72,8 +101,8 @@ def export_int4(weight: Tensor, scale: Union[Tensor, LearnedQuantizer], zero_poi
         levels = levels - middle
         packed = (levels[:, ::2] & 15) | (levels[:, 1::2] << 4)
         added = (middle - zero) * scale.detach().to(torch.float32)
-        return Int4Groups(packed.contiguous(), scale.detach().t().contiguous().to(dtype), added.t().contiguous().to(dtype),
-                          (1, group), (n, k))
+        return Int4Groups(packed.contiguous(), _stored(name, "scale", scale.detach().t().contiguous(), dtype),
+                          _stored(name, "zero point", added.t().contiguous(), dtype), (1, group), (n, k))
 
 
 class IntGroups(NamedTuple):
@@ -99,8 +128,7 @@ def export_int8(weight: Tensor, quantizer: Any, *, dtype: torch.dtype = torch.bf
     quantizer: a LearnedQuantizer, FakeQuantize or LearnableFakeQuantize with axis 0, or with groups along the last axis."""
     name = "export_int8()"
     axis, group = getattr(quantizer, "axis", None), getattr(quantizer, "group", None)
-    if not isinstance(weight, Tensor) or weight.dim() != 2:
-        raise ValueError(f"{name}: weight: a matrix is needed")
+    _matrix(name, weight, "whose quantizer has axis=0")
     if not hasattr(quantizer, "division") or (axis not in (0, -2) if group is None else axis not in (-1, 1)):
         raise ValueError(f"{name}: quantizer: one with axis=0, or with axis=-1 and group, is needed, not {quantizer!r:.80}")
     if dtype not in _FLOATS:
@@ -109,6 +137,7 @@ def export_int8(weight: Tensor, quantizer: Any, *, dtype: torch.dtype = torch.bf
     q_min, q_max = (quantizer.q_min, quantizer.q_max) if learned else (quantizer.quant_min, quantizer.quant_max)
     if q_min < -128 or q_max > 127:
         raise ValueError(f"{name}: levels {q_min} to {q_max} do not fit int8")
+    _begun(name, quantizer)
     zero: Optional[Any] = quantizer.zero_point
     if zero is None:
         zero = 0 if quantizer._fixed() is None else quantizer._fixed()
@@ -118,4 +147,4 @@ def export_int8(weight: Tensor, quantizer: Any, *, dtype: torch.dtype = torch.bf
         scale = quantizer.scale.detach().reshape(weight.shape[0], -1)
         zeros = torch.full_like(scale, float(zero)) if not isinstance(zero, Tensor) else (
             zero.detach().to(torch.float32).round().clamp(q_min, q_max).reshape(scale.shape))
-        return IntGroups(levels, scale.to(dtype), zeros.to(torch.int8), (1, weight.shape[1] // scale.shape[1]), dtype)
+        return IntGroups(levels, _stored(name, "scale", scale, dtype), zeros.to(torch.int8), (1, weight.shape[1] // scale.shape[1]), dtype)
