@@ -121,6 +121,18 @@ class owner
     (void)at;
 #endif
 }
+/// Throws at a use of what never belonged to a builder, where there are exceptions.
+[[gnu::noinline]] inline void require_owner(const owner &c, const char *kind, place at)
+{
+#if defined(__cpp_exceptions)
+    if (!c)
+        throw error(PTX_ERROR_INVALID, (std::string(at.file) + ":" + std::to_string(at.line) +
+                                        ": the " + kind + " is empty: it was never set")
+                                           .c_str());
+#else
+    (void)c, (void)kind, (void)at;
+#endif
+}
 /// The builder of a value that is used at that place. NULL of a value that has none, whose use is
 /// an error of the builder. Throws if it had one.
 inline ptx_builder *builder_of(const owner &c, place at)
@@ -138,6 +150,14 @@ class located
     // Not inline, as what follows of that kind: a kernel has hundreds of calls.
     [[gnu::noinline]] located(const owner &c, place at) : builder_(builder_of(c, at))
     {
+        if (builder_)
+            ptxgen_place_begin(builder_, c->name_of(at));
+    }
+    /// Of an object of that kind, whose use is an error if it is empty.
+    [[gnu::noinline]] located(const owner &c, place at, const char *kind) : builder_(nullptr)
+    {
+        require_owner(c, kind, at);
+        builder_ = builder_of(c, at);
         if (builder_)
             ptxgen_place_begin(builder_, c->name_of(at));
     }

@@ -34,7 +34,7 @@ class fragment : public ptx_fragment
     /// Its words, in the order of PTX's figures.
     vec fragment_words(place at = place::here()) const
     {
-        located here(context_, at);
+        located here(context_, at, "fragment");
         return vec(context_, (ptx_fragment_words)(here.builder(), *this));
     }
     /// Writes C from `p` on, rows `stride` elements apart: ptx_fragment_store().
@@ -42,7 +42,7 @@ class fragment : public ptx_fragment
     {
         require_order(context_, p.at, p.emitting + stride.emitting());
         const ptx_val apart = stride.emit();
-        located here(context_, p.at);
+        located here(context_, p.at, "fragment");
         (ptx_fragment_store)(here.builder(), *this, p.p, apart);
     }
 
@@ -101,7 +101,7 @@ inline fragment mma(const fragment_use &x, const fragment_use &y, const fragment
     require_order(context, x.at, 0u + x.emitting + y.emitting + c.emitting);
     how.c = c.x;
     how.satfinite = satfinite;
-    located here(context, x.at);
+    located here(context, x.at, "fragment");
     return fragment(context, (ptx_mma_emit)(here.builder(), x.x, y.x, how));
 }
 
@@ -109,7 +109,7 @@ inline fragment mma(const fragment_use &x, const fragment_use &y, const fragment
 /// ptx_fragment_to_a(). Emits.
 inline fragment fragment_to_a(ptx_type type, const fragment &c, place at = place::here())
 {
-    located here(c.of(), at);
+    located here(c.of(), at, "fragment");
     return fragment(c.of(), (ptx_fragment_to_a)(here.builder(), type, 8, &c));
 }
 inline fragment fragment_to_a(ptx_type type, const fragment &c, const fragment &next,
@@ -118,7 +118,7 @@ inline fragment fragment_to_a(ptx_type type, const fragment &c, const fragment &
     const ptx_fragment both[] = { c, next };
     const owner &context = c.of() ? c.of() : next.of();
 
-    located here(context, at);
+    located here(context, at, "fragment");
     return fragment(context, (ptx_fragment_to_a)(here.builder(), type, 16, both));
 }
 
@@ -135,7 +135,7 @@ class matrix : public ptx_matrix
     matrix at(expr i) const
     {
         const ptx_val index = i.emit();
-        located here(context_, i.at());
+        located here(context_, i.at(), "matrix");
         return matrix(context_, (ptx_matrix_at)(here.builder(), *this, index));
     }
     /// Fragments that follow each other, load<8>(row, column): ptx_matrix_load(). Emits.
@@ -144,7 +144,7 @@ class matrix : public ptx_matrix
     {
         ptx_fragment from[count];
         std::array<fragment, count> to;
-        located here(context_, at);
+        located here(context_, at, "matrix");
         (ptx_matrix_load)(here.builder(), *this, row, column, static_cast<unsigned>(count), from);
         for (size_t n = 0; n < count; n++)
             to[n] = fragment(context_, from[n]);
@@ -158,6 +158,17 @@ class matrix : public ptx_matrix
   private:
     owner context_;
 };
+
+/// Whether an argument is an array of ptx::value, variable or fragment. These are larger than what
+/// C calls so, and a pointer to the first would convert to C's.
+template <class T>
+constexpr bool is_larger_array =
+    std::is_pointer<std::decay_t<T>>::value &&
+    ((std::is_base_of<ptx_val, std::remove_pointer_t<std::decay_t<T>>>::value &&
+      !std::is_same<ptx_val, std::remove_cv_t<std::remove_pointer_t<std::decay_t<T>>>>::value) ||
+     (std::is_base_of<ptx_fragment, std::remove_pointer_t<std::decay_t<T>>>::value &&
+      !std::is_same<ptx_fragment,
+                    std::remove_cv_t<std::remove_pointer_t<std::decay_t<T>>>>::value));
 
 } // namespace ptx
 

@@ -17,6 +17,7 @@ class element
     element(const owner &c, const ptx_ptr &p, expr &&i, bool emitted)
         : context_(c), p_(p), index_(std::move(i).after(emitted))
     {
+        require_owner(context_, "pointer", index_.at());
     }
     element(const element &) = delete;
 
@@ -117,6 +118,7 @@ class pointer : public ptx_ptr
     /// p[i] with a cache hint or an ordering.
     expr load(expr i, ptx_load_params how) const
     {
+        require_owner(context_, "pointer", i.at());
         return expr::load(context_, *this, how, i);
     }
     void store(expr i, expr x, ptx_store_params how) const
@@ -124,18 +126,18 @@ class pointer : public ptx_ptr
         require_order(context_, i.at(), i.emitting() + x.emitting());
         const ptx_val index = i.emit();
         how.x = x.emit();
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         (ptx_store_emit)(here.builder(), *this, index, how);
     }
     pointer at(expr i) const
     {
         const ptx_val index = i.emit();
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         return pointer(context_, (ptx_at)(here.builder(), *this, index));
     }
     pointer as(ptx_type other, place at = place::here()) const
     {
-        located here(context_, at);
+        located here(context_, at, "pointer");
         return pointer(context_, (ptx_ptr_cast)(here.builder(), other, *this));
     }
     /// p[i] to p[i + lanes - 1] in one access; see ptx_load_vec(). Emits.
@@ -143,7 +145,7 @@ class pointer : public ptx_ptr
     {
         const ptx_val index = i.emit();
         how.lanes = lanes;
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         return vec(context_, (ptx_load_vec_emit)(here.builder(), *this, index, how));
     }
     /// p.store_vec(i, { x, y }): p[i] = x, p[i + 1] = y in one access.
@@ -152,14 +154,14 @@ class pointer : public ptx_ptr
         require_order(context_, i.at(), i.emitting() + x.emitting());
         const ptx_val index = i.emit();
         how.x = x.emit();
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         (ptx_store_vec_emit)(here.builder(), *this, index, how);
     }
     void store_vec(expr i, const vec &x, ptx_store_vec_params how = {}) const
     {
         const ptx_val index = i.emit();
         how.x = x;
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         (ptx_store_vec_emit)(here.builder(), *this, index, how);
     }
     /// Atomic p[i] = f(p[i], x); the old value. Emits. `how` has the order and the scope.
@@ -168,7 +170,7 @@ class pointer : public ptx_ptr
         require_order(context_, i.at(), i.emitting() + x.emitting());
         const ptx_val index = i.emit();
         how.x = x.emit();
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         return value(context_, (ptx_atomic_emit)(here.builder(), op, *this, index, how));
     }
     /// Atomic p[i] = x if p[i] equals `compare`; the old value. Emits.
@@ -176,7 +178,7 @@ class pointer : public ptx_ptr
     {
         require_order(context_, i.at(), i.emitting() + compare.emitting() + x.emitting());
         const ptx_val index = i.emit(), expected = compare.emit(), next = x.emit();
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         return value(context_, (ptx_atomic_cas)(here.builder(), *this, index, expected, next));
     }
     /// The same for p[i], p[i + 1] ..., as ptx_atomic_vec(): p.atomic_vec(op, i, { x, y }).
@@ -185,30 +187,34 @@ class pointer : public ptx_ptr
         require_order(context_, i.at(), i.emitting() + x.emitting());
         const ptx_val index = i.emit();
         how.x = x.emit();
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         return vec(context_, (ptx_atomic_vec_emit)(here.builder(), op, *this, index, how));
     }
     void prefetch(expr i, ptx_prefetch_kind kind) const
     {
         const ptx_val index = i.emit();
-        located here(context_, i.at());
+        located here(context_, i.at(), "pointer");
         (ptx_prefetch)(here.builder(), *this, index, kind);
     }
     /// The address, and the generic address: for functions, texts and printf().
     expr address(place at = place::here()) const &
     {
+        require_owner(context_, "pointer", at);
         return expr::of(context_, (ptx_ptr_address), *this, at);
     }
     expr address(place at = place::here()) &&
     {
+        require_owner(context_, "pointer", at);
         return expr::of(context_, (ptx_ptr_address), *this, at).after(true);
     }
     expr generic(place at = place::here()) const &
     {
+        require_owner(context_, "pointer", at);
         return expr::of(context_, (ptx_ptr_generic), *this, at);
     }
     expr generic(place at = place::here()) &&
     {
+        require_owner(context_, "pointer", at);
         return expr::of(context_, (ptx_ptr_generic), *this, at).after(true);
     }
 

@@ -707,5 +707,22 @@ class builder : public emitter
 
 } // namespace ptx
 
+// A C function that takes an array takes one of ptx_val or ptx_fragment: ptx_val x[4]. Here, behind
+// the last use of a function's name without a call.
+#define PTXGEN_ARRAYS_OF_C(function)                                                               \
+    template <class... Argument>                                                                   \
+    std::enable_if_t<(ptx::is_larger_array<Argument> || ...)>(function)(ptx_builder *,             \
+                                                                        Argument && ...) = delete;
+PTXGEN_ARRAYS_OF_C(ptx_words_add)
+PTXGEN_ARRAYS_OF_C(ptx_words_sub)
+PTXGEN_ARRAYS_OF_C(ptx_words_mad)
+PTXGEN_ARRAYS_OF_C(ptx_call_emit)
+PTXGEN_ARRAYS_OF_C(ptx_call_many_emit)
+PTXGEN_ARRAYS_OF_C(ptx_return_values_emit)
+PTXGEN_ARRAYS_OF_C(ptx_printf_emit)
+PTXGEN_ARRAYS_OF_C(ptx_asm_many_emit)
+PTXGEN_ARRAYS_OF_C(ptx_matrix_load)
+#undef PTXGEN_ARRAYS_OF_C
+
 #endif
 #endif

@@ -358,8 +358,12 @@ class operands
         return steps_[0].x;
     if (!context_ || steps_.empty()) {
         ptx_val poison = {};
-        for (const step &s : steps_)
-            poison.reg = s.x.kind == PTX_KIND_NUMBER ? PTXGEN_NUMBERS_ALONE : poison.reg;
+        bool number = false, unset = false;
+        for (const step &s : steps_) {
+            number |= s.kind == LEAF && s.x.kind == PTX_KIND_NUMBER;
+            unset |= s.kind == LEAF && s.x.kind == PTX_KIND_POISON;
+        }
+        poison.reg = number && !unset ? PTXGEN_NUMBERS_ALONE : 0;
         return poison;
     }
     require_order(context_, at_, emitting_);

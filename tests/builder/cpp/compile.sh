@@ -119,6 +119,7 @@ ptx_stmatrix(b, p, x);
 ptx_load(b, p, 0, 1);
 ptx_store(b, p, 0, x, 1);
 ptx_load_vec(b, p, 0, 4, 1);
+ptx_atomic_vec(b, PTX_ATOMIC_add, p, 0, ptx_vec2(x, x), 1);
 ptx_param(b, PTX_F32);
 ptx_global(b, PTX_F32);
 ptx_entry (b) { }
@@ -152,6 +153,33 @@ for compiler in gcc clang g++ clang++; do
         echo "$first" | grep -qE "$what|too few arguments provided|ptx_val.*ptx_(vec|fragment)" ||
             fail "$compiler: $line: $first"
     done <"$folder/wrong_calls"
+done
+
+# Arrays of ptx::value and ptx::fragment, which are larger than the objects of C.
+for compiler in g++ clang++; do
+    command -v "$compiler" >/dev/null 2>&1 || continue
+    for type in ptx::value ptx_val; do
+        fragment=$(echo "$type" | sed 's/value$/fragment/; s/_val$/_fragment/')
+        while read -r line; do
+            printf '%s\n' '#include <ptxgen/ptxgen.hpp>' "void use(ptx::builder &b, ptx::value y, ptx::matrix m) {" \
+                "$type x[4]; $fragment c[4]; (void)x, (void)c, (void)y, (void)m;" "$line }" >"$folder/arrays.cc"
+            if "$compiler" -std=c++17 -I"$include" -fsyntax-only "$folder/arrays.cc" >"$folder/errors" 2>&1; then
+                [ $type = ptx_val ] || fail "$compiler compiles with an array of $type: $line"
+            else
+                [ $type != ptx_val ] || fail "$compiler refuses an array of C: $line: $(cat "$folder/errors")"
+                grep -q 'arrays.cc:4:.*deleted' "$folder/errors" || fail "$compiler: $line: $(cat "$folder/errors")"
+            fi
+        done <<'END'
+ptx_words_add(b, 4, x, x, x, NULL);
+ptx_words_sub(b, 4, x, x, x, &x[3]);
+ptx_words_mad(b, 3, x, x, y, x);
+ptx_call_emit(b, "f", x, 4);
+ptx_call_many_emit(b, "f", x, 4);
+ptx_return_values_emit(b, x, 4);
+ptx_printf_emit(b, "", x, 4);
+ptx_matrix_load(b, m, 0, 0, 4, c);
+END
+    done
 done
 
 # Operands in operands: six levels are at most four times the text of three, and not eight.

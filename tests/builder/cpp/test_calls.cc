@@ -268,7 +268,7 @@ static void errors()
     REFUSED("ptx_fragment_fill", b.fragment_fill(u));
     REFUSED("ptx_fragment_load", b.fragment_load(PTX_FRAGMENT_A, PTX_F16, 16, p, 16));
     REFUSED("ptx_matrix_from", b.matrix_from(PTX_FRAGMENT_A, PTX_F16, 16, p, 16));
-    REFUSED("ptx_mma: x was never set", ptx::mma(ptx::matrix().at(u).load(0, 0), c, c));
+    REFUSED("the matrix is empty", ptx::mma(ptx::matrix().at(u).load(0, 0), c, c));
     REFUSED("ptx_fragment_to_a", ptx::fragment_to_a(PTX_BF16, c, ptx::fragment()));
     REFUSED("ptx_fragment_set", auto v = b.var(c); v = ptx::fragment());
     REFUSED("2 operands of one", b.cp_async(p.at(u), p.at(u), 4));

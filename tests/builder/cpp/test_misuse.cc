@@ -178,6 +178,40 @@ static const misuse of_builders[] = {
             ptx::builder b;
             b.entry("k", { 32 }, [&] { v = b.shared<float>(4).load_vec(0, 4); });
         } ptx::value x = v[0] + v[1]),
+    MISUSE("the pointer is empty", ptx::pointer p; p[0] = 1),
+    MISUSE("the pointer is empty", ptx::pointer p; p[0] = p[1]),
+    MISUSE("the pointer is empty", ptx::pointer p; ptx::value x = p[0]),
+    MISUSE("the pointer is empty", ptx::pointer p; p[0] += 1),
+    MISUSE("the pointer is empty", ptx::pointer p; p.store(0, 1, {})),
+    MISUSE("the pointer is empty", ptx::pointer p; p.at(1)),
+    MISUSE("the pointer is empty", ptx::pointer p; p.as(PTX_U32)),
+    MISUSE("the pointer is empty", ptx::pointer p; p.load_vec(0, 2)),
+    MISUSE("the pointer is empty", ptx::pointer p; p.store_vec(0, { 1, 2 })),
+    MISUSE("the pointer is empty", ptx::pointer p; p.atomic(PTX_ATOMIC_add, 0, 1)),
+    MISUSE("the pointer is empty", ptx::pointer p; p.atomic_cas(0, 1, 2)),
+    MISUSE("the pointer is empty", ptx::pointer p; p.atomic_vec(PTX_ATOMIC_add, 0, { 1, 2 })),
+    MISUSE("the pointer is empty", ptx::pointer p; p.prefetch(0, PTX_PREFETCH_L2)),
+    MISUSE("the pointer is empty", ptx::pointer p; ptx::value x = p.address()),
+    MISUSE("the pointer is empty", ptx::pointer p; ptx::value x = p.generic()),
+    MISUSE("the pointer is empty", ptx::pointer p; ptx::value x = p.load(0, {})),
+    MISUSE("the pointer is empty", ptx::builder b; b.entry("k", {},
+                                                           [&] {
+                                                               ptx::pointer p;
+                                                               p[b.tid()] = 1;
+                                                           })),
+    MISUSE("the fragment is empty", ptx::builder b;
+           b.entry("k", { 32 }, [&] { ptx::fragment().store(b.shared<float>(256), 16); })),
+    MISUSE("the fragment is empty", ptx::fragment().fragment_words()),
+    MISUSE("the fragment is empty", ptx::fragment none; ptx::mma(none, none, none)),
+    MISUSE("the fragment is empty", ptx::fragment none; ptx::fragment_to_a(PTX_F16, none)),
+    MISUSE("the matrix is empty", ptx::matrix none; none.at(1)),
+    MISUSE("the matrix is empty", ptx::matrix none; none.load(0, 0)),
+    MISUSE("was never set", ptx::builder b;
+           b.entry("k", {}, [&] { b.shared<uint32_t>(4)[0] = ptx::value() + 1; }); b.finish()),
+    MISUSE("was never set", ptx::builder b;
+           b.entry("k", {}, [&] { b.shared<uint32_t>(4)[0] = -ptx::value(); }); b.finish()),
+    MISUSE("numbers alone", ptx::builder b;
+           b.entry("k", {}, [&] { b.shared<uint32_t>(4)[0] = ptx::expr(1) + 1; }); b.finish()),
     MISUSE("was never set", ptx::builder b;
            b.entry("k", {}, [&] { ptx::value x = b.tid() + ptx::value(); }); b.finish()),
     MISUSE("ptx_load", ptx::builder b; b.entry("k", {}, [&] { ptx_load(b, ptx::pointer(), 0); });
