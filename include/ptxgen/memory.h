@@ -153,7 +153,8 @@ static inline ptx_val ptx_atomic_cas(ptx_builder *b, ptx_ptr p, ptx_val i, ptx_v
 /// add, min and max. The address must be a multiple of the bytes accessed. sm_90 and up.
 struct ptx_atomic_vec_params {
     ptx_vec x;
-    ptx_order order; ///< default: relaxed
+    const struct ptx_options_have_names *ptx_options_have_names; ///< as in PTX_ACCESS_FIELDS
+    ptx_order order;                                             ///< default: relaxed
     ptx_scope scope;
 };
 PTXGEN_API ptx_vec ptx_atomic_vec_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,

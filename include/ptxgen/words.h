@@ -37,7 +37,8 @@ PTXGEN_API void ptx_words_add(ptx_builder *b, unsigned count, ptx_val *sum, cons
 /// NULL: nothing needs it.
 PTXGEN_API void ptx_words_sub(ptx_builder *b, unsigned count, ptx_val *difference, const ptx_val *x,
                               const ptx_val *y, ptx_val *borrow);
-/// sum = x * y + z for a single word y; `sum` has count + 1 words, which always hold it.
+/// sum = x * y + z for a single word y. CAUTION: `sum` is an array of count + 1 words, which always
+/// hold it: one more than x and z have. The call sets them all.
 PTXGEN_API void ptx_words_mad(ptx_builder *b, unsigned count, ptx_val *sum, const ptx_val *x,
                               ptx_val y, const ptx_val *z);
 

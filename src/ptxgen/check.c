@@ -103,12 +103,16 @@ static bool has_result(ptx_builder *b, const struct flow *f, const struct insn *
 
     if (insn->kind != INSN_RETURN || !entry->results || defined(f, entry->result_reg))
         return true;
-    ptxb_fail_place(
-        b, entry->place, index + 1, "func",
-        entry->results > 1
-            ? "a path through '%.64s' ends without ptx_return_values(); the first is %s"
-            : "a path through '%.64s' ends without ptx_return_value(); the result is %s",
-        entry->decl.name, ptx_type_name((ptx_type)entry->result[0]));
+    if (entry->results > 1)
+        ptxb_fail_place(b, entry->place, index + 1, "func",
+                        "a path through '%.64s' ends without ptx_return_values() of its %u values, "
+                        "which a path that ends in a trap needs, too",
+                        entry->decl.name, (unsigned)entry->results);
+    else
+        ptxb_fail_place(b, entry->place, index + 1, "func",
+                        "a path through '%.64s' ends without ptx_return_value(); the result is %s; "
+                        "a path that ends in a trap needs it, too",
+                        entry->decl.name, ptx_type_name((ptx_type)entry->result[0]));
     return false;
 }
 

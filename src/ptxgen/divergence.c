@@ -323,7 +323,7 @@ static void report_warp(ptx_builder *b, uint32_t k, const char *to)
             function, to);
     else
         ptxb_fail_insn(
-            b, k, NULL,
+            b, k, strcmp(b->opcodes.at[insn->opcode].text, "bar.arrive") ? NULL : "barrier_arrive",
             needs_warp(b->opcodes.at[insn->opcode].text)
                 ? "%s needs all lanes of a warp, and is in code that only some lanes of a warp "
                   "may reach: the condition of the branch to %s differs between lanes. Move it "

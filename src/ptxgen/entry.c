@@ -53,7 +53,8 @@ static bool array_differs(ptx_builder *b, const char *call, const char *name)
     return true;
 }
 
-enum { MOST_RESIDENT = 2048 }; // threads of any target's multiprocessor
+// The threads and registers of a multiprocessor; a block of any target has at most these.
+enum { MOST_RESIDENT = 2048, MOST_REGISTERS = 65536 };
 
 static uint64_t threads_of(const uint32_t shape[3])
 {
@@ -169,6 +170,14 @@ static bool valid_entry(ptx_builder *b, const struct ptx_entry_params *decl)
         return false;
     }
     const uint64_t threads = threads_of(any(decl->block) ? decl->block : decl->max_block);
+    const uint32_t whole = ((uint32_t)threads + 31) / 32 * 32;
+    if (decl->max_registers * whole > MOST_REGISTERS) {
+        ptxb_fail(b, "entry",
+                  ".max_registers = %u of %u threads: a block has at most %d registers, so at most "
+                  "%u of a thread",
+                  decl->max_registers, whole, MOST_REGISTERS, MOST_REGISTERS / whole);
+        return false;
+    }
     if (decl->min_blocks * threads > MOST_RESIDENT) {
         ptxb_fail(b, "entry",
                   ".min_blocks = %u of %u threads: a multiprocessor has at most %d threads",
@@ -228,6 +237,21 @@ static void drop_loads(ptx_builder *b, const char *name)
     }
 }
 
+// The first instruction of the body that reads the parameter; NO_INDEX: none is known.
+static uint32_t first_use(const ptx_builder *b, const struct param *p)
+{
+    const struct code *code = &b->code[0];
+
+    for (uint32_t k = 0; !p->symbol && k < code->insns.count; k++) {
+        const struct insn *insn = &code->insns.at[k];
+        const struct operand *operands = ptxb_operands(code, insn);
+        for (unsigned n = insn->dst_count; n < insn->operand_count; n++)
+            if (ptxb_operand_reg(&operands[n]) == p->reg)
+                return k;
+    }
+    return NO_INDEX;
+}
+
 static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
 {
     bool all = true;
@@ -240,11 +264,14 @@ static bool parameters_are_used(ptx_builder *b, const struct entry *entry)
             drop_loads(b, p->info.name);
         if (used != p->info.unused)
             continue;
-        ptxb_fail_place(b, p->place, p->index,
+        const uint32_t use = used ? first_use(b, p) : NO_INDEX;
+        const char *const place = use == NO_INDEX ? p->place : ptxb_place_of(b, use);
+        ptxb_fail_place(b, place ? place : p->place, use == NO_INDEX ? p->index : use + 1,
                         p->info.is_pointer ? "param_ptr"
                         : p->symbol        ? "param_array"
                                            : "param",
-                        used ? "parameter '%.64s' is declared .unused, and it is used"
+                        used ? "parameter '%.64s' is declared .unused, and it is used; make "
+                               ".unused false where it is, or do not use it"
                              : "parameter '%.64s' is never used; use it, do not declare it, or "
                                "declare it with .unused = true",
                         p->info.name);

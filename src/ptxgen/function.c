@@ -110,6 +110,10 @@ static void return_values(ptx_builder *b, const char *call, const ptx_val *x, si
 
     if (!returns(b, call, count))
         return;
+    if (!x) {
+        ptxb_fail(b, call, "there is no array of values");
+        return;
+    }
     for (unsigned k = 0; k < count; k++) {
         const ptx_type type = (ptx_type)ptxb_entry(b)->result[k];
         if (count > 1)
@@ -165,7 +169,7 @@ static void list_functions(const ptx_builder *b, char *out, size_t size)
 }
 
 // The index of the function; NO_INDEX after an error.
-static uint32_t find_function(ptx_builder *b, const char *name)
+static uint32_t find_function(ptx_builder *b, const char *call, const char *name)
 {
     char known[256];
 
@@ -174,12 +178,12 @@ static uint32_t find_function(ptx_builder *b, const char *name)
         if (strcmp(entry->decl.name, name) != 0)
             continue;
         if (!entry->is_function)
-            ptxb_fail(b, "call",
+            ptxb_fail(b, call,
                       "'%.64s' is an entry, which the host launches; ptx_func() makes "
                       "functions",
                       name);
         else if (e + 1 == b->entries.count)
-            ptxb_fail(b, "call", "function '%.64s' has not ended yet: functions do not recurse",
+            ptxb_fail(b, call, "function '%.64s' has not ended yet: functions do not recurse",
                       name);
         return b->failed ? NO_INDEX : e;
     }
@@ -187,25 +191,26 @@ static uint32_t find_function(ptx_builder *b, const char *name)
         return NO_INDEX;
     list_functions(b, known, sizeof known);
     if (!name)
-        ptxb_fail(b, "call", "the name is missing; the functions so far: %s", known);
+        ptxb_fail(b, call, "the name is missing; the functions so far: %s", known);
     else
-        ptxb_fail(b, "call", "there is no function '%.64s' before this; the functions so far: %s",
+        ptxb_fail(b, call, "there is no function '%.64s' before this; the functions so far: %s",
                   name, known);
     return NO_INDEX;
 }
 
-static bool pass(ptx_builder *b, const struct entry *function, unsigned k, ptx_val x, ptx_val *out)
+static bool pass(ptx_builder *b, const char *call, const struct entry *function, unsigned k,
+                 ptx_val x, ptx_val *out)
 {
     const struct ptx_param_info *info = &function->params.at[k].info;
     const ptx_type type = info->is_pointer ? PTX_U64 : (ptx_type)info->type;
     char name[32];
 
     snprintf(name, sizeof name, "argument %u", k + 1);
-    x = ptxb_typed(b, "call", name, x, type);
-    if (!ptxb_usable(b, "call", name, x))
+    x = ptxb_typed(b, call, name, x, type);
+    if (!ptxb_usable(b, call, name, x))
         return false;
     if (x.type != type) {
-        ptxb_fail(b, "call", "argument %u is %s; parameter '%.64s' of '%.64s' is %s%s", k + 1,
+        ptxb_fail(b, call, "argument %u is %s; parameter '%.64s' of '%.64s' is %s%s", k + 1,
                   ptx_type_name((ptx_type)x.type), info->name, function->decl.name,
                   ptx_type_name(type), info->is_pointer ? ", the address of a pointer" : "");
         return false;
@@ -217,7 +222,7 @@ static bool pass(ptx_builder *b, const struct entry *function, unsigned k, ptx_v
 }
 
 // Adds the shared memory of what the function reaches to that of the caller, once each.
-static bool reach(ptx_builder *b, uint32_t f)
+static bool reach(ptx_builder *b, const char *call, uint32_t f)
 {
     struct entry *caller = ptxb_entry(b);
 
@@ -230,7 +235,7 @@ static bool reach(ptx_builder *b, uint32_t f)
     caller->shared_bytes += b->entries.at[f].own_shared;
     if (caller->shared_bytes <= SHARED_BYTES)
         return true;
-    ptxb_fail(b, "call",
+    ptxb_fail(b, call,
               "with the arrays of '%.64s', %u bytes of shared memory are declared; an entry has at "
               "most %d; ptx_shared_dynamic() can have more",
               b->entries.at[f].decl.name, caller->shared_bytes, SHARED_BYTES);
@@ -238,7 +243,7 @@ static bool reach(ptx_builder *b, uint32_t f)
 }
 
 // The arrays in local memory of a function live while it runs, under those of its caller.
-static bool has_local_memory(ptx_builder *b, const struct entry *function)
+static bool has_local_memory(ptx_builder *b, const char *call, const struct entry *function)
 {
     struct entry *caller = ptxb_entry(b);
     const uint32_t below = function->local_bytes + function->called_local;
@@ -246,7 +251,7 @@ static bool has_local_memory(ptx_builder *b, const struct entry *function)
     caller->called_local += below;
     if (caller->local_bytes + caller->called_local <= LOCAL_BYTES)
         return true;
-    ptxb_fail(b, "call",
+    ptxb_fail(b, call,
               "with the arrays of '%.64s', %u bytes of local memory are declared; a thread has at "
               "most %d",
               function->decl.name, caller->local_bytes + caller->called_local, LOCAL_BYTES);
@@ -254,7 +259,7 @@ static bool has_local_memory(ptx_builder *b, const struct entry *function)
 }
 
 // A call is written inline, and so are those in the function.
-static bool has_room_for_code(ptx_builder *b, const struct entry *function)
+static bool has_room_for_code(ptx_builder *b, const char *call, const struct entry *function)
 {
     enum { MOST_PIECES = 4096, MOST_NESTED = 64 };
     struct entry *caller = ptxb_entry(b);
@@ -264,7 +269,7 @@ static bool has_room_for_code(ptx_builder *b, const struct entry *function)
         caller->nested = function->nested + 1;
     if (caller->pieces <= MOST_PIECES && caller->nested <= MOST_NESTED)
         return true;
-    ptxb_fail(b, "call",
+    ptxb_fail(b, call,
               caller->nested > MOST_NESTED
                   ? "a call is written inline; with '%.64s' more than %d are nested"
                   : "a call is written inline, and so are those in the function: with '%.64s' the "
@@ -273,23 +278,24 @@ static bool has_room_for_code(ptx_builder *b, const struct entry *function)
     return false;
 }
 
-static bool may_call(ptx_builder *b, uint32_t f)
+static bool may_call(ptx_builder *b, const char *call, uint32_t f)
 {
     static const char *const wanted[] = { "a multiple of 32 threads in x",
                                           "a multiple of 32 threads in x, or one row of threads" };
     struct entry *function = &b->entries.at[f], *caller = ptxb_entry(b);
     const uint32_t reached = caller->reaches.count;
 
-    if (!has_room_for_code(b, function) || !has_local_memory(b, function) || !reach(b, f) ||
-        (function->whole_warps && !ptxb_whole_warps(b, "call", function->decl.name)))
+    if (!has_room_for_code(b, call, function) || !has_local_memory(b, call, function) ||
+        !reach(b, call, f) ||
+        (function->whole_warps && !ptxb_whole_warps(b, call, function->decl.name)))
         return false;
     // What a function reaches is reached by its first call.
     const bool first = caller->reaches.count > reached;
     for (uint32_t k = 0; first && k < function->reaches.count; k++)
-        if (!reach(b, function->reaches.at[k]))
+        if (!reach(b, call, function->reaches.at[k]))
             return false;
     if (function->text_shared) {
-        ptxb_fail(b, "call",
+        ptxb_fail(b, call,
                   "'%.64s' has shared memory that a text of ptx_asm() declares. A call is written "
                   "inline, so each would have its own; use ptx_shared()",
                   function->decl.name);
@@ -299,7 +305,7 @@ static bool may_call(ptx_builder *b, uint32_t f)
         caller->rows = function->rows;
     if (caller->is_function || ptxb_rows(caller->decl.block) <= function->rows)
         return true;
-    ptxb_fail(b, "call",
+    ptxb_fail(b, call,
               "the warp operations of '%.64s' need blocks with %s; those of the entry are %u x %u "
               "x %u",
               function->decl.name, wanted[function->rows], caller->decl.block[0],
@@ -343,24 +349,28 @@ static uint32_t call_function(ptx_builder *b, const char *call, const char *name
 
     if (!ptxb_ready(b, call))
         return NO_INDEX;
-    const uint32_t f = find_function(b, name);
+    const uint32_t f = find_function(b, call, name);
     if (f == NO_INDEX)
         return NO_INDEX;
     const struct entry *function = &b->entries.at[f];
     if (count != function->params.count) {
-        ptxb_fail(b, "call", "'%.64s' takes %u argument%s; got %zu", name, function->params.count,
+        ptxb_fail(b, call, "'%.64s' takes %u argument%s; got %zu", name, function->params.count,
                   function->params.count == 1 ? "" : "s", count);
         return NO_INDEX;
     }
     if (function->results > most) {
-        ptxb_fail(b, "call", "'%.64s' has %u results; ptx_call_many() gives them", name,
+        ptxb_fail(b, call, "'%.64s' has %u results; ptx_call_many() gives them", name,
                   (unsigned)function->results);
         return NO_INDEX;
     }
+    if (count && !args) {
+        ptxb_fail(b, call, "there is no array of arguments for '%.64s'", name);
+        return NO_INDEX;
+    }
     for (unsigned k = 0; k < count; k++)
-        if (!pass(b, function, k, args[k], &passed[k]))
+        if (!pass(b, call, function, k, args[k], &passed[k]))
             return NO_INDEX;
-    if (!may_call(b, f) || !append_call(b, f, passed, (unsigned)count, out))
+    if (!may_call(b, call, f) || !append_call(b, f, passed, (unsigned)count, out))
         return NO_INDEX;
     for (unsigned k = 0; k < b->entries.at[f].results; k++)
         out[k] = narrowed(b, (ptx_type)b->entries.at[f].result[k], out[k]);

@@ -253,6 +253,10 @@ struct entry {
     bool wrong;             // has an error; nothing is checked at its end
     bool whole_warps;       // has instructions that no block with part of a warp can execute
     uint16_t named_threads; // the greatest count of threads that a named barrier waits for
+    // By barrier: the count of threads of the first use, as far as it is known, and whether threads
+    // arrive there without waiting.
+    uint16_t barrier_threads[16];
+    bool arrives[16];
     // Of a function:
     bool is_function, is_called;
     bool text_shared; // a text of it declares shared memory

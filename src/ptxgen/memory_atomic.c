@@ -2,6 +2,8 @@
 // Atomics, of single elements and of vectors, and fences.
 #include "internal.h"
 
+#include <stdio.h>
+
 // How it orders the accesses of its thread.
 struct ordering {
     ptx_order order;
@@ -169,12 +171,14 @@ static bool vector_ok(ptx_builder *b, const struct ptx_op_info *info, ptx_ptr p,
         return false;
     }
     for (unsigned k = 0; k < lanes; k++) {
-        a->x.lane[k] = ptxb_typed(b, "atomic_vec", "the value", a->x.lane[k], type);
-        if (!ptxb_usable(b, "atomic_vec", "the value", a->x.lane[k]))
+        char name[16];
+        snprintf(name, sizeof name, "lane %u", k);
+        a->x.lane[k] = ptxb_typed(b, "atomic_vec", name, a->x.lane[k], type);
+        if (!ptxb_usable(b, "atomic_vec", name, a->x.lane[k]))
             return false;
         if (a->x.lane[k].type == p.type)
             continue;
-        ptxb_fail(b, "atomic_vec", "the value is %s; the pointer is to %s",
+        ptxb_fail(b, "atomic_vec", "%s is %s; the pointer is to %s", name,
                   ptx_type_name((ptx_type)a->x.lane[k].type), ptx_type_name(type));
         return false;
     }

@@ -82,11 +82,32 @@ ptx_val ptx_grid_stride_begin(ptx_builder *b, ptx_val n)
 
 // ---- barriers -----------------------------------------------------------------------------------
 
+// Whether arrivals at a barrier and waits there count the same threads: `threads` of 0 are those of
+// the block. Barriers of which no thread only arrives may have other counts one after another.
+static bool counts_agree(ptx_builder *b, const char *call, unsigned id, unsigned threads,
+                         bool arrives)
+{
+    struct entry *entry = ptxb_entry(b);
+    const uint32_t block = entry->decl.block[0] ? (ptxb_block_threads(entry) + 31) / 32 * 32 : 0;
+    const unsigned count = threads ? threads : block, first = entry->barrier_threads[id];
+
+    entry->arrives[id] |= arrives;
+    if (!first)
+        entry->barrier_threads[id] = (uint16_t)count;
+    if (!first || !count || first == count || !entry->arrives[id])
+        return true;
+    ptxb_fail(b, call,
+              "barrier %u counts %u threads here and %u before, and threads arrive there without "
+              "waiting; arrivals and waits give the same count, or use another barrier",
+              id, count, first);
+    return false;
+}
+
 void ptx_barrier(ptx_builder *b)
 {
     const ptx_val zero = ptx_u32(0);
 
-    if (!ptxb_ready(b, "barrier"))
+    if (!ptxb_ready(b, "barrier") || !counts_agree(b, "barrier", 0, 0, false))
         return;
     ptxb_emit_void(b, ptxb_opcode(b, "bar.sync"), 1, &zero);
     ptxb_meet(b, MEET_BLOCK);
@@ -121,7 +142,8 @@ void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
 {
     const ptx_val src[] = { ptx_u32(id), ptx_u32(threads) };
 
-    if (!ptxb_ready(b, "barrier_named") || !is_barrier(b, "barrier_named", id, threads))
+    if (!ptxb_ready(b, "barrier_named") || !is_barrier(b, "barrier_named", id, threads) ||
+        !counts_agree(b, "barrier_named", id, threads, false))
         return;
     ptxb_emit_void(b, ptxb_opcode(b, "bar.sync"), threads ? 2 : 1, src);
     if (!threads)
@@ -139,6 +161,8 @@ void ptx_barrier_arrive(ptx_builder *b, unsigned id, unsigned threads)
                   "barrier %u needs the number of threads that arrive and wait, 32 to 1024", id);
         return;
     }
+    if (!counts_agree(b, "barrier_arrive", id, threads, true))
+        return;
     ptxb_emit_void(b, ptxb_opcode(b, "bar.arrive"), 2, src);
     ptxb_meet(b, MEET_WARP);
 }

@@ -168,7 +168,7 @@ TEST(wrong_accesses_are_named)
          "atomic_vec: 8 lanes of f32; there are 2 and 4, and 8 of f16 and bf16");
     WITH(PTX_F32, ptx_atomic_vec(b, PTX_ATOMIC_add, v, 0, ((ptx_vec) { { f }, 1 })), "1 lanes");
     WITH(PTX_F32, ptx_atomic_vec(b, PTX_ATOMIC_add, v, 0, ptx_vec2(f, u)),
-         "atomic_vec: the value is u32; the pointer is to f32");
+         "atomic_vec: lane 1 is u32; the pointer is to f32");
     WITH(PTX_F32, ptx_atomic_vec(b, PTX_ATOMIC_add, v, f, ptx_vec2(f, f)), "the index is f32");
     WITH(PTX_F32,
          ptx_atomic_vec(b, PTX_ATOMIC_add, v, 0, ptx_vec2(f, f), .order = PTX_ORDER_SEQ_CST),
@@ -207,11 +207,54 @@ TEST(wrong_accesses_are_named)
     ptx_entry (b, "k")
         ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), 7))
             ptx_barrier_arrive(b, 1, 64);
-    EXPECT_ERROR(b, "k: bar.arrive needs all lanes of a warp, and is in code that only some lanes");
+    EXPECT_ERROR(b, "k: ptx_barrier_arrive: bar.arrive needs all lanes of a warp, and is in code "
+                    "that only some lanes");
     b = builder_at(80);
     ptx_entry (b, "k", .block = { 64 })
         ptx_barrier_arrive(b, 1, 96);
     EXPECT_ERROR(b, "barrier_arrive: barrier 1 waits for 96 threads, and a block of the entry");
+}
+
+// Arrivals and waits at one barrier have one count, as far as it is known.
+TEST(barriers_count_once)
+{
+    static const struct {
+        unsigned id, wait, arrive; // wait of 1: ptx_barrier()
+        uint32_t block;
+        const char *error;
+    } cases[] = {
+        { 2, 96, 64, 128, "ptx_barrier_arrive: barrier 2 counts 64 threads here and 96 before" },
+        { 0, 1, 64, 128, "ptx_barrier_arrive: barrier 0 counts 64 threads here and 128 before" },
+        { 3, 0, 64, 100, "ptx_barrier_arrive: barrier 3 counts 64 threads here and 128 before" },
+        { 0, 1, 128, 100, NULL },
+        { 3, 0, 64, 0, NULL },
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { cases[k].block, cases[k].block != 0, cases[k].block != 0 }) {
+            if (cases[k].wait == 1)
+                ptx_barrier(b);
+            else
+                ptx_barrier_named(b, cases[k].id, cases[k].wait);
+            ptx_barrier_arrive(b, cases[k].id, cases[k].arrive);
+        }
+        if (cases[k].error)
+            EXPECT_ERROR(b, cases[k].error);
+        else
+            EXPECT_LINES(b, "bar.arrive ");
+    }
+    ptx_builder *b = builder_at(80);
+    ptx_entry (b, "k", .block = { 128 }) {
+        ptx_barrier_arrive(b, 1, 64);
+        ptx_barrier_named(b, 1, 128);
+    }
+    EXPECT_ERROR(b, "ptx_barrier_named: barrier 1 counts 128 threads here and 64 before");
+    b = builder_at(80);
+    ptx_entry (b, "k", .block = { 128 }) { // one after another
+        ptx_barrier(b);
+        ptx_barrier_named(b, 0, 64);
+    }
+    EXPECT_LINES(b, "bar.sync 0;", "bar.sync 0, 64;");
 }
 
 // ---- functions with several results -------------------------------------------------------------
@@ -295,7 +338,11 @@ TEST(wrong_functions_are_named)
              "return_values: value 2 is u32; that result of the function is f32");
     FUNCTION(TWO, ptx_return_values(b, 1.5, 2), "value 1 is the number 1.5, which u32 cannot hold");
     FUNCTION(TWO, ptx_return_values(b, 1, ((ptx_val) { 0 })), "value 2 was never set");
-    FUNCTION(TWO, , "a path through 'f' ends without ptx_return_values(); the first is u32");
+    FUNCTION(TWO, , "a path through 'f' ends without ptx_return_values() of its 2 values");
+    FUNCTION(TWO, ptx_trap(b), "of its 2 values, which a path that ends in a trap needs, too");
+    FUNCTION(.result = PTX_U32, ptx_trap_message(b, "no"),
+             "ptx_return_value(); the result is u32; a path that ends in a trap needs it, too");
+    FUNCTION(TWO, ptx_return_values_emit(b, NULL, 2), "return_values: there is no array of values");
     FUNCTION(.results = { PTX_U32 COMMA PTX_NONE COMMA PTX_F32 }, ,
              "func: .results[1] of 'f' has no type, and .results[2] has one");
     FUNCTION(.result = PTX_U32 COMMA.results = { PTX_F32 }, ,
@@ -312,7 +359,20 @@ TEST(wrong_functions_are_named)
     divide(b);
     ptx_entry (b, "k")
         ptx_call_many(b, "divide", 1);
-    EXPECT_ERROR(b, "'divide' takes 2 arguments; got 1");
+    EXPECT_ERROR(b, "ptx_call_many: 'divide' takes 2 arguments; got 1");
+    for (int many = 0; many < 2; many++) {
+        b = builder_at(80);
+        ptx_func (b, "f")
+            ptx_printf(b, "%u", ptx_param(b, PTX_U32, "x"));
+        ptx_entry (b, "k") {
+            if (many)
+                ptx_call_many_emit(b, "f", NULL, 1);
+            else
+                ptx_call_emit(b, "f", NULL, 1);
+        }
+        EXPECT_ERROR(b, many ? "k: ptx_call_many: there is no array of arguments for 'f'"
+                             : "k: ptx_call: there is no array of arguments for 'f'");
+    }
     b = builder_at(80);
     divide(b);
     ptx_entry (b, "k")
@@ -371,6 +431,7 @@ TEST(a_function_need_not_use_a_parameter)
 TEST(wrong_parameters_are_named)
 {
     const char *used = "is declared .unused, and it is used";
+    int used_at = 0;
 
     REFUSED(ptx_store(b, ptx_param_ptr(b, PTX_F32, "v", .unused = true), 0, f),
             "param_ptr: parameter 'v'", used);
@@ -386,4 +447,26 @@ TEST(wrong_parameters_are_named)
     b = builder_at(80);
     ptx_entry (b, "k", .block = { 64 }, .min_blocks = 2, .max_registers = 64) {}
     EXPECT_ERROR(b, "ptx_entry: .max_registers and .min_blocks both bound the registers");
+    b = builder_at(80);
+    ptx_entry (b, "k", .block = { 1024 }, .max_registers = 65) {}
+    EXPECT_ERROR(b, "ptx_entry: .max_registers = 65 of 1024 threads: a block has at most 65536 "
+                    "registers, so at most 64 of a thread");
+    b = builder_at(80);
+    ptx_entry (b, "k", .max_block = { 481 }, .max_registers = 128) {}
+    finished(b); // 512 threads in whole warps
+    ptx_builder_destroy(&b);
+    b = builder_at(80);
+    ptx_entry (b, "k", .max_block = { 481 }, .max_registers = 129) {}
+    EXPECT_ERROR(b, ".max_registers = 129 of 512 threads", "at most 128 of a thread");
+    // The error is at the use.
+    b = builder_at(80);
+    ptx_entry (b, "k") {
+        ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
+        ptx_val n = ptx_param(b, PTX_U32, "n", .unused = true);
+        used_at = __LINE__ + 1;
+        ptx_store(b, out, 0, n);
+    }
+    char place[64];
+    snprintf(place, sizeof place, "test_calls.c:%d:", used_at);
+    EXPECT_ERROR(b, place, "ptx_param: parameter 'n' is declared .unused, and it is used; make");
 }
