@@ -47,8 +47,8 @@ def decoded(codes: Tensor, format: str) -> Tensor:
 
 def _scaled_back(codes: Tensor, scale: Optional[Tensor], value: float, format: str, dtype: torch.dtype) -> Tensor:
     inverse: Any = scale.reciprocal() if scale is not None else torch.full((), value, device=codes.device).reciprocal()
-    y: Tensor = (decoded(codes, format) * inverse).to(dtype)
-    return y
+    y: Tensor = decoded(codes, format) * inverse
+    return y if dtype is torch.float32 else y.to(dtype)  # torch 2.11 compiles a backward pass of zeros for y.to() that is y
 
 
 class _Cast(torch.autograd.Function):
