@@ -36,22 +36,25 @@ def descend(model, rate):
 
 def equal_states(a, b):
     assert list(a) == list(b)
-    return all(torch.equal(x.reshape(-1).float(), y.reshape(-1).float()) for x, y in zip(a.values(), b.values()))
+    return all(torch.equal(x.cpu().reshape(-1).float(), y.cpu().reshape(-1).float()) for x, y in zip(a.values(), b.values()))
 
 
 def gradient(module, x, seed=9):
-    leaf = x.clone().requires_grad_()
+    """Output and gradient, on the CPU. torch's own modules are there: on a GPU torch divides by a number through its
+    rounded reciprocal, and its scales are apart from its own on the CPU by a unit in the last place."""
+    device = next(iter(module.state_dict().values())).device
+    leaf = x.to(device).clone().requires_grad_()
     y = module(leaf)
-    y.backward(draw(*x.shape, seed=seed))
-    return y.detach(), leaf.grad
+    y.backward(draw(*x.shape, seed=seed).to(device))
+    return y.detach().cpu(), leaf.grad.cpu()
 
 
 @pytest.mark.parametrize("k", range(len(OBSERVERS)))
 def test_fake_quantize_as_torch(k):
     """Outputs, gradients, buffers and keys are torch's in every step, and so they are after conversions."""
     observer, how, (low, high) = OBSERVERS[k]
-    theirs = ao.FakeQuantize(observer, quant_min=low, quant_max=high, averaging_constant=0.1, **how).to(DEVICE)
-    ours = q.FakeQuantize.from_torch(theirs)
+    theirs = ao.FakeQuantize(observer, quant_min=low, quant_max=high, averaging_constant=0.1, **how)
+    ours = q.FakeQuantize.from_torch(theirs).to(DEVICE)
     assert isinstance(ours, ao.FakeQuantizeBase)
     for step in range(4):
         x = draw(4, 6, 3, seed=step, scale=1 + step) + 0.3
@@ -60,8 +63,8 @@ def test_fake_quantize_as_torch(k):
         if step == 2:
             ao.disable_observer(ours)
             ao.disable_observer(theirs)
-    assert all(map(torch.equal, map(torch.flatten, ours.calculate_qparams()), theirs.calculate_qparams()))
-    again, back = q.FakeQuantize.from_torch(theirs), ours.to_torch()
+    assert all(torch.equal(a.flatten().cpu(), b) for a, b in zip(ours.calculate_qparams(), theirs.calculate_qparams()))
+    again, back = q.FakeQuantize.from_torch(theirs).to(DEVICE), ours.to_torch()
     x = draw(4, 6, 3, seed=7)
     for other in (again, back, copy.deepcopy(ours), pickle.loads(pickle.dumps(ours))):
         assert equal_states(other.state_dict(), ours.state_dict())
@@ -70,7 +73,7 @@ def test_fake_quantize_as_torch(k):
     assert torch.equal(ours(x), x)
     fresh = q.FakeQuantize(low, high, axis=ours.axis, symmetric=ours.activation_post_process.symmetric, averaging_constant=0.1)
     fresh.to(DEVICE).load_state_dict(theirs.state_dict())
-    assert not fresh._observes and torch.equal(fresh(x), theirs(x))
+    assert not fresh._observes and torch.equal(fresh(x).cpu(), theirs(x.cpu()))
 
 
 @pytest.mark.parametrize("k", [1, 3])
@@ -79,8 +82,8 @@ def test_learnable_as_torch(k):
     observer, how, (low, high) = OBSERVERS[k]
     channels = 6 if "ch_axis" in how else -1
     theirs = learnable._LearnableFakeQuantize(observer, low, high, channel_len=channels, use_grad_scaling=True,
-                                              averaging_constant=0.1, **how).to(DEVICE)
-    ours = q.LearnableFakeQuantize.from_torch(theirs)
+                                              averaging_constant=0.1, **how)
+    ours = q.LearnableFakeQuantize.from_torch(theirs).to(DEVICE)
     assert list(dict(ours.named_parameters())) == ["scale", "zero_point"]
     for step in range(5):
         x = draw(4, 6, 3, seed=step)
@@ -94,7 +97,7 @@ def test_learnable_as_torch(k):
                 descend(module, 1e-3)
         assert all(map(torch.equal, *results)) or step > 3  # then their zero points may round apart
         for name, value in ours.state_dict().items():
-            assert torch.allclose(value.float(), theirs.state_dict()[name].float(), rtol=1e-5, atol=1e-6), name
+            assert torch.allclose(value.cpu().float(), theirs.state_dict()[name].float(), rtol=1e-5, atol=1e-6), name
     back = ours.to_torch()
     assert equal_states(back.state_dict(), ours.state_dict()) and back.scale.requires_grad
     assert equal_states(q.LearnableFakeQuantize.from_torch(back).state_dict(), ours.state_dict())
@@ -236,7 +239,8 @@ def test_a_shared_layer_and_tied_weights():
 
 
 def test_in_torchs_own_flow():
-    """torch.ao's prepare_qat() takes the modules as it takes its own."""
+    """torch.ao's prepare_qat() takes the modules as it takes its own; losses on a GPU, where its scales are rounded twice,
+    are near."""
     losses = []
     for weight, activation in (
             (q.FakeQuantize.with_args(q_min=-128, q_max=127, axis=0, symmetric=True), q.FakeQuantize.with_args(q_min=0, q_max=255)),
@@ -255,7 +259,7 @@ def test_in_torchs_own_flow():
             loss.backward()
             descend(prepared, 0.1)
             losses.append(loss.item())
-    assert losses[:2] == losses[2:]
+    assert losses[:2] == (losses[2:] if str(DEVICE) == "cpu" else pytest.approx(losses[2:], rel=1e-5))
 
 
 # ---- exports

@@ -24,6 +24,11 @@ def sized(buffer: Tensor, shape: Sequence[int]) -> Tensor:
     return buffer
 
 
+def _divided(value: Tensor, by: float) -> Tensor:
+    """The quotient. On a GPU torch multiplies by the rounded reciprocal of a number, not of a tensor."""
+    return value / torch.full_like(value, by)
+
+
 class MovingAverage(_ao.Float32):
     """Of a tensor, by the library's observer; or of each index of an axis, by torch's operations. Nothing waits."""
 
@@ -97,10 +102,10 @@ class MovingAverage(_ao.Float32):
         low, high = low.reshape(-1).clamp(max=0.0), high.reshape(-1).clamp(min=0.0)
         seen = low.isfinite() | high.isfinite()
         if self.symmetric:
-            scale = torch.maximum(-low, high) / ((self.quant_max - self.quant_min) / 2)
+            scale = _divided(torch.maximum(-low, high), (self.quant_max - self.quant_min) / 2)
             zero = torch.full_like(scale, float(self.zero))
         else:
-            scale = (high - low) / float(self.quant_max - self.quant_min)
+            scale = _divided(high - low, float(self.quant_max - self.quant_min))
         scale = torch.where(seen, scale.clamp(min=self.eps_value), torch.ones_like(scale))
         if not self.symmetric:
             zero = (self.quant_min - torch.round(low / scale)).clamp(self.quant_min, self.quant_max)
