@@ -53,7 +53,8 @@ class Optimizer(Stepped):
         if unknown:
             raise TypeError(f"rule {rule.name} has no scalar {unknown[0]!r}; it has {', '.join(rule.scalars)}")
         self.__dict__["rule"] = rule
-        defaults = {**rule.scalars, **scalars, "maximize": bool(maximize)}
+        # A flattened checkpoint has of a group what the optimizer's own groups have.
+        defaults = {**rule.scalars, **scalars, "maximize": bool(maximize), "rule": _label(rule)}
         if rule.evaluates:
             defaults["train_mode"] = True
         if rule.evaluates and fp8 is not None:
@@ -62,9 +63,6 @@ class Optimizer(Stepped):
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype,
                   fp8)
-
-    def __repr__(self) -> str:
-        return f"{super().__repr__()[:-1]}    rule: {_label(self.rule)}\n)"
 
     @property
     def _names(self) -> Tuple[str, ...]:  # type: ignore[override]
@@ -102,7 +100,9 @@ class Optimizer(Stepped):
 
     def _check_keys(self, group: Dict[str, Any]) -> None:
         """Whether the group is one of this rule."""
-        known = self._keys()
+        known, label = self._keys(), _label(self.rule)
+        if group.get("rule", label) != label:
+            raise ValueError(f"rule is {group['rule']!r} in a group, and this optimizer has {label}: leave the key out")
         for key, own in known.items():
             if key in group and group[key] != own:
                 raise ValueError(f"{key} is {group[key]!r} in a group, and rule {self.rule.name} is that of {key}={own!r}: "
@@ -182,11 +182,12 @@ class Optimizer(Stepped):
     # ---- checkpoints
 
     def state_dict(self, **given: Any) -> Dict[str, Any]:
-        """As Stepped's, with the identity of the rule, in groups too: distributed checkpoints have nothing else.
+        """As Stepped's, with the identity of the rule; distributed checkpoints have that of the groups alone.
         format="torch": groups have the keys by which torch.optim knows what the rule does."""
         made = super().state_dict(**given)
-        for group in made["param_groups"]:
-            group.update(self._keys() if given.get("format") == "torch" else {"rule": _label(self.rule)})
+        for group in made["param_groups"] if given.get("format") == "torch" else ():
+            del group["rule"]
+            group.update(self._keys())
         return {**made, "rule": self.rule.identity}
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
@@ -197,11 +198,10 @@ class Optimizer(Stepped):
                 raise ValueError(f"the dict is of rule {theirs.get('name')}, version {theirs.get('version')}, and this "
                                  f"optimizer has {ours['name']}, version {ours['version']}: its {key} is "
                                  f"{theirs.get(key)!r}, not {ours[key]!r}")
-        groups = []
-        for group in state_dict["param_groups"]:
-            if group.get("rule", _label(self.rule)) != _label(self.rule):
-                raise ValueError(f"the dict is of rule {group['rule']}, and this optimizer has {_label(self.rule)}")
-            groups.append({key: value for key, value in group.items() if key != "rule"})
+        groups, label = [{"rule": _label(self.rule), **group} for group in state_dict["param_groups"]], _label(self.rule)
+        for group in groups:
+            if group["rule"] != label:
+                raise ValueError(f"the dict is of rule {group['rule']}, and this optimizer has {label}")
         rest = {name: value for name, value in state_dict.items() if name != "rule"}
         super()._load({**rest, "param_groups": groups})
 
@@ -213,4 +213,6 @@ class Optimizer(Stepped):
     def __setstate__(self, state: Dict[str, Any]) -> None:
         if "rule" in state:
             self.__dict__["rule"] = state["rule"]
+        for group in state["param_groups"]:
+            group.setdefault("rule", _label(self.rule))
         super().__setstate__(state)
