@@ -68,6 +68,8 @@ class Reference:
         with np.errstate(all="ignore"):
             made = self._run(once, np.float64, {"SCALAR": self._scalars(scalars)})
             c = {k: x for (name, k), x in made.items() if name == "SET_COEFFICIENT"}
+            if not all(map(np.isfinite, c.values())):
+                raise self._error("it has no weights to evaluate with at these scalars: they would not be finite")
             p = np.asarray(p, np.float64)
             found = self._run(update, np.float64, {"P": p, "STATE": self._states(states, p, np.float64), "COEFFICIENT": c})
         return np.broadcast_to(found["SET_P", 0], p.shape).astype(self._kind)

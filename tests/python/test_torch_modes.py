@@ -135,6 +135,31 @@ def test_wrong_modes():
         pt.Optimizer([{"params": parameters(), "train_mode": 1}], optimizers.schedule_free_sgd)
 
 
+@pytest.mark.parametrize("rule, without, words", [
+    (optimizers.schedule_free_sgd, dict(momentum=0.0), "momentum=0.0"),
+    (optimizers.schedule_free_adamw, dict(betas=(0.0, 0.9)), "beta1=0.0")], ids=["sgd", "adamw"])
+def test_without_momentum(rule, without, words):
+    """y is z then, and x is nowhere: steps are those of the reference, and eval() changes nothing."""
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.Optimizer([{"params": params[:2]}, {"params": params[2:], **without}], rule, lr=0.01)
+    known, zeros = params[3].detach().cpu().numpy().copy(), numpy.zeros(4500, numpy.float32)
+    states, clock = dict.fromkeys(rule.states, zeros), {}
+    for k in range(3):
+        run(optimizer, params, 1, k)
+        known, states, clock = rule.reference()(known, params[3].grad.cpu().numpy(), states, k + 1, {"lr": 0.01, **without}, clock)
+    before = [p.detach().clone() for p in params]
+    assert numpy.array_equal(before[3].cpu().numpy(), known) and numpy.array_equal(known, states["z"])
+    with pytest.raises(ValueError, match=f"rule {rule.name} has no weights to evaluate with at {words}: they would not"):
+        optimizer.eval()
+    assert same(params, before) and all(group["train_mode"] for group in optimizer.param_groups)
+    with pytest.raises(ptxgen.InvalidError, match="it has no weights to evaluate with at these scalars"):
+        rule.reference().evaluation(known, states, without)
+    run(optimizer, params, 1, 3)
+    optimizer.param_groups[1].update(rule.scalars)
+    optimizer.eval()
+    assert not same(params, before)
+
+
 def test_averages_and_modes():
     params, optimizer = free(ema_decay=0.5)
     run(optimizer, params, 1)

@@ -111,3 +111,37 @@ def modes(rank):
 
 def test_modes():
     on_ranks(2, modes)
+
+
+def flattened(rank):
+    """A flattened dict has counts, clocks and the rule; weights to train are no part of it in eval mode."""
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict
+    options = StateDictOptions(flatten_optimizer_state_dict=True)
+    mesh = init_device_mesh(DEVICE, (2,))
+    made, other = sharded(mesh), sharded(mesh)
+    ours = pt.Optimizer(made.parameters(), optimizers.schedule_free_adamw, lr=0.01)
+    for seed in range(2):
+        backward(made, seed)
+        ours.step()
+        ours.zero_grad()
+
+    def dict_of():
+        return copy.deepcopy(get_optimizer_state_dict(made, ours, options=options))
+
+    again = pt.Optimizer(other.parameters(), optimizers.schedule_free_adamw, lr=0.5)
+    set_optimizer_state_dict(other, again, dict_of(), options=options)
+    for p, q in zip(made.parameters(), other.parameters()):
+        assert set(ours.state[p]) == set(again.state[q]) and float(again.state[q]["clock"][1]) > 0
+        assert all(torch.equal(local(ours.state[p][name]), local(again.state[q][name])) for name in ours.state[p])
+    assert again.param_groups[0]["lr"] == 0.01
+    with pytest.raises(ValueError, match="the dict is of rule schedule_free_adamw, version 1: .*, clock lr_max, clock "
+                                         "weight_sum, and this optimizer has laprop, version 1: "):
+        set_optimizer_state_dict(other, pt.Optimizer(other.parameters(), optimizers.laprop), dict_of(), options=options)
+    ours.eval()
+    with pytest.raises(ValueError, match="its group is in eval mode, and there are no train_weights among its states: "
+                                         r"call train\(\) before a flattened dict is made"):
+        set_optimizer_state_dict(other, again, dict_of(), options=options)
+
+
+def test_flattened():
+    on_ranks(2, flattened)

@@ -45,15 +45,27 @@ def _run(ops: Tuple[Op, ...], given: Dict[str, Any], device: torch.device) -> Di
     return made
 
 
+def numbers(rule: Rule, scalars: List[float]) -> Dict[int, Tensor]:
+    """What the weights need of the scalars, which are as the rule's program has them. A ValueError if there are no
+    weights to evaluate with at these."""
+    once, cpu = rule._data.evaluation[0], torch.device("cpu")
+    found = _run(once, {"SCALAR": [torch.tensor(x, dtype=torch.float64, device=cpu) for x in scalars]}, cpu)
+    if not all(bool(torch.isfinite(x)) for x in found.values()):
+        flat = rule._data.flat
+        at = sorted({op.x for op in once if NAMES[op.op] == "SCALAR"})
+        raise ValueError(f"rule {rule.name} has no weights to evaluate with at "
+                         f"{', '.join(f'{flat[k][0]}={scalars[k]!r}' for k in at)}: they would not be finite")
+    return found
+
+
 def weights(rule: Rule, parameter: Tensor, states: Dict[str, Any], names: Tuple[str, ...],
-            scalars: List[float]) -> Tensor:
-    """Those of a parameter's part on this rank, in f32. scalars: as the rule's program has them."""
-    once, update = rule._data.evaluation
+            found: Dict[int, Tensor]) -> Tensor:
+    """Those of a parameter's part on this rank, in f32. found: numbers() of its group."""
+    update = rule._data.evaluation[1]
     part = local(parameter).detach()
-    numbers = _formats.to_torch({name: local(value) for name, value in states.items() if isinstance(value, Tensor)},
-                                names, True)
-    given = [torch.tensor(x, dtype=torch.float64, device=part.device) for x in scalars]
-    c = _run(once, {"SCALAR": given}, part.device)
-    found = _run(update, {"P": _formats.whole(parameter, states).double(), "COEFFICIENT": c,
-                          "STATE": [numbers[name].double() if name in numbers else None for name in names]}, part.device)
-    return torch.broadcast_to(found[0], part.shape).float()
+    values = _formats.to_torch({name: local(value) for name, value in states.items() if isinstance(value, Tensor)},
+                               names, True)
+    c = {k: x.to(part.device) for k, x in found.items()}
+    made = _run(update, {"P": _formats.whole(parameter, states).double(), "COEFFICIENT": c,
+                          "STATE": [values[name].double() if name in values else None for name in names]}, part.device)
+    return torch.broadcast_to(made[0], part.shape).float()

@@ -127,7 +127,8 @@ class Optimizer(Stepped):
     def _check_states(self, states: Any, loaded: bool, group: Dict[str, Any]) -> None:
         super()._check_states(states, loaded, group)
         if loaded and states and self.rule.evaluates and bool(group.get("train_mode")) is ("train_weights" in states):
-            raise ValueError("its group is in eval mode, and there are no train_weights among its states"
+            raise ValueError("its group is in eval mode, and there are no train_weights among its states: call train() "
+                             "before a flattened dict is made, or else"
                              if "train_weights" not in states else
                              "train_weights among its states, and its group is in train mode")
 
@@ -140,12 +141,14 @@ class Optimizer(Stepped):
     def eval(self) -> None:
         """Makes the parameters the weights to evaluate with. Those to train are `train_weights` among the states
         meanwhile, and in a state_dict() of now; `train_mode` of the groups is False."""
-        for group, parameters in self._in_mode("eval", True):
+        found = [(group, parameters, _evaluation.numbers(self.rule, self._flat(group)))
+                 for group, parameters in self._in_mode("eval", True)]
+        for group, parameters, numbers in found:
             for p in parameters:
                 states = self.state[p]
                 states["train_weights"] = p.detach().clone()
-                found = _evaluation.weights(self.rule, p, states, self._names, self._flat(group))
-                local(p).copy_(found)
+                with torch.no_grad():
+                    local(p).copy_(_evaluation.weights(self.rule, p, states, self._names, numbers))
             group["train_mode"] = False
 
     def train(self) -> None:
