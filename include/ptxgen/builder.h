@@ -110,8 +110,8 @@ PTXGEN_API const char *ptx_builder_error_at(const ptx_builder *b, unsigned k);
 PTXGEN_API bool ptx_builder_out_of_memory(const ptx_builder *b);
 /// Reports an error of the caller. If the builder already has an error, the first one is kept.
 PTXGEN_API void ptx_builder_fail(ptx_builder *b, const char *format, ...) PTXGEN_PRINTF(2, 3);
-/// The same about a value, in the open entry: the place is that of the call that made it, if it is
-/// known.
+/// The same about a value, in the open entry: the place is that of the call that made it; else that
+/// of the call under way; else that of the last instruction, if it is known.
 PTXGEN_API void ptx_builder_fail_value(ptx_builder *b, ptx_val x, const char *format, ...)
     PTXGEN_PRINTF(3, 4);
 /// Names the place of the calls that follow, for errors, in callers without the macros of places.h:

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,25 +106,48 @@ static const char *function_at(const char *text, uint32_t line)
     return found;
 }
 
+// Where the caller wrote a line of a text with source lines, or the last line before it that has a
+// place, as "mine.c:12: "; "" where none has.
+static void place_at(const char *text, uint32_t line, char *place, size_t size)
+{
+    unsigned file = 0, number = 0, f, n;
+
+    *place = 0;
+    for (const char *at = text; line && at; line--, at = strchr(at, '\n'), at += at != NULL)
+        if (sscanf(at, " .loc %u %u", &f, &n) == 2 && n) {
+            file = f;
+            number = n;
+        }
+    for (const char *at = file ? strstr(text, ".file ") : NULL; at;
+         at = strstr(at + 1, "\n.file ")) {
+        const char *name = strchr(at, '"');
+        if (sscanf(at, " .file %u", &f) == 1 && f == file && name)
+            snprintf(place, size, "%.*s:%u: ", (int)strcspn(name + 1, "\""), name + 1, number);
+    }
+}
+
 static ptx_status check_registers(const char *name, const char *text)
 {
     enum { OF_A_THREAD = 255 };
     uint32_t most, line;
+    char place[256];
 
     if (!ptxp_rule_registers(text, &most, &line))
         return ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for a rule");
     if (most <= OF_A_THREAD)
         return PTX_OK;
+    place_at(text, line, place, sizeof place);
     return ptxd_fail(PTX_ERROR_INVALID,
-                     "rule %s: %s has values of %" PRIu32 " registers at one time, and a thread "
+                     "%srule %s: %s has values of %" PRIu32 " registers at one time, and a thread "
                      "has %d: use values soon after they are computed",
-                     name, function_at(text, line), most, OF_A_THREAD);
+                     place, name, function_at(text, line), most, OF_A_THREAD);
 }
 
 // Writes the rule's code, for what is found so.
 static ptx_status try(struct ptx_rule *rule)
 {
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 70 } });
+    ptx_builder *b = ptx_builder_create(
+        &(struct ptx_builder_params) { .target = { .sm = 70 }, .line_info = true });
     ptx_status status = PTX_OK;
 
     ptxk_own_rule_emit(b, &rule->own);

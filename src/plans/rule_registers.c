@@ -106,7 +106,7 @@ bool ptxp_rule_registers(const char *text, uint32_t *most, uint32_t *line)
         s->lines++;
         if (!strncmp(word, ".reg ", 5))
             ok = declare(s, word);
-        else if (strncmp(word, "//", 2) != 0)
+        else if (strncmp(word, "//", 2) != 0 && strncmp(word, ".file ", 6) != 0)
             note(s, word, end);
         at = *end ? end + 1 : end;
     }

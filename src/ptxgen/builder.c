@@ -171,8 +171,7 @@ void ptx_builder_fail(ptx_builder *b, const char *format, ...)
     va_end(args);
 }
 
-// The instruction that made a value; NO_INDEX: none did, or it is unknown.
-static uint32_t index_of(const ptx_builder *b, ptx_val x)
+uint32_t ptxb_index_of(const ptx_builder *b, ptx_val x)
 {
     const struct code *code = &b->code[0];
 
@@ -190,11 +189,13 @@ static uint32_t index_of(const ptx_builder *b, ptx_val x)
 void ptx_builder_fail_value(ptx_builder *b, ptx_val x, const char *format, ...)
 {
     struct subject subject = call_under_way(b);
-    const uint32_t index = b && in_entry(b) ? index_of(b, x) : NO_INDEX;
+    const uint32_t index = b && in_entry(b) ? ptxb_index_of(b, x) : NO_INDEX;
     va_list args;
 
     if (index != NO_INDEX)
         subject = (struct subject) { ptxb_place_of(b, index), index + 1 };
+    if (b && in_entry(b) && !subject.place)
+        subject.place = b->place ? b->place : ptxb_place_of(b, NO_INDEX);
     va_start(args, format);
     fail_with(b, subject, NULL, format, args);
     va_end(args);

@@ -94,6 +94,17 @@ ptx_val ptxb_number(ptx_builder *b, const char *call, const char *name, ptx_val 
     return (ptx_val) { 0 };
 }
 
+// Where the place of the use is not known, that of the value is.
+static void fail_closed(ptx_builder *b, const char *call, const char *name, ptx_val x)
+{
+    const char *const place = b->place ? b->place : ptxb_place_of(b, ptxb_index_of(b, x));
+
+    ptxb_fail_place(b, place, b->code[0].insns.count, call,
+                    "%s was made inside a block that is closed, so that it is not defined on every "
+                    "path; make a ptx_var before the block and ptx_set it inside",
+                    name);
+}
+
 void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_val x)
 {
     const bool typed = ptxb_bits((ptx_type)x.type) != 0;
@@ -147,10 +158,7 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
         ptxb_fail(b, call, "%s was made in another %s, '%.64s'", name,
                   ptxb_entry_kind(entry_of(b, x.reg)), entry_of(b, x.reg)->decl.name);
     else
-        ptxb_fail(b, call,
-                  "%s was made inside a block that is closed, so that it is not defined on every "
-                  "path; make a ptx_var before the block and ptx_set it inside",
-                  name);
+        fail_closed(b, call, name, x);
 }
 
 ptx_val ptxb_register(ptx_builder *b, ptx_type type)

@@ -440,6 +440,8 @@ void ptxb_fail_place(ptx_builder *b, const char *place, uint32_t index, const ch
                      const char *format, ...) PTXGEN_PRINTF(5, 6);
 void ptxb_fail_insn(ptx_builder *b, uint32_t index, const char *call, const char *format, ...)
     PTXGEN_PRINTF(4, 5);
+// The instruction that made a value; NO_INDEX: none did, or it is unknown.
+uint32_t ptxb_index_of(const ptx_builder *b, ptx_val x);
 // Where the instruction of the body was called; NULL: not known.
 const char *ptxb_place_of(const ptx_builder *b, uint32_t index);
 // Notes b->place as that of the newest instruction, which it returns, and of those that follow.

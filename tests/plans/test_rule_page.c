@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Rules as docs/rules.md teaches to write them, against their formulas in f64: LARS and the
 // authors' cautious AdamW, which take sums over a tensor, and AdamW with a rate that decays, a
-// number that lasts and a copy of the weights.
+// number that lasts and a copy of the weights; and as new users wrote them from that page,
+// Adadelta, Adamax and StableAdamW.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -249,6 +250,200 @@ static void decaying_step(double *p, const double *g, double state[STATES][COUNT
         p[i] = adamw_of(p[i], state[0][i], state[1][i], decayed(t), t);
 }
 
+// ---- Adadelta: Zeiler 2012, as PyTorch 2.11 has it
+// ------------------------------------------------
+
+enum { DELTA_LR, DELTA_RHO, DELTA_EPS, DELTA_REST };
+
+static void adadelta_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    for (unsigned k = 0; k < DELTA_REST; k++)
+        clock->c[k] = clock->scalar[k];
+    clock->c[DELTA_REST] = ptx_sub(b, 1, clock->scalar[DELTA_RHO]);
+}
+
+// rho x + (1 - rho) y^2
+static ptx_val mean_square(ptx_builder *b, const struct ptx_rule_element *e, ptx_val x, ptx_val y)
+{
+    ptx_val square = ptx_mul(b, y, y);
+    return ptx_fma(b, e->c[DELTA_RHO], x, ptx_mul(b, e->c[DELTA_REST], square));
+}
+
+static void adadelta_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    const ptx_val eps = e->c[DELTA_EPS];
+
+    e->new_state[0] = mean_square(b, e, e->state[0], e->g);
+    ptx_val size = ptx_rule_sqrt(b, ptx_add(b, e->new_state[0], eps));
+    ptx_val before = ptx_rule_sqrt(b, ptx_add(b, e->state[1], eps));
+    ptx_val delta = ptx_mul(b, ptx_rule_div(b, before, size), e->g);
+    e->new_state[1] = mean_square(b, e, e->state[1], delta);
+    e->new_p = ptx_sub(b, e->p, ptx_mul(b, e->c[DELTA_LR], delta));
+}
+
+static const struct ptx_rule_params adadelta = {
+    .name = "adadelta",
+    .version = 1,
+    .states = { { "square_avg", PTX_RULE_POSITIVE, .stochastic = true },
+                { "acc_delta", PTX_RULE_POSITIVE, .stochastic = true } },
+    .scalars = { { "lr", PTX_RULE_RANGE_AT_LEAST_0, 1 },
+                 { "rho", PTX_RULE_RANGE_UP_TO_1, 0.9 },
+                 { "eps", PTX_RULE_RANGE_AT_LEAST_0, 1e-6 } },
+    .once = adadelta_once,
+    .update = adadelta_update,
+};
+
+static void adadelta_step(double *p, const double *g, double state[STATES][COUNT], unsigned t)
+{
+    (void)t;
+    for (unsigned i = 0; i < COUNT; i++) {
+        state[0][i] = 0.75 * state[0][i] + 0.25 * g[i] * g[i];
+        const double delta = sqrt(state[1][i] + 1e-3) / sqrt(state[0][i] + 1e-3) * g[i];
+        state[1][i] = 0.75 * state[1][i] + 0.25 * delta * delta;
+        p[i] -= 0.5 * delta;
+    }
+}
+
+// ---- Adamax: Kingma and Ba 2014, as PyTorch 2.11 has it
+// -------------------------------------------
+
+enum { MAX_BETA1, MAX_REST1, MAX_BETA2, MAX_EPS, MAX_STEP };
+
+static void adamax_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    const ptx_val *s = clock->scalar;
+    ptx_val power = ptx_rule_power(b, s[S_BETA1], clock->t);
+
+    clock->c[MAX_BETA1] = s[S_BETA1];
+    clock->c[MAX_REST1] = ptx_sub(b, 1, s[S_BETA1]);
+    clock->c[MAX_BETA2] = s[S_BETA2];
+    clock->c[MAX_EPS] = s[S_EPS];
+    clock->c[MAX_STEP] = ptx_div(b, s[S_LR], ptx_sub(b, 1, power));
+}
+
+static void adamax_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    const ptx_val *c = e->c;
+    ptx_val m = ptx_fma(b, c[MAX_BETA1], e->state[0], ptx_mul(b, c[MAX_REST1], e->g));
+    ptx_val size = ptx_add(b, ptx_abs(b, e->g), c[MAX_EPS]);
+    ptx_val u = ptx_max(b, ptx_mul(b, c[MAX_BETA2], e->state[1]), size);
+
+    e->new_state[0] = m;
+    e->new_state[1] = u;
+    e->new_p = ptx_sub(b, e->p, ptx_mul(b, c[MAX_STEP], ptx_rule_div(b, m, u)));
+}
+
+static const struct ptx_rule_params adamax = {
+    .name = "adamax",
+    .version = 1,
+    .states = { { "exp_avg" }, { "exp_inf", PTX_RULE_POSITIVE } },
+    .scalars = { { "lr", PTX_RULE_RANGE_AT_LEAST_0, 2e-3 },
+                 { "beta1", PTX_RULE_RANGE_BELOW_1, 0.9 },
+                 { "beta2", PTX_RULE_RANGE_BELOW_1, 0.999 },
+                 { "eps", PTX_RULE_RANGE_AT_LEAST_0, 1e-8 } },
+    .once = adamax_once,
+    .update = adamax_update,
+};
+
+static void adamax_step(double *p, const double *g, double state[STATES][COUNT], unsigned t)
+{
+    for (unsigned i = 0; i < COUNT; i++) {
+        state[0][i] = 0.9 * state[0][i] + (1 - 0.9) * g[i];
+        state[1][i] = fmax(0.95 * state[1][i], fabs(g[i]) + 1e-6);
+        p[i] -= 0.5 / (1 - pow(0.9, t)) * state[0][i] / state[1][i];
+    }
+}
+
+// ---- StableAdamW: Wortsman et al. 2023 (arXiv 2304.13013), algorithm 2
+// ---------------------------
+//
+// Its step is divided by the root of the mean of g^2 / v, where that is more than 1.
+
+enum { ST_BETA1 = BETA1, ST_LEAST = MEAN, ST_RMS };
+
+// beta (1 - beta^(t-1)) / (1 - beta^t), so that averages need no correction.
+static ptx_val unbiased(ptx_builder *b, const struct ptx_rule_clock *clock, ptx_val beta)
+{
+    ptx_val before = ptx_rule_power(b, beta, ptx_sub(b, clock->t, 1));
+    ptx_val now = ptx_rule_power(b, beta, clock->t);
+    ptx_val of_before = ptx_mul(b, beta, ptx_sub(b, 1, before));
+    return ptx_div(b, of_before, ptx_sub(b, 1, now));
+}
+
+static void stable_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    const ptx_val *s = clock->scalar;
+    ptx_val beta1 = unbiased(b, clock, s[S_BETA1]);
+    ptx_val beta2 = unbiased(b, clock, s[S_BETA2]);
+
+    clock->c[LR] = s[S_LR];
+    clock->c[BETA1] = beta1;
+    clock->c[REST1] = ptx_sub(b, 1, beta1);
+    clock->c[BETA2] = beta2;
+    clock->c[REST2] = ptx_sub(b, 1, beta2);
+    clock->c[EPS] = s[S_EPS];
+    clock->c[DECAY] = s[S_DECAY];
+    clock->c[ST_LEAST] = ptx_mul(b, s[S_EPS], s[S_EPS]);
+}
+
+static void stable_reduce(ptx_builder *b, struct ptx_rule_element *e)
+{
+    moments(b, e);
+    ptx_val v = ptx_max(b, e->new_state[1], e->c[ST_LEAST]);
+    e->term[0] = ptx_div(b, ptx_mul(b, e->g, e->g), v);
+    e->term[1] = ptx_f32(1);
+}
+
+static void stable_of_sums(ptx_builder *b, struct ptx_rule_sums *s)
+{
+    ptx_val rms = ptx_sqrt(b, ptx_div(b, s->sum[0], s->sum[1]));
+    ptx_val lr = ptx_cvt(b, PTX_F64, s->c[LR]);
+    s->c[ST_RMS] = ptx_div(b, lr, ptx_max(b, rms, 1));
+}
+
+static void stable_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    const ptx_val *c = e->c;
+
+    moments(b, e);
+    ptx_val size = ptx_add(b, ptx_rule_sqrt(b, e->new_state[1]), c[EPS]);
+    ptx_val u = ptx_rule_div(b, e->new_state[0], size);
+    ptx_val step = ptx_fma(b, c[DECAY], e->p, u);
+    e->new_p = ptx_sub(b, e->p, ptx_mul(b, c[ST_RMS], step));
+}
+
+static const struct ptx_rule_params stable = {
+    .name = "stable_adamw",
+    .version = 1,
+    .states = { { "exp_avg" }, { "exp_avg_sq", PTX_RULE_POSITIVE, .stochastic = true } },
+    .scalars = { ADAMW_SCALARS },
+    .sums = 2,
+    .once = stable_once,
+    .update = stable_update,
+    .reduce = stable_reduce,
+    .of_sums = stable_of_sums,
+};
+
+static double unbiased_of(double beta, unsigned t)
+{
+    return beta * (1 - pow(beta, t - 1.0)) / (1 - pow(beta, t));
+}
+
+static void stable_step(double *p, const double *g, double state[STATES][COUNT], unsigned t)
+{
+    const double beta1 = unbiased_of(0.9, t), beta2 = unbiased_of(0.95, t);
+    double sum = 0;
+
+    for (unsigned i = 0; i < COUNT; i++) {
+        state[0][i] = beta1 * state[0][i] + (1 - beta1) * g[i];
+        state[1][i] = beta2 * state[1][i] + (1 - beta2) * g[i] * g[i];
+        sum += g[i] * g[i] / fmax(state[1][i], 1e-12);
+    }
+    const double lr = 0.5 / fmax(1, sqrt(sum / COUNT));
+    for (unsigned i = 0; i < COUNT; i++)
+        p[i] -= lr * (state[0][i] / (sqrt(state[1][i]) + 1e-6) + 0.1 * p[i]);
+}
+
 // ---- plans --------------------------------------------------------------------------------------
 
 enum { ROOM = COUNT * sizeof(float), CLOCK = (2 + STATES) * ROOM, BYTES = CLOCK + 256 };
@@ -337,6 +532,24 @@ TEST(test_decaying)
         sum += decayed(t);
     memcpy(&kept, bytes + CLOCK + 8, sizeof kept);
     assert_true(fabs(kept - sum) < 1e-12);
+}
+
+TEST(test_adadelta)
+{
+    follow(&adadelta, &(struct ptx_step_hyper) { .lr = 0.5, .eps = 1e-3, .more = { 0.75 } }, 2,
+           adadelta_step);
+}
+
+TEST(test_adamax)
+{
+    follow(&adamax,
+           &(struct ptx_step_hyper) { .lr = 0.5, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-6 }, 2,
+           adamax_step);
+}
+
+TEST(test_stable)
+{
+    follow(&stable, &(struct ptx_step_hyper) { ADAMW }, 2, stable_step);
 }
 
 int main(void)

@@ -121,7 +121,8 @@ static bool same_value(ptx_val x, ptx_val y)
 
 static const uint32_t no_index = UINT32_MAX;
 
-// A value that a function had to set.
+// A value that a function had to set. Before other code is written, so that the last instruction,
+// whose place errors have that are about no value, is the function's.
 static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
                      ptx_val x, ptx_type type, const char *field, uint32_t k, const char *name)
 {
@@ -131,11 +132,11 @@ static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const ch
     if (k != no_index)
         snprintf(index, sizeof index, "[%" PRIu32 "]", k);
     if (ptxk_own_rule_absent(x))
-        ptx_builder_fail(b, "rule %s: %s sets %s%s to %s", rule->name, function, field, index,
-                         ptxk_own_rule_absent(x));
+        ptx_builder_fail_value(b, x, "rule %s: %s sets %s%s to %s", rule->name, function, field,
+                               index, ptxk_own_rule_absent(x));
     else if (x.type == PTX_NONE)
-        ptx_builder_fail(b, "rule %s: %s does not set %s%s%s%s", rule->name, function, field, index,
-                         name ? ", " : "", name ? name : "");
+        ptx_builder_fail_value(b, x, "rule %s: %s does not set %s%s%s%s", rule->name, function,
+                               field, index, name ? ", " : "", name ? name : "");
     else if (x.type != type || x.kind == PTX_KIND_NUMBER)
         ptx_builder_fail_value(b, x, "rule %s: %s sets %s%s to %s %s; it must be %s", rule->name,
                                function, field, index,
@@ -150,7 +151,7 @@ static void none_more(ptx_builder *b, const struct ptxk_step_rule *rule, const c
                       const char *what)
 {
     for (uint32_t k = count; k < most; k++)
-        if (x[k].type != PTX_NONE)
+        if (x[k].type != PTX_NONE || ptxk_own_rule_absent(x[k]))
             ptx_builder_fail_value(
                 b, x[k], "rule %s: %s sets %s[%" PRIu32 "], and the rule has %" PRIu32 " %s%s",
                 rule->name, function, field, k, count, what, count == 1 ? "" : "s");
@@ -160,23 +161,32 @@ static void none_more(ptx_builder *b, const struct ptxk_step_rule *rule, const c
 static void not_for(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
                     ptx_val x, const char *field, const char *other)
 {
-    if (x.type != PTX_NONE)
+    if (x.type != PTX_NONE || ptxk_own_rule_absent(x))
         ptx_builder_fail_value(b, x, "rule %s: %s sets %s, which is for %s alone", rule->name,
                                function, field, other);
+}
+
+// What an entry of `c` was set to that has no value, but for its own mark.
+static bool is_other_absent(ptx_val x, uint32_t k)
+{
+    return ptxk_own_rule_absent(x) && x.reg != ABSENT + OF_C + k;
+}
+
+static bool is_wide(ptx_val x)
+{
+    return x.type == PTX_F64 && x.kind != PTX_KIND_NUMBER;
 }
 
 // Coefficients in f32; those that are not set stay.
 static void coefficients(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
                          const ptx_val *from, ptx_val *c)
 {
-    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++) {
-        if (from[k].type == PTX_NONE)
-            continue;
-        c[k] = from[k];
-        if (c[k].type == PTX_F64 && c[k].kind != PTX_KIND_NUMBER)
-            c[k] = ptx_cvt(b, PTX_F32, c[k]);
-        given(b, rule, function, c[k], PTX_F32, "c", k, NULL);
-    }
+    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
+        if (from[k].type != PTX_NONE ? !is_wide(from[k]) : is_other_absent(from[k], k))
+            given(b, rule, function, from[k], PTX_F32, "c", k, NULL);
+    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
+        if (from[k].type != PTX_NONE)
+            c[k] = is_wide(from[k]) ? ptx_cvt(b, PTX_F32, from[k]) : from[k];
 }
 
 // ---- the functions as those of struct ptxk_step_rule --------------------------------------------
@@ -218,17 +228,18 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     for (uint32_t k = 0; k < rule->clock_states; k++)
         own.state[k] = clock->state[k];
     struct context context = { .quick = NULL };
+    mark_absent(own.c, PTX_RULE_MAX_COEFFICIENTS, OF_C);
     mark_absent(own.scalar, PTX_STEP_MAX_SCALARS, OF_SCALAR);
     mark_absent(own.state, PTX_RULE_MAX_CLOCK_STATES, OF_CLOCK_STATE);
     restrict_to(b, &context);
     params->once(b, &own);
     restrict_no_more(b);
-    coefficients(b, rule, "once", own.c, c);
-    reciprocals(b, rule->own, c);
     for (uint32_t k = 0; k < rule->clock_states; k++)
         clock->state[k] = given(b, rule, "once", own.new_state[k], PTX_F64, "new_state", k, NULL);
     none_more(b, rule, "once", own.new_state, rule->clock_states, PTX_RULE_MAX_CLOCK_STATES,
               "new_state", "clock state");
+    coefficients(b, rule, "once", own.c, c);
+    reciprocals(b, rule->own, c);
 }
 
 static void element_of(const ptx_val *c, const struct ptxk_step_element *e,
