@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Step plans with guards: a skipped step leaves every byte of parameters, states and counts, and
-// the loss scale counts a good step; the state goes on from a copy; ranks take one decision; what
-// creation refuses.
+// the loss scale counts a good step; the state goes on from a copy; ranks take one decision; rules
+// of the caller's do the same; what creation refuses.
 #include <math.h>
 #include <string.h>
 
+#include "rules/own.h"
 #include "step_fixture.h"
 #include "test.h"
 
@@ -78,8 +79,10 @@ static void check_state(ptx_buffer *memory, const struct ref_guard_state *expect
     assert_memory_equal(is, must, bytes);
 }
 
-static void check_steps(struct random *r, ptx_step_gradients gradients)
+// `own`: bits of the groups that have a rule of the caller's.
+static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned own)
 {
+    struct ptx_step_group groups[STEP_MOST_GROUPS];
     static const struct ptx_loss_scale_params update = { .interval = 3 };
     struct ref_guard_state state = { .counts = { 0 } };
     struct ptx_loss_scale_state scale = { .scale = 8 };
@@ -93,6 +96,8 @@ static void check_steps(struct random *r, ptx_step_gradients gradients)
     ptx_buffer *memory = inputs_create();
     const struct ptx_guard_params guards = guards_of(ptx_buffer_address(memory));
     struct ptx_step_params params = step_set_params(&set);
+    own_groups(&set, own, groups);
+    params.groups = groups;
     params.guards = &guards;
     params.loss_scale = scale.scale;
     params.update = &update;
@@ -135,7 +140,7 @@ TEST(test_skips)
     struct random r = gpu_random(&gpu, "guards of step plans");
 
     for (unsigned trial = 0; trial < 6; trial++)
-        check_steps(&r, (ptx_step_gradients)(trial % 3));
+        check_steps(&r, (ptx_step_gradients)(trial % 3), trial < 3 ? 0 : trial - 2);
 }
 
 // A plan without a limit takes a norm if a guard needs it; skip_at alone does not.
@@ -371,5 +376,8 @@ TEST(test_refused_memory)
 
 int main(void)
 {
-    return gpu_tests_run(&gpu);
+    own_rules_create();
+    const int failed = gpu_tests_run(&gpu);
+    own_rules_destroy();
+    return failed;
 }

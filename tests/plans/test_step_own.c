@@ -8,20 +8,15 @@
 #include <string.h>
 
 #include "plans/step_table.h"
+#include "rules/own.h"
 #include "rules/rules.h"
 #include "step_fixture.h"
 #include "test.h"
 
 enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
-enum { OWN_ADAMW, OWN_ADAM, OWN_SGD, OWN_SGD_MOMENTUM, OWN_SGD_NESTEROV, OWN_LION, OWN_RULES };
 
 static struct gpu gpu;
-static const struct ptx_rule_params *const own_params[OWN_RULES] = {
-    &own_adamw_params,        &own_adam_params,         &own_sgd_params,
-    &own_sgd_momentum_params, &own_sgd_nesterov_params, &own_lion_params,
-};
-static ptx_rule *own_rules[OWN_RULES];
 
 static ptx_rule *create(const struct ptx_rule_params *params)
 {
@@ -33,37 +28,6 @@ static ptx_rule *create(const struct ptx_rule_params *params)
 }
 
 // ---- the library's rules ------------------------------------------------------------------------
-
-static unsigned own_of(const struct ptx_step_group *group)
-{
-    switch (group->rule) {
-    case PTX_STEP_RULE_ADAMW:
-        return OWN_ADAMW;
-    case PTX_STEP_RULE_ADAM:
-        return OWN_ADAM;
-    case PTX_STEP_RULE_LION:
-        return OWN_LION;
-    default:
-        return group->nesterov              ? OWN_SGD_NESTEROV
-               : group->hyper.momentum != 0 ? OWN_SGD_MOMENTUM
-                                            : OWN_SGD;
-    }
-}
-
-// A group with a caller's rule, whose scalars alone are set.
-static struct ptx_step_group with_own(const struct ptx_step_group *group, const ptx_rule *rule)
-{
-    const struct ptx_rule_info *info = ptx_rule_get_info(rule);
-    struct ptx_step_group own = { .maximize = group->maximize, .own_rule = rule };
-    double from[PTX_STEP_MAX_SCALARS], to[PTX_STEP_MAX_SCALARS] = { 0 };
-
-    memcpy(from, &group->hyper, sizeof from);
-    for (uint32_t k = 0; k < info->scalars; k++)
-        to[info->place[k]] = from[info->place[k]];
-    memcpy(&own.hyper, to, sizeof to);
-    own.hyper.ema_decay = group->hyper.ema_decay;
-    return own;
-}
 
 // Steps of a plan whose `params` differ from the set's in the rules' representation alone.
 static void check_steps(struct step_set *set, struct random *r,
@@ -94,9 +58,7 @@ static void check_shape(struct random *r, const struct step_shape *shape, unsign
 
     step_set_create(&set, &gpu, r, shape);
     struct ptx_step_params params = step_set_params(&set);
-    for (uint32_t g = 0; g < set.groups; g++)
-        groups[g] =
-            own >> g & 1 ? with_own(&set.group[g], own_rules[own_of(&set.group[g])]) : set.group[g];
+    own_groups(&set, own, groups);
     params.groups = groups;
     check_steps(&set, r, &params);
     step_set_destroy(&set);
@@ -163,7 +125,7 @@ TEST(test_many)
         snprintf(name, sizeof name, "lion_%" PRIu32, (k * 7) % RULES);
         own.name = name;
         rules[k] = create(&own);
-        groups[k] = with_own(&set.group[0], rules[k]);
+        groups[k] = own_group(&set.group[0], rules[k]);
         tensors[k] = params.tensors[k];
         tensors[k].gradient_dtype = params.tensors[k].gradient_dtype;
         tensors[k].group = k;
@@ -545,14 +507,15 @@ TEST(test_program_refused)
 
 TEST(test_emit)
 {
+    const ptx_rule *adamw = own_rule_of(&(struct ptx_step_group) { .rule = PTX_STEP_RULE_ADAMW });
     ptx_builder *b = ptx_builder_create(NULL);
 
-    ptx_rule_emit(b, own_rules[OWN_ADAMW]);
+    ptx_rule_emit(b, adamw);
     const char *words = ptx_builder_finish(b);
     assert_non_null(words);
     assert_non_null(strstr(words, ".entry own_adamw("));
     assert_non_null(strstr(words, "div.rn.f32"));
-    assert_true(ptx_rule_get_info(own_rules[OWN_ADAMW])->quick);
+    assert_true(ptx_rule_get_info(adamw)->quick);
     ptx_builder_destroy(&b);
     b = ptx_builder_create(NULL);
     ptx_rule_emit(b, NULL);
@@ -563,11 +526,9 @@ TEST(test_emit)
 int main(void)
 {
     gpu_open(&gpu);
-    for (unsigned k = 0; k < OWN_RULES; k++)
-        own_rules[k] = create(own_params[k]);
+    own_rules_create();
     const int failed = tests_run(NULL, NULL);
-    for (unsigned k = 0; k < OWN_RULES; k++)
-        ptx_rule_destroy(&own_rules[k]);
+    own_rules_destroy();
     gpu_close(&gpu);
     return failed;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rules/own.h"
 #include "sanitized.h"
 #include "step_fixture.h"
 #include "test.h"
@@ -227,8 +228,12 @@ TEST(test_mixed)
             .aligned = trial % 2,
             .absent = true
         };
+        struct ptx_step_group groups[STEP_MOST_GROUPS];
         step_set_create(&set, &gpu, &r, &shape);
-        check_steps(&r, step_set_params(&set), "all formats");
+        struct ptx_step_params params = step_set_params(&set);
+        own_groups(&set, 5 * trial, groups); // of the caller's: none, 0 and 2, 1 and 3, all
+        params.groups = groups;
+        check_steps(&r, params, "all formats");
         step_set_destroy(&set);
     }
 }
@@ -426,9 +431,11 @@ TEST(test_norms)
 int main(void)
 {
     gpu_open(&gpu);
+    own_rules_create();
     rows = ptx_buffer_create(gpu.device, (STEP_MOST_TENSORS + 1) * sizeof *must);
     int failed = tests_run(NULL, NULL);
     ptx_buffer_destroy(&rows);
+    own_rules_destroy();
     gpu_close(&gpu);
     return failed;
 }
