@@ -3,6 +3,8 @@
 
 import numpy
 
+import ptxgen
+
 COUNT = 300  # no multiple of what a thread steps
 
 
@@ -53,3 +55,13 @@ def check(gpu, rules, steps=3, special=False):
                 assert differ(device[name].tolist(), known[k][name]) == [], (rule.name, t, name)
             assert numpy.array_equal(clock.tolist()[1:], list(clocks[k].values()), equal_nan=True), (rule.name, t)
     return [of[name] for rule, of in zip(rules, known) for name in ("p", *rule.states)]
+
+
+def many_at_once(p, g, m):
+    """Each value is made of the one before it, and the last is used first: all are in use at one time."""
+    values = [p]
+    for _ in range(235):
+        values.append(ptxgen.fma(values[-1], 0.5, g))
+    for x in values[::-1]:
+        m = ptxgen.fma(m, 0.5, x)
+    return p - 0.001 * m, m

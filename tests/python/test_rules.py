@@ -14,7 +14,7 @@ from ptxgen import functions, optimizers, rules, where
 
 numpy = pytest.importorskip("numpy")
 from random_rules import any_rule, missing, used  # noqa: E402: they need numpy
-from rule_parts import COUNT, arrays, check, differ, row  # noqa: E402
+from rule_parts import COUNT, arrays, check, differ, many_at_once, row  # noqa: E402
 
 
 # ---- the library's rules, from the formulas of <ptxgen/rules.h>
@@ -163,20 +163,10 @@ def test_describe(gpu):
         plan.describe()
 
 
-def _many_at_once(p, g, m):
-    """Each value is made of the one before it, and the last is used first: all are in use at one time."""
-    values = [p]
-    for _ in range(235):
-        values.append(ptxgen.fma(values[-1], 0.5, g))
-    for x in values[::-1]:
-        m = ptxgen.fma(m, 0.5, x)
-    return p - 0.001 * m, m
-
-
 def test_spill(gpu):
     """Values beyond a thread's registers are in local memory: the bits are the same, and describe() says so. The emulator
     has a register for each value."""
-    wide = ptxgen.rule(states=dict(m="signed"), scalars=dict(lr=0.1), name="wide")(_many_at_once)
+    wide = ptxgen.rule(states=dict(m="signed"), scalars=dict(lr=0.1), name="wide")(many_at_once)
     check(gpu, [wide])
     host, device, clock = arrays(gpu, wide, 1)
     with gpu.step_plan([row(wide, device, clock, 0)], groups=[wide.group()], max_norm=1.0) as plan:
