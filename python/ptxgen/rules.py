@@ -7,6 +7,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import inspect
+import keyword
 import operator
 import os
 import re
@@ -179,10 +180,10 @@ class Rule(Object):
         flat: List[float] = []
         for name, default in self._data.scalars:
             value = values.get(name, default)
-            given = tuple(value) if isinstance(default, tuple) else (value,)
-            if isinstance(default, tuple) and len(given) != len(default):
+            several = isinstance(default, tuple)
+            if several and (isinstance(value, (str, bytes)) or not hasattr(value, "__len__") or len(value) != len(default)):
                 raise InvalidError(f"rule {self.name}: {name} has {len(default)} numbers, not {value!r:.80}")
-            flat += map(float, given)
+            flat += (number(x, f"rule {self.name}: {name}") for x in (value if several else (value,)))
         fields = [name for name in _c.ptx_step_hyper.kinds if name != "more"]
         hyper: Dict[str, Any] = {"more": []}
         for (name, which, _), value in zip(self._data.flat, flat):
@@ -244,7 +245,7 @@ def _known_names(groups: Dict[str, Any]) -> Dict[str, str]:
     known = {"p": "p", "g": "g", "t": "t"}
     for kind, names in groups.items():
         for name in names:
-            if not isinstance(name, str) or not name.isidentifier():
+            if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
                 raise InvalidError(f"{kind}: {name!r} is no name")
             if name in known or name in _RESERVED:
                 raise InvalidError(f"{kind}: the name {name} is {'taken' if name in known else 'reserved'}: choose another")
@@ -295,7 +296,7 @@ def rule(*bare: Any, states: Optional[Dict[str, Any]] = None, scalars: Optional[
         with _Placed(function, *parts):
             _check_functions(function, parts, name)
             names = {kind: _names_in(kind, one) for kind, one in given.items()}
-            _check_options(function, chosen, names["options"])
+            _check_options(name or function.__name__, chosen, names["options"])
             names["options"] = {**names["options"], **chosen}
             made = _Made(function, parts, name or function.__name__, names)
             return Rule(made.data(_version(version)), lambda more: make(function, {**chosen, **more}))
@@ -319,10 +320,10 @@ def _check_functions(function: Any, parts: "_Parts", name: Any) -> None:
         raise InvalidError(f"name: a string is needed, not {name!r:.80}")
 
 
-def _check_options(function: Any, chosen: Dict[str, Any], options: Dict[str, Any]) -> None:
+def _check_options(name: str, chosen: Dict[str, Any], options: Dict[str, Any]) -> None:
     for one in chosen:
         if one not in options:
-            raise InvalidError(f"rule {function.__name__}: there is no option {one}; there are "
+            raise InvalidError(f"rule {name}: there is no option {one}; there are "
                                f"{', '.join(options) or 'none'}")
 
 

@@ -30,17 +30,6 @@ class Op(NamedTuple):
 _GREATEST = float.fromhex("0x1.ffffffp127")  # what is below rounds to an f32, to nearest
 
 
-def number(x: Any, of: str = "") -> float:
-    """x as a number. of: whose it is, for an error."""
-    try:
-        if isinstance(x, (str, bytes)):  # float() would read it
-            raise TypeError
-        return float(x)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidError(f"{of}: a number is needed, not {x!r:.80}" if of else
-                           f"a number or a traced value is needed, not {x!r:.80}") from None
-
-
 class Numbers(Tuple[Any, ...]):
     """Several values under one name, such as betas."""
 
@@ -54,9 +43,24 @@ class Numbers(Tuple[Any, ...]):
 
     def __getitem__(self, k: Any) -> Any:
         if hasattr(k, "__index__") and not -len(self) <= k < len(self):
-            raise InvalidError(f"{self.name}[{k}]: {self.name} has {len(self)} number{'s' * (len(self) != 1)}, "
-                               f"{self.name}[0]{f' to {self.name}[{len(self) - 1}]' if len(self) > 1 else ' alone'}")
+            raise InvalidError(f"{self.name}[{k}]: {self.name} has {len(self)} number{'s' * (len(self) != 1)}, {self.listed()}")
         return super().__getitem__(k)
+
+    def listed(self) -> str:
+        return f"{self.name}[0]{f' to {self.name}[{len(self) - 1}]' if len(self) > 1 else ' alone'}"
+
+
+def number(x: Any, of: str = "") -> float:
+    """x as a number. of: whose it is, for an error."""
+    if isinstance(x, Numbers):
+        raise InvalidError(f"{x.name} where a number is needed: it is {len(x)} numbers, {x.listed()}")
+    try:
+        if isinstance(x, (str, bytes)):  # float() would read it
+            raise TypeError
+        return float(x)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidError(f"{of}: a number is needed, not {x!r:.80}" if of else
+                           f"a number or a traced value is needed, not {x!r:.80}") from None
 
 
 class Trace:
@@ -205,7 +209,9 @@ class Value:
         return _refuse_call("numpy", function.__name__)
 
     @classmethod
-    def __torch_function__(cls, function: Any, *unused: Any) -> Any:
+    def __torch_function__(cls, function: Any, types: Any, operands: Any = (), named: Any = None) -> Any:
+        if any(not isinstance(one, cls) and hasattr(one, "data_ptr") for one in operands):
+            raise InvalidError(f"torch.{function.__name__} of a tensor and a traced value: float(x) is a tensor's number")
         return _refuse_call("torch", function.__name__)
 
     def __repr__(self) -> str:
@@ -234,6 +240,9 @@ class Value:
 
     def __rpow__(self, base: Any) -> "Value":
         return self.trace.lift(base, "once") ** self
+
+    def __format__(self, spec: str) -> str:
+        return repr(self) if not spec else _refuse("a format", "it has no value yet")(self)
 
     __bool__ = _refuse("`if`, `while`, `and`, `or`, `not`, a chain of comparisons, max() or min()",
                        "it has no value yet; ptxgen.where(a < b, x, y) chooses, & | ~ combine comparisons, "

@@ -437,6 +437,10 @@ MISUSE = [
     (lambda p, g, m: (numpy.ones(3) * g, m), {}, r"a number or a traced value is needed, not array\("),
     (lambda p, g, m, betas: (p, betas[2] * m), {}, r"betas\[2\]: betas has 2 numbers, betas\[0\] to betas\[1\]"),
     (lambda p, g, m: (p * 1e60, m), {}, r"the constant 1e\+60 beside an element, which is f32: magnitudes go up to 3.4e38"),
+    (lambda p, g, m, betas: (p, betas * m), {}, r"betas where a number is needed: it is 2 numbers, betas\[0\] to betas\[1\]"),
+    (lambda p, g, m, betas, t: (p, betas ** t * m), {}, r"betas where a number is needed: it is 2 numbers"),
+    (lambda p, g, m: (p, m, f"{g:.3f}"), {}, r"a format of a traced value: it has no value yet"),
+    (lambda p, g, m: (p, m), {"scalars": {"lambda": 1.0}}, r"scalars: 'lambda' is no name"),
     (lambda p, g, m: None, {}, r"it returns nothing, and must return the values in this order: p, m"),
     (lambda p, g, m: dict(p=p, m=m), {}, r"it returns dict, and must return the values in this order: p, m"),
     (lambda *all: all, {}, r"asks for \*all, and gets by name alone what it asks for: name each one, of t, p, g, m, lr"),
@@ -634,8 +638,13 @@ def test_too_much(gpu):
         made(long)
     with pytest.raises(ptxgen.InvalidError, match="there is no 'beta1'; there are lr, betas"):
         my_lion.hyper({"beta1": 1})
-    with pytest.raises(ptxgen.InvalidError, match="betas has 2 numbers, not"):
-        my_lion.group(betas=(1, 2, 3))
+    for wrong in ((1, 2, 3), None, "ab", 0.5):
+        with pytest.raises(ptxgen.InvalidError, match="betas has 2 numbers, not"):
+            my_lion.group(betas=wrong)
+    with pytest.raises(ptxgen.InvalidError, match="rule my_lion: lr: a number is needed, not '0.1'"):
+        my_lion.group(lr="0.1")
+    with pytest.raises(ptxgen.InvalidError, match="rule my_lion: there is no option fast; there are none"):
+        my_lion.with_options(fast=True)
     host, device, clock = arrays(gpu, my_lion, 1)
     with pytest.raises(ptxgen.InvalidError, match="rule my_lion: lr is -1.0; it must be finite in f32, and 0 or more"):
         my_lion.group(lr=-1.0)

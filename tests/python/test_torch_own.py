@@ -312,8 +312,17 @@ def test_functions_of_torch():
         ptxgen.rule(states={}, scalars=dict(lr=0.1), name="mine")(lambda p, g, lr: p - lr * torch.clamp(g, 0))
 
 
+    with pytest.raises(ptxgen.InvalidError, match=r"torch.mul of a tensor and a traced value: float\(x\) is a tensor's number"):
+        ptxgen.rule(states={}, scalars=dict(lr=0.1), name="mine")(lambda p, g, lr: p - torch.tensor(2.0) * g)
+
+
 def test_misuse():
     params = parameters()
+    with pytest.raises(KeyError, match="state_dict: there is no param_groups in it"):
+        pt.Optimizer(params, my_adamw).load_state_dict({"state": {}})
+    with pytest.raises(ValueError, match="is sparse, which ptxgen.torch.Optimizer does not support: use an optimizer of torch.optim|"
+                                         "a sparse parameter is not supported: use an optimizer of torch.optim"):
+        pt.Optimizer([torch.nn.Parameter(torch.ones(3).to_sparse())], my_adamw)
     for build, kind, words in (
             (lambda: pt.Optimizer(params, "adamw"), TypeError, "rule: what @ptxgen.rule makes is needed"),
             (lambda: pt.Optimizer(params, my_adamw, beta1=0.5), TypeError, "has no scalar 'beta1'; it has lr, betas"),

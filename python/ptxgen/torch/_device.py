@@ -129,6 +129,11 @@ def of(device: torch.device) -> Optional[Any]:
     return found
 
 
+def instead(name: str) -> str:
+    """What to do where an optimizer of this name does not: rules of one's own have no twin in torch."""
+    return f"use {'an optimizer of torch.optim' if name == 'Optimizer' else f'torch.optim.{name}'}"
+
+
 def refusal(local: torch.Tensor, name: str) -> Optional[str]:
     """Why an optimizer of this name cannot have a parameter of such a kind, and what to do."""
     why = None
@@ -136,7 +141,7 @@ def refusal(local: torch.Tensor, name: str) -> Optional[str]:
         return ("is on meta, without memory: make the optimizer when the model is on its device, after "
                 "model.to_empty(device=\"cuda\")")
     if local.device.type == "cpu" and not is_usable(local.device):
-        return (f"is on the CPU: move the model to a GPU first, or use torch.optim.{name}. Where there is no GPU, "
+        return (f"is on the CPU: move the model to a GPU first, or {instead(name)}. Where there is no GPU, "
                 "after ptxgen.torch.emulate() steps of CPU parameters run on the emulator, for tests")
     if not is_usable(local.device):
         why = f"is on {local.device}"
@@ -144,4 +149,4 @@ def refusal(local: torch.Tensor, name: str) -> Optional[str]:
         why = f"is in {local.dtype}"
     elif local.layout is not torch.strided:
         why = "is sparse"
-    return why and f"{why}, which ptxgen.torch.{name} does not support: use torch.optim.{name}"
+    return why and f"{why}, which ptxgen.torch.{name} does not support: {instead(name)}"

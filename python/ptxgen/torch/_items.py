@@ -22,7 +22,7 @@ def check_item(item: Any, name: str) -> None:
         why = "has no memory, because its storage was freed"
     elif why is None and local.numel() and not _is_dense(local):
         why = (f"has gaps or overlaps: its strides are {local.stride()}, which ptxgen.torch.{name} does not "
-               f"support: use torch.optim.{name}")
+               f"support: {_device.instead(name)}")
     if why:
         raise ValueError(f"{item.what} {why}")
 

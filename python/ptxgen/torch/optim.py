@@ -223,7 +223,7 @@ class Stepped(torch.optim.Optimizer):
         """Whether the group's settings are numbers, and what plans do."""
         for key in self._refused:
             if group.get(key):
-                raise ValueError(f"{key}=True is not supported: use torch.optim.{type(self).__name__}")
+                raise ValueError(f"{key}=True is not supported: {_device.instead(type(self).__name__)}")
         for key in _OF_ALL:
             if key in group:
                 raise ValueError(f"{key} is in a group, and is one for all groups of an optimizer: give it to "
@@ -243,7 +243,7 @@ class Stepped(torch.optim.Optimizer):
         for p in group["params"]:
             if p.is_complex() or p.is_sparse:
                 raise ValueError(f"a {'complex' if p.is_complex() else 'sparse'} parameter is not "
-                                 f"supported: use torch.optim.{type(self).__name__}")
+                                 f"supported: {_device.instead(type(self).__name__)}")
 
     def _check_spelling(self, group: Dict[str, Any]) -> None:
         """Refuses keys that are nearly one of ours. Others stay, as torch's do: schedulers have some. So does one
@@ -433,6 +433,9 @@ class Stepped(torch.optim.Optimizer):
         After an error everything is as before."""
         if not isinstance(state_dict, dict):
             raise TypeError(f"state_dict: what state_dict() gives is needed, not {state_dict!r:.80}")
+        missing = [key for key in ("state", "param_groups") if key not in state_dict]
+        if missing:
+            raise KeyError(f"state_dict: there is no {missing[0]} in it, and what state_dict() gives is needed")
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
         try:
             self._load(state_dict)
