@@ -206,7 +206,13 @@ def test_formats_change():
     back.load_state_dict(optimizer.state_dict())
     assert torch.equal(back.state[params[0]]["size"], size) and torch.equal(back.state[params[0]]["clock"], clock)
     plain = optimizer.state_dict(format="torch")["state"][0]
-    assert set(plain) == {"step", "clock", "speed", "size"}
+    assert set(plain) == {"step", "product", "speed", "size"} and float(plain["product"]) == float(clock[0])
+    again.load_state_dict(optimizer.state_dict(format="torch"))
+    assert torch.equal(again.state[params[0]]["clock"], clock)
+    wrong = optimizer.state_dict(format="torch")
+    wrong["state"][0]["product"] = torch.ones(3)
+    with pytest.raises(ValueError, match="product among the states: a number each is needed"):
+        again.load_state_dict(wrong)
 
 
 def test_dicts_of_others():
@@ -456,23 +462,39 @@ def test_of_torch(k):
     assert float((exact.detach() - torch.from_numpy(beside[0])).abs().max()) < 1e-9 * max(way, 1)  # some of torch's numbers are f32
 
 
-def test_amsgrad_dicts():
-    """Dicts of torch's amsgrad come in, and ours go back."""
-    params, other = parameters(), parameters()
-    theirs = torch.optim.AdamW(params, lr=0.01, amsgrad=True, foreach=False)
+@needs("torch.optim.NAdam")
+@pytest.mark.parametrize("k", range(len(OF_TORCH)))
+def test_dicts_both_ways(k):
+    """Dicts of torch's come in, numbers of a clock too, and ours go back; both go on alike."""
+    name, rule, settings, more = OF_TORCH[k]
+    params, other, last = parameters(), parameters(), parameters()
+
+    def of_torch(params):
+        return getattr(torch.optim, name)(params, foreach=False, **settings, **more)
+
+    def moved(to):
+        with torch.no_grad():
+            for p, q in zip(params, to):
+                q.copy_(p)
+
+    theirs, ours, back = of_torch(params), pt.Optimizer(other, rule, **settings), of_torch(last)
     run(theirs, params, 2)
-    ours = pt.Optimizer(other, optimizers.adamw_amsgrad, lr=0.01)
     ours.load_state_dict(theirs.state_dict())
-    with torch.no_grad():
-        for p, q in zip(params, other):
-            q.copy_(p)
-    run(ours, other, 1, 2)
-    back = torch.optim.AdamW(parameters(), lr=0.01, amsgrad=True, foreach=False)
-    back.load_state_dict({name: value for name, value in ours.state_dict(format="torch").items() if name != "rule"})
+    moved(other)
     run(theirs, params, 1, 2)
-    for p, q, r in zip(params, other, back.param_groups[0]["params"]):
-        assert torch.allclose(p, q, rtol=1e-6, atol=1e-7)
-        assert torch.allclose(theirs.state[p]["max_exp_avg_sq"], back.state[r]["max_exp_avg_sq"], rtol=1e-6, atol=0)
+    run(ours, other, 1, 2)
+    back.load_state_dict(ours.state_dict(format="torch"))
+    moved(last)
+    for kept in (other, last):
+        for p, q in zip(params, kept):
+            assert torch.allclose(p, q, rtol=1e-5, atol=1e-6)
+    run(theirs, params, 1, 3)
+    run(back, last, 1, 3)
+    for p, q in zip(params, last):
+        assert torch.allclose(p, q, rtol=1e-5, atol=1e-6) and set(theirs.state[p]) == set(back.state[q])
+        for one, value in theirs.state[p].items():
+            mine = torch.as_tensor(back.state[q][one]).double().cpu()
+            assert torch.allclose(torch.as_tensor(value).double().cpu(), mine, rtol=1e-4, atol=1e-5), one
 
 
 @pytest.mark.parametrize("theirs,rule,key", [("Adam", optimizers.adam_amsgrad, "amsgrad"),

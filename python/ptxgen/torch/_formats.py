@@ -78,12 +78,12 @@ def format_of(parameter: Tensor, state_dtype: str, ema: Optional[torch.dtype] = 
 
 class Names(Tuple[str, ...]):
     """The states of a rule of the caller's: which are never below 0, which have a type of their own, which are only
-    written, and how many numbers of its clock lie behind the count; whether it has weights to evaluate with."""
+    written, and what numbers of its clock lie behind the count; whether it has weights to evaluate with."""
 
     positive: FrozenSet[str] = frozenset()
     outputs: FrozenSet[str] = frozenset()
     fixed: Dict[str, torch.dtype] = {}
-    clock = 0
+    clocks: Tuple[str, ...] = ()
     evaluates = False
 
     @classmethod
@@ -92,7 +92,7 @@ class Names(Tuple[str, ...]):
         made.positive = frozenset(name for name, state in rule.states.items() if state.kind == "positive")
         made.outputs = frozenset(name for name, state in rule.states.items() if state.output)
         made.fixed = {name: _TYPES[state.dtype] for name, state in rule.states.items() if state.dtype}
-        made.clock, made.evaluates = len(rule.clock), rule.evaluates
+        made.clocks, made.evaluates = tuple(rule.clock), rule.evaluates
         return made
 
 
@@ -105,7 +105,23 @@ def fixed(names: Tuple[str, ...]) -> Dict[str, torch.dtype]:
 
 
 def _clock(names: Tuple[str, ...]) -> int:
-    return names.clock if isinstance(names, Names) else 0
+    return len(_clocks(names))
+
+
+def _clocks(names: Tuple[str, ...]) -> Tuple[str, ...]:
+    return names.clocks if isinstance(names, Names) else ()
+
+
+def with_clock(states: Any, names: Tuple[str, ...]) -> Any:
+    """States as torch.optim has them, each number of a clock by its name, as states of ours."""
+    own = _clocks(names)
+    if not own or not isinstance(states, dict) or "clock" in states or any(states.get(name) is None for name in own):
+        return states
+    try:
+        numbers = torch.tensor([float(states[name]) for name in own], dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        raise ValueError(f"{', '.join(own)} among the states: a number each is needed") from None
+    return {**{name: value for name, value in states.items() if name not in own}, "clock": numbers}
 
 
 def _cell(count: int, device: Any) -> Tuple[Tensor, Tensor]:
@@ -595,6 +611,8 @@ def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) ->
             if coded:
                 value = _numbers(coded, value, states[f"{name}_{coded.scale}"], is_signed(name, names))
             made[name] = value if value.dtype is torch.float32 else value.to(torch.float32)
+        elif name == "clock" and _clock(names):
+            made.update(zip(_clocks(names), value.clone().unbind()))
         elif name not in ("master", "remainder", "ema", *_ALL_SCALES, *_all_scales(names)):
             made[name] = value
     return made

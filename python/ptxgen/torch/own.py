@@ -206,7 +206,8 @@ class Optimizer(Stepped):
             if group["rule"] != label:
                 raise ValueError(f"the dict is of rule {group['rule']}, and this optimizer has {label}")
         rest = {name: value for name, value in state_dict.items() if name != "rule"}
-        super()._load({**rest, "param_groups": groups})
+        states = {k: _formats.with_clock(of, self._names) for k, of in state_dict["state"].items()}
+        super()._load({**rest, "param_groups": groups, "state": states})
 
     def __getstate__(self) -> Dict[str, Any]:
         made = super().__getstate__()
