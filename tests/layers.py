@@ -40,8 +40,8 @@ ROOMS = {
     "src/driver": (("include/ptxgen", DEVICE), "abi"),
     "src/plans": (
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records"]),
-        ("include/ptxgen", ["binding", "operations", "norm", "clip", "muon", "rule", "rules", "step", "torch"]),
-        ("src/kernels", ["norm", "clip_apply", "step_apply", "muon", "muon_parts"]),
+        ("include/ptxgen", ["binding", "blocks", "operations", "norm", "clip", "muon", "rule", "rules", "step", "torch"]),
+        ("src/kernels", ["norm", "clip_apply", "step_apply", "muon", "muon_parts", "blocks"]),
         ("src/kernels/common", ["vector"]),
         ("src/kernels/step", ["own_rule"]),
         ("src/kernels/step/formats", ["state_8bit"]),

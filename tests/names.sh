@@ -30,7 +30,7 @@ while read -r _ type list; do
     ptx_status) prefix='PTX_(OK$|ERROR_)' ;;
     ptx_opcode) prefix='PTX_(OP_|DECLARE$|OPS_)' ;;
     ptx_modifier) prefix='PTX_MOD_' ;;
-    ptx_step_format) prefix='PTX_STEP_FORMAT(_|S?$)' ;;
+    ptx_step_format | ptx_block_format) prefix="PTX_${stem}(_|S?\$)" ;;
     ptx_special_register) prefix='PTX_(SPECIAL_|DECLARE$)' ;;
     ptx_rule_op) prefix='PTX_(RULE_|DECLARE$)' ;;
     ptx_operation) prefix='PTX_(OPERATION_|OPERATIONS$|DECLARE$)' ;;
@@ -125,7 +125,7 @@ predicts()
     predicts ptxgen asm builder entry data function types ops convert math matrix memory message threads words control places
     predicts kernels kernels
     predicts driver error device stream buffer graph module launch
-    predicts plans clip step muon guard report rule operations binding torch
+    predicts plans blocks clip step muon guard report rule operations binding torch
 } >"$text.bad"
 [ -s "$text.bad" ] && fail "not in the source that the header predicts: $(cat "$text.bad")"
 # The other headers declare no function, except ptxgen_version() in common.h.

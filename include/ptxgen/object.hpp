@@ -76,6 +76,7 @@ template <class T> T *check(T *made)
     X(ptx_clip_plan *, "clip plan")                                                                \
     X(ptx_step_plan *, "step plan")                                                                \
     X(ptx_muon_plan *, "muon plan")                                                                \
+    X(ptx_block_plan *, "block plan")                                                              \
     X(ptx_rule *, "rule")
 #define PTXGEN_KIND(type, name)                                                                    \
     inline const char *kind_of(type)                                                               \
@@ -409,7 +410,7 @@ class operations : public handle<ptx_operations, ptx_operations_destroy>
     }
 };
 
-// ---- plans: the calls of clip.h, step.h and muon.h, which take the plan -------------------------
+// ---- plans: the calls of clip.h, step.h, muon.h, blocks.h, which take the plan ------------------
 
 #define PTXGEN_PHASE(kind, name)                                                                   \
     ptx_status name(CUstream stream = nullptr)                                                     \
@@ -501,6 +502,21 @@ class muon_plan : public handle<ptx_muon_plan, ptx_muon_plan_destroy>
 };
 #undef PTXGEN_NORMS
 #undef PTXGEN_PHASE
+
+class block_plan : public handle<ptx_block_plan, ptx_block_plan_destroy>
+{
+  public:
+    block_plan() = default;
+    block_plan(const device &gpu, const ptx_block_params &params, CUstream stream = nullptr)
+        : handle(check(ptx_block_plan_create(gpu, &params, stream)))
+    {
+    }
+    ptx_status run(const ptx_block_tensor *tensors, size_t count, CUstream stream = nullptr,
+                   const ptx_block_random *random = nullptr)
+    {
+        return check(ptx_block_plan_run(need(), tensors, count, random, stream));
+    }
+};
 
 /// A rule of rule.h, which outlives the plans that have it. Its functions are those of C.
 class rule : public handle<ptx_rule, ptx_rule_destroy>

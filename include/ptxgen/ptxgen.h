@@ -4,6 +4,7 @@
 #define PTXGEN_PTXGEN_H
 
 #include <ptxgen/binding.h>
+#include <ptxgen/blocks.h>
 #include <ptxgen/builder.h>
 #include <ptxgen/clip.h>
 #include <ptxgen/driver.h>

@@ -20,6 +20,7 @@
 #include <ptxgen/step.h>
 
 #ifndef GOLDEN_EXPORTED // with an installed library: no texts of functions that it does not export
+#include "kernels/blocks.h"
 #include "kernels/muon.h"
 #endif
 #include "math_kernels.h"
@@ -568,6 +569,36 @@ static void check_muon(struct golden *g)
     ptxk_muon_emit(b);
     check_text(g, b, "muon_products_sm80", NULL);
 }
+
+/// Block formats: each float, scale, type and shape of a block.
+static void check_block_formats(struct golden *g)
+{
+    static const ptx_type types[] = { PTX_F32, PTX_F16, PTX_BF16 };
+    char name[64];
+    for (unsigned v = 0; v <= BLOCK_FP8_DEEPGEMM_POWER; ++v)
+        for (unsigned k = 0; k < 6; ++k) {
+            const bool mx = v >= BLOCK_MX_FLOOR && v <= BLOCK_MX_RCEIL_TE;
+            const struct blocks_spec spec = {
+                .dtype = types[k % 3],
+                .scaling = (enum block_scaling)v,
+                .element = v < BLOCK_MX_FLOOR ? BLOCK_E2M1
+                           : mx               ? (enum block_float)((v + k) % (BLOCK_E5M2 + 1))
+                                              : BLOCK_E4M3,
+                .width = v < BLOCK_MX_FLOOR ? 16
+                         : mx               ? 32
+                                            : 128,
+                .height = k < 3 || mx          ? 1
+                          : v < BLOCK_MX_FLOOR ? 16
+                                               : 128,
+                .stochastic = k % 2,
+            };
+            ptx_builder *b = ptx_builder_create(NULL);
+            ptxk_blocks_emit(b, &spec);
+            snprintf(name, sizeof name, "block_format_%u_%u_%s_sm80", v, k,
+                     ptx_type_name(spec.dtype));
+            check_text(g, b, name, NULL);
+        }
+}
 #endif
 
 static void emit_all(struct golden *g)
@@ -589,6 +620,7 @@ static void emit_all(struct golden *g)
     check_math(g);
 #ifndef GOLDEN_EXPORTED
     check_muon(g);
+    check_block_formats(g);
 #endif
 }
 

@@ -13,6 +13,7 @@
 
 #include <ptxgen/kernels.h>
 
+#include "kernels/blocks.h"
 #include "kernels/muon.h"
 #include "ptxas_batch.h"
 #include "test.h"
@@ -56,6 +57,16 @@ static void test_target(void **state)
         ptx_builder *b = ptx_builder_create(&params);
         ptxk_muon_emit(b);
         assemble(b, "Muon's products", name);
+        static const struct blocks_spec formats[] = {
+            { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, true },
+            { PTX_F16, BLOCK_E5M2, BLOCK_MX_RCEIL, 32, 1, false },
+            { PTX_F32, BLOCK_E4M3, BLOCK_FP8_TE, 128, 128, false },
+        };
+        for (unsigned k = 0; k < sizeof formats / sizeof *formats; ++k) {
+            b = ptx_builder_create(&params);
+            ptxk_blocks_emit(b, &formats[k]);
+            assemble(b, "a block format", name);
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //
 // Linked with --wrap for malloc, calloc, realloc, free and ptx_bind.
 #include <ptxgen/binding.h>
+#include <ptxgen/blocks.h>
 
 #include "emulator_faults.h"
 #include "failing_allocations.h"
@@ -452,6 +453,36 @@ static const struct subject of_parts = { "muon plan",
                                          false,
                                          { { "ptx_muon_plan_run", parts_run, 3, false, NULL } } };
 
+// ---- block formats ------------------------------------------------------------------------------
+
+static ptx_status blocks_run(const struct scene *in, void *plan, CUstream stream)
+{
+    const CUdeviceptr at = (in->step[0].parameter + 15) / 16 * 16;
+    const struct ptx_block_tensor tensor = { at, at, 1, 32, 0 };
+
+    return ptx_block_plan_run(plan, &tensor, 1, NULL, stream);
+}
+
+static void *blocks_create(const struct scene *in)
+{
+    const struct ptx_block_params params = { .dtype = PTX_BF16, .format = PTX_BLOCK_FORMAT_MXFP4 };
+
+    return ptx_block_plan_create(in->device, &params, in->stream);
+}
+
+static void blocks_destroy(void *object)
+{
+    ptx_block_plan *plan = object;
+    ptx_block_plan_destroy(&plan);
+}
+
+static const struct subject of_blocks = { "block plan",
+                                          blocks_create,
+                                          blocks_destroy,
+                                          false,
+                                          { { "ptx_block_plan_run", blocks_run, 1, false,
+                                              NULL } } };
+
 int main(void)
 {
     const struct CMUnitTest of_some[] = {
@@ -470,5 +501,5 @@ int main(void)
     failing_ones.first = 1 + 2 * older + SANITIZED;
     failing_ones.every = 4;
     failing_ones.last = older || SANITIZED ? 0 : 64;
-    return failed + tests_run_on(&of_matrices) + tests_run_on(&of_parts);
+    return failed + tests_run_on(&of_matrices) + tests_run_on(&of_parts) + tests_run_on(&of_blocks);
 }

@@ -85,6 +85,7 @@ static const misuse of_objects[] = {
     MISUSE("the step plan is empty", ptx::step_plan p; p.set_hyper(0, ptx_step_hyper())),
     MISUSE("the step plan is empty", ptx::step_plan p; p.error_if_nonfinite()),
     MISUSE("the muon plan is empty", ptx::muon_plan p; p.run(w.stream)),
+    MISUSE("the block plan is empty", ptx::block_plan p; p.run(nullptr, 0, w.stream)),
     MISUSE("the rule is empty", ptx::rule r; r.info()),
 };
 

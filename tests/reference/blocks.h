@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+/// Block formats in plain C, from the formulas of <ptxgen/blocks.h> alone.
+#ifndef PTXGEN_TESTS_REFERENCE_BLOCKS_H
+#define PTXGEN_TESTS_REFERENCE_BLOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum ref_block_scale {
+    REF_NVFP4_TE,
+    REF_NVFP4_TORCHAO,
+    REF_MX_FLOOR,
+    REF_MX_RCEIL,
+    REF_MX_RCEIL_TE,
+    REF_FP8_TE,
+    REF_FP8_TE_POWER,
+    REF_FP8_DEEPGEMM,
+    REF_FP8_DEEPGEMM_POWER,
+};
+
+struct ref_blocks {
+    int fraction, least, greatest; // bits; exponents of the least normal and the largest float
+    float largest;
+    uint64_t width, height; // of a block; edges cut it
+    enum ref_block_scale scale;
+    bool stochastic;
+    uint64_t seed, offset;
+};
+
+/// y of a tensor of f32, before it is rounded to its type. first: its first element in the list.
+void ref_blocks(const struct ref_blocks *how, const float *x, uint64_t rows, uint64_t columns,
+                float amax, uint64_t first, float *y);
+
+#endif
