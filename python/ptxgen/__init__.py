@@ -20,6 +20,7 @@ from ._types import (CaptureModeName, ClipDescription, ClipParams, ClipPiece, Cl
                      StepGradientsName, StepGroup, StepHyper, StepParams, StepRuleName, StepTensor,
                      StepWhole, TypeName)
 from .arrays import Address, StreamLike
+from .blocks import BlockPlan
 from .device import Array, Device, Event, Graph, Stream, View, device_count
 from .errors import (CaptureError, ClosedError, CompileError, DriverError, Error, ForkedError,
                      InvalidError, NoDeviceError, NoDriverError, NonfiniteError, NotFoundError,
@@ -34,7 +35,7 @@ from .symbols import (cos, erf, erfc, exp, exp2, expm1, f32, fma, log, log1p, lo
                       rsqrt, sigmoid, sign, sin, sqrt, tanh, where)
 
 __all__ = [
-    "Adam", "AdamW", "Address", "Array", "CaptureError", "CaptureModeName", "ClipDescription",
+    "Adam", "AdamW", "Address", "Array", "BlockPlan", "CaptureError", "CaptureModeName", "ClipDescription",
     "ClipParams", "ClipPiece", "ClipPlan", "ClipRecord", "ClipSummary", "ClipTensor", "ClosedError",
     "CompileError", "Device", "DeviceInfo", "DriverError", "Error", "Event", "ForkedError",
     "Function", "FunctionInfo", "FunctionParam", "Graph", "GraphInfo", "InvalidError", "Kernel",

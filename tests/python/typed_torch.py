@@ -33,6 +33,9 @@ def use(parameters: Any, rate: Any) -> None:
     quantization.quantize_model(model, weight=lambda w: quantization.LearnedQuantizer.of(w), activation=quantization.FakeQuantize)
     quantization.unquantize_model(model, keep="quantized")
     quantization.export_int4(parameters, model).dequantize()
+    first, second = quantization.fake_quantize_block([parameters, parameters], "nvfp4", two_dimensional=True, like="torchao")
+    quantization.fake_quantize_block(first + second, "mxfp4", rounding="stochastic", seed=1, scale_rounding="rceil").sum()
+    quantization.NVFP4Linear.of(quantization.NVFP4Linear(32, 16, bias=False), hadamard=False)(parameters)
     quantization.fp8_cast(quantization.lerp(parameters, parameters, 0.5), 2.0, format="e5m2")
 
 

@@ -6,23 +6,26 @@
 
 docs/quantization.md is the guide."""
 
-from . import _checks
+from . import _checks, blocks
 from ._cast import fp8_cast
 from ._codes import quantize_ste
 from ._fake_quantize import fake_quantize
 from ._mix import lerp
 from ._observe import ObserverState, observe
+from .blocks import fake_quantize_block
 from .export import Int4Groups, IntGroups, export_int4, export_int8
 from .learned import DelayedScaling, LearnedQuantizer
 from .model import (QuantizedConv1d, QuantizedConv2d, QuantizedConv3d, QuantizedLinear, quantize_model, unquantize_model)
 from .modules import FakeQuantize, LearnableFakeQuantize
+from .nvfp4 import NVFP4Linear
 
 if _checks.OPERATORS:
     from . import _operators
     _operators.define()
+    blocks.define()
 
 __all__ = [
-    "DelayedScaling", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedQuantizer", "ObserverState",
-    "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d", "QuantizedLinear", "export_int4", "export_int8", "fake_quantize",
-    "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste", "unquantize_model",
+    "DelayedScaling", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedQuantizer", "NVFP4Linear",
+    "ObserverState", "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d", "QuantizedLinear", "export_int4", "export_int8",
+    "fake_quantize", "fake_quantize_block", "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste", "unquantize_model",
 ]

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: MIT
+"""Fake quantization in block formats: floats of 4, 6 or 8 bits with a scale a block."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple, Union, overload
+
+import torch
+from torch import Tensor
+
+from ...blocks import BlockPlan
+from .. import _device
+from . import _checks
+
+Format = Literal["nvfp4", "mxfp4", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp8_e4m3", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
+Like = Literal["te", "torchao", "deepgemm"]
+ScaleRounding = Literal["floor", "rceil", "f32", "power_of_2"]
+Rounding = Literal["nearest", "stochastic"]
+
+_NAME = "fake_quantize_block()"
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
+_S64 = 1 << 63
+
+_MX: Tuple[Tuple[str, str], ...] = (("torchao", "floor"), ("torchao", "rceil"))
+_FP8: Tuple[Tuple[str, str], ...] = (("te", "power_of_2"), ("te", "f32"), ("deepgemm", "f32"), ("deepgemm", "power_of_2"))
+#: Elements of a block along the last axis, and what goes with the format: like and scale_rounding. The first is the default.
+_FORMATS: Dict[str, Tuple[int, Tuple[Tuple[str, str], ...]]] = {
+    "nvfp4": (16, (("te", ""), ("torchao", ""))),
+    "mxfp4": (32, _MX),
+    "mxfp6_e3m2": (32, _MX),
+    "mxfp6_e2m3": (32, _MX),
+    "mxfp8_e4m3": (32, (*_MX, ("te", "rceil"))),
+    "mxfp8_e5m2": (32, (*_MX, ("te", "rceil"))),
+    "fp8_1x128": (128, _FP8),
+    "fp8_128x128": (8, _FP8),  # edges cut its blocks
+}
+
+_plans: Dict[Tuple[Any, ...], Tuple[Any, BlockPlan]] = {}
+
+
+def _way(format: str, like: Optional[str], scale: Optional[str]) -> Tuple[str, str]:
+    _checks.choice(_NAME, "format", format, tuple(_FORMATS))
+    there = _FORMATS[format][1]
+    for of, rounded in there:
+        if like in (None, of) and scale in (None, rounded):
+            return of, rounded
+    ways = ", ".join(f"like={of!r}" + (f" with scale_rounding={rounded!r}" if rounded else "") for of, rounded in there)
+    raise ValueError(f"{_NAME}: format={format!r} does not go with like={like!r} and scale_rounding={scale!r}; it has {ways}")
+
+
+def _plan(x: Tensor, format: str, like: str, scale: str, two_dimensional: bool, stochastic: bool) -> Tuple[Any, BlockPlan]:
+    key = (x.device, x.dtype, format, like, scale, two_dimensional, stochastic)
+    found = _plans.get(key)
+    if found is None:
+        place: Any = _device.of(x.device)
+        how: Dict[str, Any] = {"dtype": _device.NAMES[x.dtype], "format": format, "like": like, "scale": scale or "default",
+                               "two_dimensional": two_dimensional, "stochastic": stochastic, "any_address": True}
+        found = _plans.setdefault(key, (place, BlockPlan(place.gpu, stream=place.stream(), **how)))
+    return found
+
+
+def launch(xs: Sequence[Tensor], amaxes: Sequence[Tensor], format: str, like: str, scale: str, two_dimensional: bool,
+           stochastic: bool, seed: Optional[Tensor], offset: Optional[Tensor], seed_value: int, offset_value: int) -> List[Tensor]:
+    """One launch for up to 64 tensors, each with elements. seed and offset: in place of the values."""
+    xs = [x.contiguous() for x in xs]
+    ys = [torch.empty_like(x) for x in xs]
+    place, plan = _plan(xs[0], format, like, scale, two_dimensional, stochastic)
+    stream = place.stream()
+    tensors = [(x.data_ptr(), y.data_ptr(), x.numel() // x.shape[-1], x.shape[-1],
+                amaxes[k].data_ptr() if amaxes else 0) for k, (x, y) in enumerate(zip(xs, ys))]
+    random: Any = None
+    if stochastic:
+        random = {"seed": seed_value % (2 * _S64), "offset": offset_value % (2 * _S64),
+                  "seed_at": 0 if seed is None else seed.data_ptr(), "offset_at": 0 if offset is None else offset.data_ptr()}
+    plan.run(tensors, random, stream=stream)  # type: ignore[arg-type]
+    place.done(stream)
+    return ys
+
+
+class _Blocks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, amaxes: Sequence[Tensor], how: Tuple[Any, ...], *xs: Tensor) -> Tuple[Tensor, ...]:
+        return tuple(launch(xs, amaxes, *how))
+
+    @staticmethod
+    def backward(ctx: Any, *dys: Tensor) -> Any:
+        return (None, None, *dys)  # straight through
+
+
+def _keep(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.amaxes = len(inputs[1])
+
+
+def _of_blocks(ctx: Any, dys: Sequence[Tensor]) -> Any:
+    return (list(dys), [None] * ctx.amaxes, *(None,) * 9)
+
+
+def define() -> None:
+    """The call as a custom operator, for torch.compile."""
+    op = torch.library.custom_op(
+        "ptxgen::fake_quantize_blocks", launch, mutates_args=(),
+        schema="(Tensor[] xs, Tensor[] amaxes, str format, str like, str scale, bool two_dimensional, bool stochastic, "
+               "Tensor? seed, Tensor? offset, int seed_value, int offset_value) -> Tensor[]")
+    op.register_fake(lambda xs, *how: [torch.empty_like(x, memory_format=torch.contiguous_format) for x in xs])
+    op.register_autograd(_of_blocks, setup_context=_keep)
+
+
+def _amax(k: int, x: Tensor, given: Optional[Tensor]) -> Tensor:
+    if given is None:
+        found: Tensor = torch.linalg.vector_norm(x.detach(), float("inf")).to(torch.float32)
+        return found
+    name = f"amax[{k}]"
+    _checks.beside(_NAME, name, given, x)
+    if given.dtype is not torch.float32 or given.numel() != 1:
+        raise ValueError(f"{_NAME}: {name} is of {list(given.shape)} in {given.dtype}: one element in float32 is needed")
+    return given.detach()
+
+
+def _word(name: str, given: Union[Tensor, int, None], x: Tensor) -> Tuple[Optional[Tensor], int]:
+    """A seed or an offset: a tensor, or a number."""
+    if isinstance(given, Tensor):
+        _checks.beside(_NAME, name, given, x)
+        if given.dtype is not torch.int64 or given.numel() != 1:
+            raise ValueError(f"{_NAME}: {name} is of {list(given.shape)} in {given.dtype}: one element in int64 is needed")
+        return given.detach(), 0
+    if given is None:
+        return None, 0
+    return None, _checks.integer(_NAME, name, given, -_S64, 2 * _S64 - 1)
+
+
+def _sizes(name: str, x: Tensor, format: str, two_dimensional: bool) -> None:
+    width = _FORMATS[format][0]
+    if x.dim() == 0 or x.shape[-1] % width:
+        raise ValueError(f"{_NAME}: {name} is of {list(x.shape)}: its last axis must be a multiple of {width} for {format}: pad it")
+    if x.dim() < 2 and (two_dimensional or format == "fp8_128x128"):
+        raise ValueError(f"{_NAME}: {name} is of {list(x.shape)}: blocks of several rows need at least two dimensions")
+    if two_dimensional and x.numel() // x.shape[-1] % 16:
+        raise ValueError(f"{_NAME}: {name} is of {list(x.shape)}: its rows, the product of all axes but the last, must be a multiple "
+                         "of 16 with two_dimensional=True: pad them")
+
+
+@overload
+def fake_quantize_block(x: Tensor, format: Format, amax: Optional[Tensor] = None, two_dimensional: bool = False,
+                        rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
+                        offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
+                        like: Optional[Like] = None) -> Tensor: ...
+
+
+@overload
+def fake_quantize_block(x: Sequence[Tensor], format: Format, amax: Optional[Sequence[Tensor]] = None,
+                        two_dimensional: bool = False, rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
+                        offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
+                        like: Optional[Like] = None) -> List[Tensor]: ...
+
+
+@_checks.breaks
+def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
+                        amax: Union[Tensor, Sequence[Tensor], None] = None, two_dimensional: bool = False,
+                        rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
+                        offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
+                        like: Optional[Like] = None) -> Union[Tensor, List[Tensor]]:
+    """Quantizes to a block format and scales back; the gradient of x is that of y, straight through. docs/quantization.md has
+    which like and scale_rounding go with a format; <ptxgen/blocks.h> the formulas.
+
+    x: a tensor in f32, f16 or bf16, or a list of them in one type, which one launch takes. Blocks lie along the last axis; what
+        is not contiguous is copied. y has its type and shape, and is contiguous.
+    amax: for nvfp4, the greatest magnitude of the tensor: one f32 on the device, which is not looked at; for a list, one for
+        each. None: it is computed, in a pass over x.
+    two_dimensional: for nvfp4, blocks of 16 rows and 16 columns.
+    rounding: "stochastic" takes random bits from seed and offset: numbers, or tensors of one int64 on the device. Without a
+        seed it comes from torch's generator.
+    scale_rounding, like: None: the format's default."""
+    alone = isinstance(x, Tensor)
+    xs: List[Tensor] = [x] if alone else list(x)  # type: ignore[list-item]
+    of, rounded = _way(format, like, scale_rounding)
+    _checks.choice(_NAME, "rounding", rounding, ("nearest", "stochastic"))
+    if two_dimensional and format != "nvfp4":
+        raise ValueError(f"{_NAME}: two_dimensional=True with {format}: only nvfp4 has blocks of 16 x 16")
+    stochastic = rounding == "stochastic"
+    if not stochastic and (seed is not None or offset is not None):
+        raise ValueError(f"{_NAME}: seed and offset are of rounding=\"stochastic\"; leave them None")
+    if offset is not None and seed is None:
+        raise ValueError(f"{_NAME}: offset is given, and no seed: give both, or none")
+    if format != "nvfp4" and amax is not None:
+        raise ValueError(f"{_NAME}: amax is given, and {format} has no scale of the tensor: leave it None")
+    for k, one in enumerate(xs):
+        name = "x" if alone else f"x[{k}]"
+        _checks.tensor(_NAME, name, one, _DTYPES)
+        if one.device != xs[0].device or one.dtype != xs[0].dtype:
+            raise ValueError(f"{_NAME}: {name} is on {one.device} in {one.dtype}, and x[0] on {xs[0].device} in {xs[0].dtype}: a list "
+                             "has one device and one type")
+        _sizes(name, one, format, two_dimensional)
+    given: List[Optional[Tensor]] = [None] * len(xs)
+    if amax is not None:
+        given = [amax] if isinstance(amax, Tensor) else list(amax)
+        if len(given) != len(xs):
+            raise ValueError(f"{_NAME}: amax has {len(given)} tensors, and x {len(xs)}: give one for each")
+    there = [k for k, one in enumerate(xs) if one.numel()]
+    ys = [one.clone() if not one.numel() else one for one in xs]
+    if there:
+        amaxes = [_amax(k, xs[k], given[k]) for k in there] if format == "nvfp4" else []
+        if stochastic and seed is None:
+            seed = torch.randint(-_S64, _S64 - 1, (1,), dtype=torch.int64, device=xs[0].device)
+        seed_at, seed_value = _word("seed", seed, xs[0])
+        offset_at, offset_value = _word("offset", offset, xs[0])
+        how = (format, of, rounded, two_dimensional, stochastic, seed_at, offset_at, seed_value, offset_value)
+        taken = [xs[k] for k in there]
+        if _checks.compiling():
+            made = torch.ops.ptxgen.fake_quantize_blocks(taken, amaxes, *how)
+        else:
+            made = _Blocks.apply(amaxes, how, *taken)
+        for k, y in zip(there, made):
+            ys[k] = y
+    return ys[0] if alone else ys

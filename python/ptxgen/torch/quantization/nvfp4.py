@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: MIT
+"""Linear layers in nvfp4, trained: every operand of their three products is quantized, and the products are in bf16."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Optional
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from . import _checks
+from ._no_second import first_only
+from .blocks import fake_quantize_block
+
+_BLOCK = 16
+_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
+_NAME = "NVFP4Linear"
+_matrices: Dict[torch.device, Tensor] = {}
+
+
+def _matrix(device: torch.device) -> Tensor:
+    """Sylvester's matrix of 16 rows, whose row k has the sign of input k, times 1/4."""
+    found = _matrices.get(device)
+    if found is None:
+        rows = [[_SIGNS[k] * (-1) ** bin(k & n).count("1") / 4 for n in range(_BLOCK)] for k in range(_BLOCK)]
+        found = torch.tensor(rows, dtype=torch.float32, device=device)
+        if not _checks.compiling():
+            _matrices[device] = found
+    return found
+
+
+def _along_tokens(x: Tensor) -> Tensor:
+    """The transform of [tokens, features], as [features, tokens]: of blocks of 16 tokens, with zeros at the end. Sums are in f32,
+    rounded to bf16."""
+    rest = -x.shape[0] % _BLOCK
+    turned = F.pad(x, (0, 0, 0, rest)).t().contiguous()
+    sums = torch.mm(turned.view(-1, _BLOCK).to(torch.float32), _matrix(x.device))  # old torch sums bf16 on CPUs in bf16
+    return sums.to(torch.bfloat16).view(turned.shape)
+
+
+def _weight_gradient(x: Tensor, dy: Tensor, hadamard: bool, how: Dict[str, Any]) -> Tensor:
+    """dy^T x, both in blocks along tokens. The transform is orthogonal, so it leaves the product."""
+    rest = -x.shape[0] % _BLOCK
+    if hadamard:
+        of_x, of_dy = _along_tokens(x), _along_tokens(dy)
+    else:
+        of_x, of_dy = (F.pad(one, (0, 0, 0, rest)).t().contiguous() for one in (x, dy))
+    return torch.mm(fake_quantize_block(of_dy, "nvfp4", **how), fake_quantize_block(of_x, "nvfp4").t())
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, hadamard: bool, stochastic: bool) -> Tensor:
+        rows = x.to(torch.bfloat16)
+        quantized = fake_quantize_block(weight.to(torch.bfloat16), "nvfp4", two_dimensional=True)
+        ctx.save_for_backward(x if x.dtype is torch.bfloat16 else rows, quantized)
+        ctx.how = hadamard, stochastic, x.dtype, weight.dtype
+        return torch.mm(fake_quantize_block(rows, "nvfp4"), quantized.t())
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> Any:
+        x, weight = ctx.saved_tensors
+        hadamard, stochastic, of_x, of_weight = ctx.how
+        dx = dw = None
+        with torch.no_grad():
+            of_rows: Dict[str, Any] = {}
+            of_columns: Dict[str, Any] = {}
+            if stochastic:
+                seed = torch.randint(-(1 << 63), (1 << 63) - 1, (1,), dtype=torch.int64, device=x.device)
+                of_rows = {"rounding": "stochastic", "seed": seed, "offset": 0}
+                of_columns = {**of_rows, "offset": 1}
+            if ctx.needs_input_grad[0]:
+                dx = torch.mm(fake_quantize_block(dy, "nvfp4", **of_rows), weight).to(of_x)
+            if ctx.needs_input_grad[1]:
+                dw = _weight_gradient(x, dy, hadamard, of_columns).to(of_weight)
+        return (*first_only(_NAME, (dx, dw), (dy, x, weight)), None, None)
+
+
+def _cpu_autocast() -> bool:
+    ask: Any = torch.is_autocast_enabled
+    return bool(ask("cpu") if _checks.OPERATORS else torch.is_autocast_cpu_enabled())
+
+
+def _sizes(inputs: int, outputs: int) -> None:
+    for name, size in (("in_features", inputs), ("out_features", outputs)):
+        if size % _BLOCK or not size:
+            raise ValueError(f"{_NAME}: {name} is {size}; it must be a multiple of {_BLOCK}: blocks lie along both axes of the weight")
+
+
+class NVFP4Linear(torch.nn.Linear):
+    """A linear layer whose products have operands in nvfp4, as Blackwell trains, on any GPU from sm_80 on:
+
+    | product | operands |
+    |---|---|
+    | output | the input in blocks along features; the weight in blocks of 16 x 16 |
+    | gradient of the input | the output's gradient in blocks along features, stochastically rounded; the same weight |
+    | gradient of the weight | the output's gradient, stochastically rounded, and the input, both in blocks along tokens of their \
+Hadamard transform along tokens |
+
+    Operands are rounded to bf16 before, and the products are torch's in bf16. The output has the input's type, or bf16 under
+    autocast; gradients have the types of their tensors. Keys and shapes are torch.nn.Linear's. Tokens that are no multiple of 16
+    are filled up with zeros.
+
+    hadamard, stochastic: False leaves the transform, or the stochastic rounding, out."""
+
+    def __init__(self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Optional[torch.dtype] = None,
+                 *, hadamard: bool = True, stochastic: bool = True) -> None:
+        _sizes(in_features, out_features)
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.hadamard, self.stochastic = hadamard, stochastic
+
+    @classmethod
+    def of(cls, layer: torch.nn.Linear, *, hadamard: bool = True, stochastic: bool = True) -> NVFP4Linear:
+        """With the parameters of a layer, which are shared, and its mode."""
+        if type(layer) is not torch.nn.Linear:
+            raise TypeError(f"{_NAME}.of(): torch.nn.Linear is needed, not {type(layer).__name__}")
+        made = cls(layer.in_features, layer.out_features, layer.bias is not None, "meta", hadamard=hadamard, stochastic=stochastic)
+        made.weight, made.bias = layer.weight, layer.bias
+        return made.train(layer.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        _checks.tensor(_NAME, "x", x, (torch.float32, torch.float16, torch.bfloat16))
+        _checks.tensor(_NAME, "weight", self.weight, (torch.float32, torch.float16, torch.bfloat16))
+        _checks.beside(_NAME, "weight", self.weight, x)
+        if x.dim() == 0 or x.shape[-1] != self.in_features:
+            raise ValueError(f"{_NAME}: x is of {list(x.shape)}, and its last axis must be {self.in_features}")
+        autocast = torch.is_autocast_enabled() if x.is_cuda else _cpu_autocast()
+        y, dtype = _product(x.reshape(-1, self.in_features), self.weight, self.hadamard, self.stochastic), x.dtype
+        if self.bias is not None:
+            y = y + self.bias.to(torch.bfloat16)
+        return y.to(torch.bfloat16 if autocast else dtype).view(*x.shape[:-1], self.out_features)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, hadamard={self.hadamard}, stochastic={self.stochastic}"
+
+
+def _product(x: Tensor, weight: Tensor, hadamard: bool, stochastic: bool) -> Tensor:
+    y: Tensor = _Linear.apply(x, weight, hadamard, stochastic)
+    return y

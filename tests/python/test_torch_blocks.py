@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: MIT
+"""fake_quantize_block() beside torch's operations on the CPU, which follow the sources that <ptxgen/blocks.h> names: Transformer
+Engine 433b1dbc, torchao 0367cd81 and 050515e8, DeepGEMM 38939a4c."""
+
+import random
+
+import pytest
+import torch
+from ptxgen.torch.quantization import fake_quantize_block
+from torch.utils.checkpoint import checkpoint
+from torch_parts import DEVICE, needs
+
+compiled = needs("torch.library.custom_op")
+
+# Bits of the fraction, exponents of the least normal and of the largest float, the largest.
+FLOATS = {"e2m1": (1, 0, 2, 6.0), "e3m2": (2, -2, 4, 28.0), "e2m3": (3, 0, 2, 7.5), "e4m3": (3, -6, 8, 448.0), "e5m2": (2, -14, 15, 57344.0)}
+ELEMENT = {"nvfp4": "e2m1", "mxfp4": "e2m1", "mxfp6_e3m2": "e3m2", "mxfp6_e2m3": "e2m3", "mxfp8_e4m3": "e4m3", "mxfp8_e5m2": "e5m2",
+           "fp8_1x128": "e4m3", "fp8_128x128": "e4m3"}
+FLT_MAX = torch.finfo(torch.float32).max
+
+
+def grid(name):
+    """All floats of the format from 0 up, and whether their last bit is 0."""
+    fraction, least, _, largest = FLOATS[name]
+    values, code = [], 0
+    while not values or values[-1] < largest:
+        exponent, rest = code >> fraction, code & ((1 << fraction) - 1)
+        values.append((rest + (1 << fraction if exponent else 0)) * 2.0 ** (max(exponent, 1) + least - 1 - fraction))
+        code += 1
+    return torch.tensor(values, dtype=torch.float64)
+
+
+GRIDS = {name: grid(name) for name in FLOATS}
+
+
+def to_floats(a, name):
+    """Magnitudes to the nearest, ties to an even code."""
+    values = GRIDS[name]
+    a = a.double()
+    above = torch.searchsorted(values, a.clamp(max=values[-1].item()).nan_to_num(0.0)).clamp(1, len(values) - 1)
+    low, high = values[above - 1], values[above]
+    nearer = (a - low < high - a) | ((a - low == high - a) & (above % 2 == 1))
+    return torch.where(a.isnan(), a, torch.where(nearer, low, high)).float()
+
+
+def power_of_2(exponent):
+    return torch.ldexp(torch.ones(exponent.shape, dtype=torch.float64), exponent).float()
+
+
+def scales(amax, tensor_amax, format, like, rounding):
+    """(what is multiplied or divided by, what scales back) in f32."""
+    name = ELEMENT[format]
+    _, _, greatest, largest = FLOATS[name]
+    if format == "nvfp4" and like == "torchao":
+        tensor = tensor_amax / 2688
+        part = ((amax / 6) / tensor).clamp(2.0**-6, 448)
+        times = tensor * to_floats(part, "e4m3")
+        return times, times
+    if format == "nvfp4":
+        tensor = (torch.full((), 2688.0) / tensor_amax).clamp(max=FLT_MAX)
+        tensor = torch.where((tensor_amax == 0) | (tensor == 0), torch.ones(()), tensor)
+        part = amax * (tensor * torch.tensor(1 / 6, dtype=torch.float32))
+        times = to_floats(part.clamp(max=448), "e4m3") * (1 / tensor)
+        return (1 / times).clamp(max=FLT_MAX), times
+    if format.startswith("mx"):
+        bits = amax.view(torch.int32)
+        if rounding == "floor":
+            e = (bits >> 23) - 127 - greatest
+        else:
+            part = (amax * torch.tensor(1 / largest, dtype=torch.float32)).view(torch.int32)
+            exponent, rest = part >> 23, part & 0x7fffff
+            e = exponent + torch.where(exponent == 0, rest > 0x400000, rest != 0).int() - 127
+        e = e.clamp(-127, 127)
+        nan = amax.isnan() if like == "te" else ~amax.isfinite()
+        times = torch.where(nan, torch.full((), float("nan")), power_of_2(e))
+        return torch.where(nan, torch.full((), float("nan")), power_of_2(-e)), times
+    if like == "te":
+        by = torch.where((amax == 0) | ~amax.isfinite(), torch.ones(()), (torch.full((), 448.0) / amax).clamp(max=FLT_MAX))
+        if rounding == "power_of_2":
+            by = (by.view(torch.int32) & -0x800000).view(torch.float32)
+        return by, 1 / by
+    times = amax.clamp(1e-4) / 448
+    if rounding == "power_of_2":
+        bits = times.view(torch.int32)
+        up = ((bits >> 23) + ((bits & 0x7fffff) != 0).int() << 23).view(torch.float32)
+        times = torch.where(times.isfinite(), up, times)
+    return 1 / times, times
+
+
+def expected(x, format, amax, two_dimensional, like, rounding):
+    dtype, shape = x.dtype, x.shape
+    x = x.float().reshape(-1, shape[-1])
+    high, wide = (16, 16) if two_dimensional else {"n": (1, 16), "m": (1, 32)}.get(format[0], (1, 128))
+    if format == "fp8_128x128":
+        high = wide = 128
+    rows, columns = x.shape
+    padded = torch.zeros((rows + high - 1) // high * high, (columns + wide - 1) // wide * wide)
+    padded[:rows, :columns] = x
+    blocks = padded.view(padded.shape[0] // high, high, padded.shape[1] // wide, wide)
+    by, times = scales(blocks.abs().amax((1, 3), keepdim=True), amax, format, like, rounding)
+    scaled = blocks / by if format == "nvfp4" and like == "torchao" else blocks * by
+    y = to_floats(scaled.abs().clamp(max=FLOATS[ELEMENT[format]][3]), ELEMENT[format]) * times
+    y = torch.copysign(y, blocks).reshape(padded.shape)[:rows, :columns]
+    return y.reshape(shape).to(dtype)
+
+
+def equal(y, wanted):
+    """Bits, but that all NaN are one."""
+    y, wanted = y.detach().cpu(), wanted.detach()
+    assert y.dtype == wanted.dtype and y.shape == wanted.shape
+    whole = torch.int32 if y.dtype is torch.float32 else torch.int16
+    same = (y.contiguous().view(whole) == wanted.contiguous().view(whole)) | (y.isnan() & wanted.isnan())
+    assert same.all(), (y[~same][:4], wanted[~same][:4])
+
+
+def numbers(shape, dtype, seed):
+    """Numbers of different sizes, with what a block may hold otherwise."""
+    of = torch.Generator().manual_seed(seed)
+    x = torch.randn(shape, generator=of) * torch.exp2(torch.randint(-9, 9, (*shape[:-1], 1), generator=of).float())
+    x[..., :16] = 0
+    flat = x.view(-1)
+    for k, value in enumerate((float("nan"), float("inf"), -float("inf"), -0.0, 1e-45, 2.0**-127, 3e38)):
+        flat[(k * 149 + 17) % flat.numel()] = value
+    return x.to(dtype)
+
+
+WAYS = [("nvfp4", "te", None), ("nvfp4", "torchao", None), ("fp8_1x128", "te", "power_of_2"), ("fp8_1x128", "te", "f32"),
+        ("fp8_1x128", "deepgemm", "power_of_2"), ("fp8_128x128", "te", "power_of_2"), ("fp8_128x128", "deepgemm", "f32"),
+        ("mxfp8_e4m3", "te", "rceil"), ("mxfp8_e5m2", "te", "rceil")]
+WAYS += [(format, "torchao", way) for format in ELEMENT if format.startswith("mx") for way in ("floor", "rceil")]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16])
+def test_every_way(dtype):
+    for k, (format, like, way) in enumerate(WAYS):
+        for two in (False, True) if format == "nvfp4" else (False,):
+            x = numbers((2, 24, 384) if format != "fp8_128x128" else (150, 264), dtype, k)
+            amax = torch.tensor([3.0]) if format == "nvfp4" else None
+            y = fake_quantize_block(x.to(DEVICE), format, None if amax is None else amax.to(DEVICE), two, like=like,
+                                    scale_rounding=way)
+            equal(y, expected(x, format, amax, two, like, way))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lists(seed):
+    of = random.Random(seed)
+    for _ in range(6):
+        format, like, way = of.choice([way for way in WAYS if way[0] != "fp8_128x128"])
+        dtype = of.choice([torch.bfloat16, torch.float32, torch.float16])
+        xs = [torch.randn(of.randrange(9), 128 * of.randrange(1, 4)).to(dtype) for _ in range(of.randrange(1, 6))]
+        amaxes = [x.abs().max().float() if x.numel() else torch.ones(()) for x in xs]
+        given = [a.to(DEVICE) for a in amaxes] if format == "nvfp4" and of.random() < 0.5 else None
+        ys = fake_quantize_block([x.to(DEVICE) for x in xs], format, given, like=like, scale_rounding=way)
+        for x, y, amax in zip(xs, ys, amaxes):
+            equal(y, expected(x, format, amax, False, like, way))
+
+
+def test_defaults():
+    x = torch.randn(128, 128)
+    for format, like, way in [("nvfp4", "te", None), ("mxfp4", "torchao", "floor"), ("mxfp8_e4m3", "torchao", "floor"),
+                              ("fp8_1x128", "te", "power_of_2"), ("fp8_128x128", "te", "power_of_2")]:
+        equal(fake_quantize_block(x.to(DEVICE), format), expected(x, format, x.abs().max(), False, like, way))
+    equal(fake_quantize_block(x.to(DEVICE), "mxfp8_e4m3", like="te"), expected(x, "mxfp8_e4m3", None, False, "te", "rceil"))
+    equal(fake_quantize_block(x.to(DEVICE), "fp8_1x128", like="deepgemm"), expected(x, "fp8_1x128", None, False, "deepgemm", "f32"))
+
+
+def test_gradients():
+    x = torch.randn(4, 3, 32, device=DEVICE, requires_grad=True)
+    dy = torch.randn(4, 3, 32, device=DEVICE)
+    fake_quantize_block(x, "mxfp4").backward(dy)
+    assert torch.equal(x.grad, dy)
+    a, b = (torch.randn(2, 16, device=DEVICE, requires_grad=True) for _ in range(2))
+    ya, yb = fake_quantize_block([a, b], "nvfp4")
+    (2 * ya.sum() + yb.sum()).backward()
+    assert (a.grad == 2).all() and (b.grad == 1).all()
+
+
+def test_transposed_and_empty():
+    x = torch.randn(64, 32)
+    y = fake_quantize_block(x.to(DEVICE).t(), "mxfp4")
+    equal(y, expected(x.t().contiguous(), "mxfp4", None, False, "torchao", "floor"))
+    assert fake_quantize_block(torch.zeros(0, 32, device=DEVICE), "nvfp4").shape == (0, 32)
+    assert fake_quantize_block([], "nvfp4") == []
+
+
+def test_stochastic():
+    x = torch.full((64, 512), 2.75, device=DEVICE)
+    x[:, ::16] = 6
+    amax = torch.full((1,), 6.0, device=DEVICE)
+    how = {"rounding": "stochastic", "amax": amax}
+    y = fake_quantize_block(x, "nvfp4", seed=5, offset=7, **how)
+    assert set(y.unique().tolist()) == {2.0, 3.0, 6.0}
+    inner = y[x != 6]
+    assert abs(inner.mean().item() - 2.75) < 0.02  # of 30,720 draws; 7 deviations
+    assert torch.equal(y, fake_quantize_block(x, "nvfp4", seed=torch.tensor([5], device=DEVICE), offset=torch.tensor([7], device=DEVICE), **how))
+    assert not torch.equal(y, fake_quantize_block(x, "nvfp4", seed=5, offset=8, **how))
+    assert not torch.equal(y, fake_quantize_block(x, "nvfp4", seed=6, offset=7, **how))
+    assert not torch.equal(y[:32], y[32:])
+    torch.manual_seed(3)
+    first, second = (fake_quantize_block(x, "nvfp4", **how) for _ in range(2))
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(first, fake_quantize_block(x, "nvfp4", **how))
+    # The same bits whether elements are one tensor or a list of its parts.
+    parts = fake_quantize_block([x[:10], x[10:]], "nvfp4", [amax, amax], rounding="stochastic", seed=5, offset=7)
+    assert torch.equal(torch.cat(parts), y)
+
+
+def test_checkpoint_draws_the_same_bits():
+    seen = []
+
+    def forward(x):
+        y = fake_quantize_block(x, "nvfp4", rounding="stochastic")
+        seen.append(y.detach().clone())
+        return y * y
+
+    x = torch.randn(8, 64, device=DEVICE, requires_grad=True)
+    checkpoint(forward, x, use_reentrant=False).sum().backward()
+    assert len(seen) == 2 and torch.equal(*seen)
+
+
+@compiled
+def test_compiled():
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def step(x, w, amax):
+        a, b = fake_quantize_block([x, w], "nvfp4", [amax, amax])
+        return a @ fake_quantize_block(b, "mxfp4").t()
+
+    x, w = (torch.randn(16, 64, device=DEVICE, requires_grad=True) for _ in range(2))
+    amax = torch.full((1,), 4.0, device=DEVICE)
+    step(x, w, amax).square().sum().backward()
+    grads = x.grad, w.grad
+    x.grad = w.grad = None
+    a, b = fake_quantize_block([x, w], "nvfp4", [amax, amax])
+    (a @ fake_quantize_block(b, "mxfp4").t()).square().sum().backward()
+    assert torch.equal(grads[0], x.grad) and torch.equal(grads[1], w.grad)
+    how = ("nvfp4", "te", "", False, False, None, None, 0, 0)
+    torch.library.opcheck(torch.ops.ptxgen.fake_quantize_blocks.default, ([x.detach(), w.detach()], [amax, amax], *how))
+
+
+def test_refused():
+    x = torch.zeros(4, 32, device=DEVICE)
+    amax = torch.ones(1, device=DEVICE)
+    for text, arguments in [
+        (r"format: 'fp4' is none of", ("fp4",)),
+        (r"format='nvfp4' does not go with like='deepgemm' and scale_rounding=None; it has like='te', like='torchao'",
+         {"format": "nvfp4", "like": "deepgemm"}),
+        (r"does not go with like=None and scale_rounding='floor'; it has like='te' with scale_rounding='power_of_2'",
+         {"format": "fp8_1x128", "scale_rounding": "floor"}),
+        (r"last axis must be a multiple of 128 for fp8_1x128", ("fp8_1x128",)),
+        (r"a multiple of 16 with two_dimensional", {"format": "nvfp4", "two_dimensional": True}),
+        (r"only nvfp4 has blocks of 16 x 16", {"format": "mxfp4", "two_dimensional": True}),
+        (r"amax is given, and mxfp4 has no scale of the tensor", ("mxfp4", amax)),
+        (r"amax has 2 tensors, and x 1", ("nvfp4", [amax, amax])),
+        (r"one element in float32 is needed", ("nvfp4", torch.ones(2, device=DEVICE))),
+        (r"seed and offset are of rounding=\"stochastic\"", {"format": "nvfp4", "seed": 1}),
+        (r"offset is given, and no seed", {"format": "nvfp4", "rounding": "stochastic", "offset": 1}),
+        (r"one element in int64 is needed", {"format": "nvfp4", "rounding": "stochastic", "seed": amax}),
+        (r"seed: .* is not from", {"format": "nvfp4", "rounding": "stochastic", "seed": 1 << 64}),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            fake_quantize_block(x, **arguments) if isinstance(arguments, dict) else fake_quantize_block(x, *arguments)
+    with pytest.raises(ValueError, match=r"x\[1\] is on .* in torch.bfloat16, and x\[0\]"):
+        fake_quantize_block([x, x.bfloat16()], "mxfp4")
+    with pytest.raises(ValueError, match="at least two dimensions"):
+        fake_quantize_block(x[0], "fp8_128x128")
+    with pytest.raises(TypeError, match="torch.float64"):
+        fake_quantize_block(x.double(), "mxfp4")
