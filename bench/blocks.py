@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Fake quantization in block formats of a list of 8 tensors of 4096 x 6144 in bf16, whose amaxes are known, captured: ours in
+one launch, a copy of the list, and torch.compile of the formula of nvfp4. Times in turns, a result is checked first.
+
+    bench/blocks.py BUILD [-o FILE] [--no-compile]
+
+Needs a GPU.
+"""
+import argparse
+import json
+
+import torch
+
+import measure  # finds the package
+from ptxgen.torch.quantization import fake_quantize_block
+
+ROWS, COLUMNS, TENSORS = 4096, 6144, 8
+LARGEST = torch.finfo(torch.float32).max
+
+
+def formula(xs, amaxes):
+    ys = []
+    for x, amax in zip(xs, amaxes):
+        tensor = (amax.new_full((), 2688.0) / amax).clamp(max=LARGEST)
+        blocks = x.float().view(x.shape[0], -1, 16)
+        part = blocks.abs().amax(-1, keepdim=True) * (tensor * (1 / 6))
+        times = part.clamp(max=448).to(torch.float8_e4m3fn).float() * (1 / tensor)
+        a = (blocks * (1 / times).clamp(max=LARGEST)).abs().clamp(max=6)
+        step = (a.view(torch.int32) & 0x7f800000).clamp(min=0x3f800000).view(torch.float32) * 0.5
+        ys.append(torch.copysign((a / step).round() * step * times, blocks).view(x.shape).to(x.dtype))
+    return ys
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("build")
+    parser.add_argument("-o", "--output")
+    parser.add_argument("--no-compile", action="store_true")
+    parser.add_argument("--small", action="store_true", help="tensors of 128 x 256, to try the script")
+    options = parser.parse_args()
+    rows, columns = (128, 256) if options.small else (ROWS, COLUMNS)
+    torch.manual_seed(1)
+    xs = [torch.randn(rows, columns, device="cuda").bfloat16() for _ in range(TENSORS)]
+    amaxes = [x.abs().max().float() for x in xs]
+    seed = torch.ones(1, dtype=torch.int64, device="cuda")
+    ours = {
+        "nvfp4": lambda: fake_quantize_block(xs, "nvfp4", amaxes),
+        "nvfp4, stochastic": lambda: fake_quantize_block(xs, "nvfp4", amaxes, rounding="stochastic", seed=seed),
+        "nvfp4, 16 x 16": lambda: fake_quantize_block(xs, "nvfp4", amaxes, two_dimensional=True),
+        "nvfp4, like torchao": lambda: fake_quantize_block(xs, "nvfp4", amaxes, like="torchao"),
+    }
+    for format in ("mxfp4", "mxfp6_e3m2", "mxfp8_e4m3", "fp8_1x128", "fp8_128x128"):
+        ours[format] = lambda format=format: fake_quantize_block(xs, format)
+    works = {name: measure.Work(run) for name, run in ours.items()}
+    copies = [torch.empty_like(x) for x in xs]
+    works["copy"] = measure.Work(lambda: torch._foreach_copy_(copies, xs))
+    different = None
+    if not options.no_compile:
+        compiled = torch.compile(formula)
+        found, wanted = fake_quantize_block(xs, "nvfp4", amaxes), compiled(xs, amaxes)
+        different = sum((a != b).sum().item() for a, b in zip(found, wanted))
+        works["nvfp4, torch.compile"] = measure.Work(lambda: compiled(xs, amaxes))
+    clock = measure.Clock(20)
+    times = clock.compare(works)
+    small = torch.randn(16, 64, device="cuda", requires_grad=True)
+    amax, dy = small.detach().abs().max(), torch.ones(16, 64, device="cuda")
+    host = {"forward": measure.Work(lambda: fake_quantize_block(small, "nvfp4", amax), captured=False),
+            "forward and backward": measure.Work(lambda: fake_quantize_block(small, "nvfp4", amax).backward(dy), captured=False),
+            "torch's fake_quantize": measure.Work(lambda: torch.fake_quantize_per_tensor_affine(small, 0.1, 0, -8, 7), captured=False),
+            "its forward and backward": measure.Work(
+                lambda: torch.fake_quantize_per_tensor_affine(small, 0.1, 0, -8, 7).backward(dy), captured=False)}
+    hosts = clock.host(host)
+    print(f"{TENSORS} x [{rows}, {columns}] bf16, us; of {TENSORS * rows * columns} elements of nvfp4 {different} differ from torch.compile's")
+    lines = [{"work": name, **time} for name, time in times.items()] + [{"host": name, **time} for name, time in hosts.items()]
+    for line in lines:
+        print(json.dumps(line))
+    if options.output:
+        with open(options.output, "w", encoding="utf-8") as file:
+            file.write("".join(json.dumps(line) + "\n" for line in [{"machine": torch.cuda.get_device_name(), "torch": torch.__version__,
+                                                                     "commit": measure.commit(), "different": different}, *lines]))
+
+
+if __name__ == "__main__":
+    main()
