@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "image.h"
+#include "parsed.h"
 #include "trial.h"
 
 #include <stdio.h>
@@ -236,7 +237,7 @@ void api_module_release(CUmodule module)
                                  i == 0 && module->program->managed);
         }
     emu_programs_destroy(&module->programs);
-    emu_module_destroy(&module->program);
+    api_parsed_drop(module->program);
     free(module);
 }
 
@@ -253,7 +254,7 @@ static CUresult load(CUmodule module, const void *image, size_t bytes, bool part
     CUresult made = api_image_open(image, bytes, &opened, log, log_size);
     if (made)
         return made;
-    module->program = emu_module_link(opened.texts, opened.count, &limits, log, log_size, &result);
+    module->program = api_parsed_get(opened.texts, opened.count, &limits, log, log_size, &result);
     api_image_close(&opened);
     if (!module->program)
         return result ? (CUresult)result : CUDA_ERROR_INVALID_PTX;

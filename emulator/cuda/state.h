@@ -156,7 +156,7 @@ struct CUfunc_st {
 
 struct CUmod_st {
     struct api_object object;
-    struct emu_module *program;
+    const struct emu_module *program;
     struct emu_programs *programs;
     CUfunction functions;
     unsigned references; // also from graphs, which may outlive the handle

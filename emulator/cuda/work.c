@@ -141,9 +141,10 @@ static bool refused(CUresult result)
 
 CUresult api_work_run_all(CUcontext context, const struct api_work *works, size_t count)
 {
-    char report[sizeof(api_state.report)] = "";
+    char report[sizeof(api_state.report)];
     CUresult result = CUDA_SUCCESS;
     const size_t limit = api_current() ? api_current()->limits[CU_LIMIT_PRINTF_FIFO_SIZE] : 0;
+    report[0] = '\0';
     api_engine_enter();
     api_print_flush(limit);
     for (size_t i = 0; i < count && !result && !atomic_load(&api_state.error); i++)
