@@ -122,7 +122,7 @@ inline fragment fragment_to_a(ptx_type type, const fragment &c, const fragment &
     return fragment(context, (ptx_fragment_to_a)(here.builder(), type, 16, both));
 }
 
-/// A matrix in shared memory, from builder::matrix_from(). C functions take it as the ptx_matrix
+/// A matrix in memory, from builder::matrix_from(). C functions take it as the ptx_matrix
 /// that it is.
 class matrix : public ptx_matrix
 {
@@ -153,6 +153,23 @@ class matrix : public ptx_matrix
     fragment load(unsigned row, unsigned column, place at = place::here()) const
     {
         return load<1>(row, column, at)[0];
+    }
+    /// Stores fragments of C that follow each other: ptx_matrix_store(). Emits.
+    template <size_t count>
+    void store(unsigned row, unsigned column, const std::array<fragment, count> &from,
+               place at = place::here()) const
+    {
+        ptx_fragment words[count];
+        for (size_t n = 0; n < count; n++)
+            words[n] = from[n];
+        located here(context_, at, "matrix");
+        (ptx_matrix_store)(here.builder(), *this, row, column, static_cast<unsigned>(count), words);
+    }
+    void store(unsigned row, unsigned column, const fragment &from, place at = place::here()) const
+    {
+        const ptx_fragment words = from;
+        located here(context_, at, "matrix");
+        (ptx_matrix_store)(here.builder(), *this, row, column, 1, &words);
     }
 
   private:

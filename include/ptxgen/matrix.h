@@ -90,19 +90,21 @@ PTXGEN_API ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role
         b, role, type, k, p,                                                                       \
         PTXGEN_STRUCT(ptx_fragment_load_params, PTXGEN_FIELDS(stride, __VA_ARGS__)))
 
-/// A matrix A or B in shared memory with this lane's address in it, which is made once: fragments
-/// at constant offsets from it cost an instruction for four tiles. It may be copied; its fields are
-/// private.
+/// A matrix A or B in shared memory, or C in shared or global memory, with this lane's address in
+/// it, which is made once: fragments at constant offsets from it cost an instruction for four
+/// tiles, or for two words of C. It may be copied; its fields are private.
 typedef struct ptx_matrix {
     ptx_ptr first, lane; ///< private: the first element, and what this lane reads of tiles there
     ptx_val stride;      ///< private: elements
     uint8_t role, type;  ///< private: of its fragments; 0 is no matrix
-    uint8_t k, tiles;    ///< private: of its fragments; that an instruction loads
+    uint8_t k, tiles;    ///< private: of its fragments; of an instruction
     bool trans;          ///< private
 } ptx_matrix;
 
 /// The matrix from `p` on, as ptx_fragment_load() reads one: ptx_matrix_from(b, PTX_FRAGMENT_B,
-/// PTX_BF16, 16, p, stride, .trans = true).
+/// PTX_BF16, 16, p, stride, .trans = true). C of fragments of `type`, with k = 0, as
+/// ptx_fragment_store() writes it: ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_F32, 0, p, stride). Where
+/// C of f16 or bf16 lies in shared memory, its rows too begin at multiples of 16 bytes.
 PTXGEN_API ptx_matrix ptx_matrix_from_emit(ptx_builder *b, ptx_fragment_role role, ptx_type type,
                                            unsigned k, ptx_ptr p,
                                            struct ptx_fragment_load_params params);
@@ -118,6 +120,11 @@ PTXGEN_API ptx_matrix ptx_matrix_at(ptx_builder *b, ptx_matrix matrix, ptx_val i
 /// the stride is not a constant, rows of memory but the first cost more.
 PTXGEN_API void ptx_matrix_load(ptx_builder *b, ptx_matrix matrix, unsigned row, unsigned column,
                                 unsigned count, ptx_fragment *to);
+/// Stores fragments from[0] to from[count - 1] of C from an element of the matrix on. They follow
+/// each other across, 8 columns apart. From sm_90 on f16 and bf16 go to shared memory by
+/// ptx_stmatrix(), which all lanes execute.
+PTXGEN_API void ptx_matrix_store(ptx_builder *b, ptx_matrix matrix, unsigned row, unsigned column,
+                                 unsigned count, const ptx_fragment *from);
 /// Writes C to shared or global memory, row after row: `p` points to its first element, the same in
 /// all lanes (checked as in ptx_fragment_load()), and rows are `stride` elements apart (u32, even,
 /// the same in all lanes). f32 is rounded to nearest even where `p` points to f16 or bf16 (sm_80

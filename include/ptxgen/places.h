@@ -417,6 +417,8 @@ template <bool fit> static inline void ptxgen_values_fit()
     (ptxgen_push_matrix(b, matrix), PTXGEN_OPERAND(b, i), ptxgen_popped_matrix_at(b, PTXGEN_HERE))
 #define ptx_matrix_load(b, matrix, row, column, count, to) \
     PTXGEN_PLACED_VOID(b, ptx_matrix_load(b, matrix, row, column, count, to))
+#define ptx_matrix_store(b, matrix, row, column, count, from) \
+    PTXGEN_PLACED_VOID(b, ptx_matrix_store(b, matrix, row, column, count, from))
 #define ptx_fragment_store(b, fragment, p, stride) \
     (ptxgen_push_fragment(b, fragment), ptxgen_push_ptr(b, p), PTXGEN_OPERAND(b, stride), \
      ptxgen_popped_fragment_store(b, PTXGEN_HERE))

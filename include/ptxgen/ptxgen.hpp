@@ -722,6 +722,7 @@ PTXGEN_ARRAYS_OF_C(ptx_return_values_emit)
 PTXGEN_ARRAYS_OF_C(ptx_printf_emit)
 PTXGEN_ARRAYS_OF_C(ptx_asm_many_emit)
 PTXGEN_ARRAYS_OF_C(ptx_matrix_load)
+PTXGEN_ARRAYS_OF_C(ptx_matrix_store)
 PTXGEN_ARRAYS_OF_C(ptx_fragment_to_a)
 #undef PTXGEN_ARRAYS_OF_C
 

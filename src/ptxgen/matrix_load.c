@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Fragments from and to memory. A lane's address is made once; fragments are at constant offsets
-// from it.
+// Fragments from memory, and matrices. A lane's address is made once; fragments are at constant
+// offsets from it.
 #include "matrix_parts.h"
 
 // ---- what is asked of pointers and strides ------------------------------------------------------
 
-static bool stride_ok(ptx_builder *b, const char *call, ptx_val *stride, unsigned multiple)
+bool ptxb_stride_ok(ptx_builder *b, const char *call, ptx_val *stride, unsigned multiple)
 {
     *stride = ptxb_typed(b, call, "the stride", *stride, PTX_U32);
     if (!ptxb_usable(b, call, "the stride", *stride))
@@ -25,8 +25,8 @@ static bool stride_ok(ptx_builder *b, const char *call, ptx_val *stride, unsigne
 
 // Whether rows of `length` elements lie within an array, as far as that is known; `unit` bytes are
 // accessed at a time.
-static bool rows_in_array(ptx_builder *b, const char *call, ptx_ptr p, ptx_val stride,
-                          unsigned rows, unsigned length, unsigned unit)
+bool ptxb_rows_in_array(ptx_builder *b, const char *call, ptx_ptr p, ptx_val stride, unsigned rows,
+                        unsigned length, unsigned unit)
 {
     const int64_t bytes = ptx_type_bytes((ptx_type)p.type);
     ptx_ptr last = p;
@@ -39,7 +39,7 @@ static bool rows_in_array(ptx_builder *b, const char *call, ptx_ptr p, ptx_val s
     return ptxb_in_array(b, call, last, unit);
 }
 
-static void require_uniform(ptx_builder *b, const char *call, ptx_ptr p, ptx_val stride)
+void ptxb_require_uniform_matrix(ptx_builder *b, const char *call, ptx_ptr p, ptx_val stride)
 {
     ptxb_require_uniform(b, call, "the pointer", p.base);
     ptxb_require_uniform(b, call, "the stride", stride);
@@ -55,9 +55,9 @@ static unsigned side_of(ptx_fragment_role role)
 }
 
 // Bytes that a lane accesses at a time, at a multiple of them.
-static unsigned unit_of(ptx_type type)
+static unsigned unit_of(ptx_fragment_role role, ptx_ptr p)
 {
-    return type == PTX_F64 ? 8 : 16;
+    return role == PTX_FRAGMENT_C ? ptxb_sum_unit(p) : ptxb_bits(p.type) < 64 ? 16 : 8;
 }
 
 // Bytes of an element, where a pair of 8 bits is two.
@@ -82,12 +82,13 @@ static ptx_val place(ptx_builder *b, ptx_val row, ptx_val stride, unsigned bytes
 // The row of a tile that this lane gives the address of. Lanes follow each other down 8 rows of a
 // tile. Of four tiles bit 3 of the lane tells which of two neighbours it has, and bit 4 which two.
 // Words of A alternate between the upper and the lower rows and then go along k, those of B go
-// along k; after the last word comes the next fragment. 16 bytes of a row are a tile's.
+// along k; after the last word comes the next fragment. Two fragments of C are four tiles as one of
+// A is. 16 bytes of a row are a tile's.
 static ptx_val tile_lane(ptx_builder *b, const ptx_matrix *m, unsigned words, unsigned tiles)
 {
     const bool low = tiles > 1, high = tiles > 2, trans = m->trans;
-    const bool low_down = low && (m->role == PTX_FRAGMENT_A || words == 1) != trans;
-    const bool high_down = high && (words < 4) != trans;
+    const bool low_down = low && (m->role != PTX_FRAGMENT_B || words == 1) != trans;
+    const bool high_down = high && (m->role != PTX_FRAGMENT_C && words < 4) != trans;
     const bool low_along = low && !low_down, high_along = high && !high_down;
     ptx_val lane = ptx_laneid(b), row = lane, column = { 0 };
 
@@ -99,7 +100,7 @@ static ptx_val tile_lane(ptx_builder *b, const ptx_matrix *m, unsigned words, un
         column = ptx_shl(b, masked(b, lane, high_along ? 24 : 8), ptx_u32(1));
     else if (high_along)
         column = masked(b, lane, 16);
-    return place(b, row, m->stride, element_bytes((ptx_type)m->type), column);
+    return place(b, row, m->stride, ptx_type_bytes((ptx_type)m->first.type), column);
 }
 
 // Lane l has element l % 4 along k of row l / 4 of A, or column of B.
@@ -113,7 +114,8 @@ static ptx_val word_lane(ptx_builder *b, const ptx_matrix *m)
 
 // Checks what a matrix is made of. Returns the words of a fragment, 0 after an error.
 static unsigned matrix_ok(ptx_builder *b, const char *call, ptx_fragment_role role, ptx_type type,
-                          unsigned k, ptx_ptr p, struct ptx_fragment_load_params *params)
+                          unsigned k, ptx_ptr p, struct ptx_fragment_load_params *params,
+                          bool matrix)
 {
     if (!ptxb_pointer_ok(b, call, p))
         return 0;
@@ -121,6 +123,8 @@ static unsigned matrix_ok(ptx_builder *b, const char *call, ptx_fragment_role ro
     const unsigned bytes = element_bytes(type);
     if (!words)
         return 0;
+    if (role == PTX_FRAGMENT_C && matrix)
+        return ptxb_sum_ok(b, call, type, p, params) ? words : 0;
     if (role == PTX_FRAGMENT_C || p.space != PTX_SPACE_SHARED ||
         ptx_type_bytes((ptx_type)p.type) != bytes || (params->trans && bytes != 2 && bytes != 8)) {
         ptxb_fail(b, call,
@@ -132,15 +136,15 @@ static unsigned matrix_ok(ptx_builder *b, const char *call, ptx_fragment_role ro
         return 0;
     }
     const bool down = !params->trans;
-    if (!stride_ok(b, call, &params->stride, unit_of(type) == 16 ? 16 / bytes : 1) ||
-        !rows_in_array(b, call, p, params->stride, down ? side_of(role) : k,
-                       down ? k : side_of(role), unit_of(type)))
+    if (!ptxb_stride_ok(b, call, &params->stride, unit_of(role, p) / bytes) ||
+        !ptxb_rows_in_array(b, call, p, params->stride, down ? side_of(role) : k,
+                            down ? k : side_of(role), unit_of(role, p)))
         return 0;
-    require_uniform(b, call, p, params->stride);
+    ptxb_require_uniform_matrix(b, call, p, params->stride);
     return words;
 }
 
-// `tiles`: that an instruction loads.
+// `tiles`: that an instruction loads or stores; 0: lanes store their own words.
 static ptx_matrix make_matrix(ptx_builder *b, ptx_fragment_role role, ptx_type type, unsigned k,
                               ptx_ptr p, const struct ptx_fragment_load_params *params,
                               unsigned words, unsigned tiles)
@@ -152,6 +156,10 @@ static ptx_matrix make_matrix(ptx_builder *b, ptx_fragment_role role, ptx_type t
                      .k = (uint8_t)k,
                      .tiles = (uint8_t)tiles,
                      .trans = params->trans };
+    if (!tiles) {
+        m.lane = ptx_at(b, p, ptxb_sum_lane(b, m.stride));
+        return m;
+    }
     ptx_val at = type == PTX_F64 ? word_lane(b, &m) : tile_lane(b, &m, words, tiles);
 
     m.lane = ptx_ptr_cast(b, (ptx_type)p.type, ptx_at(b, ptx_ptr_cast(b, PTX_B8, p), at));
@@ -159,7 +167,8 @@ static ptx_matrix make_matrix(ptx_builder *b, ptx_fragment_role role, ptx_type t
 }
 
 // A pointer moved by rows and columns of memory.
-static ptx_ptr moved(ptx_builder *b, const ptx_matrix *m, ptx_ptr p, unsigned row, unsigned column)
+ptx_ptr ptxb_matrix_moved(ptx_builder *b, const ptx_matrix *m, ptx_ptr p, unsigned row,
+                          unsigned column)
 {
     if (m->stride.kind == PTX_KIND_IMMEDIATE)
         return ptx_at(b, p, ptx_u64((uint64_t)row * m->stride.bits + column));
@@ -170,7 +179,8 @@ static ptx_ptr moved(ptx_builder *b, const ptx_matrix *m, ptx_ptr p, unsigned ro
 
 static ptx_ptr lane_at(ptx_builder *b, const ptx_matrix *m, unsigned side, unsigned depth)
 {
-    return m->trans ? moved(b, m, m->lane, depth, side) : moved(b, m, m->lane, side, depth);
+    return m->trans ? ptxb_matrix_moved(b, m, m->lane, depth, side)
+                    : ptxb_matrix_moved(b, m, m->lane, side, depth);
 }
 
 // The words of one fragment of f64.
@@ -218,7 +228,7 @@ ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role, ptx_
                                     unsigned k, ptx_ptr p, struct ptx_fragment_load_params params)
 {
     const ptx_fragment poison = { 0 };
-    const unsigned words = matrix_ok(b, "fragment_load", role, type, k, p, &params);
+    const unsigned words = matrix_ok(b, "fragment_load", role, type, k, p, &params, false);
     ptx_fragment f = poison;
 
     if (!words)
@@ -236,7 +246,7 @@ ptx_matrix ptx_matrix_from_emit(ptx_builder *b, ptx_fragment_role role, ptx_type
                                 ptx_ptr p, struct ptx_fragment_load_params params)
 {
     const ptx_matrix poison = { .role = 0 };
-    const unsigned words = matrix_ok(b, "matrix_from", role, type, k, p, &params);
+    const unsigned words = matrix_ok(b, "matrix_from", role, type, k, p, &params, true);
 
     if (!words)
         return poison;
@@ -244,13 +254,15 @@ ptx_matrix ptx_matrix_from_emit(ptx_builder *b, ptx_fragment_role role, ptx_type
     if (params.stride.kind == PTX_KIND_VARIABLE) // later rows are as far apart
         params.stride = ptx_copy(b, params.stride);
     // Before sm_80 all lanes must give an address of the array, also where fewer tiles are loaded.
-    const ptx_matrix m =
-        make_matrix(b, role, type, k, p, &params, words, b->params.target.sm < 80 ? words : 4);
+    const unsigned tiles = role == PTX_FRAGMENT_C     ? ptxb_sum_tiles(b, p)
+                           : b->params.target.sm < 80 ? words
+                                                      : 4;
+    const ptx_matrix m = make_matrix(b, role, type, k, p, &params, words, tiles);
     b->within = NULL;
     return b->failed ? poison : m;
 }
 
-static bool is_matrix(ptx_builder *b, const char *call, const ptx_matrix *m)
+bool ptxb_is_matrix(ptx_builder *b, const char *call, const ptx_matrix *m)
 {
     if (!ptxb_ready(b, call))
         return false;
@@ -266,9 +278,10 @@ ptx_matrix ptx_matrix_at(ptx_builder *b, ptx_matrix m, ptx_val i)
 {
     const ptx_matrix poison = { .role = 0 };
 
-    if (!is_matrix(b, "matrix_at", &m))
+    if (!ptxb_is_matrix(b, "matrix_at", &m))
         return poison;
-    const unsigned multiple = unit_of((ptx_type)m.type) / element_bytes((ptx_type)m.type);
+    const unsigned multiple =
+        unit_of((ptx_fragment_role)m.role, m.first) / ptx_type_bytes((ptx_type)m.first.type);
     i = ptxb_typed(b, "matrix_at", "the index", i, i.type == PTX_U64 ? PTX_U64 : PTX_S64);
     if (!ptxb_usable(b, "matrix_at", "the index", i))
         return poison;
@@ -285,106 +298,65 @@ ptx_matrix ptx_matrix_at(ptx_builder *b, ptx_matrix m, ptx_val i)
     return b->failed ? poison : m;
 }
 
-void ptx_matrix_load(ptx_builder *b, ptx_matrix m, unsigned row, unsigned column, unsigned count,
-                     ptx_fragment *to)
+bool ptxb_matrix_place_ok(ptx_builder *b, const char *call, const ptx_matrix *m, unsigned row,
+                          unsigned column, unsigned count)
 {
-    enum { MOST = 64, FAR = 1 << 24 };
+    enum { FAR = 1 << 24 };
+    const ptx_fragment_role role = (ptx_fragment_role)m->role;
+    const bool is_c = role == PTX_FRAGMENT_C, turned = (role == PTX_FRAGMENT_B) != m->trans;
+    const unsigned down = turned ? column : row, along = turned ? row : column;
+    const unsigned unit = unit_of(role, m->first), sides = side_of(role) * count;
+    const unsigned bytes = ptx_type_bytes((ptx_type)m->first.type);
 
-    if (to && count <= MOST)
-        memset(to, 0, count * sizeof *to);
-    if (!is_matrix(b, "matrix_load", &m))
-        return;
-    if (!to || !count || count > MOST) {
-        ptxb_fail(b, "matrix_load",
-                  to ? "there are %u fragments to load; it must be 1 to %u"
-                     : "`to` is NULL; it points to the %u fragments that are loaded (at most %u)",
-                  count, MOST);
-        return;
-    }
-    const bool is_a = m.role == PTX_FRAGMENT_A;
-    const unsigned side = is_a ? row : column, depth = is_a ? column : row;
-    const unsigned down = m.trans ? depth : side, along = m.trans ? side : depth;
-    const unsigned sides = side_of((ptx_fragment_role)m.role) * count;
-    const unsigned unit = unit_of((ptx_type)m.type), bytes = element_bytes((ptx_type)m.type);
     if (down > FAR || along > FAR) {
-        ptxb_fail(b, "matrix_load", "row %u, column %u is too far from the matrix's beginning", row,
-                  column);
-        return;
+        ptxb_fail(b, call, "row %u, column %u is too far from the matrix's beginning", row, column);
+        return false;
     }
     if (along * bytes % unit) {
         ptxb_fail(
-            b, "matrix_load",
+            b, call,
             "%s %u begins at byte %u of a row in memory; it must be a multiple of %u elements",
-            is_a == m.trans ? "row" : "column", along, along * bytes, unit / bytes);
+            turned ? "row" : "column", along, along * bytes, unit / bytes);
+        return false;
+    }
+    if (m->stride.kind != PTX_KIND_IMMEDIATE)
+        return true;
+    ptx_ptr first = m->first;
+    first.offset += ((int64_t)down * (int64_t)m->stride.bits + along) * bytes;
+    return ptxb_rows_in_array(b, call, first, m->stride,
+                              is_c       ? 2 * SIDE
+                              : m->trans ? m->k
+                                         : sides,
+                              is_c || m->trans ? sides : m->k, unit);
+}
+
+void ptx_matrix_load(ptx_builder *b, ptx_matrix m, unsigned row, unsigned column, unsigned count,
+                     ptx_fragment *to)
+{
+    if (to && count <= MATRIX_FRAGMENTS)
+        memset(to, 0, count * sizeof *to);
+    if (!ptxb_is_matrix(b, "matrix_load", &m))
+        return;
+    if (m.role == PTX_FRAGMENT_C) {
+        ptxb_fail(b, "matrix_load",
+                  "the matrix is of fragments C, which are stored (ptx_matrix_store)");
         return;
     }
-    if (m.stride.kind == PTX_KIND_IMMEDIATE) {
-        ptx_ptr first = m.first;
-        first.offset += ((int64_t)down * (int64_t)m.stride.bits + along) * bytes;
-        if (!rows_in_array(b, "matrix_load", first, m.stride, m.trans ? m.k : sides,
-                           m.trans ? sides : m.k, unit))
-            return;
+    if (!to || !count || count > MATRIX_FRAGMENTS) {
+        ptxb_fail(b, "matrix_load",
+                  to ? "there are %u fragments to load; it must be 1 to %u"
+                     : "`to` is NULL; it points to the %u fragments that are loaded (at most %u)",
+                  count, MATRIX_FRAGMENTS);
+        return;
     }
+    if (!ptxb_matrix_place_ok(b, "matrix_load", &m, row, column, count))
+        return;
+    const bool is_a = m.role == PTX_FRAGMENT_A;
     const unsigned words =
         ptxb_fragment_count(b, "matrix_load", (ptx_fragment_role)m.role, (ptx_type)m.type, m.k);
     b->within = "matrix_load";
-    load_fragments(b, &m, words, side, depth, count, to);
+    load_fragments(b, &m, words, is_a ? row : column, is_a ? column : row, count, to);
     b->within = NULL;
     if (b->failed)
         memset(to, 0, count * sizeof *to);
-}
-
-// ---- fragments to memory ------------------------------------------------------------------------
-
-// Two neighbours as one value of 32 bits in the type of memory.
-static ptx_val pair_of(ptx_builder *b, ptx_fragment f, unsigned half, ptx_type to)
-{
-    if (f.type == PTX_F16)
-        return ptx_bitcast(b, PTX_F16X2, f.word[half]);
-    return ptx_cvt_pack(b, to == PTX_F16 ? PTX_F16X2 : PTX_BF16X2, f.word[2 * half],
-                        f.word[2 * half + 1]);
-}
-
-// Lane l has elements 2 (l % 4) and the next of rows l / 4 and l / 4 + 8.
-void ptx_fragment_store(ptx_builder *b, ptx_fragment f, ptx_ptr p, ptx_val stride)
-{
-    const bool narrow = p.type == PTX_F16 || p.type == PTX_BF16;
-
-    if (!ptxb_pointer_ok(b, "fragment_store", p) ||
-        !ptxb_fragment_ok(b, "fragment_store", "the fragment", f))
-        return;
-    if (f.role != PTX_FRAGMENT_C || (p.type != f.type && !(narrow && f.type == PTX_F32))) {
-        ptxb_fail(b, "fragment_store",
-                  "fragment %s of %s cannot be stored as %s; C is stored as its own type, f32 also "
-                  "as f16 and bf16",
-                  ptxb_fragment_role((ptx_fragment_role)f.role), ptx_type_name((ptx_type)f.type),
-                  ptx_type_name((ptx_type)p.type));
-        return;
-    }
-    if (!stride_ok(b, "fragment_store", &stride, 2) ||
-        !rows_in_array(b, "fragment_store", p, stride, 16, 8, 2 * ptx_type_bytes((ptx_type)p.type)))
-        return;
-    if (stride.kind == PTX_KIND_IMMEDIATE && stride.bits < 8) {
-        ptxb_fail(b, "fragment_store", "the stride is %u elements; rows have 8, and would overlap",
-                  (unsigned)stride.bits);
-        return;
-    }
-    require_uniform(b, "fragment_store", p, stride);
-    b->within = "fragment_store";
-    ptx_val lane = ptx_laneid(b), row = ptx_shr(b, lane, ptx_u32(2));
-    ptx_val column = ptx_shl(b, ptx_and(b, lane, ptx_u32(3)), ptx_u32(1));
-    ptx_ptr at = ptx_at(b, p, ptx_mad(b, row, stride, column));
-    for (unsigned half = 0; half < 2; half++) {
-        if (half && stride.kind == PTX_KIND_IMMEDIATE)
-            at = ptx_at(b, at, ptx_u64(8 * stride.bits));
-        else if (half)
-            at = ptx_at(b, at, ptx_shl(b, stride, ptx_u32(3)));
-        if (narrow) {
-            ptx_val pair = pair_of(b, f, half, (ptx_type)p.type);
-            ptx_store(b, ptx_ptr_cast(b, (ptx_type)pair.type, at), ptx_u32(0), pair);
-        } else {
-            ptx_store_vec(b, at, ptx_u32(0), ptx_vec2(f.word[2 * half], f.word[2 * half + 1]));
-        }
-    }
-    b->within = NULL;
 }

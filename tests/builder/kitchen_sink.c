@@ -138,6 +138,8 @@ static void matrices(ptx_builder *b, ptx_ptr out)
     sum = ptx_mma(b, ptx_fragment_to_a(b, PTX_BF16, 8, &sum), across[1], sum);
     ptx_vec v = ptx_ldmatrix(b, ptx_at(b, s, row), 2), words = ptx_fragment_words(b, sum);
     ptx_fragment_store(b, sum, out, 8);
+    m = ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_F32, 0, s, 16);
+    ptx_matrix_store(b, m, 0, 0, 1, &sum);
     ptx_store_vec(b, ptx_ptr_cast(b, PTX_B32, out), 0, ptx_vec4(v.lane[0], v.lane[1], 1, 2));
     ptx_store(b, out, 5, ptx_math_pow(b, ptx_math_sin(b, words.lane[3]), 1.5));
 }

@@ -219,6 +219,12 @@ static void load_all(ptx_builder *b, const struct image *m, ptx_matrix from, str
     ptx_matrix_load(b, from, is_a ? 0 : d, is_a ? d : 0, count, to);
 }
 
+static void out_matrix(ptx_builder *b, ptx_matrix to, const ptx_fragment *sums)
+{
+    for (unsigned m = 0; m < DOWN; m++)
+        ptx_matrix_store(b, to, 16 * m, 0, ACROSS, &sums[m * ACROSS]);
+}
+
 static void write_product(ptx_builder *b, const struct shape *s, struct way way)
 {
     const struct image a = image_a(s, way), w = image_b(s, way);
@@ -255,11 +261,12 @@ static void write_product(ptx_builder *b, const struct shape *s, struct way way)
             for (unsigned f = 0; f < DOWN * ACROSS; f++)
                 sums[f] = ptx_mma(b, x[f / ACROSS], y[f % ACROSS], sums[f]);
         }
-        for (unsigned f = 0; f < DOWN * ACROSS; f++) {
-            ptx_ptr to = ptx_at(b, out, f / ACROSS * 16 * COLUMNS + f % ACROSS * 8);
-            ptx_fragment_store(b, sums[f], to,
-                               way.runtime ? ptx_add(b, zero, COLUMNS) : ptx_u32(COLUMNS));
-        }
+        ptx_val apart = way.runtime ? ptx_add(b, zero, COLUMNS) : ptx_u32(COLUMNS);
+        for (unsigned f = 0; way.each && f < DOWN * ACROSS; f++)
+            ptx_fragment_store(b, sums[f],
+                               ptx_at(b, out, f / ACROSS * 16 * COLUMNS + f % ACROSS * 8), apart);
+        if (!way.each)
+            out_matrix(b, ptx_matrix_from(b, PTX_FRAGMENT_C, s->c, 0, out, apart), sums);
     }
 }
 
@@ -301,6 +308,74 @@ TEST(products_of_every_shape)
             if (!how.trans || fragment_bits(shapes[k].a) == 16 || shapes[k].a == PTX_F64)
                 multiply(&shapes[k], how);
         }
+}
+
+// ---- sums in shared memory ----------------------------------------------------------------------
+
+// An odd number of fragments a row and a column on, by tiles where sm_90 has them; what is around
+// them stays as it is.
+static void write_stored(ptx_builder *b, ptx_type of, struct image m, bool runtime)
+{
+    ptx_entry (b, "k", .block = { 32 }) {
+        ptx_ptr shared = ptx_ptr_cast(b, m.type, copied(b, "a", m));
+        ptx_ptr out = ptx_param_ptr(b, PTX_B32, "out");
+        ptx_val zero = runtime ? ptx_param(b, PTX_U32, "zero") : ptx_u32(0);
+        ptx_fragment sums[ACROSS - 2];
+        ptx_barrier(b);
+        for (unsigned f = 0; f < ACROSS - 2; f++) { // word w of lane l has 4 l + w + 8 f
+            ptx_vec x = { .lanes = 4 };
+            for (unsigned w = 0; w < 4; w++)
+                x.lane[w] = ptx_cvt(b, of == PTX_F16 ? PTX_F32 : of,
+                                    ptx_mad(b, ptx_laneid(b), 4, w + 8 * f));
+            if (of == PTX_F16)
+                x = ptx_vec2(ptx_cvt_pack(b, PTX_F16X2, x.lane[0], x.lane[1]),
+                             ptx_cvt_pack(b, PTX_F16X2, x.lane[2], x.lane[3]));
+            sums[f] = ptx_fragment_from(b, PTX_FRAGMENT_C, of, 0, x);
+        }
+        ptx_matrix to = ptx_matrix_from(b, PTX_FRAGMENT_C, of, 0, shared,
+                                        runtime ? ptx_add(b, zero, m.stride) : ptx_u32(m.stride));
+        if (runtime)
+            to = ptx_matrix_at(b, to, ptx_add(b, zero, 8));
+        ptx_matrix_store(b, to, 16, runtime ? 0 : 8, ACROSS - 2, sums);
+        ptx_barrier(b);
+        ptx_for (b, i, ptx_laneid(b), m.bytes / 4, 32)
+            ptx_store(b, out, i, ptx_load(b, ptx_ptr_cast(b, PTX_B32, shared), i));
+    }
+}
+
+TEST(sums_are_stored_in_shared_memory)
+{
+    static const struct {
+        ptx_type of, memory;
+    } rows[] = { { PTX_F32, PTX_F32 }, { PTX_F32, PTX_BF16 }, { PTX_F32, PTX_F16 },
+                 { PTX_F16, PTX_F16 }, { PTX_S32, PTX_S32 },  { PTX_F64, PTX_F64 } };
+    static unsigned char before[MOST_BYTES], after[MOST_BYTES];
+
+    memset(before, 0, sizeof before);
+    for (unsigned way = 0; way < 4 * (sizeof rows / sizeof *rows); way++) {
+        const ptx_type of = rows[way / 4].of, type = rows[way / 4].memory;
+        const struct image m = image_of(type, ROWS, COLUMNS);
+        const int sm = way & 1 ? 90 : 80;
+        if (!runs(sm))
+            continue;
+        ptx_builder *b = builder_at(sm);
+        write_stored(b, of, m, way & 2);
+        run(b,
+            (struct data) {
+                .a = before, .a_bytes = m.bytes, .out = after, .bytes = m.bytes, .zero = way & 2 });
+        for (unsigned i = 0; i < ROWS * m.stride; i++) {
+            const unsigned row = i / m.stride, column = i % m.stride;
+            const bool inside = row >= 16 && column >= 8 && column < 8 * (ACROSS - 1);
+            const unsigned lane = row % 8 * 4 + column % 8 / 2;
+            const unsigned x = 4 * lane + row % 16 / 8 * 2 + column % 2 + 8 * (column / 8 - 1);
+            const double got = type == PTX_BF16
+                                   ? bf16_to_f64((uint16_t)(after[2 * i] | after[2 * i + 1] << 8))
+                                   : get_number(type, after + i * bytes_of(type));
+            if (got != (inside ? x : 0))
+                fail_msg("%s as %s, way %u: row %u, column %u: %g", ptx_type_name(of),
+                         ptx_type_name(type), way, row, column, got);
+        }
+    }
 }
 
 // ---- a sum as a factor --------------------------------------------------------------------------

@@ -57,6 +57,15 @@ static void multiply(ptx_builder *b, ptx_ptr x, ptx_ptr y, ptx_fragment *sums)
     }
 }
 
+// out[64][64] = sums[4][8], in rows `columns` apart.
+static void write_result(ptx_builder *b, const ptx_fragment *sums, ptx_ptr out, ptx_val columns)
+{
+    ptx_matrix result = ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_F32, 0, out, columns);
+
+    for (unsigned m = 0; m < 4; m++)
+        ptx_matrix_store(b, result, 16 * m, 0, 8, &sums[8 * m]);
+}
+
 // s = softmax(s) by rows. A lane has elements of two rows, which it shares with three others.
 static void softmax(ptx_builder *b, ptx_fragment s[KEYS / 8])
 {
@@ -107,8 +116,8 @@ static void attend(ptx_builder *b, ptx_ptr q, ptx_ptr k, ptx_ptr v, ptx_ptr out)
         for (unsigned n = 0; n < HEAD / 8; n++)
             o[n] = ptx_mma(b, p, y[n], o[n]);
     }
-    for (unsigned n = 0; n < HEAD / 8; n++)
-        ptx_fragment_store(b, o[n], ptx_at(b, out, 8 * n), HEAD);
+    ptx_matrix result = ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_F32, 0, out, HEAD);
+    ptx_matrix_store(b, result, 0, 0, HEAD / 8, o);
 }
 
 static const float coefficients[] = { 1, 0.5f, 0.25f, 2 };
@@ -234,17 +243,28 @@ TEST(matrices_have_few_instructions)
         ptx_ptr s = ptx_shared(b, PTX_F16, 128 * STRIDE);
         for (unsigned f = 0; f < 32; f++)
             sums[f] = ptx_fragment_var(b, ptx_fragment_fill(b, ptx_f32(0)));
+        ptx_ptr out = ptx_param_ptr(b, PTX_BF16, "out");
+        ptx_val columns = ptx_param(b, PTX_U32, "columns");
         ptx_comment(b, "the step");
         multiply(b, s, ptx_at(b, s, 64 * STRIDE), sums);
+        ptx_comment(b, "the result");
+        write_result(b, sums, out, columns);
     }
-    unsigned count = 0, loads = 0, products = 0;
-    for (const char *at = strstr(finished(b), "the step"); (at = strchr(at + 1, ';'));)
+    unsigned count = 0, stored = 0, stores = 0, loads = 0, products = 0;
+    const char *result = strstr(finished(b), "the result");
+    for (const char *at = strstr(finished(b), "the step"); (at = strchr(at + 1, ';')) < result;)
         count++;
+    for (const char *at = result; (at = strchr(at + 1, ';'));)
+        stored++;
+    for (const char *at = result; (at = strstr(at + 1, "    st.global"));)
+        stores++;
     for (const char *at = finished(b); (at = strstr(at + 1, "    ldmatrix."));)
         loads++;
     for (const char *at = finished(b); (at = strstr(at + 1, "    mma."));)
         products++;
-    assert_int_equal(count - 1, 174); // ret
+    assert_int_equal(count, 174);
+    assert_int_equal(stored - 1, 148); // ret
+    assert_int_equal(stores, 64);
     assert_int_equal(loads, 32);
     assert_int_equal(products, 128);
     ptx_builder_destroy(&b);

@@ -561,7 +561,7 @@ static unsigned misuse(ptx_builder *b, unsigned k, const char *words[2])
         call;                                                                                      \
         return __LINE__;                                                                           \
     }
-    MISUSE(FROM(C, F16, 0, s, 8), "matrix_from: fragment C of f16", "A and B come from elements");
+    MISUSE(ptx_fragment_load(b, PTX_FRAGMENT_C, PTX_F16, 0, s, 8), "fragment C of f16", "A and B");
     MISUSE(FROM(A, F16, 4, s, 8), "matrix_from: there is no fragment A of f16 with k = 4",
            "f16 or bf16 (k = 8, 16)");
     MISUSE(FROM(A, F64, 32, s, 8), "no fragment A of f64 with k = 32", "f64 (4, 8, 16)");

@@ -218,6 +218,9 @@ void matrices_in_c(ptx_builder *b)
         ptx_matrix eights = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 8, tile, 16);
         ptx_matrix_load(b, eights, 0, 0, 1, y);
         ptx_fragment_store(b, ptx_mma(b, x, y[0], sum), to, 8);
+        ptx_matrix result = ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_F32, 0, tile, 16);
+        ptx_matrix_store(b, result, 0, 0, 2, s);
+        ptx_matrix_store(b, result, 16, 8, 1, &s[1]);
     }
 }
 

@@ -166,6 +166,7 @@ ptx_return_values_emit(b, x, 4);
 ptx_printf_emit(b, "", x, 4);
 ptx_asm_many_emit(b, x, ptx_asm_params());
 ptx_matrix_load(b, m, 0, 0, 4, c);
+ptx_matrix_store(b, m, 0, 0, 4, c);
 ptx_fragment_to_a(b, PTX_F16, 16, c);
 END
 for compiler in g++ clang++; do

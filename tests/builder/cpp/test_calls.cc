@@ -177,6 +177,9 @@ static void matrices(ptx::builder &b)
         x = ptx::fragment_to_a(PTX_BF16, s[0]);
         ptx::matrix eights = b.matrix_from(PTX_FRAGMENT_B, PTX_BF16, 8, tile, 16);
         ptx::mma(x, eights.load(0, 0), sum).store(to, 8);
+        ptx::matrix result = b.matrix_from(PTX_FRAGMENT_C, PTX_F32, 0, tile, 16);
+        result.store(0, 0, std::array<ptx::fragment, 2> { s[0], s[1] });
+        result.store(16, 8, s[1]);
     });
 }
 
@@ -269,6 +272,8 @@ static void errors()
     REFUSED("ptx_fragment_load", b.fragment_load(PTX_FRAGMENT_A, PTX_F16, 16, p, 16));
     REFUSED("ptx_matrix_from", b.matrix_from(PTX_FRAGMENT_A, PTX_F16, 16, p, 16));
     REFUSED("the matrix is empty", ptx::mma(ptx::matrix().at(u).load(0, 0), c, c));
+    REFUSED("of fragments A", ptx::pointer h = b.shared(PTX_F16, 256);
+            b.matrix_from(PTX_FRAGMENT_A, PTX_F16, 16, h, 16).store(0, 0, c));
     REFUSED("ptx_fragment_to_a", ptx::fragment_to_a(PTX_BF16, c, ptx::fragment()));
     REFUSED("ptx_fragment_set", auto v = b.var(c); v = ptx::fragment());
     REFUSED("2 operands of one", b.cp_async(p.at(u), p.at(u), 4));

@@ -207,6 +207,7 @@ static const misuse of_builders[] = {
     MISUSE("the fragment is empty", ptx::fragment none; ptx::fragment_to_a(PTX_F16, none)),
     MISUSE("the matrix is empty", ptx::matrix none; none.at(1)),
     MISUSE("the matrix is empty", ptx::matrix none; none.load(0, 0)),
+    MISUSE("the matrix is empty", ptx::matrix none; none.store(0, 0, ptx::fragment())),
     MISUSE("was never set", ptx::builder b;
            b.entry("k", {}, [&] { b.shared<uint32_t>(4)[0] = ptx::value() + 1; }); b.finish()),
     MISUSE("was never set", ptx::builder b;
