@@ -81,17 +81,13 @@ static void copy_stage(ptx_builder *b, const struct work *w, ptx_val k, ptx_ptr 
 }
 
 // A stage's products: rows of X are rows of A, and columns of B.
-static void multiply(ptx_builder *b, ptx_ptr x, ptx_ptr y, ptx_fragment *sums)
+static void multiply(ptx_builder *b, ptx_matrix x, ptx_matrix y, ptx_fragment *sums)
 {
     ptx_fragment part[DOWN], other[ACROSS];
 
     for (unsigned k = 0; k < DEPTH; k += 16) {
-        for (unsigned m = 0; m < DOWN; m++)
-            part[m] = ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16,
-                                        ptx_at(b, x, 16 * m * STRIDE + k), STRIDE);
-        for (unsigned n = 0; n < ACROSS; n++)
-            other[n] = ptx_fragment_load(b, PTX_FRAGMENT_B, PTX_F16, 16,
-                                         ptx_at(b, y, 8 * n * STRIDE + k), STRIDE);
+        ptx_matrix_load(b, x, 0, k, DOWN, part);
+        ptx_matrix_load(b, y, k, 0, ACROSS, other);
         for (unsigned f = 0; f < DOWN * ACROSS; f++)
             ptx_fragment_set(b, sums[f], ptx_mma(b, part[f / ACROSS], other[f % ACROSS], sums[f]));
     }
@@ -134,8 +130,10 @@ static void build(ptx_builder *b)
         ptx_val warp = ptx_shr(b, ptx_tid(b, PTX_X), 5);
         ptx_val down = ptx_mul(b, ptx_div(b, warp, TILE / PART), PART);
         ptx_val across = ptx_mul(b, ptx_rem(b, warp, TILE / PART), PART);
-        ptx_ptr x = ptx_at(b, shared, ptx_mul(b, down, STRIDE));
-        ptx_ptr y = ptx_at(b, ptx_at(b, shared, ROWS), ptx_mul(b, across, STRIDE));
+        ptx_matrix x = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F16, 16,
+                                       ptx_at(b, shared, ptx_mul(b, down, STRIDE)), STRIDE);
+        ptx_ptr columns = ptx_at(b, ptx_at(b, shared, ROWS), ptx_mul(b, across, STRIDE));
+        ptx_matrix y = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_F16, 16, columns, STRIDE);
 
         for (unsigned f = 0; f < DOWN * ACROSS; f++)
             sums[f] = ptx_fragment_var(b, ptx_fragment_fill(b, ptx_f32(0)));
@@ -146,7 +144,7 @@ static void build(ptx_builder *b)
             copy_stage(b, &w, ptx_add(b, k, DEPTH), ptx_at(b, shared, other));
             ptx_cp_async_wait(b, 1); // this thread's part of the stage is there
             ptx_barrier(b);          // all of it is
-            multiply(b, ptx_at(b, x, stage), ptx_at(b, y, stage), sums);
+            multiply(b, ptx_matrix_at(b, x, stage), ptx_matrix_at(b, y, stage), sums);
             ptx_barrier(b); // all have read it, and it may be filled
             ptx_set(b, stage, other);
         }

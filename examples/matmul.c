@@ -79,20 +79,18 @@ static void find_tile(ptx_builder *b, ptx_val rows, ptx_val columns, ptx_val *ro
 
 // What a warp multiplies in a step: DOWN fragments of A, then ACROSS of B. Variables, because they
 // are loaded before the step; `first`: it makes them.
-static void load(ptx_builder *b, ptx_ptr x, ptx_ptr y, unsigned k, bool first, ptx_fragment *part)
+static void load(ptx_builder *b, ptx_matrix x, ptx_matrix y, unsigned k, bool first,
+                 ptx_fragment *part)
 {
-    for (unsigned f = 0; f < DOWN + ACROSS; f++) {
-        ptx_ptr row = ptx_at(b, x, 16 * f * A_STRIDE + k);
-        ptx_ptr column = ptx_at(b, y, k * B_STRIDE + 8 * (f - DOWN));
-        ptx_fragment loaded =
-            f < DOWN ? ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_BF16, 16, row, A_STRIDE)
-                     : ptx_fragment_load(b, PTX_FRAGMENT_B, PTX_BF16, 16, column, B_STRIDE,
-                                         .trans = true);
+    ptx_fragment loaded[DOWN + ACROSS];
+
+    ptx_matrix_load(b, x, 0, k, DOWN, loaded);
+    ptx_matrix_load(b, y, k, 0, ACROSS, loaded + DOWN);
+    for (unsigned f = 0; f < DOWN + ACROSS; f++)
         if (first)
-            part[f] = ptx_fragment_var(b, loaded);
+            part[f] = ptx_fragment_var(b, loaded[f]);
         else
-            ptx_fragment_set(b, part[f], loaded);
-    }
+            ptx_fragment_set(b, part[f], loaded[f]);
 }
 
 static void multiply(ptx_builder *b, const ptx_fragment *part, ptx_fragment *sums)
@@ -130,8 +128,11 @@ static void build(ptx_builder *b)
             copy_stage(b, from, ptx_u32(k * TILE_K), depth, ptx_at(b, shared, k * STAGE));
         ptx_val warp_row = ptx_mul(b, ptx_div(b, warp, TILE_N / PART), PART);
         ptx_val warp_column = ptx_mul(b, ptx_rem(b, warp, TILE_N / PART), PART);
-        ptx_ptr x = ptx_at(b, shared, ptx_mul(b, warp_row, A_STRIDE));
-        ptx_ptr y = ptx_at(b, ptx_at(b, shared, A_ELEMENTS), warp_column);
+        ptx_ptr first = ptx_at(b, shared, ptx_mul(b, warp_row, A_STRIDE));
+        ptx_matrix x = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_BF16, 16, first, A_STRIDE);
+        first = ptx_at(b, ptx_at(b, shared, A_ELEMENTS), warp_column);
+        ptx_matrix y =
+            ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 16, first, B_STRIDE, .trans = true);
         for (unsigned k = 0; k < DOWN * ACROSS; k++)
             sums[k] = ptx_fragment_var(b, ptx_fragment_fill(b, ptx_f32(0)));
 
@@ -148,8 +149,8 @@ static void build(ptx_builder *b)
                     ptx_val last = ptx_eq(b, stage, (STAGES - 1) * STAGE);
                     ptx_set(b, stage, ptx_select(b, last, ptx_u32(0), ptx_add(b, stage, STAGE)));
                 }
-                load(b, ptx_at(b, x, stage), ptx_at(b, y, stage), (step + 1) % STEPS * 16,
-                     step == 0, part[(step + 1) % 2]);
+                load(b, ptx_matrix_at(b, x, stage), ptx_matrix_at(b, y, stage),
+                     (step + 1) % STEPS * 16, step == 0, part[(step + 1) % 2]);
                 if (step == 0)
                     copy_stage(b, from, ptx_add(b, k, (STAGES - 1) * TILE_K), depth,
                                ptx_at(b, shared, next));
@@ -158,11 +159,9 @@ static void build(ptx_builder *b)
         }
         ptx_val at = ptx_mul_wide(b, ptx_add(b, row, warp_row), columns);
         ptx_ptr to = ptx_at(b, ptx_at(b, product, at), ptx_add(b, column, warp_column));
-        for (unsigned k = 0; k < DOWN * ACROSS; k++) { // rounds to bf16
-            ptx_val down = ptx_mul(b, columns, k / ACROSS * 16);
-            ptx_ptr here = ptx_at(b, ptx_at(b, to, down), k % ACROSS * 8);
-            ptx_fragment_store(b, sums[k], here, columns);
-        }
+        ptx_matrix result = ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_F32, 0, to, columns);
+        for (unsigned m = 0; m < DOWN; m++) // rounds to bf16
+            ptx_matrix_store(b, result, 16 * m, 0, ACROSS, &sums[m * ACROSS]);
     }
 }
 
