@@ -12,12 +12,14 @@ several at once, each with its --only, make the run itself quicker. Ends with 1 
 """
 import argparse
 import ctypes
+import functools
 import os
 import subprocess
 import sys
 
 import torch
 import torch.nn.functional as functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import measure
 import ptxgen
@@ -27,7 +29,11 @@ DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 CODES = {"f32": 0, "bf16": 3}  # enum dtype of peers.cuh
 ELEMENTS = 1 << 26
 COLUMNS = (1024, 4096, 16384)
-# What the sources of the examples say: rows.h, gelu.c, layer_norm.c, matmul.c.
+# Attention: tokens of all sequences, and columns of all heads.
+TOKENS, WIDTH = 16384, 2048
+ATTENTION = [(n, head, True) for n in (2048, 4096, 8192, 16384) for head in (64, 128)]
+ATTENTION += [(4096, 64, False), (4096, 128, False)]
+# What the sources of the examples say: rows.h, gelu.c, layer_norm.c, matmul.c, attention.c.
 ROW_ELEMENTS, ROW_TOGETHER = 16, 4
 GELU_BLOCK, GELU_ROWS = 256, {"f32": 8, "bf16": 2}
 ROW_MAX_THREADS = 1024
@@ -36,6 +42,8 @@ TILE, SHARED_BYTES = (128, 256), 3 * (128 * 72 + 64 * 264) * 2
 
 class Case:
     """Tensors; versions by name, each a function that returns the results; what these should be."""
+
+    flop = 0
 
     def __init__(self, bench, dtype, columns):
         self.bench, self.dtype, self.columns = bench, dtype, columns
@@ -249,7 +257,7 @@ class Matmul(Case):
         self.n, self.size = n, f"{n} x {n} x {n}"
         self.a, self.b = self.tensor(8, n, n), self.tensor(9, n, n)
         self.c = torch.empty_like(self.a)
-        self.least = n ** 0.5
+        self.least, self.flop = n ** 0.5, 2 * n ** 3
         self.wanted = [self.a[:256].double() @ self.b.double()]
 
     def command(self):
@@ -262,6 +270,56 @@ class Matmul(Case):
         return {"ours": lambda: launch() or [c],
                 "torch": lambda: [torch.matmul(a, b)],
                 "CUDA C++": self.peer(self.bench.peers.peers_matmul, c, a, b, c, n, n, n)}
+
+
+class Attention(Case):
+    program = name = "attention"
+    peers = {"flash": SDPBackend.FLASH_ATTENTION, "cuDNN": SDPBackend.CUDNN_ATTENTION}
+    looked_at = 16  # queries of each head
+
+    def __init__(self, bench, dtype, what):
+        self.tokens, self.head, self.causal = what
+        super().__init__(bench, dtype, self.head)
+        shape = TOKENS // self.tokens, WIDTH // self.head, self.tokens, self.head
+        self.q, self.k, self.v = (self.tensor(10 + n, *shape) for n in range(3))
+        self.c = torch.empty_like(self.q)
+        self.size = f"{shape[0]} x {self.tokens}, head {self.head}{', causal' * self.causal}"
+        self.flop = 4 * TOKENS * WIDTH * self.tokens // (2 if self.causal else 1)
+        self.rows = torch.arange(1, self.looked_at + 1, device="cuda")
+        self.rows = self.rows * (self.tokens // self.looked_at) - 1
+        self.wanted, self.worst = self.exact(), None
+
+    def exact(self):
+        scores = self.q[:, :, self.rows].double() @ self.k.double().mT / self.head ** 0.5
+        if self.causal:
+            behind = torch.arange(self.tokens, device="cuda") > self.rows[:, None]
+            scores.masked_fill_(behind, -torch.inf)
+        return scores.softmax(-1) @ self.v.double()
+
+    def command(self):
+        return self.program, 128, 1, self.head
+
+    def error(self, results):
+        error = (results[0][:, :, self.rows].double() - self.wanted).abs().max().item()
+        self.worst = self.worst or 2 * error  # of the first version, flash
+        return error if results[0].isfinite().all() else float("inf")
+
+    def tolerance(self):
+        return self.worst
+
+    def sdpa(self, backend):
+        with sdpa_kernel(backend):
+            return [functional.scaled_dot_product_attention(self.q, self.k, self.v,
+                                                            is_causal=self.causal)]
+
+    def versions(self):
+        shared = 2 * (128 + 4 * 64) * (self.head + 8)
+        launch = self.entry("attention_causal" if self.causal else "attention", self.q, self.k,
+                            self.v, self.c, self.tokens, TOKENS // self.tokens * WIDTH // self.head,
+                            grid=TOKENS // 128 * WIDTH // self.head, shared_bytes=shared)
+        made = {name: functools.partial(self.sdpa, backend)
+                for name, backend in self.peers.items()}
+        return made | {"ours": lambda: launch() or [self.c]}
 
 
 class Bench:
@@ -287,8 +345,8 @@ class Bench:
         print(f"device copy {self.copy_rate / 1e12:.3f} TB/s", flush=True)
 
     def rate(self, case, us):
-        if isinstance(case, Matmul):
-            return {"tflop_s": round(2e-6 * case.n ** 3 / us, 1)}
+        if case.flop:
+            return {"tflop_s": round(1e-6 * case.flop / us, 1)}
         rate = case.result_bytes() / (us * 1e-6)
         return {"tb_s": round(rate / 1e12, 4), "of_copy": round(rate / self.copy_rate, 4)}
 
@@ -319,6 +377,7 @@ class Bench:
     def all(self):
         wanted = self.options.only.split(",") if self.options.only else [""]
         cases = [(Matmul, "bf16", n) for n in (2048, 4096, 8192)]
+        cases += [(Attention, "bf16", what) for what in ATTENTION]
         cases += [(kind, dtype, columns)
                   for kind in (Softmax, GeluErf, GeluTanh, LayerNorm, LayerNormBackward)
                   for dtype in DTYPES for columns in self.options.columns]
@@ -334,7 +393,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("peers")
     parser.add_argument("-o", "--output")
-    parser.add_argument("--only", help="Matmul, Softmax, Gelu, LayerNorm: beginnings of names")
+    parser.add_argument("--only", help="beginnings of the classes' names: Matmul, Attention")
     parser.add_argument("--columns", default=",".join(map(str, COLUMNS)))
     parser.add_argument("--no-compile", action="store_true", help="without torch.compile")
     parser.add_argument("--warm", action="store_true", help="torch.compile alone, not timed")
