@@ -174,10 +174,12 @@ static ptx_status fail_for_kernel(const struct ptxd_library *library, CUresult r
     last.code = (int)result;
     last.name = strlen(current_call);
     ptxd_explain("\nthe context is lost with it");
+    if (text && strstr(text, ": "))
+        return PTX_ERROR_DRIVER;
     if (result == CUDA_ERROR_LAUNCH_TIMEOUT)
         ptxd_explain(": the kernel ran longer than the display's watchdog allows; use smaller "
                      "pieces, or a GPU without a display");
-    else if (!text || !strstr(text, ": "))
+    else
         ptxd_explain("; the emulator says which access it was: run the program with "
                      "PTXGEN_LIBCUDA naming its libcuda.so.1");
     return PTX_ERROR_DRIVER;

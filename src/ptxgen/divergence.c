@@ -257,13 +257,6 @@ static void find_divergence(ptx_builder *b, struct divergence *d, const struct e
     }
 }
 
-// Instructions that take no mask.
-static bool needs_warp(const char *opcode)
-{
-    return !strncmp(opcode, "mma.", 4) || strstr(opcode, "matrix.") ||
-           !strcmp(opcode, "bar.arrive");
-}
-
 // The first instruction of the scope that only some threads may reach, and its number among them;
 // NO_INDEX: none.
 static uint32_t find_violation(const ptx_builder *b, const struct divergence *d, unsigned *nth)
@@ -323,8 +316,8 @@ static void report_warp(ptx_builder *b, uint32_t k, const char *to)
             function, to);
     else
         ptxb_fail_insn(
-            b, k, strcmp(b->opcodes.at[insn->opcode].text, "bar.arrive") ? NULL : "barrier_arrive",
-            needs_warp(b->opcodes.at[insn->opcode].text)
+            b, k, NULL,
+            insn->whole
                 ? "%s needs all lanes of a warp, and is in code that only some lanes of a warp "
                   "may reach: the condition of the branch to %s differs between lanes. Move it "
                   "out, or make the condition the same for whole warps (tid / 32 == 0, say)"
@@ -503,4 +496,11 @@ void ptxb_meet(ptx_builder *b, enum meeting scope)
     ptxb_newest(b)->kind = scope == MEET_WARP ? INSN_WARP : INSN_BARRIER;
     entry->meets[scope] = true;
     entry->inner[scope] |= b->blocks.count > 1 || entry->returns;
+}
+
+void ptxb_meet_whole_warps(ptx_builder *b)
+{
+    ptxb_meet(b, MEET_WARP);
+    if (!b->failed)
+        ptxb_newest(b)->whole = 1;
 }

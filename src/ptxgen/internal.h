@@ -113,6 +113,7 @@ struct insn {
     uint8_t divergence : 4; // of a text of ptx_asm(): 1 + enum ptx_divergence; else 0
     uint8_t calls : 1;      // results, the name of a function with its index as `id`, arguments
     uint8_t param : 1;      // reads a parameter of a function
+    uint8_t whole : 1;      // of all lanes of a warp: it takes no mask
 };
 
 struct code {
@@ -705,6 +706,8 @@ bool ptxb_check_divergence(ptx_builder *b, struct entry *entry);
 void ptxb_require_uniform(ptx_builder *b, const char *call, const char *name, ptx_val x);
 // Marks the newest instruction as one that needs all threads of the block or warp.
 void ptxb_meet(ptx_builder *b, enum meeting scope);
+// The same with a warp, for an instruction that has no mask of lanes.
+void ptxb_meet_whole_warps(ptx_builder *b);
 
 // Drops copies that nothing needs, and numbers the registers in order of appearance, so that the
 // numbers have no gaps.

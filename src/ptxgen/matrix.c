@@ -54,7 +54,7 @@ static uint32_t tiles_opcode(ptx_builder *b, const char *call, ptx_opcode op, un
 void ptxb_of_a_warp(ptx_builder *b)
 {
     ptxb_mark_varying(b);
-    ptxb_meet(b, MEET_WARP);
+    ptxb_meet_whole_warps(b);
 }
 
 ptx_vec ptx_ldmatrix_emit(ptx_builder *b, ptx_ptr p, struct ptx_ldmatrix_params params)

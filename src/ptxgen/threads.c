@@ -164,7 +164,7 @@ void ptx_barrier_arrive(ptx_builder *b, unsigned id, unsigned threads)
     if (!counts_agree(b, "barrier_arrive", id, threads, true))
         return;
     ptxb_emit_void(b, ptxb_opcode(b, "bar.arrive"), 2, src);
-    ptxb_meet(b, MEET_WARP);
+    ptxb_meet_whole_warps(b);
 }
 
 static ptx_val reduce_barrier(ptx_builder *b, const char *call, const char *opcode, ptx_type type,

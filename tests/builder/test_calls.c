@@ -207,7 +207,7 @@ TEST(wrong_accesses_are_named)
     ptx_entry (b, "k")
         ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), 7))
             ptx_barrier_arrive(b, 1, 64);
-    EXPECT_ERROR(b, "k: ptx_barrier_arrive: bar.arrive needs all lanes of a warp, and is in code "
+    EXPECT_ERROR(b, "k: bar.arrive needs all lanes of a warp, and is in code "
                     "that only some lanes");
     b = builder_at(80);
     ptx_entry (b, "k", .block = { 64 })

@@ -74,6 +74,9 @@ MESSAGE_TEST(earlier_kernels)
                         "the context is lost with it");
     fail_launch(scale, CUDA_ERROR_LAUNCH_TIMEOUT, NULL);
     assert_message("watchdog");
+    // Nor the display's watchdog, where the report says that threads wait for each other.
+    fail_launch(scale, CUDA_ERROR_LAUNCH_TIMEOUT, "kernel k: 32 threads wait at barrier 1");
+    assert_null(strstr(ptx_error_message(), "watchdog"));
     ptx_module_unload(&module);
     ptx_device_close(&device);
 }
