@@ -2,11 +2,10 @@
 // The best of 8 classes for each sample of 16 features, in C++: a function, a constant table, a
 // counter in global memory, dynamic shared memory, an array of parameters, a product of matrices, a
 // line of PTX, an assertion and printf in one kernel.
-#include <ptxgen/ptxgen.hpp>
+#include "host.hpp"
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <vector>
 
@@ -144,24 +143,5 @@ static bool run(ptx::device &gpu)
 
 int main(int argc, char **argv)
 {
-    try {
-        if (argc > 1 && !std::strcmp(argv[1], "--emit")) {
-            ptx::builder b;
-            build(b);
-            std::printf("%s", b.finish());
-            return 0;
-        }
-        ptx::device gpu;
-        const bool right = run(gpu);
-        std::printf("classify: %s\n", right ? "the result is right" : "WRONG");
-        return right ? 0 : 1;
-    } catch (const ptx::error &e) {
-        if (e.status() == PTX_ERROR_NO_DRIVER || e.status() == PTX_ERROR_NO_DEVICE) {
-            std::fprintf(stderr,
-                         "classify: no GPU, not run; PTXGEN_LIBCUDA may name the emulator\n");
-            return 77; // skipped
-        }
-        std::fprintf(stderr, "classify: %s\n", e.what());
-        return 1;
-    }
+    return host_main(argc, argv, "classify", build, run);
 }

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Softmax of each row of a matrix in place, one block per row, in C++. softmax.c has rows in
 // registers.
-#include <ptxgen/ptxgen.hpp>
+#include "host.hpp"
 
 #include <cmath>
-#include <cstdio>
-#include <cstring>
 #include <vector>
 
 enum { BLOCK = 256, WARP = 32, WARPS = BLOCK / WARP, ROWS = 50, COLUMNS = 1000 };
@@ -84,34 +82,20 @@ static bool is_softmax(const std::vector<float> &x, const std::vector<float> &y)
     return true;
 }
 
+static bool check(ptx::device &gpu)
+{
+    std::vector<float> x(ROWS * COLUMNS);
+    uint32_t state = 1;
+    for (float &element : x) {
+        state = state * 1664525u + 1013904223u;
+        element = static_cast<float>(state >> 8) * 0x1p-20f - 8;
+    }
+    std::vector<float> y = x;
+    run(gpu, y);
+    return is_softmax(x, y);
+}
+
 int main(int argc, char **argv)
 {
-    try {
-        if (argc > 1 && !std::strcmp(argv[1], "--emit")) {
-            ptx::builder b;
-            build(b);
-            std::printf("%s", b.finish());
-            return 0;
-        }
-        std::vector<float> x(ROWS * COLUMNS);
-        uint32_t state = 1;
-        for (float &element : x) {
-            state = state * 1664525u + 1013904223u;
-            element = static_cast<float>(state >> 8) * 0x1p-20f - 8;
-        }
-        std::vector<float> y = x;
-        ptx::device gpu;
-        run(gpu, y);
-        const bool right = is_softmax(x, y);
-        std::printf("softmax: %s\n", right ? "the result is right" : "WRONG");
-        return right ? 0 : 1;
-    } catch (const ptx::error &e) {
-        if (e.status() == PTX_ERROR_NO_DRIVER || e.status() == PTX_ERROR_NO_DEVICE) {
-            std::fprintf(stderr,
-                         "softmax: no GPU, not run; PTXGEN_LIBCUDA may name the emulator\n");
-            return 77; // skipped
-        }
-        std::fprintf(stderr, "softmax: %s\n", e.what());
-        return 1;
-    }
+    return host_main(argc, argv, "softmax", build, check);
 }
