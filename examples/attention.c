@@ -177,7 +177,7 @@ static void attention(ptx_builder *b, const char *name, bool causal)
     const unsigned tile = KEYS * stride(), stage = 2 * tile; // keys, then values
     struct rows w;
 
-    ptx_entry (b, name, .block = { THREADS }, .min_blocks = 2) {
+    ptx_entry (b, name, .block = { THREADS }, .min_blocks = head() == 64 ? 3 : 2) {
         ptx_ptr q = ptx_param_ptr(b, PTX_BF16, "q", .readonly = true);
         ptx_ptr k = ptx_param_ptr(b, PTX_BF16, "k", .readonly = true);
         ptx_ptr v = ptx_param_ptr(b, PTX_BF16, "v", .readonly = true);

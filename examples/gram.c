@@ -122,7 +122,7 @@ static void build(ptx_builder *b)
 {
     ptx_fragment sums[DOWN * ACROSS];
 
-    ptx_entry (b, "gram", .block = { THREADS }) {
+    ptx_entry (b, "gram", .block = { THREADS }, .min_blocks = 3) { // as shared memory has room for
         ptx_ptr tiles = ptx_param_ptr(b, PTX_U64, "tiles", .readonly = true,
                                       .meaning = "a row of struct tile for each block");
         ptx_ptr shared = ptx_shared_dynamic(b, PTX_F16);
