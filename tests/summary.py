@@ -128,7 +128,7 @@ PROOFS = (
     (r"no NCCL", lambda _, env: not nccl(env)),
     (r"no GPU|no usable libcuda|the driver sees no GPU", lambda _, env: not gpu(env) and not on_emulator(env)),
     (r"no cuda\.h", lambda *_: not cuda_header()),
-    (r"no (pytest|numpy|torch[\w.]*) for ([^\s:]+)", lambda found, _: shutil.which(found[2]) and output_of(
+    (r"no (pytest|numpy|torch[\w.]*|flashoptim[\w.]*) for ([^\s:]+)", lambda found, _: shutil.which(found[2]) and output_of(
         found[2], "-c", f"import pkgutil; pkgutil.resolve_name('{found[1]}')") is None),
     (r"no functions to look at tensors in torch", lambda _, env: output_of(
         env.get("PTXGEN_TORCH_PYTHON") or "python3", "-c",

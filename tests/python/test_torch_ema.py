@@ -33,7 +33,7 @@ def moved(average, p, decay):
 @pytest.mark.parametrize("kind,dtype,state_dtype", [
     *((kind, torch.float32, "float32") for kind in MADE), ("lion", torch.float32, "8bit"),
     ("adamw", torch.bfloat16, "master"), ("adamw", torch.bfloat16, "remainder"), ("sgd", torch.bfloat16, "bf16"),
-    ("adam", torch.bfloat16, "f16"), ("adamw", torch.float16, "float32")])
+    ("adam", torch.bfloat16, "f16"), ("adamw", torch.float16, "float32"), ("adamw", torch.float16, "24bit")])
 def test_an_average_follows_the_weights_as_stored(kind, dtype, state_dtype):
     cls, options = MADE[kind]
     params, plain = parameters(dtype), parameters(dtype)
@@ -48,6 +48,26 @@ def test_an_average_follows_the_weights_as_stored(kind, dtype, state_dtype):
         after = averages(optimizer, params)
         assert same(params, plain) and same(after, [moved(e, p, 0.75) for e, p in zip(before, params)])
         before = after
+
+
+@pytest.mark.parametrize("state_dtype,dtype", [("8bit", torch.float32), ("f16", torch.float32), ("24bit", torch.bfloat16)])
+def test_codes_beside_an_average(state_dtype, dtype):
+    """Loaded states have the codes that they have without an average, and codes stay as they are."""
+    params = parameters(dtype, shapes=[(40, 256)])
+    first = pt.AdamW(params, lr=1e-2, state_dtype=state_dtype)
+    give(params, 0)
+    first.step()
+    for saved in (first.state_dict(format="torch"), first.state_dict()):
+        found = []
+        for decay in (None, 0.75):
+            optimizer = pt.AdamW(params, lr=1e-2, state_dtype=state_dtype, ema_decay=decay)
+            optimizer.load_state_dict(saved)
+            found.append(optimizer.state[params[0]])
+        assert found[0]["exp_avg"].dtype is first.state[params[0]]["exp_avg"].dtype
+        for name, value in found[0].items():
+            assert torch.equal(found[1][name], value), name
+    for name, value in found[0].items():
+        assert torch.equal(first.state[params[0]][name], value), name
 
 
 def test_an_average_in_bf16_is_rounded_both_ways():

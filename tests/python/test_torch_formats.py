@@ -223,8 +223,9 @@ def test_parameters_in_f16(cls, state_dtype):
 
 
 SHAPES = [(20, 256), (4200,)]
-KINDS = {"float32": (torch.float32, "master"), "remainder": (torch.float32, "remainder"),
-         "bf16": (torch.bfloat16, None), "8bit": (torch.uint8, None), "f16": (torch.float16, None)}
+KINDS = {"float32": (torch.float32, "master"), "master": (torch.float32, "master"), "remainder": (torch.float32, "remainder"),
+         "bf16": (torch.bfloat16, None), "8bit": (torch.uint8, None), "f16": (torch.float16, None),
+         "24bit": (torch.int8, "correction")}
 
 
 HAS_NAMES = hasattr(torch.nn.utils, "get_total_norm")  # both are from torch 2.6 on
@@ -236,7 +237,8 @@ def named(params, k):
 
 
 @pytest.mark.parametrize("cls,options", [(pt.AdamW, {}), (pt.SGD, {"momentum": 0.9}), (pt.Lion, {})])
-@pytest.mark.parametrize("first,second", [("8bit", "remainder"), (None, "bf16"), ("bf16", "float32"), ("f16", "8bit")])
+@pytest.mark.parametrize("first,second", [("8bit", "remainder"), (None, "bf16"), ("bf16", "float32"), ("f16", "8bit"),
+                                          ("24bit", "master")])
 def test_groups(cls, options, first, second):
     """Each group's states are stored as it says, through dicts, and the bits are those of two optimizers."""
     together, apart = (parameters(torch.bfloat16, shapes=SHAPES) for _ in range(2))
@@ -262,7 +264,7 @@ def test_groups(cls, options, first, second):
     for p, name in zip(together, (first or "float32", second)):
         state, beside = KINDS[name]
         assert one.state[p][one._names[0]].dtype is state
-        assert [key for key in ("master", "remainder") if key in one.state[p]] == [beside] * (beside is not None)
+        assert [key for key in ("master", "remainder", "correction") if key in one.state[p]] == [beside] * (beside is not None)
 
 
 def test_group_that_changes():

@@ -96,15 +96,22 @@ def reports_whole_parameters(rank):
             part = named["2.weight"].grad.to_local()
             part[-1, -1 - rank] = math.nan if rank else math.inf
             named["0.bias"].grad.to_local()[:2] = 0
+        if seed == 2 and rank:  # an index that one rank alone has, and not the first
+            named["0.weight"].grad.to_local()[1, 2] = math.inf
         before = {name: full_of(p) for name, p in named.items()}
         gradients = {name: full_of(p.grad) for name, p in named.items()}
         optimizer.step()
         report, mine = optimizer.report(), optimizer.report(local=True)
         assert report.names == list(named)
         for name, p in named.items():
-            check_row(report[name], gradients[name], before[name], full_of(p), seed != 1)
+            check_row(report[name], gradients[name], before[name], full_of(p), seed == 0)
+        if seed:
+            first = next(k for k, name in enumerate(named) if not gradients[name].isfinite().all())
+            at = int((~gradients[list(named)[first]].isfinite()).nonzero()[0])
+            with pytest.raises(RuntimeError, match=f"of parameter {first}, at element {at}$"):  # the same on both ranks
+                pt.clip_grad_norm_(list(named.values()), 1.0, error_if_nonfinite=True)
         same_on_all_ranks(report)
-        assert float(mine["0.weight"]["norm"]) < float(report["0.weight"]["norm"])
+        assert seed == 2 or float(mine["0.weight"]["norm"]) < float(report["0.weight"]["norm"])
         optimizer.zero_grad()
 
 
@@ -324,7 +331,7 @@ def same_bits(rank, state_dtype, dtype):
     mesh = init_device_mesh(DEVICE, (2,))
     for placement in (Shard(0), Shard(1)):
         generator = torch.Generator().manual_seed(3)
-        columns = 1024 if state_dtype in ("8bit", "f16") else 64
+        columns = 1024 if state_dtype in ("8bit", "f16", "24bit") else 64
         start = torch.randn(6, columns, generator=generator).to(dtype).to(DEVICE)
         alone = torch.nn.Parameter(start.clone())
         cut = torch.nn.Parameter(distribute_tensor(start.clone(), mesh, [placement]))
@@ -341,7 +348,7 @@ def same_bits(rank, state_dtype, dtype):
                 state = state.to(torch.int32)
             assert name == "step" or torch.equal(state.full_tensor(),
                                                  other.state[alone][name].to(state.dtype))
-    if state_dtype in ("8bit", "f16"):
+    if state_dtype in ("8bit", "f16", "24bit"):
         odd = torch.nn.Parameter(distribute_tensor(torch.zeros(64, 100, device=DEVICE), mesh, [Shard(0)]))
         odd.grad = odd.detach().clone()
         with pytest.raises(ValueError, match="multiple"):
@@ -351,7 +358,7 @@ def same_bits(rank, state_dtype, dtype):
 @needs_two
 @pytest.mark.parametrize("state_dtype,dtype", [
     ("float32", torch.float32), ("bf16", torch.bfloat16), ("remainder", torch.bfloat16),
-    ("8bit", torch.bfloat16), ("f16", torch.bfloat16)])
+    ("8bit", torch.bfloat16), ("f16", torch.bfloat16), ("24bit", torch.bfloat16)])
 def test_same_bits(state_dtype, dtype):
     on_ranks(2, same_bits, state_dtype, dtype)
 

@@ -114,3 +114,7 @@ def test_an_error_of_a_norm_names_the_gradient():
     with pytest.raises(RuntimeError, match="non-finite.*gradient of parameter 2, at element 21"):
         pt.clip_grad_norm_(params, 1.0, error_if_nonfinite=True)
     assert DEVICE == params[2].grad.device.type
+    grads = [p.grad for p in params]
+    if hasattr(pt, "get_total_norm") and hasattr(torch.nn.utils, "get_total_norm"):
+        with pytest.raises(RuntimeError, match="non-finite.*gradient of parameter 2, at element 21"):
+            pt.get_total_norm(grads, error_if_nonfinite=True)

@@ -13,7 +13,7 @@ from typing import Any, Iterable
 import torch
 
 _states = {"exp_avg", "exp_avg_sq", "momentum_buffer"}  # and those of rules whose optimizers gave a dict
-_MISSING = re.compile(r"Missing key .*\bstate\..*\.(?:master|remainder|ema|(\w+)_(?:absmax|scale))\b")
+_MISSING = re.compile(r"Missing key .*\bstate\..*\.(?:master|remainder|correction|ema|(\w+)_(?:absmax|scale))\b")
 _RULE = re.compile(r"\bparam_groups\..*\.rule$")
 _WAY = ("The checkpoint has its states in another format than this optimizer: load it into an optimizer that "
         "stores them as the one that saved it, such as torch.optim's over the same parameters, and give its "
@@ -25,7 +25,7 @@ _CODES = (' What goes to torch.optim is state_dict(format="torch") of the optimi
 
 def _codes_of(name: str, dtype: Any, beside: Any) -> Any:
     """The type of a state's codes; None: it has numbers."""
-    return dtype if dtype is torch.uint8 or dtype is torch.float16 and name + "_scale" in beside else None
+    return dtype if dtype in (torch.uint8, torch.int8) or dtype is torch.float16 and name + "_scale" in beside else None
 
 
 def _is_state(name: str) -> bool:

@@ -15,25 +15,30 @@ from torch import Tensor
 from .._library import c
 from ..plans import BLOCK
 from ..rules import Rule
+from . import _flashoptim
 from ._ranks import DTensor
 from ._shortcuts import local
 
-StateDtype = Literal["float32", "master", "remainder", "bf16", "8bit", "f16"]
+StateDtype = Literal["float32", "master", "remainder", "bf16", "8bit", "f16", "24bit"]
 STATE_DTYPES: Tuple[str, ...] = get_args(StateDtype)
 EmaDtype = Literal["float32", "bf16"]
 EMA_DTYPES: Dict[str, torch.dtype] = dict(zip(get_args(EmaDtype), (torch.float32, torch.bfloat16)))
-SMALL = 4096  # below this many elements, states that would be in blocks are f32
+SMALL = 4096  # below this many elements, states that would be in blocks of 256 are f32
 
 
 class Format(NamedTuple):
     """A format by its name in the library; the type of a state, and of what is beside the parameter; what
-    the f32 is called that a block of states shares; the type of the average of the weights."""
+    that is called that a block of states shares, its type, and the block's elements; the type of states with both
+    signs, if another; the type of the average of the weights."""
 
     name: str
     state: torch.dtype
     beside: Optional[str] = None
     beside_dtype: Optional[torch.dtype] = None
     scale: Optional[str] = None
+    scale_dtype: torch.dtype = torch.float32
+    block: int = BLOCK
+    signed: Optional[torch.dtype] = None
     ema: Optional[torch.dtype] = None
 
     def scales(self, names: Tuple[str, ...]) -> Tuple[str, ...]:
@@ -42,7 +47,8 @@ class Format(NamedTuple):
 
     def of(self, name: str, names: Tuple[str, ...]) -> torch.dtype:
         """The type of a state."""
-        return fixed(names).get(name, self.state)
+        usual = self.signed if self.signed is not None and is_signed(name, names) else self.state
+        return fixed(names).get(name, usual)
 
 
 _FULL = Format("full", torch.float32)
@@ -51,6 +57,9 @@ _REMAINDER = Format("remainder", torch.float32, "remainder", torch.int16)
 _STOCHASTIC = Format("stochastic", torch.bfloat16)
 _8BIT = Format("state_8bit", torch.uint8, scale="absmax")
 _F16 = Format("state_f16", torch.float16, scale="scale")
+_24BIT = Format("master_24bit", torch.uint8, "correction", torch.int8, "scale", torch.float16, _flashoptim.BLOCK,
+                torch.int8)
+_BESIDE = ("master", "remainder", "correction")  # what may be beside a parameter
 _FORMATS: Dict[Tuple[str, torch.dtype], Format] = {
     ("float32", torch.float32): _FULL, ("float32", torch.bfloat16): _MASTER,
     ("float32", torch.float16): _MASTER,
@@ -61,6 +70,7 @@ _FORMATS: Dict[Tuple[str, torch.dtype], Format] = {
     ("bf16", torch.bfloat16): _STOCHASTIC, ("bf16", torch.float16): _STOCHASTIC,
     ("8bit", torch.float32): _8BIT, ("8bit", torch.bfloat16): _8BIT, ("8bit", torch.float16): _8BIT,
     ("f16", torch.float32): _F16, ("f16", torch.bfloat16): _F16, ("f16", torch.float16): _F16,
+    ("24bit", torch.float32): _FULL, ("24bit", torch.bfloat16): _24BIT, ("24bit", torch.float16): _24BIT,
 }
 ROUNDED = ("stochastic", "state_8bit", "state_f16")  # formats with random bits, for parameters in 16 bits
 
@@ -71,7 +81,7 @@ def format_of(parameter: Tensor, state_dtype: str, ema: Optional[torch.dtype] = 
     if found is None:
         raise ValueError(f"state_dtype={state_dtype!r} is not for parameters in {parameter.dtype}; "
                          "use torch.optim for them, or another state_dtype")
-    if found.scale and parameter.numel() < SMALL:
+    if found.scale and parameter.numel() < SMALL and (found is not _24BIT or isinstance(parameter, DTensor)):
         found = _FORMATS["float32", parameter.dtype]
     return found if ema is None else found._replace(ema=ema)
 
@@ -165,8 +175,8 @@ def fresh(parameter: Tensor, fmt: Format, names: Tuple[str, ...]) -> Dict[str, T
         made.update(_zeros(parameter, fmt, name, names))
     if fmt.beside == "master":
         made["master"] = parameter.detach().to(torch.float32)
-    elif fmt.beside == "remainder":
-        made["remainder"] = _like(parameter, torch.int16)
+    elif fmt.beside is not None and fmt.beside_dtype is not None:
+        made[fmt.beside] = _like(parameter, fmt.beside_dtype)
     if fmt.ema is not None:
         made["ema"] = parameter.detach().to(fmt.ema, copy=True)
     return made
@@ -176,11 +186,11 @@ def _zeros(parameter: Tensor, fmt: Format, name: str, names: Tuple[str, ...]) ->
     """A state before the first step, and what scales it."""
     made = {name: _like(parameter, fmt.of(name, names))}
     if fmt.scale and name not in fixed(names):
-        made[f"{name}_{fmt.scale}"] = _scale_like(parameter)
+        made[f"{name}_{fmt.scale}"] = _scale_like(parameter, fmt)
     return made
 
 
-# ---- states in blocks: codes of the parameter's shape, and an absmax or a scale for each 256 of them
+# ---- states in blocks: codes of the parameter's shape, and an absmax or a scale for each 256 or 32 of them
 
 
 def _all_scales(names: Tuple[str, ...]) -> Tuple[str, ...]:
@@ -192,32 +202,35 @@ _ALL_SCALES = _all_scales(("exp_avg", "exp_avg_sq", "momentum_buffer"))
 
 def _coded(given: Dict[str, Any], name: str) -> Optional[Format]:
     """The format whose codes a state is; None: numbers."""
-    if given[name].dtype is _8BIT.state:
+    dtype, scaled = given[name].dtype, given.get(f"{name}_{_F16.scale}") is not None
+    if dtype is _24BIT.signed or dtype is _24BIT.state and scaled:
+        return _24BIT
+    if dtype is _8BIT.state:
         return _8BIT
-    return _F16 if given[name].dtype is _F16.state and given.get(f"{name}_{_F16.scale}") is not None else None
+    return _F16 if dtype is _F16.state and scaled else None
 
 
-def _scale_like(parameter: Any) -> Tensor:
+def _scale_like(parameter: Any, fmt: Format) -> Tensor:
     """Zeros for each block. Those of a DTensor are placed as it is, which needs rows of whole blocks."""
     shape, here = tuple(parameter.shape), local(parameter)
-    rows = len(shape) > 0 and shape[-1] % BLOCK == 0
+    rows = len(shape) > 0 and shape[-1] % fmt.block == 0
     if not isinstance(parameter, DTensor):
-        size = (*shape[:-1], shape[-1] // BLOCK) if rows else (-(-here.numel() // BLOCK),)
-        return torch.zeros(size, dtype=torch.float32, device=here.device)
-    if not rows or here.shape[-1] % BLOCK:
+        size = (*shape[:-1], shape[-1] // fmt.block) if rows else (-(-here.numel() // fmt.block),)
+        return torch.zeros(size, dtype=fmt.scale_dtype, device=here.device)
+    if not rows or here.shape[-1] % fmt.block:
         raise ValueError(
             f"a parameter of shape {shape}, of which this rank has {tuple(here.shape)}: its states "
-            f"are in blocks of {BLOCK} elements, and ranks cannot share one. The last dimension, and "
+            f"are in blocks of {fmt.block} elements, and ranks cannot share one. The last dimension, and "
             "each rank's part of it, must be a multiple: use another state_dtype, or place it otherwise")
-    part = torch.zeros((*here.shape[:-1], here.shape[-1] // BLOCK), dtype=torch.float32,
+    part = torch.zeros((*here.shape[:-1], here.shape[-1] // fmt.block), dtype=fmt.scale_dtype,
                        device=here.device)
-    size = torch.Size((*shape[:-1], shape[-1] // BLOCK))
+    size = torch.Size((*shape[:-1], shape[-1] // fmt.block))
     return DTensor.from_local(part, parameter.device_mesh, parameter.placements, run_check=False,  # type: ignore[no-any-return]
                               shape=size, stride=torch.empty(size, device="meta").stride())
 
 
-def _placed_scale(scale: Tensor, parameter: Tensor) -> Tensor:
-    wanted = _scale_like(parameter)
+def _placed_scale(scale: Tensor, parameter: Tensor, fmt: Format) -> Tensor:
+    wanted = _scale_like(parameter, fmt)
     if isinstance(scale, DTensor) == isinstance(wanted, DTensor) and scale.shape == wanted.shape:
         return scale.detach().to(local(parameter).device)
     return _placed(scale.reshape(wanted.shape), wanted, "an absmax or a scale")
@@ -253,20 +266,26 @@ def _numbers(fmt: Format, codes: Tensor, scale: Any, signed: bool) -> Tensor:
     """States in f32 from codes and what scales them."""
     if fmt is _8BIT:
         return decoded(codes, scale, map_of(signed, local(codes).device), BLOCK)
-    values = _scaled(codes, scale, BLOCK, Tensor.float)
+    if fmt is _24BIT:
+        return _scaled(codes, scale, fmt.block, lambda part, of: _flashoptim.values(part, of, signed))
+    values = _scaled(codes, scale, BLOCK, lambda part, of: _times(part.float(), of))
     return values if signed else values.square()
 
 
 def decoded(codes: Tensor, absmax: Any, entries: Tensor, block: int) -> Tensor:
     """The same of 8-bit codes with any map and blocks of any size."""
-    return _scaled(codes, absmax, block, lambda part: entries.to(part.device)[part.long()])
+    return _scaled(codes, absmax, block, lambda part, of: _times(entries.to(part.device)[part.long()], of))
 
 
-def _scaled(codes: Tensor, scale: Any, block: int, values_of: Callable[[Tensor], Tensor]) -> Tensor:
+def _times(values: Tensor, scale: Tensor) -> Tensor:
+    """0 where the scale is, whatever the code."""
+    return torch.where(scale == 0, torch.zeros_like(values), values * scale)
+
+
+def _scaled(codes: Tensor, scale: Any, block: int, values_of: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     part = local(codes)
     scale = local(scale).to(part.device).flatten().repeat_interleave(block)[:part.numel()]
-    values = values_of(_in_order(part)) * scale
-    values = torch.where(scale == 0, torch.zeros_like(values), values)
+    values = values_of(_in_order(part), scale)
     made = torch.empty_like(part, dtype=torch.float32)
     _in_order(made).copy_(values)
     return _as(made, codes)
@@ -278,16 +297,20 @@ _AT_ONCE = 1 << 24  # elements, which bounds what a conversion takes beside the 
 
 def _quantized(value: Tensor, parameter: Tensor, fmt: Format, signed: bool) -> Tuple[Tensor, Tensor]:
     """Codes of states in another type, and what scales them."""
-    part = local(value)
-    flat, entries = _in_order(part), map_of(signed, part.device) if fmt is _8BIT else None
-    made, scale = _like(parameter, fmt.state), _scale_like(parameter)
-    codes, scales = _in_order(local(made)), torch.empty(local(scale).numel(), device=part.device)
+    part, block = local(value), fmt.block
+    flat, entries = _in_order(part), map_of(signed, part.device) if fmt.name == _8BIT.name else None
+    made = _like(parameter, fmt.signed if fmt.signed is not None and signed else fmt.state)
+    scale = _scale_like(parameter, fmt)
+    codes, scales = _in_order(local(made)), torch.empty(local(scale).numel(), dtype=fmt.scale_dtype, device=part.device)
     for at in range(0, flat.numel(), _AT_ONCE):
         piece = flat[at:at + _AT_ONCE].to(torch.float32)
-        padded = torch.nn.functional.pad(piece, (0, -piece.numel() % BLOCK)).reshape(-1, BLOCK)
-        found, of_blocks = _f16_blocks(padded, signed) if entries is None else _blocks(padded, entries)
+        padded = torch.nn.functional.pad(piece, (0, -piece.numel() % block)).reshape(-1, block)
+        if entries is not None:
+            found, of_blocks = _blocks(padded, entries)
+        else:
+            found, of_blocks = (_flashoptim.codes if fmt.name == _24BIT.name else _f16_blocks)(padded, signed)
         codes[at:at + _AT_ONCE] = found.flatten()[:piece.numel()]
-        scales[at // BLOCK:at // BLOCK + len(of_blocks)] = of_blocks
+        scales[at // block:at // block + len(of_blocks)] = of_blocks
     local(scale).copy_(scales.reshape(local(scale).shape))
     return made, scale
 
@@ -430,7 +453,7 @@ def check_names(given: Dict[str, Any], known: Tuple[str, ...], names: Tuple[str,
     if given.get("ema") is not None and not ema:
         raise ValueError("ema among its states: the optimizer has no ema_decay there, and would ignore the average of "
                          "the weights. Give it one, or take the ema out of the dict")
-    usual = {"step", "master", "remainder", "ema", *known, *_all_scales(known), *(["clock"] if _clock(known) else []),
+    usual = {"step", *_BESIDE, "ema", *known, *_all_scales(known), *(["clock"] if _clock(known) else []),
              *(["train_weights"] if isinstance(known, Names) and known.evaluates else [])}
     unknown = [str(name) for name in given if name not in usual]
     if unknown:
@@ -463,21 +486,23 @@ def _check_clock(given: Dict[str, Any], count: int) -> None:
 def check(given: Dict[str, Any], names: Tuple[str, ...], dtype: torch.dtype) -> None:
     """Whether the tensors are states of a parameter of this type. Raises a ValueError that says which is
     not, and why."""
-    for name in (*names, "master", "remainder", "ema"):
+    for name in (*names, *_BESIDE, "ema"):
         value = given.get(name)
         if value is None:
             continue
         kinds = {"master": (torch.float32,), "remainder": (torch.int16, torch.bfloat16),
-                 "ema": (torch.float32, torch.bfloat16, torch.float16)}.get(name)
+                 "correction": (torch.int8, torch.int16), "ema": (torch.float32, torch.bfloat16, torch.float16)}.get(name)
         _check_kind(name, value, kinds)
-        for fmt in (_8BIT, _F16):
-            beside = f"{name}_{fmt.scale}"
-            if given.get(beside) is not None and value.dtype is not fmt.state:
+        if name == "correction":
+            continue
+        coded = None if name in fixed(names) else _coded(given, name)
+        for scale in (_8BIT.scale, _F16.scale):
+            beside = f"{name}_{scale}"
+            if given.get(beside) is not None and (coded is None or coded.scale != scale):
                 raise ValueError(f"{name} is of {value.dtype}, and {beside} is beside it: these are codes that "
                                  "torch.optim took for numbers. What goes to torch.optim is "
                                  'state_dict(format="torch"), of the optimizer that had the codes; to go on with '
-                                 f"these numbers delete the {fmt.scale}")
-        coded = None if name in fixed(names) else _coded(given, name)
+                                 f"these numbers delete the {scale}")
         if coded is None:
             if name in fixed(names):
                 continue
@@ -485,20 +510,26 @@ def check(given: Dict[str, Any], names: Tuple[str, ...], dtype: torch.dtype) -> 
                 raise ValueError(f"{name} is of {value.dtype}, as codes are, and there is no {name}_{_F16.scale}; if "
                                  "these are numbers, and no codes, give them as float32")
             continue
-        beside, blocks = f"{name}_{coded.scale}", -(-value.numel() // BLOCK)
+        beside, blocks = f"{name}_{coded.scale}", -(-value.numel() // coded.block)
         scale = given.get(beside)
         if scale is None:
             raise ValueError(f"{name} has codes of 8 bits, and there is no {beside}")
-        _check_kind(beside, scale, (torch.float32,))
+        _check_kind(beside, scale, (coded.scale_dtype,))
         if scale.numel() != blocks:
             raise ValueError(f"{beside} has {scale.numel()} elements, and {name} needs {blocks}: one for "
-                             f"each {BLOCK} of its {value.numel()} codes")
+                             f"each {coded.block} of its {value.numel()} codes")
+        if coded is _24BIT and value.dtype is not coded.of(name, names):
+            raise ValueError(f"{name} has codes in {value.dtype}, and its states are "
+                             f"{'of both signs: int8' if is_signed(name, names) else 'at least 0: uint8'} is needed")
+
+
+_CODES = (_8BIT.state, _24BIT.signed)
 
 
 def _check_kind(name: str, value: Any, kinds: Optional[Tuple[torch.dtype, ...]] = None) -> None:
     if not isinstance(value, Tensor):
         raise ValueError(f"{name} is a {type(value).__name__}, and no tensor: {value!r:.80}")
-    fits = value.dtype in kinds if kinds else value.is_floating_point() or value.dtype is torch.uint8
+    fits = value.dtype in kinds if kinds else value.is_floating_point() or value.dtype in _CODES
     if value.device.type == "meta":
         raise ValueError(f"{name} is on meta, where tensors have no numbers: load the dict onto a device first")
     if not fits or value.layout is not torch.strided:
@@ -533,7 +564,7 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
     if given.get("remainder") is not None:
         given = {**given, "remainder": _viewed(given["remainder"], torch.int16)}
     device = local(parameter).device
-    made_here = {"step", "master", "remainder", "ema", *names, *_all_scales(names)}
+    made_here = {"step", *_BESIDE, "ema", *names, *_all_scales(names)}
     states: Dict[str, Any] = {name: value for name, value in given.items() if name not in made_here}
     step = given.get("step")
     if names == ("momentum_buffer",) and given.get("momentum_buffer") is None:
@@ -555,26 +586,27 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
             continue
         value, coded = value.detach(), None if name in fixed(names) else _coded(given, name)
         scale = given[f"{name}_{coded.scale}"] if coded else None
-        if coded and (fmt is not coded or not _in_same_order(value, parameter)):
+        if coded and (fmt.name != coded.name or not _in_same_order(value, parameter)):
             value, coded = _numbers(coded, value, scale, is_signed(name, names)), None  # blocks go by the order of memory
         value = _laid_out(_placed(value, parameter, name), parameter)
         if not fmt.scale or name in fixed(names):
             states[name] = value.to(fmt.of(name, names))
         elif coded:
-            states[name], states[f"{name}_{fmt.scale}"] = value, _placed_scale(scale, parameter)  # type: ignore[arg-type]
+            states[name], states[f"{name}_{fmt.scale}"] = value, _placed_scale(scale, parameter, fmt)  # type: ignore[arg-type]
         else:
             states[name], states[f"{name}_{fmt.scale}"] = _quantized(value, parameter, fmt,
                                                                                   is_signed(name, names))
     if fmt.beside:
-        other = "remainder" if fmt.beside == "master" else "master"
-        if given.get(fmt.beside) is not None:
-            beside = _laid_out(_placed(given[fmt.beside].detach(), parameter, fmt.beside), parameter)
-            states[fmt.beside] = beside.to(fmt.beside_dtype)
+        own = given.get(fmt.beside)
+        if own is not None and own.dtype is fmt.beside_dtype:
+            states[fmt.beside] = _laid_out(_placed(own.detach(), parameter, fmt.beside), parameter)
         elif now:
             beside = _laid_out(_beside(parameter, given, fmt.beside), parameter)
             states[fmt.beside] = beside.to(fmt.beside_dtype)
-        elif given.get(other) is not None:
-            states[other] = _placed(given[other].detach(), parameter, other)
+        else:
+            for other in _BESIDE:
+                if given.get(other) is not None:
+                    states[other] = _placed(given[other].detach(), parameter, other)
     if fmt.ema is not None and given.get("ema") is not None:
         states["ema"] = _laid_out(_placed(given["ema"].detach(), parameter, "ema"), parameter).to(fmt.ema)
     elif fmt.ema is not None and now:
@@ -584,20 +616,23 @@ def adopt(parameter: Tensor, given: Dict[str, Any], fmt: Format, names: Tuple[st
 
 def whole(parameter: Tensor, states: Dict[str, Any]) -> Tensor:
     """This rank's part of the parameter in f32, as the states have it."""
-    own = {name: local(value) for name, value in states.items() if name in ("master", "remainder")}
+    own = {name: local(value) for name, value in states.items() if name in _BESIDE}
     return own["master"] if "master" in own else _beside(local(parameter), own, "master")
 
 
 def _beside(parameter: Tensor, given: Dict[str, Any], which: str) -> Tensor:
-    """The master from a remainder, the remainder from a master, or either from the parameter alone."""
+    """What is beside the parameter, from what was beside it in another format, or from the parameter alone."""
     with torch.no_grad():
-        if which == "master" and given.get("remainder") is not None:
-            return _whole_bits(parameter, _placed(given["remainder"], parameter, "remainder"))
+        of = next((name for name in _BESIDE if given.get(name) is not None), None)
+        if of is None and which == "remainder":
+            return _like(parameter, torch.int16)
+        other = None if of is None else _placed(given[of], parameter, of)
+        exact: Tensor = (parameter.detach().to(torch.float32) if other is None else
+                         other if of == "master" else _whole_bits(parameter, other) if of == "remainder" else
+                         _flashoptim.whole(parameter, other))
         if which == "master":
-            return parameter.detach().to(torch.float32)
-        if given.get("master") is not None:
-            return _remainder_of(parameter, _placed(given["master"], parameter, "master"))
-        return _like(parameter, torch.int16)
+            return exact
+        return (_remainder_of if which == "remainder" else _flashoptim.corrections)(parameter, exact)
 
 
 def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) -> Dict[str, Any]:
@@ -613,7 +648,7 @@ def to_torch(states: Dict[str, Any], names: Tuple[str, ...], on_device: bool) ->
             made[name] = value if value.dtype is torch.float32 else value.to(torch.float32)
         elif name == "clock" and _clock(names):
             made.update(zip(_clocks(names), value.clone().unbind()))
-        elif name not in ("master", "remainder", "ema", *_ALL_SCALES, *_all_scales(names)):
+        elif name not in (*_BESIDE, "ema", *_ALL_SCALES, *_all_scales(names)):
             made[name] = value
     return made
 
@@ -629,7 +664,7 @@ def fits(parameter: Tensor, states: Dict[str, Any], fmt: Format, names: Tuple[st
     for name in fmt.scales(names):
         scale = states.get(name)
         if (not isinstance(scale, Tensor) or local(scale).device != here.device
-                or scale.dtype is not torch.float32 or local(scale).numel() != -(-here.numel() // BLOCK)):
+                or scale.dtype is not fmt.scale_dtype or local(scale).numel() != -(-here.numel() // fmt.block)):
             return False
     step = states.get("step")
     if not isinstance(step, Tensor) or step.device != here.device or step.dtype is not torch.float32:

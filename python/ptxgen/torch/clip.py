@@ -25,7 +25,7 @@ from ..device import Event
 from ..errors import Error
 from ..plans import ClipPlan
 from . import _device, _shortcuts
-from ._ranks import DTensor, Reduction, is_partial, reduction, replicated, world
+from ._ranks import DTensor, Reduction, Whole, is_partial, reduction, replicated, whole, world
 from ._shortcuts import add_up, identities, increment_version, local, placed_as, spec
 from .guards import CLIP, Guards, check as _check_guards
 
@@ -467,15 +467,25 @@ def _is_finite(norm: Tensor) -> bool:
     return math.isfinite(value.item())
 
 
-def _first_nonfinite(parameters: Sequence[Tensor]) -> str:
-    """Which gradient has NaN or infinity, and where."""
-    for k, parameter in enumerate(parameters):
-        gradient = parameter.grad
+def _first_nonfinite(placed: Sequence[Tensor], gradients: Sequence[Optional[Tensor]]) -> str:
+    """Which gradient has NaN or infinity, and where, by the element of the whole: the same on all ranks of the mesh
+    that the tensors are placed on."""
+    none = 1 << 62
+    found = none
+    for k, gradient in enumerate(gradients):
         bad = None if gradient is None else ~torch.isfinite(local(gradient)).flatten()
         if bad is not None and bad.any():
-            at = int(bad.to(torch.uint8).argmax())
-            return f". The first that is not finite is the gradient of parameter {k}, at element {at}"
-    return ""
+            at, place = int(bad.to(torch.uint8).argmax()), whole(gradient) or Whole(0, 0, 0)
+            found = k << 41 | place.first + (at // place.run * place.stride + at % place.run if place.run else at)
+            break
+    meshes = [one.device_mesh for one in placed if isinstance(one, DTensor)]  # type: ignore[attr-defined]
+    if meshes:
+        least = torch.tensor(found, dtype=torch.int64, device=local(placed[0]).device)
+        for d in range(meshes[0].ndim):
+            torch.distributed.all_reduce(least, op=torch.distributed.ReduceOp.MIN, group=meshes[0].get_group(d))
+        found = int(least)
+    return "" if found == none else (f". The first that is not finite is the gradient of parameter {found >> 41}, at element "
+                                     f"{found & (1 << 41) - 1}")
 
 
 def _nonfinite(norm_type: float, where: str = "") -> RuntimeError:
@@ -603,7 +613,7 @@ def clip_grad_norm_(parameters: _Tensors, max_norm: float, norm_type: float = 2.
         _watches.insert(0, watched)
         del _watches[_MOST_WATCHES:]
     if not finite:
-        raise _nonfinite(order, _first_nonfinite(parameters))
+        raise _nonfinite(order, _first_nonfinite(parameters, [p.grad for p in parameters]))
     return norm  # type: ignore[no-any-return]
 
 
@@ -622,7 +632,7 @@ def get_total_norm(tensors: _Tensors, norm_type: float = 2.0, error_if_nonfinite
         plans.measure(math.inf)
         norm = plans.norm()
     if error_if_nonfinite and not _is_finite(norm):
-        raise _nonfinite(order)
+        raise _nonfinite(order, _first_nonfinite(grads, grads))
     return norm  # type: ignore[no-any-return]
 
 

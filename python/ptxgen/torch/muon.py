@@ -208,7 +208,7 @@ class Muon(Stepped):
 
     # ---- checkpoints
 
-    def state_dict(self, *, format: Optional[Literal["torch"]] = None) -> Dict[str, Any]:
+    def state_dict(self, *, format: Optional[Literal["torch", "flashoptim"]] = None) -> Dict[str, Any]:
         """As Stepped's. format="torch": {"muon": ..., "adamw": ...}, dicts for torch.optim.Muon over the parameters of
         groups with use_muon, and for torch.optim.AdamW over those of the others, in their order. A list of triples is
         an error then, because torch.optim.Muon has one."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .._types import StepDescription
-from . import _bitsandbytes, _checkpoint, _device, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards
+from . import _bitsandbytes, _checkpoint, _device, _flashoptim, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards
 from ._engine import Engine, Piece, is_number, limit_of
 from ._formats import EmaDtype, StateDtype
 from .fp8 import Float8Weights
@@ -119,6 +119,7 @@ _ARGUMENTS = """
         "bf16": in bf16; parameters in 16 bits are rounded stochastically
         "8bit": in 8 bits, as bitsandbytes has them; parameters in 16 bits are rounded stochastically
         "f16": in f16 with a scale for each 256; parameters in 16 bits are rounded stochastically
+        "24bit": as FlashOptim has them: in 8 bits with an f16 for each 32, beside parameters in 16 bits 8 more
         A group may have a state_dtype of its own.
     seed: an integer from 0 to 2^64 - 1, of the random bits of "bf16", "8bit" and "f16" with
         parameters in 16 bits; 0 by default.
@@ -135,8 +136,8 @@ _ARGUMENTS = """
     fp8: ptxgen.torch.Float8Weights(...): each step leaves codes of its weights in float8 and their largest
         magnitudes; None, the default: neither.
 
-    state_dict(format="torch") is for torch.optim; load_state_dict() takes dicts of torch.optim's and of
-    bitsandbytes', too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
+    state_dict(format="torch") is for torch.optim, "flashoptim" for its optimizers; load_state_dict() takes dicts of
+    torch.optim's, of bitsandbytes' and of FlashOptim's, too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
 
 
 class Stepped(torch.optim.Optimizer):
@@ -146,6 +147,7 @@ class Stepped(torch.optim.Optimizer):
     _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
     _refused: Tuple[str, ...] = ("amsgrad", "differentiable")  # what no group may have set
     _of_groups: Tuple[str, ...] = _OF_GROUPS
+    _with_flashoptim = False  # whether that package has an optimizer of this rule
     _takes_norm = False  # whether each step takes the norm, whatever the settings
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
@@ -405,10 +407,13 @@ class Stepped(torch.optim.Optimizer):
 
     # ---- states
 
-    def state_dict(self, *, format: Optional[Literal["torch"]] = None) -> Dict[str, Any]:
-        """As torch's. format="torch": states as torch.optim's optimizer of the same name has them."""
-        if format not in (None, "torch"):
-            raise ValueError(f"format: {format!r} is not 'torch'")
+    def state_dict(self, *, format: Optional[Literal["torch", "flashoptim"]] = None) -> Dict[str, Any]:
+        """As torch's. format="torch": states as torch.optim's optimizer of the same name has them; "flashoptim": as
+        FlashAdamW, FlashAdam, FlashSGD and FlashLion have them, in 24 bits."""
+        if format not in (None, "torch", "flashoptim"):
+            raise ValueError(f"format: {format!r} is neither 'torch' nor 'flashoptim'")
+        if format == "flashoptim" and not self._with_flashoptim:
+            raise ValueError(f"format='flashoptim': FlashOptim has no optimizer of the rule of {type(self).__name__}")
         made: Dict[str, Any] = super().state_dict()
         for group in made["param_groups"]:  # settings of the optimizer, not of a checkpoint
             for key in self._of_groups:
@@ -422,14 +427,28 @@ class Stepped(torch.optim.Optimizer):
                              for k, v in made["state"].items()}
             _checkpoint.watch(self._names)
             return made
+        if format == "flashoptim":
+            return self._for_flashoptim(made)
         on_device = {k: bool(group.get("fused") or group.get("capturable"))
                      for group in made["param_groups"] for k in group["params"]}
         made["state"] = {k: _formats.to_torch(v, self._names, on_device.get(k, False))
                          for k, v in made["state"].items()}
         return made
 
+    def _for_flashoptim(self, made: Dict[str, Any]) -> Dict[str, Any]:
+        keys = [key for group in made["param_groups"] for key in group["params"]]
+        own = [(p, self._names_of(group)) for group in self.param_groups for p in group["params"]]
+        for key, (p, names) in zip(keys, own):
+            states = made["state"].get(key)
+            if states:
+                with torch.no_grad():
+                    states = _formats.adopt(p, states, _formats.format_of(p, "24bit"), names)
+                made["state"][key] = _flashoptim.given_back(states, names, p.dtype)
+        made["param_groups"] = [_flashoptim.group_given_back(group) for group in made["param_groups"]]
+        return made
+
     def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
-        """Takes a state_dict() of an optimizer here, in any format, of torch.optim's or bitsandbytes'.
+        """Takes a state_dict() of an optimizer here, in any format, of torch.optim's, bitsandbytes' or FlashOptim's.
         After an error everything is as before."""
         if not isinstance(state_dict, dict):
             raise TypeError(f"state_dict: what state_dict() gives is needed, not {state_dict!r:.80}")
@@ -454,7 +473,14 @@ class Stepped(torch.optim.Optimizer):
             _check_keys(given["state"], groups, self.param_groups)
             if any(map(_bitsandbytes.are_theirs, given["state"].values())):
                 groups = [_bitsandbytes.group_of(group, self._numbers) for group in groups]
+            of_flashoptim = {k for k, states in given["state"].items() if _flashoptim.are_theirs(states)}
+            group_of = {key: group for group in groups for key in group["params"]} if of_flashoptim else {}
+            if of_flashoptim:
+                groups = [_flashoptim.group_of(group) for group in groups]
             for k, states in given["state"].items():
+                if k in of_flashoptim:
+                    with _of_parameter(*_place_of(k, groups)):
+                        states = _flashoptim.converted(states, self._names, group_of[k])
                 if _bitsandbytes.are_theirs(states):
                     with _of_parameter(*_place_of(k, groups)):
                         states = _bitsandbytes.converted(states, self._names)
@@ -530,6 +556,7 @@ def _given(**options: Optional[bool]) -> Dict[str, Any]:
 
 
 class _Adam(Stepped):
+    _with_flashoptim = True
     _names = ("exp_avg", "exp_avg_sq")
     _numbers = {"lr": 1, "betas": 2, "eps": 1, "weight_decay": 1}
 
@@ -586,6 +613,7 @@ class SGD(Stepped, torch.optim.SGD):
     __doc__ = """torch.optim.SGD in a few launches. Its states have a `step`, too: the first step is that
     without a momentum buffer, so momentum that starts later counts from 0.""" + _ARGUMENTS
 
+    _with_flashoptim = True
     _names = ("momentum_buffer",)
     _numbers = {"lr": 1, "momentum": 1, "dampening": 1, "weight_decay": 1}
 
@@ -618,6 +646,7 @@ class SGD(Stepped, torch.optim.SGD):
 class Lion(Stepped):
     __doc__ = """Lion (Chen et al. 2023) in a few launches.""" + _ARGUMENTS
 
+    _with_flashoptim = True
     _names = ("exp_avg",)
     _numbers = {"lr": 1, "betas": 2, "weight_decay": 1}
 

@@ -120,7 +120,7 @@ class Optimizer(Stepped):
         self._hyper(0.0 if isinstance(group["lr"], Tensor) else float(group["lr"]), (*self._scalars(group), 0.0))
         weights = [name for name, state in self.rule.states.items() if state.kind == "weight" and not state.dtype]
         state_dtype = group.get("state_dtype", self.__dict__.get("state_dtype"))
-        if weights and state_dtype in ("8bit", "f16"):
+        if weights and state_dtype in ("8bit", "f16", "24bit"):
             raise ValueError(f"state_dtype={state_dtype!r} has too few bits for {weights[0]}, a weight, of rule "
                              f"{self.rule.name}: use another one")
 
