@@ -291,22 +291,19 @@ TEST(test_adagc)
     assert_true(seen[REF_SKIP_GIVEN] && seen[REF_SKIP_NONE]);
 }
 
-// 1,000 replays of one graph with all of them, as a plain loop. A skipped step leaves the
+// Replays of one graph with all of them, as a plain loop. A skipped step leaves the
 // gradients.
-TEST(test_replays)
+static void check_replays(struct ptx_guard_params guards, unsigned steps)
 {
     struct random r = { 1000 }; // of its own: every reason must be seen more than a few times
     struct guarded g = { .loss_scale = 8, .nonfinite = PTX_NONFINITE_SKIP };
-    const struct ptx_guard_params guards = {
-        .limit = 100, .skip_at = 4, .history = { .length = 128, .loss_at = 4 }, .zclip.warmup = 25
-    };
     struct clip_shape of = shape;
     unsigned seen[8] = { 0 };
 
     of.groups = 3, of.most = 40;
     clip_set_create(&set, &gpu, &r, &of);
     guarded_create(&g, guards, false);
-    for (unsigned k = 0; k < 1000; k++) {
+    for (unsigned k = 0; k < steps; k++) {
         const bool spike = random_below(&r, 40) == 0;
         const float bad = random_below(&r, 60) == 0 ? INFINITY : 0;
         fill(&r, 8 * (spike ? 3 + 200 * fabs(random_unit(&r)) : 2 + 0.1 * random_unit(&r)), bad);
@@ -315,9 +312,29 @@ TEST(test_replays)
         seen[step(&g, REPLAYED)]++;
     }
     for (unsigned why = 0; why <= REF_SKIP_HISTORY; why++)
-        assert_true(seen[why] > 3);
+        assert_true(seen[why] > steps / 300);
     guarded_destroy(&g);
     clip_set_destroy(&set);
+}
+
+TEST(test_replays)
+{
+    check_replays((struct ptx_guard_params) { .limit = 100,
+                                              .skip_at = 4,
+                                              .history = { .length = 128, .loss_at = 4 },
+                                              .zclip.warmup = 25 },
+                  1000);
+}
+
+// AdaGC, and a history that leaves skipped steps out.
+TEST(test_replays_of_others)
+{
+    check_replays(
+        (struct ptx_guard_params) { .limit = 100,
+                                    .skip_at = 4,
+                                    .history = { .length = 20, .loss_at = 4, .most_skips = 3 },
+                                    .adagc.warmup = 100 },
+        500);
 }
 
 int main(void)

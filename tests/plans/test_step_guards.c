@@ -370,6 +370,14 @@ TEST(test_refused_memory)
     guards.state = set.tensors[0].step / 8 * 8;
     guards.state_bytes = 1024;
     refused_memory(guards, "overlap");
+    guards = guards_of(base);
+    guards.limits_at = base + BYTES - 8; // of three groups
+    refused_memory(guards, "guards.limits_at: 3 elements are 12 bytes, and its memory ends");
+    guards.limits_at = guards.state + 96;
+    refused_memory(guards, "guards.state and guards.limits_at overlap");
+    guards = guards_of(base);
+    guards.history.loss_at = set.tensors[0].parameter / 4 * 4;
+    refused_memory(guards, "tensor 0's parameter and guards.history.loss_at overlap");
     ptx_buffer_destroy(&memory);
     step_set_destroy(&set);
 }

@@ -181,6 +181,21 @@ def test_dicts_of_its(cls, options, dtype):
     assert same(params, others)
 
 
+@pytest.mark.parametrize("cls,options", RULES)
+def test_dicts_without_a_count(cls, options):
+    """Its Lion and SGD count no steps."""
+    params, optimizer = trained(cls, torch.bfloat16, **options)
+    saved = optimizer.state_dict(format="flashoptim")
+    for states in saved["state"].values():
+        del states["step"]
+    if "exp_avg_sq" in optimizer._names:
+        with pytest.raises(KeyError, match="there is no step among its states"):
+            optimizer.load_state_dict(saved)
+        return
+    optimizer.load_state_dict(saved)
+    assert [float(optimizer.state[p]["step"]) for p in params] == [1.0] * len(params)
+
+
 @pytest.mark.parametrize("into", ["float32", "bf16", "8bit"])
 def test_into_other_formats(into):
     """Its codes as numbers, its corrections as masters; also those of 32 bits."""

@@ -349,7 +349,7 @@ def same_bits(rank, state_dtype, dtype):
             assert name == "step" or torch.equal(state.full_tensor(),
                                                  other.state[alone][name].to(state.dtype))
     if state_dtype in ("8bit", "f16", "24bit"):
-        odd = torch.nn.Parameter(distribute_tensor(torch.zeros(64, 100, device=DEVICE), mesh, [Shard(0)]))
+        odd = torch.nn.Parameter(distribute_tensor(torch.zeros(64, 100, dtype=dtype, device=DEVICE), mesh, [Shard(0)]))
         odd.grad = odd.detach().clone()
         with pytest.raises(ValueError, match="multiple"):
             pt.AdamW([odd], state_dtype=state_dtype).step()

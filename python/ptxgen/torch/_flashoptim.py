@@ -84,7 +84,7 @@ def are_theirs(states: Any) -> bool:
 def converted(states: Dict[str, Any], names: Tuple[str, ...], group: Dict[str, Any]) -> Dict[str, Any]:
     """The same states by the names of here."""
     left = dict(states)
-    made = {"step": left.pop("step", None)} if "step" in left else {}
+    made: Dict[str, Any] = {"step": left.pop("step")} if "step" in left else {} if "exp_avg_sq" in names else {"step": 1}
     for name in names:
         given, scale = left.pop(f"{name}::quantized", None), left.pop(f"{name}::scales", None)
         if given is None:

@@ -478,7 +478,7 @@ def _first_nonfinite(placed: Sequence[Tensor], gradients: Sequence[Optional[Tens
             at, place = int(bad.to(torch.uint8).argmax()), whole(gradient) or Whole(0, 0, 0)
             found = k << 41 | place.first + (at // place.run * place.stride + at % place.run if place.run else at)
             break
-    meshes = [one.device_mesh for one in placed if isinstance(one, DTensor)]  # type: ignore[attr-defined]
+    meshes = [one.device_mesh for one in placed if isinstance(one, DTensor)]
     if meshes:
         least = torch.tensor(found, dtype=torch.int64, device=local(placed[0]).device)
         for d in range(meshes[0].ndim):
