@@ -60,7 +60,9 @@ def pair(dtype=torch.float32, rule=my_adamw, **settings):
 
 
 FORMATS = [(torch.float32, "float32"), (torch.float32, "8bit"), (torch.float32, "bf16"), (torch.bfloat16, "master"),
-           (torch.bfloat16, "bf16"), (torch.bfloat16, "remainder"), (torch.bfloat16, "8bit"), (torch.bfloat16, "f16")]
+           (torch.bfloat16, "bf16"), (torch.bfloat16, "remainder"), (torch.bfloat16, "8bit"), (torch.bfloat16, "f16"),
+           (torch.float32, "f16"), (torch.float16, "master"), (torch.float16, "bf16"), (torch.float16, "8bit"),
+           (torch.float16, "f16")]
 
 
 @pytest.mark.parametrize("k", range(len(FORMATS)))
@@ -131,10 +133,11 @@ def test_rate_on_the_device():
 
 
 @needs("torch.amp.GradScaler")
-def test_scaler_and_guards():
+@pytest.mark.parametrize("scaler_of", ["ptxgen", "torch"])
+def test_scaler_and_guards(scaler_of):
     """A step that finds infinity changes nothing, the numbers of the clock included."""
     params = parameters()
-    scaler = pt.GradScaler(DEVICE, init_scale=8.0)
+    scaler = (pt.GradScaler if scaler_of == "ptxgen" else torch.amp.GradScaler)(DEVICE, init_scale=8.0)
     optimizer = pt.Optimizer(params, clocked, max_grad_norm=1.0, guards=pt.Guards(limit=1e4), reports=True)
     for k in range(4):
         give(params, k, scale=8.0)
@@ -213,6 +216,31 @@ def test_formats_change():
     wrong["state"][0]["product"] = torch.ones(3)
     with pytest.raises(ValueError, match="product among the states: a number each is needed"):
         again.load_state_dict(wrong)
+
+
+@pytest.mark.parametrize("dtype, first, second", [
+    (torch.float32, "bf16", "f16"), (torch.float32, "f16", "8bit"), (torch.bfloat16, "master", "remainder"),
+    (torch.bfloat16, "remainder", "f16"), (torch.bfloat16, "8bit", "master"), (torch.float16, "master", "8bit")], ids=str)
+def test_states_in_other_formats(dtype, first, second):
+    """What is saved in one format comes in in another one: what the other can hold, stays; so do counts and clocks."""
+    params, others = parameters(dtype, [(5000,)]), parameters(dtype, [(5000,)])
+    saved = pt.Optimizer(params, clocked, state_dtype=first)
+    run(saved, params, 2)
+    ours = pt.Optimizer(others, clocked, state_dtype=second)
+    ours.load_state_dict(saved.state_dict())
+    with torch.no_grad():
+        others[0].copy_(params[0])
+    before, after = (one.state_dict(format="torch")["state"][0] for one in (saved, ours))
+    for name, kind in (("speed", "signed"), ("size", "positive")):
+        most = {"8bit": 0.02, "f16": 1e-3}.get(second, 0) * float(before[name].abs().max())
+        if kind == "positive" and second == "8bit":
+            assert float(after[name].min()) >= 0
+        assert float((before[name] - after[name]).abs().max()) <= most, name
+    assert float(after["step"]) == 2 and float(after["product"]) == 0.9 * 0.9
+    run(saved, params, 1, 2)
+    run(ours, others, 1, 2)
+    assert float(ours.state[others[0]]["clock"][0]) == 0.9 * 0.9 * 0.9
+    assert float((params[0].detach().float() - others[0].detach().float()).abs().mean()) < 0.01
 
 
 def test_dicts_of_others():
