@@ -76,6 +76,16 @@ static void a_term_of_p(ptx_builder *b, struct ptx_rule_element *e)
     e->term[0] = e->p;
 }
 
+// The first call's value, which another text has.
+static void keeps_a_value(ptx_builder *b, struct ptx_rule_element *e)
+{
+    static ptx_val kept;
+
+    plain_update(b, e);
+    kept = kept.kind ? kept : e->new_p;
+    e->new_state[0] = kept;
+}
+
 static void endless(ptx_builder *b, struct ptx_rule_element *e)
 {
     plain_update(b, e);
@@ -359,6 +369,8 @@ TEST(test_functions)
         { power_of_none, "ptx_rule_exp: x was never set: it is c[3], which once does not set" },
         { a_term, "rule mine: update sets a term, which is for reduce alone" },
         { a_term_of_p, "rule mine: update sets a term, which is for reduce alone" },
+        { keeps_a_value,
+          "rule mine: update sets new_state[0] to a value of an earlier call: a rule" },
         { endless, "ptx_loop: a rule may have no ptx_while and no ptx_loop" },
         { endless_while, "ptx_loop: a rule may have no ptx_while and no ptx_loop" },
         { store, "ptx_store: a rule may only compute values" },
@@ -386,6 +398,9 @@ TEST(test_functions)
         { open_block, "a block inside it was never closed" },
     };
 
+    ptx_rule *first = ptx_rule_create(&(struct ptx_rule_params) { PLAIN, .update = keeps_a_value });
+    assert_non_null(first);
+    ptx_rule_destroy(&first);
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         const struct ptx_rule_params params = { PLAIN, .update = wrong[k].update };
         expect_no_rule(&params, wrong[k].words);

@@ -145,6 +145,20 @@ static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const ch
     return x;
 }
 
+// Values that were made while another text was written; `own` was made for this one.
+static void none_kept(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
+                      const ptx_val *x, uint32_t count, const char *field, ptx_val own)
+{
+    for (uint32_t k = 0; k < count; k++)
+        if ((x[k].kind == PTX_KIND_REGISTER || x[k].kind == PTX_KIND_VARIABLE) &&
+            x[k].bits != own.bits)
+            ptx_builder_fail_value(b, (ptx_val) { 0 },
+                                   "rule %s: %s sets %s[%" PRIu32
+                                   "] to a value of an earlier call: a rule is called several "
+                                   "times, and keeps no value from one call to another",
+                                   rule->name, function, field, k);
+}
+
 // Values that a function set beyond those that the rule has: `count` of `most`.
 static void none_more(ptx_builder *b, const struct ptxk_step_rule *rule, const char *function,
                       const ptx_val *x, uint32_t count, uint32_t most, const char *field,
@@ -234,6 +248,8 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     restrict_to(b, &context);
     params->once(b, &own);
     restrict_no_more(b);
+    none_kept(b, rule, "once", own.c, PTX_RULE_MAX_COEFFICIENTS, "c", clock->t);
+    none_kept(b, rule, "once", own.new_state, rule->clock_states, "new_state", clock->t);
     for (uint32_t k = 0; k < rule->clock_states; k++)
         clock->state[k] = given(b, rule, "once", own.new_state[k], PTX_F64, "new_state", k, NULL);
     none_more(b, rule, "once", own.new_state, rule->clock_states, PTX_RULE_MAX_CLOCK_STATES,
@@ -267,6 +283,8 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
     restrict_to(b, context);
     params->update(b, &own);
     restrict_no_more(b);
+    none_kept(b, rule, "update", &own.new_p, 1, "new_p", e->p);
+    none_kept(b, rule, "update", own.new_state, rule->states, "new_state", e->p);
     e->p = given(b, rule, "update", own.new_p, PTX_F32, "new_p", no_index, NULL);
     for (uint32_t k = 0; k < rule->states; k++)
         e->state[k] = given(b, rule, "update", own.new_state[k], PTX_F32, "new_state", k,
@@ -306,6 +324,7 @@ static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     restrict_to(b, &context);
     params->reduce(b, &own);
     restrict_no_more(b);
+    none_kept(b, e->rule, "reduce", own.term, e->rule->sums, "term", e->p);
     for (uint32_t k = 0; k < e->rule->sums; k++)
         term[k] = given(b, e->rule, "reduce", own.term[k], PTX_F32, "term", k, NULL);
     none_more(b, e->rule, "reduce", own.term, e->rule->sums, PTX_RULE_MAX_SUMS, "term", "sum");
@@ -326,6 +345,7 @@ static void of_sums(ptx_builder *b, const struct ptxk_step_rule *rule, const ptx
     restrict_to(b, &context);
     params->of_sums(b, &own);
     restrict_no_more(b);
+    none_kept(b, rule, "of_sums", own.c, PTX_RULE_MAX_COEFFICIENTS, "c", sum[0]);
     for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
         if (c[k].type != PTX_NONE && !same_value(c[k], own.c[k]))
             ptx_builder_fail_value(b, own.c[k],
