@@ -94,6 +94,49 @@ struct ptx_muon_params {
     bool in_by_out; ///< weights are stored in x out, as GPT-2's Conv1D: adjust swaps A and B
 };
 
+// ------------------------------------------------------------------ rows or columns of a parameter
+
+/// A parameter may have several matrices: attention's heads, or Q, K and V in one weight. Each is a
+/// tensor of its own, with addresses in the middle of the parameter's arrays, and gets the bits
+/// that it would get by itself. Where its elements are not consecutive there, `spread` of struct
+/// ptx_step_tensor says how they lie: element i of the matrix, row after row, is element i / run *
+/// stride + i % run of each array but the accumulator and `update`, whose elements are consecutive.
+struct ptx_muon_spread {
+    uint64_t run;    ///< below 2^30, whole rows or such a part of a row that there are whole ones.
+                     ///< 0: all elements are consecutive
+    uint64_t stride; ///< no less, and below 2^31; ignored if run is 0
+};
+
+/// Rows of a parameter, or columns, that are a matrix: `run` of them from `first` on; with a stride
+/// also those from first + stride on, and so on as long as a run is there.
+///
+///     Q of Megatron's interleaved QKV, d rows each:  { .run = d, .stride = 3 * d }
+///     head h of an output projection (out, in):      { .first = h * d, .run = d, .columns = true }
+///     K of GPT-2's Conv1D (in, out), 3 n columns:    { .first = n, .run = n, .columns = true }
+struct ptx_muon_range {
+    uint64_t first, run;
+    uint64_t stride; ///< no less than first + run, and with columns a divisor of theirs; 0: one run
+    bool columns;
+};
+
+/// What a tensor takes from a range: where it begins, in elements behind each of the parameter's
+/// addresses, and three of its fields.
+struct ptx_muon_slice {
+    uint64_t first;
+    uint64_t count, columns;
+    struct ptx_muon_spread spread;
+};
+
+/// The matrices of a parameter of rows x columns, one for each range. Errors: INVALID, where a
+/// range is empty or leaves the parameter, where two overlap, and where rows or columns are in
+/// none. With `rest` these become one matrix more, behind the others, if they can be one range, and
+/// slices has room for it; `slice_count` gets their number. A function of sizes alone: it needs no
+/// device.
+PTXGEN_API ptx_status ptx_muon_slices(uint64_t rows, uint64_t columns,
+                                      const struct ptx_muon_range *ranges, size_t range_count,
+                                      bool rest, struct ptx_muon_slice *slices,
+                                      size_t *slice_count);
+
 // ---------------------------------------------------------------------------- matrices over ranks
 
 /// Where each rank has some of a matrix's rows, with their momentum, the tensor there says so:

@@ -157,6 +157,9 @@ struct ptx_step_tensor {
     /// with each step that is taken. For a rank that has no element of a parameter.
     bool counts_empty;
     uint64_t columns; ///< with MUON: of the matrix, of which `count` is a multiple; else not used
+    /// With MUON, where the matrix is some rows or columns of a parameter: where its elements are.
+    /// { 0 }: one after the other. See muon.h.
+    struct ptx_muon_spread spread;
     /// With MUON, where the tensor has some of a matrix's rows, and other ranks the others: how
     /// many the matrix has. The first one here is whole.first / columns, and whole.run is 0. 0: the
     /// tensor is the matrix. Such a plan takes all phases; see muon.h, also for a rank without

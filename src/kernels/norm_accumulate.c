@@ -78,11 +78,33 @@ static void take_up(ptx_builder *b, ptx_type dtype, void *user)
         ptxk_norm_find_nonfinite(b, n, &chunk);
 }
 
+// The same of gradients that are not consecutive; the accumulator's elements are.
+static void take_up_spread(ptx_builder *b, ptx_type dtype, void *user)
+{
+    const struct taking *taking = user;
+    const struct norm_squares *n = taking->n;
+    const struct norm_accumulator *a = &n->accumulator;
+    ptx_ptr x = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, a->at);
+    ptx_ptr y = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data);
+
+    x = ptx_at(b, x, n->extent.first);
+    y = ptx_at(b, y, n->spread->base);
+    ptx_val end = ptx_select(b, a->adds, n->extent.length, 0);
+    ptx_for (b, i, ptx_bitcast(b, PTX_S32, n->tid), end, NORM_BLOCK) {
+        ptx_val sum = ptx_var(b, ptx_f32(0));
+        ptx_val g = ptx_cvt(b, PTX_F32, ptx_load(b, y, ptxk_spread_at(b, n->spread, i)));
+        ptx_set(b, sum, g);
+        ptx_if (b, a->onto)
+            ptx_set(b, sum, ptx_add(b, ptx_load(b, x, i), g));
+        ptx_store(b, x, i, sum);
+    }
+}
+
 void ptxk_norm_accumulate_chunk(ptx_builder *b, struct norm_squares *n, bool squares)
 {
     struct taking taking = { n, squares };
 
-    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, take_up, &taking);
+    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, n->spread ? take_up_spread : take_up, &taking);
 }
 
 void ptxk_norm_accumulator_count(ptx_builder *b, const struct norm_squares *n, bool takes)

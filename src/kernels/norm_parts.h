@@ -4,6 +4,7 @@
 #define PTXGEN_KERNELS_NORM_PARTS_H
 
 #include "common/chunk.h"
+#include "common/spread.h"
 #include "norm.h"
 
 // ---- what they share ----------------------------------------------------------------------------
@@ -148,6 +149,7 @@ struct norm_squares {
     struct chunk_seen seen;                    // likewise, variables
     ptx_val first_bad;
     struct norm_accumulator accumulator; // if the gradient is taken up into one
+    const struct ptxk_spread *spread;    // of gradients that are not consecutive; NULL: they are
     ptx_val sum;                         // a variable: this thread's sum
     ptx_val weight;                      // factor of the block's sum
 };

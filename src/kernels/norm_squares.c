@@ -10,12 +10,12 @@ void ptxk_norm_find_nonfinite(ptx_builder *b, const struct norm_squares *n,
 
     ptx_if (b, some) {
         ptx_ptr least = ptx_shared(b, PTX_U32, 1);
-        ptx_ptr data = ptx_at(b, chunk->x, chunk->first);
+        ptx_ptr data = ptx_at(b, chunk->x, n->spread ? n->spread->base : chunk->first);
         ptx_if (b, ptx_eq(b, n->tid, 0))
             ptx_store(b, least, 0, UINT32_MAX);
         ptx_barrier(b);
         ptx_for (b, i, ptx_bitcast(b, PTX_S32, n->tid), chunk->length, CHUNK_BLOCK) {
-            ptx_val x = ptx_load(b, data, i);
+            ptx_val x = ptx_load(b, data, n->spread ? ptxk_spread_at(b, n->spread, i) : i);
             x = ptx_cvt(b, x.type == PTX_F64 ? PTX_F64 : PTX_F32, x);
             ptx_if (b, ptx_not(b, ptx_is_finite(b, x)))
                 ptx_atomic_min(b, least, 0, ptx_bitcast(b, PTX_U32, i));

@@ -182,7 +182,7 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
     struct ptxk_tile s = *of;
     ptx_val matrix = ptx_sub(b, ptx_load(b, s.matrix_of, s.tensor), 1);
     const struct ptxk_matrix_tile m =
-        ptxk_matrix_read(b, s.matrices, matrix, s.index, s.tid, s.tile_shared);
+        ptxk_matrix_read(b, s.spec->spreads, s.matrices, matrix, s.index, s.tid, s.tile_shared);
     const unsigned ema = ARRAY_STATE + ptxk_step_rule_states(of->variant);
 
     s.variant = &second;

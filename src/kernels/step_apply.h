@@ -33,6 +33,7 @@ struct ptxk_step_spec {
     bool transposes;     // some copy is wanted transposed, too
     bool counts_empty;   // some tensor without elements counts its steps
     bool over_ranks;     // some tensor has rows of a matrix whose others are on other ranks
+    bool spreads;        // some matrix's elements are not consecutive: common/spread.h
     uint32_t fp8_blocks; // bits of the kinds of copies in blocks: ptxk_step_fp8_kind()
 };
 
@@ -149,7 +150,8 @@ enum {
     STEP_MATRIX_ROWS = 32,
     STEP_MATRIX_COLUMNS = 128,
     STEP_MATRIX_PART = 1024,
-    STEP_MATRIX_SUMS = 3
+    STEP_MATRIX_SUMS = 3,
+    STEP_MATRIX_NO_RUN = 1 << 30, // as run and stride: elements are consecutive; no run is as long
 };
 
 // What a matrix's row says of it, as bits.
@@ -167,7 +169,7 @@ struct step_matrix_row {
     uint32_t tensor, rows;
     uint32_t columns, line; // elements of a row, and from a row of X to the next
     uint32_t options, each; // each: tiles of a block
-    uint64_t unused_too;
+    uint32_t run, stride;   // of elements that are not consecutive; run 0: they are
 };
 
 // Adds `count` sums (f64) of the block's threads, and writes them as row `k` (u32). All threads of

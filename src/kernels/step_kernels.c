@@ -17,6 +17,11 @@ static bool accumulates(const struct norm_spec *spec)
     return ((const struct ptxk_step_spec *)spec->own)->accumulates;
 }
 
+static bool spreads_matrices(const struct norm_spec *spec)
+{
+    return ((const struct ptxk_step_spec *)spec->own)->spreads;
+}
+
 // The first blocks compute what depends only on scalars and counts, and end. The others sum.
 static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
 {
@@ -75,11 +80,17 @@ static void accumulate_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_comment(b, "a block for each chunk: takes the gradients up into the accumulators");
     n.tables = ptxk_norm_tables_param(b, spec);
     n.accumulator.rows = ptxk_norm_accumulators_param(b);
+    struct ptxk_matrix_spreads spreads;
+    if (spreads_matrices(spec))
+        spreads = ptxk_matrix_spreads_param(b);
     n.tid = ptx_tid(b, PTX_X);
     n.chunk = ptxk_norm_chunk_read(b, &n.tables, ptx_ctaid(b, PTX_X));
     ptxk_norm_squares_read(b, &n);
     ptx_return_if(b, ptx_not(b, n.accumulator.adds));
-    ptxk_norm_accumulate_chunk(b, &n, false);
+    if (spreads_matrices(spec))
+        ptxk_matrix_accumulate(b, &spreads, &n);
+    else
+        ptxk_norm_accumulate_chunk(b, &n, false);
     ptx_barrier(b);
     ptxk_norm_accumulator_count(b, &n, false);
 }

@@ -13,7 +13,7 @@
 //     step_matrix_apply     p 4, X 2           p 4                10
 //
 // G and m are read twice because the length of an update divides each of its elements.
-#include "step_matrix.h"
+#include "step_matrix_tile.h"
 
 #include "common/common.h"
 
@@ -21,8 +21,9 @@ enum {
     BLOCK = NORM_BLOCK,
     LANES = PTXK_MATRIX_LANES,
     TILE = STEP_MATRIX_TILE,
-    PITCH = TILE + 2, // elements in shared memory from a row of X to the next
-    AT_ONCE = 2,      // rows of a thread
+    PITCH = STEP_MATRIX_PITCH,
+    AT_ONCE = PTXK_MATRIX_AT_ONCE,
+    TURNED_STRIDE = PTXK_MATRIX_TURNED_STRIDE,
 };
 
 #define ROW(member) NORM_PLACE(uint64_t, struct step_tensor_row, member)
@@ -59,171 +60,6 @@ ptx_ptr ptxk_matrix_tensor_at(ptx_builder *b, const struct ptxk_step_spec *spec,
     return ptx_at(b, rows, ptx_mul_wide(b, tensor, ptxk_step_row_words(spec)));
 }
 
-// ---- tiles --------------------------------------------------------------------------------------
-
-struct ptxk_matrix_tile ptxk_matrix_read(ptx_builder *b, ptx_ptr matrices, ptx_val matrix,
-                                         ptx_val index, ptx_val tid, ptx_ptr shared)
-{
-    struct ptxk_matrix_tile m = { .row = ptxk_matrix_at(b, matrices, matrix) };
-
-    ptx_comment(b, "the matrix, and the block's tiles of it");
-    m.rows = ptx_unpack(b, PTX_U32, ptx_load(b, m.row, MATRIX_ROW(tensor))).lane[1];
-    ptx_vec size = ptx_unpack(b, PTX_U32, ptx_load(b, m.row, MATRIX_ROW(columns)));
-    ptx_vec more = ptx_unpack(b, PTX_U32, ptx_load(b, m.row, MATRIX_ROW(options)));
-    ptx_val columns = size.lane[0], each = more.lane[1];
-    m.options = more.lane[0];
-    m.turns = ptxk_matrix_has(b, m.options, STEP_MATRIX_TRANSPOSED);
-    m.shift = ptx_select(b, m.turns, ptx_u32(ptxk_log2(TILE)), ptxk_log2(STEP_MATRIX_COLUMNS));
-    ptx_val tall = ptx_select(b, m.turns, ptx_u32(TILE), STEP_MATRIX_ROWS);
-    ptx_val over = ptx_shr(b, ptx_sub(b, columns, 1), m.shift);
-    m.wide = ptx_add(b, over, 1);
-    ptx_val high = ptx_div(b, ptx_add(b, m.rows, ptx_sub(b, tall, 1)), tall);
-    ptx_val all = ptx_mul(b, m.wide, high);
-    m.begins = ptx_mul(b, index, each);
-    ptx_val end = ptx_add(b, m.begins, each);
-    m.ends = ptx_min(b, end, all);
-    m.several = ptx_gt(b, all, each);
-    m.regular = ptx_eq(b, ptx_and(b, columns, LANES - 1), 0);
-    m.columns = ptx_bitcast(b, PTX_S32, columns);
-    m.line = ptx_bitcast(b, PTX_S32, size.lane[1]);
-    m.shared = ptx_ptr_cast(b, PTX_F16, shared);
-
-    ptx_comment(b, "the thread's elements of a tile");
-    ptx_val vectors = ptx_sub(b, m.shift, ptxk_log2(LANES)); // of a row: log2
-    ptx_val mask = ptx_sub(b, ptx_shl(b, ptx_u32(1), vectors), 1);
-    ptx_val place = ptx_and(b, tid, mask);
-    m.along = ptx_bitcast(b, PTX_S32, ptx_mul(b, place, LANES));
-    m.begin = ptx_bitcast(b, PTX_S32, ptx_shr(b, tid, vectors));
-    m.stride = ptx_bitcast(b, PTX_S32, ptx_shr(b, ptx_u32(BLOCK), vectors));
-    return m;
-}
-
-// Sets what belongs to tile `index` (u32).
-static void tile_set(ptx_builder *b, struct ptxk_matrix_tile *m, ptx_val index)
-{
-    ptx_val columns = ptx_bitcast(b, PTX_U32, m->columns);
-    ptx_val line = ptx_bitcast(b, PTX_U32, m->line);
-    ptx_val tall = ptx_select(b, m->turns, ptx_u32(TILE), STEP_MATRIX_ROWS);
-    ptx_val broad = ptx_select(b, m->turns, ptx_u32(TILE), STEP_MATRIX_COLUMNS);
-
-    ptx_comment(b, "a tile: its first row and column, and its size");
-    ptx_val down = ptx_div(b, index, m->wide);
-    ptx_val right = ptx_sub(b, index, ptx_mul(b, down, m->wide));
-    ptx_val row_0 = ptx_mul(b, down, tall), column_0 = ptx_shl(b, right, m->shift);
-    ptx_val left = ptx_sub(b, m->rows, row_0), beside = ptx_sub(b, columns, column_0);
-    m->height = ptx_bitcast(b, PTX_S32, ptx_min(b, left, tall));
-    m->width = ptx_bitcast(b, PTX_S32, ptx_min(b, beside, broad));
-    ptx_val before = ptx_mul_wide(b, row_0, columns);
-    m->first = ptx_add(b, before, ptx_cvt(b, PTX_U64, column_0));
-
-    ptx_comment(b, "its place in X");
-    ptx_val x_row = ptx_select(b, m->turns, column_0, row_0);
-    ptx_val x_column = ptx_select(b, m->turns, row_0, column_0);
-    ptx_val x_before = ptx_mul_wide(b, x_row, line);
-    m->x_first = ptx_add(b, x_before, ptx_cvt(b, PTX_U64, x_column));
-    ptx_val in_line = ptx_min(b, ptx_sub(b, line, x_column), broad);
-    m->x_line = ptx_bitcast(b, PTX_S32, in_line);
-}
-
-// Rows of a thread in a tile: so many, from row `r` (s32) on, at stride.
-struct vectors {
-    const struct ptxk_matrix_tile *m;
-    ptx_val there[AT_ONCE]; // predicates
-    ptx_val row[AT_ONCE];   // s32; 0 where it is not there
-    ptx_val base[AT_ONCE];  // s32: where it begins, from the tile's first element on
-    ptx_val whole;          // a predicate: the vectors are in the tile, and can be accessed at once
-};
-
-static struct vectors vectors_of(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val r,
-                                 ptx_val whole)
-{
-    struct vectors v = { .m = m, .whole = whole };
-    ptx_val row = r;
-
-    ptx_comment(b, "rows of the thread");
-    for (unsigned k = 0; k < AT_ONCE; k++) {
-        if (k)
-            row = ptx_add(b, row, m->stride);
-        v.there[k] = ptx_lt(b, row, m->height);
-        v.row[k] = ptx_select(b, v.there[k], row, 0);
-        v.base[k] = ptx_mul(b, v.row[k], m->columns);
-    }
-    return v;
-}
-
-static ptx_val is_whole(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val vectors)
-{
-    ptx_val end = ptx_add(b, m->along, LANES);
-    ptx_val within = ptx_le(b, end, m->width);
-
-    return ptx_and(b, ptx_and(b, vectors, m->regular), within);
-}
-
-// Reads vectors of an array, which has the tile's first element at `at`; elements that are not in
-// the tile become 0.
-static void vectors_read(ptx_builder *b, const struct vectors *v, ptx_ptr at,
-                         const struct ptxk_lanes to[AT_ONCE])
-{
-    ptx_if (b, v->whole)
-        for (unsigned k = 0; k < AT_ONCE; k++) {
-            ptx_ptr row = ptx_at(b, at, v->base[k]);
-            ptxk_lanes_read(b, &to[k], ptx_at(b, row, v->m->along));
-        }
-    ptx_else (b)
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            ptxk_lanes_read_some(b, &to[k], ptx_at(b, at, v->base[k]), v->m->along, v->m->width);
-}
-
-// Writes those elements of vector `k` that are in the tile: what ptxk_narrow() takes.
-static void vector_write(ptx_builder *b, const struct vectors *v, unsigned k, ptx_type type,
-                         ptx_ptr at, const ptx_val value[LANES])
-{
-    ptx_ptr row = ptx_at(b, at, v->base[k]);
-
-    ptx_if (b, v->whole)
-        ptxk_lanes_write(b, type, ptx_at(b, row, v->m->along), value, LANES);
-    ptx_else (b) {
-        for (uint32_t n = 0; n < LANES; n++) {
-            ptxk_comment_lanes(b, "writes those that there are", n, 2, LANES);
-            ptx_val place = ptx_add(b, v->m->along, n);
-            ptx_if (b, ptx_lt(b, place, v->m->width))
-                ptx_store(b, row, place, ptxk_narrow(b, type, value[n]));
-        }
-    }
-}
-
-static void lanes_var(ptx_builder *b, ptx_type type, struct ptxk_lanes to[AT_ONCE])
-{
-    for (unsigned k = 0; k < AT_ONCE; k++)
-        to[k] = ptxk_lanes_var(b, type, LANES);
-}
-
-// Where a vector of X begins, from the tile's first element on.
-static ptx_val x_place(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val row, ptx_val along)
-{
-    return ptx_mad_wide(b, row, m->line, ptx_cvt(b, PTX_S64, along));
-}
-
-// A column of the thread's in shared memory, at a row of the tile.
-static ptx_val shared_place(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val row,
-                            uint32_t lane)
-{
-    ptx_val column = ptx_add(b, m->along, lane);
-
-    return ptx_mad(b, column, PITCH, row);
-}
-
-// Vectors of X's own tile, of a matrix that is transposed: the thread's column and first row.
-struct turned {
-    ptx_val along, begin;
-};
-enum { TURNED_STRIDE = BLOCK / (TILE / LANES) };
-
-static struct turned turned_of(const struct ptxk_matrix_tile *m)
-{
-    return (struct turned) { m->along, m->begin }; // tiles are as wide as high
-}
-
 // ---- before the products ------------------------------------------------------------------------
 
 struct pass {
@@ -254,22 +90,23 @@ static void gradients_clear(ptx_builder *b, const struct pass *p)
         zero[n] = ptx_zero(PTX_F32);
     ptx_val step = ptx_mul(b, p->m.stride, AT_ONCE);
     ptx_for (b, r, p->m.begin, p->m.height, step) {
-        const struct vectors v = vectors_of(b, &p->m, r, p->whole);
+        const struct ptxk_matrix_vectors v = ptxk_matrix_vectors_of(b, &p->m, r, p->whole);
+        const struct ptxk_matrix_vectors of_g = p->spec->accumulates ? ptxk_matrix_in_order(&v) : v;
         for (unsigned k = 0; k < AT_ONCE; k++)
             ptx_if (b, v.there[k])
-                vector_write(b, &v, k, p->variant->gradient, p->g, zero);
+                ptxk_matrix_vector_write(b, &of_g, k, p->variant->gradient, p->g, zero);
     }
 }
 
 // Sets what belongs to a tile.
 static void tile_begin(ptx_builder *b, struct pass *p, ptx_val index)
 {
-    tile_set(b, &p->m, index);
-    p->g = ptx_at(b, p->all_g, p->m.first);
-    p->state = ptx_at(b, p->all_state, p->m.first);
+    ptxk_matrix_tile_set(b, &p->m, index);
+    p->g = ptx_at(b, p->all_g, p->spec->accumulates ? p->m.first : p->m.memory_first);
+    p->state = ptx_at(b, p->all_state, p->m.memory_first);
     p->x = ptx_at(b, p->all_x, p->m.x_first);
     p->random.first = p->m.first;
-    p->whole = is_whole(b, &p->m, p->vectors);
+    p->whole = ptxk_matrix_is_whole(b, &p->m, p->vectors);
 }
 
 // The scalars of the step. Ends the kernel, for all threads, if the step must not write.
@@ -356,15 +193,15 @@ static void updates_write(ptx_builder *b, const struct pass *p, ptx_val row,
     ptx_comment(b, "the updates, into X, or to be transposed");
     ptx_if (b, m->turns)
         for (uint32_t n = 0; n < LANES; n++)
-            ptx_store(b, m->shared, shared_place(b, m, row, n), update[n]);
+            ptx_store(b, m->shared, ptxk_matrix_shared_place(b, m, row, n), update[n]);
     ptx_else (b) {
         ptx_comment(b, "a vector of a row of X");
-        ptx_store_vec(b, p->x, x_place(b, m, row, m->along), all);
+        ptx_store_vec(b, p->x, ptxk_matrix_x_place(b, m, row, m->along), all);
     }
 }
 
-static void vector_step(ptx_builder *b, const struct pass *p, const struct vectors *v, unsigned k,
-                        const struct ptxk_lanes *in_g, const struct ptxk_lanes *in_m)
+static void vector_step(ptx_builder *b, const struct pass *p, const struct ptxk_matrix_vectors *v,
+                        unsigned k, const struct ptxk_lanes *in_g, const struct ptxk_lanes *in_m)
 {
     const ptx_type type = ptxk_step_array_type(p->variant, ARRAY_STATE);
     ptx_val g[PTXK_LANES], m[PTXK_LANES], state[LANES], update[LANES], scaled[LANES];
@@ -380,9 +217,10 @@ static void vector_step(ptx_builder *b, const struct pass *p, const struct vecto
         scaled[n] = p->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED ? ptx_zero(PTX_F32) : to.g;
     }
     ptx_comment(b, "writes them");
-    vector_write(b, v, k, type, p->state, state);
+    ptxk_matrix_vector_write(b, v, k, type, p->state, state);
+    const struct ptxk_matrix_vectors of_g = p->spec->accumulates ? ptxk_matrix_in_order(v) : *v;
     if (p->spec->gradients != PTXK_STEP_GRADIENTS_RAW)
-        vector_write(b, v, k, p->variant->gradient, p->g, scaled);
+        ptxk_matrix_vector_write(b, &of_g, k, p->variant->gradient, p->g, scaled);
     updates_write(b, p, v->row[k], update);
 }
 
@@ -390,7 +228,7 @@ static void vector_step(ptx_builder *b, const struct pass *p, const struct vecto
 static void x_write(ptx_builder *b, const struct pass *p)
 {
     const struct ptxk_matrix_tile *m = &p->m;
-    const struct turned t = turned_of(m);
+    const struct ptxk_matrix_turned t = ptxk_matrix_turned_of(m);
 
     ptx_comment(b, "writes the tile of X");
     ptx_if (b, ptx_lt(b, t.along, m->x_line)) {
@@ -405,7 +243,7 @@ static void x_write(ptx_builder *b, const struct pass *p)
                 bits = ptx_select(b, is, bits, 0);
                 all.lane[n] = ptx_bitcast(b, PTX_F16, bits);
             }
-            ptx_store_vec(b, p->x, x_place(b, m, r, t.along), all);
+            ptx_store_vec(b, p->x, ptxk_matrix_x_place(b, m, r, t.along), all);
         }
     }
 }
@@ -421,13 +259,15 @@ static void pass_tile(ptx_builder *b, const struct pass *p)
     ptx_val end = ptx_select(b, ptx_lt(b, m->along, broad), m->height, 0);
     ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
     ptx_for (b, r, m->begin, end, step) {
-        const struct vectors rows = vectors_of(b, m, r, p->whole);
+        const struct ptxk_matrix_vectors rows = ptxk_matrix_vectors_of(b, m, r, p->whole);
         struct ptxk_lanes in_g[AT_ONCE], in_m[AT_ONCE];
         ptx_comment(b, "reads gradients and momentum");
-        lanes_var(b, v->gradient, in_g);
-        lanes_var(b, ptxk_step_array_type(v, ARRAY_STATE), in_m);
-        vectors_read(b, &rows, p->g, in_g);
-        vectors_read(b, &rows, p->state, in_m);
+        ptxk_matrix_lanes_var(b, v->gradient, in_g);
+        ptxk_matrix_lanes_var(b, ptxk_step_array_type(v, ARRAY_STATE), in_m);
+        const struct ptxk_matrix_vectors of_g =
+            p->spec->accumulates ? ptxk_matrix_in_order(&rows) : rows;
+        ptxk_matrix_vectors_read(b, &of_g, p->g, in_g);
+        ptxk_matrix_vectors_read(b, &rows, p->state, in_m);
         for (unsigned k = 0; k < AT_ONCE; k++)
             ptx_if (b, rows.there[k])
                 vector_step(b, p, &rows, k, &in_g[k], &in_m[k]);
@@ -444,7 +284,8 @@ static void pass_matrix(ptx_builder *b, struct pass *p)
     const struct ptxk_step_variant *v = p->variant;
 
     ptxk_step_comment(b, v);
-    p->m = ptxk_matrix_read(b, p->matrices, p->matrix, p->index, p->tid, p->shared);
+    p->m =
+        ptxk_matrix_read(b, p->spec->spreads, p->matrices, p->matrix, p->index, p->tid, p->shared);
     ptx_val state = ptx_load(b, p->row, ROW(state));
     ptx_val x = ptx_load(b, p->m.row, MATRIX_ROW(x));
     p->all_g = ptx_ptr_from(b, v->gradient, PTX_SPACE_GLOBAL, p->gradient);
@@ -480,17 +321,17 @@ static void x_clear(ptx_builder *b, struct pass *p)
     const ptx_val zero = ptx_zero(PTX_F16);
     const ptx_vec all = { .lanes = LANES, .lane = { zero, zero, zero, zero } };
 
-    p->m = ptxk_matrix_read(b, p->matrices, p->matrix, p->index, p->tid, p->shared);
+    p->m = ptxk_matrix_read(b, false, p->matrices, p->matrix, p->index, p->tid, p->shared);
     ptx_val at = ptx_load(b, p->m.row, MATRIX_ROW(x));
     p->all_x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, at);
     ptx_for (b, index, p->m.begins, p->m.ends, 1) {
-        tile_set(b, &p->m, index);
+        ptxk_matrix_tile_set(b, &p->m, index);
         p->x = ptx_at(b, p->all_x, p->m.x_first);
         ptx_val within = ptx_lt(b, p->m.along, p->m.x_line);
         ptx_val is = ptx_and(b, within, ptx_not(b, p->m.turns));
         ptx_val end = ptx_select(b, is, p->m.height, 0);
         ptx_for (b, r, p->m.begin, end, p->m.stride)
-            ptx_store_vec(b, p->x, x_place(b, &p->m, r, p->m.along), all);
+            ptx_store_vec(b, p->x, ptxk_matrix_x_place(b, &p->m, r, p->m.along), all);
     }
 }
 
@@ -572,12 +413,12 @@ void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s)
 // Reads a tile of what they have left that is transposed into shared memory.
 static void x_read(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_ptr x)
 {
-    const struct turned t = turned_of(m);
+    const struct ptxk_matrix_turned t = ptxk_matrix_turned_of(m);
 
     ptx_comment(b, "reads the tile that the products have left");
     ptx_if (b, ptx_lt(b, t.along, m->x_line)) {
         ptx_for (b, r, t.begin, m->width, TURNED_STRIDE) {
-            ptx_vec all = ptx_load_vec(b, x, x_place(b, m, r, t.along), LANES);
+            ptx_vec all = ptx_load_vec(b, x, ptxk_matrix_x_place(b, m, r, t.along), LANES);
             ptx_val to = ptx_mad(b, r, PITCH, t.along);
             for (uint32_t n = 0; n < LANES; n++)
                 ptx_store(b, m->shared, n ? ptx_add(b, to, n) : to, all.lane[n]);
@@ -598,33 +439,33 @@ static struct inputs inputs_var(ptx_builder *b, const struct ptxk_tile *s)
 
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a))
-            lanes_var(b, ptxk_step_array_type(s->variant, a), in.array[a]);
+            ptxk_matrix_lanes_var(b, ptxk_step_array_type(s->variant, a), in.array[a]);
     for (unsigned k = 0; k < AT_ONCE * LANES; k++)
         in.x[k / LANES][k % LANES] = ptx_var(b, ptx_zero(PTX_F16));
     return in;
 }
 
-static void inputs_read(ptx_builder *b, const struct ptxk_tile *s, const struct vectors *v,
-                        ptx_ptr x, const struct inputs *to)
+static void inputs_read(ptx_builder *b, const struct ptxk_tile *s,
+                        const struct ptxk_matrix_vectors *v, ptx_ptr x, const struct inputs *to)
 {
     const struct ptxk_matrix_tile *m = v->m;
 
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a)) {
             ptx_comment(b, "reads vectors of an array");
-            vectors_read(b, v, s->array[a], to->array[a]);
+            ptxk_matrix_vectors_read(b, v, s->array[a], to->array[a]);
         }
     ptx_comment(b, "and of X");
     ptx_if (b, m->turns)
         for (uint32_t k = 0; k < AT_ONCE * LANES; k++) {
             ptxk_comment_lanes(b, "transposed", k, LANES, AT_ONCE * LANES);
-            ptx_val place = shared_place(b, m, v->row[k / LANES], k % LANES);
+            ptx_val place = ptxk_matrix_shared_place(b, m, v->row[k / LANES], k % LANES);
             ptx_set(b, to->x[k / LANES][k % LANES], ptx_load(b, m->shared, place));
         }
     ptx_else (b)
         for (unsigned k = 0; k < AT_ONCE; k++) {
             ptx_comment(b, "a vector of a row");
-            ptx_vec all = ptx_load_vec(b, x, x_place(b, m, v->row[k], m->along), LANES);
+            ptx_vec all = ptx_load_vec(b, x, ptxk_matrix_x_place(b, m, v->row[k], m->along), LANES);
             for (unsigned n = 0; n < LANES; n++)
                 ptx_set(b, to->x[k][n], all.lane[n]);
         }
@@ -662,7 +503,8 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s, ptx_val x, p
 }
 
 // The weight of an element that is in the tile: noted, and its copy written.
-static void element_note(ptx_builder *b, const struct ptxk_tile *s, ptx_val within, ptx_val i,
+static void element_note(ptx_builder *b, const struct ptxk_tile *s,
+                         const struct ptxk_matrix_vectors *v, ptx_val within, ptx_val i,
                          struct single *one)
 {
     ptx_val old[PTXK_LANES] = { { 0 } };
@@ -671,14 +513,16 @@ static void element_note(ptx_builder *b, const struct ptxk_tile *s, ptx_val with
         return;
     ptx_if (b, within) {
         ptxk_step_report_old(b, s, 1, one->was, old);
+        if (v->at[0].type && s->variant->copy)
+            i = ptxk_spread_at(b, &v->m->spread, i);
         ptxk_step_copy_single(b, s, i, one->is);
         ptxk_step_report_new(b, s, 1, one->is, old);
     }
 }
 
 // Steps vector `k`.
-static void vector_apply(ptx_builder *b, const struct ptxk_tile *s, const struct vectors *v,
-                         unsigned k, const struct inputs *in)
+static void vector_apply(ptx_builder *b, const struct ptxk_tile *s,
+                         const struct ptxk_matrix_vectors *v, unsigned k, const struct inputs *in)
 {
     ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][LANES];
     ptx_val i = ptx_add(b, v->base[k], v->m->along);
@@ -694,7 +538,7 @@ static void vector_apply(ptx_builder *b, const struct ptxk_tile *s, const struct
         for (unsigned a = 0; a < ARRAYS; a++)
             one.was[a][0] = was[a][n];
         step_element(b, s, in->x[k][n], place, &one);
-        element_note(b, s, within, place, &one);
+        element_note(b, s, v, within, place, &one);
         for (unsigned a = 0; a < ARRAYS; a++)
             is[a][n] = one.is[a][0];
     }
@@ -702,7 +546,7 @@ static void vector_apply(ptx_builder *b, const struct ptxk_tile *s, const struct
     for (unsigned a = 0; a < ARRAYS; a++) {
         const ptx_type type = ptxk_step_array_type(s->variant, a);
         if (a != ARRAY_GRADIENT && type != PTX_NONE)
-            vector_write(b, v, k, type, s->array[a], is[a]);
+            ptxk_matrix_vector_write(b, v, k, type, s->array[a], is[a]);
     }
 }
 
@@ -712,11 +556,11 @@ static void apply_tile(ptx_builder *b, const struct ptxk_tile *s, const struct p
     ptx_if (b, m->turns)
         x_read(b, m, x);
     ptx_comment(b, "the rows of the thread");
-    ptx_val whole = is_whole(b, m, s->vectors);
+    ptx_val whole = ptxk_matrix_is_whole(b, m, s->vectors);
     ptx_val end = ptx_select(b, ptx_lt(b, m->along, m->width), m->height, 0);
     ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
     ptx_for (b, r, m->begin, end, step) {
-        const struct vectors rows = vectors_of(b, m, r, whole);
+        const struct ptxk_matrix_vectors rows = ptxk_matrix_vectors_of(b, m, r, whole);
         const struct inputs in = inputs_var(b, s);
         inputs_read(b, s, &rows, x, &in);
         for (unsigned k = 0; k < AT_ONCE; k++)
@@ -739,11 +583,12 @@ void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_mat
     ptx_val to = ptx_load(b, m.row, MATRIX_ROW(to));
     ptx_ptr x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, to);
     ptx_for (b, index, m.begins, m.ends, 1) {
-        tile_set(b, &m, index);
-        s->tensor_first = s->random.first = m.first;
+        ptxk_matrix_tile_set(b, &m, index);
+        s->random.first = m.first;
+        s->tensor_first = m.memory_first;
         ptxk_tile_arrays(b, s);
         if (s->variant->copy)
-            s->codes = ptx_at(b, codes, m.first);
+            s->codes = ptx_at(b, codes, m.memory_first);
         apply_tile(b, s, &m, ptx_at(b, x, m.x_first));
     }
 }

@@ -30,6 +30,15 @@ struct ptxk_matrix_sums {
 };
 void ptxk_matrix_sums_param(ptx_builder *b, struct norm_squares *n, struct ptxk_matrix_sums *to);
 
+// In the launch that takes gradients up, in plans with matrices whose elements are not consecutive:
+// declares the parameters, and takes a chunk's up.
+struct ptxk_matrix_spreads {
+    ptx_ptr of, matrices;
+};
+struct ptxk_matrix_spreads ptxk_matrix_spreads_param(ptx_builder *b);
+void ptxk_matrix_accumulate(ptx_builder *b, const struct ptxk_matrix_spreads *from,
+                            struct norm_squares *n);
+
 // In the launch of the groups' sums, a block for each matrix behind theirs: its three sums.
 struct ptxk_matrix_totals {
     ptx_ptr matrices, sums, totals;
@@ -66,19 +75,23 @@ struct ptxk_matrix_tile {
     ptx_val wide, shift;          // u32: tiles beside each other; log2 of a tile's columns
     ptx_val begins, ends;         // u32: the block's first tile, and that behind its last
     ptx_val several;              // a predicate: other blocks have tiles of the matrix
+    ptx_val run, pace;            // u32: of elements that may not be consecutive; else poisoned
     ptx_val along, begin, stride; // s32: the thread's first column, its first row, rows in between
     ptx_ptr shared;               // f16, where a tile is transposed
     // Of the tile:
     ptx_val height, width; // s32
     ptx_val first;         // u64
-    ptx_val x_first;       // u64: where it begins in X
-    ptx_val x_line;        // s32: elements from there to the end of X's row, at most a tile
+    ptx_val memory_first;  // u64: where the tile begins in memory, or its first element's run
+    struct ptxk_spread spread;
+    ptx_val x_first; // u64: where it begins in X
+    ptx_val x_line;  // s32: elements from there to the end of X's row, at most a tile
 };
-// `index`: u32, the block's place among those of the matrix. `shared`: STEP_MATRIX_SHARED bytes in
-// words, u32.
+// `spreads`: elements may not be consecutive. `index`: u32, the block's place among those of the
+// matrix. `shared`: STEP_MATRIX_SHARED bytes in words, u32.
 enum { STEP_MATRIX_SHARED = STEP_MATRIX_TILE * (STEP_MATRIX_TILE + 2) * 2 };
-struct ptxk_matrix_tile ptxk_matrix_read(ptx_builder *b, ptx_ptr matrices, ptx_val matrix,
-                                         ptx_val index, ptx_val tid, ptx_ptr shared);
+struct ptxk_matrix_tile ptxk_matrix_read(ptx_builder *b, bool spreads, ptx_ptr matrices,
+                                         ptx_val matrix, ptx_val index, ptx_val tid,
+                                         ptx_ptr shared);
 
 // Declares the parameters and the shared memory of the second pass.
 void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s);

@@ -33,13 +33,16 @@ static ptx_ptr sums_param(ptx_builder *b, bool writes)
 struct summing {
     struct norm_squares *n;
     ptx_type state;
-    ptx_val at;   // u64: of the momentum
-    ptx_val to;   // u32: the chunk's first row of sums
-    ptx_ptr sums; // f64
+    ptx_val at;                                      // u64: of the momentum
+    ptx_val to;                                      // u32: the chunk's first row of sums
+    ptx_ptr sums;                                    // f64
+    const struct ptxk_spread *spread, *spread_state; // of G and m that are not consecutive, or NULL
+    ptx_val has_vectors;                             // then: a predicate
 };
 
 // A part: its arrays, in the chunk, and their elements `i` (a variable, s32) to `end`.
 struct part {
+    const struct summing *of;
     ptx_ptr x, state;
     ptx_val i, end;
     ptx_val sum[SUMS]; // variables
@@ -54,19 +57,37 @@ static void add_products(ptx_builder *b, const struct part *p, ptx_val g, ptx_va
     ptx_set(b, p->sum[SUM_MG], ptx_fma(b, m, g, p->sum[SUM_MG]));
 }
 
+// Reads a vector of elements from `i` on, `skip` elements further.
+static ptx_vec vector_at(ptx_builder *b, const struct ptxk_spread *spread, ptx_ptr x, ptx_val i,
+                         uint32_t skip)
+{
+    ptx_val place = ptxk_spread_at(b, spread, skip ? ptx_add(b, i, skip) : i);
+
+    return ptx_load_vec(b, x, place, LANES);
+}
+
 // Vectors, as long as the lane has AT_ONCE of them before `limit` (s32).
 static void add_vectors(ptx_builder *b, const struct norm_squares *n, const struct part *p,
                         ptx_val limit)
 {
     ptx_val last = ptx_sub(b, limit, (AT_ONCE - 1) * SPAN + LANES);
+    const bool spreads = p->of->spread_state;
 
     ptx_while (b, ptx_le(b, p->i, last)) {
         ptx_vec g[AT_ONCE], m[AT_ONCE];
-        ptx_ptr x = ptx_at(b, p->x, p->i), state = ptx_at(b, p->state, p->i);
-        ptx_comment(b, "%u vectors of G and of m", AT_ONCE);
+        ptx_ptr x = p->x, state = p->state;
+        if (!p->of->spread)
+            x = ptx_at(b, x, p->i);
+        if (!spreads)
+            state = ptx_at(b, state, p->i);
         for (unsigned k = 0; k < AT_ONCE; k++) {
-            g[k] = ptx_load_vec(b, x, k * SPAN, LANES);
-            m[k] = ptx_load_vec(b, state, k * SPAN, LANES);
+            if (!k || spreads)
+                ptx_comment(b, "%u vector%s of G and of m", spreads ? 1 : AT_ONCE,
+                            spreads ? "" : "s");
+            g[k] = p->of->spread ? vector_at(b, p->of->spread, p->x, p->i, k * SPAN)
+                                 : ptx_load_vec(b, x, k * SPAN, LANES);
+            m[k] = spreads ? vector_at(b, p->of->spread_state, p->state, p->i, k * SPAN)
+                           : ptx_load_vec(b, state, k * SPAN, LANES);
         }
         for (unsigned k = 0; k < AT_ONCE * LANES; k++) {
             ptxk_comment_lanes(b, "products", k, n->spec->reports ? 1 : LANES, AT_ONCE * LANES);
@@ -79,6 +100,11 @@ static void add_vectors(ptx_builder *b, const struct norm_squares *n, const stru
     }
 }
 
+static ptx_val element_at(ptx_builder *b, const struct ptxk_spread *spread, ptx_ptr x, ptx_val i)
+{
+    return ptx_load(b, x, spread ? ptxk_spread_at(b, spread, i) : i);
+}
+
 // The lane's other elements, one by one: the same, in the same order.
 static void add_elements(ptx_builder *b, const struct norm_squares *n, const struct part *p)
 {
@@ -86,7 +112,8 @@ static void add_elements(ptx_builder *b, const struct norm_squares *n, const str
         ptx_val end = ptx_min(b, ptx_add(b, p->i, LANES), p->end);
         ptx_comment(b, "single elements");
         ptx_for (b, k, p->i, end, 1) {
-            ptx_val g = ptx_load(b, p->x, k), m = ptx_load(b, p->state, k);
+            ptx_val g = element_at(b, p->of->spread, p->x, k);
+            ptx_val m = element_at(b, p->of->spread_state, p->state, k);
             if (n->spec->reports)
                 ptxk_chunk_see(b, &n->seen, g);
             add_products(b, p, g, m);
@@ -103,7 +130,7 @@ static void sum_part(ptx_builder *b, const struct summing *s, ptx_ptr x, ptx_ptr
     const struct norm_squares *n = s->n;
     ptx_val lane = ptx_and(b, n->tid, WARP - 1);
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, number, STEP_MATRIX_PART));
-    struct part p = { .x = x, .state = state };
+    struct part p = { .of = s, .x = x, .state = state };
 
     p.end = ptx_min(b, ptx_add(b, first, STEP_MATRIX_PART), n->extent.length);
     ptx_val own = ptx_bitcast(b, PTX_S32, ptx_mul(b, lane, LANES));
@@ -148,12 +175,14 @@ static void sum_parts(ptx_builder *b, ptx_type dtype, void *user)
     ptx_val parts = ptxk_over_power_of_two(b, up, STEP_MATRIX_PART);
     ptx_val g_aligned = is_aligned(b, x), m_aligned = is_aligned(b, state);
     ptx_val vectors = ptx_and(b, g_aligned, m_aligned);
+    if (s->spread_state)
+        vectors = ptx_and(b, vectors, s->has_vectors);
     const struct chunk chunk = {
         .x = x, .first = n->extent.first, .length = n->extent.length, .tid = n->tid
     };
 
-    x = ptx_at(b, x, n->extent.first);
-    state = ptx_at(b, state, n->extent.first);
+    x = ptx_at(b, x, s->spread ? s->spread->base : n->extent.first);
+    state = ptx_at(b, state, s->spread_state ? s->spread_state->base : n->extent.first);
     ptx_val part = ptx_var(b, ptx_shr(b, n->tid, ptxk_log2(WARP)));
     ptx_assume_warp_uniform(b, part);
     ptx_while (b, ptx_lt(b, part, parts)) {
@@ -183,6 +212,30 @@ static uint32_t state_types(const struct ptxk_step_spec *spec)
     return types;
 }
 
+// Takes a gradient up, then sums. `half`: a predicate, the momentum is bf16.
+static void sum_summing(ptx_builder *b, struct summing *s, uint32_t types, ptx_val half)
+{
+    struct norm_squares *n = s->n;
+
+    if (n->accumulator.rows.type) {
+        ptxk_norm_accumulate_chunk(b, n, false);
+        ptx_barrier(b);
+        n->spread = NULL; // sums of gradients are consecutive
+    }
+    if (types & PTX_TYPE_BIT(F32)) {
+        s->state = PTX_F32;
+        ptx_comment(b, "momentum in f32");
+        ptx_if (b, ptx_not(b, half))
+            sum_of_dtype(b, s);
+    }
+    if (types & PTX_TYPE_BIT(BF16)) {
+        s->state = PTX_BF16;
+        ptx_comment(b, "momentum in bf16");
+        ptx_if (b, half)
+            sum_of_dtype(b, s);
+    }
+}
+
 // Of a chunk of a matrix.
 static void sum_matrix(ptx_builder *b, struct norm_squares *n, ptx_val of)
 {
@@ -199,21 +252,27 @@ static void sum_matrix(ptx_builder *b, struct norm_squares *n, ptx_val of)
     ptx_val options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX_ROW(options)));
     ptx_val half = ptxk_matrix_has(b, options, STEP_MATRIX_BF16);
 
-    if (n->accumulator.rows.type) {
-        ptxk_norm_accumulate_chunk(b, n, false);
-        ptx_barrier(b);
+    if (!spec->spreads) {
+        sum_summing(b, &s, types, half);
+        return;
     }
-    if (types & PTX_TYPE_BIT(F32)) {
-        s.state = PTX_F32;
-        ptx_comment(b, "momentum in f32");
-        ptx_if (b, ptx_not(b, half))
-            sum_of_dtype(b, &s);
+    ptx_vec apart = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX_ROW(run)));
+    ptx_val is = ptx_ne(b, apart.lane[0], 0);
+    ptx_if (b, is) {
+        const struct ptxk_spread spread =
+            ptxk_spread_from(b, apart.lane[0], apart.lane[1], n->extent.first);
+        s.has_vectors = ptxk_spread_has_vectors(b, apart.lane[0], apart.lane[1]);
+        s.spread_state = &spread;
+        s.spread = n->accumulator.rows.type ? NULL : &spread;
+        n->spread = &spread;
+        ptx_comment(b, "elements that are not consecutive");
+        sum_summing(b, &s, types, half);
+        n->spread = NULL;
     }
-    if (types & PTX_TYPE_BIT(BF16)) {
-        s.state = PTX_BF16;
-        ptx_comment(b, "momentum in bf16");
-        ptx_if (b, half)
-            sum_of_dtype(b, &s);
+    ptx_else (b) {
+        s.spread = s.spread_state = NULL;
+        ptx_comment(b, "consecutive elements");
+        sum_summing(b, &s, types, half);
     }
 }
 
@@ -229,10 +288,47 @@ static void sum_chunk(ptx_builder *b, struct norm_squares *n)
         sum_matrix(b, n, of);
 }
 
+static ptx_ptr matrix_of_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
+                         .meaning = "one a tensor: 1 + its matrix; 0: it is none");
+}
+
+struct ptxk_matrix_spreads ptxk_matrix_spreads_param(ptx_builder *b)
+{
+    struct ptxk_matrix_spreads from;
+
+    from.of = matrix_of_param(b);
+    from.matrices = ptxk_matrices_param(b);
+    return from;
+}
+
+void ptxk_matrix_accumulate(ptx_builder *b, const struct ptxk_matrix_spreads *from,
+                            struct norm_squares *n)
+{
+    ptx_val run = ptx_var(b, ptx_u32(0)), stride = ptx_var(b, ptx_u32(0));
+    ptx_val of = ptx_load(b, from->of, n->chunk.tensor);
+
+    ptx_comment(b, "whether the gradient's elements are consecutive");
+    ptx_if (b, ptx_ne(b, of, 0)) {
+        ptx_ptr row = ptxk_matrix_at(b, from->matrices, ptx_sub(b, of, 1));
+        ptx_vec apart = ptx_unpack(b, PTX_U32, ptx_load(b, row, MATRIX_ROW(run)));
+        ptx_set(b, run, apart.lane[0]);
+        ptx_set(b, stride, apart.lane[1]);
+    }
+    ptx_if (b, ptx_ne(b, run, 0)) {
+        const struct ptxk_spread spread = ptxk_spread_from(b, run, stride, n->extent.first);
+        n->spread = &spread;
+        ptxk_norm_accumulate_chunk(b, n, false);
+        n->spread = NULL;
+    }
+    ptx_else (b)
+        ptxk_norm_accumulate_chunk(b, n, false);
+}
+
 void ptxk_matrix_sums_param(ptx_builder *b, struct norm_squares *n, struct ptxk_matrix_sums *to)
 {
-    to->of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
-                           .meaning = "one a tensor: 1 + its matrix; 0: it is none");
+    to->of = matrix_of_param(b);
     to->matrices = ptxk_matrices_param(b);
     to->rows = ptxk_matrix_rows_param(b, n->spec->own);
     to->sums = sums_param(b, true);
@@ -322,8 +418,7 @@ void ptxk_step_matrix_totals_emit(ptx_builder *b, const struct norm_spec *norm)
                           ? ptxk_norm_accumulators_param(b)
                           : ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                           .meaning = "rows of 4: gradient, count, weight, type");
-    ptx_ptr of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
-                               .meaning = "one a tensor: 1 + its matrix; 0: it is none");
+    ptx_ptr of = matrix_of_param(b);
     const struct ptxk_matrix_totals t = ptxk_matrix_total_params(b);
     ptx_val tensor = ptx_ctaid(b, PTX_X), tid = ptx_tid(b, PTX_X);
     ptx_ptr to = ptx_at(b, t.totals, ptx_mul_wide(b, tensor, SUMS));

@@ -145,12 +145,37 @@ static bool is_shared(const struct plan_array *x, const struct plan_array *y)
     return x->at == y->at && x->shared && y->shared && strcmp(x->field, y->field) == 0;
 }
 
+static uint64_t common_divisor(uint64_t x, uint64_t y)
+{
+    while (y) {
+        const uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return x;
+}
+
+// Whether one begins within the other's runs, of arrays whose spans overlap. A consecutive array is
+// one run. Where strides differ, what lies apart modulo their common divisor does not meet.
+static bool runs_meet(const struct plan_array *x, const struct plan_array *y)
+{
+    const struct plan_array *low = x->at <= y->at ? x : y, *high = low == x ? y : x;
+    const uint64_t stride = common_divisor(low->stride, high->stride);
+    const uint64_t low_run = low->stride ? low->run : end_of(low) - low->at;
+    const uint64_t high_run = high->stride ? high->run : end_of(high) - high->at;
+
+    if (!stride)
+        return true;
+    const uint64_t apart = (high->at - low->at) % stride;
+    return apart < low_run || apart + high_run > stride;
+}
+
 static bool collide(const struct plan_array *x, const struct plan_array *y)
 {
     const bool in_place = x->at == y->at && (x->in_place_of == y || y->in_place_of == x);
 
     return !(x->read_only && y->read_only) && x->at < end_of(y) && y->at < end_of(x) && !in_place &&
-           !is_shared(x, y);
+           !is_shared(x, y) && runs_meet(x, y);
 }
 
 static ptx_status check_pairs(const struct plan_array *const *arrays, size_t count)
@@ -170,7 +195,8 @@ static int by_address(const void *left, const void *right)
 }
 
 // In the order of addresses, of those so far only the last to end matter: among arrays that may
-// share an address each may with each, which does not hold for in_place_of.
+// share an address each may with each, which does not hold for in_place_of. Those whose elements
+// are not consecutive are compared with all that begin in their span.
 static ptx_status check_sorted(const struct plan_array **arrays, size_t count)
 {
     const struct plan_array *read = NULL, *written = NULL;
@@ -178,6 +204,16 @@ static ptx_status check_sorted(const struct plan_array **arrays, size_t count)
     qsort(arrays, count, sizeof *arrays, by_address);
     for (size_t k = 0; k < count; k++) {
         const struct plan_array *a = arrays[k];
+        if (a->stride) { // others may begin in between
+            for (size_t j = k + 1; j < count && arrays[j]->at < end_of(a); j++)
+                if (collide(a, arrays[j]))
+                    return refuse_overlap(a, arrays[j]);
+            if (written && collide(written, a))
+                return refuse_overlap(written, a);
+            if (read && collide(read, a))
+                return refuse_overlap(read, a);
+            continue;
+        }
         if (written && a->at < end_of(written) && !is_shared(written, a))
             return refuse_overlap(written, a);
         if (read && !a->read_only && a->at < end_of(read))

@@ -20,6 +20,9 @@ struct plan_array {
     CUdeviceptr at;
     uint64_t count; // elements; an array without elements is not checked
     unsigned bytes; // of one element
+    // Of elements that are not consecutive, in bytes: so many are, and so far apart they begin, up
+    // to `count`. 0: they are consecutive.
+    uint64_t run, stride;
     // Its name in messages: "tensor 3", "tensor 3's gradient", "group 1's lr_at", "max_norms_at".
     size_t tensor;        // index of its tensor; or one of the above
     uint32_t group;       // for ARRAY_OF_GROUP

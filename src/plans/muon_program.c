@@ -163,6 +163,29 @@ static ptx_status check_cut(size_t t, const struct ptx_step_tensor *tensor)
     return PTX_OK;
 }
 
+static ptx_status check_spread(size_t t, const struct ptx_step_tensor *tensor)
+{
+    const struct ptx_muon_spread *s = &tensor->spread;
+
+    if (s->run >= STEP_MATRIX_NO_RUN || s->stride < s->run || s->stride >> 31)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: spread has a run of %" PRIu64 " elements and a stride of "
+                         "%" PRIu64 "; a run is below 2^30, a stride no less than the run and "
+                         "below 2^31",
+                         t, s->run, s->stride);
+    if (s->run % tensor->columns && tensor->columns % s->run)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: spread.run is %" PRIu64 ", neither whole rows of its matrix, "
+                         "of %" PRIu64 " columns, nor such a part of one that there are whole ones",
+                         t, s->run, tensor->columns);
+    if (tensor->fp8_blocks || tensor->fp8_transposed)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: %s is given, and its elements are not consecutive, as spread "
+                         "says: make it 0",
+                         t, tensor->fp8_blocks ? "fp8_blocks" : "fp8_transposed");
+    return PTX_OK;
+}
+
 static ptx_status check_matrix(size_t t, const struct ptx_step_tensor *tensor)
 {
     const uint64_t columns = tensor->columns;
@@ -172,13 +195,20 @@ static ptx_status check_matrix(size_t t, const struct ptx_step_tensor *tensor)
                          "tensor %zu: columns is %" PRIu64 ", and the tensor has %" PRIu64
                          " elements: its rule, muon, steps matrices; give the length of their rows",
                          t, columns, tensor->count);
-    const ptx_status status = ptxp_muon_check_sides("tensor", t, all_rows_of(tensor), columns);
+    ptx_status status = ptxp_muon_check_sides("tensor", t, all_rows_of(tensor), columns);
+    if (!status && tensor->spread.run)
+        status = check_spread(t, tensor);
     return status || !tensor->whole_rows ? status : check_cut(t, tensor);
 }
 
 ptx_status ptxp_matrix_check_tensor(size_t t, const struct ptx_step_tensor *tensor,
                                     const struct ptx_step_group *group)
 {
+    if (!is_muon(group) && tensor->spread.run)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: spread.run is %" PRIu64 ", and its rule is %s: only muon's "
+                         "matrices may be rows or columns of a parameter",
+                         t, tensor->spread.run, ptxp_step_rule_of(group)->name);
     if ((!is_muon(group) || !tensor->whole_rows) && tensor->update)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: update is given, and the tensor has no rows of a matrix "
@@ -381,6 +411,8 @@ static struct step_matrix_row row_of(const struct ptx_step_params *params, size_
         .columns = (uint32_t)view.columns,
         .line = (uint32_t)view.line,
         .each = each_of(&view),
+        .run = (uint32_t)tensor->spread.run,
+        .stride = (uint32_t)tensor->spread.stride,
         .options = (view.turns ? STEP_MATRIX_TRANSPOSED : 0u) |
                    (group->nesterov ? STEP_MATRIX_NESTEROV : 0u) |
                    (group->maximize ? STEP_MATRIX_MAXIMIZE : 0u) |

@@ -202,6 +202,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .transposes = layout->matrices.length != 0,
                                       .counts_empty = layout->counts_empty,
                                       .over_ranks = layout->over_ranks,
+                                      .spreads = layout->spreads,
                                       .fp8_blocks = layout->fp8_blocks,
                                       .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);

@@ -23,6 +23,21 @@ static struct plan_array array_of(CUdeviceptr at, uint64_t count, unsigned bytes
                                  .effect = "the step would overwrite the one with the other" };
 }
 
+// Of a tensor whose elements need not be consecutive.
+static struct plan_array spread_array_of(const struct ptx_step_tensor *tensor, CUdeviceptr at,
+                                         unsigned bytes, size_t t, const char *field)
+{
+    struct plan_array array = array_of(at, tensor->count, bytes, t, field);
+    const uint64_t run = tensor->spread.run, last = tensor->count - 1;
+
+    if (!run || !array.count)
+        return array;
+    array.count = last / run * tensor->spread.stride + last % run + 1;
+    array.run = run * bytes;
+    array.stride = tensor->spread.stride * bytes;
+    return array;
+}
+
 // Scalars of a hyperparameter group, which are only read.
 static struct plan_array array_of_group(uint32_t group, CUdeviceptr at, uint64_t count,
                                         unsigned bytes, const char *field)
@@ -42,7 +57,7 @@ static size_t add_copies(const struct ptx_step_tensor *tensor, size_t t, struct 
         to[n++] = array_of(tensor->amax, tensor->count != 0, sizeof(float), t, "amax");
     if (!tensor->fp8)
         return n;
-    to[n++] = array_of(tensor->fp8, tensor->count, 1, t, "fp8");
+    to[n++] = spread_array_of(tensor, tensor->fp8, 1, t, "fp8");
     if (tensor->fp8_transposed)
         to[n++] = array_of(tensor->fp8_transposed, tensor->count, 1, t, "fp8_transposed");
     if (tensor->fp8_blocks) {
@@ -73,23 +88,24 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
     size_t n = 0;
 
     to[n++] =
-        array_of(tensor->parameter, tensor->count, ptx_type_bytes(v.parameter), t, "parameter");
-    to[n++] = array_of(tensor->gradient, tensor->gradient ? tensor->count : 0,
-                       ptx_type_bytes(ptxp_step_gradient_type(tensor)), t, "gradient");
+        spread_array_of(tensor, tensor->parameter, ptx_type_bytes(v.parameter), t, "parameter");
+    to[n++] = spread_array_of(
+        tensor, tensor->gradient,
+        tensor->gradient ? ptx_type_bytes(ptxp_step_gradient_type(tensor)) : 0, t, "gradient");
     if (tensor->accumulator) {
         to[n++] = array_of(tensor->accumulator, tensor->count, sizeof(float), t, "accumulator");
         to[n++] = array_of(tensor->accumulated, tensor->count ? 2 : 0, sizeof(uint32_t), t,
                            "accumulated");
     }
-    to[n++] = array_of(tensor->beside, tensor->count,
-                       ptx_type_bytes(ptxk_step_format_of(v.format)->beside), t,
-                       ptxk_step_format_of(v.format)->beside_name);
+    to[n++] = spread_array_of(tensor, tensor->beside,
+                              ptx_type_bytes(ptxk_step_format_of(v.format)->beside), t,
+                              ptxk_step_format_of(v.format)->beside_name);
     for (unsigned k = 0; k < count; k++) {
         const uint64_t scales = k < ptxk_step_format_states(&v) ? ptxp_step_scales(tensor) : 0;
         const bool is_ema = k == ptxk_step_rule_states(&v);
-        to[n++] = array_of(ptxp_step_state_at(tensor, &v, k), tensor->count,
-                           ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE + k)), t,
-                           is_ema ? "ema" : states[k]);
+        to[n++] = spread_array_of(tensor, ptxp_step_state_at(tensor, &v, k),
+                                  ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE + k)), t,
+                                  is_ema ? "ema" : states[k]);
         to[n++] =
             array_of(tensor->absmax[k], scales, ptxp_step_scale_bytes(tensor), t, absmaxes[k]);
     }

@@ -444,6 +444,7 @@ static const struct {
     SAME(whole),
     SAME(counts_empty),
     SAME(columns),
+    SAME(spread),
     SAME(whole_rows),
     SAME(update),
 };

@@ -464,6 +464,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
         layout->accumulates |= params->tensors[t].accumulator != 0;
         layout->takes_amax |= params->tensors[t].amax != 0;
         layout->over_ranks |= ptxp_matrix_is_cut(params, t);
+        layout->spreads |= ptxp_is_matrix(params, t) && params->tensors[t].spread.run;
         layout->counts_empty |= !params->tensors[t].count && params->tensors[t].counts_empty;
     }
     const struct ptxk_step_spec spec = { .variants = layout->variants,

@@ -68,6 +68,7 @@ struct step_layout {
     bool takes_amax;     // some tensor has an amax
     bool counts_empty;   // some tensor without elements has a clock
     bool over_ranks;     // some tensor has rows of a matrix whose others are elsewhere
+    bool spreads;        // some matrix's elements are not consecutive
     uint32_t fp8_blocks; // kinds of copies in blocks, as bits
     uint32_t tile;       // elements of one
     uint32_t others;     // tiles of tensors that are no matrices, which come first

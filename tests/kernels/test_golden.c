@@ -22,6 +22,7 @@
 #ifndef GOLDEN_EXPORTED // with an installed library: no texts of functions that it does not export
 #include "kernels/blocks.h"
 #include "kernels/muon.h"
+#include "kernels/muon_parts.h"
 #endif
 #include "math_kernels.h"
 #include "test.h"
@@ -397,6 +398,26 @@ static void check_matrix_plans(struct golden *g)
     }
 }
 
+/// The same of matrices that are rows or columns of a parameter.
+static void check_spread_plans(struct golden *g)
+{
+    static const struct ptx_muon_params none = { .steps = 0 };
+    for (unsigned format = 0; format < PTX_STEP_FORMAT_STATE_8BIT; ++format)
+        check_step_of(g,
+                      (struct ptx_step_tensor) { .count = 1000,
+                                                 .columns = 20,
+                                                 .spread = { 20, 60 },
+                                                 .format = (ptx_step_format)format,
+                                                 .fp8 = format == 3 ? 8 : 0,
+                                                 .fp8_scale = format == 3 ? 4 : 0,
+                                                 .accumulator = format % 2 ? 16 : 0,
+                                                 .accumulated = format % 2 ? 4 : 0 },
+                      (struct ptx_step_group) {
+                          .rule = PTX_STEP_RULE_MUON, .hyper = { .momentum = 0.9 }, .muon = &none },
+                      (struct ptx_step_params) { .gradients = (ptx_step_gradients)(format % 3) },
+                      "matrices_spread_format%u", format);
+}
+
 /// Plans with accumulators, for each type of gradients, without and with reports.
 static void check_accumulating_plans(struct golden *g)
 {
@@ -562,12 +583,15 @@ static void check_math(struct golden *g)
 }
 
 #ifndef GOLDEN_EXPORTED
-/// Muon's products.
+/// Muon's products, and what puts matrices together from parts.
 static void check_muon(struct golden *g)
 {
     ptx_builder *b = ptx_builder_create(NULL);
     ptxk_muon_emit(b);
     check_text(g, b, "muon_products_sm80", NULL);
+    b = ptx_builder_create(NULL);
+    ptxk_muon_parts_emit(b);
+    check_text(g, b, "muon_parts_sm80", NULL);
 }
 
 /// Block formats: each float, scale, type and shape of a block.
@@ -609,6 +633,7 @@ static void emit_all(struct golden *g)
     check_some_clip_plans(g);
     check_step_plans(g);
     check_matrix_plans(g);
+    check_spread_plans(g);
     check_ema_plans(g);
     check_copy_plans(g);
     check_block_plans(g);

@@ -2,9 +2,10 @@
 // Every kernel x dtype x option combination through NVIDIA's assembler, a module for each kernel
 // and each target from which on the texts are others. Where a portable target has its predecessor's
 // texts, but for the target's line, every kernel x dtype with every option's values; for targets
-// with a suffix every kernel x dtype. Muon's products for portable targets from sm_80 on. Without
-// ptxas, skips with 77 and says so. Prints the targets that this ptxas does not know. What this
-// ptxas is recorded to have accepted is believed: see ptxas_batch.h.
+// with a suffix every kernel x dtype. Muon's products and parts for portable targets from sm_80 on,
+// a plan of matrices for sm_80 and sm_90. Without ptxas, skips with 77 and says so. Prints the
+// targets that this ptxas does not know. What this ptxas is recorded to have accepted is believed:
+// see ptxas_batch.h.
 //
 //     test_ptxas [TARGET...]    for these targets alone
 #include <stdio.h>
@@ -12,9 +13,11 @@
 #include <string.h>
 
 #include <ptxgen/kernels.h>
+#include <ptxgen/step.h>
 
 #include "kernels/blocks.h"
 #include "kernels/muon.h"
+#include "kernels/muon_parts.h"
 #include "ptxas_batch.h"
 #include "test.h"
 #include "variants.h"
@@ -38,6 +41,30 @@ static void assemble(ptx_builder *b, const char *what, const char *target)
     ++*(report.believed ? &believed : &assembled);
     ptxas_report_free(&report);
     ptx_builder_destroy(&b);
+}
+
+// A plan of matrices that are rows or columns of a parameter, whose kernels others' are part of.
+static void assemble_plan(const struct ptx_builder_params *target, const char *name)
+{
+    static const struct ptx_muon_params muon = { .steps = 0 };
+    static const struct ptx_step_group group = {
+        .rule = PTX_STEP_RULE_MUON, .nesterov = true, .hyper = { .momentum = 0.9 }, .muon = &muon
+    };
+    static const struct ptx_step_tensor tensors[] = {
+        { .count = 1000, .columns = 20, .spread = { 20, 60 }, .dtype = PTX_F32 },
+        { .count = 1000, .columns = 20, .dtype = PTX_BF16, .format = PTX_STEP_FORMAT_STOCHASTIC },
+    };
+    const struct ptx_step_params params = { .tensors = tensors,
+                                            .tensor_count = sizeof tensors / sizeof *tensors,
+                                            .groups = &group,
+                                            .group_count = 1,
+                                            .max_norm = 1,
+                                            .reports_at = 8,
+                                            .weight_reports_at = 8 };
+    ptx_builder *b = ptx_builder_create(target);
+    if (ptx_step_emit(b, &params))
+        fail_msg("%s", ptx_error_message());
+    assemble(b, "a plan of matrices", name);
 }
 
 static void test_target(void **state)
@@ -67,7 +94,12 @@ static void test_target(void **state)
             ptxk_blocks_emit(b, &formats[k]);
             assemble(b, "a block format", name);
         }
+        b = ptx_builder_create(&params);
+        ptxk_muon_parts_emit(b);
+        assemble(b, "Muon's parts", name);
     }
+    if ((target->sm == 80 || target->sm == 90) && !target->suffix)
+        assemble_plan(&params, name);
 }
 
 static bool is_wanted(const char *target, int count, char **wanted)

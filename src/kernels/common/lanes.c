@@ -68,27 +68,48 @@ void ptxk_lanes_read_each(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at
     }
 }
 
-void ptxk_lanes_read_some(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at, ptx_val i,
-                          ptx_val length)
+// As words, or as unsigned integers of the type's bytes.
+static ptx_ptr as_bits(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at)
 {
     static const ptx_type types[] = { [1] = PTX_U8, [2] = PTX_U16 };
     const unsigned bytes = ptx_type_bytes(l->type);
-    ptx_ptr p = bytes < 4 ? ptx_ptr_cast(b, types[bytes], at) : at;
+
+    return bytes < 4 ? ptx_ptr_cast(b, types[bytes], at) : at;
+}
+
+static void read_lane(ptx_builder *b, const struct ptxk_lanes *l, unsigned k, ptx_ptr bits,
+                      ptx_val place)
+{
+    const unsigned bytes = ptx_type_bytes(l->type);
+    const ptx_val word = l->word[k * bytes / 4];
+    ptx_val x = ptx_load(b, bits, place);
+
+    if (bytes < 4) {
+        ptx_val wide = ptx_bitcast(b, PTX_B32, ptx_cvt(b, PTX_U32, x));
+        x = ptx_or(b, word, ptx_shl(b, wide, k * bytes % 4 * 8));
+    }
+    ptx_set(b, word, x);
+}
+
+void ptxk_lanes_read_lane(ptx_builder *b, const struct ptxk_lanes *l, unsigned k, ptx_ptr at,
+                          ptx_val place)
+{
+    read_lane(b, l, k, as_bits(b, l, at), place);
+}
+
+void ptxk_lanes_read_some(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at, ptx_val i,
+                          ptx_val length)
+{
+    const unsigned bytes = ptx_type_bytes(l->type);
+    ptx_ptr p = as_bits(b, l, at);
 
     for (unsigned k = 0; k < l->words; k++)
         ptx_set(b, l->word[k], 0);
     for (uint32_t k = 0; k < l->words * 4 / bytes; k++) {
         ptxk_comment_lanes(b, "those that there are", k, bytes < 4 ? 2 : 4, l->words * 4 / bytes);
-        const ptx_val word = l->word[k * bytes / 4];
         ptx_val place = ptx_add(b, i, k);
-        ptx_if (b, ptx_lt(b, place, length)) {
-            ptx_val x = ptx_load(b, p, place);
-            if (bytes < 4) {
-                ptx_val bits = ptx_bitcast(b, PTX_B32, ptx_cvt(b, PTX_U32, x));
-                x = ptx_or(b, word, ptx_shl(b, bits, k * bytes % 4 * 8));
-            }
-            ptx_set(b, word, x);
-        }
+        ptx_if (b, ptx_lt(b, place, length))
+            read_lane(b, l, k, p, place);
     }
 }
 

@@ -27,6 +27,9 @@ struct ptxk_lanes ptxk_lanes_load(ptx_builder *b, ptx_type type, unsigned lanes,
 void ptxk_lanes_read(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at);
 // The same by single elements, for an `at` between the boundaries of vectors.
 void ptxk_lanes_read_each(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at);
+// Reads lane `k` alone, element `place` of the array; what there is of it is 0.
+void ptxk_lanes_read_lane(ptx_builder *b, const struct ptxk_lanes *l, unsigned k, ptx_ptr at,
+                          ptx_val place);
 // Reads the lanes from element `i` (s32) on that are below `length`; the others become 0.
 void ptxk_lanes_read_some(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at, ptx_val i,
                           ptx_val length);
