@@ -110,20 +110,30 @@ def run(optimizer, params, steps, first=0, **how):
 
 @pytest.mark.parametrize("shape,settings,cut", [
     ((12, 10), {"heads": 3}, lambda p: p.split(4)),
-    ((12, 10), {"heads": [(6, 6), pt.MatrixRange(0, 2)], "uncovered": "matrix"}, lambda p: (p[:2], p[2:6], p[6:])),
+    ((12, 10), {"heads": [(6, 6), pt.MatrixRange(0, 2)], "uncovered": "matrix"}, lambda p: (p[6:], p[:2], p[2:6])),
     ((12, 10), {"heads": [(0, 5), [5, 7]]}, lambda p: (p[:5], p[5:])),
     ((12, 10), {"heads": lambda name, shape: shape[0] // 6 if name == "w" else None}, lambda p: p.split(6)),
+    ((12, 10), {"heads": [(0, 2, 6), pt.MatrixRange(2, 2, 6), (4, 2, 6)]},
+     lambda p: [p.view(2, 3, 2, 10)[:, k].reshape(4, 10) for k in range(3)]),
+    ((10, 24), {"heads": 3, "in_by_out": True}, lambda p: p.split(8, dim=1)),
+    ((7, 15), {"heads": [(0, 5, 0, True), pt.MatrixRange(8, 7, columns=True)], "uncovered": "matrix"},
+     lambda p: (p[:, :5], p[:, 8:], p[:, 5:8])),
+    ((7, 18), {"heads": lambda name, shape: [(0, 2, 9, True), (2, 7, 9, True)] if name == "w" else None},
+     lambda p: [p.view(7, 2, 9)[:, :, cut].reshape(7, -1) for cut in (slice(0, 2), slice(2, 9))]),
     ((3, 5, 6), {"of_3d": "batch"}, lambda p: p.unbind()),
     ((7, 5, 6), {"of_3d": "convolution"}, lambda p: (p.flatten(1),)),
     ((7, 2, 3, 2), {}, lambda p: (p.flatten(1),)),
-], ids=["equal", "ranges", "all", "function", "batch", "convolution", "2d"])
+], ids=["equal", "ranges", "all", "function", "strided rows", "equal columns", "columns", "strided columns", "batch",
+        "convolution", "2d"])
 def test_matrices_of_a_parameter(shape, settings, cut):
     """Each gets the bits that it gets as a parameter of its own, also with gradients that are summed, come and go."""
     params = parameters(shapes=[(9, 4), shape, (4, 6)])
     parts = [torch.nn.Parameter(one.detach().clone()) for one in (params[0], *cut(params[1].detach()), params[2])]
     names = [{"params": [(name, p)]} for name, p in zip("vwx", params)]
     names[1].update(settings)
-    one, other = (pt.Muon(given, lr=0.05, ns_steps=1) for given in (names, parts))
+    alone = [{"params": parts[:1]}, {"params": parts[1:-1], "in_by_out": settings.get("in_by_out", False)},
+             {"params": parts[-1:]}]
+    one, other = (pt.Muon(given, lr=0.05, ns_steps=1) for given in (names, alone))
     for step in range(4):
         for k in range(2 if step == 1 else 1):
             give(params, 10 * step + k)
@@ -170,6 +180,20 @@ def test_reports_and_averages_of_pieces():
     optimizer.step()
     assert optimizer.report().first_nonfinite.tolist() == [73, -1, -1] and float(optimizer.found_inf) == 1
     assert math.isnan(float(optimizer.report().largest[0])) and float(optimizer.state[params[0]]["step"]) == 2
+
+
+def test_reports_of_columns():
+    """The first element that is not finite is counted in the parameter."""
+    params = parameters(shapes=[(6, 20), (12, 5)])
+    optimizer = pt.Muon([{"params": params[:1], "heads": [(0, 5, 10, True), (5, 5, 10, True)]},
+                         {"params": params[1:], "heads": [(0, 2, 6), (2, 4, 6)]}], reports=True)
+    give(params, 0)
+    params[0].grad[3, 17] = math.inf
+    params[0].grad[4, 1] = math.nan
+    params[1].grad[8, 2] = math.inf
+    params[1].grad[7, 3] = math.inf
+    optimizer.step()
+    assert optimizer.report().first_nonfinite.tolist() == [77, 38]
 
 
 # ---- with the rest of an optimizer
@@ -403,14 +427,18 @@ def of(*shapes, **settings):
     (lambda: pt.Muon(of((2, 3, 4)), of_3d="experts"), "of_3d: 'experts' is none of batch, convolution"),
     (lambda: pt.Muon(of((12, 4)), heads=5), "has 12 rows, which are not 5 equal matrices"),
     (lambda: pt.Muon(of((12, 4)), heads=0), "has 12 rows, which are not 0 equal matrices"),
-    (lambda: pt.Muon(of((12, 4)), heads=3, in_by_out=True), "stored in x out, so its heads are columns"),
+    (lambda: pt.Muon(of((12, 4)), heads=3, in_by_out=True), "has 4 columns, which are not 3 equal matrices"),
     (lambda: pt.Muon(of((12, 4)), heads=True), "`heads` gives True, and a number of matrices, a list of ranges or None"),
-    (lambda: pt.Muon(of((12, 4)), heads=[(0, 4), (3, 9)]), "rows 0 to 3 and 3 to 11 of `heads` overlap"),
-    (lambda: pt.Muon(of((12, 4)), heads=[(0, 4), (6, 2)]), 'the rows 4 to 5, 8 to 11; uncovered="matrix"'),
-    (lambda: pt.Muon(of((12, 4)), heads=[(0, 4), (6, 2)], uncovered="matrix"), "4 to 5, 8 to 11 .* do not follow one"),
-    (lambda: pt.Muon(of((12, 4)), heads=[(0, 13)]), r"\(0, 13\) of `heads` is not within its 12 rows"),
-    (lambda: pt.Muon(of((12, 4)), heads=[(0, 2, 6)]), r"\(0, 2, 6\) of `heads` has a stride, and strided rows are not"),
-    (lambda: pt.Muon(of((12, 4)), heads=[pt.MatrixRange(0, 2, columns=True)]), "is a range of columns, which is not"),
+    (lambda: pt.Muon(of((12, 4)), heads=[(0, 4), (3, 9)]),
+     r"parameter 0 of group 0 \(layer.0\), `heads`: ranges 0 and 1 overlap: both have row 3"),
+    (lambda: pt.Muon(of((12, 4)), heads=[(0, 4), (6, 2)]), 'no range has the rows 4 to 5 .*uncovered="matrix"'),
+    (lambda: pt.Muon(of((12, 4)), heads=[(0, 4), (6, 2)], uncovered="matrix"), "those from 4 and from 8 on do not repeat"),
+    (lambda: pt.Muon(of((12, 4)), heads=[(0, 13)]), "range 0: first 0 and run 13 are not within the parameter's 12 rows"),
+    (lambda: pt.Muon(of((12, 4)), heads=[(-1, 2)]), r"\(-1, 2\) of `heads` is no range: first, run and stride are not negative"),
+    (lambda: pt.Muon(of((12, 4)), heads=[(0, 2, 1)]), "range 0: its stride is 1, below first . run, 2"),
+    (lambda: pt.Muon(of((12, 4)), heads=[pt.MatrixRange(0, 1, 3, True)]), "range 0: its stride is 3, which does not divide"),
+    (lambda: pt.Muon(of((12, 4)), heads=[(0, 12), pt.MatrixRange(0, 2, columns=True)]), "range 1 is of columns, and range 0 of"),
+    (lambda: pt.Muon(of((16385, 16385))), r"matrix of 16385 x 16385, whose smaller side is above 16384"),
     (lambda: pt.Muon(of((12, 4)), heads=[3]), "3 of `heads` is no range: MatrixRange"),
     (lambda: pt.Muon(of((6, 2, 2, 2)), heads=2), "has more than two dimensions, and `heads` gives ranges for it"),
     (lambda: pt.Muon(parameters(shapes=[(4, 4)]), heads=lambda name, shape: 2), "no name, and `heads` is a function of"),

@@ -19,6 +19,7 @@ except ImportError:
 # With these numbers every sum is exact, so that it is the same whichever ranks add it up.
 SETTINGS = {"lr": 0.125, "momentum": 0.5, "weight_decay": 0.25, "ns_steps": 2}
 SHAPES = {"wide": (20, 40), "tall": (45, 12), "tiles": (131, 130), "heads": (24, 10), "conv": (6, 2, 3, 3), "row": (1, 9),
+          "columns": (9, 24), "runs": (24, 10),
           "experts": (4, 6, 8), "whole": (5, 7), "bias": (11,)}
 
 
@@ -27,7 +28,9 @@ def dyadic(shape, generator):
 
 
 def heads(name, shape):
-    return [(0, 8), (8, 9), (17, 7)] if name == "heads" else None  # the cut is within the second
+    return {"heads": [(0, 8), (8, 9), (17, 7)],  # the cut is within the second
+            "columns": [(0, 8, 0, True), (8, 16, 0, True)],
+            "runs": [(0, 4, 12), (4, 8, 12)]}.get(name)
 
 
 def groups_of(made):
@@ -166,6 +169,9 @@ def refused(rank):
         with pytest.raises(ValueError, match=r"parameter 0 of group 0 \(w\) of shape \(6, 4\) is placed as .*Shard\(0\), "
                                              "along one dimension of its mesh"):
             pt.Muon([("w", p)])
+    p = torch.nn.Parameter(distribute_tensor(torch.ones(10, 4, device=DEVICE), mesh, [Shard(0)]))
+    with pytest.raises(ValueError, match="matrix 0 of `heads` has strided rows, and .* begin within a run of them, at row 5"):
+        pt.Muon([("w", p)], heads=[(0, 2, 4), (2, 2, 4)])
     p = torch.nn.Parameter(distribute_tensor(matrix, two, [Shard(1), Shard(0)]))  # one rank along the first
     p.grad = distribute_tensor(matrix, two, [Shard(1), Shard(0)])
     pt.Muon([("w", p)]).step()

@@ -34,8 +34,9 @@ _SIZES = {dtype: torch.empty((), dtype=dtype).element_size() for dtype in _devic
 
 
 class Piece(NamedTuple):
-    """Elements of a parameter that follow one another, which are a tensor of the plan by themselves: a
-    matrix of this many columns, or with whole_rows those of its rows that are on this rank."""
+    """Elements of a parameter which are a tensor of the plan by themselves: a matrix of this many columns,
+    or with whole_rows those of its rows that are on this rank. They follow one another, or with a run so
+    many of them do, and the next ones begin a stride after these."""
 
     first: int  # in what is here of the parameter
     elements: int
@@ -44,6 +45,12 @@ class Piece(NamedTuple):
     number: int = 0  # of the parameter's matrices
     start: int = 0  # the first element in the matrix
     whole_rows: int = 0  # of the matrix, where others have some of them
+    run: int = 0
+    stride: int = 0
+
+    def place(self) -> Tuple[int, int, int]:
+        """Where its elements are in the whole parameter, by their index in the matrix: see reports.py."""
+        return self.base, self.run or 1, self.stride or 1
 
 
 class _Item:
@@ -198,7 +205,8 @@ class _Part:
         pieces: Any = item.pieces
         piece: Piece = pieces[m]
         first, elements, columns = piece.first, piece.elements, piece.columns
-        made = {**row, "count": elements, "columns": columns, "whole_rows": piece.whole_rows}
+        made = {**row, "count": elements, "columns": columns, "whole_rows": piece.whole_rows,
+                "spread": (piece.run, piece.stride)}
         if piece.whole_rows and elements:
             made["update"] = next(one.update_at(item.parameter, piece.number) for one in self.exchanges
                                   if one.has(item.parameter, piece.number))
@@ -891,7 +899,7 @@ class Engine:
         reported = [Reported(part.reports, [places[id(item.parameter)] for item in part.items],
                              [item.counted for item in part.items],
                              None if part.starts is None else [
-                                 [0] if item.pieces is None else [piece.base for piece in item.pieces]
+                                 [(0, 1, 1)] if item.pieces is None else [piece.place() for piece in item.pieces]
                                  for item in part.items])
                     for part in self._parts if part.reports is not None]
         names = [name if name is not None else str(k) for k, name in

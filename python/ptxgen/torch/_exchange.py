@@ -63,18 +63,15 @@ def rows_of(parameter: Tensor, what: str) -> Optional[Rows]:
 
 
 class Matrix(NamedTuple):
-    """A matrix of a parameter: its number there, its first row and how many it has, and what its steps are."""
+    """A matrix of a parameter: its number there, its sides, how many of its rows each rank has, and what its steps
+    are."""
 
     parameter: Tensor
     number: int
-    first: int
     rows: int
     columns: int
+    shares: List[int]
     muon: Dict[str, Any]
-
-    def shares(self, over: Rows) -> List[int]:
-        """How many of the rows each rank has."""
-        return [max(0, min(end, self.first + self.rows) - max(first, self.first)) for first, end in over.spans]
 
     def work(self) -> int:
         """About how many multiplications the products are."""
@@ -104,7 +101,7 @@ class Exchange:
         self.group, self.device = group, device
         self.count = len(matrices)
         self._row = {(id(one.parameter), one.number): k for k, (one, _) in enumerate(matrices)}
-        shares = [one.shares(over) for one, over in matrices]
+        shares = [one.shares for one, _ in matrices]
         ranks, mine = len(matrices[0][1].spans), matrices[0][1].rank
         owner = owners([(share, one.work()) for share, (one, _) in zip(shares, matrices)], ranks)
         lines = [c.ptx_muon_pitch(one.columns) // 2 for one, _ in matrices]  # elements
@@ -193,8 +190,8 @@ class Exchange:
 
 def key_of(matrices: Sequence[Tuple[Matrix, Rows]]) -> Any:
     """What exchanges are made for."""
-    return [(id(one.parameter), one.number, one.first, one.rows, one.columns, sorted(one.muon.items()), id(over.group),
-             over.spans, str(local(one.parameter).device)) for one, over in matrices]
+    return [(id(one.parameter), one.number, tuple(one.shares), one.rows, one.columns, sorted(one.muon.items()),
+             id(over.group), over.spans, str(local(one.parameter).device)) for one, over in matrices]
 
 
 def made(matrices: Sequence[Tuple[Matrix, Rows]]) -> List[Exchange]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import operator
+from ctypes import byref
 from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, NamedTuple, Optional, Sequence, Tuple,
                     Union)
 
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor
 
 from .. import _c
+from .._library import c, check
+from ..errors import InvalidError
 from ._engine import Piece, is_number
 from ._exchange import Matrix, Rows, rows_of
 from ._formats import EmaDtype, StateDtype
@@ -36,8 +39,7 @@ _TORCHS = {"amsgrad": False, "maximize": False, "foreach": None, "capturable": F
 
 class MatrixRange(NamedTuple):
     """Rows of a parameter that are a matrix of their own: `run` of them from `first` on. With a stride the
-    matrix has the `run` rows from `first + stride` on, too, and so on; columns: these are columns. Both are
-    refused for now."""
+    matrix has the `run` rows from first + stride on, too, and so on. columns: these are columns."""
 
     first: int
     run: int
@@ -61,9 +63,10 @@ class Muon(Stepped):
     refused. lr, weight_decay, momentum, nesterov, eps, ns_steps and adjust_lr_fn are torch's; ns_coefficients is a
     triple as torch's, or a list with a triple for each step. These come on top:
 
-    heads: how many equal matrices the rows of a parameter are, or a list of MatrixRange(first, run), or a
-        function of a parameter's name and shape that gives either, or None for one matrix.
-    uncovered: what becomes of rows that no range of `heads` has: "error", the default, or "matrix": one of them.
+    heads: how many equal matrices the rows of a parameter are, with in_by_out its columns; or a list of
+        MatrixRange(first, run, stride, columns); or a function of a parameter's name and shape that gives
+        either, or None for one matrix.
+    uncovered: what becomes of what no range of `heads` has: "error", the default, or "matrix": one of it.
     of_3d: what a parameter with three dimensions is: "batch", matrices of the last two, or "convolution", one
         matrix of (out, rest); None, the default, refuses it.
     in_by_out: weights are stored in x out, as GPT-2's Conv1D has them.
@@ -203,8 +206,10 @@ class Muon(Stepped):
         if over is None or batch or not parameter.numel():
             return []
         muon = self._of_rule(self._rule(group))["muon"]
-        return [(Matrix(parameter, number, first, run, columns, muon), over)
-                for number, (first, run) in enumerate(_ranges(group, tuple(parameter.shape), what, name) or [(0, rows)])]
+        slices = _slices(group, tuple(parameter.shape), what, name) or [_Slice(0, rows, columns)]
+        return [(Matrix(parameter, number, one.rows, one.columns,
+                        [one.below(end, columns) - one.below(first, columns) for first, end in over.spans], muon), over)
+                for number, one in enumerate(slices)]
 
     # ---- checkpoints
 
@@ -301,6 +306,25 @@ def _triples(given: Any, steps: int) -> Tuple[_Triple, ...]:
 # ---- matrices
 
 
+class _Slice(NamedTuple):
+    """A matrix of a parameter: its first element there, its sides, and where its elements are, as struct
+    ptx_muon_spread has it."""
+
+    first: int
+    rows: int
+    columns: int
+    run: int = 0
+    stride: int = 0
+
+    def below(self, line: int, width: int) -> int:
+        """How many of its rows are above row `line` of the parameter, whose rows have `width` elements."""
+        if self.columns != width:  # columns of all rows
+            return min(line, self.rows)
+        run = self.run or self.rows * self.columns
+        turns, rest = divmod(max(0, line * width - self.first), self.stride or run)
+        return min(self.rows, (turns * run + min(rest, run)) // width)
+
+
 def _shape_of(group: Dict[str, Any], parameter: Tensor, what: str) -> Tuple[int, int, int]:
     """How many matrices are in a batch, 0 where it is none; rows and columns of one."""
     shape = tuple(parameter.shape)
@@ -321,9 +345,9 @@ def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optiona
     here, shape = local(parameter), tuple(parameter.shape)
     batch, rows, columns = _shape_of(group, parameter, what)
     over = rows_of(parameter, what)
-    ranges = _ranges(group, shape, what, name) or [(0, rows)]
-    for _, run in ranges:
-        _check_sides(run, columns, what)
+    slices = _slices(group, shape, what, name) or [_Slice(0, rows, columns)]
+    for one in slices:
+        _check_sides(one.rows, one.columns, what)
     begin, end = (0, shape[0]) if over is None else over.spans[over.rank]
     if not here.numel():
         yield Piece(0, 0, max(columns, 1), 0, whole_rows=rows if over is not None and not batch else 0)
@@ -333,14 +357,29 @@ def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optiona
         raise ValueError(f"{what} of shape {shape} does not lie row by row in memory: its strides are {here.stride()}. "
                          "Give Muon a parameter that is contiguous")
     if batch:  # whole matrices, whichever are here
-        for one in range(begin, end):
-            yield Piece((one - begin) * rows * columns, rows * columns, columns, one * rows * columns, one)
+        for k in range(begin, end):
+            yield Piece((k - begin) * rows * columns, rows * columns, columns, k * rows * columns, k)
         return
-    for number, (first, run) in enumerate(ranges):
-        low, high = max(first, begin), min(first + run, end)
-        if low < high:
-            yield Piece((low - begin) * columns, (high - low) * columns, columns, first * columns, number,
-                        (low - first) * columns, 0 if over is None else run)
+    spans, mine = ([(0, shape[0])], 0) if over is None else (over.spans, over.rank)
+    for number, one in enumerate(slices):
+        of_ranks = [_piece(one, number, columns, *span, over is not None, what) for span in spans]  # all refuse alike
+        yield from of_ranks[mine]
+
+
+def _piece(one: _Slice, number: int, width: int, begin: int, end: int, is_cut: bool, what: str) -> List[Piece]:
+    """What the parameter's rows `begin` to `end`, of `width` elements, have of a matrix."""
+    low, high = one.below(begin, width), one.below(end, width)
+    if low == high:
+        return []
+    start, elements, run, stride = low * one.columns, (high - low) * one.columns, one.run, one.stride
+    within = start % run if run else 0
+    at = one.first + (start // run * stride + within if run else start) - begin * width
+    if within + elements <= run and within:
+        run = stride = 0  # part of one run
+    elif within:
+        raise ValueError(f"{what}: matrix {number} of `heads` has strided rows, and the rows of a rank begin within a run "
+                         f"of them, at row {begin}: shard the parameter where runs begin, or give Muon ranges without strides")
+    return [Piece(at, elements, one.columns, one.first, number, start, one.rows if is_cut else 0, run, stride)]
 
 
 def _check_sides(rows: int, columns: int, what: str) -> None:
@@ -352,8 +391,8 @@ def _check_sides(rows: int, columns: int, what: str) -> None:
                          "into a group with use_muon=False")
 
 
-def _ranges(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Optional[str]) -> List[Tuple[int, int]]:
-    """The first row and the number of rows of each matrix, in their order; none: all rows are one."""
+def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Optional[str]) -> List[_Slice]:
+    """The matrices that `heads` makes of a parameter; none: it is one."""
     heads = group.get("heads")
     if callable(heads):
         if name is None:
@@ -364,57 +403,44 @@ def _ranges(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
         return []
     if len(shape) != 2:
         raise ValueError(f"{what} of shape {shape} has more than two dimensions, and `heads` gives ranges for it: give None")
-    rows = shape[0]
     if hasattr(heads, "__index__") and not isinstance(heads, bool):
-        count = operator.index(heads)
-        if count < 1 or rows % count:
-            raise ValueError(f"{what} of shape {shape} has {rows} rows, which are not {count} equal matrices, as `heads` "
-                             "says")
-        if group.get("in_by_out") and count > 1:
-            raise ValueError(f"{what} of shape {shape} is stored in x out, so its heads are columns, which are not "
-                             "supported: leave `heads` out")
-        return [(k * (rows // count), rows // count) for k in range(count)]
+        heads = _equal(operator.index(heads), shape, bool(group.get("in_by_out")), what)
     if not isinstance(heads, (list, tuple)):
         raise ValueError(f"{what}: `heads` gives {heads!r:.80}, and a number of matrices, a list of ranges or None is "
                          "needed")
-    found = sorted(_range(one, rows, what) for one in heads)
-    for (first, run), (after, other) in zip(found, found[1:]):
-        if first + run > after:
-            raise ValueError(f"{what}: the ranges of rows {first} to {first + run - 1} and {after} to {after + other - 1} "
-                             "of `heads` overlap")
-    return _with_uncovered(found, rows, group.get("uncovered") == "matrix", what)
+    ranges = [_range(one, what) for one in heads]
+    made = (_c.ptx_muon_range * len(ranges))(*[_c.ptx_muon_range(*one) for one in ranges])
+    slices, count = (_c.ptx_muon_slice * (len(ranges) + 1))(), _c.c_size_t()
+    try:
+        check(c.ptx_muon_slices(*shape, made, len(ranges), group.get("uncovered") == "matrix", slices, byref(count)))
+    except InvalidError as error:
+        words = str(error).split(": ", 1)[-1]  # without the call's name
+        if words.endswith("as one matrix"):
+            words += ', uncovered="matrix"'
+        raise ValueError(f"{what}, `heads`: {words}") from None
+    return [_Slice(one.first, one.count // one.columns, one.columns, one.spread.run, one.spread.stride)
+            for one in slices[:count.value]]
 
 
-def _range(given: Any, rows: int, what: str) -> Tuple[int, int]:
+def _equal(count: int, shape: Tuple[int, ...], columns: bool, what: str) -> List[MatrixRange]:
+    """So many equal matrices, of rows, or of columns where weights are stored in x out."""
+    lines, kind = (shape[1], "columns") if columns else (shape[0], "rows")
+    if count < 1 or lines % count:
+        raise ValueError(f"{what} of shape {shape} has {lines} {kind}, which are not {count} equal matrices, as `heads` says")
+    each = lines // count
+    return [MatrixRange(k * each, each, columns=columns) for k in range(count)]
+
+
+def _range(given: Any, what: str) -> MatrixRange:
     try:
         one = MatrixRange(*given)
         first, run, stride = map(operator.index, one[:3])
     except TypeError:
         raise ValueError(f"{what}: {given!r:.80} of `heads` is no range: MatrixRange(first, run) is needed") from None
-    if one.columns:
-        raise ValueError(f"{what}: {given!r} of `heads` is a range of columns, which is not supported: columns must be "
-                         "matrices of parameters of their own")
-    if stride not in (0, run):
-        raise ValueError(f"{what}: {given!r} of `heads` has a stride, and strided rows are not supported: a range is of "
-                         "rows that follow one another")
-    if first < 0 or run < 1 or first + run > rows or stride and first:
-        raise ValueError(f"{what}: {given!r} of `heads` is not within its {rows} rows")
-    return first, rows if stride else run
-
-
-def _with_uncovered(found: List[Tuple[int, int]], rows: int, taken: bool, what: str) -> List[Tuple[int, int]]:
-    """The ranges, and that of the rows that none of them has."""
-    ends = [0, *(first + run for first, run in found)]
-    gaps = [(end, first - end) for end, first in zip(ends, [*(first for first, _ in found), rows]) if first > end]
-    if not gaps:
-        return found
-    named = ", ".join(f"{first} to {first + run - 1}" for first, run in gaps)
-    if not taken:
-        raise ValueError(f"{what}: no range of `heads` has the rows {named}; uncovered=\"matrix\" takes them for a matrix")
-    if len(gaps) > 1:
-        raise ValueError(f"{what}: the rows {named} that no range of `heads` has do not follow one another, so they cannot "
-                         "be one matrix: give ranges for them")
-    return sorted([*found, *gaps])
+    if min(first, run, stride) < 0 or one.columns not in (True, False):
+        raise ValueError(f"{what}: {given!r:.80} of `heads` is no range: first, run and stride are not negative, and columns "
+                         "is True or False")
+    return MatrixRange(first, run, stride, bool(one.columns))
 
 
 # ---- torch's two dicts

@@ -28,6 +28,9 @@ _COLUMNS = {
 _NORMS, _LARGEST = ("norm", "weight_norm", "change_norm"), ("largest", "weight_largest")
 _NONE = torch.iinfo(torch.int64).max
 
+# Of a piece: element i is element first + i // run * stride + i % run of the parameter.
+Place = Tuple[int, int, int]
+
 
 class Report(NamedTuple):
     """Of the last step's raw gradients (with accumulate() of their sums), neither unscaled nor clipped, and of the parameters as stored after the last
@@ -136,12 +139,14 @@ def _folded(ranks: Sequence[Tensor]) -> Dict[str, Tensor]:
     return made
 
 
-def _joined(rows: Dict[str, Tensor], pieces: List[List[int]]) -> Dict[str, Tensor]:
+def _joined(rows: Dict[str, Tensor], pieces: List[List[Place]]) -> Dict[str, Tensor]:
     """The columns of parameters from those of their pieces: as over ranks, of which the k-th has each k-th piece."""
     device = rows["norm"].device
-    firsts = torch.tensor([first for one in pieces for first in one], dtype=torch.int64, device=device)
+    places = torch.tensor([place for one in pieces for place in one], dtype=torch.int64, device=device)
+    first, run, stride = places.unbind(1)
     found = rows["first_nonfinite"]
-    rows = {**rows, "first_nonfinite": torch.where(found < 0, found, found + firsts)}
+    turn = torch.div(found, run, rounding_mode="floor")
+    rows = {**rows, "first_nonfinite": torch.where(found < 0, found, first + turn * stride + (found - turn * run))}
     starts = list(accumulate(map(len, pieces), initial=0))
     ranks = []
     for k in range(max(map(len, pieces))):
@@ -157,12 +162,12 @@ def _joined(rows: Dict[str, Tensor], pieces: List[List[int]]) -> Dict[str, Tenso
 
 class Reported(NamedTuple):
     """What a plan reports: its rows, the parameters' places among all, and whether this rank counts them. pieces:
-    where each parameter's pieces begin, which have a row each; None: every parameter has one row."""
+    where each parameter's pieces lie, which have a row each; None: every parameter has one row."""
 
     rows: Rows
     at: List[int]
     counted: List[bool]
-    pieces: Optional[List[List[int]]] = None
+    pieces: Optional[List[List[Place]]] = None
 
     def columns(self) -> Dict[str, Tensor]:
         """Of each parameter."""
