@@ -130,6 +130,7 @@ struct norm_spec {
     bool folds_reports;               // in NORM_SQUARES, each tensor's last block, not NORM_REPORT
     const struct norm_entry *entries; // NORM_ENTRIES of them: the plan's kernels
     unsigned last_blocks;             // .minnctapersm of NORM_LAST
+    unsigned last_threads;            // of a block of NORM_LAST; 0: NORM_BLOCK
     const void *own;                  // what else the plan's own kernels depend on
 };
 

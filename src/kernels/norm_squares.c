@@ -89,6 +89,11 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n)
         struct norm_share share = ptxk_norm_share_of(b, &n->chunk, n->tid, one, 1);
         ptx_val tensor = ptxk_norm_share_tensor(b, &n->tables, &n->chunk, &share, n->tid);
         share.row = ptxk_norm_tensor_read(b, &n->tables, tensor);
+        if (n->may_lack) {
+            ptx_comment(b, "one without a gradient adds nothing");
+            ptx_val absent = ptx_eq(b, share.row.data, 0);
+            share.row.count = ptx_select(b, absent, ptx_u64(0), share.row.count);
+        }
         ptx_set(b, n->sum, ptxk_norm_share_sum(b, n->spec, &share, n->tid));
     }
     ptx_else (b) {

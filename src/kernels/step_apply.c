@@ -21,7 +21,7 @@ static void gradients_clear(ptx_builder *b, const struct ptxk_tile *s)
 {
     const ptx_val zero = ptxk_narrow(b, s->variant->gradient, ptx_zero(PTX_F32));
 
-    ptx_for (b, i, ptx_bitcast(b, PTX_S32, s->tid), s->length, BLOCK)
+    ptx_for (b, i, ptx_bitcast(b, PTX_S32, s->tid), s->length, ptxk_step_threads(s->spec))
         ptx_store(b, s->array[ARRAY_GRADIENT], i, zero);
 }
 
@@ -197,7 +197,7 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
 // end.
 static void step_tile(ptx_builder *b, struct ptxk_tile *s)
 {
-    const uint32_t lanes = ptxk_step_lanes(s->variant), span = BLOCK * lanes;
+    const uint32_t lanes = ptxk_step_lanes(s->variant), span = ptxk_step_threads(s->spec) * lanes;
     ptx_val missing = { 0 };
 
     if (s->is_matrix) {

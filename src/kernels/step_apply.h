@@ -25,7 +25,8 @@ struct ptxk_step_spec {
     const struct ptxk_step_variant
         *variants; // without duplicates, in the order of ptxk_step_variant_compare()
     unsigned variant_count;
-    uint32_t tile; // elements that a block steps, of one tensor; from ptxk_step_tile()
+    uint32_t tile;    // elements that a block steps, of one tensor; from ptxk_step_tile()
+    uint32_t threads; // of a block; 0: NORM_BLOCK; fewer if tensors are small
     enum ptxk_step_gradients gradients;
     bool accumulates; // gradients are summed in accumulators
     bool reports_weights;
@@ -80,6 +81,10 @@ extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk_step_report_emit,
     ptxk_step_transpose_emit, ptxk_step_matrix_totals_emit, ptxk_step_matrix_emit,
     ptxk_step_matrix_apply_emit, ptxk_step_fp8_blocks_emit;
+// The threads of a block of NORM_LAST; and whether they may be fewer than NORM_BLOCK: none works
+// with the others.
+unsigned ptxk_step_threads(const struct ptxk_step_spec *spec);
+bool ptxk_step_may_have_fewer_threads(const struct ptxk_step_spec *spec);
 // Whether NORM_LAST has something to step.
 bool ptxk_step_has_others(const struct norm_spec *norm);
 

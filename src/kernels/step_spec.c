@@ -36,7 +36,20 @@ unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec)
             blocks = !blocks || own < blocks ? own : blocks;
     }
     // Reports of weights take registers that so many blocks do not leave.
-    return spec->reports_weights && blocks > MOST_WITH_REGISTERS_LEFT ? blocks - 1 : blocks;
+    if (spec->reports_weights && blocks > MOST_WITH_REGISTERS_LEFT)
+        blocks--;
+    return blocks * (NORM_BLOCK / ptxk_step_threads(spec));
+}
+
+unsigned ptxk_step_threads(const struct ptxk_step_spec *spec)
+{
+    return spec->threads ? spec->threads : NORM_BLOCK;
+}
+
+bool ptxk_step_may_have_fewer_threads(const struct ptxk_step_spec *spec)
+{
+    return !ptxk_step_has_blocks(spec) && !ptxk_step_has_sums(spec) &&
+           !ptxk_step_has_matrices(spec) && !spec->reports_weights && !spec->takes_amax;
 }
 
 // Several vectors a thread only if that leaves tiles enough for every SM, the more the longer a

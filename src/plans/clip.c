@@ -69,7 +69,6 @@ static const struct norm_hooks hooks = {
     .group = "group",
     .groups = "groups",
     .overlap = "each would be scaled twice there",
-    .may_pack = true,
     .prepare = prepare,
     .values = values_of_apply,
     .last = apply,
@@ -90,6 +89,7 @@ static ptx_status take_params(const struct ptx_clip_params *params, struct norm_
 #undef CLIP_FIELD
             .nonfinite = params->nonfinite,
         .measure_only = params->measure_only,
+        .may_pack = true,
     };
     return PTX_OK;
 }

@@ -175,8 +175,7 @@ static uint64_t add_to_tally(struct tally *tally, const struct ptx_clip_tensor *
 
 // Packs if that at least halves the number of chunks, unless there are so few chunks that all their
 // blocks are resident on a large GPU at the same time: then it is faster without packing.
-static bool count_chunks(const struct norm_params *params, bool may_pack,
-                         struct norm_layout *layout)
+static bool count_chunks(const struct norm_params *params, struct norm_layout *layout)
 {
     struct tally *tallies = calloc(layout->group_count, sizeof *tallies);
     uint64_t small = 0, with_packed = 0;
@@ -192,8 +191,8 @@ static bool count_chunks(const struct norm_params *params, bool may_pack,
         with_packed += at_least_one(tallies[g].with_packed);
     }
     free(tallies);
-    layout->spec.packs = may_pack && !layout->spec.reports && layout->chunk_count > FEW_CHUNKS &&
-                         with_packed <= layout->chunk_count / 2;
+    layout->spec.packs = params->may_pack && !layout->spec.reports &&
+                         layout->chunk_count > FEW_CHUNKS && with_packed <= layout->chunk_count / 2;
     if (layout->spec.packs) {
         layout->chunk_count = with_packed;
         layout->pieces.length = small;
@@ -224,6 +223,7 @@ ptx_status ptxp_norm_layout_create(const struct norm_hooks *hooks, const struct 
                       params->update || params->loss_scale_state || params->loss_scale_at,
                   .entries = hooks->entries,
                   .last_blocks = params->last_blocks,
+                  .last_threads = params->last_threads,
                   .own = params->own },
         .scale_rule = { rule.growth, rule.backoff, rule.min_scale, rule.max_scale, rule.interval,
                         rule.hysteresis },
@@ -233,7 +233,7 @@ ptx_status ptxp_norm_layout_create(const struct norm_hooks *hooks, const struct 
         status = ptxp_norm_guards_lay_out(params->guards, layout->group_count, layout);
     if (status)
         return status;
-    if (!count_chunks(params, hooks->may_pack, layout))
+    if (!count_chunks(params, layout))
         return ptxp_norm_out_of_host_memory(hooks);
     place(layout, params->guards && params->guards->state);
     return PTX_OK;

@@ -34,7 +34,6 @@ struct norm_hooks {
     const char *name;                 // "clip plan"
     const char *group, *groups;       // what it calls a group of a norm, and several
     const char *overlap;              // what would happen where tensors overlap
-    bool may_pack;                    // small tensors may share chunks
     bool folds_reports;               // norm_spec.folds_reports: all chunks are in one launch
     // The messages for a phase that lacks what the phase before leaves; NULL: the order is the
     // caller's.
@@ -68,9 +67,10 @@ struct norm_params {
     uint32_t group_count; // as in struct ptx_clip_params
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_nonfinite nonfinite;
-    bool measure_only;    // runs end with the records
-    unsigned last_blocks; // norm_spec.last_blocks
-    const void *own;      // norm_spec.own
+    bool measure_only;                  // runs end with the records
+    bool may_pack;                      // small tensors may share chunks
+    unsigned last_blocks, last_threads; // of norm_spec
+    const void *own;                    // norm_spec.own
     // With reports: the rows of tensors, whose places in the whole are set; NULL: each is whole.
     const struct norm_report_row *places;
 };

@@ -196,6 +196,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
     *spec = (struct ptxk_step_spec) { .variants = layout->variants,
                                       .variant_count = layout->variant_count,
                                       .tile = layout->tile,
+                                      .threads = layout->threads,
                                       .gradients = (enum ptxk_step_gradients)params->gradients,
                                       .accumulates = layout->accumulates,
                                       .takes_amax = layout->takes_amax,
@@ -228,6 +229,8 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
         PTX_NORM_PARAMS(STEP_FIELD)
 #undef STEP_FIELD
             .last_blocks = ptxk_step_blocks_per_sm(spec),
+        .last_threads = spec->threads,
+        .may_pack = !spec->accumulates && !ptxk_step_has_matrices(spec),
         .own = spec,
         .places = layout->places,
     };

@@ -368,9 +368,12 @@ static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile
 static ptx_status choose_tiles(const struct ptx_step_params *params, struct step_layout *layout,
                                uint64_t *tiles)
 {
+    enum { LEAST_THREADS = 64, FEW_TILES = 512 }; // resident at once on a large GPU
     const struct ptxk_step_spec spec = { .variants = layout->variants,
-                                         .variant_count = layout->variant_count };
-    const uint32_t least = ptxk_step_tile(&spec, 0);
+                                         .variant_count = layout->variant_count,
+                                         .takes_amax = layout->takes_amax,
+                                         .reports_weights = ptxp_step_reports_weights(params) };
+    uint32_t least = ptxk_step_tile(&spec, 0);
     uint64_t elements = 0, of_matrices = 0, others;
 
     for (size_t t = 0; t < params->tensor_count; t++)
@@ -383,6 +386,15 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
     while (layout->tile > least &&
            *tiles - of_matrices > (elements + elements / 8) / layout->tile + 1) {
         layout->tile /= 2;
+        *tiles = tiles_of_all(params, layout->tile, &others);
+    }
+    // Where most threads of a block would have no vector: the more blocks are under way at once.
+    layout->threads = NORM_BLOCK;
+    while (*tiles > FEW_TILES && ptxk_step_may_have_fewer_threads(&spec) &&
+           layout->threads > LEAST_THREADS && layout->tile == least &&
+           *tiles * layout->tile / 3 * 2 > elements) {
+        layout->threads /= 2;
+        layout->tile = least /= 2;
         *tiles = tiles_of_all(params, layout->tile, &others);
     }
     if (*tiles > INT32_MAX)
@@ -431,6 +443,10 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
         status = check_tables(layout);
     if (!status)
         status = find_clocks(params, layout);
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        layout->accumulates |= params->tensors[t].accumulator != 0;
+        layout->takes_amax |= params->tensors[t].amax != 0;
+    }
     if (!status)
         status = choose_tiles(params, layout, &tiles);
     uint64_t matrices = 0, transposed = 0, in_blocks = 0, fp8_tiles = 0;
@@ -461,8 +477,6 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
         return status;
     }
     for (size_t t = 0; t < params->tensor_count; t++) {
-        layout->accumulates |= params->tensors[t].accumulator != 0;
-        layout->takes_amax |= params->tensors[t].amax != 0;
         layout->over_ranks |= ptxp_matrix_is_cut(params, t);
         layout->spreads |= ptxp_is_matrix(params, t) && params->tensors[t].spread.run;
         layout->counts_empty |= !params->tensors[t].count && params->tensors[t].counts_empty;

@@ -71,6 +71,7 @@ struct step_layout {
     bool spreads;        // some matrix's elements are not consecutive
     uint32_t fp8_blocks; // kinds of copies in blocks, as bits
     uint32_t tile;       // elements of one
+    uint32_t threads;    // of a block that steps one
     uint32_t others;     // tiles of tensors that are no matrices, which come first
     uint32_t row_words;  // of a tensor's row
     uint64_t bytes;      // size of the memory

@@ -14,7 +14,7 @@
 
 /// The rules of elements, which come before that of matrices.
 enum { STEP_RULES = PTX_STEP_RULE_MUON };
-enum { STEP_MOST_TENSORS = 64, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 14 };
+enum { STEP_MOST_TENSORS = 640, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 14 };
 
 /// Parameters of a random set.
 struct step_shape {

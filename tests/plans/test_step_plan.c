@@ -110,6 +110,34 @@ TEST(test_random_sets)
     }
 }
 
+// So many small tensors that they share chunks of the norm, and blocks have few threads: with and
+// without gradients, of one type and of several.
+TEST(test_small_tensors)
+{
+    const uint32_t full = 1u << PTX_STEP_FORMAT_FULL, stochastic = 1u << PTX_STEP_FORMAT_STOCHASTIC;
+    const uint32_t blocks = 1u << PTX_STEP_FORMAT_STATE_8BIT | 1u << PTX_STEP_FORMAT_MASTER_24BIT;
+    const uint32_t formats[] = { full, stochastic, full | stochastic, full | blocks };
+    const uint64_t most[] = { 300, 500, 1100, 60 };
+    struct random r = gpu_random(&gpu, "small tensors");
+
+    for (unsigned trial = 0; trial < 4; trial += SANITIZED_EVERY(3)) {
+        const struct step_shape shape = { .tensors = STEP_MOST_TENSORS,
+                                          .groups = 2,
+                                          .norm_groups = 1 + trial % 2,
+                                          .most = most[trial],
+                                          .rules =
+                                              trial == 3 ? ALL_RULES : 1u << PTX_STEP_RULE_ADAMW,
+                                          .formats = formats[trial],
+                                          .aligned = trial != 2,
+                                          .absent = trial != 1 };
+        static struct step_set small_set;
+        step_set_create(&small_set, &gpu, &r, &shape);
+        small_set.gradients = (ptx_step_gradients)(trial % 3);
+        check_steps(&small_set, &r, step_set_params(&small_set), 2);
+        step_set_destroy(&small_set);
+    }
+}
+
 // Quotients and roots of every size, where the short sequences of ptxk_quick do not always hold.
 TEST(test_wild)
 {
