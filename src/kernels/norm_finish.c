@@ -2,22 +2,35 @@
 // Adds a group's partials to its sum, and computes the record from the sum.
 #include "norm_parts.h"
 
-static ptx_val load_sum(ptx_builder *b, const void *sums, ptx_val group)
+// The sums of the groups, and with one group its sum in thread 0.
+struct known_sums {
+    ptx_ptr sums;
+    ptx_val groups, own;
+};
+
+static ptx_val known_sum(ptx_builder *b, const void *user, ptx_val group)
 {
-    return ptx_load(b, *(const ptx_ptr *)sums, group);
+    const struct known_sums *from = user;
+    ptx_val sum = ptx_var(b, from->own);
+
+    ptx_if (b, ptx_ne(b, from->groups, 1))
+        ptx_set(b, sum, ptx_load(b, from->sums, group));
+    return sum;
 }
 
 // With guards the last block decides for all groups.
-static void sums_guarded(ptx_builder *b, const struct norm_results *results, ptx_val tid,
-                         ptx_ptr sums, ptx_val finishes)
+static void sums_guarded(ptx_builder *b, const struct norm_sums *s, ptx_val tid,
+                         const struct norm_guards_known *known, ptx_val own)
 {
+    const struct known_sums from = { s->sums, s->results.groups, own };
     ptx_val last = ptx_var(b, ptx_bool(false));
 
+    ptx_comment(b, "the block of the last group decides for all");
     ptx_val first = ptx_eq(b, tid, 0);
-    ptx_if (b, ptx_and(b, first, ptx_ne(b, finishes, 0)))
-        ptx_set(b, last, ptxk_norm_arrives_last(b, results));
+    ptx_if (b, ptx_and(b, first, ptx_ne(b, s->finishes, 0)))
+        ptx_set(b, last, ptxk_norm_arrives_last(b, &s->results));
     ptx_if (b, ptx_barrier_any(b, last))
-        ptxk_norm_guards_decide(b, results, tid, load_sum, &sums);
+        ptxk_norm_guards_decide(b, &s->results, tid, known, known_sum, &from);
 }
 
 struct norm_sums ptxk_norm_sums_param(ptx_builder *b, const struct norm_spec *spec)
@@ -41,14 +54,16 @@ void ptxk_norm_sums_of(ptx_builder *b, const struct norm_spec *spec, const struc
     ptx_vec row = ptx_load_vec(b, s->from.groups, ptx_mul_wide(b, group, 2), 2);
 
     ptxk_norm_let_next_start(b);
-    ptxk_norm_wait_for_last(b);
     if (spec->guards) {
+        const struct norm_guards_known known = ptxk_norm_guards_begin(b, &s->results, tid);
+        ptxk_norm_wait_for_last(b);
         ptx_val total = ptxk_norm_group_total(b, &s->from, tid, row);
         ptx_if (b, ptx_eq(b, tid, 0))
             ptx_store(b, s->sums, group, total);
-        sums_guarded(b, &s->results, tid, s->sums, s->finishes);
+        sums_guarded(b, s, tid, &known, total);
         return;
     }
+    ptxk_norm_wait_for_last(b);
     struct norm_inputs inputs = ptxk_norm_inputs_read(b, &s->results, group);
     ptx_val sum = ptxk_norm_group_total(b, &s->from, tid, row);
     ptx_if (b, ptx_eq(b, tid, 0)) {
@@ -109,7 +124,9 @@ void ptxk_norm_finish_emit(ptx_builder *b, const struct norm_spec *spec)
     struct norm_results results = ptxk_norm_results_param(b, spec);
     from.groups = results.groups;
     if (spec->guards) {
-        ptxk_norm_guards_decide(b, &results, ptx_tid(b, PTX_X), total_of_rows, &from);
+        ptx_val thread = ptx_tid(b, PTX_X);
+        const struct norm_guards_known known = ptxk_norm_guards_begin(b, &results, thread);
+        ptxk_norm_guards_decide(b, &results, thread, &known, total_of_rows, &from);
         return;
     }
     ptx_val block = ptx_ctaid(b, PTX_X);

@@ -263,11 +263,29 @@ void ptxk_norm_record_write(ptx_builder *b, const struct norm_results *results, 
 // one thread.
 ptx_val ptxk_norm_arrives_last(ptx_builder *b, const struct norm_results *results);
 
+// What keeps a group: variables.
+struct norm_guard_kept {
+    ptx_val mean, variance, count; // f64, f64, u64
+};
+// What guards know before the norms of a step.
+enum { GUARD_BELONGS = NORM_LENGTH(uint32_t, struct norm_guard_belongs) };
+struct norm_guards_known {
+    ptx_val in_a_row, belongs[GUARD_BELONGS], most_skips; // u32
+    ptx_val length, filled, next;                         // u32: of the history
+    ptx_val mean, reach;          // f64, variables: of the warp's ring, and how far a value may be
+    ptx_val loss;                 // f32
+    ptx_val taken;                // u64: steps
+    struct norm_guard_kept first; // of the thread's first group
+};
+// Reads it, which may come before the launch waits for the norms' sums. Executed by all threads.
+struct norm_guards_known ptxk_norm_guards_begin(ptx_builder *b, const struct norm_results *results,
+                                                ptx_val tid);
 // The sum (f64) of a group.
 typedef ptx_val norm_sum_of(ptx_builder *b, const void *from, ptx_val group);
 // Writes all records, the summary, the loss scale's update and the guards' state. Executed by all
 // threads of one block.
 void ptxk_norm_guards_decide(ptx_builder *b, const struct norm_results *results, ptx_val tid,
-                             norm_sum_of *sum_of, const void *from);
+                             const struct norm_guards_known *known, norm_sum_of *sum_of,
+                             const void *from);
 
 #endif
