@@ -48,6 +48,15 @@ struct ptxk_step_element ptxk_tile_element(ptx_builder *b, const struct ptxk_til
     return e;
 }
 
+// Replaces states by their roots, which are exact in f32 without their scale: none is that small.
+static void states_by_roots(ptx_builder *b, const struct ptxk_step_rule *rule,
+                            struct ptxk_step_element *e)
+{
+    for (unsigned k = 0; k < rule->states; k++)
+        if (rule->roots >> k & 1)
+            e->state[k] = e->quick ? ptx_mul(b, e->root[k], 1 / PTXK_QUICK_SCALE) : e->root[k];
+}
+
 // Steps one element: replaces lane `k` of the values read by those to write. In between they are
 // f32, and the rule's.
 static void step_element(ptx_builder *b, const struct ptxk_tile *s,
@@ -65,6 +74,8 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s,
     struct ptxk_step_element e = ptxk_tile_element(b, s, value, k, &scaled);
     e.quick = quick;
     v->rule->update(b, v->options, s->coefficient, &e);
+    if (s->blocks && s->blocks->by_roots)
+        states_by_roots(b, v->rule, &e);
     struct ptxk_step_stored stored = ptxk_step_store(b, v, &e, s->ema_rate, own);
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && is_written(s, a))

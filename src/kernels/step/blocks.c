@@ -47,7 +47,8 @@ void ptxk_block_roots(ptx_builder *b, const ptx_val state[PTXK_LANES])
 }
 
 // What is usual, all at once; the rest in a branch.
-void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_val *inverse)
+void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_val *inverse,
+                         ptx_val (*state)[PTXK_LANES])
 {
     const uint32_t least = 0x00800000, infinity = 0x7f800000; // the least normal number
     const uint32_t low = (127 - 100) << 23, high = (127 + 100) << 23;
@@ -71,6 +72,8 @@ void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_va
             ptx_val other = ptx_select(b, small, ptx_u32(0), 0x7fffffff);
             ptx_set(b, inverse[k], ptx_select(b, usual, ptx_rcp(b, scale[k]), 0));
             ptx_set(b, scale[k], ptx_bitcast(b, PTX_F32, ptx_select(b, usual, bits, other)));
+            for (unsigned n = 0; state && n < PTXK_LANES; n++)
+                ptx_set(b, state[k][n], ptx_select(b, usual, state[k][n], 0));
         }
     }
 }

@@ -13,7 +13,8 @@ void ptxk_block_roots(ptx_builder *b, const ptx_val state[PTXK_LANES]);
 
 // 1 / scale of each state. Where a scale is below 2^-126, it becomes 0, and its inverse is 0. Where
 // it is infinite or NaN, it becomes NaN, 0x7fffffff, and its inverse is 0, too. Both are variables
-// then.
-void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_val *inverse);
+// then. `state`: those with an inverse of 0 become 0; NULL: they stay.
+void ptxk_block_inverses(ptx_builder *b, ptx_val *scale, unsigned states, ptx_val *inverse,
+                         ptx_val (*state)[PTXK_LANES]);
 
 #endif

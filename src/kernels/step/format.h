@@ -45,6 +45,8 @@ struct ptxk_step_blocks {
     // The states of a thread's elements, in f32.
     void (*decode)(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *of,
                    const struct ptxk_lanes *stored, ptx_val scale, ptx_val state[PTXK_LANES]);
+    // Whether `encode` takes the roots of positive states that the rule has.
+    bool by_roots;
     // The inverse, of all states, which become what ptxk_lanes_write() takes. `state`: variables.
     // All lanes of the warp take part; `scale` becomes the new one, an f32, of all their states.
     void (*encode)(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *rule,

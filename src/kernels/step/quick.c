@@ -63,9 +63,9 @@ ptx_val ptxk_quick_root(ptx_builder *b, ptx_val x)
     return root(b, ptx_mul(b, x, PTXK_QUICK_SCALE * PTXK_QUICK_SCALE));
 }
 
-ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y)
+ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val root, const struct ptxk_quick_divisor *y)
 {
-    return over(b, ptxk_quick_root(b, x), y);
+    return over(b, root, y);
 }
 
 // The sequence that ptxas uses for div.rn between its checks, with signs that keep that of a zero.

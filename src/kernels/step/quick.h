@@ -26,12 +26,12 @@ struct ptxk_quick_divisor {
     ptx_val value, reciprocal, rest;
 };
 
-// sqrt(x), and sqrt(x) / y with both rounded, times PTXK_QUICK_SCALE. NaN if x is -0 or below, at
-// least 2^40, or NaN.
+// sqrt(x) rounded, times PTXK_QUICK_SCALE; and such a root / y, rounded, too. NaN if x is -0 or
+// below, at least 2^40, or NaN.
 #define PTXK_QUICK_SCALE 0x1p44f
 enum { PTXK_QUICK_ROOTS = (127 + 40) << 23 }; // 2^40 as bits
 ptx_val ptxk_quick_root(ptx_builder *b, ptx_val x);
-ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val x, const struct ptxk_quick_divisor *y);
+ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val root, const struct ptxk_quick_divisor *y);
 
 // The f32s nearest to 1 / y and to the rest of it; NaN where ptxk_quick_over() does not hold for y.
 struct ptxk_quick_divisor ptxk_quick_divisor(ptx_builder *b, ptx_val y);

@@ -88,6 +88,9 @@ struct ptxk_step_element {
     ptx_val state[PTX_STEP_MAX_STATES];
     struct ptxk_quick *quick; // NULL: exact instructions
     const struct ptxk_step_rule *rule;
+    // Of a state that is in the rule's `roots`, set by its update: the root, rounded. By quick
+    // instructions times PTXK_QUICK_SCALE.
+    ptx_val root[PTX_STEP_MAX_STATES];
 };
 
 // A rule's file, which has its name in PTXK_STEP_RULES, has one of these. docs/design.md describes
@@ -101,6 +104,7 @@ struct ptxk_step_rule {
     const struct ptxk_step_scalar *scalar;
     struct ptxk_step_state state[PTX_STEP_MAX_STATES];
     uint32_t options; // those that it has besides maximize
+    uint32_t roots;   // bits of the positive states whose roots the update takes
     // A rule of matrices, which are stepped in two passes with products in between (step_matrix.c):
     // that of the second, which has no state. NULL: of elements.
     const struct ptxk_step_rule *of_matrices;

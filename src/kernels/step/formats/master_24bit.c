@@ -12,6 +12,7 @@ enum {
     EXPONENT = 0x7f800000,
     MAGIC_EXPONENT = 0x4b000000, // a byte below it is 2^23 and the byte
     SIGNS = -0x7f7f7f80,         // 0x80808080: of the bytes of a word
+    BITS_OF_LARGEST_128TH = 0x3f7e0000,
 };
 #define MAGIC     0x1p23f
 #define INTEGER   0x1.8p23f // added, leaves the nearest integer in the lowest byte
@@ -88,11 +89,13 @@ static void split(ptx_builder *b, ptx_val x, struct ptxk_step_stored *to)
     ptx_comment(b, "the nearest parameter, and the correction beside it");
     ptx_val near = ptx_cvt(b, PTX_F32, ptx_cvt(b, to->type, x));
     ptx_val half = half_apart(b, to->type, ptx_bitcast(b, PTX_S32, near));
-    ptx_val inverse = ptx_sub(b, ptx_s32(254 << 23), half); // both are powers of two
-    ptx_val rest = ptx_mul(b, ptx_sub(b, x, near), ptx_bitcast(b, PTX_F32, inverse));
+    // Both are powers of two, so what is 127 / half in 2^7ths overflows nowhere, and the sum has
+    // the integer in its lowest byte.
+    ptx_val parts = ptx_sub(b, ptx_s32(BITS_OF_LARGEST_128TH + (127 << 23)), half);
 
     to->parameter = near;
-    to->beside = ptx_fma(b, rest, LARGEST, INTEGER); // its lowest byte is the correction
+    to->beside =
+        ptx_fma(b, ptx_sub(b, x, near), ptx_bitcast(b, PTX_F32, parts), INTEGER / (LARGEST + 1));
 }
 
 static void corrections_of(ptx_builder *b, const struct ptxk_lanes *stored,
@@ -135,16 +138,23 @@ static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state 
     }
 }
 
-// The largest |state| of the block, as bits (u32), in which NaN is larger than infinity.
-static ptx_val largest_of(ptx_builder *b, const ptx_val state[PTXK_LANES])
+// The largest |state| of the block, as bits (u32), in which NaN is larger than infinity. Of roots
+// none has a sign.
+static ptx_val largest_of(ptx_builder *b, const ptx_val state[PTXK_LANES], bool are_roots)
 {
+    const bool has_max_nan = ptx_builder_target(b).sm >= 80;
     ptx_val most = { 0 };
 
     ptx_comment(b, "the largest state of the block");
     for (unsigned k = 0; k < PTXK_LANES; k++) {
-        ptx_val size = ptx_bitcast(b, PTX_U32, ptx_abs(b, state[k]));
-        most = k ? ptx_max(b, most, size) : size;
+        ptx_val size = are_roots ? state[k] : ptx_abs(b, state[k]);
+        if (are_roots || !has_max_nan)
+            size = ptx_bitcast(b, PTX_U32, size);
+        most = !k                     ? size
+               : size.type == PTX_F32 ? ptx_max_nan(b, most, size)
+                                      : ptx_max(b, most, size);
     }
+    most = ptx_bitcast(b, PTX_U32, most);
     return ptxk_lanes_combine_all(b, ptx_max, most, LANES_OF_BLOCK);
 }
 
@@ -159,18 +169,15 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
     if (!states)
         return;
     for (unsigned k = 0; k < states; k++) {
-        if (rule->state[k].kind == PTX_RULE_POSITIVE)
+        const bool has_root = rule->roots >> k & 1;
+        if (rule->state[k].kind == PTX_RULE_POSITIVE && !has_root)
             ptxk_block_roots(b, state[k]);
-        ptx_val most = ptx_max(b, largest_of(b, state[k]), BITS_OF_LEAST);
+        ptx_val most = ptx_max(b, largest_of(b, state[k], has_root), BITS_OF_LEAST);
         scale[k] = ptx_bitcast(b, PTX_F32, most);
     }
-    ptxk_block_inverses(b, scale, states, inverse);
+    ptxk_block_inverses(b, scale, states, inverse, state);
     for (unsigned k = 0; k < states; k++) {
         const bool is_signed = rule->state[k].kind == PTX_RULE_SIGNED;
-        ptx_comment(b, "0 where the scale is not finite");
-        ptx_if (b, ptx_eq(b, inverse[k], 0))
-            for (unsigned n = 0; n < PTXK_LANES; n++)
-                ptx_set(b, state[k][n], 0);
         for (unsigned n = 0; n < PTXK_LANES; n++) {
             ptxk_comment_lanes(b, "codes of the quotients", n, 2, PTXK_LANES);
             ptx_val x = ptx_mul(b, state[k][n], inverse[k]);
@@ -191,6 +198,7 @@ static const struct ptxk_step_blocks blocks = {
     .scale = PTX_F16,
     .decode = decode,
     .encode = encode,
+    .by_roots = true,
     .beside_of = corrections_of,
     .beside_as_words = corrections_as_words,
 };

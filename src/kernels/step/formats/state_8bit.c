@@ -163,7 +163,7 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
 
     for (unsigned k = 0; k < states; k++)
         absmax[k] = ptxk_block_largest(b, state[k]);
-    ptxk_block_inverses(b, absmax, states, inverse);
+    ptxk_block_inverses(b, absmax, states, inverse, NULL);
     for (unsigned k = 0; k < states; k++) {
         const bool is_signed = rule->state[k].kind == PTX_RULE_SIGNED;
         const uint32_t words = is_signed ? WORDS_BEFORE(cells[1]) : WORDS_BEFORE(cells[0]);

@@ -25,11 +25,11 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
 
     (void)tables;
     for (unsigned k = 0; k < states; k++) {
-        if (rule->state[k].kind == PTX_RULE_POSITIVE)
+        if (rule->state[k].kind == PTX_RULE_POSITIVE && !(rule->roots >> k & 1))
             ptxk_block_roots(b, state[k]);
         scale[k] = ptx_mul(b, ptxk_block_largest(b, state[k]), 1 / LARGEST_CODE);
     }
-    ptxk_block_inverses(b, scale, states, inverse);
+    ptxk_block_inverses(b, scale, states, inverse, NULL);
     for (unsigned k = 0; k < states; k++) {
         ptx_comment(b, "states over the scale, or 0 with a scale that has no inverse");
         ptx_if (b, ptx_eq(b, inverse[k], 0)) {
@@ -47,6 +47,7 @@ static const struct ptxk_step_blocks blocks = {
     .scale = PTX_F32,
     .decode = decode,
     .encode = encode,
+    .by_roots = true,
 };
 
 const struct ptxk_step_format ptxk_step_format_state_f16 = {

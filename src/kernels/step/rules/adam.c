@@ -34,23 +34,24 @@ static void once_decoupled(ptx_builder *b, struct ptxk_step_clock *clock, ptx_va
     c[DECAY] = ptx_mul(b, clock->scalar[S_LR], clock->scalar[S_WEIGHT_DECAY]);
 }
 
-// step_size * m / (sqrt(v) / root2 + eps)
-static ptx_val exact_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v)
+// step_size * m / (sqrt(v) / root2 + eps), and sqrt(v)
+static ptx_val exact_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v, ptx_val *root)
 {
     ptx_comment(b, "the step, by the exact instructions");
-    ptx_val root = ptx_div(b, ptx_sqrt(b, v), c[ROOT2]);
-    ptx_val denominator = ptx_add(b, root, c[EPS]);
+    *root = ptx_sqrt(b, v);
+    ptx_val denominator = ptx_add(b, ptx_div(b, *root, c[ROOT2]), c[EPS]);
     return ptx_div(b, ptx_mul(b, c[STEP_SIZE], m), denominator);
 }
 
 // The same, by sequences without branches.
-static ptx_val quick_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v,
+static ptx_val quick_step(ptx_builder *b, const ptx_val *c, ptx_val m, ptx_val v, ptx_val *root,
                           struct ptxk_quick *quick)
 {
     ptx_comment(b, "the step, without branches");
     const struct ptxk_quick_divisor root2 = { c[ROOT2], c[RECIPROCAL], c[REST] };
-    ptx_val root = ptxk_quick_root_over(b, v, &root2);
-    ptx_val denominator = ptx_fma(b, root, 1 / PTXK_QUICK_SCALE, c[EPS]);
+    *root = ptxk_quick_root(b, v);
+    ptx_val quotient = ptxk_quick_root_over(b, *root, &root2);
+    ptx_val denominator = ptx_fma(b, quotient, 1 / PTXK_QUICK_SCALE, c[EPS]);
     return ptxk_quick_div(b, quick, ptx_mul(b, c[STEP_SIZE], m), denominator);
 }
 
@@ -62,7 +63,8 @@ static void move(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *e)
     ptx_val m = ptx_fma(b, c[BETA1], e->state[0], part);
     part = ptx_fma(b, ptx_neg(b, c[BETA2]), gg, gg);
     ptx_val v = ptx_fma(b, c[BETA2], e->state[1], part);
-    ptx_val step = e->quick ? quick_step(b, c, m, v, e->quick) : exact_step(b, c, m, v);
+    ptx_val *const root = &e->root[1];
+    ptx_val step = e->quick ? quick_step(b, c, m, v, root, e->quick) : exact_step(b, c, m, v, root);
 
     e->p = ptx_sub(b, e->p, step);
     if (e->quick)
@@ -111,6 +113,7 @@ const struct ptxk_step_rule ptxk_step_adamw = {
     .scalar = scalars_of_adamw,
     .state = { { PTX_RULE_SIGNED }, { PTX_RULE_POSITIVE, .stochastic = true } },
     .quick = true,
+    .roots = 1 << 1,
     .once = once_decoupled,
     .update = adamw,
 };
@@ -123,6 +126,7 @@ const struct ptxk_step_rule ptxk_step_adam = {
     .scalar = scalars_of_adam,
     .state = { { PTX_RULE_SIGNED }, { PTX_RULE_POSITIVE, .stochastic = true } },
     .quick = true,
+    .roots = 1 << 1,
     .once = once,
     .update = adam,
 };
