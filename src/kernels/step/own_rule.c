@@ -300,8 +300,9 @@ static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     struct context context = { .quick = e->quick, .own = e->rule->own, .c = c };
 
     (void)options;
-    if (e->quick)
-        ptxk_quick_keep(b, e->quick);
+    if (e->quick && ptxk_quick_keep(b, e->quick)) // a NaN holds for every element
+        for (uint32_t k = 0; k < e->rule->own->reciprocals; k += 2)
+            ptxk_quick_note(b, e->quick, c[e->rule->own->first_reciprocal + k]);
     updated(b, c, e, &context);
     if (!e->quick)
         return;
@@ -448,7 +449,8 @@ static ptx_val quick_quotient(ptx_builder *b, const struct context *context, ptx
     for (unsigned n = 0; n < context->roots && n < ROOTS; n++)
         is_root = is_root || same_value(context->root[n], x);
     const struct ptxk_quick_divisor divisor = { y, context->c[at], context->c[at + 1] };
-    return ptxk_quick_over(b, context->quick, as_f32(x), &divisor, is_root);
+    return is_root ? ptxk_quick_root_over(b, x, &divisor)
+                   : ptxk_quick_over(b, context->quick, as_f32(x), &divisor);
 }
 
 ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y)

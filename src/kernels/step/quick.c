@@ -16,13 +16,14 @@ struct ptxk_quick ptxk_quick_begin(void)
     return (struct ptxk_quick) { .least = ptx_u32(UINT32_MAX), .sum = ptx_zero(PTX_F32) };
 }
 
-void ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q)
+bool ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q)
 {
     if (q->sum.kind == PTX_KIND_VARIABLE)
-        return;
+        return false;
     q->least = ptx_var(b, q->least);
     q->sum = ptx_var(b, q->sum);
     q->most = ptx_var(b, q->most.type == PTX_NONE ? ptx_u32(0) : q->most);
+    return true;
 }
 
 static void become(ptx_builder *b, ptx_val *of, ptx_val x)
@@ -63,6 +64,7 @@ ptx_val ptxk_quick_root(ptx_builder *b, ptx_val x)
     return root(b, ptx_mul(b, x, PTXK_QUICK_SCALE * PTXK_QUICK_SCALE));
 }
 
+// A root is 0, and not -0, or at least 2^-75, and so far above the least dividend.
 ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val root, const struct ptxk_quick_divisor *y)
 {
     return over(b, root, y);
@@ -99,11 +101,10 @@ struct ptxk_quick_divisor ptxk_quick_divisor(ptx_builder *b, ptx_val y)
     return (struct ptxk_quick_divisor) { y, ptx_select(b, holds, reciprocal, NAN), low };
 }
 
-// A root is 0, and not -0, or at least 2^-75, and so far above the least dividend.
 ptx_val ptxk_quick_over(ptx_builder *b, struct ptxk_quick *q, ptx_val x,
-                        const struct ptxk_quick_divisor *y, bool is_root)
+                        const struct ptxk_quick_divisor *y)
 {
-    ptx_val quotient = is_root ? over(b, x, y) : divided(b, q, x, y->value, y->reciprocal);
+    ptx_val quotient = divided(b, q, x, y->value, y->reciprocal);
 
     ptxk_quick_note(b, q, quotient);
     return quotient;

@@ -18,16 +18,17 @@ struct ptxk_quick {
 };
 
 struct ptxk_quick ptxk_quick_begin(void);
-// Keeps what it has in variables, so that results in blocks of the builder may be noted.
-void ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q);
+// Keeps what it has in variables, so that results in blocks of the builder may be noted. Returns
+// whether it had not.
+bool ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q);
 
 // A divisor of many values, 0 < value <= 1, as the f32s nearest to 1 / value and to the rest of it.
 struct ptxk_quick_divisor {
     ptx_val value, reciprocal, rest;
 };
 
-// sqrt(x) rounded, times PTXK_QUICK_SCALE; and such a root / y, rounded, too. NaN if x is -0 or
-// below, at least 2^40, or NaN.
+// sqrt(x) rounded, times PTXK_QUICK_SCALE; NaN if x is -0 or below, at least 2^40, or NaN. And a
+// root, by any power of two from 1 to PTXK_QUICK_SCALE, / y, rounded; NaN if one of them is.
 #define PTXK_QUICK_SCALE 0x1p44f
 enum { PTXK_QUICK_ROOTS = (127 + 40) << 23 }; // 2^40 as bits
 ptx_val ptxk_quick_root(ptx_builder *b, ptx_val x);
@@ -36,9 +37,8 @@ ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val root, const struct ptxk_qui
 // The f32s nearest to 1 / y and to the rest of it; NaN where ptxk_quick_over() does not hold for y.
 struct ptxk_quick_divisor ptxk_quick_divisor(ptx_builder *b, ptx_val y);
 // x / y, rounded, for a divisor of many values; what the sequence does not hold for is a failure.
-// is_root: x is what ptxk_quick_root() gives, by PTXK_QUICK_SCALE.
 ptx_val ptxk_quick_over(ptx_builder *b, struct ptxk_quick *q, ptx_val x,
-                        const struct ptxk_quick_divisor *y, bool is_root);
+                        const struct ptxk_quick_divisor *y);
 
 // x / y, rounded, for y of at most 2^34. NaN, or a failure, where the sequence does not hold.
 ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y);
