@@ -257,6 +257,12 @@ struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, const struct ptxk
     return c;
 }
 
+static void count_write(ptx_builder *b, ptx_ptr row, ptx_val count, ptx_val t)
+{
+    ptx_store(b, row, PTXK_STEP_COUNT, count);
+    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), PTXK_STEP_T, t);
+}
+
 void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool ema,
                       const struct ptxk_step_clocks *clocks, ptx_val k)
 {
@@ -268,15 +274,16 @@ void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool 
     ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
     ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
     struct ptxk_step_clock own = { .hyper = hyper, .lr_at = lr_rule.lane[0] };
-    if (!rules->rule[0]->own) // the library's own come first
+    const bool are_own = rules->rule[0]->own; // the library's come first
+    if (!are_own)
         scalars_read(b, hyper, lr_rule.lane[0], own.scalar);
     ptx_val rule = ptx_cvt(b, PTX_U32, lr_rule.lane[1]);
 
     ptx_comment(b, "the count of this step");
     ptx_val count = ptx_add(b, ptx_load(b, step, 0), 1);
     own.t = ptx_cvt(b, PTX_U32, count);
-    ptx_store(b, row, PTXK_STEP_COUNT, count);
-    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), PTXK_STEP_T, own.t);
+    if (!are_own)
+        count_write(b, row, count, own.t);
     if (ema) {
         ptx_comment(b, "the rate at which averages follow the weights");
         ptx_val rate = ptx_sub(b, 1, ptx_load(b, hyper, S_EMA_DECAY));
@@ -292,4 +299,6 @@ void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool 
         ptx_if (b, ptx_eq(b, rule, ptxk_step_rule_number(rules, of)))
             once(b, of, &own, at.lane[0], row);
     }
+    if (are_own) // which read their scalars themselves, and not behind a store
+        count_write(b, row, count, own.t);
 }
