@@ -3,6 +3,8 @@
 // 8 bits in blocks of 32.
 #include "../format.h"
 
+#include <stdlib.h>
+
 #include "../../common/division.h"
 #include "../blocks.h"
 
@@ -112,11 +114,24 @@ static void corrections_as_words(ptx_builder *b, ptx_val value[PTXK_LANES])
 
 // ---- states -------------------------------------------------------------------------------------
 
-// The code of a state with signs, q, is that of y = 2 n / (1 + |n|), so n is q / (254 - |q|).
+enum { CODES = 256 };
+
+// The code of a state with signs, q, is that of y = 2 n / (1 + |n|), so n is q / (254 - |q|): the
+// table has q times the inverse, each rounded, by the bits of q.
+static void tables_fill(void *tables)
+{
+    float *n = tables;
+
+    for (int k = 0; k < CODES; k++) {
+        const int q = k < CODES / 2 ? k : k - CODES;
+        const float inverse = 1 / (2 * LARGEST - (float)abs(q));
+        n[k] = (float)q * inverse;
+    }
+}
+
 static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state *of,
                    const struct ptxk_lanes *codes, ptx_val scale, ptx_val state[PTXK_LANES])
 {
-    (void)tables;
     if (of->kind == PTX_RULE_POSITIVE) {
         ptx_val part = ptx_abs(b, ptx_mul(b, scale, 1 / LARGEST_V));
         ptx_val each = ptx_select(b, ptx_gt(b, part, MOST_EACH), MOST_EACH, part);
@@ -129,11 +144,11 @@ static void decode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_state 
         }
         return;
     }
-    bytes_of(b, codes, state);
+    ptx_ptr map = ptx_ptr_cast(b, PTX_F32, tables);
     for (uint32_t n = 0; n < PTXK_LANES; n++) {
-        ptxk_comment_lanes(b, "codes over 254 less their size, times the scale", n, 2, PTXK_LANES);
-        ptx_val rest = ptx_sub(b, ptx_f32(2 * LARGEST), ptx_abs(b, state[n]));
-        ptx_val part = ptx_mul(b, state[n], ptxk_quick_rcp(b, rest));
+        ptxk_comment_lanes(b, "codes by the table, times the scale", n, 4, PTXK_LANES);
+        ptx_val code = ptx_prmt(b, codes->word[n / 4], 0, 0x4440 + n % 4);
+        ptx_val part = ptx_load(b, map, ptx_bitcast(b, PTX_U32, code));
         state[n] = ptx_mul(b, part, scale);
     }
 }
@@ -196,6 +211,9 @@ static void encode(ptx_builder *b, ptx_ptr tables, const struct ptxk_step_rule *
 static const struct ptxk_step_blocks blocks = {
     .elements = ELEMENTS,
     .scale = PTX_F16,
+    .tables_meaning = "of 24-bit states",
+    .table_bytes = CODES * sizeof(float),
+    .tables_fill = tables_fill,
     .decode = decode,
     .encode = encode,
     .by_roots = true,
