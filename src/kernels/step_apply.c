@@ -30,6 +30,8 @@ static void tables_copy(ptx_builder *b, const struct ptxk_tile *s)
 {
     enum { WORDS = 4, BYTES = 4 * WORDS };
     const uint32_t vectors = (uint32_t)s->blocks->table_bytes / BYTES;
+    const uint32_t before = ptxk_step_tables_before(s->spec, s->blocks) / sizeof(uint32_t);
+    const ptx_ptr tables = before ? ptx_at(b, s->tables, before) : s->tables;
     const bool can_copy = ptx_builder_target(b).sm >= 80;
 
     ptx_comment(b, "the tables, into shared memory");
@@ -37,9 +39,9 @@ static void tables_copy(ptx_builder *b, const struct ptxk_tile *s)
         ptx_val at = ptx_mul(b, k, WORDS);
         if (can_copy) {
             ptx_ptr to = ptx_at(b, s->shared, at);
-            ptx_cp_async(b, to, ptx_at(b, s->tables, at), BYTES, .bypass = true);
+            ptx_cp_async(b, to, ptx_at(b, tables, at), BYTES, .bypass = true);
         } else {
-            ptx_store_vec(b, s->shared, at, ptx_load_vec(b, s->tables, at, WORDS));
+            ptx_store_vec(b, s->shared, at, ptx_load_vec(b, tables, at, WORDS));
         }
     }
     if (can_copy)
@@ -386,10 +388,10 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     ptxk_step_copy_param(b, &s);
     if (draws(&s) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
-    if (ptxk_step_tables(spec) && !of_matrices) {
+    if (ptxk_step_tables_most(spec) && !of_matrices) {
         s.tables = ptx_param_ptr(b, PTX_U32, "tables", .readonly = true,
-                                 .meaning = ptxk_step_tables(spec)->tables_meaning);
-        s.shared = ptx_shared(b, PTX_U32, (uint32_t)ptxk_step_tables(spec)->table_bytes / 4);
+                                 .meaning = ptxk_step_tables_meaning(spec));
+        s.shared = ptx_shared(b, PTX_U32, ptxk_step_tables_most(spec) / 4);
     }
     uint32_t stage = 0;
     for (unsigned k = 0; k < spec->variant_count && kernel == STEPS; k++)

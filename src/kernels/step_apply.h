@@ -199,8 +199,13 @@ uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec);
 uint32_t ptxk_step_set_scalars(const struct ptxk_step_spec *spec);
 // Whether any variant has states in blocks.
 bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec);
-// The blocks whose conversion reads tables, which are those of one format; NULL: none does.
-const struct ptxk_step_blocks *ptxk_step_tables(const struct ptxk_step_spec *spec);
+// The tables that conversions of blocks read, one format's behind another's: the bytes of those
+// before the format's, of all if it is NULL; those of the longest one; and what they are.
+uint32_t ptxk_step_tables_before(const struct ptxk_step_spec *spec,
+                                 const struct ptxk_step_blocks *blocks);
+uint32_t ptxk_step_tables_most(const struct ptxk_step_spec *spec);
+const char *ptxk_step_tables_meaning(const struct ptxk_step_spec *spec);
+void ptxk_step_tables_fill(const struct ptxk_step_spec *spec, unsigned char *tables);
 // Whether any variant has an average of its weights.
 bool ptxk_step_has_ema(const struct ptxk_step_spec *spec);
 // Whether any variant has a copy of its weights; and whether there are struct step_copy_row.

@@ -163,12 +163,59 @@ bool ptxk_step_has_blocks(const struct ptxk_step_spec *spec)
     return false;
 }
 
-const struct ptxk_step_blocks *ptxk_step_tables(const struct ptxk_step_spec *spec)
+// The blocks of variant `k`, if they have tables that no variant before has.
+static const struct ptxk_step_blocks *tables_of(const struct ptxk_step_spec *spec, unsigned k)
+{
+    const struct ptxk_step_blocks *blocks = ptxk_step_blocks_of(&spec->variants[k]);
+
+    for (unsigned n = 0; n < k && blocks; n++)
+        if (ptxk_step_blocks_of(&spec->variants[n]) == blocks)
+            return NULL;
+    return blocks && blocks->table_bytes ? blocks : NULL;
+}
+
+uint32_t ptxk_step_tables_before(const struct ptxk_step_spec *spec,
+                                 const struct ptxk_step_blocks *blocks)
+{
+    uint32_t bytes = 0;
+
+    for (unsigned k = 0; k < spec->variant_count; k++) {
+        const struct ptxk_step_blocks *own = tables_of(spec, k);
+        if (own && own == blocks)
+            break;
+        bytes += own ? (uint32_t)own->table_bytes : 0;
+    }
+    return bytes;
+}
+
+uint32_t ptxk_step_tables_most(const struct ptxk_step_spec *spec)
+{
+    uint32_t most = 0;
+
+    for (unsigned k = 0; k < spec->variant_count; k++) {
+        const struct ptxk_step_blocks *own = tables_of(spec, k);
+        most = own && own->table_bytes > most ? (uint32_t)own->table_bytes : most;
+    }
+    return most;
+}
+
+const char *ptxk_step_tables_meaning(const struct ptxk_step_spec *spec)
+{
+    const char *meaning = NULL;
+
+    for (unsigned k = 0; k < spec->variant_count; k++) {
+        const struct ptxk_step_blocks *own = tables_of(spec, k);
+        if (own)
+            meaning = meaning ? "of several formats" : own->tables_meaning;
+    }
+    return meaning;
+}
+
+void ptxk_step_tables_fill(const struct ptxk_step_spec *spec, unsigned char *tables)
 {
     for (unsigned k = 0; k < spec->variant_count; k++) {
-        const struct ptxk_step_blocks *blocks = ptxk_step_blocks_of(&spec->variants[k]);
-        if (blocks && blocks->table_bytes)
-            return blocks;
+        const struct ptxk_step_blocks *own = tables_of(spec, k);
+        if (own)
+            own->tables_fill(tables + ptxk_step_tables_before(spec, own));
     }
-    return NULL;
 }

@@ -100,24 +100,6 @@ static ptx_status find_variants(const struct ptx_step_params *params, struct ste
     return status || layout->variant_count ? status : add_variant(layout, &none);
 }
 
-// A text has the tables of one format.
-static ptx_status check_tables(const struct step_layout *layout)
-{
-    const struct ptxk_step_spec spec = { .variants = layout->variants,
-                                         .variant_count = layout->variant_count };
-    const struct ptxk_step_blocks *const tables = ptxk_step_tables(&spec);
-
-    for (unsigned k = 0; k < layout->variant_count; k++) {
-        const struct ptxk_step_blocks *blocks = ptxk_step_blocks_of(&layout->variants[k]);
-        if (blocks && blocks->table_bytes && blocks != tables)
-            return ptxd_fail(PTX_ERROR_INVALID,
-                             "the tensors have tables %s and tables %s, and a plan has those of "
-                             "one format: make several plans",
-                             tables->tables_meaning, blocks->tables_meaning);
-    }
-    return PTX_OK;
-}
-
 // ---- clocks -------------------------------------------------------------------------------------
 
 struct reading {
@@ -440,8 +422,6 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     if (!status && params->reports_at)
         status = find_places(params, layout);
     if (!status)
-        status = check_tables(layout);
-    if (!status)
         status = find_clocks(params, layout);
     for (size_t t = 0; t < params->tensor_count; t++) {
         layout->accumulates |= params->tensors[t].accumulator != 0;
@@ -484,13 +464,12 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     const struct ptxk_step_spec spec = { .variants = layout->variants,
                                          .variant_count = layout->variant_count,
                                          .takes_amax = layout->takes_amax };
-    const struct ptxk_step_blocks *const tables = ptxk_step_tables(&spec);
     layout->row_words = ptxk_step_row_words(&spec);
     at = place(&layout->rows, at, (params->tensor_count + 1) * layout->row_words, sizeof(uint64_t));
     at = place(&layout->clock_rows, at, layout->clock_count, sizeof(struct step_clock_row));
     at = place(&layout->hypers, at, params->group_count, sizeof(struct ptx_step_hyper));
     at = place(&layout->seed, at, 1, sizeof(uint64_t));
-    at = place(&layout->tables, at, tables ? tables->table_bytes : 0, 1);
+    at = place(&layout->tables, at, ptxk_step_tables_before(&spec, NULL), 1);
     at = place(&layout->tiles, at, tiles, sizeof(struct step_tile_row));
     const uint64_t sums = ptxk_step_has_sums(&spec) ? PTX_RULE_MAX_SUMS : 0;
     at = place(&layout->first_tiles, at, sums ? params->tensor_count + 1 : 0, sizeof(uint32_t));
@@ -724,5 +703,5 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
                     (void *)(image + layout->fp8_tiles.offset));
     ptxp_matrix_fill(params, layout, memory, image);
     if (layout->tables.length)
-        ptxk_step_tables(&spec)->tables_fill(image + layout->tables.offset);
+        ptxk_step_tables_fill(&spec, image + layout->tables.offset);
 }

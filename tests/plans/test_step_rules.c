@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Rules and formats that no caller has yet, in place of some that callers have: four states in
-// every way of storing them, a state that is a weight, and a second format with tables.
+// every way of storing them, and a state that is a weight.
 #define PTXGEN_HERE NULL
 
 #include <math.h>
@@ -19,7 +19,7 @@
     X(FULL, full, F32, NONE)                                                                       \
     X(STATE_BF16, state_bf16, BF16, NONE)                                                          \
     X(MASTER, master, F32, F32)                                                                    \
-    X(REMAINDER, other, U8, NONE)                                                                  \
+    X(REMAINDER, remainder, F32, S16)                                                              \
     X(STOCHASTIC, stochastic, BF16, NONE)                                                          \
     X(STATE_8BIT, state_8bit, U8, NONE)                                                            \
     X(STATE_F16, state_f16, F16, NONE)                                                             \
@@ -78,22 +78,6 @@ const struct ptxk_step_rule ptxk_step_weight = {
     .state = { { PTX_RULE_SIGNED }, { PTX_RULE_WEIGHT } },
     .once = once_four,
     .update = update_four,
-};
-
-static const struct ptxk_step_blocks other_blocks = {
-    .elements = 256,
-    .tables_meaning = "of another format",
-    .table_bytes = 16,
-};
-
-const struct ptxk_step_format ptxk_step_format_other = {
-    .name = "other",
-    .parameters = { PTX_BF16 },
-    .state = PTX_U8,
-    .vectors = 1,
-    .blocks = 1,
-    .blocks_if_short = 1,
-    .by_block = &other_blocks,
 };
 
 // ---- four states --------------------------------------------------------------------------------
@@ -255,20 +239,6 @@ TEST(test_weight)
     }
     assert_null(ptx_step_plan_create(gpu.device, &params));
     expect_failure(PTX_ERROR_INVALID, "and format MASTER_24BIT has too few bits for it");
-}
-
-// The kernel reads the tables of one format.
-TEST(test_two_tables)
-{
-    struct ptx_step_description d;
-
-    lay_out(PTX_STEP_FORMAT_STATE_8BIT, 0);
-    params.tensor_count = 2;
-    require(ptx_step_describe(&params, &d));
-    tensors[1].format = PTX_STEP_FORMAT_REMAINDER;
-    tensors[1].dtype = PTX_BF16;
-    assert_int_equal(ptx_step_describe(&params, &d), PTX_ERROR_INVALID);
-    expect_failure(PTX_ERROR_INVALID, "tables of another format and tables of 8-bit states");
 }
 
 int main(void)
