@@ -111,7 +111,8 @@ struct ptx_step_tensor {
     CUdeviceptr ema;
     ptx_type ema_dtype; ///< PTX_F32; PTX_BF16, rounded stochastically; PTX_NONE: no average
     /// Where each step leaves the largest magnitude of the weights as stored, an f32: NaN if any is
-    /// NaN. 0: not wanted.
+    /// NaN. A step that is skipped, and one in which the tensor has no gradient, leave it, and so
+    /// they leave fp8 and fp8_scale_inv. 0: not wanted.
     CUdeviceptr amax;
     /// A copy of the weights in 8 bits, `count` codes, which each step makes of the weights as
     /// stored: fp8[i] = code(f32(parameter[i]) * scale), the conversion of ptx_fp8_cast(), with the

@@ -8,11 +8,13 @@ import pickle
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import DEVICE, give, needs, parameters, same
+from ranks import on_ranks
+from torch_parts import DEVICE, ON_EMULATOR, give, needs, parameters, same
 
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 FLOAT8 = {"e4m3": getattr(torch, "float8_e4m3fn", None), "e5m2": getattr(torch, "float8_e5m2", None)}
 needs_float8 = needs("torch.float8_e4m3fn")
+needs_two = pytest.mark.skipif(not ON_EMULATOR and torch.cuda.device_count() < 2, reason="fewer GPUs than ranks: 2 wanted")
 
 
 def wide(params):
@@ -226,6 +228,42 @@ def test_torchaos_scales_are_views_that_each_step_fills(copies):
     other.weight = torch.nn.Parameter(Wrapped(other.weight.detach().clone()))
     with pytest.raises(ValueError, match=r"of shape \(3, 3\) has a _precomputed_scale, and is none of those"):
         fp8.precompute(other)
+
+
+def beside_torchao(rank):
+    """Views beside its own function, over shards of its own tensors."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.tensor import distribute_tensor
+    from torchao.float8 import Float8LinearConfig, convert_to_float8_training, precompute_float8_dynamic_scale_for_fsdp
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.Linear(48, 32, bias=False)).to(DEVICE)
+    convert_to_float8_training(model, config=Float8LinearConfig(enable_fsdp_float8_all_gather=True))
+    mesh = init_device_mesh(DEVICE, (2,))
+    fully_shard(model, mesh=mesh)
+    fp8 = pt.Float8Weights(copies=False)
+    optimizer = pt.AdamW(model.parameters(), lr=0.05, max_grad_norm=1.0, fp8=fp8)
+    assert fp8.precompute(model) == 2
+    parts = [layer.weight._local_tensor for layer in model]
+    views = [part._precomputed_scale for part in parts]
+    for step in range(3):
+        assert all(part._precomputed_scale is view for part, view in zip(parts, views))
+        ours = [view.clone() for view in views]
+        precompute_float8_dynamic_scale_for_fsdp(model)
+        assert all(torch.equal(part._precomputed_scale.reshape(()), view) for part, view in zip(parts, ours))
+        for part, view in zip(parts, views):
+            part._precomputed_scale = view
+        for p in model.parameters():
+            g = torch.randn(p.shape, generator=torch.Generator().manual_seed(step + p.numel())).to(DEVICE)
+            p.grad = distribute_tensor(g, mesh, p.placements)
+        optimizer.step()
+
+
+@needs_two
+@needs("torchao.float8")
+@needs("torch.distributed.fsdp.fully_shard")
+def test_scales_of_torchaos_own_function():
+    on_ranks(2, beside_torchao)
 
 
 def matrices(dtype=torch.float32):
