@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from torch_parts import DEVICE, give, needs, parameters, same
+from torch_parts import DEVICE, give, needs_package, parameters, same
 
 import ptxgen.torch as pt
 from ptxgen.torch import _flashoptim, _formats
@@ -276,7 +276,7 @@ def test_damaged_dicts(change, message):
 # ---- the package
 
 
-@needs("flashoptim.optimizers")
+@needs_package("flashoptim")
 def test_its_own_code():
     """flashoptim_package.py, in a process of its own: Triton looks at TRITON_INTERPRET as it is imported."""
     mode = {"TRITON_INTERPRET": "1"} if DEVICE == "cpu" else {}

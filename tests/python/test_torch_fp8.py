@@ -9,7 +9,7 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from ranks import on_ranks
-from torch_parts import DEVICE, ON_EMULATOR, give, needs, parameters, same
+from torch_parts import DEVICE, ON_EMULATOR, give, needs, needs_package, parameters, same
 
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 FLOAT8 = {"e4m3": getattr(torch, "float8_e4m3fn", None), "e5m2": getattr(torch, "float8_e5m2", None)}
@@ -260,7 +260,7 @@ def beside_torchao(rank):
 
 
 @needs_two
-@needs("torchao.float8")
+@needs_package("torchao")
 @needs("torch.distributed.fsdp.fully_shard")
 def test_scales_of_torchaos_own_function():
     on_ranks(2, beside_torchao)

@@ -2,6 +2,7 @@
 """What the tests of ptxgen.torch share. Tensors are on the CPU and plans on the emulator, or both on a
 GPU: DEVICE says which."""
 
+import importlib.util
 import math
 import pkgutil
 import sys
@@ -25,6 +26,11 @@ def needs(name):
     except (AttributeError, ImportError, ValueError):  # the last: torch 1.13 with Python 3.11
         there = False
     return pytest.mark.skipif(not there, reason=f"no {name} for {sys.executable}")
+
+
+def needs_package(name):
+    """A test that needs a package, which it alone imports."""
+    return pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"no {name} for {sys.executable}")
 
 
 SHAPES = [(8, 5), (300,), (7, 3, 2), (), (0,), (5000,)]
