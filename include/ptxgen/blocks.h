@@ -44,9 +44,15 @@
 /// = 2^-6) | 0 | 0 | 0 | | tiny: s is 0 | 0 | s is at least 2^-6 | e = -127 | by = FLT_MAX at most
 /// | A counts as 1e-4 | | tiny T: S overflows | S = FLT_MAX | P may be 0: as T = 0 | - | - | - |
 ///
+/// With `hadamard` x is first replaced by its transform: of each 16 elements along a row, times the
+/// signs 1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1, sums and differences at distance
+/// 1, then 2, 4 and 8, each rounded to f32 (Sylvester's matrix); times 1/4, rounded to bf16. T is
+/// the amax of the transformed tensor then. Two operands that are transformed along the axis that
+/// their product sums over have the same product.
+///
 /// Transformer Engine leaves NaN out of A; here a NaN is not lost. A zero keeps its sign.
 ///
-/// Sources: Transformer Engine 433b1dbc (nvfp4's S, by; the later order of A * (S * rn(1 / 6)));
+/// Sources: Transformer Engine 433b1dbc (nvfp4: S, by), c2d9c991 of its fork timmoon10 (nvfp4: s);
 /// torchao 0367cd81 (nvfp4_tensor.py), 050515e8 (mx_tensor.py); DeepGEMM 38939a4c (utils/math.py).
 #ifndef PTXGEN_BLOCKS_H
 #define PTXGEN_BLOCKS_H
@@ -103,6 +109,10 @@ struct ptx_block_params {
     ptx_block_scale scale;
     bool two_dimensional; ///< nvfp4: blocks of 16 rows and 16 columns
     bool stochastic;      ///< in place of nearest even
+    bool hadamard;        ///< nvfp4 in bf16, in one dimension: transforms x along rows first
+    /// In place of y: `amax` of each tensor becomes max(amax, |x|), of the transformed x with
+    /// `hadamard`; NaN if any is. It is read and written, and 0 or more. nvfp4 alone.
+    bool measure;
     /// Do not ask the driver about addresses, as in struct ptx_operations_params.
     bool any_address;
     const struct ptx_module_params *module; ///< how the kernel is loaded; NULL: the defaults
@@ -111,11 +121,13 @@ struct ptx_block_params {
 /// A tensor of a run. A tensor with more dimensions has all but the last as rows.
 struct ptx_block_tensor {
     CUdeviceptr x; ///< read
-    CUdeviceptr y; ///< written; may be x. Overlaps no other tensor of the run, which is not checked
+    /// Written; may be x. Overlaps no other tensor of the run, which is not checked. 0 with
+    /// measure.
+    CUdeviceptr y;
     /// `columns` is a multiple of a block's; of 8 for blocks of 128 x 128, which edges cut. `rows`
     /// is a multiple of 16 for nvfp4's two dimensions.
     uint64_t rows, columns;
-    CUdeviceptr amax; ///< f32[1], read: nvfp4 alone, and 0 for the other formats
+    CUdeviceptr amax; ///< f32[1], read; written with measure. nvfp4 alone, 0 for other formats
 };
 
 /// What the random bits of a run depend on, besides the place of an element in the list: of a

@@ -50,6 +50,7 @@ struct work {
     ptx_val aligned;         // whether vectors begin at 16-byte boundaries
     ptx_val tensor, inverse; // f32: S and 1 / S; or P
     ptx_val key[2], offset[2];
+    ptx_ptr amax; // u32, to be merged into
     struct vector vector[MOST_VECTORS];
     unsigned vectors;
 };
@@ -272,6 +273,59 @@ static ptx_val block_amax(ptx_builder *b, const struct work *w, ptx_val most)
     return most;
 }
 
+// ---- the transform ------------------------------------------------------------------------------
+
+// Of 16 elements, of which adjacent lanes have 8 each, to bf16.
+static void transform(ptx_builder *b, struct vector *v)
+{
+    static const bool negative[PTXK_LANES] = { 0, 0, 0, 1, 0, 1, 1, 1 }; // in the first lane
+    enum { FLIPPED = 6, LANES = 8 }; // the signs of these are others in the second
+    ptx_val x[PTXK_LANES];
+
+    ptx_comment(b, "signs of the transform");
+    ptxk_lanes_of(b, &v->x, x);
+    ptx_val flip = ptx_shl(b, ptx_tid(b, PTX_X), 31);
+    for (unsigned k = 0; k < LANES; k++) {
+        if (k < FLIPPED)
+            x[k] = ptx_bitcast(b, PTX_F32, ptx_xor(b, ptx_bitcast(b, PTX_U32, x[k]), flip));
+        if (negative[k])
+            x[k] = ptx_neg(b, x[k]);
+    }
+    for (unsigned apart = 1; apart < LANES; apart *= 2) {
+        ptx_comment(b, "sums and differences at distance %u", apart);
+        for (unsigned k = 0; k < LANES; k++) {
+            if (k & apart)
+                continue;
+            const ptx_val low = x[k], high = x[k + apart];
+            x[k] = ptx_add(b, low, high);
+            x[k + apart] = ptx_sub(b, low, high);
+        }
+    }
+    for (unsigned k = 0; k < LANES; k++) {
+        ptxk_comment_lanes(b, "with the other lane", k, 4, LANES);
+        ptx_val other = ptx_shfl_bfly(b, x[k], 1);
+        ptx_val own = ptx_bitcast(b, PTX_F32, ptx_xor(b, ptx_bitcast(b, PTX_U32, x[k]), flip));
+        x[k] = ptx_mul(b, ptx_add(b, other, own), 0.25);
+    }
+    ptx_comment(b, "as bf16");
+    for (unsigned k = 0; k < LANES; k += 2)
+        v->x.word[k / 2] = ptx_bitcast(b, PTX_B32, ptx_cvt_pack(b, PTX_BF16X2, x[k], x[k + 1]));
+}
+
+// amax[0] = max(amax[0], x) over a block of threads. Magnitudes are ordered as integers, NaN above.
+static void merge(ptx_builder *b, const struct work *w, ptx_val x)
+{
+    ptx_val most = ptxk_one_nan(b, ptxk_block_extreme(b, x, THREADS, true));
+
+    ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), 0)) {
+        ptx_comment(b, "most blocks find an amax that is no less, and need no atomic");
+        ptx_val bits = ptx_bitcast(b, PTX_U32, most);
+        ptx_val found = ptx_load(b, w->amax, 0, .order = PTX_ORDER_RELAXED);
+        ptx_if (b, ptx_gt(b, bits, found))
+            ptx_atomic_max(b, w->amax, 0, bits);
+    }
+}
+
 // ---- elements -----------------------------------------------------------------------------------
 
 // Random bits of the lanes of a vector, u32 below 2^16.
@@ -377,6 +431,12 @@ static void quantize_rows(ptx_builder *b, struct work *w)
         w->vector[v].in = ptx_lt(b, w->vector[v].i, end);
     }
     read_vectors(b, w);
+    for (unsigned v = 0; v < VECTORS && w->spec->hadamard; v++)
+        transform(b, &w->vector[v]);
+    if (w->spec->measure) {
+        merge(b, w, thread_amax(b, w, w->vector, VECTORS));
+        return;
+    }
     for (unsigned v = 0; v < VECTORS; v++) {
         ptx_comment(b, "vector %u", v);
         ptx_val most = thread_amax(b, w, &w->vector[v], 1);
@@ -453,7 +513,7 @@ static void find_tensor(ptx_builder *b, struct work *w, ptx_ptr tensors, ptx_ptr
     ptx_ptr row = ptx_at(b, tensors, ptx_mul(b, k, WORDS));
     w->block = ptx_sub(b, block, ptx_load(b, firsts, k));
     ptx_val x = ptx_load(b, row, OF(x));
-    ptx_val y = ptx_load(b, row, OF(y));
+    ptx_val y = w->spec->measure ? x : ptx_load(b, row, OF(y));
     w->rows = ptx_load(b, row, OF(rows));
     w->columns = ptx_load(b, row, OF(columns));
     w->x = ptx_ptr_from(b, w->spec->dtype, PTX_SPACE_GLOBAL, x);
@@ -464,7 +524,9 @@ static void find_tensor(ptx_builder *b, struct work *w, ptx_ptr tensors, ptx_ptr
     w->aligned = ptx_eq(b, ptx_and(b, bits, VECTOR_BYTES - 1), 0);
     if (w->spec->stochastic)
         w->first = ptx_load(b, row, OF(first));
-    if (ptxk_blocks_amax(w->spec)) {
+    if (w->spec->measure) {
+        w->amax = ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, ptx_load(b, row, OF(amax)));
+    } else if (ptxk_blocks_amax(w->spec)) {
         ptx_ptr at = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, ptx_load(b, row, OF(amax)));
         find_tensor_scale(b, w, ptx_load(b, at, 0));
     }

@@ -40,6 +40,8 @@ struct blocks_spec {
     enum block_scaling scaling;
     uint32_t width, height; // of a block
     bool stochastic;
+    bool hadamard; // bf16 in blocks of 16 x 1
+    bool measure;  // amax of a tensor, and no y
 };
 
 // Of a tensor, in the kernel's argument `tensors`.

@@ -117,11 +117,27 @@ static ptx_status choose(ptx_block_plan *plan, const struct ptx_block_params *p)
                          "two_dimensional is true, and format is %s; only nvfp4 has blocks of 16 "
                          "rows and 16 columns beside those of its rows",
                          formats[p->format].name);
+    if ((p->hadamard || p->measure) && p->format != PTX_BLOCK_FORMAT_NVFP4)
+        return ptxd_fail(PTX_ERROR_INVALID, "%s is true, and format is %s; it is for nvfp4 alone",
+                         p->hadamard ? "hadamard" : "measure", formats[p->format].name);
+    if ((p->hadamard || p->measure) && p->two_dimensional)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s and two_dimensional are true; it goes along rows alone",
+                         p->hadamard ? "hadamard" : "measure");
+    if (p->hadamard && p->dtype != PTX_BF16)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "hadamard is true, and dtype is %s; the transform is of bf16",
+                         ptx_type_name(p->dtype));
+    if (p->measure && p->stochastic)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "measure and stochastic are true, and there is nothing to round");
     spec->dtype = p->dtype;
     spec->element = formats[p->format].element;
     spec->width = formats[p->format].width;
     spec->height = p->two_dimensional ? TWO_DIMENSIONAL : formats[p->format].height;
     spec->stochastic = p->stochastic;
+    spec->hadamard = p->hadamard;
+    spec->measure = p->measure;
     plan->columns = spec->height > TWO_DIMENSIONAL ? EDGES : spec->width;
     plan->rows = p->two_dimensional ? TWO_DIMENSIONAL : 1;
     plan->any_address = p->any_address;
@@ -216,6 +232,10 @@ static ptx_status check_sizes(const ptx_block_plan *plan, const struct ptx_block
                          "tensor %zu: %" PRIu64 " rows of %" PRIu64
                          " columns are more than memory can have",
                          k, t->rows, t->columns);
+    if (t->y && plan->spec.measure)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: y is %#llx, and the plan measures; leave it 0", k,
+                         (unsigned long long)t->y);
     if (t->amax && !ptxk_blocks_amax(&plan->spec))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: amax is %#llx; only nvfp4 has a scale of the tensor: leave "
@@ -241,6 +261,11 @@ static ptx_status check_tensor(const ptx_block_plan *plan, const struct ptx_bloc
         arrays[n].effect = effect;
     }
     arrays[1].in_place_of = &arrays[0];
+    if (plan->spec.measure) {
+        arrays[1] = arrays[2];
+        arrays[1].read_only = false;
+        return ptxp_check_arrays(plan->any_address ? NULL : plan->device, arrays, 2, 0, 0);
+    }
     return ptxp_check_arrays(plan->any_address ? NULL : plan->device, arrays,
                              ptxk_blocks_amax(&plan->spec) ? 3 : 2, 0, 0);
 }

@@ -622,6 +622,20 @@ static void check_block_formats(struct golden *g)
                      ptx_type_name(spec.dtype));
             check_text(g, b, name, NULL);
         }
+    for (unsigned k = 0; k < 7; ++k) {
+        const struct blocks_spec spec = { .dtype = k < 4 ? PTX_BF16 : types[k % 3],
+                                          .element = BLOCK_E2M1,
+                                          .width = 16,
+                                          .height = 1,
+                                          .scaling = k == 1 ? BLOCK_NVFP4_TORCHAO : BLOCK_NVFP4_TE,
+                                          .stochastic = k == 2,
+                                          .hadamard = k<4, .measure = k> 2 };
+        ptx_builder *b = ptx_builder_create(NULL);
+        ptxk_blocks_emit(b, &spec);
+        snprintf(name, sizeof name, "block_format_transform_%u_%s_sm80", k,
+                 ptx_type_name(spec.dtype));
+        check_text(g, b, name, NULL);
+    }
 }
 #endif
 

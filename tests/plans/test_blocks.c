@@ -149,7 +149,7 @@ enum { MOST = 70, FILL = 0xa5, GAP = 64 };
 struct list {
     const struct way *way;
     ptx_type type;
-    bool stochastic;
+    bool stochastic, hadamard;
     struct tensor tensor[MOST];
     size_t count;
     uint64_t bytes;
@@ -203,12 +203,18 @@ static void fill(const struct list *l, uint8_t *memory, bool after, const struct
         const struct tensor *t = &l->tensor[k];
         float *y = calloc(t->count + 1, sizeof *y);
         assert_non_null(y);
+        float *x = calloc(t->count + 1, sizeof *x);
+        assert_non_null(x);
+        memcpy(x, t->x, t->count * sizeof *x);
+        if (l->hadamard)
+            ref_hadamard(x, t->count, x);
         if (after)
-            ref_blocks(how, t->x, t->of.rows, t->of.columns, t->amax, first, y);
+            ref_blocks(how, x, t->of.rows, t->of.columns, t->amax, first, y);
         for (uint64_t i = 0; i < t->count; i++)
             store(l->type, memory + t->at, i, t->x[i]);
         for (uint64_t i = 0; i < t->count && after; i++)
             store(l->type, memory + t->y_at, i, y[i]);
+        free(x);
         free(y);
         first += t->count;
     }
@@ -250,7 +256,7 @@ static void compare(const struct list *l, const uint8_t *found, const uint8_t *e
 }
 
 // Made once for each way, type and rounding, and destroyed by main().
-static ptx_block_plan *plans[WAYS][3][2];
+static ptx_block_plan *plans[WAYS][3][4];
 
 static ptx_block_plan **kept(const struct list *l)
 {
@@ -258,7 +264,7 @@ static ptx_block_plan **kept(const struct list *l)
 
     while (types[type] != l->type)
         type++;
-    return &plans[l->way - ways][type][l->stochastic];
+    return &plans[l->way - ways][type][l->stochastic + 2 * l->hadamard];
 }
 
 static ptx_block_plan *plan_of(const struct list *l)
@@ -268,7 +274,8 @@ static ptx_block_plan *plan_of(const struct list *l)
                                              .like = l->way->like,
                                              .scale = l->way->scale,
                                              .two_dimensional = l->way->two_dimensional,
-                                             .stochastic = l->stochastic };
+                                             .stochastic = l->stochastic,
+                                             .hadamard = l->hadamard };
     ptx_block_plan **plan = kept(l);
 
     if (!*plan)
@@ -349,6 +356,77 @@ TEST(test_every_format)
         }
 }
 
+// nvfp4 of the transform, with the scales of both.
+TEST(test_hadamard)
+{
+    struct random r = gpu_random(&gpu, "hadamard");
+    static struct list l;
+
+    for (int k = 0; k < 4; k++) {
+        l = (struct list) { .way = &ways[k / 2 * 2], .type = PTX_BF16, .count = 3 };
+        l.stochastic = k % 2;
+        l.hadamard = true;
+        run_list(&l, &r, 520);
+    }
+}
+
+// The amax of tensors, merged with what is there.
+TEST(test_measure)
+{
+    struct random r = gpu_random(&gpu, "measure");
+    static float x[3][4000], before[3] = { 0, 3, 1e30f };
+    static const uint64_t columns[3] = { 16, 3984, 160 }, rows[3] = { 1, 1, 25 };
+    static uint16_t stored_x[3][4000];
+
+    for (int trial = 0; trial < 8; trial++) {
+        const ptx_type type = trial < 4 ? PTX_BF16 : types[trial % 3];
+        const struct ptx_block_params params = { .dtype = type,
+                                                 .measure = true,
+                                                 .hadamard = trial < 4 && trial % 2 };
+        ptx_block_plan *plan = ptx_block_plan_create(gpu.device, &params, gpu.stream);
+        ptx_buffer *buffer = ptx_buffer_create(gpu.device, sizeof x + sizeof before);
+        float found[3], expected[3];
+        struct ptx_block_tensor tensors[3];
+        assert_true(plan && buffer);
+        const CUdeviceptr at = ptx_buffer_address(buffer);
+        for (int k = 0; k < 3; k++) {
+            const uint64_t count = rows[k] * columns[k];
+            for (uint64_t i = 0; i < count; i++) {
+                void *to = type == PTX_F32 ? (void *)x[k] : (void *)stored_x[k];
+                const bool other = trial % 4 == 2 + k / 2 && i == count - 1;
+                store(type, to, i, other ? k ? INFINITY : NAN : (float)(8 * random_unit(&r)));
+                x[k][i] = stored(type, to, i);
+            }
+            tensors[k] = (struct ptx_block_tensor) { at + sizeof x[0] * (unsigned)k, 0, rows[k],
+                                                     columns[k], at + sizeof x + 4 * (unsigned)k };
+            assert_int_equal(ptx_buffer_upload(buffer, sizeof x[0] * (size_t)k,
+                                               type == PTX_F32 ? (void *)x[k] : stored_x[k],
+                                               count * ptx_type_bytes(type), gpu.stream),
+                             PTX_OK);
+            assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
+            if (params.hadamard)
+                ref_hadamard(x[k], count, x[k]);
+            expected[k] = before[k];
+            for (uint64_t i = 0; i < count; i++)
+                if (isnan(x[k][i]) || fabsf(x[k][i]) > expected[k])
+                    expected[k] = fabsf(x[k][i]);
+        }
+        assert_int_equal(ptx_buffer_upload(buffer, sizeof x, before, sizeof before, gpu.stream),
+                         PTX_OK);
+        if (ptx_block_plan_run(plan, tensors, 3, NULL, gpu.stream))
+            fail_msg("%s", ptx_error_message());
+        assert_int_equal(ptx_buffer_download(buffer, sizeof x, found, sizeof found, gpu.stream),
+                         PTX_OK);
+        assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
+        for (int k = 0; k < 3; k++)
+            if (found[k] != expected[k] && !(isnan(found[k]) && isnan(expected[k])))
+                fail_msg("trial %d: amax %d is %a and not %a", trial, k, (double)found[k],
+                         (double)expected[k]);
+        ptx_block_plan_destroy(&plan);
+        ptx_buffer_destroy(&buffer);
+    }
+}
+
 // Two launches.
 TEST(test_long_list)
 {
@@ -411,6 +489,14 @@ TEST(test_refused_plans)
                                     .format = PTX_BLOCK_FORMAT_MXFP4,
                                     .two_dimensional = true };
     refused(&p, "two_dimensional is true, and format is mxfp4");
+    p = (struct ptx_block_params) { .dtype = PTX_F32, .hadamard = true };
+    refused(&p, "hadamard is true, and dtype is f32");
+    p.two_dimensional = true;
+    refused(&p, "hadamard and two_dimensional are true");
+    p = (struct ptx_block_params) { .dtype = PTX_F32, .measure = true, .stochastic = true };
+    refused(&p, "measure and stochastic are true");
+    p.format = PTX_BLOCK_FORMAT_FP8_1X128;
+    refused(&p, "measure is true, and format is fp8_1x128");
 }
 
 static void run_refused(ptx_block_plan *plan, const struct ptx_block_tensor *t,
@@ -478,7 +564,7 @@ int main(void)
     }
     const int failed = tests_run(NULL, NULL);
     for (size_t k = 0; k < sizeof plans / sizeof(ptx_block_plan *); k++)
-        ptx_block_plan_destroy(&plans[k / 6][k / 2 % 3][k % 2]);
+        ptx_block_plan_destroy(&plans[k / 12][k / 4 % 3][k % 4]);
     gpu_close(&gpu);
     return failed;
 }

@@ -143,3 +143,23 @@ void ref_blocks(const struct ref_blocks *how, const float *x, uint64_t rows, uin
                 }
         }
 }
+
+void ref_hadamard(const float *from, uint64_t count, float *to)
+{
+    static const float signs[16] = { 1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1 };
+
+    for (uint64_t first = 0; first + 16 <= count; first += 16) {
+        float x[16];
+        for (int k = 0; k < 16; k++)
+            x[k] = from[first + (uint64_t)k] * signs[k];
+        for (int apart = 1; apart < 16; apart *= 2)
+            for (int k = 0; k < 16; k++)
+                if (!(k & apart)) {
+                    const float low = x[k], high = x[k + apart];
+                    x[k] = low + high;
+                    x[k + apart] = low - high;
+                }
+        for (int k = 0; k < 16; k++)
+            to[first + (uint64_t)k] = (float)bf16_to_f64(bf16_from_f64((double)(x[k] * 0.25f)));
+    }
+}

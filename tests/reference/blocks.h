@@ -31,4 +31,7 @@ struct ref_blocks {
 void ref_blocks(const struct ref_blocks *how, const float *x, uint64_t rows, uint64_t columns,
                 float amax, uint64_t first, float *y);
 
+/// Each 16 elements become their transform, in bf16. To and from may be the same.
+void ref_hadamard(const float *from, uint64_t count, float *to);
+
 #endif
