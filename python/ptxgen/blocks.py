@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from ctypes import byref
 from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 
@@ -31,11 +32,11 @@ class BlockPlan(Object):
 
     def run(self, tensors: Sequence[Mapping[str, Any]], random: Optional[Mapping[str, Any]] = None, *,
             stream: StreamLike = None) -> None:
-        """tensors: the fields of struct ptx_block_tensor each. random: those of struct ptx_block_random, for a stochastic
+        """tensors: the fields of struct ptx_block_tensor each, or an array of them. random: those of struct ptx_block_random, for a stochastic
         plan. Launches only: may be captured."""
         handle = self.handle
         keeps: Keeps = {}
-        array = structs(_c.ptx_block_tensor, tensors, "tensors", keeps)
+        array: Any = tensors if isinstance(tensors, ctypes.Array) else structs(_c.ptx_block_tensor, tensors, "tensors", keeps)
         bits = None if random is None else byref(struct(_c.ptx_block_random, random, "random", keeps))
         keep(handle, keeps)
         check(c.ptx_block_plan_run(handle.value, array, len(array), bits, stream_of(stream)))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """fake_quantize_block() beside torch's operations on the CPU, which follow the sources that <ptxgen/blocks.h> names: Transformer
-Engine 433b1dbc, torchao 0367cd81 and 050515e8, DeepGEMM 38939a4c."""
+Engine 433b1dbc and c2d9c991 (timmoon10), torchao 0367cd81 and 050515e8, DeepGEMM 38939a4c."""
 
 import random
 
@@ -219,6 +219,34 @@ def test_checkpoint_draws_the_same_bits():
     assert len(seen) == 2 and torch.equal(*seen)
 
 
+SIGNS = [1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1]
+
+
+def transformed(x):
+    """Of the last axis, in the order of sums that <ptxgen/blocks.h> gives."""
+    t = x.float().reshape(-1, 16) * torch.tensor(SIGNS, dtype=torch.float32)
+    for apart in (1, 2, 4, 8):
+        pairs = t.view(-1, 8 // apart, 2, apart)
+        t = torch.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], 2).reshape(-1, 16)
+    return (t * 0.25).to(torch.bfloat16).view(x.shape)
+
+
+def test_hadamard():
+    xs = [torch.randn(5, 48).bfloat16(), (100 * torch.randn(3, 2, 16)).bfloat16()]
+    ys = fake_quantize_block([x.to(DEVICE) for x in xs], "nvfp4", hadamard=True)
+    for x, y in zip(xs, ys):
+        t = transformed(x)
+        equal(y, expected(t, "nvfp4", t.abs().max().float(), False, "te", None))
+        equal(fake_quantize_block(x.to(DEVICE), "nvfp4", torch.full((1,), 9.0, device=DEVICE), hadamard=True, like="torchao"),
+              expected(t, "nvfp4", torch.full((1,), 9.0), False, "torchao", None))
+    matrix = transformed(torch.eye(16).bfloat16()).double()
+    assert torch.equal(matrix @ matrix.t(), torch.eye(16, dtype=torch.float64))
+    with pytest.raises(ValueError, match="hadamard=True is for nvfp4 in bf16"):
+        fake_quantize_block(xs[0].float().to(DEVICE), "nvfp4", hadamard=True)
+    with pytest.raises(ValueError, match="x requires one: use x.detach"):
+        fake_quantize_block(xs[0].to(DEVICE).requires_grad_(), "nvfp4", hadamard=True)
+
+
 @compiled
 def test_compiled():
     @torch.compile(fullgraph=True, backend="aot_eager")
@@ -234,7 +262,7 @@ def test_compiled():
     a, b = fake_quantize_block([x, w], "nvfp4", [amax, amax])
     (a @ fake_quantize_block(b, "mxfp4").t()).square().sum().backward()
     assert torch.equal(grads[0], x.grad) and torch.equal(grads[1], w.grad)
-    how = ("nvfp4", "te", "", False, False, None, None, 0, 0)
+    how = ("nvfp4", "te", "", False, False, False, None, None, 0, 0)
     torch.library.opcheck(torch.ops.ptxgen.fake_quantize_blocks.default, ([x.detach(), w.detach()], [amax, amax], *how))
 
 

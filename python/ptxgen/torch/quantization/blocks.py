@@ -8,6 +8,7 @@ from typing import Any, Dict, List, Literal, Optional, Sequence, Tuple, Union, o
 import torch
 from torch import Tensor
 
+from ... import _c
 from ...blocks import BlockPlan
 from .. import _device
 from . import _checks
@@ -48,31 +49,56 @@ def _way(format: str, like: Optional[str], scale: Optional[str]) -> Tuple[str, s
     raise ValueError(f"{_NAME}: format={format!r} does not go with like={like!r} and scale_rounding={scale!r}; it has {ways}")
 
 
-def _plan(x: Tensor, format: str, like: str, scale: str, two_dimensional: bool, stochastic: bool) -> Tuple[Any, BlockPlan]:
-    key = (x.device, x.dtype, format, like, scale, two_dimensional, stochastic)
+def _plan(x: Tensor, format: str, like: str = "default", scale: str = "", two_dimensional: bool = False, stochastic: bool = False,
+          hadamard: bool = False, measure: bool = False) -> Tuple[Any, BlockPlan]:
+    key = (x.device, x.dtype, format, like, scale, two_dimensional, stochastic, hadamard, measure)
     found = _plans.get(key)
     if found is None:
         place: Any = _device.of(x.device)
         how: Dict[str, Any] = {"dtype": _device.NAMES[x.dtype], "format": format, "like": like, "scale": scale or "default",
-                               "two_dimensional": two_dimensional, "stochastic": stochastic, "any_address": True}
+                               "two_dimensional": two_dimensional, "stochastic": stochastic, "hadamard": hadamard, "measure": measure,
+                               "any_address": True}
         found = _plans.setdefault(key, (place, BlockPlan(place.gpu, stream=place.stream(), **how)))
     return found
 
 
+def _rows(xs: Sequence[Tensor], ys: Sequence[int], amaxes: Sequence[int]) -> Any:
+    made: Any = _c.ptx_block_tensor * len(xs)
+    return made(*[(x.data_ptr(), y, x.numel() // x.shape[-1], x.shape[-1], amax) for x, y, amax in zip(xs, ys, amaxes)])
+
+
+def _measured(xs: Sequence[Tensor], hadamard: bool) -> Tensor:
+    """Their greatest magnitudes, in f32: one launch."""
+    found = torch.zeros(len(xs), dtype=torch.float32, device=xs[0].device)
+    place, plan = _plan(xs[0], "nvfp4", hadamard=hadamard, measure=True)
+    stream = place.stream()
+    plan.run(_rows(xs, [0] * len(xs), [found.data_ptr() + 4 * k for k in range(len(xs))]), stream=stream)
+    place.done(stream)
+    return found
+
+
 def launch(xs: Sequence[Tensor], amaxes: Sequence[Tensor], format: str, like: str, scale: str, two_dimensional: bool,
-           stochastic: bool, seed: Optional[Tensor], offset: Optional[Tensor], seed_value: int, offset_value: int) -> List[Tensor]:
-    """One launch for up to 64 tensors, each with elements. seed and offset: in place of the values."""
+           stochastic: bool, hadamard: bool, seed: Optional[Tensor], offset: Optional[Tensor], seed_value: int,
+           offset_value: int) -> List[Tensor]:
+    """One launch for up to 64 tensors, each with elements. Without amaxes another one measures them, for nvfp4. seed and offset:
+    in place of the values."""
     xs = [x.contiguous() for x in xs]
     ys = [torch.empty_like(x) for x in xs]
-    place, plan = _plan(xs[0], format, like, scale, two_dimensional, stochastic)
+    measured: Any = None
+    if amaxes:
+        at = [amax.data_ptr() for amax in amaxes]
+    elif format == "nvfp4":
+        measured = _measured(xs, hadamard)
+        at = [measured.data_ptr() + 4 * k for k in range(len(xs))]
+    else:
+        at = [0] * len(xs)
+    place, plan = _plan(xs[0], format, like, scale, two_dimensional, stochastic, hadamard)
     stream = place.stream()
-    tensors = [(x.data_ptr(), y.data_ptr(), x.numel() // x.shape[-1], x.shape[-1],
-                amaxes[k].data_ptr() if amaxes else 0) for k, (x, y) in enumerate(zip(xs, ys))]
     random: Any = None
     if stochastic:
-        random = {"seed": seed_value % (2 * _S64), "offset": offset_value % (2 * _S64),
-                  "seed_at": 0 if seed is None else seed.data_ptr(), "offset_at": 0 if offset is None else offset.data_ptr()}
-    plan.run(tensors, random, stream=stream)  # type: ignore[arg-type]
+        random = _c.ptx_block_random(seed_value % (2 * _S64), offset_value % (2 * _S64), 0 if seed is None else seed.data_ptr(),
+                                     0 if offset is None else offset.data_ptr())
+    plan.run(_rows(xs, [y.data_ptr() for y in ys], at), random, stream=stream)
     place.done(stream)
     return ys
 
@@ -92,7 +118,7 @@ def _keep(ctx: Any, inputs: Any, output: Any) -> None:
 
 
 def _of_blocks(ctx: Any, dys: Sequence[Tensor]) -> Any:
-    return (list(dys), [None] * ctx.amaxes, *(None,) * 9)
+    return (list(dys), [None] * ctx.amaxes, *(None,) * 10)
 
 
 def define() -> None:
@@ -100,15 +126,12 @@ def define() -> None:
     op = torch.library.custom_op(
         "ptxgen::fake_quantize_blocks", launch, mutates_args=(),
         schema="(Tensor[] xs, Tensor[] amaxes, str format, str like, str scale, bool two_dimensional, bool stochastic, "
-               "Tensor? seed, Tensor? offset, int seed_value, int offset_value) -> Tensor[]")
+               "bool hadamard, Tensor? seed, Tensor? offset, int seed_value, int offset_value) -> Tensor[]")
     op.register_fake(lambda xs, *how: [torch.empty_like(x, memory_format=torch.contiguous_format) for x in xs])
     op.register_autograd(_of_blocks, setup_context=_keep)
 
 
-def _amax(k: int, x: Tensor, given: Optional[Tensor]) -> Tensor:
-    if given is None:
-        found: Tensor = torch.linalg.vector_norm(x.detach(), float("inf")).to(torch.float32)
-        return found
+def _amax(k: int, x: Tensor, given: Tensor) -> Tensor:
     name = f"amax[{k}]"
     _checks.beside(_NAME, name, given, x)
     if given.dtype is not torch.float32 or given.numel() != 1:
@@ -143,14 +166,14 @@ def _sizes(name: str, x: Tensor, format: str, two_dimensional: bool) -> None:
 def fake_quantize_block(x: Tensor, format: Format, amax: Optional[Tensor] = None, two_dimensional: bool = False,
                         rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
                         offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
-                        like: Optional[Like] = None) -> Tensor: ...
+                        like: Optional[Like] = None, *, hadamard: bool = False) -> Tensor: ...
 
 
 @overload
 def fake_quantize_block(x: Sequence[Tensor], format: Format, amax: Optional[Sequence[Tensor]] = None,
                         two_dimensional: bool = False, rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
                         offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
-                        like: Optional[Like] = None) -> List[Tensor]: ...
+                        like: Optional[Like] = None, *, hadamard: bool = False) -> List[Tensor]: ...
 
 
 @_checks.breaks
@@ -158,18 +181,20 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
                         amax: Union[Tensor, Sequence[Tensor], None] = None, two_dimensional: bool = False,
                         rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
                         offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
-                        like: Optional[Like] = None) -> Union[Tensor, List[Tensor]]:
+                        like: Optional[Like] = None, *, hadamard: bool = False) -> Union[Tensor, List[Tensor]]:
     """Quantizes to a block format and scales back; the gradient of x is that of y, straight through. docs/quantization.md has
     which like and scale_rounding go with a format; <ptxgen/blocks.h> the formulas.
 
     x: a tensor in f32, f16 or bf16, or a list of them in one type, which one launch takes. Blocks lie along the last axis; what
         is not contiguous is copied. y has its type and shape, and is contiguous.
     amax: for nvfp4, the greatest magnitude of the tensor: one f32 on the device, which is not looked at; for a list, one for
-        each. None: it is computed, in a pass over x.
+        each. None: another launch computes them.
     two_dimensional: for nvfp4, blocks of 16 rows and 16 columns.
     rounding: "stochastic" takes random bits from seed and offset: numbers, or tensors of one int64 on the device. Without a
         seed it comes from torch's generator.
-    scale_rounding, like: None: the format's default."""
+    scale_rounding, like: None: the format's default.
+    hadamard: for nvfp4 in bf16, x is transformed along its last axis first, in blocks of 16; y is of the transform, and amax, where
+        it is given. It has no gradient: x must not require one."""
     alone = isinstance(x, Tensor)
     xs: List[Tensor] = [x] if alone else list(x)  # type: ignore[list-item]
     of, rounded = _way(format, like, scale_rounding)
@@ -190,7 +215,11 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
             raise ValueError(f"{_NAME}: {name} is on {one.device} in {one.dtype}, and x[0] on {xs[0].device} in {xs[0].dtype}: a list "
                              "has one device and one type")
         _sizes(name, one, format, two_dimensional)
-    given: List[Optional[Tensor]] = [None] * len(xs)
+    if hadamard and (format != "nvfp4" or two_dimensional or xs and xs[0].dtype is not torch.bfloat16):
+        raise ValueError(f"{_NAME}: hadamard=True is for nvfp4 in bf16, in blocks along one axis")
+    if hadamard and torch.is_grad_enabled() and any(one.requires_grad for one in xs):
+        raise ValueError(f"{_NAME}: hadamard=True has no gradient, and x requires one: use x.detach()")
+    given: List[Tensor] = []
     if amax is not None:
         given = [amax] if isinstance(amax, Tensor) else list(amax)
         if len(given) != len(xs):
@@ -198,17 +227,19 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
     there = [k for k, one in enumerate(xs) if one.numel()]
     ys = [one.clone() if not one.numel() else one for one in xs]
     if there:
-        amaxes = [_amax(k, xs[k], given[k]) for k in there] if format == "nvfp4" else []
+        amaxes = [_amax(k, xs[k], given[k]) for k in there] if given else []
         if stochastic and seed is None:
             seed = torch.randint(-_S64, _S64 - 1, (1,), dtype=torch.int64, device=xs[0].device)
         seed_at, seed_value = _word("seed", seed, xs[0])
         offset_at, offset_value = _word("offset", offset, xs[0])
-        how = (format, of, rounded, two_dimensional, stochastic, seed_at, offset_at, seed_value, offset_value)
+        how = (format, of, rounded, two_dimensional, stochastic, hadamard, seed_at, offset_at, seed_value, offset_value)
         taken = [xs[k] for k in there]
         if _checks.compiling():
             made = torch.ops.ptxgen.fake_quantize_blocks(taken, amaxes, *how)
-        else:
+        elif torch.is_grad_enabled() and any(one.requires_grad for one in taken):
             made = _Blocks.apply(amaxes, how, *taken)
+        else:
+            made = launch(taken, amaxes, *how)
         for k, y in zip(there, made):
             ys[k] = y
     return ys[0] if alone else ys

@@ -14,39 +14,15 @@ from ._no_second import first_only
 from .blocks import fake_quantize_block
 
 _BLOCK = 16
-_SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
 _NAME = "NVFP4Linear"
-_matrices: Dict[torch.device, Tensor] = {}
-
-
-def _matrix(device: torch.device) -> Tensor:
-    """Sylvester's matrix of 16 rows, whose row k has the sign of input k, times 1/4."""
-    found = _matrices.get(device)
-    if found is None:
-        rows = [[_SIGNS[k] * (-1) ** bin(k & n).count("1") / 4 for n in range(_BLOCK)] for k in range(_BLOCK)]
-        found = torch.tensor(rows, dtype=torch.float32, device=device)
-        if not _checks.compiling():
-            _matrices[device] = found
-    return found
-
-
-def _along_tokens(x: Tensor) -> Tensor:
-    """The transform of [tokens, features], as [features, tokens]: of blocks of 16 tokens, with zeros at the end. Sums are in f32,
-    rounded to bf16."""
-    rest = -x.shape[0] % _BLOCK
-    turned = F.pad(x, (0, 0, 0, rest)).t().contiguous()
-    sums = torch.mm(turned.view(-1, _BLOCK).to(torch.float32), _matrix(x.device))  # old torch sums bf16 on CPUs in bf16
-    return sums.to(torch.bfloat16).view(turned.shape)
 
 
 def _weight_gradient(x: Tensor, dy: Tensor, hadamard: bool, how: Dict[str, Any]) -> Tensor:
-    """dy^T x, both in blocks along tokens. The transform is orthogonal, so it leaves the product."""
+    """dy^T x, both in blocks along tokens, with zeros at the end. The transform is orthogonal, so it leaves the product."""
     rest = -x.shape[0] % _BLOCK
-    if hadamard:
-        of_x, of_dy = _along_tokens(x), _along_tokens(dy)
-    else:
-        of_x, of_dy = (F.pad(one, (0, 0, 0, rest)).t().contiguous() for one in (x, dy))
-    return torch.mm(fake_quantize_block(of_dy, "nvfp4", **how), fake_quantize_block(of_x, "nvfp4").t())
+    of_x, of_dy = (F.pad(one, (0, 0, 0, rest)).t().contiguous() for one in (x, dy))
+    of_dy = fake_quantize_block(of_dy, "nvfp4", hadamard=hadamard, **how)
+    return torch.mm(of_dy, fake_quantize_block(of_x, "nvfp4", hadamard=hadamard).t())
 
 
 class _Linear(torch.autograd.Function):
