@@ -5,6 +5,7 @@
 #include <ptxgen/builder.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char head[] =
@@ -24,6 +25,60 @@ static const struct {
     { PTX_MOD_ROUND, "round" },
     { PTX_MOD_FTZ, "ftz" },
     { PTX_MOD_SAT, "sat" },
+};
+
+// The functions that write the rows without a function of their own name, and their header.
+static const struct {
+    const char *functions, *header;
+} callers[PTX_OP_COUNT] = {
+    [PTX_OP_mov] = { "ptx_var ptx_set", "ops.h" },
+    [PTX_OP_add_cc] = { "ptx_words_add", "words.h" },
+    [PTX_OP_sub_cc] = { "ptx_words_sub", "words.h" },
+    [PTX_OP_mad_cc] = { "ptx_words_mad", "words.h" },
+    [PTX_OP_cvt] = { "ptx_cvt", "convert.h" },
+    [PTX_OP_cvt_bf16] = { "ptx_cvt", "convert.h" },
+    [PTX_OP_cvt_bf16_any] = { "ptx_cvt", "convert.h" },
+    [PTX_OP_cvt_pack] = { "ptx_cvt_pack", "convert.h" },
+    [PTX_OP_cvt_fp8] = { "ptx_cvt", "convert.h" },
+    [PTX_OP_cvt_tf32] = { "ptx_cvt", "convert.h" },
+    [PTX_OP_cvt_tf32_any] = { "ptx_cvt", "convert.h" },
+    [PTX_OP_cvta] = { "ptx_ptr_generic", "memory.h" },
+    [PTX_OP_ld] = { "ptx_load ptx_load_vec", "memory.h" },
+    [PTX_OP_st] = { "ptx_store ptx_store_vec", "memory.h" },
+    [PTX_OP_wide_256] = { "ptx_load_vec ptx_store_vec", "memory.h" },
+    [PTX_OP_atom] = { "ptx_atomic ptx_atomic_add", "memory.h" },
+    [PTX_OP_red] = { "ptx_atomic ptx_atomic_add", "memory.h" },
+    [PTX_OP_atom_vec] = { "ptx_atomic_vec", "memory.h" },
+    [PTX_OP_fence] = { "ptx_fence", "memory.h" },
+    [PTX_OP_prefetch] = { "ptx_prefetch", "memory.h" },
+    [PTX_OP_prefetch_evict] = { "ptx_prefetch", "memory.h" },
+    [PTX_OP_prefetchu] = { "ptx_prefetch", "memory.h" },
+    [PTX_OP_bar] = { "ptx_barrier ptx_barrier_named", "threads.h" },
+    [PTX_OP_bar_arrive] = { "ptx_barrier_arrive", "threads.h" },
+    [PTX_OP_bar_red] = { "ptx_barrier_all ptx_barrier_any ptx_barrier_count", "threads.h" },
+    [PTX_OP_bar_warp] = { "ptx_barrier_warp", "threads.h" },
+    [PTX_OP_shfl] = { "ptx_shfl ptx_shfl_idx ptx_shfl_up ptx_shfl_down ptx_shfl_bfly",
+                      "threads.h" },
+    [PTX_OP_vote] = { "ptx_ballot ptx_vote_all ptx_vote_any ptx_vote_uniform", "threads.h" },
+    [PTX_OP_match] = { "ptx_match_any ptx_match_all", "threads.h" },
+    [PTX_OP_redux] = { "ptx_redux_add ptx_redux_min ptx_redux_max ptx_redux_and ptx_redux_or "
+                       "ptx_redux_xor",
+                       "threads.h" },
+    [PTX_OP_activemask] = { "ptx_activemask", "threads.h" },
+    [PTX_OP_ldmatrix] = { "ptx_ldmatrix ptx_fragment_load ptx_matrix_load", "matrix.h" },
+    [PTX_OP_stmatrix] = { "ptx_stmatrix ptx_fragment_store", "matrix.h" },
+    [PTX_OP_mma] = { "ptx_mma", "matrix.h" },
+    [PTX_OP_mma_k8] = { "ptx_mma", "matrix.h" },
+    [PTX_OP_mma_f64] = { "ptx_mma", "matrix.h" },
+    [PTX_OP_mma_f8] = { "ptx_mma", "matrix.h" },
+    [PTX_OP_mma_f8_f16] = { "ptx_mma", "matrix.h" },
+    [PTX_OP_cp_async] = { "ptx_cp_async", "matrix.h" },
+    [PTX_OP_bra] = { "ptx_if ptx_for ptx_while ptx_loop ptx_branch", "control.h" },
+    [PTX_OP_ret] = { "ptx_return", "control.h" },
+    [PTX_OP_trap] = { "ptx_trap", "control.h" },
+    [PTX_OP_nanosleep] = { "ptx_nanosleep", "control.h" },
+    [PTX_OP_griddepcontrol] = { "ptx_griddepcontrol_wait ptx_griddepcontrol_launch_dependents",
+                                "control.h" },
 };
 
 static void print_form(FILE *to, const struct ptx_op_form *form, uint32_t taken)
@@ -58,12 +113,10 @@ static void print_cell(FILE *to, const char *text)
     }
 }
 
-static void print_row(FILE *to, const char *prefix, const struct ptx_op_info *info)
+// What follows the name of the function.
+static void print_rest(FILE *to, const struct ptx_op_info *info)
 {
     uint32_t taken = 0;
-    fprintf(to, "| `%s%s` | ", prefix, info->name);
-    if (info->shape)
-        fprintf(to, "%s | ", info->shape);
     print_cell(to, info->meaning);
     fprintf(to, " | ");
     for (size_t k = 0; k < info->form_count; k++) {
@@ -72,6 +125,31 @@ static void print_row(FILE *to, const char *prefix, const struct ptx_op_info *in
         taken |= info->forms[k].types;
     }
     fprintf(to, " |\n");
+}
+
+static void print_row(FILE *to, const char *prefix, const struct ptx_op_info *info)
+{
+    fprintf(to, "| `%s%s` | ", prefix, info->name);
+    if (info->shape)
+        fprintf(to, "%s | ", info->shape);
+    print_rest(to, info);
+}
+
+static void print_callers(FILE *to, ptx_opcode op)
+{
+    const char *at = callers[op].functions;
+    if (!at) {
+        fprintf(stderr, "instructions: which functions write PTX_OP_%s? See callers.\n",
+                ptx_op_get_info(op)->name);
+        exit(1);
+    }
+    for (const char *before = "| "; *at; before = ", ") {
+        const size_t length = strcspn(at, " ");
+        fprintf(to, "%s`%.*s`", before, (int)length, at);
+        at += length + (at[length] == ' ');
+    }
+    fprintf(to, " | %s | ", callers[op].header);
+    print_rest(to, ptx_op_get_info(op));
 }
 
 static void print_page(FILE *to)
@@ -87,14 +165,15 @@ static void print_page(FILE *to)
         print_row(to, "ptx_atomic_", ptx_atomic_get_info((ptx_atomic_op)op));
     fprintf(
         to,
-        "\n## What other functions write\n\nThey are one by one in `memory.h` (loads, stores, "
-        "fences), `threads.h` (barriers, shuffles),\n`control.h` (branches) and `builder.h` "
-        "(conversions, special registers). What has no function is written as\n[text](asm.md).\n\n"
-        "| instruction | meaning | needs |\n%s",
+        "\n## What other functions write\n\nA function chooses the row by its types and options, "
+        "and "
+        "is refused where the row's needs are not met.\nSpecial registers have functions of their "
+        "names. What has no function is written as [text](asm.md).\n\n"
+        "| functions | header | meaning | needs |\n|---%s",
         columns);
     for (int op = PTX_OP_NONE + 1; op < PTX_OP_COUNT; op++)
         if (!ptx_op_get_info((ptx_opcode)op)->shape)
-            print_row(to, "", ptx_op_get_info((ptx_opcode)op));
+            print_callers(to, (ptx_opcode)op);
 }
 
 // ---- places_ops.h -------------------------------------------------------------------------------
