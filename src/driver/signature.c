@@ -19,9 +19,16 @@ struct scanner {
     size_t length;    ///< 0 at the end of the text
 };
 
+// Whatever the locale.
 static bool is_word(char c)
 {
-    return isalnum((unsigned char)c) || c == '_' || c == '$' || c == '%';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '$' || c == '%';
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
 /// Skips blanks, comments and strings.
@@ -29,7 +36,7 @@ static const char *skip(const char *p)
 {
     for (;;) {
         const char *end = NULL;
-        if (isspace((unsigned char)*p))
+        if (is_blank(*p))
             end = p + 1;
         else if (p[0] == '/' && p[1] == '/')
             end = p + strcspn(p, "\n");
@@ -306,7 +313,9 @@ ptx_status ptxd_text_read(struct ptxd_text *text, const char *source, bool entri
     struct scanner s = { .source = source, .next = source };
     ptx_status status = PTX_OK;
     for (advance(&s); s.length && !status;) {
-        if (accept(&s, ".version"))
+        if (*s.word != '.')
+            advance(&s);
+        else if (accept(&s, ".version"))
             read_version(&s, text);
         else if (accept(&s, ".target"))
             read_target(&s, text);
