@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 """Plots of what peers.py measured: FOLDER/kernels.svg, bandwidth against size, and FOLDER/clip.svg,
 the time of each set; of peers_step.py: FOLDER/step.svg, and FOLDER/sweep.svg, the time against
-tensors and bytes; of train_gpt2.py's loss.csv: FOLDER/loss.svg. Needs matplotlib.
+tensors and bytes; of train_gpt2.py's loss.csv: FOLDER/loss.svg; of train_muon.py's, in a folder
+muon: FOLDER/muon_loss.svg. Needs matplotlib.
 
     plot.py FILE FOLDER
 """
@@ -128,7 +129,11 @@ def plot_sweep(lines, caption, path):
     figure.savefig(path, metadata={"Date": None})
 
 
-def plot_loss(source, path):
+LOSS = {False: "GPT-2 trained with clip_grad_norm_ and fused AdamW, and with a step plan",
+        True: "GPT-2 trained with clip_grad_norm_, torch.optim.Muon and fused AdamW, and with ptxgen.torch.Muon"}
+
+
+def plot_loss(source, title, path):
     with open(source, encoding="utf-8") as file:
         head, *rows = csv.reader(file)
     steps = [int(row[0]) for row in rows]
@@ -145,8 +150,7 @@ def plot_loss(source, path):
     bottom.set_xlabel("step")
     for ax in (top, bottom):
         ax.grid(alpha=0.3)
-    figure.suptitle("GPT-2 trained with clip_grad_norm_ and fused AdamW, and with a step plan",
-                    fontsize=10)
+    figure.suptitle(title, fontsize=10)
     figure.tight_layout(rect=(0, 0, 1, 0.97))
     figure.savefig(path, metadata={"Date": None})
 
@@ -154,7 +158,8 @@ def plot_loss(source, path):
 def main():
     plt.rcParams.update({"svg.hashsalt": "ptxgen", "svg.fonttype": "none"})
     if sys.argv[1].endswith(".csv"):
-        plot_loss(sys.argv[1], os.path.join(sys.argv[2], "loss.svg"))
+        of_muon = os.path.basename(os.path.dirname(os.path.abspath(sys.argv[1]))) == "muon"
+        plot_loss(sys.argv[1], LOSS[of_muon], os.path.join(sys.argv[2], "muon_loss.svg" if of_muon else "loss.svg"))
         return
     lines, folder = read(sys.argv[1]), sys.argv[2]
     head = lines[0]
