@@ -78,6 +78,7 @@ class Muon(Stepped):
     _names = ("momentum_buffer", "exp_avg", "exp_avg_sq")
     _numbers = {"lr": 1, "momentum": 1, "betas": 2, "eps": 1, "weight_decay": 1}
     _of_groups = (*_OF_GROUPS, *_MATRICES)
+    _dicts_of_torch = ("muon", "adamw")
     _takes_norm = True  # as the rule does
 
     def __init__(self, params: Iterable[Any], lr: _Rate = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,

@@ -147,6 +147,7 @@ class Stepped(torch.optim.Optimizer):
     _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
     _refused: Tuple[str, ...] = ("amsgrad", "differentiable")  # what no group may have set
     _of_groups: Tuple[str, ...] = _OF_GROUPS
+    _dicts_of_torch: Tuple[str, ...] = ()  # names of those that are several in a dict, where torch has several optimizers
     _with_flashoptim = False  # whether that package has an optimizer of this rule
     _takes_norm = False  # whether each step takes the norm, whatever the settings
 
@@ -452,7 +453,8 @@ class Stepped(torch.optim.Optimizer):
         After an error everything is as before."""
         if not isinstance(state_dict, dict):
             raise TypeError(f"state_dict: what state_dict() gives is needed, not {state_dict!r:.80}")
-        missing = [key for key in ("state", "param_groups") if key not in state_dict]
+        several = state_dict and set(state_dict) <= set(self._dicts_of_torch)
+        missing = [] if several else [key for key in ("state", "param_groups") if key not in state_dict]
         if missing:
             raise KeyError(f"state_dict: there is no {missing[0]} in it, and what state_dict() gives is needed")
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
