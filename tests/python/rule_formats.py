@@ -59,10 +59,10 @@ def fits(rule, fmt):
     return not (fmt in IN_BLOCKS and any(one.kind == "weight" for one in rule.states.values()))
 
 
-def tensor(gpu, rule, fmt, dtype, start):
+def tensor(gpu, rule, fmt, dtype, start, gradient):
     """A row of a plan, but for its count."""
     state, beside, _ = FORMATS[fmt]
-    of = {"parameter": gpu.array(start, dtype), "gradient": gpu.zeros(COUNT), "count": COUNT, "dtype": dtype,
+    of = {"parameter": gpu.array(start, dtype), "gradient": gradient, "count": COUNT, "dtype": dtype,
           "gradient_dtype": "f32", "state": [gpu.zeros(COUNT, state) for _ in rule.states], "format": fmt}
     if fmt in IN_BLOCKS:
         block, scale = IN_BLOCKS[fmt]
@@ -86,13 +86,14 @@ def errors(gpu, fmt, dtype):
     """By the rule's name, in one plan."""
     start, gradients, ends = exact()
     rules = [(rule, end) for rule, end in zip(ALL, ends) if fits(rule, fmt)]
-    rows = [{**tensor(gpu, rule, fmt, dtype, start.tolist()), "group": k, "id": k} for k, (rule, _) in enumerate(rules)]
+    gradient = gpu.zeros(COUNT * len(rules))
+    rows = [{**tensor(gpu, rule, fmt, dtype, start.tolist(), gradient.address + 4 * COUNT * k), "group": k, "id": k}
+            for k, (rule, _) in enumerate(rules)]
     clocks = [gpu.zeros(1 + len(rule.clock), "f64") for rule, _ in rules]
     plan = gpu.step_plan([{**of, "step": clock.address} for of, clock in zip(rows, clocks)], max_norm=float("inf"), seed=1,
                          groups=[rule.group(**settings(rule)) for rule, _ in rules])
     for g in gradients:
-        for of in rows:
-            of["gradient"].upload(g)
+        gradient.upload(numpy.tile(g, len(rules)))
         plan.run()
     return {name_of(rule): float(numpy.sqrt(((weights(of, fmt) - end) ** 2).mean() / ((end - start) ** 2).mean()))
             for (rule, end), of in zip(rules, rows)}
