@@ -37,6 +37,7 @@ ATTENTION += [(4096, 64, False), (4096, 128, False)]
 ROW_ELEMENTS, ROW_TOGETHER = 16, 4
 GELU_BLOCK, GELU_ROWS = 256, {"f32": 8, "bf16": 2}
 ROW_MAX_THREADS = 1024
+FEW_ELEMENTS, BACKWARD_THREADS = 8, 1024
 TILE, SHARED_BYTES = (128, 256), 3 * (128 * 72 + 64 * 264) * 2
 
 
@@ -69,9 +70,9 @@ class Case:
         """A warp or a block has a row."""
         return ROW_TOGETHER if self.row_threads() == 32 else 1
 
-    def row_threads(self):
+    def row_threads(self, elements=ROW_ELEMENTS):
         threads = 32
-        while threads < ROW_MAX_THREADS and threads * ROW_ELEMENTS < self.columns:
+        while threads < ROW_MAX_THREADS and threads * elements < self.columns:
             threads *= 2
         return threads
 
@@ -203,9 +204,9 @@ class LayerNormBackward(LayerNorm):
         self.dy = self.tensor(7, self.rows, self.columns)
         self.forward()
         self.dx = self.y
-        threads = self.row_threads() * self.rows_together()
-        self.turns = min(132 * 512 // min(threads, 512), self.row_grid())
-        self.count = self.turns * self.rows_together()
+        threads = self.row_threads(FEW_ELEMENTS)
+        self.turns = min(132 * BACKWARD_THREADS // max(threads, 128), self.row_grid())
+        self.count = self.turns * (4 if threads == 32 else 1)
         self.sums = torch.empty(2 * self.count, self.columns, device="cuda")
         self.d_gamma_beta = torch.empty(2, self.columns, device="cuda", dtype=self.type)
         self.wanted = self.exact()
@@ -229,10 +230,13 @@ class LayerNormBackward(LayerNorm):
         return self.rows ** 0.5 if result.dim() == 1 else 1
 
     def versions(self):
-        in_shared = self.row_threads() == ROW_MAX_THREADS  # the sums, of ROW_ELEMENTS a thread
+        # The sums, and 64 bytes of x and dy that a thread asks for ahead.
+        in_shared = self.columns > ROW_MAX_THREADS * FEW_ELEMENTS
+        threads = self.row_threads(FEW_ELEMENTS)
+        shared = 8 * ROW_MAX_THREADS * ROW_ELEMENTS if in_shared else 64 * threads
         first = self.entry("layer_norm_backward", self.dy, self.x, self.gamma, self.mean, self.rstd,
                            self.dx, self.sums, self.rows, grid=self.turns,
-                           shared_bytes=8 * ROW_MAX_THREADS * ROW_ELEMENTS * in_shared)
+                           shared_bytes=shared)
         second = self.entry("layer_norm_sums", self.sums, self.count, self.d_gamma_beta,
                             grid=-(-2 * self.columns // 32))
 

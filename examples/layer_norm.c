@@ -7,7 +7,7 @@
 #include <math.h>
 
 // The sums of rows are added by the warps of a block.
-enum { SUM_GROUPS = 32, SUM_BLOCK = ROW_WARP * SUM_GROUPS };
+enum { SUM_GROUPS = 32, SUM_BLOCK = ROW_WARP * SUM_GROUPS, TOGETHER = 8 };
 
 static const float EPS = 1e-5f;
 
@@ -64,7 +64,18 @@ static void forward(ptx_builder *b, struct row_shape s)
     }
 }
 
-// What a thread adds up over its rows. The largest blocks have no registers for it.
+// ---- backward -----------------------------------------------------------------------------------
+
+// Of the pass: elements of a thread but in the longest rows, threads of a multiprocessor, its
+// shared memory, and what a thread asks for before it needs it, in bytes of x and dy.
+enum { FEW_ELEMENTS = 8, RESIDENT = 1024, SHARED_BYTES = 160 << 10, AHEAD_BYTES = 64 };
+
+static struct row_shape backward_shape(void)
+{
+    return row_shape_with(example.type, example.sizes[1], FEW_ELEMENTS);
+}
+
+// What a thread adds up over its rows. The longest rows have no registers for it.
 struct sums {
     bool in_shared;
     ptx_ptr shared; // for each thread four sums of gamma, then other four; then those of beta
@@ -73,7 +84,7 @@ struct sums {
 
 static bool sums_in_shared(struct row_shape s)
 {
-    return s.threads == ROW_MAX_THREADS;
+    return s.elements > FEW_ELEMENTS;
 }
 
 static uint32_t sums_bytes(struct row_shape s)
@@ -134,6 +145,44 @@ static void sums_end(ptx_builder *b, struct row_shape s, struct sums *sums, ptx_
     row_store(b, s, row_at(b, s, out, ptx_mad(b, row, 2, 1)), sums->beta);
 }
 
+// Rows on their way to shared memory while those before them are worked on: x, then dy. Each thread
+// loads what it copied itself.
+struct ahead {
+    ptx_ptr d_out, in, stages;
+    ptx_val rows;
+    unsigned count; // of stages
+};
+
+static unsigned ahead_elements(struct row_shape s)
+{
+    return 2 * s.together * s.columns;
+}
+
+static unsigned ahead_count(struct row_shape s)
+{
+    const unsigned bytes = ptx_type_bytes(s.type), wanted = AHEAD_BYTES / (2 * s.elements * bytes);
+    const uint32_t left = SHARED_BYTES / (RESIDENT / s.block) - sums_bytes(s);
+    const uint32_t room = left / (ahead_elements(s) * bytes);
+
+    return room < wanted ? room : wanted;
+}
+
+static uint32_t backward_bytes(struct row_shape s)
+{
+    return sums_bytes(s) + ahead_count(s) * ahead_elements(s) * ptx_type_bytes(s.type);
+}
+
+static void copy_ahead(ptx_builder *b, struct row_shape s, const struct ahead *a, ptx_val row,
+                       ptx_val stage)
+{
+    ptx_if (b, ptx_lt(b, row, a->rows)) {
+        ptx_ptr to = ptx_at(b, a->stages, stage);
+        row_copy(b, s, row_at(b, s, a->in, row), to);
+        row_copy(b, s, row_at(b, s, a->d_out, row), ptx_at(b, to, s.columns));
+    }
+    ptx_cp_async_commit(b);
+}
+
 // A block takes rows in turn and keeps the sums of its columns; it writes them as two rows of
 // `sums`, for gamma and for beta.
 static void backward(ptx_builder *b, struct row_shape s)
@@ -141,8 +190,9 @@ static void backward(ptx_builder *b, struct row_shape s)
     ptx_val x[ROW_MAX_ELEMENTS], dy[ROW_MAX_ELEMENTS], g[ROW_MAX_ELEMENTS], gx[ROW_MAX_ELEMENTS];
     ptx_val gamma[ROW_MAX_ELEMENTS];
     struct sums sums = { .in_shared = sums_in_shared(s) };
+    const unsigned size = ahead_elements(s);
 
-    ptx_entry (b, "layer_norm_backward", .block = { s.block }) {
+    ptx_entry (b, "layer_norm_backward", .block = { s.block }, .min_blocks = RESIDENT / s.block) {
         ptx_ptr d_out = ptx_param_ptr(b, s.type, "dy", .readonly = true);
         ptx_ptr in = ptx_param_ptr(b, s.type, "x", .readonly = true);
         ptx_ptr gammas = ptx_param_ptr(b, s.type, "gamma", .readonly = true);
@@ -153,21 +203,38 @@ static void backward(ptx_builder *b, struct row_shape s)
                                     .meaning = "two rows for each row that a grid has at a time");
         ptx_val rows = ptx_param(b, PTX_U32, "rows");
         ptx_val first = row_first(b, s), step = ptx_mul(b, ptx_nctaid(b, PTX_X), s.together);
+        ptx_ptr shared = ptx_shared_dynamic(b, PTX_F32);
+        struct ahead ahead = { d_out, in, .rows = rows, .count = ahead_count(s) };
 
-        if (sums.in_shared)
-            sums.shared = ptx_shared_dynamic(b, PTX_F32);
-        else
-            row_load(b, s, gammas, ptx_f32(0), gamma);
+        sums.shared = shared;
         sums_begin(b, s, &sums);
+        ptx_val own = ptx_mul(b, ptx_div(b, ptx_tid(b, PTX_X), s.threads), 2 * s.columns);
+        shared = ptx_ptr_cast(b, s.type, ptx_at(b, shared, sums_bytes(s) / 4));
+        ahead.stages = ptx_at(b, shared, own);
+        for (unsigned k = 0; k < ahead.count; k++)
+            copy_ahead(b, s, &ahead, ptx_add(b, first, ptx_mul(b, step, k)), ptx_u32(k * size));
+        if (!sums.in_shared)
+            row_load(b, s, gammas, ptx_f32(0), gamma);
+        ptx_val stage = ptx_var(b, ptx_u32(0)), at = ptx_min(b, first, ptx_sub(b, rows, 1));
+        ptx_val next_mean = ptx_var(b, ptx_load(b, means, at));
+        ptx_val next_rstd = ptx_var(b, ptx_load(b, rstds, at));
         ptx_for (b, row, first, rows, step) {
-            row_load(b, s, row_at(b, s, in, row), ptx_f32(0), x);
-            row_load(b, s, row_at(b, s, d_out, row), ptx_f32(0), dy);
-            ptx_val mean = ptx_load(b, means, row), rstd = ptx_load(b, rstds, row);
-            if (!sums.in_shared) { // where a block has a multiprocessor, this does not pay
-                ptx_val next = ptx_min(b, ptx_add(b, row, step), ptx_sub(b, rows, 1));
-                row_prefetch(b, s, row_at(b, s, in, next));
-                row_prefetch(b, s, row_at(b, s, d_out, next));
+            ptx_val mean = ptx_copy(b, next_mean), rstd = ptx_copy(b, next_rstd);
+            if (ahead.count) {
+                ptx_ptr here = ptx_at(b, ahead.stages, stage);
+                ptx_cp_async_wait(b, ahead.count - 1);
+                row_load(b, s, here, ptx_f32(0), x);
+                row_load(b, s, ptx_at(b, here, s.columns), ptx_f32(0), dy);
+                copy_ahead(b, s, &ahead, ptx_add(b, row, ptx_mul(b, step, ahead.count)), stage);
+                ptx_val last = ptx_eq(b, stage, (ahead.count - 1) * size);
+                ptx_set(b, stage, ptx_select(b, last, ptx_u32(0), ptx_add(b, stage, size)));
+            } else {
+                row_load(b, s, row_at(b, s, in, row), ptx_f32(0), x);
+                row_load(b, s, row_at(b, s, d_out, row), ptx_f32(0), dy);
             }
+            ptx_val next = ptx_min(b, ptx_add(b, row, step), ptx_sub(b, rows, 1));
+            ptx_set(b, next_mean, ptx_load(b, means, next));
+            ptx_set(b, next_rstd, ptx_load(b, rstds, next));
             for (unsigned k = 0; k < s.elements; k++)
                 x[k] = ptx_mul(b, ptx_sub(b, x[k], mean), rstd);
             sums_add(b, s, &sums, x, dy);
@@ -179,12 +246,10 @@ static void backward(ptx_builder *b, struct row_shape s)
             }
             ptx_val sum[2] = { row_fold(b, s, ptx_add, g), row_fold(b, s, ptx_add, gx) };
             row_reduce_pair(b, s, ptx_add, sum);
-            ptx_val mean_g = ptx_mul(b, sum[0], 1.0 / s.columns);
-            ptx_val mean_gx = ptx_mul(b, sum[1], 1.0 / s.columns);
-            for (unsigned k = 0; k < s.elements; k++) {
-                ptx_val along = ptx_fma(b, x[k], mean_gx, mean_g);
-                g[k] = ptx_mul(b, ptx_sub(b, g[k], along), rstd);
-            }
+            ptx_val of_g = ptx_mul(b, ptx_mul(b, sum[0], -1.0 / s.columns), rstd);
+            ptx_val of_gx = ptx_mul(b, ptx_mul(b, sum[1], -1.0 / s.columns), rstd);
+            for (unsigned k = 0; k < s.elements; k++)
+                g[k] = ptx_fma(b, g[k], rstd, ptx_fma(b, x[k], of_gx, of_g));
             row_store(b, s, row_at(b, s, d_in, row), g);
         }
         sums_end(b, s, &sums, out, first);
@@ -205,9 +270,17 @@ static void add_rows(ptx_builder *b, struct row_shape s)
         ptx_val column = ptx_add(b, first, lane);
 
         ptx_if (b, ptx_lt(b, column, 2 * s.columns)) {
-            ptx_for (b, row, group, count, SUM_GROUPS) {
-                ptx_val at = ptx_mad_wide(b, row, 2 * s.columns, ptx_cvt(b, PTX_U64, column));
-                ptx_set(b, sum, ptx_add(b, sum, ptx_load(b, sums, at)));
+            ptx_for (b, row, group, count, SUM_GROUPS * TOGETHER) {
+                ptx_val x[TOGETHER]; // all are under way before one is added
+                for (unsigned k = 0; k < TOGETHER; k++) {
+                    ptx_val from = ptx_add(b, row, k * SUM_GROUPS);
+                    ptx_val there = ptx_min(b, from, ptx_sub(b, count, 1));
+                    ptx_val at = ptx_mad_wide(b, there, 2 * s.columns, ptx_cvt(b, PTX_U64, column));
+                    x[k] = ptx_load(b, sums, at);
+                    x[k] = ptx_select(b, ptx_lt(b, from, count), x[k], 0);
+                }
+                for (unsigned k = 0; k < TOGETHER; k++)
+                    ptx_set(b, sum, ptx_add(b, sum, x[k]));
             }
         }
         ptx_store(b, parts, ptx_mad(b, group, ROW_WARP + 1, lane), sum);
@@ -229,7 +302,7 @@ static void build(ptx_builder *b)
     if (!row_check(b, s))
         return;
     forward(b, s);
-    backward(b, s);
+    backward(b, backward_shape());
     add_rows(b, s);
 }
 
@@ -238,7 +311,7 @@ static void build(ptx_builder *b)
 static uint32_t turns(struct row_shape s, uint32_t rows)
 {
     const uint32_t blocks = (rows + s.together - 1) / s.together;
-    const uint32_t enough = s.block < 512 ? 132 * 512 / s.block : 132;
+    const uint32_t enough = 132 * (RESIDENT / s.block);
 
     return blocks < enough ? blocks : enough;
 }
@@ -310,7 +383,9 @@ static bool run(struct host *host)
     const struct row_shape s = row_shape(example.type, columns);
     const size_t n = (size_t)rows * columns, bytes = ptx_type_bytes(s.type);
     const uint32_t blocks = (rows + s.together - 1) / s.together;
-    const uint32_t taking_turns = turns(s, rows), count = taking_turns * s.together;
+    const struct row_shape back_shape = backward_shape();
+    const uint32_t taking_turns = turns(back_shape, rows);
+    const uint32_t count = taking_turns * back_shape.together;
     const size_t counts[INPUTS] = { n, columns, columns, n };
     float eps = EPS;
     float *in[INPUTS];
@@ -337,7 +412,7 @@ static bool run(struct host *host)
                 &(struct ptx_launch_params) { .grid = { blocks }, .args = args, .arg_count = 8 });
     host_launch(host, "layer_norm_backward",
                 &(struct ptx_launch_params) { .grid = { taking_turns },
-                                              .shared_bytes = sums_bytes(s),
+                                              .shared_bytes = backward_bytes(back_shape),
                                               .args = back,
                                               .arg_count = 8 });
     host_launch(host, "layer_norm_sums",

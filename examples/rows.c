@@ -3,10 +3,15 @@
 
 struct row_shape row_shape(ptx_type type, uint32_t columns)
 {
+    return row_shape_with(type, columns, ROW_MAX_ELEMENTS);
+}
+
+struct row_shape row_shape_with(ptx_type type, uint32_t columns, unsigned elements)
+{
     struct row_shape s = { .type = type, .columns = columns, .threads = ROW_WARP };
 
     s.lanes = 16 / ptx_type_bytes(type);
-    while (s.threads < ROW_MAX_THREADS && s.threads * ROW_MAX_ELEMENTS < columns)
+    while (s.threads < ROW_MAX_THREADS && s.threads * elements < columns)
         s.threads *= 2;
     const unsigned once = s.threads * s.lanes;
     s.elements = (columns + once - 1) / once * s.lanes;
@@ -104,15 +109,15 @@ void row_load(ptx_builder *b, struct row_shape s, ptx_ptr row, ptx_val missing, 
     }
 }
 
-void row_prefetch(ptx_builder *b, struct row_shape s, ptx_ptr row)
+void row_copy(ptx_builder *b, struct row_shape s, ptx_ptr row, ptx_ptr to)
 {
-    const uint32_t line = 128 / ptx_type_bytes(s.type);
-
-    for (uint32_t first = 0; first * line < s.columns; first += s.threads) {
-        ptx_val column = ptx_mul(b, ptx_add(b, thread_of(b, s), first), line);
-        ptx_if (b, ptx_lt(b, column, s.columns))
-            ptx_asm(b, "prefetch.global.L2 [%0];", .at = { ptx_at(b, row, column) },
-                    .writes = PTX_MEMORY_NONE, .reads = PTX_MEMORY_NONE);
+    for (unsigned k = 0; k < s.elements; k += s.lanes) {
+        ptx_val column = column_of(b, s, k);
+        if (k < whole(s))
+            ptx_cp_async(b, ptx_at(b, to, column), ptx_at(b, row, column), 16, .bypass = true);
+        else
+            ptx_if (b, ptx_lt(b, column, s.columns))
+                ptx_cp_async(b, ptx_at(b, to, column), ptx_at(b, row, column), 16, .bypass = true);
     }
 }
 

@@ -21,6 +21,8 @@ struct row_shape {
 
 /// How rows of so many columns are shared out.
 struct row_shape row_shape(ptx_type type, uint32_t columns);
+/// The same with fewer elements of a thread, as long as there are threads for them.
+struct row_shape row_shape_with(ptx_type type, uint32_t columns, unsigned elements);
 /// Whether there are such rows; false is an error of the builder, too.
 bool row_check(ptx_builder *b, struct row_shape s);
 /// The row that this thread works on first; there are grid * s.together such rows.
@@ -30,6 +32,9 @@ ptx_ptr row_at(ptx_builder *b, struct row_shape s, ptx_ptr matrix, ptx_val row);
 
 /// Loads this thread's elements of a row as f32; `missing` is what it gets beyond the row's end.
 void row_load(ptx_builder *b, struct row_shape s, ptx_ptr row, ptx_val missing, ptx_val *x);
+/// Begins to copy this thread's elements of a row to shared memory. After ptx_cp_async_wait() the
+/// thread loads them from there by row_load(); nobody waits for what others copied.
+void row_copy(ptx_builder *b, struct row_shape s, ptx_ptr row, ptx_ptr to);
 /// Sets the elements of x that are beyond the row's end to zero.
 void row_clear(ptx_builder *b, struct row_shape s, ptx_val *x);
 /// Stores them, rounded to the type of `row`: the matrix's, or PTX_F32.
@@ -42,9 +47,6 @@ ptx_val row_fold(ptx_builder *b, struct row_shape s, row_operation *op, const pt
 ptx_val row_reduce(ptx_builder *b, struct row_shape s, row_operation *op, ptx_val x);
 /// Reduces x[0] and x[1] at the same time. A loop can call it alone.
 void row_reduce_pair(ptx_builder *b, struct row_shape s, row_operation *op, ptx_val x[2]);
-/// Asks L2 for a row, so that a later row_load() waits less.
-void row_prefetch(ptx_builder *b, struct row_shape s, ptx_ptr row);
-
 /// Vectors of 16 bytes: `lanes` elements at p[i] as f32, and their store.
 void vector_load(ptx_builder *b, ptx_ptr p, ptx_val i, unsigned lanes, ptx_val *x);
 void vector_store(ptx_builder *b, ptx_ptr p, ptx_val i, unsigned lanes, const ptx_val *x);
