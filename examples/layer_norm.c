@@ -191,6 +191,9 @@ static void backward(ptx_builder *b, struct row_shape s)
     ptx_val gamma[ROW_MAX_ELEMENTS];
     struct sums sums = { .in_shared = sums_in_shared(s) };
     const unsigned size = ahead_elements(s);
+    // Mean and rstd are loaded a row before, but for the longest rows of f32, where it does not
+    // pay.
+    const bool early = ahead_count(s) || s.type == PTX_BF16;
 
     ptx_entry (b, "layer_norm_backward", .block = { s.block }, .min_blocks = RESIDENT / s.block) {
         ptx_ptr d_out = ptx_param_ptr(b, s.type, "dy", .readonly = true);
@@ -215,11 +218,16 @@ static void backward(ptx_builder *b, struct row_shape s)
             copy_ahead(b, s, &ahead, ptx_add(b, first, ptx_mul(b, step, k)), ptx_u32(k * size));
         if (!sums.in_shared)
             row_load(b, s, gammas, ptx_f32(0), gamma);
-        ptx_val stage = ptx_var(b, ptx_u32(0)), at = ptx_min(b, first, ptx_sub(b, rows, 1));
-        ptx_val next_mean = ptx_var(b, ptx_load(b, means, at));
-        ptx_val next_rstd = ptx_var(b, ptx_load(b, rstds, at));
+        ptx_val stage = ptx_var(b, ptx_u32(0)), next_mean = { 0 }, next_rstd = { 0 };
+        if (early) {
+            ptx_val at = ptx_min(b, first, ptx_sub(b, rows, 1));
+            next_mean = ptx_var(b, ptx_load(b, means, at));
+            next_rstd = ptx_var(b, ptx_load(b, rstds, at));
+        }
         ptx_for (b, row, first, rows, step) {
-            ptx_val mean = ptx_copy(b, next_mean), rstd = ptx_copy(b, next_rstd);
+            ptx_val mean = { 0 }, rstd = { 0 };
+            if (early)
+                mean = ptx_copy(b, next_mean), rstd = ptx_copy(b, next_rstd);
             if (ahead.count) {
                 ptx_ptr here = ptx_at(b, ahead.stages, stage);
                 ptx_cp_async_wait(b, ahead.count - 1);
@@ -232,9 +240,13 @@ static void backward(ptx_builder *b, struct row_shape s)
                 row_load(b, s, row_at(b, s, in, row), ptx_f32(0), x);
                 row_load(b, s, row_at(b, s, d_out, row), ptx_f32(0), dy);
             }
-            ptx_val next = ptx_min(b, ptx_add(b, row, step), ptx_sub(b, rows, 1));
-            ptx_set(b, next_mean, ptx_load(b, means, next));
-            ptx_set(b, next_rstd, ptx_load(b, rstds, next));
+            if (early) {
+                ptx_val next = ptx_min(b, ptx_add(b, row, step), ptx_sub(b, rows, 1));
+                ptx_set(b, next_mean, ptx_load(b, means, next));
+                ptx_set(b, next_rstd, ptx_load(b, rstds, next));
+            } else {
+                mean = ptx_load(b, means, row), rstd = ptx_load(b, rstds, row);
+            }
             for (unsigned k = 0; k < s.elements; k++)
                 x[k] = ptx_mul(b, ptx_sub(b, x[k], mean), rstd);
             sums_add(b, s, &sums, x, dy);
