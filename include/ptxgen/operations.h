@@ -211,15 +211,17 @@ struct ptx_fake_quantize_groups_params {
 ///     d_zero_point = grad_factor * sum of d_output * (in range  ?  0  :  -scale)
 ///
 /// Sums are over the tensor, over each channel or over each group, in f64 and in an order that the
-/// sizes alone decide. Two launches; one for groups. Source: PyTorch's learnable fake quantization;
-/// `quotient_range` as in Esser et al., "Learned Step Size Quantization" (2020).
+/// sizes alone decide. Two launches; one for groups, for a tensor of up to 32 KiB with one scale,
+/// and where each channel is one row of up to 2048 elements (8192 with a count above 2^24). Source:
+/// PyTorch's learnable fake quantization; `quotient_range` as in Esser et al., "Learned Step Size
+/// Quantization" (2020).
 ///
 /// Values on the device are not checked: for a scale of 0 or NaN d_input is +0; a NaN x counts as
 /// the lower bound, and is out of range. docs/kernels.md has every case. If the driver refuses the
 /// second launch alone, the first has been made.
 ///
 /// `workspace` of the description depends on dtype, count, channels, inner, the kind of zero point
-/// and whether the address x is a multiple of 16; it is 0 with `group`.
+/// and whether the address x is a multiple of 16; it is 0 where there is one launch.
 struct ptx_quantize_learned_backward_params {
     ptx_type dtype;       ///< of the three tensors: PTX_F32, PTX_F64, PTX_F16 or PTX_BF16
     uint64_t count;       ///< elements of each; 0: no work, and nothing is written
@@ -258,7 +260,7 @@ struct ptx_quantize_learned_backward_params {
     CUdeviceptr d_zero_points; ///< 0 with fixed_zero_points
     /// Memory for the call, of as many bytes as ptx_quantize_learned_backward_describe() says, at a
     /// multiple of 8. Its contents before and after do not matter. Calls that may run at the same
-    /// time need memory of their own. Groups need none.
+    /// time need memory of their own. Those of one launch need none.
     CUdeviceptr workspace;
 };
 

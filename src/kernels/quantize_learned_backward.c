@@ -13,6 +13,31 @@ static ptx_ptr sums_param(ptx_builder *b, const char *name, const char *meaning)
                          .computed_length = true, .writeonly = true);
 }
 
+static ptx_ptr gradient_param(ptx_builder *b, ptx_type type, const char *name, const char *meaning)
+{
+    return ptx_param_ptr(b, type, name, .meaning = meaning, .length = "channels",
+                         .writeonly = true);
+}
+
+static void result_params(ptx_builder *b, struct channel_walk *w, enum pieces_layout layout)
+{
+    const ptx_type compute = ptxk_compute_type(w->spec->dtype);
+
+    if (layout == PIECES_WHOLE) {
+        w->factor = ptx_param(b, PTX_F64, "grad_factor", .preset = "1",
+                              .meaning = "the gradients are multiplied by it");
+        w->sums_to[SUM_SCALE] = gradient_param(b, compute, "d_scale", "gradient of the scale");
+        if (w->sums > 1)
+            w->sums_to[SUM_ZERO_POINT] =
+                gradient_param(b, compute, "d_zero_point", "gradient of the zero point");
+        return;
+    }
+    w->sums_to[SUM_SCALE] = sums_param(b, "scale_sums", "sums of the scale's gradient");
+    if (w->sums > 1)
+        w->sums_to[SUM_ZERO_POINT] =
+            sums_param(b, "zero_sums", "sums of the zero point's gradient");
+}
+
 static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
 {
     const enum pieces_layout layout = (enum pieces_layout)spec->option[OPTION_LAYOUT];
@@ -37,16 +62,16 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     if (layout != PIECES_TENSOR)
         ptxk_channel_walk_params(b, &w);
     w.levels = ptxk_any_levels(b);
-    w.sums_to[SUM_SCALE] = sums_param(b, "scale_sums", "sums of the scale's gradient");
-    if (learns)
-        w.sums_to[SUM_ZERO_POINT] = sums_param(b, "zero_sums", "sums of the zero point's gradient");
+    result_params(b, &w, layout);
     ptxk_piece_walk(b, &w, n, layout);
 }
 
 // With more registers, ptxas keeps the loads of rows ahead of the arithmetic.
 static uint32_t min_blocks_of(const struct ptx_kernel_spec *spec)
 {
-    return spec->option[OPTION_LAYOUT] == PIECES_ROWS ? 2 : 0;
+    const enum pieces_layout layout = (enum pieces_layout)spec->option[OPTION_LAYOUT];
+
+    return layout == PIECES_ROWS || layout == PIECES_WHOLE ? 2 : 0;
 }
 
 static bool length_of(const struct ptx_kernel_spec *spec, const struct ptx_kernel_sizes *sizes,
@@ -65,9 +90,10 @@ const ptx_kernel ptx_kernel_quantize_learned_backward = {
     .dtypes = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
     .options = { LEARNED_OPTION_ROWS,
                  [OPTION_LAYOUT] = { "layout",
-                                     { "tensor", "rows", "columns" },
+                                     { "tensor", "rows", "columns", "whole" },
                                      "one scale; one a channel, fast where inner is large, or "
-                                     "where it is small" } },
+                                     "where it is small; or a row a channel, and gradients in "
+                                     "place of sums" } },
     .grid = PTX_GRID_CHUNKS,
     .block = PIECES_BLOCK,
     .accumulator = "f64",

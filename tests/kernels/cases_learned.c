@@ -100,9 +100,10 @@ static struct ref_learned parameters(struct suite *s, const struct gpu_kernel *l
         .q_max = widest ? INT32_MAX
                  : wide ? 127
                         : 7,
-        .layout = gpu_kernel_has(loaded, "layout", "tensor") ? REF_TENSOR
-                  : gpu_kernel_has(loaded, "layout", "rows") ? REF_ROWS
-                                                             : REF_COLUMNS,
+        .layout = gpu_kernel_has(loaded, "layout", "tensor")  ? REF_TENSOR
+                  : gpu_kernel_has(loaded, "layout", "rows")  ? REF_ROWS
+                  : gpu_kernel_has(loaded, "layout", "whole") ? REF_WHOLE
+                                                              : REF_COLUMNS,
         .channels = shapes[shape].channels,
         .inner = shapes[shape].inner,
         .scale = c->scale,
@@ -115,6 +116,7 @@ struct learned_data {
     const void *x, *d_output;
     void *d_input;
     double *scale_sums, *zero_sums;
+    void *gradients[2]; ///< of whole rows
 };
 
 static void add_scalars(struct gpu_case *g, struct suite *s, const struct channels *c,
@@ -137,30 +139,68 @@ static void add_scalars(struct gpu_case *g, struct suite *s, const struct channe
     gpu_case_value(g, &p->q_max, sizeof p->q_max);
 }
 
+/// The gradients of whole rows: those that quantize_learned_reduce makes of one sum a channel.
+static void add_gradients(struct gpu_case *g, const struct suite *s, const struct ref_learned *p,
+                          const struct learned_data *d)
+{
+    static const double factor = 0.1;
+    const enum ref_type type = s->type == REF_F64 ? REF_F64 : REF_F32;
+    gpu_case_value(g, &factor, sizeof factor);
+    ref_learned_reduce(type, d->scale_sums, p->channels, p->channels, 1, factor, d->gradients[0]);
+    gpu_case_tensor(g, "d_scale", type, p->channels, NULL, d->gradients[0]);
+    if (p->zero_fixed)
+        return;
+    ref_learned_reduce(type, d->zero_sums, p->channels, p->channels, 1, factor, d->gradients[1]);
+    gpu_case_tensor(g, "d_zero_point", type, p->channels, NULL, d->gradients[1]);
+}
+
 static void check_learned(struct suite *s, const struct gpu_kernel *loaded,
                           const struct channels *c, const struct ref_learned *p,
                           const struct learned_data *d, uint64_t n, bool in_place, unsigned grid)
 {
     const struct ptx_kernel_sizes sizes = { n, p->channels, p->inner };
     const uint64_t pieces = ref_learned_pieces(s->type, n, p);
+    const bool whole = p->layout == REF_WHOLE;
     uint64_t count = 0;
     struct gpu_case g;
-    assert_true(ptx_kernel_length(loaded->kernel, &loaded->spec, &sizes, "pieces", &count));
-    assert_int_equal(count, pieces);
+    assert_true(ptx_kernel_length(loaded->kernel, &loaded->spec, &sizes, "pieces", &count) !=
+                whole);
+    assert_true(whole || count == pieces);
     ref_learned_backward(s->type, d->x, d->d_output, d->d_input, n, p, d->scale_sums, d->zero_sums);
     gpu_case_begin(&g, loaded, n);
-    g.grid = n ? grid : 0;
+    g.grid = n ? grid : whole; // rows without elements have gradients
     struct gpu_tensor *dx = suite_quantized(s, &g, d->x, d->d_output, d->d_input, n, in_place);
     dx->exact = true;
     gpu_case_value(&g, &n, sizeof n);
     add_scalars(&g, s, c, p);
-    gpu_case_tensor(&g, "scale_sums", REF_F64, pieces, NULL, d->scale_sums);
-    if (!p->zero_fixed)
-        gpu_case_tensor(&g, "zero_sums", REF_F64, pieces, NULL, d->zero_sums);
+    if (whole) {
+        add_gradients(&g, s, p, d);
+    } else {
+        gpu_case_tensor(&g, "scale_sums", REF_F64, pieces, NULL, d->scale_sums);
+        if (!p->zero_fixed)
+            gpu_case_tensor(&g, "zero_sums", REF_F64, pieces, NULL, d->zero_sums);
+    }
     snprintf(g.note, sizeof g.note,
              "%" PRIu64 " channels, inner = %" PRIu64 ", %d to %d, grid = %u", p->channels,
              p->inner, p->q_min, p->q_max, g.grid);
     gpu_check(s->gpu, &s->random, &g);
+}
+
+/// Rows of n elements, the last incomplete; where there would be too many, or by turns, one row.
+static void fit_rows(struct ref_learned *p, uint64_t n, int trial)
+{
+    enum { MOST_IN_ROW = 1 << 16 };
+    const uint64_t rows = n / p->inner + (n % p->inner != 0);
+    const bool one = trial % 4 == 0 && n <= MOST_IN_ROW;
+    p->channels = one ? 1 : rows;
+    if (one || p->channels > MOST_CHANNELS) {
+        p->channels = one || n <= MOST_IN_ROW ? 1 : n / MOST_IN_ROW + 1;
+        p->inner = p->channels == 1 ? n : MOST_IN_ROW;
+    }
+    if (!p->channels)
+        p->channels = 1;
+    if (!p->inner)
+        p->inner = 1;
 }
 
 /// As many sums as the largest size and any shape can have.
@@ -219,7 +259,9 @@ void check_quantize_learned_backward(struct gpu *gpu, ptx_type dtype)
     void *x_room = suite_room(&s), *dy_room = suite_room(&s);
     struct learned_data d = { .d_input = suite_room(&s),
                               .scale_sums = sums_room(&s),
-                              .zero_sums = sums_room(&s) };
+                              .zero_sums = sums_room(&s),
+                              .gradients = { room_for(MOST_CHANNELS, sizeof(double)),
+                                             room_for(MOST_CHANNELS, sizeof(double)) } };
     struct channels c = { room_for(MOST_CHANNELS, sizeof(double)),
                           room_for(MOST_CHANNELS, sizeof(double)),
                           room_for(MOST_CHANNELS, sizeof(float)),
@@ -233,7 +275,9 @@ void check_quantize_learned_backward(struct gpu *gpu, ptx_type dtype)
             const uint64_t n = s.sizes[i];
             if (!is_turn(&s, v, i))
                 continue;
-            const struct ref_learned p = parameters(&s, &s.loaded[v], &c, trial);
+            struct ref_learned p = parameters(&s, &s.loaded[v], &c, trial);
+            if (p.layout == REF_WHOLE)
+                fit_rows(&p, n, trial);
             fill_channels(&s.random, s.type, &c, p.layout == REF_TENSOR ? 1 : p.channels, &p);
             d.x = suite_window(&s, x_room, n);
             d.d_output = suite_window(&s, dy_room, n);
@@ -242,6 +286,8 @@ void check_quantize_learned_backward(struct gpu *gpu, ptx_type dtype)
         }
     }
     check_long_pieces(&s, &c);
+    free(d.gradients[1]);
+    free(d.gradients[0]);
     free(c.zero_fixed);
     free(c.f32_zero_point);
     free(c.f32_scale);

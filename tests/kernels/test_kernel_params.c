@@ -149,6 +149,24 @@ static const struct wanted learned_channels[] = {
     { NULL }
 };
 
+static const struct wanted learned_whole[] = {
+    { "x", "S", "n", 'r' },
+    { "d_output", "S", "n", 'r' },
+    { "d_input", "S", "n", 'w' },
+    { "n", "u64", NULL, 'v' },
+    { "scale", "C", "channels", 'r', NULL, POSITIVE },
+    { "zero_point", "C", "channels", 'r', NULL, 0, "zero_point", "learned" },
+    { "zero_point", "s32", "channels", 'r', NULL, 0, "zero_point", "fixed" },
+    { "channels", "u64", NULL, 'v' },
+    { "inner", "u64", NULL, 'v', "1" },
+    { "q_min", "s32", NULL, 'v', "*" },
+    { "q_max", "s32", NULL, 'v', "*" },
+    { "grad_factor", "f64", NULL, 'v', "1" },
+    { "d_scale", "C", "channels", 'w' },
+    { "d_zero_point", "C", "channels", 'w', NULL, 0, "zero_point", "learned" },
+    { NULL }
+};
+
 static const struct wanted learned_groups[] = {
     { "x", "S", "n", 'r' },
     { "d_output", "S", "n", 'r' },
@@ -327,6 +345,7 @@ TEST(test_params)
     check_params_with(kernel, learned_tensor, "layout", "tensor");
     check_params_with(kernel, learned_channels, "layout", "rows");
     check_params_with(kernel, learned_channels, "layout", "columns");
+    check_params_with(kernel, learned_whole, "layout", "whole");
 }
 
 TEST(test_formats_of_cast_fp8)
@@ -389,7 +408,7 @@ TEST(test_option_values)
         { &ptx_kernel_quantize_learned_backward, "division", "exact reciprocal " },
         { &ptx_kernel_quantize_learned_backward, "zero_point", "learned fixed " },
         { &ptx_kernel_quantize_learned_backward, "range", "level quotient " },
-        { &ptx_kernel_quantize_learned_backward, "layout", "tensor rows columns " },
+        { &ptx_kernel_quantize_learned_backward, "layout", "tensor rows columns whole " },
         { &ptx_kernel_quantize_learned_reduce, "gradients", "both scale " },
         { &ptx_kernel_quantize_learned_groups, "group", "32 64 128 " },
         { &ptx_kernel_moving_average_update, "scheme", "affine symmetric " },

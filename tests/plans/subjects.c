@@ -217,10 +217,10 @@ OPERATION(delayed_scale, delayed_scale_update, .tensors = 3, .rows = 2, .history
           .scale = at + 512, .scale_inv = at + 1024)
 OPERATION(fake, fake_quantize, .dtype = PTX_F32, .count = 64, .x = at, .y = at + 512, .scale = 0.5)
 OPERATION(fake_groups, fake_quantize_groups, .dtype = PTX_BF16, .count = 64, .x = at, .y = at + 512)
-OPERATION(learned, quantize_learned_backward, .dtype = PTX_F32, .grad_factor = 1, .count = 64,
-          .x = at, .d_output = at + 512, .d_input = at + 512, .scales = at + 1024,
-          .zero_points = at + 1536, .d_scales = at + 2048, .d_zero_points = at + 2560,
-          .workspace = at + 3072)
+OPERATION(learned, quantize_learned_backward, .dtype = PTX_F32, .grad_factor = 1, .count = 128,
+          .channels = 1, .inner = 64, .x = at, .d_output = at + 512, .d_input = at + 512,
+          .scales = at + 1024, .zero_points = at + 1536, .d_scales = at + 2048,
+          .d_zero_points = at + 2560, .workspace = at + 3072)
 OPERATION(learned_groups, quantize_learned_backward, .dtype = PTX_F16, .grad_factor = 1,
           .count = 64, .group = 32, .x = at, .d_output = at + 512, .d_input = at + 512,
           .scales = at + 1024, .fixed_zero_points = at + 1536, .d_scales = at + 2048)

@@ -140,10 +140,11 @@ ARRAYS_OF(fake_quantize,
 ARRAYS_OF(fake_quantize_groups, (p->levels = PTX_LEVELS_UNSIGNED, p->zero_points = scene.dy),
           A(x, 4, COUNT, READ), IN_PLACE(y, 4, COUNT, 0, x), A(scales, 4, 3, WRITTEN | OPTIONAL),
           A(zero_points, 4, 3, WRITTEN | OPTIONAL))
-ARRAYS_OF(quantize_learned_backward, (void)p, A(x, 4, COUNT, READ), A(d_output, 4, COUNT, READ),
-          IN_PLACE(d_input, 4, COUNT, 0, d_output), A(scales, 4, 1, READ),
+ARRAYS_OF(quantize_learned_backward, (p->count = 2 * COUNT, p->channels = 1, p->inner = COUNT),
+          A(x, 4, 2 * COUNT, READ), A(d_output, 4, 2 * COUNT, READ),
+          IN_PLACE(d_input, 4, 2 * COUNT, 0, d_output), A(scales, 4, 1, READ),
           A(zero_points, 4, 1, OPTIONAL), A(d_scales, 4, 1, WRITTEN),
-          A(d_zero_points, 4, 1, WRITTEN), A(workspace, 8, 2, WRITTEN))
+          A(d_zero_points, 4, 1, WRITTEN), A(workspace, 8, 4, WRITTEN))
 ARRAYS_OF(observer_update, (void)p, A(x, 4, COUNT, READ), A(state, 4, 4, WRITTEN),
           A(scales, 4, 1, WRITTEN), A(zero_points, 4, 1, WRITTEN))
 ARRAYS_OF(lerp_backward, (p->weight = 0, p->weight_at = scene.scales), A(d_output, 8, COUNT, READ),
@@ -280,9 +281,10 @@ TEST_WITH(test_fake_quantize_groups, set_up, tear_down)
 TEST_WITH(test_learned, set_up, tear_down)
 {
     REFUSED("dtype is s32", p.dtype = PTX_S32);
-    REFUSED("workspace: its address is 0, and the call needs 16 bytes there, as "
+    REFUSED("workspace: its address is 0, and the call needs 32 bytes there, as "
             "ptx_quantize_learned_backward_describe() says",
-            p.workspace = 0);
+            p.workspace = 0;
+            p.count = 2 * COUNT; p.channels = 1; p.inner = COUNT);
     REFUSED("zero_points is 0, and fixed_zero_points is 0; one of", p.zero_points = 0);
     REFUSED("leave one out", p.fixed_zero_points = p.zero_points);
     REFUSED("fixed zero points have no gradient", p.fixed_zero_points = p.zero_points;
@@ -561,9 +563,13 @@ TEST_WITH(test_learned_descriptions, set_up, tear_down)
     assert_int_equal(d.workspace, 2 * 8 * 32 * 1024); // columns
     p.fixed_zero_points = p.zero_points;
     p.zero_points = p.d_zero_points = 0;
+    p.inner = 512;
+    require(ptx_quantize_learned_backward_describe(&p, &d));
+    assert_int_equal(d.workspace, 8 * 2048); // rows
     p.inner = 1024;
     require(ptx_quantize_learned_backward_describe(&p, &d));
-    assert_int_equal(d.workspace, 8 * 1024); // rows
+    assert_int_equal(d.workspace, 0); // whole rows
+    assert_int_equal(d.launches, 1);
     p.count = 0;
     p.q_max = -200;
     assert_int_equal(ptx_quantize_learned_backward_describe(&p, &d), PTX_ERROR_INVALID);

@@ -280,10 +280,15 @@ def learned_quantizer(gpu, operations, stream):
               "x": gpu.array([-0.75, -1.5, 4.0, 0.125]), "d_output": gpu.array([1.0, 10.0, 100.0, 8.0]),
               "d_input": gpu.zeros(4), "scales": gpu.array([0.5]), "zero_points": gpu.array([1.25]),
               "d_scales": gpu.zeros(1), "d_zero_points": gpu.zeros(1)}
-    assert operations.quantize_learned_workspace(**params) == 16
-    with pytest.raises(ptxgen.InvalidError, match="workspace: its address is 0, and the call needs 16 bytes there"):
+    assert operations.quantize_learned_workspace(**params) == 0  # small: one launch
+    operations.quantize_learned_backward(**params, stream=stream)
+    assert params["d_scales"].tolist(stream=stream) == [-0.5 * 1 - 0.25 * 8]
+    params.update(channels=1, inner=1)  # four rows of one scale
+    assert operations.quantize_learned_workspace(**params) > 0
+    with pytest.raises(ptxgen.InvalidError, match="workspace: its address is 0, and the call needs [0-9]+ bytes there"):
         operations.quantize_learned_backward(**params, stream=stream)
-    operations.quantize_learned_backward(**params, workspace=gpu.zeros(2, "f64"), stream=stream)
+    workspace = gpu.zeros(operations.quantize_learned_workspace(**params) // 8, "f64")
+    operations.quantize_learned_backward(**params, workspace=workspace, stream=stream)
     assert params["d_input"].tolist(stream=stream) == [1.0, 10.0, 0.0, 8.0]
     assert params["d_scales"].tolist() == [-0.5 * 1 - 0.25 * 8]  # -1.5 is a tie, and rounds to -2
     assert params["d_zero_points"].tolist() == [-0.5 * 100]

@@ -99,6 +99,8 @@ static uint64_t piece_of(enum ref_type type, uint64_t n, enum ref_layout layout)
 {
     if (layout == REF_TENSOR)
         return (n > 262144 ? 32768 : 4096) / ref_bytes(type);
+    if (layout == REF_WHOLE)
+        return UINT64_MAX;
     return n > 16777216 ? 8192 : 2048;
 }
 
@@ -122,6 +124,8 @@ uint64_t ref_learned_pieces(enum ref_type type, uint64_t n, const struct ref_lea
 {
     if (p->layout == REF_TENSOR)
         return over(n, piece_of(type, n, p->layout));
+    if (p->layout == REF_WHOLE)
+        return p->channels;
     if (p->layout == REF_ROWS)
         return over(n, p->inner) * over(p->inner, piece_of(type, n, p->layout));
     const uint64_t unit = unit_of(type, p);
@@ -153,12 +157,14 @@ static void backward_rows(enum ref_type type, const void *x, const void *d_outpu
 {
     const uint64_t lanes = 16 / ref_bytes(type), size = piece_of(type, n, p->layout);
     const uint64_t inner = p->layout == REF_TENSOR ? n : p->inner;
-    const int team = p->layout == REF_TENSOR ? LANES * WARPS : team_of(inner, lanes);
+    const bool whole = p->layout == REF_WHOLE;
+    const bool block = p->layout == REF_TENSOR || (whole && p->channels == 1);
+    const int team = block ? LANES * WARPS : team_of(inner, lanes);
     uint64_t piece = 0;
-    for (uint64_t row = 0; row * inner < n; row++) {
+    for (uint64_t row = 0; whole ? row < p->channels : row * inner < n; row++) {
         const uint64_t channel = p->layout == REF_TENSOR ? 0 : row % p->channels;
         const struct quantizer q = quantizer_of(type, p, channel);
-        for (uint64_t begin = 0; begin < inner; begin += size, piece++) {
+        for (uint64_t begin = 0; begin < inner; begin += size < inner ? size : inner, piece++) {
             struct sums thread[LANES * WARPS] = { { 0, 0 } };
             for (uint64_t e = 0; e < size && begin + e < inner; e++) {
                 const uint64_t i = row * inner + begin + e;

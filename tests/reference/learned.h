@@ -6,9 +6,10 @@
 
 #include "reference/reference.h"
 
-enum ref_layout { REF_TENSOR, REF_ROWS, REF_COLUMNS };
+enum ref_layout { REF_TENSOR, REF_ROWS, REF_COLUMNS, REF_WHOLE };
 
 /// A tensor [outer, channels, inner]; with REF_TENSOR one scale, and channels and inner are unused.
+/// With REF_WHOLE outer is 1, and each channel has one sum.
 struct ref_learned {
     bool reciprocal;     ///< multiply by the rounded 1 / scale
     bool quotient_range; ///< in range if the unrounded quotient is strictly between the bounds

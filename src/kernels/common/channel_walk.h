@@ -33,7 +33,8 @@ struct channel_walk {
                        const struct quantizers *q, const ptx_vec *in);
     // What `compute` adds to, for ptxk_piece_walk().
     unsigned sums;
-    ptx_ptr sums_to[MAX_SUMS]; // of each piece
+    ptx_ptr sums_to[MAX_SUMS]; // of each piece; of whole rows the gradients
+    ptx_val factor;            // f64, of gradients
     // Set by the walk:
     unsigned lanes;
     ptx_val skew, end;       // the first position of the tensor, and the one after its last

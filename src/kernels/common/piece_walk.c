@@ -393,6 +393,79 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
     }
 }
 
+// ---- whole rows ---------------------------------------------------------------------------------
+
+// A block has the one row: the sums of its warps, in its first thread.
+static void add_warps(ptx_builder *b, const struct channel_walk *w, const ptx_val *sums)
+{
+    ptx_ptr shared = ptx_shared(b, PTX_F64, PIECES_WARPS * w->sums);
+
+    ptx_comment(b, "the sums of the warps");
+    ptx_if (b, ptx_eq(b, w->lane, 0)) {
+        ptx_val mine = ptx_mul(b, w->warp, w->sums);
+        for (unsigned s = 0; s < w->sums; s++)
+            ptx_store(b, ptx_at(b, shared, mine), s, sums[s]);
+    }
+    ptx_barrier(b);
+    for (unsigned s = 0; s < w->sums; s++) {
+        ptx_comment(b, "sum %u over the warps", s);
+        ptx_set(b, sums[s], sum_of_warps(b, shared, ptx_u32(s), w->sums));
+    }
+}
+
+static void store_gradients(ptx_builder *b, const struct channel_walk *w, ptx_val channel,
+                            const ptx_val *sums)
+{
+    const ptx_type type = ptxk_compute_type(w->spec->dtype);
+
+    for (unsigned s = 0; s < w->sums; s++) {
+        ptx_val gradient = ptx_cvt(b, type, ptx_mul(b, sums[s], w->factor));
+        ptx_store(b, w->sums_to[s], channel, ptxk_one_nan(b, gradient));
+    }
+}
+
+// A row for each channel: its sums are complete when its team ends.
+static void walk_whole(ptx_builder *b, const struct channel_walk *w)
+{
+    const struct channels *channels = &w->channels;
+
+    ptx_comment(b, "the team of threads for a row, and its place in the block");
+    ptx_val alone = ptx_le(b, channels->count, 1);
+    ptx_val lanes = ptxk_team_for(b, channels->inner, w->lanes, WARP);
+    ptx_val team = ptx_select(b, alone, PIECES_BLOCK, lanes);
+    ptx_val place = ptx_and(b, w->tid, ptx_sub(b, team, 1));
+    ptx_val teams = ptx_div(b, PIECES_BLOCK, team);
+    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_div(b, w->tid, team));
+    ptx_val start = ptx_cvt(b, PTX_S32, ptx_mul(b, place, w->lanes));
+    ptx_val step = ptx_cvt(b, PTX_S32, ptx_mul(b, team, w->lanes));
+    ptx_val is_first = ptx_eq(b, place, 0);
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val stride = ptx_mul_wide(b, ptx_nctaid(b, PTX_X), teams);
+    ptx_val sums[MAX_SUMS];
+
+    ptx_for (b, base, ptx_mul_wide(b, block, teams), channels->count, stride) {
+        ptx_comment(b, "this team's row: its first vectors, and its quantizer");
+        ptx_val row = ptx_add(b, base, mine);
+        ptx_val within = ptx_lt(b, row, channels->count);
+        ptx_val channel = ptx_select(b, within, row, 0);
+        ptx_val first = ptx_mul(b, row, channels->inner);
+        ptx_val rest = ptx_sub(b, w->end, first);
+        rest = ptx_select(b, ptx_lt(b, first, w->end), rest, 0);
+        rest = ptx_select(b, within, rest, 0);
+        ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, channels->inner, rest));
+        struct row own = row_begin(b, w, first, start, step, length);
+        struct quantizer q = ptxk_channel_walk_quantizer(b, w, channel);
+        row_pass(b, &own, &q, sums);
+        for (unsigned s = 0; s < w->sums; s++)
+            sums[s] = ptx_var(b, ptxk_team_sum(b, sums[s], team));
+        ptx_if (b, alone)
+            add_warps(b, w, sums);
+        ptx_comment(b, "the team's first thread writes the gradients");
+        ptx_if (b, ptx_and(b, is_first, within))
+            store_gradients(b, w, channel, sums);
+    }
+}
+
 // ---- all ----------------------------------------------------------------------------------------
 
 void ptxk_piece_walk(ptx_builder *b, struct channel_walk *w, ptx_val n, enum pieces_layout layout)
@@ -404,6 +477,10 @@ void ptxk_piece_walk(ptx_builder *b, struct channel_walk *w, ptx_val n, enum pie
     w->tid = ptx_tid(b, PTX_X);
     w->lane = ptx_and(b, w->tid, WARP - 1);
     w->warp = ptx_shr(b, w->tid, 5);
+    if (layout == PIECES_WHOLE) {
+        walk_whole(b, w);
+        return;
+    }
     if (ptx_builder_target(b).sm >= 90) // the kernel that adds the sums of pieces waits for them
         ptx_griddepcontrol_launch_dependents(b);
     if (layout == PIECES_TENSOR)

@@ -7,9 +7,9 @@
 #include "channel_walk.h"
 #include "pieces.h"
 
-// Computes n elements and writes the sums of each piece. Those of a thread go to running sums in
-// ascending order, and those of a piece are a tree: the sizes alone decide on both, so the bits are
-// the same at any alignment.
+// Computes n elements and writes the sums of each piece, or of whole rows the gradients. Those of a
+// thread go to running sums in ascending order, and those of a piece are a tree: the sizes alone
+// decide on both, so the bits are the same at any alignment.
 void ptxk_piece_walk(ptx_builder *b, struct channel_walk *w, ptx_val n, enum pieces_layout layout);
 
 #endif

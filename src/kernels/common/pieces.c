@@ -44,11 +44,27 @@ static uint64_t tile_rows_of(ptx_type dtype, uint64_t n)
     return tile / ptxk_tile_columns(dtype);
 }
 
+static uint64_t row_piece(uint64_t n)
+{
+    return n <= SHORT_PIECE_MOST ? SHORT_PIECE : PIECE;
+}
+
+bool ptxk_pieces_are_whole(const struct ptx_kernel_sizes *sizes, ptx_type dtype)
+{
+    if (sizes->channels <= 1)
+        return sizes->n <= tensor_piece(dtype, false) &&
+               (!sizes->channels || sizes->n == sizes->inner);
+    return sizes->inner && sizes->inner <= row_piece(sizes->n) &&
+           sizes->n / sizes->inner == sizes->channels && sizes->n % sizes->inner == 0;
+}
+
 bool ptxk_pieces(const struct ptx_kernel_sizes *sizes, ptx_type dtype, enum pieces_layout layout,
                  uint64_t *count)
 {
-    const uint64_t piece = sizes->n <= SHORT_PIECE_MOST ? SHORT_PIECE : PIECE;
+    const uint64_t piece = row_piece(sizes->n);
 
+    if (layout == PIECES_WHOLE)
+        return false;
     if (layout == PIECES_TENSOR) {
         *count = over(sizes->n, tensor_piece(dtype, sizes->n <= SHORT_TENSOR_MOST));
         return true;
@@ -68,8 +84,10 @@ uint64_t ptxk_piece_blocks(const struct ptx_kernel_sizes *sizes, ptx_type dtype,
                            enum pieces_layout layout)
 {
     const uint64_t lanes = ptxk_vector_lanes(dtype);
-    uint64_t pieces = 0, team = 1;
+    uint64_t pieces = sizes->channels, team = 1;
 
+    if (layout == PIECES_WHOLE && pieces <= 1)
+        return 1;
     ptxk_pieces(sizes, dtype, layout, &pieces);
     if (layout == PIECES_TENSOR)
         return pieces;

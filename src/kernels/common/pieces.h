@@ -27,13 +27,19 @@ enum {
     SHORTEST_TILE_MOST = 1 << 20,
 };
 
-enum pieces_layout { PIECES_TENSOR, PIECES_ROWS, PIECES_COLUMNS };
+// Whole: a row for each channel, and a sum for each row, which is the gradient. One row has a
+// block; of several each has a warp, or part of one.
+enum pieces_layout { PIECES_TENSOR, PIECES_ROWS, PIECES_COLUMNS, PIECES_WHOLE };
+
+// Whether the layout is right and fast for the sizes: whole rows, if they are short, and small
+// tensors. Without channels: a tensor.
+bool ptxk_pieces_are_whole(const struct ptx_kernel_sizes *sizes, ptx_type dtype);
 
 // The elements of a thread in a row of a tile, and the columns of a tile.
 unsigned ptxk_tile_lanes(ptx_type dtype);
 unsigned ptxk_tile_columns(ptx_type dtype);
 
-// The number of pieces: ptx_kernel_length() of "pieces". False if there is none.
+// The number of pieces: ptx_kernel_length() of "pieces"; not of whole rows. False if there is none.
 bool ptxk_pieces(const struct ptx_kernel_sizes *sizes, ptx_type dtype, enum pieces_layout layout,
                  uint64_t *count);
 // The number of blocks of which each has something to do once. Sizes must have pieces.

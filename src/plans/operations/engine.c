@@ -522,6 +522,7 @@ static ptx_status choose_launches(struct plan_call *call)
         if (launches[k].blocks.kind)
             chosen->grid = (uint32_t)whole_of(call, launches[k].blocks);
         choose_options(call, chosen);
+        chosen->left_out = launches[k].unless.member.kind && holds(call, &launches[k].unless);
     }
     return status;
 }
@@ -626,9 +627,11 @@ ptx_status ptx_operation_run(ptx_operations *operations, ptx_operation id, const
     status = check_addresses(operations, &call);
     // Nothing is launched unless all can be.
     for (size_t k = 0; k < call.chosen_count && !status; k++)
-        status = compile(operations, &call, &call.chosen[k], stream);
+        if (!call.chosen[k].left_out)
+            status = compile(operations, &call, &call.chosen[k], stream);
     for (size_t k = 0; k < call.chosen_count && !status; k++)
-        status = launch(operations, &call, &call.chosen[k], stream);
+        if (!call.chosen[k].left_out)
+            status = launch(operations, &call, &call.chosen[k], stream);
     ptxd_range_end();
     return status;
 }
@@ -675,7 +678,8 @@ ptx_status ptx_operation_describe(ptx_operation id, const void *params,
     };
     if (!call.n)
         return PTX_OK;
-    description->launches = (int)call.chosen_count;
+    for (size_t k = 0; k < call.chosen_count; k++)
+        description->launches += !call.chosen[k].left_out;
     ptx_kernel_entry_name(kernel, &(struct ptx_kernel_spec) { .dtype = call.chosen[0].dtype },
                           description->entry);
     for (const struct plan_field *f = call.row->fields; f->must || f->access; f++) {

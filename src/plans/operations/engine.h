@@ -13,7 +13,7 @@
 #include <ptxgen/operations.h>
 
 // Of a row; its lists end with an empty element.
-enum { PLAN_MOST_ARGS = 12, PLAN_MOST_FIELDS = 20, PLAN_MOST_LAUNCHES = 4, PLAN_DTYPES = 4 };
+enum { PLAN_MOST_ARGS = 13, PLAN_MOST_FIELDS = 20, PLAN_MOST_LAUNCHES = 4, PLAN_DTYPES = 4 };
 
 // ---- a call -------------------------------------------------------------------------------------
 
@@ -24,6 +24,7 @@ struct plan_chosen {
     uint8_t option[PTX_KERNEL_MAX_OPTIONS]; // 0: the kernel's default; k: the row's choice k - 1
     ptx_type dtype;
     uint32_t grid;
+    bool left_out; // by this call, and prepared
 };
 
 // The parameters with defaults filled in, and the values derived from them. Kernels' arguments
@@ -43,6 +44,7 @@ struct plan_call {
     // What rows derive; undefined where `derive` does not set it.
     int32_t target; // of a quantizer: TARGET_S8 and so on
     bool columns;   // the layout that is fast for the channels, in place of rows
+    bool whole;     // the first launch of a learned quantizer has the gradients
     CUdeviceptr extremes, tracker, zero_sums;
     uint64_t entries, pieces, width, sums;
     uint64_t blocks;
@@ -136,6 +138,7 @@ struct plan_launch {
     struct plan_when when[PLAN_CONDITIONS];
     uint8_t type;
     bool programmatic;            // may begin before the launch ahead of it has ended
+    struct plan_when unless;      // sizes decide: this call does without it; prepare compiles it
     struct plan_member n, blocks; // none: the call's n; as the kernel's geometry has it
     struct plan_option options[PTX_KERNEL_MAX_OPTIONS + 1];
 };

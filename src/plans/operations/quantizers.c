@@ -175,17 +175,21 @@ static enum pieces_layout layout_of(const struct ptx_quantize_learned_backward_p
     return columns_of(p->dtype, p->x, p->inner, few) ? PIECES_COLUMNS : PIECES_ROWS;
 }
 
-// What lies between the two launches: sums of pieces, in the workspace. Groups have one launch.
+// What lies between the two launches: sums of pieces, in the workspace. Groups and whole rows have
+// one launch.
 static ptx_status derive_pieces(struct plan_call *call)
 {
     enum { MOST_BLOCKS = INT32_MAX };
-    const struct ptx_quantize_learned_backward_params *p = &call->params.quantize_learned_backward;
+    struct ptx_quantize_learned_backward_params *p = &call->params.quantize_learned_backward;
     const struct ptx_kernel_sizes sizes = { p->count, p->channels, p->inner };
 
     if (p->group)
         return PTX_OK;
-    const enum pieces_layout layout = layout_of(p);
-    if (!ptxk_pieces(&sizes, p->dtype, layout, &call->pieces))
+    call->whole = ptxk_pieces_are_whole(&sizes, p->dtype);
+    const enum pieces_layout layout = call->whole ? PIECES_WHOLE : layout_of(p);
+    if (call->whole)
+        call->pieces = 0;
+    else if (!ptxk_pieces(&sizes, p->dtype, layout, &call->pieces))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: %" PRIu64 " channels of %" PRIu64
                          " adjacent elements are more than sums can be for",
@@ -194,9 +198,12 @@ static ptx_status derive_pieces(struct plan_call *call)
     if (call->blocks > MOST_BLOCKS)
         call->blocks = MOST_BLOCKS; // each has more to do
     call->columns = layout == PIECES_COLUMNS;
-    call->width = layout == PIECES_TENSOR      ? call->pieces
-                  : call->columns || !p->count ? p->inner
-                                               : call->pieces / (p->count / p->inner);
+    if (!p->channels)
+        p->inner = p->count; // a tensor of one row
+    call->width = layout == PIECES_TENSOR ? call->pieces
+                  : call->columns || !p->count || call->whole
+                      ? p->inner
+                      : call->pieces / (p->count / p->inner);
     call->sums = p->zero_points ? 2 * call->pieces : call->pieces;
     call->zero_sums = p->workspace + call->pieces * sizeof(double);
     return PTX_OK;
@@ -207,6 +214,10 @@ static ptx_status derive_pieces(struct plan_call *call)
     RECIPROCAL, OPTION("zero_point", { "fixed", ABSENT(A(zero_points)) }),                         \
         OPTION("range", { "quotient", GIVEN(P(quotient_range)) })
 #define SUMS .kernel = &ptx_kernel_quantize_learned_backward, .blocks = D(blocks)
+// The layout of whole rows, or others.
+#define SUMS_LAYOUT(...)                                                                           \
+    BRACED(.name = "layout", .of_shape = true,                                                     \
+           .choices = { { "whole", GIVEN(D(whole)) }, __VA_ARGS__ })
 const struct plan_operation ptxp_operation_quantize_learned_backward = {
     TENSORS,
     .shape = { CHANNELS, LEVELS, .columns = P(columns), .group = P(group) },
@@ -244,10 +255,13 @@ const struct plan_operation ptxp_operation_quantize_learned_backward = {
     },
     .derive = derive_pieces,
     .launches = {
-        { SUMS, .when = { ABSENT(P(channels)), ABSENT(P(group)) }, .options = { LEARNED } },
-        { SUMS, .when = { GIVEN(P(channels)) }, .options = { LEARNED, LAYOUT } },
+        { SUMS, .when = { ABSENT(P(channels)), ABSENT(P(group)) },
+          .options = { LEARNED, SUMS_LAYOUT({ "tensor", ABSENT(D(whole)) }) } },
+        { SUMS, .when = { GIVEN(P(channels)) },
+          .options = { LEARNED, SUMS_LAYOUT({ "columns", GIVEN(D(columns)) },
+                                            { "rows", ABSENT(D(columns)) }) } },
         { .kernel = &ptx_kernel_quantize_learned_reduce, .when = { ABSENT(P(group)) },
-          .type = OF_SCALES, .n = D(pieces), .programmatic = true,
+          .type = OF_SCALES, .n = D(pieces), .programmatic = true, .unless = GIVEN(D(whole)),
           .options = { OPTION("gradients", { "scale", ABSENT(A(zero_points)) }) } },
         { .kernel = &ptx_kernel_quantize_learned_groups, .when = { GIVEN(P(group)) },
           .options = { LEARNED, GROUP } },
