@@ -8,7 +8,7 @@ from ctypes import byref
 from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
 
 from . import _c, _types
-from ._library import NAMES, Handle, Keeps, Object, c, check, checked, keep, struct
+from ._library import NAMES, Handle, Keeps, Object, c, captures, check, checked, failure, keep, struct
 from .arrays import Address, ArrayInfo, StreamLike, address_of, reaches_host_memory, stream_of
 from .device import Device
 from .errors import InvalidError
@@ -115,6 +115,39 @@ def _params(cls: Any, given: Mapping[str, Any], keeps: Keeps) -> Any:
         dtype, length = arrays[name]
         _fits(name, info, _type_of(dtype, made), _count_of(length, made))
     return made
+
+
+class Prepared:
+    """A call of an operation with everything but its addresses, for who makes it often: nothing about them is checked
+    here. A call is at `stream`, with the address of each field."""
+
+    __slots__ = ("_handle", "_operation", "_struct", "_bytes")
+
+    def __init__(self, operations: Object, name: str, fields: Mapping[str, Any]) -> None:
+        self._handle, self._operation = operations.handle, getattr(_c, f"PTX_OPERATION_{name}")
+        self._struct: Any = getattr(_c, f"ptx_{name}_params")
+        self._bytes = bytes(_params(self._struct, fields, {}))
+
+    def workspace(self, **addresses: int) -> int:
+        """The bytes of device memory that the call needs besides its arrays."""
+        described = _c.ptx_operation_description()
+        check(c.ptx_operation_describe(self._operation, byref(self._with(addresses)), byref(described)))
+        return int(described.workspace)
+
+    def _with(self, addresses: Mapping[str, int]) -> Any:
+        made = self._struct.from_buffer_copy(self._bytes)
+        for field, address in addresses.items():
+            setattr(made, field, address)
+        return made
+
+    def __call__(self, stream: int, **addresses: int) -> None:
+        made = self._struct.from_buffer_copy(self._bytes)
+        for field, address in addresses.items():
+            setattr(made, field, address)
+        if captures:
+            keep(self._handle)
+        if c.ptx_operation_run(self._handle.value, self._operation, byref(made), stream):
+            raise failure()
 
 
 # What may stand for an f32 and an s32.

@@ -41,12 +41,17 @@ def compiling() -> bool:
     return OPERATORS and torch.compiler.is_compiling()
 
 
-def _wrapped(x: Tensor) -> bool:
+_asked: Any = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+
+
+def wrapped(x: Tensor) -> bool:
     """Whether the tensor is one of vmap, torch.func.grad and the like, or has a tangent."""
     if _forward._current_level >= 0 and _forward.unpack_dual(x).tangent is not None:
         return True
+    if _asked is not None:
+        return bool(_asked(x))
     module = getattr(torch._C, "_functorch", None) or getattr(sys.modules.get("functorch"), "_C", None)
-    for name in ("is_functorch_wrapped_tensor", "is_batchedtensor", "is_gradtrackingtensor"):
+    for name in ("is_batchedtensor", "is_gradtrackingtensor"):
         ask = getattr(module, name, None)
         if ask is not None and ask(x):
             return True
@@ -54,7 +59,7 @@ def _wrapped(x: Tensor) -> bool:
 
 
 def _plain(function: str, name: str, x: Tensor) -> None:
-    if _wrapped(x):
+    if wrapped(x):
         raise RuntimeError(f"{function}: {name} is a tensor of vmap, of another transform of torch.func, or of forward-mode "
                            "derivatives, which there is no rule for: call it outside, or on the whole batch")
 

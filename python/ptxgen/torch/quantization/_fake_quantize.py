@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Optional, Tuple, Union
+from typing import Any, Dict, Literal, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -38,6 +38,8 @@ class _FakeQuantize(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:
         x, scale, zero_point = ctx.saved_tensors
+        if not torch.is_grad_enabled():  # no create_graph=True
+            return (*gradients(dy, x, scale, zero_point, ctx.how, ctx.needs_input_grad, _launch), None)
         with torch.no_grad():
             found = gradients(dy, x, scale, zero_point, ctx.how, ctx.needs_input_grad, _launch)
         return (*first_only(_NAME, found, (dy, x, scale, zero_point)), None)
@@ -77,7 +79,9 @@ def quantizer(function: str, x: Tensor, scale: Union[Tensor, float], zero_point:
         elif learn == "both":
             raise TypeError(f"{function}: zero_point: learn=\"both\" needs a tensor of the shape of scale")
         else:
-            zeros = torch.full((how.channels or 1,), zero, dtype=torch.int32, device=x.device)
+            count = how.channels or 1
+            zeros = torch.full((count,), zero, dtype=torch.int32, device=x.device) if _checks.compiling() else (
+                _launch.constant(x.device, count, zero))
     else:
         number = _checks.positive(function, "scale", scale)
         if how.channels:
@@ -90,6 +94,67 @@ def quantizer(function: str, x: Tensor, scale: Union[Tensor, float], zero_point:
             raise ValueError(f"{function}: in_range=\"quotient\" needs a tensor as scale")
     return scales, zeros, Levels(q_min, q_max, division == "reciprocal", in_range == "quotient", how.channels, how.inner,
                                  how.group, number, zero, 1.0 if grad_factor is None else grad_factor)
+
+
+class _Known(NamedTuple):
+    """What a call's checks found, for calls with tensors of the same kind."""
+
+    layout: Layout
+    how: Levels
+    zero_point: Optional[int]  #: None: a tensor, taken as it is
+
+
+_known: Dict[Any, _Known] = {}
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
+def _kind(x: Tensor) -> Any:
+    return x.dtype, x.shape, x.stride(), x.device
+
+
+def _key(x: Any, scale: Any, zero_point: Any, numbers: Tuple[Any, ...], words: Tuple[Any, ...]) -> Any:
+    """What the checks of a call depend on. None: check it."""
+    if (type(x) not in _PLAIN or type(scale) not in _PLAIN or x.layout is not torch.strided or scale.layout is not torch.strided
+            or _checks.wrapped(x) or _checks.wrapped(scale)):
+        return None
+    zero = zero_point
+    if type(zero) in _PLAIN:
+        if zero.layout is not torch.strided or _checks.wrapped(zero):
+            return None
+        zero = _kind(zero)
+    elif zero is not None and type(zero) is not int:
+        return None
+    for one in numbers:
+        if one is not None and type(one) is not int:
+            return None
+    for one in words:
+        if one is not None and type(one) not in (str, float):
+            return None
+    return _kind(x), _kind(scale), zero, numbers, words
+
+
+def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, shape: Layout, how: Levels, learn: str) -> None:
+    """Of a call that was checked, if its tensors go to the operation as they are."""
+    wanted = torch.float64 if x.dtype is torch.float64 else torch.float32
+    if scale.dtype is not wanted or not scale.is_contiguous() or (how.group and shape.order is not None):
+        return
+    if isinstance(zero_point, Tensor) and (not zero_point.is_contiguous()
+                                           or zero_point.dtype is not (wanted if learn == "both" else torch.int32)):
+        return
+    if len(_known) >= 4096:  # shapes that change without end
+        _known.clear()
+    _known[key] = _Known(shape, how, None if isinstance(zero_point, Tensor) else zero_point or 0)
+
+
+def _as_before(known: _Known, x: Tensor, scale: Tensor, zero_point: Any, learn: str) -> Tensor:
+    shape, how, value = known
+    if learn == "none" and scale.requires_grad:
+        scale = scale.detach()
+    zeros = zero_point if value is None else _launch.constant(x.device, how.channels or 1, value)
+    if shape.order is None:
+        y: Tensor = _FakeQuantize.apply(x if x.is_contiguous() else x.contiguous(), scale, zeros, how)
+        return y
+    return restored(_FakeQuantize.apply(arranged(x, shape), scale, zeros, how), shape)
 
 
 @_checks.breaks
@@ -111,6 +176,12 @@ def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tens
     division: "reciprocal" multiplies by the rounded 1 / scale, as torch does.
     in_range: where x has a gradient. "level": where rint(x / scale) + z needs no clamping, as in torch. "quotient": where
         x / scale + z is between q_min and q_max before it is rounded, as in the paper on learned step sizes."""
+    key = None if _checks.compiling() else _key(x, scale, zero_point, (q_min, q_max, axis, group),
+                                                (learn, grad_factor, division, in_range))
+    if key is not None:
+        known = _known.get(key)
+        if known is not None:
+            return _as_before(known, x, scale, zero_point, learn)  # type: ignore[arg-type]
     _checks.tensor(_NAME, "x", x)
     bounds = _checks.levels(_NAME, q_min, q_max)
     _checks.choice(_NAME, "learn", learn, ("none", "scale", "both"))
@@ -123,6 +194,8 @@ def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tens
             raise ValueError(f"{_NAME}: grad_factor is 0: use learn=\"none\"")
     shape = layout(_NAME, x, axis, group)
     scales, zeros, how = quantizer(_NAME, x, scale, zero_point, shape, bounds, learn, division, in_range, grad_factor)
+    if key is not None and isinstance(scale, Tensor):
+        _remember(key, x, scale, zero_point, shape, how, learn)
     there = arranged(x, shape)
     if _checks.compiling():
         y: Tensor = torch.ops.ptxgen.fake_quantize(there, scales, zeros, *how)

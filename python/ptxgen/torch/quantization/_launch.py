@@ -8,7 +8,7 @@ from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
 import torch
 from torch import Tensor
 
-from ...operations import Operations
+from ...operations import Operations, Prepared
 from .. import _device, _shortcuts
 
 _NAMES: Dict[torch.dtype, Any] = {**_device.NAMES, torch.float64: "f64"}
@@ -29,23 +29,54 @@ class Levels(NamedTuple):
     grad_factor: float
 
 
-_operations: Dict[torch.device, Tuple[Any, Operations]] = {}
+class _Device:
+    """Where operations run, and the calls that were prepared there."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.place: Any = _device.of(device)
+        self.operations = Operations(self.place.gpu, any_address=True)  # torch vouches for addresses
+        self.stream = self.place.stream
+        self.done = self.place.done
+        self.calls: Dict[Any, Any] = {}
+
+    def prepared(self, key: Any, name: str, fields: Dict[str, Any]) -> Prepared:
+        """Kept under the key; of another thread's, the first."""
+        if len(self.calls) >= _MOST_CALLS:  # of shapes that change without end
+            self.calls = {}
+        return self.calls.setdefault(key, Prepared(self.operations, name, fields))  # type: ignore[no-any-return]
 
 
-def _of(device: torch.device) -> Tuple[Any, Operations]:
-    """The device, and its operations. torch vouches for addresses."""
-    found = _operations.get(device)
+_MOST_CALLS = 4096
+_devices: Dict[torch.device, _Device] = {}
+
+
+def _of(device: torch.device) -> _Device:
+    return _devices.get(device) or _devices.setdefault(device, _Device(device))
+
+
+_constants: Dict[Any, Tensor] = {}
+
+
+def constant(device: torch.device, count: int, value: int) -> Tensor:
+    """So many s32 of this value, kept. Nothing writes them."""
+    found = _constants.get((device, count, value))
     if found is None:
-        place: Any = _device.of(device)
-        found = _operations.setdefault(device, (place, Operations(place.gpu, any_address=True)))
+        with torch.inference_mode(False):
+            found = torch.full((count,), value, dtype=torch.int32, device=device)
+        if count <= 1 << 18 and type(found) is Tensor and not _of(device).place.capturing():
+            if device.type == "cuda":  # once: other streams read it
+                torch.cuda.current_stream(device).synchronize()
+            if len(_constants) >= 64:
+                _constants.clear()
+            _constants[device, count, value] = found
     return found
 
 
 def _run(name: str, on: Tensor, params: Dict[str, Any]) -> None:
-    place, operations = _of(on.device)
-    stream = place.stream()
-    getattr(operations, name)(stream=stream, **params)
-    place.done(stream)
+    at = _of(on.device)
+    stream = at.stream()
+    getattr(at.operations, name)(stream=stream, **params)
+    at.done(stream)
 
 
 def written(tensors: Sequence[Tensor]) -> None:
@@ -58,17 +89,13 @@ def written(tensors: Sequence[Tensor]) -> None:
                 one.add_(0)
 
 
-def _quantizer(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels, *names: str) -> Dict[str, Any]:
-    """What operations of quantizers have in common. names: of the zero points, learned and fixed."""
-    params: Dict[str, Any] = {"dtype": _NAMES[x.dtype], "count": x.numel(), "x": x.data_ptr(), "q_min": how.q_min,
-                              "q_max": how.q_max, "reciprocal": how.reciprocal}
+def _quantizer(x: Tensor, scale: Optional[Tensor], how: Levels) -> Dict[str, Any]:
+    """What operations of quantizers have in common, but for addresses."""
+    params: Dict[str, Any] = {"dtype": _NAMES[x.dtype], "count": x.numel(), "q_min": how.q_min, "q_max": how.q_max,
+                              "reciprocal": how.reciprocal}
     if scale is None:
         params.update(scale=how.scale, zero_point=how.zero_point)
-        return params
-    assert zero_point is not None
-    params["scales"] = scale.data_ptr()
-    params[names[0] if zero_point.is_floating_point() else names[1]] = zero_point.data_ptr()
-    if how.channels:
+    elif how.channels:
         params.update(channels=how.channels, inner=how.inner)
     return params
 
@@ -76,10 +103,19 @@ def _quantizer(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor],
 def fake_quantize(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels) -> Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
-    if x.numel():
-        params = _quantizer(x, scale, zero_point, how, "zero_points", "zero_points")
-        learned = zero_point is not None and zero_point.is_floating_point()
-        _run("fake_quantize", x, {**params, "y": y.data_ptr(), "learned_zero_points": learned})
+    if not x.numel():
+        return y
+    learned = zero_point is not None and zero_point.is_floating_point()
+    at = _of(x.device)
+    key = "fake_quantize", x.dtype, x.numel(), how, scale is None, learned
+    call = at.calls.get(key) or at.prepared(key, "fake_quantize",
+                                            {**_quantizer(x, scale, how), "learned_zero_points": learned})
+    stream = at.stream()
+    if scale is None or zero_point is None:
+        call(stream, x=x.data_ptr(), y=y.data_ptr())
+    else:
+        call(stream, x=x.data_ptr(), y=y.data_ptr(), scales=scale.data_ptr(), zero_points=zero_point.data_ptr())
+    at.done(stream)
     return y
 
 
@@ -88,34 +124,53 @@ def quantize_backward(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point
     """The gradient of x alone. fake: of quantizing and scaling back."""
     x, dy = x.contiguous(), dy.contiguous()
     dx = torch.empty_like(x)
-    if x.numel():
-        params = _quantizer(x, scale, zero_point, how, "zero_points", "zero_points")
-        _run("quantize_backward", x, {**params, "d_output": dy.data_ptr(), "d_input": dx.data_ptr(), "fake_quantize": fake})
+    if not x.numel():
+        return dx
+    at = _of(x.device)
+    key = "quantize_backward", x.dtype, x.numel(), how, scale is None, fake
+    call = at.calls.get(key) or at.prepared(key, "quantize_backward", {**_quantizer(x, scale, how), "fake_quantize": fake})
+    addresses = {"x": x.data_ptr(), "d_output": dy.data_ptr(), "d_input": dx.data_ptr()}
+    if scale is not None and zero_point is not None:
+        addresses.update(scales=scale.data_ptr(), zero_points=zero_point.data_ptr())
+    stream = at.stream()
+    call(stream, **addresses)
+    at.done(stream)
     return dx
 
 
-def learned_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor,
-                     how: Levels) -> Tuple[Tensor, Tensor, Tensor]:
-    """The gradients of x, the scales and the zero points; of these nothing where they are integers."""
-    x, dy = x.contiguous(), dy.contiguous()
-    learned = zero_point.is_floating_point()
-    dx, d_scale = torch.empty_like(x), torch.empty_like(scale)
-    d_zero = torch.empty_like(scale) if learned else scale.new_empty(0)
-    if not x.numel():
-        return dx, d_scale.zero_(), d_zero.zero_()
-    params = _quantizer(x, scale, zero_point, how, "zero_points", "fixed_zero_points")
-    params.update(d_output=dy.data_ptr(), d_input=dx.data_ptr(), d_scales=d_scale.data_ptr(), grad_factor=how.grad_factor,
-                  quotient_range=how.quotient_range)
-    if learned:
-        params["d_zero_points"] = d_zero.data_ptr()
+def _learned_call(at: _Device, key: Any, x: Tensor, scale: Tensor, how: Levels) -> Any:
+    """The prepared call, and the elements in f64 of its workspace."""
+    params = {**_quantizer(x, scale, how), "grad_factor": how.grad_factor, "quotient_range": how.quotient_range}
     if how.group in (32, 64, 128) and x.dtype is not torch.float64:
         del params["channels"], params["inner"]
         params["group"] = how.group
-    workspace = _of(x.device)[1].quantize_learned_workspace(**params)
+    call, learned = at.prepared((key, "call"), "quantize_learned_backward", params), key[-2]
+    needed = call.workspace(x=x.data_ptr(), scales=8, **{"zero_points" if learned else "fixed_zero_points": 8})
+    return at.calls.setdefault(key, (call, (needed + 7) // 8))
+
+
+def learned_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor,
+                     how: Levels) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+    """The gradients of x, the scales and the zero points; of these None where they are integers."""
+    x, dy = x.contiguous(), dy.contiguous()
+    learned = zero_point.is_floating_point()
+    dx, d_scale = torch.empty_like(x), torch.empty_like(scale)
+    d_zero = torch.empty_like(scale) if learned else None
+    if not x.numel():
+        return dx, d_scale.zero_(), None if d_zero is None else d_zero.zero_()
+    at, at_x = _of(x.device), x.data_ptr()
+    key = "learned_backward", x.dtype, x.numel(), how, learned, at_x % 16 == 0
+    call, workspace = at.calls.get(key) or _learned_call(at, key, x, scale, how)
+    addresses = {"x": at_x, "d_output": dy.data_ptr(), "d_input": dx.data_ptr(), "scales": scale.data_ptr(),
+                 "zero_points" if learned else "fixed_zero_points": zero_point.data_ptr(), "d_scales": d_scale.data_ptr()}
+    if d_zero is not None:
+        addresses["d_zero_points"] = d_zero.data_ptr()
     if workspace:
-        memory = torch.empty((workspace + 7) // 8, dtype=torch.float64, device=x.device)
-        params["workspace"] = memory.data_ptr()
-    _run("quantize_learned_backward", x, params)
+        memory = torch.empty(workspace, dtype=torch.float64, device=x.device)
+        addresses["workspace"] = memory.data_ptr()
+    stream = at.stream()
+    call(stream, **addresses)
+    at.done(stream)
     return dx, d_scale, d_zero
 
 

@@ -38,6 +38,11 @@ def learned_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, h
     return torch.ops.ptxgen.learned_backward(dy, x, scale, zero_point, *how)  # type: ignore[no-any-return]
 
 
+def _all_gradients(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, *how: Any) -> Tuple[Tensor, Tensor, Tensor]:
+    dx, d_scale, d_zero = _launch.learned_backward(dy, x, scale, zero_point, Levels(*how))
+    return dx, d_scale, scale.new_empty(0) if d_zero is None else d_zero
+
+
 def _learned_shapes(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor, *how: Any) -> Tuple[Tensor, Tensor, Tensor]:
     return _like(x), _like(scale), _like(scale) if zero_point.is_floating_point() else scale.new_empty(0)
 
@@ -88,8 +93,7 @@ def define() -> None:
             lambda dy, x, scale, zero_point, *how: _launch.quantize_backward(dy, x, scale, zero_point, Levels(*how[:-1]), how[-1]),
             lambda dy, x, *_: _like(x))
     _define("learned_backward", f"(Tensor dy, Tensor x, Tensor scale, Tensor zero_point, {_LEVELS}) -> (Tensor, Tensor, Tensor)",
-            lambda dy, x, scale, zero_point, *how: _launch.learned_backward(dy, x, scale, zero_point, Levels(*how)),
-            _learned_shapes)
+            _all_gradients, _learned_shapes)
     _define("quantize", f"({_QUANTIZER}) -> Tensor",
             lambda x, scale, zero_point, *how: _codes.codes(x, scale, zero_point, Levels(*how)), lambda x, *_: _like(x))
     _define("lerp", "(Tensor a, Tensor b, Tensor? weight, float value) -> Tensor", _mix.mixed, lambda a, *_: _like(a))
