@@ -9,14 +9,26 @@ each other; and each operation beside PyTorch's on the same tensors. Runs on the
 Writes RESULTS/losses.csv (every step) and RESULTS/train_quantized.json. Weights have learned scales and
 zero points for the tensor, for each row or for each group of 32; the hidden layer has a moving-average
 observer. The task is to imitate a random network.
+
+    python3 bench/train_quantized.py RESULTS --gpt2 LAYERS CHANNELS [--steps N]
+
+A GPT-2 instead (12 768: 124M), on a GPU if there is one: linear layers with weights of 4 bits in groups of 32 and learned
+step sizes, by ptxgen.torch.quantization and by plain autograd code of the same formulas; the text is this repository's
+documentation, a byte a token. Then the trained weights are exported, saved and loaded into a plain model. Writes
+RESULTS/gpt2_losses.csv and RESULTS/gpt2.json; ends with 1 if the losses part or the loaded model's is another.
 """
 
 import argparse
 import csv
+import glob
 import json
 import os
+import statistics
+import sys
+import time
 
 import torch
+from torch.nn import functional
 
 import ptxgen
 
@@ -238,12 +250,201 @@ def compare_observers(steps=50):
     return {"steps": steps, "differ": differ}
 
 
+# ---- a GPT-2 ------------------------------------------------------------------------------------
+
+SEQUENCES, MOST_LENGTH, VOCABULARY = 8, 256, 50304
+QUANTIZED = ("qkv", "out", "up", "down")
+MOST_APART = 0.02  # of the losses' means over the last steps
+
+
+class Block(torch.nn.Module):
+    def __init__(self, channels, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = torch.nn.LayerNorm(channels), torch.nn.LayerNorm(channels)
+        self.qkv, self.out = torch.nn.Linear(channels, 3 * channels), torch.nn.Linear(channels, channels)
+        self.up, self.down = torch.nn.Linear(channels, 4 * channels), torch.nn.Linear(4 * channels, channels)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+                   for part in self.qkv(self.norm1(x)).chunk(3, -1))
+        y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).flatten(2))
+        return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class Gpt2(torch.nn.Module):
+    def __init__(self, layers, channels, device):
+        super().__init__()
+        torch.manual_seed(1)
+        words = VOCABULARY if channels >= 384 else 256
+        self.words, self.places = torch.nn.Embedding(words, channels), torch.nn.Embedding(MOST_LENGTH, channels)
+        self.blocks = torch.nn.Sequential(*(Block(channels, max(1, channels // 64)) for _ in range(layers)))
+        self.norm, self.head = torch.nn.LayerNorm(channels), torch.nn.Linear(channels, words, bias=False)
+        self.head.weight = self.words.weight
+        with torch.no_grad():
+            for p in self.parameters():
+                if p.dim() > 1:
+                    p.normal_(0, 0.02)
+        self.to(device)
+
+    def forward(self, tokens):
+        places = self.places.weight[:tokens.shape[1]]
+        return self.head(self.norm(self.blocks(self.words(tokens) + places)))
+
+
+class PlainStep(torch.autograd.Function):
+    """The scale's gradient times a factor."""
+
+    @staticmethod
+    def forward(ctx, scale, factor):
+        ctx.factor = factor
+        return scale.view_as(scale)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.factor, None
+
+
+class PlainQuantizer(torch.nn.Module):
+    """Learned step sizes as papers' code has them (Esser et al., 2020)."""
+
+    def __init__(self, weight):
+        super().__init__()
+        groups = weight.detach().view(weight.shape[0], -1, GROUP)
+        self.scale = torch.nn.Parameter(2 * groups.abs().mean(-1) / 7 ** 0.5)
+
+    def forward(self, weight):
+        step = PlainStep.apply(self.scale, (GROUP * 7) ** -0.5)[..., None]
+        quotient = (weight.view(*self.scale.shape, GROUP) / step).clamp(-8, 7)
+        level = quotient + (quotient.round() - quotient).detach()
+        return (level * step).view(weight.shape)
+
+
+def by_ours(weight):
+    from ptxgen.torch.quantization import LearnedQuantizer
+    return LearnedQuantizer.of(weight, -8, 7, axis=-1, group=GROUP)
+
+
+def gpt2_of(kind, size, device):
+    """kind: None leaves it plain."""
+    from ptxgen.torch.quantization import quantize_model
+    model = Gpt2(*size, device)
+    if kind is not None:
+        quantize_model(model, lambda name, _: name.endswith(QUANTIZED), weight=kind)
+    return model
+
+
+def text():
+    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "docs", "*.md")
+    parts = []
+    for path in sorted(glob.glob(root)):
+        with open(path, "rb") as file:
+            parts.append(file.read())
+    return torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8).long()
+
+
+def batches(size, device, steps):
+    data, draw = text(), torch.Generator().manual_seed(2)
+    length = min(MOST_LENGTH, size[1])
+    for _ in range(steps):
+        starts = torch.randint(len(data) - length, (SEQUENCES,), generator=draw).tolist()
+        yield torch.stack([data[s:s + length] for s in starts]).to(device)
+
+
+def loss_of(model, batch):
+    with torch.autocast(batch.device.type, torch.bfloat16):
+        scores = model(batch)
+    return functional.cross_entropy(scores[:, :-1].flatten(0, 1).float(), batch[:, 1:].flatten())
+
+
+def train_gpt2(model, size, device, steps):
+    """The loss and the milliseconds of every step."""
+    scales = [p for name, p in model.named_parameters() if name.endswith("_quantizer.scale")]
+    of_scales = set(map(id, scales))
+    groups = [{"params": [p for p in model.parameters() if id(p) not in of_scales], "lr": 6e-4}]
+    if scales:
+        groups.append({"params": scales, "lr": 1e-4, "weight_decay": 0.0})
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.95), fused=device == "cuda")
+    losses, times = [], []
+    for batch in batches(size, device, steps):
+        if device == "cuda":
+            torch.cuda.synchronize()
+        start = time.perf_counter()
+        loss = loss_of(model, batch)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        times.append((time.perf_counter() - start) * 1e3)
+    return losses, times
+
+
+def export_gpt2(model, size, device, path):
+    """The loss of the trained model, and that of a plain one with the exported weights, from a file."""
+    from ptxgen.torch.quantization import Int4Groups, QuantizedLinear, export_int4
+    state = {name: value for name, value in model.state_dict().items() if "_quantizer." not in name}
+    for name, module in model.named_modules():
+        if isinstance(module, QuantizedLinear):
+            state[f"{name}.weight"] = tuple(export_int4(module.weight, module.weight_quantizer, dtype=torch.float32))
+    torch.save(state, path)
+    state = torch.load(path, map_location=device)
+    plain = gpt2_of(None, size, device)
+    plain.load_state_dict({name: Int4Groups(*value).dequantize() if isinstance(value, tuple) else value
+                           for name, value in state.items()})
+    batch = next(batches(size, device, 1))
+    with torch.no_grad():
+        return loss_of(model, batch).item(), loss_of(plain, batch).item()
+
+
+def compare_gpt2(size, steps, folder):
+    import ptxgen.torch
+    device = "cuda" if torch.cuda.is_available() and "emulator" not in ptxgen.Device().info.name else "cpu"
+    if device == "cpu":
+        ptxgen.torch.emulate()
+    kinds = {"ours": by_ours, "plain autograd": PlainQuantizer, "not quantized": None}
+    losses, times = {}, {}
+    for name, kind in kinds.items():
+        model = gpt2_of(kind, size, device)
+        losses[name], times[name] = train_gpt2(model, size, device, steps)
+        if name == "ours":
+            path = os.path.join(folder, "gpt2_int4.pt")
+            trained, loaded = export_gpt2(model, size, device, path)
+            exported = os.path.getsize(path)
+            os.remove(path)
+        del model
+    tail = max(1, steps // 10)
+    last = {name: sum(row[-tail:]) / tail for name, row in losses.items()}
+    with open(os.path.join(folder, "gpt2_losses.csv"), "w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["step", *losses])
+        table.writerows([step, *(f"{loss:.6g}" for loss in row)] for step, row in enumerate(zip(*losses.values())))
+    return {"torch": torch.__version__, "device": torch.cuda.get_device_name() if device == "cuda" else "the emulator",
+            "layers": size[0], "channels": size[1], "steps": steps,
+            "milliseconds": {name: statistics.median(row[steps // 3:]) for name, row in times.items()},
+            f"last_{tail}": last, "first_losses": {name: row[0] for name, row in losses.items()},
+            "apart": abs(last["ours"] - last["plain autograd"]) / last["plain autograd"],
+            "greatest_difference": max(abs(a - b) / b for a, b in zip(losses["ours"], losses["plain autograd"])),
+            "trained": trained, "loaded": loaded, "bytes": exported}
+
+
+# ---- all ----------------------------------------------------------------------------------------
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("results")
     parser.add_argument("--steps", type=int, default=300)
+    parser.add_argument("--gpt2", type=int, nargs=2, metavar=("LAYERS", "CHANNELS"))
     options = parser.parse_args()
     os.makedirs(options.results, exist_ok=True)
+    if options.gpt2:
+        report = compare_gpt2(options.gpt2, options.steps, options.results)
+        with open(os.path.join(options.results, "gpt2.json"), "w") as file:
+            json.dump(report, file, indent=1)
+            file.write("\n")
+        print(json.dumps(report, indent=1))
+        sys.exit(report["apart"] > MOST_APART or report["trained"] != report["loaded"])
     torch.set_num_threads(1)
     runs = {"whole": train(Whole(), "tensor", options.steps)}
     report = {"torch": torch.__version__, "steps": options.steps, "q_min": Q_MIN, "q_max": Q_MAX,

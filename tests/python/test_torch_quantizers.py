@@ -23,6 +23,13 @@ def test_observers():
     assert report["differ"] == {"affine": 0, "symmetric": 0}
 
 
+def test_gpt2(tmp_path):
+    """Losses of plain autograd code, and the exported weights loaded again."""
+    report = train_quantized.compare_gpt2((1, 32), 3, str(tmp_path))
+    assert report["greatest_difference"] < 1e-3 and report["trained"] == report["loaded"]
+    assert report["first_losses"]["ours"] == pytest.approx(report["first_losses"]["plain autograd"], rel=1e-5)
+
+
 def test_training():
     ours = train_quantized.train(train_quantized.Ours(), "groups", 6)
     assert ours == pytest.approx(train_quantized.train(train_quantized.Torch(), "groups", 6), rel=1e-5)

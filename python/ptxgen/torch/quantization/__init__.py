@@ -13,6 +13,7 @@ from ._fake_quantize import fake_quantize
 from ._mix import lerp
 from ._observe import ObserverState, observe
 from .blocks import fake_quantize_block
+from .dynamic import DynamicQuantizer
 from .export import Int4Groups, IntGroups, export_int4, export_int8
 from .learned import DelayedScaling, LearnedQuantizer
 from .model import (QuantizedConv1d, QuantizedConv2d, QuantizedConv3d, QuantizedLinear, quantize_model, unquantize_model)
@@ -25,7 +26,7 @@ if _checks.OPERATORS:
     blocks.define()
 
 __all__ = [
-    "DelayedScaling", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedQuantizer", "NVFP4Linear",
-    "ObserverState", "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d", "QuantizedLinear", "export_int4", "export_int8",
+    "DelayedScaling", "DynamicQuantizer", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedQuantizer",
+    "NVFP4Linear", "ObserverState", "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d", "QuantizedLinear", "export_int4", "export_int8",
     "fake_quantize", "fake_quantize_block", "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste", "unquantize_model",
 ]

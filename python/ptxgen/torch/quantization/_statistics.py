@@ -29,6 +29,19 @@ def _divided(value: Tensor, by: float) -> Tensor:
     return value / torch.full_like(value, by)
 
 
+def of_range(low: Tensor, high: Tensor, q_min: int, q_max: int, symmetric: bool, zero: int, eps: float) -> Tuple[Tensor, Tensor]:
+    """The scale and zero point that follow from a range, in f32 and as f32, by torch's formulas."""
+    low, high = low.clamp(max=0.0), high.clamp(min=0.0)
+    if symmetric:
+        scale = _divided(torch.maximum(-low, high), (q_max - q_min) / 2)
+    else:
+        scale = _divided(high - low, float(q_max - q_min))
+    scale = scale.clamp(min=eps)
+    if symmetric:
+        return scale, torch.full_like(scale, float(zero))
+    return scale, (q_min - torch.round(low / scale)).clamp(q_min, q_max)
+
+
 class MovingAverage(_ao.Float32):
     """Of a tensor, by the library's observer; or of each index of an axis, by torch's operations. Nothing waits."""
 
@@ -99,16 +112,10 @@ class MovingAverage(_ao.Float32):
     def quantizer(self) -> Tuple[Tensor, Tensor]:
         """The scale and zero point that follow from the averages, by torch's formulas."""
         low, high = self.averages()
-        low, high = low.reshape(-1).clamp(max=0.0), high.reshape(-1).clamp(min=0.0)
-        seen = low.isfinite() | high.isfinite()
-        if self.symmetric:
-            scale = _divided(torch.maximum(-low, high), (self.quant_max - self.quant_min) / 2)
-            zero = torch.full_like(scale, float(self.zero))
-        else:
-            scale = _divided(high - low, float(self.quant_max - self.quant_min))
-        scale = torch.where(seen, scale.clamp(min=self.eps_value), torch.ones_like(scale))
-        if not self.symmetric:
-            zero = (self.quant_min - torch.round(low / scale)).clamp(self.quant_min, self.quant_max)
+        low, high = low.reshape(-1), high.reshape(-1)
+        seen = (low.clamp(max=0.0).isfinite() | high.clamp(min=0.0).isfinite())
+        scale, zero = of_range(low, high, self.quant_min, self.quant_max, self.symmetric, self.zero, self.eps_value)
+        scale = torch.where(seen, scale, torch.ones_like(scale))
         return scale, torch.where(seen, zero, torch.zeros_like(zero)).to(torch.int32)
 
     def observe(self, x: Tensor, scale: Tensor, zero_point: Tensor) -> None:

@@ -18,7 +18,7 @@ Start = Literal["lsq", "lsq+", "range"]
 _STARTS = ("lsq", "lsq+", "range")
 
 
-def _each(x: Tensor, axis: Optional[int], group: Optional[int], reduced: Callable[[Tensor], Tensor]) -> Tensor:
+def each_of(x: Tensor, axis: Optional[int], group: Optional[int], reduced: Callable[[Tensor], Tensor]) -> Tensor:
     """What a function of [scales, elements] makes of the elements of each scale, of the scales' shape."""
     x = x.detach().to(torch.float32)
     if axis is None:
@@ -112,10 +112,10 @@ class LearnedQuantizer(_ao.Float32):
             raise ValueError(f"LearnedQuantizer(): x has scales of the shape {list(shape)}, and there are "
                              f"{list(self.scale.shape)}")
         with torch.no_grad():
-            scale = _each(x, self.axis, self.group, wanted).clamp(min=_ao.EPS)
+            scale = each_of(x, self.axis, self.group, wanted).clamp(min=_ao.EPS)
             self.scale.data.copy_(scale)
             if self.zero_point is not None:
-                least = _each(x, self.axis, self.group, lambda rows: rows.amin(1).clamp(max=0.0))
+                least = each_of(x, self.axis, self.group, lambda rows: rows.amin(1).clamp(max=0.0))
                 self.zero_point.data.copy_((self.q_min - (least / scale).round()).clamp(self.q_min, self.q_max))
             self.started.fill_(1)
         self._started = True

@@ -52,7 +52,35 @@ def _theirs(name: str, statistics: MovingAverage) -> Tuple[Any, Any]:
     return _ao.ao.MovingAveragePerChannelMinMaxObserver, {**made, "ch_axis": statistics.axis}
 
 
-class FakeQuantize(_ao.FakeQuantizeBase):
+class _Observing(_ao.FakeQuantizeBase):
+    """What both have in common: the observer's description as torch.ao's attributes, and conversions."""
+
+    def _describe(self, of: MovingAverage, axis: Optional[int], division: Division) -> None:
+        self.quant_min, self.quant_max, self.axis, self.division = of.quant_min, of.quant_max, axis, division
+        self.dtype, self.qscheme, self.ch_axis = of.dtype, of.qscheme, of.ch_axis
+
+    def _states(self) -> Any:
+        """What is enabled, by name."""
+        return {"observes": self._observes, "quantizes": self._quantizes}
+
+    def extra_repr(self) -> str:
+        states = ", ".join(f"{name}={value}" for name, value in self._states().items())
+        return f"q_min={self.quant_min}, q_max={self.quant_max}, axis={self.axis}, qscheme={self.qscheme}, {states}"
+
+    @staticmethod
+    def _converted(made: Any, module: Any) -> Any:
+        """`made` with the state and mode of `module`."""
+        scale: Any = module.scale
+        made = made.to(scale.device)
+        made.load_state_dict({name: value.to(torch.uint8) if name.endswith("_enabled") else value
+                              for name, value in module.state_dict().items()})
+        for name in ("scale", "zero_point"):
+            if isinstance(getattr(made, name), torch.nn.Parameter):
+                getattr(made, name).requires_grad = getattr(module, name).requires_grad
+        return made.train(module.training)
+
+
+class FakeQuantize(_Observing):
     """torch.ao.quantization.FakeQuantize with a moving-average observer: its keys, buffers and numbers, with the library's
     kernels and without a wait.
 
@@ -75,10 +103,8 @@ class FakeQuantize(_ao.FakeQuantizeBase):
         _checks.choice("FakeQuantize()", "division", division, ("exact", "reciprocal"))
         self.activation_post_process = MovingAverage("FakeQuantize()", q_min, q_max, axis, symmetric, symmetric_zero_point,
                                                      averaging_constant, eps, device)
-        of = self.activation_post_process
-        self.quant_min, self.quant_max, self.axis, self.division = of.quant_min, of.quant_max, axis, division
-        self.dtype, self.qscheme, self.ch_axis, self.is_dynamic = of.dtype, of.qscheme, of.ch_axis, False
-        self.is_per_channel = axis is not None
+        self._describe(self.activation_post_process, axis, division)
+        self.is_dynamic, self.is_per_channel = False, axis is not None
         self.scale: Tensor
         self.zero_point: Tensor
         self.register_buffer("scale", torch.ones(1, device=device))
@@ -103,28 +129,20 @@ class FakeQuantize(_ao.FakeQuantizeBase):
         return fake_quantize(X, scale, zero_point, q_min=self.quant_min, q_max=self.quant_max, axis=self.axis,
                              division=self.division)
 
-    def extra_repr(self) -> str:
-        return (f"q_min={self.quant_min}, q_max={self.quant_max}, axis={self.axis}, qscheme={self.qscheme}, "
-                f"observes={self._observes}, quantizes={self._quantizes}")
-
     @classmethod
     def from_torch(cls, module: Any) -> "FakeQuantize":
         """Of torch.ao's FakeQuantize or FusedMovingAvgObsFakeQuantize, with its state."""
         observer = _observer_of("FakeQuantize.from_torch()", module)
-        made = cls(observer.quant_min, observer.quant_max, **_arguments(observer))
-        made.load_state_dict({name: value.to(torch.uint8) if name.endswith("_enabled") else value
-                              for name, value in module.state_dict().items()})
-        return made.train(module.training)
+        made: "FakeQuantize" = cls._converted(cls(observer.quant_min, observer.quant_max, **_arguments(observer)), module)
+        return made
 
     def to_torch(self) -> Any:
         """torch.ao's FakeQuantize with this state."""
         observer, how = _theirs("FakeQuantize.to_torch()", self.activation_post_process)
-        made = _ao.ao.FakeQuantize(observer, quant_min=self.quant_min, quant_max=self.quant_max, **how).to(self.scale.device)
-        made.load_state_dict(self.state_dict())
-        return made.train(self.training)
+        return self._converted(_ao.ao.FakeQuantize(observer, quant_min=self.quant_min, quant_max=self.quant_max, **how), self)
 
 
-class LearnableFakeQuantize(_ao.FakeQuantizeBase):
+class LearnableFakeQuantize(_Observing):
     """torch.ao's _LearnableFakeQuantize: scale and zero point are parameters in f32, which learn, or which an observer writes.
 
     channels: with axis, how many scales there are.
@@ -146,9 +164,7 @@ class LearnableFakeQuantize(_ao.FakeQuantizeBase):
             raise ValueError(f"{name}: use_grad_scaling with q_max {q_max}: the factor is 1 / sqrt(elements * q_max)")
         self.activation_post_process = MovingAverage(name, q_min, q_max, axis, symmetric, symmetric_zero_point,
                                                      averaging_constant, eps, device)
-        of = self.activation_post_process
-        self.quant_min, self.quant_max, self.axis, self.division = of.quant_min, of.quant_max, axis, division
-        self.dtype, self.qscheme, self.ch_axis = of.dtype, of.qscheme, of.ch_axis
+        self._describe(self.activation_post_process, axis, division)
         self.use_grad_scaling, self._static, self._learns = bool(use_grad_scaling), True, False
         self.scale = torch.nn.Parameter(torch.full((count,), _checks.positive(name, "scale", scale), device=device))
         self.zero_point = torch.nn.Parameter(torch.full((count,), _checks.number(name, "zero_point", zero_point), device=device))
@@ -217,30 +233,23 @@ class LearnableFakeQuantize(_ao.FakeQuantizeBase):
         return fake_quantize(X, self.scale, self.zero_point, q_min=self.quant_min, q_max=self.quant_max, axis=self.axis,
                              learn="both", grad_factor=factor, division=self.division)
 
-    def extra_repr(self) -> str:
-        return (f"q_min={self.quant_min}, q_max={self.quant_max}, axis={self.axis}, qscheme={self.qscheme}, "
-                f"observes={self._static}, learns={self._learns}, quantizes={self._quantizes}")
+    def _states(self) -> Any:
+        return {"observes": self._static, "learns": self._learns, "quantizes": self._quantizes}
 
     @classmethod
     def from_torch(cls, module: Any) -> "LearnableFakeQuantize":
         """Of torch.ao's _LearnableFakeQuantize, with its state."""
         observer = _observer_of("LearnableFakeQuantize.from_torch()", module)
         how = _arguments(observer)
-        made = cls(module.quant_min, module.quant_max, use_grad_scaling=module.use_grad_scaling, **how,
-                   channels=None if how["axis"] is None else module.scale.numel())
-        made.load_state_dict(module.state_dict())
-        made.scale.requires_grad = module.scale.requires_grad
-        made.zero_point.requires_grad = module.zero_point.requires_grad
-        return made.train(module.training)
+        made: "LearnableFakeQuantize" = cls._converted(
+            cls(module.quant_min, module.quant_max, use_grad_scaling=module.use_grad_scaling, **how,
+                channels=None if how["axis"] is None else module.scale.numel()), module)
+        return made
 
     def to_torch(self) -> Any:
         """torch.ao's, with this state."""
         observer, how = _theirs("LearnableFakeQuantize.to_torch()", self.activation_post_process)
         from torch.ao.quantization import _learnable_fake_quantize
         cls: Any = _learnable_fake_quantize._LearnableFakeQuantize
-        made: Any = cls(
-            observer, self.quant_min, self.quant_max, channel_len=-1 if self.axis is None else self.scale.numel(),
-            use_grad_scaling=self.use_grad_scaling, **how).to(self.scale.device)
-        made.load_state_dict(self.state_dict())
-        made.scale.requires_grad, made.zero_point.requires_grad = self.scale.requires_grad, self.zero_point.requires_grad
-        return made.train(self.training)
+        return self._converted(cls(observer, self.quant_min, self.quant_max, use_grad_scaling=self.use_grad_scaling,
+                                   channel_len=-1 if self.axis is None else self.scale.numel(), **how), self)
