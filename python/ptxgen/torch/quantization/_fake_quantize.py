@@ -30,19 +30,19 @@ def gradients(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point: Option
 
 class _FakeQuantize(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels) -> Tensor:
+    def forward(ctx: Any, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels, call: Any) -> Tensor:
         ctx.save_for_backward(x, scale, zero_point)
         ctx.how = how
-        return _launch.fake_quantize(x, scale, zero_point, how)
+        return _launch.fake_quantize(x, scale, zero_point, how, call)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:
         x, scale, zero_point = ctx.saved_tensors
         if not torch.is_grad_enabled():  # no create_graph=True
-            return (*gradients(dy, x, scale, zero_point, ctx.how, ctx.needs_input_grad, _launch), None)
+            return (*gradients(dy, x, scale, zero_point, ctx.how, ctx.needs_input_grad, _launch), None, None)
         with torch.no_grad():
             found = gradients(dy, x, scale, zero_point, ctx.how, ctx.needs_input_grad, _launch)
-        return (*first_only(_NAME, found, (dy, x, scale, zero_point)), None)
+        return (*first_only(_NAME, found, (dy, x, scale, zero_point)), None, None)
 
 
 def quantizer(function: str, x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tensor, int, None], how: Layout,
@@ -102,6 +102,7 @@ class _Known(NamedTuple):
     layout: Layout
     how: Levels
     zero_point: Optional[int]  #: None: a tensor, taken as it is
+    call: Any  #: of the operation; None: there are no elements
 
 
 _known: Dict[Any, _Known] = {}
@@ -133,7 +134,7 @@ def _key(x: Any, scale: Any, zero_point: Any, numbers: Tuple[Any, ...], words: T
     return _kind(x), _kind(scale), zero, numbers, words
 
 
-def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, shape: Layout, how: Levels, learn: str) -> None:
+def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, zeros: Any, shape: Layout, how: Levels, learn: str) -> None:
     """Of a call that was checked, if its tensors go to the operation as they are."""
     wanted = torch.float64 if x.dtype is torch.float64 else torch.float32
     if scale.dtype is not wanted or not scale.is_contiguous() or (how.group and shape.order is not None):
@@ -143,18 +144,19 @@ def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, shape: Layout
         return
     if len(_known) >= 4096:  # shapes that change without end
         _known.clear()
-    _known[key] = _Known(shape, how, None if isinstance(zero_point, Tensor) else zero_point or 0)
+    call = _launch.forward_call(x, scale, zeros, how) if x.numel() else None
+    _known[key] = _Known(shape, how, None if isinstance(zero_point, Tensor) else zero_point or 0, call)
 
 
 def _as_before(known: _Known, x: Tensor, scale: Tensor, zero_point: Any, learn: str) -> Tensor:
-    shape, how, value = known
+    shape, how, value, call = known
     if learn == "none" and scale.requires_grad:
         scale = scale.detach()
     zeros = zero_point if value is None else _launch.constant(x.device, how.channels or 1, value)
     if shape.order is None:
-        y: Tensor = _FakeQuantize.apply(x if x.is_contiguous() else x.contiguous(), scale, zeros, how)
+        y: Tensor = _FakeQuantize.apply(x if x.is_contiguous() else x.contiguous(), scale, zeros, how, call)
         return y
-    return restored(_FakeQuantize.apply(arranged(x, shape), scale, zeros, how), shape)
+    return restored(_FakeQuantize.apply(arranged(x, shape), scale, zeros, how, call), shape)
 
 
 @_checks.breaks
@@ -195,10 +197,10 @@ def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tens
     shape = layout(_NAME, x, axis, group)
     scales, zeros, how = quantizer(_NAME, x, scale, zero_point, shape, bounds, learn, division, in_range, grad_factor)
     if key is not None and isinstance(scale, Tensor):
-        _remember(key, x, scale, zero_point, shape, how, learn)
+        _remember(key, x, scale, zero_point, zeros, shape, how, learn)
     there = arranged(x, shape)
     if _checks.compiling():
         y: Tensor = torch.ops.ptxgen.fake_quantize(there, scales, zeros, *how)
     else:
-        y = _FakeQuantize.apply(there, scales, zeros, how)
+        y = _FakeQuantize.apply(there, scales, zeros, how, None)
     return restored(y, shape)

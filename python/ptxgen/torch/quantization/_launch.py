@@ -33,10 +33,9 @@ class _Device:
     """Where operations run, and the calls that were prepared there."""
 
     def __init__(self, device: torch.device) -> None:
-        self.place: Any = _device.of(device)
-        self.operations = Operations(self.place.gpu, any_address=True)  # torch vouches for addresses
-        self.stream = self.place.stream
-        self.done = self.place.done
+        place: Any = _device.of(device)
+        self.operations = Operations(place.gpu, any_address=True)  # torch vouches for addresses
+        self.place, self.stream, self.done = place, place.stream, place.done
         self.calls: Dict[Any, Any] = {}
 
     def prepared(self, key: Any, name: str, fields: Dict[str, Any]) -> Prepared:
@@ -100,16 +99,25 @@ def _quantizer(x: Tensor, scale: Optional[Tensor], how: Levels) -> Dict[str, Any
     return params
 
 
-def fake_quantize(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels) -> Tensor:
+def forward_call(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels) -> Prepared:
+    """What fake_quantize() calls for such tensors."""
+    learned = zero_point is not None and zero_point.is_floating_point()
+    at = _of(x.device)
+    key = "fake_quantize", x.dtype, x.numel(), how, scale is None, learned
+    found: Prepared = at.calls.get(key) or at.prepared(key, "fake_quantize",
+                                                       {**_quantizer(x, scale, how), "learned_zero_points": learned})
+    return found
+
+
+def fake_quantize(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels,
+                  call: Optional[Prepared] = None) -> Tensor:
     x = x.contiguous()
     y = torch.empty_like(x)
     if not x.numel():
         return y
-    learned = zero_point is not None and zero_point.is_floating_point()
+    if call is None:
+        call = forward_call(x, scale, zero_point, how)
     at = _of(x.device)
-    key = "fake_quantize", x.dtype, x.numel(), how, scale is None, learned
-    call = at.calls.get(key) or at.prepared(key, "fake_quantize",
-                                            {**_quantizer(x, scale, how), "learned_zero_points": learned})
     stream = at.stream()
     if scale is None or zero_point is None:
         call(stream, x=x.data_ptr(), y=y.data_ptr())
