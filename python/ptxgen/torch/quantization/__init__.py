@@ -27,6 +27,7 @@ if _checks.OPERATORS:
 
 __all__ = [
     "DelayedScaling", "DynamicQuantizer", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedQuantizer",
-    "NVFP4Linear", "ObserverState", "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d", "QuantizedLinear", "export_int4", "export_int8",
-    "fake_quantize", "fake_quantize_block", "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste", "unquantize_model",
+    "NVFP4Linear", "ObserverState", "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d", "QuantizedLinear", "export_int4",
+    "export_int8", "fake_quantize", "fake_quantize_block", "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste",
+    "unquantize_model",
 ]
