@@ -72,8 +72,9 @@ class _Observing(_ao.FakeQuantizeBase):
         """`made` with the state and mode of `module`."""
         scale: Any = module.scale
         made = made.to(scale.device)
-        made.load_state_dict({name: value.to(torch.uint8) if name.endswith("_enabled") else value
-                              for name, value in module.state_dict().items()})
+        state = module.state_dict()  # with the versions that torch 1.13 looks at
+        state.update({name: value.to(torch.uint8) for name, value in state.items() if name.endswith("_enabled")})
+        made.load_state_dict(state)
         for name in ("scale", "zero_point"):
             if isinstance(getattr(made, name), torch.nn.Parameter):
                 getattr(made, name).requires_grad = getattr(module, name).requires_grad
