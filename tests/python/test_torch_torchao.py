@@ -2,22 +2,26 @@
 """Beside torchao's own classes: what is exported, loaded by them; quantizers of the same scales; its fake-quantized layers."""
 
 import io
+import types
 import warnings
 
 import pytest
 import torch
 from ptxgen.torch import quantization as q
-from torch_parts import DEVICE, needs
+from torch_parts import DEVICE, needs_package
 
-pytestmark = needs("torchao")
-try:
+pytestmark = needs_package("torchao")
+
+
+def ao():
+    """torchao's classes, imported by the tests that need them alone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        from torchao.quantization import Int4Tensor, IntxUnpackedToInt8Tensor
-        from torchao.quantization.granularity import PerAxis, PerGroup
-        from torchao.quantization.qat import FakeQuantizedLinear, IntxFakeQuantizeConfig, IntxFakeQuantizer
-except ImportError:
-    pass
+        from torchao import quantization
+        from torchao.quantization import granularity, qat
+    return types.SimpleNamespace(**{name: getattr(module, name) for module, names in (
+        (quantization, ("Int4Tensor", "IntxUnpackedToInt8Tensor")), (granularity, ("PerAxis", "PerGroup")),
+        (qat, ("FakeQuantizedLinear", "IntxFakeQuantizeConfig", "IntxFakeQuantizer"))) for name in names})
 
 
 def draw(*shape, seed=0):
@@ -54,8 +58,8 @@ def test_codes_of_4_bits(dtype):
     """torchao's values are ours, to the bit; in f32 those of training."""
     layer = trained()
     found = q.export_int8(layer.weight, layer.weight_quantizer, dtype=dtype)
-    theirs = loaded(IntxUnpackedToInt8Tensor(found.qdata, found.scale, found.zero_point, torch.int4, found.block_size, dtype, None))
-    assert type(theirs) is IntxUnpackedToInt8Tensor and theirs.shape == layer.weight.shape and theirs.dtype is dtype
+    theirs = loaded(ao().IntxUnpackedToInt8Tensor(found.qdata, found.scale, found.zero_point, torch.int4, found.block_size, dtype, None))
+    assert type(theirs) is ao().IntxUnpackedToInt8Tensor and theirs.shape == layer.weight.shape and theirs.dtype is dtype
     assert torch.equal(theirs.dequantize(), found.dequantize().to(dtype))
     packed = q.export_int4(layer.weight, layer.weight_quantizer, dtype=dtype)
     assert torch.equal(packed.dequantize(), found.dequantize())
@@ -73,8 +77,8 @@ def test_packed_checkpoint(zero_point):
     """Int4Tensor's own slices of what was exported are the slices of its values."""
     layer = trained(zero_point)
     found = q.export_int4(layer.weight, layer.weight_quantizer)
-    theirs = loaded(Int4Tensor(*found[:3], list(found.block_size), torch.Size(found.shape)))
-    assert type(theirs) is Int4Tensor and theirs.dtype is torch.bfloat16 and theirs.shape == (16, 64)
+    theirs = loaded(ao().Int4Tensor(*found[:3], list(found.block_size), torch.Size(found.shape)))
+    assert type(theirs) is ao().Int4Tensor and theirs.dtype is torch.bfloat16 and theirs.shape == (16, 64)
 
     def values(tensor):
         return q.Int4Groups(tensor.qdata, tensor.scale, tensor.zero_point, tuple(tensor.block_size), tuple(tensor.shape)).dequantize()
@@ -94,7 +98,7 @@ def alike(a, b):
 
 def test_tokens():
     """Outputs, and within rounding gradients, of torchao's asymmetric scales for each token."""
-    theirs, ours = IntxFakeQuantizer(IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False)), q.DynamicQuantizer(token=True)
+    theirs, ours = ao().IntxFakeQuantizer(ao().IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False)), q.DynamicQuantizer(token=True)
     results = []
     for module in (theirs, ours):
         x = draw(3, 5, 24, seed=6).requires_grad_()
@@ -107,15 +111,15 @@ def test_tokens():
 @pytest.mark.parametrize("kind", ["group", "row"])
 def test_scales_of_each_step(kind):
     """IntxFakeQuantizeConfig without range_learning."""
-    granularity, how = (PerGroup(32), {"axis": -1, "group": 32}) if kind == "group" else (PerAxis(0), {"axis": 0})
-    theirs = IntxFakeQuantizer(IntxFakeQuantizeConfig(torch.int4, granularity, is_symmetric=True))
+    granularity, how = (ao().PerGroup(32), {"axis": -1, "group": 32}) if kind == "group" else (ao().PerAxis(0), {"axis": 0})
+    theirs = ao().IntxFakeQuantizer(ao().IntxFakeQuantizeConfig(torch.int4, granularity, is_symmetric=True))
     w = draw(6, 64, seed=8)
     assert torch.equal(q.DynamicQuantizer(-8, 7, symmetric=True, **how)(w), theirs(w))
 
 
 def test_fake_quantized_linear():
-    theirs = FakeQuantizedLinear(64, 16, True, IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False),
-                                 IntxFakeQuantizeConfig(torch.int4, group_size=32)).to(DEVICE)
+    theirs = ao().FakeQuantizedLinear(64, 16, True, ao().IntxFakeQuantizeConfig(torch.int8, "per_token", is_symmetric=False),
+                                 ao().IntxFakeQuantizeConfig(torch.int4, group_size=32)).to(DEVICE)
     model = torch.nn.Sequential(torch.nn.Linear(64, 16)).to(DEVICE)
     model[0].load_state_dict(theirs.state_dict())
     q.quantize_model(model, weight=lambda w: q.DynamicQuantizer(-8, 7, axis=-1, group=32, symmetric=True),
@@ -134,7 +138,7 @@ def test_fake_quantized_linear():
 def test_range_learning():
     """The same gradients as LearnedQuantizer's, but for its factor 1 / sqrt(N q_max), which torchao has not."""
     w = draw(6, 64, seed=10)
-    module = IntxFakeQuantizer(IntxFakeQuantizeConfig(torch.int4, PerGroup(32), is_symmetric=True, is_dynamic=False, range_learning=True))
+    module = ao().IntxFakeQuantizer(ao().IntxFakeQuantizeConfig(torch.int4, ao().PerGroup(32), is_symmetric=True, is_dynamic=False, range_learning=True))
     module.scale, module.zero_point = None, None
     module._initialized = True
     module(w)
