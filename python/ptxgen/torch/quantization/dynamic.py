@@ -10,7 +10,7 @@ from torch import Tensor
 
 from . import _ao, _checks
 from ._fake_quantize import Division, fake_quantize
-from ._layout import GROUPS
+from ._layout import GROUPS, layout
 from ._statistics import of_range
 from .learned import each_of
 
@@ -57,6 +57,7 @@ class DynamicQuantizer(torch.nn.Module):
         """The scale (f32) and zero point (int32) for such a tensor, in the shape that fake_quantize() takes."""
         _checks.values(_NAME, "x", X)
         x, axis = self._rows(X)
+        layout(_NAME, x, axis, self.group)  # or an error
         with torch.no_grad():
             low, high = (each_of(x, axis, self.group, reduced)
                          for reduced in (lambda rows: rows.amin(1), lambda rows: rows.amax(1)))

@@ -11,6 +11,7 @@ from torch import Tensor
 from . import _checks
 from ._codes import quantize_ste
 from ._fake_quantize import Division
+from .dynamic import DynamicQuantizer
 from .learned import LearnedQuantizer
 
 _FLOATS = (torch.bfloat16, torch.float16, torch.float32)
@@ -129,6 +130,9 @@ def export_int8(weight: Tensor, quantizer: Any, *, dtype: torch.dtype = torch.bf
     name = "export_int8()"
     axis, group = getattr(quantizer, "axis", None), getattr(quantizer, "group", None)
     _matrix(name, weight, "whose quantizer has axis=0")
+    if isinstance(quantizer, DynamicQuantizer):
+        raise TypeError(f"{name}: quantizer: a DynamicQuantizer has no scales of its own: use LearnedQuantizer or FakeQuantize, or, "
+                        "for groups, export_int4(weight, *quantizer.calculate_qparams(weight))")
     if not hasattr(quantizer, "division") or (axis not in (0, -2) if group is None else axis not in (-1, 1)):
         raise ValueError(f"{name}: quantizer: one with axis=0, or with axis=-1 and group, is needed, not {quantizer!r:.80}")
     if dtype not in _FLOATS:
