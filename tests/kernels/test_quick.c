@@ -70,7 +70,8 @@ static void build(ptx_builder *b)
         ptx_val rest = ptx_fma(b, ptx_neg(b, divisor), reciprocal, ptx_f32(1.0f));
         const struct ptxk_quick_divisor by = { divisor, reciprocal, ptx_mul(b, rest, reciprocal) };
         struct ptxk_quick quick = ptxk_quick_begin();
-        ptx_val r = ptxk_quick_root_over(b, ptx_load(b, x, i), &by);
+        ptx_val root = ptxk_quick_root(b, ptx_load(b, x, i));
+        ptx_val r = ptxk_quick_root_over(b, root, &by);
         ptxk_quick_note(b, &quick, r);
         ptx_store(b, out, i, r);
         ptx_val bad = ptxk_quick_failed(b, &quick);
