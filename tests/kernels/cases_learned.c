@@ -139,7 +139,7 @@ static void add_scalars(struct gpu_case *g, struct suite *s, const struct channe
     gpu_case_value(g, &p->q_max, sizeof p->q_max);
 }
 
-/// The gradients of whole rows. A sum is not added to 0: -0, where products of f64 underflow, stays.
+/// The gradients of whole rows. A sum is not added to 0, so -0 of products that underflow stays.
 static void gradients_of(enum ref_type type, const double *sums, uint64_t channels, double factor,
                          void *gradients)
 {
