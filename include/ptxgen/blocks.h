@@ -21,28 +21,32 @@
 /// A is the greatest magnitude of the block, T the tensor's `amax`, which is read and not checked;
 /// rn() rounds to f32, and each operation in it is rounded. With A of NaN:
 ///
-/// | format, like, scale | by, times |
-/// |---|---|
-/// | nvfp4, te | S = min(2688 / T, FLT_MAX), or 1 where T is 0 or the quotient 0; s = e4m3(A * (S *
-/// rn(1 / 6))); times = s * (1 / S); by = min(1 / times, FLT_MAX) | | nvfp4, torchao | P = T /
-/// 2688; s = e4m3(clamp((A / 6) / P, 2^-6, 448)); times = P * s; x / times in place of x * by | |
-/// mx, torchao, floor | e = floor(log2(A)) - emax, at least -127; times = 2^e, by = 2^-e; NaN where
-/// A is infinite | | mx, torchao, rceil | e = ceil(log2(A * rn(1 / largest))), at least -127;
-/// times, by the same | | mxfp8, te, rceil | the same, but e = 127 where A is infinite | | fp8, te,
-/// f32 or power_of_2 | by = min(448 / A, FLT_MAX), or 1 where A is 0, infinite or NaN; its fraction
-/// cleared for power_of_2; times = 1 / by | | fp8, deepgemm, f32 or power_of_2 | times = max(A,
-/// 1e-4) / 448, rounded up to a power of 2 if finite; by = 1 / times |
+/// - nvfp4, te: S = min(2688 / T, FLT_MAX), or 1 where T is 0 or the quotient 0;
+///   s = e4m3(A * (S * rn(1 / 6))); times = s * (1 / S); by = min(1 / times, FLT_MAX)
+/// - nvfp4, torchao: P = T / 2688; s = e4m3(clamp((A / 6) / P, 2^-6, 448)); times = P * s;
+///   x / times in place of x * by
+/// - mx, torchao, floor: e = floor(log2(A)) - emax, at least -127; times = 2^e, by = 2^-e;
+///   NaN where A is infinite
+/// - mx, torchao, rceil: e = ceil(log2(A * rn(1 / largest))), at least -127; times, by the same
+/// - mxfp8, te, rceil: the same, but e = 127 where A is infinite
+/// - fp8, te, f32 or power_of_2: by = min(448 / A, FLT_MAX), or 1 where A is 0, infinite or NaN;
+///   its fraction cleared for power_of_2; times = 1 / by
+/// - fp8, deepgemm, f32 or power_of_2: times = max(A, 1e-4) / 448, rounded up to a power of 2 if
+///   finite; by = 1 / times
 ///
 /// So these blocks have
 ///
 /// | block | nvfp4 te | nvfp4 torchao | mx | fp8 te | fp8 deepgemm |
 /// |---|---|---|---|---|---|
 /// | a NaN | NaN | NaN | NaN | NaN where x is | NaN |
-/// | an infinity, T finite | s = 448 | s = 448 | NaN; te: e = 127 | by = 1: infinity becomes 448 |
-/// NaN | | T = 0, x = 0 | 0 | NaN | - | - | - | | T = 0, A > 0 | S = 1 | s = 448, y = 0 | - | - | -
-/// | | T infinite | S = 1 | NaN | - | - | - | | T NaN | NaN | NaN | - | - | - | | all 0 | 0 | 0 (s
-/// = 2^-6) | 0 | 0 | 0 | | tiny: s is 0 | 0 | s is at least 2^-6 | e = -127 | by = FLT_MAX at most
-/// | A counts as 1e-4 | | tiny T: S overflows | S = FLT_MAX | P may be 0: as T = 0 | - | - | - |
+/// | an infinity, T finite | s = 448 | s = 448 | NaN; te: e = 127 | by = 1: infinity to 448 | NaN |
+/// | T = 0, x = 0 | 0 | NaN | - | - | - |
+/// | T = 0, A > 0 | S = 1 | s = 448, y = 0 | - | - | - |
+/// | T infinite | S = 1 | NaN | - | - | - |
+/// | T NaN | NaN | NaN | - | - | - |
+/// | all 0 | 0 | 0 (s = 2^-6) | 0 | 0 | 0 |
+/// | tiny: s is 0 | 0 | s is at least 2^-6 | e = -127 | by = FLT_MAX at most | A counts as 1e-4 |
+/// | tiny T: S overflows | S = FLT_MAX | P may be 0: as T = 0 | - | - | - |
 ///
 /// With `hadamard` x is first replaced by its transform: of each 16 elements along a row, times the
 /// signs 1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1, sums and differences at distance
