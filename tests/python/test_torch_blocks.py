@@ -175,6 +175,23 @@ def test_gradients():
     assert (a.grad == 2).all() and (b.grad == 1).all()
 
 
+def test_gradients_of_some():
+    """Of a list, a tensor whose output is not used has no gradient, and the output of a frozen one requires none."""
+    used, idle = (torch.randn(2, 16, device=DEVICE, requires_grad=True) for _ in range(2))
+    frozen = torch.randn(2, 16, device=DEVICE)
+    ys = fake_quantize_block([used, frozen, idle], "nvfp4")
+    assert [y.requires_grad for y in ys] == [True, False, True]
+    ys[0].sum().backward()
+    assert (used.grad == 1).all() and idle.grad is None
+
+
+def test_second_derivatives_are_refused():
+    x = torch.randn(2, 16, device=DEVICE, requires_grad=True)
+    found, = torch.autograd.grad(fake_quantize_block(x, "nvfp4").square().sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"fake_quantize_block\(\): there is no second derivative"):
+        found.sum().backward()
+
+
 def test_transposed_and_empty():
     x = torch.randn(64, 32)
     y = fake_quantize_block(x.to(DEVICE).t(), "mxfp4")
@@ -241,8 +258,11 @@ def test_hadamard():
               expected(t, "nvfp4", torch.full((1,), 9.0), False, "torchao", None))
     matrix = transformed(torch.eye(16).bfloat16()).double()
     assert torch.equal(matrix @ matrix.t(), torch.eye(16, dtype=torch.float64))
-    with pytest.raises(ValueError, match="hadamard=True is for nvfp4 in bf16"):
-        fake_quantize_block(xs[0].float().to(DEVICE), "nvfp4", hadamard=True)
+    for text, x, how in [("x is in torch.float32, and it must be in bf16", xs[0].float(), {}),
+                         ("with mxfp4: only nvfp4", torch.zeros(2, 32), {"format": "mxfp4"}),
+                         ("with two_dimensional=True: it has blocks along", torch.zeros(16, 16).bfloat16(), {"two_dimensional": True})]:
+        with pytest.raises(ValueError, match=f"hadamard=True.*{text}"):
+            fake_quantize_block(x.to(DEVICE), **{"format": "nvfp4", "hadamard": True, **how})
     with pytest.raises(ValueError, match="x requires one: use x.detach"):
         fake_quantize_block(xs[0].to(DEVICE).requires_grad_(), "nvfp4", hadamard=True)
 
@@ -263,6 +283,13 @@ def test_compiled():
     (a @ fake_quantize_block(b, "mxfp4").t()).square().sum().backward()
     assert torch.equal(grads[0], x.grad) and torch.equal(grads[1], w.grad)
     how = ("nvfp4", "te", "", False, False, False, None, None, 0, 0)
+    idle, frozen = torch.randn(2, 16, device=DEVICE, requires_grad=True), torch.ones(2, 16, device=DEVICE)
+    some = torch.compile(lambda *xs: fake_quantize_block(list(xs), "nvfp4"), fullgraph=True, backend="aot_eager")
+    ys = some(x, frozen, idle)
+    assert [y.requires_grad for y in ys] == [True, False, True]
+    x.grad = None
+    ys[0].sum().backward()
+    assert (x.grad == 1).all() and (idle.grad is None or not idle.grad.any())
     torch.library.opcheck(torch.ops.ptxgen.fake_quantize_blocks.default, ([x.detach(), w.detach()], [amax, amax], *how))
 
 
@@ -294,3 +321,5 @@ def test_refused():
         fake_quantize_block(x[0], "fp8_128x128")
     with pytest.raises(TypeError, match="torch.float64"):
         fake_quantize_block(x.double(), "mxfp4")
+    with pytest.raises(TypeError, match=r"fake_quantize_block\(\): amax: a tensor .* is needed, not 3.0"):
+        fake_quantize_block(x, "nvfp4", amax=3.0)

@@ -40,14 +40,46 @@ def test_products(tokens):
     y = layer(x)
     y.backward(dy)
     rows, weight = x.detach().bfloat16(), fake_quantize_block(layer.weight.detach().bfloat16(), "nvfp4", two_dimensional=True)
-    expected = torch.mm(fake_quantize_block(rows, "nvfp4"), weight.t()) + layer.bias.detach().bfloat16()
-    assert torch.equal(y.detach(), expected.float()) and y.dtype is torch.float32
+    expected = torch.mm(fake_quantize_block(rows, "nvfp4"), weight.t()).float() + layer.bias.detach()
+    assert torch.equal(y.detach(), expected) and y.dtype is torch.float32
     of_dy = dy.bfloat16()
     assert torch.equal(x.grad, torch.mm(fake_quantize_block(of_dy, "nvfp4"), weight).float())
     whole = [F.pad(one, (0, 0, 0, -tokens % 16)) for one in (rows, of_dy)]
     of_x, of_dy = (fake_quantize_block(along_tokens(one), "nvfp4") for one in whole)
     assert torch.equal(layer.weight.grad, torch.mm(of_dy, of_x.t()).float())
-    assert torch.equal(layer.bias.grad, dy.bfloat16().sum(0).float())
+    assert torch.equal(layer.bias.grad, dy.sum(0))
+
+
+def test_bias():
+    """It and its gradient are not rounded to bf16, unless it is in bf16."""
+    layer, x, dy = made(16, 32, 16)
+    with torch.no_grad():
+        layer.bias.fill_(1 + 2.0**-20)
+    dy = dy + 2.0**-18
+    y = layer(torch.zeros_like(x))
+    y.backward(dy)
+    assert (y == 1 + 2.0**-20).all() and torch.equal(layer.bias.grad, dy.sum(0))
+    layer.bfloat16().zero_grad()
+    y = layer(x)
+    y.backward(dy)
+    assert y.dtype is torch.float32 and torch.equal(y, y.bfloat16().float()) and layer.bias.grad.dtype is torch.bfloat16
+    assert torch.equal(layer.bias.grad, dy.bfloat16().sum(0))
+
+
+# torch 1.13 has no float16 under autocast on the CPU.
+@pytest.mark.parametrize("dtype", [torch.bfloat16] + [torch.float16] * hasattr(torch.library, "custom_op"))
+def test_autocast_changes_nothing(dtype):
+    layer, x, dy = made(16, 32, 16, stochastic=False)
+    y = layer(x)
+    y.backward(dy)
+    grads = [one.grad for one in (x, layer.weight, layer.bias)]
+    x.grad = layer.weight.grad = layer.bias.grad = None
+    with torch.autocast(torch.device(DEVICE).type, dtype=dtype):
+        found = layer(x)
+        found.backward(dy)
+    assert found.dtype is torch.float32 and torch.equal(found, y)
+    for a, b in zip(grads, (x.grad, layer.weight.grad, layer.bias.grad)):
+        assert torch.equal(a, b)
 
 
 def test_without_the_transform():
@@ -128,6 +160,8 @@ def test_refused():
         NVFP4Linear(32, 8)
     with pytest.raises(TypeError, match=r"torch.nn.Linear is needed, not Conv1d"):
         NVFP4Linear.of(torch.nn.Conv1d(16, 16, 1))
+    with pytest.raises(TypeError, match="a NVFP4Linear is a subclass of torch.nn.Linear, .* subclasses are refused"):
+        NVFP4Linear.of(NVFP4Linear(32, 16))
     layer = NVFP4Linear(32, 16, device=DEVICE)
     with pytest.raises(ValueError, match="its last axis must be 32"):
         layer(torch.zeros(2, 16, device=DEVICE))

@@ -297,7 +297,63 @@ def test_int8():
     assert torch.equal(found.dequantize(), groups(w)) and found.scale.shape == (6, 4) and not found.zero_point.any()
 
 
+def test_exports_are_of_the_next_forward_pass():
+    """An optimizer's step leaves scales below 2^-23, and below 0; the next forward pass sets them to it."""
+    w = draw(4, 64, seed=4)
+    groups, whole = q.LearnedQuantizer.of(w, axis=-1, group=32), q.LearnedQuantizer.of(w, axis=0)
+    learns = q.LearnableFakeQuantize(-8, 7, axis=0, channels=4, symmetric=True, device=DEVICE)
+    learns(w)
+    learns.enable_param_learning()
+    with torch.no_grad():
+        for one in (groups, whole, learns):
+            one.scale.view(-1)[:3] = torch.tensor([-0.5, 1e-9, 0.0])
+        learns.zero_point.fill_(2)
+    found = [q.export_int4(w, groups, dtype=torch.float32)] + [q.export_int8(w, one, dtype=torch.float32)
+                                                               for one in (groups, whole, learns)]
+    assert groups.scale[0, 0] == -0.5
+    for one, module in zip(found, (groups, groups, whole, learns)):
+        assert torch.equal(one.dequantize(), module(w).detach())
+
+
+def test_exports_are_saved_as_dicts():
+    w = draw(4, 64)
+    file = io.BytesIO()
+    found = q.export_int4(w, q.LearnedQuantizer.of(w, axis=-1, group=32))
+    torch.save(found._asdict(), file)
+    file.seek(0)
+    loaded = q.Int4Groups(**torch.load(file, weights_only=True))
+    assert torch.equal(loaded.dequantize(), found.dequantize()) and loaded[3:] == found[3:]
+
+
+def test_exports_on_the_cpu(monkeypatch):
+    from ptxgen.torch.quantization import _checks
+    w = draw(4, 64)
+    quantizer = q.LearnedQuantizer.of(w, axis=-1, group=32)
+    monkeypatch.setattr(_checks._device, "is_usable", lambda device: False)
+    for export in (q.export_int4, q.export_int8):
+        with pytest.raises(ValueError, match=rf"{export.__name__}\(\): weight is on .*: move it to a GPU, or call ptxgen.torch.emulate"):
+            export(w, quantizer)
+
+
 # ---- what is refused
+
+
+def with_nan(x):
+    x.view(-1)[5] = float("nan")
+    return x
+
+
+def spoiled(**how):
+    quantizer = learned(**how)
+    with_nan(quantizer.scale.data)
+    return quantizer
+
+
+def unquantized_with_nan():
+    model = linear()
+    q.quantize_model(model, weight=rows)
+    with_nan(model[0].weight_quantizer.scale.data)
+    q.unquantize_model(model, keep="quantized")
 
 
 def linear(**how):
@@ -416,6 +472,16 @@ MISUSES = [
     (lambda: q.export_int4(draw(4, 64), draw(4, 3)), ValueError, "a tensor of"),
     (lambda: q.export_int4(draw(4, 64), draw(4, 2), q_max=8), ValueError, "levels -8 to 8"),
     (lambda: q.export_int8(draw(4, 64), q.LearnedQuantizer()), ValueError, "quantizer: one with axis=0"),
+    (lambda: q.export_int4(draw(4, 64), spoiled(axis=-1, group=32)), ValueError,
+     r"scale: 1 of 8 are NaN or infinite, the first at \[2, 1\]"),
+    (lambda: q.export_int8(draw(4, 64), spoiled(axis=-1, group=32)), ValueError, "the quantizer's scale: 1 of 8 are NaN"),
+    (unquantized_with_nan, ValueError, "the weight quantizer of 0, a LearnedQuantizer, has a scale of NaN"),
+    (lambda: q.LearnedQuantizer.of(with_nan(draw(4, 64))), ValueError, r"of\(\): x has NaN or infinity"),
+    (lambda: q.export_int4(draw(0, 64), draw(0, 2)), ValueError, r"export_int4\(\): weight is of \[0, 64\], and has no elements"),
+    (lambda: q.export_int4(draw(4, 64), q.DynamicQuantizer(axis=-1, group=32)), TypeError,
+     r"use export_int4\(weight, \*quantizer.calculate_qparams\(weight\)"),
+    (lambda: q.fake_quantize(draw(4), torch.ones(1, device=DEVICE).int(), q_min=-8, q_max=7), TypeError,
+     r"scale is in torch.int32, .*: use scale.float\(\)"),
 ]
 
 

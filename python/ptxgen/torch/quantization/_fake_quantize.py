@@ -60,7 +60,7 @@ def quantizer(function: str, x: Tensor, scale: Union[Tensor, float], zero_point:
     if isinstance(scale, Tensor):
         _checks.beside(function, "scale", scale, x)
         if not scale.is_floating_point():
-            raise TypeError(f"{function}: scale is in {scale.dtype}, and it must be float32")
+            raise TypeError(f"{function}: scale is in {scale.dtype}, and it must be of floats: use scale.float()")
         scales = of_scales(function, "scale", scale if learn != "none" else scale.detach(), how)
         scales = scales.to(torch.float64 if x.dtype is torch.float64 else torch.float32)
         if isinstance(zero_point, Tensor):

@@ -12,6 +12,7 @@ from ... import _c
 from ...blocks import BlockPlan
 from .. import _device
 from . import _checks
+from ._no_second import first_only
 
 Format = Literal["nvfp4", "mxfp4", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp8_e4m3", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
 Like = Literal["te", "torchao", "deepgemm"]
@@ -106,18 +107,22 @@ def launch(xs: Sequence[Tensor], amaxes: Sequence[Tensor], format: str, like: st
 class _Blocks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, amaxes: Sequence[Tensor], how: Tuple[Any, ...], *xs: Tensor) -> Tuple[Tensor, ...]:
-        return tuple(launch(xs, amaxes, *how))
+        ctx.set_materialize_grads(False)  # an output that is not used has none, nor has its tensor
+        ys = tuple(launch(xs, amaxes, *how))
+        ctx.mark_non_differentiable(*(y for y, needed in zip(ys, ctx.needs_input_grad[2:]) if not needed))
+        return ys
 
     @staticmethod
-    def backward(ctx: Any, *dys: Tensor) -> Any:
-        return (None, None, *dys)  # straight through
+    def backward(ctx: Any, *dys: Optional[Tensor]) -> Any:
+        return (None, None, *first_only(_NAME, dys, dys))  # straight through
 
 
 def _keep(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.set_materialize_grads(False)
     ctx.amaxes = len(inputs[1])
 
 
-def _of_blocks(ctx: Any, dys: Sequence[Tensor]) -> Any:
+def _of_blocks(ctx: Any, dys: Sequence[Optional[Tensor]]) -> Any:
     return (list(dys), [None] * ctx.amaxes, *(None,) * 10)
 
 
@@ -215,12 +220,20 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
             raise ValueError(f"{_NAME}: {name} is on {one.device} in {one.dtype}, and x[0] on {xs[0].device} in {xs[0].dtype}: a list "
                              "has one device and one type")
         _sizes(name, one, format, two_dimensional)
-    if hadamard and (format != "nvfp4" or two_dimensional or xs and xs[0].dtype is not torch.bfloat16):
-        raise ValueError(f"{_NAME}: hadamard=True is for nvfp4 in bf16, in blocks along one axis")
+    if hadamard and format != "nvfp4":
+        raise ValueError(f"{_NAME}: hadamard=True with {format}: only nvfp4 has the transform")
+    if hadamard and two_dimensional:
+        raise ValueError(f"{_NAME}: hadamard=True with two_dimensional=True: it has blocks along the last axis alone")
+    if hadamard and xs and xs[0].dtype is not torch.bfloat16:
+        raise ValueError(f"{_NAME}: hadamard=True: {'x' if alone else 'x[0]'} is in {xs[0].dtype}, and it must be in bf16: use "
+                         "x.bfloat16()")
     if hadamard and torch.is_grad_enabled() and any(one.requires_grad for one in xs):
         raise ValueError(f"{_NAME}: hadamard=True has no gradient, and x requires one: use x.detach()")
     given: List[Tensor] = []
     if amax is not None:
+        if not isinstance(amax, (Tensor, list, tuple)):
+            raise TypeError(f"{_NAME}: amax: a tensor of one element in float32, or a list of them, is needed, not {amax!r:.80}: use "
+                            "torch.full((1,), ..., device=x.device)")
         given = [amax] if isinstance(amax, Tensor) else list(amax)
         if len(given) != len(xs):
             raise ValueError(f"{_NAME}: amax has {len(given)} tensors, and x {len(xs)}: give one for each")
@@ -236,6 +249,7 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
         taken = [xs[k] for k in there]
         if _checks.compiling():
             made = torch.ops.ptxgen.fake_quantize_blocks(taken, amaxes, *how)
+            made = [y if one.requires_grad else y.detach() for one, y in zip(taken, made)]
         elif torch.is_grad_enabled() and any(one.requires_grad for one in taken):
             made = _Blocks.apply(amaxes, how, *taken)
         else:

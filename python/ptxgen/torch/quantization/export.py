@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple, Union
+from typing import Any, NamedTuple, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -28,6 +28,17 @@ def _matrix(function: str, weight: Any, advice: str) -> None:
         given = f"one of {list(weight.shape)}" if isinstance(weight, Tensor) else f"{weight!r:.80}"
         raise ValueError(f"{function}: weight: a matrix is needed, not {given}: of a convolution, weight.flatten(1) "
                          f"first, {advice}")
+    if not weight.numel():
+        raise ValueError(f"{function}: weight is of {list(weight.shape)}, and has no elements to export")
+    _checks.tensor(function, "weight", weight)
+
+
+def _finite(function: str, name: str, given: Any) -> None:
+    if isinstance(given, Tensor) and given.is_floating_point():
+        lost = ~given.detach().isfinite()
+        if bool(lost.any()):
+            raise ValueError(f"{function}: {name}: {int(lost.sum())} of {lost.numel()} are NaN or infinite, the first at "
+                             f"{lost.nonzero()[0].tolist()}: export a state from before they were")
 
 
 def _stored(function: str, name: str, given: Tensor, dtype: torch.dtype) -> Tensor:
@@ -78,8 +89,10 @@ def export_int4(weight: Tensor, scale: Union[Tensor, LearnedQuantizer], zero_poi
                              "train with axis=-1 and a group, or use export_int8(), which takes axis=0")
         _begun(name, of)
         q_min, q_max, division = of.q_min, of.q_max, of.division
-        zero_point = of.zero_point if of.zero_point is not None else of._fixed()
-        scale = of.scale
+        scale, zero_point = of._next()
+    elif isinstance(scale, DynamicQuantizer):
+        raise TypeError(f"{name}: scale: a DynamicQuantizer has no scales of its own: with axis=-1 and a group, use "
+                        "export_int4(weight, *quantizer.calculate_qparams(weight), q_min=..., q_max=..., division=quantizer.division)")
     elif isinstance(scale, torch.nn.Module):
         raise TypeError(f"{name}: scale: a {type(scale).__name__} has no groups: a LearnedQuantizer with axis=-1 and a group, or its "
                         "scales, are needed; export_int8() takes axis=0")
@@ -91,6 +104,9 @@ def export_int4(weight: Tensor, scale: Union[Tensor, LearnedQuantizer], zero_poi
     n, k = weight.shape
     if not isinstance(scale, Tensor) or scale.dim() != 2 or scale.shape[0] != n or not scale.shape[1] or k % scale.shape[1] or k % 2:
         raise ValueError(f"{name}: scale: a tensor of [{n}, {k} / group] is needed")
+    _checks.beside(name, "scale", scale, weight)
+    _finite(name, "scale", scale)
+    _finite(name, "zero_point", zero_point)
     group = k // scale.shape[1]
     with torch.no_grad():
         levels = quantize_ste(weight.detach().to(torch.float32), scale, zero_point, q_min=q_min, q_max=q_max, axis=-1, group=group,
@@ -132,7 +148,7 @@ def export_int8(weight: Tensor, quantizer: Any, *, dtype: torch.dtype = torch.bf
     _matrix(name, weight, "whose quantizer has axis=0")
     if isinstance(quantizer, DynamicQuantizer):
         raise TypeError(f"{name}: quantizer: a DynamicQuantizer has no scales of its own: use LearnedQuantizer or FakeQuantize, or, "
-                        "for groups, export_int4(weight, *quantizer.calculate_qparams(weight))")
+                        "for groups, export_int4(weight, *quantizer.calculate_qparams(weight), division=quantizer.division)")
     if not hasattr(quantizer, "division") or (axis not in (0, -2) if group is None else axis not in (-1, 1)):
         raise ValueError(f"{name}: quantizer: one with axis=0, or with axis=-1 and group, is needed, not {quantizer!r:.80}")
     if dtype not in _FLOATS:
@@ -142,13 +158,16 @@ def export_int8(weight: Tensor, quantizer: Any, *, dtype: torch.dtype = torch.bf
     if q_min < -128 or q_max > 127:
         raise ValueError(f"{name}: levels {q_min} to {q_max} do not fit int8")
     _begun(name, quantizer)
-    zero: Optional[Any] = quantizer.zero_point
+    scale, zero = quantizer._next() if hasattr(quantizer, "_next") else (quantizer.scale.detach(), quantizer.zero_point)
     if zero is None:
-        zero = 0 if quantizer._fixed() is None else quantizer._fixed()
+        zero = 0
+    _checks.beside(name, "the quantizer's scale", scale, weight)
+    _finite(name, "the quantizer's scale", scale)
+    _finite(name, "the quantizer's zero_point", zero)
     with torch.no_grad():
-        levels = quantize_ste(weight.detach().to(torch.float32), quantizer.scale, zero, q_min=q_min, q_max=q_max, axis=axis,
+        levels = quantize_ste(weight.detach().to(torch.float32), scale, zero, q_min=q_min, q_max=q_max, axis=axis,
                               group=group, division=quantizer.division).to(torch.int8)
-        scale = quantizer.scale.detach().reshape(weight.shape[0], -1)
+        scale = scale.reshape(weight.shape[0], -1)
         zeros = torch.full_like(scale, float(zero)) if not isinstance(zero, Tensor) else (
             zero.detach().to(torch.float32).round().clamp(q_min, q_max).reshape(scale.shape))
         return IntGroups(levels, _stored(name, "scale", scale, dtype), zeros.to(torch.int8), (1, weight.shape[1] // scale.shape[1]), dtype)

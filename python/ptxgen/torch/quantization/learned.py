@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Callable, Literal, Optional, Sequence, Union
+from typing import Any, Callable, Literal, Optional, Sequence, Tuple, Union
 
 import torch
 from torch import Tensor
@@ -50,8 +50,8 @@ class LearnedQuantizer(_ao.Float32):
     zero_point: True: the zero point learns, too, and `start` is "range".
     in_range: "quotient", the paper's, or "level".
 
-    Scales below 2^-23 are set to it. Without of(), scales begin at the first forward pass, from its input. With torch.compile and over several ranks call
-    start_from(x) before."""
+    Scales below 2^-23 are set to it, by each forward pass and by exports. Without of(), scales begin at the first forward pass,
+    from its input. With torch.compile and over several ranks call start_from(x) before."""
 
     def __init__(self, q_min: int = -8, q_max: int = 7, *, axis: Optional[int] = None, group: Optional[int] = None,
                  shape: Optional[Sequence[int]] = None, start: Start = "lsq", zero_point: bool = False,
@@ -87,6 +87,8 @@ class LearnedQuantizer(_ao.Float32):
         shape = layout("LearnedQuantizer.of()", x, axis, group).shape
         made = cls(q_min, q_max, axis=axis, group=group, shape=shape, device=x.device, **how)
         made.start_from(x)
+        if not bool(made.scale.isfinite().all()):
+            raise ValueError("LearnedQuantizer.of(): x has NaN or infinity, so that scales would begin so: take them out first")
         return made
 
     def start_from(self, x: Tensor) -> None:
@@ -145,6 +147,10 @@ class LearnedQuantizer(_ao.Float32):
                              learn="scale" if self.zero_point is None else "both", grad_factor=(each * self.q_max) ** -0.5,
                                   division=self.division, in_range=self.in_range)
         return y
+
+    def _next(self) -> Tuple[Tensor, Union[Tensor, int, None]]:
+        """Scale and zero point as the next forward pass takes them."""
+        return self.scale.detach().clamp(min=_ao.EPS), self.zero_point.detach() if self.zero_point is not None else self._fixed()
 
     def _fixed(self) -> Optional[int]:
         return None if self.q_min <= 0 else self.q_min

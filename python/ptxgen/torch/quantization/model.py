@@ -257,6 +257,10 @@ def _values(model: torch.nn.Module, names: List[str]) -> List[Tuple[Any, Tensor]
             if hasattr(one, "_begun") and not one._begun():
                 raise ValueError(f"{_BACK}: keep=\"quantized\": the weight quantizer of {name}, a {type(one).__name__}, has not "
                                  "observed yet: run the model on data first, or use keep=\"original\"")
+            scale = getattr(one, "scale", None)
+            if isinstance(scale, Tensor) and not bool(scale.detach().isfinite().all()):
+                raise ValueError(f"{_BACK}: keep=\"quantized\": the weight quantizer of {name}, a {type(one).__name__}, has a scale of "
+                                 "NaN or infinity: load a state from before, or use keep=\"original\"")
         own.add(id(holder))
         parameter = getattr(holder, key)
         try:

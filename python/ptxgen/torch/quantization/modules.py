@@ -234,6 +234,11 @@ class LearnableFakeQuantize(_Observing):
         return fake_quantize(X, self.scale, self.zero_point, q_min=self.quant_min, q_max=self.quant_max, axis=self.axis,
                              learn="both", grad_factor=factor, division=self.division)
 
+    def _next(self) -> Tuple[Tensor, Tensor]:
+        """Scale and zero point as the next forward pass takes them."""
+        zero = self.zero_point.detach()
+        return self.scale.detach().clamp(min=_ao.EPS), torch.zeros_like(zero) if self.activation_post_process.symmetric else zero
+
     def _states(self) -> Any:
         return {"observes": self._static, "learns": self._learns, "quantizes": self._quantizes}
 

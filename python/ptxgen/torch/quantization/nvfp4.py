@@ -39,7 +39,7 @@ class _Linear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         hadamard, stochastic, of_x, of_weight = ctx.how
         dx = dw = None
-        with torch.no_grad():
+        with torch.no_grad(), torch.autocast(dy.device.type, enabled=False):
             of_rows: Dict[str, Any] = {}
             of_columns: Dict[str, Any] = {}
             if stochastic:
@@ -74,9 +74,9 @@ class NVFP4Linear(torch.nn.Linear):
     | gradient of the weight | the output's gradient, stochastically rounded, and the input, both in blocks along tokens of their \
 Hadamard transform along tokens |
 
-    Operands are rounded to bf16 before, and the products are torch's in bf16. The output has the input's type, or bf16 under
-    autocast; gradients have the types of their tensors. Keys and shapes are torch.nn.Linear's. Tokens that are no multiple of 16
-    are filled up with zeros.
+    Operands are rounded to bf16 before, and the products are torch's in bf16. A bias is added in its own type, bf16 or f32, to the
+    product in bf16, and its gradient is summed so. The output has the input's type, under autocast, too; gradients have the types
+    of their tensors. Keys and shapes are torch.nn.Linear's. Tokens that are no multiple of 16 are filled up with zeros.
 
     hadamard, stochastic: False leaves the transform, or the stochastic rounding, out."""
 
@@ -90,7 +90,11 @@ Hadamard transform along tokens |
     def of(cls, layer: torch.nn.Linear, *, hadamard: bool = True, stochastic: bool = True) -> NVFP4Linear:
         """With the parameters of a layer, which are shared, and its mode."""
         if type(layer) is not torch.nn.Linear:
-            raise TypeError(f"{_NAME}.of(): torch.nn.Linear is needed, not {type(layer).__name__}")
+            kind = type(layer).__name__
+            if isinstance(layer, torch.nn.Linear):
+                raise TypeError(f"{_NAME}.of(): a {kind} is a subclass of torch.nn.Linear, whose forward() may do more: subclasses are "
+                                "refused; make a torch.nn.Linear with its parameters first")
+            raise TypeError(f"{_NAME}.of(): torch.nn.Linear is needed, not {kind}")
         made = cls(layer.in_features, layer.out_features, layer.bias is not None, "meta", hadamard=hadamard, stochastic=stochastic)
         made.weight, made.bias = layer.weight, layer.bias
         return made.train(layer.training)
@@ -101,11 +105,16 @@ Hadamard transform along tokens |
         _checks.beside(_NAME, "weight", self.weight, x)
         if x.dim() == 0 or x.shape[-1] != self.in_features:
             raise ValueError(f"{_NAME}: x is of {list(x.shape)}, and its last axis must be {self.in_features}")
-        autocast = torch.is_autocast_enabled() if x.is_cuda else _cpu_autocast()
-        y, dtype = _product(x.reshape(-1, self.in_features), self.weight, self.hadamard, self.stochastic), x.dtype
-        if self.bias is not None:
-            y = y + self.bias.to(torch.bfloat16)
-        return y.to(torch.bfloat16 if autocast else dtype).view(*x.shape[:-1], self.out_features)
+        if torch.is_autocast_enabled() if x.is_cuda else _cpu_autocast():
+            with torch.autocast(x.device.type, enabled=False):
+                return self._with_bias(x)
+        return self._with_bias(x)
+
+    def _with_bias(self, x: Tensor) -> Tensor:
+        y, bias = _product(x.reshape(-1, self.in_features), self.weight, self.hadamard, self.stochastic), self.bias
+        if bias is not None:
+            y = y + (bias if bias.dtype is torch.bfloat16 else bias.to(torch.float32))
+        return y.to(x.dtype).view(*x.shape[:-1], self.out_features)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, hadamard={self.hadamard}, stochastic={self.stochastic}"
