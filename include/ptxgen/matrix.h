@@ -81,7 +81,9 @@ struct ptx_fragment_load_params {
 /// of 16 bytes. `p` and the stride must be the same in all lanes of a warp: one that may differ is
 /// an error when the entry ends, as in conditions of full-mask warp operations.
 /// ptx_assume_warp_uniform() declares that it does not. What a function gets from its callers is
-/// not checked.
+/// not checked. Fragments of the same shape and stride share this lane's place in straight code,
+/// and its address where they are of one array; where many are loaded, ptx_matrix_load() takes
+/// fewer instructions.
 PTXGEN_API ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role,
                                                ptx_type type, unsigned k, ptx_ptr p,
                                                struct ptx_fragment_load_params params);

@@ -302,12 +302,13 @@ enum { ADDRESSES = 32 };
 
 // The addresses that were computed since the last label or branch, for accesses that follow: base +
 // index * size. What is here holds: neither base nor index was set since.
+struct address {
+    uint32_t base, index, address; // registers
+    uint8_t index_type, size;
+};
 struct addresses {
     uint32_t count, next; // next: to be replaced where all are used
-    struct {
-        uint32_t base, index, address; // registers
-        uint8_t index_type, size;
-    } at[ADDRESSES];
+    struct address at[ADDRESSES];
 };
 
 enum { OPCODE_HASHES = 64, NOTES = 128, DECIMALS = 16 };
@@ -650,6 +651,9 @@ bool ptxb_pointer_ok(ptx_builder *b, const char *call, ptx_ptr p);
 bool ptxb_in_array(ptx_builder *b, const char *call, ptx_ptr p, unsigned bytes);
 // `p + i` for the call.
 ptx_ptr ptxb_at(ptx_builder *b, const char *call, ptx_ptr p, ptx_val i);
+// The place of this lane in fragments of a shape and a stride, if straight code has computed it.
+ptx_val ptxb_kept_lane(const ptx_builder *b, ptx_val stride, uint8_t shape);
+void ptxb_keep_lane(ptx_builder *b, ptx_val stride, uint8_t shape, ptx_val lane);
 extern const char *const ptxb_scope_names[]; // by ptx_scope, ".gpu"
 extern const char *const ptxb_order_names[]; // by ptx_order, ".acquire"
 ptx_val ptxb_symbol_base(ptx_builder *b, uint32_t symbol);

@@ -112,6 +112,29 @@ static ptx_val word_lane(ptx_builder *b, const ptx_matrix *m)
                  ptx_shl(b, m->trans ? side : depth, ptx_u32(3)));
 }
 
+// What a lane's place depends on but the stride, in a byte.
+static uint8_t shape_of(const ptx_matrix *m, unsigned words)
+{
+    const unsigned bytes = ptx_type_bytes((ptx_type)m->first.type);
+
+    return (uint8_t)((words - 1) << 4 | (bytes < 8 ? bytes / 2 : 3) << 2 | (m->trans ? 2 : 0) |
+                     (m->role == PTX_FRAGMENT_A ? 1 : 0));
+}
+
+// A lane's place in a single fragment, which those after it in straight code share.
+static ptx_val single_lane(ptx_builder *b, const ptx_matrix *m, unsigned words)
+{
+    const uint8_t shape = shape_of(m, words);
+    ptx_val lane = ptxb_kept_lane(b, m->stride, shape);
+
+    if (ptxb_is_given(lane))
+        return lane;
+    lane = m->type == PTX_F64 ? word_lane(b, m) : tile_lane(b, m, words, words);
+    if (m->stride.kind != PTX_KIND_VARIABLE)
+        ptxb_keep_lane(b, m->stride, shape, lane);
+    return lane;
+}
+
 // Checks what a matrix is made of. Returns the words of a fragment, 0 after an error.
 static unsigned matrix_ok(ptx_builder *b, const char *call, ptx_fragment_role role, ptx_type type,
                           unsigned k, ptx_ptr p, struct ptx_fragment_load_params *params,
@@ -144,10 +167,11 @@ static unsigned matrix_ok(ptx_builder *b, const char *call, ptx_fragment_role ro
     return words;
 }
 
-// `tiles`: that an instruction loads or stores; 0: lanes store their own words.
+// `tiles`: that an instruction loads or stores; 0: lanes store their own words. `single`: of one
+// fragment.
 static ptx_matrix make_matrix(ptx_builder *b, ptx_fragment_role role, ptx_type type, unsigned k,
                               ptx_ptr p, const struct ptx_fragment_load_params *params,
-                              unsigned words, unsigned tiles)
+                              unsigned words, unsigned tiles, bool single)
 {
     ptx_matrix m = { .first = p,
                      .stride = params->stride,
@@ -160,7 +184,9 @@ static ptx_matrix make_matrix(ptx_builder *b, ptx_fragment_role role, ptx_type t
         m.lane = ptx_at(b, p, ptxb_sum_lane(b, m.stride));
         return m;
     }
-    ptx_val at = type == PTX_F64 ? word_lane(b, &m) : tile_lane(b, &m, words, tiles);
+    ptx_val at = single            ? single_lane(b, &m, words)
+                 : type == PTX_F64 ? word_lane(b, &m)
+                                   : tile_lane(b, &m, words, tiles);
 
     m.lane = ptx_ptr_cast(b, (ptx_type)p.type, ptx_at(b, ptx_ptr_cast(b, PTX_B8, p), at));
     return m;
@@ -234,7 +260,7 @@ ptx_fragment ptx_fragment_load_emit(ptx_builder *b, ptx_fragment_role role, ptx_
     if (!words)
         return poison;
     b->within = "fragment_load";
-    const ptx_matrix m = make_matrix(b, role, type, k, p, &params, words, words);
+    const ptx_matrix m = make_matrix(b, role, type, k, p, &params, words, words, true);
     load_fragments(b, &m, words, 0, 0, 1, &f);
     b->within = NULL;
     return b->failed ? poison : f;
@@ -257,7 +283,7 @@ ptx_matrix ptx_matrix_from_emit(ptx_builder *b, ptx_fragment_role role, ptx_type
     const unsigned tiles = role == PTX_FRAGMENT_C     ? ptxb_sum_tiles(b, p)
                            : b->params.target.sm < 80 ? words
                                                       : 4;
-    const ptx_matrix m = make_matrix(b, role, type, k, p, &params, words, tiles);
+    const ptx_matrix m = make_matrix(b, role, type, k, p, &params, words, tiles, false);
     b->within = NULL;
     return b->failed ? poison : m;
 }

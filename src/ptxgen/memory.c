@@ -82,28 +82,76 @@ static bool has_constant_place(const ptx_builder *b, ptx_ptr p, int64_t *bytes)
     return true;
 }
 
-// The same, computed once in straight code.
-static ptx_val element_address(ptx_builder *b, ptx_ptr p, ptx_val i)
+// ---- what straight code has computed ------------------------------------------------------------
+
+// Whether there is an address of the key, which it completes.
+static bool is_kept(const ptx_builder *b, struct address *key)
 {
-    const uint8_t size = (uint8_t)ptx_type_bytes((ptx_type)p.type);
-    const ptx_val base = base_register(b, p);
-    struct addresses *a = &b->addresses;
-    ptx_val address = base;
+    const struct addresses *a = &b->addresses;
 
     for (uint32_t k = 0; k < a->count; k++)
-        if (a->at[k].index == i.reg && a->at[k].base == base.reg && a->at[k].size == size &&
-            a->at[k].index_type == i.type) {
-            address.reg = a->at[k].address;
-            return address;
+        if (a->at[k].index == key->index && a->at[k].base == key->base &&
+            a->at[k].size == key->size && a->at[k].index_type == key->index_type &&
+            a->at[k].address >= b->first_reg) {
+            *key = a->at[k];
+            return true;
         }
-    address = scaled(b, p, base, i);
+    return false;
+}
+
+static void keep(ptx_builder *b, struct address key, ptx_val address)
+{
+    struct addresses *a = &b->addresses;
+
+    key.address = address.reg;
     a->next = a->count < ADDRESSES ? a->count++ : (a->next + 1) % ADDRESSES;
-    a->at[a->next].base = base.reg;
-    a->at[a->next].index = i.reg;
-    a->at[a->next].address = address.reg;
-    a->at[a->next].index_type = i.type;
-    a->at[a->next].size = size;
+    a->at[a->next] = key;
+}
+
+static ptx_val element_address(ptx_builder *b, ptx_ptr p, ptx_val i)
+{
+    const ptx_val base = base_register(b, p);
+    struct address key = { .base = base.reg,
+                           .index = i.reg,
+                           .index_type = i.type,
+                           .size = (uint8_t)ptx_type_bytes((ptx_type)p.type) };
+    ptx_val address = base;
+
+    if (is_kept(b, &key)) {
+        address.reg = key.address;
+        return address;
+    }
+    address = scaled(b, p, base, i);
+    keep(b, key, address);
     return address;
+}
+
+// The place of a lane is kept as the address of an element of no type.
+static struct address lane_key(ptx_val stride, uint8_t shape)
+{
+    const bool constant = stride.kind == PTX_KIND_IMMEDIATE;
+
+    return (struct address) { .base = constant ? (uint32_t)stride.bits : 0,
+                              .index = constant ? 0 : stride.reg,
+                              .index_type = PTX_NONE,
+                              .size = shape };
+}
+
+ptx_val ptxb_kept_lane(const ptx_builder *b, ptx_val stride, uint8_t shape)
+{
+    struct address key = lane_key(stride, shape);
+
+    if (!is_kept(b, &key))
+        return (ptx_val) { 0 };
+    return (ptx_val) {
+        .reg = key.address, .bits = b->number, .kind = PTX_KIND_REGISTER, .type = PTX_U32
+    };
+}
+
+void ptxb_keep_lane(ptx_builder *b, ptx_val stride, uint8_t shape, ptx_val lane)
+{
+    if (!b->failed)
+        keep(b, lane_key(stride, shape), lane);
 }
 
 static ptx_ptr at_register(ptx_builder *b, ptx_ptr p, ptx_val i)

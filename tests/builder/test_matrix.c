@@ -456,6 +456,75 @@ TEST(loads_write_nothing_unread)
     }
 }
 
+static unsigned instructions_of(const char *text)
+{
+    return count_of(text, ";\n") - count_of(text, ".reg ") - count_of(text, ".shared ");
+}
+
+// Loads of an array in straight code have one lane address; other strides, roles, sizes and the
+// code after a label have their own.
+TEST(single_loads_share_the_lane)
+{
+    for (unsigned way = 0; way < 6; way++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { 32 }) {
+            ptx_ptr s = ptx_shared(b, PTX_F16, 8192);
+            ptx_val n = ptx_param(b, PTX_U32, "n", .unused = way != 1);
+            ptx_val v = ptx_var(b, ptx_u32(64));
+            ptx_val stride = way == 1 ? n : way == 2 ? v : ptx_u32(64);
+            for (unsigned k = 0; k < 4; k++) {
+                ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, ptx_at(b, s, 1024 * k), stride);
+                if (way == 2)
+                    ptx_set(b, v, 128);
+                if (way == 3)
+                    ptx_label_place(b, ptx_label_create(b, "next"));
+                if (way == 4)
+                    stride = ptx_u32(64 + 8 * (k + 1));
+            }
+            if (way == 5) {
+                ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 8, s, stride);
+                ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, s, stride, .trans = true);
+                ptx_fragment_load(b, PTX_FRAGMENT_B, PTX_F16, 16, s, stride);
+            }
+        }
+        ptx_entry (b, "other", .block = { 32 })
+            ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, ptx_shared(b, PTX_F16, 1024), 64);
+        const char *text = finished(b);
+        const unsigned lanes = count_of(text, "%laneid");
+        if (lanes != (way < 2 ? 2 : 5))
+            fail_msg("way %u: %u lanes in\n%s", way, lanes, text);
+        ptx_builder_destroy(&b);
+    }
+}
+
+// 4 A and 4 B, one by one and as matrices: what docs/matrices.md says of both.
+TEST(loads_of_fragments_and_of_matrices)
+{
+    unsigned written[3];
+
+    for (unsigned way = 0; way < 3; way++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { 32 }) {
+            ptx_ptr s = ptx_shared(b, PTX_F16, 64 * 72), t = ptx_shared(b, PTX_F16, 64 * 72);
+            ptx_fragment f[4];
+            for (unsigned k = 0; k < 4 && way == 1; k++)
+                ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, ptx_at(b, s, 16 * 72 * k), 72);
+            for (unsigned k = 0; k < 4 && way == 1; k++)
+                ptx_fragment_load(b, PTX_FRAGMENT_B, PTX_F16, 16, ptx_at(b, t, 8 * 72 * k), 72);
+            if (way == 2) {
+                ptx_matrix_load(b, ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F16, 16, s, 72), 0, 0, 4,
+                                f);
+                ptx_matrix_load(b, ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_F16, 16, t, 72), 0, 0, 4,
+                                f);
+            }
+        }
+        written[way] = instructions_of(finished(b));
+        ptx_builder_destroy(&b);
+    }
+    assert_int_equal(written[1] - written[0], 21);
+    assert_int_equal(written[2] - written[0], 22); // with 6 loads for 8
+}
+
 // What is written where, for a matrix of two stages in a buffer.
 TEST(matrices_are_spelled)
 {
