@@ -181,7 +181,8 @@ shows()
     page=$1
     source=$2
     shift 2
-    awk '/^```/ { code = $0 == "```c"; next } code' "$page" >"$scratch/shown"
+    # Lines may have their numbers before them.
+    awk '/^```/ { code = $0 == "```c"; next } code' "$page" | sed 's/^[ 0-9][0-9]  //' >"$scratch/shown"
     for function; do
         sed -n "/^static.* $function(/,/^}/p" "$source" >"$scratch/function"
         [ -s "$scratch/function" ] || fail "$source: there is no $function()"
@@ -195,6 +196,7 @@ shows docs/asm.md tests/hardware/test_rows_asm.c dot reduce
 shows docs/matrices.md tests/builder/test_guides.c product
 shows docs/functions.md tests/builder/test_guides.c polynomial
 shows docs/messages.md tests/builder/test_guides.c report
+shows docs/debugging.md tests/builder/test_guides.c row_load row_sums
 
 # ---- counts
 

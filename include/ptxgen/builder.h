@@ -81,7 +81,8 @@ struct ptx_builder_params {
     /// same as without.
     bool line_info;
     /// The folder of places whose path is relative, "/home/me/project", as compilers write
-    /// __FILE__; NULL: they are written as they are. It must live as long as the builder. A
+    /// __FILE__; NULL: they are written as they are. Make it absolute: ncu opens no file by a
+    /// relative path. Without .line_info it is ignored. It must live as long as the builder. A
     /// character of a path that is not ASCII, a quote and a backslash become '?': ptxas takes none.
     const char *source_folder;
 };

@@ -45,7 +45,8 @@ PTXGEN_API void ptx_barrier_named(ptx_builder *b, unsigned id, unsigned threads)
 /// Arrives at barrier `id` and goes on: the threads that wait there, by ptx_barrier_named() with
 /// the same `threads`, see what this one wrote before. `threads`, 32 to 1024, counts those that
 /// arrive and those that wait. Warps arrive as a whole, so code that only some lanes of one may
-/// reach is refused.
+/// reach is refused. Arrivals at a barrier where no thread ever waits order nothing, and nothing
+/// reports them.
 PTXGEN_API void ptx_barrier_arrive(ptx_builder *b, unsigned id, unsigned threads);
 /// Barriers that give every thread whether the predicate holds in all threads of the block, in any
 /// thread, or in how many (u32).

@@ -523,6 +523,43 @@ TEST(test_emit)
     ptx_builder_destroy(&b);
 }
 
+static void lined_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    (void)b;
+    clock->c[0] = clock->scalar[0];
+}
+
+enum { UPDATE_LINE = __LINE__ + 4 }; // of its product
+
+static void lined_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_sub(b, e->p, ptx_mul(b, e->c[0], e->g));
+}
+
+// With .line_info a rule's instructions have the lines of its functions.
+TEST(test_emit_with_lines)
+{
+    ptx_rule *rule = create(&(struct ptx_rule_params) {
+        .name = "lined", .once = lined_once, .scalars = { { "lr" } }, .update = lined_update });
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .line_info = true });
+    unsigned file = 0;
+    char loc[64];
+
+    ptx_rule_emit(b, rule);
+    const char *words = ptx_builder_finish(b), *at = strstr(words ? words : "", "step_own.c\"");
+    if (!at)
+        fail_msg("%s", words ? words : ptx_builder_error(b));
+    while (at > words && strncmp(at, ".file", 5) != 0)
+        at--;
+    assert_int_equal(sscanf(at, ".file %u", &file), 1);
+    snprintf(loc, sizeof loc, ".loc %u %u 0\n", file, (unsigned)UPDATE_LINE);
+    at = strstr(words, loc);
+    if (!at || strncmp(at += strlen(loc), "    mul", 7) != 0)
+        fail_msg("no product of line %u in\n%s", (unsigned)UPDATE_LINE, words);
+    ptx_builder_destroy(&b);
+    ptx_rule_destroy(&rule);
+}
+
 int main(void)
 {
     gpu_open(&gpu);
