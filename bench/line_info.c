@@ -86,7 +86,7 @@ int main(int argc, char **argv)
         const unsigned way = turn % 2;
         const double begin = now();
         ptx_builder *b = ptx_builder_create(
-            &(struct ptx_builder_params) { .target = { atoi(argv[2]) },
+            &(struct ptx_builder_params) { .target = { .sm = atoi(argv[2]) },
                                            .line_info = way == 1,
                                            .source_folder = way ? "/home/me" : NULL });
         example.build(b);
