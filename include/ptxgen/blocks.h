@@ -19,7 +19,7 @@
 /// a + d if (m - a) / d + u / 2^16 is 1 or more, u being 16 random bits of the element.
 ///
 /// A is the greatest magnitude of the block, T the tensor's `amax`, which is read and not checked;
-/// rn() rounds to f32, and each operation in it is rounded. With A of NaN:
+/// rn() rounds to f32, and each operation in it is rounded:
 ///
 /// - nvfp4, te: S = min(2688 / T, FLT_MAX), or 1 where T is 0 or the quotient 0;
 ///   s = e4m3(A * (S * rn(1 / 6))); times = s * (1 / S); by = min(1 / times, FLT_MAX)
