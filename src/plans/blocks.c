@@ -65,13 +65,13 @@ enum { SCALINGS = sizeof scalings / sizeof *scalings };
 
 static enum kind kind_of(ptx_block_format format)
 {
-    if (format == PTX_BLOCK_FORMAT_NVFP4)
+    const enum block_float element = formats[format].element;
+
+    if (formats[format].width < MX)
         return NVFP4;
-    if (formats[format].width != MX)
+    if (formats[format].width > MX)
         return FP8;
-    return format == PTX_BLOCK_FORMAT_MXFP8_E4M3 || format == PTX_BLOCK_FORMAT_MXFP8_E5M2
-               ? MX_FP8
-               : MX_OTHER;
+    return element == BLOCK_E4M3 || element == BLOCK_E5M2 ? MX_FP8 : MX_OTHER;
 }
 
 static ptx_status choose_scaling(const struct ptx_block_params *p, struct blocks_spec *spec)
