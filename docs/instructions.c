@@ -66,7 +66,7 @@ static const struct {
                        "threads.h" },
     [PTX_OP_activemask] = { "ptx_activemask", "threads.h" },
     [PTX_OP_ldmatrix] = { "ptx_ldmatrix ptx_fragment_load ptx_matrix_load", "matrix.h" },
-    [PTX_OP_stmatrix] = { "ptx_stmatrix ptx_fragment_store", "matrix.h" },
+    [PTX_OP_stmatrix] = { "ptx_stmatrix ptx_fragment_store ptx_matrix_store", "matrix.h" },
     [PTX_OP_mma] = { "ptx_mma", "matrix.h" },
     [PTX_OP_mma_k8] = { "ptx_mma", "matrix.h" },
     [PTX_OP_mma_f64] = { "ptx_mma", "matrix.h" },
