@@ -2,10 +2,12 @@
 """fake_quantize_block() beside torch's operations on the CPU, which follow the sources that <ptxgen/blocks.h> names: Transformer
 Engine 433b1dbc and c2d9c991 (timmoon10), torchao 0367cd81 and 050515e8, DeepGEMM 38939a4c."""
 
+import io
 import random
 
 import pytest
 import torch
+from ptxgen.torch import quantization as q
 from ptxgen.torch.quantization import fake_quantize_block
 from torch.utils.checkpoint import checkpoint
 from torch_parts import DEVICE, needs
@@ -323,3 +325,87 @@ def test_refused():
         fake_quantize_block(x.double(), "mxfp4")
     with pytest.raises(TypeError, match=r"fake_quantize_block\(\): amax: a tensor .* is needed, not 3.0"):
         fake_quantize_block(x, "nvfp4", amax=3.0)
+
+
+# ---- exports ------------------------------------------------------------------------------------
+
+
+EXPORTED = [way for way in WAYS if not way[0].startswith("fp8")]
+
+
+def weights(dtype, seed):
+    """Rows of many sizes, the least and the largest among them, zeros of both signs, and numbers where formats round."""
+    of = torch.Generator().manual_seed(seed)
+    x = torch.randn(64, 160, generator=of) * torch.exp2(torch.randint(-140, 120, (64, 1), generator=of).float())
+    x[:16] = torch.randint(-48, 48, (16, 160), generator=of) / 8
+    x[16, :64], x[17] = -0.0, 1e-45
+    x[18], x[19, :32] = 2.0**-127, torch.finfo(dtype).max / 2
+    return x.to(dtype).nan_to_num(1.0, posinf=2.0, neginf=-2.0)
+
+
+def export(x, format, like, way, two=False, amax=None, dtype=None):
+    if format == "nvfp4":
+        return q.export_nvfp4(x, amax, two, like, dtype=dtype)
+    return q.export_mx(x, format, way, like, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16])
+def test_exports(dtype):
+    """The codes and scales are those of the fake-quantized weight, whose bits they give."""
+    for k, (format, like, way) in enumerate(EXPORTED):
+        for two in (False, True) if format == "nvfp4" else (False,):
+            for rows in (slice(None), slice(16, 32)):
+                x = weights(dtype, k)[rows].to(DEVICE)
+                if like == "torchao" and format == "nvfp4" and rows.start != 0:
+                    x[x.abs() < 1e-25] = 1e-25  # else P may be 0
+                for amax in (None, torch.full((1,), 2.5, device=DEVICE)) if format == "nvfp4" else (None,):
+                    found = export(x, format, like, way, two, amax)
+                    assert found.orig_dtype is (torch.float32 if dtype is torch.float16 else dtype)
+                    equal(found.dequantize(dtype), fake_quantize_block(x, format, amax, two, like=like, scale_rounding=way).cpu())
+
+
+def test_export_of_a_layer():
+    """What an NVFP4Linear multiplies by, in blocks of 16 x 16; and a checkpoint of named tuples."""
+    layer = q.NVFP4Linear(64, 32, device=DEVICE)
+    with torch.no_grad():
+        layer.weight[:, 16:32] *= 0.25
+    found = q.export_nvfp4(layer)
+    assert found.orig_dtype is torch.float32 and found.qdata.shape == (32, 32) and found.scale.shape == (32, 4)
+    equal(found.dequantize(torch.bfloat16), fake_quantize_block(layer.weight.detach().bfloat16(), "nvfp4", two_dimensional=True).cpu())
+    scale = found.scale.view(torch.uint8).view(2, 16, 4)
+    assert (scale == scale[:, :1]).all() and scale[0, 0].unique().numel() > 1
+    six = q.export_mx(layer.weight, "mxfp6_e2m3")
+    assert six.elem_dtype == "fp6_e2m3" and six.qdata.shape == (32, 64) and int(six.qdata.max()) < 64
+    eight = q.export_mx(layer.weight, "mxfp8_e5m2", "rceil", "te", dtype=torch.bfloat16)
+    for one in (found, six, eight):
+        file = io.BytesIO()
+        torch.save(one._asdict(), file)
+        file.seek(0)
+        loaded = type(one)(**(torch.load(file, weights_only=True) if hasattr(torch, "float8_e8m0fnu") else torch.load(file)))
+        assert torch.equal(loaded.dequantize(), one.dequantize()) and loaded.orig_dtype is one.orig_dtype
+
+
+def draw(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(3)).to(DEVICE)
+
+
+EXPORT_ERRORS = [
+    (lambda: q.export_nvfp4(draw(4, 24)), ValueError, r"export_nvfp4\(\): weight is of \[4, 24\]: multiples of 16 are needed in its rows"),
+    (lambda: q.export_nvfp4(draw(24, 32), two_dimensional=True), ValueError, r"\[24, 32\]: multiples of 16 are needed in both axes"),
+    (lambda: q.export_nvfp4(draw(4, 32), like="deepgemm"), ValueError, r"export_nvfp4\(\): format='nvfp4' does not go with like='deepgemm'"),
+    (lambda: q.export_nvfp4(draw(4, 32), dtype=torch.float16), ValueError, "dtype: torch.float16 is none of"),
+    (lambda: q.export_nvfp4(q.NVFP4Linear(32, 16, device=DEVICE), like="te"), ValueError, "weight is an NVFP4Linear, which has amax"),
+    (lambda: q.export_nvfp4(draw(4, 32) * 0, like="torchao"), ValueError, "weight: 128 of 128 elements are NaN or infinite in nvfp4"),
+    (lambda: q.export_nvfp4(draw(2, 2, 32)), ValueError, r"weight: a matrix is needed, not one of \[2, 2, 32\]"),
+    (lambda: q.export_mx(draw(4, 48), "mxfp4"), ValueError, r"export_mx\(\): weight is of \[4, 48\]: multiples of 32"),
+    (lambda: q.export_mx(draw(4, 32), "nvfp4"), ValueError, "format: 'nvfp4' is none of 'mxfp4'"),
+    (lambda: q.export_mx(draw(4, 32), "mxfp4", "f32"), ValueError, r"export_mx\(\): format='mxfp4' does not go with like=None and scale_rounding='f32'"),
+    (lambda: q.export_mx(draw(4, 32) / 0, "mxfp4"), ValueError, "weight: 128 of 128 are NaN or infinite"),
+    (lambda: q.export_mx([1.0], "mxfp4"), ValueError, r"weight: a matrix is needed, not \[1.0\]"),
+]
+
+
+@pytest.mark.parametrize("call, kind, words", EXPORT_ERRORS)
+def test_export_errors(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()

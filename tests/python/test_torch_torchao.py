@@ -156,3 +156,38 @@ def test_range_learning():
     none_at_bounds = ((results[0][1] == 0) == (results[1][1] == 0)).view(6, 2, 32).all(-1)
     theirs, ours = (gradient[none_at_bounds] for gradient in (results[0][2], results[1][2] * (32 * 7) ** 0.5))
     assert theirs.numel() > 2 and torch.allclose(theirs, ours, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("like", ["te", "torchao"])
+def test_nvfp4(like):
+    """torchao's NVFP4Tensor of what was exported has the fake-quantized weight's bits, and for like="torchao" it is torchao's own."""
+    from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
+    for dtype in (torch.float32, torch.bfloat16):
+        w = (draw(32, 64, seed=12) * torch.exp2(draw(32, 1, seed=13))).to(dtype)
+        found = q.export_nvfp4(w, like=like)
+        theirs = loaded(NVFP4Tensor(*found))
+        assert type(theirs) is NVFP4Tensor and theirs.shape == w.shape and theirs.dtype is dtype
+        wanted = q.fake_quantize_block(w, "nvfp4", like=like)
+        assert torch.equal(theirs.dequantize(), wanted) and torch.equal(theirs[8:24].dequantize(), wanted[8:24])
+        x = draw(3, 64, seed=14).to(dtype)
+        assert torch.equal(torch.nn.functional.linear(x, theirs), torch.nn.functional.linear(x, wanted))
+        if like == "torchao" and dtype is torch.float32:
+            own = NVFP4Tensor.to_nvfp4(w, per_tensor_scale=per_tensor_amax_to_scale(w.abs().max()))
+            assert torch.equal(own.qdata, found.qdata) and torch.equal(own.scale.view(torch.uint8), found.scale.view(torch.uint8))
+
+
+@pytest.mark.parametrize("format", ["mxfp4", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp8_e4m3", "mxfp8_e5m2"])
+def test_mx(format):
+    """torchao's MXTensor of what was exported has the fake-quantized weight's bits, and is torchao's own."""
+    from torchao.prototype.mx_formats.mx_tensor import MXTensor, ScaleCalculationMode
+    from torchao.quantization.quantize_.common import KernelPreference
+    for dtype in (torch.float32, torch.bfloat16):
+        w = (draw(32, 64, seed=15) * torch.exp2(draw(32, 1, seed=16))).to(dtype)
+        for way in ("floor", "rceil"):
+            found = q.export_mx(w, format, way)
+            theirs = loaded(MXTensor(*found, KernelPreference.EMULATED, None, False))
+            assert type(theirs) is MXTensor and theirs.shape == w.shape and theirs.dtype is dtype
+            assert torch.equal(theirs.dequantize(), q.fake_quantize_block(w, format, scale_rounding=way))
+            own = MXTensor.to_mx(w, found.elem_dtype, 32, ScaleCalculationMode[way.upper()])
+            assert torch.equal(own.qdata.view(torch.uint8), found.qdata.view(torch.uint8))
+            assert torch.equal(own.scale.view(torch.uint8), found.scale.view(torch.uint8))

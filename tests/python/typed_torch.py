@@ -33,6 +33,8 @@ def use(parameters: Any, rate: Any) -> None:
     quantization.quantize_model(model, weight=lambda w: quantization.LearnedQuantizer.of(w), activation=quantization.FakeQuantize)
     quantization.unquantize_model(model, keep="quantized")
     quantization.export_int4(parameters, model).dequantize()
+    quantization.export_nvfp4(parameters, two_dimensional=True, like="te").dequantize(parameters.dtype)
+    quantization.export_mx(parameters, "mxfp6_e3m2", "rceil", dtype=parameters.dtype).dequantize()
     first, second = quantization.fake_quantize_block([parameters, parameters], "nvfp4", two_dimensional=True, like="torchao")
     quantization.fake_quantize_block(first + second, "mxfp4", rounding="stochastic", seed=1, scale_rounding="rceil").sum()
     quantization.NVFP4Linear.of(quantization.NVFP4Linear(32, 16, bias=False), hadamard=False)(parameters)

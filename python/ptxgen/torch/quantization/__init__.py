@@ -15,6 +15,7 @@ from ._observe import ObserverState, observe
 from .blocks import fake_quantize_block
 from .dynamic import DynamicQuantizer
 from .export import Int4Groups, IntGroups, export_int4, export_int8
+from .export_blocks import MXBlocks, NVFP4Blocks, export_mx, export_nvfp4
 from .learned import DelayedScaling, LearnedQuantizer
 from .model import (QuantizedConv1d, QuantizedConv2d, QuantizedConv3d, QuantizedLinear, quantize_model, unquantize_model)
 from .modules import FakeQuantize, LearnableFakeQuantize
@@ -27,7 +28,7 @@ if _checks.OPERATORS:
 
 __all__ = [
     "DelayedScaling", "DynamicQuantizer", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedQuantizer",
-    "NVFP4Linear", "ObserverState", "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d", "QuantizedLinear", "export_int4",
-    "export_int8", "fake_quantize", "fake_quantize_block", "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste",
-    "unquantize_model",
+    "MXBlocks", "NVFP4Blocks", "NVFP4Linear", "ObserverState", "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d",
+    "QuantizedLinear", "export_int4", "export_int8", "export_mx", "export_nvfp4", "fake_quantize", "fake_quantize_block",
+    "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste", "unquantize_model",
 ]
