@@ -7,7 +7,7 @@ import torch
 from torch_parts import DEVICE, all_plain, beside_plain, needs
 
 import ptxgen.torch as pt
-from ptxgen.torch import _engine, _ranks, _shortcuts, clip
+from ptxgen.torch import _part, _ranks, _shortcuts, clip
 
 pytestmark = needs("torch.distributed.fsdp.fully_shard")
 try:
@@ -41,8 +41,8 @@ def native(request, monkeypatch):
 @pytest.fixture
 def asked(monkeypatch):
     """The turns in which tensors were asked one by one."""
-    counted, ask = [], _engine._Part._ask
-    monkeypatch.setattr(_engine._Part, "_ask", lambda part: counted.append(1) or ask(part))
+    counted, ask = [], _part.Part._ask
+    monkeypatch.setattr(_part.Part, "_ask", lambda part: counted.append(1) or ask(part))
     return counted
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""What a plan asks of parameters and of learning rates."""
+"""What a plan asks of parameters, of learning rates and of limits."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Optional, Sequence
 
 import torch
@@ -77,3 +78,27 @@ class Rate:
         if self.copy is not None:
             self.copy.copy_(lr.reshape(()))
         return 0.0 if self.address else float(lr)
+
+
+# ---- numbers
+
+
+def is_number(value: Any) -> bool:
+    """Whether a plan can take it for a number. A tensor is not read: that would wait for the GPU."""
+    if isinstance(value, Tensor):
+        return value.numel() == 1
+    try:
+        return not isinstance(value, str) and isinstance(float(value), float)
+    except (TypeError, ValueError):
+        return False
+
+
+def limit_of(max_grad_norm: Any) -> float:
+    """What gradients are clipped to."""
+    if max_grad_norm is None:
+        return math.inf
+    limit = float(max_grad_norm) if is_number(max_grad_norm) else math.nan
+    if not limit >= 0:
+        raise ValueError(f"max_grad_norm: {max_grad_norm!r} is not a number of at least 0, or None for no "
+                         "clipping")
+    return limit

@@ -15,9 +15,10 @@ from torch import Tensor
 from .. import _c
 from .._library import c, check
 from ..errors import InvalidError
-from ._engine import Piece, is_number
 from ._exchange import Matrix, Rows, rows_of
 from ._formats import EmaDtype, StateDtype
+from ._items import is_number
+from ._part import Piece
 from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards

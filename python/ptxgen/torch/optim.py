@@ -17,8 +17,10 @@ from torch import Tensor
 
 from .._types import StepDescription
 from . import _bitsandbytes, _checkpoint, _device, _flashoptim, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards
-from ._engine import Engine, Piece, is_number, limit_of
+from ._engine import Engine
 from ._formats import EmaDtype, StateDtype
+from ._items import is_number, limit_of
+from ._part import Piece
 from .fp8 import Float8Weights
 from .guards import Guards
 from .reports import Report
