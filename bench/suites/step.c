@@ -1,63 +1,20 @@
 // SPDX-License-Identifier: MIT
 // Step plans for the parameters of models.
-#include "reference/step.h"
 #include "bench.h"
 #include "gradient_sets.h"
 #include "plans/rules/rules.h"
-#include "reference/fp8.h"
+#include "step_model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { EMULATED_ELEMENTS = 1 << 17, ALIGNMENT = 256, WINDOW = 1024, WINDOWS = 3 };
-enum {
-    PARAMETER,
-    GRADIENT,
-    BESIDE,
-    STATE,
-    ABSMAX = STATE + 2,
-    EMA = ABSMAX + 2,
-    CODES,
-    SUM,
-    ARRAYS,
-    BLOCK = 256,
-    SMALL_BLOCK = 32
-};
+enum { EMULATED_ELEMENTS = 1 << 17, ALIGNMENT = 256 };
 
-/// Of the codes.
-static const float SCALE = 256;
-
-/// Tensors of that many rows or more are matrices, which have a transpose: those of GPT-2 124M are
-/// as large, and its vectors have none.
-enum { COLUMNS = 768, LEAST_ROWS = 16 };
+static const float scale = CODES_SCALE;
 
 static const uint64_t gpu_copy = UINT64_C(1) << 30, emulated_copy = UINT64_C(1) << 17;
-
-/// What is measured. A plan that accumulates sums the gradients of micro-batches.
-enum part {
-    STEP,
-    FIRST_MICRO_BATCH, ///< with a fill of the counts, which makes it the first again
-    LATER_MICRO_BATCH,
-    TWO_MICRO_BATCHES, ///< and the step, which takes up the last one
-};
-
-/// A rule with a format, and the element size of each array in bytes; 0: no such array. An absmax
-/// has an element for each BLOCK of the others, or SMALL_BLOCK.
-struct kind {
-    const char *name;
-    ptx_step_rule rule;
-    ptx_step_format format;
-    ptx_type dtype;
-    unsigned bytes[ARRAYS];
-    const struct ptx_guard_params *guards; ///< NULL: none
-    bool reports, weight_reports, amax, transposed;
-    ptx_fp8_blocks blocks; ///< of matrices, in codes and transposed ones
-    enum part part;
-    const struct ptx_rule_params *own; ///< the rule as a caller writes it; NULL: the library's
-    unsigned moved;                    ///< bytes an element; 0: what the plan says
-};
 
 /// Gradients stay, so no guard finds anything, and every step is taken.
 static const struct ptx_guard_params guards = { .limit = 1e30f,
@@ -221,33 +178,7 @@ static const struct kind kinds[] = {
       { 2, 2, 0, 2, 0 } },
 };
 
-/// The parameters of a model: arrays in which a tensor has the same element offset everywhere.
-struct model {
-    const char *name;
-    const struct kind *kind;
-    struct ptx_step_group group;
-    struct ptx_step_tensor *tensors;
-    uint64_t *first; ///< of each tensor: index of its first element in every array
-    size_t count;
-    uint64_t elements, room; ///< room: elements of an array, including the gaps between tensors
-    ptx_buffer *array[ARRAYS];
-    ptx_buffer *counts, *reports, *weight_reports, *accumulated;
-    ptx_buffer *amax, *transposed;
-    ptx_buffer *blocks, *block_scales; ///< codes of all matrices, then transposed; their factors
-    ptx_buffer *scale;                 ///< of the codes, for all tensors: SCALE
-    ptx_step_plan *plan;
-    ptx_graph *graph;
-};
-
 // ---- memory -------------------------------------------------------------------------------------
-
-/// The elements of an array for `count` elements of a tensor from a multiple of BLOCK on.
-static uint64_t elements_of(const struct kind *kind, unsigned array, uint64_t count)
-{
-    const uint64_t block = kind->format == PTX_STEP_FORMAT_MASTER_24BIT ? SMALL_BLOCK : BLOCK;
-
-    return array == ABSMAX || array == ABSMAX + 1 ? (count + block - 1) / block : count;
-}
 
 /// The bytes of an array with its gaps.
 static uint64_t bytes_of(const struct model *m, unsigned array)
@@ -265,11 +196,6 @@ static CUdeviceptr address(const struct model *m, unsigned array, size_t t)
 static ptx_type ema_type(const struct kind *kind)
 {
     return kind->bytes[EMA] == 4 ? PTX_F32 : kind->bytes[EMA] ? PTX_BF16 : PTX_NONE;
-}
-
-static ptx_type gradient_type(const struct kind *kind)
-{
-    return kind->bytes[GRADIENT] == 4 ? PTX_F32 : PTX_BF16;
 }
 
 static void place(struct model *m, const struct ptx_clip_tensor *gradients)
@@ -368,9 +294,9 @@ static bool allocate(struct bench *b, struct model *m)
         if (!m->weight_reports)
             return false;
     }
-    m->scale = bench_buffer(b, sizeof SCALE);
+    m->scale = bench_buffer(b, sizeof scale);
     if (!m->scale ||
-        !bench_ok(b, ptx_buffer_upload(m->scale, 0, &SCALE, sizeof SCALE, b->stream), "scale"))
+        !bench_ok(b, ptx_buffer_upload(m->scale, 0, &scale, sizeof scale, b->stream), "scale"))
         return false;
     if (m->kind->amax) {
         m->amax = bench_buffer(b, m->count * sizeof(float));
@@ -414,212 +340,6 @@ static bool allocate(struct bench *b, struct model *m)
         tensor->step = ptx_buffer_address(m->counts) + t * sizeof(float);
     }
     return allocate_blocks(b, m);
-}
-
-// ---- the check ----------------------------------------------------------------------------------
-
-/// The last elements of a tensor, from a multiple of BLOCK on, copied to the host.
-struct window {
-    size_t tensor;
-    uint64_t first, count; ///< index and number of elements in the tensor
-    unsigned char *array[ARRAYS];
-};
-
-static bool window_read(struct bench *b, const struct model *m, struct window *w)
-{
-    for (unsigned a = 0; a < ARRAYS; a++) {
-        const size_t bytes = m->kind->bytes[a];
-        if (!bytes)
-            continue;
-        if (!bench_ok(b,
-                      ptx_buffer_download(
-                          m->array[a],
-                          (size_t)elements_of(m->kind, a, m->first[w->tensor] + w->first) * bytes,
-                          w->array[a], (size_t)elements_of(m->kind, a, w->count) * bytes,
-                          b->stream),
-                      "parameters"))
-            return false;
-    }
-    return bench_wait(b);
-}
-
-static bool window_create(struct bench *b, const struct model *m, size_t t, struct window *w)
-{
-    const uint64_t count = m->tensors[t].count;
-
-    *w = (struct window) { .tensor = t };
-    w->first = count < WINDOW ? 0 : (count - WINDOW + BLOCK - 1) / BLOCK * BLOCK;
-    w->count = count - w->first;
-    for (unsigned a = 0; a < ARRAYS; a++) {
-        w->array[a] = calloc(WINDOW, sizeof(float));
-        if (!w->array[a])
-            return message_set(&b->error, "out of memory");
-    }
-    return true;
-}
-
-static void window_destroy(struct window *w)
-{
-    for (unsigned a = 0; a < ARRAYS; a++)
-        free(w->array[a]);
-}
-
-static enum ref_type ref_of(ptx_type dtype)
-{
-    return dtype == PTX_BF16 ? REF_BF16 : REF_F32;
-}
-
-/// The sum of so many equal gradients.
-static void window_expect_sums(const struct model *m, const struct window *w, double gradients)
-{
-    for (uint64_t i = 0; i < w->count && m->kind->part; i++)
-        ref_store(REF_F32, w->array[SUM], i,
-                  gradients * ref_load(ref_of(gradient_type(m->kind)), w->array[GRADIENT], i));
-}
-
-/// The first step of the window, in plain C.
-static void window_expect(const struct model *m, const struct window *w, float factor)
-{
-    const struct ptx_step_hyper *h = &m->group.hyper;
-    const struct ref_step_tensor tensor = {
-        .rule = (enum ref_step_rule)m->kind->rule,
-        .format = (enum ref_step_format)m->kind->format,
-        .parameter_type = ref_of(m->kind->dtype),
-        .gradient_type = ref_of(gradient_type(m->kind)),
-        .parameter = w->array[PARAMETER],
-        .gradient = w->array[GRADIENT],
-        .beside = w->array[BESIDE],
-        .state = { w->array[STATE], w->array[STATE + 1] },
-        .absmax = { w->array[ABSMAX], w->array[ABSMAX + 1] },
-        .count = w->count,
-        .ema = m->kind->bytes[EMA] ? w->array[EMA] : NULL,
-        .ema_type = m->kind->bytes[EMA] == 2 ? REF_BF16 : REF_F32,
-        .hyper = { h->lr, h->beta1, h->beta2, h->eps, h->weight_decay, h->momentum, h->dampening,
-                   h->ema_decay },
-        .id = (uint32_t)w->tensor,
-        .first = w->first,
-    };
-    ref_step(&tensor, 1, factor, REF_GRADIENTS_RAW);
-    if (m->kind->bytes[CODES])
-        ref_cast_fp8(ref_of(m->kind->dtype), w->array[PARAMETER], w->count, REF_E4M3, SCALE,
-                     w->array[CODES], NULL);
-    window_expect_sums(m, w, 1);
-}
-
-static bool window_check(struct bench *b, const struct model *m, const struct window *expected)
-{
-    struct window got;
-    bool done = window_create(b, m, expected->tensor, &got) && window_read(b, m, &got);
-
-    for (unsigned a = 0; a < ARRAYS && done; a++)
-        if (memcmp(got.array[a], expected->array[a],
-                   (size_t)elements_of(m->kind, a, expected->count) * m->kind->bytes[a]))
-            done = message_set(
-                &b->error,
-                "%s %s, tensor %zu: a step differs from plain C: wrong results are not timed",
-                m->name, m->kind->name, expected->tensor);
-    window_destroy(&got);
-    return done;
-}
-
-/// Whether the window's codes are where the transpose has them.
-static bool transpose_check(struct bench *b, const struct model *m, const struct window *expected)
-{
-    const struct ptx_step_tensor *tensor = &m->tensors[expected->tensor];
-    if (!tensor->fp8_transposed || m->kind->blocks)
-        return true;
-    unsigned char *got = malloc(tensor->count);
-    const uint64_t rows = tensor->count / COLUMNS;
-    bool done = (got || message_set(&b->error, "out of memory")) &&
-                bench_ok(b,
-                         ptx_buffer_download(m->transposed, (size_t)m->first[expected->tensor], got,
-                                             (size_t)tensor->count, b->stream),
-                         "codes") &&
-                bench_wait(b);
-    for (uint64_t k = 0; k < expected->count && done; k++) {
-        const uint64_t i = expected->first + k;
-        if (got[i % COLUMNS * rows + i / COLUMNS] != expected->array[CODES][k])
-            done = message_set(&b->error,
-                               "%s %s, tensor %zu: a transpose differs from plain C: wrong results "
-                               "are not timed",
-                               m->name, m->kind->name, expected->tensor);
-    }
-    free(got);
-    return done;
-}
-
-/// Whether a matrix has the codes in blocks, of it and of its transpose, that plain C makes of its
-/// parameters as they are.
-static bool blocks_check(struct bench *b, const struct model *m, size_t t)
-{
-    const struct ptx_step_tensor *tensor = &m->tensors[t];
-    const size_t count = (size_t)tensor->count, first = (size_t)m->first[t];
-    const struct ref_fp8_blocks how = { m->kind->blocks == PTX_FP8_BLOCKS_1X128, REF_E4M3, true,
-                                        false };
-    if (!m->kind->blocks || !tensor->fp8)
-        return true;
-    float *x = malloc(count * sizeof(float)), *factors = malloc(count * sizeof(float));
-    unsigned char *codes = malloc(3 * count); // of the matrix, transposed, and expected
-    bool done = (x && factors && codes) || message_set(&b->error, "out of memory");
-
-    done = done &&
-           bench_ok(b,
-                    ptx_buffer_download(m->array[PARAMETER], first * sizeof(float), x,
-                                        count * sizeof(float), b->stream),
-                    "parameters") &&
-           bench_ok(b, ptx_buffer_download(m->blocks, first, codes, count, b->stream), "codes") &&
-           bench_ok(b,
-                    ptx_buffer_download(m->blocks, (size_t)m->room + first, codes + count, count,
-                                        b->stream),
-                    "codes") &&
-           bench_wait(b);
-    for (unsigned turned = 0; turned < 2 && done; turned++) {
-        ref_cast_fp8_blocks(&how, REF_F32, x, count / COLUMNS, COLUMNS, turned, codes + 2 * count,
-                            factors);
-        if (memcmp(codes + turned * count, codes + 2 * count, count))
-            done = message_set(&b->error,
-                               "%s %s, tensor %zu: codes in blocks differ from plain C: wrong "
-                               "results are not timed",
-                               m->name, m->kind->name, t);
-    }
-    free(x);
-    free(factors);
-    free(codes);
-    return done;
-}
-
-static bool check(struct bench *b, const struct model *m)
-{
-    const size_t places[WINDOWS] = { 0, m->count / 2, m->count - 1 };
-    struct window windows[WINDOWS] = { { 0 } };
-    struct ptx_clip_record record[64];
-    bool done = true;
-
-    for (unsigned k = 0; k < WINDOWS && done; k++)
-        done = window_create(b, m, places[k], &windows[k]) && window_read(b, m, &windows[k]);
-    done = done && bench_ok(b, ptx_step_plan_run(m->plan, b->stream), "step");
-    for (unsigned k = 0; k < WINDOWS && done; k++) {
-        const uint32_t group = m->tensors[places[k]].norm_group;
-        done =
-            bench_ok(b, ptx_step_plan_read(m->plan, group, 1, record, NULL, b->stream), "read") &&
-            bench_wait(b);
-        if (done && !(record[0].factor > 0 && record[0].factor < 1))
-            done = message_set(&b->error, "%s %s: nothing is clipped: factor %g", m->name,
-                               m->kind->name, (double)record[0].factor);
-        if (done)
-            window_expect(m, &windows[k], record[0].factor);
-        done = done && window_check(b, m, &windows[k]) && transpose_check(b, m, &windows[k]) &&
-               blocks_check(b, m, places[k]);
-    }
-    for (unsigned k = 0; k < 2 && done && m->kind->part; k++)
-        done = bench_ok(b, ptx_step_plan_accumulate(m->plan, b->stream), "micro-batch");
-    for (unsigned k = 0; k < WINDOWS && done && m->kind->part; k++) {
-        window_expect_sums(m, &windows[k], 2);
-        done = window_check(b, m, &windows[k]);
-    }
-    for (unsigned k = 0; k < WINDOWS; k++)
-        window_destroy(&windows[k]);
-    return done;
 }
 
 // ---- measuring ----------------------------------------------------------------------------------
@@ -683,7 +403,7 @@ static bool measure(struct bench *b, struct model *m)
     if (!m->plan)
         return bench_ok(b, ptx_error_status(), "plan");
     const struct bench_work work = { enqueue_graph, m, false };
-    if (!check(b, m) || !capture(b, m) || !bench_measure(b, &work, &times))
+    if (!step_check(b, m) || !capture(b, m) || !bench_measure(b, &work, &times))
         return false;
     snprintf(label, sizeof(label), "%s, %s", m->name, m->kind->name);
     const uint64_t bytes = m->kind->moved ? m->kind->moved * m->elements : description.bytes;
