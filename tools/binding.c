@@ -117,8 +117,9 @@ static bool check_values(const struct binding *binding, struct message *error)
 int binding_select(struct binding *binding, const char *kernel, const struct cli_list *sets,
                    struct message *error)
 {
-    *binding = (struct binding) { .selection.target.sm = 80, .sets = sets };
+    *binding = (struct binding) { .selection = binding->selection, .sets = sets };
     struct selection *selection = &binding->selection;
+    selection->target.sm = 80;
     if (!select_kernel(kernel, &selection->kernel, error) ||
         !select_dtype(selection->kernel, NULL, &selection->spec.dtype, error) ||
         !take_options(binding, error))

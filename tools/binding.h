@@ -35,8 +35,9 @@ struct binding {
     uint64_t n; ///< number of elements that the launch covers
 };
 
-/// Looks up the kernel and its options and checks `sets` against them. Returns EXIT_DONE, or the
-/// exit status with the reason in `error`. The caller releases the binding in both cases.
+/// Looks up the kernel and its options and checks `sets` against them. The binding is zeroed but
+/// for the selection's lines. Returns EXIT_DONE, or the exit status with the reason in `error`. The
+/// caller releases the binding in both cases.
 int binding_select(struct binding *binding, const char *kernel, const struct cli_list *sets,
                    struct message *error);
 /// Takes the dtype and the counts from the tensors and the values from `sets` or the presets, and

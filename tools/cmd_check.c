@@ -393,11 +393,13 @@ static int check_all(const struct command *command, struct request *request,
 static int run(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
+    struct request request = { 0 };
     const struct cli_option options[] = {
         CLI_FLAG("all", 0, &given.all, "every kernel"),
         CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "only this type; default: each"),
         CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "only this choice; default: each"),
         CLI_TEXT("target", 0, "SM|all", &given.target, "or all; default: sm_80, or a file's own"),
+        SELECT_LINES(request.selection),
         CLI_FLAG("verbose", 'v', &given.verbose, "also print what is accepted"),
         CLI_FLAG("json", 0, &given.json, "print JSON, with every text"),
         CLI_END,
@@ -405,6 +407,9 @@ static int run(const struct command *command, int argc, char **argv)
     int status = cli_parse(command, options, &given.names, 1, argc, argv);
     if (status != CLI_GO_ON)
         return status;
+    struct message error;
+    if (!select_lines(&request.selection, &error))
+        return cli_fail(command, EXIT_USAGE, "%s", error.text);
     bool selective = given.dtype || given.sets.count > 0;
     if (!given.all && given.names.count == 0)
         return cli_fail(command, EXIT_USAGE, "check what? a kernel, a file or --all");
@@ -412,7 +417,8 @@ static int run(const struct command *command, int argc, char **argv)
         return cli_fail(command, EXIT_USAGE, "--all takes no kernel, no --dtype and no --set");
     if (!given.all && is_text_name(given.names.items[0]) && selective)
         return cli_fail(command, EXIT_USAGE, "a file takes no --dtype and no --set");
-    struct request request = { 0 };
+    if (!given.all && is_text_name(given.names.items[0]) && request.selection.line_info)
+        return cli_fail(command, EXIT_USAGE, "a file takes no --line-info: it has its own lines");
     status = look_up(command, &given, &request);
     if (status == CLI_GO_ON)
         status = check_all(command, &request, &given);
@@ -424,8 +430,9 @@ const struct command command_check = {
     .name = "check",
     .operand = "KERNEL|FILE",
     .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--target SM] [-v] [--json]\n"
+                "       [--line-info [--source-folder FOLDER]]\n"
                 "       ptxgen check FILE [--target SM] [-v] [--json]\n"
-                "       ptxgen check --all [--target SM] [-v] [--json]",
+                "       ptxgen check --all [--target SM] [-v] [--json] [--line-info]",
     .summary =
         "check PTX text: by NVIDIA's assembler, ptxas, your own by the emulator's parser too",
     .run = run,

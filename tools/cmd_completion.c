@@ -118,6 +118,7 @@ static const struct meaning {
 } meanings[] = {
     { "FILE", NULL },      { "KERNEL", put_kernels },  { "TYPE", put_dtypes },
     { "SM", put_targets }, { "POLICY", put_policies }, { "COMMAND", put_commands },
+    { "FOLDER", NULL },
 };
 
 /// Whether the argument is one of --set, whose values _ptxgen_choices has.

@@ -91,7 +91,7 @@ static int emit_step(const struct command *command, const struct selection *sele
     struct message error;
     if (!step_text_select(&step, given->dtype, &given->sets, &error))
         return cli_fail(command, EXIT_USAGE, "%s", error.text);
-    ptx_builder *b = step_text_emit(&step, selection->target, selection->isa, &error);
+    ptx_builder *b = step_text_emit(&step, selection, &error);
     if (!emit_to(b, given->output, given->force, &error))
         return cli_fail(command, EXIT_FAILED, "%s", error.text);
     return EXIT_DONE;
@@ -100,6 +100,7 @@ static int emit_step(const struct command *command, const struct selection *sele
 static int run(const struct command *command, int argc, char **argv)
 {
     struct arguments given = { 0 };
+    struct selection selection = { .target = { .sm = 80 } };
     const struct cli_option options[] = {
         CLI_FLAG("all", 0, &given.all, "every kernel in every dtype; needs -o FOLDER"),
         CLI_TEXT("dtype", 0, "TYPE", &given.dtype, "type of the tensors; default f32"),
@@ -107,6 +108,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("isa", 0, "VERSION", &given.isa,
                  "PTX ISA version, as 8.0; default: the least possible"),
         CLI_LIST("set", 0, "OPTION=VALUE", &given.sets, "choose an option"),
+        SELECT_LINES(selection),
         CLI_TEXT("output", 'o', "FILE", &given.output, "file to write; default: standard output"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_END,
@@ -115,9 +117,9 @@ static int run(const struct command *command, int argc, char **argv)
     if (status != CLI_GO_ON)
         return status;
     struct message error;
-    struct selection selection = { .target = { .sm = 80 } };
     if ((given.target && !select_target(given.target, &selection.target, &error)) ||
-        (given.isa && !select_isa(given.isa, selection.target, &selection.isa, &error)))
+        (given.isa && !select_isa(given.isa, selection.target, &selection.isa, &error)) ||
+        !select_lines(&selection, &error))
         return cli_fail(command, EXIT_USAGE, "%s", error.text);
     if (!given.all && given.names.count == 0)
         return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");
@@ -141,9 +143,10 @@ static int run(const struct command *command, int argc, char **argv)
 const struct command command_emit = {
     .name = "emit",
     .operand = "KERNEL|step",
-    .synopsis =
-        "KERNEL [--dtype TYPE] [--target SM] [--isa VERSION] [--set OPTION=VALUE]... "
-        "[-o FILE [-f]]\n       ptxgen emit --all -o FOLDER [-f] [--target SM] [--isa VERSION]",
+    .synopsis = "KERNEL [--dtype TYPE] [--target SM] [--isa VERSION] [--set OPTION=VALUE]... "
+                "[-o FILE [-f]]\n       [--line-info [--source-folder FOLDER]]\n"
+                "       ptxgen emit --all -o FOLDER [-f] [--target SM] [--isa VERSION]\n"
+                "       [--line-info [--source-folder FOLDER]]",
     .summary = "write a kernel's PTX text",
     .run = run,
     .details = "With --all the files are FOLDER/KERNEL.TYPE.ptx. ptxgen info KERNEL shows its "

@@ -19,6 +19,7 @@ struct arguments {
     struct cli_list inputs;
     struct cli_list names;
     struct cli_list sets;
+    struct selection selection; ///< of a kernel: only its lines
     struct run_text_params text;
 };
 
@@ -116,6 +117,7 @@ static int run_file(struct binding *binding, const struct arguments *given,
                     const struct place *place, struct message *error)
 {
     struct tensor_file file;
+    binding->selection = given->selection;
     int status = binding_select(binding, given->names.items[0], &given->sets, error);
     if (status != EXIT_DONE && !binding->selection.kernel)
         select_advise_file(error, given->names.items[0]);
@@ -135,7 +137,10 @@ static int refuse_mixed(const struct command *command, const struct arguments *g
     const struct run_text_params *own = &given->text;
     const char *strange = NULL;
     if (text)
-        strange = given->sets.count ? "--set" : NULL;
+        strange = given->sets.count                ? "--set"
+                  : given->selection.line_info     ? "--line-info"
+                  : given->selection.source_folder ? "--source-folder"
+                                                   : NULL;
     else
         strange = own->entry                ? "--entry"
                   : own->grid               ? "--grid"
@@ -190,6 +195,7 @@ static int run(const struct command *command, int argc, char **argv)
         CLI_TEXT("output", 'o', "FILE", &given.output, "safetensors file to write"),
         CLI_FLAG("force", 'f', &given.force, FORCE_HELP),
         CLI_LIST("set", 0, "NAME=VALUE", &given.sets, "KERNEL: an option or a value"),
+        SELECT_LINES(given.selection),
         CLI_TEXT("entry", 0, "NAME", &given.text.entry, "PTX: the kernel; default: the only one"),
         CLI_TEXT("grid", 0, "X,Y,Z", &given.text.grid, "PTX: blocks, in 1 to 3 dimensions"),
         CLI_TEXT("block", 0, "X,Y,Z", &given.text.block,
@@ -221,6 +227,8 @@ static int run(const struct command *command, int argc, char **argv)
         return cli_fail(command, EXIT_USAGE,
                         "--output %s: the output is a safetensors file: name it .safetensors",
                         given.output);
+    if (!select_lines(&given.selection, &error))
+        return cli_fail(command, EXIT_USAGE, "%s", error.text);
     if (!place_read(&place, given.device))
         return cli_fail(command, EXIT_USAGE, "--device takes a number from 0, or emulator");
     given.text.path = given.names.items[0];
@@ -241,7 +249,7 @@ const struct command command_run = {
     .name = "run",
     .operand = "KERNEL|FILE",
     .synopsis = "KERNEL --input FILE --output FILE [--force] [--set NAME=VALUE]...\n"
-                "       [--device N|emulator] [--json]\n"
+                "       [--line-info [--source-folder FOLDER]] [--device N|emulator] [--json]\n"
                 "       ptxgen run FILE --grid X,Y,Z [--block X,Y,Z] [--entry NAME] [--arg "
                 "[NAME=]ARG]...\n"
                 "       [--shared BYTES] [--cooperative] [--input FILE]... [--output FILE] "

@@ -165,11 +165,29 @@ bool select_option(struct selection *selection, const char *assignment, struct m
     return message_unknown(error, "option", name, names, count);
 }
 
+bool select_lines(const struct selection *selection, struct message *error)
+{
+    if (selection->source_folder && !selection->line_info)
+        return message_set(error, "--source-folder goes with --line-info");
+    return LINE_INFO || !selection->line_info ||
+           message_set(error, "--line-info: this ptxgen was built without the lines of its "
+                              "kernels; meson's -Dline_info=true has them");
+}
+
+struct ptx_builder_params selection_params(const struct selection *selection)
+{
+    return (struct ptx_builder_params) { .target = selection->target,
+                                         .isa = selection->isa,
+                                         .line_info = selection->line_info,
+                                         .source_folder = selection->source_folder };
+}
+
 ptx_builder *selection_emit(const struct selection *selection, struct message *error)
 {
-    struct ptx_builder_params params = { .target = selection->target, .isa = selection->isa };
+    const struct ptx_builder_params params = selection_params(selection);
     ptx_builder *b = ptx_builder_create(&params);
-    ptx_kernel_emit(b, selection->kernel, &selection->spec);
+    (ptx_kernel_emit)(b, selection->kernel,
+                      &selection->spec); // the command's own line says nothing
     if (ptx_builder_finish(b))
         return b;
     message_set(error, "%s: %s", selection->kernel->name, ptx_builder_error(b));

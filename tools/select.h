@@ -14,7 +14,16 @@ struct selection {
     struct ptx_kernel_spec spec;
     struct ptx_target target; ///< zero: sm_80
     int isa;                  ///< 80 for 8.0; zero: the least
+    bool line_info;           ///< the text has the lines of the kernels' sources
+    const char *source_folder;
 };
+
+/// The options of every command that writes a kernel's text, for a selection.
+#define LINES_HELP         "with the lines of the kernel's source, for profilers"
+#define SOURCE_FOLDER_HELP "of ptxgen, absolute: where they look for src/kernels"
+#define SELECT_LINES(selection)                                                                    \
+    CLI_FLAG("line-info", 0, &(selection).line_info, LINES_HELP),                                  \
+        CLI_TEXT("source-folder", 0, "FOLDER", &(selection).source_folder, SOURCE_FOLDER_HELP)
 
 enum { ASSIGNMENT_NAME_SIZE = 64, SELECTION_NAME_SIZE = 256 };
 
@@ -28,6 +37,10 @@ bool select_dtype(const ptx_kernel *kernel, const char *name, ptx_type *dtype,
 bool select_target(const char *name, struct ptx_target *target, struct message *error);
 /// Converts "8.0" to 80, if that version exists and supports the target.
 bool select_isa(const char *name, struct ptx_target target, int *isa, struct message *error);
+/// Checks --line-info and --source-folder.
+bool select_lines(const struct selection *selection, struct message *error);
+/// The builder's parameters for the selection.
+struct ptx_builder_params selection_params(const struct selection *selection);
 /// Splits "name=value".
 bool split_assignment(const char *text, char name[ASSIGNMENT_NAME_SIZE], const char **value,
                       struct message *error);

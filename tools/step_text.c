@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
 #include "step_text.h"
-#include "select.h"
 
 #include <string.h>
 
@@ -153,13 +152,13 @@ bool step_dtypes(uint32_t *dtypes, struct message *error)
     return true;
 }
 
-ptx_builder *step_text_emit(const struct step_text *step, struct ptx_target target, int isa,
+ptx_builder *step_text_emit(const struct step_text *step, const struct selection *selection,
                             struct message *error)
 {
     const struct ptx_step_params params = params_of(step);
-    const struct ptx_builder_params of_builder = { .target = target, .isa = isa };
+    const struct ptx_builder_params of_builder = selection_params(selection);
     ptx_builder *b = ptx_builder_create(&of_builder);
-    if (ptx_step_emit(b, &params) != PTX_OK)
+    if ((ptx_step_emit)(b, &params) != PTX_OK)
         message_set(error, "step: %s", ptx_error_message());
     else if (ptx_builder_finish(b))
         return b;

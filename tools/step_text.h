@@ -5,7 +5,7 @@
 #define PTXGEN_TOOLS_STEP_TEXT_H
 
 #include "cli.h"
-#include "json.h"
+#include "select.h"
 
 #include <ptxgen/step.h>
 
@@ -28,8 +28,8 @@ const char *step_choice_at(size_t option, size_t value, const char **name);
 /// From --set options; `dtype` NULL: the format's first.
 bool step_text_select(struct step_text *step, const char *dtype, const struct cli_list *sets,
                       struct message *error);
-/// A finished builder with the text, to be destroyed, or NULL.
-ptx_builder *step_text_emit(const struct step_text *step, struct ptx_target target, int isa,
+/// A finished builder with the text, to be destroyed, or NULL; the selection's kernel is not read.
+ptx_builder *step_text_emit(const struct step_text *step, const struct selection *selection,
                             struct message *error);
 /// What `ptxgen info step` shows.
 bool step_text_info(const struct step_text *step, bool json, struct message *error);

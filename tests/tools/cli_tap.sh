@@ -7,6 +7,7 @@
 set -u
 LC_ALL=C
 export LC_ALL
+sources=$(cd "$(dirname "$0")/../.." && pwd)
 ptxgen=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 fake_libcuda=$2
 emulator=$3

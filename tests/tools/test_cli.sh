@@ -126,6 +126,37 @@ run 0 emit --all -o all && [ "$(ls all | wc -l)" -ge 23 ] && [ -s all/lerp_backw
 result 'emit --all'
 run 0 emit --all -o all && ! ls all | grep -q tmp
 result 'emit --all writes over what is there, and leaves nothing else'
+# Lines of the kernels: of files that are there, of the call that wrote the instruction, beside the same text.
+if [ "$PTXGEN_LINE_INFO" = true ]; then
+    run 0 emit cast_fp8 && mv out plain
+    run 0 emit cast_fp8 --line-info --source-folder "$sources" && mv out lines &&
+        sed -n 's/^\.file [0-9]* "\(.*\)"$/\1/p' lines >files &&
+        [ "$(grep -c "^$sources/src/kernels/" files)" -ge 4 ] &&
+        while read -r file; do
+            [ -f "$file" ] || echo "no file $file"
+        done <files >err && [ ! -s err ] &&
+        grep -v '^ *\.loc \|^\.file ' lines | cat -s >out && cat -s plain | cmp -s - out
+    result 'emit --line-info: files that are there, and no other instruction'
+    grep -B 1 -m 1 'shfl.sync' lines >loc && read -r _ file line _ <loc
+    file=$(sed -n "s/^\.file $file \"\(.*\)\"$/\1/p" lines)
+    sed -n "${line}p" "$file" >out && grep -q ptx_shfl_down out && ! grep -q '\.loc [0-9]* 0 ' lines
+    result 'emit --line-info: the line is that of the call'
+    works 'emit --line-info: without a folder' '.file 1 "src/kernels/' emit cast_fp8 --line-info
+    works 'emit step --line-info' 'src/kernels/step/rules/lion.c"' emit step --set rule=lion --line-info
+    run 0 emit --all -o lines_of_all --line-info && [ "$(grep -l '^\.file' lines_of_all/*.ptx | wc -l)" -ge 23 ]
+    result 'emit --all --line-info'
+    rm -r lines_of_all
+    run 0 emit squared_sum --line-info --target sm_90 -o lines.ptx &&
+        PTXGEN_EMULATOR=$emulator PTXGEN_LIBCUDA=$emulator "$ptxgen" check ./lines.ptx >out 2>err &&
+        grep -q "^accepted by the emulator's parser" out
+    result 'emit --line-info: the emulator reads it'
+else
+    refuses 2 "built without the lines of its kernels; meson's -Dline_info=true has them" emit cast_fp8 --line-info
+    refuses 2 'built without the lines' emit --all -o all --line-info
+    refuses 2 'built without the lines' check cast_fp8 --line-info
+    refuses 2 'built without the lines' run cast_fp8 -i x.st -o o.st --line-info
+fi
+refuses 2 '--source-folder goes with --line-info' emit cast_fp8 --source-folder /
 refuses 2 'which kernel?' emit
 refuses 2 "unknown kernel 'squard_sum': did you mean 'squared_sum'?" emit squard_sum
 refuses 2 "unknown kernel 'nothing_of_the_kind': ptxgen list names them" emit nothing_of_the_kind
@@ -198,6 +229,8 @@ PATH=$work/bin:$real_path
 works 'check a kernel: each dtype and option' '8 accepted, 0 refused, 0 skipped' check squared_sum
 works 'check --dtype' '2 accepted' check squared_sum --dtype f32
 works 'check --set' '4 accepted' check squared_sum --set partials=f32
+[ "$PTXGEN_LINE_INFO" != true ] ||
+    works 'check --line-info' '8 accepted, 0 refused, 0 skipped' check squared_sum --line-info
 works 'check -v' 'accepted squared_sum.f32 partials=f32 sm_90a' check squared_sum -v --target sm_90a
 works 'check --target all' 'unknown to this ptxas: sm_70' check squared_sum --target all
 refuses 1 'texts refused' check --all
@@ -233,6 +266,8 @@ refuses 2 "unknown target 'sm_1'" check squared_sum --target sm_1
 refuses 2 'unknown option' check squared_sum --set x=y
 refuses 2 'a file takes no --dtype' check file.ptx --dtype f32
 refuses 2 '--all takes no kernel' check --all squared_sum
+refuses 2 '--source-folder goes with --line-info' check squared_sum --source-folder /
+[ "$PTXGEN_LINE_INFO" != true ] || refuses 2 'it has its own lines' check ./file.ptx --line-info
 TMPDIR=$work/none
 works 'check needs no folder for files' '8 accepted' check squared_sum
 TMPDIR=$work/tmp
@@ -278,6 +313,8 @@ tensors l.st 32 "{$(entry d_output F64 4 0 32)}"
 refuses 2 'which kernel?' run
 refuses 2 '--input FILE is missing' run squared_sum --output o.st
 refuses 2 '--output FILE is missing' run squared_sum --input x.st
+refuses 2 'a file of PTX takes no --line-info' run ./x.ptx --line-info
+refuses 2 '--source-folder goes with --line-info' run squared_sum -i x.st -o o.st --source-folder /
 refuses 2 'did you mean' run squared_sun -i x.st -o o.st
 refuses 2 '--device takes a number' run squared_sum -i x.st -o o.st --device -1
 refuses 2 '--device takes a number' run squared_sum -i x.st -o o.st --device 1x
@@ -384,6 +421,14 @@ result 'run writes over its input'
 run 0 run squared_sum -i x.st -o o.st && run 0 run squared_sum -i x.st -o - && cmp -s out o.st &&
     grep -q 'B/s' err
 result 'run to standard output: tensors alone'
+if [ "$PTXGEN_LINE_INFO" = true ]; then
+    for lines in '' --line-info; do
+        # The option must vanish where it is empty.
+        PTXGEN_LIBCUDA=$emulator "$ptxgen" run squared_sum -i x.st -o "emulated$lines.st" $lines >out 2>err || break
+    done
+    run 0 run squared_sum -i x.st -o o.st --line-info && cmp emulated.st emulated--line-info.st >out
+    result 'run --line-info computes the same'
+fi
 refuses 2 '--device 2: the driver sees 2 GPUs' run squared_sum -i x.st -o o.st --device 2
 refuses 1 'none/o.st: No such file' run squared_sum -i x.st -o none/o.st
 ! ls | grep -q '\.tmp$'

@@ -50,6 +50,7 @@ if command -v bash >/dev/null; then
     in_bash 'ptxgen info st' step
     in_bash 'ptxgen emit squared_sum --dtype b' bf16
     in_bash 'ptxgen emit --target sm_9' sm_90 sm_90a
+    in_bash 'ptxgen emit squared_sum --source-folder a' 'a folder'
     in_bash 'ptxgen emit squared_sum --set part' partials=f64 partials=f32
     in_bash 'ptxgen emit squared_sum --set partials=' f64 f32
     # The choices of the kernel on the line, wherever it stands; of a plan; without one, of every kernel.

@@ -111,14 +111,14 @@ ptx_val ptxk_lanes_combine(ptx_builder *b, ptxk_combine *combine, ptx_val x, uin
                            uint32_t apart)
 {
     for (uint32_t d = team / 2 * apart; d >= apart; d /= 2)
-        x = combine(b, x, ptx_shfl_down(b, x, ptx_u32(d)));
+        x = PTXGEN_PLACED(val, b, combine(b, x, ptx_shfl_down(b, x, ptx_u32(d))));
     return x;
 }
 
 ptx_val ptxk_lanes_combine_all(ptx_builder *b, ptxk_combine *combine, ptx_val x, uint32_t team)
 {
     for (uint32_t d = team / 2; d > 0; d /= 2)
-        x = combine(b, x, ptx_shfl_bfly(b, x, d));
+        x = PTXGEN_PLACED(val, b, combine(b, x, ptx_shfl_bfly(b, x, d)));
     return x;
 }
 
