@@ -4,11 +4,12 @@
 ratio of the time that the bytes take at the rate of a copy; and the first step of a fresh process, with what torch's
 clip_grad_norm_ and foreach AdamW, and torch.compile of AdamW alone, take for theirs.
 
-    bench/rules_speed.py BUILD [-o FILE] [--compile SECONDS] [--first-alone [NAMES]]
+    bench/rules_speed.py BUILD [-o FILE] [--compile SECONDS] [--times-alone | --first-alone [NAMES]]
 
 FILE receives lines of JSON. First steps are the least of two processes after one, so kernels come from the driver's
 cache. --compile: one process that compiles AdamW's step within these seconds, or is ended; then one that finds what the
-first left on disk. --first-alone: no times of later steps, and first steps of these names, with commas. Needs a GPU.
+first left on disk. --times-alone: no first steps. --first-alone: no times of later steps, and first steps of these
+names, with commas; '' for none, as beside --compile. Needs a GPU.
 """
 import argparse
 import json
@@ -87,7 +88,7 @@ def first_steps(build, names, seconds):
         runs = [in_a_process(build, name) for _ in range(1 + PROCESSES)]
         row = {"first step": name, **min(runs[-PROCESSES:], key=lambda run: run["step_ms"])}
         limit = round(1.2 * row["step_ms"] + 10, 2) if name == "AdamW" else limit
-        yield {**row, **({} if name in ("AdamW", "foreach") else {"limit_ms": limit})}
+        yield {**row, **({"limit_ms": limit} if limit and name not in ("AdamW", "foreach") else {})}
     with tempfile.TemporaryDirectory() as folder:
         for kind in ("compile", "compile, from its caches") if seconds else ():
             try:
@@ -121,7 +122,9 @@ def main():
     arguments.add_argument("build")
     arguments.add_argument("-o", "--output")
     arguments.add_argument("--compile", type=int, default=0, metavar="SECONDS")
-    arguments.add_argument("--first-alone", nargs="?", const=",".join(FIRST), metavar="NAMES")
+    alone = arguments.add_mutually_exclusive_group()
+    alone.add_argument("--times-alone", action="store_true")
+    alone.add_argument("--first-alone", nargs="?", const=",".join(FIRST), metavar="NAMES")
     arguments.add_argument("--first", help=argparse.SUPPRESS)
     options = arguments.parse_args()
     if options.first:
@@ -129,9 +132,10 @@ def main():
         return 0
     with ptxgen.Device() as gpu:
         output = measure.Output(options.output, gpu)
-    if not options.first_alone:
+    if options.first_alone is None:
         times_of_rules(output)
-    for row in first_steps(options.build, (options.first_alone or ",".join(FIRST)).split(","), options.compile):
+    named = "" if options.times_alone else ",".join(FIRST) if options.first_alone is None else options.first_alone
+    for row in first_steps(options.build, list(filter(None, named.split(","))), options.compile):
         output.line(row)
         print("first step, {first step}: {made_ms} ms to make, {step_ms} ms; {process_s} s in all".format(**row), flush=True)
     return 0
