@@ -58,8 +58,14 @@
 PTXGEN_BEGIN
 
 /// What a rule has at most, beside PTX_STEP_MAX_STATES, PTX_STEP_MAX_SCALARS and
-/// PTX_RULE_MAX_OPERATIONS: numbers that last, entries of `c`, and terms of sums.
-enum { PTX_RULE_MAX_CLOCK_STATES = 4, PTX_RULE_MAX_COEFFICIENTS = 32, PTX_RULE_MAX_SUMS = 4 };
+/// PTX_RULE_MAX_OPERATIONS: states that are no outputs, numbers that last, entries of `c`, and
+/// terms of sums. States, outputs and the average of the weights are PTX_STEP_MAX_STATES together.
+enum {
+    PTX_RULE_MAX_STATES = 4,
+    PTX_RULE_MAX_CLOCK_STATES = 4,
+    PTX_RULE_MAX_COEFFICIENTS = 32,
+    PTX_RULE_MAX_SUMS = 4
+};
 
 // ------------------------------------------------------------------------------ states and scalars
 
@@ -70,8 +76,9 @@ typedef enum ptx_rule_kind {
     PTX_RULE_WEIGHT,   ///< of a parameter's precision: in no format with blocks
 } ptx_rule_kind;
 
-/// An array beside the parameter, with an element for each of its elements; zeros initially. A
-/// state that begins elsewhere selects by the step number, which is 1 at the first step.
+/// An array beside the parameter, with an element for each of its elements; zeros initially, or the
+/// parameter. A state that begins elsewhere selects by the step number, which is 1 at the first
+/// step.
 struct ptx_rule_state {
     const char *name; ///< "exp_avg"; NULL: there is no such state, nor any after it
     ptx_rule_kind kind;
@@ -82,6 +89,8 @@ struct ptx_rule_state {
     ptx_type dtype;
     bool output; ///< only written, as a copy of the weights: `update` finds nothing there. It has a
                  ///< dtype
+    bool start_p; ///< the first step finds the parameter there, as `update` gets it, whatever the
+                  ///< array has. Such states take an entry of `c` together, which is not shown
 };
 
 /// The values of a scalar that a plan accepts, checked as an f32.
@@ -277,7 +286,7 @@ struct ptx_rule_params {
     const char *name; ///< letters, digits and '_', as an entry's; at most 48. Not that of a rule of
                       ///< rules.h
     uint32_t version; ///< the caller's: a checkpoint of another version has other states
-    struct ptx_rule_state states[PTX_STEP_MAX_STATES];
+    struct ptx_rule_state states[PTX_STEP_MAX_STATES]; ///< PTX_RULE_MAX_STATES, and outputs
     struct ptx_rule_scalar scalars[PTX_STEP_MAX_SCALARS];
     /// f64 values of each step count that last from step to step, such as a running product. They
     /// are in the caller's memory, from 8 bytes after the count (`step`) on, zeros initially; the

@@ -45,8 +45,10 @@
 
 PTXGEN_BEGIN
 
-/// What a rule has at most. The rules here have up to 2 states and 5 scalars.
-enum { PTX_STEP_MAX_STATES = 4, PTX_STEP_MAX_SCALARS = 16 };
+/// What a rule has at most: arrays beside the parameter, outputs of rules of callers and the
+/// average of the weights among them, and scalars. The rules here have up to 2 states and 5
+/// scalars.
+enum { PTX_STEP_MAX_STATES = 8, PTX_STEP_MAX_SCALARS = 16 };
 
 /// The optimizers, by the formulas above.
 typedef enum ptx_step_rule {

@@ -90,8 +90,8 @@ struct ptx_step_whole {
 struct ptx_step_tensor {
     CUdeviceptr parameter;
     CUdeviceptr gradient; ///< 0: excluded from norm, step and count
-    /// Adam: m, v; Lion, MUON, SGD with momentum: one state; zeros initially. 0 for states that the
-    /// rule does not have.
+    /// Adam: m, v; Lion, MUON, SGD with momentum: one state; zeros initially. A rule of the
+    /// caller's: its states and outputs, in its order. 0 for states that the rule does not have.
     CUdeviceptr state[PTX_STEP_MAX_STATES];
     /// STATE_8BIT, STATE_F16: an f32 for each 256 elements of each state, zeros initially.
     /// MASTER_24BIT: an f16 for each 32. Else 0.
@@ -396,7 +396,7 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 /// After an error the plan is unchanged, with one exception: a DRIVER error between two launches
 /// leaves the effect of the first ones; set the same tensors again. There is one launch for each 32
 /// tensors, for each 24 in a plan that has a tensor with more than two states, its ema being one,
-/// and one for each 256 gradients.
+/// for each 19 with more than four, and one for each 256 gradients.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);

@@ -42,6 +42,8 @@ class Reference:
         p, g = np.asarray(p, self._kind), np.asarray(g, self._kind)
         self._check_shape("g", g, p)
         arrays, t = self._states(states, p, self._kind), self._step(t)
+        if t == 1:
+            arrays = [p if state.start == "p" else x for x, (_, state) in zip(arrays, data.states)]
         with np.errstate(all="ignore"):
             once = self._run(data.once, np.float64, {
                 "T": np.float64(t), "SCALAR": self._scalars(scalars),

@@ -148,7 +148,7 @@ class Rule(Object):
             params.states[k].name, params.states[k].kind = name.encode(), _KINDS[state.kind]
             params.states[k].stochastic = bool(state.stochastic)
             params.states[k].dtype = _TYPES[state.dtype] if state.dtype else _c.PTX_NONE
-            params.states[k].output = state.output
+            params.states[k].output, params.states[k].start_p = state.output, state.start == "p"
         for k, (name, which, default) in enumerate(data.flat):
             params.scalars[k] = _c.ptx_rule_scalar(name.encode(), _RANGES[which], default)
         program, kept = _c.ptx_rule_program(), []
@@ -407,12 +407,12 @@ class _Made:
             default, own = _flat(one, value)
             self.scalars.append((one, default))
             self.flat += own
-        for kind, count, most in (("states", len(self.states), _c.PTX_STEP_MAX_STATES),
+        for kind, count, most in (("states", len(states), _c.PTX_RULE_MAX_STATES),
+                                  ("states and outputs", len(self.states), _c.PTX_STEP_MAX_STATES),
                                   ("scalars", len(self.flat), _c.PTX_STEP_MAX_SCALARS),
                                   ("clock states", len(clock), _c.PTX_RULE_MAX_CLOCK_STATES)):
             if count > most:
-                raise InvalidError(f"rule {name}: {count} {kind}{' and outputs' * (kind == 'states' and bool(outputs))}; "
-                                   f"a rule has {most} at most")
+                raise InvalidError(f"rule {name}: {count} {kind}; a rule has {most} at most")
         if name == "<lambda>":
             raise InvalidError('a rule of a lambda has no name: give it one, as ptxgen.rule(..., name="mine")')
         self.options = options
@@ -422,15 +422,13 @@ class _Made:
         if wrong:
             raise InvalidError(f"keys: {wrong[0]} is True, False, a number or a string, not {keys[wrong[0]]!r:.80}")
 
-    def values(self, trace: Trace, starts: bool = True) -> Dict[str, Any]:
-        """What functions get by name. starts: states may begin elsewhere than at 0."""
+    def values(self, trace: Trace) -> Dict[str, Any]:
+        """What functions get by name."""
         t, p = trace.add("once", "T"), trace.add("update", "P")
         values = {**self.options, "t": t, "p": p, "g": trace.add("update", "G")}
         for k, (one, state) in enumerate(self.states.items()):
             if not state.output:
                 values[one] = trace.add("update", "STATE", k)
-            if state.start == "p" and starts:
-                values[one] = where(t == 1, p, values[one])
         for k, (one, start) in enumerate(self.clock.items()):
             values[one] = trace.add("once", "CLOCK", k)
             if start != 0:
@@ -512,7 +510,7 @@ class _Made:
         if self.parts.evaluation is None:
             return ()
         trace = Trace()
-        values = self.values(trace, starts=False)
+        values = self.values(trace)
         for one in ("t", "g", *self.clock):
             del values[one]
         p = self.end(trace, "update", "SET_P", self.called(self.parts.evaluation, values), "the weights to evaluate with")

@@ -297,11 +297,13 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
         if (has_blocks)
             s->scale_at[k] = word[ROW(absmax) + k];
     }
-    for (unsigned k = STEP_ROW_STATES; k < PTX_STEP_MAX_STATES && words > ROW(more_states); k++) {
-        s->address[ARRAY_STATE + k] = word[ROW(more_states) + k - STEP_ROW_STATES];
+    for (unsigned k = 0; k < STEP_MORE_STATES && words > ROW(more_states); k++) {
+        s->address[ARRAY_STATE + STEP_ROW_STATES + k] = word[ROW(more_states) + k];
         if (has_blocks)
-            s->scale_at[k] = word[ROW(more_absmax) + k - STEP_ROW_STATES];
+            s->scale_at[STEP_ROW_STATES + k] = word[ROW(more_absmax) + k];
     }
+    for (unsigned k = PTX_RULE_MAX_STATES; k < PTX_STEP_MAX_STATES && words > ROW(last_states); k++)
+        s->address[ARRAY_STATE + k] = word[ROW(last_states) + k - PTX_RULE_MAX_STATES];
     s->count_at = word[ROW(step)];
     if (random) {
         s->random.whole_first = word[ROW(first)];
@@ -350,6 +352,11 @@ enum kernel { STEPS, REDUCES, STEPS_MATRICES };
 
 static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel kernel)
 {
+    static const char few[] = "rows of 12: parameter, master or remainder, states, count, place in "
+                              "the whole, id, clock, variant, norm group, absmax";
+    static const char *const meanings[] = { few,
+                                            "rows of 16: as those of 12, and more states, absmax",
+                                            "rows of 20: as those of 16, and more states" };
     const struct ptxk_step_spec *const spec = norm->own;
     const struct ptxk_step_rules rules = ptxk_step_rules(spec);
     const bool reduces = kernel == REDUCES, of_matrices = kernel == STEPS_MATRICES;
@@ -361,13 +368,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
                                     .meaning = "rows of 4: gradient, count, weight, type");
     ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
                                   .meaning = "rows of 2: tensor, place in it");
-    ptx_ptr rows =
-        ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
-                      .meaning = ptxk_step_row_words(spec) == STEP_ROW_WORDS
-                                     ? "rows of 16: as those of 12, and more states, absmax"
-                                     : "rows of 12: parameter, master or remainder, states, "
-                                       "count, place in the whole, id, clock, variant, "
-                                       "norm group, absmax");
+    ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
+                                 .meaning = ptxk_step_row_meaning(spec, meanings));
     s.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
                                    .meaning = ptxk_step_coefficients_meaning(&rules));
     s.records = ptx_param_ptr(b, PTX_F32, "records", .readonly = true,

@@ -9,6 +9,7 @@
 enum {
     PTXK_STEP_MOST_VARIANTS = 64,
     STEP_ROW_STATES = 2, // those that every row has room for
+    STEP_MORE_STATES = PTX_RULE_MAX_STATES - STEP_ROW_STATES,
 };
 
 _Static_assert((int)PTXK_STEP_MOST_VARIANTS == (int)PTXK_STEP_MOST_RULES, "a rule each");
@@ -50,8 +51,10 @@ struct step_tensor_row {
     uint32_t norm_group;
     uint64_t absmax[STEP_ROW_STATES];
     // Left out where no variant has so many states.
-    uint64_t more_states[PTX_STEP_MAX_STATES - STEP_ROW_STATES];
-    uint64_t more_absmax[PTX_STEP_MAX_STATES - STEP_ROW_STATES];
+    uint64_t more_states[STEP_MORE_STATES];
+    uint64_t more_absmax[STEP_MORE_STATES];
+    // Likewise; these are in no blocks.
+    uint64_t last_states[PTX_STEP_MAX_STATES - PTX_RULE_MAX_STATES];
 };
 
 enum {
@@ -193,8 +196,10 @@ unsigned ptxk_step_blocks_per_sm(const struct ptxk_step_spec *spec);
 
 // Whether any variant uses random bits.
 bool ptxk_step_draws(const struct ptxk_step_spec *spec);
-// The words (u64) of a tensor's row: 12 or 16.
+// The words (u64) of a tensor's row: 12, 16 or 20.
 uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec);
+// That of the three meanings of a parameter which fits the rows' length.
+const char *ptxk_step_row_meaning(const struct ptxk_step_spec *spec, const char *const meanings[3]);
 // The scalars of a group that ptx_step_plan_set_hyper() sets: STEP_FEW_SCALARS or STEP_SCALARS.
 uint32_t ptxk_step_set_scalars(const struct ptxk_step_spec *spec);
 // Whether any variant has states in blocks.

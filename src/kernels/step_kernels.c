@@ -199,10 +199,11 @@ static void set_hyper_emit(ptx_builder *b, const struct norm_spec *spec)
 
 static void set_rows_emit(ptx_builder *b, const struct norm_spec *spec)
 {
+    static const char *const meanings[] = { "rows of 12, from the first to set",
+                                            "rows of 16, from the first to set",
+                                            "rows of 20, from the first to set" };
     ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .writeonly = true,
-                                 .meaning = ptxk_step_row_words(spec->own) == STEP_ROW_WORDS
-                                                ? "rows of 16, from the first to set"
-                                                : "rows of 12, from the first to set");
+                                 .meaning = ptxk_step_row_meaning(spec->own, meanings));
     ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "words to set");
     ptx_ptr words = ptx_param_array(b, PTX_U64, "words", STEP_SET_ROWS_WORDS);
     ptx_for (b, k, ptx_tid(b, PTX_X), count, NORM_BLOCK)

@@ -48,10 +48,11 @@ ptx_val ptxk_matrix_has(ptx_builder *b, ptx_val options, uint32_t option)
 
 ptx_ptr ptxk_matrix_rows_param(ptx_builder *b, const struct ptxk_step_spec *spec)
 {
+    static const char *const meanings[] = { "rows of 12, one a tensor", "rows of 16, one a tensor",
+                                            "rows of 20, one a tensor" };
+
     return ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
-                         .meaning = ptxk_step_row_words(spec) == STEP_ROW_WORDS
-                                        ? "rows of 16, one a tensor"
-                                        : "rows of 12, one a tensor");
+                         .meaning = ptxk_step_row_meaning(spec, meanings));
 }
 
 ptx_ptr ptxk_matrix_tensor_at(ptx_builder *b, const struct ptxk_step_spec *spec, ptx_ptr rows,

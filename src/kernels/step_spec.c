@@ -141,10 +141,25 @@ bool ptxk_step_draws(const struct ptxk_step_spec *spec)
 
 uint32_t ptxk_step_row_words(const struct ptxk_step_spec *spec)
 {
-    for (unsigned k = 0; k < spec->variant_count; k++)
-        if (ptxk_step_states(&spec->variants[k]) > STEP_ROW_STATES)
-            return STEP_ROW_WORDS;
-    return NORM_PLACE(uint64_t, struct step_tensor_row, more_states);
+    unsigned most = 0;
+
+    for (unsigned k = 0; k < spec->variant_count; k++) {
+        const unsigned states = ptxk_step_states(&spec->variants[k]);
+        most = states > most ? states : most;
+    }
+    if (most > PTX_RULE_MAX_STATES)
+        return STEP_ROW_WORDS;
+    return most > STEP_ROW_STATES ? NORM_PLACE(uint64_t, struct step_tensor_row, last_states)
+                                  : NORM_PLACE(uint64_t, struct step_tensor_row, more_states);
+}
+
+const char *ptxk_step_row_meaning(const struct ptxk_step_spec *spec, const char *const meanings[3])
+{
+    const uint32_t words = ptxk_step_row_words(spec);
+
+    return meanings[words == STEP_ROW_WORDS                                             ? 2
+                    : words > NORM_PLACE(uint64_t, struct step_tensor_row, more_states) ? 1
+                                                                                        : 0];
 }
 
 uint32_t ptxk_step_set_scalars(const struct ptxk_step_spec *spec)

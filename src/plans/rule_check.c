@@ -50,6 +50,11 @@ static ptx_status check_state(const struct ptx_rule_params *params, unsigned k)
     if (state->output && state->dtype == PTX_NONE)
         return ptxd_fail(PTX_ERROR_INVALID, "state %s: an output needs a dtype of its own",
                          state->name);
+    if (state->output && state->start_p)
+        return ptxd_fail(
+            PTX_ERROR_INVALID,
+            "state %s: it is an output, only written, and start_p is set: leave one out",
+            state->name);
     if (state->stochastic && state->dtype != PTX_NONE)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "state %s: it is stochastic, and has a dtype of its own, to which it is "
@@ -110,10 +115,14 @@ static ptx_status check_scalar(const struct ptx_rule_params *params, unsigned k)
 // What follows one without a name is lost, as it ends the list.
 static ptx_status check_ends(const struct ptx_rule_params *params)
 {
-    unsigned end = 0;
+    unsigned end = 0, outputs = 0;
 
-    while (end < PTX_STEP_MAX_STATES && params->states[end].name)
-        end++;
+    for (; end < PTX_STEP_MAX_STATES && params->states[end].name; end++)
+        outputs += params->states[end].output;
+    if (end - outputs > PTX_RULE_MAX_STATES)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%u states that are no outputs; a rule has %d at most, beside outputs",
+                         end - outputs, PTX_RULE_MAX_STATES);
     for (unsigned k = end; k < PTX_STEP_MAX_STATES; k++)
         if (params->states[k].name)
             return ptxd_fail(PTX_ERROR_INVALID, "state %u is %s, and state %u has no name", k,

@@ -78,8 +78,10 @@ static size_t add_copies(const struct ptx_step_tensor *tensor, size_t t, struct 
 
 static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct plan_array *to)
 {
-    static const char *const states[] = { "state[0]", "state[1]", "state[2]", "state[3]" };
-    static const char *const absmaxes[] = { "absmax[0]", "absmax[1]", "absmax[2]", "absmax[3]" };
+    static const char *const states[] = { "state[0]", "state[1]", "state[2]", "state[3]",
+                                          "state[4]", "state[5]", "state[6]", "state[7]" };
+    static const char *const absmaxes[] = { "absmax[0]", "absmax[1]", "absmax[2]", "absmax[3]",
+                                            "absmax[4]", "absmax[5]", "absmax[6]", "absmax[7]" };
     _Static_assert(sizeof states / sizeof *states == PTX_STEP_MAX_STATES, "a name each");
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);

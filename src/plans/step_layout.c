@@ -576,6 +576,7 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
         states[k] = ptxp_step_state_at(tensor, &v, k);
     memcpy(row.state, states, sizeof row.state);
     memcpy(row.more_states, states + STEP_ROW_STATES, sizeof row.more_states);
+    memcpy(row.last_states, states + PTX_RULE_MAX_STATES, sizeof row.last_states);
     memcpy(row.absmax, tensor->absmax, sizeof row.absmax);
     memcpy(row.more_absmax, tensor->absmax + STEP_ROW_STATES, sizeof row.more_absmax);
     return row;

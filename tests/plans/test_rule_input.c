@@ -288,6 +288,12 @@ static void no_clock_state(ptx_builder *b, struct ptx_rule_clock *clock)
 
 #define PLAIN .name = "mine", .states = { { "m" } }, .scalars = { { "lr" } }, .once = nothing_once
 
+static void last_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    (void)b;
+    clock->c[0] = clock->c[PTX_RULE_MAX_COEFFICIENTS - 1] = clock->scalar[0];
+}
+
 static void of_count(ptx_builder *b, struct ptx_rule_clock *clock)
 {
     clock->c[0] = ptx_mul(b, clock->scalar[0], clock->t);
@@ -438,6 +444,14 @@ TEST(test_functions)
                                                .clock_states = 2 },
                    "rule mine: once does not set new_state[1]");
     expect_line();
+    expect_no_rule(&(struct ptx_rule_params) { .name = "mine",
+                                               .states = { { "m", .start_p = true } },
+                                               .scalars = { { "lr" } },
+                                               .once = last_once,
+                                               .update = plain_update },
+                   "rule mine: c[31] is set, and a state that starts as the parameter takes an "
+                   "entry behind all others: set 31 at most");
+    expect_line();
     for (unsigned k = 0; k < sizeof wrong_once / sizeof *wrong_once; k++) {
         expect_no_rule(&(struct ptx_rule_params) { .name = "mine",
                                                    .scalars = { { "lr" } },
@@ -474,6 +488,11 @@ TEST(test_data)
     BAD("state m: dtype is f64; it must be f32, f16 or bf16, or none",
         bad.states[0].dtype = PTX_F64);
     BAD("state m: an output needs a dtype of its own", bad.states[0].output = true);
+    BAD("state m: it is an output, only written, and start_p is set: leave one out",
+        bad.states[0].output = bad.states[0].start_p = true, bad.states[0].dtype = PTX_F32);
+    BAD("5 states that are no outputs; a rule has 4 at most, beside outputs",
+        bad.states[1].name = "n", bad.states[2].name = "o", bad.states[3].name = "p",
+        bad.states[4].name = "q");
     BAD("state m: it is stochastic, and has a dtype of its own", bad.states[0].stochastic = true,
         bad.states[0].dtype = PTX_F32);
     BAD("state v follows m, which has a dtype of its own: those come last",

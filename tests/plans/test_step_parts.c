@@ -257,6 +257,7 @@ static void schedule_free_with(ptx_step_format format, ptx_type parameter)
 
     lay_out(schedule_free, format, parameter);
     start(false);
+    fill(ptxk_step_format_of(format)->state, STATE, &r, 0); // z, which starts as the parameter
     ptx_step_plan *plan = create();
     for (unsigned n = 0; n < STEPS; n++) {
         if (n == CHANGES) {

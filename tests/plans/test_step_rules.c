@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rules and formats that no caller has yet, in place of some that callers have: four states in
-// every way of storing them, and a state that is a weight.
+// every way of storing them, also with outputs and an average behind them, as many arrays as there
+// are, and a state that is a weight.
 #define PTXGEN_HERE NULL
 
 #include <math.h>
@@ -9,11 +10,12 @@
 
 #include "kernels/step/format.h"
 #include "plan_calls.h"
+#include "reference/half.h"
 #include "test.h"
 
 // The tables of the library are linked from here.
 #undef PTXK_STEP_RULES
-#define PTXK_STEP_RULES(X) X(ADAMW, four) X(ADAM, weight) X(SGD, sgd) X(LION, lion) X(MUON, muon)
+#define PTXK_STEP_RULES(X) X(ADAMW, four) X(ADAM, weight) X(SGD, sgd) X(LION, seven) X(MUON, muon)
 #undef PTX_STEP_FORMATS
 #define PTX_STEP_FORMATS(X)                                                                        \
     X(FULL, full, F32, NONE)                                                                       \
@@ -27,6 +29,9 @@
 #include "kernels/step/format.c"
 #include "kernels/step/rules.c"
 
+enum { OUTPUTS = 3 };
+_Static_assert(PTX_RULE_MAX_STATES + OUTPUTS + 1 == PTX_STEP_MAX_STATES, "with the average");
+
 static void once_four(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 {
     (void)b;
@@ -37,11 +42,11 @@ static void once_four(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
 static void update_four(ptx_builder *b, uint32_t options, const ptx_val *c,
                         struct ptxk_step_element *e)
 {
-    static const float rates[PTX_STEP_MAX_STATES] = { 1, 0, 3, 5 };
+    static const float rates[PTX_RULE_MAX_STATES] = { 1, 0, 3, 5 };
     ptx_val sum = ptx_f32(0);
 
     (void)options;
-    for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++) {
+    for (unsigned k = 0; k < PTX_RULE_MAX_STATES; k++) {
         if (k == 1) {
             ptx_val squares = ptx_mul(b, ptx_f32(4), ptx_mul(b, e->g, e->g));
             e->state[1] = ptx_max(b, ptx_mul(b, e->state[1], ptx_f32(4)), squares);
@@ -57,7 +62,7 @@ static const struct ptxk_step_scalar scalars[] = { { "lr", S_LR, PTX_RULE_RANGE_
 
 const struct ptxk_step_rule ptxk_step_four = {
     .name = "four",
-    .states = PTX_STEP_MAX_STATES,
+    .states = PTX_RULE_MAX_STATES,
     .scalars = 1,
     .coefficients = 1,
     .scalar = scalars,
@@ -67,6 +72,32 @@ const struct ptxk_step_rule ptxk_step_four = {
                { PTX_RULE_SIGNED, .stochastic = true } },
     .once = once_four,
     .update = update_four,
+};
+
+// The same, and what it leaves in the parameter: that, twice that, and four times that.
+static void update_seven(ptx_builder *b, uint32_t options, const ptx_val *c,
+                         struct ptxk_step_element *e)
+{
+    update_four(b, options, c, e);
+    for (unsigned k = 0; k < OUTPUTS; k++)
+        e->state[PTX_RULE_MAX_STATES + k] = ptx_mul(b, e->p, (float)(1 << k));
+}
+
+const struct ptxk_step_rule ptxk_step_seven = {
+    .name = "seven",
+    .states = PTX_RULE_MAX_STATES + OUTPUTS,
+    .scalars = 1,
+    .coefficients = 1,
+    .scalar = scalars,
+    .state = { { PTX_RULE_SIGNED, .stochastic = true },
+               { PTX_RULE_POSITIVE, .stochastic = true },
+               { PTX_RULE_SIGNED, .stochastic = true },
+               { PTX_RULE_SIGNED, .stochastic = true },
+               { PTX_RULE_WEIGHT, .type = PTX_F32, .output = true },
+               { PTX_RULE_WEIGHT, .type = PTX_BF16, .output = true },
+               { PTX_RULE_WEIGHT, .type = PTX_F16, .output = true } },
+    .once = once_four,
+    .update = update_seven,
 };
 
 const struct ptxk_step_rule ptxk_step_weight = {
@@ -84,7 +115,8 @@ const struct ptxk_step_rule ptxk_step_weight = {
 
 // More tensors than one launch gives addresses to; the arrays of one are ROOM apart, their copies
 // after a move begin at MOVED.
-enum { TENSORS = 30, COUNT = 700, ROOM = 4096, OF_TENSOR = 3 + 2 * PTX_STEP_MAX_STATES };
+enum { TENSORS = 30, COUNT = 700, ROOM = 4096, OF_TENSOR = 4 + 2 * PTX_RULE_MAX_STATES + OUTPUTS };
+enum { OUTPUT = 3 + 2 * PTX_RULE_MAX_STATES, AVERAGE = OUTPUT + OUTPUTS };
 enum { MOVED = TENSORS * OF_TENSOR * ROOM, BYTES = 2 * MOVED };
 
 static struct gpu gpu;
@@ -98,7 +130,7 @@ static size_t place(unsigned tensor, unsigned array)
     return (size_t)(tensor * OF_TENSOR + array) * ROOM;
 }
 
-static void lay_out(ptx_step_format format, CUdeviceptr at)
+static void lay_out_with(ptx_step_rule rule, ptx_step_format format, CUdeviceptr at)
 {
     const bool blocks = ptxk_step_format_of(format)->by_block;
 
@@ -112,18 +144,29 @@ static void lay_out(ptx_step_format format, CUdeviceptr at)
             .gradient_dtype = PTX_F32,
             .format = format,
         };
-        for (unsigned k = 0; k < PTX_STEP_MAX_STATES; k++) {
+        for (unsigned k = 0; k < PTX_RULE_MAX_STATES; k++) {
             tensors[t].state[k] = at + place(t, 3 + k);
-            tensors[t].absmax[k] = blocks ? at + place(t, 3 + PTX_STEP_MAX_STATES + k) : 0;
+            tensors[t].absmax[k] = blocks ? at + place(t, 3 + PTX_RULE_MAX_STATES + k) : 0;
+        }
+        if (rule == PTX_STEP_RULE_LION) {
+            for (unsigned k = 0; k < OUTPUTS; k++)
+                tensors[t].state[PTX_RULE_MAX_STATES + k] = at + place(t, OUTPUT + k);
+            tensors[t].ema = at + place(t, AVERAGE);
+            tensors[t].ema_dtype = PTX_F32;
         }
     }
-    group = (struct ptx_step_group) { .hyper.lr = 0.5 };
+    group = (struct ptx_step_group) { .rule = rule, .hyper.lr = 0.5 };
     params = (struct ptx_step_params) { .tensors = tensors,
                                         .tensor_count = TENSORS,
                                         .groups = &group,
                                         .group_count = 1,
                                         .max_norm = INFINITY,
                                         .stream = gpu.stream };
+}
+
+static void lay_out(ptx_step_format format, CUdeviceptr at)
+{
+    lay_out_with(PTX_STEP_RULE_ADAMW, format, at);
 }
 
 // All gradients are 1, or 2 in odd tensors.
@@ -137,38 +180,54 @@ static void fill(float *host)
     require(ptx_stream_synchronize(gpu.device, gpu.stream));
 }
 
-// Every number is exact in bf16, and those of a block are one number.
+static float element_of(const float *host, unsigned tensor, unsigned array, ptx_type type,
+                        unsigned i)
+{
+    const unsigned char *at = (const unsigned char *)host + place(tensor, array);
+    uint16_t half;
+    float x;
+
+    if (type == PTX_F32)
+        return memcpy(&x, at + i * sizeof x, sizeof x), x;
+    memcpy(&half, at + i * sizeof half, sizeof half);
+    return (float)(type == PTX_F16 ? f16_to_f64(half) : bf16_to_f64(half));
+}
+
+// Every number is exact in bf16 and f16, and those of a block are one number. A decay of 0 makes
+// the average the parameter.
 static void check(const float *host, ptx_type parameter, int steps)
 {
+    static const ptx_type types[] = { PTX_F32, PTX_BF16, PTX_F16, PTX_F32 };
+
     for (unsigned t = 0; t < TENSORS; t++) {
         const float g = (float)(1 + t % 2);
         float p = 0;
         for (int k = 1; k <= steps; k++)
             p -= 0.5f * (9 * g * (float)k + g * g * (float)(1 << 2 * k));
         for (unsigned i = 0; i < COUNT; i++) {
-            const unsigned char *at = (const unsigned char *)host + place(t, 0);
-            float is;
-            if (parameter == PTX_BF16) {
-                const uint32_t bits = (uint32_t)((const uint16_t *)(const void *)at)[i] << 16;
-                memcpy(&is, &bits, sizeof is);
-            } else {
-                memcpy(&is, at + i * sizeof is, sizeof is);
-            }
+            const float is = element_of(host, t, 0, parameter, i);
             if (is != p)
                 fail_msg("tensor %u: parameter %u is %g, not %g", t, i, (double)is, (double)p);
+            for (unsigned k = 0; k <= OUTPUTS && tensors[t].ema; k++) {
+                const float wanted = k < OUTPUTS ? p * (float)(1 << k) : p;
+                const float found = element_of(host, t, OUTPUT + k, types[k], i);
+                if (found != wanted)
+                    fail_msg("tensor %u: element %u of array %u behind the states is %g, not %g", t,
+                             i, k, (double)found, (double)wanted);
+            }
         }
     }
 }
 
 // Two steps, the second after all arrays have moved.
-static void steps_with(ptx_step_format format)
+static void steps_with(ptx_step_rule rule, ptx_step_format format)
 {
     const CUdeviceptr base = ptx_buffer_address(memory);
     float *host = malloc(BYTES);
 
     assert_non_null(host);
     fill(host);
-    lay_out(format, base);
+    lay_out_with(rule, format, base);
     ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
     if (!plan)
         fail_msg("%s", ptx_error_message());
@@ -178,7 +237,7 @@ static void steps_with(ptx_step_format format)
     check(host, tensors[0].dtype, 1);
     require(ptx_buffer_upload(memory, MOVED, host, MOVED, gpu.stream));
     require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    lay_out(format, base + MOVED);
+    lay_out_with(rule, format, base + MOVED);
     require(ptx_step_plan_set_addresses(plan, 0, TENSORS, tensors, gpu.stream));
     require(ptx_step_plan_run(plan, gpu.stream));
     require(ptx_buffer_download(memory, MOVED, host, MOVED, gpu.stream));
@@ -190,24 +249,28 @@ static void steps_with(ptx_step_format format)
 
 TEST(test_four_states)
 {
-    steps_with(PTX_STEP_FORMAT_FULL);
-    steps_with(PTX_STEP_FORMAT_STATE_BF16);
-    steps_with(PTX_STEP_FORMAT_STOCHASTIC);
-    steps_with(PTX_STEP_FORMAT_STATE_8BIT);
-    steps_with(PTX_STEP_FORMAT_STATE_F16);
+    static const ptx_step_format formats[] = { PTX_STEP_FORMAT_FULL, PTX_STEP_FORMAT_STATE_BF16,
+                                               PTX_STEP_FORMAT_STOCHASTIC,
+                                               PTX_STEP_FORMAT_STATE_8BIT,
+                                               PTX_STEP_FORMAT_STATE_F16 };
+
+    for (unsigned k = 0; k < sizeof formats / sizeof *formats; k++) {
+        steps_with(PTX_STEP_RULE_ADAMW, formats[k]);
+        steps_with(PTX_STEP_RULE_LION, formats[k]);
+    }
 }
 
 // Every array of a tensor is checked, and named.
 TEST(test_overlaps)
 {
-    static const char *const names[2][PTX_STEP_MAX_STATES] = {
+    static const char *const names[2][PTX_RULE_MAX_STATES] = {
         { "tensor 29's state[0]", "tensor 29's state[1]", "tensor 29's state[2]",
           "tensor 29's state[3]" },
         { "tensor 29's absmax[0]", "tensor 29's absmax[1]", "tensor 29's absmax[2]",
           "tensor 29's absmax[3]" },
     };
-    for (unsigned n = 0; n < 2 * PTX_STEP_MAX_STATES; n++) {
-        const unsigned k = n % PTX_STEP_MAX_STATES, is_absmax = n / PTX_STEP_MAX_STATES;
+    for (unsigned n = 0; n < 2 * PTX_RULE_MAX_STATES; n++) {
+        const unsigned k = n % PTX_RULE_MAX_STATES, is_absmax = n / PTX_RULE_MAX_STATES;
         lay_out(PTX_STEP_FORMAT_STATE_8BIT, ptx_buffer_address(memory));
         struct ptx_step_tensor *last = &tensors[TENSORS - 1];
         *(is_absmax ? &last->absmax[k] : &last->state[k]) = last->gradient;

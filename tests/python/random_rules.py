@@ -65,12 +65,12 @@ def any_rule(seed):
     """The rule of a seed."""
     chosen = random.Random(seed)
     states, outputs = {}, {}
-    for k in range(chosen.randrange(4)):
+    for k in range(chosen.randrange(5)):
         kind, own = chosen.choice(("signed", "positive", "weight")), chosen.random() < 0.3
         states[f"s{k}"] = ptxgen.State(kind, start="p" if chosen.random() < 0.2 else 0,
                                        dtype=chosen.choice(("f32", "f16", "bf16")) if own else None)
-    if len(states) < 3 and chosen.random() < 0.3:
-        outputs["copy"] = chosen.choice(("f32", "f16", "bf16"))
+    for k in range(chosen.choice((0, 0, 0, 0, 1, 1, 2, 4))):
+        outputs[f"copy{k}"] = chosen.choice(("f32", "f16", "bf16"))
     clock = {f"c{k}": chosen.choice((0.0, 0.5)) for k in range(chosen.choice((0, 0, 0, 1, 2, 4)))}
     scalars = dict(lr=chosen.uniform(1e-3, 0.5), betas=(chosen.uniform(0, 0.99), 0.75),
                    width=ptxgen.Scalar(chosen.uniform(-2, 2)))
@@ -100,12 +100,12 @@ def any_rule(seed):
     def reduce(**given):
         u = given["u"]
         pool = [given["p"], given["g"], *(u if isinstance(u, tuple) else (u,))]
-        more(chosen, pool, once[:3], chosen.randrange(1, 8))
+        more(chosen, pool, once[:3], chosen.randrange(4, 14))
         return tuple(1.0 if chosen.random() < 0.2 else whole(one) for one in pool[-chosen.randrange(1, 5):])
 
     def apply(**given):
         u = given["u"]
-        of_sums = more(chosen, list(given["sums"]), once[:3], chosen.randrange(1, 8))
+        of_sums = more(chosen, list(given["sums"]), once[:3], chosen.randrange(4, 12))
         many = [given["p"], *(u if isinstance(u, tuple) else (u,)), *(given[one] for one in states)]
         more(chosen, many, [*once[:3], *of_sums[-3:]], chosen.randrange(3, 8))
         many.append(many[-1] + tame(of_sums[-1]))

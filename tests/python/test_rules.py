@@ -481,6 +481,8 @@ MISUSE = [
     (lambda p, g: p, {"states": {}, "scalars": dict(params=1.0)}, r"scalars: the name params is reserved"),
     (lambda p, g: p, {"states": {}, "scalars": dict(a=ptxgen.Scalar(1, "any"))}, r"its range 'any' is none of"),
     (lambda p, g: p, {"states": dict.fromkeys("abcde", "signed")}, r"5 states; a rule has 4 at most"),
+    (lambda p, g: p, {"states": dict.fromkeys("abcd", "signed"), "outputs": dict.fromkeys("efhij", "f32")},
+     r"9 states and outputs; a rule has 8 at most"),
     (lambda p, g, c: (p, p), {"states": {}, "clock": dict(c=0.0)}, r"a value of an element where one of the whole step"),
     (lambda p, g, m: (p, m), {"name": "adamw"}, r"name is adamw, which is a rule of the library's"),
     (lambda p, g, m: (p, m), {"name": None}, r"a rule of a lambda has no name: give it one, as .*name=\"mine\""),

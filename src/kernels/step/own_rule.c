@@ -44,9 +44,9 @@ uint32_t ptxk_own_rule_place(const char *name)
 
 // ---- what the functions get ---------------------------------------------------------------------
 
-#define ENTRIES_4(X) X(0), X(1), X(2), X(3)
-#define ENTRIES_16(X)                                                                              \
-    ENTRIES_4(X), X(4), X(5), X(6), X(7), X(8), X(9), X(10), X(11), X(12), X(13), X(14), X(15)
+#define ENTRIES_4(X)  X(0), X(1), X(2), X(3)
+#define ENTRIES_8(X)  ENTRIES_4(X), X(4), X(5), X(6), X(7)
+#define ENTRIES_16(X) ENTRIES_8(X), X(8), X(9), X(10), X(11), X(12), X(13), X(14), X(15)
 #define ENTRIES_32(X)                                                                              \
     ENTRIES_16(X), X(16), X(17), X(18), X(19), X(20), X(21), X(22), X(23), X(24), X(25), X(26),    \
         X(27), X(28), X(29), X(30), X(31)
@@ -60,7 +60,7 @@ static const char *const entries[] = {
     ENTRIES_16(ENTRY),
 #undef ENTRY
 #define ENTRY(k) "state[" #k "], and the rule has fewer states"
-    ENTRIES_4(ENTRY),
+    ENTRIES_8(ENTRY),
 #undef ENTRY
 #define ENTRY(k) "state[" #k "], and the rule has fewer clock states"
     ENTRIES_4(ENTRY),
@@ -68,10 +68,9 @@ static const char *const entries[] = {
 #define ENTRY(k) "sum[" #k "], and the rule has fewer sums"
     ENTRIES_4(ENTRY),
 #undef ENTRY
-    "state[0], which is an output, only written",
-    "state[1], which is an output, only written",
-    "state[2], which is an output, only written",
-    "state[3], which is an output, only written",
+#define ENTRY(k) "state[" #k "], which is an output, only written"
+    ENTRIES_8(ENTRY),
+#undef ENTRY
 };
 enum {
     OF_C,
@@ -255,15 +254,32 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
     none_more(b, rule, "once", own.new_state, rule->clock_states, PTX_RULE_MAX_CLOCK_STATES,
               "new_state", "clock state");
     coefficients(b, rule, "once", own.c, c);
+    if (rule->own->first_at < PTX_RULE_MAX_COEFFICIENTS) {
+        ptx_comment(b, "whether states start as the parameter");
+        ptx_val is_first = ptx_eq(b, clock->t, 1);
+        c[rule->own->first_at] = ptx_select(b, is_first, ptx_f32(1), 0);
+    }
     reciprocals(b, rule->own, c);
 }
 
-static void element_of(const ptx_val *c, const struct ptxk_step_element *e,
+static void element_of(ptx_builder *b, const ptx_val *c, const struct ptxk_step_element *e,
                        struct ptx_rule_element *own)
 {
-    *own = (struct ptx_rule_element) { .user = e->rule->own->params.user, .p = e->p, .g = e->g };
+    const struct ptx_rule_params *params = &e->rule->own->params;
+    ptx_val first = e->first;
+
+    *own = (struct ptx_rule_element) { .user = params->user, .p = e->p, .g = e->g };
     memcpy(own->c, c, sizeof own->c);
     memcpy(own->state, e->state, sizeof own->state);
+    for (uint32_t k = 0; k < e->rule->states; k++) {
+        if (!params->states[k].start_p)
+            continue;
+        if (first.type == PTX_NONE)
+            first = ptx_ne(b, c[e->rule->own->first_at], 0);
+        own->state[k] = ptx_select(b, first, e->p, e->state[k]);
+    }
+    if (e->rule->own->first_at < PTX_RULE_MAX_COEFFICIENTS)
+        own->c[e->rule->own->first_at] = (ptx_val) { 0 };
     for (uint32_t k = 0; k < e->rule->own->reciprocals; k++)
         own->c[e->rule->own->first_reciprocal + k] = (ptx_val) { 0 };
     mark_absent(own->c, PTX_RULE_MAX_COEFFICIENTS, OF_C);
@@ -279,7 +295,7 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
     const struct ptx_rule_params *params = &rule->own->params;
     struct ptx_rule_element own;
 
-    element_of(c, e, &own);
+    element_of(b, c, e, &own);
     restrict_to(b, context);
     params->update(b, &own);
     restrict_no_more(b);
@@ -321,7 +337,7 @@ static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
     struct context context = { .quick = NULL };
 
     (void)options;
-    element_of(c, e, &own);
+    element_of(b, c, e, &own);
     restrict_to(b, &context);
     params->reduce(b, &own);
     restrict_no_more(b);
@@ -512,13 +528,33 @@ static void sums_emit(ptx_builder *b, const struct ptxk_step_rule *rule, ptx_val
     rule->of_sums(b, rule, sum, c);
 }
 
-// Notes the divisors for whose reciprocals there is room behind `c`.
-static void divisors(struct ptxk_own_rule *own, const ptx_val *c, uint32_t bits)
+static bool starts_as_p(const struct ptx_rule_params *params)
+{
+    bool starts = false;
+
+    for (uint32_t k = 0; k < PTX_STEP_MAX_STATES && params->states[k].name; k++)
+        starts = starts || params->states[k].start_p;
+    return starts;
+}
+
+// Notes what is behind `c`: whether the step is the first, and the reciprocals of those divisors
+// for which there is room.
+static void places(ptx_builder *b, struct ptxk_own_rule *own, const ptx_val *c, uint32_t bits)
 {
     uint32_t first = PTX_RULE_MAX_COEFFICIENTS;
 
     while (first && c[first - 1].type == PTX_NONE)
         first--;
+    if (starts_as_p(&own->params)) {
+        if (first == PTX_RULE_MAX_COEFFICIENTS)
+            ptx_builder_fail_value(b, (ptx_val) { 0 },
+                                   "rule %s: c[%d] is set, and a state that starts as the "
+                                   "parameter takes an entry behind all others: set %d at most",
+                                   own->rule.name, PTX_RULE_MAX_COEFFICIENTS - 1,
+                                   PTX_RULE_MAX_COEFFICIENTS - 1);
+        own->first_at = first++;
+        own->rule.coefficients = first;
+    }
     own->first_reciprocal = first;
     for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++) {
         if (!(bits >> k & 1) || first + own->reciprocals + 2 > PTX_RULE_MAX_COEFFICIENTS)
@@ -531,7 +567,9 @@ static void divisors(struct ptxk_own_rule *own, const ptx_val *c, uint32_t bits)
 
 void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
 {
-    static const char *const names[] = { "state_0", "state_1", "state_2", "state_3" };
+    static const char *const names[PTX_STEP_MAX_STATES] = {
+        "state_0", "state_1", "state_2", "state_3", "state_4", "state_5", "state_6", "state_7",
+    };
     const struct ptxk_step_rule *rule = &own->rule;
     struct ptxk_step_clock clock = { .rule = rule };
     ptx_val c[PTX_RULE_MAX_COEFFICIENTS] = { { 0 } };
@@ -553,6 +591,7 @@ void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
         for (uint32_t k = 0; k < rule->clock_states; k++)
             clock.state[k] = ptx_load(b, clock_states, PTXK_STEP_CLOCK_STATE_AT + k);
         own->divisors = own->reciprocals = 0;
+        own->first_at = PTX_RULE_MAX_COEFFICIENTS;
         ptx_comment(b, "once");
         rule->once(b, &clock, c);
         for (uint32_t k = 0; k < rule->clock_states; k++)
@@ -565,6 +604,8 @@ void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
             }
         struct ptxk_step_element e = { .p = ptx_load(b, p, i), .rule = rule };
         e.g = ptx_load(b, g, i);
+        if (starts_as_p(&own->params))
+            e.first = ptx_eq(b, clock.t, 1);
         for (uint32_t k = 0; k < rule->states; k++)
             if (!rule->state[k].output)
                 e.state[k] = ptx_load(b, state[k], i);
@@ -573,7 +614,7 @@ void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own)
         ptx_comment(b, "update");
         updated(b, c, &e, &context);
         own->rule.quick = context.divides;
-        divisors(own, c, context.divisors);
+        places(b, own, c, context.divisors);
         ptx_store(b, p, i, e.p);
         for (uint32_t k = 0; k < rule->states; k++)
             ptx_store(b, state[k], i, e.state[k]);

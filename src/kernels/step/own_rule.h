@@ -14,7 +14,10 @@ struct ptxk_own_rule {
     // in their order, from `first_reciprocal` on: its struct ptxk_quick_divisor.
     uint32_t divisors;
     uint32_t first_reciprocal, reciprocals; // how many, two for each
-    uint64_t serial;                        // tells rules of one name and version apart
+    // Where a row has whether the step is the first, as 1 or 0; PTX_RULE_MAX_COEFFICIENTS: no state
+    // starts as the parameter, or it is not known yet.
+    uint32_t first_at;
+    uint64_t serial; // tells rules of one name and version apart
 };
 
 // Sets `rule` from params that are in range, but for what ptxk_own_rule_emit() finds.

@@ -84,7 +84,8 @@ bool ptxk_step_has_coefficient(const struct ptxk_step_rule *rule, uint32_t k)
 {
     const struct ptxk_own_rule *own = rule->own;
 
-    return own ? own->coefficients >> k & 1 || k - own->first_reciprocal < own->reciprocals
+    return own ? own->coefficients >> k & 1 || k - own->first_reciprocal < own->reciprocals ||
+                     k == own->first_at
                : k < rule->coefficients;
 }
 

@@ -91,6 +91,7 @@ struct ptxk_step_element {
     // Of a state that is in the rule's `roots`, set by its update: the root, rounded. By quick
     // instructions times PTXK_QUICK_SCALE.
     ptx_val root[PTX_STEP_MAX_STATES];
+    ptx_val first; // a predicate, in the entry of ptx_rule_emit(): whether the step is the first
 };
 
 // A rule's file, which has its name in PTXK_STEP_RULES, has one of these. docs/design.md describes

@@ -9,7 +9,7 @@
 #include "rules.h"
 
 enum { S_LR, S_BETA1, S_DECAY };
-enum { LR, DECAY, C, ALONG, OUT, FIRST };
+enum { LR, DECAY, C, ALONG, OUT };
 enum { LR_MAX, SUM };
 enum { Z, X };
 
@@ -28,7 +28,6 @@ static void once(ptx_builder *b, struct ptx_rule_clock *clock)
     ptx_val none = ptx_eq(b, sum, 0);
     ptx_val part = ptx_select(b, none, ptx_f64(0), ptx_div(b, weight, sum));
     ptx_val kept = ptx_mul(b, beta, ptx_sub(b, 1, part));
-    ptx_val first = ptx_eq(b, clock->t, 1);
 
     clock->new_state[LR_MAX] = lr_max;
     clock->new_state[SUM] = sum;
@@ -37,19 +36,16 @@ static void once(ptx_builder *b, struct ptx_rule_clock *clock)
     clock->c[C] = part;
     clock->c[ALONG] = ptx_mul(b, lr, ptx_sub(b, kept, 1));
     clock->c[OUT] = ptx_sub(b, 1, ptx_div(b, 1, beta));
-    clock->c[FIRST] = ptx_select(b, first, ptx_f32(1), 0);
 }
 
 static void update(ptx_builder *b, struct ptx_rule_element *e)
 {
     const ptx_val *c = e->c;
-    ptx_val first = ptx_ne(b, c[FIRST], 0);
-    ptx_val z = ptx_select(b, first, e->p, e->state[Z]);
     ptx_val g = ptx_fma(b, c[DECAY], e->p, e->g);
-    ptx_val y = ptx_fma(b, c[C], ptx_sub(b, z, e->p), e->p);
+    ptx_val y = ptx_fma(b, c[C], ptx_sub(b, e->state[Z], e->p), e->p);
+    ptx_val z = ptx_fma(b, ptx_neg(b, c[LR]), g, e->state[Z]);
 
     y = ptx_fma(b, c[ALONG], g, y);
-    z = ptx_fma(b, ptx_neg(b, c[LR]), g, z);
     e->new_p = y;
     e->new_state[Z] = z;
     e->new_state[X] = ptx_fma(b, c[OUT], ptx_sub(b, z, y), y);
@@ -58,7 +54,7 @@ static void update(ptx_builder *b, struct ptx_rule_element *e)
 const struct ptx_rule_params schedule_free_params = {
     .name = "schedule_free",
     .version = 1,
-    .states = { { "z", PTX_RULE_WEIGHT },
+    .states = { { "z", PTX_RULE_WEIGHT, .start_p = true },
                 { "x", PTX_RULE_WEIGHT, .dtype = PTX_F32, .output = true } },
     .scalars = { { "lr", PTX_RULE_RANGE_AT_LEAST_0, 1 },
                  { "beta1", PTX_RULE_RANGE_BELOW_1, 0.9 },
