@@ -211,6 +211,12 @@ static void prints(ptx_builder *b, struct ptx_rule_element *e)
     ptx_printf(b, "p");
 }
 
+static void calls(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ptx_call(b, "square", e->p);
+    e->new_state[0] = e->g;
+}
+
 static void entry(ptx_builder *b, struct ptx_rule_element *e)
 {
     plain_update(b, e);
@@ -397,6 +403,7 @@ TEST(test_functions)
         { a_predicate, "update sets new_state[0] to a value of type pred; it must be f32" },
         { load, "ptx_param_ptr: a rule may only compute values" },
         { prints, "ptx_printf: a rule may only compute values" },
+        { calls, "ptx_call: a rule may only compute values" },
         { entry, "ptx_entry: entry 'mine' is still open" },
         { of_block, "the value was made inside a block that is closed" },
         { lanes, "ptx_shfl: a rule may only compute values" },
