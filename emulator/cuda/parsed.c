@@ -14,7 +14,7 @@ enum {
     MOST_KEPT = 0, // so that the sanitizer sees what is used after it was freed
 #else
     MOST_KEPT =
-        1 << 20, // characters of texts that no module uses; parsed they take some 20 bytes each
+        2 << 20, // characters of texts that no module uses; parsed they take some 20 bytes each
 #endif
 };
 

@@ -101,6 +101,11 @@ static bool refuse(struct emu_parser *p, const struct emu_spelled *spelled,
     }
 }
 
+static bool fits(const struct emu_parser *p, uint8_t isa, uint8_t sm)
+{
+    return p->module->isa >= isa && p->module->sm >= sm;
+}
+
 static bool floors(struct emu_parser *p, const struct emu_spelled *spelled,
                    const struct emu_token *at, const char *modifier, uint8_t isa, uint8_t sm)
 {
@@ -132,13 +137,13 @@ bool emu_check_floors(struct emu_parser *p, const struct emu_spelled *spelled,
                       const struct emu_form *form)
 {
     char text[MOST_LACKS];
-    const char *told = told_by(form, text);
 
-    if (!floors(p, spelled, &spelled->name, told, form->isa, form->sm))
-        return false;
-    if (form->own && !p->module->sm_suffix)
-        return emu_error(p, &spelled->name, "Feature '%.*s%s%s' requires .target sm_%da",
+    if (!fits(p, form->isa, form->sm) || (form->own && !p->module->sm_suffix)) {
+        const char *told = told_by(form, text);
+        return floors(p, spelled, &spelled->name, told, form->isa, form->sm) &&
+               emu_error(p, &spelled->name, "Feature '%.*s%s%s' requires .target sm_%da",
                          EMU_TEXT(&spelled->name), told ? "." : "", told ? told : "", form->sm);
+    }
     for (unsigned k = 0; k < spelled->count && spelled->known[k]; k++) {
         // cp.async accepted .shared::cta before any other instruction.
         if (form->must & EMU_G(FROM) && spelled->known[k]->group == EMU_GROUP_INDEX_SPACE)

@@ -79,10 +79,13 @@ static const struct emu_spelling spellings[] = {
 #include "isa.def"
 };
 
+// As strncmp(), whose call takes longer than the first characters, which tell most names apart.
 static int order(const char *name, const char *at, size_t length)
 {
-    const int difference = strncmp(name, at, length);
-    return difference ? difference : name[length] != '\0';
+    for (size_t k = 0; k < length; k++)
+        if (name[k] != at[k] || name[k] == '\0')
+            return (unsigned char)name[k] - (unsigned char)at[k];
+    return name[length] != '\0';
 }
 
 const struct emu_spelling *emu_spellings_find(const char *at, size_t length, unsigned *count)
@@ -366,10 +369,7 @@ const struct emu_modifier *emu_modifier_find(const char *at, size_t length)
 
     while (low < high) {
         const size_t middle = (low + high) / 2;
-        const char *name = modifiers[middle].name;
-        int difference = strncmp(name, at, length);
-        if (!difference)
-            difference = name[length] != '\0';
+        const int difference = order(modifiers[middle].name, at, length);
         if (!difference)
             return &modifiers[middle];
         if (difference < 0)

@@ -14,7 +14,7 @@ static bool is_digit(char c)
 
 static bool is_letter(char c)
 {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
 }
 
 // Characters allowed after the first one of a name.
@@ -286,6 +286,11 @@ static void read_punct(struct emu_lexer *lexer, struct emu_token *token)
     static const char pairs[][3] = { "<<", ">>", "<=", ">=", "==", "!=", "&&", "||" };
     const char c = *lexer->at;
 
+    if (c == ',' || c == ';') { // most of them
+        token->kind = EMU_TOKEN_PUNCT;
+        lexer->at++;
+        return;
+    }
     for (size_t k = 0; k < sizeof pairs / sizeof *pairs; k++) {
         if (c != pairs[k][0] || peek(lexer, 1) != pairs[k][1])
             continue;
