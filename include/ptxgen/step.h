@@ -23,6 +23,7 @@
 ///     t = count + 1
 ///     g = rn_f32(f32(g) * factor)               the record's factor of its norm group
 ///     parameter, states = rule(parameter, states, g, t)
+///     parameter = parameter * f                 in rows or columns with a factor: qk_clip.h
 ///     ema follows the parameter                 where the tensor has an average of its weights
 ///     fp8, amax = those of the parameter        where the tensor has a copy, or its amax is wanted
 ///     count = t
@@ -39,6 +40,7 @@
 #include <ptxgen/builder.h>
 #include <ptxgen/muon.h>
 #include <ptxgen/norm.h>
+#include <ptxgen/qk_clip.h>
 #include <ptxgen/records.h>
 #include <ptxgen/rule.h>
 #include <ptxgen/rules.h>
@@ -157,7 +159,8 @@ struct ptx_step_tensor {
     /// Where `count` is 0: whether `step` and a rule's clock states behind it go on nevertheless,
     /// with each step that is taken. For a rank that has no element of a parameter.
     bool counts_empty;
-    uint64_t columns; ///< with MUON: of the matrix, of which `count` is a multiple; else not used
+    uint64_t columns; ///< with MUON and in qk_clips: of the matrix, of which `count` is a multiple;
+                      ///< else not used
     /// With MUON, where the matrix is some rows or columns of a parameter: where its elements are.
     /// { 0 }: one after the other. See muon.h.
     struct ptx_muon_spread spread;
@@ -259,6 +262,8 @@ struct ptx_step_params {
     /// their order, which norm_sq writes, and reduce reads: a multiple of 8. Rows of tensors
     /// without elements, without gradient and of other rules are zeros. 0: the plan's own.
     CUdeviceptr matrix_sums_at;
+    const struct ptx_qk_clip *qk_clips; ///< copied; factors of rows and columns: qk_clip.h
+    size_t qk_clip_count;
 };
 
 /// The most hyperparameter groups of a plan.

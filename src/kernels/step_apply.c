@@ -190,6 +190,7 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
     s.variant = &second;
     s.blocks = NULL;
     s.address[ARRAY_STATE] = s.address[ema]; // this pass has no other state
+    ptxk_step_qk_begin(b, &s);
     ptx_set(b, s.several, m.several);
     scalars_read(b, &s);
     ptxk_matrix_step(b, &s, &m);
@@ -208,6 +209,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
     }
     s->blocks = ptxk_step_blocks_of(s->variant);
     ptxk_tile_arrays(b, s);
+    ptxk_step_qk_begin(b, s);
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, lanes));
     struct ptxk_tile_vector v = s->blocks && !s->reduces ? ptxk_tile_block_begin(b, s, first)
                                                          : ptxk_tile_vector_begin(b, s, first);
@@ -388,6 +390,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
                                .meaning = "rows of 4, one a tensor");
     ptxk_step_report_param(b, &s);
     ptxk_step_copy_param(b, &s);
+    ptxk_step_qk_param(b, &s);
     if (draws(&s) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
     if (ptxk_step_tables_most(spec) && !of_matrices) {

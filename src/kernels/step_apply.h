@@ -104,6 +104,13 @@ struct step_copy_row {
     uint64_t scale, scale_inv; // of the codes
 };
 
+// Of a tensor whose rows or columns have factors: where the address of each one's factor is, and
+// behind them that of a 1, for elements that are not there.
+struct step_qk_row {
+    uint64_t factors;
+    uint32_t columns, lines; // lines: twice their number; + 1: they are columns
+};
+
 // A copy that is wanted transposed, too; and a tile of it: rows and columns of so many codes, by
 // rows of tiles.
 struct step_transpose_row {
@@ -216,6 +223,8 @@ bool ptxk_step_has_ema(const struct ptxk_step_spec *spec);
 // Whether any variant has a copy of its weights; and whether there are struct step_copy_row.
 bool ptxk_step_has_copies(const struct ptxk_step_spec *spec);
 bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec);
+// Whether rows or columns of any variant have factors.
+bool ptxk_step_has_qk_clips(const struct ptxk_step_spec *spec);
 // The variants whose rule is one of matrices, which are adjacent; and whether there are any.
 struct ptxk_step_matrices {
     unsigned first, count;

@@ -478,7 +478,7 @@ struct single {
 };
 
 static void step_element(ptx_builder *b, const struct ptxk_tile *s, ptx_val x, ptx_val i,
-                         struct single *one)
+                         ptx_val qk, struct single *one)
 {
     const struct ptxk_step_variant *v = s->variant;
     ptx_val random[PTXK_STREAMS][PTXK_LANES] = { { { 0 } } }, own[PTXK_STREAMS] = { { 0 } };
@@ -497,6 +497,7 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s, ptx_val x, p
     e.rule = v->rule;
     e.g = ptx_cvt(b, PTX_F32, x);
     v->rule->update(b, v->options, s->coefficient, &e);
+    e.p = ptxk_step_qk_multiply(b, s, e.p, qk);
     stored = ptxk_step_store(b, v, &e, s->ema_rate, own);
     one->is[ARRAY_PARAMETER][0] = stored.parameter;
     one->is[ARRAY_BESIDE][0] = stored.beside;
@@ -525,12 +526,13 @@ static void element_note(ptx_builder *b, const struct ptxk_tile *s,
 static void vector_apply(ptx_builder *b, const struct ptxk_tile *s,
                          const struct ptxk_matrix_vectors *v, unsigned k, const struct inputs *in)
 {
-    ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][LANES];
+    ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][LANES], qk[PTXK_LANES] = { { 0 } };
     ptx_val i = ptx_add(b, v->base[k], v->m->along);
 
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a))
             ptxk_lanes_of(b, &in->array[a][k], was[a]);
+    ptxk_step_qk_factors(b, s, i, LANES, qk);
     for (uint32_t n = 0; n < LANES; n++) {
         struct single one;
         ptx_comment(b, "element %u", n);
@@ -538,7 +540,7 @@ static void vector_apply(ptx_builder *b, const struct ptxk_tile *s,
         ptx_val within = ptx_lt(b, ptx_add(b, v->m->along, n), v->m->width);
         for (unsigned a = 0; a < ARRAYS; a++)
             one.was[a][0] = was[a][n];
-        step_element(b, s, in->x[k][n], place, &one);
+        step_element(b, s, in->x[k][n], place, qk[n], &one);
         element_note(b, s, v, within, place, &one);
         for (unsigned a = 0; a < ARRAYS; a++)
             is[a][n] = one.is[a][0];

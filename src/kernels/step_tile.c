@@ -61,8 +61,8 @@ static void states_by_roots(ptx_builder *b, const struct ptxk_step_rule *rule,
 // f32, and the rule's.
 static void step_element(ptx_builder *b, const struct ptxk_tile *s,
                          ptx_val value[ARRAYS][PTXK_LANES],
-                         ptx_val random[PTXK_STREAMS][PTXK_LANES], unsigned k,
-                         struct ptxk_quick *quick)
+                         ptx_val random[PTXK_STREAMS][PTXK_LANES], const ptx_val qk[PTXK_LANES],
+                         unsigned k, struct ptxk_quick *quick)
 {
     const struct ptxk_step_variant *v = s->variant;
     ptx_val own[PTXK_STREAMS] = { { 0 } };
@@ -76,6 +76,7 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s,
     v->rule->update(b, v->options, s->coefficient, &e);
     if (s->blocks && s->blocks->by_roots)
         states_by_roots(b, v->rule, &e);
+    e.p = ptxk_step_qk_multiply(b, s, e.p, qk[k]);
     struct ptxk_step_stored stored = ptxk_step_store(b, v, &e, s->ema_rate, own);
     for (unsigned a = 0; a < ARRAYS; a++)
         if (a != ARRAY_GRADIENT && is_written(s, a))
@@ -89,11 +90,12 @@ static void step_element(ptx_builder *b, const struct ptxk_tile *s,
 static void step_values(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
                         struct ptxk_quick *quick, ptx_val value[ARRAYS][PTXK_LANES])
 {
-    ptx_val random[PTXK_STREAMS][PTXK_LANES];
+    ptx_val random[PTXK_STREAMS][PTXK_LANES], qk[PTXK_LANES] = { { 0 } };
 
     ptxk_step_random_vector(b, s->variant, &s->random, i, random);
+    ptxk_step_qk_factors(b, s, i, ptxk_step_lanes(s->variant), qk);
     for (unsigned k = 0; k < ptxk_step_lanes(s->variant); k++)
-        step_element(b, s, value, random, k, quick);
+        step_element(b, s, value, random, qk, k, quick);
 }
 
 static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
@@ -159,13 +161,15 @@ static void step_single(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 {
     const struct ptxk_step_variant *v = s->variant;
     ptx_val value[ARRAYS][PTXK_LANES], random[PTXK_STREAMS][PTXK_LANES], old[PTXK_LANES];
+    ptx_val qk[PTXK_LANES] = { { 0 } };
 
     for (unsigned n = 0; n < ARRAYS; n++)
         if (ptxk_step_reads(v, of_single(n)))
             value[of_single(n)][0] = ptx_load(b, s->array[of_single(n)], i);
     ptxk_step_report_old(b, s, 1, value, old);
     ptxk_step_random_element(b, v, &s->random, i, random);
-    step_element(b, s, value, random, 0, NULL);
+    ptxk_step_qk_factors(b, s, i, 1, qk);
+    step_element(b, s, value, random, qk, 0, NULL);
     ptx_comment(b, "writes the element");
     for (unsigned n = 0; n < ARRAYS; n++) {
         const unsigned a = of_single(n);

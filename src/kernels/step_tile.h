@@ -12,6 +12,14 @@ struct ptxk_weights_seen {
     ptx_val largest;      // f32: magnitude; with reports or an amax
 };
 
+// Factors of a tensor's rows or columns: qk_clip.h.
+struct ptxk_qk_lines {
+    ptx_ptr rows;           // u64: struct step_qk_row of tensors; if a variant has factors
+    ptx_ptr factors;        // u64: addresses
+    ptx_val columns, count; // u32: of the tensor; of lines
+    ptx_val by_columns;     // a predicate: lines are columns
+};
+
 // The tile of a block.
 struct ptxk_tile {
     const struct ptxk_step_spec *spec;
@@ -47,6 +55,7 @@ struct ptxk_tile {
     ptx_val first_tile;                                     // then, u32: of all, that of block 0
     ptx_val place;                                          // u32: the tile's among all
     struct ptxk_weights_seen seen;                          // likewise
+    struct ptxk_qk_lines qk;
     // Set anew for each body:
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none
     ptx_ptr array[ARRAYS];                 // offset to the tile
@@ -119,6 +128,17 @@ ptx_val ptxk_step_amax_of(ptx_builder *b, const struct ptxk_tile *s); // its add
 void ptxk_step_copy_row(ptx_builder *b, struct ptxk_tile *s);
 void ptxk_step_copy_scale(ptx_builder *b, struct ptxk_tile *s);
 void ptxk_step_copy_inverse(ptx_builder *b, const struct ptxk_tile *s);
+
+// ---- factors of rows and columns (step_qk_clip.c) -----------------------------------------------
+
+// The parameter of the kernel; and what belongs to the tensor. Without factors they do nothing.
+void ptxk_step_qk_param(ptx_builder *b, struct ptxk_tile *s);
+void ptxk_step_qk_begin(ptx_builder *b, struct ptxk_tile *s);
+// The factors of lanes from element `i` (s32) of the tile on, 1 behind the tensor's last; and what
+// a parameter becomes by one. Without factors: nothing, and the parameter.
+void ptxk_step_qk_factors(ptx_builder *b, const struct ptxk_tile *s, ptx_val i, unsigned lanes,
+                          ptx_val factor[PTXK_LANES]);
+ptx_val ptxk_step_qk_multiply(ptx_builder *b, const struct ptxk_tile *s, ptx_val p, ptx_val factor);
 
 // ---- reports of weights (step_report.c) ---------------------------------------------------------
 

@@ -17,6 +17,8 @@ static const char *name_of(const struct plan_array *a, char name[NAME_SIZE])
         snprintf(name, NAME_SIZE, "%s", a->field);
     else if (a->tensor == ARRAY_OF_GROUP)
         snprintf(name, NAME_SIZE, "group %" PRIu32 "'s %s", a->group, a->field);
+    else if (a->tensor == ARRAY_OF_QK_CLIP)
+        snprintf(name, NAME_SIZE, "qk_clips[%" PRIu32 "]'s %s", a->group, a->field);
     else if (a->field)
         snprintf(name, NAME_SIZE, "tensor %zu's %s", a->tensor, a->field);
     else

@@ -13,8 +13,10 @@ enum {
 };
 
 // What has no tensor: an array of the plan or the operation, and a field of a hyperparameter group.
-#define ARRAY_OF_PLAN  SIZE_MAX
-#define ARRAY_OF_GROUP (SIZE_MAX - 1)
+#define ARRAY_OF_PLAN    SIZE_MAX
+#define ARRAY_OF_GROUP   (SIZE_MAX - 1)
+// And of an entry of qk_clips.
+#define ARRAY_OF_QK_CLIP (SIZE_MAX - 2)
 
 struct plan_array {
     CUdeviceptr at;
@@ -25,7 +27,7 @@ struct plan_array {
     uint64_t run, stride;
     // Its name in messages: "tensor 3", "tensor 3's gradient", "group 1's lr_at", "max_norms_at".
     size_t tensor;        // index of its tensor; or one of the above
-    uint32_t group;       // for ARRAY_OF_GROUP
+    uint32_t group;       // for ARRAY_OF_GROUP; for ARRAY_OF_QK_CLIP the entry
     const char *field;    // of the tensor or the group; NULL: the tensor has only one array; for
                           // ARRAY_OF_PLAN the full name
     const char *effect;   // the consequence of an overlap, for the message

@@ -36,7 +36,8 @@ struct ptx_step_plan {
     struct ptx_step_params params;
     struct ptx_step_tensor *tensors;
     struct ptx_step_group *groups;
-    void *muon; // what they point at
+    struct ptx_qk_clip *clips;
+    void *muon; // what groups point at
     struct muon_products *products;
     CUdeviceptr totals; // of matrices: info.matrix_sums where there are some, else the plan's own
     struct ptx_step_plan_info info;
@@ -68,6 +69,7 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "fp8_matrices", PTX_ARG(plan->fp8_matrices) },
         { "fp8_tiles", PTX_ARG(plan->fp8_tiles) },
         { "casts", PTX_ARG(plan->set.casts) },
+        { "qk_rows", PTX_ARG(plan->qk_rows) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
         { "weight_reports_at", PTX_ARG(plan->params.weight_reports_at) },
         { "matrix_of", PTX_ARG(plan->matrix_of) },
@@ -270,8 +272,11 @@ static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params 
 {
     plan->tensors = malloc((params->tensor_count + 1) * sizeof *plan->tensors);
     plan->groups = malloc(params->group_count * sizeof *plan->groups);
-    if (!plan->tensors || !plan->groups)
+    plan->clips = malloc((params->qk_clip_count + 1) * sizeof *plan->clips);
+    if (!plan->tensors || !plan->groups || !plan->clips)
         return ptxp_norm_out_of_host_memory(&hooks);
+    if (params->qk_clip_count)
+        memcpy(plan->clips, params->qk_clips, params->qk_clip_count * sizeof *plan->clips);
     if (params->tensor_count)
         memcpy(plan->tensors, params->tensors, params->tensor_count * sizeof *plan->tensors);
     memcpy(plan->groups, params->groups, params->group_count * sizeof *plan->groups);
@@ -281,6 +286,7 @@ static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params 
     plan->params = *params;
     plan->params.tensors = plan->tensors;
     plan->params.groups = plan->groups;
+    plan->params.qk_clips = plan->clips;
     plan->params.group_max_norms = NULL;
     plan->params.update = NULL;
     plan->params.guards = NULL;
@@ -363,6 +369,7 @@ void ptx_step_plan_destroy(ptx_step_plan **plan)
     ptxp_step_layout_free(&old->layout);
     free(old->tensors);
     free(old->groups);
+    free(old->clips);
     free(old->muon);
     free(old);
 }

@@ -8,6 +8,7 @@
 
 #include "driver/error.h"
 #include "muon_program.h"
+#include "step_qk_clip.h"
 #include "step_table.h"
 
 enum { ARRAYS_OF_TENSOR = 12 + 2 * PTX_STEP_MAX_STATES };
@@ -145,6 +146,7 @@ static size_t add_scalars(const struct norm_plan *norm, const struct ptx_step_pa
     if (params->weight_reports_at)
         to[n++] = array_of(params->weight_reports_at, 3 * (uint64_t)params->tensor_count,
                            sizeof(double), ARRAY_OF_PLAN, "weight_reports_at");
+    n += ptxp_qk_arrays(params, to + n);
     memcpy(to + n, norm->others, norm->other_count * sizeof *to);
     return n + norm->other_count;
 }
@@ -153,8 +155,8 @@ ptx_status ptxp_step_check_addresses(const struct norm_plan *norm,
                                      const struct ptx_step_params *params, CUdeviceptr memory,
                                      uint64_t bytes, size_t first, size_t moves)
 {
-    const size_t most =
-        params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count + NORM_CALLER_ARRAYS + 4;
+    const size_t most = params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count +
+                        params->qk_clip_count + NORM_CALLER_ARRAYS + 4;
     struct plan_array *arrays = malloc(most * sizeof *arrays);
     size_t count = 0;
 

@@ -11,6 +11,7 @@
 #include "kernels/step/formats/state_8bit.h"
 #include "muon_program.h"
 #include "rule.h"
+#include "step_qk_clip.h"
 
 ptx_status ptx_step_map(bool is_signed, float map[256])
 {
@@ -93,8 +94,8 @@ static ptx_status find_variants(const struct ptx_step_params *params, struct ste
 
     for (size_t t = 0; t < params->tensor_count && !status; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
-        const struct ptxk_step_variant v =
-            ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
+        struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
+        v.qk_clip = ptxp_qk_has(&layout->qk, t);
         status = add_variant(layout, &v);
     }
     return status || layout->variant_count ? status : add_variant(layout, &none);
@@ -418,7 +419,9 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     uint64_t at = 0, tiles;
 
     *layout = (struct step_layout) { .tensor_count = params->tensor_count };
-    status = find_variants(params, layout);
+    status = ptxp_qk_create(params, &layout->qk);
+    if (!status)
+        status = find_variants(params, layout);
     if (!status && params->reports_at)
         status = find_places(params, layout);
     if (!status)
@@ -483,6 +486,10 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->transpose_tiles, at, transposed, sizeof(struct step_transpose_tile_row));
     at = place(&layout->fp8_matrices, at, in_blocks, sizeof(struct step_fp8_row));
     at = place(&layout->fp8_tiles, at, fp8_tiles, sizeof(struct step_fp8_tile_row));
+    at = place(&layout->qk_rows, at, layout->qk.count ? params->tensor_count : 0,
+               sizeof(struct step_qk_row));
+    at = place(&layout->qk_factors, at, layout->qk.count, sizeof(uint64_t));
+    at = place(&layout->qk_one, at, layout->qk.count != 0, sizeof(float));
     const bool notes = ptxp_step_reports_weights(params) || layout->takes_amax;
     at = place(&layout->fold_parts, at, notes ? fold_parts(params, layout->tile, NULL) : 0,
                sizeof(struct step_fold_part));
@@ -512,6 +519,7 @@ void ptxp_step_layout_free(struct step_layout *layout)
     free(layout->clocks);
     free(layout->places);
     ptxp_matrix_set_free(&layout->set);
+    ptxp_qk_free(&layout->qk);
     layout->clocks = NULL;
     layout->places = NULL;
 }
@@ -555,9 +563,10 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
                                         const struct step_layout *layout, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
-    const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
+    struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
     const bool in_a_row = tensor->whole.run == 0;
 
+    v.qk_clip = ptxp_qk_has(&layout->qk, t);
     struct step_tensor_row row = {
         .parameter = tensor->parameter,
         .beside = tensor->beside,
@@ -703,6 +712,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
     fill_fp8_blocks(params, (void *)(image + layout->fp8_matrices.offset),
                     (void *)(image + layout->fp8_tiles.offset));
     ptxp_matrix_fill(params, layout, memory, image);
+    ptxp_qk_fill(params, layout, memory, image);
     if (layout->tables.length)
         ptxk_step_tables_fill(&spec, image + layout->tables.offset);
 }

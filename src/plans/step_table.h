@@ -27,6 +27,9 @@
     X(transpose_tiles, struct step_transpose_tile_row)                                             \
     X(fp8_matrices, struct step_fp8_row)                                                           \
     X(fp8_tiles, struct step_fp8_tile_row)                                                         \
+    X(qk_rows, struct step_qk_row)                                                                 \
+    X(qk_factors, uint64_t)                                                                        \
+    X(qk_one, float)                                                                               \
     X(fold_parts, struct step_fold_part)                                                           \
     X(folds, struct step_fold_row)                                                                 \
     X(matrix_of, uint32_t)                                                                         \
@@ -56,6 +59,19 @@ struct matrix_set {
     uint64_t tiles, sums, bytes; // rows of tiles and of sums; the workspace
 };
 
+// What qk_clips say of a tensor: its lines, which are rows or columns; none: nothing.
+struct qk_tensor {
+    uint64_t first; // of its lines, in the set
+    uint32_t lines;
+    bool by_columns;
+    size_t entry; // the first one of the tensor's
+};
+struct qk_set {
+    struct qk_tensor *tensors; // NULL: there are no entries
+    uint64_t count;            // of lines, with one more of each tensor
+    uint32_t *entry;           // of each line, counted from 1; 0: none
+};
+
 struct step_layout {
     size_t tensor_count;
     uint32_t clock_count;
@@ -64,6 +80,7 @@ struct step_layout {
     struct ptxk_step_variant variants[PTXK_STEP_MOST_VARIANTS]; // sorted, without duplicates
     unsigned variant_count;
     struct matrix_set set;
+    struct qk_set qk;
     bool accumulates;    // tensors have accumulators
     bool takes_amax;     // some tensor has an amax
     bool counts_empty;   // some tensor without elements has a clock

@@ -509,6 +509,7 @@ static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
         .first = tensor->whole.first,
         .run = tensor->whole.run,
         .stride = tensor->whole.stride,
+        .factors = set->factors[t],
     };
 }
 

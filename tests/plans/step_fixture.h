@@ -63,6 +63,7 @@ struct step_set {
                                                    ///< reciprocal, amax, codes transposed
                                                    ///< and their scales
     size_t step[STEP_MOST_TENSORS];                ///< of the tensor's step count
+    const float *factors[STEP_MOST_TENSORS];       ///< of the elements; NULL: none has one
 };
 
 void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,

@@ -514,6 +514,8 @@ void ref_step(const struct ref_step_tensor *t, uint32_t step, float factor,
         for (unsigned k = 0; k < states; k++)
             e.state[k] = state_of(t, k, i, map[k == 0]);
         step_element(t, &s, &e);
+        if (t->factors && t->factors[i] != 1)
+            e.p = e.p * t->factors[i];
         set_parameter(t, i, e.p, step);
         if (t->ema)
             set_ema(t, i, step);

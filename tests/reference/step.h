@@ -39,6 +39,7 @@ struct ref_step_tensor {
     uint64_t seed;
     uint64_t first, run,
         stride; ///< position in the whole parameter; run 0: all elements are consecutive
+    const float *factors; ///< of the elements, after the step; NULL: none has one
 };
 
 /// What a step does with the gradients.

@@ -24,9 +24,9 @@ void ptxk_step_comment(ptx_builder *b, const struct ptxk_step_variant *v)
 {
     static const char *const copies[] = { "", ", copy e4m3", ", copy e5m2" };
 
-    ptx_comment(b, "%s, %s: parameter %s, gradient %s%s", v->rule->name,
+    ptx_comment(b, "%s, %s: parameter %s, gradient %s%s%s", v->rule->name,
                 ptxk_step_format_of(v->format)->name, ptx_type_name(v->parameter),
-                ptx_type_name(v->gradient), copies[v->copy]);
+                ptx_type_name(v->gradient), copies[v->copy], v->qk_clip ? ", factors" : "");
 }
 
 // ---- rounding -----------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ struct ptxk_step_variant {
     ptx_type ema;     // of the weights' average: PTX_F32 or PTX_BF16; PTX_NONE: there is none
     uint32_t copy;    // of the weights in 8 bits: 1 + enum fp8_format; 0: there is none
     uint32_t options; // bits of enum ptxk_step_option
+    bool qk_clip;     // some rows or columns are multiplied by factors
 };
 
 // The places of the scalars here among the doubles of struct ptx_step_hyper.

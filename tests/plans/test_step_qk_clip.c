@@ -1,0 +1,496 @@
+// SPDX-License-Identifier: MIT
+// Factors of rows and columns: every byte as in plain C, for every rule and format, in every form
+// of a run, at any alignment; reports; what skipped steps and factors of 1 leave; matrices, against
+// the step without factors; what is refused.
+#define _POSIX_C_SOURCE 200809L // setenv()
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "step_fixture.h"
+#include "test.h"
+
+enum {
+    ALL_RULES = (1 << STEP_RULES) - 1,
+    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
+    ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
+    MOST_CLIPS = 64,
+    FACTORS = 8, // that entries share
+};
+
+static struct gpu gpu;
+static struct step_set set;
+static ptx_buffer *memory; // the factors, then reports
+
+// The entries of a set, and what they make of each tensor.
+static struct {
+    struct ptx_qk_clip entry[MOST_CLIPS];
+    size_t count;
+    float factor[FACTORS];
+    float *of[STEP_MOST_TENSORS]; // of the elements; NULL: the tensor has no entry
+} clips;
+
+// ---- entries ------------------------------------------------------------------------------------
+
+static unsigned slot_of(const struct ptx_qk_clip *clip)
+{
+    return (unsigned)((clip->factor_at - ptx_buffer_address(memory)) / sizeof(float));
+}
+
+static bool has(const struct ptx_muon_range *r, uint64_t lines, uint64_t line)
+{
+    const uint64_t stride = r->stride ? r->stride : lines;
+    const uint64_t turn = line / stride, place = line % stride;
+
+    return place >= r->first && place < r->first + r->run &&
+           turn * stride + r->first + r->run <= lines;
+}
+
+// The factor of each element, of the entries as they are said to be.
+static void spread_factors(void)
+{
+    for (size_t k = 0; k < clips.count; k++) {
+        const size_t t = clips.entry[k].tensor;
+        for (uint64_t i = 0; i < set.tensors[t].count; i++)
+            clips.of[t][i] = 1;
+    }
+    for (size_t k = 0; k < clips.count; k++) {
+        const struct ptx_qk_clip *clip = &clips.entry[k];
+        const struct ptx_step_tensor *tensor = &set.tensors[clip->tensor];
+        const uint64_t columns = tensor->columns, rows = tensor->count / columns;
+        for (uint64_t i = 0; i < tensor->count; i++)
+            if (has(&clip->range, clip->range.columns ? columns : rows,
+                    clip->range.columns ? i % columns : i / columns))
+                clips.of[clip->tensor][i] = clips.factor[slot_of(clip)];
+    }
+}
+
+static void add(struct random *r, size_t t, uint64_t first, uint64_t run, uint64_t stride,
+                bool columns)
+{
+    assert_true(clips.count < MOST_CLIPS);
+    clips.entry[clips.count++] = (struct ptx_qk_clip) {
+        .tensor = t,
+        .range = { first, run, stride, columns },
+        .factor_at = ptx_buffer_address(memory) + sizeof(float) * random_below(r, FACTORS),
+    };
+}
+
+// Runs of lines with gaps, or two ranges that take turns.
+static void add_of_tensor(struct random *r, size_t t)
+{
+    struct ptx_step_tensor *tensor = &set.tensors[t];
+    uint64_t width = 1 + random_below(r, (uint32_t)(tensor->count < 700 ? tensor->count : 700));
+
+    while (tensor->count % width)
+        width--;
+    tensor->columns = width;
+    const bool columns = random_below(r, 2);
+    const uint64_t lines = columns ? width : tensor->count / width;
+    clips.of[t] = malloc(tensor->count * sizeof(float));
+    set.factors[t] = clips.of[t];
+    if (lines > 8 && random_below(r, 2)) {
+        const uint64_t run = 1 + random_below(r, (uint32_t)lines / 4);
+        add(r, t, 0, run, 3 * run, columns);
+        add(r, t, 2 * run, run, 3 * run, columns);
+        return;
+    }
+    for (uint64_t at = 0, n = 0; at < lines && n < 6; n++) {
+        const uint64_t run = 1 + random_below(r, (uint32_t)(lines - at));
+        add(r, t, at, run, 0, columns);
+        at += run + random_below(r, 3);
+    }
+}
+
+static void set_factors(struct random *r, bool any)
+{
+    const float some[] = { 1, 1, 0.5f, 0.70710677f, 0.9990005f, 1.25f };
+    const float others[] = { 1, 0, -0.0f, -1.5f, NAN, INFINITY, 0x1p-149f, 0x1p127f };
+
+    for (unsigned k = 0; k < FACTORS; k++)
+        clips.factor[k] = any ? others[random_below(r, sizeof others / sizeof *others)]
+                              : some[random_below(r, sizeof some / sizeof *some)];
+    require(ptx_buffer_upload(memory, 0, clips.factor, sizeof clips.factor, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    spread_factors();
+}
+
+static void create(struct random *r, const struct step_shape *shape)
+{
+    for (;;) {
+        bool any = false;
+        step_set_create(&set, &gpu, r, shape);
+        for (size_t t = 0; t < set.count; t++)
+            any |= set.tensors[t].count && set.tensors[t].gradient;
+        if (any)
+            break;
+        step_set_destroy(&set);
+    }
+    memset(&clips, 0, sizeof clips);
+    for (size_t t = 0; t < set.count && clips.count < MOST_CLIPS - 8; t++)
+        if (set.tensors[t].count && random_below(r, 4))
+            add_of_tensor(r, t);
+}
+
+static void destroy(void)
+{
+    for (size_t t = 0; t < set.count; t++)
+        free(clips.of[t]);
+    step_set_destroy(&set);
+}
+
+static struct ptx_step_params params_of(void)
+{
+    struct ptx_step_params params = step_set_params(&set);
+
+    params.qk_clips = clips.entry;
+    params.qk_clip_count = clips.count;
+    return params;
+}
+
+// ---- tests of elements --------------------------------------------------------------------------
+
+// Steps in all forms, with other factors each time, of which one is skipped.
+static void check_steps(struct random *r, bool any, const char *what)
+{
+    const struct ptx_step_params params = params_of();
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+
+    for (unsigned step = 0; step < 4; step++) {
+        set_factors(r, any);
+        step_set_gradients(&set, r, step == 1 && set.has_elements ? NAN : 0);
+        step_set_expect(&set, &params, 1);
+        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        step_set_check(&set, what);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+}
+
+TEST(test_formats)
+{
+    struct random r = gpu_random(&gpu, "factors of rows and columns");
+
+    for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial++) {
+        const struct step_shape shape = { .tensors = 6,
+                                          .groups = 3,
+                                          .norm_groups = 2,
+                                          .most = trial % 3 ? 5000 : 60,
+                                          .rules = ALL_RULES,
+                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
+                                          .averages = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32),
+                                          .copies = ALL_COPIES,
+                                          .transposed = true,
+                                          .amax = true,
+                                          .aligned = trial % 2,
+                                          .sharded = trial % 3 == 1,
+                                          .absent = trial % 3 == 1,
+                                          .wild = trial % 3 == 2 };
+        create(&r, &shape);
+        set.gradients = (ptx_step_gradients)(trial % 3);
+        check_steps(&r, trial % 3 == 2, "factors in a format");
+        destroy();
+    }
+}
+
+// Beside tensors without factors, small ones among them, in one plan; and codes in blocks.
+TEST(test_mixed)
+{
+    struct random r = gpu_random(&gpu, "factors in many formats");
+
+    for (unsigned trial = 0; trial < 2; trial++) {
+        const struct step_shape shape = { .tensors = 12,
+                                          .groups = 2,
+                                          .norm_groups = 1,
+                                          .most = 3000,
+                                          .rules =
+                                              1 << PTX_STEP_RULE_ADAMW | 1 << PTX_STEP_RULE_SGD,
+                                          .formats = ALL_FORMATS,
+                                          .copies = trial ? ALL_COPIES : 0,
+                                          .blocks = trial ? 1 << PTX_FP8_BLOCKS_128X128 : 0,
+                                          .aligned = true };
+        create(&r, &shape);
+        check_steps(&r, false, "factors in all formats");
+        destroy();
+    }
+}
+
+// The norms of the weights and of their change are those of what is stored, and the largest is its
+// magnitude, of tensors of one tile and of several.
+TEST(test_reports)
+{
+    struct random r = gpu_random(&gpu, "factors and reports");
+    const struct step_shape shape = { .tensors = 4,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 9000,
+                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL |
+                                                 1 << PTX_STEP_FORMAT_STOCHASTIC,
+                                      .aligned = true };
+    struct ptx_weight_report got[4];
+    unsigned changed = 0;
+
+    create(&r, &shape);
+    struct ptx_step_params params = params_of();
+    params.weight_reports_at = ptx_buffer_address(memory) + 64;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    set_factors(&r, false);
+    step_set_gradients(&set, &r, 0);
+    unsigned char *before = malloc(set.bytes);
+    memcpy(before, set.host, set.bytes);
+    step_set_expect(&set, &params, 1);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    step_set_check(&set, "factors and reports");
+    require(ptx_buffer_download(memory, 64, got, sizeof got, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    for (size_t t = 0; t < set.count; t++) {
+        const enum ref_type type = gpu_ref_type(set.tensors[t].dtype);
+        double norm = 0, change = 0, largest = 0;
+        for (uint64_t i = 0; i < set.tensors[t].count; i++) {
+            const double is = ref_load(type, set.host + set.offset[t][0], i);
+            const double was = ref_load(type, before + set.offset[t][0], i);
+            norm += is * is;
+            change += (is - was) * (is - was);
+            largest = fmax(largest, fabs(is));
+            changed += set.factors[t] && set.factors[t][i] != 1;
+        }
+        assert_true(fabs(got[t].norm - sqrt(norm)) <= 1e-12 * sqrt(norm));
+        assert_true(fabs(got[t].change - sqrt(change)) <= 1e-12 * sqrt(change));
+        assert_true((double)got[t].largest == largest);
+    }
+    assert_true(changed > 0);
+    free(before);
+    ptx_step_plan_destroy(&plan);
+    destroy();
+}
+
+// ---- matrices -----------------------------------------------------------------------------------
+
+enum { MATRICES = 4, ROOM = 6000, ARRAYS = 4, BYTES = MATRICES * ARRAYS * ROOM * 4 };
+enum { OF_PARAMETER, OF_GRADIENT, OF_MASTER, OF_STATE };
+
+// Wide, tall, of rows that are no vectors, and spread.
+static const struct matrix {
+    uint64_t rows, columns;
+    bool master, by_columns;
+    struct ptx_muon_spread spread;
+} matrices[MATRICES] = { { 24, 160, false, false, { 0 } },
+                         { 90, 40, true, false, { 0 } },
+                         { 33, 70, false, true, { 0 } },
+                         { 16, 64, true, true, { 64, 192 } } };
+
+static size_t place(size_t m, unsigned array)
+{
+    return (m * ARRAYS + array) * (size_t)ROOM * 4;
+}
+
+static uint64_t element(const struct matrix *m, uint64_t i)
+{
+    return m->spread.run ? i / m->spread.run * m->spread.stride + i % m->spread.run : i;
+}
+
+// Steps the image, with factors or without.
+static void step_matrices(unsigned char *image, bool clipped)
+{
+    const struct ptx_step_group group = {
+        .rule = PTX_STEP_RULE_MUON,
+        .nesterov = true,
+        .hyper = { .lr = 0.02, .momentum = 0.9, .weight_decay = 0.1, .eps = 1e-7 },
+    };
+    struct ptx_step_tensor tensors[MATRICES];
+    ptx_buffer *arrays = ptx_buffer_create(gpu.device, BYTES + 256);
+
+    assert_non_null(arrays);
+    const CUdeviceptr at = ptx_buffer_address(arrays);
+    for (size_t k = 0; k < MATRICES; k++) {
+        const struct matrix *m = &matrices[k];
+        tensors[k] = (struct ptx_step_tensor) {
+            .parameter = at + place(k, OF_PARAMETER),
+            .gradient = at + place(k, OF_GRADIENT),
+            .beside = m->master ? at + place(k, OF_MASTER) : 0,
+            .state = { at + place(k, OF_STATE) },
+            .step = at + BYTES + 4 * k,
+            .count = m->rows * m->columns,
+            .columns = m->columns,
+            .dtype = m->master ? PTX_BF16 : PTX_F32,
+            .gradient_dtype = PTX_F32,
+            .format = m->master ? PTX_STEP_FORMAT_MASTER : PTX_STEP_FORMAT_FULL,
+            .spread = m->spread,
+        };
+    }
+    require(ptx_buffer_upload(arrays, 0, image, BYTES, gpu.stream));
+    require(ptx_buffer_fill(arrays, BYTES, 0, 256, gpu.stream));
+    const struct ptx_step_params params = { .tensors = tensors,
+                                            .tensor_count = MATRICES,
+                                            .groups = &group,
+                                            .group_count = 1,
+                                            .max_norm = 5,
+                                            .qk_clips = clipped ? clips.entry : NULL,
+                                            .qk_clip_count = clipped ? clips.count : 0,
+                                            .stream = gpu.stream };
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(arrays, 0, image, BYTES, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&arrays);
+}
+
+TEST(test_matrices)
+{
+    struct random r = gpu_random(&gpu, "factors of matrices");
+    const float factor[FACTORS] = { 0.5f, 0.70710677f, 1, 0.9f, 0.99f, 1, 0, -1.1f };
+    unsigned char *expected = calloc(BYTES, 1), *got = malloc(BYTES);
+
+    memset(&clips, 0, sizeof clips);
+    for (size_t k = 0; k < MATRICES; k++) {
+        const struct matrix *m = &matrices[k];
+        const uint64_t lines = m->by_columns ? m->columns : m->rows;
+        add(&r, k, 1, 3, 8, m->by_columns);
+        add(&r, k, 6, 1, 8, m->by_columns);
+        for (uint64_t i = 0; i < ROOM; i++) {
+            const float x = (float)random_below(&r, 20001) / 10000.0f - 1;
+            ref_store(REF_F32, expected + place(k, OF_GRADIENT), i, x);
+            ref_store(REF_F32, expected + place(k, OF_STATE), i, 0.1 * (double)x);
+            ref_store(REF_F32, expected + place(k, OF_MASTER), i, x / 3);
+            ref_store(m->master ? REF_BF16 : REF_F32, expected + place(k, OF_PARAMETER), i, x / 3);
+        }
+        assert_true(lines >= 8);
+    }
+    memcpy(got, expected, BYTES);
+    require(ptx_buffer_upload(memory, 0, factor, sizeof factor, gpu.stream));
+    step_matrices(expected, false);
+    step_matrices(got, true);
+    for (size_t n = 0; n < clips.count; n++) {
+        const struct ptx_qk_clip *clip = &clips.entry[n];
+        const struct matrix *m = &matrices[clip->tensor];
+        const float f = factor[slot_of(clip)];
+        unsigned char *p = expected + place(clip->tensor, m->master ? OF_MASTER : OF_PARAMETER);
+        for (uint64_t i = 0; i < m->rows * m->columns; i++) {
+            const uint64_t line = m->by_columns ? i % m->columns : i / m->columns;
+            if (!has(&clip->range, m->by_columns ? m->columns : m->rows, line))
+                continue;
+            const uint64_t at = element(m, i);
+            const float product = (float)ref_load(REF_F32, p, at) * f;
+            ref_store(REF_F32, p, at, (double)product);
+            if (m->master)
+                ref_store(REF_BF16, expected + place(clip->tensor, OF_PARAMETER), at,
+                          (double)product);
+        }
+    }
+    for (size_t k = 0; k < BYTES; k++)
+        if (expected[k] != got[k])
+            fail_msg("matrix %zu, array %zu, byte %zu is %02x; expected %02x",
+                     k / 4 / ROOM / ARRAYS, k / 4 / ROOM % ARRAYS, k % (ROOM * 4), got[k],
+                     expected[k]);
+    free(expected);
+    free(got);
+}
+
+// ---- what is refused ----------------------------------------------------------------------------
+
+static void expect_no_plan(const char *message)
+{
+    const struct ptx_step_params params = params_of();
+
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, message);
+}
+
+TEST(test_refused)
+{
+    struct random r = gpu_random(&gpu, "factors that are refused");
+    const struct step_shape shape = { .tensors = 2,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 100,
+                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+    struct ptx_qk_clip *const e = clips.entry;
+
+    do {
+        step_set_create(&set, &gpu, &r, &shape);
+        if (set.tensors[0].count >= 36 && set.tensors[1].count == 0)
+            break;
+        step_set_destroy(&set);
+    } while (true);
+    memset(&clips, 0, sizeof clips);
+    set.tensors[0].count = 36;
+    set.tensors[0].columns = 12;
+    add(&r, 0, 0, 2, 0, false);
+    add(&r, 0, 2, 1, 0, false);
+    const struct ptx_qk_clip valid = e[1];
+
+    struct ptx_step_params params = params_of();
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    struct ptx_step_tensor moved = set.tensors[0];
+    moved.columns = 6;
+    assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &moved, gpu.stream),
+                     PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "tensor 0: its columns is not what it was");
+    moved.columns = 12;
+    require(ptx_step_plan_set_addresses(plan, 0, 1, &moved, gpu.stream));
+    ptx_step_plan_destroy(&plan);
+    params.qk_clips = NULL;
+    assert_null(ptx_step_plan_create(gpu.device, &params));
+    expect_failure(PTX_ERROR_INVALID, "qk_clips is NULL, and qk_clip_count is 2");
+
+    e[1].tensor = 2;
+    expect_no_plan("qk_clips[1]: its tensor is 2; the plan has 2");
+    e[1] = valid;
+    e[1].factor_at = 0;
+    expect_no_plan("qk_clips[1]: factor_at is 0x0; it must be the address of an f32");
+    e[1].factor_at = valid.factor_at + 2;
+    expect_no_plan("a multiple of 4");
+    e[1].factor_at = set.tensors[0].parameter;
+    expect_no_plan("tensor 0's parameter and qk_clips[1]'s factor_at overlap");
+    e[1].factor_at = 4096;
+    expect_no_plan("qk_clips[1]'s factor_at: the driver knows no memory");
+    e[1] = valid;
+    e[1].range.first = 1;
+    expect_no_plan("qk_clips[0] and qk_clips[1] overlap: both have row 1 of tensor 0");
+    e[1].range.columns = true;
+    expect_no_plan("qk_clips[1] is of columns of tensor 0, and qk_clips[0] of rows: they overlap");
+    e[1] = valid;
+    e[1].range.run = 2;
+    expect_no_plan("qk_clips[1]: first 2 and run 2 are not within the 3 rows of tensor 0");
+    e[1].range.run = 0;
+    expect_no_plan("qk_clips[1]: first 2 and run 0");
+    e[1] = valid;
+    e[1].range.stride = 2;
+    expect_no_plan("qk_clips[1]: its stride is 2, below first + run, 3");
+    e[1] = valid;
+    set.tensors[0].columns = 7;
+    expect_no_plan("qk_clips[0]: columns of tensor 0 is 7, and it has 36 elements: give the "
+                   "length of its rows; a shard has whole rows");
+    set.tensors[0].columns = 0;
+    expect_no_plan("qk_clips[0]: columns of tensor 0 is 0");
+    set.tensors[0].columns = 12;
+    e[1] = (struct ptx_qk_clip) { .tensor = 1, .factor_at = valid.factor_at }; // ignored: empty
+    params = params_of();
+    plan = step_create(&gpu, &params);
+    ptx_step_plan_destroy(&plan);
+    set.tensors[0].count = UINT64_C(1) << 33;
+    set.tensors[0].columns = 1024;
+    params = params_of();
+    assert_int_equal(ptx_step_describe(&params, &(struct ptx_step_description) { 0 }),
+                     PTX_ERROR_INVALID);
+    expect_failure(PTX_ERROR_INVALID, "qk_clips[0]: tensor 0 has 8589934592 elements; one with "
+                                      "factors has at most 2^31 - 1");
+    set.tensors[0].count = 36;
+    step_set_destroy(&set);
+}
+
+int main(void)
+{
+    // On the emulator: so few multiprocessors that few elements are many tiles.
+    setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=8", 0);
+    gpu_open(&gpu);
+    memory = ptx_buffer_create(gpu.device, 64 + STEP_MOST_TENSORS * sizeof(double) * 3);
+    int failed = tests_run(NULL, NULL);
+    ptx_buffer_destroy(&memory);
+    gpu_close(&gpu);
+    return failed;
+}
