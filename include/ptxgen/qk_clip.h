@@ -22,7 +22,8 @@
 /// rounded once, by its random bits. What follows the weights follows these: the parameter of a
 /// master, the average (ema), amax, copies in 8 bits, and reports of weights, whose change is from
 /// before the step to after the factor. Momentum and other states, gradients and norms are as
-/// without. It is part of the pass that steps the tensor, and reads and writes no weight again.
+/// without, also a state that is a weight itself (PTX_RULE_WEIGHT). It is part of the pass that
+/// steps the tensor, and reads and writes no weight again.
 ///
 /// A step that is skipped, and one in which the tensor has no gradient, leave the weights, whatever
 /// the factors are. A factor is not checked, and goes into the formula as it is: 0 makes zeros with

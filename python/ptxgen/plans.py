@@ -37,7 +37,8 @@ BLOCK = 256  # elements that share an absmax or a scale, an f32
 _SMALL = {"master_24bit": (32, "f16")}  # and in other formats
 # The types of what plans and groups have at addresses; the rest are structs.
 _AT = {"max_norms_at": "f32", "loss_scale_at": "f32", "found_inf_at": "f32", "found_inf_to": "f32",
-       "sums_at": "f64", "lr_at": "f32", "limits_at": "f32", "skip_at": "f32", "loss_at": "f32"}
+       "sums_at": "f64", "lr_at": "f32", "limits_at": "f32", "skip_at": "f32", "loss_at": "f32",
+       "factor_at": "f32"}
 
 
 class PlanResult(NamedTuple):
@@ -210,6 +211,8 @@ def _params(cls: Any, tensors: Any, values: Mapping[str, Any], count_field: str,
     _check_scalars("", values)
     for k, group in enumerate(values.get("groups") or ()):
         _check_scalars(f"groups[{k}].", group)
+    for k, clip in enumerate(values.get("qk_clips") or ()):
+        _check_scalars(f"qk_clips[{k}].", clip)
     guards = values.get("guards")
     _check_scalars("guards.", guards)
     _check_scalars("guards.history.", guards.get("history") if isinstance(guards, Mapping) else None)

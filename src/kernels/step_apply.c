@@ -255,6 +255,15 @@ static bool draws(const struct ptxk_tile *s)
     return false;
 }
 
+// Whether any of its variants has factors.
+static bool has_qk_clips(const struct ptxk_tile *s)
+{
+    for (unsigned k = 0; k < s->spec->variant_count; k++)
+        if (has_variant(s, &s->spec->variants[k]) && s->spec->variants[k].qk_clip)
+            return true;
+    return false;
+}
+
 // The tile of this block, and everything that does not depend on the results of the norm launch.
 static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_ptr tiles,
                       ptx_ptr rows, ptx_val *variant)
@@ -390,7 +399,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
                                .meaning = "rows of 4, one a tensor");
     ptxk_step_report_param(b, &s);
     ptxk_step_copy_param(b, &s);
-    ptxk_step_qk_param(b, &s);
+    if (has_qk_clips(&s) && !reduces)
+        ptxk_step_qk_param(b, &s);
     if (draws(&s) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
     if (ptxk_step_tables_most(spec) && !of_matrices) {

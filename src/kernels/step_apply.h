@@ -223,8 +223,6 @@ bool ptxk_step_has_ema(const struct ptxk_step_spec *spec);
 // Whether any variant has a copy of its weights; and whether there are struct step_copy_row.
 bool ptxk_step_has_copies(const struct ptxk_step_spec *spec);
 bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec);
-// Whether rows or columns of any variant have factors.
-bool ptxk_step_has_qk_clips(const struct ptxk_step_spec *spec);
 // The variants whose rule is one of matrices, which are adjacent; and whether there are any.
 struct ptxk_step_matrices {
     unsigned first, count;

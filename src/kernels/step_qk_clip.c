@@ -6,8 +6,6 @@
 
 void ptxk_step_qk_param(ptx_builder *b, struct ptxk_tile *s)
 {
-    if (!ptxk_step_has_qk_clips(s->spec) || s->reduces)
-        return;
     s->qk.rows = ptx_param_ptr(b, PTX_U64, "qk_rows", .readonly = true,
                                .meaning = "rows of 2, one a tensor: where the addresses of its "
                                           "factors are; columns, twice the factors + 1 if they are "
@@ -76,6 +74,7 @@ ptx_val ptxk_step_qk_multiply(ptx_builder *b, const struct ptxk_tile *s, ptx_val
 {
     if (!s->variant->qk_clip)
         return p;
+    ptx_comment(b, "times its factor");
     ptx_val is_one = ptx_eq(b, factor, 1);
     ptx_val product = ptx_mul(b, p, factor);
 

@@ -108,14 +108,6 @@ bool ptxk_step_has_copy_rows(const struct ptxk_step_spec *spec)
     return spec->takes_amax || ptxk_step_has_copies(spec);
 }
 
-bool ptxk_step_has_qk_clips(const struct ptxk_step_spec *spec)
-{
-    for (unsigned k = 0; k < spec->variant_count; k++)
-        if (spec->variants[k].qk_clip)
-            return true;
-    return false;
-}
-
 struct ptxk_step_matrices ptxk_step_matrices(const struct ptxk_step_spec *spec)
 {
     struct ptxk_step_matrices found = { 0 };

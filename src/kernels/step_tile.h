@@ -131,7 +131,7 @@ void ptxk_step_copy_inverse(ptx_builder *b, const struct ptxk_tile *s);
 
 // ---- factors of rows and columns (step_qk_clip.c) -----------------------------------------------
 
-// The parameter of the kernel; and what belongs to the tensor. Without factors they do nothing.
+// The parameter of the kernel; and what belongs to the tensor, of a variant with factors.
 void ptxk_step_qk_param(ptx_builder *b, struct ptxk_tile *s);
 void ptxk_step_qk_begin(ptx_builder *b, struct ptxk_tile *s);
 // The factors of lanes from element `i` (s32) of the tile on, 1 behind the tensor's last; and what

@@ -418,6 +418,30 @@ static void check_spread_plans(struct golden *g)
                       "matrices_spread_format%u", format);
 }
 
+/// Plans in which rows or columns have factors, in each format, and of matrices.
+static void check_factor_plans(struct golden *g)
+{
+    static const struct ptx_muon_params none = { .steps = 0 };
+    for (unsigned format = 0; format <= PTX_STEP_FORMAT_COUNT; ++format) {
+        const bool matrices = format == PTX_STEP_FORMAT_COUNT;
+        const struct ptx_qk_clip clip = { .range = { .run = 2, .columns = format % 2 },
+                                          .factor_at = 4 };
+        const struct ptx_step_group muon = { .rule = PTX_STEP_RULE_MUON,
+                                             .hyper = { .momentum = 0.9 },
+                                             .muon = &none };
+        check_step_of(g,
+                      (struct ptx_step_tensor) {
+                          .count = 1000,
+                          .columns = 20,
+                          .format = (ptx_step_format)(matrices ? PTX_STEP_FORMAT_FULL : format) },
+                      matrices ? muon : adamw,
+                      (struct ptx_step_params) { .qk_clips = &clip,
+                                                 .qk_clip_count = 1,
+                                                 .weight_reports_at = format == 1 ? 8 : 0 },
+                      "factors%u", format);
+    }
+}
+
 /// Plans with accumulators, for each type of gradients, without and with reports.
 static void check_accumulating_plans(struct golden *g)
 {
@@ -648,6 +672,7 @@ static void emit_all(struct golden *g)
     check_step_plans(g);
     check_matrix_plans(g);
     check_spread_plans(g);
+    check_factor_plans(g);
     check_ema_plans(g);
     check_copy_plans(g);
     check_block_plans(g);

@@ -111,6 +111,31 @@ def test_micro_batches_in_a_graph():
     assert same(*results)
 
 
+@pytest.mark.parametrize("make", [pt.AdamW, pt.Muon])
+def test_factors_in_a_graph(make):
+    """Replays take the factors that the caller has written since."""
+    results = []
+    for captured in (False, True):
+        params = parameters(shapes=[(24, 10), (16, 40)])
+        factors = torch.ones(4, device="cuda")
+        optimizer = make(params, lr=0.05, qk_clip=[pt.QKClip(params[0], factors), pt.QKClip(params[1], factors, columns=True)])
+        give(params, 1)
+        optimizer.step()
+        run = optimizer.step
+        if captured:
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                optimizer.step()
+            run = graph.replay
+        for step in range(3):
+            give(params, step, keep=True)
+            factors.copy_(torch.tensor([0.5, 1.0, 0.9 + step, 0.7]))
+            run()
+        torch.cuda.synchronize()
+        results.append([p.detach().clone() for p in params])
+    assert same(*results) and not same(results[0], parameters(shapes=[(24, 10), (16, 40)]))
+
+
 def test_clip_in_a_graph():
     params, other = parameters(), parameters()
     for p, q in zip(params, other):

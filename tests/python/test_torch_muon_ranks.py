@@ -129,6 +129,38 @@ def fully_sharded(rank):
             assert float((x - y).abs().max()) <= 1e-3, seed  # gradients differ in the last bits, and X in f16
 
 
+def factors_over_ranks(rank):
+    """Rows and columns of parameters whose rows are on two ranks, with the factors of the whole."""
+    mesh = init_device_mesh(DEVICE, (2,))
+    kept = ("wide", "tall", "heads", "columns", "whole", "bias")
+    whole, over, placed = ({name: made[name] for name in kept} for made in parameters(mesh, torch.float32))
+    values = torch.tensor([0.5, 0.75, 1.25, 0.25, 1.0, 0.5], device=DEVICE)
+
+    def clips(of):
+        return [pt.QKClip(of["wide"], values[:4]), pt.QKClip(of["heads"], values), pt.QKClip(of["columns"], values, columns=True),
+                pt.QKClip(of["tall"], values[:2], [(1, 3, 8), (5, 2, 8)]), pt.QKClip(of["whole"], values[:1], [(2, 3)])]
+
+    ours, theirs = optimizer_of(whole, qk_clip=clips(whole)), optimizer_of(over, qk_clip=clips(over))
+    generator = torch.Generator().manual_seed(5)
+    before = whole["wide"].detach().clone()
+    for _ in range(2):
+        set_gradients(whole, over, placed, mesh, generator)
+        ours.step()
+        theirs.step()
+        check_same(whole, over, ours, theirs)
+    assert not torch.equal(before, whole["wide"])
+    cut = torch.nn.Parameter(distribute_tensor(torch.ones(6, 8, device=DEVICE), mesh, [Shard(1)]))
+    optimizer = pt.AdamW([cut], qk_clip=pt.QKClip(cut, values))
+    cut.grad = distribute_tensor(torch.ones(6, 8, device=DEVICE), mesh, [Shard(1)])
+    with pytest.raises(ValueError, match=r"one with factors of qk_clip may lie in rows, Shard\(0\)"):
+        optimizer.step()
+
+
+@needs_two
+def test_factors_over_ranks():
+    on_ranks(2, factors_over_ranks)
+
+
 @needs_two
 def test_fsdp():
     on_ranks(2, fully_sharded)

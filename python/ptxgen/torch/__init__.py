@@ -15,9 +15,10 @@ from .guards import Guards
 from .muon import MatrixRange, Muon
 from .optim import SGD, Adam, AdamW, Lion
 from .own import Optimizer
+from .qk_clip import QKClip
 from .scaler import GradScaler
 
 __all__ = [
-    "Adam", "AdamW", "Float8Weights", "GradScaler", "Guards", "Lion", "MatrixRange", "Muon", "Optimizer", "SGD", "clip_grad_norm_",
-    "clip_grads_with_norm_", "emulate", "get_total_norm", "install", "uninstall",
+    "Adam", "AdamW", "Float8Weights", "GradScaler", "Guards", "Lion", "MatrixRange", "Muon", "Optimizer", "QKClip", "SGD",
+    "clip_grad_norm_", "clip_grads_with_norm_", "emulate", "get_total_norm", "install", "uninstall",
 ]

@@ -87,7 +87,7 @@ class Engine:
         return _Key(identities.way((*params, *owner.state.values())), self._states[1],
                     (self._needs_norm(owner), self._sums is not None, owner.process_group, owner.seed,
                      owner.state_dtype, owner.guards, owner.obey, owner.reports, owner.fp8,
-                     _kinds(owner, groups)))
+                     owner.qk_clip, _kinds(owner, groups)))
 
     def _needs_norm(self, owner: Any) -> bool:
         return _takes_norm(owner) or self.detects or self._sums is not None

@@ -20,6 +20,7 @@ from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts
 from ._items import Rate, limit_of
 from ._ranks import DTensor
 from ._shortcuts import identities, local, spec
+from .qk_clip import entries_of
 from .reports import Rows
 
 _EPS = 1e-6  # torch adds it to the norm
@@ -113,6 +114,7 @@ class PlanKey:
     guards: Any  # those of the optimizer, and those that it obeys
     reports: bool
     rows: Tuple[Any, ...]
+    clips: Tuple[Any, ...]
 
 
 class Changed(Exception):
@@ -151,10 +153,12 @@ class Part:
         self._prepare_looks()
         self.rates = [Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
         rows = self._rows(owner)
+        self.clips = entries_of(owner.qk_clip, items, rows, self.starts)
+        self.factors = [one.factors for one in owner.qk_clip]  # stay as long as the plan
         self.key = PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
                             tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), owner.reports,
-                            _without_addresses(rows))
+                            _without_addresses(rows), tuple(map(tuple, map(dict.values, self.clips))))
         if previous is not None and previous.key == self.key:
             self._take(previous, rows, device.stream())
         else:
@@ -343,6 +347,8 @@ class Part:
                 group["lr_at"] = rate.address
             groups.append(group)
         self.values = [rate.value for rate in self.rates]
+        if self.clips:
+            params["qk_clips"] = self.clips
         self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)  # type: ignore[arg-type]
         self._handle = self.plan.handle.value
         self.records: Optional[Tensor] = None

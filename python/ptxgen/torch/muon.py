@@ -23,6 +23,7 @@ from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
 from .optim import _ARGUMENTS, _OF_GROUPS, Stepped
+from .qk_clip import QKClip
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan's, and torch's default
 
@@ -92,7 +93,8 @@ class Muon(Stepped):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
+                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
         defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
                     "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
                     "use_muon": True, "heads": heads, "uncovered": uncovered, "of_3d": of_3d, "in_by_out": in_by_out,
@@ -102,7 +104,7 @@ class Muon(Stepped):
         self._check({"use_muon": False, **_adamw(defaults), "params": []})
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8)
+                  ema_dtype, fp8, qk_clip)
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         if isinstance(param_group, dict):

@@ -9,20 +9,22 @@ import difflib
 import functools
 import math
 import operator
-from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Tuple, TypeVar,
-                    Union)
+from typing import (Any, Callable, Dict, Iterable, Iterator, List, Literal, Optional, Sequence, Tuple,
+                    TypeVar, Union)
 
 import torch
 from torch import Tensor
 
 from .._types import StepDescription
-from . import _bitsandbytes, _checkpoint, _device, _flashoptim, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards
+from . import (_bitsandbytes, _checkpoint, _device, _flashoptim, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards,
+               qk_clip as _qk_clip)
 from ._engine import Engine
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number, limit_of
 from ._part import Piece
 from .fp8 import Float8Weights
 from .guards import Guards
+from .qk_clip import QKClip
 from .reports import Report
 
 # torch.compile breaks its graph at a step; as torch.optim's methods, without an import at import time.
@@ -107,7 +109,7 @@ def _of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of 
 
 
 _OF_GROUPS = ("state_dtype", "ema_decay")  # arguments that torch does not have, and groups may have
-_OF_ALL = ("max_grad_norm", "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8")  # and may not
+_OF_ALL = ("max_grad_norm", "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "qk_clip")  # and may not
 _ARGUMENTS = """
 
     Arguments beside torch's, which docs/python.md has with a table of all formats:
@@ -137,6 +139,8 @@ _ARGUMENTS = """
 
     fp8: ptxgen.torch.Float8Weights(...): each step leaves codes of its weights in float8 and their largest
         magnitudes; None, the default: neither.
+    qk_clip: a list of ptxgen.torch.QKClip(parameter, factors, ...): each step multiplies its new rows or columns by
+        factors on the device; None, the default: none.
 
     state_dict(format="torch") is for torch.optim, "flashoptim" for its optimizers; load_state_dict() takes dicts of
     torch.optim's, of bitsandbytes' and of FlashOptim's, too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
@@ -155,7 +159,8 @@ class Stepped(torch.optim.Optimizer):
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
              process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards],
-             reports: bool, ema_decay: Optional[float], ema_dtype: str, fp8: Optional[Float8Weights]) -> None:
+             reports: bool, ema_decay: Optional[float], ema_dtype: str, fp8: Optional[Float8Weights],
+             qk_clip: Optional[Sequence[QKClip]]) -> None:
         self._check_state_dtype(state_dtype)
         if ema_dtype not in _formats.EMA_DTYPES:
             raise ValueError(f"ema_dtype: {ema_dtype!r} is none of {', '.join(_formats.EMA_DTYPES)}")
@@ -175,6 +180,9 @@ class Stepped(torch.optim.Optimizer):
         self.guards, self.obey, self.reports = guards, obey, bool(reports)
         _fp8.check(fp8)
         self.fp8 = fp8
+        self.qk_clip = _qk_clip.check(qk_clip)
+        for one in self.qk_clip:
+            one.check([p for group in self.param_groups for p in group["params"]])
         self._step_supports_amp_scaling = True
         for g, group in enumerate(self.param_groups):
             self._check(group)
@@ -504,7 +512,7 @@ class Stepped(torch.optim.Optimizer):
     def __getstate__(self) -> Dict[str, Any]:
         made = dict(super().__getstate__())
         for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "ema_decay", "ema_dtype", "fp8",
-                    "_step_supports_amp_scaling"):
+                    "qk_clip", "_step_supports_amp_scaling"):
             made[key] = getattr(self, key)
         return made
 
@@ -513,7 +521,7 @@ class Stepped(torch.optim.Optimizer):
         for k, v in kept.items():
             state["state"][k] = dict(v)
         for key, usual in (("process_group", None), ("guards", None), ("obey", None), ("reports", False),
-                           ("ema_decay", None), ("ema_dtype", "float32"), ("fp8", None)):
+                           ("ema_decay", None), ("ema_dtype", "float32"), ("fp8", None), ("qk_clip", ())):
             self.__dict__.setdefault(key, state.get(key, usual))
         for group in state["param_groups"]:
             self._check(group)
@@ -584,13 +592,14 @@ class AdamW(_Adam, torch.optim.AdamW):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
+                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8)
+                  ema_dtype, fp8, qk_clip)
 
 
 class Adam(_Adam, torch.optim.Adam):
@@ -604,13 +613,14 @@ class Adam(_Adam, torch.optim.Adam):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
+                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused, decoupled_weight_decay=decoupled_weight_decay))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8)
+                  ema_dtype, fp8, qk_clip)
 
 
 class SGD(Stepped, torch.optim.SGD):
@@ -628,13 +638,14 @@ class SGD(Stepped, torch.optim.SGD):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
+                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
         self._check({"lr": lr, "momentum": momentum, "dampening": dampening,
                      "weight_decay": weight_decay, "params": []})
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, **_given(
             maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8)
+                  ema_dtype, fp8, qk_clip)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "sgd", bool(group.get("maximize")), bool(group.get("nesterov")), group.get("momentum") != 0
@@ -659,7 +670,8 @@ class Lion(Stepped):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None) -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
+                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         self._check({**defaults, "params": []})
         rate = float(lr) if not isinstance(lr, Tensor) or lr.device.type == "cpu" else 0.0
@@ -672,7 +684,7 @@ class Lion(Stepped):
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8)
+                  ema_dtype, fp8, qk_clip)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "lion", bool(group.get("maximize")), False, False

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -44,7 +44,8 @@ class Optimizer(Stepped):
                  max_grad_norm: Optional[float] = None, state_dtype: StateDtype = "float32", seed: int = 0,
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
-                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None, **scalars: Any) -> None:
+                 ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
+                 qk_clip: Optional[Sequence[QKClip]] = None, **scalars: Any) -> None:
         if not isinstance(rule, Rule):
             raise TypeError(f"rule: what @ptxgen.rule makes is needed, not {rule!r:.80}")
         if "lr" not in rule.scalars:
@@ -59,10 +60,13 @@ class Optimizer(Stepped):
             defaults["train_mode"] = True
         if rule.evaluates and fp8 is not None:
             raise ValueError(f"fp8 with rule {rule.name}: eval() would leave the codes of the weights to train; leave fp8 out")
+        if rule.evaluates and qk_clip:
+            raise ValueError(f"qk_clip with rule {rule.name}: eval() and the next step would make the weights of its states, "
+                             "which have no factors; leave qk_clip out")
         self._check({**defaults, "params": []})
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype,
-                  fp8)
+                  fp8, qk_clip)
 
     @property
     def _names(self) -> Tuple[str, ...]:  # type: ignore[override]
