@@ -15,6 +15,7 @@ from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
 from .optim import _ARGUMENTS, Stepped
+from .qk_clip import QKClip
 
 # The key of torch.optim's groups that says that there is a state of this name.
 _OF_STATES = {"max_exp_avg_sq": "amsgrad", "grad_avg": "centered"}
