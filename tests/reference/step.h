@@ -38,7 +38,7 @@ struct ref_step_tensor {
     uint32_t id;
     uint64_t seed;
     uint64_t first, run,
-        stride; ///< position in the whole parameter; run 0: all elements are consecutive
+        stride;           ///< position in the whole parameter; run 0: all elements are consecutive
     const float *factors; ///< of the elements, after the step; NULL: none has one
 };
 
