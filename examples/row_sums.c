@@ -30,8 +30,7 @@ static void row_sums(ptx_builder *b)
         ptx_for (b, k, ptx_u32(0), n, 1) {
             ptx_val column = ptx_add(b, k, is("far") ? 100000 : is("ahead") || is("assert"));
             if (is("assert"))
-                ptx_assert(b, ptx_lt(b, column, n), "column < n", .file = __FILE__,
-                           .line = __LINE__);
+                ptx_assert(b, ptx_lt(b, column, n), "inside x", .file = __FILE__, .line = __LINE__);
             ptx_inlined (b, "row_load")
                 next = row_load(b, x, row, is("types") ? sum : column);
             if (is("text"))

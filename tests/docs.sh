@@ -196,7 +196,7 @@ shows docs/asm.md tests/hardware/test_rows_asm.c dot reduce
 shows docs/matrices.md tests/builder/test_guides.c product
 shows docs/functions.md tests/builder/test_guides.c polynomial
 shows docs/messages.md tests/builder/test_guides.c report
-shows docs/debugging.md tests/builder/test_guides.c row_load row_sums
+shows docs/debugging.md examples/row_sums.c row_load row_sums
 
 # ---- counts
 

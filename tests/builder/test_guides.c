@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The modules that docs/matrices.md, functions.md, messages.md and debugging.md show, run: on a
-// GPU, and on the emulator.
+// The modules that docs/matrices.md, functions.md and messages.md show, run: on a GPU, and on the
+// emulator.
 #define _POSIX_C_SOURCE 200809L
 #include "module_fixture.h"
 
@@ -153,27 +153,6 @@ static void report(ptx_builder *b)
         ptx_if (b, ptx_is_infinite(b, xi))
             ptx_printf(b, "%s[%u] is %g\n", ptx_ptr_generic(b, ptx_string(b, "x")), i, xi);
         ptx_assert(b, ptx_ordered(b, xi, xi), "x is a number", .file = __FILE__, .line = __LINE__);
-    }
-}
-
-static ptx_val row_load(ptx_builder *b, ptx_ptr x, ptx_val row, ptx_val column)
-{
-    return ptx_load(b, x, ptx_mad(b, row, 1000, column));
-}
-
-static void row_sums(ptx_builder *b)
-{
-    ptx_entry (b, "row_sums", .block = { 64 }) {
-        ptx_val n = ptx_param(b, PTX_U32, "n");
-        ptx_ptr x = ptx_param_ptr(b, PTX_F32, "x", .readonly = true);
-        ptx_ptr y = ptx_param_ptr(b, PTX_F32, "y", .writeonly = true);
-        ptx_val row = ptx_global_index(b, PTX_X), sum = ptx_var(b, ptx_f32(0)), next = { 0 };
-        ptx_for (b, k, ptx_u32(0), n, 1) {
-            ptx_inlined (b, "row_load")
-                next = row_load(b, x, row, ptx_add(b, k, 1));
-            ptx_set(b, sum, ptx_add(b, sum, next));
-        }
-        ptx_store(b, y, row, sum);
     }
 }
 
@@ -376,32 +355,6 @@ TEST(functions_and_data_are_used)
     for (unsigned i = 0; i < COUNT; i++)
         assert_true(y[i] == ((2 * x[i] + 0.25f) * x[i] + 0.5f) * x[i] + 1);
     assert_int_equal(bytes, 4);
-    ptx_buffer_destroy(&to);
-    ptx_buffer_destroy(&from);
-    ptx_module_unload(&module);
-}
-
-// It reads one column too far, so with source lines, and fewer columns than a row has.
-TEST(rows_are_summed)
-{
-    static float x[THREADS][1000], y[THREADS];
-    const uint32_t n = 3;
-
-    for (unsigned row = 0; row < THREADS; row++)
-        for (unsigned k = 0; k <= n; k++)
-            x[row][k] = (float)(4 * row + k * k);
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .line_info = true });
-    row_sums(b);
-    assert_non_null(strstr(finished(b), "$inlined_1: // row_load"));
-    ptx_module *module = load(b);
-    ptx_buffer *from = uploaded(x, sizeof x), *to = ptx_buffer_create(gpu, sizeof y);
-    const CUdeviceptr at[] = { ptx_buffer_address(from), ptx_buffer_address(to) };
-    const struct ptx_arg args[] = { PTX_ARG(n), PTX_ARG(at[0]), PTX_ARG(at[1]) };
-    check(launched(module, "row_sums", args, 3));
-    check(ptx_buffer_download(to, 0, y, sizeof y, NULL));
-    check(ptx_stream_synchronize(gpu, NULL));
-    for (unsigned row = 0; row < THREADS; row++)
-        assert_true(y[row] == (float)(12 * row + 1 + 4 + 9));
     ptx_buffer_destroy(&to);
     ptx_buffer_destroy(&from);
     ptx_module_unload(&module);

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The commands of docs/command.md, run as they stand there, print what the page says.
+"""The commands of docs/command.md and debugging.md, run as they stand there, print what the page says.
 
-    test_page.py PAGE PTXGEN EMULATOR SAXPY
+    test_page.py PAGE PTXGEN EMULATOR SAXPY ROW_SUMS
 
-Each block of shell is run in a folder with examples/ of the sources and with the text of SAXPY as kernel.ptx; a
-nvcc that prints that text stands for a compiler. A block of plain text after it is what it prints: "..." stands for
+Each block of shell is run in a folder with examples/ of the sources, with a build that has ROW_SUMS and the emulator,
+and with the text of SAXPY as kernel.ptx; a nvcc that prints that text stands for a compiler. A block of plain text after it is what it prints: "..." stands for
 what is left out, and blanks and line breaks count alike."""
 import os
 import pathlib
@@ -13,6 +13,10 @@ import re
 import subprocess
 import sys
 import tempfile
+
+
+# Where a command prints one of these, its status is 1.
+FAILED = (" failed: ", " failed with ", "must have the same type")
 
 
 def blocks(page):
@@ -33,7 +37,7 @@ def missing(shown, printed):
 
 
 def main():
-    page, ptxgen, emulator, saxpy = (pathlib.Path(name).resolve() for name in sys.argv[1:])
+    page, ptxgen, emulator, saxpy, row_sums = (pathlib.Path(name).resolve() for name in sys.argv[1:])
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("PTXGEN_", "LD_LIBRARY_PATH"))}
     environment |= {"PTXGEN_LIBCUDA": str(emulator), "PTXGEN_EMULATOR": str(emulator)}
@@ -43,6 +47,10 @@ def main():
         text = subprocess.run([saxpy, "--emit"], capture_output=True, check=True).stdout
         folder.joinpath("kernel.ptx").write_bytes(text)
         folder.joinpath("examples").symlink_to(page.parent.parent / "examples")
+        for program in row_sums, emulator:
+            link = folder / "build" / program.parent.name / program.name
+            link.parent.mkdir(parents=True)
+            link.symlink_to(program)
         folder.joinpath("bin").mkdir()
         folder.joinpath("bin/ptxgen").symlink_to(ptxgen)
         folder.joinpath("bin/nvcc").write_text("#!/bin/sh\ncat kernel.ptx\n", encoding="utf-8")
@@ -54,7 +62,7 @@ def main():
                 run = subprocess.run(["sh", "-c", text], cwd=folder, env=environment, text=True, check=False,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
                 printed, commands = run.stdout, commands + 1
-                if run.returncode != int(" failed: " in printed):
+                if run.returncode != int(any(word in printed for word in FAILED)):
                     wrong += 1
                     print(f"status {run.returncode} of:\n{text}{printed}")
             elif language == "" and printed is not None:
