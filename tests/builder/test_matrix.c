@@ -288,6 +288,100 @@ TEST(loads_of_fragments_and_of_matrices)
     assert_int_equal(written[2] - written[0], 22); // with 6 loads for 8
 }
 
+// O = (Q K^T) V of 16 queries, 64 keys and a head of 64, a warp's part of attention without its
+// softmax: fragment by fragment, with lane addresses and ldmatrix by hand, and from matrices.
+enum attention_way { SINGLE, BY_HAND, MATRICES };
+enum { KEYS = 64, HEAD = 64, APART = 72 };
+
+static void two_of(ptx_builder *b, ptx_ptr at, bool trans, ptx_fragment y[2])
+{
+    ptx_vec w = ptx_ldmatrix(b, at, 4, .trans = trans);
+
+    for (unsigned k = 0; k < 2; k++)
+        y[k] = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_BF16, 16,
+                                 ptx_vec2(w.lane[2 * k], w.lane[2 * k + 1]));
+}
+
+static void attention_tile(ptx_builder *b, enum attention_way way)
+{
+    ptx_ptr q = ptx_shared(b, PTX_BF16, 16 * APART), keys = ptx_shared(b, PTX_BF16, KEYS * APART);
+    ptx_ptr values = ptx_shared(b, PTX_BF16, KEYS * APART), out = ptx_param_ptr(b, PTX_F32, "out");
+    ptx_matrix qm = { 0 }, km = { 0 }, vm = { 0 };
+    ptx_fragment a, y[8], s[8], o[8];
+
+    if (way == MATRICES) {
+        qm = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_BF16, 16, q, APART);
+        km = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 16, keys, APART);
+        vm = ptx_matrix_from(b, PTX_FRAGMENT_B, PTX_BF16, 16, values, APART, .trans = true);
+    }
+    if (way == BY_HAND) { // lane l has row l % 8 of tile l / 8
+        ptx_val lane = ptx_laneid(b), low = ptx_and(b, lane, 7), high = ptx_shr(b, lane, 4);
+        ptx_val odd = ptx_and(b, ptx_shr(b, lane, 3), 1);
+        ptx_val down = ptx_mul(b, ptx_mad(b, odd, 8, low), APART);
+        ptx_val at = ptx_add(b, down, ptx_mul(b, high, 8));
+        ptx_val along = ptx_mul(b, ptx_mad(b, high, 8, low), APART);
+        q = ptx_at(b, q, at);
+        values = ptx_at(b, values, at);
+        keys = ptx_at(b, keys, ptx_add(b, along, ptx_mul(b, odd, 8)));
+    }
+    for (unsigned n = 0; n < 8; n++)
+        s[n] = o[n] = ptx_fragment_fill(b, ptx_f32(0));
+    for (unsigned d = 0; d < HEAD; d += 16) {
+        if (way == BY_HAND)
+            a = ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_BF16, 16,
+                                  ptx_ldmatrix(b, ptx_at(b, q, d), 4));
+        else if (way == SINGLE)
+            a = ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_BF16, 16, ptx_at(b, q, d), APART);
+        else
+            ptx_matrix_load(b, qm, 0, d, 1, &a);
+        if (way == MATRICES)
+            ptx_matrix_load(b, km, d, 0, 8, y);
+        for (unsigned n = 0; way == BY_HAND && n < 8; n += 2)
+            two_of(b, ptx_at(b, keys, 8 * n * APART + d), false, &y[n]);
+        for (unsigned n = 0; way == SINGLE && n < 8; n++)
+            y[n] = ptx_fragment_load(b, PTX_FRAGMENT_B, PTX_BF16, 16,
+                                     ptx_at(b, keys, 8 * n * APART + d), APART);
+        for (unsigned n = 0; n < 8; n++)
+            s[n] = ptx_mma(b, a, y[n], s[n]);
+    }
+    for (unsigned j = 0; j < KEYS; j += 16) {
+        a = ptx_fragment_to_a(b, PTX_BF16, 16, &s[j / 8]);
+        if (way == MATRICES)
+            ptx_matrix_load(b, vm, j, 0, 8, y);
+        for (unsigned n = 0; way == BY_HAND && n < 8; n += 2)
+            two_of(b, ptx_at(b, values, j * APART + 8 * n), true, &y[n]);
+        for (unsigned n = 0; way == SINGLE && n < 8; n++)
+            y[n] = ptx_fragment_load(b, PTX_FRAGMENT_B, PTX_BF16, 16,
+                                     ptx_at(b, values, j * APART + 8 * n), APART, .trans = true);
+        for (unsigned n = 0; n < 8; n++)
+            o[n] = ptx_mma(b, a, y[n], o[n]);
+    }
+    if (way == MATRICES)
+        ptx_matrix_store(b, ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_F32, 0, out, HEAD), 0, 0, 8, o);
+    for (unsigned n = 0; way != MATRICES && n < 8; n++)
+        ptx_fragment_store(b, o[n], ptx_at(b, out, 8 * n), HEAD);
+}
+
+TEST(attention_is_as_short_as_by_hand)
+{
+    static const struct {
+        unsigned instructions, loads;
+    } rows[] = { [SINGLE] = { 241, 68 }, [BY_HAND] = { 210, 36 }, [MATRICES] = { 171, 36 } };
+
+    for (unsigned way = SINGLE; way <= MATRICES; way++) {
+        ptx_builder *b = builder_at(80);
+        ptx_entry (b, "k", .block = { 32 })
+            attention_tile(b, (enum attention_way)way);
+        const char *text = finished(b);
+        assert_int_equal(count_of(text, "mma.sync"), 64);
+        const unsigned count =
+            count_of(text, ";") - count_of(text, ".reg ") - count_of(text, ".shared .align");
+        if (count != rows[way].instructions || count_of(text, "ldmatrix.") != rows[way].loads)
+            fail_msg("way %u: %u instructions\n%s", way, count, text);
+        ptx_builder_destroy(&b);
+    }
+}
+
 // What is written where, for a matrix of two stages in a buffer.
 TEST(matrices_are_spelled)
 {
