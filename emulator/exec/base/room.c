@@ -13,7 +13,7 @@
 enum {
     ALIGNMENT = 64,
     CLASSES = 4 * 64,
-    MOST_KEPT = 64 << 20, // bytes, of all launches
+    MOST_KEPT = 256 << 20, // bytes, of all launches
 #if defined __SANITIZE_ADDRESS__ || __has_feature(address_sanitizer)
     KEEPS = 0, // so that the sanitizer sees what is used after it was freed
 #else
