@@ -30,8 +30,8 @@ has() {
 
 # doing WORDS: what the next commands do.
 doing() {
-    date +%s >"$scratch/begun"
-    printf '%s\n' "$*" >"$scratch/doing"
+    printf '%s %s\n' "$(date +%s)" "$*" >"$scratch/doing.new"
+    mv "$scratch/doing.new" "$scratch/doing" # whole, as say_often reads it at any time
 }
 
 # How far a build or the tests are, and the tests that run.
@@ -48,7 +48,8 @@ how_far() {
 # Ends with the script, whatever ends it.
 say_often() {
     while sleep 15 >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
-        say "$(cat "$scratch/doing"): $(($(date +%s) - $(cat "$scratch/begun"))) s$(how_far 2>/dev/null | tr -d '\n')"
+        read -r begun what <"$scratch/doing"
+        say "$what: $(($(date +%s) - begun)) s$(how_far 2>/dev/null | tr -d '\n')"
     done
 }
 
