@@ -171,6 +171,22 @@ TEST(paths)
     EXPECT_LINES(b, ".file 1 \"k.c\"\n.file 2 \"a script\"\n", ".loc 2 0 0\n");
 }
 
+// Code of math.h is the line of its call's.
+TEST(functions_of_math_have_the_callers_line)
+{
+    ptx_builder *b = lines_at(0);
+    ENTRY(b, ptx_bitcast(b, PTX_U32, ptx_math_pow(b, ptx_cvt(b, PTX_F32, i), ptx_f32(3))));
+    const char *const text = finished(b), *const first = strstr(text, ".loc 1 2 0\n");
+    const char *const next = first ? strstr(first + 1, ".loc") : NULL;
+    unsigned instructions = 0;
+    assert_non_null(next);
+    assert_int_equal(strncmp(next, ".loc 1 9 0\n", 11), 0);
+    for (const char *at = first; (at = strchr(at + 1, ';')) && at < next;)
+        instructions++;
+    assert_true(instructions > 20);
+    ptx_builder_destroy(&b);
+}
+
 // Nothing is said where no place is known, and line 0 where one was known before.
 TEST(no_places)
 {
