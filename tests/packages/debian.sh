@@ -29,7 +29,7 @@ missing=$(dpkg-checkbuilddeps 2>&1 | sed 's/.*: //') || :
 }
 # What the packages have in them is checked here; warnings and speed are those of other builds. With the flags of these
 # a cache of the compiler has what they compiled.
-PTXGEN_SUITE=examples PTXGEN_TESTS=disabled PTXGEN_BUILD=--buildtype=debugoptimized
+PTXGEN_SUITE=examples PTXGEN_TESTS=disabled PTXGEN_BUILD='--buildtype=debugoptimized -Dline_info=false'
 export PTXGEN_SUITE PTXGEN_TESTS PTXGEN_BUILD
 export DEB_BUILD_OPTIONS=noautodbgsym DEB_CPPFLAGS_SET= "DEB_CFLAGS_SET=${CFLAGS-}" "DEB_CXXFLAGS_SET=${CXXFLAGS-}"
 quietly offline dpkg-buildpackage -us -uc -b
