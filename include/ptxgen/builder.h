@@ -115,6 +115,9 @@ PTXGEN_API void ptx_builder_fail(ptx_builder *b, const char *format, ...) PTXGEN
 /// of the call under way; else that of the last instruction, if it is known.
 PTXGEN_API void ptx_builder_fail_value(ptx_builder *b, ptx_val x, const char *format, ...)
     PTXGEN_PRINTF(3, 4);
+/// Whether a value may be an operand here: it has a type, and was made in the open entry, in none
+/// of its closed blocks. False after an error, and for C numbers, which have no type by themselves.
+PTXGEN_API bool ptx_builder_is_usable(const ptx_builder *b, ptx_val x);
 /// Names the place of the calls that follow, for errors, in callers without the macros of places.h:
 /// "script.py:12", say; NULL: not known. The string must live as long as the builder.
 PTXGEN_API void ptx_builder_place(ptx_builder *b, const char *place);

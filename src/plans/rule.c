@@ -143,21 +143,100 @@ static ptx_status check_registers(const char *name, const char *text)
                      place, name, function_at(text, line), most, OF_A_THREAD);
 }
 
+static ptx_builder *new_builder(void)
+{
+    return ptx_builder_create(
+        &(struct ptx_builder_params) { .target = { .sm = 70 }, .line_info = true });
+}
+
+// The builder's text, or NULL and an error. Without a place it has lines of the text, which are not
+// the caller's.
+static const char *finished(ptx_builder *b, ptx_status *status)
+{
+    const char *const text = ptx_builder_finish(b), *const error = ptx_builder_error(b);
+    const char *const lines = error ? strstr(error, "\nafter ") : NULL;
+
+    if (!text)
+        *status =
+            ptxd_fail(ptx_builder_out_of_memory(b) ? PTX_ERROR_OUT_OF_MEMORY : PTX_ERROR_INVALID,
+                      "%.*s", lines ? (int)(lines - error) : (int)strlen(error), error);
+    return text;
+}
+
+// The first line, from 1, in which two texts differ, behind the numbers of registers that they
+// declare; 0: none.
+static uint32_t difference(const char *first, const char *second)
+{
+    for (uint32_t line = 1; *first || *second; line++) {
+        const size_t length = strcspn(first, "\n"), other = strcspn(second, "\n");
+        const char *const word = first + strspn(first, " ");
+        if (strncmp(word, ".reg", 4) != 0 &&
+            (length != other || memcmp(first, second, length) != 0))
+            return line;
+        first += length + (first[length] == '\n');
+        second += other + (second[other] == '\n');
+    }
+    return 0;
+}
+
+// Whether the functions write the same whenever they are called.
+static ptx_status check_again(const char *name, const char *first, const char *second)
+{
+    const uint32_t line = difference(first, second);
+    char place[256];
+
+    if (!line)
+        return PTX_OK;
+    place_at(second, line, place, sizeof place);
+    return ptxd_fail(
+        PTX_ERROR_INVALID,
+        "%srule %s: %s writes other code when it is called again: it is called several "
+        "times, and must write the same each time; what changes its code belongs in "
+        "user, with a rule for each",
+        place, name, function_at(second, line));
+}
+
+// A copy of a rule, which is noted again when it is written.
+static void own_copy(const struct ptx_rule *rule, struct ptxk_own_rule *own)
+{
+    *own = rule->own;
+    own->rule.own = own;
+    own->rule.scalar = own->scalar;
+}
+
+// Calls functions of C again, which may keep something from one call to another.
+static ptx_status try_again(const struct ptx_rule *rule, const char *text)
+{
+    ptx_builder *second = new_builder(), *apart = new_builder();
+    ptx_status status = PTX_OK;
+    struct ptxk_own_rule own;
+
+    ptx_rule_emit(second, rule);
+    const char *const again = finished(second, &status);
+    if (again)
+        status = check_again(rule->own.rule.name, text, again);
+    if (!status) {
+        own_copy(rule, &own);
+        ptxk_own_rule_emit_apart(apart, &own);
+        finished(apart, &status);
+    }
+    ptx_builder_destroy(&second);
+    ptx_builder_destroy(&apart);
+    return status;
+}
+
 // Writes the rule's code, for what is found so.
 static ptx_status try(struct ptx_rule *rule)
 {
-    ptx_builder *b = ptx_builder_create(
-        &(struct ptx_builder_params) { .target = { .sm = 70 }, .line_info = true });
+    ptx_builder *b = new_builder();
     ptx_status status = PTX_OK;
 
     ptxk_own_rule_emit(b, &rule->own);
-    const char *text = ptx_builder_finish(b);
+    const char *const text = finished(b, &status);
     if (text)
         status = check_registers(rule->own.rule.name, text);
-    else
-        status =
-            ptxd_fail(ptx_builder_out_of_memory(b) ? PTX_ERROR_OUT_OF_MEMORY : PTX_ERROR_INVALID,
-                      "%s", ptx_builder_error(b));
+    if (!status && !rule->own.params.program)
+        status = try_again(rule, text);
     ptx_builder_destroy(&b);
     return status;
 }
@@ -223,14 +302,26 @@ ptx_val ptx_rule_power(ptx_builder *b, ptx_val x, ptx_val t)
     return (ptx_val) { 0 };
 }
 
+// An operand that was never set is one of the call that the caller wrote.
+static bool is_set(ptx_builder *b, const char *call, const char *name, ptx_val x)
+{
+    const char *const absent = ptxk_own_rule_absent(x);
+
+    if (absent)
+        ptx_builder_fail(b, "%s: %s was never set: it is %s", call, name, absent);
+    return !absent;
+}
+
 ptx_val ptx_rule_div(ptx_builder *b, ptx_val x, ptx_val y)
 {
+    if (!is_set(b, __func__, "x", x) || !is_set(b, __func__, "y", y))
+        return (ptx_val) { 0 };
     return ptxk_own_rule_div(b, x, y);
 }
 
 ptx_val ptx_rule_sqrt(ptx_builder *b, ptx_val x)
 {
-    return ptxk_own_rule_sqrt(b, x);
+    return is_set(b, __func__, "x", x) ? ptxk_own_rule_sqrt(b, x) : (ptx_val) { 0 };
 }
 
 ptx_val ptx_rule_exp(ptx_builder *b, ptx_val x)
@@ -259,8 +350,7 @@ void ptx_rule_emit(ptx_builder *b, const ptx_rule *rule)
         ptx_builder_fail(b, "ptx_rule_emit: rule is NULL");
         return;
     }
-    struct ptxk_own_rule own = rule->own; // which is noted again
-    own.rule.own = &own;
-    own.rule.scalar = own.scalar;
+    struct ptxk_own_rule own;
+    own_copy(rule, &own);
     ptxk_own_rule_emit(b, &own);
 }

@@ -300,7 +300,8 @@ ptx_status ptxp_rule_check(const struct ptx_rule_params *params)
         return refuse_name("name", params->name);
     for (unsigned r = 0; r < PTX_STEP_RULE_COUNT; r++)
         if (!strcmp(ptxk_step_rule_of((ptx_step_rule)r)->name, params->name))
-            return ptxd_fail(PTX_ERROR_INVALID, "name is %s, which is a rule of the library's",
+            return ptxd_fail(PTX_ERROR_INVALID,
+                             "name is %s, which is a rule of the library's: take another one",
                              params->name);
     status = check_ends(params);
     for (unsigned k = 0; k < PTX_STEP_MAX_STATES && params->states[k].name && !status; k++)

@@ -439,6 +439,19 @@ struct ptx_restriction ptx_builder_restrict(ptx_builder *b, struct ptx_restricti
     return before;
 }
 
+bool ptx_builder_is_usable(const ptx_builder *b, ptx_val x)
+{
+    const unsigned bits = ptxb_bits((ptx_type)x.type);
+
+    if (!b || b->failed || !b->blocks.count || !bits)
+        return false;
+    return x.kind == PTX_KIND_IMMEDIATE
+               ? bits > 63 || x.bits >> bits == 0
+               : (x.kind == PTX_KIND_REGISTER || x.kind == PTX_KIND_VARIABLE) &&
+                     x.bits == b->number && x.reg >= b->first_reg && x.reg < b->regs.count &&
+                     ptxb_is_open(b, b->regs.at[x.reg].where);
+}
+
 bool ptxb_require(ptx_builder *b, const char *call, int isa, int sm, const char *what)
 {
     char name[PTX_TARGET_NAME_SIZE];

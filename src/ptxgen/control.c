@@ -129,12 +129,50 @@ uint32_t ptxb_unless_begin(ptx_builder *b, uint32_t guard, const char *name)
     return ptxb_open_block(b, block);
 }
 
+// Whether instructions from `first` on set a variable that is still open, or jump out.
+static bool has_effect(const ptx_builder *b, uint32_t first)
+{
+    const struct code *code = &b->code[0];
+
+    for (uint32_t index = first; index < code->insns.count; index++) {
+        const struct insn *insn = &code->insns.at[index];
+        const struct operand *operands = ptxb_operands(code, insn);
+        for (unsigned k = 0; k < insn->dst_count; k++) {
+            const struct reg *reg = &b->regs.at[ptxb_operand_reg(&operands[k])];
+            if (reg->variable && ptxb_is_open(b, reg->where))
+                return true;
+        }
+        if (insn->kind == INSN_RETURN ||
+            (insn->kind == INSN_BRANCH && !ptxb_label_of(b, insn)->placed))
+            return true;
+    }
+    return false;
+}
+
+bool ptxb_check_effect(ptx_builder *b, const char *call, const struct block *block, uint32_t first)
+{
+    if (b->failed || !b->restriction.within || has_effect(b, first))
+        return !b->failed;
+    ptxb_fail_place(
+        b, block->place ? block->place : b->place, b->code[0].insns.count, call,
+        "the block sets no variable, so it changes nothing: what C assigns in it counts "
+        "always; make a ptx_var before the block and ptx_set it inside, or use "
+        "ptx_select");
+    return false;
+}
+
 // Closes an if, an else or an else-if; all of a chain end at one label.
 static int end_branch(ptx_builder *b, const char *call, int id, unsigned kinds)
 {
     struct block block;
 
     if (!ptxb_close_block(b, call, (uint32_t)id, kinds, &block))
+        return 0;
+    const uint32_t first = block.test >= block.first ? block.test + 1 : block.first;
+    const char *const name = block.kind == BLOCK_ELSE      ? "else"
+                             : block.kind == BLOCK_ELSE_IF ? "else_if"
+                                                           : call;
+    if (!ptxb_check_effect(b, name, &block, first))
         return 0;
     const char *const place = b->place;
     b->place = place ? place : block.place; // its macro names none

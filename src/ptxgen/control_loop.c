@@ -160,6 +160,11 @@ static void end_for(ptx_builder *b, const char *call)
 {
     struct block block = b->blocks.at[b->blocks.count - 1];
 
+    b->open.at[block.id] = false; // what is of the loop alone does not count
+    const bool has_effect = ptxb_check_effect(b, call, &block, block.first);
+    b->open.at[block.id] = true;
+    if (!has_effect)
+        return;
     if (block.next)
         ptxb_place_label(b, block.next);
     uint32_t guard = ptxb_condition(b, call, is_last(b, &block));

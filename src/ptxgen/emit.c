@@ -152,6 +152,11 @@ void ptxb_fail_unusable(ptx_builder *b, const char *call, const char *name, ptx_
                   name);
     else if (!typed || (x.kind != PTX_KIND_REGISTER && x.kind != PTX_KIND_VARIABLE))
         ptxb_fail(b, call, "%s was never set", name);
+    else if (b->restriction.within && (x.bits != b->number || x.reg < b->first_reg))
+        ptxb_fail(b, call,
+                  "%s was made by an earlier call: %.64s keeps no value from one call to another, "
+                  "and its functions use those that they are given",
+                  name, b->restriction.within);
     else if (x.bits != b->number || x.reg == 0 || x.reg >= b->regs.count)
         ptxb_fail(b, call, "%s belongs to another builder", name);
     else if (x.reg < b->first_reg)

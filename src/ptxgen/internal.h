@@ -674,6 +674,9 @@ int ptxb_opened(ptx_builder *b, struct block block);
 // The block to close: the innermost one, which must be of one of `kinds`.
 bool ptxb_close_block(ptx_builder *b, const char *call, uint32_t id, unsigned kinds,
                       struct block *closed);
+// Whether code of others may close a block whose body begins at `first`: it sets a variable, or
+// leaves a loop. Else nothing depends on its condition, and what C assigned there counts always.
+bool ptxb_check_effect(ptx_builder *b, const char *call, const struct block *block, uint32_t first);
 // A label, 0 after an error; `name` lives as long as the builder.
 uint32_t ptxb_new_label(ptx_builder *b, const char *name, uint32_t number, const char *part);
 void ptxb_place_label(ptx_builder *b, uint32_t label);

@@ -226,9 +226,122 @@ static void entry(ptx_builder *b, struct ptx_rule_element *e)
 
 static void of_block(ptx_builder *b, struct ptx_rule_element *e)
 {
+    ptx_val x = ptx_var(b, e->g);
+
     plain_update(b, e);
-    ptx_if (b, ptx_lt(b, e->g, 0))
+    ptx_if (b, ptx_lt(b, e->g, 0)) {
         e->new_p = ptx_mul(b, e->p, 2);
+        ptx_set(b, x, e->new_p);
+    }
+}
+
+static void of_block_in_sum(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val x = ptx_var(b, e->g);
+
+    ptx_if (b, ptx_lt(b, e->g, 0)) {
+        e->term[0] = ptx_mul(b, e->p, 2);
+        ptx_set(b, x, e->p);
+    }
+}
+
+// What C assigns in a block counts always.
+static void assigns_in_if(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val g = e->g;
+
+    plain_update(b, e);
+    ptx_if (b, ptx_lt(b, ptx_mul(b, g, e->state[0]), 0))
+        g = ptx_f32(0);
+    e->new_p = ptx_sub(b, e->p, g);
+}
+
+static void assigns_in_else(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val x = ptx_var(b, e->g), y = e->p;
+
+    plain_update(b, e);
+    ptx_if (b, ptx_lt(b, e->g, 0)) {
+        ptx_set(b, x, e->p);
+    }
+    ptx_else (b) {
+        ptx_val unused = ptx_var(b, e->p);
+        ptx_set(b, unused, ptx_mul(b, e->p, 2));
+        y = ptx_f32(1);
+    }
+    e->new_p = ptx_add(b, x, y);
+}
+
+static void assigns_in_for(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    ptx_for (b, k, 0, 3, 1)
+        e->new_p = e->g;
+}
+
+static void sets_in_blocks(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val x = ptx_var(b, e->g);
+
+    plain_update(b, e);
+    ptx_if (b, ptx_lt(b, e->g, 0)) {
+        ptx_if (b, ptx_lt(b, e->p, 0))
+            ptx_set(b, x, e->p);
+    }
+    ptx_else_if (b, ptx_gt(b, e->g, 2)) {
+        ptx_for (b, k, 0, 3, 1) {
+            ptx_if (b, ptx_gt(b, x, 8))
+                ptx_break(b);
+            ptx_set(b, x, ptx_mul(b, x, 2));
+        }
+    }
+    ptx_else (b) {
+        ptx_for_down (b, k, 3, 0, 1)
+            ptx_set(b, x, ptx_add(b, x, 1));
+    }
+    e->new_p = ptx_add(b, x, e->p);
+}
+
+// Other code at the second call and after it.
+static unsigned writes;
+static void counts_calls(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    if (writes++)
+        e->new_p = ptx_mul(b, e->p, 2);
+}
+
+static void counts_calls_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->c[0] = ptx_mul(b, clock->scalar[0], ptx_f64(2 + writes++));
+}
+
+// A value that one function leaves to another, past `c`.
+static ptx_val passed;
+static void passes(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->c[0] = passed = ptx_mul(b, clock->scalar[0], 2);
+}
+
+static void is_passed(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_mul(b, e->p, ptx_cvt(b, PTX_F32, passed));
+}
+
+static void passes_sum(ptx_builder *b, struct ptx_rule_sums *s)
+{
+    s->c[1] = passed = ptx_sqrt(b, s->sum[0]);
+}
+
+// The value of the last call.
+static void keeps_operand(ptx_builder *b, struct ptx_rule_element *e)
+{
+    static ptx_val kept;
+
+    plain_update(b, e);
+    e->new_p = ptx_add(b, e->p, kept.kind ? kept : e->g);
+    kept = ptx_mul(b, e->g, 3);
 }
 
 static void lanes(ptx_builder *b, struct ptx_rule_element *e)
@@ -377,7 +490,7 @@ TEST(test_functions)
           "rule mine: update sets new_state[0] to a value of type f64; it must be f32" },
         { no_coefficient, "mine: ptx_mul: y was never set: it is c[1], which once does not set" },
         { coefficient_alone, "rule mine: update sets new_p to c[31], which once does not set" },
-        { quotient_of_none, "ptx_div: y was never set: it is c[2], which once does not set" },
+        { quotient_of_none, "ptx_rule_div: y was never set: it is c[2], which once does not set" },
         { power_of_none, "ptx_rule_exp: x was never set: it is c[3], which once does not set" },
         { a_term, "rule mine: update sets a term, which is for reduce alone" },
         { a_term_of_p, "rule mine: update sets a term, which is for reduce alone" },
@@ -405,21 +518,28 @@ TEST(test_functions)
         { prints, "ptx_printf: a rule may only compute values" },
         { calls, "ptx_call: a rule may only compute values" },
         { entry, "ptx_entry: entry 'mine' is still open" },
-        { of_block, "the value was made inside a block that is closed" },
+        { of_block, "rule mine: update sets new_p to a value that was made inside a block" },
+        { assigns_in_if, "ptx_if: the block sets no variable, so it changes nothing" },
+        { assigns_in_else, "ptx_else: the block sets no variable, so it changes nothing" },
+        { assigns_in_for, "ptx_for: the block sets no variable, so it changes nothing" },
+        { counts_calls, "rule mine: update writes other code when it is called again" },
+        { keeps_operand, "ptx_add: y was made by an earlier call: a rule keeps no value" },
         { lanes, "ptx_shfl: a rule may only compute values" },
         { power_of_element, "ptx_rule_power: x is f32 and t is u32; they must be f64 and u32" },
         { open_block, "a block inside it was never closed" },
     };
 
-    ptx_rule *first = ptx_rule_create(&(struct ptx_rule_params) { PLAIN, .update = keeps_a_value });
-    assert_non_null(first);
-    ptx_rule_destroy(&first);
+    ptx_rule *good = ptx_rule_create(&(struct ptx_rule_params) { PLAIN, .update = sets_in_blocks });
+    if (!good)
+        fail_msg("%s", ptx_error_message());
+    ptx_rule_destroy(&good);
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         const struct ptx_rule_params params = { PLAIN, .update = wrong[k].update };
         expect_no_rule(&params, wrong[k].words);
-        // All name the line, but of a function without a call.
+        // All name the line, but of a function without a call, which no line of the text follows.
         if (wrong[k].update != no_parameter)
             expect_line();
+        assert_null(strstr(ptx_error_message(), "\nafter "));
     }
     expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = plain_update, .sums = 1,
                                                .reduce = no_term, .of_sums = no_sums },
@@ -427,6 +547,28 @@ TEST(test_functions)
     expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = plain_update, .sums = 1,
                                                .reduce = also_p, .of_sums = no_sums },
                    "rule mine: reduce sets new_p, which is for update alone");
+    expect_line();
+    expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = plain_update, .sums = 1,
+                                               .reduce = of_block_in_sum, .of_sums = no_sums },
+                   "rule mine: reduce sets term[0] to a value that was made inside a block");
+    expect_line();
+    expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = is_passed, .sums = 1,
+                                               .reduce = a_square, .of_sums = passes_sum },
+                   "mine_update: ptx_cvt: x was made by an earlier call: a rule keeps no value");
+    expect_line();
+    expect_no_rule(&(struct ptx_rule_params) { .name = "mine",
+                                               .states = { { "m" } },
+                                               .scalars = { { "lr" } },
+                                               .once = passes,
+                                               .update = is_passed },
+                   "mine_update: ptx_cvt: x was made by an earlier call: a rule keeps no value");
+    expect_line();
+    expect_no_rule(&(struct ptx_rule_params) { .name = "mine",
+                                               .states = { { "m" } },
+                                               .scalars = { { "lr" } },
+                                               .once = counts_calls_once,
+                                               .update = plain_update },
+                   "rule mine: once writes other code when it is called again");
     expect_line();
     expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = plain_update, .sums = 1,
                                                .reduce = a_square, .of_sums = over_once },
@@ -486,7 +628,7 @@ TEST(test_data)
     BAD("name is NULL", bad.name = NULL);
     BAD("name is '1st'; it must have 1 to 48 letters, digits and '_'", bad.name = "1st");
     BAD("name is 'a b'", bad.name = "a b");
-    BAD("name is adamw, which is a rule of the library's", bad.name = "adamw");
+    BAD("name is adamw, which is a rule of the library's: take another one", bad.name = "adamw");
     BAD("update is NULL", bad.update = NULL);
     BAD("once is NULL", bad.once = NULL);
     BAD("the name of a state is ''", bad.states[0].name = "");

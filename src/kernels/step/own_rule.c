@@ -141,6 +141,12 @@ static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const ch
                                function, field, index,
                                x.kind == PTX_KIND_NUMBER ? "a number of type" : "a value of type",
                                ptx_type_name((ptx_type)x.type), must);
+    else if (!ptx_builder_is_usable(b, x))
+        ptx_builder_fail_value(b, x,
+                               "rule %s: %s sets %s%s to a value that was made inside a block that "
+                               "is closed, so that it is not defined on every path; make a ptx_var "
+                               "before the block and ptx_set it inside",
+                               rule->name, function, field, index);
     return x;
 }
 
@@ -195,8 +201,8 @@ static void coefficients(ptx_builder *b, const struct ptxk_step_rule *rule, cons
                          const ptx_val *from, ptx_val *c)
 {
     for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
-        if (from[k].type != PTX_NONE ? !is_wide(from[k]) : is_other_absent(from[k], k))
-            given(b, rule, function, from[k], PTX_F32, "c", k, NULL);
+        if (from[k].type != PTX_NONE || is_other_absent(from[k], k))
+            given(b, rule, function, from[k], is_wide(from[k]) ? PTX_F64 : PTX_F32, "c", k, NULL);
     for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
         if (from[k].type != PTX_NONE)
             c[k] = is_wide(from[k]) ? ptx_cvt(b, PTX_F32, from[k]) : from[k];

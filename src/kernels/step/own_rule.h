@@ -26,6 +26,9 @@ void ptxk_own_rule_set(struct ptxk_own_rule *own);
 // which coefficients the rule has and whether it divides. What the functions do wrong is an error
 // of the builder.
 void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own);
+// Writes an entry for each function, as plans do, for the errors of a function that uses what
+// another one made. `own` has been written by ptxk_own_rule_emit(); it is changed.
+void ptxk_own_rule_emit_apart(ptx_builder *b, struct ptxk_own_rule *own);
 
 // The functions of a rule that is a program, whose `user` it is. It has passed the checks of
 // ptx_rule_create().
