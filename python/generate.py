@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 
 # The headers whose declarations write instructions.
 INSTRUCTIONS = {"asm.h", "ops.h", "convert.h", "math.h", "memory.h", "threads.h", "control.h", "function.h", "message.h", "places.h"}
@@ -320,16 +321,21 @@ def write_types(headers, out):
             continue  # the builder's: values of kernels
         base = "NamedTuple" if back else "TypedDict, total=False"
         out.write(f"\n\nclass {class_name(tag)}({base}):\n")
-        out.write(f'    """struct {tag}"""\n\n')
         arrays = {name for name, c_type, _ in members if kind(headers, c_type).startswith("*")}
+        hints = {}
         for field, c_type, length in members:
             if field.endswith("_count") and field[:-len("_count")] + "s" in arrays:
                 continue  # the sequence has it
             if field == "tensors":
                 continue  # an argument of its own
-            hides = "  # type: ignore[assignment]" if back and field in ("count", "index") else ""
             of = hint(headers, kind(headers, c_type), length, back)
-            out.write(f"    {field}: {f'Optional[{of}]' if (tag, field) in MAY_BE_NULL else of}{hides}\n")
+            hints[field] = f"Optional[{of}]" if (tag, field) in MAY_BE_NULL else of
+        # help() shows the methods of a dict or a tuple, and no field.
+        fields = textwrap.fill(", ".join(hints) + ".", 100, initial_indent="    ", subsequent_indent="    ")
+        out.write(f'    """struct {tag} with these fields:\n\n{fields}\n    """\n\n')
+        for field, of in hints.items():
+            hides = "  # type: ignore[assignment]" if back and field in ("count", "index") else ""
+            out.write(f"    {field}: {of}{hides}\n")
 
 
 def main():

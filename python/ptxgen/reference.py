@@ -39,6 +39,9 @@ class Reference:
         """The new parameter, states with outputs, and clock states. t: the number of this step, from 1; scalars: by the
         rule's names (betas) or C's (beta1, beta2), those that are not given have their defaults."""
         np, data = self._numpy, self._data
+        for name, x in (("p", p), ("g", g), *(states.items() if isinstance(states, Mapping) else ())):
+            if np.iscomplexobj(x):
+                raise self._error(f"{name} is complex, and a rule computes with real numbers")
         p, g = np.asarray(p, self._kind), np.asarray(g, self._kind)
         self._check_shape("g", g, p)
         arrays, t = self._states(states, p, self._kind), self._step(t)
@@ -47,7 +50,7 @@ class Reference:
         with np.errstate(all="ignore"):
             once = self._run(data.once, np.float64, {
                 "T": np.float64(t), "SCALAR": self._scalars(scalars),
-                "CLOCK": self._clock(clock)})
+                "CLOCK": self._clock(clock, t)})
             c = self._coefficients(once)
             given = {"P": p, "G": g, "STATE": arrays, "COEFFICIENT": c}
             if data.sums:
@@ -122,16 +125,23 @@ class Reference:
                 raise self._error(f"{name} has {len(parts[name])} numbers, not {value!r:.80}")
             values.update(zip(parts[name], value))
         for name, which, _ in data.flat:
-            if not WITHIN[which][0](ctypes.c_float(number(values[name])).value):
+            if not WITHIN[which][0](ctypes.c_float(number(values[name], f"rule {data.name}: {name}")).value):
                 raise self._error(f"{name} is {values[name]!r}; it must be {WITHIN[which][1]}")
         return [self._numpy.float64(value) for value in values.values()]
 
-    def _clock(self, given: Optional[Dict[str, float]]) -> List[Any]:
+    def _clock(self, given: Optional[Dict[str, float]], t: int) -> List[Any]:
         names = [name for name, _ in self._data.clock]
+        if given is not None and not isinstance(given, Mapping):
+            raise self._error(f"clock: a dict by name is needed, of {', '.join(names) or 'none'}, not {given!r:.80}")
         unknown = [name for name in given or {} if name not in names]
         if unknown:
             raise self._error(f"there is no clock state {unknown[0]!r}; there are {', '.join(names) or 'none'}")
-        return [self._numpy.float64((given or {}).get(name, 0.0)) for name in names]
+        missing = [name for name in names if name not in (given or {})]
+        if missing and t > 1:
+            raise self._error(f"there is no {missing[0]} in clock: step {t} takes the numbers that the step before returned, of "
+                              f"{', '.join(names)}; step 1 needs none")
+        return [self._numpy.float64(number((given or {}).get(name, 0.0), f"rule {self._data.name}: {name}"))
+                for name in names]
 
     def _coefficients(self, made: Dict[Tuple[str, int], Any]) -> Dict[int, Any]:
         return {k: self._kind(x) for (name, k), x in made.items() if name == "SET_COEFFICIENT"}

@@ -8,9 +8,12 @@ import ctypes
 import hashlib
 import inspect
 import keyword
+import math
 import operator
 import os
 import re
+import sys
+import sysconfig
 import threading
 from collections.abc import Mapping, Set
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -29,8 +32,8 @@ _NOT_NEGATIVE = ("lr", "eps", "weight_decay", "momentum")
 # What torch and ptxgen.torch have in groups and states.
 _RESERVED = frozenset(("params", "param_names", "maximize", "foreach", "fused", "capturable", "differentiable",
                        "step", "clock", "master", "remainder", "ema", "ema_decay", "state_dtype", "max_grad_norm",
-                       "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "initial_lr", "rule", "u", "sums",
-                       "train_mode", "train_weights"))
+                       "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "qk_clip", "initial_lr", "rule", "u",
+                       "sums", "train_mode", "train_weights"))
 _OF_BLOCKS = ("_absmax", "_scale")  # behind a state's name there: its scales
 
 
@@ -74,6 +77,7 @@ class _Data(NamedTuple):
     # The weights to evaluate with, as another rule's parts.
     evaluation: Tuple[Tuple[Op, ...], ...] = ()
     keys: Tuple[Tuple[str, Any], ...] = ()  # of torch's groups: the only values that fit
+    options: Tuple[Tuple[str, Any], ...] = ()  # those of the keys that were options
 
 
 class Rule(Object):
@@ -88,6 +92,10 @@ class Rule(Object):
         self.scalars: Dict[str, Any] = dict(data.scalars)
         self.clock: Dict[str, float] = dict(data.clock)
         self.handle  # noqa: B018: what the library refuses is an error here
+
+    def __call__(self, *unused: Any, **also: Any) -> Any:
+        raise TypeError(f"rule {self.name} is no function any more: plans and optimizers take it, and "
+                        "rule.reference()(p, g, states, t) computes a step in numpy")
 
     def __reduce__(self) -> Any:
         return Rule, (self._data,)
@@ -124,14 +132,19 @@ class Rule(Object):
         return dict(self._data.keys)
 
     @property
+    def options(self) -> Dict[str, Any]:
+        """What the rule was made with, by the options' names."""
+        return dict(self._data.options)
+
+    @property
     def identity(self) -> Dict[str, Any]:
-        """What a checkpoint has of the rule: another one does not fit. `digest`, the expression's, is
-        information."""
+        """What a checkpoint has of the rule: another one does not fit, nor one with other options. `digest`, the
+        expression's, is information."""
         ops = repr([getattr(self._data, name) for name in ("once", "update", "reduce", "of_sums")
                     if getattr(self._data, name)]).encode()
         return {"name": self.name, "version": self.version,
                 "states": {name: state.kind for name, state in self.states.items()},
-                "clock": list(self.clock), "digest": hashlib.sha256(ops).hexdigest()[:16]}
+                "clock": list(self.clock), "options": self.options, "digest": hashlib.sha256(ops).hexdigest()[:16]}
 
     @property
     def handle(self) -> Handle:
@@ -168,6 +181,8 @@ class Rule(Object):
 
     def emit(self, target: Optional[str] = None) -> str:
         """The PTX of an entry with the rule's code alone, to be read."""
+        if target is not None and not isinstance(target, str):
+            raise InvalidError(f'target: a string such as "sm_90" is needed, not {target!r:.80}')
         handle = self.handle
         return finish_text(lambda builder: c.ptx_rule_emit(builder, handle.value), target)
 
@@ -282,23 +297,27 @@ def rule(*bare: Any, states: Optional[Dict[str, Any]] = None, scalars: Optional[
     their sums, in f64. Both may ask for what the function may. evaluation: a function of p, states and scalars
     that returns the weights to evaluate with. keys: keys of torch's groups and the only values that fit the rule, as
     dict(amsgrad=True); its options are such keys, too."""
-    with _Placed(*bare):
+    caller = sys._getframe(1)
+    at = caller.f_code.co_filename, caller.f_lineno
+    with _Placed(at, *bare):
         if bare or states is None or scalars is None:
             raise InvalidError('rule: states and scalars are needed: write @ptxgen.rule(states=dict(exp_avg="signed"), '
                                "scalars=dict(lr=1e-3)), with dict() for none")
     parts = _Parts(reduce, apply, evaluation)
     given = {"states": states, "outputs": outputs, "scalars": scalars, "clock": clock, "options": options, "keys": keys}
-    if (reduce is None) != (apply is None):
-        raise InvalidError(f"{'apply' if reduce is None else 'reduce'} is given without "
-                           f"{'reduce' if reduce is None else 'apply'}: a rule with sums has both")
+    with _Placed(at, *parts):
+        if (reduce is None) != (apply is None):
+            raise InvalidError(f"{'apply' if reduce is None else 'reduce'} is given without "
+                               f"{'reduce' if reduce is None else 'apply'}: a rule with sums has both")
 
     def make(function: Callable[..., Any], chosen: Dict[str, Any]) -> Rule:
-        with _Placed(function, *parts):
+        with _Placed(at, function, *parts):
             _check_functions(function, parts, name)
+            called = function.__name__ if name is None else name
             names = {kind: _names_in(kind, one) for kind, one in given.items()}
-            _check_options(name or function.__name__, chosen, names["options"])
+            _check_options(called, chosen, names["options"])
             names["options"] = {**names["options"], **chosen}
-            made = _Made(function, parts, name or function.__name__, names)
+            made = _Made(function, parts, called, names)
             return Rule(made.data(_version(version)), lambda more: make(function, {**chosen, **more}))
 
     return lambda function: make(function, {})
@@ -316,8 +335,12 @@ def _check_functions(function: Any, parts: "_Parts", name: Any) -> None:
     for what, one in (("rule", function), *parts._asdict().items()):
         if one is not None and not (inspect.isfunction(one) or inspect.ismethod(one)):
             raise InvalidError(f"{what}: a function is needed, not {one!r:.80}")
-    if name is not None and not isinstance(name, str):
-        raise InvalidError(f"name: a string is needed, not {name!r:.80}")
+        if one is not None and (inspect.isgeneratorfunction(one) or inspect.iscoroutinefunction(one) or
+                                inspect.isasyncgenfunction(one)):
+            raise InvalidError(f"{what}: {one.__name__}() {'yields' if inspect.isgeneratorfunction(one) else 'is async'}: it must "
+                               "return its values")
+    if name is not None and (not isinstance(name, str) or not name or "\0" in name):
+        raise InvalidError(f"name: a string of letters, digits and '_' is needed, not {name!r:.80}")
 
 
 def _check_options(name: str, chosen: Dict[str, Any], options: Dict[str, Any]) -> None:
@@ -341,24 +364,32 @@ class _Parts(NamedTuple):
     evaluation: Optional[Callable[..., Any]]
 
 
-class _Placed:
-    """Names, in front of an error's message, the line of the rule that was under way, or else the rule's first."""
+# Files of this package, of Python and of what is installed: a caller's error is in none of them.
+_OTHERS = tuple(os.path.join(os.path.realpath(folder), "") for folder in (
+    os.path.dirname(__file__), *(sysconfig.get_paths()[key] for key in ("stdlib", "purelib", "platlib")))) + (
+    os.path.join(os.path.dirname(__file__), ""), "<")
 
-    def __init__(self, *functions: Any) -> None:
+
+class _Placed:
+    """Names, in front of an error's message, the line of the caller's that was under way, or else the first one of the
+    functions, or else `at`."""
+
+    def __init__(self, at: Tuple[str, int], *functions: Any) -> None:
+        self.at = at
         self.codes = [one.__code__ for one in functions if hasattr(one, "__code__")]
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if not isinstance(error, InvalidError) or not self.codes:
+        if not isinstance(error, InvalidError):
             return
-        files = {code.co_filename for code in self.codes}
-        at, line, entered = self.codes[0].co_filename, self.codes[0].co_firstlineno, False
+        files, entered = {code.co_filename for code in self.codes}, False
+        at, line = (self.codes[0].co_filename, self.codes[0].co_firstlineno) if self.codes else self.at
         while trace is not None:
             code = trace.tb_frame.f_code
             entered = entered or code in self.codes
-            if entered and code.co_filename in files:  # helpers in the rule's file, too
+            if entered and (code.co_filename in files or not code.co_filename.startswith(_OTHERS)):  # helpers, too
                 at, line = code.co_filename, trace.tb_lineno
             trace = trace.tb_next
         raise InvalidError(f"{os.path.basename(at)}:{line}: {error}") from error
@@ -395,6 +426,9 @@ class _Made:
         self.function, self.parts, self.name = function, parts, name
         states, outputs, scalars, clock, options, keys = names.values()
         self.clock = {one: number(start, f"clock state {one}") for one, start in clock.items()}
+        for one, start in self.clock.items():
+            if not math.isfinite(start):
+                raise InvalidError(f"clock state {one}: its start {start!r} must be finite")
         self.known = _known_names(names)
         given = {**{one: _state_of(one, state) for one, state in states.items()},
                  **{one: _output_of(one, dtype) for one, dtype in outputs.items()}}
@@ -417,10 +451,12 @@ class _Made:
             raise InvalidError('a rule of a lambda has no name: give it one, as ptxgen.rule(..., name="mine")')
         self.options = options
         plain = (bool, int, float, str, type(None))
-        self.keys = tuple((one, value) for one, value in {**options, **keys}.items() if isinstance(value, plain))
-        wrong = [one for one, value in keys.items() if not isinstance(value, plain)]
-        if wrong:
-            raise InvalidError(f"keys: {wrong[0]} is True, False, a number or a string, not {keys[wrong[0]]!r:.80}")
+        for kind, values in (("options", options), ("keys", keys)):
+            wrong = [one for one, value in values.items() if not isinstance(value, plain)]
+            if wrong:
+                raise InvalidError(f"{kind}: {wrong[0]} is True, False, None, a number or a string, which a checkpoint can "
+                                   f"have, not {values[wrong[0]]!r:.80}")
+        self.keys = tuple({**options, **keys}.items())
 
     def values(self, trace: Trace) -> Dict[str, Any]:
         """What functions get by name."""
@@ -458,6 +494,8 @@ class _Made:
         if result is None or isinstance(result, Value) and result.predicate:
             raise InvalidError(f"rule {self.name}: what it returns for {what} is "
                                f"{'a comparison' if result is not None else 'None'}, and no number")
+        if not isinstance(result, (Value, Numbers)):
+            number(result, f"rule {self.name}: what it returns for {what}")
         return Op(OPS[op], trace.lift(result, level).at, *index)
 
     def terms(self, trace: Trace, values: Dict[str, Any]) -> List[Op]:
@@ -494,16 +532,22 @@ class _Made:
         once = [self.end(trace, "once", "SET_CLOCK", made[one], one, k) for k, one in enumerate(self.clock)]
         if len(trace.coefficients) > _c.PTX_RULE_MAX_COEFFICIENTS:
             raise InvalidError(f"rule {self.name}: {len(trace.coefficients)} numbers of the whole step meet elements; a "
-                               f"rule has {_c.PTX_RULE_MAX_COEFFICIENTS} at most")
+                               f"rule has {_c.PTX_RULE_MAX_COEFFICIENTS} at most: combine them before they meet one")
         of = {level: [Op(OPS["SET_COEFFICIENT"], at, k) for (own, at), k in trace.coefficients.items() if own == level]
               for level in ("once", "sums")}
         lists = trace.lists
+        parts = (cut(lists["once"], once + of["once"]), cut(lists["update"], update), cut(lists["update"], terms),
+                 cut(lists["sums"], of["sums"]))
+        for part, ops in zip(("its numbers of the whole step", "its update", "reduce", "its numbers of the sums"), parts):
+            if len(ops) > _c.PTX_RULE_MAX_OPERATIONS:
+                raise InvalidError(f"rule {self.name}: {part} takes {len(ops)} operations; a part has "
+                                   f"{_c.PTX_RULE_MAX_OPERATIONS} at most, and each pass of a loop over Python's numbers adds "
+                                   "its own: write fewer passes, or what they come to")
         if terms and not of["sums"]:
             raise InvalidError(f"rule {self.name}: apply uses none of the sums: leave reduce and apply out")
         return _Data(self.name, version, tuple(self.states.items()), tuple(self.scalars), tuple(self.flat),
                      tuple(self.clock.items()),
-                     cut(lists["once"], once + of["once"]), cut(lists["update"], update), len(terms),
-                     cut(lists["update"], terms), cut(lists["sums"], of["sums"]), self.evaluation(), self.keys)
+                     parts[0], parts[1], len(terms), parts[2], parts[3], self.evaluation(), self.keys, tuple(self.options.items()))
 
     def evaluation(self) -> Tuple[Tuple[Op, ...], ...]:
         """The parts of the rule's evaluation."""

@@ -53,7 +53,7 @@ class Numbers(Tuple[Any, ...]):
 def number(x: Any, of: str = "") -> float:
     """x as a number. of: whose it is, for an error."""
     if isinstance(x, Numbers):
-        raise InvalidError(f"{x.name} where a number is needed: it is {len(x)} numbers, {x.listed()}")
+        raise InvalidError(f"{x.name} where a number is needed: it is {len(x)} number{'s' * (len(x) != 1)}, {x.listed()}")
     try:
         if isinstance(x, (str, bytes)):  # float() would read it
             raise TypeError
@@ -61,6 +61,15 @@ def number(x: Any, of: str = "") -> float:
     except (TypeError, ValueError, OverflowError):
         raise InvalidError(f"{of}: a number is needed, not {x!r:.80}" if of else
                            f"a number or a traced value is needed, not {x!r:.80}") from None
+
+
+def _one(x: Any) -> Any:
+    """What stands beside a traced value: tensors and arrays are no numbers, also those of one number."""
+    if hasattr(x, "data_ptr"):
+        raise InvalidError("a tensor beside a traced value: float(x) is a tensor's number")
+    if getattr(x, "ndim", 0):
+        raise InvalidError(f"a number or a traced value is needed, not {x!r:.80}")
+    return x
 
 
 class Trace:
@@ -91,6 +100,7 @@ class Trace:
     def lift(self, x: Any, level: str) -> "Value":
         """A number or a value at a level."""
         if not isinstance(x, Value):
+            x = _one(x)
             if level == "update" and _GREATEST <= abs(number(x)) < math.inf:
                 raise InvalidError(f"the constant {x!r:.80} beside an element, which is f32: magnitudes go up to 3.4e38")
             return self.add(level, "NUMBER", number=number(x))
@@ -168,7 +178,15 @@ _OURS = {"absolute": "abs", "fabs": "abs", "fmax": "ptxgen.maximum", "fmin": "pt
          "clamp": "ptxgen.minimum and ptxgen.maximum"}
 
 
+# What adds up a tensor, or asks for its size.
+_OF_TENSORS = frozenset(("norm", "vector_norm", "linalg_norm", "linalg_vector_norm", "mean", "sum", "std", "var", "dot",
+                         "numel", "size", "shape"))
+_SUMS = "a rule sees one element; sums over its tensor are terms of reduce=, which apply= gets as sums"
+
+
 def _refuse_call(package: str, name: str) -> Any:
+    if name in _OF_TENSORS:
+        raise InvalidError(f"{package}.{name} of a traced value: {_SUMS}")
     own = "abs" if name == "abs" else _OURS.get(name) or (f"ptxgen.{name}" if name in CALLS else "")
     raise InvalidError(f"{package}.{name} of a traced value: " + (
         f"write {own}" if own else f"a rule has its own functions, {', '.join(f'ptxgen.{one}' for one in sorted(CALLS))}"))
@@ -178,7 +196,6 @@ class Value:
     """A symbol: a number that a rule computes with, or a comparison."""
 
     __slots__ = ("trace", "level", "at", "op", "predicate")
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, trace: Trace, level: str, at: int, op: str, predicate: bool) -> None:
         self.trace, self.level, self.at, self.op, self.predicate = trace, level, at, op, predicate
@@ -196,12 +213,14 @@ class Value:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in _OF_TENSORS:
+            raise InvalidError(f".{name} of a traced value: {_SUMS}")
         raise InvalidError(f".{name} of a traced value: it is one number without methods; write ptxgen.sqrt(x), "
                            "ptxgen.maximum(x, 0) and the like")
 
     def __array_ufunc__(self, function: Any, method: str, *operands: Any, **unused: Any) -> Any:
         if method == "__call__" and function.__name__ in _OPERATORS:
-            x, y = [one if isinstance(one, Value) else number(one) for one in operands]
+            x, y = [one if isinstance(one, Value) else number(_one(one)) for one in operands]
             return _OPERATORS[function.__name__](x, y)
         return _refuse_call("numpy", function.__name__)
 
@@ -210,8 +229,9 @@ class Value:
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, operands: Any = (), named: Any = None) -> Any:
-        if any(not isinstance(one, cls) and hasattr(one, "data_ptr") for one in operands):
-            raise InvalidError(f"torch.{function.__name__} of a tensor and a traced value: float(x) is a tensor's number")
+        for one in operands:
+            if not isinstance(one, cls):
+                _one(one)
         return _refuse_call("torch", function.__name__)
 
     def __repr__(self) -> str:
@@ -255,7 +275,8 @@ class Value:
     __matmul__ = __rmatmul__ = _refuse("a product of matrices", "it is one number; ptxgen.torch.Muon multiplies matrices")
     __xor__ = __rxor__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _refuse(
         "^, << or >>", "there are no integers; & | ~ combine comparisons")
-    __iter__ = __len__ = _refuse("a sequence", "it is one number; betas is the tuple")
+    __hash__ = _refuse("a member of a set or a key of a dict", "it has no value yet; return values as a tuple")
+    __iter__ = __len__ = _refuse("a sequence", f"it is one number, and betas is a tuple; {_SUMS}")
     __getitem__ = _refuse("an index", "it is one number: neighbours and rows are out of reach")
     __setitem__ = __delitem__ = _refuse("a store", "a rule stores nothing: return the new parameter and states")
 

@@ -92,6 +92,7 @@ def test_types_name_the_fields_of_structs():
             continue
         fields = {field for field, *_ in _c.STRUCTS[tag.split()[1]]._fields_}
         assert set(made.__annotations__) <= fields, name
+        assert set(made.__annotations__) == set(re.findall(r"\w+", tag.partition(":")[2])), name  # for help()
 
 
 def test_the_library_that_was_built():

@@ -298,6 +298,50 @@ def test_identity():
     pt.Optimizer(params, variant()).load_state_dict(saved)
 
 
+def optional(**options):
+    def named(p, g, a, lr, twice, way):
+        return p - (2 if twice else 1) * lr * g, a + g
+
+    made = ptxgen.rule(states=dict(a="signed"), scalars=dict(lr=0.1), options=dict(twice=False, way="up"))(named)
+    return made.with_options(**options) if options else made
+
+
+def test_options():
+    """A dict knows the options of its rule, in its identity and in each group; another option is refused by its name."""
+    params, others = parameters(), parameters()
+    optimizer = pt.Optimizer(params, optional(twice=True))
+    assert optional().identity["options"] == {"twice": False, "way": "up"}
+    run(optimizer, params, 1)
+    saved = optimizer.state_dict()
+    assert saved["rule"]["options"] == {"twice": True, "way": "up"}
+    assert saved["param_groups"][0]["twice"] is True and saved["param_groups"][0]["way"] == "up"
+    for rule, words in ((optional(), r"rule named with twice=True, and this optimizer's has twice=False: take rule.with_options\(twice"),
+                        (optional(twice=True, way="down"), "with way='up', and this optimizer's has way='down'"),
+                        (ptxgen.rule(name="named", states=dict(a="signed"), scalars=dict(lr=0.1))(lambda p, a, lr: (p, a)),
+                         "rule named with twice=True, and this optimizer's has no such option")):
+        again = pt.Optimizer(others, rule)
+        with pytest.raises(ValueError, match=words):
+            again.load_state_dict(copy.deepcopy(saved))
+        assert not again.state
+    # A flattened dict has the groups alone, and a dict of before has no options.
+    of_groups = {name: value for name, value in copy.deepcopy(saved).items() if name != "rule"}
+    with pytest.raises(ValueError, match="twice is True in a group, and rule named is that of twice=False"):
+        pt.Optimizer(others, optional()).load_state_dict(copy.deepcopy(of_groups))
+    del of_groups["param_groups"][0]["twice"]
+    for kept in (saved, of_groups, pickle.loads(pickle.dumps(saved))):
+        again = pt.Optimizer(others, optional(twice=True))
+        again.load_state_dict(kept)
+        assert again.param_groups[0]["twice"] is True
+        assert torch.equal(again.state[others[0]]["a"], optimizer.state[params[0]]["a"])
+    for made in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+        assert made.param_groups[0]["twice"] is True and made.rule.options == {"twice": True, "way": "up"}
+    with pytest.raises(ValueError, match="twice is True in a group, and rule named is that of twice=False: .*rule.with_options"):
+        pt.Optimizer([{"params": others, "twice": True}], optional())
+    optimizer.param_groups[0]["twice"] = False
+    with pytest.raises(ValueError, match="twice is False in a group, and rule named is that of twice=True"):
+        run(optimizer, params, 1)
+
+
 AGAINST = [  # what torch's optimizer has set, a rule that does otherwise, and its key
     ("Adam", dict(amsgrad=True), optimizers.adamw_amsgrad, "decoupled_weight_decay"),
     ("AdamW", dict(amsgrad=True), optimizers.adam_amsgrad, "decoupled_weight_decay"),
@@ -330,7 +374,7 @@ def test_dicts_of_other_options(k):
     ours = pt.Optimizer(params, rule)
     with pytest.raises(ValueError, match=f"{key} is .* in a group, and rule {rule.name} "):
         ours.load_state_dict(made.state_dict())
-    assert key not in ours.param_groups[0] and not ours.state
+    assert ours.param_groups[0].get(key) == rule.options.get(key) and not ours.state
     wrong = {"params": parameters(), key: group[key]}
     with pytest.raises(ValueError, match=f"{key} is .* in a group, and rule {rule.name} "):
         pt.Optimizer([wrong], rule)
@@ -346,8 +390,12 @@ def test_functions_of_torch():
         ptxgen.rule(states={}, scalars=dict(lr=0.1), name="mine")(lambda p, g, lr: p - lr * torch.clamp(g, 0))
 
 
-    with pytest.raises(ptxgen.InvalidError, match=r"torch.mul of a tensor and a traced value: float\(x\) is a tensor's number"):
-        ptxgen.rule(states={}, scalars=dict(lr=0.1), name="mine")(lambda p, g, lr: p - torch.tensor(2.0) * g)
+    for function in (lambda p, g, lr: p - torch.tensor(2.0) * g, lambda p, g, lr: p - g * torch.tensor(2.0),
+                     lambda p, g, lr: p - g * torch.tensor([2.0])):
+        with pytest.raises(ptxgen.InvalidError, match=r"a tensor beside a traced value: float\(x\) is a tensor's number"):
+            ptxgen.rule(states={}, scalars=dict(lr=0.1), name="mine")(function)
+    with pytest.raises(ptxgen.InvalidError, match="torch.norm of a traced value: a rule sees one element; sums over its tensor"):
+        ptxgen.rule(states={}, scalars=dict(lr=0.1), name="mine")(lambda p, g, lr: p - torch.norm(g))
 
 
 def test_misuse():
@@ -358,7 +406,8 @@ def test_misuse():
                                          "a sparse parameter is not supported: use an optimizer of torch.optim"):
         pt.Optimizer([torch.nn.Parameter(torch.ones(3).to_sparse())], my_adamw)
     for build, kind, words in (
-            (lambda: pt.Optimizer(params, "adamw"), TypeError, "rule: what @ptxgen.rule makes is needed"),
+            (lambda: pt.Optimizer(params, "adamw"), TypeError, "rule: what @ptxgen.rule makes is needed, not str$"),
+            (lambda: pt.Optimizer(my_adamw, params), TypeError, r"params is rule my_adamw: .* first, Optimizer\(params, rule\)"),
             (lambda: pt.Optimizer(params, my_adamw, beta1=0.5), TypeError, "has no scalar 'beta1'; it has lr, betas"),
             (lambda: pt.Optimizer(params, my_adamw, betas=0.5), ValueError, "betas: a pair of numbers is needed"),
             (lambda: pt.Optimizer(params, clocked, drag=(1, 2)), ValueError, "drag: a tuple of 3 numbers is needed"),
@@ -445,6 +494,16 @@ def test_checkpoint_of_another(one_rank, tmp_path, flat):
     for p, q in zip(model.parameters(), other.parameters()):
         assert torch.equal(local(theirs.state[p]["exp_avg"]), local(mine.state[q]["exp_avg"]))
     assert mine.param_groups[0]["rule"].startswith("my_adamw, version 1: ") and mine.param_groups[0]["lr"] == 0.01
+
+    def coupled(way):
+        return pt.Optimizer(other.parameters(), optimizers.radam.with_options(decoupled_weight_decay=way))
+
+    saved(model, pt.Optimizer(model.parameters(), optimizers.radam.with_options(decoupled_weight_decay=True)), tmp_path / "radam")
+    loaded(other, coupled(True), tmp_path / "radam")
+    with pytest.raises(ValueError, match="decoupled_weight_decay is True in a group, and rule radam is that of "
+                                         "decoupled_weight_decay=False"):
+        loaded(other, coupled(False), tmp_path / "radam")
+    loaded(other, coupled(True), tmp_path / "theirs")  # whose groups have no such key
 
 
 OF_TORCH = [

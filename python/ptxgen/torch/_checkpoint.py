@@ -14,7 +14,7 @@ import torch
 
 _states = {"exp_avg", "exp_avg_sq", "momentum_buffer"}  # and those of rules whose optimizers gave a dict
 _MISSING = re.compile(r"Missing key .*\bstate\..*\.(?:master|remainder|correction|ema|(\w+)_(?:absmax|scale))\b")
-_RULE = re.compile(r"\bparam_groups\..*\.rule$")
+_keys = {"rule"}  # of groups, and the options of rules: those of other optimizers may lack them
 _WAY = ("The checkpoint has its states in another format than this optimizer: load it into an optimizer that "
         "stores them as the one that saved it, such as torch.optim's over the same parameters, and give its "
         "state_dict() to load_state_dict() of this one, which converts them")
@@ -32,9 +32,15 @@ def _is_state(name: str) -> bool:
     return re.search(r"\bstate\.", name) is not None and name.rpartition(".")[2] in _states
 
 
-def watch(names: Iterable[str] = ()) -> None:
-    """From now on, reading a checkpoint says so where states are stored otherwise. names: of states."""
+def _is_key(name: str) -> bool:
+    return re.search(r"\bparam_groups\.", name) is not None and name.rpartition(".")[2] in _keys
+
+
+def watch(names: Iterable[str] = (), keys: Iterable[str] = ()) -> None:
+    """From now on, reading a checkpoint says so where states are stored otherwise. names: of states; keys: of groups,
+    the options of rules."""
     _states.update(names)
+    _keys.update(keys)
     module = sys.modules.get("torch.distributed.checkpoint.default_planner")
     plan = getattr(module, "create_default_local_load_plan", None)
     if plan is None or hasattr(plan, "ptxgen"):
@@ -42,9 +48,9 @@ def watch(names: Iterable[str] = ()) -> None:
 
     @functools.wraps(plan)
     def watched(state_dict: Any, metadata: Any, *rest: Any, **named: Any) -> Any:
-        # Groups of other optimizers do not name a rule.
+        # Groups of other optimizers do not name a rule, nor those of before its options.
         state_dict = {name: value for name, value in state_dict.items()
-                      if name in metadata.state_dict_metadata or not _RULE.search(name)}
+                      if name in metadata.state_dict_metadata or not _is_key(name)}
         for name in filter(_is_state, state_dict):
             found = metadata.state_dict_metadata.get(name)
             saved = getattr(getattr(found, "properties", None), "dtype", None)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..rules import Rule
-from . import _evaluation, _formats
+from . import _checkpoint, _evaluation, _formats
 from ._formats import EmaDtype, StateDtype
 from ._shortcuts import local
 from .fp8 import Float8Weights
@@ -47,8 +47,10 @@ class Optimizer(Stepped):
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
                  qk_clip: Optional[Sequence[QKClip]] = None, **scalars: Any) -> None:
+        if isinstance(params, Rule):
+            raise TypeError(f"params is rule {params.name}: the parameters come first, Optimizer(params, rule)")
         if not isinstance(rule, Rule):
-            raise TypeError(f"rule: what @ptxgen.rule makes is needed, not {rule!r:.80}")
+            raise TypeError(f"rule: what @ptxgen.rule makes is needed, not {type(rule).__name__}")
         if "lr" not in rule.scalars:
             raise ValueError(f"rule {rule.name} has no scalar lr, which torch's groups and schedulers have: give it one")
         unknown = [name for name in scalars if name not in rule.scalars]
@@ -56,7 +58,7 @@ class Optimizer(Stepped):
             raise TypeError(f"rule {rule.name} has no scalar {unknown[0]!r}; it has {', '.join(rule.scalars)}")
         self.__dict__["rule"] = rule
         # A flattened checkpoint has of a group what the optimizer's own groups have.
-        defaults = {**rule.scalars, **scalars, "maximize": bool(maximize), "rule": _label(rule)}
+        defaults = {**rule.scalars, **scalars, "maximize": bool(maximize), **rule.options, "rule": _label(rule)}
         if rule.evaluates:
             defaults["train_mode"] = True
         if rule.evaluates and fp8 is not None:
@@ -83,6 +85,8 @@ class Optimizer(Stepped):
     _refused = ("differentiable",)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
+        if self.rule.options:  # which a group may have been given since it was checked
+            self._check_keys(group)
         return self.rule, bool(group.get("maximize")), False, False
 
     def _scalars(self, group: Dict[str, Any]) -> Tuple[float, ...]:
@@ -116,6 +120,17 @@ class Optimizer(Stepped):
             if group.get(key) and key not in known and key not in self.rule.scalars:
                 raise ValueError(f"{key} is {group[key]!r} in a group, and rule {self.rule.name} has no such option: take "
                                  "another rule")
+
+    def _check_options(self, theirs: Dict[str, Any]) -> None:
+        """Whether the options of a dict's rule are this one's. Dicts of before have none."""
+        ours = self.rule.options
+        for name, value in theirs.items():
+            if name not in ours:
+                raise ValueError(f"the dict is of rule {self.rule.name} with {name}={value!r}, and this optimizer's has no such "
+                                 "option")
+            if value != ours[name]:
+                raise ValueError(f"the dict is of rule {self.rule.name} with {name}={value!r}, and this optimizer's has "
+                                 f"{name}={ours[name]!r}: take rule.with_options({name}={value!r})")
 
     def _check(self, group: Dict[str, Any]) -> None:
         self._check_keys(group)
@@ -196,6 +211,7 @@ class Optimizer(Stepped):
         for group in made["param_groups"] if given.get("format") == "torch" else ():
             del group["rule"]
             group.update(self._keys())
+        _checkpoint.watch(keys=self.rule.options)
         return {**made, "rule": self.rule.identity}
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
@@ -210,6 +226,10 @@ class Optimizer(Stepped):
         for group in groups:
             if group["rule"] != label:
                 raise ValueError(f"the dict is of rule {group['rule']}, and this optimizer has {label}")
+        self._check_options(theirs.get("options") or {})
+        for group in groups:
+            self._check_keys(group)
+        groups = [{**self.rule.options, **group} for group in groups]
         rest = {name: value for name, value in state_dict.items() if name != "rule"}
         states = {k: _formats.with_clock(of, self._names) for k, of in state_dict["state"].items()}
         super()._load({**rest, "param_groups": groups, "state": states})
@@ -223,5 +243,6 @@ class Optimizer(Stepped):
         if "rule" in state:
             self.__dict__["rule"] = state["rule"]
         for group in state["param_groups"]:
-            group.setdefault("rule", _label(self.rule))
+            for key, value in {**self.rule.options, "rule": _label(self.rule)}.items():
+                group.setdefault(key, value)
         super().__setstate__(state)
