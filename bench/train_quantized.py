@@ -10,12 +10,13 @@ Writes RESULTS/losses.csv (every step) and RESULTS/train_quantized.json. Weights
 zero points for the tensor, for each row or for each group of 32; the hidden layer has a moving-average
 observer. The task is to imitate a random network.
 
-    python3 bench/train_quantized.py RESULTS --gpt2 LAYERS CHANNELS [--steps N]
+    python3 bench/train_quantized.py RESULTS --gpt2 LAYERS CHANNELS [--steps N] [--recipe lsq|nvfp4] [--nearest]
 
 A GPT-2 instead (12 768: 124M), on a GPU if there is one: linear layers with weights of 4 bits in groups of 32 and learned
-step sizes, by ptxgen.torch.quantization and by plain autograd code of the same formulas; the text is this repository's
-documentation, a byte a token. Then the trained weights are exported, saved and loaded into a plain model. Writes
-RESULTS/gpt2_losses.csv and RESULTS/gpt2.json; ends with 1 if the losses part or the loaded model's is another.
+step sizes (lsq), or as NVFP4Linear (nvfp4), by ptxgen.torch.quantization and by plain autograd code of the same formulas; the
+text is this repository's documentation, a byte a token. Then the trained weights are exported, saved and loaded into another
+model. Writes RESULTS/gpt2_RECIPE.csv, the losses, and RESULTS/gpt2_RECIPE.json; ends with 1 if the losses part or the loaded
+model's is another. --nearest: nvfp4 without stochastic rounding, whose random bits are others in the plain code.
 """
 
 import argparse
@@ -293,6 +294,9 @@ class Gpt2(torch.nn.Module):
         return self.head(self.norm(self.blocks(self.words(tokens) + places)))
 
 
+# ---- weights with learned step sizes
+
+
 class PlainStep(torch.autograd.Function):
     """The scale's gradient times a factor."""
 
@@ -326,13 +330,113 @@ def by_ours(weight):
     return LearnedQuantizer.of(weight, -8, 7, axis=-1, group=GROUP)
 
 
-def gpt2_of(kind, size, device):
-    """kind: None leaves it plain."""
-    from ptxgen.torch.quantization import quantize_model
-    model = Gpt2(*size, device)
-    if kind is not None:
-        quantize_model(model, lambda name, _: name.endswith(QUANTIZED), weight=kind)
-    return model
+class Lsq:
+    def __init__(self, nearest):
+        self.kinds = {"ours": by_ours, "plain autograd": PlainQuantizer}
+
+    def put(self, model, kind):
+        from ptxgen.torch.quantization import quantize_model
+        quantize_model(model, lambda name, _: name.endswith(QUANTIZED), weight=self.kinds[kind])
+
+    def export(self, layer):
+        from ptxgen.torch.quantization import export_int4
+        return tuple(export_int4(layer.weight, layer.weight_quantizer, dtype=torch.float32))
+
+    def load(self, layer, codes):
+        from ptxgen.torch.quantization import Int4Groups
+        layer.weight = torch.nn.Parameter(Int4Groups(*codes).dequantize())
+        return layer
+
+
+# ---- layers in nvfp4
+
+SIGNS = (1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1)
+
+
+def transform_of(x):
+    """The Hadamard transform of 16 elements along rows, in bf16."""
+    h = torch.ones(1, 1, device=x.device)
+    for _ in range(4):
+        h = torch.cat([torch.cat([h, h], 1), torch.cat([h, -h], 1)])
+    signs = torch.tensor(SIGNS, dtype=torch.float32, device=x.device)
+    with torch.autocast(x.device.type, enabled=False):
+        return ((x.float().view(-1, 16) * signs) @ h * 0.25).bfloat16().view(x.shape)
+
+
+def plain_nvfp4(x, high=1, transform=False, stochastic=False):
+    """nvfp4 and back, in blocks of `high` rows and 16 columns, of bf16, by the formulas of <ptxgen/blocks.h>."""
+    blocks = (transform_of(x) if transform else x).float().view(x.shape[0] // high, high, x.shape[1] // 16, 16)
+    amax = blocks.abs().amax((1, 3), keepdim=True)
+    of_tensor = torch.full_like(amax, 2688) / amax.amax()
+    times = (amax * (of_tensor * (1 / 6))).clamp(max=448).to(torch.float8_e4m3fn).float() * of_tensor.reciprocal()
+    a = (blocks * times.reciprocal()).nan_to_num(0).abs().clamp(max=6)
+    step = torch.where(a < 2, 0.5, torch.where(a < 4, 1.0, 2.0))
+    level = (a / step + torch.rand_like(a)).floor() if stochastic else (a / step).round()
+    return (level * step * times).copysign(blocks).bfloat16().view(x.shape)
+
+
+class PlainProducts(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, stochastic):
+        rows, weight = x.bfloat16(), plain_nvfp4(weight.bfloat16(), high=16)
+        ctx.save_for_backward(rows, weight)
+        ctx.stochastic = stochastic
+        return (plain_nvfp4(rows) @ weight.t()).float()
+
+    @staticmethod
+    def backward(ctx, dy):
+        (x, weight), dy = ctx.saved_tensors, dy.bfloat16()
+        of_dy = plain_nvfp4(dy.t().contiguous(), transform=True, stochastic=ctx.stochastic)
+        of_x = plain_nvfp4(x.t().contiguous(), transform=True)
+        return ((plain_nvfp4(dy, stochastic=ctx.stochastic) @ weight).float(), (of_dy @ of_x.t()).float(), None)
+
+
+class PlainLinear(torch.nn.Linear):
+    """The products of an NVFP4Linear, by torch's operations."""
+
+    def forward(self, x):
+        y = PlainProducts.apply(x.flatten(0, -2), self.weight, self.stochastic).view(*x.shape[:-1], -1)
+        return (y + self.bias).to(x.dtype)
+
+
+class LoadedLinear(torch.nn.Linear):
+    """A weight that is quantized, and inputs that are."""
+
+    def forward(self, x):
+        from ptxgen.torch.quantization import fake_quantize_block
+        rows = fake_quantize_block(x.detach().flatten(0, -2).bfloat16(), "nvfp4")
+        return ((rows @ self.weight.t()).view(*x.shape[:-1], -1).float() + self.bias).to(x.dtype)
+
+
+class Nvfp4:
+    def __init__(self, nearest):
+        self.stochastic = not nearest
+
+    def put(self, model, kind):
+        from ptxgen.torch.quantization import NVFP4Linear
+        for block in model.blocks:
+            for name in QUANTIZED:
+                layer = getattr(block, name)
+                if kind == "ours":
+                    setattr(block, name, NVFP4Linear.of(layer, stochastic=self.stochastic))
+                else:
+                    layer.__class__, layer.stochastic = PlainLinear, self.stochastic
+
+    def export(self, layer):
+        from ptxgen.torch.quantization import export_nvfp4
+        return tuple(export_nvfp4(layer))
+
+    def load(self, layer, codes):
+        from ptxgen.torch.quantization import NVFP4Blocks
+        layer.weight = torch.nn.Parameter(NVFP4Blocks(*codes).dequantize(torch.bfloat16))
+        layer.__class__ = LoadedLinear
+        return layer
+
+
+RECIPES = {"lsq": Lsq, "nvfp4": Nvfp4}
+
+
+# ---- training
 
 
 def text():
@@ -380,47 +484,49 @@ def train_gpt2(model, size, device, steps):
     return losses, times
 
 
-def export_gpt2(model, size, device, path):
-    """The loss of the trained model, and that of a plain one with the exported weights, from a file."""
-    from ptxgen.torch.quantization import Int4Groups, QuantizedLinear, export_int4
+def export_gpt2(model, recipe, size, device, path):
+    """The loss of the trained model, and that of another one with the exported weights, from a file."""
     state = {name: value for name, value in model.state_dict().items() if "_quantizer." not in name}
-    for name, module in model.named_modules():
-        if isinstance(module, QuantizedLinear):
-            state[f"{name}.weight"] = tuple(export_int4(module.weight, module.weight_quantizer, dtype=torch.float32))
+    for k, block in enumerate(model.blocks):
+        for name in QUANTIZED:
+            state[f"blocks.{k}.{name}.weight"] = recipe.export(getattr(block, name))
     torch.save(state, path)
     state = torch.load(path, map_location=device)
-    plain = gpt2_of(None, size, device)
-    plain.load_state_dict({name: Int4Groups(*value).dequantize() if isinstance(value, tuple) else value
-                           for name, value in state.items()})
+    loaded = Gpt2(*size, device)
+    loaded.load_state_dict({name: value for name, value in state.items() if not isinstance(value, tuple)}, strict=False)
+    for k, block in enumerate(loaded.blocks):
+        for name in QUANTIZED:
+            setattr(block, name, recipe.load(getattr(block, name), state[f"blocks.{k}.{name}.weight"]))
     batch = next(batches(size, device, 1))
     with torch.no_grad():
-        return loss_of(model, batch).item(), loss_of(plain, batch).item()
+        return loss_of(model, batch).item(), loss_of(loaded, batch).item()
 
 
-def compare_gpt2(size, steps, folder):
+def compare_gpt2(size, steps, folder, of="lsq", nearest=False):
     import ptxgen.torch
     device = "cuda" if torch.cuda.is_available() and "emulator" not in ptxgen.Device().info.name else "cpu"
     if device == "cpu":
         ptxgen.torch.emulate()
-    kinds = {"ours": by_ours, "plain autograd": PlainQuantizer, "not quantized": None}
-    losses, times = {}, {}
-    for name, kind in kinds.items():
-        model = gpt2_of(kind, size, device)
+    recipe, losses, times = RECIPES[of](nearest), {}, {}
+    for name in ("ours", "plain autograd", "not quantized"):
+        model = Gpt2(*size, device)
+        if name != "not quantized":
+            recipe.put(model, name)
         losses[name], times[name] = train_gpt2(model, size, device, steps)
         if name == "ours":
-            path = os.path.join(folder, "gpt2_int4.pt")
-            trained, loaded = export_gpt2(model, size, device, path)
+            path = os.path.join(folder, "exported.pt")
+            trained, loaded = export_gpt2(model, recipe, size, device, path)
             exported = os.path.getsize(path)
             os.remove(path)
         del model
     tail = max(1, steps // 10)
     last = {name: sum(row[-tail:]) / tail for name, row in losses.items()}
-    with open(os.path.join(folder, "gpt2_losses.csv"), "w", newline="") as file:
+    with open(os.path.join(folder, f"gpt2_{of}.csv"), "w", newline="") as file:
         table = csv.writer(file)
         table.writerow(["step", *losses])
         table.writerows([step, *(f"{loss:.6g}" for loss in row)] for step, row in enumerate(zip(*losses.values())))
     return {"torch": torch.__version__, "device": torch.cuda.get_device_name() if device == "cuda" else "the emulator",
-            "layers": size[0], "channels": size[1], "steps": steps,
+            "layers": size[0], "channels": size[1], "steps": steps, "recipe": of + " nearest" * nearest,
             "milliseconds": {name: statistics.median(row[steps // 3:]) for name, row in times.items()},
             f"last_{tail}": last, "first_losses": {name: row[0] for name, row in losses.items()},
             "apart": abs(last["ours"] - last["plain autograd"]) / last["plain autograd"],
@@ -436,11 +542,13 @@ def main():
     parser.add_argument("results")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--gpt2", type=int, nargs=2, metavar=("LAYERS", "CHANNELS"))
+    parser.add_argument("--recipe", choices=RECIPES, default="lsq")
+    parser.add_argument("--nearest", action="store_true")
     options = parser.parse_args()
     os.makedirs(options.results, exist_ok=True)
     if options.gpt2:
-        report = compare_gpt2(options.gpt2, options.steps, options.results)
-        with open(os.path.join(options.results, "gpt2.json"), "w") as file:
+        report = compare_gpt2(options.gpt2, options.steps, options.results, options.recipe, options.nearest)
+        with open(os.path.join(options.results, f"gpt2_{options.recipe}.json"), "w") as file:
             json.dump(report, file, indent=1)
             file.write("\n")
         print(json.dumps(report, indent=1))

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 from conftest import ROOT
+from torch_parts import needs
 
 sys.path.insert(0, str(ROOT / "bench"))
 import train_quantized  # noqa: E402
@@ -23,10 +24,11 @@ def test_observers():
     assert report["differ"] == {"affine": 0, "symmetric": 0}
 
 
-def test_gpt2(tmp_path):
+@pytest.mark.parametrize("recipe, apart", [("lsq", 1e-3), pytest.param("nvfp4", 1e-5, marks=needs("torch.float8_e4m3fn"))])
+def test_gpt2(tmp_path, recipe, apart):
     """Losses of plain autograd code, and the exported weights loaded again."""
-    report = train_quantized.compare_gpt2((1, 32), 3, str(tmp_path))
-    assert report["greatest_difference"] < 1e-3 and report["trained"] == report["loaded"]
+    report = train_quantized.compare_gpt2((1, 32), 3, str(tmp_path), recipe, nearest=True)
+    assert report["greatest_difference"] < apart and report["trained"] == report["loaded"]
     assert report["first_losses"]["ours"] == pytest.approx(report["first_losses"]["plain autograd"], rel=1e-5)
 
 
