@@ -54,6 +54,18 @@
 /// the amax of the transformed tensor then. Two operands that are transformed along the axis that
 /// their product sums over have the same product.
 ///
+/// With `learned` A is not measured: it is max(amaxes[block], 0), a parameter. With `gradients`,
+/// for the gradient d of y, u = x * by (like torchao x / times), c = u clamped to -6 and 6, and q =
+/// c rounded to nearest,
+///
+///     d_x = u is c ? d : 0          d_amaxes[block] = rn((grad_factor / 6) * sum d * r)
+///     r = u is c ? q - u : q        which is straight through the scale's rounding
+///
+/// r is rounded to f32. Terms are exact in f64; the sum begins with the elements of 16 bytes in
+/// their order, and adds halves of the block's sums in pairs: of those of 4 of f32 the first and
+/// the third, the second and the fourth, then both. NaN of x or of a scale counts as u below -6. A
+/// learned amax beyond `amax` saturates the block's scale.
+///
 /// Transformer Engine leaves NaN out of A; here a NaN is not lost. A zero keeps its sign.
 ///
 /// Sources: Transformer Engine 433b1dbc (nvfp4: S, by), c2d9c991 of its fork timmoon10 (nvfp4: s);
@@ -117,6 +129,13 @@ struct ptx_block_params {
     /// In place of y: `amax` of each tensor becomes max(amax, |x|), of the transformed x with
     /// `hadamard`; NaN if any is. It is read and written, and 0 or more. nvfp4 alone.
     bool measure;
+    /// nvfp4, in one dimension, to nearest, without `hadamard`: blocks have amaxes that are read.
+    bool learned;
+    /// With learned, in place of y: the gradients of x and of the amaxes, in one launch.
+    bool gradients;
+    /// With gradients: what multiplies those of amaxes. That of learned step sizes (Esser et al.,
+    /// 2020) is 1 / sqrt(16 * 6).
+    double grad_factor;
     /// Do not ask the driver about addresses, as in struct ptx_operations_params.
     bool any_address;
     const struct ptx_module_params *module; ///< how the kernel is loaded; NULL: the defaults
@@ -126,12 +145,15 @@ struct ptx_block_params {
 struct ptx_block_tensor {
     CUdeviceptr x; ///< read
     /// Written; may be x. Overlaps no other tensor of the run, which is not checked. 0 with
-    /// measure.
+    /// measure. With gradients that of x; may be d_output, too.
     CUdeviceptr y;
     /// `columns` is a multiple of a block's; of 8 for blocks of 128 x 128, which edges cut. `rows`
     /// is a multiple of 16 for nvfp4's two dimensions.
     uint64_t rows, columns;
-    CUdeviceptr amax; ///< f32[1], read; written with measure. nvfp4 alone, 0 for other formats
+    CUdeviceptr amax;     ///< f32[1], read; written with measure. nvfp4 alone, 0 for other formats
+    CUdeviceptr amaxes;   ///< learned: f32[rows * columns / 16], read; else 0
+    CUdeviceptr d_output; ///< gradients: of x's type and size, read; else 0
+    CUdeviceptr d_amaxes; ///< gradients: f32[rows * columns / 16], written; else 0
 };
 
 /// What the random bits of a run depend on, besides the place of an element in the list: of a

@@ -16,6 +16,7 @@
 
 enum {
     WORDS = sizeof(struct block_row) / sizeof(uint64_t),
+    LEARNED_WORDS = sizeof(struct block_learned_row) / sizeof(uint64_t),
     THREADS = 256,
     VECTORS = 4, // of a thread, where blocks have one row
     TILE = 128,  // rows and columns of a block of threads, where they have several
@@ -37,7 +38,8 @@ static const struct {
 struct vector {
     ptx_val i;  // u64: the index of its first element
     ptx_val in; // whether it is in the tensor
-    struct ptxk_lanes x;
+    struct ptxk_lanes x, d_output;
+    ptx_val amax; // f32: learned, of its block
 };
 
 struct work {
@@ -51,9 +53,16 @@ struct work {
     ptx_val tensor, inverse; // f32: S and 1 / S; or P
     ptx_val key[2], offset[2];
     ptx_ptr amax; // u32, to be merged into
+    ptx_ptr amaxes, d_output, d_amaxes;
+    ptx_val factor; // f64
     struct vector vector[MOST_VECTORS];
     unsigned vectors;
 };
+
+static uint32_t words_of(const struct blocks_spec *spec)
+{
+    return spec->learning ? LEARNED_WORDS : WORDS;
+}
 
 // What a block's elements are multiplied by, before and after they are rounded; f32.
 struct scale {
@@ -136,7 +145,10 @@ static struct scale scale_nvfp4(ptx_builder *b, const struct work *w, ptx_val am
     }
     ptx_val part = ptxk_smaller(b, ptx_mul(b, amax, w->tensor), ptx_f32(FLT_MAX));
     s.times = ptx_mul(b, as_e4m3(b, part), w->inverse);
-    s.by = ptx_min(b, ptx_rcp(b, s.times), FLT_MAX);
+    ptx_val by = ptx_rcp(b, s.times);
+    // y has the NaN of `times`.
+    s.by = w->spec->learning == BLOCK_GRADIENT ? ptxk_smaller(b, by, ptx_f32(FLT_MAX))
+                                               : ptx_min(b, by, FLT_MAX);
     return s;
 }
 
@@ -367,6 +379,20 @@ static ptx_val quantize(ptx_builder *b, const struct work *w, const struct scale
     return ptx_copysign(b, x, ptx_mul(b, q, s->times));
 }
 
+static void write_vector(ptx_builder *b, const struct work *w, const struct vector *v,
+                         const ptx_val x[PTXK_LANES])
+{
+    ptx_ptr to = ptx_at(b, w->y, v->i);
+
+    ptx_if (b, w->aligned)
+        ptxk_lanes_write(b, w->spec->dtype, to, x, w->lanes);
+    ptx_else (b)
+        for (unsigned k = 0; k < w->lanes; k++) {
+            ptxk_comment_lanes(b, "writes one by one", k, 4, w->lanes);
+            ptx_store(b, to, k, ptxk_narrow(b, w->spec->dtype, x[k]));
+        }
+}
+
 static void quantize_vector(ptx_builder *b, const struct work *w, const struct vector *v,
                             const struct scale *s)
 {
@@ -381,15 +407,68 @@ static void quantize_vector(ptx_builder *b, const struct work *w, const struct v
                            w->lanes);
         x[k] = quantize(b, w, s, ptx_cvt(b, PTX_F32, x[k]), random[k]);
     }
+    ptx_if (b, v->in)
+        write_vector(b, w, v, x);
+}
+
+// ---- amaxes that are learned --------------------------------------------------------------------
+
+// Each lane reads that of its block. Below 0 they count as 0; NaN stays.
+static void read_amaxes(ptx_builder *b, struct work *w)
+{
+    for (unsigned v = 0; v < w->vectors; v++) {
+        ptx_comment(b, "the amax of vector %u", v);
+        w->vector[v].amax = ptx_var(b, ptx_f32(0));
+        ptx_if (b, w->vector[v].in) {
+            ptx_val block = ptxk_over_power_of_two(b, w->vector[v].i, w->spec->width);
+            ptx_val amax = ptx_load(b, w->amaxes, block, .nc = true);
+            ptx_set(b, w->vector[v].amax, ptxk_larger(b, amax, ptx_f32(0)));
+        }
+    }
+}
+
+// What an element adds to the sum of its block, and its own gradient. A NaN is out of range, and
+// counts as the least.
+static ptx_val element_gradient(ptx_builder *b, const struct work *w, const struct scale *s,
+                                ptx_val x, ptx_val d_output, ptx_val sum)
+{
+    const float largest = floats[w->spec->element].largest;
+    const bool divides = w->spec->scaling == BLOCK_NVFP4_TORCHAO;
+    ptx_val scaled = divides ? ptx_div(b, x, s->by) : ptx_mul(b, x, s->by);
+    ptx_val within = ptx_min(b, ptx_max(b, scaled, -largest), largest);
+    ptx_val inside = ptx_eq(b, within, scaled);
+    ptx_val q = ptx_copysign(b, within, nearest(b, w->spec->element, ptx_abs(b, within)));
+    ptx_val residual = ptx_select(b, inside, ptx_sub(b, q, scaled), q);
+    ptx_val wide = ptx_cvt(b, PTX_F64, residual);
+
+    ptx_set(b, sum, ptx_fma(b, ptx_cvt(b, PTX_F64, d_output), wide, sum));
+    return ptx_select(b, inside, d_output, ptx_f32(0));
+}
+
+static void pass_vector(ptx_builder *b, const struct work *w, const struct vector *v)
+{
+    const struct scale s = scale_of(b, w, v->amax);
+    const uint32_t team = w->spec->width / w->lanes;
+    ptx_val x[PTXK_LANES], dy[PTXK_LANES], sum = ptx_var(b, ptx_f64(0));
+
+    ptxk_lanes_of(b, &v->x, x);
+    ptxk_lanes_of(b, &v->d_output, dy);
+    for (unsigned k = 0; k < w->lanes; k++) {
+        ptxk_comment_lanes(b, "the gradient, and a term of the sum", k, 2, w->lanes);
+        ptx_val wide = ptx_cvt(b, PTX_F32, x[k]);
+        x[k] = element_gradient(b, w, &s, wide, ptx_cvt(b, PTX_F32, dy[k]), sum);
+    }
+    ptx_comment(b, "the sum of the block");
+    ptx_val whole = ptxk_team_sum(b, sum, ptx_u32(team));
     ptx_if (b, v->in) {
-        ptx_ptr to = ptx_at(b, w->y, v->i);
-        ptx_if (b, w->aligned)
-            ptxk_lanes_write(b, w->spec->dtype, to, x, w->lanes);
-        ptx_else (b)
-            for (unsigned k = 0; k < w->lanes; k++) {
-                ptxk_comment_lanes(b, "writes one by one", k, 4, w->lanes);
-                ptx_store(b, to, k, ptxk_narrow(b, w->spec->dtype, x[k]));
-            }
+        write_vector(b, w, v, x);
+        ptx_val begins = ptx_eq(b, ptx_and(b, ptx_tid(b, PTX_X), team - 1), 0);
+        ptx_if (b, begins) {
+            ptx_comment(b, "the lane with its first element writes its gradient");
+            ptx_val block = ptxk_over_power_of_two(b, v->i, w->spec->width);
+            ptx_val gradient = ptx_cvt(b, PTX_F32, ptx_mul(b, whole, w->factor));
+            ptx_store(b, w->d_amaxes, block, ptxk_one_nan(b, gradient));
+        }
     }
 }
 
@@ -400,8 +479,11 @@ static void read_with(ptx_builder *b, const struct work *w,
 {
     for (unsigned v = 0; v < w->vectors; v++) {
         ptx_comment(b, "reads vector %u", v);
-        ptx_if (b, w->vector[v].in)
+        ptx_if (b, w->vector[v].in) {
             read(b, &w->vector[v].x, ptx_at(b, w->x, w->vector[v].i));
+            if (w->spec->learning == BLOCK_GRADIENT)
+                read(b, &w->vector[v].d_output, ptx_at(b, w->d_output, w->vector[v].i));
+        }
     }
 }
 
@@ -411,6 +493,8 @@ static void read_vectors(ptx_builder *b, struct work *w)
     for (unsigned v = 0; v < w->vectors; v++) {
         ptxk_comment_lanes(b, "vectors; 0 where there is none", v, 4, w->vectors);
         w->vector[v].x = ptxk_lanes_var(b, w->spec->dtype, w->lanes);
+        if (w->spec->learning == BLOCK_GRADIENT)
+            w->vector[v].d_output = ptxk_lanes_var(b, w->spec->dtype, w->lanes);
     }
     ptx_if (b, w->aligned)
         read_with(b, w, ptxk_lanes_read);
@@ -420,7 +504,7 @@ static void read_vectors(ptx_builder *b, struct work *w)
 
 static void quantize_rows(ptx_builder *b, struct work *w)
 {
-    ptx_val end = ptx_mul(b, w->rows, w->columns);
+    ptx_val end = w->spec->learning ? w->rows : ptx_mul(b, w->rows, w->columns);
     ptx_val mine = ptx_cvt(b, PTX_U64, ptx_mul(b, ptx_tid(b, PTX_X), w->lanes));
     ptx_val first = ptx_mad_wide(b, w->block, THREADS * VECTORS * w->lanes, mine);
 
@@ -431,6 +515,8 @@ static void quantize_rows(ptx_builder *b, struct work *w)
         w->vector[v].in = ptx_lt(b, w->vector[v].i, end);
     }
     read_vectors(b, w);
+    if (w->spec->learning)
+        read_amaxes(b, w);
     for (unsigned v = 0; v < VECTORS && w->spec->hadamard; v++)
         transform(b, &w->vector[v]);
     if (w->spec->measure) {
@@ -438,10 +524,16 @@ static void quantize_rows(ptx_builder *b, struct work *w)
         return;
     }
     for (unsigned v = 0; v < VECTORS; v++) {
+        struct vector *vector = &w->vector[v];
         ptx_comment(b, "vector %u", v);
-        ptx_val most = thread_amax(b, w, &w->vector[v], 1);
-        const struct scale s = scale_of(b, w, block_amax(b, w, most));
-        quantize_vector(b, w, &w->vector[v], &s);
+        if (w->spec->learning == BLOCK_GRADIENT) {
+            pass_vector(b, w, vector);
+            continue;
+        }
+        if (!w->spec->learning)
+            vector->amax = block_amax(b, w, thread_amax(b, w, vector, 1));
+        const struct scale s = scale_of(b, w, vector->amax);
+        quantize_vector(b, w, vector, &s);
     }
 }
 
@@ -496,6 +588,35 @@ static void random_param(ptx_builder *b, const char *name, const char *at, ptx_v
     words[1] = halves.lane[1];
 }
 
+static ptx_ptr array_at(ptx_builder *b, ptx_type type, ptx_val address)
+{
+    return ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, address);
+}
+
+// What learned amaxes add to a row, but for y and the amax; its elements are one row.
+static void find_learned(ptx_builder *b, struct work *w, ptx_ptr row)
+{
+#define OF(member) (offsetof(struct block_learned_row, member) / sizeof(uint64_t))
+    const ptx_type type = w->spec->dtype;
+    ptx_val x = ptx_load(b, row, OF(x)), y = ptx_load(b, row, OF(y));
+    ptx_val bits = ptx_or(b, x, y);
+
+    w->rows = ptx_load(b, row, OF(count));
+    w->x = array_at(b, type, x);
+    w->y = array_at(b, type, y);
+    w->amaxes = array_at(b, PTX_F32, ptx_load(b, row, OF(amaxes)));
+    if (w->spec->learning == BLOCK_GRADIENT) {
+        ptx_val d_output = ptx_load(b, row, OF(d_output));
+        w->d_output = array_at(b, type, d_output);
+        w->d_amaxes = array_at(b, PTX_F32, ptx_load(b, row, OF(d_amaxes)));
+        bits = ptx_or(b, bits, d_output);
+    }
+    w->aligned = ptx_eq(b, ptx_and(b, bits, VECTOR_BYTES - 1), 0);
+    ptx_ptr at = array_at(b, PTX_F32, ptx_load(b, row, OF(amax)));
+    find_tensor_scale(b, w, ptx_load(b, at, 0));
+#undef OF
+}
+
 // The tensor of the block of threads.
 static void find_tensor(ptx_builder *b, struct work *w, ptx_ptr tensors, ptx_ptr firsts)
 {
@@ -510,14 +631,18 @@ static void find_tensor(ptx_builder *b, struct work *w, ptx_ptr tensors, ptx_ptr
         k = ptx_select(b, begins, next, k);
     }
     ptx_comment(b, "its row");
-    ptx_ptr row = ptx_at(b, tensors, ptx_mul(b, k, WORDS));
+    ptx_ptr row = ptx_at(b, tensors, ptx_mul(b, k, words_of(w->spec)));
     w->block = ptx_sub(b, block, ptx_load(b, firsts, k));
+    if (w->spec->learning) {
+        find_learned(b, w, row);
+        return;
+    }
     ptx_val x = ptx_load(b, row, OF(x));
     ptx_val y = w->spec->measure ? x : ptx_load(b, row, OF(y));
     w->rows = ptx_load(b, row, OF(rows));
     w->columns = ptx_load(b, row, OF(columns));
-    w->x = ptx_ptr_from(b, w->spec->dtype, PTX_SPACE_GLOBAL, x);
-    w->y = ptx_ptr_from(b, w->spec->dtype, PTX_SPACE_GLOBAL, y);
+    w->x = array_at(b, w->spec->dtype, x);
+    w->y = array_at(b, w->spec->dtype, y);
     ptx_val bits = ptx_or(b, x, y);
     if (w->spec->height > 1)
         bits = ptx_or(b, bits, ptx_mul(b, w->columns, ptx_type_bytes(w->spec->dtype)));
@@ -525,9 +650,9 @@ static void find_tensor(ptx_builder *b, struct work *w, ptx_ptr tensors, ptx_ptr
     if (w->spec->stochastic)
         w->first = ptx_load(b, row, OF(first));
     if (w->spec->measure) {
-        w->amax = ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, ptx_load(b, row, OF(amax)));
+        w->amax = array_at(b, PTX_U32, ptx_load(b, row, OF(amax)));
     } else if (ptxk_blocks_amax(w->spec)) {
-        ptx_ptr at = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, ptx_load(b, row, OF(amax)));
+        ptx_ptr at = array_at(b, PTX_F32, ptx_load(b, row, OF(amax)));
         find_tensor_scale(b, w, ptx_load(b, at, 0));
     }
 #undef OF
@@ -538,12 +663,14 @@ void ptxk_blocks_emit(ptx_builder *b, const struct blocks_spec *spec)
     struct work w = { .spec = spec, .lanes = ptxk_vector_lanes(spec->dtype) };
 
     ptx_entry (b, BLOCKS_ENTRY, .block = { THREADS }) {
-        ptx_ptr tensors = ptx_param_array(b, PTX_U64, "tensors", BLOCKS_TENSORS * WORDS);
+        ptx_ptr tensors = ptx_param_array(b, PTX_U64, "tensors", BLOCKS_TENSORS * words_of(spec));
         ptx_ptr firsts = ptx_param_array(b, PTX_U32, "firsts", BLOCKS_TENSORS);
         if (spec->stochastic) {
             random_param(b, "seed", "seed_at", w.key);
             random_param(b, "offset", "offset_at", w.offset);
         }
+        if (spec->learning == BLOCK_GRADIENT)
+            w.factor = ptx_param(b, PTX_F64, "factor", .meaning = "of the gradients of amaxes");
         find_tensor(b, &w, tensors, firsts);
         if (spec->height == 1)
             quantize_rows(b, &w);

@@ -34,14 +34,22 @@ enum block_scaling {
     BLOCK_FP8_DEEPGEMM_POWER,
 };
 
+// Whether A of each block is measured, or a parameter that is learned.
+enum block_learning {
+    BLOCK_MEASURED,
+    BLOCK_LEARNED,  // and read
+    BLOCK_GRADIENT, // the gradients of x and of it
+};
+
 struct blocks_spec {
     ptx_type dtype;
     enum block_float element;
     enum block_scaling scaling;
     uint32_t width, height; // of a block
     bool stochastic;
-    bool hadamard; // bf16 in blocks of 16 x 1
-    bool measure;  // amax of a tensor, and no y
+    bool hadamard;                // bf16 in blocks of 16 x 1
+    bool measure;                 // amax of a tensor, and no y
+    enum block_learning learning; // in blocks of 16 x 1, to nearest
 };
 
 // Of a tensor, in the kernel's argument `tensors`.
@@ -50,9 +58,18 @@ struct block_row {
     uint64_t first; // of the tensor's elements, in the list
 };
 
+// The same with amaxes that are learned. y: with gradients that of x.
+struct block_learned_row {
+    uint64_t x, y, amax, count, amaxes;
+    uint64_t d_output, d_amaxes; // with gradients
+};
+
 // The kernel's arguments, by value.
 struct blocks_arguments {
-    struct block_row tensors[BLOCKS_TENSORS];
+    union {
+        struct block_row tensors[BLOCKS_TENSORS];
+        struct block_learned_row learned[BLOCKS_TENSORS];
+    };
     uint32_t firsts[BLOCKS_TENSORS]; // the first block of threads of each; else UINT32_MAX
 };
 
@@ -64,8 +81,8 @@ static inline bool ptxk_blocks_amax(const struct blocks_spec *spec)
 // The blocks of threads for a tensor.
 uint64_t ptxk_blocks_grid(const struct blocks_spec *spec, uint64_t rows, uint64_t columns);
 #define BLOCKS_ENTRY "fake_quantize_blocks"
-// The entry: its parameters are `tensors`, `firsts` and, if it is stochastic, `seed`, `seed_at`,
-// `offset` and `offset_at`.
+// The entry: its parameters are `tensors`, `firsts`, if it is stochastic `seed`, `seed_at`,
+// `offset` and `offset_at`, and with gradients `factor` (f64), which multiplies those of amaxes.
 void ptxk_blocks_emit(ptx_builder *b, const struct blocks_spec *spec);
 
 #endif

@@ -2,6 +2,7 @@
 #include <ptxgen/blocks.h>
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,7 +15,8 @@
 #include "kernels/blocks.h"
 #include "load.h"
 
-enum { MX = 32, TWO_DIMENSIONAL = 16, EDGES = 8 };
+enum { MX = 32, TWO_DIMENSIONAL = 16, EDGES = 8, LARGEST_E2M1 = 6 };
+enum { ARRAYS = 6 }; // of a tensor, at most
 _Static_assert((int)PTX_BLOCK_TENSORS == (int)BLOCKS_TENSORS, "of a launch");
 
 struct ptx_block_plan {
@@ -23,6 +25,7 @@ struct ptx_block_plan {
     ptx_function *function;
     struct blocks_spec spec;
     uint32_t columns, rows; // what a tensor's are multiples of
+    double factor;          // of the gradients of amaxes
     bool any_address;
 };
 
@@ -99,9 +102,44 @@ static ptx_status outside(const char *field, int value, int count)
                      count - 1);
 }
 
+static ptx_status choose_learning(const struct ptx_block_params *p, struct blocks_spec *spec)
+{
+    const struct {
+        bool is;
+        const char *name;
+    } others[] = { { p->format != PTX_BLOCK_FORMAT_NVFP4, "format is no nvfp4" },
+                   { p->two_dimensional, "two_dimensional is true" },
+                   { p->stochastic, "stochastic is true" },
+                   { p->hadamard, "hadamard is true" },
+                   { p->measure, "measure is true" } };
+
+    if (p->gradients && !p->learned)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "gradients is true, and learned is not; they are those of learned amaxes");
+    for (size_t k = 0; k < sizeof others / sizeof *others && p->learned; k++)
+        if (others[k].is)
+            return ptxd_fail(
+                PTX_ERROR_INVALID,
+                "learned is true, and %s; learned amaxes are of nvfp4 in blocks of one "
+                "row, to nearest",
+                others[k].name);
+    if (!p->gradients && p->grad_factor != 0)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "grad_factor is %g, and gradients is not true; leave it 0",
+                         p->grad_factor);
+    if (p->gradients && !(isfinite(p->grad_factor) && p->grad_factor != 0))
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "grad_factor is %g; it must be finite and not 0: 1 / sqrt(96) is that of "
+                         "learned step sizes",
+                         p->grad_factor);
+    spec->learning = p->gradients ? BLOCK_GRADIENT : p->learned ? BLOCK_LEARNED : BLOCK_MEASURED;
+    return PTX_OK;
+}
+
 static ptx_status choose(ptx_block_plan *plan, const struct ptx_block_params *p)
 {
     struct blocks_spec *spec = &plan->spec;
+    ptx_status status;
 
     if (p->dtype != PTX_F32 && p->dtype != PTX_F16 && p->dtype != PTX_BF16)
         return ptxd_fail(PTX_ERROR_INVALID, "dtype is %s; it must be f32, f16 or bf16",
@@ -131,6 +169,9 @@ static ptx_status choose(ptx_block_plan *plan, const struct ptx_block_params *p)
     if (p->measure && p->stochastic)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "measure and stochastic are true, and there is nothing to round");
+    status = choose_learning(p, spec);
+    if (status)
+        return status;
     spec->dtype = p->dtype;
     spec->element = formats[p->format].element;
     spec->width = formats[p->format].width;
@@ -141,6 +182,7 @@ static ptx_status choose(ptx_block_plan *plan, const struct ptx_block_params *p)
     plan->columns = spec->height > TWO_DIMENSIONAL ? EDGES : spec->width;
     plan->rows = p->two_dimensional ? TWO_DIMENSIONAL : 1;
     plan->any_address = p->any_address;
+    plan->factor = p->grad_factor / LARGEST_E2M1;
     return choose_scaling(p, spec);
 }
 
@@ -241,33 +283,64 @@ static ptx_status check_sizes(const ptx_block_plan *plan, const struct ptx_block
                          "tensor %zu: amax is %#llx; only nvfp4 has a scale of the tensor: leave "
                          "it 0",
                          k, (unsigned long long)t->amax);
+    if (t->amaxes && !plan->spec.learning)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: amaxes is %#llx, and the plan measures its own; leave it 0, "
+                         "or create the plan with learned",
+                         k, (unsigned long long)t->amaxes);
+    if ((t->d_output || t->d_amaxes) && plan->spec.learning != BLOCK_GRADIENT)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "tensor %zu: %s is %#llx, and the plan has no gradients; leave it 0", k,
+                         t->d_output ? "d_output" : "d_amaxes",
+                         (unsigned long long)(t->d_output ? t->d_output : t->d_amaxes));
     return PTX_OK;
 }
 
 static ptx_status check_tensor(const ptx_block_plan *plan, const struct ptx_block_tensor *t,
                                size_t k)
 {
-    const uint64_t count = t->rows * t->columns;
-    const unsigned bytes = ptx_type_bytes(plan->spec.dtype);
-    const char *effect = "the run would overwrite the one with the other";
-    struct plan_array arrays[] = {
-        { .at = t->x, .count = count, .bytes = bytes, .field = "x", .read_only = true },
-        { .at = t->y, .count = count, .bytes = bytes, .field = "y" },
-        { .at = t->amax, .count = 1, .bytes = sizeof(float), .field = "amax", .read_only = true },
-    };
+    const struct blocks_spec *spec = &plan->spec;
+    const uint64_t count = t->rows * t->columns, amaxes = count / spec->width;
+    const unsigned bytes = ptx_type_bytes(spec->dtype);
+    const bool gradients = spec->learning == BLOCK_GRADIENT;
+    struct plan_array arrays[ARRAYS];
+    size_t n = 0;
 
-    for (size_t n = 0; n < sizeof arrays / sizeof *arrays; n++) {
-        arrays[n].tensor = k;
-        arrays[n].effect = effect;
+    arrays[n++] = (struct plan_array) { .at = t->x, .count = count, .bytes = bytes, .field = "x" };
+    arrays[0].read_only = true;
+    if (gradients) {
+        arrays[n++] = (struct plan_array) {
+            .at = t->d_output, .count = count, .bytes = bytes, .field = "d_output"
+        };
+        arrays[1].read_only = true;
     }
-    arrays[1].in_place_of = &arrays[0];
-    if (plan->spec.measure) {
-        arrays[1] = arrays[2];
-        arrays[1].read_only = false;
-        return ptxp_check_arrays(plan->any_address ? NULL : plan->device, arrays, 2, 0, 0);
+    if (!spec->measure) {
+        arrays[n] =
+            (struct plan_array) { .at = t->y, .count = count, .bytes = bytes, .field = "y" };
+        arrays[n].in_place_of = &arrays[gradients && t->y == t->d_output];
+        n++;
     }
-    return ptxp_check_arrays(plan->any_address ? NULL : plan->device, arrays,
-                             ptxk_blocks_amax(&plan->spec) ? 3 : 2, 0, 0);
+    if (ptxk_blocks_amax(spec))
+        arrays[n++] = (struct plan_array) { .at = t->amax,
+                                            .count = 1,
+                                            .bytes = sizeof(float),
+                                            .field = "amax",
+                                            .read_only = !spec->measure };
+    if (spec->learning)
+        arrays[n++] = (struct plan_array) { .at = t->amaxes,
+                                            .count = amaxes,
+                                            .bytes = sizeof(float),
+                                            .field = "amaxes",
+                                            .read_only = true };
+    if (gradients)
+        arrays[n++] = (struct plan_array) {
+            .at = t->d_amaxes, .count = amaxes, .bytes = sizeof(float), .field = "d_amaxes"
+        };
+    for (size_t i = 0; i < n; i++) {
+        arrays[i].tensor = k;
+        arrays[i].effect = "the run would overwrite the one with the other";
+    }
+    return ptxp_check_arrays(plan->any_address ? NULL : plan->device, arrays, n, 0, 0);
 }
 
 static ptx_status check_random(const ptx_block_plan *plan, const struct ptx_block_random *random)
@@ -319,8 +392,10 @@ static ptx_status launch(const ptx_block_plan *plan, const struct blocks_argumen
 {
     static const struct ptx_block_random none;
     const struct ptx_block_random *r = random ? random : &none;
-    const struct ptx_arg args[] = {
-        { arguments->tensors, sizeof arguments->tensors, PTX_ARG_UNTYPED },
+    const bool gradients = plan->spec.learning == BLOCK_GRADIENT;
+    const size_t rows = plan->spec.learning ? sizeof arguments->learned : sizeof arguments->tensors;
+    struct ptx_arg args[] = {
+        { arguments->tensors, rows, PTX_ARG_UNTYPED },
         { arguments->firsts, sizeof arguments->firsts, PTX_ARG_UNTYPED },
         PTX_ARG(r->seed),
         PTX_ARG(r->seed_at),
@@ -328,11 +403,13 @@ static ptx_status launch(const ptx_block_plan *plan, const struct blocks_argumen
         PTX_ARG(r->offset_at),
     };
 
+    if (gradients)
+        args[2] = (struct ptx_arg)PTX_ARG(plan->factor);
     return ptx_launch(plan->function, &(struct ptx_launch_params) {
                                           .grid = { (unsigned)grid },
                                           .stream = stream,
                                           .args = args,
-                                          .arg_count = plan->spec.stochastic ? 6 : 2,
+                                          .arg_count = plan->spec.stochastic ? 6 : 2 + gradients,
                                       });
 }
 
@@ -356,8 +433,13 @@ static ptx_status run(const ptx_block_plan *plan, const struct ptx_block_tensor 
         }
         if (!filled)
             memset(arguments.firsts, UINT8_MAX, sizeof arguments.firsts);
-        arguments.tensors[filled] =
-            (struct block_row) { t->x, t->y, t->amax, t->rows, t->columns, first };
+        if (plan->spec.learning)
+            arguments.learned[filled] = (struct block_learned_row) {
+                t->x, t->y, t->amax, t->rows * t->columns, t->amaxes, t->d_output, t->d_amaxes
+            };
+        else
+            arguments.tensors[filled] =
+                (struct block_row) { t->x, t->y, t->amax, t->rows, t->columns, first };
         arguments.firsts[filled++] = (uint32_t)grid;
         grid += blocks;
         first += t->rows * t->columns;

@@ -660,6 +660,19 @@ static void check_block_formats(struct golden *g)
                  ptx_type_name(spec.dtype));
         check_text(g, b, name, NULL);
     }
+    for (unsigned k = 0; k < 6; ++k) {
+        const struct blocks_spec spec = { .dtype = types[k % 3],
+                                          .element = BLOCK_E2M1,
+                                          .width = 16,
+                                          .height = 1,
+                                          .scaling = k % 4 ? BLOCK_NVFP4_TE : BLOCK_NVFP4_TORCHAO,
+                                          .learning = k < 3 ? BLOCK_GRADIENT : BLOCK_LEARNED };
+        ptx_builder *b = ptx_builder_create(NULL);
+        ptxk_blocks_emit(b, &spec);
+        snprintf(name, sizeof name, "block_format_learned_%u_%s_sm80", k,
+                 ptx_type_name(spec.dtype));
+        check_text(g, b, name, NULL);
+    }
 }
 #endif
 

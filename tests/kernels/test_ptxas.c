@@ -85,11 +85,13 @@ static void test_target(void **state)
         ptxk_muon_emit(b);
         assemble(b, "Muon's products", name);
         static const struct blocks_spec formats[] = {
-            { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, true, false, false },
-            { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, false, true, false },
-            { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, false, true, true },
-            { PTX_F16, BLOCK_E5M2, BLOCK_MX_RCEIL, 32, 1, false, false, false },
-            { PTX_F32, BLOCK_E4M3, BLOCK_FP8_TE, 128, 128, false, false, false },
+            { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, true, false, false, BLOCK_MEASURED },
+            { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, false, true, false, BLOCK_MEASURED },
+            { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, false, true, true, BLOCK_MEASURED },
+            { PTX_F16, BLOCK_E5M2, BLOCK_MX_RCEIL, 32, 1, false, false, false, BLOCK_MEASURED },
+            { PTX_F32, BLOCK_E4M3, BLOCK_FP8_TE, 128, 128, false, false, false, BLOCK_MEASURED },
+            { PTX_F16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, false, false, false, BLOCK_LEARNED },
+            { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, false, false, false, BLOCK_GRADIENT },
         };
         for (unsigned k = 0; k < sizeof formats / sizeof *formats; ++k) {
             b = ptx_builder_create(&params);

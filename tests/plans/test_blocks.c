@@ -397,8 +397,10 @@ TEST(test_measure)
                 store(type, to, i, other ? k ? INFINITY : NAN : (float)(8 * random_unit(&r)));
                 x[k][i] = stored(type, to, i);
             }
-            tensors[k] = (struct ptx_block_tensor) { at + sizeof x[0] * (unsigned)k, 0, rows[k],
-                                                     columns[k], at + sizeof x + 4 * (unsigned)k };
+            tensors[k] = (struct ptx_block_tensor) { .x = at + sizeof x[0] * (unsigned)k,
+                                                     .rows = rows[k],
+                                                     .columns = columns[k],
+                                                     .amax = at + sizeof x + 4 * (unsigned)k };
             assert_int_equal(ptx_buffer_upload(buffer, sizeof x[0] * (size_t)k,
                                                type == PTX_F32 ? (void *)x[k] : stored_x[k],
                                                count * ptx_type_bytes(type), gpu.stream),
@@ -515,7 +517,9 @@ TEST(test_refused_runs)
 
     assert_non_null(buffer);
     const CUdeviceptr at = ptx_buffer_address(buffer);
-    const struct ptx_block_tensor good = { at, at + 1024, 2, 32, at + 2048 };
+    const struct ptx_block_tensor good = {
+        .x = at, .y = at + 1024, .rows = 2, .columns = 32, .amax = at + 2048
+    };
     struct ptx_block_tensor t = good;
     l = (struct list) { .way = &ways[0], .type = PTX_BF16 };
     ptx_block_plan *plan = plan_of(&l);

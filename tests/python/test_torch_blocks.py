@@ -327,6 +327,117 @@ def test_refused():
         fake_quantize_block(x, "nvfp4", amax=3.0)
 
 
+def draw(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(3)).to(DEVICE)
+
+
+# ---- learned amaxes -----------------------------------------------------------------------------
+
+
+def learned_of(x, seed=0):
+    """Amaxes beside those of the blocks, and some of what they may be otherwise."""
+    of = torch.Generator().manual_seed(seed)
+    amax = x.float().cpu().unflatten(-1, (-1, 16)).abs().amax(-1) * (0.5 + torch.rand(*x.shape[:-1], x.shape[-1] // 16, generator=of))
+    amax.view(-1)[::17] = torch.tensor(0.0)
+    amax.view(-1)[5::23] = -1.0
+    return amax.to(DEVICE)
+
+
+def in_f64(x, amax, tensor_amax, like, dy, factor):
+    """The gradients, by the formula in f64, and the sum of the terms' magnitudes."""
+    blocks, d = (one.float().cpu().reshape(-1, 16) for one in (x, dy))
+    by, times = scales(amax.cpu().clamp(min=0).reshape(-1, 1), tensor_amax.cpu(), "nvfp4", like, None)
+    u = blocks / times if like == "torchao" else blocks * by
+    inside = u.abs() <= 6
+    q = torch.copysign(to_floats(u.abs().clamp(max=6), "e2m1"), u).double()
+    r = torch.where(inside, q - u.double(), torch.where(u > 6, 6.0, -6.0))
+    terms = d.double() * r
+    dx = torch.where(inside, d, torch.zeros_like(d))
+    return dx.view(x.shape), terms.sum(1).view(amax.shape) * factor / 6, terms.abs().sum(1).view(amax.shape) * factor / 6
+
+
+@pytest.mark.parametrize("like", ["te", "torchao"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16])
+def test_learned_amaxes(dtype, like):
+    """A list; one of its outputs is not used."""
+    xs = [draw(2, 5, 64).to(dtype), draw(3, 32).to(dtype), draw(1, 16).to(dtype)]
+    blocks = [learned_of(x, k) for k, x in enumerate(xs)]
+    blocks[2] = torch.full((1, 1), 0.75, device=DEVICE)
+    for one in (*xs, *blocks):
+        one.requires_grad_()
+    ys = fake_quantize_block(xs, "nvfp4", like=like, block_amax=blocks, grad_factor=0.5)
+    dys = [draw(*x.shape).to(dtype) for x in xs]
+    torch.autograd.backward([ys[0], ys[2]], [dys[0], dys[2]])
+    for k, (x, amax) in enumerate(zip(xs, blocks)):
+        of_tensor = amax.detach().amax().clamp(min=0)
+        by, times = scales(amax.detach().cpu().clamp(min=0)[..., None], of_tensor.cpu(), "nvfp4", like, None)
+        there = x.detach().float().cpu().unflatten(-1, (-1, 16))
+        a = (there / by if like == "torchao" else there * by).abs().clamp(max=6)
+        equal(ys[k], torch.copysign(to_floats(a, "e2m1") * times, there).flatten(-2).to(dtype))
+        if k == 1:
+            assert x.grad is None and amax.grad is None
+            continue
+        dx, d_amax, size = in_f64(x.detach(), amax.detach(), of_tensor, like, dys[k], 0.5)
+        equal(x.grad, dx.to(dtype))
+        assert ((amax.grad.cpu().double() - d_amax).abs() <= 1e-6 * size).all()
+
+
+def test_learned_module():
+    """It begins as nvfp4 is without it, learns, and is exported."""
+    w = draw(32, 64)
+    layer = torch.nn.Linear(64, 32, bias=False, device=DEVICE)
+    with torch.no_grad():
+        layer.weight.copy_(w)
+    model = torch.nn.Sequential(layer)
+    q.quantize_model(model, weight=q.LearnedBlocks.of)
+    layer = model[0]
+    equal(layer.quantized_weight(), fake_quantize_block(w, "nvfp4").cpu())
+    before = layer.weight_quantizer.amax.detach().clone()
+    assert before.shape == (32, 4)
+    wanted = draw(8, 32)
+    losses = []
+    for _ in range(6):
+        loss = (model(draw(8, 64)) - wanted).square().mean()
+        losses.append(loss.item())
+        loss.backward()
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= 0.5 * p.grad
+                p.grad = None
+    assert losses[-1] < losses[0] and not torch.equal(before, layer.weight_quantizer.amax)
+    found = q.export_nvfp4(layer.weight, block_amax=layer.weight_quantizer)
+    equal(found.dequantize(), layer.quantized_weight().cpu())
+    assert torch.equal(q.LearnedBlocks.of(w, start="lsq").amax, w.abs().unflatten(-1, (-1, 16)).mean(-1) * (12 / 6 ** 0.5))
+
+
+@compiled
+def test_learned_compiled():
+    torch._dynamo.reset()
+    x, amax = draw(4, 64).requires_grad_(), learned_of(draw(4, 64) * 2).requires_grad_()
+    call = torch.compile(lambda x, amax: fake_quantize_block(x * 2, "nvfp4", block_amax=amax, grad_factor=0.1), backend="aot_eager",
+                         fullgraph=True)
+    found = []
+    for way in (call, lambda x, amax: fake_quantize_block(x * 2, "nvfp4", block_amax=amax, grad_factor=0.1)):
+        y = way(x, amax)
+        found.append((y.detach(), *torch.autograd.grad(y, (x, amax), draw(4, 64))))
+    assert all(map(torch.equal, *found))
+
+
+def test_learned_errors():
+    x, amax = draw(16, 32), torch.ones(16, 2, device=DEVICE)
+    for how, words in (({"two_dimensional": True}, "block_amax is for nvfp4"), ({"format": "mxfp4"}, "block_amax is for nvfp4"),
+                       ({"rounding": "stochastic"}, "block_amax is for nvfp4"), ({"block_amax": amax.view(8, 4)}, "one of .16, 2. in float32"),
+                       ({"block_amax": amax.double()}, "in torch.float64"), ({"grad_factor": 0}, "grad_factor is 0"),
+                       ({"block_amax": [amax, amax]}, "block_amax has 2 tensors, and x 1"), ({"grad_factor": 1, "block_amax": None}, "is not")):
+        with pytest.raises(ValueError, match=words):
+            fake_quantize_block(**{"x": x, "format": "nvfp4", "block_amax": amax, **how})
+    amax.requires_grad_()
+    y = fake_quantize_block(x, "nvfp4", block_amax=amax)
+    first, = torch.autograd.grad(y.sum(), amax, create_graph=True)
+    with pytest.raises(RuntimeError, match="second derivative"):
+        first.sum().backward()
+
+
 # ---- exports ------------------------------------------------------------------------------------
 
 
@@ -383,10 +494,6 @@ def test_export_of_a_layer():
         file.seek(0)
         loaded = type(one)(**(torch.load(file, weights_only=True) if hasattr(torch, "float8_e8m0fnu") else torch.load(file)))
         assert torch.equal(loaded.dequantize(), one.dequantize()) and loaded.orig_dtype is one.orig_dtype
-
-
-def draw(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(3)).to(DEVICE)
 
 
 EXPORT_ERRORS = [

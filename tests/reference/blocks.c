@@ -120,6 +120,11 @@ static float quantized(const struct ref_blocks *how, const struct scale *s, floa
     return copysignf(y, x);
 }
 
+static float learned(float amax)
+{
+    return amax < 0 ? 0 : amax;
+}
+
 void ref_blocks(const struct ref_blocks *how, const float *x, uint64_t rows, uint64_t columns,
                 float amax, uint64_t first, float *y)
 {
@@ -133,6 +138,8 @@ void ref_blocks(const struct ref_blocks *how, const float *x, uint64_t rows, uin
                     const float size = fabsf(x[r * columns + c]);
                     most = isnan(most) || isnan(size) ? NAN : size > most ? size : most;
                 }
+            if (how->amaxes)
+                most = learned(how->amaxes[(row * columns + column) / how->width]);
             const struct scale s = how->scale <= REF_NVFP4_TORCHAO ? nvfp4(how, most, amax)
                                    : how->scale <= REF_MX_RCEIL_TE ? mx(how, most)
                                                                    : fp8(how, most);
@@ -142,6 +149,43 @@ void ref_blocks(const struct ref_blocks *how, const float *x, uint64_t rows, uin
                     y[i] = quantized(how, &s, x[i], first + i);
                 }
         }
+}
+
+// The residual of an element, and whether it is in range.
+static double residual(const struct ref_blocks *how, const struct scale *s, float x, bool *inside)
+{
+    const float u = how->scale == REF_NVFP4_TORCHAO ? x / s->by : x * s->by;
+    const float largest = how->largest, least = -largest;
+
+    *inside = u >= least && u <= largest;
+    if (!*inside)
+        return (double)(u > largest ? largest : least);
+    const double q =
+        copysign(to_float(how->fraction, how->least, fabs((double)u), false, 0), (double)u);
+    return (double)((float)q - u);
+}
+
+void ref_blocks_gradients(const struct ref_blocks *how, const float *x, const float *d,
+                          uint64_t count, float amax, unsigned lanes, double factor, float *d_x,
+                          float *d_amaxes)
+{
+    enum { WIDTH = 16 };
+    for (uint64_t block = 0; block < count / WIDTH; block++) {
+        const struct scale s = nvfp4(how, learned(how->amaxes[block]), amax);
+        double sums[WIDTH] = { 0 };
+        unsigned parts = WIDTH / lanes;
+        for (unsigned k = 0; k < WIDTH; k++) {
+            const uint64_t i = block * WIDTH + k;
+            bool inside;
+            const double r = residual(how, &s, x[i], &inside);
+            sums[k / lanes] += (double)d[i] * r;
+            d_x[i] = inside ? d[i] : 0;
+        }
+        for (; parts > 1; parts /= 2)
+            for (unsigned k = 0; k < parts / 2; k++)
+                sums[k] += sums[k + parts / 2];
+        d_amaxes[block] = (float)(sums[0] * factor);
+    }
 }
 
 void ref_hadamard(const float *from, uint64_t count, float *to)

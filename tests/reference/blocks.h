@@ -25,11 +25,18 @@ struct ref_blocks {
     enum ref_block_scale scale;
     bool stochastic;
     uint64_t seed, offset;
+    const float *amaxes; // learned; NULL: measured
 };
 
 /// y of a tensor of f32, before it is rounded to its type. first: its first element in the list.
 void ref_blocks(const struct ref_blocks *how, const float *x, uint64_t rows, uint64_t columns,
                 float amax, uint64_t first, float *y);
+
+/// The gradients of x, before they are rounded to its type, and of the amaxes, from those of y (d).
+/// `lanes`: the elements of 16 bytes. `factor`: grad_factor / 6.
+void ref_blocks_gradients(const struct ref_blocks *how, const float *x, const float *d,
+                          uint64_t count, float amax, unsigned lanes, double factor, float *d_x,
+                          float *d_amaxes);
 
 /// Each 16 elements become their transform, in bf16. To and from may be the same.
 void ref_hadamard(const float *from, uint64_t count, float *to);

@@ -19,7 +19,7 @@ from .export_blocks import MXBlocks, NVFP4Blocks, export_mx, export_nvfp4
 from .learned import DelayedScaling, LearnedQuantizer
 from .model import (QuantizedConv1d, QuantizedConv2d, QuantizedConv3d, QuantizedLinear, quantize_model, unquantize_model)
 from .modules import FakeQuantize, LearnableFakeQuantize
-from .nvfp4 import NVFP4Linear
+from .nvfp4 import LearnedBlocks, NVFP4Linear
 
 if _checks.OPERATORS:
     from . import _operators
@@ -27,8 +27,8 @@ if _checks.OPERATORS:
     blocks.define()
 
 __all__ = [
-    "DelayedScaling", "DynamicQuantizer", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedQuantizer",
-    "MXBlocks", "NVFP4Blocks", "NVFP4Linear", "ObserverState", "QuantizedConv1d", "QuantizedConv2d", "QuantizedConv3d",
-    "QuantizedLinear", "export_int4", "export_int8", "export_mx", "export_nvfp4", "fake_quantize", "fake_quantize_block",
-    "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste", "unquantize_model",
+    "DelayedScaling", "DynamicQuantizer", "FakeQuantize", "Int4Groups", "IntGroups", "LearnableFakeQuantize", "LearnedBlocks",
+    "LearnedQuantizer", "MXBlocks", "NVFP4Blocks", "NVFP4Linear", "ObserverState", "QuantizedConv1d", "QuantizedConv2d",
+    "QuantizedConv3d", "QuantizedLinear", "export_int4", "export_int8", "export_mx", "export_nvfp4", "fake_quantize",
+    "fake_quantize_block", "fp8_cast", "lerp", "observe", "quantize_model", "quantize_ste", "unquantize_model",
 ]

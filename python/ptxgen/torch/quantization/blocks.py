@@ -11,7 +11,7 @@ from torch import Tensor
 from ... import _c
 from ...blocks import BlockPlan
 from .. import _device
-from . import _checks
+from . import _checks, _learned_blocks
 from ._no_second import first_only
 
 Format = Literal["nvfp4", "mxfp4", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp8_e4m3", "mxfp8_e5m2", "fp8_1x128", "fp8_128x128"]
@@ -134,6 +134,7 @@ def define() -> None:
                "bool hadamard, Tensor? seed, Tensor? offset, int seed_value, int offset_value) -> Tensor[]")
     op.register_fake(lambda xs, *how: [torch.empty_like(x, memory_format=torch.contiguous_format) for x in xs])
     op.register_autograd(_of_blocks, setup_context=_keep)
+    _learned_blocks.define()
 
 
 def _amax(k: int, x: Tensor, given: Tensor) -> Tensor:
@@ -171,14 +172,16 @@ def _sizes(name: str, x: Tensor, format: str, two_dimensional: bool) -> None:
 def fake_quantize_block(x: Tensor, format: Format, amax: Optional[Tensor] = None, two_dimensional: bool = False,
                         rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
                         offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
-                        like: Optional[Like] = None, *, hadamard: bool = False) -> Tensor: ...
+                        like: Optional[Like] = None, *, hadamard: bool = False, block_amax: Optional[Tensor] = None,
+                        grad_factor: Optional[float] = None) -> Tensor: ...
 
 
 @overload
 def fake_quantize_block(x: Sequence[Tensor], format: Format, amax: Optional[Sequence[Tensor]] = None,
                         two_dimensional: bool = False, rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
                         offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
-                        like: Optional[Like] = None, *, hadamard: bool = False) -> List[Tensor]: ...
+                        like: Optional[Like] = None, *, hadamard: bool = False, block_amax: Optional[Sequence[Tensor]] = None,
+                        grad_factor: Optional[float] = None) -> List[Tensor]: ...
 
 
 @_checks.breaks
@@ -186,7 +189,9 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
                         amax: Union[Tensor, Sequence[Tensor], None] = None, two_dimensional: bool = False,
                         rounding: Rounding = "nearest", seed: Union[Tensor, int, None] = None,
                         offset: Union[Tensor, int, None] = None, scale_rounding: Optional[ScaleRounding] = None,
-                        like: Optional[Like] = None, *, hadamard: bool = False) -> Union[Tensor, List[Tensor]]:
+                        like: Optional[Like] = None, *, hadamard: bool = False,
+                        block_amax: Union[Tensor, Sequence[Tensor], None] = None,
+                        grad_factor: Optional[float] = None) -> Union[Tensor, List[Tensor]]:
     """Quantizes to a block format and scales back; the gradient of x is that of y, straight through. docs/quantization.md has
     which like and scale_rounding go with a format; <ptxgen/blocks.h> the formulas.
 
@@ -199,7 +204,11 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
         seed it comes from torch's generator.
     scale_rounding, like: None: the format's default.
     hadamard: for nvfp4 in bf16, x is transformed along its last axis first, in blocks of 16; y is of the transform, and amax, where
-        it is given. It has no gradient: x must not require one."""
+        it is given. It has no gradient: x must not require one.
+    block_amax: for nvfp4, in one dimension and to nearest: an amax for each block, in f32 of x's shape with the last axis divided by 16,
+        in place of the measured one, and with a gradient straight through the scale's rounding; x then has none beyond it. amax is
+        the greatest of them unless it is given.
+    grad_factor: multiplies the gradients of block_amax; 1 / sqrt(96) in learned step size quantization. None: 1."""
     alone = isinstance(x, Tensor)
     xs: List[Tensor] = [x] if alone else list(x)  # type: ignore[list-item]
     of, rounded = _way(format, like, scale_rounding)
@@ -229,6 +238,13 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
                          "x.bfloat16()")
     if hadamard and torch.is_grad_enabled() and any(one.requires_grad for one in xs):
         raise ValueError(f"{_NAME}: hadamard=True has no gradient, and x requires one: use x.detach()")
+    factor = 1.0 if grad_factor is None else _checks.number(_NAME, "grad_factor", grad_factor)
+    if block_amax is None and grad_factor is not None:
+        raise ValueError(f"{_NAME}: grad_factor is given, and block_amax is not, whose gradients it is for")
+    if factor == 0:
+        raise ValueError(f"{_NAME}: grad_factor is 0: use block_amax.detach()")
+    if block_amax is not None and (format != "nvfp4" or two_dimensional or stochastic or hadamard):
+        raise ValueError(f"{_NAME}: block_amax is for nvfp4 in one dimension, to nearest and without hadamard")
     given: List[Tensor] = []
     if amax is not None:
         if not isinstance(amax, (Tensor, list, tuple)):
@@ -237,6 +253,7 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
         given = [amax] if isinstance(amax, Tensor) else list(amax)
         if len(given) != len(xs):
             raise ValueError(f"{_NAME}: amax has {len(given)} tensors, and x {len(xs)}: give one for each")
+    blocks = [] if block_amax is None else _learned_blocks.amaxes_of(_NAME, block_amax, xs, alone)
     there = [k for k, one in enumerate(xs) if one.numel()]
     ys = [one.clone() if not one.numel() else one for one in xs]
     if there:
@@ -247,7 +264,11 @@ def fake_quantize_block(x: Union[Tensor, Sequence[Tensor]], format: Format,
         offset_at, offset_value = _word("offset", offset, xs[0])
         how = (format, of, rounded, two_dimensional, stochastic, hadamard, seed_at, offset_at, seed_value, offset_value)
         taken = [xs[k] for k in there]
-        if _checks.compiling():
+        if blocks:
+            of_blocks = [blocks[k] for k in there]
+            made = _learned_blocks.call(_NAME, taken, amaxes or [one.detach().amax().clamp(min=0).view(1) for one in of_blocks],
+                                        of_blocks, of, factor)
+        elif _checks.compiling():
             made = torch.ops.ptxgen.fake_quantize_blocks(taken, amaxes, *how)
             made = [y if one.requires_grad else y.detach() for one, y in zip(taken, made)]
         elif torch.is_grad_enabled() and any(one.requires_grad for one in taken):

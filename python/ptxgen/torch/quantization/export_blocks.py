@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from . import _checks
+from ._learned_blocks import amaxes_of
 from .blocks import _FORMATS, _NAME, Format, Like, ScaleRounding, _way, fake_quantize_block
 from .export import _finite, _matrix
-from .nvfp4 import NVFP4Linear
+from .nvfp4 import LearnedBlocks, NVFP4Linear
 
 _DTYPES = (torch.bfloat16, torch.float32)
 _FLT_MAX = torch.finfo(torch.float32).max
@@ -157,29 +158,38 @@ def _e4m3(x: Tensor) -> Tensor:
 
 
 def export_nvfp4(weight: Union[Tensor, NVFP4Linear], amax: Optional[Tensor] = None, two_dimensional: bool = False,
-                 like: Optional[Like] = None, *, dtype: Optional[torch.dtype] = None) -> NVFP4Blocks:
+                 like: Optional[Like] = None, *, block_amax: Union[Tensor, LearnedBlocks, None] = None,
+                 dtype: Optional[torch.dtype] = None) -> NVFP4Blocks:
     """Codes and scales of a matrix in nvfp4, as torchao's NVFP4Tensor has them; dequantize() has the bits of
-    fake_quantize_block(weight, "nvfp4", amax, two_dimensional, like=like).
+    fake_quantize_block(weight, "nvfp4", amax, two_dimensional, like=like, block_amax=block_amax).
 
     weight: or an NVFP4Linear, whose weight is taken as its forward pass does: in bf16, in blocks of 16 x 16, which are stored as
         rows of 16 with one scale.
+    block_amax: learned amaxes, or the LearnedBlocks that has them, and `like`.
     dtype: in which the model will run: bf16 or f32. None: the weight's; f32 for f16."""
     name = "export_nvfp4()"
     if isinstance(weight, NVFP4Linear):
-        if amax is not None or two_dimensional or like is not None:
-            raise ValueError(f"{name}: weight is an NVFP4Linear, which has amax, two_dimensional and like: leave them out")
+        if amax is not None or two_dimensional or like is not None or block_amax is not None:
+            raise ValueError(f"{name}: weight is an NVFP4Linear, which has amax, two_dimensional, like and block_amax: leave them out")
         if dtype is None:
             dtype = weight.weight.dtype if weight.weight.dtype in _DTYPES else torch.float32
         weight, two_dimensional = weight.weight.detach().to(torch.bfloat16), True
+    if isinstance(block_amax, LearnedBlocks):
+        if like is not None:
+            raise ValueError(f"{name}: like={like!r}, and block_amax is a LearnedBlocks, which has it: leave it out")
+        like, block_amax = block_amax.like, block_amax.amax.detach()
     way = _ways(name, "nvfp4", like, None)[0]
     x, dtype = _trained(name, weight, "nvfp4", two_dimensional, dtype)
     rows, columns = x.shape
     high = 16 if two_dimensional else 1
     with torch.no_grad():
-        most = x.abs().view(rows // high, high, columns // 16, 16).amax((1, 3))
+        if block_amax is None:
+            most = x.abs().view(rows // high, high, columns // 16, 16).amax((1, 3))
+        else:
+            most = amaxes_of(name, block_amax, [x], True)[0].clamp(min=0)
         if amax is None:
             amax = most.max().view(1)
-        y = _quantized(name, x, "nvfp4", amax, two_dimensional, like=way)
+        y = _quantized(name, x, "nvfp4", amax, two_dimensional, like=way, block_amax=block_amax)
         of_tensor = amax.detach().view(1)
 
         def number(value: float) -> Tensor:  # torch multiplies by the reciprocal of a number on a GPU

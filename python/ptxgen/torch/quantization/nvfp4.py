@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""Linear layers in nvfp4, trained: every operand of their three products is quantized, and the products are in bf16."""
+"""Linear layers in nvfp4, trained: every operand of their three products is quantized, and the products are in bf16. And weights in nvfp4
+whose blocks' amaxes are learned."""
 
 from __future__ import annotations
 
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Literal, Optional, Sequence
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from . import _checks
+from . import _ao, _checks
+from ._learned_blocks import LSQ_FACTOR
 from ._no_second import first_only
-from .blocks import fake_quantize_block
+from .blocks import Like, fake_quantize_block
 
 _BLOCK = 16
 _NAME = "NVFP4Linear"
@@ -123,3 +125,48 @@ Hadamard transform along tokens |
 def _product(x: Tensor, weight: Tensor, hadamard: bool, stochastic: bool) -> Tensor:
     y: Tensor = _Linear.apply(x, weight, hadamard, stochastic)
     return y
+
+
+class LearnedBlocks(_ao.Float32):
+    """A quantizer of weights in nvfp4 whose blocks have a learned amax each: fake_quantize_block() with block_amax, and the gradient factor
+    of learned step sizes, 1 / sqrt(16 * 6) (Esser et al., 2020). For quantize_model():
+
+        quantize_model(model, weight=LearnedBlocks.of)
+
+    shape: of the tensor that it quantizes, whose last axis is a multiple of 16.
+    start: of of() and start_from(): "max", the greatest magnitude of a block, as without learning; or "lsq", 12 mean|x| / sqrt(6).
+    like: as of fake_quantize_block()."""
+
+    def __init__(self, shape: Sequence[int], *, start: Literal["max", "lsq"] = "max", like: Optional[Like] = None, device: Any = None) -> None:
+        super().__init__()
+        _checks.choice("LearnedBlocks()", "start", start, ("max", "lsq"))
+        if not shape or shape[-1] % _BLOCK:
+            raise ValueError(f"LearnedBlocks(): shape is {list(shape)}; its last axis must be a multiple of {_BLOCK}")
+        self.start, self.like = start, like
+        self.amax = torch.nn.Parameter(torch.ones((*shape[:-1], shape[-1] // _BLOCK), device=device))
+
+    @classmethod
+    def of(cls, x: Tensor, *, start: Literal["max", "lsq"] = "max", like: Optional[Like] = None) -> LearnedBlocks:
+        """For such a tensor, whose values the amaxes begin with."""
+        _checks.values("LearnedBlocks.of()", "x", x)
+        made = cls(x.shape, start=start, like=like, device=x.device)
+        made.start_from(x)
+        if not bool(made.amax.isfinite().all()):
+            raise ValueError("LearnedBlocks.of(): x has NaN or infinity, so that amaxes would begin so: take them out first")
+        return made
+
+    def start_from(self, x: Tensor) -> None:
+        """Amaxes anew, from this tensor. Nothing waits."""
+        _checks.values("LearnedBlocks()", "x", x)
+        if x.shape != (*self.amax.shape[:-1], self.amax.shape[-1] * _BLOCK):
+            raise ValueError(f"LearnedBlocks(): x is of {list(x.shape)}, and there are amaxes of {list(self.amax.shape)}: one for each "
+                             f"{_BLOCK} elements of the last axis is needed")
+        with torch.no_grad():
+            sizes = x.detach().to(torch.float32).abs().unflatten(-1, (-1, _BLOCK))
+            self.amax.data.copy_(sizes.amax(-1) if self.start == "max" else sizes.mean(-1) * (12 / 6 ** 0.5))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return fake_quantize_block(x, "nvfp4", like=self.like, block_amax=self.amax, grad_factor=LSQ_FACTOR)
+
+    def extra_repr(self) -> str:
+        return f"amax of {list(self.amax.shape)}, start={self.start!r}, like={self.like!r}"
