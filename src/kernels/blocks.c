@@ -451,6 +451,7 @@ static void pass_vector(ptx_builder *b, const struct work *w, const struct vecto
     const uint32_t team = w->spec->width / w->lanes;
     ptx_val x[PTXK_LANES], dy[PTXK_LANES], sum = ptx_var(b, ptx_f64(0));
 
+    ptx_comment(b, "x, and the gradient of y");
     ptxk_lanes_of(b, &v->x, x);
     ptxk_lanes_of(b, &v->d_output, dy);
     for (unsigned k = 0; k < w->lanes; k++) {

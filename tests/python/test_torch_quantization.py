@@ -411,7 +411,7 @@ def test_compiled_models():
 # ---- the page
 
 
-@pytest.mark.parametrize("k", range(7))
+@pytest.mark.parametrize("k", range(8))
 def test_the_page(k):
     """Examples of docs/quantization.md run as they are, on this device."""
     code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "quantization.md").read_text(), re.S)[k]

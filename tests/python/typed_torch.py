@@ -38,6 +38,8 @@ def use(parameters: Any, rate: Any) -> None:
     quantization.export_mx(parameters, "mxfp6_e3m2", "rceil", dtype=parameters.dtype).dequantize()
     first, second = quantization.fake_quantize_block([parameters, parameters], "nvfp4", two_dimensional=True, like="torchao")
     quantization.fake_quantize_block(first + second, "mxfp4", rounding="stochastic", seed=1, scale_rounding="rceil").sum()
+    quantization.fake_quantize_block(parameters, "nvfp4", block_amax=parameters, grad_factor=0.1).sum()
+    quantization.export_nvfp4(parameters, block_amax=quantization.LearnedBlocks.of(parameters, start="lsq"))
     quantization.NVFP4Linear.of(quantization.NVFP4Linear(32, 16, bias=False), hadamard=False)(parameters)
     quantization.fp8_cast(quantization.lerp(parameters, parameters, 0.5), 2.0, format="e5m2")
 

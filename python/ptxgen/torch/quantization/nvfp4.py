@@ -162,7 +162,7 @@ class LearnedBlocks(_ao.Float32):
             raise ValueError(f"LearnedBlocks(): x is of {list(x.shape)}, and there are amaxes of {list(self.amax.shape)}: one for each "
                              f"{_BLOCK} elements of the last axis is needed")
         with torch.no_grad():
-            sizes = x.detach().to(torch.float32).abs().unflatten(-1, (-1, _BLOCK))
+            sizes = x.detach().to(torch.float32).abs().reshape(*self.amax.shape, _BLOCK)
             self.amax.data.copy_(sizes.amax(-1) if self.start == "max" else sizes.mean(-1) * (12 / 6 ** 0.5))
 
     def forward(self, x: Tensor) -> Tensor:
