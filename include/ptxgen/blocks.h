@@ -92,6 +92,20 @@ PTXGEN_BEGIN
     X(FP8_1X128, fp8_1x128, E4M3, 128, 1)                                                          \
     X(FP8_128X128, fp8_128x128, E4M3, 128, 128)
 
+/// X(prefix, LIKE, SCALE, rule): whose scales, and how rounded, formats have whose names begin with
+/// the prefix; the first of a format is its default. The rules are the formulas above, in their
+/// order.
+#define PTX_BLOCK_WAYS(X)                                                                          \
+    X(nvfp4, TE, DEFAULT, NVFP4_TE)                                                                \
+    X(nvfp4, TORCHAO, DEFAULT, NVFP4_TORCHAO)                                                      \
+    X(mx, TORCHAO, FLOOR, MX_FLOOR)                                                                \
+    X(mx, TORCHAO, RCEIL, MX_RCEIL)                                                                \
+    X(mxfp8, TE, RCEIL, MX_RCEIL_TE)                                                               \
+    X(fp8, TE, POWER_OF_2, FP8_TE_POWER)                                                           \
+    X(fp8, TE, F32, FP8_TE)                                                                        \
+    X(fp8, DEEPGEMM, F32, FP8_DEEPGEMM)                                                            \
+    X(fp8, DEEPGEMM, POWER_OF_2, FP8_DEEPGEMM_POWER)
+
 /// A format: PTX_BLOCK_FORMAT_NVFP4 and so on.
 typedef enum ptx_block_format {
 #define PTX_BLOCK_FORMAT(id, ...) PTX_BLOCK_FORMAT_##id,

@@ -15,7 +15,7 @@
 #include "kernels/blocks.h"
 #include "load.h"
 
-enum { MX = 32, TWO_DIMENSIONAL = 16, EDGES = 8, LARGEST_E2M1 = 6 };
+enum { TWO_DIMENSIONAL = 16, EDGES = 8, LARGEST_E2M1 = 6 };
 enum { ARRAYS = 6 }; // of a tensor, at most
 _Static_assert((int)PTX_BLOCK_TENSORS == (int)BLOCKS_TENSORS, "of a launch");
 
@@ -46,53 +46,38 @@ static const char *const likes[] = { "default", "te", "torchao", "deepgemm" };
 static const char *const scales[] = { "default", "floor", "rceil", "f32", "power_of_2" };
 enum { LIKES = sizeof likes / sizeof *likes, SCALES = sizeof scales / sizeof *scales };
 
-// What goes with what: the first row of a format's kind that has what was asked for.
-enum kind { NVFP4 = 1, MX_FP8 = 2, MX_OTHER = 4, FP8 = 8 };
 static const struct {
-    unsigned kinds;
+    const char *prefix; // of formats
     ptx_block_like like;
     ptx_block_scale scale;
     enum block_scaling scaling;
-} scalings[] = {
-    { NVFP4, PTX_BLOCK_LIKE_TE, PTX_BLOCK_SCALE_DEFAULT, BLOCK_NVFP4_TE },
-    { NVFP4, PTX_BLOCK_LIKE_TORCHAO, PTX_BLOCK_SCALE_DEFAULT, BLOCK_NVFP4_TORCHAO },
-    { MX_FP8 | MX_OTHER, PTX_BLOCK_LIKE_TORCHAO, PTX_BLOCK_SCALE_FLOOR, BLOCK_MX_FLOOR },
-    { MX_FP8 | MX_OTHER, PTX_BLOCK_LIKE_TORCHAO, PTX_BLOCK_SCALE_RCEIL, BLOCK_MX_RCEIL },
-    { MX_FP8, PTX_BLOCK_LIKE_TE, PTX_BLOCK_SCALE_RCEIL, BLOCK_MX_RCEIL_TE },
-    { FP8, PTX_BLOCK_LIKE_TE, PTX_BLOCK_SCALE_POWER_OF_2, BLOCK_FP8_TE_POWER },
-    { FP8, PTX_BLOCK_LIKE_TE, PTX_BLOCK_SCALE_F32, BLOCK_FP8_TE },
-    { FP8, PTX_BLOCK_LIKE_DEEPGEMM, PTX_BLOCK_SCALE_F32, BLOCK_FP8_DEEPGEMM },
-    { FP8, PTX_BLOCK_LIKE_DEEPGEMM, PTX_BLOCK_SCALE_POWER_OF_2, BLOCK_FP8_DEEPGEMM_POWER },
+} ways[] = {
+#define ROW(prefix, like, scale, rule)                                                             \
+    { #prefix, PTX_BLOCK_LIKE_##like, PTX_BLOCK_SCALE_##scale, BLOCK_##rule },
+    PTX_BLOCK_WAYS(ROW)
+#undef ROW
 };
-enum { SCALINGS = sizeof scalings / sizeof *scalings };
+enum { WAYS = sizeof ways / sizeof *ways };
 
-static enum kind kind_of(ptx_block_format format)
+static bool has_way(ptx_block_format format, size_t way)
 {
-    const enum block_float element = formats[format].element;
-
-    if (formats[format].width < MX)
-        return NVFP4;
-    if (formats[format].width > MX)
-        return FP8;
-    return element == BLOCK_E4M3 || element == BLOCK_E5M2 ? MX_FP8 : MX_OTHER;
+    return !strncmp(formats[format].name, ways[way].prefix, strlen(ways[way].prefix));
 }
 
 static ptx_status choose_scaling(const struct ptx_block_params *p, struct blocks_spec *spec)
 {
-    const unsigned kind = kind_of(p->format);
-
-    for (size_t k = 0; k < SCALINGS; k++)
-        if (scalings[k].kinds & kind && (!p->like || p->like == scalings[k].like) &&
-            (!p->scale || p->scale == scalings[k].scale)) {
-            spec->scaling = scalings[k].scaling;
+    for (size_t k = 0; k < WAYS; k++)
+        if (has_way(p->format, k) && (!p->like || p->like == ways[k].like) &&
+            (!p->scale || p->scale == ways[k].scale)) {
+            spec->scaling = ways[k].scaling;
             return PTX_OK;
         }
     ptxd_fail(PTX_ERROR_INVALID,
               "format is %s, like is %s and scale is %s, which do not go together; the format has",
               formats[p->format].name, likes[p->like], scales[p->scale]);
-    for (size_t k = 0; k < SCALINGS; k++)
-        if (scalings[k].kinds & kind)
-            ptxd_explain(" (%s, %s)", likes[scalings[k].like], scales[scalings[k].scale]);
+    for (size_t k = 0; k < WAYS; k++)
+        if (has_way(p->format, k))
+            ptxd_explain(" (%s, %s)", likes[ways[k].like], scales[ways[k].scale]);
     return PTX_ERROR_INVALID;
 }
 

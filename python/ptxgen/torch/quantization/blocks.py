@@ -23,19 +23,15 @@ _NAME = "fake_quantize_block()"
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _S64 = 1 << 63
 
-_MX: Tuple[Tuple[str, str], ...] = (("torchao", "floor"), ("torchao", "rceil"))
-_FP8: Tuple[Tuple[str, str], ...] = (("te", "power_of_2"), ("te", "f32"), ("deepgemm", "f32"), ("deepgemm", "power_of_2"))
-#: Elements of a block along the last axis, and what goes with the format: like and scale_rounding. The first is the default.
+def _ways(name: str) -> Tuple[Tuple[str, str], ...]:
+    return tuple((like.lower(), "" if scale == "DEFAULT" else scale.lower())
+                 for prefix, like, scale, _ in _c.TABLES["PTX_BLOCK_WAYS"] if name.startswith(prefix))
+
+
+#: Elements of a block along the last axis, and what goes with the format: like and scale_rounding. The first is the default. Edges cut
+#: blocks of several rows.
 _FORMATS: Dict[str, Tuple[int, Tuple[Tuple[str, str], ...]]] = {
-    "nvfp4": (16, (("te", ""), ("torchao", ""))),
-    "mxfp4": (32, _MX),
-    "mxfp6_e3m2": (32, _MX),
-    "mxfp6_e2m3": (32, _MX),
-    "mxfp8_e4m3": (32, (*_MX, ("te", "rceil"))),
-    "mxfp8_e5m2": (32, (*_MX, ("te", "rceil"))),
-    "fp8_1x128": (128, _FP8),
-    "fp8_128x128": (8, _FP8),  # edges cut its blocks
-}
+    name: (int(width) if rows == "1" else 8, _ways(name)) for _, name, _, width, rows in _c.TABLES["PTX_BLOCK_FORMATS"]}
 
 _plans: Dict[Tuple[Any, ...], Tuple[Any, BlockPlan]] = {}
 

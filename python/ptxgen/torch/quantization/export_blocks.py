@@ -9,6 +9,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
 import torch
 from torch import Tensor
 
+from ... import _c
 from . import _checks
 from ._learned_blocks import amaxes_of
 from .blocks import _FORMATS, _NAME, Format, Like, ScaleRounding, _way, fake_quantize_block
@@ -17,15 +18,13 @@ from .nvfp4 import LearnedBlocks, NVFP4Linear
 
 _DTYPES = (torch.bfloat16, torch.float32)
 _FLT_MAX = torch.finfo(torch.float32).max
+#: Of floats: the largest, and torchao's name.
+_ELEMENTS = {"E2M1": (6.0, "float4_e2m1fn_x2"), "E3M2": (28.0, "fp6_e3m2"), "E2M3": (7.5, "fp6_e2m3"), "E4M3": (448.0, "float8_e4m3fn"),
+             "E5M2": (57344.0, "float8_e5m2")}
 #: Of the floats of a format: bits of the exponent and of the fraction, the largest, torchao's name.
 _FLOATS: Dict[str, Tuple[int, int, float, str]] = {
-    "nvfp4": (2, 1, 6.0, "float4_e2m1fn_x2"),
-    "mxfp4": (2, 1, 6.0, "float4_e2m1fn_x2"),
-    "mxfp6_e3m2": (3, 2, 28.0, "fp6_e3m2"),
-    "mxfp6_e2m3": (2, 3, 7.5, "fp6_e2m3"),
-    "mxfp8_e4m3": (4, 3, 448.0, "float8_e4m3fn"),
-    "mxfp8_e5m2": (5, 2, 57344.0, "float8_e5m2"),
-}
+    name: (int(element[1]), int(element[3]), *_ELEMENTS[element]) for _, name, element, width, _ in _c.TABLES["PTX_BLOCK_FORMATS"]
+    if int(width) <= 32}
 
 
 # ---- floats of few bits -------------------------------------------------------------------------
