@@ -93,8 +93,7 @@ PTXGEN_BEGIN
     X(FP8_128X128, fp8_128x128, E4M3, 128, 128)
 
 /// X(prefix, LIKE, SCALE, rule): whose scales, and how rounded, formats have whose names begin with
-/// the prefix; the first of a format is its default. The rules are the formulas above, in their
-/// order.
+/// the prefix; the first of a format is its default. The rule is a name for its formula above.
 #define PTX_BLOCK_WAYS(X)                                                                          \
     X(nvfp4, TE, DEFAULT, NVFP4_TE)                                                                \
     X(nvfp4, TORCHAO, DEFAULT, NVFP4_TORCHAO)                                                      \
