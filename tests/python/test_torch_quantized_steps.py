@@ -18,13 +18,16 @@ def random_of(*shape, seed):
 
 
 def made():
-    """Weights with a learned scale for each group and for each row; inputs with observers."""
-    model = torch.nn.Sequential(torch.nn.Linear(32, 64, bias=False), torch.nn.ReLU(), torch.nn.Linear(64, 16, bias=False)).to(DEVICE)
+    """Weights with a learned scale for each group and for each row, and a learned amax for each block; inputs with observers."""
+    sizes = ((32, 64), (64, 48), (48, 16))
+    layers = [layer for size in sizes for layer in (torch.nn.Linear(*size, bias=False), torch.nn.ReLU())]
+    model = torch.nn.Sequential(*layers[:-1]).to(DEVICE)
     with torch.no_grad():
         for k, p in enumerate(model.parameters()):
             p.copy_(random_of(*p.shape, seed=k) / p.shape[1] ** 0.5)
-    how = iter(({"axis": -1, "group": 32}, {"axis": 0}))
-    q.quantize_model(model, weight=lambda w: q.LearnedQuantizer.of(w, -8, 7, **next(how)), activation=lambda: q.FakeQuantize(-8, 7))
+    made = iter((lambda w: q.LearnedQuantizer.of(w, -8, 7, axis=-1, group=32), lambda w: q.LearnedQuantizer.of(w, -8, 7, axis=0),
+                 q.LearnedBlocks.of))
+    q.quantize_model(model, weight=lambda w: next(made)(w), activation=lambda: q.FakeQuantize(-8, 7))
     return model
 
 
