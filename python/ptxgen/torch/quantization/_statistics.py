@@ -128,14 +128,15 @@ class MovingAverage(_ao.Float32):
         if not x.numel() or not _checks.compiling() and recomputing():
             return
         with torch.no_grad():
-            rows = x.movedim(self.axis, 0).flatten(1).to(torch.float32)
-            low, high = rows.amin(1), rows.amax(1)
+            rows = x.movedim(self.axis, 0).flatten(1)
+            found = torch.aminmax(rows if x.is_cuda else rows.to(torch.float32), dim=1)  # torch 1.13 has none of f16 on the CPU
+            low, high = found.min.to(torch.float32), found.max.to(torch.float32)
             if self.min_val.numel() == 0:  # in place: DistributedDataParallel knows the tensors
                 sized(self.min_val, low.shape).copy_(low)
                 sized(self.max_val, high.shape).copy_(high)
             else:
                 self.min_val.add_(self.averaging_constant * (low - self.min_val))
                 self.max_val.add_(self.averaging_constant * (high - self.max_val))
-            found = self.quantizer()
-            sized(scale, found[0].shape).copy_(found[0])
-            sized(zero_point, found[1].shape).copy_(found[1])
+            of_averages = self.quantizer()
+            sized(scale, of_averages[0].shape).copy_(of_averages[0])
+            sized(zero_point, of_averages[1].shape).copy_(of_averages[1])
