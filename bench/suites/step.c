@@ -54,6 +54,12 @@ static const struct kind kinds[] = {
       { 4, 4, 0, 4, 4 },
       .reports = true,
       .weight_reports = true },
+    { "adamw f32, agc",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_FULL,
+      PTX_F32,
+      { 4, 4, 0, 4, 4 },
+      .agc = true },
     { "adamw f32, amax",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_FULL,
@@ -118,6 +124,12 @@ static const struct kind kinds[] = {
       PTX_STEP_FORMAT_STOCHASTIC,
       PTX_BF16,
       { 2, 2, 0, 2, 2 } },
+    { "adamw bf16, stochastic, agc",
+      PTX_STEP_RULE_ADAMW,
+      PTX_STEP_FORMAT_STOCHASTIC,
+      PTX_BF16,
+      { 2, 2, 0, 2, 2 },
+      .agc = true },
     { "adamw bf16, stochastic, a caller's rule",
       PTX_STEP_RULE_ADAMW,
       PTX_STEP_FORMAT_STOCHASTIC,
@@ -198,6 +210,12 @@ static ptx_type ema_type(const struct kind *kind)
     return kind->bytes[EMA] == 4 ? PTX_F32 : kind->bytes[EMA] ? PTX_BF16 : PTX_NONE;
 }
 
+/// Whether a tensor is a matrix.
+static bool is_matrix(const struct ptx_step_tensor *tensor)
+{
+    return tensor->count % COLUMNS == 0 && tensor->count / COLUMNS >= LEAST_ROWS;
+}
+
 static void place(struct model *m, const struct ptx_clip_tensor *gradients)
 {
     for (size_t t = 0; t < m->count; t++) {
@@ -209,15 +227,10 @@ static void place(struct model *m, const struct ptx_clip_tensor *gradients)
                                                    .ema_dtype = ema_type(m->kind),
                                                    .norm_group = gradients[t].group,
                                                    .id = (uint32_t)t };
+        m->tensors[t].columns = is_matrix(&m->tensors[t]) ? COLUMNS : 0;
         m->elements += gradients[t].count;
         m->room += (gradients[t].count + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
     }
-}
-
-/// Whether a tensor is a matrix.
-static bool is_matrix(const struct ptx_step_tensor *tensor)
-{
-    return tensor->count % COLUMNS == 0 && tensor->count / COLUMNS >= LEAST_ROWS;
 }
 
 /// The factors of a matrix, at most, for either way.
@@ -403,6 +416,9 @@ static bool measure(struct bench *b, struct model *m)
     if (!m->plan)
         return bench_ok(b, ptx_error_status(), "plan");
     const struct bench_work work = { enqueue_graph, m, false };
+    if (m->kind->agc &&
+        !bench_ok(b, ptx_step_plan_weights_changed(m->plan, b->stream), "weights_changed"))
+        return false;
     if (!step_check(b, m) || !capture(b, m) || !bench_measure(b, &work, &times))
         return false;
     snprintf(label, sizeof(label), "%s, %s", m->name, m->kind->name);
@@ -429,6 +445,8 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     if (kind->own && !rule)
         return bench_ok(b, ptx_error_status(), "rule");
     m.group.own_rule = rule;
+    if (kind->agc)
+        m.group.agc.clipping = 1e30;
     struct ptx_clip_tensor *gradients = calloc(m.count, sizeof(*gradients));
     bool done = true;
 

@@ -44,6 +44,7 @@ struct kind {
     unsigned bytes[ARRAYS];
     const struct ptx_guard_params *guards; ///< NULL: none
     bool reports, weight_reports, amax, transposed;
+    bool agc; ///< rows are clipped, by so high a limit that none is, which the check relies on
     ptx_fp8_blocks blocks; ///< of matrices, in codes and transposed ones
     enum part part;
     const struct ptx_rule_params *own; ///< the rule as a caller writes it; NULL: the library's
