@@ -474,6 +474,7 @@ class step_plan : public handle<ptx_step_plan, ptx_step_plan_destroy>
     PTXGEN_PHASE(step, step)
     PTXGEN_PHASE(step, accumulate)
     PTXGEN_PHASE(step, cast)
+    PTXGEN_PHASE(step, weights_changed)
     ptx_status set_hyper(uint32_t group, const ptx_step_hyper &hyper, CUstream stream = nullptr)
     {
         return check(ptx_step_plan_set_hyper(need(), group, &hyper, stream));

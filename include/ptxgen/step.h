@@ -49,6 +49,32 @@ PTXGEN_BEGIN
 
 // ------------------------------------------------------------------------------------- parameters
 
+/// Adaptive gradient clipping (Brock et al. 2021), as timm's adaptive_clip_grad() computes it, of
+/// each unit of a group's tensors by itself: a row of a matrix, an output channel of a convolution
+/// (all dimensions but the first; `columns` of struct ptx_step_tensor), all of a vector. With g the
+/// unit's raw gradient and w its weights as stored, in f64 but for squares of weights that a step
+/// adds in f32, up to 256 at a time:
+///
+///     |g| = sqrt(sum of g * g) * factor       factor: the record's of its norm group
+///     most = clipping * max(|w|, eps)
+///     of_unit = |g| < most ? factor : rn_f32(factor * (most / max(|g|, 1e-6)))
+///
+/// and a step takes of_unit in place of factor. So it comes last, after the loss scale, guards and
+/// max_norm. A NaN among the weights makes the gradient of its unit NaN, as there; weights above
+/// 1.8e19, whose squares f32 does not hold, leave it as it is. What is NaN or infinite among
+/// gradients skips the step, as ever. timm leaves out the classifier: such tensors are in a group
+/// without agc.
+///
+/// Sums of g * g ride on the pass of the norm. Those of the weights are left by the step before,
+/// and so the first step needs ptx_step_plan_weights_changed(). Where rows are no multiple of 4
+/// elements, or of 8 where anything of the tensor but the gradient has fewer than 32 bits, each run
+/// reads the weights instead. A run has one launch more, and small tensors share no chunks.
+/// docs/steps.md says what it costs. Not with MUON in the plan, nor with accumulators.
+struct ptx_step_agc {
+    double clipping; ///< timm's clip_factor, usually 0.01; finite; 0: units are not clipped
+    double eps;      ///< the least |w| that counts; 0: 1e-3
+};
+
 /// Tensors that share a rule and its scalars. At most PTX_STEP_MAX_GROUPS groups.
 struct ptx_step_group {
     ptx_step_rule rule;
@@ -68,6 +94,7 @@ struct ptx_step_group {
     /// names of their own are in hyper.more; hyper_at has behind its eight doubles as many of
     /// hyper.more as the rule has such scalars: with three, eleven doubles.
     const ptx_rule *own_rule;
+    struct ptx_step_agc agc; ///< zeros: none; for the plan's life
     /// With MUON: its steps and the like, copied; muon.h. NULL: five of Jordan's, and
     /// PTX_MUON_ADJUST_ORIGINAL. Else NULL.
     const struct ptx_muon_params *muon;
@@ -159,8 +186,10 @@ struct ptx_step_tensor {
     /// Where `count` is 0: whether `step` and a rule's clock states behind it go on nevertheless,
     /// with each step that is taken. For a rank that has no element of a parameter.
     bool counts_empty;
-    uint64_t columns; ///< with MUON and in qk_clips: of the matrix, of which `count` is a multiple;
-                      ///< else not used
+    /// With MUON and in qk_clips: of the matrix, of which `count` is a multiple. In a group with
+    /// agc: the elements of a unit, of which `count` is a multiple; 0: the tensor is one unit. A
+    /// shard of the tensor must have whole units. Else not used.
+    uint64_t columns;
     /// With MUON, where the matrix is some rows or columns of a parameter: where its elements are.
     /// { 0 }: one after the other. See muon.h.
     struct ptx_muon_spread spread;
@@ -382,6 +411,15 @@ PTXGEN_API ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream str
 ///
 /// Errors: those of a run; INVALID for a plan in which no tensor has fp8_blocks.
 PTXGEN_API ptx_status ptx_step_plan_cast(ptx_step_plan *plan, CUstream stream);
+
+/// Takes the norms of the weights as they are, by which agc clips: before the first run, and
+/// whenever something else has written weights, as after loading them. It reads them once; a step
+/// leaves those of the weights that it stores, with the same bits. Addresses of parameters that
+/// change (ptx_step_plan_set_addresses()) need it, too. One launch, which may be captured.
+///
+/// Errors: those of a run; INVALID for a plan in which no group has agc. Without it a run or a
+/// norm_sq is INVALID.
+PTXGEN_API ptx_status ptx_step_plan_weights_changed(ptx_step_plan *plan, CUstream stream);
 
 /// Changes a group's scalars for later runs on the stream, including replays of captured runs.
 /// Checked as at creation; momentum cannot change between zero and nonzero. Launches only; may be

@@ -152,8 +152,8 @@ enum {
     NORM_FINISH,
     NORM_REPORT,              // a block for each tensor: its report from those of its chunks,
                               // which may be of several launches
-    NORM_OWN,                 // and the next six: the plan's own
-    NORM_LAST = NORM_OWN + 7, // the plan's own: what is done with the factors
+    NORM_OWN,                 // and the next eight: the plan's own
+    NORM_LAST = NORM_OWN + 9, // the plan's own: what is done with the factors
     NORM_AFTER_LAST,          // and the next: the plan's own
     NORM_SET_MAX_NORM = NORM_AFTER_LAST + 2,
     NORM_SET_LOSS_SCALE,

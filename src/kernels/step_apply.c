@@ -8,6 +8,7 @@
 #include "norm_parts.h"
 #include "step_matrix.h"
 #include "step_tile.h"
+#include "step_units.h"
 
 enum { BLOCK = NORM_BLOCK };
 
@@ -65,8 +66,9 @@ static ptx_val found_inf(ptx_builder *b, const struct ptxk_tile *s)
 }
 
 // Reads the factor and coefficients of this step, all before the first is used. Ends the kernel,
-// for all threads, if the step must not write.
-static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
+// for all threads, if the step must not write. `first`: the thread's first vector; NULL: there is
+// none.
+static void scalars_read(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_tile_vector *first)
 {
     const struct ptxk_step_variant *v = s->variant;
     const struct ptxk_step_rule *rule = v->rule;
@@ -84,6 +86,10 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
         s->ema_rate = ptx_load(b, c, PTXK_STEP_EMA_RATE);
     ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, 4));
     s->factor = ptx_load(b, record, 0);
+    if (s->spec->clips_units && !s->reduces) {
+        ptxk_units_ahead(b, s, first->i, first->factor);
+        s->units_known = true;
+    }
     ptxk_step_copy_scale(b, s);
     ptx_val found = s->is_guarded ? ptxk_norm_guards_skipped(b, s->guard_state) : found_inf(b, s);
     if (ptxk_step_streams(v) && !s->reduces) {
@@ -110,8 +116,8 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s)
         rule->of_sums(b, rule, sum, s->coefficient);
     }
     ptx_comment(b, "the first tile of a tensor counts its step; tensors that share a count agree");
-    ptx_val first = ptx_and(b, s->starts, ptx_eq(b, s->tid, 0));
-    ptx_if (b, first) {
+    ptx_val counts = ptx_and(b, s->starts, ptx_eq(b, s->tid, 0));
+    ptx_if (b, counts) {
         ptx_ptr to = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, s->count_at);
         ptx_val count = ptx_load(b, c, PTXK_STEP_COUNT);
         ptx_store(b, to, 0, count, .order = PTX_ORDER_RELAXED);
@@ -134,10 +140,12 @@ static void vector_reduce(ptx_builder *b, const struct ptxk_tile *s,
 {
     const struct ptxk_step_rule *rule = s->variant->rule;
     ptx_val value[ARRAYS][PTXK_LANES], term[PTX_RULE_MAX_SUMS], scaled;
+    struct ptxk_tile of = *s;
 
     ptxk_tile_vector_values(b, s, v, value);
+    ptxk_units_factors(b, &of, v->i, ptxk_step_lanes(s->variant));
     for (unsigned k = 0; k < ptxk_step_lanes(s->variant); k++) {
-        struct ptxk_step_element e = ptxk_tile_element(b, s, value, k, &scaled);
+        struct ptxk_step_element e = ptxk_tile_element(b, &of, value, k, &scaled);
         ptx_val is = ptx_lt(b, ptx_add(b, v->i, ptx_s32((int32_t)k)), s->length);
         rule->reduce(b, s->variant->options, s->coefficient, &e, term);
         for (unsigned n = 0; n < rule->sums; n++) {
@@ -192,7 +200,7 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
     s.address[ARRAY_STATE] = s.address[ema]; // this pass has no other state
     ptxk_step_qk_begin(b, &s);
     ptx_set(b, s.several, m.several);
-    scalars_read(b, &s);
+    scalars_read(b, &s, NULL);
     ptxk_matrix_step(b, &s, &m);
 }
 
@@ -208,6 +216,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
         return;
     }
     s->blocks = ptxk_step_blocks_of(s->variant);
+    s->units_known = false;
     ptxk_tile_arrays(b, s);
     ptxk_step_qk_begin(b, s);
     ptx_val first = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->tid, lanes));
@@ -217,7 +226,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
         tables_copy(b, s);
     if (ptx_builder_target(b).sm >= 90 && !s->spec->accumulates)
         ptx_griddepcontrol_wait(b);
-    scalars_read(b, s);
+    scalars_read(b, s, &v);
     if (s->reduces) {
         reduce_tile(b, s, &v, span);
         return;
@@ -225,7 +234,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
     if (!s->blocks)
         missing = ptx_var(b, ptx_u32(0));
     ptxk_tile_step(b, s, &v, span, missing);
-    if (s->blocks || ptxk_step_reports(s))
+    if (s->blocks || ptxk_step_in_order(s))
         return;
     ptx_comment(b, "edges, and where a quick quotient does not hold");
     ptx_while (b, ptx_ne(b, missing, 0)) {
@@ -356,6 +365,8 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     ptx_return_if(b, none);
     ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));
+    if (!s->is_matrix)
+        ptxk_units_read(b, s);
 }
 
 // What a kernel does with the tiles.
@@ -401,6 +412,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     ptxk_step_copy_param(b, &s);
     if (has_qk_clips(&s) && !reduces)
         ptxk_step_qk_param(b, &s);
+    if (!of_matrices)
+        ptxk_units_param(b, &s);
     if (draws(&s) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
     if (ptxk_step_tables_most(spec) && !of_matrices) {

@@ -37,6 +37,8 @@ struct ptxk_step_spec {
     bool over_ranks;     // some tensor has rows of a matrix whose others are on other ranks
     bool spreads;        // some matrix's elements are not consecutive: common/spread.h
     uint32_t fp8_blocks; // bits of the kinds of copies in blocks: ptxk_step_fp8_kind()
+    bool clips_units;    // some tensor's units are clipped (step_units.h)
+    bool reads_units;    // and of some the weights are read, since no step leaves sums of them
 };
 
 // A tensor's row, with the same index as in the norm's table. In memory its words are those of
@@ -76,6 +78,8 @@ enum {
     STEP_MATRIX,        // before the products of matrices, a block for some tiles: momentum, and
                         // the update for the products
     STEP_MATRIX_LAST,   // after them, likewise: the parameters
+    STEP_UNITS,         // before the step, where units are clipped: a factor for each
+    STEP_UNIT_WEIGHTS,  // in no run: the sums of their weights, a block for each tile
     // These come after the step, too.
     STEP_TRANSPOSE = NORM_AFTER_LAST, // a block for each tile of a matrix
     STEP_FP8_BLOCKS,                  // a block for each 128 x 128 elements of one
@@ -83,7 +87,8 @@ enum {
 extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk_step_report_emit,
     ptxk_step_transpose_emit, ptxk_step_matrix_totals_emit, ptxk_step_matrix_emit,
-    ptxk_step_matrix_apply_emit, ptxk_step_fp8_blocks_emit;
+    ptxk_step_matrix_apply_emit, ptxk_step_fp8_blocks_emit, ptxk_step_units_emit,
+    ptxk_step_unit_weights_emit;
 // The threads of a block of NORM_LAST; and whether they may be fewer than NORM_BLOCK: none works
 // with the others.
 unsigned ptxk_step_threads(const struct ptxk_step_spec *spec);
@@ -186,6 +191,38 @@ struct step_matrix_row {
     uint32_t options, each; // each: tiles of a block
     uint32_t run, stride;   // of elements that are not consecutive; run 0: they are
 };
+
+// Clipping of units: step_units.h.
+enum {
+    STEP_UNIT_PART = 1024,   // elements of a unit's gradient that have a sum, at most
+    STEP_UNIT_AT_ONCE = 8,   // sums of a unit that a thread reads at once
+    STEP_UNIT_READ = 255,    // as `run`: the weights are read, as no step leaves sums of them
+    STEP_UNIT_FAR = 1 << 15, // more elements than a tile has
+};
+
+// A tensor's row. One that is not clipped is one unit without parts.
+struct step_unit_row {
+    uint64_t columns, units;          // elements of a unit, number of units
+    uint64_t first_sum, first_weight; // of the tensor, in unit_sums and unit_weights
+    double clipping, eps;
+    uint32_t first_unit, parts; // parts: of each unit's gradient; 0: it is not clipped
+    uint32_t team, sums_team;   // log2 of the threads: of a part, and of a unit's sums
+    uint32_t run, weights;      // log2 of the elements of a sum of weights, sums of each unit
+    uint32_t norm_group, kind;  // kind: of ptxk_unit_kind()
+    uint32_t magic, even;       // of ptxk_unit_magic(); even: no vector has elements of two units
+    uint64_t unused;
+};
+_Static_assert(sizeof(struct step_unit_row) == 12 * sizeof(uint64_t), "as the kernels read it");
+
+// A tile of the step: its first element's unit, and how many elements until the next one.
+struct step_unit_tile {
+    uint32_t unit, until;
+};
+
+// What decides how a parameter is read: its type and the lanes of a thread.
+uint32_t ptxk_unit_kind(const struct ptxk_step_variant *v);
+// i / columns is mul_hi(2 i, magic) for i < STEP_UNIT_FAR, columns at most that.
+uint32_t ptxk_unit_magic(uint64_t columns);
 
 // Adds `count` sums (f64) of the block's threads, and writes them as row `k` (u32). All threads of
 // the block must execute it.

@@ -4,6 +4,7 @@
 #include "norm_parts.h"
 #include "step_apply.h"
 #include "step_matrix.h"
+#include "step_units.h"
 
 #include "common/common.h"
 
@@ -15,6 +16,11 @@ static bool has_matrices(const struct norm_spec *spec)
 static bool accumulates(const struct norm_spec *spec)
 {
     return ((const struct ptxk_step_spec *)spec->own)->accumulates;
+}
+
+static bool clips_units(const struct norm_spec *spec)
+{
+    return ((const struct ptxk_step_spec *)spec->own)->clips_units;
 }
 
 static bool spreads_matrices(const struct norm_spec *spec)
@@ -33,6 +39,9 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     struct ptxk_matrix_sums matrices;
     if (has_matrices(spec))
         ptxk_matrix_sums_param(b, &n, &matrices);
+    struct ptxk_unit_sums units;
+    if (clips_units(spec))
+        ptxk_unit_sums_param(b, &n, &units);
     ptx_val block = ptxk_norm_squares_begin(b, &n);
 
     ptx_comment(b, "the first blocks: what follows from scalars and counts alone");
@@ -221,6 +230,8 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [STEP_MATRIX_TOTALS] = { "step_matrix_totals", ptxk_step_matrix_totals_emit, 1, is_over_ranks },
     [STEP_MATRIX] = { "step_matrix", ptxk_step_matrix_emit, 5, has_matrices },
     [STEP_MATRIX_LAST] = { "step_matrix_apply", ptxk_step_matrix_apply_emit, 6, has_matrices },
+    [STEP_UNITS] = { "step_units", ptxk_step_units_emit, 4, clips_units },
+    [STEP_UNIT_WEIGHTS] = { "step_unit_weights", ptxk_step_unit_weights_emit, 4, clips_units },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit, .is_needed = ptxk_step_has_others },
     [STEP_TRANSPOSE] = { "step_transpose", ptxk_step_transpose_emit, 8, transposes },
     [STEP_FP8_BLOCKS] = { "step_fp8_blocks", ptxk_step_fp8_blocks_emit, 2, has_fp8_blocks },

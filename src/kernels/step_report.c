@@ -5,6 +5,7 @@
 #include "common/common.h"
 #include "norm_parts.h"
 #include "step_tile.h"
+#include "step_units.h"
 
 #define TILE(member)   NORM_PLACE(double, struct step_tile_report, member)
 #define TILE32(member) NORM_PLACE(float, struct step_tile_report, member)
@@ -19,6 +20,16 @@ bool ptxk_step_reports(const struct ptxk_tile *s)
 bool ptxk_step_notes(const struct ptxk_tile *s)
 {
     return (s->spec->reports_weights || s->spec->takes_amax) && !s->reduces;
+}
+
+bool ptxk_step_sees(const struct ptxk_tile *s)
+{
+    return ptxk_step_notes(s) || (s->spec->clips_units && !s->reduces);
+}
+
+bool ptxk_step_in_order(const struct ptxk_tile *s)
+{
+    return ptxk_step_reports(s) || s->spec->clips_units;
 }
 
 // `folds`: in the launch that does.
@@ -81,11 +92,15 @@ void ptxk_step_report_new(ptx_builder *b, const struct ptxk_tile *s, unsigned la
 {
     const struct ptxk_weights_seen *seen = &s->seen;
 
-    if (!ptxk_step_notes(s))
+    if (!ptxk_step_sees(s))
         return;
     for (unsigned k = 0; k < lanes; k++) {
         ptxk_comment_lanes(b, "notes the weight", k, ptxk_comment_each(b) / 2, lanes);
         ptx_val is = ptxk_step_as_stored(b, s->variant->parameter, value[ARRAY_PARAMETER][k]);
+        if (s->spec->clips_units)
+            ptxk_units_note(b, s, is);
+        if (!ptxk_step_notes(s))
+            continue;
         if (ptxk_step_reports(s)) {
             ptx_val wide = ptx_cvt(b, PTX_F64, is);
             ptx_val change = ptx_sub(b, wide, ptx_cvt(b, PTX_F64, old[k]));

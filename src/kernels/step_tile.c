@@ -2,6 +2,7 @@
 // The elements of a tile: read in vectors, stepped by the rule, written. Where states share a
 // scale, a warp steps a block at a time.
 #include "step_tile.h"
+#include "step_units.h"
 
 enum { BLOCK = NORM_BLOCK };
 
@@ -43,7 +44,8 @@ struct ptxk_step_element ptxk_tile_element(ptx_builder *b, const struct ptxk_til
             *part(&stored, a) = value[a][k];
     struct ptxk_step_element e = ptxk_step_load(b, v, &stored);
     e.rule = v->rule;
-    *scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, value[ARRAY_GRADIENT][k]), s->factor);
+    const ptx_val factor = s->spec->clips_units ? s->unit_factor[k] : s->factor;
+    *scaled = ptx_mul(b, ptx_cvt(b, PTX_F32, value[ARRAY_GRADIENT][k]), factor);
     e.g = v->options & PTXK_STEP_MAXIMIZE ? ptx_neg(b, *scaled) : *scaled;
     return e;
 }
@@ -91,11 +93,13 @@ static void step_values(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
                         struct ptxk_quick *quick, ptx_val value[ARRAYS][PTXK_LANES])
 {
     ptx_val random[PTXK_STREAMS][PTXK_LANES], qk[PTXK_LANES] = { { 0 } };
+    struct ptxk_tile of = *s;
 
+    ptxk_units_factors(b, &of, i, ptxk_step_lanes(s->variant));
     ptxk_step_random_vector(b, s->variant, &s->random, i, random);
     ptxk_step_qk_factors(b, s, i, ptxk_step_lanes(s->variant), qk);
     for (unsigned k = 0; k < ptxk_step_lanes(s->variant); k++)
-        step_element(b, s, value, random, qk, k, quick);
+        step_element(b, &of, value, random, qk, k, quick);
 }
 
 static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
@@ -166,10 +170,12 @@ static void step_single(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
     for (unsigned n = 0; n < ARRAYS; n++)
         if (ptxk_step_reads(v, of_single(n)))
             value[of_single(n)][0] = ptx_load(b, s->array[of_single(n)], i);
+    struct ptxk_tile of = *s;
     ptxk_step_report_old(b, s, 1, value, old);
+    ptxk_units_factors(b, &of, i, 1);
     ptxk_step_random_element(b, v, &s->random, i, random);
     ptxk_step_qk_factors(b, s, i, 1, qk);
-    step_element(b, s, value, random, qk, 0, NULL);
+    step_element(b, &of, value, random, qk, 0, NULL);
     ptx_comment(b, "writes the element");
     for (unsigned n = 0; n < ARRAYS; n++) {
         const unsigned a = of_single(n);
@@ -251,6 +257,8 @@ void ptxk_tile_vector_read(ptx_builder *b, const struct ptxk_tile *s,
         for (unsigned a = 0; a < ARRAYS; a++)
             if (ptxk_step_reads(s->variant, a))
                 ptxk_lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
+    if (s->units_known)
+        ptxk_units_ahead(b, s, to->i, to->factor);
     if (!s->blocks && !s->reduces)
         return;
     scales_read(b, s, to);
@@ -268,6 +276,8 @@ static struct ptxk_tile_vector vector_var(ptx_builder *b, const struct ptxk_tile
         if (ptxk_step_reads(s->variant, a))
             v.array[a] =
                 ptxk_lanes_var(b, ptxk_step_array_type(s->variant, a), ptxk_step_lanes(s->variant));
+    if (s->spec->clips_units)
+        v.factor = ptx_var(b, ptx_f32(0));
     v.scales = s->blocks ? ptxk_step_format_states(s->variant) : 0;
     for (unsigned k = 0; k < v.scales; k++)
         v.scale[k] = ptx_var(b, ptx_f32(0));
@@ -287,6 +297,8 @@ static void vector_set(ptx_builder *b, const struct ptxk_tile_vector *to,
 {
     ptx_set(b, to->i, from->i);
     ptx_set(b, to->whole, from->whole);
+    if (to->factor.type)
+        ptx_set(b, to->factor, from->factor);
     for (unsigned a = 0; a < ARRAYS; a++)
         for (unsigned k = 0; k < to->array[a].words; k++)
             ptx_set(b, to->array[a].word[k], from->array[a].word[k]);
@@ -359,6 +371,8 @@ static void block_read(ptx_builder *b, const struct ptxk_tile *s, const struct p
         }
     }
     ptx_cp_async_commit(b);
+    if (s->units_known)
+        ptxk_units_ahead(b, s, to->i, to->factor);
     scales_read(b, s, to);
 }
 
@@ -449,7 +463,7 @@ static void block_report(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
 {
     ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][PTXK_LANES], before;
 
-    if (!ptxk_step_notes(s))
+    if (!ptxk_step_sees(s))
         return;
     if (ptxk_step_reports(s)) {
         ptx_comment(b, "the weights before the step");
@@ -467,14 +481,19 @@ static void block_report(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
 }
 
 // Steps a warp's block, whole or not, and reads the thread's next.
-static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *in)
+static void block_step(ptx_builder *b, const struct ptxk_tile *of, struct ptxk_tile_vector *in)
 {
+    struct ptxk_tile ahead = *of;
+    const struct ptxk_tile *const s = &ahead;
     const struct ptxk_step_rule *rule = s->variant->rule;
     const unsigned states = ptxk_step_format_states(s->variant);
     struct ptxk_quick quick = ptxk_quick_begin();
     ptx_val value[ARRAYS][PTXK_LANES], scale[PTX_STEP_MAX_STATES];
     struct ptxk_lanes old = { 0 };
-    ptx_val i = ptx_var(b, in->i), whole = ptx_var(b, in->whole);
+    ptx_val i = ptx_var(b, in->i);
+    ptx_val whole = ptx_var(b, in->whole);
+    if (in->factor.type)
+        ahead.unit_ahead = ptx_var(b, in->factor);
 
     block_take(b, s, in);
     ptxk_tile_vector_values(b, s, in, value);
@@ -494,6 +513,8 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_ti
         ptx_if (b, ptxk_quick_failed(b, &quick))
             block_values_exact(b, s, i, value);
     block_report(b, s, i, value, &old);
+    if (s->spec->clips_units)
+        ptxk_units_leave(b, s, i);
     ptx_comment(b, "the states of elements that are not there do not count");
     ptx_if (b, ptx_not(b, whole)) {
         for (uint32_t n = 0; n < PTXK_LANES; n++) {
@@ -539,17 +560,21 @@ static void vector_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_t
         return;
     }
     ptx_val bit = ptx_shl(b, ptx_u32(1), k);
+    struct ptxk_tile ahead = *s;
+    ahead.unit_ahead = v->factor;
     ptx_if (b, v->whole)
-        step_vector(b, s, v->array, v->i, missing, bit);
+        step_vector(b, &ahead, v->array, v->i, missing, bit);
     ptx_else (b)
         ptx_set(b, missing, ptx_or(b, missing, bit));
-    if (!ptxk_step_reports(s))
+    if (!ptxk_step_in_order(s))
         return;
     ptx_comment(b, "in the order of the elements, which the sums depend on");
     ptx_if (b, ptx_ne(b, missing, 0)) {
         ptx_set(b, missing, 0);
         ptxk_tile_step_singles(b, s, v->i);
     }
+    if (s->spec->clips_units)
+        ptxk_units_leave(b, s, v->i);
 }
 
 // Each vector is read while the one before it is stepped: block_step() does it for itself.

@@ -56,6 +56,14 @@ struct ptxk_tile {
     ptx_val place;                                          // u32: the tile's among all
     struct ptxk_weights_seen seen;                          // likewise
     struct ptxk_qk_lines qk;
+    // Where units are clipped (step_units.h):
+    ptx_ptr unit_rows, unit_tiles, unit_factors, unit_weights; // the last two: at the tile's
+    ptx_val unit_until, unit_magic, unit_run;                  // u32
+    ptx_val unit_odd, unit_leaves; // predicates: vectors have several units; sums are left
+    ptx_val unit_sum;              // a variable, f32: of the vector's weights
+    ptx_val unit_ahead;            // f32: the factor of the vector's first element, if it is read
+    bool units_known;              // factors can be read
+    ptx_val unit_factor[PTXK_LANES];
     // Set anew for each body:
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none
     ptx_ptr array[ARRAYS];                 // offset to the tile
@@ -73,7 +81,8 @@ struct ptxk_tile_vector {
     struct ptxk_lanes array[ARRAYS];
     ptx_val scale[PTX_STEP_MAX_STATES]; // f32, of states in blocks
     unsigned scales;
-    ptx_val stage; // u32: where the thread's is, in bytes from `stages` on, if it is staged
+    ptx_val factor; // a variable, f32: of the first element, where units are clipped
+    ptx_val stage;  // u32: where the thread's is, in bytes from `stages` on, if it is staged
 };
 
 // Whether blocks are read ahead into shared memory: registers would leave room for fewer warps, or
@@ -142,10 +151,13 @@ ptx_val ptxk_step_qk_multiply(ptx_builder *b, const struct ptxk_tile *s, ptx_val
 
 // ---- reports of weights (step_report.c) ---------------------------------------------------------
 
-// Whether the kernel reports weights; and whether it notes them, for a report or an amax. Without,
-// ptxk_step_report_old() and _new() do nothing.
+// Whether the kernel reports weights; whether it notes them, for a report or an amax; whether it
+// sees them, for these or for sums of units; and whether a thread's elements have a fixed order.
+// Without, ptxk_step_report_old() and _new() do nothing.
 bool ptxk_step_reports(const struct ptxk_tile *s);
 bool ptxk_step_notes(const struct ptxk_tile *s);
+bool ptxk_step_sees(const struct ptxk_tile *s);
+bool ptxk_step_in_order(const struct ptxk_tile *s);
 void ptxk_step_report_param(ptx_builder *b, struct ptxk_tile *s);
 void ptxk_step_report_begin(ptx_builder *b, struct ptxk_tile *s);
 // The weights of lanes as they are stored before the step, in f32, from the values read; and notes

@@ -41,6 +41,7 @@ struct ptx_step_plan {
     struct muon_products *products;
     CUdeviceptr totals; // of matrices: info.matrix_sums where there are some, else the plan's own
     struct ptx_step_plan_info info;
+    bool units_known; // the sums of the weights of units that are clipped
 };
 
 // ---- what the plan adds to the core -------------------------------------------------------------
@@ -78,6 +79,12 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "matrix_sums", PTX_ARG(plan->matrix_sums) },
         { "matrix_totals", PTX_ARG(plan->totals) },
         { "first_tile", PTX_ARG(plan->layout.others) },
+        { "unit_rows", PTX_ARG(plan->unit_rows) },
+        { "unit_blocks", PTX_ARG(plan->unit_blocks) },
+        { "unit_tiles", PTX_ARG(plan->unit_tiles) },
+        { "unit_sums", PTX_ARG(plan->unit_sums) },
+        { "unit_weights", PTX_ARG(plan->unit_weights) },
+        { "unit_factors", PTX_ARG(plan->unit_factors) },
         { "hyper", PTX_ARG(plan->set.hyper) },
         { "values",
           { plan->set.values, ptxk_step_set_scalars(&plan->spec) * sizeof *plan->set.values,
@@ -90,15 +97,25 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
     return sizeof all / sizeof *all;
 }
 
+// The factors of units, from the records.
+static ptx_status clip_units(struct norm_plan *norm, bool overlaps, CUstream stream)
+{
+    const ptx_step_plan *plan = (const void *)norm;
+
+    return ptxp_norm_plan_launch(norm, STEP_UNITS, plan->layout.unit_blocks.length, overlaps,
+                                 stream);
+}
+
 static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
 {
     const ptx_step_plan *plan = (const void *)norm;
     const size_t tensors = plan->params.tensor_count;
-    const bool sums = ptxk_step_has_sums(&plan->spec);
-    ptx_status status = PTX_OK;
+    const bool sums = ptxk_step_has_sums(&plan->spec), clips = plan->spec.clips_units;
+    ptx_status status = clips ? clip_units(norm, overlaps, stream) : PTX_OK;
 
-    if (sums)
-        status = ptxp_norm_plan_launch(norm, STEP_REDUCE, plan->layout.others, overlaps, stream);
+    if (sums && !status)
+        status = ptxp_norm_plan_launch(norm, STEP_REDUCE, plan->layout.others, overlaps || clips,
+                                       stream);
     if (!status && sums && tensors)
         status = ptxp_norm_plan_launch(norm, STEP_SUMS, tensors, false, stream);
     return status || !plan->spec.over_ranks ? status
@@ -121,11 +138,12 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
 
     const uint64_t others = plan->layout.others, parts = plan->layout.fold_parts.length;
     const uint64_t of_matrices = plan->layout.tiles.length - others;
-    ptx_status status = PTX_OK;
+    const bool clips = plan->spec.clips_units && !norm->reduces;
+    ptx_status status = clips ? clip_units(norm, overlaps, stream) : PTX_OK;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
-    if (others)
-        status = ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps, stream);
+    if (others && !status)
+        status = ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips, stream);
     if (!status && !plan->spec.over_ranks)
         status = ptxp_matrix_update(norm, &plan->layout, stream);
     if (!status)
@@ -174,9 +192,9 @@ static bool takes_no_norm(const struct norm_params *params, uint32_t groups)
 {
     const struct ptxk_step_spec *own = params->own;
 
-    if (own->accumulates || ptxk_step_has_matrices(own) || params->update || params->max_norms_at ||
-        params->found_inf_to || params->sums_at || params->sum_rows > 1 || params->reports_at ||
-        ptxp_norm_guards_measure(params->guards))
+    if (own->accumulates || own->clips_units || ptxk_step_has_matrices(own) || params->update ||
+        params->max_norms_at || params->found_inf_to || params->sums_at || params->sum_rows > 1 ||
+        params->reports_at || ptxp_norm_guards_measure(params->guards))
         return false;
     if (!params->group_max_norms)
         return isinf(params->max_norm);
@@ -207,6 +225,8 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .over_ranks = layout->over_ranks,
                                       .spreads = layout->spreads,
                                       .fp8_blocks = layout->fp8_blocks,
+                                      .clips_units = layout->units.clips,
+                                      .reads_units = layout->units.reads,
                                       .reports_weights = ptxp_step_reports_weights(params) };
     struct ptx_clip_tensor *gradients = calloc(params->tensor_count + 1, sizeof *gradients);
     if (!gradients) {
@@ -232,7 +252,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
 #undef STEP_FIELD
             .last_blocks = ptxk_step_blocks_per_sm(spec),
         .last_threads = spec->threads,
-        .may_pack = !spec->accumulates && !ptxk_step_has_matrices(spec),
+        .may_pack = !spec->accumulates && !spec->clips_units && !ptxk_step_has_matrices(spec),
         .own = spec,
         .places = layout->places,
     };
@@ -389,10 +409,23 @@ static const struct ptx_step_tensor *shard_with_sums(const ptx_step_plan *plan)
     return NULL;
 }
 
+static ptx_status check_units(const ptx_step_plan *plan, const char *call)
+{
+    return !plan || !plan->spec.clips_units || plan->units_known
+               ? PTX_OK
+               : ptxd_fail(PTX_ERROR_INVALID,
+                           "%s: the norms of the weights, by which agc clips, are not known: "
+                           "ptx_step_plan_weights_changed() comes first, and again after "
+                           "parameters have moved or were written by something else",
+                           call);
+}
+
 ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream)
 {
     const struct ptx_step_tensor *shard = plan ? shard_with_sums(plan) : NULL;
 
+    if (check_units(plan, __func__))
+        return ptx_error_status();
     if (shard && shard->whole_rows)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: tensor %zu: it has rows of a matrix of %" PRIu64 ": use the phases, "
@@ -410,6 +443,8 @@ ptx_status ptx_step_plan_run(ptx_step_plan *plan, CUstream stream)
 
 ptx_status ptx_step_plan_norm_sq(ptx_step_plan *plan, CUstream stream)
 {
+    if (check_units(plan, __func__))
+        return ptx_error_status();
     return ptxp_norm_plan_phase(NORM_OF(plan), __func__, NORM_PHASE_SQUARES, stream);
 }
 
@@ -464,6 +499,21 @@ ptx_status ptx_step_plan_cast(ptx_step_plan *plan, CUstream stream)
                              "no tensor of the plan has codes in blocks: give each one fp8_blocks "
                              "at creation");
     plan->set.casts = 0;
+    return ptxp_norm_plan_end(&plan->norm, __func__, status);
+}
+
+ptx_status ptx_step_plan_weights_changed(ptx_step_plan *plan, CUstream stream)
+{
+    ptx_status status = ptxp_norm_plan_begin(NORM_OF(plan), __func__);
+    if (status)
+        return status;
+    status = plan->spec.clips_units
+                 ? ptxp_norm_plan_launch(&plan->norm, STEP_UNIT_WEIGHTS, plan->layout.others, false,
+                                         stream)
+                 : ptxd_fail(PTX_ERROR_INVALID,
+                             "no group of the plan has agc, which alone needs this call: leave it "
+                             "out");
+    plan->units_known |= !status;
     return ptxp_norm_plan_end(&plan->norm, __func__, status);
 }
 
@@ -597,6 +647,8 @@ static ptx_status set_addresses(ptx_step_plan *plan, size_t first, size_t count,
     if (!status) {
         for (size_t k = 0; k < count; k++)
             gradients[k] = tensors[k].gradient;
+        for (size_t k = 0; k < count; k++)
+            plan->units_known &= old[k].parameter == tensors[k].parameter;
         status = launch_rows(plan, first, count, stream);
         if (!status)
             status = ptxp_norm_plan_set_data(&plan->norm, first, count, gradients, stream);
@@ -680,7 +732,8 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
         .launches = (params->sum_rows > 1 ? 3 : 2) + (step->others != 0) +
                     (step->tiles.length != step->others) + (ptxk_step_has_sums(spec) ? 2 : 0) +
                     (step->fold_parts.length ? 1 : 0) + spec->transposes +
-                    ptxp_matrix_launches(step) + spec->over_ranks + (spec->fp8_blocks ? 1 : 0),
+                    ptxp_matrix_launches(step) + spec->over_ranks + (spec->fp8_blocks ? 1 : 0) +
+                    spec->clips_units,
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
         .workspace = layout->bytes + step->bytes,
         .determinism =

@@ -101,7 +101,8 @@ static ptx_status check_group(uint32_t g, const struct ptx_step_group *group)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "group %" PRIu32 ": lr_at is 0x%llx; it must be a multiple of 4", g,
                          (unsigned long long)group->lr_at);
-    return ptxp_matrix_check_group(g, group);
+    status = ptxp_units_check_group(g, group);
+    return status ? status : ptxp_matrix_check_group(g, group);
 }
 
 // ---- tensors ------------------------------------------------------------------------------------
@@ -403,7 +404,9 @@ ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
         status = check_group(g, &params->groups[g]);
     for (size_t t = 0; t < params->tensor_count && !status; t++)
         status = check_tensor(params, t);
-    return status ? status : check_accumulators(params);
+    if (!status)
+        status = check_accumulators(params);
+    return status ? status : ptxp_units_check(params);
 }
 
 // ---- changes ------------------------------------------------------------------------------------

@@ -455,6 +455,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                            PTXK_STEP_TRANSPOSE_TILE, PTXK_STEP_TRANSPOSE_TILE);
     if (!status)
         status = ptxp_matrix_measure(params, &layout->set);
+    if (!status)
+        status = ptxp_units_count(params, &layout->units);
     if (status) {
         ptxp_step_layout_free(layout);
         return status;
@@ -500,6 +502,11 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
         place(&layout->matrix_of, at, of_matrices ? params->tensor_count + 1 : 0, sizeof(uint32_t));
     at = place(&layout->matrix_rows, at, layout->set.count, sizeof(struct step_matrix_row));
     at = place(&layout->matrix_tiles, at, layout->set.tiles, sizeof(struct step_tile_row));
+    const bool clips = layout->units.clips;
+    at = place(&layout->unit_rows, at, clips ? params->tensor_count + 1 : 0,
+               sizeof(struct step_unit_row));
+    at = place(&layout->unit_blocks, at, layout->units.blocks, sizeof(struct step_tile_row));
+    at = place(&layout->unit_tiles, at, clips ? tiles : 0, sizeof(struct step_unit_tile));
     const struct ptxk_step_rules rules = ptxk_step_rules(&spec);
     const uint32_t words = ptxk_step_coefficients_words(&rules);
     at = place(&layout->coefficients, at, layout->clock_count * (uint64_t)words, sizeof(float));
@@ -507,6 +514,9 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->matrix_totals, at,
                of_matrices ? STEP_MATRIX_SUMS * (params->tensor_count + 1) : 0, sizeof(double));
     at = place(&layout->matrix_work, at, layout->set.bytes, 1);
+    at = place(&layout->unit_sums, at, layout->units.sums, sizeof(double));
+    at = place(&layout->unit_weights, at, layout->units.weights, sizeof(double));
+    at = place(&layout->unit_factors, at, layout->units.units, sizeof(float));
     layout->bytes =
         place(&layout->tile_reports, at, notes ? tiles : 0, sizeof(struct step_tile_report));
     for (size_t t = 0; t < params->tensor_count; t++)
@@ -713,6 +723,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
                     (void *)(image + layout->fp8_tiles.offset));
     ptxp_matrix_fill(params, layout, memory, image);
     ptxp_qk_fill(params, layout, memory, image);
+    ptxp_units_fill(params, layout, image);
     if (layout->tables.length)
         ptxk_step_tables_fill(&spec, image + layout->tables.offset);
 }

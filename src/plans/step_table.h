@@ -8,6 +8,7 @@
 
 #include "kernels/step_apply.h"
 #include "muon_products.h"
+#include "step_units.h"
 
 // X(member, type of an element): the arrays, each aligned to 256 bytes. The host writes those
 // before the coefficients.
@@ -35,10 +36,16 @@
     X(matrix_of, uint32_t)                                                                         \
     X(matrix_rows, struct step_matrix_row)                                                         \
     X(matrix_tiles, struct step_tile_row)                                                          \
+    X(unit_rows, struct step_unit_row)                                                             \
+    X(unit_blocks, struct step_tile_row)                                                           \
+    X(unit_tiles, struct step_unit_tile)                                                           \
     X(coefficients, float)                                                                         \
     X(matrix_sums, double)                                                                         \
     X(matrix_totals, double)                                                                       \
     X(matrix_work, unsigned char)                                                                  \
+    X(unit_sums, double)                                                                           \
+    X(unit_weights, double)                                                                        \
+    X(unit_factors, float)                                                                         \
     X(tile_reports, struct step_tile_report)
 
 struct step_accumulator_row {
@@ -87,11 +94,12 @@ struct step_layout {
     bool over_ranks;     // some tensor has rows of a matrix whose others are elsewhere
     bool spreads;        // some matrix's elements are not consecutive
     uint32_t fp8_blocks; // kinds of copies in blocks, as bits
-    uint32_t tile;       // elements of one
-    uint32_t threads;    // of a block that steps one
-    uint32_t others;     // tiles of tensors that are no matrices, which come first
-    uint32_t row_words;  // of a tensor's row
-    uint64_t bytes;      // size of the memory
+    struct unit_counts units;
+    uint32_t tile;      // elements of one
+    uint32_t threads;   // of a block that steps one
+    uint32_t others;    // tiles of tensors that are no matrices, which come first
+    uint32_t row_words; // of a tensor's row
+    uint64_t bytes;     // size of the memory
     uint64_t bytes_moved;
 #define STEP_DECLARE(member, type) struct step_array member;
     STEP_ARRAYS(STEP_DECLARE)

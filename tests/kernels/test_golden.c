@@ -372,6 +372,21 @@ static void check_step_plans(struct golden *g)
     }
 }
 
+/// Plans that clip units, in each format, with rows that steps leave sums of and with others.
+static void check_unit_plans(struct golden *g)
+{
+    static const ptx_type gradients[] = { PTX_F32, PTX_F16, PTX_BF16 };
+    for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; ++format)
+        check_step_of(g,
+                      (struct ptx_step_tensor) { .count = 1000,
+                                                 .columns = format % 2 ? 5 : 40,
+                                                 .gradient_dtype = gradients[format % 3],
+                                                 .format = (ptx_step_format)format },
+                      (struct ptx_step_group) { .rule = PTX_STEP_RULE_ADAMW, .agc = { 0.01 } },
+                      (struct ptx_step_params) { .weight_reports_at = format == 2 ? 8 : 0 },
+                      "units_format%u", format);
+}
+
 /// Plans of matrices, in each format that has no blocks, with products and without.
 static void check_matrix_plans(struct golden *g)
 {
@@ -693,6 +708,7 @@ static void emit_all(struct golden *g)
     check_guards(g);
     check_reports(g);
     check_weight_reports(g);
+    check_unit_plans(g);
     check_some_step_plans(g);
     check_math(g);
 #ifndef GOLDEN_EXPORTED

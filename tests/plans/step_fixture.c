@@ -168,6 +168,9 @@ static void make_group(struct random *r, const struct step_shape *shape, struct 
                    .dampening = random_below(r, 2) * 0.3,
                    .ema_decay = shape->averages ? decays[random_below(r, 5)] : 0 },
     };
+    if (shape->units && random_below(r, 4))
+        g->agc = (struct ptx_step_agc) { .clipping = random_below(r, 3) ? 0.5 : 3,
+                                         .eps = random_below(r, 2) ? 0 : 2 };
     g->nesterov = g->rule == PTX_STEP_RULE_SGD && g->hyper.momentum != 0 && random_below(r, 2);
 }
 
@@ -209,6 +212,11 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
         tensor->fp8_scaling = (ptx_fp8_scaling)random_below(r, 4);
         tensor->fp8_columns = shape->columns ? shape->columns : widths[random_below(r, 9)];
         tensor->count -= tensor->count % tensor->fp8_columns;
+    }
+    if (set->group[tensor->group].agc.clipping != 0 && random_below(r, 5)) {
+        static const uint64_t widths[] = { 1, 3, 4, 8, 12, 32, 40, 64, 96, 256, 768, 1100, 1280 };
+        tensor->columns = widths[random_below(r, sizeof widths / sizeof *widths)];
+        tensor->count -= tensor->count % tensor->columns;
     }
     set->amax[t] = shape->amax && random_below(r, 3) != 0;
     if (shape->sharded && random_below(r, 2))
@@ -385,6 +393,9 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
             .data = set->host + set->offset[t][GRADIENT],
             .count = tensor->count,
             .group = tensor->norm_group,
+            .columns = set->group[tensor->group].agc.clipping == 0 ? 0
+                       : tensor->columns                           ? tensor->columns
+                                                                   : tensor->count,
             .weight = tensor->gradient == 0 || tensor->uncounted ? 0.0
                       : tensor->weight == 0                      ? 1.0
                                                                  : tensor->weight,
@@ -513,6 +524,50 @@ static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
     };
 }
 
+// The adjacent elements that a thread takes: those of 16 bytes, or 8 where any array but the
+// gradient is narrow.
+static unsigned lanes_of(const struct step_set *set, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &set->tensors[t];
+    const bool has_states = states_of(&set->group[tensor->group]) != 0;
+
+    return tensor->dtype != PTX_F32 || tensor->ema_dtype == PTX_BF16 ||
+                   (has_states && state_type(tensor->format) != PTX_F32)
+               ? 8
+               : 4;
+}
+
+// A step of a tensor whose units are clipped: that of an f32 gradient that has been multiplied.
+static void step_units(const struct step_set *set, size_t t, struct ref_step_tensor tensor,
+                       uint32_t count, float factor)
+{
+    const struct ptx_step_agc *agc = &set->group[set->tensors[t].group].agc;
+    const uint64_t columns = set->tensors[t].columns ? set->tensors[t].columns : tensor.count;
+    const struct ref_units units = { .gradient_type = tensor.gradient_type,
+                                     .parameter_type = tensor.parameter_type,
+                                     .gradient = tensor.gradient,
+                                     .parameter = tensor.parameter,
+                                     .count = tensor.count,
+                                     .columns = columns,
+                                     .lanes = lanes_of(set, t),
+                                     .clipping = agc->clipping,
+                                     .eps = agc->eps != 0 ? agc->eps : 1e-3 };
+    float *scaled = malloc(tensor.count * sizeof *scaled), of_unit = 0;
+    void *const to = tensor.gradient;
+
+    assert_non_null(scaled);
+    for (uint64_t i = 0; i < tensor.count; i++) {
+        of_unit = i % columns ? of_unit : ref_unit_factor(&units, i / columns, factor);
+        scaled[i] = (float)ref_load(units.gradient_type, to, i) * of_unit;
+    }
+    tensor.gradient = scaled;
+    tensor.gradient_type = REF_F32;
+    ref_step(&tensor, count, 1, (enum ref_step_gradients)set->gradients);
+    for (uint64_t i = 0; i < tensor.count && set->gradients != PTX_STEP_GRADIENTS_RAW; i++)
+        ref_store(units.gradient_type, to, i, (double)scaled[i]);
+    free(scaled);
+}
+
 // What a step that must not write leaves of the gradients.
 static void expect_skipped(struct step_set *set)
 {
@@ -538,8 +593,11 @@ bool step_set_expect(struct step_set *set, const struct ptx_step_params *params,
         const float count = before[t] + 1;
         if (set->tensors[t].gradient == 0 || tensor.count == 0)
             continue;
-        ref_step(&tensor, (uint32_t)count, factor[set->tensors[t].norm_group],
-                 (enum ref_step_gradients)set->gradients);
+        const float own = factor[set->tensors[t].norm_group];
+        if (set->group[set->tensors[t].group].agc.clipping != 0)
+            step_units(set, t, tensor, (uint32_t)count, own);
+        else
+            ref_step(&tensor, (uint32_t)count, own, (enum ref_step_gradients)set->gradients);
         expect_copy(set, t);
         memcpy(set->host + set->step[t], &count, sizeof count);
     }

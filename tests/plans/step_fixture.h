@@ -29,6 +29,7 @@ struct step_shape {
     uint32_t blocks;   ///< bits of ptx_fp8_blocks of copies; 0: none is in blocks
     uint64_t columns;  ///< of matrices with copies in blocks; 0: random
     bool amax;         ///< the largest weight of some is wanted
+    bool units;        ///< some groups clip units
     bool aligned;      ///< to 16 bytes; if not, to the element only
     bool sums;         ///< gradients are in f32: they stand for sums of gradients
     bool sharded;      ///< shards of whole parameters

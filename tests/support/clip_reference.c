@@ -96,8 +96,13 @@ struct chunks {
 
 static void add_chunk(struct chunks *c, const struct ref_gradient *x, uint64_t begin, uint64_t end)
 {
+    const struct ref_units units = {
+        .gradient_type = x->type, .gradient = x->data, .count = x->count, .columns = x->columns
+    };
     if (c->partials)
-        c->partials[c->count] = one_nan(ref_chunk_sum(x->type, x->data, begin, end) * x->weight);
+        c->partials[c->count] = one_nan((x->columns ? ref_units_chunk_sum(&units, begin, end)
+                                                    : ref_chunk_sum(x->type, x->data, begin, end)) *
+                                        x->weight);
     ++c->count;
 }
 
@@ -153,6 +158,9 @@ uint64_t ref_clip_chunk_count(const struct ref_clip_plan *plan, bool packs)
 
 bool ref_clip_packs(const struct ref_clip_plan *plan)
 {
+    for (size_t t = 0; t < plan->tensor_count; ++t)
+        if (plan->tensors[t].columns)
+            return false;
     uint64_t chunks = ref_clip_chunk_count(plan, false);
     return chunks > 512 && 2 * ref_clip_chunk_count(plan, true) <= chunks;
 }

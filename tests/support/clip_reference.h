@@ -4,14 +4,15 @@
 #ifndef PTXGEN_TESTS_CLIP_REFERENCE_H
 #define PTXGEN_TESTS_CLIP_REFERENCE_H
 
-#include "reference/reference.h"
+#include "reference/units.h"
 
 struct ref_gradient {
     enum ref_type type;
     void *data;
     uint64_t count;
     uint32_t group;
-    double weight; ///< 0: the tensor does not count
+    double weight;    ///< 0: the tensor does not count
+    uint64_t columns; ///< of units that a step clips; 0: none are
 };
 
 struct ref_clip_plan {

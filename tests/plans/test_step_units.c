@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT
+// Clipping of units (AGC): every byte as in plain C, for every rule and format, in every form of a
+// run; timm's formula in f64; weights that something else has written; what is refused.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "sanitized.h"
+#include "step_fixture.h"
+#include "test.h"
+
+enum {
+    ALL_RULES = (1 << STEP_RULES) - 1,
+    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
+};
+
+static struct gpu gpu;
+static struct step_set set;
+
+// A set of which some group clips units.
+static void create(struct random *r, struct step_shape shape)
+{
+    shape.units = true;
+    for (bool clips = false; !clips;) {
+        step_set_create(&set, &gpu, r, &shape);
+        for (size_t t = 0; t < set.count; t++)
+            clips |= set.tensors[t].count && set.group[set.tensors[t].group].agc.clipping != 0;
+        if (!clips)
+            step_set_destroy(&set);
+    }
+}
+
+// Whether the units of a shard are whole.
+static void make_whole(void)
+{
+    for (size_t t = 0; t < set.count; t++)
+        if (set.group[set.tensors[t].group].agc.clipping != 0)
+            set.tensors[t].whole = (struct ptx_step_whole) {
+                .first = set.tensors[t].columns ? 256 * set.tensors[t].columns : 0,
+            };
+}
+
+// Steps in all forms, of which the third is skipped, because a gradient is NaN. Before the last one
+// weights are written by something else.
+static void check_steps(struct random *r, struct ptx_step_params params, const char *what)
+{
+    ptx_step_plan *plan = step_create(&gpu, &params);
+
+    step_set_gradients(&set, r, 0);
+    require(ptx_step_plan_weights_changed(plan, gpu.stream));
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    for (unsigned step = 0; step < 6; step++) {
+        if (step == 5)
+            for (size_t t = 0; t < set.count; t++)
+                for (uint64_t i = 0; i < set.tensors[t].count; i += 7)
+                    ref_store(gpu_ref_type(set.tensors[t].dtype), set.host + set.offset[t][0], i,
+                              1.0 / (double)(i % 9 + 1));
+        step_set_gradients(&set, r, step == 2 ? NAN : 0);
+        if (step == 5)
+            require(ptx_step_plan_weights_changed(plan, gpu.stream));
+        step_set_expect(&set, &params, 1);
+        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        step_set_check(&set, what);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+}
+
+TEST(test_formats)
+{
+    struct random r = gpu_random(&gpu, "units");
+
+    for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial += SANITIZED_EVERY(3)) {
+        const struct step_shape shape = { .tensors = 6,
+                                          .groups = 3,
+                                          .norm_groups = 2,
+                                          .most = trial % 3 ? 3000 : 60,
+                                          .rules = ALL_RULES,
+                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
+                                          .aligned = trial % 2,
+                                          .sharded = trial % 2,
+                                          .absent = trial % 3 == 1,
+                                          .wild = trial % 3 == 2 };
+        create(&r, shape);
+        make_whole();
+        set.gradients = (ptx_step_gradients)(trial % 3);
+        check_steps(&r, step_set_params(&set), "a format");
+        step_set_destroy(&set);
+    }
+}
+
+TEST(test_mixed)
+{
+    struct random r = gpu_random(&gpu, "units, mixed");
+    ptx_buffer *rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * 64);
+
+    for (unsigned trial = 0; trial < 3; trial += SANITIZED_EVERY(2)) {
+        const struct step_shape shape = { .tensors = 10,
+                                          .groups = 4,
+                                          .norm_groups = 2,
+                                          .most = 3000,
+                                          .rules = ALL_RULES,
+                                          .formats = ALL_FORMATS,
+                                          .averages = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) |
+                                                      PTX_TYPE_BIT(BF16),
+                                          .amax = true,
+                                          .aligned = trial % 2,
+                                          .absent = true };
+        create(&r, shape);
+        struct ptx_step_params params = step_set_params(&set);
+        if (trial) { // reports read the same elements
+            params.reports_at = ptx_buffer_address(rows);
+            params.weight_reports_at = params.reports_at + 32 * STEP_MOST_TENSORS;
+        }
+        check_steps(&r, params, "all formats");
+        step_set_destroy(&set);
+    }
+    ptx_buffer_destroy(&rows);
+}
+
+// One tensor of each kind of unit: several chunks, parts that begin in one and end in the next, and
+// a vector of many parts.
+TEST(test_sizes)
+{
+    static const struct {
+        uint64_t columns, units;
+    } sizes[] = { { 768, 11 }, { 3072, 3 }, { 1, 3000 }, { 9, 700 }, { 5001, 2 }, { 20000, 1 } };
+    struct random r = gpu_random(&gpu, "units of sizes");
+
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k += SANITIZED_EVERY(2)) {
+        const struct step_shape shape = { .tensors = 1,
+                                          .groups = 1,
+                                          .norm_groups = 1,
+                                          .most = 30000,
+                                          .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                          .formats = k % 2 ? 1 << PTX_STEP_FORMAT_STOCHASTIC
+                                                           : 1 << PTX_STEP_FORMAT_FULL,
+                                          .aligned = true };
+        const uint64_t count = sizes[k].columns * sizes[k].units;
+        create(&r, shape);
+        while (set.tensors[0].count < count) {
+            step_set_destroy(&set);
+            create(&r, shape);
+        }
+        set.tensors[0].count = count;
+        set.tensors[0].columns = sizes[k].units == 1 ? 0 : sizes[k].columns;
+        check_steps(&r, step_set_params(&set), "a size");
+        step_set_destroy(&set);
+    }
+}
+
+// ---- timm's formula -----------------------------------------------------------------------------
+
+// SGD with lr 1 leaves what was clipped as the change of the weights: p - g.
+TEST(test_formula)
+{
+    enum { ROWS = 12, COLUMNS = 24, COUNT = ROWS * COLUMNS };
+    float p[COUNT], g[COUNT], count = 0, is[COUNT];
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof p + sizeof g + sizeof count);
+    struct random r = gpu_random(&gpu, "units, timm's formula");
+
+    for (int i = 0; i < COUNT; i++) { // rows of zeros, of small and of large weights and gradients
+        const int row = i / COLUMNS;
+        p[i] = (row % 4 ? ldexpf(1, 5 * (row % 4) - 12) : 0) * ((float)random_below(&r, 200) - 100);
+        g[i] = (row % 3 ? ldexpf(1, 6 - 9 * (row % 3)) : 0) * ((float)random_below(&r, 200) - 100);
+    }
+    require(ptx_buffer_upload(memory, 0, p, sizeof p, gpu.stream));
+    require(ptx_buffer_upload(memory, sizeof p, g, sizeof g, gpu.stream));
+    require(ptx_buffer_upload(memory, sizeof p + sizeof g, &count, sizeof count, gpu.stream));
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD,
+                                          .hyper.lr = 1,
+                                          .agc = { .clipping = 0.25 } };
+    const struct ptx_step_tensor tensor = { .parameter = at,
+                                            .gradient = at + sizeof p,
+                                            .step = at + sizeof p + sizeof g,
+                                            .count = COUNT,
+                                            .columns = COLUMNS,
+                                            .dtype = PTX_F32 };
+    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
+                                                                        .tensor_count = 1,
+                                                                        .groups = &group,
+                                                                        .group_count = 1,
+                                                                        .max_norm = INFINITY });
+    require(ptx_step_plan_weights_changed(plan, gpu.stream));
+    require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, 0, is, sizeof is, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    int clipped = 0;
+    for (int row = 0; row < ROWS; row++) {
+        double gg = 0, ww = 0;
+        for (int i = row * COLUMNS; i < (row + 1) * COLUMNS; i++) {
+            gg += (double)g[i] * (double)g[i];
+            ww += (double)p[i] * (double)p[i];
+        }
+        const double most = 0.25 * fmax(sqrt(ww), 1e-3), norm = sqrt(gg);
+        clipped += norm >= most;
+        for (int i = row * COLUMNS; i < (row + 1) * COLUMNS; i++) {
+            const double x = (double)g[i], y = norm < most ? x : x * (most / fmax(norm, 1e-6));
+            if (!(fabs((double)is[i] - ((double)p[i] - y)) <=
+                  1e-6 * (fabs((double)p[i]) + fabs(y))))
+                fail_msg("row %d: %a - %a is %a", row, (double)p[i], y, (double)is[i]);
+        }
+    }
+    assert_true(clipped > 2 && clipped < ROWS - 2);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&memory);
+}
+
+// ---- what is refused ----------------------------------------------------------------------------
+
+static void refuse(const struct ptx_step_params *params, const char *message)
+{
+    struct ptx_step_description description;
+
+    expect_refused(ptx_step_describe(params, &description), message);
+}
+
+TEST(test_refused)
+{
+    struct random r = gpu_random(&gpu, "units that are refused");
+    const struct step_shape shape = { .tensors = 2,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 300,
+                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+
+    create(&r, shape);
+    const struct ptx_step_params params = step_set_params(&set);
+    struct ptx_step_tensor *tensor = &set.tensors[0];
+    struct ptx_step_agc *agc = &set.group[0].agc;
+    tensor->count = 96;
+    tensor->columns = 5;
+    refuse(&params, "tensor 0: columns is 5, and the tensor has 96 elements");
+    tensor->columns = 48;
+    tensor->whole.first = 24;
+    refuse(&params, "tensor 0: `whole` cuts its rows of 48 elements");
+    tensor->whole = (struct ptx_step_whole) { .first = 48, .run = 48, .stride = 72 };
+    refuse(&params, "tensor 0: `whole` cuts its rows");
+    tensor->columns = 0;
+    refuse(&params, "tensor 0: columns is 0, so that agc clips it as a whole, and `whole` says "
+                    "that it is a shard");
+    tensor->whole = (struct ptx_step_whole) { 0 };
+    tensor->accumulator = set.tensors[1].accumulator = 1024;
+    tensor->accumulated = set.tensors[1].accumulated = 1024;
+    refuse(&params, "it has an accumulator, and its group has agc");
+    tensor->accumulator = set.tensors[1].accumulator = 0;
+    tensor->accumulated = set.tensors[1].accumulated = 0;
+    agc->clipping = -1;
+    refuse(&params, "group 0: agc.clipping is -1; it must be finite and above 0");
+    agc->clipping = NAN;
+    refuse(&params, "group 0: agc.clipping is nan");
+    *agc = (struct ptx_step_agc) { .clipping = 0.01, .eps = INFINITY };
+    refuse(&params, "group 0: agc.eps is inf");
+    *agc = (struct ptx_step_agc) { .eps = 1 };
+    refuse(&params, "group 0: agc.eps is 1, and agc.clipping is 0");
+    *agc = (struct ptx_step_agc) { .clipping = 0.01 };
+    set.group[0].rule = PTX_STEP_RULE_MUON;
+    set.group[0].hyper = (struct ptx_step_hyper) { .lr = 0.1, .momentum = 0.9, .eps = 1e-7 };
+    refuse(&params, "group 0: agc is given, and its rule, muon");
+    step_set_destroy(&set);
+}
+
+// A run without norms of the weights, and what forgets them.
+TEST(test_unknown)
+{
+    struct random r = gpu_random(&gpu, "units without norms");
+    const struct step_shape shape = { .tensors = 3,
+                                      .groups = 1,
+                                      .norm_groups = 1,
+                                      .most = 300,
+                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                      .formats = 1 << PTX_STEP_FORMAT_FULL,
+                                      .aligned = true };
+    const char *const message = "the norms of the weights, by which agc clips, are not known";
+
+    create(&r, shape);
+    struct ptx_step_params params = step_set_params(&set);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    step_set_gradients(&set, &r, 0);
+    expect_refused(ptx_step_plan_run(plan, gpu.stream), message);
+    expect_refused(ptx_step_plan_norm_sq(plan, gpu.stream), message);
+    require(ptx_step_plan_weights_changed(plan, gpu.stream));
+    require(ptx_step_plan_set_addresses(plan, 0, 3, set.tensors, gpu.stream));
+    step_set_expect(&set, &params, 1);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    step_set_check(&set, "known norms");
+    const CUdeviceptr was = set.tensors[0].parameter;
+    for (size_t t = 0; t < 3; t++)
+        if (set.tensors[t].count) {
+            struct ptx_step_tensor moved = set.tensors[t];
+            ptx_buffer *elsewhere = ptx_buffer_create(gpu.device, moved.count * sizeof(float));
+            moved.parameter = ptx_buffer_address(elsewhere);
+            require(ptx_step_plan_set_addresses(plan, t, 1, &moved, gpu.stream));
+            expect_refused(ptx_step_plan_run(plan, gpu.stream), message);
+            require(ptx_step_plan_set_addresses(plan, t, 1, &set.tensors[t], gpu.stream));
+            ptx_buffer_destroy(&elsewhere);
+            break;
+        }
+    assert_true(was == set.tensors[0].parameter);
+    expect_refused(ptx_step_plan_run(plan, gpu.stream), message);
+    ptx_step_plan_destroy(&plan);
+    set.group[0].agc = (struct ptx_step_agc) { 0 };
+    params = step_set_params(&set);
+    plan = step_create(&gpu, &params);
+    expect_refused(ptx_step_plan_weights_changed(plan, gpu.stream),
+                   "ptx_step_plan_weights_changed: no group of the plan has agc");
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
+int main(void)
+{
+    gpu_open(&gpu);
+    const int failed = tests_run(NULL, NULL);
+    gpu_close(&gpu);
+    return failed;
+}
