@@ -269,7 +269,7 @@ def write_c(headers, libdir, out):
 # ---- types for checkers --------------------------------------------------------------------------
 
 MAY_BE_NULL = {("ptx_step_description", "warning")}  # texts that come back
-PASSED_IN = re.compile(r"ptx_(?!builder|device|launch)\w+_(params|tensor|group|hyper|whole|spread|range|clip)$")
+PASSED_IN = re.compile(r"ptx_(?!builder|device|launch)\w+_(params|tensor|group|hyper|whole|spread|range|clip|agc)$")
 COMES_BACK = re.compile(r"ptx_(function_param|\w+_(info|record|report|summary|description|piece|state))$")
 
 

@@ -595,6 +595,11 @@ class StepPlan(_Plan):
         """Makes the codes in blocks of all tensors that have them, of the weights as they are, without a step."""
         self._call("cast", stream_of(stream))
 
+    def weights_changed(self, stream: StreamLike = None) -> None:
+        """Takes the norms of the weights as they are, by which agc clips: before the first run, and after anything else
+        has written weights."""
+        self._call("weights_changed", stream_of(stream))
+
     def step(self, stream: StreamLike = None) -> None:
         """The last phase: parameters, states and step counts."""
         self._call("step", stream_of(stream))

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from .._types import StepDescription
-from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts
+from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units
 from ._items import check_apart, check_item
 from ._part import TAKE_A_STEP, Changed, Item, Part, Sums
 from ._shortcuts import identities, local
@@ -36,7 +36,8 @@ class _Key:
 
 def _takes_norm(owner: Any) -> bool:
     return (owner.max_grad_norm is not None or owner.reports or owner._takes_norm
-            or owner.guards is not None and owner.guards.takes_norm)
+            or owner.guards is not None and owner.guards.takes_norm
+            or any(one is not None for one in _units.of_all(owner)))
 
 
 def _check_scaler(owner: Any) -> None:
@@ -107,6 +108,9 @@ class Engine:
         if owner.obey is not None:
             raise ValueError("accumulate() with obey: clip_grad_norm_(guards=...) sees the gradients of one micro-batch "
                              "and not the sums; give the optimizer itself guards=, which decide on the sums")
+        if any(one is not None for one in _units.of_all(owner)):
+            raise ValueError("accumulate() with agc, which takes no sums of micro-batches: leave the gradients to add up, and "
+                             "call step()")
         if self._sums is None:
             self._sums = Sums()
         used = self._look(owner)
@@ -155,7 +159,7 @@ class Engine:
             part.move(stream)
             part.follow(owner, stream)
             part.take_amp(scale, found_inf)
-            part.follow_parameters()
+            part.follow_parameters(stream)
             if not part.key.phases:
                 part.plan.run(stream)
                 part.device.done(stream)
@@ -330,6 +334,12 @@ class Engine:
 
     # ---- results
 
+    def weights_changed(self) -> None:
+        """Norms of weights that were written where nothing tells."""
+        for part in self._parts:
+            part.weights_changed(part.device.stream())
+            part.device.done(part.device.stream())
+
     def describe(self) -> Tuple[StepDescription, ...]:
         """Of each device's plan."""
         return tuple(part.plan.describe() for part in self._parts)
@@ -384,5 +394,5 @@ def _states(item: Item, entry: Optional[Dict[str, Any]]) -> Any:
 
 def _kinds(owner: Any, groups: List[Any]) -> List[Any]:
     """What of the groups the plans are made for, and a setting that groups do not have."""
-    return [(owner._rule(group), group.get("state_dtype"), owner._ema_of(group), "max_grad_norm" in group)
+    return [(owner._rule(group), group.get("state_dtype"), owner._ema_of(group), owner._agc_of(group), "max_grad_norm" in group)
             for group in groups]

@@ -16,7 +16,7 @@ from torch import Tensor
 from .. import _c
 from .._library import c, check
 from ..plans import StepPlan
-from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts
+from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units
 from ._items import Rate, limit_of
 from ._ranks import DTensor
 from ._shortcuts import identities, local, spec
@@ -115,6 +115,7 @@ class PlanKey:
     reports: bool
     rows: Tuple[Any, ...]
     clips: Tuple[Any, ...]
+    agc: Tuple[Any, ...]  # of the groups
 
 
 class Changed(Exception):
@@ -150,6 +151,8 @@ class Part:
         self.groups = tuple(sorted({item.group for item in items}))
         self._note_parameters(gradients)
         self._keep_states()
+        agc = tuple(owner._agc_of(owner.param_groups[g]) for g in self.groups)
+        self.clips_units = any(one is not None for one in agc)
         self._prepare_looks()
         self.rates = [Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
         rows = self._rows(owner)
@@ -158,11 +161,17 @@ class Part:
         self.key = PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
                             tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), owner.reports,
-                            _without_addresses(rows), tuple(map(tuple, map(dict.values, self.clips))))
+                            _without_addresses(rows), tuple(map(tuple, map(dict.values, self.clips))), agc)
         if previous is not None and previous.key == self.key:
             self._take(previous, rows, device.stream())
         else:
             self._make(owner, rows, device.stream())
+        self.weights_changed(device.stream())
+
+    def weights_changed(self, stream: int) -> None:
+        """Norms of weights that a step has not left."""
+        if self.clips_units:
+            self.plan.weights_changed(stream)
 
     def _note_parameters(self, gradients: Sequence[Optional[Tensor]]) -> None:
         """What the parameters are on this rank, and the gradients that they have."""
@@ -201,16 +210,17 @@ class Part:
         self.moved = 0, 0  # the range where they differ: its first, its length
 
     def _versions(self) -> Optional[_shortcuts.Versions]:
-        """A look at parameters that have a master, which knows nothing of what others write to them.
-        Of DTensors, this rank's parts may be written alone."""
-        if not self.with_master:
+        """A look at parameters that have a master, or norms that the last step has left, which know nothing of what
+        others write to them. Of DTensors, this rank's parts may be written alone."""
+        items = self.items if self.clips_units else self.with_master
+        if not items:
             return None
-        parameters = [item.parameter for item in self.with_master]
-        parts = [item.local for item in self.with_master if item.local is not item.parameter]
+        parameters = [item.parameter for item in items]
+        parts = [item.local for item in items if item.local is not item.parameter]
         return _shortcuts.Versions(parameters + parts, len(parameters))
 
-    def follow_parameters(self) -> None:
-        """Masters of parameters that others wrote since the last step."""
+    def follow_parameters(self, stream: int) -> None:
+        """Masters and norms of parameters that others wrote since the last step."""
         if self.versions is None or self.versions.same():
             return
         written = {id(self.versions.tensors[k]) for k in self.versions.written()}
@@ -218,6 +228,7 @@ class Part:
             for item in self.with_master:
                 if id(item.parameter) in written or id(item.local) in written:
                     _formats.follow(item.parameter, item.states["master"])
+        self.weights_changed(stream)
         self.versions.know()
 
     def count_writing(self) -> None:
@@ -289,6 +300,7 @@ class Part:
                 "group": self.groups.index(item.group), "uncounted": not item.counted,
                 "counts_empty": not self.numels[k] and isinstance(names, _formats.Names),
                 "id": item.name, "whole": self._whole(item, owner.reports),
+                **_units.fields(item, owner),
                 **({} if owner.fp8 is None else owner.fp8.fields(item.parameter))}
 
     @staticmethod
@@ -340,11 +352,13 @@ class Part:
             params["matrix_sums_at"] = self.matrix_sums.data_ptr()
         self.hypers = [owner._all_scalars(owner.param_groups[g]) for g in self.groups]
         groups = []
-        for rule, rate, scalars in zip(self.key.rules, self.rates, self.hypers):
+        for rule, rate, scalars, agc in zip(self.key.rules, self.rates, self.hypers, self.key.agc):
             group = {"rule" if isinstance(rule[0], str) else "own_rule": rule[0], "maximize": rule[1],
                      "nesterov": rule[2], "hyper": owner._hyper(rate.value, scalars), **owner._of_rule(rule)}
             if rate.address:
                 group["lr_at"] = rate.address
+            if agc is not None:
+                group["agc"] = dict(zip(("clipping", "eps"), agc))
             groups.append(group)
         self.values = [rate.value for rate in self.rates]
         if self.clips:

@@ -82,6 +82,7 @@ class Muon(Stepped):
     _of_groups = (*_OF_GROUPS, *_MATRICES)
     _dicts_of_torch = ("muon", "adamw")
     _takes_norm = True  # as the rule does
+    _clips_units = False
 
     def __init__(self, params: Iterable[Any], lr: _Rate = 1e-3, weight_decay: float = 0.1, momentum: float = 0.95,
                  nesterov: bool = True, ns_coefficients: Union[_Triple, Sequence[_Triple]] = COEFFICIENTS,

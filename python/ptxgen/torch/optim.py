@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from .._types import StepDescription
-from . import (_bitsandbytes, _checkpoint, _device, _flashoptim, _formats, _ranks, _shortcuts, fp8 as _fp8, guards as _guards,
+from . import (_bitsandbytes, _checkpoint, _device, _flashoptim, _formats, _ranks, _shortcuts, _units, fp8 as _fp8, guards as _guards,
                qk_clip as _qk_clip)
 from ._engine import Engine
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number, limit_of
 from ._part import Piece
+from ._units import Agc
 from .fp8 import Float8Weights
 from .guards import Guards
 from .qk_clip import QKClip
@@ -108,7 +109,7 @@ def _of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of 
         raise kind(f"parameter {k} of group {group}: {error.args[0]}{remedy}") from None
 
 
-_OF_GROUPS = ("state_dtype", "ema_decay")  # arguments that torch does not have, and groups may have
+_OF_GROUPS = ("state_dtype", "ema_decay", "agc")  # arguments that torch does not have, and groups may have
 _OF_ALL = ("max_grad_norm", "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "qk_clip")  # and may not
 _ARGUMENTS = """
 
@@ -137,6 +138,11 @@ _ARGUMENTS = """
         default: no average. It may be changed between steps, and a group may have its own.
     ema_dtype: the average's type: "float32", the default, or "bf16", rounded stochastically.
 
+    agc: adaptive gradient clipping: a number above 0, or a pair of it and eps (1e-3). Each unit of a gradient, a row (all
+        dimensions but the first) or a whole vector, is clipped to agc times the norm of its weights, as timm's
+        adaptive_clip_grad() clips it, after max_grad_norm. A group may have its own, such as None for the classifier.
+        None, the default: none. It takes the norm, as max_grad_norm does.
+
     fp8: ptxgen.torch.Float8Weights(...): each step leaves codes of its weights in float8 and their largest
         magnitudes; None, the default: neither.
     qk_clip: a list of ptxgen.torch.QKClip(parameter, factors, ...): each step multiplies its new rows or columns by
@@ -155,13 +161,16 @@ class Stepped(torch.optim.Optimizer):
     _of_groups: Tuple[str, ...] = _OF_GROUPS
     _dicts_of_torch: Tuple[str, ...] = ()  # names of those that are several in a dict, where torch has several optimizers
     _with_flashoptim = False  # whether that package has an optimizer of this rule
+    _clips_units = True  # whether groups may have agc
     _takes_norm = False  # whether each step takes the norm, whatever the settings
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
              process_group: Optional[Any], guards: Optional[Guards], obey: Optional[Guards],
              reports: bool, ema_decay: Optional[float], ema_dtype: str, fp8: Optional[Float8Weights],
-             qk_clip: Optional[Sequence[QKClip]]) -> None:
+             qk_clip: Optional[Sequence[QKClip]], agc: Optional[Agc] = None) -> None:
         self._check_state_dtype(state_dtype)
+        _units.settings(agc)
+        self.agc = agc
         if ema_dtype not in _formats.EMA_DTYPES:
             raise ValueError(f"ema_dtype: {ema_dtype!r} is none of {', '.join(_formats.EMA_DTYPES)}")
         self.ema_decay, self.ema_dtype = ema_decay, ema_dtype
@@ -214,6 +223,10 @@ class Stepped(torch.optim.Optimizer):
     def _decay_of(self, group: Dict[str, Any]) -> Optional[float]:
         return group.get("ema_decay", self.__dict__.get("ema_decay"))  # type: ignore[no-any-return,unused-ignore]
 
+    def _agc_of(self, group: Dict[str, Any]) -> Optional[Tuple[float, float]]:
+        """The clipping and eps of a group's units; None: they are not clipped."""
+        return _units.settings(group.get("agc", self.__dict__.get("agc")))
+
     def _ema_of(self, group: Dict[str, Any]) -> Optional[torch.dtype]:
         """The type of the averages of a group's weights; None: there are none."""
         return None if self._decay_of(group) is None else _formats.EMA_DTYPES[self.ema_dtype]
@@ -228,7 +241,8 @@ class Stepped(torch.optim.Optimizer):
         return group.get("state_dtype", self.state_dtype)  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        names = ("max_grad_norm", "seed", "state_dtype", *(() if self.ema_decay is None else ("ema_decay", "ema_dtype")))
+        names = ("max_grad_norm", "seed", "state_dtype", *(() if self.ema_decay is None else ("ema_decay", "ema_dtype")),
+                 *(() if self.agc is None else ("agc",)))
         own = "".join(f"    {name}: {getattr(self, name)}\n" for name in names)
         return f"{super().__repr__()[:-1]}All Groups\n{own})"
 
@@ -244,6 +258,9 @@ class Stepped(torch.optim.Optimizer):
         self._check_spelling(group)
         if "state_dtype" in group:
             self._check_state_dtype(group["state_dtype"])
+        if self._agc_of(group) is not None and not self._clips_units:
+            raise ValueError(f"agc is not for {type(self).__name__}, whose update of a matrix has the same length whatever its "
+                             "gradient's: leave it out")
         decay = self._decay_of(group)
         if decay is not None and (isinstance(decay, Tensor) or not is_number(decay) or not 0 <= float(decay) <= 1):
             raise ValueError(f"ema_decay: {decay!r} is not a number from 0 to 1, or None for no average")
@@ -336,6 +353,11 @@ class Stepped(torch.optim.Optimizer):
     def skipped(self) -> Optional[Tensor]:
         """Why the last step was skipped: see Guards.skipped. None without guards."""
         return None if self.guards is None else self.guards.skipped
+
+    def weights_changed(self) -> None:
+        """With agc: takes the norms of the weights anew. Needed where torch does not see that something has written
+        them: through `.data`, or between replays of a captured step."""
+        self._engine().weights_changed()
 
     def report(self, *, local: bool = False) -> Optional[Report]:
         """Norm, largest magnitude, zeros and first non-finite element of each raw gradient of the last step, norm,
@@ -512,7 +534,7 @@ class Stepped(torch.optim.Optimizer):
     def __getstate__(self) -> Dict[str, Any]:
         made = dict(super().__getstate__())
         for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "ema_decay", "ema_dtype", "fp8",
-                    "qk_clip", "_step_supports_amp_scaling"):
+                    "qk_clip", "agc", "_step_supports_amp_scaling"):
             made[key] = getattr(self, key)
         return made
 
@@ -521,7 +543,8 @@ class Stepped(torch.optim.Optimizer):
         for k, v in kept.items():
             state["state"][k] = dict(v)
         for key, usual in (("process_group", None), ("guards", None), ("obey", None), ("reports", False),
-                           ("ema_decay", None), ("ema_dtype", "float32"), ("fp8", None), ("qk_clip", ())):
+                           ("ema_decay", None), ("ema_dtype", "float32"), ("fp8", None), ("qk_clip", ()),
+                           ("agc", None)):
             self.__dict__.setdefault(key, state.get(key, usual))
         for group in state["param_groups"]:
             self._check(group)
@@ -593,13 +616,13 @@ class AdamW(_Adam, torch.optim.AdamW):
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
-                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
+                 qk_clip: Optional[Sequence[QKClip]] = None, agc: Optional[Agc] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.AdamW.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8, qk_clip)
+                  ema_dtype, fp8, qk_clip, agc)
 
 
 class Adam(_Adam, torch.optim.Adam):
@@ -614,13 +637,13 @@ class Adam(_Adam, torch.optim.Adam):
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
-                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
+                 qk_clip: Optional[Sequence[QKClip]] = None, agc: Optional[Agc] = None) -> None:
         self._check({"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "params": []})
         torch.optim.Adam.__init__(self, params, lr, betas, eps, weight_decay, amsgrad, **_given(
             maximize=maximize, foreach=foreach, capturable=capturable, differentiable=differentiable,
             fused=fused, decoupled_weight_decay=decoupled_weight_decay))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8, qk_clip)
+                  ema_dtype, fp8, qk_clip, agc)
 
 
 class SGD(Stepped, torch.optim.SGD):
@@ -639,13 +662,13 @@ class SGD(Stepped, torch.optim.SGD):
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
-                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
+                 qk_clip: Optional[Sequence[QKClip]] = None, agc: Optional[Agc] = None) -> None:
         self._check({"lr": lr, "momentum": momentum, "dampening": dampening,
                      "weight_decay": weight_decay, "params": []})
         torch.optim.SGD.__init__(self, params, lr, momentum, dampening, weight_decay, nesterov, **_given(
             maximize=maximize, foreach=foreach, differentiable=differentiable, fused=fused))
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8, qk_clip)
+                  ema_dtype, fp8, qk_clip, agc)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "sgd", bool(group.get("maximize")), bool(group.get("nesterov")), group.get("momentum") != 0
@@ -671,7 +694,7 @@ class Lion(Stepped):
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
-                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
+                 qk_clip: Optional[Sequence[QKClip]] = None, agc: Optional[Agc] = None) -> None:
         defaults = {"lr": lr, "betas": betas, "weight_decay": weight_decay, "maximize": maximize}
         self._check({**defaults, "params": []})
         rate = float(lr) if not isinstance(lr, Tensor) or lr.device.type == "cpu" else 0.0
@@ -684,7 +707,7 @@ class Lion(Stepped):
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
-                  ema_dtype, fp8, qk_clip)
+                  ema_dtype, fp8, qk_clip, agc)
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
         return "lion", bool(group.get("maximize")), False, False

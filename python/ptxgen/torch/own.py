@@ -12,6 +12,7 @@ from ..rules import Rule
 from . import _checkpoint, _evaluation, _formats
 from ._formats import EmaDtype, StateDtype
 from ._shortcuts import local
+from ._units import Agc
 from .fp8 import Float8Weights
 from .guards import Guards
 from .optim import _ARGUMENTS, Stepped
@@ -46,7 +47,7 @@ class Optimizer(Stepped):
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
-                 qk_clip: Optional[Sequence[QKClip]] = None, **scalars: Any) -> None:
+                 qk_clip: Optional[Sequence[QKClip]] = None, agc: Optional[Agc] = None, **scalars: Any) -> None:
         if isinstance(params, Rule):
             raise TypeError(f"params is rule {params.name}: the parameters come first, Optimizer(params, rule)")
         if not isinstance(rule, Rule):
@@ -69,7 +70,7 @@ class Optimizer(Stepped):
         self._check({**defaults, "params": []})
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay, ema_dtype,
-                  fp8, qk_clip)
+                  fp8, qk_clip, agc)
 
     @property
     def _names(self) -> Tuple[str, ...]:  # type: ignore[override]

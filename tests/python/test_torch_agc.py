@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""Clipping of units (AGC) by ptxgen.torch's optimizers, beside timm's formula in f64: what groups have of their own,
+weights that something else writes, what is refused."""
+
+import pickle
+
+import ptxgen.torch as pt
+import pytest
+import torch
+from torch_parts import DEVICE
+
+
+def made(dtype=torch.float32, seed=0):
+    """A matrix, a convolution, vectors; one row of zeros, and gradients of very different sizes."""
+    torch.manual_seed(seed)
+    params = [torch.nn.Parameter((0.05 * torch.randn(shape)).to(DEVICE, dtype))
+              for shape in ((7, 24), (5, 3, 3, 3), (40,), (1, 9), (6, 128))]
+    with torch.no_grad():
+        params[0][2] = 0
+    return params
+
+
+def give(params, seed, size=1e-3):
+    torch.manual_seed(seed)
+    for p in params:
+        g = size * torch.randn(p.shape)
+        g[0] *= 300  # a unit that is clipped
+        p.grad = g.to(DEVICE, p.dtype)
+
+
+def clipped(p, clipping, eps=1e-3):
+    """timm's adaptive_clip_grad() of a parameter's gradient, in f64."""
+    w, g = p.detach().double(), p.grad.double()
+    dims = tuple(range(1, p.ndim)) if p.ndim > 1 else None
+    norm = (lambda x: x.norm() if dims is None else x.square().sum(dims, keepdim=True).sqrt())
+    most, length = clipping * norm(w).clamp(min=eps), norm(g)
+    return torch.where(length < most, g, g * (most / length.clamp(min=1e-6)))
+
+
+def near(x, y, limit=1e-6):
+    return float((x.double() - y).abs().max()) <= limit * max(float(y.abs().max()), 1e-3)
+
+
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_a_step_is_that_of_the_clipped_gradient(dtype):
+    params = made(dtype)
+    optimizer = pt.SGD(params, lr=1.0, state_dtype="master", agc=(0.02, 1e-2))
+    masters = [p.detach().double() for p in params]
+    for step in range(3):
+        give(params, step)
+        expected = [m - clipped(p, 0.02, 1e-2) for m, p in zip(masters, params)]
+        optimizer.step()
+        masters = [(optimizer.state[p]["master"] if dtype is torch.bfloat16 else p).detach().double() for p in params]
+        assert all(map(near, masters, expected))
+    assert float(optimizer.found_inf) == 0 and float(optimizer.grad_norm) > 0
+
+
+def test_max_grad_norm_comes_first():
+    params = made()
+    optimizer = pt.SGD(params, lr=1.0, max_grad_norm=0.5, agc=0.05)
+    give(params, 1)
+    norm = torch.stack([p.grad.double().norm() for p in params]).norm()
+    raw = [p.grad.clone() for p in params]
+    for p in params:
+        p.grad = p.grad * float(0.5 / (norm + 1e-6))
+    expected = [p.detach().double() - clipped(p, 0.05) for p in params]
+    for p, g in zip(params, raw):
+        p.grad = g
+    optimizer.step()
+    assert all(near(p.detach(), x) for p, x in zip(params, expected))
+
+
+def test_groups_have_their_own():
+    params = made()
+    optimizer = pt.SGD([{"params": params[:2]}, {"params": params[2:4], "agc": None}, {"params": params[4:], "agc": 0.5}],
+                       lr=1.0, agc=0.01)
+    give(params, 2)
+    expected = [p.detach().double() - (p.grad.double() if k in (2, 3) else clipped(p, 0.5 if k == 4 else 0.01))
+                for k, p in enumerate(params)]
+    optimizer.step()
+    assert all(near(p.detach(), x) for p, x in zip(params, expected))
+    optimizer.param_groups[0]["agc"] = 0.5  # a new plan
+    give(params, 3)
+    expected = [p.detach().double() - (p.grad.double() if k in (2, 3) else clipped(p, 0.5)) for k, p in enumerate(params)]
+    optimizer.step()
+    assert all(near(p.detach(), x) for p, x in zip(params, expected))
+    assert pickle.loads(pickle.dumps(optimizer)).agc == 0.01 and "agc: 0.01" in repr(optimizer)
+
+
+def test_weights_that_others_write():
+    params = made()
+    optimizer = pt.SGD(params, lr=1.0, agc=0.02)
+
+    def steps(seed):
+        give(params, seed)
+        expected = [p.detach().double() - clipped(p, 0.02) for p in params]
+        optimizer.step()
+        return all(near(p.detach(), x) for p, x in zip(params, expected))
+
+    assert steps(1) and steps(2)
+    with torch.no_grad():
+        for p in params:
+            p.mul_(7)
+    assert steps(3)
+    for p in params:
+        p.data = (p.data * 3).clone()
+    assert steps(4)
+    for p in params:
+        p.data.mul_(0.1)
+    optimizer.weights_changed()
+    assert steps(5)
+
+
+def test_skipped_steps_leave_the_norms():
+    params, others = made(), made()
+    pairs = [(ps, pt.AdamW(ps, lr=0.01, agc=0.02)) for ps in (params, others)]
+    for step in range(5):
+        for ps, optimizer in pairs:
+            if step == 2 and ps is others:
+                continue
+            give(ps, step)
+            if step == 2:
+                ps[1].grad[0] = float("inf")
+            optimizer.step()
+    assert all(torch.equal(p, q) for p, q in zip(params, others))
+
+
+def test_refused():
+    params = made()
+    for agc in (0, -1.0, float("nan"), "0.1", (0.1, 0), (1, 2, 3), True and "x"):
+        with pytest.raises(ValueError, match="agc: "):
+            pt.AdamW(params, agc=agc)
+    with pytest.raises(ValueError, match="agc is not for Muon"):
+        pt.Muon([{"params": params[:1], "agc": 0.1}])
+    optimizer = pt.AdamW(params, agc=0.1)
+    give(params, 0)
+    with pytest.raises(ValueError, match="accumulate.. with agc"):
+        optimizer.accumulate()
+    turned = torch.nn.Parameter(torch.randn(8, 12, device=DEVICE).t())
+    turned.grad = torch.ones_like(turned)
+    with pytest.raises(ValueError, match="its rows are not in one piece"):
+        pt.AdamW([turned], agc=0.1).step()
