@@ -32,8 +32,8 @@ _NOT_NEGATIVE = ("lr", "eps", "weight_decay", "momentum")
 # What torch and ptxgen.torch have in groups and states.
 _RESERVED = frozenset(("params", "param_names", "maximize", "foreach", "fused", "capturable", "differentiable",
                        "step", "clock", "master", "remainder", "ema", "ema_decay", "state_dtype", "max_grad_norm",
-                       "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "qk_clip", "initial_lr", "rule", "u",
-                       "sums", "train_mode", "train_weights"))
+                       "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "qk_clip", "agc", "initial_lr",
+                       "rule", "u", "sums", "train_mode", "train_weights"))
 _OF_BLOCKS = ("_absmax", "_scale")  # behind a state's name there: its scales
 
 
