@@ -373,6 +373,46 @@ TEST(test_refused)
     step_set_destroy(&set);
 }
 
+// A scale that became 0 or NaN after creation, by what the header says: codes of 0, with the signs
+// of the weights, and of NaN.
+TEST(test_written_scales)
+{
+    struct random r = gpu_random(&gpu, "scales of 0 and NaN");
+    const float scales[] = { 0, NAN, 4 };
+
+    create(&r, &few);
+    while (!all_are_copied() || !set.tensors[0].gradient) {
+        step_set_destroy(&set);
+        create(&r, &few);
+    }
+    struct ptx_step_params params = step_set_params(&set);
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    const uint64_t count = set.tensors[0].count;
+    const size_t codes_at = set.offset[0][8], scale_at = set.offset[0][9];
+    for (unsigned k = 0; k < 3 * sizeof scales / sizeof *scales; k++) {
+        unsigned char codes[300];
+        float inverse, weights[300];
+        const float scale = scales[k / 3];
+        memcpy(set.host + scale_at, &scale, sizeof scale);
+        step_set_gradients(&set, &r, 0);
+        step_set_expect(&set, &params, 1);
+        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(k % 3), graph);
+        require(ptx_buffer_download(set.memory, codes_at, codes, count, gpu.stream));
+        require(ptx_buffer_download(set.memory, set.offset[0][0], weights, count * sizeof *weights,
+                                    gpu.stream));
+        require(ptx_buffer_download(set.memory, set.offset[0][10], &inverse, sizeof inverse,
+                                    gpu.stream));
+        step_set_check(&set, "a scale of 0, NaN or 4"); // waits
+        for (uint64_t i = 0; i < count && k / 3 < 2; i++)
+            assert_int_equal(codes[i], k / 3 ? 0x7f : signbit(weights[i]) ? 0x80 : 0);
+        assert_true(k / 3 == 1 ? isnan(inverse) : inverse == 1 / scale);
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&set);
+}
+
 // Addresses of copies stay as they are at creation.
 TEST(test_fixed)
 {

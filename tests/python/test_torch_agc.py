@@ -3,10 +3,12 @@
 weights that something else writes, what is refused."""
 
 import pickle
+from types import SimpleNamespace
 
 import ptxgen.torch as pt
 import pytest
 import torch
+from ptxgen.torch import _units
 from torch_parts import DEVICE
 
 
@@ -140,3 +142,18 @@ def test_refused():
     turned.grad = torch.ones_like(turned)
     with pytest.raises(ValueError, match="its rows are not in one piece"):
         pt.AdamW([turned], agc=0.1).step()
+
+
+@pytest.mark.parametrize("whole, here, group, words", [
+    ((8, 12), (4, 12), None, None), ((8, 3, 3), (0, 3, 3), None, None), ((8, 12), (8, 6), None, "cut within its rows"),
+    ((8, 3, 3), (8, 3, 2), None, "cut within its rows"), ((40,), (20,), None, "clips it as a whole"),
+    ((40,), (40,), None, None), ((8, 12), (8, 12), "ranks", "agc with process_group")])
+def test_parts_of_parameters(whole, here, group, words):
+    """Of parameters over ranks: what a rank has of them."""
+    owner = SimpleNamespace(process_group=group, param_groups=[{}], _agc_of=lambda group: (0.1, 1e-3))
+    item = SimpleNamespace(parameter=torch.empty(whole), local=torch.empty(here), what="parameter 3 (w)", group=0)
+    if words is None:
+        assert _units.fields(item, owner) == {"columns": 0 if len(whole) < 2 else torch.Size(whole[1:]).numel()}
+    else:
+        with pytest.raises(ValueError, match=r"parameter 3 \(w\) of shape .*" + words):
+            _units.fields(item, owner)
