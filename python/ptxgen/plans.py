@@ -515,10 +515,15 @@ _SCALARS = frozenset(_c.ptx_step_hyper.kinds)
 _GROUP_FIELDS = frozenset(_c.ptx_step_group.kinds)
 
 
+def _value(x: Any) -> Any:
+    """A field's value, to be compared: a struct's are those of its fields, since ctypes compares where structs are."""
+    return tuple(getattr(x, field) for field in x.kinds) if isinstance(x, ctypes.Structure) else x
+
+
 def _same_group(which: int, own: Any, other: Any) -> None:
     """A group may come with new scalars, and with nothing else that is new."""
     for field, kind in own.kinds.items():
-        was, now = getattr(own, field), getattr(other, field)
+        was, now = _value(getattr(own, field)), _value(getattr(other, field))
         if field == "hyper" or was == now:
             continue
         names = NAMES[kind] if kind in NAMES else {}

@@ -344,6 +344,26 @@ def test_reports_of_ranks(gpu):
         ptxgen.fold_reports([rows, rows], copies=[[True]])
 
 
+def test_units(gpu):
+    """Rows are clipped by the norms of their weights: the first one's gradient by a half, the second one's is kept."""
+    w, dw = gpu.array([4.0] * 4 + [8.0] * 4), gpu.array([2.0] * 8)
+    group = {**ptxgen.SGD(lr=1.0), "agc": {"clipping": 0.25}}
+    plan = gpu.step_plan([ptxgen.StepTensor(parameter=w, gradient=dw, step=gpu.zeros(1), columns=4)], groups=[group],
+                         max_norm=math.inf)
+    with pytest.raises(ptxgen.InvalidError, match=r"weights_changed\(\) comes first"):
+        plan.run()
+    plan.weights_changed()
+    plan.run()
+    assert w.tolist() == [3.0] * 4 + [6.0] * 4
+    plan.set_hyper(0, {**group, "hyper": {"lr": 2.0}})
+    plan.run()
+    assert w.tolist() == [1.5] * 4 + [3.0] * 4
+    with pytest.raises(ptxgen.InvalidError, match=r"agc: \(0.5, 0.0\), and group 0 of the plan has \(0.25, 0.0\)"):
+        plan.set_hyper(0, {**group, "agc": {"clipping": 0.5}})
+    with pytest.raises(ptxgen.InvalidError, match="no group of the plan has agc"):
+        one_step(gpu, ptxgen.SGD(lr=1.0))[0].weights_changed()
+
+
 @pytest.mark.parametrize("how", ["run", "graph"])
 def test_accumulate(gpu, stream, how):
     """Two micro-batches added by calls, and the third by the run."""
