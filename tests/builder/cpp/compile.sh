@@ -128,6 +128,13 @@ END
 for compiler in gcc clang g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
     case $compiler in *++) suffix=cc standard=c++20 ;; *) suffix=c standard=c11 ;; esac
+    # Read once: clang takes what it is told, gcc what lies where it looks first.
+    mkdir -p "$folder/$compiler/ptxgen"
+    read=$folder/$compiler/ptxgen/builder.h.gch
+    case $suffix in cc) language=c++-header ;; *) language=c-header ;; esac
+    "$compiler" -std=$standard -I"$include" -x $language "$include/ptxgen/builder.h" -o "$read" ||
+        fail "$compiler refuses builder.h"
+    case $compiler in clang*) first="-include-pch $read" ;; *) first=-I$folder/$compiler ;; esac
     while read -r line; do
         printf '%s\n' '#include <ptxgen/builder.h>' \
             'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f);' \
@@ -135,12 +142,12 @@ for compiler in gcc clang g++ clang++; do
             "$line" '}' \
             >"$folder/wrong.$suffix"
         # shellcheck disable=SC2086 # words
-        "$compiler" -std=$standard -I"$include" -fsyntax-only "$folder/wrong.$suffix" >"$folder/errors" 2>&1 &&
+        "$compiler" -std=$standard $first -I"$include" -fsyntax-only "$folder/wrong.$suffix" >"$folder/errors" 2>&1 &&
             fail "$compiler compiles: $line"
-        first=$(grep -m 1 'error:' "$folder/errors") || true
-        case $first in
+        error=$(grep -m 1 'error:' "$folder/errors") || true
+        case $error in
         *"wrong.$suffix:4:"*) ;;
-        *) fail "$compiler: $line: the first error is $first" ;;
+        *) fail "$compiler: $line: the first error is $error" ;;
         esac
         case $line in
         'ptx_add(b, x);' | 'ptx_load(b, p);' | 'ptx_cvt(b, PTX_F32);') what='requires 3 arguments, but only 2' ;;
@@ -150,8 +157,8 @@ for compiler in gcc clang g++ clang++; do
         ptx_mma* | ptx_store_vec* | ptx_stmatrix*) what=ptxgen_as_ ;;
         *) continue ;;
         esac
-        echo "$first" | grep -qE "$what|too few arguments provided|ptx_val.*ptx_(vec|fragment)" ||
-            fail "$compiler: $line: $first"
+        echo "$error" | grep -qE "$what|too few arguments provided|ptx_val.*ptx_(vec|fragment)" ||
+            fail "$compiler: $line: $error"
     done <"$folder/wrong_calls"
 done
 
