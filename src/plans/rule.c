@@ -316,6 +316,11 @@ ptx_val ptx_rule_div(ptx_builder *b, ptx_val x, ptx_val y)
 {
     if (!is_set(b, __func__, "x", x) || !is_set(b, __func__, "y", y))
         return (ptx_val) { 0 };
+    if (x.type != y.type && x.kind != PTX_KIND_NUMBER && y.kind != PTX_KIND_NUMBER) {
+        ptx_builder_fail(b, "%s: x is %s and y is %s; both must have the same type", __func__,
+                         ptx_type_name((ptx_type)x.type), ptx_type_name((ptx_type)y.type));
+        return (ptx_val) { 0 };
+    }
     return ptxk_own_rule_div(b, x, y);
 }
 

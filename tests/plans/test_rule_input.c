@@ -58,6 +58,18 @@ static void quotient_of_none(ptx_builder *b, struct ptx_rule_element *e)
     e->new_p = ptx_rule_div(b, e->p, e->c[2]);
 }
 
+static void quotient_of_types(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = ptx_rule_div(b, e->p, ptx_cvt(b, PTX_F64, e->g));
+}
+
+static void invented(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    e->new_p = (ptx_val) { .type = PTX_F32 };
+}
+
 static void power_of_none(ptx_builder *b, struct ptx_rule_element *e)
 {
     plain_update(b, e);
@@ -491,6 +503,8 @@ TEST(test_functions)
         { no_coefficient, "mine: ptx_mul: y was never set: it is c[1], which once does not set" },
         { coefficient_alone, "rule mine: update sets new_p to c[31], which once does not set" },
         { quotient_of_none, "ptx_rule_div: y was never set: it is c[2], which once does not set" },
+        { quotient_of_types, "ptx_rule_div: x is f32 and y is f64; both must have the same type" },
+        { invented, "rule mine: update sets new_p to a ptx_val that no call has made" },
         { power_of_none, "ptx_rule_exp: x was never set: it is c[3], which once does not set" },
         { a_term, "rule mine: update sets a term, which is for reduce alone" },
         { a_term_of_p, "rule mine: update sets a term, which is for reduce alone" },

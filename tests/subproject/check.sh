@@ -44,6 +44,9 @@ install_as() {
     quietly env DESTDIR="$scratch/$kind" meson install -C "$builds-$kind" --no-rebuild
     export PKG_CONFIG_PATH="$tree/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$scratch/$kind"
     [ "$(pkg-config --modversion ptxgen)" ] || fail "pkg-config does not know ptxgen"
+    # shellcheck disable=SC2016 # a variable of pkg-config's
+    grep -q -F -e '-I${srcdir}/include' "$builds-$kind/meson-uninstalled/ptxgen-uninstalled.pc" ||
+        fail "ptxgen-uninstalled.pc does not have the headers"
 }
 link() {
     program=$1

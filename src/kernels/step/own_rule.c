@@ -141,6 +141,9 @@ static ptx_val given(ptx_builder *b, const struct ptxk_step_rule *rule, const ch
                                function, field, index,
                                x.kind == PTX_KIND_NUMBER ? "a number of type" : "a value of type",
                                ptx_type_name((ptx_type)x.type), must);
+    else if (!ptx_builder_is_usable(b, x) && x.kind == PTX_KIND_POISON)
+        ptx_builder_fail_value(b, x, "rule %s: %s sets %s%s to a ptx_val that no call has made",
+                               rule->name, function, field, index);
     else if (!ptx_builder_is_usable(b, x))
         ptx_builder_fail_value(b, x,
                                "rule %s: %s sets %s%s to a value that was made inside a block that "
