@@ -327,6 +327,24 @@ def test_reports_that_there_are_not(gpu):
                       groups=[ptxgen.SGD(lr=0.5)], max_norm=1.0, weight_reports_at=gpu.zeros(1, "f64"))
 
 
+def test_factors_of_rows_and_columns(gpu):
+    """SGD without a gradient's effect, so that a factor is all that a step does."""
+    for columns, expected in ((False, [0.5, 1.0, 3.0, 4.0, 10.0, 12.0]), (True, [0.5, 4.0, 1.5, 8.0, 2.5, 12.0])):
+        weight, factors = gpu.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), gpu.array([0.5, 2.0])
+        clips = [{"tensor": 0, "range": (0, 1, 0, columns), "factor_at": factors},
+                 {"tensor": 0, "range": (1 if columns else 2, 1, 0, columns), "factor_at": factors.address + 4}]
+        plan = gpu.step_plan([ptxgen.StepTensor(parameter=weight, gradient=gpu.zeros(6), step=gpu.zeros(1), columns=2)],
+                             groups=[ptxgen.SGD(lr=0.5)], max_norm=1.0, qk_clips=clips)
+        gpu.synchronize()
+        plan.run()
+        gpu.synchronize()
+        assert weight.tolist() == expected
+    with pytest.raises(ptxgen.InvalidError, match=r"qk_clips\[0\]\.factor_at: elements of type f64, and it is f32"):
+        gpu.step_plan([ptxgen.StepTensor(parameter=weight, gradient=gpu.zeros(6), step=gpu.zeros(1), columns=2)],
+                      groups=[ptxgen.SGD(lr=0.5)], max_norm=1.0,
+                      qk_clips=[{"tensor": 0, "range": (0, 1), "factor_at": gpu.zeros(1, "f64")}])
+
+
 def test_reports_of_ranks(gpu):
     plan, _ = reported(gpu)
     plan.run()

@@ -135,8 +135,8 @@ struct ptxk_step_stored ptxk_step_store(ptx_builder *b, const struct ptxk_step_v
         format->store(b, e->p, &to);
     if (rounds_parameter(v) && v->parameter == PTX_F16)
         to.parameter = round_to_f16(b, e->p, *random++);
-    else if (rounds_parameter(v))
-        to.parameter = ptxk_step_round(b, e->p, *random++, e->quick);
+    else if (rounds_parameter(v)) // a factor may be NaN
+        to.parameter = ptxk_step_round(b, e->p, *random++, e->quick && !v->qk_clip);
     const unsigned states = ptxk_step_rule_states(v);
     for (unsigned k = 0; k < states; k++)
         to.state[k] = ptxk_step_rounds_state(v, k)
