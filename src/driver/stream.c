@@ -73,17 +73,6 @@ ptx_status ptxd_stream_capture(ptx_device *device, CUstream stream, struct ptxd_
     return ptxd_leave(&scope, status);
 }
 
-void ptxd_stream_join(ptx_device *device, CUstream stream, CUstream other, CUevent event)
-{
-    struct ptxd_scope scope;
-
-    if (!ptxd_enter_release(&scope, device))
-        return;
-    if (!scope.library->cuEventRecord(event, other))
-        scope.library->cuStreamWaitEvent(stream, event, 0);
-    ptxd_leave_release(&scope);
-}
-
 static ptx_status no_event(const char *function)
 {
     return ptxd_fail(PTX_ERROR_INVALID, "%s: an event is NULL", function);

@@ -18,12 +18,12 @@ enum {
     MUON_STAGES = 3, // of the tiles' copies
     MUON_PIECE = 16, // bytes of a copy: 8 elements
     MUON_THREADS = 128,
-    MUON_TILE_SHARED = MUON_STAGES * 2 * MUON_TILE * MUON_DEPTH * 2,
+    MUON_TILE_SHARED = MUON_STAGES * 2 * MUON_TILE * MUON_DEPTH * 2 + 16, // stages, a turn
     MUON_PARTIAL = MUON_TILE * MUON_TILE * 4, // bytes of a tile's partial sums
     MUON_CHIP_MOST = 128,                     // rows of a matrix that one block has
 };
 
-// ---- tiles: one product of many matrices --------------------------------------------------------
+// ---- tiles: the products of many matrices -------------------------------------------------------
 
 // C = alpha E + beta A B, or A B^T. C, E and Q have one pitch. Of factors that are symmetric but
 // for roundings it is A B: with A B^T what they lack of symmetry would grow from step to step.
@@ -40,10 +40,12 @@ struct muon_product {
     float alpha, beta, diagonal;
     uint32_t across;    // A B, not A B^T
     uint32_t symmetric; // C is, and is computed on one side of the diagonal
+    uint32_t matrix;    // that it belongs to, counted from 0
+    uint32_t needed;    // tiles of the matrix that are done before it begins
     uint32_t unused;
 };
 
-// What a block does.
+// What a block does in a turn.
 struct muon_tile {
     uint32_t product;
     uint32_t row, column; // counted in tiles
@@ -76,7 +78,8 @@ extern const char *const ptxk_muon_entries[MUON_ENTRIES];
 // Dynamic shared memory and threads of a block of each entry.
 uint32_t ptxk_muon_shared(unsigned entry);
 
-// Writes the three kernels: sm_80 and up.
-void ptxk_muon_emit(ptx_builder *b);
+// Writes the kernels that `entries` has a bit for: sm_80 and up.
+enum { MUON_ALL = (1 << MUON_ENTRIES) - 1 };
+void ptxk_muon_emit(ptx_builder *b, unsigned entries);
 
 #endif

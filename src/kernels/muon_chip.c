@@ -3,6 +3,8 @@
 // memory, and X passes through it, 64 columns at a time, and is written where it was.
 #include "muon_panel.h"
 
+#include "common/common.h"
+
 enum { STAGES = 3, THREADS = 128, MOST_SUMS = 32, MOST_PART = 16, MOST_PAIRS = 8 };
 
 struct chip {
@@ -106,8 +108,9 @@ static void write(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val from
 static void place_pairs(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
                         ptx_val pairs[MOST_PAIRS])
 {
-    ptx_val panel = ptx_mul(b, ptx_div(b, warp->column, MUON_DEPTH), c->size * MUON_ROW);
-    ptx_val piece = ptx_rem(b, ptx_shr(b, warp->column, 3), 8);
+    ptx_val panel =
+        ptx_mul(b, ptxk_over_power_of_two(b, warp->column, MUON_DEPTH), c->size * MUON_ROW);
+    ptx_val piece = ptx_and(b, ptx_shr(b, warp->column, 3), 7);
     ptx_val row = ptx_mad(b, ptx_add(b, warp->row, c->lane.row), MUON_ROW, panel);
 
     row = ptx_mad(b, c->lane.column, 2, row);
@@ -334,6 +337,7 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
 {
     struct chip c = { .size = size, .panels = size / MUON_DEPTH };
     const unsigned down = size / 32;
+    ptxk_muon_lead(b);
     ptx_ptr chips = ptx_param_ptr(b, PTX_U64, "chips", .readonly = true,
                                   .meaning = "a row of struct muon_chip for each block");
     ptx_ptr row =
@@ -364,6 +368,7 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
         plain(b, &c, steps, count);
     ptx_else (b)
         gram(b, &c, steps, count);
+    ptxk_muon_follow(b);
 }
 
 // ---- the module ---------------------------------------------------------------------------------
@@ -378,12 +383,17 @@ uint32_t ptxk_muon_shared(unsigned entry)
     return entry == MUON_TILES ? MUON_TILE_SHARED : passing_bytes(size) + square_bytes(size);
 }
 
-void ptxk_muon_emit(ptx_builder *b)
+void ptxk_muon_emit(ptx_builder *b, unsigned entries)
 {
-    ptx_entry (b, ptxk_muon_entries[MUON_TILES], .block = { MUON_THREADS }, .min_blocks = 2)
-        ptxk_muon_tiles_emit(b);
-    ptx_entry (b, ptxk_muon_entries[MUON_CHIP_64], .block = { THREADS })
-        ptxk_muon_chip_emit(b, 64);
-    ptx_entry (b, ptxk_muon_entries[MUON_CHIP_128], .block = { THREADS }, .min_blocks = 2)
-        ptxk_muon_chip_emit(b, 128);
+    const char *const *name = ptxk_muon_entries;
+
+    if (entries & 1 << MUON_TILES)
+        ptx_entry (b, name[MUON_TILES], .block = { MUON_THREADS }, .min_blocks = 2)
+            ptxk_muon_tiles_emit(b);
+    if (entries & 1 << MUON_CHIP_64)
+        ptx_entry (b, name[MUON_CHIP_64], .block = { THREADS })
+            ptxk_muon_chip_emit(b, 64);
+    if (entries & 1 << MUON_CHIP_128)
+        ptx_entry (b, name[MUON_CHIP_128], .block = { THREADS }, .min_blocks = 2)
+            ptxk_muon_chip_emit(b, 128);
 }

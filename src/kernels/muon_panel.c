@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "muon_panel.h"
 
+#include "common/common.h"
+
 ptx_ptr ptxk_muon_shared_at(ptx_builder *b, ptx_val address)
 {
     return ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, address);
@@ -29,8 +31,8 @@ struct muon_warp ptxk_muon_warp(ptx_builder *b, unsigned down, unsigned across, 
     ptx_val upper = ptx_shr(b, lane, 4);
 
     ptx_comment(b, "where this lane reads the warp's part of panels");
-    w.row = ptx_mul(b, ptx_div(b, number, wide), 16 * down);
-    w.column = ptx_mul(b, ptx_rem(b, number, wide), 16 * across);
+    w.row = ptx_mul(b, ptxk_over_power_of_two(b, number, wide), 16 * down);
+    w.column = ptx_mul(b, ptx_and(b, number, wide - 1), 16 * across);
     // Tiles of 8 x 8 in the order of a fragment's words. Of A, and of B by rows: the second tile
     // has the next 8 rows, the third the next 8 columns. Of B^T it is the other way round.
     ptx_val row = ptx_add(b, low, ptx_mul(b, half, 8));
@@ -39,9 +41,9 @@ struct muon_warp ptxk_muon_warp(ptx_builder *b, unsigned down, unsigned across, 
     ptx_val of_half = ptx_mul(b, ptx_xor(b, half, low), MUON_PIECE);
     ptx_val row_at = ptx_mul(b, ptx_add(b, w.row, row), MUON_ROW);
     ptx_val column_at = ptx_mul(b, ptx_add(b, w.column, column), MUON_ROW);
-    ptx_val of_panel = ptx_mul(b, ptx_div(b, w.column, MUON_DEPTH), panel);
+    ptx_val of_panel = ptx_mul(b, ptxk_over_power_of_two(b, w.column, MUON_DEPTH), panel);
     ptx_val across_at = ptx_mad(b, row, MUON_ROW, of_panel);
-    ptx_val first = ptx_mul(b, ptx_rem(b, w.column, MUON_DEPTH), 2);
+    ptx_val first = ptx_mul(b, ptx_and(b, w.column, MUON_DEPTH - 1), 2);
     for (unsigned k = 0; k < MUON_STEPS; k++) {
         if (k % 2 == 0)
             ptx_comment(b, "step %u of the depth, columns from %u on", k, 16 * k);
@@ -82,32 +84,95 @@ static void pair(ptx_builder *b, ptx_ptr at, bool trans, ptx_fragment to[2])
     to[1] = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F16, 16, ptx_vec2(w.lane[2], w.lane[3]));
 }
 
+void ptxk_muon_load(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                    bool across, unsigned step, struct muon_part *to)
+{
+    enum { ELEMENTS = 16 * MUON_DEPTH };
+
+    ptx_comment(b, "columns %u to %u", step * 16, step * 16 + 15);
+    ptx_ptr rows = ptxk_muon_shared_at(b, ptx_add(b, left, warp->of_rows[step]));
+    for (unsigned m = 0; m < warp->down; m++)
+        to->x[m] = fragment(b, PTX_FRAGMENT_A, ptx_at(b, rows, m * ELEMENTS), 4);
+    if (!across) {
+        ptx_ptr from = ptxk_muon_shared_at(b, ptx_add(b, right, warp->of_columns[step]));
+        for (unsigned n = 0; n < warp->across; n++)
+            pair(b, ptx_at(b, from, n * ELEMENTS), false, to->y + 2 * n);
+    }
+    for (unsigned n = 0; across && n < warp->across; n++) {
+        ptx_ptr from = ptxk_muon_shared_at(b, ptx_add(b, right, warp->of_across[n]));
+        pair(b, ptx_at(b, from, step * ELEMENTS), true, to->y + 2 * n);
+    }
+}
+
+void ptxk_muon_part_var(ptx_builder *b, const struct muon_warp *warp, struct muon_part *to)
+{
+    ptx_val zero[4];
+
+    ptx_comment(b, "what a step multiplies");
+    for (unsigned k = 0; k < 4; k++)
+        zero[k] = ptx_u32(0);
+    const ptx_vec four = ptx_vec4(zero[0], zero[1], zero[2], zero[3]);
+    const ptx_vec two = ptx_vec2(zero[0], zero[1]);
+    for (unsigned m = 0; m < warp->down; m++) {
+        ptx_fragment x = ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F16, 16, four);
+        to->x[m] = ptx_fragment_var(b, x);
+    }
+    for (unsigned n = 0; n < 2 * warp->across; n++) {
+        ptx_fragment y = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F16, 16, two);
+        to->y[n] = ptx_fragment_var(b, y);
+    }
+}
+
+void ptxk_muon_load_var(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                        bool across, unsigned step, const struct muon_part *to)
+{
+    struct muon_part loaded;
+
+    ptxk_muon_load(b, warp, left, right, across, step, &loaded);
+    ptx_comment(b, "kept until they are multiplied");
+    for (unsigned m = 0; m < warp->down; m++)
+        ptx_fragment_set(b, to->x[m], loaded.x[m]);
+    for (unsigned n = 0; n < 2 * warp->across; n++)
+        ptx_fragment_set(b, to->y[n], loaded.y[n]);
+}
+
+void ptxk_muon_add(ptx_builder *b, const struct muon_warp *warp, const struct muon_part *part,
+                   ptx_fragment *sums)
+{
+    const unsigned across = 2 * warp->across;
+
+    for (unsigned k = 0; k < warp->down * across; k++) {
+        // There and back, so that a product shares a factor with the one before it.
+        const unsigned m = k / across, n = m % 2 ? across - 1 - k % across : k % across;
+        ptx_fragment *sum = &sums[m * across + n];
+        if (k % 16 == 0)
+            ptx_comment(b, "products of 16 x 16 by 16 x 8, from %u on of %u", k,
+                        warp->down * across);
+        ptx_fragment_set(b, *sum, ptx_mma(b, part->x[m], part->y[n], *sum));
+    }
+}
+
 void ptxk_muon_multiply(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
                         bool across, ptx_fragment *sums)
 {
-    enum { MOST = 4, ELEMENTS = 16 * MUON_DEPTH };
-    ptx_fragment x[MOST], y[2 * MOST];
-    ptx_ptr by_columns[MOST];
+    struct muon_part part;
 
-    for (unsigned k = 0; across && k < warp->across; k++)
-        by_columns[k] = ptxk_muon_shared_at(b, ptx_add(b, right, warp->of_across[k]));
     for (unsigned step = 0; step < MUON_STEPS; step++) {
-        ptx_comment(b, "columns %u to %u", step * 16, step * 16 + 15);
-        ptx_ptr rows = ptxk_muon_shared_at(b, ptx_add(b, left, warp->of_rows[step]));
-        for (unsigned m = 0; m < warp->down; m++)
-            x[m] = fragment(b, PTX_FRAGMENT_A, ptx_at(b, rows, m * ELEMENTS), 4);
-        if (!across) {
-            ptx_ptr from = ptxk_muon_shared_at(b, ptx_add(b, right, warp->of_columns[step]));
-            for (unsigned n = 0; n < warp->across; n++)
-                pair(b, ptx_at(b, from, n * ELEMENTS), false, y + 2 * n);
-        }
-        for (unsigned n = 0; across && n < warp->across; n++)
-            pair(b, ptx_at(b, by_columns[n], step * ELEMENTS), true, y + 2 * n);
-        for (unsigned k = 0; k < 2 * warp->down * warp->across; k++) {
-            const unsigned m = k / (2 * warp->across), n = k % (2 * warp->across);
-            if (k == 0)
-                ptx_comment(b, "%u products of 16 x 16 by 16 x 8", 2 * warp->down * warp->across);
-            ptx_fragment_set(b, sums[k], ptx_mma(b, x[m], y[n], sums[k]));
-        }
+        ptxk_muon_load(b, warp, left, right, across, step, &part);
+        ptxk_muon_add(b, warp, &part, sums);
     }
+}
+
+void ptxk_muon_lead(ptx_builder *b)
+{
+    if (ptx_builder_target(b).sm >= 90)
+        ptx_griddepcontrol_launch_dependents(b);
+}
+
+void ptxk_muon_follow(ptx_builder *b)
+{
+    if (ptx_builder_target(b).sm < 90)
+        return;
+    ptx_comment(b, "ends after the launch before it");
+    ptx_griddepcontrol_wait(b);
 }

@@ -25,7 +25,27 @@ struct muon_warp ptxk_muon_warp(ptx_builder *b, unsigned down, unsigned across, 
 // Sums: down x across x 2 fragments of variables, 0.
 void ptxk_muon_zero(ptx_builder *b, const struct muon_warp *warp, ptx_fragment *sums, bool first);
 
-// Adds A B^T, or A B, of a panel of A and a panel of B^T or 64 rows of B, at these addresses.
+// What a warp multiplies in a step of 16 columns of A: fragments of A, and of B.
+enum { MUON_MOST_DOWN = 4, MUON_MOST_ACROSS = 8 };
+struct muon_part {
+    ptx_fragment x[MUON_MOST_DOWN], y[MUON_MOST_ACROSS];
+};
+
+// Loads the part of a step from a panel of A and a panel of B^T, or 64 rows of B, at these
+// addresses.
+void ptxk_muon_load(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                    bool across, unsigned step, struct muon_part *to);
+
+// Variables, and such a load into them.
+void ptxk_muon_part_var(ptx_builder *b, const struct muon_warp *warp, struct muon_part *to);
+void ptxk_muon_load_var(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                        bool across, unsigned step, const struct muon_part *to);
+
+// Adds the products of a part.
+void ptxk_muon_add(ptx_builder *b, const struct muon_warp *warp, const struct muon_part *part,
+                   ptx_fragment *sums);
+
+// Adds A B^T, or A B, of all steps of such panels.
 void ptxk_muon_multiply(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
                         bool across, ptx_fragment *sums);
 
@@ -40,6 +60,11 @@ struct muon_lane {
     ptx_val row, column;
 };
 struct muon_lane ptxk_muon_lane(ptx_builder *b);
+
+// The launches of a run overlap: each lets the next one start when its own blocks have started, and
+// ends after the one before it.
+void ptxk_muon_lead(ptx_builder *b);
+void ptxk_muon_follow(ptx_builder *b);
 
 // The bodies of the entries.
 void ptxk_muon_tiles_emit(ptx_builder *b);

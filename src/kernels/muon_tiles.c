@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT
-// A product of many matrices: a block has a tile of 128 x 128 of one of them, or a slice of its
-// depth. The last block of a tile to end adds up the slices in their order. Of a symmetric product
-// the tiles below the diagonal are computed, and written on both sides.
+// All products of many matrices, in one launch. Blocks take tiles of 128 x 128, or slices of their
+// depth, in the order of a table, in which a matrix's products follow one another; a tile waits
+// until all of the products before it are done. It waits for tiles that were taken before it alone,
+// so that some block always goes on, however many are resident. The last block of a tile to end
+// adds up the slices in their order. Of a symmetric product the tiles below the diagonal are
+// computed, and written on both sides.
 #include "muon_panel.h"
+
+#include "common/common.h"
 
 enum {
     BYTES = MUON_TILE * MUON_DEPTH * 2, // of one operand's part of a stage
@@ -32,6 +37,14 @@ struct tile {
     ptx_val wanted, addend; // whether E is still to be copied, and the stage that it is in
 };
 
+// What all blocks take their tiles from.
+struct queue {
+    ptx_ptr products, tiles, turns, done; // global
+    ptx_val tiles_count, matrices, tid, shared;
+    ptx_ptr turn; // shared: the block's next tile
+    ptx_val next; // of thread 0: that one, while the tile before it is computed
+};
+
 // ---- the tables ---------------------------------------------------------------------------------
 
 static ptx_val word(ptx_builder *b, ptx_ptr product, ptx_type type, uint32_t place)
@@ -41,22 +54,20 @@ static ptx_val word(ptx_builder *b, ptx_ptr product, ptx_type type, uint32_t pla
 
 #define ADDRESS(member) word(b, t.product, PTX_U64, MUON_PLACE(uint64_t, muon_product, member))
 #define NUMBER(member)  word(b, t.product, PTX_U32, MUON_PLACE(uint32_t, muon_product, member))
-#define SCALAR(member)  word(b, t.product, PTX_F32, MUON_PLACE(float, muon_product, member))
+#define NUMBER_OF(t, member)                                                                       \
+    word(b, (t)->product, PTX_U32, MUON_PLACE(uint32_t, muon_product, member))
+#define SCALAR(member) word(b, t.product, PTX_F32, MUON_PLACE(float, muon_product, member))
 
-static struct tile read_tables(ptx_builder *b)
+static struct tile read_tables(ptx_builder *b, const struct queue *q, ptx_val turn)
 {
-    struct tile t = { .tid = ptx_tid(b, PTX_X) };
-    ptx_ptr products = ptx_param_ptr(b, PTX_U64, "products", .readonly = true,
-                                     .meaning = "rows of struct muon_product");
-    ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "tiles", .readonly = true,
-                                  .meaning = "a row of struct muon_tile for each block");
+    struct tile t = { .tid = q->tid, .shared = q->shared };
 
-    ptx_comment(b, "the block's tile, and the product that it belongs to");
+    ptx_comment(b, "the tile, and the product that it belongs to");
     const uint32_t words = sizeof(struct muon_tile) / 4;
-    ptx_ptr own = ptx_at(b, tiles, ptx_mul_wide(b, ptx_ctaid(b, PTX_X), words));
+    ptx_ptr own = ptx_at(b, q->tiles, ptx_mul_wide(b, turn, words));
     ptx_val product = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, product));
     const uint32_t length = sizeof(struct muon_product) / 8;
-    t.product = ptx_at(b, products, ptx_mul_wide(b, product, length));
+    t.product = ptx_at(b, q->products, ptx_mul_wide(b, product, length));
     ptx_val row = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, row));
     ptx_val column = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, column));
     t.slice = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, slice));
@@ -80,7 +91,6 @@ static struct tile read_tables(ptx_builder *b)
     ptx_val slice = ptx_mul(b, NUMBER(slice), 2);
     t.begin = ptx_mul(b, t.slice, slice);
     t.end = ptx_min(b, ptx_add(b, t.begin, slice), t.depth);
-    t.shared = ptx_ptr_address(b, ptx_shared_dynamic(b, PTX_F16));
     return t;
 }
 
@@ -133,7 +143,8 @@ struct part {
 
 static struct part part_of(ptx_builder *b, const struct tile *t)
 {
-    ptx_val piece = ptx_rem(b, t->tid, ROW_PIECES), row = ptx_div(b, t->tid, ROW_PIECES);
+    ptx_val piece = ptx_and(b, t->tid, ROW_PIECES - 1);
+    ptx_val row = ptxk_over_power_of_two(b, t->tid, ROW_PIECES);
 
     return (struct part) { row, piece, ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2)) };
 }
@@ -173,15 +184,15 @@ static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
 static void copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, ptx_val to)
 {
     struct part p = part_of(b, t);
-    ptx_val most = ptx_sub(b, t->pitch_b, MUON_PIECE), count = ptx_div(b, t->depth, 2);
+    ptx_val most = ptx_sub(b, t->pitch_b, MUON_PIECE), count = ptx_shr(b, t->depth, 1);
     ptx_val column = ptx_min(b, p.at, most);
     ptx_val source = ptx_add(b, t->b, ptx_cvt(b, PTX_U64, column));
-    ptx_val panel = ptx_mul(b, ptx_div(b, p.piece, 8), MUON_DEPTH * MUON_ROW);
-    ptx_val in_panel = ptxk_muon_piece(b, p.row, ptx_rem(b, p.piece, 8));
+    ptx_val panel = ptx_mul(b, ptx_shr(b, p.piece, 3), MUON_DEPTH * MUON_ROW);
+    ptx_val in_panel = ptxk_muon_piece(b, p.row, ptx_and(b, p.piece, 7));
     ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, ptx_add(b, panel, in_panel)));
     ptx_val last = ptx_sub(b, ptx_min(b, count, t->rows), 1);
 
-    ptx_val row = ptx_add(b, p.row, ptx_div(b, first, 2));
+    ptx_val row = ptx_add(b, p.row, ptx_shr(b, first, 1));
     for (unsigned k = 0; k < MUON_DEPTH; k += ROWS_APART) {
         if (k / ROWS_APART % 2 == 0)
             ptx_comment(b, "copies from row %u on", k);
@@ -216,7 +227,7 @@ static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_va
 }
 
 static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *warp, bool across,
-                ptx_fragment *sums)
+                const struct muon_part part[2], ptx_fragment *sums)
 {
     ptx_comment(b, across ? "sums of A B: B by its rows" : "sums of A B^T: B by its columns");
     for (unsigned k = 0; k < MUON_STAGES - 1; k++) {
@@ -232,10 +243,12 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
     ptx_val right = ptx_u32(BYTES); // the part of B in a stage
     if (!across)
         right = ptx_select(b, t->two, right, ptx_u32(0));
+    ptx_comment(b, "the first stage, and its first part");
+    ptx_cp_async_wait(b, MUON_STAGES - 2);
+    ptx_barrier(b);
+    ptx_if (b, has)
+        ptxk_muon_load_var(b, warp, read, ptx_add(b, read, right), across, 0, &part[0]);
     ptx_for (b, depth, t->begin, t->end, MUON_ROW) {
-        ptx_cp_async_wait(b, MUON_STAGES - 2);
-        ptx_comment(b, "the stage is there for all, and all have read the one that is filled next");
-        ptx_barrier(b);
         ptx_val next_depth = ptx_add(b, depth, (MUON_STAGES - 1) * MUON_ROW);
         if (across)
             ptx_if (b, ptx_and(b, t->wanted, ptx_ge(b, next_depth, t->end))) {
@@ -244,26 +257,65 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
                 ptx_set(b, t->wanted, ptx_bool(false));
             }
         copy_stage(b, t, across, next_depth, filled);
-        ptx_comment(b, "a panel of 64 of the depth");
+        ptx_comment(b, "a panel of 64 of the depth: each part is loaded before the last is used");
+        ptx_val beside = ptx_add(b, read, right);
         ptx_if (b, has)
-            ptxk_muon_multiply(b, warp, read, ptx_add(b, read, right), across, sums);
-        ptx_comment(b, "the next stage");
+            for (unsigned step = 0; step + 1 < MUON_STEPS; step++) {
+                const struct muon_part *next = &part[(step + 1) % 2];
+                ptxk_muon_load_var(b, warp, read, beside, across, step + 1, next);
+                ptxk_muon_add(b, warp, &part[step % 2], sums);
+            }
+        ptx_cp_async_wait(b, MUON_STAGES - 2);
+        ptx_comment(b, "the next stage is there for all, and all have read the one filled next");
+        ptx_barrier(b);
         ptx_set(b, filled, read);
         ptx_val next = ptx_add(b, read, STAGE);
         ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), t->shared, next));
+        beside = ptx_add(b, read, right);
+        ptx_if (b, has) {
+            ptxk_muon_load_var(b, warp, read, beside, across, 0, &part[0]);
+            ptxk_muon_add(b, warp, &part[(MUON_STEPS - 1) % 2], sums);
+        }
     }
     ptx_cp_async_wait_all(b);
 }
 
 // ---- slices of a long depth ---------------------------------------------------------------------
 
-// Stores this slice's sums. The last block of the tile adds up all of them; the others end.
-static void add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
+// The sums of all slices, in their order.
+static void read_slices(ptx_builder *b, const struct tile *t, ptx_ptr partials, ptx_fragment *sums)
 {
-    enum { WORDS = MUON_TILE * MUON_TILE };
+    ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
+    ptx_comment(b, "the last block of the tile: all slices in their order");
+    for (unsigned k = 0; k < SUMS; k++) {
+        if (k % 4 == 0)
+            ptx_comment(b, "fragments from %u on", k);
+        ptx_vec words = ptx_load_vec(b, partials, k * 4 * MUON_THREADS, 4);
+        ptx_fragment_set(b, sums[k], ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, words));
+    }
+    ptx_for (b, slice, ptx_u32(1), t->slices, 1) {
+        ptx_ptr from = ptx_at(b, partials, ptx_mul_wide(b, slice, MUON_PARTIAL / 4));
+        for (unsigned k = 0; k < SUMS; k++) {
+            if (k % 4 == 0)
+                ptx_comment(b, "fragments from %u on", k);
+            ptx_vec more = ptx_load_vec(b, from, k * 4 * MUON_THREADS, 4);
+            ptx_vec words = ptx_fragment_words(b, sums[k]);
+            for (unsigned w = 0; w < 4; w++)
+                words.lane[w] = ptx_add(b, words.lane[w], more.lane[w]);
+            ptx_fragment_set(b, sums[k], ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, words));
+        }
+    }
+}
+
+// Stores this slice's sums. The last block of the tile adds up all of them. Returns whether this
+// one is: a predicate.
+static ptx_val add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
+{
+    enum { WORDS = MUON_PARTIAL / 4 };
     // All have left the stages when it is written. An array of its own would move the stages from
     // the boundaries of 128 bytes, across which copies take twice the time.
     ptx_ptr last = ptx_ptr_cast(b, PTX_U32, ptxk_muon_shared_at(b, t->shared));
+    ptx_val finishes = ptx_var(b, ptx_bool(true));
 
     ptx_if (b, ptx_gt(b, t->slices, 1)) {
         ptx_comment(b, "this slice's sums, in the order of the threads");
@@ -291,30 +343,11 @@ static void add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
                 ptx_store(b, counter, 0, ptx_u32(0));
         }
         ptx_barrier(b);
-        ptx_return_if(b, ptx_eq(b, ptx_load(b, last, 0), 0));
-        ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
-        ptx_comment(b, "the last block of the tile: all slices in their order");
-        for (unsigned k = 0; k < SUMS; k++) {
-            if (k % 4 == 0)
-                ptx_comment(b, "fragments from %u on", k);
-            ptx_vec first_words = ptx_load_vec(b, partials, k * 4 * MUON_THREADS, 4);
-            ptx_fragment_set(b, sums[k],
-                             ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, first_words));
-        }
-        ptx_for (b, slice, ptx_u32(1), t->slices, 1) {
-            ptx_ptr from = ptx_at(b, partials, ptx_mul_wide(b, slice, WORDS));
-            for (unsigned k = 0; k < SUMS; k++) {
-                if (k % 4 == 0)
-                    ptx_comment(b, "fragments from %u on", k);
-                ptx_vec more = ptx_load_vec(b, from, k * 4 * MUON_THREADS, 4);
-                ptx_vec words = ptx_fragment_words(b, sums[k]);
-                for (unsigned w = 0; w < 4; w++)
-                    words.lane[w] = ptx_add(b, words.lane[w], more.lane[w]);
-                ptx_fragment_set(b, sums[k],
-                                 ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, words));
-            }
-        }
+        ptx_set(b, finishes, ptx_ne(b, ptx_load(b, last, 0), 0));
+        ptx_if (b, finishes)
+            read_slices(b, t, partials, sums);
     }
+    return finishes;
 }
 
 // ---- the finished tile --------------------------------------------------------------------------
@@ -430,12 +463,13 @@ static void write_mirrored(ptx_builder *b, const struct tile *t, ptx_val to)
     ptx_comment(b, "the transposed tile");
     ptx_val lane = ptx_laneid(b), warp = ptx_shr(b, t->tid, 5);
     ptx_val low = ptx_and(b, lane, 7), quarter = ptx_shr(b, lane, 3);
-    ptx_val part = ptx_mul(b, ptx_rem(b, warp, PARTS), 32);
+    ptx_val part = ptx_mul(b, ptx_and(b, warp, PARTS - 1), 32);
     ptx_val row = ptx_add(b, ptx_mul(b, ptx_shr(b, low, 1), 8), ptx_and(b, low, 1));
     row = ptx_add(b, ptx_add(b, row, ptx_mul(b, quarter, 2)), part);
     ptx_val column = ptx_mad(b, ptx_and(b, lane, 3), 8, part);
     ptx_val at = ptx_mul(b, ptx_add(b, t->row, column), 2);
-    ptx_val inside = ptx_lt(b, at, t->pitch_c), first = ptx_div(b, warp, PARTS);
+    ptx_val inside = ptx_lt(b, at, t->pitch_c);
+    ptx_val first = ptxk_over_power_of_two(b, warp, PARTS);
 
     to = ptx_add(b, to, ptx_cvt(b, PTX_U64, at));
     for (unsigned k = 0; k < ROW_PIECES; k += STEP) {
@@ -450,58 +484,147 @@ static void write_mirrored(ptx_builder *b, const struct tile *t, ptx_val to)
     }
 }
 
-// From sm_90 on a launch may begin before the one before it has ended.
-static void let_next_start(ptx_builder *b)
+static void finish_tile(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
+                        ptx_fragment *sums)
 {
-    if (ptx_builder_target(b).sm >= 90)
-        ptx_griddepcontrol_launch_dependents(b);
+    ptx_comment(b, "what becomes of the sums");
+    struct muon_lane lane = ptxk_muon_lane(b);
+    read_rest(b, t);
+    ptx_if (b, ptx_ne(b, t->e, 0))
+        add_addend(b, t, warp, &lane, sums);
+    ptx_barrier(b);
+    finish(b, t, warp, &lane, sums);
+    ptx_barrier(b);
+    ptx_val to = ptx_var(b, t->c), mirrored = ptx_and(b, t->symmetric, t->off_diagonal);
+    ptx_comment(b, "C, and then Q");
+    ptx_loop (b) {
+        write_rows(b, t, to);
+        ptx_if (b, mirrored)
+            write_mirrored(b, t, to);
+        ptx_comment(b, "ends without a Q, and after it");
+        ptx_break_if(b, ptx_or(b, ptx_eq(b, t->q, 0), ptx_eq(b, to, t->q)));
+        ptx_barrier(b);
+        ptx_if (b, ptx_not(b, t->off_diagonal))
+            add_diagonal(b, t);
+        ptx_barrier(b);
+        ptx_set(b, to, t->q);
+    }
 }
 
-static void wait_for_last(ptx_builder *b)
+// ---- turns --------------------------------------------------------------------------------------
+
+static struct queue queue_params(ptx_builder *b)
 {
-    if (ptx_builder_target(b).sm >= 90) {
-        ptx_comment(b, "what the launch before has written");
-        ptx_griddepcontrol_wait(b);
+    struct queue q = { .tid = ptx_tid(b, PTX_X) };
+
+    q.products = ptx_param_ptr(b, PTX_U64, "products", .readonly = true,
+                               .meaning = "rows of struct muon_product");
+    q.tiles = ptx_param_ptr(b, PTX_U32, "tiles", .readonly = true,
+                            .meaning = "rows of struct muon_tile, in the order of their turns");
+    q.turns = ptx_param_ptr(b, PTX_U32, "turns", .length = "2",
+                            .meaning = "turns taken, blocks that have ended; 0 before and after");
+    q.done = ptx_param_ptr(b, PTX_U32, "done",
+                           .meaning = "a matrix's tiles that are done; 0 before and after");
+    q.tiles_count = ptx_param(b, PTX_U32, "tile_count");
+    q.matrices = ptx_param(b, PTX_U32, "matrix_count");
+    q.shared = ptx_ptr_address(b, ptx_shared_dynamic(b, PTX_F16));
+    ptx_val behind = ptx_add(b, q.shared, MUON_STAGES * STAGE);
+    q.turn = ptx_ptr_cast(b, PTX_U32, ptxk_muon_shared_at(b, behind));
+    q.next = ptx_var(b, ptx_u32(0));
+    return q;
+}
+
+// Executed by thread 0.
+static ptx_val take_turn(ptx_builder *b, const struct queue *q)
+{
+    return ptx_atomic_add(b, q->turns, 0, 1);
+}
+
+// Waits until the products before the tile's are done, and takes the turn after it.
+static void wait_for_others(ptx_builder *b, const struct queue *q, const struct tile *t)
+{
+    ptx_val matrix = NUMBER_OF(t, matrix), needed = NUMBER_OF(t, needed);
+
+    ptx_if (b, ptx_eq(b, q->tid, 0)) {
+        ptx_comment(b, "until the products before it are done");
+        ptx_ptr done = ptx_at(b, q->done, matrix);
+        ptx_loop (b) {
+            ptx_val now = ptx_load(b, done, 0, .order = PTX_ORDER_ACQUIRE, .scope = PTX_SCOPE_GPU);
+            ptx_break_if(b, ptx_ge(b, now, needed));
+        }
+        ptx_set(b, q->next, take_turn(b, q));
+    }
+    ptx_barrier(b);
+}
+
+// Executed by all threads: says that the tile is done, and hands on the next turn.
+static void tell_others(ptx_builder *b, const struct queue *q, const struct tile *t, ptx_val done)
+{
+    ptx_val matrix = NUMBER_OF(t, matrix);
+
+    ptx_barrier(b);
+    ptx_if (b, ptx_eq(b, q->tid, 0)) {
+        ptx_store(b, q->turn, 0, q->next);
+        ptx_if (b, done) {
+            ptx_comment(b, "what the block has written comes before it");
+            ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
+            ptx_atomic(b, PTX_ATOMIC_add, ptx_at(b, q->done, matrix), 0, 1,
+                       .order = PTX_ORDER_RELEASE, .scope = PTX_SCOPE_GPU);
+        }
+    }
+}
+
+// The last block to end leaves the counters as they were.
+static void end_queue(ptx_builder *b, const struct queue *q)
+{
+    ptx_if (b, ptx_eq(b, q->tid, 0)) {
+        ptx_val before = ptx_atomic(b, PTX_ATOMIC_add, q->turns, 1, 1, .order = PTX_ORDER_ACQ_REL,
+                                    .scope = PTX_SCOPE_GPU);
+        ptx_val last = ptx_eq(b, ptx_add(b, before, 1), ptx_nctaid(b, PTX_X));
+        ptx_store(b, q->turn, 0, ptx_select(b, last, ptx_u32(1), ptx_u32(0)));
+    }
+    ptx_barrier(b);
+    ptx_if (b, ptx_ne(b, ptx_load(b, q->turn, 0), 0)) {
+        ptx_comment(b, "the last block to end: counters become 0");
+        ptx_if (b, ptx_lt(b, q->tid, 2))
+            ptx_store(b, q->turns, q->tid, ptx_u32(0));
+        ptx_for (b, k, q->tid, q->matrices, MUON_THREADS)
+            ptx_store(b, q->done, k, ptx_u32(0));
     }
 }
 
 void ptxk_muon_tiles_emit(ptx_builder *b)
 {
-    let_next_start(b);
-    struct tile t = read_tables(b);
+    struct queue q = queue_params(b);
     struct muon_warp warp = ptxk_muon_warp(b, DOWN, PAIRS, WIDE, MUON_DEPTH * MUON_ROW);
     ptx_fragment sums[SUMS];
+    struct muon_part part[2];
 
     ptxk_muon_zero(b, &warp, sums, true);
-    t.wanted = ptx_var(b, ptx_ne(b, t.e, 0));
-    t.addend = ptx_var(b, t.shared);
-    wait_for_last(b);
-    ptx_if (b, t.across)
-        sum(b, &t, &warp, true, sums);
-    ptx_else (b)
-        sum(b, &t, &warp, false, sums);
-    add_slices(b, &t, sums);
-
-    ptx_comment(b, "what becomes of the sums");
-    struct muon_lane lane = ptxk_muon_lane(b);
-    read_rest(b, &t);
-    ptx_if (b, ptx_ne(b, t.e, 0))
-        add_addend(b, &t, &warp, &lane, sums);
-    ptx_barrier(b);
-    finish(b, &t, &warp, &lane, sums);
-    ptx_barrier(b);
-    ptx_val to = ptx_var(b, t.c), mirrored = ptx_and(b, t.symmetric, t.off_diagonal);
-    ptx_comment(b, "C, and then Q");
+    for (unsigned k = 0; k < 2; k++)
+        ptxk_muon_part_var(b, &warp, &part[k]);
+    ptx_if (b, ptx_eq(b, q.tid, 0))
+        ptx_store(b, q.turn, 0, take_turn(b, &q));
     ptx_loop (b) {
-        write_rows(b, &t, to);
-        ptx_if (b, mirrored)
-            write_mirrored(b, &t, to);
-        ptx_comment(b, "ends without a Q, and after it");
-        ptx_break_if(b, ptx_or(b, ptx_eq(b, t.q, 0), ptx_eq(b, to, t.q)));
+        ptx_comment(b, "the block's next tile; all have left the last one");
         ptx_barrier(b);
-        ptx_if (b, ptx_not(b, t.off_diagonal))
-            add_diagonal(b, &t);
-        ptx_barrier(b);
-        ptx_set(b, to, t.q);
+        ptx_val turn = ptx_load(b, q.turn, 0);
+        ptx_break_if(b, ptx_ge(b, turn, q.tiles_count));
+        struct tile t = read_tables(b, &q, turn);
+        ptxk_muon_zero(b, &warp, sums, false);
+        t.wanted = ptx_var(b, ptx_ne(b, t.e, 0));
+        t.addend = ptx_var(b, t.shared);
+        wait_for_others(b, &q, &t);
+        ptx_if (b, t.across)
+            sum(b, &t, &warp, true, part, sums);
+        ptx_else (b)
+            sum(b, &t, &warp, false, part, sums);
+        ptx_val finishes = add_slices(b, &t, sums);
+        ptx_if (b, finishes)
+            finish_tile(b, &t, &warp, sums);
+        tell_others(b, &q, &t, finishes);
     }
+    ptx_barrier(b);
+    end_queue(b, &q);
+    ptxk_muon_follow(b);
 }

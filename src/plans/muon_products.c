@@ -9,15 +9,14 @@
 #include <ptxgen/launch.h>
 #include <ptxgen/stream.h>
 
-#include "driver/capture.h"
 #include "driver/error.h"
 #include "load.h"
 
-enum { CHIP_ENTRIES = MUON_ENTRIES - MUON_CHIP_64 };
+enum { CHIP_ENTRIES = MUON_ENTRIES - MUON_CHIP_64, TURNS = 2, BLOCKS_OF_ONE = 2 };
 
 struct row {
     struct muon_product product;
-    uint32_t launch, order;
+    uint32_t level, order;
 };
 
 // What the host writes, and where it is on the device.
@@ -32,12 +31,21 @@ struct tables {
     uint32_t *schedule_at;
     size_t step_count;
     size_t counter_count;
-    uint32_t launches;
+    uint32_t *done; // of each matrix in tiles: tiles up to the product before
+    uint32_t *all;  // and up to this one
+    uint32_t *level;
+    uint32_t matrix_count;
 };
 
 struct launch {
     unsigned entry, blocks;
     CUdeviceptr table; // of the tiles, or of the chips
+};
+
+// What the blocks of the tiles' launch share.
+struct queue {
+    CUdeviceptr turns, done;
+    uint32_t tiles, matrices;
 };
 
 struct muon_products {
@@ -46,11 +54,9 @@ struct muon_products {
     ptx_function *functions[MUON_ENTRIES];
     ptx_buffer *memory;
     CUdeviceptr products;
-    struct launch *launches;
+    struct queue queue;
+    struct launch launches[MUON_ENTRIES]; // the chips', and then that of the tiles
     unsigned launch_count;
-    unsigned chip_launches; // the first ones, which run beside the others
-    CUstream beside;
-    CUevent begins, ends;
 };
 
 static ptx_status out_of_memory(void)
@@ -80,26 +86,25 @@ static bool grow(void *array, size_t *room, size_t count, size_t more, size_t si
 
 // ---- tables -------------------------------------------------------------------------------------
 
-static ptx_status take_product(void *to, uint32_t launch, const struct muon_product *product)
+static ptx_status take_product(void *to, uint32_t level, const struct muon_product *product)
 {
     struct tables *t = to;
 
     if (!grow(&t->rows, &t->row_room, t->row_count, 1, sizeof *t->rows))
         return out_of_memory();
-    t->rows[t->row_count] = (struct row) { *product, launch, (uint32_t)t->row_count };
+    t->rows[t->row_count] = (struct row) { *product, level, (uint32_t)t->row_count };
+    t->rows[t->row_count].product.matrix = t->matrix_count;
     t->row_count++;
-    if (t->launches < launch + 1)
-        t->launches = launch + 1;
     return PTX_OK;
 }
 
-// Launches in their order; in one, long products first, so that short ones fill the end.
-static int by_launch(const void *x, const void *y)
+// Levels in their order; in one, long products first, so that short ones fill the end.
+static int by_level(const void *x, const void *y)
 {
     const struct row *a = x, *b = y;
 
-    if (a->launch != b->launch)
-        return a->launch < b->launch ? -1 : 1;
+    if (a->level != b->level)
+        return a->level < b->level ? -1 : 1;
     if (a->product.slice != b->product.slice)
         return a->product.slice > b->product.slice ? -1 : 1;
     return a->order < b->order ? -1 : a->order > b->order;
@@ -110,10 +115,12 @@ static uint32_t tiles_of(uint32_t elements)
     return (elements + MUON_TILE - 1) / MUON_TILE;
 }
 
-// Neighbouring blocks share rows of B, or its columns.
+// Neighbouring blocks share rows of B, or its columns. A level of a matrix begins when those before
+// it are done.
 static ptx_status add_tiles(struct tables *t, uint32_t number)
 {
     struct muon_product *p = &t->rows[number].product;
+    uint32_t *done = &t->done[p->matrix], *all = &t->all[p->matrix], *level = &t->level[p->matrix];
     const uint32_t down = tiles_of(p->rows), across = tiles_of(p->columns);
     uint32_t place = 0;
 
@@ -129,6 +136,12 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
         p->counters = t->counter_count; // an index until the address is known
         t->counter_count += place;
     }
+    if (*level != t->rows[number].level) {
+        *level = t->rows[number].level;
+        *done = *all;
+    }
+    p->needed = *done;
+    *all += place;
     return PTX_OK;
 }
 
@@ -194,13 +207,25 @@ static ptx_status fill(struct tables *t, const struct muon_set *set, CUdeviceptr
 
     if (!status)
         status = add_chips(t, set, workspace);
-    for (size_t k = 0; k < set->count && !status; k++)
+    for (size_t k = 0; k < set->count && !status; k++) {
+        const size_t before = t->row_count;
         status = ptxp_muon_visit(&set->matrices[k], &set->schedules[set->matrices[k].schedule],
                                  workspace, take_product, t);
-    if (!status && t->row_count)
-        qsort(t->rows, t->row_count, sizeof *t->rows, by_launch);
+        t->matrix_count += t->row_count > before;
+    }
+    if (!status && t->row_count) {
+        qsort(t->rows, t->row_count, sizeof *t->rows, by_level);
+        t->done = calloc(t->matrix_count, sizeof *t->done);
+        t->all = calloc(t->matrix_count, sizeof *t->all);
+        t->level = calloc(t->matrix_count, sizeof *t->level);
+        if (!t->done || !t->all || !t->level)
+            return out_of_memory();
+    }
     for (size_t k = 0; k < t->row_count && !status; k++)
         status = add_tiles(t, (uint32_t)k);
+    if (!status && t->tile_count > INT32_MAX)
+        status =
+            ptxd_fail(PTX_ERROR_INVALID, "products of %zu tiles: 2^31 - 1 at most", t->tile_count);
     return status;
 }
 
@@ -211,13 +236,16 @@ static void free_tables(struct tables *t)
     free(t->chips);
     free(t->steps);
     free(t->schedule_at);
+    free(t->done);
+    free(t->all);
+    free(t->level);
 }
 
 // ---- the device's copy --------------------------------------------------------------------------
 
 // Where each table begins in the memory.
 struct places {
-    size_t products, tiles, chips, steps, counters, bytes;
+    size_t products, tiles, chips, steps, turns, done, counters, bytes;
 };
 
 static struct places place(const struct tables *t)
@@ -227,7 +255,9 @@ static struct places place(const struct tables *t)
     p.tiles = p.products + t->row_count * sizeof(struct muon_product);
     p.chips = p.tiles + t->tile_count * sizeof(struct muon_tile);
     p.steps = (p.chips + t->chips_total * sizeof(struct muon_chip) + 15) / 16 * 16;
-    p.counters = p.steps + t->step_count * sizeof(struct muon_step);
+    p.turns = p.steps + t->step_count * sizeof(struct muon_step);
+    p.done = p.turns + TURNS * sizeof(uint32_t);
+    p.counters = p.done + t->matrix_count * sizeof(uint32_t);
     p.bytes = p.counters + t->counter_count * sizeof(uint32_t);
     return p;
 }
@@ -268,36 +298,28 @@ static ptx_status upload(struct muon_products *m, const struct tables *t, CUstre
     return status;
 }
 
-static ptx_status make_launches(struct muon_products *m, const struct tables *t)
+// As many blocks of tiles as multiprocessors have room for.
+static void make_launches(struct muon_products *m, const struct tables *t)
 {
+    const size_t most = (size_t)ptx_device_get_info(m->device)->multiprocessors * BLOCKS_OF_ONE;
     const struct places at = place(t);
     const CUdeviceptr base = ptx_buffer_address(m->memory);
-    size_t chip = 0, tile = 0;
+    size_t chip = 0;
 
-    m->launches = calloc((size_t)t->launches + CHIP_ENTRIES, sizeof *m->launches);
-    if (!m->launches)
-        return out_of_memory();
     for (unsigned k = 0; k < CHIP_ENTRIES; k++) {
         if (!t->chip_count[k])
             continue;
-        m->chip_launches++;
         m->launches[m->launch_count++] =
             (struct launch) { MUON_CHIP_64 + k, (unsigned)t->chip_count[k],
                               base + at.chips + chip * sizeof(struct muon_chip) };
         chip += t->chip_count[k];
     }
-    for (uint32_t k = 0; k < t->launches; k++) {
-        const size_t begin = tile;
-        while (tile < t->tile_count && t->rows[t->tiles[tile].product].launch == k)
-            tile++;
-        if (tile - begin > INT32_MAX)
-            return ptxd_fail(PTX_ERROR_INVALID, "a product of %zu tiles: a grid has 2^31 - 1",
-                             tile - begin);
+    if (t->tile_count)
         m->launches[m->launch_count++] =
-            (struct launch) { MUON_TILES, (unsigned)(tile - begin),
-                              base + at.tiles + begin * sizeof(struct muon_tile) };
-    }
-    return PTX_OK;
+            (struct launch) { MUON_TILES, (unsigned)(t->tile_count < most ? t->tile_count : most),
+                              base + at.tiles };
+    m->queue = (struct queue) { base + at.turns, base + at.done, (uint32_t)t->tile_count,
+                                t->matrix_count };
 }
 
 static ptx_status load(struct muon_products *m, const struct ptx_module_params *module,
@@ -305,29 +327,24 @@ static ptx_status load(struct muon_products *m, const struct ptx_module_params *
 {
     static const struct ptx_module_params defaults;
     ptx_builder *b = ptxp_builder_create(m->device);
+    unsigned entries = 0;
 
     if (!b)
         return ptx_error_status();
-    ptxk_muon_emit(b);
+    for (unsigned k = 0; k < m->launch_count; k++)
+        entries |= 1u << m->launches[k].entry;
+    ptxk_muon_emit(b, entries);
     m->module = ptxp_load(m->device, b, "the kernels of Muon's products",
                           module ? module : &defaults, stream);
     ptx_builder_destroy(&b);
     for (unsigned k = 0; k < MUON_ENTRIES && m->module; k++) {
+        if (!(entries & 1u << k))
+            continue;
         m->functions[k] = ptx_module_function(m->module, ptxk_muon_entries[k]);
         if (!m->functions[k])
             return ptx_error_status();
     }
     return m->module ? PTX_OK : ptx_error_status();
-}
-
-// Matrices with a block each and those in tiles have nothing in common, and leave multiprocessors
-// to each other.
-static ptx_status make_branch(struct muon_products *m)
-{
-    m->beside = ptx_stream_create(m->device);
-    m->begins = m->beside ? ptx_event_create(m->device) : NULL;
-    m->ends = m->begins ? ptx_event_create(m->device) : NULL;
-    return m->ends ? PTX_OK : ptx_error_status();
 }
 
 // ---- the object ---------------------------------------------------------------------------------
@@ -346,11 +363,9 @@ static ptx_status create(struct muon_products *m, const struct muon_set *set, CU
     if (!status && (tables.row_count || tables.chips_total)) {
         status = upload(m, &tables, stream);
         if (!status)
-            status = make_launches(m, &tables);
+            make_launches(m, &tables);
         if (!status)
             status = load(m, module, stream);
-        if (!status && tables.row_count && tables.chips_total)
-            status = make_branch(m);
     }
     free_tables(&tables);
     return status;
@@ -374,20 +389,26 @@ struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set
     return m;
 }
 
-// `follows`: the launch before on the stream is one of tiles, too, and may overlap with it.
+// `follows`: the launch before on the stream is one of these, too, and overlaps with it. They have
+// no matrix in common, and leave multiprocessors to each other.
 static ptx_status launch(const struct muon_products *products, unsigned k, bool follows,
                          CUstream stream)
 {
     const struct launch *l = &products->launches[k];
-    const struct ptx_arg of_tiles[] = { PTX_ARG(products->products), PTX_ARG(l->table) };
+    const struct queue *q = &products->queue;
+    const struct ptx_arg of_tiles[] = { PTX_ARG(products->products), PTX_ARG(l->table),
+                                        PTX_ARG(q->turns),           PTX_ARG(q->done),
+                                        PTX_ARG(q->tiles),           PTX_ARG(q->matrices) };
     const struct ptx_arg of_chips[] = { PTX_ARG(l->table) };
     const bool tiles = l->entry == MUON_TILES;
-    const struct ptx_launch_params params = { .grid = { l->blocks },
-                                              .shared_bytes = ptxk_muon_shared(l->entry),
-                                              .stream = stream,
-                                              .args = tiles ? of_tiles : of_chips,
-                                              .arg_count = tiles ? 2 : 1,
-                                              .programmatic = follows };
+    const struct ptx_launch_params params = {
+        .grid = { l->blocks },
+        .shared_bytes = ptxk_muon_shared(l->entry),
+        .stream = stream,
+        .args = tiles ? of_tiles : of_chips,
+        .arg_count = tiles ? sizeof of_tiles / sizeof *of_tiles : 1,
+        .programmatic = follows,
+    };
 
     return ptx_launch(products->functions[l->entry], &params);
 }
@@ -397,81 +418,14 @@ ptx_status ptxp_muon_launch(const struct muon_products *products, unsigned k, CU
     return launch(products, k, false, stream);
 }
 
-// Whether the stream beside is free: until a capture that a run took it into has ended, it is of no
-// use to runs elsewhere.
-static ptx_status branches(const struct muon_products *m, CUstream stream, bool *may)
-{
-    struct ptxd_capture own, other;
-
-    *may = false;
-    if (!m->beside)
-        return PTX_OK;
-    ptx_status status = ptxd_stream_capture(m->device, stream, &own);
-    if (!status)
-        status = ptxd_stream_capture(m->device, m->beside, &other);
-    *may = !status && (!other.active || (own.id && own.id == other.id));
-    return status;
-}
-
-// The stream beside does what follows when `stream` has done what is on it.
-static ptx_status fork(const struct muon_products *m, CUstream stream)
-{
-    const ptx_status status = ptx_event_record(m->device, m->begins, stream);
-
-    return status ? status : ptx_stream_wait_event(m->device, m->beside, m->begins);
-}
-
-static ptx_status run_chips(const struct muon_products *m, CUstream stream)
-{
-    ptx_status status = PTX_OK;
-
-    for (unsigned k = 0; k < m->chip_launches && !status; k++)
-        status = launch(m, k, false, stream);
-    return status;
-}
-
-// Tiles; `joins`: the last waits for the stream beside, so that a launch comes last on the stream.
-static ptx_status run_tiles(const struct muon_products *m, bool joins, CUstream stream)
-{
-    const unsigned first = m->chip_launches, last = m->launch_count - 1;
-    ptx_status status = PTX_OK;
-
-    for (unsigned k = first; k < m->launch_count && !status; k++) {
-        const bool waits = joins && k == last;
-        if (waits)
-            status = ptx_stream_wait_event(m->device, stream, m->ends);
-        if (!status)
-            status = launch(m, k, k > first && !waits, stream);
-    }
-    return status;
-}
-
-static ptx_status run_branches(const struct muon_products *m, CUstream stream)
-{
-    ptx_status status = fork(m, stream);
-
-    if (status)
-        return status;
-    status = run_chips(m, m->beside);
-    if (!status)
-        status = ptx_event_record(m->device, m->ends, m->beside);
-    if (!status)
-        status = run_tiles(m, true, stream);
-    if (status)
-        ptxd_stream_join(m->device, stream, m->beside, m->ends);
-    return status;
-}
-
+// The chips' first: blocks of tiles take what is left of the multiprocessors, and stay.
 ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream)
 {
-    bool beside;
-    ptx_status status = branches(products, stream, &beside);
+    ptx_status status = PTX_OK;
 
-    if (!status && beside)
-        return run_branches(products, stream);
-    if (!status)
-        status = run_chips(products, stream);
-    return status ? status : run_tiles(products, false, stream);
+    for (unsigned k = 0; k < products->launch_count && !status; k++)
+        status = launch(products, k, k > 0, stream);
+    return status;
 }
 
 struct muon_launch ptxp_muon_launch_at(const struct muon_products *products, unsigned k)
@@ -490,11 +444,7 @@ void ptxp_muon_destroy(struct muon_products *products)
 {
     if (!products)
         return;
-    ptx_event_destroy(products->device, &products->begins);
-    ptx_event_destroy(products->device, &products->ends);
-    ptx_stream_destroy(products->device, &products->beside);
     ptx_module_unload(&products->module);
     ptx_buffer_destroy(&products->memory);
-    free(products->launches);
     free(products);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The products of Muon: from X to its orthogonalized form, for any number of matrices in at most 19
-// launches at five steps. X is rows x columns with rows <= columns, f16, row after row; rows begin
+// The products of Muon: from X to its orthogonalized form, for any number of matrices and steps in
+// at most three launches. X is rows x columns with rows <= columns, f16, row after row; rows begin
 // muon_pitch(columns) bytes apart, and the elements behind a row's last are 0. Every product is
 // f16 x f16 with sums in f32, rounded once to f16.
 //
@@ -10,10 +10,10 @@
 //                              at a restart X = Q X, R = X X^T, and Q anew;  at the end X = Q X
 //
 // A restart follows step 2, 5, 8 and so on, where more than three steps are made and it is not the
-// last. Matrices of at most 128 rows have one block each, which does all of it; the others share a
-// launch a product, in tiles of 128 x 128. A symmetric product is computed on one side of the
-// diagonal, tile by tile. How a matrix is computed, and so its bits, follow from its sizes and its
-// schedule alone.
+// last. Matrices of at most 128 rows have one block each, which does all of it; the others share
+// one launch, whose blocks take tiles of 128 x 128 of the products in turn. A symmetric product is
+// computed on one side of the diagonal, tile by tile. How a matrix is computed, and so its bits,
+// follow from its sizes and its schedule alone.
 #ifndef PTXGEN_PLANS_MUON_PRODUCTS_H
 #define PTXGEN_PLANS_MUON_PRODUCTS_H
 

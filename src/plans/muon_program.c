@@ -482,30 +482,21 @@ bool ptxp_matrix_multiplies(const struct step_layout *layout)
     return false;
 }
 
-static ptx_status count_launch(void *to, uint32_t launch, const struct muon_product *product)
-{
-    uint32_t *most = to;
-
-    (void)product;
-    *most = launch + 1 > *most ? launch + 1 : *most;
-    return PTX_OK;
-}
-
 int ptxp_matrix_launches(const struct step_layout *layout)
 {
     enum { UPDATES = 1 };
-    uint32_t of_tiles = 0, of_chips[2] = { 0 };
+    bool in_tiles = false, on_chips[2] = { false };
 
     if (!layout->set.count)
         return 0;
     for (size_t k = 0; k < layout->set.count; k++) {
         const struct muon_matrix *m = &layout->set.matrices[k];
-        const struct muon_schedule *schedule = &layout->set.schedules[m->schedule];
-        if (!m->rows)
+        if (!m->rows || !layout->set.schedules[m->schedule].steps)
             continue;
-        if (ptxp_muon_on_chip(m) && schedule->steps)
-            of_chips[m->rows > MUON_CHIP_MOST / 2] = 1;
-        ptxp_muon_visit(m, schedule, 0, count_launch, &of_tiles);
+        if (ptxp_muon_on_chip(m))
+            on_chips[m->rows > MUON_CHIP_MOST / 2] = true;
+        else
+            in_tiles = true;
     }
-    return UPDATES + (int)(of_tiles + of_chips[0] + of_chips[1]);
+    return UPDATES + in_tiles + on_chips[0] + on_chips[1];
 }

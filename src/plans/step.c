@@ -761,7 +761,7 @@ static ptx_status describe(const struct ptx_step_params *params,
     if (!status && b)
         ptxk_norm_emit(b, &layout.spec);
     if (!status && b && (spec.over_ranks || ptxp_matrix_multiplies(&step)))
-        ptxk_muon_emit(b);
+        ptxk_muon_emit(b, MUON_ALL);
     if (!status && b && spec.over_ranks)
         ptxk_muon_parts_emit(b);
     if (!status && description)

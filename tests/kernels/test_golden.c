@@ -626,7 +626,7 @@ static void check_math(struct golden *g)
 static void check_muon(struct golden *g)
 {
     ptx_builder *b = ptx_builder_create(NULL);
-    ptxk_muon_emit(b);
+    ptxk_muon_emit(b, MUON_ALL);
     check_text(g, b, "muon_products_sm80", NULL);
     b = ptx_builder_create(NULL);
     ptxk_muon_parts_emit(b);

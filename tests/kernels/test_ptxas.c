@@ -82,7 +82,7 @@ static void test_target(void **state)
     }
     if (target->sm >= 80 && !target->suffix) {
         ptx_builder *b = ptx_builder_create(&params);
-        ptxk_muon_emit(b);
+        ptxk_muon_emit(b, MUON_ALL);
         assemble(b, "Muon's products", name);
         static const struct blocks_spec formats[] = {
             { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, true, false, false, BLOCK_MEASURED },

@@ -374,9 +374,9 @@ static void matrices_destroy(void *object)
     ptx_step_plan_destroy(&plan);
 }
 
-// Matrices on chips and in tiles run on two streams. Whichever driver call of a run fails in a
-// capture: both streams are joined again, and the capture ends with a graph.
-static void a_failed_run_leaves_no_branch(void **state)
+// Matrices on chips and in tiles have a launch each, which overlap. Whichever driver call of a run
+// fails in a capture: the capture ends with a graph.
+static void a_capture_ends_after_a_failed_run(void **state)
 {
     static const float triple[][3] = { { 3, -4, 2 } };
     static const struct muon_schedule schedule = { 1, triple };
@@ -390,7 +390,7 @@ static void a_failed_run_leaves_no_branch(void **state)
         ptxp_muon_create(scene.device, &set, scene.at, NULL, scene.stream);
     CUstream stream = ptx_stream_create(scene.device);
     assert_true(products && stream);
-    int failing = 0, branched = 0;
+    int failing = 0, begun = 0;
     for (const char *failed = ""; failed;) {
         assert_int_equal(ptx_capture_begin(scene.device, stream, 0), PTX_OK);
         fail_call(CUDA_ERROR_UNKNOWN, ++failing);
@@ -404,11 +404,11 @@ static void a_failed_run_leaves_no_branch(void **state)
         if (!graph)
             fail_msg("failing %s, call %d: %s", failed, failing, ptx_error_message());
         const size_t kernels = ptx_graph_get_info(graph)->kernel_nodes;
-        branched += failed && kernels > 1;
+        begun += failed && kernels > 0;
         assert_true(failed || kernels == ptxp_muon_launches(products));
         ptx_graph_destroy(&graph);
     }
-    assert_true(branched > 2);
+    assert_true(begun > 0);
     ptx_stream_destroy(scene.device, &stream);
     ptxp_muon_destroy(products);
 }
@@ -491,7 +491,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_failed_move_is_forgotten, scene_set_up, scene_tear_down),
         cmocka_unit_test_setup_teardown(a_move_is_one_call, scene_set_up, scene_tear_down),
         cmocka_unit_test_setup_teardown(nothing_follows_a_failure, scene_set_up, scene_tear_down),
-        cmocka_unit_test_setup_teardown(a_failed_run_leaves_no_branch, scene_set_up,
+        cmocka_unit_test_setup_teardown(a_capture_ends_after_a_failed_run, scene_set_up,
                                         scene_tear_down),
     };
     int failed = cmocka_run_group_tests_name("plans: faults", of_some, emulator_open, NULL);
