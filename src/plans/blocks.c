@@ -167,7 +167,7 @@ static ptx_status choose(ptx_block_plan *plan, const struct ptx_block_params *p)
     plan->columns = spec->height > TWO_DIMENSIONAL ? EDGES : spec->width;
     plan->rows = p->two_dimensional ? TWO_DIMENSIONAL : 1;
     plan->any_address = p->any_address;
-    plan->factor = p->grad_factor / LARGEST_E2M1;
+    plan->factor = p->grad_factor / (double)LARGEST_E2M1;
     return choose_scaling(p, spec);
 }
 
