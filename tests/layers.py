@@ -42,7 +42,7 @@ ROOMS = {
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records"]),
         ("include/ptxgen", ["binding", "blocks", "operations", "norm", "clip", "muon", "rule", "rules", "step", "torch"]),
         ("src/kernels", ["norm", "clip_apply", "step_apply", "muon", "muon_parts", "blocks"]),
-        ("src/kernels/common", ["vector"]),
+        ("src/kernels/common", ["parts", "vector"]),
         ("src/kernels/step", ["own_rule"]),
         ("src/kernels/step/formats", ["state_8bit"]),
         ("src/driver", ["error", "capture", "nvtx"]),

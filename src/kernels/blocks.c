@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/lanes.h"
+#include "common/parts.h"
 #include "common/vector.h"
 #include "step/step.h"
 
@@ -685,6 +686,6 @@ uint64_t ptxk_blocks_grid(const struct blocks_spec *spec, uint64_t rows, uint64_
     const uint64_t each = (uint64_t)THREADS * VECTORS * ptxk_vector_lanes(spec->dtype);
 
     if (spec->height > 1)
-        return (rows / TILE + (rows % TILE != 0)) * (columns / TILE + (columns % TILE != 0));
-    return rows * columns / each + (rows * columns % each != 0);
+        return parts_of(rows, TILE) * parts_of(columns, TILE);
+    return parts_of(rows * columns, each);
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/common.h"
+#include "common/parts.h"
 
 static const ptx_kernel *const kernels[] = {
 #define ROW(name) &ptx_kernel_##name,
@@ -115,7 +116,7 @@ bool ptx_kernel_geometry(const ptx_kernel *kernel, ptx_type dtype, uint64_t n,
     switch (kernel->grid) {
     case PTX_GRID_CHUNKS:
         span = ptx_kernel_chunk(kernel, n);
-        blocks = n / span + (n % span != 0);
+        blocks = parts_of(n, span);
         break;
     case PTX_GRID_VECTORS:
         // One vector more than n needs: data that begins between two boundaries touches both

@@ -88,12 +88,6 @@ void ptxk_norm_vectors_next(ptx_builder *b, const struct norm_vectors *v)
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
-{
-    x = ptx_cvt(b, PTX_F64, x);
-    ptx_set(b, sum, ptx_fma(b, x, x, sum));
-}
-
 static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const ptx_val sums[SUMS])
 {
     ptx_while (b, ptx_lt(b, v->i, v->end)) {
@@ -105,7 +99,7 @@ static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const ptx_
             ptx_val x = in[k / v->lanes].lane[k % v->lanes];
             if (k >= v->lanes)
                 x = ptx_select(b, within[k / v->lanes], x, 0);
-            add_square(b, sums[k % SUMS], x);
+            ptxk_add_square(b, sums[k % SUMS], x);
         }
         ptxk_norm_vectors_next(b, v);
     }
@@ -123,7 +117,7 @@ static void add_elements(ptx_builder *b, const struct norm_vectors *v, const ptx
             for (unsigned n = 0; n < SUMS; n++)
                 x[n] = ptx_load(b, p, n, .nc = true);
             for (unsigned n = 0; n < SUMS; n++)
-                add_square(b, sums[n], x[n]);
+                ptxk_add_square(b, sums[n], x[n]);
         }
         ptx_set(b, v->i, ptx_add(b, v->i, v->stride));
     }
@@ -154,7 +148,7 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
     ptx_else (b)
         add_elements(b, &v, sums);
     ptx_comment(b, "the last element, and the weight");
-    add_square(b, sums[0], left);
+    ptxk_add_square(b, sums[0], left);
     ptx_val sum = ptx_mul(b, ptx_add(b, sums[0], sums[1]), piece->weight);
     ptx_set(b, total, ptx_add(b, total, sum));
 }

@@ -37,12 +37,6 @@ static ptx_vec pair_of(ptx_builder *b, ptx_ptr row, uint32_t place)
     return ptx_unpack(b, PTX_U32, ptx_load(b, row, place));
 }
 
-static void add_square(ptx_builder *b, ptx_val sum, ptx_val x)
-{
-    x = ptx_cvt(b, PTX_F64, x);
-    ptx_set(b, sum, ptx_fma(b, x, x, sum));
-}
-
 // ---- gradients ----------------------------------------------------------------------------------
 
 // The units of a chunk's tensor.
@@ -95,7 +89,7 @@ static void add_vector(ptx_builder *b, const struct part *p, const struct ptxk_l
 
     for (unsigned k = 0; k < p->lanes; k++) {
         ptxk_comment_lanes(b, "its squares", k, 4, p->lanes);
-        add_square(b, p->sum[k % CHAINS], v.lane[k]);
+        ptxk_add_square(b, p->sum[k % CHAINS], v.lane[k]);
     }
 }
 
@@ -316,7 +310,7 @@ static void read_weights(ptx_builder *b, const struct factors *f, ptx_val kind, 
             ptx_ptr x = ptx_at(b, ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, at), start);
             ptx_val threads = ptx_cvt(b, PTX_U64, f->threads);
             ptx_for (b, i, ptx_cvt(b, PTX_U64, f->lane), columns, threads)
-                add_square(b, to, ptx_load(b, ptx_at(b, x, i), 0));
+                ptxk_add_square(b, to, ptx_load(b, ptx_at(b, x, i), 0));
         }
     }
     ptx_set(b, to, ptxk_team_sum(b, to, f->threads));

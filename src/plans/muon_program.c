@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "driver/error.h"
+#include "kernels/common/parts.h"
 #include "muon_schedule.h"
 
 enum { LEAST_SM = 80, TRIPLE = 3 };
@@ -47,11 +48,6 @@ static uint64_t all_rows_of(const struct ptx_step_tensor *tensor)
     return tensor->whole_rows ? tensor->whole_rows : rows_of(tensor);
 }
 
-static uint64_t parts(uint64_t count, uint64_t size)
-{
-    return count / size + (count % size != 0);
-}
-
 // The matrix that its passes see. They go through one whose rows follow one another in X, too, in
 // the order of memory, as if it had rows as long as those of a tile.
 struct view {
@@ -73,8 +69,9 @@ static struct view view_of(const struct ptx_step_tensor *tensor)
 
 static uint64_t tiles_of(const struct view *v)
 {
-    return v->turns ? parts(v->rows, STEP_MATRIX_TILE) * parts(v->columns, STEP_MATRIX_TILE)
-                    : parts(v->rows, STEP_MATRIX_ROWS) * parts(v->columns, STEP_MATRIX_COLUMNS);
+    return v->turns
+               ? parts_of(v->rows, STEP_MATRIX_TILE) * parts_of(v->columns, STEP_MATRIX_TILE)
+               : parts_of(v->rows, STEP_MATRIX_ROWS) * parts_of(v->columns, STEP_MATRIX_COLUMNS);
 }
 
 // The tiles of a block. What it reads once takes as long as a tile or two, and small matrices are
@@ -90,7 +87,7 @@ uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor)
 {
     const struct view v = view_of(tensor);
 
-    return parts(tiles_of(&v), each_of(&v));
+    return parts_of(tiles_of(&v), each_of(&v));
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -278,7 +275,7 @@ void *ptxp_matrix_copy(struct ptx_step_group *groups, uint32_t count)
 
 static uint64_t sums_of(const struct ptx_step_tensor *tensor)
 {
-    return parts(tensor->count, STEP_MATRIX_PART);
+    return parts_of(tensor->count, STEP_MATRIX_PART);
 }
 
 static uint32_t steps_of(const struct ptx_step_group *group)

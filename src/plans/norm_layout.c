@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "arrays.h"
+#include "kernels/common/parts.h"
 #include "kernels/common/vector.h"
 #include "loss_scale.h"
 #include "norm_plan.h"
@@ -25,11 +26,6 @@ static uint32_t chunk_for(uint64_t elements)
         if (elements / sizes[k].chunk <= sizes[k].most)
             return sizes[k].chunk;
     return 1 << 20;
-}
-
-static uint64_t parts(uint64_t count, uint64_t size)
-{
-    return count / size + (count % size != 0);
 }
 
 static void count_elements(const struct norm_params *params, struct norm_layout *layout)
@@ -77,7 +73,8 @@ static void place(struct norm_layout *layout, bool has_state)
     layout->guard_own.length = has_state ? 0 : layout->guard_bytes;
 #define NORM_ALLOT(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
-    layout->bytes += parts(layout->member.length * sizeof(type), PLAN_ALIGNMENT) * PLAN_ALIGNMENT;
+    layout->bytes +=                                                                               \
+        parts_of(layout->member.length * sizeof(type), PLAN_ALIGNMENT) * PLAN_ALIGNMENT;
     NORM_ARRAYS(NORM_ALLOT)
 #undef NORM_ALLOT
     _Static_assert(sizeof(struct ptx_clip_record) == sizeof(struct ptx_clip_summary),
@@ -160,7 +157,7 @@ struct tally {
 static uint64_t add_to_tally(struct tally *tally, const struct ptx_clip_tensor *tensor,
                              uint32_t chunk)
 {
-    const uint64_t chunks = parts(tensor->count, chunk);
+    const uint64_t chunks = parts_of(tensor->count, chunk);
     const bool small = is_small(tensor, chunk);
 
     tally->chunks += chunks;
@@ -317,7 +314,7 @@ static void write_tensor(struct writer *w, uint32_t group, uint32_t tensor)
     } else if (from->count) {
         write_pack(w, group, pieces);
         w->pack.pieces = 0;
-        write_chunks(w, group, tensor, parts(from->count, spec->chunk));
+        write_chunks(w, group, tensor, parts_of(from->count, spec->chunk));
     }
 }
 

@@ -8,8 +8,8 @@
 
 #include "driver/error.h"
 #include "muon_program.h"
+#include "step_plan.h"
 #include "step_qk_clip.h"
-#include "step_table.h"
 
 enum { ARRAYS_OF_TENSOR = 12 + 2 * PTX_STEP_MAX_STATES };
 
@@ -62,10 +62,10 @@ static size_t add_copies(const struct ptx_step_tensor *tensor, size_t t, struct 
     if (tensor->fp8_transposed)
         to[n++] = array_of(tensor->fp8_transposed, tensor->count, 1, t, "fp8_transposed");
     if (tensor->fp8_blocks) {
-        to[n++] = array_of(tensor->fp8_scale_inv, ptxp_step_fp8_scales(tensor, false),
-                           sizeof(float), t, "fp8_scale_inv");
+        to[n++] = array_of(tensor->fp8_scale_inv, ptxp_copies_scales(tensor, false), sizeof(float),
+                           t, "fp8_scale_inv");
         if (tensor->fp8_transposed)
-            to[n++] = array_of(tensor->fp8_transposed_scale_inv, ptxp_step_fp8_scales(tensor, true),
+            to[n++] = array_of(tensor->fp8_transposed_scale_inv, ptxp_copies_scales(tensor, true),
                                sizeof(float), t, "fp8_transposed_scale_inv");
         return n;
     }
@@ -151,10 +151,10 @@ static size_t add_scalars(const struct norm_plan *norm, const struct ptx_step_pa
     return n + norm->other_count;
 }
 
-ptx_status ptxp_step_check_addresses(const struct norm_plan *norm,
-                                     const struct ptx_step_params *params, CUdeviceptr memory,
-                                     uint64_t bytes, size_t first, size_t moves)
+ptx_status ptxp_step_check_addresses(const ptx_step_plan *plan, size_t first, size_t moves)
 {
+    const struct norm_plan *norm = &plan->norm;
+    const struct ptx_step_params *params = &plan->params;
     const size_t most = params->tensor_count * ARRAYS_OF_TENSOR + 2 * params->group_count +
                         params->qk_clip_count + NORM_CALLER_ARRAYS + 4;
     struct plan_array *arrays = malloc(most * sizeof *arrays);
@@ -173,7 +173,8 @@ ptx_status ptxp_step_check_addresses(const struct norm_plan *norm,
     if (norm->memory)
         arrays[count++] = array_of(ptx_buffer_address(norm->memory), norm->layout.bytes, 1,
                                    ARRAY_OF_PLAN, "the plan's own memory");
-    const ptx_status status = ptxp_check_arrays(norm->device, arrays, count, memory, bytes);
+    const ptx_status status = ptxp_check_arrays(
+        norm->device, arrays, count, ptx_buffer_address(plan->memory), plan->layout.bytes);
     free(arrays);
     return status;
 }

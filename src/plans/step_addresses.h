@@ -7,10 +7,8 @@
 #include "norm_plan.h"
 
 // Checks the addresses of all tensors and groups, of which tensors first to first + moves - 1 get
-// theirs by this call. memory, bytes: of what the plan has besides its norms.
-ptx_status ptxp_step_check_addresses(const struct norm_plan *norm,
-                                     const struct ptx_step_params *params, CUdeviceptr memory,
-                                     uint64_t bytes, size_t first, size_t moves);
+// theirs by this call.
+ptx_status ptxp_step_check_addresses(const ptx_step_plan *plan, size_t first, size_t moves);
 // Checks the scales of copies, as they are now. Waits for the stream of the params, if there are
 // any.
 ptx_status ptxp_step_check_scales(const struct norm_plan *norm,

@@ -7,6 +7,7 @@
 
 #include "arrays.h"
 #include "driver/error.h"
+#include "kernels/common/parts.h"
 #include "kernels/common/vector.h"
 #include "kernels/step/formats/state_8bit.h"
 #include "muon_program.h"
@@ -210,53 +211,6 @@ static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, si
     return array->offset + length * bytes;
 }
 
-// Whether a tensor's copy is wanted transposed, too; and in how many tiles that is made.
-static bool transposes(const struct ptx_step_tensor *tensor)
-{
-    return tensor->fp8_transposed && tensor->count && !tensor->fp8_blocks;
-}
-
-// The parts of so many elements or fewer.
-static uint64_t parts_of(uint64_t count, uint64_t each)
-{
-    return count / each + (count % each != 0);
-}
-
-// Whether a tensor's copy is in blocks; and in how many tiles that is made.
-static bool is_in_blocks(const struct ptx_step_tensor *tensor)
-{
-    return tensor->fp8_blocks && tensor->count;
-}
-
-static uint64_t fp8_tiles_of(const struct ptx_step_tensor *tensor)
-{
-    const uint64_t tile = PTXK_STEP_FP8_TILE, columns = tensor->fp8_columns;
-
-    return is_in_blocks(tensor) ? parts_of(tensor->count / columns, tile) * parts_of(columns, tile)
-                                : 0;
-}
-
-uint64_t ptxp_step_fp8_scales(const struct ptx_step_tensor *tensor, bool transposed)
-{
-    const uint64_t tile = PTXK_STEP_FP8_TILE;
-
-    if (!is_in_blocks(tensor))
-        return 0;
-    const uint64_t columns = tensor->fp8_columns, rows = tensor->count / columns;
-    if (tensor->fp8_blocks == PTX_FP8_BLOCKS_128X128)
-        return parts_of(rows, tile) * parts_of(columns, tile);
-    return transposed ? columns * parts_of(rows, tile) : rows * parts_of(columns, tile);
-}
-
-static uint64_t transpose_tiles_of(const struct ptx_step_tensor *tensor)
-{
-    const uint64_t tile = PTXK_STEP_TRANSPOSE_TILE, columns = tensor->fp8_columns;
-
-    return transposes(tensor)
-               ? (tensor->count / columns + tile - 1) / tile * ((columns + tile - 1) / tile)
-               : 0;
-}
-
 static uint64_t bytes_moved(const struct ptx_step_params *params,
                             const struct ptx_step_tensor *tensor)
 {
@@ -271,12 +225,7 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
     }
     if (v.rule->of_matrices) // the norm's pass reads it, too
         each += ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE));
-    each += (tensor->fp8 ? 1u : 0u) + (transposes(tensor) ? 2u : 0u);
-    if (is_in_blocks(tensor))
-        each += ptx_type_bytes(tensor->dtype) + (tensor->fp8_transposed ? 1 : 0);
-    const uint64_t of_blocks = ptxp_step_fp8_scales(tensor, false) +
-                               (tensor->fp8_transposed ? ptxp_step_fp8_scales(tensor, true) : 0);
-    return tensor->count * each + of_blocks * sizeof(float) +
+    return tensor->count * each + ptxp_copies_bytes(tensor) +
            (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) *
                ptxp_step_scale_bytes(tensor);
 }
@@ -303,18 +252,13 @@ unsigned ptxp_step_scale_bytes(const struct ptx_step_tensor *tensor)
     return blocks ? ptx_type_bytes(blocks->scale) : 0;
 }
 
-static uint64_t tiles_of(uint32_t tile, uint64_t count)
-{
-    return count / tile + (count % tile != 0);
-}
-
 // With reports of weights a tensor without elements has a tile, too, whose block reports it absent;
 // and where it counts its steps.
 static uint64_t tiles_of_tensor(const struct ptx_step_params *params, uint32_t tile, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
     const uint64_t tiles =
-        ptxp_is_matrix(params, t) ? ptxp_matrix_tiles(tensor) : tiles_of(tile, tensor->count);
+        ptxp_is_matrix(params, t) ? ptxp_matrix_tiles(tensor) : parts_of(tensor->count, tile);
 
     return (params->weight_reports_at || tensor->counts_empty) && !tiles ? 1 : tiles;
 }
@@ -432,27 +376,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     }
     if (!status)
         status = choose_tiles(params, layout, &tiles);
-    uint64_t matrices = 0, transposed = 0, in_blocks = 0, fp8_tiles = 0;
-    for (size_t t = 0; t < params->tensor_count && !status; t++) {
-        const struct ptx_step_tensor *tensor = &params->tensors[t];
-        matrices += transposes(tensor);
-        transposed += transpose_tiles_of(tensor);
-        in_blocks += is_in_blocks(tensor);
-        fp8_tiles += fp8_tiles_of(tensor);
-        if (is_in_blocks(tensor))
-            layout->fp8_blocks |= UINT32_C(1) << ptxk_step_fp8_kind(
-                                      tensor->dtype, tensor->fp8_blocks, tensor->fp8_format);
-    }
-    if (fp8_tiles > INT32_MAX)
-        status = ptxd_fail(PTX_ERROR_INVALID,
-                           "the matrices with fp8_blocks have more than 2^31 tiles of %d x %d "
-                           "codes: make several plans",
-                           PTXK_STEP_FP8_TILE, PTXK_STEP_FP8_TILE);
-    if (transposed > INT32_MAX)
-        status = ptxd_fail(PTX_ERROR_INVALID,
-                           "the matrices with an fp8_transposed have more than 2^31 tiles of %d x "
-                           "%d codes: make several plans",
-                           PTXK_STEP_TRANSPOSE_TILE, PTXK_STEP_TRANSPOSE_TILE);
+    if (!status)
+        status = ptxp_copies_count(params, &layout->fp8);
     if (!status)
         status = ptxp_matrix_measure(params, &layout->set);
     if (!status)
@@ -484,10 +409,12 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
                sizeof(struct step_accumulator_row));
     at = place(&layout->copies, at, ptxk_step_has_copy_rows(&spec) ? params->tensor_count + 1 : 0,
                sizeof(struct step_copy_row));
-    at = place(&layout->matrices, at, matrices, sizeof(struct step_transpose_row));
-    at = place(&layout->transpose_tiles, at, transposed, sizeof(struct step_transpose_tile_row));
-    at = place(&layout->fp8_matrices, at, in_blocks, sizeof(struct step_fp8_row));
-    at = place(&layout->fp8_tiles, at, fp8_tiles, sizeof(struct step_fp8_tile_row));
+    const struct copy_counts *fp8 = &layout->fp8;
+    at = place(&layout->matrices, at, fp8->transposed, sizeof(struct step_transpose_row));
+    at = place(&layout->transpose_tiles, at, fp8->transpose_tiles,
+               sizeof(struct step_transpose_tile_row));
+    at = place(&layout->fp8_matrices, at, fp8->in_blocks, sizeof(struct step_fp8_row));
+    at = place(&layout->fp8_tiles, at, fp8->block_tiles, sizeof(struct step_fp8_tile_row));
     at = place(&layout->qk_rows, at, layout->qk.count ? params->tensor_count : 0,
                sizeof(struct step_qk_row));
     at = place(&layout->qk_factors, at, layout->qk.count, sizeof(uint64_t));
@@ -629,53 +556,6 @@ static void fill_first_tiles(const struct ptx_step_params *params, const struct 
     }
 }
 
-static void fill_transposes(const struct ptx_step_params *params, struct step_transpose_row *rows,
-                            struct step_transpose_tile_row *tiles)
-{
-    uint32_t matrix = 0;
-    size_t n = 0;
-
-    for (size_t t = 0; t < params->tensor_count; t++) {
-        const struct ptx_step_tensor *tensor = &params->tensors[t];
-        if (!transposes(tensor))
-            continue;
-        rows[matrix] = (struct step_transpose_row) { tensor->fp8, tensor->fp8_transposed,
-                                                     tensor->count / tensor->fp8_columns,
-                                                     tensor->fp8_columns };
-        for (uint32_t k = 0; k < transpose_tiles_of(tensor); k++)
-            tiles[n++] = (struct step_transpose_tile_row) { matrix, k };
-        matrix++;
-    }
-}
-
-// The tiles of the last matrices are made first: their weights are what the step has written last.
-static void fill_fp8_blocks(const struct ptx_step_params *params, struct step_fp8_row *rows,
-                            struct step_fp8_tile_row *tiles)
-{
-    uint32_t matrix = 0;
-    size_t n = 0;
-
-    for (size_t t = params->tensor_count; t-- > 0;) {
-        const struct ptx_step_tensor *tensor = &params->tensors[t];
-        if (!is_in_blocks(tensor))
-            continue;
-        rows[matrix] = (struct step_fp8_row) {
-            .codes = tensor->fp8,
-            .scales = tensor->fp8_scale_inv,
-            .transposed = tensor->fp8_transposed,
-            .transposed_scales = tensor->fp8_transposed_scale_inv,
-            .rows = tensor->count / tensor->fp8_columns,
-            .columns = tensor->fp8_columns,
-            .tensor = (uint32_t)t,
-            .kind = ptxk_step_fp8_kind(tensor->dtype, tensor->fp8_blocks, tensor->fp8_format),
-            .scaling = (uint64_t)tensor->fp8_scaling,
-        };
-        for (uint64_t k = fp8_tiles_of(tensor); k-- > 0;)
-            tiles[n++] = (struct step_fp8_tile_row) { matrix, (uint32_t)k };
-        matrix++;
-    }
-}
-
 void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct step_layout *layout,
                            CUdeviceptr memory, unsigned char *image)
 {
@@ -717,10 +597,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         fill_first_tiles(params, layout, (void *)(image + layout->first_tiles.offset));
     if (layout->fold_parts.length)
         fold_parts(params, layout->tile, (void *)(image + layout->fold_parts.offset));
-    fill_transposes(params, (void *)(image + layout->matrices.offset),
-                    (void *)(image + layout->transpose_tiles.offset));
-    fill_fp8_blocks(params, (void *)(image + layout->fp8_matrices.offset),
-                    (void *)(image + layout->fp8_tiles.offset));
+    ptxp_copies_fill(params, layout, image);
     ptxp_matrix_fill(params, layout, memory, image);
     ptxp_qk_fill(params, layout, memory, image);
     ptxp_units_fill(params, layout, image);

@@ -8,6 +8,7 @@
 
 #include "kernels/step_apply.h"
 #include "muon_products.h"
+#include "step_copies.h"
 #include "step_units.h"
 
 // X(member, type of an element): the arrays, each aligned to 256 bytes. The host writes those
@@ -88,12 +89,12 @@ struct step_layout {
     unsigned variant_count;
     struct matrix_set set;
     struct qk_set qk;
-    bool accumulates;    // tensors have accumulators
-    bool takes_amax;     // some tensor has an amax
-    bool counts_empty;   // some tensor without elements has a clock
-    bool over_ranks;     // some tensor has rows of a matrix whose others are elsewhere
-    bool spreads;        // some matrix's elements are not consecutive
-    uint32_t fp8_blocks; // kinds of copies in blocks, as bits
+    bool accumulates;  // tensors have accumulators
+    bool takes_amax;   // some tensor has an amax
+    bool counts_empty; // some tensor without elements has a clock
+    bool over_ranks;   // some tensor has rows of a matrix whose others are elsewhere
+    bool spreads;      // some matrix's elements are not consecutive
+    struct copy_counts fp8;
     struct unit_counts units;
     uint32_t tile;      // elements of one
     uint32_t threads;   // of a block that steps one
@@ -123,8 +124,6 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
 
 // Whether a tensor's step count goes on.
 bool ptxp_step_has_clock(const struct ptx_step_tensor *tensor);
-// Of a copy in blocks: the scales, and with `transposed` those of the transposed codes.
-uint64_t ptxp_step_fp8_scales(const struct ptx_step_tensor *tensor, bool transposed);
 
 // The rule of a group.
 const struct ptxk_step_rule *ptxp_step_rule_of(const struct ptx_step_group *group);

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "driver/error.h"
+#include "kernels/common/parts.h"
 #include "step_table.h"
 
 enum {
@@ -107,11 +108,6 @@ ptx_status ptxp_units_check(const struct ptx_step_params *params)
 }
 
 // ---- rows ---------------------------------------------------------------------------------------
-
-static uint64_t parts_of(uint64_t count, uint64_t each)
-{
-    return count / each + (count % each != 0);
-}
 
 // The threads of a part, log2: each has at most the share of it that it has of a whole part.
 static uint32_t team_of(uint64_t columns)

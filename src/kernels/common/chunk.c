@@ -13,12 +13,17 @@ void ptxk_chunk_see(ptx_builder *b, const struct chunk_seen *seen, ptx_val x)
     ptx_set(b, seen->zeros, ptx_add(b, seen->zeros, one));
 }
 
+void ptxk_add_square(ptx_builder *b, ptx_val sum, ptx_val x)
+{
+    x = ptx_cvt(b, PTX_F64, x);
+    ptx_set(b, sum, ptx_fma(b, x, x, sum));
+}
+
 static void add_square(ptx_builder *b, const struct chunk_seen *seen, ptx_val sum, ptx_val x)
 {
     if (seen)
         ptxk_chunk_see(b, seen, x);
-    x = ptx_cvt(b, PTX_F64, x);
-    ptx_set(b, sum, ptx_fma(b, x, x, sum));
+    ptxk_add_square(b, sum, x);
 }
 
 // Rows of a chunk begin at the 16-byte boundary `skew` elements before the chunk, if the data is

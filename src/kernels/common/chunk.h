@@ -29,6 +29,8 @@ struct chunk_seen {
 };
 // Notes one element.
 void ptxk_chunk_see(ptx_builder *b, const struct chunk_seen *seen, ptx_val x);
+// Adds its square to a sum, an f64 variable.
+void ptxk_add_square(ptx_builder *b, ptx_val sum, ptx_val x);
 
 // This thread's part of the sum, for ptxk_block_sum(). The thread and the position in the tree
 // depend only on the element's index in the chunk, so the block's sum has the same bits at any

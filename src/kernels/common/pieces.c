@@ -2,6 +2,7 @@
 #include "pieces.h"
 
 #include "channels.h"
+#include "parts.h"
 
 // A unit has about this many columns if channels * inner is less.
 enum { WIDE = 1024 };
@@ -17,11 +18,6 @@ unsigned ptxk_tile_columns(ptx_type dtype)
 }
 
 // ---- on the host --------------------------------------------------------------------------------
-
-static uint64_t over(uint64_t x, uint64_t y)
-{
-    return x / y + (x % y != 0);
-}
 
 // The columns of a unit.
 static uint64_t unit_of(uint64_t period, unsigned lanes)
@@ -66,17 +62,17 @@ bool ptxk_pieces(const struct ptx_kernel_sizes *sizes, ptx_type dtype, enum piec
     if (layout == PIECES_WHOLE)
         return false;
     if (layout == PIECES_TENSOR) {
-        *count = over(sizes->n, tensor_piece(dtype, sizes->n <= SHORT_TENSOR_MOST));
+        *count = parts_of(sizes->n, tensor_piece(dtype, sizes->n <= SHORT_TENSOR_MOST));
         return true;
     }
     if (!sizes->channels || !sizes->inner || sizes->channels > UINT64_MAX / 16 / sizes->inner)
         return false;
     if (layout == PIECES_ROWS) {
-        *count = over(sizes->n, sizes->inner) * over(sizes->inner, piece);
+        *count = parts_of(sizes->n, sizes->inner) * parts_of(sizes->inner, piece);
         return true;
     }
     const uint64_t unit = unit_of(sizes->channels * sizes->inner, ptxk_tile_lanes(dtype));
-    *count = over(over(sizes->n, unit), tile_rows_of(dtype, sizes->n)) * unit;
+    *count = parts_of(parts_of(sizes->n, unit), tile_rows_of(dtype, sizes->n)) * unit;
     return true;
 }
 
@@ -93,11 +89,11 @@ uint64_t ptxk_piece_blocks(const struct ptx_kernel_sizes *sizes, ptx_type dtype,
         return pieces;
     if (layout == PIECES_COLUMNS) {
         const uint64_t unit = unit_of(sizes->channels * sizes->inner, ptxk_tile_lanes(dtype));
-        return pieces / unit * over(unit, ptxk_tile_columns(dtype));
+        return pieces / unit * parts_of(unit, ptxk_tile_columns(dtype));
     }
     while (team < WARP && team * lanes < sizes->inner)
         team *= 2;
-    return over(pieces, PIECES_BLOCK / team);
+    return parts_of(pieces, PIECES_BLOCK / team);
 }
 
 // ---- in a kernel --------------------------------------------------------------------------------
