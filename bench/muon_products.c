@@ -4,8 +4,10 @@
 //
 //     muon_products [SET...]     gpt2, heads, convolutions, qwen; all by default
 //     muon_products --launches [SET...]    each launch, alone
-//     muon_products --hash [large]    of the results of some matrices: the same on a GPU and on
-//                                     the emulator that presents its generation
+//     muon_products --hash [large | ROWSxCOLUMNS...]    of the results of some matrices: the same
+//     on
+//                                     a GPU and on the emulator that presents its generation
+#include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -299,6 +301,26 @@ static uint64_t print_hashes(const struct set *set)
     return sum;
 }
 
+// Those of matrices of the sizes given, one after the other.
+static uint64_t print_hashes_of(int count, char **sizes)
+{
+    uint64_t sum = 0;
+
+    for (int k = 0; k < count; k++) {
+        struct set set = { sizes[k], { { 1, 0, 0 } } };
+        char end;
+        if (sscanf(sizes[k], "%" SCNu32 "x%" SCNu32 "%c", &set.shapes->rows, &set.shapes->columns,
+                   &end) != 2 ||
+            !set.shapes->rows || set.shapes->rows > set.shapes->columns) {
+            fprintf(stderr, "muon_products: %s: give ROWSxCOLUMNS, no more rows than columns\n",
+                    sizes[k]);
+            exit(1);
+        }
+        sum += print_hashes(&set);
+    }
+    return sum;
+}
+
 static bool is_named(int argc, char **argv, int from, const char *name)
 {
     for (int k = from; k < argc; k++)
@@ -319,7 +341,9 @@ int main(int argc, char **argv)
     require(bench.stream != NULL, "stream");
     if (hashes) {
         const bool large = argc > 2 && strcmp(argv[2], "large") == 0;
-        const uint64_t sum = print_hashes(&sets[HASHED + large]);
+        const bool given = argc > 2 && !large;
+        const uint64_t sum =
+            given ? print_hashes_of(argc - 2, argv + 2) : print_hashes(&sets[HASHED + large]);
         printf("%.2f billion multiply-adds\n", (double)sum * 1e-9);
     }
     for (unsigned k = 0; k < HASHED && !hashes; k++)

@@ -56,6 +56,11 @@
 /// one generation and on the emulator that presents it: products of f16 are the one operation whose
 /// bits the generations differ in. All else is as in other rules.
 ///
+/// X and the products have memory of the plan's: 2 bytes an element up to 128 rows, up to 12.6
+/// above (docs/muon.md). matrix_memory of struct ptx_step_params limits it: matrices are then
+/// stepped in windows, in the order of the tensors, and a window has the memory that the one before
+/// has left.
+///
 /// The norm is always taken. Where matrices are not to be clipped, give them a norm group whose
 /// max_norm is INFINITY. A step that is skipped writes nothing; nor does a tensor without a
 /// gradient. docs/muon.md has how close the result is to an exact one, and what is refused.

@@ -293,6 +293,11 @@ struct ptx_step_params {
     CUdeviceptr matrix_sums_at;
     const struct ptx_qk_clip *qk_clips; ///< copied; factors of rows and columns: qk_clip.h
     size_t qk_clip_count;
+    /// With tensors of rule MUON: the most bytes that X and the products of matrices take in the
+    /// plan's memory. Where all need more, they are stepped in windows, one after the other, with
+    /// the same bits, and as many launches more for each window as the matrices take: see muon.h.
+    /// Not with whole_rows. 0: all matrices at once.
+    uint64_t matrix_memory;
 };
 
 /// The most hyperparameter groups of a plan.

@@ -326,13 +326,16 @@ static ptx_status load(struct muon_products *m, const struct ptx_module_params *
                        CUstream stream)
 {
     static const struct ptx_module_params defaults;
-    ptx_builder *b = ptxp_builder_create(m->device);
     unsigned entries = 0;
 
+    for (unsigned k = 0; k < m->launch_count; k++)
+        if (!m->functions[m->launches[k].entry])
+            entries |= 1u << m->launches[k].entry;
+    if (!entries)
+        return PTX_OK;
+    ptx_builder *b = ptxp_builder_create(m->device);
     if (!b)
         return ptx_error_status();
-    for (unsigned k = 0; k < m->launch_count; k++)
-        entries |= 1u << m->launches[k].entry;
     ptxk_muon_emit(b, entries);
     m->module = ptxp_load(m->device, b, "the kernels of Muon's products",
                           module ? module : &defaults, stream);
@@ -371,9 +374,9 @@ static ptx_status create(struct muon_products *m, const struct muon_set *set, CU
     return status;
 }
 
-struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set *set,
-                                       CUdeviceptr workspace,
-                                       const struct ptx_module_params *module, CUstream stream)
+struct muon_products *ptxp_muon_create_like(const struct muon_products *like, ptx_device *device,
+                                            const struct muon_set *set, CUdeviceptr workspace,
+                                            const struct ptx_module_params *module, CUstream stream)
 {
     struct muon_products *m = calloc(1, sizeof *m);
 
@@ -382,11 +385,20 @@ struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set
         return NULL;
     }
     m->device = device;
+    if (like)
+        memcpy(m->functions, like->functions, sizeof m->functions);
     if (create(m, set, workspace, module, stream)) {
         ptxp_muon_destroy(m);
         return NULL;
     }
     return m;
+}
+
+struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set *set,
+                                       CUdeviceptr workspace,
+                                       const struct ptx_module_params *module, CUstream stream)
+{
+    return ptxp_muon_create_like(NULL, device, set, workspace, module, stream);
 }
 
 // `follows`: the launch before on the stream is one of these, too, and overlaps with it. They have

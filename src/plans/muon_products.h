@@ -62,6 +62,12 @@ struct muon_products;
 struct muon_products *ptxp_muon_create(ptx_device *device, const struct muon_set *set,
                                        CUdeviceptr workspace,
                                        const struct ptx_module_params *module, CUstream stream);
+// The same with the kernels that another has, which is destroyed later: only others are loaded. It
+// may be NULL.
+struct muon_products *ptxp_muon_create_like(const struct muon_products *like, ptx_device *device,
+                                            const struct muon_set *set, CUdeviceptr workspace,
+                                            const struct ptx_module_params *module,
+                                            CUstream stream);
 // Launches only: it may be captured, and after an error the capture can end. X is overwritten.
 ptx_status ptxp_muon_run(const struct muon_products *products, CUstream stream);
 unsigned ptxp_muon_launches(const struct muon_products *products);

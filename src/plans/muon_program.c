@@ -326,6 +326,7 @@ void ptxp_matrix_set_free(struct matrix_set *set)
     free(set->matrices);
     free(set->schedules);
     free(set->triples);
+    free(set->windows);
     *set = (struct matrix_set) { 0 };
 }
 
@@ -378,7 +379,8 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matr
                                    .schedule = tensor->group };
     }
     const struct muon_set products = products_of(params, set);
-    return ptxp_muon_layout(&products, &set->bytes);
+    status = ptxp_muon_layout(&products, &set->bytes);
+    return status ? status : ptxp_matrix_windows(params, set);
 }
 
 // What lr is multiplied by.
@@ -447,22 +449,41 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
 
 ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_step_params *params,
                                 const struct step_layout *layout, CUdeviceptr memory,
-                                struct muon_products **products)
+                                struct muon_products ***products)
 {
+    const struct muon_set all = products_of(params, &layout->set);
+
+    *products = NULL;
     if (!layout->set.count)
         return PTX_OK;
-    const struct muon_set set = products_of(params, &layout->set);
-    *products = ptxp_muon_create(norm->device, &set, memory + layout->matrix_work.offset,
-                                 norm->params.module, norm->params.stream);
-    return *products ? PTX_OK : ptx_error_status();
+    *products = calloc(layout->set.window_count, sizeof **products);
+    if (!*products)
+        return ptxp_norm_out_of_host_memory(norm->hooks);
+    for (size_t w = 0; w < layout->set.window_count; w++) {
+        struct muon_set set = all;
+        set.matrices += layout->set.windows[w].first;
+        set.count = layout->set.windows[w].count;
+        (*products)[w] = ptxp_muon_create_like(w ? (*products)[w - 1] : NULL, norm->device, &set,
+                                               memory + layout->matrix_work.offset,
+                                               norm->params.module, norm->params.stream);
+        if (!(*products)[w])
+            return ptx_error_status();
+    }
+    return PTX_OK;
 }
 
-ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct step_layout *layout,
+void ptxp_matrix_products_free(const struct step_layout *layout, struct muon_products **products)
+{
+    for (size_t w = layout->set.window_count; w-- > 0 && products;)
+        ptxp_muon_destroy(products[w]);
+    free(products);
+}
+
+ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct matrix_part *part,
                               CUstream stream)
 {
-    return layout->set.count ? ptxp_norm_plan_launch(norm, STEP_MATRIX, layout->matrix_tiles.length,
-                                                     false, stream)
-                             : PTX_OK;
+    return part->tiles ? ptxp_norm_plan_launch(norm, STEP_MATRIX, part->tiles, false, stream)
+                       : PTX_OK;
 }
 
 ptx_status ptxp_matrix_multiply(const struct muon_products *products, CUstream stream)
@@ -479,14 +500,12 @@ bool ptxp_matrix_multiplies(const struct step_layout *layout)
     return false;
 }
 
-int ptxp_matrix_launches(const struct step_layout *layout)
+static int launches_of(const struct step_layout *layout, const struct matrix_window *window)
 {
     enum { UPDATES = 1 };
     bool in_tiles = false, on_chips[2] = { false };
 
-    if (!layout->set.count)
-        return 0;
-    for (size_t k = 0; k < layout->set.count; k++) {
+    for (size_t k = window->first; k < window->first + window->count; k++) {
         const struct muon_matrix *m = &layout->set.matrices[k];
         if (!m->rows || !layout->set.schedules[m->schedule].steps)
             continue;
@@ -496,4 +515,13 @@ int ptxp_matrix_launches(const struct step_layout *layout)
             in_tiles = true;
     }
     return UPDATES + in_tiles + on_chips[0] + on_chips[1];
+}
+
+int ptxp_matrix_launches(const struct step_layout *layout)
+{
+    int launches = layout->set.window_count ? (int)layout->set.window_count - 1 : 0;
+
+    for (size_t w = 0; w < layout->set.window_count; w++)
+        launches += launches_of(layout, &layout->set.windows[w]);
+    return launches;
 }

@@ -38,13 +38,26 @@ void ptxp_matrix_set_free(struct matrix_set *set);
 void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_layout *layout,
                       CUdeviceptr memory, unsigned char *image);
 
-// Makes their products; NULL where there are no matrices.
+// Divides them into windows that have room in matrix_memory (muon_windows.c). The parts of the step
+// of matrices: at least one, which may have no tiles; and one of them, as tiles of the pass before
+// the products, and of the step.
+ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, struct matrix_set *set);
+struct matrix_part {
+    uint64_t tile, tiles;
+    uint64_t step_tile, step_tiles;
+};
+size_t ptxp_matrix_parts(const struct step_layout *layout);
+struct matrix_part ptxp_matrix_part(const struct step_layout *layout, size_t window);
+
+// Makes the products of each part: to be freed, also after an error. NULL: there are no matrices.
 ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_step_params *params,
                                 const struct step_layout *layout, CUdeviceptr memory,
-                                struct muon_products **products);
-// The launches between the records and the step, and how many they are: what leaves X, then the
-// products.
-ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct step_layout *layout,
+                                struct muon_products ***products);
+void ptxp_matrix_products_free(const struct step_layout *layout, struct muon_products **products);
+// The launches between the records and the step: what leaves X of a part, whose tiles the kernel's
+// parameter has, then the products. How many they are, with those of the step of all parts but the
+// first.
+ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct matrix_part *part,
                               CUstream stream);
 ptx_status ptxp_matrix_multiply(const struct muon_products *products, CUstream stream);
 int ptxp_matrix_launches(const struct step_layout *layout);

@@ -44,10 +44,10 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "weight_reports_at", PTX_ARG(plan->params.weight_reports_at) },
         { "matrix_of", PTX_ARG(plan->matrix_of) },
         { "matrix_rows", PTX_ARG(plan->matrix_rows) },
-        { "matrix_tiles", PTX_ARG(plan->matrix_tiles) },
+        { "matrix_tiles", PTX_ARG(plan->part.tiles) },
         { "matrix_sums", PTX_ARG(plan->matrix_sums) },
         { "matrix_totals", PTX_ARG(plan->totals) },
-        { "first_tile", PTX_ARG(plan->layout.others) },
+        { "first_tile", PTX_ARG(plan->part.step_tile) },
         { "unit_rows", PTX_ARG(plan->unit_rows) },
         { "unit_blocks", PTX_ARG(plan->unit_blocks) },
         { "unit_tiles", PTX_ARG(plan->unit_tiles) },
@@ -75,9 +75,22 @@ static ptx_status clip_units(struct norm_plan *norm, bool overlaps, CUstream str
                                  stream);
 }
 
+// Part `k` of the matrices, which the launches are of from now on.
+static struct matrix_part set_part(ptx_step_plan *plan, size_t k)
+{
+    const struct step_layout *l = &plan->layout;
+    struct matrix_part part = { .step_tile = l->others, .step_tiles = l->tiles.length - l->others };
+
+    if (l->set.count)
+        part = ptxp_matrix_part(l, k);
+    plan->part.tiles = plan->matrix_tiles + part.tile * sizeof(struct step_tile_row);
+    plan->part.step_tile = (uint32_t)part.step_tile;
+    return part;
+}
+
 static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
 {
-    const ptx_step_plan *plan = (const void *)norm;
+    ptx_step_plan *plan = (void *)norm;
     const size_t tensors = plan->params.tensor_count;
     const bool sums = ptxk_step_has_sums(&plan->spec), clips = plan->spec.clips_units;
     ptx_status status = clips ? clip_units(norm, overlaps, stream) : PTX_OK;
@@ -87,8 +100,10 @@ static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
                                        stream);
     if (!status && sums && tensors)
         status = ptxp_norm_plan_launch(norm, STEP_SUMS, tensors, false, stream);
-    return status || !plan->spec.over_ranks ? status
-                                            : ptxp_matrix_update(norm, &plan->layout, stream);
+    if (status || !plan->spec.over_ranks)
+        return status;
+    const struct matrix_part part = set_part(plan, 0);
+    return ptxp_matrix_update(norm, &part, stream);
 }
 
 static ptx_status total(struct norm_plan *norm, CUstream stream)
@@ -100,25 +115,37 @@ static ptx_status total(struct norm_plan *norm, CUstream stream)
                                  : PTX_OK;
 }
 
+static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
+{
+    const size_t parts = ptxp_matrix_parts(&plan->layout);
+    ptx_status status = PTX_OK;
+
+    for (size_t k = 0; k < parts && !status; k++) {
+        const struct matrix_part part = set_part(plan, k);
+        if (!plan->spec.over_ranks)
+            status = ptxp_matrix_update(&plan->norm, &part, stream);
+        if (!status && plan->products)
+            status = ptxp_matrix_multiply(plan->products[k], stream);
+        if (!status && part.step_tiles)
+            status = ptxp_norm_plan_launch(&plan->norm, STEP_MATRIX_LAST, part.step_tiles, false,
+                                           stream);
+    }
+    return status;
+}
+
 static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t count, bool fused,
                             bool overlaps, CUstream stream)
 {
-    const ptx_step_plan *plan = (const void *)norm;
-
+    ptx_step_plan *plan = (void *)norm;
     const uint64_t others = plan->layout.others, parts = plan->layout.fold_parts.length;
-    const uint64_t of_matrices = plan->layout.tiles.length - others;
     const bool clips = plan->spec.clips_units && !norm->reduces;
     ptx_status status = clips ? clip_units(norm, overlaps, stream) : PTX_OK;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
     if (others && !status)
         status = ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips, stream);
-    if (!status && !plan->spec.over_ranks)
-        status = ptxp_matrix_update(norm, &plan->layout, stream);
     if (!status)
-        status = ptxp_matrix_multiply(plan->products, stream);
-    if (!status && of_matrices)
-        status = ptxp_norm_plan_launch(norm, STEP_MATRIX_LAST, of_matrices, false, stream);
+        status = step_matrices(plan, stream);
     if (!status && parts)
         status = ptxp_norm_plan_launch(norm, STEP_REPORT, parts, true, stream);
     if (plan->spec.transposes && !status)
@@ -347,7 +374,7 @@ void ptx_step_plan_destroy(ptx_step_plan **plan)
     ptx_step_plan *old = *plan;
     *plan = NULL;
     ptxp_norm_plan_clear(&old->norm);
-    ptxp_muon_destroy(old->products);
+    ptxp_matrix_products_free(&old->layout, old->products);
     ptx_buffer_destroy(&old->memory);
     ptxp_step_layout_free(&old->layout);
     free(old->tensors);

@@ -28,8 +28,12 @@ struct ptx_step_plan {
     struct ptx_step_tensor *tensors;
     struct ptx_step_group *groups;
     struct ptx_qk_clip *clips;
-    void *muon; // what groups point at
-    struct muon_products *products;
+    void *muon;                      // what groups point at
+    struct muon_products **products; // of each part of the matrices
+    struct {
+        CUdeviceptr tiles;
+        uint32_t step_tile;
+    } part;             // the one that is launched
     CUdeviceptr totals; // of matrices: info.matrix_sums where there are some, else the plan's own
     struct ptx_step_plan_info info;
     bool units_known; // the sums of the weights of units that are clipped

@@ -58,8 +58,17 @@ struct step_array {
     uint64_t length; // elements
 };
 
+// Matrices that are stepped together: the first, how many; and of the first the first tile, and the
+// first of the step's, among those of matrices.
+struct matrix_window {
+    size_t first, count;
+    uint64_t tile, step_tile;
+};
+
 // The matrices of a plan, in the order of the tensors, and a schedule for each group.
 struct matrix_set {
+    struct matrix_window *windows; // one after the other
+    size_t window_count;
     struct muon_matrix *matrices;
     size_t count;
     struct muon_schedule *schedules;

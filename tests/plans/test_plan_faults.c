@@ -341,7 +341,7 @@ static ptx_status matrices_run(const struct scene *in, void *plan, CUstream stre
     return ptx_step_plan_run(plan, stream);
 }
 
-// A plan of two matrices, with steps and coefficients of their own, beside AdamW.
+// A plan of two matrices, with steps and coefficients of their own, in a window each, beside AdamW.
 static void *matrices_create(const struct scene *in)
 {
     enum { TENSORS = 4 };
@@ -365,6 +365,7 @@ static void *matrices_create(const struct scene *in)
                                                                         .groups = groups,
                                                                         .group_count = 2,
                                                                         .max_norm = 1,
+                                                                        .matrix_memory = 512,
                                                                         .stream = in->stream });
 }
 
@@ -417,7 +418,7 @@ static const struct subject of_matrices = { "step plan of matrices",
                                             matrices_create,
                                             matrices_destroy,
                                             false,
-                                            { { "ptx_step_plan_run", matrices_run, 6, false,
+                                            { { "ptx_step_plan_run", matrices_run, 9, false,
                                                 NULL } } };
 
 // ---- products of matrices from parts ------------------------------------------------------------

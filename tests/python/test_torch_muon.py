@@ -6,6 +6,7 @@ import io
 import math
 import pickle
 
+import ptxgen
 import ptxgen.torch as pt
 import pytest
 import torch
@@ -97,6 +98,27 @@ def test_no_steps_of_the_iteration():
         expected = p.grad.double() / p.grad.double().norm()
         way = (start - p.detach().double()) / (0.5 * math.sqrt(max(1, p.shape[0] / p.shape[1])))
         assert float((way - expected).norm()) < 1e-3
+
+
+def test_windows():
+    """With less memory, the same bits."""
+    shapes = [(24, 40), (40, 24), (33, 16), (8, 64)]
+    made = []
+    for memory in (None, 2100):  # the largest has 2,048 bytes
+        params = parameters(shapes=shapes)
+        optimizer = pt.Muon(params, lr=0.05, ns_steps=2, matrix_memory=memory)
+        for step in range(2):
+            give(params, step)
+            optimizer.step()
+        made.append((params, optimizer.describe()[0]))
+        assert copy.copy(optimizer).matrix_memory == (memory or 0) == pickle.loads(pickle.dumps(optimizer)).matrix_memory
+    (params, plain), (others, small) = made
+    assert same(params, others) and small.launches > plain.launches and small.workspace < plain.workspace
+    with pytest.raises(ValueError, match="matrix_memory: 0 is neither a number of bytes nor None"):
+        pt.Muon(params, matrix_memory=0)
+    optimizer = pt.Muon(params, matrix_memory=1000)
+    with pytest.raises(ptxgen.InvalidError, match="tensor 0: its products need 2048 bytes, and matrix_memory is 1000"):
+        optimizer.step()
 
 
 # ---- matrices of a parameter

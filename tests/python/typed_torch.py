@@ -16,7 +16,7 @@ def use(parameters: Any, rate: Any) -> None:
     pt.SGD(parameters, 0.1, 0.9, nesterov=True, maximize=True, state_dtype="remainder")
     pt.Lion(parameters, lr=1e-4, weight_decay=0.1, state_dtype="bf16", process_group=None)
     pt.Muon(parameters, lr=0.02, ns_coefficients=[(3.0, -4.0, 2.0)], ns_steps=1, adjust_lr_fn="match_rms_adamw",
-            heads=lambda name, shape: shape[0] // 64 if "q_proj" in name else None, of_3d="batch", adamw_lr=1e-3)
+            heads=lambda name, shape: shape[0] // 64 if "q_proj" in name else None, of_3d="batch", adamw_lr=1e-3, matrix_memory=1 << 30)
     pt.AdamW(parameters, qk_clip=[pt.QKClip(parameters, rate), pt.QKClip(parameters, rate, [pt.MatrixRange(0, 4)], columns=True)])
     own = pt.Optimizer(parameters, optimizers.adopt, lr=rate, max_grad_norm=1.0, state_dtype="bf16", eps=1e-6)
     own.eval()

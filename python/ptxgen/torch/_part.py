@@ -361,6 +361,8 @@ class Part:
                 group["agc"] = dict(zip(("clipping", "eps"), agc))
             groups.append(group)
         self.values = [rate.value for rate in self.rates]
+        if owner.matrix_memory:
+            params["matrix_memory"] = owner.matrix_memory
         if self.clips:
             params["qk_clips"] = self.clips
         self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)  # type: ignore[arg-type]

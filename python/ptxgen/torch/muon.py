@@ -74,8 +74,10 @@ class Muon(Stepped):
     in_by_out: weights are stored in x out, as GPT-2's Conv1D has them.
     adamw_lr, adamw_betas, adamw_eps, adamw_weight_decay: of groups with use_muon=False that lack lr, betas, eps
         or weight_decay. adamw_lr=None is lr.
+    matrix_memory: the most bytes that a plan takes for matrices besides their states; where all need more, they are
+        stepped in windows, with the same bits. None, the default: all at once. Not for matrices over ranks.
 
-    Groups may have all of these but the last four. docs/muon.md is the guide.""" + _ARGUMENTS
+    Groups may have all of these but the last five. docs/muon.md is the guide.""" + _ARGUMENTS
 
     _names = ("momentum_buffer", "exp_avg", "exp_avg_sq")
     _numbers = {"lr": 1, "momentum": 1, "betas": 2, "eps": 1, "weight_decay": 1}
@@ -95,12 +97,15 @@ class Muon(Stepped):
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
-                 qk_clip: Optional[Sequence[QKClip]] = None) -> None:
+                 qk_clip: Optional[Sequence[QKClip]] = None, matrix_memory: Optional[int] = None) -> None:
         defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
                     "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
                     "use_muon": True, "heads": heads, "uncovered": uncovered, "of_3d": of_3d, "in_by_out": in_by_out,
                     "adamw_lr": adamw_lr, "adamw_betas": adamw_betas, "adamw_eps": adamw_eps,
                     "adamw_weight_decay": adamw_weight_decay}
+        if matrix_memory is not None and (not hasattr(matrix_memory, "__index__") or operator.index(matrix_memory) < 1):
+            raise ValueError(f"matrix_memory: {matrix_memory!r} is neither a number of bytes nor None")
+        self.matrix_memory = 0 if matrix_memory is None else operator.index(matrix_memory)
         self._check({**defaults, "params": []})
         self._check({"use_muon": False, **_adamw(defaults), "params": []})
         super().__init__(params, defaults)

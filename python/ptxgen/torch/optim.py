@@ -162,6 +162,7 @@ class Stepped(torch.optim.Optimizer):
     _dicts_of_torch: Tuple[str, ...] = ()  # names of those that are several in a dict, where torch has several optimizers
     _with_flashoptim = False  # whether that package has an optimizer of this rule
     _clips_units = True  # whether groups may have agc
+    matrix_memory = 0  # of Muon
     _takes_norm = False  # whether each step takes the norm, whatever the settings
 
     def _set(self, max_grad_norm: Optional[float], state_dtype: str, seed: int,
@@ -534,7 +535,7 @@ class Stepped(torch.optim.Optimizer):
     def __getstate__(self) -> Dict[str, Any]:
         made = dict(super().__getstate__())
         for key in ("max_grad_norm", "state_dtype", "seed", "guards", "obey", "reports", "ema_decay", "ema_dtype", "fp8",
-                    "qk_clip", "agc", "_step_supports_amp_scaling"):
+                    "qk_clip", "agc", "matrix_memory", "_step_supports_amp_scaling"):
             made[key] = getattr(self, key)
         return made
 
@@ -544,7 +545,7 @@ class Stepped(torch.optim.Optimizer):
             state["state"][k] = dict(v)
         for key, usual in (("process_group", None), ("guards", None), ("obey", None), ("reports", False),
                            ("ema_decay", None), ("ema_dtype", "float32"), ("fp8", None), ("qk_clip", ()),
-                           ("agc", None)):
+                           ("agc", None), ("matrix_memory", 0)):
             self.__dict__.setdefault(key, state.get(key, usual))
         for group in state["param_groups"]:
             self._check(group)
