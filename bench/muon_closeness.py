@@ -3,12 +3,13 @@
 """How far Muon's orthogonalized matrices are from the plain iteration in f64, and how far that iteration in bf16 is, as
 torch.optim.Muon has it: relative distances (Frobenius), five steps with Jordan's coefficients.
 
-    bench/muon_closeness.py BUILD [--sets N] [--seed N]
+    bench/muon_closeness.py BUILD [--sets N] [--seed N] [--most ROWSxCOLUMNS]
 
 Without --sets: a table of kinds and shapes. With it: N sets of matrices of random kinds and shapes, each set stepped in
 one plan; prints the greatest distances. Matrices are those of ptxgen.torch.Muon, on the GPU, or on the emulator where
-there is none: set PTXGEN_LIBCUDA, and PTXGEN_EMU_DEVICE=sm_90,pageable. Exits with 1 where ours is farther than the
-greater of 0.01 and bf16, or than 0.02 for a random matrix from 16 x 16 up.
+there is none: set PTXGEN_LIBCUDA, and PTXGEN_EMU_DEVICE=sm_90,pageable. The iterations are made on the GPU, too, or on
+the CPU. Exits with 1 where ours is farther than the greater of 0.01 and bf16, or than 0.02 for a random matrix from
+16 x 16 up.
 """
 import argparse
 import math
@@ -40,11 +41,11 @@ def make(kind, shape, generator):
 
 def iterate(x, dtype):
     turned = x.shape[0] > x.shape[1]
-    x = (x.T if turned else x).to(dtype)
+    x = (x.T if turned else x).to(DEVICE, dtype)
     for _ in range(STEPS):
         gram = x @ x.T
         x = A * x + (B * gram + C * (gram @ gram)) @ x
-    return (x.T if turned else x).double()
+    return (x.T if turned else x).double().cpu()
 
 
 def ours(matrices):
@@ -84,13 +85,13 @@ def table(generator):
     return rows
 
 
-def sets(count, generator):
+def sets(count, generator, most):
     def below(most):
         return int(torch.randint(most, (1,), generator=generator))
     rows = []
     for _ in range(count):
         kinds = [KINDS[below(len(KINDS))] for _ in range(1 + below(4))]
-        shapes = [(1 + below(140), 1 + below(200)) for _ in kinds]
+        shapes = [(1 + below(most[0]), 1 + below(most[1])) for _ in kinds]
         rows += compare(kinds, [make(kind, shape, generator) for kind, shape in zip(kinds, shapes)])
     print(f"{count} sets, {len(rows)} matrices, {sum(not row[-1] for row in rows)} too far")
     for kind in KINDS:
@@ -107,11 +108,12 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--sets", type=int, default=0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--most", default="140x200", help="the largest matrices of the sets")
     args = parser.parse_args()
     sys.path.insert(0, f"{args.build}/python")
     generator = torch.Generator().manual_seed(args.seed)
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name() if DEVICE == 'cuda' else 'the emulator'}")
-    rows = sets(args.sets, generator) if args.sets else table(generator)
+    rows = sets(args.sets, generator, [int(side) for side in args.most.split("x")]) if args.sets else table(generator)
     sys.exit(0 if all(row[-1] for row in rows) else 1)
 
 

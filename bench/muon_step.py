@@ -3,10 +3,11 @@
 """Whole steps of Muon: ptxgen.torch.Muon beside a batched form by hand (clip, momentum, Newton-Schulz with bmm in bf16
 over the matrices of a shape, update), each in one CUDA graph, and torch.optim.Muon as it is, over four sets of matrices.
 
-    bench/muon_step.py BUILD [-o FILE] [--only NAME] [--torch] [--samples N]
+    bench/muon_step.py BUILD [-o FILE] [--only NAME] [--torch] [--samples N] [--windows N]
 
 FILE receives lines of JSON. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a
-step. Before a set is timed, its first step is compared with that of the form by hand. Needs a GPU.
+step. Before a set is timed, its first step is compared with that of the form by hand. --windows measures, instead of all
+that, the step with all matrices at once and in about N windows. Needs a GPU.
 """
 import argparse
 import math
@@ -83,11 +84,22 @@ class ByHand:
                                 [one.reshape(self.params[k].shape).float() for k, one in zip(which, made)], alpha=scale)
 
 
-def ours(params, heads, others=()):
+def ours(params, heads, others=(), memory=None):
     groups = [{"params": params, "heads": heads if heads > 1 else None}]
     if others:
         groups.append({"params": others, "use_muon": False, "lr": 1e-3})
-    return ptxgen.torch.Muon(groups, lr=LR, momentum=MOMENTUM, weight_decay=DECAY, max_grad_norm=MAX_NORM)
+    return ptxgen.torch.Muon(groups, lr=LR, momentum=MOMENTUM, weight_decay=DECAY, max_grad_norm=MAX_NORM,
+                              matrix_memory=memory)
+
+
+def in_windows(params, heads, windows):
+    """Steps at once and in windows, as works, with the launches and workspace of each."""
+    works, plans = {}, {}
+    for name in "ptxgen", "in windows":
+        optimizer = ours(params, heads, memory=plans["ptxgen"].workspace // windows if plans else None)
+        works[name] = measure.Work(optimizer.step)
+        plans[name] = optimizer.describe()[0]
+    return works, {name: {"launches": plan.launches, "workspace": plan.workspace} for name, plan in plans.items()}
 
 
 def apart(shapes, heads):
@@ -128,6 +140,7 @@ def main():
     arguments.add_argument("--only", default="")
     arguments.add_argument("--torch", action="store_true")
     arguments.add_argument("--samples", type=int, default=measure.REPETITIONS)
+    arguments.add_argument("--windows", type=int, default=0)
     options = arguments.parse_args()
     if not torch.cuda.is_available():
         print("muon_step.py: PyTorch sees no GPU", file=sys.stderr)
@@ -138,6 +151,15 @@ def main():
     failed = 0
     for name, (shapes, heads) in SETS.items():
         if options.only not in name:
+            continue
+        if options.windows:
+            works, plans = in_windows(parameters(shapes), heads, options.windows)
+            for work, times in clock.compare(works).items():
+                line = {"set": name, "work": work, "cache": "warm", **plans[work], **times}
+                output.line(line)
+                print("{set}: {work}, {launches} launches, {workspace} B: {median_us} us".format(**line), flush=True)
+            del works
+            torch.cuda.empty_cache()
             continue
         distance = apart(shapes, heads)
         failed += not distance < 0.05
