@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 /// Completion scripts for shells, written from the tables that the commands parse with.
 #include "cli.h"
-#include "step_text.h"
+#include "plan_text.h"
 
 #include <ptxgen/ptxgen.h>
 
@@ -24,6 +24,12 @@ static void put_kernels(void)
 {
     for (size_t k = 0; ptx_kernel_at(k); k++)
         printf(" %s", ptx_kernel_at(k)->name);
+}
+
+static void put_plans(void)
+{
+    for (size_t k = 0; plan_at(k); k++)
+        printf(" %s", plan_at(k)->name);
 }
 
 static void put_dtypes(void)
@@ -50,18 +56,34 @@ static void put_policies(void)
         printf(" %s", clip_policy_at(k));
 }
 
-/// Value `value` of option `option` of kernel `kernel`, or of a step plan, the one after the last
-/// kernel; the option's name goes to *name. NULL past the last.
-static const char *choice_at(size_t kernel, size_t option, size_t value, const char **name)
+/// What has options: the kernels, then the plans. NULL past the last.
+static const char *name_at(size_t k, const ptx_kernel **kernel, const struct plan_text **plan)
 {
-    const ptx_kernel *of = ptx_kernel_at(kernel);
-    if (!of)
-        return step_choice_at(option, value, name);
-    if (option >= PTX_KERNEL_MAX_OPTIONS || !of->options[option].name ||
+    size_t kernels = 0;
+    while (ptx_kernel_at(kernels))
+        kernels++;
+    *kernel = k < kernels ? ptx_kernel_at(k) : NULL;
+    *plan = k < kernels ? NULL : plan_at(k - kernels);
+    return *kernel ? (*kernel)->name : *plan ? (*plan)->name : NULL;
+}
+
+/// Value `value` of option `option` of the kernel or plan `k`; the option's name goes to *name.
+/// NULL past the last.
+static const char *choice_at(size_t k, size_t option, size_t value, const char **name)
+{
+    const ptx_kernel *kernel;
+    const struct plan_text *plan;
+    if (!name_at(k, &kernel, &plan))
+        return NULL;
+    if (plan) {
+        *name = plan->options[option].name;
+        return *name ? plan->options[option].values[value] : NULL;
+    }
+    if (option >= PTX_KERNEL_MAX_OPTIONS || !kernel->options[option].name ||
         value >= PTX_KERNEL_MAX_CHOICES)
         return NULL;
-    *name = of->options[option].name;
-    return of->options[option].values[value];
+    *name = kernel->options[option].name;
+    return kernel->options[option].values[value];
 }
 
 /// Whether an earlier kernel has this option with this value.
@@ -92,9 +114,11 @@ static void print_choices(void)
 {
     printf("_ptxgen_choices()\n{\n    local word\n    for word in \"$@\"; do\n"
            "        case $word in\n");
-    for (size_t k = 0; k == 0 || ptx_kernel_at(k - 1); k++) {
-        const ptx_kernel *kernel = ptx_kernel_at(k);
-        printf("        %s) choices=\"", kernel ? kernel->name : step_name);
+    const ptx_kernel *kernel;
+    const struct plan_text *plan;
+    const char *name;
+    for (size_t k = 0; (name = name_at(k, &kernel, &plan)); k++) {
+        printf("        %s) choices=\"", name);
         put_choices(k, false);
         printf("\" && return ;;\n");
     }
@@ -116,9 +140,9 @@ static const struct meaning {
     const char *name;
     void (*put)(void); ///< prints each value after a blank; NULL: the names of files
 } meanings[] = {
-    { "FILE", NULL },      { "KERNEL", put_kernels },  { "TYPE", put_dtypes },
-    { "SM", put_targets }, { "POLICY", put_policies }, { "COMMAND", put_commands },
-    { "FOLDER", NULL },
+    { "FILE", NULL },       { "KERNEL", put_kernels },   { "PLAN", put_plans },
+    { "TYPE", put_dtypes }, { "SM", put_targets },       { "POLICY", put_policies },
+    { "FOLDER", NULL },     { "COMMAND", put_commands },
 };
 
 /// Whether the argument is one of --set, whose values _ptxgen_choices has.

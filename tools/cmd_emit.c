@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
 #include "output.h"
+#include "plan_text.h"
 #include "select.h"
-#include "step_text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -84,14 +84,14 @@ static int emit_one(const struct command *command, struct selection *selection,
     return EXIT_DONE;
 }
 
-static int emit_step(const struct command *command, const struct selection *selection,
-                     const struct arguments *given)
+static int emit_plan(const struct command *command, const struct plan_text *plan,
+                     const struct selection *selection, const struct arguments *given)
 {
-    struct step_text step;
+    struct plan_choice choice;
     struct message error;
-    if (!step_text_select(&step, given->dtype, &given->sets, &error))
+    if (!plan_select(&choice, plan, given->dtype, &given->sets, &error))
         return cli_fail(command, EXIT_USAGE, "%s", error.text);
-    ptx_builder *b = step_text_emit(&step, selection, &error);
+    ptx_builder *b = plan_emit(&choice, selection, &error);
     if (!emit_to(b, given->output, given->force, &error))
         return cli_fail(command, EXIT_FAILED, "%s", error.text);
     return EXIT_DONE;
@@ -123,10 +123,11 @@ static int run(const struct command *command, int argc, char **argv)
         return cli_fail(command, EXIT_USAGE, "%s", error.text);
     if (!given.all && given.names.count == 0)
         return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");
-    if (!given.all && is_step(given.names.items[0]))
-        return emit_step(command, &selection, &given);
-    if (!given.all)
-        return emit_one(command, &selection, &given);
+    if (!given.all) {
+        const struct plan_text *plan = plan_find(given.names.items[0]);
+        return plan ? emit_plan(command, plan, &selection, &given)
+                    : emit_one(command, &selection, &given);
+    }
     if (given.names.count > 0 || given.dtype || given.sets.count > 0)
         return cli_fail(command, EXIT_USAGE, "--all takes no kernel, no --dtype and no --set");
     if (!given.output)
@@ -142,13 +143,14 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_emit = {
     .name = "emit",
-    .operand = "KERNEL|step",
-    .synopsis = "KERNEL [--dtype TYPE] [--target SM] [--isa VERSION] [--set OPTION=VALUE]... "
-                "[-o FILE [-f]]\n       [--line-info [--source-folder FOLDER]]\n"
-                "       ptxgen emit --all -o FOLDER [-f] [--target SM] [--isa VERSION]\n"
-                "       [--line-info [--source-folder FOLDER]]",
+    .operand = "KERNEL|PLAN",
+    .synopsis =
+        "KERNEL|PLAN [--dtype TYPE] [--target SM] [--isa VERSION] "
+        "[--set OPTION=VALUE]...\n       [-o FILE [-f]] [--line-info [--source-folder FOLDER]]\n"
+        "       ptxgen emit --all -o FOLDER [-f] [--target SM] [--isa VERSION]\n"
+        "       [--line-info [--source-folder FOLDER]]",
     .summary = "write a kernel's PTX text",
     .run = run,
     .details = "With --all the files are FOLDER/KERNEL.TYPE.ptx. ptxgen info KERNEL shows its "
-               "dtypes and options.\nThe KERNEL step stands for the kernels of a step plan.",
+               "dtypes and options.\nA PLAN, clip or step, stands for its kernels.",
 };

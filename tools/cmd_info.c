@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
+#include "plan_text.h"
 #include "select.h"
-#include "step_text.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -204,13 +204,13 @@ static int run(const struct command *command, int argc, char **argv)
     if (names.count == 0)
         return cli_fail(command, EXIT_USAGE, "which kernel? ptxgen list names them");
     struct message error;
-    struct step_text step;
-    if (is_step(names.items[0])) {
-        if (!step_text_select(&step, dtype, &sets, &error))
+    const struct plan_text *plan = plan_find(names.items[0]);
+    if (plan) {
+        struct plan_choice choice;
+        if (!plan_select(&choice, plan, dtype, &sets, &error))
             return cli_fail(command, EXIT_USAGE, "%s", error.text);
-        return step_text_info(&step, json, &error)
-                   ? EXIT_DONE
-                   : cli_fail(command, EXIT_FAILED, "%s", error.text);
+        return plan_info(&choice, json, &error) ? EXIT_DONE
+                                                : cli_fail(command, EXIT_FAILED, "%s", error.text);
     }
     struct selection selection = { .target = { .sm = 80 } };
     if (!select_kernel(names.items[0], &selection.kernel, &error) ||
@@ -229,11 +229,10 @@ static int run(const struct command *command, int argc, char **argv)
 
 const struct command command_info = {
     .name = "info",
-    .operand = "KERNEL|step",
-    .synopsis = "KERNEL [--dtype TYPE] [--set OPTION=VALUE]... [--json]",
+    .operand = "KERNEL|PLAN",
+    .synopsis = "KERNEL|PLAN [--dtype TYPE] [--set OPTION=VALUE]... [--json]",
     .summary = "show what a kernel computes, takes and guarantees",
     .run = run,
     .details = "The parameters shown are those of the chosen dtype and options; f32 and the "
-               "defaults\nunless told otherwise. The KERNEL step stands for the kernels of a step "
-               "plan.",
+               "defaults\nunless told otherwise. A PLAN, clip or step, stands for its kernels.",
 };

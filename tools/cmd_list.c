@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "cli.h"
+#include "plan_text.h"
 #include "select.h"
-#include "step_text.h"
 
 #include <ptxgen/ptxgen.h>
 
@@ -14,37 +14,48 @@ struct row {
     uint32_t dtypes; ///< a bit each
 };
 
-/// False past the last; `step` are the types of the plan.
-static bool row_at(size_t k, uint32_t step, struct row *row)
+/// Whether there is a row `k`, after which *more is false. False with `error` set: out of memory.
+static bool row_at(size_t k, struct row *row, bool *more, struct message *error)
 {
-    const ptx_kernel *kernel = ptx_kernel_at(k);
-    if (kernel)
-        *row = (struct row) { kernel->name, kernel->summary, "kernel", kernel->dtypes };
-    else if (k == 0 || ptx_kernel_at(k - 1))
-        *row = (struct row) { step_name, step_summary, "plan", step };
-    else
-        return false;
-    return true;
+    const ptx_kernel *kernel;
+    const struct plan_text *plan;
+    size_t kernels = 0;
+    *more = true;
+    for (; (kernel = ptx_kernel_at(kernels)); kernels++)
+        if (kernels == k) {
+            *row = (struct row) { kernel->name, kernel->summary, "kernel", kernel->dtypes };
+            return true;
+        }
+    *more = (plan = plan_at(k - kernels));
+    if (!plan)
+        return true;
+    *row = (struct row) { plan->name, plan->summary, "plan", 0 };
+    return plan_dtypes(plan, &row->dtypes, error);
 }
 
-static int list_json(const struct command *command, uint32_t step)
+static int list_json(const struct command *command)
 {
     json_t *list = json_array();
+    struct message error;
     struct row row;
-    for (size_t k = 0; row_at(k, step, &row); k++)
+    bool more, right;
+    for (size_t k = 0; (right = row_at(k, &row, &more, &error)) && more; k++)
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:o}", "name", row.name, "summary",
                                               row.summary, "kind", row.kind, "dtypes",
                                               dtypes_json(row.dtypes)));
-    struct message error;
-    if (!json_print(stdout, list, JSON_INDENT(2), &error))
+    if (!right)
+        json_decref(list);
+    if (!right || !json_print(stdout, list, JSON_INDENT(2), &error))
         return cli_fail(command, EXIT_FAILED, "%s", error.text);
     return EXIT_DONE;
 }
 
-static int list_text(uint32_t step)
+static int list_text(const struct command *command)
 {
+    struct message error;
     struct row row;
-    for (size_t k = 0; row_at(k, step, &row); k++) {
+    bool more, right;
+    for (size_t k = 0; (right = row_at(k, &row, &more, &error)) && more; k++) {
         char dtypes[64];
         size_t used = 0;
         for (unsigned type = 0; type < PTX_TYPE_COUNT && used < sizeof(dtypes) - 8; type++)
@@ -53,7 +64,7 @@ static int list_text(uint32_t step)
                                          used ? " " : "", ptx_type_name((ptx_type)type));
         printf("%-32s %-18s %s\n", row.name, dtypes, row.summary);
     }
-    return EXIT_DONE;
+    return right ? EXIT_DONE : cli_fail(command, EXIT_FAILED, "%s", error.text);
 }
 
 static int run(const struct command *command, int argc, char **argv)
@@ -67,11 +78,7 @@ static int run(const struct command *command, int argc, char **argv)
     int status = cli_parse(command, options, &names, 0, argc, argv);
     if (status != CLI_GO_ON)
         return status;
-    uint32_t step;
-    struct message error;
-    if (!step_dtypes(&step, &error))
-        return cli_fail(command, EXIT_FAILED, "%s", error.text);
-    return json ? list_json(command, step) : list_text(step);
+    return json ? list_json(command) : list_text(command);
 }
 
 const struct command command_list = {

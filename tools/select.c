@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "select.h"
 
-#include "step_text.h"
+#include "plan_text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@ bool select_kernel(const char *name, const ptx_kernel **kernel, struct message *
     *kernel = ptx_kernel_find(name);
     if (*kernel)
         return true;
-    if (is_step(name))
+    if (plan_find(name))
         return message_set(error,
                            "%s is a plan: info and emit take it; ptxgen emit %s | ptxgen check -",
                            name, name);

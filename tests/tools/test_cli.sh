@@ -45,12 +45,13 @@ for kernel in loss_scale_update cast_fp8 delayed_scale_update; do
     works "list names $kernel" "$kernel" list
     works "info $kernel" "parameters of ${kernel}_f32" info "$kernel"
 done
-run 0 list && grep -Eq '^step +f16 bf16 f32 +a plan: ' out
-result 'list names the plan of steps'
-run 0 list --json && tr -d '\n ' <out | grep -qF '"name":"step"' && [ "$(grep -c '"kind": "plan"' out)" -eq 1 ] &&
-    [ "$(grep -c '"kind": "kernel"' out)" -eq "$(($("$ptxgen" list | wc -l) - 1))" ]
+run 0 list && grep -Eq '^step +f16 bf16 f32 +a plan: ' out && grep -Eq '^clip +f16 bf16 f32 f64 +a plan: ' out
+result 'list names the plans'
+run 0 list --json && tr -d '\n ' <out | grep -qF '"name":"step"' && [ "$(grep -c '"kind": "plan"' out)" -eq 2 ] &&
+    [ "$(grep -c '"kind": "kernel"' out)" -eq "$(($("$ptxgen" list | wc -l) - 2))" ]
 result 'list --json tells plans from kernels'
 refuses 2 'step is a plan: info and emit take it; ptxgen emit step | ptxgen check -' check step
+refuses 2 'clip is a plan: info and emit take it; ptxgen emit clip | ptxgen check -' check clip
 refuses 2 'step is a plan: info and emit take it' run step -i x.st -o o.st
 works 'info names the format of codes' 'codes of x * scale; e5m2' info cast_fp8 --set format=e5m2
 works 'info shows options' 'exact | reciprocal' info quantize_ste_backward
@@ -101,6 +102,18 @@ done
 run 0 emit step --set rule=sgd && mv out default && run 0 emit step --set rule=sgd \
     --set momentum=no && ! cmp -s out default
 result 'emit step: SGD without momentum'
+run 0 emit clip && mv out default && run 0 emit clip --set nonfinite=propagate --dtype f32 && cmp -s out default
+result 'emit clip has defaults'
+for choice in nonfinite=zero loss_scale=read loss_scale=update reports=yes; do
+    run 0 emit clip --set $choice && ! cmp -s out default
+    result "emit clip --set $choice chooses"
+done
+works 'info clip shows options' 'propagate | skip | zero' info clip
+works 'info clip shows bytes' '12 read and written' info clip
+works 'info clip shows bytes of what is measured' '4 read and written' info clip --set gradients=raw
+works 'info clip --json' '"name": "clip"' info clip --json
+refuses 2 "unknown option 'rule'" info clip --set rule=adam
+refuses 2 'u32' emit clip --dtype u32
 works 'info step shows options' 'full | state_bf16 | master | remainder | stochastic | state_8bit | state_f16' info step
 works 'info step shows bytes' '28 read and written' info step --set format=remainder
 works 'info step shows bytes of absmax' '12.06 read and written' info step --set format=state_8bit

@@ -51,6 +51,7 @@ text)
     sweeps -- emit squared_sum --isa 8.0 --target sm_90a
     sweeps -o o.ptx -- emit squared_sum --dtype f16 -o o.ptx
     sweeps -- info step --set format=master --json
+    sweeps -- info clip --json
     sweeps -- emit step --set rule=lion
     sweeps -n $few -o all -- emit --all -o all
     ;;

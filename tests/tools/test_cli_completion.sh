@@ -48,6 +48,7 @@ if command -v bash >/dev/null; then
     in_bash 'ptxgen run x.ptx --sanitize ' on warn off
     in_bash 'ptxgen run x.ptx --co' --cooperative
     in_bash 'ptxgen info st' step
+    in_bash 'ptxgen emit cli' clip_scale_reduce clip
     in_bash 'ptxgen emit squared_sum --dtype b' bf16
     in_bash 'ptxgen emit --target sm_9' sm_90 sm_90a
     in_bash 'ptxgen emit squared_sum --source-folder a' 'a folder'
@@ -59,6 +60,7 @@ if command -v bash >/dev/null; then
     in_bash 'ptxgen emit squared_sum --set r' ''
     in_bash 'ptxgen emit step --set r' rule=adamw rule=adam rule=sgd rule=lion rule=muon
     in_bash 'ptxgen emit step --set rule=' adamw adam sgd lion muon
+    in_bash 'ptxgen emit clip --set loss' loss_scale=no loss_scale=read loss_scale=update
     in_bash 'ptxgen info step --set rule=sgd --set mom' momentum=yes momentum=no
     in_bash 'ptxgen emit --set part' partials=f64 partials=f32
     in_bash 'ptxgen emit --set rule' ''
