@@ -261,6 +261,12 @@ static void fill_line(enum emu_type type, const uint64_t *bits, unsigned depth, 
     }
 }
 
+struct emu_tile_sums emu_half_sums(int sm)
+{
+    const struct generation g = generation_of(sm, false);
+    return (struct emu_tile_sums) { g.fraction, g.least, g.step_bytes / 2 };
+}
+
 bool emu_lines_fit(const struct emu_insn *insn, unsigned depth)
 {
     return insn->type == EMU_F32 && insn->sum_type == EMU_F32 &&

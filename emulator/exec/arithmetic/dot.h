@@ -3,6 +3,7 @@
 #ifndef PTXGEN_EMULATOR_EXEC_ARITHMETIC_DOT_H
 #define PTXGEN_EMULATOR_EXEC_ARITHMETIC_DOT_H
 
+#include "exec/lanes/lanes.h"
 #include "ptx/program.h"
 
 // c + the products of `depth` elements of a row of A and a column of B, for one element of D. Bits
@@ -17,6 +18,9 @@ struct emu_line {
     int16_t exponent[EMU_LINE_MOST];
     bool special; // has an infinity or a NaN
 };
+
+// How a generation sums products of f16, in f32.
+struct emu_tile_sums emu_half_sums(int sm);
 
 // Whether an instruction's rows of A and columns of B may be lines.
 bool emu_lines_fit(const struct emu_insn *insn, unsigned depth);

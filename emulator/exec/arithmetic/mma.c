@@ -190,8 +190,39 @@ static bool sparse_row(struct emu_warp *warp, unsigned char *frame, const uint32
                                   (unsigned)metadata[wrong], row);
 }
 
+// m16n8 of f16 with sums in f32, of defined sources: most of what kernels multiply. False: it is
+// another one, or there are numbers that need the general way.
+static bool quick_mma(struct emu_warp *warp, unsigned char *frame, uint32_t *init,
+                      const struct emu_op *op)
+{
+    enum { A = EMU_TILE_MOST / 4, B = EMU_TILE_MOST / 8, SOURCES = A + B + EMU_TILE_SUMS };
+    const struct emu_insn *insn = op->insn;
+    const struct emu_sizes size = emu_sizes_of((enum emu_shape)insn->shape);
+    const unsigned in_a = size.k / 4, in_b = size.k / 8;
+    if (insn->source_type != EMU_F16 || insn->factor_type != EMU_F16 || insn->type != EMU_F32 ||
+        insn->sum_type != EMU_F32 || size.m != 16 || size.n != 8 || size.k > EMU_TILE_MOST ||
+        size.k % 8 != 0 || emu_is_opaque((enum emu_shape)insn->shape) || emu_is_sparse(insn) ||
+        emu_host_rounding(insn->round) != FE_TONEAREST)
+        return false;
+    alignas(64) uint32_t scratch[SOURCES][EMU_LANES], sums[EMU_TILE_SUMS][EMU_LANES];
+    const uint32_t *at[SOURCES];
+    for (unsigned k = 0; k < in_a + in_b + EMU_TILE_SUMS; k++) {
+        if (emu_undefined_in(init, &op->src[k], UINT32_MAX))
+            return false;
+        at[k] = emu_fetch(warp, frame, &op->src[k], scratch[k]);
+    }
+    const struct emu_tile_sums how = emu_half_sums(warp->block->exec->config->gpu->sm);
+    if (!emu_tile_of(emu_lane_build())(&how, size.k, at, at + in_a, at + in_a + in_b, sums))
+        return false;
+    for (unsigned k = 0; k < EMU_TILE_SUMS; k++)
+        emu_put(frame, init, &op->dst[k], UINT32_MAX, sums[k]);
+    return true;
+}
+
 bool emu_mma(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame, uint32_t *init)
 {
+    if (quick_mma(warp, frame, init, op))
+        return true;
     const struct emu_insn *insn = op->insn;
     const struct emu_sizes size = emu_sizes_of((enum emu_shape)insn->shape);
     const bool sparse = emu_is_sparse(insn);

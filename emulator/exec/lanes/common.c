@@ -483,9 +483,11 @@ static emu_lane_finder *const plain[] = {
 };
 
 extern const struct emu_access_build emu_access_plain;
+emu_tile_function emu_tile_plain;
 
 #ifdef EMU_HAVE_AVX2
 extern const struct emu_access_build emu_access_avx2;
+emu_tile_function emu_tile_avx2;
 emu_lane_finder emu_find_integer_avx2, emu_find_bits_avx2, emu_find_compare_avx2,
     emu_find_directed_avx2, emu_find_float_avx2, emu_find_half_avx2, emu_find_video_avx2,
     emu_find_convert_avx2;
@@ -524,6 +526,7 @@ enum emu_lane_build emu_lane_build(void)
 #else
 #define avx2            plain
 #define emu_access_avx2 emu_access_plain
+#define emu_tile_avx2   emu_tile_plain
 
 enum emu_lane_build emu_lane_build(void)
 {
@@ -546,4 +549,9 @@ bool emu_lane_find(enum emu_lane_build build, const struct emu_insn *insn,
 const struct emu_access_build *emu_access_of(enum emu_lane_build build)
 {
     return build == EMU_LANES_AVX2 ? &emu_access_avx2 : &emu_access_plain;
+}
+
+emu_tile_function *emu_tile_of(enum emu_lane_build build)
+{
+    return build == EMU_LANES_AVX2 ? emu_tile_avx2 : emu_tile_plain;
 }

@@ -57,6 +57,24 @@ struct emu_access_build {
 };
 const struct emu_access_build *emu_access_of(enum emu_lane_build build);
 
+// Products of matrices that a vector unit makes quickly: m16n8 of f16, with sums in f32. Elements
+// of a row of A; registers of C.
+enum { EMU_TILE_MOST = 16, EMU_TILE_SUMS = 4 };
+
+// How a generation sums: `step` products at once, aligned to the largest exponent or to `least`,
+// and cut off behind so many bits of fraction.
+struct emu_tile_sums {
+    int fraction, least;
+    unsigned step; // 8 or 16
+};
+
+// Sets d, or returns false, where there are infinities, NaNs, sums beyond f32's normal numbers and
+// the like. Registers are those of mma, of all lanes; `depth` is 8 or 16.
+typedef bool emu_tile_function(const struct emu_tile_sums *g, unsigned depth,
+                               const uint32_t *const *a, const uint32_t *const *b,
+                               const uint32_t *const *c, uint32_t d[EMU_TILE_SUMS][EMU_LANES]);
+emu_tile_function *emu_tile_of(enum emu_lane_build build);
+
 // Bytes that a value of the type takes for each lane.
 static inline uint8_t emu_lane_width(enum emu_type type)
 {
