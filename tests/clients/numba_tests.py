@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Numba's own tests on the emulator: the modules of numba.cuda.tests.cudapy, each in a process of its own.
-The emulator is in LD_LIBRARY_PATH, and no libnvJitLink is found, because it links to machine code.
+"""Numba's own tests on the emulator: the modules of numba.cuda.tests.cudapy, each in a process of its own, which
+is forked from one that has imported Numba and has called nothing of CUDA. The emulator is in LD_LIBRARY_PATH, and no libnvJitLink is found, because it links to machine code.
 
     numba_tests.py [--timeout SECONDS] [--jobs NUMBER] [--sample] [MODULE...]
 
@@ -14,19 +14,22 @@ import concurrent.futures
 import ctypes
 import importlib
 import json
+import multiprocessing
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 import time
 import unittest
+from multiprocessing import forkserver
 
 PACKAGE = "numba.cuda.tests.cudapy"
 LIST = pathlib.Path(__file__).with_suffix(".txt")
 # For each thing that a launch is made of: arguments, memory, exceptions, threads, devices' functions.
 SAMPLE = """array_args boolean constmem cuda_array_interface exception extending_types forall idiv minmax
     multithreads recursion sm userexc""".split()
+PROCESSES = multiprocessing.get_context("forkserver")
+PROCESSES.set_forkserver_preload(["numba.cuda.testing"])
 
 
 class Recorder(unittest.TestResult):
@@ -71,8 +74,11 @@ class Recorder(unittest.TestResult):
             self.addFailure(test, err)
 
 
-def run_module(name, path):
-    """In a process of its own: the module's tests, a line of JSON for each into the file."""
+def run_module(name, path, output):
+    """In a process of its own: the module's tests, a line of JSON for each into the file; what it prints into another."""
+    with open(output, "wb") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     from numba.cuda.testing import CUDATestCase
 
     # What the conftest.py of Numba's repository sets, which the package lacks.
@@ -92,16 +98,19 @@ def module_results(name, timeout):
     """{test: (outcome, reason)} of a module, and the seconds that it took."""
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder, "results")
+        path, output = pathlib.Path(folder, "results"), pathlib.Path(folder, "output")
         path.touch()
-        command = [sys.executable, __file__, "--module", name, str(path)]
-        try:
-            run = subprocess.run(command, timeout=timeout, capture_output=True,
-                                 text=True, check=False)
-            end = f"the process ended with {run.returncode}: {run.stderr[-2000:]}"
-            complete = run.returncode == 0
-        except subprocess.TimeoutExpired:
+        output.touch()
+        process = PROCESSES.Process(target=run_module, args=(name, path, output))
+        process.start()
+        process.join(timeout)
+        if process.is_alive():
+            process.kill()
+            process.join()
             end, complete = f"more than {timeout} s for the module", False
+        else:
+            printed = output.read_text(encoding="utf-8", errors="replace")[-2000:]
+            end, complete = f"the process ended with {process.exitcode}: {printed}", process.exitcode == 0
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     prefix = f"{PACKAGE}.test_"
     results = {}
@@ -130,16 +139,12 @@ def all_modules():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--module", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--timeout", type=float, default=1800, help="seconds for a module")
     parser.add_argument("--jobs", type=int, default=1, help="modules at once")
     parser.add_argument("--sample", action="store_true")
     parser.add_argument("--log", type=argparse.FileType("a"), help="file for the outcomes, a line of JSON each")
     parser.add_argument("modules", nargs="*", metavar="MODULE")
     options = parser.parse_args()
-    if options.module:
-        run_module(*options.module)
-        return 0
     modules = options.modules or (SAMPLE if options.sample else all_modules())
     expected, counts, wrong = listed(), {"passed": 0, "skipped": 0, "failed": 0}, 0
     whole = 0
@@ -159,6 +164,7 @@ def main():
         print(f"{name}: {len(results) - len(failed)} of {len(results)} in {seconds:.1f} s", flush=True)
     print(f"numba-cuda's own tests: {whole} of {len(modules)} modules, {counts['passed']} passed, "
           f"{counts['skipped']} skipped, {counts['failed']} as listed: {'failed' if wrong else 'ok'}")
+    forkserver._forkserver._stop()  # and waits for it, so that its time is this process's
     return wrong > 0
 
 
