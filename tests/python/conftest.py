@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """What the tests of the Python package share."""
 
+import gc
 import math
 import os
 import pathlib
@@ -24,6 +25,10 @@ except (ptxgen.NoDriverError, ptxgen.NoDeviceError) as error:
 def pytest_configure():
     if NO_GPU:
         pytest.exit(f"no GPU, not run: {NO_GPU}", 77)
+
+
+def pytest_collection_finish():
+    gc.freeze()  # the modules, of which torch has many, so that no collection looks at them again
 
 
 # y[i] = a * x[i] + y[i]
