@@ -13,6 +13,8 @@ from ptxgen import optimizers
 from torch_parts import DEVICE, give, needs, parameters, same
 
 numpy = pytest.importorskip("numpy")
+import rule_parts  # noqa: E402: it needs numpy
+
 SHAPES = [(8, 5), (300,), (), (4500,)]
 
 
@@ -256,17 +258,12 @@ def test_typed(state_dtype):
     assert plain["half"].dtype is torch.float32 and set(plain) == {"step", "fast", "half", "copy"}
 
 
-def spawned(connection, rule):
-    connection.send((rule.name, rule.reference()(numpy.ones(3, numpy.float32), numpy.ones(3, numpy.float32), {
-        name: numpy.ones(3, numpy.float32) for name in rule.states}, 2)[0].tolist()))
-
-
 def test_spawn():
     """Another process gets a rule as its operations, with its sums and evaluation."""
     import multiprocessing
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()
-    process = context.Process(target=spawned, args=(there, optimizers.c_adamw))
+    process = context.Process(target=rule_parts.spawned, args=(there, optimizers.c_adamw))
     process.start()
     name, found = here.recv()
     process.join()

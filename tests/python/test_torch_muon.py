@@ -460,7 +460,7 @@ def of(*shapes, **settings):
     (lambda: pt.Muon(of((12, 4)), heads=[(0, 2, 1)]), "range 0: its stride is 1, below first . run, 2"),
     (lambda: pt.Muon(of((12, 4)), heads=[pt.MatrixRange(0, 1, 3, True)]), "range 0: its stride is 3, which does not divide"),
     (lambda: pt.Muon(of((12, 4)), heads=[(0, 12), pt.MatrixRange(0, 2, columns=True)]), "range 1 is of columns, and range 0 of"),
-    (lambda: pt.Muon(of((16385, 16385))), r"matrix of 16385 x 16385, whose smaller side is above 16384"),
+    (lambda: pt.Muon([torch.nn.Parameter(torch.empty(16385, 16385, device=DEVICE))]), r"matrix of 16385 x 16385, whose smaller side is above 16384"),
     (lambda: pt.Muon(of((12, 4)), heads=[3]), "3 of `heads` is no range: MatrixRange"),
     (lambda: pt.Muon(of((6, 2, 2, 2)), heads=2), "has more than two dimensions, and `heads` gives ranges for it"),
     (lambda: pt.Muon(parameters(shapes=[(4, 4)]), heads=lambda name, shape: 2), "no name, and `heads` is a function of"),
