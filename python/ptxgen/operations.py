@@ -4,8 +4,8 @@ the keyword arguments are the fields of the C structs."""
 
 from __future__ import annotations
 
-from ctypes import byref
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
+from ctypes import addressof, byref, c_char
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _c, _types
 from ._library import NAMES, Handle, Keeps, Object, c, captures, check, checked, failure, keep, struct
@@ -119,35 +119,43 @@ def _params(cls: Any, given: Mapping[str, Any], keeps: Keeps) -> Any:
 
 class Prepared:
     """A call of an operation with everything but its addresses, for who makes it often: nothing about them is checked
-    here. A call is at `stream`, with the address of each field."""
+    here. A call is at `stream`, with an address for each of `addresses`, fields of the struct, in their order."""
 
-    __slots__ = ("_handle", "_operation", "_struct", "_bytes")
+    __slots__ = ("_handle", "_operation", "_struct", "_bytes", "_places", "_free")
 
-    def __init__(self, operations: Object, name: str, fields: Mapping[str, Any]) -> None:
+    def __init__(self, operations: Object, name: str, fields: Mapping[str, Any], addresses: Sequence[str]) -> None:
         self._handle, self._operation = operations.handle, getattr(_c, f"PTX_OPERATION_{name}")
         self._struct: Any = getattr(_c, f"ptx_{name}_params")
         self._bytes = bytes(_params(self._struct, fields, {}))
+        self._places = tuple(getattr(self._struct, field).offset // 8 for field in addresses)
+        self._free: List[Any] = []  # structs that no call uses: their words, and where they are
 
     def workspace(self, **addresses: int) -> int:
         """The bytes of device memory that the call needs besides its arrays."""
+        made = self._struct.from_buffer_copy(self._bytes)
+        for field, address in addresses.items():
+            setattr(made, field, address)
         described = _c.ptx_operation_description()
-        check(c.ptx_operation_describe(self._operation, byref(self._with(addresses)), byref(described)))
+        check(c.ptx_operation_describe(self._operation, byref(made), byref(described)))
         return int(described.workspace)
 
-    def _with(self, addresses: Mapping[str, int]) -> Any:
-        made = self._struct.from_buffer_copy(self._bytes)
-        for field, address in addresses.items():
-            setattr(made, field, address)
-        return made
+    def _new(self) -> Any:
+        made = bytearray(self._bytes)
+        return memoryview(made).cast("Q"), addressof(c_char.from_buffer(made))
 
-    def __call__(self, stream: int, **addresses: int) -> None:
-        made = self._struct.from_buffer_copy(self._bytes)
-        for field, address in addresses.items():
-            setattr(made, field, address)
+    def __call__(self, stream: int, *addresses: int) -> None:
+        try:
+            own = self._free.pop()  # other threads have others
+        except IndexError:
+            own = self._new()
+        words, at = own
+        for place, address in zip(self._places, addresses):
+            words[place] = address
         if captures:
             keep(self._handle)
-        if c.ptx_operation_run(self._handle.value, self._operation, byref(made), stream):
+        if c.ptx_operation_run(self._handle.value, self._operation, at, stream):
             raise failure()
+        self._free.append(own)
 
 
 # What may stand for an f32 and an s32.

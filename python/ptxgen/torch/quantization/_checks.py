@@ -41,15 +41,15 @@ def compiling() -> bool:
     return OPERATORS and torch.compiler.is_compiling()
 
 
-_asked: Any = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+asked: Any = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)  # torch 2 has it
 
 
 def wrapped(x: Tensor) -> bool:
     """Whether the tensor is one of vmap, torch.func.grad and the like, or has a tangent."""
     if _forward._current_level >= 0 and _forward.unpack_dual(x).tangent is not None:
         return True
-    if _asked is not None:
-        return bool(_asked(x))
+    if asked is not None:
+        return bool(asked(x))
     module = getattr(torch._C, "_functorch", None) or getattr(sys.modules.get("functorch"), "_C", None)
     for name in ("is_batchedtensor", "is_gradtrackingtensor"):
         ask = getattr(module, name, None)

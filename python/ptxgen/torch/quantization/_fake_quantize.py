@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any, Dict, Literal, NamedTuple, Optional, Tuple, Union
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from . import _checks, _launch
-from ._launch import Levels
+from ._launch import Calls, Levels
 from ._layout import Layout, arranged, layout, of_scales, restored
 from ._no_second import first_only
 
@@ -17,6 +19,7 @@ Learn = Literal["none", "scale", "both"]
 Division = Literal["exact", "reciprocal"]
 InRange = Literal["level", "quotient"]
 _NAME = "fake_quantize()"
+_STRIDED = torch.strided
 
 
 def gradients(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels,
@@ -29,20 +32,43 @@ def gradients(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point: Option
 
 
 class _FakeQuantize(torch.autograd.Function):
+    """how: Calls that were prepared for such tensors, or Levels."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels, call: Any) -> Tensor:
+    def forward(ctx: Any, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Any) -> Tensor:
         ctx.save_for_backward(x, scale, zero_point)
         ctx.how = how
-        return _launch.fake_quantize(x, scale, zero_point, how, call)
+        if type(how) is Calls:
+            return how.forward(x, scale, zero_point)  # type: ignore[arg-type]
+        return _launch.fake_quantize(x, scale, zero_point, how)
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:
         x, scale, zero_point = ctx.saved_tensors
-        if not torch.is_grad_enabled():  # no create_graph=True
-            return (*gradients(dy, x, scale, zero_point, ctx.how, ctx.needs_input_grad, _launch), None, None)
-        with torch.no_grad():
-            found = gradients(dy, x, scale, zero_point, ctx.how, ctx.needs_input_grad, _launch)
-        return (*first_only(_NAME, found, (dy, x, scale, zero_point)), None, None)
+        how = ctx.how
+        if torch.is_grad_enabled():  # create_graph=True
+            with torch.no_grad():
+                found = gradients(dy, x, scale, zero_point, getattr(how, "how", how), ctx.needs_input_grad, _launch)
+            return (*first_only(_NAME, found, (dy, x, scale, zero_point)), None)
+        if type(how) is not Calls:
+            return (*gradients(dy, x, scale, zero_point, how, ctx.needs_input_grad, _launch), None)
+        needed = ctx.needs_input_grad
+        if not (needed[1] or needed[2] or how.how.quotient_range):
+            return how.backward(dy, x, scale, zero_point), None, None, None
+        dx, d_scale, d_zero = how.learned_backward(dy, x, scale, zero_point)
+        return dx, d_scale if needed[1] else None, d_zero if needed[2] else None, None
+
+
+def _plainly() -> Any:
+    """_FakeQuantize.apply() without what torch does for its function transforms, which the caller has ruled out."""
+    try:
+        found: Any = super(torch.autograd.Function, _FakeQuantize).apply  # type: ignore[misc]
+    except AttributeError:
+        found = None
+    return found if isinstance(found, types.BuiltinFunctionType) else _FakeQuantize.apply
+
+
+_apply = _plainly()
 
 
 def quantizer(function: str, x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tensor, int, None], how: Layout,
@@ -100,38 +126,32 @@ class _Known(NamedTuple):
     """What a call's checks found, for calls with tensors of the same kind."""
 
     layout: Layout
-    how: Levels
+    how: Any  #: Calls, or Levels where there are no elements
     zero_point: Optional[int]  #: None: a tensor, taken as it is
-    call: Any  #: of the operation; None: there are no elements
+    learn: bool
 
 
 _known: Dict[Any, _Known] = {}
-_PLAIN = (Tensor, torch.nn.Parameter)
+_PLAIN = frozenset((Tensor, torch.nn.Parameter))
+_forward_ad: Any = forward_ad
+_transforms: Any = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)  # torch 1.13 has none
+_wrapped = _checks.asked or _checks.wrapped
 
 
-def _kind(x: Tensor) -> Any:
-    return x.dtype, x.shape, x.stride(), x.device
-
-
-def _key(x: Any, scale: Any, zero_point: Any, numbers: Tuple[Any, ...], words: Tuple[Any, ...]) -> Any:
+def _key(x: Any, scale: Any, zero_point: Any, q_min: Any, q_max: Any, axis: Any, group: Any, learn: Any, grad_factor: Any,
+         division: Any, in_range: Any) -> Any:
     """What the checks of a call depend on. None: check it."""
-    if (type(x) not in _PLAIN or type(scale) not in _PLAIN or x.layout is not torch.strided or scale.layout is not torch.strided
-            or _checks.wrapped(x) or _checks.wrapped(scale)):
+    if (type(x) not in _PLAIN or type(scale) not in _PLAIN or x.layout is not _STRIDED or scale.layout is not _STRIDED
+            or _forward_ad._current_level >= 0 or _transforms() or _wrapped(x) or _wrapped(scale)
+            or type(q_min) is not int or type(q_max) is not int):
         return None
     zero = zero_point
-    if type(zero) in _PLAIN:
-        if zero.layout is not torch.strided or _checks.wrapped(zero):
+    if zero is not None and type(zero) is not int:
+        if type(zero) not in _PLAIN or zero.layout is not _STRIDED or _wrapped(zero):
             return None
-        zero = _kind(zero)
-    elif zero is not None and type(zero) is not int:
-        return None
-    for one in numbers:
-        if one is not None and type(one) is not int:
-            return None
-    for one in words:
-        if one is not None and type(one) not in (str, float):
-            return None
-    return _kind(x), _kind(scale), zero, numbers, words
+        zero = zero.dtype, zero.shape, zero.is_contiguous(), zero.device
+    return (x.dtype, x.shape, x.stride(), x.device, scale.dtype, scale.shape, scale.is_contiguous(), scale.device, zero, q_min,
+            q_max, axis, type(axis), group, type(group), learn, grad_factor, type(grad_factor), division, in_range)
 
 
 def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, zeros: Any, shape: Layout, how: Levels, learn: str) -> None:
@@ -144,19 +164,20 @@ def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, zeros: Any, s
         return
     if len(_known) >= 4096:  # shapes that change without end
         _known.clear()
-    call = _launch.forward_call(x, scale, zeros, how) if x.numel() else None
-    _known[key] = _Known(shape, how, None if isinstance(zero_point, Tensor) else zero_point or 0, call)
+    _known[key] = _Known(shape, Calls(x, zeros, how) if x.numel() else how,
+                         None if isinstance(zero_point, Tensor) else zero_point or 0, learn != "none")
 
 
-def _as_before(known: _Known, x: Tensor, scale: Tensor, zero_point: Any, learn: str) -> Tensor:
-    shape, how, value, call = known
-    if learn == "none" and scale.requires_grad:
+def _as_before(known: _Known, x: Tensor, scale: Tensor, zero_point: Any) -> Tensor:
+    shape, how, value, learns = known
+    if not learns and scale.requires_grad:
         scale = scale.detach()
-    zeros = zero_point if value is None else _launch.constant(x.device, how.channels or 1, value)
+    if value is not None:
+        zero_point = _launch.constant(x.device, shape.channels or 1, value)
     if shape.order is None:
-        y: Tensor = _FakeQuantize.apply(x if x.is_contiguous() else x.contiguous(), scale, zeros, how, call)
+        y: Tensor = _apply(x if x.is_contiguous() else x.contiguous(), scale, zero_point, how)
         return y
-    return restored(_FakeQuantize.apply(arranged(x, shape), scale, zeros, how, call), shape)
+    return restored(_apply(arranged(x, shape), scale, zero_point, how), shape)
 
 
 @_checks.breaks
@@ -178,12 +199,15 @@ def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tens
     division: "reciprocal" multiplies by the rounded 1 / scale, as torch does.
     in_range: where x has a gradient. "level": where rint(x / scale) + z needs no clamping, as in torch. "quotient": where
         x / scale + z is between q_min and q_max before it is rounded, as in the paper on learned step sizes."""
-    key = None if _checks.compiling() else _key(x, scale, zero_point, (q_min, q_max, axis, group),
-                                                (learn, grad_factor, division, in_range))
+    key = None if _checks.compiling() else _key(x, scale, zero_point, q_min, q_max, axis, group, learn, grad_factor, division,
+                                                in_range)
     if key is not None:
-        known = _known.get(key)
+        try:
+            known = _known.get(key)
+        except TypeError:  # a list as an axis, say, which the checks refuse
+            known = None
         if known is not None:
-            return _as_before(known, x, scale, zero_point, learn)  # type: ignore[arg-type]
+            return _as_before(known, x, scale, zero_point)  # type: ignore[arg-type]
     _checks.tensor(_NAME, "x", x)
     bounds = _checks.levels(_NAME, q_min, q_max)
     _checks.choice(_NAME, "learn", learn, ("none", "scale", "both"))
@@ -202,5 +226,5 @@ def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tens
     if _checks.compiling():
         y: Tensor = torch.ops.ptxgen.fake_quantize(there, scales, zeros, *how)
     else:
-        y = _FakeQuantize.apply(there, scales, zeros, how, None)
+        y = _FakeQuantize.apply(there, scales, zeros, how)
     return restored(y, shape)

@@ -38,11 +38,14 @@ class _Device:
         self.place, self.stream, self.done = place, place.stream, place.done
         self.calls: Dict[Any, Any] = {}
 
-    def prepared(self, key: Any, name: str, fields: Dict[str, Any]) -> Prepared:
-        """Kept under the key; of another thread's, the first."""
+    def kept(self, key: Any, call: Any) -> Any:
+        """Under the key; of another thread's, the first."""
         if len(self.calls) >= _MOST_CALLS:  # of shapes that change without end
             self.calls = {}
-        return self.calls.setdefault(key, Prepared(self.operations, name, fields))  # type: ignore[no-any-return]
+        return self.calls.setdefault(key, call)
+
+    def prepared(self, key: Any, name: str, fields: Dict[str, Any], addresses: Sequence[str]) -> Prepared:
+        return self.kept(key, Prepared(self.operations, name, fields, addresses))  # type: ignore[no-any-return]
 
 
 _MOST_CALLS = 4096
@@ -99,31 +102,112 @@ def _quantizer(x: Tensor, scale: Optional[Tensor], how: Levels) -> Dict[str, Any
     return params
 
 
-def forward_call(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels) -> Prepared:
-    """What fake_quantize() calls for such tensors."""
+_OF_SCALES = "scales", "zero_points"
+
+
+def _forward_call(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels) -> Prepared:
     learned = zero_point is not None and zero_point.is_floating_point()
     at = _of(x.device)
     key = "fake_quantize", x.dtype, x.numel(), how, scale is None, learned
-    found: Prepared = at.calls.get(key) or at.prepared(key, "fake_quantize",
-                                                       {**_quantizer(x, scale, how), "learned_zero_points": learned})
+    found: Prepared = at.calls.get(key) or at.prepared(
+        key, "fake_quantize", {**_quantizer(x, scale, how), "learned_zero_points": learned},
+        ("x", "y") if scale is None else ("x", "y", *_OF_SCALES))
     return found
 
 
-def fake_quantize(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels,
-                  call: Optional[Prepared] = None) -> Tensor:
-    x = x.contiguous()
-    y = torch.empty_like(x)
-    if not x.numel():
-        return y
-    if call is None:
-        call = forward_call(x, scale, zero_point, how)
+def _backward_call(x: Tensor, scale: Optional[Tensor], how: Levels, fake: bool) -> Prepared:
     at = _of(x.device)
-    stream = at.stream()
-    if scale is None or zero_point is None:
-        call(stream, x=x.data_ptr(), y=y.data_ptr())
-    else:
-        call(stream, x=x.data_ptr(), y=y.data_ptr(), scales=scale.data_ptr(), zero_points=zero_point.data_ptr())
-    at.done(stream)
+    key = "quantize_backward", x.dtype, x.numel(), how, scale is None, fake
+    found: Prepared = at.calls.get(key) or at.prepared(
+        key, "quantize_backward", {**_quantizer(x, scale, how), "fake_quantize": fake},
+        ("x", "d_output", "d_input") if scale is None else ("x", "d_output", "d_input", *_OF_SCALES))
+    return found
+
+
+def _learned_call(x: Tensor, scale: Tensor, how: Levels, learned: bool, aligned: bool) -> Tuple[Prepared, int]:
+    """For x at a multiple of 16 bytes or elsewhere: the call, and the elements in f64 of its workspace."""
+    at = _of(x.device)
+    key = "learned_backward", x.dtype, x.numel(), how, learned, aligned
+    found: Optional[Tuple[Prepared, int]] = at.calls.get(key)
+    if found is None:
+        params = {**_quantizer(x, scale, how), "grad_factor": how.grad_factor, "quotient_range": how.quotient_range}
+        if how.group in (32, 64, 128) and x.dtype is not torch.float64:
+            del params["channels"], params["inner"]
+            params["group"] = how.group
+        zero = "zero_points" if learned else "fixed_zero_points"
+        call = Prepared(at.operations, "quantize_learned_backward", params,
+                        ("x", "d_output", "d_input", "scales", zero, "d_scales", *(("d_zero_points",) if learned else ()),
+                         "workspace"))
+        needed = call.workspace(x=16 if aligned else 8, scales=8, **{zero: 8})
+        found = at.kept(key, (call, (needed + 7) // 8))
+    return found
+
+
+class Calls:
+    """The calls of a quantizer with tensors as scales and zero points, for inputs of one type and size: prepared at the
+    first of each."""
+
+    __slots__ = ("how", "_at", "_stream", "_forward", "_backward", "_learned", "_learns")
+
+    def __init__(self, x: Tensor, zero_point: Tensor, how: Levels) -> None:
+        self.how, self._at, self._learns = how, _of(x.device), zero_point.is_floating_point()
+        self._stream = self._at.stream
+        self._forward: Any = None
+        self._backward: Any = None
+        self._learned: Dict[bool, Any] = {}
+
+    def forward(self, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
+        call = self._forward
+        if call is None:
+            call = self._forward = _forward_call(x, scale, zero_point, self.how)
+        y, stream = torch.empty_like(x), self._stream()
+        call(stream, x.data_ptr(), y.data_ptr(), scale.data_ptr(), zero_point.data_ptr())
+        self._at.done(stream)
+        return y
+
+    def backward(self, dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
+        """The gradient of x alone."""
+        x, dy, call = x.contiguous(), dy.contiguous(), self._backward
+        if call is None:
+            call = self._backward = _backward_call(x, scale, self.how, True)
+        dx, stream = torch.empty_like(x), self._stream()
+        call(stream, x.data_ptr(), dy.data_ptr(), dx.data_ptr(), scale.data_ptr(), zero_point.data_ptr())
+        self._at.done(stream)
+        return dx
+
+    def learned_backward(self, dy: Tensor, x: Tensor, scale: Tensor,
+                         zero_point: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+        """The gradients of x, the scales and the zero points; of these None where they are integers."""
+        x, dy, learns = x.contiguous(), dy.contiguous(), self._learns
+        at_x, dx, d_scale, d_zero, d_zeros, workspace = x.data_ptr(), torch.empty_like(x), torch.empty_like(scale), None, (), 0
+        aligned = at_x % 16 == 0
+        known = self._learned.get(aligned)
+        if known is None:
+            known = self._learned[aligned] = _learned_call(x, scale, self.how, learns, aligned)
+        call, words = known
+        if learns:
+            d_zero = torch.empty_like(scale)
+            d_zeros = d_zero.data_ptr(),
+        if words:
+            memory = torch.empty(words, dtype=torch.float64, device=x.device)
+            workspace = memory.data_ptr()
+        stream = self._stream()
+        call(stream, at_x, dy.data_ptr(), dx.data_ptr(), scale.data_ptr(), zero_point.data_ptr(), d_scale.data_ptr(), *d_zeros,
+             workspace)
+        self._at.done(stream)
+        return dx, d_scale, d_zero
+
+
+def fake_quantize(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels) -> Tensor:
+    x = x.contiguous()
+    if x.numel() and scale is not None and zero_point is not None:
+        return Calls(x, zero_point, how).forward(x, scale, zero_point)
+    y = torch.empty_like(x)
+    if x.numel():
+        at = _of(x.device)
+        stream = at.stream()
+        _forward_call(x, None, None, how)(stream, x.data_ptr(), y.data_ptr())
+        at.done(stream)
     return y
 
 
@@ -132,54 +216,21 @@ def quantize_backward(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point
     """The gradient of x alone. fake: of quantizing and scaling back."""
     x, dy = x.contiguous(), dy.contiguous()
     dx = torch.empty_like(x)
-    if not x.numel():
-        return dx
-    at = _of(x.device)
-    key = "quantize_backward", x.dtype, x.numel(), how, scale is None, fake
-    call = at.calls.get(key) or at.prepared(key, "quantize_backward", {**_quantizer(x, scale, how), "fake_quantize": fake})
-    addresses = {"x": x.data_ptr(), "d_output": dy.data_ptr(), "d_input": dx.data_ptr()}
-    if scale is not None and zero_point is not None:
-        addresses.update(scales=scale.data_ptr(), zero_points=zero_point.data_ptr())
-    stream = at.stream()
-    call(stream, **addresses)
-    at.done(stream)
+    if x.numel():
+        at = _of(x.device)
+        stream, addresses = at.stream(), [one.data_ptr() for one in (x, dy, dx, scale, zero_point) if one is not None]
+        _backward_call(x, scale, how, fake)(stream, *addresses)
+        at.done(stream)
     return dx
-
-
-def _learned_call(at: _Device, key: Any, x: Tensor, scale: Tensor, how: Levels) -> Any:
-    """The prepared call, and the elements in f64 of its workspace."""
-    params = {**_quantizer(x, scale, how), "grad_factor": how.grad_factor, "quotient_range": how.quotient_range}
-    if how.group in (32, 64, 128) and x.dtype is not torch.float64:
-        del params["channels"], params["inner"]
-        params["group"] = how.group
-    call, learned = at.prepared((key, "call"), "quantize_learned_backward", params), key[-2]
-    needed = call.workspace(x=x.data_ptr(), scales=8, **{"zero_points" if learned else "fixed_zero_points": 8})
-    return at.calls.setdefault(key, (call, (needed + 7) // 8))
 
 
 def learned_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor,
                      how: Levels) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
-    """The gradients of x, the scales and the zero points; of these None where they are integers."""
-    x, dy = x.contiguous(), dy.contiguous()
-    learned = zero_point.is_floating_point()
-    dx, d_scale = torch.empty_like(x), torch.empty_like(scale)
-    d_zero = torch.empty_like(scale) if learned else None
-    if not x.numel():
-        return dx, d_scale.zero_(), None if d_zero is None else d_zero.zero_()
-    at, at_x = _of(x.device), x.data_ptr()
-    key = "learned_backward", x.dtype, x.numel(), how, learned, at_x % 16 == 0
-    call, workspace = at.calls.get(key) or _learned_call(at, key, x, scale, how)
-    addresses = {"x": at_x, "d_output": dy.data_ptr(), "d_input": dx.data_ptr(), "scales": scale.data_ptr(),
-                 "zero_points" if learned else "fixed_zero_points": zero_point.data_ptr(), "d_scales": d_scale.data_ptr()}
-    if d_zero is not None:
-        addresses["d_zero_points"] = d_zero.data_ptr()
-    if workspace:
-        memory = torch.empty(workspace, dtype=torch.float64, device=x.device)
-        addresses["workspace"] = memory.data_ptr()
-    stream = at.stream()
-    call(stream, **addresses)
-    at.done(stream)
-    return dx, d_scale, d_zero
+    """As of Calls."""
+    if x.numel():
+        return Calls(x, zero_point, how).learned_backward(dy, x, scale, zero_point)
+    d_zero = torch.zeros_like(scale) if zero_point.is_floating_point() else None
+    return torch.empty_like(x), torch.zeros_like(scale), d_zero
 
 
 def lerp_backward(dy: Tensor, weight: Optional[Tensor], value: float, wanted: Tuple[bool, bool]) -> Tuple[Tensor, Tensor]:
