@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The quantizers beside PyTorch's, on its tensors of the CPU: bench/train_quantized.py in small."""
+"""The quantizers beside PyTorch's, on its tensors of the CPU: bench/train_quantized.py and examples/quantized_gpt2.py in small."""
 
 import sys
 
@@ -7,7 +7,8 @@ import pytest
 from conftest import ROOT
 from torch_parts import needs
 
-sys.path.insert(0, str(ROOT / "bench"))
+sys.path[:0] = [str(ROOT / "bench"), str(ROOT / "examples")]
+import quantized_gpt2  # noqa: E402
 import train_quantized  # noqa: E402
 
 
@@ -27,7 +28,7 @@ def test_observers():
 @pytest.mark.parametrize("recipe, apart", [("lsq", 1e-3), pytest.param("nvfp4", 1e-5, marks=needs("torch.float8_e4m3fn"))])
 def test_gpt2(tmp_path, recipe, apart):
     """Losses of plain autograd code, and the exported weights loaded again."""
-    report = train_quantized.compare_gpt2((1, 32), 3, str(tmp_path), recipe, nearest=True)
+    report = quantized_gpt2.compare_gpt2((1, 32), 3, str(tmp_path), recipe, nearest=True)
     assert report["greatest_difference"] < apart and report["trained"] == report["loaded"]
     assert report["first_losses"]["ours"] == pytest.approx(report["first_losses"]["plain autograd"], rel=1e-5)
 
