@@ -17,6 +17,7 @@ from .. import _device
 from .._ranks import DTensor
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+PLAIN = frozenset((Tensor, torch.nn.Parameter))  # of which calls with others of their kind are known
 _S32 = 1 << 31
 _forward: Any = forward_ad
 

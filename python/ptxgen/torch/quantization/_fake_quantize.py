@@ -132,7 +132,7 @@ class _Known(NamedTuple):
 
 
 _known: Dict[Any, _Known] = {}
-_PLAIN = frozenset((Tensor, torch.nn.Parameter))
+_PLAIN = _checks.PLAIN
 _forward_ad: Any = forward_ad
 _transforms: Any = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)  # torch 1.13 has none
 _wrapped = _checks.asked or _checks.wrapped

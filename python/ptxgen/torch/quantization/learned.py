@@ -76,6 +76,7 @@ class LearnedQuantizer(_ao.Float32):
         self.scale = torch.nn.Parameter(torch.ones(tuple(shape or (1,)), device=device))
         self.zero_point = torch.nn.Parameter(torch.zeros_like(self.scale)) if zero_point else None
         self._started = False
+        self._kind: Any = None  # of the last input
         self.started: Tensor
         self.register_buffer("started", torch.zeros(1, dtype=torch.uint8, device=device))
 
@@ -131,7 +132,10 @@ class LearnedQuantizer(_ao.Float32):
         return self._started
 
     def forward(self, x: Tensor) -> Tensor:
-        _checks.of_module("LearnedQuantizer()", x, self.axis, self.scale, self.group is None and self._started)
+        scale = self.scale
+        kind = (x.dtype, x.shape, x.device) if type(x) in _checks.PLAIN and not _checks.compiling() else None
+        if kind is None or kind != self._kind:  # else it is as the last one, which was checked
+            _checks.of_module("LearnedQuantizer()", x, self.axis, scale, self.group is None and self._started)
         if not self._started:
             if _checks.compiling():
                 raise RuntimeError("LearnedQuantizer: scales have not begun: call start_from(x), or run once before torch.compile")
@@ -139,13 +143,14 @@ class LearnedQuantizer(_ao.Float32):
                 raise RuntimeError("LearnedQuantizer: scales have not begun, and each rank would begin with its own input: call "
                                    "start_from(x) with the same x on all ranks, before fully_shard()")
             self.start_from(x)
-        self.scale.data.clamp_(min=_ao.EPS)
-        each = max(x.numel() // max(self.scale.numel(), 1), 1)
-        zero_point: Union[Tensor, int, None] = self.zero_point if self.zero_point is not None else self._fixed()
-        y: Tensor = fake_quantize(x, self.scale, zero_point, q_min=self.q_min,
-                             q_max=self.q_max, axis=self.axis, group=self.group,
-                             learn="scale" if self.zero_point is None else "both", grad_factor=(each * self.q_max) ** -0.5,
-                                  division=self.division, in_range=self.in_range)
+        scale.data.clamp_(min=_ao.EPS)
+        each, zero_point = max(x.numel() // max(scale.numel(), 1), 1), self.zero_point
+        learns: Literal["scale", "both"] = "scale" if zero_point is None else "both"
+        y: Tensor = fake_quantize(x, scale, self._fixed() if zero_point is None else zero_point, q_min=self.q_min,
+                                  q_max=self.q_max, axis=self.axis, group=self.group, learn=learns,
+                                  grad_factor=(each * self.q_max) ** -0.5, division=self.division, in_range=self.in_range)
+        if kind is not None:
+            self._kind = kind
         return y
 
     def _next(self) -> Tuple[Tensor, Union[Tensor, int, None]]:
