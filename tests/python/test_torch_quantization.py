@@ -489,6 +489,28 @@ def test_misuse(k):
     assert "(): " in str(caught.value)
 
 
+def test_known_calls_are_checked():
+    """A call like an earlier one skips the checks; one that only looks like it does not."""
+    x, scale = x_of().requires_grad_(), x_of(1)
+    wanted = q.fake_quantize(x, scale, q_min=-8, q_max=7, axis=None)
+    assert torch.equal(q.fake_quantize(x, scale, q_min=-8, q_max=7, axis=None), wanted)
+    for how, kind, message in (({"q_max": 7.0}, TypeError, "q_max: an integer"), ({"axis": [0]}, TypeError, "axis: an integer"),
+                               ({"q_min": True}, TypeError, "q_min: an integer"), ({"grad_factor": 1}, ValueError, "no gradient"),
+                               ({"division": "fast"}, ValueError, "none of")):
+        with pytest.raises(kind, match=message):
+            q.fake_quantize(x, scale, **{"q_min": -8, "q_max": 7, "axis": None, **how})
+    for other in (scale.to("meta"), scale.expand(2), scale.int()):
+        with pytest.raises((TypeError, ValueError), match="scale"):
+            q.fake_quantize(x, other, q_min=-8, q_max=7)
+    with pytest.raises(TypeError, match="x is sparse"):
+        q.fake_quantize(x.detach().to_sparse(), scale, q_min=-8, q_max=7)
+    rows = q.LearnedQuantizer.of(x.detach(), axis=0)
+    for _ in range(2):
+        rows(x)
+    with pytest.raises(ValueError, match="x has 5 channels"):
+        rows(x_of(5, 16))
+
+
 def test_no_second_derivative():
     x, scale = x_of().requires_grad_(), x_of(1).requires_grad_()
     for y in (q.fake_quantize(x, scale, learn="scale", **HOW), q.quantize_ste(x, 1.0, **HOW), q.lerp(x, x, 0.5), q.fp8_cast(x)):
