@@ -62,7 +62,7 @@ class _FakeQuantize(torch.autograd.Function):
 def _plainly() -> Any:
     """_FakeQuantize.apply() without what torch does for its function transforms, which the caller has ruled out."""
     try:
-        found: Any = super(torch.autograd.Function, _FakeQuantize).apply  # type: ignore[misc]
+        found: Any = super(torch.autograd.Function, _FakeQuantize).apply
     except AttributeError:
         found = None
     return found if isinstance(found, types.BuiltinFunctionType) else _FakeQuantize.apply

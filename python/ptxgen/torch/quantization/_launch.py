@@ -179,8 +179,10 @@ class Calls:
                          zero_point: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """The gradients of x, the scales and the zero points; of these None where they are integers."""
         x, dy, learns = x.contiguous(), dy.contiguous(), self._learns
-        at_x, dx, d_scale, d_zero, d_zeros, workspace = x.data_ptr(), torch.empty_like(x), torch.empty_like(scale), None, (), 0
-        aligned = at_x % 16 == 0
+        at_x, dx, d_scale = x.data_ptr(), torch.empty_like(x), torch.empty_like(scale)
+        d_zero: Optional[Tensor] = None
+        d_zeros: Tuple[int, ...] = ()
+        aligned, workspace = at_x % 16 == 0, 0
         known = self._learned.get(aligned)
         if known is None:
             known = self._learned[aligned] = _learned_call(x, scale, self.how, learns, aligned)
