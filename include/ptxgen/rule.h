@@ -90,8 +90,10 @@ struct ptx_rule_state {
     ptx_type dtype;
     bool output; ///< only written, as a copy of the weights: `update` finds nothing there. It has a
                  ///< dtype
-    bool start_p; ///< the first step finds the parameter there, as `update` gets it, whatever the
-                  ///< array has. Such states take an entry of `c` together, which is not shown
+    /// The step with the number 1 finds the parameter there, as `update` gets it, whatever the
+    /// array has. A tensor that shares its count and has no gradient in that step begins with its
+    /// array. Such states take an entry of `c` together, which is not shown.
+    bool start_p;
 };
 
 /// The values of a scalar that a plan accepts, checked as an f32.
