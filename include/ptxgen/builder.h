@@ -128,6 +128,9 @@ struct ptx_restriction {
     /// What a value is that was never set, for errors: "c[3], which once does not set". NULL, or a
     /// result of NULL: nothing is known.
     const char *(*absent)(ptx_val x);
+    /// Called after each instruction of ops.h without modifiers, with its operands. It emits
+    /// nothing. NULL: not wanted.
+    void (*made)(void *context, ptx_val result, ptx_opcode op, const ptx_val *operands);
 };
 
 /// From now on only calls that compute values are allowed. Any other call is an error, which names
@@ -145,6 +148,7 @@ struct ptx_builder_info {
     /// if ptx_builder_params.isa set it. Never NULL; the builder's, valid until its next call.
     const char *isa_reason;
     size_t peak_bytes; ///< the most bytes that the builder has held, including its text
+    uint32_t blocks;   ///< that are open: an entry or a function, ptx_if and the like
 };
 
 /// All zero for a NULL builder.

@@ -379,6 +379,7 @@ struct ptx_builder_info ptx_builder_get_info(const ptx_builder *b)
                       : b->isa_reason ? b->isa_reason
                                       : "",
         .peak_bytes = b->peak,
+        .blocks = b->blocks.count,
     };
 }
 

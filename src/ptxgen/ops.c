@@ -322,9 +322,12 @@ static ptx_val emit_op(ptx_builder *b, uint32_t row, const ptx_val *src)
     const ptx_val known =
         (PTX_TYPES_BITS >> type & 1) && !modifiers && opcode ? known_result(op, src) : poison;
     // A copy, which settle.c drops: where the result may be used is what it was.
-    return known.kind != PTX_KIND_POISON
-               ? ptxb_mov(b, known)
-               : ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
+    const ptx_val result = known.kind != PTX_KIND_POISON
+                               ? ptxb_mov(b, known)
+                               : ptxb_emit(b, shape_type(info->shape[0], type), opcode, count, src);
+    if (b->restriction.made && !modifiers)
+        b->restriction.made(b->restriction.context, result, op, src);
+    return result;
 }
 
 ptx_val ptxb_op_emit(ptx_builder *b, ptx_opcode op, const ptx_val *src)

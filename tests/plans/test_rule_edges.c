@@ -132,14 +132,12 @@ static void check(float divisor, bool roots)
     }
 }
 
-static void check_edges(bool roots)
+// Runs a plan of one tensor with each of the scalars, and checks what it leaves. The rule's states
+// are the arrays from the third on.
+static void run(const struct ptx_rule_params *own, const float scalars[][2], unsigned count,
+                void (*check_run)(const float scalars[2], const void *user))
 {
-    static const float divisors[] = {
-        1, 3, 0, -0.0f, -2, 0x1.fffffep-1f, AROUND(0x1p-120f), AROUND(0x1p34f), 0x1p-149f, 0x1p127f,
-    };
-    struct ptx_rule_params own = params;
-    own.user = roots ? "roots" : NULL;
-    ptx_rule *rule = ptx_rule_create(&own);
+    ptx_rule *rule = ptx_rule_create(own);
     if (!rule)
         fail_msg("%s", ptx_error_message());
     assert_true(ptx_rule_get_info(rule)->quick);
@@ -152,7 +150,7 @@ static void check_edges(bool roots)
                                       .dtype = PTX_F32 };
     struct ptx_step_group group = { .own_rule = rule };
 
-    for (unsigned k = 0; k < STATES; k++)
+    for (unsigned k = 0; k < STATES && own->states[k].name; k++)
         tensor.state[k] = at + (2 + k) * sizeof *arrays;
     ptx_step_plan *plan =
         ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = &tensor,
@@ -163,25 +161,219 @@ static void check_edges(bool roots)
                                                                      .stream = gpu.stream });
     if (!plan)
         fail_msg("%s", ptx_error_message());
-    for (unsigned k = 0; k < sizeof divisors / sizeof *divisors; k++) {
+    for (unsigned k = 0; k < count; k++) {
         fill();
         require(ptx_buffer_upload(memory, 0, arrays, sizeof arrays, gpu.stream));
-        const struct ptx_step_hyper hyper = { .more = { (double)divisors[k] } };
+        const struct ptx_step_hyper hyper = { .more = { (double)scalars[k][0],
+                                                        (double)scalars[k][1] } };
         require(ptx_step_plan_set_hyper(plan, 0, &hyper, gpu.stream));
         require(ptx_step_plan_run(plan, gpu.stream));
         require(ptx_buffer_download(memory, 0, arrays, sizeof arrays, gpu.stream));
         require(ptx_stream_synchronize(gpu.device, gpu.stream));
-        check(divisors[k], roots);
+        check_run(scalars[k], own->user);
     }
     ptx_step_plan_destroy(&plan);
     ptx_buffer_destroy(&memory);
     ptx_rule_destroy(&rule);
 }
 
+static void check_edges(const float scalars[2], const void *user)
+{
+    check(scalars[0], user != NULL);
+}
+
+// ---- quotients by sums --------------------------------------------------------------------------
+
+enum { DIVISOR, ADDED };
+
+static void sum_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    (void)b;
+    clock->c[DIVISOR] = clock->scalar[DIVISOR];
+    clock->c[ADDED] = clock->scalar[ADDED];
+}
+
+// The root of p by the divisor, and what is added, as AdamW has it.
+static ptx_val sum_of(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    ptx_val over = ptx_rule_div(b, ptx_rule_sqrt(b, e->p), e->c[DIVISOR]);
+    return ptx_add(b, over, e->c[ADDED]);
+}
+
+static ptx_val largest(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    return ptx_max(b, ptx_rule_sqrt(b, e->p), e->c[ADDED]);
+}
+
+static float larger(float x, float y)
+{
+    if (isnan(x) || isnan(y))
+        return isnan(x) ? y : x;
+    return x > y || (x == y && signbit(y)) ? x : y;
+}
+
+// Each makes the parameter of p and g alone, by shapes of which the library knows more than of
+// others.
+struct shape {
+    const char *name;
+    ptx_val (*emit)(ptx_builder *b, const struct ptx_rule_element *e);
+    float (*expected)(float p, float g, float divisor, float added);
+};
+
+static ptx_val by_sum(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    return ptx_sub(b, e->p, ptx_rule_div(b, e->g, sum_of(b, e)));
+}
+
+static float want_by_sum(float p, float g, float divisor, float added)
+{
+    return p - g / (sqrtf(p) / divisor + added);
+}
+
+static ptx_val by_sum_and_its_root(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    ptx_val root = ptx_rule_sqrt(b, e->p);
+    ptx_val sum = ptx_add(b, e->c[ADDED], root);
+    return ptx_mul(b, ptx_rule_div(b, e->g, sum), ptx_add(b, sum, root));
+}
+
+static float want_by_sum_and_its_root(float p, float g, float divisor, float added)
+{
+    (void)divisor;
+    const float sum = added + sqrtf(p), quotient = g / sum;
+    return quotient * (sum + sqrtf(p));
+}
+
+static ptx_val by_root_and_number(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    ptx_val sum = ptx_add(b, ptx_rule_sqrt(b, e->p), 0.375);
+    return ptx_rule_div(b, ptx_rule_div(b, e->g, sum), ptx_rule_sqrt(b, e->p));
+}
+
+static float want_by_root_and_number(float p, float g, float divisor, float added)
+{
+    (void)divisor, (void)added;
+    const float quotient = g / (sqrtf(p) + 0.375f);
+    return quotient / sqrtf(p);
+}
+
+static ptx_val by_largest(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    return ptx_rule_div(b, e->g, largest(b, e));
+}
+
+static float want_by_largest(float p, float g, float divisor, float added)
+{
+    (void)divisor;
+    return g / larger(sqrtf(p), added);
+}
+
+// A quotient that is NaN, or a root, and the parameter is not.
+static ptx_val hidden(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    ptx_val quotient = ptx_rule_div(b, e->g, sum_of(b, e));
+    ptx_val chosen = ptx_select(b, ptx_gt(b, e->g, 1), quotient, e->g);
+    return ptx_max(b, chosen, ptx_neg(b, ptx_rule_sqrt(b, e->p)));
+}
+
+static float want_hidden(float p, float g, float divisor, float added)
+{
+    return larger(g > 1 ? g / (sqrtf(p) / divisor + added) : g, -sqrtf(p));
+}
+
+// The checks of coefficients come in a block first.
+static ptx_val in_block(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    ptx_val kept = ptx_var(b, e->p);
+
+    ptx_if (b, ptx_ge(b, e->g, 0))
+        ptx_set(b, kept, ptx_rule_div(b, e->p, sum_of(b, e)));
+    return ptx_add(b, ptx_copy(b, kept), ptx_rule_div(b, e->g, sum_of(b, e)));
+}
+
+static float want_in_block(float p, float g, float divisor, float added)
+{
+    const float sum = sqrtf(p) / divisor + added, kept = g >= 0 ? p / sum : p;
+    return kept + g / sum;
+}
+
+static const struct shape shapes[] = {
+    { "p - g / (root / divisor + added)", by_sum, want_by_sum },
+    { "g / (added + root) * (added + root + root)", by_sum_and_its_root, want_by_sum_and_its_root },
+    { "g / (root + 0.375) / root", by_root_and_number, want_by_root_and_number },
+    { "g / max(root, added)", by_largest, want_by_largest },
+    { "max(g > 1 ? g / sum : g, -root)", hidden, want_hidden },
+    { "in a block", in_block, want_in_block },
+};
+
+static void sum_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    e->new_p = ((const struct shape *)e->user)->emit(b, e);
+}
+
+static void check_shape(const float scalars[2], const void *user)
+{
+    const struct shape *shape = user;
+
+    for (unsigned i = 0; i < COUNT; i++) {
+        const float p = values[pair_of(i) / VALUES], g = values[pair_of(i) % VALUES];
+        const float want = shape->expected(p, g, scalars[DIVISOR], scalars[ADDED]);
+        if (!same(arrays[0][i], want))
+            fail_msg("element %u, p %a, g %a, divisor %a, added %a: %s is %a, not %a", i, (double)p,
+                     (double)g, (double)scalars[DIVISOR], (double)scalars[ADDED], shape->name,
+                     (double)arrays[0][i], (double)want);
+    }
+}
+
 TEST(test_edges)
 {
-    check_edges(false);
-    check_edges(true);
+    static const float divisors[][2] = {
+        { 1 },
+        { 3 },
+        { 0 },
+        { -0.0f },
+        { -2 },
+        { 0x1.fffffep-1f },
+#define EACH_AROUND(x)                                                                             \
+    { (x) }, { (x) * (1 - 0x1p-24f) }, { (x) * (1 + 0x1p-23f) }, { (x)*0x1.7654fp0f }
+        EACH_AROUND(0x1p-120f),
+        EACH_AROUND(0x1p34f),
+        { 0x1p-149f },
+        { 0x1p127f },
+    };
+    struct ptx_rule_params own = params;
+
+    run(&own, divisors, sizeof divisors / sizeof *divisors, check_edges);
+    own.user = "roots";
+    run(&own, divisors, sizeof divisors / sizeof *divisors, check_edges);
+}
+
+// Divisors on both sides of 2^-13, and sums on both sides of 2^27, which the sequences rely on.
+TEST(test_sums)
+{
+    static const float scalars[][2] = {
+        { 1, 0 },
+        { 0x1.99999ap-6f, 0x1.5798eep-27f },
+        { 0x1p-13f, 0x1p27f },
+        { 0x1.fffffep-14f, 1 },
+        { 0x1p-40f, 1 },
+        { 0x1p34f, 0x1.000002p27f },
+        { 3, 0x1p35f },
+        { 1, 0x1p126f },
+        { 1, -0.0f },
+        { 1, -0.5f },
+        { -1, 2 },
+        { 0, 1 },
+    };
+    struct ptx_rule_params own = { .name = "sums",
+                                   .scalars = { { "divisor" }, { "added" } },
+                                   .once = sum_once,
+                                   .update = sum_update };
+
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        own.user = (void *)&shapes[k];
+        run(&own, scalars, sizeof scalars / sizeof *scalars, check_shape);
+    }
 }
 
 int main(void)

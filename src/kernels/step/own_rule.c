@@ -6,19 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "own_flow.h"
+
 static const char within[] = "a rule";
 
 // Of the function under way.
-enum { ROOTS = 8 };
 struct context {
     struct ptxk_quick *quick; // NULL: exact instructions
+    struct ptxk_flow *flow;   // with quick
     bool divides;             // ptx_rule_div() or ptx_rule_sqrt() was called
     // Of `update`:
     const struct ptxk_own_rule *own;
     const ptx_val *c;
-    uint32_t divisors;   // bits: the coefficients by which it divided
-    ptx_val root[ROOTS]; // the latest of ptx_rule_sqrt()
-    unsigned roots;
+    uint32_t divisors; // bits: the coefficients by which it divided
 };
 
 uint32_t ptxk_own_rule_place(const char *name)
@@ -100,10 +100,19 @@ static void mark_absent(ptx_val *x, uint32_t count, uint32_t first)
             x[k] = (ptx_val) { .reg = ABSENT + first + k };
 }
 
+static void made(void *context, ptx_val result, ptx_opcode op, const ptx_val *operands)
+{
+    struct ptxk_flow *flow = ((struct context *)context)->flow;
+
+    if (flow)
+        ptxk_flow_made(flow, result, op, operands);
+}
+
 // From here on the code is the caller's.
 static void restrict_to(ptx_builder *b, struct context *context)
 {
-    ptx_builder_restrict(b, (struct ptx_restriction) { within, context, ptxk_own_rule_absent });
+    ptx_builder_restrict(b,
+                         (struct ptx_restriction) { within, context, ptxk_own_rule_absent, made });
 }
 
 static void restrict_no_more(ptx_builder *b)
@@ -323,19 +332,22 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
 static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
 {
     struct context context = { .quick = e->quick, .own = e->rule->own, .c = c };
+    struct ptxk_flow flow;
 
     (void)options;
-    if (e->quick && ptxk_quick_keep(b, e->quick)) // a NaN holds for every element
-        for (uint32_t k = 0; k < e->rule->own->reciprocals; k += 2)
-            ptxk_quick_note(b, e->quick, c[e->rule->own->first_reciprocal + k]);
-    updated(b, c, e, &context);
-    if (!e->quick)
+    if (!e->quick) {
+        updated(b, c, e, &context);
         return;
+    }
+    ptxk_quick_keep(b, e->quick);
+    ptxk_flow_begin(b, &flow, e->quick);
+    context.flow = &flow;
+    updated(b, c, e, &context);
     // NaN is not rounded stochastically.
-    ptxk_quick_note(b, e->quick, e->p);
     for (uint32_t k = 0; k < e->rule->states; k++)
         if (e->rule->state[k].stochastic)
-            ptxk_quick_note(b, e->quick, e->state[k]);
+            ptxk_flow_note(b, &flow, e->state[k]);
+    ptxk_flow_end(b, &flow, e->p);
 }
 
 static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e,
@@ -460,22 +472,49 @@ static uint32_t coefficient_of(const struct context *context, ptx_val x)
     return context->own && x.kind == PTX_KIND_REGISTER ? k : PTX_RULE_MAX_COEFFICIENTS;
 }
 
+// x / y by the quick sequences; NaN or a failure where they do not hold.
 static ptx_val quick_quotient(ptx_builder *b, const struct context *context, ptx_val x, ptx_val y)
 {
     const struct ptxk_own_rule *own = context->own;
     const uint32_t k = coefficient_of(context, y);
     uint32_t at = own->first_reciprocal;
-    bool is_root = false;
 
     if (!own->reciprocals || k == PTX_RULE_MAX_COEFFICIENTS || !(own->divisors >> k & 1))
-        return ptxk_quick_quotient(b, context->quick, as_f32(x), as_f32(y));
+        return ptxk_flow_in_range(b, context->flow, context->c, own->coefficients, &y)
+                   ? ptxk_quick_div(b, context->quick, x, y)
+                   : ptxk_quick_quotient(b, context->quick, x, y);
     for (uint32_t n = 0; n < k; n++)
         at += 2 * (own->divisors >> n & 1);
-    for (unsigned n = 0; n < context->roots && n < ROOTS; n++)
-        is_root = is_root || same_value(context->root[n], x);
     const struct ptxk_quick_divisor divisor = { y, context->c[at], context->c[at + 1] };
-    return is_root ? ptxk_quick_root_over(b, x, &divisor)
-                   : ptxk_quick_over(b, context->quick, as_f32(x), &divisor);
+    ptx_val scaled = ptxk_flow_scaled(context->flow, x);
+    if (scaled.type == PTX_NONE)
+        return ptxk_quick_over(b, context->quick, x, &divisor);
+    ptxk_quick_at_least(b, context->quick, k, y);
+    scaled = ptxk_quick_root_over(b, scaled, &divisor);
+    ptx_val quotient = ptx_mul(b, scaled, 1 / PTXK_QUICK_SCALE);
+    ptxk_flow_root(context->flow, quotient, scaled);
+    return quotient;
+}
+
+static ptx_val flowing_quotient(ptx_builder *b, const struct context *context, ptx_val x, ptx_val y)
+{
+    const ptx_val operands[] = { as_f32(x), as_f32(y) };
+    ptx_val quotient = quick_quotient(b, context, operands[0], operands[1]);
+
+    ptxk_flow_made(context->flow, quotient, PTX_OP_div, operands);
+    ptxk_flow_note(b, context->flow, quotient);
+    return quotient;
+}
+
+static ptx_val flowing_root(ptx_builder *b, const struct context *context, ptx_val x)
+{
+    ptx_val scaled = ptxk_quick_root(b, x);
+    ptx_val root = ptx_mul(b, scaled, 1 / PTXK_QUICK_SCALE);
+
+    ptxk_flow_root(context->flow, root, scaled);
+    ptxk_flow_made(context->flow, root, PTX_OP_sqrt, &x);
+    ptxk_flow_note(b, context->flow, root);
+    return root;
 }
 
 ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y)
@@ -492,7 +531,7 @@ ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y)
         context->divisors |= k < PTX_RULE_MAX_COEFFICIENTS ? UINT32_C(1) << k : 0;
     }
     ptx_val quotient =
-        context && context->quick && is_f32 ? quick_quotient(b, context, x, y) : ptx_div(b, x, y);
+        context && context->quick && is_f32 ? flowing_quotient(b, context, x, y) : ptx_div(b, x, y);
     ptx_builder_restrict(b, before);
     return quotient;
 }
@@ -505,13 +544,8 @@ ptx_val ptxk_own_rule_sqrt(ptx_builder *b, ptx_val x)
 
     if (context && x.type == PTX_F32)
         context->divides = true;
-    if (context && context->quick && x.type == PTX_F32) {
-        root = ptx_mul(b, ptxk_quick_root(b, x), 1 / PTXK_QUICK_SCALE);
-        ptxk_quick_note(b, context->quick, root);
-        context->root[context->roots++ % ROOTS] = root;
-    } else {
-        root = ptx_sqrt(b, x);
-    }
+    root = context && context->quick && x.type == PTX_F32 ? flowing_root(b, context, x)
+                                                          : ptx_sqrt(b, x);
     ptx_builder_restrict(b, before);
     return root;
 }

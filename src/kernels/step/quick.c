@@ -10,20 +10,23 @@
 enum { LEAST_DIVIDEND = 2 * (127 - 90) * (1 << 23) - 1 };
 // The bits of 2^-120 and 2^34.
 enum { LEAST_DIVISOR = (127 - 120) * (1 << 23), MOST_DIVISOR = (127 + 34) * (1 << 23) };
+// The bits of PTXK_QUICK_LEAST. Those of PTXK_QUICK_MOST are the distance of the divisors.
+enum { LEAST_LIMITED = (127 - 13) * (1 << 23) };
+_Static_assert(MOST_DIVISOR - LEAST_DIVISOR == (127 + 27) * (1 << 23), "2^27 as a distance");
 
 struct ptxk_quick ptxk_quick_begin(void)
 {
     return (struct ptxk_quick) { .least = ptx_u32(UINT32_MAX), .sum = ptx_zero(PTX_F32) };
 }
 
-bool ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q)
+void ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q)
 {
     if (q->sum.kind == PTX_KIND_VARIABLE)
-        return false;
+        return;
     q->least = ptx_var(b, q->least);
     q->sum = ptx_var(b, q->sum);
     q->most = ptx_var(b, q->most.type == PTX_NONE ? ptx_u32(0) : q->most);
-    return true;
+    q->blocks = ptx_builder_get_info(b).blocks;
 }
 
 static void become(ptx_builder *b, ptx_val *of, ptx_val x)
@@ -104,21 +107,45 @@ struct ptxk_quick_divisor ptxk_quick_divisor(ptx_builder *b, ptx_val y)
 ptx_val ptxk_quick_over(ptx_builder *b, struct ptxk_quick *q, ptx_val x,
                         const struct ptxk_quick_divisor *y)
 {
-    ptx_val quotient = divided(b, q, x, y->value, y->reciprocal);
+    return divided(b, q, x, y->value, y->reciprocal);
+}
 
-    ptxk_quick_note(b, q, quotient);
-    return quotient;
+// Notes a u32 that is a failure above MOST_DIVISOR - LEAST_DIVISOR.
+static void note_distance(ptx_builder *b, struct ptxk_quick *q, ptx_val beyond)
+{
+    become(b, &q->most, ptx_max(b, q->most.type == PTX_NONE ? ptx_u32(0) : q->most, beyond));
 }
 
 // What is below the least divisor, negative or NaN wraps around.
 ptx_val ptxk_quick_quotient(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y)
 {
-    ptx_val beyond = ptx_sub(b, ptx_bitcast(b, PTX_U32, y), LEAST_DIVISOR);
-    ptx_val most = ptx_max(b, q->most.type == PTX_NONE ? ptx_u32(0) : q->most, beyond);
-    become(b, &q->most, most);
-    ptx_val quotient = ptxk_quick_div(b, q, x, y);
-    ptxk_quick_note(b, q, quotient);
-    return quotient;
+    note_distance(b, q, ptx_sub(b, ptx_bitcast(b, PTX_U32, y), LEAST_DIVISOR));
+    return ptxk_quick_div(b, q, x, y);
+}
+
+// Whether coefficient k is to be checked, and notes it where the check is made for all elements.
+static bool is_unchecked(const ptx_builder *b, const struct ptxk_quick *q, uint32_t k,
+                         uint32_t *checked)
+{
+    const uint32_t bit = UINT32_C(1) << k;
+    const bool was = *checked & bit;
+
+    if (ptx_builder_get_info(b).blocks == q->blocks)
+        *checked |= bit;
+    return !was;
+}
+
+void ptxk_quick_at_least(ptx_builder *b, struct ptxk_quick *q, uint32_t k, ptx_val coefficient)
+{
+    if (is_unchecked(b, q, k, &q->least_checked))
+        note_distance(b, q, ptx_sub(b, ptx_bitcast(b, PTX_U32, coefficient), LEAST_LIMITED));
+}
+
+// What is negative or NaN is far above.
+void ptxk_quick_at_most(ptx_builder *b, struct ptxk_quick *q, uint32_t k, ptx_val coefficient)
+{
+    if (is_unchecked(b, q, k, &q->most_checked))
+        note_distance(b, q, ptx_bitcast(b, PTX_U32, coefficient));
 }
 
 void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result)

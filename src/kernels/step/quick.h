@@ -15,12 +15,14 @@ struct ptxk_quick {
     ptx_val sum;   // f32: NaN if a result is
     ptx_val most;  // u32, of ptxk_quick_quotient(): the greatest distance of a divisor from the
                    // least that is allowed, in units in the last place; { 0 }: none was called
+    // Bits: the coefficients of ptxk_quick_at_least() and ptxk_quick_at_most(), checked already.
+    uint32_t least_checked, most_checked;
+    uint32_t blocks; // that were open at ptxk_quick_keep()
 };
 
 struct ptxk_quick ptxk_quick_begin(void);
-// Keeps what it has in variables, so that results in blocks of the builder may be noted. Returns
-// whether it had not.
-bool ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q);
+// Keeps what it has in variables, so that results in blocks of the builder may be noted.
+void ptxk_quick_keep(ptx_builder *b, struct ptxk_quick *q);
 
 // A divisor of many values, 0 < value <= 1, as the f32s nearest to 1 / value and to the rest of it.
 struct ptxk_quick_divisor {
@@ -36,15 +38,23 @@ ptx_val ptxk_quick_root_over(ptx_builder *b, ptx_val root, const struct ptxk_qui
 
 // The f32s nearest to 1 / y and to the rest of it; NaN where ptxk_quick_over() does not hold for y.
 struct ptxk_quick_divisor ptxk_quick_divisor(ptx_builder *b, ptx_val y);
-// x / y, rounded, for a divisor of many values; what the sequence does not hold for is a failure.
+// x / y, rounded, for a divisor of many values; NaN, or a failure, where the sequence does not
+// hold.
 ptx_val ptxk_quick_over(ptx_builder *b, struct ptxk_quick *q, ptx_val x,
                         const struct ptxk_quick_divisor *y);
 
-// x / y, rounded, for y of at most 2^34. NaN, or a failure, where the sequence does not hold.
+// x / y, rounded, for y from 0 to 2^34. NaN, or a failure, where the sequence does not hold.
 ptx_val ptxk_quick_div(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y);
 
-// x / y, rounded, for any values: what the sequence does not hold for is a failure.
+// x / y, rounded, for any values: NaN, or a failure, where the sequence does not hold.
 ptx_val ptxk_quick_quotient(ptx_builder *b, struct ptxk_quick *q, ptx_val x, ptx_val y);
+
+// Of coefficient k: from 0 to below PTXK_QUICK_LEAST, or outside of 0 to PTXK_QUICK_MOST, is a
+// failure.
+#define PTXK_QUICK_LEAST 0x1p-13f
+#define PTXK_QUICK_MOST  0x1p27f
+void ptxk_quick_at_least(ptx_builder *b, struct ptxk_quick *q, uint32_t k, ptx_val coefficient);
+void ptxk_quick_at_most(ptx_builder *b, struct ptxk_quick *q, uint32_t k, ptx_val coefficient);
 
 // Notes a result: NaN is a failure.
 void ptxk_quick_note(ptx_builder *b, struct ptxk_quick *q, ptx_val result);
