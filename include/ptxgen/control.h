@@ -84,15 +84,9 @@ PTXGEN_API ptx_val ptx_for_down_begin(ptx_builder *b, ptx_val hi, ptx_val lo, pt
 PTXGEN_API ptx_val ptx_for_down_end(ptx_builder *b, ptx_val i);
 PTXGEN_API int ptx_loop_begin(ptx_builder *b);
 PTXGEN_API int ptx_loop_end(ptx_builder *b, int block);
-static inline int ptx_while_begin(ptx_builder *b)
-{
-    return ptx_loop_begin(b);
-}
+PTXGEN_API int ptx_while_begin(ptx_builder *b);
 PTXGEN_API bool ptx_while_test(ptx_builder *b, ptx_val cond);
-static inline int ptx_while_end(ptx_builder *b, int block)
-{
-    return ptx_loop_end(b, block);
-}
+PTXGEN_API int ptx_while_end(ptx_builder *b, int block);
 PTXGEN_API int ptx_inlined_begin(ptx_builder *b, const char *name);
 PTXGEN_API int ptx_inlined_end(ptx_builder *b, int block);
 

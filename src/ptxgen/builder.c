@@ -418,7 +418,7 @@ bool ptxb_ready_if(ptx_builder *b, const char *call)
                   "there is no open entry; call it inside ptx_entry (b, \"name\") { ... }");
     else if (!b->restriction.within || computes_values(call))
         return true;
-    else if (!strcmp(call, "loop"))
+    else if (!strcmp(call, "loop") || !strcmp(call, "while"))
         ptxb_fail(b, call,
                   "%.64s may have no ptx_while and no ptx_loop, which might never end; ptx_for "
                   "and ptx_for_down count",

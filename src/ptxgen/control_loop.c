@@ -211,9 +211,9 @@ ptx_val ptx_for_down_end(ptx_builder *b, ptx_val i)
     return close_for(b, "for_down", i, true);
 }
 
-int ptx_loop_begin(ptx_builder *b)
+static int loop_begin(ptx_builder *b, const char *call)
 {
-    if (!ptxb_ready(b, "loop"))
+    if (!ptxb_ready(b, call))
         return ptxb_not_opened(b);
     const uint32_t number = ++ptxb_entry(b)->labels;
     struct block block = { .kind = BLOCK_LOOP };
@@ -222,6 +222,16 @@ int ptx_loop_begin(ptx_builder *b)
     const int id = ptxb_opened(b, block);
     ptxb_place_label(b, block.head);
     return id;
+}
+
+int ptx_loop_begin(ptx_builder *b)
+{
+    return loop_begin(b, "loop");
+}
+
+int ptx_while_begin(ptx_builder *b)
+{
+    return loop_begin(b, "while");
 }
 
 bool ptx_while_test(ptx_builder *b, ptx_val cond)
@@ -237,7 +247,7 @@ bool ptx_while_test(ptx_builder *b, ptx_val cond)
     return true;
 }
 
-int ptx_loop_end(ptx_builder *b, int id)
+static int loop_end(ptx_builder *b, const char *call, int id)
 {
     struct block block;
 
@@ -247,9 +257,19 @@ int ptx_loop_end(ptx_builder *b, int id)
     const struct block *top = b->blocks.count ? &b->blocks.at[b->blocks.count - 1] : NULL;
     if (top && top->id == (uint32_t)id && top->kind == BLOCK_LOOP)
         ptxb_branch(b, 0, false, top->head);
-    if (ptxb_close_block(b, "loop", (uint32_t)id, 1u << BLOCK_LOOP, &block))
+    if (ptxb_close_block(b, call, (uint32_t)id, 1u << BLOCK_LOOP, &block))
         ptxb_place_label(b, block.end);
     return 0;
+}
+
+int ptx_loop_end(ptx_builder *b, int id)
+{
+    return loop_end(b, "loop", id);
+}
+
+int ptx_while_end(ptx_builder *b, int id)
+{
+    return loop_end(b, "while", id);
 }
 
 // NULL outside of loops.

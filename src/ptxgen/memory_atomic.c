@@ -101,9 +101,9 @@ ptx_val ptx_atomic_emit(ptx_builder *b, ptx_atomic_op op, ptx_ptr p, ptx_val i,
             ptxb_fail(b, "atomic", "%d is not an operation; see ptx_atomic_op", (int)op);
         return poison;
     }
-    if (!ptxb_ready(b, "atomic"))
+    const char *const call = calls[op];
+    if (!ptxb_ready(b, call))
         return poison;
-    const char *call = calls[op];
     p = ptxb_at(b, call, p, i);
     a.x = ptxb_typed(b, call, "x", a.x, (ptx_type)p.type);
     a.compare = ptxb_typed(b, call, "compare", a.compare, (ptx_type)p.type);

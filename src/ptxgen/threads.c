@@ -250,31 +250,40 @@ static ptx_val shuffle_word(ptx_builder *b, const char *opcode, ptx_val x, ptx_v
     return result;
 }
 
-static bool shuffle_ok(ptx_builder *b, ptx_shfl_mode mode, ptx_val x,
+// The call for errors: that of the mode, but where only ptx_shfl() has the options.
+static const char *shuffle_call(ptx_shfl_mode mode, const struct ptx_shfl_params *p)
+{
+    static const char *const calls[] = { "shfl_down", "shfl_up", "shfl_bfly", "shfl_idx" };
+
+    return (unsigned)mode > PTX_SHFL_IDX || ptxb_is_given(p->mask) || p->width ? "shfl"
+                                                                               : calls[mode];
+}
+
+static bool shuffle_ok(ptx_builder *b, const char *call, ptx_shfl_mode mode, ptx_val x,
                        const struct ptx_shfl_params *p)
 {
-    if (!ptxb_usable(b, "shfl", "x", x) || !is_u32(b, "shfl", "the lane", p->lane) ||
-        (ptxb_is_given(p->mask) && !mask_ok(b, "shfl", p->mask)))
+    if (!ptxb_usable(b, call, "x", x) || !is_u32(b, call, "the lane", p->lane) ||
+        (ptxb_is_given(p->mask) && !mask_ok(b, call, p->mask)))
         return false;
     if ((unsigned)mode > PTX_SHFL_IDX) {
-        ptxb_fail(b, "shfl",
+        ptxb_fail(b, call,
                   "%d is not a mode; there are PTX_SHFL_DOWN, PTX_SHFL_UP, PTX_SHFL_BFLY and "
                   "PTX_SHFL_IDX",
                   (int)mode);
         return false;
     }
     if (x.type == PTX_PRED) {
-        ptxb_fail(b, "shfl", "x is %s; a predicate goes through ptx_ballot",
+        ptxb_fail(b, call, "x is %s; a predicate goes through ptx_ballot",
                   ptx_type_name((ptx_type)x.type));
         return false;
     }
     if (p->lane.kind == PTX_KIND_IMMEDIATE && p->lane.bits > 31) {
-        ptxb_fail(b, "shfl", "the lane is %u; a warp has 32 lanes, and PTX takes the lower 5 bits",
+        ptxb_fail(b, call, "the lane is %u; a warp has 32 lanes, and PTX takes the lower 5 bits",
                   (unsigned)p->lane.bits);
         return false;
     }
     if (p->width > 32 || (p->width & (p->width - 1))) {
-        ptxb_fail(b, "shfl", ".width is %u; it must be 1, 2, 4, 8, 16 or 32", p->width);
+        ptxb_fail(b, call, ".width is %u; it must be 1, 2, 4, 8, 16 or 32", p->width);
         return false;
     }
     return true;
@@ -285,12 +294,13 @@ ptx_val ptx_shfl_emit(ptx_builder *b, ptx_shfl_mode mode, ptx_val x, struct ptx_
     static const char *const opcodes[] = { "shfl.sync.down.b32", "shfl.sync.up.b32",
                                            "shfl.sync.bfly.b32", "shfl.sync.idx.b32" };
     const ptx_type type = (ptx_type)x.type;
+    const char *const call = shuffle_call(mode, &p);
 
-    if (!ptxb_ready(b, "shfl"))
+    if (!ptxb_ready(b, call))
         return (ptx_val) { 0 };
-    p.lane = ptxb_typed(b, "shfl", "the lane", p.lane, PTX_U32);
-    p.mask = ptxb_typed(b, "shfl", "the mask", p.mask, PTX_U32);
-    if (!shuffle_ok(b, mode, x, &p))
+    p.lane = ptxb_typed(b, call, "the lane", p.lane, PTX_U32);
+    p.mask = ptxb_typed(b, call, "the mask", p.mask, PTX_U32);
+    if (!shuffle_ok(b, call, mode, x, &p))
         return (ptx_val) { 0 };
     const uint32_t width = p.width ? p.width : 32;
     const uint32_t clamp = (32 - width) << 8 | (mode == PTX_SHFL_UP ? 0u : 31u);

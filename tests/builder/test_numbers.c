@@ -136,7 +136,7 @@ TEST(numbers_without_a_type_are_refused)
                "ptx_load: the index is the number");
     REFUSED_AT(80, ptx_store(b, ptx_shared(b, PTX_U8, 4), 0, 256), "which u8 cannot hold");
     REFUSED_AT(80, ptx_ballot(b, p, 0), "ptx_ballot: the mask is 0");
-    REFUSED_AT(80, ptx_shfl_down(b, u, -1), "ptx_shfl: the lane is the number -1");
+    REFUSED_AT(80, ptx_shfl_down(b, u, -1), "ptx_shfl_down: the lane is the number -1");
     REFUSED_AT(80, ptx_lop3(b, u, u, u, 256), "ptx_lop3: w, the truth table");
     REFUSED_AT(80, ptx_nanosleep(b, -5), "ptx_nanosleep: the time is the number -5");
 }

@@ -138,7 +138,7 @@ TEST(every_shape_has_its_place)
     PLACED(ptx_atomic_cas(b, p, u, u, u), "ptx_atomic_cas: the value is u32");
     PLACED(ptx_fence(b, PTX_ORDER_WEAK, PTX_SCOPE_GPU), "ptx_fence: order 0");
     PLACED(ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, u), "ptx_ptr_from: a global pointer");
-    PLACED(ptx_shfl_down(b, f, f), "ptx_shfl: the lane is f32");
+    PLACED(ptx_shfl_down(b, f, f), "ptx_shfl_down: the lane is f32");
     PLACED(ptx_redux_add(b, f, ptx_full_warp()), "ptx_redux_add: x is f32");
     PLACED(ptx_set(b, u, u), "ptx_set: the first value is not a variable");
     PLACED(ptx_global_index(b, (ptx_axis)7), "ptx_global_index: 7 is not an axis");

@@ -216,13 +216,13 @@ TEST(wrong_calls_are_named)
     REFUSED(ptx_barrier_warp(b, none), "barrier_warp: the mask was never set");
     REFUSED(ptx_shfl(b, PTX_SHFL_IDX, f, u, .mask = ptx_imm(PTX_U32, -1)),
             "shfl: the mask is the immediate -1, which u32 cannot hold");
-    REFUSED(ptx_shfl_down(b, none, u), "shfl: x was never set");
-    REFUSED(ptx_shfl_down(b, f, f), "shfl: the lane is f32; it must be u32");
-    REFUSED(ptx_shfl_down(b, p, u), "shfl: x is pred", "ptx_ballot");
-    REFUSED(ptx_shfl_down(b, f, 33), "shfl: the lane is 33; a warp has 32 lanes");
-    REFUSED(ptx_shfl_up(b, f, ptx_u32(32)), "shfl: the lane is 32;", "the lower 5 bits");
+    REFUSED(ptx_shfl_down(b, none, u), "ptx_shfl_down: x was never set");
+    REFUSED(ptx_shfl_down(b, f, f), "ptx_shfl_down: the lane is f32; it must be u32");
+    REFUSED(ptx_shfl_down(b, p, u), "ptx_shfl_down: x is pred", "ptx_ballot");
+    REFUSED(ptx_shfl_down(b, f, 33), "ptx_shfl_down: the lane is 33; a warp has 32 lanes");
+    REFUSED(ptx_shfl_up(b, f, ptx_u32(32)), "ptx_shfl_up: the lane is 32;", "the lower 5 bits");
     REFUSED(ptx_shfl_idx(b, f, -1), "the lane is the number -1, which u32 cannot hold");
-    REFUSED(ptx_shfl(b, PTX_SHFL_BFLY, f, UINT32_MAX), "shfl: the lane is 4294967295;");
+    REFUSED(ptx_shfl(b, PTX_SHFL_BFLY, f, UINT32_MAX), "ptx_shfl_bfly: the lane is 4294967295;");
     REFUSED(ptx_shfl(b, PTX_SHFL_UP, f, u, .mask = f), "shfl: the mask is f32");
     REFUSED(ptx_shfl(b, PTX_SHFL_UP, f, u, .width = 3), "shfl: .width is 3", "8, 16 or 32");
     REFUSED(ptx_shfl(b, PTX_SHFL_UP, f, u, .width = 64), "shfl: .width is 64");

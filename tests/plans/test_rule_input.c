@@ -511,7 +511,7 @@ TEST(test_functions)
         { keeps_a_value,
           "rule mine: update sets new_state[0] to a value of an earlier call: a rule" },
         { endless, "ptx_loop: a rule may have no ptx_while and no ptx_loop" },
-        { endless_while, "ptx_loop: a rule may have no ptx_while and no ptx_loop" },
+        { endless_while, "ptx_while: a rule may have no ptx_while and no ptx_loop" },
         { store, "ptx_store: a rule may only compute values" },
         { barrier, "ptx_barrier: a rule may only compute values" },
         { thread, "ptx_tid: a rule may only compute values" },
@@ -538,7 +538,7 @@ TEST(test_functions)
         { assigns_in_for, "ptx_for: the block sets no variable, so it changes nothing" },
         { counts_calls, "rule mine: update writes other code when it is called again" },
         { keeps_operand, "ptx_add: y was made by an earlier call: a rule keeps no value" },
-        { lanes, "ptx_shfl: a rule may only compute values" },
+        { lanes, "ptx_shfl_down: a rule may only compute values" },
         { power_of_element, "ptx_rule_power: x is f32 and t is u32; they must be f64 and u32" },
         { open_block, "a block inside it was never closed" },
     };

@@ -283,7 +283,7 @@ static void errors()
             b.asm_(ptx::text("add.f32 %0, %1, %2;").result<float>().in(twice(f), twice(f)).pure()));
     REFUSED("ptx_store_vec", p.store_vec(u, { f, f, f }));
     REFUSED("ptx_load_vec", p.load_vec(u, 3));
-    REFUSED("ptx_shfl", ptx::value x = ptx::shfl_down(f, f));
+    REFUSED("ptx_shfl_down", ptx::value x = ptx::shfl_down(f, f));
     REFUSED("ptx_ballot", ptx::value x = ptx::ballot(u));
     REFUSED("ptx_atomic_cas", p.atomic_cas(0, 1, u));
     REFUSED("at most 4 operands", b.op(PTX_OP_add, { u, u, u, u, u }));
