@@ -503,9 +503,8 @@ struct entry *ptxb_entry(ptx_builder *b)
     return &b->entries.at[b->entries.count - 1];
 }
 
-static const char *block_names[] = {
-    "ptx_entry", "ptx_func", "ptx_if", "ptx_else", "ptx_else_if", "ptx_for", "ptx_while or ptx_loop"
-};
+static const char *block_names[] = { "ptx_entry",   "ptx_func", "ptx_if",  "ptx_else",
+                                     "ptx_else_if", "ptx_for",  "ptx_loop" };
 
 static bool entries_are_complete(ptx_builder *b)
 {
@@ -529,6 +528,13 @@ static bool entries_are_complete(ptx_builder *b)
     return found;
 }
 
+static const char *block_name(const struct block *open)
+{
+    return open->kind == BLOCK_LOOP && open->is_while ? "ptx_while"
+           : open->kind == BLOCK_FOR && open->down    ? "ptx_for_down"
+                                                      : block_names[open->kind];
+}
+
 const char *ptx_builder_finish(ptx_builder *b)
 {
     if (!b)
@@ -542,7 +548,7 @@ const char *ptx_builder_finish(ptx_builder *b)
         ptxb_fail_place(b, open->place ? open->place : b->place, open->first, "builder_finish",
                         "a %s block was never closed: a C break, return or goto left it (use "
                         "ptx_break_if or ptx_return_if), or this call stands inside it",
-                        block_names[open->kind]);
+                        block_name(open));
         return NULL;
     }
     if (b->errors.count || !entries_are_complete(b) || !ptxb_print_module(b)) {

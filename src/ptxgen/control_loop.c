@@ -211,12 +211,12 @@ ptx_val ptx_for_down_end(ptx_builder *b, ptx_val i)
     return close_for(b, "for_down", i, true);
 }
 
-static int loop_begin(ptx_builder *b, const char *call)
+static int loop_begin(ptx_builder *b, const char *call, bool is_while)
 {
     if (!ptxb_ready(b, call))
         return ptxb_not_opened(b);
     const uint32_t number = ++ptxb_entry(b)->labels;
-    struct block block = { .kind = BLOCK_LOOP };
+    struct block block = { .kind = BLOCK_LOOP, .is_while = is_while };
     block.head = ptxb_new_label(b, "loop", number, "");
     block.end = ptxb_new_label(b, "loop", number, "_end");
     const int id = ptxb_opened(b, block);
@@ -226,12 +226,12 @@ static int loop_begin(ptx_builder *b, const char *call)
 
 int ptx_loop_begin(ptx_builder *b)
 {
-    return loop_begin(b, "loop");
+    return loop_begin(b, "loop", false);
 }
 
 int ptx_while_begin(ptx_builder *b)
 {
-    return loop_begin(b, "while");
+    return loop_begin(b, "while", true);
 }
 
 bool ptx_while_test(ptx_builder *b, ptx_val cond)

@@ -291,6 +291,7 @@ struct block {
     uint32_t id;
     uint8_t kind;
     bool down;          // a for that counts down
+    bool is_while;      // a loop with a condition
     uint32_t first;     // index of its first instruction
     uint32_t test;      // index of the branch of an if or else-if, 0 if there is none yet
     uint32_t head, end; // labels

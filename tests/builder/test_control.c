@@ -563,6 +563,19 @@ TEST(blocks_left_by_c_are_reported)
             goto out;
     }
     out : EXPECT_ERROR(left, "builder_finish: a ptx_for block was never closed");
+    static const struct {
+        int (*begin)(ptx_builder *b);
+        const char *error;
+    } loops[] = {
+        { (ptx_loop_begin), "builder_finish: a ptx_loop block was never closed" },
+        { (ptx_while_begin), "builder_finish: a ptx_while block was never closed" },
+    };
+    for (size_t k = 0; k < sizeof loops / sizeof *loops; k++) {
+        left = builder_at(80);
+        (ptx_entry_begin)(left, (struct ptx_entry_params) { .name = "k" });
+        loops[k].begin(left);
+        EXPECT_ERROR(left, loops[k].error);
+    }
     left = builder_at(80);
     ptx_entry (left, "k")
         C_BREAK;
@@ -579,6 +592,7 @@ TEST(blocks_left_by_c_are_reported)
                 ptx_if_end(b, x), "if: this block is not open");
         REFUSED(int x = ptx_if_begin(b, p); ptx_loop_end(b, x), "loop: this block is not open");
         REFUSED(int x = ptx_loop_begin(b); ptx_if_end(b, x), "if: this block is not open");
+        REFUSED(int x = ptx_if_begin(b, p); ptx_while_end(b, x), "while: this block is not open");
         REFUSED(ptx_if_end(b, 1), "if: this block is not open");
         REFUSED(ptx_for_end(b, u), "for: this block is not open");
         REFUSED(ptx_entry_end(b, 7), "entry: a block inside it");
