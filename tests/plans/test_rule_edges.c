@@ -76,6 +76,10 @@ static const float values[] = {
     0x1.555556p-2f,
     AROUND(0x1p34f),
     AROUND(0x1p40f),
+    // A root, and dividends of which a quotient by 2^40 of it is near 2.5 * 2^-149.
+    0x1.4b65fp38f,
+    0x1.6c164p-89f,
+    0x1.6c1642p-89f,
     0x1p100f,
     AROUND(0x1p126f),
     0x1.fffffep+127f,
@@ -257,6 +261,27 @@ static float want_by_root_and_number(float p, float g, float divisor, float adde
     return quotient / sqrtf(p);
 }
 
+static ptx_val by_root_and_large_number(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    return ptx_rule_div(b, e->g, ptx_add(b, ptx_rule_sqrt(b, e->p), 0x1.8p126));
+}
+
+static float want_by_root_and_large_number(float p, float g, float divisor, float added)
+{
+    (void)divisor, (void)added;
+    return g / (sqrtf(p) + 0x1.8p126f);
+}
+
+static ptx_val by_over(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    return ptx_rule_div(b, e->g, sum_of(b, e));
+}
+
+static float want_by_over(float p, float g, float divisor, float added)
+{
+    return g / (sqrtf(p) / divisor + added);
+}
+
 static ptx_val by_largest(ptx_builder *b, const struct ptx_rule_element *e)
 {
     return ptx_rule_div(b, e->g, largest(b, e));
@@ -301,6 +326,8 @@ static const struct shape shapes[] = {
     { "p - g / (root / divisor + added)", by_sum, want_by_sum },
     { "g / (added + root) * (added + root + root)", by_sum_and_its_root, want_by_sum_and_its_root },
     { "g / (root + 0.375) / root", by_root_and_number, want_by_root_and_number },
+    { "g / (root + 0x1.8p126)", by_root_and_large_number, want_by_root_and_large_number },
+    { "g / (root / divisor + added)", by_over, want_by_over },
     { "g / max(root, added)", by_largest, want_by_largest },
     { "max(g > 1 ? g / sum : g, -root)", hidden, want_hidden },
     { "in a block", in_block, want_in_block },
@@ -359,7 +386,8 @@ TEST(test_sums)
         { 0x1p-40f, 1 },
         { 0x1p34f, 0x1.000002p27f },
         { 3, 0x1p35f },
-        { 1, 0x1p126f },
+        { 1, 0x1.8p126f },
+        { 0x1p-40f, 0 },
         { 1, -0.0f },
         { 1, -0.5f },
         { -1, 2 },
