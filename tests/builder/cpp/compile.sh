@@ -98,7 +98,7 @@ for compiler in gcc clang; do
         -fsyntax-only "$folder/good.c" || fail "$compiler refuses values in fields"
 done
 
-# Wrong calls: the first error is at the caller's line.
+# Wrong calls: the errors are at the caller's line.
 cat >"$folder/wrong_calls" <<'END'
 ptx_add(b, x);
 ptx_add(b, x, x, x);
@@ -125,30 +125,31 @@ ptx_global(b, PTX_F32);
 ptx_entry (b) { }
 ptx_func (b) { }
 END
+# A function a call, of five lines; every error must be at a call's line.
+for suffix in c cc; do
+    {
+        echo '#include <ptxgen/builder.h>'
+        while read -r line; do
+            echo 'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f);'
+            echo 'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f) { (void)p, (void)x, (void)f;'
+            echo "$line"
+            echo '}'
+            echo
+        done <"$folder/wrong_calls" | awk '{ sub(/use\(/, "use" int((NR - 1) / 5) "("); print }'
+    } >"$folder/wrong.$suffix"
+done
 for compiler in gcc clang g++ clang++; do
     command -v "$compiler" >/dev/null 2>&1 || continue
     case $compiler in *++) suffix=cc standard=c++20 ;; *) suffix=c standard=c11 ;; esac
-    # Read once: clang takes what it is told, gcc what lies where it looks first.
-    mkdir -p "$folder/$compiler/ptxgen"
-    read=$folder/$compiler/ptxgen/builder.h.gch
-    case $suffix in cc) language=c++-header ;; *) language=c-header ;; esac
-    "$compiler" -std=$standard -I"$include" -x $language "$include/ptxgen/builder.h" -o "$read" ||
-        fail "$compiler refuses builder.h"
-    case $compiler in clang*) first="-include-pch $read" ;; *) first=-I$folder/$compiler ;; esac
+    case $compiler in clang*) all=-ferror-limit=0 ;; *) all=-fmax-errors=0 ;; esac
+    "$compiler" -std=$standard $all -I"$include" -fsyntax-only "$folder/wrong.$suffix" >"$folder/errors" 2>&1 &&
+        fail "$compiler compiles wrong calls"
+    grep 'error:' "$folder/errors" >"$folder/all_errors" || true
+    number=-1
     while read -r line; do
-        printf '%s\n' '#include <ptxgen/builder.h>' \
-            'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f);' \
-            'void use(ptx_builder *b, ptx_ptr p, ptx_val x, ptx_fragment f) { (void)p, (void)x, (void)f;' \
-            "$line" '}' \
-            >"$folder/wrong.$suffix"
-        # shellcheck disable=SC2086 # words
-        "$compiler" -std=$standard $first -I"$include" -fsyntax-only "$folder/wrong.$suffix" >"$folder/errors" 2>&1 &&
-            fail "$compiler compiles: $line"
-        error=$(grep -m 1 'error:' "$folder/errors") || true
-        case $error in
-        *"wrong.$suffix:4:"*) ;;
-        *) fail "$compiler: $line: the first error is $error" ;;
-        esac
+        number=$((number + 5))
+        error=$(grep -m 1 "wrong.$suffix:$number:.*error:" "$folder/all_errors") ||
+            fail "$compiler compiles, or has no error at the line of: $line"
         case $line in
         'ptx_add(b, x);' | 'ptx_load(b, p);' | 'ptx_cvt(b, PTX_F32);') what='requires 3 arguments, but only 2' ;;
         'ptx_store(b, p, x);') what='requires 4 arguments, but only 3' ;;
@@ -160,6 +161,10 @@ for compiler in gcc clang g++ clang++; do
         echo "$error" | grep -qE "$what|too few arguments provided|ptx_val.*ptx_(vec|fragment)" ||
             fail "$compiler: $line: $error"
     done <"$folder/wrong_calls"
+    # After a macro with too few arguments, its name means nothing.
+    elsewhere=$(awk -F : '$1 ~ /wrong[.]c+$/ && ($2 + 1) % 5 == 0 { last = $0; next }
+        !(/undeclared/ && last ~ /requires/) { print } { last = "" }' "$folder/all_errors")
+    [ -z "$elsewhere" ] || fail "$compiler: errors at other lines than the calls': $elsewhere"
 done
 
 # Arrays of ptx::value and ptx::fragment, which are larger than the objects of C: each line is refused.
