@@ -150,11 +150,21 @@ static double power(float base, uint32_t t)
     return r;
 }
 
-static struct element element_of(unsigned t, uint64_t i, uint32_t step)
+// What the averages lack, of a step.
+static float rest1, rest2;
+
+static void set_rests(uint32_t step)
+{
+    const struct ptx_step_hyper *h = &groups[0].hyper;
+
+    rest1 = (float)(1 - power((float)h->beta1, step));
+    rest2 = (float)(1 - power((float)h->beta2, step));
+}
+
+static struct element element_of(unsigned t, uint64_t i)
 {
     const struct ptx_step_hyper *h = &groups[0].hyper;
     const float beta1 = (float)h->beta1, beta2 = (float)h->beta2, eps = (float)h->eps;
-    const float rest1 = (float)(1 - power(beta1, step)), rest2 = (float)(1 - power(beta2, step));
     const ptx_type type = tensors[t].dtype;
     const float g = get(type, at(t, GRADIENT, type, i)), gg = g * g;
     struct element e = {
@@ -188,35 +198,42 @@ static double tree(const double of_threads[BLOCK])
     return warp[0];
 }
 
-// A thread has `lanes` adjacent elements of each `lanes` * 256 of a tile, and later every 256th
-// tile.
-static double sum_of(unsigned t, uint32_t step, uint32_t tile, unsigned lanes, bool of_u)
+// Sums of squares of parameters and of updates. A thread has `lanes` adjacent elements of each
+// `lanes` * 256 of a tile, and later every 256th tile.
+static void sum_squares(unsigned t, uint32_t tile, unsigned lanes, double *p, double *u)
 {
-    double of_tiles[BLOCK] = { 0 };
+    double p_tiles[BLOCK] = { 0 }, u_tiles[BLOCK] = { 0 };
 
     for (uint64_t first = 0; first < counts[t]; first += tile) {
-        double of_threads[BLOCK] = { 0 };
+        double p_threads[BLOCK] = { 0 }, u_threads[BLOCK] = { 0 };
         for (uint64_t i = first; i < first + tile && i < counts[t]; i++) {
-            const struct element e = element_of(t, i, step);
-            const float term = of_u ? e.u * e.u : e.p * e.p;
-            of_threads[(i - first) / lanes % BLOCK] += (double)term;
+            const struct element e = element_of(t, i);
+            const uint64_t thread = (i - first) / lanes % BLOCK;
+            const float p_term = e.p * e.p, u_term = e.u * e.u;
+            p_threads[thread] += (double)p_term;
+            u_threads[thread] += (double)u_term;
         }
-        of_tiles[first / tile % BLOCK] += tree(of_threads);
+        p_tiles[first / tile % BLOCK] += tree(p_threads);
+        u_tiles[first / tile % BLOCK] += tree(u_threads);
     }
-    return tree(of_tiles);
+    *p = tree(p_tiles);
+    *u = tree(u_tiles);
 }
 
 // Sets the parameter, and the states if they are not in blocks.
 static void step_lamb(unsigned t, uint32_t step, uint32_t tile, unsigned lanes)
 {
     const struct ptxk_step_format *format = ptxk_step_format_of(tensors[t].format);
-    const double p = sum_of(t, step, tile, lanes, false), u = sum_of(t, step, tile, lanes, true);
+    double p, u;
+
+    set_rests(step);
+    sum_squares(t, tile, lanes, &p, &u);
     const float ratio = p == 0 || u == 0 ? 1 : (float)(sqrt(p) / sqrt(u));
     const float move = (float)groups[0].hyper.lr * ratio, count = (float)step;
     const ptx_type type = tensors[t].dtype;
 
     for (uint64_t i = 0; i < counts[t]; i++) {
-        const struct element e = element_of(t, i, step);
+        const struct element e = element_of(t, i);
         const float next = fmaf(-move, e.u, e.p);
         put(type, at(t, PARAMETER, type, i), next);
         if (format->beside)
