@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "piece_walk.h"
 
-enum { AHEAD = 4 }; // vectors of each tensor that a thread has read before it computes
+enum { AHEAD = 4 };  // vectors of each tensor that a thread has read before it computes
+enum { COPIED = 8 }; // vectors that are copied into shared memory before: a multiple of AHEAD
 
 // The vectors that a thread has read.
 struct ahead {
@@ -35,12 +36,14 @@ struct row {
     ptx_val i;              // a variable
     ptx_val step, length;
     ptx_val aligned, last; // AHEAD vectors are whole up to i = last
+    ptx_val early;         // short rows: where a vector was read alone; -1: nowhere
     struct ahead ahead;
 };
 
-// Reads the first vectors of the piece that begins at element `first` (u64).
+// Reads the first vectors of the piece that begins at element `first` (u64). Of a `short_row` that
+// has fewer, the first one, so that it is there when the quantizer is.
 static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_val first,
-                            ptx_val start, ptx_val step, ptx_val length)
+                            ptx_val start, ptx_val step, ptx_val length, bool short_row)
 {
     struct row r = { .of = *w, .step = step, .length = length };
 
@@ -61,6 +64,15 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
             ptxk_channel_walk_read(b, &r.of, r.ahead.in[v], place);
             place = ptx_add(b, place, step);
         }
+    }
+    if (short_row) {
+        ptx_comment(b, "or the first one alone");
+        ptx_val few = ptx_gt(b, r.i, r.last);
+        ptx_val whole = ptx_le(b, r.i, ptx_sub(b, length, w->lanes));
+        ptx_val some = ptx_and(b, ptx_and(b, r.aligned, few), whole);
+        r.early = ptx_select(b, some, start, -1);
+        ptx_if (b, some)
+            ptxk_channel_walk_read(b, &r.of, r.ahead.in[0], r.i);
     }
     return r;
 }
@@ -105,6 +117,20 @@ static void pass_each(ptx_builder *b, const struct channel_walk *w, const struct
         ptx_store(b, ptx_at(b, w->out, i), k, out.lane[k]);
 }
 
+// The vector at i, which may have been read alone.
+static void row_vector(ptx_builder *b, const struct row *r, const struct quantizers *q)
+{
+    if (r->early.kind == PTX_KIND_POISON) {
+        ptxk_channel_walk_pass(b, &r->of, q, r->i, r->of.lanes);
+        return;
+    }
+    ptx_if (b, ptx_ne(b, r->i, r->early))
+        ptxk_channel_walk_read(b, &r->of, r->ahead.in[0], r->i);
+    ptx_vec out = ptxk_channel_walk_output(b, &r->of, q, r->ahead.in[0]);
+    ptx_comment(b, "written at once");
+    ptx_store_vec(b, r->of.out, r->i, out);
+}
+
 // Computes the thread's elements; `sums` become theirs.
 static void row_pass(ptx_builder *b, const struct row *r, const struct quantizer *quantizer,
                      ptx_val *sums)
@@ -120,7 +146,7 @@ static void row_pass(ptx_builder *b, const struct row *r, const struct quantizer
     ptx_while (b, ptx_le(b, r->i, whole)) {
         ptx_comment(b, "a vector");
         ptx_if (b, r->aligned)
-            ptxk_channel_walk_pass(b, w, &q, r->i, w->lanes);
+            row_vector(b, r, &q);
         ptx_else (b)
             pass_each(b, w, &q, r->i);
         ptx_set(b, r->i, ptx_add(b, r->i, r->step));
@@ -152,7 +178,7 @@ static void walk_tensor(ptx_builder *b, const struct channel_walk *w)
         ptx_val left = ptx_min(b, ptx_sub(b, w->end, first), pieces.piece);
         ptx_val length = ptx_cvt(b, PTX_S32, left);
         ptx_comment(b, "the block's piece: its first vectors, and the quantizer");
-        struct row row = row_begin(b, w, first, start, step, length);
+        struct row row = row_begin(b, w, first, start, step, length, false);
         struct quantizer q = ptxk_channel_walk_quantizer(b, w, ptx_u64(0));
         row_pass(b, &row, &q, sums);
         for (unsigned s = 0; s < w->sums; s++)
@@ -198,7 +224,7 @@ static void walk_rows(ptx_builder *b, const struct channel_walk *w)
         rest = ptx_select(b, ptx_lt(b, first, w->end), rest, 0);
         ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, rest));
         ptx_comment(b, "its first vectors, and its quantizer");
-        struct row own = row_begin(b, w, first, start, step, length);
+        struct row own = row_begin(b, w, first, start, step, length, false);
         struct quantizer q = ptxk_channel_walk_quantizer(b, w, channel);
         row_pass(b, &own, &q, sums);
         for (unsigned s = 0; s < w->sums; s++)
@@ -220,8 +246,46 @@ struct tile {
     ptx_val bytes;                     // between rows
     ptx_val in_at[MAX_INPUTS], out_at; // addresses of the next vectors: variables
     struct ahead ahead;
+    ptx_ptr copies; // the thread's, in shared memory: `copied` alone
+    ptx_val half;   // where those are that are next: an offset in elements, a variable
     struct lane_quantizers q;
 };
+
+// Whether a thread's vectors go through shared memory. In 16 bits AHEAD vectors in registers are
+// too few bytes on their way, and quantizers leave no room for more.
+static bool is_copied(ptx_builder *b, const struct channel_walk *w)
+{
+    return ptx_type_bytes(w->spec->dtype) == 2 && ptx_builder_target(b).sm >= 80;
+}
+
+static uint32_t copied_bytes(const struct channel_walk *w)
+{
+    return ptxk_tile_lanes(w->spec->dtype) * ptx_type_bytes(w->spec->dtype);
+}
+
+// A copy of vector `v` from `half` on, of input t.
+static ptx_ptr copy_of(ptx_builder *b, const struct tile *tile, unsigned v, unsigned t)
+{
+    const uint32_t apart = PIECES_BLOCK * tile->of->lanes;
+
+    return ptx_at(b, ptx_at(b, tile->copies, tile->half), (v * tile->of->inputs + t) * apart);
+}
+
+// Begins the copies of the next AHEAD rows, a group each; `some`: whether there are any.
+static void tile_copy(ptx_builder *b, const struct tile *tile, ptx_val some, unsigned v)
+{
+    const struct channel_walk *w = tile->of;
+
+    ptx_if (b, some) {
+        for (unsigned t = 0; t < w->inputs; t++) {
+            ptx_ptr from = ptx_ptr_from(b, w->spec->dtype, PTX_SPACE_GLOBAL, tile->in_at[t]);
+            ptx_cp_async(b, copy_of(b, tile, v, t), from, copied_bytes(w));
+        }
+        for (unsigned t = 0; t < w->inputs; t++)
+            ptx_set(b, tile->in_at[t], ptx_add(b, tile->in_at[t], tile->bytes));
+    }
+    ptx_cp_async_commit(b);
+}
 
 static ptx_ptr pointer_to(ptx_builder *b, const struct tile *tile, ptx_val address)
 {
@@ -241,9 +305,22 @@ static void tile_read(ptx_builder *b, const struct tile *tile, unsigned v)
         ptx_set(b, tile->in_at[t], ptx_add(b, tile->in_at[t], tile->bytes));
 }
 
+// Whether AHEAD rows are whole from i on.
+static ptx_val are_whole(ptx_builder *b, const struct tile *tile, ptx_val i)
+{
+    return ptx_lt(b, ptx_add(b, i, tile->reach), tile->limit);
+}
+
 static ptx_val is_ahead(ptx_builder *b, const struct tile *tile)
 {
-    return ptx_lt(b, ptx_add(b, tile->i, tile->reach), tile->limit);
+    return are_whole(b, tile, tile->i);
+}
+
+static void swap_halves(ptx_builder *b, const struct tile *tile)
+{
+    const uint32_t half = COPIED / 2 * tile->of->inputs * PIECES_BLOCK * tile->of->lanes;
+
+    ptx_set(b, tile->half, ptx_xor(b, tile->half, half));
 }
 
 // Reads the first rows.
@@ -265,12 +342,51 @@ static void tile_begin(ptx_builder *b, struct tile *tile, ptx_val start, ptx_val
     for (unsigned t = 0; t < w->inputs; t++)
         tile->in_at[t] = address_var(b, w->in[t], start);
     tile->out_at = address_var(b, w->out, start);
+    if (is_copied(b, w)) {
+        ptx_val i = tile->i;
+        for (unsigned group = 0; group < COPIED / AHEAD; group++) {
+            ptx_val some = are_whole(b, tile, i);
+            for (unsigned v = 0; v < AHEAD; v++) {
+                ptxk_comment_lanes(b, "begins the copies of rows", group * AHEAD + v, 2, COPIED);
+                tile_copy(b, tile, some, v);
+            }
+            swap_halves(b, tile);
+            i = ptx_add(b, i, ptx_mul(b, tile->stride, AHEAD));
+        }
+        return;
+    }
     ptx_comment(b, "the vectors read ahead; 0 where there is none");
     tile->ahead = ahead_var(b, w);
     ptx_comment(b, "reads the first rows");
     ptx_if (b, is_ahead(b, tile)) {
         for (unsigned v = 0; v < AHEAD; v++)
             tile_read(b, tile, v);
+    }
+}
+
+// Rows of whole vectors, AHEAD at a time, each from its copy. Then the copy of a row begins that is
+// in its place later.
+static void tile_copied(ptx_builder *b, const struct tile *tile)
+{
+    const struct channel_walk *w = tile->of;
+    ptx_val span = ptx_mul(b, tile->stride, AHEAD);
+
+    ptx_while (b, is_ahead(b, tile)) {
+        ptx_set(b, tile->i, ptx_add(b, tile->i, span));
+        ptx_val more = are_whole(b, tile, ptx_mad(b, tile->stride, COPIED - AHEAD, tile->i));
+        for (unsigned v = 0; v < AHEAD; v++) {
+            struct ptxk_lanes in[MAX_INPUTS];
+            ptx_comment(b, "row %u of %u; then the copy of the one in its place later", v, AHEAD);
+            ptx_cp_async_wait(b, COPIED - 1);
+            for (unsigned t = 0; t < w->inputs; t++)
+                in[t] = ptxk_lanes_load(b, w->spec->dtype, w->lanes, copy_of(b, tile, v, t));
+            ptx_vec out = ptxk_channel_walk_output(b, w, &tile->q.each, in);
+            ptx_comment(b, "written at once");
+            ptx_store_vec(b, pointer_to(b, tile, tile->out_at), 0, out);
+            ptx_set(b, tile->out_at, ptx_add(b, tile->out_at, tile->bytes));
+            tile_copy(b, tile, more, v);
+        }
+        swap_halves(b, tile);
     }
 }
 
@@ -371,6 +487,11 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
     ptx_val block = ptx_cvt(b, PTX_U64, ptx_ctaid(b, PTX_X));
     ptx_val blocks = ptx_cvt(b, PTX_U64, ptx_nctaid(b, PTX_X));
     tile.stride = ptx_mul(b, tiles.unit, PIECES_WARPS);
+    if (is_copied(b, w)) {
+        ptx_ptr all = ptx_shared(b, dtype, COPIED * w->inputs * PIECES_BLOCK * w->lanes);
+        tile.copies = ptx_at(b, all, ptx_mul(b, w->tid, w->lanes));
+        tile.half = ptx_var(b, ptx_u32(0));
+    }
 
     ptx_for (b, k, block, tiles.count, blocks) {
         ptx_comment(b, "where the tile is");
@@ -386,7 +507,10 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
         ptx_val start = ptx_mad(b, ptx_add(b, top, warp), tiles.unit, column);
         tile_begin(b, &tile, start, end);
         ptxk_channel_walk_quantizers(b, w, column, &tile.q);
-        tile_ahead(b, &tile);
+        if (is_copied(b, w))
+            tile_copied(b, &tile);
+        else
+            tile_ahead(b, &tile);
         tile_rest(b, &tile);
         ptx_val piece = ptx_mad(b, down, tiles.unit, left);
         tile_end(b, &tile, shared, piece, ptx_sub(b, tiles.unit, left));
@@ -433,9 +557,10 @@ static void walk_whole(ptx_builder *b, const struct channel_walk *w)
     ptx_val alone = ptx_le(b, channels->count, 1);
     ptx_val lanes = ptxk_team_for(b, channels->inner, w->lanes, WARP);
     ptx_val team = ptx_select(b, alone, PIECES_BLOCK, lanes);
+    ptx_val log2 = ptx_bfind(b, team);
     ptx_val place = ptx_and(b, w->tid, ptx_sub(b, team, 1));
-    ptx_val teams = ptx_div(b, PIECES_BLOCK, team);
-    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_div(b, w->tid, team));
+    ptx_val teams = ptx_shr(b, ptx_u32(PIECES_BLOCK), log2);
+    ptx_val mine = ptx_cvt(b, PTX_U64, ptx_shr(b, w->tid, log2));
     ptx_val start = ptx_cvt(b, PTX_S32, ptx_mul(b, place, w->lanes));
     ptx_val step = ptx_cvt(b, PTX_S32, ptx_mul(b, team, w->lanes));
     ptx_val is_first = ptx_eq(b, place, 0);
@@ -453,7 +578,7 @@ static void walk_whole(ptx_builder *b, const struct channel_walk *w)
         rest = ptx_select(b, ptx_lt(b, first, w->end), rest, 0);
         rest = ptx_select(b, within, rest, 0);
         ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, channels->inner, rest));
-        struct row own = row_begin(b, w, first, start, step, length);
+        struct row own = row_begin(b, w, first, start, step, length, true);
         struct quantizer q = ptxk_channel_walk_quantizer(b, w, channel);
         row_pass(b, &own, &q, sums);
         for (unsigned s = 0; s < w->sums; s++)
