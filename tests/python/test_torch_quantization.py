@@ -12,8 +12,8 @@ from ptxgen.torch import quantization as q
 from torch.utils.checkpoint import checkpoint
 from torch_parts import DEVICE, needs
 
-# PTXGEN_TEST_CONFIGURATIONS: how many; 200 are a longer run.
-CONFIGURATIONS = int(os.environ.get("PTXGEN_TEST_CONFIGURATIONS", "60"))
+# PTXGEN_TEST_CONFIGURATIONS: how many.
+CONFIGURATIONS = int(os.environ.get("PTXGEN_TEST_CONFIGURATIONS", "60" if DEVICE == "cpu" else "200"))
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 compiled = needs("torch.library.custom_op")
 
@@ -130,7 +130,7 @@ def test_beside_the_formulas(seed):
 
 
 @compiled
-@pytest.mark.parametrize("seed", range(CONFIGURATIONS // 30))
+@pytest.mark.parametrize("seed", range(min(CONFIGURATIONS, 60) // 30))
 def test_compiled_as_eager(seed):
     torch._dynamo.reset()
     one = Configuration(1000 + seed)
