@@ -69,7 +69,8 @@ PTXGEN_BEGIN
 /// and so the first step needs ptx_step_plan_weights_changed(). Where rows are no multiple of 4
 /// elements, or of 8 where anything of the tensor but the gradient has fewer than 32 bits, each run
 /// reads the weights instead. A run has one launch more, and small tensors share no chunks.
-/// docs/steps.md says what it costs. Not with MUON in the plan, nor with accumulators.
+/// With accumulators the units are those of the sums. docs/steps.md says what it costs. Not with
+/// MUON in the plan.
 struct ptx_step_agc {
     double clipping; ///< timm's clip_factor, usually 0.01; finite; 0: units are not clipped
     double eps;      ///< the least |w| that counts; 0: 1e-3
@@ -272,10 +273,10 @@ struct ptx_step_params {
     uint32_t norm_group_count;             ///< as group_count of struct ptx_clip_params
     /// max_norm to module, as in struct ptx_clip_params: see norm.h, whose groups are norm groups
     /// here. If every max_norm is INFINITY and nothing else needs a norm (max_norms_at, `update`,
-    /// found_inf_to, sums_at, several sum_rows, reports_at, accumulators, a tensor of rule MUON, a
-    /// guard other than skip_at), none is computed: each gradient is read once, records have norm
-    /// 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is refused. A rule
-    /// has its own eps.
+    /// found_inf_to, sums_at, several sum_rows, reports_at, accumulators, a tensor of rule MUON or
+    /// with agc, a guard other than skip_at), none is computed: each gradient is read once, records
+    /// have norm 0, NaN and infinity are not detected, and ptx_step_plan_set_max_norm() is refused.
+    /// A rule has its own eps.
     PTX_NORM_PARAMS(PTX_NORM_FIELD)
     ptx_step_gradients gradients;
     uint64_t seed; ///< any number, 0 too: of the random bits of STOCHASTIC, STATE_8BIT, STATE_F16

@@ -78,8 +78,8 @@ static void take_up(ptx_builder *b, ptx_type dtype, void *user)
         ptxk_norm_find_nonfinite(b, n, &chunk);
 }
 
-// The same of gradients that are not consecutive; the accumulator's elements are.
-static void take_up_spread(ptx_builder *b, ptx_type dtype, void *user)
+// The same element by element, of gradients that need not be consecutive; the accumulator's are.
+static void take_up_each(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct taking *taking = user;
     const struct norm_squares *n = taking->n;
@@ -88,11 +88,12 @@ static void take_up_spread(ptx_builder *b, ptx_type dtype, void *user)
     ptx_ptr y = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data);
 
     x = ptx_at(b, x, n->extent.first);
-    y = ptx_at(b, y, n->spread->base);
+    y = ptx_at(b, y, n->spread ? n->spread->base : n->extent.first);
     ptx_val end = ptx_select(b, a->adds, n->extent.length, 0);
     ptx_for (b, i, ptx_bitcast(b, PTX_S32, n->tid), end, NORM_BLOCK) {
         ptx_val sum = ptx_var(b, ptx_f32(0));
-        ptx_val g = ptx_cvt(b, PTX_F32, ptx_load(b, y, ptxk_spread_at(b, n->spread, i)));
+        ptx_val at = n->spread ? ptxk_spread_at(b, n->spread, i) : i;
+        ptx_val g = ptx_cvt(b, PTX_F32, ptx_load(b, y, at));
         ptx_set(b, sum, g);
         ptx_if (b, a->onto)
             ptx_set(b, sum, ptx_add(b, ptx_load(b, x, i), g));
@@ -100,11 +101,18 @@ static void take_up_spread(ptx_builder *b, ptx_type dtype, void *user)
     }
 }
 
+void ptxk_norm_accumulate_few(ptx_builder *b, struct norm_squares *n)
+{
+    struct taking taking = { n, false };
+
+    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, take_up_each, &taking);
+}
+
 void ptxk_norm_accumulate_chunk(ptx_builder *b, struct norm_squares *n, bool squares)
 {
     struct taking taking = { n, squares };
 
-    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, n->spread ? take_up_spread : take_up, &taking);
+    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, n->spread ? take_up_each : take_up, &taking);
 }
 
 void ptxk_norm_accumulator_count(ptx_builder *b, const struct norm_squares *n, bool takes)

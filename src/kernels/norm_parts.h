@@ -118,6 +118,8 @@ struct norm_squares;
 void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n);
 // Takes the gradient of the chunk up. `squares`: sets n->sum.
 void ptxk_norm_accumulate_chunk(ptx_builder *b, struct norm_squares *n, bool squares);
+// The same of fewer elements than a block has threads, from any of them on, without squares.
+void ptxk_norm_accumulate_few(ptx_builder *b, struct norm_squares *n);
 // The last of the tensor's chunks counts the gradient. `takes`: the sum is complete, and the next
 // gradient begins another. All threads of the block must have read the accumulator's state, before
 // a barrier.

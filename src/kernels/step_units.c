@@ -5,7 +5,11 @@
 
 #define ROW(member) NORM_PLACE(uint64_t, struct step_unit_row, member)
 
-enum { BLOCK = NORM_BLOCK, CHAINS = 2 };
+enum {
+    BLOCK = NORM_BLOCK,
+    CHAINS = 2,
+    TAKEN_AT_ONCE = 4, // elements of an accumulator
+};
 
 uint32_t ptxk_unit_kind(const struct ptxk_step_variant *v)
 {
@@ -43,6 +47,7 @@ static ptx_vec pair_of(ptx_builder *b, ptx_ptr row, uint32_t place)
 struct summing {
     struct norm_squares *n;
     const struct ptxk_unit_sums *to;
+    ptx_val data;             // u64: address of the gradient, or of the accumulator
     ptx_val columns;          // u64
     ptx_val parts, team;      // u32
     ptx_val first_sum;        // u64
@@ -162,7 +167,7 @@ static void sum_part(ptx_builder *b, const struct summing *s, ptx_type dtype, pt
     ptx_val left = ptx_sub(b, s->columns, ptx_mul_wide(b, which, STEP_UNIT_PART));
     ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, STEP_UNIT_PART));
     p.length = ptx_select(b, is, length, 0);
-    p.x = ptx_at(b, ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data), start);
+    p.x = ptx_at(b, ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, s->data), start);
     ptx_val odd = ptx_and(b, ptx_ptr_address(b, p.x), VECTOR_BYTES - 1);
     p.aligned = ptx_eq(b, odd, 0);
     ptx_comment(b, "the first vector of the thread");
@@ -183,17 +188,38 @@ static void sum_part(ptx_builder *b, const struct summing *s, ptx_type dtype, pt
     }
 }
 
-// The parts that begin in the chunk. One may end in the next.
+// The parts that begin in the chunk, and the first one behind it. One may end in the next.
+static void parts_of_chunk(ptx_builder *b, const struct summing *s, ptx_val *first, ptx_val *end)
+{
+    const struct norm_extent *extent = &s->n->extent;
+
+    ptx_comment(b, "the parts that begin in the chunk, a team of threads for each");
+    *first = parts_before(b, s, extent->first);
+    ptx_val behind = ptx_add(b, extent->first, ptx_cvt(b, PTX_U64, extent->length));
+    ptx_comment(b, "and the first one behind it");
+    *end = parts_before(b, s, behind);
+}
+
+// Their elements.
+static struct norm_extent extent_of(ptx_builder *b, const struct summing *s, ptx_val first,
+                                    ptx_val end)
+{
+    ptx_val which;
+
+    ptx_comment(b, "where they begin and end");
+    ptx_val from = start_of(b, s, first, &which);
+    ptx_comment(b, "the end");
+    ptx_val to = ptx_min(b, start_of(b, s, end, &which), s->n->tensor.count);
+    return (struct norm_extent) { from, ptx_cvt(b, PTX_S32, ptx_sub(b, to, from)) };
+}
+
 static void sum_parts(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct summing *s = user;
     struct norm_squares *n = s->n;
 
-    ptx_comment(b, "the parts that begin in the chunk, a team of threads for each");
-    ptx_val first = parts_before(b, s, n->extent.first);
-    ptx_val behind = ptx_add(b, n->extent.first, ptx_cvt(b, PTX_U64, n->extent.length));
-    ptx_comment(b, "and the first one behind it");
-    ptx_val end = parts_before(b, s, behind);
+    ptx_val first, end;
+    parts_of_chunk(b, s, &first, &end);
     ptx_val own = ptx_shr(b, n->tid, s->team), teams = ptx_shr(b, ptx_u32(BLOCK), s->team);
     ptx_val at = ptx_var(b, first);
     ptx_while (b, ptx_lt(b, at, end)) {
@@ -203,29 +229,52 @@ static void sum_parts(ptx_builder *b, ptx_type dtype, void *user)
     }
     if (!n->spec->reports)
         return;
-    ptx_comment(b, "where they begin and end");
-    ptx_val which;
-    ptx_val from = start_of(b, s, first, &which);
-    ptx_comment(b, "the end");
-    ptx_val to = start_of(b, s, end, &which);
-    to = ptx_min(b, to, n->tensor.count);
+    const struct norm_extent extent = extent_of(b, s, first, end);
     const struct chunk chunk = {
-        .x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data),
-        .first = from,
-        .length = ptx_cvt(b, PTX_S32, ptx_sub(b, to, from)),
+        .x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, s->data),
+        .first = extent.first,
+        .length = extent.length,
     };
     ptx_comment(b, "whether all of it is finite");
     ptxk_norm_find_nonfinite(b, n, &chunk);
     ptx_comment(b, "by its place in the chunk");
-    ptx_val skip = ptx_cvt(b, PTX_U32, ptx_sub(b, from, n->extent.first));
+    ptx_val skip = ptx_cvt(b, PTX_U32, ptx_sub(b, extent.first, n->extent.first));
     ptx_val none = ptx_eq(b, n->first_bad, UINT32_MAX);
     ptx_val bad = ptx_add(b, n->first_bad, skip);
     ptx_set(b, n->first_bad, ptx_select(b, none, n->first_bad, bad));
 }
 
+// The accumulator takes up what the parts have, of which no other block reads or writes any. It
+// does so from a multiple of a vector on; threads take the elements before it.
+static void take_up_parts(ptx_builder *b, const struct summing *s)
+{
+    struct norm_squares *n = s->n;
+    const struct norm_extent of_chunk = n->extent;
+    ptx_val first, end;
+
+    ptx_comment(b, "the accumulator takes the gradient up");
+    parts_of_chunk(b, s, &first, &end);
+    const struct norm_extent all = extent_of(b, s, first, end);
+    ptx_val odd = ptx_and(b, ptx_cvt(b, PTX_U32, all.first), TAKEN_AT_ONCE - 1);
+    ptx_val before = ptx_and(b, ptx_sub(b, ptx_u32(TAKEN_AT_ONCE), odd), TAKEN_AT_ONCE - 1);
+    ptx_val most = ptx_bitcast(b, PTX_U32, all.length);
+    before = ptx_min(b, before, most);
+    ptx_comment(b, "its first elements");
+    n->extent.first = all.first;
+    n->extent.length = ptx_bitcast(b, PTX_S32, before);
+    ptxk_norm_accumulate_few(b, n);
+    ptx_comment(b, "the others");
+    n->extent.first = ptx_add(b, all.first, ptx_cvt(b, PTX_U64, before));
+    n->extent.length = ptx_sub(b, all.length, n->extent.length);
+    ptxk_norm_accumulate_chunk(b, n, false);
+    n->extent = of_chunk;
+    ptx_barrier(b);
+}
+
 static void sum_units(ptx_builder *b, struct norm_squares *n)
 {
     const struct ptxk_unit_sums *to = n->own;
+    const bool accumulates = n->accumulator.rows.type;
     struct summing s = { .n = n, .to = to };
 
     ptxk_norm_squares_read(b, n);
@@ -244,7 +293,12 @@ static void sum_units(ptx_builder *b, struct norm_squares *n)
         s.threads = ptx_shl(b, ptx_u32(1), s.team);
         ptx_val within = ptx_and(b, n->tid, ptx_sub(b, s.threads, 1));
         s.at_team = ptx_bitcast(b, PTX_S32, within);
-        ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_parts, &s);
+        s.data = accumulates ? n->accumulator.at : n->tensor.data;
+        if (accumulates) {
+            take_up_parts(b, &s);
+            sum_parts(b, PTX_F32, &s);
+        } else
+            ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_parts, &s);
     }
 }
 
@@ -335,10 +389,15 @@ static ptx_val factor_of(ptx_builder *b, ptx_val gradient, ptx_val weights, ptx_
 void ptxk_step_units_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     struct factors f = { .spec = norm->own };
+    const bool accumulates = f.spec->accumulates;
+    ptx_ptr tensors = { 0 }, accumulators = { 0 };
 
     ptx_comment(b, "a team of threads for each unit: the factor of its gradient");
-    ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
-                                    .meaning = "rows of 4: gradient, count, weight, type");
+    if (accumulates)
+        accumulators = ptxk_norm_accumulators_param(b);
+    else
+        tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                                .meaning = "rows of 4: gradient, count, weight, type");
     ptx_ptr rows = rows_param(b);
     ptx_ptr blocks = ptx_param_ptr(b, PTX_U32, "unit_blocks", .readonly = true,
                                    .meaning = "rows of 2, one a block: tensor, place in it");
@@ -362,7 +421,9 @@ void ptxk_step_units_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_val eps = ptx_load(b, ptx_ptr_cast(b, PTX_F64, row), ROW(eps));
     ptx_vec first = pair_of(b, row, ROW(first_unit)), run = pair_of(b, row, ROW(run));
     ptx_vec group = pair_of(b, row, ROW(norm_group));
-    ptx_val data = ptx_load(b, ptx_at(b, tensors, ptx_mul_wide(b, tensor, 4)), 0);
+    ptx_val data = { 0 };
+    if (!accumulates)
+        data = ptx_load(b, ptx_at(b, tensors, ptx_mul_wide(b, tensor, 4)), 0);
 
     ptx_comment(b, "the unit of the thread's team; of a tensor without a gradient none");
     f.team = pair_of(b, row, ROW(team)).lane[1];
@@ -371,8 +432,14 @@ void ptxk_step_units_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_val teams = ptx_shr(b, ptx_u32(BLOCK), f.team);
     ptx_val unit = ptx_mad(b, block.lane[1], teams, ptx_shr(b, tid, f.team));
     ptx_val wide = ptx_cvt(b, PTX_U64, unit);
-    f.is = ptx_and(b, ptx_lt(b, wide, units), ptx_ne(b, data, 0));
+    ptx_val within = ptx_lt(b, wide, units);
+    if (!accumulates)
+        f.is = ptx_and(b, within, ptx_ne(b, data, 0));
     ptxk_norm_wait_for_last(b);
+    if (accumulates) {
+        ptx_comment(b, "whether the norm has taken a sum of gradients");
+        f.is = ptx_and(b, within, ptxk_norm_has_accumulated(b, accumulators, tensor));
+    }
     ptx_val factor = ptx_load(b, ptx_at(b, records, ptx_mul_wide(b, group.lane[0], 4)), 0);
     ptx_val own = ptx_var(b, factor);
     ptx_if (b, ptx_ne(b, first.lane[1], 0)) {

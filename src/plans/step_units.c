@@ -80,11 +80,6 @@ static ptx_status check_tensor(size_t t, const struct ptx_step_tensor *tensor)
                          "needs whole units on one rank: make first, run and stride multiples of "
                          "columns",
                          t, columns);
-    if (tensor->accumulator)
-        return ptxd_fail(PTX_ERROR_INVALID,
-                         "tensor %zu: it has an accumulator, and its group has agc, which takes "
-                         "no sums of micro-batches: add them up in the gradient",
-                         t);
     return PTX_OK;
 }
 

@@ -242,11 +242,6 @@ TEST(test_refused)
     refuse(&params, "tensor 0: columns is 0, so that agc clips it as a whole, and `whole` says "
                     "that it is a shard");
     tensor->whole = (struct ptx_step_whole) { 0 };
-    tensor->accumulator = set.tensors[1].accumulator = 1024;
-    tensor->accumulated = set.tensors[1].accumulated = 1024;
-    refuse(&params, "it has an accumulator, and its group has agc");
-    tensor->accumulator = set.tensors[1].accumulator = 0;
-    tensor->accumulated = set.tensors[1].accumulated = 0;
     agc->clipping = -1;
     refuse(&params, "group 0: agc.clipping is -1; it must be finite and above 0");
     agc->clipping = NAN;

@@ -108,9 +108,6 @@ class Engine:
         if owner.obey is not None:
             raise ValueError("accumulate() with obey: clip_grad_norm_(guards=...) sees the gradients of one micro-batch "
                              "and not the sums; give the optimizer itself guards=, which decide on the sums")
-        if any(one is not None for one in _units.of_all(owner)):
-            raise ValueError("accumulate() with agc, which takes no sums of micro-batches: leave the gradients to add up, and "
-                             "call step()")
         if self._sums is None:
             self._sums = Sums()
         used = self._look(owner)
