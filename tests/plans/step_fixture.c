@@ -215,7 +215,8 @@ static void make_tensor(struct step_set *set, struct random *r, const struct ste
     }
     if (set->group[tensor->group].agc.clipping != 0 && random_below(r, 5)) {
         static const uint64_t widths[] = { 1, 3, 4, 8, 12, 32, 40, 64, 96, 256, 768, 1100, 1280 };
-        tensor->columns = widths[random_below(r, sizeof widths / sizeof *widths)];
+        const uint64_t width = widths[random_below(r, sizeof widths / sizeof *widths)];
+        tensor->columns = tensor->fp8_columns ? tensor->fp8_columns : width;
         tensor->count -= tensor->count % tensor->columns;
     }
     set->amax[t] = shape->amax && random_below(r, 3) != 0;
@@ -391,14 +392,14 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
         gradients[t] = (struct ref_gradient) {
             .type = gpu_ref_type(array_type(set, t, GRADIENT)),
             .data = set->host + set->offset[t][GRADIENT],
-            .count = tensor->count,
+            .count = tensor->gradient == 0 ? 0 : tensor->count,
             .group = tensor->norm_group,
             .columns = set->group[tensor->group].agc.clipping == 0 ? 0
                        : tensor->columns                           ? tensor->columns
                                                                    : tensor->count,
-            .weight = tensor->gradient == 0 || tensor->uncounted ? 0.0
-                      : tensor->weight == 0                      ? 1.0
-                                                                 : tensor->weight,
+            .weight = tensor->uncounted     ? 0.0
+                      : tensor->weight == 0 ? 1.0
+                                            : tensor->weight,
         };
     }
     for (uint32_t g = 0; g < set->norm_groups; g++)
@@ -524,9 +525,7 @@ static struct ref_step_tensor reference_of(const struct step_set *set, size_t t)
     };
 }
 
-// The adjacent elements that a thread takes: those of 16 bytes, or 8 where any array but the
-// gradient is narrow.
-static unsigned lanes_of(const struct step_set *set, size_t t)
+unsigned step_set_lanes(const struct step_set *set, size_t t)
 {
     const struct ptx_step_tensor *tensor = &set->tensors[t];
     const bool has_states = states_of(&set->group[tensor->group]) != 0;
@@ -549,7 +548,7 @@ static void step_units(const struct step_set *set, size_t t, struct ref_step_ten
                                      .parameter = tensor.parameter,
                                      .count = tensor.count,
                                      .columns = columns,
-                                     .lanes = lanes_of(set, t),
+                                     .lanes = step_set_lanes(set, t),
                                      .clipping = agc->clipping,
                                      .eps = agc->eps != 0 ? agc->eps : 1e-3 };
     float *scaled = malloc(tensor.count * sizeof *scaled), of_unit = 0;

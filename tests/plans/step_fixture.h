@@ -78,6 +78,9 @@ struct ptx_step_params step_set_params(const struct step_set *set);
 size_t step_set_first(const struct step_set *set, size_t stage);
 /// Creates the plan; fails the test if that fails.
 ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params);
+/// The adjacent elements that a thread takes: those of 16 bytes, or 8 where any array but the
+/// gradient is narrow.
+unsigned step_set_lanes(const struct step_set *set, size_t t);
 /// Takes the reference's step on the host: sums, records, then every tensor. The gradients are
 /// divided by `loss_scale`. Returns true if a NaN or infinity was found, or a guard skips the step,
 /// so that no parameter is written.

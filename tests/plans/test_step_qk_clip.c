@@ -7,113 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "step_fixture.h"
+#include "qk_clip_fixture.h"
 #include "test.h"
 
 enum {
     ALL_RULES = (1 << STEP_RULES) - 1,
     ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
     ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
-    MOST_CLIPS = 64,
-    FACTORS = 8, // that entries share
 };
 
 static struct gpu gpu;
 static struct step_set set;
 static ptx_buffer *memory; // the factors, then reports
 
-// The entries of a set, and what they make of each tensor.
-static struct {
-    struct ptx_qk_clip entry[MOST_CLIPS];
-    size_t count;
-    float factor[FACTORS];
-    float *of[STEP_MOST_TENSORS]; // of the elements; NULL: the tensor has no entry
-} clips;
-
-// ---- entries ------------------------------------------------------------------------------------
-
-static unsigned slot_of(const struct ptx_qk_clip *clip)
-{
-    return (unsigned)((clip->factor_at - ptx_buffer_address(memory)) / sizeof(float));
-}
-
-static bool has(const struct ptx_muon_range *r, uint64_t lines, uint64_t line)
-{
-    const uint64_t stride = r->stride ? r->stride : lines;
-    const uint64_t turn = line / stride, place = line % stride;
-
-    return place >= r->first && place < r->first + r->run &&
-           turn * stride + r->first + r->run <= lines;
-}
-
-// The factor of each element, of the entries as they are said to be.
-static void spread_factors(void)
-{
-    for (size_t k = 0; k < clips.count; k++) {
-        const size_t t = clips.entry[k].tensor;
-        for (uint64_t i = 0; i < set.tensors[t].count; i++)
-            clips.of[t][i] = 1;
-    }
-    for (size_t k = 0; k < clips.count; k++) {
-        const struct ptx_qk_clip *clip = &clips.entry[k];
-        const struct ptx_step_tensor *tensor = &set.tensors[clip->tensor];
-        const uint64_t columns = tensor->columns, rows = tensor->count / columns;
-        for (uint64_t i = 0; i < tensor->count; i++)
-            if (has(&clip->range, clip->range.columns ? columns : rows,
-                    clip->range.columns ? i % columns : i / columns))
-                clips.of[clip->tensor][i] = clips.factor[slot_of(clip)];
-    }
-}
-
-static void add(struct random *r, size_t t, uint64_t first, uint64_t run, uint64_t stride,
-                bool columns)
-{
-    assert_true(clips.count < MOST_CLIPS);
-    clips.entry[clips.count++] = (struct ptx_qk_clip) {
-        .tensor = t,
-        .range = { first, run, stride, columns },
-        .factor_at = ptx_buffer_address(memory) + sizeof(float) * random_below(r, FACTORS),
-    };
-}
-
-// Runs of lines with gaps, or two ranges that take turns.
-static void add_of_tensor(struct random *r, size_t t)
-{
-    struct ptx_step_tensor *tensor = &set.tensors[t];
-    uint64_t width = 1 + random_below(r, (uint32_t)(tensor->count < 700 ? tensor->count : 700));
-
-    while (tensor->count % width)
-        width--;
-    tensor->columns = width;
-    const bool columns = random_below(r, 2);
-    const uint64_t lines = columns ? width : tensor->count / width;
-    clips.of[t] = malloc(tensor->count * sizeof(float));
-    set.factors[t] = clips.of[t];
-    if (lines > 8 && random_below(r, 2)) {
-        const uint64_t run = 1 + random_below(r, (uint32_t)lines / 4);
-        add(r, t, 0, run, 3 * run, columns);
-        add(r, t, 2 * run, run, 3 * run, columns);
-        return;
-    }
-    for (uint64_t at = 0, n = 0; at < lines && n < 6; n++) {
-        const uint64_t run = 1 + random_below(r, (uint32_t)(lines - at));
-        add(r, t, at, run, 0, columns);
-        at += run + random_below(r, 3);
-    }
-}
-
-static void set_factors(struct random *r, bool any)
-{
-    const float some[] = { 1, 1, 0.5f, 0.70710677f, 0.9990005f, 1.25f };
-    const float others[] = { 1, 0, -0.0f, -1.5f, NAN, INFINITY, 0x1p-149f, 0x1p127f };
-
-    for (unsigned k = 0; k < FACTORS; k++)
-        clips.factor[k] = any ? others[random_below(r, sizeof others / sizeof *others)]
-                              : some[random_below(r, sizeof some / sizeof *some)];
-    require(ptx_buffer_upload(memory, 0, clips.factor, sizeof clips.factor, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    spread_factors();
-}
+static struct qk_clips clips;
 
 static void create(struct random *r, const struct step_shape *shape)
 {
@@ -126,16 +33,12 @@ static void create(struct random *r, const struct step_shape *shape)
             break;
         step_set_destroy(&set);
     }
-    memset(&clips, 0, sizeof clips);
-    for (size_t t = 0; t < set.count && clips.count < MOST_CLIPS - 8; t++)
-        if (set.tensors[t].count && random_below(r, 4))
-            add_of_tensor(r, t);
+    qk_clips_create(&clips, &set, r, memory);
 }
 
 static void destroy(void)
 {
-    for (size_t t = 0; t < set.count; t++)
-        free(clips.of[t]);
+    qk_clips_destroy(&clips);
     step_set_destroy(&set);
 }
 
@@ -158,7 +61,7 @@ static void check_steps(struct random *r, bool any, const char *what)
     ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
 
     for (unsigned step = 0; step < 4; step++) {
-        set_factors(r, any);
+        qk_clips_set(&clips, &set, r, any);
         step_set_gradients(&set, r, step == 1 && set.has_elements ? NAN : 0);
         step_set_expect(&set, &params, 1);
         plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
@@ -241,8 +144,8 @@ TEST(test_reports)
     params.weight_reports_at = ptx_buffer_address(memory) + 64;
     ptx_step_plan *plan = step_create(&gpu, &params);
     do
-        set_factors(&r, false);
-    while (clips.factor[slot_of(&clips.entry[0])] == 1);
+        qk_clips_set(&clips, &set, &r, false);
+    while (clips.factor[qk_clips_slot(&clips, &clips.entry[0])] == 1);
     step_set_gradients(&set, &r, 0);
     unsigned char *before = malloc(set.bytes);
     memcpy(before, set.host, set.bytes);
@@ -347,15 +250,15 @@ static void step_matrices(unsigned char *image, bool clipped)
 TEST(test_matrices)
 {
     struct random r = gpu_random(&gpu, "factors of matrices");
-    const float factor[FACTORS] = { 0.5f, 0.70710677f, 1, 0.9f, 0.99f, 1, 0, -1.1f };
+    const float factor[QK_FACTORS] = { 0.5f, 0.70710677f, 1, 0.9f, 0.99f, 1, 0, -1.1f };
     unsigned char *expected = calloc(BYTES, 1), *got = malloc(BYTES);
 
-    memset(&clips, 0, sizeof clips);
+    clips = (struct qk_clips) { .memory = memory };
     for (size_t k = 0; k < MATRICES; k++) {
         const struct matrix *m = &matrices[k];
         const uint64_t lines = m->by_columns ? m->columns : m->rows;
-        add(&r, k, 1, 3, 8, m->by_columns);
-        add(&r, k, 6, 1, 8, m->by_columns);
+        qk_clips_add(&clips, &r, k, 1, 3, 8, m->by_columns);
+        qk_clips_add(&clips, &r, k, 6, 1, 8, m->by_columns);
         for (uint64_t i = 0; i < ROOM; i++) {
             const float x = (float)random_below(&r, 20001) / 10000.0f - 1;
             ref_store(REF_F32, expected + place(k, OF_GRADIENT), i, x);
@@ -372,11 +275,11 @@ TEST(test_matrices)
     for (size_t n = 0; n < clips.count; n++) {
         const struct ptx_qk_clip *clip = &clips.entry[n];
         const struct matrix *m = &matrices[clip->tensor];
-        const float f = factor[slot_of(clip)];
+        const float f = factor[qk_clips_slot(&clips, clip)];
         unsigned char *p = expected + place(clip->tensor, m->master ? OF_MASTER : OF_PARAMETER);
         for (uint64_t i = 0; i < m->rows * m->columns; i++) {
             const uint64_t line = m->by_columns ? i % m->columns : i / m->columns;
-            if (!has(&clip->range, m->by_columns ? m->columns : m->rows, line))
+            if (!qk_clips_has(&clip->range, m->by_columns ? m->columns : m->rows, line))
                 continue;
             const uint64_t at = element(m, i);
             const float product = (float)ref_load(REF_F32, p, at) * f;
@@ -422,11 +325,11 @@ TEST(test_refused)
             break;
         step_set_destroy(&set);
     } while (true);
-    memset(&clips, 0, sizeof clips);
+    clips = (struct qk_clips) { .memory = memory };
     set.tensors[0].count = 36;
     set.tensors[0].columns = 12;
-    add(&r, 0, 0, 2, 0, false);
-    add(&r, 0, 2, 1, 0, false);
+    qk_clips_add(&clips, &r, 0, 0, 2, 0, false);
+    qk_clips_add(&clips, &r, 0, 2, 1, 0, false);
     const struct ptx_qk_clip valid = e[1];
 
     struct ptx_step_params params = params_of();

@@ -10,11 +10,11 @@
 #include "sanitized.h"
 #include "step_fixture.h"
 #include "test.h"
+#include "weight_report.h"
 
 enum {
     ALL_RULES = (1 << STEP_RULES) - 1,
     ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-    BLOCK = 256,
     POISON = 0x5a,
 };
 
@@ -24,99 +24,6 @@ static ptx_buffer *rows;
 static struct ptx_weight_report must[STEP_MOST_TENSORS + 1]; // and one that is never written
 
 // ---- the reference ------------------------------------------------------------------------------
-
-static void put_f64(double *to, double x)
-{
-    const uint64_t nan = UINT64_MAX >> 1;
-
-    *to = x;
-    if (isnan(x))
-        memcpy(to, &nan, sizeof nan);
-}
-
-static void put_f32(float *to, float x)
-{
-    const uint32_t nan = UINT32_MAX >> 1;
-
-    *to = x;
-    if (isnan(x))
-        memcpy(to, &nan, sizeof nan);
-}
-
-// The adjacent elements that a thread takes: those of 16 bytes, or 8 where any array but the
-// gradient is narrow.
-static unsigned lanes_of(const struct ptx_step_tensor *tensor)
-{
-    const struct ptx_step_group *group = &set.group[tensor->group];
-    const bool has_states = ref_step_states((enum ref_step_rule)group->rule, group->hyper.momentum);
-    const bool narrow_states = tensor->format == PTX_STEP_FORMAT_STATE_BF16 ||
-                               tensor->format == PTX_STEP_FORMAT_STOCHASTIC ||
-                               tensor->format == PTX_STEP_FORMAT_STATE_8BIT ||
-                               tensor->format == PTX_STEP_FORMAT_STATE_F16;
-
-    return tensor->dtype != PTX_F32 || (has_states && narrow_states) ||
-                   tensor->ema_dtype == PTX_BF16
-               ? 8
-               : 4;
-}
-
-// The weight before the step: of a parameter with a master, the master's, rounded.
-static double old_weight(const unsigned char *before, size_t t, uint64_t i)
-{
-    const struct ptx_step_tensor *tensor = &set.tensors[t];
-    const enum ref_type type = gpu_ref_type(tensor->dtype);
-    unsigned char rounded[8];
-
-    if (tensor->format != PTX_STEP_FORMAT_MASTER)
-        return ref_load(type, before + set.offset[t][0], i);
-    ref_store(type, rounded, 0, ref_load(REF_F32, before + set.offset[t][2], i));
-    return ref_load(type, rounded, 0);
-}
-
-// The sum of a tensor's tiles: of each 256 by themselves, then of these.
-static double sum_of_tiles(const double *tile, uint64_t tiles)
-{
-    double of_parts[BLOCK] = { 0 };
-
-    for (uint64_t first = 0; first < tiles; first += BLOCK) {
-        double part[BLOCK] = { 0 };
-        memcpy(part, tile + first, (tiles - first < BLOCK ? tiles - first : BLOCK) * sizeof *part);
-        const double sum = ref_block_sum(part, BLOCK);
-        of_parts[first / BLOCK % BLOCK] += sum;
-    }
-    return ref_block_sum(of_parts, BLOCK);
-}
-
-static void expect_tensor(const unsigned char *before, size_t t, uint32_t tile)
-{
-    const struct ptx_step_tensor *tensor = &set.tensors[t];
-    const enum ref_type type = gpu_ref_type(tensor->dtype);
-    const unsigned lanes = lanes_of(tensor);
-    const uint64_t tiles = (tensor->count + tile - 1) / tile;
-    double *norm = calloc(2 * tiles, sizeof *norm), *change = norm + tiles, largest = 0;
-
-    assert_non_null(norm);
-
-    for (uint64_t first = 0; first < tensor->count; first += tile) {
-        const uint64_t length = tensor->count - first < tile ? tensor->count - first : tile;
-        double own[BLOCK] = { 0 }, own_change[BLOCK] = { 0 };
-        for (uint64_t i = 0; i < length; i++) {
-            const uint64_t thread = i / lanes % BLOCK;
-            const double x = ref_load(type, set.host + set.offset[t][0], first + i);
-            const double d = x - old_weight(before, t, first + i);
-            own[thread] = fma(x, x, own[thread]);
-            own_change[thread] = fma(d, d, own_change[thread]);
-            largest = isnan(x) || isnan(largest) ? NAN : fmax(largest, fabs(x));
-        }
-        norm[first / tile] = ref_block_sum(own, BLOCK);
-        change[first / tile] = ref_block_sum(own_change, BLOCK);
-    }
-    must[t] = (struct ptx_weight_report) { 0 };
-    put_f64(&must[t].norm, sqrt(sum_of_tiles(norm, tiles)));
-    put_f64(&must[t].change, sqrt(sum_of_tiles(change, tiles)));
-    put_f32(&must[t].largest, (float)largest);
-    free(norm);
-}
 
 // Takes the step in plain C. Returns whether it is skipped.
 static bool expect(const struct ptx_step_params *params)
@@ -132,7 +39,7 @@ static bool expect(const struct ptx_step_params *params)
         if (!set.tensors[t].gradient || !set.tensors[t].count)
             must[t] = (struct ptx_weight_report) { .absent = 1 };
         else if (!skipped)
-            expect_tensor(before, t, description.tile);
+            weight_report_expect(&set, before, t, description.tile, &must[t]);
     }
     free(before);
     return skipped;
