@@ -9,7 +9,8 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from ptxgen.torch import _units
-from torch_parts import DEVICE
+from ranks import on_ranks
+from torch_parts import DEVICE, ON_EMULATOR, needs
 
 
 def made(dtype=torch.float32, seed=0):
@@ -113,6 +114,25 @@ def test_weights_that_others_write():
     assert steps(5)
 
 
+def test_sums_of_micro_batches():
+    params = made(torch.bfloat16)
+    optimizer = pt.SGD(params, lr=1.0, state_dtype="master", agc=0.02)
+    masters = [p.detach().double() for p in params]
+    for step in range(4):
+        sums = [torch.zeros(p.shape, device=DEVICE) for p in params]
+        for batch in range(1 + step % 3):
+            give(params, 10 * step + batch)
+            sums = [s + p.grad.float() for s, p in zip(sums, params)]
+            if batch < step % 3 or step == 3:
+                optimizer.accumulate()
+        expected = []
+        for m, p, s in zip(masters, params, sums):
+            expected.append(m - clipped(SimpleNamespace(detach=p.detach, grad=s, ndim=p.ndim), 0.02))
+        optimizer.step()
+        masters = [optimizer.state[p]["master"].detach().double() for p in params]
+        assert all(map(near, masters, expected))
+
+
 def test_skipped_steps_leave_the_norms():
     params, others = made(), made()
     pairs = [(ps, pt.AdamW(ps, lr=0.01, agc=0.02)) for ps in (params, others)]
@@ -134,10 +154,6 @@ def test_refused():
             pt.AdamW(params, agc=agc)
     with pytest.raises(ValueError, match="agc is not for Muon"):
         pt.Muon([{"params": params[:1], "agc": 0.1}])
-    optimizer = pt.AdamW(params, agc=0.1)
-    give(params, 0)
-    with pytest.raises(ValueError, match="accumulate.. with agc"):
-        optimizer.accumulate()
     turned = torch.nn.Parameter(torch.randn(8, 12, device=DEVICE).t())
     turned.grad = torch.ones_like(turned)
     with pytest.raises(ValueError, match="its rows are not in one piece"):
@@ -157,3 +173,57 @@ def test_parts_of_parameters(whole, here, group, words):
     else:
         with pytest.raises(ValueError, match=r"parameter 3 \(w\) of shape .*" + words):
             _units.fields(item, owner)
+
+
+# ---- two ranks
+
+
+def network():
+    torch.manual_seed(4)
+    return torch.nn.Sequential(torch.nn.Linear(9, 33), torch.nn.GELU(), torch.nn.Linear(33, 7)).to(DEVICE)
+
+
+def groups_of(model, vectors=None):
+    """Vectors are cut by FSDP2, so their units are on no rank alone."""
+    named = list(model.named_parameters())
+    return [{"params": [(n, p) for n, p in named if p.ndim > 1]},
+            {"params": [(n, p) for n, p in named if p.ndim < 2], "agc": vectors}]
+
+
+def clips_rows_of_shards(rank):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh, plain, sharded = init_device_mesh(DEVICE, (2,)), network(), network()
+    for layer in (sharded[0], sharded[2], sharded):
+        fully_shard(layer, mesh=mesh)
+    pairs = [(model, pt.SGD(groups_of(model), lr=0.5, agc=0.02, max_grad_norm=0.5, guards=pt.Guards(limit=40.0)))
+             for model in (plain, sharded)]
+    for step in range(6):
+        for model, optimizer in pairs:
+            torch.manual_seed(step)
+            x = torch.randn(16, 9).to(DEVICE)
+            (model(x).square().mean() * (1e4 if step == 3 else 5)).backward()
+            if step == 4:
+                optimizer.accumulate()
+                (model(x).square().mean() * 5).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            if step == 4:
+                with torch.no_grad():
+                    for p in model.parameters():
+                        p.mul_(2)  # the norms of the weights are taken again
+        assert {int(optimizer.guards.skipped) for _, optimizer in pairs} == {3 if step == 3 else 0}
+        for p, q in zip(plain.parameters(), sharded.parameters()):
+            assert float((p - q.full_tensor()).abs().max()) <= 2e-6 * float(p.abs().max()), step
+    whole = pt.SGD(groups_of(sharded, 0.02), lr=0.5, agc=0.02)
+    sharded(torch.ones(2, 9, device=DEVICE)).sum().backward()
+    with pytest.raises(ValueError, match="0.bias.* of shape .33,. is cut over ranks, and agc clips it as a whole"):
+        whole.step()
+
+
+@pytest.mark.skipif(not ON_EMULATOR and torch.cuda.device_count() < 2, reason="fewer GPUs than ranks: 2 wanted")
+@needs("torch.distributed.fsdp.fully_shard")
+@needs("torch.nn.utils.get_total_norm")  # of torch 2.6, which has names in groups, too
+def test_rows_of_shards():
+    on_ranks(2, clips_rows_of_shards)
