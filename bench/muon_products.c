@@ -128,7 +128,10 @@ static void open_set(const struct set *set)
             bench.matrices[at++] =
                 (struct muon_matrix) { .rows = shape->rows, .columns = shape->columns };
         }
-    const struct muon_set all = { bench.matrices, bench.count, &schedule, 1 };
+    const struct muon_set all = { .matrices = bench.matrices,
+                                  .count = bench.count,
+                                  .schedules = &schedule,
+                                  .schedule_count = 1 };
     require(!ptxp_muon_layout(&all, &bench.bytes), "layout");
     bench.workspace = ptx_buffer_create(bench.device, bench.bytes);
     bench.kept = ptx_buffer_create(bench.device, bench.bytes);

@@ -13,12 +13,12 @@
 #include <ptxgen/builder.h>
 
 enum {
-    MUON_TILE = 128, // rows and columns of a tile
+    MUON_TILE = 128, // rows and columns of a tile, where there are many
+    MUON_SMALL = 64, // and where there are few
     MUON_DEPTH = 64, // columns of a panel
     MUON_STAGES = 3, // of the tiles' copies
     MUON_PIECE = 16, // bytes of a copy: 8 elements
     MUON_THREADS = 128,
-    MUON_TILE_SHARED = MUON_STAGES * 2 * MUON_TILE * MUON_DEPTH * 2 + 16, // stages, a turn
     MUON_PARTIAL = MUON_TILE * MUON_TILE * 4, // bytes of a tile's partial sums
     MUON_CHIP_MOST = 128,                     // rows of a matrix that one block has
 };
@@ -72,7 +72,7 @@ struct muon_chip {
 
 // The entries, in the order of the text. Of the chips, which one a matrix has follows from its
 // rows.
-enum { MUON_TILES, MUON_CHIP_64, MUON_CHIP_128, MUON_ENTRIES };
+enum { MUON_TILES, MUON_CHIP_64, MUON_CHIP_128, MUON_SMALL_TILES, MUON_ENTRIES };
 extern const char *const ptxk_muon_entries[MUON_ENTRIES];
 
 // Dynamic shared memory and threads of a block of each entry.

@@ -373,14 +373,18 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
 
 // ---- the module ---------------------------------------------------------------------------------
 
-const char *const ptxk_muon_entries[MUON_ENTRIES] = { "muon_tiles", "muon_chip_64",
-                                                      "muon_chip_128" };
+const char *const ptxk_muon_entries[MUON_ENTRIES] = { "muon_tiles", "muon_chip_64", "muon_chip_128",
+                                                      "muon_tiles_64" };
 
 uint32_t ptxk_muon_shared(unsigned entry)
 {
     const unsigned size = entry == MUON_CHIP_64 ? 64 : 128;
 
-    return entry == MUON_TILES ? MUON_TILE_SHARED : passing_bytes(size) + square_bytes(size);
+    if (entry == MUON_TILES || entry == MUON_SMALL_TILES) {
+        const uint32_t side = entry == MUON_TILES ? MUON_TILE : MUON_SMALL;
+        return MUON_STAGES * 2 * side * MUON_DEPTH * 2 + MUON_PIECE; // stages, a turn
+    }
+    return passing_bytes(size) + square_bytes(size);
 }
 
 void ptxk_muon_emit(ptx_builder *b, unsigned entries)
@@ -389,11 +393,14 @@ void ptxk_muon_emit(ptx_builder *b, unsigned entries)
 
     if (entries & 1 << MUON_TILES)
         ptx_entry (b, name[MUON_TILES], .block = { MUON_THREADS }, .min_blocks = 2)
-            ptxk_muon_tiles_emit(b);
+            ptxk_muon_tiles_emit(b, MUON_TILE);
     if (entries & 1 << MUON_CHIP_64)
         ptx_entry (b, name[MUON_CHIP_64], .block = { THREADS })
             ptxk_muon_chip_emit(b, 64);
     if (entries & 1 << MUON_CHIP_128)
         ptx_entry (b, name[MUON_CHIP_128], .block = { THREADS }, .min_blocks = 2)
             ptxk_muon_chip_emit(b, 128);
+    if (entries & 1 << MUON_SMALL_TILES)
+        ptx_entry (b, name[MUON_SMALL_TILES], .block = { MUON_THREADS }, .min_blocks = 4)
+            ptxk_muon_tiles_emit(b, MUON_SMALL);
 }

@@ -67,7 +67,7 @@ void ptxk_muon_lead(ptx_builder *b);
 void ptxk_muon_follow(ptx_builder *b);
 
 // The bodies of the entries.
-void ptxk_muon_tiles_emit(ptx_builder *b);
+void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side);
 void ptxk_muon_chip_emit(ptx_builder *b, unsigned rows);
 
 #endif

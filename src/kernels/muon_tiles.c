@@ -9,36 +9,60 @@
 
 #include "common/common.h"
 
-enum {
-    BYTES = MUON_TILE * MUON_DEPTH * 2, // of one operand's part of a stage
-    STAGE = 2 * BYTES,
-    COPIES = BYTES / MUON_PIECE / MUON_THREADS, // of a thread and an operand
-    DOWN = 4,                                   // fragments of a warp's 64 rows
-    PAIRS = 4,                                  // of fragments of its 64 columns
-    ACROSS = 2 * PAIRS,
-    WIDE = MUON_TILE / (16 * PAIRS), // warps beside each other
-    SUMS = DOWN * ACROSS,
-    PITCH = 2 * MUON_TILE + MUON_PIECE, // of a row of the finished tile in shared memory
-    ROW_PIECES = MUON_TILE / 8,
-    ROWS_APART = MUON_THREADS / ROW_PIECES, // from a thread's row to its next
+// A tile of `side` rows and columns, and what follows from it.
+struct shape {
+    uint32_t side;
+    uint32_t bytes, stage;           // of one operand's part of a stage, and of all of it
+    uint32_t copies;                 // of a thread and an operand
+    unsigned down, pairs;            // fragments of a warp's rows, and pairs of its columns
+    unsigned across, wide;           // fragments, and warps beside each other
+    unsigned sums;                   //
+    uint32_t pitch;                  // of a row of the finished tile in shared memory
+    uint32_t row_pieces, rows_apart; // and from a thread's row to its next
+    uint32_t partial;                // bytes of partial sums
+    uint32_t in_square;              // tiles of a side of a square that is not mirrored within
 };
 
+enum { MOST_SUMS = 32, MOST_ACROSS = 8 };
+
+static struct shape shape_of(uint32_t side)
+{
+    struct shape s = { .side = side, .bytes = side * MUON_DEPTH * 2 };
+
+    s.stage = 2 * s.bytes;
+    s.copies = s.bytes / MUON_PIECE / MUON_THREADS;
+    s.down = side / 32;
+    s.pairs = side / 32;
+    s.across = 2 * s.pairs;
+    s.wide = side / (16 * s.pairs);
+    s.sums = s.down * s.across;
+    s.pitch = 2 * side + MUON_PIECE;
+    s.row_pieces = side / 8;
+    s.rows_apart = MUON_THREADS / s.row_pieces;
+    s.partial = side * side * 4;
+    s.in_square = MUON_TILE / side;
+    return s;
+}
+
 struct tile {
+    const struct shape *shape;
     ptx_ptr product;
     ptx_val a, b, c, e, q, partials, counters; // addresses
     ptx_val rows, columns, pitch_a, pitch_b, pitch_c, depth;
     ptx_val alpha, beta, diagonal;
     ptx_val across, symmetric, slices, slice, place;
-    ptx_val row, column; // the first, in elements
-    ptx_val begin, end;  // of the depth, in bytes
-    ptx_val tid, shared; // the address of dynamic shared memory
-    ptx_val off_diagonal;
+    ptx_val row, column;    // the first, in elements
+    ptx_val begin, end;     // of the depth, in bytes
+    ptx_val tid, shared;    // the address of dynamic shared memory
+    ptx_val aside;          // it is not on the diagonal
+    ptx_val off_diagonal;   // nor in a square there, whose tiles are not mirrored
     ptx_val two;            // the rows of A and of B differ: not so on the diagonal of X X^T
     ptx_val wanted, addend; // whether E is still to be copied, and the stage that it is in
 };
 
 // What all blocks take their tiles from.
 struct queue {
+    const struct shape *shape;
     ptx_ptr products, tiles, turns, done; // global
     ptx_val tiles_count, matrices, tid, shared;
     ptx_ptr turn; // shared: the block's next tile
@@ -60,7 +84,7 @@ static ptx_val word(ptx_builder *b, ptx_ptr product, ptx_type type, uint32_t pla
 
 static struct tile read_tables(ptx_builder *b, const struct queue *q, ptx_val turn)
 {
-    struct tile t = { .tid = q->tid, .shared = q->shared };
+    struct tile t = { .shape = q->shape, .tid = q->tid, .shared = q->shared };
 
     ptx_comment(b, "the tile, and the product that it belongs to");
     const uint32_t words = sizeof(struct muon_tile) / 4;
@@ -72,9 +96,15 @@ static struct tile read_tables(ptx_builder *b, const struct queue *q, ptx_val tu
     ptx_val column = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, column));
     t.slice = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, slice));
     t.place = ptx_load(b, own, MUON_PLACE(uint32_t, muon_tile, place));
-    t.row = ptx_mul(b, row, MUON_TILE);
-    t.column = ptx_mul(b, column, MUON_TILE);
-    t.off_diagonal = ptx_ne(b, row, column);
+    t.row = ptx_mul(b, row, q->shape->side);
+    t.column = ptx_mul(b, column, q->shape->side);
+    t.aside = ptx_ne(b, row, column);
+    t.off_diagonal = t.aside;
+    if (t.shape->in_square > 1) {
+        const uint32_t square = t.shape->in_square;
+        t.off_diagonal = ptx_ne(b, ptxk_over_power_of_two(b, row, square),
+                                ptxk_over_power_of_two(b, column, square));
+    }
     ptx_comment(b, "the product");
     t.a = ADDRESS(a);
     t.b = ADDRESS(b);
@@ -86,7 +116,7 @@ static struct tile read_tables(ptx_builder *b, const struct queue *q, ptx_val tu
     t.depth = NUMBER(depth);
     t.across = ptx_ne(b, NUMBER(across), 0);
     t.symmetric = ptx_ne(b, NUMBER(symmetric), 0);
-    t.two = ptx_or(b, t.off_diagonal, ptx_not(b, t.symmetric));
+    t.two = ptx_or(b, t.aside, ptx_not(b, t.symmetric));
     t.slices = NUMBER(slices);
     ptx_val slice = ptx_mul(b, NUMBER(slice), 2);
     t.begin = ptx_mul(b, t.slice, slice);
@@ -125,7 +155,7 @@ static void copy_rows(ptx_builder *b, const struct tile *t, ptx_val from, ptx_va
     ptx_val source = ptx_add(b, from, ptx_cvt(b, PTX_U64, at));
     ptx_ptr target = ptxk_muon_shared_at(b, to);
 
-    for (unsigned k = 0; k < COPIES; k++) {
+    for (unsigned k = 0; k < t->shape->copies; k++) {
         if (k % 2 == 0)
             ptx_comment(b, "copies from row %u on", k * STEP);
         ptx_val here = ptx_min(b, ptx_add(b, row, k * STEP), last);
@@ -143,18 +173,18 @@ struct part {
 
 static struct part part_of(ptx_builder *b, const struct tile *t)
 {
-    ptx_val piece = ptx_and(b, t->tid, ROW_PIECES - 1);
-    ptx_val row = ptxk_over_power_of_two(b, t->tid, ROW_PIECES);
+    ptx_val piece = ptx_and(b, t->tid, t->shape->row_pieces - 1);
+    ptx_val row = ptxk_over_power_of_two(b, t->tid, t->shape->row_pieces);
 
     return (struct part) { row, piece, ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, t->column, 2)) };
 }
 
 // Where piece `piece` of row `row` of E is in its stage: the rows of a load are in all banks.
-static ptx_val place_of_addend(ptx_builder *b, ptx_val row, ptx_val piece)
+static ptx_val place_of_addend(ptx_builder *b, const struct tile *t, ptx_val row, ptx_val piece)
 {
     ptx_val at = ptx_xor(b, piece, ptx_and(b, row, 7));
 
-    return ptx_mad(b, row, 2 * MUON_TILE, ptx_mul(b, at, MUON_PIECE));
+    return ptx_mad(b, row, 2 * t->shape->side, ptx_mul(b, at, MUON_PIECE));
 }
 
 // Begins to copy the tile of E into a stage. Outside of E another row or piece of it is taken: what
@@ -166,17 +196,17 @@ static void copy_addend(ptx_builder *b, const struct tile *t, ptx_val to)
     ptx_val pitch = word(b, t->product, PTX_U32, in_product), last = ptx_sub(b, t->rows, 1);
     ptx_val at = ptx_min(b, p.at, ptx_sub(b, pitch, MUON_PIECE));
     ptx_val source = ptx_add(b, t->e, ptx_cvt(b, PTX_U64, at));
-    ptx_val place = place_of_addend(b, p.row, p.piece);
+    ptx_val place = place_of_addend(b, t, p.row, p.piece);
     ptx_ptr target = ptxk_muon_shared_at(b, ptx_add(b, to, place));
 
     ptx_comment(b, "E, into the stage that no panel needs");
     ptx_val row = ptx_add(b, t->row, p.row);
-    for (unsigned k = 0; k < MUON_TILE; k += ROWS_APART) {
-        if (k / ROWS_APART % 4 == 0)
+    for (unsigned k = 0; k < t->shape->side; k += t->shape->rows_apart) {
+        if (k / t->shape->rows_apart % 4 == 0)
             ptx_comment(b, "copies from row %u on", k);
         ptx_val here = ptx_min(b, ptx_add(b, row, k), last);
         ptx_ptr from = global(b, PTX_F16, ptx_mad_wide(b, here, pitch, source));
-        ptx_cp_async(b, ptx_at(b, target, k * MUON_TILE), from, 16, .bypass = true);
+        ptx_cp_async(b, ptx_at(b, target, k * t->shape->side), from, 16, .bypass = true);
     }
 }
 
@@ -193,8 +223,8 @@ static void copy_columns(ptx_builder *b, const struct tile *t, ptx_val first, pt
     ptx_val last = ptx_sub(b, ptx_min(b, count, t->rows), 1);
 
     ptx_val row = ptx_add(b, p.row, ptx_shr(b, first, 1));
-    for (unsigned k = 0; k < MUON_DEPTH; k += ROWS_APART) {
-        if (k / ROWS_APART % 2 == 0)
+    for (unsigned k = 0; k < MUON_DEPTH; k += t->shape->rows_apart) {
+        if (k / t->shape->rows_apart % 2 == 0)
             ptx_comment(b, "copies from row %u on", k);
         ptx_val here = ptx_min(b, ptx_add(b, row, k), last);
         ptx_ptr from = global(b, PTX_F16, ptx_mad_wide(b, here, t->pitch_b, source));
@@ -217,11 +247,11 @@ static void copy_stage(ptx_builder *b, const struct tile *t, bool across, ptx_va
         copy_rows(b, t, t->a, t->row, t->rows, t->pitch_a, at, taken, to);
         ptx_comment(b, "its part of B");
         if (across)
-            copy_columns(b, t, depth, ptx_add(b, stage, BYTES));
+            copy_columns(b, t, depth, ptx_add(b, stage, t->shape->bytes));
         else
             ptx_if (b, t->two)
                 copy_rows(b, t, t->b, t->column, t->columns, t->pitch_b, at, taken,
-                          ptx_add(b, to, BYTES));
+                          ptx_add(b, to, t->shape->bytes));
     }
     ptx_cp_async_commit(b);
 }
@@ -232,15 +262,15 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
     ptx_comment(b, across ? "sums of A B: B by its rows" : "sums of A B^T: B by its columns");
     for (unsigned k = 0; k < MUON_STAGES - 1; k++) {
         ptx_val depth = ptx_add(b, t->begin, k * MUON_ROW);
-        copy_stage(b, t, across, depth, ptx_add(b, t->shared, k * STAGE));
+        copy_stage(b, t, across, depth, ptx_add(b, t->shared, k * t->shape->stage));
     }
     // A warp whose part is outside of the matrix multiplies nothing.
     ptx_val has_rows = ptx_lt(b, ptx_add(b, t->row, warp->row), t->rows);
     ptx_val has = ptx_and(b, has_rows, ptx_lt(b, ptx_add(b, t->column, warp->column), t->columns));
-    ptx_val end = ptx_add(b, t->shared, MUON_STAGES * STAGE);
+    ptx_val end = ptx_add(b, t->shared, MUON_STAGES * t->shape->stage);
     ptx_val read = ptx_var(b, t->shared);
-    ptx_val filled = ptx_var(b, ptx_add(b, t->shared, (MUON_STAGES - 1) * STAGE));
-    ptx_val right = ptx_u32(BYTES); // the part of B in a stage
+    ptx_val filled = ptx_var(b, ptx_add(b, t->shared, (MUON_STAGES - 1) * t->shape->stage));
+    ptx_val right = ptx_u32(t->shape->bytes); // the part of B in a stage
     if (!across)
         right = ptx_select(b, t->two, right, ptx_u32(0));
     ptx_comment(b, "the first stage, and its first part");
@@ -269,7 +299,7 @@ static void sum(ptx_builder *b, const struct tile *t, const struct muon_warp *wa
         ptx_comment(b, "the next stage is there for all, and all have read the one filled next");
         ptx_barrier(b);
         ptx_set(b, filled, read);
-        ptx_val next = ptx_add(b, read, STAGE);
+        ptx_val next = ptx_add(b, read, t->shape->stage);
         ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), t->shared, next));
         beside = ptx_add(b, read, right);
         ptx_if (b, has) {
@@ -287,15 +317,15 @@ static void read_slices(ptx_builder *b, const struct tile *t, ptx_ptr partials, 
 {
     ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_GPU);
     ptx_comment(b, "the last block of the tile: all slices in their order");
-    for (unsigned k = 0; k < SUMS; k++) {
+    for (unsigned k = 0; k < t->shape->sums; k++) {
         if (k % 4 == 0)
             ptx_comment(b, "fragments from %u on", k);
         ptx_vec words = ptx_load_vec(b, partials, k * 4 * MUON_THREADS, 4);
         ptx_fragment_set(b, sums[k], ptx_fragment_from(b, PTX_FRAGMENT_C, PTX_F32, 0, words));
     }
     ptx_for (b, slice, ptx_u32(1), t->slices, 1) {
-        ptx_ptr from = ptx_at(b, partials, ptx_mul_wide(b, slice, MUON_PARTIAL / 4));
-        for (unsigned k = 0; k < SUMS; k++) {
+        ptx_ptr from = ptx_at(b, partials, ptx_mul_wide(b, slice, t->shape->partial / 4));
+        for (unsigned k = 0; k < t->shape->sums; k++) {
             if (k % 4 == 0)
                 ptx_comment(b, "fragments from %u on", k);
             ptx_vec more = ptx_load_vec(b, from, k * 4 * MUON_THREADS, 4);
@@ -311,7 +341,7 @@ static void read_slices(ptx_builder *b, const struct tile *t, ptx_ptr partials, 
 // one is: a predicate.
 static ptx_val add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums)
 {
-    enum { WORDS = MUON_PARTIAL / 4 };
+    const uint32_t words_of_tile = t->shape->partial / 4;
     // All have left the stages when it is written. An array of its own would move the stages from
     // the boundaries of 128 bytes, across which copies take twice the time.
     ptx_ptr last = ptx_ptr_cast(b, PTX_U32, ptxk_muon_shared_at(b, t->shared));
@@ -323,10 +353,11 @@ static ptx_val add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *su
         rest.partials = word(b, t->product, PTX_U64, MUON_PLACE(uint64_t, muon_product, partials));
         rest.counters = word(b, t->product, PTX_U64, MUON_PLACE(uint64_t, muon_product, counters));
         ptx_val first = ptx_mul(b, t->place, t->slices);
-        ptx_ptr partials = ptx_at(b, global(b, PTX_F32, rest.partials),
-                                  ptx_mad_wide(b, first, WORDS, ptx_mul_wide(b, t->tid, 4)));
-        ptx_ptr own = ptx_at(b, partials, ptx_mul_wide(b, t->slice, WORDS));
-        for (unsigned k = 0; k < SUMS; k++) {
+        ptx_ptr partials =
+            ptx_at(b, global(b, PTX_F32, rest.partials),
+                   ptx_mad_wide(b, first, words_of_tile, ptx_mul_wide(b, t->tid, 4)));
+        ptx_ptr own = ptx_at(b, partials, ptx_mul_wide(b, t->slice, words_of_tile));
+        for (unsigned k = 0; k < t->shape->sums; k++) {
             if (k % 16 == 0)
                 ptx_comment(b, "fragments from %u on", k);
             ptx_store_vec(b, own, k * 4 * MUON_THREADS, ptx_fragment_words(b, sums[k]));
@@ -361,17 +392,17 @@ static void add_addend(ptx_builder *b, const struct tile *t, const struct muon_w
 
     ptx_comment(b, "alpha E");
     ptx_barrier(b);
-    for (unsigned n = 0; n < ACROSS; n++) {
-        ptx_val place = place_of_addend(b, row, ptx_add(b, piece, n));
+    for (unsigned n = 0; n < t->shape->across; n++) {
+        ptx_val place = place_of_addend(b, t, row, ptx_add(b, piece, n));
         ptx_val at = ptx_add(b, within, place);
         ptx_ptr from = ptx_ptr_cast(b, PTX_B32, ptxk_muon_shared_at(b, at));
-        for (unsigned m = 0; m < DOWN; m++) {
+        for (unsigned m = 0; m < t->shape->down; m++) {
             ptx_comment(b, "rows %u and 8 below, column %u", 16 * m, 8 * n);
-            ptx_fragment *sum = &sums[m * ACROSS + n];
+            ptx_fragment *sum = &sums[m * t->shape->across + n];
             ptx_vec words = ptx_fragment_words(b, *sum);
             for (unsigned half = 0; half < 2; half++) {
                 const unsigned below = 16 * m + 8 * half;
-                ptx_val both = ptx_load(b, from, below * MUON_TILE / 2);
+                ptx_val both = ptx_load(b, from, below * t->shape->side / 2);
                 ptx_vec e = ptx_unpack(b, PTX_F16, both);
                 for (unsigned k = 0; k < 2; k++) {
                     ptx_val *x = &words.lane[2 * half + k];
@@ -386,11 +417,11 @@ static void add_addend(ptx_builder *b, const struct tile *t, const struct muon_w
 
 // Where piece `piece` of row `row` of the finished tile is: no two of a store's or load's rows, nor
 // of those that a transposed load takes together, are in one bank.
-static ptx_val place_of(ptx_builder *b, ptx_val row, ptx_val piece)
+static ptx_val place_of(ptx_builder *b, const struct tile *t, ptx_val row, ptx_val piece)
 {
     ptx_val key = ptx_and(b, ptx_shr(b, row, 2), 6);
 
-    return ptx_mad(b, row, PITCH, ptx_mul(b, ptx_xor(b, piece, key), MUON_PIECE));
+    return ptx_mad(b, row, t->shape->pitch, ptx_mul(b, ptx_xor(b, piece, key), MUON_PIECE));
 }
 
 // Rounds the sums to f16 in shared memory, 0 outside of the matrix.
@@ -399,18 +430,18 @@ static void finish(ptx_builder *b, const struct tile *t, const struct muon_warp 
 {
     ptx_val in_tile = ptx_add(b, warp->column, lane->column);
     ptx_val rows = ptx_sub(b, t->rows, t->row), columns = ptx_sub(b, t->columns, t->column);
-    ptx_val inside[ACROSS][2];
+    ptx_val inside[MOST_ACROSS][2];
 
     ptx_comment(b, "rounded to f16, 0 outside of the matrix");
-    for (unsigned n = 0; n < ACROSS; n++)
+    for (unsigned n = 0; n < t->shape->across; n++)
         for (unsigned k = 0; k < 2; k++)
             inside[n][k] = ptx_lt(b, ptx_add(b, in_tile, 8 * n + k), columns);
-    for (unsigned m = 0; m < 2 * DOWN; m++) {
+    for (unsigned m = 0; m < 2 * t->shape->down; m++) {
         ptx_val row = ptx_add(b, ptx_add(b, warp->row, lane->row), 8 * m);
         ptx_val there = ptx_lt(b, row, rows);
         ptx_val within = ptx_mul(b, ptx_and(b, in_tile, 7), 2);
-        for (unsigned n = 0; n < ACROSS; n++) {
-            ptx_vec words = ptx_fragment_words(b, sums[m / 2 * ACROSS + n]);
+        for (unsigned n = 0; n < t->shape->across; n++) {
+            ptx_vec words = ptx_fragment_words(b, sums[m / 2 * t->shape->across + n]);
             ptx_val x[2];
             if (n % 2 == 0)
                 ptx_comment(b, "row %u, columns from %u on", 8 * m, 8 * n);
@@ -418,7 +449,7 @@ static void finish(ptx_builder *b, const struct tile *t, const struct muon_warp 
                 x[k] = ptx_select(b, ptx_and(b, there, inside[n][k]), words.lane[m % 2 * 2 + k],
                                   ptx_f32(0));
             ptx_val piece = ptx_add(b, ptx_shr(b, in_tile, 3), n);
-            ptx_val at = ptx_add(b, ptx_add(b, t->shared, place_of(b, row, piece)), within);
+            ptx_val at = ptx_add(b, ptx_add(b, t->shared, place_of(b, t, row, piece)), within);
             ptx_val both = ptx_cvt_pack(b, PTX_F16X2, x[0], x[1]);
             ptx_store(b, ptx_ptr_cast(b, PTX_F16X2, ptxk_muon_shared_at(b, at)), 0, both);
         }
@@ -428,8 +459,11 @@ static void finish(ptx_builder *b, const struct tile *t, const struct muon_warp 
 static void add_diagonal(ptx_builder *b, const struct tile *t)
 {
     ptx_comment(b, "Q: the diagonal");
-    ptx_if (b, ptx_lt(b, ptx_add(b, t->row, t->tid), t->rows)) {
-        ptx_val at = ptx_add(b, t->shared, place_of(b, t->tid, ptx_shr(b, t->tid, 3)));
+    ptx_val there = ptx_lt(b, ptx_add(b, t->row, t->tid), t->rows);
+    if (t->shape->side < MUON_THREADS)
+        there = ptx_and(b, there, ptx_lt(b, t->tid, t->shape->side));
+    ptx_if (b, there) {
+        ptx_val at = ptx_add(b, t->shared, place_of(b, t, t->tid, ptx_shr(b, t->tid, 3)));
         ptx_ptr x = ptx_at(b, ptxk_muon_shared_at(b, at), ptx_and(b, t->tid, 7));
         ptx_val sum = ptx_add(b, ptx_cvt(b, PTX_F32, ptx_load(b, x, 0)), t->diagonal);
         ptx_store(b, x, 0, ptx_cvt(b, PTX_F16, sum));
@@ -442,12 +476,12 @@ static void write_rows(ptx_builder *b, const struct tile *t, ptx_val to)
 
     to = ptx_add(b, to, ptx_cvt(b, PTX_U64, p.at));
     ptx_val inside = ptx_lt(b, p.at, t->pitch_c);
-    for (unsigned k = 0; k < MUON_TILE; k += ROWS_APART) {
-        if (k / ROWS_APART % 2 == 0)
+    for (unsigned k = 0; k < t->shape->side; k += t->shape->rows_apart) {
+        if (k / t->shape->rows_apart % 2 == 0)
             ptx_comment(b, "rows from %u on", k);
         ptx_val local = ptx_add(b, p.row, k), here = ptx_add(b, t->row, local);
         ptx_if (b, ptx_and(b, inside, ptx_lt(b, here, t->rows))) {
-            ptx_val from = ptx_add(b, t->shared, place_of(b, local, p.piece));
+            ptx_val from = ptx_add(b, t->shared, place_of(b, t, local, p.piece));
             ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptxk_muon_shared_at(b, from));
             ptx_ptr target = global(b, PTX_B32, ptx_mad_wide(b, here, t->pitch_c, to));
             ptx_store_vec(b, target, 0, ptx_load_vec(b, words, 0, 4));
@@ -459,24 +493,24 @@ static void write_rows(ptx_builder *b, const struct tile *t, ptx_val to)
 // tiles of 8 x 8 is such that a lane gets 8 columns that follow each other.
 static void write_mirrored(ptx_builder *b, const struct tile *t, ptx_val to)
 {
-    enum { WARPS = MUON_THREADS / 32, PARTS = MUON_TILE / 32, STEP = WARPS / PARTS };
+    const uint32_t parts = t->shape->side / 32, step = MUON_THREADS / 32 / parts;
     ptx_comment(b, "the transposed tile");
     ptx_val lane = ptx_laneid(b), warp = ptx_shr(b, t->tid, 5);
     ptx_val low = ptx_and(b, lane, 7), quarter = ptx_shr(b, lane, 3);
-    ptx_val part = ptx_mul(b, ptx_and(b, warp, PARTS - 1), 32);
+    ptx_val part = ptx_mul(b, ptx_and(b, warp, parts - 1), 32);
     ptx_val row = ptx_add(b, ptx_mul(b, ptx_shr(b, low, 1), 8), ptx_and(b, low, 1));
     row = ptx_add(b, ptx_add(b, row, ptx_mul(b, quarter, 2)), part);
     ptx_val column = ptx_mad(b, ptx_and(b, lane, 3), 8, part);
     ptx_val at = ptx_mul(b, ptx_add(b, t->row, column), 2);
     ptx_val inside = ptx_lt(b, at, t->pitch_c);
-    ptx_val first = ptxk_over_power_of_two(b, warp, PARTS);
+    ptx_val first = ptxk_over_power_of_two(b, warp, parts);
 
     to = ptx_add(b, to, ptx_cvt(b, PTX_U64, at));
-    for (unsigned k = 0; k < ROW_PIECES; k += STEP) {
+    for (unsigned k = 0; k < t->shape->row_pieces; k += step) {
         ptx_val piece = ptx_add(b, first, k);
-        if (k / STEP % 2 == 0)
+        if (k / step % 2 == 0)
             ptx_comment(b, "rows from %u on", 8 * k);
-        ptx_val from = ptx_add(b, t->shared, place_of(b, row, piece));
+        ptx_val from = ptx_add(b, t->shared, place_of(b, t, row, piece));
         ptx_vec words = ptx_ldmatrix(b, ptxk_muon_shared_at(b, from), 4, .trans = true);
         ptx_val here = ptx_mad(b, piece, 8, ptx_add(b, t->column, ptx_shr(b, lane, 2)));
         ptx_if (b, ptx_and(b, inside, ptx_lt(b, here, t->columns)))
@@ -504,7 +538,7 @@ static void finish_tile(ptx_builder *b, struct tile *t, const struct muon_warp *
         ptx_comment(b, "ends without a Q, and after it");
         ptx_break_if(b, ptx_or(b, ptx_eq(b, t->q, 0), ptx_eq(b, to, t->q)));
         ptx_barrier(b);
-        ptx_if (b, ptx_not(b, t->off_diagonal))
+        ptx_if (b, ptx_not(b, t->aside))
             add_diagonal(b, t);
         ptx_barrier(b);
         ptx_set(b, to, t->q);
@@ -513,9 +547,9 @@ static void finish_tile(ptx_builder *b, struct tile *t, const struct muon_warp *
 
 // ---- turns --------------------------------------------------------------------------------------
 
-static struct queue queue_params(ptx_builder *b)
+static struct queue queue_params(ptx_builder *b, const struct shape *shape)
 {
-    struct queue q = { .tid = ptx_tid(b, PTX_X) };
+    struct queue q = { .shape = shape, .tid = ptx_tid(b, PTX_X) };
 
     q.products = ptx_param_ptr(b, PTX_U64, "products", .readonly = true,
                                .meaning = "rows of struct muon_product");
@@ -528,7 +562,7 @@ static struct queue queue_params(ptx_builder *b)
     q.tiles_count = ptx_param(b, PTX_U32, "tile_count");
     q.matrices = ptx_param(b, PTX_U32, "matrix_count");
     q.shared = ptx_ptr_address(b, ptx_shared_dynamic(b, PTX_F16));
-    ptx_val behind = ptx_add(b, q.shared, MUON_STAGES * STAGE);
+    ptx_val behind = ptx_add(b, q.shared, MUON_STAGES * shape->stage);
     q.turn = ptx_ptr_cast(b, PTX_U32, ptxk_muon_shared_at(b, behind));
     q.next = ptx_var(b, ptx_u32(0));
     return q;
@@ -593,11 +627,14 @@ static void end_queue(ptx_builder *b, const struct queue *q)
     }
 }
 
-void ptxk_muon_tiles_emit(ptx_builder *b)
+void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side)
 {
-    struct queue q = queue_params(b);
-    struct muon_warp warp = ptxk_muon_warp(b, DOWN, PAIRS, WIDE, MUON_DEPTH * MUON_ROW);
-    ptx_fragment sums[SUMS];
+    const struct shape shape = shape_of(side);
+    ptxk_muon_lead(b);
+    struct queue q = queue_params(b, &shape);
+    struct muon_warp warp =
+        ptxk_muon_warp(b, shape.down, shape.pairs, shape.wide, MUON_DEPTH * MUON_ROW);
+    ptx_fragment sums[MOST_SUMS];
     struct muon_part part[2];
 
     ptxk_muon_zero(b, &warp, sums, true);

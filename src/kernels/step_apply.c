@@ -185,6 +185,12 @@ static struct ptxk_step_variant applied(const struct ptxk_step_variant *v)
     return to;
 }
 
+// Whether the kernel runs beside Muon's products.
+static bool is_beside(const struct ptxk_tile *s)
+{
+    return !s->is_matrix && !s->reduces && ptxk_step_beside_products(s->spec);
+}
+
 // This thread's part of the tile of a matrix. The pass before has written gradients and momentum.
 static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
 {
@@ -224,7 +230,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
                                                          : ptxk_tile_vector_begin(b, s, first);
     if (s->blocks && s->blocks->table_bytes)
         tables_copy(b, s);
-    if (ptx_builder_target(b).sm >= 90 && !s->spec->accumulates)
+    if (ptx_builder_target(b).sm >= 90 && !s->spec->accumulates && !is_beside(s))
         ptx_griddepcontrol_wait(b);
     scalars_read(b, s, &v);
     if (s->reduces) {
@@ -369,6 +375,18 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
         ptxk_units_read(b, s);
 }
 
+// What the kernel reads is there before the products begin. The last block has no tile: it ends
+// after them, and with it the launch.
+static void begin_beside(ptx_builder *b)
+{
+    ptx_comment(b, "the last block: the launch ends after the products that it runs beside");
+    ptx_val last = ptx_eq(b, ptx_add(b, ptx_ctaid(b, PTX_X), 1), ptx_nctaid(b, PTX_X));
+    if (ptx_builder_target(b).sm >= 90)
+        ptx_if (b, last)
+            ptx_griddepcontrol_wait(b);
+    ptx_return_if(b, last);
+}
+
 // What a kernel does with the tiles.
 enum kernel { STEPS, REDUCES, STEPS_MATRICES };
 
@@ -433,7 +451,9 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     if (of_matrices)
         ptxk_matrix_params(b, &s);
     s.tid = ptx_tid(b, PTX_X);
-    if (spec->accumulates && ptx_builder_target(b).sm >= 90)
+    if (is_beside(&s))
+        begin_beside(b);
+    else if (spec->accumulates && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     ptx_val variant;
     tile_read(b, &s, tensors, tiles, rows, &variant);

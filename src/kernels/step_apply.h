@@ -266,6 +266,9 @@ struct ptxk_step_matrices {
 };
 struct ptxk_step_matrices ptxk_step_matrices(const struct ptxk_step_spec *spec);
 bool ptxk_step_has_matrices(const struct ptxk_step_spec *spec);
+// Whether the step of other rules runs beside the products of matrices: its launch follows theirs,
+// begins when all their blocks have begun, and has a block more than tiles, which waits for them.
+bool ptxk_step_beside_products(const struct ptxk_step_spec *spec);
 // Whether any rule has sums.
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec);
 // The rules of the variants.

@@ -123,6 +123,11 @@ bool ptxk_step_has_matrices(const struct ptxk_step_spec *spec)
     return ptxk_step_matrices(spec).count != 0;
 }
 
+bool ptxk_step_beside_products(const struct ptxk_step_spec *spec)
+{
+    return ptxk_step_has_matrices(spec) && !spec->over_ranks;
+}
+
 bool ptxk_step_has_sums(const struct ptxk_step_spec *spec)
 {
     for (unsigned k = 0; k < spec->variant_count; k++)

@@ -12,7 +12,7 @@
 #include "driver/error.h"
 #include "load.h"
 
-enum { CHIP_ENTRIES = MUON_ENTRIES - MUON_CHIP_64, TURNS = 2, BLOCKS_OF_ONE = 2 };
+enum { CHIP_ENTRIES = 2, TURNS = 2, BLOCKS_OF_ONE = 2, SMALL_BLOCKS_OF_ONE = 4 };
 
 struct row {
     struct muon_product product;
@@ -35,6 +35,9 @@ struct tables {
     uint32_t *all;  // and up to this one
     uint32_t *level;
     uint32_t matrix_count;
+    uint64_t stages; // that all tiles pass through
+    uint64_t beside; // as in struct muon_set
+    uint32_t side;   // of a tile
 };
 
 struct launch {
@@ -110,9 +113,29 @@ static int by_level(const void *x, const void *y)
     return a->order < b->order ? -1 : a->order > b->order;
 }
 
-static uint32_t tiles_of(uint32_t elements)
+static uint32_t tiles_of(uint32_t elements, uint32_t side)
 {
-    return (elements + MUON_TILE - 1) / MUON_TILE;
+    return (elements + side - 1) / side;
+}
+
+// Small tiles where the products that can be computed at once have fewer large ones than there is
+// room for.
+static uint32_t choose_side(const struct tables *t, const struct muon_set *set,
+                            const ptx_device *device)
+{
+    const uint64_t room = (uint64_t)ptx_device_get_info(device)->multiprocessors * BLOCKS_OF_ONE;
+    const uint64_t levels = t->row_count ? t->rows[t->row_count - 1].level + 1 : 1;
+    uint64_t tiles = 0;
+
+    if (set->side)
+        return set->side;
+    for (size_t k = 0; k < t->row_count; k++) {
+        const struct muon_product *p = &t->rows[k].product;
+        const uint64_t down = tiles_of(p->rows, MUON_TILE),
+                       across = tiles_of(p->columns, MUON_TILE);
+        tiles += (p->symmetric ? down * (down + 1) / 2 : down * across) * p->slices;
+    }
+    return tiles / levels < room ? MUON_SMALL : MUON_TILE;
 }
 
 // Neighbouring blocks share rows of B, or its columns. A level of a matrix begins when those before
@@ -121,11 +144,13 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
 {
     struct muon_product *p = &t->rows[number].product;
     uint32_t *done = &t->done[p->matrix], *all = &t->all[p->matrix], *level = &t->level[p->matrix];
-    const uint32_t down = tiles_of(p->rows), across = tiles_of(p->columns);
+    const uint32_t down = tiles_of(p->rows, t->side), across = tiles_of(p->columns, t->side);
+    const uint32_t in_square = MUON_TILE / t->side;
     uint32_t place = 0;
 
     for (uint32_t column = 0; column < across; column++)
-        for (uint32_t row = p->symmetric ? column : 0; row < down; row++, place++) {
+        for (uint32_t row = p->symmetric ? column / in_square * in_square : 0; row < down;
+             row++, place++) {
             if (!grow(&t->tiles, &t->tile_room, t->tile_count, p->slices, sizeof *t->tiles))
                 return out_of_memory();
             for (uint32_t slice = 0; slice < p->slices; slice++)
@@ -142,6 +167,7 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
     }
     p->needed = *done;
     *all += place;
+    t->stages += (uint64_t)place * p->slices * ((p->slice + MUON_DEPTH - 1) / MUON_DEPTH);
     return PTX_OK;
 }
 
@@ -201,7 +227,8 @@ static ptx_status add_steps(struct tables *t, const struct muon_set *set)
     return PTX_OK;
 }
 
-static ptx_status fill(struct tables *t, const struct muon_set *set, CUdeviceptr workspace)
+static ptx_status fill(struct tables *t, const struct muon_set *set, CUdeviceptr workspace,
+                       const ptx_device *device)
 {
     ptx_status status = add_steps(t, set);
 
@@ -215,6 +242,7 @@ static ptx_status fill(struct tables *t, const struct muon_set *set, CUdeviceptr
     }
     if (!status && t->row_count) {
         qsort(t->rows, t->row_count, sizeof *t->rows, by_level);
+        t->side = choose_side(t, set, device);
         t->done = calloc(t->matrix_count, sizeof *t->done);
         t->all = calloc(t->matrix_count, sizeof *t->all);
         t->level = calloc(t->matrix_count, sizeof *t->level);
@@ -298,10 +326,27 @@ static ptx_status upload(struct muon_products *m, const struct tables *t, CUstre
     return status;
 }
 
+// What the next launch steps beside the products needs room on some multiprocessors: that of so
+// many blocks of tiles that both end at the same time. A block steps `PACE` elements, in bytes
+// bound by what one multiprocessor can have under way, while another one passes through a stage.
+static size_t spared(const struct muon_products *m, const struct tables *t, size_t most)
+{
+    enum { PACE = 2240, MOST_OF = 8 };
+    const size_t limit = most / MOST_OF;
+
+    if (!t->beside || !t->stages || ptx_device_get_info(m->device)->sm < 90)
+        return 0;
+    const double blocks = (double)t->beside / PACE * (double)most / (double)t->stages;
+    return blocks < (double)limit ? (size_t)blocks : limit;
+}
+
 // As many blocks of tiles as multiprocessors have room for.
 static void make_launches(struct muon_products *m, const struct tables *t)
 {
-    const size_t most = (size_t)ptx_device_get_info(m->device)->multiprocessors * BLOCKS_OF_ONE;
+    const bool small = t->side == MUON_SMALL;
+    const size_t all = (size_t)ptx_device_get_info(m->device)->multiprocessors *
+                       (small ? SMALL_BLOCKS_OF_ONE : BLOCKS_OF_ONE);
+    const size_t most = all - spared(m, t, all);
     const struct places at = place(t);
     const CUdeviceptr base = ptx_buffer_address(m->memory);
     size_t chip = 0;
@@ -316,7 +361,8 @@ static void make_launches(struct muon_products *m, const struct tables *t)
     }
     if (t->tile_count)
         m->launches[m->launch_count++] =
-            (struct launch) { MUON_TILES, (unsigned)(t->tile_count < most ? t->tile_count : most),
+            (struct launch) { small ? MUON_SMALL_TILES : MUON_TILES,
+                              (unsigned)(t->tile_count < most ? t->tile_count : most),
                               base + at.tiles };
     m->queue = (struct queue) { base + at.turns, base + at.done, (uint32_t)t->tile_count,
                                 t->matrix_count };
@@ -356,13 +402,13 @@ static ptx_status create(struct muon_products *m, const struct muon_set *set, CU
                          const struct ptx_module_params *module, CUstream stream)
 {
     const struct ptx_device_info *info = ptx_device_get_info(m->device);
-    struct tables tables = { 0 };
+    struct tables tables = { .beside = set->beside };
 
     if (info->sm < 80)
         return ptxd_fail(PTX_ERROR_UNSUPPORTED,
                          "Muon needs sm_80 or newer, for products of f16 matrices: %s is sm_%d",
                          info->name, info->sm);
-    ptx_status status = fill(&tables, set, workspace);
+    ptx_status status = fill(&tables, set, workspace, m->device);
     if (!status && (tables.row_count || tables.chips_total)) {
         status = upload(m, &tables, stream);
         if (!status)
@@ -412,7 +458,7 @@ static ptx_status launch(const struct muon_products *products, unsigned k, bool 
                                         PTX_ARG(q->turns),           PTX_ARG(q->done),
                                         PTX_ARG(q->tiles),           PTX_ARG(q->matrices) };
     const struct ptx_arg of_chips[] = { PTX_ARG(l->table) };
-    const bool tiles = l->entry == MUON_TILES;
+    const bool tiles = l->entry == MUON_TILES || l->entry == MUON_SMALL_TILES;
     const struct ptx_launch_params params = {
         .grid = { l->blocks },
         .shared_bytes = ptxk_muon_shared(l->entry),

@@ -42,6 +42,8 @@ struct muon_set {
     size_t count;
     const struct muon_schedule *schedules;
     uint32_t schedule_count;
+    uint64_t beside; // elements that the launch after those of the products steps beside them
+    uint32_t side;   // of tiles; 0: as the number of tiles has it. No bit depends on it
 };
 
 // Bytes from a row of X to the next.

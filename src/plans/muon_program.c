@@ -453,9 +453,13 @@ ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_s
 {
     const struct muon_set all = products_of(params, &layout->set);
 
+    uint64_t others = 0; // elements
+
     *products = NULL;
     if (!layout->set.count)
         return PTX_OK;
+    for (size_t t = 0; t < params->tensor_count; t++)
+        others += is_muon(group_of(params, t)) ? 0 : params->tensors[t].count;
     *products = calloc(layout->set.window_count, sizeof **products);
     if (!*products)
         return ptxp_norm_out_of_host_memory(norm->hooks);
@@ -463,6 +467,7 @@ ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_s
         struct muon_set set = all;
         set.matrices += layout->set.windows[w].first;
         set.count = layout->set.windows[w].count;
+        set.beside = w ? 0 : others;
         (*products)[w] = ptxp_muon_create_like(w ? (*products)[w - 1] : NULL, norm->device, &set,
                                                memory + layout->matrix_work.offset,
                                                norm->params.module, norm->params.stream);

@@ -115,8 +115,11 @@ static ptx_status total(struct norm_plan *norm, CUstream stream)
                                  : PTX_OK;
 }
 
+// The step of the other tensors runs beside the first products.
 static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
 {
+    const bool beside = ptxk_step_beside_products(&plan->spec);
+    const uint64_t others = plan->layout.others;
     const size_t parts = ptxp_matrix_parts(&plan->layout);
     ptx_status status = PTX_OK;
 
@@ -126,6 +129,9 @@ static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
             status = ptxp_matrix_update(&plan->norm, &part, stream);
         if (!status && plan->products)
             status = ptxp_matrix_multiply(plan->products[k], stream);
+        if (!status && beside && others && !k)
+            status =
+                ptxp_norm_plan_launch(&plan->norm, NORM_LAST, others + 1, part.tiles != 0, stream);
         if (!status && part.step_tiles)
             status = ptxp_norm_plan_launch(&plan->norm, STEP_MATRIX_LAST, part.step_tiles, false,
                                            stream);
@@ -142,7 +148,7 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     ptx_status status = clips ? clip_units(norm, overlaps, stream) : PTX_OK;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
-    if (others && !status)
+    if (others && !status && !ptxk_step_beside_products(&plan->spec))
         status = ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips, stream);
     if (!status)
         status = step_matrices(plan, stream);

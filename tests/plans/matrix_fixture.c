@@ -299,7 +299,9 @@ static void orthogonalize(const struct matrix_set *set, size_t t, uint16_t *x)
                                   .columns = (uint32_t)(turns ? s->rows : s->columns) };
     float triples[PTX_MUON_MOST_STEPS][3];
     const struct muon_schedule schedule = { set->muon.steps, (const float(*)[3])triples };
-    const struct muon_set one = { &matrix, 1, &schedule, 1 };
+    const struct muon_set one = {
+        .matrices = &matrix, .count = 1, .schedules = &schedule, .schedule_count = 1
+    };
     const uint64_t n = s->rows * s->columns;
     uint64_t bytes;
 

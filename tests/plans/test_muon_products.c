@@ -170,7 +170,7 @@ struct result {
 };
 
 static struct result run(const struct subject *const *which, size_t count,
-                         const struct muon_schedule *of, bool captured)
+                         const struct muon_schedule *of, uint32_t side, bool captured)
 {
     struct result result = { 0 };
     uint64_t bytes;
@@ -179,7 +179,11 @@ static struct result run(const struct subject *const *which, size_t count,
         result.matrices[i] = (struct muon_matrix) { .rows = which[i]->n,
                                                     .columns = which[i]->k,
                                                     .schedule = which[i]->schedule };
-    const struct muon_set set = { result.matrices, count, of, SCHEDULES };
+    const struct muon_set set = { .matrices = result.matrices,
+                                  .count = count,
+                                  .schedules = of,
+                                  .schedule_count = SCHEDULES,
+                                  .side = side };
     assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
     result.memory = malloc(bytes);
     assert_non_null(result.memory);
@@ -279,26 +283,26 @@ static const struct subject *all[SUBJECTS];
 
 TEST(results_are_close_to_the_plain_iteration)
 {
-    const struct result result = run(all, SUBJECTS, schedules, false);
+    const struct result result = run(all, SUBJECTS, schedules, 0, false);
 
     assert_int_equal(result.launches, 3);
     expect_close(&result, all, SUBJECTS);
     free(result.memory);
 }
 
-// Each alone: the bits that it has among the others, captured. Blocks of 64 and of 128 rows are
-// beside each other in the order of the caller.
+// Each alone, with the other tiles: the bits that it has among the others, captured. Blocks of 64
+// and of 128 rows are beside each other in the order of the caller.
 TEST(bits_depend_on_the_matrix_alone)
 {
-    static const unsigned which[] = { 5, 2, 4, 9, 10 };
+    static const unsigned which[] = { 5, 2, 4, 9, 11, 12 };
     enum { COUNT = sizeof which / sizeof *which };
     const struct subject *some[COUNT];
 
     for (size_t i = 0; i < COUNT; i++)
         some[i] = &subjects[which[i]];
-    const struct result together = run(some, COUNT, schedules, true);
+    const struct result together = run(some, COUNT, schedules, MUON_TILE, true);
     for (size_t i = 0; i < COUNT; i++) {
-        const struct result alone = run(&some[i], 1, schedules, false);
+        const struct result alone = run(&some[i], 1, schedules, MUON_SMALL, false);
         const struct muon_matrix *m = &alone.matrices[0];
         const size_t bytes = m->rows * (size_t)muon_pitch(m->columns);
         assert_memory_equal(alone.memory + m->out, together.memory + together.matrices[i].out,
@@ -330,7 +334,7 @@ TEST(other_counts_of_steps)
         struct random r = gpu_random(&gpu, "steps");
         for (unsigned i = 0; i < 2; i++)
             prepare(&r, &own[i], schedule);
-        const struct result result = run(which, 2, schedule, false);
+        const struct result result = run(which, 2, schedule, 0, false);
         expect_close(&result, which, 2);
         unsigned launches = 0;
         ptxp_muon_visit(&large, &schedule[0], 0, count_launch, &launches);
@@ -348,7 +352,9 @@ TEST(other_counts_of_steps)
 TEST(sizes_that_cannot_be_are_refused)
 {
     struct muon_matrix m = { .rows = 5, .columns = 4 };
-    const struct muon_set set = { &m, 1, &schedules[FIVE], 1 };
+    const struct muon_set set = {
+        .matrices = &m, .count = 1, .schedules = &schedules[FIVE], .schedule_count = 1
+    };
     uint64_t bytes = 7;
 
     assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_ERROR_INVALID);
@@ -371,7 +377,9 @@ TEST(memory_stays_small)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct muon_matrix m = { .rows = rows[i].rows, .columns = rows[i].columns };
-        const struct muon_set set = { &m, 1, &schedules[FIVE], 1 };
+        const struct muon_set set = {
+            .matrices = &m, .count = 1, .schedules = &schedules[FIVE], .schedule_count = 1
+        };
         uint64_t bytes;
         assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
         assert_true((double)bytes <= rows[i].most * m.rows * m.columns);

@@ -383,7 +383,9 @@ static void a_capture_ends_after_a_failed_run(void **state)
     static const struct muon_schedule schedule = { 1, triple };
     struct muon_matrix matrices[] = { { .rows = 2, .columns = 3 },
                                       { .rows = 130, .columns = 140 } };
-    const struct muon_set set = { matrices, 2, &schedule, 1 };
+    const struct muon_set set = {
+        .matrices = matrices, .count = 2, .schedules = &schedule, .schedule_count = 1
+    };
     uint64_t bytes;
     (void)state;
     assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
