@@ -9,7 +9,7 @@ from typing import Any, Dict, Tuple
 import torch
 from torch import Tensor
 
-from ..plans import BLOCK
+from .._plan_fields import BLOCK
 from . import _formats
 
 _WRAPPED = "__bnb_optimizer_quant_state__"  # a dict in the dict; older versions have no such

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._library import c
-from ..plans import BLOCK
+from .._plan_fields import BLOCK
 from ..rules import Rule
 from . import _flashoptim
 from ._ranks import DTensor

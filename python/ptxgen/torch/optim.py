@@ -22,6 +22,7 @@ from ._engine import Engine
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number, limit_of
 from ._part import Piece
+from ._places import check_keys, of_parameter, place_of, places, with_own
 from ._units import Agc
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -62,51 +63,6 @@ class _Kept:
 
     def __init__(self, states: Dict[str, Any]) -> None:
         self.states = states
-
-
-def _places(groups: List[Dict[str, Any]]) -> Iterator[Tuple[int, int, Tensor, Dict[str, Any]]]:
-    """Each parameter, with its group's number, its own there, and the group."""
-    for g, group in enumerate(groups):
-        for k, parameter in enumerate(group["params"]):
-            yield g, k, parameter, group
-
-
-def _with_own(groups: List[Dict[str, Any]], own: List[Dict[str, Any]], names: Tuple[str, ...]) -> List[Dict[str, Any]]:
-    """Loaded groups with the settings of those that there are, of these names: they are no part of a dict."""
-    if len(groups) != len(own):
-        return groups  # torch says so
-    return [{**{k: v for k, v in group.items() if k not in names},
-             **{k: v for k, v in mine.items() if k in names}} for group, mine in zip(groups, own)]
-
-
-def _place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
-    """Where the parameter that a dict has by this key is: its group's number, its own there."""
-    found = ((g, list(group["params"]).index(key)) for g, group in enumerate(groups)
-             if key in group["params"])
-    return next(found, (0, 0))
-
-
-def _check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Dict[str, Any]]) -> None:
-    """Whether the states of a dict are those of its parameters. torch would keep others, for nobody."""
-    keys = [key for group in groups for key in group["params"]]
-    if [len(group["params"]) for group in groups] != [len(group["params"]) for group in own]:
-        return  # torch says so
-    known = set(keys)
-    for key, states in state.items():
-        if isinstance(states, dict) and key not in known:
-            raise ValueError(f"state has the key {key!r}, which is no parameter of param_groups: they have "
-                             f"{', '.join(map(repr, keys))[:80]}. Its states would be lost")
-
-
-@contextlib.contextmanager
-def _of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of an optimizer over the same "
-                  "parameters") -> Iterator[None]:
-    """Names the parameter whose states were refused."""
-    try:
-        yield
-    except (KeyError, ValueError) as error:
-        kind = KeyError if isinstance(error, KeyError) else ValueError
-        raise kind(f"parameter {k} of group {group}: {error.args[0]}{remedy}") from None
 
 
 _OF_GROUPS = ("state_dtype", "ema_decay", "agc")  # arguments that torch does not have, and groups may have
@@ -218,7 +174,7 @@ class Stepped(torch.optim.Optimizer):
             why = _device.refusal(_shortcuts.local(parameter), type(self).__name__)
             if why:
                 raise ValueError(f"parameter {k} of group {g} {why}")
-            with _of_parameter(g, k, ""):
+            with of_parameter(g, k, ""):
                 _formats.format_of(parameter, self._state_dtype_of(group))
 
     def _decay_of(self, group: Dict[str, Any]) -> Optional[float]:
@@ -504,8 +460,8 @@ class Stepped(torch.optim.Optimizer):
     def _load(self, state_dict: Dict[str, Any]) -> None:
         def keep(self: Any, given: Dict[str, Any]) -> Dict[str, Any]:
             made: Dict[Any, Any] = {}
-            groups = _with_own(given["param_groups"], self.param_groups, self._of_groups)
-            _check_keys(given["state"], groups, self.param_groups)
+            groups = with_own(given["param_groups"], self.param_groups, self._of_groups)
+            check_keys(given["state"], groups, self.param_groups)
             if any(map(_bitsandbytes.are_theirs, given["state"].values())):
                 groups = [_bitsandbytes.group_of(group, self._numbers) for group in groups]
             of_flashoptim = {k for k, states in given["state"].items() if _flashoptim.are_theirs(states)}
@@ -514,10 +470,10 @@ class Stepped(torch.optim.Optimizer):
                 groups = [_flashoptim.group_of(group) for group in groups]
             for k, states in given["state"].items():
                 if k in of_flashoptim:
-                    with _of_parameter(*_place_of(k, groups)):
+                    with of_parameter(*place_of(k, groups)):
                         states = _flashoptim.converted(states, self._names, group_of[k])
                 if _bitsandbytes.are_theirs(states):
-                    with _of_parameter(*_place_of(k, groups)):
+                    with of_parameter(*place_of(k, groups)):
                         states = _bitsandbytes.converted(states, self._names)
                 made[k] = _Kept(states) if isinstance(states, dict) else states
             return {**given, "state": made, "param_groups": groups}
@@ -549,13 +505,13 @@ class Stepped(torch.optim.Optimizer):
             self.__dict__.setdefault(key, state.get(key, usual))
         for group in state["param_groups"]:
             self._check(group)
-        for g, k, parameter, group in _places(state["param_groups"]):
-            with _of_parameter(g, k):
+        for g, k, parameter, group in places(state["param_groups"]):
+            with of_parameter(g, k):
                 self._check_states(state["state"].get(parameter, {}), parameter in kept, group)
         super().__setstate__(state)
-        for g, k, parameter, group in _places(self.param_groups):
+        for g, k, parameter, group in places(self.param_groups):
             if parameter in kept:
-                with _of_parameter(g, k):
+                with of_parameter(g, k):
                     self.state[parameter] = self._adopted(parameter, kept[parameter], group)
         self._place_guards()
         self.__dict__.pop("_ptxgen_engine", None)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: MIT
+"""Parameters by their places in an optimizer's groups, and dicts of states that are for others."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Dict, Iterator, List, Tuple
+
+from torch import Tensor
+
+
+def places(groups: List[Dict[str, Any]]) -> Iterator[Tuple[int, int, Tensor, Dict[str, Any]]]:
+    """Each parameter, with its group's number, its own there, and the group."""
+    for g, group in enumerate(groups):
+        for k, parameter in enumerate(group["params"]):
+            yield g, k, parameter, group
+
+
+def with_own(groups: List[Dict[str, Any]], own: List[Dict[str, Any]], names: Tuple[str, ...]) -> List[Dict[str, Any]]:
+    """Loaded groups with the settings of those that there are, of these names: they are no part of a dict."""
+    if len(groups) != len(own):
+        return groups  # torch says so
+    return [{**{k: v for k, v in group.items() if k not in names},
+             **{k: v for k, v in mine.items() if k in names}} for group, mine in zip(groups, own)]
+
+
+def place_of(key: Any, groups: List[Dict[str, Any]]) -> Tuple[int, int]:
+    """Where the parameter that a dict has by this key is: its group's number, its own there."""
+    found = ((g, list(group["params"]).index(key)) for g, group in enumerate(groups)
+             if key in group["params"])
+    return next(found, (0, 0))
+
+
+def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Dict[str, Any]]) -> None:
+    """Whether the states of a dict are those of its parameters. torch would keep others, for nobody."""
+    keys = [key for group in groups for key in group["params"]]
+    if [len(group["params"]) for group in groups] != [len(group["params"]) for group in own]:
+        return  # torch says so
+    known = set(keys)
+    for key, states in state.items():
+        if isinstance(states, dict) and key not in known:
+            raise ValueError(f"state has the key {key!r}, which is no parameter of param_groups: they have "
+                             f"{', '.join(map(repr, keys))[:80]}. Its states would be lost")
+
+
+@contextlib.contextmanager
+def of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of an optimizer over the same "
+                  "parameters") -> Iterator[None]:
+    """Names the parameter whose states were refused."""
+    try:
+        yield
+    except (KeyError, ValueError) as error:
+        kind = KeyError if isinstance(error, KeyError) else ValueError
+        raise kind(f"parameter {k} of group {group}: {error.args[0]}{remedy}") from None
