@@ -116,21 +116,19 @@ struct step_qk_row {
     uint32_t columns, lines; // lines: twice their number; + 1: they are columns
 };
 
-// A copy that is wanted transposed, too; and a tile of it: rows and columns of so many codes, by
-// rows of tiles.
+// The tiles of a matrix of codes, by rows of tiles: so many rows and columns, but at the edges.
+enum { PTXK_STEP_CODES_TILE = 128 };
+
+// A copy that is wanted transposed, too; and a tile of it.
 struct step_transpose_row {
     uint64_t codes, to; // addresses
     uint64_t rows, columns;
 };
-enum { PTXK_STEP_TRANSPOSE_TILE = 64 };
 struct step_transpose_tile_row {
     uint32_t matrix, index;
 };
 
-// Transposes four words of four codes, of four rows, to those of four columns.
-void ptxk_step_words_transpose(ptx_builder *b, ptx_val x[4]);
-
-// A matrix whose copy is in blocks; and a tile of it, by rows of tiles.
+// A matrix whose copy is in blocks; and a tile of it.
 struct step_fp8_row {
     uint64_t codes, scales;                 // addresses
     uint64_t transposed, transposed_scales; // 0: not wanted
@@ -138,7 +136,7 @@ struct step_fp8_row {
     uint32_t tensor, kind; // of ptxk_step_fp8_kind()
     uint64_t scaling;      // ptx_fp8_scaling
 };
-enum { PTXK_STEP_FP8_TILE = 128, PTXK_STEP_FP8_KINDS = 12 };
+enum { PTXK_STEP_FP8_KINDS = 12 };
 struct step_fp8_tile_row {
     uint32_t matrix, index;
 };

@@ -2,23 +2,20 @@
 // Copies of the weights in 8 bits with a scale a block, made of the weights that the step has left:
 // a block of threads for each 128 x 128 elements of a matrix. Each thread keeps 16 rows of 4
 // columns; codes are transposed through shared memory.
-#include "common/common.h"
 #include "common/fp8.h"
 #include "norm_parts.h"
-#include "step_apply.h"
+#include "step_codes.h"
 #include "step_tile.h"
 
 #include <float.h>
 
 enum {
-    TILE = PTXK_STEP_FP8_TILE,
-    EACH = 4, // adjacent elements of a thread: a word of codes
+    TILE = STEP_CODES_TILE,
+    EACH = STEP_CODES_EACH, // adjacent elements of a thread: a word of codes
     WARPS = NORM_BLOCK / WARP,
-    LINES = TILE / WARPS, // rows of a thread
-    UNIT = 16,            // bytes of shared memory that are moved at once
-    UNIT_WORDS = UNIT / EACH,
-    LINE_WORDS = TILE / EACH,    // of a line of codes in shared memory
-    CODES = TILE * LINE_WORDS,   // words
+    LINES = STEP_CODES_LINES, // rows of a thread
+    UNIT_WORDS = 4,
+    CODES = STEP_CODES_WORDS,    // of shared memory
     SHARED_WORDS = CODES + TILE, // and a factor for each column
 };
 
@@ -28,16 +25,10 @@ enum {
 struct blocks {
     const struct ptxk_step_spec *spec;
     enum fp8_format format;
-    ptx_val tid, lane, warp;               // u32
+    struct ptxk_codes tile;
     ptx_val parameter, codes, scales;      // u64: addresses
     ptx_val transposed, transposed_scales; // u64, 0: not wanted
-    ptx_val rows, columns;                 // u64: of the matrix
-    ptx_val row, column;                   // u64: the tile's first
-    ptx_val down, right, downs, rights;    // u64: the tile's place, and how many there are
-    ptx_val height, width;                 // u32: of the tile
-    ptx_val whole;                         // a predicate: no edge cuts the tile
     ptx_val scaling;                       // u32: ptx_fp8_scaling
-    ptx_ptr shared;                        // b32
     struct ptxk_lanes weight[LINES];       // of row 16 * warp + k, columns 4 * lane on
 };
 
@@ -117,9 +108,9 @@ static ptx_val begin(ptx_builder *b, struct blocks *t, const struct norm_spec *n
     ptx_ptr rows =
         ptx_param_ptr(b, PTX_U64, "rows", .readonly = true, .meaning = "of the step: parameter");
     const struct leave leave = leave_param(b, norm);
-    t->tid = ptx_tid(b, PTX_X);
-    t->lane = ptx_and(b, t->tid, WARP - 1);
-    t->warp = ptx_shr(b, t->tid, 5);
+    t->tile.tid = ptx_tid(b, PTX_X);
+    t->tile.lane = ptx_and(b, t->tile.tid, WARP - 1);
+    t->tile.warp = ptx_shr(b, t->tile.tid, 5);
     ptx_comment(b, "the tile, and the row of its matrix");
     ptx_val at = ptx_mul_wide(b, ptx_ctaid(b, PTX_X), 2);
     ptx_vec tile = ptx_load_vec(b, tiles, at, 2);
@@ -134,30 +125,15 @@ static ptx_val begin(ptx_builder *b, struct blocks *t, const struct norm_spec *n
     t->scales = to.lane[1];
     t->transposed = across.lane[0];
     t->transposed_scales = across.lane[1];
-    t->rows = size.lane[0];
-    t->columns = size.lane[1];
+    t->tile.rows = size.lane[0];
+    t->tile.columns = size.lane[1];
     t->scaling = ptx_cvt(b, PTX_U32, rest.lane[1]);
     ptxk_norm_wait_for_last(b);
     ptx_return_if(b, is_left(b, norm, &leave, tensor_kind.lane[0]));
     ptx_ptr of_step = ptx_at(b, rows, ptx_mul_wide(b, tensor_kind.lane[0], words));
     t->parameter = ptx_load(b, of_step, OF(parameter));
 
-    ptx_comment(b, "its place and size");
-    t->rights = ptxk_over_power_of_two(b, ptx_add(b, t->columns, TILE - 1), TILE);
-    t->downs = ptxk_over_power_of_two(b, ptx_add(b, t->rows, TILE - 1), TILE);
-    ptx_val in_row = ptx_cvt(b, PTX_U32, t->rights);
-    ptx_val down = ptx_div(b, tile.lane[1], in_row);
-    ptx_val right = ptx_sub(b, tile.lane[1], ptx_mul(b, down, in_row));
-    t->down = ptx_cvt(b, PTX_U64, down);
-    t->right = ptx_cvt(b, PTX_U64, right);
-    t->row = ptx_mul_wide(b, down, TILE);
-    t->column = ptx_mul_wide(b, right, TILE);
-    ptx_val height = ptx_min(b, ptx_sub(b, t->rows, t->row), TILE);
-    ptx_val width = ptx_min(b, ptx_sub(b, t->columns, t->column), TILE);
-    t->height = ptx_cvt(b, PTX_U32, height);
-    t->width = ptx_cvt(b, PTX_U32, width);
-    ptx_val full = ptx_eq(b, t->height, TILE);
-    t->whole = ptx_and(b, full, ptx_eq(b, t->width, TILE));
+    ptxk_codes_place(b, &t->tile, tile.lane[1]);
     return tensor_kind.lane[1];
 }
 
@@ -168,7 +144,7 @@ static ptx_val in_units(ptx_builder *b, const struct blocks *t, ptx_val address,
 {
     ptx_val bits = ptx_and(b, ptx_or(b, address, line), bytes - 1);
 
-    return ptx_and(b, t->whole, ptx_eq(b, bits, 0));
+    return ptx_and(b, t->tile.whole, ptx_eq(b, bits, 0));
 }
 
 // ---- the weights --------------------------------------------------------------------------------
@@ -177,11 +153,11 @@ static void weights_read(ptx_builder *b, struct blocks *t, ptx_type type)
 {
     const uint32_t bytes = ptx_type_bytes(type);
     ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, t->parameter);
-    ptx_val first = ptx_cvt(b, PTX_U64, ptx_mul(b, t->warp, LINES));
-    ptx_val column = ptx_mul(b, t->lane, EACH);
-    ptx_val row = ptx_add(b, t->row, first);
-    ptx_ptr line = ptx_at(b, p, ptx_mad(b, row, t->columns, t->column));
-    ptx_val pitch = ptx_mul(b, t->columns, bytes);
+    ptx_val first = ptx_cvt(b, PTX_U64, ptx_mul(b, t->tile.warp, LINES));
+    ptx_val column = ptx_mul(b, t->tile.lane, EACH);
+    ptx_val row = ptx_add(b, t->tile.row, first);
+    ptx_ptr line = ptx_at(b, p, ptx_mad(b, row, t->tile.columns, t->tile.column));
+    ptx_val pitch = ptx_mul(b, t->tile.columns, bytes);
 
     ptx_comment(b, "the thread's weights: 4 of each of 16 rows");
     for (unsigned k = 0; k < LINES; k++) {
@@ -193,18 +169,18 @@ static void weights_read(ptx_builder *b, struct blocks *t, ptx_type type)
         for (unsigned k = 0; k < LINES; k++) {
             ptxk_comment_lanes(b, "reads rows", k, 4, LINES);
             ptxk_lanes_read(b, &t->weight[k], at);
-            at = ptx_at(b, at, t->columns);
+            at = ptx_at(b, at, t->tile.columns);
         }
     }
     ptx_else (b) {
-        ptx_val left = ptx_sub(b, ptx_bitcast(b, PTX_S32, t->height),
-                               ptx_bitcast(b, PTX_S32, ptx_mul(b, t->warp, LINES)));
-        ptx_val i = ptx_bitcast(b, PTX_S32, column), end = ptx_bitcast(b, PTX_S32, t->width);
+        ptx_val left = ptx_sub(b, ptx_bitcast(b, PTX_S32, t->tile.height),
+                               ptx_bitcast(b, PTX_S32, ptx_mul(b, t->tile.warp, LINES)));
+        ptx_val i = ptx_bitcast(b, PTX_S32, column), end = ptx_bitcast(b, PTX_S32, t->tile.width);
         for (unsigned k = 0; k < LINES; k++) {
             ptx_comment(b, "those of row %u that there are", k);
             ptx_if (b, ptx_gt(b, left, ptx_s32((int32_t)k)))
                 ptxk_lanes_read_some(b, &t->weight[k], line, i, end);
-            line = ptx_at(b, line, t->columns);
+            line = ptx_at(b, line, t->tile.columns);
         }
     }
 }
@@ -299,9 +275,9 @@ static ptx_val tile_largest(ptx_builder *b, const struct blocks *t)
         largest = ptxk_larger(b, largest, row_largest(b, t, k));
     largest = warp_largest(b, largest);
     ptx_comment(b, "the largest of the tile");
-    ptx_ptr of_warps = ptx_ptr_cast(b, PTX_F32, ptx_at(b, t->shared, CODES));
-    ptx_if (b, ptx_eq(b, t->lane, 0))
-        ptx_store(b, of_warps, t->warp, largest);
+    ptx_ptr of_warps = ptx_ptr_cast(b, PTX_F32, ptx_at(b, t->tile.shared, CODES));
+    ptx_if (b, ptx_eq(b, t->tile.lane, 0))
+        ptx_store(b, of_warps, t->tile.warp, largest);
     ptx_barrier(b);
     for (uint32_t k = 0; k < WARPS; k += 4) {
         ptx_comment(b, "and of warps %u to %u", k, k + 3);
@@ -314,62 +290,33 @@ static ptx_val tile_largest(ptx_builder *b, const struct blocks *t)
 
 // ---- codes --------------------------------------------------------------------------------------
 
-// Where unit `u` (u32) of a line of codes is in shared memory, in words: so that neither lines nor
-// columns of units meet in a bank.
-static ptx_val unit_at(ptx_builder *b, ptx_val line, ptx_val u)
-{
-    ptx_val turn = ptx_and(b, ptx_shr(b, line, 2), TILE / UNIT - 1);
-    ptx_val place = ptx_mul(b, ptx_xor(b, u, turn), UNIT_WORDS);
-
-    return ptx_mad(b, line, LINE_WORDS, place);
-}
-
-// Writes lines of codes from shared memory, byte by byte: adjacent threads write adjacent ones.
-static void lines_write(ptx_builder *b, const struct blocks *t, ptx_ptr to, ptx_val pitch,
-                        ptx_val lines, ptx_val length)
-{
-    ptx_comment(b, "the thread's place in lines of codes");
-    ptx_ptr bytes = ptx_ptr_cast(b, PTX_U8, t->shared);
-    ptx_val along = ptx_and(b, t->tid, TILE - 1), unit = ptx_shr(b, along, 4);
-    ptx_val rest = ptx_and(b, along, UNIT - 1);
-
-    ptx_comment(b, "writes codes one by one");
-    ptx_if (b, ptx_lt(b, along, length)) {
-        ptx_for (b, line, ptx_var(b, ptx_shr(b, t->tid, 7)), lines, NORM_BLOCK / TILE) {
-            ptx_val from = ptx_mad(b, unit_at(b, line, unit), EACH, rest);
-            ptx_val at = ptx_mad(b, ptx_cvt(b, PTX_U64, line), pitch, ptx_cvt(b, PTX_U64, along));
-            ptx_store(b, to, at, ptx_load(b, bytes, from));
-        }
-    }
-}
-
 // Writes the codes of rows: `word` has a thread's of each.
 static void rows_write(ptx_builder *b, const struct blocks *t, const ptx_val word[LINES])
 {
     ptx_ptr p = ptx_ptr_from(b, PTX_U8, PTX_SPACE_GLOBAL, t->codes);
-    ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->row, t->columns, t->column));
-    ptx_val first = ptx_mul(b, t->warp, LINES);
+    ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->tile.row, t->tile.columns, t->tile.column));
+    ptx_val first = ptx_mul(b, t->tile.warp, LINES);
 
-    ptx_if (b, in_units(b, t, t->codes, t->columns, EACH)) {
+    ptx_if (b, in_units(b, t, t->codes, t->tile.columns, EACH)) {
         ptx_comment(b, "writes words of codes");
         ptx_val row = ptx_cvt(b, PTX_U64, first);
-        ptx_val column = ptx_cvt(b, PTX_U64, ptx_mul(b, t->lane, EACH));
-        ptx_ptr at = ptx_at(b, to, ptx_mad(b, row, t->columns, column));
+        ptx_val column = ptx_cvt(b, PTX_U64, ptx_mul(b, t->tile.lane, EACH));
+        ptx_ptr at = ptx_at(b, to, ptx_mad(b, row, t->tile.columns, column));
         for (unsigned k = 0; k < LINES; k++) {
             ptx_store(b, ptx_ptr_cast(b, PTX_B32, at), 0, word[k]);
-            at = ptx_at(b, at, t->columns);
+            at = ptx_at(b, at, t->tile.columns);
         }
     }
     ptx_else (b) {
         ptx_comment(b, "rows of codes into shared memory");
-        ptx_val unit = ptx_shr(b, t->lane, 2), rest = ptx_and(b, t->lane, UNIT_WORDS - 1);
+        ptx_val unit = ptx_shr(b, t->tile.lane, 2), rest = ptx_and(b, t->tile.lane, UNIT_WORDS - 1);
         for (uint32_t k = 0; k < LINES; k++) {
             ptxk_comment_lanes(b, "rows", k, 4, LINES);
-            ptx_val at = unit_at(b, ptx_add(b, first, k), unit);
-            ptx_store(b, t->shared, ptx_add(b, at, rest), word[k]);
+            ptx_val at = ptxk_codes_unit_at(b, ptx_add(b, first, k), unit);
+            ptx_store(b, t->tile.shared, ptx_add(b, at, rest), word[k]);
         }
         ptx_barrier(b);
-        lines_write(b, t, to, t->columns, t->height, t->width);
+        ptxk_codes_write(b, &t->tile, to, t->tile.columns, t->tile.height, t->tile.width);
         ptx_barrier(b);
     }
 }
@@ -377,38 +324,12 @@ static void rows_write(ptx_builder *b, const struct blocks *t, const ptx_val wor
 // Writes the codes of the transposed matrix. Replaces the words.
 static void columns_write(ptx_builder *b, const struct blocks *t, ptx_val word[LINES])
 {
-    enum { SHARE = TILE / UNIT, TURNS = TILE * SHARE / NORM_BLOCK };
     ptx_ptr p = ptx_ptr_from(b, PTX_U8, PTX_SPACE_GLOBAL, t->transposed);
-    ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->column, t->rows, t->row));
+    ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->tile.column, t->tile.rows, t->tile.row));
 
-    for (unsigned k = 0; k < LINES; k += EACH)
-        ptxk_step_words_transpose(b, word + k);
-    ptx_comment(b, "columns of codes into shared memory");
-    for (uint32_t n = 0; n < EACH; n++) {
-        ptxk_comment_lanes(b, "columns", n, 2, EACH);
-        ptx_vec unit = { .lanes = UNIT_WORDS };
-        for (unsigned k = 0; k < UNIT_WORDS; k++)
-            unit.lane[k] = word[k * EACH + n];
-        ptx_val line = ptx_add(b, ptx_mul(b, t->lane, EACH), n);
-        ptx_store_vec(b, t->shared, unit_at(b, line, t->warp), unit);
-    }
+    ptxk_codes_turn(b, &t->tile, word);
     ptx_barrier(b);
-    ptx_if (b, in_units(b, t, t->transposed, t->rows, UNIT)) {
-        ptx_comment(b, "writes columns of codes");
-        ptx_val unit = ptx_and(b, t->tid, SHARE - 1), line = ptx_shr(b, t->tid, 3);
-        ptx_val row = ptx_cvt(b, PTX_U64, ptx_mul(b, unit, UNIT));
-        ptx_ptr at = ptx_at(b, to, ptx_mad(b, ptx_cvt(b, PTX_U64, line), t->rows, row));
-        ptx_val pitch = ptx_mul(b, t->rows, NORM_BLOCK / SHARE);
-        for (uint32_t k = 0; k < TURNS; k++) {
-            ptxk_comment_lanes(b, "lines", k, 2, TURNS);
-            ptx_val from = unit_at(b, ptx_add(b, line, k * (NORM_BLOCK / SHARE)), unit);
-            ptx_vec codes = ptx_load_vec(b, t->shared, from, UNIT_WORDS);
-            ptx_store_vec(b, ptx_ptr_cast(b, PTX_B32, at), 0, codes);
-            at = ptx_at(b, at, pitch);
-        }
-    }
-    ptx_else (b)
-        lines_write(b, t, to, t->rows, t->width, t->height);
+    ptxk_codes_write(b, &t->tile, to, t->tile.rows, t->tile.width, t->tile.height);
 }
 
 // The codes of row `k`, of which each element has a factor.
@@ -432,11 +353,12 @@ static void squares(ptx_builder *b, const struct blocks *t)
     const ptx_val by[EACH] = { s.by, s.by, s.by, s.by };
     ptx_val is_wanted = ptx_ne(b, t->transposed, 0);
 
-    ptx_if (b, ptx_eq(b, t->tid, 0)) {
-        scale_store(b, t->scales, ptx_mad(b, t->down, t->rights, t->right), s.inverse);
+    ptx_if (b, ptx_eq(b, t->tile.tid, 0)) {
+        scale_store(b, t->scales, ptx_mad(b, t->tile.down, t->tile.rights, t->tile.right),
+                    s.inverse);
         ptx_if (b, is_wanted)
-            scale_store(b, t->transposed_scales, ptx_mad(b, t->right, t->downs, t->down),
-                        s.inverse);
+            scale_store(b, t->transposed_scales,
+                        ptx_mad(b, t->tile.right, t->tile.downs, t->tile.down), s.inverse);
     }
     for (unsigned k = 0; k < LINES; k++)
         word[k] = word_of(b, t, k, by);
@@ -454,14 +376,14 @@ static void rows_make(ptx_builder *b, const struct blocks *t)
 
     for (uint32_t k = 0; k < LINES; k++) {
         ptx_val own = warp_largest(b, row_largest(b, t, k));
-        largest = k ? ptx_select(b, ptx_eq(b, t->lane, k), own, largest) : own;
+        largest = k ? ptx_select(b, ptx_eq(b, t->tile.lane, k), own, largest) : own;
     }
     const struct scale s = scale_of(b, t, largest);
-    ptx_val row = ptx_mad(b, t->warp, LINES, t->lane);
-    ptx_val is_row = ptx_lt(b, t->lane, LINES);
-    ptx_if (b, ptx_and(b, is_row, ptx_lt(b, row, t->height))) {
-        ptx_val at = ptx_add(b, t->row, ptx_cvt(b, PTX_U64, row));
-        scale_store(b, t->scales, ptx_mad(b, at, t->rights, t->right), s.inverse);
+    ptx_val row = ptx_mad(b, t->tile.warp, LINES, t->tile.lane);
+    ptx_val is_row = ptx_lt(b, t->tile.lane, LINES);
+    ptx_if (b, ptx_and(b, is_row, ptx_lt(b, row, t->tile.height))) {
+        ptx_val at = ptx_add(b, t->tile.row, ptx_cvt(b, PTX_U64, row));
+        scale_store(b, t->scales, ptx_mad(b, at, t->tile.rights, t->tile.right), s.inverse);
     }
     for (uint32_t k = 0; k < LINES; k++) {
         ptx_val one = ptx_shfl_idx(b, s.by, ptx_u32(k));
@@ -473,8 +395,8 @@ static void rows_make(ptx_builder *b, const struct blocks *t)
 // Thread n has the scale of column n.
 static void columns_make(ptx_builder *b, const struct blocks *t)
 {
-    ptx_ptr of_warps = ptx_ptr_cast(b, PTX_F32, t->shared);
-    ptx_ptr factors = ptx_ptr_cast(b, PTX_F32, ptx_at(b, t->shared, CODES));
+    ptx_ptr of_warps = ptx_ptr_cast(b, PTX_F32, t->tile.shared);
+    ptx_ptr factors = ptx_ptr_cast(b, PTX_F32, ptx_at(b, t->tile.shared, CODES));
     ptx_vec own = { .lanes = EACH };
     ptx_val word[LINES], x[EACH];
 
@@ -487,22 +409,23 @@ static void columns_make(ptx_builder *b, const struct blocks *t)
             own.lane[n] = k ? ptxk_larger(b, own.lane[n], magnitude) : magnitude;
         }
     }
-    ptx_val column = ptx_mul(b, t->lane, EACH);
-    ptx_store_vec(b, of_warps, ptx_mad(b, t->warp, TILE, column), own);
+    ptx_val column = ptx_mul(b, t->tile.lane, EACH);
+    ptx_store_vec(b, of_warps, ptx_mad(b, t->tile.warp, TILE, column), own);
     ptx_barrier(b);
-    ptx_if (b, ptx_lt(b, t->tid, TILE)) {
+    ptx_if (b, ptx_lt(b, t->tile.tid, TILE)) {
         ptx_comment(b, "the largest of a column");
-        ptx_val largest = ptx_load(b, of_warps, t->tid);
+        ptx_val largest = ptx_load(b, of_warps, t->tile.tid);
         for (uint32_t k = 1; k < WARPS; k++) {
             ptxk_comment_lanes(b, "of the warps", k, 4, WARPS);
-            ptx_val other = ptx_load(b, ptx_at(b, of_warps, k * TILE), t->tid);
+            ptx_val other = ptx_load(b, ptx_at(b, of_warps, k * TILE), t->tile.tid);
             largest = ptxk_larger(b, largest, other);
         }
         const struct scale s = scale_of(b, t, ptxk_one_nan(b, largest));
-        ptx_store(b, factors, t->tid, s.by);
-        ptx_if (b, ptx_lt(b, t->tid, t->width)) {
-            ptx_val at = ptx_add(b, t->column, ptx_cvt(b, PTX_U64, t->tid));
-            scale_store(b, t->transposed_scales, ptx_mad(b, at, t->downs, t->down), s.inverse);
+        ptx_store(b, factors, t->tile.tid, s.by);
+        ptx_if (b, ptx_lt(b, t->tile.tid, t->tile.width)) {
+            ptx_val at = ptx_add(b, t->tile.column, ptx_cvt(b, PTX_U64, t->tile.tid));
+            scale_store(b, t->transposed_scales, ptx_mad(b, at, t->tile.downs, t->tile.down),
+                        s.inverse);
         }
     }
     ptx_barrier(b);
@@ -539,7 +462,7 @@ void ptxk_step_fp8_blocks_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_comment(b,
                 "a block for each 128 x 128 weights of a matrix: their codes, with their scales");
     ptx_val kind = begin(b, &t, norm);
-    t.shared = ptx_ptr_cast(b, PTX_B32, ptx_shared(b, PTX_U32, SHARED_WORDS));
+    t.tile.shared = ptx_ptr_cast(b, PTX_B32, ptx_shared(b, PTX_U32, SHARED_WORDS));
     for (unsigned k = 0; k < PTXK_STEP_FP8_KINDS; k++) {
         if (!(t.spec->fp8_blocks >> k & 1))
             continue;

@@ -18,26 +18,26 @@ static bool is_in_blocks(const struct ptx_step_tensor *tensor)
 }
 
 // The tiles of a matrix.
-static uint64_t tiles_of(const struct ptx_step_tensor *tensor, uint64_t tile)
+static uint64_t tiles_of(const struct ptx_step_tensor *tensor)
 {
-    const uint64_t columns = tensor->fp8_columns;
+    const uint64_t tile = PTXK_STEP_CODES_TILE, columns = tensor->fp8_columns;
 
     return parts_of(tensor->count / columns, tile) * parts_of(columns, tile);
 }
 
 static uint64_t transpose_tiles_of(const struct ptx_step_tensor *tensor)
 {
-    return is_transposed(tensor) ? tiles_of(tensor, PTXK_STEP_TRANSPOSE_TILE) : 0;
+    return is_transposed(tensor) ? tiles_of(tensor) : 0;
 }
 
 static uint64_t block_tiles_of(const struct ptx_step_tensor *tensor)
 {
-    return is_in_blocks(tensor) ? tiles_of(tensor, PTXK_STEP_FP8_TILE) : 0;
+    return is_in_blocks(tensor) ? tiles_of(tensor) : 0;
 }
 
 uint64_t ptxp_copies_scales(const struct ptx_step_tensor *tensor, bool transposed)
 {
-    const uint64_t tile = PTXK_STEP_FP8_TILE;
+    const uint64_t tile = PTXK_STEP_CODES_TILE;
 
     if (!is_in_blocks(tensor))
         return 0;
@@ -76,32 +76,33 @@ ptx_status ptxp_copies_count(const struct ptx_step_params *params, struct copy_c
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the matrices with fp8_blocks have more than 2^31 tiles of %d x %d codes: "
                          "make several plans",
-                         PTXK_STEP_FP8_TILE, PTXK_STEP_FP8_TILE);
+                         PTXK_STEP_CODES_TILE, PTXK_STEP_CODES_TILE);
     if (counts->transpose_tiles > INT32_MAX)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the matrices with an fp8_transposed have more than 2^31 tiles of %d x %d "
                          "codes: make several plans",
-                         PTXK_STEP_TRANSPOSE_TILE, PTXK_STEP_TRANSPOSE_TILE);
+                         PTXK_STEP_CODES_TILE, PTXK_STEP_CODES_TILE);
     return PTX_OK;
 }
 
 // ---- rows ---------------------------------------------------------------------------------------
 
+// The tiles of the last matrices are made first: their codes are what the step has written last.
 static void fill_transposes(const struct ptx_step_params *params, struct step_transpose_row *rows,
                             struct step_transpose_tile_row *tiles)
 {
     uint32_t matrix = 0;
     size_t n = 0;
 
-    for (size_t t = 0; t < params->tensor_count; t++) {
+    for (size_t t = params->tensor_count; t-- > 0;) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
         if (!is_transposed(tensor))
             continue;
         rows[matrix] = (struct step_transpose_row) { tensor->fp8, tensor->fp8_transposed,
                                                      tensor->count / tensor->fp8_columns,
                                                      tensor->fp8_columns };
-        for (uint32_t k = 0; k < transpose_tiles_of(tensor); k++)
-            tiles[n++] = (struct step_transpose_tile_row) { matrix, k };
+        for (uint64_t k = transpose_tiles_of(tensor); k-- > 0;)
+            tiles[n++] = (struct step_transpose_tile_row) { matrix, (uint32_t)k };
         matrix++;
     }
 }

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT
+#include "step_codes.h"
+
+enum {
+    TILE = STEP_CODES_TILE,
+    EACH = STEP_CODES_EACH,
+    LINES = STEP_CODES_LINES,
+    UNIT = 16, // bytes of shared memory that are moved at once
+    UNIT_WORDS = UNIT / EACH,
+    LINE_UNITS = TILE / UNIT,
+    LINE_WORDS = TILE / EACH,
+};
+
+void ptxk_codes_place(ptx_builder *b, struct ptxk_codes *t, ptx_val index)
+{
+    ptx_comment(b, "its place and size");
+    t->rights = ptxk_over_power_of_two(b, ptx_add(b, t->columns, TILE - 1), TILE);
+    t->downs = ptxk_over_power_of_two(b, ptx_add(b, t->rows, TILE - 1), TILE);
+    ptx_val in_row = ptx_cvt(b, PTX_U32, t->rights);
+    ptx_val down = ptx_div(b, index, in_row);
+    ptx_val right = ptx_sub(b, index, ptx_mul(b, down, in_row));
+    t->down = ptx_cvt(b, PTX_U64, down);
+    t->right = ptx_cvt(b, PTX_U64, right);
+    t->row = ptx_mul_wide(b, down, TILE);
+    t->column = ptx_mul_wide(b, right, TILE);
+    ptx_val height = ptx_min(b, ptx_sub(b, t->rows, t->row), TILE);
+    ptx_val width = ptx_min(b, ptx_sub(b, t->columns, t->column), TILE);
+    t->height = ptx_cvt(b, PTX_U32, height);
+    t->width = ptx_cvt(b, PTX_U32, width);
+    ptx_val full = ptx_eq(b, t->height, TILE);
+    t->whole = ptx_and(b, full, ptx_eq(b, t->width, TILE));
+}
+
+ptx_val ptxk_codes_unit_at(ptx_builder *b, ptx_val line, ptx_val u)
+{
+    ptx_val turn = ptx_and(b, ptx_shr(b, line, 2), LINE_UNITS - 1);
+    ptx_val place = ptx_mul(b, ptx_xor(b, u, turn), UNIT_WORDS);
+
+    return ptx_mad(b, line, LINE_WORDS, place);
+}
+
+// Four words of four codes, of four rows, to those of four columns.
+static void words_transpose(ptx_builder *b, ptx_val x[EACH])
+{
+    enum { LOWS = 0x5140, HIGHS = 0x7362, LOWER = 0x5410, UPPER = 0x7632 };
+
+    ptx_comment(b, "4 x 4 codes, transposed in registers");
+    ptx_val low_01 = ptx_prmt(b, x[0], x[1], LOWS), high_01 = ptx_prmt(b, x[0], x[1], HIGHS);
+    ptx_val low_23 = ptx_prmt(b, x[2], x[3], LOWS), high_23 = ptx_prmt(b, x[2], x[3], HIGHS);
+    x[0] = ptx_prmt(b, low_01, low_23, LOWER);
+    x[1] = ptx_prmt(b, low_01, low_23, UPPER);
+    x[2] = ptx_prmt(b, high_01, high_23, LOWER);
+    x[3] = ptx_prmt(b, high_01, high_23, UPPER);
+}
+
+void ptxk_codes_turn(ptx_builder *b, const struct ptxk_codes *t, ptx_val word[LINES])
+{
+    for (unsigned k = 0; k < LINES; k += EACH)
+        words_transpose(b, word + k);
+    ptx_comment(b, "columns of codes into shared memory");
+    for (uint32_t n = 0; n < EACH; n++) {
+        ptxk_comment_lanes(b, "columns", n, 2, EACH);
+        ptx_vec unit = { .lanes = UNIT_WORDS };
+        for (unsigned k = 0; k < UNIT_WORDS; k++)
+            unit.lane[k] = word[k * EACH + n];
+        ptx_val line = ptx_add(b, ptx_mul(b, t->lane, EACH), n);
+        ptx_store_vec(b, t->shared, ptxk_codes_unit_at(b, line, t->warp), unit);
+    }
+}
+
+// ---- lines --------------------------------------------------------------------------------------
+
+// Where word `k` (u32) of a line of codes is in shared memory.
+static ptx_val word_at(ptx_builder *b, ptx_val line, ptx_val k)
+{
+    ptx_val rest = ptx_and(b, k, UNIT_WORDS - 1);
+    ptx_val unit = ptxk_codes_unit_at(b, line, ptx_shr(b, k, 2));
+
+    return ptx_add(b, unit, rest);
+}
+
+static void units_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, ptx_val pitch,
+                        ptx_val lines, ptx_val length)
+{
+    enum { STRIDE = NORM_BLOCK / LINE_UNITS };
+    ptx_val along = ptx_and(b, t->tid, LINE_UNITS - 1), codes = ptx_mul(b, along, UNIT);
+    ptx_val first = ptx_shr(b, t->tid, ptxk_log2(LINE_UNITS));
+    ptx_val before = ptx_mul(b, ptx_cvt(b, PTX_U64, first), pitch);
+    ptx_ptr at = ptx_at(b, ptx_at(b, to, before), codes);
+    ptx_val step = ptx_mul(b, pitch, STRIDE);
+
+    ptx_comment(b, "writes lines in units of 16 codes");
+    ptx_if (b, ptx_lt(b, codes, length)) {
+        for (uint32_t k = 0; k < TILE / STRIDE; k++) {
+            ptxk_comment_lanes(b, "lines", k, 1, TILE / STRIDE);
+            ptx_val line = ptx_add(b, first, k * STRIDE);
+            ptx_if (b, ptx_lt(b, line, lines)) {
+                ptx_val from = ptxk_codes_unit_at(b, line, along);
+                ptx_vec unit = ptx_load_vec(b, t->shared, from, UNIT_WORDS);
+                ptx_store_vec(b, ptx_ptr_cast(b, PTX_B32, at), 0, unit);
+            }
+            at = ptx_at(b, at, step);
+        }
+    }
+}
+
+// A warp writes a line: lanes whole words of its memory, and lanes 0 to 7 what is before and behind
+// those, one by one.
+static void words_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, ptx_val pitch,
+                        ptx_val lines, ptx_val length)
+{
+    enum { IN_ORDER = 0x3210, EACH_NEXT = 0x1111 };
+    ptx_ptr bytes = ptx_ptr_cast(b, PTX_U8, t->shared);
+    ptx_val behind = ptx_ge(b, t->lane, EACH), some = ptx_lt(b, t->lane, 2 * EACH);
+    ptx_val place = ptx_and(b, t->lane, EACH - 1);
+
+    ptx_comment(b, "writes lines in words");
+    ptx_for (b, line, ptx_var(b, t->warp), lines, NORM_BLOCK / WARP) {
+        ptx_ptr at = ptx_at(b, to, ptx_mul(b, ptx_cvt(b, PTX_U64, line), pitch));
+        ptx_val low = ptx_cvt(b, PTX_U32, ptx_ptr_address(b, at));
+        ptx_val before = ptx_min(b, ptx_and(b, ptx_sub(b, ptx_u32(0), low), EACH - 1), length);
+        ptx_val words = ptx_shr(b, ptx_sub(b, length, before), 2);
+        ptx_comment(b, "a word, of two of shared memory");
+        ptx_if (b, ptx_lt(b, t->lane, words)) {
+            ptx_val next = ptx_add(b, t->lane, ptx_min(b, before, 1));
+            ptx_val first = word_at(b, line, t->lane), second = word_at(b, line, next);
+            ptx_val x = ptx_load(b, t->shared, first), y = ptx_load(b, t->shared, second);
+            ptx_val order = ptx_mad(b, before, EACH_NEXT, IN_ORDER);
+            ptx_ptr word = ptx_at(b, at, ptx_mad(b, t->lane, EACH, before));
+            ptx_val four = ptx_prmt(b, x, y, order);
+            ptx_store(b, ptx_ptr_cast(b, PTX_B32, word), 0, four);
+        }
+        ptx_comment(b, "single codes");
+        ptx_val skipped = ptx_mad(b, words, EACH, before);
+        ptx_val i = ptx_add(b, place, ptx_select(b, behind, skipped, 0));
+        ptx_val end = ptx_select(b, behind, length, before);
+        ptx_if (b, ptx_and(b, some, ptx_lt(b, i, end))) {
+            ptx_val unit = ptxk_codes_unit_at(b, line, ptx_shr(b, i, 4));
+            ptx_val rest = ptx_and(b, i, UNIT - 1);
+            ptx_store(b, at, i, ptx_load(b, bytes, ptx_mad(b, unit, EACH, rest)));
+        }
+    }
+}
+
+void ptxk_codes_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, ptx_val pitch,
+                      ptx_val lines, ptx_val length)
+{
+    ptx_comment(b, "what lines can be written in");
+    ptx_val bits = ptx_or(b, ptx_ptr_address(b, to), pitch);
+    ptx_val odd = ptx_and(b, bits, UNIT - 1);
+
+    ptx_if (b, ptx_eq(b, odd, 0))
+        units_write(b, t, to, pitch, lines, length);
+    ptx_else (b)
+        words_write(b, t, to, pitch, lines, length);
+}

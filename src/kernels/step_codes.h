@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// Tiles of 128 x 128 codes of a matrix, which a block of NORM_BLOCK threads turns through shared
+// memory: a thread has 4 adjacent codes of each of 16 rows.
+#ifndef PTXGEN_KERNELS_STEP_CODES_H
+#define PTXGEN_KERNELS_STEP_CODES_H
+
+#include "common/common.h"
+#include "step_apply.h"
+
+enum {
+    STEP_CODES_TILE = PTXK_STEP_CODES_TILE,
+    STEP_CODES_EACH = 4,                                                    // of a word
+    STEP_CODES_LINES = STEP_CODES_TILE / (NORM_BLOCK / WARP),               // rows of a thread
+    STEP_CODES_WORDS = STEP_CODES_TILE * STEP_CODES_TILE / STEP_CODES_EACH, // of shared memory
+};
+
+struct ptxk_codes {
+    ptx_val tid, lane, warp; // u32; the thread has rows 16 * warp on, columns 4 * lane on
+    ptx_val rows, columns;   // u64: of the matrix
+    ptx_val row, column;     // u64: the tile's first
+    ptx_val down, right;     // u64: the tile's place, in tiles
+    ptx_val downs, rights;   // u64: how many there are
+    ptx_val height, width;   // u32: of the tile
+    ptx_val whole;           // a predicate: no edge cuts the tile
+    ptx_ptr shared;          // b32: STEP_CODES_WORDS
+};
+
+// The tile with this index (u32), by rows of tiles, of a matrix whose size is set.
+void ptxk_codes_place(ptx_builder *b, struct ptxk_codes *t, ptx_val index);
+
+// Where unit `u` (u32) of 16 codes of a line is in shared memory, in words: so that neither lines
+// nor columns of units meet in a bank.
+ptx_val ptxk_codes_unit_at(ptx_builder *b, ptx_val line, ptx_val u);
+
+// Leaves the thread's words, one of each row, in shared memory: lines are columns of the matrix.
+// Replaces the words.
+void ptxk_codes_turn(ptx_builder *b, const struct ptxk_codes *t, ptx_val word[STEP_CODES_LINES]);
+
+// Writes lines of codes from shared memory to `to` (u8): so many lines, of so many codes (u32),
+// `pitch` (u64) codes apart. Where addresses allow it in units of 16, else in words.
+void ptxk_codes_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, ptx_val pitch,
+                      ptx_val lines, ptx_val length);
+
+#endif
