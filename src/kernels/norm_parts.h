@@ -50,6 +50,7 @@ struct norm_share {
     ptx_val team;               // from the row of the chunk
     ptx_val unit, units, count; // u32; `count`: number of the chunk's pieces
     struct norm_tensor row;     // the row that this lane has read
+    ptx_val tensor;             // u32: of the row; with reports
 };
 
 // Sets all members except the row. `part`: u32, or poisoned if there is only one.
@@ -62,9 +63,10 @@ ptx_val ptxk_norm_share_tensor(ptx_builder *b, const struct norm_tables *tables,
 
 // This thread's part of the weighted sum of squares, for ptxk_block_sum(). The index of an element
 // decides which thread and which sum it goes to, so the block's sum has the same bits at any
-// alignment.
-ptx_val ptxk_norm_share_sum(ptx_builder *b, const struct norm_spec *spec,
-                            const struct norm_share *share, ptx_val tid);
+// alignment. With reports a team is a warp, which writes those of its pieces.
+struct norm_squares;
+ptx_val ptxk_norm_share_sum(ptx_builder *b, const struct norm_squares *n,
+                            const struct norm_share *share);
 
 // A piece, and this thread's index in its team.
 struct norm_piece {
@@ -72,6 +74,7 @@ struct norm_piece {
     ptx_val count;        // s32
     ptx_val thread;       // s32, index in the team
     ptx_val team;         // log2 of the number of threads
+    ptx_val tensor;       // u32; with reports
     void *user;
 };
 
@@ -113,7 +116,6 @@ ptx_ptr ptxk_norm_accumulators_param(ptx_builder *b);
 ptx_val ptxk_norm_accumulated(ptx_builder *b, ptx_val state);
 // The same of a tensor (u32), as a predicate; false where it has no accumulator.
 ptx_val ptxk_norm_has_accumulated(ptx_builder *b, ptx_ptr rows, ptx_val tensor);
-struct norm_squares;
 // Reads a tensor's, whose row is read; a chunk without any gradient is made empty.
 void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n);
 // Takes the gradient of the chunk up. `squares`: sets n->sum.
@@ -172,6 +174,11 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
 // block.
 void ptxk_norm_squares_report_param(ptx_builder *b, struct norm_squares *n);
 ptx_val ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_val k);
+// The same of a piece: what this lane has seen of it, and its sum without the weight. Executed by
+// all lanes of the warp.
+void ptxk_norm_piece_report(ptx_builder *b, const struct norm_squares *n,
+                            const struct norm_piece *piece, ptx_ptr x,
+                            const struct chunk_seen *seen, ptx_val sum);
 // Writes the loss scale that this run divides by. Executed by one thread of the launch.
 void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n);
 

@@ -51,6 +51,8 @@ void ptxk_norm_for_pieces(ptx_builder *b, const struct norm_spec *spec,
         piece->count = ptx_shfl_idx(b, count, lane);
         if (share->row.weight.kind != PTX_KIND_POISON)
             piece->weight = ptx_shfl_idx(b, share->row.weight, lane);
+        if (share->tensor.kind != PTX_KIND_POISON)
+            piece->tensor = ptx_shfl_idx(b, share->tensor, lane);
         ptxk_norm_for_dtype(b, spec, dtype, body, piece);
         ptx_set(b, at, ptx_add(b, at, share->units));
         ptx_set(b, lane, ptx_add(b, lane, 1));
@@ -88,26 +90,46 @@ void ptxk_norm_vectors_next(ptx_builder *b, const struct norm_vectors *v)
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const ptx_val sums[SUMS])
+struct piece_sum {
+    const struct norm_squares *n;
+    ptx_val total; // a variable
+};
+
+// `seen`: NULL without reports. `there`: a predicate; poisoned: x is an element.
+static void add_square(ptx_builder *b, const struct chunk_seen *seen, ptx_val sum, ptx_val x,
+                       ptx_val there)
 {
+    if (seen)
+        ptxk_chunk_see_some(b, seen, x, there);
+    ptxk_add_square(b, sum, x);
+}
+
+static void add_vectors(ptx_builder *b, const struct norm_vectors *v, const struct chunk_seen *seen,
+                        const ptx_val sums[SUMS])
+{
+    const ptx_val always = { 0 };
+
     ptx_while (b, ptx_lt(b, v->i, v->end)) {
         ptx_val place[IN_FLIGHT], within[IN_FLIGHT];
         ptx_vec in[IN_FLIGHT];
         ptxk_norm_vectors_read(b, v, true, place, within, in);
         for (unsigned k = 0; k < IN_FLIGHT * v->lanes; k++) {
-            ptxk_comment_lanes(b, "squares", k, 4, IN_FLIGHT * v->lanes);
+            ptxk_comment_lanes(b, "squares", k, seen ? 1 : 4, IN_FLIGHT * v->lanes);
             ptx_val x = in[k / v->lanes].lane[k % v->lanes];
             if (k >= v->lanes)
                 x = ptx_select(b, within[k / v->lanes], x, 0);
-            ptxk_add_square(b, sums[k % SUMS], x);
+            add_square(b, seen, sums[k % SUMS], x, k >= v->lanes ? within[k / v->lanes] : always);
         }
         ptxk_norm_vectors_next(b, v);
     }
 }
 
 // The same for single elements, at any address.
-static void add_elements(ptx_builder *b, const struct norm_vectors *v, const ptx_val sums[SUMS])
+static void add_elements(ptx_builder *b, const struct norm_vectors *v,
+                         const struct chunk_seen *seen, const ptx_val sums[SUMS])
 {
+    const ptx_val always = { 0 };
+
     ptx_comment(b, "single elements, as many as a vector has");
     ptx_while (b, ptx_lt(b, v->i, v->end)) {
         ptx_val end = ptx_add(b, v->i, v->lanes);
@@ -116,8 +138,10 @@ static void add_elements(ptx_builder *b, const struct norm_vectors *v, const ptx
             ptx_val x[SUMS];
             for (unsigned n = 0; n < SUMS; n++)
                 x[n] = ptx_load(b, p, n, .nc = true);
+            if (seen)
+                ptx_comment(b, "and their squares");
             for (unsigned n = 0; n < SUMS; n++)
-                ptxk_add_square(b, sums[n], x[n]);
+                add_square(b, seen, sums[n], x[n], always);
         }
         ptx_set(b, v->i, ptx_add(b, v->i, v->stride));
     }
@@ -127,15 +151,23 @@ static void add_elements(ptx_builder *b, const struct norm_vectors *v, const ptx
 static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
 {
     const struct norm_piece *piece = user;
-    const ptx_val total = *(const ptx_val *)piece->user;
+    const struct piece_sum *const to = piece->user;
+    const bool reports = to->n->spec->reports;
+    struct chunk_seen own, *const seen = reports ? &own : NULL;
     const int32_t lanes = (int32_t)ptxk_vector_lanes(dtype);
     ptx_comment(b, "a piece: its last elements are read first");
     ptx_ptr x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, piece->data);
     ptx_val whole = ptx_and(b, piece->count, -lanes);
     ptx_val left = ptx_var(b, ptx_zero(dtype));
     ptx_val place = ptx_add(b, whole, piece->thread);
-    ptx_if (b, ptx_lt(b, place, piece->count))
+    ptx_val is_left = ptx_lt(b, place, piece->count);
+    ptx_if (b, is_left)
         ptx_set(b, left, ptx_load(b, x, place, .nc = true));
+    if (reports) {
+        ptx_comment(b, "what is seen of it");
+        own.largest = ptx_var(b, ptx_f32(0));
+        own.zeros = ptx_var(b, ptx_u32(0));
+    }
 
     ptx_comment(b, "whole vectors, or single elements where it is unaligned");
     struct norm_vectors v = ptxk_norm_vectors_of(b, piece, x, whole);
@@ -144,21 +176,24 @@ static void sum_piece(ptx_builder *b, ptx_type dtype, void *user)
     for (unsigned k = 0; k < SUMS; k++)
         sums[k] = ptx_var(b, ptx_f64(0));
     ptx_if (b, ptx_eq(b, low, 0))
-        add_vectors(b, &v, sums);
+        add_vectors(b, &v, seen, sums);
     ptx_else (b)
-        add_elements(b, &v, sums);
+        add_elements(b, &v, seen, sums);
     ptx_comment(b, "the last element, and the weight");
-    ptxk_add_square(b, sums[0], left);
-    ptx_val sum = ptx_mul(b, ptx_add(b, sums[0], sums[1]), piece->weight);
-    ptx_set(b, total, ptx_add(b, total, sum));
+    add_square(b, seen, sums[0], left, is_left);
+    ptx_val sum = ptx_add(b, sums[0], sums[1]);
+    ptx_val weighted = ptx_mul(b, sum, piece->weight);
+    ptx_set(b, to->total, ptx_add(b, to->total, weighted));
+    if (reports)
+        ptxk_norm_piece_report(b, to->n, piece, x, seen, sum);
 }
 
-ptx_val ptxk_norm_share_sum(ptx_builder *b, const struct norm_spec *spec,
-                            const struct norm_share *share, ptx_val tid)
+ptx_val ptxk_norm_share_sum(ptx_builder *b, const struct norm_squares *n,
+                            const struct norm_share *share)
 {
-    ptx_val total = ptx_var(b, ptx_f64(0));
-    struct norm_piece piece = { .user = &total };
+    struct piece_sum sum = { n, ptx_var(b, ptx_f64(0)) };
+    struct norm_piece piece = { .user = &sum };
 
-    ptxk_norm_for_pieces(b, spec, share, tid, sum_piece, &piece);
-    return total;
+    ptxk_norm_for_pieces(b, n->spec, share, n->tid, sum_piece, &piece);
+    return sum.total;
 }

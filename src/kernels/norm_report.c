@@ -225,6 +225,51 @@ static void report_tensor(ptx_builder *b, const struct norm_squares *n, ptx_val 
     ptx_comment(b, "the partial of the chunk");
 }
 
+// The place (u32) of the first element that is not finite; UINT32_MAX: there is none. For all lanes
+// of the warp, if any of their sums is not finite.
+static ptx_val piece_nonfinite(ptx_builder *b, const struct norm_piece *piece, ptx_ptr x,
+                               ptx_val sum)
+{
+    ptx_val first = ptx_var(b, ptx_u32(UINT32_MAX));
+    ptx_val odd = ptx_not(b, ptx_is_finite(b, sum));
+
+    ptx_if (b, ptx_vote_any(b, odd, ptx_full_warp())) {
+        ptx_for (b, i, piece->thread, piece->count, WARP) {
+            ptx_val value = ptx_load(b, x, i);
+            value = ptx_cvt(b, value.type == PTX_F64 ? PTX_F64 : PTX_F32, value);
+            ptx_if (b, ptx_not(b, ptx_is_finite(b, value)))
+                ptx_set(b, first, ptx_min(b, first, ptx_bitcast(b, PTX_U32, i)));
+        }
+        ptx_set(b, first, ptxk_lanes_combine_all(b, ptx_min, first, WARP));
+    }
+    return first;
+}
+
+void ptxk_norm_piece_report(ptx_builder *b, const struct norm_squares *n,
+                            const struct norm_piece *piece, ptx_ptr x,
+                            const struct chunk_seen *seen, ptx_val sum)
+{
+    ptx_comment(b, "its report");
+    ptx_val bad = piece_nonfinite(b, piece, x, sum);
+    ptx_comment(b, "of all lanes: the squares");
+    ptx_val all = ptxk_team_sum(b, sum, ptx_u32(WARP));
+    ptx_comment(b, "the largest");
+    ptx_val largest = ptxk_lanes_combine_all(b, ptxk_larger, seen->largest, WARP);
+    ptx_comment(b, "the zeros");
+    ptx_val zeros = ptxk_lanes_combine_all(b, ptx_add, seen->zeros, WARP);
+    ptx_val first = ptx_cvt(b, PTX_U64, bad);
+    first = ptx_select(b, ptx_eq(b, bad, UINT32_MAX), UINT64_MAX, first);
+    ptx_if (b, ptx_eq(b, piece->thread, 0)) {
+        ptx_ptr row = ptx_at(b, n->report_rows, ptx_mul_wide(b, piece->tensor, 4));
+        ptx_val wide = ptx_cvt(b, PTX_U64, zeros);
+        const struct folded f = { ptxk_one_nan(b, all), largest, wide, first };
+        ptx_val absent = ptx_eq(b, piece->count, 0);
+        ptx_comment(b, "what is written of it");
+        ptx_ptr to = report_write(b, n->reports_at, piece->tensor, absent, &f);
+        first_write(b, to, row, f.first);
+    }
+}
+
 ptx_val ptxk_norm_squares_report(ptx_builder *b, const struct norm_squares *n, ptx_val k)
 {
     if (n->spec->folds_reports) {

@@ -63,26 +63,40 @@ void ptxk_norm_squares_chunk(ptx_builder *b, struct norm_squares *n)
         ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
 }
 
-static void sum_tensor(ptx_builder *b, struct norm_squares *n)
+static void seen_begin(ptx_builder *b, struct norm_squares *n)
+{
+    if (!n->spec->reports)
+        return;
+    n->seen.largest = ptx_var(b, ptx_f32(0));
+    n->seen.zeros = ptx_var(b, ptx_u32(0));
+    n->first_bad = ptx_var(b, ptx_u32(UINT32_MAX));
+}
+
+// Returns the sum of chunk `k` (u32), in thread 0.
+static ptx_val sum_tensor(ptx_builder *b, struct norm_squares *n, ptx_val k)
 {
     ptxk_norm_squares_read(b, n);
-    if (n->spec->reports) {
-        n->seen = (struct chunk_seen) { ptx_var(b, ptx_f32(0)), ptx_var(b, ptx_u32(0)) };
-        n->first_bad = ptx_var(b, ptx_u32(UINT32_MAX));
-    }
+    seen_begin(b, n);
     n->sum = ptx_var(b, ptx_f64(0));
     if (n->own_sum)
         n->own_sum(b, n);
     else
         ptxk_norm_squares_chunk(b, n);
     n->weight = n->tensor.weight;
+    return n->spec->reports ? ptxk_norm_squares_report(b, n, k)
+                            : ptxk_block_sum(b, n->sum, NORM_BLOCK);
 }
 
-// The sum already includes the weights of the pieces.
-static void sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n)
+// Returns the sum of chunk `k` (u32), in thread 0. It already includes the weights of pieces.
+static ptx_val sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n, ptx_val k)
 {
+    const bool reports = n->spec->reports;
+    ptx_val total = { 0 };
+
     n->sum = ptx_var(b, ptx_f64(0));
     n->weight = ptx_var(b, ptx_f64(1));
+    if (reports)
+        total = ptx_var(b, ptx_f64(0));
     ptx_if (b, ptx_ne(b, n->chunk.team, 0)) {
         ptx_comment(b, "a chunk of several tensors: a team of threads for each");
         const ptx_val one = { 0 };
@@ -94,14 +108,22 @@ static void sum_pieces_or_tensor(ptx_builder *b, struct norm_squares *n)
             ptx_val absent = ptx_eq(b, share.row.data, 0);
             share.row.count = ptx_select(b, absent, ptx_u64(0), share.row.count);
         }
-        ptx_set(b, n->sum, ptxk_norm_share_sum(b, n->spec, &share, n->tid));
+        if (reports)
+            share.tensor = tensor;
+        ptx_set(b, n->sum, ptxk_norm_share_sum(b, n, &share));
+        if (reports)
+            ptx_set(b, total, ptxk_block_sum(b, n->sum, NORM_BLOCK));
     }
     ptx_else (b) {
         ptx_comment(b, "a chunk of one tensor");
         ptxk_norm_squares_read(b, n);
         ptx_set(b, n->weight, n->tensor.weight);
+        seen_begin(b, n);
         ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_chunk, n);
+        if (reports)
+            ptx_set(b, total, ptxk_norm_squares_report(b, n, k));
     }
+    return reports ? total : ptxk_block_sum(b, n->sum, NORM_BLOCK);
 }
 
 struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_spec *spec)
@@ -140,12 +162,7 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
     ptx_val k = ptx_add(b, block, n->first);
 
     n->chunk = ptxk_norm_chunk_read(b, &n->tables, k);
-    if (n->spec->packs)
-        sum_pieces_or_tensor(b, n);
-    else
-        sum_tensor(b, n);
-    ptx_val sum = n->spec->reports ? ptxk_norm_squares_report(b, n, k)
-                                   : ptxk_block_sum(b, n->sum, NORM_BLOCK);
+    ptx_val sum = n->spec->packs ? sum_pieces_or_tensor(b, n, k) : sum_tensor(b, n, k);
     if (n->accumulator.rows.type)
         ptxk_norm_accumulator_count(b, n, true);
     ptx_if (b, ptx_eq(b, n->tid, 0)) {

@@ -115,13 +115,13 @@ void ptxk_step_report_new(ptx_builder *b, const struct ptxk_tile *s, unsigned la
 
 // What all threads have noted, in thread 0.
 static struct ptxk_weights_seen of_block(ptx_builder *b, const struct ptxk_step_spec *spec,
-                                         const struct ptxk_weights_seen *own)
+                                         const struct ptxk_weights_seen *own, unsigned threads)
 {
     struct ptxk_reduced r[] = { { own->largest, ptxk_larger, "the largest" },
                                 { own->norm, ptx_add, "the squares of the weights" },
                                 { own->change, ptx_add, "those of the change" } };
 
-    ptxk_block_reduce(b, r, spec->reports_weights ? 3 : 1, NORM_BLOCK);
+    ptxk_block_reduce(b, r, spec->reports_weights ? 3 : 1, threads);
     return (struct ptxk_weights_seen) { r[1].value, r[2].value, r[0].value };
 }
 
@@ -216,7 +216,7 @@ void ptxk_step_report_tile(ptx_builder *b, const struct ptxk_tile *s)
 {
     if (!s->spec->reports_weights)
         ptx_return_if(b, ptx_eq(b, s->amax_at, 0));
-    struct ptxk_weights_seen all = of_block(b, s->spec, &s->seen);
+    struct ptxk_weights_seen all = of_block(b, s->spec, &s->seen, ptxk_step_threads(s->spec));
     ptx_val several = s->several.type ? s->several : ptx_gt(b, s->elements, s->spec->tile);
 
     ptx_return_if(b, ptx_ne(b, s->tid, 0));
@@ -254,7 +254,7 @@ static void fold(ptx_builder *b, const struct ptxk_tile *s, const struct part *p
 
     ptx_if (b, ptx_lt(b, tile, part->tiles))
         row_take(b, s, ptx_add(b, part->first, tile), &own);
-    all = of_block(b, s->spec, &own);
+    all = of_block(b, s->spec, &own, NORM_BLOCK);
     ptx_val alone = ptx_le(b, part->tiles, NORM_BLOCK), last = ptx_var(b, ptx_bool(false));
     ptx_if (b, ptx_and(b, alone, is_first))
         fold_end(b, s, &all);
@@ -272,7 +272,7 @@ static void fold(ptx_builder *b, const struct ptxk_tile *s, const struct part *p
         own = nothing_seen(b, s->spec);
         ptx_for (b, k, ptx_mul(b, s->tid, NORM_BLOCK), part->tiles, NORM_BLOCK * NORM_BLOCK)
             row_take(b, s, ptx_add(b, part->first, k), &own);
-        all = of_block(b, s->spec, &own);
+        all = of_block(b, s->spec, &own, NORM_BLOCK);
         ptx_if (b, is_first)
             fold_end(b, s, &all);
     }

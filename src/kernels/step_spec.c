@@ -49,7 +49,7 @@ unsigned ptxk_step_threads(const struct ptxk_step_spec *spec)
 bool ptxk_step_may_have_fewer_threads(const struct ptxk_step_spec *spec)
 {
     return !ptxk_step_has_blocks(spec) && !ptxk_step_has_sums(spec) &&
-           !ptxk_step_has_matrices(spec) && !spec->reports_weights && !spec->takes_amax;
+           !ptxk_step_has_matrices(spec);
 }
 
 // Several vectors a thread only if that leaves tiles enough for every SM, the more the longer a

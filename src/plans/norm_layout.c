@@ -143,9 +143,12 @@ static uint32_t pack_team(const struct ptx_clip_tensor *tensors, const uint32_t 
     return best;
 }
 
-static bool is_small(const struct ptx_clip_tensor *tensor, uint32_t chunk)
+// With reports a warp has a piece alone, so a chunk must have one for each.
+static bool is_small(const struct ptx_clip_tensor *tensor, const struct norm_spec *spec)
 {
-    return tensor->count && tensor->count <= chunk / 2;
+    const uint32_t least = spec->reports ? NORM_BLOCK >> LEAST_TEAM : 2;
+
+    return tensor->count && tensor->count <= spec->chunk / least;
 }
 
 // A group's chunks, with and without packing.
@@ -155,14 +158,14 @@ struct tally {
 };
 
 static uint64_t add_to_tally(struct tally *tally, const struct ptx_clip_tensor *tensor,
-                             uint32_t chunk)
+                             const struct norm_spec *spec)
 {
-    const uint64_t chunks = parts_of(tensor->count, chunk);
-    const bool small = is_small(tensor, chunk);
+    const uint64_t chunks = parts_of(tensor->count, spec->chunk);
+    const bool small = is_small(tensor, spec);
 
     tally->chunks += chunks;
     if (small) {
-        tally->with_packed += !pack_add(&tally->pack, tensor->count, chunk);
+        tally->with_packed += !pack_add(&tally->pack, tensor->count, spec->chunk);
     } else if (chunks) {
         tally->with_packed += chunks;
         tally->pack.pieces = 0;
@@ -181,14 +184,14 @@ static bool count_chunks(const struct norm_params *params, struct norm_layout *l
         return false;
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_clip_tensor *tensor = &params->tensors[t];
-        small += add_to_tally(&tallies[tensor->group], tensor, layout->spec.chunk);
+        small += add_to_tally(&tallies[tensor->group], tensor, &layout->spec);
     }
     for (uint32_t g = 0; g < layout->group_count; g++) {
         layout->chunk_count += at_least_one(tallies[g].chunks);
         with_packed += at_least_one(tallies[g].with_packed);
     }
     free(tallies);
-    layout->spec.packs = params->may_pack && !layout->spec.reports &&
+    layout->spec.packs = params->may_pack && layout->spec.reports == layout->spec.folds_reports &&
                          layout->chunk_count > FEW_CHUNKS && with_packed <= layout->chunk_count / 2;
     if (layout->spec.packs) {
         layout->chunk_count = with_packed;
@@ -295,7 +298,9 @@ static void write_pack(struct writer *w, uint32_t group, uint32_t count)
         write_chunks(w, group, w->pieces[first], 1);
     if (count < 2)
         return;
-    const uint32_t team = pack_team(w->plan->params.tensors, w->pieces + first, count);
+    const uint32_t team = w->plan->layout.spec.reports
+                              ? LEAST_TEAM
+                              : pack_team(w->plan->params.tensors, w->pieces + first, count);
     w->plan->starts[w->plan->start_count++] = (struct norm_start) { w->chunk, first, count };
     w->chunks[w->chunk++] = (struct norm_chunk_row) { first, count, group, team };
     w->groups[group].count++;
@@ -307,7 +312,7 @@ static void write_tensor(struct writer *w, uint32_t group, uint32_t tensor)
     const struct norm_spec *spec = &w->plan->layout.spec;
     const uint32_t pieces = w->pack.pieces;
 
-    if (spec->packs && is_small(from, spec->chunk)) {
+    if (spec->packs && is_small(from, spec)) {
         if (!pack_add(&w->pack, from->count, spec->chunk))
             write_pack(w, group, pieces);
         w->pieces[w->piece++] = tensor;

@@ -290,6 +290,28 @@ static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile
     return tiles;
 }
 
+// Writes the blocks that fold reports of weights, and the largest, of tensors of several tiles, and
+// returns their number. `to`: NULL: only that.
+static uint64_t fold_parts(const struct ptx_step_params *params, uint32_t tile,
+                           struct step_fold_part *to)
+{
+    uint64_t first = 0, parts = 0;
+
+    for (size_t n = 0; n < 2 * params->tensor_count; n++) {
+        const size_t t = nth_tensor(params, n);
+        if (t == SIZE_MAX)
+            continue;
+        const uint64_t tiles = tiles_of_tensor(params, tile, t);
+        const bool notes = params->weight_reports_at || params->tensors[t].amax;
+        for (uint64_t k = 0; notes && tiles > 1 && k < tiles; k += STEP_FOLD_TILES, parts++)
+            if (to)
+                to[parts] = (struct step_fold_part) { (uint32_t)t, (uint32_t)(k / STEP_FOLD_TILES),
+                                                      (uint32_t)first, (uint32_t)tiles };
+        first += tiles;
+    }
+    return parts;
+}
+
 // The length and the number of tiles. Small tensors get shorter ones, or most of a tile would be
 // empty. Where there are no elements, one tile of the empty tensor is launched.
 static ptx_status choose_tiles(const struct ptx_step_params *params, struct step_layout *layout,
@@ -316,10 +338,12 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
         *tiles = tiles_of_all(params, layout->tile, &others);
     }
     // Where most threads of a block would have no vector: the more blocks are under way at once.
+    // But no report or amax that one tile has written is folded.
     layout->threads = NORM_BLOCK;
     while (*tiles > FEW_TILES && ptxk_step_may_have_fewer_threads(&spec) &&
            layout->threads > LEAST_THREADS && layout->tile == least &&
-           *tiles * layout->tile / 3 * 2 > elements) {
+           *tiles * layout->tile / 3 * 2 > elements &&
+           fold_parts(params, least / 2, NULL) == fold_parts(params, least, NULL)) {
         layout->threads /= 2;
         layout->tile = least /= 2;
         *tiles = tiles_of_all(params, layout->tile, &others);
@@ -333,28 +357,6 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
         layout->others = ptxk_step_matrices(&spec).count < spec.variant_count;
     }
     return PTX_OK;
-}
-
-// Writes the blocks that fold reports of weights, and the largest, of tensors of several tiles, and
-// returns their number. `to`: NULL: only that.
-static uint64_t fold_parts(const struct ptx_step_params *params, uint32_t tile,
-                           struct step_fold_part *to)
-{
-    uint64_t first = 0, parts = 0;
-
-    for (size_t n = 0; n < 2 * params->tensor_count; n++) {
-        const size_t t = nth_tensor(params, n);
-        if (t == SIZE_MAX)
-            continue;
-        const uint64_t tiles = tiles_of_tensor(params, tile, t);
-        const bool notes = params->weight_reports_at || params->tensors[t].amax;
-        for (uint64_t k = 0; notes && tiles > 1 && k < tiles; k += STEP_FOLD_TILES, parts++)
-            if (to)
-                to[parts] = (struct step_fold_part) { (uint32_t)t, (uint32_t)(k / STEP_FOLD_TILES),
-                                                      (uint32_t)first, (uint32_t)tiles };
-        first += tiles;
-    }
-    return parts;
 }
 
 ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct step_layout *layout)

@@ -330,6 +330,30 @@ static void check_guards(struct golden *g)
     }
 }
 
+/// A step plan whose small tensors share chunks, and are reported.
+static void check_packed_reports(struct golden *g)
+{
+    static struct ptx_step_tensor tensors[600];
+    const struct ptx_step_params params = { .tensors = tensors,
+                                            .tensor_count = 600,
+                                            .groups = &adamw,
+                                            .group_count = 1,
+                                            .max_norm = 1,
+                                            .reports_at = 8 };
+    for (unsigned t = 0; t < 600; ++t)
+        tensors[t] = (struct ptx_step_tensor) { .count = 100,
+                                                .dtype = PTX_F32,
+                                                .gradient_dtype = t % 2 ? PTX_BF16 : PTX_F32 };
+    for (int sm = 70; sm <= 90; sm += 20) {
+        const struct ptx_builder_params target = { .target = { .sm = sm } };
+        ptx_builder *b = ptx_builder_create(&target);
+        char name[64];
+        assert_int_equal(ptx_step_emit(b, &params), PTX_OK);
+        snprintf(name, sizeof name, "step_plan_reports_packed_sm%d", sm);
+        check_text(g, b, name, NULL);
+    }
+}
+
 /// Plans with reports, of each type of gradient; step plans with reports of weights, in each
 /// format.
 static void check_reports(struct golden *g)
@@ -344,6 +368,7 @@ static void check_reports(struct golden *g)
         check_step_of(g, (struct ptx_step_tensor) { .count = 1000, .gradient_dtype = types[v] },
                       adamw, (struct ptx_step_params) { .reports_at = 8 }, "reports_%s",
                       ptx_type_name(types[v]));
+    check_packed_reports(g);
 }
 
 static void check_weight_reports(struct golden *g)

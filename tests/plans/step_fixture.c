@@ -408,6 +408,7 @@ static bool expect_records(const struct step_set *set, const struct ptx_step_par
                                         .group_count = set->norm_groups,
                                         .max_norms = max_norms,
                                         .eps = params->eps,
+                                        .reports = params->reports_at != 0,
                                         .found_inf = params->found_inf_at ? set->found_inf : 0 };
     expect_sums(set, plan, sums);
     for (uint32_t g = 0; g < set->norm_groups; g++) {

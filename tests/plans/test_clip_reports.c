@@ -14,7 +14,7 @@ static struct clip_set clips;
 static struct step_set steps;
 
 enum {
-    MOST = 300,
+    MOST = STEP_MOST_TENSORS + 1,
     ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16)
 };
 
@@ -159,7 +159,7 @@ TEST(test_many)
 {
     struct random r = gpu_random(&gpu, "reports of many tensors");
     const struct clip_shape shape = {
-        .tensors = MOST - 1, .groups = 2, .most = 60, .types = ALL_TYPES, .data = DATA_PLAIN
+        .tensors = 299, .groups = 2, .most = 60, .types = ALL_TYPES, .data = DATA_PLAIN
     };
     struct ptx_clip_description with, without;
 
@@ -187,17 +187,26 @@ static struct ref_clip_plan plain_steps(struct ref_gradient x[STEP_MOST_TENSORS]
                                      : steps.tensors[t].dtype),
             .data = steps.host + steps.offset[t][1],
             .count = steps.tensors[t].count,
+            .group = steps.tensors[t].norm_group,
         };
-    return (struct ref_clip_plan) { .tensors = x, .tensor_count = steps.count, .group_count = 1 };
+    return (struct ref_clip_plan) {
+        .tensors = x,
+        .tensor_count = steps.count,
+        .group_count = steps.norm_groups,
+        .reports = true,
+    };
 }
 
 // In every form of a run, one after another, of which some are skipped.
 static void check_step(struct random *r, unsigned trial, ptx_buffer *rows)
 {
     struct ref_gradient x[STEP_MOST_TENSORS];
+    bool shared[STEP_MOST_TENSORS];
     const struct ref_clip_plan plain = plain_steps(x);
     struct ptx_step_params params = step_set_params(&steps);
 
+    for (size_t t = 0; t < steps.count; t++)
+        shared[t] = ref_clip_shares(&plain, t);
     params.reports_at = ptx_buffer_address(rows);
     params.max_norm = trial % 2 ? INFINITY : 1;
     ptx_step_plan *plan = step_create(&gpu, &params);
@@ -206,9 +215,12 @@ static void check_step(struct random *r, unsigned trial, ptx_buffer *rows)
         const bool bad = (trial + form) % 3 == 2;
         struct ptx_gradient_report must[STEP_MOST_TENSORS];
         step_set_gradients(&steps, r, bad ? NAN : 0);
-        for (size_t t = 0; t < steps.count; t++)
+        for (size_t t = 0; t < steps.count; t++) {
             must[t] = expect(&x[t], ref_clip_chunk(&plain), &steps.tensors[t].whole,
                              steps.tensors[t].gradient == 0);
+            if (shared[t] && !must[t].absent)
+                ref_store(REF_F64, &must[t].norm, 0, sqrt(ref_clip_piece_sum(&x[t])));
+        }
         const bool skips = step_set_expect(&steps, &params, 1);
         assert_true(skips == (bad && steps.has_elements) || bad);
         require(ptx_buffer_fill(rows, 0, 0x5a, ptx_buffer_size(rows), gpu.stream));
@@ -240,6 +252,37 @@ TEST(test_step)
 
     for (unsigned trial = 0; trial < 8; trial++) {
         step_set_create(&steps, &gpu, &r, &shape);
+        check_step(&r, trial, rows);
+        step_set_destroy(&steps);
+    }
+    ptx_buffer_destroy(&rows);
+}
+
+// So many small tensors that they share chunks, of which a warp reports each; among them some that
+// do not, that have no elements, or no gradient. In vectors, and at any alignment.
+TEST(test_step_packed)
+{
+    struct random r = gpu_random(&gpu, "reports of tensors that share chunks");
+    struct step_shape shape = { .tensors = STEP_MOST_TENSORS,
+                                .groups = 1,
+                                .norm_groups = 2,
+                                .most = 300,
+                                .rules = 1 << PTX_STEP_RULE_SGD,
+                                .formats =
+                                    1 << PTX_STEP_FORMAT_STOCHASTIC | 1 << PTX_STEP_FORMAT_FULL,
+                                .sharded = true,
+                                .absent = true };
+    ptx_buffer *rows = rows_create();
+
+    for (unsigned trial = 0; trial < 2; trial++) {
+        size_t count = 0;
+        shape.aligned = trial;
+        step_set_create(&steps, &gpu, &r, &shape);
+        struct ref_gradient x[STEP_MOST_TENSORS];
+        const struct ref_clip_plan plain = plain_steps(x);
+        for (size_t t = 0; t < steps.count; t++)
+            count += ref_clip_shares(&plain, t);
+        assert_true(count > steps.count / 2 && count < steps.count);
         check_step(&r, trial, rows);
         step_set_destroy(&steps);
     }

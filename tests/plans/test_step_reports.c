@@ -145,6 +145,34 @@ TEST(test_mixed)
     }
 }
 
+// So many small tensors that blocks have fewer threads; with an amax, too. A block less where that
+// would cut a tensor that is one tile.
+TEST(test_small)
+{
+    struct random r = gpu_random(&gpu, "reports of small tensors");
+
+    for (unsigned trial = 0; trial < 3; trial += SANITIZED_EVERY(3)) {
+        const unsigned most[] = { 250, 400, 120 }, tiles[] = { 256, 512, 512 };
+        const struct step_shape shape = { .tensors = STEP_MOST_TENSORS,
+                                          .groups = 1,
+                                          .norm_groups = 1,
+                                          .most = most[trial],
+                                          .rules = 1 << PTX_STEP_RULE_ADAMW,
+                                          .formats = trial < 2 ? 1 << PTX_STEP_FORMAT_FULL
+                                                               : 1 << PTX_STEP_FORMAT_STOCHASTIC,
+                                          .copies = trial % 2,
+                                          .aligned = trial != 1 };
+        struct ptx_step_description description;
+        step_set_create(&set, &gpu, &r, &shape);
+        struct ptx_step_params params = step_set_params(&set);
+        params.weight_reports_at = 8;
+        require(ptx_step_describe(&params, &description));
+        assert_int_equal(description.tile, tiles[trial]);
+        check_steps(&r, params, "small tensors");
+        step_set_destroy(&set);
+    }
+}
+
 // More tiles than a block has threads, with all forms of a tile.
 TEST(test_many_tiles)
 {

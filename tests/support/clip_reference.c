@@ -57,29 +57,45 @@ static uint64_t turns_of(const struct ref_gradient *const *pieces, size_t count,
     return most;
 }
 
+/// The sums of a piece's threads, without its weight.
+static void piece_sums(const struct ref_gradient *x, size_t team, double thread[THREADS])
+{
+    double sums[THREADS][2] = { { 0 } };
+    for (uint64_t i = 0; i < x->count; ++i) {
+        uint64_t lanes = 16 / ref_bytes(x->type), whole = x->count / lanes * lanes;
+        double *sum = i < whole ? &sums[i / lanes % team][i % 2] : &sums[i - whole][0];
+        double value = ref_load(x->type, x->data, i);
+        *sum = fma(value, value, *sum);
+    }
+    for (size_t l = 0; l < team; ++l)
+        thread[l] = sums[l][0] + sums[l][1];
+}
+
+double ref_clip_piece_sum(const struct ref_gradient *x)
+{
+    double thread[THREADS];
+    piece_sums(x, 32, thread);
+    return ref_block_sum(thread, 32);
+}
+
 /// With T = 256 / team teams, team t takes pieces t, t + T, t + 2T, ... Thread l of a team takes
 /// the 16-byte vectors l, l + team, ... of the piece, and adds elements at even and at odd
 /// positions in two sums. Of the elements after the last whole vector, thread l adds the l-th to
 /// its first sum.
-static double sum_of_pack(const struct ref_gradient *const *pieces, size_t count)
+static double sum_of_pack(const struct ref_gradient *const *pieces, size_t count, bool reports)
 {
     double thread[THREADS] = { 0 };
     size_t team = 32;
-    for (size_t larger = 64; larger <= THREADS; larger *= 2)
+    for (size_t larger = 64; larger <= THREADS && !reports; larger *= 2)
         if (turns_of(pieces, count, larger) < turns_of(pieces, count, team))
             team = larger;
     for (size_t k = 0; k < count; ++k) {
         const struct ref_gradient *x = pieces[k];
-        double sums[THREADS][2] = { { 0 } };
+        double sums[THREADS];
         double *own = thread + k % (THREADS / team) * team;
-        for (uint64_t i = 0; i < x->count; ++i) {
-            uint64_t lanes = 16 / ref_bytes(x->type), whole = x->count / lanes * lanes;
-            double *sum = i < whole ? &sums[i / lanes % team][i % 2] : &sums[i - whole][0];
-            double value = ref_load(x->type, x->data, i);
-            *sum = fma(value, value, *sum);
-        }
+        piece_sums(x, team, sums);
         for (size_t l = 0; l < team; ++l)
-            own[l] += (sums[l][0] + sums[l][1]) * x->weight;
+            own[l] += sums[l] * x->weight;
     }
     return ref_block_sum(thread, THREADS);
 }
@@ -87,6 +103,7 @@ static double sum_of_pack(const struct ref_gradient *const *pieces, size_t count
 /// The chunks of a group so far, and the pieces of the last one, which is not full yet.
 struct chunks {
     uint64_t size;
+    bool reports;
     double *partials; ///< NULL: the partials are only counted
     size_t count;
     const struct ref_gradient *pieces[REF_CLIP_PIECES];
@@ -112,7 +129,7 @@ static void close_pack(struct chunks *c)
         add_chunk(c, c->pieces[0], 0, c->pieces[0]->count);
     } else if (c->piece_count > 1) {
         if (c->partials)
-            c->partials[c->count] = one_nan(sum_of_pack(c->pieces, c->piece_count));
+            c->partials[c->count] = one_nan(sum_of_pack(c->pieces, c->piece_count, c->reports));
         ++c->count;
     }
     c->piece_count = 0;
@@ -123,7 +140,7 @@ static void add_tensor(struct chunks *c, const struct ref_gradient *x, bool pack
 {
     if (x->count == 0)
         return;
-    bool small = packs && x->count <= c->size / 2;
+    bool small = packs && x->count <= c->size / (c->reports ? THREADS / 32 : 2);
     if (!small || c->piece_count == REF_CLIP_PIECES || c->elements + x->count > c->size)
         close_pack(c);
     if (small) {
@@ -138,7 +155,9 @@ static void add_tensor(struct chunks *c, const struct ref_gradient *x, bool pack
 static size_t chunks_of_group(const struct ref_clip_plan *plan, uint32_t group, bool packs,
                               double *partials)
 {
-    struct chunks c = { .size = ref_clip_chunk(plan), .partials = partials };
+    struct chunks c = { .size = ref_clip_chunk(plan),
+                        .reports = plan->reports,
+                        .partials = partials };
     for (size_t t = 0; t < plan->tensor_count; ++t)
         if (plan->tensors[t].group == group)
             add_tensor(&c, &plan->tensors[t], packs);
@@ -163,6 +182,24 @@ bool ref_clip_packs(const struct ref_clip_plan *plan)
             return false;
     uint64_t chunks = ref_clip_chunk_count(plan, false);
     return chunks > 512 && 2 * ref_clip_chunk_count(plan, true) <= chunks;
+}
+
+bool ref_clip_shares(const struct ref_clip_plan *plan, size_t t)
+{
+    struct chunks c = { .size = ref_clip_chunk(plan), .reports = plan->reports };
+    const bool packs = ref_clip_packs(plan);
+    size_t pieces = 0; // of the tensor's chunk
+    bool open = false;
+    for (size_t u = 0; u < plan->tensor_count; ++u) {
+        const struct ref_gradient *x = &plan->tensors[u];
+        const size_t before = c.piece_count;
+        if (x->group != plan->tensors[t].group || x->count == 0)
+            continue;
+        add_tensor(&c, x, packs);
+        open = u == t ? c.piece_count > 0 : open && c.piece_count > before;
+        pieces = open ? c.piece_count : pieces;
+    }
+    return pieces > 1;
 }
 
 void ref_clip_sums(const struct ref_clip_plan *plan, double *sums)

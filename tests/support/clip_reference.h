@@ -23,6 +23,7 @@ struct ref_clip_plan {
     float eps;
     float found_inf; ///< an input; if not 0, found_inf is set in every group
     enum ref_nonfinite nonfinite;
+    bool reports; ///< of a step plan: a warp has a piece of a chunk alone
 };
 
 enum { REF_CLIP_PIECES = 32 }; ///< the greatest number of tensors in a chunk
@@ -32,6 +33,9 @@ uint64_t ref_clip_chunk(const struct ref_clip_plan *plan);
 /// True if small tensors share chunks. Also the number of chunks in that case and in the other.
 bool ref_clip_packs(const struct ref_clip_plan *plan);
 uint64_t ref_clip_chunk_count(const struct ref_clip_plan *plan, bool packs);
+/// Whether a tensor shares its chunk with others; and then, with reports, its sum of squares.
+bool ref_clip_shares(const struct ref_clip_plan *plan, size_t t);
+double ref_clip_piece_sum(const struct ref_gradient *x);
 /// The sum of weighted squares of each group.
 void ref_clip_sums(const struct ref_clip_plan *plan, double *sums);
 /// record = { factor, norm, found_inf } of one group.

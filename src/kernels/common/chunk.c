@@ -3,12 +3,14 @@
 
 enum { BLOCK = CHUNK_BLOCK, IN_FLIGHT = 4 }; // vectors per thread
 
-void ptxk_chunk_see(ptx_builder *b, const struct chunk_seen *seen, ptx_val x)
+void ptxk_chunk_see_some(ptx_builder *b, const struct chunk_seen *seen, ptx_val x, ptx_val there)
 {
     ptx_val size = ptx_abs(b, ptx_cvt(b, PTX_F32, x));
     ptx_val zero = ptx_eq(b, ptx_cvt(b, x.type == PTX_F64 ? PTX_F64 : PTX_F32, x), 0);
 
     ptx_set(b, seen->largest, ptxk_larger(b, seen->largest, size));
+    if (there.type)
+        zero = ptx_and(b, zero, there);
     ptx_val one = ptx_select(b, zero, ptx_u32(1), 0);
     ptx_set(b, seen->zeros, ptx_add(b, seen->zeros, one));
 }
@@ -17,6 +19,13 @@ void ptxk_add_square(ptx_builder *b, ptx_val sum, ptx_val x)
 {
     x = ptx_cvt(b, PTX_F64, x);
     ptx_set(b, sum, ptx_fma(b, x, x, sum));
+}
+
+void ptxk_chunk_see(ptx_builder *b, const struct chunk_seen *seen, ptx_val x)
+{
+    const ptx_val always = { 0 };
+
+    ptxk_chunk_see_some(b, seen, x, always);
 }
 
 static void add_square(ptx_builder *b, const struct chunk_seen *seen, ptx_val sum, ptx_val x)

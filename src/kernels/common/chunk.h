@@ -29,6 +29,8 @@ struct chunk_seen {
 };
 // Notes one element.
 void ptxk_chunk_see(ptx_builder *b, const struct chunk_seen *seen, ptx_val x);
+// The same of one that is 0 where it is not there (a predicate; poisoned: it is).
+void ptxk_chunk_see_some(ptx_builder *b, const struct chunk_seen *seen, ptx_val x, ptx_val there);
 // Adds its square to a sum, an f64 variable.
 void ptxk_add_square(ptx_builder *b, ptx_val sum, ptx_val x);
 
