@@ -80,6 +80,10 @@ static const float values[] = {
     0x1.4b65fp38f,
     0x1.6c164p-89f,
     0x1.6c1642p-89f,
+    // Roots over 2^-26, dividends of them, and roots over 0x1.aadep33f twice.
+    0x1.52p39f,
+    0x1.bdf6dp-88f,
+    0x1.6fa5ep-130f,
     0x1p100f,
     AROUND(0x1p126f),
     0x1.fffffep+127f,
@@ -282,6 +286,30 @@ static float want_by_over(float p, float g, float divisor, float added)
     return g / (sqrtf(p) / divisor + added);
 }
 
+// A quotient of a quotient of a root.
+static ptx_val twice(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    ptx_val once = ptx_rule_div(b, ptx_rule_sqrt(b, e->p), e->c[DIVISOR]);
+    return ptx_rule_div(b, once, e->c[DIVISOR]);
+}
+
+static float want_twice(float p, float g, float divisor, float added)
+{
+    (void)g, (void)added;
+    const float once = sqrtf(p) / divisor;
+    return once / divisor;
+}
+
+static ptx_val by_twice(ptx_builder *b, const struct ptx_rule_element *e)
+{
+    return ptx_rule_div(b, e->g, ptx_add(b, twice(b, e), e->c[ADDED]));
+}
+
+static float want_by_twice(float p, float g, float divisor, float added)
+{
+    return g / (want_twice(p, g, divisor, added) + added);
+}
+
 static ptx_val by_largest(ptx_builder *b, const struct ptx_rule_element *e)
 {
     return ptx_rule_div(b, e->g, largest(b, e));
@@ -328,6 +356,8 @@ static const struct shape shapes[] = {
     { "g / (root + 0.375) / root", by_root_and_number, want_by_root_and_number },
     { "g / (root + 0x1.8p126)", by_root_and_large_number, want_by_root_and_large_number },
     { "g / (root / divisor + added)", by_over, want_by_over },
+    { "root / divisor / divisor", twice, want_twice },
+    { "g / (root / divisor / divisor + added)", by_twice, want_by_twice },
     { "g / max(root, added)", by_largest, want_by_largest },
     { "max(g > 1 ? g / sum : g, -root)", hidden, want_hidden },
     { "in a block", in_block, want_in_block },
@@ -386,6 +416,8 @@ TEST(test_sums)
         { 0x1p-40f, 1 },
         { 0x1p34f, 0x1.000002p27f },
         { 3, 0x1p35f },
+        { 0x1p-13f, 0 },
+        { 0x1.aadep33f, 0 },
         { 1, 0x1.8p126f },
         { 0x1p-40f, 0 },
         { 1, -0.0f },

@@ -78,20 +78,25 @@ static struct ptxk_flow_made *maker_of(struct ptxk_flow *flow, ptx_val x)
 
 // ---- ranges -------------------------------------------------------------------------------------
 
-void ptxk_flow_root(struct ptxk_flow *flow, ptx_val value, ptx_val scaled)
+void ptxk_flow_root(struct ptxk_flow *flow, struct ptxk_flow_root root)
 {
-    const uint32_t at = flow->roots++ % PTXK_FLOW_ROOTS;
-
-    flow->root[at].value = value;
-    flow->root[at].scaled = scaled;
+    flow->root[flow->roots++ % PTXK_FLOW_ROOTS] = root;
 }
 
-ptx_val ptxk_flow_scaled(const struct ptxk_flow *flow, ptx_val value)
+// NULL: it is no root, and none divided.
+static const struct ptxk_flow_root *root_of(const struct ptxk_flow *flow, ptx_val value)
 {
     for (uint32_t k = 0; k < flow->roots && k < PTXK_FLOW_ROOTS; k++)
         if (is_register(value) && same(flow->root[k].value, value))
-            return flow->root[k].scaled;
-    return (ptx_val) { 0 };
+            return &flow->root[k];
+    return NULL;
+}
+
+ptx_val ptxk_flow_scaled_root(const struct ptxk_flow *flow, ptx_val value)
+{
+    const struct ptxk_flow_root *root = root_of(flow, value);
+
+    return root && !root->divided ? root->scaled : (ptx_val) { 0 };
 }
 
 // A number in range, or a coefficient, which is checked once for all elements of a thread's vector.
@@ -111,18 +116,18 @@ static bool is_limited(ptx_builder *b, struct ptxk_flow *flow, const ptx_val *c,
 bool ptxk_flow_in_range(ptx_builder *b, struct ptxk_flow *flow, const ptx_val *c,
                         uint32_t coefficients, ptx_val *y)
 {
-    if (ptxk_flow_scaled(flow, *y).type != PTX_NONE)
+    if (root_of(flow, *y))
         return true;
     const struct ptxk_flow_made *made = maker_of(flow, *y);
     if (!made || (made->op != PTX_OP_add && made->op != PTX_OP_max))
         return false;
     for (unsigned k = 0; k < 2; k++) {
         const ptx_val other = made->operand[!k];
-        const ptx_val scaled = ptxk_flow_scaled(flow, made->operand[k]);
-        if (scaled.type == PTX_NONE || !is_limited(b, flow, c, coefficients, other))
+        const struct ptxk_flow_root *root = root_of(flow, made->operand[k]);
+        if (!root || !is_limited(b, flow, c, coefficients, other))
             continue;
         if (made->op == PTX_OP_add)
-            *y = ptx_fma(b, scaled, 1 / PTXK_QUICK_SCALE, other);
+            *y = ptx_fma(b, root->scaled, 1 / PTXK_QUICK_SCALE, other);
         return true;
     }
     return false;

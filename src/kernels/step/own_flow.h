@@ -17,9 +17,11 @@ struct ptxk_flow {
         ptx_opcode op; // PTX_OP_div and PTX_OP_sqrt: by quick sequences, too
     } made[PTXK_FLOW_MADE];
     uint32_t count; // in all
-    // Roots, and their quotients by coefficients from PTXK_QUICK_LEAST on: 0 to 2^33, or NaN.
-    struct {
+    // Roots, and their quotients by coefficients from PTXK_QUICK_LEAST on: 0 to 2^33, or NaN. A
+    // quotient of such a quotient is none of them.
+    struct ptxk_flow_root {
         ptx_val value, scaled; // by PTXK_QUICK_SCALE
+        bool divided;
     } root[PTXK_FLOW_ROOTS];
     uint32_t roots;
     ptx_val waiting[PTXK_FLOW_WAITING]; // to be noted, if no other note tells of them
@@ -29,10 +31,10 @@ struct ptxk_flow {
 void ptxk_flow_begin(ptx_builder *b, struct ptxk_flow *flow, struct ptxk_quick *quick);
 // An instruction of f32s that gives NaN where an operand is NaN, or a maximum; others are left out.
 void ptxk_flow_made(struct ptxk_flow *flow, ptx_val result, ptx_opcode op, const ptx_val *operands);
-// A root or a quotient of one by a coefficient, and the same scaled.
-void ptxk_flow_root(struct ptxk_flow *flow, ptx_val value, ptx_val scaled);
-// The scaled value of such a one; { 0 }: it is none.
-ptx_val ptxk_flow_scaled(const struct ptxk_flow *flow, ptx_val value);
+// A root or, divided, a quotient of one by a coefficient.
+void ptxk_flow_root(struct ptxk_flow *flow, struct ptxk_flow_root root);
+// The scaled value of a root; { 0 }: it is none.
+ptx_val ptxk_flow_scaled_root(const struct ptxk_flow *flow, ptx_val value);
 
 // Whether y is a root or the like, or its sum or maximum with a number or a coefficient (one of
 // `c`, bits: `coefficients`), which is then checked: it is 0 to 2^34, or NaN. Sets *y to an equal

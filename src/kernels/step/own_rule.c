@@ -486,13 +486,13 @@ static ptx_val quick_quotient(ptx_builder *b, const struct context *context, ptx
     for (uint32_t n = 0; n < k; n++)
         at += 2 * (own->divisors >> n & 1);
     const struct ptxk_quick_divisor divisor = { y, context->c[at], context->c[at + 1] };
-    ptx_val scaled = ptxk_flow_scaled(context->flow, x);
+    ptx_val scaled = ptxk_flow_scaled_root(context->flow, x);
     if (scaled.type == PTX_NONE)
         return ptxk_quick_over(b, context->quick, x, &divisor);
     ptxk_quick_at_least(b, context->quick, k, y);
     scaled = ptxk_quick_root_over(b, scaled, &divisor);
     ptx_val quotient = ptx_mul(b, scaled, 1 / PTXK_QUICK_SCALE);
-    ptxk_flow_root(context->flow, quotient, scaled);
+    ptxk_flow_root(context->flow, (struct ptxk_flow_root) { quotient, scaled, true });
     return quotient;
 }
 
@@ -511,7 +511,7 @@ static ptx_val flowing_root(ptx_builder *b, const struct context *context, ptx_v
     ptx_val scaled = ptxk_quick_root(b, x);
     ptx_val root = ptx_mul(b, scaled, 1 / PTXK_QUICK_SCALE);
 
-    ptxk_flow_root(context->flow, root, scaled);
+    ptxk_flow_root(context->flow, (struct ptxk_flow_root) { root, scaled, false });
     ptxk_flow_made(context->flow, root, PTX_OP_sqrt, &x);
     ptxk_flow_note(b, context->flow, root);
     return root;
