@@ -336,7 +336,7 @@ static size_t spared(const struct muon_products *m, const struct tables *t, size
 
     if (!t->beside || !t->stages || ptx_device_get_info(m->device)->sm < 90)
         return 0;
-    const double blocks = (double)t->beside / PACE * (double)most / (double)t->stages;
+    const double blocks = (double)t->beside / (double)PACE * (double)most / (double)t->stages;
     return blocks < (double)limit ? (size_t)blocks : limit;
 }
 
