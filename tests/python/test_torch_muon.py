@@ -5,6 +5,7 @@ import copy
 import io
 import math
 import pickle
+import re
 
 import ptxgen
 import ptxgen.torch as pt
@@ -114,11 +115,15 @@ def test_windows():
         assert copy.copy(optimizer).matrix_memory == (memory or 0) == pickle.loads(pickle.dumps(optimizer)).matrix_memory
     (params, plain), (others, small) = made
     assert same(params, others) and small.launches > plain.launches and small.workspace < plain.workspace
-    with pytest.raises(ValueError, match="matrix_memory: 0 is neither a number of bytes nor None"):
-        pt.Muon(params, matrix_memory=0)
-    optimizer = pt.Muon(params, matrix_memory=1000)
-    with pytest.raises(ptxgen.InvalidError, match="tensor 0: its products need 2048 bytes, and matrix_memory is 1000"):
-        optimizer.step()
+    for wrong in (0, True, 1.5):
+        with pytest.raises(ValueError, match=f"matrix_memory: {wrong} is neither a number of bytes nor None"):
+            pt.Muon(params, matrix_memory=wrong)
+    with pytest.raises(ValueError, match=r"matrix_memory is in a group, .*: give it to Muon\(\)"):
+        pt.Muon([{"params": params, "matrix_memory": 1 << 20}])
+    for heads, which in ((None, "parameter 0 (h.0)"), (3, "parameter 0 (h.0), matrix 0")):
+        optimizer = pt.Muon([{"params": [("h.0", params[0])], "heads": heads}], matrix_memory=10)
+        with pytest.raises(ptxgen.InvalidError, match=rf"tensor 0: its products need .* \(tensor 0 is {re.escape(which)}\)"):
+            optimizer.step()
 
 
 # ---- matrices of a parameter

@@ -128,6 +128,10 @@ def fully_sharded(rank):
         assert float(theirs.grad_norm) == pytest.approx(float(ours.grad_norm), rel=1e-4)
         for x, y in zip(full(plain.parameters()), full(made.parameters())):
             assert float((x - y).abs().max()) <= 1e-3, seed  # gradients differ in the last bits, and X in f16
+    windows = pt.Muon([p for p in made.parameters() if p.dim() == 2], matrix_memory=1 << 20)
+    backward(made, 0)
+    with pytest.raises(ValueError, match="matrix_memory is 1048576, and a matrix of parameter 0 has rows on several ranks"):
+        windows.step()
 
 
 def factors_over_ranks(rank):

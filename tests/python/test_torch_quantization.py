@@ -489,6 +489,25 @@ def test_misuse(k):
     assert "(): " in str(caught.value)
 
 
+class Unhashed:
+    """As an array of one number."""
+
+    __hash__ = None
+
+    def __float__(self):
+        return 0.25
+
+
+def test_constants_stay():
+    """A captured graph has their addresses."""
+    device = torch.device(DEVICE)
+    first = q._launch.constant(device, 3, 5)
+    parts = [q._launch.constant(device, count, 5) for count in range(1, 9000, 100)]
+    assert q._launch.constant(device, 3, 5).data_ptr() in {first.data_ptr(), parts[-1].data_ptr()}
+    assert {one.data_ptr() for one in [first, *parts]} <= {one.data_ptr() for one in q._launch._kept}
+    assert all(torch.equal(one.cpu(), torch.full((len(one),), 5, dtype=torch.int32)) for one in parts)
+
+
 def test_known_calls_are_checked():
     """A call like an earlier one skips the checks; one that only looks like it does not."""
     x, scale = x_of().requires_grad_(), x_of(1)
@@ -504,6 +523,8 @@ def test_known_calls_are_checked():
             q.fake_quantize(x, other, q_min=-8, q_max=7)
     with pytest.raises(TypeError, match="x is sparse"):
         q.fake_quantize(x.detach().to_sparse(), scale, q_min=-8, q_max=7)
+    for _ in range(2):  # an array of one number is no key
+        q.fake_quantize(x, scale.requires_grad_(), q_min=-8, q_max=7, learn="scale", grad_factor=Unhashed())
     rows = q.LearnedQuantizer.of(x.detach(), axis=0)
     for _ in range(2):
         rows(x)

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 import operator
+import re
 import zlib
+from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
@@ -15,6 +17,7 @@ from torch import Tensor
 
 from .. import _c
 from .._library import c, check
+from ..errors import InvalidError
 from ..plans import StepPlan
 from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units
 from ._items import Rate, limit_of
@@ -319,6 +322,19 @@ class Part:
                              "rank, which its random bits need: use another state_dtype")
         return found
 
+    def _which(self, message: str) -> str:
+        """What the tensor of a plan's message is here."""
+        named = re.search(r"\btensor (\d+)\b", message)
+        if named is None:
+            return ""
+        tensor = int(named[1])
+        if self.starts is None:
+            return f" ({named[0]} is {self.items[tensor].what})"
+        k = bisect_right(self.starts, tensor) - 1
+        pieces = self.items[k].pieces
+        matrix = f", matrix {tensor - self.starts[k]}" if pieces is not None and len(pieces) > 1 else ""
+        return f" ({named[0]} is {self.items[k].what}{matrix})"
+
     def _make(self, owner: Any, rows: List[Dict[str, Any]], stream: int) -> None:
         if self.device.capturing():
             raise RuntimeError(TAKE_A_STEP)
@@ -348,6 +364,10 @@ class Part:
             params["rule_sums_at"] = self.rule_sums.data_ptr()
         self.matrix_sums: Optional[Tensor] = None
         if any(row.get("whole_rows") for row in rows):
+            if owner.matrix_memory:
+                cut = next(item.what for item in self.items if any(piece.whole_rows for piece in item.pieces or ()))
+                raise ValueError(f"matrix_memory is {owner.matrix_memory}, and a matrix of {cut} has rows on several ranks; such "
+                                 "matrices are stepped all at once: leave matrix_memory out")
             self.matrix_sums = torch.zeros((len(rows), _c.PTX_MUON_SUMS), dtype=torch.float64, device=self.device.device)
             params["matrix_sums_at"] = self.matrix_sums.data_ptr()
         self.hypers = [owner._all_scalars(owner.param_groups[g]) for g in self.groups]
@@ -365,7 +385,10 @@ class Part:
             params["matrix_memory"] = owner.matrix_memory
         if self.clips:
             params["qk_clips"] = self.clips
-        self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)  # type: ignore[arg-type]
+        try:
+            self.plan = StepPlan(self.device.gpu, rows, groups=groups, **params)  # type: ignore[arg-type]
+        except InvalidError as error:
+            raise InvalidError(f"{error}{self._which(str(error))}") from None
         self._handle = self.plan.handle.value
         self.records: Optional[Tensor] = None
 

@@ -22,7 +22,7 @@ from ._part import Piece
 from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
-from .optim import _ARGUMENTS, _OF_GROUPS, Stepped
+from .optim import _ARGUMENTS, _OF_ALL, _OF_GROUPS, Stepped
 from .qk_clip import QKClip
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan's, and torch's default
@@ -82,6 +82,7 @@ class Muon(Stepped):
     _names = ("momentum_buffer", "exp_avg", "exp_avg_sq")
     _numbers = {"lr": 1, "momentum": 1, "betas": 2, "eps": 1, "weight_decay": 1}
     _of_groups = (*_OF_GROUPS, *_MATRICES)
+    _of_all = (*_OF_ALL, "matrix_memory")
     _dicts_of_torch = ("muon", "adamw")
     _takes_norm = True  # as the rule does
     _clips_units = False
@@ -103,7 +104,8 @@ class Muon(Stepped):
                     "use_muon": True, "heads": heads, "uncovered": uncovered, "of_3d": of_3d, "in_by_out": in_by_out,
                     "adamw_lr": adamw_lr, "adamw_betas": adamw_betas, "adamw_eps": adamw_eps,
                     "adamw_weight_decay": adamw_weight_decay}
-        if matrix_memory is not None and (not hasattr(matrix_memory, "__index__") or operator.index(matrix_memory) < 1):
+        if matrix_memory is not None and (isinstance(matrix_memory, bool) or not hasattr(matrix_memory, "__index__")
+                                          or operator.index(matrix_memory) < 1):
             raise ValueError(f"matrix_memory: {matrix_memory!r} is neither a number of bytes nor None")
         self.matrix_memory = 0 if matrix_memory is None else operator.index(matrix_memory)
         self._check({**defaults, "params": []})

@@ -115,6 +115,7 @@ class Stepped(torch.optim.Optimizer):
     _numbers: Dict[str, int]  # the groups' keys, and how many numbers each is
     _refused: Tuple[str, ...] = ("amsgrad", "differentiable")  # what no group may have set
     _of_groups: Tuple[str, ...] = _OF_GROUPS
+    _of_all: Tuple[str, ...] = _OF_ALL
     _dicts_of_torch: Tuple[str, ...] = ()  # names of those that are several in a dict, where torch has several optimizers
     _with_flashoptim = False  # whether that package has an optimizer of this rule
     _clips_units = True  # whether groups may have agc
@@ -208,7 +209,7 @@ class Stepped(torch.optim.Optimizer):
         for key in self._refused:
             if group.get(key):
                 raise ValueError(f"{key}=True is not supported: {_device.instead(type(self).__name__)}")
-        for key in _OF_ALL:
+        for key in self._of_all:
             if key in group:
                 raise ValueError(f"{key} is in a group, and is one for all groups of an optimizer: give it to "
                                  f"{type(self).__name__}(), or make an optimizer for each group")
@@ -235,7 +236,7 @@ class Stepped(torch.optim.Optimizer):
     def _check_spelling(self, group: Dict[str, Any]) -> None:
         """Refuses keys that are nearly one of ours. Others stay, as torch's do: schedulers have some. So does one
         with all words of ours, and more: max_momentum."""
-        known = {"params", "param_names", *self._of_groups, *_OF_ALL, *self._numbers, *self.__dict__.get("defaults", ())}
+        known = {"params", "param_names", *self._of_groups, *self._of_all, *self._numbers, *self.__dict__.get("defaults", ())}
         for key in group:
             if not isinstance(key, str) or key in known:
                 continue

@@ -204,8 +204,8 @@ def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tens
     if key is not None:
         try:
             known = _known.get(key)
-        except TypeError:  # a list as an axis, say, which the checks refuse
-            known = None
+        except TypeError:  # a list as an axis, which the checks refuse; an array of one number, which they take
+            key = known = None
         if known is not None:
             return _as_before(known, x, scale, zero_point)  # type: ignore[arg-type]
     _checks.tensor(_NAME, "x", x)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -56,22 +56,32 @@ def _of(device: torch.device) -> _Device:
     return _devices.get(device) or _devices.setdefault(device, _Device(device))
 
 
-_constants: Dict[Any, Tensor] = {}
+_constants: Dict[Any, Tensor] = {}  # the longest of each device and value
+_kept: List[Tensor] = []  # for ever, since graphs may read them: shorter ones, too
+_parts: Dict[Any, Tensor] = {}  # of those of _kept, by length
 
 
 def constant(device: torch.device, count: int, value: int) -> Tensor:
-    """So many s32 of this value, kept. Nothing writes them."""
-    found = _constants.get((device, count, value))
-    if found is None:
-        with torch.inference_mode(False):
-            found = torch.full((count,), value, dtype=torch.int32, device=device)
-        if count <= 1 << 18 and type(found) is Tensor and not _of(device).place.capturing():
+    """So many s32 of this value. Nothing writes them."""
+    found = _parts.get((device, count, value))
+    return _part(device, count, value) if found is None else found
+
+
+def _part(device: torch.device, count: int, value: int) -> Tensor:
+    with torch.inference_mode(False):
+        whole = _constants.get((device, value))
+        if whole is None or whole.numel() < count:
+            own = torch.full((count,), value, dtype=torch.int32, device=device)
+            if (count > 1 << 18 or len(_kept) >= 256 or type(own) is not Tensor or _of(device).place.capturing()):
+                return own
+            whole = torch.full((max(4096, 1 << (count - 1).bit_length()),), value, dtype=torch.int32, device=device)
             if device.type == "cuda":  # once: other streams read it
                 torch.cuda.current_stream(device).synchronize()
-            if len(_constants) >= 64:
-                _constants.clear()
-            _constants[device, count, value] = found
-    return found
+            _kept.append(whole)
+            _constants[device, value] = whole
+        if len(_parts) >= _MOST_CALLS:
+            _parts.clear()
+        return _parts.setdefault((device, count, value), whole[:count])
 
 
 def _run(name: str, on: Tensor, params: Dict[str, Any]) -> None:
