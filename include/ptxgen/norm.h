@@ -66,8 +66,9 @@ struct ptx_clip_tensor {
 ///   Copied. A clip plan with guards has three launches.
 /// - reports_at: the address of a struct ptx_gradient_report for each tensor, in their order, which
 ///   each run or norm_sq writes: a multiple of 8. A clip plan has one more launch, and its small
-///   tensors share no chunks; those of a step plan share them only with 7 others or more. So sums
-///   may differ in their last bits. Sums of windows of chunks are complete with the last. 0: none.
+///   tensors share no chunks; of a step plan only those of at most an eighth of a chunk share them.
+///   So sums may differ in their last bits. Sums of windows of chunks are complete with the last.
+///   0: none.
 /// - sum_rows, sum_row: for several plans that share one norm, such as the stages of a pipeline or
 ///   ranks: the sums are an array of sum_rows rows, each of one f64 for each group. The phase
 ///   norm_sq writes row sum_row, and `finish` adds all rows, from the first to the last. So the
