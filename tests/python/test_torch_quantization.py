@@ -498,14 +498,18 @@ class Unhashed:
         return 0.25
 
 
-def test_constants_stay():
-    """A captured graph has their addresses."""
+def test_constants_stay(monkeypatch):
+    """A captured graph has their addresses. Of more values than are kept there are new ones each time."""
+    for name, value in (("_constants", {}), ("_kept", []), ("_parts", {})):
+        monkeypatch.setattr(q._launch, name, value)
     device = torch.device(DEVICE)
     first = q._launch.constant(device, 3, 5)
     parts = [q._launch.constant(device, count, 5) for count in range(1, 9000, 100)]
     assert q._launch.constant(device, 3, 5).data_ptr() in {first.data_ptr(), parts[-1].data_ptr()}
     assert {one.data_ptr() for one in [first, *parts]} <= {one.data_ptr() for one in q._launch._kept}
     assert all(torch.equal(one.cpu(), torch.full((len(one),), 5, dtype=torch.int32)) for one in parts)
+    made = [q._launch.constant(device, 2, value) for value in range(300)]
+    assert len(q._launch._kept) == 256 and [int(one[1]) for one in made] == list(range(300))
 
 
 def test_known_calls_are_checked():
