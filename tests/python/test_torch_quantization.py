@@ -502,7 +502,7 @@ def test_constants_stay(monkeypatch):
     """A captured graph has their addresses. Of more values than are kept there are new ones each time."""
     for name, value in (("_constants", {}), ("_kept", []), ("_parts", {})):
         monkeypatch.setattr(q._launch, name, value)
-    device = torch.device(DEVICE)
+    device = x_of(1).device
     first = q._launch.constant(device, 3, 5)
     parts = [q._launch.constant(device, count, 5) for count in range(1, 9000, 100)]
     assert q._launch.constant(device, 3, 5).data_ptr() in {first.data_ptr(), parts[-1].data_ptr()}
