@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""AdamW as a caller's rule in Python beside ptxgen.torch.AdamW, twice, which shows what the place of arrays does: steps
+of small sets with a count for each parameter, 100 in a CUDA graph, microseconds a step.
+
+    bench/rule_step.py BUILD
+
+Needs a GPU.
+"""
+import statistics
+import sys
+
+import torch
+
+sys.path.insert(0, f"{sys.argv[1]}/python")
+import ptxgen  # noqa: E402
+import ptxgen.torch  # noqa: E402
+
+LAYER = [1536 * 16, 16 * 1536, 1536 * 16, 16 * 256, 1536, 1536]
+SETS = {"LoRA layer": LAYER, "LoRA 28 x 6": 28 * LAYER, "2000 x 512": 2000 * [512]}
+RUNS, TURNS = 100, 15
+SETTINGS = {"lr": 1e-4, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "max_grad_norm": 1.0}
+
+
+@ptxgen.rule(states=dict(exp_avg="signed", exp_avg_sq="positive"),
+             scalars=dict(lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01))
+def my_adamw(p, g, exp_avg, exp_avg_sq, t, lr, betas, eps, weight_decay):
+    b1, b2 = map(ptxgen.f32, betas)
+    p = ptxgen.fma(-(ptxgen.f32(lr) * ptxgen.f32(weight_decay)), p, p)
+    m = ptxgen.fma(b1, exp_avg, ptxgen.fma(-b1, g, g))
+    gg = g * g
+    v = ptxgen.fma(b2, exp_avg_sq, ptxgen.fma(-b2, gg, gg))
+    step = ptxgen.f32(lr) / ptxgen.f32(1 - b1 ** t)
+    return p - step * m / (ptxgen.sqrt(v) / ptxgen.sqrt(1 - b2 ** t) + eps), m, v
+
+
+def graph_of(make, sizes, dtype):
+    generator = torch.Generator(device="cuda").manual_seed(1)
+
+    def random(size, scale):
+        return (torch.randn(size, device="cuda", generator=generator) * scale).to(dtype)
+
+    params = [torch.nn.Parameter(random(size, 0.02)) for size in sizes]
+    for p in params:
+        p.grad = random(p.shape, 1e-3)
+    optimizer = make(params)
+    optimizer.step()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(RUNS):
+            optimizer.step()
+    return optimizer, graph
+
+
+def time_of(graph):
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    begin.record()
+    graph.replay()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e3 / RUNS
+
+
+def main():
+    for name, sizes in SETS.items():
+        for dtype, more in ((torch.float32, {}), (torch.bfloat16, {"state_dtype": "bf16"})):
+            settings = {**SETTINGS, **more}
+
+            def library(params):
+                return ptxgen.torch.AdamW(params, **settings)
+
+            def rule(params):
+                return ptxgen.torch.Optimizer(params, my_adamw, **settings)
+
+            forms = {"AdamW": graph_of(library, sizes, dtype), "AdamW again": graph_of(library, sizes, dtype),
+                     "a rule": graph_of(rule, sizes, dtype)}
+            times = {form: [] for form in forms}
+            for _ in range(TURNS):
+                for form, (_, graph) in forms.items():
+                    times[form].append(time_of(graph))
+            found = "; ".join(f"{form} {statistics.median(us):.2f} us" for form, us in times.items())
+            print(f"{name:12} {str(dtype)[6:]:9} {found}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
