@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 // The wanted storage of each operand of an instruction: enum emu_width.
-enum { MOST_OPERANDS = 64 }; // on either side, but of a call
+enum { MOST_OPERANDS = 136 }; // on either side, but of a call
 
 struct wants {
     uint8_t dst[MOST_OPERANDS], src[MOST_OPERANDS];
@@ -264,6 +264,7 @@ static uint8_t width_of(const struct decoder *d, char letter, const struct emu_o
     case 'g':
     case 'i':
     case 'm':
+    case 'y':
         return EMU_LONG;
     default:
         return emu_lane_width(d->insn->type);
@@ -540,6 +541,10 @@ static bool decode_by_handler(struct decoder *d, struct emu_op *op)
     case EMU_DO_TILE_LOAD:
     case EMU_DO_TILE_STORE:
         return decode_access(d, op);
+    case EMU_DO_WARPGROUP: // what the descriptors tell, in chunks
+        op->space = EMU_SHARED;
+        op->bytes = 16;
+        return true;
     case EMU_DO_COPY:
         return decode_copy(d, op);
     case EMU_DO_MBARRIER:

@@ -165,6 +165,7 @@ static bool do_other(struct emu_warp *warp, unsigned char *frame, uint32_t *init
     case EMU_DO_MATRIX_STORE:
     case EMU_DO_TILE_LOAD:
     case EMU_DO_TILE_STORE:
+    case EMU_DO_WARPGROUP:
     case EMU_DO_MMA:
         return emu_do_warp_sync(warp, op, mask);
     case EMU_DO_ACTIVEMASK:

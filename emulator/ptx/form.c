@@ -166,6 +166,17 @@ static unsigned written_count(const struct emu_spelled *spelled, const struct em
     return count;
 }
 
+// Whether there are as many operands as in the form, and no vector where a descriptor is expected:
+// that tells the forms of wgmma apart.
+static bool operands_agree(const struct emu_spelled *spelled, const struct emu_form *form,
+                           const struct emu_written_list *list)
+{
+    const char *at = strchr(form->operands, 'y');
+
+    return written_count(spelled, form, list) == list->count &&
+           (!at || list->at[at - form->operands - 1].syntax != EMU_SYNTAX_VECTOR);
+}
+
 // ---- known, and not supported -------------------------------------------------------------------
 
 // Whether the instruction has all modifiers of the list.
@@ -230,7 +241,7 @@ bool emu_choose_form(struct emu_parser *p, const struct emu_spelled *spelled,
         for (unsigned k = 0; k < rows[row].form_count; k++) {
             const struct emu_form *form = &rows[row].forms[k];
             const enum agreement found = agree(spelled, form);
-            if (found == AGREES && written_count(spelled, form, list) == list->count) {
+            if (found == AGREES && operands_agree(spelled, form, list)) {
                 *choice = (struct emu_choice) { (enum emu_opcode)rows[row].opcode, form };
                 return true;
             }
@@ -341,6 +352,10 @@ static void set_field(struct emu_insn *insn, const struct emu_modifier *known)
             ((unsigned char *)insn)[fields[k].offset] = fields[k].flag ? true : known->value;
     if (known->group == EMU_GROUP_INDEX_LOGIC)
         set_logic(insn, known->value);
+    if (known->group == EMU_GROUP_INDEX_SHAPE64) {
+        insn->eighths = known->value & 63;
+        insn->shape = (uint8_t)(EMU_M64K8 + (known->value >> 6));
+    }
     if (known->group == EMU_GROUP_INDEX_ORDER)
         insn->is_volatile = strcmp(known->name, "volatile") == 0;
 }

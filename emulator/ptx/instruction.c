@@ -54,7 +54,7 @@ static bool finish(struct emu_parser *p, struct emu_spelled *spelled,
         return false;
     if (handled)
         return true;
-    memset(operands, 0, sizeof operands);
+    memset(operands, 0, EMU_USUAL_INSN_OPERANDS * sizeof *operands); // rules look behind the last
     return emu_type_operands(p, spelled, list, operands) && emu_check(p, spelled, operands) &&
            emu_append(p, insn, operands);
 }

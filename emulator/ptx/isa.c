@@ -27,30 +27,32 @@
 #define MEMORY    (ANY8 | I16_64 | B16_64 | F32_64)
 #define CONVERT   (BIT(U8) | BIT(S8) | I16_64 | F32_64 | BIT(F16) | BIT(BF16))
 
-#define G(name)       EMU_G(name)
-#define MODE(name)    .mode = EMU_MODE_##name
-#define ROUND         (G(RN) | G(DIRECTED))
-#define DIVIDE        (ROUND | G(APPROX) | G(FULL))
+#define G(name)          EMU_G(name)
+#define MODE(name)       .mode = EMU_MODE_##name
+#define ROUND            (G(RN) | G(DIRECTED))
+#define DIVIDE           (ROUND | G(APPROX) | G(FULL))
 // Of the forms that have both, an instruction has one.
-#define SPACES        (G(SPACE) | G(CLUSTER_SHARED))
-#define STORE         (SPACES | G(CACHE) | G(LEVEL1) | G(EVICT) | G(HINT) | G(ORDER) | G(SCOPE) | G(VECTOR))
-#define LOAD          (STORE | G(LEVEL2) | G(NC))
-#define ATOMIC        (SPACES | G(ORDER) | G(SCOPE) | G(HINT))
-#define COPY          (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
-#define BULK_COPY     (G(ASYNC) | G(BULK))
-#define BULK_REDUCE   (BULK_COPY | G(REDUCE) | G(SPACE) | G(FROM_SHARED) | G(BULK_GROUP))
-#define SEMANTIC      (G(ORDER) | G(SCOPE) | G(SPACE))
-#define CONVERTS      (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
-#define COMPARES      (G(FTZ) | G(LOGIC))
-#define MATRIX        (G(SYNC) | G(ALIGNED) | G(TILE) | G(TILES))
-#define LAYOUT        (G(ROW) | G(COL))
-#define LAYOUTS       (LAYOUT | G(ROW_B) | G(COL_B))
-#define WMMA(what)    (G(SYNC) | G(ALIGNED) | G(what))
+#define SPACES           (G(SPACE) | G(CLUSTER_SHARED))
+#define STORE            (SPACES | G(CACHE) | G(LEVEL1) | G(EVICT) | G(HINT) | G(ORDER) | G(SCOPE) | G(VECTOR))
+#define LOAD             (STORE | G(LEVEL2) | G(NC))
+#define ATOMIC           (SPACES | G(ORDER) | G(SCOPE) | G(HINT))
+#define COPY             (G(ASYNC) | G(SPACE) | G(FROM) | G(CACHE))
+#define BULK_COPY        (G(ASYNC) | G(BULK))
+#define BULK_REDUCE      (BULK_COPY | G(REDUCE) | G(SPACE) | G(FROM_SHARED) | G(BULK_GROUP))
+#define SEMANTIC         (G(ORDER) | G(SCOPE) | G(SPACE))
+#define CONVERTS         (G(RN) | G(DIRECTED) | G(INTEGRAL) | G(FTZ) | G(SAT) | G(SATFINITE) | G(RELU))
+#define COMPARES         (G(FTZ) | G(LOGIC))
+#define MATRIX           (G(SYNC) | G(ALIGNED) | G(TILE) | G(TILES))
+#define LAYOUT           (G(ROW) | G(COL))
+#define LAYOUTS          (LAYOUT | G(ROW_B) | G(COL_B))
+#define WMMA(what)       (G(SYNC) | G(ALIGNED) | G(what))
 // After the last group that must be there: the shapes of the form.
-#define SHAPED(name)  (UINT32_C(1) << EMU_##name)
-#define IN_SHAPE(set) G(SHAPE), .shapes = (set)
-#define OPAQUE        IN_SHAPE(SHAPED(M16N16K16) | SHAPED(M8N32K16) | SHAPED(M32N8K16))
-#define MMA(shape)    (G(SYNC) | G(ALIGNED) | G(ROW) | G(COL)) | IN_SHAPE(SHAPED(shape))
+#define SHAPED(name)     (UINT32_C(1) << EMU_##name)
+#define IN_SHAPE(set)    G(SHAPE), .shapes = (set)
+#define OPAQUE           IN_SHAPE(SHAPED(M16N16K16) | SHAPED(M8N32K16) | SHAPED(M32N8K16))
+#define MMA(shape)       (G(SYNC) | G(ALIGNED) | G(ROW) | G(COL)) | IN_SHAPE(SHAPED(shape))
+#define WGMMA(what)      (G(SYNC) | G(ALIGNED) | G(what))
+#define MMA_ASYNC(shape) WGMMA(MMA_ASYNC) | G(SHAPE64), .shapes = SHAPED(shape), .own = true
 #define MMA_SPARSE(shape)                                                                          \
     (G(SYNC) | G(ALIGNED) | G(ROW) | G(COL) | G(SPARSE)) | IN_SHAPE(SHAPED(shape))
 
@@ -119,6 +121,9 @@ const struct emu_spelling *emu_spellings_all(unsigned *count)
         name, EMU_GROUP_INDEX_##group, value, isa, sm                                              \
     }
 #define PLAIN(name, group, value) ROW(name, group, value, 0, 0)
+// The tiles of eight columns, and how far the shape is from the first one of wgmma.
+#define WGMMA_SHAPE(n, k, away)   PLAIN("m64n" #n "k" #k, SHAPE64, (n) / 8 | (away) << 6)
+#define WGMMA_SHAPES(n)           WGMMA_SHAPE(n, 16, 1), WGMMA_SHAPE(n, 32, 2), WGMMA_SHAPE(n, 8, 0)
 
 // clang-format off
 
@@ -205,6 +210,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("f32x2", TYPE, EMU_F32X2),
     PLAIN("f4e", PERMUTE, EMU_MODE_PRMT_F4E),
     PLAIN("f64", TYPE, EMU_F64),
+    PLAIN("fence", FENCE, 0),
     PLAIN("finite", TEST, EMU_FINITE),
     ROW("fractional", POLICY, 0, 74, 80),
     PLAIN("ftz", FTZ, 0),
@@ -244,6 +250,38 @@ static const struct emu_modifier modifiers[] = {
     ROW("m16n8k64", SHAPE, EMU_M16N8K64, 0, 0),
     ROW("m16n8k8", SHAPE, EMU_M16N8K8, 0, 0),
     ROW("m32n8k16", SHAPE, EMU_M32N8K16, 61, 70),
+    WGMMA_SHAPES(104),
+    WGMMA_SHAPES(112),
+    WGMMA_SHAPES(120),
+    WGMMA_SHAPES(128),
+    WGMMA_SHAPES(136),
+    WGMMA_SHAPES(144),
+    WGMMA_SHAPES(152),
+    WGMMA_SHAPES(160),
+    WGMMA_SHAPES(168),
+    WGMMA_SHAPES(16),
+    WGMMA_SHAPES(176),
+    WGMMA_SHAPES(184),
+    WGMMA_SHAPES(192),
+    WGMMA_SHAPES(200),
+    WGMMA_SHAPES(208),
+    WGMMA_SHAPES(216),
+    WGMMA_SHAPES(224),
+    WGMMA_SHAPES(232),
+    WGMMA_SHAPES(240),
+    WGMMA_SHAPES(248),
+    WGMMA_SHAPES(24),
+    WGMMA_SHAPES(256),
+    WGMMA_SHAPES(32),
+    WGMMA_SHAPES(40),
+    WGMMA_SHAPES(48),
+    WGMMA_SHAPES(56),
+    WGMMA_SHAPES(64),
+    WGMMA_SHAPES(72),
+    WGMMA_SHAPES(80),
+    WGMMA_SHAPES(88),
+    WGMMA_SHAPES(8),
+    WGMMA_SHAPES(96),
     ROW("m8n32k16", SHAPE, EMU_M8N32K16, 61, 70),
     ROW("m8n8", TILE, 0, 0, 0),
     ROW("m8n8k128", SHAPE, EMU_M8N8K128, 0, 0),
@@ -257,6 +295,7 @@ static const struct emu_modifier modifiers[] = {
     PLAIN("mbarrier_init", MBARRIER_INIT, 0),
     PLAIN("min", EXTREME, EMU_ATOMIC_MIN),
     PLAIN("mma", MULTIPLY, 0),
+    PLAIN("mma_async", MMA_ASYNC, 0),
     ROW("mmio", MMIO, 0, 82, 70),
     PLAIN("nan", COMPARE, EMU_NAN),
     ROW("nc", NC, 0, 31, 32),

@@ -116,6 +116,9 @@
     X(ROW_B, "'.row'") /* the second one, of wmma.mma */                                           \
     X(COL_B, "'.col'")                                                                             \
     X(SHAPE, "Shape")                                                                              \
+    X(SHAPE64, "Shape") /* of wgmma */                                                             \
+    X(MMA_ASYNC, "'.mma_async'")                                                                   \
+    X(FENCE, "'.fence'")                                                                           \
     X(MOVE_IN, "'.load'")                                                                          \
     X(MOVE_OUT, "'.store'")                                                                        \
     X(MULTIPLY, "'.mma'")                                                                          \
@@ -166,6 +169,7 @@ const char *emu_group_name(unsigned index);
 //   b    a, or a parameter of a function     M    m, or a vector of parts: mov
 //   x    skipped                             c    results, function and arguments of a call
 //   A-D  registers of the fragments of mma  F    registers of ldmatrix and stmatrix
+//   y    descriptor of a matrix
 //   e    u, or parts of it: .b0, .h10       W    register of 128 bits: two operands
 //   E    e, or its negation
 //   _    after a destination: it may be '_'

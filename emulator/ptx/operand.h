@@ -5,7 +5,8 @@
 
 #include "expression.h"
 
-enum { EMU_MOST_OPERANDS = 12, EMU_MOST_LANES = 8, EMU_MOST_MODIFIERS = 24 };
+// A vector is longest in wgmma, for 256 columns.
+enum { EMU_MOST_OPERANDS = 12, EMU_MOST_LANES = 128, EMU_MOST_MODIFIERS = 24 };
 
 enum emu_syntax {
     EMU_SYNTAX_NAME, // register, symbol, label ...
@@ -38,7 +39,7 @@ struct emu_written {
 struct emu_written_list {
     struct emu_written at[EMU_MOST_OPERANDS];
     unsigned count;
-    struct emu_written elements[4 * EMU_MOST_LANES];
+    struct emu_written elements[EMU_MOST_LANES + 32];
     unsigned element_count;
 };
 

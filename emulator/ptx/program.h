@@ -192,6 +192,9 @@ enum emu_shape {
     EMU_M16N8K64,
     EMU_M16N8K128,
     EMU_M16N8K256,
+    EMU_M64K8, // of wgmma, for any number of columns
+    EMU_M64K16,
+    EMU_M64K32,
     EMU_M16N16K16, // of wmma alone, from here on
     EMU_M8N32K16,
     EMU_M32N8K16,
@@ -313,7 +316,8 @@ struct emu_insn {
     uint8_t lanes;       // ld, st, atom, red: 1, 2, 4 or 8; ldmatrix, stmatrix: tiles
     uint8_t factor_type; // mma: of B; that of A is source_type, that of D type
     uint8_t sum_type;    // mma: of C
-    uint8_t shape;       // mma, wmma: enum emu_shape
+    uint8_t shape;       // mma, wmma, wgmma: enum emu_shape
+    uint8_t eighths;     // wgmma: columns of B, in tiles of eight
     bool ftz, sat, approx, full, nan, is_volatile;
     bool aligned; // barrier.sync.aligned, bar.sync
     bool abs, xorsign, relu, satfinite;
@@ -354,7 +358,8 @@ struct emu_insn {
     uint32_t line;         // in the text, from 1
 };
 
-// The sizes of a product of matrices, m x k times k x n.
+// The sizes of a product of matrices, m x k times k x n. Of wgmma those of a warp, for eight
+// columns.
 struct emu_sizes {
     unsigned m, n, k;
 };
@@ -370,7 +375,7 @@ static inline bool emu_is_sparse(const struct emu_insn *insn)
     return insn->mode == EMU_MODE_SPARSE || insn->mode == EMU_MODE_SPARSE_ORDERED;
 }
 
-// Registers of an operand of ldmatrix, stmatrix (letter 'F'), mma or wmma ('A' to 'D').
+// Registers of an operand of ldmatrix, stmatrix (letter 'F'), mma, wmma or wgmma ('A' to 'D').
 unsigned emu_fragment_registers(const struct emu_insn *insn, char letter);
 
 struct emu_register {

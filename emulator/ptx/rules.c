@@ -597,6 +597,7 @@ static bool rule_lop3_truth(const struct check *c)
 #define rule_movmatrix emu_rule_movmatrix
 #define rule_wmma      emu_rule_wmma
 #define rule_wmma_move emu_rule_wmma_move
+#define rule_wgmma     emu_rule_wgmma
 #define rule_video     emu_rule_video
 #define rule_vmad      emu_rule_vmad
 #define rule_video2    emu_rule_video2

@@ -2,6 +2,8 @@
 // The rules of matrices.
 #include "rules_matrix.h"
 
+#include <string.h>
+
 bool emu_rule_matrix(const struct check *c)
 {
     const uint8_t space = c->insn->space;
@@ -94,4 +96,63 @@ bool emu_rule_wmma_move(const struct check *c)
     return space == EMU_SHARED || space == EMU_GLOBAL || space == EMU_GENERIC ||
            emu_error(c->p, &c->spelled->name, "State space incorrect for instruction '%.*s'",
                      EMU_TEXT(&c->spelled->name));
+}
+
+// D is read too.
+static bool check_sums(const struct check *c)
+{
+    for (unsigned k = 0; k < c->insn->dst_count; k++)
+        if (c->operands[k].kind != EMU_OPERAND_REGISTER)
+            return emu_error(c->p, &c->spelled->name, "Sink '_' not allowed as a source operand");
+    return true;
+}
+
+// The scales of A and B are 1 or -1, and whether they are transposed 0 or 1.
+static bool check_scales(const struct check *c)
+{
+    enum { FIRST = 4 }; // the number of the first one in messages
+    const struct emu_insn *insn = c->insn;
+    const unsigned count = (unsigned)strlen(strchr(insn->letters, 'p') + 1);
+    const struct emu_operand *given = &c->operands[insn->dst_count + insn->src_count - count];
+
+    for (unsigned k = 0; k < count; k++) {
+        const bool scale = k < 2;
+        const int32_t value = (int32_t)given[k].bits;
+        if (scale ? value != 1 && value != -1 : value != 0 && value != 1)
+            return emu_error(c->p, &c->spelled->name,
+                             "Argument %u of instruction 'wgmma.mma_async': unexpected value '%d', "
+                             "expected to be %s",
+                             FIRST + k, (int)value, scale ? "-1 or 1" : "0 or 1");
+    }
+    return true;
+}
+
+static bool check_integers(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+
+    if (insn->eighths > 4 && insn->eighths % 2)
+        return emu_error(c->p, &c->spelled->name,
+                         "Illegal matrix shape '.%s' for instruction 'wgmma.mma_async'",
+                         emu_spelled_in(c->spelled, EMU_G(SHAPE64))->name);
+    return insn->source_type == insn->factor_type ||
+           emu_at_least(c, "WGMMA with mixed integer types", 84, 90);
+}
+
+bool emu_rule_wgmma(const struct check *c)
+{
+    const struct emu_insn *insn = c->insn;
+
+    if (c->p->module->sm != 90) // no later target has it
+        return emu_error(c->p, &c->spelled->name,
+                         "Instruction 'wgmma' not supported on .target 'sm_%d%c'", c->p->module->sm,
+                         c->p->module->sm_suffix);
+    if (spells(c, EMU_G(WAIT)) && c->operands[0].bits > INT32_MAX)
+        return emu_error(c->p, &c->spelled->name,
+                         "Argument 0 of instruction 'wgmma.wait_group': unexpected value '%d', "
+                         "expected to be non-negative integer",
+                         (int)c->operands[0].bits);
+    if (!insn->dst_count)
+        return true;
+    return check_sums(c) && check_scales(c) && (insn->type != EMU_S32 || check_integers(c));
 }

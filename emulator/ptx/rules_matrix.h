@@ -10,5 +10,6 @@ bool emu_rule_movmatrix(const struct check *c);
 bool emu_rule_mma(const struct check *c);
 bool emu_rule_wmma(const struct check *c);
 bool emu_rule_wmma_move(const struct check *c);
+bool emu_rule_wgmma(const struct check *c);
 
 #endif

@@ -74,7 +74,8 @@ struct emu_sizes emu_sizes_of(enum emu_shape shape)
         [EMU_M16N8K8] = { 16, 8, 8 },     [EMU_M16N8K16] = { 16, 8, 16 },
         [EMU_M16N8K32] = { 16, 8, 32 },   [EMU_M16N16K16] = { 16, 16, 16 },
         [EMU_M8N32K16] = { 8, 32, 16 },   [EMU_M32N8K16] = { 32, 8, 16 },
-        [EMU_M16N16K8] = { 16, 16, 8 },
+        [EMU_M16N16K8] = { 16, 16, 8 },   [EMU_M64K8] = { 16, 8, 8 },
+        [EMU_M64K16] = { 16, 8, 16 },     [EMU_M64K32] = { 16, 8, 32 },
     };
 
     return sizes[shape];
@@ -87,6 +88,8 @@ unsigned emu_fragment_registers(const struct emu_insn *insn, char letter)
     const unsigned whole = 32 * (factor == 64 ? 64 : 32); // bits of a register in all lanes
     const bool halves = insn->source_type == EMU_F16 && emu_is_opaque((enum emu_shape)insn->shape);
 
+    const unsigned columns = size.n * (insn->eighths ? insn->eighths : 1);
+
     switch (letter) { // for each of the 32 lanes an equal part
     case 'F':
         return insn->lanes;
@@ -96,8 +99,8 @@ unsigned emu_fragment_registers(const struct emu_insn *insn, char letter)
     case 'B':
         return halves ? 8 : size.n * size.k * factor / whole;
     case 'C':
-        return size.m * size.n * emu_bits((enum emu_type)insn->sum_type) / whole;
+        return size.m * columns * emu_bits((enum emu_type)insn->sum_type) / whole;
     default:
-        return size.m * size.n * emu_bits((enum emu_type)insn->type) / whole;
+        return size.m * columns * emu_bits((enum emu_type)insn->type) / whole;
     }
 }

@@ -495,6 +495,8 @@ static bool put_letter(struct typing *t, const struct emu_written *w)
         return put_plain(t, w, emu_twice(type), false, false);
     case 'u':
         return put_plain(t, w, EMU_U32, false, false);
+    case 'y':
+        return put_plain(t, w, EMU_U64, false, false);
     case 'e':
     case 'E':
         return put_parts_of(t, w);

@@ -5,7 +5,8 @@
 
 #include "form.h"
 
-enum { EMU_MOST_INSN_OPERANDS = 40 };
+// Few instructions have more operands than the second, and only wgmma has the most.
+enum { EMU_MOST_INSN_OPERANDS = EMU_MOST_LANES + 16, EMU_USUAL_INSN_OPERANDS = 40 };
 
 // Converts the written operands to the types that the form has for them, and counts them.
 bool emu_type_operands(struct emu_parser *p, struct emu_spelled *spelled,

@@ -16,6 +16,7 @@ struct emulator {
     struct emu_module *module;
     uint32_t grid, block, dynamic_shared;
     bool cooperative;
+    int device; ///< for which texts are read: it runs those of older targets without a suffix
     const char *target; ///< of emulator_body(): ".version 8.1\n.target sm_90" and the like
     uint64_t global_base;
     char report[4096];
@@ -30,6 +31,7 @@ static inline void emulator_open(struct emulator *e)
                                               .host_threads = 1,
                                               .timeout_ms = 20000 };
     e->memory = emu_memory_create(UINT64_C(1) << 28, true);
+    e->device = 100;
     e->target = ".version 8.2\n.target sm_90";
     e->grid = 1;
     e->block = 32;
@@ -83,7 +85,7 @@ static inline uint64_t emulator_zeros(struct emulator *e, uint64_t bytes)
 
 static inline void emulator_load(struct emulator *e, const char *text)
 {
-    const struct emu_parse_limits limits = { 90, 100, 'a' };
+    const struct emu_parse_limits limits = { 90, e->device, 'a' };
     char log[2048] = "";
     int result = 0;
     emu_module_destroy(&e->module);

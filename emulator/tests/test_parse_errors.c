@@ -161,7 +161,6 @@ TEST(what_is_not_supported_says_so)
 {
     static const char *const lines[] = {
         "tex.1d.v4.f32.s32 {f, f, f, f}, [t, {r}];",
-        "wgmma.fence.sync.aligned;",
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [r], r, [r];",
         "mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {r}, {r}, {r}, {r};",
         "multimem.st.relaxed.gpu.global.u32 [d], r;",
@@ -182,6 +181,8 @@ TEST(what_is_not_supported_says_so)
                  lines[k]);
         expect(text, 218, "not supported by the emulator");
     }
+    expect(HEAD ".entry k() { wgmma.fence.sync.aligned; }", 218,
+           "Instruction 'wgmma' not supported on .target 'sm_100a'");
     expect(HEAD ".global .texref t;", 218, "not supported by the emulator");
     expect(HEAD ".func f(.reg .b128 x) { ret; }", 218,
            "Parameter 'x', a register of 128 bits, is not supported by the emulator");

@@ -111,6 +111,29 @@ static void each_functions(bool ask)
     fclose(file);
 }
 
+// Lines for sm_90a, with the same mark.
+static void each_warpgroups(bool ask)
+{
+    static const char head[] = ".version 8.4\n.target sm_90a\n.address_size 64\n"
+                               ".visible .entry k()\n{\n.reg .pred p; .reg .b16 h, h1;\n"
+                               ".reg .b32 r, r1, r2, r3; .reg .f32 f, f1, f2, f3;\n"
+                               ".reg .b64 d, d1; .reg .f64 e;\n";
+    char line[LINE_SIZE], text[LINE_SIZE + sizeof head + 8];
+    FILE *file = fopen(PTX_DIR "/warpgroups.txt", "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        const bool accepted = *line != '!';
+        snprintf(text, sizeof text, "%s%sret;\n}\n", head, line + !accepted);
+        struct parsed parsed = parse_for(text, 95, 90, 'a');
+        if ((parsed.module != NULL) != accepted)
+            fail_msg("%s\n%s", line, parsed.log);
+        emu_module_destroy(&parsed.module);
+        if (ask)
+            ptxas_answers(line, text, "sm_90a", accepted);
+    }
+    fclose(file);
+}
+
 // ---- PTX that the emulator does not run ---------------------------------------------------------
 
 // "86 100a LINE": the least PTX ISA and target.
@@ -288,6 +311,11 @@ TEST(functions)
     each_functions(false);
 }
 
+TEST(warpgroups)
+{
+    each_warpgroups(false);
+}
+
 static void ask_lines(bool ask)
 {
     asks = ask;
@@ -297,6 +325,7 @@ static void ask_lines(bool ask)
         ask_together();
     each_line(PTX_DIR "/refused.txt", ptxas_refuses);
     each_functions(true);
+    each_warpgroups(true);
     each_line(PTX_DIR "/unsupported.txt", ptxas_has_the_floors);
     each_line(PTX_DIR "/later.txt", ptxas_has_the_floors);
 }

@@ -193,6 +193,8 @@ bool emu_matrix_operation(struct emu_warp *warp, const struct emu_op *op, unsign
         return emu_tile_load(warp, op, frame, init);
     case EMU_DO_TILE_STORE:
         return emu_tile_store(warp, op, frame, init);
+    case EMU_DO_WARPGROUP:
+        return emu_wgmma(warp, op, frame, init);
     default:
         return emu_mma(warp, op, frame, init);
     }

@@ -7,37 +7,13 @@
 #include "exec/check/race.h"
 #include "exec/check/report.h"
 #include "exec/check/undefined.h"
+#include "fragment.h"
 #include "sparse.h"
 
 #include <fenv.h>
 #include <stdalign.h>
 
 enum { MOST = 32, MOST_A = 64, MOST_B = 128 }; // rows; elements of a row of A, of a column of B
-
-// Row and column in A, in C, and in the transpose of B.
-struct place {
-    unsigned row, column;
-};
-
-// Elements of a register; bits are a power of two.
-static unsigned parts_of(unsigned bits)
-{
-    return bits < 32 ? 32u >> __builtin_ctz(bits) : 1;
-}
-
-// The place of element `part` of register `reg` of a lane in A, or in the transpose of B.
-static struct place in_factor(unsigned bits, unsigned lane, unsigned reg, unsigned part, bool is_a)
-{
-    const unsigned parts = parts_of(bits), block = is_a ? reg / 2 : reg;
-    return (struct place) { lane / 4 + (is_a ? reg % 2 * 8 : 0),
-                            block * 4 * parts + lane % 4 * parts + part };
-}
-
-static struct place in_sum(unsigned bits, unsigned lane, unsigned reg, unsigned part)
-{
-    const unsigned row = bits == 16 ? reg : reg / 2, column = bits == 16 ? part : reg % 2;
-    return (struct place) { lane / 4 + row * 8, lane % 4 * 2 + column };
-}
 
 // Operands of a product. C and D have the same places, but not always the same type.
 enum factor { IS_A, IS_B, IS_C, IS_D };
@@ -74,28 +50,29 @@ static unsigned registers_of(const struct emu_insn *insn, enum factor factor)
 
 // Fragments of wmma have the elements row after row, lane after lane, and again from the first if
 // there is room left: PTX leaves it open.
-static struct place in_order(const struct emu_insn *insn, enum factor factor, unsigned lane,
-                             unsigned reg, unsigned part)
+static struct emu_position in_order(const struct emu_insn *insn, enum factor factor, unsigned lane,
+                                    unsigned reg, unsigned part)
 {
     const struct emu_sizes size = emu_sizes_of((enum emu_shape)insn->shape);
     const unsigned rows = factor == IS_B ? size.n : size.m;
     const unsigned columns = factor < IS_C ? size.k : size.n;
-    const unsigned parts = parts_of(element_bits(insn, factor));
+    const unsigned parts = emu_parts_of(element_bits(insn, factor));
     const unsigned at =
         ((lane * registers_of(insn, factor) + reg) * parts + part) % (rows * columns);
-    return (struct place) { at / columns, at % columns };
+    return (struct emu_position) { at / columns, at % columns };
 }
 
-static struct place place_in(const struct emu_insn *insn, enum factor factor, unsigned bits,
-                             unsigned lane, unsigned reg, unsigned part)
+static struct emu_position place_in(const struct emu_insn *insn, enum factor factor, unsigned bits,
+                                    unsigned lane, unsigned reg, unsigned part)
 {
     if (emu_is_opaque((enum emu_shape)insn->shape))
         return in_order(insn, factor, lane, reg, part);
-    return factor >= IS_C ? in_sum(bits, lane, reg, part)
-                          : in_factor(bits, lane, reg, part, factor == IS_A);
+    return factor >= IS_C ? emu_position_in_sum(bits, lane, reg, part)
+                          : emu_position_in_factor(bits, lane, reg, part, factor == IS_A);
 }
 
-static void open_element(struct tiles *t, enum factor factor, struct place at, uint32_t origin)
+static void open_element(struct tiles *t, enum factor factor, struct emu_position at,
+                         uint32_t origin)
 {
     bool *open = factor == IS_A   ? &t->open.row[at.row]
                  : factor == IS_B ? &t->open.column[at.row]
@@ -123,9 +100,9 @@ static void gather_register(struct emu_warp *warp, unsigned char *frame, const u
         memset(&u, 0, sizeof u);
         emu_undefined_fetch(warp, init, op, &op->src[src], undefined, &u);
     }
-    for (unsigned i = 0; i < EMU_LANES * parts_of(bits); i++) {
+    for (unsigned i = 0; i < EMU_LANES * emu_parts_of(bits); i++) {
         const unsigned lane = i % EMU_LANES, part = i / EMU_LANES;
-        const struct place at = place_in(op->insn, factor, bits, lane, reg, part);
+        const struct emu_position at = place_in(op->insn, factor, bits, lane, reg, part);
         *(factor == IS_A   ? &t->a[at.row][at.column]
           : factor == IS_B ? &t->b[at.row][at.column]
                            : &t->c[at.row][at.column]) =
@@ -143,9 +120,9 @@ static void put_results(struct emu_warp *warp, unsigned char *frame, uint32_t *i
         struct emu_undefined_lanes u;
         uint64_t longs[EMU_LANES] = { 0 };
         uint32_t open = 0;
-        for (unsigned i = 0; i < EMU_LANES * parts_of(bits); i++) {
+        for (unsigned i = 0; i < EMU_LANES * emu_parts_of(bits); i++) {
             const unsigned lane = i % EMU_LANES, part = i / EMU_LANES;
-            const struct place at = place_in(op->insn, IS_D, bits, lane, reg, part);
+            const struct emu_position at = place_in(op->insn, IS_D, bits, lane, reg, part);
             const uint64_t all = UINT64_MAX >> (64 - bits) << part * bits;
             const bool row = t->open.row[at.row], column = t->open.column[at.column];
             longs[lane] |= t->c[at.row][at.column] << part * bits;
@@ -180,7 +157,8 @@ static bool sparse_row(struct emu_warp *warp, unsigned char *frame, const uint32
     struct emu_undefined_lanes u = { 0 };
     if (undefined) {
         emu_undefined_fetch(warp, init, op, value, undefined, &u);
-        open_element(t, IS_A, (struct place) { row, 0 }, u.lane[emu_first(undefined)].origin);
+        open_element(t, IS_A, (struct emu_position) { row, 0 },
+                     u.lane[emu_first(undefined)].origin);
         memset(at, 0, MOST_A);
         return true;
     }
@@ -344,7 +322,8 @@ static bool find_lines(struct emu_warp *warp, unsigned char *frame, const struct
 }
 
 // An element of the fragment in memory. The shadow is NULL if there is none.
-static struct emu_access element_at(const struct lines *lines, struct place at, uint64_t *address)
+static struct emu_access element_at(const struct lines *lines, struct emu_position at,
+                                    uint64_t *address)
 {
     const unsigned line = lines->transposed ? at.column : at.row;
     const unsigned offset = (lines->transposed ? at.row : at.column) * lines->bytes;
@@ -365,10 +344,10 @@ bool emu_tile_load(struct emu_warp *warp, const struct emu_op *op, unsigned char
         struct emu_undefined_lanes u = { 0 };
         uint64_t longs[EMU_LANES] = { 0 };
         uint32_t open = 0;
-        for (unsigned i = 0; i < EMU_LANES * parts_of(8 * lines.bytes); i++) {
+        for (unsigned i = 0; i < EMU_LANES * emu_parts_of(8 * lines.bytes); i++) {
             const unsigned lane = i % EMU_LANES, part = i / EMU_LANES;
             const unsigned shift = part * lines.bytes * 8;
-            const struct place at =
+            const struct emu_position at =
                 place_in(op->insn, lines.factor, 8 * lines.bytes, lane, reg, part);
             uint64_t address, value = 0;
             const struct emu_access element = element_at(&lines, at, &address);
@@ -413,7 +392,7 @@ bool emu_tile_store(struct emu_warp *warp, const struct emu_op *op, unsigned cha
         struct emu_undefined_lanes u = { 0 };
         if (emu_undefined_in(init, value, UINT32_MAX))
             emu_undefined_fetch(warp, init, op, value, UINT32_MAX, &u);
-        for (unsigned i = 0; i < EMU_LANES * parts_of(8 * lines.bytes); i++) {
+        for (unsigned i = 0; i < EMU_LANES * emu_parts_of(8 * lines.bytes); i++) {
             const unsigned lane = i % EMU_LANES, part = i / EMU_LANES;
             const unsigned shift = part * lines.bytes * 8;
             const struct emu_undefined open = part_of(u.lane[lane], shift, lines.bytes);

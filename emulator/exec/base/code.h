@@ -80,6 +80,7 @@ enum emu_handler {
     EMU_DO_MATRIX_STORE,
     EMU_DO_TILE_LOAD, // wmma.load
     EMU_DO_TILE_STORE,
+    EMU_DO_WARPGROUP, // wgmma.mma_async
     EMU_DO_MMA,
     EMU_DO_ACTIVEMASK,
     EMU_DO_FENCE,

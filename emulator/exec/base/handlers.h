@@ -49,11 +49,13 @@ bool emu_do_pending_count(struct emu_warp *warp, const struct emu_op *op, uint32
 bool emu_do_barrier(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_do_warp_sync(struct emu_warp *warp, const struct emu_op *op, uint32_t mask);
 bool emu_mma(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame, uint32_t *init);
+bool emu_wgmma(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
+               uint32_t *init);
 bool emu_tile_load(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
                    uint32_t *init);
 bool emu_tile_store(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
                     uint32_t *init);
-// ldmatrix, stmatrix, mma and wmma, for the lanes that are there: all 32, or it is a fault.
+// ldmatrix, stmatrix, mma, wmma and wgmma, for the lanes that are there: all 32, or it is a fault.
 bool emu_matrix_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,
                           uint32_t *init, uint32_t lanes);
 bool emu_warp_operation(struct emu_warp *warp, const struct emu_op *op, unsigned char *frame,

@@ -60,6 +60,7 @@ enum emu_finding {
     EMU_FINDING_COUNT,
     EMU_FINDING_SIZE,
     EMU_FINDING_PHASE,
+    EMU_FINDING_SCALE,
     EMU_FINDING_HOST, // an undefined value is stored to host memory
     EMU_FINDING_RACE,
     EMU_FINDING_CONSTANT, // memory that .nc loads is written

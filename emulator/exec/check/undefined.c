@@ -242,6 +242,7 @@ static const char *const decided[] = {
     [EMU_FINDING_COUNT] = "a barrier's thread count",
     [EMU_FINDING_SIZE] = "the size of a cp.async",
     [EMU_FINDING_PHASE] = "an mbarrier's count, state or parity",
+    [EMU_FINDING_SCALE] = "whether a product is added to D",
 };
 
 static bool decides(struct emu_warp *warp, const uint32_t *init, const struct emu_op *op,
@@ -318,6 +319,10 @@ static bool check_decisions(struct emu_warp *warp, const uint32_t *init, const s
     case EMU_DO_TILE_STORE:
         return DECIDES(0, ADDRESS) &&
                (strchr(op->insn->letters, 'u') == NULL || DECIDES(op->src_count - 1, ADDRESS));
+    case EMU_DO_WARPGROUP: { // A's descriptor, where it has one, and B's
+        const unsigned b = op->insn->letters[2] == 'y' ? 1 : emu_fragment_registers(op->insn, 'A');
+        return (b != 1 || DECIDES(0, ADDRESS)) && DECIDES(b, ADDRESS) && DECIDES(b + 1, SCALE);
+    }
     default:
         return true;
     }
