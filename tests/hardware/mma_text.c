@@ -186,7 +186,7 @@ static uint64_t corner(char type, unsigned k)
     }
 }
 
-static uint64_t random_element(struct random *r, char type, unsigned bits, unsigned kind)
+uint64_t mma_text_element(struct random *r, char type, unsigned bits, unsigned kind)
 {
     const uint64_t x = random_u64(r), low = UINT64_MAX >> (64 - bits);
 
@@ -410,11 +410,11 @@ void mma_text_fill(struct random *r, const struct mma_text *s, int sm,
     uint64_t sums[MOST_ROWS][COLUMNS];
 
     for (unsigned i = 0; i < s->m * stored_k(s); i++)
-        t.a[i / stored_k(s)][i % stored_k(s)] = random_element(r, s->a, s->a_bits, kind);
+        t.a[i / stored_k(s)][i % stored_k(s)] = mma_text_element(r, s->a, s->a_bits, kind);
     for (unsigned i = 0; i < COLUMNS * s->k; i++)
-        t.b[i / s->k][i % s->k] = random_element(r, s->b, s->a_bits, kind);
+        t.b[i / s->k][i % s->k] = mma_text_element(r, s->b, s->a_bits, kind);
     for (unsigned i = 0; i < s->m * COLUMNS; i++)
-        t.c[i / COLUMNS][i % COLUMNS] = random_element(r, s->sum, sum_bits(s), kind);
+        t.c[i / COLUMNS][i % COLUMNS] = mma_text_element(r, s->sum, sum_bits(s), kind);
     if (s->lanes)
         choose_columns(r, s, &t, metadata);
     fesetround(s->rounding);

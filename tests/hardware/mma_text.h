@@ -38,5 +38,8 @@ unsigned mma_text_out(const struct mma_text *s);
 /// A random tile: what the lanes read, and what plain C computes.
 void mma_text_fill(struct random *r, const struct mma_text *s, int sm,
                    uint32_t in[MMA_LANES][MMA_TEXT_IN], uint32_t want[MMA_LANES][MMA_TEXT_OUT]);
+/// A random element of one of these types. Kind 0: numbers near each other, so that sums cancel; 1:
+/// some corners among them; 2: some zeros; 3: any bits.
+uint64_t mma_text_element(struct random *r, char type, unsigned bits, unsigned kind);
 
 #endif
