@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from case import Case
-from triton_kernels import cases
+from triton_kernels import by_warpgroups, cases
 
 TYPES = {"float32": "*fp32", "float16": "*fp16", "int32": "*i32"}
 MADE_BY = f"Made by make_triton.py with Triton {triton.__version__}."
@@ -44,23 +44,27 @@ def arguments(case):
     return [*given, np.uint64(0), np.uint64(0)]
 
 
+def write(case, sm):
+    kernel = compiled(case, sm)
+    assert kernel.metadata.global_scratch_size == 0
+    file = Case(f"triton_{case.name}_sm{sm}", MADE_BY, f"sm_{sm}")
+    file.text(kernel.asm["ptx"])
+    file.launch(kernel.metadata.name, case.grid, (32 * kernel.metadata.num_warps, ), arguments(case),
+                kernel.metadata.shared)
+    file.expect(case.result, case.expected, case.tolerance, case.tolerance)
+    file.write()
+
+
 def main():
     for case in cases():
         for sm in (80, 90, 100) if case.name == "softmax" else (80, ):
-            kernel = compiled(case, sm)
-            assert kernel.metadata.global_scratch_size == 0
-            file = Case(f"triton_{case.name}_sm{sm}", MADE_BY, f"sm_{sm}")
-            file.text(kernel.asm["ptx"])
-            file.launch(kernel.metadata.name, case.grid, (32 * kernel.metadata.num_warps, ), arguments(case),
-                        kernel.metadata.shared)
-            file.expect(case.result, case.expected, case.tolerance, case.tolerance)
+            write(case, sm)
+        if case.name == "matmul":  # by wgmma on sm_90, by tcgen05 on sm_100
+            large = by_warpgroups(case)
+            write(large, 90)
+            file = Case("triton_matmul_sm100", MADE_BY, "sm_100")
+            file.refused(compiled(large, 100).asm["ptx"], "'tcgen05")
             file.write()
-        if case.name == "matmul":
-            large = case._replace(constants={"BM": 64, "BN": 16, "BK": 16}, options={"num_warps": 4})
-            for sm, word in ((90, "'wgmma"), (100, "'tcgen05")):
-                file = Case(f"triton_matmul_sm{sm}", MADE_BY, f"sm_{sm}")
-                file.refused(compiled(large, sm).asm["ptx"], word)
-                file.write()
 
 
 main()

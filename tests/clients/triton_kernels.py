@@ -83,3 +83,8 @@ def cases():
     yield Case("matmul", matmul, (2, 1), [a, b, np.zeros((40, 20), np.float32), 40, 20, 24],
                {"BM": 32, "BN": 32, "BK": 16}, {"num_warps": 2}, 2,
                a.astype(np.float32) @ b.astype(np.float32), 1e-4)
+
+
+def by_warpgroups(matmul_case):
+    """The product of matrices in larger tiles, by four warps."""
+    return matmul_case._replace(grid=(1, 2), constants={"BM": 64, "BN": 16, "BK": 16}, options={"num_warps": 4})
