@@ -81,7 +81,7 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_
     memset(s->coefficient, 0, sizeof s->coefficient); // those of another variant
     for (uint32_t k = 0; k < rule->coefficients; k++)
         if (ptxk_step_has_coefficient(rule, k))
-            s->coefficient[k] = ptx_load(b, c, ptxk_step_coefficient_at(k));
+            s->coefficient[k] = ptx_load(b, c, ptxk_step_coefficient_at(&rules, k));
     if (v->ema != PTX_NONE && !s->reduces)
         s->ema_rate = ptx_load(b, c, PTXK_STEP_EMA_RATE);
     ptx_ptr record = ptx_at(b, s->records, ptx_mul_wide(b, s->group, 4));

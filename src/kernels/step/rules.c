@@ -185,9 +185,56 @@ static void scalars_read(ptx_builder *b, ptx_ptr hyper, ptx_val lr_at, ptx_val *
     }
 }
 
+enum { IN_A_SECTOR = 8 }; // f32
+
+static bool have_clock_states(const struct ptxk_step_rules *rules)
+{
+    for (unsigned r = 0; r < rules->count; r++)
+        if (rules->rule[r]->clock_states)
+            return true;
+    return false;
+}
+
+// The word behind those that every row has, and the states of clocks.
+static uint32_t first_of_more(const struct ptxk_step_rules *rules)
+{
+    return (have_clock_states(rules) ? offsetof(struct step_coefficients, more)
+                                     : offsetof(struct step_coefficients, clock_state)) /
+           sizeof(float);
+}
+
+uint32_t ptxk_step_coefficients_words(const struct ptxk_step_rules *rules)
+{
+    uint32_t most = PTXK_STEP_FIRST_COEFFICIENTS;
+
+    for (unsigned r = 0; r < rules->count; r++)
+        if (rules->rule[r]->coefficients > most)
+            most = rules->rule[r]->coefficients;
+    const uint32_t more = most - PTXK_STEP_FIRST_COEFFICIENTS;
+    return first_of_more(rules) + (more + IN_A_SECTOR - 1) / IN_A_SECTOR * IN_A_SECTOR;
+}
+
+uint32_t ptxk_step_coefficient_at(const struct ptxk_step_rules *rules, uint32_t k)
+{
+    return k < PTXK_STEP_FIRST_COEFFICIENTS
+               ? k
+               : first_of_more(rules) + k - PTXK_STEP_FIRST_COEFFICIENTS;
+}
+
+const char *ptxk_step_coefficients_meaning(const struct ptxk_step_rules *rules)
+{
+    static const char *const meanings[] = {
+        "rows of 16, one a clock", "rows of 24, one a clock", "rows of 32, one a clock",
+        "rows of 40, one a clock", "rows of 48, one a clock",
+    };
+
+    return meanings[ptxk_step_coefficients_words(rules) / IN_A_SECTOR - 2];
+}
+
 // `step`: the address of the clock's count.
-static void once(ptx_builder *b, const struct ptxk_step_rule *rule,
-                 const struct ptxk_step_clock *clock, ptx_val step, ptx_ptr row)
+static void once(ptx_builder *b, const struct ptxk_step_rules *rules,
+                 const struct ptxk_step_rule *rule, const struct ptxk_step_clock *clock,
+                 ptx_val step, ptx_ptr row)
 {
     struct ptxk_step_clock own = *clock;
 
@@ -201,49 +248,9 @@ static void once(ptx_builder *b, const struct ptxk_step_rule *rule,
     rule->once(b, &own, c);
     for (uint32_t k = 0; k < rule->coefficients; k++)
         if (ptxk_step_has_coefficient(rule, k))
-            ptx_store(b, row, ptxk_step_coefficient_at(k), c[k]);
+            ptx_store(b, row, ptxk_step_coefficient_at(rules, k), c[k]);
     for (uint32_t k = 0; k < rule->clock_states; k++)
         ptx_store(b, ptx_ptr_cast(b, PTX_F64, row), PTXK_STEP_CLOCK_STATE + k, own.state[k]);
-}
-
-static bool have_clock_states(const struct ptxk_step_rules *rules)
-{
-    for (unsigned r = 0; r < rules->count; r++)
-        if (rules->rule[r]->clock_states)
-            return true;
-    return false;
-}
-
-static bool have_more_coefficients(const struct ptxk_step_rules *rules)
-{
-    for (unsigned r = 0; r < rules->count; r++)
-        if (rules->rule[r]->coefficients > PTXK_STEP_FIRST_COEFFICIENTS)
-            return true;
-    return false;
-}
-
-uint32_t ptxk_step_coefficients_words(const struct ptxk_step_rules *rules)
-{
-    if (have_more_coefficients(rules))
-        return PTXK_STEP_COEFFICIENTS_WORDS;
-    return (have_clock_states(rules) ? offsetof(struct step_coefficients, more)
-                                     : offsetof(struct step_coefficients, clock_state)) /
-           sizeof(float);
-}
-
-uint32_t ptxk_step_coefficient_at(uint32_t k)
-{
-    return k < PTXK_STEP_FIRST_COEFFICIENTS
-               ? k
-               : offsetof(struct step_coefficients, more) / sizeof(float) + k -
-                     PTXK_STEP_FIRST_COEFFICIENTS;
-}
-
-const char *ptxk_step_coefficients_meaning(const struct ptxk_step_rules *rules)
-{
-    if (have_more_coefficients(rules))
-        return "rows of 48, one a clock";
-    return have_clock_states(rules) ? "rows of 24, one a clock" : "rows of 16, one a clock";
 }
 
 struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, const struct ptxk_step_rules *rules)
@@ -294,12 +301,12 @@ void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool 
     for (unsigned r = 0; r < rules->count; r++) {
         const struct ptxk_step_rule *of = rules->rule[r];
         if (rules->count == 1) {
-            once(b, of, &own, at.lane[0], row);
+            once(b, rules, of, &own, at.lane[0], row);
             continue;
         }
         ptx_comment(b, "%s", of->name);
         ptx_if (b, ptx_eq(b, rule, ptxk_step_rule_number(rules, of)))
-            once(b, of, &own, at.lane[0], row);
+            once(b, rules, of, &own, at.lane[0], row);
     }
     if (are_own) // which read their scalars themselves, and not behind a store
         count_write(b, row, count, own.t);

@@ -182,9 +182,9 @@ struct step_coefficients {
     uint32_t t;     // the same as an integer
     float ema_rate; // 1 - decay; not set in plans without averages
     uint32_t unused[5];
-    // Of this step, for struct step_count. Left out where no rule has clock states, nor more.
+    // Of this step, for struct step_count. Left out where no rule has clock states: `more` is here.
     double clock_state[PTX_RULE_MAX_CLOCK_STATES];
-    // Left out where no rule has so many.
+    // As many as the rules have, up to a multiple of 8.
     float more[PTX_RULE_MAX_COEFFICIENTS - PTXK_STEP_FIRST_COEFFICIENTS];
 };
 
@@ -209,10 +209,10 @@ struct ptxk_step_rules {
 uint32_t ptxk_step_rule_number(const struct ptxk_step_rules *rules,
                                const struct ptxk_step_rule *rule);
 
-// The words of a row: 16, 24 or 48.
+// The words of a row: a multiple of 8 from 16 to 48.
 uint32_t ptxk_step_coefficients_words(const struct ptxk_step_rules *rules);
 // Where coefficient `k` is in it.
-uint32_t ptxk_step_coefficient_at(uint32_t k);
+uint32_t ptxk_step_coefficient_at(const struct ptxk_step_rules *rules, uint32_t k);
 // The meaning of the kernels' parameter.
 const char *ptxk_step_coefficients_meaning(const struct ptxk_step_rules *rules);
 
