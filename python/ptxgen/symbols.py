@@ -14,6 +14,7 @@ from .errors import InvalidError
 OPS = {row[0]: getattr(_c, f"PTX_RULE_{row[0]}") for row in _c.TABLES["PTX_RULE_OPS"]}
 OPERANDS = {row[0]: row[1].split("=")[1] for row in _c.TABLES["PTX_RULE_OPS"]}  # a letter each
 NAMES = {code: name for name, code in OPS.items()}
+_NEGATES = frozenset(("ADD", "SUB", "MUL", "FMA"))  # whose instructions take an operand's negative
 _WHERE = {row[0]: int(row[2]) for row in _c.TABLES["PTX_RULE_OPS"]}
 LEVELS = ("once", "sums", "update")  # each is known where those behind it are computed
 _BITS = {"once": 1, "sums": 8, "update": 2}
@@ -79,12 +80,17 @@ class Trace:
         self.lists: Dict[str, List[Op]] = {level: [] for level in LEVELS}
         self.coefficients: Dict[Tuple[str, int], int] = {}  # by level and place there
         self.chosen: Dict[Tuple[str, int], "Value"] = {}  # 1 or 0 for a comparison, likewise
+        self.known: Dict[Tuple[Any, ...], int] = {}  # the operations of `once`: each is computed once
 
     def add(self, level: str, op: str, *operands: int, number: float = 0.0, predicate: bool = False) -> "Value":
         ops = self.lists[level]
         x, y, z = (*operands, 0, 0, 0)[:3]
-        ops.append(Op(OPS[op], x, y, z, number))
-        return Value(self, level, len(ops) - 1, op, predicate)
+        at = len(ops)
+        if level == "once":
+            at = self.known.setdefault((op, x, y, z, number.hex()), at)
+        if at == len(ops):
+            ops.append(Op(OPS[op], x, y, z, number))
+        return Value(self, level, at, op, predicate)
 
     def coefficient(self, value: "Value", level: str) -> "Value":
         """A value at a later level."""
@@ -113,12 +119,21 @@ class Trace:
                                "whole step is needed: clock states and the base of ** depend on scalars and t alone")
         return self.coefficient(x, level)
 
+    def beside(self, op: str, x: Any, level: str) -> "Value":
+        """An operand. A negative one of an earlier level is negated here, which takes no instruction there: the number
+        itself meets elements, too, and rows of coefficients stay short."""
+        if op not in _NEGATES or not isinstance(x, Value) or x.trace is not self or x.level == level or x.op != "NEG":
+            return self.lift(x, level)
+        at = self.lists[x.level][x.at].x
+        positive = Value(self, x.level, at, NAMES[self.lists[x.level][at].op], False)
+        return self.add(level, "NEG", self.beside(op, positive, level).at)
+
     def apply(self, op: str, *operands: Any, predicate: bool = False, wants: Sequence[bool] = ()) -> "Value":
         level = max((x.level for x in operands if isinstance(x, Value)), key=LEVELS.index)
         if not _WHERE[op] & _BITS[level]:
             raise InvalidError(f"{op.lower()} of a number of the whole step or of a sum: there is {op.lower()} of "
                                "elements alone; compute constants with Python's math")
-        lifted = [self.lift(x, level) for x in operands]
+        lifted = [self.beside(op, x, level) for x in operands]
         for x, wanted in zip(lifted, wants or [False] * len(lifted)):
             if x.predicate != wanted:
                 raise InvalidError(f"{op}: a {'comparison' if x.predicate else 'number'} where a "
