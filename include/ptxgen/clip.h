@@ -165,7 +165,7 @@ PTXGEN_API ptx_status ptx_clip_plan_set_loss_scale(ptx_clip_plan *plan,
 /// Changes the addresses of tensors `first` to `first + count - 1` for later runs on the stream;
 /// sizes, types and groups stay. Checked as at creation, together with the current addresses of all
 /// other tensors, so tensors whose memory was freed must move in the same call. Launches only, one
-/// for each 256 addresses; may be captured, and the graph then contains the addresses. Errors:
+/// for each 512 addresses; may be captured, and the graph then contains the addresses. Errors:
 /// those of a run, OUT_OF_MEMORY (host).
 PTXGEN_API ptx_status ptx_clip_plan_set_data(ptx_clip_plan *plan, size_t first, size_t count,
                                              const CUdeviceptr *data, CUstream stream);

@@ -445,11 +445,13 @@ PTXGEN_API ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t grou
 /// After an error the plan is unchanged, with one exception: a DRIVER error between two launches
 /// leaves the effect of the first ones; set the same tensors again. There is one launch for each 32
 /// tensors, for each 24 in a plan that has a tensor with more than two states, its ema being one,
-/// for each 19 with more than four, and one for each 256 gradients.
+/// for each 19 with more than four, and one for each 512 gradients.
 PTXGEN_API ptx_status ptx_step_plan_set_addresses(ptx_step_plan *plan, size_t first, size_t count,
                                                   const struct ptx_step_tensor *tensors,
                                                   CUstream stream);
-/// The same for gradients alone, in one launch for each 256 of them.
+/// The same for gradients alone, in one launch for each 512 of them. A capture of several steps
+/// sets limits, scalars and the gradients of all tensors once: what it has set, and nothing
+/// launched since, is not set again to the same value.
 PTXGEN_API ptx_status ptx_step_plan_set_gradients(ptx_step_plan *plan, size_t first, size_t count,
                                                   const CUdeviceptr *gradients, CUstream stream);
 

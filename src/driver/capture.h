@@ -14,4 +14,8 @@ struct ptxd_capture {
 /// that was invalidated, and for the legacy default stream.
 ptx_status ptxd_stream_capture(ptx_device *device, CUstream stream, struct ptxd_capture *capture);
 
+/// The node after which the capture of the stream goes on; NULL: there is none or there are
+/// several, or the driver does not say.
+const void *ptxd_stream_captured_last(ptx_device *device, CUstream stream);
+
 #endif

@@ -73,6 +73,23 @@ ptx_status ptxd_stream_capture(ptx_device *device, CUstream stream, struct ptxd_
     return ptxd_leave(&scope, status);
 }
 
+const void *ptxd_stream_captured_last(ptx_device *device, CUstream stream)
+{
+    const CUgraphNode *nodes = NULL;
+    CUstreamCaptureStatus state = CU_STREAM_CAPTURE_STATUS_NONE;
+    struct ptxd_scope scope;
+    size_t count = 0;
+
+    if (ptxd_is_legacy(stream) || ptxd_enter(&scope, device, "ptx_stream_is_capturing"))
+        return NULL;
+    if (!scope.library->cuStreamGetCaptureInfo_v2 ||
+        scope.library->cuStreamGetCaptureInfo_v2(stream, &state, NULL, NULL, &nodes, &count) ||
+        state != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+        count = 0;
+    const void *last = count == 1 ? nodes[0] : NULL;
+    return ptxd_leave(&scope, PTX_OK) ? NULL : last;
+}
+
 static ptx_status no_event(const char *function)
 {
     return ptxd_fail(PTX_ERROR_INVALID, "%s: an event is NULL", function);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The module of a plan, and the kernels that change the values that other kernels read.
-#include "norm.h"
+#include "norm_parts.h"
 
 const struct norm_entry *ptxk_norm_entry(const struct norm_spec *spec, unsigned k)
 {
@@ -30,6 +30,12 @@ static ptx_val thread(ptx_builder *b)
     return ptx_mad(b, block, NORM_BLOCK, tid);
 }
 
+void ptxk_norm_setter_begin(ptx_builder *b)
+{
+    ptxk_norm_let_next_start(b);
+    ptxk_norm_wait_for_last(b);
+}
+
 void ptxk_norm_set_max_norm_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     (void)spec;
@@ -38,6 +44,7 @@ void ptxk_norm_set_max_norm_emit(ptx_builder *b, const struct norm_spec *spec)
     ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "records to set");
     ptx_val max_norm =
         ptx_param(b, PTX_F32, "max_norm", .range = PTX_RANGE_NOT_NAN | PTX_RANGE_NOT_NEGATIVE);
+    ptxk_norm_setter_begin(b);
     ptx_val k = thread(b);
     ptx_if (b, ptx_lt(b, k, count)) {
         ptx_val row = ptx_mul_wide(b, k, NORM_LENGTH(float, struct ptx_clip_record));
@@ -70,8 +77,8 @@ void ptxk_norm_set_data_emit(ptx_builder *b, const struct norm_spec *spec)
                       .meaning = "rows of 4, the first of which is the tensor's address");
     ptx_val count = ptx_param(b, PTX_U32, "count", .meaning = "rows to set");
     ptx_ptr data = ptx_param_array(b, PTX_U64, "data", NORM_SET_DATA_BATCH);
-    ptx_val k = ptx_tid(b, PTX_X);
-    ptx_if (b, ptx_lt(b, k, count)) {
+    ptxk_norm_setter_begin(b);
+    ptx_for (b, k, ptx_tid(b, PTX_X), count, NORM_BLOCK) {
         ptx_val address = ptx_load(b, data, k);
         ptx_val row = ptx_mul(b, k, NORM_LENGTH(uint64_t, struct norm_tensor_row));
         ptx_store(b, tensors, row, address);

@@ -171,7 +171,7 @@ enum {
     [NORM_SET_LOSS_SCALE] = { "clip_set_loss_scale", ptxk_norm_set_loss_scale_emit, 1 },           \
     [NORM_SET_DATA] = { "clip_set_data", ptxk_norm_set_data_emit, 1 }
 
-enum { NORM_SET_DATA_BATCH = 256 }; // addresses per launch
+enum { NORM_SET_DATA_BATCH = 512 }; // addresses per launch: 4 KiB of parameters
 
 bool ptxk_norm_reports(const struct norm_spec *spec);
 norm_emit ptxk_norm_report_emit;

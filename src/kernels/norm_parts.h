@@ -189,6 +189,8 @@ void ptxk_norm_squares_note_scale(ptx_builder *b, const struct norm_squares *n);
 // the first one writes.
 void ptxk_norm_let_next_start(ptx_builder *b);
 void ptxk_norm_wait_for_last(ptx_builder *b);
+// Of a kernel that sets something: in a graph it overlaps with the setters beside it.
+void ptxk_norm_setter_begin(ptx_builder *b);
 
 // The sum of a group's partials, in thread 0. Thread t adds partials t, t + 256, ... in four
 // interleaved sums, which are added in pairs; a tree over the threads follows. All threads of the

@@ -146,6 +146,8 @@ struct norm_squares ptxk_norm_squares_param(ptx_builder *b, const struct norm_sp
 
 ptx_val ptxk_norm_squares_begin(ptx_builder *b, struct norm_squares *n)
 {
+    // A setter, in a graph, before launches begin that read tables early.
+    ptxk_norm_wait_for_last(b);
     ptxk_norm_let_next_start(b);
     n->scratch = ptx_shared(b, PTX_F64, CHUNK_SCRATCH);
     n->tid = ptx_tid(b, PTX_X);

@@ -201,6 +201,7 @@ static void set_hyper_emit(ptx_builder *b, const struct norm_spec *spec)
                                   .length = count == STEP_SCALARS ? "24" : "16",
                                   .meaning = "a group's scalars");
     ptx_ptr values = ptx_param_array(b, PTX_F64, "values", count);
+    ptxk_norm_setter_begin(b);
     ptx_val k = ptx_tid(b, PTX_X);
     ptx_if (b, ptx_lt(b, k, count))
         ptx_store(b, hyper, k, ptx_load(b, values, k));

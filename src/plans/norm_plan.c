@@ -117,9 +117,10 @@ static ptx_status upload(struct norm_plan *plan)
     plan->rows = calloc(layout->tensor_count, sizeof *plan->rows);
     plan->starts = calloc((size_t)layout->tensor_count + layout->group_count, sizeof *plan->starts);
     plan->piece_tensors = calloc((size_t)layout->pieces.length + 1, sizeof *plan->piece_tensors);
+    plan->limits = calloc(layout->group_count, sizeof *plan->limits);
     ptx_status status = PTX_OK;
 
-    if (!image || !plan->rows || !plan->starts || !plan->piece_tensors)
+    if (!image || !plan->rows || !plan->starts || !plan->piece_tensors || !plan->limits)
         status = ptxp_norm_out_of_host_memory(plan->hooks);
     if (!status)
         status = ptxp_norm_layout_fill(plan, image);
@@ -226,6 +227,7 @@ void ptxp_norm_plan_clear(struct norm_plan *plan)
     free(plan->rows);
     free(plan->starts);
     free(plan->piece_tensors);
+    free(plan->limits);
 }
 
 // ---- what a run leaves --------------------------------------------------------------------------

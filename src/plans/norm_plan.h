@@ -10,6 +10,7 @@
 #include <ptxgen/norm.h>
 
 #include "arrays.h"
+#include "driver/capture.h"
 #include "kernels/norm.h"
 
 // ---- what a plan adds ---------------------------------------------------------------------------
@@ -189,6 +190,18 @@ struct norm_order {
     bool ever[NORM_LEFT_RULE_SUMS + 1];
 };
 
+// What a group's limit was set to, and in which capture: 0: in none.
+struct norm_limit_set {
+    uint64_t capture;
+    float max_norm;
+};
+
+// The last setter that was captured, and its node.
+struct norm_setter {
+    uint64_t capture; // 0: none was
+    const void *node;
+};
+
 // The first member of a plan.
 struct norm_plan {
     const struct norm_hooks *hooks;
@@ -206,8 +219,11 @@ struct norm_plan {
     uint32_t own_blocks; // with which NORM_SQUARES begins
     uint64_t own_sums;   // blocks of NORM_SUMS behind those of the groups
     atomic_flag busy;
-    struct norm_order order;                      // of the phases; under `busy`
-    struct norm_tensor_row *rows;                 // host copy, for checks
+    struct norm_order order;       // of the phases; under `busy`
+    struct norm_tensor_row *rows;  // host copy, for checks
+    uint64_t rows_set;             // the capture that has set all addresses, if it was the last
+    struct norm_limit_set *limits; // one a group
+    struct norm_setter setter;
     struct plan_array others[NORM_CALLER_ARRAYS]; // the caller's, for checks
     size_t other_count;
     struct norm_start *starts; // in the order of chunks
@@ -247,6 +263,11 @@ ptx_status ptxp_norm_plan_read(const struct norm_plan *plan, uint32_t first, uin
 
 // In the following, `call` is the public function, which an error names.
 
+// Whether a capture has set what it sets now, to the same value, and nothing outside of it has set
+// it since: a graph that has several steps sets it once. `set`: the capture that was the last to
+// set it; after an error of the launch it must be 0.
+bool ptxp_norm_is_set(uint64_t *set, const struct ptxd_capture *in, bool same);
+
 // Between these two the plan is the calling thread's: another thread is refused. The result is
 // `status`.
 ptx_status ptxp_norm_plan_begin(struct norm_plan *plan, const char *call);
@@ -273,6 +294,11 @@ ptx_status ptxp_norm_plan_check_idle(const struct norm_plan *plan, const char *m
 // which those of the groups are complete, and ptx_clip_plan_set_data().
 ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, uint64_t blocks,
                                  bool overlaps, CUstream stream);
+// Of a kernel that sets something, and begins with ptxk_norm_setter_begin(). It overlaps with a
+// setter of the plan that is captured directly before it; `overlaps`: also beside captures.
+ptx_status ptxp_norm_plan_launch_setter(struct norm_plan *plan, unsigned entry, uint64_t blocks,
+                                        bool overlaps, const struct ptxd_capture *in,
+                                        CUstream stream);
 ptx_status ptxp_norm_plan_squares(struct norm_plan *plan, uint64_t first, uint64_t count,
                                   CUstream stream);
 ptx_status ptxp_norm_plan_set_data(struct norm_plan *plan, size_t first, size_t count,

@@ -99,13 +99,45 @@ ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, u
                                                     .programmatic = overlaps });
 }
 
+enum { PROGRAMMATIC_EDGES = 12030 }; // older drivers cannot capture launches that overlap
+
+// Whether what is captured next follows a setter of the plan directly: it may begin before that has
+// ended, since it waits for it, and the setter for what came before.
+static bool follows_setter(const struct norm_plan *plan, const struct ptxd_capture *in,
+                           CUstream stream)
+{
+    return in->id && in->id == plan->setter.capture && plan->setter.node &&
+           ptx_device_get_info(plan->device)->driver_version >= PROGRAMMATIC_EDGES &&
+           ptxd_stream_captured_last(plan->device, stream) == plan->setter.node;
+}
+
+ptx_status ptxp_norm_plan_launch_setter(struct norm_plan *plan, unsigned entry, uint64_t blocks,
+                                        bool overlaps, const struct ptxd_capture *in,
+                                        CUstream stream)
+{
+    const bool follows = overlaps || follows_setter(plan, in, stream);
+    const ptx_status status = ptxp_norm_plan_launch(plan, entry, blocks, follows, stream);
+
+    if (status || !in->id)
+        plan->setter = (struct norm_setter) { 0 };
+    else
+        plan->setter =
+            (struct norm_setter) { in->id, ptxd_stream_captured_last(plan->device, stream) };
+    return status;
+}
+
 // A block for each chunk, after the plan's own.
 static ptx_status squares(struct norm_plan *plan, uint64_t first, uint64_t count, CUstream stream)
 {
     const uint64_t chunks = plan->no_norm ? 0 : count + plan->layout.empty_chunks;
+    struct ptxd_capture in = { 0 };
+    const ptx_status status =
+        plan->setter.capture ? ptxd_stream_capture(plan->device, stream, &in) : PTX_OK;
 
     plan->launch.first = (uint32_t)first;
-    return ptxp_norm_plan_launch(plan, NORM_SQUARES, plan->own_blocks + chunks, false, stream);
+    return status ? status
+                  : ptxp_norm_plan_launch(plan, NORM_SQUARES, plan->own_blocks + chunks,
+                                          follows_setter(plan, &in, stream), stream);
 }
 
 static ptx_status sums(struct norm_plan *plan, uint32_t finishes, CUstream stream)
@@ -155,7 +187,6 @@ static ptx_status run(struct norm_plan *plan, CUstream stream)
 // own, so that captures of the caller are not affected.
 ptx_status ptxp_norm_plan_capture(struct norm_plan *plan)
 {
-    enum { PROGRAMMATIC_EDGES = 12030 }; // older drivers cannot capture launches that overlap
     if (plan->layout.sum_rows > 1 ||
         ptx_device_get_info(plan->device)->driver_version < PROGRAMMATIC_EDGES)
         return PTX_OK;
@@ -272,6 +303,38 @@ static ptx_status refuse_to_write(const char *field, CUdeviceptr at)
                      field, (unsigned long long)at);
 }
 
+bool ptxp_norm_is_set(uint64_t *set, const struct ptxd_capture *in, bool same)
+{
+    const bool is = same && in->id && *set == in->id;
+
+    *set = in->id;
+    return is;
+}
+
+static ptx_status launch_max_norm(struct norm_plan *plan, uint32_t first, uint32_t count,
+                                  float max_norm, CUstream stream)
+{
+    struct ptxd_capture in;
+    ptx_status status = ptxd_stream_capture(plan->device, stream, &in);
+    bool are_set = true;
+
+    for (uint32_t g = first; g < first + count && !status; g++) {
+        struct norm_limit_set *limit = &plan->limits[g];
+        are_set &= ptxp_norm_is_set(&limit->capture, &in, limit->max_norm == max_norm);
+        limit->max_norm = max_norm;
+    }
+    if (status || are_set)
+        return status;
+    plan->launch.rows = plan->records + first * (CUdeviceptr)sizeof(struct ptx_clip_record);
+    plan->launch.count = count;
+    plan->launch.max_norm = max_norm;
+    status = ptxp_norm_plan_launch_setter(plan, NORM_SET_MAX_NORM, (count - 1) / NORM_BLOCK + 1,
+                                          false, &in, stream);
+    for (uint32_t g = first; g < first + count && status; g++)
+        plan->limits[g].capture = 0;
+    return status;
+}
+
 ptx_status ptxp_norm_plan_set_max_norm(struct norm_plan *plan, const char *call, uint32_t group,
                                        float max_norm, CUstream stream)
 {
@@ -287,13 +350,8 @@ ptx_status ptxp_norm_plan_set_max_norm(struct norm_plan *plan, const char *call,
     if (!status && !all && group >= groups)
         status = ptxd_fail(PTX_ERROR_INVALID, "%s is %u; the plan has %s 0 to %u",
                            plan->hooks->group, group, plan->hooks->groups, groups - 1);
-    plan->launch.rows =
-        plan->records + (all ? 0 : group) * (CUdeviceptr)sizeof(struct ptx_clip_record);
-    plan->launch.count = count;
-    plan->launch.max_norm = max_norm;
     if (!status)
-        status = ptxp_norm_plan_launch(plan, NORM_SET_MAX_NORM, (count - 1) / NORM_BLOCK + 1, false,
-                                       stream);
+        status = launch_max_norm(plan, all ? 0 : group, count, max_norm, stream);
     return ptxp_norm_plan_end(plan, call, status);
 }
 
@@ -314,7 +372,8 @@ ptx_status ptxp_norm_plan_set_loss_scale(struct norm_plan *plan, const char *cal
 
 // plan->rows follows the launches batch by batch, so both agree after an error, too.
 static ptx_status launch_data(struct norm_plan *plan, size_t first, size_t count,
-                              const CUdeviceptr *data, CUstream stream)
+                              const CUdeviceptr *data, const struct ptxd_capture *in,
+                              CUstream stream)
 {
     struct norm_launch *values = &plan->launch;
     ptx_status status = PTX_OK;
@@ -325,7 +384,7 @@ static ptx_status launch_data(struct norm_plan *plan, size_t first, size_t count
         values->rows = plan->tensors + (first + done) * (CUdeviceptr)sizeof(struct norm_tensor_row);
         for (uint32_t k = 0; k < values->count; k++)
             values->data[k] = data[done + k];
-        status = ptxp_norm_plan_launch(plan, NORM_SET_DATA, 1, false, stream);
+        status = ptxp_norm_plan_launch_setter(plan, NORM_SET_DATA, 1, done > 0, in, stream);
         for (uint32_t k = 0; k < values->count && !status; k++)
             plan->rows[first + done + k].data = data[done + k];
     }
@@ -369,5 +428,16 @@ ptx_status ptxp_norm_plan_set_data(struct norm_plan *plan, size_t first, size_t 
         return status;
     // Sums and factors of the tensors before are not for those that come.
     note(plan, NORM_LEFT_NOTHING, &in);
-    return launch_data(plan, first, count, data, stream);
+    if (in.id && plan->rows_set == in.id) { // those that differ
+        while (count && plan->rows[first].data == data[0])
+            first++, data++, count--;
+        while (count && plan->rows[first + count - 1].data == data[count - 1])
+            count--;
+    } else {
+        plan->rows_set = count == tensors ? in.id : 0;
+    }
+    status = launch_data(plan, first, count, data, &in, stream);
+    if (status)
+        plan->rows_set = 0;
+    return status;
 }

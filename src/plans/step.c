@@ -289,7 +289,8 @@ static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params 
     plan->tensors = malloc((params->tensor_count + 1) * sizeof *plan->tensors);
     plan->groups = malloc(params->group_count * sizeof *plan->groups);
     plan->clips = malloc((params->qk_clip_count + 1) * sizeof *plan->clips);
-    if (!plan->tensors || !plan->groups || !plan->clips)
+    plan->hypers_set = calloc(params->group_count, sizeof *plan->hypers_set);
+    if (!plan->tensors || !plan->groups || !plan->clips || !plan->hypers_set)
         return ptxp_norm_out_of_host_memory(&hooks);
     if (params->qk_clip_count)
         memcpy(plan->clips, params->qk_clips, params->qk_clip_count * sizeof *plan->clips);
@@ -386,6 +387,7 @@ void ptx_step_plan_destroy(ptx_step_plan **plan)
     free(old->tensors);
     free(old->groups);
     free(old->clips);
+    free(old->hypers_set);
     free(old->muon);
     free(old);
 }

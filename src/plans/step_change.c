@@ -51,6 +51,24 @@ static ptx_status check_set_hyper(const ptx_step_plan *plan, uint32_t group,
     return ptxp_step_check_hyper(group, ptxp_step_rule_of(g), hyper);
 }
 
+static ptx_status launch_hyper(ptx_step_plan *plan, uint32_t group,
+                               const struct ptx_step_hyper *hyper, CUstream stream)
+{
+    struct step_hyper_set *set = &plan->hypers_set[group];
+    struct ptxd_capture in;
+    ptx_status status = ptxd_stream_capture(plan->norm.device, stream, &in);
+
+    if (status || ptxp_norm_is_set(&set->capture, &in, !memcmp(&set->hyper, hyper, sizeof *hyper)))
+        return status;
+    set->hyper = *hyper;
+    plan->set.hyper = plan->hypers + group * (CUdeviceptr)sizeof *hyper;
+    memcpy(plan->set.values, hyper, sizeof plan->set.values);
+    status = ptxp_norm_plan_launch_setter(&plan->norm, STEP_SET_HYPER, 1, false, &in, stream);
+    if (status)
+        set->capture = 0;
+    return status;
+}
+
 ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
                                    const struct ptx_step_hyper *hyper, CUstream stream)
 {
@@ -58,11 +76,8 @@ ptx_status ptx_step_plan_set_hyper(ptx_step_plan *plan, uint32_t group,
     if (status)
         return status;
     status = check_set_hyper(plan, group, hyper);
-    if (!status) {
-        plan->set.hyper = plan->hypers + group * (CUdeviceptr)sizeof *hyper;
-        memcpy(plan->set.values, hyper, sizeof plan->set.values);
-        status = ptxp_norm_plan_launch(&plan->norm, STEP_SET_HYPER, 1, false, stream);
-    }
+    if (!status)
+        status = launch_hyper(plan, group, hyper, stream);
     return ptxp_norm_plan_end(&plan->norm, __func__, status);
 }
 

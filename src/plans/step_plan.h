@@ -14,12 +14,19 @@ struct step_set {
     uint64_t words[STEP_SET_ROWS_WORDS];
 };
 
+// What a group's scalars were set to, and in which capture: 0: in none.
+struct step_hyper_set {
+    uint64_t capture;
+    struct ptx_step_hyper hyper;
+};
+
 struct ptx_step_plan {
     struct norm_plan norm;
     ptx_buffer *memory;
     struct step_layout layout;
     struct ptxk_step_spec spec;
     struct step_set set;
+    struct step_hyper_set *hypers_set; // one a group
 #define STEP_DECLARE(member, type) CUdeviceptr member;
     STEP_ARRAYS(STEP_DECLARE)
 #undef STEP_DECLARE

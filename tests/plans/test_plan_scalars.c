@@ -426,6 +426,76 @@ TEST(test_captured_setters)
     step_set_destroy(&steps);
 }
 
+// All that ptxgen.torch sets.
+static void set_all(ptx_step_plan *plan, const struct settings *to, CUstream stream)
+{
+    CUdeviceptr gradients[STEP_MOST_TENSORS];
+
+    for (size_t t = 0; t < steps.count; t++)
+        gradients[t] = t ? steps.tensors[t].gradient : to->gradient;
+    for (uint32_t g = 0; g < steps.groups; g++) {
+        struct ptx_step_hyper hyper = steps.group[g].hyper;
+        hyper.lr = to->lr;
+        require(ptx_step_plan_set_hyper(plan, g, &hyper, stream));
+    }
+    require(ptx_step_plan_set_max_norm(plan, PTX_CLIP_ALL_GROUPS, to->max_norm, stream));
+    require(ptx_step_plan_set_gradients(plan, 0, steps.count, gradients, stream));
+}
+
+static size_t nodes_of(ptx_graph **graph, CUstream stream)
+{
+    *graph = end_capture(&gpu, stream);
+    return ptx_graph_get_info(*graph)->kernel_nodes;
+}
+
+// A graph of several steps sets once what stays, but again what a launch beside it has set.
+TEST(test_setters_captured_again)
+{
+    enum { OF_RUN = 3 }; // launches
+    struct random r = gpu_random(&gpu, "setters captured again");
+
+    step_set_create(&steps, &gpu, &r, &plain);
+    struct ptx_step_params params = step_set_params(&steps);
+    const struct settings first = { 0.01, 2.0f, 1.0f, steps.tensors[0].gradient };
+    const struct settings then = { 0.03, 0.5f, 1.0f, 0 };
+    const struct settings *const turns[] = { &first, &first, &then };
+    const size_t setters = steps.groups + 2;
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_graph *graph = NULL, *other = NULL;
+    CUstream beside = ptx_stream_create(gpu.device);
+
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    for (unsigned k = 0; k < 3; k++) {
+        set_all(plan, turns[k], gpu.stream);
+        require(ptx_step_plan_run(plan, gpu.stream));
+    }
+    assert_int_equal(nodes_of(&graph, gpu.stream), 2 * setters + 3 * OF_RUN);
+    require(ptx_capture_begin(gpu.device, beside, PTX_CAPTURE_THREAD_LOCAL));
+    for (unsigned k = 0; k < 2; k++) {
+        set_all(plan, &first, beside);
+        require(ptx_step_plan_run(plan, beside));
+        set_all(plan, &then, gpu.stream);
+    }
+    assert_int_equal(nodes_of(&other, beside), 2 * setters + 2 * OF_RUN);
+    for (unsigned replay = 0; replay < 2; replay++) {
+        step_set_gradients(&steps, &r, 0);
+        for (unsigned k = 0; k < 3; k++) {
+            for (uint32_t g = 0; g < steps.groups; g++)
+                steps.group[g].hyper.lr = turns[k]->lr;
+            steps.tensors[0].gradient = turns[k]->gradient;
+            params.max_norm = turns[k]->max_norm;
+            step_set_expect(&steps, &params, 1);
+        }
+        require(ptx_graph_launch(graph, gpu.stream));
+        step_set_check(&steps, "three steps in a graph");
+    }
+    ptx_graph_destroy(&graph);
+    ptx_graph_destroy(&other);
+    ptx_stream_destroy(gpu.device, &beside);
+    ptx_step_plan_destroy(&plan);
+    step_set_destroy(&steps);
+}
+
 int main(void)
 {
     // On the emulator: so few multiprocessors that blocks draw tiles.
