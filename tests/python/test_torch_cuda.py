@@ -241,8 +241,10 @@ def test_two_streams():
 
 
 def test_steps_in_a_graph_and_beside_it():
-    """Steps and replays in any order, with gradients of their own."""
-    ours, theirs = parameters(), parameters()
+    """Steps and replays of three steps in any order, with gradients of their own, of 600 parameters: setters that
+    overlap, and that a graph has once."""
+    ours, theirs = ([*parameters(), *parameters(shapes=[(16,)] * 600)] for _ in range(2))
+    inside = (0, 0, 1)
     a, b = (pt.AdamW(params, lr=1e-2, max_grad_norm=1.0) for params in (ours, theirs))
     memories = [[torch.full_like(p, k + 1.0) for p in ours] for k in range(2)]
 
@@ -255,13 +257,15 @@ def test_steps_in_a_graph_and_beside_it():
     step(b, theirs, 0)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        step(a, ours, 0)
+        for k in inside:
+            step(a, ours, k)
     for turn, k in enumerate([1, 0, 1, 1, 0, 0, 1]):
         if k == 0:
             graph.replay()
         else:
             step(a, ours, k)
-        step(b, theirs, k)
+        for one in inside if k == 0 else (k,):
+            step(b, theirs, one)
         assert same(ours, theirs), turn
 
 

@@ -132,6 +132,44 @@ def test_rate_on_the_device():
     assert same(one, other)
 
 
+@pytest.mark.parametrize("rule", [my_adamw, clocked, optimizers.nadam, optimizers.schedule_free_sgd],
+                         ids=lambda rule: rule.name)
+def test_counts_that_part(rule):
+    """Each parameter has a count and a clock of its own: equal ones part where a gradient is missing, a dict has
+    different ones, and a step that finds infinity advances none. The bits are those of reference()."""
+    numpy = pytest.importorskip("numpy")
+    params = parameters()
+    known = [[p.detach().clone().cpu().numpy(), {name: numpy.zeros(tuple(p.shape), numpy.float32) for name in rule.states}, None, 0]
+             for p in params]
+    optimizer = pt.Optimizer(params, rule, lr=0.01, max_grad_norm=1e30)
+    for k in range(7):
+        give(params, k)
+        if k == 2:
+            params[1].grad = None
+        if k == 4:
+            params[0].grad.fill_(float("inf"))
+        if k == 5:
+            again = [torch.nn.Parameter(p.detach().clone()) for p in params]
+            for p, q in zip(params, again):
+                q.grad = p.grad
+            saved, params = optimizer.state_dict(), again
+            optimizer = pt.Optimizer(params, rule, lr=0.5, max_grad_norm=1e30)
+            optimizer.load_state_dict(saved)
+        optimizer.step()
+        for p, one in zip(params, known):
+            if p.grad is not None and k != 4:
+                one[3] += 1
+                one[:3] = rule.reference()(one[0], p.grad.cpu().numpy(), one[1], one[3], {"lr": 0.01}, one[2])
+    assert [float(optimizer.state[p]["step"]) for p in params] == [one[3] for one in known] == [6.0, 5.0, *[6.0] * (len(params) - 2)]
+    for p, (value, states, clock, _) in zip(params, known):
+        assert torch.equal(p.detach().cpu(), torch.from_numpy(value).reshape(p.shape))
+        for name, state in states.items():
+            assert torch.equal(optimizer.state[p][name].cpu(), torch.from_numpy(state).reshape(p.shape)), name
+        if clock:
+            assert optimizer.state[p]["clock"].tolist() == list(clock.values())
+    assert len({optimizer.state[p]["step"].data_ptr() for p in params}) == len(params)
+
+
 @needs("torch.amp.GradScaler")
 @pytest.mark.parametrize("scaler_of", ["ptxgen", "torch"])
 def test_scaler_and_guards(scaler_of):
