@@ -9,6 +9,7 @@
 
 #include "clip_fixture.h"
 #include "reference/guard.h"
+#include "sanitized.h"
 #include "test.h"
 
 static struct gpu gpu;
@@ -206,7 +207,7 @@ static void check_guards(const char *name, struct ptx_guard_params guards, unsig
         if (guards.history.one_group)
             guards.history.group = random_below(&r, of.groups);
         guarded_create(&g, guards, trial % 4 == 3);
-        run_steps(&g, &r, steps, seen);
+        run_steps(&g, &r, steps / SANITIZED_EVERY(2), seen);
         guarded_destroy(&g);
         clip_set_destroy(&set);
     }
@@ -218,7 +219,7 @@ TEST(test_none)
 
     check_guards("no guard", (struct ptx_guard_params) { 0 }, 60, seen);
     assert_true(seen[REF_SKIP_NONE] && seen[REF_SKIP_FOUND_INF]);
-    assert_int_equal(seen[REF_SKIP_NONE] + seen[REF_SKIP_FOUND_INF], 120);
+    assert_int_equal(seen[REF_SKIP_NONE] + seen[REF_SKIP_FOUND_INF], 120 / SANITIZED_EVERY(2));
 }
 
 TEST(test_limit)
@@ -323,7 +324,7 @@ TEST(test_replays)
                                               .skip_at = 4,
                                               .history = { .length = 128, .loss_at = 4 },
                                               .zclip.warmup = 25 },
-                  1000);
+                  1000 / SANITIZED_EVERY(4));
 }
 
 // AdaGC, and a history that leaves skipped steps out.
@@ -334,7 +335,7 @@ TEST(test_replays_of_others)
                                     .skip_at = 4,
                                     .history = { .length = 20, .loss_at = 4, .most_skips = 3 },
                                     .adagc.warmup = 100 },
-        500);
+        500 / SANITIZED_EVERY(2));
 }
 
 int main(void)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "clip_fixture.h"
+#include "sanitized.h"
 #include "skip.h"
 #include "test.h"
 
@@ -105,7 +106,7 @@ TEST(test_random_layouts)
     static struct list list;
     struct random r = gpu_random(&gpu, "layouts");
     unsigned packed = 0;
-    for (unsigned trial = 0; trial < 200; ++trial) {
+    for (unsigned trial = 0; trial < 200; trial += SANITIZED_EVERY(7)) {
         const uint32_t groups = 1 + random_below(&r, trial % 3 ? 8 : 1);
         const uint32_t most = 1u << random_below(&r, 14);
         const uint32_t count = 500 + random_below(&r, 2000);
@@ -151,7 +152,7 @@ TEST(test_random_sets)
                                       PTX_TYPE_BIT(F64), ALL_TYPES,          ALL_TYPES };
     static const uint64_t sizes[] = { 700, 40, 3, 300, 120, 1 };
     struct random r = gpu_random(&gpu, "packed sets");
-    for (unsigned trial = 0; trial < (small ? 12u : 60u); ++trial) {
+    for (unsigned trial = 0; trial < (small ? 12u : 60u); trial += SANITIZED_EVERY(5)) {
         const struct clip_shape shape = {
             .tensors = 1400 + random_below(&r, 300),
             .groups = trial % 2 ? 1 : 2 + random_below(&r, 6),

@@ -94,7 +94,7 @@ TEST(test_formats)
 {
     struct random r = gpu_random(&gpu, "copies of weights");
 
-    for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial++) {
+    for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial += SANITIZED_EVERY(5)) {
         const struct step_shape shape = { .tensors = 7,
                                           .groups = 3,
                                           .norm_groups = 2,
@@ -120,7 +120,7 @@ TEST(test_mixed)
 {
     struct random r = gpu_random(&gpu, "copies of weights, mixed");
 
-    for (unsigned trial = 0; trial < 4; trial++) {
+    for (unsigned trial = 0; trial < 4; trial += SANITIZED_EVERY(3)) {
         const struct step_shape shape = {
             .tensors = 12,
             .groups = 4,
@@ -189,7 +189,7 @@ TEST(test_transposes)
                                       .transposed = true,
                                       .aligned = true };
 
-    for (unsigned trial = 0; trial < 4; trial++) {
+    for (unsigned trial = 0; trial < 4; trial += SANITIZED_EVERY(3)) {
         const bool reads_words = trial % 2, writes_words = trial / 2;
         for (;;) {
             create(&r, &shape);

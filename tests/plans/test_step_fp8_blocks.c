@@ -6,6 +6,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "sanitized.h"
 #include "step_fixture.h"
 #include "test.h"
 
@@ -66,7 +67,7 @@ TEST(test_formats)
 {
     struct random r = gpu_random(&gpu, "codes in blocks");
 
-    for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial++) {
+    for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial += SANITIZED_EVERY(5)) {
         const struct step_shape shape = { .tensors = 4,
                                           .groups = 2,
                                           .norm_groups = 1,
@@ -124,7 +125,7 @@ TEST(test_tiles)
 
     shape.rules = 1 << PTX_STEP_RULE_SGD;
     shape.most = 26000;
-    for (unsigned trial = 0; trial < 2 * SCALINGS; trial++) {
+    for (unsigned trial = 0; trial < 2 * SCALINGS; trial += SANITIZED_EVERY(3)) {
         const bool by_words = trial % 2;
         shape.blocks = 1u << (PTX_FP8_BLOCKS_128X128 + trial / SCALINGS);
         shape.aligned = trial % 4 != 3;
@@ -152,7 +153,7 @@ TEST(test_values)
 
     shape.most = COLUMNS * (ROWS + 1) - 1;
     shape.columns = COLUMNS;
-    for (unsigned trial = 0; trial < 2 * 2 * SCALINGS; trial++) {
+    for (unsigned trial = 0; trial < 2 * 2 * SCALINGS; trial += SANITIZED_EVERY(5)) {
         shape.blocks = 1u << (PTX_FP8_BLOCKS_128X128 + trial / SCALINGS % 2);
         shape.copies = 1u << (1 + trial / SCALINGS / 2);
         struct ptx_step_tensor *t = create(&r, &shape, COLUMNS * ROWS);

@@ -10,6 +10,7 @@
 #include "plans/step_table.h"
 #include "rules/own.h"
 #include "rules/rules.h"
+#include "sanitized.h"
 #include "step_fixture.h"
 #include "test.h"
 
@@ -68,7 +69,7 @@ TEST(test_library)
 {
     struct random r = gpu_random(&gpu, "rules of the library");
 
-    for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k++) {
+    for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k += SANITIZED_EVERY(7)) {
         const unsigned rule = k / 2 % STEP_RULES, format = k / 2 / STEP_RULES;
         const struct step_shape shape = { .tensors = 3,
                                           .groups = 1,
@@ -86,7 +87,7 @@ TEST(test_mixed)
 {
     struct random r = gpu_random(&gpu, "rules of both");
 
-    for (unsigned trial = 0; trial < 8; trial++) {
+    for (unsigned trial = 0; trial < 8; trial += SANITIZED_EVERY(3)) {
         const struct step_shape shape = { .tensors = 12,
                                           .groups = 4,
                                           .norm_groups = 2,

@@ -57,7 +57,8 @@ TEST(test_each)
     struct random r = gpu_random(&gpu, "each rule and format");
 
     for (unsigned rule = 0; rule < STEP_RULES; rule++) {
-        for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++) {
+        for (unsigned format = rule % SANITIZED_EVERY(4); format < PTX_STEP_FORMAT_COUNT;
+             format += SANITIZED_EVERY(4)) {
             const struct step_shape shape = { .tensors = 3,
                                               .groups = 1,
                                               .norm_groups = 1,
@@ -76,7 +77,7 @@ TEST(test_averages)
     static const ptx_type types[] = { PTX_F32, PTX_BF16 };
     struct random r = gpu_random(&gpu, "averages");
 
-    for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k += SANITIZED_EVERY(5)) {
+    for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k += SANITIZED_EVERY(11)) {
         const unsigned rule = k / 2 % STEP_RULES, format = k / 2 / STEP_RULES;
         const struct step_shape shape = { .tensors = 2,
                                           .groups = 1,
@@ -95,7 +96,7 @@ TEST(test_random_sets)
 {
     struct random r = gpu_random(&gpu, "step sets");
 
-    for (unsigned trial = 0; trial < 12; trial += SANITIZED_EVERY(5)) {
+    for (unsigned trial = 0; trial < 12; trial += SANITIZED_EVERY(7)) {
         const struct step_shape shape = { .tensors = 1 + random_below(&r, 12),
                                           .groups = 1 + random_below(&r, 4),
                                           .norm_groups = 1 + random_below(&r, 3),
@@ -144,7 +145,7 @@ TEST(test_wild)
     struct random r = gpu_random(&gpu, "wild steps");
 
     for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++) {
-        for (unsigned trial = 0; trial < 3; trial++) {
+        for (unsigned trial = format % SANITIZED_EVERY(3); trial < 3; trial += SANITIZED_EVERY(3)) {
             const struct step_shape shape = { .tensors = 6,
                                               .groups = 2,
                                               .norm_groups = 1,
