@@ -6,7 +6,8 @@
 
 On a GPU the calls return before the work is done; only the calls are timed. Without a GPU it times what Python does,
 with the launches left out: PTXGEN_LIBCUDA must name the emulator, and PTXGEN_EMU_DEVICE=sm_90,pageable must be set.
-Writes RESULTS/quantizer_host_time.json."""
+A backward pass has a cost of its own, whatever it is of: so each call is timed alone, and as one of CHAIN calls that follow
+each other, with one backward pass. Writes RESULTS/quantizer_host_time.json."""
 
 import json
 import os
@@ -18,11 +19,12 @@ import torch
 
 import ptxgen
 import ptxgen.torch
-from ptxgen._library import c
+from ptxgen import operations
 from ptxgen.torch import quantization as q
 from ptxgen.torch.quantization import _launch
 
-SHAPE, REPEATS, WARM, TURNS = (64, 64), 200, 30, 5
+SHAPE, REPEATS, WARM, TURNS, CHAIN = (64, 64), 200, 30, 5, 20
+COLUMNS = ("forward", "both", "forward in a chain", "both in a chain")
 LEVELS = {"q_min": -8, "q_max": 7}
 
 
@@ -31,24 +33,27 @@ def leaf(*shape, device):
 
 
 def cases(device):
-    """Each: a call, and what its gradients are of."""
-    x, one, each = leaf(*SHAPE, device=device), leaf(1, device=device), leaf(SHAPE[0], device=device)
+    """Each: a call of a tensor, and what else than the tensor has a gradient."""
+    one, each = leaf(1, device=device), leaf(SHAPE[0], device=device)
     groups = leaf(SHAPE[0], SHAPE[1] // 32, device=device)
     zero = torch.zeros(1, dtype=torch.int32, device=device)
     zeros, of_each = (leaf(n, device=device) for n in (1, SHAPE[0]))
-    fixed_one, module = one.detach(), q.LearnedQuantizer.of(x.detach(), axis=-1, group=32)
+    fixed_one = one.detach()
+    module = q.LearnedQuantizer.of(torch.ones(SHAPE, device=device), axis=-1, group=32)
+    learned = {"learn": "scale", "grad_factor": 0.1, **LEVELS}
     return {
-        "given scale": (lambda: q.fake_quantize(x, fixed_one, zero, **LEVELS), (x,)),
-        "given scale, torch": (lambda: torch.fake_quantize_per_tensor_affine(x, fixed_one, zero, -8, 7), (x,)),
-        "learned scale": (lambda: q.fake_quantize(x, one, learn="scale", grad_factor=0.1, **LEVELS), (x, one)),
+        "given scale": (lambda x: q.fake_quantize(x, fixed_one, zero, **LEVELS), ()),
+        "given scale, torch": (lambda x: torch.fake_quantize_per_tensor_affine(x, fixed_one, zero, -8, 7), ()),
+        "learned scale": (lambda x: q.fake_quantize(x, one, **learned), (one,)),
         "learned scale, torch": (
-            lambda: torch._fake_quantize_learnable_per_tensor_affine(x, one, zeros, -8, 7, 0.1), (x, one)),
-        "rows": (lambda: q.fake_quantize(x, each, axis=0, learn="scale", grad_factor=0.1, **LEVELS), (x, each)),
+            lambda x: torch._fake_quantize_learnable_per_tensor_affine(x, one, zeros, -8, 7, 0.1), (one,)),
+        "rows": (lambda x: q.fake_quantize(x, each, axis=0, **learned), (each,)),
         "rows, torch": (
-            lambda: torch._fake_quantize_learnable_per_channel_affine(x, each, of_each, 0, -8, 7, 0.1), (x, each)),
-        "groups": (lambda: q.fake_quantize(x, groups, axis=-1, group=32, learn="scale", grad_factor=0.1, **LEVELS), (x, groups)),
-        "groups, LearnedQuantizer": (lambda: module(x), (x, module.scale)),
-        "no operation, autograd.Function": (lambda: Nothing.apply(x), (x,)),
+            lambda x: torch._fake_quantize_learnable_per_channel_affine(x, each, of_each, 0, -8, 7, 0.1), (each,)),
+        "groups": (lambda x: q.fake_quantize(x, groups, axis=-1, group=32, **learned), (groups,)),
+        "groups, LearnedQuantizer": (module, (module.scale,)),
+        "no operation, autograd.Function": (Nothing.apply, ()),
+        "no operation, of torch": (lambda x: x.view_as(x), ()),
     }
 
 
@@ -65,15 +70,29 @@ class Nothing(torch.autograd.Function):
         return torch.empty_like(ctx.saved_tensors[0])
 
 
-def median(work, synchronize):
-    for _ in range(WARM):
+def chained(call, x):
+    for _ in range(CHAIN):
+        x = call(x)
+    return x
+
+
+def of_each(call, leaves, x, gradient):
+    """The work of each column, and how many calls it is."""
+    leaves = (x, *leaves)
+    return ((lambda: call(x), 1), (lambda: torch.autograd.grad(call(x), leaves, gradient), 1),
+            (lambda: chained(call, x), CHAIN), (lambda: torch.autograd.grad(chained(call, x), leaves, gradient), CHAIN))
+
+
+def median(work, calls, synchronize):
+    """Microseconds of a call."""
+    for _ in range(WARM // calls + 2):
         work()
     synchronize()
     times = []
-    for _ in range(REPEATS):
+    for _ in range(REPEATS // calls):
         start = time.perf_counter()
         work()
-        times.append((time.perf_counter() - start) * 1e6)
+        times.append((time.perf_counter() - start) * 1e6 / calls)
     synchronize()
     return statistics.median(times)
 
@@ -88,25 +107,26 @@ def main():
 
         def synchronize():
             pass
-    of = cases(device)
-    gradient = torch.ones(SHAPE, device=device)
-    for call, leaves in of.values():
-        torch.autograd.grad(call(), leaves, gradient)
+    x, gradient = leaf(*SHAPE, device=device), torch.ones(SHAPE, device=device)
+    works = {name: of_each(*case, x, gradient) for name, case in cases(device).items()}
+    for work in works.values():
+        for run, _ in work:
+            run()
     if not gpu:
-        c.ptx_operation_run = lambda *arguments: 0
+        operations._run_call = lambda *arguments: 0
         for at in _launch._devices.values():
             at.done = lambda stream: None
-    found = {name: {"forward": [], "both": []} for name in of}
+    found = {name: [[] for _ in COLUMNS] for name in works}
     for _ in range(TURNS):  # in turns: the clock of a CPU changes
-        for name, (call, leaves) in of.items():
-            found[name]["forward"].append(median(call, synchronize))
-            found[name]["both"].append(median(lambda: torch.autograd.grad(call(), leaves, gradient), synchronize))
+        for name, work in works.items():
+            for (run, calls), times in zip(work, found[name]):
+                times.append(median(run, calls, synchronize))
     report = {"device": torch.cuda.get_device_name() if gpu else "the emulator, without launches",
-              "torch": torch.__version__, "shape": SHAPE,
-              "microseconds": {name: {what: statistics.median(times) for what, times in row.items()} for name, row in found.items()}}
-    print(f"{report['device']}, torch {torch.__version__}, microseconds of the host: forward, forward and backward")
+              "torch": torch.__version__, "shape": SHAPE, "chain": CHAIN,
+              "microseconds": {name: dict(zip(COLUMNS, map(statistics.median, row))) for name, row in found.items()}}
+    print(f"{report['device']}, torch {torch.__version__}, microseconds of the host: {', '.join(COLUMNS)}")
     for name, row in report["microseconds"].items():
-        print(f"{name:32} {row['forward']:8.1f} {row['both']:8.1f}")
+        print(f"{name:32}" + "".join(f" {value:8.1f}" for value in row.values()))
     if len(sys.argv) > 1:
         os.makedirs(sys.argv[1], exist_ok=True)
         with open(os.path.join(sys.argv[1], "quantizer_host_time.json"), "w") as out:

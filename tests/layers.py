@@ -50,7 +50,7 @@ ROOMS = {
     "src/plans/operations": (
         ("include/ptxgen", TEXT + DEVICE + ["kernels", "records", "binding", "operations"]),
         ("src/kernels/common", ["pieces", "quantizer_target", "vector"]),
-        ("src/driver", ["error", "nvtx"]),
+        ("src/driver", ["error", "launch", "nvtx"]),
         ("src/plans", ["arrays", "load", "loss_scale"]),
     ),
     "emulator/ptx": ("emulator", "abi"),

@@ -410,6 +410,20 @@ class operations : public handle<ptx_operations, ptx_operations_destroy>
     }
 };
 
+class operation_call : public handle<ptx_operation_call, ptx_operation_call_destroy>
+{
+  public:
+    operation_call() = default;
+    operation_call(ptx_operations *operations, ptx_operation operation, const void *params)
+        : handle(check(ptx_operation_call_create(operations, operation, params)))
+    {
+    }
+    ptx_status run(const CUdeviceptr *addresses, size_t count, CUstream stream = nullptr) const
+    {
+        return check(ptx_operation_call_run(need(), addresses, count, stream));
+    }
+};
+
 // ---- plans: the calls of clip.h, step.h, muon.h, blocks.h, which take the plan ------------------
 
 #define PTXGEN_PHASE(kind, name)                                                                   \

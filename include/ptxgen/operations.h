@@ -100,6 +100,25 @@ PTXGEN_API ptx_status ptx_operation_prepare(ptx_operations *operations, ptx_oper
 PTXGEN_API ptx_status ptx_operation_describe(ptx_operation operation, const void *params,
                                              struct ptx_operation_description *description);
 
+/// A call that is made often, with other addresses each time: it is checked once, and a run takes
+/// less of the host's time than ptx_operation_run(). Any number of threads may run it at once.
+typedef struct ptx_operation_call ptx_operation_call;
+
+/// Checks the parameters of a call, which are copied. Launches and compiles nothing; of the
+/// addresses it only checks which ones are 0. Destroy it before the operations. Errors (NULL):
+/// INVALID, OUT_OF_MEMORY.
+PTXGEN_API ptx_operation_call *
+ptx_operation_call_create(ptx_operations *operations, ptx_operation operation, const void *params);
+PTXGEN_API void ptx_operation_call_destroy(ptx_operation_call **call);
+/// Runs it with `count` addresses: of the arrays that the call has, in the order of its struct,
+/// without those that have no elements. They must not be 0, and must be multiples of the element
+/// size. Whether the driver knows the memory, and whether it overlaps, is checked only where the
+/// call is not as before: a kernel is to be compiled, or another variant suits the alignment of
+/// `x`. Errors: those of ptx_operation_run().
+PTXGEN_API ptx_status ptx_operation_call_run(const ptx_operation_call *call,
+                                             const CUdeviceptr *addresses, size_t count,
+                                             CUstream stream);
+
 // --------------------------------------------------------------------------------------- quantize
 
 /// The gradient of a quantizer with a straight-through estimator:

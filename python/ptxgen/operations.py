@@ -4,7 +4,8 @@ the keyword arguments are the fields of the C structs."""
 
 from __future__ import annotations
 
-from ctypes import addressof, byref, c_char
+import struct as packing
+from ctypes import addressof, byref, c_char, c_size_t, c_void_p
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 from . import _c, _types
@@ -117,18 +118,24 @@ def _params(cls: Any, given: Mapping[str, Any], keeps: Keeps) -> Any:
     return made
 
 
+_run_call = c["ptx_operation_call_run"]  # its arguments are of C's types: to convert them takes longer than the call
+
+
 class Prepared:
     """A call of an operation with everything but its addresses, for who makes it often: nothing about them is checked
-    here. A call is at `stream`, with an address for each of `addresses`, fields of the struct, in their order."""
+    here. A call is at `stream`, with an address for each of `addresses`: all that the call has, fields of the struct, in
+    their order there."""
 
-    __slots__ = ("_handle", "_operation", "_struct", "_bytes", "_places", "_free")
+    __slots__ = ("_operations", "_operation", "_struct", "_bytes", "_offsets", "_pack", "_count", "_calls", "_free")
 
     def __init__(self, operations: Object, name: str, fields: Mapping[str, Any], addresses: Sequence[str]) -> None:
-        self._handle, self._operation = operations.handle, getattr(_c, f"PTX_OPERATION_{name}")
+        self._operations, self._operation = operations.handle, getattr(_c, f"PTX_OPERATION_{name}")
         self._struct: Any = getattr(_c, f"ptx_{name}_params")
         self._bytes = bytes(_params(self._struct, fields, {}))
-        self._places = tuple(getattr(self._struct, field).offset // 8 for field in addresses)
-        self._free: List[Any] = []  # structs that no call uses: their words, and where they are
+        self._offsets = [getattr(self._struct, field).offset for field in addresses]
+        self._count, self._pack = len(addresses), packing.Struct(f"{len(addresses)}Q").pack_into
+        self._calls: List[Handle] = []  # one, or one each of threads that made the first call at the same time
+        self._free: List[Any] = []  # of memory for addresses that nobody uses: that, and arguments with it
 
     def workspace(self, **addresses: int) -> int:
         """The bytes of device memory that the call needs besides its arrays."""
@@ -139,21 +146,27 @@ class Prepared:
         check(c.ptx_operation_describe(self._operation, byref(made), byref(described)))
         return int(described.workspace)
 
-    def _new(self) -> Any:
-        made = bytearray(self._bytes)
-        return memoryview(made).cast("Q"), addressof(c_char.from_buffer(made))
+    def _new(self, addresses: Sequence[int]) -> Any:
+        if not self._calls:
+            params = bytearray(self._bytes)
+            for offset, address in zip(self._offsets, addresses):
+                packing.pack_into("Q", params, offset, address)
+            made = checked(c.ptx_operation_call_create(
+                self._operations.value, self._operation, addressof(c_char.from_buffer(params))))
+            self._calls.append(Handle(made, c.ptx_operation_call_destroy, self._operations))
+        room = bytearray(8 * self._count)
+        return room, c_void_p(self._calls[0].value), c_void_p(addressof(c_char.from_buffer(room))), c_size_t(self._count)
 
     def __call__(self, stream: int, *addresses: int) -> None:
         try:
             own = self._free.pop()  # other threads have others
         except IndexError:
-            own = self._new()
-        words, at = own
-        for place, address in zip(self._places, addresses):
-            words[place] = address
+            own = self._new(addresses)
+        room, call, at, count = own
+        self._pack(room, 0, *addresses)
         if captures:
-            keep(self._handle)
-        if c.ptx_operation_run(self._handle.value, self._operation, at, stream):
+            keep(self._operations)
+        if _run_call(call, at, count, c_void_p(stream)):
             raise failure()
         self._free.append(own)
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "launch.h"
 #include "internal.h"
 
 #include <ctype.h>
@@ -260,6 +261,20 @@ ptx_status ptx_launch(const ptx_function *function, const struct ptx_launch_para
     if (status || geometry.grid[0] == 0)
         return status;
     return launch(function, params, &geometry, values);
+}
+
+ptx_status ptxd_launch_again(const ptx_function *function, uint32_t grid, bool programmatic,
+                             CUstream stream, void **values)
+{
+    const int *block = function->info.required_block;
+    const struct geometry geometry = {
+        .grid = { grid, 1, 1 },
+        .block = { (unsigned)block[0], (unsigned)block[1], (unsigned)block[2] },
+    };
+
+    return launch(function,
+                  &(struct ptx_launch_params) { .stream = stream, .programmatic = programmatic },
+                  &geometry, values);
 }
 
 const struct ptx_function_info *ptx_function_get_info(const ptx_function *function)

@@ -29,9 +29,23 @@ from .guards import Guards
 from .qk_clip import QKClip
 from .reports import Report
 
-# torch.compile breaks its graph at a step; as torch.optim's methods, without an import at import time.
-_uncompiled: Callable[[Any], Any] = getattr(torch, "_disable_dynamo", lambda function: function)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def _uncompiled(method: _Function) -> _Function:
+    """torch.compile breaks its graph at the method; as torch.optim's, without an import at import time. Eager calls do
+    not pay for it: in torch it takes longer than all of a micro-batch."""
+    disable: Any = getattr(torch, "_disable_dynamo", None)
+    if disable is None:
+        return method
+    disabled: Any = disable(method)
+    if not hasattr(getattr(torch, "compiler", None), "is_compiling"):
+        return disabled  # type: ignore[no-any-return]
+
+    @functools.wraps(method)
+    def outside(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return (disabled if torch.compiler.is_compiling() else method)(self, *args, **kwargs)
+    return outside  # type: ignore[return-value]
 
 
 def _in_a_range(step: _Function) -> Any:

@@ -11,18 +11,6 @@
 #include "plans/arrays.h"
 #include "plans/load.h"
 
-// A compiled variant, and the offsets of its arguments in a call.
-struct plan_slot {
-    ptx_module *module; // protected by the mutex
-    _Atomic(ptx_function *)
-        ready; // NULL until compiled; the following members are complete when it is set
-    size_t arg_count;
-    struct plan_place {
-        size_t offset, size;
-        enum ptx_arg_type type;
-    } args[PLAN_MOST_ARGS];
-};
-
 struct ptx_operations {
     ptx_device *device;
     ptx_buffer *anchor; // an empty buffer; keeps the device alive
@@ -299,16 +287,21 @@ static ptx_status compile(ptx_operations *operations, struct plan_call *call,
     return status;
 }
 
+// Older drivers cannot capture launches that overlap.
+bool ptxp_operation_overlaps(const ptx_operations *operations)
+{
+    enum { PROGRAMMATIC_EDGES = 12030 };
+
+    return ptx_device_get_info(operations->device)->driver_version >= PROGRAMMATIC_EDGES;
+}
+
 // The variant must be compiled.
 static ptx_status launch(const ptx_operations *operations, const struct plan_call *call,
                          const struct plan_chosen *chosen, CUstream stream)
 {
     const struct plan_slot *slot = chosen->slot;
     struct ptx_arg args[PLAN_MOST_ARGS];
-    // Older drivers cannot capture launches that overlap.
-    enum { PROGRAMMATIC_EDGES = 12030 };
-    const bool overlaps =
-        ptx_device_get_info(operations->device)->driver_version >= PROGRAMMATIC_EDGES;
+    const bool overlaps = ptxp_operation_overlaps(operations);
 
     for (size_t k = 0; k < slot->arg_count; k++)
         args[k] = (struct ptx_arg) { (const char *)call + slot->args[k].offset, slot->args[k].size,
@@ -555,7 +548,7 @@ static ptx_status choose(ptx_operation id, const char *function, const void *par
 }
 
 // The array of a field; its `bytes` are 0 where the call has none.
-static struct plan_array array_of(const struct plan_call *call, const struct plan_field *f)
+struct plan_array ptxp_operation_array(const struct plan_call *call, const struct plan_field *f)
 {
     const CUdeviceptr *address = (const void *)((const char *)call + f->member.offset);
 
@@ -582,7 +575,7 @@ static ptx_status check_addresses(const ptx_operations *operations, const struct
     _Static_assert((int)PLAN_MOST_FIELDS <= (int)FEW_ARRAYS, "a run allocates nothing");
 
     for (const struct plan_field *f = call->row->fields; f->must || f->access; f++) {
-        arrays[count] = array_of(call, f);
+        arrays[count] = ptxp_operation_array(call, f);
         if (f->may_be_first)
             arrays[count].in_place_of = &arrays[0];
         count += arrays[count].bytes != 0;
@@ -611,6 +604,23 @@ static ptx_status choose_with(const ptx_operations *operations, ptx_operation id
         return choose(id, function, params, call);
     return ptxd_fail(PTX_ERROR_INVALID,
                      "%s: operations is NULL: see what ptx_operations_create() said", function);
+}
+
+size_t ptxp_operation_bytes(ptx_operation id)
+{
+    return entries[id].params_bytes;
+}
+
+ptx_status ptxp_operation_choose(ptx_operations *operations, ptx_operation id, const void *params,
+                                 struct plan_call *call)
+{
+    ptx_status status = known(id, "ptx_operation_call_create");
+
+    if (!status)
+        status = choose_with(operations, id, entries[id].run, params, call);
+    for (size_t k = 0; !status && k < call->chosen_count; k++)
+        call->chosen[k].slot = slot_of(operations, call, &call->chosen[k]);
+    return status;
 }
 
 ptx_status ptx_operation_run(ptx_operations *operations, ptx_operation id, const void *params,
@@ -683,7 +693,7 @@ ptx_status ptx_operation_describe(ptx_operation id, const void *params,
     ptx_kernel_entry_name(kernel, &(struct ptx_kernel_spec) { .dtype = call.chosen[0].dtype },
                           description->entry);
     for (const struct plan_field *f = call.row->fields; f->must || f->access; f++) {
-        const struct plan_array array = array_of(&call, f);
+        const struct plan_array array = ptxp_operation_array(&call, f);
         const uint64_t bytes = array.count * array.bytes;
         description->bytes += f->access == (READ | WRITTEN) ? 2 * bytes : bytes;
         description->workspace += f->scratch ? bytes : 0;

@@ -12,6 +12,8 @@
 #include <ptxgen/kernels.h>
 #include <ptxgen/operations.h>
 
+#include "plans/arrays.h"
+
 // Of a row; its lists end with an empty element.
 enum { PLAN_MOST_ARGS = 13, PLAN_MOST_FIELDS = 20, PLAN_MOST_LAUNCHES = 4, PLAN_DTYPES = 4 };
 
@@ -27,13 +29,15 @@ struct plan_chosen {
     bool left_out; // by this call, and prepared
 };
 
+union plan_params {
+#define PLAN_PARAMS(name, ...) struct ptx_##name##_params name;
+    PTX_OPERATIONS(PLAN_PARAMS)
+};
+
 // The parameters with defaults filled in, and the values derived from them. Kernels' arguments
 // point into it, at offsets that are the same for all calls of a variant.
 struct plan_call {
-    union {
-#define PLAN_PARAMS(name, ...) struct ptx_##name##_params name;
-        PTX_OPERATIONS(PLAN_PARAMS)
-    } params; // first, so that the offset of a parameter is that in its struct
+    union plan_params params; // first, so that the offset of a parameter is that in its struct
     ptx_operation id;
     const struct plan_operation *row;
     const char *function; // of operations.h, for messages
@@ -41,15 +45,28 @@ struct plan_call {
     uint64_t n;
     uint64_t scales; // how many: the channels or groups, or 1
     float scale;     // a scale by value, for tensors that are not f64
-    // What rows derive; undefined where `derive` does not set it.
+    // What rows derive; undefined where `derive` does not set it. First what launches depend on,
+    // which the presence and the alignment of addresses may change; then other addresses.
     int32_t target; // of a quantizer: TARGET_S8 and so on
     bool columns;   // the layout that is fast for the channels, in place of rows
     bool whole;     // the first launch of a learned quantizer has the gradients
-    CUdeviceptr extremes, tracker, zero_sums;
     uint64_t entries, pieces, width, sums;
     uint64_t blocks;
+    CUdeviceptr extremes, tracker, zero_sums;
     struct plan_chosen chosen[2];
     size_t chosen_count;
+};
+
+// A compiled variant, and the offsets of its arguments in a call.
+struct plan_slot {
+    ptx_module *module; // protected by the mutex
+    _Atomic(ptx_function *)
+        ready; // NULL until compiled; the following members are complete when it is set
+    size_t arg_count;
+    struct plan_place {
+        size_t offset, size;
+        enum ptx_arg_type type;
+    } args[PLAN_MOST_ARGS];
 };
 
 // ---- a row --------------------------------------------------------------------------------------
@@ -196,5 +213,15 @@ extern const struct plan_operation *const ptxp_operations[PTX_OPERATION_COUNT];
 
 // The number of values of an option that the row names, with the default; 1 if there is none.
 unsigned ptxp_option_values(const struct plan_option *option);
+
+// As ptx_operation_run() begins: checks the parameters, but for addresses, and chooses the launches
+// with their slots. Whether launches of `operations` may overlap.
+ptx_status ptxp_operation_choose(ptx_operations *operations, ptx_operation id, const void *params,
+                                 struct plan_call *call);
+bool ptxp_operation_overlaps(const ptx_operations *operations);
+// The bytes of the struct of its parameters.
+size_t ptxp_operation_bytes(ptx_operation id);
+// The array of a field; its `bytes` are 0 where the call has none.
+struct plan_array ptxp_operation_array(const struct plan_call *call, const struct plan_field *f);
 
 #endif

@@ -134,8 +134,9 @@ class _Known(NamedTuple):
 _known: Dict[Any, _Known] = {}
 _PLAIN = _checks.PLAIN
 _forward_ad: Any = forward_ad
-_transforms: Any = getattr(torch._C, "_are_functorch_transforms_active", lambda: False)  # torch 1.13 has none
-_wrapped = _checks.asked or _checks.wrapped
+_transforms: Any = getattr(torch._C, "_are_functorch_transforms_active", None)  # torch 1.13 has none
+_wrapped: Any = _transforms and (lambda x: False) or _checks.asked or _checks.wrapped  # outside of transforms no tensor is
+_transforms = _transforms or (lambda: False)
 
 
 def _key(x: Any, scale: Any, zero_point: Any, q_min: Any, q_max: Any, axis: Any, group: Any, learn: Any, grad_factor: Any,

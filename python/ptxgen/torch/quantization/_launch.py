@@ -145,10 +145,11 @@ def _learned_call(x: Tensor, scale: Tensor, how: Levels, learned: bool, aligned:
             del params["channels"], params["inner"]
             params["group"] = how.group
         zero = "zero_points" if learned else "fixed_zero_points"
-        call = Prepared(at.operations, "quantize_learned_backward", params,
-                        ("x", "d_output", "d_input", "scales", zero, "d_scales", *(("d_zero_points",) if learned else ()),
-                         "workspace"))
+        addresses = ["x", "d_output", "d_input", "scales", zero, "d_scales", *(("d_zero_points",) if learned else ())]
+        call = Prepared(at.operations, "quantize_learned_backward", params, addresses)
         needed = call.workspace(x=16 if aligned else 8, scales=8, **{zero: 8})
+        if needed:
+            call = Prepared(at.operations, "quantize_learned_backward", params, (*addresses, "workspace"))
         found = at.kept(key, (call, (needed + 7) // 8))
     return found
 
@@ -191,21 +192,20 @@ class Calls:
         x, dy, learns = x.contiguous(), dy.contiguous(), self._learns
         at_x, dx, d_scale = x.data_ptr(), torch.empty_like(x), torch.empty_like(scale)
         d_zero: Optional[Tensor] = None
-        d_zeros: Tuple[int, ...] = ()
-        aligned, workspace = at_x % 16 == 0, 0
+        more: Tuple[int, ...] = ()
+        aligned = at_x % 16 == 0
         known = self._learned.get(aligned)
         if known is None:
             known = self._learned[aligned] = _learned_call(x, scale, self.how, learns, aligned)
         call, words = known
         if learns:
             d_zero = torch.empty_like(scale)
-            d_zeros = d_zero.data_ptr(),
+            more = d_zero.data_ptr(),
         if words:
             memory = torch.empty(words, dtype=torch.float64, device=x.device)
-            workspace = memory.data_ptr()
+            more = *more, memory.data_ptr()
         stream = self._stream()
-        call(stream, at_x, dy.data_ptr(), dx.data_ptr(), scale.data_ptr(), zero_point.data_ptr(), d_scale.data_ptr(), *d_zeros,
-             workspace)
+        call(stream, at_x, dy.data_ptr(), dx.data_ptr(), scale.data_ptr(), zero_point.data_ptr(), d_scale.data_ptr(), *more)
         self._at.done(stream)
         return dx, d_scale, d_zero
 
