@@ -4,7 +4,9 @@
 import os
 import random
 import re
+import threading
 
+import ptxgen.torch
 import pytest
 import torch
 from conftest import ROOT
@@ -556,3 +558,126 @@ def test_no_transforms():
                      lambda s: q.quantize_ste(x, one, s.reshape(1), **HOW)):
             with pytest.raises(RuntimeError, match="(scale|zero_point) is a tensor of vmap.* there is no rule for"):
                 transform(call)(x_of(1))
+
+
+# ---- calls are prepared at the first of their kind: later ones are with the tensors, the stream and the device of now
+
+LEVELS = {"q_min": -8, "q_max": 7}
+
+
+def leaf(*shape):
+    return torch.randn(shape).to(DEVICE).requires_grad_()
+
+
+def plain(x, scale):
+    """The formula: y, and what of a gradient of ones goes to x and to each scale, on the CPU."""
+    x, scale = x.detach().cpu(), scale.detach().cpu()
+    t = x / scale
+    level = t.round().clamp(-8, 7)
+    inside = t.round() == level
+    return level * scale, inside.to(x.dtype), torch.where(inside, (level - t).double(), level.double())
+
+
+def check(x, scale, axis=None, learn="scale"):
+    """A call and its gradients beside the formula."""
+    y = q.fake_quantize(x, scale, axis=axis, learn=learn, **LEVELS)
+    gradients = torch.autograd.grad(y, (x, scale) if learn == "scale" else (x,), torch.ones_like(y))
+    y_wanted, d_wanted, terms = plain(x, scale if axis is None else scale[:, None])
+    assert torch.equal(y.cpu(), y_wanted) and torch.equal(gradients[0].cpu(), d_wanted)
+    if learn == "scale":
+        sums = terms.sum().reshape(1) if axis is None else terms.sum(1)
+        assert torch.allclose(gradients[1].cpu(), sums.float(), rtol=1e-5, atol=1e-4)
+
+
+def test_tensors_that_change():
+    x, scale = leaf(64, 65), (torch.rand(1) + 0.2).to(DEVICE).requires_grad_()
+    for learn in ("none", "scale"):
+        check(x, scale, learn=learn)
+        check(x, scale, learn=learn)
+        scale.data = (torch.rand(1) + 0.2).to(DEVICE)  # other memory
+        check(x, scale, learn=learn)
+        x.data = torch.randn(64, 65).to(DEVICE)
+        check(x, scale, learn=learn)
+        x.data = torch.randn(32, 65).to(DEVICE)  # and another size
+        check(x, scale, learn=learn)
+        x = x.detach().resize_(16, 65).copy_(torch.randn(16, 65)).requires_grad_()
+        check(x, scale, learn=learn)
+        x.data = torch.randn(64, 65).to(DEVICE)
+    scale.data = torch.ones(2, device=scale.device)
+    with pytest.raises(ValueError, match="scale has the shape"):
+        q.fake_quantize(x, scale, learn="scale", **LEVELS)
+    scale.data = torch.ones(1, dtype=torch.int32, device=scale.device).to(torch.float64)
+    y = q.fake_quantize(x, scale, learn="scale", **LEVELS)  # of another type: converted
+    assert torch.equal(y.cpu(), plain(x, scale.float())[0])
+
+
+@pytest.mark.parametrize("learn", ["none", "scale"])
+def test_any_alignment(learn):
+    """Rows have other kernels where x is not at a multiple of 16 bytes."""
+    memory, scales = leaf(64 * 64 + 8), (torch.rand(64) + 0.2).to(DEVICE).requires_grad_()
+    for first in (0, 1, 4, 3, 0):
+        x = memory.detach()[first:first + 64 * 64].view(64, 64).requires_grad_()
+        check(x, scales, axis=0, learn=learn)
+
+
+def test_gradients_that_are_not_contiguous():
+    x, scale = leaf(64, 65), (torch.rand(1) + 0.2).to(DEVICE).requires_grad_()
+    for _ in range(2):
+        y = q.fake_quantize(x, scale, learn="scale", **LEVELS)
+        whole = torch.randn(65, 64).to(DEVICE)
+        (dx, _) = torch.autograd.grad(y, (x, scale), whole.t())
+        assert torch.equal(dx.cpu(), whole.t().cpu() * plain(x, scale)[1])
+
+
+def test_saved_tensors_that_are_written():
+    """torch refuses the backward pass, as for its own operations."""
+    x, scale = leaf(8, 8), torch.ones(1).to(DEVICE)
+    for _ in range(2):
+        y = q.fake_quantize(x, scale, **LEVELS)
+        scale.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.sum().backward()
+
+
+def test_threads():
+    """Of one kind at the same time: each has its own addresses."""
+    failed = []
+
+    def work(seed):
+        try:
+            generator = torch.Generator().manual_seed(seed)
+            for _ in range(20):
+                x = torch.randn(16, 16, generator=generator).to(DEVICE).requires_grad_()
+                scale = (torch.rand(1, generator=generator) + 0.2).to(DEVICE).requires_grad_()
+                check(x, scale)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    if failed:
+        raise failed[0]
+
+
+def test_streams_and_devices():
+    """The stream is asked at each call, and the device is that of x; a second emulate() changes nothing."""
+    x, scale = leaf(64, 65), (torch.rand(1) + 0.2).to(DEVICE).requires_grad_()
+    check(x, scale)
+    if not x.is_cuda:
+        ptxgen.torch.emulate()
+        check(x, scale)
+        return
+    for _ in range(3):
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(10_000_000)  # the values come late on this stream
+            values = torch.randn(64, 65, device=x.device)
+            y = q.fake_quantize(values, scale.detach(), **LEVELS)
+        stream.synchronize()
+        assert torch.equal(y.cpu(), plain(values, scale)[0])
+    for index in range(torch.cuda.device_count()):
+        there = torch.device("cuda", index)
+        check(x.detach().to(there).requires_grad_(), scale.detach().to(there).requires_grad_())
