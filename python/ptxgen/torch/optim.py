@@ -66,9 +66,9 @@ def _hooked(step: _Function) -> _Function:
     def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
         return (step if _shortcuts.unobserved.way(self) else observed)(self, *args, **kwargs)
 
-    outside: _Function = _uncompiled(wrapper)
-    outside.hooked = True  # type: ignore[attr-defined]
-    return outside
+    outside: Any = _uncompiled(wrapper)
+    outside.hooked = True
+    return outside  # type: ignore[no-any-return]
 
 
 class _Kept:

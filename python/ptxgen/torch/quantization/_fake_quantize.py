@@ -135,8 +135,13 @@ _known: Dict[Any, _Known] = {}
 _PLAIN = _checks.PLAIN
 _forward_ad: Any = forward_ad
 _transforms: Any = getattr(torch._C, "_are_functorch_transforms_active", None)  # torch 1.13 has none
-_wrapped: Any = _transforms and (lambda x: False) or _checks.asked or _checks.wrapped  # outside of transforms no tensor is
-_transforms = _transforms or (lambda: False)
+_wrapped: Any = _checks.asked or _checks.wrapped
+if _transforms is None:
+    def _transforms() -> bool:
+        return False
+else:
+    def _wrapped(x: Any) -> bool:  # outside of transforms no tensor is
+        return False
 
 
 def _key(x: Any, scale: Any, zero_point: Any, q_min: Any, q_max: Any, axis: Any, group: Any, learn: Any, grad_factor: Any,
