@@ -59,7 +59,7 @@ typedef enum ptx_divergence {
 /// Operands that a text can have.
 enum {
     PTX_ASM_MAX_RESULTS = 16,
-    PTX_ASM_MAX_INOUTS = 16,
+    PTX_ASM_MAX_INOUTS = 64,
     PTX_ASM_MAX_INPUTS = 32,
     PTX_ASM_MAX_ADDRESSES = 4,
 };

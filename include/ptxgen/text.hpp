@@ -101,7 +101,7 @@ class text
         used_ = true;
         if (results_ > PTX_ASM_MAX_RESULTS || inouts_ > PTX_ASM_MAX_INOUTS ||
             in_.size() > PTX_ASM_MAX_INPUTS || addresses_ > PTX_ASM_MAX_ADDRESSES)
-            return "the text has more operands than ptx_asm() takes: 16 results, 16 variables, 32 "
+            return "the text has more operands than ptx_asm() takes: 16 results, 64 variables, 32 "
                    "inputs, 4 addresses";
         require_order(c, at, emitting_);
         for (size_t k = 0; k < in_.size(); k++) {

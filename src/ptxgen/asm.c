@@ -210,8 +210,7 @@ static bool within(struct asm_text *t, ptx_memory said, unsigned space)
 // a line loads by .nc, nothing in the entry writes. A line writes to the first of its addresses.
 static bool memory_ok(struct asm_text *t)
 {
-    const unsigned first =
-        ASM_OPERAND + t->operands - t->counts[ASM_ADDRESSES] + t->counts[ASM_INOUTS];
+    const unsigned first = ASM_OPERAND + t->operands - t->counts[ASM_ADDRESSES];
     const bool nc = has(t->s->name, ".nc");
     bool traffic = nc || t->facts & ASM_WRITES;
     // Those of copies and of descriptors of tensors are of several spaces.
@@ -511,13 +510,13 @@ static bool append(const struct asm_text *t, uint32_t opcode, ptx_val *out)
 {
     ptx_builder *const b = t->b;
     const unsigned results = t->counts[ASM_RESULTS], inouts = t->counts[ASM_INOUTS];
-    const unsigned last = t->operands + inouts, addresses = last - t->counts[ASM_ADDRESSES];
-    ptx_val in[PTX_ASM_MAX_INOUTS + PTX_ASM_MAX_INPUTS];
+    const unsigned addresses = t->operands - t->counts[ASM_ADDRESSES], last = t->operands + inouts;
+    ptx_val in[PTX_ASM_MAX_INPUTS];
 
-    for (unsigned k = 0; k < addresses - t->set; k++) {
-        const ptx_val x = k < inouts ? t->p->inout[k] : t->p->in[k - inouts];
+    for (unsigned k = 0; k < t->counts[ASM_INPUTS]; k++) {
+        const ptx_val x = t->p->in[k];
         bool set = false; // by the text, as another operand
-        for (unsigned n = 0; k >= inouts && n < inouts; n++)
+        for (unsigned n = 0; n < inouts; n++)
             set |= x.kind == PTX_KIND_VARIABLE && x.reg == t->p->inout[n].reg;
         in[k] = set ? ptxb_mov(b, x) : ptxb_in_register(b, x);
     }
@@ -533,8 +532,10 @@ static bool append(const struct asm_text *t, uint32_t opcode, ptx_val *out)
         ptxb_sets(b, t->p->inout[k].reg);
     for (unsigned k = t->set; k < addresses; k++)
         ptxb_source(b, insn, k, in[k - t->set]);
-    for (unsigned k = addresses; k < last; k++)
+    for (unsigned k = addresses; k < t->operands; k++)
         ptxb_address(b, insn, k, t->p->at[k - addresses]);
+    for (unsigned k = t->operands; k < last; k++)
+        ptxb_source(b, insn, k, t->p->inout[k - t->operands]);
     ptxb_operands(&b->code[b->in_prologue], insn)[last] =
         (struct operand) { .kind = OPERAND_TEXT, .value = text };
     insn->divergence = (1 + t->p->divergence) & 15u;

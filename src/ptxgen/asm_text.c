@@ -2,8 +2,11 @@
 // Reads the texts of ptx_asm() and ptx_asm_module(): statements, operands, braces, declarations.
 #include "asm_text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+static_assert(ASM_OPERAND + ASM_OPERANDS <= UINT8_MAX, "a line names operands by a byte");
 
 const char *ptxb_excerpt(struct asm_text *t)
 {
@@ -166,7 +169,7 @@ static bool copy_operand(struct asm_text *t)
         return FAIL(t, "%s, is an address; write [%%%u], and offsets by ptx_at()",
                     ptxb_asm_operand(t, k), k);
     t->used[k] = true;
-    *t->out++ = (char)(unsigned char)(ASM_OPERAND + k + (k < t->set ? 0 : t->counts[ASM_INOUTS]));
+    *t->out++ = (char)(unsigned char)(ASM_OPERAND + k);
     return true;
 }
 

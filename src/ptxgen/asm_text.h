@@ -6,7 +6,7 @@
 #include "internal.h"
 
 // The lists of operands, in the order of %0, %1, ..., and the names that a module's text declares.
-// In the instruction, variables are among the results and among the sources.
+// In the instruction, variables are among the results, and behind the addresses once more.
 enum asm_list { ASM_RESULTS, ASM_INOUTS, ASM_INPUTS, ASM_ADDRESSES, ASM_NAMES, ASM_LISTS };
 extern const struct asm_list_row {
     const char *name;

@@ -96,33 +96,33 @@ TEST(operands_have_every_type)
 
 TEST(every_list_can_be_full)
 {
-    char text[1024];
+    char text[2048];
     int length = 0;
 
-    for (int k = 0; k < 16 + 16 + 32 + 4; k++)
+    for (int k = 0; k < 16 + 64 + 32 + 4; k++)
         length += snprintf(text + length, sizeof text - (size_t)length,
-                           k < 32   ? "i %%%d; "
-                           : k < 64 ? "i _,%%%d; "
-                                    : "i [%%%d]; ",
+                           k < 80    ? "i %%%d; "
+                           : k < 112 ? "i _,%%%d; "
+                                     : "i [%%%d]; ",
                            k);
     ptx_builder *b = builder_at(90);
     ptx_entry (b, "k") {
         struct ptx_asm_params p = { .text = text };
         ptx_val d[16];
-        for (int k = 0; k < 32; k++) {
-            if (k < 16) {
+        for (int k = 0; k < 64; k++) {
+            if (k < 16)
                 p.result[k] = PTX_U32;
-                p.inout[k] = ptx_var(b, ptx_u32((unsigned)k));
-            }
-            p.in[k] = ptx_u32((unsigned)k);
+            p.inout[k] = ptx_var(b, ptx_u32((unsigned)k));
+            if (k < 32)
+                p.in[k] = ptx_u32((unsigned)k);
             if (k < 4)
                 p.at[k] = ptx_shared(b, PTX_U32, 8);
         }
         ptx_asm_many_emit(b, d, p);
         ptx_asm(b, "last _, %0, %1;", .in = { d[0], d[15] });
     }
-    EXPECT_LINES(b, "i %r49;", "i %r64;", "i %r1;", "i %r16;", "i _,%r17;", "i _,%r48;",
-                 "i [$shared_1];", "i [$shared_4];", "last _, %r49, %r64;");
+    EXPECT_LINES(b, "i %r97;", "i %r112;", "i %r1;", "i %r64;", "i _,%r65;", "i _,%r96;",
+                 "i [$shared_1];", "i [$shared_4];", "last _, %r97, %r112;");
 }
 
 // A text that writes a result before it reads a variable must not get one register for both.
