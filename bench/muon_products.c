@@ -4,9 +4,9 @@
 //
 //     muon_products [SET...]     gpt2, heads, convolutions, qwen; all by default
 //     muon_products --launches [SET...]    each launch, alone
+//     muon_products --by-warps ...    with mma.sync where the library would take wgmma
 //     muon_products --hash [large | ROWSxCOLUMNS...]    of the results of some matrices: the same
-//     on
-//                                     a GPU and on the emulator that presents its generation
+//                                     on a GPU and on the emulator that presents its generation
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -63,6 +63,7 @@ static struct bench {
     size_t count;
     uint64_t bytes, elements;
     ptx_buffer *workspace, *kept; // X is overwritten by a run
+    bool by_warps;
     struct muon_products *products;
 } bench;
 
@@ -131,7 +132,8 @@ static void open_set(const struct set *set)
     const struct muon_set all = { .matrices = bench.matrices,
                                   .count = bench.count,
                                   .schedules = &schedule,
-                                  .schedule_count = 1 };
+                                  .schedule_count = 1,
+                                  .by_warps = bench.by_warps };
     require(!ptxp_muon_layout(&all, &bench.bytes), "layout");
     bench.workspace = ptx_buffer_create(bench.device, bench.bytes);
     bench.kept = ptx_buffer_create(bench.device, bench.bytes);
@@ -334,6 +336,9 @@ static bool is_named(int argc, char **argv, int from, const char *name)
 
 int main(int argc, char **argv)
 {
+    bench.by_warps = argc > 1 && strcmp(argv[1], "--by-warps") == 0;
+    argc -= bench.by_warps;
+    argv += bench.by_warps;
     const bool hashes = argc > 1 && strcmp(argv[1], "--hash") == 0;
     const bool launches = argc > 1 && strcmp(argv[1], "--launches") == 0;
     bool right = true;

@@ -13,11 +13,12 @@
 #include <ptxgen/builder.h>
 
 enum {
-    MUON_TILE = 128, // rows and columns of a tile, where there are many
-    MUON_SMALL = 64, // and where there are few
-    MUON_DEPTH = 64, // columns of a panel
-    MUON_STAGES = 3, // of the tiles' copies
-    MUON_PIECE = 16, // bytes of a copy: 8 elements
+    MUON_TILE = 128,     // rows and columns of a tile, where there are many
+    MUON_SMALL = 64,     // and where there are few
+    MUON_DEPTH = 64,     // columns of a panel
+    MUON_STAGES = 3,     // of the tiles' copies
+    MUON_PIECE = 16,     // bytes of a copy: 8 elements
+    MUON_ALIGNED = 1024, // where warpgroups read a panel, it begins at a multiple of so many bytes
     MUON_THREADS = 128,
     MUON_PARTIAL = MUON_TILE * MUON_TILE * 4, // bytes of a tile's partial sums
     MUON_CHIP_MOST = 128,                     // rows of a matrix that one block has
@@ -75,8 +76,8 @@ struct muon_chip {
 enum { MUON_TILES, MUON_CHIP_64, MUON_CHIP_128, MUON_SMALL_TILES, MUON_ENTRIES };
 extern const char *const ptxk_muon_entries[MUON_ENTRIES];
 
-// Dynamic shared memory and threads of a block of each entry.
-uint32_t ptxk_muon_shared(unsigned entry);
+// Dynamic shared memory of a block of each entry, in a text for sm_90a or not.
+uint32_t ptxk_muon_shared(unsigned entry, bool groups);
 
 // Writes the kernels that `entries` has a bit for: sm_80 and up.
 enum { MUON_ALL = (1 << MUON_ENTRIES) - 1 };

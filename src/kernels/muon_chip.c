@@ -5,9 +5,10 @@
 
 #include "common/common.h"
 
-enum { STAGES = 3, THREADS = 128, MOST_SUMS = 32, MOST_PART = 16, MOST_PAIRS = 8 };
+enum { STAGES = 3, THREADS = 128, MOST_SUMS = 32, MOST_PART = 16, MOST_PAIRS = 16 };
 
 struct chip {
+    bool groups;           // multiplied by a warpgroup
     unsigned size, panels; // rows that there is room for
     unsigned copies;       // of a thread, for a stage
     uint32_t stage;        // bytes of 64 columns
@@ -33,11 +34,6 @@ static uint32_t passing_bytes(unsigned size)
 }
 
 // ---- X ------------------------------------------------------------------------------------------
-
-static ptx_ptr global(ptx_builder *b, ptx_type type, ptx_val address)
-{
-    return ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, address);
-}
 
 // Of 64 columns, `at` bytes from the first: the rows and the piece that a thread has.
 struct part {
@@ -71,8 +67,8 @@ static void copy(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
         ptx_val there = ptx_and(b, p.inside, ptx_lt(b, here, c->rows));
         ptx_val taken = ptx_select(b, there, ptx_u32(MUON_PIECE), ptx_u32(0));
         ptx_val source = ptx_select(b, there, ptx_mad_wide(b, here, c->pitch, p.x), c->x);
-        ptx_cp_async(b, ptx_at(b, p.panel, k * NEXT * MUON_DEPTH), global(b, PTX_F16, source), 16,
-                     .taken = taken, .bypass = true);
+        ptx_cp_async(b, ptx_at(b, p.panel, k * NEXT * MUON_DEPTH),
+                     ptxk_muon_global(b, PTX_F16, source), 16, .taken = taken, .bypass = true);
     }
 }
 
@@ -95,7 +91,7 @@ static void write(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val from
         ptx_val here = ptx_add(b, p.row, k * NEXT);
         ptx_if (b, ptx_and(b, p.inside, ptx_lt(b, here, c->rows))) {
             ptx_ptr words = ptx_ptr_cast(b, PTX_B32, ptx_at(b, p.panel, k * NEXT * MUON_DEPTH));
-            ptx_ptr target = global(b, PTX_B32, ptx_mad_wide(b, here, c->pitch, p.x));
+            ptx_ptr target = ptxk_muon_global(b, PTX_B32, ptx_mad_wide(b, here, c->pitch, p.x));
             ptx_store_vec(b, target, 0, ptx_load_vec(b, words, 0, 4));
         }
     }
@@ -117,6 +113,24 @@ static void place_pairs(ptx_builder *b, const struct chip *c, const struct muon_
     for (unsigned n = 0; n < 2 * warp->across; n++) {
         ptx_val permuted = ptx_xor(b, ptx_add(b, piece, n), c->lane.row);
         pairs[n] = ptx_mad(b, permuted, MUON_PIECE, row);
+    }
+}
+
+// The same of a warpgroup, whose warps have all columns.
+static void place_all_pairs(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
+                            ptx_val pairs[MOST_PAIRS])
+{
+    enum { PIECES = MUON_DEPTH / 8 };
+    ptx_val row = ptx_mul(b, ptx_add(b, warp->row, c->lane.row), MUON_ROW);
+
+    row = ptx_mad(b, c->lane.column, 2, row);
+    for (unsigned n = 0; n < 2 * warp->across; n++) {
+        if (n % PIECES == 0)
+            ptx_comment(b, "pairs of panel %u", n / PIECES);
+        if (n < PIECES)
+            pairs[n] = ptx_mad(b, ptx_xor(b, c->lane.row, n), MUON_PIECE, row);
+        else
+            pairs[n] = ptx_add(b, pairs[n - PIECES], c->size * MUON_ROW);
     }
 }
 
@@ -152,10 +166,15 @@ static void store_sums(ptx_builder *b, const struct chip *c, const struct muon_w
     ptx_val pairs[MOST_PAIRS], to_diagonal = { 0 };
 
     ptx_comment(b, "rounded into shared memory");
-    place_pairs(b, c, warp, pairs);
+    if (c->groups)
+        place_all_pairs(b, c, warp, pairs);
+    else
+        place_pairs(b, c, warp, pairs);
     if (how.q.kind) {
-        ptx_val row = ptx_add(b, warp->row, c->lane.row);
-        to_diagonal = ptx_sub(b, row, ptx_add(b, warp->column, c->lane.column));
+        ptx_val row = ptx_add(b, warp->row, c->lane.row), column = c->lane.column;
+        if (!c->groups)
+            column = ptx_add(b, warp->column, column);
+        to_diagonal = ptx_sub(b, row, column);
     }
     for (unsigned n = 0; n < across; n++) {
         ptx_ptr to = pair_at(b, how.to, pairs[n]), e = { 0 }, q = { 0 };
@@ -165,26 +184,51 @@ static void store_sums(ptx_builder *b, const struct chip *c, const struct muon_w
         if (how.q.kind)
             q = pair_at(b, how.q, pairs[n]);
         for (unsigned k = 0; k < 2 * warp->down; k++) {
-            enum { ROWS = 8 * MUON_DEPTH / 2 }; // pairs from a row to that 8 below
+            const unsigned below = k / 2 * warp->apart + k % 2 * 8;
+            const unsigned pairs_below = below * MUON_DEPTH / 2;
             ptx_vec words = ptx_fragment_words(b, sums[k / 2 * across + n]);
             ptx_val x[2] = { words.lane[k % 2 * 2], words.lane[k % 2 * 2 + 1] };
             if (how.e.kind) {
                 if (how.q.kind || k % 2 == 0)
-                    ptx_comment(b, "row %u", k * 8);
-                ptx_vec old = ptx_unpack(b, PTX_F16, ptx_load(b, e, k * ROWS));
+                    ptx_comment(b, "row %u", below);
+                ptx_vec old = ptx_unpack(b, PTX_F16, ptx_load(b, e, pairs_below));
                 for (unsigned w = 0; w < 2; w++) {
                     ptx_val scaled = how.beta.kind ? ptx_mul(b, x[w], how.beta) : x[w];
                     x[w] = ptx_fma(b, how.alpha, ptx_cvt(b, PTX_F32, old.lane[w]), scaled);
                 }
             }
             ptx_val rounded = ptx_cvt_pack(b, PTX_F16X2, x[0], x[1]);
-            ptx_store(b, to, k * ROWS, rounded);
+            ptx_store(b, to, pairs_below, rounded);
             if (how.q.kind) {
-                ptx_val from = ptx_add(b, to_diagonal, k * 8 - n * 8);
-                ptx_store(b, q, k * ROWS, with_diagonal(b, rounded, from, how.diagonal));
+                ptx_val from = ptx_add(b, to_diagonal, below - n * 8);
+                ptx_store(b, q, pairs_below, with_diagonal(b, rounded, from, how.diagonal));
             }
         }
     }
+}
+
+// A barrier behind which all threads may multiply what any of them has written.
+static void meet(ptx_builder *b, const struct chip *c)
+{
+    if (c->groups)
+        ptxk_muon_group_sees(b);
+    ptx_barrier(b);
+}
+
+// Adds a product of panels, or begins to.
+static void multiply(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
+                     ptx_val left, ptx_val right, bool across, ptx_fragment *sums)
+{
+    if (c->groups)
+        ptxk_muon_group_add(b, warp, left, right, across, sums);
+    else
+        ptxk_muon_multiply(b, warp, left, right, across, sums);
+}
+
+static void multiplied(ptx_builder *b, const struct chip *c)
+{
+    if (c->groups)
+        ptxk_muon_group_wait(b, 0);
 }
 
 // The sums of a product of R, Z, Q or X, of size x size.
@@ -196,9 +240,10 @@ static void square(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right, 
     ptxk_muon_zero(b, &c->square, c->sums, false);
     for (unsigned k = 0; k < c->panels; k++) {
         ptx_val beside = ptx_add(b, right, k * step);
-        ptxk_muon_multiply(b, &c->square, ptx_add(b, left, k * c->size * MUON_ROW), beside, across,
-                           c->sums);
+        multiply(b, c, &c->square, ptx_add(b, left, k * c->size * MUON_ROW), beside, across,
+                 c->sums);
     }
+    multiplied(b, c);
 }
 
 // A product that is stored where one of its factors, or E, is.
@@ -208,7 +253,7 @@ static void replace(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right,
     square(b, c, left, right, across);
     ptx_barrier(b);
     store_sums(b, c, &c->square, c->sums, how);
-    ptx_barrier(b);
+    meet(b, c);
 }
 
 // 64 columns of Q X, into shared memory at `to`.
@@ -217,9 +262,10 @@ static void pass(ptx_builder *b, struct chip *c, ptx_val from, ptx_val to)
     ptxk_muon_zero(b, &c->passing, c->part, false);
     for (unsigned k = 0; k < c->panels; k++) {
         ptx_val beside = ptx_add(b, from, k * MUON_DEPTH * MUON_ROW);
-        ptxk_muon_multiply(b, &c->passing, ptx_add(b, c->q, k * c->size * MUON_ROW), beside, true,
-                           c->part);
+        multiply(b, c, &c->passing, ptx_add(b, c->q, k * c->size * MUON_ROW), beside, true,
+                 c->part);
     }
+    multiplied(b, c);
     store_sums(b, c, &c->passing, c->part, (struct combined) { .to = to });
 }
 
@@ -236,18 +282,22 @@ static void stream(ptx_builder *b, struct chip *c, bool multiplies, ptx_val sums
     ptxk_muon_zero(b, &c->square, c->sums, false);
     ptx_for (b, at, ptx_u32(0), c->pitch, ptx_u32(MUON_ROW)) {
         ptx_cp_async_wait(b, STAGES - 2);
-        ptx_barrier(b);
+        meet(b, c);
         copy_stage(b, c, ptx_add(b, at, (STAGES - 1) * MUON_ROW), filled);
         if (multiplies) {
             ptx_comment(b, "64 columns of Q X");
             pass(b, c, read, end);
-            ptx_barrier(b);
-            write(b, c, at, end);
+            meet(b, c);
+            if (!c->groups)
+                write(b, c, at, end);
             ptx_if (b, sums)
-                ptxk_muon_multiply(b, &c->square, end, end, false, c->sums);
+                multiply(b, c, &c->square, end, end, false, c->sums);
+            if (c->groups)
+                write(b, c, at, end);
         } else {
-            ptxk_muon_multiply(b, &c->square, read, read, false, c->sums);
+            multiply(b, c, &c->square, read, read, false, c->sums);
         }
+        multiplied(b, c);
         ptx_comment(b, "the next stage");
         ptx_set(b, filled, read);
         ptx_val next = ptx_add(b, read, c->stage);
@@ -256,7 +306,7 @@ static void stream(ptx_builder *b, struct chip *c, bool multiplies, ptx_val sums
     ptx_cp_async_wait_all(b);
     ptx_barrier(b);
     store_sums(b, c, &c->square, c->sums, (struct combined) { .to = c->r });
-    ptx_barrier(b);
+    meet(b, c);
 }
 
 // ---- the two forms ------------------------------------------------------------------------------
@@ -267,7 +317,8 @@ struct step {
 
 static struct step step_at(ptx_builder *b, ptx_val steps, ptx_val k)
 {
-    ptx_ptr row = ptx_at(b, global(b, PTX_F32, steps), ptx_mul(b, k, sizeof(struct muon_step) / 4));
+    ptx_ptr row =
+        ptx_at(b, ptxk_muon_global(b, PTX_F32, steps), ptx_mul(b, k, sizeof(struct muon_step) / 4));
     ptx_vec words = ptx_load_vec(b, row, 0, 4);
     ptx_val restart = ptx_ne(b, ptx_bitcast(b, PTX_U32, words.lane[3]), 0);
 
@@ -281,7 +332,7 @@ static void plain(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
     for (unsigned k = 0; k < c->panels; k++)
         copy(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->q, k * c->size * MUON_ROW));
     ptx_cp_async_wait_all(b);
-    ptx_barrier(b);
+    meet(b, c);
     ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
         struct step s = step_at(b, steps, k);
         replace(b, c, c->q, c->q, false, (struct combined) { .to = c->r });
@@ -309,11 +360,11 @@ static void gram(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
             struct combined both = z;
             both.q = c->q, both.diagonal = s.a;
             store_sums(b, c, &c->square, c->sums, both);
-            ptx_barrier(b);
+            meet(b, c);
         }
         ptx_else (b) {
             store_sums(b, c, &c->square, c->sums, z);
-            ptx_barrier(b);
+            meet(b, c);
             ptx_comment(b, "Q = a Q + Q Z");
             replace(b, c, c->q, c->z, true,
                     (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
@@ -337,6 +388,7 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
 {
     struct chip c = { .size = size, .panels = size / MUON_DEPTH };
     const unsigned down = size / 32;
+    c.groups = ptxk_muon_has_groups(b);
     ptxk_muon_lead(b);
     ptx_ptr chips = ptx_param_ptr(b, PTX_U64, "chips", .readonly = true,
                                   .meaning = "a row of struct muon_chip for each block");
@@ -354,11 +406,16 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
     c.stage = size * MUON_ROW;
     c.copies = size * 8 / THREADS;
     c.tid = ptx_tid(b, PTX_X);
-    c.shared = c.r = ptx_ptr_address(b, ptx_shared_dynamic(b, PTX_F16));
+    c.shared = c.r = ptxk_muon_dynamic(b);
     c.z = ptx_add(b, c.shared, square_bytes(size));
     c.q = ptx_add(b, c.shared, passing_bytes(size));
-    c.square = ptxk_muon_warp(b, down, down, 2, size * MUON_ROW);
-    c.passing = ptxk_muon_warp(b, down, 2, 2, size * MUON_ROW);
+    if (c.groups) {
+        c.square = ptxk_muon_group(b, down / 2, 2 * down, size * MUON_ROW);
+        c.passing = ptxk_muon_group(b, down / 2, MUON_DEPTH / 16, size * MUON_ROW);
+    } else {
+        c.square = ptxk_muon_warp(b, down, down, 2, size * MUON_ROW);
+        c.passing = ptxk_muon_warp(b, down, 2, 2, size * MUON_ROW);
+    }
     c.lane = ptxk_muon_lane(b);
     ptx_comment(b, "sums, of squares and of 64 columns of Q X");
     ptxk_muon_zero(b, &c.square, c.sums, true);
@@ -376,15 +433,16 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
 const char *const ptxk_muon_entries[MUON_ENTRIES] = { "muon_tiles", "muon_chip_64", "muon_chip_128",
                                                       "muon_tiles_64" };
 
-uint32_t ptxk_muon_shared(unsigned entry)
+uint32_t ptxk_muon_shared(unsigned entry, bool groups)
 {
     const unsigned size = entry == MUON_CHIP_64 ? 64 : 128;
+    const uint32_t aligned = groups ? MUON_ALIGNED : 0;
 
     if (entry == MUON_TILES || entry == MUON_SMALL_TILES) {
         const uint32_t side = entry == MUON_TILES ? MUON_TILE : MUON_SMALL;
-        return MUON_STAGES * 2 * side * MUON_DEPTH * 2 + MUON_PIECE; // stages, a turn
+        return MUON_STAGES * 2 * side * MUON_DEPTH * 2 + MUON_PIECE + aligned; // stages, a turn
     }
-    return passing_bytes(size) + square_bytes(size);
+    return passing_bytes(size) + square_bytes(size) + aligned;
 }
 
 void ptxk_muon_emit(ptx_builder *b, unsigned entries)

@@ -3,9 +3,24 @@
 
 #include "common/common.h"
 
+ptx_ptr ptxk_muon_global(ptx_builder *b, ptx_type type, ptx_val address)
+{
+    return ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, address);
+}
+
 ptx_ptr ptxk_muon_shared_at(ptx_builder *b, ptx_val address)
 {
     return ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, address);
+}
+
+ptx_val ptxk_muon_dynamic(ptx_builder *b)
+{
+    ptx_val shared = ptx_ptr_address(b, ptx_shared_dynamic(b, PTX_F16));
+
+    if (!ptxk_muon_has_groups(b))
+        return shared;
+    ptx_comment(b, "from a multiple of %d bytes on", MUON_ALIGNED);
+    return ptx_and(b, ptx_add(b, shared, MUON_ALIGNED - 1), ~(uint32_t)(MUON_ALIGNED - 1));
 }
 
 ptx_val ptxk_muon_piece(ptx_builder *b, ptx_val row, ptx_val piece)
@@ -25,7 +40,7 @@ struct muon_lane ptxk_muon_lane(ptx_builder *b)
 struct muon_warp ptxk_muon_warp(ptx_builder *b, unsigned down, unsigned across, unsigned wide,
                                 uint32_t panel)
 {
-    struct muon_warp w = { .down = down, .across = across };
+    struct muon_warp w = { .down = down, .across = across, .apart = 16 };
     ptx_val lane = ptx_laneid(b), number = ptx_shr(b, ptx_tid(b, PTX_X), 5);
     ptx_val low = ptx_and(b, lane, 7), half = ptx_and(b, ptx_shr(b, lane, 3), 1);
     ptx_val upper = ptx_shr(b, lane, 4);

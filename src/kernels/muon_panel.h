@@ -12,7 +12,11 @@ enum { MUON_ROW = 2 * MUON_DEPTH, MUON_STEPS = MUON_DEPTH / 16 };
 // this lane reads them, in bytes from the beginning of a panel.
 struct muon_warp {
     unsigned down, across;
-    ptx_val row, column;            // of the warp's first element, in the product
+    unsigned apart;                 // rows from 16 of them to the next
+    uint32_t panel;                 // of a warpgroup: bytes from 64 columns of B to the next
+    ptx_val adds;                   // of a warpgroup: true
+    ptx_val row, column;            // of the warp's first element, in the product; of a
+                                    // warpgroup's no column, it is the first
     ptx_val of_rows[MUON_STEPS];    // of A, by the step of 16 columns
     ptx_val of_columns[MUON_STEPS]; // of B^T, whose rows are columns of the product
     ptx_val of_across[MUON_STEPS];  // of B, by 16 columns; the rows are steps
@@ -49,8 +53,25 @@ void ptxk_muon_add(ptx_builder *b, const struct muon_warp *warp, const struct mu
 void ptxk_muon_multiply(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
                         bool across, ptx_fragment *sums);
 
-// A pointer to f16 in shared memory.
+// Products by all warps of the block together, which must be four: for sm_90a.
+bool ptxk_muon_has_groups(const ptx_builder *b);
+// What a warp computes: `down` times 16 rows, 64 apart, and `across` times 16 columns, at most 8.
+struct muon_warp ptxk_muon_group(ptx_builder *b, unsigned down, unsigned across, uint32_t panel);
+// What this thread copied can be multiplied after the next barrier.
+void ptxk_muon_group_sees(ptx_builder *b);
+// Begins to add such products of panels, which begin at multiples of 1,024 bytes. Until they are
+// waited for, neither the sums nor the panels may be touched.
+void ptxk_muon_group_add(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                         bool across, const ptx_fragment *sums);
+// Waits for all products but the last `most` that were begun, 0 or 1.
+void ptxk_muon_group_wait(ptx_builder *b, unsigned most);
+
+// Pointers to global memory, and to f16 in shared memory.
+ptx_ptr ptxk_muon_global(ptx_builder *b, ptx_type type, ptx_val address);
 ptx_ptr ptxk_muon_shared_at(ptx_builder *b, ptx_val address);
+
+// Dynamic shared memory: for warpgroups, from a multiple of MUON_ALIGNED bytes on.
+ptx_val ptxk_muon_dynamic(ptx_builder *b);
 
 // Where piece `piece` of row `row` is in a panel, in bytes.
 ptx_val ptxk_muon_piece(ptx_builder *b, ptx_val row, ptx_val piece);

@@ -9,6 +9,22 @@
 
 #include "driver/error.h"
 
+static ptx_builder *create_builder(const struct ptx_builder_params *params)
+{
+    ptx_builder *b = ptx_builder_create(params);
+
+    if (!b)
+        ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for the text of a kernel");
+    return b;
+}
+
+ptx_builder *ptxp_builder_create_own(const ptx_device *device)
+{
+    const struct ptx_target own = { .sm = ptx_device_get_info(device)->sm, .suffix = 'a' };
+
+    return create_builder(&(struct ptx_builder_params) { .target = own });
+}
+
 ptx_builder *ptxp_builder_create(const ptx_device *device)
 {
     const struct ptx_device_info *info = ptx_device_get_info(device);
@@ -19,10 +35,7 @@ ptx_builder *ptxp_builder_create(const ptx_device *device)
                   info->name, info->sm / 10, info->sm % 10);
         return NULL;
     }
-    ptx_builder *b = ptx_builder_create(&params);
-    if (!b)
-        ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "out of host memory for the text of a kernel");
-    return b;
+    return create_builder(&params);
 }
 
 ptx_module *ptxp_load(ptx_device *device, ptx_builder *b, const char *what,

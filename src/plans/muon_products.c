@@ -13,6 +13,7 @@
 #include "load.h"
 
 enum { CHIP_ENTRIES = 2, TURNS = 2, BLOCKS_OF_ONE = 2, SMALL_BLOCKS_OF_ONE = 4 };
+enum { GROUPS_SM = 90, GROUPS_ISA = 80 }; // whose tensor cores a warpgroup shares
 
 struct row {
     struct muon_product product;
@@ -60,6 +61,7 @@ struct muon_products {
     struct queue queue;
     struct launch launches[MUON_ENTRIES]; // the chips', and then that of the tiles
     unsigned launch_count;
+    bool groups; // the text is for sm_90a
 };
 
 static ptx_status out_of_memory(void)
@@ -379,7 +381,8 @@ static ptx_status load(struct muon_products *m, const struct ptx_module_params *
             entries |= 1u << m->launches[k].entry;
     if (!entries)
         return PTX_OK;
-    ptx_builder *b = ptxp_builder_create(m->device);
+    ptx_builder *b =
+        m->groups ? ptxp_builder_create_own(m->device) : ptxp_builder_create(m->device);
     if (!b)
         return ptx_error_status();
     ptxk_muon_emit(b, entries);
@@ -398,7 +401,8 @@ static ptx_status load(struct muon_products *m, const struct ptx_module_params *
 
 // ---- the object ---------------------------------------------------------------------------------
 
-static ptx_status create(struct muon_products *m, const struct muon_set *set, CUdeviceptr workspace,
+static ptx_status create(struct muon_products *m, const struct muon_products *like,
+                         const struct muon_set *set, CUdeviceptr workspace,
                          const struct ptx_module_params *module, CUstream stream)
 {
     const struct ptx_device_info *info = ptx_device_get_info(m->device);
@@ -408,6 +412,8 @@ static ptx_status create(struct muon_products *m, const struct muon_set *set, CU
         return ptxd_fail(PTX_ERROR_UNSUPPORTED,
                          "Muon needs sm_80 or newer, for products of f16 matrices: %s is sm_%d",
                          info->name, info->sm);
+    m->groups =
+        like ? like->groups : info->sm == GROUPS_SM && info->isa >= GROUPS_ISA && !set->by_warps;
     ptx_status status = fill(&tables, set, workspace, m->device);
     if (!status && (tables.row_count || tables.chips_total)) {
         status = upload(m, &tables, stream);
@@ -433,7 +439,7 @@ struct muon_products *ptxp_muon_create_like(const struct muon_products *like, pt
     m->device = device;
     if (like)
         memcpy(m->functions, like->functions, sizeof m->functions);
-    if (create(m, set, workspace, module, stream)) {
+    if (create(m, like, set, workspace, module, stream)) {
         ptxp_muon_destroy(m);
         return NULL;
     }
@@ -461,7 +467,7 @@ static ptx_status launch(const struct muon_products *products, unsigned k, bool 
     const bool tiles = l->entry == MUON_TILES || l->entry == MUON_SMALL_TILES;
     const struct ptx_launch_params params = {
         .grid = { l->blocks },
-        .shared_bytes = ptxk_muon_shared(l->entry),
+        .shared_bytes = ptxk_muon_shared(l->entry, products->groups),
         .stream = stream,
         .args = tiles ? of_tiles : of_chips,
         .arg_count = tiles ? sizeof of_tiles / sizeof *of_tiles : 1,
@@ -490,7 +496,7 @@ struct muon_launch ptxp_muon_launch_at(const struct muon_products *products, uns
 {
     const struct launch *l = &products->launches[k];
 
-    return (struct muon_launch) { ptxk_muon_entries[l->entry], l->blocks };
+    return (struct muon_launch) { ptxk_muon_entries[l->entry], l->blocks, products->groups };
 }
 
 unsigned ptxp_muon_launches(const struct muon_products *products)

@@ -44,6 +44,7 @@ struct muon_set {
     uint32_t schedule_count;
     uint64_t beside; // elements that the launch after those of the products steps beside them
     uint32_t side;   // of tiles; 0: as the number of tiles has it. No bit depends on it
+    bool by_warps;   // tiles multiplied warp by warp on sm_90, too: neither does one on this
 };
 
 // Bytes from a row of X to the next.
@@ -77,6 +78,7 @@ unsigned ptxp_muon_launches(const struct muon_products *products);
 struct muon_launch {
     const char *name;
     unsigned blocks;
+    bool groups; // it multiplies by warpgroups
 };
 struct muon_launch ptxp_muon_launch_at(const struct muon_products *products, unsigned k);
 ptx_status ptxp_muon_launch(const struct muon_products *products, unsigned k, CUstream stream);

@@ -653,6 +653,9 @@ static void check_muon(struct golden *g)
     ptx_builder *b = ptx_builder_create(NULL);
     ptxk_muon_emit(b, MUON_ALL);
     check_text(g, b, "muon_products_sm80", NULL);
+    b = ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = 90, .suffix = 'a' } });
+    ptxk_muon_emit(b, MUON_ALL);
+    check_text(g, b, "muon_products_sm90a", NULL);
     b = ptx_builder_create(NULL);
     ptxk_muon_parts_emit(b);
     check_text(g, b, "muon_parts_sm80", NULL);

@@ -80,10 +80,13 @@ static void test_target(void **state)
         variants_emit_of(b, kernel, which);
         assemble(b, kernel->name, name);
     }
-    if (target->sm >= 80 && !target->suffix) {
+    if (target->sm >= 80 && (!target->suffix || target->sm == 90)) {
         ptx_builder *b = ptx_builder_create(&params);
         ptxk_muon_emit(b, MUON_ALL);
         assemble(b, "Muon's products", name);
+    }
+    if (target->sm >= 80 && !target->suffix) {
+        ptx_builder *b;
         static const struct blocks_spec formats[] = {
             { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, true, false, false, BLOCK_MEASURED },
             { PTX_BF16, BLOCK_E2M1, BLOCK_NVFP4_TE, 16, 1, false, true, false, BLOCK_MEASURED },

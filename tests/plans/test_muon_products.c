@@ -167,10 +167,12 @@ struct result {
     struct muon_matrix matrices[SUBJECTS];
     unsigned char *memory;
     unsigned launches;
+    bool groups; // multiplied by warpgroups
 };
 
 static struct result run(const struct subject *const *which, size_t count,
-                         const struct muon_schedule *of, uint32_t side, bool captured)
+                         const struct muon_schedule *of, uint32_t side, bool by_warps,
+                         bool captured)
 {
     struct result result = { 0 };
     uint64_t bytes;
@@ -183,7 +185,8 @@ static struct result run(const struct subject *const *which, size_t count,
                                   .count = count,
                                   .schedules = of,
                                   .schedule_count = SCHEDULES,
-                                  .side = side };
+                                  .side = side,
+                                  .by_warps = by_warps };
     assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
     result.memory = malloc(bytes);
     assert_non_null(result.memory);
@@ -206,6 +209,7 @@ static struct result run(const struct subject *const *which, size_t count,
     if (!products)
         fail_msg("%s", ptx_error_message());
     result.launches = ptxp_muon_launches(products);
+    result.groups = ptxp_muon_launch_at(products, 0).groups;
     unsigned char *launched = NULL;
     if (captured) {
         assert_int_equal(ptx_capture_begin(gpu.device, gpu.stream, 0), PTX_OK);
@@ -283,14 +287,15 @@ static const struct subject *all[SUBJECTS];
 
 TEST(results_are_close_to_the_plain_iteration)
 {
-    const struct result result = run(all, SUBJECTS, schedules, 0, false);
+    const struct result result = run(all, SUBJECTS, schedules, 0, false, false);
 
     assert_int_equal(result.launches, 3);
     expect_close(&result, all, SUBJECTS);
     free(result.memory);
 }
 
-// Each alone, with the other tiles: the bits that it has among the others, captured. Blocks of 64
+// Each alone, with the other tiles and multiplied by warps: the bits that it has among the others,
+// captured, whose products warpgroups make where the device has them. Blocks of 64
 // and of 128 rows are beside each other in the order of the caller.
 TEST(bits_depend_on_the_matrix_alone)
 {
@@ -300,9 +305,9 @@ TEST(bits_depend_on_the_matrix_alone)
 
     for (size_t i = 0; i < COUNT; i++)
         some[i] = &subjects[which[i]];
-    const struct result together = run(some, COUNT, schedules, MUON_TILE, true);
+    const struct result together = run(some, COUNT, schedules, MUON_TILE, false, true);
     for (size_t i = 0; i < COUNT; i++) {
-        const struct result alone = run(&some[i], 1, schedules, MUON_SMALL, false);
+        const struct result alone = run(&some[i], 1, schedules, MUON_SMALL, true, false);
         const struct muon_matrix *m = &alone.matrices[0];
         const size_t bytes = m->rows * (size_t)muon_pitch(m->columns);
         assert_memory_equal(alone.memory + m->out, together.memory + together.matrices[i].out,
@@ -310,6 +315,19 @@ TEST(bits_depend_on_the_matrix_alone)
         free(alone.memory);
     }
     free(together.memory);
+}
+
+// Warpgroups multiply where the device has instructions of theirs, unless that is not wanted.
+TEST(warpgroups_multiply_on_sm_90)
+{
+    const struct subject *one[] = { &subjects[6] };
+
+    for (unsigned by_warps = 0; by_warps < 2; by_warps++) {
+        const struct result result = run(one, 1, schedules, 0, by_warps, false);
+        const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
+        assert_int_equal(result.groups, !by_warps && info->sm == 90 && info->isa >= 80);
+        free(result.memory);
+    }
 }
 
 static ptx_status count_launch(void *to, uint32_t launch, const struct muon_product *product)
@@ -334,7 +352,7 @@ TEST(other_counts_of_steps)
         struct random r = gpu_random(&gpu, "steps");
         for (unsigned i = 0; i < 2; i++)
             prepare(&r, &own[i], schedule);
-        const struct result result = run(which, 2, schedule, 0, false);
+        const struct result result = run(which, 2, schedule, 0, false, false);
         expect_close(&result, which, 2);
         unsigned launches = 0;
         ptxp_muon_visit(&large, &schedule[0], 0, count_launch, &launches);
