@@ -3,19 +3,22 @@
 """Whole steps of Muon: ptxgen.torch.Muon beside a batched form by hand (clip, momentum, Newton-Schulz with bmm in bf16
 over the matrices of a shape, update), each in one CUDA graph, and torch.optim.Muon as it is, over four sets of matrices.
 
-    bench/muon_step.py BUILD [-o FILE] [--only NAME] [--torch] [--samples N] [--windows N]
+    bench/muon_step.py BUILD [-o FILE] [--only NAME] [--torch] [--peers] [--samples N] [--windows N]
 
-FILE receives lines of JSON. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a
+FILE receives lines of JSON. --peers adds two forms by hand: with products in the Gram form in f16, and the form in bf16
+through torch.compile, whose first step (the compilation) is printed. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a
 step. Before a set is timed, its first step is compared with that of the form by hand. --windows measures, instead of all
 that, the step with all matrices at once and in about N windows. Needs a GPU.
 """
 import argparse
 import math
 import sys
+import time
 
 import torch
 
 import measure
+import muon_products
 import ptxgen
 import ptxgen.torch
 from shapes import GPT2
@@ -41,9 +44,11 @@ def parameters(shapes, seed=1):
 
 
 class ByHand:
-    """The same formula in PyTorch's calls on lists, with one batch of products a shape."""
+    """The same formula in PyTorch's calls on lists, with one batch of products a shape: the plain form in bf16, or the
+    Gram form in f16."""
 
-    def __init__(self, params, heads):
+    def __init__(self, params, heads, gram=False):
+        self.gram = gram
         self.gradients = [p.grad for p in params]
         self.params = params
         self.momenta = [torch.zeros_like(p) for p in params]
@@ -58,11 +63,13 @@ class ByHand:
         factor = (MAX_NORM / (norm + 1e-6)).clamp(max=1.0)
         torch._foreach_mul_(self.gradients, factor)
 
-    @staticmethod
-    def orthogonalized(x):
+    def orthogonalized(self, x):
         turned = x.shape[-2] > x.shape[-1]
         x = x.mT.contiguous() if turned else x
         x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=EPS)
+        if self.gram:
+            x = muon_products.gram(x.half())
+            return x.mT if turned else x
         a, b, c = COEFFICIENTS
         for _ in range(STEPS):
             gram = torch.bmm(x, x.mT)
@@ -77,7 +84,8 @@ class ByHand:
         updates = torch._foreach_lerp(self.gradients, self.momenta, MOMENTUM)
         torch._foreach_mul_(self.params, 1 - LR * DECAY)
         for (rows, columns), which in self.batches.items():
-            x = torch.cat([updates[k].reshape(-1, rows, columns) for k in which]).bfloat16()
+            x = torch.cat([updates[k].reshape(-1, rows, columns) for k in which])
+            x = x if self.gram else x.bfloat16()
             made = self.orthogonalized(x).split(self.heads)
             scale = -LR * math.sqrt(max(1, rows / columns))
             torch._foreach_add_([self.params[k] for k in which],
@@ -123,10 +131,22 @@ def torchs(params, heads):
     return measure.Work(optimizer.step, captured=False)
 
 
-def works_of(name, shapes, heads, with_torch):
+def compiled(shapes, heads):
+    step = torch.compile(ByHand(parameters(shapes), heads).step)
+    begin = time.monotonic()
+    step()
+    torch.cuda.synchronize()
+    print(f"torch.compile: {time.monotonic() - begin:.1f} s for the first step", flush=True)
+    return step
+
+
+def works_of(name, shapes, heads, with_torch, with_peers):
     params = parameters(shapes)
     works = {"ptxgen": measure.Work(ours(params, heads).step)}
     works["by hand"] = measure.Work(ByHand(parameters(shapes), heads).step)
+    if with_peers:
+        works["by hand, Gram form in f16"] = measure.Work(ByHand(parameters(shapes), heads, gram=True).step)
+        works["by hand, torch.compile"] = measure.Work(compiled(shapes, heads))
     if name == "GPT-2 124M":
         others = parameters([shape for shape in GPT2 if tuple(shape) not in set(shapes)], seed=2)
         works["ptxgen, with AdamW of the rest"] = measure.Work(ours(parameters(shapes), heads, others).step)
@@ -139,6 +159,7 @@ def main():
     arguments.add_argument("-o", "--output")
     arguments.add_argument("--only", default="")
     arguments.add_argument("--torch", action="store_true")
+    arguments.add_argument("--peers", action="store_true")
     arguments.add_argument("--samples", type=int, default=measure.REPETITIONS)
     arguments.add_argument("--windows", type=int, default=0)
     options = arguments.parse_args()
@@ -165,7 +186,7 @@ def main():
         failed += not distance < 0.05
         elements = sum(math.prod(shape) for shape in shapes)
         row = {"set": name, "matrices": len(shapes) * heads, "elements": elements, "first_step_apart": round(distance, 5)}
-        works, eager = works_of(name, shapes, heads, options.torch)
+        works, eager = works_of(name, shapes, heads, options.torch, options.peers)
         rows = {}
         for cold in (False, True):
             rows.update({(work, "cold" if cold else "warm"): times for work, times in clock.compare(works, cold=cold).items()})
