@@ -16,9 +16,10 @@ enum {
     GROUP = 4, // warps
     ROWS = 16, // of A, of a warp
     COLUMNS = 8,
-    DEPTH = 32,     // most elements of a row
     CHUNK = 16,     // bytes that stay together, whatever the layout
-    ROW_CHUNKS = 2, // chunks of a row of A or of a column of B
+    ROW_CHUNKS = 2, // of a row of A or of a column of B
+    ROW_BYTES = ROW_CHUNKS * CHUNK,
+    DEPTH = ROW_BYTES, // most elements of a row
     MOST_CHUNKS = ROWS * ROW_CHUNKS,
     MOST_FACTOR = 4, // registers of A
 };
@@ -67,9 +68,9 @@ static uint32_t chunk_at(const struct matrix *m, unsigned first, unsigned depth,
 
 // ---- a factor -----------------------------------------------------------------------------------
 
-// Rows of A or columns of B, as bits. What is undefined in one reaches all its sums.
+// Rows of A or columns of B, as bytes. What is undefined in one reaches all its sums.
 struct factor {
-    uint64_t at[ROWS][DEPTH];
+    alignas(64) unsigned char at[ROWS][ROW_BYTES];
     uint32_t open; // rows that have it
     uint32_t origin[ROWS];
 };
@@ -105,23 +106,31 @@ static bool read_is_ordered(const struct product *p, unsigned count, const uint3
     return true;
 }
 
-// The elements of a chunk, and those that were never written.
+// Puts a chunk's elements into their rows.
 static void take_chunk(const struct product *p, const struct matrix *m, unsigned i,
-                       uint32_t address, const struct emu_access *chunk, bool defined,
-                       struct factor *f)
+                       const unsigned char *from, struct factor *f)
 {
     const unsigned bytes = p->bits / 8, count = CHUNK / bytes;
-    for (unsigned part = 0; part < count; part++) {
+    if (!m->across) {
+        memcpy(&f->at[i / ROW_CHUNKS][i % ROW_CHUNKS * CHUNK], from, CHUNK);
+        return;
+    }
+    for (unsigned part = 0; part < count; part++) // of 16 bits
+        memcpy(&f->at[i / p->depth * count + part][i % p->depth * bytes], from + part * bytes,
+               sizeof(uint16_t));
+}
+
+// Opens the rows of the elements of a chunk that were never written.
+static void open_chunk(const struct product *p, const struct matrix *m, unsigned i,
+                       uint32_t address, unsigned char *shadow, struct factor *f)
+{
+    const unsigned bytes = p->bits / 8, count = CHUNK / bytes;
+    for (unsigned part = 0; shadow && part < count; part++) {
         const unsigned row = m->across ? i / p->depth * count + part : i / ROW_CHUNKS;
-        const unsigned k = m->across ? i % p->depth : i % ROW_CHUNKS * count + part;
-        unsigned char *shadow = chunk->shadow ? chunk->shadow + part * bytes : NULL;
-        uint64_t value = 0;
-        memcpy(&value, chunk->host + part * bytes, bytes);
-        f->at[row][k] = value;
-        if (!defined && shadow && !emu_shadow_set(shadow, bytes))
-            open_row(
-                f, row,
-                emu_undefined_load(p->warp, p->op, address + part * bytes, shadow, bytes).origin);
+        unsigned char *at = shadow + part * bytes;
+        if (!emu_shadow_set(at, bytes))
+            open_row(f, row,
+                     emu_undefined_load(p->warp, p->op, address + part * bytes, at, bytes).origin);
     }
 }
 
@@ -144,40 +153,64 @@ static bool read_rows(const struct product *p, const struct matrix *m, unsigned 
         return false;
     f->open = 0;
     for (unsigned i = 0; i < chunks; i++)
-        take_chunk(p, m, i, at[i], &access[i], defined, f);
+        take_chunk(p, m, i, access[i].host, f);
+    for (unsigned i = 0; !defined && i < chunks; i++)
+        open_chunk(p, m, i, at[i], access[i].shadow, f);
     return true;
 }
 
-// A, from registers.
-static void fetch_rows(const struct product *p, unsigned count, struct factor *f)
+// Where a row's chunk is in the registers of mma: in those of four lanes.
+static unsigned char *packed_at(uint32_t words[MOST_FACTOR][EMU_LANES], bool is_a, unsigned row,
+                                unsigned chunk)
 {
-    const uint64_t low = UINT64_MAX >> (64 - p->bits);
+    const unsigned reg = is_a ? chunk * 2 + row / 8 : chunk;
+    return (unsigned char *)&words[reg][row % 8 * (CHUNK / sizeof(uint32_t))];
+}
+
+static void pack_rows(const struct factor *f, unsigned rows, bool is_a,
+                      uint32_t words[MOST_FACTOR][EMU_LANES])
+{
+    for (unsigned i = 0; i < rows * ROW_CHUNKS; i++)
+        memcpy(packed_at(words, is_a, i / ROW_CHUNKS, i % ROW_CHUNKS),
+               &f->at[i / ROW_CHUNKS][i % ROW_CHUNKS * CHUNK], CHUNK);
+}
+
+// A, from registers.
+static void fetch_rows(const struct product *p, struct factor *f)
+{
+    uint32_t words[MOST_FACTOR][EMU_LANES];
     f->open = 0;
-    for (unsigned reg = 0; reg < count; reg++) {
+    for (unsigned reg = 0; reg < MOST_FACTOR; reg++) {
         const struct emu_value *value = &p->op->src[reg];
         const uint32_t undefined = emu_undefined_in(p->init, value, UINT32_MAX);
         alignas(64) uint32_t scratch[EMU_LANES];
-        const uint32_t *words = emu_fetch(p->warp, p->frame, value, scratch);
         struct emu_undefined_lanes u;
-        if (undefined) {
-            memset(&u, 0, sizeof u);
+        memcpy(words[reg], emu_fetch(p->warp, p->frame, value, scratch), sizeof words[reg]);
+        if (undefined)
             emu_undefined_fetch(p->warp, p->init, p->op, value, undefined, &u);
-        }
-        for (unsigned i = 0; i < EMU_LANES * emu_parts_of(p->bits); i++) {
-            const unsigned lane = i % EMU_LANES, part = i / EMU_LANES, shift = part * p->bits;
-            const struct emu_position at = emu_position_in_factor(p->bits, lane, reg, part, true);
-            f->at[at.row][at.column] = words[lane] >> shift & low;
-            if (undefined && u.lane[lane].bits >> shift & low)
-                open_row(f, at.row, u.lane[lane].origin);
-        }
+        for (uint32_t m = undefined; m; m &= m - 1)
+            if (u.lane[emu_first(m)].bits)
+                open_row(f, emu_first(m) / 4 + reg % 2 * 8, u.lane[emu_first(m)].origin);
     }
+    for (unsigned i = 0; i < MOST_CHUNKS; i++)
+        memcpy(&f->at[i / ROW_CHUNKS][i % ROW_CHUNKS * CHUNK],
+               packed_at(words, true, i / ROW_CHUNKS, i % ROW_CHUNKS), CHUNK);
 }
 
 static void negate(const struct product *p, struct factor *f, unsigned rows)
 {
     for (unsigned row = 0; row < rows; row++)
-        for (unsigned k = 0; k < p->depth; k++)
-            f->at[row][k] ^= UINT64_C(1) << (p->bits - 1);
+        for (unsigned k = p->bits / 8 - 1; k < ROW_BYTES; k += p->bits / 8)
+            f->at[row][k] ^= 0x80; // the host's bytes are in PTX's order
+}
+
+static void elements_of(const struct product *p, const unsigned char row[ROW_BYTES],
+                        uint64_t bits[DEPTH])
+{
+    for (unsigned k = 0; k < p->depth; k++) {
+        bits[k] = 0;
+        memcpy(&bits[k], row + k * (p->bits / 8), p->bits / 8);
+    }
 }
 
 // ---- the sums of eight columns ------------------------------------------------------------------
@@ -251,27 +284,12 @@ static void put_sums(const struct product *p, unsigned tile, const struct factor
     }
 }
 
-// A factor's elements as mma has them in registers.
-static void pack_factor(const struct product *p, const struct factor *f, bool is_a, unsigned count,
-                        uint32_t words[MOST_FACTOR][EMU_LANES])
-{
-    for (unsigned reg = 0; reg < count; reg++)
-        for (unsigned lane = 0; lane < EMU_LANES; lane++) {
-            words[reg][lane] = 0;
-            for (unsigned part = 0; part < emu_parts_of(p->bits); part++) {
-                const struct emu_position at =
-                    emu_position_in_factor(p->bits, lane, reg, part, is_a);
-                words[reg][lane] |= (uint32_t)f->at[at.row][at.column] << part * p->bits;
-            }
-        }
-}
-
 // f16 with sums in f32, of defined sources, as quick_mma() in mma.c. False: it is another one, or
 // there are numbers that need the general way.
 static bool quick_tile(const struct product *p, unsigned tile, uint32_t (*const a)[EMU_LANES],
                        const struct factor *b)
 {
-    enum { A = 4, B = 2 };
+    enum { A = MOST_FACTOR, B = 2 };
     static const uint32_t zeros[EMU_LANES];
     const struct emu_tile_sums how = emu_half_sums(p->warp->block->exec->config->gpu->sm);
     alignas(64) uint32_t scratch[EMU_TILE_SUMS][EMU_LANES], sums[EMU_TILE_SUMS][EMU_LANES];
@@ -279,7 +297,7 @@ static bool quick_tile(const struct product *p, unsigned tile, uint32_t (*const 
     const uint32_t *of_a[A], *of_b[B], *of_c[EMU_TILE_SUMS];
     unsigned count;
     const struct emu_value *values = tile_of(p, tile, &count);
-    pack_factor(p, b, false, B, packed);
+    pack_rows(b, COLUMNS, false, packed);
     for (unsigned reg = 0; reg < A; reg++)
         of_a[reg] = a[reg];
     for (unsigned reg = 0; reg < B; reg++)
@@ -303,20 +321,25 @@ static void any_tile(const struct product *p, unsigned tile, const struct factor
     const int sm = p->warp->block->exec->config->gpu->sm;
     const bool lines = emu_lines_fit(insn, p->depth);
     struct emu_line columns[COLUMNS], of_row;
+    uint64_t y[COLUMNS][DEPTH], x[DEPTH];
     struct sums s;
     fetch_sums(p, tile, &s);
-    for (unsigned column = 0; lines && column < COLUMNS; column++)
-        emu_fill_line(insn, b->at[column], p->depth, &columns[column]);
-    for (unsigned row = 0; row < ROWS; row++) {
+    for (unsigned column = 0; column < COLUMNS; column++) {
+        elements_of(p, b->at[column], y[column]);
         if (lines)
-            emu_fill_line(insn, a->at[row], p->depth, &of_row);
+            emu_fill_line(insn, y[column], p->depth, &columns[column]);
+    }
+    for (unsigned row = 0; row < ROWS; row++) {
+        elements_of(p, a->at[row], x);
+        if (lines)
+            emu_fill_line(insn, x, p->depth, &of_row);
         for (unsigned column = 0; column < COLUMNS; column++) {
             uint64_t *c = &s.at[row][column];
             uint32_t word = (uint32_t)*c;
             if (lines && emu_dot_lines(sm, &of_row, &columns[column], p->depth, &word))
                 *c = word;
             else
-                *c = emu_dot(insn, sm, a->at[row], b->at[column], p->depth, *c);
+                *c = emu_dot(insn, sm, x, y[column], p->depth, *c);
         }
     }
     put_sums(p, tile, a, b, &s);
@@ -386,7 +409,7 @@ bool emu_wgmma(struct emu_warp *warp, const struct emu_op *op, unsigned char *fr
         !take_scale(&p, of_a + 1))
         return false;
     if (in_registers)
-        fetch_rows(&p, of_a, &a);
+        fetch_rows(&p, &a);
     else if (!find_matrix(&p, 0, "A", set[2], &from_a) ||
              !read_rows(&p, &from_a, warp->index % GROUP * ROWS, ROWS, &a))
         return false;
@@ -395,7 +418,7 @@ bool emu_wgmma(struct emu_warp *warp, const struct emu_op *op, unsigned char *fr
     const bool quick = insn->source_type == EMU_F16 && insn->type == EMU_F32 && !a.open;
     uint32_t packed[MOST_FACTOR][EMU_LANES];
     if (quick)
-        pack_factor(&p, &a, true, MOST_FACTOR, packed);
+        pack_rows(&a, ROWS, true, packed);
     for (unsigned tile = 0; tile < insn->eighths; tile++) {
         if (!read_rows(&p, &from_b, tile * COLUMNS, COLUMNS, &b))
             return false;
