@@ -60,6 +60,14 @@ mv "$output/h200-mma.txt" "$output/h200-mma.256"
     >> "$output/mma_record.log" 2>&1 || echo "mma_record: see mma_record.log" >> "$output/failed"
 rm -f "$output/h200-mma.256"
 
+# Products of warpgroups, 8 blocks a text for machines without a GPU, then 64.
+record wgmma_record h200-wgmma.txt \
+    "# Products of warpgroups: a hash of all result bits of each text, after the number of blocks."
+mv "$output/h200-wgmma.txt" "$output/h200-wgmma.8"
+"$build/wgmma_record" -n 64 -c "$output/h200-wgmma.8" -o "$output/h200-wgmma.txt" \
+    >> "$output/wgmma_record.log" 2>&1 || echo "wgmma_record: see wgmma_record.log" >> "$output/failed"
+rm -f "$output/h200-wgmma.8"
+
 for test in memory atomic warp block special asm text; do
     { "$build/test_rows_$test" -o "$output/rows.$test" > "$output/rows_$test.log" 2>&1 ||
         echo "rows $test: see rows_$test.log" >> "$output/failed"; } &

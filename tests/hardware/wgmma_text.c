@@ -16,46 +16,54 @@
 #define MN_PLAIN(lead, strd)    { 0, true, 0, lead, strd, 0 }
 #define MN_SWIZZLED(bytes, next) { bytes, true, 0, next, 8 * (bytes), 0 }
 const struct wgmma_text wgmma_texts[] = {
-    { "n8.f32.f16", 8, 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
-    { "n64.f32.f16", 64, 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
-    { "n128.f32.f16.part", 128, 'h', 'f', 0, 0, 0, 0, K_PART(128, 32), K_PART(128, 96) },
-    { "n256.f32.f16", 256, 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
-    { "n80.f32.f16.lead", 80, 'h', 'f', 0, 0, 0, 0, { 128, false, 0, 4096, 1024, 0 }, { 64, false, 0, 0, 512, 0 } },
-    { "n24.f32.f16.64", 24, 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(64), K_SWIZZLED(64) },
-    { "n32.f32.f16.64.part", 32, 'h', 'f', 0, 0, 0, 0, K_PART(64, 32), K_PART(64, 32) },
-    { "n40.f32.f16.32", 40, 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(32), K_SWIZZLED(32) },
-    { "n16.f32.f16.plain", 16, 'h', 'f', 0, 0, 0, 0, K_PLAIN(128, 256), K_PLAIN(128, 256) },
-    { "n48.f32.f16.apart", 48, 'h', 'f', 0, 0, 0, 0, K_PLAIN(2048, 144), K_PLAIN(4096, 272) },
-    { "n64.f32.f16.mn", 64, 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(128, 2048), MN_SWIZZLED(128, 2048) },
-    { "n256.f32.f16.mn", 256, 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(128, 2048), MN_SWIZZLED(128, 4096) },
-    { "n8.f32.f16.mn", 8, 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(64, 1024), MN_SWIZZLED(128, 2048) },
-    { "n104.f32.f16.mn64", 104, 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(64, 1024), MN_SWIZZLED(64, 2048) },
-    { "n72.f32.f16.mn32", 72, 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(32, 512), MN_SWIZZLED(32, 1024) },
-    { "n56.f32.f16.mn.plain", 56, 'h', 'f', 0, 0, 0, 0, MN_PLAIN(128, 256), MN_PLAIN(2048, 144) },
-    { "n128.f32.f16.negates", 128, 'h', 'f', 0, 1, 0, 0, K_SWIZZLED(128), MN_SWIZZLED(128, 2048) },
-    { "n64.f32.f16.negates", 64, 'h', 'f', 0, 1, 1, 0, MN_SWIZZLED(128, 2048), K_SWIZZLED(64) },
-    { "n64.f32.f16.registers", 64, 'h', 'f', 0, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(128) },
-    { "n248.f32.f16.registers", 248, 'h', 'f', 0, 1, 1, 1, K_PLAIN(0, 0), MN_SWIZZLED(128, 2048) },
-    { "n8.f16.f16", 8, 'h', 'h', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
-    { "n96.f16.f16", 96, 'h', 'h', 0, 0, 1, 0, MN_SWIZZLED(128, 2048), K_SWIZZLED(32) },
-    { "n256.f16.f16.registers", 256, 'h', 'h', 0, 0, 0, 1, K_PLAIN(0, 0), MN_SWIZZLED(64, 1024) },
-    { "n64.f32.bf16", 64, 'y', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
-    { "n176.f32.bf16.mn", 176, 'y', 'f', 0, 0, 1, 0, MN_SWIZZLED(128, 2048), MN_SWIZZLED(128, 2048) },
-    { "n256.f32.bf16.registers", 256, 'y', 'f', 0, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(128) },
-    { "n64.f32.tf32", 64, 't', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
-    { "n136.f32.tf32", 136, 't', 'f', 0, 1, 0, 0, K_PLAIN(128, 256), K_SWIZZLED(64) },
-    { "n32.f32.tf32.registers", 32, 't', 'f', 0, 0, 1, 1, K_PLAIN(0, 0), K_SWIZZLED(32) },
-    { "n64.s32.s8.u8", 64, 's', 'i', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
-    { "n24.s32.u8.s8.satfinite", 24, 'u', 'i', 1, 0, 0, 0, K_PLAIN(128, 256), K_SWIZZLED(32) },
-    { "n112.s32.u8.s8.registers", 112, 'u', 'i', 0, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(64) },
-    { "n160.s32.s8.u8.satfinite", 160, 's', 'i', 1, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(128) },
+    { "n8.f32.f16", 8, 'h', 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
+    { "n64.f32.f16", 64, 'h', 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
+    { "n128.f32.f16.part", 128, 'h', 'h', 'f', 0, 0, 0, 0, K_PART(128, 32), K_PART(128, 96) },
+    { "n256.f32.f16", 256, 'h', 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
+    { "n80.f32.f16.lead", 80, 'h', 'h', 'f', 0, 0, 0, 0, { 128, false, 0, 4096, 1024, 0 }, { 64, false, 0, 0, 512, 0 } },
+    { "n24.f32.f16.64", 24, 'h', 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(64), K_SWIZZLED(64) },
+    { "n32.f32.f16.64.part", 32, 'h', 'h', 'f', 0, 0, 0, 0, K_PART(64, 32), K_PART(64, 32) },
+    { "n40.f32.f16.32", 40, 'h', 'h', 'f', 0, 0, 0, 0, K_SWIZZLED(32), K_SWIZZLED(32) },
+    { "n16.f32.f16.plain", 16, 'h', 'h', 'f', 0, 0, 0, 0, K_PLAIN(128, 256), K_PLAIN(128, 256) },
+    { "n48.f32.f16.apart", 48, 'h', 'h', 'f', 0, 0, 0, 0, K_PLAIN(2048, 144), K_PLAIN(4096, 272) },
+    { "n64.f32.f16.mn", 64, 'h', 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(128, 2048), MN_SWIZZLED(128, 2048) },
+    { "n256.f32.f16.mn", 256, 'h', 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(128, 2048), MN_SWIZZLED(128, 4096) },
+    { "n8.f32.f16.mn", 8, 'h', 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(64, 1024), MN_SWIZZLED(128, 2048) },
+    { "n104.f32.f16.mn64", 104, 'h', 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(64, 1024), MN_SWIZZLED(64, 2048) },
+    { "n72.f32.f16.mn32", 72, 'h', 'h', 'f', 0, 0, 0, 0, MN_SWIZZLED(32, 512), MN_SWIZZLED(32, 1024) },
+    { "n56.f32.f16.mn.plain", 56, 'h', 'h', 'f', 0, 0, 0, 0, MN_PLAIN(128, 256), MN_PLAIN(2048, 144) },
+    { "n128.f32.f16.negates", 128, 'h', 'h', 'f', 0, 1, 0, 0, K_SWIZZLED(128), MN_SWIZZLED(128, 2048) },
+    { "n64.f32.f16.negates", 64, 'h', 'h', 'f', 0, 1, 1, 0, MN_SWIZZLED(128, 2048), K_SWIZZLED(64) },
+    { "n64.f32.f16.registers", 64, 'h', 'h', 'f', 0, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(128) },
+    { "n248.f32.f16.registers", 248, 'h', 'h', 'f', 0, 1, 1, 1, K_PLAIN(0, 0), MN_SWIZZLED(128, 2048) },
+    { "n8.f16.f16", 8, 'h', 'h', 'h', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
+    { "n96.f16.f16", 96, 'h', 'h', 'h', 0, 0, 1, 0, MN_SWIZZLED(128, 2048), K_SWIZZLED(32) },
+    { "n256.f16.f16.registers", 256, 'h', 'h', 'h', 0, 0, 0, 1, K_PLAIN(0, 0), MN_SWIZZLED(64, 1024) },
+    { "n64.f32.bf16", 64, 'y', 'y', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
+    { "n176.f32.bf16.mn", 176, 'y', 'y', 'f', 0, 0, 1, 0, MN_SWIZZLED(128, 2048), MN_SWIZZLED(128, 2048) },
+    { "n256.f32.bf16.registers", 256, 'y', 'y', 'f', 0, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(128) },
+    { "n64.f32.tf32", 64, 't', 't', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
+    { "n136.f32.tf32", 136, 't', 't', 'f', 0, 1, 0, 0, K_PLAIN(128, 256), K_SWIZZLED(64) },
+    { "n32.f32.tf32.registers", 32, 't', 't', 'f', 0, 0, 1, 1, K_PLAIN(0, 0), K_SWIZZLED(32) },
+    { "n64.s32.s8.u8", 64, 's', 'u', 'i', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
+    { "n24.s32.u8.s8.satfinite", 24, 'u', 's', 'i', 1, 0, 0, 0, K_PLAIN(128, 256), K_SWIZZLED(32) },
+    { "n112.s32.u8.s8.registers", 112, 'u', 's', 'i', 0, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(64) },
+    { "n160.s32.s8.u8.satfinite", 160, 's', 'u', 'i', 1, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(128) },
+    { "n64.f32.e4m3", 64, '4', '4', 'f', 0, 0, 0, 0, K_SWIZZLED(128), K_SWIZZLED(128) },
+    { "n40.f32.e5m2", 40, '5', '5', 'f', 0, 1, 0, 0, K_PLAIN(128, 256), K_SWIZZLED(64) },
+    { "n256.f32.e4m3.e5m2", 256, '4', '5', 'f', 0, 0, 1, 1, K_PLAIN(0, 0), K_SWIZZLED(128) },
+    { "n64.f16.e4m3", 64, '4', '4', 'h', 0, 0, 0, 1, K_PLAIN(0, 0), K_SWIZZLED(32) },
+    { "n64.f16.e5m2", 64, '5', '5', 'h', 0, 0, 0, 0, K_SWIZZLED(64), K_SWIZZLED(128) },
+    { "n120.f16.e5m2.e4m3", 120, '5', '4', 'h', 0, 0, 1, 0, K_SWIZZLED(128), K_PLAIN(128, 256) },
+    { "n32.f32.f16.base", 32, 'h', 'h', 'f', 0, 0, 0, 0, { 64, true, 384, 1024, 512, 3 }, { 128, false, 640, 16, 1024, 5 } },
+    { "n64.f32.f16.base", 64, 'h', 'h', 'f', 0, 0, 0, 0, { 32, false, 128, 16, 256, 1 }, { 128, true, 256, 2048, 1024, 2 } },
 };
 // clang-format on
 const size_t wgmma_text_count = sizeof wgmma_texts / sizeof *wgmma_texts;
 
 static unsigned bits_of(const struct wgmma_text *s)
 {
-    return s->type == 't' ? 32 : s->type == 's' || s->type == 'u' ? 8 : 16;
+    return s->a_type == 't' ? 32 : strchr("su45", s->a_type) ? 8 : 16;
 }
 
 static unsigned depth_of(const struct wgmma_text *s)
@@ -135,15 +143,32 @@ static void write_rows(struct writer *w, const char *param, char name, unsigned 
     }
 }
 
+static const char *spelling(char type)
+{
+    switch (type) {
+    case 'h':
+        return "f16";
+    case 'y':
+        return "bf16";
+    case 't':
+        return "tf32";
+    case 's':
+        return "s8";
+    case 'u':
+        return "u8";
+    default:
+        return type == '4' ? "e4m3" : "e5m2";
+    }
+}
+
 static void write_product(struct writer *w, const struct wgmma_text *s)
 {
-    static const char *const types[] = { "f16.f16", "bf16.bf16", "tf32.tf32", "s8.u8", "u8.s8" };
     const bool floats = s->sum != 'i';
     const char *sum = s->sum == 'f' ? "f32" : s->sum == 'h' ? "f16" : "s32";
 
-    write(w, "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n%uk%u%s.%s.%s ", s->n,
-          depth_of(s), s->satfinite ? ".satfinite" : "", sum,
-          types[strchr("hytsu", s->type) - "hytsu"]);
+    write(w, "wgmma.fence.sync.aligned;\nwgmma.mma_async.sync.aligned.m64n%uk%u%s.%s.%s.%s ", s->n,
+          depth_of(s), s->satfinite ? ".satfinite" : "", sum, spelling(s->a_type),
+          spelling(s->b_type));
     write_registers(w, 'd', wgmma_text_sums(s));
     write(w, ", ");
     if (s->a_in_registers)
@@ -200,7 +225,7 @@ static uint32_t place_of(const struct wgmma_layout *l, unsigned bits, unsigned r
               k / 8 * l->stride;
     else
         at += row % 8 * 2 + row / 8 * l->stride + k % 8 * 16 + k / 8 * l->leading;
-    return at ^ (at / 128 % (width / 16)) * 16;
+    return at ^ ((at / 128 - l->base) % (width / 16)) * 16;
 }
 
 static void put_element(unsigned char *to, unsigned bits, uint64_t x)
@@ -219,6 +244,20 @@ static int64_t byte_of(bool is_signed, uint32_t x)
     return is_signed ? (int8_t)x : (int64_t)x;
 }
 
+static enum mma_format format_of(char type)
+{
+    switch (type) {
+    case 'h':
+        return MMA_F16;
+    case 'y':
+        return MMA_BF16;
+    case 't':
+        return MMA_TF32;
+    default:
+        return type == '4' ? MMA_E4M3 : MMA_E5M2;
+    }
+}
+
 static uint32_t wanted(const struct wgmma_text *s, const uint32_t *a, const uint32_t *b, uint32_t c)
 {
     const unsigned depth = depth_of(s);
@@ -226,16 +265,15 @@ static uint32_t wanted(const struct wgmma_text *s, const uint32_t *a, const uint
     if (s->sum == 'i') {
         int64_t sum = (int32_t)c;
         for (unsigned k = 0; k < depth; k++)
-            sum += byte_of(s->type == 's', a[k]) * byte_of(s->type == 'u', b[k]);
+            sum += byte_of(s->a_type == 's', a[k]) * byte_of(s->b_type == 's', b[k]);
         if (s->satfinite)
             sum = sum > INT32_MAX ? INT32_MAX : sum < INT32_MIN ? INT32_MIN : sum;
         return (uint32_t)sum;
     }
-    return mma_dot(90,
-                   s->type == 'h'   ? MMA_F16
-                   : s->type == 'y' ? MMA_BF16
-                                    : MMA_TF32,
-                   s->sum == 'h' ? MMA_F16 : MMA_F32, a, b, depth, c);
+    const enum mma_format of_sum = s->sum == 'h' ? MMA_F16 : MMA_F32;
+    if (bits_of(s) == 8)
+        return mma_dot_bytes(format_of(s->a_type), format_of(s->b_type), of_sum, a, b, c);
+    return mma_dot(90, format_of(s->a_type), of_sum, a, b, depth, c);
 }
 
 // The registers of A of a thread, as the manual's figures have them.
@@ -268,7 +306,7 @@ void wgmma_text_fill(struct random *r, const struct wgmma_text *s, unsigned bloc
     static struct product p;
     const unsigned bits = bits_of(s), depth = depth_of(s), kind = random_below(r, 4);
     const uint32_t sign = UINT32_C(1) << (bits - 1);
-    const char other = s->type == 's' ? 'u' : s->type == 'u' ? 's' : s->type;
+    const bool low = strchr("45", s->a_type) && block % 4 == 3; // numbers that are nearly zero
 
     for (unsigned i = 0; i < sizeof in->a; i++)
         in->a[i] = (unsigned char)random_u64(r);
@@ -276,18 +314,21 @@ void wgmma_text_fill(struct random *r, const struct wgmma_text *s, unsigned bloc
         in->b[i] = (unsigned char)random_u64(r);
     for (unsigned i = 0; i < WGMMA_ROWS * depth; i++) {
         const unsigned row = i / depth, k = i % depth;
-        p.a[row][k] = (uint32_t)mma_text_element(r, s->type, bits, kind);
+        p.a[row][k] =
+            (uint32_t)mma_text_element(r, s->a_type, bits, kind) & (low ? 0x8f : UINT32_MAX);
         if (!s->a_in_registers)
             put_element(in->a + place_of(&s->a, bits, row, k), bits, p.a[row][k]);
     }
     for (unsigned i = 0; i < s->n * depth; i++) {
         const unsigned row = i / depth, k = i % depth;
-        p.b[row][k] = (uint32_t)mma_text_element(r, other, bits, kind);
+        p.b[row][k] =
+            (uint32_t)mma_text_element(r, s->b_type, bits, kind) & (low ? 0x8f : UINT32_MAX);
         put_element(in->b + place_of(&s->b, bits, row, k), bits, p.b[row][k]);
         p.b[row][k] ^= s->negates_b ? sign : 0;
     }
     for (unsigned i = 0; i < WGMMA_ROWS * s->n; i++)
-        p.c[i / s->n][i % s->n] = (uint32_t)mma_text_element(r, s->sum, sum_bits(s), kind);
+        p.c[i / s->n][i % s->n] = (uint32_t)mma_text_element(r, s->sum, sum_bits(s), kind) &
+                                  (low && s->sum == 'h' ? 0x87ff : UINT32_MAX);
     for (unsigned thread = 0; thread < WGMMA_THREADS; thread++) {
         put_rows(s, &p, thread, in->of_a[thread]);
         put_sums(s, &p, thread, in->sums[thread]);

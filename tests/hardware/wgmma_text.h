@@ -33,7 +33,7 @@ struct wgmma_layout {
 struct wgmma_text {
     const char *name;
     unsigned n;
-    char type, sum; ///< factors: h f16, y bf16, t tf32, s s8 x u8, u u8 x s8; sums: f, h or i
+    char a_type, b_type, sum; ///< h f16, y bf16, t tf32, s s8, u u8, 4 e4m3, 5 e5m2; f f32, i s32
     bool satfinite, negates_a, negates_b, a_in_registers;
     struct wgmma_layout a, b;
 };

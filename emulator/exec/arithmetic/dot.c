@@ -60,8 +60,10 @@ struct generation {
 
 // From the model of MMA-Sim (arXiv 2511.10909), which its authors tested on these generations. The
 // least exponent is not in it: with -133, and no other, all sums are those of an H200.
-static struct generation generation_of(int sm, bool bytes)
+static struct generation generation_of(int sm, bool bytes, bool group)
 {
+    if (bytes && group) // wgmma of floats of 8 bits: as on an H200
+        return (struct generation) { 13, 32, -133, true };
     if (sm >= 90)
         return (struct generation) { 25, 32, -133, false };
     if (bytes) // sm_89
@@ -157,8 +159,9 @@ static uint32_t plain_sum(enum emu_type type, uint32_t x, uint32_t y)
     return isnan(sum) ? EMU_F32_NAN : emu_f32_bits(sum);
 }
 
-// sm_90 has no instruction for floats of 8 bits. ptxas 13.0 makes two products of f16 of each, of
-// the elements that are the lower and the upper halves of registers, and adds C to their sum.
+// For mma of floats of 8 bits sm_90 has no instruction. ptxas 13.0 makes two products of f16 of
+// each, of the elements that are the lower and the upper halves of registers, and adds C to their
+// sum.
 static uint32_t halves_dot(const struct emu_insn *insn, const struct generation *g,
                            const struct number *x, const struct number *y, unsigned depth,
                            uint32_t c)
@@ -232,8 +235,9 @@ uint64_t emu_dot(const struct emu_insn *insn, int sm, const uint64_t *a, const u
         x[k] = number_of(types[0], (uint32_t)a[k]);
         y[k] = number_of(types[1], (uint32_t)b[k]);
     }
-    const struct generation g = generation_of(sm, bytes);
-    if (bytes && sm / 10 == 9)
+    const bool group = insn->eighths != 0;
+    const struct generation g = generation_of(sm, bytes, group);
+    if (bytes && !group && sm / 10 == 9)
         return halves_dot(insn, &g, x, y, depth, (uint32_t)c);
     return float_dot(insn, &g, x, y, g.step_bytes / (emu_bits(types[0]) / 8), depth, (uint32_t)c);
 }
@@ -263,7 +267,7 @@ static void fill_line(enum emu_type type, const uint64_t *bits, unsigned depth, 
 
 struct emu_tile_sums emu_half_sums(int sm)
 {
-    const struct generation g = generation_of(sm, false);
+    const struct generation g = generation_of(sm, false, false);
     return (struct emu_tile_sums) { g.fraction, g.least, g.step_bytes / 2 };
 }
 
@@ -303,7 +307,7 @@ bool emu_dot_lines(int sm, const struct emu_line *a, const struct emu_line *b, u
                    uint32_t *c)
 {
     enum { LEAST = -700 }; // of aligned summands that f64 has
-    const struct generation g = generation_of(sm, false);
+    const struct generation g = generation_of(sm, false, false);
     const unsigned step = g.step_bytes / 2;
     uint32_t sum = *c;
     if (a->special || b->special)

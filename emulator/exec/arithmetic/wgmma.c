@@ -27,6 +27,7 @@ enum {
 // ---- matrices in shared memory ------------------------------------------------------------------
 
 // What a descriptor tells. `width`: chunks of a row of the pattern that is swizzled; 1: none is.
+// `base`: where the pattern begins, by the bits of an address from 7 on.
 struct matrix {
     uint32_t start, leading, stride;
     unsigned width, base;
@@ -63,7 +64,7 @@ static uint32_t chunk_at(const struct matrix *m, unsigned first, unsigned depth,
                                       k / 8 * m->stride;
     }
     const uint32_t at = (m->start + offset) & most;
-    return at ^ (at >> 3 & (m->width - 1) * CHUNK); // bits 4 and on, by those from 7 on
+    return at ^ (((at >> 7) - m->base) & (m->width - 1)) * CHUNK; // bits 4 and on
 }
 
 // ---- a factor -----------------------------------------------------------------------------------
@@ -369,10 +370,7 @@ static bool find_matrix(const struct product *p, unsigned src, const char *name,
             return emu_fault(p->warp, p->op->insn, i, EMU_ILLEGAL_INSTRUCTION,
                              "lanes 0 and %u give different descriptors of %s", i, name);
     *m = matrix_of(lanes[0], across);
-    return m->base == 0 || emu_fault(p->warp, p->op->insn, 0, EMU_ILLEGAL_INSTRUCTION,
-                                     "the descriptor of %s has the base offset %u; the emulator "
-                                     "does not support one",
-                                     name, m->base);
+    return true;
 }
 
 static bool take_scale(struct product *p, unsigned src)
