@@ -12,13 +12,13 @@ here=$source/tests/subproject
 . "$source/tests/packages/common.sh"
 
 # ---- as a subproject; with its emulator, static, as a wrap: tests/packages/dist.sh. Nothing here needs an optimizer.
-# In the folder that it has in dist.sh: the compiler's cache has what was compiled there.
+# In the folder and with the flags that it has in dist.sh: the compiler's cache has what was compiled there.
 version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$source/meson.build")
 mkdir -p "$scratch/host/subprojects"
 cp "$here/meson.build" "$here/meson_options.txt" "$here/host.c" "$scratch/host"
 ln -s "$source" "$scratch/host/subprojects/ptxgen-$version"
 printf '%s\n' '[wrap-file]' "directory = ptxgen-$version" >"$scratch/host/subprojects/ptxgen.wrap"
-quietly meson setup -Doptimization=0 "$scratch/host/build" "$scratch/host"
+quietly env "CFLAGS=${CFLAGS-} -O0" meson setup -Doptimization=0 "$scratch/host/build" "$scratch/host"
 ! grep -i jansson "$scratch/log" || fail "a subproject looks for jansson"
 quietly meson compile -C "$scratch/host/build"
 quietly meson test -C "$scratch/host/build" -t 10
