@@ -9,7 +9,6 @@
 
 #include "clip_fixture.h"
 #include "reference/guard.h"
-#include "sanitized.h"
 #include "test.h"
 
 static struct gpu gpu;
@@ -207,7 +206,7 @@ static void check_guards(const char *name, struct ptx_guard_params guards, unsig
         if (guards.history.one_group)
             guards.history.group = random_below(&r, of.groups);
         guarded_create(&g, guards, trial % 4 == 3);
-        run_steps(&g, &r, steps / SANITIZED_EVERY(2), seen);
+        run_steps(&g, &r, steps, seen);
         guarded_destroy(&g);
         clip_set_destroy(&set);
     }
@@ -219,7 +218,7 @@ TEST(test_none)
 
     check_guards("no guard", (struct ptx_guard_params) { 0 }, 60, seen);
     assert_true(seen[REF_SKIP_NONE] && seen[REF_SKIP_FOUND_INF]);
-    assert_int_equal(seen[REF_SKIP_NONE] + seen[REF_SKIP_FOUND_INF], 120 / SANITIZED_EVERY(2));
+    assert_int_equal(seen[REF_SKIP_NONE] + seen[REF_SKIP_FOUND_INF], 120);
 }
 
 TEST(test_limit)
@@ -324,7 +323,7 @@ TEST(test_replays)
                                               .skip_at = 4,
                                               .history = { .length = 128, .loss_at = 4 },
                                               .zclip.warmup = 25 },
-                  1000 / SANITIZED_EVERY(4));
+                  1000);
 }
 
 // AdaGC, and a history that leaves skipped steps out.
@@ -335,7 +334,7 @@ TEST(test_replays_of_others)
                                     .skip_at = 4,
                                     .history = { .length = 20, .loss_at = 4, .most_skips = 3 },
                                     .adagc.warmup = 100 },
-        500 / SANITIZED_EVERY(2));
+        500);
 }
 
 int main(void)
