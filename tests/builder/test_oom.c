@@ -158,7 +158,7 @@ static void every_call_can_fail(write_module *write, const void *with)
     enum { FIRST_CHUNK = 8192, STEP = 40, FAILURES = 6 };
 
     // Each step adds an instruction. The last has more than the first allocation of code holds.
-    for (int k = 0; k * STEP < FIRST_CHUNK; k += SANITIZED_EVERY(7)) {
+    for (int k = 0; k * STEP < FIRST_CHUNK; k += SANITIZED_EVERY(4)) {
         const struct filled filled = { write, with, k * STEP, k };
         for (size_t at = 1; at <= FAILURES; at++) {
             struct allocator a = { .fail_at = at };

@@ -10,7 +10,7 @@
 #include "random.h"
 
 // Of many rows, a sanitizer sees every fifth.
-enum { EVERY = SANITIZED_EVERY(5), FEW = 20, BATCH = 64 * EVERY, SHOWN = 40 };
+enum { EVERY = SANITIZED_EVERY(5), FEW = 100, BATCH = 64 * EVERY, SHOWN = 40 };
 
 // Corner values of every width and format, at positions that no power of two hits twice.
 static uint64_t word_of(struct random *r, unsigned i)
