@@ -8,7 +8,7 @@ import pytest
 import torch
 from ranks import on_ranks
 from ptxgen.torch import _exchange
-from test_torch_ranks import DEVICE, backward, full, model, needs_two, pytestmark, sharded  # noqa: F401
+from rank_parts import DEVICE, backward, full, model, needs_two, pytestmark, sharded  # noqa: F401
 
 try:
     from torch.distributed.device_mesh import init_device_mesh

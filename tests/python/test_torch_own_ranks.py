@@ -8,7 +8,7 @@ import pytest
 import torch
 from ptxgen import optimizers
 from ranks import on_ranks
-from test_torch_ranks import DTensor, backward, close, full, init_device_mesh, model, needs_two, sharded
+from rank_parts import DTensor, backward, close, full, init_device_mesh, model, needs_two, sharded
 from torch_parts import DEVICE, needs
 
 pytestmark = [needs_two, needs("torch.distributed.fsdp.fully_shard")]

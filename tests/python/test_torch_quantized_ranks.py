@@ -6,7 +6,7 @@ import torch
 from ptxgen.torch import quantization as q
 from ranks import on_ranks
 from torch_parts import DEVICE, needs
-from test_torch_ranks import needs_two
+from rank_parts import needs_two
 
 pytestmark = [needs_two, needs("torch.distributed.fsdp.fully_shard")]
 HOW = ({"axis": -1, "group": 32}, {"axis": 0}, {})

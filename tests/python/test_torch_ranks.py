@@ -9,10 +9,10 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from torch_parts import DEVICE, ON_EMULATOR, needs
+from rank_parts import GPUS, backward, close, full, model, needs_two, pytestmark, sharded  # noqa: F401
 from ranks import on_ranks
 from ptxgen.torch import _shortcuts, clip
 
-pytestmark = needs("torch.distributed.fsdp.fully_shard")
 try:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -21,41 +21,6 @@ except ImportError:
     pass
 
 from torch.nn.utils import clip_grad_norm_ as torch_clip
-
-GPUS = 2 if ON_EMULATOR else torch.cuda.device_count()
-needs_two = pytest.mark.skipif(GPUS < 2, reason="fewer GPUs than ranks: 2 wanted")
-
-
-def model(seed=0):
-    torch.manual_seed(seed)
-    return torch.nn.Sequential(torch.nn.Linear(9, 33), torch.nn.GELU(), torch.nn.Linear(33, 7),
-                               torch.nn.LayerNorm(7), torch.nn.Linear(7, 1)).to(DEVICE)
-
-
-def sharded(mesh, seed=0):
-    made = model(seed)
-    for layer in made:
-        if list(layer.parameters()):
-            fully_shard(layer, mesh=mesh)
-    fully_shard(made, mesh=mesh)
-    return made
-
-
-def backward(made, seed, scale=1.0):
-    generator = torch.Generator().manual_seed(seed)
-    x = torch.randn(16, 9, generator=generator).to(DEVICE)
-    loss = made(x).square().mean() * scale
-    loss.backward()
-    return loss
-
-
-def full(tensors):
-    return [(t.full_tensor() if isinstance(t, DTensor) else t).detach().clone() for t in tensors]
-
-
-def close(a, b, tolerance):
-    for x, y in zip(full(a), full(b)):
-        assert float((x - y).abs().max()) <= tolerance, (x - y).abs().max()
 
 
 # ---- reports
