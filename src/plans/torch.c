@@ -3,17 +3,25 @@
 
 #include <string.h>
 
-// Whether it is where the caller's plan is, laid out and of a type as the plan has it. The layout
-// first: PyTorch prints what it cannot tell, such as the strides of a sparse tensor.
+// Whether it is laid out and of a type as the caller's plan has it. The layout first: PyTorch
+// prints what it cannot tell, such as the strides of a sparse tensor.
 static bool is_as_planned(const struct ptx_torch_functions *f, const void *some, int32_t dtype,
                           const struct ptx_torch_tensor *tensor)
 {
-    int32_t layout = 0, type = 0, place = 0, index = 0;
+    int32_t layout = 0, type = 0;
 
     return !f->get_layout(some, &layout) && layout == tensor->layout &&
-           !f->get_dtype(some, &type) && type == dtype && !f->get_device_type(some, &place) &&
-           place == tensor->device_type && !f->get_device_index(some, &index) &&
-           index == tensor->device_index;
+           !f->get_dtype(some, &type) && type == dtype;
+}
+
+// Whether it is where the caller's plan is.
+static bool is_on_device(const struct ptx_torch_functions *f, const void *some,
+                         const struct ptx_torch_tensor *tensor)
+{
+    int32_t place = 0, index = 0;
+
+    return !f->get_device_type(some, &place) && place == tensor->device_type &&
+           !f->get_device_index(some, &index) && index == tensor->device_index;
 }
 
 // Whether the elements of the gradient are at the places of the parameter's, from its first one on.
@@ -68,31 +76,29 @@ static const void *part_of_gradient(const struct ptx_torch_functions *f,
     return part && pointer_at(part, at->type) == at->plain ? part + at->tensor : NULL;
 }
 
-// The address of the gradient, 0 if it is missing. False if it is not what the caller expects.
+// The address of the gradient, 0 if it is missing; `known`: the one before. False if it is not what
+// the caller expects.
 static bool look_at_gradient(const struct ptx_torch_functions *f, const struct ptx_torch_layout *at,
-                             const struct ptx_torch_tensor *tensor, CUdeviceptr *address)
+                             const struct ptx_torch_tensor *tensor, CUdeviceptr known,
+                             CUdeviceptr *address)
 {
     const void *const gradient =
         tensor->whole ? part_of_gradient(f, at, tensor) : f->grad(tensor->impl);
-    bool defined = false;
     void *data = NULL;
 
     *address = 0;
-    if (!gradient || f->is_defined(gradient, &defined))
+    if (!gradient)
         return false;
-    if (!defined)
+    if (pointer_at(gradient, 0) == pointer_at(f->undefined, 0))
         return true;
     if (!is_as_planned(f, gradient, tensor->gradient_dtype, tensor) ||
-        !same_shape(f, gradient, tensor))
+        !same_shape(f, gradient, tensor) || f->get_data_ptr(gradient, &data))
         return false;
-    if (!tensor->numel) {
-        *address = tensor->instead;
-        return true;
-    }
-    if (f->get_data_ptr(gradient, &data))
+    *address = tensor->numel ? (uintptr_t)data : tensor->instead;
+    if (!data && tensor->numel)
         return false;
-    *address = (uintptr_t)data;
-    return data != NULL;
+    // PyTorch takes no gradient that is elsewhere than the parameter, whose device was asked.
+    return (data && *address == known) || is_on_device(f, gradient, tensor);
 }
 
 static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch_layout *at,
@@ -109,7 +115,8 @@ static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch
     return *tensor->tensor == tensor->impl &&
            is_as_planned(f, tensor->tensor, tensor->dtype, tensor) &&
            !f->get_data_ptr(tensor->tensor, &data) && (uintptr_t)data == tensor->data &&
-           !f->get_numel(tensor->tensor, &numel) && numel == tensor->numel;
+           is_on_device(f, tensor->tensor, tensor) && !f->get_numel(tensor->tensor, &numel) &&
+           numel == tensor->numel;
 }
 
 // PyTorch's objects are all over memory. Each step of the loop below asks for what later steps
@@ -143,7 +150,7 @@ ptx_torch_found ptx_torch_look(const struct ptx_torch_functions *functions,
         prefetch(tensors, count, k);
         if (!is_there(functions, layout, &tensors[k]))
             return PTX_TORCH_FOUND_CHANGED;
-        if (!look_at_gradient(functions, layout, &tensors[k], &now[k]))
+        if (!look_at_gradient(functions, layout, &tensors[k], known[k], &now[k]))
             return PTX_TORCH_FOUND_UNUSUAL;
         if (now[k] != known[k]) {
             begin = begin == count ? k : begin;

@@ -250,11 +250,13 @@ TEST_WITH(test_unusual, set_up, NULL)
         case 1:
             gradient->layout = SPARSE;
             break;
-        case 2:
+        case 2: // what is elsewhere has another address
             gradient->type = 0;
+            gradient->data = memory[2 * COUNT];
             break;
         case 3:
             gradient->index = 1;
+            gradient->data = memory[2 * COUNT];
             break;
         case 4:
             gradient->dim = 1;

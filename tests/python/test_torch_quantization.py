@@ -629,6 +629,21 @@ def test_gradients_that_are_not_contiguous():
         assert torch.equal(dx.cpu(), whole.t().cpu() * plain(x, scale)[1])
 
 
+def test_outputs_are_as_torch_makes_them():
+    """Also in inference mode, and where the constants of zero points were forgotten meanwhile."""
+    x, scale = leaf(64, 65), (torch.rand(1) + 0.2).to(DEVICE)
+    for _ in range(2):
+        with torch.inference_mode():
+            y, wanted = q.fake_quantize(x, scale, **LEVELS), torch.empty_like(x)
+        assert y.is_inference() and not y.requires_grad and y.stride() == wanted.stride() and y.device == wanted.device
+        assert torch.equal(y.cpu(), plain(x, scale)[0])
+        y = q.fake_quantize(x, scale, **LEVELS)
+        assert y.requires_grad and not y.is_inference() and y.grad_fn is not None
+        q._launch._parts.clear()
+    with torch.no_grad():
+        assert not q.fake_quantize(x, scale, **LEVELS).requires_grad
+
+
 def test_saved_tensors_that_are_written():
     """torch refuses the backward pass, as for its own operations."""
     x, scale = leaf(8, 8), torch.ones(1).to(DEVICE)

@@ -403,7 +403,7 @@ def test_functions_that_are_there_are_used():
 
 def test_each_has_a_test():
     cuts = [name for name, one in vars(_shortcuts).items() if isinstance(one, _shortcuts.ShortCut)]
-    assert sorted(cuts) == ["_functions", "_part", "_spec", "add_up", "gradients", "identities",
+    assert sorted(cuts) == ["_functions", "_part", "_spec", "add_up", "empty_as", "gradients", "identities",
                             "increment_version", "placed_as", "stream", "unobserved"]
 
 
@@ -495,6 +495,22 @@ def test_stream(monkeypatch):
         beside_plain(monkeypatch, _shortcuts.stream, run, [
             (torch._C, "_cuda_getCurrentRawStream", None),
             (torch._C, "_cuda_getCurrentRawStream", lambda index: 0)])
+
+
+def test_empty_as(monkeypatch):
+    def run(way):
+        found = []
+        for like in (torch.zeros(2, 3), torch.zeros(0, dtype=torch.float16), torch.zeros(()), torch.zeros(5, 1, 2).double()):
+            first, other = (way(like)() for _ in range(2))
+            assert not like.numel() or first.data_ptr() != other.data_ptr()
+            found.append((first.shape, first.stride(), first.dtype, first.device, first.requires_grad))
+        return found
+
+    guards = getattr(getattr(torch._C, "_dynamo", None), "guards", None)
+    there = hasattr(guards, "_empty_strided_cpu") and hasattr(guards, "_empty_strided_cuda")
+    beside_plain(monkeypatch, _shortcuts.empty_as, run, [
+        (guards, "_empty_strided_cpu", None),
+        (guards, "_empty_strided_cpu", lambda shape, stride, dtype: torch.empty(3, 2, dtype=dtype))] if there else [], there)
 
 
 def test_all_plain(monkeypatch):

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import operator
 import zlib
-from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -24,8 +23,7 @@ from .reports import Report, Reported, report_of
 _grad = operator.attrgetter("grad")
 
 
-@dataclass(frozen=True)
-class _Key:
+class _Key(NamedTuple):
     """What an optimizer's plans are made for: they fit while the key of now is equal, and what looks find
     is where it was. The engine keeps the objects, so none has the identity of another."""
 

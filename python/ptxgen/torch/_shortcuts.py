@@ -209,6 +209,33 @@ def stream(plain: Callable[..., Any], index: int) -> Any:
         return short if short(index) == plain(index) else None
 
 
+def _empty_as(like: Tensor) -> Callable[[], Tensor]:
+    shape, kind = like.shape, {"dtype": like.dtype, "device": like.device}
+    return lambda: torch.empty(shape, **kind)  # type: ignore[call-overload]
+
+
+@functools.partial(ShortCut, _empty_as)
+def empty_as(plain: Callable[..., Any], like: Tensor) -> Any:
+    """What makes tensors of the shape, type and device of a contiguous one: by the function that torch.compile's code calls,
+    which takes a third of the time, and makes them on the current GPU."""
+    guards: Any = torch._C._dynamo.guards
+    makers = {"cpu": guards._empty_strided_cpu, "cuda": guards._empty_strided_cuda}
+
+    def short(like: Tensor) -> Callable[[], Tensor]:
+        make, shape, stride, dtype = makers.get(like.device.type), tuple(like.shape), like.stride(), like.dtype
+        slow, index = plain(like), like.get_device()
+        if make is None:
+            return slow  # type: ignore[no-any-return]
+        if index < 0:
+            return lambda: make(shape, stride, dtype)
+        current = torch._C._cuda_getDevice
+        return lambda: make(shape, stride, dtype) if current() == index else slow()
+
+    made, expected = ((one.shape, one.stride(), one.dtype, one.device, one.layout, type(one), one.requires_grad, one.is_inference())
+                      for one in (short(like)(), plain(like)()))
+    return short if made == expected else None
+
+
 _HOOKS = "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"
 _ALL_HOOKS = "_global_optimizer_pre_hooks", "_global_optimizer_post_hooks"
 

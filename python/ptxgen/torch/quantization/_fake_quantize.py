@@ -32,20 +32,24 @@ def gradients(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point: Option
 
 
 class _FakeQuantize(torch.autograd.Function):
-    """how: Calls that were prepared for such tensors, or Levels."""
+    """how: Calls that were prepared for such tensors, or Levels. zero_point: None where Calls have it, or scale is a number."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Any) -> Tensor:
-        ctx.save_for_backward(x, scale, zero_point)
         ctx.how = how
-        if type(how) is Calls:
-            return how.forward(x, scale, zero_point)  # type: ignore[arg-type]
-        return _launch.fake_quantize(x, scale, zero_point, how)
+        if type(how) is not Calls:
+            ctx.save_for_backward(x, scale, zero_point)
+            return _launch.fake_quantize(x, scale, zero_point, how)
+        if zero_point is None:
+            ctx.save_for_backward(x, scale)
+            return how.forward(x, scale, how.zero)  # type: ignore[arg-type]
+        ctx.save_for_backward(x, scale, zero_point)
+        return how.forward(x, scale, zero_point)  # type: ignore[arg-type]
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> Any:
-        x, scale, zero_point = ctx.saved_tensors
-        how = ctx.how
+        how, saved = ctx.how, ctx.saved_tensors
+        x, scale, zero_point = saved if len(saved) == 3 else (*saved, how.zero)
         if torch.is_grad_enabled():  # create_graph=True
             with torch.no_grad():
                 found = gradients(dy, x, scale, zero_point, getattr(how, "how", how), ctx.needs_input_grad, _launch)
@@ -135,25 +139,19 @@ _known: Dict[Any, _Known] = {}
 _PLAIN = _checks.PLAIN
 _forward_ad: Any = forward_ad
 _transforms: Any = getattr(torch._C, "_are_functorch_transforms_active", None)  # torch 1.13 has none
-_wrapped: Any = _checks.asked or _checks.wrapped
-if _transforms is None:
-    def _transforms() -> bool:
-        return False
-else:
-    def _wrapped(x: Any) -> bool:  # outside of transforms no tensor is
-        return False
+_wrapped: Any = None if _transforms else _checks.asked or _checks.wrapped  # outside of transforms no tensor is
 
 
 def _key(x: Any, scale: Any, zero_point: Any, q_min: Any, q_max: Any, axis: Any, group: Any, learn: Any, grad_factor: Any,
          division: Any, in_range: Any) -> Any:
     """What the checks of a call depend on. None: check it."""
     if (type(x) not in _PLAIN or type(scale) not in _PLAIN or x.layout is not _STRIDED or scale.layout is not _STRIDED
-            or _forward_ad._current_level >= 0 or _transforms() or _wrapped(x) or _wrapped(scale)
+            or _forward_ad._current_level >= 0 or (_transforms() if _transforms else _wrapped(x) or _wrapped(scale))
             or type(q_min) is not int or type(q_max) is not int):
         return None
     zero = zero_point
     if zero is not None and type(zero) is not int:
-        if type(zero) not in _PLAIN or zero.layout is not _STRIDED or _wrapped(zero):
+        if type(zero) not in _PLAIN or zero.layout is not _STRIDED or (_wrapped and _wrapped(zero)):
             return None
         zero = zero.dtype, zero.shape, zero.is_contiguous(), zero.device
     return (x.dtype, x.shape, x.stride(), x.device, scale.dtype, scale.shape, scale.is_contiguous(), scale.device, zero, q_min,
@@ -170,8 +168,8 @@ def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, zeros: Any, s
         return
     if len(_known) >= 4096:  # shapes that change without end
         _known.clear()
-    _known[key] = _Known(shape, Calls(x, zeros, how) if x.numel() else how,
-                         None if isinstance(zero_point, Tensor) else zero_point or 0, learn != "none")
+    value = None if isinstance(zero_point, Tensor) else zero_point or 0
+    _known[key] = _Known(shape, Calls(x, zeros, how, value is not None) if x.numel() else how, value, learn != "none")
 
 
 def _as_before(known: _Known, x: Tensor, scale: Tensor, zero_point: Any) -> Tensor:
@@ -179,7 +177,8 @@ def _as_before(known: _Known, x: Tensor, scale: Tensor, zero_point: Any) -> Tens
     if not learns and scale.requires_grad:
         scale = scale.detach()
     if value is not None:
-        zero_point = _launch.constant(x.device, shape.channels or 1, value)
+        zero_point = None if type(how) is Calls and how.zero is not None else (
+            _launch.constant(x.device, shape.channels or 1, value))
     if shape.order is None:
         y: Tensor = _apply(x if x.is_contiguous() else x.contiguous(), scale, zero_point, how)
         return y

@@ -158,11 +158,15 @@ class Calls:
     """The calls of a quantizer with tensors as scales and zero points, for inputs of one type and size: prepared at the
     first of each."""
 
-    __slots__ = ("how", "_at", "_stream", "_forward", "_backward", "_learned", "_learns")
+    __slots__ = ("how", "zero", "_at", "_stream", "_forward", "_backward", "_learned", "_learns", "_like_x", "_like_scale")
 
-    def __init__(self, x: Tensor, zero_point: Tensor, how: Levels) -> None:
+    def __init__(self, x: Tensor, zero_point: Tensor, how: Levels, constant: bool = False) -> None:
         self.how, self._at, self._learns = how, _of(x.device), zero_point.is_floating_point()
+        #: The zero points, if they are a constant that stays.
+        self.zero = zero_point if constant and any(zero_point is one for one in _parts.values()) else None
         self._stream = self._at.stream
+        self._like_x: Any = None
+        self._like_scale: Any = None
         self._forward: Any = None
         self._backward: Any = None
         self._learned: Dict[bool, Any] = {}
@@ -171,7 +175,9 @@ class Calls:
         call = self._forward
         if call is None:
             call = self._forward = _forward_call(x, scale, zero_point, self.how)
-        y, stream = torch.empty_like(x), self._stream()
+            self._like_x = _shortcuts.empty_as.way(x)
+        y: Tensor = self._like_x()
+        stream = self._stream()
         call(stream, x.data_ptr(), y.data_ptr(), scale.data_ptr(), zero_point.data_ptr())
         self._at.done(stream)
         return y
@@ -181,7 +187,9 @@ class Calls:
         x, dy, call = x.contiguous(), dy.contiguous(), self._backward
         if call is None:
             call = self._backward = _backward_call(x, scale, self.how, True)
-        dx, stream = torch.empty_like(x), self._stream()
+            self._like_x = _shortcuts.empty_as.way(x)
+        dx: Tensor = self._like_x()
+        stream = self._stream()
         call(stream, x.data_ptr(), dy.data_ptr(), dx.data_ptr(), scale.data_ptr(), zero_point.data_ptr())
         self._at.done(stream)
         return dx
@@ -190,7 +198,9 @@ class Calls:
                          zero_point: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """The gradients of x, the scales and the zero points; of these None where they are integers."""
         x, dy, learns = x.contiguous(), dy.contiguous(), self._learns
-        at_x, dx, d_scale = x.data_ptr(), torch.empty_like(x), torch.empty_like(scale)
+        if self._like_scale is None:
+            self._like_x, self._like_scale = _shortcuts.empty_as.way(x), _shortcuts.empty_as.way(scale)
+        at_x, dx, d_scale = x.data_ptr(), self._like_x(), self._like_scale()
         d_zero: Optional[Tensor] = None
         more: Tuple[int, ...] = ()
         aligned = at_x % 16 == 0
@@ -199,7 +209,7 @@ class Calls:
             known = self._learned[aligned] = _learned_call(x, scale, self.how, learns, aligned)
         call, words = known
         if learns:
-            d_zero = torch.empty_like(scale)
+            d_zero = self._like_scale()
             more = d_zero.data_ptr(),
         if words:
             memory = torch.empty(words, dtype=torch.float64, device=x.device)

@@ -134,7 +134,8 @@ class LearnedQuantizer(_ao.Float32):
     def forward(self, x: Tensor) -> Tensor:
         scale = self.scale
         kind = (x.dtype, x.shape, x.device) if type(x) in _checks.PLAIN and not _checks.compiling() else None
-        if kind is None or kind != self._kind:  # else it is as the last one, which was checked
+        known = kind is not None and kind == self._kind
+        if not known:  # else it is as the last one, which was checked
             _checks.of_module("LearnedQuantizer()", x, self.axis, scale, self.group is None and self._started)
         if not self._started:
             if _checks.compiling():
@@ -149,7 +150,7 @@ class LearnedQuantizer(_ao.Float32):
         y: Tensor = fake_quantize(x, scale, self._fixed() if zero_point is None else zero_point, q_min=self.q_min,
                                   q_max=self.q_max, axis=self.axis, group=self.group, learn=learns,
                                   grad_factor=(each * self.q_max) ** -0.5, division=self.division, in_range=self.in_range)
-        if kind is not None:
+        if not known and kind is not None:  # torch takes long to set an attribute
             self._kind = kind
         return y
 
