@@ -11,6 +11,7 @@ import random
 import ptxgen
 import pytest
 from ptxgen import functions, optimizers, rules, where
+from ptxgen.symbols import NAMES
 
 numpy = pytest.importorskip("numpy")
 from random_rules import any_rule, missing, used  # noqa: E402: they need numpy
@@ -363,6 +364,18 @@ def test_functions():
         found = of_steps.reference()(x, x, {}, t, clock=dict(a=0.0, b=0.0, c=0.0))[2]
         for mine, wanted in zip(found.values(), (math.exp(t * 0.3), math.log(t * 0.3), math.pow(t, 0.3))):
             assert abs(mine - wanted) <= 1e-15 * abs(wanted)
+
+
+def test_numbers_of_the_step(gpu):
+    """One that is written several times is one, and its negative beside elements takes no room, but as a divisor."""
+    @ptxgen.rule(states=dict(m="signed"), scalars=dict(lr=0.1, b=0.9))
+    def several(p, g, m, lr, b):
+        m = ptxgen.fma(-b, m, (1 - b) * g) - -(1 - b) * where(g > 0, -lr, lr)
+        return p - -lr * (b * m) / -(1 - b), m
+
+    ops = [NAMES[op.op] for op in several._data.once]
+    assert ops.count("SET_COEFFICIENT") == 5 and ops.count("SUB") == 1 and ops.count("NEG") == 2  # -lr within where()
+    check(gpu, [several])
 
 
 def test_fma_is_rounded_once():
