@@ -67,6 +67,8 @@ struct muon_chip {
     uint64_t steps; // address of the first
     uint32_t step_count;
     uint32_t rows, columns, pitch;
+    uint32_t taken; // by a kernel that steps from it: 1 + the tensor; 0: X is written
+    uint32_t unused;
 };
 
 #define MUON_PLACE(type, row, member) ((uint32_t)(offsetof(struct row, member) / sizeof(type)))

@@ -1,21 +1,32 @@
 // SPDX-License-Identifier: MIT
 // All products of a matrix of at most 64 or 128 rows, by one block: R, Z and Q stay in shared
-// memory, and X passes through it, 64 columns at a time, and is written where it was.
+// memory, and X passes through it, 64 columns at a time, and is written where it was. The last X
+// may be taken in its place, as muon_chip.h says.
+#include "muon_chip.h"
 #include "muon_panel.h"
 
 #include "common/common.h"
 
-enum { STAGES = 3, THREADS = 128, MOST_SUMS = 32, MOST_PART = 16, MOST_PAIRS = 16 };
+enum { STAGES = 3, THREADS = MUON_CHIP_THREADS, MOST_SUMS = 32, MOST_PART = 16, MOST_PAIRS = 16 };
 
-struct chip {
+// X X^T is symmetric to the last bit, and is computed on one side of the diagonal: by a warp whose
+// square is on the diagonal, its own triangle; by the two others, half of the square below it each.
+struct half {
+    ptx_val on_diagonal; // a predicate
+    ptx_val down, back;  // u32: bytes of a panel from the warp's own rows and columns to these
+};
+
+struct ptxk_muon_chip {
     bool groups;           // multiplied by a warpgroup
     unsigned size, panels; // rows that there is room for
     unsigned copies;       // of a thread, for a stage
     uint32_t stage;        // bytes of 64 columns
     ptx_val x;             // address of X
-    ptx_val rows, pitch;
+    ptx_val rows, columns, pitch;
+    ptx_val taken;                    // of struct muon_chip
     ptx_val tid, shared, r, z, q;     // addresses of R, Z and Q
     struct muon_warp square, passing; // of R, Z and Q; of 64 columns of Q X
+    struct half half;                 // of X X^T
     struct muon_lane lane;
     ptx_fragment sums[MOST_SUMS], part[MOST_PART];
 };
@@ -43,7 +54,8 @@ struct part {
 };
 enum { NEXT = THREADS / 8 }; // rows from one to the next
 
-static struct part part_of(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val panel)
+static struct part part_of(ptx_builder *b, const struct ptxk_muon_chip *c, ptx_val at,
+                           ptx_val panel)
 {
     ptx_val piece = ptx_and(b, c->tid, 7), row = ptx_shr(b, c->tid, 3);
     ptx_val column = ptx_mad(b, piece, MUON_PIECE, at);
@@ -55,7 +67,7 @@ static struct part part_of(ptx_builder *b, const struct chip *c, ptx_val at, ptx
 }
 
 // Begins to copy 64 columns; what is outside of X is 0.
-static void copy(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
+static void copy(ptx_builder *b, const struct ptxk_muon_chip *c, ptx_val at, ptx_val to)
 {
     struct part p = part_of(b, c, at, to);
 
@@ -72,7 +84,7 @@ static void copy(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
     }
 }
 
-static void copy_stage(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val to)
+static void copy_stage(ptx_builder *b, const struct ptxk_muon_chip *c, ptx_val at, ptx_val to)
 {
     ptx_if (b, ptx_lt(b, at, c->pitch))
         copy(b, c, at, to);
@@ -80,7 +92,7 @@ static void copy_stage(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val
 }
 
 // Writes 64 columns from shared memory.
-static void write(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val from)
+static void write(ptx_builder *b, const struct ptxk_muon_chip *c, ptx_val at, ptx_val from)
 {
     struct part p = part_of(b, c, at, from);
 
@@ -101,8 +113,8 @@ static void write(ptx_builder *b, const struct chip *c, ptx_val at, ptx_val from
 
 // Where this lane has the pairs of columns of the first row of fragments, from a panel's beginning.
 // Further rows are constants away.
-static void place_pairs(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
-                        ptx_val pairs[MOST_PAIRS])
+static void place_pairs(ptx_builder *b, const struct ptxk_muon_chip *c,
+                        const struct muon_warp *warp, ptx_val pairs[MOST_PAIRS])
 {
     ptx_val panel =
         ptx_mul(b, ptxk_over_power_of_two(b, warp->column, MUON_DEPTH), c->size * MUON_ROW);
@@ -117,8 +129,8 @@ static void place_pairs(ptx_builder *b, const struct chip *c, const struct muon_
 }
 
 // The same of a warpgroup, whose warps have all columns.
-static void place_all_pairs(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
-                            ptx_val pairs[MOST_PAIRS])
+static void place_all_pairs(ptx_builder *b, const struct ptxk_muon_chip *c,
+                            const struct muon_warp *warp, ptx_val pairs[MOST_PAIRS])
 {
     enum { PIECES = MUON_DEPTH / 8 };
     ptx_val row = ptx_mul(b, ptx_add(b, warp->row, c->lane.row), MUON_ROW);
@@ -159,7 +171,7 @@ static ptx_val with_diagonal(ptx_builder *b, ptx_val rounded, ptx_val to_diagona
     return ptx_cvt_pack(b, PTX_F16X2, x[0], x[1]);
 }
 
-static void store_sums(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
+static void store_sums(ptx_builder *b, const struct ptxk_muon_chip *c, const struct muon_warp *warp,
                        const ptx_fragment *sums, struct combined how)
 {
     const unsigned across = 2 * warp->across;
@@ -208,7 +220,7 @@ static void store_sums(ptx_builder *b, const struct chip *c, const struct muon_w
 }
 
 // A barrier behind which all threads may multiply what any of them has written.
-static void meet(ptx_builder *b, const struct chip *c)
+static void meet(ptx_builder *b, const struct ptxk_muon_chip *c)
 {
     if (c->groups)
         ptxk_muon_group_sees(b);
@@ -216,7 +228,7 @@ static void meet(ptx_builder *b, const struct chip *c)
 }
 
 // Adds a product of panels, or begins to.
-static void multiply(ptx_builder *b, const struct chip *c, const struct muon_warp *warp,
+static void multiply(ptx_builder *b, const struct ptxk_muon_chip *c, const struct muon_warp *warp,
                      ptx_val left, ptx_val right, bool across, ptx_fragment *sums)
 {
     if (c->groups)
@@ -225,39 +237,178 @@ static void multiply(ptx_builder *b, const struct chip *c, const struct muon_war
         ptxk_muon_multiply(b, warp, left, right, across, sums);
 }
 
-static void multiplied(ptx_builder *b, const struct chip *c)
+static void multiplied(ptx_builder *b, const struct ptxk_muon_chip *c)
 {
     if (c->groups)
         ptxk_muon_group_wait(b, 0);
 }
 
 // The sums of a product of R, Z, Q or X, of size x size.
-static void square(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right, bool across)
+static void square(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val left, ptx_val right)
 {
-    const uint32_t step = across ? MUON_DEPTH * MUON_ROW : c->size * MUON_ROW;
-
     ptx_comment(b, "a product of %u x %u", c->size, c->size);
     ptxk_muon_zero(b, &c->square, c->sums, false);
     for (unsigned k = 0; k < c->panels; k++) {
-        ptx_val beside = ptx_add(b, right, k * step);
-        multiply(b, c, &c->square, ptx_add(b, left, k * c->size * MUON_ROW), beside, across,
-                 c->sums);
+        ptx_val beside = ptx_add(b, right, k * MUON_DEPTH * MUON_ROW);
+        multiply(b, c, &c->square, ptx_add(b, left, k * c->size * MUON_ROW), beside, true, c->sums);
     }
     multiplied(b, c);
 }
 
+// ---- X X^T --------------------------------------------------------------------------------------
+
+static struct half half_of(ptx_builder *b, unsigned size)
+{
+    ptx_val number = ptx_shr(b, ptx_tid(b, PTX_X), 5);
+    ptx_val above = ptx_eq(b, number, 1), middle = ptx_eq(b, number, 2);
+    struct half half;
+
+    ptx_comment(b, "what this warp computes of X X^T");
+    half.on_diagonal = ptx_not(b, ptx_or(b, above, middle));
+    half.down = ptx_select(b, above, ptx_u32(3 * size / 4 * MUON_ROW), ptx_u32(0));
+    half.back = ptx_select(b, above, ptx_u32(size / 2 * MUON_ROW), ptx_u32(0));
+    return half;
+}
+
+// The warp's part of the lower square.
+static struct muon_warp lower_of(ptx_builder *b, const struct ptxk_muon_chip *c)
+{
+    struct muon_warp w = c->square;
+
+    w.down /= 2;
+    w.row = ptx_add(b, w.row, ptxk_over_power_of_two(b, c->half.down, MUON_ROW));
+    w.column = ptx_sub(b, w.column, ptxk_over_power_of_two(b, c->half.back, MUON_ROW));
+    return w;
+}
+
+// Fragments of rows are those of columns, too.
+static void multiply_triangle(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val panel)
+{
+    const struct muon_warp *warp = &c->square;
+    ptx_fragment x[MUON_MOST_DOWN], y[MUON_MOST_ACROSS];
+
+    for (unsigned step = 0; step < MUON_STEPS; step++) {
+        ptx_comment(b, "columns %u to %u", step * 16, step * 16 + 15);
+        ptx_ptr rows = ptxk_muon_shared_at(b, ptx_add(b, panel, warp->of_rows[step]));
+        for (unsigned m = 0; m < warp->down; m++) {
+            ptx_vec w = ptx_ldmatrix(b, ptx_at(b, rows, m * 16 * MUON_DEPTH), 4);
+            x[m] = ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F16, 16, w);
+            for (unsigned n = 0; n < 2; n++)
+                y[2 * m + n] = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F16, 16,
+                                                 ptx_vec2(w.lane[n], w.lane[n + 2]));
+        }
+        for (unsigned m = 0; m < warp->down; m++) {
+            ptx_comment(b, "products of rows %u to %u", m * 16, m * 16 + 15);
+            for (unsigned n = 0; n < 2 * m + 2; n++) {
+                ptx_fragment *sum = &c->sums[m * 2 * warp->across + n];
+                ptx_fragment_set(b, *sum, ptx_mma(b, x[m], y[n], *sum));
+            }
+        }
+    }
+}
+
+// Adds the products of 64 columns of X.
+static void multiply_half(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val panel)
+{
+    if (c->groups) {
+        multiply(b, c, &c->square, panel, panel, false, c->sums);
+        return;
+    }
+    ptx_if (b, c->half.on_diagonal) {
+        ptx_comment(b, "the triangle of a square on the diagonal");
+        multiply_triangle(b, c, panel);
+    }
+    ptx_else (b) {
+        ptx_comment(b, "half of the square below it");
+        struct muon_warp lower = c->square;
+        lower.down /= 2;
+        ptx_val left = ptx_add(b, panel, c->half.down);
+        ptxk_muon_multiply(b, &lower, left, ptx_sub(b, panel, c->half.back), false, c->sums);
+    }
+}
+
+// Where this lane has the first pair of a fragment's rows, as a column, and the pair beside it:
+// those of the fragments to the right of it are constants away. `tile`: 8 rows each.
+struct mirrored {
+    ptx_ptr of[2];
+};
+
+static struct mirrored mirror(ptx_builder *b, const struct ptxk_muon_chip *c,
+                              const struct muon_warp *warp, ptx_val to, unsigned tile)
+{
+    ptx_val panel =
+        ptx_mul(b, ptxk_over_power_of_two(b, warp->row, MUON_DEPTH), c->size * MUON_ROW);
+    ptx_val row = ptx_mad(b, ptx_add(b, warp->column, c->lane.column), MUON_ROW, panel);
+    ptx_val piece = ptx_add(b, ptx_and(b, ptx_shr(b, warp->row, 3), 7), tile);
+    ptx_val at = ptx_mad(b, c->lane.row, 2, ptx_add(b, to, row));
+    struct mirrored m;
+
+    piece = ptx_xor(b, piece, c->lane.column);
+    m.of[0] = ptxk_muon_shared_at(b, ptx_mad(b, piece, MUON_PIECE, at));
+    piece = ptx_xor(b, piece, 1);
+    m.of[1] = ptxk_muon_shared_at(b, ptx_mad(b, piece, MUON_PIECE, ptx_add(b, at, MUON_ROW)));
+    return m;
+}
+
+// Stores a warp's sums, rounded, and the same on the other side of the diagonal.
+static void store_half(ptx_builder *b, struct ptxk_muon_chip *c, const struct muon_warp *warp,
+                       bool triangle, ptx_val to)
+{
+    enum { ROWS = 8 * MUON_DEPTH / 2 };
+    const unsigned across = 2 * warp->across;
+    ptx_val pairs[MOST_PAIRS];
+
+    ptx_comment(b, triangle ? "a triangle" : "half of a square");
+    place_pairs(b, c, warp, pairs);
+    for (unsigned k = 0; k < 2 * warp->down; k++) {
+        const unsigned whole = triangle ? k / 2 * 2 : across; // fragments off the diagonal
+        struct mirrored there = { 0 };
+        ptx_comment(b, "row %u of 8, and those of the other lanes", k * 8);
+        if (whole)
+            there = mirror(b, c, warp, to, k);
+        for (unsigned n = 0; n < whole + 2 * triangle; n++) {
+            if (n % 2 == 0)
+                ptx_comment(b, "columns from %u on", n * 8);
+            ptx_vec words = ptx_fragment_words(b, c->sums[k / 2 * across + n]);
+            ptx_val rounded =
+                ptx_cvt_pack(b, PTX_F16X2, words.lane[k % 2 * 2], words.lane[k % 2 * 2 + 1]);
+            ptx_store(b, pair_at(b, to, pairs[n]), k * ROWS, rounded);
+            if (n >= whole)
+                continue;
+            ptx_vec apart = ptx_unpack(b, PTX_F16, rounded);
+            for (unsigned w = 0; w < 2; w++)
+                ptx_store(b, there.of[w], n * 8 * MUON_DEPTH, apart.lane[w]);
+        }
+    }
+}
+
+static void store_gram(ptx_builder *b, struct ptxk_muon_chip *c)
+{
+    if (c->groups) {
+        store_sums(b, c, &c->square, c->sums, (struct combined) { .to = c->r });
+        return;
+    }
+    ptx_comment(b, "R = X X^T, rounded into shared memory, on both sides of the diagonal");
+    ptx_if (b, c->half.on_diagonal)
+        store_half(b, c, &c->square, true, c->r);
+    ptx_else (b) {
+        const struct muon_warp lower = lower_of(b, c);
+        store_half(b, c, &lower, false, c->r);
+    }
+}
+
 // A product that is stored where one of its factors, or E, is.
-static void replace(ptx_builder *b, struct chip *c, ptx_val left, ptx_val right, bool across,
+static void replace(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val left, ptx_val right,
                     struct combined how)
 {
-    square(b, c, left, right, across);
+    square(b, c, left, right);
     ptx_barrier(b);
     store_sums(b, c, &c->square, c->sums, how);
     meet(b, c);
 }
 
 // 64 columns of Q X, into shared memory at `to`.
-static void pass(ptx_builder *b, struct chip *c, ptx_val from, ptx_val to)
+static void pass(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val from, ptx_val to)
 {
     ptxk_muon_zero(b, &c->passing, c->part, false);
     for (unsigned k = 0; k < c->panels; k++) {
@@ -269,10 +420,45 @@ static void pass(ptx_builder *b, struct chip *c, ptx_val from, ptx_val to)
     store_sums(b, c, &c->passing, c->part, (struct combined) { .to = to });
 }
 
-// Passes X through shared memory: X = Q X where there is a Q, then R = X X^T where `sums` says so.
-static void stream(ptx_builder *b, struct chip *c, bool multiplies, ptx_val sums)
+// What is done with 64 columns of Q X.
+struct result {
+    bool sums;     // R = X X^T is added up
+    ptx_val where; // then, a predicate: only there; or poisoned
+    ptxk_muon_take *take;
+    void *user;
+};
+
+static void sums_add(ptx_builder *b, struct ptxk_muon_chip *c, const struct result *to,
+                     ptx_val from)
 {
-    ptx_comment(b, multiplies ? "X = Q X, and the sums of R = X X^T" : "the sums of R = X X^T");
+    if (!to->sums)
+        return;
+    if (!to->where.kind) {
+        multiply_half(b, c, from);
+        return;
+    }
+    ptx_if (b, to->where)
+        multiply_half(b, c, from);
+}
+
+// A warpgroup multiplies while its threads write.
+static void result_use(ptx_builder *b, struct ptxk_muon_chip *c, const struct result *to,
+                       ptx_val at, ptx_val from)
+{
+    if (c->groups)
+        sums_add(b, c, to, from);
+    if (to->take)
+        to->take(b, to->user, ptx_shr(b, at, 1), from);
+    else
+        write(b, c, at, from);
+    if (!c->groups)
+        sums_add(b, c, to, from);
+}
+
+// Passes X through shared memory: the sums of X X^T, or X = Q X, and its result.
+static void stream(ptx_builder *b, struct ptxk_muon_chip *c, const struct result *to)
+{
+    ptx_comment(b, to ? "X = Q X" : "the sums of R = X X^T");
     ptx_barrier(b);
     for (unsigned k = 0; k < STAGES - 1; k++)
         copy_stage(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->shared, k * c->stage));
@@ -284,18 +470,13 @@ static void stream(ptx_builder *b, struct chip *c, bool multiplies, ptx_val sums
         ptx_cp_async_wait(b, STAGES - 2);
         meet(b, c);
         copy_stage(b, c, ptx_add(b, at, (STAGES - 1) * MUON_ROW), filled);
-        if (multiplies) {
+        if (to) {
             ptx_comment(b, "64 columns of Q X");
             pass(b, c, read, end);
             meet(b, c);
-            if (!c->groups)
-                write(b, c, at, end);
-            ptx_if (b, sums)
-                multiply(b, c, &c->square, end, end, false, c->sums);
-            if (c->groups)
-                write(b, c, at, end);
+            result_use(b, c, to, at, end);
         } else {
-            multiply(b, c, &c->square, read, read, false, c->sums);
+            multiply_half(b, c, read);
         }
         multiplied(b, c);
         ptx_comment(b, "the next stage");
@@ -304,9 +485,22 @@ static void stream(ptx_builder *b, struct chip *c, bool multiplies, ptx_val sums
         ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), c->shared, next));
     }
     ptx_cp_async_wait_all(b);
+    if (to && !to->sums)
+        return;
     ptx_barrier(b);
-    store_sums(b, c, &c->square, c->sums, (struct combined) { .to = c->r });
+    store_gram(b, c);
     meet(b, c);
+}
+
+struct ptxk_muon_chip_matrix ptxk_muon_chip_matrix(const struct ptxk_muon_chip *chip)
+{
+    return (struct ptxk_muon_chip_matrix) { chip->rows, chip->columns, chip->tid, chip->taken };
+}
+
+void ptxk_muon_chip_last(ptx_builder *b, struct ptxk_muon_chip *chip, ptxk_muon_take *take,
+                         void *user)
+{
+    stream(b, chip, &(struct result) { .take = take, .user = user });
 }
 
 // ---- the two forms ------------------------------------------------------------------------------
@@ -326,7 +520,7 @@ static struct step step_at(ptx_builder *b, ptx_val steps, ptx_val k)
 }
 
 // X has as many columns as rows, and is where Q is otherwise.
-static void plain(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
+static void plain(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_val count)
 {
     ptx_comment(b, "plain: R = X X^T, Z = b R + c R R, X = a X + Z X");
     for (unsigned k = 0; k < c->panels; k++)
@@ -335,26 +529,34 @@ static void plain(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
     meet(b, c);
     ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
         struct step s = step_at(b, steps, k);
-        replace(b, c, c->q, c->q, false, (struct combined) { .to = c->r });
-        replace(b, c, c->r, c->r, true,
+        ptxk_muon_zero(b, &c->square, c->sums, false);
+        for (unsigned panel = 0; panel < c->panels; panel++)
+            multiply_half(b, c, ptx_add(b, c->q, panel * c->size * MUON_ROW));
+        multiplied(b, c);
+        ptx_barrier(b);
+        store_gram(b, c);
+        meet(b, c);
+        replace(b, c, c->r, c->r,
                 (struct combined) { .to = c->z, .e = c->r, .alpha = s.b, .beta = s.c });
-        replace(b, c, c->z, c->q, true, (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
+        replace(b, c, c->z, c->q, (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
     }
     for (unsigned k = 0; k < c->panels; k++)
         write(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->q, k * c->size * MUON_ROW));
 }
 
-static void gram(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
+// `last`: NULL: the last X is written as that of a restart is.
+static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_val count,
+                 const struct ptxk_muon_last *last)
 {
     ptx_comment(b, "Gram: the steps on R alone, and X = Q X at a restart and at the end");
-    stream(b, c, false, ptx_bool(true));
+    stream(b, c, NULL);
     ptx_val fresh = ptx_var(b, ptx_u32(1));
     ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
         struct step s = step_at(b, steps, k);
         ptx_comment(b, "a step");
         ptx_val is_last = ptx_eq(b, ptx_add(b, k, 1), count);
         ptx_comment(b, "Z = b R + c R R, and Q = Z + a I at first");
-        square(b, c, c->r, c->r, true);
+        square(b, c, c->r, c->r);
         struct combined z = { .to = c->z, .e = c->r, .alpha = s.b, .beta = s.c };
         ptx_if (b, ptx_ne(b, fresh, 0)) {
             struct combined both = z;
@@ -366,27 +568,43 @@ static void gram(ptx_builder *b, struct chip *c, ptx_val steps, ptx_val count)
             store_sums(b, c, &c->square, c->sums, z);
             meet(b, c);
             ptx_comment(b, "Q = a Q + Q Z");
-            replace(b, c, c->q, c->z, true,
-                    (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
+            replace(b, c, c->q, c->z, (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
         }
         ptx_set(b, fresh, 0);
         ptx_val ends = ptx_or(b, is_last, s.restart);
         ptx_if (b, ends) {
-            stream(b, c, true, ptx_not(b, is_last));
+            struct result again = { .sums = true };
+            ptx_val goes_on = ptx_not(b, is_last);
+            if (last) {
+                ptx_if (b, goes_on)
+                    stream(b, c, &again);
+            } else {
+                again.where = goes_on;
+                stream(b, c, &again);
+            }
             ptx_set(b, fresh, 1);
         }
         ptx_else (b) {
             ptx_comment(b, "T = a R + R Z and R = a T + Z T, both where R is");
             struct combined t = { .to = c->r, .e = c->r, .alpha = s.a };
-            replace(b, c, c->r, c->z, true, t);
-            replace(b, c, c->z, c->r, true, t);
+            replace(b, c, c->r, c->z, t);
+            replace(b, c, c->z, c->r, t);
         }
+    }
+    if (last) {
+        ptxk_muon_follow(b);
+        last->emit(b, last->user, c);
     }
 }
 
 void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
 {
-    struct chip c = { .size = size, .panels = size / MUON_DEPTH };
+    ptxk_muon_chip_emit_with(b, size, NULL);
+}
+
+void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_muon_last *last)
+{
+    struct ptxk_muon_chip c = { .size = size, .panels = size / MUON_DEPTH };
     const unsigned down = size / 32;
     c.groups = ptxk_muon_has_groups(b);
     ptxk_muon_lead(b);
@@ -401,7 +619,9 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
     ptx_val steps = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, steps));
     ptx_val count = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, step_count));
     c.rows = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, rows));
-    ptx_val columns = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, columns));
+    c.columns = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, columns));
+    if (last)
+        c.taken = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, taken));
     c.pitch = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, pitch));
     c.stage = size * MUON_ROW;
     c.copies = size * 8 / THREADS;
@@ -417,14 +637,16 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
         c.passing = ptxk_muon_warp(b, down, 2, 2, size * MUON_ROW);
     }
     c.lane = ptxk_muon_lane(b);
+    if (!c.groups)
+        c.half = half_of(b, size);
     ptx_comment(b, "sums, of squares and of 64 columns of Q X");
     ptxk_muon_zero(b, &c.square, c.sums, true);
     ptxk_muon_zero(b, &c.passing, c.part, true);
     ptx_comment(b, "one of the two forms");
-    ptx_if (b, ptx_eq(b, c.rows, columns))
+    ptx_if (b, ptx_eq(b, c.rows, c.columns))
         plain(b, &c, steps, count);
     ptx_else (b)
-        gram(b, &c, steps, count);
+        gram(b, &c, steps, count, last);
     ptxk_muon_follow(b);
 }
 

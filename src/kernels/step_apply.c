@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "muon_chip.h"
 #include "norm_parts.h"
 #include "step_matrix.h"
 #include "step_tile.h"
@@ -210,6 +211,20 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
     ptxk_matrix_step(b, &s, &m);
 }
 
+// The matrix of a block that has multiplied it: its last product is stepped from.
+static void step_chip(ptx_builder *b, const struct ptxk_tile *of, struct ptxk_muon_chip *chip)
+{
+    const struct ptxk_step_variant second = applied(of->variant);
+    struct ptxk_tile s = *of;
+    ptx_val matrix = ptx_sub(b, ptx_load(b, s.matrix_of, s.tensor), 1);
+
+    s.variant = &second;
+    s.blocks = NULL;
+    s.address[ARRAY_STATE] = s.address[ARRAY_STATE + ptxk_step_rule_states(of->variant)];
+    scalars_read(b, &s, NULL);
+    ptxk_matrix_step_chip(b, &s, matrix, chip);
+}
+
 // This thread's part of the tile. The vectors of `missing` are stepped element by element at the
 // end.
 static void step_tile(ptx_builder *b, struct ptxk_tile *s)
@@ -279,21 +294,26 @@ static bool has_qk_clips(const struct ptxk_tile *s)
     return false;
 }
 
-// The tile of this block, and everything that does not depend on the results of the norm launch.
-static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_ptr tiles,
-                      ptx_ptr rows, ptx_val *variant)
+// The tile of this block.
+static void place_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tiles)
 {
-    const uint32_t size = s->spec->tile, words = ptxk_step_row_words(s->spec);
-    const bool has_blocks = ptxk_step_has_blocks(s->spec) && !s->is_matrix, random = draws(s);
     ptx_comment(b, "the tile, and the row of its tensor");
     s->place = ptx_ctaid(b, PTX_X);
     if (s->is_matrix)
         s->place = ptx_add(b, s->place, s->first_tile);
 
     ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, s->place, 2), 2);
-    ptx_val tensor = tile.lane[0], index = tile.lane[1];
-    s->tensor = tensor;
-    s->index = index;
+    s->tensor = tile.lane[0];
+    s->index = tile.lane[1];
+}
+
+// Everything of it that does not depend on the results of the norm launch.
+static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_ptr rows,
+                      ptx_val *variant)
+{
+    const uint32_t size = s->spec->tile, words = ptxk_step_row_words(s->spec);
+    const bool has_blocks = ptxk_step_has_blocks(s->spec) && !s->is_matrix, random = draws(s);
+    ptx_val tensor = s->tensor, index = s->index;
     ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, 4), 2);
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, words));
     ptx_val word[STEP_ROW_WORDS];
@@ -388,7 +408,42 @@ static void begin_beside(ptx_builder *b)
 }
 
 // What a kernel does with the tiles.
-enum kernel { STEPS, REDUCES, STEPS_MATRICES };
+enum kernel { STEPS, REDUCES, STEPS_MATRICES, STEPS_CHIPS };
+
+// What the kernel of chips needs behind the products.
+struct chips {
+    struct ptxk_tile *s;
+    ptx_ptr tensors, rows;
+};
+
+static void chip_last(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
+{
+    const struct chips *of = user;
+    const struct ptxk_step_matrices variants = ptxk_step_matrices(of->s->spec);
+    const ptx_val taken = ptxk_muon_chip_matrix(chip).taken;
+    struct ptxk_tile s = *of->s;
+    ptx_val variant;
+
+    ptx_comment(b, "the last product, stepped from");
+    ptx_if (b, ptx_eq(b, taken, 0)) {
+        ptx_comment(b, "of a matrix that another launch steps");
+        ptxk_muon_chip_last(b, chip, NULL, NULL);
+    }
+    ptx_else (b) {
+        s.tensor = ptx_sub(b, taken, 1);
+        s.index = ptx_u32(0);
+        tile_read(b, &s, of->tensors, of->rows, &variant);
+        for (unsigned k = variants.first; k < variants.first + variants.count; k++) {
+            s.variant = &s.spec->variants[k];
+            ptxk_step_comment(b, s.variant);
+            if (variants.count == 1)
+                step_chip(b, &s, chip);
+            else
+                ptx_if (b, ptx_eq(b, variant, k))
+                    step_chip(b, &s, chip);
+        }
+    }
+}
 
 static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel kernel)
 {
@@ -399,15 +454,18 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
                                             "rows of 20: as those of 16, and more states" };
     const struct ptxk_step_spec *const spec = norm->own;
     const struct ptxk_step_rules rules = ptxk_step_rules(spec);
-    const bool reduces = kernel == REDUCES, of_matrices = kernel == STEPS_MATRICES;
+    const bool reduces = kernel == REDUCES, of_chips = kernel == STEPS_CHIPS;
+    const bool of_matrices = kernel == STEPS_MATRICES || of_chips;
     struct ptxk_tile s = {
         .spec = spec, .reduces = reduces, .is_guarded = norm->guards, .is_matrix = of_matrices
     };
 
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                     .meaning = "rows of 4: gradient, count, weight, type");
-    ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
-                                  .meaning = "rows of 2: tensor, place in it");
+    ptx_ptr tiles = { 0 };
+    if (!of_chips)
+        tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
+                              .meaning = "rows of 2: tensor, place in it");
     ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
                                  .meaning = ptxk_step_row_meaning(spec, meanings));
     s.coefficients = ptx_param_ptr(b, PTX_F32, "coefficients", .readonly = true,
@@ -449,14 +507,20 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     if (spec->accumulates)
         s.accumulators = ptxk_norm_accumulators_param(b);
     if (of_matrices)
-        ptxk_matrix_params(b, &s);
+        ptxk_matrix_params(b, &s, of_chips);
     s.tid = ptx_tid(b, PTX_X);
+    if (of_chips) {
+        const struct ptxk_muon_last last = { chip_last, &(struct chips) { &s, tensors, rows } };
+        ptxk_muon_chip_emit_with(b, MUON_CHIP_MOST, &last);
+        return;
+    }
     if (is_beside(&s))
         begin_beside(b);
     else if (spec->accumulates && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     ptx_val variant;
-    tile_read(b, &s, tensors, tiles, rows, &variant);
+    place_read(b, &s, tiles);
+    tile_read(b, &s, tensors, rows, &variant);
     ptxk_step_report_begin(b, &s);
     unsigned variants = 0;
     for (unsigned k = 0; k < spec->variant_count; k++)
@@ -479,7 +543,11 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
 
 void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
 {
+    const struct ptxk_step_spec *spec = norm->own;
+
     ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
+    if (ptxk_step_beside_products(spec))
+        ptx_comment(b, "and one more, which ends after the products that the others run beside");
     tiles_emit(b, norm, STEPS);
 }
 
@@ -487,6 +555,17 @@ void ptxk_step_matrix_apply_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_comment(b, "a block for each tile of a matrix: the parameters, from the products");
     tiles_emit(b, norm, STEPS_MATRICES);
+}
+
+const char ptxk_step_chips_name[] = "step_matrix_chips";
+
+void ptxk_step_chips_emit(ptx_builder *b, const struct norm_spec *norm)
+{
+    ptx_entry (b, ptxk_step_chips_name, .block = { MUON_CHIP_THREADS }, .min_blocks = 2) {
+        ptx_comment(b,
+                    "a block for each matrix of 65 to 128 rows: the products, and the parameters");
+        tiles_emit(b, norm, STEPS_CHIPS);
+    }
 }
 
 bool ptxk_step_has_others(const struct norm_spec *norm)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The passes over the elements of matrices, around the products. A block has a tile, a thread four
-// adjacent elements of some of its rows at a time, which it reads and writes as vectors where the
-// rows begin at multiples of four elements, else one by one, with the same bits. Where X is the
-// matrix transposed, a tile goes through shared memory.
+// The pass over the elements of matrices before the products. In it and in that after them a block
+// has a tile, a thread four adjacent elements of some of its rows at a time, which it reads and
+// writes as vectors where the rows begin at multiples of four elements, else one by one, with the
+// same bits. Where X is the matrix transposed, a tile goes through shared memory.
 //
 // Bytes of an element, with everything in f32 and X in f16:
 //
@@ -12,6 +12,7 @@
 //     (the products)
 //     step_matrix_apply     p 4, X 2           p 4                10
 //
+// step_matrix_chips makes products and has the last X on the chip: p 4 read and 4 written for it.
 // G and m are read twice because the length of an update divides each of its elements.
 #include "step_matrix_tile.h"
 
@@ -397,201 +398,5 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
         else
             ptx_if (b, ptx_eq(b, variant, k))
                 pass_matrix(b, &p);
-    }
-}
-
-// ---- after the products -------------------------------------------------------------------------
-
-void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s)
-{
-    s->matrix_of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
-                                 .meaning = "one a tensor: 1 + its matrix; 0: it is none");
-    s->matrices = ptxk_matrices_param(b);
-    s->first_tile = ptx_param(b, PTX_U32, "first_tile", .meaning = "that of block 0");
-    s->tile_shared = ptx_shared(b, PTX_U32, STEP_MATRIX_SHARED / 4);
-}
-
-// Reads a tile of what they have left that is transposed into shared memory.
-static void x_read(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_ptr x)
-{
-    const struct ptxk_matrix_turned t = ptxk_matrix_turned_of(m);
-
-    ptx_comment(b, "reads the tile that the products have left");
-    ptx_if (b, ptx_lt(b, t.along, m->x_line)) {
-        ptx_for (b, r, t.begin, m->width, TURNED_STRIDE) {
-            ptx_vec all = ptx_load_vec(b, x, ptxk_matrix_x_place(b, m, r, t.along), LANES);
-            ptx_val to = ptx_mad(b, r, PITCH, t.along);
-            for (uint32_t n = 0; n < LANES; n++)
-                ptx_store(b, m->shared, n ? ptx_add(b, to, n) : to, all.lane[n]);
-        }
-    }
-    ptx_barrier(b);
-}
-
-// What a thread reads of a tile, in variables.
-struct inputs {
-    struct ptxk_lanes array[ARRAYS][AT_ONCE];
-    ptx_val x[AT_ONCE][LANES];
-};
-
-static struct inputs inputs_var(ptx_builder *b, const struct ptxk_tile *s)
-{
-    struct inputs in;
-
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a))
-            ptxk_matrix_lanes_var(b, ptxk_step_array_type(s->variant, a), in.array[a]);
-    for (unsigned k = 0; k < AT_ONCE * LANES; k++)
-        in.x[k / LANES][k % LANES] = ptx_var(b, ptx_zero(PTX_F16));
-    return in;
-}
-
-static void inputs_read(ptx_builder *b, const struct ptxk_tile *s,
-                        const struct ptxk_matrix_vectors *v, ptx_ptr x, const struct inputs *to)
-{
-    const struct ptxk_matrix_tile *m = v->m;
-
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a)) {
-            ptx_comment(b, "reads vectors of an array");
-            ptxk_matrix_vectors_read(b, v, s->array[a], to->array[a]);
-        }
-    ptx_comment(b, "and of X");
-    ptx_if (b, m->turns)
-        for (uint32_t k = 0; k < AT_ONCE * LANES; k++) {
-            ptxk_comment_lanes(b, "transposed", k, LANES, AT_ONCE * LANES);
-            ptx_val place = ptxk_matrix_shared_place(b, m, v->row[k / LANES], k % LANES);
-            ptx_set(b, to->x[k / LANES][k % LANES], ptx_load(b, m->shared, place));
-        }
-    ptx_else (b)
-        for (unsigned k = 0; k < AT_ONCE; k++) {
-            ptx_comment(b, "a vector of a row");
-            ptx_vec all = ptx_load_vec(b, x, ptxk_matrix_x_place(b, m, v->row[k], m->along), LANES);
-            for (unsigned n = 0; n < LANES; n++)
-                ptx_set(b, to->x[k][n], all.lane[n]);
-        }
-}
-
-// An element, and what it becomes.
-struct single {
-    ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][PTXK_LANES]; // lane 0
-};
-
-static void step_element(ptx_builder *b, const struct ptxk_tile *s, ptx_val x, ptx_val i,
-                         ptx_val qk, struct single *one)
-{
-    const struct ptxk_step_variant *v = s->variant;
-    ptx_val random[PTXK_STREAMS][PTXK_LANES] = { { { 0 } } }, own[PTXK_STREAMS] = { { 0 } };
-    struct ptxk_step_stored stored = { .type = v->parameter };
-
-    if (ptxk_step_reads(v, ARRAY_PARAMETER))
-        stored.parameter = one->was[ARRAY_PARAMETER][0];
-    if (ptxk_step_reads(v, ARRAY_BESIDE))
-        stored.beside = one->was[ARRAY_BESIDE][0];
-    if (v->ema != PTX_NONE)
-        stored.state[0] = one->was[ARRAY_STATE][0];
-    ptxk_step_random_element(b, v, &s->random, i, random);
-    for (unsigned n = 0; n < ptxk_step_streams(v); n++)
-        own[n] = random[n][0];
-    struct ptxk_step_element e = ptxk_step_load(b, v, &stored);
-    e.rule = v->rule;
-    e.g = ptx_cvt(b, PTX_F32, x);
-    v->rule->update(b, v->options, s->coefficient, &e);
-    e.p = ptxk_step_qk_multiply(b, s, e.p, qk);
-    stored = ptxk_step_store(b, v, &e, s->ema_rate, own);
-    one->is[ARRAY_PARAMETER][0] = stored.parameter;
-    one->is[ARRAY_BESIDE][0] = stored.beside;
-    one->is[ARRAY_STATE][0] = stored.state[0];
-}
-
-// The weight of an element that is in the tile: noted, and its copy written.
-static void element_note(ptx_builder *b, const struct ptxk_tile *s,
-                         const struct ptxk_matrix_vectors *v, ptx_val within, ptx_val i,
-                         struct single *one)
-{
-    ptx_val old[PTXK_LANES] = { { 0 } };
-
-    if (!ptxk_step_notes(s) && !s->variant->copy)
-        return;
-    ptx_if (b, within) {
-        ptxk_step_report_old(b, s, 1, one->was, old);
-        if (v->at[0].type && s->variant->copy)
-            i = ptxk_spread_at(b, &v->m->spread, i);
-        ptxk_step_copy_single(b, s, i, one->is);
-        ptxk_step_report_new(b, s, 1, one->is, old);
-    }
-}
-
-// Steps vector `k`.
-static void vector_apply(ptx_builder *b, const struct ptxk_tile *s,
-                         const struct ptxk_matrix_vectors *v, unsigned k, const struct inputs *in)
-{
-    ptx_val was[ARRAYS][PTXK_LANES], is[ARRAYS][LANES], qk[PTXK_LANES] = { { 0 } };
-    ptx_val i = ptx_add(b, v->base[k], v->m->along);
-
-    for (unsigned a = 0; a < ARRAYS; a++)
-        if (a != ARRAY_GRADIENT && ptxk_step_reads(s->variant, a))
-            ptxk_lanes_of(b, &in->array[a][k], was[a]);
-    ptxk_step_qk_factors(b, s, i, LANES, qk);
-    for (uint32_t n = 0; n < LANES; n++) {
-        struct single one;
-        ptx_comment(b, "element %u", n);
-        ptx_val place = n ? ptx_add(b, i, n) : i;
-        ptx_val within = ptx_lt(b, ptx_add(b, v->m->along, n), v->m->width);
-        for (unsigned a = 0; a < ARRAYS; a++)
-            one.was[a][0] = was[a][n];
-        step_element(b, s, in->x[k][n], place, qk[n], &one);
-        element_note(b, s, v, within, place, &one);
-        for (unsigned a = 0; a < ARRAYS; a++)
-            is[a][n] = one.is[a][0];
-    }
-    ptx_comment(b, "writes them");
-    for (unsigned a = 0; a < ARRAYS; a++) {
-        const ptx_type type = ptxk_step_array_type(s->variant, a);
-        if (a != ARRAY_GRADIENT && type != PTX_NONE)
-            ptxk_matrix_vector_write(b, v, k, type, s->array[a], is[a]);
-    }
-}
-
-static void apply_tile(ptx_builder *b, const struct ptxk_tile *s, const struct ptxk_matrix_tile *m,
-                       ptx_ptr x)
-{
-    ptx_if (b, m->turns)
-        x_read(b, m, x);
-    ptx_comment(b, "the rows of the thread");
-    ptx_val whole = ptxk_matrix_is_whole(b, m, s->vectors);
-    ptx_val end = ptx_select(b, ptx_lt(b, m->along, m->width), m->height, 0);
-    ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
-    ptx_for (b, r, m->begin, end, step) {
-        const struct ptxk_matrix_vectors rows = ptxk_matrix_vectors_of(b, m, r, whole);
-        const struct inputs in = inputs_var(b, s);
-        inputs_read(b, s, &rows, x, &in);
-        for (unsigned k = 0; k < AT_ONCE; k++)
-            ptx_if (b, rows.there[k])
-                vector_apply(b, s, &rows, k, &in);
-    }
-    ptx_if (b, m->turns)
-        ptx_barrier(b);
-}
-
-void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *of)
-{
-    struct ptxk_matrix_tile m = *of;
-    const ptx_ptr codes = s->codes;
-
-    ptx_comment(b, "lr times the matrix's factor");
-    ptx_val adjust = ptx_bitcast(b, PTX_F64, ptx_load(b, m.row, MATRIX_ROW(adjust)));
-    ptx_val rate = ptx_mul(b, ptx_cvt(b, PTX_F64, s->coefficient[MUON_LR]), adjust);
-    s->coefficient[MUON_RATE] = ptx_cvt(b, PTX_F32, rate);
-    ptx_val to = ptx_load(b, m.row, MATRIX_ROW(to));
-    ptx_ptr x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, to);
-    ptx_for (b, index, m.begins, m.ends, 1) {
-        ptxk_matrix_tile_set(b, &m, index);
-        s->random.first = m.first;
-        s->tensor_first = m.memory_first;
-        ptxk_tile_arrays(b, s);
-        if (s->variant->copy)
-            s->codes = ptx_at(b, codes, m.memory_first);
-        apply_tile(b, s, &m, ptx_at(b, x, m.x_first));
     }
 }

@@ -93,10 +93,15 @@ struct ptxk_matrix_tile ptxk_matrix_read(ptx_builder *b, bool spreads, ptx_ptr m
                                          ptx_val matrix, ptx_val index, ptx_val tid,
                                          ptx_ptr shared);
 
-// Declares the parameters and the shared memory of the second pass.
-void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s);
+// Declares the parameters and the shared memory of the second pass, or of that of chips.
+void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s, bool of_chips);
 // Steps the parameters of the block's tiles from what the products have left. The coefficients are
 // read, and s->variant has the rule of the second pass. All threads of the block must execute it.
 void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *of);
+
+// Likewise those of the matrix that the block has multiplied, from its last product.
+struct ptxk_muon_chip;
+void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
+                           struct ptxk_muon_chip *chip);
 
 #endif

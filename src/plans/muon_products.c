@@ -58,6 +58,7 @@ struct muon_products {
     ptx_function *functions[MUON_ENTRIES];
     ptx_buffer *memory;
     CUdeviceptr products;
+    struct muon_taker taker;
     struct queue queue;
     struct launch launches[MUON_ENTRIES]; // the chips', and then that of the tiles
     unsigned launch_count;
@@ -202,6 +203,7 @@ static ptx_status add_chips(struct tables *t, const struct muon_set *set, CUdevi
             .rows = m->rows,
             .columns = m->columns,
             .pitch = (uint32_t)muon_pitch(m->columns),
+            .taken = m->taken,
         };
     }
     qsort(t->chips, t->chips_total, sizeof *t->chips, by_columns);
@@ -370,6 +372,27 @@ static void make_launches(struct muon_products *m, const struct tables *t)
                                 t->matrix_count };
 }
 
+static bool is_taken(const struct muon_products *m, unsigned entry)
+{
+    return entry == MUON_CHIP_128 && m->taker.name;
+}
+
+static ptx_status emit(const struct muon_products *m, ptx_builder *b, unsigned entries)
+{
+    const unsigned taken = entries & 1 << MUON_CHIP_128, others = entries & ~taken;
+    unsigned before = 0;
+
+    if (!taken || !is_taken(m, MUON_CHIP_128)) {
+        ptxk_muon_emit(b, entries);
+        return PTX_OK;
+    }
+    ptxk_muon_emit(b, others);
+    for (unsigned k = 0; k < MUON_ENTRIES; k++)
+        before += others >> k & 1;
+    m->taker.emit(m->taker.user, b);
+    return m->taker.bind(m->taker.user, b, before);
+}
+
 static ptx_status load(struct muon_products *m, const struct ptx_module_params *module,
                        CUstream stream)
 {
@@ -385,14 +408,16 @@ static ptx_status load(struct muon_products *m, const struct ptx_module_params *
         m->groups ? ptxp_builder_create_own(m->device) : ptxp_builder_create(m->device);
     if (!b)
         return ptx_error_status();
-    ptxk_muon_emit(b, entries);
-    m->module = ptxp_load(m->device, b, "the kernels of Muon's products",
-                          module ? module : &defaults, stream);
+    ptx_status status = emit(m, b, entries);
+    if (!status)
+        m->module = ptxp_load(m->device, b, "the kernels of Muon's products",
+                              module ? module : &defaults, stream);
     ptx_builder_destroy(&b);
     for (unsigned k = 0; k < MUON_ENTRIES && m->module; k++) {
         if (!(entries & 1u << k))
             continue;
-        m->functions[k] = ptx_module_function(m->module, ptxk_muon_entries[k]);
+        m->functions[k] =
+            ptx_module_function(m->module, is_taken(m, k) ? m->taker.name : ptxk_muon_entries[k]);
         if (!m->functions[k])
             return ptx_error_status();
     }
@@ -437,6 +462,7 @@ struct muon_products *ptxp_muon_create_like(const struct muon_products *like, pt
         return NULL;
     }
     m->device = device;
+    m->taker = set->taker;
     if (like)
         memcpy(m->functions, like->functions, sizeof m->functions);
     if (create(m, like, set, workspace, module, stream)) {
@@ -465,7 +491,7 @@ static ptx_status launch(const struct muon_products *products, unsigned k, bool 
                                         PTX_ARG(q->tiles),           PTX_ARG(q->matrices) };
     const struct ptx_arg of_chips[] = { PTX_ARG(l->table) };
     const bool tiles = l->entry == MUON_TILES || l->entry == MUON_SMALL_TILES;
-    const struct ptx_launch_params params = {
+    struct ptx_launch_params params = {
         .grid = { l->blocks },
         .shared_bytes = ptxk_muon_shared(l->entry, products->groups),
         .stream = stream,
@@ -474,6 +500,8 @@ static ptx_status launch(const struct muon_products *products, unsigned k, bool 
         .programmatic = follows,
     };
 
+    if (is_taken(products, l->entry))
+        params.args = products->taker.args(products->taker.user, l->table, &params.arg_count);
     return ptx_launch(products->functions[l->entry], &params);
 }
 

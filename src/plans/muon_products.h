@@ -18,6 +18,7 @@
 #define PTXGEN_PLANS_MUON_PRODUCTS_H
 
 #include <ptxgen/device.h>
+#include <ptxgen/launch.h>
 #include <ptxgen/module.h>
 
 #include "kernels/muon.h"
@@ -27,8 +28,9 @@ enum { MUON_MOST_ROWS = 16384, MUON_MOST_COLUMNS = 1 << 30, MUON_MOST_STEPS = 64
 struct muon_matrix {
     uint32_t rows, columns; // rows 0: nothing; else rows <= columns
     uint32_t schedule;
-    uint64_t x;   // set by ptxp_muon_layout(): where X is in the workspace, in bytes
-    uint64_t out; // and where the result is
+    uint32_t taken; // of a matrix on a chip of 128 rows: struct muon_chip's
+    uint64_t x;     // set by ptxp_muon_layout(): where X is in the workspace, in bytes
+    uint64_t out;   // and where the result is
 };
 
 // A triple (a, b, c) a step. No steps: X itself is the result.
@@ -37,14 +39,27 @@ struct muon_schedule {
     const float (*triples)[3];
 };
 
+// A kernel in place of that of the chips of 128 rows, which has rows of struct muon_chip, a block
+// for each, and may take their results.
+struct muon_taker {
+    const char *name; // NULL: there is none
+    void *user;
+    void (*emit)(void *user, ptx_builder *b);
+    // Finds its arguments; `entry`: in the text.
+    ptx_status (*bind)(void *user, const ptx_builder *b, unsigned entry);
+    // These, of a launch with such rows: they are there until the next call.
+    const struct ptx_arg *(*args)(void *user, CUdeviceptr chips, size_t *count);
+};
+
 struct muon_set {
     struct muon_matrix *matrices;
     size_t count;
     const struct muon_schedule *schedules;
     uint32_t schedule_count;
     uint64_t beside; // elements that the launch after those of the products steps beside them
-    uint32_t side;   // of tiles; 0: as the number of tiles has it. No bit depends on it
-    bool by_warps;   // tiles multiplied warp by warp on sm_90, too: neither does one on this
+    struct muon_taker taker;
+    uint32_t side; // of tiles; 0: as the number of tiles has it. No bit depends on it
+    bool by_warps; // tiles multiplied warp by warp on sm_90, too: neither does one on this
 };
 
 // Bytes from a row of X to the next.

@@ -90,6 +90,36 @@ uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor)
     return parts_of(tiles_of(&v), each_of(&v));
 }
 
+static uint32_t steps_of(const struct ptx_step_group *group)
+{
+    return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
+}
+
+bool ptxp_matrix_may_step_chips(const struct ptx_step_params *params)
+{
+    bool alone = !params->weight_reports_at && !params->qk_clip_count;
+
+    for (size_t t = 0; t < params->tensor_count && alone; t++)
+        alone = !params->tensors[t].amax && !params->tensors[t].fp8;
+    return alone;
+}
+
+// Of a matrix, where it may be.
+static bool is_stepped_on_chip(const struct ptx_step_params *params, size_t t)
+{
+    const struct ptx_step_tensor *tensor = &params->tensors[t];
+    const uint64_t rows = rows_of(tensor), least = MUON_CHIP_MOST / 2;
+
+    return !tensor->whole_rows && !tensor->spread.run && rows > least && rows <= MUON_CHIP_MOST &&
+           rows < tensor->columns && tensor->count < UINT32_C(1) << 30 &&
+           steps_of(group_of(params, t));
+}
+
+uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, bool chips, size_t t)
+{
+    return chips && is_stepped_on_chip(params, t) ? 0 : ptxp_matrix_tiles(&params->tensors[t]);
+}
+
 // ---- checks -------------------------------------------------------------------------------------
 
 ptx_status ptxp_muon_check(const char *what, size_t k, const struct ptx_muon_params *muon)
@@ -278,11 +308,6 @@ static uint64_t sums_of(const struct ptx_step_tensor *tensor)
     return parts_of(tensor->count, STEP_MATRIX_PART);
 }
 
-static uint32_t steps_of(const struct ptx_step_group *group)
-{
-    return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
-}
-
 struct muon_schedule ptxp_muon_schedule(const struct ptx_muon_params *muon, float (*triples)[3])
 {
     static const float usual[TRIPLE] = { 3.4445f, -4.7750f, 2.0315f };
@@ -339,7 +364,8 @@ static struct muon_set products_of(const struct ptx_step_params *params,
                                .schedule_count = params->group_count };
 }
 
-ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matrix_set *set)
+ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
+                               struct matrix_set *set)
 {
     size_t matrices = 0;
 
@@ -376,11 +402,15 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matr
         set->matrices[set->count++] =
             (struct muon_matrix) { .rows = (uint32_t)(turns ? columns : rows),
                                    .columns = (uint32_t)(turns ? rows : columns),
-                                   .schedule = tensor->group };
+                                   .schedule = tensor->group,
+                                   .taken = chips && is_stepped_on_chip(params, t) ? (uint32_t)t + 1
+                                                                                   : 0 };
     }
+    for (size_t k = 0; k < set->count; k++)
+        set->steps_chips |= set->matrices[k].taken != 0;
     const struct muon_set products = products_of(params, set);
     status = ptxp_muon_layout(&products, &set->bytes);
-    return status ? status : ptxp_matrix_windows(params, set);
+    return status ? status : ptxp_matrix_windows(params, chips, set);
 }
 
 // What lr is multiplied by.
@@ -449,9 +479,9 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
 
 ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_step_params *params,
                                 const struct step_layout *layout, CUdeviceptr memory,
-                                struct muon_products ***products)
+                                const struct muon_taker *taker, struct muon_products ***products)
 {
-    const struct muon_set all = products_of(params, &layout->set);
+    struct muon_set all = products_of(params, &layout->set);
 
     uint64_t others = 0; // elements
 
@@ -463,6 +493,8 @@ ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_s
     *products = calloc(layout->set.window_count, sizeof **products);
     if (!*products)
         return ptxp_norm_out_of_host_memory(norm->hooks);
+    if (layout->set.steps_chips)
+        all.taker = *taker;
     for (size_t w = 0; w < layout->set.window_count; w++) {
         struct muon_set set = all;
         set.matrices += layout->set.windows[w].first;
@@ -524,9 +556,11 @@ static int launches_of(const struct step_layout *layout, const struct matrix_win
 
 int ptxp_matrix_launches(const struct step_layout *layout)
 {
-    int launches = layout->set.window_count ? (int)layout->set.window_count - 1 : 0;
+    int launches = 0;
 
-    for (size_t w = 0; w < layout->set.window_count; w++)
+    for (size_t w = 0; w < layout->set.window_count; w++) {
         launches += launches_of(layout, &layout->set.windows[w]);
+        launches += w && ptxp_matrix_part(layout, w).step_tiles;
+    }
     return launches;
 }

@@ -12,8 +12,13 @@ bool ptxp_is_matrix(const struct ptx_step_params *params, size_t t);
 bool ptxp_matrix_is_cut(const struct ptx_step_params *params, size_t t);
 // What its `update` has.
 uint64_t ptxp_matrix_update_bytes(const struct ptx_step_tensor *tensor);
-// Its tiles.
+// Its tiles; and those of the step, which are none where the block that multiplies the matrix steps
+// it, too.
 uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor);
+uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, bool chips, size_t t);
+// `chips` there and below: whether a plan has such matrices at all. It must be left nothing but
+// parameters, masters and averages.
+bool ptxp_matrix_may_step_chips(const struct ptx_step_params *params);
 
 // Checks that the messages name as "`what` k"; the second, that a matrix's sides are not too large.
 ptx_status ptxp_muon_check(const char *what, size_t k, const struct ptx_muon_params *muon);
@@ -32,7 +37,8 @@ void *ptxp_matrix_copy(struct ptx_step_group *groups, uint32_t count);
 
 // Finds the matrices of parameters that were checked, and lays them out. After a success or an
 // error ptxp_matrix_set_free() must be called.
-ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, struct matrix_set *set);
+ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
+                               struct matrix_set *set);
 void ptxp_matrix_set_free(struct matrix_set *set);
 // Fills their rows; `memory`: the address of the plan's.
 void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_layout *layout,
@@ -41,7 +47,8 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
 // Divides them into windows that have room in matrix_memory (muon_windows.c). The parts of the step
 // of matrices: at least one, which may have no tiles; and one of them, as tiles of the pass before
 // the products, and of the step.
-ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, struct matrix_set *set);
+ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, bool chips,
+                               struct matrix_set *set);
 struct matrix_part {
     uint64_t tile, tiles;
     uint64_t step_tile, step_tiles;
@@ -52,7 +59,7 @@ struct matrix_part ptxp_matrix_part(const struct step_layout *layout, size_t win
 // Makes the products of each part: to be freed, also after an error. NULL: there are no matrices.
 ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_step_params *params,
                                 const struct step_layout *layout, CUdeviceptr memory,
-                                struct muon_products ***products);
+                                const struct muon_taker *taker, struct muon_products ***products);
 void ptxp_matrix_products_free(const struct step_layout *layout, struct muon_products **products);
 // The launches between the records and the step: what leaves X of a part, whose tiles the kernel's
 // parameter has, then the products. How many they are, with those of the step of all parts but the

@@ -11,10 +11,9 @@
 
 // ---- kernels ------------------------------------------------------------------------------------
 
-// Finds the values of all kernel parameters by their names.
-static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
+ptx_status ptxp_norm_plan_bind(const struct norm_plan *plan, const ptx_builder *b, unsigned entry,
+                               bool sets, struct norm_kernel *kernel)
 {
-    const struct norm_entry *entries = plan->hooks->entries;
     const struct norm_launch *launch = &plan->launch;
     const struct ptx_named_arg core[] = {
         // For the kernels that set something; the other kernels take the whole array.
@@ -47,19 +46,25 @@ static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
     };
     enum { OF_SETTERS = 2, VALUES = sizeof core / sizeof *core };
     struct ptx_named_arg values[NORM_MOST_OWN_VALUES + VALUES];
+    const size_t skipped = sets ? 0 : OF_SETTERS;
+    const size_t own = plan->hooks->values(plan, sets, values);
+
+    memcpy(values + own, core + skipped, (VALUES - skipped) * sizeof *core);
+    return ptx_bind(b, entry, values, own + VALUES - skipped, kernel->args, NORM_MOST_ARGS,
+                    &kernel->arg_count);
+}
+
+static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
+{
+    const struct norm_entry *entries = plan->hooks->entries;
     ptx_status status = PTX_OK;
     unsigned entry = 0;
 
     for (unsigned k = 0; k < NORM_ENTRIES && !status; k++) {
         struct norm_kernel *kernel = &plan->kernels[k];
-        const bool sets = k >= NORM_SET_MAX_NORM;
-        const size_t skipped = sets ? 0 : OF_SETTERS;
         if (!ptxk_norm_entry(&plan->layout.spec, k))
             continue;
-        const size_t own = plan->hooks->values(plan, sets, values);
-        memcpy(values + own, core + skipped, (VALUES - skipped) * sizeof *core);
-        status = ptx_bind(b, entry++, values, own + VALUES - skipped, kernel->args, NORM_MOST_ARGS,
-                          &kernel->arg_count);
+        status = ptxp_norm_plan_bind(plan, b, entry++, k >= NORM_SET_MAX_NORM, kernel);
         kernel->function = ptx_module_function(plan->module, entries[k].name);
         if (!status && !kernel->function)
             status = ptx_error_status();

@@ -244,6 +244,11 @@ struct norm_plan {
 // The norms of a plan that may be NULL, which the calls below refuse.
 #define NORM_OF(plan) ((plan) ? &(plan)->norm : NULL)
 
+// Finds the values of the parameters of a kernel, entry `entry` of a text, by their names. `sets`:
+// it sets something.
+ptx_status ptxp_norm_plan_bind(const struct norm_plan *plan, const ptx_builder *b, unsigned entry,
+                               bool sets, struct norm_kernel *kernel);
+
 // A zeroed plan of so many bytes on the device, to be freed; NULL on an error.
 void *ptxp_norm_plan_allocate(ptx_device *device, const struct norm_hooks *hooks, size_t bytes);
 // Checks the parameters, and that nothing is being captured, and does all that is slow. On an error

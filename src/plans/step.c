@@ -48,6 +48,7 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "matrix_sums", PTX_ARG(plan->matrix_sums) },
         { "matrix_totals", PTX_ARG(plan->totals) },
         { "first_tile", PTX_ARG(plan->part.step_tile) },
+        { "chips", PTX_ARG(plan->part.chips) },
         { "unit_rows", PTX_ARG(plan->unit_rows) },
         { "unit_blocks", PTX_ARG(plan->unit_blocks) },
         { "unit_tiles", PTX_ARG(plan->unit_tiles) },
@@ -226,6 +227,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
                                       .counts_empty = layout->counts_empty,
                                       .over_ranks = layout->over_ranks,
                                       .spreads = layout->spreads,
+                                      .steps_chips = layout->set.steps_chips,
                                       .fp8_blocks = layout->fp8.kinds,
                                       .clips_units = layout->units.clips,
                                       .reads_units = layout->units.reads,
@@ -311,6 +313,31 @@ static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params 
     return PTX_OK;
 }
 
+// ---- the chips of the products, with the step of their matrices ---------------------------------
+
+static void emit_chips(void *user, ptx_builder *b)
+{
+    const ptx_step_plan *plan = user;
+
+    ptxk_step_chips_emit(b, &plan->norm.layout.spec);
+}
+
+static ptx_status bind_chips(void *user, const ptx_builder *b, unsigned entry)
+{
+    ptx_step_plan *plan = user;
+
+    return ptxp_norm_plan_bind(&plan->norm, b, entry, false, &plan->chips);
+}
+
+static const struct ptx_arg *args_of_chips(void *user, CUdeviceptr chips, size_t *count)
+{
+    ptx_step_plan *plan = user;
+
+    plan->part.chips = chips;
+    *count = plan->chips.arg_count;
+    return plan->chips.args;
+}
+
 static ptx_status prepare(struct norm_plan *norm)
 {
     ptx_step_plan *plan = (void *)norm;
@@ -333,7 +360,10 @@ static ptx_status prepare(struct norm_plan *norm)
         status = ptxp_step_check_scales(norm, &plan->params);
     if (!status)
         status = ptxp_matrix_products(norm, &plan->params, &plan->layout,
-                                      ptx_buffer_address(plan->memory), &plan->products);
+                                      ptx_buffer_address(plan->memory),
+                                      &(struct muon_taker) { ptxk_step_chips_name, plan, emit_chips,
+                                                             bind_chips, args_of_chips },
+                                      &plan->products);
     if (!status)
         status = upload(plan);
     // Kernels take it from here, before the rest of the info is known.
@@ -579,6 +609,8 @@ static ptx_status describe(const struct ptx_step_params *params,
         ptxk_norm_emit(b, &layout.spec);
     if (!status && b && (spec.over_ranks || ptxp_matrix_multiplies(&step)))
         ptxk_muon_emit(b, MUON_ALL);
+    if (!status && b && spec.steps_chips)
+        ptxk_step_chips_emit(b, &layout.spec);
     if (!status && b && spec.over_ranks)
         ptxk_muon_parts_emit(b);
     if (!status && description)

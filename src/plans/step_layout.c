@@ -254,13 +254,15 @@ unsigned ptxp_step_scale_bytes(const struct ptx_step_tensor *tensor)
 
 // With reports of weights a tensor without elements has a tile, too, whose block reports it absent;
 // and where it counts its steps.
-static uint64_t tiles_of_tensor(const struct ptx_step_params *params, uint32_t tile, size_t t)
+static uint64_t tiles_of_tensor(const struct ptx_step_params *params,
+                                const struct step_layout *layout, uint32_t tile, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
-    const uint64_t tiles =
-        ptxp_is_matrix(params, t) ? ptxp_matrix_tiles(tensor) : parts_of(tensor->count, tile);
+    const uint64_t tiles = ptxp_is_matrix(params, t)
+                               ? ptxp_matrix_step_tiles(params, layout->chips, t)
+                               : parts_of(tensor->count, tile);
 
-    return (params->weight_reports_at || tensor->counts_empty) && !tiles ? 1 : tiles;
+    return (params->weight_reports_at || tensor->counts_empty) && !tensor->count ? 1 : tiles;
 }
 
 static bool has_rule_of_matrices(const struct ptx_step_params *params, size_t t)
@@ -277,13 +279,14 @@ static size_t nth_tensor(const struct ptx_step_params *params, size_t n)
     return has_rule_of_matrices(params, t) == (n >= params->tensor_count) ? t : SIZE_MAX;
 }
 
-static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile, uint64_t *others)
+static uint64_t tiles_of_all(const struct ptx_step_params *params, const struct step_layout *layout,
+                             uint64_t *others)
 {
     uint64_t tiles = 0;
 
     *others = 0;
     for (size_t t = 0; t < params->tensor_count; t++) {
-        const uint64_t own = tiles_of_tensor(params, tile, t);
+        const uint64_t own = tiles_of_tensor(params, layout, layout->tile, t);
         tiles += own;
         *others += has_rule_of_matrices(params, t) ? 0 : own;
     }
@@ -292,8 +295,8 @@ static uint64_t tiles_of_all(const struct ptx_step_params *params, uint32_t tile
 
 // Writes the blocks that fold reports of weights, and the largest, of tensors of several tiles, and
 // returns their number. `to`: NULL: only that.
-static uint64_t fold_parts(const struct ptx_step_params *params, uint32_t tile,
-                           struct step_fold_part *to)
+static uint64_t fold_parts(const struct ptx_step_params *params, const struct step_layout *layout,
+                           uint32_t tile, struct step_fold_part *to)
 {
     uint64_t first = 0, parts = 0;
 
@@ -301,7 +304,7 @@ static uint64_t fold_parts(const struct ptx_step_params *params, uint32_t tile,
         const size_t t = nth_tensor(params, n);
         if (t == SIZE_MAX)
             continue;
-        const uint64_t tiles = tiles_of_tensor(params, tile, t);
+        const uint64_t tiles = tiles_of_tensor(params, layout, tile, t);
         const bool notes = params->weight_reports_at || params->tensors[t].amax;
         for (uint64_t k = 0; notes && tiles > 1 && k < tiles; k += STEP_FOLD_TILES, parts++)
             if (to)
@@ -310,6 +313,14 @@ static uint64_t fold_parts(const struct ptx_step_params *params, uint32_t tile,
         first += tiles;
     }
     return parts;
+}
+
+static bool has_elements(const struct ptx_step_params *params)
+{
+    for (size_t t = 0; t < params->tensor_count; t++)
+        if (params->tensors[t].count)
+            return true;
+    return false;
 }
 
 // The length and the number of tiles. Small tensors get shorter ones, or most of a tile would be
@@ -327,15 +338,15 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
 
     for (size_t t = 0; t < params->tensor_count; t++)
         if (ptxp_is_matrix(params, t))
-            of_matrices += tiles_of_tensor(params, 1, t);
+            of_matrices += tiles_of_tensor(params, layout, 1, t);
         else
             elements += params->tensors[t].count;
     layout->tile = ptxk_step_tile(&spec, elements);
-    *tiles = tiles_of_all(params, layout->tile, &others);
+    *tiles = tiles_of_all(params, layout, &others);
     while (layout->tile > least &&
            *tiles - of_matrices > (elements + elements / 8) / layout->tile + 1) {
         layout->tile /= 2;
-        *tiles = tiles_of_all(params, layout->tile, &others);
+        *tiles = tiles_of_all(params, layout, &others);
     }
     // Where most threads of a block would have no vector: the more blocks are under way at once.
     // But no report or amax that one tile has written is folded.
@@ -343,16 +354,16 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
     while (*tiles > FEW_TILES && ptxk_step_may_have_fewer_threads(&spec) &&
            layout->threads > LEAST_THREADS && layout->tile == least &&
            *tiles * layout->tile / 3 * 2 > elements &&
-           fold_parts(params, least / 2, NULL) == fold_parts(params, least, NULL)) {
+           fold_parts(params, layout, least / 2, NULL) == fold_parts(params, layout, least, NULL)) {
         layout->threads /= 2;
         layout->tile = least /= 2;
-        *tiles = tiles_of_all(params, layout->tile, &others);
+        *tiles = tiles_of_all(params, layout, &others);
     }
     if (*tiles > INT32_MAX)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the tensors have more than 2^31 * %" PRIu32 " elements", layout->tile);
     layout->others = (uint32_t)others;
-    if (!*tiles) {
+    if (!*tiles && !has_elements(params)) {
         *tiles = 1;
         layout->others = ptxk_step_matrices(&spec).count < spec.variant_count;
     }
@@ -364,7 +375,8 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     ptx_status status;
     uint64_t at = 0, tiles;
 
-    *layout = (struct step_layout) { .tensor_count = params->tensor_count };
+    *layout = (struct step_layout) { .tensor_count = params->tensor_count,
+                                     .chips = ptxp_matrix_may_step_chips(params) };
     status = ptxp_qk_create(params, &layout->qk);
     if (!status)
         status = find_variants(params, layout);
@@ -381,7 +393,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     if (!status)
         status = ptxp_copies_count(params, &layout->fp8);
     if (!status)
-        status = ptxp_matrix_measure(params, &layout->set);
+        status = ptxp_matrix_measure(params, layout->chips, &layout->set);
     if (!status)
         status = ptxp_units_count(params, &layout->units);
     if (status) {
@@ -422,7 +434,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     at = place(&layout->qk_factors, at, layout->qk.count, sizeof(uint64_t));
     at = place(&layout->qk_one, at, layout->qk.count != 0, sizeof(float));
     const bool notes = ptxp_step_reports_weights(params) || layout->takes_amax;
-    at = place(&layout->fold_parts, at, notes ? fold_parts(params, layout->tile, NULL) : 0,
+    at = place(&layout->fold_parts, at, notes ? fold_parts(params, layout, layout->tile, NULL) : 0,
                sizeof(struct step_fold_part));
     at = place(&layout->folds, at, notes ? params->tensor_count + 1 : 0,
                sizeof(struct step_fold_row));
@@ -537,7 +549,8 @@ static void fill_tiles(const struct ptx_step_params *params, const struct step_l
 
     for (size_t n = 0; n < 2 * params->tensor_count; n++) {
         const size_t t = nth_tensor(params, n);
-        for (uint32_t k = 0; t != SIZE_MAX && k < tiles_of_tensor(params, layout->tile, t); k++)
+        for (uint32_t k = 0; t != SIZE_MAX && k < tiles_of_tensor(params, layout, layout->tile, t);
+             k++)
             tiles[count++] = (struct step_tile_row) { (uint32_t)t, k };
     }
     if (count == 0)
@@ -554,7 +567,7 @@ static void fill_first_tiles(const struct ptx_step_params *params, const struct 
         if (t == SIZE_MAX)
             continue;
         first[t] = at;
-        at += (uint32_t)tiles_of_tensor(params, layout->tile, t);
+        at += (uint32_t)tiles_of_tensor(params, layout, layout->tile, t);
     }
 }
 
@@ -598,7 +611,7 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
     if (layout->first_tiles.length)
         fill_first_tiles(params, layout, (void *)(image + layout->first_tiles.offset));
     if (layout->fold_parts.length)
-        fold_parts(params, layout->tile, (void *)(image + layout->fold_parts.offset));
+        fold_parts(params, layout, layout->tile, (void *)(image + layout->fold_parts.offset));
     ptxp_copies_fill(params, layout, image);
     ptxp_matrix_fill(params, layout, memory, image);
     ptxp_qk_fill(params, layout, memory, image);

@@ -36,9 +36,10 @@ struct ptx_step_plan {
     struct ptx_step_group *groups;
     struct ptx_qk_clip *clips;
     void *muon;                      // what groups point at
+    struct norm_kernel chips;        // its arguments
     struct muon_products **products; // of each part of the matrices
     struct {
-        CUdeviceptr tiles;
+        CUdeviceptr tiles, chips;
         uint32_t step_tile;
     } part;             // the one that is launched
     CUdeviceptr totals; // of matrices: info.matrix_sums where there are some, else the plan's own

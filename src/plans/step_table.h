@@ -74,6 +74,7 @@ struct matrix_set {
     struct muon_schedule *schedules;
     float (*triples)[3];         // of all schedules
     uint64_t tiles, sums, bytes; // rows of tiles and of sums; the workspace
+    bool steps_chips;            // some matrix is stepped by the block that multiplies it
 };
 
 // What qk_clips say of a tensor: its lines, which are rows or columns; none: nothing.
@@ -100,6 +101,7 @@ struct step_layout {
     struct qk_set qk;
     bool accumulates;  // tensors have accumulators
     bool takes_amax;   // some tensor has an amax
+    bool chips;        // matrices may be stepped by the block that multiplies them
     bool counts_empty; // some tensor without elements has a clock
     bool over_ranks;   // some tensor has rows of a matrix whose others are elsewhere
     bool spreads;      // some matrix's elements are not consecutive

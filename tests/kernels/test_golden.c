@@ -438,6 +438,20 @@ static void check_matrix_plans(struct golden *g)
     }
 }
 
+/// Plans whose products step their matrices.
+static void check_chip_plans(struct golden *g)
+{
+    for (unsigned format = 0; format < PTX_STEP_FORMAT_STATE_8BIT; format += 3)
+        check_step_of(g,
+                      (struct ptx_step_tensor) {
+                          .count = 5280, .columns = 80, .format = (ptx_step_format)format },
+                      (struct ptx_step_group) { .rule = PTX_STEP_RULE_MUON,
+                                                .nesterov = true,
+                                                .hyper = { .momentum = 0.9 } },
+                      (struct ptx_step_params) { .gradients = PTX_STEP_GRADIENTS_RAW },
+                      "matrices_chips_format%u", format);
+}
+
 /// The same of matrices that are rows or columns of a parameter.
 static void check_spread_plans(struct golden *g)
 {
@@ -727,6 +741,7 @@ static void emit_all(struct golden *g)
     check_some_clip_plans(g);
     check_step_plans(g);
     check_matrix_plans(g);
+    check_chip_plans(g);
     check_spread_plans(g);
     check_factor_plans(g);
     check_ema_plans(g);

@@ -67,6 +67,23 @@ static void assemble_plan(const struct ptx_builder_params *target, const char *n
     assemble(b, "a plan of matrices", name);
 }
 
+// One whose products step their matrices.
+static void assemble_chips(const struct ptx_builder_params *target, const char *name)
+{
+    static const struct ptx_step_group group = { .rule = PTX_STEP_RULE_MUON,
+                                                 .hyper = { .momentum = 0.9 } };
+    static const struct ptx_step_tensor tensor = {
+        .count = 5280, .columns = 80, .dtype = PTX_BF16, .format = PTX_STEP_FORMAT_STOCHASTIC
+    };
+    const struct ptx_step_params params = {
+        .tensors = &tensor, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
+    };
+    ptx_builder *b = ptx_builder_create(target);
+    if (ptx_step_emit(b, &params))
+        fail_msg("%s", ptx_error_message());
+    assemble(b, "a plan whose products step", name);
+}
+
 static void test_target(void **state)
 {
     const struct ptx_target *target = *state;
@@ -107,6 +124,8 @@ static void test_target(void **state)
     }
     if ((target->sm == 80 || target->sm == 90) && !target->suffix)
         assemble_plan(&params, name);
+    if (target->sm == 90 || (target->sm == 80 && !target->suffix))
+        assemble_chips(&params, name);
 }
 
 static bool is_wanted(const char *target, int count, char **wanted)

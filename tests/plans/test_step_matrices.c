@@ -92,6 +92,50 @@ TEST(test_products)
     }
 }
 
+// Matrices that the block of their products steps, in all formats and in windows, beside some of
+// its chips that it does not step: square and tall ones.
+TEST(test_chips)
+{
+    enum { PLANS = 3, SHAPES = 4 };
+    static const struct matrix_shape shapes[PLANS][SHAPES] = {
+        { { 65, 131, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
+          { 68, 68, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 80, 66, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 70, 140, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false } },
+        { { 128, 136, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
+        { { 66, 70, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+          { 72, 90, PTX_STEP_FORMAT_REMAINDER, PTX_BF16, PTX_F32, false },
+          { 140, 66, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
+          { 66, 80, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false } },
+    };
+    struct random r = gpu_random(&gpu, "matrices stepped by their products");
+    struct matrix_set set;
+
+    for (unsigned k = 0; k < PLANS; k++) {
+        matrix_set_create(&set, &gpu, &r, shapes[k], k == 1 ? 1 : SHAPES);
+        set.groups[0].nesterov = k != 1;
+        set.params.gradients = (ptx_step_gradients)k;
+        set.params.matrix_memory = k == 2 ? 60000 : 0;
+        set.muon.steps = k ? 1 : 4;
+        set.muon.triples = NULL;
+        matrix_set_steps(&set, &r);
+        ptx_step_plan *plan = matrix_plan(&set);
+        struct ptx_step_description description;
+        require(ptx_step_plan_describe(plan, &description));
+        if (k == 1) // norm, records, updates, AdamW's tensor, and products with the step
+            assert_int_equal(description.launches, 5);
+        matrix_set_gradients(&set, &r);
+        matrix_put(&set, 0, MATRIX_GRADIENT, 17, INFINITY);
+        matrix_set_upload(&set);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        if (k == PTX_STEP_GRADIENTS_ZERO)
+            matrix_set_clear(&set);
+        matrix_set_check(&set, "a skipped step");
+        ptx_step_plan_destroy(&plan);
+        matrix_set_destroy(&set);
+    }
+}
+
 // A step that is skipped writes nothing, but clears gradients that are to be.
 TEST(test_skips)
 {
