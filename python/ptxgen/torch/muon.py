@@ -310,8 +310,9 @@ def _triples(given: Any, steps: int) -> Tuple[_Triple, ...]:
                          f"each of ns_steps={steps}")
     for k, row in enumerate(rows):
         if (not isinstance(row, (tuple, list)) or len(row) != 3 or not all(map(is_number, row))
-                or not all(math.isfinite(float(one)) for one in row)):
-            raise ValueError(f"ns_coefficients: the triple of step {k} is {row!r:.80}, and three finite numbers are needed")
+                or not all(abs(float(one)) <= torch.finfo(torch.float32).max for one in row)):
+            raise ValueError(f"ns_coefficients: the triple of step {k} is {row!r:.80}, and three numbers that are finite in "
+                             "f32 are needed")
     return tuple((float(a), float(b), float(c)) for a, b, c in rows)
 
 
