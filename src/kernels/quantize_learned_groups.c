@@ -46,31 +46,81 @@ static struct own_values read_own(ptx_builder *b, const struct group_work *w)
 
 // ---- sums ---------------------------------------------------------------------------------------
 
-// The thread with a group's first element writes its gradients.
-static void write_gradients(ptx_builder *b, const struct group_work *w,
-                            const struct group_vector *v, ptx_val *sums)
+// Of the sums that a lane has, which are two halves: one half is kept and the other given away, for
+// what the lane `apart` from it has of the kept one. Each lane of a team so has half of the sums,
+// each of twice as many lanes: the same tree as that of ptxk_team_sum().
+static void halve_sums(ptx_builder *b, const struct group_work *w, ptx_val *sums, unsigned half,
+                       uint32_t apart)
 {
-    ptx_val place = ptx_and(b, w->lane, w->team - 1);
-    ptx_val begins = ptx_eq(b, place, 0);
+    ptx_val upper = ptx_ne(b, ptx_and(b, w->lane, apart), 0);
 
-    for (unsigned s = 0; s < w->sums; s++) {
-        ptx_comment(b, s == SUM_SCALE ? "the sum of the group's scale" : "of its zero point");
-        sums[s] = ptxk_team_sum(b, sums[s], ptx_u32(w->team));
+    for (unsigned k = 0; k < half; k++) {
+        ptx_val given = ptx_select(b, upper, sums[k], sums[half + k]);
+        ptx_val kept = ptx_select(b, upper, sums[half + k], sums[k]);
+        sums[k] = ptx_add(b, kept, ptx_shfl_bfly(b, given, apart));
     }
-    ptx_if (b, ptx_and(b, begins, v->in)) {
-        ptx_comment(b, "the thread with its first element writes its gradients");
-        ptx_val group = ptxk_over_power_of_two(b, v->i, w->of.group);
-        for (unsigned s = 0; s < w->sums; s++) {
-            ptx_val gradient = ptx_cvt(b, PTX_F32, ptx_mul(b, sums[s], w->factor));
-            ptx_store(b, w->gradient[s], group, ptxk_one_nan(b, gradient));
+}
+
+// The sums over the team of each of the thread's vectors, [vector][sum]. They are left in the lanes
+// of the team, `*left` in each: those from sum `*first` (u32) on. Lanes that are less than `*same`
+// apart have the same.
+static ptx_val spread_sums(ptx_builder *b, const struct group_work *w, ptx_val *sums,
+                           unsigned *left, unsigned *same)
+{
+    ptx_val first = ptx_u32(0);
+
+    *left = VECTORS * w->sums;
+    *same = w->team;
+    while (*same > 1 && *left > 1) {
+        *same /= 2;
+        *left /= 2;
+        ptx_comment(b, "sums over lanes %u apart; %u of them are left", *same, *left);
+        halve_sums(b, w, sums, *left, *same);
+        ptx_val bit = ptx_and(b, w->lane, *same);
+        ptx_val more = ptx_select(b, ptx_ne(b, bit, 0), ptx_u32(*left), 0);
+        first = first.kind == PTX_KIND_IMMEDIATE ? more : ptx_add(b, first, more);
+    }
+    if (*same > 1)
+        ptx_comment(b, "and over the lanes that have the same");
+    sums[0] = ptxk_lanes_combine_all(b, ptx_add, sums[0], *same);
+    return first;
+}
+
+// Each lane writes the gradients of the sums that it has.
+static void write_gradients(ptx_builder *b, const struct group_work *w,
+                            ptx_val *sums)
+{
+    unsigned left, same;
+    ptx_val first = spread_sums(b, w, sums, &left, &same);
+    ptx_comment(b, "the lanes write the gradients of their vectors' groups");
+    ptx_val vector = ptx_shr(b, first, w->sums - 1); // 2 sums at most
+    ptx_val place = ptx_sub(b, w->lane, ptx_and(b, w->lane, w->team - 1));
+    ptx_val apart = ptx_mad(b, vector, WARP, place);
+    ptx_val i = ptx_mad_wide(b, apart, w->of.lanes, w->first);
+    ptx_val begins = ptx_eq(b, ptx_and(b, w->lane, same - 1), 0);
+
+    ptx_if (b, ptx_and(b, begins, ptx_lt(b, i, w->of.end))) {
+        ptx_val group = ptxk_over_power_of_two(b, i, w->of.group);
+        for (unsigned k = 0; k < left; k++) {
+            ptx_val gradient = ptx_cvt(b, PTX_F32, ptx_mul(b, sums[k], w->factor));
+            gradient = ptxk_one_nan(b, gradient);
+            if (left == w->sums) {
+                ptx_store(b, w->gradient[k], group, gradient);
+                continue;
+            }
+            ptx_val second = ptx_ne(b, ptx_and(b, first, 1), 0);
+            ptx_if (b, second)
+                ptx_store(b, w->gradient[SUM_ZERO_POINT], group, gradient);
+            ptx_else (b)
+                ptx_store(b, w->gradient[SUM_SCALE], group, gradient);
         }
     }
 }
 
+// Computes a vector; what it adds to the sums of its group becomes `sums`.
 static void pass_vector(ptx_builder *b, const struct group_work *w, const struct group_vector *v,
-                        const struct quantizer *q)
+                        const struct quantizer *q, ptx_val *sums)
 {
-    ptx_val sums[MAX_SUMS];
     ptx_vec in[MAX_INPUTS];
 
     for (unsigned s = 0; s < w->sums; s++)
@@ -81,7 +131,6 @@ static void pass_vector(ptx_builder *b, const struct group_work *w, const struct
     ptx_vec d_input = ptxk_learned_terms(b, w->spec, &same, in);
     ptx_if (b, v->in)
         ptxk_groups_write(b, &w->of, v->i, d_input);
-    write_gradients(b, w, v, sums);
 }
 
 // ---- the kernel ---------------------------------------------------------------------------------
@@ -103,6 +152,7 @@ static void find_vectors(ptx_builder *b, const struct group_work *w, struct grou
 static void pass(ptx_builder *b, const struct group_work *w)
 {
     struct group_vector vectors[VECTORS];
+    ptx_val sums[VECTORS * MAX_SUMS];
 
     ptx_comment(b, "the quantizer of the lane's own group, and the vectors of the thread");
     struct own_values values = read_own(b, w);
@@ -114,8 +164,9 @@ static void pass(ptx_builder *b, const struct group_work *w)
         ptx_comment(b, "vector %u", v);
         ptx_val from = v ? ptx_add(b, place, v * WARP / w->team) : place;
         struct quantizer q = ptxk_learned_of_lane(b, w->spec, &own, from);
-        pass_vector(b, w, &vectors[v], &q);
+        pass_vector(b, w, &vectors[v], &q, &sums[v * w->sums]);
     }
+    write_gradients(b, w, sums);
 }
 
 static void take_params(ptx_builder *b, struct group_work *w)

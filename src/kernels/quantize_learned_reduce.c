@@ -46,48 +46,68 @@ static void place_thread(ptx_builder *b, struct reduction *r)
     r->within = ptx_lt(b, r->channel, r->channels);
 }
 
-// The places of a thread's next SUMS_PER_THREAD sums, from sum `k` of the channel on. Sum k of a
-// channel is sums[k / width, channel, k % width].
-static void find_places(ptx_builder *b, const struct reduction *r, ptx_val k, ptx_val *places,
-                        ptx_val *inside)
+// The places of a thread's next SUMS_PER_THREAD sums: variables.
+struct places {
+    ptx_val at[SUMS_PER_THREAD], inside[SUMS_PER_THREAD];
+};
+
+// The places from sum `k` of the channel on. Sum k of a channel is sums[k / width, channel, k %
+// width].
+static struct places find_places(ptx_builder *b, const struct reduction *r, ptx_val k)
 {
+    struct places found;
     ptx_val inverse = ptxk_inverse_of(b, r->width);
     ptx_val step = ptx_cvt(b, PTX_U64, r->team);
 
     for (unsigned j = 0; j < SUMS_PER_THREAD; j++) {
         ptxk_comment_lanes(b, "where the thread's next sums are", j, 2, SUMS_PER_THREAD);
-        inside[j] = ptx_lt(b, k, r->each);
+        ptx_val inside = ptx_lt(b, k, r->each);
         ptx_val outer = ptxk_quotient_by(b, k, r->width, inverse);
         ptx_val rest = ptx_sub(b, k, ptx_mul(b, outer, r->width));
         ptx_val row = ptx_mad(b, outer, r->channels, r->channel);
         ptx_val place = ptx_mad(b, row, r->width, rest);
-        places[j] = ptx_select(b, inside[j], place, 0);
+        found.at[j] = ptx_var(b, ptx_select(b, inside, place, 0));
+        found.inside[j] = ptx_var(b, inside);
         if (j + 1 < SUMS_PER_THREAD)
             k = ptx_add(b, k, step);
     }
+    return found;
 }
 
-// The sums of a thread, in ascending order, for each of the gradients.
+// The sums of a thread, in ascending order, for each of the gradients. The first ones are found
+// before they may be read.
 static void sum_of_thread(ptx_builder *b, const struct reduction *r, const ptx_val *totals)
 {
-    ptx_val places[SUMS_PER_THREAD], inside[SUMS_PER_THREAD];
     ptx_val loaded[MOST_GRADIENTS][SUMS_PER_THREAD];
     ptx_val end = ptx_select(b, r->within, r->each, 0);
     ptx_val stride = ptx_mul_wide(b, r->team, SUMS_PER_THREAD);
+    ptx_val k = ptx_var(b, ptx_cvt(b, PTX_U64, r->slice));
+    struct places places = find_places(b, r, k);
 
-    ptx_for (b, k, ptx_cvt(b, PTX_U64, r->slice), end, stride) {
-        find_places(b, r, k, places, inside);
+    if (ptx_builder_target(b).sm >= 90) {
+        ptx_comment(b, "the sums may still be computed");
+        ptx_griddepcontrol_wait(b);
+    }
+    ptx_while (b, ptx_lt(b, k, end)) {
         ptx_comment(b, "all are read before the first is added");
         for (unsigned g = 0; g < r->gradients; g++)
             for (unsigned j = 0; j < SUMS_PER_THREAD; j++)
-                loaded[g][j] = ptx_load(b, r->sums[g], places[j]);
+                loaded[g][j] = ptx_load(b, r->sums[g], places.at[j]);
         for (unsigned g = 0; g < r->gradients; g++)
             for (unsigned j = 0; j < SUMS_PER_THREAD; j++) {
                 if (!j)
                     ptx_comment(b, "added in ascending order");
-                ptx_val term = ptx_select(b, inside[j], loaded[g][j], 0);
+                ptx_val term = ptx_select(b, places.inside[j], loaded[g][j], 0);
                 ptx_set(b, totals[g], ptx_add(b, totals[g], term));
             }
+        ptx_set(b, k, ptx_add(b, k, stride));
+        ptx_if (b, ptx_lt(b, k, end)) {
+            struct places next = find_places(b, r, k);
+            for (unsigned j = 0; j < SUMS_PER_THREAD; j++) {
+                ptx_set(b, places.at[j], next.at[j]);
+                ptx_set(b, places.inside[j], next.inside[j]);
+            }
+        }
     }
 }
 
@@ -103,14 +123,14 @@ static void sum_of_team(ptx_builder *b, const struct reduction *r, const ptx_val
     for (uint32_t d = BLOCK / 2; d > 0; d /= 2) {
         if (d < BLOCK / 2 && (d & 0x92))
             ptx_comment(b, "slices %u apart, and less", d);
-        ptx_barrier(b);
-        ptx_val low = ptx_lt(b, r->slice, d);
-        ptx_val adds = ptx_and(b, ptx_gt(b, r->team, d), low);
-        ptx_if (b, adds) {
-            for (unsigned g = 0; g < r->gradients; g++) {
-                ptx_val other = ptx_load(b, ptx_at(b, shared, mine), g * BLOCK + d);
-                ptx_set(b, totals[g], ptx_add(b, totals[g], other));
-                ptx_store(b, ptx_at(b, shared, mine), g * BLOCK, totals[g]);
+        ptx_if (b, ptx_gt(b, r->team, d)) { // all threads or none
+            ptx_barrier(b);
+            ptx_if (b, ptx_lt(b, r->slice, d)) {
+                for (unsigned g = 0; g < r->gradients; g++) {
+                    ptx_val other = ptx_load(b, ptx_at(b, shared, mine), g * BLOCK + d);
+                    ptx_set(b, totals[g], ptx_add(b, totals[g], other));
+                    ptx_store(b, ptx_at(b, shared, mine), g * BLOCK, totals[g]);
+                }
             }
         }
     }
@@ -150,10 +170,6 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
         to[1] = gradient_param(b, spec->dtype, "d_zero_point", "gradient of the zero point");
 
     place_thread(b, &r);
-    if (ptx_builder_target(b).sm >= 90) {
-        ptx_comment(b, "the sums may still be computed");
-        ptx_griddepcontrol_wait(b);
-    }
     for (unsigned g = 0; g < r.gradients; g++)
         totals[g] = ptx_var(b, ptx_f64(0));
     sum_of_thread(b, &r, totals);

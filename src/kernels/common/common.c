@@ -126,13 +126,20 @@ ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, ptx_val team)
 {
     if (team.kind == PTX_KIND_IMMEDIATE)
         return ptxk_lanes_combine(b, ptx_add, x, (uint32_t)team.bits, 1);
-    ptx_comment(b, "sum over the lanes of the team");
-    for (uint32_t d = WARP / 2; d > 0; d /= 2) {
-        ptx_val other = ptx_shfl_down(b, x, ptx_u32(d));
-        ptx_val both = ptx_add(b, x, other);
-        x = ptx_select(b, ptx_gt(b, team, ptx_u32(d)), both, x);
-    }
+    ptxk_team_sums(b, &x, 1, team);
     return x;
+}
+
+void ptxk_team_sums(ptx_builder *b, ptx_val *x, unsigned count, ptx_val team)
+{
+    ptx_comment(b, count > 1 ? "sums over the lanes of the team" : "sum over the lanes of the team");
+    for (uint32_t d = WARP / 2; d > 0; d /= 2) {
+        ptx_val more = ptx_gt(b, team, ptx_u32(d));
+        for (unsigned k = 0; k < count; k++) {
+            ptx_val both = ptx_add(b, x[k], ptx_shfl_down(b, x[k], ptx_u32(d)));
+            x[k] = ptx_select(b, more, both, x[k]);
+        }
+    }
 }
 
 // In lane 0 of warp 0. Lanes without a value have `empty`.

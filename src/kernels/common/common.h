@@ -20,6 +20,8 @@ ptx_val ptxk_block_sum(ptx_builder *b, ptx_val x, unsigned threads);
 // The sum over teams of adjacent lanes of a warp, in the first lane of each: x[i] += x[i + d] for
 // d = team / 2 ... 1. `team`: u32, a power of two; an immediate costs fewer instructions.
 ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, ptx_val team);
+// Several such sums, together: each waits for its lanes.
+void ptxk_team_sums(ptx_builder *b, ptx_val *x, unsigned count, ptx_val team);
 // The same sum of `team` values of one thread.
 ptx_val ptxk_team_sum_of(ptx_builder *b, const ptx_val *x, unsigned team);
 

@@ -34,6 +34,14 @@ struct divisor ptxk_divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend,
     return ptxk_divisor_from(b, value, narrow ? ptx_rcp(b, value) : (ptx_val) { 0 });
 }
 
+struct divisor ptxk_divisor_of_many(ptx_builder *b, ptx_val value, ptx_type dividend,
+                                    bool by_reciprocal)
+{
+    if (by_reciprocal || dividend == PTX_F64)
+        return ptxk_divisor_of(b, value, dividend, by_reciprocal);
+    return ptxk_divisor_from(b, value, ptxk_quick_rcp(b, value)); // else unusual
+}
+
 // Whether the divisor of any lane is unusual.
 static ptx_val any_unusual(ptx_builder *b, const struct divisors *y, unsigned lanes)
 {
@@ -46,10 +54,11 @@ static ptx_val any_unusual(ptx_builder *b, const struct divisors *y, unsigned la
 }
 
 // With r the correctly rounded reciprocal of y, q = x * r and e = q * y - x without an error, q - e
-// * r rounded once is the correctly rounded quotient for every f16 and bf16 x that is not tiny (P.
-// Markstein, "Computation of elementary functions on the IBM RISC System/6000 processor", 1990;
-// verified for all pairs of significands). With these signs a zero keeps its sign. The result is
-// NaN if x or the quotient is infinite.
+// * r rounded once is the correctly rounded quotient for every x that is not tiny (P. Markstein,
+// "Computation of elementary functions on the IBM RISC System/6000 processor", 1990; verified for
+// all pairs of significands of f16 and bf16, and for all of f32 whose quotients are near a boundary
+// of rounding). With these signs a zero keeps its sign. The result is NaN if x or the quotient is
+// infinite.
 static ptx_val corrected(ptx_builder *b, const struct divisor *y, ptx_val x)
 {
     ptx_val rough = ptx_mul(b, x, y->reciprocal);
@@ -72,6 +81,33 @@ static ptx_val divide(ptx_builder *b, const struct divisor *y, ptx_val x)
     return y->by_reciprocal ? ptx_mul(b, x, y->reciprocal) : ptx_div(b, x, y->value);
 }
 
+// Whether any lane is tiny.
+static ptx_val any_tiny(ptx_builder *b, ptx_vec x)
+{
+    ptx_val any = is_tiny(b, x.lane[0]);
+
+    for (unsigned k = 1; k < x.lanes; k++)
+        any = ptx_or(b, any, is_tiny(b, x.lane[k]));
+    return any;
+}
+
+// Whether any lane is tiny or 0.
+static ptx_val any_small(ptx_builder *b, ptx_vec x)
+{
+    ptx_val least = ptx_abs(b, x.lane[0]);
+
+    for (unsigned k = 1; k < x.lanes; k++)
+        least = ptx_min(b, least, ptx_abs(b, x.lane[k]));
+    return ptx_lt(b, least, 0x1p-60);
+}
+
+static void divide_exactly(ptx_builder *b, const struct divisors *y, ptx_vec x, ptx_vec result)
+{
+    ptx_comment(b, "a tiny dividend, an unusual divisor or a NaN: divided exactly");
+    for (unsigned k = 0; k < x.lanes; k++)
+        ptx_set(b, result.lane[k], ptx_div(b, x.lane[k], y->of[k]->value));
+}
+
 ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
 {
     const ptx_type dtype = (ptx_type)x.lane[0].type;
@@ -80,7 +116,7 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
 
     for (unsigned k = 0; k < x.lanes; k++)
         x.lane[k] = ptx_cvt(b, (ptx_type)first->value.type, x.lane[k]);
-    if (first->by_reciprocal || (dtype != PTX_F16 && dtype != PTX_BF16)) {
+    if (first->by_reciprocal || first->reciprocal.kind == PTX_KIND_POISON) {
         ptx_comment(b, "quotients");
         for (unsigned k = 0; k < x.lanes; k++)
             result.lane[k] = divide(b, y->of[k], x.lane[k]);
@@ -90,8 +126,6 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
     for (unsigned k = 0; k < x.lanes; k++) {
         ptxk_comment_lanes(b, "quotients by the reciprocal, corrected", k, 4, x.lanes);
         result.lane[k] = ptx_var(b, corrected(b, y->of[k], x.lane[k]));
-        if (dtype == PTX_BF16)
-            rare = ptx_or(b, rare, is_tiny(b, x.lane[k]));
     }
     if (x.lanes > 4)
         ptx_comment(b, "whether one of them is NaN");
@@ -99,10 +133,16 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
         const ptx_val other = result.lane[k + 1 < x.lanes ? k + 1 : k];
         rare = ptx_or(b, rare, ptx_unordered(b, result.lane[k], other));
     }
-    ptx_if (b, rare) {
-        ptx_comment(b, "a tiny dividend, an unusual divisor or a NaN: divided exactly");
-        for (unsigned k = 0; k < x.lanes; k++)
-            ptx_set(b, result.lane[k], ptx_div(b, x.lane[k], y->of[k]->value));
+    if (dtype == PTX_F16) {
+        ptx_if (b, rare)
+            divide_exactly(b, y, x, result);
+        return result;
+    }
+    ptx_val small = any_small(b, x);
+    ptx_if (b, ptx_or(b, rare, small)) {
+        ptx_comment(b, "a tiny dividend? 0 is none");
+        ptx_if (b, ptx_or(b, rare, any_tiny(b, x)))
+            divide_exactly(b, y, x, result);
     }
     return result;
 }

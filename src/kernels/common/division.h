@@ -28,8 +28,11 @@ struct divisor {
 // type of the dividends.
 struct divisor ptxk_divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend,
                                bool by_reciprocal);
+// The same for many dividends: those of f32 are divided as those of 16 bits.
+struct divisor ptxk_divisor_of_many(ptx_builder *b, ptx_val value, ptx_type dividend,
+                                    bool by_reciprocal);
 // A divisor with correctly rounded quotients and a rounded 1 / value that was computed elsewhere;
-// the reciprocal is poisoned if it is not needed, as for dividends of f32 and f64.
+// the reciprocal is poisoned if it is not needed, as for dividends of f64.
 struct divisor ptxk_divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal);
 
 // The divisor of each lane; lanes may share a divisor.

@@ -19,14 +19,21 @@ struct quantizer ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *s
 {
     const bool learns = ptxk_learns_zero_point(spec);
     const bool by_reciprocal = spec->option[LEARNED_DIVISION] == DIVISION_RECIPROCAL;
-    struct quantizer q = { .scale = ptxk_divisor_of(b, scale, spec->dtype, by_reciprocal) };
+    const ptx_type compute = ptxk_compute_type(spec->dtype);
+    struct quantizer q = { .scale = ptxk_divisor_of_many(b, scale, spec->dtype, by_reciprocal) };
 
     ptx_comment(b, "the quantizer: its divisor, and its levels around the zero point");
-    ptx_val level =
-        learns ? ptxk_nearest_level(b, zero_point, levels) : ptx_cvt(b, PTX_S64, zero_point);
-    levels = ptxk_levels_around(b, ptxk_compute_type(spec->dtype), level, levels);
-    q.lo = levels.q_min;
-    q.hi = levels.q_max;
+    ptx_val least = ptx_cvt(b, PTX_F64, levels.q_min); // all are of 32 bits, so f64 is exact
+    ptx_val greatest = ptx_cvt(b, PTX_F64, levels.q_max);
+    ptx_val level = ptx_cvt(b, PTX_F64, learns ? ptx_rint(b, zero_point) : zero_point);
+    if (learns) // max gives the other operand for a NaN
+        level = ptx_min(b, ptx_max(b, level, least), greatest);
+    q.lo = ptx_sub(b, least, level);
+    q.hi = ptx_sub(b, greatest, level);
+    if (compute == PTX_F32) {
+        q.lo = ptx_cvt(b, PTX_F32, q.lo, .round = PTX_ROUND_RP);
+        q.hi = ptx_cvt(b, PTX_F32, q.hi, .round = PTX_ROUND_RM);
+    }
     if (learns)
         q.minus_scale = ptx_cvt(b, PTX_F64, ptx_neg(b, scale));
     return q;

@@ -227,8 +227,7 @@ static void walk_rows(ptx_builder *b, const struct channel_walk *w)
         struct row own = row_begin(b, w, first, start, step, length, false);
         struct quantizer q = ptxk_channel_walk_quantizer(b, w, channel);
         row_pass(b, &own, &q, sums);
-        for (unsigned s = 0; s < w->sums; s++)
-            sums[s] = ptxk_team_sum(b, sums[s], team);
+        ptxk_team_sums(b, sums, w->sums, team);
         ptx_comment(b, "the team's first lane writes the sums");
         ptx_if (b, ptx_and(b, is_first, within))
             store_sums(b, w, piece, sums);
@@ -581,8 +580,9 @@ static void walk_whole(ptx_builder *b, const struct channel_walk *w)
         struct row own = row_begin(b, w, first, start, step, length, true);
         struct quantizer q = ptxk_channel_walk_quantizer(b, w, channel);
         row_pass(b, &own, &q, sums);
+        ptxk_team_sums(b, sums, w->sums, team);
         for (unsigned s = 0; s < w->sums; s++)
-            sums[s] = ptx_var(b, ptxk_team_sum(b, sums[s], team));
+            sums[s] = ptx_var(b, sums[s]);
         ptx_if (b, alone)
             add_warps(b, w, sums);
         ptx_comment(b, "the team's first thread writes the gradients");
