@@ -41,7 +41,8 @@ struct row {
 };
 
 // Reads the first vectors of the piece that begins at element `first` (u64). Of a `short_row` that
-// has fewer, the first one, so that it is there when the quantizer is.
+// has fewer, the first one, so that it is there when the quantizer is. A condition for each: behind
+// a branch, the reads would come after what waits for the quantizer's.
 static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_val first,
                             ptx_val start, ptx_val step, ptx_val length, bool short_row)
 {
@@ -58,21 +59,18 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
     ptx_comment(b, "the vectors read ahead; 0 where there is none");
     r.ahead = ahead_var(b, w);
     ptx_comment(b, "reads the first vectors");
-    ptx_if (b, ptx_le(b, r.i, r.last)) {
-        ptx_val place = r.i;
-        for (unsigned v = 0; v < AHEAD; v++) {
-            ptxk_channel_walk_read(b, &r.of, r.ahead.in[v], place);
-            place = ptx_add(b, place, step);
-        }
-    }
+    ptx_val all = ptx_le(b, r.i, r.last), first_whole = all, place = r.i;
     if (short_row) {
-        ptx_comment(b, "or the first one alone");
-        ptx_val few = ptx_gt(b, r.i, r.last);
         ptx_val whole = ptx_le(b, r.i, ptx_sub(b, length, w->lanes));
-        ptx_val some = ptx_and(b, ptx_and(b, r.aligned, few), whole);
-        r.early = ptx_select(b, some, start, -1);
-        ptx_if (b, some)
-            ptxk_channel_walk_read(b, &r.of, r.ahead.in[0], r.i);
+        first_whole = ptx_and(b, r.aligned, whole);
+        ptx_val alone = ptx_and(b, first_whole, ptx_not(b, all));
+        r.early = ptx_select(b, alone, start, -1);
+    }
+    for (unsigned v = 0; v < AHEAD; v++) {
+        ptx_if (b, v ? all : first_whole)
+            ptxk_channel_walk_read(b, &r.of, r.ahead.in[v], place);
+        if (v + 1 < AHEAD)
+            place = ptx_add(b, place, step);
     }
     return r;
 }
