@@ -87,8 +87,7 @@ static ptx_val spread_sums(ptx_builder *b, const struct group_work *w, ptx_val *
 }
 
 // Each lane writes the gradients of the sums that it has.
-static void write_gradients(ptx_builder *b, const struct group_work *w,
-                            ptx_val *sums)
+static void write_gradients(ptx_builder *b, const struct group_work *w, ptx_val *sums)
 {
     unsigned left, same;
     ptx_val first = spread_sums(b, w, sums, &left, &same);

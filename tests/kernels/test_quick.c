@@ -84,6 +84,14 @@ static void build(ptx_builder *b)
         ptx_val bad = ptx_neu(b, r, ptx_load(b, y, i));
         ptx_store(b, failed, i, ptx_select(b, bad, ptx_u32(1), ptx_u32(0)));
     }
+    ptx_entry (b, "exact", .block = { BLOCK }) { // never fails
+        ptx_val i = element(b, &x, &y, &out, &failed);
+        const struct divisor by = ptxk_divisor_of_many(b, ptx_load(b, y, i), PTX_F32, false);
+        const struct divisors all = { { &by } };
+        const ptx_vec q = ptxk_quotients(b, &all, ptx_load_vec(b, x, i, 1));
+        ptx_store(b, out, i, q.lane[0]);
+        ptx_store(b, failed, i, ptx_u32(0));
+    }
 }
 
 // ---- runs ---------------------------------------------------------------------------------------
@@ -211,6 +219,58 @@ TEST(test_any_quotient)
         failed += r.bits[FAILED][i];
     }
     assert_in_range(failed, r.n / 16, r.n - r.n / 16);
+    run_destroy(&r);
+}
+
+// The inverse of an odd number modulo 2^64.
+static uint64_t inverse_of(uint64_t odd)
+{
+    uint64_t inverse = 1;
+
+    for (int k = 0; k < 6; k++)
+        inverse *= 2 - odd * inverse;
+    return inverse;
+}
+
+// Numbers whose quotient is as near to a boundary of rounding as those of significands can be: with
+// x 2^s = m y + k, m odd in [2^24, 2^25) and k at most 9, it is k / (2 y) of its last bit away.
+// What is farther than 6 cannot be rounded wrongly: the error before the last rounding is less.
+static void fill_hard(struct random *random, uint32_t *x, uint32_t *y)
+{
+    for (;;) {
+        const uint64_t divisor = 1 << 23 | random_below(random, 1 << 23) | 1;
+        const uint64_t rest = 2 * (uint64_t)random_below(random, 10) - 9; // modulo 2^64
+        const unsigned s = 24 + random_below(random, 2);
+        const uint64_t m =
+            ((0 - rest) * inverse_of(divisor) & ((UINT64_C(1) << s) - 1)) | (s == 24 ? 1 << 24 : 0);
+        const uint64_t dividend = (m * divisor + rest) >> s;
+        if (m < 1 << 24 || dividend < 1 << 23 || dividend >= 1 << 24)
+            continue;
+        *x = ((uint32_t)(127 - 40) + random_below(random, 80)) << 23 | (dividend & 0x7fffff);
+        *y = ((uint32_t)(127 - 59) + random_below(random, 118)) << 23 | (divisor & 0x7fffff);
+        return;
+    }
+}
+
+// Quotients for many dividends: hard ones, and those of any bits and signs.
+TEST(test_exact_quotients)
+{
+    struct random random = gpu_random(&gpu, "exact quotients");
+    struct run r;
+
+    run_create(&r, gpu.max_size < MOST ? 1 << 15 : 1 << 22);
+    data_fill(&random, REF_F32, DATA_SPECIAL, r.bits[X], r.n);
+    data_fill(&random, REF_F32, DATA_SPECIAL, r.bits[Y], r.n);
+    for (uint32_t i = 0; i < r.n; i++)
+        if (i % 4)
+            fill_hard(&random, &r.bits[X][i], &r.bits[Y][i]);
+    launch(&r, "exact");
+    for (uint32_t i = 0; i < r.n; i++) {
+        const float wanted = value(&r, X, i) / value(&r, Y, i);
+        if (isnan(wanted) ? !isnan(value(&r, OUT, i)) : r.bits[OUT][i] != bits_of_f32(wanted))
+            fail_msg("%a / %a is %a, not %a", (double)value(&r, X, i), (double)value(&r, Y, i),
+                     (double)value(&r, OUT, i), (double)wanted);
+    }
     run_destroy(&r);
 }
 

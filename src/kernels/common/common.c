@@ -132,7 +132,8 @@ ptx_val ptxk_team_sum(ptx_builder *b, ptx_val x, ptx_val team)
 
 void ptxk_team_sums(ptx_builder *b, ptx_val *x, unsigned count, ptx_val team)
 {
-    ptx_comment(b, count > 1 ? "sums over the lanes of the team" : "sum over the lanes of the team");
+    ptx_comment(b,
+                count > 1 ? "sums over the lanes of the team" : "sum over the lanes of the team");
     for (uint32_t d = WARP / 2; d > 0; d /= 2) {
         ptx_val more = ptx_gt(b, team, ptx_u32(d));
         for (unsigned k = 0; k < count; k++) {
