@@ -71,10 +71,10 @@ def _part(device: torch.device, count: int, value: int) -> Tensor:
     with torch.inference_mode(False):
         whole = _constants.get((device, value))
         if whole is None or whole.numel() < count:
-            own = torch.full((count,), value, dtype=torch.int32, device=device)
-            if (count > 1 << 18 or len(_kept) >= 256 or type(own) is not Tensor or _of(device).place.capturing()):
-                return own
-            whole = torch.full((max(4096, 1 << (count - 1).bit_length()),), value, dtype=torch.int32, device=device)
+            kept = count <= 1 << 18 and len(_kept) < 256
+            whole = torch.full((max(4096, 1 << (count - 1).bit_length()) if kept else count,), value, dtype=torch.int32, device=device)
+            if not kept or type(whole) is not Tensor or _of(device).place.capturing():
+                return whole[:count]
             if device.type == "cuda":  # once: other streams read it
                 torch.cuda.current_stream(device).synchronize()
             _kept.append(whole)
