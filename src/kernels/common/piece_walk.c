@@ -442,9 +442,11 @@ static void tile_end(ptx_builder *b, const struct tile *tile, ptx_ptr shared, pt
     ptx_comment(b, "the sums of the columns, over the warps");
     ptx_val mine = ptx_mad(b, w->warp, all, ptx_mul(b, w->lane, w->lanes));
 
-    for (unsigned k = 0; k < w->lanes; k++)
-        for (unsigned s = 0; s < w->sums; s++)
-            ptx_store(b, ptx_at(b, shared, mine), s * columns + k, tile->q.sums[k][s]);
+    for (unsigned k = 0; k < w->lanes; k += 2)
+        for (unsigned s = 0; s < w->sums; s++) {
+            ptx_vec two = ptx_vec2(tile->q.sums[k][s], tile->q.sums[k + 1][s]);
+            ptx_store_vec(b, ptx_at(b, shared, mine), s * columns + k, two);
+        }
     ptx_barrier(b);
     ptx_comment(b, "a thread for each column and sum");
     ptx_val column = ptx_and(b, w->tid, columns - 1);
