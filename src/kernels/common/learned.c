@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "learned.h"
 
+#include "lanes.h"
+
 enum { ZERO_POINT_LEARNED, ZERO_POINT_FIXED };
 enum { RANGE_LEVEL, RANGE_QUOTIENT };
 
@@ -75,15 +77,16 @@ static ptx_val nearest_within(ptx_builder *b, const struct quantizer *q, ptx_val
 }
 
 // Whether x is in range: its level is, and so the nearest level within the range is the same. None
-// is in a range without a level. A NaN is equal to none.
+// is in a range without a level, which none is around a learned zero point: that is from q_min to
+// q_max, and so 0 is a level. A NaN is equal to none.
 static ptx_val is_in_range(ptx_builder *b, const struct ptx_kernel_spec *spec,
                            const struct quantizer *q, ptx_val quotient, ptx_val level,
                            ptx_val within)
 {
     if (spec->option[LEARNED_RANGE] == RANGE_QUOTIENT)
         return ptx_and(b, ptx_gt(b, quotient, q->lo), ptx_lt(b, quotient, q->hi));
-    ptx_val some = ptx_le(b, q->lo, q->hi);
-    return ptx_and(b, ptx_eq(b, within, level), some);
+    ptx_val equal = ptx_eq(b, within, level);
+    return ptxk_learns_zero_point(spec) ? equal : ptx_and(b, equal, ptx_le(b, q->lo, q->hi));
 }
 
 static void add_terms(ptx_builder *b, const struct ptx_kernel_spec *spec, const struct quantizer *q,
@@ -99,11 +102,34 @@ static void add_terms(ptx_builder *b, const struct ptx_kernel_spec *spec, const 
         ptx_set(b, zero_point, ptx_fma(b, factor, q->minus_scale, zero_point));
 }
 
+// d_output where `inside`, else 0. Two lanes of 16 bits are cleared in their word.
+static ptx_vec masked(ptx_builder *b, ptx_vec d_output, const ptx_val *inside)
+{
+    const ptx_type type = (ptx_type)d_output.lane[0].type;
+
+    for (unsigned k = 0; k < d_output.lanes; k++) {
+        if (ptx_type_bytes(type) != 2 || d_output.lanes == 1) {
+            d_output.lane[k] = ptx_select(b, inside[k], d_output.lane[k], 0);
+            continue;
+        }
+        ptx_vec two = ptx_vec2(d_output.lane[k], d_output.lane[k + 1]);
+        ptx_val word = ptx_var(b, ptx_pack(b, PTX_B32, two));
+        ptx_if (b, ptx_not(b, inside[k]))
+            ptx_set(b, word, ptx_and(b, word, 0xffff0000));
+        ptx_if (b, ptx_not(b, inside[k + 1]))
+            ptx_set(b, word, ptx_and(b, word, 0xffff));
+        two = ptx_unpack(b, type, word);
+        d_output.lane[k] = two.lane[0];
+        d_output.lane[++k] = two.lane[1];
+    }
+    return d_output;
+}
+
 ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
                            const struct quantizers *lanes, const ptx_vec *in)
 {
     const ptx_vec quotients = ptxk_over_scales(b, lanes, in[0]), d_output = in[1];
-    ptx_vec d_input = d_output;
+    ptx_val inside[PTXK_LANES];
 
     for (unsigned k = 0; k < quotients.lanes; k++) {
         const struct quantizer *q = lanes->of[k];
@@ -111,12 +137,11 @@ ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
         ptxk_comment_lanes(b, "terms of the gradients", k, 2, quotients.lanes);
         ptx_val level = ptx_rint(b, quotient);
         ptx_val within = nearest_within(b, q, level);
-        ptx_val inside = is_in_range(b, spec, q, quotient, level, within);
+        inside[k] = is_in_range(b, spec, q, quotient, level, within);
         ptx_val residual = ptx_var(b, within);
-        ptx_if (b, inside)
+        ptx_if (b, inside[k])
             ptx_set(b, residual, ptx_sub(b, within, quotient));
-        add_terms(b, spec, q, lanes->sums[k], inside, residual, d_output.lane[k]);
-        d_input.lane[k] = ptx_select(b, inside, d_output.lane[k], 0);
+        add_terms(b, spec, q, lanes->sums[k], inside[k], residual, d_output.lane[k]);
     }
-    return d_input;
+    return masked(b, d_output, inside);
 }
