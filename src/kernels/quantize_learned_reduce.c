@@ -103,6 +103,7 @@ static void sum_of_thread(ptx_builder *b, const struct reduction *r, const ptx_v
         ptx_set(b, k, ptx_add(b, k, stride));
         ptx_if (b, ptx_lt(b, k, end)) {
             struct places next = find_places(b, r, k);
+            ptx_comment(b, "they are the next ones");
             for (unsigned j = 0; j < SUMS_PER_THREAD; j++) {
                 ptx_set(b, places.at[j], next.at[j]);
                 ptx_set(b, places.inside[j], next.inside[j]);
@@ -121,7 +122,7 @@ static void sum_of_team(ptx_builder *b, const struct reduction *r, const ptx_val
     for (unsigned g = 0; g < r->gradients; g++)
         ptx_store(b, ptx_at(b, shared, mine), g * BLOCK, totals[g]);
     for (uint32_t d = BLOCK / 2; d > 0; d /= 2) {
-        if (d < BLOCK / 2 && (d & 0x92))
+        if (d & 0x155)
             ptx_comment(b, "slices %u apart, and less", d);
         ptx_if (b, ptx_gt(b, r->team, d)) { // all threads or none
             ptx_barrier(b);

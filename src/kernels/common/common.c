@@ -135,10 +135,12 @@ void ptxk_team_sums(ptx_builder *b, ptx_val *x, unsigned count, ptx_val team)
     ptx_comment(b,
                 count > 1 ? "sums over the lanes of the team" : "sum over the lanes of the team");
     for (uint32_t d = WARP / 2; d > 0; d /= 2) {
-        ptx_val more = ptx_gt(b, team, ptx_u32(d));
+        if (count > 1 && d < WARP / 2)
+            ptx_comment(b, "of lanes %u apart", d);
         for (unsigned k = 0; k < count; k++) {
-            ptx_val both = ptx_add(b, x[k], ptx_shfl_down(b, x[k], ptx_u32(d)));
-            x[k] = ptx_select(b, more, both, x[k]);
+            ptx_val other = ptx_shfl_down(b, x[k], ptx_u32(d));
+            ptx_val both = ptx_add(b, x[k], other);
+            x[k] = ptx_select(b, ptx_gt(b, team, ptx_u32(d)), both, x[k]);
         }
     }
 }

@@ -103,9 +103,11 @@ static ptx_val any_small(ptx_builder *b, ptx_vec x)
 
 static void divide_exactly(ptx_builder *b, const struct divisors *y, ptx_vec x, ptx_vec result)
 {
-    ptx_comment(b, "a tiny dividend, an unusual divisor or a NaN: divided exactly");
-    for (unsigned k = 0; k < x.lanes; k++)
+    for (unsigned k = 0; k < x.lanes; k++) {
+        if (k % 4 == 0)
+            ptx_comment(b, "a tiny dividend, an unusual divisor or a NaN: divided exactly");
         ptx_set(b, result.lane[k], ptx_div(b, x.lane[k], y->of[k]->value));
+    }
 }
 
 ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
@@ -138,9 +140,10 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
             divide_exactly(b, y, x, result);
         return result;
     }
+    ptx_comment(b, "a dividend that is tiny or 0");
     ptx_val small = any_small(b, x);
     ptx_if (b, ptx_or(b, rare, small)) {
-        ptx_comment(b, "a tiny dividend? 0 is none");
+        ptx_comment(b, "one that is tiny");
         ptx_if (b, ptx_or(b, rare, any_tiny(b, x)))
             divide_exactly(b, y, x, result);
     }

@@ -108,6 +108,7 @@ static ptx_vec masked(ptx_builder *b, ptx_vec d_output, const ptx_val *inside)
     const ptx_type type = (ptx_type)d_output.lane[0].type;
 
     for (unsigned k = 0; k < d_output.lanes; k++) {
+        ptxk_comment_lanes(b, "the gradient where x is in range, else 0", k, 4, d_output.lanes);
         if (ptx_type_bytes(type) != 2 || d_output.lanes == 1) {
             d_output.lane[k] = ptx_select(b, inside[k], d_output.lane[k], 0);
             continue;

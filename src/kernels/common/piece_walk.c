@@ -58,7 +58,6 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
     r.last = ptx_sub(b, limit, reach);
     ptx_comment(b, "the vectors read ahead; 0 where there is none");
     r.ahead = ahead_var(b, w);
-    ptx_comment(b, "reads the first vectors");
     ptx_val all = ptx_le(b, r.i, r.last), first_whole = all, place = r.i;
     if (short_row) {
         ptx_val whole = ptx_le(b, r.i, ptx_sub(b, length, w->lanes));
@@ -67,6 +66,7 @@ static struct row row_begin(ptx_builder *b, const struct channel_walk *w, ptx_va
         r.early = ptx_select(b, alone, start, -1);
     }
     for (unsigned v = 0; v < AHEAD; v++) {
+        ptxk_comment_lanes(b, "reads the first vectors", v, 2, AHEAD);
         ptx_if (b, v ? all : first_whole)
             ptxk_channel_walk_read(b, &r.of, r.ahead.in[v], place);
         if (v + 1 < AHEAD)
