@@ -3,17 +3,18 @@
 #include "common/learned.h"
 #include "kernel_code.h"
 
-enum { BLOCK = 128, CHUNK = 4096 };
-enum { VECTORS = 4 }; // of each tensor that a thread loads before it computes
+enum { BLOCK = 256, CHUNK = 4096 };
+enum { MOST_VECTORS = CHUNK / (BLOCK * 4) }; // of a thread, in f32: read before it computes
 
 enum { OPTION_GROUP = LEARNED_OPTIONS };
 
 struct group_work {
     const struct ptx_kernel_spec *spec;
     struct group_tensors of;
-    unsigned team; // threads that share a group
-    uint32_t part; // adjacent elements of a warp: its part
-    unsigned sums; // of a group
+    unsigned team;    // threads that share a group
+    uint32_t part;    // adjacent elements of a warp: its part
+    unsigned vectors; // of a thread, of each tensor
+    unsigned sums;    // of a group
     ptx_ptr scale, zero_point, gradient[MAX_SUMS];
     struct levels levels;
     ptx_val factor; // f64
@@ -69,7 +70,7 @@ static ptx_val spread_sums(ptx_builder *b, const struct group_work *w, ptx_val *
 {
     ptx_val first = ptx_u32(0);
 
-    *left = VECTORS * w->sums;
+    *left = w->vectors * w->sums;
     *same = w->team;
     while (*same > 1 && *left > 1) {
         *same /= 2;
@@ -139,7 +140,7 @@ static void find_vectors(ptx_builder *b, const struct group_work *w, struct grou
     const unsigned lanes = w->of.lanes;
     ptx_val mine = ptx_mad_wide(b, w->lane, lanes, w->first);
 
-    for (unsigned v = 0; v < VECTORS; v++) {
+    for (unsigned v = 0; v < w->vectors; v++) {
         ptx_comment(b, "vector %u; 0 where there is none", v);
         vectors[v].i = v ? ptx_add(b, mine, v * WARP * lanes) : mine;
         vectors[v].in = ptx_lt(b, vectors[v].i, w->of.end);
@@ -150,16 +151,16 @@ static void find_vectors(ptx_builder *b, const struct group_work *w, struct grou
 
 static void pass(ptx_builder *b, const struct group_work *w)
 {
-    struct group_vector vectors[VECTORS];
-    ptx_val sums[VECTORS * MAX_SUMS];
+    struct group_vector vectors[MOST_VECTORS];
+    ptx_val sums[MOST_VECTORS * MAX_SUMS];
 
     ptx_comment(b, "the quantizer of the lane's own group, and the vectors of the thread");
     struct own_values values = read_own(b, w);
     find_vectors(b, w, vectors);
-    ptxk_groups_read(b, &w->of, vectors, VECTORS);
+    ptxk_groups_read(b, &w->of, vectors, w->vectors);
     struct quantizer own = ptxk_learned_of(b, w->spec, values.scale, values.zero_point, w->levels);
     ptx_val place = ptxk_over_power_of_two(b, w->lane, w->team);
-    for (unsigned v = 0; v < VECTORS; v++) {
+    for (unsigned v = 0; v < w->vectors; v++) {
         ptx_comment(b, "vector %u", v);
         ptx_val from = v ? ptx_add(b, place, v * WARP / w->team) : place;
         struct quantizer q = ptxk_learned_of_lane(b, w->spec, &own, from);
@@ -203,7 +204,8 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
                                     .lanes = ptxk_vector_lanes(spec->dtype) },
                             .sums = ptxk_learned_sums(spec) };
 
-    w.part = VECTORS * WARP * w.of.lanes;
+    w.vectors = CHUNK / (BLOCK * w.of.lanes);
+    w.part = w.vectors * WARP * w.of.lanes;
     w.team = w.of.group / w.of.lanes;
     take_params(b, &w);
     w.of.aligned = ptxk_groups_aligned(b, &w.of);
@@ -213,16 +215,7 @@ static void build(ptx_builder *b, const struct ptx_kernel_spec *spec)
     w.lane = ptx_and(b, tid, WARP - 1);
     ptx_val within = ptx_cvt(b, PTX_U64, ptx_mul(b, warp, w.part));
     w.first = ptx_mad_wide(b, block, CHUNK, within);
-    const uint32_t together = w.part * (BLOCK / WARP);
-    if (together == CHUNK) {
-        pass(b, &w);
-        return;
-    }
-    ptx_val first = w.first;
-    ptx_for (b, k, 0, CHUNK, ptx_u32(together)) {
-        w.first = ptx_add(b, first, ptx_cvt(b, PTX_U64, k));
-        pass(b, &w);
-    }
+    pass(b, &w);
 }
 
 static bool length(const struct ptx_kernel_spec *spec, const struct ptx_kernel_sizes *sizes,

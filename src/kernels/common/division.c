@@ -39,7 +39,9 @@ struct divisor ptxk_divisor_of_many(ptx_builder *b, ptx_val value, ptx_type divi
 {
     if (by_reciprocal || dividend == PTX_F64)
         return ptxk_divisor_of(b, value, dividend, by_reciprocal);
-    return ptxk_divisor_from(b, value, ptxk_quick_rcp(b, value)); // else unusual
+    struct divisor y = ptxk_divisor_from(b, value, ptxk_quick_rcp(b, value)); // else unusual
+    y.for_many = true;
+    return y;
 }
 
 // Whether the divisor of any lane is unusual.
@@ -114,6 +116,7 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
 {
     const ptx_type dtype = (ptx_type)x.lane[0].type;
     const struct divisor *first = y->of[0];
+    const bool tests_each = dtype == PTX_BF16 && !first->for_many;
     ptx_vec result = x;
 
     for (unsigned k = 0; k < x.lanes; k++)
@@ -128,6 +131,8 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
     for (unsigned k = 0; k < x.lanes; k++) {
         ptxk_comment_lanes(b, "quotients by the reciprocal, corrected", k, 4, x.lanes);
         result.lane[k] = ptx_var(b, corrected(b, y->of[k], x.lane[k]));
+        if (tests_each)
+            rare = ptx_or(b, rare, is_tiny(b, x.lane[k]));
     }
     if (x.lanes > 4)
         ptx_comment(b, "whether one of them is NaN");
@@ -135,7 +140,7 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
         const ptx_val other = result.lane[k + 1 < x.lanes ? k + 1 : k];
         rare = ptx_or(b, rare, ptx_unordered(b, result.lane[k], other));
     }
-    if (dtype == PTX_F16) {
+    if (dtype == PTX_F16 || tests_each) {
         ptx_if (b, rare)
             divide_exactly(b, y, x, result);
         return result;

@@ -22,13 +22,14 @@ struct divisor {
     ptx_val reciprocal, negated;
     ptx_val unusual; // near the ends of f32's range: needs a real division
     bool by_reciprocal;
+    bool for_many; // whether it is of ptxk_divisor_of_many()
 };
 
 // Quotients are correctly rounded, or are products with the rounded reciprocal. `dividend` is the
 // type of the dividends.
 struct divisor ptxk_divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend,
                                bool by_reciprocal);
-// The same for many dividends: those of f32 are divided as those of 16 bits.
+// The same for many dividends, few of which are 0: those of f32 are divided as those of 16 bits.
 struct divisor ptxk_divisor_of_many(ptx_builder *b, ptx_val value, ptx_type dividend,
                                     bool by_reciprocal);
 // A divisor with correctly rounded quotients and a rounded 1 / value that was computed elsewhere;

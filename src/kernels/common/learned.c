@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "learned.h"
 
-#include "lanes.h"
-
 enum { ZERO_POINT_LEARNED, ZERO_POINT_FIXED };
 enum { RANGE_LEVEL, RANGE_QUOTIENT };
 
@@ -62,6 +60,7 @@ struct quantizer ptxk_learned_of_lane(ptx_builder *b, const struct ptx_kernel_sp
         other.scale.by_reciprocal = true;
     } else {
         other.scale = ptxk_divisor_from(b, other.scale.value, reciprocal);
+        other.scale.for_many = q->scale.for_many;
     }
     other.lo = of_lane(b, q->lo, lane);
     other.hi = of_lane(b, q->hi, lane);
@@ -102,35 +101,11 @@ static void add_terms(ptx_builder *b, const struct ptx_kernel_spec *spec, const 
         ptx_set(b, zero_point, ptx_fma(b, factor, q->minus_scale, zero_point));
 }
 
-// d_output where `inside`, else 0. Two lanes of 16 bits are cleared in their word.
-static ptx_vec masked(ptx_builder *b, ptx_vec d_output, const ptx_val *inside)
-{
-    const ptx_type type = (ptx_type)d_output.lane[0].type;
-
-    for (unsigned k = 0; k < d_output.lanes; k++) {
-        ptxk_comment_lanes(b, "the gradient where x is in range, else 0", k, 4, d_output.lanes);
-        if (ptx_type_bytes(type) != 2 || d_output.lanes == 1) {
-            d_output.lane[k] = ptx_select(b, inside[k], d_output.lane[k], 0);
-            continue;
-        }
-        ptx_vec two = ptx_vec2(d_output.lane[k], d_output.lane[k + 1]);
-        ptx_val word = ptx_var(b, ptx_pack(b, PTX_B32, two));
-        ptx_if (b, ptx_not(b, inside[k]))
-            ptx_set(b, word, ptx_and(b, word, 0xffff0000));
-        ptx_if (b, ptx_not(b, inside[k + 1]))
-            ptx_set(b, word, ptx_and(b, word, 0xffff));
-        two = ptx_unpack(b, type, word);
-        d_output.lane[k] = two.lane[0];
-        d_output.lane[++k] = two.lane[1];
-    }
-    return d_output;
-}
-
 ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
                            const struct quantizers *lanes, const ptx_vec *in)
 {
     const ptx_vec quotients = ptxk_over_scales(b, lanes, in[0]), d_output = in[1];
-    ptx_val inside[PTXK_LANES];
+    ptx_vec d_input = d_output;
 
     for (unsigned k = 0; k < quotients.lanes; k++) {
         const struct quantizer *q = lanes->of[k];
@@ -138,11 +113,12 @@ ptx_vec ptxk_learned_terms(ptx_builder *b, const struct ptx_kernel_spec *spec,
         ptxk_comment_lanes(b, "terms of the gradients", k, 2, quotients.lanes);
         ptx_val level = ptx_rint(b, quotient);
         ptx_val within = nearest_within(b, q, level);
-        inside[k] = is_in_range(b, spec, q, quotient, level, within);
+        ptx_val inside = is_in_range(b, spec, q, quotient, level, within);
         ptx_val residual = ptx_var(b, within);
-        ptx_if (b, inside[k])
+        ptx_if (b, inside)
             ptx_set(b, residual, ptx_sub(b, within, quotient));
-        add_terms(b, spec, q, lanes->sums[k], inside[k], residual, d_output.lane[k]);
+        add_terms(b, spec, q, lanes->sums[k], inside, residual, d_output.lane[k]);
+        d_input.lane[k] = ptx_select(b, inside, d_output.lane[k], 0);
     }
-    return masked(b, d_output, inside);
+    return d_input;
 }
