@@ -105,11 +105,9 @@ static ptx_val any_small(ptx_builder *b, ptx_vec x)
 
 static void divide_exactly(ptx_builder *b, const struct divisors *y, ptx_vec x, ptx_vec result)
 {
-    for (unsigned k = 0; k < x.lanes; k++) {
-        if (k % 4 == 0)
-            ptx_comment(b, "a tiny dividend, an unusual divisor or a NaN: divided exactly");
+    ptx_comment(b, "a tiny dividend, an unusual divisor or a NaN: divided exactly");
+    for (unsigned k = 0; k < x.lanes; k++)
         ptx_set(b, result.lane[k], ptx_div(b, x.lane[k], y->of[k]->value));
-    }
 }
 
 ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
