@@ -44,7 +44,7 @@ static const struct {
     { "fake_quantize_channel", &ptx_kernel_fake_quantize_channel, ALL_DTYPES, PTX_GRID_CHUNKS,
       128 },
     { "quantize_learned_groups", &ptx_kernel_quantize_learned_groups, WITHOUT_F64, PTX_GRID_CHUNKS,
-      128 },
+      256 },
     { "observe_min_max", &ptx_kernel_observe_min_max, ALL_DTYPES, PTX_GRID_CHUNKS, 256 },
     { "moving_average_update", &ptx_kernel_moving_average_update, PTX_TYPE_BIT(F32), PTX_GRID_ONE,
       1 },
