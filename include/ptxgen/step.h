@@ -249,10 +249,11 @@ struct ptx_step_accumulated {
 ///                      and all codes of the block are; TE scale 1, and NaN weights have codes of
 ///                      NaN. NaN is 0x7fffffff in f32, 0x7f in codes
 ///
-/// One launch after the step makes the blocks of all tensors, from the weights. A run that skips
-/// its step leaves them, and those of a tensor without a gradient. Before the first step
-/// ptx_step_plan_cast() makes them. A shard's blocks are those of the matrix that it is itself: cut
-/// a matrix at multiples of 128 rows, or its blocks are not those of the whole. A vector has none.
+/// The step of f32 parameters makes the blocks (docs/steps.md says when), or one launch after it,
+/// which reads the weights again, with the same bits. A run that skips its step leaves them, and
+/// those of a tensor without a gradient. Before the first step ptx_step_plan_cast() makes them. A
+/// shard's blocks are those of the matrix that it is itself: cut a matrix at multiples of 128 rows,
+/// or its blocks are not those of the whole. A vector has none.
 
 /// What a step does with the gradients: with accumulators, with the sums there. A step that writes
 /// no parameter, because something was NaN or infinite, leaves RAW and WRITE gradients as they are,

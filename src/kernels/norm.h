@@ -142,6 +142,7 @@ struct norm_entry {
     norm_emit *emit;
     unsigned min_blocks;                             // .minnctapersm; 0: norm_spec.last_blocks
     bool (*is_needed)(const struct norm_spec *spec); // NULL: always
+    uint32_t shared_bytes;                           // of dynamic shared memory
 };
 
 // The kernels of a plan in the order of the text: those of a run, then those that change what it
@@ -150,11 +151,11 @@ enum {
     NORM_SQUARES, // a block for each chunk: its sum of squares
     NORM_SUMS,
     NORM_FINISH,
-    NORM_REPORT,              // a block for each tensor: its report from those of its chunks,
-                              // which may be of several launches
-    NORM_OWN,                 // and the next eight: the plan's own
-    NORM_LAST = NORM_OWN + 9, // the plan's own: what is done with the factors
-    NORM_AFTER_LAST,          // and the next: the plan's own
+    NORM_REPORT,               // a block for each tensor: its report from those of its chunks,
+                               // which may be of several launches
+    NORM_OWN,                  // and the next nine: the plan's own
+    NORM_LAST = NORM_OWN + 10, // the plan's own: what is done with the factors
+    NORM_AFTER_LAST,           // and the next: the plan's own
     NORM_SET_MAX_NORM = NORM_AFTER_LAST + 2,
     NORM_SET_LOSS_SCALE,
     NORM_SET_DATA,

@@ -7,6 +7,7 @@
 
 #include "muon_chip.h"
 #include "norm_parts.h"
+#include "step_fp8_blocks.h"
 #include "step_matrix.h"
 #include "step_tile.h"
 #include "step_units.h"
@@ -225,6 +226,31 @@ static void step_chip(ptx_builder *b, const struct ptxk_tile *of, struct ptxk_mu
     ptxk_matrix_step_chip(b, &s, matrix, chip);
 }
 
+// This thread's part of a tile of 128 x 128.
+static void step_square(ptx_builder *b, struct ptxk_tile *s)
+{
+    s->blocks = NULL;
+    s->units_known = false;
+    ptxk_tile_arrays(b, s);
+    const struct ptxk_step_square_walk walk = ptxk_step_square_walk_of(b, s);
+    struct ptxk_tile_vector v = ptxk_tile_vector_begin(b, s, walk.first);
+    scalars_read(b, s, &v);
+    ptx_val missing = ptx_var(b, ptx_u32(0));
+    ptx_val slot = ptx_mul(b, s->tid, ptxk_step_lanes(s->variant));
+    s->slot = s->square->kept;
+    s->slot_at = ptx_var(b, slot);
+    ptxk_tile_step_square(b, s, &v, walk.pace, missing);
+    ptx_comment(b, "where a quick quotient does not hold, or arrays are at odd addresses");
+    ptx_while (b, ptx_ne(b, missing, 0)) {
+        ptx_val k = ptx_bfind(b, missing);
+        ptx_set(b, missing, ptx_xor(b, missing, ptx_shl(b, ptx_u32(1), k)));
+        ptx_val i = ptx_mad(b, ptx_bitcast(b, PTX_S32, k), walk.pace, walk.first);
+        ptxk_tile_step_singles(b, s, i);
+        ptx_set(b, s->slot_at, ptx_mad(b, k, NORM_BLOCK * ptxk_step_lanes(s->variant), slot));
+        ptxk_step_square_keep_written(b, s, i);
+    }
+}
+
 // This thread's part of the tile. The vectors of `missing` are stepped element by element at the
 // end.
 static void step_tile(ptx_builder *b, struct ptxk_tile *s)
@@ -234,6 +260,10 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
 
     if (s->is_matrix) {
         step_matrix_tile(b, s);
+        return;
+    }
+    if (s->square) {
+        step_square(b, s);
         return;
     }
     s->blocks = ptxk_step_blocks_of(s->variant);
@@ -271,7 +301,8 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
 // Whether the kernel steps a variant. Matrices have a kernel of their own.
 static bool has_variant(const struct ptxk_tile *s, const struct ptxk_step_variant *v)
 {
-    return (v->rule->of_matrices != NULL) == s->is_matrix && (!s->reduces || v->rule->sums);
+    return (v->rule->of_matrices != NULL) == s->is_matrix && v->square == (s->square != NULL) &&
+           (!s->reduces || v->rule->sums);
 }
 
 // Whether any of its variants uses random bits.
@@ -295,13 +326,19 @@ static bool has_qk_clips(const struct ptxk_tile *s)
 }
 
 // The tile of this block.
-static void place_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tiles)
+static void place_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tiles,
+                       const struct ptxk_step_square_tables *squares)
 {
     ptx_comment(b, "the tile, and the row of its tensor");
     s->place = ptx_ctaid(b, PTX_X);
     if (s->is_matrix)
         s->place = ptx_add(b, s->place, s->first_tile);
 
+    if (s->square) {
+        s->index = ptxk_step_square_read(b, s, squares);
+        s->tensor = s->square->tensor;
+        return;
+    }
     ptx_vec tile = ptx_load_vec(b, tiles, ptx_mul_wide(b, s->place, 2), 2);
     s->tensor = tile.lane[0];
     s->index = tile.lane[1];
@@ -370,6 +407,8 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
     if (s->is_matrix) {
         s->tensor_first = ptx_u64(0); // until its tile is known
         s->several = ptx_var(b, ptx_bool(false));
+    } else if (s->square) {
+        ptxk_step_square_place(b, s, index);
     } else {
         s->tensor_first = ptx_mul_wide(b, index, size);
     }
@@ -389,6 +428,8 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
         none = ptx_and(b, none, ptx_not(b, ptx_and(b, empty, ptx_ne(b, s->count_at, 0))));
     }
     ptx_return_if(b, none);
+    if (s->square)
+        return;
     ptx_val left = ptx_sub(b, extent.lane[1], s->tensor_first);
     s->length = ptx_cvt(b, PTX_S32, ptx_min(b, left, size));
     if (!s->is_matrix)
@@ -408,7 +449,7 @@ static void begin_beside(ptx_builder *b)
 }
 
 // What a kernel does with the tiles.
-enum kernel { STEPS, REDUCES, STEPS_MATRICES, STEPS_CHIPS };
+enum kernel { STEPS, REDUCES, STEPS_MATRICES, STEPS_CHIPS, STEPS_SQUARES };
 
 // What the kernel of chips needs behind the products.
 struct chips {
@@ -456,14 +497,20 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     const struct ptxk_step_rules rules = ptxk_step_rules(spec);
     const bool reduces = kernel == REDUCES, of_chips = kernel == STEPS_CHIPS;
     const bool of_matrices = kernel == STEPS_MATRICES || of_chips;
-    struct ptxk_tile s = {
-        .spec = spec, .reduces = reduces, .is_guarded = norm->guards, .is_matrix = of_matrices
-    };
+    struct ptxk_step_blocks_tile square = { .format = FP8_E4M3 };
+    struct ptxk_step_square_tables squares = { 0 };
+    struct ptxk_tile s = { .spec = spec,
+                           .reduces = reduces,
+                           .is_guarded = norm->guards,
+                           .is_matrix = of_matrices,
+                           .square = kernel == STEPS_SQUARES ? &square : NULL };
 
     ptx_ptr tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
                                     .meaning = "rows of 4: gradient, count, weight, type");
     ptx_ptr tiles = { 0 };
-    if (!of_chips)
+    if (s.square)
+        squares = ptxk_step_square_params(b);
+    else if (!of_chips)
         tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
                               .meaning = "rows of 2: tensor, place in it");
     ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
@@ -481,7 +528,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     if (reduces)
         s.sums = ptx_param_ptr(b, PTX_F64, "tile_sums", .writeonly = true,
                                .meaning = "rows of 4, one a tile");
-    else if (ptxk_step_has_sums(spec) && !of_matrices)
+    else if (ptxk_step_has_sums(spec) && !of_matrices && !s.square)
         s.sums = ptx_param_ptr(b, PTX_F64, "tensor_sums", .readonly = true,
                                .meaning = "rows of 4, one a tensor");
     ptxk_step_report_param(b, &s);
@@ -492,7 +539,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
         ptxk_units_param(b, &s);
     if (draws(&s) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
-    if (ptxk_step_tables_most(spec) && !of_matrices) {
+    if (ptxk_step_tables_most(spec) && !of_matrices && !s.square) {
         s.tables = ptx_param_ptr(b, PTX_U32, "tables", .readonly = true,
                                  .meaning = ptxk_step_tables_meaning(spec));
         s.shared = ptx_shared(b, PTX_U32, ptxk_step_tables_most(spec) / 4);
@@ -516,15 +563,16 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     }
     if (is_beside(&s))
         begin_beside(b);
-    else if (spec->accumulates && ptx_builder_target(b).sm >= 90)
+    else if ((spec->accumulates || s.square) && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     ptx_val variant;
-    place_read(b, &s, tiles);
+    place_read(b, &s, tiles, &squares);
     tile_read(b, &s, tensors, rows, &variant);
     ptxk_step_report_begin(b, &s);
     unsigned variants = 0;
     for (unsigned k = 0; k < spec->variant_count; k++)
-        variants += (spec->variants[k].rule->of_matrices != NULL) == of_matrices;
+        variants += (spec->variants[k].rule->of_matrices != NULL) == of_matrices &&
+                    spec->variants[k].square == (s.square != NULL);
     for (unsigned k = 0; k < spec->variant_count; k++) {
         s.variant = &spec->variants[k];
         if (!has_variant(&s, s.variant))
@@ -537,6 +585,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
         ptx_if (b, ptx_eq(b, variant, k))
             step_tile(b, &s);
     }
+    if (s.square)
+        ptxk_step_square_codes(b, &s);
     if (ptxk_step_notes(&s))
         ptxk_step_report_tile(b, &s);
 }
@@ -568,11 +618,18 @@ void ptxk_step_chips_emit(ptx_builder *b, const struct norm_spec *norm)
     }
 }
 
-bool ptxk_step_has_others(const struct norm_spec *norm)
+void ptxk_step_squares_emit(ptx_builder *b, const struct norm_spec *norm)
 {
-    const struct ptxk_step_spec *spec = norm->own;
+    ptx_comment(b, "a block for each 128 x 128 weights of a matrix: their step, and their codes");
+    tiles_emit(b, norm, STEPS_SQUARES);
+}
 
-    return ptxk_step_matrices(spec).count < spec->variant_count;
+bool ptxk_step_has_others(const struct ptxk_step_spec *spec)
+{
+    for (unsigned k = 0; k < spec->variant_count; k++)
+        if (!spec->variants[k].rule->of_matrices && !spec->variants[k].square)
+            return true;
+    return false;
 }
 
 void ptxk_step_reduce_emit(ptx_builder *b, const struct norm_spec *norm)

@@ -81,6 +81,7 @@ enum {
     STEP_MATRIX_LAST,   // after them, likewise: the parameters
     STEP_UNITS,         // before the step, where units are clipped: a factor for each
     STEP_UNIT_WEIGHTS,  // in no run: the sums of their weights, a block for each tile
+    STEP_SQUARES,       // the step of matrices with codes in blocks, a block for each 128 x 128
     // These come after the step, too.
     STEP_TRANSPOSE = NORM_AFTER_LAST, // a block for each tile of a matrix
     STEP_FP8_BLOCKS,                  // a block for each 128 x 128 elements of one
@@ -89,7 +90,7 @@ extern const struct norm_entry ptxk_step_entries[NORM_ENTRIES];
 norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk_step_report_emit,
     ptxk_step_transpose_emit, ptxk_step_matrix_totals_emit, ptxk_step_matrix_emit,
     ptxk_step_matrix_apply_emit, ptxk_step_fp8_blocks_emit, ptxk_step_units_emit,
-    ptxk_step_unit_weights_emit;
+    ptxk_step_unit_weights_emit, ptxk_step_squares_emit;
 // The kernel, with its entry, that is in the module of the products where the plan steps chips: of
 // a matrix of 65 to 128 rows the products and the parameters, in a block.
 extern const char ptxk_step_chips_name[];
@@ -98,8 +99,11 @@ norm_emit ptxk_step_chips_emit;
 // with the others.
 unsigned ptxk_step_threads(const struct ptxk_step_spec *spec);
 bool ptxk_step_may_have_fewer_threads(const struct ptxk_step_spec *spec);
+// Whether there are tiles of 128 x 128, of which a block has so many bytes of shared memory.
+bool ptxk_step_has_squares(const struct norm_spec *norm);
+enum { PTXK_STEP_SQUARE_SHARED = 82432 };
 // Whether NORM_LAST has something to step.
-bool ptxk_step_has_others(const struct norm_spec *norm);
+bool ptxk_step_has_others(const struct ptxk_step_spec *spec);
 
 // The sums of a tile, and of a tensor: rows of PTX_RULE_MAX_SUMS f64.
 

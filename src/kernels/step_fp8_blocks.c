@@ -2,9 +2,9 @@
 // Copies of the weights in 8 bits with a scale a block, made of the weights that the step has left:
 // a block of threads for each 128 x 128 elements of a matrix. Each thread keeps 16 rows of 4
 // columns; codes are transposed through shared memory.
-#include "common/fp8.h"
+#include "step_fp8_blocks.h"
+
 #include "norm_parts.h"
-#include "step_codes.h"
 #include "step_tile.h"
 
 #include <float.h>
@@ -15,22 +15,11 @@ enum {
     WARPS = NORM_BLOCK / WARP,
     LINES = STEP_CODES_LINES, // rows of a thread
     UNIT_WORDS = 4,
-    CODES = STEP_CODES_WORDS,    // of shared memory
-    SHARED_WORDS = CODES + TILE, // and a factor for each column
+    CODES = STEP_CODES_WORDS, // of shared memory; behind them a factor for each column
 };
 
 #define ROW(member) NORM_PLACE(uint64_t, struct step_fp8_row, member)
 #define OF(member)  NORM_PLACE(uint64_t, struct step_tensor_row, member)
-
-struct blocks {
-    const struct ptxk_step_spec *spec;
-    enum fp8_format format;
-    struct ptxk_codes tile;
-    ptx_val parameter, codes, scales;      // u64: addresses
-    ptx_val transposed, transposed_scales; // u64, 0: not wanted
-    ptx_val scaling;                       // u32: ptx_fp8_scaling
-    struct ptxk_lanes weight[LINES];       // of row 16 * warp + k, columns 4 * lane on
-};
 
 // ---- the tile -----------------------------------------------------------------------------------
 
@@ -94,27 +83,28 @@ static ptx_val is_left(ptx_builder *b, const struct norm_spec *norm, const struc
     return ptx_and(b, left, ptx_eq(b, l->casts, 0));
 }
 
-// The block's tile, or the end of a block that has nothing to make. Returns the kind (u32).
-static ptx_val begin(ptx_builder *b, struct blocks *t, const struct norm_spec *norm)
+ptx_ptr ptxk_step_fp8_tiles_param(ptx_builder *b, const char *name)
 {
-    const uint32_t words = ptxk_step_row_words(t->spec);
+    return ptx_param_ptr(b, PTX_U32, name, .readonly = true,
+                         .meaning = "rows of 2: matrix, place in it");
+}
 
-    ptx_ptr tiles = ptx_param_ptr(b, PTX_U32, "fp8_tiles", .readonly = true,
-                                  .meaning = "rows of 2: matrix, place in it");
-    ptx_ptr matrices = ptx_param_ptr(b, PTX_U64, "fp8_matrices", .readonly = true,
-                                     .meaning = "rows of 8: codes, scales, transposed codes, "
-                                                "their scales, rows, columns, tensor and kind, "
-                                                "scaling");
-    ptx_ptr rows =
-        ptx_param_ptr(b, PTX_U64, "rows", .readonly = true, .meaning = "of the step: parameter");
-    const struct leave leave = leave_param(b, norm);
-    t->tile.tid = ptx_tid(b, PTX_X);
-    t->tile.lane = ptx_and(b, t->tile.tid, WARP - 1);
-    t->tile.warp = ptx_shr(b, t->tile.tid, 5);
-    ptx_comment(b, "the tile, and the row of its matrix");
-    ptx_val at = ptx_mul_wide(b, ptx_ctaid(b, PTX_X), 2);
-    ptx_vec tile = ptx_load_vec(b, tiles, at, 2);
+ptx_ptr ptxk_step_fp8_matrices_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_U64, "fp8_matrices", .readonly = true,
+                         .meaning = "rows of 8: codes, scales, transposed codes, "
+                                    "their scales, rows, columns, tensor and kind, "
+                                    "scaling");
+}
+
+ptx_val ptxk_step_fp8_tile_read(ptx_builder *b, struct ptxk_step_blocks_tile *t, ptx_ptr tiles,
+                                ptx_ptr matrices, ptx_val number)
+{
     const uint32_t length = NORM_LENGTH(uint64_t, struct step_fp8_row);
+
+    ptx_comment(b, "the tile, and the row of its matrix");
+    ptx_val at = ptx_mul_wide(b, number, 2);
+    ptx_vec tile = ptx_load_vec(b, tiles, at, 2);
     ptx_ptr row = ptx_at(b, matrices, ptx_mul_wide(b, tile.lane[0], length));
     ptx_vec to = ptx_load_vec(b, row, ROW(codes), 2);
     ptx_vec across = ptx_load_vec(b, row, ROW(transposed), 2);
@@ -127,20 +117,39 @@ static ptx_val begin(ptx_builder *b, struct blocks *t, const struct norm_spec *n
     t->transposed_scales = across.lane[1];
     t->tile.rows = size.lane[0];
     t->tile.columns = size.lane[1];
+    t->tensor = tensor_kind.lane[0];
+    t->kind = tensor_kind.lane[1];
     t->scaling = ptx_cvt(b, PTX_U32, rest.lane[1]);
+    return tile.lane[1];
+}
+
+// The block's tile, or the end of a block that has nothing to make.
+static void begin(ptx_builder *b, struct ptxk_step_blocks_tile *t, const struct norm_spec *norm)
+{
+    const uint32_t words = ptxk_step_row_words(norm->own);
+
+    ptx_ptr tiles = ptxk_step_fp8_tiles_param(b, "fp8_tiles");
+    ptx_ptr matrices = ptxk_step_fp8_matrices_param(b);
+    ptx_ptr rows =
+        ptx_param_ptr(b, PTX_U64, "rows", .readonly = true, .meaning = "of the step: parameter");
+    const struct leave leave = leave_param(b, norm);
+    t->tile.tid = ptx_tid(b, PTX_X);
+    t->tile.lane = ptx_and(b, t->tile.tid, WARP - 1);
+    t->tile.warp = ptx_shr(b, t->tile.tid, 5);
+    ptx_val block = ptx_ctaid(b, PTX_X);
+    ptx_val index = ptxk_step_fp8_tile_read(b, t, tiles, matrices, block);
     ptxk_norm_wait_for_last(b);
-    ptx_return_if(b, is_left(b, norm, &leave, tensor_kind.lane[0]));
-    ptx_ptr of_step = ptx_at(b, rows, ptx_mul_wide(b, tensor_kind.lane[0], words));
+    ptx_return_if(b, is_left(b, norm, &leave, t->tensor));
+    ptx_ptr of_step = ptx_at(b, rows, ptx_mul_wide(b, t->tensor, words));
     t->parameter = ptx_load(b, of_step, OF(parameter));
 
-    ptxk_codes_place(b, &t->tile, tile.lane[1]);
-    return tensor_kind.lane[1];
+    ptxk_codes_place(b, &t->tile, index);
 }
 
 // Whether the tile is whole, and lines of so many elements (u64) from an address on begin at
 // multiples of so many bytes, a power of two.
-static ptx_val in_units(ptx_builder *b, const struct blocks *t, ptx_val address, ptx_val line,
-                        uint32_t bytes)
+static ptx_val in_units(ptx_builder *b, const struct ptxk_step_blocks_tile *t, ptx_val address,
+                        ptx_val line, uint32_t bytes)
 {
     ptx_val bits = ptx_and(b, ptx_or(b, address, line), bytes - 1);
 
@@ -149,7 +158,7 @@ static ptx_val in_units(ptx_builder *b, const struct blocks *t, ptx_val address,
 
 // ---- the weights --------------------------------------------------------------------------------
 
-static void weights_read(ptx_builder *b, struct blocks *t, ptx_type type)
+static void weights_read(ptx_builder *b, struct ptxk_step_blocks_tile *t, ptx_type type)
 {
     const uint32_t bytes = ptx_type_bytes(type);
     ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, t->parameter);
@@ -185,11 +194,20 @@ static void weights_read(ptx_builder *b, struct blocks *t, ptx_type type)
     }
 }
 
-static void weights_of(ptx_builder *b, const struct ptxk_lanes *l, ptx_val x[EACH])
+static void weights_of(ptx_builder *b, const struct ptxk_step_blocks_tile *t, unsigned k,
+                       ptx_val x[EACH])
 {
     ptx_val value[PTXK_LANES];
 
-    ptxk_lanes_of(b, l, value);
+    if (t->kept.type) {
+        ptx_val row = ptx_mad(b, t->tile.warp, LINES, k);
+        ptx_val place = ptx_mad(b, row, TILE, ptx_mul(b, t->tile.lane, EACH));
+        ptx_vec kept = ptx_load_vec(b, t->kept, place, EACH);
+        for (unsigned n = 0; n < EACH; n++)
+            x[n] = kept.lane[n];
+        return;
+    }
+    ptxk_lanes_of(b, &t->weight[k], value);
     for (unsigned n = 0; n < EACH; n++)
         x[n] = ptx_cvt(b, PTX_F32, value[n]);
 }
@@ -201,7 +219,7 @@ struct scale {
     ptx_val by, inverse;
 };
 
-static struct scale scale_of(ptx_builder *b, const struct blocks *t, ptx_val amax)
+static struct scale scale_of(ptx_builder *b, const struct ptxk_step_blocks_tile *t, ptx_val amax)
 {
     enum { EXPONENT = 0xff, FRACTION = 0x7fffff };
     const float largest = ptxk_fp8_max(t->format), least = 1e-4f;
@@ -252,12 +270,12 @@ static ptx_val warp_largest(ptx_builder *b, ptx_val x)
 }
 
 // The largest magnitude of a thread's weights of a row.
-static ptx_val row_largest(ptx_builder *b, const struct blocks *t, unsigned k)
+static ptx_val row_largest(ptx_builder *b, const struct ptxk_step_blocks_tile *t, unsigned k)
 {
     ptx_val x[EACH], largest = { 0 };
 
     ptx_comment(b, "the largest of row %u", k);
-    weights_of(b, &t->weight[k], x);
+    weights_of(b, t, k, x);
     for (unsigned n = 0; n < EACH; n++) {
         ptxk_comment_lanes(b, "magnitudes", n, ptxk_comment_each(b), EACH);
         ptx_val magnitude = ptx_abs(b, x[n]);
@@ -267,7 +285,7 @@ static ptx_val row_largest(ptx_builder *b, const struct blocks *t, unsigned k)
 }
 
 // The largest of the tile, in all threads.
-static ptx_val tile_largest(ptx_builder *b, const struct blocks *t)
+static ptx_val tile_largest(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 {
     ptx_val largest = row_largest(b, t, 0);
 
@@ -291,7 +309,8 @@ static ptx_val tile_largest(ptx_builder *b, const struct blocks *t)
 // ---- codes --------------------------------------------------------------------------------------
 
 // Writes the codes of rows: `word` has a thread's of each.
-static void rows_write(ptx_builder *b, const struct blocks *t, const ptx_val word[LINES])
+static void rows_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
+                       const ptx_val word[LINES])
 {
     ptx_ptr p = ptx_ptr_from(b, PTX_U8, PTX_SPACE_GLOBAL, t->codes);
     ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->tile.row, t->tile.columns, t->tile.column));
@@ -322,7 +341,8 @@ static void rows_write(ptx_builder *b, const struct blocks *t, const ptx_val wor
 }
 
 // Writes the codes of the transposed matrix. Replaces the words.
-static void columns_write(ptx_builder *b, const struct blocks *t, ptx_val word[LINES])
+static void columns_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
+                          ptx_val word[LINES])
 {
     ptx_ptr p = ptx_ptr_from(b, PTX_U8, PTX_SPACE_GLOBAL, t->transposed);
     ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->tile.column, t->tile.rows, t->tile.row));
@@ -333,12 +353,13 @@ static void columns_write(ptx_builder *b, const struct blocks *t, ptx_val word[L
 }
 
 // The codes of row `k`, of which each element has a factor.
-static ptx_val word_of(ptx_builder *b, const struct blocks *t, unsigned k, const ptx_val by[EACH])
+static ptx_val word_of(ptx_builder *b, const struct ptxk_step_blocks_tile *t, unsigned k,
+                       const ptx_val by[EACH])
 {
     ptx_val x[EACH];
 
     ptx_comment(b, "the codes of row %u", k);
-    weights_of(b, &t->weight[k], x);
+    weights_of(b, t, k, x);
     for (unsigned n = 0; n < EACH; n++)
         x[n] = ptx_mul(b, x[n], by[n]);
     return ptxk_fp8_word(b, t->format, x);
@@ -346,7 +367,7 @@ static ptx_val word_of(ptx_builder *b, const struct blocks *t, unsigned k, const
 
 // ---- blocks of 128 x 128 ------------------------------------------------------------------------
 
-static void squares(ptx_builder *b, const struct blocks *t)
+static void squares(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 {
     ptx_val word[LINES];
     const struct scale s = scale_of(b, t, tile_largest(b, t));
@@ -370,7 +391,7 @@ static void squares(ptx_builder *b, const struct blocks *t)
 // ---- blocks of 1 x 128 --------------------------------------------------------------------------
 
 // Lane k of a warp has the scale of its row k.
-static void rows_make(ptx_builder *b, const struct blocks *t)
+static void rows_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 {
     ptx_val word[LINES], largest = ptx_f32(0);
 
@@ -393,7 +414,7 @@ static void rows_make(ptx_builder *b, const struct blocks *t)
 }
 
 // Thread n has the scale of column n.
-static void columns_make(ptx_builder *b, const struct blocks *t)
+static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 {
     ptx_ptr of_warps = ptx_ptr_cast(b, PTX_F32, t->tile.shared);
     ptx_ptr factors = ptx_ptr_cast(b, PTX_F32, ptx_at(b, t->tile.shared, CODES));
@@ -402,7 +423,7 @@ static void columns_make(ptx_builder *b, const struct blocks *t)
 
     for (unsigned k = 0; k < LINES; k++) {
         ptx_comment(b, "the largest of columns, with row %u", k);
-        weights_of(b, &t->weight[k], x);
+        weights_of(b, t, k, x);
         for (unsigned n = 0; n < EACH; n++) {
             ptxk_comment_lanes(b, "columns", n, ptxk_comment_each(b), EACH);
             ptx_val magnitude = ptx_abs(b, x[n]);
@@ -437,7 +458,7 @@ static void columns_make(ptx_builder *b, const struct blocks *t)
 
 // ---- the kernel ---------------------------------------------------------------------------------
 
-static void make(ptx_builder *b, struct blocks *t, unsigned kind)
+static void make(ptx_builder *b, struct ptxk_step_blocks_tile *t, unsigned kind)
 {
     static const ptx_type types[] = { PTX_F32, PTX_BF16, PTX_F16 };
     const bool of_rows = kind / 2 % 2;
@@ -445,7 +466,8 @@ static void make(ptx_builder *b, struct blocks *t, unsigned kind)
     t->format = kind % 2 ? FP8_E5M2 : FP8_E4M3;
     ptx_comment(b, "%s, blocks of %s, %s", ptx_type_name(types[kind / 4]),
                 of_rows ? "1 x 128" : "128 x 128", kind % 2 ? "e5m2" : "e4m3");
-    weights_read(b, t, types[kind / 4]);
+    if (!t->kept.type)
+        weights_read(b, t, types[kind / 4]);
     if (!of_rows) {
         squares(b, t);
         return;
@@ -455,22 +477,28 @@ static void make(ptx_builder *b, struct blocks *t, unsigned kind)
         columns_make(b, t);
 }
 
+void ptxk_step_fp8_make(ptx_builder *b, struct ptxk_step_blocks_tile *t, uint32_t kinds)
+{
+    for (unsigned k = 0; k < PTXK_STEP_FP8_KINDS; k++) {
+        if (!(kinds >> k & 1))
+            continue;
+        if (kinds == UINT32_C(1) << k) {
+            make(b, t, k);
+            continue;
+        }
+        ptx_if (b, ptx_eq(b, t->kind, k))
+            make(b, t, k);
+    }
+}
+
 void ptxk_step_fp8_blocks_emit(ptx_builder *b, const struct norm_spec *norm)
 {
-    struct blocks t = { .spec = norm->own };
+    const struct ptxk_step_spec *spec = norm->own;
+    struct ptxk_step_blocks_tile t = { .format = FP8_E4M3 };
 
     ptx_comment(b,
                 "a block for each 128 x 128 weights of a matrix: their codes, with their scales");
-    ptx_val kind = begin(b, &t, norm);
-    t.tile.shared = ptx_ptr_cast(b, PTX_B32, ptx_shared(b, PTX_U32, SHARED_WORDS));
-    for (unsigned k = 0; k < PTXK_STEP_FP8_KINDS; k++) {
-        if (!(t.spec->fp8_blocks >> k & 1))
-            continue;
-        if (t.spec->fp8_blocks == UINT32_C(1) << k) {
-            make(b, &t, k);
-            continue;
-        }
-        ptx_if (b, ptx_eq(b, kind, k))
-            make(b, &t, k);
-    }
+    begin(b, &t, norm);
+    t.tile.shared = ptx_ptr_cast(b, PTX_B32, ptx_shared(b, PTX_U32, STEP_FP8_SHARED_WORDS));
+    ptxk_step_fp8_make(b, &t, spec->fp8_blocks);
 }

@@ -126,6 +126,11 @@ static bool is_over_ranks(const struct norm_spec *spec)
     return ((const struct ptxk_step_spec *)spec->own)->over_ranks;
 }
 
+static bool has_others(const struct norm_spec *spec)
+{
+    return ptxk_step_has_others(spec->own);
+}
+
 static bool has_sums(const struct norm_spec *spec)
 {
     return ptxk_step_has_sums(spec->own);
@@ -233,7 +238,9 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [STEP_MATRIX_LAST] = { "step_matrix_apply", ptxk_step_matrix_apply_emit, 6, has_matrices },
     [STEP_UNITS] = { "step_units", ptxk_step_units_emit, 4, clips_units },
     [STEP_UNIT_WEIGHTS] = { "step_unit_weights", ptxk_step_unit_weights_emit, 4, clips_units },
-    [NORM_LAST] = { "step_apply", ptxk_step_apply_emit, .is_needed = ptxk_step_has_others },
+    [STEP_SQUARES] = { "step_squares", ptxk_step_squares_emit, 2, ptxk_step_has_squares,
+                       PTXK_STEP_SQUARE_SHARED },
+    [NORM_LAST] = { "step_apply", ptxk_step_apply_emit, .is_needed = has_others },
     [STEP_TRANSPOSE] = { "step_transpose", ptxk_step_transpose_emit, 8, transposes },
     [STEP_FP8_BLOCKS] = { "step_fp8_blocks", ptxk_step_fp8_blocks_emit, 2, has_fp8_blocks },
     [STEP_SET_HYPER] = { "step_set_hyper", set_hyper_emit, 1 },

@@ -117,6 +117,7 @@ static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
         ptxk_lanes_write(b, ptxk_step_array_type(v, a), at, value[a], ptxk_step_lanes(v));
     }
     ptxk_step_copy_vector(b, s, i, value);
+    ptxk_step_square_keep(b, s, value);
 }
 
 // Sets `bit` in `missing` if a quick quotient does not hold; nothing is written then.
@@ -597,5 +598,21 @@ void ptxk_tile_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_
             ptx_set(b, next.i, ptx_add(b, next.i, span));
             ptxk_tile_vector_read(b, s, &next);
         }
+    }
+}
+
+void ptxk_tile_step_square(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
+                           ptx_val pace, ptx_val missing)
+{
+    const struct ptxk_tile_vector next = ptxk_tile_vector_begin(b, s, ptx_add(b, v->i, pace));
+
+    ptx_for (b, k, 0, PTXK_STEP_SQUARE_VECTORS, ptx_u32(1)) {
+        ptx_if (b, ptx_ge(b, v->i, s->length))
+            ptxk_step_square_keep_none(b, s);
+        vector_step(b, s, v, k, missing);
+        vector_set(b, v, &next);
+        ptx_set(b, next.i, ptx_add(b, next.i, pace));
+        ptxk_tile_vector_read(b, s, &next);
+        ptxk_step_square_next(b, s);
     }
 }

@@ -64,6 +64,9 @@ struct ptxk_tile {
     ptx_val unit_ahead;            // f32: the factor of the vector's first element, if it is read
     bool units_known;              // factors can be read
     ptx_val unit_factor[PTXK_LANES];
+    struct ptxk_step_blocks_tile *square; // of matrices in tiles of 128 x 128; else NULL
+    ptx_ptr slot;                         // f32, shared: there, where the thread keeps the vector
+    ptx_val slot_at;                      // a variable, u32: from there on
     // Set anew for each body:
     const struct ptxk_step_blocks *blocks; // NULL: the variant has none
     ptx_ptr array[ARRAYS];                 // offset to the tile
@@ -115,8 +118,38 @@ struct ptxk_step_element ptxk_tile_element(ptx_builder *b, const struct ptxk_til
 // plan that reports weights, where the order of a thread's elements is fixed.
 void ptxk_tile_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
                     uint32_t span, ptx_val missing);
+// The same of a tile of 128 x 128, which keeps the weights.
+void ptxk_tile_step_square(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
+                           ptx_val pace, ptx_val missing);
 // Steps the elements of the vector at `i` that are in the tile, one by one.
 void ptxk_tile_step_singles(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
+
+// ---- tiles of 128 x 128 (step_squares.c) --------------------------------------------------------
+
+// The parameters of the kernel; the tile, of a matrix; what a thread does in it; and its codes.
+struct ptxk_step_square_tables {
+    ptx_ptr tiles, matrices;
+};
+struct ptxk_step_square_tables ptxk_step_square_params(ptx_builder *b);
+// Returns the tile's index.
+ptx_val ptxk_step_square_read(ptx_builder *b, struct ptxk_tile *s,
+                              const struct ptxk_step_square_tables *tables);
+// Sets the place of the tile and its length, once its index is known.
+void ptxk_step_square_place(ptx_builder *b, struct ptxk_tile *s, ptx_val index);
+// The thread's first vector (s32), and how far the next one is. A thread without any is behind the
+// tile.
+struct ptxk_step_square_walk {
+    ptx_val first, pace;
+};
+struct ptxk_step_square_walk ptxk_step_square_walk_of(ptx_builder *b, const struct ptxk_tile *s);
+enum { PTXK_STEP_SQUARE_VECTORS = 16 }; // of a thread
+// Keeps a vector that is written; elements in memory; or none, where there are none.
+void ptxk_step_square_keep(ptx_builder *b, const struct ptxk_tile *s,
+                           ptx_val value[ARRAYS][PTXK_LANES]);
+void ptxk_step_square_keep_written(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
+void ptxk_step_square_keep_none(ptx_builder *b, const struct ptxk_tile *s);
+void ptxk_step_square_next(ptx_builder *b, const struct ptxk_tile *s);
+void ptxk_step_square_codes(ptx_builder *b, const struct ptxk_tile *s);
 
 // ---- copies of weights (step_copy.c) ------------------------------------------------------------
 

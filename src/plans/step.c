@@ -38,6 +38,7 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "transpose_tiles", PTX_ARG(plan->transpose_tiles) },
         { "fp8_matrices", PTX_ARG(plan->fp8_matrices) },
         { "fp8_tiles", PTX_ARG(plan->fp8_tiles) },
+        { "square_tiles", PTX_ARG(plan->square_tiles) },
         { "casts", PTX_ARG(plan->set.casts) },
         { "qk_rows", PTX_ARG(plan->qk_rows) },
         { "tile_reports", PTX_ARG(plan->tile_reports) },
@@ -146,11 +147,16 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     ptx_step_plan *plan = (void *)norm;
     const uint64_t others = plan->layout.others, parts = plan->layout.fold_parts.length;
     const bool clips = plan->spec.clips_units && !norm->reduces;
+    const uint64_t squares = plan->layout.fp8.square_tiles;
+    const uint64_t in_blocks = plan->layout.fp8_tiles.length - squares;
     ptx_status status = clips ? clip_units(norm, overlaps, stream) : PTX_OK;
 
     (void)first, (void)count, (void)fused; // always all of it, from the records
+    if (squares && !status)
+        status = ptxp_norm_plan_launch(norm, STEP_SQUARES, squares, overlaps, stream);
     if (others && !status && !ptxk_step_beside_products(&plan->spec))
-        status = ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips, stream);
+        status =
+            ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips || squares, stream);
     if (!status)
         status = step_matrices(plan, stream);
     if (!status && parts)
@@ -158,8 +164,8 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     if (plan->spec.transposes && !status)
         status = ptxp_norm_plan_launch(norm, STEP_TRANSPOSE, plan->layout.transpose_tiles.length,
                                        false, stream);
-    if (plan->spec.fp8_blocks && !status)
-        status = ptxp_norm_plan_launch(norm, STEP_FP8_BLOCKS, plan->layout.fp8_tiles.length,
+    if (in_blocks && !status)
+        status = ptxp_norm_plan_launch(norm, STEP_FP8_BLOCKS, in_blocks,
                                        !parts && !plan->spec.transposes, stream);
     return status;
 }
@@ -210,11 +216,11 @@ static bool takes_no_norm(const struct norm_params *params, uint32_t groups)
 // Checks the parameters; sets the step's layout, what its text depends on, and the parameters of
 // the norms, in this order. Addresses are checked together with the others. Returns norm->tensors,
 // to be freed, as the layout is; NULL on an error.
-static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params,
+static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params, int sm,
                                        struct step_layout *layout, struct ptxk_step_spec *spec,
                                        struct norm_params *norm)
 {
-    if (ptxp_step_check_params(params) || ptxp_step_layout_create(params, layout))
+    if (ptxp_step_check_params(params) || ptxp_step_layout_create(params, sm, layout))
         return NULL;
     *spec = (struct ptxk_step_spec) { .variants = layout->variants,
                                       .variant_count = layout->variant_count,
@@ -283,6 +289,9 @@ static ptx_status upload(ptx_step_plan *plan)
 #define STEP_ADDRESS(member, type) plan->member = base + plan->layout.member.offset;
     STEP_ARRAYS(STEP_ADDRESS)
 #undef STEP_ADDRESS
+    plan->square_tiles =
+        plan->fp8_tiles + (plan->layout.fp8_tiles.length - plan->layout.fp8.square_tiles) *
+                              sizeof(struct step_fp8_tile_row);
     return status;
 }
 
@@ -380,7 +389,8 @@ static ptx_status prepare(struct norm_plan *norm)
 static ptx_status make(ptx_step_plan *plan, const struct ptx_step_params *params)
 {
     struct norm_params norm;
-    struct ptx_clip_tensor *gradients = lay_out(params, &plan->layout, &plan->spec, &norm);
+    const int sm = ptx_device_get_info(plan->norm.device)->sm;
+    struct ptx_clip_tensor *gradients = lay_out(params, sm, &plan->layout, &plan->spec, &norm);
     ptx_status status = gradients ? copy_params(plan, params) : ptx_error_status();
 
     if (!status)
@@ -579,8 +589,9 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
         .launches = (params->sum_rows > 1 ? 3 : 2) + (step->others != 0) +
                     (step->tiles.length != step->others) + (ptxk_step_has_sums(spec) ? 2 : 0) +
                     (step->fold_parts.length ? 1 : 0) + spec->transposes +
-                    ptxp_matrix_launches(step) + spec->over_ranks + (spec->fp8_blocks ? 1 : 0) +
-                    spec->clips_units,
+                    ptxp_matrix_launches(step) + spec->over_ranks +
+                    (step->fp8.square_tiles ? 1 : 0) +
+                    (step->fp8_tiles.length > step->fp8.square_tiles) + spec->clips_units,
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
         .workspace = layout->bytes + step->bytes,
         .determinism =
@@ -598,7 +609,8 @@ static ptx_status describe(const struct ptx_step_params *params,
     struct ptxk_step_spec spec;
     struct norm_params norm;
     struct norm_layout layout;
-    struct ptx_clip_tensor *gradients = lay_out(params, &step, &spec, &norm);
+    struct ptx_clip_tensor *gradients =
+        lay_out(params, b ? ptx_builder_target(b).sm : 0, &step, &spec, &norm);
 
     if (!gradients)
         return ptx_error_status();

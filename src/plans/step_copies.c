@@ -47,19 +47,50 @@ uint64_t ptxp_copies_scales(const struct ptx_step_tensor *tensor, bool transpose
     return transposed ? columns * parts_of(rows, tile) : rows * parts_of(columns, tile);
 }
 
-uint64_t ptxp_copies_bytes(const struct ptx_step_tensor *tensor)
+bool ptxp_copies_may_be_square(const struct ptx_step_params *params, int sm)
+{
+    bool may = params->gradients == PTX_STEP_GRADIENTS_RAW && !params->weight_reports_at &&
+               !params->qk_clip_count && (!sm || sm >= 80); // those have the shared memory
+
+    for (uint32_t g = 0; g < params->group_count && may; g++)
+        may = !ptxp_step_rule_of(&params->groups[g])->of_matrices &&
+              params->groups[g].agc.clipping == 0;
+    for (size_t t = 0; t < params->tensor_count && may; t++)
+        may = !params->tensors[t].amax;
+    return may;
+}
+
+bool ptxp_copies_is_square(const struct ptx_step_params *params, size_t t)
+{
+    enum { EACH = 4, MOST_COLUMNS = 1 << 20 }; // of a vector; places in a tile have 31 bits
+    const struct ptx_step_tensor *tensor = &params->tensors[t];
+
+    return is_in_blocks(tensor) && tensor->dtype == PTX_F32 && tensor->ema_dtype == PTX_NONE &&
+           tensor->format == PTX_STEP_FORMAT_FULL && tensor->fp8_columns % EACH == 0 &&
+           tensor->fp8_columns <= MOST_COLUMNS &&
+           !ptxp_step_rule_of(&params->groups[tensor->group])->sums;
+}
+
+uint64_t ptxp_copies_bytes(const struct ptx_step_tensor *tensor, bool is_square)
 {
     uint64_t each = (tensor->fp8 ? 1u : 0u) + (is_transposed(tensor) ? 2u : 0u), scales = 0;
 
     if (is_in_blocks(tensor)) {
-        each += ptx_type_bytes(tensor->dtype) + (tensor->fp8_transposed ? 1 : 0);
+        each += (is_square ? 0 : ptx_type_bytes(tensor->dtype)) + (tensor->fp8_transposed ? 1 : 0);
         scales = ptxp_copies_scales(tensor, false) +
                  (tensor->fp8_transposed ? ptxp_copies_scales(tensor, true) : 0);
     }
     return tensor->count * each + scales * sizeof(float);
 }
 
-ptx_status ptxp_copies_count(const struct ptx_step_params *params, struct copy_counts *counts)
+static bool is_square(const struct ptx_step_params *params, const struct step_layout *layout,
+                      size_t t)
+{
+    return layout->may_be_square && ptxp_copies_is_square(params, t);
+}
+
+ptx_status ptxp_copies_count(const struct ptx_step_params *params, const struct step_layout *layout,
+                             struct copy_counts *counts)
 {
     *counts = (struct copy_counts) { 0 };
     for (size_t t = 0; t < params->tensor_count; t++) {
@@ -68,6 +99,7 @@ ptx_status ptxp_copies_count(const struct ptx_step_params *params, struct copy_c
         counts->transpose_tiles += transpose_tiles_of(tensor);
         counts->in_blocks += is_in_blocks(tensor);
         counts->block_tiles += block_tiles_of(tensor);
+        counts->square_tiles += is_square(params, layout, t) ? block_tiles_of(tensor) : 0;
         if (is_in_blocks(tensor))
             counts->kinds |= UINT32_C(1) << ptxk_step_fp8_kind(tensor->dtype, tensor->fp8_blocks,
                                                                tensor->fp8_format);
@@ -107,16 +139,18 @@ static void fill_transposes(const struct ptx_step_params *params, struct step_tr
     }
 }
 
-// The tiles of the last matrices are made first: their weights are what the step has written last.
-static void fill_fp8_blocks(const struct ptx_step_params *params, struct step_fp8_row *rows,
-                            struct step_fp8_tile_row *tiles)
+// The tiles of the last matrices are made first: their weights are what the step has written last;
+// of squares, which come behind the others, the gradients are what the norm has read last.
+static void fill_fp8_blocks(const struct ptx_step_params *params, const struct step_layout *layout,
+                            struct step_fp8_row *rows, struct step_fp8_tile_row *tiles)
 {
     uint32_t matrix = 0;
     size_t n = 0;
 
-    for (size_t t = params->tensor_count; t-- > 0;) {
+    for (size_t k = 2 * params->tensor_count; k-- > 0;) {
+        const size_t t = k % params->tensor_count;
         const struct ptx_step_tensor *tensor = &params->tensors[t];
-        if (!is_in_blocks(tensor))
+        if (!is_in_blocks(tensor) || is_square(params, layout, t) != (k < params->tensor_count))
             continue;
         rows[matrix] = (struct step_fp8_row) {
             .codes = tensor->fp8,
@@ -129,8 +163,8 @@ static void fill_fp8_blocks(const struct ptx_step_params *params, struct step_fp
             .kind = ptxk_step_fp8_kind(tensor->dtype, tensor->fp8_blocks, tensor->fp8_format),
             .scaling = (uint64_t)tensor->fp8_scaling,
         };
-        for (uint64_t k = block_tiles_of(tensor); k-- > 0;)
-            tiles[n++] = (struct step_fp8_tile_row) { matrix, (uint32_t)k };
+        for (uint64_t tile = block_tiles_of(tensor); tile-- > 0;)
+            tiles[n++] = (struct step_fp8_tile_row) { matrix, (uint32_t)tile };
         matrix++;
     }
 }
@@ -140,6 +174,6 @@ void ptxp_copies_fill(const struct ptx_step_params *params, const struct step_la
 {
     fill_transposes(params, (void *)(image + layout->matrices.offset),
                     (void *)(image + layout->transpose_tiles.offset));
-    fill_fp8_blocks(params, (void *)(image + layout->fp8_matrices.offset),
+    fill_fp8_blocks(params, layout, (void *)(image + layout->fp8_matrices.offset),
                     (void *)(image + layout->fp8_tiles.offset));
 }

@@ -12,13 +12,19 @@ struct step_layout;
 struct copy_counts {
     uint64_t transposed, transpose_tiles;
     uint64_t in_blocks, block_tiles;
-    uint32_t kinds; // of copies in blocks, as bits
+    uint64_t square_tiles; // of block_tiles, the last, which are made by the step
+    uint32_t kinds;        // of copies in blocks, as bits
 };
 
 // Of parameters whose tensors are valid.
-ptx_status ptxp_copies_count(const struct ptx_step_params *params, struct copy_counts *counts);
+ptx_status ptxp_copies_count(const struct ptx_step_params *params, const struct step_layout *layout,
+                             struct copy_counts *counts);
+// Whether a plan's matrices may be stepped in tiles of 128 x 128, and whether a tensor is, if so:
+// the step then makes its codes in blocks. `sm`: of the device; 0: not known.
+bool ptxp_copies_may_be_square(const struct ptx_step_params *params, int sm);
+bool ptxp_copies_is_square(const struct ptx_step_params *params, size_t t);
 // The bytes of a tensor's copies that a step reads and writes.
-uint64_t ptxp_copies_bytes(const struct ptx_step_tensor *tensor);
+uint64_t ptxp_copies_bytes(const struct ptx_step_tensor *tensor, bool is_square);
 // Of a copy in blocks: the scales, and with `transposed` those of the transposed codes.
 uint64_t ptxp_copies_scales(const struct ptx_step_tensor *tensor, bool transposed);
 // Fills rows and tiles of the image.

@@ -85,6 +85,13 @@ static ptx_status add_variant(struct step_layout *layout, const struct ptxk_step
     return PTX_OK;
 }
 
+// Whether the tensor has no tiles of its own here, but those of its codes.
+static bool is_square(const struct ptx_step_params *params, const struct step_layout *layout,
+                      size_t t)
+{
+    return layout->may_be_square && ptxp_copies_is_square(params, t);
+}
+
 static ptx_status find_variants(const struct ptx_step_params *params, struct step_layout *layout)
 {
     const struct ptxk_step_variant none = { .rule = ptxp_step_rule_of(&params->groups[0]),
@@ -97,6 +104,7 @@ static ptx_status find_variants(const struct ptx_step_params *params, struct ste
         const struct ptx_step_tensor *tensor = &params->tensors[t];
         struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
         v.qk_clip = ptxp_qk_has(&layout->qk, t);
+        v.square = is_square(params, layout, t);
         status = add_variant(layout, &v);
     }
     return status || layout->variant_count ? status : add_variant(layout, &none);
@@ -211,9 +219,10 @@ static uint64_t place(struct step_array *array, uint64_t at, uint64_t length, si
     return array->offset + length * bytes;
 }
 
-static uint64_t bytes_moved(const struct ptx_step_params *params,
-                            const struct ptx_step_tensor *tensor)
+static uint64_t bytes_moved(const struct ptx_step_params *params, const struct step_layout *layout,
+                            size_t t)
 {
+    const struct ptx_step_tensor *tensor = &params->tensors[t];
     const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
     const unsigned passes = v.rule->sums ? 2 : 1;
     uint64_t each = tensor->accumulator ? 2 * sizeof(float) : 0; // the norm's pass writes it
@@ -225,7 +234,7 @@ static uint64_t bytes_moved(const struct ptx_step_params *params,
     }
     if (v.rule->of_matrices) // the norm's pass reads it, too
         each += ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE));
-    return tensor->count * each + ptxp_copies_bytes(tensor) +
+    return tensor->count * each + ptxp_copies_bytes(tensor, is_square(params, layout, t)) +
            (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) *
                ptxp_step_scale_bytes(tensor);
 }
@@ -279,6 +288,13 @@ static size_t nth_tensor(const struct ptx_step_params *params, size_t n)
     return has_rule_of_matrices(params, t) == (n >= params->tensor_count) ? t : SIZE_MAX;
 }
 
+// Those of a tensor in the table of tiles.
+static uint64_t listed_tiles(const struct ptx_step_params *params, const struct step_layout *layout,
+                             size_t t)
+{
+    return is_square(params, layout, t) ? 0 : tiles_of_tensor(params, layout, layout->tile, t);
+}
+
 static uint64_t tiles_of_all(const struct ptx_step_params *params, const struct step_layout *layout,
                              uint64_t *others)
 {
@@ -286,7 +302,7 @@ static uint64_t tiles_of_all(const struct ptx_step_params *params, const struct 
 
     *others = 0;
     for (size_t t = 0; t < params->tensor_count; t++) {
-        const uint64_t own = tiles_of_tensor(params, layout, layout->tile, t);
+        const uint64_t own = listed_tiles(params, layout, t);
         tiles += own;
         *others += has_rule_of_matrices(params, t) ? 0 : own;
     }
@@ -339,7 +355,7 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
     for (size_t t = 0; t < params->tensor_count; t++)
         if (ptxp_is_matrix(params, t))
             of_matrices += tiles_of_tensor(params, layout, 1, t);
-        else
+        else if (!is_square(params, layout, t))
             elements += params->tensors[t].count;
     layout->tile = ptxk_step_tile(&spec, elements);
     *tiles = tiles_of_all(params, layout, &others);
@@ -365,18 +381,20 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
     layout->others = (uint32_t)others;
     if (!*tiles && !has_elements(params)) {
         *tiles = 1;
-        layout->others = ptxk_step_matrices(&spec).count < spec.variant_count;
+        layout->others = ptxk_step_has_others(&spec);
     }
     return PTX_OK;
 }
 
-ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct step_layout *layout)
+ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, int sm,
+                                   struct step_layout *layout)
 {
     ptx_status status;
     uint64_t at = 0, tiles;
 
     *layout = (struct step_layout) { .tensor_count = params->tensor_count,
                                      .chips = ptxp_matrix_may_step_chips(params) };
+    layout->may_be_square = ptxp_copies_may_be_square(params, sm);
     status = ptxp_qk_create(params, &layout->qk);
     if (!status)
         status = find_variants(params, layout);
@@ -391,7 +409,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     if (!status)
         status = choose_tiles(params, layout, &tiles);
     if (!status)
-        status = ptxp_copies_count(params, &layout->fp8);
+        status = ptxp_copies_count(params, layout, &layout->fp8);
     if (!status)
         status = ptxp_matrix_measure(params, layout->chips, &layout->set);
     if (!status)
@@ -461,7 +479,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, struct 
     layout->bytes =
         place(&layout->tile_reports, at, notes ? tiles : 0, sizeof(struct step_tile_report));
     for (size_t t = 0; t < params->tensor_count; t++)
-        layout->bytes_moved += bytes_moved(params, &params->tensors[t]);
+        layout->bytes_moved += bytes_moved(params, layout, t);
     return PTX_OK;
 }
 
@@ -518,6 +536,7 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
     const bool in_a_row = tensor->whole.run == 0;
 
     v.qk_clip = ptxp_qk_has(&layout->qk, t);
+    v.square = is_square(params, layout, t);
     struct step_tensor_row row = {
         .parameter = tensor->parameter,
         .beside = tensor->beside,
@@ -549,11 +568,10 @@ static void fill_tiles(const struct ptx_step_params *params, const struct step_l
 
     for (size_t n = 0; n < 2 * params->tensor_count; n++) {
         const size_t t = nth_tensor(params, n);
-        for (uint32_t k = 0; t != SIZE_MAX && k < tiles_of_tensor(params, layout, layout->tile, t);
-             k++)
+        for (uint32_t k = 0; t != SIZE_MAX && k < listed_tiles(params, layout, t); k++)
             tiles[count++] = (struct step_tile_row) { (uint32_t)t, k };
     }
-    if (count == 0)
+    if (count == 0 && layout->tiles.length)
         tiles[0] = (struct step_tile_row) { (uint32_t)params->tensor_count, 0 };
 }
 
@@ -567,7 +585,7 @@ static void fill_first_tiles(const struct ptx_step_params *params, const struct 
         if (t == SIZE_MAX)
             continue;
         first[t] = at;
-        at += (uint32_t)tiles_of_tensor(params, layout, layout->tile, t);
+        at += (uint32_t)listed_tiles(params, layout, t);
     }
 }
 

@@ -41,7 +41,8 @@ struct ptx_step_plan {
     struct {
         CUdeviceptr tiles, chips;
         uint32_t step_tile;
-    } part;             // the one that is launched
+    } part;                   // the one that is launched
+    CUdeviceptr square_tiles; // of fp8_tiles, the last
     CUdeviceptr totals; // of matrices: info.matrix_sums where there are some, else the plan's own
     struct ptx_step_plan_info info;
     bool units_known; // the sums of the weights of units that are clipped

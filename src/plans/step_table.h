@@ -99,12 +99,13 @@ struct step_layout {
     unsigned variant_count;
     struct matrix_set set;
     struct qk_set qk;
-    bool accumulates;  // tensors have accumulators
-    bool takes_amax;   // some tensor has an amax
-    bool chips;        // matrices may be stepped by the block that multiplies them
-    bool counts_empty; // some tensor without elements has a clock
-    bool over_ranks;   // some tensor has rows of a matrix whose others are elsewhere
-    bool spreads;      // some matrix's elements are not consecutive
+    bool accumulates;   // tensors have accumulators
+    bool takes_amax;    // some tensor has an amax
+    bool chips;         // matrices may be stepped by the block that multiplies them
+    bool counts_empty;  // some tensor without elements has a clock
+    bool over_ranks;    // some tensor has rows of a matrix whose others are elsewhere
+    bool spreads;       // some matrix's elements are not consecutive
+    bool may_be_square; // matrices with codes in blocks may be stepped in tiles of 128 x 128
     struct copy_counts fp8;
     struct unit_counts units;
     uint32_t tile;      // elements of one
@@ -118,9 +119,9 @@ struct step_layout {
 #undef STEP_DECLARE
 };
 
-// Computes the layout from parameters that passed ptxp_step_check_params(). After a success
-// ptxp_step_layout_free() must be called.
-ptx_status ptxp_step_layout_create(const struct ptx_step_params *params,
+// Computes the layout from parameters that passed ptxp_step_check_params(), for a device of so many
+// tenths, or 0. After a success ptxp_step_layout_free() must be called.
+ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, int sm,
                                    struct step_layout *layout);
 void ptxp_step_layout_free(struct step_layout *layout);
 

@@ -239,6 +239,78 @@ TEST(test_reports)
     step_set_destroy(&set);
 }
 
+// Tensors of more parts than have a counter together, of just as many, and of one more: each is
+// counted once, however often, also captured.
+TEST(test_parts)
+{
+    enum { PART = 2048, TOGETHER = 64, LARGE = 3, BATCHES = 4 };
+    static const uint64_t counts[LARGE] = { (TOGETHER + 2) * PART + 5, TOGETHER * PART,
+                                            TOGETHER * PART + 1 };
+    struct ptx_step_tensor large[LARGE] = { 0 };
+    const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD, .hyper = { .lr = 0.5 } };
+    const struct ptx_step_params params = { .tensors = large,
+                                            .tensor_count = LARGE,
+                                            .groups = &group,
+                                            .group_count = 1,
+                                            .max_norm = INFINITY,
+                                            .stream = gpu.stream };
+    struct random r = gpu_random(&gpu, "parts");
+    uint64_t at = 256, end = 0;
+
+    for (unsigned t = 0; t < LARGE; t++)
+        end += (counts[t] + 3) / 4 * 4;
+    ptx_buffer *all = ptx_buffer_create(gpu.device, (size_t)(at + 3 * 4 * end));
+    float *sum = calloc((size_t)end, sizeof *sum), *batch_of = calloc((size_t)end, sizeof *sum);
+    float *got = calloc((size_t)end, sizeof *sum);
+    assert_true(all && sum && batch_of && got);
+    require(ptx_buffer_fill(all, 0, 0, (size_t)(at + 3 * 4 * end), gpu.stream));
+    const CUdeviceptr base = ptx_buffer_address(all);
+    for (unsigned t = 0; t < LARGE; t++) {
+        large[t] = (struct ptx_step_tensor) { .parameter = base + at,
+                                              .accumulator = base + at + 4 * end,
+                                              .gradient = base + at + 8 * end,
+                                              .accumulated = base + t * 8,
+                                              .step = base + 128 + t * 4,
+                                              .count = counts[t],
+                                              .dtype = PTX_F32,
+                                              .format = PTX_STEP_FORMAT_FULL };
+        at += (counts[t] + 3) / 4 * 16;
+    }
+    ptx_step_plan *plan = step_create(&gpu, &params);
+    CUstream stream = ptx_stream_create(gpu.device);
+    require(ptx_capture_begin(gpu.device, stream, PTX_CAPTURE_RELAXED));
+    require(ptx_step_plan_accumulate(plan, stream));
+    ptx_graph *graph = end_capture(&gpu, stream);
+    for (unsigned n = 0; n < BATCHES; n++) {
+        struct ptx_step_accumulated has[LARGE];
+        for (uint64_t i = 0; i < end; i++) {
+            batch_of[i] = (float)random_below(&r, 1000) - 500;
+            sum[i] = n ? sum[i] + batch_of[i] : batch_of[i];
+        }
+        require(ptx_buffer_upload(all, (size_t)(256 + 8 * end), batch_of, (size_t)(4 * end),
+                                  gpu.stream));
+        require(n % 2 ? ptx_graph_launch(graph, gpu.stream)
+                      : ptx_step_plan_accumulate(plan, gpu.stream));
+        require(ptx_buffer_download(all, (size_t)(256 + 4 * end), got, (size_t)(4 * end),
+                                    gpu.stream));
+        require(ptx_buffer_download(all, 0, has, sizeof has, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        for (unsigned t = 0; t < LARGE; t++) {
+            const size_t first = (size_t)(large[t].parameter - base - 256) / 4;
+            assert_memory_equal(got + first, sum + first, (size_t)counts[t] * sizeof *sum);
+            assert_int_equal(has[t].gradients, n + 1);
+            assert_int_equal(has[t].chunks, 0);
+        }
+    }
+    ptx_graph_destroy(&graph);
+    ptx_stream_destroy(gpu.device, &stream);
+    ptx_step_plan_destroy(&plan);
+    ptx_buffer_destroy(&all);
+    free(sum);
+    free(batch_of);
+    free(got);
+}
+
 TEST(test_refusals)
 {
     struct random r = gpu_random(&gpu, "refused micro-batches");

@@ -126,9 +126,10 @@ TEST(test_tiles)
     shape.rules = 1 << PTX_STEP_RULE_SGD;
     shape.most = 26000;
     for (unsigned trial = 0; trial < 2 * SCALINGS; trial += SANITIZED_EVERY(3)) {
-        const bool by_words = trial % 2;
+        const bool by_words = trial % 2, in_vectors = trial / 2 % 2; // these by the step
         shape.blocks = 1u << (PTX_FP8_BLOCKS_128X128 + trial / SCALINGS);
         shape.aligned = trial % 4 != 3;
+        shape.columns = in_vectors ? 0 : 131; // and the others, which all are whole vectors
         struct ptx_step_tensor *t = create(&r, &shape, 17000);
         while (t->fp8_columns < 128 || t->count / t->fp8_columns < 130 ||
                (t->count / t->fp8_columns % 16 == 0) != by_words) {
@@ -147,20 +148,22 @@ TEST(test_values)
     static const float values[] = { 0,     -0.0f,   0x1p-149f, 1e-40f,    1.3e-36f, 1.4e-36f,
                                     1e-5f, 1.0e-4f, 1.01e-4f,  1,         448,      449,
                                     3e38f, FLT_MAX, INFINITY,  -INFINITY, NAN,      0.7f };
-    enum { VALUES = sizeof values / sizeof *values, COLUMNS = VALUES * 128 + 5, ROWS = 2 };
+    enum { VALUES = sizeof values / sizeof *values, MOST_COLUMNS = VALUES * 128 + 5, ROWS = 2 };
     struct random r = gpu_random(&gpu, "values of codes in blocks");
     struct step_shape shape = one;
 
-    shape.most = COLUMNS * (ROWS + 1) - 1;
-    shape.columns = COLUMNS;
     for (unsigned trial = 0; trial < 2 * 2 * SCALINGS; trial += SANITIZED_EVERY(5)) {
+        // Of a multiple of 4, the step makes the codes, in tiles of 128 x 128.
+        const unsigned columns = MOST_COLUMNS - trial / 3 % 2;
+        shape.most = columns * (ROWS + 1) - 1;
+        shape.columns = columns;
         shape.blocks = 1u << (PTX_FP8_BLOCKS_128X128 + trial / SCALINGS % 2);
         shape.copies = 1u << (1 + trial / SCALINGS / 2);
-        struct ptx_step_tensor *t = create(&r, &shape, COLUMNS * ROWS);
+        struct ptx_step_tensor *t = create(&r, &shape, columns * ROWS);
         t->fp8_scaling = (ptx_fp8_scaling)(trial % SCALINGS);
         float *w = (float *)(void *)(set.host + set.offset[0][0]);
-        for (unsigned i = 0; i < COLUMNS * ROWS; i++) {
-            const float value = values[i % COLUMNS / 128 % VALUES];
+        for (unsigned i = 0; i < columns * ROWS; i++) {
+            const float value = values[i % columns / 128 % VALUES];
             w[i] = i % 37 == 5 ? value : value * 0.25f * (float)(random_below(&r, 9)) / 9;
             if (isnan(w[i]) && i % 37 != 5)
                 w[i] = 0.5f;
@@ -243,7 +246,6 @@ TEST(test_accumulated)
     step_set_destroy(&set);
 }
 
-// A plan's own launch for all of them, which reads the weights and writes codes and scales.
 TEST(test_described)
 {
     struct random r = gpu_random(&gpu, "codes in blocks, described");
@@ -255,13 +257,22 @@ TEST(test_described)
     t->fp8_columns = 200;
     t->fp8_blocks = PTX_FP8_BLOCKS_1X128;
     require(ptx_step_describe(&params, &with));
+    const struct ptx_step_tensor blocks = *t;
     t->fp8_blocks = PTX_FP8_BLOCKS_NONE;
     t->fp8 = t->fp8_scale_inv = t->fp8_transposed = t->fp8_transposed_scale_inv = 0;
     t->fp8_scaling = PTX_FP8_SCALING_TE;
     require(ptx_step_describe(&params, &without));
-    assert_int_equal(with.launches, without.launches + 1);
+    // The step makes them, without reading the weights again; but not beside an amax.
+    assert_int_equal(with.launches, without.launches);
     assert_int_equal(with.variants, without.variants);
-    assert_int_equal(with.bytes, without.bytes + 60000 * (4 + 2) + 4 * (300 * 2 + 200 * 3));
+    const uint64_t codes = without.bytes + 60000 * 2 + 4 * (300 * 2 + 200 * 3);
+    assert_int_equal(with.bytes, codes);
+    *t = blocks;
+    t->amax = t->step + 64;
+    require(ptx_step_describe(&params, &with));
+    t->amax = 0;
+    assert_int_equal(with.launches, without.launches + 2);
+    assert_int_equal(with.bytes, codes + 60000 * 4);
     step_set_destroy(&set);
 }
 

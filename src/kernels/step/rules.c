@@ -135,6 +135,7 @@ int ptxk_step_variant_compare(const struct ptxk_step_variant *x, const struct pt
         { (int)x->ema, (int)y->ema },
         { (int)x->copy, (int)y->copy },
         { x->qk_clip, y->qk_clip },
+        { x->square, y->square },
     };
 
     for (size_t k = 0; k < sizeof order / sizeof *order; k++)

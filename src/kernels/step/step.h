@@ -35,6 +35,7 @@ struct ptxk_step_variant {
     uint32_t copy;    // of the weights in 8 bits: 1 + enum fp8_format; 0: there is none
     uint32_t options; // bits of enum ptxk_step_option
     bool qk_clip;     // some rows or columns are multiplied by factors
+    bool square;      // stepped in tiles of 128 x 128, whose codes in blocks are made at once
 };
 
 // The places of the scalars here among the doubles of struct ptx_step_hyper.
