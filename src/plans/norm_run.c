@@ -91,14 +91,14 @@ ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, u
 {
     const struct norm_kernel *kernel = &plan->kernels[entry];
 
-    return ptx_launch(kernel->function,
-                      &(struct ptx_launch_params) { .grid = { (unsigned)blocks },
-                                                    .stream = stream,
-                                                    .shared_bytes =
-                                                        plan->hooks->entries[entry].shared_bytes,
-                                                    .args = kernel->args,
-                                                    .arg_count = kernel->arg_count,
-                                                    .programmatic = overlaps });
+    return ptx_launch(
+        kernel->function,
+        &(struct ptx_launch_params) { .grid = { (unsigned)blocks },
+                                      .stream = stream,
+                                      .shared_bytes = plan->hooks->entries[entry].shared_bytes,
+                                      .args = kernel->args,
+                                      .arg_count = kernel->arg_count,
+                                      .programmatic = overlaps });
 }
 
 enum { PROGRAMMATIC_EDGES = 12030 }; // older drivers cannot capture launches that overlap
