@@ -10,6 +10,7 @@ import pytest
 import torch
 from ptxgen.torch import quantization as q
 from torch.ao.quantization import _learnable_fake_quantize as learnable
+from torch.utils.checkpoint import checkpoint
 from torch_parts import DEVICE
 
 ao = torch.ao.quantization
@@ -133,6 +134,17 @@ def test_starts_of_learned_quantizers():
     assert again._started and torch.equal(again(w * 5), first(w * 5)) and torch.equal(again.scale, first.scale)
     empty = q.LearnedQuantizer(device=DEVICE)
     assert empty(w[:0]).numel() == 0 and not empty._started
+
+
+@pytest.mark.parametrize("zero_point", [None, 1])
+def test_a_checkpoint_around_the_first_call_of_a_kind(zero_point):
+    """The pass that is repeated saves as many tensors as the first did."""
+    def run(wrap):
+        x = torch.linspace(-2, 2, 53).to(DEVICE).requires_grad_()  # a size that no other test has
+        scale = torch.full((1,), 0.1, device=x.device, requires_grad=True)
+        wrap(lambda x: q.fake_quantize(x, scale, zero_point, learn="scale", q_min=-8, q_max=7).sin(), x).sum().backward()
+        return x.grad, scale.grad
+    assert all(map(torch.equal, run(lambda block, x: checkpoint(block, x, use_reentrant=False)), run(lambda block, x: block(x))))
 
 
 def test_delayed_scaling():

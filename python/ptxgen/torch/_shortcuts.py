@@ -217,7 +217,7 @@ def _empty_as(like: Tensor) -> Callable[[], Tensor]:
 @functools.partial(ShortCut, _empty_as)
 def empty_as(plain: Callable[..., Any], like: Tensor) -> Any:
     """What makes tensors of the shape, type and device of a contiguous one: by the function that torch.compile's code calls,
-    which takes a third of the time, and makes them on the current GPU."""
+    which takes less time of the host, and makes them on the current GPU."""
     guards: Any = torch._C._dynamo.guards
     makers = {"cpu": guards._empty_strided_cpu, "cuda": guards._empty_strided_cuda}
 

@@ -34,12 +34,12 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def _uncompiled(method: _Function) -> _Function:
     """torch.compile breaks its graph at the method; as torch.optim's, without an import at import time. Eager calls do
-    not pay for it: in torch it takes longer than all of a micro-batch."""
+    not pay for it."""
     disable: Any = getattr(torch, "_disable_dynamo", None)
     if disable is None:
         return method
     disabled: Any = disable(method)
-    if not hasattr(getattr(torch, "compiler", None), "is_compiling"):
+    if not hasattr(torch.library, "custom_op"):  # before torch 2.4 it is not shown that is_compiling() answers
         return disabled  # type: ignore[no-any-return]
 
     @functools.wraps(method)

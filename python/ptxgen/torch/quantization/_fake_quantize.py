@@ -169,7 +169,7 @@ def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, zeros: Any, s
     if len(_known) >= 4096:  # shapes that change without end
         _known.clear()
     value = None if isinstance(zero_point, Tensor) else zero_point or 0
-    _known[key] = _Known(shape, Calls(x, zeros, how, value is not None) if x.numel() else how, value, learn != "none")
+    _known[key] = _Known(shape, Calls(x, zeros, how, value) if x.numel() else how, value, learn != "none")
 
 
 def _as_before(known: _Known, x: Tensor, scale: Tensor, zero_point: Any) -> Tensor:
@@ -227,6 +227,9 @@ def fake_quantize(x: Tensor, scale: Union[Tensor, float], zero_point: Union[Tens
     scales, zeros, how = quantizer(_NAME, x, scale, zero_point, shape, bounds, learn, division, in_range, grad_factor)
     if key is not None and isinstance(scale, Tensor):
         _remember(key, x, scale, zero_point, zeros, shape, how, learn)
+        known = _known.get(key)
+        if known is not None:
+            return _as_before(known, x, scale, zero_point)  # as later calls: a checkpoint counts what they save
     there = arranged(x, shape)
     if _checks.compiling():
         y: Tensor = torch.ops.ptxgen.fake_quantize(there, scales, zeros, *how)

@@ -160,10 +160,11 @@ class Calls:
 
     __slots__ = ("how", "zero", "_at", "_stream", "_forward", "_backward", "_learned", "_learns", "_like_x", "_like_scale")
 
-    def __init__(self, x: Tensor, zero_point: Tensor, how: Levels, constant: bool = False) -> None:
+    def __init__(self, x: Tensor, zero_point: Tensor, how: Levels, value: Optional[int] = None) -> None:
         self.how, self._at, self._learns = how, _of(x.device), zero_point.is_floating_point()
-        #: The zero points, if they are a constant that stays.
-        self.zero = zero_point if constant and any(zero_point is one for one in _parts.values()) else None
+        #: The zero points, if they are the constant of this value, and it stays.
+        kept = None if value is None else _parts.get((x.device, zero_point.numel(), value))
+        self.zero = zero_point if kept is zero_point else None
         self._stream = self._at.stream
         self._like_x: Any = None
         self._like_scale: Any = None
@@ -174,8 +175,8 @@ class Calls:
     def forward(self, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
         call = self._forward
         if call is None:
-            call = self._forward = _forward_call(x, scale, zero_point, self.how)
             self._like_x = _shortcuts.empty_as.way(x)
+            call = self._forward = _forward_call(x, scale, zero_point, self.how)  # the last: threads share this
         y: Tensor = self._like_x()
         stream = self._stream()
         call(stream, x.data_ptr(), y.data_ptr(), scale.data_ptr(), zero_point.data_ptr())
@@ -186,8 +187,8 @@ class Calls:
         """The gradient of x alone."""
         x, dy, call = x.contiguous(), dy.contiguous(), self._backward
         if call is None:
-            call = self._backward = _backward_call(x, scale, self.how, True)
             self._like_x = _shortcuts.empty_as.way(x)
+            call = self._backward = _backward_call(x, scale, self.how, True)
         dx: Tensor = self._like_x()
         stream = self._stream()
         call(stream, x.data_ptr(), dy.data_ptr(), dx.data_ptr(), scale.data_ptr(), zero_point.data_ptr())
