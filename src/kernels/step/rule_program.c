@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rules as data: writes the instruction of each operation.
+#include <string.h>
+
 #include "own_rule.h"
 
 // Rounds an f64 to f32.
@@ -117,6 +119,44 @@ static ptx_val result(const ptx_val *results, uint32_t k, uint32_t before)
     return k < before ? results[k] : (ptx_val) { 0 };
 }
 
+// Whether the operation takes the result of operation `of`.
+static bool takes(const struct ptx_rule_operation *op, uint32_t of)
+{
+    static const char *const shapes[PTX_RULE_OP_COUNT] = {
+#define SHAPE(name, shape, ...) shape,
+        PTX_RULE_OPS(SHAPE)
+#undef SHAPE
+    };
+    const uint32_t operands[] = { op->x, op->y, op->z };
+    const char *kinds = strchr(shapes[op->op], '=') + 1;
+
+    for (unsigned n = 0; kinds[n] == 'v' || kinds[n] == 'p'; n++)
+        if (operands[n] == of)
+            return true;
+    return false;
+}
+
+// Whether a quotient in f64 is of two f32s and all that becomes of it is rounded to f32. A division
+// in f32 has the same bits then: no quotient of two significands of 24 bits is so near the middle
+// between two f32s that f64 rounds it there.
+static bool divides_in_f32(const struct ptx_rule_operation *ops, uint32_t count, uint32_t k)
+{
+    if (ops[k].op != PTX_RULE_DIV || ops[ops[k].x].op != PTX_RULE_F32 ||
+        ops[ops[k].y].op != PTX_RULE_F32)
+        return false;
+    for (uint32_t n = k + 1; n < count; n++)
+        if (takes(&ops[n], k) && ops[n].op != PTX_RULE_F32 && ops[n].op != PTX_RULE_SET_COEFFICIENT)
+            return false;
+    return true;
+}
+
+static ptx_val quotient_of_f32(ptx_builder *b, ptx_val x, ptx_val y)
+{
+    ptx_val dividend = ptx_cvt(b, PTX_F32, x), divisor = ptx_cvt(b, PTX_F32, y);
+
+    return ptx_cvt(b, PTX_F64, ptx_div(b, dividend, divisor));
+}
+
 static void run(ptx_builder *b, const struct ptx_rule_operation *ops, uint32_t count,
                 const struct place *at)
 {
@@ -126,6 +166,10 @@ static void run(ptx_builder *b, const struct ptx_rule_operation *ops, uint32_t c
         const ptx_rule_op op = ops[k].op;
         const ptx_val x = result(results, ops[k].x, k);
         const bool computes = calls[op].one || calls[op].two || calls[op].three;
+        if (!at->element && divides_in_f32(ops, count, k)) {
+            results[k] = quotient_of_f32(b, x, result(results, ops[k].y, k));
+            continue;
+        }
         results[k] = computes ? ptxk_rule_program_computed(b, op, x, result(results, ops[k].y, k),
                                                            result(results, ops[k].z, k))
                               : reached(b, &ops[k], at, x);
