@@ -14,7 +14,7 @@ struct shape {
     bool groups;                     // multiplied by a warpgroup
     unsigned down, pairs;            // fragments of a warp's rows, and pairs of its columns
     unsigned across, wide;           // fragments, and warps beside each other
-    unsigned sums;                   //
+    unsigned sums;                   // fragments of a warp
     uint32_t pitch;                  // of a row of the finished tile in shared memory
     uint32_t row_pieces, rows_apart; // and from a thread's row to its next
     uint32_t partial;                // bytes of partial sums

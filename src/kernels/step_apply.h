@@ -12,6 +12,8 @@ enum {
     STEP_MORE_STATES = PTX_RULE_MAX_STATES - STEP_ROW_STATES,
 };
 
+#define STEP_NO_TILES UINT32_MAX // as the first of a tensor that is stepped in tiles of its codes
+
 _Static_assert((int)PTXK_STEP_MOST_VARIANTS == (int)PTXK_STEP_MOST_RULES, "a rule each");
 
 // What a step does with the gradients.

@@ -177,7 +177,7 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_val tid = ptx_tid(b, PTX_X);
     ptx_val row = ptx_mul_wide(b, block, NORM_LENGTH(uint64_t, struct norm_tensor_row));
     ptx_vec extent = ptx_load_vec(b, ptx_at(b, tensors, row), 0, 2); // gradient, count
-    ptx_val first = ptx_cvt(b, PTX_U64, ptx_load(b, tiles, block));
+    ptx_val first_tile = ptx_load(b, tiles, block), first = ptx_cvt(b, PTX_U64, first_tile);
     ptx_val up = ptx_add(b, extent.lane[1], spec->tile - 1);
     ptx_val all = ptxk_over_power_of_two(b, up, spec->tile);
     ptx_val absent = spec->accumulates
@@ -188,6 +188,8 @@ void ptxk_step_sums_emit(ptx_builder *b, const struct norm_spec *norm)
         ptx_val is = ptx_ne(b, ptx_load(b, of, block), 0);
         count = ptx_select(b, is, ptx_u64(0), count);
     }
+    if (ptxk_step_has_squares(norm)) // nor have those
+        count = ptx_select(b, ptx_eq(b, first_tile, ptx_u32(STEP_NO_TILES)), ptx_u64(0), count);
     ptx_val sum[PTX_RULE_MAX_SUMS];
     for (unsigned k = 0; k < PTX_RULE_MAX_SUMS; k++)
         sum[k] = ptx_var(b, ptx_f64(0));

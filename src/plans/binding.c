@@ -25,6 +25,13 @@ ptx_builder *ptxp_builder_create_own(const ptx_device *device)
     return create_builder(&(struct ptx_builder_params) { .target = own });
 }
 
+bool ptxp_can_overlap(const ptx_device *device)
+{
+    enum { PROGRAMMATIC_EDGES = 12030 };
+
+    return ptx_device_get_info(device)->driver_version >= PROGRAMMATIC_EDGES;
+}
+
 ptx_builder *ptxp_builder_create(const ptx_device *device)
 {
     const struct ptx_device_info *info = ptx_device_get_info(device);

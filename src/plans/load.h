@@ -12,6 +12,9 @@ ptx_builder *ptxp_builder_create(const ptx_device *device);
 // The same for the device's own target, sm_90a for sm_90: the device and the driver must have it.
 ptx_builder *ptxp_builder_create_own(const ptx_device *device);
 
+// Whether launches may overlap: drivers before 12.3 cannot capture such.
+bool ptxp_can_overlap(const ptx_device *device);
+
 // Finishes the text and loads it with `params`, except their stream. NULL on an error, whose
 // message calls the text `what`.
 ptx_module *ptxp_load(ptx_device *device, ptx_builder *b, const char *what,

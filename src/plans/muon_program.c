@@ -560,7 +560,7 @@ int ptxp_matrix_launches(const struct step_layout *layout)
 
     for (size_t w = 0; w < layout->set.window_count; w++) {
         launches += launches_of(layout, &layout->set.windows[w]);
-        launches += w && ptxp_matrix_part(layout, w).step_tiles;
+        launches += ptxp_matrix_part(layout, w).step_tiles != 0;
     }
     return launches;
 }

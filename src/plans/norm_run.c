@@ -8,6 +8,7 @@
 #include "driver/capture.h"
 #include "driver/error.h"
 #include "driver/nvtx.h"
+#include "load.h"
 
 // Two threads that use one plan at the same time would mix up its launches: the second is refused.
 ptx_status ptxp_norm_plan_begin(struct norm_plan *plan, const char *call)
@@ -98,10 +99,8 @@ ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, u
                                       .shared_bytes = plan->hooks->entries[entry].shared_bytes,
                                       .args = kernel->args,
                                       .arg_count = kernel->arg_count,
-                                      .programmatic = overlaps });
+                                      .programmatic = overlaps && ptxp_can_overlap(plan->device) });
 }
-
-enum { PROGRAMMATIC_EDGES = 12030 }; // older drivers cannot capture launches that overlap
 
 // Whether what is captured next follows a setter of the plan directly: it may begin before that has
 // ended, since it waits for it, and the setter for what came before.
@@ -109,7 +108,7 @@ static bool follows_setter(const struct norm_plan *plan, const struct ptxd_captu
                            CUstream stream)
 {
     return in->id && in->id == plan->setter.capture && plan->setter.node &&
-           ptx_device_get_info(plan->device)->driver_version >= PROGRAMMATIC_EDGES &&
+           ptxp_can_overlap(plan->device) &&
            ptxd_stream_captured_last(plan->device, stream) == plan->setter.node;
 }
 
@@ -189,8 +188,7 @@ static ptx_status run(struct norm_plan *plan, CUstream stream)
 // own, so that captures of the caller are not affected.
 ptx_status ptxp_norm_plan_capture(struct norm_plan *plan)
 {
-    if (plan->layout.sum_rows > 1 ||
-        ptx_device_get_info(plan->device)->driver_version < PROGRAMMATIC_EDGES)
+    if (plan->layout.sum_rows > 1 || !ptxp_can_overlap(plan->device))
         return PTX_OK;
     CUstream stream = ptx_stream_create(plan->device);
     if (!stream)

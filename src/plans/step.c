@@ -587,9 +587,9 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
         .clocks = step->clock_count,
         .variants = step->variant_count,
         .launches = (params->sum_rows > 1 ? 3 : 2) + (step->others != 0) +
-                    (step->tiles.length != step->others) + (ptxk_step_has_sums(spec) ? 2 : 0) +
-                    (step->fold_parts.length ? 1 : 0) + spec->transposes +
-                    ptxp_matrix_launches(step) + spec->over_ranks +
+                    (!step->set.window_count && step->tiles.length != step->others) +
+                    (ptxk_step_has_sums(spec) ? 2 : 0) + (step->fold_parts.length ? 1 : 0) +
+                    spec->transposes + ptxp_matrix_launches(step) + spec->over_ranks +
                     (step->fp8.square_tiles ? 1 : 0) +
                     (step->fp8_tiles.length > step->fp8.square_tiles) + spec->clips_units,
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),

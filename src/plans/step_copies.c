@@ -60,12 +60,15 @@ bool ptxp_copies_may_be_square(const struct ptx_step_params *params, int sm)
     return may;
 }
 
-bool ptxp_copies_is_square(const struct ptx_step_params *params, size_t t)
+bool ptxp_copies_is_square(const struct ptx_step_params *params, const struct step_layout *layout,
+                           size_t t)
 {
     enum { EACH = 4, MOST_COLUMNS = 1 << 20 }; // of a vector; places in a tile have 31 bits
     const struct ptx_step_tensor *tensor = &params->tensors[t];
+    const struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
 
-    return is_in_blocks(tensor) && tensor->dtype == PTX_F32 && tensor->ema_dtype == PTX_NONE &&
+    return layout->may_be_square && is_in_blocks(tensor) && ptxk_step_lanes(&v) == EACH &&
+           tensor->dtype == PTX_F32 && tensor->ema_dtype == PTX_NONE &&
            tensor->format == PTX_STEP_FORMAT_FULL && tensor->fp8_columns % EACH == 0 &&
            tensor->fp8_columns <= MOST_COLUMNS &&
            !ptxp_step_rule_of(&params->groups[tensor->group])->sums;
@@ -83,12 +86,6 @@ uint64_t ptxp_copies_bytes(const struct ptx_step_tensor *tensor, bool is_square)
     return tensor->count * each + scales * sizeof(float);
 }
 
-static bool is_square(const struct ptx_step_params *params, const struct step_layout *layout,
-                      size_t t)
-{
-    return layout->may_be_square && ptxp_copies_is_square(params, t);
-}
-
 ptx_status ptxp_copies_count(const struct ptx_step_params *params, const struct step_layout *layout,
                              struct copy_counts *counts)
 {
@@ -99,7 +96,8 @@ ptx_status ptxp_copies_count(const struct ptx_step_params *params, const struct 
         counts->transpose_tiles += transpose_tiles_of(tensor);
         counts->in_blocks += is_in_blocks(tensor);
         counts->block_tiles += block_tiles_of(tensor);
-        counts->square_tiles += is_square(params, layout, t) ? block_tiles_of(tensor) : 0;
+        counts->square_tiles +=
+            ptxp_copies_is_square(params, layout, t) ? block_tiles_of(tensor) : 0;
         if (is_in_blocks(tensor))
             counts->kinds |= UINT32_C(1) << ptxk_step_fp8_kind(tensor->dtype, tensor->fp8_blocks,
                                                                tensor->fp8_format);
@@ -150,7 +148,8 @@ static void fill_fp8_blocks(const struct ptx_step_params *params, const struct s
     for (size_t k = 2 * params->tensor_count; k-- > 0;) {
         const size_t t = k % params->tensor_count;
         const struct ptx_step_tensor *tensor = &params->tensors[t];
-        if (!is_in_blocks(tensor) || is_square(params, layout, t) != (k < params->tensor_count))
+        if (!is_in_blocks(tensor) ||
+            ptxp_copies_is_square(params, layout, t) != (k < params->tensor_count))
             continue;
         rows[matrix] = (struct step_fp8_row) {
             .codes = tensor->fp8,

@@ -22,7 +22,8 @@ ptx_status ptxp_copies_count(const struct ptx_step_params *params, const struct 
 // Whether a plan's matrices may be stepped in tiles of 128 x 128, and whether a tensor is, if so:
 // the step then makes its codes in blocks. `sm`: of the device; 0: not known.
 bool ptxp_copies_may_be_square(const struct ptx_step_params *params, int sm);
-bool ptxp_copies_is_square(const struct ptx_step_params *params, size_t t);
+bool ptxp_copies_is_square(const struct ptx_step_params *params, const struct step_layout *layout,
+                           size_t t);
 // The bytes of a tensor's copies that a step reads and writes.
 uint64_t ptxp_copies_bytes(const struct ptx_step_tensor *tensor, bool is_square);
 // Of a copy in blocks: the scales, and with `transposed` those of the transposed codes.

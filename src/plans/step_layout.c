@@ -85,13 +85,6 @@ static ptx_status add_variant(struct step_layout *layout, const struct ptxk_step
     return PTX_OK;
 }
 
-// Whether the tensor has no tiles of its own here, but those of its codes.
-static bool is_square(const struct ptx_step_params *params, const struct step_layout *layout,
-                      size_t t)
-{
-    return layout->may_be_square && ptxp_copies_is_square(params, t);
-}
-
 static ptx_status find_variants(const struct ptx_step_params *params, struct step_layout *layout)
 {
     const struct ptxk_step_variant none = { .rule = ptxp_step_rule_of(&params->groups[0]),
@@ -104,7 +97,7 @@ static ptx_status find_variants(const struct ptx_step_params *params, struct ste
         const struct ptx_step_tensor *tensor = &params->tensors[t];
         struct ptxk_step_variant v = ptxp_step_variant_of(tensor, &params->groups[tensor->group]);
         v.qk_clip = ptxp_qk_has(&layout->qk, t);
-        v.square = is_square(params, layout, t);
+        v.square = ptxp_copies_is_square(params, layout, t);
         status = add_variant(layout, &v);
     }
     return status || layout->variant_count ? status : add_variant(layout, &none);
@@ -234,7 +227,8 @@ static uint64_t bytes_moved(const struct ptx_step_params *params, const struct s
     }
     if (v.rule->of_matrices) // the norm's pass reads it, too
         each += ptx_type_bytes(ptxk_step_array_type(&v, ARRAY_STATE));
-    return tensor->count * each + ptxp_copies_bytes(tensor, is_square(params, layout, t)) +
+    return tensor->count * each +
+           ptxp_copies_bytes(tensor, ptxp_copies_is_square(params, layout, t)) +
            (passes + 1) * ptxk_step_format_states(&v) * ptxp_step_scales(tensor) *
                ptxp_step_scale_bytes(tensor);
 }
@@ -292,7 +286,9 @@ static size_t nth_tensor(const struct ptx_step_params *params, size_t n)
 static uint64_t listed_tiles(const struct ptx_step_params *params, const struct step_layout *layout,
                              size_t t)
 {
-    return is_square(params, layout, t) ? 0 : tiles_of_tensor(params, layout, layout->tile, t);
+    return ptxp_copies_is_square(params, layout, t)
+               ? 0
+               : tiles_of_tensor(params, layout, layout->tile, t);
 }
 
 static uint64_t tiles_of_all(const struct ptx_step_params *params, const struct step_layout *layout,
@@ -355,7 +351,7 @@ static ptx_status choose_tiles(const struct ptx_step_params *params, struct step
     for (size_t t = 0; t < params->tensor_count; t++)
         if (ptxp_is_matrix(params, t))
             of_matrices += tiles_of_tensor(params, layout, 1, t);
-        else if (!is_square(params, layout, t))
+        else if (!ptxp_copies_is_square(params, layout, t))
             elements += params->tensors[t].count;
     layout->tile = ptxk_step_tile(&spec, elements);
     *tiles = tiles_of_all(params, layout, &others);
@@ -536,7 +532,7 @@ struct step_tensor_row ptxp_step_row_of(const struct ptx_step_params *params,
     const bool in_a_row = tensor->whole.run == 0;
 
     v.qk_clip = ptxp_qk_has(&layout->qk, t);
-    v.square = is_square(params, layout, t);
+    v.square = ptxp_copies_is_square(params, layout, t);
     struct step_tensor_row row = {
         .parameter = tensor->parameter,
         .beside = tensor->beside,
@@ -584,7 +580,7 @@ static void fill_first_tiles(const struct ptx_step_params *params, const struct 
         const size_t t = nth_tensor(params, n);
         if (t == SIZE_MAX)
             continue;
-        first[t] = at;
+        first[t] = ptxp_copies_is_square(params, layout, t) ? STEP_NO_TILES : at;
         at += (uint32_t)listed_tiles(params, layout, t);
     }
 }

@@ -150,6 +150,47 @@ TEST(test_described)
     assert_true(all.workspace - few.workspace > 130 * 132 * 6);
 }
 
+// A window whose matrices are all stepped by the blocks of their products has no launch for that.
+TEST(test_launches)
+{
+    static const uint64_t rows[] = { 66, 68 }, columns[] = { 70, 68 };
+    ptx_buffer *arrays = ptx_buffer_create(gpu.device, BYTES);
+    struct ptx_step_tensor tensors[2];
+    struct ptx_step_description description;
+
+    assert_non_null(arrays);
+    require(ptx_buffer_fill(arrays, 0, 0, BYTES, gpu.stream));
+    for (size_t t = 0; t < 2; t++) {
+        const CUdeviceptr at = ptx_buffer_address(arrays);
+        tensors[t] = (struct ptx_step_tensor) { .parameter = at + place(t, PARAMETER),
+                                                .gradient = at + place(t, GRADIENT),
+                                                .state = { at + place(t, STATE) },
+                                                .step = at + COUNTS + 64 * t,
+                                                .count = rows[t] * columns[t],
+                                                .columns = columns[t],
+                                                .dtype = PTX_F32 };
+    }
+    for (uint64_t memory = 0; memory <= 10500; memory += 10500) {
+        const struct ptx_step_params params = { .tensors = tensors,
+                                                .tensor_count = 2,
+                                                .groups = groups,
+                                                .group_count = 1,
+                                                .max_norm = 5,
+                                                .matrix_memory = memory,
+                                                .stream = gpu.stream };
+        require(ptx_step_describe(&params, &description));
+        ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
+        if (!plan)
+            fail_msg("%s", ptx_error_message());
+        ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+        assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, description.launches);
+        assert_int_equal(description.launches, memory ? 7 : 5);
+        ptx_graph_destroy(&graph);
+        ptx_step_plan_destroy(&plan);
+    }
+    ptx_buffer_destroy(&arrays);
+}
+
 TEST(test_refused)
 {
     struct ptx_step_tensor tensors[TENSORS];

@@ -287,6 +287,54 @@ def test_blocks(gpu, stream):
             gpu.step_plan([ptxgen.StepTensor(**{**fields, **changed})], groups=[ptxgen.SGD(lr=1.0)], max_norm=math.inf)
 
 
+@pytest.mark.parametrize("state,outputs", [(ptxgen.State("signed"), {"copy": "bf16"}), (ptxgen.State("signed", dtype="f16"), {})])
+def test_blocks_beside_16_bits(gpu, stream, state, outputs):
+    """Arrays of 16 bits have eight elements a thread: weights, states and codes are as without blocks, and as cast."""
+    def rule(p, g, m, lr):
+        m = 0.5 * m + g
+        p = p - lr * m
+        return (p, m, p) if outputs else (p, m)
+    made, count = ptxgen.rule(states={"m": state}, outputs=outputs, scalars={"lr": 0.125})(rule), 130 * 132
+    kinds = [state.dtype or "f32", *outputs.values()]
+
+    def arrays():
+        return (gpu.array([float(k % 17 - 8) for k in range(count)]), gpu.array([float(k % 5 - 2) for k in range(count)]),
+                [gpu.array([0.0] * count, kind) for kind in kinds])
+    codes, inverse, found = gpu.zeros(count, "u8"), gpu.zeros(130 * 2), []
+    for blocks in ({}, {"fp8": codes, "fp8_columns": 132, "fp8_scale_inv": inverse, "fp8_blocks": "1x128"}):
+        w, g, more = arrays()
+        gpu.synchronize()
+        plan = gpu.step_plan([ptxgen.StepTensor(parameter=w, gradient=g, state=tuple(more), step=gpu.zeros(1), **blocks)],
+                             groups=[made.group()], max_norm=math.inf)
+        for _ in range(2):
+            plan.run(stream)
+        stream.synchronize()
+        found.append([w.tolist(), *(one.tolist() for one in more)])
+    assert found[0] == found[1] and len(set(found[0][0])) > 20
+    stepped = codes.tolist(), inverse.tolist()
+    plan.cast(stream)
+    stream.synchronize()
+    assert stepped == (codes.tolist(), inverse.tolist()) and any(stepped[0])
+
+
+def test_blocks_beside_sums(gpu, stream):
+    """The step of a matrix with codes has no sums, and takes none of others'."""
+    def unit(p, g, sums, lr):
+        return p - lr / sums[0] * g
+    made = ptxgen.rule(name="unit", states={}, scalars={"lr": 1.0}, reduce=lambda g: g * g, apply=unit)(lambda g: g)
+    count, sums, codes, inverse = 300 * 132, gpu.zeros(8, "f64"), gpu.zeros(300 * 132, "u8"), gpu.zeros(3 * 2)
+    matrix, small = gpu.array([1.0] * count), gpu.array([4.0] * 8)
+    tensors = [ptxgen.StepTensor(parameter=matrix, gradient=gpu.array([2.0] * count), step=gpu.zeros(1), fp8=codes,
+                                 fp8_columns=132, fp8_scale_inv=inverse, fp8_blocks="128x128"),
+               ptxgen.StepTensor(parameter=small, gradient=gpu.array([0.5] * 8), step=gpu.zeros(1), group=1)]
+    gpu.synchronize()
+    plan = gpu.step_plan(tensors, groups=[ptxgen.SGD(lr=0.25), made.group()], max_norm=math.inf, rule_sums_at=sums.address)
+    plan.run(stream)
+    stream.synchronize()
+    assert sums.tolist() == [0.0] * 4 + [2.0] + [0.0] * 3
+    assert matrix.tolist() == [0.5] * count and small.tolist() == [3.75] * 8 and codes.tolist() == [0x7e] * count
+
+
 def reported(gpu):
     """A step plan of two tensors that report all they can."""
     w = [gpu.array([3.0, -4.0, 0.0]), gpu.array([1.0] * 4)]

@@ -287,12 +287,9 @@ static ptx_status compile(ptx_operations *operations, struct plan_call *call,
     return status;
 }
 
-// Older drivers cannot capture launches that overlap.
 bool ptxp_operation_overlaps(const ptx_operations *operations)
 {
-    enum { PROGRAMMATIC_EDGES = 12030 };
-
-    return ptx_device_get_info(operations->device)->driver_version >= PROGRAMMATIC_EDGES;
+    return ptxp_can_overlap(operations->device);
 }
 
 // The variant must be compiled.

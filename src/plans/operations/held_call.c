@@ -17,6 +17,7 @@ struct ptx_operation_call {
     struct held_array {
         uint16_t offset; // of its address, in the parameters
         uint16_t bytes;  // of an element
+        const char *name;
     } arrays[PLAN_MOST_FIELDS];
     struct plan_call call;
     union plan_params params; // as they were given
@@ -48,7 +49,7 @@ ptx_operation_call *ptx_operation_call_create(ptx_operations *operations, ptx_op
         const struct plan_array array = ptxp_operation_array(&call, f);
         if (array.bytes && array.count)
             made->arrays[made->array_count++] =
-                (struct held_array) { f->member.offset, (uint16_t)array.bytes };
+                (struct held_array) { f->member.offset, (uint16_t)array.bytes, f->member.name };
     }
     qsort(made->arrays, made->array_count, sizeof *made->arrays, by_offset);
     return made;
@@ -62,8 +63,8 @@ void ptx_operation_call_destroy(ptx_operation_call **call)
     *call = NULL;
 }
 
-// The call with the addresses of now. False if it is not launched as it was: an address is 0 or
-// between elements, others derive from it, or a kernel is not compiled yet.
+// The call with the addresses of now. False if it is not launched as it was: an address is between
+// elements, others derive from it, or a kernel is not compiled yet.
 static bool renewed(const ptx_operation_call *held, const CUdeviceptr *addresses,
                     struct plan_call *call)
 {
@@ -74,7 +75,7 @@ static bool renewed(const ptx_operation_call *held, const CUdeviceptr *addresses
 
     memcpy(call, &held->call, sizeof *call);
     for (size_t k = 0; k < held->array_count; k++) {
-        if (addresses[k] == 0 || addresses[k] % held->arrays[k].bytes)
+        if (addresses[k] % held->arrays[k].bytes)
             return false;
         memcpy((char *)call + held->arrays[k].offset, &addresses[k], sizeof *addresses);
     }
@@ -131,6 +132,10 @@ ptx_status ptx_operation_call_run(const ptx_operation_call *held, const CUdevice
                          __func__, count, held->array_count);
     if (held->call.n == 0)
         return PTX_OK;
+    for (size_t k = 0; k < count; k++)
+        if (!addresses[k])
+            return ptxd_fail(PTX_ERROR_INVALID, "%s: %s is 0", held->call.function,
+                             held->arrays[k].name);
     if (!renewed(held, addresses, &call))
         return run_checked(held, addresses, stream);
     ptxd_range_begin(call.function);
