@@ -59,7 +59,7 @@ for tool in aarch64-linux-gnu-gcc qemu-aarch64-static; do
 done
 refused '-Dtests=enabled needs an exe_wrapper' --cross-file "$files/aarch64.ini" -Dtests=enabled
 # Both builds compile the same files. The emulator's lanes take the longest by far at -O3.
-release='-Doptimization=1 -Db_ndebug=true'
+release='-Doptimization=2 -Db_ndebug=true'
 : >"$scratch/ccache.ini"
 if command -v ccache >/dev/null; then
     printf '%s\n' '[binaries]' "c = ['ccache', 'aarch64-linux-gnu-gcc']" >"$scratch/ccache.ini"
