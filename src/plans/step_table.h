@@ -120,7 +120,8 @@ struct step_layout {
 };
 
 // Computes the layout from parameters that passed ptxp_step_check_params(), for a device of
-// compute capability `sm`, 90 for 9.0; 0: not known. After a success ptxp_step_layout_free() must be called.
+// compute capability `sm`, 90 for 9.0; 0: not known. After a success ptxp_step_layout_free() must
+// be called.
 ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, int sm,
                                    struct step_layout *layout);
 void ptxp_step_layout_free(struct step_layout *layout);

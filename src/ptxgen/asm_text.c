@@ -301,7 +301,7 @@ static bool copy_operands(struct asm_text *t, struct asm_statement *s)
             return FAIL(t,
                         "'%s' sets %s; what a text sets is a new value of .result, or a variable "
                         "in .inout",
-                        ptxb_excerpt(t), ptxb_asm_operand(t, k - t->counts[ASM_INOUTS]));
+                        ptxb_excerpt(t), ptxb_asm_operand(t, k));
     }
     return true;
 }

@@ -291,8 +291,8 @@ TEST(test_parts)
                                   gpu.stream));
         require(n % 2 ? ptx_graph_launch(graph, gpu.stream)
                       : ptx_step_plan_accumulate(plan, gpu.stream));
-        require(ptx_buffer_download(all, (size_t)(256 + 4 * end), got, (size_t)(4 * end),
-                                    gpu.stream));
+        require(
+            ptx_buffer_download(all, (size_t)(256 + 4 * end), got, (size_t)(4 * end), gpu.stream));
         require(ptx_buffer_download(all, 0, has, sizeof has, gpu.stream));
         require(ptx_stream_synchronize(gpu.device, gpu.stream));
         for (unsigned t = 0; t < LARGE; t++) {
