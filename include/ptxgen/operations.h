@@ -109,12 +109,14 @@ typedef struct ptx_operation_call ptx_operation_call;
 /// INVALID, OUT_OF_MEMORY.
 PTXGEN_API ptx_operation_call *
 ptx_operation_call_create(ptx_operations *operations, ptx_operation operation, const void *params);
+/// No thread may run it any more. NULL and a call that is NULL are left; the pointer becomes NULL.
 PTXGEN_API void ptx_operation_call_destroy(ptx_operation_call **call);
 /// Runs it with `count` addresses: of the arrays that the call has, in the order of its struct,
-/// without those that have no elements. They must not be 0, and must be multiples of the element
-/// size. Whether the driver knows the memory, and whether it overlaps, is checked only where the
-/// call is not as before: a kernel is to be compiled, or another variant suits the alignment of
-/// `x`. Errors: those of ptx_operation_run().
+/// without those that have no elements and without optional ones that were 0 at its creation. They
+/// must not be 0, and must be multiples of the element size. Whether the driver knows the memory,
+/// and whether it overlaps, is checked only where the call is not as before: a kernel is to be
+/// compiled, or another variant suits the alignment of `x`. Errors: those of ptx_operation_run();
+/// INVALID also for another `count`.
 PTXGEN_API ptx_status ptx_operation_call_run(const ptx_operation_call *call,
                                              const CUdeviceptr *addresses, size_t count,
                                              CUstream stream);
