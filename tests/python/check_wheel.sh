@@ -48,8 +48,8 @@ cp -r "$root/tests/golden" "$scratch/texts"
 # Without those of functions that are not exported.
 sed -i '/^muon_products_/d; /^muon_parts_/d; /^block_format_/d' "$scratch/texts/hashes.txt"
 cc -std=c11 -DGOLDEN_EXPORTED "-DGOLDEN_DIR=\"$scratch/texts\"" -I"$root/include" -I"$root/tests/support" \
-    -I"$root/tests/math" "$root/tests/kernels/test_golden.c" "$root/tests/math/math_kernels.c" \
-    "$root/tests/support/test.c" "$root/tests/support/variants.c" "$library" -lcmocka -lm -o "$scratch/golden"
+    -I"$root/tests/math" "$root/tests/kernels/golden_texts.c" "$root/tests/kernels/test_golden.c" \
+    "$root/tests/math/math_kernels.c" "$root/tests/support/test.c" "$root/tests/support/variants.c" "$library" -lcmocka -lm -o "$scratch/golden"
 ln -s "$library" "$scratch/libptxgen.so.0"
 LD_LIBRARY_PATH=$scratch "$scratch/golden"
 PTXGEN_LIBCUDA=${library%/*}/ptxgen/libcuda.so.1
