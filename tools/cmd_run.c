@@ -118,17 +118,15 @@ static int run_file(struct binding *binding, const struct arguments *given,
 {
     struct tensor_file file;
     binding->selection = given->selection;
-    int status = binding_select(binding, given->names.items[0], &given->sets, error);
-    if (status != EXIT_DONE && !binding->selection.kernel)
-        select_advise_file(error, given->names.items[0]);
+    const int status = binding_select(binding, given->names.items[0], &given->sets, error);
     if (status != EXIT_DONE)
         return status;
     if (!output_check(given->output, given->force, error) ||
         !tensor_file_open(&file, given->inputs.items[0], error))
         return EXIT_FAILED;
-    status = run_bound(binding, &file, place, given, error);
+    const int ran = run_bound(binding, &file, place, given, error);
     tensor_file_close(&file);
-    return status;
+    return ran;
 }
 
 /// The options of one form of the command that the other does not have.
@@ -166,6 +164,11 @@ static int refuse_mixed(const struct command *command, const struct arguments *g
 static int run_kernel(const struct command *command, const struct arguments *given,
                       const struct place *place, struct message *error)
 {
+    const ptx_kernel *kernel;
+    if (!select_kernel(given->names.items[0], &kernel, error)) {
+        select_advise_file(error, given->names.items[0]);
+        return EXIT_USAGE;
+    }
     if (!given->inputs.count || !given->output)
         return cli_fail(command, EXIT_USAGE, "--%s FILE is missing",
                         given->inputs.count ? "output" : "input");

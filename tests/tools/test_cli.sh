@@ -53,6 +53,7 @@ result 'list --json tells plans from kernels'
 refuses 2 'step is a plan: info and emit take it; ptxgen emit step | ptxgen check -' check step
 refuses 2 'clip is a plan: info and emit take it; ptxgen emit clip | ptxgen check -' check clip
 refuses 2 'step is a plan: info and emit take it' run step -i x.st -o o.st
+refuses 2 "unknown kernel 'saxpy': ptxgen list names them" run saxpy
 works 'info names the format of codes' 'codes of x * scale; e5m2' info cast_fp8 --set format=e5m2
 works 'info shows options' 'exact | reciprocal' info quantize_ste_backward
 works 'info shows presets' 'usually 127' info quantize_ste_backward --set target=any
