@@ -83,4 +83,19 @@ static inline void scene_destroy(struct scene *scene)
     ptx_operations_destroy(&scene->operations);
 }
 
+/// set_up() and tear_down() of a test's `scene`, which has so many bytes.
+#define SCENE_OF(bytes)                                                                            \
+    static int set_up(void **state)                                                                \
+    {                                                                                              \
+        (void)state;                                                                               \
+        scene = scene_create(bytes);                                                               \
+        return 0;                                                                                  \
+    }                                                                                              \
+    static int tear_down(void **state)                                                             \
+    {                                                                                              \
+        (void)state;                                                                               \
+        scene_destroy(&scene);                                                                     \
+        return 0;                                                                                  \
+    }
+
 #endif

@@ -32,6 +32,12 @@ void expect_no_rule(const struct ptx_rule_params *params, const char *words)
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
+void expect_no_step(const struct gpu *gpu, const struct ptx_step_params *params, const char *words)
+{
+    assert_null(ptx_step_plan_create(gpu->device, params));
+    expect_failure(PTX_ERROR_INVALID, words);
+}
+
 ptx_graph *end_capture(const struct gpu *gpu, CUstream stream)
 {
     ptx_graph *graph = ptx_capture_end(gpu->device, stream);

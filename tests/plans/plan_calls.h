@@ -16,6 +16,9 @@ void expect_refused(ptx_status status, const char *words);
 /// No rule is made of the params, with these words in the message.
 void expect_no_rule(const struct ptx_rule_params *params, const char *words);
 
+/// No step plan is made of the params, with these words in the message.
+void expect_no_step(const struct gpu *gpu, const struct ptx_step_params *params, const char *words);
+
 /// Ends the capture. The graph is never NULL; the caller destroys it.
 ptx_graph *end_capture(const struct gpu *gpu, CUstream stream);
 

@@ -244,10 +244,16 @@ static size_t place(struct random *r, const struct step_shape *shape, size_t *at
 }
 
 void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
-                     const struct step_shape *shape)
+                     const struct step_shape *given)
 {
+    struct step_shape with_defaults = *given;
+    const struct step_shape *const shape = &with_defaults;
     size_t at = 0;
 
+    with_defaults.groups += !given->groups;
+    with_defaults.norm_groups += !given->norm_groups;
+    with_defaults.rules |= given->rules ? 0 : 1u << PTX_STEP_RULE_ADAMW;
+    with_defaults.formats |= given->formats ? 0 : 1u << PTX_STEP_FORMAT_FULL;
     memset(set, 0, sizeof *set);
     set->gpu = gpu;
     set->count = shape->tensors;

@@ -19,10 +19,10 @@ enum { STEP_MOST_TENSORS = 640, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 14 };
 /// Parameters of a random set.
 struct step_shape {
     size_t tensors;
-    uint32_t groups, norm_groups;
+    uint32_t groups, norm_groups; ///< 0: 1
     uint64_t most;  ///< greatest number of elements of a tensor; the number is random and may be 0
-    uint32_t rules; ///< bits of ptx_step_rule
-    uint32_t formats;  ///< bits of ptx_step_format
+    uint32_t rules; ///< bits of ptx_step_rule; 0: AdamW
+    uint32_t formats;  ///< bits of ptx_step_format; 0: FULL
     uint32_t averages; ///< bits of the ema's type, PTX_NONE among them; 0: none has one
     uint32_t copies;   ///< bits of the kinds of copies in 8 bits: 1 + ptx_fp8, 0 for none; 0: none
     bool transposed;   ///< some copies are made transposed, too
@@ -68,7 +68,7 @@ struct step_set {
 };
 
 void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
-                     const struct step_shape *shape);
+                     const struct step_shape *given);
 void step_set_destroy(struct step_set *set);
 /// Fills the gradients on host and device with new values. If `bad` is not 0, one element of one
 /// gradient is `bad`.

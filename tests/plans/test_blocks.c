@@ -10,7 +10,6 @@
 
 #include "gpu.h"
 #include "reference/blocks.h"
-#include "reference/half.h"
 #include "sanitized.h"
 #include "test.h"
 
@@ -100,22 +99,6 @@ static const ptx_type types[] = { PTX_BF16, PTX_F32, PTX_F16 };
 
 // ---- a tensor -----------------------------------------------------------------------------------
 
-static void store(ptx_type type, void *to, uint64_t i, float x)
-{
-    if (type == PTX_F32)
-        ((float *)to)[i] = x;
-    else
-        ((uint16_t *)to)[i] = type == PTX_F16 ? f16_from_f64((double)x) : bf16_from_f64((double)x);
-}
-
-static float stored(ptx_type type, const void *from, uint64_t i)
-{
-    if (type == PTX_F32)
-        return ((const float *)from)[i];
-    const uint16_t bits = ((const uint16_t *)from)[i];
-    return (float)(type == PTX_F16 ? f16_to_f64(bits) : bf16_to_f64(bits));
-}
-
 // Numbers of one size in each block of 16, and some blocks of what numbers may be otherwise.
 static float number(struct random *r, uint64_t i, int *kind, double *size)
 {
@@ -174,8 +157,8 @@ static void make(struct list *l, struct random *r, uint64_t most)
         t->amax = 0;
         for (uint64_t i = 0; i < t->count; i++) {
             uint32_t room;
-            store(l->type, &room, 0, number(r, i, &kind, &size));
-            t->x[i] = stored(l->type, &room, 0);
+            gpu_set_element(l->type, &room, 0, number(r, i, &kind, &size));
+            t->x[i] = gpu_element(l->type, &room, 0);
             if (isfinite(t->x[i]) && fabsf(t->x[i]) > t->amax)
                 t->amax = fabsf(t->x[i]);
         }
@@ -211,9 +194,9 @@ static void fill(const struct list *l, uint8_t *memory, bool after, const struct
         if (after)
             ref_blocks(how, x, t->of.rows, t->of.columns, t->amax, first, y);
         for (uint64_t i = 0; i < t->count; i++)
-            store(l->type, memory + t->at, i, t->x[i]);
+            gpu_set_element(l->type, memory + t->at, i, t->x[i]);
         for (uint64_t i = 0; i < t->count && after; i++)
-            store(l->type, memory + t->y_at, i, y[i]);
+            gpu_set_element(l->type, memory + t->y_at, i, y[i]);
         free(x);
         free(y);
         first += t->count;
@@ -231,10 +214,10 @@ static void compare(const struct list *l, const uint8_t *found, const uint8_t *e
     for (size_t k = 0; k < l->count; k++) {
         const struct tensor *t = &l->tensor[k];
         for (uint64_t i = 0; i < t->count; i++) {
-            const float y = stored(l->type, found + t->y_at, i);
-            const float wanted = stored(l->type, expected + t->y_at, i);
+            const float y = gpu_element(l->type, found + t->y_at, i);
+            const float wanted = gpu_element(l->type, expected + t->y_at, i);
             if (isnan(y) && isnan(wanted))
-                store(l->type, rest + t->y_at, i, NAN);
+                gpu_set_element(l->type, rest + t->y_at, i, NAN);
             else if (memcmp(&y, &wanted, sizeof y) != 0)
                 fail_msg("%s: tensor %zu of %zu, %" PRIu64 " by %" PRIu64
                          ", amax %a: element %" PRIu64
@@ -247,7 +230,7 @@ static void compare(const struct list *l, const uint8_t *found, const uint8_t *e
     for (size_t k = 0; k < l->count; k++)
         for (uint64_t i = 0; i < l->tensor[k].count; i++) {
             const struct tensor *t = &l->tensor[k];
-            if (isnan(stored(l->type, expected + t->y_at, i)))
+            if (isnan(gpu_element(l->type, expected + t->y_at, i)))
                 memcpy(rest + t->y_at + i * ptx_type_bytes(l->type),
                        expected + t->y_at + i * ptx_type_bytes(l->type), ptx_type_bytes(l->type));
         }
@@ -394,8 +377,9 @@ TEST(test_measure)
             for (uint64_t i = 0; i < count; i++) {
                 void *to = type == PTX_F32 ? (void *)x[k] : (void *)stored_x[k];
                 const bool other = trial % 4 == 2 + k / 2 && i == count - 1;
-                store(type, to, i, other ? k ? INFINITY : NAN : (float)(8 * random_unit(&r)));
-                x[k][i] = stored(type, to, i);
+                gpu_set_element(type, to, i,
+                                other ? k ? INFINITY : NAN : (float)(8 * random_unit(&r)));
+                x[k][i] = gpu_element(type, to, i);
             }
             tensors[k] = (struct ptx_block_tensor) { .x = at + sizeof x[0] * (unsigned)k,
                                                      .rows = rows[k],

@@ -8,7 +8,6 @@
 
 #include "gpu.h"
 #include "reference/blocks.h"
-#include "reference/half.h"
 #include "test.h"
 
 static struct gpu gpu;
@@ -17,22 +16,6 @@ static struct gpu gpu;
 enum { BLOCK = 16, TENSORS = 3, MOST = 6000, GUARD = 16 };
 
 static const ptx_type types[] = { PTX_BF16, PTX_F32, PTX_F16 };
-
-static void store(ptx_type type, void *to, uint64_t i, float x)
-{
-    if (type == PTX_F32)
-        ((float *)to)[i] = x;
-    else
-        ((uint16_t *)to)[i] = type == PTX_F16 ? f16_from_f64((double)x) : bf16_from_f64((double)x);
-}
-
-static float stored(ptx_type type, const void *from, uint64_t i)
-{
-    if (type == PTX_F32)
-        return ((const float *)from)[i];
-    const uint16_t bits = ((const uint16_t *)from)[i];
-    return (float)(type == PTX_F16 ? f16_to_f64(bits) : bf16_to_f64(bits));
-}
 
 // ---- a list -------------------------------------------------------------------------------------
 
@@ -73,10 +56,10 @@ static void make(struct random *r, struct tensor *t, ptx_type type)
                 x = (float)((int)random_below(r, 17) - 8) * amax / 6; // between floats, if exact
             if (is_odd && random_below(r, 3) == 0)
                 x = others[random_below(r, sizeof others / sizeof *others)];
-            store(type, &room, 0, x);
-            t->x[i] = stored(type, &room, 0);
-            store(type, &room, 0, (float)random_unit(r));
-            t->d[i] = stored(type, &room, 0);
+            gpu_set_element(type, &room, 0, x);
+            t->x[i] = gpu_element(type, &room, 0);
+            gpu_set_element(type, &room, 0, (float)random_unit(r));
+            t->d[i] = gpu_element(type, &room, 0);
         }
     }
     if (random_below(r, 6) == 0)
@@ -86,7 +69,7 @@ static void make(struct random *r, struct tensor *t, ptx_type type)
 static void put(ptx_type type, uint8_t *room, unsigned skew, const float *from, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++)
-        store(type, room + skew, i, from[i]);
+        gpu_set_element(type, room + skew, i, from[i]);
 }
 
 static void same(ptx_type type, const char *what, const uint8_t *found, unsigned skew,
@@ -99,8 +82,8 @@ static void same(ptx_type type, const char *what, const uint8_t *found, unsigned
             fail_msg("%s: byte %d is written", what, (int)i);
     for (uint64_t i = 0; i < count; i++) {
         uint32_t room = 0;
-        store(type, &room, 0, expected[i]);
-        const float y = stored(type, found + skew, i), wanted = stored(type, &room, 0);
+        gpu_set_element(type, &room, 0, expected[i]);
+        const float y = gpu_element(type, found + skew, i), wanted = gpu_element(type, &room, 0);
         if (memcmp(&y, &wanted, sizeof y) != 0 && !(isnan(y) && isnan(wanted)))
             fail_msg("%s %s: element %d is %a and not %a", ptx_type_name(type), what, (int)i,
                      (double)y, (double)wanted);

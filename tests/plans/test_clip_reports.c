@@ -264,7 +264,6 @@ TEST(test_step_packed)
 {
     struct random r = gpu_random(&gpu, "reports of tensors that share chunks");
     struct step_shape shape = { .tensors = STEP_MOST_TENSORS,
-                                .groups = 1,
                                 .norm_groups = 2,
                                 .most = 300,
                                 .rules = 1 << PTX_STEP_RULE_SGD,
@@ -293,12 +292,7 @@ TEST(test_step_packed)
 TEST(test_step_sizes)
 {
     struct random r = gpu_random(&gpu, "reports of many chunks");
-    struct step_shape shape = { .tensors = 1,
-                                .groups = 1,
-                                .norm_groups = 1,
-                                .most = 600000,
-                                .rules = 1 << PTX_STEP_RULE_SGD,
-                                .formats = 1 << PTX_STEP_FORMAT_FULL };
+    struct step_shape shape = { .tensors = 1, .most = 600000, .rules = 1 << PTX_STEP_RULE_SGD };
     struct ptx_step_description with, without;
     ptx_buffer *rows = rows_create();
 
@@ -473,12 +467,7 @@ TEST(test_error_if_nonfinite)
 TEST(test_step_error)
 {
     struct random r = gpu_random(&gpu, "errors of step plans");
-    const struct step_shape shape = { .tensors = 1,
-                                      .groups = 1,
-                                      .norm_groups = 1,
-                                      .most = 500,
-                                      .rules = 1 << PTX_STEP_RULE_SGD,
-                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+    const struct step_shape shape = { .tensors = 1, .most = 500, .rules = 1 << PTX_STEP_RULE_SGD };
     static const char *const names[] = { "w" };
     ptx_buffer *rows = rows_create();
 

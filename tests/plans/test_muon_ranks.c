@@ -373,8 +373,7 @@ static void refuse_tensor(struct ptx_step_tensor tensor, const char *words)
         .tensors = &tensor, .tensor_count = 1, .groups = groups, .group_count = 3, .max_norm = 1
     };
 
-    assert_null(ptx_step_plan_create(gpu.device, &params));
-    expect_failure(PTX_ERROR_INVALID, words);
+    expect_no_step(&gpu, &params, words);
 }
 
 TEST(test_refused_tensors)

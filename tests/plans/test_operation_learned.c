@@ -196,20 +196,7 @@ enum { COUNT = 96, PART = 8192, PARTS = 8 };
 
 /// One buffer, with a part for each address. Every byte is MARK.
 static struct scene scene;
-
-static int set_up(void **state)
-{
-    (void)state;
-    scene = scene_create(PARTS * PART);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scene_destroy(&scene);
-    return 0;
-}
+SCENE_OF(PARTS *PART)
 
 static struct ptx_quantize_learned_backward_params good(void)
 {

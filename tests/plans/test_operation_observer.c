@@ -14,20 +14,7 @@ enum { AT_X, AT_STATE, AT_SCALE, AT_ZERO };
 static const struct ptx_observer_state fresh = { INFINITY, -INFINITY, INFINITY, -INFINITY };
 
 static struct scene scene;
-
-static int set_up(void **state)
-{
-    (void)state;
-    scene = scene_create(PARTS * PART);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    scene_destroy(&scene);
-    return 0;
-}
+SCENE_OF(PARTS *PART)
 
 static struct ptx_observer_update_params good(ptx_type dtype)
 {

@@ -263,8 +263,7 @@ static void expect_guards(const struct ptx_guard_params *guards, const char *wor
 
     params.guards = guards;
     expect_refused(ptx_step_describe(&params, &description), words);
-    assert_null(ptx_step_plan_create(gpu.device, &params));
-    expect_failure(PTX_ERROR_INVALID, words);
+    expect_no_step(&gpu, &params, words);
     if (!guards->state && !guards->skip_at) {
         assert_int_equal(ptx_guard_state_bytes(guards, 3), 0);
         expect_failure(PTX_ERROR_INVALID, words);
@@ -330,8 +329,7 @@ static void refused_memory(struct ptx_guard_params guards, const char *words)
     struct ptx_step_params params = step_set_params(&set);
 
     params.guards = &guards;
-    assert_null(ptx_step_plan_create(gpu.device, &params));
-    expect_failure(PTX_ERROR_INVALID, words);
+    expect_no_step(&gpu, &params, words);
 }
 
 // Memory that is too small, overlaps, or has the state of other guards.

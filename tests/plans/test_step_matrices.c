@@ -399,10 +399,7 @@ TEST(test_blocks)
 
 static void refuse(const struct matrix_set *set, const char *words)
 {
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &set->params);
-
-    assert_null(plan);
-    expect_failure(PTX_ERROR_INVALID, words);
+    expect_no_step(&gpu, &set->params, words);
 }
 
 TEST(test_refusals)

@@ -7,8 +7,6 @@
 #include "test.h"
 
 static const struct step_shape shape = { .tensors = 4,
-                                         .groups = 1,
-                                         .norm_groups = 1,
                                          .most = 300,
                                          .rules = (1 << STEP_RULES) - 1,
                                          .formats = (1 << PTX_STEP_FORMAT_COUNT) - 1 };

@@ -10,7 +10,6 @@
 #include "kernels/step/format.h"
 #include "plan_calls.h"
 #include "random.h"
-#include "reference/half.h"
 #include "test.h"
 
 #include "rules/rules.h"
@@ -90,25 +89,12 @@ static void lay_out(const ptx_rule *rule, ptx_step_format format, ptx_type param
 // A number as an array of this type has it.
 static float get(ptx_type type, unsigned tensor, unsigned array, unsigned i)
 {
-    const unsigned char *at = expected + place(tensor, array) + i * ptx_type_bytes(type);
-    uint16_t half;
-    float x;
-
-    if (type == PTX_F32)
-        return memcpy(&x, at, sizeof x), x;
-    memcpy(&half, at, sizeof half);
-    return (float)(type == PTX_F16 ? f16_to_f64(half) : bf16_to_f64(half));
+    return gpu_element(type, expected + place(tensor, array), i);
 }
 
 static void put(ptx_type type, unsigned tensor, unsigned array, unsigned i, float x)
 {
-    unsigned char *at = expected + place(tensor, array) + i * ptx_type_bytes(type);
-    const uint16_t half = type == PTX_F16 ? f16_from_f64((double)x) : bf16_from_f64((double)x);
-
-    if (type == PTX_F32)
-        memcpy(at, &x, sizeof x);
-    else
-        memcpy(at, &half, sizeof half);
+    gpu_set_element(type, expected + place(tensor, array), i, x);
 }
 
 struct clock {
@@ -363,10 +349,7 @@ TEST(test_bytes)
 
 static void expect_no_plan(const char *words)
 {
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
-
-    assert_null(plan);
-    expect_failure(PTX_ERROR_INVALID, words);
+    expect_no_step(&gpu, &params, words);
 }
 
 TEST(test_refused)

@@ -60,8 +60,6 @@ TEST(test_each)
         for (unsigned format = rule % SANITIZED_EVERY(4); format < PTX_STEP_FORMAT_COUNT;
              format += SANITIZED_EVERY(4)) {
             const struct step_shape shape = { .tensors = 3,
-                                              .groups = 1,
-                                              .norm_groups = 1,
                                               .most = 5000,
                                               .rules = 1u << rule,
                                               .formats = 1u << format,
@@ -80,8 +78,6 @@ TEST(test_averages)
     for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k += SANITIZED_EVERY(11)) {
         const unsigned rule = k / 2 % STEP_RULES, format = k / 2 / STEP_RULES;
         const struct step_shape shape = { .tensors = 2,
-                                          .groups = 1,
-                                          .norm_groups = 1,
                                           .most = 3001,
                                           .rules = 1u << rule,
                                           .formats = 1u << format,
@@ -148,7 +144,6 @@ TEST(test_wild)
         for (unsigned trial = format % SANITIZED_EVERY(3); trial < 3; trial += SANITIZED_EVERY(3)) {
             const struct step_shape shape = { .tensors = 6,
                                               .groups = 2,
-                                              .norm_groups = 1,
                                               .most = 3000,
                                               .rules = trial == 2 ? ALL_RULES
                                                                   : 1u << PTX_STEP_RULE_ADAMW |
@@ -173,7 +168,6 @@ TEST(test_several_vectors)
     for (unsigned trial = 0; trial < 3; trial += SANITIZED_EVERY(2)) {
         const struct step_shape shape = { .tensors = 6,
                                           .groups = 2,
-                                          .norm_groups = 1,
                                           .most = gpu.max_size > 1000000 ? 1000000 : 20000,
                                           .rules = ALL_RULES,
                                           .formats = formats[trial],
@@ -431,7 +425,6 @@ TEST(test_addresses)
     struct random r = gpu_random(&gpu, "step addresses");
     const struct step_shape shape = { .tensors = 60,
                                       .groups = 2,
-                                      .norm_groups = 1,
                                       .most = 300,
                                       .rules = ALL_RULES,
                                       .formats = ALL_FORMATS,

@@ -10,7 +10,6 @@
 
 #include "kernels/step/format.h"
 #include "plan_calls.h"
-#include "reference/half.h"
 #include "test.h"
 
 // The tables of the library are linked from here.
@@ -183,14 +182,7 @@ static void fill(float *host)
 static float element_of(const float *host, unsigned tensor, unsigned array, ptx_type type,
                         unsigned i)
 {
-    const unsigned char *at = (const unsigned char *)host + place(tensor, array);
-    uint16_t half;
-    float x;
-
-    if (type == PTX_F32)
-        return memcpy(&x, at + i * sizeof x, sizeof x), x;
-    memcpy(&half, at + i * sizeof half, sizeof half);
-    return (float)(type == PTX_F16 ? f16_to_f64(half) : bf16_to_f64(half));
+    return gpu_element(type, (const unsigned char *)host + place(tensor, array), i);
 }
 
 // Every number is exact in bf16 and f16, and those of a block are one number. A decay of 0 makes
@@ -274,8 +266,7 @@ TEST(test_overlaps)
         lay_out(PTX_STEP_FORMAT_STATE_8BIT, ptx_buffer_address(memory));
         struct ptx_step_tensor *last = &tensors[TENSORS - 1];
         *(is_absmax ? &last->absmax[k] : &last->state[k]) = last->gradient;
-        assert_null(ptx_step_plan_create(gpu.device, &params));
-        expect_failure(PTX_ERROR_INVALID, names[is_absmax][k]);
+        expect_no_step(&gpu, &params, names[is_absmax][k]);
         expect_failure(PTX_ERROR_INVALID, "overlap");
     }
 }
@@ -300,8 +291,7 @@ TEST(test_weight)
         expect_failure(PTX_ERROR_INVALID,
                        "tensor 0: state[1] of its rule, weight, is a weight, and format ");
     }
-    assert_null(ptx_step_plan_create(gpu.device, &params));
-    expect_failure(PTX_ERROR_INVALID, "and format MASTER_24BIT has too few bits for it");
+    expect_no_step(&gpu, &params, "and format MASTER_24BIT has too few bits for it");
 }
 
 int main(void)

@@ -10,7 +10,6 @@
 #include "kernels/step_apply.h"
 #include "plan_calls.h"
 #include "random.h"
-#include "reference/half.h"
 #include "reference/step.h"
 #include "sanitized.h"
 #include "test.h"
@@ -91,25 +90,14 @@ static void lay_out(ptx_step_format format, ptx_type parameter)
 
 // ---- the formula in plain C ---------------------------------------------------------------------
 
-static float get(ptx_type type, const void *from)
+static float get(ptx_type type, unsigned tensor, unsigned array, uint64_t i)
 {
-    uint16_t half;
-    float x;
-
-    if (type == PTX_F32)
-        return memcpy(&x, from, sizeof x), x;
-    memcpy(&half, from, sizeof half);
-    return (float)(type == PTX_F16 ? f16_to_f64(half) : bf16_to_f64(half));
+    return gpu_element(type, at(tensor, array, type, 0), i);
 }
 
-static void put(ptx_type type, void *to, float x)
+static void put(ptx_type type, unsigned tensor, unsigned array, uint64_t i, float x)
 {
-    const uint16_t half = type == PTX_F16 ? f16_from_f64((double)x) : bf16_from_f64((double)x);
-
-    if (type == PTX_F32)
-        memcpy(to, &x, sizeof x);
-    else
-        memcpy(to, &half, sizeof half);
+    gpu_set_element(type, at(tensor, array, type, 0), i, x);
 }
 
 // What a state's array means.
@@ -123,7 +111,7 @@ static float state_of(unsigned t, unsigned k, uint64_t i)
     float scale;
 
     if (!ptxk_step_format_of(format)->by_block)
-        return get(type, stored);
+        return gpu_element(type, stored, 0);
     memcpy(&scale, scales + k * (ROOM / 2) + i / 256 * sizeof scale, sizeof scale);
     if (format == PTX_STEP_FORMAT_STATE_8BIT) {
         if (maps[0][0] == 0)
@@ -131,7 +119,7 @@ static float state_of(unsigned t, unsigned k, uint64_t i)
                 ref_map(n == 0, maps[n]);
         return maps[k][*stored] * scale;
     }
-    const float x = get(PTX_F16, stored) * scale;
+    const float x = gpu_element(PTX_F16, stored, 0) * scale;
     return k ? x * x : x;
 }
 
@@ -167,10 +155,9 @@ static struct element element_of(unsigned t, uint64_t i)
     const struct ptx_step_hyper *h = &groups[0].hyper;
     const float beta1 = (float)h->beta1, beta2 = (float)h->beta2, eps = (float)h->eps;
     const ptx_type type = tensors[t].dtype;
-    const float g = get(type, at(t, GRADIENT, type, i)), gg = g * g;
+    const float g = get(type, t, GRADIENT, i), gg = g * g;
     struct element e = {
-        .p = tensors[t].beside ? get(PTX_F32, at(t, BESIDE, PTX_F32, i))
-                               : get(type, at(t, PARAMETER, type, i)),
+        .p = tensors[t].beside ? get(PTX_F32, t, BESIDE, i) : get(type, t, PARAMETER, i),
         .m = fmaf(beta1, state_of(t, 0, i), fmaf(-beta1, g, g)),
         .v = fmaf(beta2, state_of(t, 1, i), fmaf(-beta2, gg, gg)),
     };
@@ -236,13 +223,13 @@ static void step_lamb(unsigned t, uint32_t step, uint32_t tile, unsigned lanes)
     for (uint64_t i = 0; i < counts[t]; i++) {
         const struct element e = element_of(t, i);
         const float next = fmaf(-move, e.u, e.p);
-        put(type, at(t, PARAMETER, type, i), next);
+        put(type, t, PARAMETER, i, next);
         if (format->beside)
-            put(PTX_F32, at(t, BESIDE, PTX_F32, i), next);
+            put(PTX_F32, t, BESIDE, i, next);
         if (format->by_block)
             continue;
-        put(format->state, at(t, STATE, format->state, i), e.m);
-        put(format->state, at(t, STATE + 1, format->state, i), e.v);
+        put(format->state, t, STATE, i, e.m);
+        put(format->state, t, STATE + 1, i, e.v);
     }
     memcpy(at(t, CLOCK, PTX_F32, 0), &count, sizeof count);
 }
@@ -256,12 +243,12 @@ static void fill(struct random *r, bool all)
         for (uint64_t i = 0; i < counts[t]; i++) {
             const ptx_type type = tensors[t].dtype;
             const float p = t == TENSORS - 1 ? 0 : (float)random_unit(r);
-            put(type, at(t, GRADIENT, type, i), (float)random_unit(r));
+            put(type, t, GRADIENT, i, (float)random_unit(r));
             if (!all)
                 continue;
-            put(type, at(t, PARAMETER, type, i), p);
+            put(type, t, PARAMETER, i, p);
             if (tensors[t].beside)
-                put(PTX_F32, at(t, BESIDE, PTX_F32, i), get(type, at(t, PARAMETER, type, i)));
+                put(PTX_F32, t, BESIDE, i, get(type, t, PARAMETER, i));
         }
 }
 
@@ -302,7 +289,7 @@ static void steps_with(ptx_step_format format, ptx_type parameter)
     for (unsigned n = 0; n < STEPS; n++) {
         fill(&r, false);
         if (n == SKIPPED)
-            put(parameter, at(1, GRADIENT, parameter, 7), NAN);
+            put(parameter, 1, GRADIENT, 7, NAN);
         require(ptx_buffer_upload(memory, 0, expected, BYTES, gpu.stream));
         require(ptx_step_plan_run(plan, gpu.stream));
         step += n != SKIPPED;

@@ -129,10 +129,7 @@ TEST(test_sizes)
 
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k += SANITIZED_EVERY(2)) {
         const struct step_shape shape = { .tensors = 1,
-                                          .groups = 1,
-                                          .norm_groups = 1,
                                           .most = 30000,
-                                          .rules = 1 << PTX_STEP_RULE_ADAMW,
                                           .formats = k % 2 ? 1 << PTX_STEP_FORMAT_STOCHASTIC
                                                            : 1 << PTX_STEP_FORMAT_FULL,
                                           .aligned = true };
@@ -219,12 +216,7 @@ static void refuse(const struct ptx_step_params *params, const char *message)
 TEST(test_refused)
 {
     struct random r = gpu_random(&gpu, "units that are refused");
-    const struct step_shape shape = { .tensors = 2,
-                                      .groups = 1,
-                                      .norm_groups = 1,
-                                      .most = 300,
-                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
-                                      .formats = 1 << PTX_STEP_FORMAT_FULL };
+    const struct step_shape shape = { .tensors = 2, .most = 300 };
 
     create(&r, shape);
     const struct ptx_step_params params = step_set_params(&set);
@@ -261,13 +253,7 @@ TEST(test_refused)
 TEST(test_unknown)
 {
     struct random r = gpu_random(&gpu, "units without norms");
-    const struct step_shape shape = { .tensors = 3,
-                                      .groups = 1,
-                                      .norm_groups = 1,
-                                      .most = 300,
-                                      .rules = 1 << PTX_STEP_RULE_ADAMW,
-                                      .formats = 1 << PTX_STEP_FORMAT_FULL,
-                                      .aligned = true };
+    const struct step_shape shape = { .tensors = 3, .most = 300, .aligned = true };
     const char *const message = "the norms of the weights, by which agc clips, are not known";
 
     create(&r, shape);

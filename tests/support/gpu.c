@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _POSIX_C_SOURCE 200809L
 #include "gpu.h"
+#include "reference/half.h"
 #include "test.h"
 
 #include <inttypes.h>
@@ -88,6 +89,26 @@ enum ref_type gpu_ref_type(ptx_type dtype)
            : dtype == PTX_F16  ? REF_F16
            : dtype == PTX_BF16 ? REF_BF16
                                : REF_F32;
+}
+
+float gpu_element(ptx_type type, const void *from, uint64_t i)
+{
+    const unsigned char *at = (const unsigned char *)from + i * ptx_type_bytes(type);
+    uint16_t half;
+    float x;
+
+    if (type == PTX_F32)
+        return memcpy(&x, at, sizeof x), x;
+    memcpy(&half, at, sizeof half);
+    return (float)(type == PTX_F16 ? f16_to_f64(half) : bf16_to_f64(half));
+}
+
+void gpu_set_element(ptx_type type, void *to, uint64_t i, float x)
+{
+    unsigned char *at = (unsigned char *)to + i * ptx_type_bytes(type);
+    const uint16_t half = type == PTX_F16 ? f16_from_f64((double)x) : bf16_from_f64((double)x);
+
+    memcpy(at, type == PTX_F32 ? (const void *)&x : &half, ptx_type_bytes(type));
 }
 
 struct ptx_target gpu_target(const struct gpu *gpu)

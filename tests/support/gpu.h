@@ -71,6 +71,9 @@ int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
 /// Writes the text to a file that remains after the test, and prints its path on standard error.
 void gpu_report_text(const struct gpu_kernel *loaded);
 enum ref_type gpu_ref_type(ptx_type dtype);
+/// Element `i` of an array of f32, f16 or bf16 on the host, every bit of it; and sets it.
+float gpu_element(ptx_type type, const void *from, uint64_t i);
+void gpu_set_element(ptx_type type, void *to, uint64_t i, float x);
 bool gpu_kernel_has(const struct gpu_kernel *loaded, const char *option, const char *value);
 /// Launches the kernel over n elements on the stream; does not wait.
 ptx_status gpu_launch(const struct gpu *gpu, const struct gpu_kernel *loaded, uint64_t n,
