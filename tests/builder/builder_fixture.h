@@ -99,6 +99,43 @@ static inline void expect_error_(ptx_builder *b, const char *file, int line, ...
 }
 #define EXPECT_ERROR(b, ...) expect_error_(b, __FILE__, __LINE__, __VA_ARGS__, (const char *)NULL)
 
+// Wrong calls, one at a time: a function calls number k, says what words the error has, and returns
+// the line; 0 if there is no such call.
+typedef unsigned misuse_call(ptx_builder *b, unsigned k, const char *words[2]);
+#define MISUSE(call, what, remedy)                                                                 \
+    if (k-- == 0) {                                                                                \
+        words[0] = what, words[1] = remedy;                                                        \
+        call;                                                                                      \
+        return __LINE__;                                                                           \
+    }
+
+// Each of them must be an error at its line. Their number.
+static inline unsigned misuse_checked(misuse_call *misuse, const char *file)
+{
+    const char *const name = strrchr(file, '/') ? strrchr(file, '/') + 1 : file;
+    unsigned k = 0;
+
+    for (unsigned line = 1; line; k++) {
+        ptx_builder *b = builder_at(90);
+        const char *words[2] = { NULL, NULL };
+        unsigned named = 0;
+        ptx_entry (b, "k", .block = { 32 })
+            line = misuse(b, k, words);
+        if (!line) {
+            ptx_builder_destroy(&b);
+            break;
+        }
+        const char *error = ptx_builder_finish(b) ? NULL : ptx_builder_error(b);
+        const char *place = error ? strstr(error, name) : NULL;
+        // A call of two lines is at one of them: compilers differ.
+        if (!place || sscanf(place + strlen(name), ":%u: k: ptx_", &named) != 1 ||
+            named + 1 < line || named > line + 1)
+            fail_msg("line %u: %s", line, error ? error : "no error");
+        EXPECT_ERROR(b, words[0], words[1]);
+    }
+    return k;
+}
+
 // A break of C that leaves a block open on purpose; tests/blocks.py finds the others.
 #define C_BREAK break
 

@@ -103,12 +103,6 @@ static unsigned misuse(ptx_builder *b, unsigned k, const char *words[2])
     const ptx_val unset = { .kind = PTX_KIND_POISON };
 
 #define C_OF(type, p, ...) ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_##type, 0, p, __VA_ARGS__)
-#define MISUSE(call, what, remedy)                                                                 \
-    if (k-- == 0) {                                                                                \
-        words[0] = what, words[1] = remedy;                                                        \
-        call;                                                                                      \
-        return __LINE__;                                                                           \
-    }
     MISUSE(C_OF(BF16, s, 32), "matrix_from: there is no fragment C of bf16", "C is f32, f16, s32");
     MISUSE(ptx_matrix_from(b, PTX_FRAGMENT_C, PTX_F32, 16, s, 32), "C of f32 with k = 16", "k = 0");
     MISUSE(C_OF(S32, s, 32), "C of s32 cannot be stored as f16", "f32 also as f16 and bf16");
@@ -152,7 +146,6 @@ static unsigned misuse(ptx_builder *b, unsigned k, const char *words[2])
     MISUSE(ptx_cp_async(b, ptx_at(b, s, 4), g, 16), "byte 8 of the array", "multiple of the 16");
     MISUSE(ptx_vote_any(b, f, UINT32_MAX), "vote", "pred");
     MISUSE(ptx_fragment_to_a(b, PTX_BF16, 16, &x), "c[0] is a fragment A of bf16", "C of f32");
-#undef MISUSE
 #undef C_OF
     (void)unset;
     return 0;
@@ -160,27 +153,7 @@ static unsigned misuse(ptx_builder *b, unsigned k, const char *words[2])
 
 TEST(misuse_is_named_with_its_line)
 {
-    unsigned k = 0;
-
-    for (unsigned line = 1; line; k++) {
-        ptx_builder *b = builder_at(90);
-        const char *words[2] = { NULL, NULL };
-        unsigned named = 0;
-        ptx_entry (b, "k", .block = { 32 })
-            line = misuse(b, k, words);
-        if (!line) {
-            ptx_builder_destroy(&b);
-            break;
-        }
-        const char *error = ptx_builder_finish(b) ? NULL : ptx_builder_error(b);
-        const char *place = error ? strstr(error, "test_matrix_store.c:") : NULL;
-        // A call of two lines is at one of them: compilers differ.
-        if (!place || sscanf(place, "test_matrix_store.c:%u: k: ptx_", &named) != 1 ||
-            named + 1 < line || named > line + 1)
-            fail_msg("line %u: %s", line, error ? error : "no error");
-        EXPECT_ERROR(b, words[0], words[1]);
-    }
-    assert_int_equal(k, 40);
+    assert_int_equal(misuse_checked(misuse, __FILE__), 40);
 }
 
 // Pointers that differ in a warp; tiles in code that not all lanes execute.

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: MIT
 """ptxgen.torch.Optimizer with weights to evaluate with, sums over tensors, outputs and states of one type."""
 
-import copy
-import io
 import pickle
 
 import ptxgen
@@ -10,7 +8,7 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from ptxgen import optimizers
-from torch_parts import DEVICE, give, needs, parameters, same
+from torch_parts import DEVICE, copies, give, needs, parameters, same
 
 numpy = pytest.importorskip("numpy")
 import rule_parts  # noqa: E402: it needs numpy
@@ -73,24 +71,6 @@ def test_before_the_first_step():
     assert same(params, before) and not optimizer.param_groups[0]["train_mode"]
     optimizer.train()
     run(optimizer, params, 1)
-
-
-def copies(optimizer, params):
-    def fresh():
-        mine = [torch.nn.Parameter(p.detach().clone()) for p in params]
-        return mine, pt.Optimizer(mine, optimizer.rule, lr=0.5)
-
-    mine, other = fresh()
-    other.load_state_dict(optimizer.state_dict())
-    yield mine, other
-    mine, other = fresh()
-    file = io.BytesIO()
-    torch.save(optimizer.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file, weights_only=False))
-    yield mine, other
-    yield copy.deepcopy((params, optimizer))
-    yield pickle.loads(pickle.dumps((params, optimizer)))
 
 
 @pytest.mark.parametrize("mode", [True, False])

@@ -3,7 +3,6 @@
 
 import copy
 import inspect
-import io
 import pickle
 
 import ptxgen
@@ -13,7 +12,7 @@ import torch
 from ptxgen import optimizers, rules
 from ptxgen.torch import _formats
 from test_torch_states import layer, local, one_rank, train  # noqa: F401: a fixture
-from torch_parts import DEVICE, SHAPES, give, needs, parameters, same
+from torch_parts import DEVICE, SHAPES, copies, give, needs, parameters, same
 
 
 def _adam(p, g, m, v, t, lr, betas, eps):
@@ -191,25 +190,6 @@ def test_scaler_and_guards(scaler_of):
     give(params, 9, scale=1e6)
     optimizer.step()
     assert float(optimizer.skipped) != 0 and float(state["step"]) == 3 and state["clock"].tolist() == [0.9 * 0.9 * 0.9]
-
-
-def copies(optimizer, params):
-    """Other optimizers with the same states: by a dict, a file, a copy of both, a pickle of both."""
-    def fresh():
-        mine = [torch.nn.Parameter(p.detach().clone()) for p in params]
-        return mine, pt.Optimizer(mine, optimizer.rule, lr=0.5)
-
-    mine, other = fresh()
-    other.load_state_dict(optimizer.state_dict())
-    yield mine, other
-    mine, other = fresh()
-    file = io.BytesIO()
-    torch.save(optimizer.state_dict(), file)
-    file.seek(0)
-    other.load_state_dict(torch.load(file))
-    yield mine, other
-    yield copy.deepcopy((params, optimizer))
-    yield pickle.loads(pickle.dumps((params, optimizer)))
 
 
 @pytest.mark.parametrize("rule", [my_adamw, clocked, lookahead], ids=lambda rule: rule.name)

@@ -2,8 +2,11 @@
 """What the tests of ptxgen.torch share. Tensors are on the CPU and plans on the emulator, or both on a
 GPU: DEVICE says which."""
 
+import copy
 import importlib.util
+import io
 import math
+import pickle
 import pkgutil
 import sys
 
@@ -121,3 +124,22 @@ class Model:
 def refill(model):
     for p, g in zip(model.params, model.given):
         p.grad.copy_(g)
+
+
+def copies(optimizer, params):
+    """Other optimizers with the same states: by a dict, a file, a copy of both, a pickle of both."""
+    def fresh():
+        mine = [torch.nn.Parameter(p.detach().clone()) for p in params]
+        return mine, pt.Optimizer(mine, optimizer.rule, lr=0.5)
+
+    mine, other = fresh()
+    other.load_state_dict(optimizer.state_dict())
+    yield mine, other
+    mine, other = fresh()
+    file = io.BytesIO()
+    torch.save(optimizer.state_dict(), file)
+    file.seek(0)
+    other.load_state_dict(torch.load(file))
+    yield mine, other
+    yield copy.deepcopy((params, optimizer))
+    yield pickle.loads(pickle.dumps((params, optimizer)))
