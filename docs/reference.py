@@ -129,7 +129,7 @@ def expand_row(row, parameters, template):
 
 def expand(header, tables, forms):
     """Replaces each table by declarations, one for each row."""
-    region = re.compile(r"((?:^///.*\n)*)^#define (PTX_DECLARE|PTX_TYPE_ENUM|PTXGEN_OPERATOR|PTXGEN_FUNCTION)"
+    region = re.compile(r"((?:^///.*\n)*)^#define (PTX_DECLARE|PTX_TYPE_ENUM|PTXGEN_OPERATOR|PTXGEN_FUNCTION|PTXGEN_INDEX)"
                         r"\(([^)]*)\)(.*\n(?:[^#]*?\n)??)"
                         r"((?:.*\n)*?)#undef \2\n", re.M)
     group = ""
@@ -149,7 +149,7 @@ def expand(header, tables, forms):
             lines = []
             for row in tables[use[1]]:
                 text, meaning = expand_row(row, parameters, template), meaning_of(row)
-                if name.startswith("PTXGEN_"):  # an operator's function, or the name of one
+                if name.startswith("PTXGEN_") and name != "PTXGEN_INDEX":  # an operator's function, or the name of one
                     called = "ptx_" + row[-1].removeprefix("ptx_")
                     meaning = f"As {called}()" if row[-1] != "not_equal" else ""
                 if not text.endswith((";", "}")):
@@ -182,6 +182,26 @@ def read_forms(path):
             elif name.startswith("ptx_") and len(cells) == 3:
                 forms[name] = [f"Types: {cells[2]}."]
     return forms
+
+
+def expand_uses(header):
+    """Replaces each use of a macro that the header defines for itself, PTXGEN_CALL(barrier), by what it stands for."""
+    define, at = re.compile(r"^#define (PTXGEN_\w+)\(([^)]*)\)((?:.* \n)*.*\n)", re.M), 0
+    while found := define.search(header.text, at):
+        name, columns, body = found.groups()
+        at, end = found.end(), header.text.find(f"#undef {name}\n", found.end())
+        if end < 0 or columns == "X":  # a table
+            continue
+        parameters = [column.strip() for column in columns.split(",")]
+
+        def use(call):
+            values = dict(zip(parameters, split_arguments(call[2])))
+            text = re.sub(r"\b\w+\b", lambda word: values.get(word[0], word[0]), " ".join(body.split()))
+            return call[1] + re.sub(r"##(\w+ (?=\())?", lambda pasted: (pasted[1] or "").strip(), text)
+
+        uses = re.sub(rf"^([ \t]*){name}\((\w[^()]*)\)", use, header.text[at:end], flags=re.M)
+        header.text = header.text[:at] + uses + header.text[end:]
+    header.text = re.sub(r"^PTXGEN_KINDS\(PTXGEN_KIND\)\n", "", header.text, flags=re.M)  # names in errors
 
 
 # ---- declarations --------------------------------------------------------------------------------
@@ -535,6 +555,7 @@ def main():
     tables, forms = read_tables(headers), read_forms(os.path.join(given.docs, "instructions.md"))
     fields = read_fields(headers)
     for header in headers:
+        expand_uses(header)
         expand(header, tables, forms)
         expand_fields(header, tables, fields)
         (read_cpp if header.name.endswith(".hpp") else read)(header)

@@ -112,6 +112,9 @@ for page in os.listdir(os.path.join(source, "docs")):
         failures.append(f"docs/{page} is not in the index")
 for name, words in (("clip.html", "CUdeviceptr max_norms_at;"), ("step.html", "CUdeviceptr max_norms_at;"),
                     ("object_hpp.html", "ptx_status synchronize(CUstream stream = nullptr) const;"),
+                    ("object_hpp.html", "ptx_status norm_sq(CUstream stream = nullptr);"),
+                    ("control_hpp.html", "void continue_if(expr cond);"),
+                    ("ptxgen_hpp.html", "expr laneid(place at = place::here());"),
                     ("value_hpp.html", "expr fma(expr x, expr y, expr z);"), ("clip.html", "Layer: plans")):
     if words not in pages[name].words:
         failures.append(f"{name} does not have: {words}")
@@ -119,6 +122,10 @@ if shutil.which("groff"):
     sheets = [os.path.join(man_folder, name) for name in sorted(os.listdir(man_folder))]
     done = subprocess.run(["groff", "-man", "-Tutf8", "-ww", "-z", *sheets], stderr=subprocess.PIPE, text=True)
     failures += done.stderr.splitlines()[:20]
+
+for name, page in pages.items():
+    if name.endswith("_hpp.html"):
+        failures += [f"{name} shows the macro {macro}" for macro in re.findall(r"\bPTXGEN_\w+\(.*", page.words)]
 
 print("\n".join(failures))
 print(f"{len(names)} exported names, {len(pages)} pages, {len(failures)} failures")
