@@ -127,6 +127,15 @@ static void is_malformed(void)
     WANT(cuDeviceGetCount(&count), CUDA_ERROR_NOT_INITIALIZED);
 }
 
+static void names_the_devices(void)
+{
+    const char *text = NULL;
+    is_malformed();
+    WANT(cuGetErrorString(CUDA_ERROR_INVALID_VALUE, &text), 0);
+    TRUE(strstr(text, "NN one of 70 72 75 80 ") != NULL);
+    TRUE(strcmp(text + strlen(text) - 8, " 120 121") == 0);
+}
+
 #define TEN       "0123456789"
 #define FIFTY     TEN TEN TEN TEN TEN
 #define LONG_NAME FIFTY FIFTY FIFTY FIFTY "0"
@@ -176,6 +185,7 @@ TEST(malformed)
     };
     for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++)
         IN_CHILD(is_malformed, variables[i]);
+    IN_CHILD(names_the_devices, "PTXGEN_EMU_DEVICE=sm_42");
 }
 
 static void second_fails(void)

@@ -259,6 +259,29 @@ EMULATOR_TEST(elected)
         assert_int_equal(((int *)emulator_at(e, out, 128))[i], i < 5 ? 0 : i == 5 ? 105 : 5);
 }
 
+// The end of a phase wakes the lanes that wait for it, and counts no others: three of two warps.
+EMULATOR_TEST(lanes_that_wait)
+{
+    const char *body = SHARED INIT(1) "setp.eq.u32 %p2, %r0, 2; @%p2 bra ARRIVES;\n"
+                                      "setp.eq.u32 %p3, %r0, 33; @%p3 bra WAITS;\n"
+                                      "setp.eq.u32 %p4, %r0, 65; @%p4 bra WAITS;\n"
+                                      "setp.eq.u32 %p5, %r0, 66; @%p5 bra WAITS;\n"
+                                      "ret;\n"
+                                      "ARRIVES: mbarrier.arrive.shared.b64 _, [bar]; ret;\n"
+                                      "WAITS: mbarrier.try_wait.parity.shared.b64 %p6, [bar], 0;\n"
+                                      "@!%p6 bra WAITS;\n"
+                                      "cvt.u64.u32 %rd4, %r0; mad.lo.u64 %rd4, %rd4, 4, %rd0;\n"
+                                      "st.global.u32 [%rd4], %r0; ret;";
+    e->block = 96;
+    for (e->config.seed = 0; e->config.seed < 8; e->config.seed++) {
+        const uint64_t out = emulator_zeros(e, 4 * 96);
+        emulator_expect(e, emulator_body(e, body, out, 0, 0), 0, "");
+        const int *got = emulator_at(e, out, 4 * 96);
+        for (int i = 0; i < 96; i++)
+            assert_int_equal(got[i], i == 33 || i == 65 || i == 66 ? i : 0);
+    }
+}
+
 // ---- reports ------------------------------------------------------------------------------------
 
 #define COPY "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [buf], [%rd1], "
