@@ -146,7 +146,7 @@ def markdown(text, names):
         return " ".join(taken)
 
     def goes_on(line):
-        return line.strip() and not re.match(r"```|[#|] ?|- |\d+\. ", line)
+        return line.strip() and not re.match(r"```|[#|] ?| *- |\d+\. ", line)
 
     while at < len(lines):
         line = lines[at]
@@ -172,6 +172,11 @@ def markdown(text, names):
             items = []
             while at < len(lines) and re.match(r"- |\d+\. ", lines[at]):
                 items.append(names.inline(block(re.sub(r"^(- |\d+\. )", "", lines[at]), goes_on)))
+                inner = []
+                while at < len(lines) and re.match(r" +- ", lines[at]):
+                    inner.append(names.inline(block(lines[at].strip()[2:], goes_on)))
+                if inner:
+                    items[-1] += "<ul>" + "".join(f"<li>{text}</li>" for text in inner) + "</ul>"
                 while at + 1 < len(lines) and not lines[at].strip() and re.match(r"  +\S", lines[at + 1]):
                     at += 1
                     items[-1] += "<br>" + names.inline(block(lines[at].strip(), goes_on))

@@ -124,6 +124,8 @@ if shutil.which("groff"):
     failures += done.stderr.splitlines()[:20]
 
 for name, page in pages.items():
+    if name.startswith("page-") and re.search(r"[:;.] - ", page.words):
+        failures.append(f"{name} has a list within a list as text")
     if name.endswith("_hpp.html"):
         failures += [f"{name} shows the macro {macro}" for macro in re.findall(r"\bPTXGEN_\w+\(.*", page.words)]
 
