@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gpu.h"
+#include "plan_calls.h"
 #include "reference/blocks.h"
 #include "test.h"
 
@@ -169,12 +169,8 @@ TEST(test_learned_lists)
 
 static void refused(const struct ptx_block_params *params, const char *text)
 {
-    ptx_block_plan *plan = ptx_block_plan_create(gpu.device, params, gpu.stream);
-
-    assert_null(plan);
-    assert_int_equal(ptx_error_status(), PTX_ERROR_INVALID);
-    if (!strstr(ptx_error_message(), text))
-        fail_msg("\"%s\" is not in: %s", text, ptx_error_message());
+    assert_null(ptx_block_plan_create(gpu.device, params, gpu.stream));
+    expect_failure(PTX_ERROR_INVALID, text);
 }
 
 TEST(test_refused)
@@ -250,15 +246,7 @@ TEST(test_refused_runs)
 
 int main(void)
 {
-    enum { LEAST_SM = 80 };
-
-    gpu_open(&gpu);
-    const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
-    if (info->sm < LEAST_SM) {
-        printf("SKIPPED: %s is sm_%d, and sm_80 is wanted\n", info->name, info->sm);
-        gpu_close(&gpu);
-        return 77;
-    }
+    gpu_open_from(&gpu, 80);
     const int failed = tests_run(NULL, NULL);
     gpu_close(&gpu);
     return failed;

@@ -406,13 +406,7 @@ TEST(memory_stays_small)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
-    if (info->sm < 80) {
-        printf("SKIPPED: %s is sm_%d, and sm_80 is wanted\n", info->name, info->sm);
-        gpu_close(&gpu);
-        return 77;
-    }
+    gpu_open_from(&gpu, 80);
     struct random r = gpu_random(&gpu, "muon products");
     for (size_t i = 0; i < SUBJECTS; i++) {
         prepare(&r, &subjects[i], schedules);

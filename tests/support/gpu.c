@@ -59,6 +59,17 @@ void gpu_open(struct gpu *gpu)
     fflush(stdout);
 }
 
+void gpu_open_from(struct gpu *gpu, int least_sm)
+{
+    gpu_open(gpu);
+    const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
+    if (info->sm >= least_sm)
+        return;
+    fprintf(stderr, "SKIPPED: %s is sm_%d, and sm_%d is wanted\n", info->name, info->sm, least_sm);
+    gpu_close(gpu);
+    exit(EXIT_SKIPPED);
+}
+
 void gpu_close(struct gpu *gpu)
 {
     ptx_buffer_destroy(&gpu->shared);

@@ -38,6 +38,8 @@ struct gpu {
 
 /// Without a GPU, exits with 77 and one line. If there is a GPU that cannot be used, exits with 1.
 void gpu_open(struct gpu *gpu);
+/// The same, for tests of what a GPU has from this target on: ends the program as skipped below it.
+void gpu_open_from(struct gpu *gpu, int least_sm);
 void gpu_close(struct gpu *gpu);
 /// Opens it, runs the program's tests (test.h), and closes it. Returns what tests_run() does.
 int gpu_tests_run(struct gpu *gpu);
