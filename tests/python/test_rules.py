@@ -207,6 +207,38 @@ def test_sums_over_ranks(gpu):
         assert all(differ(mine[name].tolist(), states[name][part]) == [] for name in states)
 
 
+# Three as a new user wrote them from docs/rules.md.
+
+
+@ptxgen.rule(states=dict(momentum=ptxgen.State("signed", stochastic=True)),
+             scalars=dict(lr=1e-3, mu=ptxgen.Scalar(0.9, "below_1"), weight_decay=0.5))
+def soft_sign(p, g, momentum, lr, mu, weight_decay):
+    m = mu * momentum + (1 - mu) * g
+    return ptxgen.exp(-lr * weight_decay) * p - lr * ptxgen.tanh(m * 100), m
+
+
+def _squares(u):
+    return u * u, 1.0
+
+
+def _unit(p, u, sums, lr):
+    return p - lr / (ptxgen.sqrt(sums[0] / sums[1]) + 1e-8) * u, u
+
+
+@ptxgen.rule(states=dict(m="signed"), scalars=dict(lr=0.02, momentum=0.95), reduce=_squares, apply=_unit)
+def unit_sgd(g, m, momentum):
+    return momentum * m + g
+
+
+@ptxgen.rule(states=dict(v="positive", mean=ptxgen.State("weight", start="p")), outputs=dict(copy="bf16"),
+             scalars=dict(lr=1e-3, beta=0.99, eps=1e-8), clock=dict(weight=0.0), evaluation=lambda mean: mean)
+def averaged(p, g, v, mean, t, weight, lr, beta, eps):
+    v = beta * v + (1 - beta) * g * g
+    p = p - lr * g / (ptxgen.sqrt(v / (1 - beta ** t)) + eps)
+    weight = weight + ptxgen.pow(t, 0.5)
+    return p, v, mean + ptxgen.pow(t, 0.5) / weight * (p - mean), p, weight
+
+
 def test_sixteen_scalars(gpu):
     """As many as there may be, with names of struct ptx_step_hyper among them and without."""
     def summed(p, g, **scalars):
@@ -222,6 +254,10 @@ def test_sixteen_scalars(gpu):
         check(gpu, [made(summed, states={}, scalars=scalars, name="sixteen")])
     with pytest.raises(ptxgen.InvalidError, match="17 scalars; a rule has 16 at most"):
         made(summed, states={}, scalars={f"a{k}": 0.0 for k in range(17)})
+
+
+def test_of_a_new_user(gpu):
+    check(gpu, [soft_sign, unit_sgd, averaged])
 
 
 def test_functions():
