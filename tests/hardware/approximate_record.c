@@ -219,17 +219,10 @@ static void run_all(struct record *r)
 int main(int argc, char **argv)
 {
     struct record r = { .gpu = ptx_device_open(NULL) };
-    const char *known = NULL, *out = NULL;
 
     if (!r.gpu)
         return skipped("no GPU: ", ptx_error_message());
-    for (int k = 1; k + 1 < argc; k += 2) {
-        if (!strcmp(argv[k], "-c"))
-            known = argv[k + 1];
-        if (!strcmp(argv[k], "-o"))
-            out = argv[k + 1];
-    }
-    if (!recording_open(&r.recording, known, known || out ? out : "-"))
+    if (!recording_open_by(&r.recording, argc, argv))
         return 2;
     r.builder = new_builder();
     run_all(&r);
@@ -238,6 +231,6 @@ int main(int argc, char **argv)
     ptx_builder_destroy(&r.builder);
     ptx_device_close(&r.gpu);
     if (!recording_close(&r.recording))
-        die(out, "cannot be written");
+        die("the recording", "cannot be written");
     return r.faults ? 1 : 0;
 }

@@ -427,22 +427,17 @@ static void workers_destroy(struct run *r, struct worker *workers)
 int main(int argc, char **argv)
 {
     static struct run r = { .tiles = 256, .jobs = 1 };
-    const char *known = NULL, *out = NULL;
 
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-n"))
             r.tiles = (unsigned)strtoul(argv[k + 1], NULL, 10);
         if (!strcmp(argv[k], "-j"))
             r.jobs = (unsigned)strtoul(argv[k + 1], NULL, 10);
-        if (!strcmp(argv[k], "-c"))
-            known = argv[k + 1];
-        if (!strcmp(argv[k], "-o"))
-            out = argv[k + 1];
     }
     r.gpu = ptx_device_open(NULL);
     if (!r.gpu || ptx_device_get_info(r.gpu)->sm < 80)
         return skipped("no GPU from sm_80 on: ", ptx_error_message());
-    if (!recording_open(&r.recording, known, known || out ? out : "-"))
+    if (!recording_open_by(&r.recording, argc, argv))
         return 2;
     struct worker *workers = workers_create(&r);
     for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++)
@@ -452,7 +447,7 @@ int main(int argc, char **argv)
     workers_destroy(&r, workers);
     ptx_device_close(&r.gpu);
     if (!recording_close(&r.recording))
-        die(out, "cannot be written");
+        die("the recording", "cannot be written");
     printf("%u results differ, %u tiles a shape\n", r.differences, r.tiles);
     return r.differences ? 1 : 0;
 }

@@ -295,7 +295,6 @@ static void visit(void *user, const struct op_case *c)
 int main(int argc, char **argv)
 {
     static struct record r;
-    const char *known = NULL, *out = NULL;
 
     r.gpu = ptx_device_open(NULL);
     if (!r.gpu)
@@ -303,12 +302,8 @@ int main(int argc, char **argv)
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-d") && !(r.dump = fopen(argv[k + 1], "wb")))
             die(argv[k + 1], "cannot be written");
-        if (!strcmp(argv[k], "-c"))
-            known = argv[k + 1];
-        if (!strcmp(argv[k], "-o"))
-            out = argv[k + 1];
     }
-    if (!recording_open(&r.recording, known, known || out ? out : "-"))
+    if (!recording_open_by(&r.recording, argc, argv))
         return 2;
     make_inputs(&r);
     r.out = ptx_buffer_create(r.gpu, VALUES * 8);
@@ -323,9 +318,9 @@ int main(int argc, char **argv)
     ptx_device_close(&r.gpu);
     if (r.dump)
         fclose(r.dump);
-    if (known)
+    if (r.recording.text)
         printf("%u of %u cases differ from the GPU's or from plain C\n", r.differences, r.cases);
     if (!recording_close(&r.recording))
-        die(out, "cannot be written");
+        die("the recording", "cannot be written");
     return r.differences ? 1 : 0;
 }

@@ -43,6 +43,18 @@ bool recording_open(struct recording *r, const char *known, const char *out)
     return true;
 }
 
+bool recording_open_by(struct recording *r, int argc, char **argv)
+{
+    const char *known = NULL, *out = NULL;
+
+    for (int k = 1; k + 1 < argc; k += 2)
+        if (!strcmp(argv[k], "-c"))
+            known = argv[k + 1];
+        else if (!strcmp(argv[k], "-o"))
+            out = argv[k + 1];
+    return recording_open(r, known, known || out ? out : "-");
+}
+
 static const char *find_between(const char *at, const char *end, const char *name)
 {
     const size_t length = strlen(name);

@@ -20,6 +20,9 @@ struct recording {
 /// ("-": standard output): first the known lines, then those of recording_add(). Returns false and
 /// prints a message if a file cannot be read or written.
 bool recording_open(struct recording *r, const char *known, const char *out);
+/// The same with the files that follow -c and -o among a program's arguments; without both, writes
+/// to standard output.
+bool recording_open_by(struct recording *r, int argc, char **argv);
 /// The rest of the line after the name, up to a newline; NULL if the case has no line.
 const char *recording_find(struct recording *r, const char *name);
 /// Counts a case without a line, and writes its line. `contents` and the arguments are as for

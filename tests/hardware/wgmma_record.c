@@ -128,15 +128,10 @@ static ptx_buffer *buffer(struct run *r, size_t bytes)
 int main(int argc, char **argv)
 {
     static struct run r = { .blocks = 8 };
-    const char *known = NULL, *out = NULL;
 
     for (int k = 1; k + 1 < argc; k += 2) {
         if (!strcmp(argv[k], "-n"))
             r.blocks = (unsigned)strtoul(argv[k + 1], NULL, 10);
-        if (!strcmp(argv[k], "-c"))
-            known = argv[k + 1];
-        if (!strcmp(argv[k], "-o"))
-            out = argv[k + 1];
     }
     r.gpu = ptx_device_open(NULL);
     if (!r.gpu)
@@ -147,7 +142,7 @@ int main(int argc, char **argv)
         ptx_device_close(&r.gpu);
         return 0;
     }
-    if (!recording_open(&r.recording, known, known || out ? out : "-"))
+    if (!recording_open_by(&r.recording, argc, argv))
         return 2;
     r.a = buffer(&r, WGMMA_IMAGE_A);
     r.b = buffer(&r, WGMMA_IMAGE_B);
@@ -163,7 +158,7 @@ int main(int argc, char **argv)
     ptx_buffer_destroy(&r.out);
     ptx_device_close(&r.gpu);
     if (!recording_close(&r.recording))
-        die(out, "cannot be written");
+        die("the recording", "cannot be written");
     printf("%u results differ, %u blocks a text\n", r.differences, r.blocks);
     return r.differences ? 1 : 0;
 }
