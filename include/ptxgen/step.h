@@ -408,8 +408,8 @@ PTXGEN_API ptx_status ptx_step_plan_set_loss_scale(ptx_step_plan *plan,
 /// to scale, as by a loss over the number of micro-batches. A second norm_sq before a step begins a
 /// new sum with the gradients of its time. Reports of gradients are of the sums, too.
 ///
-/// Errors: those of a run; INVALID for a plan without accumulators, and between a norm_sq and its
-/// step.
+/// Errors: those of a run; INVALID for a plan with elements and without accumulators, and between a
+/// norm_sq and its step.
 PTXGEN_API ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream stream);
 
 /// Makes the codes in blocks (fp8_blocks) of all tensors that have them, of the weights as they

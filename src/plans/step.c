@@ -511,14 +511,15 @@ ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream stream)
     ptx_status status = ptxp_norm_plan_begin(NORM_OF(plan), __func__);
     if (status)
         return status;
-    if (!plan->spec.accumulates)
+    // A rank whose shards are all empty has no accumulator, and nothing to add.
+    if (!plan->spec.accumulates && plan->norm.layout.element_count)
         status = ptxd_fail(PTX_ERROR_INVALID,
                            "no tensor of the plan has an accumulator: give each one at creation");
     else
         status = ptxp_norm_plan_check_idle(
             &plan->norm,
             "the step of the sums so far is not taken: ptx_step_plan_step() comes first", stream);
-    if (!status)
+    if (!status && plan->spec.accumulates)
         status = ptxp_norm_plan_launch(&plan->norm, STEP_ACCUMULATE, plan->norm.layout.chunk_count,
                                        false, stream);
     return ptxp_norm_plan_end(&plan->norm, __func__, status);
@@ -545,12 +546,13 @@ ptx_status ptx_step_plan_weights_changed(ptx_step_plan *plan, CUstream stream)
     ptx_status status = ptxp_norm_plan_begin(NORM_OF(plan), __func__);
     if (status)
         return status;
-    status = plan->spec.clips_units
-                 ? ptxp_norm_plan_launch(&plan->norm, STEP_UNIT_WEIGHTS, plan->layout.others, false,
-                                         stream)
-                 : ptxd_fail(PTX_ERROR_INVALID,
-                             "no group of the plan has agc, which alone needs this call: leave it "
-                             "out");
+    if (plan->spec.clips_units)
+        status = ptxp_norm_plan_launch(&plan->norm, STEP_UNIT_WEIGHTS, plan->layout.others, false,
+                                       stream);
+    else if (!ptxp_units_are_clipped(&plan->params)) // else all tensors of such groups are empty
+        status = ptxd_fail(PTX_ERROR_INVALID,
+                           "no group of the plan has agc, which alone needs this call: leave it "
+                           "out");
     plan->units_known |= !status;
     return ptxp_norm_plan_end(&plan->norm, __func__, status);
 }

@@ -361,6 +361,30 @@ TEST(test_refusals)
     step_set_destroy(&set);
 }
 
+// A rank of several may have empty shards alone, and calls what the others call.
+TEST(test_empty_shards)
+{
+    const CUdeviceptr at = ptx_buffer_address(micro);
+    const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD,
+                                          .hyper = { .lr = 1 },
+                                          .agc = { .clipping = 0.1, .eps = 1e-3 } };
+    const struct ptx_step_tensor empty = {
+        .parameter = at, .gradient = at, .dtype = PTX_F32, .gradient_dtype = PTX_F32, .columns = 4
+    };
+    const struct ptx_step_params params = { .tensors = &empty,
+                                            .tensor_count = 1,
+                                            .groups = &group,
+                                            .group_count = 1,
+                                            .norm_group_count = 1,
+                                            .max_norm = 1 };
+    ptx_step_plan *plan = step_create(&gpu, &params);
+
+    require(ptx_step_plan_weights_changed(plan, gpu.stream));
+    require(ptx_step_plan_accumulate(plan, gpu.stream));
+    require(ptx_step_plan_run(plan, gpu.stream));
+    ptx_step_plan_destroy(&plan);
+}
+
 int main(void)
 {
     gpu_open(&gpu);

@@ -42,6 +42,20 @@ def test_a_step_is_that_of_the_sums(dtype, last):
             p.grad = None
 
 
+def test_parts_without_elements():
+    """A rank of several may have empty shards alone, of one group or of all, and calls what the others call."""
+    for shapes in (((0, 4), (3, 0)), ((0, 4), (6, 2))):
+        params = [torch.nn.Parameter(torch.ones(shape, device=DEVICE)) for shape in shapes]
+        optimizer = pt.SGD([{"params": params[:1]}, {"params": params[1:], "agc": None}], lr=1.0, agc=0.1)
+        for p in params:
+            p.grad = torch.ones_like(p)
+        optimizer.accumulate()
+        for p in params:
+            p.grad = torch.ones_like(p)
+        optimizer.step()
+        assert all((p == -1).all() for p in params)
+
+
 def test_gradients_that_come_later_and_never():
     params = parameters()
     optimizer = pt.SGD(params, lr=1.0)

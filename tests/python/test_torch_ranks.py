@@ -663,6 +663,13 @@ def float8_weights(rank):
             assert float(amax) == float(q.detach().abs().max()) and float(inverse) == float(whole[q].scale_inv)
             part = distribute_tensor(whole[q].codes.view(torch.uint8), mesh, [Shard(0)]).to_local()
             assert torch.equal(codes.view(torch.uint8), part)
+    with torch.no_grad():
+        for p in made.parameters():
+            p.to_local()[rank:1].fill_(math.nan)  # the first rank's
+    ours.step()
+    for p in made.parameters():
+        if p.dim() > 1:
+            assert math.isnan(fp8[p].amax) and not math.isnan(fp8[p].scale_inv)
 
 
 @needs_two

@@ -85,6 +85,19 @@ def test_reports_take_the_norm_and_have_numbers_without_names():
         report[params[0]]
 
 
+def test_one_parameter():
+    """One row of bytes is contiguous whatever its strides."""
+    p = torch.nn.Parameter(torch.ones(2, 3, 3, 3, device=DEVICE))
+    for optimizer in (pt.SGD([p], lr=0.1, reports=True), pt.Muon([p], lr=0.1, reports=True)):
+        p.grad = torch.ones_like(p)
+        optimizer.step()
+        report = optimizer.report()
+        assert float(report.norm) == pytest.approx(54 ** 0.5) and float(report.absent) == 0
+        p.grad = 2 * p.grad
+        optimizer.step()
+        assert float(report.norm) == pytest.approx(54 ** 0.5)  # a copy
+
+
 def test_parameters_without_a_gradient_are_absent():
     params = parameters()
     optimizer = pt.SGD(params, lr=0.1, reports=True)

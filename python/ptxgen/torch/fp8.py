@@ -101,7 +101,8 @@ class _Table:
         self.whole.copy_(self.amax)
         if group is not None:
             import torch.distributed as dist
-            dist.all_reduce(self.whole, op=dist.ReduceOp.MAX, group=group)
+            # As integers: magnitudes are in the same order, and NaN is the largest, which a MAX of floats may lose.
+            dist.all_reduce(self.whole.view(torch.int32), op=dist.ReduceOp.MAX, group=group)
         if self.of.precomputes:
             self.precomputed.copy_(_LARGEST[self.of.format] / self.whole.clamp(min=_EPS).double())
         if not self.of.copies:

@@ -78,7 +78,12 @@ class Rows:
         rows = self._bytes[:self._gradients] if struct is _GRADIENT else self._bytes[self._gradients:]
         place = getattr(struct, field)
         rows = rows.view(-1, ctypes.sizeof(struct))[:, place.offset:place.offset + place.size]
-        return rows.contiguous().view(dtype)[:, 0]
+        return _column(rows, dtype)
+
+
+def _column(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """A copy of one field of rows of bytes. contiguous() would give one row as it is, with its strides and memory."""
+    return rows.clone().reshape(-1).view(dtype)
 
 
 def _absent(count: int, device: torch.device) -> Dict[str, Tensor]:
@@ -102,7 +107,7 @@ def _unpacked(rows: Tensor) -> Tuple[Dict[str, Tensor], Tensor]:
     columns, at = {}, 0
     for name, (_, _, dtype) in _COLUMNS.items():
         size = torch.empty((), dtype=dtype).element_size()
-        columns[name] = rows[:, at:at + size].contiguous().view(dtype)[:, 0]
+        columns[name] = _column(rows[:, at:at + size], dtype)
         at += size
     return columns, rows[:, at] != 0
 
