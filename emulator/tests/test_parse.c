@@ -40,7 +40,7 @@ TEST(every_variant_alone)
         struct ptx_kernel_spec spec;
         for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
              more = variant_next(kernel, &spec)) {
-            if (seen++ % SANITIZED_EVERY(7))
+            if (seen++ % SANITIZED_EVERY(29))
                 continue;
             ptx_builder *b = ptx_builder_create(NULL);
             ptx_kernel_emit(b, kernel, &spec);
