@@ -15,7 +15,7 @@ TEST(every_variant_on_every_target)
 {
     struct ptx_target target;
     char *last = NULL;
-    for (size_t t = 0; ptx_target_at(t, &target, NULL); t += SANITIZED_EVERY(5)) {
+    for (size_t t = 0; ptx_target_at(t, &target, NULL); t += SANITIZED_EVERY(11)) {
         ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
         variants_emit(b, variants_for(target, &last));
         const char *text = ptx_builder_finish(b);
@@ -40,7 +40,7 @@ TEST(every_variant_alone)
         struct ptx_kernel_spec spec;
         for (bool more = variant_first(kernel, PTX_NONE, &spec); more;
              more = variant_next(kernel, &spec)) {
-            if (seen++ % SANITIZED_EVERY(7))
+            if (seen++ % SANITIZED_EVERY(29))
                 continue;
             ptx_builder *b = ptx_builder_create(NULL);
             ptx_kernel_emit(b, kernel, &spec);

@@ -222,11 +222,12 @@ int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
     const struct ptx_target newest = gpu_target(gpu), oldest = { .sm = 70 };
     struct ptx_kernel_spec spec;
     struct variant_pairs pairs = { 0 };
+    const bool in_pairs = gpu->variants == 2 && (dtype == PTX_F32 || dtype == PTX_BF16);
     int count = 0, step = 0;
     for (bool more = variant_first(kernel, dtype, &spec); more;
-         more = gpu->variants == 0   ? variant_next_values(kernel, &spec, ++step)
-                : gpu->variants == 2 ? variant_next_pair(kernel, &spec, &pairs)
-                                     : variant_next_option(kernel, &spec)) {
+         more = in_pairs             ? variant_next_pair(kernel, &spec, &pairs)
+                : gpu->variants == 1 ? variant_next_option(kernel, &spec)
+                                     : variant_next_values(kernel, &spec, ++step)) {
         assert_true(count + 2 <= GPU_MOST_VARIANTS);
         gpu_kernel_load(gpu, kernel, &spec, newest, &loaded[count++]);
         if ((dtype == PTX_BF16 || kernel == &ptx_kernel_cast_fp8) && newest.sm != oldest.sm)

@@ -5,9 +5,9 @@
 ///   PTXGEN_TEST_SEED      seed of the random data, sizes and alignments; printed at the start
 ///   PTXGEN_TEST_LARGE     0 excludes more than 10^6 elements
 ///   PTXGEN_TEST_MAX_SIZE  the greatest number of elements
-///   PTXGEN_TEST_VARIANTS  of a kernel's options: 0: each value; 2: each value beside each value of
-///   every other;
-///                         1, the default: each combination
+///   PTXGEN_TEST_VARIANTS  of a kernel's options: 0: each value; 1, the default: each combination;
+///                         2: each value beside each of every other in f32 and bf16, each value in
+///                         the other types
 ///   PTXGEN_TEST_FILTER    names of tests to run, with * and ?
 ///   PTXGEN_TEST_BUFFERS   own: each tensor has a buffer of its own, some without guard bytes, so
 ///   that a
