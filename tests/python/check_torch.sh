@@ -28,7 +28,7 @@ download "$scratch/venv/bin/pip" -q --disable-pip-version-check --no-cache-dir i
 cd "$root/tests/python"
 files=
 if [ "$tests" = all ]; then
-    files=$(echo test_torch_*.py test_rules.py test_rules_published.py test_optimizers.py)
+    files=$(echo test_torch_*.py test_rules.py test_rules_published.py test_rule_numbers.py test_optimizers.py)
 else
     for name in $tests; do
         files="$files test_torch_$name.py"

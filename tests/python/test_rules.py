@@ -11,7 +11,6 @@ import random
 import ptxgen
 import pytest
 from ptxgen import functions, optimizers, rules, where
-from ptxgen.symbols import NAMES
 
 numpy = pytest.importorskip("numpy")
 from random_rules import any_rule, missing, used  # noqa: E402: they need numpy
@@ -258,39 +257,6 @@ def test_sixteen_scalars(gpu):
 
 def test_of_a_new_user(gpu):
     check(gpu, [soft_sign, unit_sgd, averaged])
-
-
-def test_functions():
-    """Those of elements against math in f64, within a unit or so of f32; those of the whole step of f64."""
-    x = numpy.random.default_rng(1).uniform(0.1, 3, COUNT).astype(numpy.float32)
-    own = {"rsqrt": lambda x: 1 / math.sqrt(x), "sigmoid": lambda x: 1 / (1 + math.exp(-x)), "exp2": lambda x: 2.0 ** x}
-    for name in functions.FUNCTIONS[:-1]:
-        call, expected = getattr(ptxgen, name.lower()), own.get(name.lower()) or getattr(math, name.lower())
-        rule = ptxgen.rule(states={}, scalars=dict(lr=1.0), name=f"my_{name.lower()}")(lambda p, g: call(p))
-        found = rule.reference()(x, x, {}, 1)[0]
-        wanted = numpy.array([expected(float(one)) for one in x])
-        assert (abs(found - wanted) <= 3.5 * numpy.spacing(abs(wanted).astype(numpy.float32))).all(), name
-
-    @ptxgen.rule(states={}, clock=dict(a=0.0, b=0.0, c=0.0), scalars=dict(lr=0.3))
-    def of_steps(p, g, t, lr):
-        return p, ptxgen.exp(t * lr), ptxgen.log(t * lr), ptxgen.pow(t, lr)
-
-    for t in (1, 2, 7, 1000):
-        found = of_steps.reference()(x, x, {}, t, clock=dict(a=0.0, b=0.0, c=0.0))[2]
-        for mine, wanted in zip(found.values(), (math.exp(t * 0.3), math.log(t * 0.3), math.pow(t, 0.3))):
-            assert abs(mine - wanted) <= 1e-15 * abs(wanted)
-
-
-def test_numbers_of_the_step(gpu):
-    """One that is written several times is one, and its negative beside elements takes no room, but as a divisor."""
-    @ptxgen.rule(states=dict(m="signed"), scalars=dict(lr=0.1, b=0.9))
-    def several(p, g, m, lr, b):
-        m = ptxgen.fma(-b, m, (1 - b) * g) - -(1 - b) * where(g > 0, -lr, lr)
-        return p - -lr * (b * m) / -(1 - b), m
-
-    ops = [NAMES[op.op] for op in several._data.once]
-    assert ops.count("SET_COEFFICIENT") == 5 and ops.count("SUB") == 1 and ops.count("NEG") == 2  # -lr within where()
-    check(gpu, [several])
 
 
 def test_fma_is_rounded_once():

@@ -4,12 +4,6 @@
 
 #include "own_rule.h"
 
-// Rounds an f64 to f32.
-static ptx_val rounded(ptx_builder *b, ptx_val x)
-{
-    return ptx_cvt(b, PTX_F64, ptx_cvt(b, PTX_F32, x));
-}
-
 // The calls of operations that compute, by the number of their operands.
 static const struct {
     ptx_val (*one)(ptx_builder *b, ptx_val x);
@@ -26,7 +20,6 @@ static const struct {
     [PTX_RULE_SQRT].one = ptxk_own_rule_sqrt,
     [PTX_RULE_NEG].one = ptx_neg,
     [PTX_RULE_ABS].one = ptx_abs,
-    [PTX_RULE_F32].one = rounded,
     [PTX_RULE_LT].two = ptx_lt,
     [PTX_RULE_LE].two = ptx_le,
     [PTX_RULE_GT].two = ptx_gt,
@@ -113,66 +106,107 @@ static ptx_val reached(ptx_builder *b, const struct ptx_rule_operation *op, cons
     return (ptx_val) { 0 };
 }
 
-// The results of operands, { 0 } for what is none.
-static ptx_val result(const ptx_val *results, uint32_t k, uint32_t before)
-{
-    return k < before ? results[k] : (ptx_val) { 0 };
-}
-
-// Whether the operation takes the result of operation `of`.
-static bool takes(const struct ptx_rule_operation *op, uint32_t of)
+// How many results of others an operation takes: its first operands.
+static unsigned operands_of(ptx_rule_op op)
 {
     static const char *const shapes[PTX_RULE_OP_COUNT] = {
 #define SHAPE(name, shape, ...) shape,
         PTX_RULE_OPS(SHAPE)
 #undef SHAPE
     };
-    const uint32_t operands[] = { op->x, op->y, op->z };
-    const char *kinds = strchr(shapes[op->op], '=') + 1;
 
-    for (unsigned n = 0; kinds[n] == 'v' || kinds[n] == 'p'; n++)
+    return (unsigned)strspn(strchr(shapes[op], '=') + 1, "vp");
+}
+
+static bool takes(const struct ptx_rule_operation *op, uint32_t of)
+{
+    const uint32_t operands[] = { op->x, op->y, op->z };
+
+    for (unsigned n = 0; n < operands_of(op->op); n++)
         if (operands[n] == of)
             return true;
     return false;
 }
 
-// Whether a quotient in f64 is of two f32s and all that becomes of it is rounded to f32. A division
-// in f32 has the same bits then: no quotient of two significands of 24 bits is so near the middle
-// between two f32s that f64 rounds it there.
-static bool divides_in_f32(const struct ptx_rule_operation *ops, uint32_t count, uint32_t k)
+// What the operations of a list give: of `once` and `of_sums` in f64. What is an f32 there is in
+// `narrow`, and in f64 only once an operation takes it so: conversions are slow.
+struct results {
+    ptx_val full[PTX_RULE_MAX_OPERATIONS], narrow[PTX_RULE_MAX_OPERATIONS];
+};
+
+static bool is_narrow(const struct results *of, uint32_t k)
 {
-    if (ops[k].op != PTX_RULE_DIV || ops[ops[k].x].op != PTX_RULE_F32 ||
-        ops[ops[k].y].op != PTX_RULE_F32)
+    return of->narrow[k].type != PTX_NONE;
+}
+
+static ptx_val full(ptx_builder *b, struct results *of, uint32_t k)
+{
+    if (is_narrow(of, k) && of->full[k].type == PTX_NONE)
+        of->full[k] = ptx_cvt(b, PTX_F64, of->narrow[k]);
+    return of->full[k];
+}
+
+// Whether an operation in f64 takes f32s, and all that becomes of its result is rounded to f32. It
+// has the same bits in f32 then: with 2 * 24 + 2 bits or more in between, sums, products, quotients
+// and roots that are rounded twice are as if rounded once (Figueroa 1995), to the fewer bits of
+// subnormal numbers, too.
+static bool computes_in_f32(const struct ptx_rule_operation *ops, uint32_t count, uint32_t k,
+                            const struct results *results)
+{
+    static const bool can[PTX_RULE_OP_COUNT] = {
+        [PTX_RULE_ADD] = true, [PTX_RULE_SUB] = true,  [PTX_RULE_MUL] = true,
+        [PTX_RULE_DIV] = true, [PTX_RULE_SQRT] = true,
+    };
+    const uint32_t operands[] = { ops[k].x, ops[k].y };
+
+    if (!can[ops[k].op])
         return false;
+    for (unsigned n = 0; n < operands_of(ops[k].op); n++)
+        if (!is_narrow(results, operands[n]))
+            return false;
     for (uint32_t n = k + 1; n < count; n++)
         if (takes(&ops[n], k) && ops[n].op != PTX_RULE_F32 && ops[n].op != PTX_RULE_SET_COEFFICIENT)
             return false;
     return true;
 }
 
-static ptx_val quotient_of_f32(ptx_builder *b, ptx_val x, ptx_val y)
+// Whether the operation gives or sets an f32 where others of its list give f64s.
+static bool run_narrow(ptx_builder *b, const struct ptx_rule_operation *ops, uint32_t count,
+                       uint32_t k, const struct place *at, struct results *results)
 {
-    ptx_val dividend = ptx_cvt(b, PTX_F32, x), divisor = ptx_cvt(b, PTX_F32, y);
+    const struct ptx_rule_operation *op = &ops[k];
+    const ptx_val *narrow = results->narrow;
 
-    return ptx_cvt(b, PTX_F64, ptx_div(b, dividend, divisor));
+    if (op->op == PTX_RULE_F32)
+        results->narrow[k] =
+            is_narrow(results, op->x) ? narrow[op->x] : ptx_cvt(b, PTX_F32, results->full[op->x]);
+    else if (op->op == PTX_RULE_SET_COEFFICIENT && is_narrow(results, op->x))
+        (void)reached(b, op, at, narrow[op->x]);
+    else if (computes_in_f32(ops, count, k, results))
+        results->narrow[k] =
+            ptxk_rule_program_computed(b, op->op, narrow[op->x], narrow[op->y], (ptx_val) { 0 });
+    else
+        return false;
+    return true;
 }
 
 static void run(ptx_builder *b, const struct ptx_rule_operation *ops, uint32_t count,
                 const struct place *at)
 {
-    ptx_val results[PTX_RULE_MAX_OPERATIONS];
+    struct results results;
 
     for (uint32_t k = 0; k < count; k++) {
         const ptx_rule_op op = ops[k].op;
-        const ptx_val x = result(results, ops[k].x, k);
-        const bool computes = calls[op].one || calls[op].two || calls[op].three;
-        if (!at->element && divides_in_f32(ops, count, k)) {
-            results[k] = quotient_of_f32(b, x, result(results, ops[k].y, k));
+        const uint32_t operands[] = { ops[k].x, ops[k].y, ops[k].z };
+        ptx_val of[3] = { { 0 } };
+        results.full[k] = results.narrow[k] = (ptx_val) { 0 };
+        if (!at->element && run_narrow(b, ops, count, k, at, &results))
             continue;
-        }
-        results[k] = computes ? ptxk_rule_program_computed(b, op, x, result(results, ops[k].y, k),
-                                                           result(results, ops[k].z, k))
-                              : reached(b, &ops[k], at, x);
+        for (unsigned n = 0; n < operands_of(op); n++)
+            of[n] = full(b, &results, operands[n]);
+        const bool computes = calls[op].one || calls[op].two || calls[op].three;
+        results.full[k] = computes ? ptxk_rule_program_computed(b, op, of[0], of[1], of[2])
+                                   : reached(b, &ops[k], at, of[0]);
     }
 }
 

@@ -232,6 +232,43 @@ const char *ptxk_step_coefficients_meaning(const struct ptxk_step_rules *rules)
     return meanings[ptxk_step_coefficients_words(rules) / IN_A_SECTOR - 2];
 }
 
+// Stores words of a row, aligned fours of which any is set: single ones take as many transactions
+// as words, because rows lie apart, and the launch behind them waits for all.
+static void words_store(ptx_builder *b, ptx_ptr row, uint32_t first, const ptx_val *word,
+                        uint32_t count)
+{
+    for (uint32_t k = 0; k < count; k += 4) {
+        ptx_val lane[4];
+        uint32_t end = 0;
+        for (uint32_t n = 0; n < 4; n++) {
+            const bool is = k + n < count && word[k + n].type != PTX_NONE;
+            lane[n] = is ? word[k + n] : ptx_zero(PTX_F32);
+            end = is ? n + 1 : end;
+        }
+        if (end > 2)
+            ptx_store_vec(b, row, first + k, ptx_vec4(lane[0], lane[1], lane[2], lane[3]));
+        else if (end == 2)
+            ptx_store_vec(b, row, first + k, ptx_vec2(lane[0], lane[1]));
+        else if (end)
+            ptx_store(b, row, first + k, lane[0]);
+    }
+}
+
+// Those of a rule, which are behind the first ones, too.
+static void coefficients_store(ptx_builder *b, const struct ptxk_step_rules *rules,
+                               const struct ptxk_step_rule *rule, const ptx_val *c, ptx_ptr row)
+{
+    const uint32_t most = PTXK_STEP_FIRST_COEFFICIENTS;
+    ptx_val set[PTX_RULE_MAX_COEFFICIENTS] = { { 0 } };
+
+    for (uint32_t k = 0; k < rule->coefficients; k++)
+        if (ptxk_step_has_coefficient(rule, k))
+            set[k] = c[k];
+    words_store(b, row, 0, set, most);
+    words_store(b, row, ptxk_step_coefficient_at(rules, most), set + most,
+                PTX_RULE_MAX_COEFFICIENTS - most);
+}
+
 // `step`: the address of the clock's count.
 static void once(ptx_builder *b, const struct ptxk_step_rules *rules,
                  const struct ptxk_step_rule *rule, const struct ptxk_step_clock *clock,
@@ -247,9 +284,7 @@ static void once(ptx_builder *b, const struct ptxk_step_rules *rules,
         own.state[k] = ptx_load(b, count, PTXK_STEP_CLOCK_STATE_AT + k);
     }
     rule->once(b, &own, c);
-    for (uint32_t k = 0; k < rule->coefficients; k++)
-        if (ptxk_step_has_coefficient(rule, k))
-            ptx_store(b, row, ptxk_step_coefficient_at(rules, k), c[k]);
+    coefficients_store(b, rules, rule, c, row);
     for (uint32_t k = 0; k < rule->clock_states; k++)
         ptx_store(b, ptx_ptr_cast(b, PTX_F64, row), PTXK_STEP_CLOCK_STATE + k, own.state[k]);
 }
@@ -267,10 +302,15 @@ struct ptxk_step_clocks ptxk_step_clocks_param(ptx_builder *b, const struct ptxk
     return c;
 }
 
-static void count_write(ptx_builder *b, ptx_ptr row, ptx_val count, ptx_val t)
+// `rate`: { 0 } for none.
+static void count_store(ptx_builder *b, ptx_ptr row, ptx_val count, ptx_val t, ptx_val rate)
 {
-    ptx_store(b, row, PTXK_STEP_COUNT, count);
-    ptx_store(b, ptx_ptr_cast(b, PTX_U32, row), PTXK_STEP_T, t);
+    const ptx_val word[] = { count, ptx_bitcast(b, PTX_F32, t), rate };
+
+    _Static_assert(PTXK_STEP_T == PTXK_STEP_COUNT + 1 && PTXK_STEP_EMA_RATE == PTXK_STEP_T + 1 &&
+                       PTXK_STEP_COUNT % 4 == 0,
+                   "side by side");
+    words_store(b, row, PTXK_STEP_COUNT, word, sizeof word / sizeof *word);
 }
 
 void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool ema,
@@ -284,20 +324,17 @@ void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool 
     ptx_ptr step = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, at.lane[0]);
     ptx_ptr hyper = ptx_ptr_from(b, PTX_F64, PTX_SPACE_GLOBAL, at.lane[1]);
     struct ptxk_step_clock own = { .hyper = hyper, .lr_at = lr_rule.lane[0] };
-    const bool are_own = rules->rule[0]->own; // the library's come first
-    if (!are_own)
+    if (!rules->rule[0]->own) // the library's come first
         scalars_read(b, hyper, lr_rule.lane[0], own.scalar);
     ptx_val rule = ptx_cvt(b, PTX_U32, lr_rule.lane[1]);
 
     ptx_comment(b, "the count of this step");
     ptx_val count = ptx_add(b, ptx_load(b, step, 0), 1);
     own.t = ptx_cvt(b, PTX_U32, count);
-    if (!are_own)
-        count_write(b, row, count, own.t);
+    ptx_val rate = { 0 };
     if (ema) {
         ptx_comment(b, "the rate at which averages follow the weights");
-        ptx_val rate = ptx_sub(b, 1, ptx_load(b, hyper, S_EMA_DECAY));
-        ptx_store(b, row, PTXK_STEP_EMA_RATE, ptx_cvt(b, PTX_F32, rate));
+        rate = ptx_cvt(b, PTX_F32, ptx_sub(b, 1, ptx_load(b, hyper, S_EMA_DECAY)));
     }
     for (unsigned r = 0; r < rules->count; r++) {
         const struct ptxk_step_rule *of = rules->rule[r];
@@ -309,6 +346,5 @@ void ptxk_step_derive(ptx_builder *b, const struct ptxk_step_rules *rules, bool 
         ptx_if (b, ptx_eq(b, rule, ptxk_step_rule_number(rules, of)))
             once(b, rules, of, &own, at.lane[0], row);
     }
-    if (are_own) // which read their scalars themselves, and not behind a store
-        count_write(b, row, count, own.t);
+    count_store(b, row, count, own.t, rate); // behind loads, which ptxas moves above no store
 }
