@@ -7,7 +7,8 @@
 On a GPU the calls return before the work is done; only the calls are timed. Without a GPU it times what Python does,
 with the launches left out: PTXGEN_LIBCUDA must name the emulator, and PTXGEN_EMU_DEVICE=sm_90,pageable must be set.
 A backward pass has a cost of its own, whatever it is of: so each call is timed alone, and as one of CHAIN calls that follow
-each other, with one backward pass. Writes RESULTS/quantizer_host_time.json."""
+each other, with one backward pass; and alone with the backward pass in the caller's thread, where torch does not hand it to
+the thread of the device. Functions that compute nothing show what torch takes for one in Python. Writes RESULTS/quantizer_host_time.json."""
 
 import json
 import os
@@ -24,7 +25,7 @@ from ptxgen.torch import quantization as q
 from ptxgen.torch.quantization import _launch
 
 SHAPE, REPEATS, WARM, TURNS, CHAIN = (64, 64), 200, 30, 5, 20
-COLUMNS = ("forward", "both", "forward in a chain", "both in a chain")
+COLUMNS = ("forward", "both", "forward in a chain", "both in a chain", "both in one thread")
 LEVELS = {"q_min": -8, "q_max": 7}
 
 
@@ -53,6 +54,7 @@ def cases(device):
         "groups": (lambda x: q.fake_quantize(x, groups, axis=-1, group=32, **learned), (groups,)),
         "groups, LearnedQuantizer": (module, (module.scale,)),
         "no operation, autograd.Function": (Nothing.apply, ()),
+        "no operation, two gradients": (lambda x: NothingOfTwo.apply(x, one), (one,)),
         "no operation, of torch": (lambda x: x.view_as(x), ()),
     }
 
@@ -70,6 +72,20 @@ class Nothing(torch.autograd.Function):
         return torch.empty_like(ctx.saved_tensors[0])
 
 
+class NothingOfTwo(torch.autograd.Function):
+    """The same with the gradients of a learned scale."""
+
+    @staticmethod
+    def forward(ctx, x, scale):
+        ctx.save_for_backward(x, scale)
+        return torch.empty_like(x)
+
+    @staticmethod
+    def backward(ctx, dy):
+        x, scale = ctx.saved_tensors
+        return torch.empty_like(x), torch.empty_like(scale)
+
+
 def chained(call, x):
     for _ in range(CHAIN):
         x = call(x)
@@ -77,10 +93,13 @@ def chained(call, x):
 
 
 def of_each(call, leaves, x, gradient):
-    """The work of each column, and how many calls it is."""
+    """The work of each column, how many calls it is, and whether a backward pass has a thread of its own."""
     leaves = (x, *leaves)
-    return ((lambda: call(x), 1), (lambda: torch.autograd.grad(call(x), leaves, gradient), 1),
-            (lambda: chained(call, x), CHAIN), (lambda: torch.autograd.grad(chained(call, x), leaves, gradient), CHAIN))
+
+    def both():
+        torch.autograd.grad(call(x), leaves, gradient)
+    return ((lambda: call(x), 1, True), (both, 1, True), (lambda: chained(call, x), CHAIN, True),
+            (lambda: torch.autograd.grad(chained(call, x), leaves, gradient), CHAIN, True), (both, 1, False))
 
 
 def median(work, calls, synchronize):
@@ -110,7 +129,7 @@ def main():
     x, gradient = leaf(*SHAPE, device=device), torch.ones(SHAPE, device=device)
     works = {name: of_each(*case, x, gradient) for name, case in cases(device).items()}
     for work in works.values():
-        for run, _ in work:
+        for run, _, _ in work:
             run()
     if not gpu:
         operations._run_call = lambda *arguments: 0
@@ -119,8 +138,9 @@ def main():
     found = {name: [[] for _ in COLUMNS] for name in works}
     for _ in range(TURNS):  # in turns: the clock of a CPU changes
         for name, work in works.items():
-            for (run, calls), times in zip(work, found[name]):
-                times.append(median(run, calls, synchronize))
+            for (run, calls, threads), times in zip(work, found[name]):
+                with torch.autograd.set_multithreading_enabled(threads):
+                    times.append(median(run, calls, synchronize))
     report = {"device": torch.cuda.get_device_name() if gpu else "the emulator, without launches",
               "torch": torch.__version__, "shape": SHAPE, "chain": CHAIN,
               "microseconds": {name: dict(zip(COLUMNS, map(statistics.median, row))) for name, row in found.items()}}

@@ -126,16 +126,16 @@ class Prepared:
     here. A call is at `stream`, with an address for each of `addresses`: all that the call has, fields of the struct, in
     their order there."""
 
-    __slots__ = ("_operations", "_operation", "_struct", "_bytes", "_offsets", "_pack", "_count", "_calls", "_free")
+    __slots__ = ("_operations", "_operation", "_struct", "_bytes", "_offsets", "_pack", "_count", "_calls", "_call")
 
     def __init__(self, operations: Object, name: str, fields: Mapping[str, Any], addresses: Sequence[str]) -> None:
         self._operations, self._operation = operations.handle, getattr(_c, f"PTX_OPERATION_{name}")
         self._struct: Any = getattr(_c, f"ptx_{name}_params")
         self._bytes = bytes(_params(self._struct, fields, {}))
         self._offsets = [getattr(self._struct, field).offset for field in addresses]
-        self._count, self._pack = len(addresses), packing.Struct(f"{len(addresses)}Q").pack_into
+        self._pack, self._count = packing.Struct(f"{len(addresses)}Q").pack, c_size_t(len(addresses))
         self._calls: List[Handle] = []  # one, or one each of threads that made the first call at the same time
-        self._free: List[Any] = []  # of memory for addresses that nobody uses: that, and arguments with it
+        self._call: Any = None
 
     def workspace(self, **addresses: int) -> int:
         """The bytes of device memory that the call needs besides its arrays."""
@@ -146,29 +146,22 @@ class Prepared:
         check(c.ptx_operation_describe(self._operation, byref(made), byref(described)))
         return int(described.workspace)
 
-    def _new(self, addresses: Sequence[int]) -> Any:
-        if not self._calls:
-            params = bytearray(self._bytes)
-            for offset, address in zip(self._offsets, addresses):
-                packing.pack_into("Q", params, offset, address)
-            made = checked(c.ptx_operation_call_create(
-                self._operations.value, self._operation, addressof(c_char.from_buffer(params))))
-            self._calls.append(Handle(made, c.ptx_operation_call_destroy, self._operations))
-        room = bytearray(8 * self._count)
-        return room, c_void_p(self._calls[0].value), c_void_p(addressof(c_char.from_buffer(room))), c_size_t(self._count)
+    def _create(self, addresses: Sequence[int]) -> None:
+        params = bytearray(self._bytes)
+        for offset, address in zip(self._offsets, addresses):
+            packing.pack_into("Q", params, offset, address)
+        made = checked(c.ptx_operation_call_create(
+            self._operations.value, self._operation, addressof(c_char.from_buffer(params))))
+        self._calls.append(Handle(made, c.ptx_operation_call_destroy, self._operations))
+        self._call = c_void_p(made)
 
     def __call__(self, stream: int, *addresses: int) -> None:
-        try:
-            own = self._free.pop()  # other threads have others
-        except IndexError:
-            own = self._new(addresses)
-        room, call, at, count = own
-        self._pack(room, 0, *addresses)
+        if self._call is None:
+            self._create(addresses)
         if captures:
             keep(self._operations)
-        if _run_call(call, at, count, c_void_p(stream)):
+        if _run_call(self._call, self._pack(*addresses), self._count, c_void_p(stream)):
             raise failure()
-        self._free.append(own)
 
 
 # What may stand for an f32 and an s32.

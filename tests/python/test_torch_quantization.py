@@ -524,7 +524,7 @@ def test_known_calls_are_checked():
                                ({"division": "fast"}, ValueError, "none of")):
         with pytest.raises(kind, match=message):
             q.fake_quantize(x, scale, **{"q_min": -8, "q_max": 7, "axis": None, **how})
-    for other in (scale.to("meta"), scale.expand(2), scale.int()):
+    for other in (scale.to("meta"), scale.expand(2), scale.int(), scale.to_sparse()):
         with pytest.raises((TypeError, ValueError), match="scale"):
             q.fake_quantize(x, other, q_min=-8, q_max=7)
     with pytest.raises(TypeError, match="x is sparse"):

@@ -212,8 +212,11 @@ def test_both_ways_of_replacing_are_alike():
     assert modules.first.weight_quantizer.scale.grad is not None
     again = pickle.loads(pickle.dumps(modules))
     assert train(again, 1) == train(modules, 1)
-    with pytest.raises(RuntimeError, match="parametrized modules"):
+    with pytest.raises(RuntimeError, match=r"quantize_model\(\): a ParametrizedConv2d cannot be pickled, .* use replace=\"module\""):
         pickle.dumps(parametrized)
+    plain = copy.deepcopy(parametrized)
+    q.unquantize_model(plain)
+    assert equal_states(pickle.loads(pickle.dumps(plain)).state_dict(), plain.state_dict())
     loaded = block("parametrization", rows, act)
     buffer = io.BytesIO()
     torch.save(parametrized.state_dict(), buffer)

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
-from typing import Any, Dict, Optional
+from typing import Any, Callable, Dict, Optional
 
 import torch
 
@@ -29,11 +30,9 @@ class Cuda:
         self.device = device
         torch.zeros((), device=device)  # torch initialises its context
         self.gpu = devices.Device(ordinal=device.index, primary=True)
-        self._index = device.index
-
-    def stream(self) -> int:
-        """torch's current stream, as a CUstream."""
-        return _shortcuts.stream.way(self._index)  # type: ignore[no-any-return]
+        _shortcuts.stream.way(device.index)  # from then on it is the way that stays
+        #: torch's current stream, as a CUstream.
+        self.stream: Callable[[], int] = functools.partial(_shortcuts.stream.way, device.index)
 
     def capturing(self) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())

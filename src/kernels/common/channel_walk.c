@@ -227,19 +227,6 @@ static void pass_column(ptx_builder *b, const struct channel_walk *w, const stru
     }
 }
 
-// One flag for all lanes, because predicate registers are few.
-static void share_unusual(ptx_builder *b, struct quantizer *of, unsigned lanes)
-{
-    ptx_val any = of[0].scale.unusual;
-
-    if (any.kind == PTX_KIND_POISON)
-        return;
-    for (unsigned k = 1; k < lanes; k++)
-        any = ptx_or(b, any, of[k].scale.unusual);
-    for (unsigned k = 0; k < lanes; k++)
-        of[k].scale.unusual = any;
-}
-
 // The column layout: channels change from element to element. A thread processes vectors that have
 // the same channels, with one quantizer per lane. Completes w->channels.
 static void walk_columns(ptx_builder *b, struct channel_walk *w)
@@ -262,7 +249,6 @@ static void walk_columns(ptx_builder *b, struct channel_walk *w)
     ptx_for (b, column, first, columns, ptx_mul_wide(b, blocks, span)) {
         struct lane_quantizers q;
         ptxk_channel_walk_quantizers(b, w, column, &q);
-        share_unusual(b, q.of, w->lanes);
         pass_column(b, w, &q.each, column, stride);
     }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "division.h"
 
+#include <math.h>
+
 #include "common.h"
 
 ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x)
@@ -10,16 +12,25 @@ ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x)
     return ptx_fma(b, r, error, r);
 }
 
+static ptx_val usual_reciprocal(ptx_builder *b, ptx_val value, ptx_val reciprocal)
+{
+    ptx_val below = ptx_lt(b, value, 0x1p-60);
+    ptx_val above = ptx_gt(b, value, 0x1p60);
+
+    return ptx_select(b, ptx_or(b, below, above), NAN, reciprocal);
+}
+
+ptx_val ptxk_reciprocal_of(ptx_builder *b, ptx_val value)
+{
+    return usual_reciprocal(b, value, ptx_rcp(b, value));
+}
+
 struct divisor ptxk_divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal)
 {
     struct divisor y = { .value = value, .reciprocal = reciprocal };
 
-    if (reciprocal.kind == PTX_KIND_POISON)
-        return y;
-    y.negated = ptx_neg(b, reciprocal);
-    ptx_val below = ptx_lt(b, value, 0x1p-60);
-    ptx_val above = ptx_gt(b, value, 0x1p60);
-    y.unusual = ptx_or(b, below, above);
+    if (reciprocal.kind != PTX_KIND_POISON)
+        y.negated = ptx_neg(b, reciprocal);
     return y;
 }
 
@@ -31,7 +42,7 @@ struct divisor ptxk_divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend,
         return (struct divisor) { .value = value,
                                   .reciprocal = ptx_rcp(b, value),
                                   .by_reciprocal = true };
-    return ptxk_divisor_from(b, value, narrow ? ptx_rcp(b, value) : (ptx_val) { 0 });
+    return ptxk_divisor_from(b, value, narrow ? ptxk_reciprocal_of(b, value) : (ptx_val) { 0 });
 }
 
 struct divisor ptxk_divisor_of_many(ptx_builder *b, ptx_val value, ptx_type dividend,
@@ -39,20 +50,10 @@ struct divisor ptxk_divisor_of_many(ptx_builder *b, ptx_val value, ptx_type divi
 {
     if (by_reciprocal || dividend == PTX_F64)
         return ptxk_divisor_of(b, value, dividend, by_reciprocal);
-    struct divisor y = ptxk_divisor_from(b, value, ptxk_quick_rcp(b, value)); // else unusual
+    ptx_val reciprocal = usual_reciprocal(b, value, ptxk_quick_rcp(b, value));
+    struct divisor y = ptxk_divisor_from(b, value, reciprocal);
     y.for_many = true;
     return y;
-}
-
-// Whether the divisor of any lane is unusual.
-static ptx_val any_unusual(ptx_builder *b, const struct divisors *y, unsigned lanes)
-{
-    ptx_val any = y->of[0]->unusual;
-
-    for (unsigned k = 1; k < lanes; k++)
-        if (y->of[k]->unusual.reg != y->of[k - 1]->unusual.reg)
-            any = ptx_or(b, any, y->of[k]->unusual);
-    return any;
 }
 
 // With r the correctly rounded reciprocal of y, q = x * r and e = q * y - x without an error, q - e
@@ -81,6 +82,18 @@ static ptx_val is_tiny(ptx_builder *b, ptx_val x)
 static ptx_val divide(ptx_builder *b, const struct divisor *y, ptx_val x)
 {
     return y->by_reciprocal ? ptx_mul(b, x, y->reciprocal) : ptx_div(b, x, y->value);
+}
+
+// Whether any lane is NaN: one comparison detects it in either of two.
+static ptx_val any_nan(ptx_builder *b, ptx_vec x)
+{
+    ptx_val any = ptx_unordered(b, x.lane[0], x.lane[x.lanes > 1]);
+
+    for (unsigned k = 2; k < x.lanes; k += 2) {
+        const ptx_val other = x.lane[k + 1 < x.lanes ? k + 1 : k];
+        any = ptx_or(b, any, ptx_unordered(b, x.lane[k], other));
+    }
+    return any;
 }
 
 // Whether any lane is tiny.
@@ -125,19 +138,15 @@ ptx_vec ptxk_quotients(ptx_builder *b, const struct divisors *y, ptx_vec x)
             result.lane[k] = divide(b, y->of[k], x.lane[k]);
         return result;
     }
-    ptx_val rare = any_unusual(b, y, x.lanes);
     for (unsigned k = 0; k < x.lanes; k++) {
         ptxk_comment_lanes(b, "quotients by the reciprocal, corrected", k, 4, x.lanes);
         result.lane[k] = ptx_var(b, corrected(b, y->of[k], x.lane[k]));
-        if (tests_each)
-            rare = ptx_or(b, rare, is_tiny(b, x.lane[k]));
     }
     if (x.lanes > 4)
         ptx_comment(b, "whether one of them is NaN");
-    for (unsigned k = 0; k < x.lanes; k += 2) { // one comparison detects a NaN in either of two
-        const ptx_val other = result.lane[k + 1 < x.lanes ? k + 1 : k];
-        rare = ptx_or(b, rare, ptx_unordered(b, result.lane[k], other));
-    }
+    ptx_val rare = any_nan(b, result);
+    for (unsigned k = 0; k < x.lanes && tests_each; k++)
+        rare = ptx_or(b, rare, is_tiny(b, x.lane[k]));
     if (dtype == PTX_F16 || tests_each) {
         ptx_if (b, rare)
             divide_exactly(b, y, x, result);

@@ -17,10 +17,11 @@ enum { DIVISION_EXACT, DIVISION_RECIPROCAL };
 // there.
 ptx_val ptxk_quick_rcp(ptx_builder *b, ptx_val x);
 
+// The reciprocal of a divisor near the ends of f32's range, which needs real divisions, is NaN: so
+// are its products, and who looks for NaN finds both.
 struct divisor {
     ptx_val value; // f32 or f64: the type of the division
     ptx_val reciprocal, negated;
-    ptx_val unusual; // near the ends of f32's range: needs a real division
     bool by_reciprocal;
     bool for_many; // whether it is of ptxk_divisor_of_many()
 };
@@ -32,9 +33,12 @@ struct divisor ptxk_divisor_of(ptx_builder *b, ptx_val value, ptx_type dividend,
 // The same for many dividends, few of which are 0: those of f32 are divided as those of 16 bits.
 struct divisor ptxk_divisor_of_many(ptx_builder *b, ptx_val value, ptx_type dividend,
                                     bool by_reciprocal);
-// A divisor with correctly rounded quotients and a rounded 1 / value that was computed elsewhere;
-// the reciprocal is poisoned if it is not needed, as for dividends of f64.
+// A divisor with correctly rounded quotients whose reciprocal was found elsewhere; poisoned if it
+// is not needed, as for dividends of f64.
 struct divisor ptxk_divisor_from(ptx_builder *b, ptx_val value, ptx_val reciprocal);
+
+// Of dividends in 16 bits.
+ptx_val ptxk_reciprocal_of(ptx_builder *b, ptx_val value);
 
 // The divisor of each lane; lanes may share a divisor.
 struct divisors {

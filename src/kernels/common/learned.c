@@ -14,6 +14,23 @@ unsigned ptxk_learned_sums(const struct ptx_kernel_spec *spec)
     return ptxk_learns_zero_point(spec) ? 2 : 1;
 }
 
+// Of a learned zero point in f32, rounded and clamped: from q_min to q_max, so that no level is
+// further from it than a u32 says. PTX's max drops a NaN, whose level is the least.
+static void levels_around_learned(ptx_builder *b, struct quantizer *q, ptx_val zero_point,
+                                  struct levels levels)
+{
+    ptx_val least = ptx_cvt(b, PTX_S32, levels.q_min);
+    ptx_val greatest = ptx_cvt(b, PTX_S32, levels.q_max);
+    ptx_val above = ptx_max(b, zero_point, -0x1p31); // what is greater than an s32 is so at last
+    ptx_val nearest = ptx_cvt(b, PTX_S32, above, .round = PTX_ROUND_RN);
+    ptx_val level = ptx_min(b, ptx_max(b, nearest, least), greatest);
+    ptx_val below = ptx_bitcast(b, PTX_U32, ptx_sub(b, level, least));
+    ptx_val beyond = ptx_bitcast(b, PTX_U32, ptx_sub(b, greatest, level));
+
+    q->lo = ptx_sub(b, 0, ptx_cvt(b, PTX_F32, below, .round = PTX_ROUND_RZ));
+    q->hi = ptx_cvt(b, PTX_F32, beyond, .round = PTX_ROUND_RZ);
+}
+
 struct quantizer ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *spec, ptx_val scale,
                                  ptx_val zero_point, struct levels levels)
 {
@@ -23,6 +40,12 @@ struct quantizer ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *s
     struct quantizer q = { .scale = ptxk_divisor_of_many(b, scale, spec->dtype, by_reciprocal) };
 
     ptx_comment(b, "the quantizer: its divisor, and its levels around the zero point");
+    if (learns)
+        q.minus_scale = ptx_cvt(b, PTX_F64, ptx_neg(b, scale));
+    if (learns && compute == PTX_F32) {
+        levels_around_learned(b, &q, zero_point, levels);
+        return q;
+    }
     ptx_val least = ptx_cvt(b, PTX_F64, levels.q_min); // all are of 32 bits, so f64 is exact
     ptx_val greatest = ptx_cvt(b, PTX_F64, levels.q_max);
     ptx_val level = ptx_cvt(b, PTX_F64, learns ? ptx_rint(b, zero_point) : zero_point);
@@ -34,8 +57,6 @@ struct quantizer ptxk_learned_of(ptx_builder *b, const struct ptx_kernel_spec *s
         q.lo = ptx_cvt(b, PTX_F32, q.lo, .round = PTX_ROUND_RP);
         q.hi = ptx_cvt(b, PTX_F32, q.hi, .round = PTX_ROUND_RM);
     }
-    if (learns)
-        q.minus_scale = ptx_cvt(b, PTX_F64, ptx_neg(b, scale));
     return q;
 }
 

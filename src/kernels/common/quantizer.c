@@ -168,7 +168,7 @@ struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel
     enum { LO, HI, RECIPROCAL, VALUES = 4 };
     const bool fake = spec->option[QUANTIZER_GRADIENT] == GRADIENT_FAKE_QUANTIZE;
     const bool narrow = spec->dtype == PTX_F16 || spec->dtype == PTX_BF16;
-    const bool has_reciprocal = narrow && !fake;
+    const bool has_reciprocal = narrow && !fake; // fake quantization does not use it
 
     if (divides_by_reciprocal(spec)) {
         ptx_comment(b, "the divisor, and what is in range");
@@ -178,12 +178,10 @@ struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel
     ptx_ptr shared = ptx_shared(b, ptxk_compute_type(spec->dtype), VALUES);
     ptx_if (b, ptx_eq(b, ptx_tid(b, PTX_X), 0)) {
         struct quantizer q = { .scale.value = scale };
-        if (narrow) // fake quantization does not use it
-            q.scale.reciprocal = ptx_rcp(b, scale);
         set_bounds(b, spec, &q, zero_point, levels);
         ptx_store_vec(b, shared, LO, ptx_vec2(q.lo, q.hi));
         if (has_reciprocal)
-            ptx_store(b, shared, RECIPROCAL, q.scale.reciprocal);
+            ptx_store(b, shared, RECIPROCAL, ptxk_reciprocal_of(b, scale));
     }
     ptx_barrier(b);
     ptx_vec bounds = ptx_load_vec(b, shared, LO, 2);
@@ -196,16 +194,15 @@ struct quantizer ptxk_quantizer_of_block(ptx_builder *b, const struct ptx_kernel
 }
 
 // The variables of a quantizer; those that its type and options do not use are poisoned.
-enum { QUANTIZER_VALUES = 7 };
+enum { QUANTIZER_VALUES = 6 };
 static void values_of(struct quantizer *q, ptx_val *values[QUANTIZER_VALUES])
 {
     values[0] = &q->scale.value;
     values[1] = &q->scale.negated;
     values[2] = &q->scale.reciprocal;
-    values[3] = &q->scale.unusual;
-    values[4] = &q->lo;
-    values[5] = &q->hi;
-    values[6] = &q->minus_scale;
+    values[3] = &q->lo;
+    values[4] = &q->hi;
+    values[5] = &q->minus_scale;
 }
 
 struct quantizer ptxk_quantizer_var(ptx_builder *b, struct quantizer init)

@@ -37,9 +37,12 @@ def breaks(function: _Function) -> _Function:
     return found
 
 
-def compiling() -> bool:
-    """Whether torch.compile traces the call, with custom operators in place of autograd functions."""
-    return OPERATORS and torch.compiler.is_compiling()
+def _never() -> bool:
+    return False
+
+
+#: Whether torch.compile traces the call, with custom operators in place of autograd functions.
+compiling: Callable[[], bool] = torch.compiler.is_compiling if OPERATORS else _never
 
 
 asked: Any = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)  # torch 2 has it
@@ -100,6 +103,8 @@ def beside(function: str, name: str, given: Tensor, x: Tensor) -> None:
         raise ValueError(f"{function}: {name} is on {given.device}, and x on {x.device}: move it there")
     if not compiling():
         _plain(function, name, given)
+        if given.layout is not torch.strided:
+            raise TypeError(f"{function}: {name} is sparse: use {name}.to_dense()")
 
 
 def choice(function: str, name: str, value: Any, choices: Sequence[str]) -> None:

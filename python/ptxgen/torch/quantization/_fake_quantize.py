@@ -131,7 +131,8 @@ class _Known(NamedTuple):
 
     layout: Layout
     how: Any  #: Calls, or Levels where there are no elements
-    zero_point: Optional[int]  #: None: a tensor, taken as it is
+    plain: bool  #: x is taken as it is, and Calls have the zero points
+    zero_point: Optional[int]  #: None: a tensor, taken as it is, or that of Calls
     learn: bool
 
 
@@ -145,17 +146,20 @@ _wrapped: Any = None if _transforms else _checks.asked or _checks.wrapped  # out
 def _key(x: Any, scale: Any, zero_point: Any, q_min: Any, q_max: Any, axis: Any, group: Any, learn: Any, grad_factor: Any,
          division: Any, in_range: Any) -> Any:
     """What the checks of a call depend on. None: check it."""
-    if (type(x) not in _PLAIN or type(scale) not in _PLAIN or x.layout is not _STRIDED or scale.layout is not _STRIDED
-            or _forward_ad._current_level >= 0 or (_transforms() if _transforms else _wrapped(x) or _wrapped(scale))
-            or type(q_min) is not int or type(q_max) is not int):
+    if (type(x) not in _PLAIN or type(scale) not in _PLAIN or _forward_ad._current_level >= 0
+            or (_transforms() if _transforms else _wrapped(x) or _wrapped(scale)) or type(q_min) is not int
+            or type(q_max) is not int):
         return None
     zero = zero_point
-    if zero is not None and type(zero) is not int:
-        if type(zero) not in _PLAIN or zero.layout is not _STRIDED or (_wrapped and _wrapped(zero)):
-            return None
-        zero = zero.dtype, zero.shape, zero.is_contiguous(), zero.device
-    return (x.dtype, x.shape, x.stride(), x.device, scale.dtype, scale.shape, scale.is_contiguous(), scale.device, zero, q_min,
-            q_max, axis, type(axis), group, type(group), learn, grad_factor, type(grad_factor), division, in_range)
+    try:
+        if zero is not None and type(zero) is not int:
+            if type(zero) not in _PLAIN or (_wrapped and _wrapped(zero)):
+                return None
+            zero = zero.dtype, zero.shape, zero.stride(), zero.device
+        return (x.dtype, x.shape, x.stride(), x.device, scale.dtype, scale.shape, scale.stride(), scale.device, zero, q_min,
+                q_max, axis, type(axis), group, type(group), learn, grad_factor, type(grad_factor), division, in_range)
+    except RuntimeError:  # a sparse tensor has no strides
+        return None
 
 
 def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, zeros: Any, shape: Layout, how: Levels, learn: str) -> None:
@@ -169,19 +173,26 @@ def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, zeros: Any, s
     if len(_known) >= 4096:  # shapes that change without end
         _known.clear()
     value = None if isinstance(zero_point, Tensor) else zero_point or 0
-    _known[key] = _Known(shape, Calls(x, zeros, how, value) if x.numel() else how, value, learn != "none")
+    calls: Any = Calls(x, zeros, how, value) if x.numel() else how
+    if value is not None and x.numel() and calls.zero is not None:
+        value = None
+    plain = shape.order is None and x.is_contiguous()
+    _known[key] = _Known(shape, calls, plain, value, learn != "none")
 
 
 def _as_before(known: _Known, x: Tensor, scale: Tensor, zero_point: Any) -> Tensor:
-    shape, how, value, learns = known
+    shape, how, plain, value, learns = known
     if not learns and scale.requires_grad:
         scale = scale.detach()
+    if type(zero_point) is int:
+        zero_point = None
     if value is not None:
-        zero_point = None if type(how) is Calls and how.zero is not None else (
-            _launch.constant(x.device, shape.channels or 1, value))
-    if shape.order is None:
-        y: Tensor = _apply(x if x.is_contiguous() else x.contiguous(), scale, zero_point, how)
+        zero_point = _launch.constant(x.device, shape.channels or 1, value)
+    if plain:
+        y: Tensor = _apply(x, scale, zero_point, how)
         return y
+    if shape.order is None:
+        return _apply(x.contiguous(), scale, zero_point, how)  # type: ignore[no-any-return]
     return restored(_apply(arranged(x, shape), scale, zero_point, how), shape)
 
 

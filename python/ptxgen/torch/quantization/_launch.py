@@ -155,8 +155,8 @@ def _learned_call(x: Tensor, scale: Tensor, how: Levels, learned: bool, aligned:
 
 
 class Calls:
-    """The calls of a quantizer with tensors as scales and zero points, for inputs of one type and size: prepared at the
-    first of each."""
+    """The calls of a quantizer with tensors as scales and zero points, for contiguous inputs of one type and size: prepared at
+    the first of each."""
 
     __slots__ = ("how", "zero", "_at", "_stream", "_forward", "_backward", "_learned", "_learns", "_like_x", "_like_scale")
 
@@ -185,7 +185,7 @@ class Calls:
 
     def backward(self, dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
         """The gradient of x alone."""
-        x, dy, call = x.contiguous(), dy.contiguous(), self._backward
+        dy, call = dy.contiguous(), self._backward
         if call is None:
             self._like_x = _shortcuts.empty_as.way(x)
             call = self._backward = _backward_call(x, scale, self.how, True)
@@ -198,7 +198,7 @@ class Calls:
     def learned_backward(self, dy: Tensor, x: Tensor, scale: Tensor,
                          zero_point: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """The gradients of x, the scales and the zero points; of these None where they are integers."""
-        x, dy, learns = x.contiguous(), dy.contiguous(), self._learns
+        dy, learns = dy.contiguous(), self._learns
         if self._like_scale is None:
             self._like_x, self._like_scale = _shortcuts.empty_as.way(x), _shortcuts.empty_as.way(scale)
         at_x, dx, d_scale = x.data_ptr(), self._like_x(), self._like_scale()
@@ -250,6 +250,7 @@ def quantize_backward(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point
 def learned_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor,
                      how: Levels) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
     """As of Calls."""
+    x = x.contiguous()
     if x.numel():
         return Calls(x, zero_point, how).learned_backward(dy, x, scale, zero_point)
     d_zero = torch.zeros_like(scale) if zero_point.is_floating_point() else None

@@ -22,6 +22,7 @@ Replace = Literal["module", "parametrization"]
 Keep = Literal["original", "quantized"]
 Filter = Callable[[str, torch.nn.Module], bool]
 _NAME, _BACK = "quantize_model()", "unquantize_model()"
+_MARK = "_ptxgen_quantized"
 
 
 class _Quantized:
@@ -146,6 +147,18 @@ def _without(left: List[str], already: List[str]) -> str:
     return "the model has no Linear, Conv1d, Conv2d or Conv3d: choose others with `filter`, and replace=\"parametrization\""
 
 
+def _refuse_pickling(made: Any) -> None:
+    """Of the class that torch has made for a parametrized module alone."""
+    before = made.__getstate__
+
+    def state(module: Any) -> Any:
+        if _MARK not in module.__dict__:
+            return before(module)
+        raise RuntimeError(f"{_NAME}: a {type(module).__name__} cannot be pickled, because torch makes its class at run time: save "
+                           "state_dict(), pickle after unquantize_model(), or use replace=\"module\"")
+    made.__getstate__ = state
+
+
 def quantize_model(model: torch.nn.Module, filter: Optional[Filter] = None, *,
                    weight: Optional[Callable[[Tensor], torch.nn.Module]] = None,
                    activation: Optional[Callable[[], torch.nn.Module]] = None, replace: Replace = "module") -> List[str]:
@@ -206,9 +219,10 @@ def quantize_model(model: torch.nn.Module, filter: Optional[Filter] = None, *,
             layer.add_module("activation_quantizer", of_input)
             _put(model, name, layer)
             continue
-        module.__dict__["_ptxgen_quantized"] = True
+        module.__dict__[_MARK] = True
         if of_weight is not None:
             parametrize.register_parametrization(module, "weight", of_weight, unsafe=True)
+            _refuse_pickling(type(module))
         if of_input is not None:
             module.activation_quantizer = of_input
             by_name: Any = {"with_kwargs": True} if _BY_NAME else {}
@@ -308,7 +322,7 @@ def unquantize_model(model: torch.nn.Module, *, keep: Keep = "original") -> List
                 layer.__dict__.pop(key, None)
             _put(model, name, layer)
             continue
-        module.__dict__.pop("_ptxgen_quantized", None)
+        module.__dict__.pop(_MARK, None)
         if parametrize.is_parametrized(module, "weight"):
             with torch.no_grad(), _quiet(module.parametrizations.weight):
                 parametrize.remove_parametrizations(module, "weight", leave_parametrized=False)
@@ -321,7 +335,7 @@ def unquantize_model(model: torch.nn.Module, *, keep: Keep = "original") -> List
 
 
 def _is_parametrized(module: Any) -> bool:
-    return "_ptxgen_quantized" in module.__dict__ or (
+    return _MARK in module.__dict__ or (
         parametrize.is_parametrized(module, "weight")
         and any(type(one).__module__.startswith(__package__ or "") for one in module.parametrizations.weight))
 
