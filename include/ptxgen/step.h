@@ -130,9 +130,10 @@ struct ptx_step_tensor {
     /// 16: see ptx_step_plan_accumulate(). The plan writes it; nothing has to set it to 0. All
     /// tensors that have elements have one, or none has. 0: a step takes `gradient` alone.
     CUdeviceptr accumulator;
-    CUdeviceptr accumulated; ///< with an accumulator: its struct ptx_step_accumulated
-    CUdeviceptr beside;      ///< MASTER: the f32 master; REMAINDER: the s16 remainder;
-                             ///< MASTER_24BIT: the s8 correction; else 0
+    /// With an accumulator: its struct ptx_step_accumulated, at a multiple of 8.
+    CUdeviceptr accumulated;
+    CUdeviceptr beside; ///< MASTER: the f32 master; REMAINDER: the s16 remainder;
+                        ///< MASTER_24BIT: the s8 correction; else 0
     /// The exponential moving average of the weights, of `count` elements, which each step moves
     /// towards the parameter by the group's ema_decay: rules.h. A step that is skipped, and one in
     /// which the tensor has no gradient, leave it. The caller sets it first, usually to the
@@ -208,7 +209,7 @@ struct ptx_step_tensor {
 struct ptx_step_accumulated {
     uint32_t gradients; ///< summed since the last step; with bit 31, that a norm_sq or run has
                         ///< taken: the next one begins a new sum
-    uint32_t chunks;    ///< the plan's; 0 between launches
+    uint32_t launch;    ///< the library's: what marks the launch that wrote `gradients`
 };
 
 /// Codes in blocks. With fp8_blocks a run leaves a copy of the weights in blocks of the matrix of

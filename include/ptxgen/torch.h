@@ -83,7 +83,8 @@ typedef enum ptx_torch_found {
 /// the range of tensors in which the two differ. A parameter and its gradient must have
 /// the device, layout and types that the caller names; the gradient its parameter's sizes and, in
 /// dimensions of more than one element, strides. The gradient of a DTensor must be one, with the
-/// same object as spec. layout: may be NULL if no tensor has a `whole`.
+/// same object as spec. layout: may be NULL if no tensor has a `whole`. What is where it was is on
+/// the device where it was.
 ///
 /// For CHANGED and UNUSUAL *first is the tensor, and `now` has no meaning. No function is called of
 /// a parameter that has another TensorImpl. May be called from any thread while no other changes

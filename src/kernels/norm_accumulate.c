@@ -3,8 +3,9 @@
 // which takes the last one up. The first one is written, so nothing is set to 0.
 #include "norm_parts.h"
 
-// Of struct ptx_step_accumulated. A count that a norm has taken has bit 31: it is negative.
-enum { GRADIENTS, CHUNKS };
+// struct ptx_step_accumulated as a u64: the count in the lower half, in the upper one what the
+// launch that wrote it has and no other. So blocks that read it before and after tell the same, and
+// none waits for another. A count that a norm has taken has bit 31: it is negative.
 #define TAKEN UINT32_C(0x80000000)
 
 ptx_ptr ptxk_norm_accumulators_param(ptx_builder *b)
@@ -13,11 +14,20 @@ ptx_ptr ptxk_norm_accumulators_param(ptx_builder *b)
                          .meaning = "rows of 2: addresses of the f32 sums, and of their counts");
 }
 
+void ptxk_norm_accumulator_params(ptx_builder *b, struct norm_squares *n, const char *turns)
+{
+    n->accumulator.rows = ptxk_norm_accumulators_param(b);
+    n->accumulator.turns =
+        ptx_param_ptr(b, PTX_U32, turns, .meaning = "one a block: twice the launches that it had");
+    n->accumulator.first_turn =
+        ptx_param(b, PTX_U32, "first_turn", .meaning = "of the plan: marks its launches");
+}
+
 ptx_val ptxk_norm_accumulated(ptx_builder *b, ptx_val state)
 {
-    ptx_ptr counts = ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, state);
+    ptx_ptr count = ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, state);
 
-    return ptx_shl(b, ptx_load(b, counts, GRADIENTS), 1);
+    return ptx_shl(b, ptx_load(b, count, 0), 1);
 }
 
 ptx_val ptxk_norm_has_accumulated(ptx_builder *b, ptx_ptr rows, ptx_val tensor)
@@ -30,7 +40,26 @@ ptx_val ptxk_norm_has_accumulated(ptx_builder *b, ptx_ptr rows, ptx_val tensor)
     return ptx_ne(b, taken, 0);
 }
 
-void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n)
+// How many gradients an accumulator had before this launch, of which its first block may have
+// written that it has one more.
+static ptx_val count_before(ptx_builder *b, const struct norm_accumulator *a)
+{
+    ptx_ptr at = ptx_ptr_from(b, PTX_U64, PTX_SPACE_GLOBAL, a->state);
+    ptx_vec has = ptx_unpack(b, PTX_U32, ptx_load(b, at, 0, .order = PTX_ORDER_RELAXED));
+
+    ptx_comment(b, "its count before this launch, whose first block may have counted");
+    ptx_val some = ptx_ne(b, has.lane[0], 0);
+    ptx_val counted = ptx_and(b, some, ptx_eq(b, has.lane[1], a->mark));
+    ptx_val one = ptx_select(b, a->adds, ptx_u32(1), 0);
+    ptx_val without = ptx_sub(b, ptx_and(b, has.lane[0], ~TAKEN), one);
+    ptx_val goes_on = ptx_gt(b, ptx_bitcast(b, PTX_S32, has.lane[0]), 0);
+    ptx_val count = ptx_select(b, goes_on, has.lane[0], 0);
+    count = ptx_select(b, counted, without, count);
+    ptx_assume_warp_uniform(b, count);
+    return count;
+}
+
+void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n, bool takes)
 {
     struct norm_accumulator *a = &n->accumulator;
 
@@ -38,15 +67,13 @@ void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n)
     ptx_vec row = ptx_load_vec(b, ptx_at(b, a->rows, ptx_mul_wide(b, n->chunk.tensor, 2)), 0, 2);
     a->at = row.lane[0];
     a->state = row.lane[1];
-    ptx_val count = ptx_var(b, ptx_u32(0));
-    ptx_if (b, ptx_ne(b, a->state, 0))
-        ptx_set(b, count,
-                ptx_load(b, ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, a->state), GRADIENTS));
-    a->onto = ptx_gt(b, ptx_bitcast(b, PTX_S32, count), 0);
-    a->count = ptx_select(b, a->onto, count, 0);
     a->adds = ptx_ne(b, n->tensor.data, 0);
-    a->some = ptx_or(b, a->adds, a->onto);
-    n->extent.length = ptx_select(b, a->some, n->extent.length, 0);
+    a->turn = ptx_add(b, ptx_load(b, a->turns, a->place), 2);
+    a->mark = ptx_add(b, a->first_turn, takes ? ptx_or(b, a->turn, 1) : a->turn);
+    a->count = ptx_var(b, ptx_u32(0));
+    ptx_if (b, ptx_ne(b, a->state, 0))
+        ptx_set(b, a->count, count_before(b, a));
+    a->onto = ptx_ne(b, a->count, 0);
 }
 
 struct taking {
@@ -101,13 +128,6 @@ static void take_up_each(ptx_builder *b, ptx_type dtype, void *user)
     }
 }
 
-void ptxk_norm_accumulate_few(ptx_builder *b, struct norm_squares *n)
-{
-    struct taking taking = { n, false };
-
-    ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, take_up_each, &taking);
-}
-
 void ptxk_norm_accumulate_chunk(ptx_builder *b, struct norm_squares *n, bool squares)
 {
     struct taking taking = { n, squares };
@@ -119,19 +139,19 @@ void ptxk_norm_accumulator_count(ptx_builder *b, const struct norm_squares *n, b
 {
     const struct norm_accumulator *a = &n->accumulator;
 
-    ptx_comment(b, "the tensor's last chunk counts the gradient");
+    ptx_comment(b, "the block's turn; the tensor's first block counts the gradient");
     ptx_val first = ptx_and(b, ptx_eq(b, n->tid, 0), ptx_ne(b, a->state, 0));
     ptx_if (b, first) {
-        ptx_ptr counts = ptx_ptr_from(b, PTX_U32, PTX_SPACE_GLOBAL, a->state);
-        ptx_val up = ptx_add(b, n->tensor.count, n->spec->chunk - 1);
-        ptx_val chunks = ptx_cvt(b, PTX_U32, ptxk_over_power_of_two(b, up, n->spec->chunk));
-        ptx_val limit = ptx_sub(b, chunks, 1);
-        ptx_val before =
-            ptx_atomic(b, PTX_ATOMIC_inc, counts, CHUNKS, limit, .order = PTX_ORDER_ACQ_REL);
-        ptx_if (b, ptx_eq(b, before, limit)) {
+        ptx_store(b, a->turns, a->place, a->turn);
+        ptx_val counts = ptx_and(b, ptx_eq(b, n->chunk.index, 0), ptx_ne(b, n->tensor.count, 0));
+        ptx_if (b, counts) {
+            ptx_ptr at = ptx_ptr_from(b, PTX_U64, PTX_SPACE_GLOBAL, a->state);
             ptx_val one = ptx_select(b, a->adds, ptx_u32(1), 0);
             ptx_val count = ptx_add(b, a->count, one);
-            ptx_store(b, counts, GRADIENTS, takes ? ptx_or(b, count, TAKEN) : count);
+            if (takes)
+                count = ptx_or(b, count, TAKEN);
+            const ptx_vec has = { .lanes = 2, .lane = { count, a->mark } };
+            ptx_store(b, at, 0, ptx_pack(b, PTX_U64, has), .order = PTX_ORDER_RELAXED);
         }
     }
 }

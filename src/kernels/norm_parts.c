@@ -16,12 +16,16 @@ unsigned ptxk_norm_dtype_code(ptx_type dtype)
     return code;
 }
 
+ptx_ptr ptxk_norm_tensors_param(ptx_builder *b)
+{
+    return ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
+                         .meaning = "rows of 4: data, count, weight (f64), type (u32)");
+}
+
 struct norm_tables ptxk_norm_tables_param(ptx_builder *b, const struct norm_spec *spec)
 {
-    struct norm_tables tables;
+    struct norm_tables tables = { .tensors = ptxk_norm_tensors_param(b) };
 
-    tables.tensors = ptx_param_ptr(b, PTX_U64, "tensors", .readonly = true,
-                                   .meaning = "rows of 4: data, count, weight (f64), type (u32)");
     tables.chunks = ptx_param_ptr(b, PTX_U32, "chunks", .readonly = true,
                                   .meaning = "rows of 4: tensor, place in it, group");
     if (spec->packs)

@@ -14,6 +14,7 @@ struct norm_tables {
     ptx_ptr tensors, chunks;
     ptx_ptr pieces; // if chunks are packed
 };
+ptx_ptr ptxk_norm_tensors_param(ptx_builder *b);
 struct norm_tables ptxk_norm_tables_param(ptx_builder *b, const struct norm_spec *spec);
 
 // Reads the row of chunk `k` (u32).
@@ -102,29 +103,33 @@ void ptxk_norm_vectors_next(ptx_builder *b, const struct norm_vectors *v);
 
 // ---- sums of several gradients (norm_accumulate.c) ----------------------------------------------
 
-// A tensor's f32 array in which gradients are summed, and its struct ptx_step_accumulated.
+// A tensor's f32 array in which gradients are summed, and its struct ptx_step_accumulated. A
+// launch leaves its mark with the count: no launch of this plan or another had it before.
+struct norm_squares;
 struct norm_accumulator {
-    ptx_ptr rows;       // u64: rows of 2, one a tensor; poisoned: the plan has none
-    ptx_val at, state;  // u64: their addresses
-    ptx_val count;      // u32: of the gradients that it has
-    ptx_val adds, onto; // predicates: there is a gradient; the accumulator has a sum
-    ptx_val some;       // one of them
+    ptx_ptr rows;             // u64: rows of 2, one a tensor; poisoned: the plan has none
+    ptx_ptr turns;            // u32: one a block, which alone reads and writes it
+    ptx_val first_turn;       // u32: of the plan
+    ptx_val place;            // u32: of the block's turn
+    ptx_val turn, mark;       // u32: of this launch
+    ptx_val at, state;        // u64: their addresses
+    ptx_val count;            // u32: of the gradients that it has, before this launch
+    ptx_val adds, onto, some; // predicates: there is a gradient; the accumulator has a sum; either
 };
 ptx_ptr ptxk_norm_accumulators_param(ptx_builder *b);
+// The same of kernels that take gradients up. `turns`: the parameter's name.
+void ptxk_norm_accumulator_params(ptx_builder *b, struct norm_squares *n, const char *turns);
 // Whether a tensor's gradient was in the sum that a norm has taken, from its `state`. 0: it was
 // not.
 ptx_val ptxk_norm_accumulated(ptx_builder *b, ptx_val state);
 // The same of a tensor (u32), as a predicate; false where it has no accumulator.
 ptx_val ptxk_norm_has_accumulated(ptx_builder *b, ptx_ptr rows, ptx_val tensor);
-// Reads a tensor's, whose row is read; a chunk without any gradient is made empty.
-void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n);
+// Reads a tensor's, whose row is read. `takes`: the norm's pass, which completes the sum.
+void ptxk_norm_accumulator_read(ptx_builder *b, struct norm_squares *n, bool takes);
 // Takes the gradient of the chunk up. `squares`: sets n->sum.
 void ptxk_norm_accumulate_chunk(ptx_builder *b, struct norm_squares *n, bool squares);
-// The same of fewer elements than a block has threads, from any of them on, without squares.
-void ptxk_norm_accumulate_few(ptx_builder *b, struct norm_squares *n);
-// The last of the tensor's chunks counts the gradient. `takes`: the sum is complete, and the next
-// gradient begins another. All threads of the block must have read the accumulator's state, before
-// a barrier.
+// The tensor's first chunk or part counts the gradient, whatever others have read of it. All
+// threads of the block must have read the accumulator's state, before a barrier.
 void ptxk_norm_accumulator_count(ptx_builder *b, const struct norm_squares *n, bool takes);
 
 // ---- the sums of squares (norm_squares.c) -------------------------------------------------------

@@ -47,7 +47,10 @@ void ptxk_norm_squares_read(ptx_builder *b, struct norm_squares *n)
     n->tensor = ptxk_norm_tensor_read(b, &n->tables, n->chunk.tensor);
     n->extent = ptxk_norm_extent_of(b, n->chunk.index, n->tensor.count, n->spec->chunk);
     if (n->accumulator.rows.type) {
-        ptxk_norm_accumulator_read(b, n);
+        struct norm_accumulator *a = &n->accumulator;
+        ptxk_norm_accumulator_read(b, n, true);
+        a->some = ptx_or(b, a->adds, a->onto);
+        n->extent.length = ptx_select(b, a->some, n->extent.length, 0);
     } else if (n->may_lack) {
         ptx_comment(b, "a tensor without a gradient adds nothing");
         ptx_val absent = ptx_eq(b, n->tensor.data, 0);
@@ -164,6 +167,7 @@ void ptxk_norm_squares_sum(ptx_builder *b, struct norm_squares *n, ptx_val block
     ptx_val k = ptx_add(b, block, n->first);
 
     n->chunk = ptxk_norm_chunk_read(b, &n->tables, k);
+    n->accumulator.place = k;
     ptx_val sum = n->spec->packs ? sum_pieces_or_tensor(b, n, k) : sum_tensor(b, n, k);
     if (n->accumulator.rows.type)
         ptxk_norm_accumulator_count(b, n, true);

@@ -35,7 +35,7 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     const struct ptxk_step_rules rules = ptxk_step_rules(spec->own);
     const struct ptxk_step_clocks clocks = ptxk_step_clocks_param(b, &rules);
     if (accumulates(spec))
-        n.accumulator.rows = ptxk_norm_accumulators_param(b);
+        ptxk_norm_accumulator_params(b, &n, "chunk_turns");
     struct ptxk_matrix_sums matrices;
     if (has_matrices(spec))
         ptxk_matrix_sums_param(b, &n, &matrices);
@@ -55,7 +55,12 @@ static void squares_emit(ptx_builder *b, const struct norm_spec *spec)
     }
     ptx_return_if(b, derives);
     n.may_lack = n.notes_scale = true;
-    ptxk_norm_squares_sum(b, &n, ptx_sub(b, block, clocks.blocks));
+    ptx_val chunk = ptx_sub(b, block, clocks.blocks);
+    if (accumulates(spec)) { // of the sums the last may still be in the cache
+        ptx_comment(b, "from the last chunk on");
+        chunk = ptx_sub(b, ptx_sub(b, ptx_nctaid(b, PTX_X), 1), block);
+    }
+    ptxk_norm_squares_sum(b, &n, chunk);
 }
 
 // Behind the blocks of the groups, one for each matrix.
@@ -86,16 +91,22 @@ static void accumulate_emit(ptx_builder *b, const struct norm_spec *spec)
 {
     struct norm_squares n = { .spec = spec };
 
-    ptx_comment(b, "a block for each chunk: takes the gradients up into the accumulators");
-    n.tables = ptxk_norm_tables_param(b, spec);
-    n.accumulator.rows = ptxk_norm_accumulators_param(b);
+    ptx_comment(b, "a block for each part: takes the gradients up into the accumulators");
+    n.tables.tensors = ptxk_norm_tensors_param(b);
+    ptx_ptr parts = ptx_param_ptr(b, PTX_U32, "sum_parts", .readonly = true,
+                                  .meaning = "rows of 2: tensor, place in it");
+    ptxk_norm_accumulator_params(b, &n, "sum_turns");
     struct ptxk_matrix_spreads spreads;
     if (spreads_matrices(spec))
         spreads = ptxk_matrix_spreads_param(b);
     n.tid = ptx_tid(b, PTX_X);
-    n.chunk = ptxk_norm_chunk_read(b, &n.tables, ptx_ctaid(b, PTX_X));
-    ptxk_norm_squares_read(b, &n);
-    ptx_return_if(b, ptx_not(b, n.accumulator.adds));
+    n.accumulator.place = ptx_ctaid(b, PTX_X);
+    ptx_vec part = ptx_load_vec(b, parts, ptx_mul_wide(b, n.accumulator.place, 2), 2);
+    n.chunk = (struct norm_chunk) { .tensor = part.lane[0], .index = part.lane[1] };
+    n.tensor = ptxk_norm_tensor_read(b, &n.tables, n.chunk.tensor);
+    n.extent = ptxk_norm_extent_of(b, n.chunk.index, n.tensor.count, STEP_PART);
+    ptx_return_if(b, ptx_eq(b, n.tensor.data, 0));
+    ptxk_norm_accumulator_read(b, &n, false);
     if (spreads_matrices(spec))
         ptxk_matrix_accumulate(b, &spreads, &n);
     else

@@ -8,7 +8,7 @@
 enum {
     BLOCK = NORM_BLOCK,
     CHAINS = 2,
-    TAKEN_AT_ONCE = 4, // elements of an accumulator
+    TAKEN_AT_ONCE = 2, // vectors of a thread, of an accumulator: more need registers
 };
 
 uint32_t ptxk_unit_kind(const struct ptxk_step_variant *v)
@@ -55,10 +55,16 @@ struct summing {
     ptx_val threads, at_team; // u32, s32: of a team, and this thread in it
 };
 
+static bool takes_up(const struct norm_squares *n)
+{
+    return n->accumulator.rows.type;
+}
+
 // A part: `length` (s32) elements from `x` on. `aligned`, a predicate: it begins where vectors do.
 struct part {
     const struct norm_squares *n;
     ptx_ptr x;
+    ptx_ptr y;                          // what x, an accumulator, takes up; poisoned: nothing
     ptx_val length, aligned, i, stride; // i: a variable, the thread's next element
     ptx_val sum[CHAINS];                // variables
     unsigned lanes;
@@ -98,26 +104,57 @@ static void add_vector(ptx_builder *b, const struct part *p, const struct ptxk_l
     }
 }
 
-// Whole vectors, all read before the first is used.
-static void add_whole(ptx_builder *b, const struct part *p)
+// The lanes of x, which take those of y up.
+static void take_up(ptx_builder *b, const struct part *p, const struct ptxk_lanes *x,
+                    const struct ptxk_lanes *y)
 {
-    struct ptxk_lanes in[STEP_UNIT_PART / WARP / 4];
-    const unsigned most = STEP_UNIT_PART / WARP / p->lanes;
-    const ptx_type type = (ptx_type)p->x.type;
-    ptx_val whole[STEP_UNIT_PART / WARP / 4];
+    const struct norm_accumulator *a = &p->n->accumulator;
+    const struct chunk_addend addend = { .adds = a->adds, .onto = a->onto };
+    ptx_val more[PTXK_LANES];
 
-    for (unsigned k = 0; k < most; k++)
+    ptxk_lanes_of(b, y, more);
+    for (unsigned k = 0; k < p->lanes; k++) {
+        ptx_val g = ptx_cvt(b, PTX_F32, more[k]);
+        ptx_set(b, x->word[k], ptxk_chunk_taken_up(b, &addend, x->word[k], g));
+    }
+}
+
+// Whole vectors, at most `most`, all read before the first is used.
+static void add_whole(ptx_builder *b, const struct part *p, unsigned most)
+{
+    const struct norm_accumulator *a = &p->n->accumulator;
+    struct ptxk_lanes in[STEP_UNIT_PART / WARP / 4], more[STEP_UNIT_PART / WARP / 4];
+    const ptx_type type = (ptx_type)p->x.type;
+    ptx_val whole[STEP_UNIT_PART / WARP / 4], at[STEP_UNIT_PART / WARP / 4];
+
+    for (unsigned k = 0; k < most; k++) {
         in[k] = ptxk_lanes_var(b, type, p->lanes);
+        if (p->y.type)
+            more[k] = ptxk_lanes_var(b, (ptx_type)p->y.type, p->lanes);
+    }
     for (unsigned k = 0; k < most; k++) {
         ptx_comment(b, "vector %u of the thread's, if it is whole", k);
         ptx_val end = ptx_add(b, p->i, p->lanes);
         whole[k] = ptx_and(b, p->aligned, ptx_le(b, end, p->length));
+        if (p->y.type)
+            at[k] = ptx_var(b, p->i);
         ptx_if (b, whole[k]) {
-            ptxk_lanes_read(b, &in[k], ptx_at(b, p->x, p->i));
+            if (p->y.type) {
+                ptx_if (b, a->adds)
+                    ptxk_lanes_read(b, &more[k], ptx_at(b, p->y, p->i));
+                ptx_if (b, a->onto)
+                    ptxk_lanes_read(b, &in[k], ptx_at(b, p->x, p->i));
+            } else
+                ptxk_lanes_read(b, &in[k], ptx_at(b, p->x, p->i));
             ptx_set(b, p->i, ptx_add(b, p->i, p->stride));
         }
     }
     for (unsigned k = 0; k < most; k++) {
+        if (p->y.type) {
+            take_up(b, p, &in[k], &more[k]);
+            ptx_if (b, ptx_and(b, whole[k], a->adds))
+                ptxk_lanes_write(b, PTX_F32, ptx_at(b, p->x, at[k]), in[k].word, p->lanes);
+        }
         add_vector(b, p, &in[k]);
         if (!p->n->spec->reports)
             continue;
@@ -134,11 +171,30 @@ static void add_whole(ptx_builder *b, const struct part *p)
 // What is left: the same elements in the same order.
 static void add_rest(ptx_builder *b, const struct part *p)
 {
-    struct ptxk_lanes in = ptxk_lanes_var(b, (ptx_type)p->x.type, p->lanes);
+    const struct norm_accumulator *a = &p->n->accumulator;
+    struct ptxk_lanes in = ptxk_lanes_var(b, (ptx_type)p->x.type, p->lanes), more;
 
+    if (p->y.type)
+        more = ptxk_lanes_var(b, (ptx_type)p->y.type, p->lanes);
     ptx_while (b, ptx_lt(b, p->i, p->length)) {
         ptx_comment(b, "what is no whole vector, or is unaligned");
-        ptxk_lanes_read_some(b, &in, p->x, p->i, p->length);
+        if (p->y.type) {
+            for (unsigned k = 0; k < p->lanes; k++)
+                ptx_set(b, in.word[k], 0);
+            ptx_if (b, a->adds)
+                ptxk_lanes_read_some(b, &more, p->y, p->i, p->length);
+            ptx_if (b, a->onto)
+                ptxk_lanes_read_some(b, &in, p->x, p->i, p->length);
+            take_up(b, p, &in, &more);
+            ptx_val end = ptx_select(b, a->adds, p->length, 0);
+            for (unsigned k = 0; k < p->lanes; k++) {
+                ptxk_comment_lanes(b, "leaves the sums", k, 2, p->lanes);
+                ptx_val place = ptx_add(b, p->i, k);
+                ptx_if (b, ptx_lt(b, place, end))
+                    ptx_store(b, p->x, place, in.word[k]);
+            }
+        } else
+            ptxk_lanes_read_some(b, &in, p->x, p->i, p->length);
         add_vector(b, p, &in);
         if (p->n->spec->reports) {
             const ptx_vec v = ptxk_lanes_vec(b, &in);
@@ -158,7 +214,9 @@ static void sum_part(ptx_builder *b, const struct summing *s, ptx_type dtype, pt
                      ptx_val is)
 {
     struct norm_squares *n = s->n;
-    const unsigned lanes = ptxk_vector_lanes(dtype);
+    const bool takes = takes_up(n);
+    const ptx_type type = takes ? PTX_F32 : dtype;
+    const unsigned lanes = ptxk_vector_lanes(type);
     struct part p = { .n = n, .lanes = lanes };
     ptx_val which;
 
@@ -167,15 +225,22 @@ static void sum_part(ptx_builder *b, const struct summing *s, ptx_type dtype, pt
     ptx_val left = ptx_sub(b, s->columns, ptx_mul_wide(b, which, STEP_UNIT_PART));
     ptx_val length = ptx_cvt(b, PTX_S32, ptx_min(b, left, STEP_UNIT_PART));
     p.length = ptx_select(b, is, length, 0);
-    p.x = ptx_at(b, ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, s->data), start);
+    p.x = ptx_at(b, ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, s->data), start);
     ptx_val odd = ptx_and(b, ptx_ptr_address(b, p.x), VECTOR_BYTES - 1);
+    if (takes) {
+        p.y = ptx_at(b, ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, n->tensor.data), start);
+        const uint32_t bytes = lanes * ptx_type_bytes(dtype);
+        odd = ptx_or(b, odd, ptx_and(b, ptx_ptr_address(b, p.y), bytes - 1));
+    }
     p.aligned = ptx_eq(b, odd, 0);
     ptx_comment(b, "the first vector of the thread");
     p.i = ptx_var(b, ptx_mul(b, s->at_team, (int32_t)lanes));
     p.stride = ptx_bitcast(b, PTX_S32, ptx_mul(b, s->threads, lanes));
     for (unsigned k = 0; k < CHAINS; k++)
         p.sum[k] = ptx_var(b, ptx_f64(0));
-    add_whole(b, &p);
+    const unsigned most = STEP_UNIT_PART / WARP / lanes, at_once = takes ? TAKEN_AT_ONCE : most;
+    for (unsigned k = 0; k < most; k += at_once)
+        add_whole(b, &p, at_once);
     add_rest(b, &p);
     ptx_comment(b, "the sum of the part");
     ptx_val sum = ptxk_team_sum(b, ptx_add(b, p.sum[0], p.sum[1]), s->threads);
@@ -231,7 +296,7 @@ static void sum_parts(ptx_builder *b, ptx_type dtype, void *user)
         return;
     const struct norm_extent extent = extent_of(b, s, first, end);
     const struct chunk chunk = {
-        .x = ptx_ptr_from(b, dtype, PTX_SPACE_GLOBAL, s->data),
+        .x = ptx_ptr_from(b, takes_up(n) ? PTX_F32 : dtype, PTX_SPACE_GLOBAL, s->data),
         .first = extent.first,
         .length = extent.length,
     };
@@ -244,37 +309,9 @@ static void sum_parts(ptx_builder *b, ptx_type dtype, void *user)
     ptx_set(b, n->first_bad, ptx_select(b, none, n->first_bad, bad));
 }
 
-// The accumulator takes up what the parts have, of which no other block reads or writes any. It
-// does so from a multiple of a vector on; threads take the elements before it.
-static void take_up_parts(ptx_builder *b, const struct summing *s)
-{
-    struct norm_squares *n = s->n;
-    const struct norm_extent of_chunk = n->extent;
-    ptx_val first, end;
-
-    ptx_comment(b, "the accumulator takes the gradient up");
-    parts_of_chunk(b, s, &first, &end);
-    const struct norm_extent all = extent_of(b, s, first, end);
-    ptx_val odd = ptx_and(b, ptx_cvt(b, PTX_U32, all.first), TAKEN_AT_ONCE - 1);
-    ptx_val before = ptx_and(b, ptx_sub(b, ptx_u32(TAKEN_AT_ONCE), odd), TAKEN_AT_ONCE - 1);
-    ptx_val most = ptx_bitcast(b, PTX_U32, all.length);
-    before = ptx_min(b, before, most);
-    ptx_comment(b, "its first elements");
-    n->extent.first = all.first;
-    n->extent.length = ptx_bitcast(b, PTX_S32, before);
-    ptxk_norm_accumulate_few(b, n);
-    ptx_comment(b, "the others");
-    n->extent.first = ptx_add(b, all.first, ptx_cvt(b, PTX_U64, before));
-    n->extent.length = ptx_sub(b, all.length, n->extent.length);
-    ptxk_norm_accumulate_chunk(b, n, false);
-    n->extent = of_chunk;
-    ptx_barrier(b);
-}
-
 static void sum_units(ptx_builder *b, struct norm_squares *n)
 {
     const struct ptxk_unit_sums *to = n->own;
-    const bool accumulates = n->accumulator.rows.type;
     struct summing s = { .n = n, .to = to };
 
     ptxk_norm_squares_read(b, n);
@@ -293,12 +330,8 @@ static void sum_units(ptx_builder *b, struct norm_squares *n)
         s.threads = ptx_shl(b, ptx_u32(1), s.team);
         ptx_val within = ptx_and(b, n->tid, ptx_sub(b, s.threads, 1));
         s.at_team = ptx_bitcast(b, PTX_S32, within);
-        s.data = accumulates ? n->accumulator.at : n->tensor.data;
-        if (accumulates) {
-            take_up_parts(b, &s);
-            sum_parts(b, PTX_F32, &s);
-        } else
-            ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_parts, &s);
+        s.data = takes_up(n) ? n->accumulator.at : n->tensor.data;
+        ptxk_norm_for_dtype(b, n->spec, n->tensor.dtype, sum_parts, &s);
     }
 }
 

@@ -55,7 +55,7 @@ static uint64_t at_least_one(uint64_t chunks)
     return chunks ? chunks : 1;
 }
 
-static void place(struct norm_layout *layout, bool has_state)
+static void place(struct norm_layout *layout, bool has_state, bool has_turns)
 {
     layout->tensors.length = layout->tensor_count;
     layout->chunks.length = layout->partials.length = layout->chunk_count + layout->empty_chunks;
@@ -70,6 +70,7 @@ static void place(struct norm_layout *layout, bool has_state)
     }
     if (layout->spec.folds_reports)
         layout->report_arrivals.length = layout->tensor_count;
+    layout->chunk_turns.length = has_turns ? layout->chunks.length : 0;
     layout->guard_own.length = has_state ? 0 : layout->guard_bytes;
 #define NORM_ALLOT(member, type)                                                                   \
     layout->member.offset = layout->bytes;                                                         \
@@ -235,7 +236,7 @@ ptx_status ptxp_norm_layout_create(const struct norm_hooks *hooks, const struct 
         return status;
     if (!count_chunks(params, layout))
         return ptxp_norm_out_of_host_memory(hooks);
-    place(layout, params->guards && params->guards->state);
+    place(layout, params->guards && params->guards->state, params->has_turns);
     return PTX_OK;
 }
 

@@ -28,7 +28,7 @@ enum norm_left {
 // Plans that `reduces` have four phases, others no NORM_PHASE_REDUCE.
 enum norm_phase { NORM_PHASE_SQUARES, NORM_PHASE_FINISH, NORM_PHASE_REDUCE, NORM_PHASE_LAST };
 
-enum { NORM_MOST_OWN_VALUES = 42 };
+enum { NORM_MOST_OWN_VALUES = 45 };
 
 struct norm_hooks {
     const struct norm_entry *entries; // its kernels
@@ -70,6 +70,7 @@ struct norm_params {
     ptx_nonfinite nonfinite;
     bool measure_only;                  // runs end with the records
     bool may_pack;                      // small tensors may share chunks
+    bool has_turns;                     // the plan's first kernel has a turn for each chunk
     unsigned last_blocks, last_threads; // of norm_spec
     const void *own;                    // norm_spec.own
     // With reports: the rows of tensors, whose places in the whole are set; NULL: each is whole.
@@ -93,6 +94,7 @@ struct norm_params {
     X(records, struct ptx_clip_record)                                                             \
     X(sums, double)                                                                                \
     X(totals, struct norm_totals)                                                                  \
+    X(chunk_turns, uint32_t)                                                                       \
     X(partials, double)                                                                            \
     X(chunk_reports, struct norm_chunk_report)
 

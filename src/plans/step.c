@@ -12,6 +12,7 @@
 #include "muon_program.h"
 #include "step_addresses.h"
 #include "step_plan.h"
+#include "step_sums.h"
 
 // ---- what the plan adds to the core -------------------------------------------------------------
 
@@ -31,6 +32,9 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "first_tiles", PTX_ARG(plan->first_tiles) },
         { "tensor_sums", PTX_ARG(plan->info.rule_sums) },
         { "accumulators", PTX_ARG(plan->accumulators) },
+        { "sum_parts", PTX_ARG(plan->sum_parts) },
+        { "sum_turns", PTX_ARG(plan->sum_turns) },
+        { "first_turn", PTX_ARG(plan->first_turn) },
         { "copies", PTX_ARG(plan->copies) },
         { "folds", PTX_ARG(plan->folds) },
         { "fold_parts", PTX_ARG(plan->fold_parts) },
@@ -263,6 +267,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params, int
             .last_blocks = ptxk_step_blocks_per_sm(spec),
         .last_threads = spec->threads,
         .may_pack = !spec->accumulates && !spec->clips_units && !ptxk_step_has_matrices(spec),
+        .has_turns = spec->accumulates,
         .own = spec,
         .places = layout->places,
     };
@@ -373,6 +378,7 @@ static ptx_status prepare(struct norm_plan *norm)
                                       &(struct muon_taker) { ptxk_step_chips_name, plan, emit_chips,
                                                              bind_chips, args_of_chips },
                                       &plan->products);
+    plan->first_turn = plan->spec.accumulates ? ptxp_sum_first_turn() : 0;
     if (!status)
         status = upload(plan);
     // Kernels take it from here, before the rest of the info is known.
@@ -520,7 +526,7 @@ ptx_status ptx_step_plan_accumulate(ptx_step_plan *plan, CUstream stream)
             &plan->norm,
             "the step of the sums so far is not taken: ptx_step_plan_step() comes first", stream);
     if (!status && plan->spec.accumulates)
-        status = ptxp_norm_plan_launch(&plan->norm, STEP_ACCUMULATE, plan->norm.layout.chunk_count,
+        status = ptxp_norm_plan_launch(&plan->norm, STEP_ACCUMULATE, plan->layout.sum_parts.length,
                                        false, stream);
     return ptxp_norm_plan_end(&plan->norm, __func__, status);
 }

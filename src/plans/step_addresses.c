@@ -97,8 +97,8 @@ static size_t add_arrays(const struct ptx_step_params *params, size_t t, struct 
         tensor->gradient ? ptx_type_bytes(ptxp_step_gradient_type(tensor)) : 0, t, "gradient");
     if (tensor->accumulator) {
         to[n++] = array_of(tensor->accumulator, tensor->count, sizeof(float), t, "accumulator");
-        to[n++] = array_of(tensor->accumulated, tensor->count ? 2 : 0, sizeof(uint32_t), t,
-                           "accumulated");
+        to[n++] = array_of(tensor->accumulated, tensor->count ? 1 : 0,
+                           sizeof(struct ptx_step_accumulated), t, "accumulated");
     }
     to[n++] = spread_array_of(tensor, tensor->beside,
                               ptx_type_bytes(ptxk_step_format_of(v.format)->beside), t,

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: MIT
+#include "step_sums.h"
 #include "step_table.h"
 
 #include <inttypes.h>
@@ -435,6 +436,9 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, int sm,
     at = place(&layout->tensor_sums, at, sums * (params->tensor_count + 1), sizeof(double));
     at = place(&layout->accumulators, at, layout->accumulates ? params->tensor_count + 1 : 0,
                sizeof(struct step_accumulator_row));
+    const uint64_t parts = layout->accumulates ? ptxp_sum_parts(params, NULL) : 0;
+    at = place(&layout->sum_parts, at, parts, sizeof(struct step_tile_row));
+    at = place(&layout->sum_turns, at, parts, sizeof(uint32_t));
     at = place(&layout->copies, at, ptxk_step_has_copy_rows(&spec) ? params->tensor_count + 1 : 0,
                sizeof(struct step_copy_row));
     const struct copy_counts *fp8 = &layout->fp8;
@@ -626,6 +630,8 @@ void ptxp_step_layout_fill(const struct ptx_step_params *params, const struct st
         fill_first_tiles(params, layout, (void *)(image + layout->first_tiles.offset));
     if (layout->fold_parts.length)
         fold_parts(params, layout, layout->tile, (void *)(image + layout->fold_parts.offset));
+    if (layout->accumulates)
+        ptxp_sum_parts(params, (void *)(image + layout->sum_parts.offset));
     ptxp_copies_fill(params, layout, image);
     ptxp_matrix_fill(params, layout, memory, image);
     ptxp_qk_fill(params, layout, memory, image);

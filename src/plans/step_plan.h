@@ -45,7 +45,8 @@ struct ptx_step_plan {
     CUdeviceptr square_tiles; // of fp8_tiles, the last
     CUdeviceptr totals; // of matrices: info.matrix_sums where there are some, else the plan's own
     struct ptx_step_plan_info info;
-    bool units_known; // the sums of the weights of units that are clipped
+    uint32_t first_turn; // of the launches that take gradients up
+    bool units_known;    // the sums of the weights of units that are clipped
 };
 
 #endif

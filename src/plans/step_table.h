@@ -24,6 +24,8 @@
     X(tile_sums, double)                                                                           \
     X(tensor_sums, double)                                                                         \
     X(accumulators, struct step_accumulator_row)                                                   \
+    X(sum_parts, struct step_tile_row)                                                             \
+    X(sum_turns, uint32_t)                                                                         \
     X(copies, struct step_copy_row)                                                                \
     X(matrices, struct step_transpose_row)                                                         \
     X(transpose_tiles, struct step_transpose_tile_row)                                             \

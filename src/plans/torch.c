@@ -101,6 +101,7 @@ static bool look_at_gradient(const struct ptx_torch_functions *f, const struct p
     return (data && *address == known) || is_on_device(f, gradient, tensor);
 }
 
+// What is elsewhere has another address; without one its device is asked.
 static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch_layout *at,
                      const struct ptx_torch_tensor *tensor)
 {
@@ -115,8 +116,8 @@ static bool is_there(const struct ptx_torch_functions *f, const struct ptx_torch
     return *tensor->tensor == tensor->impl &&
            is_as_planned(f, tensor->tensor, tensor->dtype, tensor) &&
            !f->get_data_ptr(tensor->tensor, &data) && (uintptr_t)data == tensor->data &&
-           is_on_device(f, tensor->tensor, tensor) && !f->get_numel(tensor->tensor, &numel) &&
-           numel == tensor->numel;
+           (data || is_on_device(f, tensor->tensor, tensor)) &&
+           !f->get_numel(tensor->tensor, &numel) && numel == tensor->numel;
 }
 
 // PyTorch's objects are all over memory. Each step of the loop below asks for what later steps

@@ -271,7 +271,7 @@ static void check_matrix_plans(struct golden *g)
                                                  .format = (ptx_step_format)format,
                                                  .ema_dtype = v == 1 ? PTX_BF16 : PTX_NONE,
                                                  .accumulator = v == 4 ? 16 : 0,
-                                                 .accumulated = v == 4 ? 4 : 0 },
+                                                 .accumulated = v == 4 ? 8 : 0 },
                       (struct ptx_step_group) { .rule = PTX_STEP_RULE_MUON,
                                                 .nesterov = v % 2,
                                                 .maximize = format == 1,
@@ -310,7 +310,7 @@ static void check_spread_plans(struct golden *g)
                                                  .fp8 = format == 3 ? 8 : 0,
                                                  .fp8_scale = format == 3 ? 4 : 0,
                                                  .accumulator = format % 2 ? 16 : 0,
-                                                 .accumulated = format % 2 ? 4 : 0 },
+                                                 .accumulated = format % 2 ? 8 : 0 },
                       (struct ptx_step_group) {
                           .rule = PTX_STEP_RULE_MUON, .hyper = { .momentum = 0.9 }, .muon = &none },
                       (struct ptx_step_params) { .gradients = (ptx_step_gradients)(format % 3) },
@@ -350,7 +350,7 @@ static void check_accumulating_plans(struct golden *g)
                       (struct ptx_step_tensor) { .count = 1 << 24,
                                                  .gradient_dtype = types[v % 3],
                                                  .accumulator = 16,
-                                                 .accumulated = 4 },
+                                                 .accumulated = 8 },
                       adamw, (struct ptx_step_params) { .reports_at = v / 3 ? 8 : 0 },
                       "accumulates%s_%s", v / 3 ? "_reports" : "", ptx_type_name(types[v % 3]));
 }
@@ -410,7 +410,7 @@ static void check_block_plans(struct golden *g)
                                                  .gradient_dtype = PTX_BF16,
                                                  .format = of[v / 4].format,
                                                  .accumulator = v % 3 == 1 ? 16 : 0,
-                                                 .accumulated = v % 3 == 1 ? 4 : 0,
+                                                 .accumulated = v % 3 == 1 ? 8 : 0,
                                                  .fp8 = 8,
                                                  .fp8_scale_inv = 4,
                                                  .fp8_columns = 64,

@@ -220,7 +220,8 @@ TEST_WITH(test_changed, set_up, NULL)
     assert_int_equal(look(), PTX_TORCH_FOUND_CHANGED);
 }
 
-// The plan's device, type and layout count, not whether parameter and gradient agree.
+// The plan's device, type and layout count, not whether parameter and gradient agree. The device is
+// asked for where there is no address.
 TEST_WITH(test_moved_together, set_up, NULL)
 {
     for (int what = 0; what < 4; what++)
@@ -232,6 +233,10 @@ TEST_WITH(test_moved_together, set_up, NULL)
                   : what == 1 ? &one->index
                   : what == 2 ? &one->layout
                               : &one->dtype) = 9;
+            }
+            if (what < 2) {
+                parameters[k].data = NULL;
+                tensors[k].data = 0;
             }
             assert_int_equal(look(), PTX_TORCH_FOUND_CHANGED);
             assert_int_equal(first, k);

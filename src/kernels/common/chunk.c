@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "chunk.h"
+#include "lanes.h"
 
 enum { BLOCK = CHUNK_BLOCK, IN_FLIGHT = 4 }; // vectors per thread
 
@@ -156,39 +157,57 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
 
 // ---- sums of arrays -----------------------------------------------------------------------------
 
-enum { SUM_LANES = 4, SUM_ROWS = 2 }; // of x, and rows that are read at once
+enum { SUM_LANES = 4 };                 // of x
+enum { SUM_ROWS = 4, SUM_SQUARES = 2 }; // rows that are read at once; with squares
 
-// What x becomes, from both values.
-static ptx_val taken_up(ptx_builder *b, const struct chunk_addend *a, ptx_val x, ptx_val y)
+ptx_val ptxk_chunk_taken_up(ptx_builder *b, const struct chunk_addend *a, ptx_val x, ptx_val y)
 {
     ptx_val new_x = ptx_select(b, a->onto, ptx_add(b, x, y), y);
 
     return ptx_select(b, a->adds, new_x, x);
 }
 
-// The values of the lanes of `rows` rows from `x` and `y` on, in variables.
+// Whole vectors of y.
+static void addend_read(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at)
+{
+    const ptx_type word = ptx_type_bytes(l->type) < 4 ? PTX_B32 : l->type;
+    ptx_vec read = ptx_load_vec(b, ptx_ptr_cast(b, word, at), 0, l->words, .nc = true,
+                                .cache = PTX_CACHE_STREAMING);
+
+    for (unsigned k = 0; k < l->words; k++)
+        ptx_set(b, l->word[k], read.lane[k]);
+}
+
+// The values of the lanes of `rows` rows from `x` and `y` on, in variables. y first: it is on its
+// way while others find out whether there is an x.
 static void sum_rows_read(ptx_builder *b, const struct chunk_addend *a, ptx_ptr x, ptx_ptr y,
                           ptx_val vectors, unsigned rows, ptx_val *old, ptx_val *more)
 {
     const uint32_t row = BLOCK * SUM_LANES;
+    struct ptxk_lanes in[SUM_ROWS];
 
-    for (unsigned k = 0; k < rows * SUM_LANES; k++) {
+    for (unsigned v = 0; v < rows; v++)
+        in[v] = ptxk_lanes_var(b, (ptx_type)y.type, SUM_LANES);
+    for (unsigned k = 0; k < rows * SUM_LANES; k++)
         old[k] = ptx_var(b, ptx_f32(0));
-        more[k] = ptx_var(b, ptx_f32(0));
-    }
+    ptx_comment(b, "y in vectors");
+    ptx_if (b, vectors)
+        for (unsigned v = 0; v < rows; v++)
+            addend_read(b, &in[v], ptx_at(b, y, v * row));
+    ptx_comment(b, "x, if it has a sum");
     ptx_if (b, a->onto)
         for (unsigned v = 0; v < rows; v++) {
             ptx_vec read = ptx_load_vec(b, x, v * row, SUM_LANES);
             for (unsigned k = 0; k < SUM_LANES; k++)
                 ptx_set(b, old[v * SUM_LANES + k], read.lane[k]);
         }
-    ptx_if (b, vectors)
-        for (unsigned v = 0; v < rows; v++) {
-            ptx_vec read =
-                ptx_load_vec(b, y, v * row, SUM_LANES, .nc = true, .cache = PTX_CACHE_STREAMING);
-            for (unsigned k = 0; k < SUM_LANES; k++)
-                ptx_set(b, more[v * SUM_LANES + k], ptx_cvt(b, PTX_F32, read.lane[k]));
-        }
+    ptx_comment(b, "y in f32");
+    for (unsigned v = 0; v < rows; v++) {
+        ptx_val value[PTXK_LANES];
+        ptxk_lanes_of(b, &in[v], value);
+        for (unsigned k = 0; k < SUM_LANES; k++)
+            more[v * SUM_LANES + k] = ptx_var(b, ptx_cvt(b, PTX_F32, value[k]));
+    }
     ptx_val each = ptx_and(b, a->adds, ptx_not(b, vectors));
     ptx_comment(b, "one by one between the boundaries of vectors");
     ptx_if (b, each)
@@ -214,7 +233,7 @@ static void sum_rows(ptx_builder *b, const struct chunk *chunk, const struct chu
         for (unsigned k = 0; k < rows * SUM_LANES; k++) {
             ptxk_comment_lanes(b, sums ? "sums, and their squares" : "sums", k,
                                chunk->seen ? 2 : SUM_LANES, rows * SUM_LANES);
-            old[k] = taken_up(b, a, old[k], more[k]);
+            old[k] = ptxk_chunk_taken_up(b, a, old[k], more[k]);
             if (sums)
                 add_square(b, chunk->seen, sums[k % SUM_LANES], old[k]);
         }
@@ -223,7 +242,7 @@ static void sum_rows(ptx_builder *b, const struct chunk *chunk, const struct chu
                 ptx_vec written = { .lanes = SUM_LANES };
                 for (unsigned k = 0; k < SUM_LANES; k++)
                     written.lane[k] = old[v * SUM_LANES + k];
-                ptx_store_vec(b, x, v * row, written);
+                ptx_store_vec(b, x, v * row, written, .cache = PTX_CACHE_STREAMING);
             }
         ptx_set(b, i, ptx_add(b, i, rows * row));
     }
@@ -242,7 +261,7 @@ static void sum_edge(ptx_builder *b, const struct chunk *chunk, const struct chu
                 ptx_set(b, old, ptx_load(b, chunk->x, place));
             ptx_if (b, a->adds)
                 ptx_set(b, more, ptx_cvt(b, PTX_F32, ptx_load(b, a->y, place)));
-            ptx_val new_x = taken_up(b, a, old, more);
+            ptx_val new_x = ptxk_chunk_taken_up(b, a, old, more);
             if (sums)
                 add_square(b, chunk->seen, sums[k], new_x);
             ptx_if (b, a->adds)
@@ -269,7 +288,7 @@ ptx_val ptxk_chunk_add(ptx_builder *b, const struct chunk *chunk, const struct c
     there.y = ptx_at(b, a->y, chunk->first);
     ptx_val mine = ptx_mul(b, chunk->tid, SUM_LANES);
     ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, mine));
-    for (unsigned rows = SUM_ROWS; rows > 0; rows /= 2)
+    for (unsigned rows = squares ? SUM_SQUARES : SUM_ROWS; rows > 0; rows /= 2)
         sum_rows(b, &here, &there, vectors, i, of, rows);
     sum_edge(b, &here, &there, i, of);
     if (!squares)

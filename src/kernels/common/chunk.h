@@ -47,6 +47,9 @@ struct chunk_addend {
     ptx_val onto; // a predicate, of all threads: x has a sum; else it becomes y. One of both holds
 };
 
+// What x becomes, from both values.
+ptx_val ptxk_chunk_taken_up(ptx_builder *b, const struct chunk_addend *a, ptx_val x, ptx_val y);
+
 // x = onto ? x + y : y, in f32. `squares`: returns this thread's part of the sum of squares of the
 // new x, as ptxk_chunk_square_sum() of it; all threads of the block must execute it. Else returns
 // nothing.
