@@ -142,7 +142,7 @@ struct norm_entry {
     norm_emit *emit;
     unsigned min_blocks;                             // .minnctapersm; 0: norm_spec.last_blocks
     bool (*is_needed)(const struct norm_spec *spec); // NULL: always
-    uint32_t shared_bytes;                           // of dynamic shared memory
+    uint32_t (*shared_bytes)(int sm);                // dynamic, for a target; NULL: none
 };
 
 // The kernels of a plan in the order of the text: those of a run, then those that change what it

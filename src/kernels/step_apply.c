@@ -107,6 +107,9 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_
     if (s->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED && !s->is_matrix)
         ptx_if (b, skips)
             gradients_clear(b, s);
+    if (s->square)
+        ptx_if (b, skips)
+            ptxk_step_square_leave(b);
     ptx_return_if(b, skips);
     if (s->reduces)
         return;
@@ -232,23 +235,9 @@ static void step_square(ptx_builder *b, struct ptxk_tile *s)
     s->blocks = NULL;
     s->units_known = false;
     ptxk_tile_arrays(b, s);
-    const struct ptxk_step_square_walk walk = ptxk_step_square_walk_of(b, s);
-    struct ptxk_tile_vector v = ptxk_tile_vector_begin(b, s, walk.first);
-    scalars_read(b, s, &v);
-    ptx_val missing = ptx_var(b, ptx_u32(0));
-    ptx_val slot = ptx_mul(b, s->tid, ptxk_step_lanes(s->variant));
-    s->slot = s->square->kept;
-    s->slot_at = ptx_var(b, slot);
-    ptxk_tile_step_square(b, s, &v, walk.pace, missing);
-    ptx_comment(b, "where a quick quotient does not hold, or arrays are at odd addresses");
-    ptx_while (b, ptx_ne(b, missing, 0)) {
-        ptx_val k = ptx_bfind(b, missing);
-        ptx_set(b, missing, ptx_xor(b, missing, ptx_shl(b, ptx_u32(1), k)));
-        ptx_val i = ptx_mad(b, ptx_bitcast(b, PTX_S32, k), walk.pace, walk.first);
-        ptxk_tile_step_singles(b, s, i);
-        ptx_set(b, s->slot_at, ptx_mad(b, k, NORM_BLOCK * ptxk_step_lanes(s->variant), slot));
-        ptxk_step_square_keep_written(b, s, i);
-    }
+    struct ptxk_step_square_walk walk = ptxk_step_square_begin(b, s);
+    scalars_read(b, s, &walk.now);
+    ptxk_step_square_step(b, s, &walk);
 }
 
 // This thread's part of the tile. The vectors of `missing` are stepped element by element at the

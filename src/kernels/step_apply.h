@@ -103,7 +103,7 @@ unsigned ptxk_step_threads(const struct ptxk_step_spec *spec);
 bool ptxk_step_may_have_fewer_threads(const struct ptxk_step_spec *spec);
 // Whether there are tiles of 128 x 128, of which a block has so many bytes of shared memory.
 bool ptxk_step_has_squares(const struct norm_spec *norm);
-enum { PTXK_STEP_SQUARE_SHARED = 82432 };
+uint32_t ptxk_step_square_shared(int sm);
 // Whether NORM_LAST has something to step.
 bool ptxk_step_has_others(const struct ptxk_step_spec *spec);
 

@@ -104,40 +104,69 @@ static void units_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, 
     }
 }
 
-// A warp writes a line: lanes whole words of its memory, and lanes 0 to 7 what is before and behind
-// those, one by one.
+// What a warp writes of a line: words of its memory, a lane each, and single codes before and
+// behind those.
+struct line {
+    ptx_val is;            // a predicate: there is such a line
+    ptx_ptr at;            // u8
+    ptx_val before, words; // u32: codes before the first word
+};
+
+static struct line line_of(ptx_builder *b, ptx_ptr to, ptx_val pitch, ptx_val line, ptx_val lines,
+                           ptx_val length)
+{
+    struct line l = { .is = ptx_lt(b, line, lines),
+                      .at = ptx_at(b, to, ptx_mul(b, ptx_cvt(b, PTX_U64, line), pitch)) };
+    ptx_val low = ptx_cvt(b, PTX_U32, ptx_ptr_address(b, l.at));
+
+    l.before = ptx_min(b, ptx_and(b, ptx_sub(b, ptx_u32(0), low), EACH - 1), length);
+    l.words = ptx_shr(b, ptx_sub(b, length, l.before), 2);
+    return l;
+}
+
+// A warp writes four lines at once: a lane a word of each, and 8 lanes the single codes of one.
 static void words_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, ptx_val pitch,
                         ptx_val lines, ptx_val length)
 {
-    enum { IN_ORDER = 0x3210, EACH_NEXT = 0x1111 };
+    enum { IN_ORDER = 0x3210, EACH_NEXT = 0x1111, AT_ONCE = WARP / (2 * EACH) };
     ptx_ptr bytes = ptx_ptr_cast(b, PTX_U8, t->shared);
-    ptx_val behind = ptx_ge(b, t->lane, EACH), some = ptx_lt(b, t->lane, 2 * EACH);
+    ptx_val behind = ptx_ge(b, ptx_and(b, t->lane, 2 * EACH - 1), EACH);
     ptx_val place = ptx_and(b, t->lane, EACH - 1);
+    ptx_val own = ptx_shr(b, t->lane, ptxk_log2(2 * EACH));
 
     ptx_comment(b, "writes lines in words");
-    ptx_for (b, line, ptx_var(b, t->warp), lines, NORM_BLOCK / WARP) {
-        ptx_ptr at = ptx_at(b, to, ptx_mul(b, ptx_cvt(b, PTX_U64, line), pitch));
-        ptx_val low = ptx_cvt(b, PTX_U32, ptx_ptr_address(b, at));
-        ptx_val before = ptx_min(b, ptx_and(b, ptx_sub(b, ptx_u32(0), low), EACH - 1), length);
-        ptx_val words = ptx_shr(b, ptx_sub(b, length, before), 2);
-        ptx_comment(b, "a word, of two of shared memory");
-        ptx_if (b, ptx_lt(b, t->lane, words)) {
-            ptx_val next = ptx_add(b, t->lane, ptx_min(b, before, 1));
-            ptx_val first = word_at(b, line, t->lane), second = word_at(b, line, next);
-            ptx_val x = ptx_load(b, t->shared, first), y = ptx_load(b, t->shared, second);
-            ptx_val order = ptx_mad(b, before, EACH_NEXT, IN_ORDER);
-            ptx_ptr word = ptx_at(b, at, ptx_mad(b, t->lane, EACH, before));
-            ptx_val four = ptx_prmt(b, x, y, order);
-            ptx_store(b, ptx_ptr_cast(b, PTX_B32, word), 0, four);
+    ptx_for (b, first, ptx_mul(b, t->warp, AT_ONCE), lines, NORM_BLOCK / WARP * AT_ONCE) {
+        struct line l[AT_ONCE];
+        ptx_val four[AT_ONCE];
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            ptx_comment(b, "line %u", k);
+            ptx_val line = ptx_add(b, first, k);
+            l[k] = line_of(b, to, pitch, line, lines, length);
+            ptx_comment(b, "a word of it, of two of shared memory");
+            ptx_val next = ptx_add(b, t->lane, ptx_min(b, l[k].before, 1));
+            ptx_val second = ptx_min(b, next, LINE_WORDS - 1);
+            ptx_val x = ptx_load(b, t->shared, word_at(b, line, t->lane));
+            ptx_val y = ptx_load(b, t->shared, word_at(b, line, second));
+            four[k] = ptx_prmt(b, x, y, ptx_mad(b, l[k].before, EACH_NEXT, IN_ORDER));
         }
+        for (uint32_t k = 0; k < AT_ONCE; k++) {
+            ptx_comment(b, "writes the word of line %u", k);
+            ptx_if (b, ptx_and(b, l[k].is, ptx_lt(b, t->lane, l[k].words))) {
+                ptx_ptr word = ptx_at(b, l[k].at, ptx_mad(b, t->lane, EACH, l[k].before));
+                ptx_store(b, ptx_ptr_cast(b, PTX_B32, word), 0, four[k]);
+            }
+        }
+        ptx_comment(b, "the line of the lane's single code");
+        ptx_val line = ptx_add(b, first, own);
+        const struct line mine = line_of(b, to, pitch, line, lines, length);
         ptx_comment(b, "single codes");
-        ptx_val skipped = ptx_mad(b, words, EACH, before);
+        ptx_val skipped = ptx_mad(b, mine.words, EACH, mine.before);
         ptx_val i = ptx_add(b, place, ptx_select(b, behind, skipped, 0));
-        ptx_val end = ptx_select(b, behind, length, before);
-        ptx_if (b, ptx_and(b, some, ptx_lt(b, i, end))) {
+        ptx_val end = ptx_select(b, behind, length, mine.before);
+        ptx_if (b, ptx_and(b, mine.is, ptx_lt(b, i, end))) {
             ptx_val unit = ptxk_codes_unit_at(b, line, ptx_shr(b, i, 4));
             ptx_val rest = ptx_and(b, i, UNIT - 1);
-            ptx_store(b, at, i, ptx_load(b, bytes, ptx_mad(b, unit, EACH, rest)));
+            ptx_store(b, mine.at, i, ptx_load(b, bytes, ptx_mad(b, unit, EACH, rest)));
         }
     }
 }

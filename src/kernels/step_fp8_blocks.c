@@ -284,12 +284,21 @@ static ptx_val row_largest(ptx_builder *b, const struct ptxk_step_blocks_tile *t
     return ptxk_one_nan(b, largest);
 }
 
+static ptx_val kept_largest(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
+{
+    ptx_val largest = t->largest[0];
+
+    for (unsigned n = 1; n < EACH; n++)
+        largest = ptxk_larger(b, largest, t->largest[n]);
+    return ptxk_one_nan(b, largest);
+}
+
 // The largest of the tile, in all threads.
 static ptx_val tile_largest(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 {
-    ptx_val largest = row_largest(b, t, 0);
+    ptx_val largest = t->kept.type ? kept_largest(b, t) : row_largest(b, t, 0);
 
-    for (unsigned k = 1; k < LINES; k++)
+    for (unsigned k = 1; k < LINES && !t->kept.type; k++)
         largest = ptxk_larger(b, largest, row_largest(b, t, k));
     largest = warp_largest(b, largest);
     ptx_comment(b, "the largest of the tile");
@@ -421,7 +430,9 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     ptx_vec own = { .lanes = EACH };
     ptx_val word[LINES], x[EACH];
 
-    for (unsigned k = 0; k < LINES; k++) {
+    for (unsigned n = 0; n < EACH && t->kept.type; n++)
+        own.lane[n] = t->largest[n];
+    for (unsigned k = 0; k < LINES && !t->kept.type; k++) {
         ptx_comment(b, "the largest of columns, with row %u", k);
         weights_of(b, t, k, x);
         for (unsigned n = 0; n < EACH; n++) {

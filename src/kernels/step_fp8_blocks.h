@@ -15,6 +15,7 @@ struct ptxk_step_blocks_tile {
     ptx_val transposed, transposed_scales; // u64, 0: not wanted
     ptx_val scaling;                       // u32: ptx_fp8_scaling
     ptx_ptr kept; // f32, shared: the weights, by rows of 128; poisoned: they are in memory
+    ptx_val largest[STEP_CODES_EACH]; // then, variables, f32: of the thread's weights of 4 columns
     struct ptxk_lanes weight[STEP_CODES_LINES]; // else, of row 16 * warp + k, columns 4 * lane on
 };
 

@@ -10,11 +10,31 @@ enum {
     TILE = STEP_CODES_TILE,
     EACH = STEP_CODES_EACH,
     WARPS = NORM_BLOCK / WARP,
-    KEPT = STEP_FP8_SHARED_WORDS, // where the weights are, in words
+    KEPT = STEP_FP8_SHARED_WORDS, // where the weights are, in words, if nothing is read ahead
 };
 
-_Static_assert(PTXK_STEP_SQUARE_VECTORS == TILE / WARPS, "a warp steps a row at a time");
-_Static_assert(PTXK_STEP_SQUARE_SHARED == (KEPT + TILE * TILE) * sizeof(float), "as it is used");
+// Where a multiprocessor has 228 KiB of shared memory, two blocks have room for what threads have
+// read ahead, in the place of the codes.
+enum { AHEAD = 48 * 1024 };
+
+_Static_assert(AHEAD >= KEPT * sizeof(float), "the codes");
+_Static_assert(AHEAD >= (PTX_STEP_MAX_STATES + 1) * EACH * sizeof(float) * NORM_BLOCK, "a row");
+
+static uint32_t room_ahead(int sm)
+{
+    return sm >= 90 && sm < 120 ? AHEAD : 0;
+}
+
+// In words.
+static uint32_t kept_at(int sm)
+{
+    return room_ahead(sm) ? room_ahead(sm) / sizeof(float) : KEPT;
+}
+
+uint32_t ptxk_step_square_shared(int sm)
+{
+    return (kept_at(sm) + TILE * TILE) * sizeof(float);
+}
 
 bool ptxk_step_has_squares(const struct norm_spec *norm)
 {
@@ -56,12 +76,100 @@ void ptxk_step_square_place(ptx_builder *b, struct ptxk_tile *s, ptx_val index)
     s->length = ptx_bitcast(b, PTX_S32, ptx_add(b, before, tile->width));
     ptx_ptr shared = ptx_shared_dynamic(b, PTX_F32);
     tile->shared = ptx_ptr_cast(b, PTX_B32, shared);
-    t->kept = ptx_at(b, shared, KEPT);
+    t->kept = ptx_at(b, shared, kept_at(ptx_builder_target(b).sm));
+    for (unsigned n = 0; n < EACH; n++)
+        t->largest[n] = ptx_var(b, ptx_f32(0));
+    s->stages = ptx_ptr_cast(b, PTX_U32, shared);
 }
 
-struct ptxk_step_square_walk ptxk_step_square_walk_of(ptx_builder *b, const struct ptxk_tile *s)
+// ---- rows that are read ahead -------------------------------------------------------------------
+
+static unsigned vector_bytes(const struct ptxk_step_variant *v, unsigned array)
+{
+    return EACH * ptx_type_bytes(ptxk_step_array_type(v, array));
+}
+
+// `room`: in bytes of shared memory.
+static struct ptxk_step_square_ring ring_of(const struct ptxk_step_variant *v, uint32_t room)
+{
+    enum { MOST = 4 };
+    struct ptxk_step_square_ring r = { .bytes = 0 };
+
+    for (unsigned a = 0; a < ARRAYS; a++) {
+        if (a == ARRAY_PARAMETER || !ptxk_step_reads(v, a))
+            continue;
+        r.place[a] = r.bytes;
+        r.bytes += vector_bytes(v, a) * NORM_BLOCK;
+    }
+    r.rows = room / r.bytes < MOST ? room / r.bytes : MOST;
+    return r;
+}
+
+// The thread's vector of an array in a stage. A thread reads only what it has copied.
+static ptx_ptr in_stage(ptx_builder *b, const struct ptxk_tile *s,
+                        const struct ptxk_step_square_ring *r, unsigned array, ptx_val stage)
+{
+    ptx_ptr first = ptx_at(b, ptx_ptr_cast(b, PTX_U8, s->stages), r->place[array]);
+    ptx_val own = ptx_mad(b, s->tid, vector_bytes(s->variant, array), stage);
+
+    return ptx_ptr_cast(b, PTX_B32, ptx_at(b, first, own));
+}
+
+static ptx_val next_stage(ptx_builder *b, const struct ptxk_step_square_ring *r, ptx_val stage)
+{
+    ptx_val next = ptx_add(b, stage, r->bytes);
+
+    return ptx_select(b, ptx_eq(b, next, r->rows * r->bytes), 0, next);
+}
+
+static void row_copy(ptx_builder *b, const struct ptxk_tile *s,
+                     const struct ptxk_step_square_walk *w)
+{
+    const struct ptxk_step_square_ring *r = &w->ring;
+
+    ptx_comment(b, "begins to copy a row's vectors, if they are whole");
+    ptx_if (b, ptxk_tile_is_whole(b, s, r->i)) {
+        for (unsigned a = 0; a < ARRAYS; a++) {
+            if (!ptxk_step_reads(s->variant, a))
+                continue;
+            const unsigned bytes = vector_bytes(s->variant, a);
+            ptx_ptr from = ptx_ptr_cast(b, PTX_B32, ptx_at(b, s->array[a], r->i));
+            ptx_ptr to = a == ARRAY_PARAMETER
+                             ? ptx_ptr_cast(b, PTX_B32, ptx_at(b, s->slot, r->kept))
+                             : in_stage(b, s, r, a, r->to);
+            ptx_cp_async(b, to, from, bytes, .bypass = bytes == 16);
+        }
+    }
+    ptx_cp_async_commit(b);
+    ptx_set(b, r->i, ptx_add(b, r->i, w->pace));
+    ptx_set(b, r->kept, ptx_add(b, r->kept, WARPS * TILE));
+    ptx_set(b, r->to, next_stage(b, r, r->to));
+}
+
+static void row_take(ptx_builder *b, const struct ptxk_tile *s,
+                     const struct ptxk_step_square_walk *w)
+{
+    const struct ptxk_step_square_ring *r = &w->ring;
+    const struct ptxk_tile_vector *v = &w->now;
+
+    ptx_comment(b, "the row's vectors");
+    ptx_cp_async_wait(b, r->rows - 1);
+    ptx_set(b, v->whole, ptxk_tile_is_whole(b, s, v->i));
+    ptx_if (b, v->whole)
+        for (unsigned a = 0; a < ARRAYS; a++)
+            if (ptxk_step_reads(s->variant, a))
+                ptxk_lanes_read(b, &v->array[a],
+                                a == ARRAY_PARAMETER ? ptx_at(b, s->slot, s->slot_at)
+                                                     : in_stage(b, s, r, a, r->from));
+    ptx_set(b, r->from, next_stage(b, r, r->from));
+}
+
+// ---- the step -----------------------------------------------------------------------------------
+
+struct ptxk_step_square_walk ptxk_step_square_begin(ptx_builder *b, struct ptxk_tile *s)
 {
     const struct ptxk_codes *tile = &s->square->tile;
+    const uint32_t room = room_ahead(ptx_builder_target(b).sm);
 
     ptx_comment(b, "a warp steps a row at a time");
     ptx_val column = ptx_mul(b, tile->lane, EACH);
@@ -70,8 +178,31 @@ struct ptxk_step_square_walk ptxk_step_square_walk_of(ptx_builder *b, const stru
     ptx_val own = ptx_bitcast(b, PTX_S32, ptx_mad(b, tile->warp, columns, column));
     ptx_val pace = ptx_bitcast(b, PTX_S32, ptx_mul(b, columns, WARPS));
     ptx_val first = ptx_select(b, there, own, s->length);
+    struct ptxk_step_square_walk w = { first, ptx_select(b, there, pace, 0) };
 
-    return (struct ptxk_step_square_walk) { first, ptx_select(b, there, pace, 0) };
+    s->slot = s->square->kept;
+    s->slot_at = ptx_var(b, ptx_mul(b, s->tid, EACH));
+    if (!room) {
+        w.now = ptxk_tile_vector_begin(b, s, first);
+        return w;
+    }
+    w.now = ptxk_tile_vector_var(b, s, first);
+    w.ring = ring_of(s->variant, room);
+    w.ring.i = ptx_var(b, first);
+    w.ring.kept = ptx_var(b, s->slot_at);
+    w.ring.to = ptx_var(b, ptx_u32(0));
+    w.ring.from = ptx_var(b, ptx_u32(0));
+    for (unsigned k = 0; k < w.ring.rows; k++)
+        row_copy(b, s, &w);
+    return w;
+}
+
+static void largest_note(ptx_builder *b, const struct ptxk_tile *s, const ptx_val weight[EACH])
+{
+    for (unsigned n = 0; n < EACH; n++) {
+        const ptx_val largest = s->square->largest[n];
+        ptx_set(b, largest, ptxk_larger(b, largest, ptx_abs(b, weight[n])));
+    }
 }
 
 void ptxk_step_square_keep(ptx_builder *b, const struct ptxk_tile *s,
@@ -83,20 +214,27 @@ void ptxk_step_square_keep(ptx_builder *b, const struct ptxk_tile *s,
         return;
     for (unsigned n = 0; n < EACH; n++)
         weights.lane[n] = ptxk_step_as_stored(b, s->variant->parameter, value[ARRAY_PARAMETER][n]);
+    largest_note(b, s, weights.lane);
     ptx_comment(b, "and keeps the weights");
     ptx_store_vec(b, s->slot, s->slot_at, weights);
 }
 
-void ptxk_step_square_keep_written(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
+// Elements in memory; or none, where there are none.
+static void keep_written(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 {
     ptx_ptr from = ptx_at(b, s->array[ARRAY_PARAMETER], i), to = ptx_at(b, s->slot, s->slot_at);
 
-    ptx_if (b, ptx_lt(b, i, s->length))
-        for (uint32_t n = 0; n < EACH; n++)
-            ptx_store(b, to, n, ptx_load(b, from, n));
+    ptx_if (b, ptx_lt(b, i, s->length)) {
+        ptx_val weight[EACH];
+        for (uint32_t n = 0; n < EACH; n++) {
+            weight[n] = ptx_load(b, from, n);
+            ptx_store(b, to, n, weight[n]);
+        }
+        largest_note(b, s, weight);
+    }
 }
 
-void ptxk_step_square_keep_none(ptx_builder *b, const struct ptxk_tile *s)
+static void keep_none(ptx_builder *b, const struct ptxk_tile *s)
 {
     const ptx_vec none = { .lanes = EACH,
                            .lane = { ptx_f32(0), ptx_f32(0), ptx_f32(0), ptx_f32(0) } };
@@ -104,9 +242,49 @@ void ptxk_step_square_keep_none(ptx_builder *b, const struct ptxk_tile *s)
     ptx_store_vec(b, s->slot, s->slot_at, none);
 }
 
-void ptxk_step_square_next(ptx_builder *b, const struct ptxk_tile *s)
+void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step_square_walk *w)
 {
-    ptx_set(b, s->slot_at, ptx_add(b, s->slot_at, WARPS * TILE));
+    struct ptxk_tile_vector *const v = &w->now;
+    const bool copies = w->ring.rows != 0;
+    ptx_val missing = ptx_var(b, ptx_u32(0));
+
+    if (!copies)
+        w->next = ptxk_tile_vector_begin(b, s, ptx_add(b, v->i, w->pace));
+    ptx_for (b, k, 0, TILE / WARPS, ptx_u32(1)) {
+        if (copies) {
+            row_take(b, s, w);
+            row_copy(b, s, w);
+        }
+        ptx_if (b, ptx_ge(b, v->i, s->length))
+            keep_none(b, s);
+        ptxk_tile_vector_step(b, s, v, k, missing);
+        if (copies) {
+            ptx_set(b, v->i, ptx_add(b, v->i, w->pace));
+        } else {
+            ptxk_tile_vector_set(b, v, &w->next);
+            ptx_set(b, w->next.i, ptx_add(b, w->next.i, w->pace));
+            ptxk_tile_vector_read(b, s, &w->next);
+        }
+        ptx_set(b, s->slot_at, ptx_add(b, s->slot_at, WARPS * TILE));
+    }
+    ptx_comment(b, "where a quick quotient does not hold, or arrays are at odd addresses");
+    ptx_while (b, ptx_ne(b, missing, 0)) {
+        ptx_val k = ptx_bfind(b, missing);
+        ptx_set(b, missing, ptx_xor(b, missing, ptx_shl(b, ptx_u32(1), k)));
+        ptx_val i = ptx_mad(b, ptx_bitcast(b, PTX_S32, k), w->pace, w->first);
+        ptxk_tile_step_singles(b, s, i);
+        ptx_val slot = ptx_mul(b, s->tid, EACH);
+        ptx_set(b, s->slot_at, ptx_mad(b, k, WARPS * TILE, slot));
+        keep_written(b, s, i);
+    }
+}
+
+// ---- codes --------------------------------------------------------------------------------------
+
+void ptxk_step_square_leave(ptx_builder *b)
+{
+    if (room_ahead(ptx_builder_target(b).sm))
+        ptx_cp_async_wait_all(b);
 }
 
 void ptxk_step_square_codes(ptx_builder *b, const struct ptxk_tile *s)

@@ -242,7 +242,7 @@ static void edge_read(ptx_builder *b, const struct ptxk_tile *s, const struct pt
             ptxk_lanes_read_some(b, &to->array[a], s->array[a], to->i, s->length);
 }
 
-static ptx_val is_whole(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
+ptx_val ptxk_tile_is_whole(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 {
     ptx_val end = ptx_add(b, i, ptxk_step_lanes(s->variant));
 
@@ -253,7 +253,7 @@ void ptxk_tile_vector_read(ptx_builder *b, const struct ptxk_tile *s,
                            const struct ptxk_tile_vector *to)
 {
     ptx_comment(b, "reads a vector of each array, if it is whole");
-    ptx_set(b, to->whole, is_whole(b, s, to->i));
+    ptx_set(b, to->whole, ptxk_tile_is_whole(b, s, to->i));
     ptx_if (b, to->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
             if (ptxk_step_reads(s->variant, a))
@@ -268,7 +268,7 @@ void ptxk_tile_vector_read(ptx_builder *b, const struct ptxk_tile *s,
         edge_read(b, s, to);
 }
 
-static struct ptxk_tile_vector vector_var(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
+struct ptxk_tile_vector ptxk_tile_vector_var(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 {
     struct ptxk_tile_vector v = { .i = ptx_var(b, i), .whole = ptx_var(b, ptx_bool(false)) };
 
@@ -287,14 +287,14 @@ static struct ptxk_tile_vector vector_var(ptx_builder *b, const struct ptxk_tile
 
 struct ptxk_tile_vector ptxk_tile_vector_begin(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 {
-    struct ptxk_tile_vector v = vector_var(b, s, i);
+    struct ptxk_tile_vector v = ptxk_tile_vector_var(b, s, i);
 
     ptxk_tile_vector_read(b, s, &v);
     return v;
 }
 
-static void vector_set(ptx_builder *b, const struct ptxk_tile_vector *to,
-                       const struct ptxk_tile_vector *from)
+void ptxk_tile_vector_set(ptx_builder *b, const struct ptxk_tile_vector *to,
+                          const struct ptxk_tile_vector *from)
 {
     ptx_set(b, to->i, from->i);
     ptx_set(b, to->whole, from->whole);
@@ -358,7 +358,7 @@ static void block_read(ptx_builder *b, const struct ptxk_tile *s, const struct p
         return;
     }
     ptx_comment(b, "begins to copy the thread's part of a block, if it is whole");
-    ptx_set(b, to->whole, is_whole(b, s, to->i));
+    ptx_set(b, to->whole, ptxk_tile_is_whole(b, s, to->i));
     ptx_if (b, to->whole) {
         for (unsigned a = 0; a < ARRAYS; a++) {
             if (!in_stage(s->variant, a)) {
@@ -379,7 +379,7 @@ static void block_read(ptx_builder *b, const struct ptxk_tile *s, const struct p
 
 struct ptxk_tile_vector ptxk_tile_block_begin(ptx_builder *b, const struct ptxk_tile *s, ptx_val i)
 {
-    struct ptxk_tile_vector v = vector_var(b, s, i);
+    struct ptxk_tile_vector v = ptxk_tile_vector_var(b, s, i);
 
     if (ptxk_step_is_staged(b, s->variant))
         v.stage = ptx_var(b, ptx_u32(0));
@@ -549,10 +549,8 @@ static void block_step(ptx_builder *b, const struct ptxk_tile *of, struct ptxk_t
             ptx_store(b, scale_of(b, s, s->scale[k], i), 0, ptx_cvt(b, s->blocks->scale, scale[k]));
 }
 
-// Steps vector `k` (u32) of the thread's. Of a variant with blocks, that is the warp's block, if
-// there is one; of others, the vector, or bit k of `missing` is set.
-static void vector_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
-                        ptx_val k, ptx_val missing)
+void ptxk_tile_vector_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
+                           ptx_val k, ptx_val missing)
 {
     if (s->blocks) {
         ptx_val is = ptx_lt(b, v->i, s->length);
@@ -586,33 +584,17 @@ void ptxk_tile_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_
     struct ptxk_tile_vector next;
 
     if (vectors == 1) {
-        vector_step(b, s, v, ptx_u32(0), missing);
+        ptxk_tile_vector_step(b, s, v, ptx_u32(0), missing);
         return;
     }
     if (!s->blocks)
         next = ptxk_tile_vector_begin(b, s, ptx_add(b, v->i, span));
     ptx_for (b, k, 0, vectors, ptx_u32(1)) {
-        vector_step(b, s, v, k, missing);
+        ptxk_tile_vector_step(b, s, v, k, missing);
         if (!s->blocks) {
-            vector_set(b, v, &next);
+            ptxk_tile_vector_set(b, v, &next);
             ptx_set(b, next.i, ptx_add(b, next.i, span));
             ptxk_tile_vector_read(b, s, &next);
         }
-    }
-}
-
-void ptxk_tile_step_square(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
-                           ptx_val pace, ptx_val missing)
-{
-    const struct ptxk_tile_vector next = ptxk_tile_vector_begin(b, s, ptx_add(b, v->i, pace));
-
-    ptx_for (b, k, 0, PTXK_STEP_SQUARE_VECTORS, ptx_u32(1)) {
-        ptx_if (b, ptx_ge(b, v->i, s->length))
-            ptxk_step_square_keep_none(b, s);
-        vector_step(b, s, v, k, missing);
-        vector_set(b, v, &next);
-        ptx_set(b, next.i, ptx_add(b, next.i, pace));
-        ptxk_tile_vector_read(b, s, &next);
-        ptxk_step_square_next(b, s);
     }
 }

@@ -105,6 +105,11 @@ struct ptxk_tile_vector ptxk_tile_block_begin(ptx_builder *b, const struct ptxk_
 // Reads them anew, where `to->i` is now.
 void ptxk_tile_vector_read(ptx_builder *b, const struct ptxk_tile *s,
                            const struct ptxk_tile_vector *to);
+// Vectors that are not read yet; whether they can be, at once; and other ones in their place.
+struct ptxk_tile_vector ptxk_tile_vector_var(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
+ptx_val ptxk_tile_is_whole(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
+void ptxk_tile_vector_set(ptx_builder *b, const struct ptxk_tile_vector *to,
+                          const struct ptxk_tile_vector *from);
 // The values of a vector, states of blocks in f32.
 void ptxk_tile_vector_values(ptx_builder *b, const struct ptxk_tile *s,
                              const struct ptxk_tile_vector *in, ptx_val value[ARRAYS][PTXK_LANES]);
@@ -118,9 +123,10 @@ struct ptxk_step_element ptxk_tile_element(ptx_builder *b, const struct ptxk_til
 // plan that reports weights, where the order of a thread's elements is fixed.
 void ptxk_tile_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
                     uint32_t span, ptx_val missing);
-// The same of a tile of 128 x 128, which keeps the weights.
-void ptxk_tile_step_square(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
-                           ptx_val pace, ptx_val missing);
+// Steps vector `k` (u32) of the thread's. Of a variant with blocks, that is the warp's block, if
+// there is one; of others, the vector, or bit k of `missing` is set.
+void ptxk_tile_vector_step(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_tile_vector *v,
+                           ptx_val k, ptx_val missing);
 // Steps the elements of the vector at `i` that are in the tile, one by one.
 void ptxk_tile_step_singles(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
 
@@ -136,19 +142,29 @@ ptx_val ptxk_step_square_read(ptx_builder *b, struct ptxk_tile *s,
                               const struct ptxk_step_square_tables *tables);
 // Sets the place of the tile and its length, once its index is known.
 void ptxk_step_square_place(ptx_builder *b, struct ptxk_tile *s, ptx_val index);
-// The thread's first vector (s32), and how far the next one is. A thread without any is behind the
-// tile.
+// The rows of the tile that a thread has begun to copy into shared memory: its parameters to where
+// they are kept, what else a rule reads into a ring of stages.
+struct ptxk_step_square_ring {
+    uint32_t rows, bytes;   // at once, 0: none; bytes of a stage
+    uint32_t place[ARRAYS]; // of an array in a stage, in bytes
+    ptx_val i, kept;        // variables, s32 and u32: what is copied next, where parameters go
+    ptx_val to, from;       // variables, u32: the stages of what is copied and used next
+};
+// The thread's vectors: the first (s32), and how far rows are apart. A thread without any is behind
+// the tile. Begins to read.
 struct ptxk_step_square_walk {
     ptx_val first, pace;
+    struct ptxk_tile_vector now, next; // next: where none are in a ring
+    struct ptxk_step_square_ring ring;
 };
-struct ptxk_step_square_walk ptxk_step_square_walk_of(ptx_builder *b, const struct ptxk_tile *s);
-enum { PTXK_STEP_SQUARE_VECTORS = 16 }; // of a thread
-// Keeps a vector that is written; elements in memory; or none, where there are none.
+struct ptxk_step_square_walk ptxk_step_square_begin(ptx_builder *b, struct ptxk_tile *s);
+// Steps all of them; or waits for what is read where the step is left out.
+void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step_square_walk *w);
+void ptxk_step_square_leave(ptx_builder *b);
+// Keeps a vector that is written.
 void ptxk_step_square_keep(ptx_builder *b, const struct ptxk_tile *s,
                            ptx_val value[ARRAYS][PTXK_LANES]);
-void ptxk_step_square_keep_written(ptx_builder *b, const struct ptxk_tile *s, ptx_val i);
-void ptxk_step_square_keep_none(ptx_builder *b, const struct ptxk_tile *s);
-void ptxk_step_square_next(ptx_builder *b, const struct ptxk_tile *s);
+// Makes codes in blocks.
 void ptxk_step_square_codes(ptx_builder *b, const struct ptxk_tile *s);
 
 // ---- copies of weights (step_copy.c) ------------------------------------------------------------

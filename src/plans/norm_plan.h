@@ -172,6 +172,7 @@ struct norm_kernel {
     ptx_function *function;
     struct ptx_arg args[NORM_MOST_ARGS];
     size_t arg_count;
+    uint32_t shared_bytes; // of dynamic shared memory
 };
 
 // Values that change from launch to launch, by the names of the kernel parameters; protected by

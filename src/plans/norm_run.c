@@ -96,7 +96,7 @@ ptx_status ptxp_norm_plan_launch(const struct norm_plan *plan, unsigned entry, u
         kernel->function,
         &(struct ptx_launch_params) { .grid = { (unsigned)blocks },
                                       .stream = stream,
-                                      .shared_bytes = plan->hooks->entries[entry].shared_bytes,
+                                      .shared_bytes = kernel->shared_bytes,
                                       .args = kernel->args,
                                       .arg_count = kernel->arg_count,
                                       .programmatic = overlaps && ptxp_can_overlap(plan->device) });
