@@ -653,7 +653,7 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
 // ---- the module ---------------------------------------------------------------------------------
 
 const char *const ptxk_muon_entries[MUON_ENTRIES] = { "muon_tiles", "muon_chip_64", "muon_chip_128",
-                                                      "muon_tiles_64" };
+                                                      "muon_tiles_64", "muon_square" };
 
 uint32_t ptxk_muon_shared(unsigned entry, bool groups)
 {
@@ -664,6 +664,8 @@ uint32_t ptxk_muon_shared(unsigned entry, bool groups)
         const uint32_t side = entry == MUON_TILES ? MUON_TILE : MUON_SMALL;
         return MUON_STAGES * 2 * side * MUON_DEPTH * 2 + MUON_PIECE + aligned; // stages, a turn
     }
+    if (entry == MUON_SQUARE) // X, and R or Z on one side of the diagonal
+        return (4 + 3) * square_bytes(MUON_CHIP_MOST) + aligned;
     return passing_bytes(size) + square_bytes(size) + aligned;
 }
 
@@ -683,4 +685,7 @@ void ptxk_muon_emit(ptx_builder *b, unsigned entries)
     if (entries & 1 << MUON_SMALL_TILES)
         ptx_entry (b, name[MUON_SMALL_TILES], .block = { MUON_THREADS }, .min_blocks = 4)
             ptxk_muon_tiles_emit(b, MUON_SMALL);
+    if (entries & 1 << MUON_SQUARE && ptxk_muon_has_groups(b))
+        ptx_entry (b, name[MUON_SQUARE], .block = { MUON_SQUARE_THREADS }, .min_blocks = 1)
+            ptxk_muon_square_emit(b);
 }

@@ -540,18 +540,18 @@ bool ptxp_matrix_multiplies(const struct step_layout *layout)
 static int launches_of(const struct step_layout *layout, const struct matrix_window *window)
 {
     enum { UPDATES = 1 };
-    bool in_tiles = false, on_chips[2] = { false };
+    bool in_tiles = false, on_chips[3] = { false };
 
     for (size_t k = window->first; k < window->first + window->count; k++) {
         const struct muon_matrix *m = &layout->set.matrices[k];
         if (!m->rows || !layout->set.schedules[m->schedule].steps)
             continue;
-        if (ptxp_muon_on_chip(m))
-            on_chips[m->rows > MUON_CHIP_MOST / 2] = true;
+        if (ptxp_muon_on_chip(m, layout->groups))
+            on_chips[(m->rows > MUON_CHIP_MOST / 2) + (m->rows > MUON_CHIP_MOST)] = true;
         else
             in_tiles = true;
     }
-    return UPDATES + in_tiles + on_chips[0] + on_chips[1];
+    return UPDATES + in_tiles + on_chips[0] + on_chips[1] + on_chips[2];
 }
 
 int ptxp_matrix_launches(const struct step_layout *layout)

@@ -16,9 +16,9 @@ bool ptxp_muon_restarts(uint32_t step, uint32_t steps)
     return steps > 3 && step % 3 == 2 && step < steps;
 }
 
-bool ptxp_muon_on_chip(const struct muon_matrix *m)
+bool ptxp_muon_on_chip(const struct muon_matrix *m, bool groups)
 {
-    return m->rows <= MUON_CHIP_MOST;
+    return m->rows <= (groups && m->rows == m->columns ? MUON_SQUARE_MOST : MUON_CHIP_MOST);
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ static uint64_t partial_bytes(const struct muon_matrix *m)
 
 static uint64_t matrix_bytes(const struct muon_matrix *m)
 {
-    if (ptxp_muon_on_chip(m))
+    if (ptxp_muon_on_chip(m, false))
         return x_bytes(m);
     if (m->rows == m->columns)
         return 3 * x_bytes(m) + partial_bytes(m);
@@ -77,7 +77,7 @@ static uint32_t moves_of(const struct muon_matrix *m, uint32_t steps)
 {
     uint32_t moves = steps != 0;
 
-    if (ptxp_muon_on_chip(m))
+    if (ptxp_muon_on_chip(m, false))
         return 0;
     if (m->rows == m->columns)
         return steps;
@@ -268,7 +268,7 @@ ptx_status ptxp_muon_visit(const struct muon_matrix *m, const struct muon_schedu
 {
     struct walk w = { .m = m, .visit = visit_one, .to = to };
 
-    if (!m->rows || !schedule->steps || ptxp_muon_on_chip(m))
+    if (!m->rows || !schedule->steps || ptxp_muon_on_chip(m, false))
         return PTX_OK;
     w.x[0] = workspace + m->x;
     w.x[1] = w.x[0] + x_bytes(m);

@@ -391,6 +391,7 @@ static ptx_status make(ptx_step_plan *plan, const struct ptx_step_params *params
     struct norm_params norm;
     const int sm = ptx_device_get_info(plan->norm.device)->sm;
     struct ptx_clip_tensor *gradients = lay_out(params, sm, &plan->layout, &plan->spec, &norm);
+    plan->layout.groups = ptxp_muon_has_groups(plan->norm.device);
     ptx_status status = gradients ? copy_params(plan, params) : ptx_error_status();
 
     if (!status)
