@@ -449,12 +449,23 @@ static struct step_matrix_row row_of(const struct ptx_step_params *params, size_
     };
 }
 
+// The last tiles first: the norm's launch has read them last, and some are in the L2 cache.
+static void turn_round(struct step_tile_row *tiles, uint64_t count)
+{
+    for (uint64_t k = 0; k < count / 2; k++) {
+        const struct step_tile_row one = tiles[k];
+        tiles[k] = tiles[count - 1 - k];
+        tiles[count - 1 - k] = one;
+    }
+}
+
 void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_layout *layout,
                       CUdeviceptr memory, unsigned char *image)
 {
     uint32_t *of = (void *)(image + layout->matrix_of.offset);
     struct step_matrix_row *rows = (void *)(image + layout->matrix_rows.offset);
-    struct step_tile_row *tiles = (void *)(image + layout->matrix_tiles.offset);
+    struct step_tile_row *const first = (void *)(image + layout->matrix_tiles.offset);
+    struct step_tile_row *tiles = first;
     const CUdeviceptr work = memory + layout->matrix_work.offset;
     uint64_t sums = 0;
     uint32_t matrix = 0;
@@ -472,6 +483,10 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
         for (uint32_t k = 0; k < ptxp_matrix_tiles(tensor); k++)
             *tiles++ = (struct step_tile_row) { matrix, k };
         of[t] = ++matrix;
+    }
+    for (size_t w = 0; w < layout->set.window_count; w++) {
+        const struct matrix_part part = ptxp_matrix_part(layout, w);
+        turn_round(first + part.tile, part.tiles);
     }
 }
 
