@@ -10,11 +10,11 @@
 //                              at a restart X = Q X, R = X X^T, and Q anew;  at the end X = Q X
 //
 // A restart follows step 2, 5, 8 and so on, where more than three steps are made and it is not the
-// last. Matrices of at most 128 rows have one block each, which does all of it, and where warpgroups
-// multiply square ones of at most 256 rows have one, too, with the same bits; the others share one
-// launch, whose blocks take tiles of 128 x 128 of the products in turn. A symmetric product is
-// computed on one side of the diagonal, tile by tile. How a matrix is computed, and so its bits,
-// follow from its sizes and its schedule alone.
+// last. Matrices of at most 128 rows have one block each, which does all of it, and where
+// warpgroups multiply square ones of at most 256 rows have one, too, with the same bits; the others
+// share one launch, whose blocks take tiles of 128 x 128 of the products in turn. A symmetric
+// product is computed on one side of the diagonal, tile by tile. How a matrix is computed, and so
+// its bits, follow from its sizes and its schedule alone.
 #ifndef PTXGEN_PLANS_MUON_PRODUCTS_H
 #define PTXGEN_PLANS_MUON_PRODUCTS_H
 
