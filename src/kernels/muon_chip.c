@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // All products of a matrix of at most 64 or 128 rows, by one block: R, Z and Q stay in shared
 // memory, and X passes through it, 64 columns at a time, and is written where it was. The last X
-// may be taken in its place, as muon_chip.h says.
+// may be taken in its place, and the first given, as muon_chip.h says.
 #include "muon_chip.h"
 #include "muon_panel.h"
 
@@ -492,6 +492,37 @@ static void stream(ptx_builder *b, struct ptxk_muon_chip *c, const struct result
     meet(b, c);
 }
 
+// The sums of X X^T of columns as they are given, which are written while a warpgroup multiplies.
+// Two panels take turns: the products of one have ended when all threads have filled the other.
+static void stream_given(ptx_builder *b, struct ptxk_muon_chip *c, ptxk_muon_give *give, void *user)
+{
+    ptx_comment(b, "the sums of R = X X^T, of columns as they are given");
+    ptx_val panel = ptx_var(b, c->shared);
+    ptx_val both = ptx_add(b, ptx_mul(b, c->shared, 2), c->stage);
+    ptxk_muon_zero(b, &c->square, c->sums, false);
+    ptx_for (b, at, ptx_u32(0), c->pitch, ptx_u32(MUON_ROW)) {
+        give(b, user, ptx_shr(b, at, 1), panel);
+        multiplied(b, c);
+        meet(b, c);
+        multiply_half(b, c, panel);
+        write(b, c, at, panel);
+        ptx_set(b, panel, ptx_sub(b, both, panel));
+    }
+    multiplied(b, c);
+    ptx_barrier(b);
+    store_gram(b, c);
+    meet(b, c);
+}
+
+void ptxk_muon_chip_first(ptx_builder *b, struct ptxk_muon_chip *chip, ptxk_muon_give *give,
+                          void *user)
+{
+    if (give)
+        stream_given(b, chip, give, user);
+    else
+        stream(b, chip, NULL);
+}
+
 struct ptxk_muon_chip_matrix ptxk_muon_chip_matrix(const struct ptxk_muon_chip *chip)
 {
     return (struct ptxk_muon_chip_matrix) { chip->rows, chip->columns, chip->tid, chip->taken };
@@ -544,12 +575,15 @@ static void plain(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_v
         write(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->q, k * c->size * MUON_ROW));
 }
 
-// `last`: NULL: the last X is written as that of a restart is.
+// `ends`: NULL: the first X is read, and the last written, as those of a restart are.
 static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_val count,
-                 const struct ptxk_muon_last *last)
+                 const struct ptxk_muon_ends *ends)
 {
     ptx_comment(b, "Gram: the steps on R alone, and X = Q X at a restart and at the end");
-    stream(b, c, NULL);
+    if (ends)
+        ends->first(b, ends->user, c);
+    else
+        stream(b, c, NULL);
     ptx_val fresh = ptx_var(b, ptx_u32(1));
     ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
         struct step s = step_at(b, steps, k);
@@ -571,11 +605,11 @@ static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_va
             replace(b, c, c->q, c->z, (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
         }
         ptx_set(b, fresh, 0);
-        ptx_val ends = ptx_or(b, is_last, s.restart);
-        ptx_if (b, ends) {
+        ptx_val passes = ptx_or(b, is_last, s.restart);
+        ptx_if (b, passes) {
             struct result again = { .sums = true };
             ptx_val goes_on = ptx_not(b, is_last);
-            if (last) {
+            if (ends) {
                 ptx_if (b, goes_on)
                     stream(b, c, &again);
             } else {
@@ -591,9 +625,9 @@ static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_va
             replace(b, c, c->z, c->r, t);
         }
     }
-    if (last) {
+    if (ends) {
         ptxk_muon_follow(b);
-        last->emit(b, last->user, c);
+        ends->last(b, ends->user, c);
     }
 }
 
@@ -602,7 +636,7 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
     ptxk_muon_chip_emit_with(b, size, NULL);
 }
 
-void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_muon_last *last)
+void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_muon_ends *ends)
 {
     struct ptxk_muon_chip c = { .size = size, .panels = size / MUON_DEPTH };
     const unsigned down = size / 32;
@@ -620,7 +654,7 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
     ptx_val count = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, step_count));
     c.rows = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, rows));
     c.columns = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, columns));
-    if (last)
+    if (ends)
         c.taken = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, taken));
     c.pitch = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, pitch));
     c.stage = size * MUON_ROW;
@@ -646,7 +680,7 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
     ptx_if (b, ptx_eq(b, c.rows, c.columns))
         plain(b, &c, steps, count);
     ptx_else (b)
-        gram(b, &c, steps, count, last);
+        gram(b, &c, steps, count, ends);
     ptxk_muon_follow(b);
 }
 

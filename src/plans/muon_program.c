@@ -83,13 +83,6 @@ static uint32_t each_of(const struct view *v)
     return tiles_of(v) >= MANY ? EACH : 1;
 }
 
-uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor)
-{
-    const struct view v = view_of(tensor);
-
-    return parts_of(tiles_of(&v), each_of(&v));
-}
-
 static uint32_t steps_of(const struct ptx_step_group *group)
 {
     return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
@@ -115,9 +108,11 @@ static bool is_stepped_on_chip(const struct ptx_step_params *params, size_t t)
            steps_of(group_of(params, t));
 }
 
-uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, bool chips, size_t t)
+uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, bool chips, size_t t)
 {
-    return chips && is_stepped_on_chip(params, t) ? 0 : ptxp_matrix_tiles(&params->tensors[t]);
+    const struct view v = view_of(&params->tensors[t]);
+
+    return chips && is_stepped_on_chip(params, t) ? 0 : parts_of(tiles_of(&v), each_of(&v));
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -374,7 +369,7 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
         if (!ptxp_is_matrix(params, t))
             continue;
         matrices++;
-        set->tiles += ptxp_matrix_tiles(&params->tensors[t]);
+        set->tiles += ptxp_matrix_tiles(params, chips, t);
         set->sums += sums_of(&params->tensors[t]);
     }
     if (set->tiles > INT32_MAX)
@@ -469,7 +464,7 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
         rows[matrix].to = tensor->whole_rows ? tensor->update : work + m->out;
         rows[matrix].sums = sums;
         sums += sums_of(tensor);
-        for (uint32_t k = 0; k < ptxp_matrix_tiles(tensor); k++)
+        for (uint32_t k = 0; k < ptxp_matrix_tiles(params, layout->chips, t); k++)
             *tiles++ = (struct step_tile_row) { matrix, k };
         of[t] = ++matrix;
     }
@@ -539,7 +534,6 @@ bool ptxp_matrix_multiplies(const struct step_layout *layout)
 
 static int launches_of(const struct step_layout *layout, const struct matrix_window *window)
 {
-    enum { UPDATES = 1 };
     bool in_tiles = false, on_chips[2] = { false };
 
     for (size_t k = window->first; k < window->first + window->count; k++) {
@@ -551,7 +545,7 @@ static int launches_of(const struct step_layout *layout, const struct matrix_win
         else
             in_tiles = true;
     }
-    return UPDATES + in_tiles + on_chips[0] + on_chips[1];
+    return in_tiles + on_chips[0] + on_chips[1];
 }
 
 int ptxp_matrix_launches(const struct step_layout *layout)
@@ -559,8 +553,9 @@ int ptxp_matrix_launches(const struct step_layout *layout)
     int launches = 0;
 
     for (size_t w = 0; w < layout->set.window_count; w++) {
-        launches += launches_of(layout, &layout->set.windows[w]);
-        launches += ptxp_matrix_part(layout, w).step_tiles != 0;
+        const struct matrix_part part = ptxp_matrix_part(layout, w);
+        launches += (part.tiles != 0) + launches_of(layout, &layout->set.windows[w]);
+        launches += part.step_tiles != 0;
     }
     return launches;
 }
