@@ -92,21 +92,26 @@ TEST(test_products)
     }
 }
 
-// Matrices that the block of their products steps, in all formats and in windows, beside some of
-// its chips that it does not step: square and tall ones.
+// Matrices whose momentum and parameters the block of their products steps, in all formats and in
+// windows, one without a gradient among them; beside some of its chips that it does not step,
+// square and tall ones, and a launch of smaller chips before it.
 TEST(test_chips)
 {
-    enum { PLANS = 3, SHAPES = 4 };
+    enum { PLANS = 3, SHAPES = 6 };
     static const struct matrix_shape shapes[PLANS][SHAPES] = {
         { { 65, 131, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
           { 68, 68, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
           { 80, 66, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
-          { 70, 140, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false } },
+          { 70, 140, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
+          { 90, 200, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
+          { 20, 72, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
         { { 128, 136, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
         { { 66, 70, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
           { 72, 90, PTX_STEP_FORMAT_REMAINDER, PTX_BF16, PTX_F32, false },
           { 140, 66, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
-          { 66, 80, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false } },
+          { 66, 80, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
+          { 96, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
+          { 100, 110, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_BF16, false } },
     };
     struct random r = gpu_random(&gpu, "matrices stepped by their products");
     struct matrix_set set;
@@ -227,8 +232,9 @@ TEST(test_accumulators)
     static const struct matrix_shape shapes[] = {
         { 65, 30, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
         { 33, 66, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
+        { 66, 132, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
-    enum { TENSORS = 3 };
+    enum { TENSORS = 4 };
     struct random r = gpu_random(&gpu, "accumulators of matrices");
     struct matrix_set set;
     matrix_set_create(&set, &gpu, &r, shapes, TENSORS - 1);
