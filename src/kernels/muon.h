@@ -65,6 +65,8 @@ struct muon_step {
 struct muon_chip {
     uint64_t x;
     uint64_t steps; // address of the first
+    uint64_t
+        kept; // where a kernel that takes keeps the Q of its one restart; 0: X is written there
     uint32_t step_count;
     uint32_t rows, columns, pitch;
     uint32_t taken; // by a kernel that steps from it: 1 + the tensor; 0: X is written

@@ -14,8 +14,10 @@ struct ptxk_muon_chip;
 struct ptxk_muon_chip_matrix {
     ptx_val rows, columns, tid; // u32
     ptx_val taken;              // u32: struct muon_chip's
+    ptx_val room;               // u32: the address of memory that the first product leaves free
 };
-struct ptxk_muon_chip_matrix ptxk_muon_chip_matrix(const struct ptxk_muon_chip *chip);
+struct ptxk_muon_chip_matrix ptxk_muon_chip_matrix(ptx_builder *b,
+                                                   const struct ptxk_muon_chip *chip);
 
 // Gives 64 columns from `column` (u32) on, 0 outside of X. `panel`: their address in shared memory,
 // u32. All threads execute it.

@@ -463,7 +463,7 @@ struct chips {
 static void chip_first(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
 {
     const struct chips *of = user;
-    const ptx_val taken = ptxk_muon_chip_matrix(chip).taken;
+    const ptx_val taken = ptxk_muon_chip_matrix(b, chip).taken;
     struct ptxk_tile s = *of->s;
 
     ptx_comment(b, "the first product");
@@ -483,7 +483,7 @@ static void chip_last(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
 {
     const struct chips *of = user;
     const struct ptxk_step_matrices variants = ptxk_step_matrices(of->s->spec);
-    const ptx_val taken = ptxk_muon_chip_matrix(chip).taken;
+    const ptx_val taken = ptxk_muon_chip_matrix(b, chip).taken;
     struct ptxk_tile s = *of->s;
     ptx_val variant;
 

@@ -447,20 +447,93 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
 
 // ---- within the first product of a chip ---------------------------------------------------------
 
-enum { TOGETHER = 4 }; // times AT_ONCE rows of a thread, which are read before any is stepped
+// Vectors of the thread's are copied ahead into shared memory, a panel in all: as many rows as are
+// processed at once are a group of copies, which follow each other in the order of the rows.
+enum {
+    TOGETHER = 2, // times AT_ONCE rows
+    SLOT = MUON_CHIP_THREADS * LANES * 4,
+    PANEL_ROWS = MUON_CHIP_MOST * MUON_DEPTH / LANES / MUON_CHIP_THREADS, // of a thread
+    ROW_GROUPS = PANEL_ROWS / AT_ONCE,
+};
+
+struct ahead {
+    ptx_ptr g[AT_ONCE], m[AT_ONCE];
+};
+
+// Where the thread has the rows from `r` on.
+static struct ahead ahead_at(ptx_builder *b, const struct pass *p, ptx_val r)
+{
+    enum { APART = MUON_CHIP_MOST / PANEL_ROWS };
+    const ptx_type type = ptxk_step_array_type(p->variant, ARRAY_STATE);
+    ptx_val rows = ptx_bitcast(b, PTX_U32, ptx_sub(b, r, p->m.begin));
+    ptx_val own = ptx_mad(b, p->tid, LANES * 4, p->panels->room);
+    ptx_val at = ptx_mad(b, rows, 2 * SLOT / APART, own);
+    struct ahead to;
+
+    for (unsigned k = 0; k < AT_ONCE; k++) {
+        ptx_val slot = ptx_add(b, at, 2 * k * SLOT);
+        to.g[k] = ptx_ptr_from(b, p->variant->gradient, PTX_SPACE_SHARED, slot);
+        to.m[k] = ptx_ptr_from(b, type, PTX_SPACE_SHARED, ptx_add(b, slot, SLOT));
+    }
+    return to;
+}
+
+// Begins to copy rows of the tile.
+static void ahead_copy(ptx_builder *b, const struct pass *p, ptx_val r, const struct ahead *to)
+{
+    const struct ptxk_matrix_vectors rows = ptxk_matrix_vectors_of(b, &p->m, r, p->whole);
+    const struct ptxk_matrix_vectors of_g =
+        p->spec->accumulates ? ptxk_matrix_in_order(&rows) : rows;
+
+    ptx_comment(b, "copies gradients and momentum of these rows");
+    ptxk_matrix_vectors_copy(b, &of_g, p->g, to->g);
+    ptxk_matrix_vectors_copy(b, &rows, p->state, to->m);
+    ptx_cp_async_commit(b);
+}
+
+static void first_panel_copy(ptx_builder *b, const struct pass *of)
+{
+    struct pass p = *of;
+
+    tile_begin(b, &p, ptx_u32(0));
+    ptx_for (b, r, p.m.begin, ptx_s32(MUON_CHIP_MOST), ptx_mul(b, p.m.stride, AT_ONCE)) {
+        const struct ahead to = ahead_at(b, &p, r);
+        ahead_copy(b, &p, r, &to);
+    }
+}
+
+// Reads rows that were copied, or were not because vectors are not whole.
+static void rows_read(ptx_builder *b, const struct pass *p, const struct ptxk_matrix_vectors *rows,
+                      const struct ahead *from, const struct ptxk_lanes in_g[AT_ONCE],
+                      const struct ptxk_lanes in_m[AT_ONCE])
+{
+    const struct ptxk_matrix_vectors of_g =
+        p->spec->accumulates ? ptxk_matrix_in_order(rows) : *rows;
+
+    ptx_comment(b, "reads gradients and momentum");
+    ptx_if (b, p->whole)
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            ptxk_lanes_read(b, &in_g[k], from->g[k]);
+            ptxk_lanes_read(b, &in_m[k], from->m[k]);
+        }
+    ptx_else (b) {
+        ptxk_matrix_vectors_read(b, &of_g, p->g, in_g);
+        ptxk_matrix_vectors_read(b, rows, p->state, in_m);
+    }
+}
 
 static void panel_update(ptx_builder *b, void *user, ptx_val column, ptx_val panel)
 {
-    struct pass p = *(const struct pass *)user;
+    struct pass p = *(const struct pass *)user, next = p;
     const ptx_type type = ptxk_step_array_type(p.variant, ARRAY_STATE);
-    const ptx_vec zeros = { .lanes = LANES,
-                            .lane = { ptx_zero(PTX_F16), ptx_zero(PTX_F16), ptx_zero(PTX_F16),
-                                      ptx_zero(PTX_F16) } };
+    const ptx_val zero = ptx_zero(PTX_F16);
+    const ptx_vec zeros = { .lanes = LANES, .lane = { zero, zero, zero, zero } };
 
-    ptxk_matrix_panel_prefetch(b, p.panels, p.variant->gradient, p.gradient, column);
-    ptxk_matrix_panel_prefetch(b, p.panels, type, ptx_ptr_address(b, p.all_state), column);
-    ptx_comment(b, "momentum and update of 64 columns");
-    tile_begin(b, &p, ptx_shr(b, column, ptxk_log2(MUON_DEPTH)));
+    ptx_comment(b, "momentum and update of 64 columns, and the columns behind them");
+    ptx_val index = ptx_shr(b, column, ptxk_log2(MUON_DEPTH)), after = ptx_add(b, index, 1);
+    tile_begin(b, &p, index);
+    tile_begin(b, &next, after);
+    next.whole = ptx_and(b, next.whole, ptx_lt(b, after, p.m.ends));
     p.x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptx_add(b, panel, p.panels->in_panel));
     ptx_val is_within = ptx_lt(b, p.m.along, p.m.width);
     ptx_val step = ptx_mul(b, p.m.stride, AT_ONCE);
@@ -468,15 +541,14 @@ static void panel_update(ptx_builder *b, void *user, ptx_val column, ptx_val pan
         struct ptxk_matrix_vectors rows[TOGETHER];
         struct ptxk_lanes in_g[TOGETHER][AT_ONCE], in_m[TOGETHER][AT_ONCE];
         ptx_val row = r, to = r;
+        ptx_cp_async_wait(b, ROW_GROUPS - TOGETHER);
         for (unsigned n = 0; n < TOGETHER; n++) {
-            ptx_comment(b, "reads gradients and momentum");
+            const struct ahead at = ahead_at(b, &p, row);
             rows[n] = ptxk_matrix_vectors_of(b, &p.m, row, p.whole);
             ptxk_matrix_lanes_var(b, p.variant->gradient, in_g[n]);
             ptxk_matrix_lanes_var(b, type, in_m[n]);
-            const struct ptxk_matrix_vectors of_g =
-                p.spec->accumulates ? ptxk_matrix_in_order(&rows[n]) : rows[n];
-            ptxk_matrix_vectors_read(b, &of_g, p.g, in_g[n]);
-            ptxk_matrix_vectors_read(b, &rows[n], p.state, in_m[n]);
+            rows_read(b, &p, &rows[n], &at, in_g[n], in_m[n]);
+            ahead_copy(b, &next, row, &at);
             row = ptx_add(b, row, step);
         }
         for (unsigned n = 0; n < TOGETHER * AT_ONCE; n++) {
@@ -503,6 +575,7 @@ static void pass_chip(ptx_builder *b, struct pass *p)
     ptxk_step_comment(b, p->variant);
     arrays_of(b, p);
     scalars_read(b, p);
+    first_panel_copy(b, p);
     ptxk_muon_chip_first(b, of->chip, panel_update, p);
 }
 

@@ -232,14 +232,35 @@ struct of_chip {
     struct ptxk_matrix_panels panels;
 };
 
+// Brings the weights of the next panel near: a row for each thread.
+static void panel_prefetch(ptx_builder *b, const struct of_chip *c, ptx_val column)
+{
+    const struct ptxk_matrix_panels *of = &c->panels;
+    ptx_val next = ptx_add(b, column, MUON_DEPTH);
+    ptx_val there = ptx_lt(b, next, of->columns);
+    ptx_val has_row = ptx_lt(b, of->tid, of->m.rows);
+
+    ptx_if (b, ptx_and(b, there, has_row)) {
+        const ptx_type type = c->s->variant->parameter;
+        ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, c->s->address[ARRAY_PARAMETER]);
+        ptx_val row = ptx_mul_wide(b, of->tid, of->columns);
+        ptx_val place = ptx_add(b, row, ptx_cvt(b, PTX_U64, next));
+        ptx_prefetch(b, p, place, PTX_PREFETCH_L2);
+        if (ptx_type_bytes(type) > 2) {
+            ptx_val half = ptx_add(b, next, MUON_DEPTH / 2);
+            ptx_if (b, ptx_lt(b, half, of->columns))
+                ptx_prefetch(b, ptx_at(b, p, place), MUON_DEPTH / 2, PTX_PREFETCH_L2);
+        }
+    }
+}
+
 static void panel_step(ptx_builder *b, void *user, ptx_val column, ptx_val panel)
 {
     const struct of_chip *c = user;
     struct ptxk_tile s = *c->s;
     struct ptxk_matrix_tile m = c->panels.m;
 
-    ptxk_matrix_panel_prefetch(b, &c->panels, s.variant->parameter, s.address[ARRAY_PARAMETER],
-                               column);
+    panel_prefetch(b, c, column);
     ptx_comment(b, "steps 64 columns");
     ptxk_matrix_panel_set(b, &m, column);
     s.random.first = s.tensor_first = m.first;

@@ -176,6 +176,16 @@ void ptxk_matrix_vectors_read(ptx_builder *b, const struct ptxk_matrix_vectors *
                                      v->m->width);
 }
 
+void ptxk_matrix_vectors_copy(ptx_builder *b, const struct ptxk_matrix_vectors *v, ptx_ptr at,
+                              const ptx_ptr to[AT_ONCE])
+{
+    const uint32_t bytes = LANES * ptx_type_bytes((ptx_type)at.type);
+
+    ptx_if (b, v->whole)
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            ptx_cp_async(b, to[k], vector_at(b, v, k, at), bytes, .bypass = bytes == 16);
+}
+
 void ptxk_matrix_vector_write(ptx_builder *b, const struct ptxk_matrix_vectors *v, unsigned k,
                               ptx_type type, ptx_ptr at, const ptx_val value[LANES])
 {
@@ -216,8 +226,10 @@ struct ptxk_matrix_panels ptxk_matrix_panels_of(ptx_builder *b, ptx_ptr row,
                                                 const struct ptxk_muon_chip *chip)
 {
     enum { VECTORS = MUON_DEPTH / LANES, STRIDE = MUON_CHIP_THREADS / VECTORS };
-    const struct ptxk_muon_chip_matrix of = ptxk_muon_chip_matrix(chip);
-    struct ptxk_matrix_panels to = { .m = { .row = row }, .columns = of.columns, .tid = of.tid };
+    const struct ptxk_muon_chip_matrix of = ptxk_muon_chip_matrix(b, chip);
+    struct ptxk_matrix_panels to = {
+        .m = { .row = row }, .columns = of.columns, .tid = of.tid, .room = of.room
+    };
 
     _Static_assert(STRIDE % 8 == 0, "a thread's rows are permuted alike");
     ptx_comment(b, "the thread's elements of 64 columns");
@@ -242,27 +254,6 @@ void ptxk_matrix_panel_set(ptx_builder *b, struct ptxk_matrix_tile *m, ptx_val c
 
     m->width = ptx_bitcast(b, PTX_S32, ptx_min(b, left, MUON_DEPTH));
     m->memory_first = m->first = ptx_cvt(b, PTX_U64, column);
-}
-
-void ptxk_matrix_panel_prefetch(ptx_builder *b, const struct ptxk_matrix_panels *of, ptx_type type,
-                                ptx_val address, ptx_val column)
-{
-    ptx_val next = ptx_add(b, column, MUON_DEPTH);
-    ptx_val there = ptx_lt(b, next, of->columns);
-    ptx_val has_row = ptx_lt(b, of->tid, of->m.rows);
-
-    ptx_comment(b, "brings the next columns near");
-    ptx_if (b, ptx_and(b, there, has_row)) {
-        ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, address);
-        ptx_val row = ptx_mul_wide(b, of->tid, of->columns);
-        ptx_val place = ptx_add(b, row, ptx_cvt(b, PTX_U64, next));
-        ptx_prefetch(b, p, place, PTX_PREFETCH_L2);
-        if (ptx_type_bytes(type) > 2) {
-            ptx_val half = ptx_add(b, next, MUON_DEPTH / 2);
-            ptx_if (b, ptx_lt(b, half, of->columns))
-                ptx_prefetch(b, ptx_at(b, p, place), MUON_DEPTH / 2, PTX_PREFETCH_L2);
-        }
-    }
 }
 
 ptx_val ptxk_matrix_panel_place(ptx_builder *b, ptx_val row)
