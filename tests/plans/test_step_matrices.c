@@ -141,6 +141,32 @@ TEST(test_chips)
     }
 }
 
+// A matrix that is long enough for its Q to be kept at a restart, one that is too short, and one
+// whose schedule has no restart.
+TEST(test_kept)
+{
+    static const struct matrix_shape shapes[] = {
+        { 67, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 67, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    };
+    struct random r = gpu_random(&gpu, "matrices with a Q that is kept");
+    uint64_t workspace[2];
+
+    for (unsigned k = 0; k < 2; k++) {
+        struct matrix_set set;
+        struct ptx_step_description description;
+        matrix_set_create(&set, &gpu, &r, shapes, 2);
+        set.muon.steps = k ? 4 : 3;
+        set.muon.triples = NULL;
+        require(ptx_step_describe(&set.params, &description));
+        workspace[k] = description.workspace;
+        if (k)
+            matrix_set_steps(&set, &r);
+        matrix_set_destroy(&set);
+    }
+    assert_int_equal(workspace[1] - workspace[0], 128 * 128 * 2);
+}
+
 // A step that is skipped writes nothing, but clears gradients that are to be.
 TEST(test_skips)
 {
