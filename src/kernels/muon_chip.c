@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // All products of a matrix of at most 64 or 128 rows, by one block: R, Z and Q stay in shared
 // memory, and X passes through it, 64 columns at a time, and is written where it was. The last X
-// may be taken in its place, and the first given, as muon_chip.h says.
+// may be taken in its place, and the first given, as muon_chip.h says. Then the X of a restart need
+// not be written: its Q is kept, and at the end 64 columns of the first X are multiplied by both.
 #include "muon_chip.h"
 #include "muon_panel.h"
 

@@ -12,9 +12,13 @@
 //     (the products)
 //     step_matrix_apply     p 4, X 2           p 4                10
 //
-// step_matrix_chips makes products and has the first and last X on the chip: G 4 and m 4 read, m 4
-// and X 2 written for the first; X 2 read, 2 written and 2 read for the rest; p 4 read and 4
-// written. G and m are read twice because the length of an update divides each of its elements.
+// step_matrix_chips makes the products, too, and has the first and last X on the chip:
+//
+//     the first product     G 4, m 4           m 4, X 2           14
+//     a restart             X 2                X 2, or 0           4 or 2
+//     the last product      X 2, p 4           p 4                10
+//
+// G and m are read twice because the length of an update divides each of its elements.
 #include "muon_chip.h"
 #include "muon_panel.h"
 #include "step_matrix_tile.h"
