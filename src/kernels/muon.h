@@ -70,7 +70,7 @@ struct muon_chip {
     uint32_t step_count;
     uint32_t rows, columns, pitch;
     uint32_t taken; // by a kernel that steps from it: 1 + the tensor; 0: X is written
-    uint32_t unused;
+    uint32_t given; // 1: that kernel makes the first X, too
 };
 
 #define MUON_PLACE(type, row, member) ((uint32_t)(offsetof(struct row, member) / sizeof(type)))

@@ -24,7 +24,7 @@ struct ptxk_muon_chip {
     uint32_t stage;        // bytes of 64 columns
     ptx_val x;             // address of X
     ptx_val rows, columns, pitch;
-    ptx_val taken, kept;              // of struct muon_chip
+    ptx_val taken, given, kept;       // of struct muon_chip
     ptx_val keeps;                    // a predicate: it has kept; poisoned where it cannot have
     ptx_val tid, shared, r, z, q;     // addresses of R, Z and Q
     struct muon_warp square, passing; // of R, Z and Q; of 64 columns of Q X
@@ -616,8 +616,10 @@ void ptxk_muon_chip_first(ptx_builder *b, struct ptxk_muon_chip *chip, ptxk_muon
 struct ptxk_muon_chip_matrix ptxk_muon_chip_matrix(ptx_builder *b,
                                                    const struct ptxk_muon_chip *chip)
 {
-    return (struct ptxk_muon_chip_matrix) { chip->rows, chip->columns, chip->tid, chip->taken,
-                                            ptx_add(b, chip->shared, 2 * chip->stage) };
+    return (struct ptxk_muon_chip_matrix) {
+        chip->rows,  chip->columns, chip->tid,
+        chip->taken, chip->given,   ptx_add(b, chip->shared, 2 * chip->stage)
+    };
 }
 
 void ptxk_muon_chip_last(ptx_builder *b, struct ptxk_muon_chip *chip, ptxk_muon_take *take,
@@ -751,6 +753,7 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
     c.columns = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, columns));
     if (ends) {
         c.taken = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, taken));
+        c.given = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, given));
         c.kept = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, kept));
         c.keeps = ptx_ne(b, c.kept, 0);
     }

@@ -13,7 +13,7 @@ struct ptxk_muon_chip;
 // The block's matrix.
 struct ptxk_muon_chip_matrix {
     ptx_val rows, columns, tid; // u32
-    ptx_val taken;              // u32: struct muon_chip's
+    ptx_val taken, given;       // u32: struct muon_chip's
     ptx_val room;               // u32: the address of memory that the first product leaves free
 };
 struct ptxk_muon_chip_matrix ptxk_muon_chip_matrix(ptx_builder *b,

@@ -463,18 +463,18 @@ struct chips {
 static void chip_first(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
 {
     const struct chips *of = user;
-    const ptx_val taken = ptxk_muon_chip_matrix(b, chip).taken;
+    const struct ptxk_muon_chip_matrix m = ptxk_muon_chip_matrix(b, chip);
     struct ptxk_tile s = *of->s;
 
     ptx_comment(b, "the first product");
-    ptx_if (b, ptx_eq(b, taken, 0)) {
+    ptx_if (b, ptx_eq(b, m.given, 0)) {
         ptx_comment(b, "of a matrix whose update another launch has left");
         ptxk_muon_chip_first(b, chip, NULL, NULL);
     }
     ptx_else (b) {
         ptx_comment(b, "of the update, which is computed here");
         const struct ptxk_matrix_update with = { of->tensors, of->rows };
-        s.tensor = ptx_sub(b, taken, 1);
+        s.tensor = ptx_sub(b, m.taken, 1);
         ptxk_matrix_update_chip(b, &s, &with, chip);
     }
 }

@@ -454,7 +454,7 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
 // Vectors of the thread's are copied ahead into shared memory, a panel in all: as many rows as are
 // processed at once are a group of copies, which follow each other in the order of the rows.
 enum {
-    TOGETHER = 2, // times AT_ONCE rows
+    TOGETHER = 1, // times AT_ONCE rows
     SLOT = MUON_CHIP_THREADS * LANES * 4,
     PANEL_ROWS = MUON_CHIP_MOST * MUON_DEPTH / LANES / MUON_CHIP_THREADS, // of a thread
     ROW_GROUPS = PANEL_ROWS / AT_ONCE,

@@ -206,6 +206,7 @@ static ptx_status add_chips(struct tables *t, const struct muon_set *set, CUdevi
             .columns = m->columns,
             .pitch = (uint32_t)muon_pitch(m->columns),
             .taken = m->taken,
+            .given = m->given,
         };
     }
     qsort(t->chips, t->chips_total, sizeof *t->chips, by_columns);

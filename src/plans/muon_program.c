@@ -108,11 +108,28 @@ static bool is_stepped_on_chip(const struct ptx_step_params *params, size_t t)
            steps_of(group_of(params, t));
 }
 
-uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, bool chips, size_t t)
+// Whether the block makes its update, too: of a short matrix it would wait for memory alone. A Q
+// that is kept takes at most 0.2 bytes an element.
+static bool is_updated_on_chip(const struct ptx_step_params *params, size_t t)
+{
+    return is_stepped_on_chip(params, t) && params->tensors[t].count >= 5 * MUON_KEPT;
+}
+
+static uint64_t tiles_unless(const struct ptx_step_params *params, size_t t, bool on_chip)
 {
     const struct view v = view_of(&params->tensors[t]);
 
-    return chips && is_stepped_on_chip(params, t) ? 0 : parts_of(tiles_of(&v), each_of(&v));
+    return on_chip ? 0 : parts_of(tiles_of(&v), each_of(&v));
+}
+
+uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, bool chips, size_t t)
+{
+    return tiles_unless(params, t, chips && is_updated_on_chip(params, t));
+}
+
+uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, bool chips, size_t t)
+{
+    return tiles_unless(params, t, chips && is_stepped_on_chip(params, t));
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -398,8 +415,9 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
             (struct muon_matrix) { .rows = (uint32_t)(turns ? columns : rows),
                                    .columns = (uint32_t)(turns ? rows : columns),
                                    .schedule = tensor->group,
-                                   .taken = chips && is_stepped_on_chip(params, t) ? (uint32_t)t + 1
-                                                                                   : 0 };
+                                   .taken =
+                                       chips && is_stepped_on_chip(params, t) ? (uint32_t)t + 1 : 0,
+                                   .given = chips && is_updated_on_chip(params, t) };
     }
     for (size_t k = 0; k < set->count; k++)
         set->steps_chips |= set->matrices[k].taken != 0;

@@ -5,8 +5,6 @@
 #include "driver/error.h"
 
 enum { ALIGNED = 256, GRAM_SLOTS = 4, SLICE_LEAST = 512, SLICED_TILES = 16 };
-// Bytes of a Q that is kept, and the least elements of its matrix: at most 0.2 bytes an element.
-enum { KEPT = MUON_CHIP_MOST * MUON_CHIP_MOST * 2, KEPT_LEAST = 5 * KEPT };
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -67,18 +65,17 @@ static uint64_t partial_bytes(const struct muon_matrix *m)
 
 uint64_t ptxp_muon_kept(const struct muon_matrix *m, uint32_t steps)
 {
-    const bool is_long = (uint64_t)m->rows * m->columns >= KEPT_LEAST;
     uint32_t restarts = 0;
 
     for (uint32_t k = 1; k <= steps; k++)
         restarts += ptxp_muon_restarts(k, steps);
-    return m->taken && restarts == 1 && is_long ? x_bytes(m) : 0;
+    return m->given && restarts == 1 ? x_bytes(m) : 0;
 }
 
 static uint64_t matrix_bytes(const struct muon_matrix *m, uint32_t steps)
 {
     if (ptxp_muon_on_chip(m))
-        return x_bytes(m) + (ptxp_muon_kept(m, steps) ? KEPT : 0);
+        return x_bytes(m) + (ptxp_muon_kept(m, steps) ? MUON_KEPT : 0);
     if (m->rows == m->columns)
         return 3 * x_bytes(m) + partial_bytes(m);
     return 2 * x_bytes(m) + (1 + GRAM_SLOTS - fitting(m)) * square_bytes(m) + partial_bytes(m);

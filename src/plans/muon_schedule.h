@@ -8,7 +8,8 @@
 // Whether X is multiplied after this step, counted from 1, and R made anew.
 bool ptxp_muon_restarts(uint32_t step, uint32_t steps);
 // Whether one block does all of it.
-// Where a matrix has the Q of its restart, in bytes behind X; 0: nowhere.
+// Where a matrix that is given has the Q of its one restart, in bytes from X on; 0: nowhere.
+enum { MUON_KEPT = MUON_CHIP_MOST * MUON_CHIP_MOST * 2 }; // bytes of it
 uint64_t ptxp_muon_kept(const struct muon_matrix *m, uint32_t steps);
 bool ptxp_muon_on_chip(const struct muon_matrix *m);
 

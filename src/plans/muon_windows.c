@@ -67,13 +67,13 @@ ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, bool chips,
         const struct ptx_step_tensor *tensor = &params->tensors[t];
         if (!ptxp_step_rule_of(&params->groups[tensor->group])->of_matrices)
             continue;
-        const uint64_t own =
-            tensor->count ? ptxp_matrix_tiles(params, chips, t) : params->weight_reports_at != 0;
+        const uint64_t own = tensor->count ? ptxp_matrix_step_tiles(params, chips, t)
+                                           : params->weight_reports_at != 0;
         if (tensor->count && next < set->window_count && matrix++ == set->windows[next].first) {
             set->windows[next].tile = tiles;
             set->windows[next++].step_tile = of_step;
         }
-        tiles += tensor->count ? own : 0;
+        tiles += tensor->count ? ptxp_matrix_tiles(params, chips, t) : 0;
         of_step += own;
     }
     return PTX_OK;

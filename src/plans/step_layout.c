@@ -261,8 +261,9 @@ static uint64_t tiles_of_tensor(const struct ptx_step_params *params,
                                 const struct step_layout *layout, uint32_t tile, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
-    const uint64_t tiles = ptxp_is_matrix(params, t) ? ptxp_matrix_tiles(params, layout->chips, t)
-                                                     : parts_of(tensor->count, tile);
+    const uint64_t tiles = ptxp_is_matrix(params, t)
+                               ? ptxp_matrix_step_tiles(params, layout->chips, t)
+                               : parts_of(tensor->count, tile);
 
     return (params->weight_reports_at || tensor->counts_empty) && !tensor->count ? 1 : tiles;
 }

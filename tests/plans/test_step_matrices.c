@@ -92,9 +92,9 @@ TEST(test_products)
     }
 }
 
-// Matrices whose momentum and parameters the block of their products steps, in all formats and in
-// windows, one without a gradient among them; beside some of its chips that it does not step,
-// square and tall ones, and a launch of smaller chips before it.
+// Matrices that the block of their products steps, in all formats and in windows, one without a
+// gradient among them; beside some of its chips that it does not step, square and tall ones, and a
+// launch of smaller chips before it.
 TEST(test_chips)
 {
     enum { PLANS = 3, SHAPES = 6 };
@@ -127,8 +127,8 @@ TEST(test_chips)
         ptx_step_plan *plan = matrix_plan(&set);
         struct ptx_step_description description;
         require(ptx_step_plan_describe(plan, &description));
-        if (k == 1) // norm, records, AdamW's tensor, and products with momentum and step
-            assert_int_equal(description.launches, 4);
+        if (k == 1) // norm, records, updates, AdamW's tensor, and products with the step
+            assert_int_equal(description.launches, 5);
         matrix_set_gradients(&set, &r);
         matrix_put(&set, 0, MATRIX_GRADIENT, 17, INFINITY);
         matrix_set_upload(&set);
@@ -141,30 +141,54 @@ TEST(test_chips)
     }
 }
 
-// A matrix that is long enough for its Q to be kept at a restart, one that is too short, and one
-// whose schedule has no restart.
-TEST(test_kept)
+// Long matrices, whose momentum and update are made there, too, and whose Q is kept at a restart;
+// a short one and one without a gradient beside them; and in windows.
+TEST(test_long)
 {
-    static const struct matrix_shape shapes[] = {
-        { 67, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
-        { 67, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    enum { PLANS = 3, SHAPES = 4 };
+    static const struct matrix_shape shapes[PLANS][SHAPES] = {
+        { { 67, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 66, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 70, 2400, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
+          { 66, 2501, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false } },
+        { { 128, 1280, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F16, false } },
+        { { 65, 2561, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 72, 2300, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+          { 100, 1640, PTX_STEP_FORMAT_REMAINDER, PTX_BF16, PTX_F32, false },
+          { 20, 72, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
     };
-    struct random r = gpu_random(&gpu, "matrices with a Q that is kept");
-    uint64_t workspace[2];
+    struct random r = gpu_random(&gpu, "long matrices");
+    struct ptx_step_description description;
 
-    for (unsigned k = 0; k < 2; k++) {
+    for (unsigned k = 0; k < PLANS; k += SANITIZED_EVERY(2)) {
         struct matrix_set set;
-        struct ptx_step_description description;
-        matrix_set_create(&set, &gpu, &r, shapes, 2);
-        set.muon.steps = k ? 4 : 3;
+        matrix_set_create(&set, &gpu, &r, shapes[k], k == 1 ? 1 : SHAPES);
+        set.groups[0].nesterov = k != 1;
+        set.groups[0].maximize = k == 2;
+        set.params.matrix_memory = k == 2 ? 400000 : 0;
+        set.params.gradients = (ptx_step_gradients)k;
         set.muon.triples = NULL;
+        set.muon.steps = 3;
         require(ptx_step_describe(&set.params, &description));
-        workspace[k] = description.workspace;
-        if (k)
-            matrix_set_steps(&set, &r);
+        const uint64_t workspace = description.workspace;
+        set.muon.steps = k ? 1 : 4;
+        require(ptx_step_describe(&set.params, &description));
+        if (k == 0) // three of them are long
+            assert_int_equal(description.workspace - workspace, 3 * 128 * 128 * 2);
+        if (k == 1) // norm, records, AdamW's tensor, and products with momentum and step
+            assert_int_equal(description.launches, 4);
+        matrix_set_steps(&set, &r);
+        ptx_step_plan *plan = matrix_plan(&set);
+        matrix_set_gradients(&set, &r);
+        matrix_put(&set, 0, MATRIX_GRADIENT, 17, INFINITY);
+        matrix_set_upload(&set);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        if (k == PTX_STEP_GRADIENTS_ZERO)
+            matrix_set_clear(&set);
+        matrix_set_check(&set, "a skipped step");
+        ptx_step_plan_destroy(&plan);
         matrix_set_destroy(&set);
     }
-    assert_int_equal(workspace[1] - workspace[0], 128 * 128 * 2);
 }
 
 // A step that is skipped writes nothing, but clears gradients that are to be.
@@ -258,7 +282,7 @@ TEST(test_accumulators)
     static const struct matrix_shape shapes[] = {
         { 65, 30, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
         { 33, 66, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
-        { 66, 132, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 66, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
     enum { TENSORS = 4 };
     struct random r = gpu_random(&gpu, "accumulators of matrices");
