@@ -67,10 +67,13 @@ struct muon_step {
 struct muon_chip {
     uint64_t x;
     uint64_t steps; // address of the first
+    uint64_t kept;  // of a kernel that takes: where Q of its one restart is; 0: X is written there
     uint32_t step_count;
     uint32_t rows, columns, pitch;
     uint32_t taken; // by a kernel that steps from it: 1 + the tensor; 0: X is written
+    uint32_t given; // 1: that kernel makes the first X, too
     uint32_t to;    // of a square of more rows: bytes from X to where the last one goes
+    uint32_t unused;
 };
 
 #define MUON_PLACE(type, row, member) ((uint32_t)(offsetof(struct row, member) / sizeof(type)))

@@ -205,15 +205,18 @@ static ptx_status add_chips(struct tables *t, const struct muon_set *set, CUdevi
         const uint32_t steps = set->schedules[m->schedule].steps;
         if (!m->rows || !steps || !ptxp_muon_on_chip(m, t->groups))
             continue;
+        const uint64_t kept = ptxp_muon_kept(m, steps);
         t->chip_count[kind_of(m->rows)]++;
         t->chips[t->chips_total++] = (struct muon_chip) {
             .x = workspace + m->x,
             .steps = t->schedule_at[m->schedule], // an index until the address is known
+            .kept = kept ? workspace + m->x + kept : 0,
             .step_count = steps,
             .rows = m->rows,
             .columns = m->columns,
             .pitch = (uint32_t)muon_pitch(m->columns),
             .taken = m->taken,
+            .given = m->given,
             .to = (uint32_t)(m->out - m->x),
         };
     }

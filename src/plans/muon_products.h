@@ -30,6 +30,7 @@ struct muon_matrix {
     uint32_t rows, columns; // rows 0: nothing; else rows <= columns
     uint32_t schedule;
     uint32_t taken; // of a matrix on a chip of 128 rows: struct muon_chip's
+    bool given;     // likewise
     uint64_t x;     // set by ptxp_muon_layout(): where X is in the workspace, in bytes
     uint64_t out;   // and where the result is
 };

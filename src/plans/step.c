@@ -133,7 +133,8 @@ static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
             status = ptxp_matrix_multiply(plan->products[k], stream);
         if (!status && beside && others && !k)
             status =
-                ptxp_norm_plan_launch(&plan->norm, NORM_LAST, others + 1, part.tiles != 0, stream);
+                ptxp_norm_plan_launch(&plan->norm, NORM_LAST, others + 1,
+                                      part.tiles || ptxp_matrix_multiplies(&plan->layout), stream);
         if (!status && part.step_tiles)
             status = ptxp_norm_plan_launch(&plan->norm, STEP_MATRIX_LAST, part.step_tiles, false,
                                            stream);
