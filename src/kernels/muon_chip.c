@@ -517,10 +517,12 @@ static void stream_last(ptx_builder *b, struct ptxk_muon_chip *c, const struct r
     ptx_if (b, keeps)
         read_kept(b, c, of_two);
     copy_stage(b, c, ptx_u32(0), c->shared);
+    ptx_comment(b, "the second stage, where there are three");
     ptx_if (b, ptx_not(b, keeps))
         ptx_if (b, ptx_lt(b, ptx_u32(MUON_ROW), c->pitch))
             copy(b, c, ptx_u32(MUON_ROW), ptx_add(b, c->shared, c->stage));
     ptx_cp_async_commit(b);
+    ptx_comment(b, "the stages: that which is read, and that which is filled");
     ptx_val read = ptx_var(b, c->shared);
     ptx_val filled = ptx_var(b, ptx_sub(b, end, c->stage));
     ptx_for (b, at, ptx_u32(0), c->pitch, ptx_u32(MUON_ROW)) {
@@ -529,8 +531,8 @@ static void stream_last(ptx_builder *b, struct ptxk_muon_chip *c, const struct r
             ptx_cp_async_wait_all(b);
         meet(b, c);
         copy_stage(b, c, ptx_add(b, at, ahead), filled);
+        ptx_comment(b, "64 columns of the kept Q and X");
         ptx_if (b, keeps) {
-            ptx_comment(b, "64 columns of the kept Q and X");
             pass(b, c, of_two, read, read, keeps);
             meet(b, c);
         }

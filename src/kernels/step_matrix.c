@@ -514,13 +514,14 @@ static void rows_read(ptx_builder *b, const struct pass *p, const struct ptxk_ma
     const struct ptxk_matrix_vectors of_g =
         p->spec->accumulates ? ptxk_matrix_in_order(rows) : *rows;
 
-    ptx_comment(b, "reads gradients and momentum");
+    ptx_comment(b, "gradients and momentum that were copied");
     ptx_if (b, p->whole)
         for (unsigned k = 0; k < AT_ONCE; k++) {
             ptxk_lanes_read(b, &in_g[k], from->g[k]);
             ptxk_lanes_read(b, &in_m[k], from->m[k]);
         }
     ptx_else (b) {
+        ptx_comment(b, "and those that were not");
         ptxk_matrix_vectors_read(b, &of_g, p->g, in_g);
         ptxk_matrix_vectors_read(b, rows, p->state, in_m);
     }
