@@ -33,13 +33,7 @@ struct square {
 
 // ---- X ------------------------------------------------------------------------------------------
 
-// Rows of a panel of X that a thread has a piece of, one after the other.
-struct part {
-    ptx_val row, inside; // whether X has the piece's columns
-    ptx_val x;           // address of the piece in row 0, with the panel's columns
-    ptx_val piece;       // address in shared memory, of the panel
-};
-enum { NEXT = MUON_SQUARE_THREADS / 8, ROWS = MUON_SQUARE_MOST };
+enum { NEXT = MUON_SQUARE_THREADS / 8, ROWS = MUON_SQUARE_MOST }; // of a thread's pieces
 
 static ptx_val place_in_panel(ptx_builder *b, ptx_val panel, ptx_val row, ptx_val piece)
 {
