@@ -56,8 +56,8 @@
 /// one generation and on the emulator that presents it: products of f16 are the one operation whose
 /// bits the generations differ in. All else is as in other rules.
 ///
-/// X and the products have memory of the plan's: 2 bytes an element up to 128 rows, up to 12.6
-/// above (docs/muon.md). matrix_memory of struct ptx_step_params limits it: matrices are then
+/// X and the products have memory of the plan's: 2 to 2.2 bytes an element up to 128 rows, up to
+/// 12.6 above (docs/muon.md). matrix_memory of struct ptx_step_params limits it: matrices are then
 /// stepped in windows, in the order of the tensors, and a window has the memory that the one before
 /// has left.
 ///

@@ -467,7 +467,8 @@ struct ptx_step_description {
                         ///< have elements
     uint32_t variants;  ///< distinct combinations of rule, format and types, each with its code in
                         ///< the text
-    int launches;       ///< kernels of a run; of the phases, if there are several sum_rows
+    int launches;       ///< kernels of a run; of the phases, if there are several sum_rows. A plan
+                        ///< on sm_90 says how many its square matrices of 129 to 256 rows take
     uint64_t bytes;     ///< of parameters, gradients and states that a run reads and writes
     uint64_t workspace; ///< device memory of the plan's tables and results, in bytes
     const char *determinism; ///< what holds, in a sentence

@@ -22,6 +22,8 @@ enum {
     MUON_THREADS = 128,
     MUON_PARTIAL = MUON_TILE * MUON_TILE * 4, // bytes of a tile's partial sums
     MUON_CHIP_MOST = 128,                     // rows of a matrix that one block has
+    MUON_SQUARE_MOST = 256,                   // and of a square one, where warpgroups multiply
+    MUON_SQUARE_THREADS = 384,
 };
 
 // ---- tiles: the products of many matrices -------------------------------------------------------
@@ -65,9 +67,12 @@ struct muon_step {
 struct muon_chip {
     uint64_t x;
     uint64_t steps; // address of the first
+    uint64_t kept;  // of a kernel that takes: where Q of its one restart is; 0: X is written there
     uint32_t step_count;
     uint32_t rows, columns, pitch;
     uint32_t taken; // by a kernel that steps from it: 1 + the tensor; 0: X is written
+    uint32_t given; // 1: that kernel makes the first X, too
+    uint32_t to;    // of a square of more rows: bytes from X to where the last one goes
     uint32_t unused;
 };
 
@@ -75,13 +80,13 @@ struct muon_chip {
 
 // The entries, in the order of the text. Of the chips, which one a matrix has follows from its
 // rows.
-enum { MUON_TILES, MUON_CHIP_64, MUON_CHIP_128, MUON_SMALL_TILES, MUON_ENTRIES };
+enum { MUON_TILES, MUON_CHIP_64, MUON_CHIP_128, MUON_SMALL_TILES, MUON_SQUARE, MUON_ENTRIES };
 extern const char *const ptxk_muon_entries[MUON_ENTRIES];
 
 // Dynamic shared memory of a block of each entry, in a text for sm_90a or not.
 uint32_t ptxk_muon_shared(unsigned entry, bool groups);
 
-// Writes the kernels that `entries` has a bit for: sm_80 and up.
+// Writes the kernels that `entries` has a bit for: sm_80 and up, that of squares for sm_90a alone.
 enum { MUON_ALL = (1 << MUON_ENTRIES) - 1 };
 void ptxk_muon_emit(ptx_builder *b, unsigned entries);
 

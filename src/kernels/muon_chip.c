@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
 // All products of a matrix of at most 64 or 128 rows, by one block: R, Z and Q stay in shared
 // memory, and X passes through it, 64 columns at a time, and is written where it was. The last X
-// may be taken in its place, as muon_chip.h says.
+// may be taken in its place, and the first given, as muon_chip.h says. Then the X of a restart need
+// not be written: its Q is kept, and at the end 64 columns of the first X are multiplied by both.
 #include "muon_chip.h"
 #include "muon_panel.h"
 
@@ -23,7 +24,8 @@ struct ptxk_muon_chip {
     uint32_t stage;        // bytes of 64 columns
     ptx_val x;             // address of X
     ptx_val rows, columns, pitch;
-    ptx_val taken;                    // of struct muon_chip
+    ptx_val taken, given, kept;       // of struct muon_chip
+    ptx_val keeps;                    // a predicate: it has kept; poisoned where it cannot have
     ptx_val tid, shared, r, z, q;     // addresses of R, Z and Q
     struct muon_warp square, passing; // of R, Z and Q; of 64 columns of Q X
     struct half half;                 // of X X^T
@@ -407,16 +409,20 @@ static void replace(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val left, ptx_
     meet(b, c);
 }
 
-// 64 columns of Q X, into shared memory at `to`.
-static void pass(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val from, ptx_val to)
+// 64 columns of Q X, into shared memory at `to`; where `replaces` (a predicate, or poisoned) holds,
+// that is where they are read.
+static void pass(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val q, ptx_val from, ptx_val to,
+                 ptx_val replaces)
 {
     ptxk_muon_zero(b, &c->passing, c->part, false);
     for (unsigned k = 0; k < c->panels; k++) {
         ptx_val beside = ptx_add(b, from, k * MUON_DEPTH * MUON_ROW);
-        multiply(b, c, &c->passing, ptx_add(b, c->q, k * c->size * MUON_ROW), beside, true,
-                 c->part);
+        multiply(b, c, &c->passing, ptx_add(b, q, k * c->size * MUON_ROW), beside, true, c->part);
     }
     multiplied(b, c);
+    if (replaces.kind)
+        ptx_if (b, replaces)
+            ptx_barrier(b);
     store_sums(b, c, &c->passing, c->part, (struct combined) { .to = to });
 }
 
@@ -447,12 +453,100 @@ static void result_use(ptx_builder *b, struct ptxk_muon_chip *c, const struct re
 {
     if (c->groups)
         sums_add(b, c, to, from);
-    if (to->take)
+    if (to->take) {
         to->take(b, to->user, ptx_shr(b, at, 1), from);
-    else
+    } else if (c->keeps.kind) {
+        ptx_if (b, ptx_not(b, c->keeps))
+            write(b, c, at, from);
+    } else {
         write(b, c, at, from);
+    }
     if (!c->groups)
         sums_add(b, c, to, from);
+}
+
+// Where a thread has its pieces of Q in shared memory and where it is kept, `k` pieces of all
+// threads further.
+struct kept {
+    ptx_ptr shared, global;
+};
+
+static struct kept kept_at(ptx_builder *b, const struct ptxk_muon_chip *c, ptx_val shared,
+                           unsigned k)
+{
+    ptx_val at = ptx_mad(b, c->tid, MUON_PIECE, k * THREADS * MUON_PIECE);
+    ptx_val to = ptx_add(b, c->kept, ptx_cvt(b, PTX_U64, at));
+
+    return (struct kept) { ptxk_muon_shared_at(b, ptx_add(b, shared, at)),
+                           ptxk_muon_global(b, PTX_F16, to) };
+}
+
+static void keep(ptx_builder *b, const struct ptxk_muon_chip *c)
+{
+    ptx_comment(b, "keeps Q, with which X is multiplied again at the end");
+    for (unsigned k = 0; k < square_bytes(c->size) / (THREADS * MUON_PIECE); k++) {
+        if (k % 4 == 0)
+            ptx_comment(b, "pieces from %u on", k);
+        const struct kept at = kept_at(b, c, c->q, k);
+        ptx_store_vec(b, ptx_ptr_cast(b, PTX_B32, at.global), 0,
+                      ptx_load_vec(b, ptx_ptr_cast(b, PTX_B32, at.shared), 0, 4));
+    }
+}
+
+static void read_kept(ptx_builder *b, const struct ptxk_muon_chip *c, ptx_val to)
+{
+    ptx_comment(b, "the Q that was kept");
+    for (unsigned k = 0; k < square_bytes(c->size) / (THREADS * MUON_PIECE); k++) {
+        if (k % 4 == 0)
+            ptx_comment(b, "pieces from %u on", k);
+        const struct kept at = kept_at(b, c, to, k);
+        ptx_cp_async(b, at.shared, at.global, MUON_PIECE, .bypass = true);
+    }
+}
+
+// X and Q X at the end: where the Q of a restart is kept, there are two stages, which the products
+// replace, and behind them is that Q.
+static void stream_last(ptx_builder *b, struct ptxk_muon_chip *c, const struct result *to)
+{
+    ptx_comment(b, "X = Q X, of X as the restart has left it, or with the kept Q before");
+    const ptx_val keeps = c->keeps, of_two = ptx_add(b, c->shared, 2 * c->stage);
+    ptx_val behind = ptx_add(b, c->shared, STAGES * c->stage);
+    ptx_val end = ptx_select(b, keeps, of_two, behind);
+    ptx_val ahead = ptx_select(b, keeps, ptx_u32(MUON_ROW), ptx_u32(2 * MUON_ROW));
+    ptx_barrier(b);
+    ptx_if (b, keeps)
+        read_kept(b, c, of_two);
+    copy_stage(b, c, ptx_u32(0), c->shared);
+    ptx_comment(b, "the second stage, where there are three");
+    ptx_if (b, ptx_not(b, keeps))
+        ptx_if (b, ptx_lt(b, ptx_u32(MUON_ROW), c->pitch))
+            copy(b, c, ptx_u32(MUON_ROW), ptx_add(b, c->shared, c->stage));
+    ptx_cp_async_commit(b);
+    ptx_comment(b, "the stages: that which is read, and that which is filled");
+    ptx_val read = ptx_var(b, c->shared);
+    ptx_val filled = ptx_var(b, ptx_sub(b, end, c->stage));
+    ptx_for (b, at, ptx_u32(0), c->pitch, ptx_u32(MUON_ROW)) {
+        ptx_cp_async_wait(b, STAGES - 2);
+        ptx_if (b, keeps)
+            ptx_cp_async_wait_all(b);
+        meet(b, c);
+        copy_stage(b, c, ptx_add(b, at, ahead), filled);
+        ptx_comment(b, "64 columns of the kept Q and X");
+        ptx_if (b, keeps) {
+            pass(b, c, of_two, read, read, keeps);
+            meet(b, c);
+        }
+        ptx_comment(b, "64 columns of Q X");
+        ptx_val into = ptx_select(b, keeps, read, behind);
+        pass(b, c, c->q, read, into, keeps);
+        meet(b, c);
+        result_use(b, c, to, at, into);
+        ptx_comment(b, "the next stage");
+        ptx_set(b, filled, read);
+        ptx_val next = ptx_add(b, read, c->stage);
+        ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), c->shared, next));
+    }
+    ptx_cp_async_wait_all(b);
 }
 
 // Passes X through shared memory: the sums of X X^T, or X = Q X, and its result.
@@ -472,7 +566,7 @@ static void stream(ptx_builder *b, struct ptxk_muon_chip *c, const struct result
         copy_stage(b, c, ptx_add(b, at, (STAGES - 1) * MUON_ROW), filled);
         if (to) {
             ptx_comment(b, "64 columns of Q X");
-            pass(b, c, read, end);
+            pass(b, c, c->q, read, end, (ptx_val) { 0 });
             meet(b, c);
             result_use(b, c, to, at, end);
         } else {
@@ -485,22 +579,55 @@ static void stream(ptx_builder *b, struct ptxk_muon_chip *c, const struct result
         ptx_set(b, read, ptx_select(b, ptx_eq(b, next, end), c->shared, next));
     }
     ptx_cp_async_wait_all(b);
-    if (to && !to->sums)
-        return;
     ptx_barrier(b);
     store_gram(b, c);
     meet(b, c);
 }
 
-struct ptxk_muon_chip_matrix ptxk_muon_chip_matrix(const struct ptxk_muon_chip *chip)
+// The sums of X X^T of columns as they are given, which are written while a warpgroup multiplies.
+// Two panels take turns: the products of one have ended when all threads have filled the other.
+static void stream_given(ptx_builder *b, struct ptxk_muon_chip *c, ptxk_muon_give *give, void *user)
 {
-    return (struct ptxk_muon_chip_matrix) { chip->rows, chip->columns, chip->tid, chip->taken };
+    ptx_comment(b, "the sums of R = X X^T, of columns as they are given");
+    ptx_val panel = ptx_var(b, c->shared);
+    ptx_val both = ptx_add(b, ptx_mul(b, c->shared, 2), c->stage);
+    ptxk_muon_zero(b, &c->square, c->sums, false);
+    ptx_for (b, at, ptx_u32(0), c->pitch, ptx_u32(MUON_ROW)) {
+        give(b, user, ptx_shr(b, at, 1), panel);
+        multiplied(b, c);
+        meet(b, c);
+        multiply_half(b, c, panel);
+        write(b, c, at, panel);
+        ptx_set(b, panel, ptx_sub(b, both, panel));
+    }
+    multiplied(b, c);
+    ptx_barrier(b);
+    store_gram(b, c);
+    meet(b, c);
+}
+
+void ptxk_muon_chip_first(ptx_builder *b, struct ptxk_muon_chip *chip, ptxk_muon_give *give,
+                          void *user)
+{
+    if (give)
+        stream_given(b, chip, give, user);
+    else
+        stream(b, chip, NULL);
+}
+
+struct ptxk_muon_chip_matrix ptxk_muon_chip_matrix(ptx_builder *b,
+                                                   const struct ptxk_muon_chip *chip)
+{
+    return (struct ptxk_muon_chip_matrix) {
+        chip->rows,  chip->columns, chip->tid,
+        chip->taken, chip->given,   ptx_add(b, chip->shared, 2 * chip->stage)
+    };
 }
 
 void ptxk_muon_chip_last(ptx_builder *b, struct ptxk_muon_chip *chip, ptxk_muon_take *take,
                          void *user)
 {
-    stream(b, chip, &(struct result) { .take = take, .user = user });
+    stream_last(b, chip, &(struct result) { .take = take, .user = user });
 }
 
 // ---- the two forms ------------------------------------------------------------------------------
@@ -544,12 +671,15 @@ static void plain(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_v
         write(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->q, k * c->size * MUON_ROW));
 }
 
-// `last`: NULL: the last X is written as that of a restart is.
+// `ends`: NULL: the first X is read, and the last written, as those of a restart are.
 static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_val count,
-                 const struct ptxk_muon_last *last)
+                 const struct ptxk_muon_ends *ends)
 {
     ptx_comment(b, "Gram: the steps on R alone, and X = Q X at a restart and at the end");
-    stream(b, c, NULL);
+    if (ends)
+        ends->first(b, ends->user, c);
+    else
+        stream(b, c, NULL);
     ptx_val fresh = ptx_var(b, ptx_u32(1));
     ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
         struct step s = step_at(b, steps, k);
@@ -571,13 +701,16 @@ static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_va
             replace(b, c, c->q, c->z, (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
         }
         ptx_set(b, fresh, 0);
-        ptx_val ends = ptx_or(b, is_last, s.restart);
-        ptx_if (b, ends) {
+        ptx_val passes = ptx_or(b, is_last, s.restart);
+        ptx_if (b, passes) {
             struct result again = { .sums = true };
             ptx_val goes_on = ptx_not(b, is_last);
-            if (last) {
-                ptx_if (b, goes_on)
+            if (ends) {
+                ptx_if (b, goes_on) {
+                    ptx_if (b, c->keeps)
+                        keep(b, c);
                     stream(b, c, &again);
+                }
             } else {
                 again.where = goes_on;
                 stream(b, c, &again);
@@ -591,9 +724,9 @@ static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_va
             replace(b, c, c->z, c->r, t);
         }
     }
-    if (last) {
+    if (ends) {
         ptxk_muon_follow(b);
-        last->emit(b, last->user, c);
+        ends->last(b, ends->user, c);
     }
 }
 
@@ -602,7 +735,7 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
     ptxk_muon_chip_emit_with(b, size, NULL);
 }
 
-void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_muon_last *last)
+void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_muon_ends *ends)
 {
     struct ptxk_muon_chip c = { .size = size, .panels = size / MUON_DEPTH };
     const unsigned down = size / 32;
@@ -620,8 +753,12 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
     ptx_val count = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, step_count));
     c.rows = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, rows));
     c.columns = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, columns));
-    if (last)
+    if (ends) {
         c.taken = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, taken));
+        c.given = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, given));
+        c.kept = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, kept));
+        c.keeps = ptx_ne(b, c.kept, 0);
+    }
     c.pitch = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, pitch));
     c.stage = size * MUON_ROW;
     c.copies = size * 8 / THREADS;
@@ -646,14 +783,14 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
     ptx_if (b, ptx_eq(b, c.rows, c.columns))
         plain(b, &c, steps, count);
     ptx_else (b)
-        gram(b, &c, steps, count, last);
+        gram(b, &c, steps, count, ends);
     ptxk_muon_follow(b);
 }
 
 // ---- the module ---------------------------------------------------------------------------------
 
 const char *const ptxk_muon_entries[MUON_ENTRIES] = { "muon_tiles", "muon_chip_64", "muon_chip_128",
-                                                      "muon_tiles_64" };
+                                                      "muon_tiles_64", "muon_square" };
 
 uint32_t ptxk_muon_shared(unsigned entry, bool groups)
 {
@@ -664,6 +801,8 @@ uint32_t ptxk_muon_shared(unsigned entry, bool groups)
         const uint32_t side = entry == MUON_TILES ? MUON_TILE : MUON_SMALL;
         return MUON_STAGES * 2 * side * MUON_DEPTH * 2 + MUON_PIECE + aligned; // stages, a turn
     }
+    if (entry == MUON_SQUARE) // X, and R or Z on one side of the diagonal
+        return (4 + 3) * square_bytes(MUON_CHIP_MOST) + aligned;
     return passing_bytes(size) + square_bytes(size) + aligned;
 }
 
@@ -683,4 +822,7 @@ void ptxk_muon_emit(ptx_builder *b, unsigned entries)
     if (entries & 1 << MUON_SMALL_TILES)
         ptx_entry (b, name[MUON_SMALL_TILES], .block = { MUON_THREADS }, .min_blocks = 4)
             ptxk_muon_tiles_emit(b, MUON_SMALL);
+    if (entries & 1 << MUON_SQUARE && ptxk_muon_has_groups(b))
+        ptx_entry (b, name[MUON_SQUARE], .block = { MUON_SQUARE_THREADS }, .min_blocks = 1)
+            ptxk_muon_square_emit(b);
 }

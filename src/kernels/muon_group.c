@@ -46,8 +46,8 @@ static ptx_val matrix_at(ptx_builder *b, ptx_val at, uint32_t next)
 }
 
 // 64 rows of the product.
-static void multiply(ptx_builder *b, ptx_val left, ptx_val right, ptx_val adds, bool across,
-                     unsigned columns, const ptx_fragment *sums)
+static void multiply(ptx_builder *b, ptx_val left, ptx_val right, ptx_val adds, bool turned,
+                     bool across, unsigned columns, const ptx_fragment *sums)
 {
     struct ptx_asm_params p = { .in = { left, right, adds },
                                 .isa = 80,
@@ -65,8 +65,8 @@ static void multiply(ptx_builder *b, ptx_val left, ptx_val right, ptx_val adds, 
         p.inout[k] = words.lane[k % 4];
         length += snprintf(text + length, sizeof text - (size_t)length, k ? ", %%%u" : "%%%u", k);
     }
-    snprintf(text + length, sizeof text - (size_t)length, "}, %%%u, %%%u, %%%u, 1, 1, 0, %d;",
-             count, count + 1, count + 2, across);
+    snprintf(text + length, sizeof text - (size_t)length, "}, %%%u, %%%u, %%%u, 1, 1, %d, %d;",
+             count, count + 1, count + 2, turned, across);
     p.text = text;
     ptx_asm_emit(b, p);
 }
@@ -76,16 +76,18 @@ static void text_of(ptx_builder *b, const char *text)
     ptx_asm(b, text, .isa = 80, .sm = 90, .suffix = 'a');
 }
 
-void ptxk_muon_group_add(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
-                         bool across, const ptx_fragment *sums)
+// `turned`: the panels of A are rows of A^T.
+static void add(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                bool turned, bool across, const ptx_fragment *sums)
 {
+    const uint32_t below = turned ? warp->panel : ROWS * MUON_ROW;
     const unsigned columns = STEP * warp->across;
     // A step is 16 columns of a panel, or 16 rows of one of B.
     const uint32_t in_columns = STEP * 2 >> LAST, in_rows = STEP * MUON_ROW >> LAST;
     ptx_val a[2], to = matrix_at(b, right, across ? warp->panel : STEP);
 
     for (unsigned m = 0; m < warp->down; m++)
-        a[m] = matrix_at(b, m ? ptx_add(b, left, m * ROWS * MUON_ROW) : left, STEP);
+        a[m] = matrix_at(b, m ? ptx_add(b, left, m * below) : left, turned ? warp->panel : STEP);
     ptx_comment(b, "registers are as they were set; the products begin");
     text_of(b, "wgmma.fence.sync.aligned;");
     for (unsigned step = 0; step < MUON_STEPS; step++) {
@@ -95,13 +97,25 @@ void ptxk_muon_group_add(ptx_builder *b, const struct muon_warp *warp, ptx_val l
         for (unsigned m = 0; m < warp->down; m++) {
             ptx_val of_a = a[m];
             if (step)
-                of_a = ptx_add(b, of_a, ptx_u64(step * in_columns));
+                of_a = ptx_add(b, of_a, ptx_u64(step * (turned ? in_rows : in_columns)));
             ptx_comment(b, "columns %u to %u, rows from %u on", step * STEP, step * STEP + STEP - 1,
                         m * ROWS);
-            multiply(b, of_a, of_b, warp->adds, across, columns, &sums[m * columns / 8]);
+            multiply(b, of_a, of_b, warp->adds, turned, across, columns, &sums[m * columns / 8]);
         }
     }
     text_of(b, "wgmma.commit_group.sync.aligned;");
+}
+
+void ptxk_muon_group_add(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
+                         bool across, const ptx_fragment *sums)
+{
+    add(b, warp, left, right, false, across, sums);
+}
+
+void ptxk_muon_group_add_turned(ptx_builder *b, const struct muon_warp *warp, ptx_val left,
+                                ptx_val right, const ptx_fragment *sums)
+{
+    add(b, warp, left, right, true, true, sums);
 }
 
 void ptxk_muon_group_sees(ptx_builder *b)

@@ -63,6 +63,9 @@ void ptxk_muon_group_sees(ptx_builder *b);
 // waited for, neither the sums nor the panels may be touched.
 void ptxk_muon_group_add(ptx_builder *b, const struct muon_warp *warp, ptx_val left, ptx_val right,
                          bool across, const ptx_fragment *sums);
+// The same of A^T, of which 64 rows are in panels as those of B are, and A B.
+void ptxk_muon_group_add_turned(ptx_builder *b, const struct muon_warp *warp, ptx_val left,
+                                ptx_val right, const ptx_fragment *sums);
 // Waits for all products but the last `most` that were begun, 0 or 1.
 void ptxk_muon_group_wait(ptx_builder *b, unsigned most);
 
@@ -90,5 +93,6 @@ void ptxk_muon_follow(ptx_builder *b);
 // The bodies of the entries.
 void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side);
 void ptxk_muon_chip_emit(ptx_builder *b, unsigned rows);
+void ptxk_muon_square_emit(ptx_builder *b);
 
 #endif

@@ -294,12 +294,14 @@ static bool has_variant(const struct ptxk_tile *s, const struct ptxk_step_varian
            (!s->reduces || v->rule->sums);
 }
 
-// Whether any of its variants uses random bits.
-static bool draws(const struct ptxk_tile *s)
+// Whether any of its variants uses random bits; of chips, for their momentum, too.
+static bool draws(const struct ptxk_tile *s, bool of_chips)
 {
     for (unsigned k = 0; k < s->spec->variant_count; k++) {
         const struct ptxk_step_variant v = applied(&s->spec->variants[k]);
-        if (has_variant(s, &s->spec->variants[k]) && ptxk_step_streams(&v))
+        if (has_variant(s, &s->spec->variants[k]) &&
+            (ptxk_step_streams(&v) ||
+             (of_chips && ptxk_step_rounds_state(&s->spec->variants[k], 0))))
             return true;
     }
     return false;
@@ -338,7 +340,8 @@ static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_
                       ptx_val *variant)
 {
     const uint32_t size = s->spec->tile, words = ptxk_step_row_words(s->spec);
-    const bool has_blocks = ptxk_step_has_blocks(s->spec) && !s->is_matrix, random = draws(s);
+    const bool has_blocks = ptxk_step_has_blocks(s->spec) && !s->is_matrix,
+               random = draws(s, false);
     ptx_val tensor = s->tensor, index = s->index;
     ptx_vec extent = ptx_load_vec(b, tensors, ptx_mul_wide(b, tensor, 4), 2);
     ptx_ptr row = ptx_at(b, rows, ptx_mul_wide(b, tensor, words));
@@ -446,11 +449,30 @@ struct chips {
     ptx_ptr tensors, rows;
 };
 
+static void chip_first(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
+{
+    const struct chips *of = user;
+    const struct ptxk_muon_chip_matrix m = ptxk_muon_chip_matrix(b, chip);
+    struct ptxk_tile s = *of->s;
+
+    ptx_comment(b, "the first product");
+    ptx_if (b, ptx_eq(b, m.given, 0)) {
+        ptx_comment(b, "of a matrix whose update another launch has left");
+        ptxk_muon_chip_first(b, chip, NULL, NULL);
+    }
+    ptx_else (b) {
+        ptx_comment(b, "of the update, which is computed here");
+        const struct ptxk_matrix_update with = { of->tensors, of->rows };
+        s.tensor = ptx_sub(b, m.taken, 1);
+        ptxk_matrix_update_chip(b, &s, &with, chip);
+    }
+}
+
 static void chip_last(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
 {
     const struct chips *of = user;
     const struct ptxk_step_matrices variants = ptxk_step_matrices(of->s->spec);
-    const ptx_val taken = ptxk_muon_chip_matrix(chip).taken;
+    const ptx_val taken = ptxk_muon_chip_matrix(b, chip).taken;
     struct ptxk_tile s = *of->s;
     ptx_val variant;
 
@@ -526,7 +548,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
         ptxk_step_qk_param(b, &s);
     if (!of_matrices)
         ptxk_units_param(b, &s);
-    if (draws(&s) && !reduces)
+    if (draws(&s, of_chips) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
     if (ptxk_step_tables_most(spec) && !of_matrices && !s.square) {
         s.tables = ptx_param_ptr(b, PTX_U32, "tables", .readonly = true,
@@ -546,8 +568,9 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
         ptxk_matrix_params(b, &s, of_chips);
     s.tid = ptx_tid(b, PTX_X);
     if (of_chips) {
-        const struct ptxk_muon_last last = { chip_last, &(struct chips) { &s, tensors, rows } };
-        ptxk_muon_chip_emit_with(b, MUON_CHIP_MOST, &last);
+        const struct ptxk_muon_ends ends = { chip_first, chip_last,
+                                             &(struct chips) { &s, tensors, rows } };
+        ptxk_muon_chip_emit_with(b, MUON_CHIP_MOST, &ends);
         return;
     }
     if (is_beside(&s))
@@ -601,8 +624,7 @@ const char ptxk_step_chips_name[] = "step_matrix_chips";
 void ptxk_step_chips_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_entry (b, ptxk_step_chips_name, .block = { MUON_CHIP_THREADS }, .min_blocks = 2) {
-        ptx_comment(b,
-                    "a block for each matrix of 65 to 128 rows: the products, and the parameters");
+        ptx_comment(b, "a block for each matrix of 65 to 128 rows: momentum, products, parameters");
         tiles_emit(b, norm, STEPS_CHIPS);
     }
 }

@@ -94,7 +94,7 @@ norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk
     ptxk_step_matrix_apply_emit, ptxk_step_fp8_blocks_emit, ptxk_step_units_emit,
     ptxk_step_unit_weights_emit, ptxk_step_squares_emit;
 // The kernel, with its entry, that is in the module of the products where the plan steps chips: of
-// a matrix of 65 to 128 rows the products and the parameters, in a block.
+// a matrix of 65 to 128 rows momentum, products and parameters, in a block.
 extern const char ptxk_step_chips_name[];
 norm_emit ptxk_step_chips_emit;
 // The threads of a block of NORM_LAST; and whether they may be fewer than NORM_BLOCK: none works

@@ -12,11 +12,19 @@
 //     (the products)
 //     step_matrix_apply     p 4, X 2           p 4                10
 //
-// step_matrix_chips makes products and has the last X on the chip: p 4 read and 4 written for it.
+// step_matrix_chips makes the products, too, and has the first and last X on the chip:
+//
+//     the first product     G 4, m 4           m 4, X 2           14
+//     a restart             X 2                X 2, or 0           4 or 2
+//     the last product      X 2, p 4           p 4                10
+//
 // G and m are read twice because the length of an update divides each of its elements.
+#include "muon_chip.h"
+#include "muon_panel.h"
 #include "step_matrix_tile.h"
 
 #include "common/common.h"
+#include "common/division.h"
 
 enum {
     BLOCK = NORM_BLOCK,
@@ -75,11 +83,13 @@ struct pass {
     ptx_ptr shared, shared_scale;
     ptx_val groups; // u32
     bool is_guarded;
+    const struct ptxk_matrix_panels *panels; // of a chip; NULL: tiles
+    struct divisor divisor;                  // scale
     // Of the tile:
     struct ptxk_matrix_tile m;
     ptx_ptr g, state, x;
     ptx_ptr all_g, all_state, all_x; // of the matrix
-    ptx_val factor, rest, scale;     // f32
+    ptx_val factor, rest;            // f32
     ptx_val vectors;                 // a predicate: the arrays begin at multiples of 16 bytes
     ptx_val whole;
 };
@@ -103,12 +113,25 @@ static void gradients_clear(ptx_builder *b, const struct pass *p)
 // Sets what belongs to a tile.
 static void tile_begin(ptx_builder *b, struct pass *p, ptx_val index)
 {
-    ptxk_matrix_tile_set(b, &p->m, index);
+    if (p->panels)
+        ptxk_matrix_panel_set(b, &p->m, ptx_mul(b, index, MUON_DEPTH));
+    else
+        ptxk_matrix_tile_set(b, &p->m, index);
     p->g = ptx_at(b, p->all_g, p->spec->accumulates ? p->m.first : p->m.memory_first);
     p->state = ptx_at(b, p->all_state, p->m.memory_first);
-    p->x = ptx_at(b, p->all_x, p->m.x_first);
+    if (!p->panels)
+        p->x = ptx_at(b, p->all_x, p->m.x_first);
     p->random.first = p->m.first;
     p->whole = ptxk_matrix_is_whole(b, &p->m, p->vectors);
+}
+
+// Ends the kernel, for all threads. That of chips overlaps with the launch before it.
+static void end_if(ptx_builder *b, const struct pass *p, ptx_val ends)
+{
+    if (p->panels)
+        ptx_if (b, ends)
+            ptxk_muon_follow(b);
+    ptx_return_if(b, ends);
 }
 
 // The scalars of the step. Ends the kernel, for all threads, if the step must not write.
@@ -146,19 +169,20 @@ static void scalars_read(ptx_builder *b, struct pass *p)
             }
         }
     ptx_comment(b, "nothing else is written where the step is skipped");
-    ptx_return_if(b, skips);
+    end_if(b, p, skips);
     ptx_if (b, ptx_eq(b, p->tid, 0)) {
         ptx_ptr totals = ptx_at(b, p->totals, ptx_mul_wide(b, p->tensor, STEP_MATRIX_SUMS));
         const struct ptxk_matrix_scale of = { c, p->factor, p->m.options, totals };
         ptx_store(b, p->shared_scale, 0, ptxk_matrix_scale(b, &of));
     }
     ptx_barrier(b);
-    p->scale = ptx_load(b, p->shared_scale, 0);
+    ptx_val scale = ptx_load(b, p->shared_scale, 0);
+    p->divisor = ptxk_divisor_of_many(b, scale, PTX_F32, false);
 }
 
 // What an element becomes.
 struct stepped {
-    ptx_val m, update, g; // in the form that ptxk_narrow() takes; f16; f32, times the factor
+    ptx_val m, update, g; // in the form that ptxk_narrow() takes; f32; f32, times the factor
 };
 
 static struct stepped element(ptx_builder *b, const struct pass *p, ptx_val g, ptx_val m, ptx_val i)
@@ -175,7 +199,7 @@ static struct stepped element(ptx_builder *b, const struct pass *p, ptx_val g, p
         ptx_val apart = ptx_sub(b, m, g);
         u = ptx_fma(b, ptx_neg(b, p->rest), apart, m);
     }
-    to.update = ptx_cvt(b, PTX_F16, ptx_div(b, u, p->scale));
+    to.update = u;
     if (ptxk_step_rounds_state(v, 0)) {
         ptx_val bits = ptxk_step_random_of(b, &p->random, i, PTXK_STREAM_FIRST_STATE);
         to.m = ptxk_step_round(b, m, bits, false);
@@ -192,6 +216,11 @@ static void updates_write(ptx_builder *b, const struct pass *p, ptx_val row,
 
     for (unsigned n = 0; n < LANES; n++)
         all.lane[n] = update[n];
+    if (p->panels) {
+        ptx_comment(b, "the updates, into shared memory");
+        ptx_store_vec(b, p->x, ptxk_matrix_panel_place(b, row), all);
+        return;
+    }
     ptx_comment(b, "the updates, into X, or to be transposed");
     ptx_if (b, m->turns)
         for (uint32_t n = 0; n < LANES; n++)
@@ -208,6 +237,8 @@ static void vector_step(ptx_builder *b, const struct pass *p, const struct ptxk_
     const ptx_type type = ptxk_step_array_type(p->variant, ARRAY_STATE);
     ptx_val g[PTXK_LANES], m[PTXK_LANES], state[LANES], update[LANES], scaled[LANES];
     ptx_val i = ptx_add(b, v->base[k], p->m.along);
+    const struct divisors by = { { &p->divisor, &p->divisor, &p->divisor, &p->divisor } };
+    ptx_vec updates = { .lanes = LANES };
 
     ptxk_lanes_of(b, in_g, g);
     ptxk_lanes_of(b, in_m, m);
@@ -215,9 +246,12 @@ static void vector_step(ptx_builder *b, const struct pass *p, const struct ptxk_
         ptx_comment(b, "element %u: momentum and update", n);
         const struct stepped to = element(b, p, g[n], m[n], n ? ptx_add(b, i, n) : i);
         state[n] = to.m;
-        update[n] = to.update;
+        updates.lane[n] = to.update;
         scaled[n] = p->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED ? ptx_zero(PTX_F32) : to.g;
     }
+    updates = ptxk_quotients(b, &by, updates);
+    for (unsigned n = 0; n < LANES; n++)
+        update[n] = ptx_cvt(b, PTX_F16, updates.lane[n]);
     ptx_comment(b, "writes them");
     ptxk_matrix_vector_write(b, v, k, type, p->state, state);
     const struct ptxk_matrix_vectors of_g = p->spec->accumulates ? ptxk_matrix_in_order(v) : *v;
@@ -281,20 +315,25 @@ static void pass_tile(ptx_builder *b, const struct pass *p)
     }
 }
 
-static void pass_matrix(ptx_builder *b, struct pass *p)
+static void arrays_of(ptx_builder *b, struct pass *p)
 {
     const struct ptxk_step_variant *v = p->variant;
-
-    ptxk_step_comment(b, v);
-    p->m =
-        ptxk_matrix_read(b, p->spec->spreads, p->matrices, p->matrix, p->index, p->tid, p->shared);
     ptx_val state = ptx_load(b, p->row, ROW(state));
-    ptx_val x = ptx_load(b, p->m.row, MATRIX_ROW(x));
+
     p->all_g = ptx_ptr_from(b, v->gradient, PTX_SPACE_GLOBAL, p->gradient);
     p->all_state = ptx_ptr_from(b, ptxk_step_array_type(v, ARRAY_STATE), PTX_SPACE_GLOBAL, state);
-    p->all_x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, x);
     ptx_val low = ptx_and(b, ptx_or(b, p->gradient, state), 15);
     p->vectors = ptx_eq(b, low, 0);
+}
+
+static void pass_matrix(ptx_builder *b, struct pass *p)
+{
+    ptxk_step_comment(b, p->variant);
+    p->m =
+        ptxk_matrix_read(b, p->spec->spreads, p->matrices, p->matrix, p->index, p->tid, p->shared);
+    ptx_val x = ptx_load(b, p->m.row, MATRIX_ROW(x));
+    p->all_x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_GLOBAL, x);
+    arrays_of(b, p);
     scalars_read(b, p);
     ptx_for (b, index, p->m.begins, p->m.ends, 1) {
         tile_begin(b, p, index);
@@ -334,6 +373,24 @@ static void x_clear(ptx_builder *b, struct pass *p)
         ptx_val end = ptx_select(b, is, p->m.height, 0);
         ptx_for (b, r, p->m.begin, end, p->m.stride)
             ptx_store_vec(b, p->x, ptxk_matrix_x_place(b, &p->m, r, p->m.along), all);
+    }
+}
+
+// `each` for the tensor's variant, which is set.
+static void for_variant(ptx_builder *b, struct pass *p,
+                        void (*each)(ptx_builder *b, struct pass *p))
+{
+    const struct ptxk_step_matrices variants = ptxk_step_matrices(p->spec);
+    ptx_val variant = ptx_unpack(b, PTX_U32, ptx_load(b, p->row, ROW(variant))).lane[0];
+
+    variant = ptx_shr(b, variant, 1);
+    for (unsigned k = variants.first; k < variants.first + variants.count; k++) {
+        p->variant = &p->spec->variants[k];
+        if (variants.count == 1)
+            each(b, p);
+        else
+            ptx_if (b, ptx_eq(b, variant, k))
+                each(b, p);
     }
 }
 
@@ -389,14 +446,173 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
         }
     }
     ptx_return_if(b, absent);
-    ptx_val variant = ptx_unpack(b, PTX_U32, ptx_load(b, p.row, ROW(variant))).lane[0];
-    variant = ptx_shr(b, variant, 1);
-    for (unsigned k = variants.first; k < variants.first + variants.count; k++) {
-        p.variant = &spec->variants[k];
-        if (variants.count == 1)
-            pass_matrix(b, &p);
-        else
-            ptx_if (b, ptx_eq(b, variant, k))
-                pass_matrix(b, &p);
+    for_variant(b, &p, pass_matrix);
+}
+
+// ---- within the first product of a chip ---------------------------------------------------------
+
+// Vectors of the thread's are copied ahead into shared memory, a panel in all: as many rows as are
+// processed at once are a group of copies, which follow each other in the order of the rows.
+enum {
+    TOGETHER = 1, // times AT_ONCE rows
+    SLOT = MUON_CHIP_THREADS * LANES * 4,
+    PANEL_ROWS = MUON_CHIP_MOST * MUON_DEPTH / LANES / MUON_CHIP_THREADS, // of a thread
+    ROW_GROUPS = PANEL_ROWS / AT_ONCE,
+};
+
+struct ahead {
+    ptx_ptr g[AT_ONCE], m[AT_ONCE];
+};
+
+// Where the thread has the rows from `r` on.
+static struct ahead ahead_at(ptx_builder *b, const struct pass *p, ptx_val r)
+{
+    enum { APART = MUON_CHIP_MOST / PANEL_ROWS };
+    const ptx_type type = ptxk_step_array_type(p->variant, ARRAY_STATE);
+    ptx_val rows = ptx_bitcast(b, PTX_U32, ptx_sub(b, r, p->m.begin));
+    ptx_val own = ptx_mad(b, p->tid, LANES * 4, p->panels->room);
+    ptx_val at = ptx_mad(b, rows, 2 * SLOT / APART, own);
+    struct ahead to;
+
+    for (unsigned k = 0; k < AT_ONCE; k++) {
+        ptx_val slot = ptx_add(b, at, 2 * k * SLOT);
+        to.g[k] = ptx_ptr_from(b, p->variant->gradient, PTX_SPACE_SHARED, slot);
+        to.m[k] = ptx_ptr_from(b, type, PTX_SPACE_SHARED, ptx_add(b, slot, SLOT));
     }
+    return to;
+}
+
+// Begins to copy rows of the tile.
+static void ahead_copy(ptx_builder *b, const struct pass *p, ptx_val r, const struct ahead *to)
+{
+    const struct ptxk_matrix_vectors rows = ptxk_matrix_vectors_of(b, &p->m, r, p->whole);
+    const struct ptxk_matrix_vectors of_g =
+        p->spec->accumulates ? ptxk_matrix_in_order(&rows) : rows;
+
+    ptx_comment(b, "copies gradients and momentum of these rows");
+    ptxk_matrix_vectors_copy(b, &of_g, p->g, to->g);
+    ptxk_matrix_vectors_copy(b, &rows, p->state, to->m);
+    ptx_cp_async_commit(b);
+}
+
+static void first_panel_copy(ptx_builder *b, const struct pass *of)
+{
+    struct pass p = *of;
+
+    tile_begin(b, &p, ptx_u32(0));
+    ptx_for (b, r, p.m.begin, ptx_s32(MUON_CHIP_MOST), ptx_mul(b, p.m.stride, AT_ONCE)) {
+        const struct ahead to = ahead_at(b, &p, r);
+        ahead_copy(b, &p, r, &to);
+    }
+}
+
+// Reads rows that were copied, or were not because vectors are not whole.
+static void rows_read(ptx_builder *b, const struct pass *p, const struct ptxk_matrix_vectors *rows,
+                      const struct ahead *from, const struct ptxk_lanes in_g[AT_ONCE],
+                      const struct ptxk_lanes in_m[AT_ONCE])
+{
+    const struct ptxk_matrix_vectors of_g =
+        p->spec->accumulates ? ptxk_matrix_in_order(rows) : *rows;
+
+    ptx_comment(b, "gradients and momentum that were copied");
+    ptx_if (b, p->whole)
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            ptxk_lanes_read(b, &in_g[k], from->g[k]);
+            ptxk_lanes_read(b, &in_m[k], from->m[k]);
+        }
+    ptx_else (b) {
+        ptx_comment(b, "and those that were not");
+        ptxk_matrix_vectors_read(b, &of_g, p->g, in_g);
+        ptxk_matrix_vectors_read(b, rows, p->state, in_m);
+    }
+}
+
+static void panel_update(ptx_builder *b, void *user, ptx_val column, ptx_val panel)
+{
+    struct pass p = *(const struct pass *)user, next = p;
+    const ptx_type type = ptxk_step_array_type(p.variant, ARRAY_STATE);
+    const ptx_val zero = ptx_zero(PTX_F16);
+    const ptx_vec zeros = { .lanes = LANES, .lane = { zero, zero, zero, zero } };
+
+    ptx_comment(b, "momentum and update of 64 columns, and the columns behind them");
+    ptx_val index = ptx_shr(b, column, ptxk_log2(MUON_DEPTH)), after = ptx_add(b, index, 1);
+    tile_begin(b, &p, index);
+    tile_begin(b, &next, after);
+    next.whole = ptx_and(b, next.whole, ptx_lt(b, after, p.m.ends));
+    p.x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptx_add(b, panel, p.panels->in_panel));
+    ptx_val is_within = ptx_lt(b, p.m.along, p.m.width);
+    ptx_val step = ptx_mul(b, p.m.stride, AT_ONCE);
+    ptx_for (b, r, p.m.begin, ptx_s32(MUON_CHIP_MOST), ptx_mul(b, step, TOGETHER)) {
+        struct ptxk_matrix_vectors rows[TOGETHER];
+        struct ptxk_lanes in_g[TOGETHER][AT_ONCE], in_m[TOGETHER][AT_ONCE];
+        ptx_val row = r, to = r;
+        ptx_cp_async_wait(b, ROW_GROUPS - TOGETHER);
+        for (unsigned n = 0; n < TOGETHER; n++) {
+            const struct ahead at = ahead_at(b, &p, row);
+            rows[n] = ptxk_matrix_vectors_of(b, &p.m, row, p.whole);
+            ptxk_matrix_lanes_var(b, p.variant->gradient, in_g[n]);
+            ptxk_matrix_lanes_var(b, type, in_m[n]);
+            rows_read(b, &p, &rows[n], &at, in_g[n], in_m[n]);
+            ahead_copy(b, &next, row, &at);
+            row = ptx_add(b, row, step);
+        }
+        for (unsigned n = 0; n < TOGETHER * AT_ONCE; n++) {
+            const struct ptxk_matrix_vectors *v = &rows[n / AT_ONCE];
+            const unsigned k = n % AT_ONCE;
+            ptx_if (b, ptx_and(b, v->there[k], is_within))
+                vector_step(b, &p, v, k, &in_g[n / AT_ONCE][k], &in_m[n / AT_ONCE][k]);
+            ptx_else (b)
+                ptx_store_vec(b, p.x, ptxk_matrix_panel_place(b, to), zeros);
+            to = ptx_add(b, to, p.m.stride);
+        }
+    }
+}
+
+struct of_chip {
+    struct pass pass; // the first
+    struct ptxk_muon_chip *chip;
+};
+
+static void pass_chip(ptx_builder *b, struct pass *p)
+{
+    const struct of_chip *of = (const struct of_chip *)p;
+
+    ptxk_step_comment(b, p->variant);
+    arrays_of(b, p);
+    scalars_read(b, p);
+    first_panel_copy(b, p);
+    ptxk_muon_chip_first(b, of->chip, panel_update, p);
+}
+
+void ptxk_matrix_update_chip(ptx_builder *b, const struct ptxk_tile *s,
+                             const struct ptxk_matrix_update *with, struct ptxk_muon_chip *chip)
+{
+    struct of_chip of = { .pass = { .spec = s->spec,
+                                    .is_guarded = s->is_guarded,
+                                    .tensor = s->tensor,
+                                    .tid = s->tid,
+                                    .row = ptxk_matrix_tensor_at(b, s->spec, with->rows, s->tensor),
+                                    .matrices = s->matrices,
+                                    .coefficients = s->coefficients,
+                                    .records = s->records,
+                                    .guard_state = s->guard_state,
+                                    .seed = s->seed,
+                                    .totals = s->totals,
+                                    .accumulators = s->accumulators,
+                                    .shared_scale = s->scale_shared,
+                                    .groups = s->groups },
+                          .chip = chip };
+    struct pass *p = &of.pass;
+
+    p->matrix = ptx_sub(b, ptx_load(b, s->matrix_of, s->tensor), 1);
+    const struct ptxk_matrix_panels panels =
+        ptxk_matrix_panels_of(b, ptxk_matrix_at(b, p->matrices, p->matrix), chip);
+    p->panels = &panels;
+    p->m = panels.m;
+    p->m.begins = ptx_u32(0);
+    ptx_val up = ptx_add(b, panels.columns, MUON_DEPTH - 1);
+    p->m.ends = ptxk_over_power_of_two(b, up, MUON_DEPTH);
+    ptx_comment(b, "a matrix without a gradient is left out");
+    end_if(b, p, gradient_read(b, p, with->tensors));
+    for_variant(b, p, pass_chip);
 }

@@ -99,8 +99,15 @@ void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s, bool of_chips);
 // read, and s->variant has the rule of the second pass. All threads of the block must execute it.
 void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *of);
 
-// Likewise those of the matrix that the block has multiplied, from its last product.
+// Of the matrix that the block multiplies: momentum and update, as its first product reads it, of
+// s->tensor; with these parameters.
 struct ptxk_muon_chip;
+struct ptxk_matrix_update {
+    ptx_ptr tensors, rows;
+};
+void ptxk_matrix_update_chip(ptx_builder *b, const struct ptxk_tile *s,
+                             const struct ptxk_matrix_update *with, struct ptxk_muon_chip *chip);
+// And its parameters, from its last product.
 void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
                            struct ptxk_muon_chip *chip);
 

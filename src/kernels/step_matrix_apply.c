@@ -18,8 +18,11 @@ void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s, bool of_chips)
     s->matrix_of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
                                  .meaning = "one a tensor: 1 + its matrix; 0: it is none");
     s->matrices = ptxk_matrices_param(b);
-    if (of_chips)
+    if (of_chips) {
+        s->totals = ptxk_matrix_totals_param(b, false);
+        s->scale_shared = ptx_shared(b, PTX_F32, 1);
         return;
+    }
     s->first_tile = ptx_param(b, PTX_U32, "first_tile", .meaning = "that of block 0");
     s->tile_shared = ptx_shared(b, PTX_U32, STEP_MATRIX_SHARED / 4);
 }
@@ -226,27 +229,26 @@ enum { TOGETHER = 4 }; // times AT_ONCE rows of a thread, which are read before 
 
 struct of_chip {
     struct ptxk_tile *s;
-    struct ptxk_matrix_tile m;
-    ptx_val columns;  // u32
-    ptx_val in_panel; // u32: bytes to the thread's columns of row 0 in a panel
+    struct ptxk_matrix_panels panels;
 };
 
 // Brings the weights of the next panel near: a row for each thread.
-static void panel_prefetch(ptx_builder *b, const struct of_chip *c, ptx_val column, ptx_val tid)
+static void panel_prefetch(ptx_builder *b, const struct of_chip *c, ptx_val column)
 {
+    const struct ptxk_matrix_panels *of = &c->panels;
     ptx_val next = ptx_add(b, column, MUON_DEPTH);
-    ptx_val there = ptx_lt(b, next, c->columns);
-    ptx_val has_row = ptx_lt(b, tid, c->m.rows);
+    ptx_val there = ptx_lt(b, next, of->columns);
+    ptx_val has_row = ptx_lt(b, of->tid, of->m.rows);
 
     ptx_if (b, ptx_and(b, there, has_row)) {
         const ptx_type type = c->s->variant->parameter;
         ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, c->s->address[ARRAY_PARAMETER]);
-        ptx_val row = ptx_mul_wide(b, tid, c->columns);
+        ptx_val row = ptx_mul_wide(b, of->tid, of->columns);
         ptx_val place = ptx_add(b, row, ptx_cvt(b, PTX_U64, next));
         ptx_prefetch(b, p, place, PTX_PREFETCH_L2);
         if (ptx_type_bytes(type) > 2) {
             ptx_val half = ptx_add(b, next, MUON_DEPTH / 2);
-            ptx_if (b, ptx_lt(b, half, c->columns))
+            ptx_if (b, ptx_lt(b, half, of->columns))
                 ptx_prefetch(b, ptx_at(b, p, place), MUON_DEPTH / 2, PTX_PREFETCH_L2);
         }
     }
@@ -256,16 +258,14 @@ static void panel_step(ptx_builder *b, void *user, ptx_val column, ptx_val panel
 {
     const struct of_chip *c = user;
     struct ptxk_tile s = *c->s;
-    struct ptxk_matrix_tile m = c->m;
+    struct ptxk_matrix_tile m = c->panels.m;
 
-    panel_prefetch(b, c, column, s.tid);
+    panel_prefetch(b, c, column);
     ptx_comment(b, "steps 64 columns");
-    ptx_val left = ptx_sub(b, c->columns, column);
-    m.width = ptx_bitcast(b, PTX_S32, ptx_min(b, left, MUON_DEPTH));
-    m.memory_first = m.first = ptx_cvt(b, PTX_U64, column);
+    ptxk_matrix_panel_set(b, &m, column);
     s.random.first = s.tensor_first = m.first;
     ptxk_tile_arrays(b, &s);
-    ptx_ptr x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptx_add(b, panel, c->in_panel));
+    ptx_ptr x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptx_add(b, panel, c->panels.in_panel));
     ptx_val whole = ptxk_matrix_is_whole(b, &m, s.vectors);
     ptx_val end = ptx_select(b, ptx_lt(b, m.along, m.width), m.height, 0);
     ptx_val step = ptx_mul(b, m.stride, AT_ONCE);
@@ -283,7 +283,7 @@ static void panel_step(ptx_builder *b, void *user, ptx_val column, ptx_val panel
             const unsigned k = n % AT_ONCE;
             const struct ptxk_matrix_vectors *v = &rows[n / AT_ONCE];
             ptx_comment(b, "a vector of Q X");
-            ptx_vec all = ptx_load_vec(b, x, ptx_mul(b, v->row[k], MUON_DEPTH), LANES);
+            ptx_vec all = ptx_load_vec(b, x, ptxk_matrix_panel_place(b, v->row[k]), LANES);
             for (unsigned lane = 0; lane < LANES; lane++)
                 ptx_set(b, in[n / AT_ONCE].x[k][lane], all.lane[lane]);
             ptx_if (b, v->there[k])
@@ -295,23 +295,9 @@ static void panel_step(ptx_builder *b, void *user, ptx_val column, ptx_val panel
 void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
                            struct ptxk_muon_chip *chip)
 {
-    enum { VECTORS = MUON_DEPTH / LANES, STRIDE = MUON_CHIP_THREADS / VECTORS };
-    const struct ptxk_muon_chip_matrix of = ptxk_muon_chip_matrix(chip);
-    struct of_chip c = { .s = s, .columns = of.columns };
+    ptx_ptr row = ptxk_matrix_at(b, s->matrices, matrix);
+    struct of_chip c = { .s = s, .panels = ptxk_matrix_panels_of(b, row, chip) };
 
-    _Static_assert(STRIDE % 8 == 0, "a thread's rows are permuted alike");
-    rate_read(b, s, ptxk_matrix_at(b, s->matrices, matrix));
-    ptx_comment(b, "the thread's elements of 64 columns");
-    ptx_val along = ptx_mul(b, ptx_and(b, s->tid, VECTORS - 1), LANES);
-    ptx_val begin = ptx_shr(b, s->tid, ptxk_log2(VECTORS));
-    ptx_val piece = ptx_xor(b, ptx_shr(b, along, 3), begin);
-    c.in_panel = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, ptx_and(b, along, 7), 2));
-    c.m.rows = of.rows;
-    c.m.columns = ptx_bitcast(b, PTX_S32, of.columns);
-    c.m.regular = ptx_eq(b, ptx_and(b, of.columns, LANES - 1), 0);
-    c.m.height = ptx_bitcast(b, PTX_S32, of.rows);
-    c.m.along = ptx_bitcast(b, PTX_S32, along);
-    c.m.begin = ptx_bitcast(b, PTX_S32, begin);
-    c.m.stride = ptx_s32(STRIDE);
+    rate_read(b, s, row);
     ptxk_muon_chip_last(b, chip, panel_step, &c);
 }

@@ -3,6 +3,8 @@
 // they are read and written.
 #include "step_matrix_tile.h"
 
+#include "muon_chip.h"
+
 #include "common/common.h"
 
 enum {
@@ -174,6 +176,16 @@ void ptxk_matrix_vectors_read(ptx_builder *b, const struct ptxk_matrix_vectors *
                                      v->m->width);
 }
 
+void ptxk_matrix_vectors_copy(ptx_builder *b, const struct ptxk_matrix_vectors *v, ptx_ptr at,
+                              const ptx_ptr to[AT_ONCE])
+{
+    const uint32_t bytes = LANES * ptx_type_bytes((ptx_type)at.type);
+
+    ptx_if (b, v->whole)
+        for (unsigned k = 0; k < AT_ONCE; k++)
+            ptx_cp_async(b, to[k], vector_at(b, v, k, at), bytes, .bypass = bytes == 16);
+}
+
 void ptxk_matrix_vector_write(ptx_builder *b, const struct ptxk_matrix_vectors *v, unsigned k,
                               ptx_type type, ptx_ptr at, const ptx_val value[LANES])
 {
@@ -208,6 +220,45 @@ ptx_val ptxk_matrix_x_place(ptx_builder *b, const struct ptxk_matrix_tile *m, pt
                             ptx_val along)
 {
     return ptx_mad_wide(b, row, m->line, ptx_cvt(b, PTX_S64, along));
+}
+
+struct ptxk_matrix_panels ptxk_matrix_panels_of(ptx_builder *b, ptx_ptr row,
+                                                const struct ptxk_muon_chip *chip)
+{
+    enum { VECTORS = MUON_DEPTH / LANES, STRIDE = MUON_CHIP_THREADS / VECTORS };
+    const struct ptxk_muon_chip_matrix of = ptxk_muon_chip_matrix(b, chip);
+    struct ptxk_matrix_panels to = {
+        .m = { .row = row }, .columns = of.columns, .tid = of.tid, .room = of.room
+    };
+
+    _Static_assert(STRIDE % 8 == 0, "a thread's rows are permuted alike");
+    ptx_comment(b, "the thread's elements of 64 columns");
+    ptx_val along = ptx_mul(b, ptx_and(b, of.tid, VECTORS - 1), LANES);
+    ptx_val begin = ptx_shr(b, of.tid, ptxk_log2(VECTORS));
+    ptx_val piece = ptx_xor(b, ptx_shr(b, along, 3), begin);
+    to.in_panel = ptx_mad(b, piece, MUON_PIECE, ptx_mul(b, ptx_and(b, along, 7), 2));
+    to.m.options = ptx_cvt(b, PTX_U32, ptx_load(b, row, MATRIX_ROW(options)));
+    to.m.rows = of.rows;
+    to.m.columns = ptx_bitcast(b, PTX_S32, of.columns);
+    to.m.regular = ptx_eq(b, ptx_and(b, of.columns, LANES - 1), 0);
+    to.m.height = ptx_bitcast(b, PTX_S32, of.rows);
+    to.m.along = ptx_bitcast(b, PTX_S32, along);
+    to.m.begin = ptx_bitcast(b, PTX_S32, begin);
+    to.m.stride = ptx_s32(STRIDE);
+    return to;
+}
+
+void ptxk_matrix_panel_set(ptx_builder *b, struct ptxk_matrix_tile *m, ptx_val column)
+{
+    ptx_val left = ptx_sub(b, ptx_bitcast(b, PTX_U32, m->columns), column);
+
+    m->width = ptx_bitcast(b, PTX_S32, ptx_min(b, left, MUON_DEPTH));
+    m->memory_first = m->first = ptx_cvt(b, PTX_U64, column);
+}
+
+ptx_val ptxk_matrix_panel_place(ptx_builder *b, ptx_val row)
+{
+    return ptx_mul(b, row, MUON_DEPTH);
 }
 
 ptx_val ptxk_matrix_shared_place(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val row,

@@ -37,8 +37,27 @@ void ptxk_matrix_lanes_var(ptx_builder *b, ptx_type type,
                            struct ptxk_lanes to[PTXK_MATRIX_AT_ONCE]);
 void ptxk_matrix_vectors_read(ptx_builder *b, const struct ptxk_matrix_vectors *v, ptx_ptr at,
                               const struct ptxk_lanes to[PTXK_MATRIX_AT_ONCE]);
+// Begins to copy them into shared memory, where they are whole.
+void ptxk_matrix_vectors_copy(ptx_builder *b, const struct ptxk_matrix_vectors *v, ptx_ptr at,
+                              const ptx_ptr to[PTXK_MATRIX_AT_ONCE]);
 void ptxk_matrix_vector_write(ptx_builder *b, const struct ptxk_matrix_vectors *v, unsigned k,
                               ptx_type type, ptx_ptr at, const ptx_val value[PTXK_MATRIX_LANES]);
+
+// A chip's matrix, 64 columns at a time, as a tile whose rows the block's threads have: eight
+// apart, so that a thread's are permuted alike in a panel.
+struct ptxk_muon_chip;
+struct ptxk_matrix_panels {
+    struct ptxk_matrix_tile m;
+    ptx_val columns, tid; // u32
+    ptx_val in_panel;     // u32: bytes to the thread's columns of row 0 in a panel
+    ptx_val room;         // u32: address of what the first product leaves free in shared memory
+};
+struct ptxk_matrix_panels ptxk_matrix_panels_of(ptx_builder *b, ptx_ptr row,
+                                                const struct ptxk_muon_chip *chip);
+// Sets what belongs to the columns from `column` (u32) on.
+void ptxk_matrix_panel_set(ptx_builder *b, struct ptxk_matrix_tile *m, ptx_val column);
+// Where a vector of the thread's is in shared memory, from its columns of row 0 on, in elements.
+ptx_val ptxk_matrix_panel_place(ptx_builder *b, ptx_val row);
 
 // Where a vector of X begins, from the tile's first element on.
 ptx_val ptxk_matrix_x_place(ptx_builder *b, const struct ptxk_matrix_tile *m, ptx_val row,

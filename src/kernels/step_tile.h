@@ -52,6 +52,7 @@ struct ptxk_tile {
     ptx_ptr accumulators;                                   // if gradients are summed in some
     bool is_matrix;                                         // its tiles are those of matrices
     ptx_ptr matrix_of, matrices, tile_shared;               // then
+    ptx_ptr totals, scale_shared;                           // and of chips; f32
     ptx_val first_tile;                                     // then, u32: of all, that of block 0
     ptx_val place;                                          // u32: the tile's among all
     struct ptxk_weights_seen seen;                          // likewise

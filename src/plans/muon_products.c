@@ -12,7 +12,7 @@
 #include "driver/error.h"
 #include "load.h"
 
-enum { CHIP_ENTRIES = 2, TURNS = 2, BLOCKS_OF_ONE = 2, SMALL_BLOCKS_OF_ONE = 4 };
+enum { CHIP_ENTRIES = 3, TURNS = 2, BLOCKS_OF_ONE = 2, SMALL_BLOCKS_OF_ONE = 4 };
 enum { GROUPS_SM = 90, GROUPS_ISA = 80 }; // whose tensor cores a warpgroup shares
 
 struct row {
@@ -39,7 +39,11 @@ struct tables {
     uint64_t stages; // that all tiles pass through
     uint64_t beside; // as in struct muon_set
     uint32_t side;   // of a tile
+    bool groups;     // warpgroups multiply
 };
+
+// In the order of their launches: those first that need a multiprocessor alone.
+static const unsigned chip_entries[CHIP_ENTRIES] = { MUON_SQUARE, MUON_CHIP_64, MUON_CHIP_128 };
 
 struct launch {
     unsigned entry, blocks;
@@ -174,12 +178,18 @@ static ptx_status add_tiles(struct tables *t, uint32_t number)
     return PTX_OK;
 }
 
+// The place of its entry there.
+static unsigned kind_of(uint32_t rows)
+{
+    return rows > MUON_CHIP_MOST ? 0 : rows > MUON_CHIP_MOST / 2 ? 2 : 1;
+}
+
 static int by_columns(const void *x, const void *y)
 {
     const struct muon_chip *a = x, *b = y;
 
-    if ((a->rows > 64) != (b->rows > 64))
-        return a->rows > 64 ? 1 : -1;
+    if (kind_of(a->rows) != kind_of(b->rows))
+        return kind_of(a->rows) > kind_of(b->rows) ? 1 : -1;
     if (a->columns != b->columns)
         return a->columns > b->columns ? -1 : 1;
     return a->x < b->x ? -1 : a->x > b->x;
@@ -193,17 +203,21 @@ static ptx_status add_chips(struct tables *t, const struct muon_set *set, CUdevi
     for (size_t k = 0; k < set->count; k++) {
         const struct muon_matrix *m = &set->matrices[k];
         const uint32_t steps = set->schedules[m->schedule].steps;
-        if (!m->rows || !steps || !ptxp_muon_on_chip(m))
+        if (!m->rows || !steps || !ptxp_muon_on_chip(m, t->groups))
             continue;
-        t->chip_count[m->rows > 64]++;
+        const uint64_t kept = ptxp_muon_kept(m, steps);
+        t->chip_count[kind_of(m->rows)]++;
         t->chips[t->chips_total++] = (struct muon_chip) {
             .x = workspace + m->x,
             .steps = t->schedule_at[m->schedule], // an index until the address is known
+            .kept = kept ? workspace + m->x + kept : 0,
             .step_count = steps,
             .rows = m->rows,
             .columns = m->columns,
             .pitch = (uint32_t)muon_pitch(m->columns),
             .taken = m->taken,
+            .given = m->given,
+            .to = (uint32_t)(m->out - m->x),
         };
     }
     qsort(t->chips, t->chips_total, sizeof *t->chips, by_columns);
@@ -240,6 +254,8 @@ static ptx_status fill(struct tables *t, const struct muon_set *set, CUdeviceptr
         status = add_chips(t, set, workspace);
     for (size_t k = 0; k < set->count && !status; k++) {
         const size_t before = t->row_count;
+        if (ptxp_muon_on_chip(&set->matrices[k], t->groups))
+            continue;
         status = ptxp_muon_visit(&set->matrices[k], &set->schedules[set->matrices[k].schedule],
                                  workspace, take_product, t);
         t->matrix_count += t->row_count > before;
@@ -359,7 +375,7 @@ static void make_launches(struct muon_products *m, const struct tables *t)
         if (!t->chip_count[k])
             continue;
         m->launches[m->launch_count++] =
-            (struct launch) { MUON_CHIP_64 + k, (unsigned)t->chip_count[k],
+            (struct launch) { chip_entries[k], (unsigned)t->chip_count[k],
                               base + at.chips + chip * sizeof(struct muon_chip) };
         chip += t->chip_count[k];
     }
@@ -426,6 +442,13 @@ static ptx_status load(struct muon_products *m, const struct ptx_module_params *
 
 // ---- the object ---------------------------------------------------------------------------------
 
+bool ptxp_muon_has_groups(const ptx_device *device)
+{
+    const struct ptx_device_info *info = ptx_device_get_info(device);
+
+    return info->sm == GROUPS_SM && info->isa >= GROUPS_ISA;
+}
+
 static ptx_status create(struct muon_products *m, const struct muon_products *like,
                          const struct muon_set *set, CUdeviceptr workspace,
                          const struct ptx_module_params *module, CUstream stream)
@@ -437,8 +460,8 @@ static ptx_status create(struct muon_products *m, const struct muon_products *li
         return ptxd_fail(PTX_ERROR_UNSUPPORTED,
                          "Muon needs sm_80 or newer, for products of f16 matrices: %s is sm_%d",
                          info->name, info->sm);
-    m->groups =
-        like ? like->groups : info->sm == GROUPS_SM && info->isa >= GROUPS_ISA && !set->by_warps;
+    m->groups = like ? like->groups : ptxp_muon_has_groups(m->device) && !set->by_warps;
+    tables.groups = m->groups;
     ptx_status status = fill(&tables, set, workspace, m->device);
     if (!status && (tables.row_count || tables.chips_total)) {
         status = upload(m, &tables, stream);

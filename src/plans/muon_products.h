@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The products of Muon: from X to its orthogonalized form, for any number of matrices and steps in
-// at most three launches. X is rows x columns with rows <= columns, f16, row after row; rows begin
+// at most four launches. X is rows x columns with rows <= columns, f16, row after row; rows begin
 // muon_pitch(columns) bytes apart, and the elements behind a row's last are 0. Every product is
 // f16 x f16 with sums in f32, rounded once to f16.
 //
@@ -10,10 +10,11 @@
 //                              at a restart X = Q X, R = X X^T, and Q anew;  at the end X = Q X
 //
 // A restart follows step 2, 5, 8 and so on, where more than three steps are made and it is not the
-// last. Matrices of at most 128 rows have one block each, which does all of it; the others share
-// one launch, whose blocks take tiles of 128 x 128 of the products in turn. A symmetric product is
-// computed on one side of the diagonal, tile by tile. How a matrix is computed, and so its bits,
-// follow from its sizes and its schedule alone.
+// last. Matrices of at most 128 rows have one block each, which does all of it, and where
+// warpgroups multiply square ones of at most 256 rows have one, too, with the same bits; the others
+// share one launch, whose blocks take tiles of 128 x 128 of the products in turn. A symmetric
+// product is computed on one side of the diagonal, tile by tile. How a matrix is computed, and so
+// its bits, follow from its sizes and its schedule alone.
 #ifndef PTXGEN_PLANS_MUON_PRODUCTS_H
 #define PTXGEN_PLANS_MUON_PRODUCTS_H
 
@@ -29,6 +30,7 @@ struct muon_matrix {
     uint32_t rows, columns; // rows 0: nothing; else rows <= columns
     uint32_t schedule;
     uint32_t taken; // of a matrix on a chip of 128 rows: struct muon_chip's
+    bool given;     // likewise
     uint64_t x;     // set by ptxp_muon_layout(): where X is in the workspace, in bytes
     uint64_t out;   // and where the result is
 };
@@ -71,6 +73,9 @@ static inline uint64_t muon_pitch(uint32_t columns)
 // Sets x and out of all matrices, and the bytes of a workspace that begins at a multiple of 256.
 // Errors: INVALID, whose message has the number of the matrix.
 ptx_status ptxp_muon_layout(const struct muon_set *set, uint64_t *bytes);
+
+// Whether warpgroups multiply on a device.
+bool ptxp_muon_has_groups(const ptx_device *device);
 
 // Tables on the device, the module, and the launches.
 struct muon_products;

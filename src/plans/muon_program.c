@@ -83,13 +83,6 @@ static uint32_t each_of(const struct view *v)
     return tiles_of(v) >= MANY ? EACH : 1;
 }
 
-uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor)
-{
-    const struct view v = view_of(tensor);
-
-    return parts_of(tiles_of(&v), each_of(&v));
-}
-
 static uint32_t steps_of(const struct ptx_step_group *group)
 {
     return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
@@ -115,9 +108,28 @@ static bool is_stepped_on_chip(const struct ptx_step_params *params, size_t t)
            steps_of(group_of(params, t));
 }
 
+// Whether the block makes its update, too: of a short matrix it would wait for memory alone. A Q
+// that is kept takes at most 0.2 bytes an element.
+static bool is_updated_on_chip(const struct ptx_step_params *params, size_t t)
+{
+    return is_stepped_on_chip(params, t) && params->tensors[t].count >= 5 * MUON_KEPT;
+}
+
+static uint64_t tiles_unless(const struct ptx_step_params *params, size_t t, bool on_chip)
+{
+    const struct view v = view_of(&params->tensors[t]);
+
+    return on_chip ? 0 : parts_of(tiles_of(&v), each_of(&v));
+}
+
+uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, bool chips, size_t t)
+{
+    return tiles_unless(params, t, chips && is_updated_on_chip(params, t));
+}
+
 uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, bool chips, size_t t)
 {
-    return chips && is_stepped_on_chip(params, t) ? 0 : ptxp_matrix_tiles(&params->tensors[t]);
+    return tiles_unless(params, t, chips && is_stepped_on_chip(params, t));
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -374,7 +386,7 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
         if (!ptxp_is_matrix(params, t))
             continue;
         matrices++;
-        set->tiles += ptxp_matrix_tiles(&params->tensors[t]);
+        set->tiles += ptxp_matrix_tiles(params, chips, t);
         set->sums += sums_of(&params->tensors[t]);
     }
     if (set->tiles > INT32_MAX)
@@ -403,8 +415,9 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
             (struct muon_matrix) { .rows = (uint32_t)(turns ? columns : rows),
                                    .columns = (uint32_t)(turns ? rows : columns),
                                    .schedule = tensor->group,
-                                   .taken = chips && is_stepped_on_chip(params, t) ? (uint32_t)t + 1
-                                                                                   : 0 };
+                                   .taken =
+                                       chips && is_stepped_on_chip(params, t) ? (uint32_t)t + 1 : 0,
+                                   .given = chips && is_updated_on_chip(params, t) };
     }
     for (size_t k = 0; k < set->count; k++)
         set->steps_chips |= set->matrices[k].taken != 0;
@@ -449,12 +462,23 @@ static struct step_matrix_row row_of(const struct ptx_step_params *params, size_
     };
 }
 
+// The last tiles first: the norm's launch has read them last, and some are in the L2 cache.
+static void turn_round(struct step_tile_row *tiles, uint64_t count)
+{
+    for (uint64_t k = 0; k < count / 2; k++) {
+        const struct step_tile_row one = tiles[k];
+        tiles[k] = tiles[count - 1 - k];
+        tiles[count - 1 - k] = one;
+    }
+}
+
 void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_layout *layout,
                       CUdeviceptr memory, unsigned char *image)
 {
     uint32_t *of = (void *)(image + layout->matrix_of.offset);
     struct step_matrix_row *rows = (void *)(image + layout->matrix_rows.offset);
-    struct step_tile_row *tiles = (void *)(image + layout->matrix_tiles.offset);
+    struct step_tile_row *const first = (void *)(image + layout->matrix_tiles.offset);
+    struct step_tile_row *tiles = first;
     const CUdeviceptr work = memory + layout->matrix_work.offset;
     uint64_t sums = 0;
     uint32_t matrix = 0;
@@ -469,9 +493,13 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
         rows[matrix].to = tensor->whole_rows ? tensor->update : work + m->out;
         rows[matrix].sums = sums;
         sums += sums_of(tensor);
-        for (uint32_t k = 0; k < ptxp_matrix_tiles(tensor); k++)
+        for (uint32_t k = 0; k < ptxp_matrix_tiles(params, layout->chips, t); k++)
             *tiles++ = (struct step_tile_row) { matrix, k };
         of[t] = ++matrix;
+    }
+    for (size_t w = 0; w < layout->set.window_count; w++) {
+        const struct matrix_part part = ptxp_matrix_part(layout, w);
+        turn_round(first + part.tile, part.tiles);
     }
 }
 
@@ -539,19 +567,18 @@ bool ptxp_matrix_multiplies(const struct step_layout *layout)
 
 static int launches_of(const struct step_layout *layout, const struct matrix_window *window)
 {
-    enum { UPDATES = 1 };
-    bool in_tiles = false, on_chips[2] = { false };
+    bool in_tiles = false, on_chips[3] = { false };
 
     for (size_t k = window->first; k < window->first + window->count; k++) {
         const struct muon_matrix *m = &layout->set.matrices[k];
         if (!m->rows || !layout->set.schedules[m->schedule].steps)
             continue;
-        if (ptxp_muon_on_chip(m))
-            on_chips[m->rows > MUON_CHIP_MOST / 2] = true;
+        if (ptxp_muon_on_chip(m, layout->groups))
+            on_chips[(m->rows > MUON_CHIP_MOST / 2) + (m->rows > MUON_CHIP_MOST)] = true;
         else
             in_tiles = true;
     }
-    return UPDATES + in_tiles + on_chips[0] + on_chips[1];
+    return in_tiles + on_chips[0] + on_chips[1] + on_chips[2];
 }
 
 int ptxp_matrix_launches(const struct step_layout *layout)
@@ -559,8 +586,9 @@ int ptxp_matrix_launches(const struct step_layout *layout)
     int launches = 0;
 
     for (size_t w = 0; w < layout->set.window_count; w++) {
-        launches += launches_of(layout, &layout->set.windows[w]);
-        launches += ptxp_matrix_part(layout, w).step_tiles != 0;
+        const struct matrix_part part = ptxp_matrix_part(layout, w);
+        launches += (part.tiles != 0) + launches_of(layout, &layout->set.windows[w]);
+        launches += part.step_tiles != 0;
     }
     return launches;
 }

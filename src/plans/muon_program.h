@@ -12,9 +12,9 @@ bool ptxp_is_matrix(const struct ptx_step_params *params, size_t t);
 bool ptxp_matrix_is_cut(const struct ptx_step_params *params, size_t t);
 // What its `update` has.
 uint64_t ptxp_matrix_update_bytes(const struct ptx_step_tensor *tensor);
-// Its tiles; and those of the step, which are none where the block that multiplies the matrix steps
-// it, too.
-uint64_t ptxp_matrix_tiles(const struct ptx_step_tensor *tensor);
+// Its tiles: those of the pass before the products, and those of the step. There are none where the
+// block that multiplies the matrix updates it, or steps it.
+uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, bool chips, size_t t);
 uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, bool chips, size_t t);
 // `chips` there and below: whether a plan has such matrices at all. It must be left nothing but
 // parameters, masters and averages.

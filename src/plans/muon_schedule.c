@@ -16,9 +16,9 @@ bool ptxp_muon_restarts(uint32_t step, uint32_t steps)
     return steps > 3 && step % 3 == 2 && step < steps;
 }
 
-bool ptxp_muon_on_chip(const struct muon_matrix *m)
+bool ptxp_muon_on_chip(const struct muon_matrix *m, bool groups)
 {
-    return m->rows <= MUON_CHIP_MOST;
+    return m->rows <= (groups && m->rows == m->columns ? MUON_SQUARE_MOST : MUON_CHIP_MOST);
 }
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -63,10 +63,19 @@ static uint64_t partial_bytes(const struct muon_matrix *m)
     return slices == 1 ? 0 : side * (side + 1) / 2 * slices * MUON_PARTIAL;
 }
 
-static uint64_t matrix_bytes(const struct muon_matrix *m)
+uint64_t ptxp_muon_kept(const struct muon_matrix *m, uint32_t steps)
 {
-    if (ptxp_muon_on_chip(m))
-        return x_bytes(m);
+    uint32_t restarts = 0;
+
+    for (uint32_t k = 1; k <= steps; k++)
+        restarts += ptxp_muon_restarts(k, steps);
+    return m->given && restarts == 1 ? x_bytes(m) : 0;
+}
+
+static uint64_t matrix_bytes(const struct muon_matrix *m, uint32_t steps)
+{
+    if (ptxp_muon_on_chip(m, false))
+        return x_bytes(m) + (ptxp_muon_kept(m, steps) ? MUON_KEPT : 0);
     if (m->rows == m->columns)
         return 3 * x_bytes(m) + partial_bytes(m);
     return 2 * x_bytes(m) + (1 + GRAM_SLOTS - fitting(m)) * square_bytes(m) + partial_bytes(m);
@@ -77,7 +86,7 @@ static uint32_t moves_of(const struct muon_matrix *m, uint32_t steps)
 {
     uint32_t moves = steps != 0;
 
-    if (ptxp_muon_on_chip(m))
+    if (ptxp_muon_on_chip(m, false))
         return 0;
     if (m->rows == m->columns)
         return steps;
@@ -122,7 +131,7 @@ ptx_status ptxp_muon_layout(const struct muon_set *set, uint64_t *bytes)
             continue;
         if (moves_of(m, set->schedules[m->schedule].steps) % 2)
             m->out += x_bytes(m);
-        at += matrix_bytes(m);
+        at += matrix_bytes(m, set->schedules[m->schedule].steps);
     }
     *bytes = at;
     return PTX_OK;
@@ -268,12 +277,12 @@ ptx_status ptxp_muon_visit(const struct muon_matrix *m, const struct muon_schedu
 {
     struct walk w = { .m = m, .visit = visit_one, .to = to };
 
-    if (!m->rows || !schedule->steps || ptxp_muon_on_chip(m))
+    if (!m->rows || !schedule->steps || ptxp_muon_on_chip(m, false))
         return PTX_OK;
     w.x[0] = workspace + m->x;
     w.x[1] = w.x[0] + x_bytes(m);
     w.extra = w.x[1] + x_bytes(m);
-    w.partials = w.x[0] + matrix_bytes(m) - partial_bytes(m);
+    w.partials = w.x[0] + matrix_bytes(m, schedule->steps) - partial_bytes(m);
     if (m->rows == m->columns)
         plain(&w, schedule);
     for (uint32_t k = 0; m->rows < m->columns && k < schedule->steps;)

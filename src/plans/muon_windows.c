@@ -73,7 +73,7 @@ ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, bool chips,
             set->windows[next].tile = tiles;
             set->windows[next++].step_tile = of_step;
         }
-        tiles += tensor->count ? ptxp_matrix_tiles(tensor) : 0;
+        tiles += tensor->count ? ptxp_matrix_tiles(params, chips, t) : 0;
         of_step += own;
     }
     return PTX_OK;

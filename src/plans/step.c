@@ -137,7 +137,8 @@ static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
             status = ptxp_matrix_multiply(plan->products[k], stream);
         if (!status && beside && others && !k)
             status =
-                ptxp_norm_plan_launch(&plan->norm, NORM_LAST, others + 1, part.tiles != 0, stream);
+                ptxp_norm_plan_launch(&plan->norm, NORM_LAST, others + 1,
+                                      part.tiles || ptxp_matrix_multiplies(&plan->layout), stream);
         if (!status && part.step_tiles)
             status = ptxp_norm_plan_launch(&plan->norm, STEP_MATRIX_LAST, part.step_tiles, false,
                                            stream);
@@ -397,6 +398,7 @@ static ptx_status make(ptx_step_plan *plan, const struct ptx_step_params *params
     struct norm_params norm;
     const int sm = ptx_device_get_info(plan->norm.device)->sm;
     struct ptx_clip_tensor *gradients = lay_out(params, sm, &plan->layout, &plan->spec, &norm);
+    plan->layout.groups = ptxp_muon_has_groups(plan->norm.device);
     ptx_status status = gradients ? copy_params(plan, params) : ptx_error_status();
 
     if (!status)

@@ -104,6 +104,7 @@ struct step_layout {
     bool accumulates;   // tensors have accumulators
     bool takes_amax;    // some tensor has an amax
     bool chips;         // matrices may be stepped by the block that multiplies them
+    bool groups;        // warpgroups multiply matrices
     bool counts_empty;  // some tensor without elements has a clock
     bool over_ranks;    // some tensor has rows of a matrix whose others are elsewhere
     bool spreads;       // some matrix's elements are not consecutive

@@ -9,7 +9,7 @@
 #include "plan_calls.h"
 #include "random.h"
 
-enum { MATRIX_MOST = 13, MATRIX_ROOM = 40000 * 4 }; // bytes between arrays
+enum { MATRIX_MOST = 13, MATRIX_ROOM = 170000 * 4 }; // bytes between arrays
 /// Arrays of a tensor. AdamW has its second state in the place of `MATRIX_BESIDE`.
 enum {
     MATRIX_PARAMETER,

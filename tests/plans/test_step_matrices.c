@@ -92,21 +92,26 @@ TEST(test_products)
     }
 }
 
-// Matrices that the block of their products steps, in all formats and in windows, beside some of
-// its chips that it does not step: square and tall ones.
+// Matrices that the block of their products steps, in all formats and in windows, one without a
+// gradient among them; beside some of its chips that it does not step, square and tall ones, and a
+// launch of smaller chips before it.
 TEST(test_chips)
 {
-    enum { PLANS = 3, SHAPES = 4 };
+    enum { PLANS = 3, SHAPES = 6 };
     static const struct matrix_shape shapes[PLANS][SHAPES] = {
         { { 65, 131, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
           { 68, 68, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
           { 80, 66, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
-          { 70, 140, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false } },
+          { 70, 140, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
+          { 90, 200, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
+          { 20, 72, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
         { { 128, 136, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
         { { 66, 70, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
           { 72, 90, PTX_STEP_FORMAT_REMAINDER, PTX_BF16, PTX_F32, false },
           { 140, 66, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
-          { 66, 80, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false } },
+          { 66, 80, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
+          { 96, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
+          { 100, 110, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_BF16, false } },
     };
     struct random r = gpu_random(&gpu, "matrices stepped by their products");
     struct matrix_set set;
@@ -124,6 +129,56 @@ TEST(test_chips)
         require(ptx_step_plan_describe(plan, &description));
         if (k == 1) // norm, records, updates, AdamW's tensor, and products with the step
             assert_int_equal(description.launches, 5);
+        matrix_set_gradients(&set, &r);
+        matrix_put(&set, 0, MATRIX_GRADIENT, 17, INFINITY);
+        matrix_set_upload(&set);
+        require(ptx_step_plan_run(plan, gpu.stream));
+        if (k == PTX_STEP_GRADIENTS_ZERO)
+            matrix_set_clear(&set);
+        matrix_set_check(&set, "a skipped step");
+        ptx_step_plan_destroy(&plan);
+        matrix_set_destroy(&set);
+    }
+}
+
+// Long matrices, whose momentum and update are made there, too, and whose Q is kept at a restart;
+// a short one and one without a gradient beside them; and in windows.
+TEST(test_long)
+{
+    enum { PLANS = 3, SHAPES = 4 };
+    static const struct matrix_shape shapes[PLANS][SHAPES] = {
+        { { 67, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 66, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 70, 2400, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
+          { 20, 72, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
+        { { 128, 1280, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F16, false } },
+        { { 65, 2561, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 72, 2300, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+          { 66, 2501, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
+          { 20, 72, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
+    };
+    struct random r = gpu_random(&gpu, "long matrices");
+    struct ptx_step_description description;
+
+    for (unsigned k = 0; k < PLANS; k += SANITIZED_EVERY(2)) {
+        struct matrix_set set;
+        matrix_set_create(&set, &gpu, &r, shapes[k], k == 1 ? 1 : SHAPES);
+        set.groups[0].nesterov = k != 1;
+        set.groups[0].maximize = k == 2;
+        set.params.matrix_memory = k == 2 ? 400000 : 0;
+        set.params.gradients = (ptx_step_gradients)k;
+        set.muon.triples = NULL;
+        set.muon.steps = 3;
+        require(ptx_step_describe(&set.params, &description));
+        const uint64_t workspace = description.workspace;
+        set.muon.steps = k ? 1 : 4;
+        require(ptx_step_describe(&set.params, &description));
+        if (k == 0) // two of them are long
+            assert_int_equal(description.workspace - workspace, 2 * 128 * 128 * 2);
+        if (k == 1) // norm, records, AdamW's tensor, and products with momentum and step
+            assert_int_equal(description.launches, 4);
+        matrix_set_steps(&set, &r);
+        ptx_step_plan *plan = matrix_plan(&set);
         matrix_set_gradients(&set, &r);
         matrix_put(&set, 0, MATRIX_GRADIENT, 17, INFINITY);
         matrix_set_upload(&set);
@@ -227,8 +282,9 @@ TEST(test_accumulators)
     static const struct matrix_shape shapes[] = {
         { 65, 30, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
         { 33, 66, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
+        { 66, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
-    enum { TENSORS = 3 };
+    enum { TENSORS = 4 };
     struct random r = gpu_random(&gpu, "accumulators of matrices");
     struct matrix_set set;
     matrix_set_create(&set, &gpu, &r, shapes, TENSORS - 1);
