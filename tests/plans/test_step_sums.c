@@ -339,8 +339,12 @@ TEST(test_accumulated)
     require(ptx_step_plan_accumulate(plan, gpu.stream));
     require(ptx_step_plan_set_gradients(plan, 0, TENSORS, last, gpu.stream));
     require(ptx_step_plan_run(plan, gpu.stream));
+    require(ptx_buffer_download(memory, 0, device, BYTES, gpu.stream));
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
     for (unsigned t = 0; t < TENSORS; t++) {
-        const struct ptx_step_accumulated taken = { .gradients = (t != NEVER) | 1u << 31 };
+        struct ptx_step_accumulated taken; // of which `launch` is the library's
+        memcpy(&taken, device + place(t, SCALES), sizeof taken);
+        assert_int_equal(taken.gradients, (t != NEVER) | 1u << 31);
         memcpy(expected + place(t, SCALES), &taken, sizeof taken);
         if (t == NEVER)
             continue;
