@@ -5,9 +5,11 @@ import copy
 import math
 import pickle
 
+import ptxgen
 import ptxgen.torch as pt
 import pytest
 import torch
+from ptxgen import optimizers
 from ranks import on_ranks
 from torch_parts import DEVICE, ON_EMULATOR, give, needs, needs_package, parameters, same
 
@@ -335,6 +337,33 @@ def test_blocks_are_those_of_the_weights_as_stored(blocks, scaling, dtype, fmt):
     fp8.cast()
     expected, by = blocked(params[0], blocks, scaling, fmt)
     assert torch.equal(fp8.blocks_of(params[0]).codes.view(torch.uint8).cpu(), expected)
+
+
+@ptxgen.rule(states=dict(a="signed", b="signed", c="signed", d="signed"), scalars=dict(lr=1e-2))
+def four_averages(p, g, a, b, c, d, lr):
+    a, b, c, d = (beta * x + (1 - beta) * g for beta, x in ((0.5, a), (0.75, b), (0.9, c), (0.99, d)))
+    return p - lr * (a + 2 * b + 3 * c + 4 * d), a, b, c, d
+
+
+@needs_float8
+@pytest.mark.parametrize("rule", [optimizers.ademamix, four_averages], ids=lambda rule: rule.name)
+def test_blocks_beside_many_states(rule):
+    """The more states a rule has, the fewer rows of a tile are read ahead."""
+    params, plain = matrices(), matrices()
+    fp8 = pt.Float8Weights(blocks="128x128", transposed=True)
+    optimizer, without = pt.Optimizer(params, rule, lr=0.05, fp8=fp8), pt.Optimizer(plain, rule, lr=0.05)
+    for step in range(3):
+        give(params, step)
+        give(plain, step)
+        optimizer.step()
+        without.step()
+        assert same(params, plain)
+        for p in wide(params):
+            expected, by = blocked(p, "128x128", "te", "e4m3")
+            assert torch.equal(fp8.blocks_of(p).codes.view(torch.uint8).cpu(), expected)
+            assert torch.equal(fp8.blocks_of(p).scale_inv.cpu(), by)
+        for state, other in zip(optimizer.state.values(), without.state.values()):
+            assert all(torch.equal(state[name], other[name]) for name in rule.states)
 
 
 def test_blocks_are_of_matrices():
