@@ -4,34 +4,9 @@
 // may be taken in its place, and the first given, as muon_chip.h says. Then the X of a restart need
 // not be written: its Q is kept, and at the end 64 columns of the first X are multiplied by both.
 #include "muon_chip.h"
-#include "muon_panel.h"
+#include "muon_chip_products.h"
 
-#include "common/common.h"
-
-enum { STAGES = 3, THREADS = MUON_CHIP_THREADS, MOST_SUMS = 32, MOST_PART = 16, MOST_PAIRS = 16 };
-
-// X X^T is symmetric to the last bit, and is computed on one side of the diagonal: by a warp whose
-// square is on the diagonal, its own triangle; by the two others, half of the square below it each.
-struct half {
-    ptx_val on_diagonal; // a predicate
-    ptx_val down, back;  // u32: bytes of a panel from the warp's own rows and columns to these
-};
-
-struct ptxk_muon_chip {
-    bool groups;           // multiplied by a warpgroup
-    unsigned size, panels; // rows that there is room for
-    unsigned copies;       // of a thread, for a stage
-    uint32_t stage;        // bytes of 64 columns
-    ptx_val x;             // address of X
-    ptx_val rows, columns, pitch;
-    ptx_val taken, given, kept;       // of struct muon_chip
-    ptx_val keeps;                    // a predicate: it has kept; poisoned where it cannot have
-    ptx_val tid, shared, r, z, q;     // addresses of R, Z and Q
-    struct muon_warp square, passing; // of R, Z and Q; of 64 columns of Q X
-    struct half half;                 // of X X^T
-    struct muon_lane lane;
-    ptx_fragment sums[MOST_SUMS], part[MOST_PART];
-};
+enum { STAGES = 3, THREADS = MUON_CHIP_THREADS };
 
 static uint32_t square_bytes(unsigned size)
 {
@@ -44,6 +19,11 @@ static uint32_t passing_bytes(unsigned size)
     const uint32_t stages = (STAGES + 1) * size * MUON_ROW, squares = 2 * square_bytes(size);
 
     return stages > squares ? stages : squares;
+}
+
+uint32_t ptxk_muon_chip_shared(unsigned size)
+{
+    return passing_bytes(size) + square_bytes(size);
 }
 
 // ---- X ------------------------------------------------------------------------------------------
@@ -111,320 +91,7 @@ static void write(ptx_builder *b, const struct ptxk_muon_chip *c, ptx_val at, pt
     }
 }
 
-// ---- products -----------------------------------------------------------------------------------
-
-// Where this lane has the pairs of columns of the first row of fragments, from a panel's beginning.
-// Further rows are constants away.
-static void place_pairs(ptx_builder *b, const struct ptxk_muon_chip *c,
-                        const struct muon_warp *warp, ptx_val pairs[MOST_PAIRS])
-{
-    ptx_val panel =
-        ptx_mul(b, ptxk_over_power_of_two(b, warp->column, MUON_DEPTH), c->size * MUON_ROW);
-    ptx_val piece = ptx_and(b, ptx_shr(b, warp->column, 3), 7);
-    ptx_val row = ptx_mad(b, ptx_add(b, warp->row, c->lane.row), MUON_ROW, panel);
-
-    row = ptx_mad(b, c->lane.column, 2, row);
-    for (unsigned n = 0; n < 2 * warp->across; n++) {
-        ptx_val permuted = ptx_xor(b, ptx_add(b, piece, n), c->lane.row);
-        pairs[n] = ptx_mad(b, permuted, MUON_PIECE, row);
-    }
-}
-
-// The same of a warpgroup, whose warps have all columns.
-static void place_all_pairs(ptx_builder *b, const struct ptxk_muon_chip *c,
-                            const struct muon_warp *warp, ptx_val pairs[MOST_PAIRS])
-{
-    enum { PIECES = MUON_DEPTH / 8 };
-    ptx_val row = ptx_mul(b, ptx_add(b, warp->row, c->lane.row), MUON_ROW);
-
-    row = ptx_mad(b, c->lane.column, 2, row);
-    for (unsigned n = 0; n < 2 * warp->across; n++) {
-        if (n % PIECES == 0)
-            ptx_comment(b, "pairs of panel %u", n / PIECES);
-        if (n < PIECES)
-            pairs[n] = ptx_mad(b, ptx_xor(b, c->lane.row, n), MUON_PIECE, row);
-        else
-            pairs[n] = ptx_add(b, pairs[n - PIECES], c->size * MUON_ROW);
-    }
-}
-
-static ptx_ptr pair_at(ptx_builder *b, ptx_val base, ptx_val pair)
-{
-    return ptx_ptr_cast(b, PTX_F16X2, ptxk_muon_shared_at(b, ptx_add(b, base, pair)));
-}
-
-// What is stored of the sums: alpha E + beta * sums in `to`, rounded; and that + diagonal I in `q`.
-struct combined {
-    ptx_val to, e, alpha, beta;
-    ptx_val q, diagonal;
-};
-
-// Two rounded elements of a row, and their sum with the diagonal.
-static ptx_val with_diagonal(ptx_builder *b, ptx_val rounded, ptx_val to_diagonal, ptx_val diagonal)
-{
-    ptx_vec z = ptx_unpack(b, PTX_F16, rounded);
-    ptx_val x[2];
-
-    for (unsigned w = 0; w < 2; w++) {
-        ptx_val value = ptx_cvt(b, PTX_F32, z.lane[w]);
-        ptx_val sum = ptx_add(b, value, diagonal);
-        x[w] = ptx_select(b, ptx_eq(b, to_diagonal, w), sum, value);
-    }
-    return ptx_cvt_pack(b, PTX_F16X2, x[0], x[1]);
-}
-
-static void store_sums(ptx_builder *b, const struct ptxk_muon_chip *c, const struct muon_warp *warp,
-                       const ptx_fragment *sums, struct combined how)
-{
-    const unsigned across = 2 * warp->across;
-    ptx_val pairs[MOST_PAIRS], to_diagonal = { 0 };
-
-    ptx_comment(b, "rounded into shared memory");
-    if (c->groups)
-        place_all_pairs(b, c, warp, pairs);
-    else
-        place_pairs(b, c, warp, pairs);
-    if (how.q.kind) {
-        ptx_val row = ptx_add(b, warp->row, c->lane.row), column = c->lane.column;
-        if (!c->groups)
-            column = ptx_add(b, warp->column, column);
-        to_diagonal = ptx_sub(b, row, column);
-    }
-    for (unsigned n = 0; n < across; n++) {
-        ptx_ptr to = pair_at(b, how.to, pairs[n]), e = { 0 }, q = { 0 };
-        ptx_comment(b, "columns %u and %u of 8, and those of the other lanes", n * 8, n * 8 + 1);
-        if (how.e.kind)
-            e = pair_at(b, how.e, pairs[n]);
-        if (how.q.kind)
-            q = pair_at(b, how.q, pairs[n]);
-        for (unsigned k = 0; k < 2 * warp->down; k++) {
-            const unsigned below = k / 2 * warp->apart + k % 2 * 8;
-            const unsigned pairs_below = below * MUON_DEPTH / 2;
-            ptx_vec words = ptx_fragment_words(b, sums[k / 2 * across + n]);
-            ptx_val x[2] = { words.lane[k % 2 * 2], words.lane[k % 2 * 2 + 1] };
-            if (how.e.kind) {
-                if (how.q.kind || k % 2 == 0)
-                    ptx_comment(b, "row %u", below);
-                ptx_vec old = ptx_unpack(b, PTX_F16, ptx_load(b, e, pairs_below));
-                for (unsigned w = 0; w < 2; w++) {
-                    ptx_val scaled = how.beta.kind ? ptx_mul(b, x[w], how.beta) : x[w];
-                    x[w] = ptx_fma(b, how.alpha, ptx_cvt(b, PTX_F32, old.lane[w]), scaled);
-                }
-            }
-            ptx_val rounded = ptx_cvt_pack(b, PTX_F16X2, x[0], x[1]);
-            ptx_store(b, to, pairs_below, rounded);
-            if (how.q.kind) {
-                ptx_val from = ptx_add(b, to_diagonal, below - n * 8);
-                ptx_store(b, q, pairs_below, with_diagonal(b, rounded, from, how.diagonal));
-            }
-        }
-    }
-}
-
-// A barrier behind which all threads may multiply what any of them has written.
-static void meet(ptx_builder *b, const struct ptxk_muon_chip *c)
-{
-    if (c->groups)
-        ptxk_muon_group_sees(b);
-    ptx_barrier(b);
-}
-
-// Adds a product of panels, or begins to.
-static void multiply(ptx_builder *b, const struct ptxk_muon_chip *c, const struct muon_warp *warp,
-                     ptx_val left, ptx_val right, bool across, ptx_fragment *sums)
-{
-    if (c->groups)
-        ptxk_muon_group_add(b, warp, left, right, across, sums);
-    else
-        ptxk_muon_multiply(b, warp, left, right, across, sums);
-}
-
-static void multiplied(ptx_builder *b, const struct ptxk_muon_chip *c)
-{
-    if (c->groups)
-        ptxk_muon_group_wait(b, 0);
-}
-
-// The sums of a product of R, Z, Q or X, of size x size.
-static void square(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val left, ptx_val right)
-{
-    ptx_comment(b, "a product of %u x %u", c->size, c->size);
-    ptxk_muon_zero(b, &c->square, c->sums, false);
-    for (unsigned k = 0; k < c->panels; k++) {
-        ptx_val beside = ptx_add(b, right, k * MUON_DEPTH * MUON_ROW);
-        multiply(b, c, &c->square, ptx_add(b, left, k * c->size * MUON_ROW), beside, true, c->sums);
-    }
-    multiplied(b, c);
-}
-
-// ---- X X^T --------------------------------------------------------------------------------------
-
-static struct half half_of(ptx_builder *b, unsigned size)
-{
-    ptx_val number = ptx_shr(b, ptx_tid(b, PTX_X), 5);
-    ptx_val above = ptx_eq(b, number, 1), middle = ptx_eq(b, number, 2);
-    struct half half;
-
-    ptx_comment(b, "what this warp computes of X X^T");
-    half.on_diagonal = ptx_not(b, ptx_or(b, above, middle));
-    half.down = ptx_select(b, above, ptx_u32(3 * size / 4 * MUON_ROW), ptx_u32(0));
-    half.back = ptx_select(b, above, ptx_u32(size / 2 * MUON_ROW), ptx_u32(0));
-    return half;
-}
-
-// The warp's part of the lower square.
-static struct muon_warp lower_of(ptx_builder *b, const struct ptxk_muon_chip *c)
-{
-    struct muon_warp w = c->square;
-
-    w.down /= 2;
-    w.row = ptx_add(b, w.row, ptxk_over_power_of_two(b, c->half.down, MUON_ROW));
-    w.column = ptx_sub(b, w.column, ptxk_over_power_of_two(b, c->half.back, MUON_ROW));
-    return w;
-}
-
-// Fragments of rows are those of columns, too.
-static void multiply_triangle(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val panel)
-{
-    const struct muon_warp *warp = &c->square;
-    ptx_fragment x[MUON_MOST_DOWN], y[MUON_MOST_ACROSS];
-
-    for (unsigned step = 0; step < MUON_STEPS; step++) {
-        ptx_comment(b, "columns %u to %u", step * 16, step * 16 + 15);
-        ptx_ptr rows = ptxk_muon_shared_at(b, ptx_add(b, panel, warp->of_rows[step]));
-        for (unsigned m = 0; m < warp->down; m++) {
-            ptx_vec w = ptx_ldmatrix(b, ptx_at(b, rows, m * 16 * MUON_DEPTH), 4);
-            x[m] = ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F16, 16, w);
-            for (unsigned n = 0; n < 2; n++)
-                y[2 * m + n] = ptx_fragment_from(b, PTX_FRAGMENT_B, PTX_F16, 16,
-                                                 ptx_vec2(w.lane[n], w.lane[n + 2]));
-        }
-        for (unsigned m = 0; m < warp->down; m++) {
-            ptx_comment(b, "products of rows %u to %u", m * 16, m * 16 + 15);
-            for (unsigned n = 0; n < 2 * m + 2; n++) {
-                ptx_fragment *sum = &c->sums[m * 2 * warp->across + n];
-                ptx_fragment_set(b, *sum, ptx_mma(b, x[m], y[n], *sum));
-            }
-        }
-    }
-}
-
-// Adds the products of 64 columns of X.
-static void multiply_half(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val panel)
-{
-    if (c->groups) {
-        multiply(b, c, &c->square, panel, panel, false, c->sums);
-        return;
-    }
-    ptx_if (b, c->half.on_diagonal) {
-        ptx_comment(b, "the triangle of a square on the diagonal");
-        multiply_triangle(b, c, panel);
-    }
-    ptx_else (b) {
-        ptx_comment(b, "half of the square below it");
-        struct muon_warp lower = c->square;
-        lower.down /= 2;
-        ptx_val left = ptx_add(b, panel, c->half.down);
-        ptxk_muon_multiply(b, &lower, left, ptx_sub(b, panel, c->half.back), false, c->sums);
-    }
-}
-
-// Where this lane has the first pair of a fragment's rows, as a column, and the pair beside it:
-// those of the fragments to the right of it are constants away. `tile`: 8 rows each.
-struct mirrored {
-    ptx_ptr of[2];
-};
-
-static struct mirrored mirror(ptx_builder *b, const struct ptxk_muon_chip *c,
-                              const struct muon_warp *warp, ptx_val to, unsigned tile)
-{
-    ptx_val panel =
-        ptx_mul(b, ptxk_over_power_of_two(b, warp->row, MUON_DEPTH), c->size * MUON_ROW);
-    ptx_val row = ptx_mad(b, ptx_add(b, warp->column, c->lane.column), MUON_ROW, panel);
-    ptx_val piece = ptx_add(b, ptx_and(b, ptx_shr(b, warp->row, 3), 7), tile);
-    ptx_val at = ptx_mad(b, c->lane.row, 2, ptx_add(b, to, row));
-    struct mirrored m;
-
-    piece = ptx_xor(b, piece, c->lane.column);
-    m.of[0] = ptxk_muon_shared_at(b, ptx_mad(b, piece, MUON_PIECE, at));
-    piece = ptx_xor(b, piece, 1);
-    m.of[1] = ptxk_muon_shared_at(b, ptx_mad(b, piece, MUON_PIECE, ptx_add(b, at, MUON_ROW)));
-    return m;
-}
-
-// Stores a warp's sums, rounded, and the same on the other side of the diagonal.
-static void store_half(ptx_builder *b, struct ptxk_muon_chip *c, const struct muon_warp *warp,
-                       bool triangle, ptx_val to)
-{
-    enum { ROWS = 8 * MUON_DEPTH / 2 };
-    const unsigned across = 2 * warp->across;
-    ptx_val pairs[MOST_PAIRS];
-
-    ptx_comment(b, triangle ? "a triangle" : "half of a square");
-    place_pairs(b, c, warp, pairs);
-    for (unsigned k = 0; k < 2 * warp->down; k++) {
-        const unsigned whole = triangle ? k / 2 * 2 : across; // fragments off the diagonal
-        struct mirrored there = { 0 };
-        ptx_comment(b, "row %u of 8, and those of the other lanes", k * 8);
-        if (whole)
-            there = mirror(b, c, warp, to, k);
-        for (unsigned n = 0; n < whole + 2 * triangle; n++) {
-            if (n % 2 == 0)
-                ptx_comment(b, "columns from %u on", n * 8);
-            ptx_vec words = ptx_fragment_words(b, c->sums[k / 2 * across + n]);
-            ptx_val rounded =
-                ptx_cvt_pack(b, PTX_F16X2, words.lane[k % 2 * 2], words.lane[k % 2 * 2 + 1]);
-            ptx_store(b, pair_at(b, to, pairs[n]), k * ROWS, rounded);
-            if (n >= whole)
-                continue;
-            ptx_vec apart = ptx_unpack(b, PTX_F16, rounded);
-            for (unsigned w = 0; w < 2; w++)
-                ptx_store(b, there.of[w], n * 8 * MUON_DEPTH, apart.lane[w]);
-        }
-    }
-}
-
-static void store_gram(ptx_builder *b, struct ptxk_muon_chip *c)
-{
-    if (c->groups) {
-        store_sums(b, c, &c->square, c->sums, (struct combined) { .to = c->r });
-        return;
-    }
-    ptx_comment(b, "R = X X^T, rounded into shared memory, on both sides of the diagonal");
-    ptx_if (b, c->half.on_diagonal)
-        store_half(b, c, &c->square, true, c->r);
-    ptx_else (b) {
-        const struct muon_warp lower = lower_of(b, c);
-        store_half(b, c, &lower, false, c->r);
-    }
-}
-
-// A product that is stored where one of its factors, or E, is.
-static void replace(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val left, ptx_val right,
-                    struct combined how)
-{
-    square(b, c, left, right);
-    ptx_barrier(b);
-    store_sums(b, c, &c->square, c->sums, how);
-    meet(b, c);
-}
-
-// 64 columns of Q X, into shared memory at `to`; where `replaces` (a predicate, or poisoned) holds,
-// that is where they are read.
-static void pass(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val q, ptx_val from, ptx_val to,
-                 ptx_val replaces)
-{
-    ptxk_muon_zero(b, &c->passing, c->part, false);
-    for (unsigned k = 0; k < c->panels; k++) {
-        ptx_val beside = ptx_add(b, from, k * MUON_DEPTH * MUON_ROW);
-        multiply(b, c, &c->passing, ptx_add(b, q, k * c->size * MUON_ROW), beside, true, c->part);
-    }
-    multiplied(b, c);
-    if (replaces.kind)
-        ptx_if (b, replaces)
-            ptx_barrier(b);
-    store_sums(b, c, &c->passing, c->part, (struct combined) { .to = to });
-}
+// ---- Q X ----------------------------------------------------------------------------------------
 
 // What is done with 64 columns of Q X.
 struct result {
@@ -440,11 +107,11 @@ static void sums_add(ptx_builder *b, struct ptxk_muon_chip *c, const struct resu
     if (!to->sums)
         return;
     if (!to->where.kind) {
-        multiply_half(b, c, from);
+        ptxk_muon_chip_add_gram(b, c, from);
         return;
     }
     ptx_if (b, to->where)
-        multiply_half(b, c, from);
+        ptxk_muon_chip_add_gram(b, c, from);
 }
 
 // A warpgroup multiplies while its threads write.
@@ -529,17 +196,17 @@ static void stream_last(ptx_builder *b, struct ptxk_muon_chip *c, const struct r
         ptx_cp_async_wait(b, STAGES - 2);
         ptx_if (b, keeps)
             ptx_cp_async_wait_all(b);
-        meet(b, c);
+        ptxk_muon_chip_meet(b, c);
         copy_stage(b, c, ptx_add(b, at, ahead), filled);
         ptx_comment(b, "64 columns of the kept Q and X");
         ptx_if (b, keeps) {
-            pass(b, c, of_two, read, read, keeps);
-            meet(b, c);
+            ptxk_muon_chip_pass(b, c, of_two, read, read, keeps);
+            ptxk_muon_chip_meet(b, c);
         }
         ptx_comment(b, "64 columns of Q X");
         ptx_val into = ptx_select(b, keeps, read, behind);
-        pass(b, c, c->q, read, into, keeps);
-        meet(b, c);
+        ptxk_muon_chip_pass(b, c, c->q, read, into, keeps);
+        ptxk_muon_chip_meet(b, c);
         result_use(b, c, to, at, into);
         ptx_comment(b, "the next stage");
         ptx_set(b, filled, read);
@@ -562,17 +229,17 @@ static void stream(ptx_builder *b, struct ptxk_muon_chip *c, const struct result
     ptxk_muon_zero(b, &c->square, c->sums, false);
     ptx_for (b, at, ptx_u32(0), c->pitch, ptx_u32(MUON_ROW)) {
         ptx_cp_async_wait(b, STAGES - 2);
-        meet(b, c);
+        ptxk_muon_chip_meet(b, c);
         copy_stage(b, c, ptx_add(b, at, (STAGES - 1) * MUON_ROW), filled);
         if (to) {
             ptx_comment(b, "64 columns of Q X");
-            pass(b, c, c->q, read, end, (ptx_val) { 0 });
-            meet(b, c);
+            ptxk_muon_chip_pass(b, c, c->q, read, end, (ptx_val) { 0 });
+            ptxk_muon_chip_meet(b, c);
             result_use(b, c, to, at, end);
         } else {
-            multiply_half(b, c, read);
+            ptxk_muon_chip_add_gram(b, c, read);
         }
-        multiplied(b, c);
+        ptxk_muon_chip_multiplied(b, c);
         ptx_comment(b, "the next stage");
         ptx_set(b, filled, read);
         ptx_val next = ptx_add(b, read, c->stage);
@@ -580,8 +247,8 @@ static void stream(ptx_builder *b, struct ptxk_muon_chip *c, const struct result
     }
     ptx_cp_async_wait_all(b);
     ptx_barrier(b);
-    store_gram(b, c);
-    meet(b, c);
+    ptxk_muon_chip_store_gram(b, c);
+    ptxk_muon_chip_meet(b, c);
 }
 
 // The sums of X X^T of columns as they are given, which are written while a warpgroup multiplies.
@@ -594,16 +261,16 @@ static void stream_given(ptx_builder *b, struct ptxk_muon_chip *c, ptxk_muon_giv
     ptxk_muon_zero(b, &c->square, c->sums, false);
     ptx_for (b, at, ptx_u32(0), c->pitch, ptx_u32(MUON_ROW)) {
         give(b, user, ptx_shr(b, at, 1), panel);
-        multiplied(b, c);
-        meet(b, c);
-        multiply_half(b, c, panel);
+        ptxk_muon_chip_multiplied(b, c);
+        ptxk_muon_chip_meet(b, c);
+        ptxk_muon_chip_add_gram(b, c, panel);
         write(b, c, at, panel);
         ptx_set(b, panel, ptx_sub(b, both, panel));
     }
-    multiplied(b, c);
+    ptxk_muon_chip_multiplied(b, c);
     ptx_barrier(b);
-    store_gram(b, c);
-    meet(b, c);
+    ptxk_muon_chip_store_gram(b, c);
+    ptxk_muon_chip_meet(b, c);
 }
 
 void ptxk_muon_chip_first(ptx_builder *b, struct ptxk_muon_chip *chip, ptxk_muon_give *give,
@@ -653,19 +320,21 @@ static void plain(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_v
     for (unsigned k = 0; k < c->panels; k++)
         copy(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->q, k * c->size * MUON_ROW));
     ptx_cp_async_wait_all(b);
-    meet(b, c);
+    ptxk_muon_chip_meet(b, c);
     ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
         struct step s = step_at(b, steps, k);
         ptxk_muon_zero(b, &c->square, c->sums, false);
         for (unsigned panel = 0; panel < c->panels; panel++)
-            multiply_half(b, c, ptx_add(b, c->q, panel * c->size * MUON_ROW));
-        multiplied(b, c);
+            ptxk_muon_chip_add_gram(b, c, ptx_add(b, c->q, panel * c->size * MUON_ROW));
+        ptxk_muon_chip_multiplied(b, c);
         ptx_barrier(b);
-        store_gram(b, c);
-        meet(b, c);
-        replace(b, c, c->r, c->r,
-                (struct combined) { .to = c->z, .e = c->r, .alpha = s.b, .beta = s.c });
-        replace(b, c, c->z, c->q, (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
+        ptxk_muon_chip_store_gram(b, c);
+        ptxk_muon_chip_meet(b, c);
+        ptxk_muon_chip_replace(
+            b, c, c->r, c->r,
+            (struct muon_combined) { .to = c->z, .e = c->r, .alpha = s.b, .beta = s.c });
+        ptxk_muon_chip_replace(b, c, c->z, c->q,
+                               (struct muon_combined) { .to = c->q, .e = c->q, .alpha = s.a });
     }
     for (unsigned k = 0; k < c->panels; k++)
         write(b, c, ptx_u32(k * MUON_ROW), ptx_add(b, c->q, k * c->size * MUON_ROW));
@@ -686,19 +355,20 @@ static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_va
         ptx_comment(b, "a step");
         ptx_val is_last = ptx_eq(b, ptx_add(b, k, 1), count);
         ptx_comment(b, "Z = b R + c R R, and Q = Z + a I at first");
-        square(b, c, c->r, c->r);
-        struct combined z = { .to = c->z, .e = c->r, .alpha = s.b, .beta = s.c };
+        ptxk_muon_chip_square(b, c, c->r, c->r);
+        struct muon_combined z = { .to = c->z, .e = c->r, .alpha = s.b, .beta = s.c };
         ptx_if (b, ptx_ne(b, fresh, 0)) {
-            struct combined both = z;
+            struct muon_combined both = z;
             both.q = c->q, both.diagonal = s.a;
-            store_sums(b, c, &c->square, c->sums, both);
-            meet(b, c);
+            ptxk_muon_chip_store(b, c, both);
+            ptxk_muon_chip_meet(b, c);
         }
         ptx_else (b) {
-            store_sums(b, c, &c->square, c->sums, z);
-            meet(b, c);
+            ptxk_muon_chip_store(b, c, z);
+            ptxk_muon_chip_meet(b, c);
             ptx_comment(b, "Q = a Q + Q Z");
-            replace(b, c, c->q, c->z, (struct combined) { .to = c->q, .e = c->q, .alpha = s.a });
+            ptxk_muon_chip_replace(b, c, c->q, c->z,
+                                   (struct muon_combined) { .to = c->q, .e = c->q, .alpha = s.a });
         }
         ptx_set(b, fresh, 0);
         ptx_val passes = ptx_or(b, is_last, s.restart);
@@ -719,9 +389,9 @@ static void gram(ptx_builder *b, struct ptxk_muon_chip *c, ptx_val steps, ptx_va
         }
         ptx_else (b) {
             ptx_comment(b, "T = a R + R Z and R = a T + Z T, both where R is");
-            struct combined t = { .to = c->r, .e = c->r, .alpha = s.a };
-            replace(b, c, c->r, c->z, t);
-            replace(b, c, c->z, c->r, t);
+            struct muon_combined t = { .to = c->r, .e = c->r, .alpha = s.a };
+            ptxk_muon_chip_replace(b, c, c->r, c->z, t);
+            ptxk_muon_chip_replace(b, c, c->z, c->r, t);
         }
     }
     if (ends) {
@@ -738,7 +408,6 @@ void ptxk_muon_chip_emit(ptx_builder *b, unsigned size)
 void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_muon_ends *ends)
 {
     struct ptxk_muon_chip c = { .size = size, .panels = size / MUON_DEPTH };
-    const unsigned down = size / 32;
     c.groups = ptxk_muon_has_groups(b);
     ptxk_muon_lead(b);
     ptx_ptr chips = ptx_param_ptr(b, PTX_U64, "chips", .readonly = true,
@@ -766,63 +435,11 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
     c.shared = c.r = ptxk_muon_dynamic(b);
     c.z = ptx_add(b, c.shared, square_bytes(size));
     c.q = ptx_add(b, c.shared, passing_bytes(size));
-    if (c.groups) {
-        c.square = ptxk_muon_group(b, down / 2, 2 * down, size * MUON_ROW);
-        c.passing = ptxk_muon_group(b, down / 2, MUON_DEPTH / 16, size * MUON_ROW);
-    } else {
-        c.square = ptxk_muon_warp(b, down, down, 2, size * MUON_ROW);
-        c.passing = ptxk_muon_warp(b, down, 2, 2, size * MUON_ROW);
-    }
-    c.lane = ptxk_muon_lane(b);
-    if (!c.groups)
-        c.half = half_of(b, size);
-    ptx_comment(b, "sums, of squares and of 64 columns of Q X");
-    ptxk_muon_zero(b, &c.square, c.sums, true);
-    ptxk_muon_zero(b, &c.passing, c.part, true);
+    ptxk_muon_chip_begin(b, &c);
     ptx_comment(b, "one of the two forms");
     ptx_if (b, ptx_eq(b, c.rows, c.columns))
         plain(b, &c, steps, count);
     ptx_else (b)
         gram(b, &c, steps, count, ends);
     ptxk_muon_follow(b);
-}
-
-// ---- the module ---------------------------------------------------------------------------------
-
-const char *const ptxk_muon_entries[MUON_ENTRIES] = { "muon_tiles", "muon_chip_64", "muon_chip_128",
-                                                      "muon_tiles_64", "muon_square" };
-
-uint32_t ptxk_muon_shared(unsigned entry, bool groups)
-{
-    const unsigned size = entry == MUON_CHIP_64 ? 64 : 128;
-    const uint32_t aligned = groups ? MUON_ALIGNED : 0;
-
-    if (entry == MUON_TILES || entry == MUON_SMALL_TILES) {
-        const uint32_t side = entry == MUON_TILES ? MUON_TILE : MUON_SMALL;
-        return MUON_STAGES * 2 * side * MUON_DEPTH * 2 + MUON_PIECE + aligned; // stages, a turn
-    }
-    if (entry == MUON_SQUARE) // X, and R or Z on one side of the diagonal
-        return (4 + 3) * square_bytes(MUON_CHIP_MOST) + aligned;
-    return passing_bytes(size) + square_bytes(size) + aligned;
-}
-
-void ptxk_muon_emit(ptx_builder *b, unsigned entries)
-{
-    const char *const *name = ptxk_muon_entries;
-
-    if (entries & 1 << MUON_TILES)
-        ptx_entry (b, name[MUON_TILES], .block = { MUON_THREADS }, .min_blocks = 2)
-            ptxk_muon_tiles_emit(b, MUON_TILE);
-    if (entries & 1 << MUON_CHIP_64)
-        ptx_entry (b, name[MUON_CHIP_64], .block = { THREADS })
-            ptxk_muon_chip_emit(b, 64);
-    if (entries & 1 << MUON_CHIP_128)
-        ptx_entry (b, name[MUON_CHIP_128], .block = { THREADS }, .min_blocks = 2)
-            ptxk_muon_chip_emit(b, 128);
-    if (entries & 1 << MUON_SMALL_TILES)
-        ptx_entry (b, name[MUON_SMALL_TILES], .block = { MUON_THREADS }, .min_blocks = 4)
-            ptxk_muon_tiles_emit(b, MUON_SMALL);
-    if (entries & 1 << MUON_SQUARE && ptxk_muon_has_groups(b))
-        ptx_entry (b, name[MUON_SQUARE], .block = { MUON_SQUARE_THREADS }, .min_blocks = 1)
-            ptxk_muon_square_emit(b);
 }

@@ -45,4 +45,7 @@ struct ptxk_muon_ends {
 };
 void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned rows, const struct ptxk_muon_ends *ends);
 
+// Dynamic shared memory of a block, without the bytes that align it.
+uint32_t ptxk_muon_chip_shared(unsigned rows);
+
 #endif
