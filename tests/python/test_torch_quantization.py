@@ -491,15 +491,6 @@ def test_misuse(k):
     assert "(): " in str(caught.value)
 
 
-class Unhashed:
-    """As an array of one number."""
-
-    __hash__ = None
-
-    def __float__(self):
-        return 0.25
-
-
 def test_constants_stay(monkeypatch):
     """A captured graph has their addresses. Of more values than are kept there are new ones each time."""
     for name, value in (("_constants", {}), ("_kept", []), ("_parts", {})):
@@ -512,30 +503,6 @@ def test_constants_stay(monkeypatch):
     assert all(torch.equal(one.cpu(), torch.full((len(one),), 5, dtype=torch.int32)) for one in parts)
     made = [q._launch.constant(device, 2, value) for value in range(300)]
     assert len(q._launch._kept) == 256 and [int(one[1]) for one in made] == list(range(300))
-
-
-def test_known_calls_are_checked():
-    """A call like an earlier one skips the checks; one that only looks like it does not."""
-    x, scale = x_of().requires_grad_(), x_of(1)
-    wanted = q.fake_quantize(x, scale, q_min=-8, q_max=7, axis=None)
-    assert torch.equal(q.fake_quantize(x, scale, q_min=-8, q_max=7, axis=None), wanted)
-    for how, kind, message in (({"q_max": 7.0}, TypeError, "q_max: an integer"), ({"axis": [0]}, TypeError, "axis: an integer"),
-                               ({"q_min": True}, TypeError, "q_min: an integer"), ({"grad_factor": 1}, ValueError, "no gradient"),
-                               ({"division": "fast"}, ValueError, "none of")):
-        with pytest.raises(kind, match=message):
-            q.fake_quantize(x, scale, **{"q_min": -8, "q_max": 7, "axis": None, **how})
-    for other in (scale.to("meta"), scale.expand(2), scale.int(), scale.to_sparse()):
-        with pytest.raises((TypeError, ValueError), match="scale"):
-            q.fake_quantize(x, other, q_min=-8, q_max=7)
-    with pytest.raises(TypeError, match="x is sparse"):
-        q.fake_quantize(x.detach().to_sparse(), scale, q_min=-8, q_max=7)
-    for _ in range(2):  # an array of one number is no key
-        q.fake_quantize(x, scale.requires_grad_(), q_min=-8, q_max=7, learn="scale", grad_factor=Unhashed())
-    rows = q.LearnedQuantizer.of(x.detach(), axis=0)
-    for _ in range(2):
-        rows(x)
-    with pytest.raises(ValueError, match="x has 5 channels"):
-        rows(x_of(5, 16))
 
 
 def test_no_second_derivative():

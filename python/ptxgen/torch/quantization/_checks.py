@@ -66,6 +66,8 @@ def _plain(function: str, name: str, x: Tensor) -> None:
     if wrapped(x):
         raise RuntimeError(f"{function}: {name} is a tensor of vmap, of another transform of torch.func, or of forward-mode "
                            "derivatives, which there is no rule for: call it outside, or on the whole batch")
+    if x.is_neg():
+        raise TypeError(f"{function}: {name} is a view whose numbers torch negates when it reads them: use {name}.resolve_neg()")
 
 
 def values(function: str, name: str, x: Any, dtypes: Sequence[torch.dtype] = DTYPES) -> None:

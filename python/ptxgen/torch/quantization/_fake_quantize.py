@@ -146,20 +146,18 @@ _wrapped: Any = None if _transforms else _checks.asked or _checks.wrapped  # out
 def _key(x: Any, scale: Any, zero_point: Any, q_min: Any, q_max: Any, axis: Any, group: Any, learn: Any, grad_factor: Any,
          division: Any, in_range: Any) -> Any:
     """What the checks of a call depend on. None: check it."""
-    if (type(x) not in _PLAIN or type(scale) not in _PLAIN or _forward_ad._current_level >= 0
+    if (type(x) not in _PLAIN or type(scale) not in _PLAIN or x.layout is not _STRIDED or scale.layout is not _STRIDED
+            or x.is_neg() or scale.is_neg() or _forward_ad._current_level >= 0
             or (_transforms() if _transforms else _wrapped(x) or _wrapped(scale)) or type(q_min) is not int
             or type(q_max) is not int):
         return None
     zero = zero_point
-    try:
-        if zero is not None and type(zero) is not int:
-            if type(zero) not in _PLAIN or (_wrapped and _wrapped(zero)):
-                return None
-            zero = zero.dtype, zero.shape, zero.stride(), zero.device
-        return (x.dtype, x.shape, x.stride(), x.device, scale.dtype, scale.shape, scale.stride(), scale.device, zero, q_min,
-                q_max, axis, type(axis), group, type(group), learn, grad_factor, type(grad_factor), division, in_range)
-    except RuntimeError:  # a sparse tensor has no strides
-        return None
+    if zero is not None and type(zero) is not int:
+        if type(zero) not in _PLAIN or zero.layout is not _STRIDED or zero.is_neg() or (_wrapped and _wrapped(zero)):
+            return None
+        zero = zero.dtype, zero.shape, zero.stride(), zero.device
+    return (x.dtype, x.shape, x.stride(), x.device, scale.dtype, scale.shape, scale.stride(), scale.device, zero, q_min, q_max,
+            axis, type(axis), group, type(group), learn, grad_factor, type(grad_factor), division, in_range)
 
 
 def _remember(key: Any, x: Tensor, scale: Tensor, zero_point: Any, zeros: Any, shape: Layout, how: Levels, learn: str) -> None:

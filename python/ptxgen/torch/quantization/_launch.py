@@ -154,6 +154,12 @@ def _learned_call(x: Tensor, scale: Tensor, how: Levels, learned: bool, aligned:
     return found
 
 
+def _as_they_were(*tensors: Tensor) -> Tuple[Tensor, ...]:
+    """What a backward pass is given, contiguous, as it was in the forward pass: hooks of saved tensors, or a leaf that got
+    another layout since, may give it otherwise."""
+    return tuple([one.contiguous() for one in tensors])
+
+
 class Calls:
     """The calls of a quantizer with tensors as scales and zero points, for contiguous inputs of one type and size: prepared at
     the first of each."""
@@ -185,7 +191,7 @@ class Calls:
 
     def backward(self, dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
         """The gradient of x alone."""
-        dy, call = dy.contiguous(), self._backward
+        x, dy, scale, zero_point, call = *_as_they_were(x, dy, scale, zero_point), self._backward
         if call is None:
             self._like_x = _shortcuts.empty_as.way(x)
             call = self._backward = _backward_call(x, scale, self.how, True)
@@ -198,7 +204,7 @@ class Calls:
     def learned_backward(self, dy: Tensor, x: Tensor, scale: Tensor,
                          zero_point: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """The gradients of x, the scales and the zero points; of these None where they are integers."""
-        dy, learns = dy.contiguous(), self._learns
+        x, dy, scale, zero_point, learns = *_as_they_were(x, dy, scale, zero_point), self._learns
         if self._like_scale is None:
             self._like_x, self._like_scale = _shortcuts.empty_as.way(x), _shortcuts.empty_as.way(scale)
         at_x, dx, d_scale = x.data_ptr(), self._like_x(), self._like_scale()
@@ -241,7 +247,8 @@ def quantize_backward(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point
     dx = torch.empty_like(x)
     if x.numel():
         at = _of(x.device)
-        stream, addresses = at.stream(), [one.data_ptr() for one in (x, dy, dx, scale, zero_point) if one is not None]
+        given = [one.contiguous() for one in (x, dy, dx, scale, zero_point) if one is not None]
+        stream, addresses = at.stream(), [one.data_ptr() for one in given]
         _backward_call(x, scale, how, fake)(stream, *addresses)
         at.done(stream)
     return dx
