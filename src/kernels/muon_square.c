@@ -47,7 +47,8 @@ static ptx_val place_in_panel(ptx_builder *b, ptx_val panel, ptx_val row, ptx_va
 static void pass_piece(ptx_builder *b, const struct square *s, bool writes, ptx_val row,
                        ptx_val column, ptx_val place)
 {
-    ptx_val there = ptx_and(b, ptx_lt(b, column, s->pitch), ptx_lt(b, row, s->rows));
+    ptx_val within = ptx_lt(b, column, s->pitch);
+    ptx_val there = ptx_and(b, within, ptx_lt(b, row, s->rows));
     ptx_ptr shared = ptxk_muon_shared_at(b, place);
 
     if (writes) {
@@ -96,9 +97,10 @@ static void multiply_gram(ptx_builder *b, struct square *s)
         ptx_val x = ptx_add(b, s->x, half * COLUMNS);
         ptx_val end = half ? s->further : ptx_u32(SQUARE);
         ptx_val left = ptx_add(b, x, s->down), right = ptx_add(b, x, s->across);
-        ptx_for (b, at, ptx_u32(0), end, PANEL)
-            ptxk_muon_group_add(b, &s->warp, ptx_add(b, left, at), ptx_add(b, right, at), false,
-                                s->sums);
+        ptx_for (b, at, ptx_u32(0), end, PANEL) {
+            ptx_val rows = ptx_add(b, left, at), others = ptx_add(b, right, at);
+            ptxk_muon_group_add(b, &s->warp, rows, others, false, s->sums);
+        }
     }
     ptxk_muon_group_wait(b, 0);
 }

@@ -155,9 +155,11 @@ static void scalars_read(ptx_builder *b, struct pass *p)
             .key = { ptx_load(b, p->seed, 0), ptx_load(b, p->seed, 1) },
         };
     }
-    ptx_ptr all = ptx_at(b, p->records, ptx_mul_wide(b, p->groups, 4));
-    ptx_val found =
-        p->is_guarded ? ptxk_norm_guards_skipped(b, p->guard_state) : ptx_load(b, all, 0);
+    ptx_val found;
+    if (p->is_guarded)
+        found = ptxk_norm_guards_skipped(b, p->guard_state);
+    else
+        found = ptx_load(b, ptx_at(b, p->records, ptx_mul_wide(b, p->groups, 4)), 0);
     ptx_val skips = ptx_neu(b, found, 0);
     if (p->spec->gradients == PTXK_STEP_GRADIENTS_ZEROED)
         ptx_if (b, skips) {
@@ -417,10 +419,11 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
                               .meaning = "rows of 4: factor, norm, found_inf, max_norm; then "
                                          "found_inf of all");
     p.totals = ptxk_matrix_totals_param(b, false);
-    p.groups = ptx_param(b, PTX_U32, "group_count");
     if (p.is_guarded)
         p.guard_state = ptx_param_ptr(b, PTX_U32, "guard_state", .readonly = true,
                                       .meaning = "struct ptx_guard_state: skipped");
+    else
+        p.groups = ptx_param(b, PTX_U32, "group_count");
     for (unsigned k = variants.first; k < variants.first + variants.count; k++)
         draws |= ptxk_step_rounds_state(&spec->variants[k], 0);
     if (draws)
@@ -454,7 +457,6 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
 // Vectors of the thread's are copied ahead into shared memory, a panel in all: as many rows as are
 // processed at once are a group of copies, which follow each other in the order of the rows.
 enum {
-    TOGETHER = 1, // times AT_ONCE rows
     SLOT = MUON_CHIP_THREADS * LANES * 4,
     PANEL_ROWS = MUON_CHIP_MOST * MUON_DEPTH / LANES / MUON_CHIP_THREADS, // of a thread
     ROW_GROUPS = PANEL_ROWS / AT_ONCE,
@@ -541,26 +543,19 @@ static void panel_update(ptx_builder *b, void *user, ptx_val column, ptx_val pan
     next.whole = ptx_and(b, next.whole, ptx_lt(b, after, p.m.ends));
     p.x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptx_add(b, panel, p.panels->in_panel));
     ptx_val is_within = ptx_lt(b, p.m.along, p.m.width);
-    ptx_val step = ptx_mul(b, p.m.stride, AT_ONCE);
-    ptx_for (b, r, p.m.begin, ptx_s32(MUON_CHIP_MOST), ptx_mul(b, step, TOGETHER)) {
-        struct ptxk_matrix_vectors rows[TOGETHER];
-        struct ptxk_lanes in_g[TOGETHER][AT_ONCE], in_m[TOGETHER][AT_ONCE];
-        ptx_val row = r, to = r;
-        ptx_cp_async_wait(b, ROW_GROUPS - TOGETHER);
-        for (unsigned n = 0; n < TOGETHER; n++) {
-            const struct ahead at = ahead_at(b, &p, row);
-            rows[n] = ptxk_matrix_vectors_of(b, &p.m, row, p.whole);
-            ptxk_matrix_lanes_var(b, p.variant->gradient, in_g[n]);
-            ptxk_matrix_lanes_var(b, type, in_m[n]);
-            rows_read(b, &p, &rows[n], &at, in_g[n], in_m[n]);
-            ahead_copy(b, &next, row, &at);
-            row = ptx_add(b, row, step);
-        }
-        for (unsigned n = 0; n < TOGETHER * AT_ONCE; n++) {
-            const struct ptxk_matrix_vectors *v = &rows[n / AT_ONCE];
-            const unsigned k = n % AT_ONCE;
-            ptx_if (b, ptx_and(b, v->there[k], is_within))
-                vector_step(b, &p, v, k, &in_g[n / AT_ONCE][k], &in_m[n / AT_ONCE][k]);
+    ptx_for (b, row, p.m.begin, ptx_s32(MUON_CHIP_MOST), ptx_mul(b, p.m.stride, AT_ONCE)) {
+        struct ptxk_lanes in_g[AT_ONCE], in_m[AT_ONCE];
+        ptx_val to = row;
+        ptx_cp_async_wait(b, ROW_GROUPS - 1);
+        const struct ahead at = ahead_at(b, &p, row);
+        const struct ptxk_matrix_vectors rows = ptxk_matrix_vectors_of(b, &p.m, row, p.whole);
+        ptxk_matrix_lanes_var(b, p.variant->gradient, in_g);
+        ptxk_matrix_lanes_var(b, type, in_m);
+        rows_read(b, &p, &rows, &at, in_g, in_m);
+        ahead_copy(b, &next, row, &at);
+        for (unsigned k = 0; k < AT_ONCE; k++) {
+            ptx_if (b, ptx_and(b, rows.there[k], is_within))
+                vector_step(b, &p, &rows, k, &in_g[k], &in_m[k]);
             ptx_else (b)
                 ptx_store_vec(b, p.x, ptxk_matrix_panel_place(b, to), zeros);
             to = ptx_add(b, to, p.m.stride);

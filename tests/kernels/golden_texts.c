@@ -283,18 +283,21 @@ static void check_matrix_plans(struct golden *g)
     }
 }
 
-/// Plans whose products step their matrices.
+/// Plans whose products step their matrices, without guards and with them.
 static void check_chip_plans(struct golden *g)
 {
-    for (unsigned format = 0; format < PTX_STEP_FORMAT_STATE_8BIT; format += 3)
-        check_step_of(g,
-                      (struct ptx_step_tensor) {
-                          .count = 5280, .columns = 80, .format = (ptx_step_format)format },
-                      (struct ptx_step_group) { .rule = PTX_STEP_RULE_MUON,
-                                                .nesterov = true,
-                                                .hyper = { .momentum = 0.9 } },
-                      (struct ptx_step_params) { .gradients = PTX_STEP_GRADIENTS_RAW },
-                      "matrices_chips_format%u", format);
+    static const struct ptx_guard_params guards = { .limit = 1 };
+    for (unsigned v = 0; v < 2 * PTX_STEP_FORMAT_STATE_8BIT; ++v)
+        if (v / 2 % 3 == 0)
+            check_step_of(g,
+                          (struct ptx_step_tensor) {
+                              .count = 5280, .columns = 80, .format = (ptx_step_format)(v / 2) },
+                          (struct ptx_step_group) { .rule = PTX_STEP_RULE_MUON,
+                                                    .nesterov = true,
+                                                    .hyper = { .momentum = 0.9 } },
+                          (struct ptx_step_params) { .gradients = PTX_STEP_GRADIENTS_RAW,
+                                                     .guards = v % 2 ? &guards : NULL },
+                          "matrices_chips%s_format%u", v % 2 ? "_guards" : "", v / 2);
 }
 
 /// The same of matrices that are rows or columns of a parameter.

@@ -214,11 +214,11 @@ TEST(test_skips)
 }
 
 // Scalars change; a gradient and a matrix move away; a guard skips.
-TEST(test_changes)
+static void check_changes(const struct matrix_shape *shapes, unsigned count)
 {
     struct random r = gpu_random(&gpu, "changes of matrices");
     struct matrix_set set;
-    matrix_set_create(&set, &gpu, &r, formats, sizeof formats / sizeof *formats);
+    matrix_set_create(&set, &gpu, &r, shapes, count);
     const CUdeviceptr skip = ptx_buffer_address(set.memory);
     const struct ptx_guard_params guards = { .skip_at = skip };
     set.params.guards = &guards;
@@ -249,6 +249,19 @@ TEST(test_changes)
     matrix_set_check(&set, "a step that a guard skips");
     ptx_step_plan_destroy(&plan);
     matrix_set_destroy(&set);
+}
+
+TEST(test_changes)
+{
+    // Made and stepped by the block that multiplies; stepped by it.
+    static const struct matrix_shape chips[] = {
+        { 80, 2052, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 66, 2500, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
+        { 100, 300, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
+    };
+
+    check_changes(formats, sizeof formats / sizeof *formats);
+    check_changes(chips, sizeof chips / sizeof *chips);
 }
 
 // Without eps, an update that is shorter than any f32 is zeros.
