@@ -462,7 +462,8 @@ static struct step_matrix_row row_of(const struct ptx_step_params *params, size_
     };
 }
 
-// The last tiles first: the norm's launch has read them last, and some are in the L2 cache.
+// The last tiles first: the norm's launch has read them last, and some are in the L2 cache. Where
+// it sums micro-batches it begins with the last.
 static void turn_round(struct step_tile_row *tiles, uint64_t count)
 {
     for (uint64_t k = 0; k < count / 2; k++) {
@@ -497,7 +498,7 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
             *tiles++ = (struct step_tile_row) { matrix, k };
         of[t] = ++matrix;
     }
-    for (size_t w = 0; w < layout->set.window_count; w++) {
+    for (size_t w = 0; w < layout->set.window_count && !layout->accumulates; w++) {
         const struct matrix_part part = ptxp_matrix_part(layout, w);
         turn_round(first + part.tile, part.tiles);
     }
