@@ -8,7 +8,8 @@ On a GPU the calls return before the work is done; only the calls are timed. Wit
 with the launches left out: PTXGEN_LIBCUDA must name the emulator, and PTXGEN_EMU_DEVICE=sm_90,pageable must be set.
 A backward pass has a cost of its own, whatever it is of: so each call is timed alone, and as one of CHAIN calls that follow
 each other, with one backward pass; and alone with the backward pass in the caller's thread, where torch does not hand it to
-the thread of the device. Functions that compute nothing show what torch takes for one in Python. Writes RESULTS/quantizer_host_time.json."""
+the thread of the device. Functions that compute nothing show what torch takes for one in Python. Writes
+RESULTS/quantizer_host_time.json."""
 
 import json
 import os

@@ -103,9 +103,11 @@ void ptxk_norm_vectors_next(ptx_builder *b, const struct norm_vectors *v);
 
 // ---- sums of several gradients (norm_accumulate.c) ----------------------------------------------
 
-// A tensor's f32 array in which gradients are summed, and its struct ptx_step_accumulated. A
-// launch leaves its mark with the count: no launch of this plan or another had it before.
 struct norm_squares;
+
+// A tensor's f32 array in which gradients are summed, and its struct ptx_step_accumulated. A
+// launch leaves its mark with the count. No launch of this plan had it before, and of plans that
+// share an accumulator and take turns one may by chance, which is 1 in 2^31.
 struct norm_accumulator {
     ptx_ptr rows;             // u64: rows of 2, one a tensor; poisoned: the plan has none
     ptx_ptr turns;            // u32: one a block, which alone reads and writes it

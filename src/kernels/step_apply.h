@@ -114,7 +114,8 @@ struct step_tile_row {
     uint32_t tensor, index;
 };
 
-// Of a tensor, what a block takes up of a micro-batch's gradient. Parts are rows of tiles.
+// Of a tensor, what a block takes up of a micro-batch's gradient. The table of parts has struct
+// step_tile_row.
 enum { STEP_PART = 4096 };
 
 // What a step leaves of a tensor's weights beside them, in plans with an amax or a copy: addresses.

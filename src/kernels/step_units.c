@@ -51,7 +51,6 @@ struct summing {
     ptx_val columns;          // u64
     ptx_val parts, team;      // u32
     ptx_val first_sum;        // u64
-    ptx_val one;              // a predicate: the tensor is one unit
     ptx_val threads, at_team; // u32, s32: of a team, and this thread in it
 };
 

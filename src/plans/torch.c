@@ -97,7 +97,7 @@ static bool look_at_gradient(const struct ptx_torch_functions *f, const struct p
     *address = tensor->numel ? (uintptr_t)data : tensor->instead;
     if (!data && tensor->numel)
         return false;
-    // PyTorch takes no gradient that is elsewhere than the parameter, whose device was asked.
+    // PyTorch takes no gradient that is on another device than its parameter.
     return (data && *address == known) || is_on_device(f, gradient, tensor);
 }
 
