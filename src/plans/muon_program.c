@@ -88,15 +88,6 @@ static uint32_t steps_of(const struct ptx_step_group *group)
     return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
 }
 
-bool ptxp_matrix_may_step_chips(const struct ptx_step_params *params)
-{
-    bool alone = !params->weight_reports_at && !params->qk_clip_count;
-
-    for (size_t t = 0; t < params->tensor_count && alone; t++)
-        alone = !params->tensors[t].amax && !params->tensors[t].fp8;
-    return alone;
-}
-
 // Of a matrix, where it may be.
 static bool is_stepped_on_chip(const struct ptx_step_params *params, size_t t)
 {
@@ -115,6 +106,22 @@ static bool is_updated_on_chip(const struct ptx_step_params *params, size_t t)
     return is_stepped_on_chip(params, t) && params->tensors[t].count >= 5 * MUON_KEPT;
 }
 
+size_t ptxp_matrix_many = 512; // twice as many blocks as an H200 has at once
+
+enum matrix_chips ptxp_matrix_chips(const struct ptx_step_params *params)
+{
+    size_t updated = 0;
+
+    if (params->weight_reports_at || params->qk_clip_count)
+        return MATRIX_NO_CHIPS;
+    for (size_t t = 0; t < params->tensor_count; t++) {
+        if (params->tensors[t].amax || params->tensors[t].fp8)
+            return MATRIX_NO_CHIPS;
+        updated += ptxp_is_matrix(params, t) && is_updated_on_chip(params, t);
+    }
+    return updated >= ptxp_matrix_many ? MATRIX_CHIPS_UPDATED : MATRIX_CHIPS_STEPPED;
+}
+
 static uint64_t tiles_unless(const struct ptx_step_params *params, size_t t, bool on_chip)
 {
     const struct view v = view_of(&params->tensors[t]);
@@ -122,12 +129,13 @@ static uint64_t tiles_unless(const struct ptx_step_params *params, size_t t, boo
     return on_chip ? 0 : parts_of(tiles_of(&v), each_of(&v));
 }
 
-uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, bool chips, size_t t)
+uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, enum matrix_chips chips, size_t t)
 {
-    return tiles_unless(params, t, chips && is_updated_on_chip(params, t));
+    return tiles_unless(params, t, chips == MATRIX_CHIPS_UPDATED && is_updated_on_chip(params, t));
 }
 
-uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, bool chips, size_t t)
+uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, enum matrix_chips chips,
+                                size_t t)
 {
     return tiles_unless(params, t, chips && is_stepped_on_chip(params, t));
 }
@@ -376,7 +384,7 @@ static struct muon_set products_of(const struct ptx_step_params *params,
                                .schedule_count = params->group_count };
 }
 
-ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
+ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, enum matrix_chips chips,
                                struct matrix_set *set)
 {
     size_t matrices = 0;
@@ -411,13 +419,13 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
                 (struct muon_matrix) { .columns = (uint32_t)columns, .schedule = tensor->group };
             continue;
         }
-        set->matrices[set->count++] =
-            (struct muon_matrix) { .rows = (uint32_t)(turns ? columns : rows),
-                                   .columns = (uint32_t)(turns ? rows : columns),
-                                   .schedule = tensor->group,
-                                   .taken =
-                                       chips && is_stepped_on_chip(params, t) ? (uint32_t)t + 1 : 0,
-                                   .given = chips && is_updated_on_chip(params, t) };
+        set->matrices[set->count++] = (struct muon_matrix) {
+            .rows = (uint32_t)(turns ? columns : rows),
+            .columns = (uint32_t)(turns ? rows : columns),
+            .schedule = tensor->group,
+            .taken = chips && is_stepped_on_chip(params, t) ? (uint32_t)t + 1 : 0,
+            .given = chips == MATRIX_CHIPS_UPDATED && is_updated_on_chip(params, t)
+        };
     }
     for (size_t k = 0; k < set->count; k++)
         set->steps_chips |= set->matrices[k].taken != 0;

@@ -14,11 +14,12 @@ bool ptxp_matrix_is_cut(const struct ptx_step_params *params, size_t t);
 uint64_t ptxp_matrix_update_bytes(const struct ptx_step_tensor *tensor);
 // Its tiles: those of the pass before the products, and those of the step. There are none where the
 // block that multiplies the matrix updates it, or steps it.
-uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, bool chips, size_t t);
-uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, bool chips, size_t t);
-// `chips` there and below: whether a plan has such matrices at all. It must be left nothing but
-// parameters, masters and averages.
-bool ptxp_matrix_may_step_chips(const struct ptx_step_params *params);
+uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, enum matrix_chips chips, size_t t);
+uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, enum matrix_chips chips,
+                                size_t t);
+// `chips` there and below. A plan that has them must be left nothing but parameters, masters and
+// averages.
+enum matrix_chips ptxp_matrix_chips(const struct ptx_step_params *params);
 
 // Checks that the messages name as "`what` k"; the second, that a matrix's sides are not too large.
 ptx_status ptxp_muon_check(const char *what, size_t k, const struct ptx_muon_params *muon);
@@ -37,7 +38,7 @@ void *ptxp_matrix_copy(struct ptx_step_group *groups, uint32_t count);
 
 // Finds the matrices of parameters that were checked, and lays them out. After a success or an
 // error ptxp_matrix_set_free() must be called.
-ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, bool chips,
+ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, enum matrix_chips chips,
                                struct matrix_set *set);
 void ptxp_matrix_set_free(struct matrix_set *set);
 // Fills their rows; `memory`: the address of the plan's.
@@ -47,7 +48,7 @@ void ptxp_matrix_fill(const struct ptx_step_params *params, const struct step_la
 // Divides them into windows that have room in matrix_memory (muon_windows.c). The parts of the step
 // of matrices: at least one, which may have no tiles; and one of them, as tiles of the pass before
 // the products, and of the step.
-ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, bool chips,
+ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, enum matrix_chips chips,
                                struct matrix_set *set);
 struct matrix_part {
     uint64_t tile, tiles;

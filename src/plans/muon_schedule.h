@@ -21,4 +21,8 @@ typedef ptx_status muon_visit(void *to, uint32_t launch, const struct muon_produ
 ptx_status ptxp_muon_visit(const struct muon_matrix *m, const struct muon_schedule *schedule,
                            CUdeviceptr workspace, muon_visit *visit_one, void *to);
 
+// So many long matrices of a plan are updated by the blocks that multiply them; tests set it. Of
+// fewer, a launch over the whole GPU takes less.
+extern size_t ptxp_matrix_many;
+
 #endif

@@ -42,7 +42,7 @@ static ptx_status choose(const struct ptx_step_params *params, struct matrix_set
     return PTX_OK;
 }
 
-ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, bool chips,
+ptx_status ptxp_matrix_windows(const struct ptx_step_params *params, enum matrix_chips chips,
                                struct matrix_set *set)
 {
     ptx_status status;

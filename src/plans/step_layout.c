@@ -390,7 +390,7 @@ ptx_status ptxp_step_layout_create(const struct ptx_step_params *params, int sm,
     uint64_t at = 0, tiles;
 
     *layout = (struct step_layout) { .tensor_count = params->tensor_count,
-                                     .chips = ptxp_matrix_may_step_chips(params) };
+                                     .chips = ptxp_matrix_chips(params) };
     layout->may_be_square = ptxp_copies_may_be_square(params, sm);
     status = ptxp_qk_create(params, &layout->qk);
     if (!status)

@@ -67,6 +67,10 @@ struct matrix_window {
     uint64_t tile, step_tile;
 };
 
+// What the block that multiplies a matrix does of its step, in a plan: nothing; the last part; of
+// long ones the first, too.
+enum matrix_chips { MATRIX_NO_CHIPS, MATRIX_CHIPS_STEPPED, MATRIX_CHIPS_UPDATED };
+
 // The matrices of a plan, in the order of the tensors, and a schedule for each group.
 struct matrix_set {
     struct matrix_window *windows; // one after the other
@@ -101,9 +105,9 @@ struct step_layout {
     unsigned variant_count;
     struct matrix_set set;
     struct qk_set qk;
-    bool accumulates;   // tensors have accumulators
-    bool takes_amax;    // some tensor has an amax
-    bool chips;         // matrices may be stepped by the block that multiplies them
+    bool accumulates; // tensors have accumulators
+    bool takes_amax;  // some tensor has an amax
+    enum matrix_chips chips;
     bool groups;        // warpgroups multiply matrices
     bool counts_empty;  // some tensor without elements has a clock
     bool over_ranks;    // some tensor has rows of a matrix whose others are elsewhere

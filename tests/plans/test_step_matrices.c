@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "matrix_fixture.h"
+#include "plans/muon_schedule.h"
 #include "reference/fp8.h"
 #include "sanitized.h"
 #include "test.h"
@@ -157,9 +158,11 @@ TEST(test_long)
           { 66, 2501, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
           { 20, 72, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
     };
+    const size_t many = ptxp_matrix_many;
     struct random r = gpu_random(&gpu, "long matrices");
     struct ptx_step_description description;
 
+    ptxp_matrix_many = 1;
     for (unsigned k = 0; k < PLANS; k += SANITIZED_EVERY(2)) {
         struct matrix_set set;
         matrix_set_create(&set, &gpu, &r, shapes[k], k == 1 ? 1 : SHAPES);
@@ -189,6 +192,7 @@ TEST(test_long)
         ptx_step_plan_destroy(&plan);
         matrix_set_destroy(&set);
     }
+    ptxp_matrix_many = many;
 }
 
 // A step that is skipped writes nothing, but clears gradients that are to be.
@@ -253,15 +257,20 @@ static void check_changes(const struct matrix_shape *shapes, unsigned count)
 
 TEST(test_changes)
 {
-    // Made and stepped by the block that multiplies; stepped by it.
+    // Stepped by the block that multiplies; and the first two updated by it, too.
     static const struct matrix_shape chips[] = {
         { 80, 2052, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
         { 66, 2500, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
         { 100, 300, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
     };
 
+    const size_t many = ptxp_matrix_many;
+
     check_changes(formats, sizeof formats / sizeof *formats);
     check_changes(chips, sizeof chips / sizeof *chips);
+    ptxp_matrix_many = 1;
+    check_changes(chips, sizeof chips / sizeof *chips);
+    ptxp_matrix_many = many;
 }
 
 // Without eps, an update that is shorter than any f32 is zeros.
