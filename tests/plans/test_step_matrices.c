@@ -93,6 +93,19 @@ TEST(test_products)
     }
 }
 
+// A step that is skipped, because an element of a gradient is not finite.
+static void check_skipped(struct matrix_set *set, struct random *r, ptx_step_plan *plan,
+                          unsigned tensor, float value)
+{
+    matrix_set_gradients(set, r);
+    matrix_put(set, tensor, MATRIX_GRADIENT, 17, value);
+    matrix_set_upload(set);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    if (set->params.gradients == PTX_STEP_GRADIENTS_ZERO)
+        matrix_set_clear(set);
+    matrix_set_check(set, "a skipped step");
+}
+
 // Matrices that the block of their products steps, in all formats and in windows, one without a
 // gradient among them; beside some of its chips that it does not step, square and tall ones, and a
 // launch of smaller chips before it.
@@ -130,13 +143,7 @@ TEST(test_chips)
         require(ptx_step_plan_describe(plan, &description));
         if (k == 1) // norm, records, updates, AdamW's tensor, and products with the step
             assert_int_equal(description.launches, 5);
-        matrix_set_gradients(&set, &r);
-        matrix_put(&set, 0, MATRIX_GRADIENT, 17, INFINITY);
-        matrix_set_upload(&set);
-        require(ptx_step_plan_run(plan, gpu.stream));
-        if (k == PTX_STEP_GRADIENTS_ZERO)
-            matrix_set_clear(&set);
-        matrix_set_check(&set, "a skipped step");
+        check_skipped(&set, &r, plan, 0, INFINITY);
         ptx_step_plan_destroy(&plan);
         matrix_set_destroy(&set);
     }
@@ -182,13 +189,7 @@ TEST(test_long)
             assert_int_equal(description.launches, 4);
         matrix_set_steps(&set, &r);
         ptx_step_plan *plan = matrix_plan(&set);
-        matrix_set_gradients(&set, &r);
-        matrix_put(&set, 0, MATRIX_GRADIENT, 17, INFINITY);
-        matrix_set_upload(&set);
-        require(ptx_step_plan_run(plan, gpu.stream));
-        if (k == PTX_STEP_GRADIENTS_ZERO)
-            matrix_set_clear(&set);
-        matrix_set_check(&set, "a skipped step");
+        check_skipped(&set, &r, plan, 0, INFINITY);
         ptx_step_plan_destroy(&plan);
         matrix_set_destroy(&set);
     }
@@ -205,13 +206,7 @@ TEST(test_skips)
         matrix_set_create(&set, &gpu, &r, formats, sizeof formats / sizeof *formats);
         set.params.gradients = (ptx_step_gradients)k;
         ptx_step_plan *plan = matrix_plan(&set);
-        matrix_set_gradients(&set, &r);
-        matrix_put(&set, k, MATRIX_GRADIENT, 17, k == 1 ? NAN : INFINITY);
-        matrix_set_upload(&set);
-        require(ptx_step_plan_run(plan, gpu.stream));
-        if (k == PTX_STEP_GRADIENTS_ZERO)
-            matrix_set_clear(&set);
-        matrix_set_check(&set, "a skipped step");
+        check_skipped(&set, &r, plan, k, k == 1 ? NAN : INFINITY);
         ptx_step_plan_destroy(&plan);
         matrix_set_destroy(&set);
     }
