@@ -29,11 +29,12 @@ _RANGES = {"finite": _c.PTX_RULE_RANGE_FINITE, "at_least_0": _c.PTX_RULE_RANGE_A
            "below_1": _c.PTX_RULE_RANGE_BELOW_1, "up_to_1": _c.PTX_RULE_RANGE_UP_TO_1}
 _TYPES = {"f32": _c.PTX_F32, "f16": _c.PTX_F16, "bf16": _c.PTX_BF16}
 _NOT_NEGATIVE = ("lr", "eps", "weight_decay", "momentum")
-# What torch and ptxgen.torch have in groups and states.
+# What torch, its schedulers and ptxgen.torch have in groups and states.
 _RESERVED = frozenset(("params", "param_names", "maximize", "foreach", "fused", "capturable", "differentiable",
                        "step", "clock", "master", "remainder", "ema", "ema_decay", "state_dtype", "max_grad_norm",
                        "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "qk_clip", "agc", "initial_lr",
-                       "rule", "u", "sums", "train_mode", "train_weights"))
+                       "rule", "u", "sums", "train_mode", "train_weights", "name", "min_lr", "max_lr", "base_momentum",
+                       "max_momentum", "initial_momentum", "swa_lr"))
 _OF_BLOCKS = ("_absmax", "_scale")  # behind a state's name there: its scales
 
 
@@ -176,7 +177,8 @@ class Rule(Object):
     def with_options(self, **options: Any) -> "Rule":
         """The rule with other options, which its function gets as they are."""
         if self._again is None:
-            raise InvalidError(f"rule {self.name}: its function is not here, since it was unpickled")
+            raise InvalidError(f"rule {self.name}: its function is not here, since it was unpickled: call with_options() "
+                               "before pickling, or import the rule")
         return self._again(options)
 
     def emit(self, target: Optional[str] = None) -> str:
@@ -190,6 +192,9 @@ class Rule(Object):
         """Scalars by the names of the rule, as the fields of a struct ptx_step_hyper; those that are not
         given have their defaults."""
         unknown = [name for name in values if name not in self.scalars]
+        if unknown and unknown[0] in self.options:
+            raise InvalidError(f"rule {self.name}: {unknown[0]} is an option: take rule.with_options({unknown[0]}="
+                               f"{values[unknown[0]]!r})")
         if unknown:
             raise InvalidError(f"rule {self.name}: there is no {unknown[0]!r}; there are {', '.join(self.scalars)}")
         flat: List[float] = []
@@ -333,7 +338,7 @@ def _names_in(kind: str, given: Any) -> Dict[str, Any]:
 
 def _check_functions(function: Any, parts: "_Parts", name: Any) -> None:
     for what, one in (("rule", function), *parts._asdict().items()):
-        if one is not None and not (inspect.isfunction(one) or inspect.ismethod(one)):
+        if (one is not None or what == "rule") and not (inspect.isfunction(one) or inspect.ismethod(one)):
             raise InvalidError(f"{what}: a function is needed, not {one!r:.80}")
         if one is not None and (inspect.isgeneratorfunction(one) or inspect.iscoroutinefunction(one) or
                                 inspect.isasyncgenfunction(one)):
@@ -456,6 +461,9 @@ class _Made:
             if wrong:
                 raise InvalidError(f"{kind}: {wrong[0]} is True, False, None, a number or a string, which a checkpoint can "
                                    f"have, not {values[wrong[0]]!r:.80}")
+            nan = [one for one, value in values.items() if value != value]
+            if nan:
+                raise InvalidError(f"{kind}: {nan[0]} is NaN, which is not what it is compared with: give a number, or None")
         self.keys = tuple({**options, **keys}.items())
 
     def values(self, trace: Trace) -> Dict[str, Any]:
@@ -540,7 +548,7 @@ class _Made:
                  cut(lists["sums"], of["sums"]))
         for part, ops in zip(("its numbers of the whole step", "its update", "reduce", "its numbers of the sums"), parts):
             if len(ops) > _c.PTX_RULE_MAX_OPERATIONS:
-                raise InvalidError(f"rule {self.name}: {part} takes {len(ops)} operations; a part has "
+                raise InvalidError(f"rule {self.name}: {len(ops)} operations in {part}; a part has "
                                    f"{_c.PTX_RULE_MAX_OPERATIONS} at most, and each pass of a loop over Python's numbers adds "
                                    "its own: write fewer passes, or what they come to")
         if terms and not of["sums"]:

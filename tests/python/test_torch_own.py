@@ -427,6 +427,7 @@ def test_misuse():
             (lambda: pt.Optimizer(params, "adamw"), TypeError, "rule: what @ptxgen.rule makes is needed, not str$"),
             (lambda: pt.Optimizer(my_adamw, params), TypeError, r"params is rule my_adamw: .* first, Optimizer\(params, rule\)"),
             (lambda: pt.Optimizer(params, my_adamw, beta1=0.5), TypeError, "has no scalar 'beta1'; it has lr, betas"),
+            (lambda: pt.Optimizer(params, optimizers.lars, nesterov=True), TypeError, "nesterov is an option of rule lars: give rule"),
             (lambda: pt.Optimizer(params, my_adamw, betas=0.5), ValueError, "betas: a pair of numbers is needed"),
             (lambda: pt.Optimizer(params, clocked, drag=(1, 2)), ValueError, "drag: a tuple of 3 numbers is needed"),
             (lambda: pt.Optimizer(params, my_adamw, lr=-1.0), ValueError, "lr is -1.0; it must be finite in f32"),
@@ -442,6 +443,35 @@ def test_misuse():
 
     with pytest.raises(ValueError, match="rule without_lr has no scalar lr"):
         pt.Optimizer(params, without_lr)
+
+
+@pytest.mark.parametrize("betas", [(0.9,), (), (0.9, 0.99, 0.999), 0.9])
+def test_numbers_that_a_group_gets_later(betas):
+    """Too many would be the numbers of the next scalars."""
+    params = parameters()
+    optimizer = pt.Optimizer(params, my_adamw)
+    run(optimizer, params, 1)
+    before = [p.detach().clone() for p in params]
+    optimizer.param_groups[0]["betas"] = betas
+    give(params, 1)
+    with pytest.raises(ValueError, match="betas: a pair of numbers is needed in each group of Optimizer, not "):
+        optimizer.step()
+    assert same(params, before)
+    optimizer.param_groups[0]["betas"] = [0.9, 0.99]
+    optimizer.step()
+
+
+def test_clocks_of_dicts():
+    params = parameters()
+    optimizer = pt.Optimizer(params, clocked)
+    run(optimizer, params, 1)
+    given = copy.deepcopy(optimizer.state_dict())
+    given["state"][0]["clock"][0] = float("nan")
+    with pytest.raises(ValueError, match=r"clock has NaN among its numbers: \[nan\]"):
+        pt.Optimizer(parameters(), clocked).load_state_dict(given)
+    given["state"][0]["clock"] = torch.ones(1)
+    with pytest.raises(ValueError, match="clock is of torch.float32, .*: it must be of torch.float64"):
+        pt.Optimizer(parameters(), clocked).load_state_dict(given)
 
 
 def test_reserved_names():

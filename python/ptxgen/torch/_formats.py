@@ -125,6 +125,11 @@ def _clocks(names: Tuple[str, ...]) -> Tuple[str, ...]:
 def with_clock(states: Any, names: Tuple[str, ...]) -> Any:
     """States as torch.optim has them, each number of a clock by its name, as states of ours."""
     own = _clocks(names)
+    if own and isinstance(states, dict) and "clock" not in states:
+        there = [name for name in own if states.get(name) is not None]
+        if there and len(there) < len(own):
+            missing = next(name for name in own if name not in there)
+            raise KeyError(f"there is no {missing} among its states, which has {there[0]} of the rule's clock")
     if not own or not isinstance(states, dict) or "clock" in states or any(states.get(name) is None for name in own):
         return states
     try:
@@ -481,6 +486,8 @@ def _check_clock(given: Dict[str, Any], count: int) -> None:
     if clock.numel() != count:
         raise ValueError(f"clock has {clock.numel()} elements, and the rule has {count} numbers that last from step to "
                          "step")
+    if bool(torch.isnan(local(clock)).any()):
+        raise ValueError(f"clock has NaN among its numbers: {local(clock).tolist()}")
 
 
 def check(given: Dict[str, Any], names: Tuple[str, ...], dtype: torch.dtype) -> None:
@@ -533,7 +540,8 @@ def _check_kind(name: str, value: Any, kinds: Optional[Tuple[torch.dtype, ...]] 
     if value.device.type == "meta":
         raise ValueError(f"{name} is on meta, where tensors have no numbers: load the dict onto a device first")
     if not fits or value.layout is not torch.strided:
-        raise ValueError(f"{name} is of {value.dtype}, {value.layout}, which is not how it is stored")
+        wanted = f": it must be of {' or '.join(map(str, kinds))}" if kinds and value.layout is torch.strided else ""
+        raise ValueError(f"{name} is of {value.dtype}, {value.layout}, which is not how it is stored{wanted}")
 
 
 def check_count(step: Any) -> None:

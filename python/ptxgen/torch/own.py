@@ -55,6 +55,9 @@ class Optimizer(Stepped):
         if "lr" not in rule.scalars:
             raise ValueError(f"rule {rule.name} has no scalar lr, which torch's groups and schedulers have: give it one")
         unknown = [name for name in scalars if name not in rule.scalars]
+        if unknown and unknown[0] in rule.options:
+            raise TypeError(f"{unknown[0]} is an option of rule {rule.name}: give rule.with_options({unknown[0]}="
+                            f"{scalars[unknown[0]]!r}) in place of the rule")
         if unknown:
             raise TypeError(f"rule {rule.name} has no scalar {unknown[0]!r}; it has {', '.join(rule.scalars)}")
         self.__dict__["rule"] = rule
@@ -94,7 +97,10 @@ class Optimizer(Stepped):
         flat: List[float] = []
         for name, usual in self.rule.scalars.items():
             if name != "lr":
-                flat += map(float, group[name]) if isinstance(usual, tuple) else [float(group[name])]
+                value = group[name]
+                if isinstance(usual, tuple) and (not isinstance(value, (tuple, list)) or len(value) != len(usual)):
+                    self._check(group)  # which says what is needed
+                flat += map(float, value) if isinstance(usual, tuple) else [float(value)]
         return tuple(flat)
 
     def _hyper(self, lr: float, scalars: Tuple[float, ...]) -> Dict[str, Any]:
