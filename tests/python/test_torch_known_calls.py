@@ -88,3 +88,42 @@ def test_negated_views_are_refused():
         with pytest.raises(TypeError, match=r"x is a view whose numbers torch negates .*: use x.resolve_neg\(\)"):
             q.fake_quantize(x, x_of(1), q_min=-8, q_max=7)
         q.fake_quantize(x.resolve_neg(), x_of(1), q_min=-8, q_max=7)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, scale: q.fake_quantize(x, scale, axis=-1, group=32, q_min=-8, q_max=7, learn="scale"),
+    lambda x, scale: q.fake_quantize(x, scale.detach(), axis=-1, group=32, q_min=-8, q_max=7),
+    lambda x, scale: q.fake_quantize(x, 0.5, q_min=-8, q_max=7),
+    lambda x, scale: q.quantize_ste(x, scale.detach(), axis=-1, group=32, q_min=-8, q_max=7),
+    lambda x, scale: q.fake_quantize_block(x, "nvfp4", torch.full((), 4.0, device=DEVICE), block_amax=scale.repeat(1, 2))])
+@pytest.mark.parametrize("changed", [torch.Tensor.double, lambda one: one.flatten()[1:] if one.numel() > 1 else one])
+def test_saved_tensors_of_another_kind(call, changed):
+    for _ in range(2):
+        x, scale = torch.rand(6, 64, device=DEVICE).requires_grad_(), torch.ones(6, 2, device=DEVICE).requires_grad_()
+        with torch.autograd.graph.saved_tensors_hooks(lambda one: one, changed):
+            y = call(x, scale)
+            with pytest.raises(RuntimeError, match="the backward pass is given .* and the forward pass had .* on "):
+                y.sum().backward()
+        call(x, scale).sum().backward()
+        assert x.grad.abs().sum() > 0
+
+
+def test_a_conversion_between_the_passes():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 8)).to(DEVICE)
+    q.quantize_model(model, weight=lambda w: q.LearnedQuantizer.of(w, q_min=-8, q_max=7, axis=0))
+    y = model(torch.ones(2, 64, device=DEVICE)).sum()
+    model.double()
+    with pytest.raises(RuntimeError, match="the backward pass is given x .*float64.* modules must not be converted"):
+        y.backward()
+
+
+def test_weights_that_are_lost():
+    weight = torch.randn(4, 64, generator=torch.Generator().manual_seed(1)).to(DEVICE)
+    groups = q.LearnedQuantizer.of(weight, q_min=-8, q_max=7, axis=-1, group=32)
+    rows = q.LearnedQuantizer.of(weight, q_min=-8, q_max=7, axis=0)
+    weight[1, 2] = float("nan")
+    for export in (lambda: q.export_int4(weight, groups), lambda: q.export_int8(weight, rows)):
+        with pytest.raises(ValueError, match=r"weight: 1 of 256 are NaN or infinite, the first at \[1, 2\]"):
+            export()
+    with pytest.raises(ValueError, match="group: 32.0 is none of 16, 32"):
+        q.fake_quantize(weight, x_of(4, 2), axis=-1, group=32.0, q_min=-8, q_max=7)

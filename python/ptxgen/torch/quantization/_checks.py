@@ -109,6 +109,16 @@ def beside(function: str, name: str, given: Tensor, x: Tensor) -> None:
             raise TypeError(f"{function}: {name} is sparse: use {name}.to_dense()")
 
 
+def as_saved(what: str, given: Tensor, dtype: torch.dtype, count: int, like: Tensor) -> Tensor:
+    """What a backward pass is given of what the forward pass saved, contiguous: hooks of saved tensors, or a leaf that has
+    changed since, may give it otherwise. Another layout is taken; kernels would read another type or size wrongly."""
+    if given.dtype is not dtype or given.numel() != count or given.device != like.device:
+        raise RuntimeError(f"the backward pass is given {what} with {given.numel()} elements in {given.dtype} on {given.device}, and "
+                           f"the forward pass had {count} in {dtype} on {like.device}: hooks of saved tensors must give back what "
+                           "they got, and modules must not be converted between the two passes")
+    return given.contiguous()
+
+
 def choice(function: str, name: str, value: Any, choices: Sequence[str]) -> None:
     if value not in choices:
         raise ValueError(f"{function}: {name}: {value!r} is none of {', '.join(map(repr, choices))}")

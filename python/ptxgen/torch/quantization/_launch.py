@@ -10,6 +10,7 @@ from torch import Tensor
 
 from ...operations import Operations, Prepared
 from .. import _device, _shortcuts
+from . import _checks
 
 _NAMES: Dict[torch.dtype, Any] = {**_device.NAMES, torch.float64: "f64"}
 
@@ -154,10 +155,12 @@ def _learned_call(x: Tensor, scale: Tensor, how: Levels, learned: bool, aligned:
     return found
 
 
-def _as_they_were(*tensors: Tensor) -> Tuple[Tensor, ...]:
-    """What a backward pass is given, contiguous, as it was in the forward pass: hooks of saved tensors, or a leaf that got
-    another layout since, may give it otherwise."""
-    return tuple([one.contiguous() for one in tensors])
+def _as_they_were(x: Tensor, dy: Tensor, scale: Tensor, zero_point: Tensor, how: Levels) -> Tuple[Tensor, ...]:
+    """What a backward pass is given, as it was in the forward pass. dy is as the output was."""
+    count, wide = how.channels or 1, torch.float64 if dy.dtype is torch.float64 else torch.float32
+    return (_checks.as_saved("x", x, dy.dtype, dy.numel(), dy), dy.contiguous(),
+            _checks.as_saved("the scale", scale, wide, count, dy),
+            _checks.as_saved("the zero point", zero_point, wide if zero_point.is_floating_point() else torch.int32, count, dy))
 
 
 class Calls:
@@ -191,7 +194,7 @@ class Calls:
 
     def backward(self, dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor) -> Tensor:
         """The gradient of x alone."""
-        x, dy, scale, zero_point, call = *_as_they_were(x, dy, scale, zero_point), self._backward
+        x, dy, scale, zero_point, call = *_as_they_were(x, dy, scale, zero_point, self.how), self._backward
         if call is None:
             self._like_x = _shortcuts.empty_as.way(x)
             call = self._backward = _backward_call(x, scale, self.how, True)
@@ -204,7 +207,7 @@ class Calls:
     def learned_backward(self, dy: Tensor, x: Tensor, scale: Tensor,
                          zero_point: Tensor) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
         """The gradients of x, the scales and the zero points; of these None where they are integers."""
-        x, dy, scale, zero_point, learns = *_as_they_were(x, dy, scale, zero_point), self._learns
+        x, dy, scale, zero_point, learns = *_as_they_were(x, dy, scale, zero_point, self.how), self._learns
         if self._like_scale is None:
             self._like_x, self._like_scale = _shortcuts.empty_as.way(x), _shortcuts.empty_as.way(scale)
         at_x, dx, d_scale = x.data_ptr(), self._like_x(), self._like_scale()
@@ -243,12 +246,14 @@ def fake_quantize(x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tenso
 def quantize_backward(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point: Optional[Tensor], how: Levels,
                       fake: bool) -> Tensor:
     """The gradient of x alone. fake: of quantizing and scaling back."""
-    x, dy = x.contiguous(), dy.contiguous()
+    if scale is not None and zero_point is not None:
+        x, dy, scale, zero_point = _as_they_were(x, dy, scale, zero_point, how)
+    else:
+        x, dy = _checks.as_saved("x", x, dy.dtype, dy.numel(), dy), dy.contiguous()
     dx = torch.empty_like(x)
     if x.numel():
         at = _of(x.device)
-        given = [one.contiguous() for one in (x, dy, dx, scale, zero_point) if one is not None]
-        stream, addresses = at.stream(), [one.data_ptr() for one in given]
+        stream, addresses = at.stream(), [one.data_ptr() for one in (x, dy, dx, scale, zero_point) if one is not None]
         _backward_call(x, scale, how, fake)(stream, *addresses)
         at.done(stream)
     return dx

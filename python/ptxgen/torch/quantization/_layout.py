@@ -43,7 +43,7 @@ def layout(function: str, x: Tensor, axis: Optional[int], group: Optional[int]) 
     order = given or tuple(range(n))
     at = _checks.axis(function, axis, x)
     if group is not None:
-        if group not in GROUPS:
+        if type(group) is not int or group not in GROUPS:
             raise ValueError(f"{function}: group: {group!r} is none of {', '.join(map(str, GROUPS))}")
         if at is None:
             raise ValueError(f"{function}: group={group} without axis: name the axis along which groups are, usually -1")

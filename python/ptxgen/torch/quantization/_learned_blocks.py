@@ -54,7 +54,10 @@ def launch(xs: Sequence[Tensor], amaxes: Sequence[Tensor], blocks: Sequence[Tens
 def gradients(dys: Sequence[Tensor], xs: Sequence[Tensor], amaxes: Sequence[Tensor], blocks: Sequence[Tensor], like: str,
               factor: float) -> List[Tensor]:
     """Those of the xs, then those of the blocks' amaxes: one launch."""
-    xs, dys = [x.contiguous() for x in xs], [dy.contiguous() for dy in dys]
+    dys = [dy.contiguous() for dy in dys]
+    xs = [_checks.as_saved("x", x, dy.dtype, dy.numel(), dy) for x, dy in zip(xs, dys)]
+    blocks = [_checks.as_saved("block_amax", one, torch.float32, dy.numel() // _BLOCK, dy) for one, dy in zip(blocks, dys)]
+    amaxes = [_checks.as_saved("amax", one, torch.float32, 1, dy) for one, dy in zip(amaxes, dys)]
     dxs, d_blocks = [torch.empty_like(x) for x in xs], [torch.empty_like(one) for one in blocks]
     _run(xs, like, factor, list(zip(dxs, amaxes, blocks, dys, d_blocks)))
     return dxs + d_blocks

@@ -105,6 +105,7 @@ def export_int4(weight: Tensor, scale: Union[Tensor, LearnedQuantizer], zero_poi
     if not isinstance(scale, Tensor) or scale.dim() != 2 or scale.shape[0] != n or not scale.shape[1] or k % scale.shape[1] or k % 2:
         raise ValueError(f"{name}: scale: a tensor of [{n}, {k} / group] is needed")
     _checks.beside(name, "scale", scale, weight)
+    _finite(name, "weight", weight)
     _finite(name, "scale", scale)
     _finite(name, "zero_point", zero_point)
     group = k // scale.shape[1]
@@ -162,6 +163,7 @@ def export_int8(weight: Tensor, quantizer: Any, *, dtype: torch.dtype = torch.bf
     if zero is None:
         zero = 0
     _checks.beside(name, "the quantizer's scale", scale, weight)
+    _finite(name, "weight", weight)
     _finite(name, "the quantizer's scale", scale)
     _finite(name, "the quantizer's zero_point", zero)
     with torch.no_grad():
