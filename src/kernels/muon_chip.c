@@ -410,22 +410,15 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
     struct ptxk_muon_chip c = { .size = size, .panels = size / MUON_DEPTH };
     c.groups = ptxk_muon_has_groups(b);
     ptxk_muon_lead(b);
-    ptx_ptr chips = ptx_param_ptr(b, PTX_U64, "chips", .readonly = true,
-                                  .meaning = "a row of struct muon_chip for each block");
-    ptx_ptr row =
-        ptx_at(b, chips, ptx_mul_wide(b, ptx_ctaid(b, PTX_X), sizeof(struct muon_chip) / 8));
-    ptx_ptr words = ptx_ptr_cast(b, PTX_U32, row);
-
-    ptx_comment(b, "the block's matrix");
-    c.x = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, x));
-    ptx_val steps = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, steps));
-    ptx_val count = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, step_count));
-    c.rows = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, rows));
+    const struct muon_block_matrix m = ptxk_muon_block_matrix(b);
+    ptx_ptr words = m.words;
+    c.x = m.x;
+    c.rows = m.rows;
     c.columns = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, columns));
     if (ends) {
         c.taken = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, taken));
         c.given = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, given));
-        c.kept = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, kept));
+        c.kept = ptx_load(b, m.row, MUON_PLACE(uint64_t, muon_chip, kept));
         c.keeps = ptx_ne(b, c.kept, 0);
     }
     c.pitch = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, pitch));
@@ -438,8 +431,8 @@ void ptxk_muon_chip_emit_with(ptx_builder *b, unsigned size, const struct ptxk_m
     ptxk_muon_chip_begin(b, &c);
     ptx_comment(b, "one of the two forms");
     ptx_if (b, ptx_eq(b, c.rows, c.columns))
-        plain(b, &c, steps, count);
+        plain(b, &c, m.steps, m.step_count);
     ptx_else (b)
-        gram(b, &c, steps, count, ends);
+        gram(b, &c, m.steps, m.step_count, ends);
     ptxk_muon_follow(b);
 }

@@ -191,3 +191,19 @@ void ptxk_muon_follow(ptx_builder *b)
     ptx_comment(b, "ends after the launch before it");
     ptx_griddepcontrol_wait(b);
 }
+
+struct muon_block_matrix ptxk_muon_block_matrix(ptx_builder *b)
+{
+    ptx_ptr chips = ptx_param_ptr(b, PTX_U64, "chips", .readonly = true,
+                                  .meaning = "a row of struct muon_chip for each block");
+    ptx_val place = ptx_mul_wide(b, ptx_ctaid(b, PTX_X), sizeof(struct muon_chip) / 8);
+    struct muon_block_matrix m = { .row = ptx_at(b, chips, place) };
+
+    m.words = ptx_ptr_cast(b, PTX_U32, m.row);
+    ptx_comment(b, "the block's matrix");
+    m.x = ptx_load(b, m.row, MUON_PLACE(uint64_t, muon_chip, x));
+    m.steps = ptx_load(b, m.row, MUON_PLACE(uint64_t, muon_chip, steps));
+    m.step_count = ptx_load(b, m.words, MUON_PLACE(uint32_t, muon_chip, step_count));
+    m.rows = ptx_load(b, m.words, MUON_PLACE(uint32_t, muon_chip, rows));
+    return m;
+}

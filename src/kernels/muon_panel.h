@@ -90,6 +90,14 @@ struct muon_lane ptxk_muon_lane(ptx_builder *b);
 void ptxk_muon_lead(ptx_builder *b);
 void ptxk_muon_follow(ptx_builder *b);
 
+// A block's matrix, and the parameter that has a row of struct muon_chip for each block.
+struct muon_block_matrix {
+    ptx_ptr row, words;       // its row, u64 and u32
+    ptx_val x, steps;         // u64: addresses
+    ptx_val step_count, rows; // u32
+};
+struct muon_block_matrix ptxk_muon_block_matrix(ptx_builder *b);
+
 // The bodies of the entries.
 void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side);
 void ptxk_muon_chip_emit(ptx_builder *b, unsigned rows);

@@ -249,16 +249,10 @@ void ptxk_muon_square_emit(ptx_builder *b)
     struct square s = { .tid = ptx_tid(b, PTX_X) };
 
     ptxk_muon_lead(b);
-    ptx_ptr chips = ptx_param_ptr(b, PTX_U64, "chips", .readonly = true,
-                                  .meaning = "a row of struct muon_chip for each block");
-    ptx_ptr row =
-        ptx_at(b, chips, ptx_mul_wide(b, ptx_ctaid(b, PTX_X), sizeof(struct muon_chip) / 8));
-    ptx_ptr words = ptx_ptr_cast(b, PTX_U32, row);
-    ptx_comment(b, "the block's matrix");
-    s.from = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, x));
-    ptx_val steps = ptx_load(b, row, MUON_PLACE(uint64_t, muon_chip, steps));
-    ptx_val count = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, step_count));
-    s.rows = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, rows));
+    const struct muon_block_matrix m = ptxk_muon_block_matrix(b);
+    ptx_ptr words = m.words;
+    s.from = m.x;
+    s.rows = m.rows;
     s.pitch = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, pitch));
     s.to = ptx_add(b, s.from,
                    ptx_cvt(b, PTX_U64, ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, to))));
@@ -272,9 +266,9 @@ void ptxk_muon_square_emit(ptx_builder *b)
     pass_x(b, &s, false);
     ptx_cp_async_wait_all(b);
     meet(b);
-    ptx_for (b, k, ptx_u32(0), count, ptx_u32(1)) {
+    ptx_for (b, k, ptx_u32(0), m.step_count, ptx_u32(1)) {
         ptx_comment(b, "a step");
-        ptx_ptr triple = ptx_at(b, ptxk_muon_global(b, PTX_F32, steps),
+        ptx_ptr triple = ptx_at(b, ptxk_muon_global(b, PTX_F32, m.steps),
                                 ptx_mul(b, k, sizeof(struct muon_step) / 4));
         take_step(b, &s, ptx_load_vec(b, triple, 0, 4));
     }
