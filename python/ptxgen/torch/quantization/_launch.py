@@ -262,8 +262,7 @@ def quantize_backward(dy: Tensor, x: Tensor, scale: Optional[Tensor], zero_point
 def learned_backward(dy: Tensor, x: Tensor, scale: Tensor, zero_point: Tensor,
                      how: Levels) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
     """As of Calls."""
-    x = x.contiguous()
-    if x.numel():
+    if dy.numel():
         return Calls(x, zero_point, how).learned_backward(dy, x, scale, zero_point)
     d_zero = torch.zeros_like(scale) if zero_point.is_floating_point() else None
     return torch.empty_like(x), torch.zeros_like(scale), d_zero
