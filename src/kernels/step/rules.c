@@ -232,8 +232,8 @@ const char *ptxk_step_coefficients_meaning(const struct ptxk_step_rules *rules)
     return meanings[ptxk_step_coefficients_words(rules) / IN_A_SECTOR - 2];
 }
 
-// Stores words of a row, aligned fours of which any is set: single ones take as many transactions
-// as words, because rows lie apart, and the launch behind them waits for all.
+// Stores words of a row. Four aligned words are one store if any of them is set: rows lie apart, so
+// each store of a warp is a transaction a row, and the next launch waits for all of them.
 static void words_store(ptx_builder *b, ptx_ptr row, uint32_t first, const ptx_val *word,
                         uint32_t count)
 {
