@@ -105,8 +105,8 @@ TEST(test_random_layouts)
 {
     static struct list list;
     struct random r = gpu_random(&gpu, "layouts");
-    unsigned packed = 0;
-    for (unsigned trial = 0; trial < 200; trial += SANITIZED_EVERY(7)) {
+    unsigned packed = 0, trials = 0;
+    for (unsigned trial = 0; trial < 200; trial += SANITIZED_EVERY(7), trials++) {
         const uint32_t groups = 1 + random_below(&r, trial % 3 ? 8 : 1);
         const uint32_t most = 1u << random_below(&r, 14);
         const uint32_t count = 500 + random_below(&r, 2000);
@@ -119,7 +119,7 @@ TEST(test_random_layouts)
         describe(&list, groups, &packs);
         packed += packs;
     }
-    assert_true(packed > 20 && packed < 190);
+    assert_true(packed > trials / 10 && (SANITIZED || packed < trials - trials / 20));
 }
 
 // ---- bits ---------------------------------------------------------------------------------------
