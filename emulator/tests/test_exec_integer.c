@@ -167,6 +167,38 @@ EMULATOR_TEST(masks_and_extensions)
     }
 }
 
+// The n-th set bit from bit `base` on, upwards or downwards, as the PTX ISA writes it.
+static uint32_t nth_set(uint32_t mask, uint32_t base, int64_t n)
+{
+    int64_t left = n < 0 ? -n : n;
+    if (n == 0)
+        return base < 32 && mask >> base & 1 ? base : UINT32_MAX;
+    for (int64_t at = base; at >= 0 && at < 32; at += n < 0 ? -1 : 1)
+        if (mask >> at & 1 && --left == 0)
+            return (uint32_t)at;
+    return UINT32_MAX;
+}
+
+EMULATOR_TEST(nth_set_bits)
+{
+    static uint64_t in[3][APPLY_COUNT], out[APPLY_COUNT];
+    const struct apply a = { "fns.b32", 32, { 32, 32, 32 } };
+    apply_inputs(in, corners, CORNERS, 32, 11);
+    for (unsigned i = 0; i < APPLY_COUNT; i++) {
+        in[1][i] = i % 5 ? in[1][i] % 32 : in[1][i];
+        in[2][i] = i % 7 ? (uint32_t)((int32_t)(i % 13) - 6) : (uint32_t)in[2][i];
+    }
+    in[2][0] = 0x80000000; // its magnitude has no s32
+    apply(e, &a, (const uint64_t *const[4]) { in[0], in[1], in[2], NULL }, out);
+    for (unsigned i = 0; i < APPLY_COUNT; i++) {
+        const uint32_t mask = (uint32_t)in[0][i], base = (uint32_t)in[1][i];
+        const int32_t n = (int32_t)in[2][i];
+        if (out[i] != nth_set(mask, base, n))
+            fail_msg("fns of %x, %u, %d: %x", (unsigned)mask, (unsigned)base, (int)n,
+                     (unsigned)out[i]);
+    }
+}
+
 // add, min and max of pairs of 16-bit integers, and .relu, by wide arithmetic on each half.
 static int64_t pair_element(unsigned k, bool is_signed, unsigned bits, uint64_t x, uint64_t y)
 {

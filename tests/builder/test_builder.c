@@ -200,6 +200,35 @@ TEST(values_belong_to_their_entry_and_builder)
     ptx_builder_destroy(&other);
 }
 
+// What a caller asks before it uses a value that it was given.
+TEST(a_value_is_usable_where_it_was_made)
+{
+    ptx_builder *b = builder_at(80), *other = builder_at(80);
+    ptx_val inner = { 0 };
+
+    assert_false(ptx_builder_is_usable(NULL, ptx_u32(1)));
+    assert_false(ptx_builder_is_usable(b, ptx_u32(1))); // there is no entry
+    ptx_entry (b, "k") {
+        ptx_val x = ptx_tid(b, PTX_X), y = ptx_var(b, x);
+        assert_true(ptx_builder_is_usable(b, x) && ptx_builder_is_usable(b, y));
+        assert_true(ptx_builder_is_usable(b, ptx_u32(1)));
+        assert_true(ptx_builder_is_usable(b, ptx_u64(UINT64_MAX)));
+        assert_true(ptx_builder_is_usable(b, ptx_f64(0.5)));
+        assert_false(ptx_builder_is_usable(b, ptx_imm_bits(PTX_U32, UINT64_C(1) << 32)));
+        assert_false(ptx_builder_is_usable(b, (ptx_val) { 0 }));
+        assert_false(ptx_builder_is_usable(other, x));
+        ptx_if (b, ptx_lt(b, x, 5)) {
+            inner = ptx_add(b, x, 1);
+            assert_true(ptx_builder_is_usable(b, inner));
+        }
+        assert_false(ptx_builder_is_usable(b, inner)); // its block is closed
+        ptx_builder_fail(b, "wrong");
+        assert_false(ptx_builder_is_usable(b, x));
+    }
+    ptx_builder_destroy(&other);
+    EXPECT_ERROR(b, "wrong");
+}
+
 // The number of a value has 22 bits.
 TEST(a_module_has_a_limit)
 {
