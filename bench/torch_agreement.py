@@ -18,6 +18,7 @@ import torch
 
 import package  # noqa: F401
 import ptxgen
+from scripts import needs_gpu
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16,
           "f64": torch.float64}
@@ -344,9 +345,7 @@ def main():
     parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--elements", type=int, default=1 << 20)
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("torch_agreement.py: PyTorch sees no GPU", file=sys.stderr)
-        return 77
+    needs_gpu()
     torch.zeros(1, device="cuda")
     gpu = ptxgen.Device()
     report = Report(options.output)
