@@ -230,8 +230,10 @@ static ptx_status enqueue_graph(struct bench *b, const void *state)
 }
 
 /// What is measured, launched.
-static ptx_status launch(const struct model *m, CUstream stream)
+static ptx_status launch(struct bench *b, const void *state)
 {
+    const struct model *m = state;
+    CUstream stream = b->stream;
     ptx_status status = PTX_OK;
 
     if (m->kind->part == FIRST_MICRO_BATCH)
@@ -241,19 +243,6 @@ static ptx_status launch(const struct model *m, CUstream stream)
     if ((m->kind->part == STEP || m->kind->part == TWO_MICRO_BATCHES) && !status)
         status = ptx_step_plan_run(m->plan, stream);
     return status;
-}
-
-static bool capture(struct bench *b, struct model *m)
-{
-    if (!bench_ok(b, ptx_capture_begin(b->gpu.device, b->stream, PTX_CAPTURE_THREAD_LOCAL),
-                  "capture"))
-        return false;
-    if (!bench_ok(b, launch(m, b->stream), "run")) {
-        ptx_capture_abandon(b->gpu.device, b->stream);
-        return false;
-    }
-    m->graph = ptx_capture_end(b->gpu.device, b->stream);
-    return m->graph || bench_ok(b, ptx_error_status(), "capture");
 }
 
 static json_t *facts_of(const struct model *m)
@@ -286,7 +275,8 @@ static bool measure(struct bench *b, struct model *m)
     if (m->kind->agc &&
         !bench_ok(b, ptx_step_plan_weights_changed(m->plan, b->stream), "weights_changed"))
         return false;
-    if (!step_check(b, m) || !capture(b, m) || !bench_measure(b, &work, &times))
+    if (!step_check(b, m) || !bench_capture(b, launch, m, &m->graph) ||
+        !bench_measure(b, &work, &times))
         return false;
     snprintf(label, sizeof(label), "%s, %s", m->name, m->kind->name);
     const uint64_t bytes = m->kind->moved ? m->kind->moved * m->elements : description.bytes;
