@@ -20,6 +20,12 @@ def one():
     return parameters(shapes=[(4,)])
 
 
+def with_gaps():
+    p = torch.nn.Parameter(torch.zeros(8, 8, device=DEVICE)[:, :4])
+    p.grad = torch.zeros(8, 4, device=DEVICE)
+    return pt.AdamW([p])
+
+
 @pytest.mark.parametrize("make,message", [
     (lambda: pt.AdamW(one(), max_grad_norm="1"), "max_grad_norm: '1' is not a number of at least 0"),
     (lambda: pt.AdamW(one(), max_grad_norm=-1), "max_grad_norm: -1 is not a number of at least 0"),
@@ -43,6 +49,14 @@ def one():
     (lambda: pt.clip_grads_with_norm_(one(), 1.0, 3.0), "total_norm: a tensor of one element is needed"),
     (lambda: pt.clip_grads_with_norm_(one(), 1.0, torch.ones(2)), "total_norm: a tensor of one element"),
     (lambda: pt.AdamW(one()).load_state_dict(3), "state_dict: what state_dict.. gives is needed, not 3"),
+    (lambda: pt.AdamW(one()).state_dict(format="numpy"), "format"),
+    (lambda: pt.AdamW(one(), amsgrad=True), "torch.optim.AdamW"),
+    (lambda: pt.SGD(one(), lr=1.0, differentiable=True), "torch.optim.SGD"),
+    (lambda: pt.Adam([torch.nn.Parameter(torch.zeros(3, dtype=torch.complex64, device=DEVICE))]), "torch.optim.Adam"),
+    (lambda: pt.AdamW(one(), state_dtype="f8"), "state_dtype"),
+    (lambda: pt.AdamW(one(), seed=-1), "seed"),
+    (lambda: pt.Lion(one(), betas=(1.0, 0.9)), "beta"),
+    (lambda: with_gaps().step(), "torch.optim.AdamW"),
 ])
 def test_arguments(make, message):
     with pytest.raises((TypeError, ValueError), match=message):

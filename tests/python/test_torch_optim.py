@@ -583,41 +583,8 @@ def test_names():
 # ---- what is refused
 
 
-def test_refusals():
-    a = parameters()
-    with pytest.raises(ValueError, match="torch.optim.AdamW"):
-        pt.AdamW(a, amsgrad=True)
-    with pytest.raises(ValueError, match="torch.optim.SGD"):
-        pt.SGD(a, lr=1.0, differentiable=True)
-    with pytest.raises(ValueError, match="torch.optim.Adam"):
-        pt.Adam([torch.nn.Parameter(torch.zeros(3, dtype=torch.complex64, device=DEVICE))])
-    with pytest.raises(ValueError, match="state_dtype"):
-        pt.AdamW(a, state_dtype="f8")
-    with pytest.raises(ValueError, match="max_grad_norm"):
-        pt.AdamW(a, max_grad_norm=-1.0)
-    with pytest.raises(ValueError, match="seed"):
-        pt.AdamW(a, seed=-1)
-    with pytest.raises(ValueError):
-        pt.Lion(a, betas=(1.0, 0.9))
-    with pytest.raises(ValueError, match="format"):
-        pt.AdamW(a).state_dict(format="numpy")
-    half = parameters(torch.float16)
-    give(half, 0)
-    with pytest.raises(ValueError, match="remainder.*float16"):
-        pt.AdamW(half, state_dtype="remainder").step()
-    wide = parameters(torch.float64)
-    give(wide, 0)
-    with pytest.raises(ValueError, match="torch.optim.AdamW"):
-        pt.AdamW(wide).step()
-    sparse = parameters(shapes=[(8,)])
-    sparse[0].grad = torch.sparse_coo_tensor([[1, 5]], [3.0, 4.0], (8,), device=DEVICE)
-    with pytest.raises(ValueError, match="torch.optim"):
-        pt.AdamW(sparse).step()
-    gaps = torch.nn.Parameter(torch.zeros(8, 8, device=DEVICE)[:, :4])
-    gaps.grad = torch.zeros(8, 4, device=DEVICE)
-    with pytest.raises(ValueError, match="torch.optim.AdamW"):
-        pt.AdamW([gaps]).step()
-    ours = pt.AdamW(a, lr=1e-2)
+def test_refused_groups_and_dicts():
+    ours = pt.AdamW(parameters(), lr=1e-2)
     with pytest.raises(ValueError, match="amsgrad"):
         ours.add_param_group({"params": parameters(shapes=[(2,)]), "amsgrad": True})
     assert len(ours.param_groups) == 1
