@@ -14,35 +14,21 @@
 //     clips
 //
 // Times are medians of graphs of one step each; the share of rows that were clipped is shown.
-#include <cuda_runtime.h>
+#include "floors.cuh"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <type_traits>
-#include <vector>
 
 namespace
 {
 
 enum { THREADS = 256, VECTORS = 8, PART = 128, BLOCK = THREADS * VECTORS * 4 };
 
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        const cudaError_t status = call;                                                           \
-        if (status != cudaSuccess) {                                                               \
-            std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(status));                   \
-            std::exit(1);                                                                          \
-        }                                                                                          \
-    } while (0)
-
 struct scalars {
     float factor, norm, step_size, root2, decay;
 };
 
-constexpr float BETA1 = 0.9f, BETA2 = 0.999f, EPS = 1e-8f, LAMBDA = 0.01f, AGC_EPS = 1e-3f;
+constexpr float LAMBDA = 0.01f, AGC_EPS = 1e-3f;
 
 __device__ double squares(const float4 &v)
 {
@@ -217,26 +203,6 @@ __global__ void fill(uint64_t n, float *x, float size, uint32_t seed)
         x[k] = size * (float(bits) * 0x1p-31f - 1);
 }
 
-template <class T> T *memory(size_t count)
-{
-    T *made = nullptr;
-    CHECK(cudaMalloc(&made, count * sizeof(T)));
-    CHECK(cudaMemset(made, 0, count * sizeof(T)));
-    return made;
-}
-
-template <class F> cudaGraphExec_t captured(cudaStream_t stream, F launches)
-{
-    cudaGraph_t graph;
-    cudaGraphExec_t made;
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    launches();
-    CHECK(cudaGetLastError());
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&made, graph, 0));
-    return made;
-}
-
 } // namespace
 
 int main(int argc, char **argv)
@@ -290,21 +256,12 @@ int main(int argc, char **argv)
         captured(stream, [&] { run(std::integral_constant<kind, ROWS>(), false); }),
         captured(stream, [&] { run(std::integral_constant<kind, PLAIN>(), true); }),
     };
-    cudaEvent_t from, to;
-    CHECK(cudaEventCreate(&from));
-    CHECK(cudaEventCreate(&to));
     std::vector<float> times[KINDS];
     for (int round = 0; round < 45; round++) {
         for (int k = 0; k < KINDS; k++) {
-            float ms;
-            CHECK(cudaEventRecord(from, stream));
-            for (int turn = 0; turn < 5; turn++)
-                CHECK(cudaGraphLaunch(graphs[k], stream));
-            CHECK(cudaEventRecord(to, stream));
-            CHECK(cudaEventSynchronize(to));
-            CHECK(cudaEventElapsedTime(&ms, from, to));
+            const float us = time_of(stream, graphs[k], 5);
             if (round >= 5)
-                times[k].push_back(ms * 200);
+                times[k].push_back(us);
         }
     }
     unsigned rows_clipped;

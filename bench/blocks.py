@@ -11,12 +11,12 @@ many bytes and torch.compile of the formula of the gradients.
 Needs a GPU.
 """
 import argparse
-import json
 
 import torch
 
 import measure  # finds the package
 from ptxgen.torch.quantization import _learned_blocks, fake_quantize_block
+from scripts import write_lines
 
 ROWS, COLUMNS, TENSORS = 4096, 6144, 8
 LARGEST = torch.finfo(torch.float32).max
@@ -81,11 +81,7 @@ def main():
         times, apart = learned(options.small, not options.no_compile)
         head = {"machine": torch.cuda.get_device_name(), "torch": torch.__version__, "commit": measure.commit(), "apart": apart}
         lines = [head] + [{"work": name, **time} for name, time in times.items()]
-        for line in lines:
-            print(json.dumps(line))
-        if options.output:
-            with open(options.output, "w", encoding="utf-8") as file:
-                file.write("".join(json.dumps(line) + "\n" for line in lines))
+        write_lines(options.output, lines)
         return
     xs = [torch.randn(rows, columns, device="cuda").bfloat16() for _ in range(TENSORS)]
     amaxes = [x.abs().max().float() for x in xs]
@@ -126,13 +122,10 @@ def main():
                 lambda: torch.fake_quantize_per_tensor_affine(small, 0.1, 0, -8, 7).backward(dy), captured=False)}
     hosts = clock.host(host)
     print(f"{TENSORS} x [{rows}, {columns}] bf16, us; of {TENSORS * rows * columns} elements of nvfp4 {different} differ from torch.compile's")
-    lines = [{"work": name, **time} for name, time in times.items()] + [{"host": name, **time} for name, time in hosts.items()]
-    for line in lines:
-        print(json.dumps(line))
-    if options.output:
-        with open(options.output, "w", encoding="utf-8") as file:
-            file.write("".join(json.dumps(line) + "\n" for line in [{"machine": torch.cuda.get_device_name(), "torch": torch.__version__,
-                                                                     "commit": measure.commit(), "different": different}, *lines]))
+    write_lines(options.output, [{"machine": torch.cuda.get_device_name(), "torch": torch.__version__,
+                                  "commit": measure.commit(), "different": different},
+                                 *({"work": name, **time} for name, time in times.items()),
+                                 *({"host": name, **time} for name, time in hosts.items())])
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@
 // two programs, a matrix product in tiles and a kernel of tinygrad, and of a nearly empty launch.
 //
 //     emulator_speed [SECONDS [NAME [SIZE]]]   minimum time of each measurement, default 0.5; of
-//     all
-//                                              kernels, or of one: "shared memory"; SIZE is that of
-//                                              a program, such as the edge of the matrices
+//                                              all kernels, or of one: "shared memory"; SIZE is
+//                                              that of a program, such as the edge of the matrices
 #define _POSIX_C_SOURCE 200809L // clock_gettime
 #include "exec/base/exec.h"
 
@@ -24,67 +23,66 @@
     "mad.lo.u32 %r3, %r2, 256, %r1;\nmul.wide.u32 %rd2, %r3, 4;\nadd.u64 %rd3, %rd1, %rd2;\n"      \
     "shl.b32 %r5, %r1, 2;\nmov.u32 %r6, s;\nadd.u32 %r7, %r5, %r6;\nmov.u32 %r4, 0;\n"             \
     "cvt.rn.f32.u32 %f1, %r3;\ncvt.rn.f64.u32 %fd1, %r3;\n"
-#define LOOP(times, body)                                                                          \
-    HEAD "L:\n" body "add.u32 %r4, %r4, 1;\nsetp.lt.u32 %p1, %r4, " times ";\n@%p1 bra L;\n"
+#define LOOP(times, end, body)                                                                     \
+    HEAD "L:\n" body "add.u32 %r4, %r4, 1;\nsetp.lt.u32 %p1, %r4, " times ";\n@%p1 bra L;\n" end   \
+         "ret;\n}\n"
+#define STORE_R3 "st.global.u32 [%rd3], %r3;\n"
+#define STORE_F1 "st.global.f32 [%rd3], %f1;\n"
 
 static const struct {
     const char *name, *text;
 } kernels[] = {
-    { "integers",
-      LOOP("1000",
-           "mad.lo.u32 %r3, %r3, 5, %r4;\nxor.b32 %r3, %r3, %r1;\n"
-           "shr.u32 %r8, %r3, 3;\nadd.u32 %r3, %r3, %r8;\n"
-           "mul.wide.u32 %rd4, %r3, %r8;\nadd.u64 %rd5, %rd4, %rd2;\n") "st.global.u32 [%rd3], "
-                                                                        "%r3;\nret;\n}\n" },
-    { "f32",
-      LOOP("1000",
-           "fma.rn.f32 %f2, %f1, 0f3F000000, 0f3F800000;\nadd.rn.f32 %f3, %f2, %f1;\n"
-           "mul.rn.f32 %f1, %f3, 0f3F000000;\nsub.rn.f32 %f4, %f1, %f2;\n"
-           "fma.rn.f32 %f1, %f4, 0f3A000000, %f1;\n") "st.global.f32 [%rd3], %f1;\nret;\n}\n" },
-    { "f64",
-      LOOP("1000",
-           "fma.rn.f64 %fd2, %fd1, 0d3FE0000000000000, %fd1;\n"
-           "mul.rn.f64 %fd1, %fd2, 0d3FE0000000000000;\ncvt.rn.f32.f64 %f1, %fd1;\n"
-           "cvt.f64.f32 %fd3, %f1;\nadd.rn.f64 %fd1, %fd1, %fd3;\n") "cvt.rn.f32.f64 %f1, "
-                                                                     "%fd1;\nst.global.f32 "
-                                                                     "[%rd3], %f1;\nret;\n}\n" },
-    { "f32 ftz", LOOP("1000", "fma.rn.ftz.f32 %f2, %f1, 0f3F000000, 0f3F800000;\n"
-                              "mul.rn.ftz.f32 %f3, %f2, %f1;\nadd.rz.f32 %f1, %f3, %f2;\n"
-                              "mul.rn.f32 %f1, %f1, 0f3E000000;\n") "st.global.f32 [%rd3], "
-                                                                    "%f1;\nret;\n}\n" },
-    { "halves", LOOP("300", "fma.rn.f16x2 %r8, %r1, %r1, %r3;\nadd.rn.f16x2 %r3, %r8, %r1;\n"
-                            "fma.rn.bf16x2 %r9, %r1, %r2, %r3;\nmul.rn.bf16x2 %r3, %r9, "
-                            "%r3;\n") "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
-    { "vector loads", LOOP("300", "mul.wide.u32 %rd4, %r1, 8;\nadd.u64 %rd4, %rd4, %rd1;\n"
-                                  "ld.global.v2.f32 {%f1, %f2}, [%rd4];\n"
-                                  "ld.global.v2.f32 {%f3, %f4}, [%rd4+2048];\n"
-                                  "ld.global.v2.f32 {%f5, %f6}, [%rd4+4096];\n"
-                                  "ld.global.v2.f32 {%f7, %f8}, [%rd4+6144];\n"
-                                  "ld.global.v2.f32 {%f1, %f2}, [%rd4+8192];\n"
-                                  "ld.global.v2.f32 {%f3, %f4}, [%rd4+10240];\n"
-                                  "ld.global.v2.f32 {%f5, %f6}, [%rd4+12288];\n"
-                                  "ld.global.v2.f32 {%f7, %f8}, [%rd4+14336];\n") "ret;\n}\n" },
-    { "gathers", LOOP("300", "mad.lo.u32 %r8, %r4, 5, %r3;\nand.b32 %r8, %r8, 2047;\n"
-                             "mul.wide.u32 %rd4, %r8, 4;\nadd.u64 %rd4, %rd4, %rd1;\n"
-                             "ld.global.u32 %r9, [%rd4];\nadd.u32 %r3, %r3, %r9;\n") "ret;\n}\n" },
-    { "atomics", LOOP("300", "and.b32 %r8, %r3, 63;\nmul.wide.u32 %rd4, %r8, 4;\n"
-                             "add.u64 %rd4, %rd4, %rd1;\nred.global.add.u32 [%rd4], 1;\n"
-                             "add.u32 %r3, %r3, %r4;\n") "ret;\n}\n" },
-    { "global memory", LOOP("300", "ld.global.f32 %f1, [%rd3];\nadd.rn.f32 %f1, %f1, 0f3F800000;\n"
-                                   "st.global.f32 [%rd3], %f1;\n") "ret;\n}\n" },
-    { "shared memory",
-      LOOP("300", "st.shared.u32 [%r7], %r3;\nbar.sync 0;\nxor.b32 %r8, %r7, 64;\n"
-                  "ld.shared.u32 %r9, [%r8];\nbar.sync 0;\n"
-                  "add.u32 %r3, %r3, %r9;\nadd.u32 %r3, %r3, 1;\n") "st.global.u32 [%rd3], "
-                                                                    "%r3;\nret;\n}\n" },
-    { "shuffles", LOOP("300", "shfl.sync.bfly.b32 %r8, %r3, 7, 31, -1;\nadd.u32 %r3, %r3, %r8;\n"
-                              "shfl.sync.down.b32 %r8, %r3, 1, 31, -1;\nadd.u32 %r3, %r3, "
-                              "%r8;\n") "st.global.u32 [%rd3], %r3;\nret;\n}\n" },
-    { "divergence",
-      LOOP("300", "and.b32 %r8, %r1, 3;\nsetp.eq.u32 %p2, %r8, 0;\n@%p2 bra A;\n"
-                  "add.u32 %r3, %r3, %r4;\nxor.b32 %r3, %r3, %r1;\nbra B;\n"
-                  "A: sub.u32 %r3, %r3, %r4;\nB: add.u32 %r3, %r3, 7;\n") "st.global.u32 [%rd3], "
-                                                                          "%r3;\nret;\n}\n" },
+    { "integers", LOOP("1000", STORE_R3,
+                       "mad.lo.u32 %r3, %r3, 5, %r4;\nxor.b32 %r3, %r3, %r1;\n"
+                       "shr.u32 %r8, %r3, 3;\nadd.u32 %r3, %r3, %r8;\n"
+                       "mul.wide.u32 %rd4, %r3, %r8;\nadd.u64 %rd5, %rd4, %rd2;\n") },
+    { "f32", LOOP("1000", STORE_F1,
+                  "fma.rn.f32 %f2, %f1, 0f3F000000, 0f3F800000;\nadd.rn.f32 %f3, %f2, %f1;\n"
+                  "mul.rn.f32 %f1, %f3, 0f3F000000;\nsub.rn.f32 %f4, %f1, %f2;\n"
+                  "fma.rn.f32 %f1, %f4, 0f3A000000, %f1;\n") },
+    { "f64", LOOP("1000", "cvt.rn.f32.f64 %f1, %fd1;\n" STORE_F1,
+                  "fma.rn.f64 %fd2, %fd1, 0d3FE0000000000000, %fd1;\n"
+                  "mul.rn.f64 %fd1, %fd2, 0d3FE0000000000000;\ncvt.rn.f32.f64 %f1, %fd1;\n"
+                  "cvt.f64.f32 %fd3, %f1;\nadd.rn.f64 %fd1, %fd1, %fd3;\n") },
+    { "f32 ftz", LOOP("1000", STORE_F1,
+                      "fma.rn.ftz.f32 %f2, %f1, 0f3F000000, 0f3F800000;\n"
+                      "mul.rn.ftz.f32 %f3, %f2, %f1;\nadd.rz.f32 %f1, %f3, %f2;\n"
+                      "mul.rn.f32 %f1, %f1, 0f3E000000;\n") },
+    { "halves", LOOP("300", STORE_R3,
+                     "fma.rn.f16x2 %r8, %r1, %r1, %r3;\nadd.rn.f16x2 %r3, %r8, %r1;\n"
+                     "fma.rn.bf16x2 %r9, %r1, %r2, %r3;\nmul.rn.bf16x2 %r3, %r9, %r3;\n") },
+    { "vector loads", LOOP("300", "",
+                           "mul.wide.u32 %rd4, %r1, 8;\nadd.u64 %rd4, %rd4, %rd1;\n"
+                           "ld.global.v2.f32 {%f1, %f2}, [%rd4];\n"
+                           "ld.global.v2.f32 {%f3, %f4}, [%rd4+2048];\n"
+                           "ld.global.v2.f32 {%f5, %f6}, [%rd4+4096];\n"
+                           "ld.global.v2.f32 {%f7, %f8}, [%rd4+6144];\n"
+                           "ld.global.v2.f32 {%f1, %f2}, [%rd4+8192];\n"
+                           "ld.global.v2.f32 {%f3, %f4}, [%rd4+10240];\n"
+                           "ld.global.v2.f32 {%f5, %f6}, [%rd4+12288];\n"
+                           "ld.global.v2.f32 {%f7, %f8}, [%rd4+14336];\n") },
+    { "gathers", LOOP("300", "",
+                      "mad.lo.u32 %r8, %r4, 5, %r3;\nand.b32 %r8, %r8, 2047;\n"
+                      "mul.wide.u32 %rd4, %r8, 4;\nadd.u64 %rd4, %rd4, %rd1;\n"
+                      "ld.global.u32 %r9, [%rd4];\nadd.u32 %r3, %r3, %r9;\n") },
+    { "atomics", LOOP("300", "",
+                      "and.b32 %r8, %r3, 63;\nmul.wide.u32 %rd4, %r8, 4;\n"
+                      "add.u64 %rd4, %rd4, %rd1;\nred.global.add.u32 [%rd4], 1;\n"
+                      "add.u32 %r3, %r3, %r4;\n") },
+    { "global memory", LOOP("300", "",
+                            "ld.global.f32 %f1, [%rd3];\nadd.rn.f32 %f1, %f1, 0f3F800000;\n"
+                            "st.global.f32 [%rd3], %f1;\n") },
+    { "shared memory", LOOP("300", STORE_R3,
+                            "st.shared.u32 [%r7], %r3;\nbar.sync 0;\nxor.b32 %r8, %r7, 64;\n"
+                            "ld.shared.u32 %r9, [%r8];\nbar.sync 0;\nadd.u32 %r3, %r3, %r9;\n"
+                            "add.u32 %r3, %r3, 1;\n") },
+    { "shuffles", LOOP("300", STORE_R3,
+                       "shfl.sync.bfly.b32 %r8, %r3, 7, 31, -1;\nadd.u32 %r3, %r3, %r8;\n"
+                       "shfl.sync.down.b32 %r8, %r3, 1, 31, -1;\nadd.u32 %r3, %r3, %r8;\n") },
+    { "divergence", LOOP("300", STORE_R3,
+                         "and.b32 %r8, %r1, 3;\nsetp.eq.u32 %p2, %r8, 0;\n@%p2 bra A;\n"
+                         "add.u32 %r3, %r3, %r4;\nxor.b32 %r3, %r3, %r1;\nbra B;\n"
+                         "A: sub.u32 %r3, %r3, %r4;\nB: add.u32 %r3, %r3, 7;\n") },
 };
 
 // The product of two matrices of n x n, as nvcc compiles the usual kernel: a block has a tile of

@@ -9,7 +9,6 @@ fsdp2 and ddp: device time and host time of clip and step (events around the wor
 around the calls), weights after 100 steps against f64, and that one rank and two give the same bits for
 the same sums. Takes less than two minutes."""
 
-import json
 import os
 import statistics
 import sys
@@ -25,6 +24,7 @@ from torch.distributed.tensor import DTensor
 
 import ptxgen
 import ptxgen.torch
+from scripts import write_json
 
 LAYERS, WIDTH = 12, 768
 MAX_NORM, RATE = 1.0, 3e-4
@@ -233,9 +233,7 @@ def rank_main(rank, world, folder, results):
         found["times"][kind]["weights"] = compared(kind, mesh)
     found["one_and_two_ranks"] = same_bits(mesh)
     if rank == 0:
-        os.makedirs(results, exist_ok=True)
-        with open(os.path.join(results, "fsdp2.json"), "w") as out:
-            json.dump(found, out, indent=1)
+        write_json(results, "fsdp2.json", found)
         report(found)
     dist.barrier()
     dist.destroy_process_group()

@@ -207,27 +207,11 @@ TOOLS = ("racecheck", "memcheck", "initcheck", "synccheck")
 # Test programs and the tools that they run under: each kernel in every type, with each value of each
 # option; plans and operations in every form. Each row of a program is a step of its own.
 KERNELS = "kernels/test_kernels_gpu"
-PROGRAMS = {
-    KERNELS: TOOLS,
-    "plans/test_step_plan": TOOLS,
-    "plans/test_clip_plan": TOOLS,
-    "plans/test_step_stages": TOOLS[:2],
-    "plans/test_plan_scalars": TOOLS[:2],
-    "plans/test_clip_pack": TOOLS[:2],
-    "plans/test_clip_windows": TOOLS[:2],
-    "plans/test_clip_guards": TOOLS[:2],
-    "plans/test_clip_reports": TOOLS[:2],
-    "plans/test_step_guards": TOOLS[:2],
-    "plans/test_step_copies": TOOLS[:2],
-    "plans/test_step_reports": TOOLS[:2],
-    "plans/test_step_accumulate": TOOLS[:2],
-    "plans/test_step_parts": TOOLS[:2],
-    "plans/test_step_rules": TOOLS[:2],
-    "plans/test_step_sums": TOOLS[:2],
-    "plans/test_operations": TOOLS[:2],
-    "plans/test_operation_learned": TOOLS[:2],
-    "plans/test_operation_observer": TOOLS[:2],
-}
+PROGRAMS = {KERNELS: TOOLS, "plans/test_step_plan": TOOLS, "plans/test_clip_plan": TOOLS,
+            **{f"plans/test_{name}": TOOLS[:2] for name in (
+                "step_stages", "plan_scalars", "clip_pack", "clip_windows", "clip_guards", "clip_reports", "step_guards",
+                "step_copies", "step_reports", "step_accumulate", "step_parts", "step_rules", "step_sums", "operations",
+                "operation_learned", "operation_observer")}}
 # Rows that need more elements than these steps have.
 LARGE_ROWS = {"test_large_sets", "test_long_chunks"}
 # The longest steps, first those that are longest.

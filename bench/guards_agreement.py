@@ -24,6 +24,7 @@ import torch
 import ptxgen
 import ptxgen.torch as pt
 from ptxgen import _c
+from scripts import gpu_or_emulator
 
 STEPS, SEEDS, ELEMENTS, WARMUP, MOST_NORM = 1000, 5, 64, 25, 1.0
 
@@ -147,9 +148,7 @@ def zclip(theirs, device, seed):
 def main():
     if len(sys.argv) != 3:
         sys.exit(__doc__)
-    device = "cuda" if torch.cuda.is_available() and "emulator" not in ptxgen.Device().info.name else "cpu"
-    if device == "cpu":
-        pt.emulate()
+    _, device = gpu_or_emulator()
     olmo, other = module(sys.argv[1], "skip_step_optimizer", "olmo_core"), module(sys.argv[2], "zclip_file")
     print(f"{ptxgen.Device().info.name}, {'replays of a graph' if device == 'cuda' else 'launches'}, torch "
           f"{torch.__version__}, {SEEDS} runs of {STEPS} steps")

@@ -6,10 +6,11 @@ of matrices, as one graph. The plain form in bf16, as torch.optim.Muon has it, a
     muon_products.py [SET...]    gpt2, heads, convolutions, qwen; all by default
 """
 
-import statistics
 import sys
 
 import torch
+
+import measure
 
 SETS = {
     "gpt2": [(12, 768, 2304), (12, 768, 768), (24, 768, 3072)],
@@ -49,36 +50,16 @@ def gram(x):
     return q @ x
 
 
-def time(form, matrices):
-    stream = torch.cuda.Stream()
-    with torch.cuda.stream(stream):
-        for _ in range(2):
-            for x in matrices:
-                form(x)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for x in matrices:
-            form(x)
-    times = []
-    for _ in range(REPETITIONS):
-        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        begin.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        times.append(begin.elapsed_time(end) * 1e3)
-    return min(times), statistics.median(times)
-
-
 def main():
+    clock = measure.Clock(REPETITIONS)
     print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
     for name in sys.argv[1:] or SETS:
         for word, form, dtype in ("plain, bf16", plain, torch.bfloat16), ("Gram, f16", gram, torch.float16):
             matrices = [torch.randn(shape, device="cuda") for shape in SETS[name]]
             matrices = [(x / x.norm(dim=(1, 2), keepdim=True)).to(dtype) for x in matrices]
-            least, median = time(form, matrices)
-            print(f"{name:14} {word:12} {least:9.1f} us, median {median:9.1f} us", flush=True)
+            works = {word: measure.Work(lambda: [form(x) for x in matrices])}
+            times = clock.compare(works)[word]
+            print(f"{name:14} {word:12} {times['min_us']:9.1f} us, median {times['median_us']:9.1f} us", flush=True)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ import measure
 import muon_products
 import ptxgen
 import ptxgen.torch
+from scripts import needs_gpu
 from shapes import GPT2
 
 COEFFICIENTS, STEPS, EPS = (3.4445, -4.7750, 2.0315), 5, 1e-7
@@ -163,9 +164,7 @@ def main():
     arguments.add_argument("--samples", type=int, default=measure.REPETITIONS)
     arguments.add_argument("--windows", type=int, default=0)
     options = arguments.parse_args()
-    if not torch.cuda.is_available():
-        print("muon_step.py: PyTorch sees no GPU", file=sys.stderr)
-        return 77
+    needs_gpu()
     with ptxgen.Device() as gpu:
         output = measure.Output(options.output, gpu)
     clock = measure.Clock(options.samples)

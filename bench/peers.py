@@ -26,8 +26,8 @@ import measure
 import peers_clip
 import peers_kernels
 import peers_quantize
-import ptxgen
 from measure import Work
+from scripts import needs_gpu
 
 KERNEL_CASES = peers_kernels.CASES + peers_quantize.CASES
 SIZES = (10, 14, 18, 20, 22, 24, 26, 28)
@@ -42,36 +42,17 @@ SMALL_BYTES = 64 << 20  # sets that about fit in the L2 cache
 UNSCALE = 1 - 2.0 ** -23  # every replay multiplies, and the gradients hardly change
 
 
-class Bench:
+class Bench(measure.Bench):
     def __init__(self, options):
-        torch.zeros(1, device="cuda")
         # Tuning results from when everything was compiling at once are not valid.
         torch._inductor.config.autotune_local_cache = False
-        self.options = options
-        self.gpu = ptxgen.Device()
+        super().__init__(options)
         self.peers = peers_kernels.load_peers(options.peers)
-        self.output = measure.Output(options.output, self.gpu)
-        self.clock = measure.Clock()
-        self.wrong = 0
-        self.copy_rate = 0.0
 
     def program(self, *command):
         path = os.path.join(self.options.build, "bench", command[0])
         return subprocess.run([path, *command[1:]], capture_output=True, text=True,
                               check=True).stdout
-
-    def time_copy(self):
-        self.copy_rate, taken = self.clock.copy_rate()
-        self.output.line({"kind": "copy", "bytes": 2 * measure.COPY_BYTES, **taken,
-                          "tb_s": round(self.copy_rate / 1e12, 4)})
-        print(f"device copy {self.copy_rate / 1e12:.3f} TB/s", flush=True)
-
-    def check(self, what, version, error, tolerance):
-        if not error <= tolerance:
-            self.wrong += 1
-            print(f"WRONG  {what}, {version}: off by {error:.3g}, {tolerance:.3g} allowed",
-                  flush=True)
-        return error
 
     # ---- kernels ---------------------------------------------------------------------------------
 
@@ -156,13 +137,13 @@ class Bench:
 
     def time_clip(self, what, line, gradients, versions, clipped, cold):
         works = {}
+        replays = 10 if gradients.bytes < SMALL_BYTES and not cold else 1
         for version, made in versions.items():
             made.configure(float("inf"), UNSCALE if clipped else 1.0)
-            works[version, "graph"] = Work(made.run)
+            works[version, "graph"] = Work(made.run, replays=replays)
             if version in ("ours", "torch") and not cold:
-                works[version, "eager"] = Work(made.run, captured=False)
-        replays = 10 if gradients.bytes < SMALL_BYTES and not cold else 1
-        times = self.clock.compare(works, replays, cold)
+                works[version, "eager"] = Work(made.run, captured=False, replays=replays)
+        times = self.clock.compare(works, cold)
         for (version, form), taken in times.items():
             self.output.line({**line, "version": version, "form": form, "clipped": clipped,
                               "cache": "cold" if cold else "warm", **taken})
@@ -249,9 +230,7 @@ def main():
                         type=lambda text: text.split(","))
     options = parser.parse_args()
     options.sizes = [int(s) for s in options.sizes.split(",")]
-    if not torch.cuda.is_available():
-        print("peers.py: PyTorch sees no GPU", file=sys.stderr)
-        return 77
+    needs_gpu()
     if options.warm and not options.part:
         warm(options)
         return 0

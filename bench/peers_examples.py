@@ -22,8 +22,8 @@ import torch.nn.functional as functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import measure
-import ptxgen
 from measure import Work
+from scripts import needs_gpu
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
 CODES = {"f32": 0, "bf16": 3}  # enum dtype of peers.cuh
@@ -326,27 +326,16 @@ class Attention(Case):
         return made | {"ours": lambda: launch() or [self.c]}
 
 
-class Bench:
+class Bench(measure.Bench):
     def __init__(self, options):
-        torch.zeros(1, device="cuda")
-        self.options = options
-        self.gpu = ptxgen.Device()
+        super().__init__(options)
         self.peers = ctypes.CDLL(options.peers)
-        self.output = measure.Output(options.output, self.gpu)
-        self.clock = measure.Clock()
-        self.wrong, self.copy_rate = 0, 0.0
 
     def example(self, name, *arguments):
         path = os.path.join(self.options.build, "examples", name)
         command = [path, "--emit", *map(str, arguments)]
         return self.gpu.load(subprocess.run(command, capture_output=True, text=True,
                                             check=True).stdout)
-
-    def time_copy(self):
-        self.copy_rate, taken = self.clock.copy_rate()
-        self.output.line({"kind": "copy", "bytes": 2 * measure.COPY_BYTES, **taken,
-                          "tb_s": round(self.copy_rate / 1e12, 4)})
-        print(f"device copy {self.copy_rate / 1e12:.3f} TB/s", flush=True)
 
     def rate(self, case, us):
         if case.flop:
@@ -363,11 +352,7 @@ class Bench:
             if version == "torch.compile" and self.options.no_compile:
                 continue
             case.poison()
-            errors[version] = case.error(run())
-            if not errors[version] <= case.tolerance():
-                self.wrong += 1
-                print(f"WRONG  {what}, {version}: off by {errors[version]:.3g}, "
-                      f"{case.tolerance():.3g} allowed", flush=True)
+            errors[version] = self.check(what, version, case.error(run()), case.tolerance())
             works[version] = Work(run, 3)
         times = self.clock.compare(works)
         for version, taken in times.items():
@@ -403,9 +388,7 @@ def main():
     parser.add_argument("--warm", action="store_true", help="torch.compile alone, not timed")
     options = parser.parse_args()
     options.columns = [int(c) for c in options.columns.split(",")]
-    if not torch.cuda.is_available():
-        print("peers_examples.py: PyTorch sees no GPU", file=sys.stderr)
-        return 77
+    needs_gpu()
     bench = Bench(options)
     if not options.warm:
         bench.time_copy()

@@ -22,10 +22,23 @@ def stream():
     return torch.cuda.current_stream().cuda_stream
 
 
+def whole(function):
+    """Compiled by torch.compile, as one graph for these shapes."""
+    return torch.compile(function, dynamic=False, fullgraph=True)
+
+
+def slices(n):
+    """Of n elements, so that what a check computes on the way has room."""
+    return [slice(first, first + (1 << 26)) for first in range(0, n, 1 << 26)]
+
+
 def cuda(function, *args):
-    """A launch of libpeers; the stream is the last argument."""
+    """A launch of libpeers: tensors go as addresses, numbers of Python as u64; the stream is the last argument."""
+    given = [c_uint64(a.data_ptr()) if torch.is_tensor(a) else c_uint64(a) if isinstance(a, int) else a
+             for a in args]
+
     def run():
-        status = function(*args, c_void_p(stream()))
+        status = function(*given, c_void_p(stream()))
         if status:
             raise RuntimeError(f"{function.__name__}: CUDA error {status}")
     return run
@@ -34,6 +47,7 @@ def cuda(function, *args):
 class Case:
     """One kernel on n elements: tensors, versions by name, what to check and bytes to move."""
     types = ("f32", "bf16", "f16", "f64")
+    options = {}  # of the kernel
     sizes = ()  # of the kernel's own; none: those of the command line
     uncaptured = ()  # versions that cannot be: timed as calls from Python, with their waits
 
@@ -49,7 +63,7 @@ class Case:
 
     def bound(self, name, **arguments):
         """Our kernel, on all elements."""
-        launch = self.gpu.kernel(name, self.dtype).bind(n=self.n, **arguments)
+        launch = self.gpu.kernel(name, self.dtype, **self.options).bind(n=self.n, **arguments)
         return lambda: launch(stream())
 
     def scalar(self, value):
@@ -82,7 +96,7 @@ class SquaredSum(Case):
 
         def squares(x):
             return torch.square(x.to(accumulate)).sum()
-        compiled = torch.compile(squares, dynamic=False, fullgraph=True)
+        compiled = whole(squares)
 
         def torch_norm():
             self.sum = torch.linalg.vector_norm(x, dtype=accumulate) ** 2
@@ -92,13 +106,12 @@ class SquaredSum(Case):
 
         def in_triton():
             peers_triton.squared_sum[self.grid(4096)](x, self.narrow, n, self.wide, 4096)
-        parts, at = self.peers.peers_squared_sum, c_uint64(x.data_ptr())
-        out = c_uint64(self.partials.data_ptr())
-        wide = cuda(parts, self.code, c_int(1), at, c_uint64(n), out)
+
+        def in_cuda(wide):
+            return cuda(self.peers.peers_squared_sum, self.code, c_int(wide), x, n, self.partials)
         versions = {"ours": self.bound("squared_sum", x=x, partials=self.partials),
-                    "torch": torch_norm, "torch.compile": torch_compile,
-                    "CUDA C++": cuda(parts, self.code, c_int(0), at, c_uint64(n), out),
-                    "CUDA C++, f64 sums": wide, "Triton": in_triton}
+                    "torch": torch_norm, "torch.compile": torch_compile, "CUDA C++": in_cuda(0),
+                    "CUDA C++, f64 sums": in_cuda(1), "Triton": in_triton}
         if self.wide:
             del versions["CUDA C++, f64 sums"]
         return versions
@@ -132,13 +145,12 @@ class Clip(Case):
 
     def versions(self):
         gradient, record, n = self.gradient, self.record, self.n
-        compiled = torch.compile(lambda g, s: g.mul_(s), dynamic=False, fullgraph=True)
-        at, of = c_uint64(gradient.data_ptr()), c_uint64(record.data_ptr())
+        compiled = whole(lambda g, s: g.mul_(s))
         return {"ours": self.bound("gradient_clip_from_device_scale", gradient=gradient,
                                    record=record),
                 "torch": lambda: torch._foreach_mul_([gradient], self.scale),
                 "torch.compile": lambda: compiled(gradient, record[0]),
-                "CUDA C++": cuda(self.peers.peers_clip, self.code, at, c_uint64(n), of),
+                "CUDA C++": cuda(self.peers.peers_clip, self.code, gradient, n, record),
                 "Triton": lambda: peers_triton.clip[self.grid(1024)](gradient, record, n,
                                                                      self.wide, 1024)}
 
@@ -183,14 +195,13 @@ class Quantize(Case):
 
         def in_place(x, d, out, scale):
             out.copy_(self.formula(x, d, scale))
-        compiled = torch.compile(in_place, dynamic=False, fullgraph=True)
-        at = [c_uint64(t.data_ptr()) for t in (x, d, out)]
+        compiled = whole(in_place)
         return {"ours": self.bound("quantize_ste_backward", x=x, d_output=d, d_input=out,
                                    scale=SCALE, zero_point=ZERO_POINT),
                 "torch": lambda: in_place(x, d, out, scale),
                 "torch.compile": lambda: compiled(x, d, out, scale),
-                "CUDA C++": cuda(self.peers.peers_quantize, self.code, *at, c_uint64(n),
-                                 c_double(SCALE), c_int(LOW), c_int(HIGH)),
+                "CUDA C++": cuda(self.peers.peers_quantize, self.code, x, d, out, n, c_double(SCALE),
+                                 c_int(LOW), c_int(HIGH)),
                 "Triton": lambda: peers_triton.quantize[self.grid(1024)](
                     x, d, out, SCALE, float(LOW), float(HIGH), n, self.wide, 1024)}
 
@@ -200,8 +211,7 @@ class Quantize(Case):
     def error(self):
         """The number of elements in a million that differ from the formula."""
         wrong = 0
-        for first in range(0, self.n, 1 << 26):
-            part = slice(first, first + (1 << 26))
+        for part in slices(self.n):
             wanted = self.formula(self.x[part], self.d_output[part], self.scale)
             wrong += (self.d_input[part] != wanted).sum().item()
         return 1e6 * wrong / self.n
@@ -229,13 +239,11 @@ class Lerp(Case):
         def by_copies(d, a, b):
             a.copy_(d * (1 - WEIGHT))
             b.copy_(d * WEIGHT)
-        compiled = torch.compile(by_copies, dynamic=False, fullgraph=True)
-        at = [c_uint64(t.data_ptr()) for t in (d, a, b)]
+        compiled = whole(by_copies)
         return {"ours": self.bound("lerp_backward", d_output=d, d_a=a, d_b=b, weight=WEIGHT),
                 "torch": lambda: in_place(d, a, b),
                 "torch.compile": lambda: compiled(d, a, b),
-                "CUDA C++": cuda(self.peers.peers_lerp, self.code, *at, c_uint64(n),
-                                 c_double(WEIGHT)),
+                "CUDA C++": cuda(self.peers.peers_lerp, self.code, d, a, b, n, c_double(WEIGHT)),
                 "Triton": lambda: peers_triton.lerp[self.grid(1024)](
                     d, a, b, 1 - WEIGHT, WEIGHT, n, self.wide, 1024)}
 

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Compares the kernels of quantizers with PyTorch, torch.compile and CUDA C++."""
-from ctypes import c_float, c_uint64
+from ctypes import c_float
 
 import torch
 from torch.ao.quantization.observer import MovingAverageMinMaxObserver
 
 import package  # noqa: F401
 import ptxgen
-from peers_kernels import Case, cuda, stream
+from peers_kernels import Case, cuda, slices, stream, whole
 
 E4M3_MAX = 448.0
 
 
 class CastFp8(Case):
     """To e4m3 with the scale on the device and amax, as delayed scaling uses it."""
-    name, types = "cast_fp8", ("bf16", "f32")
+    name, types, options = "cast_fp8", ("bf16", "f32"), {"scale": "device"}
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -26,24 +26,17 @@ class CastFp8(Case):
     def bytes(self):
         return self.n * (self.type.itemsize + 1)
 
-    def bound(self, name, **arguments):
-        kernel = self.gpu.kernel(name, self.dtype, scale="device")
-        launch = kernel.bind(n=self.n, **arguments)
-        return lambda: launch(torch.cuda.current_stream().cuda_stream)
-
     def versions(self):
         x, y, scale, amax = self.x, self.y, self.scale, self.amax
 
         def cast(x, y, scale, amax):
             y.copy_((x.float() * scale).clamp(-E4M3_MAX, E4M3_MAX).to(torch.float8_e4m3fn))
             amax.copy_(torch.maximum(amax, x.abs().amax().float()))
-        compiled = torch.compile(cast, dynamic=False, fullgraph=True)
-        at = [c_uint64(t.data_ptr()) for t in (x, y)]
-        by_cuda = cuda(self.peers.peers_cast_e4m3, self.code, *at, c_uint64(self.n),
-                       c_uint64(scale.data_ptr()), c_uint64(amax.data_ptr()))
+        compiled = whole(cast)
         return {"ours": self.bound(self.name, x=x, y=y.view(torch.uint8), scale=scale, amax=amax),
                 "torch": lambda: cast(x, y, scale, amax),
-                "torch.compile": lambda: compiled(x, y, scale, amax), "CUDA C++": by_cuda}
+                "torch.compile": lambda: compiled(x, y, scale, amax),
+                "CUDA C++": cuda(self.peers.peers_cast_e4m3, self.code, x, y, self.n, scale, amax)}
 
     def poison(self):
         self.y.view(torch.uint8).fill_(0x7f)
@@ -52,8 +45,7 @@ class CastFp8(Case):
     def error(self):
         """The number of codes that differ from PyTorch's, and whether amax does."""
         wrong = (self.amax != self.x.abs().amax().float()).item()
-        for first in range(0, self.n, 1 << 26):
-            part = slice(first, first + (1 << 26))
+        for part in slices(self.n):
             wanted = (self.x[part].float() * self.scale).clamp(-E4M3_MAX, E4M3_MAX)
             wanted = wanted.to(torch.float8_e4m3fn).view(torch.uint8)
             wrong += (self.y[part].view(torch.uint8) != wanted).sum().item()
@@ -98,8 +90,8 @@ class DelayedScale(Case):
         history[0].zero_()
 
     def versions(self):
-        n, state = self.n, (self.history, self.scale, self.scale_inv)
-        self.apart = [self.start[:, k].clone() for k in range(n)]
+        state = (self.history, self.scale, self.scale_inv)
+        self.apart = [self.start[:, k].clone() for k in range(self.n)]
         heads, tails = [h[:-1] for h in self.apart], [h[1:] for h in self.apart]
         last, first = [h[-1] for h in self.apart], [h[0] for h in self.apart]
 
@@ -110,11 +102,9 @@ class DelayedScale(Case):
             torch._foreach_copy_(heads, torch._foreach_mul(tails, 1.0))
             torch._foreach_copy_(last, newest)
             torch._foreach_zero_(first)
-        compiled = torch.compile(self.together, dynamic=False, fullgraph=True)
-        launch = self.gpu.kernel(self.name, self.dtype).bind(
-            n=n, count=self.elements(), history=self.history, scale=self.scale,
-            scale_inv=self.scale_inv)
-        return {"ours": lambda: launch(torch.cuda.current_stream().cuda_stream),
+        compiled = whole(self.together)
+        return {"ours": self.bound(self.name, count=self.elements(), history=self.history, scale=self.scale,
+                                   scale_inv=self.scale_inv),
                 "torch": lambda: self.together(*state), "torch.compile": lambda: compiled(*state),
                 "torch foreach": one_by_one}
 
@@ -147,18 +137,13 @@ class Forward(Case):
         self.x = self.random(8)
         self.y = torch.empty_like(self.x)
 
-    def bound(self, name, **arguments):
-        launch = self.gpu.kernel(name, self.dtype, **self.options).bind(n=self.n, **arguments)
-        return lambda: launch(torch.cuda.current_stream().cuda_stream)
-
     def poison(self):
         self.y.fill_(float("nan"))
 
     def error(self):
         """The number of elements that differ from PyTorch's by more than two roundings of f32."""
         wrong = 0
-        for first in range(0, self.n, 1 << 26):
-            part = slice(first, first + (1 << 26))
+        for part in slices(self.n):
             wanted = self.wanted(self.x[part]).float()
             same = (self.y[part].float() - wanted).abs() <= wanted.abs() * 2.0 ** -22
             wrong += (~same).sum().item()
@@ -171,7 +156,7 @@ class Forward(Case):
 
 class FakeQuantizeGroups(Forward):
     """INT4 in groups of 32, symmetric, each with its own scale."""
-    name, options = "fake_quantize_groups", {}
+    name = "fake_quantize_groups"
 
     def __init__(self, *args):
         super().__init__(*args)
@@ -185,14 +170,11 @@ class FakeQuantizeGroups(Forward):
 
     def versions(self):
         x, y = self.x, self.y
-        compiled = torch.compile(lambda x, y: y.copy_(self.wanted(x)), dynamic=False,
-                                 fullgraph=True)
-        at = [c_uint64(t.data_ptr()) for t in (x, y)]
+        compiled = whole(lambda x, y: y.copy_(self.wanted(x)))
         return {"ours": self.bound(self.name, x=x, y=y, scale=0),
                 "torch": lambda: y.copy_(self.wanted(x)),
                 "torch.compile": lambda: compiled(x, y),
-                "CUDA C++": cuda(self.peers.peers_fake_quantize_groups, self.code, *at,
-                                 c_uint64(self.n))}
+                "CUDA C++": cuda(self.peers.peers_fake_quantize_groups, self.code, x, y, self.n)}
 
 
 class FakeQuantize(Forward):
@@ -210,16 +192,14 @@ class FakeQuantize(Forward):
 
     def versions(self):
         x, y, scale, zero_point = self.x, self.y, self.scale, self.zero_point
-        compiled = torch.compile(lambda x, y: y.copy_(self.wanted(x)), dynamic=False,
-                                 fullgraph=True)
-        at = [c_uint64(t.data_ptr()) for t in (x, y)]
+        compiled = whole(lambda x, y: y.copy_(self.wanted(x)))
 
         def torch_op():
             self.y.copy_(torch.fake_quantize_per_tensor_affine(x, scale, zero_point, -128, 127))
         return {"ours": self.bound(self.name, x=x, y=y, scale=scale, zero_point=zero_point),
                 "torch": torch_op, "torch.compile": lambda: compiled(x, y),
-                "CUDA C++": cuda(self.peers.peers_fake_quantize, self.code, *at, c_uint64(self.n),
-                                 c_uint64(scale.data_ptr()), c_float(-131), c_float(124))}
+                "CUDA C++": cuda(self.peers.peers_fake_quantize, self.code, x, y, self.n, scale,
+                                 c_float(-131), c_float(124))}
 
 
 class Backward(Case):
@@ -263,18 +243,14 @@ class Backward(Case):
         self.d_zero.copy_(of_zero.sum((0, 2)))
 
     def by_cuda(self):
-        outer, channels, inner = self.shape
-        at = [c_uint64(t.data_ptr()) for t in (self.x, self.dy, self.dx)]
-        small = [c_uint64(t.data_ptr()) for t in (self.scale, self.zero_point, self.d_scale,
-                                                  self.d_zero)]
         self.partials = torch.empty(1 << 22, device="cuda", dtype=torch.float64)
-        return cuda(self.peers.peers_learned, self.code, *at, c_uint64(outer), c_uint64(channels),
-                    c_uint64(inner), c_float(self.low), c_float(self.high), *small,
-                    c_uint64(self.partials.data_ptr()))
+        return cuda(self.peers.peers_learned, self.code, self.x, self.dy, self.dx, *self.shape,
+                    c_float(self.low), c_float(self.high), self.scale, self.zero_point, self.d_scale,
+                    self.d_zero, self.partials)
 
     def versions(self):
         inputs = (self.x, self.dy, self.scale, self.zero_point)
-        compiled = torch.compile(self.gradients, dynamic=False, fullgraph=True)
+        compiled = whole(self.gradients)
         return {"ours": self.ours(True), "ours, exact division": self.ours(False),
                 "torch": self.torch_op, "torch.compile": lambda: compiled(*inputs),
                 "CUDA C++": self.by_cuda()}
@@ -392,11 +368,9 @@ class LearnedGroups(Backward):
         self.gradients(self.x, self.dy, self.scale, self.zero_point)
 
     def by_cuda(self):
-        at = [c_uint64(t.data_ptr()) for t in (self.x, self.dy, self.dx)]
-        small = [c_uint64(t.data_ptr()) for t in (self.scale, self.zero_point, self.d_scale,
-                                                  self.d_zero)]
-        return cuda(self.peers.peers_learned_groups, self.code, *at, c_uint64(self.n),
-                    c_float(self.low), c_float(self.high), *small)
+        return cuda(self.peers.peers_learned_groups, self.code, self.x, self.dy, self.dx, self.n,
+                    c_float(self.low), c_float(self.high), self.scale, self.zero_point, self.d_scale,
+                    self.d_zero)
 
 
 class Observer(Case):
@@ -434,7 +408,7 @@ class Observer(Case):
 
     def versions(self):
         state = (self.state, self.scale, self.zero_point)
-        compiled = torch.compile(self.formula, dynamic=False, fullgraph=True)
+        compiled = whole(self.formula)
         operations = ptxgen.Operations(self.gpu, any_address=True)
 
         def ours():
@@ -442,11 +416,10 @@ class Observer(Case):
                 dtype=self.dtype, count=self.n, x=self.x, state=self.state, scales=self.scale,
                 zero_points=self.zero_point, q_min=0, q_max=self.LEVELS, eps=self.EPS,
                 averaging_constant=self.CONSTANT, stream=stream())
-        at = [c_uint64(t.data_ptr()) for t in (self.x, *state)]
         return {"ours": ours, "torch": self.torch_observer,
                 "torch.compile": lambda: compiled(self.x, *state),
-                "CUDA C++": cuda(self.peers.peers_observe, self.code, at[0], c_uint64(self.n),
-                                 c_float(self.CONSTANT), c_float(self.EPS), *at[1:])}
+                "CUDA C++": cuda(self.peers.peers_observe, self.code, self.x, self.n,
+                                 c_float(self.CONSTANT), c_float(self.EPS), *state)}
 
     def poison(self):
         self.state.copy_(torch.tensor([-4.0, 3.0, float("inf"), -float("inf")]))

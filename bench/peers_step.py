@@ -41,6 +41,7 @@ import measure
 import ptxgen
 from measure import Work
 from peers_kernels import CODES, DTYPES, stream
+from scripts import needs_gpu
 
 # Set and dtype, our formats, and whether torch.compile is tried.
 CASES = {"LoRA 28 x 6/f32": (("full",), True), "2000 x 512/f32": (("full",), False),
@@ -300,19 +301,14 @@ def within(seconds, run):
         signal.signal(signal.SIGALRM, before)
 
 
-class Bench:
+class Bench(measure.Bench):
     def __init__(self, options):
-        torch.zeros(1, device="cuda")
         # Tuning results from when everything was compiling at once are not valid.
         torch._inductor.config.autotune_local_cache = False
-        self.options = options
-        self.gpu = ptxgen.Device()
+        super().__init__(options)
         self.peers = ctypes.CDLL(options.peers) if options.peers else None
-        self.output = measure.Output(options.output, self.gpu)
-        self.clock = measure.Clock()
-        self.wrong, self.begun = 0, time.monotonic()
-        rate, copy = self.clock.copy_rate()
-        self.output.line({"kind": "copy", "tb_s": rate / 1e12, **copy})
+        self.begun = time.monotonic()
+        self.time_copy()
 
     def say(self, text):
         print(f"{time.monotonic() - self.begun:6.1f} s  {text}", flush=True)
@@ -444,9 +440,7 @@ def main():
     parser.add_argument("--compile-seconds", type=int, default=60)
     parser.add_argument("--warm", action="store_true")
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("peers_step.py: PyTorch sees no GPU", file=sys.stderr)
-        return 77
+    needs_gpu()
     bench = None if options.warm else Bench(options)
     listed = subprocess.run([os.path.join(options.build, "bench", "list_sets")], check=True,
                             capture_output=True, text=True).stdout.splitlines()

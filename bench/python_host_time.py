@@ -9,8 +9,6 @@ ranks, of which this is one and the other is not there: torch's fake backend sen
 Python does, with the launches left out: PTXGEN_LIBCUDA must name the emulator, and
 PTXGEN_EMU_DEVICE=sm_90,pageable must be set. Writes RESULTS/python_host_time.json."""
 
-import json
-import os
 import statistics
 import sys
 import time
@@ -24,6 +22,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 import ptxgen
 import ptxgen.torch
 from ptxgen._library import c
+from scripts import gpu_or_emulator, write_json
 from shapes import GPT2
 
 # The shapes, and how many of the tensors are DTensors, as FSDP2 has them.
@@ -104,10 +103,7 @@ def without_launches():
 
 
 def main():
-    gpu = torch.cuda.is_available() and "emulator" not in ptxgen.Device().info.name
-    device = "cuda" if gpu else "cpu"
-    if not gpu:
-        ptxgen.torch.emulate()
+    gpu, device = gpu_or_emulator()
     synchronize = torch.cuda.synchronize if gpu else lambda: None
     found = {"device": torch.cuda.get_device_name() if gpu else "the emulator, without launches",
              "torch": torch.__version__, "microseconds": {}}
@@ -151,9 +147,7 @@ def main():
             text = f"{value:.3f}" if isinstance(value, float) else f"{value['median']:.1f} ({value['min']:.1f})"
             print(f"{name:22} {what:28} {text:>18}")
     if len(sys.argv) > 1:
-        os.makedirs(sys.argv[1], exist_ok=True)
-        with open(os.path.join(sys.argv[1], "python_host_time.json"), "w") as out:
-            json.dump(found, out, indent=1)
+        write_json(sys.argv[1], "python_host_time.json", found)
 
 
 if __name__ == "__main__":

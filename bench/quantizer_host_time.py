@@ -11,19 +11,16 @@ each other, with one backward pass; and alone with the backward pass in the call
 the thread of the device. Functions that compute nothing show what torch takes for one in Python. Writes
 RESULTS/quantizer_host_time.json."""
 
-import json
-import os
 import statistics
 import sys
 import time
 
 import torch
 
-import ptxgen
-import ptxgen.torch
 from ptxgen import operations
 from ptxgen.torch import quantization as q
 from ptxgen.torch.quantization import _launch
+from scripts import gpu_or_emulator, write_json
 
 SHAPE, REPEATS, WARM, TURNS, CHAIN = (64, 64), 200, 30, 5, 20
 COLUMNS = ("forward", "both", "forward in a chain", "both in a chain", "both in one thread")
@@ -118,15 +115,10 @@ def median(work, calls, synchronize):
 
 
 def main():
-    gpu = torch.cuda.is_available() and "emulator" not in ptxgen.Device().info.name
-    device = "cuda" if gpu else "cpu"
-    synchronize = torch.cuda.synchronize
+    gpu, device = gpu_or_emulator()
+    synchronize = torch.cuda.synchronize if gpu else lambda: None
     if not gpu:
-        ptxgen.torch.emulate()
         torch.set_num_threads(1)
-
-        def synchronize():
-            pass
     x, gradient = leaf(*SHAPE, device=device), torch.ones(SHAPE, device=device)
     works = {name: of_each(*case, x, gradient) for name, case in cases(device).items()}
     for work in works.values():
@@ -149,10 +141,7 @@ def main():
     for name, row in report["microseconds"].items():
         print(f"{name:32}" + "".join(f" {value:8.1f}" for value in row.values()))
     if len(sys.argv) > 1:
-        os.makedirs(sys.argv[1], exist_ok=True)
-        with open(os.path.join(sys.argv[1], "quantizer_host_time.json"), "w") as out:
-            json.dump(report, out, indent=1)
-            out.write("\n")
+        write_json(sys.argv[1], "quantizer_host_time.json", report)
 
 
 if __name__ == "__main__":

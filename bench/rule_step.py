@@ -8,19 +8,16 @@ graph, which sets gradients, scalars and the limit again, launched 100 times.
 
 Needs a GPU.
 """
-import statistics
-import sys
-
 import torch
 
-sys.path.insert(0, f"{sys.argv[1]}/python")
-import ptxgen  # noqa: E402
-import ptxgen.torch  # noqa: E402
+import measure  # finds the package
+import ptxgen
+import ptxgen.torch
 
 LAYER = [1536 * 16, 16 * 1536, 1536 * 16, 16 * 256, 1536, 1536]
 SETS = {"LoRA layer": LAYER, "LoRA 28 x 6": 28 * LAYER, "2000 x 512": 2000 * [512]}
 RUNS, TURNS = 100, 15
-AHEAD = 3_000_000  # cycles
+AHEAD = 3_000_000  # cycles, until all are launched
 SETTINGS = {"lr": 1e-4, "betas": (0.9, 0.999), "eps": 1e-8, "weight_decay": 0.01, "max_grad_norm": 1.0}
 
 
@@ -36,8 +33,8 @@ def my_adamw(p, g, exp_avg, exp_avg_sq, t, lr, betas, eps, weight_decay):
     return p - step * m / (ptxgen.sqrt(v) / ptxgen.sqrt(1 - b2 ** t) + eps), m, v
 
 
-def graphs_of(make, sizes, dtype):
-    """The optimizer, a graph of many steps and one of one step."""
+def works_of(make, sizes, dtype):
+    """Many steps in a graph, and a graph of one step, launched as often."""
     generator = torch.Generator(device="cuda").manual_seed(1)
 
     def random(size, scale):
@@ -47,28 +44,11 @@ def graphs_of(make, sizes, dtype):
     for p in params:
         p.grad = random(p.shape, 1e-3)
     optimizer = make(params)
-    optimizer.step()
-    torch.cuda.synchronize()
-    graphs = [torch.cuda.CUDAGraph() for _ in range(2)]
-    for graph, steps in zip(graphs, (RUNS, 1)):
-        with torch.cuda.graph(graph):
-            for _ in range(steps):
-                optimizer.step()
-    return optimizer, graphs
-
-
-def time_of(graph, replays):
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda._sleep(AHEAD)  # until all are launched
-    begin.record()
-    for _ in range(replays):
-        graph.replay()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) * 1e3 / RUNS
+    return measure.Work(optimizer.step, calls=RUNS), measure.Work(optimizer.step, replays=RUNS)
 
 
 def main():
+    clock = measure.Clock(TURNS, AHEAD)
     for name, sizes in SETS.items():
         for dtype, more in ((torch.float32, {}), (torch.bfloat16, {"state_dtype": "bf16"})):
             settings = {**SETTINGS, **more}
@@ -79,15 +59,10 @@ def main():
             def rule(params):
                 return ptxgen.torch.Optimizer(params, my_adamw, **settings)
 
-            forms = {"AdamW": graphs_of(library, sizes, dtype), "AdamW again": graphs_of(library, sizes, dtype),
-                     "a rule": graphs_of(rule, sizes, dtype)}
-            times = {form: ([], []) for form in forms}
-            for _ in range(TURNS):
-                for form, (_, graphs) in forms.items():
-                    for us, graph, replays in zip(times[form], graphs, (1, RUNS)):
-                        us.append(time_of(graph, replays))
-            found = "; ".join(f"{form} {' / '.join(f'{statistics.median(one):.2f}' for one in us)} us"
-                              for form, us in times.items())
+            works = {(form, k): work for form, make in (("AdamW", library), ("AdamW again", library), ("a rule", rule))
+                     for k, work in enumerate(works_of(make, sizes, dtype))}
+            times = {of: time["median_us"] for of, time in clock.compare(works).items()}
+            found = "; ".join(f"{form} {times[form, 0]:.2f} / {times[form, 1]:.2f} us" for form, k in works if not k)
             print(f"{name:12} {str(dtype)[6:]:9} {found}", flush=True)
 
 

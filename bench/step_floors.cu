@@ -16,26 +16,12 @@
 //                         128 x 128 weights in shared memory
 //
 // Times are medians of graphs; `of the copy`: the rate, compared with that of the copy.
-#include <cuda_fp8.h>
-#include <cuda_runtime.h>
+#include "floors.cuh"
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <vector>
+#include <cuda_fp8.h>
 
 namespace
 {
-
-#define CHECK(call)                                                                                \
-    do {                                                                                           \
-        const cudaError_t status = call;                                                           \
-        if (status != cudaSuccess) {                                                               \
-            std::fprintf(stderr, "%s: %s\n", #call, cudaGetErrorString(status));                   \
-            std::exit(1);                                                                          \
-        }                                                                                          \
-    } while (0)
 
 enum { THREADS = 256, TILE = 128, LINES = 16 };
 enum mix { COPY, READ, WRITE, FIRST, LATER };
@@ -125,8 +111,6 @@ __global__ void __launch_bounds__(THREADS)
 struct scalars {
     float factor, step_size, root2, decay;
 };
-
-constexpr float BETA1 = 0.9f, BETA2 = 0.999f, EPS = 1e-8f;
 
 __device__ void adamw(const scalars &r, float &p, float g, float &m, float &v)
 {
@@ -361,27 +345,12 @@ double copy_rate;
 template <class F> double measure(const char *name, double bytes, F launches)
 {
     enum { ROUNDS = 15, TURNS = 4 };
-    cudaGraph_t graph;
-    cudaGraphExec_t made;
-    cudaEvent_t from, to;
+    const cudaGraphExec_t graph = captured(stream, launches);
     std::vector<float> times;
-    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    launches();
-    CHECK(cudaGetLastError());
-    CHECK(cudaStreamEndCapture(stream, &graph));
-    CHECK(cudaGraphInstantiate(&made, graph, 0));
-    CHECK(cudaEventCreate(&from));
-    CHECK(cudaEventCreate(&to));
     for (int round = 0; round < ROUNDS + 2; round++) {
-        float ms;
-        CHECK(cudaEventRecord(from, stream));
-        for (int turn = 0; turn < TURNS; turn++)
-            CHECK(cudaGraphLaunch(made, stream));
-        CHECK(cudaEventRecord(to, stream));
-        CHECK(cudaEventSynchronize(to));
-        CHECK(cudaEventElapsedTime(&ms, from, to));
+        const float us = time_of(stream, graph, TURNS);
         if (round >= 2)
-            times.push_back(ms * 1000 / TURNS);
+            times.push_back(us);
     }
     std::sort(times.begin(), times.end());
     const double median = times[ROUNDS / 2], rate = bytes / median * 1e-3;
@@ -390,8 +359,7 @@ template <class F> double measure(const char *name, double bytes, F launches)
     std::printf("%-44s %8.1f us (%.1f to %.1f) %7.1f GB/s  %.3f of the copy\n", name, median,
                 times.front(), times.back(), rate, rate / copy_rate);
     std::fflush(stdout);
-    CHECK(cudaGraphExecDestroy(made));
-    CHECK(cudaGraphDestroy(graph));
+    CHECK(cudaGraphExecDestroy(graph));
     return median;
 }
 
@@ -479,14 +447,6 @@ template <int WIDTH, int BLOCKS, int AHEAD, how HOW> void fused_measure(const le
         kernel<<<tiles, WIDTH, shared, stream>>>(l.rows, l.columns, f32[0], bf16, f32[1], f32[2],
                                                  l.record, l.codes, l.turned, l.scales);
     });
-}
-
-template <class T> T *memory(size_t count, unsigned char byte = 0)
-{
-    T *made = nullptr;
-    CHECK(cudaMalloc(&made, count * sizeof(T)));
-    CHECK(cudaMemset(made, byte, count * sizeof(T)));
-    return made;
 }
 
 } // namespace

@@ -18,6 +18,7 @@ import torch
 
 import package  # noqa: F401
 import ptxgen
+from scripts import needs_gpu
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16,
           "f64": torch.float64}
@@ -218,54 +219,42 @@ def same(a, b):
     return ((a != b) & ~(a.isnan() & b.isnan())).sum().item()
 
 
-def check_fake_quantize(gpu, report, operations, count):
+def backward(operations, name, x, dy, **how):
+    """Our d_input."""
+    d_input = torch.empty_like(dy)
+    operations.quantize_backward(stream=stream(), dtype=name, count=x.numel(), x=x, d_output=dy, d_input=d_input, **how)
+    return d_input
+
+
+def fake_quantize_case(report, operations, name, what, shape, torchs, **of):
+    x, dy = (t.view(shape) for t in quantize_input(math.prod(shape), DTYPES[name], 0.03))
+    mine = backward(operations, name, x, dy, reciprocal=True, fake_quantize=True, **of)
+    leaf = x.clone().requires_grad_()
+    try:
+        torchs(leaf).backward(dy)
+    except RuntimeError as error:
+        report.case("fake_quantize", f"{name}, {what}: PyTorch has none", True, why=str(error)[:80])
+        return
+    differ = same(mine, leaf.grad)
+    report.case("fake_quantize", f"{name}, {what}, {x.numel()} elements", differ == 0, differ=differ,
+                kept=(mine != 0).sum().item())
+
+
+def check_fake_quantize(report, operations, count):
+    channels = 37
+    shape = (16, channels, count // (16 * channels))
+    scales = (0.02 + 0.001 * torch.arange(channels)).to(device="cuda").float().clone()
+    points = (torch.arange(channels) % 9 - 4).to(device="cuda").int().clone()
     for name in ("f32", "bf16", "f16"):
-        dtype, scale, zero_point = DTYPES[name], 0.03, 3
-        x, dy = quantize_input(count, dtype, scale)
-        mine = torch.empty_like(dy)
-        operations.quantize_backward(stream=stream(), dtype=name, count=count, x=x.data_ptr(),
-                                     d_output=dy.data_ptr(), d_input=mine.data_ptr(), scale=scale,
-                                     zero_point=zero_point, reciprocal=True, fake_quantize=True)
-        leaf = x.clone().requires_grad_()
-        try:
-            torch.fake_quantize_per_tensor_affine(leaf, scale, zero_point, -128, 127).backward(dy)
-        except RuntimeError as error:
-            report.case("fake_quantize", f"{name}: PyTorch has none", True, why=str(error)[:80])
-            continue
-        report.case("fake_quantize", f"{name}, a scale for the tensor, {count} elements",
-                    same(mine, leaf.grad) == 0, differ=same(mine, leaf.grad),
-                    kept=(mine != 0).sum().item())
+        fake_quantize_case(report, operations, name, "a scale for the tensor", (count,),
+                           lambda x: torch.fake_quantize_per_tensor_affine(x, 0.03, 3, -128, 127),
+                           scale=0.03, zero_point=3)
+        fake_quantize_case(report, operations, name, f"{channels} channels", shape,
+                           lambda x: torch.fake_quantize_per_channel_affine(x, scales, points, 1, -128, 127),
+                           scales=scales, zero_points=points, channels=channels, inner=shape[2])
 
 
-def check_fake_quantize_channels(gpu, report, operations, count):
-    shape, axis = (16, 37, count // (16 * 37)), 1
-    channels, inner = shape[axis], shape[2]
-    count = math.prod(shape)
-    for name in ("f32", "bf16", "f16"):
-        dtype = DTYPES[name]
-        x, dy = (t.view(shape) for t in quantize_input(count, dtype, 0.03))
-        scales = (0.02 + 0.001 * torch.arange(channels)).to(device="cuda").float().clone()
-        points = (torch.arange(channels) % 9 - 4).to(device="cuda").int().clone()
-        mine = torch.empty_like(dy)
-        operations.quantize_backward(stream=stream(), dtype=name, count=count, x=x.data_ptr(),
-                                     d_output=dy.data_ptr(), d_input=mine.data_ptr(),
-                                     scales=scales.data_ptr(), zero_points=points.data_ptr(),
-                                     channels=channels, inner=inner, reciprocal=True,
-                                     fake_quantize=True)
-        leaf = x.clone().requires_grad_()
-        try:
-            torch.fake_quantize_per_channel_affine(leaf, scales, points, axis, -128,
-                                                   127).backward(dy)
-        except RuntimeError as error:
-            report.case("fake_quantize", f"{name}, channels: PyTorch has none", True,
-                        why=str(error)[:80])
-            continue
-        report.case("fake_quantize", f"{name}, {channels} channels, {count} elements",
-                    same(mine, leaf.grad) == 0, differ=same(mine, leaf.grad),
-                    kept=(mine != 0).sum().item())
-
-
-def check_straight_through(gpu, report, operations, count):
+def check_straight_through(report, operations, count):
     """clamp(round(x / scale) + zero point) with a straight-through gradient. PyTorch divides by a
     tensor; for a number it multiplies by the rounded reciprocal."""
     for name in ("f32", "f64", "bf16", "f16"):
@@ -279,10 +268,7 @@ def straight_through_case(report, operations, count, name, reciprocal):
     divisor = torch.tensor(0.03, device="cuda", dtype=compute)
     scale = divisor.item()
     x, dy = quantize_input(count, dtype, scale)
-    mine = torch.empty_like(dy)
-    operations.quantize_backward(stream=stream(), dtype=name, count=count, x=x.data_ptr(),
-                                 d_output=dy.data_ptr(), d_input=mine.data_ptr(), scale=scale,
-                                 zero_point=zero_point, reciprocal=reciprocal)
+    mine = backward(operations, name, x, dy, scale=scale, zero_point=zero_point, reciprocal=reciprocal)
     leaf = x.clone().requires_grad_()
     quotient = leaf / (scale if reciprocal else divisor)
     rounded = quotient + (torch.round(quotient) - quotient).detach()
@@ -317,14 +303,14 @@ def straight_through_case(report, operations, count, name, reciprocal):
 # ---- lerp ----------------------------------------------------------------------------------------
 
 
-def check_lerp(gpu, report, operations, count):
+def check_lerp(report, operations, count):
     for name, dtype in DTYPES.items():
         for weight in (0.3, 1.0 / 3.0, 0.0, 1.0, -2.5):
             generator = torch.Generator(device="cuda").manual_seed(13)
             dy = torch.randn(count, generator=generator, device="cuda").to(dtype).clone()
             d_a, d_b = torch.empty_like(dy), torch.empty_like(dy)
-            operations.lerp_backward(stream=stream(), dtype=name, count=count, d_output=dy.data_ptr(),
-                                     d_a=d_a.data_ptr(), d_b=d_b.data_ptr(), weight=weight)
+            operations.lerp_backward(stream=stream(), dtype=name, count=count, d_output=dy, d_a=d_a, d_b=d_b,
+                                     weight=weight)
             a, b = (torch.zeros_like(dy).requires_grad_() for _ in range(2))
             torch.lerp(a, b, weight).backward(dy)
             for which, values, torchs, w in (("a", d_a, a.grad, 1.0 - weight),
@@ -344,18 +330,14 @@ def main():
     parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--elements", type=int, default=1 << 20)
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("torch_agreement.py: PyTorch sees no GPU", file=sys.stderr)
-        return 77
+    needs_gpu()
     torch.zeros(1, device="cuda")
     gpu = ptxgen.Device()
     report = Report(options.output)
     operations = gpu.operations()
     check_clip(gpu, report)
-    check_fake_quantize(gpu, report, operations, options.elements)
-    check_fake_quantize_channels(gpu, report, operations, options.elements)
-    check_straight_through(gpu, report, operations, options.elements)
-    check_lerp(gpu, report, operations, options.elements)
+    for check in (check_fake_quantize, check_straight_through, check_lerp):
+        check(report, operations, options.elements)
     check_scaler(gpu, report, options.steps, 40, 65536.0, "f32", 0.02)
     check_scaler(gpu, report, options.steps, 2000, 65536.0, "f32", 0.001)
     check_scaler(gpu, report, options.steps // 5, 1, 2.0 ** 100, "f32", 0.05)

@@ -12,8 +12,6 @@ one. Matrix products are bf16, parameters, gradients and states f32; weights dec
 do not. Ends with 1 if the curves part, 77 without a GPU or emulator (PTXGEN_LIBCUDA).
 """
 import argparse
-import csv
-import glob
 import json
 import os
 import sys
@@ -27,6 +25,7 @@ import transformers
 import measure
 import ptxgen
 from device import Device
+from scripts import needs_gpu, text, write_csv, write_json
 
 SIZES = ((12, 768), (6, 384), (2, 64))  # layers and channels; the first that fits in time
 BATCH, LENGTH, WARM_UP, PEAK = 8, 512, 20, 6e-4
@@ -34,16 +33,6 @@ HYPER = {"beta1": 0.9, "beta2": 0.95, "eps": 1e-8}
 DECAYS = (0.1, 0.0)
 MAX_NORM = 1.0
 MOST_APART = 0.02  # of the losses' means over the last steps
-
-
-def text():
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-    parts = []
-    for path in sorted(glob.glob(os.path.join(root, "docs", "*.md"))
-                       + glob.glob(os.path.join(root, "include", "ptxgen", "*.h"))):
-        with open(path, "rb") as file:
-            parts.append(file.read())
-    return torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8).long()
 
 
 def model_of(device, layers, channels):
@@ -151,6 +140,30 @@ def size_that_fits(tools, data, options):
     return size
 
 
+def both(tools, kinds, size, data, steps):
+    """{name: losses} and {name: seconds} of both optimizers."""
+    curves, seconds = {}, {}
+    for name, kind in kinds.items():
+        begun = time.monotonic()
+        curves[name] = train(tools, kind, size, data, steps, steps)
+        seconds[name] = round(time.monotonic() - begun, 1)
+        print(f"{name}: loss {curves[name][0]:.4f} to {curves[name][-1]:.4f}, {seconds[name]} s", flush=True)
+    return curves, seconds
+
+
+def report(folder, names, curves, facts):
+    """Writes a file of losses and one of what there is to say. Whether the curves stay together."""
+    rows = list(zip(*curves.values()))
+    write_csv(folder, names[0], ["step", *curves], ([step + 1, *row] for step, row in enumerate(rows)))
+    last = [sum(curve[-20:]) / len(curve[-20:]) for curve in curves.values()]
+    result = {"torch": torch.__version__, "commit": measure.commit(), **facts, "first_steps_alike": next(
+        (k for k, (a, b) in enumerate(rows) if a != b), len(rows)),
+              "most_apart": max(abs(a - b) for a, b in rows), "mean_of_last_20": last}
+    write_json(folder, names[1], result)
+    print(json.dumps(result))
+    return abs(last[0] - last[1]) <= MOST_APART * last[0]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build")
@@ -160,40 +173,19 @@ def main():
     parser.add_argument("--layers", type=int, default=0)
     parser.add_argument("--channels", type=int, default=64)
     options = parser.parse_args()
-    if not torch.cuda.is_available() and "PTXGEN_LIBCUDA" not in os.environ:
-        print("train_gpt2.py: PyTorch sees no GPU", file=sys.stderr)
-        return 77
+    if "PTXGEN_LIBCUDA" not in os.environ:
+        needs_gpu()
     torch.use_deterministic_algorithms(True, warn_only=True)
     device = Device()
     tools = device, ptxgen.Device()
     data = text()
     size = size_that_fits(tools, data, options)
-    curves, seconds = {}, {}
-    for name, kind in (("torch", Torch), ("ptxgen", Ours)):
-        begun = time.monotonic()
-        curves[name] = train(tools, kind, size, data, options.steps, options.steps)
-        seconds[name] = round(time.monotonic() - begun, 1)
-        print(f"{name}: loss {curves[name][0]:.4f} to {curves[name][-1]:.4f}, {seconds[name]} s",
-              flush=True)
-    rows = list(zip(*curves.values()))
-    with open(os.path.join(options.folder, "loss.csv"), "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["step", *curves])
-        writer.writerows([step + 1, *row] for step, row in enumerate(rows))
-    last = [sum(curve[-20:]) / len(curve[-20:]) for curve in curves.values()]
-    result = {"machine": "emulator" if device.emulated else torch.cuda.get_device_name(),
-              "torch": torch.__version__, "transformers": transformers.__version__,
-              "commit": measure.commit(), "layers": size[0], "channels": size[1],
-              "parameters": sum(p.numel() for p in model_of(device, *size).parameters()),
-              "steps": options.steps, "batch": BATCH, "length": min(LENGTH, size[1]),
-              "seconds": seconds, "first_steps_alike": next(
-                  (k for k, (a, b) in enumerate(rows) if a != b), len(rows)),
-              "most_apart": max(abs(a - b) for a, b in rows), "mean_of_last_20": last}
-    with open(os.path.join(options.folder, "train.json"), "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
-    print(json.dumps(result))
-    return 0 if abs(last[0] - last[1]) <= MOST_APART * last[0] else 1
+    curves, seconds = both(tools, {"torch": Torch, "ptxgen": Ours}, size, data, options.steps)
+    return not report(options.folder, ("loss.csv", "train.json"), curves, {
+        "machine": "emulator" if device.emulated else torch.cuda.get_device_name(),
+        "transformers": transformers.__version__, "layers": size[0], "channels": size[1],
+        "parameters": sum(p.numel() for p in model_of(device, *size).parameters()),
+        "steps": options.steps, "batch": BATCH, "length": min(LENGTH, size[1]), "seconds": seconds})
 
 
 if __name__ == "__main__":

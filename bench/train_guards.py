@@ -12,7 +12,6 @@ one, with the emulator in place of libcuda. Ends with 1 if the guards let a bad 
 """
 
 import argparse
-import csv
 import json
 import os
 import sys
@@ -24,7 +23,8 @@ import transformers
 import measure
 import ptxgen
 import ptxgen.torch
-from train_gpt2 import BATCH, rate, text
+from scripts import gpu_or_emulator, text, write_csv, write_json
+from train_gpt2 import BATCH, rate
 
 MAX_NORM = 1.0
 RUNS = ("no clipping", "clipping", "clipping, guards")
@@ -114,10 +114,8 @@ def main():
     parser.add_argument("--steps", type=int)
     parser.add_argument("--bad", type=int, default=5, help="bad batches, one after another")
     options = parser.parse_args()
-    tiny = not torch.cuda.is_available() or "emulator" in ptxgen.Device().info.name
-    device = "cpu" if tiny else "cuda"
-    if tiny:
-        ptxgen.torch.emulate()
+    gpu, device = gpu_or_emulator()
+    tiny = not gpu
     options.steps = options.steps or (50 if tiny else 300)
     options.history = 16 if tiny else 128
     at = options.steps * 3 // 5
@@ -128,15 +126,11 @@ def main():
     made = {"machine": ptxgen.Device().info.name, "torch": torch.__version__, "transformers": transformers.__version__,
             "commit": measure.commit(), "steps": options.steps, "bad": list(options.bad),
             "seconds": round(time.monotonic() - begun, 1), "runs": summary(curves, options)}
-    os.makedirs(options.folder, exist_ok=True)
-    with open(os.path.join(options.folder, "bad_batch.csv"), "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["step", *(f"{what}, {kind}" for kind in RUNS for what in ("loss", "norm")), "skipped"])
-        for step, rows in enumerate(zip(*curves.values())):
-            writer.writerow([step, *(f"{value:.6g}" for row in rows for value in row[:2]), int(rows[2][2])])
-    with open(os.path.join(options.folder, "bad_batch.json"), "w", encoding="utf-8") as file:
-        json.dump(made, file, indent=1)
-        file.write("\n")
+    write_csv(options.folder, "bad_batch.csv",
+              ["step", *(f"{what}, {kind}" for kind in RUNS for what in ("loss", "norm")), "skipped"],
+              ([step, *(f"{value:.6g}" for row in rows for value in row[:2]), int(rows[2][2])]
+               for step, rows in enumerate(zip(*curves.values()))))
+    write_json(options.folder, "bad_batch.json", made)
     plot(curves, options, os.path.join(options.folder, "bad_batch.svg"))
     print(json.dumps(made, indent=1))
     return 0 if set(options.bad) <= set(made["runs"][RUNS[2]]["skipped"]) else 1

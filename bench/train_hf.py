@@ -12,9 +12,6 @@ two minutes on an H200. --tiny is for the CPU, with the emulator in place of lib
 """
 
 import argparse
-import csv
-import glob
-import json
 import os
 import sys
 import tempfile
@@ -26,6 +23,7 @@ import transformers
 
 import ptxgen
 import ptxgen.torch
+from scripts import text, write_csv, write_json
 
 BATCH, LENGTH, WARM, EVERY = 8, 512, 10, 5
 MODES = ("f32", "bf16", "LoRA")
@@ -35,15 +33,9 @@ class Text(torch.utils.data.Dataset):
     """Windows of the documentation, in a fixed order."""
 
     def __init__(self, length, count):
-        root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
-        parts = []
-        for path in sorted(glob.glob(os.path.join(root, "docs", "*.md"))
-                           + glob.glob(os.path.join(root, "include", "ptxgen", "*.h"))):
-            with open(path, "rb") as file:
-                parts.append(file.read())
-        text = torch.frombuffer(bytearray(b"".join(parts)), dtype=torch.uint8).long()
-        starts = torch.randint(len(text) - length, (count,), generator=torch.Generator().manual_seed(1))
-        self.rows = [text[int(s):int(s) + length] for s in starts]
+        tokens = text()
+        starts = torch.randint(len(tokens) - length, (count,), generator=torch.Generator().manual_seed(1))
+        self.rows = [tokens[int(s):int(s) + length] for s in starts]
 
     def __len__(self):
         return len(self.rows)
@@ -139,15 +131,10 @@ def plot(runs, path):
 
 
 def write(options, runs, versions):
-    os.makedirs(options.results, exist_ok=True)
-    with open(os.path.join(options.results, "train_hf.json"), "w") as out:
-        json.dump({**versions, "runs": runs}, out, indent=1)
-    with open(os.path.join(options.results, "train_hf.csv"), "w", newline="") as out:
-        lines = csv.writer(out)
-        lines.writerow(["mode", "step", "loss torch", "loss ptxgen", "norm torch", "norm ptxgen"])
-        for theirs, ours in runs:
-            lines.writerows([theirs["mode"], *row] for row in zip(
-                theirs["step"], theirs["loss"], ours["loss"], theirs["norm"], ours["norm"]))
+    write_json(options.results, "train_hf.json", {**versions, "runs": runs})
+    write_csv(options.results, "train_hf.csv", ["mode", "step", "loss torch", "loss ptxgen", "norm torch", "norm ptxgen"],
+              ([theirs["mode"], *row] for theirs, ours in runs for row in zip(
+                  theirs["step"], theirs["loss"], ours["loss"], theirs["norm"], ours["norm"])))
     try:
         plot(runs, os.path.join(options.results, "train_hf.svg"))
     except ImportError:

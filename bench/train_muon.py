@@ -9,22 +9,17 @@ BUILD is the Meson build folder. Writes FOLDER/muon_loss.csv (a line a step: bot
 with 1 if the curves part, 77 without a GPU.
 """
 import argparse
-import csv
-import json
-import os
 import sys
-import time
 
 import torch
 
-import train_gpt2
-import measure
+import train_gpt2  # finds the package
 import ptxgen.torch
 from device import Device
+from scripts import needs_gpu, text
 
 MUON = {"momentum": 0.95, "weight_decay": 0.1, "adjust_lr_fn": "match_rms_adamw"}
 ADAMW = {"betas": (0.9, 0.95), "eps": 1e-8, "weight_decay": 0.1}
-MOST_APART = 0.02  # of the losses' means over the last steps
 
 
 def split(model):
@@ -76,30 +71,12 @@ def main():
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--channels", type=int, default=384)
     options = parser.parse_args()
-    if not torch.cuda.is_available():
-        print("train_muon.py: PyTorch sees no GPU", file=sys.stderr)
-        return 77
-    tools, data, size = (Device(), None), train_gpt2.text(), (options.layers, options.channels)
-    curves, seconds = {}, {}
-    for name, kind in (("torch", Torch), ("ptxgen", Ours)):
-        begun = time.monotonic()
-        curves[name] = train_gpt2.train(tools, kind, size, data, options.steps, options.steps)
-        seconds[name] = round(time.monotonic() - begun, 1)
-        print(f"{name}: loss {curves[name][0]:.4f} to {curves[name][-1]:.4f}, {seconds[name]} s", flush=True)
-    rows = list(zip(*curves.values()))
-    with open(os.path.join(options.folder, "muon_loss.csv"), "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["step", *curves])
-        writer.writerows([step + 1, *row] for step, row in enumerate(rows))
-    last = [sum(curve[-20:]) / len(curve[-20:]) for curve in curves.values()]
-    result = {"machine": torch.cuda.get_device_name(), "torch": torch.__version__, "commit": measure.commit(),
-              "layers": size[0], "channels": size[1], "steps": options.steps, "seconds": seconds,
-              "most_apart": max(abs(a - b) for a, b in rows), "mean_of_last_20": last}
-    with open(os.path.join(options.folder, "train_muon.json"), "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1)
-        file.write("\n")
-    print(json.dumps(result))
-    return 0 if abs(last[0] - last[1]) <= MOST_APART * last[0] else 1
+    needs_gpu()
+    size = options.layers, options.channels
+    curves, seconds = train_gpt2.both((Device(), None), {"torch": Torch, "ptxgen": Ours}, size, text(), options.steps)
+    return not train_gpt2.report(options.folder, ("muon_loss.csv", "train_muon.json"), curves, {
+        "machine": torch.cuda.get_device_name(), "layers": size[0], "channels": size[1], "steps": options.steps,
+        "seconds": seconds})
 
 
 if __name__ == "__main__":

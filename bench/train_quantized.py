@@ -14,13 +14,12 @@ A GPT-2 of 4 bits is examples/quantized_gpt2.py.
 """
 
 import argparse
-import csv
 import json
-import os
 
 import torch
 
 import ptxgen
+from scripts import write_csv, write_json
 
 INPUTS, HIDDEN, OUTPUTS, BATCH, GROUP = 64, 128, 32, 64, 32
 Q_MIN, Q_MAX = 0, 15
@@ -248,7 +247,6 @@ def main():
     parser.add_argument("results")
     parser.add_argument("--steps", type=int, default=300)
     options = parser.parse_args()
-    os.makedirs(options.results, exist_ok=True)
     torch.set_num_threads(1)
     runs = {"whole": train(Whole(), "tensor", options.steps)}
     report = {"torch": torch.__version__, "steps": options.steps, "q_min": Q_MIN, "q_max": Q_MAX,
@@ -264,14 +262,9 @@ def main():
             "greatest_relative_difference": max(apart),
             **{f"last_{tail}_{name}": sum(losses[-tail:]) / tail
                for name, losses in (("ours", ours), ("torch", theirs), ("whole", runs["whole"]))}}
-    with open(os.path.join(options.results, "losses.csv"), "w", newline="") as file:
-        table = csv.writer(file)
-        table.writerow(["step", *runs])
-        table.writerows([step, *(f"{loss:.9g}" for loss in row)]
-                        for step, row in enumerate(zip(*runs.values())))
-    with open(os.path.join(options.results, "train_quantized.json"), "w") as file:
-        json.dump(report, file, indent=1)
-        file.write("\n")
+    write_csv(options.results, "losses.csv", ["step", *runs],
+              ([step, *(f"{loss:.9g}" for loss in row)] for step, row in enumerate(zip(*runs.values()))))
+    write_json(options.results, "train_quantized.json", report)
     print(json.dumps(report, indent=1))
 
 

@@ -239,27 +239,9 @@ run_kernel() {
     "$ptxgen" run "$kernel" --input "$input" --output "$output" "$@"
 }
 
-# run_kernels FOLDER ROWS COLUMNS TITLE: runs all five on tensors of one shape: sums of squares, norm
-# and scale, a clipped gradient, and two gradients of simple layers.
-run_kernels() {
-    say "$4: gradients of shape [$2, $3]"
-    doing "running the kernels"
-    folder=$build/run/$1
-    mkdir -p "$folder"
-    "$build/tests/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
-    run_kernel squared_sum "$folder/in.safetensors" "$folder/partials.safetensors"
-    run_kernel clip_scale_reduce "$folder/partials.safetensors" "$folder/out.safetensors" \
-        --set max_norm=1
-    run_kernel gradient_clip_from_device_scale "$folder/in.safetensors" \
-        "$folder/clipped.safetensors"
-    run_kernel quantize_ste_backward "$folder/in.safetensors" "$folder/quantized.safetensors" \
-        --set scale=0.03
-    run_kernel lerp_backward "$folder/in.safetensors" "$folder/lerp.safetensors" --set weight=0.25
-}
-
-# show_kernel KERNEL INPUT OUTPUT [--set ...]: runs a kernel on the emulator; prints a table line.
+# show_kernel KERNEL INPUT OUTPUT [--set ...]: the same on the emulator, compared with the reference; prints a table line.
 show_kernel() {
-    kernel=$1 input=$folder/$2 output=$folder/$3
+    kernel=$1 input=$2 output=$3
     shift 3
     "$ptxgen" run "$kernel" --device emulator --input "$input" --output "$output" "$@" \
         >"$scratch/report" || die "$kernel did not run"
@@ -270,27 +252,28 @@ show_kernel() {
     [ "$status" -eq 0 ] || die "$kernel: that is not what the plain-C reference computes"
 }
 
-# show_kernels FOLDER ROWS COLUMNS TITLE: the same on the emulator, compared with the reference.
-show_kernels() {
-    say "$4: gradients of shape [$2, $3]"
-    doing "running the kernels on the emulator"
-    folder=$build/run/$1
+# kernels HOW FOLDER ROWS COLUMNS TITLE: all five by run_kernel or show_kernel, on tensors of one shape: sums of squares,
+# norm and scale, a clipped gradient, and two gradients of simple layers.
+kernels() {
+    say "$5: gradients of shape [$3, $4]"
+    doing "running the kernels"
+    folder=$build/run/$2
     mkdir -p "$folder"
-    "$build/tests/tools/make_gradients" "$2" "$3" "$folder/in.safetensors"
-    printf '%-32s %-22s %-9s  %15s\n' kernel reads reference 'emulator time'
-    show_kernel squared_sum in.safetensors partials.safetensors
-    show_kernel clip_scale_reduce partials.safetensors out.safetensors --set max_norm=1
-    show_kernel gradient_clip_from_device_scale in.safetensors clipped.safetensors
-    show_kernel quantize_ste_backward in.safetensors quantized.safetensors --set scale=0.03
-    show_kernel lerp_backward in.safetensors lerp.safetensors --set weight=0.25
+    "$build/tests/tools/make_gradients" "$3" "$4" "$folder/in.safetensors"
+    [ "$1" = run_kernel ] || printf '%-32s %-22s %-9s  %15s\n' kernel reads reference 'emulator time'
+    "$1" squared_sum "$folder/in.safetensors" "$folder/partials.safetensors"
+    "$1" clip_scale_reduce "$folder/partials.safetensors" "$folder/out.safetensors" --set max_norm=1
+    "$1" gradient_clip_from_device_scale "$folder/in.safetensors" "$folder/clipped.safetensors"
+    "$1" quantize_ste_backward "$folder/in.safetensors" "$folder/quantized.safetensors" --set scale=0.03
+    "$1" lerp_backward "$folder/in.safetensors" "$folder/lerp.safetensors" --set weight=0.25
 }
 
 run_on_gpu() {
     cat "$scratch/devices"
     clip_model 1
     write_kernels
-    run_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
-    run_kernels wte 50257 768 "GPT-2 small, the token embedding"
+    kernels run_kernel mlp 768 3072 "GPT-2 small, a feed-forward matrix"
+    kernels run_kernel wte 50257 768 "GPT-2 small, the token embedding"
 }
 
 run_on_emulator() {
@@ -298,8 +281,8 @@ run_on_emulator() {
     say "It executes the PTX on the CPU. Every result is compared with plain C, bit for bit."
     clip_model 0
     write_kernels
-    show_kernels attn 768 768 "GPT-2 small, the projection of an attention layer"
-    show_kernels mlp 768 3072 "GPT-2 small, a feed-forward matrix"
+    kernels show_kernel attn 768 768 "GPT-2 small, the projection of an attention layer"
+    kernels show_kernel mlp 768 3072 "GPT-2 small, a feed-forward matrix"
 }
 
 say_next() {

@@ -66,6 +66,9 @@ unsigned bench_samples(const struct bench *b);
 /// The time on the device between two events, after a few warm-up runs. The host puts everything on
 /// the stream before the device starts, so host time is not included.
 bool bench_measure(struct bench *b, const struct bench_work *work, struct bench_times *times);
+/// Sets *graph to what `enqueue` puts on the stream.
+bool bench_capture(struct bench *b, ptx_status (*enqueue)(struct bench *b, const void *state),
+                   const void *state, ptx_graph **graph);
 /// The host's time for one call of `enqueue`: the mean of a number of calls in a row that wait for
 /// nothing.
 bool bench_measure_host(struct bench *b, const struct bench_work *work, unsigned calls,

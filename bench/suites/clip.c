@@ -100,19 +100,6 @@ static bool measure_host(struct bench *b, const struct measured *of, const char 
                         times.least * 1e6, times.most * 1e6);
 }
 
-static bool capture(struct bench *b, struct measured *of)
-{
-    ptx_device *device = b->gpu.device;
-    if (!bench_ok(b, ptx_capture_begin(device, b->stream, PTX_CAPTURE_THREAD_LOCAL), "capture"))
-        return false;
-    if (!bench_ok(b, ptx_clip_plan_run(of->plan, b->stream), "run")) {
-        ptx_capture_abandon(device, b->stream);
-        return false;
-    }
-    of->graph = ptx_capture_end(device, b->stream);
-    return of->graph || bench_ok(b, ptx_error_status(), "capture");
-}
-
 static bool measure_mode(struct bench *b, struct measured *of, const struct mode *mode,
                          struct clip_parts parts)
 {
@@ -148,7 +135,8 @@ static bool measure_plan(struct bench *b, const struct bench_set *set,
                                        ptx_clip_plan_set_max_norm(of.plan, PTX_CLIP_ALL_GROUPS,
                                                                   INFINITY, b->stream),
                                        "max_norm") &&
-                              capture(b, &of) && measure_mode(b, &of, &clipped, parts) &&
+                              bench_capture(b, enqueue_run, &of, &of.graph) &&
+                              measure_mode(b, &of, &clipped, parts) &&
                               measure_mode(b, &of, &unclipped, parts)
                         : bench_ok(b, ptx_error_status(), "plan");
     ptx_graph_destroy(&of.graph);
@@ -165,7 +153,8 @@ static bool measure_update(struct bench *b, const struct bench_set *set)
         .tensors = set->tensors, .tensor_count = set->count, .max_norm = INFINITY, .update = &update
     };
     struct measured of = { .set = set, .plan = ptx_clip_plan_create(b->gpu.device, &params) };
-    bool done = of.plan ? capture(b, &of) && measure_mode(b, &of, &mode, (struct clip_parts) { 0 })
+    bool done = of.plan ? bench_capture(b, enqueue_run, &of, &of.graph) &&
+                              measure_mode(b, &of, &mode, (struct clip_parts) { 0 })
                         : bench_ok(b, ptx_error_status(), "plan");
     ptx_graph_destroy(&of.graph);
     ptx_clip_plan_destroy(&of.plan);

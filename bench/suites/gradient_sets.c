@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-struct list {
+struct gradient_list {
     struct ptx_clip_tensor *tensors; // NULL: count only
     size_t count;
 };
 
-static void add(struct list *list, uint64_t count, uint32_t group)
+static void add(struct gradient_list *list, uint64_t count, uint32_t group)
 {
     if (list->tensors) {
         list->tensors[list->count].count = count;
@@ -17,87 +17,75 @@ static void add(struct list *list, uint64_t count, uint32_t group)
     list->count++;
 }
 
+// The tensors of equal layers; `groups`: one norm for each of them.
+static void add_layers(struct gradient_list *list, int layers, const uint64_t *layer, size_t count,
+                       bool groups)
+{
+    for (int k = 0; k < layers; k++)
+        for (size_t t = 0; t < count; t++)
+            add(list, layer[t], groups ? (uint32_t)k : 0);
+}
+
+#define ALL(sizes) sizes, sizeof(sizes) / sizeof *(sizes)
+
 // GPT-2 with the given number of layers and channels.
-static size_t gpt2(struct ptx_clip_tensor *tensors, int layers, int channels)
+static void gpt2(struct gradient_list *list, int layers, int channels)
 {
     const uint64_t c = (uint64_t)channels;
     const uint64_t block[] = { c, c, 3 * c * c, 3 * c, c * c,     c,
                                c, c, 4 * c * c, 4 * c, 4 * c * c, c };
-    struct list list = { tensors, 0 };
 
-    add(&list, 50257 * c, 0);
-    add(&list, 1024 * c, 0);
-    for (int layer = 0; layer < layers; layer++)
-        for (size_t k = 0; k < sizeof block / sizeof *block; k++)
-            add(&list, block[k], 0);
-    add(&list, c, 0);
-    add(&list, c, 0);
-    return list.count;
+    add(list, 50257 * c, 0);
+    add(list, 1024 * c, 0);
+    add_layers(list, layers, ALL(block), false);
+    add(list, c, 0);
+    add(list, c, 0);
 }
 
 // LoRA adapters of rank 16 on layers of 1536 channels; `groups`: one norm for each layer.
-static size_t lora(struct ptx_clip_tensor *tensors, int layers, int groups)
+static void lora(struct gradient_list *list, int layers, int groups)
 {
     static const uint64_t layer[] = { 1536 * 16, 16 * 1536, 1536 * 16, 16 * 256, 1536, 1536 };
-    struct list list = { tensors, 0 };
 
-    for (int k = 0; k < layers; k++)
-        for (size_t t = 0; t < sizeof layer / sizeof *layer; t++)
-            add(&list, layer[t], groups ? (uint32_t)k : 0);
-    return list.count;
+    add_layers(list, layers, ALL(layer), groups);
 }
 
 // LoRA adapters of rank 16 on Qwen2-7B.
-static size_t qwen_lora(struct ptx_clip_tensor *tensors, int layers, int unused)
+static void qwen_lora(struct gradient_list *list, int layers, int unused)
 {
     static const uint64_t layer[] = { 16 * 3584, 3584 * 16, 16 * 3584, 512 * 16, 3584, 3584 };
-    struct list list = { tensors, 0 };
 
     (void)unused;
-    for (int k = 0; k < layers; k++)
-        for (size_t t = 0; t < sizeof layer / sizeof *layer; t++)
-            add(&list, layer[t], 0);
-    return list.count;
+    add_layers(list, layers, ALL(layer), false);
 }
 
 // Qwen2.5-0.5B: 2 heads of keys and values for 14 of queries, tied embeddings.
-static size_t qwen(struct ptx_clip_tensor *tensors, int layers, int channels)
+static void qwen(struct gradient_list *list, int layers, int channels)
 {
     const uint64_t c = (uint64_t)channels, kv = 128, wide = 4864;
     const uint64_t layer[] = { c * c, c,        kv * c,   kv,       kv * c, kv,
                                c * c, wide * c, wide * c, c * wide, c,      c };
-    struct list list = { tensors, 0 };
 
-    add(&list, 151936 * c, 0);
-    for (int k = 0; k < layers; k++)
-        for (size_t t = 0; t < sizeof layer / sizeof *layer; t++)
-            add(&list, layer[t], 0);
-    add(&list, c, 0);
-    return list.count;
+    add(list, 151936 * c, 0);
+    add_layers(list, layers, ALL(layer), false);
+    add(list, c, 0);
 }
 
-static size_t llama(struct ptx_clip_tensor *tensors, int layers, int channels)
+static void llama(struct gradient_list *list, int layers, int channels)
 {
     const uint64_t c = (uint64_t)channels, wide = 14336, kv = 1024;
     const uint64_t layer[] = { c * c, kv * c, kv * c, c * c, wide * c, wide * c, c * wide, c, c };
-    struct list list = { tensors, 0 };
 
-    add(&list, 128256 * c, 0);
-    for (int k = 0; k < layers; k++)
-        for (size_t t = 0; t < sizeof layer / sizeof *layer; t++)
-            add(&list, layer[t], 0);
-    add(&list, c, 0);
-    add(&list, 128256 * c, 0);
-    return list.count;
+    add(list, 128256 * c, 0);
+    add_layers(list, layers, ALL(layer), false);
+    add(list, c, 0);
+    add(list, 128256 * c, 0);
 }
 
-static size_t alike(struct ptx_clip_tensor *tensors, int count, int elements)
+static void alike(struct gradient_list *list, int count, int elements)
 {
-    struct list list = { tensors, 0 };
-
     for (int k = 0; k < count; k++)
-        add(&list, (uint64_t)elements, 0);
-    return list.count;
+        add(list, (uint64_t)elements, 0);
 }
 
 static const struct gradient_set sets[] = {
@@ -115,7 +103,9 @@ const struct gradient_set *gradient_set_at(size_t k)
 
 size_t gradient_set_list(const struct gradient_set *set, struct ptx_clip_tensor *tensors)
 {
-    return set->list(tensors, set->first, set->second);
+    struct gradient_list list = { tensors, 0 };
+    set->list(&list, set->first, set->second);
+    return list.count;
 }
 
 uint64_t gradient_set_elements(const struct gradient_set *set)

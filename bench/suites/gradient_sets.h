@@ -5,10 +5,12 @@
 
 #include <ptxgen/clip.h>
 
+struct gradient_list;
+
 struct gradient_set {
     const char *name;
-    size_t (*list)(struct ptx_clip_tensor *tensors, int first, int second);
-    int first, second; ///< arguments of `list`
+    void (*list)(struct gradient_list *list, int first, int second); ///< adds the tensors
+    int first, second;                                               ///< arguments of `list`
 };
 
 /// Set `k`, or NULL past the last.

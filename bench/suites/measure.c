@@ -104,6 +104,21 @@ bool bench_measure(struct bench *b, const struct bench_work *work, struct bench_
     return true;
 }
 
+bool bench_capture(struct bench *b, ptx_status (*enqueue)(struct bench *b, const void *state),
+                   const void *state, ptx_graph **graph)
+{
+    ptx_device *device = b->gpu.device;
+
+    if (!bench_ok(b, ptx_capture_begin(device, b->stream, PTX_CAPTURE_THREAD_LOCAL), "capture"))
+        return false;
+    if (!bench_ok(b, enqueue(b, state), "run")) {
+        ptx_capture_abandon(device, b->stream);
+        return false;
+    }
+    *graph = ptx_capture_end(device, b->stream);
+    return *graph || bench_ok(b, ptx_error_status(), "capture");
+}
+
 bool bench_measure_host(struct bench *b, const struct bench_work *work, unsigned calls,
                         struct bench_times *times)
 {

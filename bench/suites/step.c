@@ -21,181 +21,55 @@ static const struct ptx_guard_params guards = { .limit = 1e30f,
                                                 .history.length = 128,
                                                 .zclip.warmup = 25 };
 
+/// A rule, the format and the type of the parameters, and the element size of each array.
+#define KIND(RULE, FORMAT, TYPE, ...)                                                              \
+    PTX_STEP_RULE_##RULE, PTX_STEP_FORMAT_##FORMAT, PTX_##TYPE,                                    \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define ADAMW_F32            KIND(ADAMW, FULL, F32, 4, 4, 0, 4, 4)
+#define ADAMW_F32_CODES      KIND(ADAMW, FULL, F32, 4, 4, 0, 4, 4, [CODES] = 1)
+#define ADAMW_GRADIENTS_BF16 KIND(ADAMW, FULL, F32, 4, 2, 0, 4, 4)
+#define ADAMW_SUMS           KIND(ADAMW, FULL, F32, 4, 2, 0, 4, 4, [SUM] = 4)
+#define ADAMW_STOCHASTIC     KIND(ADAMW, STOCHASTIC, BF16, 2, 2, 0, 2, 2)
+
 static const struct kind kinds[] = {
-    { "adamw f32", PTX_STEP_RULE_ADAMW, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 4 } },
-    { "adamw f32, a caller's rule",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4 },
-      .own = &own_adamw_params },
-    { "adamw f32, guards",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4 },
-      &guards },
-    { "adamw f32, reports",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4 },
-      .reports = true },
-    { "adamw f32, weight reports",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4 },
-      .weight_reports = true },
-    { "adamw f32, all reports",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4 },
-      .reports = true,
-      .weight_reports = true },
-    { "adamw f32, agc",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4 },
-      .agc = true },
-    { "adamw f32, amax",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4 },
-      .amax = true },
-    { "adamw f32, copy e4m3 and amax",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4, 0, 0, 0, 1 },
-      .amax = true },
-    { "adamw f32, copy e4m3, its transpose and amax",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4, 0, 0, 0, 1 },
-      .amax = true,
+    { "adamw f32", ADAMW_F32 },
+    { "adamw f32, a caller's rule", ADAMW_F32, .own = &own_adamw_params },
+    { "adamw f32, guards", ADAMW_F32, .guards = &guards },
+    { "adamw f32, reports", ADAMW_F32, .reports = true },
+    { "adamw f32, weight reports", ADAMW_F32, .weight_reports = true },
+    { "adamw f32, all reports", ADAMW_F32, .reports = true, .weight_reports = true },
+    { "adamw f32, agc", ADAMW_F32, .agc = true },
+    { "adamw f32, amax", ADAMW_F32, .amax = true },
+    { "adamw f32, copy e4m3 and amax", ADAMW_F32_CODES, .amax = true },
+    { "adamw f32, copy e4m3, its transpose and amax", ADAMW_F32_CODES, .amax = true,
       .transposed = true },
-    { "adamw f32, gradients bf16",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 2, 0, 4, 4 } },
-    { "adamw f32, gradients bf16, e4m3 in blocks of 128 x 128, both ways",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 2, 0, 4, 4 },
-      .blocks = PTX_FP8_BLOCKS_128X128,
-      .moved = 30 },
-    { "adamw f32, gradients bf16, e4m3 in blocks of 1 x 128, both ways",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 2, 0, 4, 4 },
-      .blocks = PTX_FP8_BLOCKS_1X128,
-      .moved = 30 },
+    { "adamw f32, gradients bf16", ADAMW_GRADIENTS_BF16 },
+    { "adamw f32, gradients bf16, e4m3 in blocks of 128 x 128, both ways", ADAMW_GRADIENTS_BF16,
+      .blocks = PTX_FP8_BLOCKS_128X128, .moved = 30 },
+    { "adamw f32, gradients bf16, e4m3 in blocks of 1 x 128, both ways", ADAMW_GRADIENTS_BF16,
+      .blocks = PTX_FP8_BLOCKS_1X128, .moved = 30 },
     { "adamw bf16, master, copy e4m3 and amax",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_MASTER,
-      PTX_BF16,
-      { 2, 2, 4, 4, 4, 0, 0, 0, 1 },
-      .amax = true },
-    { "adamw f32, states bf16",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_STATE_BF16,
-      PTX_F32,
-      { 4, 4, 0, 2, 2 } },
-    { "adamw bf16, master",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_MASTER,
-      PTX_BF16,
-      { 2, 2, 4, 4, 4 } },
-    { "adamw bf16, remainder",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_REMAINDER,
-      PTX_BF16,
-      { 2, 2, 2, 4, 4 } },
-    { "adamw bf16, stochastic",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_STOCHASTIC,
-      PTX_BF16,
-      { 2, 2, 0, 2, 2 } },
-    { "adamw bf16, stochastic, agc",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_STOCHASTIC,
-      PTX_BF16,
-      { 2, 2, 0, 2, 2 },
-      .agc = true },
-    { "adamw bf16, stochastic, a caller's rule",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_STOCHASTIC,
-      PTX_BF16,
-      { 2, 2, 0, 2, 2 },
-      .own = &own_adamw_params },
-    { "adamw bf16, 8-bit states",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_STATE_8BIT,
-      PTX_BF16,
-      { 2, 2, 0, 1, 1, 4, 4 } },
-    { "adamw bf16, f16 states",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_STATE_F16,
-      PTX_BF16,
-      { 2, 2, 0, 2, 2, 4, 4 } },
-    { "adamw bf16, master of 24 bits",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_MASTER_24BIT,
-      PTX_BF16,
-      { 2, 2, 1, 1, 1, 2, 2 } },
-    { "adamw f32, ema f32",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 4, 0, 4, 4, 0, 0, 4 } },
-    { "adamw bf16, stochastic, ema bf16",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_STOCHASTIC,
-      PTX_BF16,
-      { 2, 2, 0, 2, 2, 0, 0, 2 } },
-    { "first of micro-batches",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 2, 0, 4, 4, [SUM] = 4 },
-      .part = FIRST_MICRO_BATCH,
-      .moved = 6 },
-    { "later micro-batch",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 2, 0, 4, 4, [SUM] = 4 },
-      .part = LATER_MICRO_BATCH,
-      .moved = 10 },
-    { "adamw f32, two micro-batches",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 2, 0, 4, 4, [SUM] = 4 },
-      .part = TWO_MICRO_BATCHES,
+      KIND(ADAMW, MASTER, BF16, 2, 2, 4, 4, 4, [CODES] = 1), .amax = true },
+    { "adamw f32, states bf16", KIND(ADAMW, STATE_BF16, F32, 4, 4, 0, 2, 2) },
+    { "adamw bf16, master", KIND(ADAMW, MASTER, BF16, 2, 2, 4, 4, 4) },
+    { "adamw bf16, remainder", KIND(ADAMW, REMAINDER, BF16, 2, 2, 2, 4, 4) },
+    { "adamw bf16, stochastic", ADAMW_STOCHASTIC },
+    { "adamw bf16, stochastic, agc", ADAMW_STOCHASTIC, .agc = true },
+    { "adamw bf16, stochastic, a caller's rule", ADAMW_STOCHASTIC, .own = &own_adamw_params },
+    { "adamw bf16, 8-bit states", KIND(ADAMW, STATE_8BIT, BF16, 2, 2, 0, 1, 1, 4, 4) },
+    { "adamw bf16, f16 states", KIND(ADAMW, STATE_F16, BF16, 2, 2, 0, 2, 2, 4, 4) },
+    { "adamw bf16, master of 24 bits", KIND(ADAMW, MASTER_24BIT, BF16, 2, 2, 1, 1, 1, 2, 2) },
+    { "adamw f32, ema f32", KIND(ADAMW, FULL, F32, 4, 4, 0, 4, 4, [EMA] = 4) },
+    { "adamw bf16, stochastic, ema bf16", KIND(ADAMW, STOCHASTIC, BF16, 2, 2, 0, 2, 2, [EMA] = 2) },
+    { "first of micro-batches", ADAMW_SUMS, .part = FIRST_MICRO_BATCH, .moved = 6 },
+    { "later micro-batch", ADAMW_SUMS, .part = LATER_MICRO_BATCH, .moved = 10 },
+    { "adamw f32, two micro-batches", ADAMW_SUMS, .part = TWO_MICRO_BATCHES, .moved = 6 + 10 + 28 },
+    { "adamw f32, two micro-batches, agc", ADAMW_SUMS, .part = TWO_MICRO_BATCHES, .agc = true,
       .moved = 6 + 10 + 28 },
-    { "adamw f32, two micro-batches, agc",
-      PTX_STEP_RULE_ADAMW,
-      PTX_STEP_FORMAT_FULL,
-      PTX_F32,
-      { 4, 2, 0, 4, 4, [SUM] = 4 },
-      .part = TWO_MICRO_BATCHES,
-      .agc = true,
-      .moved = 6 + 10 + 28 },
-    { "sgd f32", PTX_STEP_RULE_SGD, PTX_STEP_FORMAT_FULL, PTX_F32, { 4, 4, 0, 4, 0 } },
-    { "lion bf16, stochastic",
-      PTX_STEP_RULE_LION,
-      PTX_STEP_FORMAT_STOCHASTIC,
-      PTX_BF16,
-      { 2, 2, 0, 2, 0 } },
+    { "sgd f32", KIND(SGD, FULL, F32, 4, 4, 0, 4, 0) },
+    { "lion bf16, stochastic", KIND(LION, STOCHASTIC, BF16, 2, 2, 0, 2, 0) },
 };
 
 // ---- memory -------------------------------------------------------------------------------------
@@ -292,6 +166,14 @@ static bool fill(struct bench *b, const struct model *m, unsigned array)
     return bench_randomize(b, ptx_buffer_address(m->array[array]), bytes, type);
 }
 
+static bool add(struct bench *b, ptx_buffer **buffer, uint64_t bytes, bool cleared)
+{
+    *buffer = bench_buffer(b, bytes);
+    return *buffer &&
+           (!cleared ||
+            bench_ok(b, ptx_buffer_fill(*buffer, 0, 0, (size_t)bytes, b->stream), "fill"));
+}
+
 static bool allocate(struct bench *b, struct model *m)
 {
     for (unsigned a = 0; a < ARRAYS; a++) {
@@ -301,41 +183,18 @@ static bool allocate(struct bench *b, struct model *m)
         if (!m->array[a] || !fill(b, m, a))
             return false;
     }
-    m->counts = bench_buffer(b, m->count * sizeof(float));
-    if (!m->counts ||
-        !bench_ok(b, ptx_buffer_fill(m->counts, 0, 0, m->count * sizeof(float), b->stream), "fill"))
+    const struct kind *kind = m->kind;
+    const size_t n = m->count;
+    if (!add(b, &m->counts, n * sizeof(float), true) ||
+        (kind->reports && !add(b, &m->reports, n * sizeof(struct ptx_gradient_report), false)) ||
+        (kind->weight_reports &&
+         !add(b, &m->weight_reports, n * sizeof(struct ptx_weight_report), false)) ||
+        !add(b, &m->scale, sizeof scale, false) ||
+        !bench_ok(b, ptx_buffer_upload(m->scale, 0, &scale, sizeof scale, b->stream), "scale") ||
+        (kind->amax && !add(b, &m->amax, n * sizeof(float), false)) ||
+        (kind->transposed && !add(b, &m->transposed, m->room, false)) ||
+        (kind->part && !add(b, &m->accumulated, n * sizeof(struct ptx_step_accumulated), true)))
         return false;
-    if (m->kind->reports) {
-        m->reports = bench_buffer(b, m->count * sizeof(struct ptx_gradient_report));
-        if (!m->reports)
-            return false;
-    }
-    if (m->kind->weight_reports) {
-        m->weight_reports = bench_buffer(b, m->count * sizeof(struct ptx_weight_report));
-        if (!m->weight_reports)
-            return false;
-    }
-    m->scale = bench_buffer(b, sizeof scale);
-    if (!m->scale ||
-        !bench_ok(b, ptx_buffer_upload(m->scale, 0, &scale, sizeof scale, b->stream), "scale"))
-        return false;
-    if (m->kind->amax) {
-        m->amax = bench_buffer(b, m->count * sizeof(float));
-        if (!m->amax)
-            return false;
-    }
-    if (m->kind->transposed) {
-        m->transposed = bench_buffer(b, m->room);
-        if (!m->transposed)
-            return false;
-    }
-    if (m->kind->part) {
-        const size_t bytes = m->count * sizeof(struct ptx_step_accumulated);
-        m->accumulated = bench_buffer(b, bytes);
-        if (!m->accumulated ||
-            !bench_ok(b, ptx_buffer_fill(m->accumulated, 0, 0, bytes, b->stream), "fill"))
-            return false;
-    }
     for (size_t t = 0; t < m->count; t++) {
         struct ptx_step_tensor *tensor = &m->tensors[t];
         tensor->accumulator = address(m, SUM, t);
@@ -371,8 +230,10 @@ static ptx_status enqueue_graph(struct bench *b, const void *state)
 }
 
 /// What is measured, launched.
-static ptx_status launch(const struct model *m, CUstream stream)
+static ptx_status launch(struct bench *b, const void *state)
 {
+    const struct model *m = state;
+    CUstream stream = b->stream;
     ptx_status status = PTX_OK;
 
     if (m->kind->part == FIRST_MICRO_BATCH)
@@ -382,19 +243,6 @@ static ptx_status launch(const struct model *m, CUstream stream)
     if ((m->kind->part == STEP || m->kind->part == TWO_MICRO_BATCHES) && !status)
         status = ptx_step_plan_run(m->plan, stream);
     return status;
-}
-
-static bool capture(struct bench *b, struct model *m)
-{
-    if (!bench_ok(b, ptx_capture_begin(b->gpu.device, b->stream, PTX_CAPTURE_THREAD_LOCAL),
-                  "capture"))
-        return false;
-    if (!bench_ok(b, launch(m, b->stream), "run")) {
-        ptx_capture_abandon(b->gpu.device, b->stream);
-        return false;
-    }
-    m->graph = ptx_capture_end(b->gpu.device, b->stream);
-    return m->graph || bench_ok(b, ptx_error_status(), "capture");
 }
 
 static json_t *facts_of(const struct model *m)
@@ -427,7 +275,8 @@ static bool measure(struct bench *b, struct model *m)
     if (m->kind->agc &&
         !bench_ok(b, ptx_step_plan_weights_changed(m->plan, b->stream), "weights_changed"))
         return false;
-    if (!step_check(b, m) || !capture(b, m) || !bench_measure(b, &work, &times))
+    if (!step_check(b, m) || !bench_capture(b, launch, m, &m->graph) ||
+        !bench_measure(b, &work, &times))
         return false;
     snprintf(label, sizeof(label), "%s, %s", m->name, m->kind->name);
     const uint64_t bytes = m->kind->moved ? m->kind->moved * m->elements : description.bytes;
@@ -481,15 +330,11 @@ static bool measure_model(struct bench *b, const struct gradient_set *of, const 
     ptx_rule_destroy(&rule);
     for (unsigned a = 0; a < ARRAYS; a++)
         bench_free(b, &m.array[a]);
-    bench_free(b, &m.counts);
-    bench_free(b, &m.reports);
-    bench_free(b, &m.weight_reports);
-    bench_free(b, &m.amax);
-    bench_free(b, &m.transposed);
-    bench_free(b, &m.blocks);
-    bench_free(b, &m.block_scales);
-    bench_free(b, &m.scale);
-    bench_free(b, &m.accumulated);
+    ptx_buffer **const others[] = { &m.counts,       &m.reports,    &m.weight_reports,
+                                    &m.amax,         &m.transposed, &m.blocks,
+                                    &m.block_scales, &m.scale,      &m.accumulated };
+    for (size_t k = 0; k < sizeof(others) / sizeof(others[0]); k++)
+        bench_free(b, others[k]);
     free(m.first);
     free(m.tensors);
     free(gradients);

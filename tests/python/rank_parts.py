@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What the tests of ptxgen.torch on several ranks share: a model, sharded by FSDP2 or whole, and its gradients."""
 
+import functools
+import inspect
+
 import pytest
 import torch
+from ranks import on_ranks
 from torch_parts import DEVICE, ON_EMULATOR, needs
 
 pytestmark = needs("torch.distributed.fsdp.fully_shard")
@@ -14,7 +18,19 @@ except ImportError:
     pass
 
 GPUS = 2 if ON_EMULATOR else torch.cuda.device_count()
-needs_two = pytest.mark.skipif(GPUS < 2, reason="fewer GPUs than ranks: 2 wanted")
+
+
+def over_ranks(count):
+    """Makes a test of a function, whose first argument is the rank, on so many ranks."""
+    def made(function):
+        @functools.wraps(function)
+        def test(**arguments):
+            on_ranks(count, test, **arguments)
+        taken = inspect.signature(function)
+        test.__signature__ = taken.replace(parameters=list(taken.parameters.values())[1:])
+        fewer = GPUS < count and not ON_EMULATOR
+        return pytest.mark.skipif(fewer, reason=f"fewer GPUs than ranks: {count} wanted")(test)
+    return made
 
 
 def model(seed=0):

@@ -21,9 +21,9 @@ _IMPORTED = ["ptxgen.torch", "torch._dynamo", "torch.distributed.checkpoint", "t
 _ranks = []  # (process, pipe) of each rank that runs
 
 
-def on_ranks(count, function, *arguments):
-    """Calls function(rank, *arguments) on each of `count` ranks; raises what one of them raised. Ranks
-    are new after an error, and as many as are asked for."""
+def on_ranks(count, function, *arguments, **named):
+    """Calls function(rank, *arguments, **named), or what it wraps, on each of `count` ranks; raises what one of
+    them raised. Ranks are new after an error, and as many as are asked for."""
     if len(_ranks) != count:
         _end()
         forked = multiprocessing.get_context("forkserver")
@@ -37,7 +37,7 @@ def on_ranks(count, function, *arguments):
     with tempfile.TemporaryDirectory() as folder:
         try:
             for _, pipe in _ranks:
-                pipe.send((folder, function, arguments))
+                pipe.send((folder, function, arguments, named))
             _wait()
         except BaseException:
             _end()  # the others may wait for the one that failed
@@ -88,12 +88,12 @@ def _serve(rank, count, pipe):
         torch.cuda.set_device(rank)
     while True:
         try:
-            folder, function, arguments = pipe.recv()
+            folder, function, arguments, named = pipe.recv()
         except EOFError:
             return
         try:
             dist.init_process_group(backend, f"file://{folder}/store", rank=rank, world_size=count)
-            function(rank, *arguments)
+            getattr(function, "__wrapped__", function)(rank, *arguments, **named)
             dist.barrier()
             dist.destroy_process_group()
         except BaseException:

@@ -7,7 +7,7 @@ import weakref
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import DEVICE, give, needs, parameters, same
+from torch_parts import DEVICE, give, needs, parameters, run, same
 
 
 def sums_of(optimizer, params):
@@ -84,8 +84,7 @@ def test_infinity_in_a_micro_batch_skips_the_step():
     before = [p.detach().clone() for p in params]
     optimizer.step()
     assert same(params, before) and float(optimizer.found_inf) == 1
-    give(params, 2)
-    optimizer.step()
+    run(optimizer, params, first=2)
     assert not same(params, before) and float(optimizer.found_inf) == 0
 
 

@@ -9,8 +9,8 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from ptxgen.torch import _units
-from ranks import on_ranks
-from torch_parts import DEVICE, ON_EMULATOR, needs
+from rank_parts import over_ranks
+from torch_parts import DEVICE, needs
 
 
 def made(dtype=torch.float32, seed=0):
@@ -190,7 +190,10 @@ def groups_of(model, vectors=None):
             {"params": [(n, p) for n, p in named if p.ndim < 2], "agc": vectors}]
 
 
-def clips_rows_of_shards(rank):
+@needs("torch.distributed.fsdp.fully_shard")
+@needs("torch.nn.utils.get_total_norm")  # of torch 2.6, which has names in groups, too
+@over_ranks(2)
+def test_rows_of_shards(rank):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
@@ -220,10 +223,3 @@ def clips_rows_of_shards(rank):
     sharded(torch.ones(2, 9, device=DEVICE)).sum().backward()
     with pytest.raises(ValueError, match="0.bias.* of shape .33,. is cut over ranks, and agc clips it as a whole"):
         whole.step()
-
-
-@pytest.mark.skipif(not ON_EMULATOR and torch.cuda.device_count() < 2, reason="fewer GPUs than ranks: 2 wanted")
-@needs("torch.distributed.fsdp.fully_shard")
-@needs("torch.nn.utils.get_total_norm")  # of torch 2.6, which has names in groups, too
-def test_rows_of_shards():
-    on_ranks(2, clips_rows_of_shards)

@@ -6,7 +6,7 @@ import math
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import DEVICE, distance, give, needs, parameters, same
+from torch_parts import DEVICE, distance, give, needs, parameters, run, same
 
 pytestmark = needs("torch.amp.GradScaler")
 TorchScaler = getattr(torch.amp, "GradScaler", None)
@@ -85,11 +85,8 @@ def test_without_a_scaler_again():
     ours, theirs = pt.AdamW(a, lr=1e-2), torch.optim.AdamW(b, lr=1e-2)
     train(scaler(TorchScaler), ours, a, steps="..x.")
     train(scaler(TorchScaler), theirs, b, steps="..x.")
-    for seed in range(3):
-        give(a, seed)
-        give(b, seed)
-        ours.step()
-        theirs.step()
+    run(ours, a, 3)
+    run(theirs, b, 3)
     assert distance(a, b) < 5e-6
 
 

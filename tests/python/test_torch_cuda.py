@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """ptxgen.torch on a GPU: graphs, streams, no waiting, several devices."""
 
+import contextlib
+
 import pytest
 import torch
 from conftest import ON_EMULATOR
@@ -18,6 +20,34 @@ def model():
 
 def batch(seed):
     return torch.randn(16, 32, generator=torch.Generator().manual_seed(seed)).cuda()
+
+
+def on_another_stream(work, times=3):
+    """Calls of it on a stream of its own."""
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        for _ in range(times):
+            work()
+    torch.cuda.current_stream().wait_stream(stream)
+
+
+@contextlib.contextmanager
+def without_waits():
+    """Waiting for the device is an error."""
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        yield
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def replays(work):
+    """What runs a graph of it."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        work()
+    return graph.replay
 
 
 @pytest.mark.parametrize("set_to_none", [True, False])
@@ -39,19 +69,11 @@ def test_graph(set_to_none):
             optimizer.step()
             return loss
 
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                work()
-        torch.cuda.current_stream().wait_stream(stream)
+        on_another_stream(work)
         run = work
         if captured:
-            graph = torch.cuda.CUDAGraph()
             optimizer.zero_grad(set_to_none=set_to_none)
-            with torch.cuda.graph(graph):
-                work()
-            run = graph.replay
+            run = replays(work)
         for step in range(6):
             x.copy_(batch(step))
             rate.fill_(1e-2 / (step + 1))
@@ -66,7 +88,7 @@ def test_graph(set_to_none):
             for p in made.parameters():
                 p.grad = torch.ones_like(p)
             optimizer.step()
-            graph.replay()
+            run()
             torch.cuda.synchronize()
             assert {float(s["step"]) for s in optimizer.state.values()} == {11.0}
             assert norm.item() > 0
@@ -89,18 +111,8 @@ def test_micro_batches_in_a_graph():
             optimizer.step()
             optimizer.zero_grad()
 
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            for _ in range(3):
-                work()
-        torch.cuda.current_stream().wait_stream(stream)
-        run = work
-        if captured:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                work()
-            run = graph.replay
+        on_another_stream(work)
+        run = replays(work) if captured else work
         for step in range(5):
             for k, x in enumerate(xs):
                 x.copy_(batch(10 * step + k))
@@ -121,12 +133,7 @@ def test_factors_in_a_graph(make):
         optimizer = make(params, lr=0.05, qk_clip=[pt.QKClip(params[0], factors), pt.QKClip(params[1], factors, columns=True)])
         give(params, 1)
         optimizer.step()
-        run = optimizer.step
-        if captured:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                optimizer.step()
-            run = graph.replay
+        run = replays(optimizer.step) if captured else optimizer.step
         for step in range(3):
             give(params, step, keep=True)
             factors.copy_(torch.tensor([0.5, 1.0, 0.9 + step, 0.7]))
@@ -198,22 +205,13 @@ def test_quantizers_in_a_graph():
                     p -= 0.01 * p.grad
             cast.update()
 
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            work()
-            torch.cuda.set_sync_debug_mode("error")
-            try:
+        def unwaited():
+            with without_waits():
                 work()
-            finally:
-                torch.cuda.set_sync_debug_mode("default")
-        torch.cuda.current_stream().wait_stream(stream)
-        run = work
-        if captured:
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph):
-                work()
-            run = graph.replay
+
+        on_another_stream(work, 1)
+        on_another_stream(unwaited, 1)
+        run = replays(work) if captured else work
         for step in range(4):
             x.copy_(batch(step))
             run()
@@ -255,15 +253,9 @@ def test_steps_in_a_graph_and_beside_it():
 
     step(a, ours, 0)
     step(b, theirs, 0)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for k in inside:
-            step(a, ours, k)
+    replay = replays(lambda: [step(a, ours, k) for k in inside])
     for turn, k in enumerate([1, 0, 1, 1, 0, 0, 1]):
-        if k == 0:
-            graph.replay()
-        else:
-            step(a, ours, k)
+        replay() if k == 0 else step(a, ours, k)
         for one in inside if k == 0 else (k,):
             step(b, theirs, one)
         assert same(ours, theirs), turn
@@ -289,16 +281,13 @@ def test_nothing_waits():
     scaler.step(optimizer)
     scaler.update()
     pt.clip_grad_norm_(params, 1.0)
-    torch.cuda.set_sync_debug_mode("error")
-    try:
+    with without_waits():
         for p in params:
             p.grad = p.grad.clone()
         pt.clip_grad_norm_(params, 1.0)
         scaler.step(optimizer)
         scaler.update()
         optimizer.step()
-    finally:
-        torch.cuda.set_sync_debug_mode("default")
 
 
 def test_streams():
@@ -308,11 +297,7 @@ def test_streams():
     for seed in range(4):
         give(a, seed)
         give(b, seed)
-        stream = torch.cuda.Stream()
-        stream.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(stream):
-            ours.step()
-        torch.cuda.current_stream().wait_stream(stream)
+        on_another_stream(ours.step, 1)
         torch.nn.utils.clip_grad_norm_(b, 1.0)
         theirs.step()
     assert distance(a, b) < 5e-6

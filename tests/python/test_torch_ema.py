@@ -8,7 +8,7 @@ import pickle
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import give, parameters, same
+from torch_parts import give, parameters, run, same
 
 MADE = {
     "adamw": (pt.AdamW, {"lr": 1e-2}),
@@ -41,10 +41,8 @@ def test_an_average_follows_the_weights_as_stored(kind, dtype, state_dtype):
     without = cls(plain, **options, state_dtype=state_dtype, max_grad_norm=1.0)
     before = [p.detach().float().clone() for p in params]
     for step in range(2):
-        give(params, step)
-        give(plain, step)
-        optimizer.step()
-        without.step()
+        run(optimizer, params, first=step)
+        run(without, plain, first=step)
         after = averages(optimizer, params)
         assert same(params, plain) and same(after, [moved(e, p, 0.75) for e, p in zip(before, params)])
         before = after
@@ -55,8 +53,7 @@ def test_codes_beside_an_average(state_dtype, dtype):
     """Loaded states have the codes that they have without an average, and codes stay as they are."""
     params = parameters(dtype, shapes=[(40, 256)])
     first = pt.AdamW(params, lr=1e-2, state_dtype=state_dtype)
-    give(params, 0)
-    first.step()
+    run(first, params)
     for saved in (first.state_dict(format="torch"), first.state_dict()):
         found = []
         for decay in (None, 0.75):
@@ -93,8 +90,7 @@ def test_a_group_has_its_own_decay_which_may_change():
     expected = [p.detach().clone() for p in params]
     for step, decays in enumerate([(0.75, 0.5), (0.75, 0.25), (0.0, 1.0)]):
         optimizer.ema_decay, optimizer.param_groups[1]["ema_decay"] = decays
-        give(params, step)
-        optimizer.step()
+        run(optimizer, params, first=step)
         for k in range(4):
             expected[k] = moved(expected[k], params[k], decays[k // 2])
     assert all(torch.allclose(optimizer.state[p]["ema"], e, rtol=3e-7, atol=1e-7)
@@ -106,8 +102,7 @@ def test_a_group_has_its_own_decay_which_may_change():
 def test_a_skipped_step_and_a_missing_gradient_leave_it():
     params = parameters()
     optimizer = pt.AdamW(params, lr=1e-2, ema_decay=0.5, max_grad_norm=1.0)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     before = averages(optimizer, params)
     give(params, 1)
     params[1].grad[3] = math.nan
@@ -127,10 +122,8 @@ def test_the_weights_are_their_averages_for_a_while(dtype):
     with ours.ema_weights():  # before any step there are none
         pass
     for step in range(4):
-        give(params, step)
-        give(twins, step)
-        ours.step()
-        twin.step()
+        run(ours, params, first=step)
+        run(twin, twins, first=step)
         own, there = [p.detach().clone() for p in params], averages(ours, params)
         with ours.ema_weights():
             assert same(params, [e.to(dtype) for e in there]) and not same(params, own)
@@ -153,8 +146,7 @@ def test_a_copy_goes_on_with_the_same_bits(how, ema_dtype):
     options = {"lr": 1e-2, "ema_decay": 0.75, "ema_dtype": ema_dtype, "seed": 3}
     params = parameters()
     first = pt.AdamW(params, **options)
-    give(params, 0)
-    first.step()
+    run(first, params)
     if how == "state_dict":
         others = [torch.nn.Parameter(p.detach().clone()) for p in params]
         second = pt.AdamW(others, **options)
@@ -163,10 +155,8 @@ def test_a_copy_goes_on_with_the_same_bits(how, ema_dtype):
         others, second = (copy.deepcopy((params, first)) if how == "deepcopy" else
                           pickle.loads(pickle.dumps((params, first))))
     for step in (1, 2):
-        give(params, step)
-        give(others, step)
-        first.step()
-        second.step()
+        run(first, params, first=step)
+        run(second, others, first=step)
     assert same(params, others) and same(averages(first, params), averages(second, others))
     assert all(e.dtype is {"float32": torch.float32, "bf16": torch.bfloat16}[ema_dtype]
                for e in averages(second, others))
@@ -175,8 +165,7 @@ def test_a_copy_goes_on_with_the_same_bits(how, ema_dtype):
 def test_dicts_with_and_without_an_average():
     params = parameters()
     first = pt.AdamW(params, lr=1e-2, ema_decay=0.75)
-    give(params, 0)
-    first.step()
+    run(first, params)
     assert all("ema" not in states for states in first.state_dict(format="torch")["state"].values())
     with pytest.raises(ValueError, match="parameter 0 of group 0: ema among its states.*no ema_decay"):
         pt.AdamW(parameters(), lr=1e-2).load_state_dict(first.state_dict())
@@ -185,8 +174,7 @@ def test_dicts_with_and_without_an_average():
     with pytest.raises(ValueError, match="parameter 1 of group 0: ema has the shape"):
         pt.AdamW(parameters(), lr=1e-2, ema_decay=0.5).load_state_dict(wrong)
     theirs = torch.optim.AdamW(params, lr=1e-2)
-    give(params, 1)
-    theirs.step()
+    run(theirs, params, first=1)
     second = pt.AdamW(params, lr=0.0, weight_decay=0.0, ema_decay=0.5)
     second.load_state_dict(theirs.state_dict())
     for group in second.param_groups:

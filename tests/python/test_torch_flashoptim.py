@@ -9,7 +9,7 @@ import sys
 
 import pytest
 import torch
-from torch_parts import DEVICE, give, needs_package, parameters, same
+from torch_parts import DEVICE, needs_package, parameters, run, same
 
 import ptxgen.torch as pt
 from ptxgen.torch import _flashoptim, _formats
@@ -22,9 +22,7 @@ RULES = [(pt.AdamW, {}), (pt.Adam, {}), (pt.SGD, {"momentum": 0.875}), (pt.Lion,
 def trained(cls, dtype, steps=3, lr=1e-2, **options):
     params = parameters(dtype, shapes=SHAPES)
     optimizer = cls(params, lr=lr, state_dtype="24bit", **options)
-    for seed in range(steps):
-        give(params, seed)
-        optimizer.step()
+    run(optimizer, params, steps)
     return params, optimizer
 
 
@@ -38,9 +36,7 @@ def test_steps(cls, options, dtype):
     params, optimizer = trained(cls, dtype, **options)
     others = parameters(dtype, shapes=SHAPES)
     exact = cls(others, lr=1e-2, **options)
-    for seed in range(3):
-        give(others, seed)
-        exact.step()
+    run(exact, others, 3)
     for p, q in zip(params, others):
         states, master = optimizer.state[p], exact.state[q]["master"]
         assert states["correction"].dtype is torch.int8 and states["correction"].shape == p.shape
@@ -176,8 +172,7 @@ def test_dicts_of_its(cls, options, dtype):
         for name, value in optimizer.state[p].items():
             assert torch.equal(again.state[q][name].cpu().reshape(value.shape), value.cpu()), name
     for some, one in ((params, optimizer), (others, again)):
-        give(some, 7)
-        one.step()
+        run(one, some, first=7)
     assert same(params, others)
 
 
@@ -214,8 +209,7 @@ def test_into_other_formats(into):
         return
     before = [p.detach().clone() for p in params]
     other.param_groups[0]["lr"] = 0.0
-    give(params, 9)
-    other.step()
+    run(other, params, first=9)
     assert all(torch.equal(other.state[p]["master"], x) for p, x in zip(params, exact))
     with torch.no_grad():
         for p, x in zip(params, before):
@@ -239,15 +233,13 @@ def test_from_other_formats():
     for state_dtype in ("master", "remainder", "bf16"):
         params = parameters(torch.bfloat16, shapes=SHAPES)
         optimizer = pt.AdamW(params, lr=1e-2, state_dtype=state_dtype)
-        give(params, 0)
-        optimizer.step()
+        run(optimizer, params)
         states = optimizer.state_dict(format="flashoptim")["state"][1]
         assert states["exp_avg::quantized"].dtype is torch.int8 and states["exp_avg_sq::quantized"].dtype is torch.uint8
         assert bool(states["error_bits"].any()) == (state_dtype != "bf16")
     params = parameters(shapes=SHAPES)
     optimizer = pt.AdamW(params, state_dtype="24bit")
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     states = optimizer.state_dict(format="flashoptim")["state"][1]
     assert set(states) == {"step", "exp_avg", "exp_avg_sq"} and states["exp_avg"].dtype is torch.float32
     muon = pt.Muon([torch.nn.Parameter(torch.zeros(4, 4, device=DEVICE))])

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from torch_parts import DEVICE, give, parameters, same
+from torch_parts import DEVICE, give, parameters, run, same
 
 import ptxgen.torch as pt
 from ptxgen.torch import _formats
@@ -56,8 +56,7 @@ def test_zeros_that_others_write(cls, options, write, to):
     """The next step goes on from 0, in the optimizer or in one with masters made of its remainders."""
     params = parameters(torch.bfloat16, shapes=[(8, 300)])
     optimizer = cls(params, lr=1e-3, state_dtype="remainder", **options)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     with torch.no_grad():
         write(params[0])
     zeros = params[0] == 0
@@ -67,8 +66,7 @@ def test_zeros_that_others_write(cls, options, write, to):
         saved = optimizer.state_dict()
         optimizer = cls(params, lr=1e-3, state_dtype="master", **options)
         optimizer.load_state_dict(saved)
-    give(params, 1)
-    optimizer.step()
+    run(optimizer, params, first=1)
     assert bool(params[0].isfinite().all())
     assert float(params[0][zeros].abs().max()) <= 0.02  # of a step with 1e-3
     assert float(params[0][zeros].abs().max()) > 0
@@ -183,16 +181,12 @@ def test_steps_after_a_trip():
     """The optimizer that went through torch's format goes on with the same bits."""
     params = parameters(shapes=[(40, 256), (5000,)])
     first = pt.AdamW(params, lr=1e-2, state_dtype="8bit")
-    for seed in range(3):
-        give(params, seed)
-        first.step()
+    run(first, params, 3)
     others = [torch.nn.Parameter(p.detach().clone()) for p in params]
     second = pt.AdamW(others, lr=1.0, state_dtype="8bit")
     second.load_state_dict(first.state_dict(format="torch"))
-    for seed in range(3, 6):
-        for some, optimizer in ((params, first), (others, second)):
-            give(some, seed)
-            optimizer.step()
+    for some, optimizer in ((params, first), (others, second)):
+        run(optimizer, some, 3, 3)
     assert same(params, others)
 
 
@@ -270,11 +264,9 @@ def test_groups(cls, options, first, second):
 def test_group_that_changes():
     params = parameters(torch.bfloat16, shapes=SHAPES)
     optimizer = pt.AdamW([{"params": [p]} for p in params], lr=1e-3)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     optimizer.param_groups[1]["state_dtype"] = "8bit"
-    give(params, 1)
-    optimizer.step()
+    run(optimizer, params, first=1)
     assert [optimizer.state[p]["exp_avg"].dtype for p in params] == [torch.float32, torch.uint8]
     assert [float(optimizer.state[p]["step"]) for p in params] == [2.0, 2.0]
     plain = torch.optim.AdamW([{"params": [p]} for p in params])

@@ -10,13 +10,12 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from ptxgen import optimizers
-from ranks import on_ranks
-from torch_parts import DEVICE, ON_EMULATOR, give, needs, needs_package, parameters, same
+from rank_parts import over_ranks
+from torch_parts import DEVICE, give, needs, needs_package, parameters, run, same
 
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
 FLOAT8 = {"e4m3": getattr(torch, "float8_e4m3fn", None), "e5m2": getattr(torch, "float8_e5m2", None)}
 needs_float8 = needs("torch.float8_e4m3fn")
-needs_two = pytest.mark.skipif(not ON_EMULATOR and torch.cuda.device_count() < 2, reason="fewer GPUs than ranks: 2 wanted")
 
 
 def wide(params):
@@ -58,10 +57,8 @@ def test_codes_have_the_scale_of_the_steps_before(cls, dtype, state_dtype, fmt):
     for p, e in zip(wide(params), expected):
         assert same([fp8[p].codes.view(torch.uint8)], [coded(p, e.scale, fmt)])
     for step in range(6):
-        give(params, step)
-        give(plain, step)
-        optimizer.step()
-        without.step()
+        run(optimizer, params, first=step)
+        run(without, plain, first=step)
         assert same(params, plain)
         for p, e in zip(wide(params), expected):
             codes, inverse, amax, turned = fp8[p]
@@ -77,8 +74,7 @@ def test_a_skipped_step_leaves_codes_and_counts_its_amax_again():
     params = parameters()
     fp8 = pt.Float8Weights(history=2)
     optimizer = pt.AdamW(params, lr=0.05, max_grad_norm=1.0, fp8=fp8)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     before = [[one.clone() for one in fp8[p][:3]] for p in wide(params)]
     give(params, 1)
     wide(params)[0].grad.view(-1)[0] = math.nan
@@ -120,9 +116,7 @@ def test_checkpoints_continue_bit_for_bit():
         return pt.AdamW(params, lr=0.05, fp8=fp8), fp8
     params, later = parameters(), parameters()
     optimizer, fp8 = made(params)
-    for step in range(3):
-        give(params, step)
-        optimizer.step()
+    run(optimizer, params, 3)
     saved = copy.deepcopy(optimizer.state_dict())
     other, of_other = made(later)
     with torch.no_grad():
@@ -134,8 +128,7 @@ def test_checkpoints_continue_bit_for_bit():
     other.load_state_dict(saved)  # the scales again, and codes by them
     for step in range(3, 6):
         for some, stepped in ((params, optimizer), (later, other)):
-            give(some, step)
-            stepped.step()
+            run(stepped, some, first=step)
         for p, q in zip(wide(params), wide(later)):
             assert same(*([one.reshape(-1).view(torch.uint8) for one in of[:3]] for of in (fp8[p], of_other[q])))
     with pytest.raises(ValueError, match=r"a history of \(4, \d+\), and this has 16 steps"):
@@ -152,8 +145,7 @@ def test_a_parameter_that_comes_later():
     params = parameters()
     fp8 = pt.Float8Weights(history=2)
     optimizer = pt.SGD(params[:2], lr=0.5, fp8=fp8)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     optimizer.add_param_group({"params": params[2:]})
     optimizer.step()
     for p in wide(params):
@@ -232,7 +224,10 @@ def test_torchaos_scales_are_views_that_each_step_fills(copies):
         fp8.precompute(other)
 
 
-def beside_torchao(rank):
+@needs_package("torchao")
+@needs("torch.distributed.fsdp.fully_shard")
+@over_ranks(2)
+def test_scales_of_torchaos_own_function(rank):
     """Views beside its own function, over shards of its own tensors."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -259,13 +254,6 @@ def beside_torchao(rank):
             g = torch.randn(p.shape, generator=torch.Generator().manual_seed(step + p.numel())).to(DEVICE)
             p.grad = distribute_tensor(g, mesh, p.placements)
         optimizer.step()
-
-
-@needs_two
-@needs_package("torchao")
-@needs("torch.distributed.fsdp.fully_shard")
-def test_scales_of_torchaos_own_function():
-    on_ranks(2, beside_torchao)
 
 
 def matrices(dtype=torch.float32):
@@ -353,10 +341,8 @@ def test_blocks_beside_many_states(rule):
     fp8 = pt.Float8Weights(blocks="128x128", transposed=True)
     optimizer, without = pt.Optimizer(params, rule, lr=0.05, fp8=fp8), pt.Optimizer(plain, rule, lr=0.05)
     for step in range(3):
-        give(params, step)
-        give(plain, step)
-        optimizer.step()
-        without.step()
+        run(optimizer, params, first=step)
+        run(without, plain, first=step)
         assert same(params, plain)
         for p in wide(params):
             expected, by = blocked(p, "128x128", "te", "e4m3")
@@ -372,8 +358,7 @@ def test_blocks_are_of_matrices():
     optimizer = pt.SGD(params, lr=0.5, fp8=fp8)
     with pytest.raises(KeyError, match="before the first step"):
         fp8.blocks_of(params[0])
-    give(params, 1)
-    optimizer.step()
+    run(optimizer, params, first=1)
     assert fp8.blocks_of(params[2]).scale_inv.shape == (1, 2) and fp8.blocks_of(params[2]).transposed is None
     assert optimizer.state_dict()["fp8"] == {} and "blocks='128x128'" in repr(fp8)
     with pytest.raises(KeyError, match="none of the optimizer's matrices"):

@@ -7,7 +7,7 @@ import pydoc
 import pytest
 import torch
 from conftest import ON_EMULATOR, python
-from torch_parts import DEVICE, give, parameters, same
+from torch_parts import DEVICE, give, parameters, run, same
 
 import ptxgen
 import ptxgen.torch as pt
@@ -18,6 +18,12 @@ SHAPES = [(8, 5), (300,)]
 
 def one():
     return parameters(shapes=[(4,)])
+
+
+def with_gaps():
+    p = torch.nn.Parameter(torch.zeros(8, 8, device=DEVICE)[:, :4])
+    p.grad = torch.zeros(8, 4, device=DEVICE)
+    return pt.AdamW([p])
 
 
 @pytest.mark.parametrize("make,message", [
@@ -43,6 +49,14 @@ def one():
     (lambda: pt.clip_grads_with_norm_(one(), 1.0, 3.0), "total_norm: a tensor of one element is needed"),
     (lambda: pt.clip_grads_with_norm_(one(), 1.0, torch.ones(2)), "total_norm: a tensor of one element"),
     (lambda: pt.AdamW(one()).load_state_dict(3), "state_dict: what state_dict.. gives is needed, not 3"),
+    (lambda: pt.AdamW(one()).state_dict(format="numpy"), "format"),
+    (lambda: pt.AdamW(one(), amsgrad=True), "torch.optim.AdamW"),
+    (lambda: pt.SGD(one(), lr=1.0, differentiable=True), "torch.optim.SGD"),
+    (lambda: pt.Adam([torch.nn.Parameter(torch.zeros(3, dtype=torch.complex64, device=DEVICE))]), "torch.optim.Adam"),
+    (lambda: pt.AdamW(one(), state_dtype="f8"), "state_dtype"),
+    (lambda: pt.AdamW(one(), seed=-1), "seed"),
+    (lambda: pt.Lion(one(), betas=(1.0, 0.9)), "beta"),
+    (lambda: with_gaps().step(), "torch.optim.AdamW"),
 ])
 def test_arguments(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
@@ -63,8 +77,7 @@ def test_arguments(make, message):
 def test_settings_between_steps(key, value, message):
     params = parameters(shapes=SHAPES)
     optimizer = pt.AdamW(params, lr=1e-2, max_grad_norm=1.0)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     before = [p.detach().clone() for p in params]
     where = optimizer.__dict__ if hasattr(optimizer, key) else optimizer.param_groups[0]
     good, where[key] = where[key], value
@@ -100,8 +113,7 @@ def test_settings_that_groups_do_not_have(cls, key, value):
     with pytest.raises(ValueError, match=message):
         optimizer.add_param_group({"params": one(), key: value})
     assert len(optimizer.param_groups) == 1
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     if key == "max_grad_norm":
         before = params[0].detach().clone()
         optimizer.param_groups[0][key] = value
@@ -115,8 +127,7 @@ def test_state_dtype_of_a_group():
         pt.AdamW([{"params": one(), "state_dtype": "f8"}])
     params = one()
     optimizer = pt.AdamW(params)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     optimizer.param_groups[0]["state_dtype"] = "f8"
     with pytest.raises(ValueError, match="state_dtype: 'f8' is none of float32, master"):
         optimizer.step()
@@ -193,8 +204,7 @@ def test_gradients(change, message):
     params = parameters(shapes=SHAPES)
     optimizer = pt.AdamW(params, lr=1e-2, max_grad_norm=1.0)
     optimizer.param_groups[0]["param_names"] = ["a", "b"]
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     before = [p.detach().clone() for p in params]
     if change is sparse:
         params[1].grad = change(params[1].grad)
@@ -366,8 +376,7 @@ def test_damaged_states(change, message, into):
     params = parameters(torch.bfloat16, shapes=[(300,), (4, 1100)])
     optimizers = [pt.AdamW(params, lr=lr, state_dtype=name) for lr, name in ((0.5, "8bit"), (0.25, into))]
     for optimizer in optimizers:
-        give(params, 0)
-        optimizer.step()
+        run(optimizer, params)
     saved, optimizer = optimizers[0].state_dict(), optimizers[1]
     if change is None:
         saved["state"][1] = [saved["state"][1]["step"]]
@@ -381,8 +390,7 @@ def test_damaged_states(change, message, into):
     assert optimizer.param_groups[0]["lr"] == 0.25
     for p, some, values in zip(params, states, before):
         assert all(optimizer.state[p][k] is v and torch.equal(v, values[k]) for k, v in some.items())
-    give(params, 1)
-    optimizer.step()
+    run(optimizer, params, first=1)
     assert [float(optimizer.state[p]["step"]) for p in params] == [2.0, 2.0]
 
 
@@ -391,8 +399,7 @@ def test_codes_in_f16_without_scales(lost):
     """Nothing takes them for numbers, but where torch's own states are in f16: beside parameters in it."""
     params = parameters(torch.float32, shapes=[(4, 1100)])
     optimizer = pt.AdamW(params, lr=0.5, state_dtype="f16")
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     saved = optimizer.state_dict()
     for name in lost:
         del saved["state"][0][name + "_scale"]

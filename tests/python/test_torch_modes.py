@@ -8,18 +8,12 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from ptxgen import optimizers
-from torch_parts import DEVICE, copies, give, needs, parameters, same
+from torch_parts import DEVICE, copies, give, needs, parameters, run, same
 
 numpy = pytest.importorskip("numpy")
 import rule_parts  # noqa: E402: it needs numpy
 
 SHAPES = [(8, 5), (300,), (), (4500,)]
-
-
-def run(optimizer, params, steps, first=0):
-    for k in range(first, first + steps):
-        give(params, k)
-        optimizer.step()
 
 
 def free(dtype=torch.float32, rule=optimizers.schedule_free_adamw, **settings):
@@ -70,7 +64,7 @@ def test_before_the_first_step():
     optimizer.eval()
     assert same(params, before) and not optimizer.param_groups[0]["train_mode"]
     optimizer.train()
-    run(optimizer, params, 1)
+    run(optimizer, params)
 
 
 @pytest.mark.parametrize("mode", [True, False])
@@ -96,7 +90,7 @@ def test_checkpoints(mode):
 
 def test_wrong_modes():
     params, optimizer = free()
-    run(optimizer, params, 1)
+    run(optimizer, params)
     saved = optimizer.state_dict()
     saved["param_groups"][0]["train_mode"] = False
     with pytest.raises(ValueError, match="parameter 0 of group 0: its group is in eval mode, and there are no train_weights"):
@@ -127,7 +121,7 @@ def test_without_momentum(rule, without, words):
     known, zeros = params[3].detach().cpu().numpy().copy(), numpy.zeros(4500, numpy.float32)
     states, clock = dict.fromkeys(rule.states, zeros), {}
     for k in range(3):
-        run(optimizer, params, 1, k)
+        run(optimizer, params, first=k)
         known, states, clock = rule.reference()(known, params[3].grad.cpu().numpy(), states, k + 1, {"lr": 0.01, **without}, clock)
     before = [p.detach().clone() for p in params]
     assert numpy.array_equal(before[3].cpu().numpy(), known) and numpy.array_equal(known, states["z"])
@@ -136,7 +130,7 @@ def test_without_momentum(rule, without, words):
     assert same(params, before) and all(group["train_mode"] for group in optimizer.param_groups)
     with pytest.raises(ptxgen.InvalidError, match="it has no weights to evaluate with at these scalars"):
         rule.reference().evaluation(known, states, without)
-    run(optimizer, params, 1, 3)
+    run(optimizer, params, first=3)
     optimizer.param_groups[1].update(rule.scalars)
     optimizer.eval()
     assert not same(params, before)
@@ -144,7 +138,7 @@ def test_without_momentum(rule, without, words):
 
 def test_averages_and_modes():
     params, optimizer = free(ema_decay=0.5)
-    run(optimizer, params, 1)
+    run(optimizer, params)
     with optimizer.ema_weights():
         with pytest.raises(RuntimeError, match=r"eval\(\) within ema_weights\(\)"):
             optimizer.eval()

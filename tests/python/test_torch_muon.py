@@ -12,7 +12,7 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from test_torch_states import one_rank  # noqa: F401: a fixture
-from torch_parts import DEVICE, give, needs, parameters, same
+from torch_parts import DEVICE, give, needs, parameters, run, same
 
 from ptxgen.torch import muon
 
@@ -93,8 +93,7 @@ def test_no_steps_of_the_iteration():
     params = parameters(shapes=[(24, 40), (40, 24)])
     starts = [p.detach().double().clone() for p in params]
     optimizer = pt.Muon(params, lr=0.5, weight_decay=0.0, momentum=0.0, ns_steps=0)
-    give(params, 1)
-    optimizer.step()
+    run(optimizer, params, first=1)
     for p, start in zip(params, starts):
         expected = p.grad.double() / p.grad.double().norm()
         way = (start - p.detach().double()) / (0.5 * math.sqrt(max(1, p.shape[0] / p.shape[1])))
@@ -108,9 +107,7 @@ def test_windows():
     for memory in (None, 2100):  # the largest has 2,048 bytes
         params = parameters(shapes=shapes)
         optimizer = pt.Muon(params, lr=0.05, ns_steps=2, matrix_memory=memory)
-        for step in range(2):
-            give(params, step)
-            optimizer.step()
+        run(optimizer, params, 2)
         made.append((params, optimizer.describe()[0]))
         assert copy.copy(optimizer).matrix_memory == (memory or 0) == pickle.loads(pickle.dumps(optimizer)).matrix_memory
     (params, plain), (others, small) = made
@@ -127,12 +124,6 @@ def test_windows():
 
 
 # ---- matrices of a parameter
-
-
-def run(optimizer, params, steps, first=0, **how):
-    for k in range(first, first + steps):
-        give(params, k, **how)
-        optimizer.step()
 
 
 @pytest.mark.parametrize("shape,settings,cut", [
@@ -239,10 +230,8 @@ def test_adamw_beside():
     others = [torch.nn.Parameter(p.detach().clone()) for p in params]
     plain = pt.AdamW(others, lr=0.01, betas=(0.5, 0.75), max_grad_norm=0.5)
     for step in range(3):
-        give(params, step)
-        give(others, step)
-        optimizer.step()
-        plain.step()
+        run(optimizer, params, first=step)
+        run(plain, others, first=step)
         assert math.isclose(float(optimizer.grad_norm), float(plain.grad_norm), rel_tol=1e-6)
     assert torch.allclose(params[1], others[1], atol=1e-6) and torch.allclose(params[3], others[3], atol=1e-6)
     assert set(optimizer.state[params[1]]) == {"step", "exp_avg", "exp_avg_sq"}
@@ -294,8 +283,7 @@ def test_scaler_guards_and_schedulers():
         scheduler.step()
     assert same(params, twins) and float(optimizer.state[params[0]]["step"]) == 3 and float(optimizer.skipped) == 0
     assert optimizer.param_groups[0]["momentum"] != 0.95
-    give(params, 9, scale=1e6)
-    optimizer.step()
+    run(optimizer, params, first=9, scale=1e6)
     assert float(optimizer.skipped) != 0 and float(optimizer.state[params[0]]["step"]) == 3
 
 
@@ -388,7 +376,7 @@ def test_to_torch_and_back():
     for p, q in zip(again[1::2], tensors(adamw)):
         assert all(torch.equal(back.state[p][name].cpu(), adamw.state[q][name].cpu())
                    for name in ("step", "exp_avg", "exp_avg_sq"))
-    run(back, again, 1)
+    run(back, again)
     alone = pt.Muon([{"params": [p]} for p in parameters(shapes=[(12, 10), (6, 12)])])
     alone.load_state_dict(theirs.state_dict())
     assert alone.param_groups[0]["lr"] == 0.05 and alone.param_groups[0]["use_muon"] is True
@@ -409,7 +397,7 @@ def test_as_torch(shape):
 
 def test_dicts_of_others():
     params, optimizer = mixed()
-    run(optimizer, params, 1)
+    run(optimizer, params)
     saved = optimizer.state_dict()
     before = [p.detach().clone() for p in params]
     assert all(key not in group for group in saved["param_groups"] for key in ("heads", "uncovered", "in_by_out"))
@@ -425,7 +413,7 @@ def test_dicts_of_others():
             (missing, KeyError, "parameter 0 of group 0: there is no momentum_buffer among its states")):
         with pytest.raises(kind, match=words):
             optimizer.load_state_dict(given)
-    run(optimizer, params, 1)
+    run(optimizer, params)
     assert not same(params, before) and float(optimizer.state[params[0]]["step"]) == 2
     adamw = torch.optim.AdamW(parameters(shapes=[(4, 4)]))
     with pytest.raises(ValueError, match="the dict is of an optimizer with betas, and this one has Muon's groups alone"):
@@ -518,7 +506,7 @@ def test_float8_of_pieces():
     params = parameters(shapes=[(12, 10)])
     fp8 = pt.Float8Weights(copies=False)
     optimizer = pt.Muon(params, fp8=fp8)
-    run(optimizer, params, 1)
+    run(optimizer, params)
     assert float(fp8[params[0]].amax) == float(params[0].detach().abs().max())
     params = parameters(shapes=[(12, 10)])
     optimizer = pt.Muon(params, heads=2, fp8=pt.Float8Weights(copies=False))

@@ -6,9 +6,8 @@ import copy
 import ptxgen.torch as pt
 import pytest
 import torch
-from ranks import on_ranks
 from ptxgen.torch import _exchange
-from rank_parts import DEVICE, backward, full, model, needs_two, pytestmark, sharded  # noqa: F401
+from rank_parts import DEVICE, backward, full, model, over_ranks, pytestmark, sharded  # noqa: F401
 
 try:
     from torch.distributed.device_mesh import init_device_mesh
@@ -69,7 +68,9 @@ def check_same(whole, over, ours, theirs):
                 assert mine[state] == other[state], name
 
 
-def same_bits(rank, dtype, state_dtype):
+@pytest.mark.parametrize("dtype, state_dtype", [(torch.float32, "float32"), (torch.bfloat16, "bf16")])
+@over_ranks(2)
+def test_two_ranks_have_the_bits_of_one(rank, dtype, state_dtype):
     mesh = init_device_mesh(DEVICE, (2,))
     # The matrix of several tiles takes most of the time: once.
     whole, over, placed = parameters(mesh, dtype, without=["tiles"] if dtype == torch.bfloat16 else [])
@@ -99,13 +100,8 @@ def same_bits(rank, dtype, state_dtype):
     check_same(whole, over, ours, again)
 
 
-@needs_two
-@pytest.mark.parametrize("dtype, state_dtype", [("float32", "float32"), ("bfloat16", "bf16")])
-def test_two_ranks_have_the_bits_of_one(dtype, state_dtype):
-    on_ranks(2, same_bits, getattr(torch, dtype), state_dtype)
-
-
-def fully_sharded(rank):
+@over_ranks(2)
+def test_fsdp(rank):
     """FSDP2's own parameters; a norm that clips; sums of micro-batches."""
     mesh = init_device_mesh(DEVICE, (2,))
     plain, made = model(), sharded(mesh)
@@ -134,7 +130,8 @@ def fully_sharded(rank):
         windows.step()
 
 
-def factors_over_ranks(rank):
+@over_ranks(2)
+def test_factors_over_ranks(rank):
     """Rows and columns of parameters whose rows are on two ranks, with the factors of the whole."""
     mesh = init_device_mesh(DEVICE, (2,))
     kept = ("wide", "tall", "heads", "columns", "whole", "bias")
@@ -161,17 +158,8 @@ def factors_over_ranks(rank):
         optimizer.step()
 
 
-@needs_two
-def test_factors_over_ranks():
-    on_ranks(2, factors_over_ranks)
-
-
-@needs_two
-def test_fsdp():
-    on_ranks(2, fully_sharded)
-
-
-def one_without(rank):
+@over_ranks(2)
+def test_a_rank_without_gradients(rank):
     """A rank that has had no gradient takes part in what the others add up and send."""
     mesh = init_device_mesh(DEVICE, (2,))
     generator = torch.Generator().manual_seed(3)
@@ -188,12 +176,8 @@ def one_without(rank):
     assert not torch.equal(p.detach().to_local(), before)
 
 
-@needs_two
-def test_a_rank_without_gradients():
-    on_ranks(2, one_without)
-
-
-def refused(rank):
+@over_ranks(2)
+def test_refused_placements(rank):
     mesh = init_device_mesh(DEVICE, (2,))
     two = init_device_mesh(DEVICE, (1, 2), mesh_dim_names=("data", "model"))
     matrix = torch.ones(6, 4, device=DEVICE)
@@ -212,11 +196,6 @@ def refused(rank):
     p = torch.nn.Parameter(distribute_tensor(matrix, two, [Shard(1), Shard(0)]))  # one rank along the first
     p.grad = distribute_tensor(matrix, two, [Shard(1), Shard(0)])
     pt.Muon([("w", p)]).step()
-
-
-@needs_two
-def test_refused_placements():
-    on_ranks(2, refused)
 
 
 def test_work_is_spread():

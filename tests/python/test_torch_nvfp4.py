@@ -154,19 +154,16 @@ def test_compiled():
 
 
 def test_refused():
-    with pytest.raises(ValueError, match="in_features is 24; it must be a multiple of 16"):
-        NVFP4Linear(24, 16)
-    with pytest.raises(ValueError, match="out_features is 8"):
-        NVFP4Linear(32, 8)
-    with pytest.raises(TypeError, match=r"torch.nn.Linear is needed, not Conv1d"):
-        NVFP4Linear.of(torch.nn.Conv1d(16, 16, 1))
-    with pytest.raises(TypeError, match="a NVFP4Linear is a subclass of torch.nn.Linear, .* subclasses are refused"):
-        NVFP4Linear.of(NVFP4Linear(32, 16))
     layer = NVFP4Linear(32, 16, device=DEVICE)
-    with pytest.raises(ValueError, match="its last axis must be 32"):
-        layer(torch.zeros(2, 16, device=DEVICE))
-    with pytest.raises(TypeError, match="torch.float64"):
-        layer(torch.zeros(2, 32, device=DEVICE, dtype=torch.float64))
+    for call, kind, words in (
+            (lambda: NVFP4Linear(24, 16), ValueError, "in_features is 24; it must be a multiple of 16"),
+            (lambda: NVFP4Linear(32, 8), ValueError, "out_features is 8"),
+            (lambda: NVFP4Linear.of(torch.nn.Conv1d(16, 16, 1)), TypeError, "torch.nn.Linear is needed, not Conv1d"),
+            (lambda: NVFP4Linear.of(layer), TypeError, "a NVFP4Linear is a subclass of torch.nn.Linear, .* subclasses are refused"),
+            (lambda: layer(torch.zeros(2, 16, device=DEVICE)), ValueError, "its last axis must be 32"),
+            (lambda: layer(torch.zeros(2, 32, device=DEVICE, dtype=torch.float64)), TypeError, "torch.float64")):
+        with pytest.raises(kind, match=words):
+            call()
     x = torch.randn(16, 32, device=DEVICE, requires_grad=True)
     found, = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="there is no second derivative"):

@@ -12,7 +12,7 @@ import torch
 from ptxgen import optimizers, rules
 from ptxgen.torch import _formats
 from test_torch_states import layer, local, one_rank, train  # noqa: F401: a fixture
-from torch_parts import DEVICE, SHAPES, copies, give, needs, parameters, same
+from torch_parts import DEVICE, SHAPES, copies, give, needs, parameters, run, same
 
 
 def _adam(p, g, m, v, t, lr, betas, eps):
@@ -44,12 +44,6 @@ def clocked(p, g, speed, size, product, lr, drag):
 def lookahead(p, g, slow, lr):
     p = p - lr * g
     return p, 0.5 * slow + 0.5 * p
-
-
-def run(optimizer, params, steps, first=0, **how):
-    for k in range(first, first + steps):
-        give(params, k, **how)
-        optimizer.step()
 
 
 def pair(dtype=torch.float32, rule=my_adamw, **settings):
@@ -86,7 +80,7 @@ def test_groups_and_schedulers():
                           lr=0.1, maximize=True, ema_decay=0.5)
         scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=[0.1, 0.2], total_steps=9)
         for k in range(4):
-            run(optimizer, params, 1, k)
+            run(optimizer, params, first=k)
             scheduler.step()
         made.append((params, [optimizer.state[p]["ema"] for p in params]))
     assert same(made[0][0], made[1][0]) and same(made[0][1], made[1][1])
@@ -101,7 +95,7 @@ def test_tensors_and_schedulers():
         scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.25)
         for k in range(3):
             optimizer.param_groups[0]["betas"] = (torch.tensor(0.5), torch.tensor(0.75 + 0.0625 * k, device=DEVICE))
-            run(optimizer, params, 1, k)
+            run(optimizer, params, first=k)
             scheduler.step()
         made.append(params)
     assert same(*made)
@@ -109,7 +103,7 @@ def test_tensors_and_schedulers():
     plain = pt.AdamW(params, lr=0.5)
     for k in range(3):
         plain.param_groups[0].update(lr=0.5 * 0.25 ** k, betas=(0.5, 0.75 + 0.0625 * k))
-        run(plain, params, 1, k)
+        run(plain, params, first=k)
     assert same(theirs, params)
 
 
@@ -117,7 +111,7 @@ def test_describe():
     params = parameters()
     optimizer = pt.Optimizer(params, my_adamw)
     assert optimizer.describe() == ()
-    run(optimizer, params, 1)
+    run(optimizer, params)
     (found,) = optimizer.describe()
     assert found.elements == sum(p.numel() for p in params) and found.registers > 0 and found.warning is None
 
@@ -187,8 +181,7 @@ def test_scaler_and_guards(scaler_of):
     assert float(state["step"]) == 3 and state["clock"].tolist() == [0.9 * 0.9 * 0.9]
     assert state["clock"].data_ptr() == state["step"].data_ptr() + 8
     assert optimizer.report() is not None and float(optimizer.skipped) == 0
-    give(params, 9, scale=1e6)
-    optimizer.step()
+    run(optimizer, params, first=9, scale=1e6)
     assert float(optimizer.skipped) != 0 and float(state["step"]) == 3 and state["clock"].tolist() == [0.9 * 0.9 * 0.9]
 
 
@@ -219,7 +212,7 @@ def test_formats_change():
     scale = state["size_absmax"].repeat_interleave(256)[:5000]
     decoded = _formats.map_of(False, scale.device)[state["size"].long()] * scale
     assert float((decoded - size).abs().max()) < 0.1 * float(size.max())
-    run(coded, params, 1, 2)
+    run(coded, params, first=2)
     again = pt.Optimizer(params, clocked)
     again.load_state_dict(coded.state_dict())
     assert again.state[params[0]]["size"].dtype is torch.float32
@@ -255,8 +248,8 @@ def test_states_in_other_formats(dtype, first, second):
             assert float(after[name].min()) >= 0
         assert float((before[name] - after[name]).abs().max()) <= most, name
     assert float(after["step"]) == 2 and float(after["product"]) == 0.9 * 0.9
-    run(saved, params, 1, 2)
-    run(ours, others, 1, 2)
+    run(saved, params, first=2)
+    run(ours, others, first=2)
     assert float(ours.state[others[0]]["clock"][0]) == 0.9 * 0.9 * 0.9
     assert float((params[0].detach().float() - others[0].detach().float()).abs().mean()) < 0.01
 
@@ -264,7 +257,7 @@ def test_states_in_other_formats(dtype, first, second):
 def test_dicts_of_others():
     params = parameters()
     optimizer = pt.Optimizer(params, clocked)
-    run(optimizer, params, 1)
+    run(optimizer, params)
     saved = optimizer.state_dict()
     assert saved["rule"]["name"] == "clocked" and len(saved["rule"]["digest"]) == 16
     with pytest.raises(ValueError, match="the dict is of rule clocked, version 1, and this optimizer has my_adamw"):
@@ -297,7 +290,7 @@ def test_identity():
     """Name, version, states with kinds and numbers of the clock; not the expression."""
     params = parameters()
     optimizer = pt.Optimizer(params, variant())
-    run(optimizer, params, 1)
+    run(optimizer, params)
     saved = optimizer.state_dict()
     pt.Optimizer(params, variant()).load_state_dict(saved)
     for other, words in ((variant(2), r"version 1, and this optimizer has named, version 2: its version is 1, not 2"),
@@ -329,7 +322,7 @@ def test_options():
     params, others = parameters(), parameters()
     optimizer = pt.Optimizer(params, optional(twice=True))
     assert optional().identity["options"] == {"twice": False, "way": "up"}
-    run(optimizer, params, 1)
+    run(optimizer, params)
     saved = optimizer.state_dict()
     assert saved["rule"]["options"] == {"twice": True, "way": "up"}
     assert saved["param_groups"][0]["twice"] is True and saved["param_groups"][0]["way"] == "up"
@@ -357,7 +350,7 @@ def test_options():
         pt.Optimizer([{"params": others, "twice": True}], optional())
     optimizer.param_groups[0]["twice"] = False
     with pytest.raises(ValueError, match="twice is False in a group, and rule named is that of twice=True"):
-        run(optimizer, params, 1)
+        run(optimizer, params)
 
 
 AGAINST = [  # what torch's optimizer has set, a rule that does otherwise, and its key
@@ -385,7 +378,7 @@ def test_dicts_of_other_options(k):
         made = getattr(torch.optim, theirs)(params, lr=0.01, foreach=False, **settings)
     except TypeError:  # an older torch: its dict as a newer one writes it
         made = getattr(torch.optim, theirs)(params, lr=0.01)
-    run(made, params, 1)
+    run(made, params)
     group = made.param_groups[0]
     if key not in group:
         group.update({key: theirs == "AdamW" and key == "decoupled_weight_decay", **settings})
@@ -450,7 +443,7 @@ def test_numbers_that_a_group_gets_later(betas):
     """Too many would be the numbers of the next scalars."""
     params = parameters()
     optimizer = pt.Optimizer(params, my_adamw)
-    run(optimizer, params, 1)
+    run(optimizer, params)
     before = [p.detach().clone() for p in params]
     optimizer.param_groups[0]["betas"] = betas
     give(params, 1)
@@ -464,7 +457,7 @@ def test_numbers_that_a_group_gets_later(betas):
 def test_clocks_of_dicts():
     params = parameters()
     optimizer = pt.Optimizer(params, clocked)
-    run(optimizer, params, 1)
+    run(optimizer, params)
     given = copy.deepcopy(optimizer.state_dict())
     given["state"][0]["clock"][0] = float("nan")
     with pytest.raises(ValueError, match=r"clock has NaN among its numbers: \[nan\]"):
@@ -616,15 +609,15 @@ def test_dicts_both_ways(k):
     run(theirs, params, 2)
     ours.load_state_dict(theirs.state_dict())
     moved(other)
-    run(theirs, params, 1, 2)
-    run(ours, other, 1, 2)
+    run(theirs, params, first=2)
+    run(ours, other, first=2)
     back.load_state_dict(ours.state_dict(format="torch"))
     moved(last)
     for kept in (other, last):
         for p, q in zip(params, kept):
             assert torch.allclose(p, q, rtol=1e-5, atol=1e-6)
-    run(theirs, params, 1, 3)
-    run(back, last, 1, 3)
+    run(theirs, params, first=3)
+    run(back, last, first=3)
     for p, q in zip(params, last):
         assert torch.allclose(p, q, rtol=1e-5, atol=1e-6) and set(theirs.state[p]) == set(back.state[q])
         for one, value in theirs.state[p].items():
@@ -647,8 +640,8 @@ def test_keys_of_torch(theirs, rule, key):
     with torch.no_grad():
         for p, q in zip(params, others):
             q.copy_(p)
-    run(ours, params, 1, 2)
-    run(back, others, 1, 2)
+    run(ours, params, first=2)
+    run(back, others, first=2)
     for p, q in zip(params, others):
         assert torch.allclose(p, q, rtol=1e-5, atol=1e-6)
 

@@ -7,18 +7,21 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from ptxgen import optimizers
-from ranks import on_ranks
-from rank_parts import DTensor, backward, close, full, init_device_mesh, model, needs_two, sharded
+from rank_parts import DTensor, backward, close, full, init_device_mesh, model, over_ranks, sharded
 from torch_parts import DEVICE, needs
 
-pytestmark = [needs_two, needs("torch.distributed.fsdp.fully_shard")]
+pytestmark = needs("torch.distributed.fsdp.fully_shard")
 
 
 def local(tensor):
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def with_full_gradients(rank, name, settings):
+@pytest.mark.parametrize("name, settings", [
+    ("lamb", {}), ("lamb", dict(max_grad_norm=0.5)), ("lars", {}), ("c_adamw", {}),
+    ("schedule_free_adamw", dict(max_grad_norm=0.5))], ids=str)
+@over_ranks(2)
+def test_fsdp2(rank, name, settings):
     """As one optimizer over the whole model, also where a rank has no row of a parameter."""
     made, whole = sharded(init_device_mesh(DEVICE, (2,))), model()
     rule = getattr(optimizers, name)
@@ -44,14 +47,8 @@ def with_full_gradients(rank, name, settings):
     assert bool(empty) == (rank == 1)
 
 
-@pytest.mark.parametrize("name, settings", [
-    ("lamb", {}), ("lamb", dict(max_grad_norm=0.5)), ("lars", {}), ("c_adamw", {}),
-    ("schedule_free_adamw", dict(max_grad_norm=0.5))], ids=str)
-def test_fsdp2(name, settings):
-    on_ranks(2, with_full_gradients, name, settings)
-
-
-def without_some(rank):
+@over_ranks(2)
+def test_without_gradients(rank):
     """A rank that has no gradient yet of a parameter, or of none, adds what it has."""
     mesh = init_device_mesh(DEVICE, (2,))
     made = sharded(mesh)
@@ -74,11 +71,8 @@ def without_some(rank):
     assert float(ours.state[params[0]]["step"]) == 2 - rank
 
 
-def test_without_gradients():
-    on_ranks(2, without_some)
-
-
-def modes(rank):
+@over_ranks(2)
+def test_modes(rank):
     """eval() of parts is the part of eval(), a checkpoint of the mode goes on from it."""
     from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict, set_optimizer_state_dict
     mesh = init_device_mesh(DEVICE, (2,))
@@ -109,11 +103,8 @@ def modes(rank):
         close(one.parameters(), trained, 0)
 
 
-def test_modes():
-    on_ranks(2, modes)
-
-
-def flattened(rank):
+@over_ranks(2)
+def test_flattened(rank):
     """A flattened dict has counts, clocks and the rule; weights to train are no part of it in eval mode."""
     from torch.distributed.checkpoint.state_dict import StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict
     options = StateDictOptions(flatten_optimizer_state_dict=True)
@@ -141,7 +132,3 @@ def flattened(rank):
     with pytest.raises(ValueError, match="its group is in eval mode, and there are no train_weights among its states: "
                                          r"call train\(\) before a flattened dict is made"):
         set_optimizer_state_dict(other, again, dict_of(), options=options)
-
-
-def test_flattened():
-    on_ranks(2, flattened)

@@ -7,7 +7,7 @@ import ptxgen.torch as pt
 import pytest
 import torch
 from ptxgen import optimizers
-from torch_parts import DEVICE, give, parameters, same
+from torch_parts import DEVICE, give, parameters, run, same
 
 SHAPES = [(24, 10), (6, 40), (16, 16), (12,)]
 RANGES = [pt.MatrixRange(0, 3, 10, True), (4, 2, 10, True), (37, 3, 0, True)]  # of the second's columns
@@ -36,9 +36,9 @@ def of_elements(params, clips):
     rows, columns = torch.ones(SHAPES[0], device=DEVICE), torch.ones(SHAPES[1], device=DEVICE)
     for k, factor in enumerate(clips[0].factors):
         rows[6 * k:6 * (k + 1)] *= factor
-    for k, (first, run, stride) in enumerate([(0, 3, 10), (4, 2, 10), (37, 3, 40)]):
+    for k, (first, length, stride) in enumerate([(0, 3, 10), (4, 2, 10), (37, 3, 40)]):
         for at in range(first, 40, stride):
-            columns[:, at:at + run] *= clips[1].factors[k]
+            columns[:, at:at + length] *= clips[1].factors[k]
     return rows, columns
 
 
@@ -53,10 +53,8 @@ def test_factors(kind):
         clips[0].factors.mul_(0.9)
         clips[1].factors.copy_(factors_of(1.0, 0.3 + step, 0.99))
         before = [p.detach().clone() for p in params]
-        give(params, step)
-        give(plain, step)
-        optimizer.step()
-        without.step()
+        run(optimizer, params, first=step)
+        run(without, plain, first=step)
         with torch.no_grad():
             for p, factor in zip(plain, of_elements(params, clips)):
                 p.mul_(factor)
@@ -78,10 +76,8 @@ def test_on_the_master(kind, state_dtype):
     clips = clips_of(params)
     optimizer = KINDS[kind](params, state_dtype=state_dtype, qk_clip=clips)
     without = KINDS[kind](plain, state_dtype="master")
-    give(params, 1)
-    give(plain, 1)
-    optimizer.step()
-    without.step()
+    run(optimizer, params, first=1)
+    run(without, plain, first=1)
     for p, own, factor in zip(params, plain, of_elements(params, clips)):
         expected = without.state[own]["master"] * factor
         if state_dtype == "master":
@@ -107,10 +103,8 @@ def test_heads():
     clips = [pt.QKClip(params[0], values), pt.QKClip(params[1], values, columns=True),
              pt.QKClip(params[2], values[:2], [(1, 2), (5, 3)])]
     optimizer, without = pt.Muon(groups(params), lr=0.1, qk_clip=clips), pt.Muon(groups(plain), lr=0.1)
-    give(params, 3)
-    give(plain, 3)
-    optimizer.step()
-    without.step()
+    run(optimizer, params, first=3)
+    run(without, plain, first=3)
     with torch.no_grad():
         plain[0].mul_(values.repeat_interleave(6)[:, None])
         plain[1].mul_(values.repeat_interleave(6)[None])
@@ -129,10 +123,8 @@ def test_beside_matrices_without_factors():
 
     optimizer = pt.Muon(groups(params), qk_clip=pt.QKClip(params[1], values, columns=True))
     without = pt.Muon(groups(plain))
-    give(params, 4)
-    give(plain, 4)
-    optimizer.step()
-    without.step()
+    run(optimizer, params, first=4)
+    run(without, plain, first=4)
     with torch.no_grad():
         plain[1].mul_(values.repeat_interleave(3))
     assert same(params, plain)
@@ -142,8 +134,7 @@ def test_steps_that_write_nothing():
     params = parameters(shapes=SHAPES)
     clips = clips_of(params)
     optimizer = pt.AdamW(params, lr=0.01, max_grad_norm=1.0, qk_clip=clips)
-    give(params, 1)
-    optimizer.step()
+    run(optimizer, params, first=1)
     before = [p.detach().clone() for p in params]
     params[0].grad[0, 0] = float("inf")
     optimizer.step()

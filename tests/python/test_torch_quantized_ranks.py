@@ -4,11 +4,10 @@
 import pytest
 import torch
 from ptxgen.torch import quantization as q
-from ranks import on_ranks
 from torch_parts import DEVICE, needs
-from rank_parts import needs_two
+from rank_parts import over_ranks
 
-pytestmark = [needs_two, needs("torch.distributed.fsdp.fully_shard")]
+pytestmark = needs("torch.distributed.fsdp.fully_shard")
 HOW = ({"axis": -1, "group": 32}, {"axis": 0}, {})
 
 
@@ -35,7 +34,9 @@ def steps(model):
     return losses
 
 
-def sharded(rank, reshard):
+@pytest.mark.parametrize("reshard", [True, False])
+@over_ranks(2)
+def test_fully_shard(rank, reshard):
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import DTensor
@@ -58,12 +59,8 @@ def sharded(rank, reshard):
     q.unquantize_model(loaded, keep="quantized")
 
 
-@pytest.mark.parametrize("reshard", [True, False])
-def test_fully_shard(reshard):
-    on_ranks(2, sharded, reshard)
-
-
-def begins_on_ranks(rank):
+@over_ranks(2)
+def test_what_is_refused_on_ranks(rank):
     quantizer = q.LearnedQuantizer(device=DEVICE)
     x = torch.randn(8, generator=torch.Generator().manual_seed(rank)).to(DEVICE)
     try:
@@ -82,7 +79,3 @@ def begins_on_ranks(rank):
         assert "call quantize_model() before fully_shard()" in str(error)
     else:
         raise AssertionError("a DTensor was quantized")
-
-
-def test_what_is_refused_on_ranks():
-    on_ranks(2, begins_on_ranks)

@@ -3,13 +3,12 @@
 
 import copy
 import math
-import tempfile
 
 import ptxgen.torch as pt
 import pytest
 import torch
 from torch_parts import DEVICE, ON_EMULATOR, needs
-from rank_parts import GPUS, backward, close, full, model, needs_two, pytestmark, sharded  # noqa: F401
+from rank_parts import GPUS, backward, close, full, model, over_ranks, pytestmark, sharded  # noqa: F401
 from ranks import on_ranks
 from ptxgen.torch import _shortcuts, clip
 
@@ -51,7 +50,9 @@ def check_row(row, gradient, before, after, stepped):
         assert float(row[field]) == pytest.approx(float(value), rel=0, nan_ok=True), field
 
 
-def reports_whole_parameters(rank):
+@needs("torch.nn.utils.get_total_norm")  # of torch 2.6, which has names in groups, too
+@over_ranks(2)
+def test_reports_are_of_whole_parameters(rank):
     made = sharded(init_device_mesh(DEVICE, (2,)))
     optimizer = pt.AdamW(made.named_parameters(), lr=0.01, max_grad_norm=1.0, reports=True)
     for seed in range(3):
@@ -80,13 +81,8 @@ def reports_whole_parameters(rank):
         optimizer.zero_grad()
 
 
-@needs_two
-@needs("torch.nn.utils.get_total_norm")  # of torch 2.6, which has names in groups, too
-def test_reports_are_of_whole_parameters():
-    on_ranks(2, reports_whole_parameters)
-
-
-def reports_parts_of_a_group(rank):
+@over_ranks(2)
+def test_reports_of_a_process_group_are_those_of_all_parts(rank):
     generator = torch.Generator().manual_seed(rank)
     params = [torch.nn.Parameter(torch.randn(n, generator=generator).to(DEVICE)) for n in (40, 3)]
     optimizer = pt.SGD(params, lr=0.5, reports=True, process_group=torch.distributed.group.WORLD)
@@ -105,15 +101,13 @@ def reports_parts_of_a_group(rank):
             assert all(torch.equal(a[1], b[1]) for a, b in zip(report[1:], alone[1:]))
 
 
-@needs_two
-def test_reports_of_a_process_group_are_those_of_all_parts():
-    on_ranks(2, reports_parts_of_a_group)
-
-
 # ---- clipping
 
 
-def clips_as_torch(rank, shape, names):
+@pytest.mark.parametrize("shape,names", [((2,), ("fsdp",)), ((2, 1), ("replicate", "shard")),
+                                         ((1, 2), ("replicate", "shard"))])
+@over_ranks(2)
+def test_fsdp2_clip(rank, shape, names):
     mesh = init_device_mesh(DEVICE, shape, mesh_dim_names=names)
     ours, theirs = sharded(mesh), sharded(mesh)
     for seed in range(3):
@@ -130,33 +124,22 @@ def clips_as_torch(rank, shape, names):
         theirs.zero_grad()
 
 
-@needs_two
-@pytest.mark.parametrize("shape,names", [((2,), ("fsdp",)), ((2, 1), ("replicate", "shard")),
-                                         ((1, 2), ("replicate", "shard"))])
-def test_fsdp2_clip(shape, names):
-    on_ranks(2, clips_as_torch, shape, names)
-
-
-@needs_two
+@pytest.mark.skipif(GPUS < 2, reason="fewer GPUs than ranks: 2 wanted")
 def test_a_new_world():
     """The same processes in other groups: nothing is kept of those before."""
     for _ in range(2):
-        on_ranks(2, clips_as_torch, (2,), ("fsdp",))
-        on_ranks(2, clips_as_torch, (1, 2), ("replicate", "shard"))
+        on_ranks(2, test_fsdp2_clip, (2,), ("fsdp",))
+        on_ranks(2, test_fsdp2_clip, (1, 2), ("replicate", "shard"))
 
 
-def adds_up(rank):
+@over_ranks(2)
+def test_add_up(rank):
     group = torch.distributed.group.WORLD
     for way in (_shortcuts.add_up.plain, _shortcuts.add_up.first, _shortcuts.add_up.way):
         total = torch.full((2,), 1.5 + rank, dtype=torch.float64, device=DEVICE)
         way(total, group)
         assert total.tolist() == [4.0, 4.0]
     assert _shortcuts.add_up.way is not _shortcuts.add_up.plain
-
-
-@needs_two
-def test_add_up():
-    on_ranks(2, adds_up)
 
 
 def counts_once(rank, world, shape, names):
@@ -195,17 +178,17 @@ def counts_once(rank, world, shape, names):
         assert all(torch.equal(g, whole) for g in gathered)
 
 
-@needs_two
 @pytest.mark.parametrize("world,shape,names", [
     (2, (2,), ("fsdp",)), (2, (1, 2), ("dp", "tp")),
     (4, (2, 2), ("dp", "tp")), (4, (4,), ("fsdp",))])
 def test_meshes(world, shape, names):
     if world > GPUS and not ON_EMULATOR:
-        pytest.skip("fewer GPUs than ranks: 4 wanted")
+        pytest.skip(f"fewer GPUs than ranks: {world} wanted")
     on_ranks(world, counts_once, world, shape, names)
 
 
-def hybrid(rank):
+@over_ranks(4)
+def test_hybrid(rank):
     """Data parallel over one dimension, sharded over the other: no rank's copy counts twice."""
     mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("dp", "tp"))
     value = torch.arange(24.0, device=DEVICE).reshape(6, 4)
@@ -216,12 +199,8 @@ def hybrid(rank):
     assert clip._sets[0].group is mesh.get_group("tp")  # and no new one
 
 
-@pytest.mark.skipif(not ON_EMULATOR and GPUS < 4, reason="fewer GPUs than ranks: 4 wanted")
-def test_hybrid():
-    on_ranks(4, hybrid)
-
-
-def fsdp_and_tp(rank):
+@over_ranks(4)
+def test_fsdp_and_tp(rank):
     """Tensor parallelism within, FSDP2 around it: _StridedShard beside Shard, and biases of both kinds."""
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
     mesh = init_device_mesh(DEVICE, (2, 2), mesh_dim_names=("dp", "tp"))
@@ -256,20 +235,16 @@ def fsdp_and_tp(rank):
         second.zero_grad()
 
 
-@pytest.mark.skipif(not ON_EMULATOR and GPUS < 4, reason="fewer GPUs than ranks: 4 wanted")
-def test_fsdp_and_tp():
-    on_ranks(4, fsdp_and_tp)
-
-
 # ---- optimizers
 
 
-def trains_as_torch(rank, options):
+@over_ranks(2)
+def test_fsdp2_step(rank):
     mesh = init_device_mesh(DEVICE, (2,))
     ours, theirs, alone = sharded(mesh), sharded(mesh), model()
-    first = pt.AdamW(ours.parameters(), lr=1e-2, max_grad_norm=0.5, **options)
+    first = pt.AdamW(ours.parameters(), lr=1e-2, max_grad_norm=0.5)
     second = torch.optim.AdamW(theirs.parameters(), lr=1e-2)
-    third = pt.AdamW(alone.parameters(), lr=1e-2, max_grad_norm=0.5, **options)
+    third = pt.AdamW(alone.parameters(), lr=1e-2, max_grad_norm=0.5)
     plans = set()
     for seed in range(6):
         for made, optimizer in ((ours, first), (theirs, second), (alone, third)):
@@ -286,12 +261,11 @@ def trains_as_torch(rank, options):
     assert steps == {6.0}  # also where this rank has nothing of a parameter
 
 
-@needs_two
-def test_fsdp2_step():
-    on_ranks(2, trains_as_torch, {})
-
-
-def same_bits(rank, state_dtype, dtype):
+@pytest.mark.parametrize("state_dtype,dtype", [
+    ("float32", torch.float32), ("bf16", torch.bfloat16), ("remainder", torch.bfloat16),
+    ("8bit", torch.bfloat16), ("f16", torch.bfloat16), ("24bit", torch.bfloat16)])
+@over_ranks(2)
+def test_same_bits(rank, state_dtype, dtype):
     """However a parameter is cut: the bits of one device, with the same gradients."""
     mesh = init_device_mesh(DEVICE, (2,))
     for placement in (Shard(0), Shard(1)):
@@ -320,15 +294,8 @@ def same_bits(rank, state_dtype, dtype):
             pt.AdamW([odd], state_dtype=state_dtype).step()
 
 
-@needs_two
-@pytest.mark.parametrize("state_dtype,dtype", [
-    ("float32", torch.float32), ("bf16", torch.bfloat16), ("remainder", torch.bfloat16),
-    ("8bit", torch.bfloat16), ("f16", torch.bfloat16), ("24bit", torch.bfloat16)])
-def test_same_bits(state_dtype, dtype):
-    on_ranks(2, same_bits, state_dtype, dtype)
-
-
-def misplaced(rank):
+@over_ranks(2)
+def test_misplaced_gradients(rank):
     """Gradients that are placed otherwise, or are sums to be made."""
     from torch.distributed.tensor import Partial
     mesh = init_device_mesh(DEVICE, (2,))
@@ -349,12 +316,8 @@ def misplaced(rank):
     assert abs(norm.full_tensor().item() / value.norm().item() - 1) < 1e-6
 
 
-@needs_two
-def test_misplaced_gradients():
-    on_ranks(2, misplaced)
-
-
-def own_group(rank):
+@over_ranks(2)
+def test_process_group(rank):
     """Parts of a model that no DTensor tells of."""
     import torch.distributed as dist
     w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
@@ -368,12 +331,8 @@ def own_group(rank):
     assert torch.equal(w, before) and ours.found_inf.item() == 1
 
 
-@needs_two
-def test_process_group():
-    on_ranks(2, own_group)
-
-
-def matrices(rank):
+@over_ranks(2)
+def test_matrices_of_a_process_group(rank):
     """Each rank has matrices of its own, as in a pipeline: the norm is that of all, and the bits are those of one rank."""
     import torch.distributed as dist
     params = [torch.nn.Parameter(torch.arange(12.0, device=DEVICE).sin().reshape(3, 4) + k) for k in range(2)]
@@ -391,12 +350,8 @@ def matrices(rank):
     assert ours.found_inf.item() == 1 and torch.equal(alone[0], params[rank])
 
 
-@needs_two
-def test_matrices_of_a_process_group():
-    on_ranks(2, matrices)
-
-
-def guarded(rank):
+@over_ranks(2)
+def test_guards(rank):
     """Ranks whose own parts are usual or not take one decision, and keep one state."""
     import torch.distributed as dist
     w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
@@ -419,12 +374,8 @@ def guarded(rank):
     assert torch.equal(states[0], states[1])
 
 
-@needs_two
-def test_guards():
-    on_ranks(2, guarded)
-
-
-def accumulates(rank):
+@over_ranks(2)
+def test_accumulate(rank):
     """FSDP2, three micro-batches: the step of a process that has all of them. Infinity that one rank has in one
     micro-batch skips the step of both."""
     mesh = init_device_mesh(DEVICE, (2,))
@@ -459,12 +410,8 @@ def accumulates(rank):
     assert torch.equal(*norms)
 
 
-@needs_two
-def test_accumulate():
-    on_ranks(2, accumulates)
-
-
-def no_gradient_yet(rank):
+@over_ranks(2)
+def test_no_gradient_yet(rank):
     """A rank takes part in the sum whether or not it has had a gradient."""
     import torch.distributed as dist
     w = torch.nn.Parameter(torch.zeros(4, device=DEVICE))
@@ -480,15 +427,13 @@ def no_gradient_yet(rank):
     assert float(w.detach().abs().sum()) > 0
 
 
-@needs_two
-def test_no_gradient_yet():
-    on_ranks(2, no_gradient_yet)
-
-
 # ---- checkpoints
 
 
-def through_dcp(rank, folder, state_dtype, dtype):
+@pytest.mark.parametrize("state_dtype,dtype", [
+    ("float32", torch.float32), ("master", torch.bfloat16), ("remainder", torch.bfloat16)])
+@over_ranks(2)
+def test_checkpoint(rank, tmp_path, state_dtype, dtype):
     import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import (get_optimizer_state_dict,
                                                          set_optimizer_state_dict)
@@ -514,12 +459,12 @@ def through_dcp(rank, folder, state_dtype, dtype):
     for seed in range(3):
         step(net, optimizer, seed)
     dcp.save({"model": net.state_dict(), "optimizer": get_optimizer_state_dict(net, optimizer)},
-             checkpoint_id=folder)
+             checkpoint_id=tmp_path)
     other, again = made(0.5)
     before = full(other.parameters())
     state = {"model": other.state_dict(), "optimizer": get_optimizer_state_dict(other, again)}
     close(other.parameters(), before, 0.0)  # the step with lr 0 that makes the states
-    dcp.load(state, checkpoint_id=folder)
+    dcp.load(state, checkpoint_id=tmp_path)
     other.load_state_dict(state["model"])
     set_optimizer_state_dict(other, again, state["optimizer"])
     for seed in range(3, 6):
@@ -529,15 +474,8 @@ def through_dcp(rank, folder, state_dtype, dtype):
     assert {float(entry["step"]) for entry in again.state.values()} == {6.0}
 
 
-@needs_two
-@pytest.mark.parametrize("state_dtype,dtype", [
-    ("float32", torch.float32), ("master", torch.bfloat16), ("remainder", torch.bfloat16)])
-def test_checkpoint(state_dtype, dtype):
-    with tempfile.TemporaryDirectory() as folder:
-        on_ranks(2, through_dcp, folder, state_dtype, dtype)
-
-
-def gathers_remainders(rank):
+@over_ranks(2)
+def test_gathered_remainders(rank):
     """All of a model's states on each rank, and back: the same bits go on."""
     from torch.distributed.checkpoint.state_dict import (
         StateDictOptions, get_optimizer_state_dict, set_optimizer_state_dict)
@@ -572,12 +510,8 @@ def gathers_remainders(rank):
     assert torch.equal(nets[0].w.to_local(), nets[1].w.to_local())
 
 
-@needs_two
-def test_gathered_remainders():
-    on_ranks(2, gathers_remainders)
-
-
-def reshards_8bit(rank, folder):
+@over_ranks(2)
+def test_8bit_reshards(rank, tmp_path):
     """8-bit states that were cut by rows, read into those that are cut by columns: the same bits go on."""
     import torch.distributed.checkpoint as dcp
     mesh = init_device_mesh(DEVICE, (2,))
@@ -601,8 +535,8 @@ def reshards_8bit(rank, folder):
     def stored(p, optimizer):
         return {"parameter": p.detach(), "states": dict(optimizer.state[p])}
 
-    dcp.save(stored(*rows), checkpoint_id=folder)
-    dcp.load(stored(*columns), checkpoint_id=folder)
+    dcp.save(stored(*rows), checkpoint_id=tmp_path)
+    dcp.load(stored(*columns), checkpoint_id=tmp_path)
     step(torch.randn(8, 1024, generator=generator), rows, columns)
     assert torch.equal(rows[0].full_tensor(), columns[0].full_tensor())
     for name, state in rows[1].state[rows[0]].items():
@@ -611,13 +545,8 @@ def reshards_8bit(rank, folder):
     assert rows[1].state[rows[0]]["exp_avg"].dtype is torch.uint8
 
 
-@needs_two
-def test_8bit_reshards():
-    with tempfile.TemporaryDirectory() as folder:
-        on_ranks(2, reshards_8bit, folder)
-
-
-def data_parallel(rank):
+@over_ranks(2)
+def test_ddp(rank):
     from torch.nn.parallel import DistributedDataParallel
     base = model()
     ours, theirs = (DistributedDataParallel(copy.deepcopy(base), gradient_as_bucket_view=True)
@@ -635,12 +564,9 @@ def data_parallel(rank):
     close(ours.parameters(), theirs.parameters(), 1e-5)
 
 
-@needs_two
-def test_ddp():
-    on_ranks(2, data_parallel)
-
-
-def float8_weights(rank):
+@needs("torch.float8_e4m3fn")
+@over_ranks(2)
+def test_float8_weights(rank):
     """Scales are those of whole weights, the same on all ranks; codes are those of each rank's part."""
     mesh = init_device_mesh(DEVICE, (2,))
     made, alone = sharded(mesh), model()
@@ -670,9 +596,3 @@ def float8_weights(rank):
     for p in made.parameters():
         if p.dim() > 1:
             assert math.isnan(fp8[p].amax) and not math.isnan(fp8[p].scale_inv)
-
-
-@needs_two
-@needs("torch.float8_e4m3fn")
-def test_float8_weights():
-    on_ranks(2, float8_weights)

@@ -6,7 +6,7 @@ import math
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import DEVICE, give, needs, parameters
+from torch_parts import DEVICE, give, needs, parameters, run
 
 
 def expected(gradient):
@@ -73,8 +73,7 @@ def test_a_step_reports_each_gradient_by_name(dtype):
 def test_reports_take_the_norm_and_have_numbers_without_names():
     params = parameters()
     optimizer = pt.SGD(params, lr=0.1, reports=True)
-    give(params, 1)
-    optimizer.step()
+    run(optimizer, params, first=1)
     report = optimizer.report()
     check(report, [str(k) for k in range(len(params))], params)
     total = float(report.norm.square().sum().sqrt())
@@ -115,8 +114,7 @@ def test_names_that_several_parameters_have_get_their_number():
     params = parameters(shapes=[(3,), (4,), (5,)])
     optimizer = pt.SGD([{"params": [("w", params[0]), ("b", params[1])]}, {"params": [("w", params[2])]}], lr=0.1,
                        reports=True)
-    give(params, 1)
-    optimizer.step()
+    run(optimizer, params, first=1)
     check(optimizer.report(), ["w (0)", "b", "w (2)"], params)
 
 

@@ -14,7 +14,7 @@ from array import array
 import pytest
 import torch
 from conftest import ON_EMULATOR
-from torch_parts import DEVICE, all_plain, beside_plain, distance, give, parameters, same
+from torch_parts import DEVICE, all_plain, beside_plain, distance, give, parameters, run, same
 
 import ptxgen.torch as pt
 from ptxgen.torch import _shortcuts, clip
@@ -188,8 +188,7 @@ def test_where_gradients_are(native):
     """The plan reads them where they are: those that are laid out as their parameters are not copied."""
     params, _ = pair()
     optimizer = pt.SGD(params, lr=1e-2)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     give(params, 1)
     params[0].grad = None  # then the others are asked one by one
     params[5].grad = params[5].grad.to(memory_format=torch.channels_last)
@@ -238,8 +237,7 @@ def test_versions(native):
     """Each step counts once, also for parameters without a gradient."""
     params = parameters(shapes=SHAPES)
     optimizer = pt.AdamW(params, lr=1e-2)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     params[1].grad = None
     before = [p._version for p in params]
     if not VERSIONS:
@@ -327,9 +325,7 @@ def test_remainder_of_what_was_written(native):
     """Parameter and remainder are halves of one f32: what is written is off by half an ulp at most."""
     params = parameters(torch.bfloat16, shapes=SHAPES)
     optimizer = pt.SGD(params, lr=2.0 ** -12, state_dtype="remainder")
-    for turn in range(3):
-        give(params, turn)
-        optimizer.step()
+    run(optimizer, params, 3)
     with torch.no_grad():
         for p in params:
             p.fill_(5.0)
@@ -360,8 +356,7 @@ def test_gradients_of_another_type(native, dtype):
 def test_refusals_leave_everything(native):
     params = parameters(shapes=SHAPES)
     optimizer = pt.AdamW(params, lr=1e-2)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     before = [p.detach().clone() for p in params]
     good = params[1].grad
     params[1].grad = torch.sparse_coo_tensor([[1, 5]], [3.0, 4.0], (300,), device=DEVICE)
@@ -576,8 +571,7 @@ def test_what_is_gone_is_not_looked_at(native):
     """Optimizers that outlive their parameters' memory, and parameters that outlive the optimizer."""
     params = parameters(shapes=SHAPES)
     optimizer = pt.AdamW(params, lr=1e-2)
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     optimizer.param_groups[0]["params"] = [params[1]]
     del params[0]
     optimizer.step()

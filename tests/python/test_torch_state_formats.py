@@ -4,7 +4,7 @@
 import ptxgen.torch as pt
 import pytest
 import torch
-from torch_parts import DEVICE, SHAPES, distance, give, parameters, same
+from torch_parts import DEVICE, SHAPES, distance, give, parameters, run, same
 
 LARGE = [(5, 1024), (4097,), (70,), (0,), (16, 3, 8, 16)]
 
@@ -56,10 +56,8 @@ def test_8bit(cls, dtype):
     d = [torch.nn.Parameter(p.detach().clone()) for p in a]
     other = cls(d, lr=1.0, state_dtype="8bit", seed=3, **options)
     other.load_state_dict(ours.state_dict())
-    for seed in range(6, 8):
-        for params, optimizer in ((a, ours), (d, other)):
-            give(params, seed)
-            optimizer.step()
+    for params, optimizer in ((a, ours), (d, other)):
+        run(optimizer, params, 2, 6)
     assert same(a, d)
 
 
@@ -88,12 +86,8 @@ def test_f16(cls, dtype):
             for name in ours._names:
                 for found in {name, name + "_scale"} & set(ours.state[p]):
                     assert torch.equal(again.state[q][found], ours.state[p][found]), found
-        for seed in range(6, 8):
-            give(params, seed)
-            again.step()
-    for seed in range(6, 8):
-        give(a, seed)
-        ours.step()
+        run(again, params, 2, 6)
+    run(ours, a, 2, 6)
     kept = [k for k, p in enumerate(a) if p.numel() >= 4096 or dtype is torch.float32]  # others have a master
     assert same([a[k] for k in kept], [c[k] for k in kept]) and same(a, d)
 
@@ -168,11 +162,8 @@ def test_remainder_is_a_master():
     """The updates of both are the same, bit for bit."""
     a, b = parameters(torch.bfloat16), parameters(torch.bfloat16)
     first, second = (pt.AdamW(p, lr=1e-3, state_dtype=s) for p, s in ((a, "master"), (b, "remainder")))
-    for seed in range(10):
-        give(a, seed)
-        give(b, seed)
-        first.step()
-        second.step()
+    run(first, a, 10)
+    run(second, b, 10)
     for p, q in zip(a, b):
         upper = q.detach().view(torch.int16).to(torch.int32) << 16
         whole = (upper + second.state[q]["remainder"].to(torch.int32)).view(torch.float32)

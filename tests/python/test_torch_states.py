@@ -6,7 +6,7 @@ import ctypes
 
 import pytest
 import torch
-from torch_parts import DEVICE, give, needs, parameters, same
+from torch_parts import DEVICE, needs, parameters, run, same
 
 import ptxgen.torch as pt
 from ptxgen._library import c
@@ -19,9 +19,7 @@ SHAPES = [(300,), (4, 1100)]
 def trained(cls, dtype=torch.float32, shapes=SHAPES, **options):
     params = parameters(dtype, shapes=shapes)
     optimizer = cls(params, lr=1e-2, **options)
-    for seed in range(3):
-        give(params, seed)
-        optimizer.step()
+    run(optimizer, params, 3)
     return params, optimizer
 
 
@@ -56,8 +54,7 @@ def test_what_may_be_missing():
         del saved["state"][0][state_dtype]
         saved["state"][1][state_dtype] = None
         optimizer.load_state_dict(saved)
-        give(params, 3)
-        optimizer.step()
+        run(optimizer, params, first=3)
         assert all(state_dtype in optimizer.state[p] for p in params)
     params, optimizer = trained(pt.SGD, momentum=0.9)
     saved = optimizer.state_dict()
@@ -81,8 +78,7 @@ def test_a_dict_shares_tensors():
     params, optimizer = trained(pt.AdamW, state_dtype="8bit")
     saved = optimizer.state_dict()
     kept = copy.deepcopy(saved)
-    give(params, 3)
-    optimizer.step()
+    run(optimizer, params, first=3)
     for k in range(2):
         assert saved["state"][k]["exp_avg"].data_ptr() == optimizer.state[params[k]]["exp_avg"].data_ptr()
         assert float(kept["state"][k]["step"]) == 3 and float(saved["state"][k]["step"]) == 4
@@ -198,8 +194,7 @@ def test_bitsandbytes(cls, state_dtype, wrapped):
     assert optimizer.param_groups[0]["lr"] == 1e-3
     if cls is pt.SGD:
         assert optimizer.param_groups[0]["momentum"] == 0.875
-    give(params, 0)
-    optimizer.step()
+    run(optimizer, params)
     assert float(optimizer.state[params[1]]["step"]) == 8
     assert saved.keys() == before.keys() and saved["state"][0].keys() == before["state"][0].keys()
 

@@ -56,6 +56,13 @@ def give(params, seed, scale=1.0, keep=False):
             p.grad = value
 
 
+def run(optimizer, params, steps=1, first=0, **how):
+    """Steps, each with random gradients."""
+    for seed in range(first, first + steps):
+        give(params, seed, **how)
+        optimizer.step()
+
+
 def distance(a, b):
     """The largest difference of two lists of tensors."""
     return max((float((x.detach().double() - y.detach().double()).abs().max())

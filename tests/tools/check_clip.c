@@ -67,57 +67,39 @@ static const struct job {
     const struct part *parts;
     size_t count;
     const char *options; ///< the options that give `told`
-    struct clip_told told;
     enum data_kind data;
+    struct clip_told told;
 } jobs[] = {
-    { "plain", PARTS(small), "--max-norm 1", { 1, 1e-6f, 1, REF_PROPAGATE, false }, DATA_PLAIN },
-    { "groups",
-      PARTS(small),
-      "--max-norm 0.5 --eps 0 --loss-scale 1024 --group-by '^([^.]*)\\.'",
-      { 0.5f, 0, 1024, REF_PROPAGATE, true },
-      DATA_PLAIN },
-    { "high",
-      PARTS(small),
-      "--max-norm 1e30",
-      { 1e30f, 1e-6f, 1, REF_PROPAGATE, false },
-      DATA_PLAIN },
-    { "unscale",
-      PARTS(small),
-      "--max-norm inf --loss-scale 3",
-      { INFINITY, 1e-6f, 3, REF_PROPAGATE, false },
-      DATA_PLAIN },
-    { "wild",
-      PARTS(small),
-      "--max-norm 2 --group-by '^[^.]+\\.'",
-      { 2, 1e-6f, 1, REF_PROPAGATE, true },
-      DATA_WILD },
-    { "propagate",
-      PARTS(small),
-      "--max-norm 1 --nonfinite propagate",
-      { 1, 1e-6f, 1, REF_PROPAGATE, false },
-      DATA_SPECIAL },
-    { "skip",
-      PARTS(small),
-      "--max-norm 1 --nonfinite skip --loss-scale 8 --group-by '(.*)\\.'",
-      { 1, 1e-6f, 8, REF_SKIP, true },
-      DATA_SPECIAL },
-    { "zero",
-      PARTS(small),
-      "--max-norm 1 --nonfinite zero --group-by '(.*)\\.'",
-      { 1, 1e-6f, 1, REF_ZERO, true },
-      DATA_SPECIAL },
-    { "large",
-      PARTS(large),
-      "--max-norm 1 --group-by '(.*)\\.'",
-      { 1, 1e-6f, 1, REF_PROPAGATE, true },
-      DATA_PLAIN },
-    { "many", PARTS(many), "--max-norm 1", { 1, 1e-6f, 1, REF_PROPAGATE, false }, DATA_PLAIN },
-    { "many groups",
-      PARTS(many),
-      "--max-norm 0.5 --loss-scale 8 --group-by '(.*)\\.'",
-      { 0.5f, 1e-6f, 8, REF_PROPAGATE, true },
-      DATA_PLAIN },
-    { "none", PARTS(none), "--max-norm 1", { 1, 1e-6f, 1, REF_PROPAGATE, false }, DATA_PLAIN },
+#define JOB(name, list, data, options, ...)                                                        \
+    {                                                                                              \
+        name, PARTS(list), options, data,                                                          \
+        {                                                                                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+    JOB("plain", small, DATA_PLAIN, "--max-norm 1", 1, 1e-6f, 1, REF_PROPAGATE, false),
+    JOB("groups", small, DATA_PLAIN,
+        "--max-norm 0.5 --eps 0 --loss-scale 1024 --group-by '^([^.]*)\\.'", 0.5f, 0, 1024,
+        REF_PROPAGATE, true),
+    JOB("high", small, DATA_PLAIN, "--max-norm 1e30", 1e30f, 1e-6f, 1, REF_PROPAGATE, false),
+    JOB("unscale", small, DATA_PLAIN, "--max-norm inf --loss-scale 3", INFINITY, 1e-6f, 3,
+        REF_PROPAGATE, false),
+    JOB("wild", small, DATA_WILD, "--max-norm 2 --group-by '^[^.]+\\.'", 2, 1e-6f, 1, REF_PROPAGATE,
+        true),
+    JOB("propagate", small, DATA_SPECIAL, "--max-norm 1 --nonfinite propagate", 1, 1e-6f, 1,
+        REF_PROPAGATE, false),
+    JOB("skip", small, DATA_SPECIAL,
+        "--max-norm 1 --nonfinite skip --loss-scale 8 --group-by '(.*)\\.'", 1, 1e-6f, 8, REF_SKIP,
+        true),
+    JOB("zero", small, DATA_SPECIAL, "--max-norm 1 --nonfinite zero --group-by '(.*)\\.'", 1, 1e-6f,
+        1, REF_ZERO, true),
+    JOB("large", large, DATA_PLAIN, "--max-norm 1 --group-by '(.*)\\.'", 1, 1e-6f, 1, REF_PROPAGATE,
+        true),
+    JOB("many", many, DATA_PLAIN, "--max-norm 1", 1, 1e-6f, 1, REF_PROPAGATE, false),
+    JOB("many groups", many, DATA_PLAIN, "--max-norm 0.5 --loss-scale 8 --group-by '(.*)\\.'", 0.5f,
+        1e-6f, 8, REF_PROPAGATE, true),
+    JOB("none", none, DATA_PLAIN, "--max-norm 1", 1, 1e-6f, 1, REF_PROPAGATE, false),
+#undef JOB
 };
 
 // ---- the input ----------------------------------------------------------------------------------

@@ -113,11 +113,17 @@ static void gradient_clip(struct job *job, struct random *r)
     job->sets = "--set nonfinite=zero";
 }
 
+static struct ref_quantize quantize_of(const struct job *job)
+{
+    return (struct ref_quantize) { .scale = job->type == REF_F64 ? 0.03 : (double)0.03f,
+                                   .zero_point = 3,
+                                   .q_min = -128,
+                                   .q_max = 127 };
+}
+
 static void quantize_ste_backward(struct job *job, struct random *r)
 {
-    struct ref_quantize quantize = { .scale = 0.03, .zero_point = 3, .q_min = -128, .q_max = 127 };
-    if (job->type != REF_F64)
-        quantize.scale = (double)0.03f;
+    const struct ref_quantize quantize = quantize_of(job);
     void *x = input(job, "x", job->type, ROWS, COLUMNS);
     void *d_output = input(job, "d_output", job->type, ROWS, COLUMNS);
     data_fill_ties(r, job->type, quantize.scale, x, ELEMENTS);
@@ -166,9 +172,7 @@ static void delayed_scale_update(struct job *job, struct random *r)
 
 static void fake_quantize(struct job *job, struct random *r)
 {
-    struct ref_quantize quantize = { .scale = 0.03, .zero_point = 3, .q_min = -128, .q_max = 127 };
-    if (job->type != REF_F64)
-        quantize.scale = (double)0.03f;
+    const struct ref_quantize quantize = quantize_of(job);
     void *x = input(job, "x", job->type, ROWS, COLUMNS);
     data_fill_ties(r, job->type, quantize.scale, x, ELEMENTS);
     ref_fake_quantize(job->type, x, output(job, "y", job->type, ROWS, COLUMNS), ELEMENTS, quantize);
