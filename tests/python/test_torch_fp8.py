@@ -160,6 +160,34 @@ def test_a_parameter_that_comes_later():
         assert float(fp8[p].amax) == float(p.detach().abs().max())
 
 
+def test_a_parameter_that_comes_after_loading():
+    def made(params):
+        return pt.SGD(params, lr=0.5, momentum=0.9, fp8=pt.Float8Weights(history=2))
+
+    params = parameters()
+    optimizer = made(params[:2])
+    give(params, 0)
+    optimizer.step()
+    saved = copy.deepcopy(optimizer.state_dict())
+    again = made(params[:2])
+    again.load_state_dict(saved)
+    again.add_param_group({"params": params[2:]})
+    again.step()  # histories begin anew
+    whole = again.state_dict()
+    assert whole["fp8"]["scale"].numel() == len(wide(params)) > saved["fp8"]["scale"].numel()
+    optimizer.add_param_group({"params": params[2:]})
+    before = optimizer.state_dict()
+    assert before["fp8"] == {}  # those of now have none yet
+    made([{"params": params[:2]}, {"params": params[2:]}]).load_state_dict(before)
+    optimizer.load_state_dict(whole)
+    assert same([optimizer.state_dict()["fp8"]["history"]], [whole["fp8"]["history"]])
+    with pytest.raises(ValueError, match=r"fp8: the state has \d+ parameters, and this has \d+"):
+        optimizer.load_state_dict({**whole, "fp8": saved["fp8"]})
+    optimizer.step()
+    for p in wide(params):
+        assert float(optimizer.fp8[p].amax) == float(p.detach().abs().max())
+
+
 def test_what_is_refused():
     params = parameters()
     for wrong, error, words in ((lambda: pt.Float8Weights("e3m4"), ValueError, "'e3m4' is none of e4m3, e5m2"),
