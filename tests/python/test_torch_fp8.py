@@ -148,6 +148,21 @@ def test_checkpoints_continue_bit_for_bit():
     assert same([again.state_dict()["scale"]], [fp8.state_dict()["scale"].cpu()])
 
 
+def test_codes_of_a_copy():
+    params = parameters()
+    optimizer = pt.AdamW(params, lr=0.05, fp8=pt.Float8Weights())
+    for stepped in (False, True):
+        if stepped:
+            give(params, 0)
+            optimizer.step()
+        for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+            other.fp8.cast()  # before its first step
+            for p, q in zip(params, other.param_groups[0]["params"]):
+                if p.dim() >= 2 and stepped:
+                    assert same([one.view(torch.uint8) for one in optimizer.fp8[p][:1]],
+                                [one.view(torch.uint8) for one in other.fp8[q][:1]])
+
+
 def test_a_parameter_that_comes_later():
     params = parameters()
     fp8 = pt.Float8Weights(history=2)

@@ -179,14 +179,19 @@ class Float8Weights:
 
     # ---- whose it is
 
+    @property
+    def owner(self) -> Any:
+        """The optimizer that it is of; None: no one's yet."""
+        return None if self._owner is None else self._owner()
+
     def bind(self, owner: Any) -> None:
-        now = None if self._owner is None else self._owner()
+        now = self.owner
         if now is not None and now is not owner:
             raise ValueError("fp8: this Float8Weights is another optimizer's: make one for each")
         self._owner = weakref.ref(owner)
 
     def _optimizer(self) -> Any:
-        owner = None if self._owner is None else self._owner()
+        owner = self.owner
         if owner is None:
             raise RuntimeError("this Float8Weights is no optimizer's yet: make one with fp8=")
         return owner
@@ -347,7 +352,7 @@ class Float8Weights:
 
     def state_dict(self) -> Dict[str, Tensor]:
         """Scales and histories, for checkpoints: equal on all ranks."""
-        owner = None if self._owner is None else self._owner()
+        owner = self.owner
         if not self._tables:
             return dict(self._loaded or {})
         if owner is not None and not self._are_of(self._parameters(owner)):
@@ -372,7 +377,7 @@ class Float8Weights:
                              "steps")
         if not bool(((scale > 0) & scale.isfinite()).all()):
             raise ValueError("fp8: a scale of the state is 0, negative or not finite")
-        owner = None if self._owner is None else self._owner()
+        owner = self.owner
         if owner is not None:
             wanted = self._parameters(owner)
             if scale.numel() != len(wanted):

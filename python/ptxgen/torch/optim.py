@@ -533,6 +533,8 @@ class Stepped(torch.optim.Optimizer):
                 with of_parameter(g, k):
                     self.state[parameter] = self._adopted(parameter, kept[parameter], group)
         self._place_guards()
+        if self.fp8 is not None and self.fp8.owner is None:
+            self.fp8.bind(self)  # of a copy
         self.__dict__.pop("_ptxgen_engine", None)
 
     def _check_states(self, states: Any, loaded: bool, group: Dict[str, Any]) -> None:
