@@ -29,10 +29,11 @@
 ///     EMA    ema = fma(1 - ema_decay, p - ema, ema)
 ///
 /// p is the parameter as stored: what the next forward pass sees, rounded to its type, and not its
-/// master. 1 - ema_decay is formed in f64 and rounded once. These are the bits of
-/// torch.Tensor.lerp_(p, 1 - ema_decay) on a GPU, for an ema in f32 and a decay above 0.5; below,
-/// torch computes p - (p - ema) * ema_decay. An ema in bf16 is rounded stochastically, in every
-/// format. It is the caller's to set first: to the parameter, usually.
+/// master. 1 - ema_decay is formed in f64 from the decay as it is, not rounded to f32 before, and
+/// rounded once. These are the bits of torch.Tensor.lerp_(p, 1 - ema_decay) on a GPU, for an ema in
+/// f32 and a decay above 0.5; below, torch computes p - (p - ema) * ema_decay. An ema in bf16 is
+/// rounded stochastically, in every format. It is the caller's to set first: to the parameter,
+/// usually.
 ///
 /// Sources: Loshchilov and Hutter 2019 (AdamW),
 /// Kingma and Ba 2015 (Adam), Sutskever et al. 2013 (SGD with momentum), Chen et al. 2023 (Lion);

@@ -307,6 +307,17 @@ static bool draws(const struct ptxk_tile *s, bool of_chips)
     return false;
 }
 
+// Whether conversions of any of its variants read tables.
+static bool reads_tables(const struct ptxk_tile *s)
+{
+    for (unsigned k = 0; k < s->spec->variant_count; k++) {
+        const struct ptxk_step_blocks *blocks = ptxk_step_blocks_of(&s->spec->variants[k]);
+        if (has_variant(s, &s->spec->variants[k]) && blocks && blocks->table_bytes)
+            return true;
+    }
+    return false;
+}
+
 // Whether any of its variants has factors.
 static bool has_qk_clips(const struct ptxk_tile *s)
 {
@@ -550,7 +561,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
         ptxk_units_param(b, &s);
     if (draws(&s, of_chips) && !reduces)
         s.seed = ptx_param_ptr(b, PTX_U32, "seed", .readonly = true, .length = "2");
-    if (ptxk_step_tables_most(spec) && !of_matrices && !s.square) {
+    if (reads_tables(&s)) {
         s.tables = ptx_param_ptr(b, PTX_U32, "tables", .readonly = true,
                                  .meaning = ptxk_step_tables_meaning(spec));
         s.shared = ptx_shared(b, PTX_U32, ptxk_step_tables_most(spec) / 4);

@@ -115,13 +115,12 @@ static uint32_t team_of(uint64_t columns)
 }
 
 // The elements of a sum of weights, log2: one that lies in a unit and is a warp's vectors, or those
-// of some of its lanes.
-static uint32_t run_of(uint64_t columns, uint64_t units, uint32_t lanes)
+// of some of its lanes. A row that is alone has those that it has among others, of which it may be
+// a shard; 0 columns: a vector, which nothing cuts.
+static uint32_t run_of(uint64_t columns, uint32_t lanes)
 {
     uint32_t run = 0;
 
-    if (units == 1)
-        columns = 0;
     while ((UINT32_C(1) << run) < 32 * lanes && columns % (UINT64_C(2) << run) == 0)
         run++;
     return (UINT32_C(1) << run) < lanes ? STEP_UNIT_READ : run;
@@ -156,7 +155,7 @@ static struct step_unit_row row_of(const struct ptx_step_params *params, size_t 
     if (clips) {
         row.parts = (uint32_t)parts_of(columns, STEP_UNIT_PART);
         row.team = team_of(columns);
-        row.run = run_of(columns, row.units, lanes);
+        row.run = run_of(tensor->columns, lanes);
         row.weights =
             row.run == STEP_UNIT_READ ? 0 : (uint32_t)parts_of(columns, UINT64_C(1) << row.run);
         if (row.parts > STEP_UNIT_AT_ONCE || row.weights > STEP_UNIT_AT_ONCE ||

@@ -553,8 +553,8 @@ static void step_units(const struct step_set *set, size_t t, struct ref_step_ten
                                      .parameter_type = tensor.parameter_type,
                                      .gradient = tensor.gradient,
                                      .parameter = tensor.parameter,
-                                     .count = tensor.count,
                                      .columns = columns,
+                                     .vector = !set->tensors[t].columns,
                                      .lanes = step_set_lanes(set, t),
                                      .clipping = agc->clipping,
                                      .eps = agc->eps != 0 ? agc->eps : 1e-3 };

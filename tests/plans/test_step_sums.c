@@ -356,6 +356,19 @@ TEST(test_accumulated)
     ptx_step_plan_destroy(&plan);
 }
 
+// States in 8 bits have tables, which no rule with sums reads here.
+TEST(test_tables_of_another_rule)
+{
+    lay_out(PTX_STEP_FORMAT_FULL, PTX_F32);
+    tensors[BY_ADAMW].format = PTX_STEP_FORMAT_STATE_8BIT;
+    for (unsigned k = 0; k < STATES; k++)
+        tensors[BY_ADAMW].absmax[k] =
+            address(BY_ADAMW, SCALES, PTX_F32) + k * (CUdeviceptr)(ROOM / 2);
+    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
+    assert_non_null(plan);
+    ptx_step_plan_destroy(&plan);
+}
+
 // ---- descriptions and checks --------------------------------------------------------------------
 
 TEST(test_description)

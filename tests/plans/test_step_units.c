@@ -118,6 +118,25 @@ TEST(test_mixed)
     ptx_buffer_destroy(&rows);
 }
 
+static void check_size(struct random *r, uint64_t columns, uint64_t units, bool is_vector,
+                       ptx_step_format format)
+{
+    const struct step_shape shape = {
+        .tensors = 1, .most = 30000, .formats = UINT32_C(1) << format, .aligned = true
+    };
+    const uint64_t count = columns * units;
+
+    create(r, shape);
+    while (set.tensors[0].count < count) {
+        step_set_destroy(&set);
+        create(r, shape);
+    }
+    set.tensors[0].count = count;
+    set.tensors[0].columns = is_vector ? 0 : columns;
+    check_steps(r, step_set_params(&set), "a size");
+    step_set_destroy(&set);
+}
+
 // One tensor of each kind of unit: several chunks, parts that begin in one and end in the next, and
 // a vector of many parts.
 TEST(test_sizes)
@@ -127,23 +146,52 @@ TEST(test_sizes)
     } sizes[] = { { 768, 11 }, { 3072, 3 }, { 1, 3000 }, { 9, 700 }, { 5001, 2 }, { 20000, 1 } };
     struct random r = gpu_random(&gpu, "units of sizes");
 
-    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k += SANITIZED_EVERY(2)) {
-        const struct step_shape shape = { .tensors = 1,
-                                          .most = 30000,
-                                          .formats = k % 2 ? 1 << PTX_STEP_FORMAT_STOCHASTIC
-                                                           : 1 << PTX_STEP_FORMAT_FULL,
-                                          .aligned = true };
-        const uint64_t count = sizes[k].columns * sizes[k].units;
-        create(&r, shape);
-        while (set.tensors[0].count < count) {
-            step_set_destroy(&set);
-            create(&r, shape);
-        }
-        set.tensors[0].count = count;
-        set.tensors[0].columns = sizes[k].units == 1 ? 0 : sizes[k].columns;
-        check_steps(&r, step_set_params(&set), "a size");
-        step_set_destroy(&set);
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k += SANITIZED_EVERY(2))
+        check_size(&r, sizes[k].columns, sizes[k].units, sizes[k].units == 1,
+                   k % 2 ? PTX_STEP_FORMAT_STOCHASTIC : PTX_STEP_FORMAT_FULL);
+}
+
+// A row that is alone, as in a shard, has the bits that it has among others.
+TEST(test_rows_alone)
+{
+    enum { ROWS = 64, COLUMNS = 300, COUNT = ROWS * COLUMNS };
+    static float cells[2 * COUNT + ROWS], whole[COUNT], alone[COUNT]; // p, g, counts
+    struct random r = gpu_random(&gpu, "rows alone");
+    const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD,
+                                          .hyper = { .lr = 1 },
+                                          .agc = { .clipping = 0.01 } };
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof cells);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    struct ptx_step_tensor row[ROWS];
+
+    for (unsigned i = 0; i < 2 * COUNT; i++)
+        cells[i] = (float)random_unit(&r);
+    for (unsigned k = 0; k < 2; k++) {
+        for (unsigned t = 0; t < ROWS; t++)
+            row[t] =
+                (struct ptx_step_tensor) { .parameter = at + (CUdeviceptr)t * COLUMNS * 4,
+                                           .gradient = at + (CUdeviceptr)(COUNT + t * COLUMNS) * 4,
+                                           .step = at + (CUdeviceptr)(2 * COUNT + t) * 4,
+                                           .count = k ? COLUMNS : COUNT,
+                                           .columns = COLUMNS,
+                                           .dtype = PTX_F32 };
+        require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
+        ptx_step_plan *plan =
+            step_create(&gpu, &(struct ptx_step_params) { .tensors = row,
+                                                          .tensor_count = k ? ROWS : 1,
+                                                          .groups = &group,
+                                                          .group_count = 1,
+                                                          .max_norm = INFINITY,
+                                                          .stream = gpu.stream });
+        require(ptx_step_plan_weights_changed(plan, gpu.stream));
+        require(ptx_step_plan_run(plan, gpu.stream));
+        require(ptx_buffer_download(memory, 0, k ? alone : whole, sizeof whole, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        ptx_step_plan_destroy(&plan);
     }
+    assert_memory_equal(whole, alone, sizeof whole);
+    assert_true(memcmp(whole, cells, sizeof whole) != 0);
+    ptx_buffer_destroy(&memory);
 }
 
 // ---- timm's formula -----------------------------------------------------------------------------

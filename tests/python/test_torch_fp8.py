@@ -141,6 +141,21 @@ def test_checkpoints_continue_bit_for_bit():
     assert same([again.state_dict()["scale"]], [fp8.state_dict()["scale"].cpu()])
 
 
+def test_codes_of_a_copy():
+    params = parameters()
+    optimizer = pt.AdamW(params, lr=0.05, fp8=pt.Float8Weights())
+    for stepped in (False, True):
+        if stepped:
+            give(params, 0)
+            optimizer.step()
+        for other in (copy.deepcopy(optimizer), pickle.loads(pickle.dumps(optimizer))):
+            other.fp8.cast()  # before its first step
+            for p, q in zip(params, other.param_groups[0]["params"]):
+                if p.dim() >= 2 and stepped:
+                    assert same([one.view(torch.uint8) for one in optimizer.fp8[p][:1]],
+                                [one.view(torch.uint8) for one in other.fp8[q][:1]])
+
+
 def test_a_parameter_that_comes_later():
     params = parameters()
     fp8 = pt.Float8Weights(history=2)
@@ -150,6 +165,34 @@ def test_a_parameter_that_comes_later():
     optimizer.step()
     for p in wide(params):
         assert float(fp8[p].amax) == float(p.detach().abs().max())
+
+
+def test_a_parameter_that_comes_after_loading():
+    def made(params):
+        return pt.SGD(params, lr=0.5, momentum=0.9, fp8=pt.Float8Weights(history=2))
+
+    params = parameters()
+    optimizer = made(params[:2])
+    give(params, 0)
+    optimizer.step()
+    saved = copy.deepcopy(optimizer.state_dict())
+    again = made(params[:2])
+    again.load_state_dict(saved)
+    again.add_param_group({"params": params[2:]})
+    again.step()  # histories begin anew
+    whole = again.state_dict()
+    assert whole["fp8"]["scale"].numel() == len(wide(params)) > saved["fp8"]["scale"].numel()
+    optimizer.add_param_group({"params": params[2:]})
+    before = optimizer.state_dict()
+    assert before["fp8"] == {}  # those of now have none yet
+    made([{"params": params[:2]}, {"params": params[2:]}]).load_state_dict(before)
+    optimizer.load_state_dict(whole)
+    assert same([optimizer.state_dict()["fp8"]["history"]], [whole["fp8"]["history"]])
+    with pytest.raises(ValueError, match=r"fp8: the state has \d+ parameters, and this has \d+"):
+        optimizer.load_state_dict({**whole, "fp8": saved["fp8"]})
+    optimizer.step()
+    for p in wide(params):
+        assert float(optimizer.fp8[p].amax) == float(p.detach().abs().max())
 
 
 def test_what_is_refused():

@@ -309,3 +309,14 @@ def test_gradients_that_guards_cannot_look_at(change, options, words):
     param.grad = change(torch.ones(40, device=DEVICE))
     with pytest.raises(ValueError, match="guards look at the 2-norm of gradients that plans take: " + words):
         pt.clip_grad_norm_([param], options.pop("max_norm", 1.0), guards=pt.Guards(limit=1.0), **options)
+
+
+def test_a_dict_that_is_refused_leaves_the_guards():
+    params = parameters()
+    optimizer = pt.SGD(params, lr=0.5, guards=pt.Guards(limit=1e6), fp8=pt.Float8Weights())
+    give(params, 0)
+    optimizer.step()
+    given = {**optimizer.state_dict(), "guards": pt.Guards(limit=1.0).state_dict(), "fp8": {"scale": 3}}
+    with pytest.raises(ValueError, match="fp8: what state_dict"):
+        optimizer.load_state_dict(given)
+    assert optimizer.guards.counts.tolist()[0] == 1

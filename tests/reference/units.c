@@ -82,12 +82,12 @@ double ref_units_chunk_sum(const struct ref_units *u, uint64_t begin, uint64_t e
     return ref_block_sum(thread, THREADS);
 }
 
-/// The elements of a sum of weights: the greatest power of two that divides a unit, or any for a
-/// tensor of one unit, up to what a warp of the step reads. 0: below what a thread reads.
+/// The elements of a sum of weights: the greatest power of two that divides a row, or any for a
+/// vector, up to what a warp of the step reads. 0: below what a thread reads.
 static uint64_t run_of(const struct ref_units *u)
 {
     uint64_t run = 1;
-    while (run < 32 * u->lanes && (u->count == u->columns || u->columns % (2 * run) == 0))
+    while (run < 32 * u->lanes && (u->vector || u->columns % (2 * run) == 0))
         run *= 2;
     return run < u->lanes ? 0 : run;
 }

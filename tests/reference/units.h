@@ -10,7 +10,8 @@
 struct ref_units {
     enum ref_type gradient_type, parameter_type;
     const void *gradient, *parameter;
-    uint64_t count, columns;
+    uint64_t columns;
+    bool vector;    ///< one unit, which is no row
     unsigned lanes; ///< of a thread of the step: 4 or 8
     double clipping, eps;
 };

@@ -113,9 +113,9 @@ struct chunks {
 
 static void add_chunk(struct chunks *c, const struct ref_gradient *x, uint64_t begin, uint64_t end)
 {
-    const struct ref_units units = {
-        .gradient_type = x->type, .gradient = x->data, .count = x->count, .columns = x->columns
-    };
+    const struct ref_units units = { .gradient_type = x->type,
+                                     .gradient = x->data,
+                                     .columns = x->columns };
     if (c->partials)
         c->partials[c->count] = one_nan((x->columns ? ref_units_chunk_sum(&units, begin, end)
                                                     : ref_chunk_sum(x->type, x->data, begin, end)) *

@@ -179,14 +179,19 @@ class Float8Weights:
 
     # ---- whose it is
 
+    @property
+    def owner(self) -> Any:
+        """The optimizer that it is of; None: no one's yet."""
+        return None if self._owner is None else self._owner()
+
     def bind(self, owner: Any) -> None:
-        now = None if self._owner is None else self._owner()
+        now = self.owner
         if now is not None and now is not owner:
             raise ValueError("fp8: this Float8Weights is another optimizer's: make one for each")
         self._owner = weakref.ref(owner)
 
     def _optimizer(self) -> Any:
-        owner = None if self._owner is None else self._owner()
+        owner = self.owner
         if owner is None:
             raise RuntimeError("this Float8Weights is no optimizer's yet: make one with fp8=")
         return owner
@@ -211,8 +216,7 @@ class Float8Weights:
     def place(self, owner: Any) -> None:
         """Tables for the parameters of now, with what follows from the weights as they are. All ranks call it."""
         wanted = self._parameters(owner)
-        tables: Iterable[Any] = (self._tables if self.blocks is None else self._block_tables).values()
-        if [id(p) for table in tables for p in table.parameters] == list(map(id, self._ordered(wanted))):
+        if self._are_of(wanted):
             return
         if self.blocks is not None:
             self._block_tables = {place: BlockTable(self, mine, _device.of(place))
@@ -222,9 +226,16 @@ class Float8Weights:
         self._group = _ranks.reduction(wanted, owner.process_group).group
         self._tables = {place: _Table(self, mine, _device.of(place))
                         for place, mine in self._by_device(wanted).items()}
-        self._refresh(self._loaded)
-        self._loaded = None
+        loaded, self._loaded = self._loaded, None
+        if loaded is not None and loaded["scale"].numel() != len(wanted):
+            loaded = None  # parameters have come since, or gone
+        self._refresh(loaded)
         self._set_views()
+
+    def _are_of(self, wanted: Sequence[Tensor]) -> bool:
+        """Whether the tables are those of the parameters that are wanted now."""
+        tables: Iterable[Any] = (self._tables if self.blocks is None else self._block_tables).values()
+        return [id(p) for table in tables for p in table.parameters] == list(map(id, self._ordered(wanted)))
 
     @staticmethod
     def _by_device(parameters: Sequence[Tensor]) -> Dict[torch.device, List[Tensor]]:
@@ -341,8 +352,11 @@ class Float8Weights:
 
     def state_dict(self) -> Dict[str, Tensor]:
         """Scales and histories, for checkpoints: equal on all ranks."""
+        owner = self.owner
         if not self._tables:
             return dict(self._loaded or {})
+        if owner is not None and not self._are_of(self._parameters(owner)):
+            return {}  # the next step begins histories anew
         tables = list(self._tables.values())
         first = tables[0].scale.device
         return {"scale": torch.cat([table.scale.to(first) for table in tables]),
@@ -363,6 +377,13 @@ class Float8Weights:
                              "steps")
         if not bool(((scale > 0) & scale.isfinite()).all()):
             raise ValueError("fp8: a scale of the state is 0, negative or not finite")
+        owner = self.owner
+        if owner is not None:
+            wanted = self._parameters(owner)
+            if scale.numel() != len(wanted):
+                raise ValueError(f"fp8: the state has {scale.numel()} parameters, and this has {len(wanted)}")
+            if not self._are_of(wanted):
+                self._tables = {}
         if not self._tables:
             self._loaded = {"scale": scale.clone(), "history": history.clone()}
             return
@@ -372,9 +393,6 @@ class Float8Weights:
                 table.cast()
 
     def _take(self, state: Mapping[str, Tensor]) -> None:
-        count = sum(len(table.parameters) for table in self._tables.values())
-        if state["scale"].numel() != count:
-            raise ValueError(f"fp8: the state has {state['scale'].numel()} parameters, and this has {count}")
         at = 0
         for table in self._tables.values():
             n = len(table.parameters)

@@ -462,14 +462,18 @@ class Stepped(torch.optim.Optimizer):
         if missing:
             raise KeyError(f"state_dict: there is no {missing[0]} in it, and what state_dict() gives is needed")
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
+        guards = None if self.guards is None or "guards" not in state_dict else self.guards
+        of_guards = None if guards is None else guards.state_dict()
         try:
             self._load(state_dict)
-            if self.guards is not None and "guards" in state_dict:
-                self.guards.load_state_dict(state_dict["guards"])
+            if guards is not None:
+                guards.load_state_dict(state_dict["guards"])
             if self.fp8 is not None and "fp8" in state_dict:
                 self.fp8.load_state_dict(state_dict["fp8"])
         except BaseException:
             self.__dict__.update(before)
+            if guards is not None and of_guards is not None:
+                guards.load_state_dict(of_guards)
             raise
 
     def _load(self, state_dict: Dict[str, Any]) -> None:
@@ -529,6 +533,8 @@ class Stepped(torch.optim.Optimizer):
                 with of_parameter(g, k):
                     self.state[parameter] = self._adopted(parameter, kept[parameter], group)
         self._place_guards()
+        if self.fp8 is not None and self.fp8.owner is None:
+            self.fp8.bind(self)  # of a copy
         self.__dict__.pop("_ptxgen_engine", None)
 
     def _check_states(self, states: Any, loaded: bool, group: Dict[str, Any]) -> None:
