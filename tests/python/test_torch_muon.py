@@ -497,6 +497,9 @@ def of(*shapes, **settings):
      "does not lie row by row in memory: its strides are"),
     (lambda: pt.Muon([p.detach().T.requires_grad_() for p in parameters(shapes=[(3, 4)])]),
      "does not lie row by row in memory: its strides are"),
+    (lambda: pt.Muon([p.detach().mT.requires_grad_() for p in parameters(shapes=[(1, 3, 4)])], of_3d="batch"),
+     r"of shape \(1, 4, 3\) does not lie row by row in memory"),
+    (lambda: pt.Muon(of((11, 4)), heads=[(0, 2, 4)], uncovered="matrix"), "those from 2 and from 6 on do not repeat to the end"),
     (lambda: pt.Muon(of((3, 4)), max_gradnorm=1.0), "unexpected keyword argument 'max_gradnorm'"),
 ])
 def test_misuse(make, message):

@@ -365,7 +365,7 @@ def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optiona
     if not here.numel():
         yield Piece(0, 0, max(columns, 1), 0, whole_rows=rows if over is not None and not batch else 0)
         return
-    in_rows = here.is_contiguous() if batch > 1 else end - begin == 1 or here.stride(0) * (end - begin) == here.numel()
+    in_rows = here.is_contiguous() if batch else end - begin == 1 or here.stride(0) * (end - begin) == here.numel()
     if not in_rows:
         raise ValueError(f"{what} of shape {shape} does not lie row by row in memory: its strides are {here.stride()}. "
                          "Give Muon a parameter that is contiguous")
