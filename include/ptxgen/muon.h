@@ -66,8 +66,9 @@
 /// has left.
 ///
 /// The norm is always taken. Where matrices are not to be clipped, give them a norm group whose
-/// max_norm is INFINITY. A step that is skipped writes nothing; nor does a tensor without a
-/// gradient. docs/muon.md has how close the result is to an exact one, and what is refused.
+/// limit in group_max_norms is INFINITY. A step that is skipped writes nothing; nor does a tensor
+/// without a gradient. docs/muon.md has how close the result is to an exact one, and what is
+/// refused.
 ///
 /// Sources: Jordan et al. 2024; torch.optim.Muon of PyTorch 2.11; the Gram form is that of
 /// Dao-AILab's gram-newton-schulz.
