@@ -197,6 +197,29 @@ TEST(test_long)
     ptxp_matrix_many = many;
 }
 
+// What the norm has of a matrix does not change the length of its update.
+TEST(test_weights_of_the_norm)
+{
+    static const struct matrix_shape shapes[] = {
+        { 67, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false }, // long
+        { 70, 20, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 9, 40, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_BF16, false },
+    };
+    const size_t many = ptxp_matrix_many;
+    struct random r = gpu_random(&gpu, "weights of matrices");
+    struct matrix_set set;
+
+    for (ptxp_matrix_many = 1; ptxp_matrix_many <= many; ptxp_matrix_many *= many) {
+        matrix_set_create(&set, &gpu, &r, shapes, sizeof shapes / sizeof *shapes);
+        set.tensors[0].uncounted = set.tensors[2].uncounted = true;
+        set.tensors[1].weight = 0.25;
+        set.params.max_norm = 3;
+        matrix_set_steps(&set, &r);
+        matrix_set_destroy(&set);
+    }
+    ptxp_matrix_many = many;
+}
+
 // A run, the four phases, and a graph.
 static void steps_with_reduce(struct matrix_set *set, struct random *r)
 {
