@@ -178,6 +178,7 @@ static struct matrix make(struct host *host, uint32_t rows, uint32_t depth)
         int exponent = 0;
         m.x[i] = (random & 1 ? -1.0f : 1.0f) * (float)size / 64;
         const float fraction = frexpf((float)size / 64, &exponent);
+        // f16 has the exponent of 2 * fraction in 5 bits, plus 15, and what is above 1 in 10.
         const uint32_t bits =
             size ? (uint32_t)((exponent + 13) << 10) + (uint32_t)(fraction * 2048) : 0;
         f16[i] = (uint16_t)(bits | (random & 1) << 15);

@@ -56,14 +56,19 @@
 /// one generation and on the emulator that presents it: products of f16 are the one operation whose
 /// bits the generations differ in. All else is as in other rules.
 ///
-/// X and the products have memory of the plan's: 2 to 2.2 bytes an element up to 128 rows, up to
-/// 12.6 above (docs/muon.md). matrix_memory of struct ptx_step_params limits it: matrices are then
-/// stepped in windows, in the order of the tensors, and a window has the memory that the one before
-/// has left.
+/// Triples that make X grow may bring a product beyond 65,504, which f16 does not hold: it is
+/// infinite then, and all of X becomes infinite or NaN. Which of the two an element is, is not
+/// fixed: of square matrices of 129 to 256 rows it may differ between drivers for sm_90.
+///
+/// X and the products have memory of the plan's: 2 to 2.2 bytes an element up to 128 rows, more
+/// where rows of X are short, and up to 12.6 above (docs/muon.md). matrix_memory of struct
+/// ptx_step_params limits it: matrices are then stepped in windows, in the order of the tensors,
+/// and a window has the memory that the one before has left.
 ///
 /// The norm is always taken. Where matrices are not to be clipped, give them a norm group whose
-/// max_norm is INFINITY. A step that is skipped writes nothing; nor does a tensor without a
-/// gradient. docs/muon.md has how close the result is to an exact one, and what is refused.
+/// limit in group_max_norms is INFINITY. A step that is skipped writes nothing; nor does a tensor
+/// without a gradient. docs/muon.md has how close the result is to an exact one, and what is
+/// refused.
 ///
 /// Sources: Jordan et al. 2024; torch.optim.Muon of PyTorch 2.11; the Gram form is that of
 /// Dao-AILab's gram-newton-schulz.

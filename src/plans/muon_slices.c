@@ -88,8 +88,9 @@ static ptx_status find_rest(struct lines *l, bool wanted, struct ptx_muon_range 
     if (next == l->count)
         return PTX_OK;
     rest->stride = next - rest->first;
-    bool fits =
-        rest->first + rest->run <= rest->stride && !(l->columns_too && l->count % rest->stride);
+    const uint64_t last = (l->count - rest->first) % rest->stride; // of the last run, if not whole
+    bool fits = rest->first + rest->run <= rest->stride && (!last || last >= rest->run) &&
+                !(l->columns_too && l->count % rest->stride);
     for (uint64_t at = 0; at < l->count && fits; at++) {
         const uint64_t place = at % rest->stride;
         const bool is = place >= rest->first && place < rest->first + rest->run;
@@ -98,7 +99,8 @@ static ptx_status find_rest(struct lines *l, bool wanted, struct ptx_muon_range 
     return fits ? PTX_OK
                 : ptxd_fail(PTX_ERROR_INVALID,
                             "the %s that no range has are no range: those from %" PRIu64
-                            " and from %" PRIu64 " on do not repeat: give ranges for them",
+                            " and from %" PRIu64
+                            " on do not repeat to the end: give ranges for them",
                             kind_of(l), rest->first, next);
 }
 

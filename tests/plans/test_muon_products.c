@@ -330,6 +330,30 @@ TEST(warpgroups_multiply_on_sm_90)
     }
 }
 
+// X that grows beyond f16: which elements are infinite and which NaN is open, but none is finite,
+// in a square's block and in tiles.
+TEST(nothing_stays_finite_beyond_f16)
+{
+    struct subject large = { 193, 193, RANDOM, TWO };
+    struct random r = gpu_random(&gpu, "beyond f16");
+
+    large.x = make(&r, large.n, large.k, large.kind);
+    large.x[(size_t)large.n * large.k - 1] = 300;
+    const struct subject *one[] = { &large };
+    for (unsigned by_warps = 0; by_warps < 2; by_warps++) {
+        const struct result result = run(one, 1, schedules, 0, by_warps, false);
+        const struct muon_matrix *m = &result.matrices[0];
+        for (uint32_t row = 0; row < large.n; row++) {
+            const uint16_t *x = (const uint16_t *)(const void *)(result.memory + m->out +
+                                                                 row * (size_t)muon_pitch(large.k));
+            for (uint32_t j = 0; j < large.k; j++)
+                assert_false(isfinite(f16_to_f64(x[j])));
+        }
+        free(result.memory);
+    }
+    free(large.x);
+}
+
 static ptx_status count_launch(void *to, uint32_t launch, const struct muon_product *product)
 {
     unsigned *most = to;
@@ -390,8 +414,17 @@ TEST(memory_stays_small)
         uint32_t rows, columns;
         double most;
     } rows[] = {
-        { 128, 4096, 2.2 }, { 64, 288, 2.2 }, { 768, 768, 6 },
-        { 768, 2304, 6 },   { 896, 4864, 6 }, { 256, 1152, 6 },
+        { 128, 4096, 2.2 },
+        { 64, 288, 2.2 },
+        { 768, 768, 6 },
+        { 768, 2304, 6 },
+        { 896, 4864, 6 },
+        { 256, 1152, 6 },
+        // where k is no multiple of n; 9 tiles of partial sums are 1.5 bytes of the last
+        { 768, 1024, 10 },
+        { 1024, 2560, 6.4 },
+        { 129, 130, 12.7 },
+        { 200, 2000, 5.8 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct muon_matrix m = { .rows = rows[i].rows, .columns = rows[i].columns };

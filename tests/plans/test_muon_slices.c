@@ -441,12 +441,16 @@ TEST(test_refused_slices)
           false,
           "range 0: its stride is 5, which does not divide the parameter's 12 columns" },
     };
+    // of 11 rows the rest is 2, 3, 6, 7 and 10
+    static const struct ptx_muon_range pairs[] = { { 0, 2, 4, false } };
     struct ptx_muon_slice s[3];
     size_t count;
 
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++)
         expect_refused(ptx_muon_slices(12, 12, bad[k].ranges, 2, bad[k].rest, s, &count),
                        bad[k].words);
+    expect_refused(ptx_muon_slices(11, 12, pairs, 1, true, s, &count),
+                   "those from 2 and from 6 on do not repeat to the end");
     expect_refused(ptx_muon_slices(12, 0, NULL, 0, true, s, &count), "a parameter of 12 x 0");
     expect_refused(ptx_muon_slices(12, 12, NULL, 1, true, s, &count), "ranges is NULL");
 }

@@ -8,6 +8,7 @@
 #include "matrix_fixture.h"
 #include "plans/muon_schedule.h"
 #include "reference/fp8.h"
+#include "rules/rules.h"
 #include "sanitized.h"
 #include "test.h"
 
@@ -194,6 +195,119 @@ TEST(test_long)
         matrix_set_destroy(&set);
     }
     ptxp_matrix_many = many;
+}
+
+// What the norm has of a matrix does not change the length of its update.
+TEST(test_weights_of_the_norm)
+{
+    static const struct matrix_shape shapes[] = {
+        { 67, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false }, // long
+        { 70, 20, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 9, 40, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_BF16, false },
+    };
+    const size_t many = ptxp_matrix_many;
+    struct random r = gpu_random(&gpu, "weights of matrices");
+    struct matrix_set set;
+
+    for (ptxp_matrix_many = 1; ptxp_matrix_many <= many; ptxp_matrix_many *= many) {
+        matrix_set_create(&set, &gpu, &r, shapes, sizeof shapes / sizeof *shapes);
+        set.tensors[0].uncounted = set.tensors[2].uncounted = true;
+        set.tensors[1].weight = 0.25;
+        set.params.max_norm = 3;
+        matrix_set_steps(&set, &r);
+        matrix_set_destroy(&set);
+    }
+    ptxp_matrix_many = many;
+}
+
+// A run, the four phases, and a graph.
+static void steps_with_reduce(struct matrix_set *set, struct random *r)
+{
+    ptx_step_plan *plan = matrix_plan(set);
+    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+
+    for (uint32_t step = 1; step <= 3; step++) {
+        matrix_set_gradients(set, r);
+        if (step == 1)
+            require(ptx_step_plan_run(plan, gpu.stream));
+        if (step == 2) {
+            require(ptx_step_plan_norm_sq(plan, gpu.stream));
+            require(ptx_step_plan_finish(plan, gpu.stream));
+            require(ptx_step_plan_reduce(plan, gpu.stream));
+            require(ptx_step_plan_step(plan, gpu.stream));
+        }
+        if (step == 3)
+            require(ptx_graph_launch(graph, gpu.stream));
+        matrix_set_expect(set, plan, step);
+        matrix_set_check(set, "beside a rule with sums");
+    }
+    ptx_graph_destroy(&graph);
+    ptx_step_plan_destroy(&plan);
+}
+
+// LAMB's tensor beside a set's, which has sums of its own and so a launch, or phase, before the
+// step; and alone. Each has the bits that it has without the other.
+TEST(test_beside_a_rule_with_sums)
+{
+    enum { ELEMENTS = 300, ARRAY = 2048, ARRAYS = 5, SHAPES = 4 };
+    static const struct matrix_shape shapes[SHAPES] = {
+        { 67, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false }, // long
+        { 66, 130, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+        { 70, 20, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 130, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    };
+    const size_t many = ptxp_matrix_many;
+    struct random r = gpu_random(&gpu, "a rule with sums");
+    ptx_rule *lamb = ptx_rule_create(&lamb_params);
+    static float first[ARRAYS * ARRAY / 4], ends[2][ARRAYS * ARRAY / 4];
+    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof first);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    struct ptx_step_group groups[3];
+    struct matrix_set set;
+
+    assert_true(lamb && memory);
+    for (size_t k = 0; k < 2 * (size_t)ARRAY / 4; k++) // parameter and gradient
+        first[k] = (float)random_unit(&r);
+    ptxp_matrix_many = 1;
+    matrix_set_create(&set, &gpu, &r, shapes, SHAPES);
+    memcpy(groups, set.groups, sizeof set.groups);
+    groups[2] = (struct ptx_step_group) {
+        .own_rule = lamb,
+        .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6, .weight_decay = 0.1 }
+    };
+    set.tensors[SHAPES + 1] =
+        (struct ptx_step_tensor) { .parameter = at,
+                                   .gradient = at + ARRAY,
+                                   .state = { at + 2 * ARRAY, at + 3 * ARRAY },
+                                   .step = at + 4 * ARRAY,
+                                   .count = ELEMENTS,
+                                   .dtype = PTX_F32,
+                                   .group = 2 };
+    set.params.max_norm = INFINITY; // of one factor, 1, with any other tensors
+    set.params.groups = groups;
+    set.params.group_count = 3;
+    set.params.tensor_count++;
+    for (unsigned alone = 0; alone < 2; alone++) {
+        require(ptx_buffer_upload(memory, 0, first, sizeof first, gpu.stream));
+        if (alone) {
+            set.params.tensors = &set.tensors[SHAPES + 1];
+            set.params.tensor_count = 1;
+            ptx_step_plan *plan = matrix_plan(&set);
+            for (unsigned k = 0; k < 3; k++)
+                require(ptx_step_plan_run(plan, gpu.stream));
+            ptx_step_plan_destroy(&plan);
+        } else {
+            steps_with_reduce(&set, &r);
+        }
+        require(ptx_buffer_download(memory, 0, ends[alone], sizeof first, gpu.stream));
+        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    }
+    assert_memory_equal(ends[0], ends[1], sizeof first);
+    assert_memory_not_equal(ends[0], first, ELEMENTS * sizeof(float));
+    ptxp_matrix_many = many;
+    matrix_set_destroy(&set);
+    ptx_buffer_destroy(&memory);
+    ptx_rule_destroy(&lamb);
 }
 
 // A step that is skipped writes nothing, but clears gradients that are to be.

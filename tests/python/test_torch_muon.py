@@ -404,12 +404,15 @@ def test_dicts_of_others():
     swapped = {**saved, "param_groups": [saved["param_groups"][k] for k in (1, 0, 2, 3)]}
     both = optimizer.state_dict(format="torch")
     without = {**saved, "param_groups": [{k: v for k, v in g.items() if k != "use_muon"} for g in saved["param_groups"]]}
-    missing = copy.deepcopy(saved)
+    missing, lacking = copy.deepcopy(saved), copy.deepcopy(saved)
     del missing["state"][0]["momentum_buffer"]
+    del lacking["param_groups"][0]["ns_steps"]
     for given, kind, words in (
             (swapped, ValueError, "group 0 of the dict has use_muon=False, and that of the optimizer True"),
             ({"muon": both["muon"]}, ValueError, "the dict 'adamw' has 0 groups, and the optimizer 2 with use_muon=False"),
             (without, ValueError, "of an optimizer without groups of use_muon=False, which this one has"),
+            ({"muon": "none"}, ValueError, "the dict 'muon' is not what state_dict"),
+            (lacking, ValueError, "ns_steps is missing in a group with use_muon=True: .* of a dict that is loaded have all"),
             (missing, KeyError, "parameter 0 of group 0: there is no momentum_buffer among its states")):
         with pytest.raises(kind, match=words):
             optimizer.load_state_dict(given)
@@ -485,6 +488,11 @@ def of(*shapes, **settings):
      "does not lie row by row in memory: its strides are"),
     (lambda: pt.Muon([p.detach().T.requires_grad_() for p in parameters(shapes=[(3, 4)])]),
      "does not lie row by row in memory: its strides are"),
+    (lambda: pt.Muon([p.detach().mT.requires_grad_() for p in parameters(shapes=[(1, 3, 4)])], of_3d="batch"),
+     r"of shape \(1, 4, 3\) does not lie row by row in memory"),
+    (lambda: pt.Muon(of((11, 4)), heads=[(0, 2, 4)], uncovered="matrix"), "those from 2 and from 6 on do not repeat to the end"),
+    (lambda: pt.Muon(of((4, 4), amsgrad=True)), "amsgrad=True is not supported, nor has Muon a v"),
+    (lambda: pt.Muon(of((4, 4), amsgrad=True, use_muon=False)), "amsgrad=True is not supported: torch.optim.AdamW has it"),
     (lambda: pt.Muon(of((3, 4)), max_gradnorm=1.0), "unexpected keyword argument 'max_gradnorm'"),
 ])
 def test_misuse(make, message):
@@ -499,6 +507,18 @@ def test_refused_groups_are_not_added():
         with pytest.raises(ValueError):
             optimizer.add_param_group(group)
         assert len(optimizer.param_groups) == 1
+
+
+def test_a_rule_stays():
+    """A group is stepped by what it was made for."""
+    for k, key in ((0, "betas"), (1, "nesterov")):
+        params = parameters(shapes=[(3, 4), (5,)])
+        optimizer = pt.Muon([{"params": params[:1]}, {"params": params[1:], "use_muon": False}])
+        run(optimizer, params, 1)
+        optimizer.param_groups[k]["use_muon"] = bool(k)
+        give(params, 1)
+        with pytest.raises(ValueError, match=f"{key} is missing in a group with use_muon={bool(k)}: what steps a group is fixed"):
+            optimizer.step()
 
 
 def test_float8_of_pieces():

@@ -136,6 +136,7 @@ class Muon(Stepped):
         return self._names[:1] if group["use_muon"] else self._names[1:]
 
     def _check(self, group: Dict[str, Any]) -> None:
+        _check_whole(group)
         super()._check(group)
         lr = group["lr"]
         if not (isinstance(lr, Tensor) and lr.device.type != "cpu") and not 0 <= float(lr) < math.inf:
@@ -186,6 +187,8 @@ class Muon(Stepped):
     # ---- what a plan is made of
 
     def _rule(self, group: Dict[str, Any]) -> Tuple[Any, ...]:
+        if ("nesterov" in group) is not bool(group["use_muon"]):
+            _check_whole(group)
         if not group["use_muon"]:
             return "adamw", bool(group.get("maximize")), False, False, bool(group.get("amsgrad"))
         nesterov = bool(group["nesterov"]) and group["momentum"] != 0  # without momentum it changes nothing
@@ -289,6 +292,18 @@ def _check_kind(group: Dict[str, Any]) -> None:
                              "use_muon=False")
 
 
+def _check_whole(group: Dict[str, Any]) -> None:
+    """Whether a group that is there has the settings of its rule, which is not another than it was made for."""
+    uses = bool(group.get("use_muon", True))
+    if group.get("amsgrad"):
+        raise ValueError("amsgrad=True is not supported" + (", nor has Muon a v: leave it out" if uses else ": torch.optim.AdamW "
+                         "has it"))
+    for key in ("nesterov", "ns_coefficients", "ns_steps", "adjust_lr_fn") if uses else ("betas",):
+        if key not in group:
+            raise ValueError(f"{key} is missing in a group with use_muon={uses}: what steps a group is fixed when it is made, and "
+                             "the groups of a dict that is loaded have all settings")
+
+
 def _take_names(group: Dict[str, Any]) -> None:
     """Pairs of names and parameters, which torch takes since 2.6."""
     given = group.get("params")
@@ -365,7 +380,7 @@ def _matrices(group: Dict[str, Any], parameter: Tensor, what: str, name: Optiona
     if not here.numel():
         yield Piece(0, 0, max(columns, 1), 0, whole_rows=rows if over is not None and not batch else 0)
         return
-    in_rows = here.is_contiguous() if batch > 1 else end - begin == 1 or here.stride(0) * (end - begin) == here.numel()
+    in_rows = here.is_contiguous() if batch else end - begin == 1 or here.stride(0) * (end - begin) == here.numel()
     if not in_rows:
         raise ValueError(f"{what} of shape {shape} does not lie row by row in memory: its strides are {here.stride()}. "
                          "Give Muon a parameter that is contiguous")
@@ -486,6 +501,8 @@ def _joined(given: Dict[str, Any], kinds: List[bool]) -> Dict[str, Any]:
     parts = {True: given.get("muon"), False: given.get("adamw")}
     for kind, name in ((True, "muon"), (False, "adamw")):
         one = parts[kind]
+        if one is not None and not (isinstance(one, dict) and {"state", "param_groups"} <= set(one)):
+            raise ValueError(f"the dict {name!r} is not what state_dict() of a torch.optim optimizer gives")
         has = 0 if one is None else len(one["param_groups"])
         if has != kinds.count(kind):
             raise ValueError(f"the dict {name!r} has {has} groups, and the optimizer {kinds.count(kind)} with "
