@@ -59,6 +59,8 @@ struct bench_work {
                           const void *state); ///< puts the work on the stream, once
     const void *state;
     bool cold; ///< L2 is flushed before each run
+    /// What comes before each run and is not measured; NULL: nothing.
+    ptx_status (*prepare)(struct bench *b, const void *state);
 };
 
 /// How often work is measured with events.

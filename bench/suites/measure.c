@@ -64,7 +64,8 @@ static bool hold(struct bench *b)
 static bool measure_once(struct bench *b, const struct bench_work *work, double *seconds)
 {
     float milliseconds = 0;
-    if ((work->cold && !sweep(b)) || !hold(b) ||
+    if ((work->cold && !sweep(b)) ||
+        (work->prepare && !bench_ok(b, work->prepare(b, work->state), "prepare")) || !hold(b) ||
         !bench_ok(b, ptx_event_record(b->gpu.device, b->start, b->stream), "event") ||
         !bench_ok(b, work->enqueue(b, work->state), "run") ||
         !bench_ok(b, ptx_event_record(b->gpu.device, b->stop, b->stream), "event") ||

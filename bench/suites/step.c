@@ -229,6 +229,13 @@ static ptx_status enqueue_graph(struct bench *b, const void *state)
     return ptx_graph_launch(((const struct model *)state)->graph, b->stream);
 }
 
+/// Makes the next micro-batch the first, as a step does: no launch of its own.
+static ptx_status forget_sums(struct bench *b, const void *state)
+{
+    const struct model *m = state;
+    return ptx_buffer_fill(m->accumulated, 0, 0, ptx_buffer_size(m->accumulated), b->stream);
+}
+
 /// What is measured, launched.
 static ptx_status launch(struct bench *b, const void *state)
 {
@@ -236,9 +243,7 @@ static ptx_status launch(struct bench *b, const void *state)
     CUstream stream = b->stream;
     ptx_status status = PTX_OK;
 
-    if (m->kind->part == FIRST_MICRO_BATCH)
-        status = ptx_buffer_fill(m->accumulated, 0, 0, ptx_buffer_size(m->accumulated), stream);
-    if (m->kind->part && !status)
+    if (m->kind->part)
         status = ptx_step_plan_accumulate(m->plan, stream);
     if ((m->kind->part == STEP || m->kind->part == TWO_MICRO_BATCHES) && !status)
         status = ptx_step_plan_run(m->plan, stream);
@@ -271,7 +276,8 @@ static bool measure(struct bench *b, struct model *m)
     m->plan = ptx_step_plan_create(b->gpu.device, &params);
     if (!m->plan)
         return bench_ok(b, ptx_error_status(), "plan");
-    const struct bench_work work = { enqueue_graph, m, false };
+    const struct bench_work work = { enqueue_graph, m, false,
+                                     m->kind->part == FIRST_MICRO_BATCH ? forget_sums : NULL };
     if (m->kind->agc &&
         !bench_ok(b, ptx_step_plan_weights_changed(m->plan, b->stream), "weights_changed"))
         return false;

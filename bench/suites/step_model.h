@@ -29,7 +29,7 @@ enum { COLUMNS = 768, LEAST_ROWS = 16 };
 /// What is measured. A plan that accumulates sums the gradients of micro-batches.
 enum part {
     STEP,
-    FIRST_MICRO_BATCH, ///< with a fill of the counts, which makes it the first again
+    FIRST_MICRO_BATCH, ///< without the fill of the counts that makes it the first again
     LATER_MICRO_BATCH,
     TWO_MICRO_BATCHES, ///< and the step, which takes up the last one
 };

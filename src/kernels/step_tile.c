@@ -102,6 +102,16 @@ static void step_values(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
         step_element(b, &of, value, random, qk, k, quick);
 }
 
+// The passes of a plan that sums gradients each go over arrays that the cache does not hold: what
+// one leaves there costs the next more than it finds. But for a launch that reads the weights.
+static ptx_cache cache_of(const struct ptxk_tile *s)
+{
+    const struct ptxk_step_spec *spec = s->spec;
+
+    return spec->accumulates && !spec->transposes && !spec->fp8_blocks ? PTX_CACHE_STREAMING
+                                                                       : PTX_CACHE_DEFAULT;
+}
+
 static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
                          ptx_val value[ARRAYS][PTXK_LANES], ptx_val i)
 {
@@ -114,7 +124,8 @@ static void vector_write(ptx_builder *b, const struct ptxk_tile *s,
         if (ptxk_step_is_average(v, a))
             ptx_comment(b, "and the average");
         ptx_ptr at = ptx_at(b, s->array[a], i);
-        ptxk_lanes_write(b, ptxk_step_array_type(v, a), at, value[a], ptxk_step_lanes(v));
+        ptxk_lanes_write_as(b, ptxk_step_array_type(v, a), at, value[a], ptxk_step_lanes(v),
+                            cache_of(s));
     }
     ptxk_step_copy_vector(b, s, i, value);
     ptxk_step_square_keep(b, s, value);
@@ -257,7 +268,7 @@ void ptxk_tile_vector_read(ptx_builder *b, const struct ptxk_tile *s,
     ptx_if (b, to->whole)
         for (unsigned a = 0; a < ARRAYS; a++)
             if (ptxk_step_reads(s->variant, a))
-                ptxk_lanes_read(b, &to->array[a], ptx_at(b, s->array[a], to->i));
+                ptxk_lanes_read_as(b, &to->array[a], ptx_at(b, s->array[a], to->i), cache_of(s));
     if (s->units_known)
         ptxk_units_ahead(b, s, to->i, to->factor);
     if (!s->blocks && !s->reduces)

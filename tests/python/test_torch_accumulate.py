@@ -133,6 +133,35 @@ def test_gradients_are_let_go_of():
     assert int(optimizer._engine()._sums._of[id(params[1])][2][0]) == 4
 
 
+def test_what_changes_between_micro_batches():
+    """States are looked at by the step, what places sums by each micro-batch."""
+    params, twins = parameters(), parameters()
+    kinds = {"lr": 1e-2, "max_grad_norm": 1.0}
+    optimizer, twin = (pt.AdamW(some[:-1], **kinds) for some in (params, twins))
+    for some, one in ((params, optimizer), (twins, twin)):
+        give(some[:-1], 0)
+        one.step()
+    for k in range(4):
+        give(params[:-1] if k < 2 else params, k)
+        got = [p.grad for p in params]
+        expected = got if k == 0 else [b if a is None else a + b for a, b in zip(expected, got)]
+        optimizer.accumulate()
+        if k == 0:
+            for one, p in ((optimizer, params[1]), (twin, twins[1])):
+                one.state[p] = {name: 2 * state for name, state in one.state[p].items()}
+        elif k == 1:
+            for one, some in ((optimizer, params), (twin, twins)):
+                one.add_param_group({"params": some[-1:], "weight_decay": 0.5, "maximize": True})
+        elif k == 2:
+            params[0].data = params[0].data.clone()
+            optimizer.param_groups[0]["maximize"] = twin.param_groups[0]["maximize"] = True
+    optimizer.step()
+    for p, e in zip(twins, expected):
+        p.grad = e
+    twin.step()
+    assert same(params, twins)
+
+
 # ---- loss scaling
 
 needs_scaler = needs("torch.amp.GradScaler")

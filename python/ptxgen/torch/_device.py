@@ -33,9 +33,7 @@ class Cuda:
         _shortcuts.stream.way(device.index)  # from then on it is the way that stays
         #: torch's current stream, as a CUstream.
         self.stream: Callable[[], int] = functools.partial(_shortcuts.stream.way, device.index)
-
-    def capturing(self) -> bool:
-        return bool(torch.cuda.is_current_stream_capturing())
+        self.capturing: Callable[[], bool] = torch.cuda.is_current_stream_capturing
 
     def done(self, stream: int) -> None:
         """Called after launches, before torch's next work on the stream: in order by itself."""

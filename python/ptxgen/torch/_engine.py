@@ -61,6 +61,7 @@ class Engine:
         self._parts: List[Part] = []
         self._captured: List[Part] = []  # graphs launch their plans
         self._key: Optional[_Key] = None
+        self._of_params: Any = None  # identities of the parameters in it
         self._kept: List[Any] = []  # the objects of the key
         self._entries: List[Dict[str, Any]] = []
         # What States.changes was when the states in the entries were looked at, and which they were.
@@ -84,12 +85,23 @@ class Engine:
         if changes != self._states[0]:
             self._states = changes, identities.way(chain.from_iterable(map(dict.values, self._entries)))
         return _Key(identities.way((*params, *owner.state.values())), self._states[1],
-                    (self._needs_norm(owner), self._sums is not None, owner.process_group, owner.seed,
-                     owner.state_dtype, owner.guards, owner.obey, owner.reports, owner.fp8,
-                     owner.qk_clip, _kinds(owner, groups)))
+                    self._settings(owner, groups))
+
+    def _settings(self, owner: Any, groups: List[Any]) -> Tuple[Any, ...]:
+        return (self._needs_norm(owner), self._sums is not None, owner.process_group, owner.seed,
+                owner.state_dtype, owner.guards, owner.obey, owner.reports, owner.fp8,
+                owner.qk_clip, _kinds(owner, groups))
 
     def _needs_norm(self, owner: Any) -> bool:
-        return _takes_norm(owner) or self.detects or self._sums is not None
+        return self._sums is not None or self.detects or _takes_norm(owner)
+
+    def _fits(self, owner: Any, groups: List[Any], params: List[Tensor], states: bool) -> bool:
+        """Whether the plans are for what there is now. Sums of gradients are where parameters and settings put them:
+        without `states` those are not looked at."""
+        if states or self._key is None:
+            return self._key_of(owner, groups, params) == self._key
+        return (identities.way(params) == self._of_params
+                and self._settings(owner, groups) == self._key.settings)
 
     def step(self, owner: Any) -> None:
         if owner.guards is not None:
@@ -108,24 +120,24 @@ class Engine:
                              "and not the sums; give the optimizer itself guards=, which decide on the sums")
         if self._sums is None:
             self._sums = Sums()
-        used = self._look(owner)
+        used = self._look(owner, False)
         for part in self._parts:
             stream = part.device.stream()
             self._note_capture(part)
             part.move(stream)
-            part.plan.accumulate(stream)
+            part.accumulate(stream)
             part.device.done(stream)
             part.drop_gradients()
         del used  # not before
 
-    def _look(self, owner: Any) -> List[Any]:
+    def _look(self, owner: Any, states: bool = True) -> List[Any]:
         """Where parameters, states and gradients are now, and plans for them. Returns what must stay until the
         work is launched."""
         groups = owner.param_groups
         params = (groups[0]["params"] if len(groups) == 1 else
                   list(chain.from_iterable([group["params"] for group in groups])))
         try:
-            if (self._key_of(owner, groups, params) != self._key
+            if (not self._fits(owner, groups, params, states)
                     or self._idle and any([p.grad is not None for p in self._idle])):
                 raise Changed
             return [part.look(groups) for part in self._parts]
@@ -278,6 +290,7 @@ class Engine:
         self._kept = [self._params, *map(list, map(dict.values, self._entries))]
         self._states = -1, None
         self._key = self._key_of(owner, groups, params)
+        self._of_params = identities.way(params)
 
     def _exchange(self, owner: Any, groups: List[Any], params: List[Tensor], asked: List[int]) -> None:
         """What goes between ranks of the matrices of parameters that get gradients."""

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from .. import _c
-from .._library import c, check
+from .._library import c, check, keep
 from ..errors import InvalidError
 from ..plans import StepPlan
 from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units
@@ -529,6 +529,11 @@ class Part:
             made += [at] if self.items[k].pieces is None else [
                 at and at + piece.first * size for piece in self.items[k].pieces]  # type: ignore[union-attr]
         return made
+
+    def accumulate(self, stream: int) -> None:
+        """Launches what adds the gradients to their sums."""
+        keep(self.plan.handle)
+        check(c.ptx_step_plan_accumulate(self._handle, stream))
 
     def drop_gradients(self) -> None:
         """Sets them to None. Tensor by tensor takes longer than all the rest of a micro-batch."""

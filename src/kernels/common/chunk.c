@@ -157,8 +157,8 @@ ptx_val ptxk_chunk_square_sum(ptx_builder *b, const struct chunk *chunk)
 
 // ---- sums of arrays -----------------------------------------------------------------------------
 
-enum { SUM_LANES = 4 };                 // of x
-enum { SUM_ROWS = 4, SUM_SQUARES = 2 }; // rows that are read at once; with squares
+enum { SUM_LANES = 4 }; // of x
+enum { SUM_ROWS = 2 };  // that are read at once
 
 ptx_val ptxk_chunk_taken_up(ptx_builder *b, const struct chunk_addend *a, ptx_val x, ptx_val y)
 {
@@ -288,7 +288,7 @@ ptx_val ptxk_chunk_add(ptx_builder *b, const struct chunk *chunk, const struct c
     there.y = ptx_at(b, a->y, chunk->first);
     ptx_val mine = ptx_mul(b, chunk->tid, SUM_LANES);
     ptx_val i = ptx_var(b, ptx_bitcast(b, PTX_S32, mine));
-    for (unsigned rows = squares ? SUM_SQUARES : SUM_ROWS; rows > 0; rows /= 2)
+    for (unsigned rows = SUM_ROWS; rows > 0; rows /= 2)
         sum_rows(b, &here, &there, vectors, i, of, rows);
     sum_edge(b, &here, &there, i, of);
     if (!squares)

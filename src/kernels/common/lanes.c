@@ -46,11 +46,16 @@ struct ptxk_lanes ptxk_lanes_load(ptx_builder *b, ptx_type type, unsigned lanes,
 
 void ptxk_lanes_read(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at)
 {
+    ptxk_lanes_read_as(b, l, at, PTX_CACHE_DEFAULT);
+}
+
+void ptxk_lanes_read_as(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at, ptx_cache cache)
+{
     const unsigned count = words_at_once(l->type, l->words);
     ptx_ptr p = ptx_ptr_cast(b, word_type(l->type), at);
 
     for (unsigned k = 0; k < l->words; k += count) {
-        ptx_vec read = ptx_load_vec(b, p, k, count);
+        ptx_vec read = ptx_load_vec(b, p, k, count, .cache = cache);
         for (unsigned n = 0; n < count; n++)
             ptx_set(b, l->word[k + n], read.lane[n]);
     }
@@ -179,6 +184,12 @@ static ptx_val narrow_pair(ptx_builder *b, ptx_type type, ptx_val low, ptx_val h
 void ptxk_lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
                       unsigned lanes)
 {
+    ptxk_lanes_write_as(b, type, at, value, lanes, PTX_CACHE_DEFAULT);
+}
+
+void ptxk_lanes_write_as(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
+                         unsigned lanes, ptx_cache cache)
+{
     const unsigned each = lanes_a_word(type), words = lanes / each;
     ptx_ptr p = ptx_ptr_cast(b, word_type(type), at);
 
@@ -190,7 +201,7 @@ void ptxk_lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *
                 ptxk_comment_lanes(b, "as 16 bits", (k + n) * each, 2, lanes);
             v.lane[n] = each == 2 ? narrow_pair(b, type, x[0], x[1]) : *x;
         }
-        ptx_store_vec(b, p, k, v);
+        ptx_store_vec(b, p, k, v, .cache = cache);
     }
 }
 

@@ -23,8 +23,9 @@ struct ptxk_lanes ptxk_lanes_var(ptx_builder *b, ptx_type type, unsigned lanes);
 // Lanes that are read where they are declared, and are no variables.
 struct ptxk_lanes ptxk_lanes_load(ptx_builder *b, ptx_type type, unsigned lanes, ptx_ptr at);
 
-// Reads whole vectors.
+// Reads whole vectors; with a hint.
 void ptxk_lanes_read(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at);
+void ptxk_lanes_read_as(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at, ptx_cache cache);
 // The same by single elements, for an `at` between the boundaries of vectors.
 void ptxk_lanes_read_each(ptx_builder *b, const struct ptxk_lanes *l, ptx_ptr at);
 // Reads lane `k` alone, element `place` of the array; what there is of it is 0.
@@ -49,6 +50,8 @@ ptx_val ptxk_narrow(ptx_builder *b, ptx_type type, ptx_val x);
 // where the builder has failed. A value of an 8-bit type is the word that it is in.
 void ptxk_lanes_write(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
                       unsigned lanes);
+void ptxk_lanes_write_as(ptx_builder *b, ptx_type type, ptx_ptr at, const ptx_val *value,
+                         unsigned lanes, ptx_cache cache);
 // Writes the lanes from element `i` (s32) on that are below `length`.
 void ptxk_lanes_write_some(ptx_builder *b, ptx_type type, ptx_ptr at, ptx_val i, ptx_val length,
                            const ptx_val value[PTXK_LANES]);
