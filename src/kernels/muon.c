@@ -26,7 +26,7 @@ void ptxk_muon_emit(ptx_builder *b, unsigned entries)
 
     if (entries & 1 << MUON_TILES)
         ptx_entry (b, name[MUON_TILES], .block = { MUON_THREADS }, .min_blocks = 2)
-            ptxk_muon_tiles_emit(b, MUON_TILE);
+            ptxk_muon_tiles_emit(b, MUON_TILE, NULL);
     if (entries & 1 << MUON_CHIP_64)
         ptx_entry (b, name[MUON_CHIP_64], .block = { MUON_CHIP_THREADS })
             ptxk_muon_chip_emit(b, 64);
@@ -35,8 +35,8 @@ void ptxk_muon_emit(ptx_builder *b, unsigned entries)
             ptxk_muon_chip_emit(b, 128);
     if (entries & 1 << MUON_SMALL_TILES)
         ptx_entry (b, name[MUON_SMALL_TILES], .block = { MUON_THREADS }, .min_blocks = 4)
-            ptxk_muon_tiles_emit(b, MUON_SMALL);
+            ptxk_muon_tiles_emit(b, MUON_SMALL, NULL);
     if (entries & 1 << MUON_SQUARE && ptxk_muon_has_groups(b))
         ptx_entry (b, name[MUON_SQUARE], .block = { MUON_SQUARE_THREADS }, .min_blocks = 1)
-            ptxk_muon_square_emit(b);
+            ptxk_muon_square_emit(b, NULL);
 }

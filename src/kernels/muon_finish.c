@@ -302,21 +302,33 @@ static void read_rest(ptx_builder *b, struct tile *to)
     *to = t;
 }
 
-void ptxk_muon_finish_tile(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
-                           ptx_fragment *sums)
+static ptx_val taken_at(ptx_builder *b, const void *of, ptx_val row, ptx_val along)
 {
-    ptx_comment(b, "what becomes of the sums");
-    struct muon_lane lane = ptxk_muon_lane(b);
-    read_rest(b, t);
-    ptx_if (b, ptx_ne(b, t->e, 0))
-        add_addend(b, t, warp, &lane, sums);
-    ptx_barrier(b);
-    if (t->shape->groups)
-        finish_group(b, t, warp, &lane, sums);
-    else
-        finish(b, t, warp, &lane, sums);
-    ptx_barrier(b);
+    const struct tile *t = of;
+    ptx_val place = place_of(b, t, row, ptx_shr(b, along, 3));
+    ptx_val within = ptx_mul(b, ptx_and(b, along, 7), 2);
+
+    return ptx_add(b, ptx_add(b, t->shared, place), within);
+}
+
+struct ptxk_muon_taken ptxk_muon_taken_of(const struct tile *t, ptx_val taken)
+{
+    return (struct ptxk_muon_taken) { .taken = taken,
+                                      .rows = t->rows,
+                                      .columns = t->columns,
+                                      .row = t->row,
+                                      .column = t->column,
+                                      .tid = t->tid,
+                                      .side = t->shape->side,
+                                      .threads = MUON_THREADS,
+                                      .at = taken_at,
+                                      .of = t };
+}
+
+static void write_tile(ptx_builder *b, const struct tile *t)
+{
     ptx_val to = ptx_var(b, t->c), mirrored = ptx_and(b, t->symmetric, t->off_diagonal);
+
     ptx_comment(b, "C, and then Q");
     ptx_loop (b) {
         write_rows(b, t, to);
@@ -329,5 +341,35 @@ void ptxk_muon_finish_tile(ptx_builder *b, struct tile *t, const struct muon_war
             add_diagonal(b, t);
         ptx_barrier(b);
         ptx_set(b, to, t->q);
+    }
+}
+
+void ptxk_muon_finish_tile(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
+                           ptx_fragment *sums, const struct ptxk_muon_takes *takes)
+{
+    ptx_comment(b, "what becomes of the sums");
+    struct muon_lane lane = ptxk_muon_lane(b);
+    read_rest(b, t);
+    ptx_if (b, ptx_ne(b, t->e, 0))
+        add_addend(b, t, warp, &lane, sums);
+    ptx_barrier(b);
+    if (t->shape->groups)
+        finish_group(b, t, warp, &lane, sums);
+    else
+        finish(b, t, warp, &lane, sums);
+    ptx_barrier(b);
+    if (!takes) {
+        write_tile(b, t);
+        return;
+    }
+    ptx_val taken = NUMBER_OF(t, taken);
+    ptx_if (b, ptx_ne(b, taken, 0)) {
+        ptx_comment(b, "the tile is taken");
+        const struct ptxk_muon_taken from = ptxk_muon_taken_of(t, taken);
+        takes->take(b, takes->user, &from);
+    }
+    ptx_else (b) {
+        ptx_comment(b, "the tile is written");
+        write_tile(b, t);
     }
 }

@@ -55,6 +55,9 @@ struct part {
     ptx_val at; // of the piece in a row of the matrix, in bytes
 };
 
+// The finished tile of a product whose `taken` is not 0.
+struct ptxk_muon_taken ptxk_muon_taken_of(const struct tile *t, ptx_val taken);
+
 struct part ptxk_muon_part_of(ptx_builder *b, const struct tile *t);
 
 // Where piece `piece` of row `row` of E is in its stage: the rows of a load are in all banks.
@@ -65,6 +68,6 @@ ptx_val ptxk_muon_place_of_addend(ptx_builder *b, const struct tile *t, ptx_val 
 ptx_val ptxk_muon_add_slices(ptx_builder *b, const struct tile *t, ptx_fragment *sums);
 // C, and Q where there is one, from all sums.
 void ptxk_muon_finish_tile(ptx_builder *b, struct tile *t, const struct muon_warp *warp,
-                           ptx_fragment *sums);
+                           ptx_fragment *sums, const struct ptxk_muon_takes *takes);
 
 #endif

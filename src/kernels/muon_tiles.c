@@ -358,7 +358,7 @@ static void end_queue(ptx_builder *b, const struct queue *q)
     }
 }
 
-void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side)
+void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side, const struct ptxk_muon_takes *takes)
 {
     const struct shape shape = shape_of(side, ptxk_muon_has_groups(b));
     ptxk_muon_lead(b);
@@ -384,6 +384,13 @@ void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side)
         ptxk_muon_zero(b, &warp, sums, false);
         t.wanted = ptx_var(b, ptx_ne(b, t.e, 0));
         t.addend = ptx_var(b, t.shared);
+        if (takes) {
+            ptx_val taken = NUMBER_OF(&t, taken);
+            ptx_if (b, ptx_ne(b, taken, 0)) {
+                const struct ptxk_muon_taken from = ptxk_muon_taken_of(&t, taken);
+                takes->ahead(b, takes->user, &from);
+            }
+        }
         wait_for_others(b, &q, &t);
         ptx_if (b, t.across) {
             if (shape.groups)
@@ -399,7 +406,7 @@ void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side)
         }
         ptx_val finishes = ptxk_muon_add_slices(b, &t, sums);
         ptx_if (b, finishes)
-            ptxk_muon_finish_tile(b, &t, &warp, sums);
+            ptxk_muon_finish_tile(b, &t, &warp, sums, takes);
         tell_others(b, &q, &t, finishes);
     }
     ptx_barrier(b);

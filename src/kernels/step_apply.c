@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "muon_chip.h"
 #include "norm_parts.h"
 #include "step_fp8_blocks.h"
 #include "step_matrix.h"
@@ -59,18 +58,17 @@ static void tables_wait(ptx_builder *b)
     ptx_barrier(b);
 }
 
-// found_inf of all groups.
-static ptx_val found_inf(ptx_builder *b, const struct ptxk_tile *s)
+ptx_val ptxk_step_found(ptx_builder *b, const struct ptxk_tile *s)
 {
+    if (s->is_guarded)
+        return ptxk_norm_guards_skipped(b, s->guard_state);
     ptx_val groups = ptx_mul_wide(b, s->groups, 4);
 
     return ptx_load(b, ptx_at(b, s->records, groups), 0);
 }
 
-// Reads the factor and coefficients of this step, all before the first is used. Ends the kernel,
-// for all threads, if the step must not write. `first`: the thread's first vector; NULL: there is
-// none.
-static void scalars_read(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_tile_vector *first)
+void ptxk_step_scalars_read(ptx_builder *b, struct ptxk_tile *s,
+                            const struct ptxk_tile_vector *first)
 {
     const struct ptxk_step_variant *v = s->variant;
     const struct ptxk_step_rule *rule = v->rule;
@@ -93,7 +91,7 @@ static void scalars_read(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_
         s->units_known = true;
     }
     ptxk_step_copy_scale(b, s);
-    ptx_val found = s->is_guarded ? ptxk_norm_guards_skipped(b, s->guard_state) : found_inf(b, s);
+    ptx_val found = ptxk_step_found(b, s);
     if (ptxk_step_streams(v) && !s->reduces) {
         s->random.t = ptx_load(b, ptx_ptr_cast(b, PTX_U32, c), PTXK_STEP_T);
         ptx_vec key = ptx_load_vec(b, s->seed, 0, 2);
@@ -180,8 +178,7 @@ static void reduce_tile(ptx_builder *b, const struct ptxk_tile *s, struct ptxk_t
 
 // ---- tiles --------------------------------------------------------------------------------------
 
-// What a kernel steps a variant by: of matrices, their rule after the products.
-static struct ptxk_step_variant applied(const struct ptxk_step_variant *v)
+struct ptxk_step_variant ptxk_step_applied(const struct ptxk_step_variant *v)
 {
     struct ptxk_step_variant to = *v;
 
@@ -199,7 +196,7 @@ static bool is_beside(const struct ptxk_tile *s)
 // This thread's part of the tile of a matrix. The pass before has written gradients and momentum.
 static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
 {
-    const struct ptxk_step_variant second = applied(of->variant);
+    const struct ptxk_step_variant second = ptxk_step_applied(of->variant);
     struct ptxk_tile s = *of;
     ptx_val matrix = ptx_sub(b, ptx_load(b, s.matrix_of, s.tensor), 1);
     const struct ptxk_matrix_tile m =
@@ -211,22 +208,8 @@ static void step_matrix_tile(ptx_builder *b, const struct ptxk_tile *of)
     s.address[ARRAY_STATE] = s.address[ema]; // this pass has no other state
     ptxk_step_qk_begin(b, &s);
     ptx_set(b, s.several, m.several);
-    scalars_read(b, &s, NULL);
+    ptxk_step_scalars_read(b, &s, NULL);
     ptxk_matrix_step(b, &s, &m);
-}
-
-// The matrix of a block that has multiplied it: its last product is stepped from.
-static void step_chip(ptx_builder *b, const struct ptxk_tile *of, struct ptxk_muon_chip *chip)
-{
-    const struct ptxk_step_variant second = applied(of->variant);
-    struct ptxk_tile s = *of;
-    ptx_val matrix = ptx_sub(b, ptx_load(b, s.matrix_of, s.tensor), 1);
-
-    s.variant = &second;
-    s.blocks = NULL;
-    s.address[ARRAY_STATE] = s.address[ARRAY_STATE + ptxk_step_rule_states(of->variant)];
-    scalars_read(b, &s, NULL);
-    ptxk_matrix_step_chip(b, &s, matrix, chip);
 }
 
 // This thread's part of a tile of 128 x 128.
@@ -236,7 +219,7 @@ static void step_square(ptx_builder *b, struct ptxk_tile *s)
     s->units_known = false;
     ptxk_tile_arrays(b, s);
     struct ptxk_step_square_walk walk = ptxk_step_square_begin(b, s);
-    scalars_read(b, s, &walk.now);
+    ptxk_step_scalars_read(b, s, &walk.now);
     ptxk_step_square_step(b, s, &walk);
 }
 
@@ -266,7 +249,7 @@ static void step_tile(ptx_builder *b, struct ptxk_tile *s)
         tables_copy(b, s);
     if (ptx_builder_target(b).sm >= 90 && !s->spec->accumulates && !is_beside(s))
         ptx_griddepcontrol_wait(b);
-    scalars_read(b, s, &v);
+    ptxk_step_scalars_read(b, s, &v);
     if (s->reduces) {
         reduce_tile(b, s, &v, span);
         return;
@@ -298,7 +281,7 @@ static bool has_variant(const struct ptxk_tile *s, const struct ptxk_step_varian
 static bool draws(const struct ptxk_tile *s, bool of_chips)
 {
     for (unsigned k = 0; k < s->spec->variant_count; k++) {
-        const struct ptxk_step_variant v = applied(&s->spec->variants[k]);
+        const struct ptxk_step_variant v = ptxk_step_applied(&s->spec->variants[k]);
         if (has_variant(s, &s->spec->variants[k]) &&
             (ptxk_step_streams(&v) ||
              (of_chips && ptxk_step_rounds_state(&s->spec->variants[k], 0))))
@@ -346,9 +329,8 @@ static void place_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tiles,
     s->index = tile.lane[1];
 }
 
-// Everything of it that does not depend on the results of the norm launch.
-static void tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_ptr rows,
-                      ptx_val *variant)
+void ptxk_step_tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_ptr rows,
+                         ptx_val *variant)
 {
     const uint32_t size = s->spec->tile, words = ptxk_step_row_words(s->spec);
     const bool has_blocks = ptxk_step_has_blocks(s->spec) && !s->is_matrix,
@@ -452,63 +434,10 @@ static void begin_beside(ptx_builder *b)
 }
 
 // What a kernel does with the tiles.
-enum kernel { STEPS, REDUCES, STEPS_MATRICES, STEPS_CHIPS, STEPS_SQUARES };
+enum kernel { STEPS, REDUCES, STEPS_MATRICES, STEPS_CHIPS, STEPS_SQUARES, STEPS_TAKEN };
 
-// What the kernel of chips needs behind the products.
-struct chips {
-    struct ptxk_tile *s;
-    ptx_ptr tensors, rows;
-};
-
-static void chip_first(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
-{
-    const struct chips *of = user;
-    const struct ptxk_muon_chip_matrix m = ptxk_muon_chip_matrix(b, chip);
-    struct ptxk_tile s = *of->s;
-
-    ptx_comment(b, "the first product");
-    ptx_if (b, ptx_eq(b, m.given, 0)) {
-        ptx_comment(b, "of a matrix whose update another launch has left");
-        ptxk_muon_chip_first(b, chip, NULL, NULL);
-    }
-    ptx_else (b) {
-        ptx_comment(b, "of the update, which is computed here");
-        const struct ptxk_matrix_update with = { of->tensors, of->rows };
-        s.tensor = ptx_sub(b, m.taken, 1);
-        ptxk_matrix_update_chip(b, &s, &with, chip);
-    }
-}
-
-static void chip_last(ptx_builder *b, void *user, struct ptxk_muon_chip *chip)
-{
-    const struct chips *of = user;
-    const struct ptxk_step_matrices variants = ptxk_step_matrices(of->s->spec);
-    const ptx_val taken = ptxk_muon_chip_matrix(b, chip).taken;
-    struct ptxk_tile s = *of->s;
-    ptx_val variant;
-
-    ptx_comment(b, "the last product, stepped from");
-    ptx_if (b, ptx_eq(b, taken, 0)) {
-        ptx_comment(b, "of a matrix that another launch steps");
-        ptxk_muon_chip_last(b, chip, NULL, NULL);
-    }
-    ptx_else (b) {
-        s.tensor = ptx_sub(b, taken, 1);
-        s.index = ptx_u32(0);
-        tile_read(b, &s, of->tensors, of->rows, &variant);
-        for (unsigned k = variants.first; k < variants.first + variants.count; k++) {
-            s.variant = &s.spec->variants[k];
-            ptxk_step_comment(b, s.variant);
-            if (variants.count == 1)
-                step_chip(b, &s, chip);
-            else
-                ptx_if (b, ptx_eq(b, variant, k))
-                    step_chip(b, &s, chip);
-        }
-    }
-}
-
-static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel kernel)
+static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel kernel,
+                       unsigned entry)
 {
     static const char few[] = "rows of 12: parameter, master or remainder, states, count, place in "
                               "the whole, id, clock, variant, norm group, absmax";
@@ -518,7 +447,8 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     const struct ptxk_step_spec *const spec = norm->own;
     const struct ptxk_step_rules rules = ptxk_step_rules(spec);
     const bool reduces = kernel == REDUCES, of_chips = kernel == STEPS_CHIPS;
-    const bool of_matrices = kernel == STEPS_MATRICES || of_chips;
+    const bool of_products = of_chips || kernel == STEPS_TAKEN;
+    const bool of_matrices = kernel == STEPS_MATRICES || of_products;
     struct ptxk_step_blocks_tile square = { .format = FP8_E4M3 };
     struct ptxk_step_square_tables squares = { 0 };
     struct ptxk_tile s = { .spec = spec,
@@ -532,7 +462,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     ptx_ptr tiles = { 0 };
     if (s.square)
         squares = ptxk_step_square_params(b);
-    else if (!of_chips)
+    else if (!of_products)
         tiles = ptx_param_ptr(b, PTX_U32, "step_tiles", .readonly = true,
                               .meaning = "rows of 2: tensor, place in it");
     ptx_ptr rows = ptx_param_ptr(b, PTX_U64, "rows", .readonly = true,
@@ -576,21 +506,19 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     if (spec->accumulates)
         s.accumulators = ptxk_norm_accumulators_param(b);
     if (of_matrices)
-        ptxk_matrix_params(b, &s, of_chips);
+        ptxk_matrix_params(b, &s, of_products, of_chips);
     s.tid = ptx_tid(b, PTX_X);
-    if (of_chips) {
-        const struct ptxk_muon_ends ends = { chip_first, chip_last,
-                                             &(struct chips) { &s, tensors, rows } };
-        ptxk_muon_chip_emit_with(b, MUON_CHIP_MOST, &ends);
+    if (of_products) {
+        ptxk_step_products_body(b, &(struct ptxk_step_products) { &s, tensors, rows }, entry);
         return;
     }
     if (is_beside(&s))
         begin_beside(b);
-    else if ((spec->accumulates || s.square) && ptx_builder_target(b).sm >= 90)
+    else if ((spec->accumulates || s.square || of_matrices) && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     ptx_val variant;
     place_read(b, &s, tiles, &squares);
-    tile_read(b, &s, tensors, rows, &variant);
+    ptxk_step_tile_read(b, &s, tensors, rows, &variant);
     ptxk_step_report_begin(b, &s);
     unsigned variants = 0;
     for (unsigned k = 0; k < spec->variant_count; k++)
@@ -621,29 +549,26 @@ void ptxk_step_apply_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_comment(b, "a block for each tile: gradients scaled, and the rule's step");
     if (ptxk_step_beside_products(spec))
         ptx_comment(b, "and one more, which ends after the products that the others run beside");
-    tiles_emit(b, norm, STEPS);
+    tiles_emit(b, norm, STEPS, 0);
 }
 
 void ptxk_step_matrix_apply_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_comment(b, "a block for each tile of a matrix: the parameters, from the products");
-    tiles_emit(b, norm, STEPS_MATRICES);
+    tiles_emit(b, norm, STEPS_MATRICES, 0);
 }
 
-const char ptxk_step_chips_name[] = "step_matrix_chips";
-
-void ptxk_step_chips_emit(ptx_builder *b, const struct norm_spec *norm)
+void ptxk_step_products_with(ptx_builder *b, const struct norm_spec *norm, unsigned entry)
 {
-    ptx_entry (b, ptxk_step_chips_name, .block = { MUON_CHIP_THREADS }, .min_blocks = 2) {
-        ptx_comment(b, "a block for each matrix of 65 to 128 rows: momentum, products, parameters");
-        tiles_emit(b, norm, STEPS_CHIPS);
-    }
+    const bool of_chips = entry == MUON_CHIP_64 || entry == MUON_CHIP_128;
+
+    tiles_emit(b, norm, of_chips ? STEPS_CHIPS : STEPS_TAKEN, entry);
 }
 
 void ptxk_step_squares_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_comment(b, "a block for each 128 x 128 weights of a matrix: their step, and their codes");
-    tiles_emit(b, norm, STEPS_SQUARES);
+    tiles_emit(b, norm, STEPS_SQUARES, 0);
 }
 
 bool ptxk_step_has_others(const struct ptxk_step_spec *spec)
@@ -657,5 +582,5 @@ bool ptxk_step_has_others(const struct ptxk_step_spec *spec)
 void ptxk_step_reduce_emit(ptx_builder *b, const struct norm_spec *norm)
 {
     ptx_comment(b, "a block for each tile: the sums that the rule's step needs");
-    tiles_emit(b, norm, REDUCES);
+    tiles_emit(b, norm, REDUCES, 0);
 }

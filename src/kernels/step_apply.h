@@ -3,6 +3,7 @@
 #ifndef PTXGEN_KERNELS_STEP_APPLY_H
 #define PTXGEN_KERNELS_STEP_APPLY_H
 
+#include "muon.h"
 #include "norm.h"
 #include "step/format.h"
 
@@ -38,7 +39,6 @@ struct ptxk_step_spec {
     bool counts_empty;   // some tensor without elements counts its steps
     bool over_ranks;     // some tensor has rows of a matrix whose others are on other ranks
     bool spreads;        // some matrix's elements are not consecutive: common/spread.h
-    bool steps_chips;    // some matrices are stepped by the block that multiplies them
     uint32_t fp8_blocks; // bits of the kinds of copies in blocks: ptxk_step_fp8_kind()
     bool clips_units;    // some tensor's units are clipped (step_units.h)
     bool reads_units;    // and of some the weights are read, since no step leaves sums of them
@@ -93,10 +93,13 @@ norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk
     ptxk_step_transpose_emit, ptxk_step_matrix_totals_emit, ptxk_step_matrix_emit,
     ptxk_step_matrix_apply_emit, ptxk_step_fp8_blocks_emit, ptxk_step_units_emit,
     ptxk_step_unit_weights_emit, ptxk_step_squares_emit;
-// The kernel, with its entry, that is in the module of the products where the plan steps chips: of
-// a matrix of 65 to 128 rows momentum, products and parameters, in a block.
-extern const char ptxk_step_chips_name[];
-norm_emit ptxk_step_chips_emit;
+// The kernels, with their entries, in the module of the products in place of theirs: they step
+// parameters from last products, and of long matrices of 65 to 128 rows make momentum and update.
+extern const char *const ptxk_step_products_names[MUON_ENTRIES];
+// That of squares is for sm_90a alone.
+void ptxk_step_products_emit(ptx_builder *b, const struct norm_spec *norm, unsigned entry);
+// What is in such an entry.
+void ptxk_step_products_with(ptx_builder *b, const struct norm_spec *norm, unsigned entry);
 // The threads of a block of NORM_LAST; and whether they may be fewer than NORM_BLOCK: none works
 // with the others.
 unsigned ptxk_step_threads(const struct ptxk_step_spec *spec);

@@ -93,11 +93,14 @@ struct ptxk_matrix_tile ptxk_matrix_read(ptx_builder *b, bool spreads, ptx_ptr m
                                          ptx_val matrix, ptx_val index, ptx_val tid,
                                          ptx_ptr shared);
 
-// Declares the parameters and the shared memory of the second pass, or of that of chips.
-void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s, bool of_chips);
+// Declares the parameters and the shared memory of the second pass, or of kernels of products: of
+// chips, which may make momentum and update, or of others.
+void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s, bool of_products, bool of_chips);
 // Steps the parameters of the block's tiles from what the products have left. The coefficients are
 // read, and s->variant has the rule of the second pass. All threads of the block must execute it.
 void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *of);
+
+// ---- within the products ------------------------------------------------------------------------
 
 // Of the matrix that the block multiplies: momentum and update, as its first product reads it, of
 // s->tensor; with these parameters.
@@ -107,8 +110,22 @@ struct ptxk_matrix_update {
 };
 void ptxk_matrix_update_chip(ptx_builder *b, const struct ptxk_tile *s,
                              const struct ptxk_matrix_update *with, struct ptxk_muon_chip *chip);
-// And its parameters, from its last product.
+// And its parameters, from its last product; or those of what is taken of a last product.
+struct ptxk_muon_taken;
 void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
                            struct ptxk_muon_chip *chip);
+void ptxk_matrix_step_taken(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
+                            const struct ptxk_muon_taken *from);
+// Brings near what that reads of s->tensor.
+void ptxk_matrix_taken_prefetch(ptx_builder *b, const struct ptxk_tile *s, ptx_ptr rows,
+                                const struct ptxk_muon_taken *from);
+
+// The body of an entry of the products whose matrices are stepped by it (step_products.c), with
+// the parameters of a step.
+struct ptxk_step_products {
+    struct ptxk_tile *s;
+    ptx_ptr tensors, rows;
+};
+void ptxk_step_products_body(ptx_builder *b, const struct ptxk_step_products *of, unsigned entry);
 
 #endif

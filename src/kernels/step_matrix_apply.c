@@ -2,6 +2,7 @@
 // What steps the parameters of matrices after the products, or within them: the tiles of a block,
 // or 64 columns at a time of a matrix that the block has multiplied.
 #include "muon_chip.h"
+#include "muon_taken.h"
 #include "step_matrix_tile.h"
 
 #include "common/common.h"
@@ -13,7 +14,7 @@ enum {
     TURNED_STRIDE = PTXK_MATRIX_TURNED_STRIDE,
 };
 
-void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s, bool of_chips)
+void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s, bool of_products, bool of_chips)
 {
     s->matrix_of = ptx_param_ptr(b, PTX_U32, "matrix_of", .readonly = true,
                                  .meaning = "one a tensor: 1 + its matrix; 0: it is none");
@@ -21,8 +22,9 @@ void ptxk_matrix_params(ptx_builder *b, struct ptxk_tile *s, bool of_chips)
     if (of_chips) {
         s->totals = ptxk_matrix_totals_param(b, false);
         s->scale_shared = ptx_shared(b, PTX_F32, 1);
-        return;
     }
+    if (of_products)
+        return;
     s->first_tile = ptx_param(b, PTX_U32, "first_tile", .meaning = "that of block 0");
     s->tile_shared = ptx_shared(b, PTX_U32, STEP_MATRIX_SHARED / 4);
 }
@@ -223,9 +225,49 @@ void ptxk_matrix_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_mat
     }
 }
 
-// ---- the last product of a chip -----------------------------------------------------------------
+// ---- within the products ------------------------------------------------------------------------
 
-enum { TOGETHER = 4 }; // times AT_ONCE rows of a thread, which are read before any is stepped
+// Where 4 elements of a row of X are in shared memory, at the thread's columns.
+struct x_source {
+    ptx_ptr (*at)(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m, ptx_val row);
+    const void *of;
+};
+
+// Steps a tile of X in shared memory. `together`, at most MOST_TOGETHER: times AT_ONCE rows of a
+// thread, which are read before any is stepped.
+enum { MOST_TOGETHER = 4 };
+static void shared_step(ptx_builder *b, struct ptxk_tile *s, const struct ptxk_matrix_tile *m,
+                        const struct x_source *x, unsigned together)
+{
+    s->random.first = s->tensor_first = m->first;
+    ptxk_tile_arrays(b, s);
+    ptx_val whole = ptxk_matrix_is_whole(b, m, s->vectors);
+    ptx_val end = ptx_select(b, ptx_lt(b, m->along, m->width), m->height, 0);
+    ptx_val step = ptx_mul(b, m->stride, AT_ONCE);
+    ptx_for (b, r, m->begin, end, ptx_mul(b, step, together)) {
+        struct ptxk_matrix_vectors rows[MOST_TOGETHER];
+        struct inputs in[MOST_TOGETHER];
+        ptx_val row = r;
+        for (unsigned n = 0; n < together; n++) {
+            rows[n] = ptxk_matrix_vectors_of(b, m, row, whole);
+            in[n] = inputs_var(b, s);
+            arrays_read(b, s, &rows[n], &in[n]);
+            row = ptx_add(b, row, step);
+        }
+        for (unsigned n = 0; n < together * AT_ONCE; n++) {
+            const unsigned k = n % AT_ONCE;
+            const struct ptxk_matrix_vectors *v = &rows[n / AT_ONCE];
+            ptx_comment(b, "a vector of Q X");
+            ptx_vec all = ptx_load_vec(b, x->at(b, x->of, m, v->row[k]), 0, LANES);
+            for (unsigned lane = 0; lane < LANES; lane++)
+                ptx_set(b, in[n / AT_ONCE].x[k][lane], all.lane[lane]);
+            ptx_if (b, v->there[k])
+                vector_apply(b, s, v, k, &in[n / AT_ONCE]);
+        }
+    }
+}
+
+// ---- the last product of a chip -----------------------------------------------------------------
 
 struct of_chip {
     struct ptxk_tile *s;
@@ -254,6 +296,15 @@ static void panel_prefetch(ptx_builder *b, const struct of_chip *c, ptx_val colu
     }
 }
 
+static ptx_ptr panel_at(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m,
+                        ptx_val row)
+{
+    const ptx_ptr *x = of;
+
+    (void)m;
+    return ptx_at(b, *x, ptxk_matrix_panel_place(b, row));
+}
+
 static void panel_step(ptx_builder *b, void *user, ptx_val column, ptx_val panel)
 {
     const struct of_chip *c = user;
@@ -263,33 +314,9 @@ static void panel_step(ptx_builder *b, void *user, ptx_val column, ptx_val panel
     panel_prefetch(b, c, column);
     ptx_comment(b, "steps 64 columns");
     ptxk_matrix_panel_set(b, &m, column);
-    s.random.first = s.tensor_first = m.first;
-    ptxk_tile_arrays(b, &s);
-    ptx_ptr x = ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptx_add(b, panel, c->panels.in_panel));
-    ptx_val whole = ptxk_matrix_is_whole(b, &m, s.vectors);
-    ptx_val end = ptx_select(b, ptx_lt(b, m.along, m.width), m.height, 0);
-    ptx_val step = ptx_mul(b, m.stride, AT_ONCE);
-    ptx_for (b, r, m.begin, end, ptx_mul(b, step, TOGETHER)) {
-        struct ptxk_matrix_vectors rows[TOGETHER];
-        struct inputs in[TOGETHER];
-        ptx_val row = r;
-        for (unsigned n = 0; n < TOGETHER; n++) {
-            rows[n] = ptxk_matrix_vectors_of(b, &m, row, whole);
-            in[n] = inputs_var(b, &s);
-            arrays_read(b, &s, &rows[n], &in[n]);
-            row = ptx_add(b, row, step);
-        }
-        for (unsigned n = 0; n < TOGETHER * AT_ONCE; n++) {
-            const unsigned k = n % AT_ONCE;
-            const struct ptxk_matrix_vectors *v = &rows[n / AT_ONCE];
-            ptx_comment(b, "a vector of Q X");
-            ptx_vec all = ptx_load_vec(b, x, ptxk_matrix_panel_place(b, v->row[k]), LANES);
-            for (unsigned lane = 0; lane < LANES; lane++)
-                ptx_set(b, in[n / AT_ONCE].x[k][lane], all.lane[lane]);
-            ptx_if (b, v->there[k])
-                vector_apply(b, &s, v, k, &in[n / AT_ONCE]);
-        }
-    }
+    const ptx_ptr x =
+        ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, ptx_add(b, panel, c->panels.in_panel));
+    shared_step(b, &s, &m, &(struct x_source) { panel_at, &x }, MOST_TOGETHER);
 }
 
 void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
@@ -300,4 +327,83 @@ void ptxk_matrix_step_chip(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
 
     rate_read(b, s, row);
     ptxk_muon_chip_last(b, chip, panel_step, &c);
+}
+
+// ---- what is taken of a last product ------------------------------------------------------------
+
+static struct ptxk_matrix_tile taken_tile(ptx_builder *b, const struct ptxk_muon_taken *t,
+                                          ptx_ptr row)
+{
+    const uint32_t vectors = t->side / LANES;
+    struct ptxk_matrix_tile m = { .row = row };
+
+    ptx_val along = ptx_mul(b, ptx_and(b, t->tid, vectors - 1), LANES);
+    m.along = ptx_bitcast(b, PTX_S32, along);
+    m.begin = ptx_bitcast(b, PTX_S32, ptx_shr(b, t->tid, ptxk_log2(vectors)));
+    m.stride = ptx_s32((int32_t)(t->threads / vectors));
+    m.rows = t->rows;
+    m.columns = ptx_bitcast(b, PTX_S32, t->columns);
+    m.regular = ptx_eq(b, ptx_and(b, t->columns, LANES - 1), 0);
+    ptx_val down = ptx_sub(b, t->rows, t->row), beside = ptx_sub(b, t->columns, t->column);
+    m.height = ptx_bitcast(b, PTX_S32, ptx_min(b, down, t->side));
+    m.width = ptx_bitcast(b, PTX_S32, ptx_min(b, beside, t->side));
+    ptx_val before = ptx_mul_wide(b, t->row, t->columns);
+    m.memory_first = m.first = ptx_add(b, before, ptx_cvt(b, PTX_U64, t->column));
+    return m;
+}
+
+// The type of all matrices' parameters; PTX_NONE: there are several.
+static ptx_type parameter_type(const struct ptxk_step_spec *spec)
+{
+    const struct ptxk_step_matrices variants = ptxk_step_matrices(spec);
+    const ptx_type type = spec->variants[variants.first].parameter;
+
+    for (unsigned k = 1; k < variants.count; k++)
+        if (spec->variants[variants.first + k].parameter != type)
+            return PTX_NONE;
+    return type;
+}
+
+void ptxk_matrix_taken_prefetch(ptx_builder *b, const struct ptxk_tile *s, ptx_ptr rows,
+                                const struct ptxk_muon_taken *t)
+{
+    enum { LINE = 128 }; // bytes
+    const ptx_type type = parameter_type(s->spec);
+
+    if (type == PTX_NONE)
+        return;
+    const uint32_t line = LINE / ptx_type_bytes(type), lines = t->side / line;
+    ptx_comment(b, "brings the weights near, a line for a thread");
+    ptx_ptr of = ptxk_matrix_tensor_at(b, s->spec, rows, s->tensor);
+    ptx_val at = ptx_load(b, of, NORM_PLACE(uint64_t, struct step_tensor_row, parameter));
+    ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, at);
+    ptx_val right = ptx_mad(b, ptx_and(b, t->tid, lines - 1), line, t->column);
+    ptx_val first = ptx_shr(b, t->tid, ptxk_log2(lines));
+    ptx_for (b, k, first, ptx_u32(t->side), t->threads / lines) {
+        ptx_val row = ptx_add(b, t->row, k), is_row = ptx_lt(b, row, t->rows);
+        ptx_if (b, ptx_and(b, is_row, ptx_lt(b, right, t->columns))) {
+            ptx_val before = ptx_mul_wide(b, row, t->columns);
+            ptx_prefetch(b, p, ptx_add(b, before, ptx_cvt(b, PTX_U64, right)), PTX_PREFETCH_L2);
+        }
+    }
+}
+
+static ptx_ptr taken_at(ptx_builder *b, const void *of, const struct ptxk_matrix_tile *m,
+                        ptx_val row)
+{
+    const struct ptxk_muon_taken *from = of;
+    ptx_val along = ptx_bitcast(b, PTX_U32, m->along);
+    ptx_val at = from->at(b, from->of, ptx_bitcast(b, PTX_U32, row), along);
+
+    return ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, at);
+}
+
+void ptxk_matrix_step_taken(ptx_builder *b, struct ptxk_tile *s, ptx_val matrix,
+                            const struct ptxk_muon_taken *from)
+{
+    ptx_ptr row = ptxk_matrix_at(b, s->matrices, matrix);
+    const struct ptxk_matrix_tile m = taken_tile(b, from, row);
+
+    rate_read(b, s, row);
+    shared_step(b, s, &m, &(struct x_source) { taken_at, from }, MOST_TOGETHER / 2);
 }

@@ -199,6 +199,25 @@ void ptxk_step_qk_factors(ptx_builder *b, const struct ptxk_tile *s, ptx_val i, 
                           ptx_val factor[PTXK_LANES]);
 ptx_val ptxk_step_qk_multiply(ptx_builder *b, const struct ptxk_tile *s, ptx_val p, ptx_val factor);
 
+// ---- what kernels have in common (step_apply.c)
+// ---------------------------------------------------
+
+struct ptxk_tile_vector;
+
+// What a kernel steps a variant by: of matrices, their rule after the products.
+struct ptxk_step_variant ptxk_step_applied(const struct ptxk_step_variant *v);
+// What s->tensor has in its row, and all else that does not depend on the results of the norm's
+// launch. Ends the kernel, for all threads, of a tensor that is left out.
+void ptxk_step_tile_read(ptx_builder *b, struct ptxk_tile *s, ptx_ptr tensors, ptx_ptr rows,
+                         ptx_val *variant);
+// Whether the step must not write: found_inf of all groups, or what a guard says; 0: it may.
+ptx_val ptxk_step_found(ptx_builder *b, const struct ptxk_tile *s);
+// Reads the factor and coefficients of this step, all before the first is used. Ends the kernel,
+// for all threads, if the step must not write. `first`: the thread's first vector; NULL: there is
+// none.
+void ptxk_step_scalars_read(ptx_builder *b, struct ptxk_tile *s,
+                            const struct ptxk_tile_vector *first);
+
 // ---- reports of weights (step_report.c) ---------------------------------------------------------
 
 // Whether the kernel reports weights; whether it notes them, for a report or an amax; whether it

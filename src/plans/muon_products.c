@@ -390,23 +390,26 @@ static void make_launches(struct muon_products *m, const struct tables *t)
 
 static bool is_taken(const struct muon_products *m, unsigned entry)
 {
-    return entry == MUON_CHIP_128 && m->taker.name;
+    return m->taker.name[entry] != NULL;
 }
 
 static ptx_status emit(const struct muon_products *m, ptx_builder *b, unsigned entries)
 {
-    const unsigned taken = entries & 1 << MUON_CHIP_128, others = entries & ~taken;
-    unsigned before = 0;
+    unsigned others = entries, before = 0;
+    ptx_status status = PTX_OK;
 
-    if (!taken || !is_taken(m, MUON_CHIP_128)) {
-        ptxk_muon_emit(b, entries);
-        return PTX_OK;
+    for (unsigned k = 0; k < MUON_ENTRIES; k++) {
+        others &= ~((unsigned)is_taken(m, k) << k);
+        before += others >> k & 1;
     }
     ptxk_muon_emit(b, others);
-    for (unsigned k = 0; k < MUON_ENTRIES; k++)
-        before += others >> k & 1;
-    m->taker.emit(m->taker.user, b);
-    return m->taker.bind(m->taker.user, b, before);
+    for (unsigned k = 0; k < MUON_ENTRIES && !status; k++) {
+        if (!(entries >> k & 1) || !is_taken(m, k))
+            continue;
+        m->taker.emit(m->taker.user, b, k);
+        status = m->taker.bind(m->taker.user, b, k, before++);
+    }
+    return status;
 }
 
 static ptx_status load(struct muon_products *m, const struct ptx_module_params *module,
@@ -432,8 +435,8 @@ static ptx_status load(struct muon_products *m, const struct ptx_module_params *
     for (unsigned k = 0; k < MUON_ENTRIES && m->module; k++) {
         if (!(entries & 1u << k))
             continue;
-        m->functions[k] =
-            ptx_module_function(m->module, is_taken(m, k) ? m->taker.name : ptxk_muon_entries[k]);
+        m->functions[k] = ptx_module_function(m->module, is_taken(m, k) ? m->taker.name[k]
+                                                                        : ptxk_muon_entries[k]);
         if (!m->functions[k])
             return ptx_error_status();
     }
@@ -524,7 +527,11 @@ static ptx_status launch(const struct muon_products *products, unsigned k, bool 
     };
 
     if (is_taken(products, l->entry))
-        params.args = products->taker.args(products->taker.user, l->table, &params.arg_count);
+        params.args =
+            products->taker.args(products->taker.user, l->entry,
+                                 &(struct muon_values) { l->table, products->products, q->turns,
+                                                         q->done, q->tiles, q->matrices },
+                                 &params.arg_count);
     return ptx_launch(products->functions[l->entry], &params);
 }
 

@@ -29,8 +29,8 @@ enum { MUON_MOST_ROWS = 16384, MUON_MOST_COLUMNS = 1 << 30, MUON_MOST_STEPS = 64
 struct muon_matrix {
     uint32_t rows, columns; // rows 0: nothing; else rows <= columns
     uint32_t schedule;
-    uint32_t taken; // of a matrix on a chip of 128 rows: struct muon_chip's
-    bool given;     // likewise
+    uint32_t taken; // by a kernel that steps from its result: 1 + the tensor; 0: it is written
+    bool given;     // of a chip of 128 rows: that kernel makes the first X, too
     uint64_t x;     // set by ptxp_muon_layout(): where X is in the workspace, in bytes
     uint64_t out;   // and where the result is
 };
@@ -41,16 +41,23 @@ struct muon_schedule {
     const float (*triples)[3];
 };
 
-// A kernel in place of that of the chips of 128 rows, which has rows of struct muon_chip, a block
-// for each, and may take their results.
+// What a launch has as arguments: rows of struct muon_chip, a block for each; or of struct
+// muon_tile, and what else muon_tiles.c names.
+struct muon_values {
+    CUdeviceptr table, products, turns, done;
+    uint32_t tiles, matrices;
+};
+
+// Kernels in place of those of some entries, which may take the results of matrices.
 struct muon_taker {
-    const char *name; // NULL: there is none
+    const char *name[MUON_ENTRIES]; // NULL: none in place of this one
     void *user;
-    void (*emit)(void *user, ptx_builder *b);
-    // Finds its arguments; `entry`: in the text.
-    ptx_status (*bind)(void *user, const ptx_builder *b, unsigned entry);
-    // These, of a launch with such rows: they are there until the next call.
-    const struct ptx_arg *(*args)(void *user, CUdeviceptr chips, size_t *count);
+    void (*emit)(void *user, ptx_builder *b, unsigned entry);
+    // Finds its arguments; `place`: in the text.
+    ptx_status (*bind)(void *user, const ptx_builder *b, unsigned entry, unsigned place);
+    // These, of a launch: they are there until the next call.
+    const struct ptx_arg *(*args)(void *user, unsigned entry, const struct muon_values *values,
+                                  size_t *count);
 };
 
 struct muon_set {

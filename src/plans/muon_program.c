@@ -88,25 +88,30 @@ static uint32_t steps_of(const struct ptx_step_group *group)
     return !is_muon(group) ? 0 : group->muon ? group->muon->steps : (uint32_t)PTX_MUON_STEPS;
 }
 
-// Of a matrix, where it may be.
-static bool is_stepped_on_chip(const struct ptx_step_params *params, size_t t)
+// Whether what makes the last product steps the matrix: that has its elements in the order of X,
+// one after the other. Of a square one X stays in shared memory from 129 rows on alone.
+static bool is_stepped_by_products(const struct ptx_step_params *params, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
-    const uint64_t rows = rows_of(tensor), least = MUON_CHIP_MOST / 2;
+    const uint64_t rows = rows_of(tensor), columns = tensor->columns;
 
-    return !tensor->whole_rows && !tensor->spread.run && rows > least && rows <= MUON_CHIP_MOST &&
-           rows < tensor->columns && tensor->count < UINT32_C(1) << 30 &&
-           steps_of(group_of(params, t));
+    return !tensor->whole_rows && !tensor->spread.run && steps_of(group_of(params, t)) &&
+           (rows > MUON_CHIP_MOST ? rows <= columns : rows < columns) &&
+           tensor->count < UINT32_C(1) << 30;
 }
 
 // Whether the block makes its update, too: of a short matrix it would wait for memory alone. A Q
 // that is kept takes at most 0.2 bytes an element.
 static bool is_updated_on_chip(const struct ptx_step_params *params, size_t t)
 {
-    return is_stepped_on_chip(params, t) && params->tensors[t].count >= 5 * MUON_KEPT;
+    const uint64_t rows = rows_of(&params->tensors[t]);
+
+    return is_stepped_by_products(params, t) && rows > MUON_CHIP_MOST / 2 &&
+           rows <= MUON_CHIP_MOST && params->tensors[t].count >= 5 * MUON_KEPT;
 }
 
 size_t ptxp_matrix_many = 512; // twice as many blocks as an H200 has at once
+uint32_t ptxp_matrix_side;
 
 enum matrix_chips ptxp_matrix_chips(const struct ptx_step_params *params)
 {
@@ -122,11 +127,11 @@ enum matrix_chips ptxp_matrix_chips(const struct ptx_step_params *params)
     return updated >= ptxp_matrix_many ? MATRIX_CHIPS_UPDATED : MATRIX_CHIPS_STEPPED;
 }
 
-static uint64_t tiles_unless(const struct ptx_step_params *params, size_t t, bool on_chip)
+static uint64_t tiles_unless(const struct ptx_step_params *params, size_t t, bool by_products)
 {
     const struct view v = view_of(&params->tensors[t]);
 
-    return on_chip ? 0 : parts_of(tiles_of(&v), each_of(&v));
+    return by_products ? 0 : parts_of(tiles_of(&v), each_of(&v));
 }
 
 uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, enum matrix_chips chips, size_t t)
@@ -137,7 +142,7 @@ uint64_t ptxp_matrix_tiles(const struct ptx_step_params *params, enum matrix_chi
 uint64_t ptxp_matrix_step_tiles(const struct ptx_step_params *params, enum matrix_chips chips,
                                 size_t t)
 {
-    return tiles_unless(params, t, chips && is_stepped_on_chip(params, t));
+    return tiles_unless(params, t, chips && is_stepped_by_products(params, t));
 }
 
 // ---- checks -------------------------------------------------------------------------------------
@@ -381,7 +386,19 @@ static struct muon_set products_of(const struct ptx_step_params *params,
     return (struct muon_set) { .matrices = set->matrices,
                                .count = set->count,
                                .schedules = set->schedules,
-                               .schedule_count = params->group_count };
+                               .schedule_count = params->group_count,
+                               .side = ptxp_matrix_side };
+}
+
+// The entries of products, as bits, whose kernels may take it.
+static unsigned takes_of(const struct muon_matrix *m)
+{
+    if (!m->taken)
+        return 0;
+    if (m->rows <= MUON_CHIP_MOST)
+        return 1u << (m->rows > MUON_CHIP_MOST / 2 ? MUON_CHIP_128 : MUON_CHIP_64);
+    return 1u << MUON_TILES | 1u << MUON_SMALL_TILES |
+           (unsigned)(m->rows == m->columns && m->rows <= MUON_SQUARE_MOST) << MUON_SQUARE;
 }
 
 ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, enum matrix_chips chips,
@@ -423,12 +440,12 @@ ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, enum matrix
             .rows = (uint32_t)(turns ? columns : rows),
             .columns = (uint32_t)(turns ? rows : columns),
             .schedule = tensor->group,
-            .taken = chips && is_stepped_on_chip(params, t) ? (uint32_t)t + 1 : 0,
+            .taken = chips && is_stepped_by_products(params, t) ? (uint32_t)t + 1 : 0,
             .given = chips == MATRIX_CHIPS_UPDATED && is_updated_on_chip(params, t)
         };
     }
     for (size_t k = 0; k < set->count; k++)
-        set->steps_chips |= set->matrices[k].taken != 0;
+        set->takes |= takes_of(&set->matrices[k]);
     const struct muon_set products = products_of(params, set);
     status = ptxp_muon_layout(&products, &set->bytes);
     return status ? status : ptxp_matrix_windows(params, chips, set);
@@ -530,8 +547,9 @@ ptx_status ptxp_matrix_products(const struct norm_plan *norm, const struct ptx_s
     *products = calloc(layout->set.window_count, sizeof **products);
     if (!*products)
         return ptxp_norm_out_of_host_memory(norm->hooks);
-    if (layout->set.steps_chips)
-        all.taker = *taker;
+    all.taker = *taker;
+    for (unsigned k = 0; k < MUON_ENTRIES; k++)
+        all.taker.name[k] = layout->set.takes >> k & 1 ? ptxk_step_products_names[k] : NULL;
     for (size_t w = 0; w < layout->set.window_count; w++) {
         struct muon_set set = all;
         set.matrices += layout->set.windows[w].first;
@@ -554,9 +572,9 @@ void ptxp_matrix_products_free(const struct step_layout *layout, struct muon_pro
 }
 
 ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct matrix_part *part,
-                              CUstream stream)
+                              bool overlaps, CUstream stream)
 {
-    return part->tiles ? ptxp_norm_plan_launch(norm, STEP_MATRIX, part->tiles, false, stream)
+    return part->tiles ? ptxp_norm_plan_launch(norm, STEP_MATRIX, part->tiles, overlaps, stream)
                        : PTX_OK;
 }
 

@@ -201,7 +201,7 @@ static void first(struct walk *w, CUdeviceptr r)
 }
 
 // Moves X to the other place: alpha X + left X.
-static void move(struct walk *w, CUdeviceptr left, float alpha)
+static void move(struct walk *w, CUdeviceptr left, float alpha, uint32_t taken)
 {
     const CUdeviceptr from = w->x[w->now], to = w->x[!w->now];
     struct muon_product p = square(w, left, from, to);
@@ -209,6 +209,7 @@ static void move(struct walk *w, CUdeviceptr left, float alpha)
     p.columns = w->m->columns;
     p.pitch_b = p.pitch_c = (uint32_t)muon_pitch(w->m->columns);
     p.symmetric = 0;
+    p.taken = taken;
     visit(w, alpha == 0 ? p : plus(p, alpha, from));
     w->now = !w->now;
     w->launch++;
@@ -233,7 +234,7 @@ static void plain(struct walk *w, const struct muon_schedule *schedule)
         const CUdeviceptr r = w->x[!w->now], z = w->extra;
         first(w, r);
         polynomial(w, schedule->triples[k], r, z, 0);
-        move(w, z, schedule->triples[k][0]);
+        move(w, z, schedule->triples[k][0], k + 1 == schedule->steps ? w->m->taken : 0);
     }
 }
 
@@ -268,7 +269,7 @@ static uint32_t segment(struct walk *w, const struct muon_schedule *schedule, ui
             w->launch++;
         }
     }
-    move(w, q[now], 0);
+    move(w, q[now], 0, end == schedule->steps ? w->m->taken : 0);
     return end;
 }
 

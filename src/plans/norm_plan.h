@@ -28,7 +28,7 @@ enum norm_left {
 // Plans that `reduces` have four phases, others no NORM_PHASE_REDUCE.
 enum norm_phase { NORM_PHASE_SQUARES, NORM_PHASE_FINISH, NORM_PHASE_REDUCE, NORM_PHASE_LAST };
 
-enum { NORM_MOST_OWN_VALUES = 45 };
+enum { NORM_MOST_OWN_VALUES = 51 };
 
 struct norm_hooks {
     const struct norm_entry *entries; // its kernels
@@ -165,7 +165,7 @@ size_t ptxp_norm_caller_arrays(const struct norm_params *params, uint32_t groups
 
 // ---- plans --------------------------------------------------------------------------------------
 
-enum { NORM_MOST_ARGS = 24 };
+enum { NORM_MOST_ARGS = 32 };
 
 // A kernel with its arguments, which point at values in the plan.
 struct norm_kernel {

@@ -53,7 +53,13 @@ static size_t values_of_step(const struct norm_plan *norm, bool sets, struct ptx
         { "matrix_sums", PTX_ARG(plan->matrix_sums) },
         { "matrix_totals", PTX_ARG(plan->totals) },
         { "first_tile", PTX_ARG(plan->part.step_tile) },
-        { "chips", PTX_ARG(plan->part.chips) },
+        { "chips", PTX_ARG(plan->part.values.table) },
+        { "products", PTX_ARG(plan->part.values.products) },
+        { "tiles", PTX_ARG(plan->part.values.table) },
+        { "turns", PTX_ARG(plan->part.values.turns) },
+        { "done", PTX_ARG(plan->part.values.done) },
+        { "tile_count", PTX_ARG(plan->part.values.tiles) },
+        { "matrix_count", PTX_ARG(plan->part.values.matrices) },
         { "unit_rows", PTX_ARG(plan->unit_rows) },
         { "unit_blocks", PTX_ARG(plan->unit_blocks) },
         { "unit_tiles", PTX_ARG(plan->unit_tiles) },
@@ -109,7 +115,7 @@ static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
     if (status || !plan->spec.over_ranks)
         return status;
     const struct matrix_part part = set_part(plan, 0);
-    return ptxp_matrix_update(norm, &part, stream);
+    return ptxp_matrix_update(norm, &part, false, stream);
 }
 
 static ptx_status total(struct norm_plan *norm, CUstream stream)
@@ -122,7 +128,7 @@ static ptx_status total(struct norm_plan *norm, CUstream stream)
 }
 
 // The step of the other tensors runs beside the first products.
-static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
+static ptx_status step_matrices(ptx_step_plan *plan, bool overlaps, CUstream stream)
 {
     const bool beside = ptxk_step_beside_products(&plan->spec);
     const uint64_t others = plan->layout.others;
@@ -132,7 +138,7 @@ static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
     for (size_t k = 0; k < parts && !status; k++) {
         const struct matrix_part part = set_part(plan, k);
         if (!plan->spec.over_ranks)
-            status = ptxp_matrix_update(&plan->norm, &part, stream);
+            status = ptxp_matrix_update(&plan->norm, &part, overlaps && !k, stream);
         if (!status && plan->products)
             status = ptxp_matrix_multiply(plan->products[k], stream);
         if (!status && beside && others && !k)
@@ -140,8 +146,8 @@ static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
                 ptxp_norm_plan_launch(&plan->norm, NORM_LAST, others + 1,
                                       part.tiles || ptxp_matrix_multiplies(&plan->layout), stream);
         if (!status && part.step_tiles)
-            status = ptxp_norm_plan_launch(&plan->norm, STEP_MATRIX_LAST, part.step_tiles, false,
-                                           stream);
+            status =
+                ptxp_norm_plan_launch(&plan->norm, STEP_MATRIX_LAST, part.step_tiles, true, stream);
     }
     return status;
 }
@@ -159,11 +165,12 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     (void)first, (void)count, (void)fused; // always all of it, from the records
     if (squares && !status)
         status = ptxp_norm_plan_launch(norm, STEP_SQUARES, squares, overlaps, stream);
-    if (others && !status && !ptxk_step_beside_products(&plan->spec))
+    const bool beside = ptxk_step_beside_products(&plan->spec);
+    if (others && !status && !beside)
         status =
             ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips || squares, stream);
     if (!status)
-        status = step_matrices(plan, stream);
+        status = step_matrices(plan, overlaps && beside && !clips && !squares, stream);
     if (!status && parts)
         status = ptxp_norm_plan_launch(norm, STEP_REPORT, parts, true, stream);
     if (plan->spec.transposes && !status)
@@ -238,7 +245,6 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params, int
                                       .counts_empty = layout->counts_empty,
                                       .over_ranks = layout->over_ranks,
                                       .spreads = layout->spreads,
-                                      .steps_chips = layout->set.steps_chips,
                                       .fp8_blocks = layout->fp8.kinds,
                                       .clips_units = layout->units.clips,
                                       .reads_units = layout->units.reads,
@@ -330,27 +336,29 @@ static ptx_status copy_params(ptx_step_plan *plan, const struct ptx_step_params 
 
 // ---- the chips of the products, with the step of their matrices ---------------------------------
 
-static void emit_chips(void *user, ptx_builder *b)
+static void emit_taker(void *user, ptx_builder *b, unsigned entry)
 {
     const ptx_step_plan *plan = user;
+    const struct norm_spec *spec = &plan->norm.layout.spec;
 
-    ptxk_step_chips_emit(b, &plan->norm.layout.spec);
+    ptxk_step_products_emit(b, spec, entry);
 }
 
-static ptx_status bind_chips(void *user, const ptx_builder *b, unsigned entry)
+static ptx_status bind_taker(void *user, const ptx_builder *b, unsigned entry, unsigned place)
 {
     ptx_step_plan *plan = user;
 
-    return ptxp_norm_plan_bind(&plan->norm, b, entry, false, &plan->chips);
+    return ptxp_norm_plan_bind(&plan->norm, b, place, false, &plan->takers[entry]);
 }
 
-static const struct ptx_arg *args_of_chips(void *user, CUdeviceptr chips, size_t *count)
+static const struct ptx_arg *args_of_taker(void *user, unsigned entry,
+                                           const struct muon_values *values, size_t *count)
 {
     ptx_step_plan *plan = user;
 
-    plan->part.chips = chips;
-    *count = plan->chips.arg_count;
-    return plan->chips.args;
+    plan->part.values = *values;
+    *count = plan->takers[entry].arg_count;
+    return plan->takers[entry].args;
 }
 
 static ptx_status prepare(struct norm_plan *norm)
@@ -374,11 +382,10 @@ static ptx_status prepare(struct norm_plan *norm)
     if (!status && !plan->params.any_address)
         status = ptxp_step_check_scales(norm, &plan->params);
     if (!status)
-        status = ptxp_matrix_products(norm, &plan->params, &plan->layout,
-                                      ptx_buffer_address(plan->memory),
-                                      &(struct muon_taker) { ptxk_step_chips_name, plan, emit_chips,
-                                                             bind_chips, args_of_chips },
-                                      &plan->products);
+        status = ptxp_matrix_products(
+            norm, &plan->params, &plan->layout, ptx_buffer_address(plan->memory),
+            &(struct muon_taker) { { NULL }, plan, emit_taker, bind_taker, args_of_taker },
+            &plan->products);
     plan->first_turn = plan->spec.accumulates ? ptxp_sum_first_turn() : 0;
     if (!status)
         status = upload(plan);
@@ -631,8 +638,9 @@ static ptx_status describe(const struct ptx_step_params *params,
         ptxk_norm_emit(b, &layout.spec);
     if (!status && b && (spec.over_ranks || ptxp_matrix_multiplies(&step)))
         ptxk_muon_emit(b, MUON_ALL);
-    if (!status && b && spec.steps_chips)
-        ptxk_step_chips_emit(b, &layout.spec);
+    for (unsigned k = 0; k < MUON_ENTRIES && !status && b; k++)
+        if (step.set.takes >> k & 1)
+            ptxk_step_products_emit(b, &layout.spec, k);
     if (!status && b && spec.over_ranks)
         ptxk_muon_parts_emit(b);
     if (!status && description)

@@ -35,11 +35,12 @@ struct ptx_step_plan {
     struct ptx_step_tensor *tensors;
     struct ptx_step_group *groups;
     struct ptx_qk_clip *clips;
-    void *muon;                      // what groups point at
-    struct norm_kernel chips;        // its arguments
-    struct muon_products **products; // of each part of the matrices
+    void *muon;                              // what groups point at
+    struct norm_kernel takers[MUON_ENTRIES]; // their arguments
+    struct muon_products **products;         // of each part of the matrices
     struct {
-        CUdeviceptr tiles, chips;
+        CUdeviceptr tiles;
+        struct muon_values values;
         uint32_t step_tile;
     } part;                   // the one that is launched
     CUdeviceptr square_tiles; // of fp8_tiles, the last

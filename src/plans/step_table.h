@@ -80,7 +80,7 @@ struct matrix_set {
     struct muon_schedule *schedules;
     float (*triples)[3];         // of all schedules
     uint64_t tiles, sums, bytes; // rows of tiles and of sums; the workspace
-    bool steps_chips;            // some matrix is stepped by the block that multiplies it
+    unsigned takes;              // entries of products, as bits, that step some matrix
 };
 
 // What qk_clips say of a tensor: its lines, which are rows or columns; none: nothing.

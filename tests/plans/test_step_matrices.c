@@ -150,6 +150,44 @@ TEST(test_chips)
     }
 }
 
+// Matrices in tiles of both sides, and square ones in blocks, which their last products step: in
+// all formats, cut by tiles, one without a gradient, in windows; and tall ones, which they do not.
+TEST(test_tiles)
+{
+    enum { PLANS = 4, SHAPES = 5 };
+    static const struct matrix_shape shapes[2][SHAPES] = {
+        { { 130, 201, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
+          { 129, 129, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 150, 131, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+          { 132, 140, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
+          { 132, 132, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true } },
+        { { 130, 136, PTX_STEP_FORMAT_MASTER, PTX_BF16, PTX_BF16, false },
+          { 131, 190, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
+          { 192, 192, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_F32, false },
+          { 133, 133, PTX_STEP_FORMAT_REMAINDER, PTX_BF16, PTX_F32, false },
+          { 60, 68, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false } },
+    };
+    const uint32_t side = ptxp_matrix_side;
+    struct random r = gpu_random(&gpu, "matrices stepped by tiles");
+    struct matrix_set set;
+
+    for (unsigned k = 0; k < PLANS; k++) {
+        ptxp_matrix_side = k < 2 ? MUON_SMALL : MUON_TILE;
+        matrix_set_create(&set, &gpu, &r, shapes[k % 2], SHAPES);
+        set.groups[0].nesterov = k != 1;
+        set.params.gradients = (ptx_step_gradients)(k % 3);
+        set.params.matrix_memory = k == 3 ? 350000 : 0;
+        set.muon.triples = NULL;
+        set.muon.steps = 1 + k % 2;
+        matrix_set_steps(&set, &r);
+        ptx_step_plan *plan = matrix_plan(&set);
+        check_skipped(&set, &r, plan, 0, INFINITY);
+        ptx_step_plan_destroy(&plan);
+        matrix_set_destroy(&set);
+    }
+    ptxp_matrix_side = side;
+}
+
 // Long matrices, whose momentum and update are made there, too, and whose Q is kept at a restart;
 // a short one and one without a gradient beside them; and in windows.
 TEST(test_long)
@@ -371,6 +409,7 @@ TEST(test_changes)
         { 80, 2052, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
         { 66, 2500, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_BF16, false },
         { 100, 300, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F16, false },
+        { 130, 140, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
 
     const size_t many = ptxp_matrix_many;
@@ -414,8 +453,9 @@ TEST(test_accumulators)
         { 65, 30, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
         { 33, 66, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false },
         { 66, 2500, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 129, 140, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
-    enum { TENSORS = 4 };
+    enum { TENSORS = 5 };
     struct random r = gpu_random(&gpu, "accumulators of matrices");
     struct matrix_set set;
     matrix_set_create(&set, &gpu, &r, shapes, TENSORS - 1);

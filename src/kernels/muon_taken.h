@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Results of products that are in shared memory, and taken in place of being written: a tile of a
+// matrix's last product, or all of a square matrix.
+#ifndef PTXGEN_KERNELS_MUON_TAKEN_H
+#define PTXGEN_KERNELS_MUON_TAKEN_H
+
+#include "muon.h"
+
+struct ptxk_muon_taken {
+    ptx_val taken;         // u32: 1 + the tensor
+    ptx_val rows, columns; // u32: of the matrix
+    ptx_val row, column;   // u32: the first that is here
+    ptx_val tid;           // u32
+    unsigned side;         // rows and columns that are here, at most
+    unsigned threads;      // of the block
+    // Where 4 elements of a row are, both counted from the first here: u32, an address in shared
+    // memory. `along`: a multiple of 4.
+    ptx_val (*at)(ptx_builder *b, const void *of, ptx_val row, ptx_val along);
+    const void *of;
+};
+
+// What takes them, and what it does ahead, while they are computed. All threads execute both, and
+// none may end the kernel.
+struct ptxk_muon_takes {
+    void (*ahead)(ptx_builder *b, void *user, const struct ptxk_muon_taken *from);
+    void (*take)(ptx_builder *b, void *user, const struct ptxk_muon_taken *from);
+    void *user;
+};
+
+#endif
