@@ -6,7 +6,7 @@
 
 TEST(a_module_has_one_text)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
 
     asm_module(b);
     assert_string_equal(finished(b),
@@ -68,7 +68,6 @@ TEST(a_module_has_one_text)
                         "    st.global.u32       [dropped+4], %r3;\n"
                         "    ret;\n"
                         "}\n");
-    ptx_builder_destroy(&b);
 }
 
 TEST(operands_have_every_type)
@@ -301,13 +300,12 @@ TEST(suffixes_are_families)
     };
 
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        ptx_builder *b =
+        OWNED(ptx_builder) *b =
             ptx_builder_create(&(struct ptx_builder_params) { .target = cases[k].has });
         ptx_entry (b, "k")
             ptx_asm(b, "new.thing;", .sm = cases[k].least.sm, .suffix = cases[k].least.suffix);
         if (!!ptx_builder_finish(b) != cases[k].accepted)
             fail_msg("case %zu: %s", k, ptx_builder_error(b) ? ptx_builder_error(b) : "accepted");
-        ptx_builder_destroy(&b);
     }
 }
 
@@ -358,13 +356,12 @@ TEST(modules_are_refused)
     MODULE_REFUSED(".global .u32 x needs sm_90", ".global .u32 x;", .declares = { "x" }, .sm = 90);
     MODULE_REFUSED("needs sm_90a", "\n .global .u32 x;", .declares = { "x" }, .sm = 90,
                    .suffix = 'a');
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k")
         ptx_barrier(b);
     assert_non_null(finished(b));
     ptx_asm_module(b, ".global .u32 x;", .declares = { "x" });
     assert_non_null(strstr(ptx_builder_error(b), "ptx_asm_module: the module is finished"));
-    ptx_builder_destroy(&b);
 }
 
 TEST(names_of_texts_are_taken)

@@ -158,7 +158,7 @@ TEST(values_belong_to_their_entry_and_builder)
     ptx_ptr array = { { 0 }, 0, 0, 0, 0, 0, 0, 0 };
     ptx_label label = { 0 };
 
-    ptx_builder *other = builder_at(80);
+    OWNED(ptx_builder) *other = builder_at(80);
     ptx_entry (other, "other") {
         value = ptx_tid(other, PTX_X);
         var = ptx_var(other, value);
@@ -197,7 +197,6 @@ TEST(values_belong_to_their_entry_and_builder)
     FOREIGN(ptx_branch(b, label), "branch: the label is not one of this entry",
             "branch: the label is not one of this entry");
 #undef FOREIGN
-    ptx_builder_destroy(&other);
 }
 
 // The number of a value has 22 bits.

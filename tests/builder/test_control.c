@@ -365,7 +365,7 @@ TEST(an_else_is_a_statement)
     char braces[4096];
 
     for (int with_braces = 1; with_braces >= 0; with_braces--) {
-        ptx_builder *b = builder_at(80);
+        OWNED(ptx_builder) *b = builder_at(80);
         ptx_entry (b, "k") {
             ptx_val t = ptx_tid(b, PTX_X), x = ptx_lt(b, t, 5), y = ptx_lt(b, t, 3);
             if (with_braces) {
@@ -399,7 +399,6 @@ TEST(an_else_is_a_statement)
             snprintf(braces, sizeof braces, "%s", finished(b));
         else
             assert_string_equal(finished(b), braces);
-        ptx_builder_destroy(&b);
     }
 }
 

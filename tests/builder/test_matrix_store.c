@@ -31,7 +31,7 @@ TEST(stores_share_an_address)
 {
     for (unsigned k = 0; k < sizeof stores / sizeof *stores; k++)
         for (unsigned calls = 1; calls <= 2; calls++) {
-            ptx_builder *b = builder_at(stores[k].sm);
+            OWNED(ptx_builder) *b = builder_at(stores[k].sm);
             ptx_entry (b, "k", .block = { 32 }) {
                 ptx_ptr p = stores[k].global ? ptx_param_ptr(b, stores[k].memory, "p")
                                              : ptx_shared(b, stores[k].memory, 48 * 64);
@@ -50,7 +50,6 @@ TEST(stores_share_an_address)
                     calls * stores[k].stores ||
                 count_of(text, "%laneid") != 1)
                 fail_msg("row %u, %u calls:\n%s", k, calls, text);
-            ptx_builder_destroy(&b);
         }
 }
 

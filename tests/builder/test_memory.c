@@ -488,7 +488,7 @@ TEST(nc_is_for_memory_that_is_not_written)
 // What types.h and matrix.h say may be read.
 TEST(fields_may_be_read)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p", .readonly = true);
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out", .writeonly = true);
@@ -509,5 +509,4 @@ TEST(fields_may_be_read)
         assert_true(c.role == PTX_FRAGMENT_C && c.type == PTX_F32 && c.k == 0 && c.words == 4);
         ptx_store(b, out, 0, ptx_add(b, v, x));
     }
-    ptx_builder_destroy(&b);
 }

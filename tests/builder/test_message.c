@@ -64,7 +64,7 @@ TEST(formats_are_checked_against_types)
                               : strchr(narrow, *letter) ? (integer && bits <= 32) || bits == 1
                               : strchr(reals, *letter)  ? real
                                                         : pointer;
-            ptx_builder *b = builder_at(90);
+            OWNED(ptx_builder) *b = builder_at(90);
             ptx_entry (b, "k") {
                 ptx_val x = ptx_copy(b, ptx_zero(type));
                 ptx_printf(b, format, x);
@@ -73,7 +73,6 @@ TEST(formats_are_checked_against_types)
             if (taken != fits)
                 fail_msg("'%s' with %s: %s", format, ptx_type_name(type),
                          taken ? "accepted" : ptx_builder_error(b));
-            ptx_builder_destroy(&b);
         }
     }
 }

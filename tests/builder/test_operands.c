@@ -104,7 +104,7 @@ static ptx_val deep(ptx_builder *b, ptx_val x, unsigned depth)
 
 TEST(calls_nest_deep)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val x = ptx_tid(b, PTX_X);
         ptx_store(b, ptx_shared(b, PTX_U32, 4), 0, deep(b, x, 3000));
@@ -112,5 +112,4 @@ TEST(calls_nest_deep)
     if (!ptx_builder_finish(b))
         fail_msg("%s", ptx_builder_error(b));
     assert_non_null(strstr(ptx_builder_finish(b), "%r3001, %r1, %r3000;"));
-    ptx_builder_destroy(&b);
 }

@@ -12,7 +12,7 @@
 
 TEST(the_whole_text_is_known)
 {
-    ptx_builder *b = ptx_builder_create(NULL);
+    OWNED(ptx_builder) *b = ptx_builder_create(NULL);
     ptx_entry (b, "scale", .block = { 256 }, .min_blocks = 2) {
         ptx_ptr x =
             ptx_param_ptr(b, PTX_F32, "x", .length = "n", .readonly = true, .meaning = "the input");
@@ -71,7 +71,6 @@ TEST(the_whole_text_is_known)
     assert_true(ptx_builder_get_info(b).peak_bytes > strlen(text));
     ptx_builder_destroy(&b);
     assert_null(b);
-    ptx_builder_destroy(&b);
     ptx_builder_destroy(NULL);
 }
 
@@ -105,7 +104,7 @@ TEST(nothing_is_cut_or_injected)
 
 static char *sink_text(void)
 {
-    ptx_builder *b = builder_at(86);
+    OWNED(ptx_builder) *b = builder_at(86);
 
     kitchen_sink(b, "sink");
     ptx_entry (b, "numbers") {
@@ -115,7 +114,6 @@ static char *sink_text(void)
     }
     char *text = malloc(strlen(finished(b)) + 1);
     strcpy(text, finished(b));
-    ptx_builder_destroy(&b);
     return text;
 }
 
@@ -189,11 +187,10 @@ TEST(locales_do_not_matter)
             continue;
         tried++;
         snprintf(number, sizeof number, "%.1f", 0.5);
-        char *text = sink_text();
+        ALLOCATED(char) *text = sink_text();
         setlocale(LC_ALL, "C");
         assert_string_not_equal(number, "0.5");
         assert_string_equal(text, first);
-        free(text);
     }
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);

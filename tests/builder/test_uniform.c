@@ -532,22 +532,20 @@ static ptx_builder *written(const struct condition *c)
 
 static bool is_accepted(const struct condition *c, uint64_t seed)
 {
-    ptx_builder *b = written(c);
+    OWNED(ptx_builder) *b = written(c);
     const bool accepted = ptx_builder_finish(b) != NULL;
 
     if (!accepted && !strstr(ptx_builder_error(b), "lanes"))
         fail_msg("condition %llu: %s", (unsigned long long)seed, ptx_builder_error(b));
-    ptx_builder_destroy(&b);
     return accepted;
 }
 
 static void show(const struct condition *c)
 {
-    ptx_builder *b = written(c);
+    OWNED(ptx_builder) *b = written(c);
     const char *text = ptx_builder_finish(b);
 
     fprintf(stderr, "%s\n", text ? text : ptx_builder_error(b));
-    ptx_builder_destroy(&b);
 }
 
 static struct {

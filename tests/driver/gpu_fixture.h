@@ -88,10 +88,10 @@ static inline void wanted(ptx_status status, const char *message)
 /// Scales n values by 2 on the stream, with these launch parameters. True if the result is right.
 static inline bool scales(ptx_function *scale, struct ptx_launch_params params, uint32_t n)
 {
-    float *values = malloc(n * sizeof(*values));
+    ALLOCATED(float) *values = malloc(n * sizeof(*values));
     for (uint32_t i = 0; i < n; i++)
         values[i] = (float)(i % 1000);
-    ptx_buffer *buffer = ptx_buffer_create(gpu, n * sizeof(*values));
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu, n * sizeof(*values));
     CUdeviceptr data = ptx_buffer_address(buffer);
     float factor = 2.0f;
     params.grid[0] = (n + 127) / 128;
@@ -105,8 +105,6 @@ static inline bool scales(ptx_function *scale, struct ptx_launch_params params, 
         ptx_stream_synchronize(gpu, params.stream) == PTX_OK;
     for (uint32_t i = 0; i < n && right; i++)
         right = values[i] == 2.0f * (float)(i % 1000);
-    ptx_buffer_destroy(&buffer);
-    free(values);
     return right;
 }
 

@@ -121,10 +121,9 @@ static ptx_builder *new_builder(const struct rows *rows)
 
 bool rows_accepts(const struct rows *rows, const struct row_test *test, const struct row *row)
 {
-    ptx_builder *b = new_builder(rows);
+    OWNED(ptx_builder) *b = new_builder(rows);
     emit(b, test, row, "trial");
     const bool accepted = ptx_builder_finish(b) != NULL;
-    ptx_builder_destroy(&b);
     return accepted;
 }
 
@@ -136,10 +135,9 @@ static void need(bool ok, const char *what)
 
 static void show(const struct rows *rows, const struct row_test *test, const struct row *row)
 {
-    ptx_builder *b = new_builder(rows);
+    OWNED(ptx_builder) *b = new_builder(rows);
     emit(b, test, row, "failed");
     fprintf(stderr, "%s\n", ptx_builder_finish(b));
-    ptx_builder_destroy(&b);
 }
 
 // The first two words of the row's name, with which its line starts.
@@ -216,7 +214,7 @@ static void run_batch(struct rows *rows, const struct row_test *test, const stru
                       unsigned count, ptx_buffer *const buffers[2])
 {
     const unsigned every = count < FEW ? 1 : EVERY;
-    ptx_builder *b = new_builder(rows);
+    OWNED(ptx_builder) *b = new_builder(rows);
     char name[16];
 
     for (unsigned k = 0; k < count; k += every) {
@@ -226,14 +224,12 @@ static void run_batch(struct rows *rows, const struct row_test *test, const stru
     const char *text = ptx_builder_finish(b);
     if (!text)
         fail_msg("%s ...: %s", row->name, ptx_builder_error(b));
-    ptx_module *module = ptx_module_load(rows->device, text, NULL);
+    OWNED(ptx_module) *module = ptx_module_load(rows->device, text, NULL);
     need(module != NULL, row->name);
     for (unsigned k = 0; k < count; k += every) {
         snprintf(name, sizeof name, "row_%u", k);
         run_one(rows, test, &row[k], module, name, buffers);
     }
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
 }
 
 void rows_run(struct rows *rows, const struct row_test *test, const struct row *row, unsigned count)

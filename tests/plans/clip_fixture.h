@@ -24,7 +24,6 @@ struct clip_shape {
 };
 
 struct clip_set {
-    struct gpu *gpu;
     size_t count;
     uint32_t groups;
     struct ptx_clip_tensor tensors[CLIP_MOST_TENSORS];
@@ -38,11 +37,10 @@ struct clip_set {
 };
 
 /// Creates the plan; fails the test if that fails.
-ptx_clip_plan *clip_create(struct gpu *gpu, const struct ptx_clip_params *params);
+ptx_clip_plan *clip_create(const struct ptx_clip_params *params);
 
-void clip_set_create(struct clip_set *set, struct gpu *gpu, struct random *r,
-                     const struct clip_shape *shape);
-void clip_set_destroy(struct clip_set *set);
+/// The GPU owns what the set has, which may be made again.
+void clip_set_create(struct clip_set *set, struct random *r, const struct clip_shape *shape);
 /// Fills host and device with new data.
 void clip_set_fill(struct clip_set *set, struct random *r, enum data_kind kind);
 /// Copies the host's bytes to the device, with the guard bytes.

@@ -13,8 +13,6 @@
 #include "sanitized.h"
 #include "test.h"
 
-static struct gpu gpu;
-
 // ---- what there is ------------------------------------------------------------------------------
 
 struct way {
@@ -208,7 +206,7 @@ static void compare(const struct list *l, const uint8_t *found, const uint8_t *e
 {
     if (!memcmp(found, expected, l->bytes))
         return;
-    uint8_t *rest = malloc(l->bytes);
+    ALLOCATED(uint8_t) *rest = malloc(l->bytes);
     assert_non_null(rest);
     memcpy(rest, found, l->bytes);
     for (size_t k = 0; k < l->count; k++) {
@@ -235,7 +233,6 @@ static void compare(const struct list *l, const uint8_t *found, const uint8_t *e
                        expected + t->y_at + i * ptx_type_bytes(l->type), ptx_type_bytes(l->type));
         }
     assert_memory_equal(rest, expected, l->bytes);
-    free(rest);
 }
 
 // Made once for each way, type and rounding, and destroyed by main().
@@ -281,12 +278,13 @@ static void run_list(struct list *l, struct random *r, uint64_t most)
     how.seed = random.seed;
     how.offset = random.offset;
     uint8_t *memory = malloc(l->bytes), *expected = malloc(l->bytes);
-    float *amaxes = calloc(l->count, sizeof *amaxes);
+    ALLOCATED(float) *amaxes = calloc(l->count, sizeof *amaxes);
     assert_true(memory && expected && amaxes);
     fill(l, memory, false, &how);
     fill(l, expected, true, &how);
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, l->bytes);
-    ptx_buffer *state = ptx_buffer_create(gpu.device, sizeof seeds + l->count * sizeof *amaxes);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, l->bytes);
+    OWNED(ptx_buffer) *state =
+        ptx_buffer_create(gpu.device, sizeof seeds + l->count * sizeof *amaxes);
     assert_true(buffer && state);
     const CUdeviceptr base = ptx_buffer_address(buffer), at = ptx_buffer_address(state);
     for (size_t k = 0; k < l->count; k++) {
@@ -319,16 +317,13 @@ static void run_list(struct list *l, struct random *r, uint64_t most)
         free(l->tensor[k].x);
     free(memory);
     free(expected);
-    free(amaxes);
-    ptx_buffer_destroy(&buffer);
-    ptx_buffer_destroy(&state);
 }
 
 // ---- tests --------------------------------------------------------------------------------------
 
 TEST(test_every_format)
 {
-    struct random r = gpu_random(&gpu, "formats");
+    struct random r = gpu_random("formats");
     static struct list l;
 
     for (int way = 0; way < WAYS; way += SANITIZED_EVERY(3))
@@ -342,7 +337,7 @@ TEST(test_every_format)
 // nvfp4 of the transform, with the scales of both.
 TEST(test_hadamard)
 {
-    struct random r = gpu_random(&gpu, "hadamard");
+    struct random r = gpu_random("hadamard");
     static struct list l;
 
     for (int k = 0; k < 4; k++) {
@@ -356,7 +351,7 @@ TEST(test_hadamard)
 // The amax of tensors, merged with what is there.
 TEST(test_measure)
 {
-    struct random r = gpu_random(&gpu, "measure");
+    struct random r = gpu_random("measure");
     static float x[3][4000], before[3] = { 0, 3, 1e30f };
     static const uint64_t columns[3] = { 16, 3984, 160 }, rows[3] = { 1, 1, 25 };
     static uint16_t stored_x[3][4000];
@@ -366,8 +361,8 @@ TEST(test_measure)
         const struct ptx_block_params params = { .dtype = type,
                                                  .measure = true,
                                                  .hadamard = trial < 4 && trial % 2 };
-        ptx_block_plan *plan = ptx_block_plan_create(gpu.device, &params, gpu.stream);
-        ptx_buffer *buffer = ptx_buffer_create(gpu.device, sizeof x + sizeof before);
+        OWNED(ptx_block_plan) *plan = ptx_block_plan_create(gpu.device, &params, gpu.stream);
+        OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, sizeof x + sizeof before);
         float found[3], expected[3];
         struct ptx_block_tensor tensors[3];
         assert_true(plan && buffer);
@@ -408,15 +403,13 @@ TEST(test_measure)
             if (found[k] != expected[k] && !(isnan(found[k]) && isnan(expected[k])))
                 fail_msg("trial %d: amax %d is %a and not %a", trial, k, (double)found[k],
                          (double)expected[k]);
-        ptx_block_plan_destroy(&plan);
-        ptx_buffer_destroy(&buffer);
     }
 }
 
 // Two launches.
 TEST(test_long_list)
 {
-    struct random r = gpu_random(&gpu, "long list");
+    struct random r = gpu_random("long list");
     static struct list l;
 
     l = (struct list) { .way = &ways[0], .type = PTX_BF16, .count = MOST, .stochastic = true };
@@ -428,7 +421,7 @@ TEST(test_long_list)
 // Seeds, sizes and formats at random; on a GPU more of them.
 TEST(test_random_lists)
 {
-    struct random r = gpu_random(&gpu, "lists");
+    struct random r = gpu_random("lists");
     static struct list l;
     const int trials = gpu.own_buffers ? 8 : 100;
 
@@ -492,7 +485,7 @@ static void run_refused(ptx_block_plan *plan, const struct ptx_block_tensor *t,
 TEST(test_refused_runs)
 {
     const struct ptx_block_random random = { 1, 2, 0, 0 };
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, 4096);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, 4096);
     static struct list l;
 
     assert_non_null(buffer);
@@ -532,15 +525,14 @@ TEST(test_refused_runs)
     l = (struct list) { .way = &ways[4], .type = PTX_BF16 };
     plan = plan_of(&l);
     run_refused(plan, &good, NULL, "only nvfp4 has a scale of the tensor");
-    ptx_buffer_destroy(&buffer);
 }
 
 int main(void)
 {
-    gpu_open_from(&gpu, 80);
+    gpu_open_from(80);
     const int failed = tests_run(NULL, NULL);
     for (size_t k = 0; k < sizeof plans / sizeof(ptx_block_plan *); k++)
         ptx_block_plan_destroy(&plans[k / 12][k / 4 % 3][k % 4]);
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }
