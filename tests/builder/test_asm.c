@@ -72,8 +72,7 @@ TEST(a_module_has_one_text)
 
 TEST(operands_have_every_type)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_val d[16];
         ptx_asm_many(b, d, "all %0 %1 %2 %3 %4 %5 %6 %7 %8 %9 %10 %11 %12 %13 %14 %15;",
                      .result = { PTX_PRED, PTX_U8, PTX_U16, PTX_U32, PTX_U64, PTX_S8, PTX_S16,
@@ -104,8 +103,7 @@ TEST(every_list_can_be_full)
                            : k < 112 ? "i _,%%%d; "
                                      : "i [%%%d]; ",
                            k);
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         struct ptx_asm_params p = { .text = text };
         ptx_val d[16];
         for (int k = 0; k < 64; k++) {
@@ -127,8 +125,7 @@ TEST(every_list_can_be_full)
 // A text that writes a result before it reads a variable must not get one register for both.
 TEST(results_have_registers_of_their_own)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val v = ptx_var(b, ptx_u32(3));
         ptx_set(
             b, v,
@@ -148,8 +145,7 @@ TEST(results_have_registers_of_their_own)
 
 TEST(statements_are_lines)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_asm(b, ";;trap ; @%0 trap;@!%0   trap;\r\n\tnanosleep.u32\n 5\n;",
                 .in = { ptx_eq(b, 1u, ptx_u32(2)) });
         ptx_asm(b, "{ { { trap; } trap; } }");

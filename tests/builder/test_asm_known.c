@@ -337,8 +337,7 @@ TEST(results_are_set_on_each_way)
     };
 
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k")
+        NEW_ENTRY (b, 80)
             ptx_asm(b, cases[k].text, RESULT, .in = { ptx_bool(true) });
         if (cases[k].words)
             EXPECT_ERROR(b, "k: ptx_asm: ", cases[k].words);

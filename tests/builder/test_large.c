@@ -52,8 +52,7 @@ TEST(parameters_are_many)
     static char names[PARAMS][LONG + 1], meaning[LONG + 1];
 
     memset(meaning, 'm', LONG);
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val sum = ptx_u64(0);
         for (int k = 0; k < PARAMS; k++) {
             snprintf(names[k], sizeof names[k], "p%03d%0*d", k, LONG - 4, 7);
@@ -71,8 +70,7 @@ TEST(instructions_are_many)
 {
     enum { ROUNDS = 20000 };
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val sum = ptx_var(b, ptx_f64(0)), x = ptx_tid(b, PTX_X);
         for (int k = 0; k < ROUNDS; k++) {
             x = ptx_add(b, x, ptx_u32((uint32_t)k + 1));
@@ -111,8 +109,7 @@ TEST(blocks_are_many)
 {
     enum { BLOCKS = 10000 };
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
         ptx_val tid = ptx_tid(b, PTX_X), var = ptx_var(b, tid);
         for (uint32_t k = 0; k < BLOCKS; k++) {
@@ -183,8 +180,7 @@ TEST(returns_are_many)
     enum { RETURNS = 50000 };
 
     for (int varying = 0; varying < 2; varying++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, 80) {
             ptx_val n = ptx_param(b, PTX_U32, "n");
             ptx_val tid = ptx_tid(b, PTX_X), zero = ptx_u32(0);
             ptx_val passed = ptx_eq(b, varying ? tid : n, zero);

@@ -43,8 +43,7 @@ TEST(products_are_spelled)
         }
         EXPECT_LINES(b, rows[k].text);
     }
-    ptx_builder *b = builder_at(75);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 75) {
         ptx_val w = ptx_copy(b, ptx_b32(0));
         ptx_fragment c = ptx_fragment_fill(b, ptx_f32(1));
         ptx_mma(b, ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F16, 8, ptx_vec2(w, w)),
@@ -58,8 +57,7 @@ TEST(products_are_spelled)
 
 TEST(tiles_and_copies_are_spelled)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_ptr s = ptx_shared(b, PTX_F16, 256), g = ptx_param_ptr(b, PTX_F16, "g");
         ptx_cp_async(b, s, g, 16, .bypass = true);
         ptx_cp_async(b, ptx_at(b, s, 2), g, 4, .taken = ptx_u32(2));
@@ -436,8 +434,7 @@ TEST(products_of_f64_are_spelled)
 
 TEST(sums_become_factors)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_param(b, PTX_F32, "x"), y = ptx_param(b, PTX_F32, "y");
         ptx_fragment c[2];
         for (unsigned n = 0; n < 2; n++)

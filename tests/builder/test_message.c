@@ -4,8 +4,7 @@
 
 TEST(a_line_is_printed)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val tid = ptx_tid(b, PTX_X), x = ptx_cvt(b, PTX_F32, tid);
         ptx_printf(b, "x = %d, %f\n", tid, x);
         ptx_printf(b, "done\n");
@@ -25,8 +24,7 @@ TEST(a_line_is_printed)
 
 TEST(an_assertion_and_a_trap)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val tid = ptx_tid(b, PTX_X);
         ptx_assert(b, ptx_lt(b, tid, 5), "x < 5", .file = "k.c", .line = 77);
         ptx_if (b, ptx_eq(b, tid, 3))
@@ -127,8 +125,7 @@ TEST(bad_messages_are_refused)
 // Neither is a barrier, and code after an assertion is reached by all.
 TEST(messages_do_not_diverge)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val tid = ptx_tid(b, PTX_X);
         ptx_if (b, ptx_lt(b, tid, 5))
             ptx_printf(b, "%u\n", tid);

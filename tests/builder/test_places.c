@@ -19,8 +19,7 @@ TEST(a_call_has_its_place)
 {
     const char *place = NULL;
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
         // clang-format off
         // Calls of helpers among the arguments have places of their own.
@@ -87,8 +86,7 @@ TEST(a_call_over_lines_has_one_of_them)
 #endif
 
     // clang-format off
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
         place[0] = HERE; ptx_add(b, u,
                                  f); place[1] = HERE;
@@ -250,8 +248,7 @@ TEST(later_errors_have_their_place)
     const char *place = NULL;
 
     // clang-format off
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val few = ptx_lt(b, ptx_tid(b, PTX_X), ptx_u32(7));
         ptx_if (b, few) {
             place = HERE; ptx_barrier(b);

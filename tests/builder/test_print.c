@@ -149,8 +149,7 @@ TEST(constants_that_come_again_are_printed_again)
     enum { CONSTANTS = 40 };
     char decimal[32];
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_var(b, ptx_f32(1));
         for (int k = 0; k < 3 * CONSTANTS; k++) {
             ptx_set(b, x, ptx_f32(100.5f + (float)(k % CONSTANTS)));
@@ -208,8 +207,7 @@ TEST(lines_have_an_end)
 
     for (int k = 0; k < 60; k++)
         at += sprintf(at, "word%d%s", k, k < 59 ? " " : "");
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_param(b, PTX_F64, "x", .meaning = words);
         ptx_comment(b, "%s", words);
         ptx_select(b, ptx_bool(true), ptx_f64(0x1p512), ptx_f64(0.1));
@@ -238,8 +236,7 @@ TEST(comments_are_formatted)
 
     memset(words, 'w', sizeof words);
     for (int length = 225; length < 240; length++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, 80) {
             ptx_comment(b, "%d, %d, %u is %s%s", -7, INT_MIN, UINT_MAX, "all", "");
             ptx_comment(b, "%02d%% of %.2f, %s", 7, 0.5, "more");
             ptx_comment(b, "%.*s", length, words);
@@ -259,8 +256,7 @@ TEST(a_comment_must_be_writable)
 {
     static const wchar_t outside[] = { 0x7fffffff, 0 };
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k")
+    NEW_ENTRY (b, 80)
         ptx_comment(b, "%ls", outside);
     EXPECT_ERROR(b, "k: ptx_comment: the C library cannot write '%ls'");
 }

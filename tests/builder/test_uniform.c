@@ -506,9 +506,7 @@ static ptx_val node_emit(ptx_builder *b, const struct node *n, const ptx_val *v,
 // The builder, in which all is written.
 static ptx_builder *written(const struct condition *c)
 {
-    ptx_builder *b = builder_at(80);
-
-    ptx_entry (b, "k", .block = { c->block[0], c->block[1] }) {
+    NEW_ENTRY_WITH (b, 80, .block = { c->block[0], c->block[1] }) {
         struct parameters p = { .count = ptx_param(b, PTX_U32, "count"),
                                 .large = ptx_param(b, PTX_U64, "large"),
                                 .memory = ptx_param_ptr(b, PTX_U64, "memory") };
