@@ -17,6 +17,15 @@ void expect_failure(ptx_status status, const char *words);
 /// The call must have been refused as invalid, with these words in the message.
 void expect_refused(ptx_status status, const char *words);
 
+/// The call, between changes of an object and the object as it was.
+#define CHANGED(object, call, ...)                                                                 \
+    do {                                                                                           \
+        const __typeof__(object) unchanged = (object);                                             \
+        __VA_ARGS__;                                                                               \
+        call;                                                                                      \
+        (object) = unchanged;                                                                      \
+    } while (0)
+
 /// No rule is made of the params, with these words in the message.
 void expect_no_rule(const struct ptx_rule_params *params, const char *words);
 

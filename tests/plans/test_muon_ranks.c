@@ -367,6 +367,8 @@ static void refuse_tensor(struct ptx_step_tensor tensor, const char *words)
     expect_no_step(&params, words);
 }
 
+#define REFUSED(words, ...) CHANGED(t, refuse_tensor(t, words), __VA_ARGS__)
+
 TEST(test_refused_tensors)
 {
     struct copy c;
@@ -376,23 +378,16 @@ TEST(test_refused_tensors)
 
     expect_refused(ptx_step_plan_run(c.plans[0], gpu.stream),
                    "ptx_step_plan_run: tensor 0: it has rows of a matrix of 20: use the phases");
-    t.whole_rows = 19;
-    refuse_tensor(t, "tensor 0: whole_rows is 19, and `whole` says first 975, run 0");
-    t = good;
-    t.whole.first = 1;
-    refuse_tensor(t, "tensor 0: whole_rows is 20, and `whole` says first 1,");
-    t = good;
-    t.whole.run = t.whole.stride = 75;
-    refuse_tensor(t, "run 75: it must have rows of that matrix, of 75 columns");
-    t = good;
+    REFUSED("tensor 0: whole_rows is 19, and `whole` says first 975, run 0", t.whole_rows = 19);
+    REFUSED("tensor 0: whole_rows is 20, and `whole` says first 1,", t.whole.first = 1);
+    REFUSED("run 75: it must have rows of that matrix, of 75 columns",
+            t.whole.run = t.whole.stride = 75);
     t.update = 0;
     refuse_tensor(t, "tensor 0: update is 0x0, and the tensor has rows of a matrix");
     t.update = good.update + 8;
     refuse_tensor(t, "it must be a multiple of 16");
     t = good;
-    t.update = good.parameter - (good.parameter % 16);
-    refuse_tensor(t, "update");
-    t = good;
+    REFUSED("update", t.update = good.parameter - (good.parameter % 16));
     t.whole_rows = 0;
     t.whole.first = 0;
     refuse_tensor(t, "tensor 0: update is given, and the tensor has no rows of a matrix");
@@ -412,6 +407,9 @@ static void refuse_matrix(struct ptx_muon_matrix matrix, const char *words)
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
+#undef REFUSED
+#define REFUSED(words, ...) CHANGED(m, refuse_matrix(m, words), __VA_ARGS__)
+
 TEST(test_refused_matrices)
 {
     static const struct ptx_muon_params many = { .steps = 33 };
@@ -421,18 +419,11 @@ TEST(test_refused_matrices)
     };
     struct ptx_muon_matrix m = good;
 
-    m.columns = 0;
-    refuse_matrix(m, "ptx_muon_plan_create: matrix 0: it is 4 x 0: leave one without elements out");
-    m = good;
-    m.muon = &many;
-    refuse_matrix(m, "matrix 0: muon->steps is 33; there are at most 32");
-    m = good;
-    m.rows = m.columns = 16385;
-    refuse_matrix(m, "matrix 0: it is a matrix of 16385 x 16385");
-    m = good;
-    m.parts = NULL;
-    refuse_matrix(m, "matrix 0: parts is NULL");
-    m = good;
+    REFUSED("ptx_muon_plan_create: matrix 0: it is 4 x 0: leave one without elements out",
+            m.columns = 0);
+    REFUSED("matrix 0: muon->steps is 33; there are at most 32", m.muon = &many);
+    REFUSED("matrix 0: it is a matrix of 16385 x 16385", m.rows = m.columns = 16385);
+    REFUSED("matrix 0: parts is NULL", m.parts = NULL);
     m.rows = 5;
     refuse_matrix(m, "matrix 0: its parts have 4 rows, and it has 5");
     m.rows = 3;

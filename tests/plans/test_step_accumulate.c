@@ -326,12 +326,7 @@ TEST(test_refusals)
         last--;
     const struct ptx_step_tensor right = tensors[last];
     struct ptx_step_tensor *wrong = &tensors[last];
-#define REFUSED(words, ...)                                                                        \
-    do {                                                                                           \
-        __VA_ARGS__;                                                                               \
-        expect_no_step(&params, words);                                                            \
-        *wrong = right;                                                                            \
-    } while (0)
+#define REFUSED(words, ...) CHANGED(*wrong, expect_no_step(&params, words), __VA_ARGS__)
     REFUSED("and tensor ", (wrong->accumulator = 0, wrong->accumulated = 0));
     REFUSED("accumulated is given, and it has no accumulator", wrong->accumulator = 0);
     REFUSED("it must be a multiple of 16", wrong->accumulator += 4);

@@ -273,6 +273,8 @@ TEST(test_described)
     assert_int_equal(with.bytes, without.bytes + 3 * 60);
 }
 
+#define REFUSED(words, ...) CHANGED(*t, expect_no_step(&params, words), __VA_ARGS__)
+
 TEST(test_refused)
 {
     struct random r = gpu_random("copies of weights that are refused");
@@ -286,9 +288,7 @@ TEST(test_refused)
     struct ptx_step_tensor *const t = &set.tensors[0];
     step_set_gradients(&set, &r, 0);
 
-    t->fp8_scale = 0;
-    expect_no_step(&params, "tensor 0: fp8 is given, and fp8_scale is 0: give the address");
-    *t = valid;
+    REFUSED("tensor 0: fp8 is given, and fp8_scale is 0: give the address", t->fp8_scale = 0);
     t->fp8 = 0;
     expect_no_step(&params, "tensor 0: fp8_scale is given, and fp8 is not");
     t->fp8_scale = 0;
@@ -303,24 +303,12 @@ TEST(test_refused)
     t->fp8 = t->fp8_scale = t->fp8_scale_inv = 0;
     expect_no_step(&params, "tensor 0: fp8_transposed is given, and fp8 is not");
     *t = valid;
-    t->fp8_format = (ptx_fp8)2;
-    expect_no_step(&params, "tensor 0: fp8_format is 2; there are 0 to 1");
-    *t = valid;
-    t->amax += 2;
-    expect_no_step(&params, "tensor 0's amax");
-    *t = valid;
-    t->amax = t->parameter;
-    expect_no_step(&params, "tensor 0's parameter and tensor 0's amax overlap");
-    *t = valid;
-    t->fp8 = set.tensors[1].parameter;
-    expect_no_step(&params, "tensor 0's fp8 and tensor 1's parameter overlap");
-    *t = valid;
-    t->fp8 = ptx_buffer_address(set.memory) + set.bytes - 50;
-    expect_no_step(&params, "tensor 0's fp8: ");
-    *t = valid;
-    t->fp8_scale = t->fp8_scale_inv;
-    expect_no_step(&params, "overlap");
-    *t = valid;
+    REFUSED("tensor 0: fp8_format is 2; there are 0 to 1", t->fp8_format = (ptx_fp8)2);
+    REFUSED("tensor 0's amax", t->amax += 2);
+    REFUSED("tensor 0's parameter and tensor 0's amax overlap", t->amax = t->parameter);
+    REFUSED("tensor 0's fp8 and tensor 1's parameter overlap", t->fp8 = set.tensors[1].parameter);
+    REFUSED("tensor 0's fp8: ", t->fp8 = ptx_buffer_address(set.memory) + set.bytes - 50);
+    REFUSED("overlap", t->fp8_scale = t->fp8_scale_inv);
     for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
         require(
             ptx_buffer_upload(set.memory, set.offset[0][9], &scales[k], sizeof(float), gpu.stream));

@@ -254,6 +254,8 @@ TEST(test_described)
     assert_int_equal(with.bytes, codes + 60000 * 4);
 }
 
+#define REFUSED(words, ...) CHANGED(*t, expect_no_step(&params, words), __VA_ARGS__)
+
 TEST(test_refused)
 {
     struct random r = gpu_random("codes in blocks that are refused");
@@ -262,45 +264,26 @@ TEST(test_refused)
     const struct ptx_step_params params = step_set_params(&set);
 
     step_set_gradients(&set, &r, 0);
-    t->fp8_blocks = (ptx_fp8_blocks)3;
-    expect_no_step(&params, "tensor 0: fp8_blocks is 3; there are 0 to 2");
-    *t = valid;
-    t->fp8_scaling = (ptx_fp8_scaling)4;
-    expect_no_step(&params, "tensor 0: fp8_scaling is 4; there are 0 to 3");
-    *t = valid;
-    t->fp8_scale = t->parameter;
-    expect_no_step(&params, "tensor 0: fp8_scale is given, and so is fp8_blocks");
-    *t = valid;
-    t->fp8_scale_inv = 0;
-    expect_no_step(&params, "tensor 0: fp8_blocks is given, and fp8_scale_inv is 0");
-    *t = valid;
-    t->fp8_transposed_scale_inv = 0;
-    expect_no_step(&params, "tensor 0: fp8_blocks is given, and fp8_transposed_scale_inv is 0");
-    *t = valid;
-    t->fp8_transposed = 0;
-    expect_no_step(&params, "fp8_transposed_scale_inv is given, and fp8_transposed is not");
-    *t = valid;
-    t->fp8_columns = 0;
-    expect_no_step(&params, "a tensor of one dimension has no fp8_blocks");
-    *t = valid;
+    REFUSED("tensor 0: fp8_blocks is 3; there are 0 to 2", t->fp8_blocks = (ptx_fp8_blocks)3);
+    REFUSED("tensor 0: fp8_scaling is 4; there are 0 to 3", t->fp8_scaling = (ptx_fp8_scaling)4);
+    REFUSED("tensor 0: fp8_scale is given, and so is fp8_blocks", t->fp8_scale = t->parameter);
+    REFUSED("tensor 0: fp8_blocks is given, and fp8_scale_inv is 0", t->fp8_scale_inv = 0);
+    REFUSED("tensor 0: fp8_blocks is given, and fp8_transposed_scale_inv is 0",
+            t->fp8_transposed_scale_inv = 0);
+    REFUSED("fp8_transposed_scale_inv is given, and fp8_transposed is not", t->fp8_transposed = 0);
+    REFUSED("a tensor of one dimension has no fp8_blocks", t->fp8_columns = 0);
     t->fp8 = t->fp8_transposed = t->fp8_transposed_scale_inv = t->fp8_scale_inv = 0;
     expect_no_step(&params, "tensor 0: fp8_blocks is given, and fp8 is not");
     t->fp8_blocks = PTX_FP8_BLOCKS_NONE;
     t->fp8_scaling = PTX_FP8_SCALING_DEEPGEMM;
     expect_no_step(&params, "tensor 0: fp8_scaling is given, and fp8_blocks is not");
     *t = valid;
-    t->fp8_scale_inv += 2;
-    expect_no_step(&params, "tensor 0's fp8_scale_inv");
-    *t = valid;
-    t->fp8_scale_inv = t->parameter;
-    expect_no_step(&params, "tensor 0's parameter and tensor 0's fp8_scale_inv overlap");
-    *t = valid;
-    t->fp8_transposed_scale_inv = t->fp8_scale_inv;
-    expect_no_step(&params, "overlap");
-    *t = valid;
-    t->fp8_scale_inv = ptx_buffer_address(set.memory) + set.bytes / 4 * 4;
-    expect_no_step(&params, "tensor 0's fp8_scale_inv: ");
-    *t = valid;
+    REFUSED("tensor 0's fp8_scale_inv", t->fp8_scale_inv += 2);
+    REFUSED("tensor 0's parameter and tensor 0's fp8_scale_inv overlap",
+            t->fp8_scale_inv = t->parameter);
+    REFUSED("overlap", t->fp8_transposed_scale_inv = t->fp8_scale_inv);
+    REFUSED("tensor 0's fp8_scale_inv: ",
+            t->fp8_scale_inv = ptx_buffer_address(set.memory) + set.bytes / 4 * 4);
     OWNED(ptx_step_plan) *plan = step_create(&params);
     static const char *const messages[] = { "its fp8_scaling is not what it was",
                                             "its fp8_blocks is not what it was",

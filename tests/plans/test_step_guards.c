@@ -315,6 +315,9 @@ static void refused_memory(struct ptx_guard_params guards, const char *words)
     expect_no_step(&params, words);
 }
 
+#undef REFUSED
+#define REFUSED(words, ...) CHANGED(guards, refused_memory(guards, words), __VA_ARGS__)
+
 // Memory that is too small, overlaps, or has the state of other guards.
 TEST(test_refused_memory)
 {
@@ -339,21 +342,14 @@ TEST(test_refused_memory)
         require_done(ptx_buffer_upload(memory, STATE, headers[k], sizeof headers[k], gpu.stream));
         refused_memory(guards, words[k]);
     }
-    guards.state_bytes = BYTES;
-    refused_memory(guards, "guards.state: 1024 elements are 8192 bytes, and its memory ends");
-    guards = guards_of(base);
-    guards.skip_at = guards.state + 64;
-    refused_memory(guards, "guards.state and guards.skip_at overlap");
-    guards = guards_of(base);
-    guards.state = set.tensors[0].step / 8 * 8;
-    guards.state_bytes = 1024;
-    refused_memory(guards, "overlap");
-    guards = guards_of(base);
-    guards.limits_at = base + BYTES - 8; // of three groups
-    refused_memory(guards, "guards.limits_at: 3 elements are 12 bytes, and its memory ends");
-    guards.limits_at = guards.state + 96;
-    refused_memory(guards, "guards.state and guards.limits_at overlap");
-    guards = guards_of(base);
+    REFUSED("guards.state: 1024 elements are 8192 bytes, and its memory ends",
+            guards.state_bytes = BYTES);
+    REFUSED("guards.state and guards.skip_at overlap", guards.skip_at = guards.state + 64);
+    REFUSED("overlap", guards.state = set.tensors[0].step / 8 * 8, guards.state_bytes = 1024);
+    // Of three groups.
+    REFUSED("guards.limits_at: 3 elements are 12 bytes, and its memory ends",
+            guards.limits_at = base + BYTES - 8);
+    REFUSED("guards.state and guards.limits_at overlap", guards.limits_at = guards.state + 96);
     guards.history.loss_at = set.tensors[0].parameter / 4 * 4;
     refused_memory(guards, "tensor 0's parameter and guards.history.loss_at overlap");
 }

@@ -437,6 +437,8 @@ static void refuse(const char *words)
     expect_no_step(&set.params, words);
 }
 
+#define REFUSED(words, ...) CHANGED(*tensor, refuse(words), __VA_ARGS__)
+
 TEST(test_refusals)
 {
     static const float triples[] = { 1, 2, INFINITY };
@@ -459,21 +461,15 @@ TEST(test_refusals)
     tensor->count = tensor->columns = (1 << 24) + 1;
     refuse("tensor 1: it is a matrix of 1 x 16777217; rule muon takes sides of at most 2^24");
     *tensor = good;
-    tensor->whole.first = 8;
-    refuse("tensor 1: its rule, muon, steps whole matrices, and `whole` says");
-    *tensor = good;
-    tensor->dtype = PTX_BF16;
-    tensor->beside = 0;
-    tensor->format = PTX_STEP_FORMAT_STATE_8BIT;
-    refuse("tensor 1: its rule is muon, and its format, state_8bit, stores states in blocks");
-    *tensor = good;
-    tensor->count = 0;
-    tensor->counts_empty = true;
-    refuse("tensor 1: counts_empty is set, and its rule is muon");
-    *tensor = good;
-    tensor->state[1] = tensor->state[0] + 8192;
-    refuse("tensor 1: state[1] is given, and its rule, muon, has 1 state");
-    *tensor = good;
+    REFUSED("tensor 1: its rule, muon, steps whole matrices, and `whole` says",
+            tensor->whole.first = 8);
+    REFUSED("tensor 1: its rule is muon, and its format, state_8bit, stores states in blocks",
+            tensor->dtype = PTX_BF16, tensor->beside = 0,
+            tensor->format = PTX_STEP_FORMAT_STATE_8BIT);
+    REFUSED("tensor 1: counts_empty is set, and its rule is muon", tensor->count = 0,
+            tensor->counts_empty = true);
+    REFUSED("tensor 1: state[1] is given, and its rule, muon, has 1 state",
+            tensor->state[1] = tensor->state[0] + 8192);
     group->hyper.momentum = 1;
     refuse("group 0: momentum is 1; it must be 0 or more, and below 1");
     *group = usual;
