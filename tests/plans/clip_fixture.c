@@ -55,7 +55,7 @@ void clip_set_create(struct clip_set *set, struct random *r, const struct clip_s
     size_t at = 0;
     for (size_t t = 0; t < set->count; ++t) {
         struct ptx_clip_tensor *tensor = &set->tensors[t];
-        tensor->dtype = random_type(r, shape->types);
+        tensor->dtype = random_type(r, shape->types ? shape->types : ALL_TYPES);
         tensor->count =
             random_size(r, shape->large && random_below(r, 40) == 0 ? shape->large : shape->most);
         tensor->group = random_below(r, shape->groups);

@@ -11,13 +11,15 @@
 
 enum { CLIP_MOST_TENSORS = 6000, CLIP_MOST_GROUPS = 8 };
 
+enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
+
 /// Parameters of a random set.
 struct clip_shape {
     size_t tensors;
     uint32_t groups;
     uint64_t most;  ///< greatest number of elements of a tensor; the number is random and may be 0
     uint64_t large; ///< if not 0: one of a few tensors has up to this many instead
-    uint32_t types; ///< PTX_TYPE_BIT() bits
+    uint32_t types; ///< PTX_TYPE_BIT() bits; 0: all
     enum data_kind data;
     bool aligned; ///< to 16 bytes; if not, to the element only
     bool weighted;

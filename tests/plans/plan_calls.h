@@ -26,6 +26,10 @@ void expect_refused(ptx_status status, const char *words);
         (object) = unchanged;                                                                      \
     } while (0)
 
+/// Of the params of a step plan, which begin with it.
+#define ONE_TENSOR(tensor, group)                                                                  \
+    .tensors = &(tensor), .tensor_count = 1, .groups = &(group), .group_count = 1
+
 /// No rule is made of the params, with these words in the message.
 void expect_no_rule(const struct ptx_rule_params *params, const char *words);
 

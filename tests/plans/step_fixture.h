@@ -16,6 +16,11 @@
 enum { STEP_RULES = PTX_STEP_RULE_MUON };
 enum { STEP_MOST_TENSORS = 640, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 14 };
 
+enum { ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2) };
+enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+/// Of a shape, which begins with it.
+#define ALL_STEPS .rules = ALL_RULES, .formats = ALL_FORMATS
+
 /// Parameters of a random set.
 struct step_shape {
     size_t tensors;

@@ -184,8 +184,7 @@ TEST(test_finite_gradients)
         const struct clip_shape shape = { .tensors = 1 + random_below(&r, 6),
                                           .groups = 1 + random_below(&r, 3),
                                           .most = 40,
-                                          .types = trial % 2 ? PTX_TYPE_BIT(F64) : ALL,
-                                          .data = DATA_PLAIN };
+                                          .types = trial % 2 ? PTX_TYPE_BIT(F64) : ALL };
         struct clip_expected expected;
         clip_set_create(&set, &r, &shape);
         for (uint32_t g = 0; g < set.groups; g++)
@@ -225,15 +224,10 @@ TEST(test_steps)
         const float max_norm = max_norms[random_below(&r, 3)];
         const int exponent = (int)random_below(&r, trial % 3 ? 8 : 260) - 149;
         OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(
-            gpu.device, &(struct ptx_step_params) { .tensors = &tensor,
-                                                    .tensor_count = 1,
-                                                    .groups = &group,
-                                                    .group_count = 1,
-                                                    .group_max_norms = &max_norm,
-                                                    .norm_group_count = 1,
-                                                    .loss_scale = any_loss_scale(&r),
-                                                    .eps = random_below(&r, 2) ? 0 : any_f32(&r),
-                                                    .stream = gpu.stream }));
+            gpu.device, &(struct ptx_step_params) {
+                            ONE_TENSOR(tensor, group), .group_max_norms = &max_norm,
+                            .norm_group_count = 1, .loss_scale = any_loss_scale(&r),
+                            .eps = random_below(&r, 2) ? 0 : any_f32(&r), .stream = gpu.stream }));
         memset(&host, 0, sizeof host);
         for (unsigned i = 0; i < COUNT; i++)
             host.gradients[i] = i ? (float)ldexp(random_unit(&r), exponent) : 0;

@@ -12,8 +12,6 @@
 #include "skip.h"
 #include "test.h"
 
-enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
-
 static bool small; // the emulator: fewer elements
 
 // ---- which tensors ------------------------------------------------------------------------------
@@ -176,7 +174,6 @@ TEST(test_long_chunks)
                                           .groups = trial % 2 ? 1 : 7,
                                           .most = 7400,
                                           .types = trial % 3 ? ALL_TYPES : PTX_TYPE_BIT(BF16),
-                                          .data = DATA_PLAIN,
                                           .aligned = trial == 1,
                                           .weighted = true };
         const struct ptx_clip_params params = { .eps = 1e-6f, .loss_scale = 2.0f };
@@ -191,7 +188,6 @@ TEST(test_policies)
         const struct clip_shape shape = { .tensors = 700,
                                           .groups = 3,
                                           .most = 60,
-                                          .types = ALL_TYPES,
                                           .data = trial % 2 ? DATA_SPECIAL : DATA_PLAIN,
                                           .aligned = trial % 3 == 0,
                                           .weighted = true };
@@ -275,9 +271,7 @@ TEST(test_moved_and_replayed)
 {
     static struct clip_set set;
     static CUdeviceptr data[CLIP_MOST_TENSORS];
-    static const struct clip_shape shape = {
-        .tensors = 700, .groups = 2, .most = 200, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
+    static const struct clip_shape shape = { .tensors = 700, .groups = 2, .most = 200 };
     struct random r = gpu_random("packed replays");
     clip_set_create(&set, &r, &shape);
     struct ptx_clip_params params = clip_set_params(&set);

@@ -11,8 +11,6 @@
 #include "skip.h"
 #include "test.h"
 
-enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
-
 static void check_set(struct random *r, const struct clip_shape *shape,
                       struct ptx_clip_params params)
 {
@@ -46,7 +44,6 @@ TEST(test_policies)
         const struct clip_shape shape = { .tensors = 12,
                                           .groups = 3,
                                           .most = 600,
-                                          .types = ALL_TYPES,
                                           .data = trial % 3 == 2 ? DATA_SPECIAL : DATA_PLAIN,
                                           .aligned = trial % 2 };
         const struct ptx_clip_params params = { .nonfinite = (ptx_nonfinite)(trial / 3),
@@ -64,7 +61,6 @@ TEST(test_many_tensors)
                                           .groups = trial % 2 ? 5 : 1,
                                           .most = 40,
                                           .types = trial / 2 ? ALL_TYPES : PTX_TYPE_BIT(BF16),
-                                          .data = DATA_PLAIN,
                                           .weighted = true };
         const struct ptx_clip_params params = { .nonfinite = PTX_NONFINITE_ZERO,
                                                 .loss_scale = trial % 2 ? 7.0f : 0.0f };
@@ -85,7 +81,6 @@ TEST(test_large_sets)
                                           .groups = 1 + trial % 2,
                                           .most = 12000000,
                                           .types = trial / 2 ? ALL_TYPES : PTX_TYPE_BIT(BF16),
-                                          .data = DATA_PLAIN,
                                           .aligned = trial == 1 };
         check_set(&r, &shape, (struct ptx_clip_params) { .eps = 1e-6f, .loss_scale = 2.0f });
     }
@@ -108,9 +103,7 @@ TEST(test_max_norm_of_zero)
     static struct clip_set set;
     struct random r = gpu_random("max_norm of zero");
     struct clip_expected expected;
-    const struct clip_shape shape = {
-        .tensors = 5, .groups = 2, .most = 600, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
+    const struct clip_shape shape = { .tensors = 5, .groups = 2, .most = 600 };
     clip_set_create(&set, &r, &shape);
     set.max_norms[0] = 0.0f;
     const struct ptx_clip_params params = clip_set_params(&set);

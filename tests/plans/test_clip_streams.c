@@ -21,7 +21,6 @@ static const struct clip_shape shape = {
     .groups = 2,
     .most = 2500,
     .types = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
-    .data = DATA_PLAIN,
 };
 
 static int set_up(void **state)

@@ -13,9 +13,6 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
-
 static struct clip_set clip;
 static struct clip_expected clip_expected;
 static struct ptx_clip_params clip_params;
@@ -27,8 +24,6 @@ static void clip_random(struct random *r, unsigned trial)
     const struct clip_shape shape = { .tensors = 1 + random_below(r, 12),
                                       .groups = 1 + random_below(r, 4),
                                       .most = 2500,
-                                      .types = ALL_TYPES,
-                                      .data = DATA_PLAIN,
                                       .aligned = trial % 2 };
     clip_set_create(&clip, r, &shape);
     clip_params = clip_set_params(&clip);
@@ -58,12 +53,11 @@ static void clip_check(struct any_plan plan, bool found)
 
 static void step_random(struct random *r, unsigned trial)
 {
-    const struct step_shape shape = { .tensors = 2 + random_below(r, 6),
+    const struct step_shape shape = { ALL_STEPS,
+                                      .tensors = 2 + random_below(r, 6),
                                       .groups = 1 + random_below(r, 3),
                                       .norm_groups = 1 + random_below(r, 3),
                                       .most = 1500,
-                                      .rules = ALL_RULES,
-                                      .formats = ALL_FORMATS,
                                       .aligned = trial % 2 };
     step_set_create(&steps, r, &shape);
     steps.gradients = (ptx_step_gradients)(trial % 3);
@@ -194,12 +188,9 @@ TEST(test_setters)
 TEST(test_packed_sets)
 {
     struct random r = gpu_random("scalars of the caller, packed");
-    const struct clip_shape shape = { .tensors = 2300,
-                                      .groups = 3,
-                                      .most = 30,
-                                      .types = PTX_TYPE_BIT(F32),
-                                      .data = DATA_PLAIN,
-                                      .aligned = true };
+    const struct clip_shape shape = {
+        .tensors = 2300, .groups = 3, .most = 30, .types = PTX_TYPE_BIT(F32), .aligned = true
+    };
     OWNED(ptx_buffer) *sums = made(ptx_buffer_create(gpu.device, shape.groups * sizeof(double)));
     clip_set_create(&clip, &r, &shape);
     clip_params = clip_set_params(&clip);
@@ -217,9 +208,7 @@ TEST(test_shared_sums)
     enum { GROUPS = 3, PLANS = 2 };
     static struct clip_set sets[PLANS];
     struct random r = gpu_random("shared sums");
-    const struct clip_shape shape = {
-        .tensors = 7, .groups = GROUPS, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
+    const struct clip_shape shape = { .tensors = 7, .groups = GROUPS, .most = 2500 };
     OWNED(ptx_buffer) *sums =
         ptx_buffer_create(gpu.device, (size_t)PLANS * GROUPS * sizeof(double));
     struct clip_expected expected[PLANS];
@@ -264,9 +253,7 @@ TEST(test_shared_sums)
 TEST(test_sums_of_one_plan)
 {
     struct random r = gpu_random("sums of one clip plan");
-    const struct clip_shape shape = {
-        .tensors = 7, .groups = 3, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
+    const struct clip_shape shape = { .tensors = 7, .groups = 3, .most = 2500 };
     double got[3];
     OWNED(ptx_buffer) *sums = ptx_buffer_create(gpu.device, sizeof got);
     struct clip_expected expected;
@@ -285,12 +272,8 @@ TEST(test_sums_of_one_plan)
 
 // ---- step plans ---------------------------------------------------------------------------------
 
-static const struct step_shape plain = { .tensors = 8,
-                                         .groups = 2,
-                                         .norm_groups = 2,
-                                         .most = 1000,
-                                         .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS };
+static const struct step_shape plain = { ALL_STEPS, .tensors = 8, .groups = 2, .norm_groups = 2,
+                                         .most = 1000 };
 
 // Without a limit there is no norm, but the inputs still count. A limit that is read, or a result
 // that is written, needs a norm.

@@ -157,13 +157,9 @@ static void run(const struct ptx_rule_params *own, const float scalars[][2], uns
 
     for (unsigned k = 0; k < STATES && own->states[k].name; k++)
         tensor.state[k] = at + (2 + k) * sizeof *arrays;
-    OWNED(ptx_step_plan) *plan =
-        made(ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                          .tensor_count = 1,
-                                                                          .groups = &group,
-                                                                          .group_count = 1,
-                                                                          .max_norm = INFINITY,
-                                                                          .stream = gpu.stream }));
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(
+        gpu.device, &(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = INFINITY,
+                                                .stream = gpu.stream }));
     for (unsigned k = 0; k < count; k++) {
         fill();
         require(ptx_buffer_upload(memory, 0, arrays, sizeof arrays, gpu.stream));

@@ -474,13 +474,9 @@ static void follow(const struct ptx_rule_params *params, const struct ptx_step_h
         tensor.state[k] = at + (2 + k) * (CUdeviceptr)ROOM;
     for (unsigned i = 0; i < COUNT; i++)
         p[i] = (double)(array_of(0)[i] = (float)random_unit(&r));
-    OWNED(ptx_step_plan) *plan =
-        made(ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                          .tensor_count = 1,
-                                                                          .groups = &group,
-                                                                          .group_count = 1,
-                                                                          .max_norm = INFINITY,
-                                                                          .stream = gpu.stream }));
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(
+        gpu.device, &(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = INFINITY,
+                                                .stream = gpu.stream }));
     for (unsigned t = 1; t <= STEPS; t++) {
         for (unsigned i = 0; i < COUNT; i++)
             g[i] = (double)(array_of(1)[i] = (float)random_unit(&r));

@@ -9,7 +9,6 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { TENSORS = 6, MOST = 5001, ROOM = (MOST + 8) * 4 };
 
 static struct step_set set;
@@ -350,11 +349,7 @@ TEST(test_empty_shards)
     const struct ptx_step_tensor empty = {
         .parameter = at, .gradient = at, .dtype = PTX_F32, .gradient_dtype = PTX_F32, .columns = 4
     };
-    const struct ptx_step_params params = { .tensors = &empty,
-                                            .tensor_count = 1,
-                                            .groups = &group,
-                                            .group_count = 1,
-                                            .norm_group_count = 1,
+    const struct ptx_step_params params = { ONE_TENSOR(empty, group), .norm_group_count = 1,
                                             .max_norm = 1 };
     OWNED(ptx_step_plan) *plan = step_create(&params);
 

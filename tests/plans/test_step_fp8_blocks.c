@@ -11,7 +11,6 @@
 #include "test.h"
 
 enum {
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
     BOTH_COPIES = 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
     BOTH_BLOCKS = 1 << PTX_FP8_BLOCKS_128X128 | 1 << PTX_FP8_BLOCKS_1X128,
     SCALINGS = 4,

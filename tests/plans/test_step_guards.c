@@ -10,20 +10,14 @@
 #include "test.h"
 
 enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
     STATE = 256, // where it is, behind the loss and skip_at
     BYTES = 8192,
 };
 
 static struct step_set set;
 
-static const struct step_shape shape = { .tensors = 7,
-                                         .groups = 2,
-                                         .norm_groups = 3,
-                                         .most = 700,
-                                         .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS };
+static const struct step_shape shape = { ALL_STEPS, .tensors = 7, .groups = 2, .norm_groups = 3,
+                                         .most = 700 };
 
 static const struct ref_guards reference = { .groups = 3,
                                              .length = 8,

@@ -14,7 +14,6 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
 
 static ptx_rule *create(const struct ptx_rule_params *params)
@@ -77,12 +76,11 @@ TEST(test_mixed)
     struct random r = gpu_random("rules of both");
 
     for (unsigned trial = 0; trial < 8; trial += SANITIZED_EVERY(3)) {
-        const struct step_shape shape = { .tensors = 12,
+        const struct step_shape shape = { ALL_STEPS,
+                                          .tensors = 12,
                                           .groups = 4,
                                           .norm_groups = 2,
                                           .most = 3000,
-                                          .rules = ALL_RULES,
-                                          .formats = ALL_FORMATS,
                                           .averages = trial % 2 ? ALL_AVERAGES : 0,
                                           .sharded = trial % 4 > 1,
                                           .absent = true,
@@ -174,11 +172,7 @@ TEST(test_scalars)
         .parameter = at, .gradient = at + 256, .step = at + 512, .count = 1, .dtype = PTX_F32
     };
     struct ptx_step_group group = { .own_rule = rule, .hyper = hyper };
-    const struct ptx_step_params params = { .tensors = &tensor,
-                                            .tensor_count = 1,
-                                            .groups = &group,
-                                            .group_count = 1,
-                                            .max_norm = INFINITY,
+    const struct ptx_step_params params = { ONE_TENSOR(tensor, group), .max_norm = INFINITY,
                                             .stream = gpu.stream };
     float sent[129] = { [0] = 4096, [64] = 1 }, back;
     const float rate = 0.5f;
@@ -270,11 +264,7 @@ TEST(test_sixteen_scalars)
     OWNED(ptx_rule) *rule = create(&params);
     assert_int_equal(ptx_rule_get_info(rule)->place[15], 23);
     struct ptx_step_group group = { .own_rule = rule, .hyper = hyper };
-    const struct ptx_step_params step = { .tensors = &tensor,
-                                          .tensor_count = 1,
-                                          .groups = &group,
-                                          .group_count = 1,
-                                          .max_norm = INFINITY,
+    const struct ptx_step_params step = { ONE_TENSOR(tensor, group), .max_norm = INFINITY,
                                           .stream = gpu.stream };
     group.hyper_at = hyper_at + 8;
     expect_no_step(&step, "group 0's hyper_at");
@@ -333,12 +323,8 @@ TEST(test_program)
 
     require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
     update_of[3].op = PTX_RULE_ADD; // the rule has a copy
-    OWNED(ptx_step_plan) *plan = step_create(&(struct ptx_step_params) { .tensors = &tensor,
-                                                                         .tensor_count = 1,
-                                                                         .groups = &group,
-                                                                         .group_count = 1,
-                                                                         .max_norm = 100,
-                                                                         .stream = gpu.stream });
+    OWNED(ptx_step_plan) *plan = step_create(&(struct ptx_step_params) {
+        ONE_TENSOR(tensor, group), .max_norm = 100, .stream = gpu.stream });
     update_of[3].op = PTX_RULE_MUL;
     require(ptx_step_plan_run(plan, gpu.stream));
     require_done(ptx_buffer_download(memory, 0, cells, sizeof cells, gpu.stream));
@@ -393,12 +379,8 @@ TEST(test_program_with_sums)
     float cells[129] = { [0] = 8, [1] = 7, [64] = 3, [65] = -4 };
 
     require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
-    ptx_step_plan *plan = step_create(&(struct ptx_step_params) { .tensors = &tensor,
-                                                                  .tensor_count = 1,
-                                                                  .groups = &group,
-                                                                  .group_count = 1,
-                                                                  .max_norm = 100,
-                                                                  .stream = gpu.stream });
+    ptx_step_plan *plan = step_create(&(struct ptx_step_params) {
+        ONE_TENSOR(tensor, group), .max_norm = 100, .stream = gpu.stream });
     require(ptx_step_plan_run(plan, gpu.stream));
     require_done(ptx_buffer_download(memory, 0, cells, sizeof cells, gpu.stream));
     assert_true(cells[0] == 8 - 0.1f * 3 && cells[1] == 7 + 0.1f * 4);

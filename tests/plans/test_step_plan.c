@@ -10,7 +10,6 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
 
 // Some steps, each compared with the reference: in one run, in phases, or by a graph.
@@ -89,12 +88,11 @@ TEST(test_random_sets)
     struct random r = gpu_random("step sets");
 
     for (unsigned trial = 0; trial < 12; trial += SANITIZED_EVERY(7)) {
-        const struct step_shape shape = { .tensors = 1 + random_below(&r, 12),
+        const struct step_shape shape = { ALL_STEPS,
+                                          .tensors = 1 + random_below(&r, 12),
                                           .groups = 1 + random_below(&r, 4),
                                           .norm_groups = 1 + random_below(&r, 3),
                                           .most = trial % 4 == 3 ? 20000 : 3000,
-                                          .rules = ALL_RULES,
-                                          .formats = ALL_FORMATS,
                                           .averages = trial % 4 == 2 ? ALL_AVERAGES : 0,
                                           .aligned = trial % 2,
                                           .sharded = trial % 3 == 0,
@@ -175,13 +173,8 @@ TEST(test_several_vectors)
     }
 }
 
-static const struct step_shape plain = { .tensors = 8,
-                                         .groups = 2,
-                                         .norm_groups = 2,
-                                         .most = 2000,
-                                         .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS,
-                                         .averages = ALL_AVERAGES };
+static const struct step_shape plain = { ALL_STEPS,        .tensors = 8, .groups = 2,
+                                         .norm_groups = 2, .most = 2000, .averages = ALL_AVERAGES };
 
 static struct step_set set;
 
@@ -401,11 +394,7 @@ static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *
 TEST(test_addresses)
 {
     struct random r = gpu_random("step addresses");
-    const struct step_shape shape = { .tensors = 60,
-                                      .groups = 2,
-                                      .most = 300,
-                                      .rules = ALL_RULES,
-                                      .formats = ALL_FORMATS,
+    const struct step_shape shape = { ALL_STEPS, .tensors = 60, .groups = 2, .most = 300,
                                       .averages = ALL_AVERAGES };
 
     step_set_create(&set, &r, &shape);
@@ -465,11 +454,8 @@ static void step_momentum(ptx_step_format format, unsigned char memory[CODE_BYTE
                                             .format = format };
     memcpy(memory + AT_STEP, &steps, sizeof steps);
     require(ptx_buffer_upload(buffer, 0, memory, CODE_BYTES, gpu.stream));
-    OWNED(ptx_step_plan) *plan = step_create(&(struct ptx_step_params) { .tensors = &tensor,
-                                                                         .tensor_count = 1,
-                                                                         .groups = &group,
-                                                                         .group_count = 1,
-                                                                         .max_norm = INFINITY });
+    OWNED(ptx_step_plan) *plan =
+        step_create(&(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = INFINITY });
     require(ptx_step_plan_run(plan, gpu.stream));
     require_done(ptx_buffer_download(buffer, 0, memory, CODE_BYTES, gpu.stream));
 }
@@ -590,12 +576,8 @@ static void step_shard(ptx_step_format format, uint64_t count, struct ptx_step_w
         .id = 77,
         .whole = whole,
     };
-    OWNED(ptx_step_plan) *plan = step_create(&(struct ptx_step_params) { .tensors = &tensor,
-                                                                         .tensor_count = 1,
-                                                                         .groups = &group,
-                                                                         .group_count = 1,
-                                                                         .max_norm = INFINITY,
-                                                                         .seed = 12345 });
+    OWNED(ptx_step_plan) *plan = step_create(&(struct ptx_step_params) {
+        ONE_TENSOR(tensor, group), .max_norm = INFINITY, .seed = 12345 });
     for (unsigned step = 0; step < 3; step++)
         require(ptx_step_plan_run(plan, gpu.stream));
     require_done(ptx_buffer_download(memory, 0, part, count * 2, gpu.stream));

@@ -10,12 +10,6 @@
 #include "qk_clip_fixture.h"
 #include "test.h"
 
-enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-    ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
-};
-
 static struct step_set set;
 static ptx_buffer *memory; // the factors, then reports
 

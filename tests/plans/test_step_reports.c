@@ -12,11 +12,7 @@
 #include "test.h"
 #include "weight_report.h"
 
-enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-    POISON = 0x5a,
-};
+enum { POISON = 0x5a };
 
 static struct step_set set;
 static ptx_buffer *rows;
@@ -117,11 +113,10 @@ TEST(test_mixed)
 
     for (unsigned trial = 0; trial < 4; trial++) {
         const struct step_shape shape = {
+            ALL_STEPS,
             .tensors = 12,
             .groups = 4,
             .most = 5000,
-            .rules = ALL_RULES,
-            .formats = ALL_FORMATS,
             .averages = trial / 2 ? PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16) : 0,
             .aligned = trial % 2,
             .absent = true

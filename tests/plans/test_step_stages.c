@@ -7,7 +7,6 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { MOST_STAGES = 5, GUARD = 1 };
 
 static struct step_set set;
@@ -166,12 +165,11 @@ TEST(test_random_pipelines)
 
     load_copy();
     for (unsigned trial = 0; trial < 10; trial++) {
-        const struct step_shape shape = { .tensors = 3 + random_below(&r, 12),
+        const struct step_shape shape = { ALL_STEPS,
+                                          .tensors = 3 + random_below(&r, 12),
                                           .groups = 1 + random_below(&r, 3),
                                           .norm_groups = 1 + random_below(&r, 4),
                                           .most = 3000,
-                                          .rules = ALL_RULES,
-                                          .formats = ALL_FORMATS,
                                           .aligned = trial % 2,
                                           .absent = trial == 4 };
         step_set_create(&set, &r, &shape);
@@ -185,12 +183,8 @@ TEST(test_random_pipelines)
     ptx_module_unload(&copy);
 }
 
-static const struct step_shape plain = { .tensors = 6,
-                                         .groups = 2,
-                                         .norm_groups = 2,
-                                         .most = 1000,
-                                         .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS };
+static const struct step_shape plain = { ALL_STEPS, .tensors = 6, .groups = 2, .norm_groups = 2,
+                                         .most = 1000 };
 
 // The sums of one plan at the caller's address: a run writes them, and so do the phases.
 TEST(test_sums_of_one_plan)

@@ -9,11 +9,6 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-};
-
 static struct step_set set;
 
 // A set of which some group clips units.
@@ -89,17 +84,13 @@ TEST(test_mixed)
     OWNED(ptx_buffer) *rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * 64);
 
     for (unsigned trial = 0; trial < 3; trial += SANITIZED_EVERY(2)) {
-        const struct step_shape shape = { .tensors = 10,
-                                          .groups = 4,
-                                          .norm_groups = 2,
-                                          .most = 3000,
-                                          .rules = ALL_RULES,
-                                          .formats = ALL_FORMATS,
-                                          .averages = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) |
-                                                      PTX_TYPE_BIT(BF16),
-                                          .amax = true,
-                                          .aligned = trial % 2,
-                                          .absent = true };
+        const struct step_shape shape = {
+            ALL_STEPS,     .tensors = 10,
+            .groups = 4,   .norm_groups = 2,
+            .most = 3000,  .averages = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16),
+            .amax = true,  .aligned = trial % 2,
+            .absent = true
+        };
         create(&r, shape);
         struct ptx_step_params params = step_set_params(&set);
         if (trial) { // reports read the same elements
@@ -163,11 +154,8 @@ TEST(test_formula)
                                             .count = COUNT,
                                             .columns = COLUMNS,
                                             .dtype = PTX_F32 };
-    OWNED(ptx_step_plan) *plan = step_create(&(struct ptx_step_params) { .tensors = &tensor,
-                                                                         .tensor_count = 1,
-                                                                         .groups = &group,
-                                                                         .group_count = 1,
-                                                                         .max_norm = INFINITY });
+    OWNED(ptx_step_plan) *plan =
+        step_create(&(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = INFINITY });
     require(ptx_step_plan_weights_changed(plan, gpu.stream));
     require(ptx_step_plan_run(plan, gpu.stream));
     require_done(ptx_buffer_download(memory, 0, is, sizeof is, gpu.stream));
