@@ -4,6 +4,7 @@
 #define PTXGEN_TESTS_DRIVER_GPU_FIXTURE_H
 
 #define _GNU_SOURCE
+#include "open_device.h"
 #include "test.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -133,21 +134,13 @@ static inline void find_others(struct others *others)
     memcpy(others, symbols, sizeof(symbols));
 }
 
-/// Opens `gpu`. Otherwise returns the exit status for main(): 77 if there is no GPU.
-static inline int open_gpu(void)
+/// Opens `gpu` or ends the program.
+static inline void open_gpu(void)
 {
-    gpu = ptx_device_open(NULL);
-    if (!gpu) {
-        const ptx_status status = ptx_error_status();
-        const bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
-        fprintf(stderr, "%s: %s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable",
-                ptx_error_message());
-        return absent ? 77 : 1;
-    }
+    gpu = open_device();
     const struct ptx_device_info *info = ptx_device_get_info(gpu);
     printf("%s, sm_%d, driver CUDA %d.%d, %s\n", info->name, info->sm, info->driver_version / 1000,
            info->driver_version % 1000 / 10, info->library_path);
-    return 0;
 }
 
 /// For cmocka_run_group_tests().

@@ -196,6 +196,6 @@ TEST(captured_blocking_stream)
 
 int main(void)
 {
-    int unusable = open_gpu();
-    return unusable ? unusable : tests_run(NULL, close_gpu);
+    open_gpu();
+    return tests_run(NULL, close_gpu);
 }

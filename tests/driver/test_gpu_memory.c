@@ -103,6 +103,6 @@ TEST(address_ranges)
 
 int main(void)
 {
-    int unusable = open_gpu();
-    return unusable ? unusable : tests_run(NULL, close_gpu);
+    open_gpu();
+    return tests_run(NULL, close_gpu);
 }

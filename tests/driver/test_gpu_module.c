@@ -101,6 +101,6 @@ TEST(many_threads)
 
 int main(void)
 {
-    int unusable = open_gpu();
-    return unusable ? unusable : tests_run(NULL, close_gpu);
+    open_gpu();
+    return tests_run(NULL, close_gpu);
 }

@@ -265,8 +265,5 @@ TEST(parameters)
 
 int main(int argc, char **argv)
 {
-    rows_open(&rows, argc, argv);
-    const int failed = tests_run(NULL, NULL);
-    rows_close(&rows);
-    return failed;
+    return rows_tests_run(&rows, argc, argv);
 }

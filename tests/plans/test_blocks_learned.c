@@ -238,7 +238,5 @@ TEST(test_refused_runs)
 int main(void)
 {
     gpu_open_from(80);
-    const int failed = tests_run(NULL, NULL);
-    gpu_close();
-    return failed;
+    return gpu_tests_run();
 }

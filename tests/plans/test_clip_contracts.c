@@ -192,7 +192,5 @@ int main(void)
     gpu_open();
     // Also with a memory checker, and if the environment excludes large tests.
     small = gpu.max_size < 1000000000 || strstr(ptx_device_get_info(gpu.device)->name, "emulator");
-    int failed = tests_run(NULL, NULL);
-    gpu_close();
-    return failed;
+    return gpu_tests_run();
 }

@@ -305,7 +305,5 @@ int main(void)
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
     gpu_open();
     small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;
-    int failed = tests_run(NULL, NULL);
-    gpu_close();
-    return failed;
+    return gpu_tests_run();
 }

@@ -200,7 +200,5 @@ int main(void)
 {
     gpu_open();
     small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;
-    int failed = tests_run(NULL, NULL);
-    gpu_close();
-    return failed;
+    return gpu_tests_run();
 }

@@ -361,11 +361,6 @@ TEST(test_empty_shards)
 int main(void)
 {
     gpu_open();
-    micro = ptx_buffer_create(gpu.device, sizeof batch + 256);
-    if (!micro)
-        return 1;
-    const int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&micro);
-    gpu_close();
-    return failed;
+    gpu_buffer(&micro, sizeof batch + 256);
+    return gpu_tests_run();
 }

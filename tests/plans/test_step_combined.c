@@ -539,11 +539,6 @@ TEST(test_combined)
 int main(void)
 {
     gpu_open();
-    memory = ptx_buffer_create(gpu.device, BYTES);
-    if (!memory)
-        return 1;
-    const int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&memory);
-    gpu_close();
-    return failed;
+    gpu_buffer(&memory, BYTES);
+    return gpu_tests_run();
 }

@@ -370,9 +370,6 @@ int main(void)
     // On the emulator: so few multiprocessors that few elements are many tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=8", 0);
     gpu_open();
-    rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
-    int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&rows);
-    gpu_close();
-    return failed;
+    gpu_buffer(&rows, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
+    return gpu_tests_run();
 }

@@ -302,9 +302,6 @@ TEST(test_refused)
 int main(void)
 {
     gpu_open();
-    rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
-    int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&rows);
-    gpu_close();
-    return failed;
+    gpu_buffer(&rows, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
+    return gpu_tests_run();
 }

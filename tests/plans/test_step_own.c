@@ -512,10 +512,8 @@ TEST(test_emit_with_lines)
 
 int main(void)
 {
-    gpu_open();
     own_rules_create();
-    const int failed = tests_run(NULL, NULL);
+    const int failed = gpu_tests_run();
     own_rules_destroy();
-    gpu_close();
     return failed;
 }

@@ -367,9 +367,6 @@ int main(void)
     // On the emulator: so few multiprocessors that few elements are many tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=8", 0);
     gpu_open();
-    memory = ptx_buffer_create(gpu.device, 64 + STEP_MOST_TENSORS * sizeof(double) * 3);
-    int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&memory);
-    gpu_close();
-    return failed;
+    gpu_buffer(&memory, 64 + STEP_MOST_TENSORS * sizeof(double) * 3);
+    return gpu_tests_run();
 }

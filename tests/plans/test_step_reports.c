@@ -309,10 +309,8 @@ int main(void)
 {
     gpu_open();
     own_rules_create();
-    rows = ptx_buffer_create(gpu.device, (STEP_MOST_TENSORS + 1) * sizeof *must);
-    int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&rows);
+    gpu_buffer(&rows, (STEP_MOST_TENSORS + 1) * sizeof *must);
+    const int failed = gpu_tests_run();
     own_rules_destroy();
-    gpu_close();
     return failed;
 }

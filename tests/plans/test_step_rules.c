@@ -288,11 +288,6 @@ TEST(test_weight)
 int main(void)
 {
     gpu_open();
-    memory = ptx_buffer_create(gpu.device, BYTES);
-    if (!memory)
-        return 1;
-    const int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&memory);
-    gpu_close();
-    return failed;
+    gpu_buffer(&memory, BYTES);
+    return gpu_tests_run();
 }

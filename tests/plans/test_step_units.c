@@ -265,7 +265,5 @@ TEST(test_unknown)
 int main(void)
 {
     gpu_open();
-    const int failed = tests_run(NULL, NULL);
-    gpu_close();
-    return failed;
+    return gpu_tests_run();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _POSIX_C_SOURCE 200809L
 #include "gpu.h"
+#include "open_device.h"
 #include "reference/half.h"
 #include "test.h"
 
@@ -27,16 +28,7 @@ void gpu_open(void)
     gpu = (struct gpu) { 0 };
     if (filter)
         cmocka_set_test_filter(filter);
-    gpu.device = ptx_device_open(NULL);
-    if (!gpu.device) {
-        ptx_status status = ptx_error_status();
-        bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
-        const char *message = ptx_error_message();
-        int shown = (int)(absent ? strcspn(message, "\n") : strlen(message));
-        fprintf(stderr, "%s: %.*s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable", shown,
-                message);
-        exit(absent ? EXIT_SKIPPED : 1);
-    }
+    gpu.device = open_device();
     gpu.stream = ptx_stream_create(gpu.device);
     if (!gpu.stream) {
         fprintf(stderr, "FAILED, no stream: %s\n", ptx_error_message());
@@ -94,9 +86,25 @@ void gpu_close(void)
     ptx_device_close(&gpu.device);
 }
 
+static void destroy_buffer(void *buffer)
+{
+    ptx_buffer_destroy(buffer);
+}
+
+void gpu_buffer(ptx_buffer **buffer, size_t bytes)
+{
+    *buffer = ptx_buffer_create(gpu.device, bytes);
+    if (!*buffer) {
+        fprintf(stderr, "FAILED, no memory: %s\n", ptx_error_message());
+        exit(1);
+    }
+    gpu_owns(buffer, destroy_buffer);
+}
+
 int gpu_tests_run(void)
 {
-    gpu_open();
+    if (!gpu.device)
+        gpu_open();
     const int failed = tests_run(NULL, NULL);
     gpu_close();
     return failed;

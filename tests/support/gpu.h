@@ -50,7 +50,10 @@ void gpu_close(void);
 /// gpu_close() is to destroy what the object has, at an address that stays. Of one that it owns
 /// already, this destroys what it has now.
 void gpu_owns(void *object, void (*destroy)(void *object));
-/// Opens it, runs the program's tests (test.h), and closes it. Returns what tests_run() does.
+/// Makes a buffer, which the GPU owns, or ends the program.
+void gpu_buffer(ptx_buffer **buffer, size_t bytes);
+/// Opens it unless it is open, runs the program's tests (test.h), and closes it. Returns what
+/// tests_run() does.
 int gpu_tests_run(void);
 /// The main() of a program that does no more.
 #define GPU_MAIN                                                                                   \
