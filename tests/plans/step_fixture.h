@@ -21,6 +21,12 @@ enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_CO
 /// Of a shape, which begins with it.
 #define ALL_STEPS .rules = ALL_RULES, .formats = ALL_FORMATS
 
+/// Of the shape of trial k of all formats in turn, which begins with it.
+#define FORMAT_IN_TURN(k)                                                                          \
+    .groups = 3, .norm_groups = 2, .rules = ALL_RULES,                                             \
+    .formats = 1u << (k) % PTX_STEP_FORMAT_COUNT, .aligned = (k) % 2, .sharded = (k) % 2,          \
+    .absent = (k) % 3 == 1, .wild = (k) % 3 == 2
+
 /// Parameters of a random set.
 struct step_shape {
     size_t tensors;

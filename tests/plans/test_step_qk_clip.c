@@ -65,20 +65,13 @@ TEST(test_formats)
     struct random r = gpu_random("factors of rows and columns");
 
     for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial++) {
-        const struct step_shape shape = { .tensors = 6,
-                                          .groups = 3,
-                                          .norm_groups = 2,
+        const struct step_shape shape = { FORMAT_IN_TURN(trial),
+                                          .tensors = 6,
                                           .most = trial % 3 ? 5000 : 60,
-                                          .rules = ALL_RULES,
-                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
                                           .averages = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32),
                                           .copies = ALL_COPIES,
                                           .transposed = true,
-                                          .amax = true,
-                                          .aligned = trial % 2,
-                                          .sharded = trial % 3 == 1,
-                                          .absent = trial % 3 == 1,
-                                          .wild = trial % 3 == 2 };
+                                          .amax = true };
         create(&r, &shape);
         set.gradients = (ptx_step_gradients)(trial % 3);
         check_steps(&r, trial % 3 == 2, "factors in a format");

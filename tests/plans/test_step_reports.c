@@ -91,16 +91,8 @@ TEST(test_formats)
     struct random r = gpu_random("reports of weights");
 
     for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial++) {
-        const struct step_shape shape = { .tensors = 7,
-                                          .groups = 3,
-                                          .norm_groups = 2,
-                                          .most = trial % 3 ? 6000 : 40,
-                                          .rules = ALL_RULES,
-                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
-                                          .aligned = trial % 2,
-                                          .sharded = trial % 2,
-                                          .absent = trial % 3 == 1,
-                                          .wild = trial % 3 == 2 };
+        const struct step_shape shape = { FORMAT_IN_TURN(trial), .tensors = 7,
+                                          .most = trial % 3 ? 6000 : 40 };
         step_set_create(&set, &r, &shape);
         set.gradients = (ptx_step_gradients)(trial % 3);
         check_steps(&r, step_set_params(&set), "a format");

@@ -61,16 +61,8 @@ TEST(test_formats)
     struct random r = gpu_random("units");
 
     for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial += SANITIZED_EVERY(3)) {
-        const struct step_shape shape = { .tensors = 6,
-                                          .groups = 3,
-                                          .norm_groups = 2,
-                                          .most = trial % 3 ? 3000 : 60,
-                                          .rules = ALL_RULES,
-                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
-                                          .aligned = trial % 2,
-                                          .sharded = trial % 2,
-                                          .absent = trial % 3 == 1,
-                                          .wild = trial % 3 == 2 };
+        const struct step_shape shape = { FORMAT_IN_TURN(trial), .tensors = 6,
+                                          .most = trial % 3 ? 3000 : 60 };
         create(&r, shape);
         make_whole();
         set.gradients = (ptx_step_gradients)(trial % 3);
