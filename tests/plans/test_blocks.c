@@ -440,38 +440,30 @@ static void refused(const struct ptx_block_params *params, const char *text)
     expect_failure(PTX_ERROR_INVALID, text);
 }
 
+#define REFUSED(words, ...) refused(&(struct ptx_block_params) { __VA_ARGS__ }, words)
+
 TEST(test_refused_plans)
 {
-    struct ptx_block_params p = { .dtype = PTX_F64 };
-
     refused(NULL, "params is NULL");
-    refused(&p, "dtype is f64");
-    p.dtype = PTX_BF16;
-    p.format = (ptx_block_format)99;
-    refused(&p, "format is 99; it must be from 0 to 7");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .like = (ptx_block_like)9 };
-    refused(&p, "like is 9");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .scale = (ptx_block_scale)9 };
-    refused(&p, "scale is 9");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .like = PTX_BLOCK_LIKE_DEEPGEMM };
-    refused(&p, "format is nvfp4, like is deepgemm and scale is default, which do not go together; "
-                "the format has (te, default) (torchao, default)");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16,
-                                    .format = PTX_BLOCK_FORMAT_MXFP6_E2M3,
-                                    .like = PTX_BLOCK_LIKE_TE };
-    refused(&p, "(torchao, floor) (torchao, rceil)");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16,
-                                    .format = PTX_BLOCK_FORMAT_MXFP4,
-                                    .two_dimensional = true };
-    refused(&p, "two_dimensional is true, and format is mxfp4");
-    p = (struct ptx_block_params) { .dtype = PTX_F32, .hadamard = true };
-    refused(&p, "hadamard is true, and dtype is f32");
-    p.two_dimensional = true;
-    refused(&p, "hadamard and two_dimensional are true");
-    p = (struct ptx_block_params) { .dtype = PTX_F32, .measure = true, .stochastic = true };
-    refused(&p, "measure and stochastic are true");
-    p.format = PTX_BLOCK_FORMAT_FP8_1X128;
-    refused(&p, "measure is true, and format is fp8_1x128");
+    REFUSED("dtype is f64", .dtype = PTX_F64);
+    REFUSED("format is 99; it must be from 0 to 7", .dtype = PTX_BF16,
+            .format = (ptx_block_format)99);
+    REFUSED("like is 9", .dtype = PTX_BF16, .like = (ptx_block_like)9);
+    REFUSED("scale is 9", .dtype = PTX_BF16, .scale = (ptx_block_scale)9);
+    REFUSED("format is nvfp4, like is deepgemm and scale is default, which do not go together; "
+            "the format has (te, default) (torchao, default)",
+            .dtype = PTX_BF16, .like = PTX_BLOCK_LIKE_DEEPGEMM);
+    REFUSED("(torchao, floor) (torchao, rceil)", .dtype = PTX_BF16,
+            .format = PTX_BLOCK_FORMAT_MXFP6_E2M3, .like = PTX_BLOCK_LIKE_TE);
+    REFUSED("two_dimensional is true, and format is mxfp4", .dtype = PTX_BF16,
+            .format = PTX_BLOCK_FORMAT_MXFP4, .two_dimensional = true);
+    REFUSED("hadamard is true, and dtype is f32", .dtype = PTX_F32, .hadamard = true);
+    REFUSED("hadamard and two_dimensional are true", .dtype = PTX_F32, .hadamard = true,
+            .two_dimensional = true);
+    REFUSED("measure and stochastic are true", .dtype = PTX_F32, .measure = true,
+            .stochastic = true);
+    REFUSED("measure is true, and format is fp8_1x128", .dtype = PTX_F32, .measure = true,
+            .stochastic = true, .format = PTX_BLOCK_FORMAT_FP8_1X128);
 }
 
 static void run_refused(ptx_block_plan *plan, const struct ptx_block_tensor *t,
@@ -501,24 +493,15 @@ TEST(test_refused_runs)
     run_refused(plan, &good, &random, "random is given");
     run_refused(plan, NULL, NULL, "tensors is NULL, and count is 1");
     run_refused(NULL, &good, NULL, "plan is NULL");
-    t.columns = 24;
-    run_refused(plan, &t, NULL, "tensor 0: columns is 24, no multiple of 16");
-    t = good;
-    t.y += 1;
-    run_refused(plan, &t, NULL, "tensor 0's y");
-    t = good;
-    t.y = t.x + 2;
-    run_refused(plan, &t, NULL, "the run would overwrite the one with the other");
-    t = good;
-    t.amax = 0;
-    run_refused(plan, &t, NULL, "tensor 0's amax");
-    t = good;
-    t.rows = UINT64_MAX / 16;
-    run_refused(plan, &t, NULL, "more than memory can have");
+#define TENSOR_REFUSED(words, ...) CHANGED(t, run_refused(plan, &t, NULL, words), __VA_ARGS__)
+    TENSOR_REFUSED("tensor 0: columns is 24, no multiple of 16", t.columns = 24);
+    TENSOR_REFUSED("tensor 0's y", t.y += 1);
+    TENSOR_REFUSED("the run would overwrite the one with the other", t.y = t.x + 2);
+    TENSOR_REFUSED("tensor 0's amax", t.amax = 0);
+    TENSOR_REFUSED("more than memory can have", t.rows = UINT64_MAX / 16);
     l = (struct list) { .way = &ways[1], .type = PTX_BF16, .stochastic = true };
     plan = plan_of(&l);
     run_refused(plan, &good, &random, "tensor 0: rows is 2, no multiple of 16");
-    t = good;
     t.rows = 16;
     run_refused(plan, &t, NULL, "random is NULL");
     run_refused(plan, &t, &(struct ptx_block_random) { .seed_at = at + 4 }, "seed_at");

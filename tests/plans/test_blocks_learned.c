@@ -168,25 +168,20 @@ static void refused(const struct ptx_block_params *params, const char *text)
     expect_failure(PTX_ERROR_INVALID, text);
 }
 
+#define REFUSED(words, ...)                                                                        \
+    refused(&(struct ptx_block_params) { .dtype = PTX_BF16, __VA_ARGS__ }, words)
+
 TEST(test_refused)
 {
-    struct ptx_block_params p = { .dtype = PTX_BF16, .gradients = true };
-
-    refused(&p, "gradients is true, and learned is not");
-    p.learned = true;
-    refused(&p, "grad_factor is 0; it must be finite and not 0");
-    p.grad_factor = NAN;
-    refused(&p, "it must be finite and not 0");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .learned = true, .grad_factor = 1 };
-    refused(&p, "grad_factor is 1, and gradients is not true");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .learned = true, .two_dimensional = true };
-    refused(&p, "learned is true, and two_dimensional is true; learned amaxes are of nvfp4");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .learned = true, .stochastic = true };
-    refused(&p, "learned is true, and stochastic is true");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16,
-                                    .learned = true,
-                                    .format = PTX_BLOCK_FORMAT_MXFP4 };
-    refused(&p, "learned is true, and format is no nvfp4");
+    REFUSED("gradients is true, and learned is not", .gradients = true);
+    REFUSED("grad_factor is 0; it must be finite and not 0", .gradients = true, .learned = true);
+    REFUSED("it must be finite and not 0", .gradients = true, .learned = true, .grad_factor = NAN);
+    REFUSED("grad_factor is 1, and gradients is not true", .learned = true, .grad_factor = 1);
+    REFUSED("learned is true, and two_dimensional is true; learned amaxes are of nvfp4",
+            .learned = true, .two_dimensional = true);
+    REFUSED("learned is true, and stochastic is true", .learned = true, .stochastic = true);
+    REFUSED("learned is true, and format is no nvfp4", .learned = true,
+            .format = PTX_BLOCK_FORMAT_MXFP4);
 }
 
 static void run_refused(ptx_block_plan *plan, const struct ptx_block_tensor *t, const char *text)

@@ -459,32 +459,23 @@ TEST(test_refused_tensors)
     given.tensors = c.tensors;
     given.tensor_count = tensor_count();
     struct ptx_step_tensor *tensor = &c.tensors[1];
-    const struct ptx_step_tensor good = *tensor;
-#define REFUSE(words)                                                                              \
-    do {                                                                                           \
-        expect_no_step(&given, words);                                                             \
-        *tensor = good;                                                                            \
-    } while (0)
-    tensor->spread.stride = tensor->spread.run - 1;
-    REFUSE("tensor 1: spread has a run of 720 elements and a stride of 719");
-    tensor->spread.run = UINT64_C(1) << 30;
-    REFUSE("tensor 1: spread has a run of 1073741824 elements");
-    tensor->spread.run = 100;
-    REFUSE("tensor 1: spread.run is 100, neither whole rows of its matrix, of 90 columns");
-    tensor->fp8_transposed = tensor->fp8 + 1;
-    tensor->fp8_columns = 90;
-    REFUSE("tensor 1: fp8_transposed is given, and its elements are not consecutive");
-    tensor->parameter -= 4; // its first element is the last of the one before
-    REFUSE("tensor 0's parameter and tensor 1's parameter overlap");
-    tensor->parameter += (size_t)8 * 90 * 4; // that of the third
-    REFUSE("tensor 1's parameter and tensor 2's parameter overlap");
-    tensor->state[0] += (size_t)64 * 1024 * 1024 * 1024;
-    REFUSE("tensor 1's state[0]");
+#define REFUSED(words, ...) CHANGED(*tensor, expect_no_step(&given, words), __VA_ARGS__)
+    REFUSED("tensor 1: spread has a run of 720 elements and a stride of 719",
+            tensor->spread.stride = tensor->spread.run - 1);
+    REFUSED("tensor 1: spread has a run of 1073741824 elements", tensor->spread.run = 1u << 30);
+    REFUSED("tensor 1: spread.run is 100, neither whole rows of its matrix, of 90 columns",
+            tensor->spread.run = 100);
+    REFUSED("tensor 1: fp8_transposed is given, and its elements are not consecutive",
+            tensor->fp8_transposed = tensor->fp8 + 1, tensor->fp8_columns = 90);
+    REFUSED("tensor 0's parameter and tensor 1's parameter overlap",
+            tensor->parameter -= 4); // its first element is the last of the one before
+    REFUSED("tensor 1's parameter and tensor 2's parameter overlap",
+            tensor->parameter += (size_t)8 * 90 * 4); // that of the third
+    REFUSED("tensor 1's state[0]", tensor->state[0] += (size_t)64 * 1024 * 1024 * 1024);
     given.groups = &(const struct ptx_step_group) { .hyper = { .lr = 1 } };
     for (size_t t = 0; t < given.tensor_count; t++)
         c.tensors[t].state[1] = c.tensors[t].state[0];
-    REFUSE("tensor 0: spread.run is 720, and its rule is adamw: only muon's");
-#undef REFUSE
+    expect_no_step(&given, "tensor 0: spread.run is 720, and its rule is adamw: only muon's");
     ptx_buffer_destroy(&c.memory);
     ptx_buffer_destroy(&c.sums);
     free(c.image);

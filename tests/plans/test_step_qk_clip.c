@@ -285,11 +285,9 @@ TEST(test_refused)
     const struct step_shape shape = { .tensors = 2, .most = 100 };
     struct ptx_qk_clip *const e = clips.entry;
 
-    do {
+    do
         step_set_create(&set, &r, &shape);
-        if (set.tensors[0].count >= 36 && set.tensors[1].count == 0)
-            break;
-    } while (true);
+    while (set.tensors[0].count < 36 || set.tensors[1].count);
     clips = (struct qk_clips) { .memory = memory };
     set.tensors[0].count = 36;
     set.tensors[0].columns = 12;
@@ -310,31 +308,21 @@ TEST(test_refused)
     params.qk_clips = NULL;
     expect_no_step(&params, "qk_clips is NULL, and qk_clip_count is 2");
 
-    e[1].tensor = 2;
-    expect_no_plan("qk_clips[1]: its tensor is 2; the plan has 2");
-    e[1] = valid;
-    e[1].factor_at = 0;
-    expect_no_plan("qk_clips[1]: factor_at is 0x0; it must be the address of an f32");
-    e[1].factor_at = valid.factor_at + 2;
-    expect_no_plan("a multiple of 4");
-    e[1].factor_at = set.tensors[0].parameter;
-    expect_no_plan("tensor 0's parameter and qk_clips[1]'s factor_at overlap");
-    e[1].factor_at = 4096;
-    expect_no_plan("qk_clips[1]'s factor_at: the driver knows no memory");
-    e[1] = valid;
-    e[1].range.first = 1;
-    expect_no_plan("qk_clips[0] and qk_clips[1] overlap: both have row 1 of tensor 0");
-    e[1].range.columns = true;
-    expect_no_plan("qk_clips[1] is of columns of tensor 0, and qk_clips[0] of rows: they overlap");
-    e[1] = valid;
-    e[1].range.run = 2;
-    expect_no_plan("qk_clips[1]: first 2 and run 2 are not within the 3 rows of tensor 0");
-    e[1].range.run = 0;
-    expect_no_plan("qk_clips[1]: first 2 and run 0");
-    e[1] = valid;
-    e[1].range.stride = 2;
-    expect_no_plan("qk_clips[1]: its stride is 2, below first + run, 3");
-    e[1] = valid;
+#define REFUSED(words, ...) CHANGED(e[1], expect_no_plan(words), __VA_ARGS__)
+    REFUSED("qk_clips[1]: its tensor is 2; the plan has 2", e[1].tensor = 2);
+    REFUSED("qk_clips[1]: factor_at is 0x0; it must be the address of an f32", e[1].factor_at = 0);
+    REFUSED("a multiple of 4", e[1].factor_at = valid.factor_at + 2);
+    REFUSED("tensor 0's parameter and qk_clips[1]'s factor_at overlap",
+            e[1].factor_at = set.tensors[0].parameter);
+    REFUSED("qk_clips[1]'s factor_at: the driver knows no memory", e[1].factor_at = 4096);
+    REFUSED("qk_clips[0] and qk_clips[1] overlap: both have row 1 of tensor 0",
+            e[1].range.first = 1);
+    REFUSED("qk_clips[1] is of columns of tensor 0, and qk_clips[0] of rows: they overlap",
+            e[1].range.first = 1, e[1].range.columns = true);
+    REFUSED("qk_clips[1]: first 2 and run 2 are not within the 3 rows of tensor 0",
+            e[1].range.run = 2);
+    REFUSED("qk_clips[1]: first 2 and run 0", e[1].range.run = 0);
+    REFUSED("qk_clips[1]: its stride is 2, below first + run, 3", e[1].range.stride = 2);
     set.tensors[0].columns = 7;
     expect_no_plan("qk_clips[0]: columns of tensor 0 is 7, and it has 36 elements: give the "
                    "length of its rows; a shard has whole rows");
