@@ -133,5 +133,7 @@ FAKE_TEST(names_of_statuses)
 {
     assert_string_equal(ptx_status_name(PTX_OK), "PTX_OK");
     assert_string_equal(ptx_status_name(PTX_ERROR_FORKED), "PTX_ERROR_FORKED");
+    for (int status = PTX_OK; status <= PTX_ERROR_NONFINITE; status++)
+        assert_memory_equal(ptx_status_name((ptx_status)status), "PTX_", 4);
     assert_string_equal(ptx_status_name((ptx_status)99), "unknown status");
 }
