@@ -20,7 +20,7 @@ FOLDERS = "bench examples include python src tests tools".split()
 EXAMPLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "blocks.c")
 
 BLOCKS = """ptx_entry ptx_func ptx_if ptx_else ptx_else_if ptx_for ptx_for_down ptx_grid_stride ptx_loop
-ptx_while PTXGEN_BLOCK""".split()
+ptx_while PTXGEN_BLOCK NEW_ENTRY NEW_ENTRY_WITH""".split()
 TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|[A-Za-z_]\w*|\n|[^\s]""",
     re.DOTALL,

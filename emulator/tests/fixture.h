@@ -76,11 +76,9 @@ static inline uint64_t emulator_upload(struct emulator *e, const void *data, uin
 
 static inline uint64_t emulator_zeros(struct emulator *e, uint64_t bytes)
 {
-    void *data = calloc(1, (size_t)bytes);
+    ALLOCATED(void) *data = calloc(1, (size_t)bytes);
     assert_non_null(data);
-    uint64_t address = emulator_upload(e, data, bytes);
-    free(data);
-    return address;
+    return emulator_upload(e, data, bytes);
 }
 
 static inline void emulator_load(struct emulator *e, const char *text)
@@ -155,6 +153,13 @@ static inline void emulator_fails(struct emulator *e, const char *body, uint64_t
                                   uint64_t p2, int result, const char *words)
 {
     emulator_expect(e, emulator_body(e, body, p0, p1, p2), result, words);
+}
+
+/// emulator_body(), which must succeed.
+static inline void emulator_runs(struct emulator *e, const char *body, uint64_t p0, uint64_t p1,
+                                 uint64_t p2)
+{
+    emulator_fails(e, body, p0, p1, p2, 0, "");
 }
 
 /// Requires that the launch succeeds, and that a copy of its results to the host is reported with

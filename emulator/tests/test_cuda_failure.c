@@ -214,7 +214,7 @@ static void is_freed(void)
 /// Memory that nobody told the driver of.
 static void is_pageable(void)
 {
-    uint32_t *anywhere = calloc(1, sizeof *anywhere);
+    ALLOCATED(uint32_t) *anywhere = calloc(1, sizeof *anywhere);
     int value = 0;
     TRUE(anywhere);
     open_context();
@@ -228,7 +228,6 @@ static void is_pageable(void)
         WANT(cuEmulatorClearError(), 0);
     WANT(launch("store", 16), 0);
     WANT(cuCtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
-    free(anywhere);
 }
 
 TEST(pageable_memory)

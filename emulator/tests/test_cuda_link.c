@@ -526,13 +526,12 @@ TEST(other_libraries)
     // Cut before the end of its names, an archive is none; nothing is read beyond it.
     const size_t names_end = length - ARCHIVE_HEAD - 4 - 1; // and a byte of padding
     for (size_t k = 1; k < names_end; k++) {
-        char *cut = malloc(k);
+        ALLOCATED(char) *cut = malloc(k);
         assert_non_null(cut);
         memcpy(cut, archive, k);
         assert_int_not_equal(
             cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, cut, k, NULL, 0, NULL, NULL),
             CUDA_SUCCESS);
-        free(cut);
     }
     memcpy(exact, archive, length);
     OK(cuLinkAddData_v2(link, CU_JIT_INPUT_LIBRARY, exact, length, NULL, 0, NULL, NULL));

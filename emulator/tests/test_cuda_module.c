@@ -303,7 +303,7 @@ TEST(kernels_without_a_context)
 TEST(very_many_functions)
 {
     enum { COUNT = 10000, ROOM = 160 };
-    char *text = malloc((size_t)(COUNT + 2) * ROOM);
+    ALLOCATED(char) *text = malloc((size_t)(COUNT + 2) * ROOM);
     size_t length = 0;
     uint32_t got = 0;
     CUmodule many = NULL;
@@ -327,7 +327,6 @@ TEST(very_many_functions)
     assert_int_equal(got, COUNT - 1);
     OK(cuMemFree_v2(address));
     OK(cuModuleUnload(many));
-    free(text);
 }
 
 // Host and kernels use a managed variable at one address.

@@ -38,7 +38,7 @@ EMULATOR_TEST(blocks_wait_for_blocks)
             "setp.ne.u32 %p1, %r7, %r6;\n@%p1 bra S;\nbar.warp.sync -1;\n"
             "setp.eq.u32 %p2, %r0, 0;\nadd.u32 %r6, %r6, 1;\n"
             "@%p2 st.release.gpu.global.u32 [%rd0], %r6;\nret;";
-        emulator_expect(e, emulator_body(e, chain, word, 0, 0), 0, "");
+        emulator_runs(e, chain, word, 0, 0);
         assert_int_equal(*(uint32_t *)emulator_at(e, word, 4), 8);
     }
 }
@@ -64,7 +64,7 @@ EMULATOR_TEST(grid_barrier)
     for (unsigned workers = 1; workers <= 3; workers++) {
         e->config.host_threads = workers;
         uint64_t words = emulator_zeros(e, 48);
-        emulator_expect(e, emulator_body(e, body, words, 0, 0), 0, "");
+        emulator_runs(e, body, words, 0, 0);
         const uint32_t *got = emulator_at(e, words, 48);
         assert_int_equal(got[0], 160);
         assert_int_equal(got[1], 0);
@@ -72,8 +72,8 @@ EMULATOR_TEST(grid_barrier)
             assert_int_equal(got[2 + i], 120);
     }
     e->grid = 4 * 32 + 1;
-    emulator_expect(e, emulator_body(e, body, emulator_zeros(e, 48), 0, 0), 720,
-                    "cooperative launch of 129 blocks: the device holds 128");
+    emulator_fails(e, body, emulator_zeros(e, 48), 0, 0, 720,
+                   "cooperative launch of 129 blocks: the device holds 128");
 }
 
 // Counters, a list, flags that pass memory on, shared memory: kernels without a race, in which
@@ -102,7 +102,7 @@ EMULATOR_TEST(many_workers)
                        "add.u64 %rd1, %rd1, 4;\nadd.u32 %r8, %r8, 1;\n"
                        "setp.lt.u32 %p3, %r8, 96;\n@%p3 bra L;\n"
                        "st.global.u32 [%rd0+8], %r7;\nret;";
-    emulator_expect(e, emulator_body(e, body, words, parts, 0), 0, "");
+    emulator_runs(e, body, words, parts, 0);
     const uint32_t *got = emulator_at(e, words, 64 + 96 * 4);
     assert_int_equal(got[0], wanted);
     assert_int_equal(got[1], 96);
@@ -115,7 +115,7 @@ EMULATOR_TEST(many_workers)
            "setp.eq.u32 %p3, %r1, 0;\n@%p3 bra FIRST;\nld.global.u32 %r9, [%rd1];\n"
            "FIRST: add.u32 %r9, %r9, %r1;\nst.global.u32 [%rd1], %r9;\nadd.u32 %r5, %r1, 1;\n"
            "st.release.gpu.global.u32 [%rd0], %r5;\nret;";
-    emulator_expect(e, emulator_body(e, body, turn, value, 0), 0, "");
+    emulator_runs(e, body, turn, value, 0);
     assert_int_equal(*(uint32_t *)emulator_at(e, value, 4), 120);
 }
 
@@ -172,7 +172,7 @@ EMULATOR_TEST(accesses)
         "cvta.shared.u64 %rd14, %rd14;\nisspacep.shared %p2, %rd14;\n"
         "isspacep.global %p3, %rd14;\nld.u64 %rd15, [%rd14];\n"
         "@%p2 st.global.u64 [%rd1+56], %rd15;\n@%p3 st.global.u64 [%rd1+56], 0;\nret;";
-    emulator_expect(e, emulator_body(e, body, in, out, 0), 0, "");
+    emulator_runs(e, body, in, out, 0);
     const unsigned char *got = emulator_at(e, out, 128);
     uint32_t words[16];
     uint64_t longs[8], source[8];
@@ -212,7 +212,7 @@ EMULATOR_TEST(cluster_of_one_block)
         "mad.wide.u32 %rd6, %r0, 32, %rd0; st.global.v4.u32 [%rd6], {%r6, %r7, %r9, %r10};\n"
         "st.global.v2.u32 [%rd6+16], {%r11, %r13}; ret;";
     e->block = 32;
-    emulator_expect(e, emulator_body(e, body, out, 0, 0), 0, "");
+    emulator_runs(e, body, out, 0, 0);
     const uint32_t *got = emulator_at(e, out, 32 * 32);
     for (uint32_t i = 0; i < 32; i++) {
         const uint32_t want[] = { 100 + (i ^ 1), i ^ 1, 31 * 16, 32, 0, 1 };
@@ -278,13 +278,12 @@ EMULATOR_TEST(host_memory)
     e->grid = 8;
     e->config.host_memory = 5 << 18;
     e->config.host_threads = 8;
-    emulator_expect(e, emulator_body(e, text, out, 0, 0), 0, "");
+    emulator_runs(e, text, out, 0, 0);
     assert_int_equal(*(uint64_t *)emulator_at(e, out + 56, 8), 7);
     e->cooperative = true;
-    emulator_expect(e, emulator_body(e, text, out, 0, 0), 2,
-                    "needs 8 blocks at once|out of host memory");
+    emulator_fails(e, text, out, 0, 0, 2, "needs 8 blocks at once|out of host memory");
     e->grid = 2;
-    emulator_expect(e, emulator_body(e, text, out, 0, 0), 0, "");
+    emulator_runs(e, text, out, 0, 0);
     snprintf(text, sizeof(text),
              ".version 8.0\n.target sm_90\n.address_size 64\n.func f()\n{\n%scall f;\nret;\n}\n"
              ".visible .entry k()\n{\ncall f;\nret;\n}\n",
@@ -354,8 +353,8 @@ EMULATOR_TEST(jumps)
         const char *at = strstr(body, "%r6x");
         snprintf(text, sizeof(text), "%.*s%u%s", (int)(at - body), body, off, at + 4);
         e->block = 64;
-        emulator_expect(
-            e, emulator_body(e, text, out, 0, 0), off ? 715 : 0,
+        emulator_fails(
+            e, text, out, 0, 0, off ? 715 : 0,
             off ? "brx.idx with index 4, but its list has 4 targets|thread (3,0,0)|brx.idx" : "");
         const uint32_t *got = emulator_at(e, out, 64 * 4);
         for (unsigned i = 0; i < 64; i++)

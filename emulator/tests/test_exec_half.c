@@ -168,7 +168,7 @@ EMULATOR_TEST(packed_predicates)
                  with ? "eq" : "ne", logic[k % 4], k % 4 ? ", %p3" : "");
         e->block = 4;
         uint64_t at = emulator_upload(e, pairs, sizeof(pairs));
-        emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+        emulator_runs(e, body, at, 0, 0);
         const uint32_t *got = emulator_at(e, at, sizeof(pairs));
         for (unsigned i = 0; i < 4; i++) {
             unsigned third = with ? 3 : 0;

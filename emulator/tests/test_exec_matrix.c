@@ -26,7 +26,7 @@ static void expect_first(struct emulator *e, int sm, const char *shape, const ui
              shape);
     e->config.gpu = emu_gpu_of(sm);
     const uint64_t at = emulator_upload(e, words, sizeof(words));
-    emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+    emulator_runs(e, body, at, 0, 0);
     const uint32_t *got = emulator_at(e, at, sizeof(words));
     if (*got != wanted)
         fail_msg("sm_%d %s: %08x, wanted %08x", sm, shape, (unsigned)*got, (unsigned)wanted);
@@ -115,7 +115,7 @@ EMULATOR_TEST(tiles_are_loaded)
                          SHARED FILL OUT, count, trans ? ".trans" : "", generic ? "" : ".shared",
                          registers[count], generic ? "%rd7" : "%r4");
                 const uint64_t at = emulator_zeros(e, 512);
-                emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+                emulator_runs(e, body, at, 0, 0);
                 const uint16_t *got = emulator_at(e, at, 512);
                 for (unsigned lane = 0; lane < 32; lane++)
                     for (unsigned i = 0; i < 2 * count; i++) {
@@ -145,7 +145,7 @@ EMULATOR_TEST(tiles_are_stored)
                      "st.global.v4.b32 [%%rd5], {%%r10, %%r11, %%r12, %%r13};\nret;",
                      SHARED FILL OUT, count, trans ? ".trans" : "", registers[count]);
             const uint64_t at = emulator_zeros(e, 512);
-            emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+            emulator_runs(e, body, at, 0, 0);
             const uint16_t *got = emulator_at(e, at, 512);
             for (unsigned i = 0; i < count * 64; i++) {
                 const unsigned row = i / 8 % 8, col = i % 8;
@@ -183,8 +183,8 @@ EMULATOR_TEST(faults)
           719, "race|ldmatrix" },
     };
     for (size_t k = 0; k < sizeof(rows) / sizeof(rows[0]); k++)
-        emulator_expect(e, emulator_body(e, rows[k].body, emulator_zeros(e, 1024), 0, 0),
-                        rows[k].result, rows[k].words);
+        emulator_fails(e, rows[k].body, emulator_zeros(e, 1024), 0, 0, rows[k].result,
+                       rows[k].words);
     // Nothing follows a fault.
     const uint64_t out = emulator_zeros(e, 4);
     emulator_fails(e,
@@ -193,14 +193,12 @@ EMULATOR_TEST(faults)
                    out, 0, 0, 716, "misaligned load of 16 bytes|ldmatrix");
     assert_int_equal(*(const int *)emulator_at(e, out, 4), 0);
     // Where both halves of a warp get to it by other ways, they meet.
-    emulator_expect(e,
-                    emulator_body(e,
-                                  SHARED FILL "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\n"
-                                              "add.u32 %r6, %r6, 1;\n"
-                                              "L: ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, "
-                                              "[%r4];\nret;",
-                                  0, 0, 0),
-                    0, "");
+    emulator_runs(e,
+                  SHARED FILL "setp.lt.u32 %p1, %r0, 16;\n@%p1 bra L;\n"
+                              "add.u32 %r6, %r6, 1;\n"
+                              "L: ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r10}, "
+                              "[%r4];\nret;",
+                  0, 0, 0);
 }
 
 // An undefined element of memory makes half a register undefined; an undefined row of A, one of D.

@@ -59,7 +59,7 @@ EMULATOR_TEST(copies)
         for (uint32_t i = 0; i < 128; i++)
             wanted[i] = rows[k].taken[i % 4] == 1 ? 1000 + i : rows[k].taken[i % 4] ? 7 : 0;
         uint64_t in = numbers(e, 128), out = emulator_alloc(e, 512);
-        emulator_expect(e, emulator_body(e, body, in, out, 0), 0, "");
+        emulator_runs(e, body, in, out, 0);
         expect_words(e, out, wanted, 128);
     }
 }
@@ -81,11 +81,11 @@ EMULATOR_TEST(batches)
             wanted[i] = i % 4 + kept < 3 ? 1000 + i : 7;
         uint64_t in = numbers(e, 128), out = emulator_alloc(e, 512);
         e->config.sanitize = EMU_SANITIZE_OFF;
-        emulator_expect(e, emulator_body(e, body, in, out, 0), 0, "");
+        emulator_runs(e, body, in, out, 0);
         expect_words(e, out, wanted, 128);
         e->config.sanitize = EMU_SANITIZE_ON;
-        emulator_expect(e, emulator_body(e, body, in, out, 0), 719,
-                        "not after the wait for the asynchronous copy by thread");
+        emulator_fails(e, body, in, out, 0, 719,
+                       "not after the wait for the asynchronous copy by thread");
     }
 }
 
@@ -93,25 +93,19 @@ EMULATOR_TEST(faulty_copies)
 {
     uint64_t in = numbers(e, 128), out = emulator_alloc(e, 512), fresh = emulator_alloc(e, 512);
     // Without a wait.
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n"
-                                            "cp.async.commit_group;\n" SHOW_SUM,
-                                  in, out, 0),
-                    719, "not after the wait for the asynchronous copy|ld.shared.v4");
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n" FILL
-                                            "cp.async.wait_all;\n" SHOW,
-                                  in, out, 0),
-                    719, "this write|not after the wait for the asynchronous copy|st.shared.v4");
+    emulator_fails(e,
+                   ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n"
+                             "cp.async.commit_group;\n" SHOW_SUM,
+                   in, out, 0, 719, "not after the wait for the asynchronous copy|ld.shared.v4");
+    emulator_fails(
+        e,
+        ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n" FILL "cp.async.wait_all;\n" SHOW,
+        in, out, 0, 719, "this write|not after the wait for the asynchronous copy|st.shared.v4");
     // The copy of another thread, with a wait but without a barrier.
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n"
-                                            "cp.async.wait_all;\nxor.b32 %r3, %r3, 16;\n" SHOW,
-                                  in, out, 0),
-                    719, "shared-memory race|line");
+    emulator_fails(e,
+                   ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n"
+                             "cp.async.wait_all;\nxor.b32 %r3, %r3, 16;\n" SHOW,
+                   in, out, 0, 719, "shared-memory race|line");
     // A copy of undefined bytes is undefined.
     const char *copy = ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4], 16;\n"
                                  "cp.async.wait_all;\n" SHOW;
@@ -120,58 +114,43 @@ EMULATOR_TEST(faulty_copies)
     emulator_expect_fine(e, emulator_body(e, copy, fresh, out, 0), out, 512);
     emulator_expect_undefined(e, emulator_body(e, sum, fresh, out, 0), out, 512,
                               "copied to the host|memory, never written|ld.shared.v4");
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4+512], 16;\n"
-                                            "ret;",
-                                  in, out, 0),
-                    700, "out of bounds|load|cp.async");
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES "cp.async.cg.shared.global [%r3+1024], [%rd4], 16;\n"
-                                            "ret;",
-                                  in, out, 0),
-                    700, "out of bounds|store|shared memory");
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4+8], 16;\nret;",
-                                  in, out, 0),
-                    716, "misaligned load of 16 bytes");
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES "cp.async.ca.shared.global [%r3+4], [%rd4], 8;\nret;",
-                                  in, out, 0),
-                    716, "misaligned store of 8 bytes");
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES "mov.u32 %r5, 17;\n"
-                                            "cp.async.ca.shared.global [%r3], [%rd4], 16, %r5;\n"
-                                            "ret;",
-                                  in, out, 0),
-                    715, "cp.async copies 16 bytes, but its source size is 17");
+    emulator_fails(e,
+                   ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4+512], 16;\n"
+                             "ret;",
+                   in, out, 0, 700, "out of bounds|load|cp.async");
+    emulator_fails(e,
+                   ADDRESSES "cp.async.cg.shared.global [%r3+1024], [%rd4], 16;\n"
+                             "ret;",
+                   in, out, 0, 700, "out of bounds|store|shared memory");
+    emulator_fails(e, ADDRESSES "cp.async.cg.shared.global [%r3], [%rd4+8], 16;\nret;", in, out, 0,
+                   716, "misaligned load of 16 bytes");
+    emulator_fails(e, ADDRESSES "cp.async.ca.shared.global [%r3+4], [%rd4], 8;\nret;", in, out, 0,
+                   716, "misaligned store of 8 bytes");
+    emulator_fails(e,
+                   ADDRESSES "mov.u32 %r5, 17;\n"
+                             "cp.async.ca.shared.global [%r3], [%rd4], 16, %r5;\n"
+                             "ret;",
+                   in, out, 0, 715, "cp.async copies 16 bytes, but its source size is 17");
 }
 
 EMULATOR_TEST(hints)
 {
     uint64_t in = numbers(e, 128), out = emulator_zeros(e, 512);
     uint32_t wanted[128];
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ADDRESSES
-                                  "createpolicy.range.global.L2::evict_last.L2::evict_first.b64 "
-                                  "%rd7, [%rd0], 256, 512;\ncreatepolicy.cvt.L2.b64 %rd8, %rd7;\n"
-                                  "createpolicy.fractional.L2::evict_first.b64 %rd9, 1.0;\n"
-                                  "prefetch.global.L2::evict_last [%rd4];\nprefetchu.L1 [%rd4];\n"
-                                  "ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.v4.f32 "
-                                  "{%f1, %f2, %f3, %f4}, [%rd4], %rd7;\n"
-                                  "st.global.L1::evict_last.L2::cache_hint.v4.f32 "
-                                  "[%rd5], {%f1, %f2, %f3, %f4}, %rd8;\n"
-                                  "red.global.add.L2::cache_hint.u32 [%rd5], 5, %rd9;\n"
-                                  "atom.global.max.L2::cache_hint.u32 %r5, [%rd5+4], 2000, %rd9;\n"
-                                  "applypriority.global.L2::evict_normal [%rd0], 128;\n"
-                                  "discard.global.L2 [%rd0], 128;\nret;",
-                                  in, out, 0),
-                    0, "");
+    emulator_runs(e,
+                  ADDRESSES "createpolicy.range.global.L2::evict_last.L2::evict_first.b64 "
+                            "%rd7, [%rd0], 256, 512;\ncreatepolicy.cvt.L2.b64 %rd8, %rd7;\n"
+                            "createpolicy.fractional.L2::evict_first.b64 %rd9, 1.0;\n"
+                            "prefetch.global.L2::evict_last [%rd4];\nprefetchu.L1 [%rd4];\n"
+                            "ld.global.nc.L1::no_allocate.L2::cache_hint.L2::128B.v4.f32 "
+                            "{%f1, %f2, %f3, %f4}, [%rd4], %rd7;\n"
+                            "st.global.L1::evict_last.L2::cache_hint.v4.f32 "
+                            "[%rd5], {%f1, %f2, %f3, %f4}, %rd8;\n"
+                            "red.global.add.L2::cache_hint.u32 [%rd5], 5, %rd9;\n"
+                            "atom.global.max.L2::cache_hint.u32 %r5, [%rd5+4], 2000, %rd9;\n"
+                            "applypriority.global.L2::evict_normal [%rd0], 128;\n"
+                            "discard.global.L2 [%rd0], 128;\nret;",
+                  in, out, 0);
     for (uint32_t i = 0; i < 128; i++)
         wanted[i] = i % 4 == 1 ? 2000 : 1000 + i + (i % 4 ? 0 : 5);
     expect_words(e, out, wanted, 128);
@@ -220,18 +199,16 @@ EMULATOR_TEST(vector_atomics)
     const uint32_t halves[4] = { 0x3c004000, 0x40003c00, 0, 0x3c003c00 }; // 2 1, 1 2, 0 0, 1 1
     uint64_t sums = emulator_upload(e, start, sizeof(start));
     uint64_t packed = emulator_upload(e, halves, sizeof(halves)), old = emulator_alloc(e, 512);
-    emulator_expect(e,
-                    emulator_body(e,
-                                  "mul.wide.u32 %rd6, %r0, 16;\nadd.u64 %rd5, %rd2, %rd6;\n"
-                                  "cvt.rn.f32.u32 %f1, %r0;\nmov.f32 %f2, 0f3F800000;\n"
-                                  "red.global.add.v2.f32 [%rd0], {%f1, %f2};\n"
-                                  "atom.global.v4.f32.add {%f4, %f5, %f6, %f7}, [%rd0], {%f2, %f2, "
-                                  "%f1, %f2};\nst.global.v4.f32 [%rd5], {%f4, %f5, %f6, %f7};\n"
-                                  "mov.b32 %r5, 0x3c000000;\nmov.b32 %r6, 0x00003c00;\n"
-                                  "red.global.add.noftz.v4.f16x2 [%rd1], {%r5, %r6, %r5, %r6};\n"
-                                  "ret;",
-                                  sums, packed, old),
-                    0, "");
+    emulator_runs(e,
+                  "mul.wide.u32 %rd6, %r0, 16;\nadd.u64 %rd5, %rd2, %rd6;\n"
+                  "cvt.rn.f32.u32 %f1, %r0;\nmov.f32 %f2, 0f3F800000;\n"
+                  "red.global.add.v2.f32 [%rd0], {%f1, %f2};\n"
+                  "atom.global.v4.f32.add {%f4, %f5, %f6, %f7}, [%rd0], {%f2, %f2, "
+                  "%f1, %f2};\nst.global.v4.f32 [%rd5], {%f4, %f5, %f6, %f7};\n"
+                  "mov.b32 %r5, 0x3c000000;\nmov.b32 %r6, 0x00003c00;\n"
+                  "red.global.add.noftz.v4.f16x2 [%rd1], {%r5, %r6, %r5, %r6};\n"
+                  "ret;",
+                  sums, packed, old);
     const float *got = emulator_at(e, sums, sizeof(start)), *before = emulator_at(e, old, 512);
     const float wanted[4] = { 1 + 496 + 32, 2 + 32 + 32, 3 + 496, 4 + 32 };
     const uint32_t wanted_halves[4] = { 0x50204000, 0x40005020, 0x50000000, 0x3c005020 };
@@ -245,12 +222,10 @@ EMULATOR_TEST(vector_atomics)
         assert_true(before[4 * i + 2] == 3 + (float)(i * (i - 1) / 2));
         assert_true(before[4 * i + 3] == 4 + (float)i);
     }
-    emulator_expect(e,
-                    emulator_body(e,
-                                  "mov.f32 %f2, 0f3F800000;\n"
-                                  "red.global.add.v4.f32 [%rd0+8], {%f2, %f2, %f2, %f2};\nret;",
-                                  sums, 0, 0),
-                    716, "misaligned atomic of 16 bytes");
+    emulator_fails(e,
+                   "mov.f32 %f2, 0f3F800000;\n"
+                   "red.global.add.v4.f32 [%rd0+8], {%f2, %f2, %f2, %f2};\nret;",
+                   sums, 0, 0, 716, "misaligned atomic of 16 bytes");
 }
 
 // The address register is a result too. The other results come from the old address.
@@ -267,7 +242,7 @@ EMULATOR_TEST(over_its_address)
         uint32_t wanted[128];
         for (uint32_t i = 0; i < 128; i++)
             wanted[i] = 1000 + (apart ? i : i ^ 4);
-        emulator_expect(e, emulator_body(e, body, in, out, apart), 0, "");
+        emulator_runs(e, body, in, out, apart);
         expect_words(e, out, wanted, 128);
     }
 }

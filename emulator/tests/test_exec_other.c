@@ -11,7 +11,7 @@ static void run(struct emulator *e, const char *body, const void *in, size_t byt
 {
     const uint64_t at = emulator_upload(e, in, bytes);
     e->target = ".version 8.8\n.target sm_90";
-    emulator_expect(e, emulator_body(e, body, at, 0, 0), 0, "");
+    emulator_runs(e, body, at, 0, 0);
     memcpy(out, emulator_at(e, at, bytes), bytes);
     emu_memory_free(e->memory, at);
 }
@@ -110,39 +110,33 @@ EMULATOR_TEST(atomics_of_128_bits)
     e->grid = 8;
     e->target = ".version 8.8\n.target sm_90";
     const uint64_t at = emulator_zeros(e, 32);
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ".reg .b128 %o<4>;\nld.relaxed.gpu.global.b128 %o0, [%rd0];\n"
-                                  "AGAIN: mov.b128 {%rd4, %rd5}, %o0;\nadd.u64 %rd6, %rd4, 1;\n"
-                                  "add.u64 %rd7, %rd5, 1;\nmov.b128 %o1, {%rd6, %rd7};\n"
-                                  "atom.global.cas.b128 %o2, [%rd0], %o0, %o1;\n"
-                                  "mov.b128 {%rd6, %rd7}, %o2;\nmov.b128 %o0, %o2;\n"
-                                  "setp.ne.u64 %p1, %rd4, %rd6;\n@%p1 bra AGAIN;\n"
-                                  "setp.ne.u64 %p2, %rd6, %rd7;\n@%p2 trap;\nret;",
-                                  at, 0, 0),
-                    0, "");
+    emulator_runs(e,
+                  ".reg .b128 %o<4>;\nld.relaxed.gpu.global.b128 %o0, [%rd0];\n"
+                  "AGAIN: mov.b128 {%rd4, %rd5}, %o0;\nadd.u64 %rd6, %rd4, 1;\n"
+                  "add.u64 %rd7, %rd5, 1;\nmov.b128 %o1, {%rd6, %rd7};\n"
+                  "atom.global.cas.b128 %o2, [%rd0], %o0, %o1;\n"
+                  "mov.b128 {%rd6, %rd7}, %o2;\nmov.b128 %o0, %o2;\n"
+                  "setp.ne.u64 %p1, %rd4, %rd6;\n@%p1 bra AGAIN;\n"
+                  "setp.ne.u64 %p2, %rd6, %rd7;\n@%p2 trap;\nret;",
+                  at, 0, 0);
     const uint64_t *words = emulator_at(e, at, 32);
     assert_int_equal(words[0], 8 * LANES);
     assert_int_equal(words[1], 8 * LANES);
     e->grid = 1;
     e->block = 1;
-    emulator_expect(e,
-                    emulator_body(e,
-                                  ".reg .b128 %o<4>;\nmov.b128 %o0, {7, 9};\n"
-                                  "atom.acq_rel.gpu.global.exch.b128 %o1, [%rd0], %o0;\n"
-                                  "st.global.b128 [%rd0+16], %o1;\nret;",
-                                  at, 0, 0),
-                    0, "");
+    emulator_runs(e,
+                  ".reg .b128 %o<4>;\nmov.b128 %o0, {7, 9};\n"
+                  "atom.acq_rel.gpu.global.exch.b128 %o1, [%rd0], %o0;\n"
+                  "st.global.b128 [%rd0+16], %o1;\nret;",
+                  at, 0, 0);
     words = emulator_at(e, at, 32);
     assert_int_equal(words[0], 7);
     assert_int_equal(words[1], 9);
     assert_int_equal(words[2], 8 * LANES);
-    emulator_expect(
-        e, emulator_body(e, ".reg .b128 %o<4>;\nld.global.b128 %o1, [%rd0+8];\nret;", at, 0, 0),
-        716, "misaligned load of 16 bytes");
-    emulator_expect(
-        e, emulator_body(e, ".reg .b128 %o<4>;\nst.global.b128 [%rd0+32], %o1;\nret;", at, 0, 0),
-        700, "out of bounds|store of 16 bytes");
+    emulator_fails(e, ".reg .b128 %o<4>;\nld.global.b128 %o1, [%rd0+8];\nret;", at, 0, 0, 716,
+                   "misaligned load of 16 bytes");
+    emulator_fails(e, ".reg .b128 %o<4>;\nst.global.b128 [%rd0+32], %o1;\nret;", at, 0, 0, 700,
+                   "out of bounds|store of 16 bytes");
 }
 
 EMULATOR_TEST(halves_of_vectors)
@@ -185,10 +179,10 @@ EMULATOR_TEST(memory_from_the_stack)
 EMULATOR_TEST(the_stack_ends)
 {
     e->target = ".version 8.8\n.target sm_90";
-    emulator_expect(e, emulator_body(e, "MORE: alloca.u64 %rd7, 512;\nbra MORE;", 0, 0, 0), 714,
-                    "alloca of 512 bytes|of the thread's 16384 are left");
-    emulator_expect(e, emulator_body(e, "mov.u64 %rd7, 8;\nstackrestore.u64 %rd7;\nret;", 0, 0, 0),
-                    714, "which stacksave did not give");
+    emulator_fails(e, "MORE: alloca.u64 %rd7, 512;\nbra MORE;", 0, 0, 0, 714,
+                   "alloca of 512 bytes|of the thread's 16384 are left");
+    emulator_fails(e, "mov.u64 %rd7, 8;\nstackrestore.u64 %rd7;\nret;", 0, 0, 0, 714,
+                   "which stacksave did not give");
     const uint64_t at = emulator_zeros(e, 4);
     e->block = 1;
     const int got = emulator_body(e,
@@ -212,21 +206,19 @@ EMULATOR_TEST(special_registers)
         in, sizeof(in), out);
     assert_int_equal(out[3][0], 100);
     assert_int_equal(out[3][1] | out[3][2] | out[3][3], 0);
-    emulator_expect(e, emulator_body(e, "brkpt;\nret;", 0, 0, 0), 719, "no debugger is attached");
+    emulator_fails(e, "brkpt;\nret;", 0, 0, 0, 719, "no debugger is attached");
 }
 
 EMULATOR_TEST(wrong_metadata)
 {
     e->target = ".version 8.8\n.target sm_90";
-    emulator_expect(e,
-                    emulator_body(e,
-                                  "mov.u32 %r20, 0xeeee5eee;\nmov.f32 %f0, 0f00000000;\n"
-                                  "mov.u32 %r10, 0;\n"
-                                  "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f0, "
-                                  "%f0, %f0}, {%r10, %r10}, {%r10, %r10}, {%f0, %f0, %f0, %f0}, "
-                                  "%r20, 0;\nret;",
-                                  0, 0, 0),
-                    715, "metadata 0xeeee5eee names the elements of row 0 of A wrongly");
+    emulator_fails(e,
+                   "mov.u32 %r20, 0xeeee5eee;\nmov.f32 %f0, 0f00000000;\n"
+                   "mov.u32 %r10, 0;\n"
+                   "mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f0, %f0, "
+                   "%f0, %f0}, {%r10, %r10}, {%r10, %r10}, {%f0, %f0, %f0, %f0}, "
+                   "%r20, 0;\nret;",
+                   0, 0, 0, 715, "metadata 0xeeee5eee names the elements of row 0 of A wrongly");
 }
 
 // A function adds what its structure and its number have, by their addresses, and writes to both. A

@@ -62,8 +62,8 @@ EMULATOR_TEST(one_past_the_keys)
         assert_int_equal(undefined_bits(e, out + 4 * i), 0);
     // The comparison alone is reported.
     snprintf(text, sizeof(text), "%s@%%p2 bra L;\nL: %s", body, STORE);
-    emulator_expect(e, emulator_body(e, text, out, 0, 0), 719,
-                    "decides a guard: register %p2|memory, never written|ld.shared.u32 %r5");
+    emulator_fails(e, text, out, 0, 0, 719,
+                   "decides a guard: register %p2|memory, never written|ld.shared.u32 %r5");
 }
 
 EMULATOR_TEST(a_sum)
@@ -263,8 +263,7 @@ EMULATOR_TEST(carried)
         char body[4096];
         snprintf(body, sizeof(body), "%s%s\n%s", HALF_KNOWN, rows[i].body, STORE);
         uint64_t out = emulator_alloc(e, 128);
-        emulator_expect(
-            e, emulator_body(e, body, out, emulator_alloc(e, 128), emulator_alloc(e, 256)), 0, "");
+        emulator_runs(e, body, out, emulator_alloc(e, 128), emulator_alloc(e, 256));
         uint32_t lane0 = undefined_bits(e, out), lane3 = undefined_bits(e, out + 12);
         if (lane0 != rows[i].lane0 || lane3 != rows[i].lane3)
             fail_msg("%s: undefined are 0x%08x and 0x%08x", rows[i].body, (unsigned)lane0,
@@ -433,7 +432,7 @@ EMULATOR_TEST(warn_and_go_on)
             uint64_t out = emulator_alloc(e, 128), in = emulator_alloc(e, 128);
             told[0] = 0;
             told_times = 0;
-            emulator_expect(e, emulator_body(e, bodies[i], out, in, 0), 0, "");
+            emulator_runs(e, bodies[i], out, in, 0);
             memcpy(results[pass], emulator_at(e, out, 128), 128);
         }
         assert_memory_equal(results[0], results[1], 128);
@@ -571,7 +570,7 @@ static void run_trial(struct emulator *e, struct trial *t, unsigned fills)
     uint64_t in = emulator_upload(e, known, sizeof(known));
     uint64_t out = emulator_alloc(e, VALUES * 128), never = emulator_alloc(e, VALUES * 128);
     e->config.sanitize = EMU_SANITIZE_ON;
-    emulator_expect(e, emulator_body(e, t->body, out, in, never), 0, "");
+    emulator_runs(e, t->body, out, in, never);
     for (unsigned k = 0; k < VALUES; k++)
         for (unsigned i = 0; i < 32; i++)
             t->undefined[i][k] = undefined_bits(e, out + k * 128 + i * 4);
@@ -581,7 +580,7 @@ static void run_trial(struct emulator *e, struct trial *t, unsigned fills)
     for (unsigned round = 0; round < fills; round++) {
         for (unsigned k = 0; k < VALUES * 32; k++)
             fill[k] = round < 16 ? (round >> k / 32 & 1 ? UINT32_MAX : 0) : random_word();
-        emulator_expect(e, emulator_body(e, t->body, out, in, never), 0, "");
+        emulator_runs(e, t->body, out, in, never);
         results = emulator_at(e, out, VALUES * 128);
         for (unsigned k = 0; k < VALUES * 32; k++) {
             if (round)

@@ -11,7 +11,7 @@ static const uint32_t *results(struct emulator *e, const char *body)
     uint64_t out = emulator_zeros(e, 1024 * 4);
     snprintf(text, sizeof(text), "%s\nDONE:\n%sst.global.u32 [%%rd11], %%r5;\nret;", body,
              OUT_SLOT);
-    emulator_expect(e, emulator_body(e, text, out, out, 0), 0, "");
+    emulator_runs(e, text, out, out, 0);
     return emulator_at(e, out, 1024 * 4);
 }
 
@@ -68,7 +68,7 @@ EMULATOR_TEST(lanes_wait_for_lanes)
                        "@%p1 bra L;\nld.volatile.global.u32 %r6, [%rd0+4];\nadd.u32 %r6, %r6, 1;\n"
                        "st.volatile.global.u32 [%rd0+4], %r6;\nfence.acq_rel.gpu;\n"
                        "atom.global.exch.b32 %r7, [%rd0], 0;\nret;";
-    emulator_expect(e, emulator_body(e, lock, word, 0, 0), 0, "");
+    emulator_runs(e, lock, word, 0, 0);
     assert_int_equal(((uint32_t *)emulator_at(e, word, 8))[1], 32);
     // Lane 0 spins at the lower pc until lane 31 has stored. Only plain instructions.
     word = emulator_zeros(e, 8);
@@ -77,14 +77,14 @@ EMULATOR_TEST(lanes_wait_for_lanes)
                        "@%p2 bra S;\nret;\n"
                        "OTHERS: setp.eq.u32 %p3, %r0, 31;\n@%p3 st.volatile.global.u32 [%rd0], 1;\n"
                        "ret;";
-    emulator_expect(e, emulator_body(e, flag, word, 0, 0), 0, "");
+    emulator_runs(e, flag, word, 0, 0);
     // The reverse: a loop without memory order.
     word = emulator_zeros(e, 8);
     const char *weak =
         "setp.ne.u32 %p1, %r0, 31;\n@%p1 bra OTHERS;\n"
         "S: ld.global.u32 %r5, [%rd0];\nsetp.eq.u32 %p2, %r5, 0;\n@%p2 bra S;\nret;\n"
         "OTHERS: st.global.u32 [%rd0], 1;\nret;";
-    emulator_expect(e, emulator_body(e, weak, word, 0, 0), 0, "");
+    emulator_runs(e, weak, word, 0, 0);
 }
 
 EMULATOR_TEST(warps_wait_for_warps)
@@ -96,7 +96,7 @@ EMULATOR_TEST(warps_wait_for_warps)
                         "@%p1 bra S;\nbar.warp.sync -1;\nand.b32 %r8, %r0, 31;\n"
                         "setp.eq.u32 %p2, %r8, 0;\nadd.u32 %r6, %r6, 1;\n"
                         "@%p2 st.release.gpu.global.u32 [%rd0], %r6;\nret;";
-    emulator_expect(e, emulator_body(e, chain, word, 0, 0), 0, "");
+    emulator_runs(e, chain, word, 0, 0);
     assert_int_equal(*(uint32_t *)emulator_at(e, word, 8), 4);
 }
 

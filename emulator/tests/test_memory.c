@@ -57,7 +57,7 @@ TEST(addresses_and_red_zones)
 
 TEST(freed_is_told_from_outside)
 {
-    struct emu_memory *memory = emu_memory_create(64 * MIB, true);
+    OWNED_STRUCT(emu_memory) *memory = emu_memory_create(64 * MIB, true);
     uint64_t first = emu_memory_alloc(memory, 1000), start = 0, bytes = 0;
     bool freed = false;
     assert_false(emu_memory_free(memory, first + 256));
@@ -70,12 +70,11 @@ TEST(freed_is_told_from_outside)
     assert_true(start == first && bytes == 1000 && freed);
     for (int i = 0; i < 1000; i++) // an address in quarantine is not reused
         assert_true(emu_memory_alloc(memory, 1000) != first);
-    emu_memory_destroy(&memory);
 }
 
 TEST(addresses_come_back_in_the_end)
 {
-    struct emu_memory *memory = emu_memory_create(64 * MIB, false);
+    OWNED_STRUCT(emu_memory) *memory = emu_memory_create(64 * MIB, false);
     uint64_t highest = 0;
     for (int i = 0; i < 100000; i++) {
         uint64_t address = emu_memory_alloc(memory, 1 + (uint64_t)i % 5000);
@@ -85,12 +84,11 @@ TEST(addresses_come_back_in_the_end)
         highest = address > highest ? address : highest;
     }
     assert_true(highest < EMU_DEVICE_BASE + 40000 * MIB);
-    emu_memory_destroy(&memory);
 }
 
 TEST(shadow_starts_uninitialised)
 {
-    struct emu_memory *memory = emu_memory_create(64 * MIB, true);
+    OWNED_STRUCT(emu_memory) *memory = emu_memory_create(64 * MIB, true);
     const uint64_t sizes[] = { 77, 4 * MIB + 13 };
     for (int i = 0; i < 2; i++) {
         uint64_t address = emu_memory_alloc(memory, sizes[i]);
@@ -112,12 +110,11 @@ TEST(shadow_starts_uninitialised)
     enum emu_access_fault fault;
     emu_memory_access(memory, emu_memory_alloc(memory, 8), 8, &shadow, &fault);
     assert_null(shadow);
-    emu_memory_destroy(&memory);
 }
 
 TEST(the_limit_holds)
 {
-    struct emu_memory *memory = emu_memory_create(MIB, true);
+    OWNED_STRUCT(emu_memory) *memory = emu_memory_create(MIB, true);
     uint64_t available = 0, total = 0;
     assert_int_equal(emu_memory_alloc(memory, 0), 0);
     assert_int_equal(emu_memory_alloc(memory, MIB + 1), 0);
@@ -131,7 +128,6 @@ TEST(the_limit_holds)
     emu_memory_info(memory, &available, &total);
     assert_int_equal(available, MIB / 2);
     assert_true(emu_memory_alloc(memory, MIB / 2) != 0);
-    emu_memory_destroy(&memory);
 }
 
 TEST(some_bits_of_a_byte)
@@ -199,7 +195,7 @@ TEST(some_bits_of_a_byte)
 
 TEST(host_memory_at_its_own_address)
 {
-    struct emu_memory *memory = emu_memory_create(MIB, true);
+    OWNED_STRUCT(emu_memory) *memory = emu_memory_create(MIB, true);
     static unsigned char host[1000], other[1000];
     uint64_t address = (uint64_t)(uintptr_t)host;
     at(memory, address, 1, EMU_ACCESS_OUTSIDE);
@@ -220,7 +216,6 @@ TEST(host_memory_at_its_own_address)
     at(memory, address, 1, EMU_ACCESS_OUTSIDE);
     assert_true(emu_memory_map_host(memory, host, 4));
     at(memory, address, 4, EMU_ACCESS_OK);
-    emu_memory_destroy(&memory);
 }
 
 struct worker {
@@ -258,7 +253,7 @@ static void *allocate_and_look(void *argument)
 
 TEST(many_threads)
 {
-    struct emu_memory *memory = emu_memory_create(MIB, true);
+    OWNED_STRUCT(emu_memory) *memory = emu_memory_create(MIB, true);
     pthread_t threads[4];
     struct worker workers[4];
     for (unsigned i = 0; i < 4; i++) {
@@ -269,5 +264,4 @@ TEST(many_threads)
         pthread_join(threads[i], NULL);
         assert_int_equal(workers[i].failures, 0);
     }
-    emu_memory_destroy(&memory);
 }

@@ -14,9 +14,10 @@
 TEST(every_variant_on_every_target)
 {
     struct ptx_target target;
-    char *last = NULL;
+    ALLOCATED(char) *last = NULL;
     for (size_t t = 0; ptx_target_at(t, &target, NULL); t += SANITIZED_EVERY(11)) {
-        ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
+        OWNED(ptx_builder) *b =
+            ptx_builder_create(&(struct ptx_builder_params) { .target = target });
         variants_emit(b, variants_for(target, &last));
         const char *text = ptx_builder_finish(b);
         assert_non_null(text);
@@ -27,9 +28,7 @@ TEST(every_variant_on_every_target)
         assert_true(parsed.module->function_count > 40);
         emu_module_destroy(&parsed.module);
         assert_null(parsed.module);
-        ptx_builder_destroy(&b);
     }
-    free(last);
 }
 
 TEST(every_variant_alone)
@@ -42,17 +41,15 @@ TEST(every_variant_alone)
              more = variant_next(kernel, &spec)) {
             if (seen++ % SANITIZED_EVERY(29))
                 continue;
-            ptx_builder *b = ptx_builder_create(NULL);
+            OWNED(ptx_builder) *b = ptx_builder_create(NULL);
             ptx_kernel_emit(b, kernel, &spec);
             const char *text = ptx_builder_finish(b);
             assert_non_null(text);
-            struct emu_module *module = parse_ok(text);
+            OWNED_STRUCT(emu_module) *module = parse_ok(text);
             assert_int_equal(module->function_count, 1);
             assert_true(module->functions[0].is_entry && module->functions[0].param_count > 0);
             assert_ptr_equal(emu_module_entry(module, module->functions[0].name),
                              &module->functions[0]);
-            emu_module_destroy(&module);
-            ptx_builder_destroy(&b);
         }
     }
 }
@@ -68,13 +65,11 @@ TEST(samples_of_nvcc)
     for (size_t k = 0; k < sizeof samples / sizeof *samples; k++) {
         char path[512];
         snprintf(path, sizeof path, PTX_DIR "/%s.ptx", samples[k].name);
-        char *text = read_text(path);
-        struct emu_module *module = parse_ok(text);
+        ALLOCATED(char) *text = read_text(path);
+        OWNED_STRUCT(emu_module) *module = parse_ok(text);
         assert_int_equal(module->function_count, samples[k].functions);
         assert_non_null(emu_module_entry(module, "k"));
         assert_null(emu_module_entry(module, "nothing"));
-        emu_module_destroy(&module);
-        free(text);
     }
 }
 
@@ -202,10 +197,10 @@ TEST(labels_and_scopes)
 
 TEST(end_of_body_returns)
 {
-    struct emu_module *module = parse_ok(HEAD ".entry a() { }\n"
-                                              ".entry b() { .reg .pred p; @p ret; }\n"
-                                              ".entry c() { ret; }\n"
-                                              ".entry d() { bra E; E: }");
+    OWNED_STRUCT(emu_module) *module = parse_ok(HEAD ".entry a() { }\n"
+                                                     ".entry b() { .reg .pred p; @p ret; }\n"
+                                                     ".entry c() { ret; }\n"
+                                                     ".entry d() { bra E; E: }");
     assert_int_equal(module->functions[0].insn_count, 1);
     assert_int_equal(module->functions[1].insn_count, 2);
     assert_int_equal(module->functions[2].insn_count, 2);
@@ -214,12 +209,11 @@ TEST(end_of_body_returns)
         const struct emu_function *f = &module->functions[k];
         assert_int_equal(f->insns[f->insn_count - 1].opcode, EMU_OP_RET);
     }
-    emu_module_destroy(&module);
 }
 
 TEST(registers_are_those_named)
 {
-    struct emu_module *module =
+    OWNED_STRUCT(emu_module) *module =
         parse_ok(HEAD ".entry k() { .reg .b32 %r<1000000>; .reg .f32 %f;\n"
                       "mov.b32 %r15, 1; mov.b32 %r999999, %r15; mov.f32 %f, 1.0; }");
     const struct emu_function *f = emu_module_entry(module, "k");
@@ -227,12 +221,11 @@ TEST(registers_are_those_named)
     assert_string_equal(f->registers[0].name, "%f");
     assert_string_equal(f->registers[1].name, "%r15");
     assert_string_equal(f->registers[2].name, "%r999999");
-    emu_module_destroy(&module);
 }
 
 TEST(heads)
 {
-    struct emu_module *module = parse_ok(
+    OWNED_STRUCT(emu_module) *module = parse_ok(
         "// comment\n/* another\n */ .version 8.8\n.target sm_100a, texmode_unified, debug\n"
         ".address_size 64\n.visible .entry k(.param .u8 a, .param .align 16 .b8 b[20],\n"
         ".param .u64 .ptr .global .align 4 c)\n.maxntid 32, 2 .minnctapersm 3 .maxnreg 64\n"
@@ -249,12 +242,11 @@ TEST(heads)
     assert_int_equal(f->min_blocks, 3);
     assert_int_equal(f->max_registers, 64);
     assert_int_equal(emu_module_entry(module, "q")->required_block[2], 2);
-    emu_module_destroy(&module);
 }
 
 TEST(initial_values)
 {
-    struct emu_module *module =
+    OWNED_STRUCT(emu_module) *module =
         parse_ok(HEAD ".global .align 4 .b8 bytes[6] = {1, 0xff, -1};\n"
                       ".const .f32 grid[2][3] = {{1.0, 2.0}, {3.0}};\n"
                       ".global .u64 at[2] = {generic(bytes)+2, grid}, last = 7;\n"
@@ -276,25 +268,23 @@ TEST(initial_values)
     assert_int_equal(module->relocations[0].addend, 2);
     assert_int_equal(module->relocations[1].offset, 8);
     assert_int_equal(module->relocations[1].symbol, 2);
-    emu_module_destroy(&module);
 }
 
 // The upper half is 0, also of a negative number, as in what ptxas 13.0 writes.
 TEST(initial_values_of_128_bits)
 {
-    struct emu_module *module = parse_ok(".version 8.8\n.target sm_90\n.address_size 64\n"
-                                         ".const .align 16 .b128 wide[3] = {5, -8};\n");
+    OWNED_STRUCT(emu_module) *module = parse_ok(".version 8.8\n.target sm_90\n.address_size 64\n"
+                                                ".const .align 16 .b128 wide[3] = {5, -8};\n");
     static const uint64_t wide[] = { 5, 0, UINT64_C(0) - 8, 0, 0, 0 };
 
     assert_memory_equal(module->symbols[0].init, wide, sizeof wide);
-    emu_module_destroy(&module);
 }
 
 // Each kernel has its own shared variables and those of the functions that it calls. Common ones
 // have one address.
 TEST(shared_memory)
 {
-    struct emu_module *module =
+    OWNED_STRUCT(emu_module) *module =
         parse_ok(HEAD ".shared .align 8 .b8 common[24];\n.extern .shared .align 16 .b8 dyn[];\n"
                       ".func f() { .shared .b32 inner[2]; st.shared.b32 [inner], 1; ret; }\n"
                       ".entry a() { .shared .b32 own[4]; st.shared.b32 [own], 1; call f; ret; }\n"
@@ -306,5 +296,4 @@ TEST(shared_memory)
     assert_true(emu_module_entry(module, "a")->shared_bytes >= 24);
     assert_true(emu_module_entry(module, "c")->shared_bytes >= 24);
     assert_true(module->symbols[1].is_extern && module->symbols[1].bytes == 0);
-    emu_module_destroy(&module);
 }

@@ -36,9 +36,8 @@ TEST(samples)
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[1024];
         snprintf(path, sizeof path, PTX_DIR "/%s.ptx", names[k]);
-        char *text = read_text(path);
+        ALLOCATED(char) *text = read_text(path);
         each_allocation_fails(text);
-        free(text);
     }
 }
 
@@ -62,7 +61,7 @@ TEST(many)
 
 TEST(programs_of_a_module)
 {
-    struct emu_module *module = parse_ok(HEAD ".entry k() { ret; }");
+    OWNED_STRUCT(emu_module) *module = parse_ok(HEAD ".entry k() { ret; }");
     const int before = live_allocations;
     for (int k = 1; k <= 2; k++) {
         failing_allocation = k;
@@ -76,5 +75,4 @@ TEST(programs_of_a_module)
     assert_non_null(programs);
     emu_programs_destroy(&programs);
     assert_int_equal(live_allocations, before);
-    emu_module_destroy(&module);
 }

@@ -16,6 +16,14 @@ static inline ptx_builder *builder_at(int sm)
     return ptx_builder_create(&(struct ptx_builder_params) { .target = { .sm = sm } });
 }
 
+// A builder `b` for this target, and its entry k (with attributes), whose body follows.
+#define NEW_ENTRY(b, sm)                                                                           \
+    ptx_builder *b = builder_at(sm);                                                               \
+    ptx_entry (b, "k")
+#define NEW_ENTRY_WITH(b, sm, ...)                                                                 \
+    ptx_builder *b = builder_at(sm);                                                               \
+    ptx_entry (b, "k", __VA_ARGS__)
+
 // The finished text, or a failed test.
 static inline const char *finished(ptx_builder *b)
 {

@@ -4,6 +4,7 @@
 #define PTXGEN_TESTS_MODULE_FIXTURE_H
 
 #include "builder_fixture.h"
+#include "open_device.h"
 
 #include <ptxgen/driver.h>
 
@@ -15,19 +16,6 @@ static inline void check(ptx_status status)
 {
     if (status)
         fail_msg("%s: %s", ptx_status_name(status), ptx_error_message());
-}
-
-// Opens the device. The status of the process where there is none, else 0.
-static inline int open_device(void)
-{
-    gpu = ptx_device_open(NULL);
-    if (gpu)
-        return 0;
-    const ptx_status status = ptx_error_status();
-    const bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
-    fprintf(stderr, "%s: %s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable",
-            ptx_error_message());
-    return absent ? 77 : 1;
 }
 
 static int kept;

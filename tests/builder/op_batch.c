@@ -20,7 +20,7 @@ char *op_case_text(const struct op_case *c, struct ptx_target target, int isa, i
                    bool *failed)
 {
     struct ptx_builder_params params = { .target = target, .isa = isa };
-    ptx_builder *b = ptx_builder_create(&params);
+    OWNED(ptx_builder) *b = ptx_builder_create(&params);
 
     ptx_entry (b, "k") {
         struct op_frame frame = op_frame_open(b);
@@ -35,7 +35,6 @@ char *op_case_text(const struct op_case *c, struct ptx_target target, int isa, i
     if (!text)
         text = ptx_builder_error(b);
     char *own = copy(text, strlen(text));
-    ptx_builder_destroy(&b);
     return own;
 }
 

@@ -6,7 +6,7 @@
 
 TEST(a_module_has_one_text)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
 
     asm_module(b);
     assert_string_equal(finished(b),
@@ -68,13 +68,11 @@ TEST(a_module_has_one_text)
                         "    st.global.u32       [dropped+4], %r3;\n"
                         "    ret;\n"
                         "}\n");
-    ptx_builder_destroy(&b);
 }
 
 TEST(operands_have_every_type)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_val d[16];
         ptx_asm_many(b, d, "all %0 %1 %2 %3 %4 %5 %6 %7 %8 %9 %10 %11 %12 %13 %14 %15;",
                      .result = { PTX_PRED, PTX_U8, PTX_U16, PTX_U32, PTX_U64, PTX_S8, PTX_S16,
@@ -105,8 +103,7 @@ TEST(every_list_can_be_full)
                            : k < 112 ? "i _,%%%d; "
                                      : "i [%%%d]; ",
                            k);
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         struct ptx_asm_params p = { .text = text };
         ptx_val d[16];
         for (int k = 0; k < 64; k++) {
@@ -128,8 +125,7 @@ TEST(every_list_can_be_full)
 // A text that writes a result before it reads a variable must not get one register for both.
 TEST(results_have_registers_of_their_own)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val v = ptx_var(b, ptx_u32(3));
         ptx_set(
             b, v,
@@ -149,8 +145,7 @@ TEST(results_have_registers_of_their_own)
 
 TEST(statements_are_lines)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_asm(b, ";;trap ; @%0 trap;@!%0   trap;\r\n\tnanosleep.u32\n 5\n;",
                 .in = { ptx_eq(b, 1u, ptx_u32(2)) });
         ptx_asm(b, "{ { { trap; } trap; } }");
@@ -301,13 +296,12 @@ TEST(suffixes_are_families)
     };
 
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        ptx_builder *b =
+        OWNED(ptx_builder) *b =
             ptx_builder_create(&(struct ptx_builder_params) { .target = cases[k].has });
         ptx_entry (b, "k")
             ptx_asm(b, "new.thing;", .sm = cases[k].least.sm, .suffix = cases[k].least.suffix);
         if (!!ptx_builder_finish(b) != cases[k].accepted)
             fail_msg("case %zu: %s", k, ptx_builder_error(b) ? ptx_builder_error(b) : "accepted");
-        ptx_builder_destroy(&b);
     }
 }
 
@@ -358,13 +352,12 @@ TEST(modules_are_refused)
     MODULE_REFUSED(".global .u32 x needs sm_90", ".global .u32 x;", .declares = { "x" }, .sm = 90);
     MODULE_REFUSED("needs sm_90a", "\n .global .u32 x;", .declares = { "x" }, .sm = 90,
                    .suffix = 'a');
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k")
         ptx_barrier(b);
     assert_non_null(finished(b));
     ptx_asm_module(b, ".global .u32 x;", .declares = { "x" });
     assert_non_null(strstr(ptx_builder_error(b), "ptx_asm_module: the module is finished"));
-    ptx_builder_destroy(&b);
 }
 
 TEST(names_of_texts_are_taken)

@@ -90,8 +90,7 @@ TEST(facts_are_refused)
 TEST(pointers_keep_their_word)
 {
     for (int wrong = 0; wrong < 4; wrong++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, 80) {
             ptx_ptr in = ptx_param_ptr(b, PTX_U32, "in", .readonly = true);
             ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out", .writeonly = true);
             ptx_asm(b, "ld.global.u32 %0, [%1];", .result = { PTX_U32 }, .at = { in },
@@ -111,8 +110,7 @@ TEST(pointers_keep_their_word)
             EXPECT_ERROR(b, "k: ptx_asm: the pointer was never set");
     }
     // Nobody can write constants and parameters.
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr c = ptx_const(b, PTX_U32, "c", .count = 4), p = ptx_param_array(b, PTX_U32, "p", 4);
         ptx_asm(b, "ld.const.u32 %0, [%1]; ld.param.u32 %0, [%2];", .result = { PTX_U32 },
                 .at = { ptx_at(b, c, 1), ptx_at(b, p, 2) });
@@ -237,8 +235,7 @@ TEST(divergence_is_followed)
 
     for (size_t k = 0; k < 2 * sizeof cases / sizeof *cases; k++) {
         const bool block = k & 1, accepted = block ? cases[k / 2].block : cases[k / 2].warp;
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k", .block = { 256 }) {
+        NEW_ENTRY_WITH (b, 80, .block = { 256 }) {
             ptx_val x = cases[k / 2].from_tid ? ptx_tid(b, PTX_X) : ptx_ctaid(b, PTX_X);
             ptx_val p = ptx_asm(b, "setp.eq.u32 %0, %1, 3;", .result = { PTX_PRED }, .in = { x },
                                 .divergence = cases[k / 2].said);
@@ -273,8 +270,7 @@ TEST(special_registers_diverge)
     READS("mov.u32 %0, %%clock;", .divergence = PTX_DIVERGENCE_NONE);
     READS("mov.u32 %0, %%pm0;", .divergence = PTX_DIVERGENCE_OPERANDS);
     READS("mov.u32 %0, %%lanemask_lt;", .divergence = PTX_DIVERGENCE_NONE);
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k", .block = { 256 }) {
+    NEW_ENTRY_WITH (b, 80, .block = { 256 }) {
         ptx_asm(b, "mov.u32 %0, %%tid.x;", .result = { PTX_U32 });
         ptx_val warp = ptx_asm(b, "{ .reg .u32 t; mov.u32 t, %%tid.x; shr.u32 %0, t, 5; }",
                                .result = { PTX_U32 }, .divergence = PTX_DIVERGENCE_WARPS);
@@ -308,8 +304,7 @@ TEST(guards_of_texts_are_refused)
     SKIPS("{ @%0 bra x; bra y; x: bar.sync 0; y: }", "bar.sync", "a branch");
     SKIPS("{ { @%0 bra x; { bar.sync 0; } } x: }", "bar.sync", "a branch");
     SKIPS("{ t: .branchtargets x, x; @%0 brx.idx 0, t; bar.sync 0; x: }", "bar.sync", "a branch");
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k", .block = { 256 }) {
+    NEW_ENTRY_WITH (b, 80, .block = { 256 }) {
         ptx_val p = ptx_eq(b, ptx_ctaid(b, PTX_X), 3), q = ptx_eq(b, ptx_tid(b, PTX_X), 3);
         ptx_asm(b, "@%0 bar.sync 0;", .in = { p }, .convergence = PTX_CONVERGENCE_BLOCK);
         ptx_asm(b, "{ @%0 bra x; membar.gl; x: bar.sync 0; @%0 bra y; membar.cta; y: }",
@@ -323,8 +318,7 @@ TEST(guards_of_texts_are_refused)
 // A variable that a text sets in divergent code varies, whatever is said about its results.
 TEST(variables_set_in_divergent_code_vary)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k", .block = { 256 }) {
+    NEW_ENTRY_WITH (b, 80, .block = { 256 }) {
         ptx_val v = ptx_var(b, ptx_u32(1));
         ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), 5))
             ptx_asm(b, "add.u32 %0, %0, 1;", .inout = { v }, .pure = true);
@@ -366,8 +360,7 @@ TEST(convergence_is_checked)
     for (size_t k = 0; k < 3 * sizeof cases / sizeof *cases; k++) {
         const size_t where = k % 3; // everywhere, in some warps, in some lanes
         const bool refused = where == 1 ? cases[k / 3].warps : where == 2 && cases[k / 3].lanes;
-        ptx_builder *b = builder_at(90);
-        ptx_entry (b, "k", .block = { 256 }) {
+        NEW_ENTRY_WITH (b, 90, .block = { 256 }) {
             ptx_val tid = ptx_tid(b, PTX_X), v = ptx_var(b, tid);
             ptx_val here = where == 0 ? ptx_eq(b, ptx_ctaid(b, PTX_X), 0)
                                       : ptx_lt(b, tid, where == 1 ? 64 : 65);

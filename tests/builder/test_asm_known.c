@@ -8,7 +8,8 @@ enum { EVERYWHERE, SOME_WARPS, SOME_LANES, GUARDED };
 // Whether a text is accepted that sets a result before the instruction.
 static bool accepts(const char *mnemonic, const char *operand, struct ptx_asm_params p, int where)
 {
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = { 100, 'a' } });
+    OWNED(ptx_builder) *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = { 100, 'a' } });
     char text[200];
 
     snprintf(
@@ -25,7 +26,6 @@ static bool accepts(const char *mnemonic, const char *operand, struct ptx_asm_pa
         }
     }
     const bool accepted = ptx_builder_finish(b);
-    ptx_builder_destroy(&b);
     return accepted;
 }
 
@@ -337,8 +337,7 @@ TEST(results_are_set_on_each_way)
     };
 
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k")
+        NEW_ENTRY (b, 80)
             ptx_asm(b, cases[k].text, RESULT, .in = { ptx_bool(true) });
         if (cases[k].words)
             EXPECT_ERROR(b, "k: ptx_asm: ", cases[k].words);

@@ -52,8 +52,7 @@ TEST(targets_and_isa_are_checked)
 
 TEST(the_isa_is_the_least_that_is_needed)
 {
-    ptx_builder *b = builder_at(75);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 75) {
         ptx_tanh(b, ptx_f32(1));
         ptx_nanosleep(b, ptx_u32(1));
     }
@@ -99,8 +98,7 @@ TEST(a_user_has_errors_too)
 {
     static char longer[2000];
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k")
+    NEW_ENTRY (b, 80)
         ptx_builder_fail(b, "no kernel for %d bits", 7);
     assert_string_equal(after_place(ptx_builder_error(b)), "k: no kernel for 7 bits");
     EXPECT_ERROR(b, "k: no kernel for 7 bits");
@@ -158,7 +156,7 @@ TEST(values_belong_to_their_entry_and_builder)
     ptx_ptr array = { { 0 }, 0, 0, 0, 0, 0, 0, 0 };
     ptx_label label = { 0 };
 
-    ptx_builder *other = builder_at(80);
+    OWNED(ptx_builder) *other = builder_at(80);
     ptx_entry (other, "other") {
         value = ptx_tid(other, PTX_X);
         var = ptx_var(other, value);
@@ -197,7 +195,6 @@ TEST(values_belong_to_their_entry_and_builder)
     FOREIGN(ptx_branch(b, label), "branch: the label is not one of this entry",
             "branch: the label is not one of this entry");
 #undef FOREIGN
-    ptx_builder_destroy(&other);
 }
 
 // What a caller asks before it uses a value that it was given.
@@ -232,8 +229,7 @@ TEST(a_value_is_usable_where_it_was_made)
 // The number of a value has 22 bits.
 TEST(a_module_has_a_limit)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_tid(b, PTX_X);
         for (long k = 0; k < 1L << 22 && !ptx_builder_error(b); k++)
             x = ptx_copy(b, x);

@@ -17,8 +17,7 @@ static void store_all(ptx_builder *b, ptx_ptr out, unsigned count, const ptx_val
 
 TEST(a_chain_stands_together)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p");
         ptx_val x[3], sum[3], carry, borrow, wide[4];
         for (unsigned k = 0; k < 3; k++)
@@ -44,8 +43,7 @@ TEST(a_chain_stands_together)
 // A variable that a chain reads keeps its value until the chain has ended.
 TEST(a_chain_sets_no_variable)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_param_ptr(b, PTX_U64, "p");
         ptx_val x[2] = { ptx_var(b, ptx_load(b, p, 0)), ptx_var(b, ptx_load(b, p, 1)) };
         ptx_val sum[2];
@@ -61,8 +59,7 @@ TEST(a_chain_sets_no_variable)
 // A sum of words that differ between threads differs in every word.
 TEST(carries_diverge)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x[2] = { ptx_tid(b, PTX_X), ptx_u32(1) }, sum[2];
         ptx_words_add(b, 2, sum, x, (ptx_val[]) { ptx_u32(1), ptx_u32(2) }, NULL);
         ptx_if (b, ptx_eq(b, sum[1], 3))
@@ -103,8 +100,7 @@ TEST(wrong_words_are_named)
 
 TEST(vectors_are_added)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), h = ptx_param_ptr(b, PTX_BF16, "h");
         ptx_val x = ptx_load(b, p, 0), y = ptx_load(b, h, 0);
         ptx_atomic_vec(b, PTX_ATOMIC_add, p, 4, ptx_vec4(x, 1.5, x, 0));
@@ -122,8 +118,7 @@ TEST(vectors_are_added)
 
 TEST(lines_are_prefetched)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p", .readonly = true);
         ptx_ptr l = ptx_local(b, PTX_F32, 64);
         ptx_prefetch(b, p, 32, PTX_PREFETCH_L2);
@@ -145,8 +140,7 @@ TEST(lines_are_prefetched)
 
 TEST(threads_arrive)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k", .block = { 128 }) {
+    NEW_ENTRY_WITH (b, 80, .block = { 128 }) {
         ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), 64))
             ptx_barrier_arrive(b, 3, 128);
         ptx_else (b)
@@ -203,8 +197,7 @@ TEST(wrong_accesses_are_named)
     REFUSED(ptx_barrier_arrive(b, 16, 64), "barrier_arrive: barrier 16 for 64 threads");
     REFUSED(ptx_barrier_arrive(b, 1, 0), "barrier_arrive: barrier 1 needs the number of threads");
     REFUSED(ptx_barrier_arrive(b, 1, 100), "barrier_arrive: barrier 1 for 100", "whole warps");
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k")
+    NEW_ENTRY (b, 80)
         ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), 7))
             ptx_barrier_arrive(b, 1, 64);
     EXPECT_ERROR(b, "k: bar.arrive needs all lanes of a warp, and is in code "
@@ -230,8 +223,8 @@ TEST(barriers_count_once)
         { 3, 0, 64, 0, NULL },
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k", .block = { cases[k].block, cases[k].block != 0, cases[k].block != 0 }) {
+        NEW_ENTRY_WITH (b, 80,
+                        .block = { cases[k].block, cases[k].block != 0, cases[k].block != 0 }) {
             if (cases[k].wait == 1)
                 ptx_barrier(b);
             else
@@ -243,8 +236,7 @@ TEST(barriers_count_once)
         else
             EXPECT_LINES(b, "bar.arrive ");
     }
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k", .block = { 128 }) {
+    NEW_ENTRY_WITH (b, 80, .block = { 128 }) {
         ptx_barrier_arrive(b, 1, 64);
         ptx_barrier_named(b, 1, 128);
     }

@@ -8,8 +8,6 @@
 
 enum { THREADS = 128 };
 
-static struct gpu gpu;
-
 // ---- a kernel with an array of u64 in and one out, per thread -----------------------------------
 
 typedef void write_body(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_val thread);
@@ -30,8 +28,8 @@ static void divide(ptx_builder *b)
 static void run(void (*before)(ptx_builder *), write_body *body, const void *in, size_t in_bytes,
                 void *out, size_t out_bytes)
 {
-    ptx_builder *b =
-        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(&gpu) });
+    OWNED(ptx_builder) *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target() });
     if (before)
         before(b);
     ptx_entry (b, "k", .block = { THREADS }, .max_registers = 128) {
@@ -43,12 +41,12 @@ static void run(void (*before)(ptx_builder *), write_body *body, const void *in,
     const char *text = ptx_builder_finish(b);
     if (!text)
         fail_msg("%s", ptx_builder_error(b));
-    ptx_module *module = ptx_module_load(gpu.device, text, NULL);
+    OWNED(ptx_module) *module = ptx_module_load(gpu.device, text, NULL);
     const ptx_function *function = ptx_module_function(module, "k");
     if (!function)
         fail_msg("%s\n%s", ptx_error_message(), text);
-    ptx_buffer *source = ptx_buffer_create(gpu.device, in_bytes);
-    ptx_buffer *target = ptx_buffer_create(gpu.device, out_bytes);
+    OWNED(ptx_buffer) *source = ptx_buffer_create(gpu.device, in_bytes);
+    OWNED(ptx_buffer) *target = ptx_buffer_create(gpu.device, out_bytes);
     const CUdeviceptr from_at = ptx_buffer_address(source), to_at = ptx_buffer_address(target);
     const uint32_t unused = 7;
     const struct ptx_arg args[] = { PTX_ARG(unused), PTX_ARG(from_at), PTX_ARG(to_at) };
@@ -61,10 +59,6 @@ static void run(void (*before)(ptx_builder *), write_body *body, const void *in,
     assert_int_equal(ptx_launch(function, &launch), PTX_OK);
     assert_int_equal(ptx_buffer_download(target, 0, out, out_bytes, gpu.stream), PTX_OK);
     assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
-    ptx_buffer_destroy(&source);
-    ptx_buffer_destroy(&target);
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
 }
 
 static uint64_t random_word(uint64_t *state)
@@ -286,7 +280,7 @@ TEST(vectors_of_atomics)
     uint16_t halves[2];
     const float total = THREADS * (THREADS - 1) / 2;
 
-    if (gpu_target(&gpu).sm < 90)
+    if (gpu_target().sm < 90)
         return;
     for (unsigned t = 0; t < THREADS; t++)
         in[t] = t;
@@ -326,7 +320,4 @@ TEST(arrivals_hand_over)
         assert_int_equal(out[t], 1000 + THREADS / 2 - 1 - t);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

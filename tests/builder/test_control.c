@@ -4,8 +4,7 @@
 
 TEST(variables_change_and_copies_do_not)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_S32, "out");
         ptx_val x = ptx_param(b, PTX_S32, "x");
         ptx_val var = ptx_var(b, x);
@@ -25,8 +24,7 @@ TEST(variables_change_and_copies_do_not)
 // A copy is written only if something reads it after the variable changed, or where it may have.
 TEST(copies_that_nothing_needs_are_dropped)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
         ptx_val x = ptx_tid(b, PTX_X), never_set = ptx_var(b, x);
         ptx_val var = ptx_var(b, ptx_mul(b, x, 3)), copy = ptx_copy(b, var);
@@ -65,8 +63,7 @@ TEST(a_result_is_not_dropped)
 // `x = op; mov var, x` becomes `var = op` only if nothing else reads x.
 TEST(a_value_used_twice_is_not_merged)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
         ptx_val var = ptx_var(b, ptx_u32(1)), p = ptx_var(b, ptx_bool(true));
         ptx_val sum = ptx_add(b, var, ptx_u32(2));
@@ -93,8 +90,7 @@ TEST(a_value_used_twice_is_not_merged)
 // The same for an operation of several results: a variable takes one of them.
 TEST(all_results_of_a_load_are_merged)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p");
         ptx_val x = ptx_var(b, ptx_u32(1)), y = ptx_var(b, ptx_u32(2));
         ptx_vec crossed = ptx_load_vec(b, p, ptx_u32(0), 2);
@@ -125,8 +121,7 @@ TEST(all_results_of_a_load_are_merged)
 
 TEST(conditions_branch_around)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
         ptx_val p = ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0));
         ptx_if (b, p) {
@@ -164,8 +159,7 @@ TEST(counting_loops_never_wrap)
         const char *name = ptx_type_name(types[t]), *file = t < 2 ? "r" : "rd";
         const unsigned first = t < 2 ? 1 : 3;
         char test[64], left[64], last[64], next[64];
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, 80) {
             ptx_ptr out = ptx_param_ptr(b, types[t], "out");
             ptx_for (b, i, ptx_imm(types[t], 5), ptx_imm(types[t], ends[t]), ptx_imm(types[t], 7))
                 ptx_store(b, out, ptx_u32(0), i);
@@ -182,8 +176,7 @@ TEST(counting_loops_never_wrap)
 
 TEST(bounds_are_taken_once)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
         ptx_val hi = ptx_var(b, ptx_u32(10)), step = ptx_var(b, ptx_u32(1));
         ptx_for (b, i, ptx_u32(0), hi, step) {
@@ -199,8 +192,7 @@ TEST(bounds_are_taken_once)
 
 TEST(loops_are_left_by_their_labels)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val n = ptx_var(b, ptx_param(b, PTX_U32, "n"));
         ptx_while (b, ptx_gt(b, n, ptx_u32(0))) {
             ptx_set(b, n, ptx_sub(b, n, ptx_u32(1)));
@@ -225,8 +217,7 @@ TEST(raw_labels_are_named)
 
     memset(longer, 'x', 100);
     longer[100] = 0;
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_label again = ptx_label_create(b, "again"), out = ptx_label_create(b, NULL);
         ptx_label wide = ptx_label_create(b, longer), unused = ptx_label_create(b, "unused");
         ptx_label shared = ptx_label_create(b, "shared");
@@ -319,8 +310,7 @@ TEST(misplaced_calls_are_named)
 // as the first.
 TEST(else_ifs_chain)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val t = ptx_tid(b, PTX_X);
         ptx_if (b, ptx_eq(b, t, 1)) {}
         ptx_else_if (b, ptx_eq(b, t, 2))
@@ -365,7 +355,7 @@ TEST(an_else_is_a_statement)
     char braces[4096];
 
     for (int with_braces = 1; with_braces >= 0; with_braces--) {
-        ptx_builder *b = builder_at(80);
+        OWNED(ptx_builder) *b = builder_at(80);
         ptx_entry (b, "k") {
             ptx_val t = ptx_tid(b, PTX_X), x = ptx_lt(b, t, 5), y = ptx_lt(b, t, 3);
             if (with_braces) {
@@ -399,7 +389,6 @@ TEST(an_else_is_a_statement)
             snprintf(braces, sizeof braces, "%s", finished(b));
         else
             assert_string_equal(finished(b), braces);
-        ptx_builder_destroy(&b);
     }
 }
 
@@ -442,8 +431,7 @@ TEST(misplaced_else_ifs_are_refused)
                            "not: x was made inside a block that is closed");
     // Only some threads come to the conditions after the first.
     for (int inside = 0; inside < 2; inside++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k", .block = { 64 }) {
+        NEW_ENTRY_WITH (b, 80, .block = { 64 }) {
             ptx_val few = ptx_eq(b, ptx_tid(b, PTX_X), 3), all = ptx_eq(b, ptx_ctaid(b, PTX_X), 3);
             ptx_if (b, inside ? few : all) {}
             ptx_else_if (b, all)
@@ -461,8 +449,7 @@ TEST(misplaced_else_ifs_are_refused)
 // exactly.
 TEST(loops_count_down)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val n = ptx_param(b, PTX_U32, "n"), m = ptx_param(b, PTX_S64, "m");
         ptx_for_down (b, i, n, 0, 1)
             ptx_continue_if(b, ptx_eq(b, i, 4));
@@ -510,8 +497,7 @@ TEST(bad_loops_down_are_refused)
 // As C's int.
 TEST(numbers_alone_count_in_s32)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_for (b, i, 0, 4, 1)
             ptx_mul(b, i, i);
         ptx_for_down (b, i, 4, -4, 2)
@@ -530,8 +516,7 @@ TEST(counters_end_with_their_loops)
             ptx_add(b, kept, 1), "add: x was made inside a block that is closed");
     REFUSED(ptx_val kept = { 0 }; ptx_grid_stride (b, i, u) kept = i;
             ptx_copy(b, kept), "copy: x was made inside a block that is closed");
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val n = ptx_param(b, PTX_U32, "n"), kept = ptx_var(b, n);
         ptx_for (b, i, 0, n, 1) {
             ptx_break_if(b, ptx_eq(b, i, 4));
@@ -600,8 +585,7 @@ TEST(blocks_left_by_c_are_reported)
 
     TEST(a_loop_continues)
     {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, 80) {
             ptx_val n = ptx_tid(b, PTX_X);
             ptx_for (b, i, 0, n, 1) {
                 ptx_if (b, ptx_eq(b, i, 3))

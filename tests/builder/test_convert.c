@@ -50,8 +50,7 @@ TEST(conversions_are_spelled)
 // Between the same types, one after the other in a module.
 TEST(modifiers_are_those_of_each_conversion)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_var(b, ptx_f32(0));
         for (int k = 0; k < 2; k++) {
             ptx_cvt(b, PTX_S32, x);
@@ -108,8 +107,7 @@ TEST(bf16_is_converted_on_every_target)
 // The conversion of a variable to its own type gives its value now, not the variable.
 TEST(a_converted_variable_is_its_value_now)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
         ptx_val var = ptx_var(b, ptx_f32(1));
         ptx_val same = ptx_cvt(b, PTX_F32, var);
@@ -126,8 +124,7 @@ TEST(a_converted_variable_is_its_value_now)
 
 TEST(bits_are_seen_as_another_type)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val f = ptx_copy(b, ptx_f32(1)), d = ptx_copy(b, ptx_f64(1));
         ptx_val u = ptx_bitcast(b, PTX_U32, f);
         ptx_val s = ptx_bitcast(b, PTX_S32, u);
@@ -143,8 +140,7 @@ TEST(bits_are_seen_as_another_type)
 
 TEST(lanes_are_packed_and_unpacked)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val h = ptx_copy(b, ptx_imm(PTX_F16, 1)), w = ptx_copy(b, ptx_u32(7));
         ptx_val two = ptx_pack(b, PTX_F16X2, ptx_vec2(h, ptx_imm(PTX_F16, 2)));
         ptx_vec four = { { h, h, h, h }, 4 };
@@ -163,8 +159,7 @@ TEST(lanes_are_packed_and_unpacked)
 TEST(pairs_are_narrowed_with_the_first_in_the_lower_half)
 {
     for (int sm = 75; sm <= 80; sm += 5) {
-        ptx_builder *b = builder_at(sm);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, sm) {
             ptx_val lo = ptx_copy(b, ptx_f32(1)), hi = ptx_copy(b, ptx_f32(2));
             ptx_cvt_pack(b, PTX_F16X2, lo, hi);
             ptx_cvt_pack(b, PTX_BF16X2, lo, hi);
@@ -181,8 +176,7 @@ TEST(pairs_are_narrowed_with_the_first_in_the_lower_half)
 TEST(small_floats_are_spelled)
 {
     for (int sm = 89; sm <= 90; sm++) {
-        ptx_builder *b = builder_at(sm);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, sm) {
             ptx_val lo = ptx_copy(b, ptx_f32(1)), hi = ptx_copy(b, ptx_f32(2));
             ptx_val x = ptx_cvt_pack(b, PTX_E4M3X2, lo, hi);
             ptx_val y = ptx_cvt(b, PTX_E5M2X2, lo, .hi = hi, .relu = true);
@@ -203,8 +197,7 @@ TEST(small_floats_are_spelled)
                      "cvt.rn.satfinite.e4m3x2.f32 %rs4, 0f40200000, %f1;",
                      "cvt.rna.tf32.f32 %r3, %f1;", "mov.b32 %f3, %r3;", "st.shared.b16 ");
     }
-    ptx_builder *b = builder_at(100);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 100) {
         ptx_val x = ptx_copy(b, ptx_f32(1));
         ptx_cvt(b, PTX_TF32, x, .round = PTX_ROUND_RN, .relu = true);
         ptx_cvt(b, PTX_TF32, x, .round = PTX_ROUND_RZ, .satfinite = true);

@@ -250,8 +250,7 @@ TEST(lengths_and_bounds_are_there)
     };
 
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, 80) {
             ptx_val n = ptx_param(b, PTX_U32, "n");
             ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p", .length = cases[k].length,
                                       .computed_length = cases[k].computed);

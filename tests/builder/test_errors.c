@@ -258,7 +258,7 @@ static void count_told(void *user, const char *error)
 
 TEST(there_are_at_most_twenty)
 {
-    ptx_builder *b = ptx_builder_create(
+    OWNED(ptx_builder) *b = ptx_builder_create(
         &(struct ptx_builder_params) { .all_errors = true, .on_error = count_told });
     unsigned count = 0;
 
@@ -279,13 +279,12 @@ TEST(there_are_at_most_twenty)
     assert_int_equal(count, 20);
     assert_int_equal(told, 1);
     assert_non_null(strstr(ptx_builder_error_at(b, 19), "k.c:19: k: ptx_sqrt"));
-    ptx_builder_destroy(&b);
 }
 
 // An error without a place is the last: its text shows what stands before it.
 TEST(without_a_place_it_is_the_last)
 {
-    ptx_builder *b = builder_of_all();
+    OWNED(ptx_builder) *b = builder_of_all();
     const int k = (ptx_entry_begin)(b, (struct ptx_entry_params) { .name = "k" });
     ptx_val x = (ptx_tid)(b, PTX_X);
     (ptx_sqrt)(b, x);
@@ -294,13 +293,12 @@ TEST(without_a_place_it_is_the_last)
     assert_null(ptx_builder_finish(b));
     assert_non_null(strstr(ptx_builder_error_at(b, 0), "%tid.x;"));
     assert_null(ptx_builder_error_at(b, 1));
-    ptx_builder_destroy(&b);
 }
 
 // Without the option there is one, and nothing changes.
 TEST(one_error_is_the_default)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_sqrt(b, ptx_u32(1));
         ptx_shl(b, ptx_u32(1), 1.5);
@@ -324,7 +322,6 @@ TEST(one_error_is_the_default)
     assert_null(ptx_builder_finish(b));
     assert_non_null(strstr(ptx_builder_error_at(b, 0), "unknown target sm_71"));
     assert_null(ptx_builder_error_at(b, 1));
-    ptx_builder_destroy(&b);
 }
 
 // The allocator refuses the n-th block: one error, or all of them, and never a crash.
@@ -343,7 +340,7 @@ TEST(memory_runs_out)
 {
     for (unsigned blocks = 1; blocks < 40; blocks++) {
         unsigned left = blocks;
-        ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) {
+        OWNED(ptx_builder) *b = ptx_builder_create(&(struct ptx_builder_params) {
             .target = { .sm = 90 }, .all_errors = true, .resize = refuse, .user = &left });
         ptx_entry (b, "k") {
             ptx_val x = ptx_sqrt(b, ptx_u32(1));
@@ -353,6 +350,5 @@ TEST(memory_runs_out)
         }
         assert_null(ptx_builder_finish(b));
         assert_non_null(ptx_builder_error_at(b, 0));
-        ptx_builder_destroy(&b);
     }
 }

@@ -12,8 +12,6 @@
 
 enum { ROWS = 32, COLUMNS = 40, PAD = 16, MOST_BYTES = COLUMNS * (32 * 8 + PAD) };
 
-static struct gpu gpu;
-
 // `sm`: the target of the text.
 static const struct shape {
     ptx_type a, b, c;
@@ -142,7 +140,7 @@ static void run(ptx_builder *b, struct data d)
 
     if (!text)
         fail_msg("%s", ptx_builder_error(b));
-    ptx_module *module = ptx_module_load(gpu.device, text, NULL);
+    OWNED(ptx_module) *module = ptx_module_load(gpu.device, text, NULL);
     if (!module)
         fail_msg("%s\n%s", ptx_error_message(), text);
     ptx_buffer *buffers[] = { uploaded(d.a, d.a_bytes), uploaded(d.b, d.b_bytes),
@@ -166,7 +164,6 @@ static void run(ptx_builder *b, struct data d)
         fail_msg("%s\n%s", ptx_error_message(), text);
     for (unsigned k = 0; k < 3; k++)
         ptx_buffer_destroy(&buffers[k]);
-    ptx_module_unload(&module);
     ptx_builder_destroy(&b);
 }
 
@@ -551,7 +548,4 @@ TEST(words_of_c_are_where_the_page_says)
     }
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -584,12 +584,11 @@ TEST(parameters_are_those_of_entries)
 {
     struct ptx_param_info info;
 
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     square(b);
     ptx_entry (b, "k")
         ptx_call(b, "square", ptx_param(b, PTX_F32, "a"));
     assert_true(ptx_builder_param(b, 0, 0, &info));
     assert_string_equal(info.name, "a");
     assert_false(ptx_builder_param(b, 1, 0, &info));
-    ptx_builder_destroy(&b);
 }

@@ -210,9 +210,9 @@ TEST(matrices_are_multiplied)
     }
     ptx_builder *b = builder_at(80);
     product(b, DEPTH);
-    ptx_module *module = load(b);
+    OWNED(ptx_module) *module = load(b);
     ptx_buffer *from = uploaded(a, sizeof a), *by = uploaded(w, sizeof w);
-    ptx_buffer *to = ptx_buffer_create(gpu, sizeof c);
+    OWNED(ptx_buffer) *to = ptx_buffer_create(gpu, sizeof c);
     const CUdeviceptr at[] = { ptx_buffer_address(from), ptx_buffer_address(by),
                                ptx_buffer_address(to) };
     const struct ptx_arg args[] = { PTX_ARG(at[0]), PTX_ARG(at[1]), PTX_ARG(at[2]) };
@@ -227,16 +227,14 @@ TEST(matrices_are_multiplied)
             if (c[i][j] != (float)sum)
                 fail_msg("row %d, column %d: %g, not %d", i, j, (double)c[i][j], sum);
         }
-    ptx_buffer_destroy(&to);
     ptx_buffer_destroy(&by);
     ptx_buffer_destroy(&from);
-    ptx_module_unload(&module);
 }
 
 // What the page says of the instructions of a step.
 TEST(matrices_have_few_instructions)
 {
-    ptx_builder *b = builder_at(90);
+    OWNED(ptx_builder) *b = builder_at(90);
     ptx_fragment sums[32];
 
     ptx_entry (b, "step", .block = { 32 }) {
@@ -267,7 +265,6 @@ TEST(matrices_have_few_instructions)
     assert_int_equal(stores, 64);
     assert_int_equal(loads, 32);
     assert_int_equal(products, 128);
-    ptx_builder_destroy(&b);
 }
 
 // Queries, keys and values follow each other in `in`, HEAD elements a row.
@@ -302,7 +299,7 @@ TEST(sums_of_a_product_are_factors)
         }
     ptx_builder *b = builder_at(80);
     attention(b);
-    ptx_module *module = load(b);
+    OWNED(ptx_module) *module = load(b);
     ptx_buffer *from = uploaded(in, sizeof in), *to = ptx_buffer_create(gpu, sizeof out);
     const CUdeviceptr at[] = { ptx_buffer_address(from), ptx_buffer_address(to) };
     const struct ptx_arg args[] = { PTX_ARG(at[0]), PTX_ARG(at[1]) };
@@ -330,7 +327,6 @@ TEST(sums_of_a_product_are_factors)
     }
     ptx_buffer_destroy(&to);
     ptx_buffer_destroy(&from);
-    ptx_module_unload(&module);
 }
 
 TEST(functions_and_data_are_used)
@@ -344,7 +340,7 @@ TEST(functions_and_data_are_used)
         x[i] = (float)i / 4;
     ptx_builder *b = builder_at(70);
     polynomial(b);
-    ptx_module *module = load(b);
+    OWNED(ptx_module) *module = load(b);
     ptx_buffer *from = uploaded(x, sizeof x), *to = ptx_buffer_create(gpu, sizeof y);
     const CUdeviceptr at[] = { ptx_buffer_address(from), ptx_buffer_address(to) };
     const struct ptx_arg args[] = { PTX_ARG(n), PTX_ARG(at[0]), PTX_ARG(at[1]) };
@@ -357,7 +353,6 @@ TEST(functions_and_data_are_used)
     assert_int_equal(bytes, 4);
     ptx_buffer_destroy(&to);
     ptx_buffer_destroy(&from);
-    ptx_module_unload(&module);
 }
 
 // The last test: the assertion takes the context with it.
@@ -368,11 +363,11 @@ TEST(kernels_report)
     x[7] = 1 / 0.0f;
     ptx_builder *b = builder_at(70);
     report(b);
-    ptx_module *module = load(b);
+    OWNED(ptx_module) *module = load(b);
     for (unsigned k = 0; k < 2; k++) {
         const int stream = k ? STDERR_FILENO : STDOUT_FILENO;
         x[9] = k ? 0 / 0.0f : 0;
-        ptx_buffer *from = uploaded(x, sizeof x);
+        OWNED(ptx_buffer) *from = uploaded(x, sizeof x);
         const CUdeviceptr at = ptx_buffer_address(from);
         const struct ptx_arg args[] = { PTX_ARG(at) };
         check(ptx_stream_synchronize(gpu, NULL));
@@ -387,16 +382,12 @@ TEST(kernels_report)
             check(status);
             assert_string_equal(text, "x[7] is inf\n");
         }
-        ptx_buffer_destroy(&from);
     }
-    ptx_module_unload(&module);
 }
 
 int main(void)
 {
-    const int absent = open_device();
-    if (absent)
-        return absent;
+    gpu = open_device();
     const int failed = tests_run(NULL, NULL);
     ptx_device_close(&gpu);
     return failed;

@@ -152,8 +152,7 @@ TEST(extreme_immediates_assemble)
                                       PTX_S32, PTX_S64, PTX_F32, PTX_F64 };
 
     need_ptxas();
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
             const unsigned bits = 8 * ptx_type_bytes(types[k]);
             const uint64_t ones = UINT64_MAX >> (64 - bits), top = UINT64_C(1) << (bits - 1);

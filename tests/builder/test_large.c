@@ -26,7 +26,7 @@ TEST(names_are_long)
     memset(array, 'a', sizeof array - 1);
     memset(name, 'l', sizeof name - 1);
     snprintf(label, sizeof label, "$%s_1", name);
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, entry) {
         ptx_val x = ptx_param(b, PTX_U32, scalar);
         ptx_ptr p = ptx_param_array(b, PTX_U32, array, 4);
@@ -43,7 +43,6 @@ TEST(names_are_long)
     assert_int_equal(count_of(text, label), BRANCHES + 1);
     assert_int_equal(count_of(text, "@%p1 bra "), BRANCHES);
     assert_string_equal(text + strlen(text) - strlen("    ret;\n}\n"), "    ret;\n}\n");
-    ptx_builder_destroy(&b);
 }
 
 // The entry's head alone is longer than the length that the builder estimates.
@@ -53,8 +52,7 @@ TEST(parameters_are_many)
     static char names[PARAMS][LONG + 1], meaning[LONG + 1];
 
     memset(meaning, 'm', LONG);
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val sum = ptx_u64(0);
         for (int k = 0; k < PARAMS; k++) {
             snprintf(names[k], sizeof names[k], "p%03d%0*d", k, LONG - 4, 7);
@@ -72,8 +70,7 @@ TEST(instructions_are_many)
 {
     enum { ROUNDS = 20000 };
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val sum = ptx_var(b, ptx_f64(0)), x = ptx_tid(b, PTX_X);
         for (int k = 0; k < ROUNDS; k++) {
             x = ptx_add(b, x, ptx_u32((uint32_t)k + 1));
@@ -112,8 +109,7 @@ TEST(blocks_are_many)
 {
     enum { BLOCKS = 10000 };
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
         ptx_val tid = ptx_tid(b, PTX_X), var = ptx_var(b, tid);
         for (uint32_t k = 0; k < BLOCKS; k++) {
@@ -184,8 +180,7 @@ TEST(returns_are_many)
     enum { RETURNS = 50000 };
 
     for (int varying = 0; varying < 2; varying++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, 80) {
             ptx_val n = ptx_param(b, PTX_U32, "n");
             ptx_val tid = ptx_tid(b, PTX_X), zero = ptx_u32(0);
             ptx_val passed = ptx_eq(b, varying ? tid : n, zero);
@@ -206,7 +201,7 @@ TEST(returns_are_many)
 // Each entry has a loop of raw labels. The check takes memory for it.
 static size_t bytes_of_entries(unsigned entries)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     char name[32];
 
     for (unsigned e = 0; e < entries; e++) {
@@ -222,7 +217,6 @@ static size_t bytes_of_entries(unsigned entries)
     }
     assert_int_equal(count_of(finished(b), "$again_1:"), entries);
     const size_t bytes = ptx_builder_get_info(b).peak_bytes;
-    ptx_builder_destroy(&b);
     return bytes;
 }
 
@@ -240,7 +234,7 @@ struct size {
 // Every instruction of one or two operands, in each of its types, `rounds` times.
 static struct size size_of_opcodes(unsigned rounds)
 {
-    ptx_builder *b = builder_at(90);
+    OWNED(ptx_builder) *b = builder_at(90);
 
     ptx_entry (b, "k") {
         for (unsigned k = 0; k < rounds; k++)
@@ -275,7 +269,6 @@ static struct size size_of_opcodes(unsigned rounds)
     }
     const size_t text = strlen(finished(b));
     const struct size size = { ptx_builder_get_info(b).peak_bytes, text };
-    ptx_builder_destroy(&b);
     return size;
 }
 

@@ -72,7 +72,7 @@ TEST(the_instructions_are_the_same_without)
     ptx_builder *b = lines_at(0), *other = builder_at(80);
     ENTRY(b, twice(b, ptx_add(b, i, 1)));
     ENTRY(other, twice(other, ptx_add(other, i, 1)));
-    char *text = strdup(finished(b));
+    ALLOCATED(char) *text = strdup(finished(b));
     assert_non_null(text);
     without(text, ".loc");
     without(text, ".file");
@@ -80,7 +80,6 @@ TEST(the_instructions_are_the_same_without)
     assert_non_null(blank);
     memmove(blank, blank + 1, strlen(blank));
     assert_string_equal(text, finished(other));
-    free(text);
     ptx_builder_destroy(&b);
     ptx_builder_destroy(&other);
 }
@@ -143,12 +142,11 @@ TEST(code_of_functions_is_inlined_where_they_are_called)
 // PTX ISA 7.0 has .loc, and no inlined_at.
 TEST(an_older_isa_has_lines_without_call_sites)
 {
-    ptx_builder *b = lines_at(70);
+    OWNED(ptx_builder) *b = lines_at(70);
     ENTRY(b, inlined_twice(b, i));
     const char *text = finished(b);
     assert_non_null(find_line(text, " .loc 2 3 0\n add.u32 "));
     assert_null(strstr(text, "inlined"));
-    ptx_builder_destroy(&b);
 }
 
 TEST(paths)
@@ -174,7 +172,7 @@ TEST(paths)
 // Code of math.h is the line of its call's.
 TEST(functions_of_math_have_the_callers_line)
 {
-    ptx_builder *b = lines_at(0);
+    OWNED(ptx_builder) *b = lines_at(0);
     ENTRY(b, ptx_bitcast(b, PTX_U32, ptx_math_pow(b, ptx_cvt(b, PTX_F32, i), ptx_f32(3))));
     const char *const text = finished(b), *const first = strstr(text, ".loc 1 2 0\n");
     const char *const next = first ? strstr(first + 1, ".loc") : NULL;
@@ -184,7 +182,6 @@ TEST(functions_of_math_have_the_callers_line)
     for (const char *at = first; (at = strchr(at + 1, ';')) && at < next;)
         instructions++;
     assert_true(instructions > 20);
-    ptx_builder_destroy(&b);
 }
 
 // Nothing is said where no place is known, and line 0 where one was known before.

@@ -43,8 +43,7 @@ TEST(products_are_spelled)
         }
         EXPECT_LINES(b, rows[k].text);
     }
-    ptx_builder *b = builder_at(75);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 75) {
         ptx_val w = ptx_copy(b, ptx_b32(0));
         ptx_fragment c = ptx_fragment_fill(b, ptx_f32(1));
         ptx_mma(b, ptx_fragment_from(b, PTX_FRAGMENT_A, PTX_F16, 8, ptx_vec2(w, w)),
@@ -58,8 +57,7 @@ TEST(products_are_spelled)
 
 TEST(tiles_and_copies_are_spelled)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_ptr s = ptx_shared(b, PTX_F16, 256), g = ptx_param_ptr(b, PTX_F16, "g");
         ptx_cp_async(b, s, g, 16, .bypass = true);
         ptx_cp_async(b, ptx_at(b, s, 2), g, 4, .taken = ptx_u32(2));
@@ -91,7 +89,7 @@ TEST(words_of_b_are_hidden)
             for (int deep = 0; deep < 2; deep++) {
                 const unsigned k = deep ? 16 : 8;
                 const ptx_type of = type ? PTX_F16 : PTX_BF16, pair = type ? PTX_F16X2 : PTX_BF16X2;
-                ptx_builder *b = builder_at(80);
+                OWNED(ptx_builder) *b = builder_at(80);
                 ptx_entry (b, "k", .block = { 32 }) {
                     ptx_ptr p = ptx_param_ptr(b, PTX_B32, "p");
                     ptx_ptr q = ptx_param_ptr(b, PTX_B32, "q", .readonly = true);
@@ -130,7 +128,6 @@ TEST(words_of_b_are_hidden)
                     snprintf(as_b, sizeof as_b, "}, {%s}, {", name);
                     assert_true(strstr(product, as_b) && !strstr(zero + 1, "%nsmid"));
                 }
-                ptx_builder_destroy(&b);
             }
 }
 
@@ -167,7 +164,7 @@ TEST(matrices_have_one_address)
 
     for (unsigned k = 0; k < sizeof rows / sizeof *rows; k++)
         for (unsigned loads = 1; loads <= 2; loads++) {
-            ptx_builder *b = builder_at(rows[k].sm);
+            OWNED(ptx_builder) *b = builder_at(rows[k].sm);
             ptx_fragment f[8];
             ptx_entry (b, "k", .block = { 32 }) {
                 const ptx_type type = rows[k].type == PTX_E4M3X2 ? PTX_B8 : rows[k].type;
@@ -188,7 +185,6 @@ TEST(matrices_have_one_address)
                 count_of(text, ".x1.") != loads * rows[k].x1 || count_of(text, "%laneid") != 1 ||
                 sums != 2)
                 fail_msg("row %u, %u loads:\n%s", k, loads, text);
-            ptx_builder_destroy(&b);
         }
 }
 
@@ -196,7 +192,7 @@ TEST(matrices_have_one_address)
 TEST(loads_write_nothing_unread)
 {
     for (unsigned way = 0; way < 8; way++) {
-        ptx_builder *b = builder_at(80);
+        OWNED(ptx_builder) *b = builder_at(80);
         ptx_entry (b, "k", .block = { 32 }) {
             ptx_ptr s = ptx_shared(b, PTX_F16, 1024);
             ptx_fragment_load(b, way & 1 ? PTX_FRAGMENT_A : PTX_FRAGMENT_B, PTX_F16,
@@ -215,7 +211,6 @@ TEST(loads_write_nothing_unread)
             }
         }
         assert_null(strstr(text, ", 0, "));
-        ptx_builder_destroy(&b);
     }
 }
 
@@ -229,7 +224,7 @@ static unsigned instructions_of(const char *text)
 TEST(single_loads_share_the_lane)
 {
     for (unsigned way = 0; way < 6; way++) {
-        ptx_builder *b = builder_at(80);
+        OWNED(ptx_builder) *b = builder_at(80);
         ptx_entry (b, "k", .block = { 32 }) {
             ptx_ptr s = ptx_shared(b, PTX_F16, 8192);
             ptx_val n = ptx_param(b, PTX_U32, "n", .unused = way != 1);
@@ -256,7 +251,6 @@ TEST(single_loads_share_the_lane)
         const unsigned lanes = count_of(text, "%laneid");
         if (lanes != (way < 2 ? 2 : 5))
             fail_msg("way %u: %u lanes in\n%s", way, lanes, text);
-        ptx_builder_destroy(&b);
     }
 }
 
@@ -266,7 +260,7 @@ TEST(loads_of_fragments_and_of_matrices)
     unsigned written[3];
 
     for (unsigned way = 0; way < 3; way++) {
-        ptx_builder *b = builder_at(80);
+        OWNED(ptx_builder) *b = builder_at(80);
         ptx_entry (b, "k", .block = { 32 }) {
             ptx_ptr s = ptx_shared(b, PTX_F16, 64 * 72), t = ptx_shared(b, PTX_F16, 64 * 72);
             ptx_fragment f[4];
@@ -282,7 +276,6 @@ TEST(loads_of_fragments_and_of_matrices)
             }
         }
         written[way] = instructions_of(finished(b));
-        ptx_builder_destroy(&b);
     }
     assert_int_equal(written[1] - written[0], 21);
     assert_int_equal(written[2] - written[0], 22); // with 6 loads for 8
@@ -369,7 +362,7 @@ TEST(attention_is_as_short_as_by_hand)
     } rows[] = { [SINGLE] = { 241, 68 }, [BY_HAND] = { 210, 36 }, [MATRICES] = { 171, 36 } };
 
     for (unsigned way = SINGLE; way <= MATRICES; way++) {
-        ptx_builder *b = builder_at(80);
+        OWNED(ptx_builder) *b = builder_at(80);
         ptx_entry (b, "k", .block = { 32 })
             attention_tile(b, (enum attention_way)way);
         const char *text = finished(b);
@@ -378,7 +371,6 @@ TEST(attention_is_as_short_as_by_hand)
             count_of(text, ";") - count_of(text, ".reg ") - count_of(text, ".shared .align");
         if (count != rows[way].instructions || count_of(text, "ldmatrix.") != rows[way].loads)
             fail_msg("way %u: %u instructions\n%s", way, count, text);
-        ptx_builder_destroy(&b);
     }
 }
 
@@ -442,8 +434,7 @@ TEST(products_of_f64_are_spelled)
 
 TEST(sums_become_factors)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_param(b, PTX_F32, "x"), y = ptx_param(b, PTX_F32, "y");
         ptx_fragment c[2];
         for (unsigned n = 0; n < 2; n++)

@@ -110,8 +110,7 @@ TEST(wrong_tiles_and_copies_are_named)
 TEST(whole_warps_are_required)
 {
     for (unsigned k = 0; k < 2; k++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k", .block = { 64 }) {
+        NEW_ENTRY_WITH (b, 80, .block = { 64 }) {
             ptx_ptr s = ptx_shared(b, PTX_F16, 256);
             ptx_if (b, ptx_lt(b, ptx_tid(b, PTX_X), ptx_u32(k ? 32 : 7)))
                 ptx_ldmatrix(b, s, 1);
@@ -173,8 +172,7 @@ TEST(errors_name_the_call_that_was_written)
                ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, ptx_shared(b, PTX_F16, 256), 16),
                "ptx_fragment_load: ldmatrix.sync.aligned.m8n8.x4.shared.b16 needs sm_75");
     // The next call has its own name again.
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k", .block = { 32 }) {
+    NEW_ENTRY_WITH (b, 90, .block = { 32 }) {
         ptx_fragment_load(b, PTX_FRAGMENT_A, PTX_F16, 16, ptx_shared(b, PTX_F16, 256), 16);
         ptx_fragment_store(b, ptx_fragment_fill(b, ptx_f32(0)), ptx_shared(b, PTX_F32, 128), 8);
         ptx_cvt_pack(b, PTX_E4M3X2, ptx_f32(1), ptx_f32(2));
@@ -190,8 +188,7 @@ TEST(fragments_are_those_of_a_warp)
 
     for (int k = 0; k < 3 * PLACES; k++) {
         const int place = k / 3, way = k % 3; // the pointer of a load, its stride, both of a store
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k", .block = { 64 }) {
+        NEW_ENTRY_WITH (b, 80, .block = { 64 }) {
             ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out"), s = ptx_shared(b, PTX_BF16, 4096);
             ptx_val n = ptx_param(b, PTX_U32, "n"), tid = ptx_tid(b, PTX_X);
             ptx_val v = ptx_var(b, n), same = ptx_mul(b, tid, 3);
@@ -359,8 +356,7 @@ TEST(products_and_matrices_have_least_targets)
         },
         "ptx_matrix_load: ldmatrix.sync.aligned.m8n8.x2.shared.b16 needs sm_75");
     for (unsigned way = 0; way < 3; way++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k", .block = { 32 }) {
+        NEW_ENTRY_WITH (b, 80, .block = { 32 }) {
             ptx_ptr s = ptx_shared(b, PTX_F16, 1024);
             ptx_val lane = ptx_laneid(b), eights = ptx_mul(b, lane, 8);
             ptx_matrix m = ptx_matrix_from(b, PTX_FRAGMENT_A, PTX_F16, 16,

@@ -31,7 +31,7 @@ TEST(stores_share_an_address)
 {
     for (unsigned k = 0; k < sizeof stores / sizeof *stores; k++)
         for (unsigned calls = 1; calls <= 2; calls++) {
-            ptx_builder *b = builder_at(stores[k].sm);
+            OWNED(ptx_builder) *b = builder_at(stores[k].sm);
             ptx_entry (b, "k", .block = { 32 }) {
                 ptx_ptr p = stores[k].global ? ptx_param_ptr(b, stores[k].memory, "p")
                                              : ptx_shared(b, stores[k].memory, 48 * 64);
@@ -50,15 +50,13 @@ TEST(stores_share_an_address)
                     calls * stores[k].stores ||
                 count_of(text, "%laneid") != 1)
                 fail_msg("row %u, %u calls:\n%s", k, calls, text);
-            ptx_builder_destroy(&b);
         }
 }
 
 // A row and column on, by constant offsets; rows of a stride that is no constant by a sum each.
 TEST(stores_are_spelled)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k", .block = { 32 }) {
+    NEW_ENTRY_WITH (b, 90, .block = { 32 }) {
         ptx_ptr g = ptx_param_ptr(b, PTX_F32, "g");
         ptx_fragment c[2];
         c[0] = c[1] = ptx_fragment_fill(b, ptx_f32(0));
@@ -160,8 +158,7 @@ TEST(misuse_is_named_with_its_line)
 TEST(stores_are_of_whole_warps)
 {
     for (unsigned way = 0; way < 4; way++) {
-        ptx_builder *b = builder_at(90);
-        ptx_entry (b, "k", .block = { 32 }) {
+        NEW_ENTRY_WITH (b, 90, .block = { 32 }) {
             ptx_ptr s = ptx_shared(b, PTX_F16, 4096);
             ptx_val lane = ptx_laneid(b), eights = ptx_mul(b, lane, 8);
             ptx_fragment c = ptx_fragment_fill(b, ptx_f32(0));

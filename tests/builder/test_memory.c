@@ -17,8 +17,7 @@
 
 TEST(addresses_are_computed)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), s = ptx_shared(b, PTX_F64, 8);
         ptx_ptr bytes = ptx_ptr_cast(b, PTX_U8, p);
         ptx_val i = ptx_tid(b, PTX_X), wide = ptx_cvt(b, PTX_U64, i);
@@ -46,8 +45,7 @@ TEST(addresses_are_computed)
 // An instruction has 32 bits of offset beside its register, whatever offset came before.
 TEST(far_offsets_go_into_the_register)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_param_ptr(b, PTX_F64, "p");
         ptx_ptr back = ptx_at(b, p, ptx_s32(INT32_MIN / 8));
         ptx_load(b, back, ptx_u32(INT32_MAX / 8));
@@ -62,8 +60,7 @@ TEST(far_offsets_go_into_the_register)
 
 TEST(pointers_come_from_addresses)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val a = ptx_param(b, PTX_U64, "a");
         ptx_ptr s = ptx_shared(b, PTX_F32, 4);
         ptx_ptr global = ptx_ptr_from(b, PTX_F32, PTX_SPACE_GLOBAL, a);
@@ -89,8 +86,7 @@ TEST(pointers_come_from_addresses)
 
 TEST(accesses_are_spelled)
 {
-    ptx_builder *b = builder_at(100);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 100) {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), h = ptx_ptr_cast(b, PTX_BF16, p);
         const ptx_val z = ptx_u32(0), one = ptx_f32(1);
         ptx_load(b, ptx_param_ptr(b, PTX_F32, "q"), z, .nc = true, .cache = PTX_CACHE_NO_ALLOCATE);
@@ -126,8 +122,7 @@ TEST(accesses_are_spelled)
 
 TEST(arrays_are_declared)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr a = ptx_param_array(b, PTX_BF16, "a", 5);
         ptx_val i = ptx_tid(b, PTX_X);
         ptx_ptr s = ptx_shared(b, PTX_BF16, 32), l = ptx_local(b, PTX_F64, 3);
@@ -165,8 +160,7 @@ TEST(arrays_have_limits)
             "store: 4 bytes at byte 232448 would end past the most dynamic shared memory of any "
             "target, which is at 232448");
     REFUSED(ptx_shared_dynamic(b, PTX_NONE), "shared_dynamic: an array cannot have elements");
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr s = ptx_shared(b, PTX_F32, 12 * 1024 - 4), t = ptx_shared(b, PTX_U8, 3);
         ptx_store(b, s, ptx_u32(0), ptx_f32(1));
         ptx_load(b, t, ptx_u32(0));
@@ -194,8 +188,7 @@ TEST(constant_indices_stay_inside)
     REFUSED(ptx_load(b, p, none), "load: the index was never set");
     REFUSED(ptx_load(b, p, f), "load: the index is f32", "u32, s32, u64 or s64");
     // A refused call returns no pointer.
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr q = ptx_param_ptr(b, PTX_F32, "q");
         assert_int_equal(ptx_at(b, q, ptx_f32(0)).type, PTX_NONE);
     }
@@ -271,8 +264,7 @@ TEST(wrong_accesses_are_named)
 // In straight code the address of an element is computed once, until its index is set.
 TEST(an_address_is_computed_once)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p"), q = ptx_ptr_cast(b, PTX_U16, p);
         ptx_ptr s = ptx_shared(b, PTX_F32, 64);
         ptx_val i = ptx_var(b, ptx_cvt(b, PTX_S64, ptx_tid(b, PTX_X)));
@@ -310,8 +302,7 @@ TEST(an_address_is_computed_once)
 // Stores and atomics take constants; f16 has no literal that an atomic takes.
 TEST(constants_are_stored)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_ptr p = ptx_param_ptr(b, PTX_F16, "p"), s = ptx_ptr_cast(b, PTX_S8, p);
         ptx_store(b, p, 0, 0.5);
         ptx_store(b, s, 1, -5);
@@ -335,8 +326,7 @@ TEST(hints_have_an_isa)
 
 TEST(atomics_return_the_old_value_or_reduce)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_ptr p = ptx_param_ptr(b, PTX_U32, "p"), s = ptx_shared(b, PTX_U32, 1);
         ptx_val z = ptx_u32(0), x = ptx_tid(b, PTX_X);
         ptx_ptr f = ptx_ptr_cast(b, PTX_BF16X2, p), t = ptx_ptr_cast(b, PTX_B16, p);
@@ -402,8 +392,7 @@ TEST(wrong_atomics_are_named)
 
 TEST(fences_are_spelled)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_DEFAULT);
         ptx_fence(b, PTX_ORDER_SEQ_CST, PTX_SCOPE_SYSTEM);
         ptx_fence(b, PTX_ORDER_ACQ_REL, PTX_SCOPE_BLOCK);
@@ -488,7 +477,7 @@ TEST(nc_is_for_memory_that_is_not_written)
 // What types.h and matrix.h say may be read.
 TEST(fields_may_be_read)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p", .readonly = true);
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out", .writeonly = true);
@@ -509,5 +498,4 @@ TEST(fields_may_be_read)
         assert_true(c.role == PTX_FRAGMENT_C && c.type == PTX_F32 && c.k == 0 && c.words == 4);
         ptx_store(b, out, 0, ptx_add(b, v, x));
     }
-    ptx_builder_destroy(&b);
 }

@@ -4,8 +4,7 @@
 
 TEST(a_line_is_printed)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val tid = ptx_tid(b, PTX_X), x = ptx_cvt(b, PTX_F32, tid);
         ptx_printf(b, "x = %d, %f\n", tid, x);
         ptx_printf(b, "done\n");
@@ -25,8 +24,7 @@ TEST(a_line_is_printed)
 
 TEST(an_assertion_and_a_trap)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val tid = ptx_tid(b, PTX_X);
         ptx_assert(b, ptx_lt(b, tid, 5), "x < 5", .file = "k.c", .line = 77);
         ptx_if (b, ptx_eq(b, tid, 3))
@@ -64,7 +62,7 @@ TEST(formats_are_checked_against_types)
                               : strchr(narrow, *letter) ? (integer && bits <= 32) || bits == 1
                               : strchr(reals, *letter)  ? real
                                                         : pointer;
-            ptx_builder *b = builder_at(90);
+            OWNED(ptx_builder) *b = builder_at(90);
             ptx_entry (b, "k") {
                 ptx_val x = ptx_copy(b, ptx_zero(type));
                 ptx_printf(b, format, x);
@@ -73,7 +71,6 @@ TEST(formats_are_checked_against_types)
             if (taken != fits)
                 fail_msg("'%s' with %s: %s", format, ptx_type_name(type),
                          taken ? "accepted" : ptx_builder_error(b));
-            ptx_builder_destroy(&b);
         }
     }
 }
@@ -128,8 +125,7 @@ TEST(bad_messages_are_refused)
 // Neither is a barrier, and code after an assertion is reached by all.
 TEST(messages_do_not_diverge)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val tid = ptx_tid(b, PTX_X);
         ptx_if (b, ptx_lt(b, tid, 5))
             ptx_printf(b, "%u\n", tid);

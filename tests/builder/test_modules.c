@@ -20,34 +20,32 @@ static void assemble(module_writer *write)
     for (size_t k = 0; ptxas_find() && k < sizeof targets / sizeof *targets; k++) {
         if (!ptxas_knows(ptx_target_name((struct ptx_target) { .sm = targets[k] }, name)))
             continue;
-        ptx_builder *b = builder_at(targets[k]);
+        OWNED(ptx_builder) *b = builder_at(targets[k]);
         write(b);
         struct ptxas_report report = ptxas_run(finished(b), name);
         if (!report.accepted)
             fail_msg("%s, line %d: %s\n%s", name, report.count ? report.errors[0].line : 0,
                      report.count ? report.errors[0].text : "no message", finished(b));
         ptxas_report_free(&report);
-        ptx_builder_destroy(&b);
     }
 }
 
 static ptx_module *load(module_writer *write)
 {
-    ptx_builder *b = builder_at(70);
+    OWNED(ptx_builder) *b = builder_at(70);
 
     assemble(write);
     write(b);
     ptx_module *module = ptx_module_load(gpu, finished(b), NULL);
     if (!module)
         fail_msg("%s\n%s", ptx_error_message(), finished(b));
-    ptx_builder_destroy(&b);
     return module;
 }
 
 static void launch(ptx_module *module)
 {
     ptx_function *k = ptx_module_function(module, "k");
-    ptx_buffer *buffer = ptx_buffer_create(gpu, sizeof out);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu, sizeof out);
     CUdeviceptr address = ptx_buffer_address(buffer);
     const struct ptx_arg args[] = { PTX_ARG(address) };
 
@@ -57,7 +55,6 @@ static void launch(ptx_module *module)
                             .grid = { 1 }, .block = { THREADS }, .args = args, .arg_count = 1 }));
     check(ptx_buffer_download(buffer, 0, out, sizeof out, NULL));
     check(ptx_stream_synchronize(gpu, NULL));
-    ptx_buffer_destroy(&buffer);
 }
 
 // ---- data ---------------------------------------------------------------------------------------
@@ -139,7 +136,7 @@ TEST(data_reach_kernels_and_hosts)
     CUdeviceptr address = 0;
     size_t bytes = 0;
 
-    ptx_module *module = load(write_data);
+    OWNED(ptx_module) *module = load(write_data);
     launch(module);
     expect(0, weights, 3, 4);
     expect(8, steps, 5, 1);
@@ -162,7 +159,6 @@ TEST(data_reach_kernels_and_hosts)
     check(ptx_module_global(module, "weights", &address, &bytes));
     assert_int_equal(bytes, sizeof weights);
     assert_int_equal(ptx_module_global(module, "absent", &address, NULL), PTX_ERROR_NOT_FOUND);
-    ptx_module_unload(&module);
 }
 
 // ---- functions ----------------------------------------------------------------------------------
@@ -254,7 +250,7 @@ static uint32_t collatz(uint32_t x)
 
 TEST(functions_compute)
 {
-    ptx_module *module = load(write_functions);
+    OWNED(ptx_module) *module = load(write_functions);
     launch(module);
     for (uint32_t tid = 0; tid < THREADS; tid++)
         assert_int_equal(out[tid], tid >= 40 ? collatz(tid) : 0);
@@ -268,7 +264,6 @@ TEST(functions_compute)
             if (memcmp((unsigned char *)&out[110 + 4 * t] + (size_t)twice * bytes, &bits, bytes))
                 fail_msg("%s is not what was passed", ptx_type_name((ptx_type)t));
     }
-    ptx_module_unload(&module);
 }
 
 // ---- messages -----------------------------------------------------------------------------------
@@ -304,7 +299,7 @@ TEST(kernels_print)
 {
     char wanted[2048], sum[512];
 
-    ptx_module *module = load(write_prints);
+    OWNED(ptx_module) *module = load(write_prints);
     begin_printing(STDOUT_FILENO);
     launch(module);
     const char *text = end_printing(STDOUT_FILENO);
@@ -321,7 +316,6 @@ TEST(kernels_print)
             !strstr(text, "-3 65533 A|done\n"))
             fail_msg("thread %u is not as C prints it in: %s", tid, text);
     }
-    ptx_module_unload(&module);
 }
 
 static void write_assertion(ptx_builder *b)
@@ -347,8 +341,8 @@ TEST(an_assertion_stops_the_kernel)
     CUdeviceptr address = 0;
     const struct ptx_arg args[] = { PTX_ARG(address) };
 
-    ptx_module *module = load(write_assertion);
-    ptx_buffer *buffer = ptx_buffer_create(gpu, sizeof out);
+    OWNED(ptx_module) *module = load(write_assertion);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu, sizeof out);
     address = ptx_buffer_address(buffer);
     begin_printing(STDERR_FILENO);
     ptx_status status =
@@ -364,15 +358,11 @@ TEST(an_assertion_stops_the_kernel)
     assert_int_not_equal(status, PTX_OK);
     if (!strstr(ptx_error_message(), "ASSERT"))
         fail_msg("another error: %s", ptx_error_message());
-    ptx_buffer_destroy(&buffer);
-    ptx_module_unload(&module);
 }
 
 int main(void)
 {
-    const int absent = open_device();
-    if (absent)
-        return absent;
+    gpu = open_device();
     if (!ptxas_find())
         fprintf(stderr, "SKIPPED, the assembler: no ptxas: modules are run, and not assembled\n");
     const int failed = tests_run(NULL, NULL);

@@ -66,9 +66,7 @@ TEST(numbers_are_typed_constants)
 // The immediate in `add x, x, number` for a type, or NULL.
 static void expect_number(ptx_type type, ptx_val number, const char *immediate)
 {
-    ptx_builder *b = builder_at(90);
-
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_val x = ptx_var(b, ptx_zero(type));
         ptx_set(b, x, number);
     }
@@ -145,8 +143,7 @@ TEST(numbers_without_a_type_are_refused)
 // the lanes beside them.
 TEST(vectors_hold_numbers)
 {
-    ptx_builder *b = builder_at(100);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 100) {
         ptx_ptr p = ptx_param_ptr(b, PTX_F32, "p");
         ptx_val x = ptx_copy(b, ptx_f32(5)), h = ptx_copy(b, ptx_imm(PTX_B16, 5));
         ptx_store_vec(b, p, 0, ptx_vec2(ptx_neg(b, x), ptx_abs(b, x)));

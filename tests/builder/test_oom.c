@@ -216,23 +216,21 @@ TEST(a_kernel_takes_little_memory)
         for (unsigned t = 1; t < PTX_TYPE_COUNT; t++) {
             if (!(kernel->dtypes >> t & 1))
                 continue;
-            ptx_builder *b = ptx_builder_create(NULL);
+            OWNED(ptx_builder) *b = ptx_builder_create(NULL);
             ptx_kernel_emit(b, kernel, &(struct ptx_kernel_spec) { .dtype = (ptx_type)t });
             assert_non_null(ptx_builder_finish(b));
             if (ptx_builder_get_info(b).peak_bytes > most_bytes(kernel))
                 fail_msg("%s %s takes %zu bytes", kernel->name, ptx_type_name((ptx_type)t),
                          ptx_builder_get_info(b).peak_bytes);
-            ptx_builder_destroy(&b);
         }
 }
 
 TEST(no_builder_is_an_error_too)
 {
-    ptx_builder *none = NULL;
+    OWNED(ptx_builder) *none = NULL;
 
     write_everything(none, NULL);
     assert_null(ptx_builder_finish(none));
     assert_string_equal(ptx_builder_error(none),
                         "the builder is NULL: out of memory when it was created, or destroyed");
-    ptx_builder_destroy(&none);
 }

@@ -13,8 +13,7 @@ static ptx_val counted(ptx_val x)
 // Left to right under every compiler, and each argument once.
 TEST(arguments_have_an_order)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_shared(b, PTX_U32, 64);
         ptx_val i = ptx_mad(b, ptx_ctaid(b, PTX_X), ptx_ntid(b, PTX_X), ptx_tid(b, PTX_X));
         ptx_store(b, ptx_at(b, p, ptx_laneid(b)), ptx_warpid(b), ptx_add(b, i, ptx_smid(b)));
@@ -45,8 +44,7 @@ TEST(arguments_have_an_order)
 // So have options, in the order of their fields: that of C++, and what the compilers of C do.
 TEST(options_have_an_order)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr p = ptx_shared(b, PTX_U32, 64);
         ptx_val i = ptx_tid(b, PTX_X);
         ptx_op(b, PTX_OP_mad, .z = ptx_xor(b, i, 3), .x = ptx_add(b, i, 1), .y = ptx_sub(b, i, 2));
@@ -104,7 +102,7 @@ static ptx_val deep(ptx_builder *b, ptx_val x, unsigned depth)
 
 TEST(calls_nest_deep)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val x = ptx_tid(b, PTX_X);
         ptx_store(b, ptx_shared(b, PTX_U32, 4), 0, deep(b, x, 3000));
@@ -112,5 +110,4 @@ TEST(calls_nest_deep)
     if (!ptx_builder_finish(b))
         fail_msg("%s", ptx_builder_error(b));
     assert_non_null(strstr(ptx_builder_finish(b), "%r3001, %r1, %r3000;"));
-    ptx_builder_destroy(&b);
 }

@@ -96,8 +96,7 @@ TEST(each_function_is_its_row)
 
 TEST(roundings_are_spelled)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_var(b, ptx_f32(1.5f));
         ptx_add(b, x, x);
         ptx_op(b, PTX_OP_add, .x = x, .y = x, .round = PTX_ROUND_RN);
@@ -113,8 +112,7 @@ TEST(roundings_are_spelled)
 // comment. Otherwise it goes through a register.
 TEST(immediates_are_written_in_place)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_val p = ptx_var(b, ptx_bool(true));
         ptx_val f = ptx_var(b, ptx_f32(0.1f));
         ptx_val d = ptx_var(b, ptx_f64(-1e300));
@@ -149,8 +147,7 @@ TEST(immediates_are_written_in_place)
 // its block nevertheless.
 TEST(idle_operations_are_not_written)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_ptr out = ptx_param_ptr(b, PTX_U32, "out");
         ptx_val x = ptx_tid(b, PTX_X), f = ptx_cvt(b, PTX_F32, x);
         ptx_comment(b, "here");

@@ -149,9 +149,8 @@ static void *make_many(void *own)
     struct worker *w = own;
 
     for (int k = 0; k < TURNS; k++) {
-        ptx_builder *b = ptx_builder_create(NULL);
+        OWNED(ptx_builder) *b = ptx_builder_create(NULL);
         make(b, &w->made[k]);
-        ptx_builder_destroy(&b);
     }
     return NULL;
 }

@@ -19,8 +19,7 @@ TEST(a_call_has_its_place)
 {
     const char *place = NULL;
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
         // clang-format off
         // Calls of helpers among the arguments have places of their own.
@@ -87,8 +86,7 @@ TEST(a_call_over_lines_has_one_of_them)
 #endif
 
     // clang-format off
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
         place[0] = HERE; ptx_add(b, u,
                                  f); place[1] = HERE;
@@ -250,8 +248,7 @@ TEST(later_errors_have_their_place)
     const char *place = NULL;
 
     // clang-format off
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val few = ptx_lt(b, ptx_tid(b, PTX_X), ptx_u32(7));
         ptx_if (b, few) {
             place = HERE; ptx_barrier(b);
@@ -307,7 +304,7 @@ TEST(later_errors_have_their_place)
 // Without a macro: the place that the caller sets, or what stands before the error.
 TEST(functions_have_a_context)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_val u = ptx_tid(b, PTX_X), f = ptx_copy(b, ptx_f32(1));
         ptx_builder_place(b, "script.py:12");
@@ -351,7 +348,6 @@ TEST(functions_have_a_context)
     }
     ptx_builder_finish(b);
     assert_string_equal(ptx_builder_error(b), "k: ptx_break: there is no loop to leave");
-    ptx_builder_destroy(&b);
 }
 
 // A call that is found too late has the lines before the block, parameter or path that it is about.
@@ -429,7 +425,7 @@ TEST(late_errors_have_a_context)
 TEST(a_divergent_branch_has_its_place)
 {
     // clang-format off
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     const char *branch = NULL, *place = NULL;
     char words[200];
     ptx_entry (b, "k") {
@@ -469,7 +465,6 @@ TEST(a_divergent_branch_has_its_place)
     }
     ptx_builder_finish(b);
     assert_non_null(strstr(ptx_builder_error(b), "the branch to $if_1_end differs"));
-    ptx_builder_destroy(&b);
 }
 
 TEST(a_long_path_is_cut_at_its_start)
@@ -478,7 +473,7 @@ TEST(a_long_path_is_cut_at_its_start)
 
     memset(path, 'd', sizeof path - 1);
     memcpy(path + sizeof path - 12, "kernel.c:77", 12);
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_builder_place(b, path);
         (ptx_break)(b);
@@ -487,7 +482,6 @@ TEST(a_long_path_is_cut_at_its_start)
     const char *error = ptx_builder_error(b);
     assert_int_equal(strncmp(error, "...ddd", 6), 0);
     assert_non_null(strstr(error, "dkernel.c:77: k: ptx_break: there is no loop to leave"));
-    ptx_builder_destroy(&b);
 }
 
 struct heard {
@@ -508,7 +502,7 @@ TEST(the_first_error_is_called)
     struct heard heard = { 0 };
     struct ptx_builder_params params = { .user = &heard, .on_error = hear };
 
-    ptx_builder *b = ptx_builder_create(&params);
+    OWNED(ptx_builder) *b = ptx_builder_create(&params);
     ptx_entry (b, "k") {
         ptx_barrier(b);
         assert_int_equal(heard.calls, 0);
@@ -524,5 +518,4 @@ TEST(the_first_error_is_called)
     b = ptx_builder_create(&params);
     assert_int_equal(heard.calls, 2);
     assert_non_null(strstr(heard.error, "unknown target sm_71"));
-    ptx_builder_destroy(&b);
 }

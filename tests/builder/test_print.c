@@ -12,7 +12,7 @@
 
 TEST(the_whole_text_is_known)
 {
-    ptx_builder *b = ptx_builder_create(NULL);
+    OWNED(ptx_builder) *b = ptx_builder_create(NULL);
     ptx_entry (b, "scale", .block = { 256 }, .min_blocks = 2) {
         ptx_ptr x =
             ptx_param_ptr(b, PTX_F32, "x", .length = "n", .readonly = true, .meaning = "the input");
@@ -71,7 +71,6 @@ TEST(the_whole_text_is_known)
     assert_true(ptx_builder_get_info(b).peak_bytes > strlen(text));
     ptx_builder_destroy(&b);
     assert_null(b);
-    ptx_builder_destroy(&b);
     ptx_builder_destroy(NULL);
 }
 
@@ -105,7 +104,7 @@ TEST(nothing_is_cut_or_injected)
 
 static char *sink_text(void)
 {
-    ptx_builder *b = builder_at(86);
+    OWNED(ptx_builder) *b = builder_at(86);
 
     kitchen_sink(b, "sink");
     ptx_entry (b, "numbers") {
@@ -115,7 +114,6 @@ static char *sink_text(void)
     }
     char *text = malloc(strlen(finished(b)) + 1);
     strcpy(text, finished(b));
-    ptx_builder_destroy(&b);
     return text;
 }
 
@@ -151,8 +149,7 @@ TEST(constants_that_come_again_are_printed_again)
     enum { CONSTANTS = 40 };
     char decimal[32];
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_var(b, ptx_f32(1));
         for (int k = 0; k < 3 * CONSTANTS; k++) {
             ptx_set(b, x, ptx_f32(100.5f + (float)(k % CONSTANTS)));
@@ -189,11 +186,10 @@ TEST(locales_do_not_matter)
             continue;
         tried++;
         snprintf(number, sizeof number, "%.1f", 0.5);
-        char *text = sink_text();
+        ALLOCATED(char) *text = sink_text();
         setlocale(LC_ALL, "C");
         assert_string_not_equal(number, "0.5");
         assert_string_equal(text, first);
-        free(text);
     }
     snprintf(command, sizeof command, "rm -r %s", folder);
     assert_int_equal(system(command), 0);
@@ -211,8 +207,7 @@ TEST(lines_have_an_end)
 
     for (int k = 0; k < 60; k++)
         at += sprintf(at, "word%d%s", k, k < 59 ? " " : "");
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_param(b, PTX_F64, "x", .meaning = words);
         ptx_comment(b, "%s", words);
         ptx_select(b, ptx_bool(true), ptx_f64(0x1p512), ptx_f64(0.1));
@@ -241,8 +236,7 @@ TEST(comments_are_formatted)
 
     memset(words, 'w', sizeof words);
     for (int length = 225; length < 240; length++) {
-        ptx_builder *b = builder_at(80);
-        ptx_entry (b, "k") {
+        NEW_ENTRY (b, 80) {
             ptx_comment(b, "%d, %d, %u is %s%s", -7, INT_MIN, UINT_MAX, "all", "");
             ptx_comment(b, "%02d%% of %.2f, %s", 7, 0.5, "more");
             ptx_comment(b, "%.*s", length, words);
@@ -262,8 +256,7 @@ TEST(a_comment_must_be_writable)
 {
     static const wchar_t outside[] = { 0x7fffffff, 0 };
 
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k")
+    NEW_ENTRY (b, 80)
         ptx_comment(b, "%ls", outside);
     EXPECT_ERROR(b, "k: ptx_comment: the C library cannot write '%ls'");
 }

@@ -10,8 +10,6 @@
 // An entry gets `in` and `out`, both of u64.
 enum { IN = 4, OUT = 4096, UNTOUCHED = 0x5c }; // elements, and a byte
 
-static struct gpu gpu;
-
 struct kernel {
     ptx_module *module;
     const ptx_function *function;
@@ -22,8 +20,8 @@ typedef void write_body(ptx_builder *b, ptx_ptr in, ptx_ptr out, ptx_type type);
 static struct kernel load(write_body *body, ptx_type type)
 {
     struct kernel k;
-    ptx_builder *b =
-        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(&gpu) });
+    OWNED(ptx_builder) *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target() });
 
     ptx_entry (b, "k") {
         ptx_ptr in = ptx_param_ptr(b, PTX_U64, "in", .readonly = true);
@@ -37,7 +35,6 @@ static struct kernel load(write_body *body, ptx_type type)
     k.function = ptx_module_function(k.module, "k");
     if (!k.function)
         fail_msg("%s\n%s", ptx_error_message(), text);
-    ptx_builder_destroy(&b);
     return k;
 }
 
@@ -45,8 +42,8 @@ static struct kernel load(write_body *body, ptx_type type)
 static void launch(const struct kernel *k, unsigned grid, unsigned block, const uint64_t in[IN],
                    uint64_t out[OUT])
 {
-    ptx_buffer *from = ptx_buffer_create(gpu.device, IN * sizeof *in);
-    ptx_buffer *to = ptx_buffer_create(gpu.device, OUT * sizeof *out);
+    OWNED(ptx_buffer) *from = ptx_buffer_create(gpu.device, IN * sizeof *in);
+    OWNED(ptx_buffer) *to = ptx_buffer_create(gpu.device, OUT * sizeof *out);
     const CUdeviceptr from_at = ptx_buffer_address(from), to_at = ptx_buffer_address(to);
     const struct ptx_arg args[] = { PTX_ARG(from_at), PTX_ARG(to_at) };
     const struct ptx_launch_params params = {
@@ -59,8 +56,6 @@ static void launch(const struct kernel *k, unsigned grid, unsigned block, const 
     assert_int_equal(ptx_launch(k->function, &params), PTX_OK);
     assert_int_equal(ptx_buffer_download(to, 0, out, OUT * sizeof *out, gpu.stream), PTX_OK);
     assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
-    ptx_buffer_destroy(&from);
-    ptx_buffer_destroy(&to);
 }
 
 // ---- loops --------------------------------------------------------------------------------------
@@ -533,7 +528,4 @@ TEST(fragments_are_stored_and_rounded)
     }
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

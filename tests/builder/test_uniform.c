@@ -506,9 +506,7 @@ static ptx_val node_emit(ptx_builder *b, const struct node *n, const ptx_val *v,
 // The builder, in which all is written.
 static ptx_builder *written(const struct condition *c)
 {
-    ptx_builder *b = builder_at(80);
-
-    ptx_entry (b, "k", .block = { c->block[0], c->block[1] }) {
+    NEW_ENTRY_WITH (b, 80, .block = { c->block[0], c->block[1] }) {
         struct parameters p = { .count = ptx_param(b, PTX_U32, "count"),
                                 .large = ptx_param(b, PTX_U64, "large"),
                                 .memory = ptx_param_ptr(b, PTX_U64, "memory") };
@@ -532,22 +530,20 @@ static ptx_builder *written(const struct condition *c)
 
 static bool is_accepted(const struct condition *c, uint64_t seed)
 {
-    ptx_builder *b = written(c);
+    OWNED(ptx_builder) *b = written(c);
     const bool accepted = ptx_builder_finish(b) != NULL;
 
     if (!accepted && !strstr(ptx_builder_error(b), "lanes"))
         fail_msg("condition %llu: %s", (unsigned long long)seed, ptx_builder_error(b));
-    ptx_builder_destroy(&b);
     return accepted;
 }
 
 static void show(const struct condition *c)
 {
-    ptx_builder *b = written(c);
+    OWNED(ptx_builder) *b = written(c);
     const char *text = ptx_builder_finish(b);
 
     fprintf(stderr, "%s\n", text ? text : ptx_builder_error(b));
-    ptx_builder_destroy(&b);
 }
 
 static struct {

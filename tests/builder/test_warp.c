@@ -4,8 +4,7 @@
 
 TEST(barriers_are_spelled)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val p = ptx_eq(b, ptx_tid(b, PTX_X), ptx_u32(0));
         ptx_barrier(b);
         ptx_barrier_named(b, 0, 0);
@@ -48,8 +47,7 @@ TEST(indices_are_spelled)
 // 32-bit counters take the index and the step from 64 bits, so that neither wraps.
 TEST(grids_share_a_range)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k", .block = { 128 }) {
+    NEW_ENTRY_WITH (b, 80, .block = { 128 }) {
         ptx_val n = ptx_param(b, PTX_U32, "n"), m = ptx_param(b, PTX_S64, "m");
         ptx_grid_stride (b, i, n)
             ptx_mul(b, i, i);
@@ -99,8 +97,7 @@ TEST(wrong_indices_are_named)
 
 TEST(shuffles_move_every_type)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         const ptx_val one = ptx_u32(1);
         ptx_val f = ptx_copy(b, ptx_f32(1)), d = ptx_copy(b, ptx_f64(1));
         ptx_val h = ptx_var(b, ptx_imm(PTX_BF16, 1)), s = ptx_copy(b, ptx_imm(PTX_S8, -1));
@@ -129,8 +126,7 @@ TEST(shuffles_move_every_type)
 
 TEST(lanes_vote_match_and_reduce)
 {
-    ptx_builder *b = builder_at(80);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 80) {
         ptx_val x = ptx_tid(b, PTX_X), p = ptx_eq(b, x, ptx_u32(0)), m = ptx_full_warp();
         ptx_val s = ptx_bitcast(b, PTX_S32, x), d = ptx_copy(b, ptx_f64(1));
         ptx_vote_all(b, p, m);
@@ -158,8 +154,7 @@ TEST(lanes_vote_match_and_reduce)
 
 TEST(threads_wait_and_end)
 {
-    ptx_builder *b = builder_at(90);
-    ptx_entry (b, "k") {
+    NEW_ENTRY (b, 90) {
         ptx_griddepcontrol_wait(b);
         ptx_nanosleep(b, ptx_u32(100));
         ptx_griddepcontrol_launch_dependents(b);

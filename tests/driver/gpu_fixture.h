@@ -4,6 +4,7 @@
 #define PTXGEN_TESTS_DRIVER_GPU_FIXTURE_H
 
 #define _GNU_SOURCE
+#include "open_device.h"
 #include "test.h"
 #include <dlfcn.h>
 #include <stdio.h>
@@ -88,10 +89,10 @@ static inline void wanted(ptx_status status, const char *message)
 /// Scales n values by 2 on the stream, with these launch parameters. True if the result is right.
 static inline bool scales(ptx_function *scale, struct ptx_launch_params params, uint32_t n)
 {
-    float *values = malloc(n * sizeof(*values));
+    ALLOCATED(float) *values = malloc(n * sizeof(*values));
     for (uint32_t i = 0; i < n; i++)
         values[i] = (float)(i % 1000);
-    ptx_buffer *buffer = ptx_buffer_create(gpu, n * sizeof(*values));
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu, n * sizeof(*values));
     CUdeviceptr data = ptx_buffer_address(buffer);
     float factor = 2.0f;
     params.grid[0] = (n + 127) / 128;
@@ -105,8 +106,6 @@ static inline bool scales(ptx_function *scale, struct ptx_launch_params params, 
         ptx_stream_synchronize(gpu, params.stream) == PTX_OK;
     for (uint32_t i = 0; i < n && right; i++)
         right = values[i] == 2.0f * (float)(i % 1000);
-    ptx_buffer_destroy(&buffer);
-    free(values);
     return right;
 }
 
@@ -135,21 +134,13 @@ static inline void find_others(struct others *others)
     memcpy(others, symbols, sizeof(symbols));
 }
 
-/// Opens `gpu`. Otherwise returns the exit status for main(): 77 if there is no GPU.
-static inline int open_gpu(void)
+/// Opens `gpu` or ends the program.
+static inline void open_gpu(void)
 {
-    gpu = ptx_device_open(NULL);
-    if (!gpu) {
-        const ptx_status status = ptx_error_status();
-        const bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
-        fprintf(stderr, "%s: %s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable",
-                ptx_error_message());
-        return absent ? 77 : 1;
-    }
+    gpu = open_device();
     const struct ptx_device_info *info = ptx_device_get_info(gpu);
     printf("%s, sm_%d, driver CUDA %d.%d, %s\n", info->name, info->sm, info->driver_version / 1000,
            info->driver_version % 1000 / 10, info->library_path);
-    return 0;
 }
 
 /// For cmocka_run_group_tests().

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "operations.h"
+#include "owned.h"
 
 static ptx_status made(struct scene *scene, bool made_it)
 {
@@ -9,18 +10,16 @@ static ptx_status made(struct scene *scene, bool made_it)
 
 static ptx_status open_and_close(struct scene *scene)
 {
-    ptx_device *device = ptx_device_open(NULL);
+    OWNED(ptx_device) *device = ptx_device_open(NULL);
     ptx_status status = made(scene, device);
-    ptx_device_close(&device);
     return status;
 }
 
 static ptx_status open_given(struct scene *scene)
 {
     struct ptx_device_params params = { .context = ptx_device_context(scene->device) };
-    ptx_device *device = ptx_device_open(&params);
+    OWNED(ptx_device) *device = ptx_device_open(&params);
     ptx_status status = made(scene, device);
-    ptx_device_close(&device);
     return status;
 }
 
@@ -41,9 +40,8 @@ static ptx_status memory_info(struct scene *scene)
 
 static ptx_status buffer(struct scene *scene)
 {
-    ptx_buffer *made_buffer = ptx_buffer_create(scene->device, 32);
+    OWNED(ptx_buffer) *made_buffer = ptx_buffer_create(scene->device, 32);
     ptx_status status = made(scene, made_buffer);
-    ptx_buffer_destroy(&made_buffer);
     return status;
 }
 
@@ -126,9 +124,8 @@ static ptx_status elapsed(struct scene *scene)
 
 static ptx_status module(struct scene *scene)
 {
-    ptx_module *made_module = ptx_module_load(scene->device, KERNEL_TEXT, NULL);
+    OWNED(ptx_module) *made_module = ptx_module_load(scene->device, KERNEL_TEXT, NULL);
     ptx_status status = made(scene, made_module);
-    ptx_module_unload(&made_module);
     return status;
 }
 
@@ -169,9 +166,8 @@ static ptx_status capture(struct scene *scene)
         ptx_capture_abandon(scene->device, scene->captured);
         return status;
     }
-    ptx_graph *graph = ptx_capture_end(scene->device, scene->captured);
+    OWNED(ptx_graph) *graph = ptx_capture_end(scene->device, scene->captured);
     status = made(scene, graph);
-    ptx_graph_destroy(&graph);
     return status;
 }
 

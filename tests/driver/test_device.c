@@ -7,16 +7,14 @@
 
 FAKE_TEST(primary_context_by_default)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     assert_int_equal(atomic_load(&fake->alive), 1);
     assert_int_equal(fake->context_depth(), 0);
     assert_non_null(ptx_device_context(device));
     assert_int_equal(ptx_device_get_info(device)->ordinal, 0);
-    ptx_device *second = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
+    OWNED(ptx_device) *second = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
     assert_string_equal(ptx_device_get_info(second)->name, "Fake GPU 1");
     assert_ptr_not_equal(ptx_device_context(device), ptx_device_context(second));
-    ptx_device_close(&second);
-    ptx_device_close(&device);
     ptx_device_close(&device);
     ptx_device_close(NULL);
 }
@@ -63,12 +61,11 @@ FAKE_TEST(given_context)
 {
     CUcontext given = fake->context_create(1);
     fake->context_pop();
-    ptx_device *device = ptx_device_open(&(struct ptx_device_params) { .context = given });
+    OWNED(ptx_device) *device = ptx_device_open(&(struct ptx_device_params) { .context = given });
     assert_non_null(device);
     assert_ptr_equal(ptx_device_context(device), given);
     assert_int_equal(ptx_device_get_info(device)->ordinal, 1);
     assert_int_equal(fake->context_depth(), 0);
-    ptx_device_close(&device);
     free(given);
 }
 
@@ -96,7 +93,7 @@ FAKE_TEST(counting)
 
 FAKE_TEST(facts)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     const struct ptx_device_info *info = ptx_device_get_info(device);
     assert_int_equal(info->driver_version, 12040);
     assert_int_equal(info->isa, 84);
@@ -122,7 +119,6 @@ FAKE_TEST(facts)
     assert_int_equal(ptx_device_memory(NULL, NULL, NULL), PTX_ERROR_INVALID);
     assert_null(ptx_device_get_info(NULL));
     assert_null(ptx_device_context(NULL));
-    ptx_device_close(&device);
 }
 
 /// The newest PTX ISA of each driver, from NVIDIA's release notes. A driver between two of these
@@ -139,9 +135,8 @@ FAKE_TEST(newest_isa)
     for (size_t k = 0; k < sizeof known / sizeof *known; ++k)
         for (int before = k > 0; before >= 0; --before) {
             fake->driver_version = known[k].driver - before;
-            ptx_device *device = open_device();
+            OWNED(ptx_device) *device = open_device();
             assert_int_equal(ptx_device_get_info(device)->isa, known[k - (size_t)before].isa);
-            ptx_device_close(&device);
         }
 }
 
@@ -207,13 +202,13 @@ static void child(ptx_device *device, ptx_buffer *buffer, ptx_module *module,
 
 FAKE_TEST(use_after_fork_is_refused)
 {
-    ptx_device *device = open_device();
-    ptx_buffer *buffer = ptx_buffer_create(device, 4);
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(device, 4);
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     ptx_function *function = ptx_module_function(module, "fixed");
     CUstream stream = ptx_stream_create(device);
     assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_OK);
-    ptx_graph *graph = ptx_capture_end(device, stream);
+    OWNED(ptx_graph) *graph = ptx_capture_end(device, stream);
     assert_non_null(graph);
     pid_t process = fork();
     if (process == 0)
@@ -223,9 +218,5 @@ FAKE_TEST(use_after_fork_is_refused)
     assert_true(WIFEXITED(ended));
     assert_int_equal(WEXITSTATUS(ended), 0);
     assert_int_equal(ptx_buffer_fill(buffer, 0, 1, 4, NULL), PTX_OK);
-    ptx_graph_destroy(&graph);
     ptx_stream_destroy(device, &stream);
-    ptx_module_unload(&module);
-    ptx_buffer_destroy(&buffer);
-    ptx_device_close(&device);
 }

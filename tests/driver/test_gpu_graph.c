@@ -31,19 +31,18 @@ static void work_beside_capture(CUstream stream)
     assert_int_equal(ptx_stream_synchronize(gpu, stream), PTX_ERROR_CAPTURE);
     assert_int_equal(ptx_capture_begin(gpu, stream, PTX_CAPTURE_GLOBAL), PTX_ERROR_CAPTURE);
     wanted(PTX_ERROR_CAPTURE, "the stream is being captured already");
-    ptx_module *other = need(ptx_module_load(gpu, text, NULL));
+    OWNED(ptx_module) *other = need(ptx_module_load(gpu, text, NULL));
     assert_true(scales(ptx_module_function(other, "scale"),
                        (struct ptx_launch_params) { .stream = NULL }, 1000));
-    ptx_module_unload(&other);
 }
 
 TEST(capture_and_replay)
 {
     needs_graphs();
-    ptx_module *module = need(ptx_module_load(gpu, text, NULL));
+    OWNED(ptx_module) *module = need(ptx_module_load(gpu, text, NULL));
     ptx_function *scale = need(ptx_module_function(module, "scale"));
     CUstream stream = need(ptx_stream_create(gpu));
-    ptx_buffer *buffer = need(ptx_buffer_create(gpu, 8));
+    OWNED(ptx_buffer) *buffer = need(ptx_buffer_create(gpu, 8));
     CUdeviceptr data = ptx_buffer_address(buffer);
     for (int mode = PTX_CAPTURE_THREAD_LOCAL; mode <= PTX_CAPTURE_RELAXED; mode++) {
         float value = 1.0f;
@@ -57,7 +56,7 @@ TEST(capture_and_replay)
         check(ptx_address_range(gpu, data, NULL, NULL));
         work_beside_capture(stream);
         check(scale_one(scale, data, stream));
-        ptx_graph *graph = need(ptx_capture_end(gpu, stream));
+        OWNED(ptx_graph) *graph = need(ptx_capture_end(gpu, stream));
         check(ptx_stream_is_capturing(gpu, stream, &capturing));
         assert_false(capturing);
         assert_int_equal(ptx_graph_get_info(graph)->nodes, 2);
@@ -68,11 +67,8 @@ TEST(capture_and_replay)
         check(ptx_buffer_download(buffer, 0, &value, 4, stream));
         check(ptx_stream_synchronize(gpu, stream));
         assert_true(value == 729.0f);
-        ptx_graph_destroy(&graph);
     }
-    ptx_buffer_destroy(&buffer);
     ptx_stream_destroy(gpu, &stream);
-    ptx_module_unload(&module);
 }
 
 TEST(kinds_of_nodes)
@@ -80,12 +76,12 @@ TEST(kinds_of_nodes)
     needs_graphs();
     static char host[8] = "abcdefg";
     CUstream stream = need(ptx_stream_create(gpu));
-    ptx_buffer *buffer = need(ptx_buffer_create(gpu, 8));
+    OWNED(ptx_buffer) *buffer = need(ptx_buffer_create(gpu, 8));
     check(ptx_capture_begin(gpu, stream, PTX_CAPTURE_THREAD_LOCAL));
     check(ptx_buffer_upload(buffer, 0, host, 8, stream));
     check(ptx_buffer_fill(buffer, 2, 'x', 2, stream));
     check(ptx_buffer_copy(buffer, 4, buffer, 2, 2, stream));
-    ptx_graph *graph = need(ptx_capture_end(gpu, stream));
+    OWNED(ptx_graph) *graph = need(ptx_capture_end(gpu, stream));
     const struct ptx_graph_info *info = ptx_graph_get_info(graph);
     assert_int_equal(info->nodes, 3);
     assert_int_equal(info->memcpy_nodes, 2);
@@ -96,8 +92,6 @@ TEST(kinds_of_nodes)
     check(ptx_buffer_download(buffer, 0, result, 8, stream));
     check(ptx_stream_synchronize(gpu, stream));
     assert_string_equal(result, "abxxxxg");
-    ptx_graph_destroy(&graph);
-    ptx_buffer_destroy(&buffer);
     ptx_stream_destroy(gpu, &stream);
 }
 
@@ -107,7 +101,7 @@ TEST(captures_that_fail)
     CUstream stream = need(ptx_stream_create(gpu));
     CUstream other = need(ptx_stream_create(gpu));
     CUevent event = need(ptx_event_create(gpu));
-    ptx_buffer *buffer = need(ptx_buffer_create(gpu, 8));
+    OWNED(ptx_buffer) *buffer = need(ptx_buffer_create(gpu, 8));
     assert_null(ptx_capture_end(gpu, stream));
     wanted(PTX_ERROR_CAPTURE, "the stream is not being captured");
     assert_int_equal(ptx_capture_begin(gpu, NULL, PTX_CAPTURE_GLOBAL), PTX_ERROR_INVALID);
@@ -136,7 +130,6 @@ TEST(captures_that_fail)
     check(ptx_stream_synchronize(gpu, stream));
     assert_int_equal(bytes[0], 3);
     assert_int_equal(bytes[1], 4);
-    ptx_buffer_destroy(&buffer);
     ptx_event_destroy(gpu, &event);
     ptx_stream_destroy(gpu, &other);
     ptx_stream_destroy(gpu, &stream);
@@ -203,6 +196,6 @@ TEST(captured_blocking_stream)
 
 int main(void)
 {
-    int unusable = open_gpu();
-    return unusable ? unusable : tests_run(NULL, close_gpu);
+    open_gpu();
+    return tests_run(NULL, close_gpu);
 }

@@ -22,9 +22,9 @@ FAKE_TEST(capture_and_launch)
         [PTX_CAPTURE_GLOBAL] = CU_STREAM_CAPTURE_MODE_GLOBAL,
         [PTX_CAPTURE_RELAXED] = CU_STREAM_CAPTURE_MODE_RELAXED,
     };
-    ptx_device *device = open_device();
-    ptx_buffer *buffer = ptx_buffer_create(device, 8);
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(device, 8);
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     CUstream stream = ptx_stream_create(device);
     for (int mode = 0; mode < 3; mode++) {
         int launches = atomic_load(&fake->launches);
@@ -53,14 +53,11 @@ FAKE_TEST(capture_and_launch)
         assert_null(graph);
     }
     ptx_stream_destroy(device, &stream);
-    ptx_module_unload(&module);
-    ptx_buffer_destroy(&buffer);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(what_cannot_be_captured)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     CUstream stream = ptx_stream_create(device);
     int calls = atomic_load(&fake->calls);
     assert_int_equal(ptx_capture_begin(device, NULL, PTX_CAPTURE_GLOBAL), PTX_ERROR_INVALID);
@@ -94,12 +91,11 @@ FAKE_TEST(what_cannot_be_captured)
     assert_null(ptx_graph_get_info(NULL));
     ptx_graph_destroy(NULL);
     ptx_stream_destroy(device, &stream);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(spoilt_capture_ends)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     CUstream stream = ptx_stream_create(device);
     assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_OK);
     fake->capture_spoil(stream);
@@ -109,17 +105,15 @@ FAKE_TEST(spoilt_capture_ends)
 
     // The failed capture does not affect the next one. An empty graph is a graph.
     assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
-    ptx_graph *graph = ptx_capture_end(device, stream);
+    OWNED(ptx_graph) *graph = ptx_capture_end(device, stream);
     assert_non_null(graph);
     assert_int_equal(ptx_graph_get_info(graph)->nodes, 0);
-    ptx_graph_destroy(&graph);
     ptx_stream_destroy(device, &stream);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(other_captures_go_on)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     CUstream stream = ptx_stream_create(device);
     CUstream other = ptx_stream_create(device);
     assert_int_equal(ptx_capture_begin(device, other, PTX_CAPTURE_GLOBAL), PTX_OK);
@@ -132,23 +126,22 @@ FAKE_TEST(other_captures_go_on)
     ptx_capture_abandon(device, other);
     ptx_stream_destroy(device, &other);
     ptx_stream_destroy(device, &stream);
-    ptx_device_close(&device);
 }
 
 /// Each call uses the legacy default stream, which would invalidate the capture of a blocking
 /// stream.
 FAKE_TEST(legacy_stream_beside_a_capture)
 {
-    ptx_device *device = open_device();
-    ptx_buffer *buffer = ptx_buffer_create(device, 8);
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(device, 8);
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     ptx_function *fixed = ptx_module_function(module, "fixed");
     CUstream own = ptx_stream_create(device);
     CUevent event = ptx_event_create(device);
     CUstream blocking = fake->stream_create(ptx_device_context(device), true);
     char bytes[8] = "";
     assert_int_equal(ptx_capture_begin(device, own, PTX_CAPTURE_THREAD_LOCAL), PTX_OK);
-    ptx_graph *graph = ptx_capture_end(device, own);
+    OWNED(ptx_graph) *graph = ptx_capture_end(device, own);
     assert_non_null(graph);
     fake->capture_begin(blocking, CU_STREAM_CAPTURE_MODE_RELAXED);
     const CUstream streams[] = { NULL, (CUstream)1, (CUstream)2, own };
@@ -175,12 +168,8 @@ FAKE_TEST(legacy_stream_beside_a_capture)
     fake->capture_end(blocking);
     assert_int_equal(ptx_launch(fixed, &(struct ptx_launch_params) { .grid = { 1 } }), PTX_OK);
     free(blocking);
-    ptx_graph_destroy(&graph);
     ptx_event_destroy(device, &event);
     ptx_stream_destroy(device, &own);
-    ptx_module_unload(&module);
-    ptx_buffer_destroy(&buffer);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(graph_keeps_the_device)
@@ -201,8 +190,8 @@ FAKE_TEST(graph_keeps_the_device)
 FAKE_TEST(address_ranges)
 {
     static char memory[2][4096];
-    ptx_device *device = open_device();
-    ptx_device *second = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_device) *second = ptx_device_open(&(struct ptx_device_params) { .ordinal = 1 });
     CUdeviceptr base = 1;
     size_t bytes = 1;
     fake->foreign = (CUdeviceptr)(uintptr_t)memory[0];
@@ -224,8 +213,6 @@ FAKE_TEST(address_ranges)
     assert_true(base == 0);
     assert_int_equal(ptx_address_range(device, 0, NULL, NULL), PTX_ERROR_NOT_FOUND);
     assert_int_equal(ptx_address_range(NULL, fake->foreign, &base, &bytes), PTX_ERROR_INVALID);
-    ptx_device_close(&second);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(old_driver)

@@ -299,15 +299,13 @@ static void *work(void *argument)
     for (int i = 0; i < 50; i++) {
         char in[16] = "something";
         char out[16] = "";
-        ptx_buffer *buffer = ptx_buffer_create(scene->device, 16);
-        ptx_module *module = ptx_module_load(scene->device, KERNEL_TEXT, NULL);
+        OWNED(ptx_buffer) *buffer = ptx_buffer_create(scene->device, 16);
+        OWNED(ptx_module) *module = ptx_module_load(scene->device, KERNEL_TEXT, NULL);
         failures += ptx_buffer_upload(buffer, 0, in, 16, NULL) != PTX_OK;
         failures += ptx_launch(scene->scale, &params) != PTX_OK;
         failures += ptx_launch(ptx_module_function(module, "scale"), &params) != PTX_OK;
         failures += ptx_buffer_download(buffer, 0, out, 16, NULL) != PTX_OK;
         failures += strcmp(in, out) != 0;
-        ptx_module_unload(&module);
-        ptx_buffer_destroy(&buffer);
     }
     failures += ptx_error_status() != PTX_OK;
     failures += ptx_launch(NULL, &params) != PTX_ERROR_INVALID;

@@ -66,13 +66,12 @@ FAKE_TEST(library_in_the_process_comes_first)
 {
     void *present = dlopen(FAKE_PRESENT_LIBCUDA, RTLD_NOW);
     assert_non_null(present);
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     assert_non_null(strstr(ptx_device_get_info(device)->library_path, "fake_present"));
     ptx_device_close(&device);
     dlclose(present);
     device = open_device();
     assert_null(strstr(ptx_device_get_info(device)->library_path, "fake_present"));
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(stub_by_name)
@@ -124,10 +123,9 @@ FAKE_TEST(versions_of_the_language)
                                     { 12080, 87 }, { 13000, 90 }, { 13040, 94 }, { 14030, 95 } };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fake->driver_version = cases[i][0];
-        ptx_device *device = open_device();
+        OWNED(ptx_device) *device = open_device();
         assert_int_equal(ptx_device_get_info(device)->driver_version, cases[i][0]);
         assert_int_equal(ptx_device_get_info(device)->isa, cases[i][1]);
-        ptx_device_close(&device);
     }
 }
 
@@ -135,5 +133,7 @@ FAKE_TEST(names_of_statuses)
 {
     assert_string_equal(ptx_status_name(PTX_OK), "PTX_OK");
     assert_string_equal(ptx_status_name(PTX_ERROR_FORKED), "PTX_ERROR_FORKED");
+    for (int status = PTX_OK; status <= PTX_ERROR_NONFINITE; status++)
+        assert_memory_equal(ptx_status_name((ptx_status)status), "PTX_", 4);
     assert_string_equal(ptx_status_name((ptx_status)99), "unknown status");
 }

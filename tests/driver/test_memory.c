@@ -4,8 +4,8 @@
 
 FAKE_TEST(round_trip)
 {
-    ptx_device *device = open_device();
-    ptx_buffer *buffer = ptx_buffer_create(device, 8);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(device, 8);
     assert_non_null(buffer);
     assert_int_equal(ptx_buffer_size(buffer), 8);
     assert_true(ptx_buffer_address(buffer) != 0);
@@ -21,15 +21,13 @@ FAKE_TEST(round_trip)
     assert_int_equal(fake->context_depth(), 0);
     ptx_buffer_destroy(&buffer);
     assert_null(buffer);
-    ptx_buffer_destroy(&buffer);
     ptx_buffer_destroy(NULL);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(ranges_are_checked)
 {
-    ptx_device *device = open_device();
-    ptx_buffer *buffer = ptx_buffer_create(device, 8);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(device, 8);
     char bytes[16] = "";
     int calls = atomic_load(&fake->calls);
     assert_int_equal(ptx_buffer_upload(buffer, 4, bytes, 5, NULL), PTX_ERROR_INVALID);
@@ -57,8 +55,6 @@ FAKE_TEST(ranges_are_checked)
     assert_int_equal(atomic_load(&fake->calls), calls);
     assert_int_equal(ptx_buffer_size(NULL), 0);
     assert_true(ptx_buffer_address(NULL) == 0);
-    ptx_buffer_destroy(&buffer);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(empty_buffer)
@@ -77,7 +73,7 @@ FAKE_TEST(empty_buffer)
 
 FAKE_TEST(pinned_memory)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     char *memory = ptx_host_alloc(device, 4);
     assert_non_null(memory);
     memcpy(memory, "abc", 4);
@@ -86,12 +82,11 @@ FAKE_TEST(pinned_memory)
     ptx_host_free(device, &memory);
     assert_null(ptx_host_alloc(device, 0));
     assert_error(PTX_ERROR_INVALID, "bytes is 0");
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(streams_and_events)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     CUstream stream = ptx_stream_create(device);
     CUevent start = ptx_event_create(device);
     CUevent end = ptx_event_create(device);
@@ -117,13 +112,12 @@ FAKE_TEST(streams_and_events)
     assert_null(end);
     assert_null(ptx_stream_create(NULL));
     assert_null(ptx_event_create(NULL));
-    ptx_device_close(&device);
 }
 
 /// Another stream is under capture in the strictest mode: all setup calls still work.
 FAKE_TEST(captures_are_not_disturbed)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     ptx_buffer *old = ptx_buffer_create(device, 4);
     ptx_module *old_module = load_module(device, KERNEL_TEXT);
     CUstream own = ptx_stream_create(device);
@@ -158,12 +152,11 @@ FAKE_TEST(captures_are_not_disturbed)
     assert_int_equal(fake->capture_end(captured), CU_STREAM_CAPTURE_STATUS_ACTIVE);
     free(captured);
     ptx_stream_destroy(device, &own);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(waiting_for_a_captured_stream_is_refused)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     CUstream captured = fake->stream_create(ptx_device_context(device), false);
     fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     assert_int_equal(ptx_stream_synchronize(device, captured), PTX_ERROR_CAPTURE);
@@ -171,13 +164,12 @@ FAKE_TEST(waiting_for_a_captured_stream_is_refused)
     assert_int_equal(fake->capture_end(captured), CU_STREAM_CAPTURE_STATUS_ACTIVE);
     assert_int_equal(ptx_stream_synchronize(device, captured), PTX_OK);
     free(captured);
-    ptx_device_close(&device);
 }
 
 /// The default stream would become part of the capture of a blocking stream.
 FAKE_TEST(blocking_capture_refuses_the_default_stream)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     CUstream captured = fake->stream_create(ptx_device_context(device), true);
     fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_RELAXED);
 
@@ -193,9 +185,7 @@ FAKE_TEST(blocking_capture_refuses_the_default_stream)
     assert_int_equal(ptx_stream_synchronize(device, NULL), PTX_ERROR_CAPTURE);
     assert_int_equal(fake->capture_end(captured), CU_STREAM_CAPTURE_STATUS_ACTIVE);
 
-    ptx_buffer *buffer = ptx_buffer_create(device, 4);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(device, 4);
     assert_non_null(buffer);
-    ptx_buffer_destroy(&buffer);
     free(captured);
-    ptx_device_close(&device);
 }

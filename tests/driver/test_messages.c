@@ -52,8 +52,8 @@ MESSAGE_TEST(earlier_kernels)
         { CUDA_ERROR_INVALID_ADDRESS_SPACE,
           "operation not supported on global/shared address space" },
     };
-    ptx_device *device = open_device();
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     const ptx_function *scale = ptx_module_function(module, "scale");
     for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
         char end[128];
@@ -77,21 +77,17 @@ MESSAGE_TEST(earlier_kernels)
     // Nor the display's watchdog, where the report says that threads wait for each other.
     fail_launch(scale, CUDA_ERROR_LAUNCH_TIMEOUT, "kernel k: 32 threads wait at barrier 1");
     assert_null(strstr(ptx_error_message(), "watchdog"));
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 /// An error of the launch itself: the message names the launch and the driver's function.
 MESSAGE_TEST(the_launch_itself)
 {
-    ptx_device *device = open_device();
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     const ptx_function *scale = ptx_module_function(module, "scale");
     fail_launch(scale, CUDA_ERROR_UNKNOWN, NULL);
     assert_message("cuLaunchKernel failed with CUDA_ERROR_UNKNOWN (999)");
     assert_message("kernel scale, grid 3 x 1 x 1, block 64 x 1 x 1, 0 bytes");
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 // ---------------------------------------------------------------------------------------- modules
@@ -106,7 +102,7 @@ static void fail_load(ptx_device *device, struct emulator_fault fault, const cha
 
 MESSAGE_TEST(quotes_of_log_and_text)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     fail_load(device,
               (struct emulator_fault) {
                   .result = CUDA_ERROR_INVALID_PTX,
@@ -130,7 +126,6 @@ MESSAGE_TEST(quotes_of_log_and_text)
     assert_message("text: .version 8.0, .target sm_80; GPU: GPU of the test, sm_90; "
                    "driver: CUDA 12.4, PTX ISA up to 8.4; library: ");
     assert_message("correct the text");
-    ptx_device_close(&device);
 }
 
 // The last .loc before the line, of the same entry.
@@ -142,7 +137,7 @@ MESSAGE_TEST(source_lines_of_the_log)
                                "    .loc 12 34 0, function_name $f, inlined_at 1 2 0\n"
                                "    first;\n    .loc 1 5 0\n    second;\n    .loc 3 6 0\n"
                                "    third;\n}\nfourth;\n";
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     fail_load(device,
               (struct emulator_fault) { .result = CUDA_ERROR_INVALID_PTX,
                                         .error_log = "line 9; odd\nline 11; odd\n"
@@ -153,7 +148,6 @@ MESSAGE_TEST(source_lines_of_the_log)
     assert_message("\nline 11 is:     second; (from /src/a.c:5)\n");
     assert_message("\nline 13 is:     third;\n");
     assert_message("\nline 15 is: fourth;\n");
-    ptx_device_close(&device);
 }
 
 MESSAGE_TEST(remedies)
@@ -183,7 +177,7 @@ MESSAGE_TEST(remedies)
           ".version 8.0\n.target sm_90123456789012345678901234567890123456789",
           ".target sm_9012345678901234567890123456; GPU" },
     };
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         fail_load(device, (struct emulator_fault) { .result = cases[i].result }, cases[i].text);
         assert_error(PTX_ERROR_JIT, cases[i].remedy);
@@ -201,7 +195,6 @@ MESSAGE_TEST(remedies)
               KERNEL_TEXT);
     assert_error(PTX_ERROR_DRIVER, "ptx_module_load: an earlier kernel failed");
     assert_null(strstr(ptx_error_message(), ".version"));
-    ptx_device_close(&device);
 }
 
 /// Logs that fill their buffers and have no NUL: the message still has its last line.
@@ -210,7 +203,7 @@ MESSAGE_TEST(endless_logs)
     static char log[40000];
     for (size_t i = 0; i + 1 < sizeof(log); i++)
         log[i] = "line 6, "[i % 8];
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     fail_load(device,
               (struct emulator_fault) {
                   .result = CUDA_ERROR_INVALID_PTX, .error_log = log, .info_log = log },
@@ -219,18 +212,15 @@ MESSAGE_TEST(endless_logs)
     assert_message("\nline 6 is: .visible");
     assert_message("library: ");
     assert_message("correct the text");
-    ptx_device_close(&device);
 }
 
 MESSAGE_TEST(log_of_a_load_that_works)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     fail_next((struct emulator_fault) { .function = "cuModuleLoadDataEx",
                                         .info_log = "ptxas warning : something\n" });
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     assert_string_equal(ptx_module_log(module), "ptxas warning : something");
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 // ------------------------------------------------------------------------------- captures, memory
@@ -247,7 +237,7 @@ MESSAGE_TEST(ends_of_captures)
         { CUDA_ERROR_STREAM_CAPTURE_MERGE, "two captures cannot be joined" },
         { CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "recorded before the capture" },
     };
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     CUstream stream = ptx_stream_create(device);
     for (size_t i = 0; i < sizeof(causes) / sizeof(causes[0]); i++) {
         assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_RELAXED), PTX_OK);
@@ -260,19 +250,17 @@ MESSAGE_TEST(ends_of_captures)
         assert_false(capturing);
     }
     ptx_stream_destroy(device, &stream);
-    ptx_device_close(&device);
 }
 
 MESSAGE_TEST(out_of_device_memory)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     fail_next((struct emulator_fault) { .function = "cuMemAlloc_v2",
                                         .result = CUDA_ERROR_OUT_OF_MEMORY });
     assert_null(ptx_buffer_create(device, 12345));
     assert_error(PTX_ERROR_OUT_OF_MEMORY, "cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY (2)");
     assert_message("free device memory");
     assert_message("asked for: 12345 bytes");
-    ptx_device_close(&device);
 }
 
 // --------------------------------------------------------------------------------- initialisation

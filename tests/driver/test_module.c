@@ -10,15 +10,13 @@ FAKE_TEST(endless_message)
     char name[10000];
     memset(name, 'x', sizeof(name) - 1);
     name[sizeof(name) - 1] = '\0';
-    ptx_device *device = open_device();
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     assert_null(ptx_module_function(module, name));
     assert_error(PTX_ERROR_NOT_FOUND, "the module has no kernel xxx");
     size_t length = strlen(ptx_error_message());
     assert_in_range(length, 4000, sizeof(name));
     assert_string_equal(ptx_error_message() + length - 3, "...");
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 static bool has_option(CUjit_option option, uintptr_t value)
@@ -31,7 +29,7 @@ static bool has_option(CUjit_option option, uintptr_t value)
 
 FAKE_TEST(options_and_log)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     ptx_module *module = ptx_module_load(device, KERNEL_TEXT, NULL);
     assert_int_equal(fake->option_count, 4);
     ptx_module_unload(&module);
@@ -57,7 +55,6 @@ FAKE_TEST(options_and_log)
     assert_error(PTX_ERROR_INVALID, "max_registers is negative");
     assert_null(ptx_module_load(NULL, KERNEL_TEXT, NULL));
     assert_error(PTX_ERROR_INVALID, "the device is NULL");
-    ptx_device_close(&device);
 }
 
 /// A GPU with no more shared memory per block than a kernel gets without opting in.
@@ -65,19 +62,17 @@ FAKE_TEST(no_more_shared_memory)
 {
     fake->static_shared = 1024;
     fake->shared_optin = 49152;
-    ptx_device *device = open_device();
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     const ptx_function *scale = ptx_module_function(module, "scale");
     assert_int_equal(ptx_function_get_info(scale)->max_dynamic_shared, 49152 - 1024);
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(functions_and_their_facts)
 {
     fake->static_shared = 1024;
-    ptx_device *device = open_device();
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     int calls = atomic_load(&fake->calls);
     ptx_function *scale = ptx_module_function(module, "scale");
     assert_ptr_equal(scale, ptx_module_function(module, "scale"));
@@ -120,14 +115,12 @@ FAKE_TEST(functions_and_their_facts)
     assert_int_equal(ptx_function_occupancy(scale, 0, 0, &blocks), PTX_ERROR_INVALID);
     assert_int_equal(ptx_function_occupancy(scale, 1, 0, NULL), PTX_ERROR_INVALID);
     assert_int_equal(ptx_function_occupancy(NULL, 1, 0, &blocks), PTX_ERROR_INVALID);
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(variables)
 {
-    ptx_device *device = open_device();
-    ptx_module *module = load_module(device, KERNEL_TEXT);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_module) *module = load_module(device, KERNEL_TEXT);
     CUdeviceptr address = 0;
     size_t bytes = 0;
     assert_int_equal(ptx_module_global(module, "counter", &address, &bytes), PTX_OK);
@@ -138,8 +131,6 @@ FAKE_TEST(variables)
     assert_message("variable: absent");
     assert_int_equal(ptx_module_global(NULL, "counter", NULL, NULL), PTX_ERROR_INVALID);
     assert_int_equal(ptx_module_global(module, NULL, NULL, NULL), PTX_ERROR_INVALID);
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 /// Text in the styles of nvcc and of people.
@@ -157,8 +148,8 @@ FAKE_TEST(text_of_others)
         "\t.param .bf16x2 packed, .param .f64 %wide\n"
         ")\n.maxntid 0x100, 1, 1\n.minnctapersm 2\n.reqntid 32\n{ bra.uni $L; }\n"
         ".visible .entry bare { ret; }\n";
-    ptx_device *device = open_device();
-    ptx_module *module = load_module(device, text);
+    OWNED(ptx_device) *device = open_device();
+    OWNED(ptx_module) *module = load_module(device, text);
     const struct ptx_function_info *info =
         ptx_function_get_info(ptx_module_function(module, "_Z3addPfi$1"));
     assert_int_equal(info->param_count, 5);
@@ -179,8 +170,6 @@ FAKE_TEST(text_of_others)
     assert_null(ptx_module_function_at(NULL, 0));
     assert_null(ptx_module_function(module, "hidden"));
     assert_error(PTX_ERROR_NOT_FOUND, "put .visible before its .entry");
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 FAKE_TEST(unreadable_parameters)
@@ -195,7 +184,7 @@ FAKE_TEST(unreadable_parameters)
         ".version 8.0\n.visible .entry k(\n /* never closed",
         ".version 8.0\n.visible .entry k(\n \"never closed",
     };
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         assert_null(ptx_module_load(device, texts[i], NULL));
         assert_error(PTX_ERROR_UNSUPPORTED, "cannot read the parameters of kernel k in line 3");
@@ -214,7 +203,6 @@ FAKE_TEST(unreadable_parameters)
     strcpy(end, ") {}");
     assert_null(ptx_module_load(device, many, NULL));
     assert_error(PTX_ERROR_UNSUPPORTED, "kernel k has more than 512 parameters");
-    ptx_device_close(&device);
 }
 
 /// Numbers too large for an int or a size, and numbers that PTX does not allow, are refused. Valid
@@ -236,7 +224,7 @@ FAKE_TEST(numbers_in_text)
         "k()\n.reqntid 1, 2147483648",
         "k()\n.reqntid 1, 1, 99999999999999999999999",
     };
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         char text[200];
         snprintf(text, sizeof(text), ".version 8.0\n.visible .entry %s {}", texts[i]);
@@ -244,7 +232,7 @@ FAKE_TEST(numbers_in_text)
         assert_error(PTX_ERROR_UNSUPPORTED, "cannot read the ");
         assert_message("of kernel k in line 3");
     }
-    ptx_module *module =
+    OWNED(ptx_module) *module =
         load_module(device, ".version 0x8.0b100\n.visible .entry k(.param .align 0x10U .b8 x[0b11]"
                             "[010U], .param .b8 y[0B11][0X1A]) .reqntid 0x20, 2147483647U {}");
     const struct ptx_function_info *info = ptx_function_get_info(ptx_module_function(module, "k"));
@@ -252,14 +240,12 @@ FAKE_TEST(numbers_in_text)
     assert_int_equal(info->params[1].size, 78);
     assert_int_equal(info->required_block[0], 32);
     assert_int_equal(info->required_block[1], INT_MAX);
-    ptx_module_unload(&module);
-    ptx_device_close(&device);
 }
 
 /// Loading on a stream under capture is refused before the driver is called.
 FAKE_TEST(loading_under_capture_is_refused)
 {
-    ptx_device *device = open_device();
+    OWNED(ptx_device) *device = open_device();
     CUstream captured = fake->stream_create(ptx_device_context(device), false);
     fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_GLOBAL);
     struct ptx_module_params params = { .stream = captured };
@@ -268,9 +254,7 @@ FAKE_TEST(loading_under_capture_is_refused)
     assert_message("before the capture begins");
     assert_int_equal(atomic_load(&fake->loads), 0);
     assert_int_equal(fake->capture_end(captured), CU_STREAM_CAPTURE_STATUS_ACTIVE);
-    ptx_module *module = ptx_module_load(device, KERNEL_TEXT, &params);
+    OWNED(ptx_module) *module = ptx_module_load(device, KERNEL_TEXT, &params);
     assert_non_null(module);
-    ptx_module_unload(&module);
     free(captured);
-    ptx_device_close(&device);
 }

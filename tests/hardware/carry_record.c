@@ -21,6 +21,7 @@
 
 #define PROGRAM "carry_record"
 #include "die.h"
+#include "owned.h"
 
 enum { THREADS = 64, BATCH = 100, IN_WORDS = CHAIN_LOADS + 1, SHOWN = 5 };
 
@@ -138,14 +139,12 @@ static int run_all(unsigned count, const char *known, const char *out)
         return 2;
     for (unsigned first = 1; first <= count; first += BATCH) {
         const unsigned batch = count - first + 1 < BATCH ? count - first + 1 : BATCH;
-        char *text = module_text(first, batch);
-        ptx_module *module = ptx_module_load(run.device, text, NULL);
+        ALLOCATED(char) *text = module_text(first, batch);
+        OWNED(ptx_module) *module = ptx_module_load(run.device, text, NULL);
         if (!module)
             die("load", ptx_error_message());
         for (unsigned seed = first; seed < first + batch; seed++)
             run_chain(&run, module, seed);
-        ptx_module_unload(&module);
-        free(text);
     }
     if (known || out)
         printf("%u chains: %u differ from plain C, %u from the recording\n", count, run.wrong,
@@ -196,9 +195,8 @@ int main(int argc, char **argv)
             die(argv[k], "not an option");
     }
     if (print) {
-        char *text = module_text(print, 1);
+        ALLOCATED(char) *text = module_text(print, 1);
         fputs(text, stdout);
-        free(text);
         return 0;
     }
     return target ? assemble(count, target) : run_all(count, known, out);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "approximate.h"
+#include "owned.h"
 
 enum { BATCH = 32 };
 static const struct ptx_target target = { .sm = 90 };
@@ -108,7 +109,7 @@ static void run_batch(const struct work *w, unsigned first, struct program *p, p
 {
     const struct program_run *run = w->run;
     const unsigned left = run->count - first, count = left < BATCH ? left : BATCH;
-    ptx_builder *b = program_builder();
+    OWNED(ptx_builder) *b = program_builder();
     char name[16];
 
     for (unsigned k = 0; k < count; k++) {
@@ -125,7 +126,7 @@ static void run_batch(const struct work *w, unsigned first, struct program *p, p
     const char *text = ptx_builder_finish(b);
     if (!text)
         die("builder", ptx_builder_error(b));
-    ptx_module *module =
+    OWNED(ptx_module) *module =
         ptx_module_load(run->device, text, &(struct ptx_module_params) { .stream = stream });
     if (!module)
         die("load", ptx_error_message());
@@ -136,16 +137,14 @@ static void run_batch(const struct work *w, unsigned first, struct program *p, p
             die(name, ptx_error_message());
         run_program(w, function, out, stream, first + k);
     }
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
 }
 
 static void *work(void *user)
 {
     struct work *w = user;
     ptx_device *device = w->run->device;
-    struct program *p = calloc(1, sizeof *p);
-    ptx_buffer *out = ptx_buffer_create(device, PROGRAM_WORDS * 8);
+    ALLOCATED(struct program) *p = calloc(1, sizeof *p);
+    OWNED(ptx_buffer) *out = ptx_buffer_create(device, PROGRAM_WORDS * 8);
     CUstream stream = ptx_stream_create(device);
 
     if (!p || !out || !stream)
@@ -160,8 +159,6 @@ static void *work(void *user)
         run_batch(w, first, p, out, stream);
     }
     ptx_stream_destroy(device, &stream);
-    ptx_buffer_destroy(&out);
-    free(p);
     return NULL;
 }
 

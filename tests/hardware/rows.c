@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "open_device.h"
 #include "random.h"
 
 // Of many rows, a sanitizer sees every fifth.
@@ -36,28 +37,14 @@ static uint64_t word_of(struct random *r, unsigned i)
     return i % 2 ? random_u64(r) : corners[i / 2 % count];
 }
 
-void rows_open(struct rows *rows, int argc, char **argv)
+static void rows_open(struct rows *rows, int argc, char **argv)
 {
     struct random r = { 7 };
-    const char *known = NULL, *out = NULL;
 
-    for (int k = 1; k + 1 < argc; k += 2) {
-        if (!strcmp(argv[k], "-c"))
-            known = argv[k + 1];
-        if (!strcmp(argv[k], "-o"))
-            out = argv[k + 1];
-    }
-    if (!recording_open(&rows->recording, known, out))
+    if (!(argc > 1 ? recording_open_by(&rows->recording, argc, argv)
+                   : recording_open(&rows->recording, NULL, NULL)))
         exit(2);
-
-    rows->device = ptx_device_open(NULL);
-    if (!rows->device) {
-        const ptx_status status = ptx_error_status();
-        const bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
-        fprintf(stderr, "%s: %s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable",
-                ptx_error_message());
-        exit(absent ? 77 : 1);
-    }
+    rows->device = open_device();
     const struct ptx_device_info *info = ptx_device_get_info(rows->device);
     ptx_target_newest(info->sm, info->isa, &rows->target);
     for (unsigned i = 0; i < ROWS_IN / 8; i++)
@@ -65,11 +52,14 @@ void rows_open(struct rows *rows, int argc, char **argv)
     printf("%s, sm_%d, driver %d\n", info->name, info->sm, info->driver_version);
 }
 
-void rows_close(struct rows *rows)
+int rows_tests_run(struct rows *rows, int argc, char **argv)
 {
+    rows_open(rows, argc, argv);
+    const int failed = tests_run(NULL, NULL);
     ptx_device_close(&rows->device);
     if (!recording_close(&rows->recording))
         fprintf(stderr, "rows: the recording cannot be written\n");
+    return failed;
 }
 
 void rows_put(unsigned char *at, unsigned bytes, unsigned i, uint64_t value)
@@ -121,10 +111,9 @@ static ptx_builder *new_builder(const struct rows *rows)
 
 bool rows_accepts(const struct rows *rows, const struct row_test *test, const struct row *row)
 {
-    ptx_builder *b = new_builder(rows);
+    OWNED(ptx_builder) *b = new_builder(rows);
     emit(b, test, row, "trial");
     const bool accepted = ptx_builder_finish(b) != NULL;
-    ptx_builder_destroy(&b);
     return accepted;
 }
 
@@ -136,10 +125,9 @@ static void need(bool ok, const char *what)
 
 static void show(const struct rows *rows, const struct row_test *test, const struct row *row)
 {
-    ptx_builder *b = new_builder(rows);
+    OWNED(ptx_builder) *b = new_builder(rows);
     emit(b, test, row, "failed");
     fprintf(stderr, "%s\n", ptx_builder_finish(b));
-    ptx_builder_destroy(&b);
 }
 
 // The first two words of the row's name, with which its line starts.
@@ -216,7 +204,7 @@ static void run_batch(struct rows *rows, const struct row_test *test, const stru
                       unsigned count, ptx_buffer *const buffers[2])
 {
     const unsigned every = count < FEW ? 1 : EVERY;
-    ptx_builder *b = new_builder(rows);
+    OWNED(ptx_builder) *b = new_builder(rows);
     char name[16];
 
     for (unsigned k = 0; k < count; k += every) {
@@ -226,14 +214,12 @@ static void run_batch(struct rows *rows, const struct row_test *test, const stru
     const char *text = ptx_builder_finish(b);
     if (!text)
         fail_msg("%s ...: %s", row->name, ptx_builder_error(b));
-    ptx_module *module = ptx_module_load(rows->device, text, NULL);
+    OWNED(ptx_module) *module = ptx_module_load(rows->device, text, NULL);
     need(module != NULL, row->name);
     for (unsigned k = 0; k < count; k += every) {
         snprintf(name, sizeof name, "row_%u", k);
         run_one(rows, test, &row[k], module, name, buffers);
     }
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
 }
 
 void rows_run(struct rows *rows, const struct row_test *test, const struct row *row, unsigned count)

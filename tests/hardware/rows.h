@@ -34,9 +34,8 @@ struct rows {
 /// Opens the device and fills `in`. Without a device, exits with 77. Of the arguments, `-c FILE`
 /// names the file of the rows that a GPU confirmed, and `-o FILE` the file for the rows of this
 /// run.
-void rows_open(struct rows *rows, int argc, char **argv);
-/// Prints the number of rows that no GPU has confirmed.
-void rows_close(struct rows *rows);
+/// Then runs the program's tests, and closes the device. Returns what tests_run() does.
+int rows_tests_run(struct rows *rows, int argc, char **argv);
 
 /// `emit` writes the entry after the declaration of its parameters. `expect` fills `want`. Both
 /// `want` and the device's `out` start with the bytes of `before`, or 0xcc if it is NULL. `varies`:

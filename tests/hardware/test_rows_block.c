@@ -204,7 +204,8 @@ TEST(messages)
 // The last test, because the context is lost.
 TEST(trap)
 {
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = rows.target });
+    OWNED(ptx_builder) *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = rows.target });
     const struct ptx_launch_params launch = { .grid = { 1 } };
 
     ptx_entry (b, "k", .block = { 32 }) {
@@ -214,20 +215,15 @@ TEST(trap)
     }
     const char *text = ptx_builder_finish(b);
     assert_non_null(text);
-    ptx_module *module = ptx_module_load(rows.device, text, NULL);
+    OWNED(ptx_module) *module = ptx_module_load(rows.device, text, NULL);
     assert_non_null(module);
     const ptx_function *function = ptx_module_function(module, "k");
     assert_int_equal(ptx_launch(function, &launch), PTX_OK);
     assert_int_not_equal(ptx_stream_synchronize(rows.device, NULL), PTX_OK);
     assert_int_equal(ptx_error_code(), 719); // CUDA_ERROR_LAUNCH_FAILED
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
 }
 
 int main(int argc, char **argv)
 {
-    rows_open(&rows, argc, argv);
-    const int failed = tests_run(NULL, NULL);
-    rows_close(&rows);
-    return failed;
+    return rows_tests_run(&rows, argc, argv);
 }

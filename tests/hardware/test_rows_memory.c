@@ -226,7 +226,7 @@ TEST(parameters)
         for (unsigned lanes = 1; lanes <= 8; lanes *= 2) {
             const ptx_type type = (ptx_type)t;
             const unsigned count = type == PTX_PRED ? 0 : PARAM_BYTES / ptx_type_bytes(type);
-            ptx_builder *b =
+            OWNED(ptx_builder) *b =
                 ptx_builder_create(&(struct ptx_builder_params) { .target = rows.target });
             ptx_entry (b, "k", .block = { 1 }) {
                 ptx_ptr array = ptx_param_array(b, PTX_U64, "array", PARAM_BYTES / 8);
@@ -239,7 +239,7 @@ TEST(parameters)
                 }
             }
             const char *text = ptx_builder_finish(b);
-            ptx_module *module = text ? ptx_module_load(rows.device, text, NULL) : NULL;
+            OWNED(ptx_module) *module = text ? ptx_module_load(rows.device, text, NULL) : NULL;
             if (text) {
                 assert_non_null(module);
                 const CUdeviceptr address = ptx_buffer_address(to);
@@ -258,8 +258,6 @@ TEST(parameters)
                 assert_memory_equal(rows.out, rows.want, ROWS_OUT);
                 ran++;
             }
-            ptx_module_unload(&module);
-            ptx_builder_destroy(&b);
         }
     ptx_buffer_destroy(&to);
     assert_true(ran > 30);
@@ -267,8 +265,5 @@ TEST(parameters)
 
 int main(int argc, char **argv)
 {
-    rows_open(&rows, argc, argv);
-    const int failed = tests_run(NULL, NULL);
-    rows_close(&rows);
-    return failed;
+    return rows_tests_run(&rows, argc, argv);
 }

@@ -560,8 +560,5 @@ TEST(packs)
 
 int main(int argc, char **argv)
 {
-    rows_open(&rows, argc, argv);
-    const int failed = tests_run(NULL, NULL);
-    rows_close(&rows);
-    return failed;
+    return rows_tests_run(&rows, argc, argv);
 }

@@ -5,15 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-void suite_begin(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype)
+void suite_begin(struct suite *s, const ptx_kernel *kernel, ptx_type dtype)
 {
     memset(s, 0, sizeof *s);
-    s->gpu = gpu;
-    s->random = gpu_random(gpu, kernel->name);
+    s->random = gpu_random(kernel->name);
     s->random.state += (uint64_t)dtype;
     s->type = gpu_ref_type(dtype);
-    s->count = gpu_load_variants(gpu, kernel, dtype, s->loaded);
-    s->size_count = gpu_sizes(gpu, &s->random, s->sizes);
+    s->count = gpu_load_variants(kernel, dtype, s->loaded);
+    s->size_count = gpu_sizes(&s->random, s->sizes);
     for (int i = 0; i < s->size_count; ++i)
         if (s->sizes[i] > s->most)
             s->most = s->sizes[i];
@@ -23,7 +22,7 @@ void suite_end(struct suite *s)
 {
     enum { FEW = 5000 }; // elements; with fewer, some variants may have no case
     for (int i = 0; i < s->count; ++i) {
-        if (s->gpu->max_size >= FEW && !*s->loaded[i].launched)
+        if (gpu.max_size >= FEW && !*s->loaded[i].launched)
             fail_msg("%s: no case launches it", s->loaded[i].name);
         gpu_kernel_unload(&s->loaded[i]);
     }

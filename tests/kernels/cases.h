@@ -5,23 +5,22 @@
 
 #include "gpu.h"
 
-#define DECLARE(name) void check_##name(struct gpu *gpu, ptx_type dtype);
+#define DECLARE(name) void check_##name(ptx_type dtype);
 PTX_KERNELS(DECLARE)
 #undef DECLARE
 
 /// The largest number of elements that is cut into short chunks, and one more. Both functions skip
 /// the test and say so if the environment excludes these sizes.
-void check_squared_sum_at_switch(struct gpu *gpu, ptx_type dtype);
+void check_squared_sum_at_switch(ptx_type dtype);
 /// The largest number of elements that is read before the scale is, and one more.
-void check_gradient_clip_at_switch(struct gpu *gpu, ptx_type dtype);
+void check_gradient_clip_at_switch(ptx_type dtype);
 
 /// More than 2^32 elements of f16, each checked on the device. Skips the test and says so if memory
 /// is too small or the environment excludes such sizes.
-void check_beyond_32_bits(struct gpu *gpu);
+void check_beyond_32_bits(void);
 
 /// Shared by the cases: all variants of a dtype, and memory for tensors of the largest size.
 struct suite {
-    struct gpu *gpu;
     struct random random;
     enum ref_type type;
     struct gpu_kernel loaded[GPU_MOST_VARIANTS];
@@ -31,7 +30,7 @@ struct suite {
     uint64_t most; ///< the largest size
 };
 
-void suite_begin(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype);
+void suite_begin(struct suite *s, const ptx_kernel *kernel, ptx_type dtype);
 /// Fails the test if no case has launched one of the variants.
 void suite_end(struct suite *s);
 /// Memory for `most` elements of the dtype, and never less than one.

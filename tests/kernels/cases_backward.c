@@ -77,13 +77,13 @@ static void check_quantize(struct suite *s, const struct gpu_kernel *loaded, con
     }
     snprintf(c.note, sizeof c.note, "scale = %a, zero_point = %d, %d to %d", p.scale, p.zero_point,
              p.q_min, p.q_max);
-    gpu_check(s->gpu, &s->random, &c);
+    gpu_check(&s->random, &c);
 }
 
-void check_quantize_ste_backward(struct gpu *gpu, ptx_type dtype)
+void check_quantize_ste_backward(ptx_type dtype)
 {
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_quantize_ste_backward, dtype);
+    suite_begin(&s, &ptx_kernel_quantize_ste_backward, dtype);
     void *x_room = suite_room(&s), *dy_room = suite_room(&s), *d_input = suite_room(&s);
     data_fill(&s.random, s.type, DATA_SPECIAL, dy_room, s.most);
     for (int q = 0; q < (int)(sizeof quantizations / sizeof *quantizations); ++q) {
@@ -142,16 +142,16 @@ static void check_fake(struct suite *s, const struct gpu_kernel *loaded, const v
     gpu_case_value(&c, &p.q_max, sizeof p.q_max);
     snprintf(c.note, sizeof c.note, "scale = %a, zero_point = %d, %d to %d", p.scale, p.zero_point,
              p.q_min, p.q_max);
-    gpu_check(s->gpu, &s->random, &c);
+    gpu_check(&s->random, &c);
 }
 
-void check_fake_quantize(struct gpu *gpu, ptx_type dtype)
+void check_fake_quantize(ptx_type dtype)
 {
     // What a host does not check: on the device there may be anything.
     static const double scales[] = { 0, -0.03, (double)INFINITY, (double)NAN };
     enum { LISTED = sizeof quantizations / sizeof *quantizations };
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_fake_quantize, dtype);
+    suite_begin(&s, &ptx_kernel_fake_quantize, dtype);
     void *x_room = suite_room(&s), *y = suite_room(&s);
     for (int q = 0; q < LISTED + 4; ++q) {
         struct quantization quantization = quantizations[q % LISTED];
@@ -211,15 +211,15 @@ static void check_lerp(struct suite *s, const struct gpu_kernel *loaded, const v
              alias == ALIAS_A   ? ", d_a = d_output"
              : alias == ALIAS_B ? ", d_b = d_output"
                                 : "");
-    gpu_check(s->gpu, &s->random, &c);
+    gpu_check(&s->random, &c);
 }
 
-void check_lerp_backward(struct gpu *gpu, ptx_type dtype)
+void check_lerp_backward(ptx_type dtype)
 {
     // 1 - 0.9 differs between f32 and f64. In f32, 1e300 is infinite and 1e-300 is zero.
     static const double weights[] = { 0.9, 0.0, 1.0, 0.1, -0.25, 1e300, 1e-300, 0x1p-140 };
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_lerp_backward, dtype);
+    suite_begin(&s, &ptx_kernel_lerp_backward, dtype);
     void *room = suite_room(&s), *d_a = suite_room(&s), *d_b = suite_room(&s);
     data_fill(&s.random, s.type, DATA_SPECIAL, room, s.most);
     for (int v = 0; v < s.count; ++v)

@@ -116,7 +116,7 @@ static void check_channels(struct suite *s, const struct gpu_kernel *loaded, str
     snprintf(g.note, sizeof g.note,
              "%" PRIu64 " channels, inner = %" PRIu64 ", %d to %d, grid = %u", c->count, c->inner,
              p.q_min, p.q_max, grid);
-    gpu_check(s->gpu, &s->random, &g);
+    gpu_check(&s->random, &g);
 }
 
 /// Blocks: 0 for the usual number; a few, which take several chunks each; or as many as for a large
@@ -142,11 +142,11 @@ static void channels_free(struct channels *c)
     free(c->scale);
 }
 
-void check_quantize_channel_ste_backward(struct gpu *gpu, ptx_type dtype)
+void check_quantize_channel_ste_backward(ptx_type dtype)
 {
     struct suite s;
     int trial = 0;
-    suite_begin(&s, gpu, &ptx_kernel_quantize_channel_ste_backward, dtype);
+    suite_begin(&s, &ptx_kernel_quantize_channel_ste_backward, dtype);
     void *x_room = suite_room(&s), *dy_room = suite_room(&s), *d_input = suite_room(&s);
     struct channels c = channels_room();
     data_fill(&s.random, s.type, DATA_SPECIAL, dy_room, s.most);
@@ -203,14 +203,14 @@ static void check_fake_channels(struct suite *s, const struct gpu_kernel *loaded
     snprintf(g.note, sizeof g.note,
              "%" PRIu64 " channels, inner = %" PRIu64 ", %d to %d, grid = %u", c->count, c->inner,
              p.q_min, p.q_max, grid);
-    gpu_check(s->gpu, &s->random, &g);
+    gpu_check(&s->random, &g);
 }
 
-void check_fake_quantize_channel(struct gpu *gpu, ptx_type dtype)
+void check_fake_quantize_channel(ptx_type dtype)
 {
     struct suite s;
     int trial = 0;
-    suite_begin(&s, gpu, &ptx_kernel_fake_quantize_channel, dtype);
+    suite_begin(&s, &ptx_kernel_fake_quantize_channel, dtype);
     void *x_room = suite_room(&s), *y = suite_room(&s);
     struct channels c = channels_room();
     data_fill_ties(&s.random, s.type, s.type == REF_F64 ? 0.03 : (double)0.03f, x_room, s.most);

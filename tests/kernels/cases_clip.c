@@ -29,7 +29,7 @@ static void check_sums(struct suite *s, const struct gpu_kernel *loaded, const v
 {
     bool f32 = gpu_kernel_has(loaded, "partials", "f32");
     uint64_t count = ref_partial_count(n);
-    void *partials = malloc((size_t)(count + 1) * sizeof(double));
+    ALLOCATED(void) *partials = malloc((size_t)(count + 1) * sizeof(double));
     assert_non_null(partials);
     ref_squared_sum(s->type, x, n, f32, partials);
     struct gpu_case c;
@@ -40,16 +40,15 @@ static void check_sums(struct suite *s, const struct gpu_kernel *loaded, const v
         gpu_case_tensor(&c, "partials", f32 ? REF_F32 : REF_F64, count, NULL, partials);
     out->exact = true; // every NaN has the same bits
     snprintf(c.note, sizeof c.note, "data of kind %d", kind);
-    gpu_check(s->gpu, &s->random, &c);
-    free(partials);
+    gpu_check(&s->random, &c);
 }
 
 /// C-SQSUM-001. The reference has no alignment. So if the result equals it at every alignment, the
 /// bits are the same at every alignment.
-void check_squared_sum(struct gpu *gpu, ptx_type dtype)
+void check_squared_sum(ptx_type dtype)
 {
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_squared_sum, dtype);
+    suite_begin(&s, &ptx_kernel_squared_sum, dtype);
     void *room = suite_room(&s);
     for (int kind = DATA_PLAIN; kind <= DATA_SPECIAL; ++kind) {
         // So few special values that some chunks have one and others none.
@@ -68,20 +67,20 @@ void check_squared_sum(struct gpu *gpu, ptx_type dtype)
 }
 
 /// For sizes of `last` and one more. Skips the test and says so if the environment excludes them.
-static void begin_at_switch(struct suite *s, struct gpu *gpu, const ptx_kernel *kernel,
-                            ptx_type dtype, uint64_t last)
+static void begin_at_switch(struct suite *s, const ptx_kernel *kernel, ptx_type dtype,
+                            uint64_t last)
 {
-    if (gpu->max_size <= last)
+    if (gpu.max_size <= last)
         skip_because("%s of %" PRIu64 " elements: left out by %s", kernel->name, last + 1,
-                     gpu->limit);
-    suite_begin(s, gpu, kernel, dtype);
+                     gpu.limit);
+    suite_begin(s, kernel, dtype);
     s->most = last + 1;
 }
 
-void check_squared_sum_at_switch(struct gpu *gpu, ptx_type dtype)
+void check_squared_sum_at_switch(ptx_type dtype)
 {
     struct suite s;
-    begin_at_switch(&s, gpu, &ptx_kernel_squared_sum, dtype, SUM_SWITCH);
+    begin_at_switch(&s, &ptx_kernel_squared_sum, dtype, SUM_SWITCH);
     void *x = suite_room(&s);
     data_fill(&s.random, s.type, DATA_PLAIN, x, s.most);
     for (int v = 0; v < s.count; ++v)
@@ -147,16 +146,16 @@ static void check_reduce(struct suite *s, const struct gpu_kernel *loaded, const
     gpu_case_tensor(&c, "out", REF_F32, 3, NULL, out);
     snprintf(c.note, sizeof c.note, "max_norm = %a, eps = %a", (double)clip.max_norm,
              (double)clip.eps);
-    gpu_check(s->gpu, &s->random, &c);
+    gpu_check(&s->random, &c);
 }
 
 /// C-FUSEDCLIP-001.
-void check_clip_scale_reduce(struct gpu *gpu, ptx_type dtype)
+void check_clip_scale_reduce(ptx_type dtype)
 {
     static const float max_norms[] = { 1.0f, 0.0f, 0.1f, 3e38f, 0x1p-149f, 1e-20f, INFINITY };
     static const float epsilons[] = { 0.0f, 1e-6f, 1.0f, 3e38f };
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_clip_scale_reduce, dtype);
+    suite_begin(&s, &ptx_kernel_clip_scale_reduce, dtype);
     void *partials = suite_room(&s);
     for (int i = 0; i < s.size_count; ++i)
         for (int kind = 0; kind < 7; ++kind) {
@@ -199,10 +198,10 @@ static void check_clip(struct suite *s, const struct gpu_kernel *loaded, const v
     gpu_case_tensor(&c, "record", REF_F32, policy == REF_ZERO ? 3 : 1, record, NULL);
     snprintf(c.note, sizeof c.note, "record = { %a, %a, %a }", (double)record[0], (double)record[1],
              (double)record[2]);
-    gpu_check(s->gpu, &s->random, &c);
+    gpu_check(&s->random, &c);
 }
 
-void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype)
+void check_gradient_clip_from_device_scale(ptx_type dtype)
 {
     static const float records[][3] = {
         { 0.37f, 2.7f, 0.0f },      { 1.0f, 0.5f, 0.0f },     { NAN, NAN, 1.0f },
@@ -210,7 +209,7 @@ void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype)
         { 0x1p-149f, 1e30f, 0.0f }, { 0.0f, INFINITY, 0.0f },
     };
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_gradient_clip_from_device_scale, dtype);
+    suite_begin(&s, &ptx_kernel_gradient_clip_from_device_scale, dtype);
     void *room = suite_room(&s), *clipped = suite_room(&s);
     data_fill(&s.random, s.type, DATA_SPECIAL, room, s.most);
     for (int v = 0; v < s.count; ++v)
@@ -233,13 +232,13 @@ void check_gradient_clip_from_device_scale(struct gpu *gpu, ptx_type dtype)
     suite_end(&s);
 }
 
-void check_gradient_clip_at_switch(struct gpu *gpu, ptx_type dtype)
+void check_gradient_clip_at_switch(ptx_type dtype)
 {
     static const float records[][3] = { { 0.37f, 2.7f, 0.0f },
                                         { 1.0f, 0.5f, 0.0f },
                                         { 1.0f, NAN, 1.0f } };
     struct suite s;
-    begin_at_switch(&s, gpu, &ptx_kernel_gradient_clip_from_device_scale, dtype, CLIP_SWITCH);
+    begin_at_switch(&s, &ptx_kernel_gradient_clip_from_device_scale, dtype, CLIP_SWITCH);
     void *gradient = suite_room(&s), *clipped = suite_room(&s);
     data_fill(&s.random, s.type, DATA_SPECIAL, gradient, s.most);
     for (int v = 0; v < s.count; ++v)

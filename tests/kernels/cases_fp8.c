@@ -59,15 +59,15 @@ static void check_cast(struct suite *s, const struct gpu_kernel *loaded, const v
     if (merges)
         gpu_case_tensor(&c, "amax", REF_F32, 1, &amax, &amax_after)->exact = true;
     snprintf(c.note, sizeof c.note, "scale = %a, amax = %a", (double)scale, (double)amax);
-    gpu_check(s->gpu, &s->random, &c);
+    gpu_check(&s->random, &c);
 }
 
-void check_cast_fp8(struct gpu *gpu, ptx_type dtype)
+void check_cast_fp8(ptx_type dtype)
 {
     static const float scales[] = { 0.25f, 1, 73.3f, 0x1p-130f, FLT_MAX, INFINITY, NAN, 0 };
     static const float before[] = { 0, 0x1p-149f, 1, FLT_MAX, INFINITY };
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_cast_fp8, dtype);
+    suite_begin(&s, &ptx_kernel_cast_fp8, dtype);
     void *x = suite_room(&s), *y = suite_room(&s);
     for (int i = 0; i < s.size_count; ++i)
         for (int v = 0; v < s.count; ++v) {
@@ -117,8 +117,8 @@ static void fill_scales(struct random *r, struct scales *s, uint64_t n, uint64_t
             s->history[i] = special[random_below(r, 4)];
 }
 
-static void check_update(struct gpu *gpu, struct random *r, const struct gpu_kernel *loaded,
-                         struct scales *s, uint64_t n, uint64_t rows, int32_t margin)
+static void check_update(struct random *r, const struct gpu_kernel *loaded, struct scales *s,
+                         uint64_t n, uint64_t rows, int32_t margin)
 {
     const bool each = gpu_kernel_has(loaded, "format", "each");
     const struct ref_delayed_scale rule = {
@@ -143,26 +143,25 @@ static void check_update(struct gpu *gpu, struct random *r, const struct gpu_ker
     gpu_case_value(&c, &count, sizeof count);
     gpu_case_value(&c, &margin, sizeof margin);
     snprintf(c.note, sizeof c.note, "%u rows, margin %d", (unsigned)rows, margin);
-    gpu_check(gpu, r, &c);
+    gpu_check(r, &c);
 }
 
-void check_delayed_scale_update(struct gpu *gpu, ptx_type dtype)
+void check_delayed_scale_update(ptx_type dtype)
 {
     static const uint64_t sizes[][2] = { { 1, 1 },   { 1, 1024 }, { 1, 2 },    { 3, 4097 },
                                          { 7, 511 }, { 8, 512 },  { 9, 513 },  { 37, 1024 },
                                          { 65, 16 }, { 1200, 3 }, { 1000, 1 }, { 5, 65 } };
     static const int32_t margins[] = { 0, 0, 1, -3, 100, -100 };
     struct gpu_kernel loaded[GPU_MOST_VARIANTS];
-    struct random r = gpu_random(gpu, "delayed_scale_update");
-    const int count = gpu_load_variants(gpu, &ptx_kernel_delayed_scale_update, dtype, loaded);
-    struct scales *s = malloc(sizeof *s);
+    struct random r = gpu_random("delayed_scale_update");
+    const int count = gpu_load_variants(&ptx_kernel_delayed_scale_update, dtype, loaded);
+    ALLOCATED(struct scales) *s = malloc(sizeof *s);
     assert_non_null(s);
     for (int v = 0; v < count; ++v) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; ++k)
-            if (sizes[k][0] * sizes[k][1] <= gpu->max_size)
-                check_update(gpu, &r, &loaded[v], s, sizes[k][0], sizes[k][1],
+            if (sizes[k][0] * sizes[k][1] <= gpu.max_size)
+                check_update(&r, &loaded[v], s, sizes[k][0], sizes[k][1],
                              margins[random_below(&r, 6)]);
         gpu_kernel_unload(&loaded[v]);
     }
-    free(s);
 }

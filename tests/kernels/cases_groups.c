@@ -92,13 +92,13 @@ static void check_groups(struct suite *s, const struct gpu_kernel *loaded, const
         gpu_case_value(&c, &none, sizeof none);
     snprintf(c.note, sizeof c.note, "groups of %" PRIu64 ", %d bits, %s%s", g.group, g.bits,
              in_place ? "in place, " : "", wanted ? "scales wanted" : "no scales");
-    gpu_check(s->gpu, &s->random, &c);
+    gpu_check(&s->random, &c);
 }
 
-void check_fake_quantize_groups(struct gpu *gpu, ptx_type dtype)
+void check_fake_quantize_groups(ptx_type dtype)
 {
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_fake_quantize_groups, dtype);
+    suite_begin(&s, &ptx_kernel_fake_quantize_groups, dtype);
     void *x_room = suite_room(&s);
     const size_t groups = (size_t)s.most / 32 + 1;
     struct groups_room room = { suite_room(&s), malloc(groups * sizeof(float)),

@@ -46,9 +46,10 @@ static uint16_t model(uint32_t salt, unsigned class, uint32_t j)
 }
 
 /// x[i] = model(), computed by a kernel of the test.
-static ptx_module *load_fill(struct gpu *gpu)
+static ptx_module *load_fill(void)
 {
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(gpu) });
+    OWNED(ptx_builder) *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target() });
     ptx_entry (b, "fill", .block = { 256 }) {
         ptx_ptr x = ptx_param_ptr(b, PTX_U16, "x");
         ptx_val n = ptx_param(b, PTX_U64, "n");
@@ -69,10 +70,9 @@ static ptx_module *load_fill(struct gpu *gpu)
     const char *text = ptx_builder_finish(b);
     if (!text)
         fail_msg("fill: %s", ptx_builder_error(b));
-    ptx_module *module = ptx_module_load(gpu->device, text, NULL);
+    ptx_module *module = ptx_module_load(gpu.device, text, NULL);
     if (!module)
         fail_msg("fill: %s", ptx_error_message());
-    ptx_builder_destroy(&b);
     return module;
 }
 
@@ -82,26 +82,26 @@ static void require(ptx_status status, const char *what)
         fail_msg("%s: %s", what, ptx_error_message());
 }
 
-static struct large *large_create(struct gpu *gpu, uint32_t salt, unsigned offset)
+static struct large *large_create(uint32_t salt, unsigned offset)
 {
     uint64_t n = GROUPS * GROUP;
     struct large *x = malloc(sizeof *x);
     assert_non_null(x);
-    x->buffer = ptx_buffer_create(gpu->device, (size_t)(n + offset) * 2);
+    x->buffer = ptx_buffer_create(gpu.device, (size_t)(n + offset) * 2);
     if (!x->buffer)
         fail_msg("%s", ptx_error_message());
     x->offset = offset;
     x->address = ptx_buffer_address(x->buffer) + 2 * (CUdeviceptr)offset;
-    ptx_module *module = load_fill(gpu);
+    ptx_module *module = load_fill();
     require(ptx_launch(
                 ptx_module_function(module, "fill"),
                 &(struct ptx_launch_params) {
                     .grid = { (unsigned)((n + 255) / 256) },
-                    .stream = gpu->stream,
+                    .stream = gpu.stream,
                     .args = (struct ptx_arg[]) { PTX_ARG(x->address), PTX_ARG(n), PTX_ARG(salt) },
                     .arg_count = 3 }),
             "fill");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), "fill");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), "fill");
     ptx_module_unload(&module);
     for (unsigned class = 0; class < CLASSES; ++class)
         for (uint32_t j = 0; j < CHUNK; ++j)
@@ -115,28 +115,28 @@ static void large_destroy(struct large *x)
     free(x);
 }
 
-static void load_f16(struct gpu *gpu, const ptx_kernel *kernel, const char *option,
-                     const char *value, struct gpu_kernel *loaded)
+static void load_f16(const ptx_kernel *kernel, const char *option, const char *value,
+                     struct gpu_kernel *loaded)
 {
     struct ptx_kernel_spec spec = { .dtype = PTX_F16 };
     assert_true(!option || ptx_kernel_spec_set(&spec, kernel, option, value));
-    gpu_kernel_load(gpu, kernel, &spec, gpu_target(gpu), loaded);
+    gpu_kernel_load(kernel, &spec, gpu_target(), loaded);
 }
 
-static void compare_partials(struct gpu *gpu, const struct gpu_kernel *square,
-                             const struct large *x, const char *step)
+static void compare_partials(const struct gpu_kernel *square, const struct large *x,
+                             const char *step)
 {
     uint64_t n = ELEMENTS;
     size_t bytes = (size_t)CHUNKS * sizeof(double);
-    ptx_buffer *buffer = ptx_buffer_create(gpu->device, bytes);
-    double *partials = malloc(bytes), full[CLASSES], tail;
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, bytes);
+    ALLOCATED(double) *partials = malloc(bytes), full[CLASSES], tail;
     assert_true(buffer && partials);
     CUdeviceptr address = ptx_buffer_address(buffer);
-    require(ptx_buffer_fill(buffer, 0, 0xff, bytes, gpu->stream), "poison");
+    require(ptx_buffer_fill(buffer, 0, 0xff, bytes, gpu.stream), "poison");
     const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(n), PTX_ARG(address) };
-    require(gpu_launch(gpu, square, n, args, 3), "squared_sum");
-    require(ptx_buffer_download(buffer, 0, partials, bytes, gpu->stream), "partials");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), step);
+    require(gpu_launch(square, n, args, 3), "squared_sum");
+    require(ptx_buffer_download(buffer, 0, partials, bytes, gpu.stream), "partials");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), step);
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_partials(REF_F16, x->chunk[class], CHUNK, CHUNK, false, &full[class]);
     ref_partials(REF_F16, x->chunk[class_of(CHUNKS - 1)], ELEMENTS % CHUNK, CHUNK, false, &tail);
@@ -147,18 +147,16 @@ static void compare_partials(struct gpu *gpu, const struct gpu_kernel *square,
         gpu_report_text(square);
         fail_msg("%s: chunk %" PRIu64 ": sum of squares %a, want %a", step, k, partials[k], *want);
     }
-    free(partials);
-    ptx_buffer_destroy(&buffer);
 }
 
-static void compare_sample(struct gpu *gpu, const struct large *x, uint64_t begin, const char *step)
+static void compare_sample(const struct large *x, uint64_t begin, const char *step)
 {
     static uint16_t got[SAMPLE];
     uint64_t count = ELEMENTS - begin < SAMPLE ? ELEMENTS - begin : SAMPLE;
     require(ptx_buffer_download(x->buffer, (size_t)(begin + x->offset) * 2, got, (size_t)count * 2,
-                                gpu->stream),
+                                gpu.stream),
             "sample");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), step);
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), step);
     for (uint64_t i = 0; i < count; ++i) {
         uint64_t at = begin + i;
         uint16_t want = x->chunk[class_of(at / CHUNK)][at % CHUNK];
@@ -167,31 +165,30 @@ static void compare_sample(struct gpu *gpu, const struct large *x, uint64_t begi
     }
 }
 
-static void compare_large(struct gpu *gpu, const struct gpu_kernel *square, const struct large *x,
-                          const char *step)
+static void compare_large(const struct gpu_kernel *square, const struct large *x, const char *step)
 {
-    struct random r = gpu_random(gpu, step);
-    compare_partials(gpu, square, x, step);
-    compare_sample(gpu, x, 0, step);
-    compare_sample(gpu, x, (UINT64_C(1) << 31) - SAMPLE / 2, step);
-    compare_sample(gpu, x, (UINT64_C(1) << 32) - SAMPLE / 2, step);
-    compare_sample(gpu, x, ELEMENTS - SAMPLE, step);
+    struct random r = gpu_random(step);
+    compare_partials(square, x, step);
+    compare_sample(x, 0, step);
+    compare_sample(x, (UINT64_C(1) << 31) - SAMPLE / 2, step);
+    compare_sample(x, (UINT64_C(1) << 32) - SAMPLE / 2, step);
+    compare_sample(x, ELEMENTS - SAMPLE, step);
     for (int k = 0; k < 32; ++k)
-        compare_sample(gpu, x, random_u64(&r) % ELEMENTS, step);
+        compare_sample(x, random_u64(&r) % ELEMENTS, step);
 }
 
-static void clip_large(struct gpu *gpu, struct large *x)
+static void clip_large(struct large *x)
 {
     const float record = 0.37f;
     struct gpu_kernel loaded;
-    load_f16(gpu, &ptx_kernel_gradient_clip_from_device_scale, NULL, NULL, &loaded);
-    ptx_buffer *scale = ptx_buffer_create(gpu->device, sizeof record);
+    load_f16(&ptx_kernel_gradient_clip_from_device_scale, NULL, NULL, &loaded);
+    ptx_buffer *scale = ptx_buffer_create(gpu.device, sizeof record);
     CUdeviceptr address = ptx_buffer_address(scale);
     uint64_t n = ELEMENTS;
-    require(ptx_buffer_upload(scale, 0, &record, sizeof record, gpu->stream), "scale");
+    require(ptx_buffer_upload(scale, 0, &record, sizeof record, gpu.stream), "scale");
     const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(n), PTX_ARG(address) };
-    require(gpu_launch(gpu, &loaded, n, args, 3), "gradient_clip_from_device_scale");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), "gradient_clip_from_device_scale");
+    require(gpu_launch(&loaded, n, args, 3), "gradient_clip_from_device_scale");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), "gradient_clip_from_device_scale");
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_gradient_clip_from_device_scale(REF_F16, x->chunk[class], CHUNK, REF_PROPAGATE,
                                             &record);
@@ -199,22 +196,22 @@ static void clip_large(struct gpu *gpu, struct large *x)
     gpu_kernel_unload(&loaded);
 }
 
-static void lerp_large(struct gpu *gpu, struct large *x)
+static void lerp_large(struct large *x)
 {
     const double weight = 0.3;
     struct gpu_kernel loaded;
-    load_f16(gpu, &ptx_kernel_lerp_backward, "outputs", "da", &loaded);
+    load_f16(&ptx_kernel_lerp_backward, "outputs", "da", &loaded);
     uint64_t n = ELEMENTS;
     const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(x->address), PTX_ARG(n),
                                     PTX_ARG(weight) };
-    require(gpu_launch(gpu, &loaded, n, args, 4), "lerp_backward");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), "lerp_backward");
+    require(gpu_launch(&loaded, n, args, 4), "lerp_backward");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), "lerp_backward");
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_lerp_backward(REF_F16, x->chunk[class], x->chunk[class], NULL, CHUNK, weight);
     gpu_kernel_unload(&loaded);
 }
 
-static void quantize_large(struct gpu *gpu, const struct large *x, struct large *dy)
+static void quantize_large(const struct large *x, struct large *dy)
 {
     // Bounds inside the range of x, so that the mask depends on the values.
     const float scale = 0.002f;
@@ -222,14 +219,14 @@ static void quantize_large(struct gpu *gpu, const struct large *x, struct large 
         .scale = (double)scale, .zero_point = 5, .q_min = -128, .q_max = 127
     };
     struct gpu_kernel loaded;
-    load_f16(gpu, &ptx_kernel_quantize_ste_backward, "target", "s8", &loaded);
+    load_f16(&ptx_kernel_quantize_ste_backward, "target", "s8", &loaded);
     uint64_t n = ELEMENTS;
     const struct ptx_arg args[] = {
         PTX_ARG(x->address), PTX_ARG(dy->address), PTX_ARG(dy->address),
         PTX_ARG(n),          PTX_ARG(scale),       PTX_ARG(p.zero_point)
     };
-    require(gpu_launch(gpu, &loaded, n, args, 6), "quantize_ste_backward");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), "quantize_ste_backward");
+    require(gpu_launch(&loaded, n, args, 6), "quantize_ste_backward");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), "quantize_ste_backward");
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_quantize_ste_backward(REF_F16, x->chunk[class], dy->chunk[class], dy->chunk[class],
                                   CHUNK, p);
@@ -237,8 +234,8 @@ static void quantize_large(struct gpu *gpu, const struct large *x, struct large 
 }
 
 /// Each chunk has all channels, so the host's chunks stand for all of them.
-static void quantize_channels_large(struct gpu *gpu, const struct large *x, struct large *dy,
-                                    const char *layout, uint64_t inner)
+static void quantize_channels_large(const struct large *x, struct large *dy, const char *layout,
+                                    uint64_t inner)
 {
     static float scales[CHUNK];
     static double exact_scales[CHUNK];
@@ -250,18 +247,18 @@ static void quantize_channels_large(struct gpu *gpu, const struct large *x, stru
         zero_points[k] = (int32_t)(k % 100);
     }
     struct gpu_kernel loaded;
-    load_f16(gpu, &ptx_kernel_quantize_channel_ste_backward, "layout", layout, &loaded);
-    ptx_buffer *buffer = ptx_buffer_create(gpu->device, sizeof scales + sizeof zero_points);
+    load_f16(&ptx_kernel_quantize_channel_ste_backward, "layout", layout, &loaded);
+    ptx_buffer *buffer = ptx_buffer_create(gpu.device, sizeof scales + sizeof zero_points);
     assert_non_null(buffer);
     const CUdeviceptr scale = ptx_buffer_address(buffer), zero_point = scale + sizeof scales;
-    require(ptx_buffer_upload(buffer, 0, scales, sizeof scales, gpu->stream), "scales");
-    require(ptx_buffer_upload(buffer, sizeof scales, zero_points, sizeof zero_points, gpu->stream),
+    require(ptx_buffer_upload(buffer, 0, scales, sizeof scales, gpu.stream), "scales");
+    require(ptx_buffer_upload(buffer, sizeof scales, zero_points, sizeof zero_points, gpu.stream),
             "zero points");
     const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(dy->address), PTX_ARG(dy->address),
                                     PTX_ARG(n),          PTX_ARG(scale),       PTX_ARG(zero_point),
                                     PTX_ARG(channels),   PTX_ARG(inner) };
-    require(gpu_launch(gpu, &loaded, n, args, 8), layout);
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), layout);
+    require(gpu_launch(&loaded, n, args, 8), layout);
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), layout);
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_quantize_channel_ste_backward(
             REF_F16, x->chunk[class], dy->chunk[class], dy->chunk[class], CHUNK,
@@ -274,19 +271,19 @@ static void quantize_channels_large(struct gpu *gpu, const struct large *x, stru
 // ---- the quantizers of training -----------------------------------------------------------------
 
 /// Memory whose bytes are all `byte`.
-static ptx_buffer *filled(struct gpu *gpu, uint64_t bytes, unsigned char byte)
+static ptx_buffer *filled(uint64_t bytes, unsigned char byte)
 {
-    ptx_buffer *buffer = ptx_buffer_create(gpu->device, (size_t)bytes);
+    ptx_buffer *buffer = ptx_buffer_create(gpu.device, (size_t)bytes);
     if (!buffer)
         fail_msg("%s", ptx_error_message());
-    require(ptx_buffer_fill(buffer, 0, byte, (size_t)bytes, gpu->stream), "fill");
+    require(ptx_buffer_fill(buffer, 0, byte, (size_t)bytes, gpu.stream), "fill");
     return buffer;
 }
 
-static void read_back(struct gpu *gpu, ptx_buffer *buffer, uint64_t from, void *to, size_t bytes)
+static void read_back(ptx_buffer *buffer, uint64_t from, void *to, size_t bytes)
 {
-    require(ptx_buffer_download(buffer, (size_t)from, to, bytes, gpu->stream), "download");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), "download");
+    require(ptx_buffer_download(buffer, (size_t)from, to, bytes, gpu.stream), "download");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), "download");
 }
 
 /// The places of samples: the ends, where 31 and 32 bits end, and others.
@@ -302,7 +299,7 @@ static uint64_t sample_begin(struct random *r, int k)
 enum { SAMPLES = 24 };
 
 /// One scale for all elements, or one a group of 32.
-static void fake_quantize_large(struct gpu *gpu, struct large *y)
+static void fake_quantize_large(struct large *y)
 {
     const float scale = 0.004f;
     const struct ref_quantize p = {
@@ -310,28 +307,28 @@ static void fake_quantize_large(struct gpu *gpu, struct large *y)
     };
     struct gpu_kernel loaded;
     uint64_t n = ELEMENTS;
-    load_f16(gpu, &ptx_kernel_fake_quantize, NULL, NULL, &loaded);
+    load_f16(&ptx_kernel_fake_quantize, NULL, NULL, &loaded);
     const struct ptx_arg args[] = { PTX_ARG(y->address), PTX_ARG(y->address),   PTX_ARG(n),
                                     PTX_ARG(scale),      PTX_ARG(p.zero_point), PTX_ARG(p.q_min),
                                     PTX_ARG(p.q_max) };
-    require(gpu_launch(gpu, &loaded, n, args, 7), "fake_quantize");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), "fake_quantize");
+    require(gpu_launch(&loaded, n, args, 7), "fake_quantize");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), "fake_quantize");
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_fake_quantize(REF_F16, y->chunk[class], y->chunk[class], CHUNK, p);
     gpu_kernel_unload(&loaded);
 }
 
-static void fake_quantize_groups_large(struct gpu *gpu, struct large *y)
+static void fake_quantize_groups_large(struct large *y)
 {
     const struct ref_groups groups = { .group = GROUP, .bits = 4 };
     const CUdeviceptr none = 0;
     struct gpu_kernel loaded;
     uint64_t n = GROUPS * GROUP;
-    load_f16(gpu, &ptx_kernel_fake_quantize_groups, NULL, NULL, &loaded);
+    load_f16(&ptx_kernel_fake_quantize_groups, NULL, NULL, &loaded);
     const struct ptx_arg args[] = { PTX_ARG(y->address), PTX_ARG(y->address), PTX_ARG(n),
                                     PTX_ARG(none) };
-    require(gpu_launch(gpu, &loaded, n, args, 4), "fake_quantize_groups");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), "fake_quantize_groups");
+    require(gpu_launch(&loaded, n, args, 4), "fake_quantize_groups");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), "fake_quantize_groups");
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_fake_quantize_groups(REF_F16, y->chunk[class], y->chunk[class], CHUNK, groups, NULL,
                                  NULL);
@@ -405,10 +402,10 @@ static void fill_learned(struct learned_large *q, const struct large *x, struct 
         add_terms(q, x, dy, class, CHUNK, count[class]);
 }
 
-static void learned_large(struct gpu *gpu, const struct large *x, struct large *dy,
-                          const char *layout, uint64_t inner)
+static void learned_large(const struct large *x, struct large *dy, const char *layout,
+                          uint64_t inner)
 {
-    struct learned_large *q = calloc(1, sizeof *q);
+    ALLOCATED(struct learned_large) *q = calloc(1, sizeof *q);
     assert_non_null(q);
     q->layout = layout;
     q->inner = inner;
@@ -418,9 +415,9 @@ static void learned_large(struct gpu *gpu, const struct large *x, struct large *
     const uint64_t n = ELEMENTS;
     const int32_t q_min = -128, q_max = 127;
     struct gpu_kernel loaded, reduce;
-    load_f16(gpu, &ptx_kernel_quantize_learned_backward, "layout", layout, &loaded);
+    load_f16(&ptx_kernel_quantize_learned_backward, "layout", layout, &loaded);
     const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
-    gpu_kernel_load(gpu, &ptx_kernel_quantize_learned_reduce, &spec, gpu_target(gpu), &reduce);
+    gpu_kernel_load(&ptx_kernel_quantize_learned_reduce, &spec, gpu_target(), &reduce);
     const struct ptx_kernel_sizes sizes = { n, q->channels, inner };
     uint64_t pieces = 0;
     assert_true(ptx_kernel_length(loaded.kernel, &loaded.spec, &sizes, "pieces", &pieces));
@@ -429,15 +426,15 @@ static void learned_large(struct gpu *gpu, const struct large *x, struct large *
     // Rows end with a part of the channels; the reduction takes as many sums of each.
     const uint64_t whole =
         (pieces + q->channels * width - 1) / (q->channels * width) * (q->channels * width);
-    ptx_buffer *sums = filled(gpu, 2 * whole * sizeof(double), 0);
-    ptx_buffer *small = filled(gpu, 4 * sizeof q->scales, 0);
+    ptx_buffer *sums = filled(2 * whole * sizeof(double), 0);
+    ptx_buffer *small = filled(4 * sizeof q->scales, 0);
     const CUdeviceptr scale_sums = ptx_buffer_address(sums);
     const CUdeviceptr zero_sums = scale_sums + whole * sizeof(double);
     const CUdeviceptr scale = ptx_buffer_address(small), zero_point = scale + sizeof q->scales;
     const CUdeviceptr d_scale = zero_point + sizeof q->scales, d_zero = d_scale + sizeof q->scales;
-    require(ptx_buffer_upload(small, 0, q->scales, sizeof q->scales, gpu->stream), "scales");
+    require(ptx_buffer_upload(small, 0, q->scales, sizeof q->scales, gpu.stream), "scales");
     require(
-        ptx_buffer_upload(small, sizeof q->scales, q->zero_points, sizeof q->scales, gpu->stream),
+        ptx_buffer_upload(small, sizeof q->scales, q->zero_points, sizeof q->scales, gpu.stream),
         "zero points");
     struct ptx_arg args[] = { PTX_ARG(x->address),  PTX_ARG(dy->address), PTX_ARG(dy->address),
                               PTX_ARG(n),           PTX_ARG(scale),       PTX_ARG(zero_point),
@@ -448,34 +445,33 @@ static void learned_large(struct gpu *gpu, const struct large *x, struct large *
         memmove(&args[6], &args[8], 4 * sizeof *args);
         count -= 2;
     }
-    require(gpu_launch(gpu, &loaded, n, args, count), layout);
+    require(gpu_launch(&loaded, n, args, count), layout);
     const double factor = 1;
     const struct ptx_arg of_sums[] = { PTX_ARG(scale_sums),  PTX_ARG(zero_sums), PTX_ARG(whole),
                                        PTX_ARG(q->channels), PTX_ARG(width),     PTX_ARG(factor),
                                        PTX_ARG(d_scale),     PTX_ARG(d_zero) };
-    require(gpu_launch(gpu, &reduce, whole, of_sums, 8), "quantize_learned_reduce");
+    require(gpu_launch(&reduce, whole, of_sums, 8), "quantize_learned_reduce");
     static float got[2][CHUNK];
-    read_back(gpu, small, 2 * sizeof q->scales, got, sizeof got);
+    read_back(small, 2 * sizeof q->scales, got, sizeof got);
     expect_gradients(q, 0, got[0]);
     expect_gradients(q, 1, got[1]);
     ptx_buffer_destroy(&small);
     ptx_buffer_destroy(&sums);
     gpu_kernel_unload(&reduce);
     gpu_kernel_unload(&loaded);
-    free(q);
 }
 
 /// Compares samples of the groups' gradients.
-static void expect_groups(struct gpu *gpu, ptx_buffer *of_scale, ptx_buffer *of_zero,
+static void expect_groups(ptx_buffer *of_scale, ptx_buffer *of_zero,
                           float (*want)[2][CHUNK / GROUP])
 {
     static float got[2][CHUNK / GROUP];
-    struct random r = gpu_random(gpu, "groups");
+    struct random r = gpu_random("groups");
     for (int k = 0; k < SAMPLES; ++k) {
         const uint64_t begin = sample_begin(&r, k), group = begin / GROUP;
         const unsigned class = class_of(begin / CHUNK);
-        read_back(gpu, of_scale, group * sizeof(float), got[0], sizeof got[0]);
-        read_back(gpu, of_zero, group * sizeof(float), got[1], sizeof got[1]);
+        read_back(of_scale, group * sizeof(float), got[0], sizeof got[0]);
+        read_back(of_zero, group * sizeof(float), got[1], sizeof got[1]);
         for (uint64_t i = 0; i < CHUNK / GROUP; ++i)
             if (!ref_same(REF_F32, got[0], want[class][0], i) ||
                 !ref_same(REF_F32, got[1], want[class][1], i))
@@ -485,7 +481,7 @@ static void expect_groups(struct gpu *gpu, ptx_buffer *of_scale, ptx_buffer *of_
     }
 }
 
-static void learned_groups_large(struct gpu *gpu, const struct large *x, struct large *dy)
+static void learned_groups_large(const struct large *x, struct large *dy)
 {
     enum { IN_CHUNK = CHUNK / GROUP };
     static float want[CLASSES][2][IN_CHUNK];
@@ -513,21 +509,21 @@ static void learned_groups_large(struct gpu *gpu, const struct large *x, struct 
     const uint64_t n = GROUPS * GROUP;
     const int32_t q_min = -128, q_max = 127;
     const double factor = 1;
-    ptx_buffer *of_scale = filled(gpu, GROUPS * sizeof(float), scale_byte);
-    ptx_buffer *of_zero = filled(gpu, GROUPS * sizeof(float), 0);
-    ptx_buffer *d_scales = filled(gpu, GROUPS * sizeof(float), 0xff);
-    ptx_buffer *d_zeros = filled(gpu, GROUPS * sizeof(float), 0xff);
+    ptx_buffer *of_scale = filled(GROUPS * sizeof(float), scale_byte);
+    ptx_buffer *of_zero = filled(GROUPS * sizeof(float), 0);
+    ptx_buffer *d_scales = filled(GROUPS * sizeof(float), 0xff);
+    ptx_buffer *d_zeros = filled(GROUPS * sizeof(float), 0xff);
     const CUdeviceptr at_scale = ptx_buffer_address(of_scale);
     const CUdeviceptr at_zero = ptx_buffer_address(of_zero);
     const CUdeviceptr d_scale = ptx_buffer_address(d_scales), d_zero = ptx_buffer_address(d_zeros);
     struct gpu_kernel loaded;
-    load_f16(gpu, &ptx_kernel_quantize_learned_groups, NULL, NULL, &loaded);
+    load_f16(&ptx_kernel_quantize_learned_groups, NULL, NULL, &loaded);
     const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(dy->address), PTX_ARG(dy->address),
                                     PTX_ARG(n),          PTX_ARG(at_scale),    PTX_ARG(at_zero),
                                     PTX_ARG(q_min),      PTX_ARG(q_max),       PTX_ARG(factor),
                                     PTX_ARG(d_scale),    PTX_ARG(d_zero) };
-    require(gpu_launch(gpu, &loaded, n, args, 11), "quantize_learned_groups");
-    expect_groups(gpu, d_scales, d_zeros, want);
+    require(gpu_launch(&loaded, n, args, 11), "quantize_learned_groups");
+    expect_groups(d_scales, d_zeros, want);
     ptx_buffer_destroy(&d_zeros);
     ptx_buffer_destroy(&d_scales);
     ptx_buffer_destroy(&of_zero);
@@ -535,7 +531,7 @@ static void learned_groups_large(struct gpu *gpu, const struct large *x, struct 
     gpu_kernel_unload(&loaded);
 }
 
-static void cast_large(struct gpu *gpu, const struct large *x)
+static void cast_large(const struct large *x)
 {
     static unsigned char want[CLASSES][CHUNK], got[CHUNK];
     const float scale = 100;
@@ -543,21 +539,21 @@ static void cast_large(struct gpu *gpu, const struct large *x)
     float amax = 0, got_amax = 0;
     for (unsigned class = 0; class < CLASSES; ++class)
         ref_cast_fp8(REF_F16, x->chunk[class], CHUNK, REF_E4M3, scale, want[class], &amax);
-    ptx_buffer *codes = filled(gpu, n + x->offset, 0xaa), *most = filled(gpu, sizeof amax, 0);
+    ptx_buffer *codes = filled(n + x->offset, 0xaa), *most = filled(sizeof amax, 0);
     const CUdeviceptr y = ptx_buffer_address(codes) + x->offset, at = ptx_buffer_address(most);
     struct gpu_kernel loaded;
-    load_f16(gpu, &ptx_kernel_cast_fp8, NULL, NULL, &loaded);
+    load_f16(&ptx_kernel_cast_fp8, NULL, NULL, &loaded);
     const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(y), PTX_ARG(n), PTX_ARG(scale),
                                     PTX_ARG(at) };
-    require(gpu_launch(gpu, &loaded, n, args, 5), "cast_fp8");
-    struct random r = gpu_random(gpu, "cast_fp8");
+    require(gpu_launch(&loaded, n, args, 5), "cast_fp8");
+    struct random r = gpu_random("cast_fp8");
     for (int k = 0; k < SAMPLES; ++k) {
         const uint64_t begin = sample_begin(&r, k);
-        read_back(gpu, codes, begin + x->offset, got, sizeof got);
+        read_back(codes, begin + x->offset, got, sizeof got);
         if (memcmp(got, want[class_of(begin / CHUNK)], sizeof got) != 0)
             fail_msg("cast_fp8: a code from %" PRIu64 " on is wrong", begin);
     }
-    read_back(gpu, most, 0, &got_amax, sizeof got_amax);
+    read_back(most, 0, &got_amax, sizeof got_amax);
     assert_true(got_amax == amax);
     ptx_buffer_destroy(&most);
     ptx_buffer_destroy(&codes);
@@ -565,7 +561,7 @@ static void cast_large(struct gpu *gpu, const struct large *x)
 }
 
 /// The least element is beyond 2^31, the greatest beyond 2^32.
-static void observe_large(struct gpu *gpu, const struct large *x)
+static void observe_large(const struct large *x)
 {
     static const uint16_t extremes[2] = { 0xd640, 0x5640 }; // -100 and 100
     static const float want[2] = { -100, 100 };
@@ -573,83 +569,82 @@ static void observe_large(struct gpu *gpu, const struct large *x)
     const float before[2] = { INFINITY, -INFINITY };
     uint16_t saved[2];
     float got[2];
-    ptx_buffer *pair = filled(gpu, sizeof before, 0);
+    ptx_buffer *pair = filled(sizeof before, 0);
     const CUdeviceptr at = ptx_buffer_address(pair);
-    require(ptx_buffer_upload(pair, 0, before, sizeof before, gpu->stream), "extremes");
+    require(ptx_buffer_upload(pair, 0, before, sizeof before, gpu.stream), "extremes");
     for (int k = 0; k < 2; ++k) {
         const uint64_t byte = (places[k] + x->offset) * 2;
-        read_back(gpu, x->buffer, byte, &saved[k], 2);
-        require(ptx_buffer_upload(x->buffer, (size_t)byte, &extremes[k], 2, gpu->stream), "x");
+        read_back(x->buffer, byte, &saved[k], 2);
+        require(ptx_buffer_upload(x->buffer, (size_t)byte, &extremes[k], 2, gpu.stream), "x");
     }
     struct gpu_kernel loaded;
-    load_f16(gpu, &ptx_kernel_observe_min_max, NULL, NULL, &loaded);
+    load_f16(&ptx_kernel_observe_min_max, NULL, NULL, &loaded);
     const struct ptx_arg args[] = { PTX_ARG(x->address), PTX_ARG(n), PTX_ARG(at) };
-    require(gpu_launch(gpu, &loaded, n, args, 3), "observe_min_max");
-    read_back(gpu, pair, 0, got, sizeof got);
+    require(gpu_launch(&loaded, n, args, 3), "observe_min_max");
+    read_back(pair, 0, got, sizeof got);
     assert_true(got[0] == want[0] && got[1] == want[1]);
     for (int k = 0; k < 2; ++k)
         require(ptx_buffer_upload(x->buffer, (size_t)(places[k] + x->offset) * 2, &saved[k], 2,
-                                  gpu->stream),
+                                  gpu.stream),
                 "x");
-    require(ptx_stream_synchronize(gpu->device, gpu->stream), "x");
+    require(ptx_stream_synchronize(gpu.device, gpu.stream), "x");
     ptx_buffer_destroy(&pair);
     gpu_kernel_unload(&loaded);
 }
 
 /// `x` and `dy` are consumed.
-static void training_large(struct gpu *gpu, const struct gpu_kernel *square, struct large *x,
-                           struct large *dy)
+static void training_large(const struct gpu_kernel *square, struct large *x, struct large *dy)
 {
-    observe_large(gpu, x);
-    cast_large(gpu, x);
-    learned_large(gpu, x, dy, "tensor", 0);
-    compare_large(gpu, square, dy, "quantize_learned_backward");
-    learned_large(gpu, x, dy, "rows", 64);
-    compare_large(gpu, square, dy, "quantize_learned_backward, rows");
-    learned_large(gpu, x, dy, "columns", 1);
-    compare_large(gpu, square, dy, "quantize_learned_backward, columns");
-    learned_groups_large(gpu, x, dy);
-    compare_large(gpu, square, dy, "quantize_learned_groups");
-    compare_large(gpu, square, x, "x of the quantizers");
-    fake_quantize_large(gpu, x);
-    compare_large(gpu, square, x, "fake_quantize");
-    fake_quantize_groups_large(gpu, x);
-    compare_large(gpu, square, x, "fake_quantize_groups");
+    observe_large(x);
+    cast_large(x);
+    learned_large(x, dy, "tensor", 0);
+    compare_large(square, dy, "quantize_learned_backward");
+    learned_large(x, dy, "rows", 64);
+    compare_large(square, dy, "quantize_learned_backward, rows");
+    learned_large(x, dy, "columns", 1);
+    compare_large(square, dy, "quantize_learned_backward, columns");
+    learned_groups_large(x, dy);
+    compare_large(square, dy, "quantize_learned_groups");
+    compare_large(square, x, "x of the quantizers");
+    fake_quantize_large(x);
+    compare_large(square, x, "fake_quantize");
+    fake_quantize_groups_large(x);
+    compare_large(square, x, "fake_quantize_groups");
 }
 
-void check_beyond_32_bits(struct gpu *gpu)
+void check_beyond_32_bits(void)
 {
     const size_t one = (size_t)(GROUPS * GROUP + ALIGNED) * 2, spare = (size_t)64 << 20;
     const size_t groups = (size_t)GROUPS * 4 * sizeof(float);
     size_t available = 0;
-    require(ptx_device_memory(gpu->device, &available, NULL), "memory");
-    if (gpu->max_size < ELEMENTS)
-        skip_because("more than 2^32 elements: left out by %s", gpu->limit);
+    require(ptx_device_memory(gpu.device, &available, NULL), "memory");
+    if (gpu.max_size < ELEMENTS)
+        skip_because("more than 2^32 elements: left out by %s", gpu.limit);
     if (available < one + spare)
         skip_because("more than 2^32 elements: %.3f GB free, %.3f GB wanted",
                      (double)available * 1e-9, (double)(one + spare) * 1e-9);
     struct gpu_kernel square;
-    load_f16(gpu, &ptx_kernel_squared_sum, NULL, NULL, &square);
-    struct large *x = large_create(gpu, 77, MISALIGNED);
-    compare_large(gpu, &square, x, "squared_sum");
-    clip_large(gpu, x);
-    compare_large(gpu, &square, x, "gradient_clip_from_device_scale");
-    lerp_large(gpu, x);
-    compare_large(gpu, &square, x, "lerp_backward");
+    load_f16(&ptx_kernel_squared_sum, NULL, NULL, &square);
+    struct large *x = large_create(77, MISALIGNED);
+    compare_large(&square, x, "squared_sum");
+    clip_large(x);
+    compare_large(&square, x, "gradient_clip_from_device_scale");
+    lerp_large(x);
+    compare_large(&square, x, "lerp_backward");
     if (available < 2 * (one + spare)) {
         fprintf(stderr,
                 "SKIPPED, quantize_ste_backward on more than 2^32 elements: %.3f GB free, %.3f GB "
                 "wanted\n",
                 (double)available * 1e-9, 2e-9 * (double)(one + spare));
     } else {
-        struct large *dy = large_create(gpu, 4242, MISALIGNED);
-        quantize_large(gpu, x, dy);
-        compare_large(gpu, &square, dy, "quantize_ste_backward");
-        compare_large(gpu, &square, x, "quantize_ste_backward, x");
-        quantize_channels_large(gpu, x, dy, "rows", 64);
-        compare_large(gpu, &square, dy, "quantize_channel_ste_backward, rows");
-        quantize_channels_large(gpu, x, dy, "columns", 1);
-        compare_large(gpu, &square, dy, "quantize_channel_ste_backward, columns");
+        struct large *dy = large_create(4242, MISALIGNED);
+        quantize_large(x, dy);
+        compare_large(&square, dy, "quantize_ste_backward");
+        compare_large(&square, x, "quantize_ste_backward, x");
+        quantize_channels_large(x, dy, "rows", 64);
+        compare_large(&square, dy, "quantize_channel_ste_backward, rows");
+        quantize_channels_large(x, dy, "columns", 1);
+        compare_large(&square, dy, "quantize_channel_ste_backward, columns");
         large_destroy(dy);
     }
     large_destroy(x);
@@ -659,8 +654,8 @@ void check_beyond_32_bits(struct gpu *gpu)
                 "%.3f GB wanted\n",
                 (double)available * 1e-9, 1e-9 * (double)(2 * (one + spare) + groups));
     for (unsigned offset = MISALIGNED; available >= 2 * (one + spare) + groups; offset = ALIGNED) {
-        struct large *x_of = large_create(gpu, 77, offset), *dy = large_create(gpu, 4242, offset);
-        training_large(gpu, &square, x_of, dy);
+        struct large *x_of = large_create(77, offset), *dy = large_create(4242, offset);
+        training_large(&square, x_of, dy);
         large_destroy(dy);
         large_destroy(x_of);
         if (offset == ALIGNED)

@@ -81,7 +81,7 @@ static int shape_of(const struct suite *s, const struct gpu_kernel *loaded, int 
 /// The steps of v and i are 1, so that no variant is left without a case.
 static bool is_turn(const struct suite *s, int v, int i)
 {
-    const int few = s->gpu->variants == 0 ? 2 : 4;
+    const int few = gpu.variants == 0 ? 2 : 4;
     return (v + i) % (s->sizes[i] > 5000 ? 24 : s->most < ALL_SIZES ? few : 2) == 0;
 }
 
@@ -190,7 +190,7 @@ static void check_learned(struct suite *s, const struct gpu_kernel *loaded,
     snprintf(g.note, sizeof g.note,
              "%" PRIu64 " channels, inner = %" PRIu64 ", %d to %d, grid = %u", p->channels,
              p->inner, p->q_min, p->q_max, g.grid);
-    gpu_check(s->gpu, &s->random, &g);
+    gpu_check(&s->random, &g);
 }
 
 /// Rows of n elements, the last incomplete; where there would be too many, or by turns, one row.
@@ -231,7 +231,7 @@ static void check_long_pieces(struct suite *s, struct channels *c)
         const char *layout;
         uint64_t channels, inner;
     } trials[] = { { "tensor", 1, 1 }, { "rows", 13, 70001 }, { "columns", 1000, 1 } };
-    if (s->gpu->max_size < LONG)
+    if (gpu.max_size < LONG)
         return;
     void *x = room_for(LONG, sizeof(double)), *dy = room_for(LONG, sizeof(double));
     const struct learned_data d = { .x = x,
@@ -258,11 +258,11 @@ static void check_long_pieces(struct suite *s, struct channels *c)
     free(x);
 }
 
-void check_quantize_learned_backward(struct gpu *gpu, ptx_type dtype)
+void check_quantize_learned_backward(ptx_type dtype)
 {
     struct suite s;
     int trial = 0;
-    suite_begin(&s, gpu, &ptx_kernel_quantize_learned_backward, dtype);
+    suite_begin(&s, &ptx_kernel_quantize_learned_backward, dtype);
     void *x_room = suite_room(&s), *dy_room = suite_room(&s);
     struct learned_data d = { .d_input = suite_room(&s),
                               .scale_sums = sums_room(&s),
@@ -354,13 +354,13 @@ static void check_groups(struct suite *s, const struct gpu_kernel *loaded, const
     }
     snprintf(g.note, sizeof g.note, "groups of %" PRIu64 ", %d to %d, factor = %a", p->inner,
              p->q_min, p->q_max, factor);
-    gpu_check(s->gpu, &s->random, &g);
+    gpu_check(&s->random, &g);
 }
 
-void check_quantize_learned_groups(struct gpu *gpu, ptx_type dtype)
+void check_quantize_learned_groups(ptx_type dtype)
 {
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_quantize_learned_groups, dtype);
+    suite_begin(&s, &ptx_kernel_quantize_learned_groups, dtype);
     const size_t most = (size_t)s.most / 32 + 1;
     void *x_room = suite_room(&s), *dy_room = suite_room(&s);
     const struct groups_room room = { room_for(most, sizeof(float)),
@@ -411,7 +411,7 @@ static void check_reduce(struct suite *s, const struct gpu_kernel *loaded, const
 {
     const uint64_t pieces = outer * channels * width;
     const bool both = gpu_kernel_has(loaded, "gradients", "both");
-    double *zero_sums = room_for((size_t)pieces, sizeof(double));
+    ALLOCATED(double) *zero_sums = room_for((size_t)pieces, sizeof(double));
     void *d_scale = room_for((size_t)channels, 8), *d_zero = room_for((size_t)channels, 8);
     struct gpu_case g;
     for (uint64_t k = 0; k < pieces; ++k)
@@ -431,25 +431,24 @@ static void check_reduce(struct suite *s, const struct gpu_kernel *loaded, const
         gpu_case_tensor(&g, "d_zero_point", s->type, channels, NULL, d_zero);
     snprintf(g.note, sizeof g.note, "[%" PRIu64 ", %" PRIu64 ", %" PRIu64 "], factor = %a", outer,
              channels, width, factor);
-    gpu_check(s->gpu, &s->random, &g);
+    gpu_check(&s->random, &g);
     free(d_zero);
     free(d_scale);
-    free(zero_sums);
 }
 
-void check_quantize_learned_reduce(struct gpu *gpu, ptx_type dtype)
+void check_quantize_learned_reduce(ptx_type dtype)
 {
     static const double factors[] = { 1, 0.1, -3e-5, 0, 1e300 };
     enum { MOST = 70 * 3 * 129 };
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_quantize_learned_reduce, dtype);
+    suite_begin(&s, &ptx_kernel_quantize_learned_reduce, dtype);
     double *sums = room_for(MOST, sizeof *sums);
     int trial = 0;
     for (int v = 0; v < s.count; ++v)
         for (size_t k = 0; k < sizeof reductions / sizeof *reductions; ++k) {
             const uint64_t pieces =
                 reductions[k].outer * reductions[k].channels * reductions[k].width;
-            if (pieces > gpu->max_size)
+            if (pieces > gpu.max_size)
                 continue;
             data_fill(&s.random, REF_F64, trial % 7 == 6 ? DATA_SPECIAL : DATA_PLAIN, sums, pieces);
             check_reduce(&s, &s.loaded[v], sums, reductions[k].outer, reductions[k].channels,

@@ -20,7 +20,7 @@ static const int32_t trackers[] = {
 };
 static const float findings[] = { 0.0f, -0.0f, 1.0f, NAN, INFINITY, 0x1p-149f };
 
-static void check_update(struct gpu *gpu, struct random *r, const struct gpu_kernel *loaded,
+static void check_update(struct random *r, const struct gpu_kernel *loaded,
                          struct ref_loss_scale rule, float scale, int32_t tracker, float found)
 {
     float scale_after = scale;
@@ -39,21 +39,21 @@ static void check_update(struct gpu *gpu, struct random *r, const struct gpu_ker
     gpu_case_value(&c, &rule.hysteresis, sizeof rule.hysteresis);
     snprintf(c.note, sizeof c.note, "scale %a, tracker %d, found %g, growth %g, backoff %g",
              (double)scale, tracker, (double)found, (double)rule.growth, (double)rule.backoff);
-    gpu_check(gpu, r, &c);
+    gpu_check(r, &c);
 }
 
-void check_loss_scale_update(struct gpu *gpu, ptx_type dtype)
+void check_loss_scale_update(ptx_type dtype)
 {
     struct gpu_kernel loaded;
-    struct random r = gpu_random(gpu, "loss_scale_update");
+    struct random r = gpu_random("loss_scale_update");
     int trial = 0;
-    gpu_kernel_load(gpu, &ptx_kernel_loss_scale_update,
-                    &(struct ptx_kernel_spec) { .dtype = dtype }, gpu_target(gpu), &loaded);
+    gpu_kernel_load(&ptx_kernel_loss_scale_update, &(struct ptx_kernel_spec) { .dtype = dtype },
+                    gpu_target(), &loaded);
     for (size_t k = 0; k < sizeof rules / sizeof *rules; ++k)
         for (size_t s = 0; s < sizeof scales / sizeof *scales; ++s)
             for (size_t t = 0; t < sizeof trackers / sizeof *trackers; ++t, ++trial) {
                 const float found = findings[trial % 2 ? trial / 2 % 6 : 0];
-                check_update(gpu, &r, &loaded, rules[k], scales[s], trackers[t], found);
+                check_update(&r, &loaded, rules[k], scales[s], trackers[t], found);
             }
     gpu_kernel_unload(&loaded);
 }

@@ -24,10 +24,10 @@ static void check_extremes(struct suite *s, const struct gpu_kernel *loaded, con
     gpu_case_value(&c, &n, sizeof n);
     gpu_case_tensor(&c, "extremes", REF_F32, 2, before, after)->exact = true;
     snprintf(c.note, sizeof c.note, "from %a, %a", (double)before[0], (double)before[1]);
-    gpu_check(s->gpu, &s->random, &c);
+    gpu_check(&s->random, &c);
 }
 
-void check_observe_min_max(struct gpu *gpu, ptx_type dtype)
+void check_observe_min_max(ptx_type dtype)
 {
     static const float before[][2] = {
         { INFINITY, -INFINITY }, { -2, 3 }, { 0, 0 }, { -1e30f, -1e-30f }, { 1e-9f, 4 }
@@ -35,7 +35,7 @@ void check_observe_min_max(struct gpu *gpu, ptx_type dtype)
     static const enum data_kind kinds[] = { DATA_PLAIN, DATA_WILD, DATA_PLAIN, DATA_SPECIAL };
     enum { BEFORE = sizeof before / sizeof *before };
     struct suite s;
-    suite_begin(&s, gpu, &ptx_kernel_observe_min_max, dtype);
+    suite_begin(&s, &ptx_kernel_observe_min_max, dtype);
     void *room = suite_room(&s);
     for (int trial = 0; trial < 4; ++trial) {
         data_fill(&s.random, s.type, kinds[trial], room, s.most);
@@ -77,7 +77,7 @@ static const struct ref_observer rules[] = {
     { 0.01f, 0x1p-10f, INT32_MIN, INT32_MAX, false, -5 },
 };
 
-static void check_update(struct gpu *gpu, struct random *r, const struct gpu_kernel *loaded,
+static void check_update(struct random *r, const struct gpu_kernel *loaded,
                          struct ref_observer rule, const float seen[2], const float old[2])
 {
     float extremes[2] = { seen[0], seen[1] }, averages[2] = { old[0], old[1] }, scale = 0;
@@ -98,20 +98,20 @@ static void check_update(struct gpu *gpu, struct random *r, const struct gpu_ker
     gpu_case_tensor(&c, "zero_point", REF_F32, 1, NULL, &zero_point);
     snprintf(c.note, sizeof c.note, "%a, %a after %a, %a; %" PRId32 " to %" PRId32, (double)seen[0],
              (double)seen[1], (double)old[0], (double)old[1], rule.q_min, rule.q_max);
-    gpu_check(gpu, r, &c);
+    gpu_check(r, &c);
 }
 
-void check_moving_average_update(struct gpu *gpu, ptx_type dtype)
+void check_moving_average_update(ptx_type dtype)
 {
     enum { PAIRS = sizeof pairs / sizeof *pairs, RULES = sizeof rules / sizeof *rules };
     struct gpu_kernel loaded[GPU_MOST_VARIANTS];
-    struct random r = gpu_random(gpu, "moving_average_update");
-    const int count = gpu_load_variants(gpu, &ptx_kernel_moving_average_update, dtype, loaded);
+    struct random r = gpu_random("moving_average_update");
+    const int count = gpu_load_variants(&ptx_kernel_moving_average_update, dtype, loaded);
     int trial = 0;
     for (int v = 0; v < count; ++v) {
         for (int old = 0; old < PAIRS; ++old)
             for (int seen = 0; seen < PAIRS; ++seen)
-                check_update(gpu, &r, &loaded[v], rules[trial++ % RULES], pairs[seen], pairs[old]);
+                check_update(&r, &loaded[v], rules[trial++ % RULES], pairs[seen], pairs[old]);
         gpu_kernel_unload(&loaded[v]);
     }
 }

@@ -100,7 +100,7 @@ static void check_file(struct golden *g, const char *name, const char *text)
         ++g->written;
         return;
     }
-    char *golden = read_file(path);
+    ALLOCATED(char) *golden = read_file(path);
     if (!golden) {
         fprintf(stderr, "%s is missing; meson compile golden writes it\n", path);
         ++g->differences;
@@ -110,7 +110,6 @@ static void check_file(struct golden *g, const char *name, const char *text)
             fprintf(stderr, "no diff(1); %s should be:\n%s", path, text);
         ++g->differences;
     }
-    free(golden);
 }
 
 /// Names each place where too many lines of code follow each other without a comment. Declarations

@@ -302,7 +302,7 @@ static void check_params_with(const ptx_kernel *kernel, const struct wanted *row
         unsigned k = 0;
         if (option && !variant_is(kernel, &spec, option, value))
             continue;
-        ptx_builder *b = ptx_builder_create(NULL);
+        OWNED(ptx_builder) *b = ptx_builder_create(NULL);
         ptx_kernel_emit(b, kernel, &spec);
         assert_non_null(ptx_builder_finish(b));
         for (const struct wanted *want = rows; want->name; ++want) {
@@ -314,7 +314,6 @@ static void check_params_with(const ptx_kernel *kernel, const struct wanted *row
         }
         assert_false(ptx_builder_param(b, 0, k, &info));
         assert_false(ptx_builder_param(b, 1, 0, &info));
-        ptx_builder_destroy(&b);
     }
 }
 
@@ -353,13 +352,12 @@ TEST(test_formats_of_cast_fp8)
     for (uint8_t format = 0; format < 2; format++) {
         const struct ptx_kernel_spec spec = { .dtype = PTX_BF16, .option = { format } };
         struct ptx_param_info x, y;
-        ptx_builder *b = ptx_builder_create(NULL);
+        OWNED(ptx_builder) *b = ptx_builder_create(NULL);
         ptx_kernel_emit(b, &ptx_kernel_cast_fp8, &spec);
         assert_non_null(ptx_builder_finish(b));
         assert_true(ptx_builder_param(b, 0, 0, &x) && ptx_builder_param(b, 0, 1, &y));
         assert_null(x.format);
         assert_string_equal(y.format, format ? "e5m2" : "e4m3");
-        ptx_builder_destroy(&b);
     }
 }
 
@@ -367,14 +365,13 @@ TEST(test_ranges_of_delayed_scale)
 {
     const struct ptx_kernel_spec spec = { .dtype = PTX_F32 };
     struct ptx_param_info count, margin;
-    ptx_builder *b = ptx_builder_create(NULL);
+    OWNED(ptx_builder) *b = ptx_builder_create(NULL);
     ptx_kernel_emit(b, &ptx_kernel_delayed_scale_update, &spec);
     assert_non_null(ptx_builder_finish(b));
     assert_true(ptx_builder_param(b, 0, 4, &count) && ptx_builder_param(b, 0, 5, &margin));
     assert_string_equal(count.low, "n");
     assert_string_equal(margin.low, "-100");
     assert_string_equal(margin.high, "100");
-    ptx_builder_destroy(&b);
 }
 
 /// The option values keep their order, because their numbers are in specs that hosts may store.

@@ -247,7 +247,7 @@ TEST(test_every_variant_builds_for_every_target)
                 char entry[VARIANT_NAME_SIZE], header[VARIANT_NAME_SIZE + 32], required[32];
                 struct ptx_kernel_spec named = spec;
                 named.entry = variant_name(kernel, &spec, entry);
-                ptx_builder *b =
+                OWNED(ptx_builder) *b =
                     ptx_builder_create(&(struct ptx_builder_params) { .target = target });
                 ptx_kernel_emit(b, kernel, &named);
                 const char *text = ptx_builder_finish(b);
@@ -261,7 +261,6 @@ TEST(test_every_variant_builds_for_every_target)
                 snprintf(required, sizeof required, ".reqntid %u", kernel->block);
                 if (!strstr(text, header) || !strstr(text, required))
                     fail_msg("%s lacks \"%s\" or \"%s\":\n%s", entry, header, required, text);
-                ptx_builder_destroy(&b);
             }
         }
 }
@@ -308,11 +307,10 @@ TEST(test_what_a_kernel_has_not_is_an_error)
         ptx_kernel_emit(NULL, rows[k].kernel, &rows[k].spec); // does nothing
     }
     for (unsigned k = 0; k < 2; ++k) {
-        ptx_builder *b = ptx_builder_create(NULL);
+        OWNED(ptx_builder) *b = ptx_builder_create(NULL);
         ptx_kernel_emit(b, k ? rows[0].kernel : NULL, k ? NULL : &rows[0].spec);
         assert_non_null(
             strstr(ptx_builder_error(b), k ? "the spec is NULL" : "the kernel is NULL"));
-        ptx_builder_destroy(&b);
     }
 }
 

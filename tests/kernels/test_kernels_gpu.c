@@ -10,17 +10,15 @@
 #include "data.h"
 #include "test.h"
 
-static struct gpu gpu;
-
 struct suite_row {
     char name[80];
-    void (*check)(struct gpu *gpu, ptx_type dtype);
+    void (*check)(ptx_type dtype);
     ptx_type dtype;
 };
 
 /// Every kernel in every type; then the sizes at which a kernel changes its method.
 static const struct {
-    void (*check)(struct gpu *gpu, ptx_type dtype);
+    void (*check)(ptx_type dtype);
     const ptx_kernel *kernel;
     const char *size;
 } checks[] = {
@@ -61,13 +59,13 @@ static size_t fill_rows(void)
 static void test_row(void **state)
 {
     const struct suite_row *row = *state;
-    row->check(&gpu, row->dtype);
+    row->check(row->dtype);
 }
 
 static void test_beyond_32_bits(void **state)
 {
     (void)state;
-    check_beyond_32_bits(&gpu);
+    check_beyond_32_bits();
 }
 
 static void require(ptx_status status)
@@ -78,8 +76,7 @@ static void require(ptx_status status)
 
 static void load_default(const ptx_kernel *kernel, ptx_type dtype, struct gpu_kernel *loaded)
 {
-    gpu_kernel_load(&gpu, kernel, &(struct ptx_kernel_spec) { .dtype = dtype }, gpu_target(&gpu),
-                    loaded);
+    gpu_kernel_load(kernel, &(struct ptx_kernel_spec) { .dtype = dtype }, gpu_target(), loaded);
 }
 
 /// Norm, scale and clipping on the device. The result is in x.
@@ -103,9 +100,9 @@ static void clip_on_device(ptx_type dtype, void *x, uint64_t n, float max_norm)
                                            PTX_ARG(eps), PTX_ARG(out) };
     const struct ptx_arg clip_args[] = { PTX_ARG(g), PTX_ARG(n), PTX_ARG(out) };
     require(ptx_buffer_upload(gradient, 0, x, bytes, gpu.stream));
-    require(gpu_launch(&gpu, &square, n, square_args, 3));
-    require(gpu_launch(&gpu, &reduce, count, reduce_args, 5));
-    require(gpu_launch(&gpu, &clip, n, clip_args, 3));
+    require(gpu_launch(&square, n, square_args, 3));
+    require(gpu_launch(&reduce, count, reduce_args, 5));
+    require(gpu_launch(&clip, n, clip_args, 3));
     require(ptx_buffer_download(gradient, 0, x, bytes, gpu.stream));
     require(ptx_stream_synchronize(gpu.device, gpu.stream));
     ptx_buffer_destroy(&record);
@@ -129,9 +126,9 @@ static double exact_norm(enum ref_type type, const void *x, uint64_t n)
 static void test_norm_after_clipping(void **state)
 {
     (void)state;
-    struct random r = gpu_random(&gpu, "C-CLIP-001");
+    struct random r = gpu_random("C-CLIP-001");
     uint64_t n = gpu.max_size < 100003 ? gpu.max_size : 100003;
-    double *x = malloc(((size_t)n + 1) * sizeof *x);
+    ALLOCATED(double) *x = malloc(((size_t)n + 1) * sizeof *x);
     assert_non_null(x);
     for (int trial = 0; n > 0 && trial < 8; ++trial) {
         ptx_type dtype = trial & 1 ? PTX_F32 : PTX_F64;
@@ -144,7 +141,6 @@ static void test_norm_after_clipping(void **state)
         assert_true(after <= (double)max_norm * (1.0 + 1e-6));
         assert_true(after >= fmin(before, (double)max_norm) * (1.0 - 1e-6));
     }
-    free(x);
 }
 
 /// Arguments: `large`: only the sizes that take much of the device's memory; `1/4`: the first of
@@ -163,10 +159,10 @@ int main(int argc, char **argv)
                              ? (struct CMUnitTest) { rows[i].name, test_row, NULL, NULL, &rows[i] }
                              : (struct CMUnitTest) { "C-CLIP-001 norm after clipping",
                                                      test_norm_after_clipping, NULL, NULL, NULL };
-    gpu_open(&gpu);
+    gpu_open();
     int failed = argc > 1 && strcmp(argv[1], "large") == 0
                      ? cmocka_run_group_tests_name("large tensors", large, NULL, NULL)
                      : _cmocka_run_group_tests("kernels on the GPU", tests, count, NULL, NULL);
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }

@@ -13,8 +13,6 @@
 
 enum { MOST = 1 << 24, BLOCK = 128 };
 
-static struct gpu gpu;
-
 // ---- the sequence of a root ---------------------------------------------------------------------
 
 static float root(float x, float y)
@@ -120,8 +118,8 @@ static void run_destroy(struct run *r)
 
 static void launch(struct run *r, const char *entry)
 {
-    ptx_builder *b =
-        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(&gpu) });
+    OWNED(ptx_builder) *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target() });
     const size_t bytes = r->n * sizeof(uint32_t);
     CUdeviceptr at[ARRAYS];
     ptx_buffer *buffer[ARRAYS];
@@ -130,7 +128,7 @@ static void launch(struct run *r, const char *entry)
     const char *text = ptx_builder_finish(b);
     if (!text)
         fail_msg("%s", ptx_builder_error(b));
-    ptx_module *module = ptx_module_load(gpu.device, text, NULL);
+    OWNED(ptx_module) *module = ptx_module_load(gpu.device, text, NULL);
     const ptx_function *function = ptx_module_function(module, entry);
     assert_non_null(function);
     for (unsigned a = 0; a < ARRAYS; a++) {
@@ -152,8 +150,6 @@ static void launch(struct run *r, const char *entry)
     assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
     for (unsigned a = 0; a < ARRAYS; a++)
         ptx_buffer_destroy(&buffer[a]);
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
 }
 
 static float value(const struct run *r, unsigned array, uint32_t i)
@@ -182,7 +178,7 @@ static uint32_t number(struct random *r, int least, uint32_t count, bool positiv
 
 TEST(test_quotients)
 {
-    struct random random = gpu_random(&gpu, "quotients");
+    struct random random = gpu_random("quotients");
     struct run r;
 
     run_create(&r, gpu.max_size < MOST ? (uint32_t)gpu.max_size : MOST);
@@ -199,7 +195,7 @@ TEST(test_quotients)
 // Dividends of any bits, and divisors down to 0; most are small, where remainders underflow.
 TEST(test_any_quotient)
 {
-    struct random random = gpu_random(&gpu, "any quotient");
+    struct random random = gpu_random("any quotient");
     uint32_t failed = 0;
     struct run r;
 
@@ -255,7 +251,7 @@ static void fill_hard(struct random *random, uint32_t *x, uint32_t *y)
 // Quotients for many dividends: hard ones, and those of any bits and signs.
 TEST(test_exact_quotients)
 {
-    struct random random = gpu_random(&gpu, "exact quotients");
+    struct random random = gpu_random("exact quotients");
     struct run r;
 
     run_create(&r, gpu.max_size < MOST ? 1 << 15 : 1 << 22);
@@ -279,7 +275,7 @@ TEST(test_exact_quotients)
 // Every significand, with exponents from the least to the greatest that it is for.
 TEST(test_reciprocals)
 {
-    struct random random = gpu_random(&gpu, "reciprocals");
+    struct random random = gpu_random("reciprocals");
     struct run r;
 
     run_create(&r, gpu.max_size < MOST ? (uint32_t)gpu.max_size : MOST);
@@ -313,7 +309,7 @@ static void check_root(const struct run *r, uint32_t i, bool must_hold)
 // Every significand with exponents of both parities, over a divisor of a second moment.
 TEST(test_roots)
 {
-    struct random random = gpu_random(&gpu, "roots");
+    struct random random = gpu_random("roots");
     struct run r;
 
     run_create(&r, gpu.max_size < MOST ? (uint32_t)gpu.max_size : MOST);
@@ -330,7 +326,7 @@ TEST(test_roots)
 
 TEST(test_any_root)
 {
-    struct random random = gpu_random(&gpu, "any root");
+    struct random random = gpu_random("any root");
     struct run r;
 
     run_create(&r, gpu.max_size < 1 << 18 ? (uint32_t)gpu.max_size : 1 << 18);
@@ -351,7 +347,4 @@ TEST(test_any_root)
     run_destroy(&r);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -66,7 +66,7 @@ TEST(test_norm_is_within_two_ulp_of_the_exact_sum)
 {
     static const uint64_t sizes[] = { 1, 2, 31, 257, 4095, 4096, 4097, 16385, MOST };
     struct random r = { 7 };
-    double *x = malloc(MOST * sizeof *x);
+    ALLOCATED(double) *x = malloc(MOST * sizeof *x);
     float f32_partials[PARTIALS];
     for (int t = 0; t < 4; ++t)
         for (int s = 0; s < 9; ++s)
@@ -86,13 +86,12 @@ TEST(test_norm_is_within_two_ulp_of_the_exact_sum)
                                                 (struct ref_clip) { 0 });
                 assert_true(ulps(rough.norm, want) <= 2);
             }
-    free(x);
 }
 
 TEST(test_chunks_are_longer_beyond_2_to_22)
 {
     enum { SWITCH = 1 << 22, TAIL = 5, ELEMENTS = SWITCH + TAIL };
-    float *x = malloc(ELEMENTS * sizeof *x);
+    ALLOCATED(float) *x = malloc(ELEMENTS * sizeof *x);
     double got[SWITCH / CHUNK + 1];
     for (int i = 0; i < ELEMENTS; ++i)
         x[i] = 2;
@@ -109,7 +108,6 @@ TEST(test_chunks_are_longer_beyond_2_to_22)
     assert_int_equal(ref_partial_count(SWITCH), 1024);
     assert_int_equal(ref_partial_count(ELEMENTS), 257);
     assert_int_equal(ref_chunk((UINT64_C(1) << 32) + 1), 16384);
-    free(x);
 }
 
 /// Integers sum exactly in any order, so a lost, repeated or misplaced element changes the sum.
@@ -117,7 +115,7 @@ TEST(test_partials_of_integers_are_exact)
 {
     static const uint64_t sizes[] = { 1, 33, 2047, 2049, 4095, 4096, 4097, 8192, 50001 };
     struct random r = { 8 };
-    double *x = malloc(MOST * sizeof *x);
+    ALLOCATED(double) *x = malloc(MOST * sizeof *x);
     for (int t = 0; t < 4; ++t)
         for (int s = 0; s < 9; ++s) {
             double want[PARTIALS] = { 0 }, got[PARTIALS + 1];
@@ -141,7 +139,6 @@ TEST(test_partials_of_integers_are_exact)
     float rough;
     ref_squared_sum(REF_F64, nans, 2, true, &rough);
     assert_f32_bits(rough, 0x7fffffff);
-    free(x);
 }
 
 TEST(test_huge_and_tiny_gradients_have_a_norm)
@@ -274,7 +271,7 @@ TEST(test_clip_001_coefficient_is_that_of_pytorch)
 TEST(test_clip_001_clipped_norm_is_at_most_max_norm)
 {
     struct random r = { 12 };
-    double *x = malloc(MOST * sizeof *x);
+    ALLOCATED(double) *x = malloc(MOST * sizeof *x);
     for (int trial = 0; trial < 60; ++trial) {
         enum ref_type type = trial & 1 ? REF_F32 : REF_F64;
         uint64_t n = trial < 20 ? 1 + random_below(&r, 40) : 1 + random_below(&r, MOST);
@@ -287,7 +284,6 @@ TEST(test_clip_001_clipped_norm_is_at_most_max_norm)
         ref_gradient_clip_from_device_scale(type, x, n, REF_PROPAGATE, record);
         assert_true(exact_norm(type, x, n) <= (double)max_norm * (1.0 + 1e-6));
     }
-    free(x);
 }
 
 TEST(test_clip_of_one_writes_nothing_and_zero_stores_zero)

@@ -38,12 +38,11 @@ TEST(only_exact_instructions)
 {
     static const char *const not_these[] = { ".approx", ".ftz", ".f64", ".full", "%fd" };
 
-    ptx_builder *b = builder_at(70);
+    OWNED(ptx_builder) *b = builder_at(70);
     math_kernels(b);
     const char *text = finished(b);
     for (size_t k = 0; k < sizeof not_these / sizeof *not_these; k++)
         assert_null(strstr(text, not_these[k]));
-    ptx_builder_destroy(&b);
 }
 
 static size_t lines(const char *text)
@@ -57,7 +56,7 @@ static size_t lines(const char *text)
 // A result that nothing uses, one of a number, of an immediate, of a variable and in a loop.
 TEST(any_f32_is_an_operand)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
         ptx_val x = ptx_var(b, ptx_f32(1));
@@ -71,13 +70,12 @@ TEST(any_f32_is_an_operand)
         ptx_math_tanh(b, x);
     }
     assert_true(lines(finished(b)) > 100);
-    ptx_builder_destroy(&b);
 }
 
 // A call leaves its operand as it was, and later changes of a variable leave the result.
 TEST(a_result_is_a_new_value)
 {
-    ptx_builder *b = builder_at(80);
+    OWNED(ptx_builder) *b = builder_at(80);
     ptx_entry (b, "k") {
         ptx_ptr out = ptx_param_ptr(b, PTX_F32, "out");
         ptx_val x = ptx_var(b, ptx_f32(0.25));
@@ -87,7 +85,6 @@ TEST(a_result_is_a_new_value)
         ptx_store(b, out, 0, y);
     }
     finished(b);
-    ptx_builder_destroy(&b);
 }
 
 #define REFUSED(call, ...) REFUSED_AT(80, call, __VA_ARGS__)

@@ -16,7 +16,6 @@
 
 enum { MOST = 1 << 22, SAMPLE = 1 << 15 };
 
-static struct gpu gpu;
 static ptx_module *module;
 
 struct arrays {
@@ -83,7 +82,7 @@ static void launch(struct arrays *a, const struct ptx_math_info *row)
 
 static void compare(struct arrays *a, const struct ptx_math_info *row, const struct math_twin *twin)
 {
-    float *wanted = floats(a->n);
+    ALLOCATED(float) *wanted = floats(a->n);
 
     assert_string_equal(row->name, twin->name);
     launch(a, row);
@@ -93,7 +92,6 @@ static void compare(struct arrays *a, const struct ptx_math_info *row, const str
             fail_msg("%s(%a, %a) is %a (0x%08" PRIx32 "), not %a (0x%08" PRIx32 ")", row->name,
                      (double)a->x[i], (double)a->y[i], (double)a->out[i], math_bits(a->out[i]),
                      (double)wanted[i], math_bits(wanted[i]));
-    free(wanted);
 }
 
 // Input i of a row: x from all of them, or a pair.
@@ -139,7 +137,7 @@ TEST(test_sample)
 
     arrays_create(&a, most);
     for (size_t k = 0; math_twins[k].name; k++) {
-        struct random r = gpu_random(&gpu, math_twins[k].name);
+        struct random r = gpu_random(math_twins[k].name);
         for (uint32_t i = 0; i < a.n; i++)
             input(ptx_math_get_info(k), i * step + random_below(&r, (uint32_t)step), &a.x[i],
                   &a.y[i]);
@@ -153,7 +151,7 @@ static uint64_t hash_of(const struct ptx_math_info *row, uint64_t step)
 {
     char name[32];
     uint64_t n = ((UINT64_C(1) << 32) - 1) / step + 1, sum = 0;
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, sizeof sum);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, sizeof sum);
 
     assert_non_null(buffer);
     snprintf(name, sizeof name, "hash_%s", row->name);
@@ -168,7 +166,6 @@ static uint64_t hash_of(const struct ptx_math_info *row, uint64_t step)
     assert_int_equal(ptx_launch(function, &params), PTX_OK);
     assert_int_equal(ptx_buffer_download(buffer, 0, &sum, sizeof sum, gpu.stream), PTX_OK);
     assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
-    ptx_buffer_destroy(&buffer);
     return sum;
 }
 
@@ -201,8 +198,7 @@ static void test_all_hashes(void **state)
 static int load(void **state)
 {
     (void)state;
-    ptx_builder *b =
-        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(&gpu) });
+    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target() });
     math_kernels(b);
     math_hash_kernels(b);
     const char *text = ptx_builder_finish(b);
@@ -216,11 +212,11 @@ static int load(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest all[] = { cmocka_unit_test(test_all_hashes) };
-    gpu_open(&gpu);
+    gpu_open();
     const int failed = argc > 1 && !strcmp(argv[1], "hashes")
                            ? cmocka_run_group_tests_name("all results", all, load, NULL)
                            : tests_run(load, NULL);
     ptx_module_unload(&module);
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }

@@ -10,17 +10,13 @@
 
 static void upload(struct caller_scalars *s)
 {
-    require(ptx_buffer_upload(s->memory, 0, &s->values, sizeof s->values, s->gpu->stream));
-    require(ptx_stream_synchronize(s->gpu->device, s->gpu->stream));
+    require_done(ptx_buffer_upload(s->memory, 0, &s->values, sizeof s->values, gpu.stream));
 }
 
-void caller_scalars_create(struct caller_scalars *s, struct gpu *gpu, struct random *r,
-                           unsigned has)
+void caller_scalars_create(struct caller_scalars *s, struct random *r, unsigned has)
 {
-    *s = (struct caller_scalars) { .gpu = gpu, .has = has, .update = { .interval = 2 } };
-    s->memory = ptx_buffer_create(gpu->device, sizeof s->values);
-    if (!s->memory)
-        fail_msg("%s", ptx_error_message());
+    *s = (struct caller_scalars) { .has = has, .update = { .interval = 2 } };
+    s->memory = made(ptx_buffer_create(gpu.device, sizeof s->values));
     s->values.found_inf_to = 77; // only runs that must write it do so
     s->values.state.scale = 64;
     caller_scalars_change(s, r);
@@ -68,7 +64,6 @@ void caller_scalars_check(struct caller_scalars *s, bool found)
         s->values.found_inf_to = found;
     if (s->has & CALLER_UPDATED_STATE)
         require(ptx_loss_scale_step(&s->values.state, found, &s->update));
-    require(ptx_buffer_download(s->memory, 0, &got, sizeof got, s->gpu->stream));
-    require(ptx_stream_synchronize(s->gpu->device, s->gpu->stream));
+    require_done(ptx_buffer_download(s->memory, 0, &got, sizeof got, gpu.stream));
     assert_memory_equal(&got, &s->values, sizeof got);
 }

@@ -19,7 +19,6 @@ enum caller_has {
 };
 
 struct caller_scalars {
-    struct gpu *gpu;
     ptx_buffer *memory;
     unsigned has;
     struct ptx_loss_scale_params update;
@@ -30,8 +29,7 @@ struct caller_scalars {
     } values; ///< what the memory must contain
 };
 
-void caller_scalars_create(struct caller_scalars *s, struct gpu *gpu, struct random *r,
-                           unsigned has);
+void caller_scalars_create(struct caller_scalars *s, struct random *r, unsigned has);
 void caller_scalars_destroy(struct caller_scalars *s);
 /// New values, in the memory too. One time in three, some of them are unusable: NaN, 0, negative or
 /// infinite.

@@ -9,12 +9,9 @@
 
 enum { GUARD = 64, POISON = 0xa5 };
 
-ptx_clip_plan *clip_create(struct gpu *gpu, const struct ptx_clip_params *params)
+ptx_clip_plan *clip_create(const struct ptx_clip_params *params)
 {
-    ptx_clip_plan *plan = ptx_clip_plan_create(gpu->device, params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
+    return made(ptx_clip_plan_create(gpu.device, params));
 }
 
 static ptx_type random_type(struct random *r, uint32_t types)
@@ -39,18 +36,26 @@ static uint64_t random_size(struct random *r, uint64_t most)
     return size;
 }
 
-void clip_set_create(struct clip_set *set, struct gpu *gpu, struct random *r,
-                     const struct clip_shape *shape)
+static void destroy(void *object)
 {
+    struct clip_set *set = object;
+
+    for (size_t t = 0; t < set->count; ++t)
+        free(set->host[t].data);
+    ptx_buffer_destroy(&set->memory);
+}
+
+void clip_set_create(struct clip_set *set, struct random *r, const struct clip_shape *shape)
+{
+    gpu_owns(set, destroy);
     memset(set, 0, sizeof *set);
-    set->gpu = gpu;
     set->count = shape->tensors;
     set->groups = shape->groups;
     assert_true(shape->tensors <= CLIP_MOST_TENSORS && shape->groups <= CLIP_MOST_GROUPS);
     size_t at = 0;
     for (size_t t = 0; t < set->count; ++t) {
         struct ptx_clip_tensor *tensor = &set->tensors[t];
-        tensor->dtype = random_type(r, shape->types);
+        tensor->dtype = random_type(r, shape->types ? shape->types : ALL_TYPES);
         tensor->count =
             random_size(r, shape->large && random_below(r, 40) == 0 ? shape->large : shape->most);
         tensor->group = random_below(r, shape->groups);
@@ -74,21 +79,12 @@ void clip_set_create(struct clip_set *set, struct gpu *gpu, struct random *r,
         assert_non_null(set->host[t].data);
     }
     set->bytes = at + GUARD;
-    set->memory = ptx_buffer_create(gpu->device, set->bytes);
-    if (!set->memory)
-        fail_msg("%s", ptx_error_message());
+    set->memory = made(ptx_buffer_create(gpu.device, set->bytes));
     for (size_t t = 0; t < set->count; ++t)
         set->tensors[t].data = ptx_buffer_address(set->memory) + set->offset[t];
     for (uint32_t g = 0; g < set->groups; ++g)
         set->max_norms[g] = (float)(0.25 + random_below(r, 1000) / 10.0);
     clip_set_fill(set, r, shape->data);
-}
-
-void clip_set_destroy(struct clip_set *set)
-{
-    for (size_t t = 0; t < set->count; ++t)
-        free(set->host[t].data);
-    ptx_buffer_destroy(&set->memory);
 }
 
 void clip_set_fill(struct clip_set *set, struct random *r, enum data_kind kind)
@@ -111,10 +107,8 @@ static unsigned char *image_of(const struct clip_set *set)
 
 void clip_set_upload(struct clip_set *set)
 {
-    unsigned char *image = image_of(set);
-    require(ptx_buffer_upload(set->memory, 0, image, set->bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
-    free(image);
+    ALLOCATED(unsigned char) *image = image_of(set);
+    require_done(ptx_buffer_upload(set->memory, 0, image, set->bytes, gpu.stream));
 }
 
 struct ptx_clip_params clip_set_params(const struct clip_set *set)
@@ -123,7 +117,7 @@ struct ptx_clip_params clip_set_params(const struct clip_set *set)
                                       .tensor_count = set->count,
                                       .group_count = set->groups,
                                       .group_max_norms = set->max_norms,
-                                      .stream = set->gpu->stream };
+                                      .stream = gpu.stream };
 }
 
 void clip_set_expect(struct clip_set *set, const struct ptx_clip_params *params, float loss_scale,
@@ -151,8 +145,7 @@ static void check_results(const struct clip_set *set, const ptx_clip_plan *plan,
 {
     struct ptx_clip_record records[CLIP_MOST_GROUPS];
     struct ptx_clip_summary summary;
-    require(ptx_clip_plan_read(plan, 0, set->groups, records, &summary, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require_done(ptx_clip_plan_read(plan, 0, set->groups, records, &summary, gpu.stream));
     for (uint32_t g = 0; g < set->groups; ++g) {
         if (memcmp(&records[g], expected->records[g], 3 * sizeof(float)) != 0)
             fail_msg("group %u: factor %a, norm %a, found_inf %g; should be %a, %a, %g (sum %a)", g,
@@ -171,8 +164,7 @@ void clip_set_check(const struct clip_set *set, const ptx_clip_plan *plan,
     unsigned char *got = malloc(set->bytes), *wanted = image_of(set);
     assert_non_null(got);
     check_results(set, plan, expected);
-    require(ptx_buffer_download(set->memory, 0, got, set->bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require_done(ptx_buffer_download(set->memory, 0, got, set->bytes, gpu.stream));
     for (size_t t = 0; t < set->count; ++t) {
         const struct ref_gradient *x = &set->host[t];
         for (uint64_t i = 0; i < x->count; ++i) {
@@ -210,14 +202,14 @@ void clip_set_check_runs(struct clip_set *set, struct random *r, enum data_kind 
 {
     const struct ptx_clip_params of_set = clip_set_params(set);
     const float loss_scale = params.loss_scale == 0.0f ? 1.0f : params.loss_scale;
-    const CUstream stream = set->gpu->stream;
+    const CUstream stream = gpu.stream;
     struct clip_expected expected;
     params.tensors = of_set.tensors;
     params.tensor_count = of_set.tensor_count;
     params.group_count = of_set.group_count;
     params.group_max_norms = of_set.group_max_norms;
     params.stream = of_set.stream;
-    ptx_clip_plan *plan = clip_create(set->gpu, &params);
+    ptx_clip_plan *plan = clip_create(&params);
     clip_set_expect(set, &params, loss_scale, &expected);
     require(ptx_clip_plan_run(plan, stream));
     clip_set_check(set, plan, &expected);

@@ -11,20 +11,21 @@
 
 enum { CLIP_MOST_TENSORS = 6000, CLIP_MOST_GROUPS = 8 };
 
+enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
+
 /// Parameters of a random set.
 struct clip_shape {
     size_t tensors;
     uint32_t groups;
     uint64_t most;  ///< greatest number of elements of a tensor; the number is random and may be 0
     uint64_t large; ///< if not 0: one of a few tensors has up to this many instead
-    uint32_t types; ///< PTX_TYPE_BIT() bits
+    uint32_t types; ///< PTX_TYPE_BIT() bits; 0: all
     enum data_kind data;
     bool aligned; ///< to 16 bytes; if not, to the element only
     bool weighted;
 };
 
 struct clip_set {
-    struct gpu *gpu;
     size_t count;
     uint32_t groups;
     struct ptx_clip_tensor tensors[CLIP_MOST_TENSORS];
@@ -38,11 +39,10 @@ struct clip_set {
 };
 
 /// Creates the plan; fails the test if that fails.
-ptx_clip_plan *clip_create(struct gpu *gpu, const struct ptx_clip_params *params);
+ptx_clip_plan *clip_create(const struct ptx_clip_params *params);
 
-void clip_set_create(struct clip_set *set, struct gpu *gpu, struct random *r,
-                     const struct clip_shape *shape);
-void clip_set_destroy(struct clip_set *set);
+/// The GPU owns what the set has, which may be made again.
+void clip_set_create(struct clip_set *set, struct random *r, const struct clip_shape *shape);
 /// Fills host and device with new data.
 void clip_set_fill(struct clip_set *set, struct random *r, enum data_kind kind);
 /// Copies the host's bytes to the device, with the guard bytes.

@@ -66,22 +66,19 @@ static float random_float(struct random *r, float scale)
 
 void matrix_set_upload(const struct matrix_set *set)
 {
-    require(ptx_buffer_upload(set->memory, 0, set->expected, set->bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require_done(ptx_buffer_upload(set->memory, 0, set->expected, set->bytes, gpu.stream));
 }
 
 void matrix_set_check(const struct matrix_set *set, const char *what)
 {
-    unsigned char *found = malloc(set->bytes);
+    ALLOCATED(unsigned char) *found = malloc(set->bytes);
 
-    require(ptx_buffer_download(set->memory, 0, found, set->bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require_done(ptx_buffer_download(set->memory, 0, found, set->bytes, gpu.stream));
     for (size_t k = 0; k < set->bytes; k++)
         if (found[k] != set->expected[k])
             fail_msg("%s: tensor %zu, array %zu, byte %zu is %02x; expected %02x", what,
                      k / MATRIX_ROOM / MATRIX_ARRAYS, k / MATRIX_ROOM % MATRIX_ARRAYS,
                      k % MATRIX_ROOM - 64, found[k], set->expected[k]);
-    free(found);
 }
 
 // The last tensor is AdamW's, in f32.
@@ -120,14 +117,22 @@ void matrix_set_gradients(struct matrix_set *set, struct random *r)
     matrix_set_upload(set);
 }
 
-void matrix_set_create(struct matrix_set *set, struct gpu *gpu, struct random *r,
-                       const struct matrix_shape *shapes, size_t count)
+static void destroy(void *object)
 {
-    *set = (struct matrix_set) { .gpu = gpu, .count = count, .shapes = shapes };
+    struct matrix_set *set = object;
+
+    ptx_buffer_destroy(&set->memory);
+    free(set->expected);
+}
+
+void matrix_set_create(struct matrix_set *set, struct random *r, const struct matrix_shape *shapes,
+                       size_t count)
+{
+    gpu_owns(set, destroy);
+    *set = (struct matrix_set) { .count = count, .shapes = shapes };
     set->bytes = place(count + 1, 0);
     set->expected = calloc(set->bytes, 1);
-    set->memory = ptx_buffer_create(set->gpu->device, set->bytes);
-    assert_non_null(set->memory);
+    set->memory = made(ptx_buffer_create(gpu.device, set->bytes));
     const CUdeviceptr at = ptx_buffer_address(set->memory);
     for (size_t t = 0; t <= count; t++) {
         const struct matrix_shape *s = t < count ? &shapes[t] : &matrix_adamw;
@@ -161,14 +166,8 @@ void matrix_set_create(struct matrix_set *set, struct gpu *gpu, struct random *r
                                              .group_count = 2,
                                              .max_norm = 3,
                                              .seed = SEED,
-                                             .stream = set->gpu->stream };
+                                             .stream = gpu.stream };
     fill(set, r);
-}
-
-void matrix_set_destroy(struct matrix_set *set)
-{
-    ptx_buffer_destroy(&set->memory);
-    free(set->expected);
 }
 
 // ---- the formulas in plain C --------------------------------------------------------------------
@@ -308,22 +307,19 @@ static void orthogonalize(const struct matrix_set *set, size_t t, uint16_t *x)
     for (uint32_t k = 0; k < set->muon.steps; k++)
         memcpy(triples[k], set->muon.triples ? set->muon.triples + 3 * k : usual, sizeof usual);
     require(ptxp_muon_layout(&one, &bytes));
-    ptx_buffer *memory = ptx_buffer_create(set->gpu->device, (size_t)bytes);
-    uint16_t *image = calloc((size_t)bytes, 1);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, (size_t)bytes);
+    ALLOCATED(uint16_t) *image = calloc((size_t)bytes, 1);
     for (uint64_t i = 0; i < n; i++)
         image[matrix.x / 2 + x_place(s, i)] = x[i];
-    require(ptx_buffer_upload(memory, 0, image, (size_t)bytes, set->gpu->stream));
-    struct muon_products *products = ptxp_muon_create(
-        set->gpu->device, &one, ptx_buffer_address(memory), NULL, set->gpu->stream);
+    require(ptx_buffer_upload(memory, 0, image, (size_t)bytes, gpu.stream));
+    struct muon_products *products =
+        ptxp_muon_create(gpu.device, &one, ptx_buffer_address(memory), NULL, gpu.stream);
     assert_non_null(products);
-    require(ptxp_muon_run(products, set->gpu->stream));
-    require(ptx_buffer_download(memory, 0, image, (size_t)bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require(ptxp_muon_run(products, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, image, (size_t)bytes, gpu.stream));
     for (uint64_t i = 0; i < n; i++)
         x[i] = image[matrix.out / 2 + x_place(s, i)];
     ptxp_muon_destroy(products);
-    ptx_buffer_destroy(&memory);
-    free(image);
 }
 
 // ---- steps in plain C ---------------------------------------------------------------------------
@@ -348,7 +344,7 @@ static void expect_matrix(const struct matrix_set *set, size_t t, uint32_t step,
     const float rate = (float)((double)lr * adjust_of(set, t));
 
     const uint64_t n = set->tensors[t].count;
-    uint16_t *x = calloc((size_t)n + 1, sizeof *x);
+    ALLOCATED(uint16_t) *x = calloc((size_t)n + 1, sizeof *x);
 
     for (uint64_t i = 0; i < n; i++) {
         const float scaled = matrix_get(set, t, MATRIX_GRADIENT, i) * factor;
@@ -372,7 +368,6 @@ static void expect_matrix(const struct matrix_set *set, size_t t, uint32_t step,
         p = fmaf(-rate, (float)ref_load(REF_F16, x, i), p);
         set_parameter(set, t, i, p, step);
     }
-    free(x);
 }
 
 static void expect_adamw(const struct matrix_set *set, uint32_t step, float factor,
@@ -405,8 +400,7 @@ void matrix_set_expect(const struct matrix_set *set, const ptx_step_plan *plan, 
     const ptx_step_gradients gradients = set->params.gradients;
     struct ptx_clip_record record;
 
-    require(ptx_step_plan_read(plan, 0, 1, &record, NULL, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require_done(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
     assert_true(record.norm > 0 && record.found_inf == 0);
     for (size_t t = 0; t < set->count; t++)
         if (set->tensors[t].gradient)
@@ -421,27 +415,21 @@ void matrix_set_expect(const struct matrix_set *set, const ptx_step_plan *plan, 
 
 ptx_step_plan *matrix_plan(const struct matrix_set *set)
 {
-    ptx_step_plan *plan = ptx_step_plan_create(set->gpu->device, &set->params);
-
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
+    return made(ptx_step_plan_create(gpu.device, &set->params));
 }
 
 void matrix_set_steps(struct matrix_set *set, struct random *r)
 {
-    ptx_step_plan *plan = matrix_plan(set);
+    OWNED(ptx_step_plan) *plan = matrix_plan(set);
     const struct any_plan any = { .step = plan };
-    ptx_graph *graph = plan_capture(set->gpu, any);
+    OWNED(ptx_graph) *graph = plan_capture(any);
     char what[40];
 
     for (uint32_t step = 1; step <= 3; step++) {
         matrix_set_gradients(set, r);
-        plan_run(set->gpu, any, (enum plan_form)(step % 3), graph);
+        plan_run(any, (enum plan_form)(step % 3), graph);
         matrix_set_expect(set, plan, step);
         snprintf(what, sizeof what, "step %u", step);
         matrix_set_check(set, what);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
 }

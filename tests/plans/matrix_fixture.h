@@ -28,7 +28,6 @@ struct matrix_shape {
 };
 
 struct matrix_set {
-    struct gpu *gpu;
     size_t count; ///< of matrices, behind which AdamW has a tensor
     const struct matrix_shape *shapes;
     struct ptx_step_tensor tensors[MATRIX_MOST + 1];
@@ -44,10 +43,9 @@ struct matrix_set {
 extern const struct matrix_shape matrix_adamw;
 
 /// Random parameters and states. `shapes` is kept. Fields of the set may be changed before a plan
-/// is made of it.
-void matrix_set_create(struct matrix_set *set, struct gpu *gpu, struct random *r,
-                       const struct matrix_shape *shapes, size_t count);
-void matrix_set_destroy(struct matrix_set *set);
+/// is made of it. The GPU owns what the set has, which may be made again.
+void matrix_set_create(struct matrix_set *set, struct random *r, const struct matrix_shape *shapes,
+                       size_t count);
 /// Where an array of tensor `t` is on the host.
 void *matrix_array(const struct matrix_set *set, size_t t, unsigned array);
 /// An element of a matrix's array, in its type.

@@ -11,29 +11,22 @@
 #include "plan_calls.h"
 #include "test.h"
 
-static struct gpu gpu;
-
 static inline ptx_operations *create(void)
 {
-    ptx_operations *operations = ptx_operations_create(gpu.device, NULL);
-    if (!operations)
-        fail_msg("%s", ptx_error_message());
-    return operations;
+    return made(ptx_operations_create(gpu.device, NULL));
 }
 
 static inline ptx_buffer *upload(const void *data, size_t bytes)
 {
     ptx_buffer *buffer = ptx_buffer_create(gpu.device, bytes);
     assert_non_null(buffer);
-    require(ptx_buffer_upload(buffer, 0, data, bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(buffer, 0, data, bytes, gpu.stream));
     return buffer;
 }
 
 static inline void download(const ptx_buffer *buffer, size_t offset, void *data, size_t bytes)
 {
-    require(ptx_buffer_download(buffer, offset, data, bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(buffer, offset, data, bytes, gpu.stream));
 }
 
 enum { MARK = 0x3f };
@@ -41,13 +34,12 @@ enum { MARK = 0x3f };
 /// The buffer must have MARK in every byte.
 static inline void expect_untouched(const ptx_buffer *buffer, size_t bytes)
 {
-    unsigned char *got = malloc(bytes);
+    ALLOCATED(unsigned char) *got = malloc(bytes);
     assert_non_null(got);
     download(buffer, 0, got, bytes);
     for (size_t k = 0; k < bytes; k++)
         if (got[k] != MARK)
             fail_msg("byte %zu was written", k);
-    free(got);
 }
 
 /// The function must have refused the call, with this part in its message, and left the buffer as

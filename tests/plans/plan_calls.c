@@ -10,6 +10,19 @@ void require(ptx_status status)
         fail_msg("%s", ptx_error_message());
 }
 
+void require_done(ptx_status status)
+{
+    require(status);
+    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+}
+
+void *made(void *object)
+{
+    if (!object)
+        fail_msg("%s", ptx_error_message());
+    return object;
+}
+
 void expect_failure(ptx_status status, const char *words)
 {
     assert_int_equal(ptx_error_status(), status);
@@ -32,21 +45,18 @@ void expect_no_rule(const struct ptx_rule_params *params, const char *words)
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
-void expect_no_step(const struct gpu *gpu, const struct ptx_step_params *params, const char *words)
+void expect_no_step(const struct ptx_step_params *params, const char *words)
 {
-    assert_null(ptx_step_plan_create(gpu->device, params));
+    assert_null(ptx_step_plan_create(gpu.device, params));
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
-ptx_graph *end_capture(const struct gpu *gpu, CUstream stream)
+ptx_graph *end_capture(CUstream stream)
 {
-    ptx_graph *graph = ptx_capture_end(gpu->device, stream);
-    if (!graph)
-        fail_msg("%s", ptx_error_message());
-    return graph;
+    return made(ptx_capture_end(gpu.device, stream));
 }
 
-ptx_status plan_call(const struct gpu *gpu, struct any_plan plan, enum plan_phase phase)
+ptx_status plan_call(struct any_plan plan, enum plan_phase phase)
 {
     static ptx_status (*const clip[])(ptx_clip_plan *, CUstream) = {
         [NORM_SQ] = ptx_clip_plan_norm_sq,
@@ -60,26 +70,26 @@ ptx_status plan_call(const struct gpu *gpu, struct any_plan plan, enum plan_phas
         [WRITE] = ptx_step_plan_step,
         [RUN] = ptx_step_plan_run,
     };
-    return plan.clip ? clip[phase](plan.clip, gpu->stream) : step[phase](plan.step, gpu->stream);
+    return plan.clip ? clip[phase](plan.clip, gpu.stream) : step[phase](plan.step, gpu.stream);
 }
 
-ptx_graph *plan_capture(const struct gpu *gpu, struct any_plan plan)
+ptx_graph *plan_capture(struct any_plan plan)
 {
-    require(ptx_capture_begin(gpu->device, gpu->stream, PTX_CAPTURE_THREAD_LOCAL));
-    require(plan_call(gpu, plan, RUN));
-    return end_capture(gpu, gpu->stream);
+    require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
+    require(plan_call(plan, RUN));
+    return end_capture(gpu.stream);
 }
 
-void plan_run(const struct gpu *gpu, struct any_plan plan, enum plan_form form, ptx_graph *graph)
+void plan_run(struct any_plan plan, enum plan_form form, ptx_graph *graph)
 {
     if (form == REPLAYED) {
-        require(ptx_graph_launch(graph, gpu->stream));
+        require(ptx_graph_launch(graph, gpu.stream));
     } else if (form == IN_A_RUN) {
-        require(plan_call(gpu, plan, RUN));
+        require(plan_call(plan, RUN));
     } else {
-        require(plan_call(gpu, plan, NORM_SQ));
-        require(plan_call(gpu, plan, FINISH));
+        require(plan_call(plan, NORM_SQ));
+        require(plan_call(plan, FINISH));
         if (!plan.measures)
-            require(plan_call(gpu, plan, WRITE));
+            require(plan_call(plan, WRITE));
     }
 }

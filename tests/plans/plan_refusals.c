@@ -8,7 +8,6 @@
 #include "subjects.h"
 #include "test.h"
 
-struct gpu gpu;
 ptx_buffer *memory;
 CUdeviceptr base;
 
@@ -125,10 +124,7 @@ const struct kind kinds[] = {
 };
 void *create(const struct kind *kind)
 {
-    void *plan = kind->create();
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
+    return made(kind->create());
 }
 
 void expect_invalid(ptx_status status, const char *call, const char *words)
@@ -167,12 +163,11 @@ void refuse_creation(const struct kind *kind, const char *words)
 // Without a device: by description and text, with and without a builder.
 void refuse_description(const struct kind *kind, const char *words)
 {
-    ptx_builder *b = ptx_builder_create(NULL);
+    OWNED(ptx_builder) *b = ptx_builder_create(NULL);
 
     expect_invalid(kind->describe(), kind->describe_name, words);
     expect_invalid(kind->emit(b), kind->emit_name, words);
     expect_invalid(kind->emit(NULL), kind->emit_name, words);
-    ptx_builder_destroy(&b);
 }
 
 void refuse(const struct kind *kind, const char *words)
@@ -184,7 +179,7 @@ void refuse(const struct kind *kind, const char *words)
 int open_plans(void **state)
 {
     (void)state;
-    gpu_open(&gpu);
+    gpu_open();
     memory = ptx_buffer_create(gpu.device, BYTES);
     if (!memory) {
         fprintf(stderr, "%s\n", ptx_error_message());
@@ -198,6 +193,6 @@ int close_plans(void **state)
 {
     (void)state;
     ptx_buffer_destroy(&memory);
-    gpu_close(&gpu);
+    gpu_close();
     return 0;
 }

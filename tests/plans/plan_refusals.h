@@ -11,7 +11,6 @@ enum { TENSORS = 4, COUNT = 100, LAST_COUNT = 300, ROOM = 1024, SCALARS = 8 };
 enum { PARAMETER, GRADIENT, BESIDE, STATE, ABSMAX = STATE + 2, STEP = ABSMAX + 2, EMA, ARRAYS };
 enum { BYTES = (TENSORS * ARRAYS + SCALARS) * ROOM };
 
-extern struct gpu gpu;
 extern ptx_buffer *memory;
 extern CUdeviceptr base; ///< of the memory
 extern struct ptx_clip_tensor clip_tensors[TENSORS];

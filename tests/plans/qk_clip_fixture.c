@@ -104,8 +104,7 @@ void qk_clips_set(struct qk_clips *clips, const struct step_set *set, struct ran
     for (unsigned k = 0; k < QK_FACTORS; k++)
         clips->factor[k] = any ? others[random_below(r, sizeof others / sizeof *others)]
                                : some[random_below(r, sizeof some / sizeof *some)];
-    require(
-        ptx_buffer_upload(clips->memory, 0, clips->factor, sizeof clips->factor, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require_done(
+        ptx_buffer_upload(clips->memory, 0, clips->factor, sizeof clips->factor, gpu.stream));
     spread(clips, set);
 }

@@ -243,8 +243,15 @@ static size_t place(struct random *r, const struct step_shape *shape, size_t *at
     return begin;
 }
 
-void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
-                     const struct step_shape *given)
+static void destroy(void *object)
+{
+    struct step_set *set = object;
+
+    free(set->host);
+    ptx_buffer_destroy(&set->memory);
+}
+
+void step_set_create(struct step_set *set, struct random *r, const struct step_shape *given)
 {
     struct step_shape with_defaults = *given;
     const struct step_shape *const shape = &with_defaults;
@@ -254,8 +261,8 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
     with_defaults.norm_groups += !given->norm_groups;
     with_defaults.rules |= given->rules ? 0 : 1u << PTX_STEP_RULE_ADAMW;
     with_defaults.formats |= given->formats ? 0 : 1u << PTX_STEP_FORMAT_FULL;
+    gpu_owns(set, destroy);
     memset(set, 0, sizeof *set);
-    set->gpu = gpu;
     set->count = shape->tensors;
     set->groups = shape->groups;
     set->norm_groups = shape->norm_groups;
@@ -276,7 +283,7 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
     }
     set->bytes = at + GUARD;
     set->host = malloc(set->bytes);
-    set->memory = ptx_buffer_create(gpu->device, set->bytes);
+    set->memory = ptx_buffer_create(gpu.device, set->bytes);
     assert_non_null(set->host);
     if (!set->memory)
         fail_msg("%s", ptx_error_message());
@@ -310,15 +317,8 @@ void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
         set->has_elements |= tensor->count != 0 && tensor->gradient != 0;
     }
     if (shape->copies) { // creation reads the scales
-        require(ptx_buffer_upload(set->memory, 0, set->host, set->bytes, gpu->stream));
-        require(ptx_stream_synchronize(gpu->device, gpu->stream));
+        require_done(ptx_buffer_upload(set->memory, 0, set->host, set->bytes, gpu.stream));
     }
-}
-
-void step_set_destroy(struct step_set *set)
-{
-    free(set->host);
-    ptx_buffer_destroy(&set->memory);
 }
 
 void step_set_gradients(struct step_set *set, struct random *r, float bad)
@@ -336,8 +336,7 @@ void step_set_gradients(struct step_set *set, struct random *r, float bad)
         }
     }
     assert_true(placed);
-    require(ptx_buffer_upload(set->memory, 0, set->host, set->bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require_done(ptx_buffer_upload(set->memory, 0, set->host, set->bytes, gpu.stream));
 }
 
 struct ptx_step_params step_set_params(const struct step_set *set)
@@ -350,15 +349,12 @@ struct ptx_step_params step_set_params(const struct step_set *set)
                                       .max_norm = 1.5f,
                                       .gradients = set->gradients,
                                       .seed = set->seed,
-                                      .stream = set->gpu->stream };
+                                      .stream = gpu.stream };
 }
 
-ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params)
+ptx_step_plan *step_create(const struct ptx_step_params *params)
 {
-    ptx_step_plan *plan = ptx_step_plan_create(gpu->device, params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
+    return made(ptx_step_plan_create(gpu.device, params));
 }
 
 // ---- the reference ------------------------------------------------------------------------------
@@ -659,13 +655,11 @@ static void report(const struct step_set *set, const unsigned char *got, size_t 
 
 void step_set_check(const struct step_set *set, const char *what)
 {
-    unsigned char *got = malloc(set->bytes);
+    ALLOCATED(unsigned char) *got = malloc(set->bytes);
 
     assert_non_null(got);
-    require(ptx_buffer_download(set->memory, 0, got, set->bytes, set->gpu->stream));
-    require(ptx_stream_synchronize(set->gpu->device, set->gpu->stream));
+    require_done(ptx_buffer_download(set->memory, 0, got, set->bytes, gpu.stream));
     for (size_t at = 0; at < set->bytes; at++)
         if (got[at] != set->host[at])
             report(set, got, at, what);
-    free(got);
 }

@@ -16,6 +16,17 @@
 enum { STEP_RULES = PTX_STEP_RULE_MUON };
 enum { STEP_MOST_TENSORS = 640, STEP_MOST_GROUPS = 4, STEP_ARRAYS = 14 };
 
+enum { ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2) };
+enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
+/// Of a shape, which begins with it.
+#define ALL_STEPS .rules = ALL_RULES, .formats = ALL_FORMATS
+
+/// Of the shape of trial k of all formats in turn, which begins with it.
+#define FORMAT_IN_TURN(k)                                                                          \
+    .groups = 3, .norm_groups = 2, .rules = ALL_RULES,                                             \
+    .formats = 1u << (k) % PTX_STEP_FORMAT_COUNT, .aligned = (k) % 2, .sharded = (k) % 2,          \
+    .absent = (k) % 3 == 1, .wild = (k) % 3 == 2
+
 /// Parameters of a random set.
 struct step_shape {
     size_t tensors;
@@ -38,7 +49,6 @@ struct step_shape {
 };
 
 struct step_set {
-    struct gpu *gpu;
     size_t count;
     bool has_elements;
     uint32_t groups, norm_groups;
@@ -67,9 +77,8 @@ struct step_set {
     const float *factors[STEP_MOST_TENSORS];       ///< of the elements; NULL: none has one
 };
 
-void step_set_create(struct step_set *set, struct gpu *gpu, struct random *r,
-                     const struct step_shape *given);
-void step_set_destroy(struct step_set *set);
+/// The GPU owns what the set has, which may be made again.
+void step_set_create(struct step_set *set, struct random *r, const struct step_shape *given);
 /// Fills the gradients on host and device with new values. If `bad` is not 0, one element of one
 /// gradient is `bad`.
 void step_set_gradients(struct step_set *set, struct random *r, float bad);
@@ -77,7 +86,7 @@ struct ptx_step_params step_set_params(const struct step_set *set);
 /// The first tensor of a stage. For the number of stages: the number of tensors.
 size_t step_set_first(const struct step_set *set, size_t stage);
 /// Creates the plan; fails the test if that fails.
-ptx_step_plan *step_create(struct gpu *gpu, const struct ptx_step_params *params);
+ptx_step_plan *step_create(const struct ptx_step_params *params);
 /// The adjacent elements that a thread takes: those of 16 bytes, or 8 where any array but the
 /// gradient is narrow.
 unsigned step_set_lanes(const struct step_set *set, size_t t);

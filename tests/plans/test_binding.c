@@ -36,7 +36,7 @@ TEST(test_order)
     const void *const squared_sum[] = { &x, &n, &partials };
     struct ptx_arg args[3];
     size_t count = 0;
-    ptx_builder *b = builder_of("squared_sum");
+    OWNED(ptx_builder) *b = builder_of("squared_sum");
     assert_int_equal(ptx_bind(b, 0, values, 6, args, 3, &count), PTX_OK);
     assert_int_equal(count, 3);
     for (int k = 0; k < 3; k++) {
@@ -50,7 +50,6 @@ TEST(test_order)
     assert_ptr_equal(args[1].value, &x);
     assert_int_equal(ptx_bind(b, 2, NULL, 0, NULL, 0, &count), PTX_OK); // no such entry
     assert_int_equal(count, 0);
-    ptx_builder_destroy(&b);
 }
 
 static void refuse(const ptx_builder *b, const struct ptx_named_arg *values, size_t value_count,
@@ -71,7 +70,7 @@ TEST(test_refused)
                                       { "partials", PTX_ARG(partials) } };
     struct ptx_arg args[3];
     size_t count = 0;
-    ptx_builder *b = builder_of("squared_sum");
+    OWNED(ptx_builder) *b = builder_of("squared_sum");
     refuse(b, values, 2, 3, "parameter 'partials' has no value");
     refuse(b, values, 3, 2, "more than the 2 parameters");
     values[1].arg = (struct ptx_arg)PTX_ARG(half);
@@ -82,5 +81,4 @@ TEST(test_refused)
     refuse(b, NULL, 3, 3, "the list of values is NULL");
     assert_int_equal(ptx_bind(b, 0, values, 3, NULL, 3, &count), PTX_ERROR_INVALID);
     assert_int_equal(ptx_bind(b, 0, values, 3, args, 3, NULL), PTX_ERROR_INVALID);
-    ptx_builder_destroy(&b);
 }

@@ -13,8 +13,6 @@
 #include "sanitized.h"
 #include "test.h"
 
-static struct gpu gpu;
-
 // ---- what there is ------------------------------------------------------------------------------
 
 struct way {
@@ -208,7 +206,7 @@ static void compare(const struct list *l, const uint8_t *found, const uint8_t *e
 {
     if (!memcmp(found, expected, l->bytes))
         return;
-    uint8_t *rest = malloc(l->bytes);
+    ALLOCATED(uint8_t) *rest = malloc(l->bytes);
     assert_non_null(rest);
     memcpy(rest, found, l->bytes);
     for (size_t k = 0; k < l->count; k++) {
@@ -235,7 +233,6 @@ static void compare(const struct list *l, const uint8_t *found, const uint8_t *e
                        expected + t->y_at + i * ptx_type_bytes(l->type), ptx_type_bytes(l->type));
         }
     assert_memory_equal(rest, expected, l->bytes);
-    free(rest);
 }
 
 // Made once for each way, type and rounding, and destroyed by main().
@@ -281,12 +278,13 @@ static void run_list(struct list *l, struct random *r, uint64_t most)
     how.seed = random.seed;
     how.offset = random.offset;
     uint8_t *memory = malloc(l->bytes), *expected = malloc(l->bytes);
-    float *amaxes = calloc(l->count, sizeof *amaxes);
+    ALLOCATED(float) *amaxes = calloc(l->count, sizeof *amaxes);
     assert_true(memory && expected && amaxes);
     fill(l, memory, false, &how);
     fill(l, expected, true, &how);
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, l->bytes);
-    ptx_buffer *state = ptx_buffer_create(gpu.device, sizeof seeds + l->count * sizeof *amaxes);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, l->bytes);
+    OWNED(ptx_buffer) *state =
+        ptx_buffer_create(gpu.device, sizeof seeds + l->count * sizeof *amaxes);
     assert_true(buffer && state);
     const CUdeviceptr base = ptx_buffer_address(buffer), at = ptx_buffer_address(state);
     for (size_t k = 0; k < l->count; k++) {
@@ -319,16 +317,13 @@ static void run_list(struct list *l, struct random *r, uint64_t most)
         free(l->tensor[k].x);
     free(memory);
     free(expected);
-    free(amaxes);
-    ptx_buffer_destroy(&buffer);
-    ptx_buffer_destroy(&state);
 }
 
 // ---- tests --------------------------------------------------------------------------------------
 
 TEST(test_every_format)
 {
-    struct random r = gpu_random(&gpu, "formats");
+    struct random r = gpu_random("formats");
     static struct list l;
 
     for (int way = 0; way < WAYS; way += SANITIZED_EVERY(3))
@@ -342,7 +337,7 @@ TEST(test_every_format)
 // nvfp4 of the transform, with the scales of both.
 TEST(test_hadamard)
 {
-    struct random r = gpu_random(&gpu, "hadamard");
+    struct random r = gpu_random("hadamard");
     static struct list l;
 
     for (int k = 0; k < 4; k++) {
@@ -356,7 +351,7 @@ TEST(test_hadamard)
 // The amax of tensors, merged with what is there.
 TEST(test_measure)
 {
-    struct random r = gpu_random(&gpu, "measure");
+    struct random r = gpu_random("measure");
     static float x[3][4000], before[3] = { 0, 3, 1e30f };
     static const uint64_t columns[3] = { 16, 3984, 160 }, rows[3] = { 1, 1, 25 };
     static uint16_t stored_x[3][4000];
@@ -366,8 +361,8 @@ TEST(test_measure)
         const struct ptx_block_params params = { .dtype = type,
                                                  .measure = true,
                                                  .hadamard = trial < 4 && trial % 2 };
-        ptx_block_plan *plan = ptx_block_plan_create(gpu.device, &params, gpu.stream);
-        ptx_buffer *buffer = ptx_buffer_create(gpu.device, sizeof x + sizeof before);
+        OWNED(ptx_block_plan) *plan = ptx_block_plan_create(gpu.device, &params, gpu.stream);
+        OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, sizeof x + sizeof before);
         float found[3], expected[3];
         struct ptx_block_tensor tensors[3];
         assert_true(plan && buffer);
@@ -408,15 +403,13 @@ TEST(test_measure)
             if (found[k] != expected[k] && !(isnan(found[k]) && isnan(expected[k])))
                 fail_msg("trial %d: amax %d is %a and not %a", trial, k, (double)found[k],
                          (double)expected[k]);
-        ptx_block_plan_destroy(&plan);
-        ptx_buffer_destroy(&buffer);
     }
 }
 
 // Two launches.
 TEST(test_long_list)
 {
-    struct random r = gpu_random(&gpu, "long list");
+    struct random r = gpu_random("long list");
     static struct list l;
 
     l = (struct list) { .way = &ways[0], .type = PTX_BF16, .count = MOST, .stochastic = true };
@@ -428,7 +421,7 @@ TEST(test_long_list)
 // Seeds, sizes and formats at random; on a GPU more of them.
 TEST(test_random_lists)
 {
-    struct random r = gpu_random(&gpu, "lists");
+    struct random r = gpu_random("lists");
     static struct list l;
     const int trials = gpu.own_buffers ? 8 : 100;
 
@@ -447,38 +440,30 @@ static void refused(const struct ptx_block_params *params, const char *text)
     expect_failure(PTX_ERROR_INVALID, text);
 }
 
+#define REFUSED(words, ...) refused(&(struct ptx_block_params) { __VA_ARGS__ }, words)
+
 TEST(test_refused_plans)
 {
-    struct ptx_block_params p = { .dtype = PTX_F64 };
-
     refused(NULL, "params is NULL");
-    refused(&p, "dtype is f64");
-    p.dtype = PTX_BF16;
-    p.format = (ptx_block_format)99;
-    refused(&p, "format is 99; it must be from 0 to 7");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .like = (ptx_block_like)9 };
-    refused(&p, "like is 9");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .scale = (ptx_block_scale)9 };
-    refused(&p, "scale is 9");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .like = PTX_BLOCK_LIKE_DEEPGEMM };
-    refused(&p, "format is nvfp4, like is deepgemm and scale is default, which do not go together; "
-                "the format has (te, default) (torchao, default)");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16,
-                                    .format = PTX_BLOCK_FORMAT_MXFP6_E2M3,
-                                    .like = PTX_BLOCK_LIKE_TE };
-    refused(&p, "(torchao, floor) (torchao, rceil)");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16,
-                                    .format = PTX_BLOCK_FORMAT_MXFP4,
-                                    .two_dimensional = true };
-    refused(&p, "two_dimensional is true, and format is mxfp4");
-    p = (struct ptx_block_params) { .dtype = PTX_F32, .hadamard = true };
-    refused(&p, "hadamard is true, and dtype is f32");
-    p.two_dimensional = true;
-    refused(&p, "hadamard and two_dimensional are true");
-    p = (struct ptx_block_params) { .dtype = PTX_F32, .measure = true, .stochastic = true };
-    refused(&p, "measure and stochastic are true");
-    p.format = PTX_BLOCK_FORMAT_FP8_1X128;
-    refused(&p, "measure is true, and format is fp8_1x128");
+    REFUSED("dtype is f64", .dtype = PTX_F64);
+    REFUSED("format is 99; it must be from 0 to 7", .dtype = PTX_BF16,
+            .format = (ptx_block_format)99);
+    REFUSED("like is 9", .dtype = PTX_BF16, .like = (ptx_block_like)9);
+    REFUSED("scale is 9", .dtype = PTX_BF16, .scale = (ptx_block_scale)9);
+    REFUSED("format is nvfp4, like is deepgemm and scale is default, which do not go together; "
+            "the format has (te, default) (torchao, default)",
+            .dtype = PTX_BF16, .like = PTX_BLOCK_LIKE_DEEPGEMM);
+    REFUSED("(torchao, floor) (torchao, rceil)", .dtype = PTX_BF16,
+            .format = PTX_BLOCK_FORMAT_MXFP6_E2M3, .like = PTX_BLOCK_LIKE_TE);
+    REFUSED("two_dimensional is true, and format is mxfp4", .dtype = PTX_BF16,
+            .format = PTX_BLOCK_FORMAT_MXFP4, .two_dimensional = true);
+    REFUSED("hadamard is true, and dtype is f32", .dtype = PTX_F32, .hadamard = true);
+    REFUSED("hadamard and two_dimensional are true", .dtype = PTX_F32, .hadamard = true,
+            .two_dimensional = true);
+    REFUSED("measure and stochastic are true", .dtype = PTX_F32, .measure = true,
+            .stochastic = true);
+    REFUSED("measure is true, and format is fp8_1x128", .dtype = PTX_F32, .measure = true,
+            .stochastic = true, .format = PTX_BLOCK_FORMAT_FP8_1X128);
 }
 
 static void run_refused(ptx_block_plan *plan, const struct ptx_block_tensor *t,
@@ -492,7 +477,7 @@ static void run_refused(ptx_block_plan *plan, const struct ptx_block_tensor *t,
 TEST(test_refused_runs)
 {
     const struct ptx_block_random random = { 1, 2, 0, 0 };
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, 4096);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, 4096);
     static struct list l;
 
     assert_non_null(buffer);
@@ -508,39 +493,29 @@ TEST(test_refused_runs)
     run_refused(plan, &good, &random, "random is given");
     run_refused(plan, NULL, NULL, "tensors is NULL, and count is 1");
     run_refused(NULL, &good, NULL, "plan is NULL");
-    t.columns = 24;
-    run_refused(plan, &t, NULL, "tensor 0: columns is 24, no multiple of 16");
-    t = good;
-    t.y += 1;
-    run_refused(plan, &t, NULL, "tensor 0's y");
-    t = good;
-    t.y = t.x + 2;
-    run_refused(plan, &t, NULL, "the run would overwrite the one with the other");
-    t = good;
-    t.amax = 0;
-    run_refused(plan, &t, NULL, "tensor 0's amax");
-    t = good;
-    t.rows = UINT64_MAX / 16;
-    run_refused(plan, &t, NULL, "more than memory can have");
+#define TENSOR_REFUSED(words, ...) CHANGED(t, run_refused(plan, &t, NULL, words), __VA_ARGS__)
+    TENSOR_REFUSED("tensor 0: columns is 24, no multiple of 16", t.columns = 24);
+    TENSOR_REFUSED("tensor 0's y", t.y += 1);
+    TENSOR_REFUSED("the run would overwrite the one with the other", t.y = t.x + 2);
+    TENSOR_REFUSED("tensor 0's amax", t.amax = 0);
+    TENSOR_REFUSED("more than memory can have", t.rows = UINT64_MAX / 16);
     l = (struct list) { .way = &ways[1], .type = PTX_BF16, .stochastic = true };
     plan = plan_of(&l);
     run_refused(plan, &good, &random, "tensor 0: rows is 2, no multiple of 16");
-    t = good;
     t.rows = 16;
     run_refused(plan, &t, NULL, "random is NULL");
     run_refused(plan, &t, &(struct ptx_block_random) { .seed_at = at + 4 }, "seed_at");
     l = (struct list) { .way = &ways[4], .type = PTX_BF16 };
     plan = plan_of(&l);
     run_refused(plan, &good, NULL, "only nvfp4 has a scale of the tensor");
-    ptx_buffer_destroy(&buffer);
 }
 
 int main(void)
 {
-    gpu_open_from(&gpu, 80);
+    gpu_open_from(80);
     const int failed = tests_run(NULL, NULL);
     for (size_t k = 0; k < sizeof plans / sizeof(ptx_block_plan *); k++)
         ptx_block_plan_destroy(&plans[k / 12][k / 4 % 3][k % 4]);
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }

@@ -10,8 +10,6 @@
 #include "reference/blocks.h"
 #include "test.h"
 
-static struct gpu gpu;
-
 #define GRAD_FACTOR 0.10206207261596575 // 1 / sqrt(96)
 enum { BLOCK = 16, TENSORS = 3, MOST = 6000, GUARD = 16 };
 
@@ -93,11 +91,11 @@ static void same(ptx_type type, const char *what, const uint8_t *found, unsigned
 static void run(struct random *r, ptx_type type, ptx_block_like like)
 {
     struct ptx_block_params params = { .dtype = type, .like = like, .learned = true };
-    ptx_block_plan *forward = ptx_block_plan_create(gpu.device, &params, gpu.stream);
+    OWNED(ptx_block_plan) *forward = ptx_block_plan_create(gpu.device, &params, gpu.stream);
     params.gradients = true;
     params.grad_factor = GRAD_FACTOR;
-    ptx_block_plan *backward = ptx_block_plan_create(gpu.device, &params, gpu.stream);
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, sizeof before);
+    OWNED(ptx_block_plan) *backward = ptx_block_plan_create(gpu.device, &params, gpu.stream);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, sizeof before);
     struct ptx_block_tensor there[TENSORS], back[TENSORS];
     const unsigned bytes = ptx_type_bytes(type), skew = bytes * (random_below(r, 3) ? 16 : 3);
 
@@ -151,16 +149,13 @@ static void run(struct random *r, ptx_type type, ptx_block_like like)
         same(type, "d_x", after[k][d_x], skew, t->d_x, t->count);
         same(PTX_F32, "d_amaxes", after[k][D_AMAXES], 0, t->d_amaxes, t->count / BLOCK);
     }
-    ptx_block_plan_destroy(&forward);
-    ptx_block_plan_destroy(&backward);
-    ptx_buffer_destroy(&buffer);
 }
 
 // ---- tests --------------------------------------------------------------------------------------
 
 TEST(test_learned_lists)
 {
-    struct random r = gpu_random(&gpu, "learned");
+    struct random r = gpu_random("learned");
 
     for (int trial = 0; trial < 3; trial++)
         for (int type = 0; type < 3; type++)
@@ -173,25 +168,20 @@ static void refused(const struct ptx_block_params *params, const char *text)
     expect_failure(PTX_ERROR_INVALID, text);
 }
 
+#define REFUSED(words, ...)                                                                        \
+    refused(&(struct ptx_block_params) { .dtype = PTX_BF16, __VA_ARGS__ }, words)
+
 TEST(test_refused)
 {
-    struct ptx_block_params p = { .dtype = PTX_BF16, .gradients = true };
-
-    refused(&p, "gradients is true, and learned is not");
-    p.learned = true;
-    refused(&p, "grad_factor is 0; it must be finite and not 0");
-    p.grad_factor = NAN;
-    refused(&p, "it must be finite and not 0");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .learned = true, .grad_factor = 1 };
-    refused(&p, "grad_factor is 1, and gradients is not true");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .learned = true, .two_dimensional = true };
-    refused(&p, "learned is true, and two_dimensional is true; learned amaxes are of nvfp4");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16, .learned = true, .stochastic = true };
-    refused(&p, "learned is true, and stochastic is true");
-    p = (struct ptx_block_params) { .dtype = PTX_BF16,
-                                    .learned = true,
-                                    .format = PTX_BLOCK_FORMAT_MXFP4 };
-    refused(&p, "learned is true, and format is no nvfp4");
+    REFUSED("gradients is true, and learned is not", .gradients = true);
+    REFUSED("grad_factor is 0; it must be finite and not 0", .gradients = true, .learned = true);
+    REFUSED("it must be finite and not 0", .gradients = true, .learned = true, .grad_factor = NAN);
+    REFUSED("grad_factor is 1, and gradients is not true", .learned = true, .grad_factor = 1);
+    REFUSED("learned is true, and two_dimensional is true; learned amaxes are of nvfp4",
+            .learned = true, .two_dimensional = true);
+    REFUSED("learned is true, and stochastic is true", .learned = true, .stochastic = true);
+    REFUSED("learned is true, and format is no nvfp4", .learned = true,
+            .format = PTX_BLOCK_FORMAT_MXFP4);
 }
 
 static void run_refused(ptx_block_plan *plan, const struct ptx_block_tensor *t, const char *text)
@@ -204,13 +194,13 @@ static void run_refused(ptx_block_plan *plan, const struct ptx_block_tensor *t, 
 TEST(test_refused_runs)
 {
     struct ptx_block_params params = { .dtype = PTX_BF16, .learned = true };
-    ptx_block_plan *learned = ptx_block_plan_create(gpu.device, &params, gpu.stream);
+    OWNED(ptx_block_plan) *learned = ptx_block_plan_create(gpu.device, &params, gpu.stream);
     params.gradients = true;
     params.grad_factor = 1;
-    ptx_block_plan *gradients = ptx_block_plan_create(gpu.device, &params, gpu.stream);
-    ptx_block_plan *plain = ptx_block_plan_create(
+    OWNED(ptx_block_plan) *gradients = ptx_block_plan_create(gpu.device, &params, gpu.stream);
+    OWNED(ptx_block_plan) *plain = ptx_block_plan_create(
         gpu.device, &(struct ptx_block_params) { .dtype = PTX_BF16 }, gpu.stream);
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, 4096);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, 4096);
 
     assert_true(learned && gradients && plain && buffer);
     const CUdeviceptr at = ptx_buffer_address(buffer);
@@ -238,16 +228,10 @@ TEST(test_refused_runs)
     t = good;
     t.y = t.d_output + 16;
     run_refused(gradients, &t, "the run would overwrite the one with the other");
-    ptx_block_plan_destroy(&learned);
-    ptx_block_plan_destroy(&gradients);
-    ptx_block_plan_destroy(&plain);
-    ptx_buffer_destroy(&buffer);
 }
 
 int main(void)
 {
-    gpu_open_from(&gpu, 80);
-    const int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    gpu_open_from(80);
+    return gpu_tests_run();
 }

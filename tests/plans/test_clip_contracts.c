@@ -9,7 +9,6 @@
 #include "clip_fixture.h"
 #include "test.h"
 
-static struct gpu gpu;
 static bool small; // the emulator: fewer elements
 
 /// `count` f32 on the device: a block of random numbers times `size`, repeated.
@@ -24,7 +23,7 @@ struct gradient {
 static void gradient_create(struct gradient *g, uint64_t count, float size,
                             struct ptx_clip_params params)
 {
-    struct random r = gpu_random(&gpu, "contracts");
+    struct random r = gpu_random("contracts");
     g->count = count;
     g->period = count < 10000019 ? count : 10000019; // a prime, so chunks differ
     g->block = malloc((size_t)g->period * sizeof(float));
@@ -48,7 +47,7 @@ static void gradient_create(struct gradient *g, uint64_t count, float size,
     params.tensors = g->tensors;
     params.tensor_count = 3;
     params.stream = gpu.stream;
-    g->plan = clip_create(&gpu, &params);
+    g->plan = clip_create(&params);
 }
 
 static void gradient_destroy(struct gradient *g)
@@ -73,8 +72,7 @@ static struct ptx_clip_record run(const struct gradient *g)
 {
     struct ptx_clip_record record;
     require(ptx_clip_plan_run(g->plan, gpu.stream));
-    require(ptx_clip_plan_read(g->plan, 0, 1, &record, NULL, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_clip_plan_read(g->plan, 0, 1, &record, NULL, gpu.stream));
     return record;
 }
 
@@ -112,8 +110,7 @@ TEST(test_sizes_of_gradients)
         assert_true(record.found_inf == 0.0f);
         if (norm < 3e38L)
             assert_within_2_ulp(record.norm, norm);
-        require(ptx_buffer_download(g.memory, 0, g.block, 40000 * sizeof(float), gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(g.memory, 0, g.block, 40000 * sizeof(float), gpu.stream));
         const long double after = exact_norm(&g);
         // Each subnormal result is rounded to a multiple of 2^-149.
         const long double slack = 200 * 0x1p-150L;
@@ -127,13 +124,12 @@ TEST(test_sizes_of_gradients)
 
 static void put(const struct gradient *g, uint64_t at, float x)
 {
-    require(ptx_buffer_upload(g->memory, (size_t)at * sizeof x, &x, sizeof x, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(g->memory, (size_t)at * sizeof x, &x, sizeof x, gpu.stream));
 }
 
 TEST(test_one_bad_element)
 {
-    struct random r = gpu_random(&gpu, "one bad element");
+    struct random r = gpu_random("one bad element");
     struct gradient g;
     gradient_create(&g, small ? 100003 : 100000007, 1.0f,
                     (struct ptx_clip_params) { .max_norm = 1.0f, .measure_only = true });
@@ -157,7 +153,7 @@ TEST(test_one_bad_element)
 TEST(test_replicas)
 {
     enum { RANKS = 4, OWN = 5000, SHARED = 3000 };
-    struct random r = gpu_random(&gpu, "replicas");
+    struct random r = gpu_random("replicas");
     float data[RANKS * OWN + SHARED];
     double total = 0.0;
     long double exact = 0;
@@ -165,8 +161,7 @@ TEST(test_replicas)
         data[i] = (float)random_unit(&r);
         exact += (long double)data[i] * (long double)data[i];
     }
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof data);
-    assert_non_null(memory);
+    OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, sizeof data));
     require(ptx_buffer_upload(memory, 0, data, sizeof data, gpu.stream));
     const CUdeviceptr base = ptx_buffer_address(memory);
     for (unsigned rank = 0; rank < RANKS; ++rank) {
@@ -177,7 +172,7 @@ TEST(test_replicas)
               .dtype = PTX_F32,
               .weight = 1.0 / RANKS },
         };
-        ptx_clip_plan *plan =
+        OWNED(ptx_clip_plan) *plan =
             ptx_clip_plan_create(gpu.device, &(struct ptx_clip_params) { .tensors = tensors,
                                                                          .tensor_count = 2,
                                                                          .max_norm = 1.0f,
@@ -186,21 +181,16 @@ TEST(test_replicas)
         struct ptx_clip_record record;
         assert_non_null(plan);
         require(ptx_clip_plan_run(plan, gpu.stream));
-        require(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
         total += (double)record.norm * (double)record.norm;
-        ptx_clip_plan_destroy(&plan);
     }
     assert_true(fabsl(sqrtl((long double)total) - sqrtl(exact)) < sqrtl(exact) * 1e-6L);
-    ptx_buffer_destroy(&memory);
 }
 
 int main(void)
 {
-    gpu_open(&gpu);
+    gpu_open();
     // Also with a memory checker, and if the environment excludes large tests.
     small = gpu.max_size < 1000000000 || strstr(ptx_device_get_info(gpu.device)->name, "emulator");
-    int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run();
 }

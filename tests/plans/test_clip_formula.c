@@ -12,8 +12,6 @@
 #include "clip_formula.h"
 #include "test.h"
 
-static struct gpu gpu;
-
 // Any size of f32 that is not negative; often 0 or the ends of the range.
 static float any_f32(struct random *r)
 {
@@ -98,9 +96,7 @@ static void check_records(struct random *r, float eps, ptx_nonfinite policy, boo
 {
     struct inputs in;
     struct ptx_clip_record records[GROUPS];
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof in);
-
-    assert_non_null(memory);
+    OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, sizeof in));
     fill(&in, r, false);
     const CUdeviceptr at = ptx_buffer_address(memory);
     struct ptx_clip_params params = { .group_count = GROUPS,
@@ -114,7 +110,7 @@ static void check_records(struct random *r, float eps, ptx_nonfinite policy, boo
         params.max_norms_at = at + offsetof(struct inputs, max_norms);
         params.loss_scale_at = at + offsetof(struct inputs, loss_scale);
     }
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    OWNED(ptx_clip_plan) *plan = clip_create(&params);
     for (unsigned turn = 0; turn < 8; turn++) {
         if (!own)
             fill(&in, r, turn % 2);
@@ -124,8 +120,7 @@ static void check_records(struct random *r, float eps, ptx_nonfinite policy, boo
         // The first chunk takes the loss scale; only the last one would write the sums.
         require(ptx_clip_plan_norm_sq_chunks(plan, 0, 1, gpu.stream));
         require(ptx_clip_plan_finish(plan, gpu.stream));
-        require(ptx_clip_plan_read(plan, 0, GROUPS, records, NULL, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_clip_plan_read(plan, 0, GROUPS, records, NULL, gpu.stream));
         const struct ref_clip_plan reference = { .group_count = GROUPS,
                                                  .max_norms = in.max_norms,
                                                  .eps = eps,
@@ -144,13 +139,11 @@ static void check_records(struct random *r, float eps, ptx_nonfinite policy, boo
             check_formula(&in, g, eps, policy == PTX_NONFINITE_SKIP, expected);
         }
     }
-    ptx_clip_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
 }
 
 TEST(test_records)
 {
-    struct random r = gpu_random(&gpu, "records by the formula");
+    struct random r = gpu_random("records by the formula");
 
     for (unsigned trial = 0; trial < 24; trial++)
         check_records(&r, trial % 2 ? any_f32(&r) : 0, (ptx_nonfinite)(trial % 3), trial % 4 > 1);
@@ -185,31 +178,28 @@ TEST(test_finite_gradients)
 {
     enum { ALL = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
     static struct clip_set set;
-    struct random r = gpu_random(&gpu, "finite gradients");
+    struct random r = gpu_random("finite gradients");
 
     for (unsigned trial = 0; trial < 60; trial++) {
         const struct clip_shape shape = { .tensors = 1 + random_below(&r, 6),
                                           .groups = 1 + random_below(&r, 3),
                                           .most = 40,
-                                          .types = trial % 2 ? PTX_TYPE_BIT(F64) : ALL,
-                                          .data = DATA_PLAIN };
+                                          .types = trial % 2 ? PTX_TYPE_BIT(F64) : ALL };
         struct clip_expected expected;
-        clip_set_create(&set, &gpu, &r, &shape);
+        clip_set_create(&set, &r, &shape);
         for (uint32_t g = 0; g < set.groups; g++)
             set.max_norms[g] = random_below(&r, 4) ? any_f32(&r) : 0;
         struct ptx_clip_params params = clip_set_params(&set);
         params.eps = random_below(&r, 2) ? 0 : any_f32(&r);
         params.loss_scale = any_loss_scale(&r);
         params.nonfinite = (ptx_nonfinite)(trial % 3);
-        ptx_clip_plan *plan = clip_create(&gpu, &params);
+        OWNED(ptx_clip_plan) *plan = clip_create(&params);
         fill_gradients(&set, &r);
         clip_set_expect(&set, &params, params.loss_scale, &expected);
         require(ptx_clip_plan_run(plan, gpu.stream));
         clip_set_check(&set, plan, &expected);
         for (size_t t = 0; t < set.count; t++)
             assert_false(expected.records[set.host[t].group][2] == 0 && has_nan(&set.host[t]));
-        ptx_clip_plan_destroy(&plan);
-        clip_set_destroy(&set);
     }
 }
 
@@ -217,13 +207,11 @@ TEST(test_finite_gradients)
 TEST(test_steps)
 {
     enum { COUNT = 32 };
-    struct random r = gpu_random(&gpu, "steps over finite gradients");
+    struct random r = gpu_random("steps over finite gradients");
     struct {
         float parameters[COUNT], gradients[COUNT], step;
     } host;
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof host);
-
-    assert_non_null(memory);
+    OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, sizeof host));
     const CUdeviceptr at = ptx_buffer_address(memory);
     const struct ptx_step_tensor tensor = { .parameter = at,
                                             .gradient = at + sizeof host.parameters,
@@ -235,30 +223,20 @@ TEST(test_steps)
         const float max_norms[] = { 0, any_f32(&r), INFINITY };
         const float max_norm = max_norms[random_below(&r, 3)];
         const int exponent = (int)random_below(&r, trial % 3 ? 8 : 260) - 149;
-        ptx_step_plan *plan = ptx_step_plan_create(
-            gpu.device, &(struct ptx_step_params) { .tensors = &tensor,
-                                                    .tensor_count = 1,
-                                                    .groups = &group,
-                                                    .group_count = 1,
-                                                    .group_max_norms = &max_norm,
-                                                    .norm_group_count = 1,
-                                                    .loss_scale = any_loss_scale(&r),
-                                                    .eps = random_below(&r, 2) ? 0 : any_f32(&r),
-                                                    .stream = gpu.stream });
-        if (!plan)
-            fail_msg("%s", ptx_error_message());
+        OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(
+            gpu.device, &(struct ptx_step_params) {
+                            ONE_TENSOR(tensor, group), .group_max_norms = &max_norm,
+                            .norm_group_count = 1, .loss_scale = any_loss_scale(&r),
+                            .eps = random_below(&r, 2) ? 0 : any_f32(&r), .stream = gpu.stream }));
         memset(&host, 0, sizeof host);
         for (unsigned i = 0; i < COUNT; i++)
             host.gradients[i] = i ? (float)ldexp(random_unit(&r), exponent) : 0;
         require(ptx_buffer_upload(memory, 0, &host, sizeof host, gpu.stream));
         require(ptx_step_plan_run(plan, gpu.stream));
-        require(ptx_buffer_download(memory, 0, &host, sizeof host, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, &host, sizeof host, gpu.stream));
         for (unsigned i = 0; i < COUNT; i++)
             assert_true(!isnan(host.parameters[i]));
-        ptx_step_plan_destroy(&plan);
     }
-    ptx_buffer_destroy(&memory);
 }
 
 // ---- roundings ----------------------------------------------------------------------------------
@@ -270,12 +248,10 @@ TEST(test_two_roundings)
     enum { ALL = 1 << 16 };
     static uint16_t gradients[2][ALL], got[2][ALL];
     static const enum ref_type types[2] = { REF_F16, REF_BF16 };
-    struct random r = gpu_random(&gpu, "two roundings");
+    struct random r = gpu_random("two roundings");
     const float one = 1;
     unsigned differ[2] = { 0 };
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof gradients + sizeof one);
-
-    assert_non_null(memory);
+    OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, sizeof gradients + sizeof one));
     for (unsigned t = 0; t < 2; t++)
         for (unsigned k = 0; k < ALL; k++) {
             gradients[t][k] = (uint16_t)k;
@@ -288,17 +264,15 @@ TEST(test_two_roundings)
         { .data = at + sizeof *gradients, .count = ALL, .dtype = PTX_BF16, .uncounted = true },
         { .data = at + sizeof gradients, .count = 1, .dtype = PTX_F32 }, // the norm is 1
     };
-    ptx_clip_plan *plan = clip_create(
-        &gpu, &(struct ptx_clip_params) {
-                  .tensors = tensors, .tensor_count = 3, .max_norm = 1, .stream = gpu.stream });
+    OWNED(ptx_clip_plan) *plan = clip_create(&(struct ptx_clip_params) {
+        .tensors = tensors, .tensor_count = 3, .max_norm = 1, .stream = gpu.stream });
     for (unsigned turn = 0; turn < 8; turn++) {
         const float factor = clip_rounded_twice(&r, types[turn % 2]).factor;
         require(ptx_clip_plan_set_max_norm(plan, 0, factor, gpu.stream));
         require(ptx_buffer_upload(memory, 0, gradients, sizeof gradients, gpu.stream));
         require(ptx_buffer_upload(memory, sizeof gradients, &one, sizeof one, gpu.stream));
         require(ptx_clip_plan_run(plan, gpu.stream));
-        require(ptx_buffer_download(memory, 0, got, sizeof got, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, got, sizeof got, gpu.stream));
         for (unsigned t = 0; t < 2; t++)
             for (unsigned k = 0; k < ALL; k++) {
                 const double g = ref_load(types[t], gradients[t], k);
@@ -310,8 +284,6 @@ TEST(test_two_roundings)
             }
     }
     assert_true(differ[0] > 0 && differ[1] > 0);
-    ptx_clip_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
 }
 
 // ---- infinity -----------------------------------------------------------------------------------
@@ -325,27 +297,23 @@ TEST(test_infinite_gradient)
     for (unsigned k = 0; k < 2; k++) {
         float gradient[2] = { INFINITY, 1 };
         struct ptx_clip_record record;
-        ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof gradient);
-        assert_non_null(memory);
+        OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, sizeof gradient));
         const struct ptx_clip_tensor tensor = { .data = ptx_buffer_address(memory),
                                                 .count = 2,
                                                 .dtype = PTX_F32 };
-        ptx_clip_plan *plan =
-            clip_create(&gpu, &(struct ptx_clip_params) { .tensors = &tensor,
-                                                          .tensor_count = 1,
-                                                          .max_norm = max_norms[k],
-                                                          .eps = 1e-6f,
-                                                          .stream = gpu.stream });
+        OWNED(ptx_clip_plan) *plan =
+            clip_create(&(struct ptx_clip_params) { .tensors = &tensor,
+                                                    .tensor_count = 1,
+                                                    .max_norm = max_norms[k],
+                                                    .eps = 1e-6f,
+                                                    .stream = gpu.stream });
         require(ptx_buffer_upload(memory, 0, gradient, sizeof gradient, gpu.stream));
         require(ptx_clip_plan_run(plan, gpu.stream));
         require(ptx_clip_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
-        require(ptx_buffer_download(memory, 0, gradient, sizeof gradient, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, gradient, sizeof gradient, gpu.stream));
         assert_true(record.found_inf == 1 && isinf(record.norm) && isnan(gradient[0]));
         assert_true(k ? isnan(record.factor) && isnan(gradient[1])
                       : record.factor == 0 && gradient[1] == 0);
-        ptx_clip_plan_destroy(&plan);
-        ptx_buffer_destroy(&memory);
     }
 }
 
@@ -353,5 +321,5 @@ int main(void)
 {
     if (getenv("PTXGEN_TEST_FILTER"))
         cmocka_set_test_filter(getenv("PTXGEN_TEST_FILTER"));
-    return gpu_tests_run(&gpu);
+    return gpu_tests_run();
 }

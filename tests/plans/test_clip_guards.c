@@ -11,7 +11,6 @@
 #include "reference/guard.h"
 #include "test.h"
 
-static struct gpu gpu;
 static struct clip_set set;
 
 enum { STATE_BYTES = 1 << 15, INPUTS = 64 };
@@ -64,8 +63,7 @@ static void guarded_create(struct guarded *g, struct ptx_guard_params guards, bo
     for (uint32_t k = 0; k < set.groups; k++)
         g->values.limits[k] = guards.limit;
     memset(&g->expected, 0, sizeof g->expected);
-    g->memory = ptx_buffer_create(gpu.device, INPUTS + STATE_BYTES);
-    assert_non_null(g->memory);
+    g->memory = made(ptx_buffer_create(gpu.device, INPUTS + STATE_BYTES));
     require(ptx_buffer_fill(g->memory, 0, 0, INPUTS + STATE_BYTES, gpu.stream));
     if (guards.limits_at)
         guards.limits_at = input_at(g, offsetof(struct inputs, limits));
@@ -82,8 +80,8 @@ static void guarded_create(struct guarded *g, struct ptx_guard_params guards, bo
     params.eps = 1e-6f;
     params.loss_scale = g->loss_scale;
     params.nonfinite = g->nonfinite;
-    g->plan = clip_create(&gpu, &params);
-    g->graph = plan_capture(&gpu, (struct any_plan) { .clip = g->plan });
+    g->plan = clip_create(&params);
+    g->graph = plan_capture((struct any_plan) { .clip = g->plan });
 }
 
 static void guarded_destroy(struct guarded *g)
@@ -117,8 +115,7 @@ static void check_state(const struct guarded *g)
     const CUdeviceptr at = ptx_clip_plan_get_info(g->plan)->guard_state;
 
     assert_int_equal(ref_guard_bytes(&g->reference, &g->expected, must), g->bytes);
-    require(ptx_address_download(gpu.device, at, is, g->bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_address_download(gpu.device, at, is, g->bytes, gpu.stream));
     for (size_t k = 0; k < g->bytes; k++)
         if (is[k] != must[k])
             fail_msg("byte %zu of the state is %u, must be %u; skipped %g, must be %d", k, is[k],
@@ -146,7 +143,7 @@ static enum ref_skip step(struct guarded *g, enum plan_form form)
     const enum ref_skip why = ref_guard_decide(&g->reference, &g->expected, &of);
     for (uint32_t k = 0; k < set.groups; k++)
         ref_clip_apply(&plain, k, expected.records[k]);
-    plan_run(&gpu, (struct any_plan) { .clip = g->plan }, form, g->graph);
+    plan_run((struct any_plan) { .clip = g->plan }, form, g->graph);
     clip_set_check(&set, g->plan, &expected);
     check_state(g);
     return why;
@@ -190,7 +187,7 @@ static void check_guards(const char *name, struct ptx_guard_params guards, unsig
                          unsigned seen[8])
 {
     static unsigned trial;
-    struct random r = gpu_random(&gpu, name);
+    struct random r = gpu_random(name);
 
     for (unsigned last = trial + 2; trial < last; trial++) {
         struct guarded g = { .loss_scale = trial % 2 ? 1024.0f : 1.0f,
@@ -198,17 +195,14 @@ static void check_guards(const char *name, struct ptx_guard_params guards, unsig
         struct clip_shape of = shape;
         of.groups = trial % 4 ? 1 + random_below(&r, CLIP_MOST_GROUPS) : 1;
         of.tensors = of.groups + random_below(&r, 4);
-        clip_set_create(&set, &gpu, &r, &of);
-        while (!has_elements()) {
-            clip_set_destroy(&set);
-            clip_set_create(&set, &gpu, &r, &of);
-        }
+        do
+            clip_set_create(&set, &r, &of);
+        while (!has_elements());
         if (guards.history.one_group)
             guards.history.group = random_below(&r, of.groups);
         guarded_create(&g, guards, trial % 4 == 3);
         run_steps(&g, &r, steps, seen);
         guarded_destroy(&g);
-        clip_set_destroy(&set);
     }
 }
 
@@ -236,16 +230,14 @@ TEST(test_limits_at)
     static const float limits[] = { 1e30f, 1.0f, NAN, -1.0f, 0.0f, INFINITY };
     static const enum ref_skip expected[] = { REF_SKIP_NONE,  REF_SKIP_LIMIT, REF_SKIP_NONE,
                                               REF_SKIP_LIMIT, REF_SKIP_LIMIT, REF_SKIP_NONE };
-    struct random r = gpu_random(&gpu, "limits at an address");
+    struct random r = gpu_random("limits at an address");
     struct guarded g = { .loss_scale = 1 };
     struct clip_shape of = shape;
 
     of.groups = 1, of.tensors = 3, of.most = 100;
-    clip_set_create(&set, &gpu, &r, &of);
-    while (set.host[0].count == 0) {
-        clip_set_destroy(&set);
-        clip_set_create(&set, &gpu, &r, &of);
-    }
+    do
+        clip_set_create(&set, &r, &of);
+    while (set.host[0].count == 0);
     guarded_create(&g, (struct ptx_guard_params) { .limits_at = 4 }, false);
     for (size_t k = 0; k < 18; k++) {
         fill(&r, 5, 0);
@@ -253,7 +245,6 @@ TEST(test_limits_at)
         assert_int_equal(step(&g, (enum plan_form)(k / 6)), expected[k % 6]);
     }
     guarded_destroy(&g);
-    clip_set_destroy(&set);
 }
 
 TEST(test_history)
@@ -301,7 +292,7 @@ static void check_replays(struct ptx_guard_params guards, unsigned steps)
     unsigned seen[8] = { 0 };
 
     of.groups = 3, of.most = 40;
-    clip_set_create(&set, &gpu, &r, &of);
+    clip_set_create(&set, &r, &of);
     guarded_create(&g, guards, false);
     for (unsigned k = 0; k < steps; k++) {
         const bool spike = random_below(&r, 40) == 0;
@@ -314,7 +305,6 @@ static void check_replays(struct ptx_guard_params guards, unsigned steps)
     for (unsigned why = 0; why <= REF_SKIP_HISTORY; why++)
         assert_true(seen[why] > steps / 300);
     guarded_destroy(&g);
-    clip_set_destroy(&set);
 }
 
 TEST(test_replays)
@@ -341,5 +331,5 @@ int main(void)
 {
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
-    return gpu_tests_run(&gpu);
+    return gpu_tests_run();
 }

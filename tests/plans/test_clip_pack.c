@@ -12,9 +12,6 @@
 #include "skip.h"
 #include "test.h"
 
-enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
-
-static struct gpu gpu;
 static bool small; // the emulator: fewer elements
 
 // ---- which tensors ------------------------------------------------------------------------------
@@ -104,7 +101,7 @@ TEST(test_small_tensors_pack)
 TEST(test_random_layouts)
 {
     static struct list list;
-    struct random r = gpu_random(&gpu, "layouts");
+    struct random r = gpu_random("layouts");
     unsigned packed = 0, trials = 0;
     for (unsigned trial = 0; trial < 200; trial += SANITIZED_EVERY(7), trials++) {
         const uint32_t groups = 1 + random_below(&r, trial % 3 ? 8 : 1);
@@ -139,10 +136,9 @@ static uint64_t check_set(struct random *r, const struct clip_shape *shape,
                           struct ptx_clip_params params)
 {
     static struct clip_set set;
-    clip_set_create(&set, &gpu, r, shape);
+    clip_set_create(&set, r, shape);
     const uint64_t chunk = chunk_of_packed_set(&set);
     clip_set_check_runs(&set, r, shape->data, params);
-    clip_set_destroy(&set);
     return chunk;
 }
 
@@ -151,7 +147,7 @@ TEST(test_random_sets)
     static const uint32_t types[] = { PTX_TYPE_BIT(F32), PTX_TYPE_BIT(BF16), PTX_TYPE_BIT(F16),
                                       PTX_TYPE_BIT(F64), ALL_TYPES,          ALL_TYPES };
     static const uint64_t sizes[] = { 700, 40, 3, 300, 120, 1 };
-    struct random r = gpu_random(&gpu, "packed sets");
+    struct random r = gpu_random("packed sets");
     for (unsigned trial = 0; trial < (small ? 12u : 60u); trial += SANITIZED_EVERY(5)) {
         const struct clip_shape shape = {
             .tensors = 1400 + random_below(&r, 300),
@@ -170,7 +166,7 @@ TEST(test_random_sets)
 /// So many elements that chunks are long and cut into tiles, which take the pieces in turn.
 TEST(test_long_chunks)
 {
-    struct random r = gpu_random(&gpu, "long packed chunks");
+    struct random r = gpu_random("long packed chunks");
     if (gpu.max_size < 10000000)
         skip_because("long packed chunks: left out by %s", gpu.limit);
     for (unsigned trial = 0; trial < (small ? 2u : 6u); ++trial) {
@@ -178,7 +174,6 @@ TEST(test_long_chunks)
                                           .groups = trial % 2 ? 1 : 7,
                                           .most = 7400,
                                           .types = trial % 3 ? ALL_TYPES : PTX_TYPE_BIT(BF16),
-                                          .data = DATA_PLAIN,
                                           .aligned = trial == 1,
                                           .weighted = true };
         const struct ptx_clip_params params = { .eps = 1e-6f, .loss_scale = 2.0f };
@@ -188,12 +183,11 @@ TEST(test_long_chunks)
 
 TEST(test_policies)
 {
-    struct random r = gpu_random(&gpu, "packed policies");
+    struct random r = gpu_random("packed policies");
     for (unsigned trial = 0; trial < 6; ++trial) {
         const struct clip_shape shape = { .tensors = 700,
                                           .groups = 3,
                                           .most = 60,
-                                          .types = ALL_TYPES,
                                           .data = trial % 2 ? DATA_SPECIAL : DATA_PLAIN,
                                           .aligned = trial % 3 == 0,
                                           .weighted = true };
@@ -207,11 +201,11 @@ TEST(test_policies)
 TEST(test_very_many)
 {
     enum { MANY = 100000, MOST = 24 };
-    struct random r = gpu_random(&gpu, "very many");
-    struct ptx_clip_tensor *tensors = calloc(MANY, sizeof *tensors);
-    struct ref_gradient *host = calloc(MANY, sizeof *host);
+    struct random r = gpu_random("very many");
+    ALLOCATED(struct ptx_clip_tensor) *tensors = calloc(MANY, sizeof *tensors);
+    ALLOCATED(struct ref_gradient) *host = calloc(MANY, sizeof *host);
     float *data = malloc(sizeof *data * MANY * MOST), *got = malloc(sizeof *got * MANY * MOST);
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof *data * MANY * MOST);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, sizeof *data * MANY * MOST);
     const float max_norm = 3.0f;
     uint64_t count = 0;
     assert_true(tensors && host && data && got && memory);
@@ -237,18 +231,13 @@ TEST(test_very_many)
     ref_clip_sums(&plan, &sum);
     ref_clip_record(&plan, 0, sum, 1.0f, expected);
     ref_clip_apply(&plan, 0, expected);
-    ptx_clip_plan *clip = clip_create(&gpu, &params);
+    OWNED(ptx_clip_plan) *clip = clip_create(&params);
     require(ptx_clip_plan_run(clip, gpu.stream));
     require(ptx_clip_plan_read(clip, 0, 1, &record, NULL, gpu.stream));
-    require(ptx_buffer_download(memory, 0, got, count * sizeof *got, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, got, count * sizeof *got, gpu.stream));
     assert_true(expected[0] < 1.0f);
     assert_memory_equal(&record, expected, sizeof expected);
     assert_memory_equal(got, data, count * sizeof *got);
-    ptx_clip_plan_destroy(&clip);
-    ptx_buffer_destroy(&memory);
-    free(tensors);
-    free(host);
     free(data);
     free(got);
 }
@@ -256,7 +245,7 @@ TEST(test_very_many)
 /// Copies the sums, which are in no buffer, to the host.
 static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
 {
-    ptx_builder *b = ptx_builder_create(NULL);
+    OWNED(ptx_builder) *b = ptx_builder_create(NULL);
     ptx_entry (b, "copy", .block = { CLIP_MOST_GROUPS }) {
         ptx_ptr from = ptx_param_ptr(b, PTX_F64, "from", .readonly = true);
         ptx_ptr to = ptx_param_ptr(b, PTX_F64, "to", .writeonly = true);
@@ -264,8 +253,8 @@ static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
         ptx_if (b, ptx_lt(b, k, n))
             ptx_store(b, to, k, ptx_load(b, from, k));
     }
-    ptx_module *module = ptx_module_load(gpu.device, ptx_builder_finish(b), NULL);
-    ptx_buffer *copy = ptx_buffer_create(gpu.device, CLIP_MOST_GROUPS * sizeof *sums);
+    OWNED(ptx_module) *module = ptx_module_load(gpu.device, ptx_builder_finish(b), NULL);
+    OWNED(ptx_buffer) *copy = ptx_buffer_create(gpu.device, CLIP_MOST_GROUPS * sizeof *sums);
     if (!module || !copy)
         fail_msg("%s", ptx_error_message());
     const CUdeviceptr from = ptx_clip_plan_get_info(plan)->sums, to = ptx_buffer_address(copy);
@@ -273,11 +262,7 @@ static void read_sums(const ptx_clip_plan *plan, double *sums, uint32_t count)
     require(ptx_launch(ptx_module_function(module, "copy"),
                        &(struct ptx_launch_params) {
                            .grid = { 1 }, .stream = gpu.stream, .args = args, .arg_count = 3 }));
-    require(ptx_buffer_download(copy, 0, sums, count * sizeof *sums, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_buffer_destroy(&copy);
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
+    require_done(ptx_buffer_download(copy, 0, sums, count * sizeof *sums, gpu.stream));
 }
 
 /// Replays with the tensors at other distances from 16-byte boundaries: the results have the same
@@ -286,17 +271,15 @@ TEST(test_moved_and_replayed)
 {
     static struct clip_set set;
     static CUdeviceptr data[CLIP_MOST_TENSORS];
-    static const struct clip_shape shape = {
-        .tensors = 700, .groups = 2, .most = 200, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
-    struct random r = gpu_random(&gpu, "packed replays");
-    clip_set_create(&set, &gpu, &r, &shape);
+    static const struct clip_shape shape = { .tensors = 700, .groups = 2, .most = 200 };
+    struct random r = gpu_random("packed replays");
+    clip_set_create(&set, &r, &shape);
     struct ptx_clip_params params = clip_set_params(&set);
     params.measure_only = true; // so the data stays
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    OWNED(ptx_clip_plan) *plan = clip_create(&params);
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     require(ptx_clip_plan_run(plan, gpu.stream));
-    ptx_graph *graph = end_capture(&gpu, gpu.stream);
+    OWNED(ptx_graph) *graph = end_capture(gpu.stream);
     double sums[CLIP_MOST_GROUPS];
     for (int turn = 0; turn < 4; ++turn) {
         struct clip_expected expected;
@@ -314,18 +297,13 @@ TEST(test_moved_and_replayed)
         clip_set_upload(&set);
         require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
     }
-    ptx_graph_destroy(&graph);
-    ptx_clip_plan_destroy(&plan);
-    clip_set_destroy(&set);
 }
 
 int main(void)
 {
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
-    gpu_open(&gpu);
+    gpu_open();
     small = strstr(ptx_device_get_info(gpu.device)->name, "emulator") != NULL;
-    int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    return gpu_tests_run();
 }

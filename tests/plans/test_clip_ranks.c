@@ -12,8 +12,6 @@ enum { RANKS = 2, GROUPS = 3, TENSORS = 3, MOST = 5003 };
 
 static const float loss_scale = 1024.0f, max_norm = 2.0f, eps = 1e-6f;
 
-static struct gpu gpu;
-
 // Group 1 is only on rank 0, group 2 only on rank 1. The last tensor is on both.
 static const struct {
     uint64_t count;
@@ -44,18 +42,16 @@ static void rank_create(struct rank *rank, unsigned number)
                                                 .group = shapes[number][t].group,
                                                 .weight = t == TENSORS - 1 ? 1.0 / RANKS : 1.0 };
     }
-    rank->plan = ptx_clip_plan_create(gpu.device,
-                                      &(struct ptx_clip_params) { .tensors = tensors,
-                                                                  .tensor_count = TENSORS,
-                                                                  .group_count = GROUPS,
-                                                                  .max_norm = max_norm,
-                                                                  .eps = eps,
-                                                                  .nonfinite = PTX_NONFINITE_SKIP,
-                                                                  .loss_scale = loss_scale,
-                                                                  .update = &update,
-                                                                  .stream = gpu.stream });
-    if (!rank->plan)
-        fail_msg("%s", ptx_error_message());
+    rank->plan = made(ptx_clip_plan_create(
+        gpu.device, &(struct ptx_clip_params) { .tensors = tensors,
+                                                .tensor_count = TENSORS,
+                                                .group_count = GROUPS,
+                                                .max_norm = max_norm,
+                                                .eps = eps,
+                                                .nonfinite = PTX_NONFINITE_SKIP,
+                                                .loss_scale = loss_scale,
+                                                .update = &update,
+                                                .stream = gpu.stream }));
 }
 
 static void rank_destroy(struct rank *rank)
@@ -96,13 +92,13 @@ static void all_reduce_emit(ptx_builder *b)
 
 static void all_reduce(struct rank ranks[RANKS], double before[GROUPS][RANKS])
 {
-    const struct ptx_builder_params params = { .target = gpu_target(&gpu) };
-    ptx_builder *b = ptx_builder_create(&params);
+    const struct ptx_builder_params params = { .target = gpu_target() };
+    OWNED(ptx_builder) *b = ptx_builder_create(&params);
     all_reduce_emit(b);
     const char *text = ptx_builder_finish(b);
     assert_non_null(text);
-    ptx_module *module = ptx_module_load(gpu.device, text, NULL);
-    ptx_buffer *kept = ptx_buffer_create(gpu.device, GROUPS * RANKS * sizeof(double));
+    OWNED(ptx_module) *module = ptx_module_load(gpu.device, text, NULL);
+    OWNED(ptx_buffer) *kept = ptx_buffer_create(gpu.device, GROUPS * RANKS * sizeof(double));
     if (!module || !kept)
         fail_msg("%s", ptx_error_message());
     const CUdeviceptr x = ptx_clip_plan_get_info(ranks[0].plan)->sums,
@@ -112,11 +108,7 @@ static void all_reduce(struct rank ranks[RANKS], double before[GROUPS][RANKS])
     require(ptx_launch(ptx_module_function(module, "all_reduce"),
                        &(struct ptx_launch_params) {
                            .grid = { 1 }, .stream = gpu.stream, .args = args, .arg_count = 3 }));
-    require(ptx_buffer_download(kept, 0, before, GROUPS * RANKS * sizeof(double), gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_buffer_destroy(&kept);
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
+    require_done(ptx_buffer_download(kept, 0, before, GROUPS * RANKS * sizeof(double), gpu.stream));
 }
 
 static void clip(struct rank ranks[RANKS], double before[GROUPS][RANKS])
@@ -145,8 +137,7 @@ static void check_gradients(const struct rank *rank, unsigned number)
     static float found[MOST];
     for (unsigned t = 0; t < TENSORS; ++t) {
         const float factor = rank->records[shapes[number][t].group].factor;
-        require(ptx_buffer_download(rank->buffers[t], 0, found, sizeof found, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(rank->buffers[t], 0, found, sizeof found, gpu.stream));
         for (uint64_t i = 0; i < MOST; ++i) {
             const float g = rank->data[t][i];
             const float expected = i < shapes[number][t].count ? g * factor : g;
@@ -170,7 +161,7 @@ static long double exact_sum(const struct rank ranks[RANKS], uint32_t group)
 TEST(test_sums_of_ranks)
 {
     static struct rank ranks[RANKS];
-    struct random r = gpu_random(&gpu, "ranks");
+    struct random r = gpu_random("ranks");
     double before[GROUPS][RANKS];
     for (unsigned k = 0; k < RANKS; ++k)
         rank_create(&ranks[k], k);
@@ -199,7 +190,7 @@ TEST(test_sums_of_ranks)
 TEST(test_infinity_on_one_rank)
 {
     static struct rank ranks[RANKS];
-    struct random r = gpu_random(&gpu, "ranks with an infinity");
+    struct random r = gpu_random("ranks with an infinity");
     double before[GROUPS][RANKS];
     for (unsigned k = 0; k < RANKS; ++k)
         rank_create(&ranks[k], k);
@@ -217,7 +208,4 @@ TEST(test_infinity_on_one_rank)
         rank_destroy(&ranks[k]);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -9,14 +9,10 @@
 #include "step_fixture.h"
 #include "test.h"
 
-static struct gpu gpu;
 static struct clip_set clips;
 static struct step_set steps;
 
-enum {
-    MOST = STEP_MOST_TENSORS + 1,
-    ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16)
-};
+enum { MOST = STEP_MOST_TENSORS + 1 };
 
 // ---- the reference ------------------------------------------------------------------------------
 
@@ -65,9 +61,8 @@ static void compare(const struct ptx_gradient_report *is, const struct ptx_gradi
 
 static ptx_buffer *rows_create(void)
 {
-    ptx_buffer *rows = ptx_buffer_create(gpu.device, MOST * sizeof(struct ptx_gradient_report));
-
-    assert_non_null(rows);
+    ptx_buffer *rows =
+        made(ptx_buffer_create(gpu.device, MOST * sizeof(struct ptx_gradient_report)));
     return rows;
 }
 
@@ -75,8 +70,7 @@ static const struct ptx_gradient_report *rows_read(const ptx_buffer *rows, size_
 {
     static struct ptx_gradient_report read[MOST];
 
-    require(ptx_buffer_download(rows, 0, read, count * sizeof *read, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(rows, 0, read, count * sizeof *read, gpu.stream));
     return read;
 }
 
@@ -106,7 +100,7 @@ static void check_clip(struct random *r, struct ptx_clip_params params)
                                          .group_count = clips.groups };
     const struct ptx_clip_params of_set = clip_set_params(&clips);
     const uint64_t chunk = ref_clip_chunk(&plain);
-    ptx_buffer *rows = rows_create();
+    OWNED(ptx_buffer) *rows = rows_create();
 
     params.tensors = of_set.tensors;
     params.tensor_count = of_set.tensor_count;
@@ -114,13 +108,12 @@ static void check_clip(struct random *r, struct ptx_clip_params params)
     params.max_norm = INFINITY;
     params.nonfinite = PTX_NONFINITE_SKIP; // the gradients stay
     params.reports_at = ptx_buffer_address(rows);
-    const struct any_plan plan = { .clip = clip_create(&gpu, &params),
-                                   .measures = params.measure_only };
-    ptx_graph *graph = plan_capture(&gpu, plan);
+    const struct any_plan plan = { .clip = clip_create(&params), .measures = params.measure_only };
+    ptx_graph *graph = plan_capture(plan);
     for (unsigned form = 0; form < 3; form++) {
         spoil(r);
         require(ptx_buffer_fill(rows, 0, 0x5a, ptx_buffer_size(rows), gpu.stream));
-        plan_run(&gpu, plan, (enum plan_form)form, graph);
+        plan_run(plan, (enum plan_form)form, graph);
         const struct ptx_gradient_report *is = rows_read(rows, clips.count + 1);
         for (size_t t = 0; t < clips.count; t++) {
             const struct ptx_gradient_report must = expect(&clips.host[t], chunk, &whole, false);
@@ -130,14 +123,13 @@ static void check_clip(struct random *r, struct ptx_clip_params params)
             assert_int_equal(((const unsigned char *)(is + clips.count))[k], 0x5a);
     }
     ptx_graph_destroy(&graph);
-    ptx_clip_plan *made = plan.clip;
-    ptx_clip_plan_destroy(&made);
-    ptx_buffer_destroy(&rows);
+    ptx_clip_plan *done = plan.clip;
+    ptx_clip_plan_destroy(&done);
 }
 
 TEST(test_clip)
 {
-    struct random r = gpu_random(&gpu, "reports of clip plans");
+    struct random r = gpu_random("reports of clip plans");
 
     for (unsigned trial = 0; trial < 12; trial++) {
         const struct clip_shape shape = { .tensors = 1 + random_below(&r, 9),
@@ -148,22 +140,19 @@ TEST(test_clip)
                                           .data = trial % 3 == 2 ? DATA_SPECIAL : DATA_PLAIN,
                                           .aligned = trial % 3 == 0,
                                           .weighted = trial % 2 };
-        clip_set_create(&clips, &gpu, &r, &shape);
+        clip_set_create(&clips, &r, &shape);
         check_clip(&r, clip_trial_params(trial));
-        clip_set_destroy(&clips);
     }
 }
 
 // Many small tensors share no chunks where they are reported; the report is the last launch.
 TEST(test_many)
 {
-    struct random r = gpu_random(&gpu, "reports of many tensors");
-    const struct clip_shape shape = {
-        .tensors = 299, .groups = 2, .most = 60, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
+    struct random r = gpu_random("reports of many tensors");
+    const struct clip_shape shape = { .tensors = 299, .groups = 2, .most = 60 };
     struct ptx_clip_description with, without;
 
-    clip_set_create(&clips, &gpu, &r, &shape);
+    clip_set_create(&clips, &r, &shape);
     check_clip(&r, (struct ptx_clip_params) { 0 });
     struct ptx_clip_params params = clip_set_params(&clips);
     require(ptx_clip_describe(&params, &without));
@@ -173,7 +162,6 @@ TEST(test_many)
     params.reports_at = 12;
     expect_refused(ptx_clip_describe(&params, &with),
                    "reports_at is 0xc; it must be a multiple of 8");
-    clip_set_destroy(&clips);
 }
 
 // ---- step plans ---------------------------------------------------------------------------------
@@ -209,8 +197,8 @@ static void check_step(struct random *r, unsigned trial, ptx_buffer *rows)
         shared[t] = ref_clip_shares(&plain, t);
     params.reports_at = ptx_buffer_address(rows);
     params.max_norm = trial % 2 ? INFINITY : 1;
-    ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = step_create(&params);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
     for (unsigned form = 0; form < 3; form++) {
         const bool bad = (trial + form) % 3 == 2;
         struct ptx_gradient_report must[STEP_MOST_TENSORS];
@@ -224,7 +212,7 @@ static void check_step(struct random *r, unsigned trial, ptx_buffer *rows)
         const bool skips = step_set_expect(&steps, &params, 1);
         assert_true(skips == (bad && steps.has_elements) || bad);
         require(ptx_buffer_fill(rows, 0, 0x5a, ptx_buffer_size(rows), gpu.stream));
-        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)form, graph);
+        plan_run((struct any_plan) { .step = plan }, (enum plan_form)form, graph);
         step_set_check(&steps, "with reports");
         const struct ptx_gradient_report *is = rows_read(rows, steps.count + 1);
         for (size_t t = 0; t < steps.count; t++)
@@ -232,13 +220,11 @@ static void check_step(struct random *r, unsigned trial, ptx_buffer *rows)
         for (size_t k = 0; k < sizeof *is; k++)
             assert_int_equal(((const unsigned char *)(is + steps.count))[k], 0x5a);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
 }
 
 TEST(test_step)
 {
-    struct random r = gpu_random(&gpu, "reports of step plans");
+    struct random r = gpu_random("reports of step plans");
     const struct step_shape shape = { .tensors = 9,
                                       .groups = 2,
                                       .norm_groups = 2,
@@ -248,21 +234,19 @@ TEST(test_step)
                                                  1 << PTX_STEP_FORMAT_FULL,
                                       .sharded = true,
                                       .absent = true };
-    ptx_buffer *rows = rows_create();
+    OWNED(ptx_buffer) *rows = rows_create();
 
     for (unsigned trial = 0; trial < 8; trial++) {
-        step_set_create(&steps, &gpu, &r, &shape);
+        step_set_create(&steps, &r, &shape);
         check_step(&r, trial, rows);
-        step_set_destroy(&steps);
     }
-    ptx_buffer_destroy(&rows);
 }
 
 // So many small tensors that they share chunks, of which a warp reports each; among them some that
 // do not, that have no elements, or no gradient. In vectors, and at any alignment.
 TEST(test_step_packed)
 {
-    struct random r = gpu_random(&gpu, "reports of tensors that share chunks");
+    struct random r = gpu_random("reports of tensors that share chunks");
     struct step_shape shape = { .tensors = STEP_MOST_TENSORS,
                                 .norm_groups = 2,
                                 .most = 300,
@@ -271,70 +255,59 @@ TEST(test_step_packed)
                                     1 << PTX_STEP_FORMAT_STOCHASTIC | 1 << PTX_STEP_FORMAT_FULL,
                                 .sharded = true,
                                 .absent = true };
-    ptx_buffer *rows = rows_create();
+    OWNED(ptx_buffer) *rows = rows_create();
 
     for (unsigned trial = 0; trial < 2; trial++) {
         shape.aligned = trial;
         for (bool mixed = false; !mixed;) { // most of a set share chunks, and some do not
             struct ref_gradient x[STEP_MOST_TENSORS];
             size_t count = 0;
-            step_set_create(&steps, &gpu, &r, &shape);
+            step_set_create(&steps, &r, &shape);
             const struct ref_clip_plan plain = plain_steps(x);
             for (size_t t = 0; t < steps.count; t++)
                 count += ref_clip_shares(&plain, t);
             mixed = count > steps.count / 2 && count < steps.count;
-            if (!mixed)
-                step_set_destroy(&steps);
         }
         check_step(&r, trial, rows);
-        step_set_destroy(&steps);
     }
-    ptx_buffer_destroy(&rows);
 }
 
 // More chunks than a block has threads; and a plan without tensors, which has no rows.
 TEST(test_step_sizes)
 {
-    struct random r = gpu_random(&gpu, "reports of many chunks");
+    struct random r = gpu_random("reports of many chunks");
     struct step_shape shape = { .tensors = 1, .most = 600000, .rules = 1 << PTX_STEP_RULE_SGD };
     struct ptx_step_description with, without;
-    ptx_buffer *rows = rows_create();
+    OWNED(ptx_buffer) *rows = rows_create();
 
-    step_set_create(&steps, &gpu, &r, &shape);
-    while (steps.tensors[0].count < 2048 * 260) {
-        step_set_destroy(&steps);
-        step_set_create(&steps, &gpu, &r, &shape);
-    }
+    do
+        step_set_create(&steps, &r, &shape);
+    while (steps.tensors[0].count < 2048 * 260);
     struct ptx_step_params params = step_set_params(&steps);
     require(ptx_step_describe(&params, &without));
     params.reports_at = 8;
     require(ptx_step_describe(&params, &with));
     assert_int_equal(with.launches, without.launches);
     check_step(&r, 0, rows);
-    step_set_destroy(&steps);
     shape.tensors = 0;
-    step_set_create(&steps, &gpu, &r, &shape);
+    step_set_create(&steps, &r, &shape);
     check_step(&r, 0, rows);
-    step_set_destroy(&steps);
-    ptx_buffer_destroy(&rows);
 }
 
 // An array that is too small, or overlaps.
 TEST(test_refused)
 {
-    struct random r = gpu_random(&gpu, "reports that are refused");
+    struct random r = gpu_random("reports that are refused");
     const struct clip_shape shape = {
-        .tensors = 3, .groups = 1, .most = 60, .types = PTX_TYPE_BIT(F32), .data = DATA_PLAIN
+        .tensors = 3, .groups = 1, .most = 60, .types = PTX_TYPE_BIT(F32)
     };
 
-    clip_set_create(&clips, &gpu, &r, &shape);
-    ptx_buffer *rows = ptx_buffer_create(gpu.device, 64);
+    clip_set_create(&clips, &r, &shape);
+    OWNED(ptx_buffer) *rows = ptx_buffer_create(gpu.device, 64);
     struct ptx_clip_params params = clip_set_params(&clips);
     params.reports_at = ptx_buffer_address(rows);
     assert_null(ptx_clip_plan_create(gpu.device, &params));
     expect_failure(PTX_ERROR_INVALID, "reports_at: 12 elements are 96 bytes, and its memory ends");
-    ptx_buffer_destroy(&rows);
-    clip_set_destroy(&clips);
 }
 
 // ---- over ranks ---------------------------------------------------------------------------------
@@ -402,13 +375,13 @@ static struct found found_create(bool reports, float one, float two)
     values[64 + 3] = two;
     require(ptx_buffer_upload(f.memory, 0, values, sizeof values, gpu.stream));
     f.plan = clip_create(
-        &gpu, &(struct ptx_clip_params) { .tensors = tensors,
-                                          .tensor_count = 3,
-                                          .group_count = 2,
-                                          .max_norm = 1,
-                                          .nonfinite = PTX_NONFINITE_SKIP,
-                                          .found_inf_at = ptx_buffer_address(f.rows) + 256,
-                                          .reports_at = reports ? ptx_buffer_address(f.rows) : 0 });
+        &(struct ptx_clip_params) { .tensors = tensors,
+                                    .tensor_count = 3,
+                                    .group_count = 2,
+                                    .max_norm = 1,
+                                    .nonfinite = PTX_NONFINITE_SKIP,
+                                    .found_inf_at = ptx_buffer_address(f.rows) + 256,
+                                    .reports_at = reports ? ptx_buffer_address(f.rows) : 0 });
     require(ptx_buffer_fill(f.rows, 0, 0, ptx_buffer_size(f.rows), gpu.stream));
     require(ptx_clip_plan_run(f.plan, gpu.stream));
     return f;
@@ -470,38 +443,30 @@ TEST(test_error_if_nonfinite)
 // Of a shard the element is that of the whole parameter; a plan without a norm detects nothing.
 TEST(test_step_error)
 {
-    struct random r = gpu_random(&gpu, "errors of step plans");
+    struct random r = gpu_random("errors of step plans");
     const struct step_shape shape = { .tensors = 1, .most = 500, .rules = 1 << PTX_STEP_RULE_SGD };
     static const char *const names[] = { "w" };
-    ptx_buffer *rows = rows_create();
+    OWNED(ptx_buffer) *rows = rows_create();
 
-    step_set_create(&steps, &gpu, &r, &shape);
-    while (!steps.tensors[0].count) {
-        step_set_destroy(&steps);
-        step_set_create(&steps, &gpu, &r, &shape);
-    }
+    do
+        step_set_create(&steps, &r, &shape);
+    while (!steps.tensors[0].count);
     steps.tensors[0].whole.first = 1000000;
     struct ptx_step_params params = step_set_params(&steps);
     params.max_norm = INFINITY;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     step_set_gradients(&steps, &r, NAN);
     require(ptx_step_plan_run(plan, gpu.stream));
     expect_refused(ptx_step_plan_error_if_nonfinite(plan, names, gpu.stream),
                    "the plan takes no norm");
     ptx_step_plan_destroy(&plan);
     params.reports_at = ptx_buffer_address(rows);
-    plan = step_create(&gpu, &params);
+    plan = step_create(&params);
     require(ptx_step_plan_run(plan, gpu.stream));
     assert_int_equal(ptx_step_plan_error_if_nonfinite(plan, names, gpu.stream),
                      PTX_ERROR_NONFINITE);
     expect_failure(PTX_ERROR_NONFINITE,
                    "tensor 0 (w) has NaN or infinity, the first at element 1000");
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&rows);
-    step_set_destroy(&steps);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

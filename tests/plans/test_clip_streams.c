@@ -12,7 +12,6 @@
 #define STREAM_LEGACY     ((CUstream)(uintptr_t)1)
 #define STREAM_PER_THREAD ((CUstream)(uintptr_t)2)
 
-static struct gpu gpu;
 static struct random r;
 static struct clip_set set, other_set;
 static struct clip_expected expected;
@@ -22,29 +21,20 @@ static const struct clip_shape shape = {
     .groups = 2,
     .most = 2500,
     .types = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
-    .data = DATA_PLAIN,
 };
 
 static int set_up(void **state)
 {
     (void)state;
-    r = gpu_random(&gpu, "streams");
-    clip_set_create(&set, &gpu, &r, &shape);
-    clip_set_create(&other_set, &gpu, &r, &shape);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    clip_set_destroy(&other_set);
-    clip_set_destroy(&set);
+    r = gpu_random("streams");
+    clip_set_create(&set, &r, &shape);
+    clip_set_create(&other_set, &r, &shape);
     return 0;
 }
 
 static ptx_graph *end_with(CUstream stream, size_t kernels)
 {
-    ptx_graph *graph = end_capture(&gpu, stream);
+    ptx_graph *graph = end_capture(stream);
     assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, kernels);
     assert_int_equal(ptx_graph_get_info(graph)->nodes, kernels);
     return graph;
@@ -64,68 +54,61 @@ static void check(struct clip_set *of, ptx_clip_plan *plan, ptx_graph *graph, CU
 
 static CUstream create_stream(void)
 {
-    CUstream stream = ptx_stream_create(gpu.device);
-    if (!stream)
-        fail_msg("%s", ptx_error_message());
+    CUstream stream = made(ptx_stream_create(gpu.device));
     return stream;
 }
 
-TEST_WITH(test_every_stream, set_up, tear_down)
+TEST_WITH(test_every_stream, set_up, NULL)
 {
     CUstream own = create_stream(), blocking = create_blocking_stream(gpu.device);
     const CUstream streams[] = { NULL, STREAM_LEGACY, STREAM_PER_THREAD, own, blocking };
     for (size_t k = 0; k < sizeof streams / sizeof *streams; ++k) {
         struct ptx_clip_params params = clip_set_params(&set);
         params.stream = streams[k];
-        ptx_clip_plan *plan = clip_create(&gpu, &params);
+        OWNED(ptx_clip_plan) *plan = clip_create(&params);
         for (size_t on = 0; on < sizeof streams / sizeof *streams; ++on)
             check(&set, plan, NULL, streams[on]);
-        ptx_clip_plan_destroy(&plan);
     }
     ptx_stream_destroy(gpu.device, &blocking);
     ptx_stream_destroy(gpu.device, &own);
 }
 
 /// A plan is created, run and destroyed while another stream of the same thread is under capture.
-TEST_WITH(test_beside_a_capture, set_up, tear_down)
+TEST_WITH(test_beside_a_capture, set_up, NULL)
 {
     const CUstream creators[] = { NULL, STREAM_PER_THREAD, gpu.stream };
     CUstream captured = create_stream();
     struct ptx_clip_params params = clip_set_params(&other_set);
-    ptx_clip_plan *first = clip_create(&gpu, &params);
+    OWNED(ptx_clip_plan) *first = clip_create(&params);
     for (int mode = PTX_CAPTURE_THREAD_LOCAL; mode <= PTX_CAPTURE_RELAXED; ++mode) {
         require(ptx_capture_begin(gpu.device, captured, (enum ptx_capture_mode)mode));
         require(ptx_clip_plan_run(first, captured));
         for (size_t k = 0; k < sizeof creators / sizeof *creators; ++k) {
             params = clip_set_params(&set);
             params.stream = creators[k];
-            ptx_clip_plan *second = clip_create(&gpu, &params);
+            OWNED(ptx_clip_plan) *second = clip_create(&params);
             check(&set, second, NULL, creators[k]);
-            ptx_clip_plan_destroy(&second);
         }
-        ptx_graph *graph = end_with(captured, 2);
+        OWNED(ptx_graph) *graph = end_with(captured, 2);
         check(&other_set, first, graph, captured);
-        ptx_graph_destroy(&graph);
     }
-    ptx_clip_plan_destroy(&first);
     ptx_stream_destroy(gpu.device, &captured);
 }
 
 static void *create_run_destroy(void *wrong)
 {
     const struct ptx_clip_params params = clip_set_params(&set);
-    ptx_clip_plan *plan = ptx_clip_plan_create(gpu.device, &params);
+    OWNED(ptx_clip_plan) *plan = ptx_clip_plan_create(gpu.device, &params);
     *(bool *)wrong = !plan || ptx_clip_plan_run(plan, gpu.stream) ||
                      ptx_stream_synchronize(gpu.device, gpu.stream);
-    ptx_clip_plan_destroy(&plan);
     return NULL;
 }
 
-TEST_WITH(test_beside_a_capture_of_another_thread, set_up, tear_down)
+TEST_WITH(test_beside_a_capture_of_another_thread, set_up, NULL)
 {
     const struct ptx_clip_params params = clip_set_params(&other_set);
     CUstream captured = create_stream();
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    OWNED(ptx_clip_plan) *plan = clip_create(&params);
     for (int mode = PTX_CAPTURE_THREAD_LOCAL; mode <= PTX_CAPTURE_RELAXED; ++mode) {
         pthread_t thread;
         bool wrong = true;
@@ -134,35 +117,31 @@ TEST_WITH(test_beside_a_capture_of_another_thread, set_up, tear_down)
         pthread_join(thread, NULL);
         assert_false(wrong);
         require(ptx_clip_plan_run(plan, captured));
-        ptx_graph *graph = end_with(captured, 2);
+        OWNED(ptx_graph) *graph = end_with(captured, 2);
         check(&other_set, plan, graph, captured);
-        ptx_graph_destroy(&graph);
     }
-    ptx_clip_plan_destroy(&plan);
     ptx_stream_destroy(gpu.device, &captured);
 }
 
 /// A capture of a blocking stream beside runs on streams that do not block.
-TEST_WITH(test_capture_of_a_blocking_stream, set_up, tear_down)
+TEST_WITH(test_capture_of_a_blocking_stream, set_up, NULL)
 {
     CUstream blocking = create_blocking_stream(gpu.device);
     struct ptx_clip_params params = clip_set_params(&set);
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    OWNED(ptx_clip_plan) *plan = clip_create(&params);
     require(ptx_capture_begin(gpu.device, blocking, PTX_CAPTURE_RELAXED));
     assert_int_equal(ptx_clip_plan_run(plan, NULL), PTX_ERROR_CAPTURE);
     check(&set, plan, NULL, gpu.stream);
     require(ptx_clip_plan_run(plan, blocking));
-    ptx_graph *graph = end_with(blocking, 2);
+    OWNED(ptx_graph) *graph = end_with(blocking, 2);
     check(&set, plan, graph, blocking);
     check(&set, plan, NULL, NULL);
-    ptx_graph_destroy(&graph);
-    ptx_clip_plan_destroy(&plan);
     ptx_stream_destroy(gpu.device, &blocking);
 }
 
 /// Two plans in one graph, in parallel; the stream of one has joined the capture. Their gradients
 /// move between replays.
-TEST_WITH(test_joined_streams, set_up, tear_down)
+TEST_WITH(test_joined_streams, set_up, NULL)
 {
     CUdeviceptr data[CLIP_MOST_TENSORS];
     CUstream joined = create_stream();
@@ -170,10 +149,10 @@ TEST_WITH(test_joined_streams, set_up, tear_down)
     assert_true(begin && end);
     struct ptx_clip_params params = clip_set_params(&set);
     params.any_address = true;
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    ptx_clip_plan *plan = clip_create(&params);
     params = clip_set_params(&other_set);
     params.measure_only = true;
-    ptx_clip_plan *measuring = clip_create(&gpu, &params);
+    ptx_clip_plan *measuring = clip_create(&params);
     for (size_t t = 0; t < set.count; ++t)
         data[t] = 0;
     require(ptx_clip_plan_set_data(plan, 0, set.count, data, gpu.stream));
@@ -187,20 +166,16 @@ TEST_WITH(test_joined_streams, set_up, tear_down)
     require(ptx_clip_plan_run(plan, joined));
     require(ptx_event_record(gpu.device, end, joined));
     require(ptx_stream_wait_event(gpu.device, gpu.stream, end));
-    ptx_graph *graph = end_with(gpu.stream, 2 + 1 + 2);
+    OWNED(ptx_graph) *graph = end_with(gpu.stream, 2 + 1 + 2);
     check(&set, plan, graph, gpu.stream);
     check(&set, plan, NULL, joined); // the replay has set the addresses
     clip_set_expect(&other_set, &params, 1.0f, &expected);
     clip_set_check(&other_set, measuring, &expected);
     ptx_clip_plan_destroy(&measuring);
     ptx_clip_plan_destroy(&plan); // before the graph, which is not launched again
-    ptx_graph_destroy(&graph);
     ptx_event_destroy(gpu.device, &begin);
     ptx_event_destroy(gpu.device, &end);
     ptx_stream_destroy(gpu.device, &joined);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -7,12 +7,7 @@
 #include "clip_fixture.h"
 #include "test.h"
 
-enum {
-    ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16),
-    CHUNK_BYTES = 4096 * 8,
-};
-
-static struct gpu gpu;
+enum { CHUNK_BYTES = 4096 * 8 };
 
 /// A set, its plan, and the window that its chunks use in turn.
 struct scene {
@@ -25,22 +20,20 @@ struct scene {
 static void scene_create(struct scene *s, struct random *r, const struct clip_shape *shape)
 {
     struct ptx_clip_description d;
-    clip_set_create(&s->set, &gpu, r, shape);
+    clip_set_create(&s->set, r, shape);
     s->params = clip_set_params(&s->set);
     s->params.any_address = true;
     require(ptx_clip_describe(&s->params, &d));
     assert_true(d.chunk * 8 <= CHUNK_BYTES);
-    s->plan = clip_create(&gpu, &s->params);
+    s->plan = clip_create(&s->params);
     assert_int_equal(ptx_clip_plan_get_info(s->plan)->chunks, d.chunks);
-    s->window = ptx_buffer_create(gpu.device, 2 * CHUNK_BYTES);
-    assert_non_null(s->window);
+    s->window = made(ptx_buffer_create(gpu.device, 2 * CHUNK_BYTES));
 }
 
 static void scene_destroy(struct scene *s)
 {
     ptx_buffer_destroy(&s->window);
     ptx_clip_plan_destroy(&s->plan);
-    clip_set_destroy(&s->set);
 }
 
 static size_t piece_bytes(const struct scene *s, const struct ptx_clip_piece *piece)
@@ -116,11 +109,9 @@ static void check(struct scene *s)
 
 TEST(test_chunks)
 {
-    static const struct clip_shape shape = {
-        .tensors = 9, .groups = 2, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
-    struct random r = gpu_random(&gpu, "windows");
-    struct scene s;
+    static const struct clip_shape shape = { .tensors = 9, .groups = 2, .most = 2500 };
+    struct random r = gpu_random("windows");
+    static struct scene s;
     scene_create(&s, &r, &shape);
     check(&s);
     scene_destroy(&s);
@@ -128,12 +119,10 @@ TEST(test_chunks)
 
 TEST(test_packed_chunks)
 {
-    static const struct clip_shape shape = {
-        .tensors = 900, .groups = 3, .most = 300, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
-    struct random r = gpu_random(&gpu, "packed windows");
+    static const struct clip_shape shape = { .tensors = 900, .groups = 3, .most = 300 };
+    struct random r = gpu_random("packed windows");
     struct ptx_clip_piece piece;
-    struct scene s;
+    static struct scene s;
     scene_create(&s, &r, &shape);
     size_t several = 0, pieces = 0;
     for (uint64_t k = 0; k < ptx_clip_plan_get_info(s.plan)->chunks; ++k) {
@@ -151,16 +140,12 @@ TEST(test_packed_chunks)
 TEST(test_no_piece)
 {
     struct ptx_clip_piece piece;
-    ptx_clip_plan *plan =
-        clip_create(&gpu, &(struct ptx_clip_params) { .group_count = 2, .max_norm = 1 });
+    OWNED(ptx_clip_plan) *plan =
+        clip_create(&(struct ptx_clip_params) { .group_count = 2, .max_norm = 1 });
     assert_int_equal(ptx_clip_plan_get_info(plan)->chunks, 2);
     assert_false(ptx_clip_plan_piece(plan, 0, 0, &piece)); // the group is empty
     assert_false(ptx_clip_plan_piece(plan, 2, 0, &piece));
     assert_false(ptx_clip_plan_piece(NULL, 0, 0, &piece));
-    ptx_clip_plan_destroy(&plan);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

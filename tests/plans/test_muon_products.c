@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu.h"
+#include "plan_calls.h"
 #include "reference/half.h"
 #include "sanitized.h"
 #include "test.h"
@@ -14,8 +14,6 @@
 #include "plans/muon_schedule.h"
 
 enum { MOST_STEPS = 7 };
-
-static struct gpu gpu;
 
 static const float jordan[MOST_STEPS][3] = {
     { 3.4445f, -4.7750f, 2.0315f }, { 3.4445f, -4.7750f, 2.0315f }, { 3.4445f, -4.7750f, 2.0315f },
@@ -53,12 +51,11 @@ static double *make(struct random *r, uint32_t n, uint32_t k, enum kind kind)
     for (uint32_t rank = 0; (kind == LOW_RANK && rank < 3) || (kind == ILL && rank < n); rank++) {
         // Outer products whose lengths fall to 1e-7.
         const double length = kind == ILL ? pow(1e-7, (double)rank / n) : 1;
-        double *row = calloc((size_t)n + k, sizeof *row);
+        ALLOCATED(double) *row = calloc((size_t)n + k, sizeof *row);
         for (uint32_t i = 0; i < n + k; i++)
             row[i] = normal(r);
         for (size_t i = 0; i < count; i++)
             x[i] += length * row[i / k] * row[n + i % k];
-        free(row);
     }
     for (size_t i = 0; i < count; i++)
         sum += x[i] * x[i];
@@ -76,7 +73,7 @@ static double rounded(double x, bool to_bf16)
 static void iterate(double *x, uint32_t n, uint32_t k, const struct muon_schedule *s, bool bf16)
 {
     double *r = calloc((size_t)n * n, sizeof *r), *z = calloc((size_t)n * n, sizeof *z);
-    double *y = calloc((size_t)n * k, sizeof *y);
+    ALLOCATED(double) *y = calloc((size_t)n * k, sizeof *y);
 
     assert_true(r && z && y);
     for (size_t i = 0; i < (size_t)n * k; i++)
@@ -110,7 +107,6 @@ static void iterate(double *x, uint32_t n, uint32_t k, const struct muon_schedul
     }
     free(r);
     free(z);
-    free(y);
 }
 
 static double distance(const double *x, const double *from, size_t count)
@@ -152,14 +148,13 @@ static void prepare(struct random *r, struct subject *s, const struct muon_sched
     const size_t count = (size_t)s->n * s->k;
     s->x = make(r, s->n, s->k, s->kind);
     s->plain = malloc(count * sizeof *s->plain);
-    double *bf16 = malloc(count * sizeof *bf16);
+    ALLOCATED(double) *bf16 = malloc(count * sizeof *bf16);
     assert_true(s->plain && bf16);
     memcpy(s->plain, s->x, count * sizeof *s->x);
     memcpy(bf16, s->x, count * sizeof *s->x);
     iterate(s->plain, s->n, s->k, &of[s->schedule], false);
     iterate(bf16, s->n, s->k, &of[s->schedule], true);
     s->bf16 = distance(bf16, s->plain, count);
-    free(bf16);
 }
 
 // The launches of these subjects: what they leave, as f16, matrix after matrix.
@@ -201,13 +196,11 @@ static struct result run(const struct subject *const *which, size_t count,
                 to[j] = f16_from_f64((double)(float)which[i]->x[(size_t)row * m->columns + j]);
         }
     }
-    ptx_buffer *workspace = ptx_buffer_create(gpu.device, bytes);
+    OWNED(ptx_buffer) *workspace = ptx_buffer_create(gpu.device, bytes);
     assert_non_null(workspace);
     assert_int_equal(ptx_buffer_upload(workspace, 0, result.memory, bytes, gpu.stream), PTX_OK);
     struct muon_products *products =
-        ptxp_muon_create(gpu.device, &set, ptx_buffer_address(workspace), NULL, gpu.stream);
-    if (!products)
-        fail_msg("%s", ptx_error_message());
+        made(ptxp_muon_create(gpu.device, &set, ptx_buffer_address(workspace), NULL, gpu.stream));
     result.launches = ptxp_muon_launches(products);
     result.groups = ptxp_muon_launch_at(products, 0).groups;
     unsigned char *launched = NULL;
@@ -218,7 +211,7 @@ static struct result run(const struct subject *const *which, size_t count,
         CUstream elsewhere = ptx_stream_create(gpu.device);
         if (ptxp_muon_run(products, elsewhere))
             fail_msg("%s", ptx_error_message());
-        ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+        OWNED(ptx_graph) *graph = ptx_capture_end(gpu.device, gpu.stream);
         assert_non_null(graph);
         launched = malloc(bytes);
         assert_non_null(launched);
@@ -228,7 +221,6 @@ static struct result run(const struct subject *const *which, size_t count,
         assert_int_equal(ptx_buffer_upload(workspace, 0, result.memory, bytes, gpu.stream), PTX_OK);
         assert_int_equal(ptx_graph_launch(graph, gpu.stream), PTX_OK);
         assert_int_equal(ptx_stream_synchronize(gpu.device, gpu.stream), PTX_OK);
-        ptx_graph_destroy(&graph);
     } else if (ptxp_muon_run(products, gpu.stream)) {
         fail_msg("%s", ptx_error_message());
     }
@@ -242,7 +234,6 @@ static struct result run(const struct subject *const *which, size_t count,
     }
     free(launched);
     ptxp_muon_destroy(products);
-    ptx_buffer_destroy(&workspace);
     return result;
 }
 
@@ -251,7 +242,7 @@ static double measure(const struct result *result, size_t i, const struct subjec
 {
     const struct muon_matrix *m = &result->matrices[i];
     const size_t pitch = (size_t)muon_pitch(m->columns), count = (size_t)s->n * s->k;
-    double *x = malloc(count * sizeof *x);
+    ALLOCATED(double) *x = malloc(count * sizeof *x);
 
     assert_non_null(x);
     for (uint32_t row = 0; row < s->n; row++) {
@@ -263,7 +254,6 @@ static double measure(const struct result *result, size_t i, const struct subjec
             assert_int_equal(from[j], 0);
     }
     const double far = distance(x, s->plain, count);
-    free(x);
     return far;
 }
 
@@ -335,7 +325,7 @@ TEST(warpgroups_multiply_on_sm_90)
 TEST(nothing_stays_finite_beyond_f16)
 {
     struct subject large = { 193, 193, RANDOM, TWO };
-    struct random r = gpu_random(&gpu, "beyond f16");
+    struct random r = gpu_random("beyond f16");
 
     large.x = make(&r, large.n, large.k, large.kind);
     large.x[(size_t)large.n * large.k - 1] = 300;
@@ -373,7 +363,7 @@ TEST(other_counts_of_steps)
         const struct muon_schedule schedule[SCHEDULES] = { { steps, jordan } };
         struct subject own[] = { { 40, 70, RANDOM, 0 }, { 33, 33, RANDOM, 0 } };
         const struct subject *which[] = { &own[0], &own[1] };
-        struct random r = gpu_random(&gpu, "steps");
+        struct random r = gpu_random("steps");
         for (unsigned i = 0; i < 2; i++)
             prepare(&r, &own[i], schedule);
         const struct result result = run(which, 2, schedule, 0, false, false);
@@ -439,8 +429,8 @@ TEST(memory_stays_small)
 
 int main(void)
 {
-    gpu_open_from(&gpu, 80);
-    struct random r = gpu_random(&gpu, "muon products");
+    gpu_open_from(80);
+    struct random r = gpu_random("muon products");
     for (size_t i = 0; i < SUBJECTS; i++) {
         prepare(&r, &subjects[i], schedules);
         all[i] = &subjects[i];
@@ -450,6 +440,6 @@ int main(void)
         free(subjects[i].x);
         free(subjects[i].plain);
     }
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }

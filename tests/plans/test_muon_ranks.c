@@ -16,8 +16,6 @@ enum { PARAMETER, GRADIENT, STATE, ARRAYS, MOST = 133 * 129, ROOM = MOST * 4 + 6
 enum { COUNTS_AT = TENSORS * ARRAYS * ROOM, BYTES = COUNTS_AT + RANKS * TENSORS * 256 };
 enum { SUMS = TENSORS * PTX_MUON_SUMS };
 
-static struct gpu gpu;
-
 // The last is AdamW's.
 static const struct shape {
     uint64_t rows, columns, cut; // rows of the first rank
@@ -130,11 +128,9 @@ static void products_create(struct copy *c)
                                                  .part_count = RANKS,
                                                  .muon = groups[t % 2].muon };
     }
-    c->products = ptx_muon_plan_create(
+    c->products = made(ptx_muon_plan_create(
         gpu.device, &(struct ptx_muon_plan_params) {
-                        .matrices = matrices, .matrix_count = MATRICES, .stream = gpu.stream });
-    if (!c->products)
-        fail_msg("%s", ptx_error_message());
+                        .matrices = matrices, .matrix_count = MATRICES, .stream = gpu.stream }));
 }
 
 static void create(struct copy *c, unsigned ranks)
@@ -179,8 +175,7 @@ static void destroy(struct copy *c)
 
 static void download(CUdeviceptr at, void *to, size_t bytes)
 {
-    require(ptx_address_download(gpu.device, at, to, bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_address_download(gpu.device, at, to, bytes, gpu.stream));
 }
 
 // ---- steps --------------------------------------------------------------------------------------
@@ -264,15 +259,14 @@ static void compare(const struct copy *a, const struct copy *b)
 
 TEST(test_ranks_have_the_bits_of_one)
 {
-    struct random r = gpu_random(&gpu, "matrices over ranks");
-    unsigned char *image = image_of(&r);
+    struct random r = gpu_random("matrices over ranks");
+    ALLOCATED(unsigned char) *image = image_of(&r);
     struct copy copies[RANKS + 1];
     struct sums sums = { 0 };
 
     for (unsigned k = 0; k <= RANKS; k++) {
         create(&copies[k], k);
-        require(ptx_buffer_upload(copies[k].memory, 0, image, BYTES, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_upload(copies[k].memory, 0, image, BYTES, gpu.stream));
     }
     for (unsigned step = 0; step < STEPS; step++) {
         require(ptx_step_plan_run(copies[0].plans[0], gpu.stream));
@@ -283,15 +277,14 @@ TEST(test_ranks_have_the_bits_of_one)
     }
     for (unsigned k = 0; k <= RANKS; k++)
         destroy(&copies[k]);
-    free(image);
 }
 
 // A rank without a gradient of a matrix adds nothing to its sums, sends zeros, and keeps its rows.
 TEST(test_absent_on_a_rank)
 {
     enum { T = 0, ROW = 160, ROWS_HERE = 7 };
-    struct random r = gpu_random(&gpu, "matrices that a rank has no gradient of");
-    unsigned char *image = image_of(&r);
+    struct random r = gpu_random("matrices that a rank has no gradient of");
+    ALLOCATED(unsigned char) *image = image_of(&r);
     const uint64_t pitch = ptx_muon_pitch(shapes[T].columns);
     const uint64_t rows = shapes[T].rows - shapes[T].cut, bytes = rows * pitch;
     const uint64_t own = rows * shapes[T].columns * sizeof(float);
@@ -331,14 +324,13 @@ TEST(test_absent_on_a_rank)
     destroy(&c);
     free(before);
     free(after);
-    free(image);
 }
 
 // A graph of the phases after the sums, and of the products.
 TEST(test_capture)
 {
-    struct random r = gpu_random(&gpu, "captured matrices over ranks");
-    unsigned char *image = image_of(&r);
+    struct random r = gpu_random("captured matrices over ranks");
+    ALLOCATED(unsigned char) *image = image_of(&r);
     struct copy copies[2];
     struct sums sums;
 
@@ -355,14 +347,13 @@ TEST(test_capture)
     require(ptx_step_plan_reduce(copies[1].plans[0], gpu.stream));
     require(ptx_muon_plan_run(copies[1].products, gpu.stream));
     require(ptx_step_plan_step(copies[1].plans[0], gpu.stream));
-    ptx_graph *graph = end_capture(&gpu, gpu.stream);
+    ptx_graph *graph = end_capture(gpu.stream);
     require(ptx_graph_launch(graph, gpu.stream));
     take_phases(&copies[0], &sums);
     compare(&copies[0], &copies[1]);
     ptx_graph_destroy(&graph);
     for (unsigned k = 0; k < 2; k++)
         destroy(&copies[k]);
-    free(image);
 }
 
 // ---- what is refused ----------------------------------------------------------------------------
@@ -373,8 +364,10 @@ static void refuse_tensor(struct ptx_step_tensor tensor, const char *words)
         .tensors = &tensor, .tensor_count = 1, .groups = groups, .group_count = 3, .max_norm = 1
     };
 
-    expect_no_step(&gpu, &params, words);
+    expect_no_step(&params, words);
 }
+
+#define REFUSED(words, ...) CHANGED(t, refuse_tensor(t, words), __VA_ARGS__)
 
 TEST(test_refused_tensors)
 {
@@ -385,23 +378,16 @@ TEST(test_refused_tensors)
 
     expect_refused(ptx_step_plan_run(c.plans[0], gpu.stream),
                    "ptx_step_plan_run: tensor 0: it has rows of a matrix of 20: use the phases");
-    t.whole_rows = 19;
-    refuse_tensor(t, "tensor 0: whole_rows is 19, and `whole` says first 975, run 0");
-    t = good;
-    t.whole.first = 1;
-    refuse_tensor(t, "tensor 0: whole_rows is 20, and `whole` says first 1,");
-    t = good;
-    t.whole.run = t.whole.stride = 75;
-    refuse_tensor(t, "run 75: it must have rows of that matrix, of 75 columns");
-    t = good;
+    REFUSED("tensor 0: whole_rows is 19, and `whole` says first 975, run 0", t.whole_rows = 19);
+    REFUSED("tensor 0: whole_rows is 20, and `whole` says first 1,", t.whole.first = 1);
+    REFUSED("run 75: it must have rows of that matrix, of 75 columns",
+            t.whole.run = t.whole.stride = 75);
     t.update = 0;
     refuse_tensor(t, "tensor 0: update is 0x0, and the tensor has rows of a matrix");
     t.update = good.update + 8;
     refuse_tensor(t, "it must be a multiple of 16");
     t = good;
-    t.update = good.parameter - (good.parameter % 16);
-    refuse_tensor(t, "update");
-    t = good;
+    REFUSED("update", t.update = good.parameter - (good.parameter % 16));
     t.whole_rows = 0;
     t.whole.first = 0;
     refuse_tensor(t, "tensor 0: update is given, and the tensor has no rows of a matrix");
@@ -421,6 +407,9 @@ static void refuse_matrix(struct ptx_muon_matrix matrix, const char *words)
     expect_failure(PTX_ERROR_INVALID, words);
 }
 
+#undef REFUSED
+#define REFUSED(words, ...) CHANGED(m, refuse_matrix(m, words), __VA_ARGS__)
+
 TEST(test_refused_matrices)
 {
     static const struct ptx_muon_params many = { .steps = 33 };
@@ -430,18 +419,11 @@ TEST(test_refused_matrices)
     };
     struct ptx_muon_matrix m = good;
 
-    m.columns = 0;
-    refuse_matrix(m, "ptx_muon_plan_create: matrix 0: it is 4 x 0: leave one without elements out");
-    m = good;
-    m.muon = &many;
-    refuse_matrix(m, "matrix 0: muon->steps is 33; there are at most 32");
-    m = good;
-    m.rows = m.columns = 16385;
-    refuse_matrix(m, "matrix 0: it is a matrix of 16385 x 16385");
-    m = good;
-    m.parts = NULL;
-    refuse_matrix(m, "matrix 0: parts is NULL");
-    m = good;
+    REFUSED("ptx_muon_plan_create: matrix 0: it is 4 x 0: leave one without elements out",
+            m.columns = 0);
+    REFUSED("matrix 0: muon->steps is 33; there are at most 32", m.muon = &many);
+    REFUSED("matrix 0: it is a matrix of 16385 x 16385", m.rows = m.columns = 16385);
+    REFUSED("matrix 0: parts is NULL", m.parts = NULL);
     m.rows = 5;
     refuse_matrix(m, "matrix 0: its parts have 4 rows, and it has 5");
     m.rows = 3;
@@ -453,14 +435,9 @@ TEST(test_refused_matrices)
     assert_null(ptx_muon_plan_create(NULL, &(struct ptx_muon_plan_params) { 0 }));
     expect_failure(PTX_ERROR_INVALID, "device is NULL");
     expect_refused(ptx_muon_plan_run(NULL, gpu.stream), "ptx_muon_plan_run: plan is NULL");
-    ptx_muon_plan *none =
-        ptx_muon_plan_create(gpu.device, &(struct ptx_muon_plan_params) { .stream = gpu.stream });
-    assert_non_null(none);
+    OWNED(ptx_muon_plan) *none = made(
+        ptx_muon_plan_create(gpu.device, &(struct ptx_muon_plan_params) { .stream = gpu.stream }));
     require(ptx_muon_plan_run(none, gpu.stream));
-    ptx_muon_plan_destroy(&none);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

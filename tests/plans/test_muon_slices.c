@@ -10,8 +10,6 @@
 #include "reference/reference.h"
 #include "test.h"
 
-static struct gpu gpu;
-
 enum { PARAMETER, GRADIENT, BESIDE, STATE, EMA, CODES, ARRAYS };
 enum { PARAMETERS = 6, MOST_SLICES = 4, MOST = 64, ELEMENTS = 70 * 264, ROOM = ELEMENTS * 4 + 128 };
 enum { COUNTS_AT = PARAMETERS * ARRAYS * ROOM, BYTES = COUNTS_AT + MOST * 256 };
@@ -217,8 +215,7 @@ static void create(struct copy *c, bool spreads, bool accumulates)
             before += s->count;
         }
     }
-    require(ptx_buffer_upload(c->memory, 0, c->image, BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(c->memory, 0, c->image, BYTES, gpu.stream));
 }
 
 static size_t tensor_count(void)
@@ -259,25 +256,20 @@ static ptx_step_plan *plan_of(struct copy *c, const struct ptx_step_group *group
         .weight_reports_at = at + sizeof c->gradients,
         .stream = gpu.stream,
     };
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
-
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
+    return made(ptx_step_plan_create(gpu.device, &params));
 }
 
 static void download(struct copy *c, ptx_buffer *reports)
 {
     require(ptx_buffer_download(c->memory, 0, c->image, BYTES, gpu.stream));
     require(ptx_buffer_download(reports, 0, c->gradients, sizeof c->gradients, gpu.stream));
-    require(ptx_buffer_download(reports, sizeof c->gradients, c->reports, sizeof c->reports,
-                                gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(reports, sizeof c->gradients, c->reports, sizeof c->reports,
+                                     gpu.stream));
 }
 
 static void compare(const struct copy *apart, const struct copy *own, const char *what)
 {
-    unsigned char *expected = malloc(BYTES);
+    ALLOCATED(unsigned char) *expected = malloc(BYTES);
 
     memcpy(expected, own->image, BYTES);
     for (size_t p = 0; p < PARAMETERS; p++)
@@ -289,7 +281,6 @@ static void compare(const struct copy *apart, const struct copy *own, const char
                      expected[k]);
     assert_memory_equal(apart->reports, own->reports, sizeof own->reports);
     assert_memory_equal(apart->gradients, own->gradients, sizeof own->gradients);
-    free(expected);
 }
 
 // Some steps of both, and one that is skipped.
@@ -319,7 +310,7 @@ static void steps(struct random *r, ptx_step_gradients gradients, bool accumulat
         require(ptx_buffer_fill(reports[k], 0, 0, sizeof copies->gradients + sizeof copies->reports,
                                 gpu.stream));
         plans[k] = plan_of(&copies[k], &group, gradients, reports[k]);
-        graphs[k] = plan_capture(&gpu, (struct any_plan) { .step = plans[k] });
+        graphs[k] = plan_capture((struct any_plan) { .step = plans[k] });
     }
     for (size_t p = 0; p < PARAMETERS; p++)
         for (unsigned a = 0; a < ARRAYS; a++)
@@ -338,7 +329,7 @@ static void steps(struct random *r, ptx_step_gradients gradients, bool accumulat
             if (accumulates)
                 for (unsigned n = 0; n < 2; n++)
                     require(ptx_step_plan_accumulate(plans[k], gpu.stream));
-            plan_run(&gpu, (struct any_plan) { .step = plans[k] }, (enum plan_form)step, graphs[k]);
+            plan_run((struct any_plan) { .step = plans[k] }, (enum plan_form)step, graphs[k]);
             download(&copies[k], reports[k]);
         }
         compare(&copies[1], &copies[0], step == STEPS ? "a skipped step" : "a step");
@@ -358,7 +349,7 @@ static void steps(struct random *r, ptx_step_gradients gradients, bool accumulat
 
 TEST(test_slices_step_as_matrices)
 {
-    struct random r = gpu_random(&gpu, "rows and columns");
+    struct random r = gpu_random("rows and columns");
 
     steps(&r, PTX_STEP_GRADIENTS_WRITE, false);
     steps(&r, PTX_STEP_GRADIENTS_ZERO, false);
@@ -366,7 +357,7 @@ TEST(test_slices_step_as_matrices)
 
 TEST(test_slices_of_sums)
 {
-    struct random r = gpu_random(&gpu, "sums of rows and columns");
+    struct random r = gpu_random("sums of rows and columns");
 
     steps(&r, PTX_STEP_GRADIENTS_RAW, true);
 }
@@ -472,38 +463,26 @@ TEST(test_refused_tensors)
     given.tensors = c.tensors;
     given.tensor_count = tensor_count();
     struct ptx_step_tensor *tensor = &c.tensors[1];
-    const struct ptx_step_tensor good = *tensor;
-#define REFUSE(words)                                                                              \
-    do {                                                                                           \
-        expect_no_step(&gpu, &given, words);                                                       \
-        *tensor = good;                                                                            \
-    } while (0)
-    tensor->spread.stride = tensor->spread.run - 1;
-    REFUSE("tensor 1: spread has a run of 720 elements and a stride of 719");
-    tensor->spread.run = UINT64_C(1) << 30;
-    REFUSE("tensor 1: spread has a run of 1073741824 elements");
-    tensor->spread.run = 100;
-    REFUSE("tensor 1: spread.run is 100, neither whole rows of its matrix, of 90 columns");
-    tensor->fp8_transposed = tensor->fp8 + 1;
-    tensor->fp8_columns = 90;
-    REFUSE("tensor 1: fp8_transposed is given, and its elements are not consecutive");
-    tensor->parameter -= 4; // its first element is the last of the one before
-    REFUSE("tensor 0's parameter and tensor 1's parameter overlap");
-    tensor->parameter += (size_t)8 * 90 * 4; // that of the third
-    REFUSE("tensor 1's parameter and tensor 2's parameter overlap");
-    tensor->state[0] += (size_t)64 * 1024 * 1024 * 1024;
-    REFUSE("tensor 1's state[0]");
+#define REFUSED(words, ...) CHANGED(*tensor, expect_no_step(&given, words), __VA_ARGS__)
+    REFUSED("tensor 1: spread has a run of 720 elements and a stride of 719",
+            tensor->spread.stride = tensor->spread.run - 1);
+    REFUSED("tensor 1: spread has a run of 1073741824 elements", tensor->spread.run = 1u << 30);
+    REFUSED("tensor 1: spread.run is 100, neither whole rows of its matrix, of 90 columns",
+            tensor->spread.run = 100);
+    REFUSED("tensor 1: fp8_transposed is given, and its elements are not consecutive",
+            tensor->fp8_transposed = tensor->fp8 + 1, tensor->fp8_columns = 90);
+    REFUSED("tensor 0's parameter and tensor 1's parameter overlap",
+            tensor->parameter -= 4); // its first element is the last of the one before
+    REFUSED("tensor 1's parameter and tensor 2's parameter overlap",
+            tensor->parameter += (size_t)8 * 90 * 4); // that of the third
+    REFUSED("tensor 1's state[0]", tensor->state[0] += (size_t)64 * 1024 * 1024 * 1024);
     given.groups = &(const struct ptx_step_group) { .hyper = { .lr = 1 } };
     for (size_t t = 0; t < given.tensor_count; t++)
         c.tensors[t].state[1] = c.tensors[t].state[0];
-    REFUSE("tensor 0: spread.run is 720, and its rule is adamw: only muon's");
-#undef REFUSE
+    expect_no_step(&given, "tensor 0: spread.run is 720, and its rule is adamw: only muon's");
     ptx_buffer_destroy(&c.memory);
     ptx_buffer_destroy(&c.sums);
     free(c.image);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -10,8 +10,6 @@
 #include "reference/reference.h"
 #include "test.h"
 
-static struct gpu gpu;
-
 enum { TENSORS = 8, ROOM = 20000, ARRAYS = 3, ARRAY = ROOM * 4, COUNTS = TENSORS * ARRAYS * ARRAY };
 enum { REPORTS = COUNTS + 64 * TENSORS, BYTES = REPORTS + 64 * TENSORS };
 enum { PARAMETER, GRADIENT, STATE };
@@ -83,37 +81,31 @@ static struct ptx_step_description describe(uint64_t memory)
 static void step(unsigned char *image, uint64_t memory, bool captured)
 {
     struct ptx_step_tensor tensors[TENSORS];
-    ptx_buffer *arrays = ptx_buffer_create(gpu.device, BYTES);
+    OWNED(ptx_buffer) *arrays = ptx_buffer_create(gpu.device, BYTES);
     const float bad = INFINITY;
     float good;
 
     assert_non_null(arrays);
     require(ptx_buffer_upload(arrays, 0, image, BYTES, gpu.stream));
     const struct ptx_step_params params = params_of(ptx_buffer_address(arrays), tensors, memory);
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(gpu.device, &params));
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
     memcpy(&good, image + place(5, GRADIENT), sizeof good);
     for (unsigned k = 0; k < 3; k++) {
         require(ptx_buffer_upload(arrays, place(5, GRADIENT), k == 1 ? &bad : &good, sizeof good,
                                   gpu.stream));
-        plan_run(&gpu, (struct any_plan) { .step = plan },
+        plan_run((struct any_plan) { .step = plan },
                  captured ? REPLAYED
                  : k      ? IN_PHASES
                           : IN_A_RUN,
                  graph);
     }
-    require(ptx_buffer_download(arrays, 0, image, BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&arrays);
+    require_done(ptx_buffer_download(arrays, 0, image, BYTES, gpu.stream));
 }
 
 TEST(test_bits)
 {
-    struct random r = gpu_random(&gpu, "windows of matrices");
+    struct random r = gpu_random("windows of matrices");
     const uint64_t memories[] = { 0, PRODUCTS_OF_LARGEST * 2, PRODUCTS_OF_LARGEST };
     unsigned char *first = calloc(BYTES, 1), *expected = malloc(BYTES), *got = malloc(BYTES);
 
@@ -172,57 +164,50 @@ static ptx_step_plan *make_plan(CUdeviceptr at, const uint64_t (*sizes)[2], size
                                          .any_address = true,
                                          .matrix_memory = memory,
                                          .stream = gpu.stream };
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
+    return made(ptx_step_plan_create(gpu.device, params));
 }
 
 static void expect_launches(ptx_step_plan *plan, const struct ptx_step_description *description,
                             int launches)
 {
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
 
     assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, launches);
     assert_int_equal(description->launches, launches);
-    ptx_graph_destroy(&graph);
 }
 
 // A window whose matrices are all stepped by the blocks of their products has no launch for that.
 TEST(test_launches)
 {
     static const uint64_t sizes[][2] = { { 66, 70 }, { 68, 68 } };
-    ptx_buffer *arrays = ptx_buffer_create(gpu.device, BYTES);
+    OWNED(ptx_buffer) *arrays = ptx_buffer_create(gpu.device, BYTES);
     struct ptx_step_description description;
     struct ptx_step_params params;
 
     assert_non_null(arrays);
     for (uint64_t memory = 0; memory <= 10500; memory += 10500) {
-        ptx_step_plan *plan = make_plan(ptx_buffer_address(arrays), sizes, 2, memory, &params);
+        OWNED(ptx_step_plan) *plan =
+            make_plan(ptx_buffer_address(arrays), sizes, 2, memory, &params);
         require(ptx_step_describe(&params, &description));
         expect_launches(plan, &description, memory ? 7 : 5);
-        ptx_step_plan_destroy(&plan);
     }
-    ptx_buffer_destroy(&arrays);
 }
 
 // Where warpgroups multiply, square matrices have a launch of their own, which only a plan knows.
 TEST(test_launches_of_groups)
 {
     static const uint64_t sizes[][2] = { { 130, 130 }, { 300, 230 }, { 140, 129 }, { 20, 20 } };
-    ptx_buffer *arrays = ptx_buffer_create(gpu.device, BYTES);
+    OWNED(ptx_buffer) *arrays = ptx_buffer_create(gpu.device, BYTES);
     struct ptx_step_description description;
     struct ptx_step_params params;
 
     assert_non_null(arrays);
-    ptx_step_plan *plan = make_plan(ptx_buffer_address(arrays), sizes, 4, 0, &params);
+    OWNED(ptx_step_plan) *plan = make_plan(ptx_buffer_address(arrays), sizes, 4, 0, &params);
     require(ptx_step_describe(&params, &description));
     assert_int_equal(description.launches, 6);
     require(ptx_step_plan_describe(plan, &description));
     const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
     expect_launches(plan, &description, info->sm == 90 && info->isa >= 80 ? 7 : 6);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&arrays);
 }
 
 TEST(test_refused)
@@ -240,7 +225,4 @@ TEST(test_refused)
                    "tensor 5: it has whole_rows, and matrix_memory is given");
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -88,7 +88,7 @@ static struct job placed(const struct job *job, const ptx_buffer *memory, uint64
 
 static void fill(unsigned char *bytes)
 {
-    struct random r = gpu_random(&gpu, "held");
+    struct random r = gpu_random("held");
 
     for (size_t k = 0; k < ARRAYS; k++)
         data_fill(&r, REF_F32, DATA_PLAIN, bytes + k * SLOT, SLOT / 4);
@@ -96,11 +96,7 @@ static void fill(unsigned char *bytes)
 
 static ptx_operation_call *held(ptx_operations *operations, const struct job *job)
 {
-    ptx_operation_call *call = ptx_operation_call_create(operations, job->id, &job->params);
-
-    if (!call)
-        fail_msg("%s", ptx_error_message());
-    return call;
+    return made(ptx_operation_call_create(operations, job->id, &job->params));
 }
 
 /// The first run compiles; other alignments have other variants; between them all runs are alike.
@@ -140,8 +136,8 @@ TEST(test_a_call_with_other_addresses)
 
 TEST(test_what_a_call_refuses)
 {
-    ptx_operations *operations = create();
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, BYTES);
+    OWNED(ptx_operations) *operations = create();
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, BYTES);
     struct job job = placed(&jobs[0], memory, 0);
     CUdeviceptr addresses[ARRAYS];
 
@@ -157,7 +153,7 @@ TEST(test_what_a_call_refuses)
     expect_refused(ptx_error_status(), "q_min is 9 and q_max 7");
     job = placed(&jobs[0], memory, 0);
 
-    ptx_operation_call *call = held(operations, &job);
+    OWNED(ptx_operation_call) *call = held(operations, &job);
     for (size_t k = 0; k < job.count; k++)
         addresses[k] = in_slot(memory, k, 0);
     expect_refused(ptx_operation_call_run(NULL, addresses, job.count, gpu.stream),
@@ -186,18 +182,15 @@ TEST(test_what_a_call_refuses)
     call = held(operations, &job);
     require(ptx_operation_call_run(call, &addresses[2], 2, gpu.stream));
     expect_untouched(memory, BYTES);
-    ptx_operation_call_destroy(&call);
-    ptx_buffer_destroy(&memory);
-    ptx_operations_destroy(&operations);
 }
 
 /// Captured once its kernel is compiled; refused before.
 TEST(test_a_call_under_capture)
 {
-    ptx_operations *operations = create();
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, BYTES);
+    OWNED(ptx_operations) *operations = create();
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, BYTES);
     const struct job job = placed(&jobs[0], memory, 0);
-    ptx_operation_call *call = held(operations, &job);
+    OWNED(ptx_operation_call) *call = held(operations, &job);
     CUdeviceptr addresses[ARRAYS];
 
     for (size_t k = 0; k < job.count; k++)
@@ -205,21 +198,14 @@ TEST(test_a_call_under_capture)
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     assert_int_equal(ptx_operation_call_run(call, addresses, job.count, gpu.stream),
                      PTX_ERROR_CAPTURE);
-    ptx_graph *graph = end_capture(&gpu, gpu.stream);
+    OWNED(ptx_graph) *graph = end_capture(gpu.stream);
     assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 0);
     ptx_graph_destroy(&graph);
     require(ptx_operation_prepare(operations, job.id, &job.params));
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     require(ptx_operation_call_run(call, addresses, job.count, gpu.stream));
-    graph = end_capture(&gpu, gpu.stream);
+    graph = end_capture(gpu.stream);
     assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 1);
-    ptx_graph_destroy(&graph);
-    ptx_operation_call_destroy(&call);
-    ptx_buffer_destroy(&memory);
-    ptx_operations_destroy(&operations);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

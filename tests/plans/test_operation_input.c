@@ -475,9 +475,8 @@ TEST_WITH(test_no_elements, set_up, tear_down)
 /// If the driver is not asked about addresses, the other checks remain.
 TEST_WITH(test_any_address, set_up, tear_down)
 {
-    ptx_operations *any =
-        ptx_operations_create(gpu.device, &(struct ptx_operations_params) { .any_address = true });
-    assert_non_null(any);
+    OWNED(ptx_operations) *any = made(
+        ptx_operations_create(gpu.device, &(struct ptx_operations_params) { .any_address = true }));
     struct ptx_quantize_backward_params p = { RIGHT_quantize_backward };
     p.d_input = p.d_output + 4;
     refused(ptx_quantize_backward(any, &p, gpu.stream), "ptx_quantize_backward: ", "overlap");
@@ -491,7 +490,6 @@ TEST_WITH(test_any_address, set_up, tear_down)
     memset(&marked, MARK, sizeof marked);
     for (int k = 0; k < COUNT; k++)
         assert_true(dx[k] == marked / 0.05f);
-    ptx_operations_destroy(&any);
 }
 
 // ---- descriptions -------------------------------------------------------------------------------
@@ -575,7 +573,4 @@ TEST_WITH(test_learned_descriptions, set_up, tear_down)
     assert_int_equal(ptx_quantize_learned_backward_describe(&p, &d), PTX_ERROR_INVALID);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -155,8 +155,7 @@ static void check_learned(ptx_operations *operations, struct trial *t,
     assert_int_equal(d.launches, !p.count ? 0 : p.group || whole ? 1 : 2);
     assert_true((d.workspace == 0) == (p.group || whole || !p.count));
     // Exactly as much memory as the description says.
-    t->workspace = ptx_buffer_create(gpu.device, (size_t)d.workspace);
-    assert_non_null(t->workspace);
+    t->workspace = made(ptx_buffer_create(gpu.device, (size_t)d.workspace));
     p.workspace = p.group || whole ? 0 : ptx_buffer_address(t->workspace);
     require(ptx_quantize_learned_backward(operations, &p, gpu.stream));
     const uint64_t pieces = ref_learned_pieces(t->type, p.count, &q);
@@ -177,8 +176,8 @@ static void check_learned(ptx_operations *operations, struct trial *t,
 TEST(test_results)
 {
     static struct trial trial;
-    struct random r = gpu_random(&gpu, "learned");
-    ptx_operations *operations = create();
+    struct random r = gpu_random("learned");
+    OWNED(ptx_operations) *operations = create();
     for (int k = 0; k < 72; k++) {
         const ptx_type dtype = dtypes[k % 4];
         fill(&trial, &r, dtype);
@@ -187,7 +186,6 @@ TEST(test_results)
                       ask(&trial, &r, dtype, dtype == PTX_F64 && kind == GROUPS ? CHANNELS : kind));
         empty(&trial);
     }
-    ptx_operations_destroy(&operations);
 }
 
 // ---- small arguments ----------------------------------------------------------------------------
@@ -228,7 +226,7 @@ static void check_captured(struct ptx_quantize_learned_backward_params p)
     require(ptx_quantize_learned_backward_prepare(scene.operations, &p));
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     require(ptx_quantize_learned_backward(scene.operations, &p, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    OWNED(ptx_graph) *graph = ptx_capture_end(gpu.device, gpu.stream);
     assert_non_null(graph);
     require(ptx_buffer_upload(scene.memory, 0, x, sizeof x, gpu.stream));
     require(ptx_buffer_upload(scene.memory, PART, dy, sizeof dy, gpu.stream));
@@ -241,7 +239,6 @@ static void check_captured(struct ptx_quantize_learned_backward_params p)
     download(scene.memory, 6 * PART, got, sizeof got);
     for (int k = 0; k < sums; k++)
         assert_true(got[k] == (float)(COUNT / sums) * -0.5f);
-    ptx_graph_destroy(&graph);
 }
 
 TEST_WITH(test_captured, set_up, tear_down)
@@ -252,7 +249,4 @@ TEST_WITH(test_captured, set_up, tear_down)
     check_captured(p);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

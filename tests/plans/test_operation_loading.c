@@ -94,10 +94,10 @@ TEST(test_two_threads_want_the_same_kernel)
 {
     enum { THREADS = 2 };
     for (int trial = 0; trial < 20; trial++) {
-        ptx_operations *operations = create();
+        OWNED(ptx_operations) *operations = create();
         struct ptx_loss_scale_state scale = { 1024.0f, 0 };
-        ptx_buffer *state_buffer = upload(&scale, sizeof scale);
-        ptx_buffer *found = upload(&(float) { 1 }, sizeof(float));
+        OWNED(ptx_buffer) *state_buffer = upload(&scale, sizeof scale);
+        OWNED(ptx_buffer) *found = upload(&(float) { 1 }, sizeof(float));
         pthread_barrier_t start;
         pthread_t threads[THREADS];
         struct caller callers[THREADS];
@@ -114,9 +114,6 @@ TEST(test_two_threads_want_the_same_kernel)
         download(state_buffer, 0, &scale, sizeof scale);
         assert_true(scale.scale == 256.0f);
         pthread_barrier_destroy(&start);
-        ptx_buffer_destroy(&found);
-        ptx_buffer_destroy(&state_buffer);
-        ptx_operations_destroy(&operations);
     }
 }
 
@@ -128,10 +125,10 @@ static void assert_message(const char *part)
 
 static void check_capture(enum ptx_capture_mode mode)
 {
-    ptx_operations *operations = create();
+    OWNED(ptx_operations) *operations = create();
     struct ptx_loss_scale_state scale = { 1024.0f, 0 };
-    ptx_buffer *state = upload(&scale, sizeof scale);
-    ptx_buffer *found = upload(&(float) { 1 }, sizeof(float));
+    OWNED(ptx_buffer) *state = upload(&scale, sizeof scale);
+    OWNED(ptx_buffer) *found = upload(&(float) { 1 }, sizeof(float));
     const CUdeviceptr at = ptx_buffer_address(state), found_at = ptx_buffer_address(found);
     const struct ptx_loss_scale_update_params update = { at, found_at, { 0 } };
     // The stream is non-blocking, so its capture does not affect prepare.
@@ -145,7 +142,7 @@ static void check_capture(enum ptx_capture_mode mode)
     assert_message("ptx_quantize_backward_prepare()");
     require(ptx_loss_scale_update_prepare(operations, &update));
     require(ptx_loss_scale_update(operations, &update, gpu.stream));
-    ptx_graph *graph = end_capture(&gpu, gpu.stream);
+    OWNED(ptx_graph) *graph = end_capture(gpu.stream);
     const struct ptx_graph_info *info = ptx_graph_get_info(graph);
     assert_int_equal(info->kernel_nodes, 1);
     assert_int_equal(info->nodes, 1);
@@ -153,10 +150,6 @@ static void check_capture(enum ptx_capture_mode mode)
         require(ptx_graph_launch(graph, gpu.stream));
     download(state, 0, &scale, sizeof scale);
     assert_true(scale.scale == 128.0f);
-    ptx_graph_destroy(&graph);
-    ptx_buffer_destroy(&found);
-    ptx_buffer_destroy(&state);
-    ptx_operations_destroy(&operations);
 }
 
 TEST(test_capture)
@@ -171,10 +164,10 @@ TEST(test_prepared_calls_can_be_captured)
 {
     enum { COUNT = 600 };
     static const uint16_t zeros[COUNT + 2];
-    ptx_operations *operations = create();
+    OWNED(ptx_operations) *operations = create();
     ptx_buffer *x = upload(zeros, sizeof zeros), *dy = upload(zeros, sizeof zeros);
-    ptx_buffer *scales = upload((const float[]) { 1, 2, 3 }, 3 * sizeof(float));
-    ptx_buffer *zero_points = upload((const int32_t[]) { 0, 1, 2 }, 3 * sizeof(int32_t));
+    OWNED(ptx_buffer) *scales = upload((const float[]) { 1, 2, 3 }, 3 * sizeof(float));
+    OWNED(ptx_buffer) *zero_points = upload((const int32_t[]) { 0, 1, 2 }, 3 * sizeof(int32_t));
     struct ptx_quantize_backward_params p = { .dtype = PTX_BF16, .channels = 3, .inner = 1 };
     p.scales = ptx_buffer_address(scales);
     p.zero_points = ptx_buffer_address(zero_points);
@@ -219,17 +212,10 @@ TEST(test_prepared_calls_can_be_captured)
     s.scale_inv = c.amax + 4;
     s.formats = p.zero_points;
     require(ptx_delayed_scale_update(operations, &s, gpu.stream));
-    ptx_graph *graph = end_capture(&gpu, gpu.stream);
+    OWNED(ptx_graph) *graph = end_capture(gpu.stream);
     assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, 7);
-    ptx_graph_destroy(&graph);
-    ptx_operations_destroy(&operations);
-    ptx_buffer_destroy(&zero_points);
-    ptx_buffer_destroy(&scales);
     ptx_buffer_destroy(&dy);
     ptx_buffer_destroy(&x);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -30,8 +30,7 @@ static struct ptx_observer_update_params good(ptx_type dtype)
 
 static void put(int part, const void *data, size_t bytes)
 {
-    require(ptx_buffer_upload(scene.memory, (size_t)part * PART, data, bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(scene.memory, (size_t)part * PART, data, bytes, gpu.stream));
 }
 
 static void expect(const struct ptx_observer_state *state, float scale, int32_t zero_point)
@@ -51,7 +50,7 @@ static void check_steps(ptx_type dtype, struct ptx_observer_update_params p,
                         struct ref_observer rule)
 {
     static double x[COUNT];
-    struct random r = gpu_random(&gpu, "observer");
+    struct random r = gpu_random("observer");
     struct ptx_observer_state state = fresh;
     put(AT_STATE, &state, sizeof state);
     for (int step = 0; step < STEPS; step++) {
@@ -95,7 +94,7 @@ TEST_WITH(test_captured, set_up, tear_down)
     require(ptx_observer_update_prepare(scene.operations, &p));
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     require(ptx_observer_update(scene.operations, &p, gpu.stream));
-    ptx_graph *graph = ptx_capture_end(gpu.device, gpu.stream);
+    OWNED(ptx_graph) *graph = ptx_capture_end(gpu.device, gpu.stream);
     assert_non_null(graph);
     put(AT_X, x, sizeof x);
     put(AT_STATE, &(struct ptx_observer_state) { -4, 8, INFINITY, -INFINITY }, sizeof fresh);
@@ -103,10 +102,6 @@ TEST_WITH(test_captured, set_up, tear_down)
     expect(&(struct ptx_observer_state) { -6, 9, INFINITY, -INFINITY }, 1, -2);
     require(ptx_graph_launch(graph, gpu.stream));
     expect(&(struct ptx_observer_state) { -7, 9.5f, INFINITY, -INFINITY }, 16.5f / 15, -2);
-    ptx_graph_destroy(&graph);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

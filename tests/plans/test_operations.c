@@ -127,7 +127,7 @@ TEST(test_quantize)
 {
     static const int32_t bounds[][2] = { { -128, 127 }, { 0, 255 }, { -8, 7 }, { 3, 3 } };
     static struct trial trial;
-    struct random r = gpu_random(&gpu, "quantize");
+    struct random r = gpu_random("quantize");
     ptx_operations *operations = create();
     for (int k = 0; k < 160; k += SANITIZED_EVERY(5)) {
         const int32_t *bound = bounds[k % 4];
@@ -179,11 +179,10 @@ static void check_lerp(ptx_operations *operations, struct random *r, ptx_type dt
 
 TEST(test_lerp)
 {
-    struct random r = gpu_random(&gpu, "lerp");
-    ptx_operations *operations = create();
+    struct random r = gpu_random("lerp");
+    OWNED(ptx_operations) *operations = create();
     for (int k = 0; k < 60; k += SANITIZED_EVERY(3))
         check_lerp(operations, &r, dtypes[k % 4], k / 4 % WANTS);
-    ptx_operations_destroy(&operations);
 }
 
 // ---- floats of 8 bits ---------------------------------------------------------------------------
@@ -259,8 +258,8 @@ static void check_delayed_scale(ptx_operations *operations, struct random *r, st
 /// Some steps of training: casts with the scales of the step before, then the update.
 TEST(test_delayed_scaling)
 {
-    struct random r = gpu_random(&gpu, "fp8");
-    ptx_operations *operations = create();
+    struct random r = gpu_random("fp8");
+    OWNED(ptx_operations) *operations = create();
     struct scaling s = { .history = { 0 } };
     for (unsigned t = 0; t < FP8_TENSORS; t++) {
         s.scale[t] = s.scale_inv[t] = 1;
@@ -274,7 +273,6 @@ TEST(test_delayed_scaling)
         check_delayed_scale(operations, &r, &s);
     }
     ptx_buffer_destroy(&s.on_device);
-    ptx_operations_destroy(&operations);
 }
 
 // ---- fake quantize ------------------------------------------------------------------------------
@@ -313,7 +311,7 @@ static void check_fake_quantize(ptx_operations *operations, struct trial *t, str
         .learned_zero_points = form != BY_VALUE && random_below(r, 2),
     };
     const size_t skip = t->offset * ref_bytes(t->type);
-    ptx_buffer *learned = NULL;
+    OWNED(ptx_buffer) *learned = NULL;
     if (p.learned_zero_points) {
         learned = learned_zero_points(t, r, q_min, q_max);
         p.zero_points = ptx_buffer_address(learned);
@@ -328,15 +326,14 @@ static void check_fake_quantize(ptx_operations *operations, struct trial *t, str
     download(in_place ? t->x_buffer : t->dx_buffer, in_place ? skip : 0, t->got,
              (size_t)t->n * ref_bytes(t->type));
     assert_tensor(t->type, t->got, t->want, t->n);
-    ptx_buffer_destroy(&learned);
 }
 
 TEST(test_fake_quantize)
 {
     static const int32_t bounds[][2] = { { -128, 127 }, { 0, 255 }, { -8, 7 }, { 3, 3 } };
     static struct trial trial;
-    struct random r = gpu_random(&gpu, "fake quantize");
-    ptx_operations *operations = create();
+    struct random r = gpu_random("fake quantize");
+    OWNED(ptx_operations) *operations = create();
     for (int k = 0; k < 160; k += SANITIZED_EVERY(5)) {
         const int32_t *bound = bounds[k % 4];
         fill(&trial, &r, dtypes[k / 4 % 4], bound[0], bound[1]);
@@ -344,7 +341,6 @@ TEST(test_fake_quantize)
                             bound[1]);
         empty(&trial);
     }
-    ptx_operations_destroy(&operations);
 }
 
 static void check_groups(ptx_operations *operations, struct trial *t, struct random *r)
@@ -386,8 +382,8 @@ TEST(test_fake_quantize_groups)
 {
     static const ptx_type narrow[] = { PTX_F32, PTX_F16, PTX_BF16 };
     static struct trial trial;
-    struct random r = gpu_random(&gpu, "groups");
-    ptx_operations *operations = create();
+    struct random r = gpu_random("groups");
+    OWNED(ptx_operations) *operations = create();
     for (int k = 0; k < 60; k += SANITIZED_EVERY(4)) {
         fill(&trial, &r, narrow[k % 3], -8, 7);
         ptx_buffer_destroy(&trial.scales);
@@ -397,7 +393,6 @@ TEST(test_fake_quantize_groups)
         check_groups(operations, &trial, &r);
         empty(&trial);
     }
-    ptx_operations_destroy(&operations);
 }
 
 // ---- loss scale ---------------------------------------------------------------------------------
@@ -409,8 +404,8 @@ static void check_steps(ptx_operations *operations, struct random *r,
                         int steps)
 {
     struct ptx_loss_scale_state host = { 65536.0f, 0 }, got, want = host;
-    ptx_buffer *state = upload(&host, sizeof host);
-    ptx_buffer *found = upload(&(float) { 0 }, sizeof(float));
+    OWNED(ptx_buffer) *state = upload(&host, sizeof host);
+    OWNED(ptx_buffer) *found = upload(&(float) { 0 }, sizeof(float));
     const struct ptx_loss_scale_update_params update = {
         ptx_buffer_address(state), ptx_buffer_address(found),
         params ? *params : (struct ptx_loss_scale_params) { 0 }
@@ -430,14 +425,12 @@ static void check_steps(ptx_operations *operations, struct random *r,
                      got.growth_tracker, (double)host.scale, host.growth_tracker,
                      (double)want.scale, want.growth_tracker);
     }
-    ptx_buffer_destroy(&found);
-    ptx_buffer_destroy(&state);
 }
 
 TEST(test_loss_scale)
 {
-    struct random r = gpu_random(&gpu, "loss scale");
-    ptx_operations *operations = create();
+    struct random r = gpu_random("loss scale");
+    OWNED(ptx_operations) *operations = create();
     check_steps(operations, &r, NULL,
                 (struct ref_loss_scale) { 2.0f, 0.5f, 2000, 0.0f, INFINITY, 1 }, 500);
     check_steps(operations, &r, &(struct ptx_loss_scale_params) { .interval = 20 },
@@ -445,7 +438,6 @@ TEST(test_loss_scale)
     const struct ptx_loss_scale_params all = { 1.7f, 0.3f, 7, 0.001f, 1e6f, 3 };
     check_steps(operations, &r, &all, (struct ref_loss_scale) { 1.7f, 0.3f, 7, 0.001f, 1e6f, 3 },
                 5000);
-    ptx_operations_destroy(&operations);
 }
 
 /// The numbers of GradScaler: 65536, doubled after 2000 good steps, halved by a bad one.
@@ -474,7 +466,4 @@ TEST(test_loss_scale_is_that_of_gradscaler)
     assert_true(s.scale == 4.0f && s.growth_tracker == 0);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

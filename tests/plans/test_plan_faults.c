@@ -233,7 +233,7 @@ static void a_kernel_is_loaded_and_not_bound(void **state)
 static void a_failed_move_is_forgotten(void **state)
 {
     (void)state;
-    ptx_step_plan *plan = subject_create(&subjects[STEP_SUBJECT]);
+    OWNED(ptx_step_plan) *plan = subject_create(&subjects[STEP_SUBJECT]);
     struct ptx_step_tensor moved = scene.step[0], onto = scene.step[2];
     moved.gradient = scene_place(&scene, SCENE_STEP_TENSORS, 0); // free
     onto.gradient = scene.step[0].gradient;
@@ -252,7 +252,6 @@ static void a_failed_move_is_forgotten(void **state)
     }
     assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &moved, NULL), PTX_OK);
     assert_int_equal(ptx_step_plan_set_addresses(plan, 2, 1, &onto, NULL), PTX_OK);
-    ptx_step_plan_destroy(&plan);
 }
 
 // A phase or a run that fails after a launch has done a part: no phase is taken from what it left.
@@ -269,7 +268,7 @@ static void nothing_follows_a_failure(void **state)
         { ptx_step_plan_run, 2 },
     };
     phase *phases[] = { ptx_step_plan_norm_sq, ptx_step_plan_finish };
-    ptx_step_plan *plan = subject_create(&subjects[STEP_SUBJECT]);
+    OWNED(ptx_step_plan) *plan = subject_create(&subjects[STEP_SUBJECT]);
     (void)state;
 
     for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -293,7 +292,6 @@ static void nothing_follows_a_failure(void **state)
         }
         assert_true(parts > 0);
     }
-    ptx_step_plan_destroy(&plan);
 }
 
 static struct {
@@ -403,13 +401,12 @@ static void a_capture_ends_after_a_failed_run(void **state)
         assert_int_equal(status, failed ? PTX_ERROR_DRIVER : PTX_OK);
         if (failed && !strstr(ptx_error_message(), failed))
             fail_msg("failing %s, call %d: %s", failed, failing, ptx_error_message());
-        ptx_graph *graph = ptx_capture_end(scene.device, stream);
+        OWNED(ptx_graph) *graph = ptx_capture_end(scene.device, stream);
         if (!graph)
             fail_msg("failing %s, call %d: %s", failed, failing, ptx_error_message());
         const size_t kernels = ptx_graph_get_info(graph)->kernel_nodes;
         begun += failed && kernels > 0;
         assert_true(failed || kernels == ptxp_muon_launches(products));
-        ptx_graph_destroy(&graph);
     }
     assert_true(begun > 0);
     ptx_stream_destroy(scene.device, &stream);

@@ -172,8 +172,8 @@ TEST_WITH(test_shared_scalars, set_up, NULL)
 TEST_WITH(test_own_memory, set_up, NULL)
 {
     clip_tensors[2].count = step_tensors[2].count = 1;
-    ptx_clip_plan *clip = create(&kinds[CLIP_KIND]);
-    ptx_step_plan *step = create(&kinds[STEP_KIND]);
+    OWNED(ptx_clip_plan) *clip = create(&kinds[CLIP_KIND]);
+    OWNED(ptx_step_plan) *step = create(&kinds[STEP_KIND]);
     const CUdeviceptr of_clip[] = { ptx_clip_plan_get_info(clip)->records,
                                     ptx_clip_plan_get_info(clip)->sums,
                                     ptx_clip_plan_get_info(clip)->summary };
@@ -190,8 +190,6 @@ TEST_WITH(test_own_memory, set_up, NULL)
                        "tensor 2's gradient");
         expect_failure(PTX_ERROR_INVALID, "the plan's own memory overlap");
     }
-    ptx_clip_plan_destroy(&clip);
-    ptx_step_plan_destroy(&step);
 }
 
 // Memory that was freed, of a tensor that moves, of one that stays, and of a scalar.
@@ -234,8 +232,8 @@ TEST_WITH(test_freed_memory, set_up, NULL)
 static float count_of(unsigned t)
 {
     float count;
-    require(ptx_buffer_download(memory, place(t, STEP) - base, &count, sizeof count, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(
+        ptx_buffer_download(memory, place(t, STEP) - base, &count, sizeof count, gpu.stream));
     return count;
 }
 
@@ -248,11 +246,10 @@ TEST_WITH(test_tensors_without_elements, set_up, NULL)
             for (unsigned a = 0; a < ARRAYS; a++)
                 *address(t, a) = 0;
         }
-        ptx_step_plan *plan = create(&kinds[STEP_KIND]);
+        OWNED(ptx_step_plan) *plan = create(&kinds[STEP_KIND]);
         require(ptx_step_plan_run(plan, gpu.stream));
         for (unsigned t = 1; t < TENSORS; t++)
             assert_true(count_of(t) == 1.0f);
-        ptx_step_plan_destroy(&plan);
     }
 }
 

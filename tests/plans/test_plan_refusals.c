@@ -163,8 +163,8 @@ TEST_WITH(test_calls, set_up, NULL)
     struct ptx_clip_record records[3];
 
     step_groups[0].hyper_at = place(TENSORS, 0);
-    ptx_clip_plan *clip = create(&kinds[CLIP_KIND]);
-    ptx_step_plan *step = create(&kinds[STEP_KIND]);
+    OWNED(ptx_clip_plan) *clip = create(&kinds[CLIP_KIND]);
+    OWNED(ptx_step_plan) *step = create(&kinds[STEP_KIND]);
     const uint64_t chunks = ptx_clip_plan_get_info(clip)->chunks;
     REFUSED("group is 1; the plan has groups 0 to 0", clip_plan_set_max_norm, clip, 1, 1, s);
     REFUSED("max_norm is nan", clip_plan_set_max_norm, clip, 0, NAN, s);
@@ -180,8 +180,6 @@ TEST_WITH(test_calls, set_up, NULL)
     REFUSED("chunks from 1 on", clip_plan_norm_sq_chunks, clip, 1, UINT64_MAX, s);
     REFUSED("the scalars of group 0 are the caller's", step_plan_set_hyper, step, 0,
             &step_groups[0].hyper, s);
-    ptx_clip_plan_destroy(&clip);
-    ptx_step_plan_destroy(&step);
 }
 
 TEST_WITH(test_nothing_given, set_up, NULL)

@@ -13,10 +13,6 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_TYPES = PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(F64) | PTX_TYPE_BIT(F16) | PTX_TYPE_BIT(BF16) };
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
-
-static struct gpu gpu;
 static struct clip_set clip;
 static struct clip_expected clip_expected;
 static struct ptx_clip_params clip_params;
@@ -28,10 +24,8 @@ static void clip_random(struct random *r, unsigned trial)
     const struct clip_shape shape = { .tensors = 1 + random_below(r, 12),
                                       .groups = 1 + random_below(r, 4),
                                       .most = 2500,
-                                      .types = ALL_TYPES,
-                                      .data = DATA_PLAIN,
                                       .aligned = trial % 2 };
-    clip_set_create(&clip, &gpu, r, &shape);
+    clip_set_create(&clip, r, &shape);
     clip_params = clip_set_params(&clip);
     clip_params.nonfinite = (ptx_nonfinite)(trial % 3);
     clip_params.measure_only = trial % 7 == 3;
@@ -40,7 +34,7 @@ static void clip_random(struct random *r, unsigned trial)
 static struct any_plan clip_plan(const struct caller_scalars *scalars)
 {
     CALLER_SCALARS_SET(scalars, &clip_params);
-    return (struct any_plan) { .clip = clip_create(&gpu, &clip_params),
+    return (struct any_plan) { .clip = clip_create(&clip_params),
                                .measures = clip_params.measure_only };
 }
 
@@ -57,21 +51,15 @@ static void clip_check(struct any_plan plan, bool found)
     clip_set_check(&clip, plan.clip, &clip_expected);
 }
 
-static void clip_destroy(void)
-{
-    clip_set_destroy(&clip);
-}
-
 static void step_random(struct random *r, unsigned trial)
 {
-    const struct step_shape shape = { .tensors = 2 + random_below(r, 6),
+    const struct step_shape shape = { ALL_STEPS,
+                                      .tensors = 2 + random_below(r, 6),
                                       .groups = 1 + random_below(r, 3),
                                       .norm_groups = 1 + random_below(r, 3),
                                       .most = 1500,
-                                      .rules = ALL_RULES,
-                                      .formats = ALL_FORMATS,
                                       .aligned = trial % 2 };
-    step_set_create(&steps, &gpu, r, &shape);
+    step_set_create(&steps, r, &shape);
     steps.gradients = (ptx_step_gradients)(trial % 3);
     step_params = step_set_params(&steps);
     step_params.loss_scale = 8;
@@ -80,7 +68,7 @@ static void step_random(struct random *r, unsigned trial)
 static struct any_plan step_plan(const struct caller_scalars *scalars)
 {
     CALLER_SCALARS_SET(scalars, &step_params);
-    return (struct any_plan) { .step = step_create(&gpu, &step_params) };
+    return (struct any_plan) { .step = step_create(&step_params) };
 }
 
 static bool step_expect(struct random *r, float loss_scale, bool bad)
@@ -94,14 +82,8 @@ static void step_check(struct any_plan plan, bool found)
     struct ptx_clip_summary summary;
 
     step_set_check(&steps, "scalars of the caller");
-    require(ptx_step_plan_read(plan.step, 0, 0, NULL, &summary, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_step_plan_read(plan.step, 0, 0, NULL, &summary, gpu.stream));
     assert_true(summary.found_inf == (found ? 1.0f : 0.0f));
-}
-
-static void step_destroy(void)
-{
-    step_set_destroy(&steps);
 }
 
 enum kind { CLIP, STEP, KINDS };
@@ -114,12 +96,11 @@ static const struct {
     struct any_plan (*plan)(const struct caller_scalars *scalars);
     bool (*expect)(struct random *r, float loss_scale, bool bad); ///< one step on the host
     void (*check)(struct any_plan plan, bool found);
-    void (*destroy)(void); ///< the set
 } kinds[KINDS] = {
     { "scalars of the caller, clip", 1, &clip.groups, clip.max_norms, &clip.found_inf, clip_random,
-      clip_plan, clip_expect, clip_check, clip_destroy },
+      clip_plan, clip_expect, clip_check },
     { "scalars of the caller, step", 8, &steps.norm_groups, steps.max_norms, &steps.found_inf,
-      step_random, step_plan, step_expect, step_check, step_destroy },
+      step_random, step_plan, step_expect, step_check },
 };
 
 static void check_scalars(enum kind k, struct random *r, unsigned has)
@@ -129,9 +110,9 @@ static void check_scalars(enum kind k, struct random *r, unsigned has)
 
     // The caller's may be values that the next plan's creation refuses.
     memcpy(own, kinds[k].max_norms, *kinds[k].groups * sizeof *own);
-    caller_scalars_create(&scalars, &gpu, r, has);
+    caller_scalars_create(&scalars, r, has);
     struct any_plan plan = kinds[k].plan(&scalars);
-    ptx_graph *graph = plan_capture(&gpu, plan);
+    ptx_graph *graph = plan_capture(plan);
     for (unsigned step = 0; step < 6; step++) {
         caller_scalars_change(&scalars, r);
         if (has & CALLER_MAX_NORMS)
@@ -139,7 +120,7 @@ static void check_scalars(enum kind k, struct random *r, unsigned has)
         *kinds[k].found_inf = has & CALLER_FOUND_INF ? scalars.values.found_inf : 0;
         const bool found =
             kinds[k].expect(r, caller_scalars_loss_scale(&scalars, kinds[k].loss_scale), step == 4);
-        plan_run(&gpu, plan, (enum plan_form)(step % 3), graph);
+        plan_run(plan, (enum plan_form)(step % 3), graph);
         kinds[k].check(plan, found);
         caller_scalars_check(&scalars, found);
     }
@@ -157,11 +138,10 @@ TEST(test_random_sets)
     static const unsigned scale[] = { 0, CALLER_LOSS_SCALE, CALLER_STATE, CALLER_UPDATED_STATE };
 
     for (enum kind k = CLIP; k < KINDS; k++) {
-        struct random r = gpu_random(&gpu, kinds[k].name);
+        struct random r = gpu_random(kinds[k].name);
         for (unsigned trial = 0; trial < 32; trial += SANITIZED_EVERY(5)) {
             kinds[k].random(&r, trial);
             check_scalars(k, &r, trial % 8 | scale[trial / 8]);
-            kinds[k].destroy();
         }
     }
 }
@@ -170,7 +150,7 @@ TEST(test_random_sets)
 // max_norm may then be left out.
 TEST(test_setters)
 {
-    struct random r = gpu_random(&gpu, "setters of the caller's");
+    struct random r = gpu_random("setters of the caller's");
     const struct ptx_loss_scale_state one = { .scale = 1 };
 
     for (unsigned trial = 0; trial < 4; trial++) {
@@ -180,7 +160,7 @@ TEST(test_setters)
         kinds[k].random(&r, trial);
         clip_params.group_max_norms = NULL;
         clip_params.max_norm = step_params.max_norm = limit ? 0.0f : 1.0f;
-        caller_scalars_create(&scalars, &gpu, &r, limit ? CALLER_MAX_NORMS : CALLER_LOSS_SCALE);
+        caller_scalars_create(&scalars, &r, limit ? CALLER_MAX_NORMS : CALLER_LOSS_SCALE);
         struct any_plan plan = kinds[k].plan(&scalars);
         const ptx_status norm = k == CLIP ? ptx_clip_plan_set_max_norm(plan.clip, 0, 1, gpu.stream)
                                           : ptx_step_plan_set_max_norm(plan.step, 0, 1, gpu.stream);
@@ -198,7 +178,6 @@ TEST(test_setters)
         ptx_clip_plan_destroy(&plan.clip);
         ptx_step_plan_destroy(&plan.step);
         caller_scalars_destroy(&scalars);
-        kinds[k].destroy();
     }
 }
 
@@ -208,25 +187,18 @@ TEST(test_setters)
 // the sums at the caller's address.
 TEST(test_packed_sets)
 {
-    struct random r = gpu_random(&gpu, "scalars of the caller, packed");
-    const struct clip_shape shape = { .tensors = 2300,
-                                      .groups = 3,
-                                      .most = 30,
-                                      .types = PTX_TYPE_BIT(F32),
-                                      .data = DATA_PLAIN,
-                                      .aligned = true };
-    ptx_buffer *sums = ptx_buffer_create(gpu.device, shape.groups * sizeof(double));
-
-    assert_non_null(sums);
-    clip_set_create(&clip, &gpu, &r, &shape);
+    struct random r = gpu_random("scalars of the caller, packed");
+    const struct clip_shape shape = {
+        .tensors = 2300, .groups = 3, .most = 30, .types = PTX_TYPE_BIT(F32), .aligned = true
+    };
+    OWNED(ptx_buffer) *sums = made(ptx_buffer_create(gpu.device, shape.groups * sizeof(double)));
+    clip_set_create(&clip, &r, &shape);
     clip_params = clip_set_params(&clip);
     clip_params.nonfinite = PTX_NONFINITE_SKIP;
     for (unsigned own = 0; own < 2; own++) {
         clip_params.sums_at = own ? 0 : ptx_buffer_address(sums);
         check_scalars(CLIP, &r, CALLER_MAX_NORMS | CALLER_FOUND_INF | CALLER_FOUND_INF_TO);
     }
-    clip_set_destroy(&clip);
-    ptx_buffer_destroy(&sums);
 }
 
 // Two plans, each with its own gradients, share their norms. Each plan's sums have their own row;
@@ -235,23 +207,22 @@ TEST(test_shared_sums)
 {
     enum { GROUPS = 3, PLANS = 2 };
     static struct clip_set sets[PLANS];
-    struct random r = gpu_random(&gpu, "shared sums");
-    const struct clip_shape shape = {
-        .tensors = 7, .groups = GROUPS, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
-    ptx_buffer *sums = ptx_buffer_create(gpu.device, (size_t)PLANS * GROUPS * sizeof(double));
+    struct random r = gpu_random("shared sums");
+    const struct clip_shape shape = { .tensors = 7, .groups = GROUPS, .most = 2500 };
+    OWNED(ptx_buffer) *sums =
+        ptx_buffer_create(gpu.device, (size_t)PLANS * GROUPS * sizeof(double));
     struct clip_expected expected[PLANS];
     ptx_clip_plan *plans[PLANS];
 
     assert_non_null(sums);
     for (unsigned k = 0; k < PLANS; k++) {
-        clip_set_create(&sets[k], &gpu, &r, &shape);
+        clip_set_create(&sets[k], &r, &shape);
         memcpy(sets[k].max_norms, sets[0].max_norms, sizeof sets[0].max_norms);
         struct ptx_clip_params params = clip_set_params(&sets[k]);
         params.sum_rows = PLANS;
         params.sum_row = PLANS - 1 - k;
         params.sums_at = ptx_buffer_address(sums);
-        plans[k] = clip_create(&gpu, &params);
+        plans[k] = clip_create(&params);
         assert_true(ptx_clip_plan_get_info(plans[k])->sums == params.sums_at);
         params.measure_only = true; // the gradients stay for now
         clip_set_expect(&sets[k], &params, 1.0f, &expected[k]);
@@ -274,57 +245,44 @@ TEST(test_shared_sums)
         assert_int_equal(ptx_clip_plan_run(plans[k], gpu.stream), PTX_ERROR_INVALID);
         assert_non_null(strstr(ptx_error_message(), "the plan shares its norm"));
     }
-    for (unsigned k = 0; k < PLANS; k++) {
+    for (unsigned k = 0; k < PLANS; k++)
         ptx_clip_plan_destroy(&plans[k]);
-        clip_set_destroy(&sets[k]);
-    }
-    ptx_buffer_destroy(&sums);
 }
 
 // The sums of one plan at the caller's address: a run writes them too.
 TEST(test_sums_of_one_plan)
 {
-    struct random r = gpu_random(&gpu, "sums of one clip plan");
-    const struct clip_shape shape = {
-        .tensors = 7, .groups = 3, .most = 2500, .types = ALL_TYPES, .data = DATA_PLAIN
-    };
+    struct random r = gpu_random("sums of one clip plan");
+    const struct clip_shape shape = { .tensors = 7, .groups = 3, .most = 2500 };
     double got[3];
-    ptx_buffer *sums = ptx_buffer_create(gpu.device, sizeof got);
+    OWNED(ptx_buffer) *sums = ptx_buffer_create(gpu.device, sizeof got);
     struct clip_expected expected;
 
     assert_non_null(sums);
-    clip_set_create(&clip, &gpu, &r, &shape);
+    clip_set_create(&clip, &r, &shape);
     struct ptx_clip_params params = clip_set_params(&clip);
     params.sums_at = ptx_buffer_address(sums);
-    ptx_clip_plan *plan = clip_create(&gpu, &params);
+    OWNED(ptx_clip_plan) *plan = clip_create(&params);
     clip_set_expect(&clip, &params, 1.0f, &expected);
     require(ptx_clip_plan_run(plan, gpu.stream));
     clip_set_check(&clip, plan, &expected);
-    require(ptx_buffer_download(sums, 0, got, sizeof got, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(sums, 0, got, sizeof got, gpu.stream));
     assert_memory_equal(got, expected.sums, sizeof got);
-    ptx_clip_plan_destroy(&plan);
-    clip_set_destroy(&clip);
-    ptx_buffer_destroy(&sums);
 }
 
 // ---- step plans ---------------------------------------------------------------------------------
 
-static const struct step_shape plain = { .tensors = 8,
-                                         .groups = 2,
-                                         .norm_groups = 2,
-                                         .most = 1000,
-                                         .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS };
+static const struct step_shape plain = { ALL_STEPS, .tensors = 8, .groups = 2, .norm_groups = 2,
+                                         .most = 1000 };
 
 // Without a limit there is no norm, but the inputs still count. A limit that is read, or a result
 // that is written, needs a norm.
 TEST(test_no_limit)
 {
-    struct random r = gpu_random(&gpu, "scalars of the caller, no limit");
+    struct random r = gpu_random("scalars of the caller, no limit");
     struct ptx_step_description d;
 
-    step_set_create(&steps, &gpu, &r, &plain);
+    step_set_create(&steps, &r, &plain);
     step_params = step_set_params(&steps);
     step_params.max_norm = INFINITY;
     step_params.loss_scale = 8;
@@ -342,23 +300,20 @@ TEST(test_no_limit)
     step_params.found_inf_to = 16;
     require(ptx_step_describe(&step_params, &d));
     assert_true(d.bytes > bytes);
-    step_set_destroy(&steps);
 }
 
 // A norm group is not called as a hyperparameter group is.
 TEST(test_norm_groups)
 {
-    struct random r = gpu_random(&gpu, "norm groups of a setter, step");
+    struct random r = gpu_random("norm groups of a setter, step");
 
-    step_set_create(&steps, &gpu, &r, &plain);
+    step_set_create(&steps, &r, &plain);
     struct ptx_step_params params = step_set_params(&steps);
     params.norm_group_count = 9;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     require(ptx_step_plan_set_max_norm(plan, 8, 1, gpu.stream));
     expect_refused(ptx_step_plan_set_max_norm(plan, 9, 1, gpu.stream),
                    "norm_group is 9; the plan has norm groups 0 to 8");
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&steps);
 }
 
 struct settings {
@@ -395,18 +350,18 @@ static void expect_step(struct random *r, struct ptx_step_params params,
 // stay. The capture itself sets nothing.
 TEST(test_captured_setters)
 {
-    struct random r = gpu_random(&gpu, "captured setters");
+    struct random r = gpu_random("captured setters");
 
-    step_set_create(&steps, &gpu, &r, &plain);
+    step_set_create(&steps, &r, &plain);
     const struct ptx_step_params params = step_set_params(&steps);
     const struct settings launched = { 0.01, 2.0f, 16.0f, steps.tensors[0].gradient };
     const struct settings captured = { 0.03, 0.5f, 4.0f, 0 };
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     apply(plan, &launched);
     require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
     apply(plan, &captured);
     require(ptx_step_plan_run(plan, gpu.stream));
-    ptx_graph *graph = end_capture(&gpu, gpu.stream);
+    OWNED(ptx_graph) *graph = end_capture(gpu.stream);
     const struct ptx_graph_info *info = ptx_graph_get_info(graph);
     assert_int_equal(info->kernel_nodes, steps.groups + 6); // three setters, three of the run
     assert_int_equal(info->nodes, info->kernel_nodes);
@@ -422,9 +377,6 @@ TEST(test_captured_setters)
         step_set_check(&steps, "after a replay");
         apply(plan, &launched);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&steps);
 }
 
 // All that ptxgen.torch sets.
@@ -445,7 +397,7 @@ static void set_all(ptx_step_plan *plan, const struct settings *to, CUstream str
 
 static size_t nodes_of(ptx_graph **graph, CUstream stream)
 {
-    *graph = end_capture(&gpu, stream);
+    *graph = end_capture(stream);
     return ptx_graph_get_info(*graph)->kernel_nodes;
 }
 
@@ -453,15 +405,15 @@ static size_t nodes_of(ptx_graph **graph, CUstream stream)
 TEST(test_setters_captured_again)
 {
     enum { OF_RUN = 3 }; // launches
-    struct random r = gpu_random(&gpu, "setters captured again");
+    struct random r = gpu_random("setters captured again");
 
-    step_set_create(&steps, &gpu, &r, &plain);
+    step_set_create(&steps, &r, &plain);
     struct ptx_step_params params = step_set_params(&steps);
     const struct settings first = { 0.01, 2.0f, 1.0f, steps.tensors[0].gradient };
     const struct settings then = { 0.03, 0.5f, 1.0f, 0 };
     const struct settings *const turns[] = { &first, &first, &then };
     const size_t setters = steps.groups + 2;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     ptx_graph *graph = NULL, *other = NULL;
     CUstream beside = ptx_stream_create(gpu.device);
 
@@ -493,13 +445,11 @@ TEST(test_setters_captured_again)
     ptx_graph_destroy(&graph);
     ptx_graph_destroy(&other);
     ptx_stream_destroy(gpu.device, &beside);
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&steps);
 }
 
 int main(void)
 {
     // On the emulator: so few multiprocessors that blocks draw tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=2", 0);
-    return gpu_tests_run(&gpu);
+    return gpu_tests_run();
 }

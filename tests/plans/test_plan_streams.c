@@ -12,7 +12,6 @@
 
 #define STREAM_LEGACY ((CUstream)(uintptr_t)1)
 
-static struct gpu gpu;
 static int set_up(void **state)
 {
     scene_set_up(state);
@@ -37,10 +36,9 @@ static void come_before(const struct call *call, void *object, CUstream stream)
 
 static void expect_captured(CUstream stream, int kernels)
 {
-    ptx_graph *graph = end_capture(&gpu, stream);
+    OWNED(ptx_graph) *graph = end_capture(stream);
     assert_int_equal(ptx_graph_get_info(graph)->kernel_nodes, kernels);
     assert_int_equal(ptx_graph_get_info(graph)->nodes, kernels);
-    ptx_graph_destroy(&graph);
 }
 
 // What compiles is refused on a stream that is being captured; the capture goes on.
@@ -148,9 +146,8 @@ TEST_WITH(two_threads, set_up, scene_tear_down)
     pthread_join(thread, NULL);
     for (int k = 0; k < 2; k++)
         assert_int_equal(runners[k].taken + runners[k].refused, RUNS);
-    require(ptx_buffer_download(scene.memory, scene.step[0].step - scene.at, &steps, sizeof steps,
-                                gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(scene.memory, scene.step[0].step - scene.at, &steps,
+                                     sizeof steps, gpu.stream));
     if (subject == &subjects[STEP_SUBJECT])
         assert_true(steps == (float)(runners[0].taken + runners[1].taken));
     subject->destroy(object);
@@ -207,12 +204,12 @@ int main(void)
 {
     int failed = 0;
 
-    gpu_open(&gpu);
+    gpu_open();
     for (int i = 0; i < SUBJECTS; i++)
         failed += tests_run_on(&subjects[i]);
     const struct CMUnitTest last[] = { cmocka_unit_test_setup_teardown(an_earlier_kernel_failed,
                                                                        set_up, scene_tear_down) };
     failed += cmocka_run_group_tests_name("a fault", last, NULL, NULL);
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }

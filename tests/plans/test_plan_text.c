@@ -389,9 +389,7 @@ TEST(test_last_element)
 
     for (size_t k = 0; k < sizeof wholes / sizeof *wholes; k++) {
         struct ptx_step_tensor tensor = tensor_of(PTX_STEP_FORMAT_STOCHASTIC);
-        const struct ptx_step_params params = {
-            .tensors = &tensor, .tensor_count = 1, .groups = &group, .group_count = 1, .max_norm = 1
-        };
+        const struct ptx_step_params params = { ONE_TENSOR(tensor, group), .max_norm = 1 };
         tensor.count = 512;
         tensor.whole = wholes[k];
         require(ptx_step_describe(&params, &d));

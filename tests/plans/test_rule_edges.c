@@ -110,7 +110,6 @@ static bool same(float is, float want)
     return (isnan(is) && isnan(want)) || !memcmp(&is, &want, sizeof is);
 }
 
-static struct gpu gpu;
 static float arrays[ARRAYS][ROOM];
 
 static void fill(void)
@@ -145,11 +144,9 @@ static void check(float divisor, bool roots)
 static void run(const struct ptx_rule_params *own, const float scalars[][2], unsigned count,
                 void (*check_run)(const float scalars[2], const void *user))
 {
-    ptx_rule *rule = ptx_rule_create(own);
-    if (!rule)
-        fail_msg("%s", ptx_error_message());
+    OWNED(ptx_rule) *rule = made(ptx_rule_create(own));
     assert_true(ptx_rule_get_info(rule)->quick);
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof arrays + 256);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, sizeof arrays + 256);
     const CUdeviceptr at = ptx_buffer_address(memory);
     struct ptx_step_tensor tensor = { .parameter = at,
                                       .gradient = at + sizeof *arrays,
@@ -160,15 +157,9 @@ static void run(const struct ptx_rule_params *own, const float scalars[][2], uns
 
     for (unsigned k = 0; k < STATES && own->states[k].name; k++)
         tensor.state[k] = at + (2 + k) * sizeof *arrays;
-    ptx_step_plan *plan =
-        ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                     .tensor_count = 1,
-                                                                     .groups = &group,
-                                                                     .group_count = 1,
-                                                                     .max_norm = INFINITY,
-                                                                     .stream = gpu.stream });
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(
+        gpu.device, &(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = INFINITY,
+                                                .stream = gpu.stream }));
     for (unsigned k = 0; k < count; k++) {
         fill();
         require(ptx_buffer_upload(memory, 0, arrays, sizeof arrays, gpu.stream));
@@ -176,13 +167,9 @@ static void run(const struct ptx_rule_params *own, const float scalars[][2], uns
                                                         (double)scalars[k][1] } };
         require(ptx_step_plan_set_hyper(plan, 0, &hyper, gpu.stream));
         require(ptx_step_plan_run(plan, gpu.stream));
-        require(ptx_buffer_download(memory, 0, arrays, sizeof arrays, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, arrays, sizeof arrays, gpu.stream));
         check_run(scalars[k], own->user);
     }
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
-    ptx_rule_destroy(&rule);
 }
 
 static void check_edges(const float scalars[2], const void *user)
@@ -436,7 +423,4 @@ TEST(test_sums)
     }
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -13,7 +13,6 @@
 
 enum { EXP, LOG, POW, FUNCTIONS, MOST = 512, BLOCK = 128 };
 
-static struct gpu gpu;
 static const struct {
     const char *name;
     ptx_rule_op op;
@@ -185,7 +184,7 @@ static void draw(struct random *r, unsigned f, double *x, double *y)
 
 TEST(test_errors)
 {
-    struct random r = gpu_random(&gpu, "functions of rules");
+    struct random r = gpu_random("functions of rules");
 
     if (LDBL_MANT_DIG < 64)
         skip();
@@ -257,17 +256,17 @@ static void build(ptx_builder *b)
 
 static void launch(uint32_t n, const double *x, const double *y, double *out)
 {
-    ptx_builder *b =
-        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(&gpu) });
+    OWNED(ptx_builder) *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target() });
     const size_t bytes = n * sizeof *x;
 
     build(b);
     const char *text = ptx_builder_finish(b);
     if (!text)
         fail_msg("%s", ptx_builder_error(b));
-    ptx_module *module = ptx_module_load(gpu.device, text, NULL);
+    OWNED(ptx_module) *module = ptx_module_load(gpu.device, text, NULL);
     const ptx_function *function = ptx_module_function(module, "functions");
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, (2 + FUNCTIONS) * bytes);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, (2 + FUNCTIONS) * bytes);
     const CUdeviceptr at = ptx_buffer_address(memory), to = at + bytes, results = at + 2 * bytes;
     const struct ptx_arg args[] = { PTX_ARG(n), PTX_ARG(at), PTX_ARG(to), PTX_ARG(results) };
 
@@ -277,18 +276,14 @@ static void launch(uint32_t n, const double *x, const double *y, double *out)
                                                                .stream = gpu.stream,
                                                                .args = args,
                                                                .arg_count = 4 }));
-    require(ptx_buffer_download(memory, 2 * bytes, out, FUNCTIONS * bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_buffer_destroy(&memory);
-    ptx_module_unload(&module);
-    ptx_builder_destroy(&b);
+    require_done(ptx_buffer_download(memory, 2 * bytes, out, FUNCTIONS * bytes, gpu.stream));
 }
 
 TEST(test_emitted)
 {
     enum { N = 4000 };
     static double x[N], y[N], out[FUNCTIONS * N];
-    struct random r = gpu_random(&gpu, "emitted functions of rules");
+    struct random r = gpu_random("emitted functions of rules");
 
     for (unsigned k = 0; k < N; k++) {
         draw(&r, k % FUNCTIONS, &x[k], &y[k]);
@@ -320,7 +315,7 @@ TEST(test_operands)
     };
 
     for (unsigned k = 0; k < sizeof wrong / sizeof *wrong; k++) {
-        ptx_builder *b = ptx_builder_create(NULL);
+        OWNED(ptx_builder) *b = ptx_builder_create(NULL);
         ptx_entry (b, "wrong", .block = { BLOCK }) {
             ptx_val x = ptx_cvt(b, wrong[k].x, ptx_tid(b, PTX_X)), y = { 0 };
             if (wrong[k].y != PTX_NONE)
@@ -331,9 +326,8 @@ TEST(test_operands)
         if (!strstr(ptx_builder_error(b), wrong[k].words) ||
             !strstr(ptx_builder_error(b), "test_rule_functions.c:"))
             fail_msg("%s", ptx_builder_error(b));
-        ptx_builder_destroy(&b);
     }
-    ptx_builder *b = ptx_builder_create(NULL);
+    OWNED(ptx_builder) *b = ptx_builder_create(NULL);
     ptx_entry (b, "right", .block = { BLOCK }) {
         ptx_val x = ptx_cvt(b, PTX_F32, ptx_tid(b, PTX_X)), y = ptx_cvt(b, PTX_F64, x);
         assert_int_equal(ptx_rule_pow(b, x, 2).type, PTX_F32);
@@ -344,7 +338,6 @@ TEST(test_operands)
         assert_int_equal(ptx_rule_pow(b, 2, 0.5).type, PTX_F64);
     }
     assert_non_null(ptx_builder_finish(b));
-    ptx_builder_destroy(&b);
 }
 
 // Rules as data have them in both parts.
@@ -364,14 +357,8 @@ TEST(test_program)
     const struct ptx_rule_params params = { .name = "functions",
                                             .scalars = { { "lr" } },
                                             .program = &program };
-    ptx_rule *rule = ptx_rule_create(&params);
-
-    if (!rule)
-        fail_msg("%s", ptx_error_message());
+    ptx_rule *rule = made(ptx_rule_create(&params));
     ptx_rule_destroy(&rule);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

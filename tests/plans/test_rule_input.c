@@ -543,9 +543,8 @@ TEST(test_functions)
         { open_block, "a block inside it was never closed" },
     };
 
-    ptx_rule *good = ptx_rule_create(&(struct ptx_rule_params) { PLAIN, .update = sets_in_blocks });
-    if (!good)
-        fail_msg("%s", ptx_error_message());
+    ptx_rule *good =
+        made(ptx_rule_create(&(struct ptx_rule_params) { PLAIN, .update = sets_in_blocks }));
     ptx_rule_destroy(&good);
     for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++) {
         const struct ptx_rule_params params = { PLAIN, .update = wrong[k].update };
@@ -631,9 +630,7 @@ TEST(test_data)
     struct ptx_rule_params bad;
 #define BAD(words, ...) (bad = good, __VA_ARGS__, expect_no_rule(&bad, words))
 
-    ptx_rule *rule = ptx_rule_create(&good);
-    if (!rule)
-        fail_msg("%s", ptx_error_message());
+    ptx_rule *rule = made(ptx_rule_create(&good));
     ptx_rule_destroy(&rule);
     assert_null(rule);
     ptx_rule_destroy(&rule);

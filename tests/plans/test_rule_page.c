@@ -14,8 +14,6 @@
 
 enum { COUNT = 3000, STEPS = 6, STATES = 3 };
 
-static struct gpu gpu;
-
 // ---- LARS: You, Gitman and Ginsburg 2017 --------------------------------------------------------
 
 enum { LARS_LR, LARS_MOMENTUM, LARS_DECAY, LARS_TRUST };
@@ -461,11 +459,9 @@ static void follow(const struct ptx_rule_params *params, const struct ptx_step_h
                    void (*step)(double *, const double *, double (*)[COUNT], unsigned))
 {
     static double p[COUNT], g[COUNT], state[STATES][COUNT];
-    struct random r = gpu_random(&gpu, params->name);
-    ptx_rule *rule = ptx_rule_create(params);
-    if (!rule)
-        fail_msg("%s", ptx_error_message());
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, BYTES);
+    struct random r = gpu_random(params->name);
+    OWNED(ptx_rule) *rule = made(ptx_rule_create(params));
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, BYTES);
     const CUdeviceptr at = ptx_buffer_address(memory);
     struct ptx_step_tensor tensor = {
         .parameter = at, .gradient = at + ROOM, .step = at + CLOCK, .count = COUNT, .dtype = PTX_F32
@@ -478,31 +474,21 @@ static void follow(const struct ptx_rule_params *params, const struct ptx_step_h
         tensor.state[k] = at + (2 + k) * (CUdeviceptr)ROOM;
     for (unsigned i = 0; i < COUNT; i++)
         p[i] = (double)(array_of(0)[i] = (float)random_unit(&r));
-    ptx_step_plan *plan =
-        ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                     .tensor_count = 1,
-                                                                     .groups = &group,
-                                                                     .group_count = 1,
-                                                                     .max_norm = INFINITY,
-                                                                     .stream = gpu.stream });
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(
+        gpu.device, &(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = INFINITY,
+                                                .stream = gpu.stream }));
     for (unsigned t = 1; t <= STEPS; t++) {
         for (unsigned i = 0; i < COUNT; i++)
             g[i] = (double)(array_of(1)[i] = (float)random_unit(&r));
         require(ptx_buffer_upload(memory, 0, bytes, BYTES, gpu.stream));
         require(ptx_step_plan_run(plan, gpu.stream));
-        require(ptx_buffer_download(memory, 0, bytes, BYTES, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, bytes, BYTES, gpu.stream));
         step(p, g, state, t);
     }
     for (unsigned i = 0; i < COUNT; i++)
         if (!(fabs(p[i] - (double)array_of(0)[i]) < 1e-5))
             fail_msg("%s: element %u is %a; the formula has %a", params->name, i,
                      (double)array_of(0)[i], p[i]);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
-    ptx_rule_destroy(&rule);
 }
 
 TEST(test_lars)
@@ -552,7 +538,4 @@ TEST(test_stable)
     follow(&stable, &(struct ptx_step_hyper) { ADAMW }, 2, stable_step);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

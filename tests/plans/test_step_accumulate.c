@@ -9,10 +9,8 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { TENSORS = 6, MOST = 5001, ROOM = (MOST + 8) * 4 };
 
-static struct gpu gpu;
 static struct step_set set;
 // The gradients of a micro-batch, and the counts, which follow.
 static ptx_buffer *micro;
@@ -34,7 +32,7 @@ static void set_up(struct random *r, uint32_t rules, uint32_t formats, bool skew
                                       .aligned = true,
                                       .sums = true };
 
-    step_set_create(&set, &gpu, r, &shape);
+    step_set_create(&set, r, &shape);
     const CUdeviceptr base = ptx_buffer_address(micro);
     for (unsigned t = 0; t < TENSORS; t++) {
         types[t] = some[random_below(r, 3)];
@@ -71,16 +69,14 @@ static void next_batch(struct random *r, ptx_step_plan *plan, unsigned sums[TENS
         sums[t] += is;
     }
     require(ptx_buffer_upload(micro, 0, batch, sizeof batch, gpu.stream));
-    require(ptx_step_plan_set_gradients(plan, 0, TENSORS, addresses, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_step_plan_set_gradients(plan, 0, TENSORS, addresses, gpu.stream));
 }
 
 static void check_counts(const unsigned sums[TENSORS], bool taken)
 {
     struct ptx_step_accumulated got[TENSORS];
 
-    require(ptx_buffer_download(micro, sizeof batch, got, sizeof got, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(micro, sizeof batch, got, sizeof got, gpu.stream));
     for (unsigned t = 0; t < TENSORS; t++) {
         if (!tensors[t].count || (!taken && !sums[t])) // left as it was
             continue;
@@ -111,17 +107,16 @@ static void step(struct random *r, ptx_step_plan *plan, const struct ptx_step_pa
     for (unsigned t = 0; t < TENSORS; t++)
         set.tensors[t].gradient = sums[t] ? tensors[t].accumulator : 0;
     step_set_expect(&set, params, 1);
-    ptx_graph *graph = plan_capture(&gpu, any);
-    plan_run(&gpu, any, (enum plan_form)(turn % 3), graph);
+    OWNED(ptx_graph) *graph = plan_capture(any);
+    plan_run(any, (enum plan_form)(turn % 3), graph);
     snprintf(what, sizeof what, "step %u of %u micro-batches", turn + 1, batches);
     step_set_check(&set, what);
     check_counts(sums, true);
-    ptx_graph_destroy(&graph);
 }
 
 static void check_steps(uint32_t rules, uint32_t formats, unsigned trial)
 {
-    struct random r = gpu_random(&gpu, "micro-batches");
+    struct random r = gpu_random("micro-batches");
 
     for (unsigned k = 0; k < trial; k++)
         random_below(&r, 2);
@@ -132,7 +127,7 @@ static void check_steps(uint32_t rules, uint32_t formats, unsigned trial)
     const struct ptx_step_params expected = params;
     params.tensors = tensors;
     require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     for (unsigned turn = 0; turn < 5; turn++) {
         step(&r, plan, &expected, turn + trial);
         if (turn == 2) { // as from a checkpoint, also between micro-batches
@@ -140,7 +135,7 @@ static void check_steps(uint32_t rules, uint32_t formats, unsigned trial)
             next_batch(&r, plan, sums, false, 0);
             require(ptx_step_plan_accumulate(plan, gpu.stream));
             ptx_step_plan_destroy(&plan);
-            plan = step_create(&gpu, &params);
+            plan = step_create(&params);
             check_counts(sums, false);
             next_batch(&r, plan, sums, false, 0);
             for (unsigned t = 0; t < TENSORS; t++)
@@ -150,8 +145,6 @@ static void check_steps(uint32_t rules, uint32_t formats, unsigned trial)
             step_set_check(&set, "a plan that goes on with sums");
         }
     }
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 TEST(test_formats)
@@ -169,14 +162,14 @@ TEST(test_mixed)
 // Infinity in any micro-batch skips the step, and the next one begins new sums.
 TEST(test_skipped)
 {
-    struct random r = gpu_random(&gpu, "skipped micro-batches");
+    struct random r = gpu_random("skipped micro-batches");
 
     set_up(&r, ALL_RULES, 1u << PTX_STEP_FORMAT_FULL, false);
     struct ptx_step_params params = step_set_params(&set);
     const struct ptx_step_params expected = params;
     params.tensors = tensors;
     require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     for (unsigned turn = 0; turn < 3; turn++) {
         unsigned sums[TENSORS] = { 0 };
         for (unsigned k = 0; k < 3; k++) {
@@ -189,8 +182,6 @@ TEST(test_skipped)
         check_counts(sums, true);
         step(&r, plan, &expected, 2 * turn);
     }
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 // Reports are those of a plan whose gradients are the sums, which writes nothing else.
@@ -198,11 +189,10 @@ TEST(test_reports)
 {
     enum { ROWS = TENSORS * sizeof(struct ptx_gradient_report) };
     static const float one = 1;
-    struct random r = gpu_random(&gpu, "reports of micro-batches");
+    struct random r = gpu_random("reports of micro-batches");
 
     set_up(&r, ALL_RULES, 1u << PTX_STEP_FORMAT_FULL, true);
-    ptx_buffer *rows = ptx_buffer_create(gpu.device, 2 * ROWS + sizeof one);
-    assert_non_null(rows);
+    OWNED(ptx_buffer) *rows = made(ptx_buffer_create(gpu.device, 2 * ROWS + sizeof one));
     struct ptx_step_params params = step_set_params(&set), plain = params;
     params.tensors = tensors;
     params.reports_at = ptx_buffer_address(rows);
@@ -210,7 +200,7 @@ TEST(test_reports)
     plain.found_inf_at = plain.reports_at + ROWS;
     require(ptx_buffer_upload(rows, 2 * ROWS, &one, sizeof one, gpu.stream));
     require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
-    ptx_step_plan *plan = step_create(&gpu, &params), *twin = step_create(&gpu, &plain);
+    ptx_step_plan *plan = step_create(&params), *twin = step_create(&plain);
     for (unsigned turn = 0; turn < 8; turn++) {
         const float bad[] = { 0, INFINITY, NAN, -0.0f };
         struct ptx_gradient_report is[2 * TENSORS];
@@ -225,8 +215,7 @@ TEST(test_reports)
             sums_at[t] = sums[t] ? tensors[t].accumulator : 0;
         require(ptx_step_plan_set_gradients(twin, 0, TENSORS, sums_at, gpu.stream));
         require(ptx_step_plan_run(twin, gpu.stream));
-        require(ptx_buffer_download(rows, 0, is, sizeof is, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(rows, 0, is, sizeof is, gpu.stream));
         for (unsigned t = 0; t < TENSORS; t++) {
             assert_memory_equal(&is[t], &is[TENSORS + t], sizeof *is);
             assert_int_equal(is[t].absent, !sums[t] || !tensors[t].count);
@@ -234,8 +223,6 @@ TEST(test_reports)
     }
     ptx_step_plan_destroy(&plan);
     ptx_step_plan_destroy(&twin);
-    ptx_buffer_destroy(&rows);
-    step_set_destroy(&set);
 }
 
 // Tensors of many parts, which blocks take up before and after the first one has counted: each is
@@ -253,14 +240,14 @@ TEST(test_parts)
                                             .group_count = 1,
                                             .max_norm = INFINITY,
                                             .stream = gpu.stream };
-    struct random r = gpu_random(&gpu, "parts");
+    struct random r = gpu_random("parts");
     uint64_t at = 256, end = 0;
 
     for (unsigned t = 0; t < LARGE; t++)
         end += (counts[t] + 3) / 4 * 4;
-    ptx_buffer *all = ptx_buffer_create(gpu.device, (size_t)(at + 3 * 4 * end));
+    OWNED(ptx_buffer) *all = ptx_buffer_create(gpu.device, (size_t)(at + 3 * 4 * end));
     float *sum = calloc((size_t)end, sizeof *sum), *batch_of = calloc((size_t)end, sizeof *sum);
-    float *got = calloc((size_t)end, sizeof *sum);
+    ALLOCATED(float) *got = calloc((size_t)end, sizeof *sum);
     assert_true(all && sum && batch_of && got);
     require(ptx_buffer_fill(all, 0, 0, (size_t)(at + 3 * 4 * end), gpu.stream));
     const CUdeviceptr base = ptx_buffer_address(all);
@@ -275,11 +262,11 @@ TEST(test_parts)
                                               .format = PTX_STEP_FORMAT_FULL };
         at += (counts[t] + 3) / 4 * 16;
     }
-    ptx_step_plan *plan = step_create(&gpu, &params), *twin = step_create(&gpu, &params);
+    ptx_step_plan *plan = step_create(&params), *twin = step_create(&params);
     CUstream stream = ptx_stream_create(gpu.device);
     require(ptx_capture_begin(gpu.device, stream, PTX_CAPTURE_RELAXED));
     require(ptx_step_plan_accumulate(plan, stream));
-    ptx_graph *graph = end_capture(&gpu, stream);
+    OWNED(ptx_graph) *graph = end_capture(stream);
     struct ptx_step_accumulated has[LARGE];
     for (unsigned n = 0; n < BATCHES; n++) {
         for (uint64_t i = 0; i < end; i++) {
@@ -296,38 +283,34 @@ TEST(test_parts)
                              : ptx_step_plan_accumulate(twin, gpu.stream));
         require(
             ptx_buffer_download(all, (size_t)(256 + 4 * end), got, (size_t)(4 * end), gpu.stream));
-        require(ptx_buffer_download(all, 0, has, sizeof has, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(all, 0, has, sizeof has, gpu.stream));
         for (unsigned t = 0; t < LARGE; t++) {
             const size_t first = (size_t)(large[t].parameter - base - 256) / 4;
             assert_memory_equal(got + first, sum + first, (size_t)counts[t] * sizeof *sum);
             assert_int_equal(has[t].gradients, n + 1);
         }
     }
-    ptx_graph_destroy(&graph);
     ptx_stream_destroy(gpu.device, &stream);
     ptx_step_plan_destroy(&plan);
     ptx_step_plan_destroy(&twin);
-    ptx_buffer_destroy(&all);
     free(sum);
     free(batch_of);
-    free(got);
 }
 
 TEST(test_refusals)
 {
-    struct random r = gpu_random(&gpu, "refused micro-batches");
+    struct random r = gpu_random("refused micro-batches");
 
     set_up(&r, ALL_RULES, 1u << PTX_STEP_FORMAT_FULL, false);
     struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     expect_refused(ptx_step_plan_accumulate(plan, gpu.stream),
                    "ptx_step_plan_accumulate: no tensor of the plan has an accumulator");
     expect_refused(ptx_step_plan_accumulate(NULL, gpu.stream), "the plan is NULL");
     ptx_step_plan_destroy(&plan);
     params.tensors = tensors;
     require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
-    plan = step_create(&gpu, &params);
+    plan = step_create(&params);
     unsigned sums[TENSORS] = { 0 };
     next_batch(&r, plan, sums, false, 0);
     require(ptx_step_plan_norm_sq(plan, gpu.stream));
@@ -336,19 +319,13 @@ TEST(test_refusals)
     require(ptx_step_plan_finish(plan, gpu.stream));
     expect_refused(ptx_step_plan_accumulate(plan, gpu.stream), "is not taken");
     require(ptx_step_plan_step(plan, gpu.stream));
-    require(ptx_step_plan_accumulate(plan, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_step_plan_accumulate(plan, gpu.stream));
     unsigned last = TENSORS - 1;
     while (!tensors[last].count)
         last--;
     const struct ptx_step_tensor right = tensors[last];
     struct ptx_step_tensor *wrong = &tensors[last];
-#define REFUSED(words, ...)                                                                        \
-    do {                                                                                           \
-        __VA_ARGS__;                                                                               \
-        expect_no_step(&gpu, &params, words);                                                      \
-        *wrong = right;                                                                            \
-    } while (0)
+#define REFUSED(words, ...) CHANGED(*wrong, expect_no_step(&params, words), __VA_ARGS__)
     REFUSED("and tensor ", (wrong->accumulator = 0, wrong->accumulated = 0));
     REFUSED("accumulated is given, and it has no accumulator", wrong->accumulator = 0);
     REFUSED("it must be a multiple of 16", wrong->accumulator += 4);
@@ -360,8 +337,6 @@ TEST(test_refusals)
     expect_refused(ptx_step_plan_set_addresses(plan, last, 1, wrong, gpu.stream),
                    "its accumulator is not what it was");
     *wrong = right;
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 // A rank of several may have empty shards alone, and calls what the others call.
@@ -374,28 +349,18 @@ TEST(test_empty_shards)
     const struct ptx_step_tensor empty = {
         .parameter = at, .gradient = at, .dtype = PTX_F32, .gradient_dtype = PTX_F32, .columns = 4
     };
-    const struct ptx_step_params params = { .tensors = &empty,
-                                            .tensor_count = 1,
-                                            .groups = &group,
-                                            .group_count = 1,
-                                            .norm_group_count = 1,
+    const struct ptx_step_params params = { ONE_TENSOR(empty, group), .norm_group_count = 1,
                                             .max_norm = 1 };
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
 
     require(ptx_step_plan_weights_changed(plan, gpu.stream));
     require(ptx_step_plan_accumulate(plan, gpu.stream));
     require(ptx_step_plan_run(plan, gpu.stream));
-    ptx_step_plan_destroy(&plan);
 }
 
 int main(void)
 {
-    gpu_open(&gpu);
-    micro = ptx_buffer_create(gpu.device, sizeof batch + 256);
-    if (!micro)
-        return 1;
-    const int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&micro);
-    gpu_close(&gpu);
-    return failed;
+    gpu_open();
+    gpu_buffer(&micro, sizeof batch + 256);
+    return gpu_tests_run();
 }

@@ -14,9 +14,6 @@
 #include "weight_report.h"
 
 enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-    ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
     ALL_BLOCKS = 1 << PTX_FP8_BLOCKS_NONE | 1 << PTX_FP8_BLOCKS_128X128 | 1 << PTX_FP8_BLOCKS_1X128,
     ALL_AVERAGES = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16),
     TENSORS = 8,
@@ -61,7 +58,6 @@ static struct {
     char what[160];
 } c;
 
-static struct gpu gpu;
 static struct step_set set;
 static ptx_buffer *memory;
 
@@ -213,7 +209,7 @@ static void create(struct random *r)
     memset(c.sums, 0, sizeof c.sums);
     memset(c.weights, 0, sizeof c.weights);
     require(ptx_buffer_fill(memory, 0, 0, BYTES, gpu.stream));
-    step_set_create(&set, &gpu, r, &shape);
+    step_set_create(&set, r, &shape);
     for (size_t t = 0; t < set.count; t++) {
         set.tensors[t].uncounted = seldom(r);
         set.tensors[t].weight = set.tensors[t].uncounted || !seldom(r) ? 0 : 0.5;
@@ -246,9 +242,8 @@ static void create(struct random *r)
     if (c.accumulates)
         make_accumulators(r);
     c.params.tensors = c.tensors;
-    require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    c.plan = step_create(&gpu, &c.params);
+    require_done(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
+    c.plan = step_create(&c.params);
     tell_weights_changed();
 }
 
@@ -277,8 +272,7 @@ static void draw_inputs(struct random *r)
     set.loss = in.loss;
     set.given = c.guards.skip_at ? in.skip : 0;
     set.found_inf = in.found_inf;
-    require(ptx_buffer_upload(memory, INPUTS, &in, sizeof in, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(memory, INPUTS, &in, sizeof in, gpu.stream));
     if (c.qk.count)
         qk_clips_set(&c.qk, &set, r, c.wild);
 }
@@ -323,8 +317,7 @@ static void draw_batch(struct random *r, float bad)
         c.sums[t] += is;
     }
     require(ptx_buffer_upload(memory, MICRO, c.batch, sizeof c.batch, gpu.stream));
-    require(ptx_step_plan_set_gradients(c.plan, 0, set.count, addresses, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_step_plan_set_gradients(c.plan, 0, set.count, addresses, gpu.stream));
 }
 
 // All micro-batches of a step but what the run itself takes up.
@@ -354,8 +347,7 @@ static void change(struct random *r)
             for (uint64_t i = random_below(r, 7); i < set.tensors[t].count; i += 7)
                 ref_store(gpu_ref_type(set.tensors[t].dtype), set.host + set.offset[t][0], i,
                           1.0 / (double)(i % 9 + 1));
-        require(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_upload(set.memory, 0, set.host, set.bytes, gpu.stream));
         tell_weights_changed();
     }
     if (seldom(r)) {
@@ -401,7 +393,7 @@ static void expect_gradient(size_t t)
 static void expect(void)
 {
     struct ptx_step_description description;
-    unsigned char *before = malloc(set.bytes);
+    ALLOCATED(unsigned char) *before = malloc(set.bytes);
 
     assert_non_null(before);
     memcpy(before, set.host, set.bytes);
@@ -421,7 +413,6 @@ static void expect(void)
         ref_loss_scale_update(&c.scale.scale, &c.scale.growth_tracker,
                               c.guarded ? c.state.skipped == REF_SKIP_FOUND_INF : skipped,
                               (struct ref_loss_scale) { 2, 0.5f, 3, 0, INFINITY, 1 });
-    free(before);
 }
 
 static bool is_near(double x, double y)
@@ -435,8 +426,7 @@ static void check_reports(void)
     struct ptx_weight_report weights[TENSORS];
 
     require(ptx_buffer_download(memory, REPORTS, gradients, sizeof gradients, gpu.stream));
-    require(ptx_buffer_download(memory, WEIGHTS, weights, sizeof weights, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, WEIGHTS, weights, sizeof weights, gpu.stream));
     for (size_t t = 0; t < set.count && c.reports; t++) {
         const struct ptx_gradient_report *is = &gradients[t], *must = &c.gradients[t];
         if (!is_near(is->norm, must->norm) ||
@@ -462,8 +452,7 @@ static void check_guards(void)
     const size_t bytes = ref_guard_bytes(&c.reference, &c.state, must);
 
     assert_int_equal(bytes, ptx_guard_state_bytes(&c.guards, set.norm_groups));
-    require(ptx_buffer_download(memory, STATE, is, bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, STATE, is, bytes, gpu.stream));
     if (memcmp(is, must, bytes))
         fail_msg("%s: the guards' state differs", c.what);
 }
@@ -472,8 +461,7 @@ static void check_scale(void)
 {
     struct ptx_clip_summary summary;
 
-    require(ptx_step_plan_read(c.plan, 0, 0, NULL, &summary, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_step_plan_read(c.plan, 0, 0, NULL, &summary, gpu.stream));
     if (memcmp(&summary.state, &c.scale, sizeof c.scale))
         fail_msg("%s: the loss scale is %g, not %g", c.what, (double)summary.state.scale,
                  (double)c.scale.scale);
@@ -483,8 +471,7 @@ static void check_accumulated(void)
 {
     struct ptx_step_accumulated got[TENSORS];
 
-    require(ptx_buffer_download(memory, COUNTS, got, sizeof got, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, COUNTS, got, sizeof got, gpu.stream));
     for (size_t t = 0; t < set.count; t++)
         if (set.tensors[t].count && got[t].gradients != (c.sums[t] | UINT32_C(1) << 31))
             fail_msg("%s: tensor %zu has %#x gradients, not %#x", c.what, t, got[t].gradients,
@@ -498,11 +485,11 @@ static void check_plan(uint64_t number)
     char name[64];
 
     snprintf(name, sizeof name, "combined %llu", (unsigned long long)number);
-    struct random r = gpu_random(&gpu, name);
+    struct random r = gpu_random(name);
     memset(&c.guards, 0, sizeof c.guards);
     create(&r);
     const struct any_plan any = { .step = c.plan };
-    c.graph = plan_capture(&gpu, any);
+    c.graph = plan_capture(any);
     for (unsigned step = 0; step < STEPS; step++) {
         const enum plan_form form = (enum plan_form)random_below(&r, 3);
         const float bad = random_below(&r, 5) || !takes_norm() ? 0 : often(&r) ? NAN : INFINITY;
@@ -517,7 +504,7 @@ static void check_plan(uint64_t number)
         else
             draw_gradients(&r, bad);
         expect();
-        plan_run(&gpu, any, form, c.graph);
+        plan_run(any, form, c.graph);
         step_set_check(&set, c.what);
         check_reports();
         if (c.guarded)
@@ -531,7 +518,6 @@ static void check_plan(uint64_t number)
     ptx_graph_destroy(&c.graph);
     ptx_step_plan_destroy(&c.plan);
     qk_clips_destroy(&c.qk);
-    step_set_destroy(&set);
 }
 
 static uint64_t number_of(const char *variable, uint64_t otherwise)
@@ -552,12 +538,7 @@ TEST(test_combined)
 
 int main(void)
 {
-    gpu_open(&gpu);
-    memory = ptx_buffer_create(gpu.device, BYTES);
-    if (!memory)
-        return 1;
-    const int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&memory);
-    gpu_close(&gpu);
-    return failed;
+    gpu_open();
+    gpu_buffer(&memory, BYTES);
+    return gpu_tests_run();
 }

@@ -13,13 +13,6 @@
 
 #include <ptxgen/operations.h>
 
-enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-    ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
-};
-
-static struct gpu gpu;
 static struct step_set set;
 static ptx_buffer *rows;
 
@@ -42,19 +35,17 @@ static void set_scales(struct random *r)
 static void check_steps(struct random *r, struct ptx_step_params params, bool any_scale,
                         const char *what)
 {
-    ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = step_create(&params);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
 
     for (unsigned step = 0; step < 5; step++) {
         if (any_scale && step)
             set_scales(r);
         step_set_gradients(&set, r, step == 2 && set.has_elements ? NAN : 0);
         step_set_expect(&set, &params, 1);
-        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        plan_run((struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
         step_set_check(&set, what);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
 }
 
 static bool has_gradient(void)
@@ -76,44 +67,31 @@ static bool all_are_copied(void)
 
 static void create(struct random *r, const struct step_shape *shape)
 {
-    step_set_create(&set, &gpu, r, shape);
-    while (!has_gradient()) {
-        step_set_destroy(&set);
-        step_set_create(&set, &gpu, r, shape);
-    }
+    do
+        step_set_create(&set, r, shape);
+    while (!has_gradient());
 }
 
 // ---- tests --------------------------------------------------------------------------------------
 
 TEST(test_formats)
 {
-    struct random r = gpu_random(&gpu, "copies of weights");
+    struct random r = gpu_random("copies of weights");
 
     for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial += SANITIZED_EVERY(5)) {
-        const struct step_shape shape = { .tensors = 7,
-                                          .groups = 3,
-                                          .norm_groups = 2,
-                                          .most = trial % 3 ? 6000 : 40,
-                                          .rules = ALL_RULES,
-                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
-                                          .copies = ALL_COPIES,
-                                          .transposed = trial % 2,
-                                          .amax = trial % 4 != 3,
-                                          .aligned = trial % 2,
-                                          .sharded = trial % 2,
-                                          .absent = trial % 3 == 1,
-                                          .wild = trial % 3 == 2 };
+        const struct step_shape shape = { FORMAT_IN_TURN(trial),         .tensors = 7,
+                                          .most = trial % 3 ? 6000 : 40, .copies = ALL_COPIES,
+                                          .transposed = trial % 2,       .amax = trial % 4 != 3 };
         create(&r, &shape);
         set.gradients = (ptx_step_gradients)(trial % 3);
         check_steps(&r, step_set_params(&set), trial % 2, "a format");
-        step_set_destroy(&set);
     }
 }
 
 // All formats in one plan, also beside reports, averages and accumulators' kind of gradients.
 TEST(test_mixed)
 {
-    struct random r = gpu_random(&gpu, "copies of weights, mixed");
+    struct random r = gpu_random("copies of weights, mixed");
 
     for (unsigned trial = 0; trial < 4; trial += SANITIZED_EVERY(3)) {
         const struct step_shape shape = {
@@ -133,14 +111,13 @@ TEST(test_mixed)
         struct ptx_step_params params = step_set_params(&set);
         params.weight_reports_at = trial % 2 ? ptx_buffer_address(rows) : 0;
         check_steps(&r, params, false, "all formats");
-        step_set_destroy(&set);
     }
 }
 
 // So many tiles of a tensor that they are not all under way at once.
 TEST(test_many_tiles)
 {
-    struct random r = gpu_random(&gpu, "copies of many tiles");
+    struct random r = gpu_random("copies of many tiles");
 
     const uint64_t least = 1500 * (uint64_t)ptx_device_get_info(gpu.device)->multiprocessors;
 
@@ -155,21 +132,17 @@ TEST(test_many_tiles)
                                           .amax = true,
                                           .aligned = trial != 1,
                                           .wild = trial == 1 };
-        do {
+        do
             create(&r, &shape);
-            if (set.tensors[0].count > least && set.amax[0])
-                break;
-            step_set_destroy(&set);
-        } while (true);
+        while (!(set.tensors[0].count > least && set.amax[0]));
         check_steps(&r, step_set_params(&set), false, "many tiles");
-        step_set_destroy(&set);
     }
 }
 
 // Transposes in words on both sides, on one side, and code by code, each in more tiles than one.
 TEST(test_transposes)
 {
-    struct random r = gpu_random(&gpu, "transposes of copies");
+    struct random r = gpu_random("transposes of copies");
     const struct step_shape shape = { .tensors = 1,
                                       .most = 30000,
                                       .rules = 1 << PTX_STEP_RULE_SGD,
@@ -186,10 +159,8 @@ TEST(test_transposes)
             if (columns > 64 && height > 64 && (columns % 4 == 0) == reads_words &&
                 (height % 4 == 0) == writes_words)
                 break;
-            step_set_destroy(&set);
         }
         check_steps(&r, step_set_params(&set), false, "a transpose");
-        step_set_destroy(&set);
     }
 }
 
@@ -198,18 +169,15 @@ TEST(test_transposes)
 TEST(test_delayed)
 {
     enum { TENSORS = 3, ROWS = 4, COUNT = 500 };
-    struct random r = gpu_random(&gpu, "delayed scales");
+    struct random r = gpu_random("delayed scales");
     struct step_shape shape = few;
     float host[ROWS + 2][TENSORS] = { { 0 } }, got[ROWS + 2][TENSORS];
 
     shape.most = COUNT;
-    create(&r, &shape);
-    while (!all_are_copied()) {
-        step_set_destroy(&set);
+    do
         create(&r, &shape);
-    }
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof host);
-    assert_non_null(memory);
+    while (!all_are_copied());
+    OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, sizeof host));
     const CUdeviceptr history = ptx_buffer_address(memory);
     for (size_t t = 0; t < TENSORS; t++) {
         host[ROWS][t] = 1;
@@ -218,7 +186,7 @@ TEST(test_delayed)
     }
     require(ptx_buffer_upload(memory, 0, host, sizeof host, gpu.stream));
     const struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     const struct ptx_delayed_scale_update_params update = {
         .tensors = TENSORS,
         .rows = ROWS,
@@ -226,8 +194,7 @@ TEST(test_delayed)
         .scale = history + sizeof(float) * ROWS * TENSORS,
         .scale_inv = history + sizeof(float) * (ROWS + 1) * TENSORS
     };
-    ptx_operations *operations = ptx_operations_create(gpu.device, NULL);
-    assert_non_null(operations);
+    OWNED(ptx_operations) *operations = made(ptx_operations_create(gpu.device, NULL));
     require(ptx_delayed_scale_update_prepare(operations, &update));
     for (unsigned step = 0; step < 6; step++) {
         step_set_gradients(&set, &r, step == 2 ? INFINITY : 0);
@@ -245,21 +212,16 @@ TEST(test_delayed)
         step_set_check(&set, "a step with delayed scales");
         ref_delayed_scale_update(&(struct ref_delayed_scale) { .format = REF_E4M3 }, TENSORS, ROWS,
                                  host[0], host[ROWS], host[ROWS + 1]);
-        require(ptx_buffer_download(memory, 0, got, sizeof got, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, got, sizeof got, gpu.stream));
         assert_memory_equal(got, host, sizeof got);
     }
-    ptx_operations_destroy(&operations);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
-    step_set_destroy(&set);
 }
 
 // A copy takes no launch, an amax of several tiles one, neither a norm; a copy is a byte an
 // element.
 TEST(test_described)
 {
-    struct random r = gpu_random(&gpu, "copies of weights, described");
+    struct random r = gpu_random("copies of weights, described");
     struct ptx_step_description with, without, folds;
 
     create(&r, &few);
@@ -293,83 +255,64 @@ TEST(test_described)
     require(ptx_step_describe(&params, &with));
     assert_int_equal(with.launches, without.launches + 1);
     assert_int_equal(with.bytes, without.bytes + 3 * 60);
-    step_set_destroy(&set);
 }
+
+#define REFUSED(words, ...) CHANGED(*t, expect_no_step(&params, words), __VA_ARGS__)
 
 TEST(test_refused)
 {
-    struct random r = gpu_random(&gpu, "copies of weights that are refused");
+    struct random r = gpu_random("copies of weights that are refused");
     const float scales[] = { 0, -1, NAN, INFINITY };
 
-    do {
+    do
         create(&r, &few);
-        if (set.tensors[0].count > 100 && set.tensors[1].count > 100 && set.amax[0])
-            break;
-        step_set_destroy(&set);
-    } while (true);
+    while (!(set.tensors[0].count > 100 && set.tensors[1].count > 100 && set.amax[0]));
     const struct ptx_step_params params = step_set_params(&set);
     const struct ptx_step_tensor valid = set.tensors[0];
     struct ptx_step_tensor *const t = &set.tensors[0];
     step_set_gradients(&set, &r, 0);
 
-    t->fp8_scale = 0;
-    expect_no_step(&gpu, &params, "tensor 0: fp8 is given, and fp8_scale is 0: give the address");
-    *t = valid;
+    REFUSED("tensor 0: fp8 is given, and fp8_scale is 0: give the address", t->fp8_scale = 0);
     t->fp8 = 0;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_scale is given, and fp8 is not");
+    expect_no_step(&params, "tensor 0: fp8_scale is given, and fp8 is not");
     t->fp8_scale = 0;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_scale_inv is given, and fp8 is not");
+    expect_no_step(&params, "tensor 0: fp8_scale_inv is given, and fp8 is not");
     *t = valid;
     t->fp8_transposed = t->fp8;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_columns is 0, and the tensor has ");
+    expect_no_step(&params, "tensor 0: fp8_columns is 0, and the tensor has ");
     t->fp8_columns = t->count - 1;
-    expect_no_step(&gpu, &params, "elements: give the length of the matrix's rows");
+    expect_no_step(&params, "elements: give the length of the matrix's rows");
     t->fp8_columns = t->count;
-    expect_no_step(&gpu, &params, "tensor 0's fp8 and tensor 0's fp8_transposed overlap");
+    expect_no_step(&params, "tensor 0's fp8 and tensor 0's fp8_transposed overlap");
     t->fp8 = t->fp8_scale = t->fp8_scale_inv = 0;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_transposed is given, and fp8 is not");
+    expect_no_step(&params, "tensor 0: fp8_transposed is given, and fp8 is not");
     *t = valid;
-    t->fp8_format = (ptx_fp8)2;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_format is 2; there are 0 to 1");
-    *t = valid;
-    t->amax += 2;
-    expect_no_step(&gpu, &params, "tensor 0's amax");
-    *t = valid;
-    t->amax = t->parameter;
-    expect_no_step(&gpu, &params, "tensor 0's parameter and tensor 0's amax overlap");
-    *t = valid;
-    t->fp8 = set.tensors[1].parameter;
-    expect_no_step(&gpu, &params, "tensor 0's fp8 and tensor 1's parameter overlap");
-    *t = valid;
-    t->fp8 = ptx_buffer_address(set.memory) + set.bytes - 50;
-    expect_no_step(&gpu, &params, "tensor 0's fp8: ");
-    *t = valid;
-    t->fp8_scale = t->fp8_scale_inv;
-    expect_no_step(&gpu, &params, "overlap");
-    *t = valid;
+    REFUSED("tensor 0: fp8_format is 2; there are 0 to 1", t->fp8_format = (ptx_fp8)2);
+    REFUSED("tensor 0's amax", t->amax += 2);
+    REFUSED("tensor 0's parameter and tensor 0's amax overlap", t->amax = t->parameter);
+    REFUSED("tensor 0's fp8 and tensor 1's parameter overlap", t->fp8 = set.tensors[1].parameter);
+    REFUSED("tensor 0's fp8: ", t->fp8 = ptx_buffer_address(set.memory) + set.bytes - 50);
+    REFUSED("overlap", t->fp8_scale = t->fp8_scale_inv);
     for (size_t k = 0; k < sizeof scales / sizeof *scales; k++) {
         require(
             ptx_buffer_upload(set.memory, set.offset[0][9], &scales[k], sizeof(float), gpu.stream));
-        expect_no_step(&gpu, &params, "tensor 0: the scale at its fp8_scale is ");
+        expect_no_step(&params, "tensor 0: the scale at its fp8_scale is ");
     }
-    step_set_destroy(&set);
 }
 
 // A scale that became 0 or NaN after creation, by what the header says: codes of 0, with the signs
 // of the weights, and of NaN.
 TEST(test_written_scales)
 {
-    struct random r = gpu_random(&gpu, "scales of 0 and NaN");
+    struct random r = gpu_random("scales of 0 and NaN");
     const float scales[] = { 0, NAN, 4 };
 
-    create(&r, &few);
-    while (!all_are_copied() || !set.tensors[0].gradient) {
-        step_set_destroy(&set);
+    do
         create(&r, &few);
-    }
+    while (!all_are_copied() || !set.tensors[0].gradient);
     struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = step_create(&params);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
     const uint64_t count = set.tensors[0].count;
     const size_t codes_at = set.offset[0][8], scale_at = set.offset[0][9];
     for (unsigned k = 0; k < 3 * sizeof scales / sizeof *scales; k++) {
@@ -379,7 +322,7 @@ TEST(test_written_scales)
         memcpy(set.host + scale_at, &scale, sizeof scale);
         step_set_gradients(&set, &r, 0);
         step_set_expect(&set, &params, 1);
-        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(k % 3), graph);
+        plan_run((struct any_plan) { .step = plan }, (enum plan_form)(k % 3), graph);
         require(ptx_buffer_download(set.memory, codes_at, codes, count, gpu.stream));
         require(ptx_buffer_download(set.memory, set.offset[0][0], weights, count * sizeof *weights,
                                     gpu.stream));
@@ -390,19 +333,16 @@ TEST(test_written_scales)
             assert_int_equal(codes[i], k / 3 ? 0x7f : signbit(weights[i]) ? 0x80 : 0);
         assert_true(k / 3 == 1 ? isnan(inverse) : inverse == 1 / scale);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 // Addresses of copies stay as they are at creation.
 TEST(test_fixed)
 {
-    struct random r = gpu_random(&gpu, "addresses of copies");
+    struct random r = gpu_random("addresses of copies");
 
     create(&r, &few);
     const struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     struct ptx_step_tensor tensor = set.tensors[0];
     tensor.amax += 4;
     assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &tensor, gpu.stream),
@@ -413,18 +353,13 @@ TEST(test_fixed)
     assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &tensor, gpu.stream),
                      PTX_ERROR_INVALID);
     expect_failure(PTX_ERROR_INVALID, "tensor 0: its fp8_format is not what it was");
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 int main(void)
 {
     // On the emulator: so few multiprocessors that few elements are many tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=8", 0);
-    gpu_open(&gpu);
-    rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
-    int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&rows);
-    gpu_close(&gpu);
-    return failed;
+    gpu_open();
+    gpu_buffer(&rows, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
+    return gpu_tests_run();
 }

@@ -11,13 +11,11 @@
 #include "test.h"
 
 enum {
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
     BOTH_COPIES = 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
     BOTH_BLOCKS = 1 << PTX_FP8_BLOCKS_128X128 | 1 << PTX_FP8_BLOCKS_1X128,
     SCALINGS = 4,
 };
 
-static struct gpu gpu;
 static struct step_set set;
 static ptx_buffer *rows;
 
@@ -33,35 +31,32 @@ static struct ptx_step_tensor *create(struct random *r, const struct step_shape 
                                       uint64_t least)
 {
     for (;;) {
-        step_set_create(&set, &gpu, r, shape);
+        step_set_create(&set, r, shape);
         if (set.has_elements && set.tensors[0].count >= least && set.tensors[0].fp8_blocks &&
             set.transposed[0])
             return &set.tensors[0];
-        step_set_destroy(&set);
     }
 }
 
 // In all forms; the third step is skipped, because a gradient is NaN.
 static void check_steps(struct random *r, struct ptx_step_params params, const char *what)
 {
-    ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = step_create(&params);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
 
     for (unsigned step = 0; step < 4; step++) {
         step_set_gradients(&set, r, step == 2 ? NAN : 0);
         assert_true(step_set_expect(&set, &params, 1) == (step == 2));
-        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        plan_run((struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
         step_set_check(&set, what);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
 }
 
 // ---- tests --------------------------------------------------------------------------------------
 
 TEST(test_formats)
 {
-    struct random r = gpu_random(&gpu, "codes in blocks");
+    struct random r = gpu_random("codes in blocks");
 
     for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial += SANITIZED_EVERY(5)) {
         const struct step_shape shape = { .tensors = 4,
@@ -79,14 +74,13 @@ TEST(test_formats)
                                           .wild = trial % 3 == 2 };
         create(&r, &shape, 1);
         check_steps(&r, step_set_params(&set), "a format");
-        step_set_destroy(&set);
     }
 }
 
 // All formats and kinds of copies in one plan, beside reports and averages.
 TEST(test_mixed)
 {
-    struct random r = gpu_random(&gpu, "codes in blocks, mixed");
+    struct random r = gpu_random("codes in blocks, mixed");
 
     for (unsigned trial = 0; trial < 2; trial++) {
         const struct step_shape shape = {
@@ -108,14 +102,13 @@ TEST(test_mixed)
         struct ptx_step_params params = step_set_params(&set);
         params.weight_reports_at = trial ? ptx_buffer_address(rows) : 0;
         check_steps(&r, params, "all formats");
-        step_set_destroy(&set);
     }
 }
 
 // Whole tiles and ragged ones, in vectors and byte by byte, for every kind of block and scale.
 TEST(test_tiles)
 {
-    struct random r = gpu_random(&gpu, "tiles of codes in blocks");
+    struct random r = gpu_random("tiles of codes in blocks");
     struct step_shape shape = one;
 
     shape.rules = 1 << PTX_STEP_RULE_SGD;
@@ -128,12 +121,10 @@ TEST(test_tiles)
         struct ptx_step_tensor *t = create(&r, &shape, 17000);
         while (t->fp8_columns < 128 || t->count / t->fp8_columns < 130 ||
                (t->count / t->fp8_columns % 16 == 0) != by_words) {
-            step_set_destroy(&set);
             t = create(&r, &shape, 17000);
         }
         t->fp8_scaling = (ptx_fp8_scaling)(trial % SCALINGS);
         check_steps(&r, step_set_params(&set), "tiles");
-        step_set_destroy(&set);
     }
 }
 
@@ -144,7 +135,7 @@ TEST(test_values)
                                     1e-5f, 1.0e-4f, 1.01e-4f,  1,         448,      449,
                                     3e38f, FLT_MAX, INFINITY,  -INFINITY, NAN,      0.7f };
     enum { VALUES = sizeof values / sizeof *values, MOST_COLUMNS = VALUES * 128 + 5, ROWS = 2 };
-    struct random r = gpu_random(&gpu, "values of codes in blocks");
+    struct random r = gpu_random("values of codes in blocks");
     struct step_shape shape = one;
 
     for (unsigned trial = 0; trial < 2 * 2 * SCALINGS; trial += SANITIZED_EVERY(5)) {
@@ -165,35 +156,33 @@ TEST(test_values)
         }
         step_set_gradients(&set, &r, 0);
         const struct ptx_step_params params = step_set_params(&set);
-        ptx_step_plan *plan = step_create(&gpu, &params);
+        OWNED(ptx_step_plan) *plan = step_create(&params);
         step_set_expect_blocks(&set, 0);
         require(ptx_step_plan_cast(plan, gpu.stream));
         step_set_check(&set, "values");
         step_set_expect(&set, &params, 1);
         require(ptx_step_plan_run(plan, gpu.stream));
         step_set_check(&set, "values after a step");
-        ptx_step_plan_destroy(&plan);
-        step_set_destroy(&set);
     }
 }
 
 // A cast needs no gradient, and makes all copies in blocks, also captured.
 TEST(test_cast)
 {
-    struct random r = gpu_random(&gpu, "casts");
+    struct random r = gpu_random("casts");
     struct ptx_step_tensor *t = create(&r, &one, 200);
 
     step_set_gradients(&set, &r, 0);
     t->gradient = 0;
     const struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     step_set_expect(&set, &params, 1);
     require(ptx_step_plan_run(plan, gpu.stream));
     step_set_check(&set, "without a gradient");
     CUstream stream = ptx_stream_create(gpu.device);
     require(ptx_capture_begin(gpu.device, stream, PTX_CAPTURE_RELAXED));
     require(ptx_step_plan_cast(plan, stream));
-    ptx_graph *graph = end_capture(&gpu, stream);
+    ptx_graph *graph = end_capture(stream);
     step_set_check(&set, "a capture runs nothing");
     step_set_expect_blocks(&set, 0);
     require(ptx_graph_launch(graph, gpu.stream));
@@ -205,28 +194,25 @@ TEST(test_cast)
     t->fp8 = t->fp8_scale_inv = t->fp8_transposed = t->fp8_transposed_scale_inv = 0;
     t->fp8_scaling = PTX_FP8_SCALING_TE;
     const struct ptx_step_params without = step_set_params(&set);
-    plan = step_create(&gpu, &without);
+    plan = step_create(&without);
     expect_refused(ptx_step_plan_cast(plan, gpu.stream),
                    "ptx_step_plan_cast: no tensor of the plan has codes in blocks");
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 // Gradients in accumulators: a tensor without any is left.
 TEST(test_accumulated)
 {
-    struct random r = gpu_random(&gpu, "codes in blocks, accumulated");
+    struct random r = gpu_random("codes in blocks, accumulated");
     struct step_shape shape = one;
 
     shape.sums = true;
     struct ptx_step_tensor *t = create(&r, &shape, 200);
-    ptx_buffer *sums = ptx_buffer_create(gpu.device, (size_t)t->count * 4 + 256);
-    assert_non_null(sums);
+    OWNED(ptx_buffer) *sums = made(ptx_buffer_create(gpu.device, (size_t)t->count * 4 + 256));
     require(ptx_buffer_fill(sums, 0, 0, (size_t)t->count * 4 + 256, gpu.stream));
     t->accumulated = ptx_buffer_address(sums);
     t->accumulator = t->accumulated + 256;
     const struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     const CUdeviceptr gradient = t->gradient, none = 0;
     for (unsigned step = 0; step < 3; step++) {
         step_set_gradients(&set, &r, 0);
@@ -236,14 +222,11 @@ TEST(test_accumulated)
         require(ptx_step_plan_run(plan, gpu.stream));
         step_set_check(&set, "accumulated");
     }
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&sums);
-    step_set_destroy(&set);
 }
 
 TEST(test_described)
 {
-    struct random r = gpu_random(&gpu, "codes in blocks, described");
+    struct random r = gpu_random("codes in blocks, described");
     struct ptx_step_description with, without;
     struct ptx_step_tensor *t = create(&r, &one, 200);
     const struct ptx_step_params params = step_set_params(&set);
@@ -268,58 +251,39 @@ TEST(test_described)
     t->amax = 0;
     assert_int_equal(with.launches, without.launches + 2);
     assert_int_equal(with.bytes, codes + 60000 * 4);
-    step_set_destroy(&set);
 }
+
+#define REFUSED(words, ...) CHANGED(*t, expect_no_step(&params, words), __VA_ARGS__)
 
 TEST(test_refused)
 {
-    struct random r = gpu_random(&gpu, "codes in blocks that are refused");
+    struct random r = gpu_random("codes in blocks that are refused");
     struct ptx_step_tensor *const t = create(&r, &one, 300);
     const struct ptx_step_tensor valid = *t;
     const struct ptx_step_params params = step_set_params(&set);
 
     step_set_gradients(&set, &r, 0);
-    t->fp8_blocks = (ptx_fp8_blocks)3;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_blocks is 3; there are 0 to 2");
-    *t = valid;
-    t->fp8_scaling = (ptx_fp8_scaling)4;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_scaling is 4; there are 0 to 3");
-    *t = valid;
-    t->fp8_scale = t->parameter;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_scale is given, and so is fp8_blocks");
-    *t = valid;
-    t->fp8_scale_inv = 0;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_blocks is given, and fp8_scale_inv is 0");
-    *t = valid;
-    t->fp8_transposed_scale_inv = 0;
-    expect_no_step(&gpu, &params,
-                   "tensor 0: fp8_blocks is given, and fp8_transposed_scale_inv is 0");
-    *t = valid;
-    t->fp8_transposed = 0;
-    expect_no_step(&gpu, &params, "fp8_transposed_scale_inv is given, and fp8_transposed is not");
-    *t = valid;
-    t->fp8_columns = 0;
-    expect_no_step(&gpu, &params, "a tensor of one dimension has no fp8_blocks");
-    *t = valid;
+    REFUSED("tensor 0: fp8_blocks is 3; there are 0 to 2", t->fp8_blocks = (ptx_fp8_blocks)3);
+    REFUSED("tensor 0: fp8_scaling is 4; there are 0 to 3", t->fp8_scaling = (ptx_fp8_scaling)4);
+    REFUSED("tensor 0: fp8_scale is given, and so is fp8_blocks", t->fp8_scale = t->parameter);
+    REFUSED("tensor 0: fp8_blocks is given, and fp8_scale_inv is 0", t->fp8_scale_inv = 0);
+    REFUSED("tensor 0: fp8_blocks is given, and fp8_transposed_scale_inv is 0",
+            t->fp8_transposed_scale_inv = 0);
+    REFUSED("fp8_transposed_scale_inv is given, and fp8_transposed is not", t->fp8_transposed = 0);
+    REFUSED("a tensor of one dimension has no fp8_blocks", t->fp8_columns = 0);
     t->fp8 = t->fp8_transposed = t->fp8_transposed_scale_inv = t->fp8_scale_inv = 0;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_blocks is given, and fp8 is not");
+    expect_no_step(&params, "tensor 0: fp8_blocks is given, and fp8 is not");
     t->fp8_blocks = PTX_FP8_BLOCKS_NONE;
     t->fp8_scaling = PTX_FP8_SCALING_DEEPGEMM;
-    expect_no_step(&gpu, &params, "tensor 0: fp8_scaling is given, and fp8_blocks is not");
+    expect_no_step(&params, "tensor 0: fp8_scaling is given, and fp8_blocks is not");
     *t = valid;
-    t->fp8_scale_inv += 2;
-    expect_no_step(&gpu, &params, "tensor 0's fp8_scale_inv");
-    *t = valid;
-    t->fp8_scale_inv = t->parameter;
-    expect_no_step(&gpu, &params, "tensor 0's parameter and tensor 0's fp8_scale_inv overlap");
-    *t = valid;
-    t->fp8_transposed_scale_inv = t->fp8_scale_inv;
-    expect_no_step(&gpu, &params, "overlap");
-    *t = valid;
-    t->fp8_scale_inv = ptx_buffer_address(set.memory) + set.bytes / 4 * 4;
-    expect_no_step(&gpu, &params, "tensor 0's fp8_scale_inv: ");
-    *t = valid;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    REFUSED("tensor 0's fp8_scale_inv", t->fp8_scale_inv += 2);
+    REFUSED("tensor 0's parameter and tensor 0's fp8_scale_inv overlap",
+            t->fp8_scale_inv = t->parameter);
+    REFUSED("overlap", t->fp8_transposed_scale_inv = t->fp8_scale_inv);
+    REFUSED("tensor 0's fp8_scale_inv: ",
+            t->fp8_scale_inv = ptx_buffer_address(set.memory) + set.bytes / 4 * 4);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     static const char *const messages[] = { "its fp8_scaling is not what it was",
                                             "its fp8_blocks is not what it was",
                                             "its fp8_transposed_scale_inv is not what it was" };
@@ -333,16 +297,11 @@ TEST(test_refused)
             changed.fp8_transposed_scale_inv += 4;
         expect_refused(ptx_step_plan_set_addresses(plan, 0, 1, &changed, gpu.stream), messages[k]);
     }
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 int main(void)
 {
-    gpu_open(&gpu);
-    rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
-    int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&rows);
-    gpu_close(&gpu);
-    return failed;
+    gpu_open();
+    gpu_buffer(&rows, STEP_MOST_TENSORS * sizeof(struct ptx_weight_report));
+    return gpu_tests_run();
 }

@@ -10,21 +10,14 @@
 #include "test.h"
 
 enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
     STATE = 256, // where it is, behind the loss and skip_at
     BYTES = 8192,
 };
 
-static struct gpu gpu;
 static struct step_set set;
 
-static const struct step_shape shape = { .tensors = 7,
-                                         .groups = 2,
-                                         .norm_groups = 3,
-                                         .most = 700,
-                                         .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS };
+static const struct step_shape shape = { ALL_STEPS, .tensors = 7, .groups = 2, .norm_groups = 3,
+                                         .most = 700 };
 
 static const struct ref_guards reference = { .groups = 3,
                                              .length = 8,
@@ -38,9 +31,7 @@ static const struct ref_guards reference = { .groups = 3,
 
 static ptx_buffer *inputs_create(void)
 {
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, BYTES);
-
-    assert_non_null(memory);
+    ptx_buffer *memory = made(ptx_buffer_create(gpu.device, BYTES));
     require(ptx_buffer_fill(memory, 0, 0, BYTES, gpu.stream));
     return memory;
 }
@@ -63,8 +54,7 @@ static void set_inputs(ptx_buffer *memory, struct random *r, unsigned step)
 
     set.loss = values[0];
     set.given = values[1];
-    require(ptx_buffer_upload(memory, 0, values, sizeof values, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(memory, 0, values, sizeof values, gpu.stream));
 }
 
 static void check_state(ptx_buffer *memory, const struct ref_guard_state *expected)
@@ -74,8 +64,7 @@ static void check_state(ptx_buffer *memory, const struct ref_guard_state *expect
     const struct ptx_guard_params guards = guards_of(ptx_buffer_address(memory));
 
     assert_int_equal(bytes, ptx_guard_state_bytes(&guards, reference.groups));
-    require(ptx_buffer_download(memory, STATE, is, bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, STATE, is, bytes, gpu.stream));
     assert_memory_equal(is, must, bytes);
 }
 
@@ -89,11 +78,11 @@ static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned
     struct ptx_clip_summary summary;
     unsigned skips = 0;
 
-    step_set_create(&set, &gpu, r, &shape);
+    step_set_create(&set, r, &shape);
     set.gradients = gradients;
     set.guards = &reference;
     set.guard_state = &state;
-    ptx_buffer *memory = inputs_create();
+    OWNED(ptx_buffer) *memory = inputs_create();
     const struct ptx_guard_params guards = guards_of(ptx_buffer_address(memory));
     struct ptx_step_params params = step_set_params(&set);
     own_groups(&set, own, groups);
@@ -101,21 +90,20 @@ static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned
     params.guards = &guards;
     params.loss_scale = scale.scale;
     params.update = &update;
-    ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = step_create(&params);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
     for (unsigned step = 0; step < 24; step++) {
         set_inputs(memory, r, step);
         step_set_gradients(&set, r, step == 13 ? INFINITY : 0);
         const float used = scale.scale;
         skips += step_set_expect(&set, &params, used);
         const bool found = state.skipped == REF_SKIP_FOUND_INF;
-        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        plan_run((struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
         step_set_check(&set, "guards");
         check_state(memory, &state);
         ref_loss_scale_update(&scale.scale, &scale.growth_tracker, found,
                               (struct ref_loss_scale) { 2, 0.5f, 3, 0, INFINITY, 1 });
-        require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
         assert_true(summary.found_inf == (found ? 1.0f : 0.0f));
         assert_memory_equal(&summary.state, &scale, sizeof scale);
         // Another plan goes on with the state.
@@ -123,21 +111,17 @@ static void check_steps(struct random *r, ptx_step_gradients gradients, unsigned
             ptx_graph_destroy(&graph);
             ptx_step_plan_destroy(&plan);
             params.loss_scale = scale.scale;
-            plan = step_create(&gpu, &params);
+            plan = step_create(&params);
             require(ptx_step_plan_set_loss_scale(plan, scale, gpu.stream));
-            graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+            graph = plan_capture((struct any_plan) { .step = plan });
         }
     }
     assert_true(skips > 3 && skips < 20 && state.counts[REF_SKIP_HISTORY]);
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
-    step_set_destroy(&set);
 }
 
 TEST(test_skips)
 {
-    struct random r = gpu_random(&gpu, "guards of step plans");
+    struct random r = gpu_random("guards of step plans");
 
     for (unsigned trial = 0; trial < 6; trial++)
         check_steps(&r, (ptx_step_gradients)(trial % 3), trial < 3 ? 0 : trial - 2);
@@ -146,11 +130,11 @@ TEST(test_skips)
 // A plan without a limit takes a norm if a guard needs it; skip_at alone does not.
 TEST(test_norm_is_taken)
 {
-    struct random r = gpu_random(&gpu, "guards and no limit");
+    struct random r = gpu_random("guards and no limit");
     struct ptx_guard_params guards = { .skip_at = 16 };
     struct ptx_step_description none, needed;
 
-    step_set_create(&set, &gpu, &r, &shape);
+    step_set_create(&set, &r, &shape);
     struct ptx_step_params params = step_set_params(&set);
     params.max_norm = INFINITY;
     params.guards = &guards;
@@ -158,24 +142,23 @@ TEST(test_norm_is_taken)
     guards.limit = 3;
     require(ptx_step_describe(&params, &needed));
     assert_true(needed.bytes > none.bytes);
-    step_set_destroy(&set);
 }
 
 // skip_at alone, where nothing else needs a norm: what ptxgen.torch's optimizers do.
 TEST(test_given)
 {
     static const struct ref_guards given = { .groups = 3, .group = -1 };
-    struct random r = gpu_random(&gpu, "a skip that is given");
+    struct random r = gpu_random("a skip that is given");
     struct ref_guard_state expected = { .counts = { 0 } };
     float found_inf = 0;
 
-    step_set_create(&set, &gpu, &r, &shape);
-    ptx_buffer *memory = inputs_create();
+    step_set_create(&set, &r, &shape);
+    OWNED(ptx_buffer) *memory = inputs_create();
     const struct ptx_guard_params guards = { .skip_at = ptx_buffer_address(memory) + 4 };
     struct ptx_step_params params = step_set_params(&set);
     params.max_norm = INFINITY;
     params.guards = &guards;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     set.guards = &given;
     set.guard_state = &expected;
     for (unsigned step = 0; step < 8; step++) {
@@ -185,28 +168,24 @@ TEST(test_given)
         require(ptx_step_plan_run(plan, gpu.stream));
         step_set_check(&set, "a skip that is given");
     }
-    require(ptx_address_download(gpu.device,
-                                 ptx_step_plan_get_info(plan)->guard_state +
-                                     offsetof(struct ptx_guard_state, skipped),
-                                 &found_inf, sizeof found_inf, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_address_download(gpu.device,
+                                      ptx_step_plan_get_info(plan)->guard_state +
+                                          offsetof(struct ptx_guard_state, skipped),
+                                      &found_inf, sizeof found_inf, gpu.stream));
     assert_true(found_inf == (float)PTX_GUARD_SKIP_NONE);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
-    step_set_destroy(&set);
 }
 
 // Two ranks share the sums, through rows, and have a state each: they stay equal.
 TEST(test_ranks)
 {
     enum { RANKS = 2, GROUPS = 3, SUMS = 4096 };
-    struct random r = gpu_random(&gpu, "guards of ranks");
+    struct random r = gpu_random("guards of ranks");
     ptx_step_plan *plan[RANKS];
     ptx_buffer *memory[RANKS];
     unsigned char bytes[RANKS][1024];
     unsigned skips = 0;
 
-    step_set_create(&set, &gpu, &r, &shape);
+    step_set_create(&set, &r, &shape);
     for (size_t rank = 0; rank < RANKS; rank++)
         memory[rank] = inputs_create();
     for (uint32_t rank = 0; rank < RANKS; rank++) {
@@ -220,7 +199,7 @@ TEST(test_ranks)
         params.sums_at = ptx_buffer_address(memory[0]) + SUMS;
         params.sum_rows = RANKS;
         params.sum_row = rank;
-        plan[rank] = step_create(&gpu, &params);
+        plan[rank] = step_create(&params);
     }
     struct ref_guard_state expected = { .counts = { 0 } };
     set.guards = &reference;
@@ -251,7 +230,6 @@ TEST(test_ranks)
         ptx_step_plan_destroy(&plan[rank]);
         ptx_buffer_destroy(&memory[rank]);
     }
-    step_set_destroy(&set);
 }
 
 // ---- what is refused ----------------------------------------------------------------------------
@@ -263,7 +241,7 @@ static void expect_guards(const struct ptx_guard_params *guards, const char *wor
 
     params.guards = guards;
     expect_refused(ptx_step_describe(&params, &description), words);
-    expect_no_step(&gpu, &params, words);
+    expect_no_step(&params, words);
     if (!guards->state && !guards->skip_at) {
         assert_int_equal(ptx_guard_state_bytes(guards, 3), 0);
         expect_failure(PTX_ERROR_INVALID, words);
@@ -274,9 +252,9 @@ static void expect_guards(const struct ptx_guard_params *guards, const char *wor
 
 TEST(test_refused)
 {
-    struct random r = gpu_random(&gpu, "guards that are refused");
+    struct random r = gpu_random("guards that are refused");
 
-    step_set_create(&set, &gpu, &r, &shape);
+    step_set_create(&set, &r, &shape);
     REFUSED("guards.limit is nan; it must be above 0", .limit = NAN);
     REFUSED("guards.limit is -1; it must be above 0", .limit = -1);
     REFUSED("guards.history.length is 5; it must be 6 to 65536", .history.length = 5);
@@ -321,7 +299,6 @@ TEST(test_refused)
     expect_failure(PTX_ERROR_INVALID, "ptx_guard_state_bytes: guards is NULL");
     assert_int_equal(ptx_guard_state_bytes(&(struct ptx_guard_params) { 0 }, 0), 0);
     expect_failure(PTX_ERROR_INVALID, "groups is 0; a plan has 1 to 1048576");
-    step_set_destroy(&set);
 }
 
 static void refused_memory(struct ptx_guard_params guards, const char *words)
@@ -329,13 +306,16 @@ static void refused_memory(struct ptx_guard_params guards, const char *words)
     struct ptx_step_params params = step_set_params(&set);
 
     params.guards = &guards;
-    expect_no_step(&gpu, &params, words);
+    expect_no_step(&params, words);
 }
+
+#undef REFUSED
+#define REFUSED(words, ...) CHANGED(guards, refused_memory(guards, words), __VA_ARGS__)
 
 // Memory that is too small, overlaps, or has the state of other guards.
 TEST(test_refused_memory)
 {
-    struct random r = gpu_random(&gpu, "memory of guards that is refused");
+    struct random r = gpu_random("memory of guards that is refused");
     const uint32_t headers[][4] = {
         { 2, 8, 3, 6 }, { 1, 16, 3, 6 }, { 1, 8, 2, 6 }, { 1, 8, 3, 2 }, { 1, 8, 0, 4 }
     };
@@ -346,44 +326,32 @@ TEST(test_refused_memory)
         "rule 0 of 0 groups and losses, and the plan rule 2 of 3"
     };
 
-    step_set_create(&set, &gpu, &r, &shape);
-    while (!set.tensors[0].count) {
-        step_set_destroy(&set);
-        step_set_create(&set, &gpu, &r, &shape);
-    }
-    ptx_buffer *memory = inputs_create();
+    do
+        step_set_create(&set, &r, &shape);
+    while (!set.tensors[0].count);
+    OWNED(ptx_buffer) *memory = inputs_create();
     const CUdeviceptr base = ptx_buffer_address(memory);
     struct ptx_guard_params guards = guards_of(base);
     for (size_t k = 0; k < 5; k++) {
-        require(ptx_buffer_upload(memory, STATE, headers[k], sizeof headers[k], gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_upload(memory, STATE, headers[k], sizeof headers[k], gpu.stream));
         refused_memory(guards, words[k]);
     }
-    guards.state_bytes = BYTES;
-    refused_memory(guards, "guards.state: 1024 elements are 8192 bytes, and its memory ends");
-    guards = guards_of(base);
-    guards.skip_at = guards.state + 64;
-    refused_memory(guards, "guards.state and guards.skip_at overlap");
-    guards = guards_of(base);
-    guards.state = set.tensors[0].step / 8 * 8;
-    guards.state_bytes = 1024;
-    refused_memory(guards, "overlap");
-    guards = guards_of(base);
-    guards.limits_at = base + BYTES - 8; // of three groups
-    refused_memory(guards, "guards.limits_at: 3 elements are 12 bytes, and its memory ends");
-    guards.limits_at = guards.state + 96;
-    refused_memory(guards, "guards.state and guards.limits_at overlap");
-    guards = guards_of(base);
+    REFUSED("guards.state: 1024 elements are 8192 bytes, and its memory ends",
+            guards.state_bytes = BYTES);
+    REFUSED("guards.state and guards.skip_at overlap", guards.skip_at = guards.state + 64);
+    REFUSED("overlap", guards.state = set.tensors[0].step / 8 * 8, guards.state_bytes = 1024);
+    // Of three groups.
+    REFUSED("guards.limits_at: 3 elements are 12 bytes, and its memory ends",
+            guards.limits_at = base + BYTES - 8);
+    REFUSED("guards.state and guards.limits_at overlap", guards.limits_at = guards.state + 96);
     guards.history.loss_at = set.tensors[0].parameter / 4 * 4;
     refused_memory(guards, "tensor 0's parameter and guards.history.loss_at overlap");
-    ptx_buffer_destroy(&memory);
-    step_set_destroy(&set);
 }
 
 int main(void)
 {
     own_rules_create();
-    const int failed = gpu_tests_run(&gpu);
+    const int failed = gpu_tests_run();
     own_rules_destroy();
     return failed;
 }

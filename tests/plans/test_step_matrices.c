@@ -12,7 +12,7 @@
 #include "sanitized.h"
 #include "test.h"
 
-static struct gpu gpu;
+static struct matrix_set set;
 
 static const struct matrix_shape full[] = {
     { 1, 1, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
@@ -41,11 +41,10 @@ static const struct matrix_shape formats[] = {
 
 TEST(test_shapes)
 {
-    struct random r = gpu_random(&gpu, "shapes of matrices");
-    struct matrix_set set;
+    struct random r = gpu_random("shapes of matrices");
 
     for (unsigned k = 0; k < 3; k += SANITIZED_EVERY(2)) {
-        matrix_set_create(&set, &gpu, &r, full, sizeof full / sizeof *full);
+        matrix_set_create(&set, &r, full, sizeof full / sizeof *full);
         set.groups[0].nesterov = k != 1;
         set.groups[0].maximize = k == 1;
         set.muon.adjust = k ? PTX_MUON_ADJUST_MATCH_RMS_ADAMW : PTX_MUON_ADJUST_ORIGINAL;
@@ -53,21 +52,18 @@ TEST(test_shapes)
         set.params.gradients = (ptx_step_gradients)k;
         set.params.max_norm = k == 2 ? INFINITY : 3;
         matrix_set_steps(&set, &r);
-        matrix_set_destroy(&set);
     }
 }
 
 TEST(test_formats)
 {
-    struct random r = gpu_random(&gpu, "formats of matrices");
-    struct matrix_set set;
+    struct random r = gpu_random("formats of matrices");
 
     for (unsigned k = 0; k < 3; k += SANITIZED_EVERY(2)) {
-        matrix_set_create(&set, &gpu, &r, formats, sizeof formats / sizeof *formats);
+        matrix_set_create(&set, &r, formats, sizeof formats / sizeof *formats);
         set.groups[0].nesterov = k == 1;
         set.params.gradients = (ptx_step_gradients)k;
         matrix_set_steps(&set, &r);
-        matrix_set_destroy(&set);
     }
 }
 
@@ -82,29 +78,26 @@ TEST(test_products)
         { 1, 33, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
         { 130, 136, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
-    struct random r = gpu_random(&gpu, "products of matrices");
-    struct matrix_set set;
+    struct random r = gpu_random("products of matrices");
 
     for (unsigned k = 0; k < 2; k++) {
-        matrix_set_create(&set, &gpu, &r, shapes, sizeof shapes / sizeof *shapes - k);
+        matrix_set_create(&set, &r, shapes, sizeof shapes / sizeof *shapes - k);
         set.muon.steps = k ? 5 : 2;
         set.muon.triples = k ? NULL : triples;
         matrix_set_steps(&set, &r);
-        matrix_set_destroy(&set);
     }
 }
 
 // A step that is skipped, because an element of a gradient is not finite.
-static void check_skipped(struct matrix_set *set, struct random *r, ptx_step_plan *plan,
-                          unsigned tensor, float value)
+static void check_skipped(struct random *r, ptx_step_plan *plan, unsigned tensor, float value)
 {
-    matrix_set_gradients(set, r);
-    matrix_put(set, tensor, MATRIX_GRADIENT, 17, value);
-    matrix_set_upload(set);
+    matrix_set_gradients(&set, r);
+    matrix_put(&set, tensor, MATRIX_GRADIENT, 17, value);
+    matrix_set_upload(&set);
     require(ptx_step_plan_run(plan, gpu.stream));
-    if (set->params.gradients == PTX_STEP_GRADIENTS_ZERO)
-        matrix_set_clear(set);
-    matrix_set_check(set, "a skipped step");
+    if (set.params.gradients == PTX_STEP_GRADIENTS_ZERO)
+        matrix_set_clear(&set);
+    matrix_set_check(&set, "a skipped step");
 }
 
 // Matrices that the block of their products steps, in all formats and in windows, one without a
@@ -128,25 +121,22 @@ TEST(test_chips)
           { 96, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, true },
           { 100, 110, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_BF16, false } },
     };
-    struct random r = gpu_random(&gpu, "matrices stepped by their products");
-    struct matrix_set set;
+    struct random r = gpu_random("matrices stepped by their products");
 
     for (unsigned k = 0; k < PLANS; k++) {
-        matrix_set_create(&set, &gpu, &r, shapes[k], k == 1 ? 1 : SHAPES);
+        matrix_set_create(&set, &r, shapes[k], k == 1 ? 1 : SHAPES);
         set.groups[0].nesterov = k != 1;
         set.params.gradients = (ptx_step_gradients)k;
         set.params.matrix_memory = k == 2 ? 60000 : 0;
         set.muon.steps = k ? 1 : 4;
         set.muon.triples = NULL;
         matrix_set_steps(&set, &r);
-        ptx_step_plan *plan = matrix_plan(&set);
+        OWNED(ptx_step_plan) *plan = matrix_plan(&set);
         struct ptx_step_description description;
         require(ptx_step_plan_describe(plan, &description));
         if (k == 1) // norm, records, updates, AdamW's tensor, and products with the step
             assert_int_equal(description.launches, 5);
-        check_skipped(&set, &r, plan, 0, INFINITY);
-        ptx_step_plan_destroy(&plan);
-        matrix_set_destroy(&set);
+        check_skipped(&r, plan, 0, INFINITY);
     }
 }
 
@@ -168,22 +158,19 @@ TEST(test_tiles)
           { 60, 68, PTX_STEP_FORMAT_STATE_BF16, PTX_F32, PTX_F32, false } },
     };
     const uint32_t side = ptxp_matrix_side;
-    struct random r = gpu_random(&gpu, "matrices stepped by tiles");
-    struct matrix_set set;
+    struct random r = gpu_random("matrices stepped by tiles");
 
     for (unsigned k = 0; k < PLANS; k++) {
         ptxp_matrix_side = k < 2 ? MUON_SMALL : MUON_TILE;
-        matrix_set_create(&set, &gpu, &r, shapes[k % 2], SHAPES);
+        matrix_set_create(&set, &r, shapes[k % 2], SHAPES);
         set.groups[0].nesterov = k != 1;
         set.params.gradients = (ptx_step_gradients)(k % 3);
         set.params.matrix_memory = k == 3 ? 350000 : 0;
         set.muon.triples = NULL;
         set.muon.steps = 1 + k % 2;
         matrix_set_steps(&set, &r);
-        ptx_step_plan *plan = matrix_plan(&set);
-        check_skipped(&set, &r, plan, 0, INFINITY);
-        ptx_step_plan_destroy(&plan);
-        matrix_set_destroy(&set);
+        OWNED(ptx_step_plan) *plan = matrix_plan(&set);
+        check_skipped(&r, plan, 0, INFINITY);
     }
     ptxp_matrix_side = side;
 }
@@ -205,13 +192,12 @@ TEST(test_long)
           { 20, 72, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false } },
     };
     const size_t many = ptxp_matrix_many;
-    struct random r = gpu_random(&gpu, "long matrices");
+    struct random r = gpu_random("long matrices");
     struct ptx_step_description description;
 
     ptxp_matrix_many = 1;
     for (unsigned k = 0; k < PLANS; k += SANITIZED_EVERY(2)) {
-        struct matrix_set set;
-        matrix_set_create(&set, &gpu, &r, shapes[k], k == 1 ? 1 : SHAPES);
+        matrix_set_create(&set, &r, shapes[k], k == 1 ? 1 : SHAPES);
         set.groups[0].nesterov = k != 1;
         set.groups[0].maximize = k == 2;
         set.params.matrix_memory = k == 2 ? 400000 : 0;
@@ -227,10 +213,8 @@ TEST(test_long)
         if (k == 1) // norm, records, AdamW's tensor, and products with momentum and step
             assert_int_equal(description.launches, 4);
         matrix_set_steps(&set, &r);
-        ptx_step_plan *plan = matrix_plan(&set);
-        check_skipped(&set, &r, plan, 0, INFINITY);
-        ptx_step_plan_destroy(&plan);
-        matrix_set_destroy(&set);
+        OWNED(ptx_step_plan) *plan = matrix_plan(&set);
+        check_skipped(&r, plan, 0, INFINITY);
     }
     ptxp_matrix_many = many;
 }
@@ -244,28 +228,26 @@ TEST(test_weights_of_the_norm)
         { 9, 40, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_BF16, false },
     };
     const size_t many = ptxp_matrix_many;
-    struct random r = gpu_random(&gpu, "weights of matrices");
-    struct matrix_set set;
+    struct random r = gpu_random("weights of matrices");
 
     for (ptxp_matrix_many = 1; ptxp_matrix_many <= many; ptxp_matrix_many *= many) {
-        matrix_set_create(&set, &gpu, &r, shapes, sizeof shapes / sizeof *shapes);
+        matrix_set_create(&set, &r, shapes, sizeof shapes / sizeof *shapes);
         set.tensors[0].uncounted = set.tensors[2].uncounted = true;
         set.tensors[1].weight = 0.25;
         set.params.max_norm = 3;
         matrix_set_steps(&set, &r);
-        matrix_set_destroy(&set);
     }
     ptxp_matrix_many = many;
 }
 
 // A run, the four phases, and a graph.
-static void steps_with_reduce(struct matrix_set *set, struct random *r)
+static void steps_with_reduce(struct random *r)
 {
-    ptx_step_plan *plan = matrix_plan(set);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = matrix_plan(&set);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
 
     for (uint32_t step = 1; step <= 3; step++) {
-        matrix_set_gradients(set, r);
+        matrix_set_gradients(&set, r);
         if (step == 1)
             require(ptx_step_plan_run(plan, gpu.stream));
         if (step == 2) {
@@ -276,11 +258,9 @@ static void steps_with_reduce(struct matrix_set *set, struct random *r)
         }
         if (step == 3)
             require(ptx_graph_launch(graph, gpu.stream));
-        matrix_set_expect(set, plan, step);
-        matrix_set_check(set, "beside a rule with sums");
+        matrix_set_expect(&set, plan, step);
+        matrix_set_check(&set, "beside a rule with sums");
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
 }
 
 // LAMB's tensor beside a set's, which has sums of its own and so a launch, or phase, before the
@@ -295,19 +275,18 @@ TEST(test_beside_a_rule_with_sums)
         { 130, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
     const size_t many = ptxp_matrix_many;
-    struct random r = gpu_random(&gpu, "a rule with sums");
-    ptx_rule *lamb = ptx_rule_create(&lamb_params);
+    struct random r = gpu_random("a rule with sums");
+    OWNED(ptx_rule) *lamb = ptx_rule_create(&lamb_params);
     static float first[ARRAYS * ARRAY / 4], ends[2][ARRAYS * ARRAY / 4];
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof first);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, sizeof first);
     const CUdeviceptr at = ptx_buffer_address(memory);
     struct ptx_step_group groups[3];
-    struct matrix_set set;
 
     assert_true(lamb && memory);
     for (size_t k = 0; k < 2 * (size_t)ARRAY / 4; k++) // parameter and gradient
         first[k] = (float)random_unit(&r);
     ptxp_matrix_many = 1;
-    matrix_set_create(&set, &gpu, &r, shapes, SHAPES);
+    matrix_set_create(&set, &r, shapes, SHAPES);
     memcpy(groups, set.groups, sizeof set.groups);
     groups[2] = (struct ptx_step_group) {
         .own_rule = lamb,
@@ -330,12 +309,11 @@ TEST(test_beside_a_rule_with_sums)
         if (alone) {
             set.params.tensors = &set.tensors[SHAPES + 1];
             set.params.tensor_count = 1;
-            ptx_step_plan *plan = matrix_plan(&set);
+            OWNED(ptx_step_plan) *plan = matrix_plan(&set);
             for (unsigned k = 0; k < 3; k++)
                 require(ptx_step_plan_run(plan, gpu.stream));
-            ptx_step_plan_destroy(&plan);
         } else {
-            steps_with_reduce(&set, &r);
+            steps_with_reduce(&r);
         }
         require(ptx_buffer_download(memory, 0, ends[alone], sizeof first, gpu.stream));
         require(ptx_stream_synchronize(gpu.device, gpu.stream));
@@ -343,37 +321,30 @@ TEST(test_beside_a_rule_with_sums)
     assert_memory_equal(ends[0], ends[1], sizeof first);
     assert_memory_not_equal(ends[0], first, ELEMENTS * sizeof(float));
     ptxp_matrix_many = many;
-    matrix_set_destroy(&set);
-    ptx_buffer_destroy(&memory);
-    ptx_rule_destroy(&lamb);
 }
 
 // A step that is skipped writes nothing, but clears gradients that are to be.
 TEST(test_skips)
 {
-    struct random r = gpu_random(&gpu, "skipped matrices");
-    struct matrix_set set;
+    struct random r = gpu_random("skipped matrices");
 
     for (unsigned k = 0; k < 3; k += SANITIZED_EVERY(2)) {
-        matrix_set_create(&set, &gpu, &r, formats, sizeof formats / sizeof *formats);
+        matrix_set_create(&set, &r, formats, sizeof formats / sizeof *formats);
         set.params.gradients = (ptx_step_gradients)k;
-        ptx_step_plan *plan = matrix_plan(&set);
-        check_skipped(&set, &r, plan, k, k == 1 ? NAN : INFINITY);
-        ptx_step_plan_destroy(&plan);
-        matrix_set_destroy(&set);
+        OWNED(ptx_step_plan) *plan = matrix_plan(&set);
+        check_skipped(&r, plan, k, k == 1 ? NAN : INFINITY);
     }
 }
 
 // Scalars change; a gradient and a matrix move away; a guard skips.
 static void check_changes(const struct matrix_shape *shapes, unsigned count)
 {
-    struct random r = gpu_random(&gpu, "changes of matrices");
-    struct matrix_set set;
-    matrix_set_create(&set, &gpu, &r, shapes, count);
+    struct random r = gpu_random("changes of matrices");
+    matrix_set_create(&set, &r, shapes, count);
     const CUdeviceptr skip = ptx_buffer_address(set.memory);
     const struct ptx_guard_params guards = { .skip_at = skip };
     set.params.guards = &guards;
-    ptx_step_plan *plan = matrix_plan(&set);
+    OWNED(ptx_step_plan) *plan = matrix_plan(&set);
 
     set.groups[0].hyper.lr = 0.3;
     set.groups[0].hyper.momentum = 0.5;
@@ -398,8 +369,6 @@ static void check_changes(const struct matrix_shape *shapes, unsigned count)
     matrix_set_gradients(&set, &r);
     require(ptx_step_plan_run(plan, gpu.stream));
     matrix_set_check(&set, "a step that a guard skips");
-    ptx_step_plan_destroy(&plan);
-    matrix_set_destroy(&set);
 }
 
 TEST(test_changes)
@@ -427,12 +396,11 @@ TEST(test_shortest_update)
     static const struct matrix_shape shapes[] = {
         { 3, 5, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
-    struct random r = gpu_random(&gpu, "the shortest update");
-    struct matrix_set set;
+    struct random r = gpu_random("the shortest update");
 
-    matrix_set_create(&set, &gpu, &r, shapes, 1);
+    matrix_set_create(&set, &r, shapes, 1);
     set.groups[0].hyper.eps = 0;
-    ptx_step_plan *plan = matrix_plan(&set);
+    OWNED(ptx_step_plan) *plan = matrix_plan(&set);
     memset(matrix_array(&set, 0, MATRIX_GRADIENT), 0, 15 * sizeof(float));
     memset(matrix_array(&set, 0, MATRIX_STATE), 0, 15 * sizeof(float));
     memset(matrix_array(&set, 1, MATRIX_GRADIENT), 0, (size_t)matrix_adamw.columns * sizeof(float));
@@ -442,8 +410,6 @@ TEST(test_shortest_update)
     matrix_set_expect(&set, plan, 1);
     matrix_set_check(&set, "the shortest update");
     assert_true(isfinite(matrix_get(&set, 0, MATRIX_PARAMETER, 7)));
-    ptx_step_plan_destroy(&plan);
-    matrix_set_destroy(&set);
 }
 
 // Sums of gradients in accumulators, which are what the step sees.
@@ -456,10 +422,9 @@ TEST(test_accumulators)
         { 129, 140, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
     enum { TENSORS = 5 };
-    struct random r = gpu_random(&gpu, "accumulators of matrices");
-    struct matrix_set set;
-    matrix_set_create(&set, &gpu, &r, shapes, TENSORS - 1);
-    ptx_buffer *sums = ptx_buffer_create(gpu.device, (size_t)TENSORS * MATRIX_ROOM);
+    struct random r = gpu_random("accumulators of matrices");
+    matrix_set_create(&set, &r, shapes, TENSORS - 1);
+    OWNED(ptx_buffer) *sums = ptx_buffer_create(gpu.device, (size_t)TENSORS * MATRIX_ROOM);
     float *first[TENSORS], *last[TENSORS];
 
     require(ptx_buffer_fill(sums, 0, 0, (size_t)TENSORS * MATRIX_ROOM, gpu.stream));
@@ -469,7 +434,7 @@ TEST(test_accumulators)
         first[t] = calloc((size_t)set.tensors[t].count, sizeof(float));
         last[t] = calloc((size_t)set.tensors[t].count, sizeof(float));
     }
-    ptx_step_plan *plan = matrix_plan(&set);
+    OWNED(ptx_step_plan) *plan = matrix_plan(&set);
     matrix_set_gradients(&set, &r);
     for (size_t t = 0; t < TENSORS; t++)
         memcpy(first[t], matrix_array(&set, t, MATRIX_GRADIENT),
@@ -491,9 +456,6 @@ TEST(test_accumulators)
         free(last[t]);
     }
     matrix_set_check(&set, "sums of gradients");
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&sums);
-    matrix_set_destroy(&set);
 }
 
 // What a step leaves of weights: their average, amax, codes and report.
@@ -504,11 +466,10 @@ TEST(test_copies)
         { 40, 20, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
     };
     enum { EMA = 0, CODES = 40000, TURNED = 50000, AMAX = 60000, SCALE = 60004, REPORTS = 60008 };
-    struct random r = gpu_random(&gpu, "copies of matrices");
-    struct matrix_set set;
+    struct random r = gpu_random("copies of matrices");
     unsigned char found[2][MATRIX_ROOM / 2];
-    matrix_set_create(&set, &gpu, &r, shapes, 2);
-    ptx_buffer *more = ptx_buffer_create(gpu.device, sizeof found);
+    matrix_set_create(&set, &r, shapes, 2);
+    OWNED(ptx_buffer) *more = ptx_buffer_create(gpu.device, sizeof found);
     const CUdeviceptr at = ptx_buffer_address(more);
     const float scale = 16;
 
@@ -526,9 +487,9 @@ TEST(test_copies)
     }
     set.groups[0].hyper.ema_decay = 0.5;
     set.params.weight_reports_at = at + REPORTS;
-    ptx_step_plan *plan = matrix_plan(&set);
+    OWNED(ptx_step_plan) *plan = matrix_plan(&set);
     matrix_set_gradients(&set, &r);
-    float *old = calloc(MATRIX_ROOM, 1);
+    ALLOCATED(float) *old = calloc(MATRIX_ROOM, 1);
     struct ptx_weight_report reports[3];
     for (size_t t = 0; t < 2; t++)
         memcpy(old + t * 10000, matrix_array(&set, t, MATRIX_PARAMETER),
@@ -536,15 +497,14 @@ TEST(test_copies)
     require(ptx_step_plan_run(plan, gpu.stream));
     matrix_set_expect(&set, plan, 1);
     matrix_set_check(&set, "beside copies");
-    require(ptx_buffer_download(more, 0, found, sizeof found, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(more, 0, found, sizeof found, gpu.stream));
     memcpy(reports, found[0] + REPORTS, sizeof reports);
     for (size_t t = 0; t < 2; t++) {
         const float *p = matrix_array(&set, t, MATRIX_PARAMETER);
         const uint64_t n = set.tensors[t].count, columns = shapes[t].columns;
         double norm = 0, change = 0;
         float largest = 0;
-        unsigned char *codes = calloc((size_t)n, 1);
+        ALLOCATED(unsigned char) *codes = calloc((size_t)n, 1);
         ref_cast_fp8(REF_F32, p, n, REF_E4M3, scale, codes, NULL);
         for (uint64_t i = 0; i < n; i++) {
             const double apart = (double)p[i] - old[t * 10000 + i];
@@ -561,12 +521,7 @@ TEST(test_copies)
         assert_true(fabs(reports[t].norm - sqrt(norm)) <= 1e-12 * sqrt(norm));
         assert_true(fabs(reports[t].change - sqrt(change)) <= 1e-12 * sqrt(change));
         assert_true(reports[t].largest == largest && !reports[t].absent);
-        free(codes);
     }
-    free(old);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&more);
-    matrix_set_destroy(&set);
 }
 
 // Codes in blocks of the stepped weights are those that a cast makes of them; the weights are the
@@ -578,11 +533,10 @@ TEST(test_blocks)
         { 33, 140, PTX_STEP_FORMAT_STOCHASTIC, PTX_BF16, PTX_F32, false },
     };
     enum { CODES = 130 * 36, TURNED = CODES + 64, SCALES = 2 * TURNED, EACH = SCALES + 4096 };
-    struct random r = gpu_random(&gpu, "blocks of matrices");
-    struct matrix_set set;
+    struct random r = gpu_random("blocks of matrices");
     unsigned char *found[2] = { calloc(2, EACH), calloc(2, EACH) };
-    matrix_set_create(&set, &gpu, &r, shapes, 2);
-    ptx_buffer *more = ptx_buffer_create(gpu.device, (size_t)2 * EACH);
+    matrix_set_create(&set, &r, shapes, 2);
+    OWNED(ptx_buffer) *more = ptx_buffer_create(gpu.device, (size_t)2 * EACH);
     const CUdeviceptr at = ptx_buffer_address(more);
 
     for (size_t t = 0; t < 2; t++) {
@@ -595,13 +549,12 @@ TEST(test_blocks)
         tensor->fp8_blocks = t ? PTX_FP8_BLOCKS_1X128 : PTX_FP8_BLOCKS_128X128;
     }
     set.muon.steps = 1;
-    ptx_step_plan *plan = matrix_plan(&set);
+    OWNED(ptx_step_plan) *plan = matrix_plan(&set);
     matrix_set_gradients(&set, &r);
     for (unsigned k = 0; k < 2; k++) {
         require(ptx_buffer_fill(more, 0, 0, (size_t)2 * EACH, gpu.stream));
         require(k ? ptx_step_plan_cast(plan, gpu.stream) : ptx_step_plan_run(plan, gpu.stream));
-        require(ptx_buffer_download(more, 0, found[k], (size_t)2 * EACH, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(more, 0, found[k], (size_t)2 * EACH, gpu.stream));
     }
     matrix_set_expect(&set, plan, 1);
     matrix_set_check(&set, "beside codes in blocks");
@@ -619,71 +572,59 @@ TEST(test_blocks)
     }
     free(found[0]);
     free(found[1]);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&more);
-    matrix_set_destroy(&set);
 }
 
-static void refuse(const struct matrix_set *set, const char *words)
+static void refuse(const char *words)
 {
-    expect_no_step(&gpu, &set->params, words);
+    expect_no_step(&set.params, words);
 }
+
+#define REFUSED(words, ...) CHANGED(*tensor, refuse(words), __VA_ARGS__)
 
 TEST(test_refusals)
 {
     static const float triples[] = { 1, 2, INFINITY };
-    struct random r = gpu_random(&gpu, "refused matrices");
-    struct matrix_set set;
-    matrix_set_create(&set, &gpu, &r, formats, 2);
+    struct random r = gpu_random("refused matrices");
+    matrix_set_create(&set, &r, formats, 2);
     struct ptx_step_tensor *tensor = &set.tensors[1];
     struct ptx_step_group *group = &set.groups[0];
     const struct ptx_step_tensor good = *tensor;
     const struct ptx_step_group usual = *group;
 
     tensor->columns = 0;
-    refuse(&set, "tensor 1: columns is 0, and the tensor has 1400 elements");
+    refuse("tensor 1: columns is 0, and the tensor has 1400 elements");
     tensor->columns = 3;
-    refuse(&set, "tensor 1: columns is 3");
+    refuse("tensor 1: columns is 3");
     *tensor = good;
     set.params.any_address = true;
     tensor->count = UINT64_C(16385) * 16385;
     tensor->columns = 16385;
-    refuse(&set, "tensor 1: it is a matrix of 16385 x 16385; rule muon takes a smaller side");
+    refuse("tensor 1: it is a matrix of 16385 x 16385; rule muon takes a smaller side");
     tensor->count = tensor->columns = (1 << 24) + 1;
-    refuse(&set, "tensor 1: it is a matrix of 1 x 16777217; rule muon takes sides of at most 2^24");
+    refuse("tensor 1: it is a matrix of 1 x 16777217; rule muon takes sides of at most 2^24");
     *tensor = good;
-    tensor->whole.first = 8;
-    refuse(&set, "tensor 1: its rule, muon, steps whole matrices, and `whole` says");
-    *tensor = good;
-    tensor->dtype = PTX_BF16;
-    tensor->beside = 0;
-    tensor->format = PTX_STEP_FORMAT_STATE_8BIT;
-    refuse(&set, "tensor 1: its rule is muon, and its format, state_8bit, stores states in blocks");
-    *tensor = good;
-    tensor->count = 0;
-    tensor->counts_empty = true;
-    refuse(&set, "tensor 1: counts_empty is set, and its rule is muon");
-    *tensor = good;
-    tensor->state[1] = tensor->state[0] + 8192;
-    refuse(&set, "tensor 1: state[1] is given, and its rule, muon, has 1 state");
-    *tensor = good;
+    REFUSED("tensor 1: its rule, muon, steps whole matrices, and `whole` says",
+            tensor->whole.first = 8);
+    REFUSED("tensor 1: its rule is muon, and its format, state_8bit, stores states in blocks",
+            tensor->dtype = PTX_BF16, tensor->beside = 0,
+            tensor->format = PTX_STEP_FORMAT_STATE_8BIT);
+    REFUSED("tensor 1: counts_empty is set, and its rule is muon", tensor->count = 0,
+            tensor->counts_empty = true);
+    REFUSED("tensor 1: state[1] is given, and its rule, muon, has 1 state",
+            tensor->state[1] = tensor->state[0] + 8192);
     group->hyper.momentum = 1;
-    refuse(&set, "group 0: momentum is 1; it must be 0 or more, and below 1");
+    refuse("group 0: momentum is 1; it must be 0 or more, and below 1");
     *group = usual;
     set.muon.steps = 33;
-    refuse(&set, "group 0: muon->steps is 33; there are at most 32");
+    refuse("group 0: muon->steps is 33; there are at most 32");
     set.muon.steps = 1;
     set.muon.triples = triples;
-    refuse(&set, "group 0: muon->triples[2] is inf; the coefficients of a step must be finite");
+    refuse("group 0: muon->triples[2] is inf; the coefficients of a step must be finite");
     set.muon = (struct ptx_muon_params) { .adjust = (ptx_muon_adjust)2 };
-    refuse(&set, "group 0: muon->adjust is 2; there are 0 to 1");
+    refuse("group 0: muon->adjust is 2; there are 0 to 1");
     set.muon.adjust = PTX_MUON_ADJUST_ORIGINAL;
     set.groups[1].muon = &set.muon;
-    refuse(&set, "group 1: muon is given, and its rule is adamw: make it NULL");
-    matrix_set_destroy(&set);
+    refuse("group 1: muon is given, and its rule is adamw: make it NULL");
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -11,7 +11,6 @@ static const struct step_shape shape = { .tensors = 4,
                                          .rules = (1 << STEP_RULES) - 1,
                                          .formats = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 
-static struct gpu gpu;
 static struct random r;
 static struct step_set set;
 static struct ptx_step_params params;
@@ -19,17 +18,10 @@ static struct ptx_step_params params;
 static int set_up(void **state)
 {
     (void)state;
-    r = gpu_random(&gpu, "order of phases");
-    step_set_create(&set, &gpu, &r, &shape);
+    r = gpu_random("order of phases");
+    step_set_create(&set, &r, &shape);
     step_set_gradients(&set, &r, 0);
     params = step_set_params(&set);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    (void)state;
-    step_set_destroy(&set);
     return 0;
 }
 
@@ -43,7 +35,7 @@ static void expect_steps(unsigned count, float loss_scale)
 
 static ptx_status take(ptx_step_plan *plan, enum plan_phase phase)
 {
-    return plan_call(&gpu, (struct any_plan) { .step = plan }, phase);
+    return plan_call((struct any_plan) { .step = plan }, phase);
 }
 
 static void take_all(ptx_step_plan *plan, const enum plan_phase *phases, size_t count)
@@ -67,9 +59,9 @@ static void expect_order(ptx_step_plan *plan, enum plan_phase phase)
 }
 
 // Phases in any order: those that are refused change nothing, and all others are taken.
-TEST_WITH(test_order_of_phases, set_up, tear_down)
+TEST_WITH(test_order_of_phases, set_up, NULL)
 {
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     enum { NOTHING, SUMS, RECORDS } left = NOTHING;
     unsigned steps = 0, refused = 0;
 
@@ -86,18 +78,17 @@ TEST_WITH(test_order_of_phases, set_up, tear_down)
     }
     assert_true(refused > 5 && steps > 5);
     expect_steps(steps, 1);
-    ptx_step_plan_destroy(&plan);
 }
 
 // Neither a finish nor a step is taken twice, also after a run.
-TEST_WITH(test_repeated_phases, set_up, tear_down)
+TEST_WITH(test_repeated_phases, set_up, NULL)
 {
     const struct ptx_loss_scale_params update = { .interval = 1 };
     struct ptx_clip_summary summary;
 
     params.loss_scale = 8;
     params.update = &update;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     expect_order(plan, WRITE);
     expect_order(plan, FINISH);
     TAKE(plan, RUN);
@@ -113,13 +104,12 @@ TEST_WITH(test_repeated_phases, set_up, tear_down)
     require(ptx_step_plan_read(plan, 0, 0, NULL, &summary, gpu.stream));
     expect_steps(1, 16);
     assert_true(summary.state.scale == 32.0f);
-    ptx_step_plan_destroy(&plan);
 }
 
 // New addresses end the phases of the ones before.
-TEST_WITH(test_addresses_between_phases, set_up, tear_down)
+TEST_WITH(test_addresses_between_phases, set_up, NULL)
 {
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     CUdeviceptr gradient[STEP_MOST_TENSORS];
 
     for (size_t t = 0; t < set.count; t++)
@@ -133,7 +123,6 @@ TEST_WITH(test_addresses_between_phases, set_up, tear_down)
     expect_order(plan, FINISH);
     TAKE(plan, NORM_SQ, FINISH, WRITE);
     expect_steps(1, 1);
-    ptx_step_plan_destroy(&plan);
 }
 
 static void begin_capture(void)
@@ -145,13 +134,13 @@ static ptx_graph *capture(ptx_step_plan *plan, const enum plan_phase *phases, si
 {
     begin_capture();
     take_all(plan, phases, count);
-    return end_capture(&gpu, gpu.stream);
+    return end_capture(gpu.stream);
 }
 
 // The order holds within a capture. Launched and captured phases do not count for each other.
-TEST_WITH(test_order_in_captures, set_up, tear_down)
+TEST_WITH(test_order_in_captures, set_up, NULL)
 {
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
 
     begin_capture();
     expect_order(plan, WRITE); // nothing has ever left what it needs
@@ -174,13 +163,12 @@ TEST_WITH(test_order_in_captures, set_up, tear_down)
     ptx_capture_abandon(gpu.device, gpu.stream);
     TAKE(plan, FINISH, WRITE); // of the norm_sq before the capture
     expect_steps(1, 1);
-    ptx_step_plan_destroy(&plan);
 }
 
 // A graph for each phase, as with an all-reduce between them, and one of them captured again.
-TEST_WITH(test_graphs_of_phases, set_up, tear_down)
+TEST_WITH(test_graphs_of_phases, set_up, NULL)
 {
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     ptx_graph *graphs[4];
 
     for (unsigned k = 0; k < 3; k++)
@@ -193,7 +181,7 @@ TEST_WITH(test_graphs_of_phases, set_up, tear_down)
     for (unsigned k = 0; k < 4; k++)
         ptx_graph_destroy(&graphs[k]);
     ptx_step_plan_destroy(&plan);
-    plan = step_create(&gpu, &params);
+    plan = step_create(&params);
     TAKE(plan, RUN);
     graphs[0] = CAPTURE(plan, FINISH, WRITE);
     begin_capture();
@@ -202,10 +190,6 @@ TEST_WITH(test_graphs_of_phases, set_up, tear_down)
     ptx_capture_abandon(gpu.device, gpu.stream);
     expect_steps(1, 1); // nothing of what was captured
     ptx_graph_destroy(&graphs[0]);
-    ptx_step_plan_destroy(&plan);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -14,18 +14,11 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
-
-static struct gpu gpu;
 
 static ptx_rule *create(const struct ptx_rule_params *params)
 {
-    ptx_rule *rule = ptx_rule_create(params);
-
-    if (!rule)
-        fail_msg("%s", ptx_error_message());
-    return rule;
+    return made(ptx_rule_create(params));
 }
 
 // ---- the library's rules ------------------------------------------------------------------------
@@ -35,20 +28,18 @@ static void check_steps(struct step_set *set, struct random *r,
                         const struct ptx_step_params *params)
 {
     enum { STEPS = 4 };
-    ptx_step_plan *plan = step_create(&gpu, params);
+    OWNED(ptx_step_plan) *plan = step_create(params);
     char what[64];
 
     for (unsigned step = 0; step < STEPS; step++) {
         step_set_gradients(set, r, step == 1 ? NAN : 0);
         step_set_expect(set, params, 1);
         const struct any_plan any = { .step = plan };
-        ptx_graph *graph = plan_capture(&gpu, any);
-        plan_run(&gpu, any, (enum plan_form)(step % 3), graph);
+        OWNED(ptx_graph) *graph = plan_capture(any);
+        plan_run(any, (enum plan_form)(step % 3), graph);
         snprintf(what, sizeof what, "step %u", step + 1);
         step_set_check(set, what);
-        ptx_graph_destroy(&graph);
     }
-    ptx_step_plan_destroy(&plan);
 }
 
 // `own`: bits of the groups that have a caller's rule.
@@ -57,17 +48,16 @@ static void check_shape(struct random *r, const struct step_shape *shape, unsign
     static struct step_set set;
     struct ptx_step_group groups[STEP_MOST_GROUPS];
 
-    step_set_create(&set, &gpu, r, shape);
+    step_set_create(&set, r, shape);
     struct ptx_step_params params = step_set_params(&set);
     own_groups(&set, own, groups);
     params.groups = groups;
     check_steps(&set, r, &params);
-    step_set_destroy(&set);
 }
 
 TEST(test_library)
 {
-    struct random r = gpu_random(&gpu, "rules of the library");
+    struct random r = gpu_random("rules of the library");
 
     for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k += SANITIZED_EVERY(7)) {
         const unsigned rule = k / 2 % STEP_RULES, format = k / 2 / STEP_RULES;
@@ -83,15 +73,14 @@ TEST(test_library)
 
 TEST(test_mixed)
 {
-    struct random r = gpu_random(&gpu, "rules of both");
+    struct random r = gpu_random("rules of both");
 
     for (unsigned trial = 0; trial < 8; trial += SANITIZED_EVERY(3)) {
-        const struct step_shape shape = { .tensors = 12,
+        const struct step_shape shape = { ALL_STEPS,
+                                          .tensors = 12,
                                           .groups = 4,
                                           .norm_groups = 2,
                                           .most = 3000,
-                                          .rules = ALL_RULES,
-                                          .formats = ALL_FORMATS,
                                           .averages = trial % 2 ? ALL_AVERAGES : 0,
                                           .sharded = trial % 4 > 1,
                                           .absent = true,
@@ -111,9 +100,9 @@ TEST(test_many)
                                       .most = 300,
                                       .rules = 1 << PTX_STEP_RULE_LION };
     ptx_rule *rules[RULES];
-    struct random r = gpu_random(&gpu, "many rules");
+    struct random r = gpu_random("many rules");
 
-    step_set_create(&set, &gpu, &r, &shape);
+    step_set_create(&set, &r, &shape);
     struct ptx_step_params params = step_set_params(&set);
     for (uint32_t k = 0; k < RULES; k++) {
         char name[16];
@@ -132,7 +121,6 @@ TEST(test_many)
     check_steps(&set, &r, &params);
     for (uint32_t k = 0; k < RULES; k++)
         ptx_rule_destroy(&rules[k]);
-    step_set_destroy(&set);
 }
 
 // ---- scalars with names of their own ------------------------------------------------------------
@@ -177,18 +165,14 @@ TEST(test_scalars)
     const struct ptx_step_hyper hyper = { .lr = 64,
                                           .eps = 2,
                                           .more = { 1, 4, 8, 16, 32, 128, 256, 0.5 } };
-    ptx_rule *rule = create(&others_params);
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, 4096);
+    OWNED(ptx_rule) *rule = create(&others_params);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 4096);
     const CUdeviceptr at = ptx_buffer_address(memory);
     struct ptx_step_tensor tensor = {
         .parameter = at, .gradient = at + 256, .step = at + 512, .count = 1, .dtype = PTX_F32
     };
     struct ptx_step_group group = { .own_rule = rule, .hyper = hyper };
-    const struct ptx_step_params params = { .tensors = &tensor,
-                                            .tensor_count = 1,
-                                            .groups = &group,
-                                            .group_count = 1,
-                                            .max_norm = INFINITY,
+    const struct ptx_step_params params = { ONE_TENSOR(tensor, group), .max_norm = INFINITY,
                                             .stream = gpu.stream };
     float sent[129] = { [0] = 4096, [64] = 1 }, back;
     const float rate = 0.5f;
@@ -206,17 +190,14 @@ TEST(test_scalars)
         group.lr_at = turn == 2 ? at + 2048 : 0;
         require(ptx_buffer_upload(memory, 0, sent, sizeof sent, gpu.stream));
         require(ptx_buffer_upload(memory, 1024, &hyper, sizeof hyper, gpu.stream));
-        require(ptx_buffer_upload(memory, 2048, &rate, sizeof rate, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
-        ptx_step_plan *plan = step_create(&gpu, &params);
+        require_done(ptx_buffer_upload(memory, 2048, &rate, sizeof rate, gpu.stream));
+        OWNED(ptx_step_plan) *plan = step_create(&params);
         require(ptx_step_plan_run(plan, gpu.stream));
-        require(ptx_buffer_download(memory, 0, &back, sizeof back, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, &back, sizeof back, gpu.stream));
         assert_true(back == (turn == 2 ? 3648.0f : 3584.5f));
         require(ptx_step_plan_describe(plan, &d));
         assert_true(d.launches == 3 && d.registers > 0 && d.local == 0 && !d.warning);
         expect_refused(ptx_step_plan_describe(plan, NULL), "description is NULL");
-        ptx_step_plan_destroy(&plan);
     }
     expect_refused(ptx_step_plan_describe(NULL, &d), "plan is NULL");
     // What a driver's compiler may say of a kernel.
@@ -241,8 +222,6 @@ TEST(test_scalars)
     tensor.state[0] = at + 3072;
     expect_refused(ptx_step_describe(&params, &d),
                    "tensor 0: state[0] is given, and its rule, others, has 0 states: make it 0");
-    ptx_buffer_destroy(&memory);
-    ptx_rule_destroy(&rule);
 }
 
 // As many scalars as a rule has, none with a name of struct ptx_step_hyper: p = p - (2^k of those
@@ -268,7 +247,7 @@ TEST(test_sixteen_scalars)
                                       .update = sixteen_update };
     char names[PTX_STEP_MAX_SCALARS][8];
     struct ptx_step_hyper hyper = { .lr = 0 };
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, 4096);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 4096);
     const CUdeviceptr at = ptx_buffer_address(memory);
     const CUdeviceptr hyper_at = at + 4096 - sizeof hyper;
     struct ptx_step_tensor tensor = {
@@ -282,35 +261,27 @@ TEST(test_sixteen_scalars)
         params.scalars[k].name = names[k];
         hyper.more[k] = k % 3 != 0;
     }
-    ptx_rule *rule = create(&params);
+    OWNED(ptx_rule) *rule = create(&params);
     assert_int_equal(ptx_rule_get_info(rule)->place[15], 23);
     struct ptx_step_group group = { .own_rule = rule, .hyper = hyper };
-    const struct ptx_step_params step = { .tensors = &tensor,
-                                          .tensor_count = 1,
-                                          .groups = &group,
-                                          .group_count = 1,
-                                          .max_norm = INFINITY,
+    const struct ptx_step_params step = { ONE_TENSOR(tensor, group), .max_norm = INFINITY,
                                           .stream = gpu.stream };
     group.hyper_at = hyper_at + 8;
-    expect_no_step(&gpu, &step, "group 0's hyper_at");
+    expect_no_step(&step, "group 0's hyper_at");
     for (unsigned turn = 0; turn < 3; turn++) { // at creation, the caller's, and set later
         group.hyper_at = turn == 1 ? hyper_at : 0;
         if (turn == 2)
             memset(&group.hyper, 0, sizeof hyper);
         require(ptx_buffer_upload(memory, 0, sent, sizeof sent, gpu.stream));
-        require(ptx_buffer_upload(memory, 4096 - sizeof hyper, &hyper, sizeof hyper, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
-        ptx_step_plan *plan = step_create(&gpu, &step);
+        require_done(
+            ptx_buffer_upload(memory, 4096 - sizeof hyper, &hyper, sizeof hyper, gpu.stream));
+        OWNED(ptx_step_plan) *plan = step_create(&step);
         if (turn == 2)
             require(ptx_step_plan_set_hyper(plan, 0, &hyper, gpu.stream));
         require(ptx_step_plan_run(plan, gpu.stream));
-        require(ptx_buffer_download(memory, 0, &back, sizeof back, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, &back, sizeof back, gpu.stream));
         assert_true(back == (float)(65536 - 0x6db6)); // 0110 1101 1011 0110: not 0, 3, 6, ...
-        ptx_step_plan_destroy(&plan);
     }
-    ptx_buffer_destroy(&memory);
-    ptx_rule_destroy(&rule);
 }
 
 // ---- rules as data ------------------------------------------------------------------------------
@@ -337,9 +308,9 @@ enum { ONCE = sizeof once_of / sizeof *once_of, UPDATE = sizeof update_of / size
 TEST(test_program)
 {
     const struct ptx_rule_program program = { once_of, update_of, ONCE, UPDATE };
-    ptx_rule *rule = create(&(struct ptx_rule_params) {
+    OWNED(ptx_rule) *rule = create(&(struct ptx_rule_params) {
         .name = "mine", .states = { { "m" } }, .scalars = { { "lr" } }, .program = &program });
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, 1024);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 1024);
     const CUdeviceptr at = ptx_buffer_address(memory);
     const struct ptx_step_tensor tensor = { .parameter = at,
                                             .gradient = at + 256,
@@ -352,20 +323,12 @@ TEST(test_program)
 
     require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
     update_of[3].op = PTX_RULE_ADD; // the rule has a copy
-    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                        .tensor_count = 1,
-                                                                        .groups = &group,
-                                                                        .group_count = 1,
-                                                                        .max_norm = 100,
-                                                                        .stream = gpu.stream });
+    OWNED(ptx_step_plan) *plan = step_create(&(struct ptx_step_params) {
+        ONE_TENSOR(tensor, group), .max_norm = 100, .stream = gpu.stream });
     update_of[3].op = PTX_RULE_MUL;
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, 0, cells, sizeof cells, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, cells, sizeof cells, gpu.stream));
     assert_true(cells[0] == 6.0f && cells[128] == 3.0f && cells[192] == 1.0f);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
-    ptx_rule_destroy(&rule);
 }
 
 // p - lr * g / (the root of the sum of g * g).
@@ -416,15 +379,10 @@ TEST(test_program_with_sums)
     float cells[129] = { [0] = 8, [1] = 7, [64] = 3, [65] = -4 };
 
     require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
-    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                        .tensor_count = 1,
-                                                                        .groups = &group,
-                                                                        .group_count = 1,
-                                                                        .max_norm = 100,
-                                                                        .stream = gpu.stream });
+    ptx_step_plan *plan = step_create(&(struct ptx_step_params) {
+        ONE_TENSOR(tensor, group), .max_norm = 100, .stream = gpu.stream });
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, 0, cells, sizeof cells, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, cells, sizeof cells, gpu.stream));
     assert_true(cells[0] == 8 - 0.1f * 3 && cells[1] == 7 + 0.1f * 4);
     ptx_step_plan_destroy(&plan);
     ptx_buffer_destroy(&memory);
@@ -503,7 +461,7 @@ TEST(test_program_refused)
 TEST(test_emit)
 {
     const ptx_rule *adamw = own_rule_of(&(struct ptx_step_group) { .rule = PTX_STEP_RULE_ADAMW });
-    ptx_builder *b = ptx_builder_create(NULL);
+    OWNED(ptx_builder) *b = ptx_builder_create(NULL);
 
     ptx_rule_emit(b, adamw);
     const char *words = ptx_builder_finish(b);
@@ -515,7 +473,6 @@ TEST(test_emit)
     b = ptx_builder_create(NULL);
     ptx_rule_emit(b, NULL);
     assert_non_null(strstr(ptx_builder_error(b), "ptx_rule_emit: rule is NULL"));
-    ptx_builder_destroy(&b);
 }
 
 static void lined_once(ptx_builder *b, struct ptx_rule_clock *clock)
@@ -534,9 +491,9 @@ static void lined_update(ptx_builder *b, struct ptx_rule_element *e)
 // With .line_info a rule's instructions have the lines of its functions.
 TEST(test_emit_with_lines)
 {
-    ptx_rule *rule = create(&(struct ptx_rule_params) {
+    OWNED(ptx_rule) *rule = create(&(struct ptx_rule_params) {
         .name = "lined", .once = lined_once, .scalars = { { "lr" } }, .update = lined_update });
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .line_info = true });
+    OWNED(ptx_builder) *b = ptx_builder_create(&(struct ptx_builder_params) { .line_info = true });
     unsigned file = 0;
     char loc[64];
 
@@ -551,16 +508,12 @@ TEST(test_emit_with_lines)
     at = strstr(words, loc);
     if (!at || strncmp(at += strlen(loc), "    mul", 7) != 0)
         fail_msg("no product of line %u in\n%s", (unsigned)UPDATE_LINE, words);
-    ptx_builder_destroy(&b);
-    ptx_rule_destroy(&rule);
 }
 
 int main(void)
 {
-    gpu_open(&gpu);
     own_rules_create();
-    const int failed = tests_run(NULL, NULL);
+    const int failed = gpu_tests_run();
     own_rules_destroy();
-    gpu_close(&gpu);
     return failed;
 }

@@ -22,7 +22,6 @@ enum { TENSORS = 3, COUNT = 700, ROOM = 4096, STATES = 3 };
 enum { PARAMETER, GRADIENT, BESIDE, STATE, CLOCK = STATE + STATES, SCALES, OF_TENSOR };
 enum { BYTES = TENSORS * OF_TENSOR * ROOM };
 
-static struct gpu gpu;
 static ptx_buffer *memory;
 static struct ptx_step_tensor tensors[TENSORS];
 static struct ptx_step_group groups[2];
@@ -185,17 +184,12 @@ static void step_averaged(unsigned tensor, const struct clock *clock, float m[CO
 
 static ptx_step_plan *create(void)
 {
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
-
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
-    return plan;
+    return made(ptx_step_plan_create(gpu.device, &params));
 }
 
 static void upload(void)
 {
-    require(ptx_buffer_upload(memory, 0, expected, BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(memory, 0, expected, BYTES, gpu.stream));
 }
 
 // Compares all arrays but those that are not followed.
@@ -203,8 +197,7 @@ static void check(const char *what)
 {
     const bool blocks = ptxk_step_format_of(tensors[0].format)->by_block;
 
-    require(ptx_buffer_download(memory, 0, device, BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, device, BYTES, gpu.stream));
     for (unsigned t = 0; t < TENSORS; t++)
         for (unsigned a = 0; a < OF_TENSOR; a++)
             for (unsigned k = 0; k < ROOM && !(blocks && (a == STATE || a == SCALES)); k++)
@@ -244,7 +237,7 @@ static void schedule_free_with(ptx_step_format format, ptx_type parameter)
     lay_out(schedule_free, format, parameter);
     start(false);
     fill(ptxk_step_format_of(format)->state, STATE, &r, 0); // z, which starts as the parameter
-    ptx_step_plan *plan = create();
+    OWNED(ptx_step_plan) *plan = create();
     for (unsigned n = 0; n < STEPS; n++) {
         if (n == CHANGES) {
             groups[0].hyper.lr = 0.125;
@@ -276,7 +269,6 @@ static void schedule_free_with(ptx_step_format format, ptx_type parameter)
         }
         check("schedule-free");
     }
-    ptx_step_plan_destroy(&plan);
 }
 
 TEST(test_clock_states)
@@ -295,7 +287,7 @@ static void averaged_with(ptx_step_format format, ptx_type parameter, bool has_c
 
     lay_out(has_copy ? averaged_with_copy : averaged, format, parameter);
     start(exact);
-    ptx_step_plan *plan = create();
+    OWNED(ptx_step_plan) *plan = create();
     for (unsigned n = 1; n <= 3; n++) {
         fill(tensors[0].gradient_dtype, GRADIENT, &r, exact ? n : 0);
         upload();
@@ -311,7 +303,6 @@ static void averaged_with(ptx_step_format format, ptx_type parameter, bool has_c
         // States in blocks stay the device's own.
         memcpy(expected, device, sizeof expected);
     }
-    ptx_step_plan_destroy(&plan);
 }
 
 TEST(test_own_types)
@@ -349,7 +340,7 @@ TEST(test_bytes)
 
 static void expect_no_plan(const char *words)
 {
-    expect_no_step(&gpu, &params, words);
+    expect_no_step(&params, words);
 }
 
 TEST(test_refused)
@@ -389,7 +380,7 @@ TEST(test_refused)
 
 int main(void)
 {
-    gpu_open(&gpu);
+    gpu_open();
     memory = ptx_buffer_create(gpu.device, BYTES);
     averaged = ptx_rule_create(&averaged_params);
     averaged_with_copy = ptx_rule_create(&averaged_with_copy_params);
@@ -401,6 +392,6 @@ int main(void)
     ptx_rule_destroy(&averaged_with_copy);
     ptx_rule_destroy(&schedule_free);
     ptx_buffer_destroy(&memory);
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }

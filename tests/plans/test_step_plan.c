@@ -10,51 +10,46 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { ALL_AVERAGES = 1 << PTX_NONE | 1 << PTX_F32 | 1 << PTX_BF16 };
-
-static struct gpu gpu;
 
 // Some steps, each compared with the reference: in one run, in phases, or by a graph.
 static void check_steps(struct step_set *set, struct random *r, struct ptx_step_params params,
                         unsigned steps)
 {
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     char what[64];
 
     for (unsigned step = 0; step < steps; step++) {
         step_set_gradients(set, r, 0);
         step_set_expect(set, &params, params.loss_scale != 0 ? params.loss_scale : 1);
         const struct any_plan any = { .step = plan };
-        ptx_graph *graph = plan_capture(&gpu, any);
-        plan_run(&gpu, any, (enum plan_form)(step % 3), graph);
+        ptx_graph *graph = plan_capture(any);
+        plan_run(any, (enum plan_form)(step % 3), graph);
         snprintf(what, sizeof what, "step %u", step + 1);
         step_set_check(set, what); // waits for the stream
         ptx_graph_destroy(&graph);
         if (step == steps / 2) { // as from a checkpoint: the caller's memory has the whole state
             ptx_step_plan_destroy(&plan);
-            plan = step_create(&gpu, &params);
+            plan = step_create(&params);
         }
     }
-    ptx_step_plan_destroy(&plan);
 }
 
 static void check_shape(struct random *r, const struct step_shape *shape, unsigned trial)
 {
     static struct step_set set;
 
-    step_set_create(&set, &gpu, r, shape);
+    step_set_create(&set, r, shape);
     set.gradients = (ptx_step_gradients)(trial % 3);
     struct ptx_step_params params = step_set_params(&set);
     params.loss_scale = trial % 4 == 1 ? 8.0f : 0.0f;
     check_steps(&set, r, params, 4);
-    step_set_destroy(&set);
 }
 
 // A set of one tensor for each rule and format, aligned and misaligned.
 TEST(test_each)
 {
-    struct random r = gpu_random(&gpu, "each rule and format");
+    struct random r = gpu_random("each rule and format");
 
     for (unsigned rule = 0; rule < STEP_RULES; rule++) {
         for (unsigned format = rule % SANITIZED_EVERY(4); format < PTX_STEP_FORMAT_COUNT;
@@ -73,7 +68,7 @@ TEST(test_each)
 TEST(test_averages)
 {
     static const ptx_type types[] = { PTX_F32, PTX_BF16 };
-    struct random r = gpu_random(&gpu, "averages");
+    struct random r = gpu_random("averages");
 
     for (unsigned k = 0; k < 2 * STEP_RULES * PTX_STEP_FORMAT_COUNT; k += SANITIZED_EVERY(11)) {
         const unsigned rule = k / 2 % STEP_RULES, format = k / 2 / STEP_RULES;
@@ -90,15 +85,14 @@ TEST(test_averages)
 
 TEST(test_random_sets)
 {
-    struct random r = gpu_random(&gpu, "step sets");
+    struct random r = gpu_random("step sets");
 
     for (unsigned trial = 0; trial < 12; trial += SANITIZED_EVERY(7)) {
-        const struct step_shape shape = { .tensors = 1 + random_below(&r, 12),
+        const struct step_shape shape = { ALL_STEPS,
+                                          .tensors = 1 + random_below(&r, 12),
                                           .groups = 1 + random_below(&r, 4),
                                           .norm_groups = 1 + random_below(&r, 3),
                                           .most = trial % 4 == 3 ? 20000 : 3000,
-                                          .rules = ALL_RULES,
-                                          .formats = ALL_FORMATS,
                                           .averages = trial % 4 == 2 ? ALL_AVERAGES : 0,
                                           .aligned = trial % 2,
                                           .sharded = trial % 3 == 0,
@@ -115,7 +109,7 @@ TEST(test_small_tensors)
     const uint32_t blocks = 1u << PTX_STEP_FORMAT_STATE_8BIT | 1u << PTX_STEP_FORMAT_MASTER_24BIT;
     const uint32_t formats[] = { full, stochastic, full | stochastic, full | blocks };
     const uint64_t most[] = { 300, 500, 1100, 60 };
-    struct random r = gpu_random(&gpu, "small tensors");
+    struct random r = gpu_random("small tensors");
 
     for (unsigned trial = 0; trial < 4; trial += SANITIZED_EVERY(3)) {
         const struct step_shape shape = { .tensors = STEP_MOST_TENSORS,
@@ -128,17 +122,16 @@ TEST(test_small_tensors)
                                           .aligned = trial != 2,
                                           .absent = trial != 1 };
         static struct step_set small_set;
-        step_set_create(&small_set, &gpu, &r, &shape);
+        step_set_create(&small_set, &r, &shape);
         small_set.gradients = (ptx_step_gradients)(trial % 3);
         check_steps(&small_set, &r, step_set_params(&small_set), 2);
-        step_set_destroy(&small_set);
     }
 }
 
 // Quotients and roots of every size, where the short sequences of ptxk_quick do not always hold.
 TEST(test_wild)
 {
-    struct random r = gpu_random(&gpu, "wild steps");
+    struct random r = gpu_random("wild steps");
 
     for (unsigned format = 0; format < PTX_STEP_FORMAT_COUNT; format++) {
         for (unsigned trial = format % SANITIZED_EVERY(3); trial < 3; trial += SANITIZED_EVERY(3)) {
@@ -163,7 +156,7 @@ TEST(test_several_vectors)
     const uint32_t formats[] = { 1u << PTX_STEP_FORMAT_STOCHASTIC, ALL_FORMATS,
                                  1u << PTX_STEP_FORMAT_STATE_8BIT |
                                      1u << PTX_STEP_FORMAT_STATE_F16 };
-    struct random r = gpu_random(&gpu, "several vectors");
+    struct random r = gpu_random("several vectors");
 
     for (unsigned trial = 0; trial < 3; trial += SANITIZED_EVERY(2)) {
         const struct step_shape shape = { .tensors = 6,
@@ -175,26 +168,20 @@ TEST(test_several_vectors)
                                           .aligned = true,
                                           .sharded = trial == 2 };
         static struct step_set long_set;
-        step_set_create(&long_set, &gpu, &r, &shape);
+        step_set_create(&long_set, &r, &shape);
         check_steps(&long_set, &r, step_set_params(&long_set), 1);
-        step_set_destroy(&long_set);
     }
 }
 
-static const struct step_shape plain = { .tensors = 8,
-                                         .groups = 2,
-                                         .norm_groups = 2,
-                                         .most = 2000,
-                                         .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS,
-                                         .averages = ALL_AVERAGES };
+static const struct step_shape plain = { ALL_STEPS,        .tensors = 8, .groups = 2,
+                                         .norm_groups = 2, .most = 2000, .averages = ALL_AVERAGES };
 
 static struct step_set set;
 
 static void set_up_plain(struct random *r, const char *name)
 {
-    *r = gpu_random(&gpu, name);
-    step_set_create(&set, &gpu, r, &plain);
+    *r = gpu_random(name);
+    step_set_create(&set, r, &plain);
     for (size_t t = 0; t < set.count; t++)
         assert_true(set.tensors[t].gradient != 0);
 }
@@ -214,7 +201,7 @@ static void check_found_inf(ptx_step_gradients gradients)
     struct ptx_step_params params = step_set_params(&set);
     params.loss_scale = 64;
     params.update = &update;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     float scale = params.loss_scale;
     for (unsigned step = 0; step < 6; step++) {
         step_set_gradients(&set, &r, bad[step]);
@@ -226,8 +213,6 @@ static void check_found_inf(ptx_step_gradients gradients)
         scale = summary.state.scale;
         assert_true(scale == scales[step]);
     }
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 TEST(test_found_inf)
@@ -247,15 +232,12 @@ TEST(test_no_norm)
     params.max_norm = INFINITY;
     params.loss_scale = 4;
     check_steps(&set, &r, params, 6);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
     assert_true(record.norm == 0 && record.factor == 0.25f);
     expect_refused(ptx_step_plan_set_max_norm(plan, 0, 1, gpu.stream),
                    "ptx_step_plan_set_max_norm: the plan takes no norm");
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 // Scalars change between replays of a captured step: by the setter, and at the caller's addresses.
@@ -267,13 +249,12 @@ TEST(test_scalars)
     float lr = 0.25f;
 
     set_up_plain(&r, "scalars");
-    ptx_buffer *own = ptx_buffer_create(gpu.device, BYTES + sizeof lr);
-    assert_non_null(own);
+    OWNED(ptx_buffer) *own = made(ptx_buffer_create(gpu.device, BYTES + sizeof lr));
     set.group[0].hyper_at = ptx_buffer_address(own);
     set.group[1].lr_at = ptx_buffer_address(own) + BYTES;
     struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = step_create(&params);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
     for (unsigned step = 0; step < 4; step++) {
         for (uint32_t g = 0; g < 2; g++) {
             hyper = set.group[g].hyper;
@@ -304,10 +285,6 @@ TEST(test_scalars)
     expect_refused(ptx_step_plan_set_hyper(plan, 2, &hyper, gpu.stream),
                    "group is 2; the plan has groups 0 to 1");
     expect_refused(ptx_step_plan_set_hyper(plan, 1, NULL, gpu.stream), "hyper is NULL");
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&own);
-    step_set_destroy(&set);
 }
 
 // Only the addresses may change. The error names the first other field that differs, and nothing is
@@ -363,13 +340,11 @@ static void other_tensors_are_refused(ptx_step_plan *plan)
 
 static void check_memory(const ptx_buffer *memory, const unsigned char *expected)
 {
-    unsigned char *got = malloc(set.bytes);
+    ALLOCATED(unsigned char) *got = malloc(set.bytes);
 
     assert_non_null(got);
-    require(ptx_buffer_download(memory, 0, got, set.bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, got, set.bytes, gpu.stream));
     assert_memory_equal(got, expected, set.bytes);
-    free(got);
 }
 
 // All arrays move, step counts do not: a step changes the arrays at the new addresses and the
@@ -377,8 +352,8 @@ static void check_memory(const ptx_buffer *memory, const unsigned char *expected
 static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *params,
                              struct random *r)
 {
-    unsigned char *before = malloc(set.bytes);
-    ptx_buffer *other = ptx_buffer_create(gpu.device, set.bytes);
+    ALLOCATED(unsigned char) *before = malloc(set.bytes);
+    OWNED(ptx_buffer) *other = ptx_buffer_create(gpu.device, set.bytes);
     const CUdeviceptr here = ptx_buffer_address(set.memory);
 
     assert_true(before && other);
@@ -407,32 +382,24 @@ static void everything_moves(ptx_step_plan *plan, const struct ptx_step_params *
     }
     check_memory(set.memory, before);
     // The counts at the new addresses are those before the step.
-    unsigned char *there = malloc(set.bytes);
+    ALLOCATED(unsigned char) *there = malloc(set.bytes);
     assert_non_null(there);
-    require(ptx_buffer_download(other, 0, there, set.bytes, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(other, 0, there, set.bytes, gpu.stream));
     for (size_t t = 0; t < set.count; t++)
         memcpy(there + set.step[t], set.host + set.step[t], sizeof(float));
     assert_memory_equal(there, set.host, set.bytes);
-    free(there);
-    ptx_buffer_destroy(&other);
-    free(before);
 }
 
 // Gradients appear, disappear and move; more tensors than one launch can set.
 TEST(test_addresses)
 {
-    struct random r = gpu_random(&gpu, "step addresses");
-    const struct step_shape shape = { .tensors = 60,
-                                      .groups = 2,
-                                      .most = 300,
-                                      .rules = ALL_RULES,
-                                      .formats = ALL_FORMATS,
+    struct random r = gpu_random("step addresses");
+    const struct step_shape shape = { ALL_STEPS, .tensors = 60, .groups = 2, .most = 300,
                                       .averages = ALL_AVERAGES };
 
-    step_set_create(&set, &gpu, &r, &shape);
+    step_set_create(&set, &r, &shape);
     struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     CUdeviceptr gradient[STEP_MOST_TENSORS], now[STEP_MOST_TENSORS];
     for (size_t t = 0; t < set.count; t++)
         gradient[t] = set.tensors[t].gradient;
@@ -453,8 +420,6 @@ TEST(test_addresses)
     other_tensors_are_refused(plan);
     require(ptx_step_plan_set_addresses(plan, 0, set.count, set.tensors, gpu.stream));
     everything_moves(plan, &params, &r);
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 // ---- states in blocks ---------------------------------------------------------------------------
@@ -474,7 +439,7 @@ static unsigned char block_memory[CODE_BYTES], block_got[CODE_BYTES];
 static void step_momentum(ptx_step_format format, unsigned char memory[CODE_BYTES])
 {
     const float steps = 1;
-    ptx_buffer *buffer = ptx_buffer_create(gpu.device, CODE_BYTES);
+    OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, CODE_BYTES);
     const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD, .hyper = { .momentum = 1 } };
 
     assert_non_null(buffer);
@@ -489,16 +454,10 @@ static void step_momentum(ptx_step_format format, unsigned char memory[CODE_BYTE
                                             .format = format };
     memcpy(memory + AT_STEP, &steps, sizeof steps);
     require(ptx_buffer_upload(buffer, 0, memory, CODE_BYTES, gpu.stream));
-    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                        .tensor_count = 1,
-                                                                        .groups = &group,
-                                                                        .group_count = 1,
-                                                                        .max_norm = INFINITY });
+    OWNED(ptx_step_plan) *plan =
+        step_create(&(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = INFINITY });
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(buffer, 0, memory, CODE_BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&buffer);
+    require_done(ptx_buffer_download(buffer, 0, memory, CODE_BYTES, gpu.stream));
 }
 
 // States as another program saves them come back as they are: every code, in a block that has its
@@ -596,9 +555,7 @@ static void step_shard(ptx_step_format format, uint64_t count, struct ptx_step_w
         .rule = PTX_STEP_RULE_ADAMW,
         .hyper = { .lr = 0.01, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8 }
     };
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, ARRAYS * ROOM);
-
-    assert_non_null(memory);
+    OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, ARRAYS * ROOM));
     const CUdeviceptr at = ptx_buffer_address(memory);
     require(ptx_buffer_fill(memory, 0, 0, ARRAYS * ROOM, gpu.stream));
     for (uint64_t k = 0; k < count; k++)
@@ -619,20 +576,13 @@ static void step_shard(ptx_step_format format, uint64_t count, struct ptx_step_w
         .id = 77,
         .whole = whole,
     };
-    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                        .tensor_count = 1,
-                                                                        .groups = &group,
-                                                                        .group_count = 1,
-                                                                        .max_norm = INFINITY,
-                                                                        .seed = 12345 });
+    OWNED(ptx_step_plan) *plan = step_create(&(struct ptx_step_params) {
+        ONE_TENSOR(tensor, group), .max_norm = INFINITY, .seed = 12345 });
     for (unsigned step = 0; step < 3; step++)
         require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, 0, part, count * 2, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, part, count * 2, gpu.stream));
     for (uint64_t k = 0; k < count; k++)
         sharded[shard_place[k]] = part[k];
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
 }
 
 // A parameter cut into shards, contiguous or strided, gets the same bits as whole, given the same
@@ -661,7 +611,7 @@ static void check_shards(ptx_step_format format, uint64_t block, uint64_t stride
 
 TEST(test_shards)
 {
-    struct random r = gpu_random(&gpu, "shards");
+    struct random r = gpu_random("shards");
 
     data_fill(&r, REF_BF16, DATA_PLAIN, sharded_start, SHARDED);
     data_fill(&r, REF_BF16, DATA_PLAIN, sharded_gradients, SHARDED);
@@ -674,5 +624,5 @@ int main(void)
 {
     // On the emulator: so few multiprocessors that few elements are several vectors of a thread.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=8", 0);
-    return gpu_tests_run(&gpu);
+    return gpu_tests_run();
 }

@@ -10,13 +10,6 @@
 #include "qk_clip_fixture.h"
 #include "test.h"
 
-enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-    ALL_COPIES = 1 << 0 | 1 << (1 + PTX_FP8_E4M3) | 1 << (1 + PTX_FP8_E5M2),
-};
-
-static struct gpu gpu;
 static struct step_set set;
 static ptx_buffer *memory; // the factors, then reports
 
@@ -26,12 +19,11 @@ static void create(struct random *r, const struct step_shape *shape)
 {
     for (;;) {
         bool any = false;
-        step_set_create(&set, &gpu, r, shape);
+        step_set_create(&set, r, shape);
         for (size_t t = 0; t < set.count; t++)
             any |= set.tensors[t].count && set.tensors[t].gradient;
         if (any)
             break;
-        step_set_destroy(&set);
     }
     qk_clips_create(&clips, &set, r, memory);
 }
@@ -39,7 +31,6 @@ static void create(struct random *r, const struct step_shape *shape)
 static void destroy(void)
 {
     qk_clips_destroy(&clips);
-    step_set_destroy(&set);
 }
 
 static struct ptx_step_params params_of(void)
@@ -57,39 +48,30 @@ static struct ptx_step_params params_of(void)
 static void check_steps(struct random *r, bool any, const char *what)
 {
     const struct ptx_step_params params = params_of();
-    ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = step_create(&params);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
 
     for (unsigned step = 0; step < 4; step++) {
         qk_clips_set(&clips, &set, r, any);
         step_set_gradients(&set, r, step == 1 && set.has_elements ? NAN : 0);
         step_set_expect(&set, &params, 1);
-        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        plan_run((struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
         step_set_check(&set, what);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
 }
 
 TEST(test_formats)
 {
-    struct random r = gpu_random(&gpu, "factors of rows and columns");
+    struct random r = gpu_random("factors of rows and columns");
 
     for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial++) {
-        const struct step_shape shape = { .tensors = 6,
-                                          .groups = 3,
-                                          .norm_groups = 2,
+        const struct step_shape shape = { FORMAT_IN_TURN(trial),
+                                          .tensors = 6,
                                           .most = trial % 3 ? 5000 : 60,
-                                          .rules = ALL_RULES,
-                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
                                           .averages = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32),
                                           .copies = ALL_COPIES,
                                           .transposed = true,
-                                          .amax = true,
-                                          .aligned = trial % 2,
-                                          .sharded = trial % 3 == 1,
-                                          .absent = trial % 3 == 1,
-                                          .wild = trial % 3 == 2 };
+                                          .amax = true };
         create(&r, &shape);
         set.gradients = (ptx_step_gradients)(trial % 3);
         check_steps(&r, trial % 3 == 2, "factors in a format");
@@ -100,7 +82,7 @@ TEST(test_formats)
 // Beside tensors without factors, small ones among them, in one plan; and codes in blocks.
 TEST(test_mixed)
 {
-    struct random r = gpu_random(&gpu, "factors in many formats");
+    struct random r = gpu_random("factors in many formats");
 
     for (unsigned trial = 0; trial < 2; trial++) {
         const struct step_shape shape = { .tensors = 12,
@@ -122,7 +104,7 @@ TEST(test_mixed)
 // magnitude, of tensors of one tile and of several.
 TEST(test_reports)
 {
-    struct random r = gpu_random(&gpu, "factors and reports");
+    struct random r = gpu_random("factors and reports");
     const struct step_shape shape = { .tensors = 4,
                                       .most = 9000,
                                       .formats = 1 << PTX_STEP_FORMAT_FULL |
@@ -138,7 +120,7 @@ TEST(test_reports)
     }
     struct ptx_step_params params = params_of();
     params.weight_reports_at = ptx_buffer_address(memory) + 64;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_step_plan *plan = step_create(&params);
     do
         qk_clips_set(&clips, &set, &r, false);
     while (clips.factor[qk_clips_slot(&clips, &clips.entry[0])] == 1);
@@ -148,8 +130,7 @@ TEST(test_reports)
     step_set_expect(&set, &params, 1);
     require(ptx_step_plan_run(plan, gpu.stream));
     step_set_check(&set, "factors and reports");
-    require(ptx_buffer_download(memory, 64, got, sizeof got, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 64, got, sizeof got, gpu.stream));
     for (size_t t = 0; t < set.count; t++) {
         const enum ref_type type = gpu_ref_type(set.tensors[t].dtype);
         double norm = 0, change = 0, largest = 0;
@@ -205,9 +186,7 @@ static void step_matrices(unsigned char *image, bool clipped)
         .hyper = { .lr = 0.02, .momentum = 0.9, .weight_decay = 0.1, .eps = 1e-7 },
     };
     struct ptx_step_tensor tensors[MATRICES];
-    ptx_buffer *arrays = ptx_buffer_create(gpu.device, BYTES + 256);
-
-    assert_non_null(arrays);
+    OWNED(ptx_buffer) *arrays = made(ptx_buffer_create(gpu.device, BYTES + 256));
     const CUdeviceptr at = ptx_buffer_address(arrays);
     for (size_t k = 0; k < MATRICES; k++) {
         const struct matrix *m = &matrices[k];
@@ -235,17 +214,14 @@ static void step_matrices(unsigned char *image, bool clipped)
                                             .qk_clips = clipped ? clips.entry : NULL,
                                             .qk_clip_count = clipped ? clips.count : 0,
                                             .stream = gpu.stream };
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(arrays, 0, image, BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&arrays);
+    require_done(ptx_buffer_download(arrays, 0, image, BYTES, gpu.stream));
 }
 
 TEST(test_matrices)
 {
-    struct random r = gpu_random(&gpu, "factors of matrices");
+    struct random r = gpu_random("factors of matrices");
     const float factor[QK_FACTORS] = { 0.5f, 0.70710677f, 1, 0.9f, 0.99f, 1, 0, -1.1f };
     unsigned char *expected = calloc(BYTES, 1), *got = malloc(BYTES);
 
@@ -300,21 +276,18 @@ static void expect_no_plan(const char *message)
 {
     const struct ptx_step_params params = params_of();
 
-    expect_no_step(&gpu, &params, message);
+    expect_no_step(&params, message);
 }
 
 TEST(test_refused)
 {
-    struct random r = gpu_random(&gpu, "factors that are refused");
+    struct random r = gpu_random("factors that are refused");
     const struct step_shape shape = { .tensors = 2, .most = 100 };
     struct ptx_qk_clip *const e = clips.entry;
 
-    do {
-        step_set_create(&set, &gpu, &r, &shape);
-        if (set.tensors[0].count >= 36 && set.tensors[1].count == 0)
-            break;
-        step_set_destroy(&set);
-    } while (true);
+    do
+        step_set_create(&set, &r, &shape);
+    while (set.tensors[0].count < 36 || set.tensors[1].count);
     clips = (struct qk_clips) { .memory = memory };
     set.tensors[0].count = 36;
     set.tensors[0].columns = 12;
@@ -323,7 +296,7 @@ TEST(test_refused)
     const struct ptx_qk_clip valid = e[1];
 
     struct ptx_step_params params = params_of();
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    ptx_step_plan *plan = step_create(&params);
     struct ptx_step_tensor moved = set.tensors[0];
     moved.columns = 6;
     assert_int_equal(ptx_step_plan_set_addresses(plan, 0, 1, &moved, gpu.stream),
@@ -333,33 +306,23 @@ TEST(test_refused)
     require(ptx_step_plan_set_addresses(plan, 0, 1, &moved, gpu.stream));
     ptx_step_plan_destroy(&plan);
     params.qk_clips = NULL;
-    expect_no_step(&gpu, &params, "qk_clips is NULL, and qk_clip_count is 2");
+    expect_no_step(&params, "qk_clips is NULL, and qk_clip_count is 2");
 
-    e[1].tensor = 2;
-    expect_no_plan("qk_clips[1]: its tensor is 2; the plan has 2");
-    e[1] = valid;
-    e[1].factor_at = 0;
-    expect_no_plan("qk_clips[1]: factor_at is 0x0; it must be the address of an f32");
-    e[1].factor_at = valid.factor_at + 2;
-    expect_no_plan("a multiple of 4");
-    e[1].factor_at = set.tensors[0].parameter;
-    expect_no_plan("tensor 0's parameter and qk_clips[1]'s factor_at overlap");
-    e[1].factor_at = 4096;
-    expect_no_plan("qk_clips[1]'s factor_at: the driver knows no memory");
-    e[1] = valid;
-    e[1].range.first = 1;
-    expect_no_plan("qk_clips[0] and qk_clips[1] overlap: both have row 1 of tensor 0");
-    e[1].range.columns = true;
-    expect_no_plan("qk_clips[1] is of columns of tensor 0, and qk_clips[0] of rows: they overlap");
-    e[1] = valid;
-    e[1].range.run = 2;
-    expect_no_plan("qk_clips[1]: first 2 and run 2 are not within the 3 rows of tensor 0");
-    e[1].range.run = 0;
-    expect_no_plan("qk_clips[1]: first 2 and run 0");
-    e[1] = valid;
-    e[1].range.stride = 2;
-    expect_no_plan("qk_clips[1]: its stride is 2, below first + run, 3");
-    e[1] = valid;
+#define REFUSED(words, ...) CHANGED(e[1], expect_no_plan(words), __VA_ARGS__)
+    REFUSED("qk_clips[1]: its tensor is 2; the plan has 2", e[1].tensor = 2);
+    REFUSED("qk_clips[1]: factor_at is 0x0; it must be the address of an f32", e[1].factor_at = 0);
+    REFUSED("a multiple of 4", e[1].factor_at = valid.factor_at + 2);
+    REFUSED("tensor 0's parameter and qk_clips[1]'s factor_at overlap",
+            e[1].factor_at = set.tensors[0].parameter);
+    REFUSED("qk_clips[1]'s factor_at: the driver knows no memory", e[1].factor_at = 4096);
+    REFUSED("qk_clips[0] and qk_clips[1] overlap: both have row 1 of tensor 0",
+            e[1].range.first = 1);
+    REFUSED("qk_clips[1] is of columns of tensor 0, and qk_clips[0] of rows: they overlap",
+            e[1].range.first = 1, e[1].range.columns = true);
+    REFUSED("qk_clips[1]: first 2 and run 2 are not within the 3 rows of tensor 0",
+            e[1].range.run = 2);
+    REFUSED("qk_clips[1]: first 2 and run 0", e[1].range.run = 0);
+    REFUSED("qk_clips[1]: its stride is 2, below first + run, 3", e[1].range.stride = 2);
     set.tensors[0].columns = 7;
     expect_no_plan("qk_clips[0]: columns of tensor 0 is 7, and it has 36 elements: give the "
                    "length of its rows; a shard has whole rows");
@@ -368,7 +331,7 @@ TEST(test_refused)
     set.tensors[0].columns = 12;
     e[1] = (struct ptx_qk_clip) { .tensor = 1, .factor_at = valid.factor_at }; // ignored: empty
     params = params_of();
-    plan = step_create(&gpu, &params);
+    plan = step_create(&params);
     ptx_step_plan_destroy(&plan);
     set.tensors[0].count = UINT64_C(1) << 33;
     set.tensors[0].columns = 1024;
@@ -378,17 +341,13 @@ TEST(test_refused)
     expect_failure(PTX_ERROR_INVALID, "qk_clips[0]: tensor 0 has 8589934592 elements; one with "
                                       "factors has at most 2^31 - 1");
     set.tensors[0].count = 36;
-    step_set_destroy(&set);
 }
 
 int main(void)
 {
     // On the emulator: so few multiprocessors that few elements are many tiles.
     setenv("PTXGEN_EMU_DEVICE", "sm_90,sms=8", 0);
-    gpu_open(&gpu);
-    memory = ptx_buffer_create(gpu.device, 64 + STEP_MOST_TENSORS * sizeof(double) * 3);
-    int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&memory);
-    gpu_close(&gpu);
-    return failed;
+    gpu_open();
+    gpu_buffer(&memory, 64 + STEP_MOST_TENSORS * sizeof(double) * 3);
+    return gpu_tests_run();
 }

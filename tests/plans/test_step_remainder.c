@@ -24,8 +24,6 @@ struct arrays {
     float count;
 };
 
-static struct gpu gpu;
-
 static size_t place(size_t k)
 {
     return k * PITCH + (k == AT_RANDOM);
@@ -58,7 +56,7 @@ static bool is_finite(uint16_t half)
 
 static void fill(struct arrays *a)
 {
-    struct random r = gpu_random(&gpu, "remainders");
+    struct random r = gpu_random("remainders");
 
     for (size_t k = 0; k < SWEEPS; k++)
         for (size_t half = 0; half < HALVES; half++) {
@@ -72,7 +70,7 @@ static void fill(struct arrays *a)
 static void run(struct arrays *a)
 {
     const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD };
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof *a);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, sizeof *a);
     struct ptx_step_tensor tensors[SWEEPS];
 
     assert_non_null(memory);
@@ -89,20 +87,16 @@ static void run(struct arrays *a)
             .format = PTX_STEP_FORMAT_REMAINDER,
         };
     }
-    ptx_step_plan *plan =
-        ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = tensors,
-                                                                     .tensor_count = SWEEPS,
-                                                                     .groups = &group,
-                                                                     .group_count = 1,
-                                                                     .max_norm = INFINITY,
-                                                                     .stream = gpu.stream });
-    assert_non_null(plan);
+    OWNED(ptx_step_plan) *plan =
+        made(ptx_step_plan_create(gpu.device, &(struct ptx_step_params) { .tensors = tensors,
+                                                                          .tensor_count = SWEEPS,
+                                                                          .groups = &group,
+                                                                          .group_count = 1,
+                                                                          .max_norm = INFINITY,
+                                                                          .stream = gpu.stream }));
     require(ptx_buffer_upload(memory, 0, a, sizeof *a, gpu.stream));
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, 0, a, sizeof *a, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
+    require_done(ptx_buffer_download(memory, 0, a, sizeof *a, gpu.stream));
 }
 
 static void run_reference(struct arrays *a)
@@ -154,7 +148,4 @@ TEST(test_remainders)
     free(reference);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

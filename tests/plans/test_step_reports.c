@@ -12,13 +12,8 @@
 #include "test.h"
 #include "weight_report.h"
 
-enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-    POISON = 0x5a,
-};
+enum { POISON = 0x5a };
 
-static struct gpu gpu;
 static struct step_set set;
 static ptx_buffer *rows;
 static struct ptx_weight_report must[STEP_MOST_TENSORS + 1]; // and one that is never written
@@ -29,7 +24,7 @@ static struct ptx_weight_report must[STEP_MOST_TENSORS + 1]; // and one that is 
 static bool expect(const struct ptx_step_params *params)
 {
     struct ptx_step_description description;
-    unsigned char *before = malloc(set.bytes);
+    ALLOCATED(unsigned char) *before = malloc(set.bytes);
 
     assert_non_null(before);
     memcpy(before, set.host, set.bytes);
@@ -41,7 +36,6 @@ static bool expect(const struct ptx_step_params *params)
         else if (!skipped)
             weight_report_expect(&set, before, t, description.tile, &must[t]);
     }
-    free(before);
     return skipped;
 }
 
@@ -50,8 +44,7 @@ static void check(const char *what)
     struct ptx_weight_report is[STEP_MOST_TENSORS + 1];
 
     step_set_check(&set, what);
-    require(ptx_buffer_download(rows, 0, is, (set.count + 1) * sizeof *is, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(rows, 0, is, (set.count + 1) * sizeof *is, gpu.stream));
     for (size_t t = 0; t <= set.count; t++)
         if (memcmp(&is[t], &must[t], sizeof *is) != 0)
             fail_msg("%s: tensor %zu of %llu, format %d: norm %a change %a largest %a absent %u; "
@@ -64,11 +57,9 @@ static void check(const char *what)
 // A set whose tensor t has some elements.
 static void create(struct random *r, const struct step_shape *shape, size_t t)
 {
-    step_set_create(&set, &gpu, r, shape);
-    while (set.tensors[t].count < 30) {
-        step_set_destroy(&set);
-        step_set_create(&set, &gpu, r, shape);
-    }
+    do
+        step_set_create(&set, r, shape);
+    while (set.tensors[t].count < 30);
 }
 
 static void rows_reset(void)
@@ -82,65 +73,52 @@ static void check_steps(struct random *r, struct ptx_step_params params, const c
 {
     rows_reset();
     params.weight_reports_at = ptx_buffer_address(rows);
-    ptx_step_plan *plan = step_create(&gpu, &params);
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_step_plan) *plan = step_create(&params);
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
 
     for (unsigned step = 0; step < 5; step++) {
         step_set_gradients(&set, r, step == 2 ? NAN : 0);
         expect(&params);
-        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        plan_run((struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
         check(what);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
 }
 
 // ---- tests --------------------------------------------------------------------------------------
 
 TEST(test_formats)
 {
-    struct random r = gpu_random(&gpu, "reports of weights");
+    struct random r = gpu_random("reports of weights");
 
     for (unsigned trial = 0; trial < 3 * PTX_STEP_FORMAT_COUNT; trial++) {
-        const struct step_shape shape = { .tensors = 7,
-                                          .groups = 3,
-                                          .norm_groups = 2,
-                                          .most = trial % 3 ? 6000 : 40,
-                                          .rules = ALL_RULES,
-                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
-                                          .aligned = trial % 2,
-                                          .sharded = trial % 2,
-                                          .absent = trial % 3 == 1,
-                                          .wild = trial % 3 == 2 };
-        step_set_create(&set, &gpu, &r, &shape);
+        const struct step_shape shape = { FORMAT_IN_TURN(trial), .tensors = 7,
+                                          .most = trial % 3 ? 6000 : 40 };
+        step_set_create(&set, &r, &shape);
         set.gradients = (ptx_step_gradients)(trial % 3);
         check_steps(&r, step_set_params(&set), "a format");
-        step_set_destroy(&set);
     }
 }
 
 TEST(test_mixed)
 {
-    struct random r = gpu_random(&gpu, "reports of weights, mixed");
+    struct random r = gpu_random("reports of weights, mixed");
 
     for (unsigned trial = 0; trial < 4; trial++) {
         const struct step_shape shape = {
+            ALL_STEPS,
             .tensors = 12,
             .groups = 4,
             .most = 5000,
-            .rules = ALL_RULES,
-            .formats = ALL_FORMATS,
             .averages = trial / 2 ? PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16) : 0,
             .aligned = trial % 2,
             .absent = true
         };
         struct ptx_step_group groups[STEP_MOST_GROUPS];
-        step_set_create(&set, &gpu, &r, &shape);
+        step_set_create(&set, &r, &shape);
         struct ptx_step_params params = step_set_params(&set);
         own_groups(&set, 5 * trial, groups); // of the caller's: none, 0 and 2, 1 and 3, all
         params.groups = groups;
         check_steps(&r, params, "all formats");
-        step_set_destroy(&set);
     }
 }
 
@@ -148,7 +126,7 @@ TEST(test_mixed)
 // would cut a tensor that is one tile.
 TEST(test_small)
 {
-    struct random r = gpu_random(&gpu, "reports of small tensors");
+    struct random r = gpu_random("reports of small tensors");
 
     for (unsigned trial = 0; trial < 3; trial += SANITIZED_EVERY(3)) {
         const unsigned most[] = { 250, 400, 120 }, tiles[] = { 256, 512, 512 };
@@ -159,20 +137,19 @@ TEST(test_small)
                                           .copies = trial % 2,
                                           .aligned = trial != 1 };
         struct ptx_step_description description;
-        step_set_create(&set, &gpu, &r, &shape);
+        step_set_create(&set, &r, &shape);
         struct ptx_step_params params = step_set_params(&set);
         params.weight_reports_at = 8;
         require(ptx_step_describe(&params, &description));
         assert_int_equal(description.tile, tiles[trial]);
         check_steps(&r, params, "small tensors");
-        step_set_destroy(&set);
     }
 }
 
 // More tiles than a block has threads, with all forms of a tile.
 TEST(test_many_tiles)
 {
-    struct random r = gpu_random(&gpu, "reports of many tiles");
+    struct random r = gpu_random("reports of many tiles");
 
     for (unsigned trial = 0; trial < 3; trial += SANITIZED_EVERY(3)) {
         const ptx_step_format formats[] = { PTX_STEP_FORMAT_FULL, PTX_STEP_FORMAT_STOCHASTIC,
@@ -184,33 +161,30 @@ TEST(test_many_tiles)
         struct ptx_step_description description;
         for (unsigned tries = 0; tries == 0 || description.elements / description.tile < 260;) {
             if (tries++)
-                step_set_destroy(&set);
-            step_set_create(&set, &gpu, &r, &shape);
+                step_set_create(&set, &r, &shape);
             const struct ptx_step_params params = step_set_params(&set);
             require(ptx_step_describe(&params, &description));
         }
         check_steps(&r, step_set_params(&set), "many tiles");
-        step_set_destroy(&set);
     }
 }
 
 // What a guard skips leaves the rows, but for absent gradients, which go and come back.
 TEST(test_skipped)
 {
-    struct random r = gpu_random(&gpu, "reports of skipped steps");
+    struct random r = gpu_random("reports of skipped steps");
     const struct step_shape shape = { .tensors = 5, .most = 3000 };
     const float skips[] = { 0, 1 };
 
     create(&r, &shape, 1);
     rows_reset();
-    ptx_buffer *given = ptx_buffer_create(gpu.device, sizeof skips);
-    assert_non_null(given);
+    OWNED(ptx_buffer) *given = made(ptx_buffer_create(gpu.device, sizeof skips));
     require(ptx_buffer_upload(given, 0, skips, sizeof skips, gpu.stream));
     struct ptx_step_params params = step_set_params(&set);
     const struct ptx_guard_params guards = { .skip_at = ptx_buffer_address(given) };
     params.guards = &guards;
     params.weight_reports_at = ptx_buffer_address(rows);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     params.guards = NULL;
     for (unsigned step = 0; step < 4; step++) {
         const CUdeviceptr gradient = set.tensors[1].gradient, at = step % 2 ? 0 : gradient;
@@ -229,19 +203,16 @@ TEST(test_skipped)
         check(skipped ? "a skipped step" : "a step");
         set.tensors[1].gradient = gradient;
     }
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&given);
-    step_set_destroy(&set);
 }
 
 // Reports of weights take no launch and no norm; a plan without tensors has none.
 TEST(test_described)
 {
-    struct random r = gpu_random(&gpu, "reports of weights, described");
+    struct random r = gpu_random("reports of weights, described");
     const struct step_shape shape = { .tensors = 3, .most = 300 };
     struct ptx_step_description with, without;
 
-    step_set_create(&set, &gpu, &r, &shape);
+    step_set_create(&set, &r, &shape);
     struct ptx_step_params params = step_set_params(&set);
     const uint64_t count = set.tensors[0].count;
     params.max_norm = INFINITY;
@@ -261,26 +232,22 @@ TEST(test_described)
     set.count = 0;
     set.has_elements = false;
     check_steps(&r, step_set_params(&set), "no tensors");
-    step_set_destroy(&set);
 }
 
 TEST(test_refused)
 {
-    struct random r = gpu_random(&gpu, "reports of weights that are refused");
+    struct random r = gpu_random("reports of weights that are refused");
     const struct step_shape shape = { .tensors = 3, .most = 300 };
 
     create(&r, &shape, 0);
-    ptx_buffer *small = ptx_buffer_create(gpu.device, 48);
+    OWNED(ptx_buffer) *small = ptx_buffer_create(gpu.device, 48);
     struct ptx_step_params params = step_set_params(&set);
     params.weight_reports_at = ptx_buffer_address(small);
-    expect_no_step(&gpu, &params,
-                   "weight_reports_at: 9 elements are 72 bytes, and its memory ends");
+    expect_no_step(&params, "weight_reports_at: 9 elements are 72 bytes, and its memory ends");
     params.weight_reports_at = (set.tensors[0].parameter + 7) / 8 * 8;
-    expect_no_step(&gpu, &params, "tensor 0's parameter and weight_reports_at overlap");
+    expect_no_step(&params, "tensor 0's parameter and weight_reports_at overlap");
     params.weight_reports_at = params.reports_at = ptx_buffer_address(rows);
-    expect_no_step(&gpu, &params, "weight_reports_at and reports_at overlap");
-    ptx_buffer_destroy(&small);
-    step_set_destroy(&set);
+    expect_no_step(&params, "weight_reports_at and reports_at overlap");
 }
 
 // ---- norms that nothing clips -------------------------------------------------------------------
@@ -288,20 +255,18 @@ TEST(test_refused)
 static float norm_of_run(struct ptx_step_params params, struct random *r)
 {
     struct ptx_clip_record record;
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
 
     step_set_gradients(&set, r, 0);
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_step_plan_destroy(&plan);
+    require_done(ptx_step_plan_read(plan, 0, 1, &record, NULL, gpu.stream));
     return record.norm;
 }
 
 // Without a max_norm the norm is taken where a report or a guard needs it, and only there.
 TEST(test_norms)
 {
-    struct random r = gpu_random(&gpu, "norms for reports and guards");
+    struct random r = gpu_random("norms for reports and guards");
     const struct step_shape shape = { .tensors = 3, .most = 300 };
     const struct ptx_guard_params guards[] = { { .limit = 1e30f },
                                                { .history.length = 8 },
@@ -330,17 +295,14 @@ TEST(test_norms)
             assert_true((norm_of_run(params, &r) > 0) == needs);
         }
     }
-    step_set_destroy(&set);
 }
 
 int main(void)
 {
-    gpu_open(&gpu);
+    gpu_open();
     own_rules_create();
-    rows = ptx_buffer_create(gpu.device, (STEP_MOST_TENSORS + 1) * sizeof *must);
-    int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&rows);
+    gpu_buffer(&rows, (STEP_MOST_TENSORS + 1) * sizeof *must);
+    const int failed = gpu_tests_run();
     own_rules_destroy();
-    gpu_close(&gpu);
     return failed;
 }

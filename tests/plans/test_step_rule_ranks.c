@@ -22,7 +22,6 @@ enum { SUMS = TENSORS * PTX_RULE_MAX_SUMS };
 
 static const uint64_t counts[PLANS][TENSORS] = { { CUT, 700 }, { MOST - CUT, 0 }, { MOST, 700 } };
 
-static struct gpu gpu;
 static ptx_rule *rule;
 static struct part {
     ptx_buffer *memory;
@@ -60,8 +59,7 @@ static void move(bool to_device, unsigned k, size_t at, void *bytes, size_t size
     if (to_device)
         require(ptx_buffer_upload(parts[k].memory, at, bytes, size, gpu.stream));
     else
-        require(ptx_buffer_download(parts[k].memory, at, bytes, size, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(parts[k].memory, at, bytes, size, gpu.stream));
 }
 
 // `owns`: the sums are in the plan's own memory.
@@ -94,9 +92,7 @@ static void plan_create(unsigned k, bool owns)
                                             .sums_at = p->base + NORM_AT,
                                             .rule_sums_at = owns ? 0 : p->base + SUMS_AT,
                                             .stream = gpu.stream };
-    p->plan = ptx_step_plan_create(gpu.device, &params);
-    if (!p->plan)
-        fail_msg("%s", ptx_error_message());
+    p->plan = made(ptx_step_plan_create(gpu.device, &params));
     assert_true(ptx_step_plan_get_info(p->plan)->rule_sums != 0);
     if (!owns)
         assert_int_equal(ptx_step_plan_get_info(p->plan)->rule_sums, params.rule_sums_at);
@@ -177,7 +173,7 @@ TEST(test_ranks)
 {
     enum { STEPS = 5, SKIPPED = 2, FROM_GRAPHS = 3 };
     ptx_graph *graphs[PLANS][PHASES];
-    struct random r = gpu_random(&gpu, "sums of rules over ranks");
+    struct random r = gpu_random("sums of rules over ranks");
     double number;
     float count;
 
@@ -199,7 +195,7 @@ TEST(test_ranks)
             for (unsigned of = 0; of < PHASES; of++) {
                 require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
                 require(phases[of](parts[k].plan, gpu.stream));
-                graphs[k][of] = end_capture(&gpu, gpu.stream);
+                graphs[k][of] = end_capture(gpu.stream);
             }
         take_step(n >= FROM_GRAPHS ? (ptx_graph *const(*)[PHASES])graphs : NULL);
         check_parts();
@@ -272,18 +268,16 @@ TEST(test_refused)
     params.rule_sums_at = 0;
     tensor.count = 0;
     params.stream = gpu.stream;
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
-    assert_non_null(plan);
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(gpu.device, &params));
     assert_int_equal(ptx_step_plan_get_info(plan)->rule_sums, 0);
     expect_refused(ptx_step_plan_reduce(plan, gpu.stream),
                    "ptx_step_plan_reduce: no rule of the plan has sums, and no tensor whole_rows: "
                    "leave this phase out");
-    ptx_step_plan_destroy(&plan);
 }
 
 int main(void)
 {
-    gpu_open(&gpu);
+    gpu_open();
     struct ptx_rule_params params = lamb_params;
     params.once = once;
     params.clock_states = 1;
@@ -292,6 +286,6 @@ int main(void)
         return 1;
     const int failed = tests_run(NULL, NULL);
     ptx_rule_destroy(&rule);
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }

@@ -118,7 +118,6 @@ enum { TENSORS = 30, COUNT = 700, ROOM = 4096, OF_TENSOR = 4 + 2 * PTX_RULE_MAX_
 enum { OUTPUT = 3 + 2 * PTX_RULE_MAX_STATES, AVERAGE = OUTPUT + OUTPUTS };
 enum { MOVED = TENSORS * OF_TENSOR * ROOM, BYTES = 2 * MOVED };
 
-static struct gpu gpu;
 static ptx_buffer *memory;
 static struct ptx_step_tensor tensors[TENSORS];
 static struct ptx_step_group group;
@@ -175,8 +174,7 @@ static void fill(float *host)
     for (unsigned t = 0; t < TENSORS; t++)
         for (unsigned i = 0; i < COUNT; i++)
             host[place(t, 1) / sizeof *host + i] = (float)(1 + t % 2);
-    require(ptx_buffer_upload(memory, 0, host, BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(memory, 0, host, BYTES, gpu.stream));
 }
 
 static float element_of(const float *host, unsigned tensor, unsigned array, ptx_type type,
@@ -215,28 +213,21 @@ static void check(const float *host, ptx_type parameter, int steps)
 static void steps_with(ptx_step_rule rule, ptx_step_format format)
 {
     const CUdeviceptr base = ptx_buffer_address(memory);
-    float *host = malloc(BYTES);
+    ALLOCATED(float) *host = malloc(BYTES);
 
     assert_non_null(host);
     fill(host);
     lay_out_with(rule, format, base);
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(gpu.device, &params));
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, 0, host, MOVED, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, host, MOVED, gpu.stream));
     check(host, tensors[0].dtype, 1);
-    require(ptx_buffer_upload(memory, MOVED, host, MOVED, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_upload(memory, MOVED, host, MOVED, gpu.stream));
     lay_out_with(rule, format, base + MOVED);
     require(ptx_step_plan_set_addresses(plan, 0, TENSORS, tensors, gpu.stream));
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, MOVED, host, MOVED, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, MOVED, host, MOVED, gpu.stream));
     check(host, tensors[0].dtype, 2);
-    ptx_step_plan_destroy(&plan);
-    free(host);
 }
 
 TEST(test_four_states)
@@ -266,7 +257,7 @@ TEST(test_overlaps)
         lay_out(PTX_STEP_FORMAT_STATE_8BIT, ptx_buffer_address(memory));
         struct ptx_step_tensor *last = &tensors[TENSORS - 1];
         *(is_absmax ? &last->absmax[k] : &last->state[k]) = last->gradient;
-        expect_no_step(&gpu, &params, names[is_absmax][k]);
+        expect_no_step(&params, names[is_absmax][k]);
         expect_failure(PTX_ERROR_INVALID, "overlap");
     }
 }
@@ -291,17 +282,12 @@ TEST(test_weight)
         expect_failure(PTX_ERROR_INVALID,
                        "tensor 0: state[1] of its rule, weight, is a weight, and format ");
     }
-    expect_no_step(&gpu, &params, "and format MASTER_24BIT has too few bits for it");
+    expect_no_step(&params, "and format MASTER_24BIT has too few bits for it");
 }
 
 int main(void)
 {
-    gpu_open(&gpu);
-    memory = ptx_buffer_create(gpu.device, BYTES);
-    if (!memory)
-        return 1;
-    const int failed = tests_run(NULL, NULL);
-    ptx_buffer_destroy(&memory);
-    gpu_close(&gpu);
-    return failed;
+    gpu_open();
+    gpu_buffer(&memory, BYTES);
+    return gpu_tests_run();
 }

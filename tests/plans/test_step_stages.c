@@ -7,10 +7,8 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum { ALL_RULES = (1 << STEP_RULES) - 1, ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1 };
 enum { MOST_STAGES = 5, GUARD = 1 };
 
-static struct gpu gpu;
 static struct step_set set;
 static ptx_module *copy;
 
@@ -30,14 +28,12 @@ static void pipeline_create(struct pipeline *p, struct ptx_step_params params, b
 
     *p = (struct pipeline) { 0 };
     if (together) {
-        p->sums = ptx_buffer_create(gpu.device, (rows + GUARD) * sizeof(double));
-        assert_non_null(p->sums);
+        p->sums = made(ptx_buffer_create(gpu.device, (rows + GUARD) * sizeof(double)));
         // Whatever was there is of no matter, and what follows stays.
         require(ptx_buffer_fill(p->sums, 0, 0xff, (rows + GUARD) * sizeof(double), gpu.stream));
     }
     p->state.scale = 4;
-    p->scale = ptx_buffer_create(gpu.device, sizeof p->state);
-    assert_non_null(p->scale);
+    p->scale = made(ptx_buffer_create(gpu.device, sizeof p->state));
     require(ptx_buffer_upload(p->scale, 0, &p->state, sizeof p->state, gpu.stream));
     for (size_t k = 0; k < set.stages; k++) {
         const bool owner = k == set.stages - 1;
@@ -49,7 +45,7 @@ static void pipeline_create(struct pipeline *p, struct ptx_step_params params, b
         params.sum_rows = (uint32_t)set.stages;
         params.sum_row = (uint32_t)k;
         params.sums_at = p->sums ? ptx_buffer_address(p->sums) : 0;
-        p->plans[k] = step_create(&gpu, &params);
+        p->plans[k] = step_create(&params);
         assert_true(!p->sums || ptx_step_plan_get_info(p->plans[k])->sums == params.sums_at);
     }
 }
@@ -59,9 +55,8 @@ static void pipeline_destroy(struct pipeline *p)
     double guard;
 
     if (p->sums) {
-        require(ptx_buffer_download(p->sums, set.stages * set.norm_groups * sizeof guard, &guard,
-                                    sizeof guard, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(p->sums, set.stages * set.norm_groups * sizeof guard,
+                                         &guard, sizeof guard, gpu.stream));
         assert_true(isnan(guard));
     }
     for (size_t k = 0; k < set.stages; k++)
@@ -94,15 +89,12 @@ static void copy_emit(ptx_builder *b)
 
 static void load_copy(void)
 {
-    ptx_builder *b =
-        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target(&gpu) });
+    OWNED(ptx_builder) *b =
+        ptx_builder_create(&(struct ptx_builder_params) { .target = gpu_target() });
     copy_emit(b);
     const char *text = ptx_builder_finish(b);
     assert_non_null(text);
-    copy = ptx_module_load(gpu.device, text, NULL);
-    if (!copy)
-        fail_msg("%s", ptx_error_message());
-    ptx_builder_destroy(&b);
+    copy = made(ptx_module_load(gpu.device, text, NULL));
 }
 
 // As an all-gather: each row goes from the plan that wrote it to the arrays of all others.
@@ -155,16 +147,13 @@ static void check_stages(struct random *r, struct ptx_step_params params, bool t
         } else { // all of it in one graph
             require(ptx_capture_begin(gpu.device, gpu.stream, PTX_CAPTURE_THREAD_LOCAL));
             take(&p, r);
-            ptx_graph *graph = end_capture(&gpu, gpu.stream);
-            require(ptx_graph_launch(graph, gpu.stream));
-            require(ptx_stream_synchronize(gpu.device, gpu.stream));
-            ptx_graph_destroy(&graph);
+            OWNED(ptx_graph) *graph = end_capture(gpu.stream);
+            require_done(ptx_graph_launch(graph, gpu.stream));
         }
         step_set_check(&set, "stages");
         require(ptx_loss_scale_step(&p.state, found, &update));
         struct ptx_loss_scale_state state;
-        require(ptx_buffer_download(p.scale, 0, &state, sizeof state, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(p.scale, 0, &state, sizeof state, gpu.stream));
         assert_memory_equal(&state, &p.state, sizeof state);
     }
     pipeline_destroy(&p);
@@ -172,51 +161,43 @@ static void check_stages(struct random *r, struct ptx_step_params params, bool t
 
 TEST(test_random_pipelines)
 {
-    struct random r = gpu_random(&gpu, "stages");
+    struct random r = gpu_random("stages");
 
     load_copy();
     for (unsigned trial = 0; trial < 10; trial++) {
-        const struct step_shape shape = { .tensors = 3 + random_below(&r, 12),
+        const struct step_shape shape = { ALL_STEPS,
+                                          .tensors = 3 + random_below(&r, 12),
                                           .groups = 1 + random_below(&r, 3),
                                           .norm_groups = 1 + random_below(&r, 4),
                                           .most = 3000,
-                                          .rules = ALL_RULES,
-                                          .formats = ALL_FORMATS,
                                           .aligned = trial % 2,
                                           .absent = trial == 4 };
-        step_set_create(&set, &gpu, &r, &shape);
+        step_set_create(&set, &r, &shape);
         set.stages = 2 + random_below(&r, MOST_STAGES - 1);
         set.gradients = (ptx_step_gradients)(trial % 3);
         struct ptx_step_params params = step_set_params(&set);
         if (trial % 5 == 3)
             params.max_norm = INFINITY; // the norm is taken all the same
         check_stages(&r, params, trial % 3 != 0, shape.absent ? 0 : trial % 2 ? NAN : INFINITY);
-        step_set_destroy(&set);
     }
     ptx_module_unload(&copy);
 }
 
-static const struct step_shape plain = { .tensors = 6,
-                                         .groups = 2,
-                                         .norm_groups = 2,
-                                         .most = 1000,
-                                         .rules = ALL_RULES,
-                                         .formats = ALL_FORMATS };
+static const struct step_shape plain = { ALL_STEPS, .tensors = 6, .groups = 2, .norm_groups = 2,
+                                         .most = 1000 };
 
 // The sums of one plan at the caller's address: a run writes them, and so do the phases.
 TEST(test_sums_of_one_plan)
 {
-    struct random r = gpu_random(&gpu, "sums of one plan");
+    struct random r = gpu_random("sums of one plan");
     struct ptx_clip_record records[2];
     double sums[3];
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof sums);
-
-    assert_non_null(memory);
-    step_set_create(&set, &gpu, &r, &plain);
+    OWNED(ptx_buffer) *memory = made(ptx_buffer_create(gpu.device, sizeof sums));
+    step_set_create(&set, &r, &plain);
     struct ptx_step_params params = step_set_params(&set);
     params.sums_at = ptx_buffer_address(memory);
     params.max_norm = INFINITY; // the norm is taken all the same
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     for (unsigned form = 0; form < 2; form++) {
         require(ptx_buffer_fill(memory, 0, 0xff, sizeof sums, gpu.stream));
         step_set_gradients(&set, &r, 0);
@@ -230,40 +211,31 @@ TEST(test_sums_of_one_plan)
         }
         step_set_check(&set, "sums of one plan");
         require(ptx_step_plan_read(plan, 0, 2, records, NULL, gpu.stream));
-        require(ptx_buffer_download(memory, 0, sums, sizeof sums, gpu.stream));
-        require(ptx_stream_synchronize(gpu.device, gpu.stream));
+        require_done(ptx_buffer_download(memory, 0, sums, sizeof sums, gpu.stream));
         assert_true(isnan(sums[2]) && sums[0] + sums[1] > 0);
         for (unsigned g = 0; g < 2; g++)
             assert_true(records[g].norm == (float)sqrt(sums[g]));
     }
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
-    ptx_buffer_destroy(&memory);
 }
 
 // One run cannot wait for the rows of the others.
 TEST(test_no_run)
 {
-    struct random r = gpu_random(&gpu, "no run of a stage");
+    struct random r = gpu_random("no run of a stage");
     struct ptx_step_description d;
 
-    step_set_create(&set, &gpu, &r, &plain);
+    step_set_create(&set, &r, &plain);
     struct ptx_step_params params = step_set_params(&set);
     params.sum_rows = 3;
     params.sum_row = 2;
     require(ptx_step_describe(&params, &d));
     assert_int_equal(d.launches, 4);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     assert_int_equal(ptx_step_plan_run(plan, gpu.stream), PTX_ERROR_INVALID);
     assert_non_null(strstr(ptx_error_message(), "shares its norm with others, in 3 sum_rows"));
     assert_int_equal(ptx_step_plan_step(plan, gpu.stream), PTX_ERROR_INVALID);
     assert_non_null(strstr(ptx_error_message(), "ptx_step_plan_norm_sq() comes first"));
     require(ptx_stream_synchronize(gpu.device, gpu.stream));
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
-int main(void)
-{
-    return gpu_tests_run(&gpu);
-}
+GPU_MAIN

@@ -28,7 +28,6 @@ enum { BYTES = TENSORS * OF_TENSOR * ROOM };
 static const uint64_t counts[TENSORS] = { COUNT, 2500, 900, 5001, 1 };
 enum { BY_ADAMW = 2, SHIFTED = 3 };
 
-static struct gpu gpu;
 static ptx_buffer *memory;
 static struct ptx_step_tensor tensors[TENSORS];
 static struct ptx_step_group groups[2];
@@ -261,8 +260,7 @@ static bool is_followed(unsigned array)
 
 static void check(void)
 {
-    require(ptx_buffer_download(memory, 0, device, BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, device, BYTES, gpu.stream));
     for (unsigned t = 0; t < TENSORS; t++)
         for (unsigned a = 0; a < OF_TENSOR && t != BY_ADAMW; a++)
             if (is_followed(a) && memcmp(device + place(t, a), expected + place(t, a), ROOM) != 0)
@@ -283,9 +281,7 @@ static void steps_with(ptx_step_format format, ptx_type parameter)
     fill(&r, true);
     const struct ptxk_step_variant v = { &lamb->own.rule, format, parameter, parameter, 0 };
     const struct ptxk_step_spec spec = { .variants = &v, .variant_count = 1 };
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(gpu.device, &params));
     for (unsigned n = 0; n < STEPS; n++) {
         fill(&r, false);
         if (n == SKIPPED)
@@ -298,7 +294,6 @@ static void steps_with(ptx_step_format format, ptx_type parameter)
                 step_lamb(t, step, ptxk_step_tile(&spec, COUNT), ptxk_step_lanes(&v));
         check();
     }
-    ptx_step_plan_destroy(&plan);
 }
 
 TEST(test_sums)
@@ -332,15 +327,12 @@ TEST(test_accumulated)
     const struct ptxk_step_spec spec = { .variants = &v, .variant_count = 1, .accumulates = true };
     fill(&r, true);
     require(ptx_buffer_upload(memory, 0, expected, BYTES, gpu.stream));
-    ptx_step_plan *plan = ptx_step_plan_create(gpu.device, &params);
-    if (!plan)
-        fail_msg("%s", ptx_error_message());
+    OWNED(ptx_step_plan) *plan = made(ptx_step_plan_create(gpu.device, &params));
     require(ptx_step_plan_set_gradients(plan, 0, TENSORS, before, gpu.stream));
     require(ptx_step_plan_accumulate(plan, gpu.stream));
     require(ptx_step_plan_set_gradients(plan, 0, TENSORS, last, gpu.stream));
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, 0, device, BYTES, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, device, BYTES, gpu.stream));
     for (unsigned t = 0; t < TENSORS; t++) {
         struct ptx_step_accumulated taken; // of which `launch` is the library's
         memcpy(&taken, device + place(t, SCALES), sizeof taken);
@@ -353,7 +345,6 @@ TEST(test_accumulated)
             step_lamb(t, 1, ptxk_step_tile(&spec, COUNT), ptxk_step_lanes(&v));
     }
     check();
-    ptx_step_plan_destroy(&plan);
 }
 
 // States in 8 bits have tables, which no rule with sums reads here.
@@ -389,7 +380,7 @@ TEST(test_description)
 
 int main(void)
 {
-    gpu_open(&gpu);
+    gpu_open();
     memory = ptx_buffer_create(gpu.device, BYTES);
     device = malloc(BYTES);
     expected = malloc(BYTES);
@@ -401,6 +392,6 @@ int main(void)
     free(device);
     ptx_rule_destroy(&lamb);
     ptx_buffer_destroy(&memory);
-    gpu_close(&gpu);
+    gpu_close();
     return failed;
 }

@@ -9,12 +9,6 @@
 #include "step_fixture.h"
 #include "test.h"
 
-enum {
-    ALL_RULES = (1 << STEP_RULES) - 1,
-    ALL_FORMATS = (1 << PTX_STEP_FORMAT_COUNT) - 1,
-};
-
-static struct gpu gpu;
 static struct step_set set;
 
 // A set of which some group clips units.
@@ -22,11 +16,9 @@ static void create(struct random *r, struct step_shape shape)
 {
     shape.units = true;
     for (bool clips = false; !clips;) {
-        step_set_create(&set, &gpu, r, &shape);
+        step_set_create(&set, r, &shape);
         for (size_t t = 0; t < set.count; t++)
             clips |= set.tensors[t].count && set.group[set.tensors[t].group].agc.clipping != 0;
-        if (!clips)
-            step_set_destroy(&set);
     }
 }
 
@@ -44,11 +36,11 @@ static void make_whole(void)
 // weights are written by something else.
 static void check_steps(struct random *r, struct ptx_step_params params, const char *what)
 {
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
 
     step_set_gradients(&set, r, 0);
     require(ptx_step_plan_weights_changed(plan, gpu.stream));
-    ptx_graph *graph = plan_capture(&gpu, (struct any_plan) { .step = plan });
+    OWNED(ptx_graph) *graph = plan_capture((struct any_plan) { .step = plan });
     for (unsigned step = 0; step < 6; step++) {
         if (step == 5)
             for (size_t t = 0; t < set.count; t++)
@@ -59,53 +51,38 @@ static void check_steps(struct random *r, struct ptx_step_params params, const c
         if (step == 5)
             require(ptx_step_plan_weights_changed(plan, gpu.stream));
         step_set_expect(&set, &params, 1);
-        plan_run(&gpu, (struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
+        plan_run((struct any_plan) { .step = plan }, (enum plan_form)(step % 3), graph);
         step_set_check(&set, what);
     }
-    ptx_graph_destroy(&graph);
-    ptx_step_plan_destroy(&plan);
 }
 
 TEST(test_formats)
 {
-    struct random r = gpu_random(&gpu, "units");
+    struct random r = gpu_random("units");
 
     for (unsigned trial = 0; trial < 2 * PTX_STEP_FORMAT_COUNT; trial += SANITIZED_EVERY(3)) {
-        const struct step_shape shape = { .tensors = 6,
-                                          .groups = 3,
-                                          .norm_groups = 2,
-                                          .most = trial % 3 ? 3000 : 60,
-                                          .rules = ALL_RULES,
-                                          .formats = 1u << trial % PTX_STEP_FORMAT_COUNT,
-                                          .aligned = trial % 2,
-                                          .sharded = trial % 2,
-                                          .absent = trial % 3 == 1,
-                                          .wild = trial % 3 == 2 };
+        const struct step_shape shape = { FORMAT_IN_TURN(trial), .tensors = 6,
+                                          .most = trial % 3 ? 3000 : 60 };
         create(&r, shape);
         make_whole();
         set.gradients = (ptx_step_gradients)(trial % 3);
         check_steps(&r, step_set_params(&set), "a format");
-        step_set_destroy(&set);
     }
 }
 
 TEST(test_mixed)
 {
-    struct random r = gpu_random(&gpu, "units, mixed");
-    ptx_buffer *rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * 64);
+    struct random r = gpu_random("units, mixed");
+    OWNED(ptx_buffer) *rows = ptx_buffer_create(gpu.device, STEP_MOST_TENSORS * 64);
 
     for (unsigned trial = 0; trial < 3; trial += SANITIZED_EVERY(2)) {
-        const struct step_shape shape = { .tensors = 10,
-                                          .groups = 4,
-                                          .norm_groups = 2,
-                                          .most = 3000,
-                                          .rules = ALL_RULES,
-                                          .formats = ALL_FORMATS,
-                                          .averages = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) |
-                                                      PTX_TYPE_BIT(BF16),
-                                          .amax = true,
-                                          .aligned = trial % 2,
-                                          .absent = true };
+        const struct step_shape shape = {
+            ALL_STEPS,     .tensors = 10,
+            .groups = 4,   .norm_groups = 2,
+            .most = 3000,  .averages = PTX_TYPE_BIT(NONE) | PTX_TYPE_BIT(F32) | PTX_TYPE_BIT(BF16),
+            .amax = true,  .aligned = trial % 2,
+            .absent = true
+        };
         create(&r, shape);
         struct ptx_step_params params = step_set_params(&set);
         if (trial) { // reports read the same elements
@@ -113,9 +90,7 @@ TEST(test_mixed)
             params.weight_reports_at = params.reports_at + 32 * STEP_MOST_TENSORS;
         }
         check_steps(&r, params, "all formats");
-        step_set_destroy(&set);
     }
-    ptx_buffer_destroy(&rows);
 }
 
 static void check_size(struct random *r, uint64_t columns, uint64_t units, bool is_vector,
@@ -127,14 +102,11 @@ static void check_size(struct random *r, uint64_t columns, uint64_t units, bool 
     const uint64_t count = columns * units;
 
     create(r, shape);
-    while (set.tensors[0].count < count) {
-        step_set_destroy(&set);
+    while (set.tensors[0].count < count)
         create(r, shape);
-    }
     set.tensors[0].count = count;
     set.tensors[0].columns = is_vector ? 0 : columns;
     check_steps(r, step_set_params(&set), "a size");
-    step_set_destroy(&set);
 }
 
 // One tensor of each kind of unit: several chunks, parts that begin in one and end in the next, and
@@ -144,7 +116,7 @@ TEST(test_sizes)
     static const struct {
         uint64_t columns, units;
     } sizes[] = { { 768, 11 }, { 3072, 3 }, { 1, 3000 }, { 9, 700 }, { 5001, 2 }, { 20000, 1 } };
-    struct random r = gpu_random(&gpu, "units of sizes");
+    struct random r = gpu_random("units of sizes");
 
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k += SANITIZED_EVERY(2))
         check_size(&r, sizes[k].columns, sizes[k].units, sizes[k].units == 1,
@@ -156,11 +128,11 @@ TEST(test_rows_alone)
 {
     enum { ROWS = 64, COLUMNS = 300, COUNT = ROWS * COLUMNS };
     static float cells[2 * COUNT + ROWS], whole[COUNT], alone[COUNT]; // p, g, counts
-    struct random r = gpu_random(&gpu, "rows alone");
+    struct random r = gpu_random("rows alone");
     const struct ptx_step_group group = { .rule = PTX_STEP_RULE_SGD,
                                           .hyper = { .lr = 1 },
                                           .agc = { .clipping = 0.01 } };
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof cells);
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, sizeof cells);
     const CUdeviceptr at = ptx_buffer_address(memory);
     struct ptx_step_tensor row[ROWS];
 
@@ -176,8 +148,8 @@ TEST(test_rows_alone)
                                            .columns = COLUMNS,
                                            .dtype = PTX_F32 };
         require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
-        ptx_step_plan *plan =
-            step_create(&gpu, &(struct ptx_step_params) { .tensors = row,
+        OWNED(ptx_step_plan) *plan =
+            step_create(&(struct ptx_step_params) { .tensors = row,
                                                           .tensor_count = k ? ROWS : 1,
                                                           .groups = &group,
                                                           .group_count = 1,
@@ -187,11 +159,9 @@ TEST(test_rows_alone)
         require(ptx_step_plan_run(plan, gpu.stream));
         require(ptx_buffer_download(memory, 0, k ? alone : whole, sizeof whole, gpu.stream));
         require(ptx_stream_synchronize(gpu.device, gpu.stream));
-        ptx_step_plan_destroy(&plan);
     }
     assert_memory_equal(whole, alone, sizeof whole);
     assert_true(memcmp(whole, cells, sizeof whole) != 0);
-    ptx_buffer_destroy(&memory);
 }
 
 // ---- timm's formula -----------------------------------------------------------------------------
@@ -201,8 +171,8 @@ TEST(test_formula)
 {
     enum { ROWS = 12, COLUMNS = 24, COUNT = ROWS * COLUMNS };
     float p[COUNT], g[COUNT], count = 0, is[COUNT];
-    ptx_buffer *memory = ptx_buffer_create(gpu.device, sizeof p + sizeof g + sizeof count);
-    struct random r = gpu_random(&gpu, "units, timm's formula");
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, sizeof p + sizeof g + sizeof count);
+    struct random r = gpu_random("units, timm's formula");
 
     for (int i = 0; i < COUNT; i++) { // rows of zeros, of small and of large weights and gradients
         const int row = i / COLUMNS;
@@ -222,15 +192,11 @@ TEST(test_formula)
                                             .count = COUNT,
                                             .columns = COLUMNS,
                                             .dtype = PTX_F32 };
-    ptx_step_plan *plan = step_create(&gpu, &(struct ptx_step_params) { .tensors = &tensor,
-                                                                        .tensor_count = 1,
-                                                                        .groups = &group,
-                                                                        .group_count = 1,
-                                                                        .max_norm = INFINITY });
+    OWNED(ptx_step_plan) *plan =
+        step_create(&(struct ptx_step_params) { ONE_TENSOR(tensor, group), .max_norm = INFINITY });
     require(ptx_step_plan_weights_changed(plan, gpu.stream));
     require(ptx_step_plan_run(plan, gpu.stream));
-    require(ptx_buffer_download(memory, 0, is, sizeof is, gpu.stream));
-    require(ptx_stream_synchronize(gpu.device, gpu.stream));
+    require_done(ptx_buffer_download(memory, 0, is, sizeof is, gpu.stream));
     int clipped = 0;
     for (int row = 0; row < ROWS; row++) {
         double gg = 0, ww = 0;
@@ -248,8 +214,6 @@ TEST(test_formula)
         }
     }
     assert_true(clipped > 2 && clipped < ROWS - 2);
-    ptx_step_plan_destroy(&plan);
-    ptx_buffer_destroy(&memory);
 }
 
 // ---- what is refused ----------------------------------------------------------------------------
@@ -263,7 +227,7 @@ static void refuse(const struct ptx_step_params *params, const char *message)
 
 TEST(test_refused)
 {
-    struct random r = gpu_random(&gpu, "units that are refused");
+    struct random r = gpu_random("units that are refused");
     const struct step_shape shape = { .tensors = 2, .most = 300 };
 
     create(&r, shape);
@@ -294,19 +258,18 @@ TEST(test_refused)
     set.group[0].rule = PTX_STEP_RULE_MUON;
     set.group[0].hyper = (struct ptx_step_hyper) { .lr = 0.1, .momentum = 0.9, .eps = 1e-7 };
     refuse(&params, "group 0: agc is given, and its rule, muon");
-    step_set_destroy(&set);
 }
 
 // A run without norms of the weights, and what forgets them.
 TEST(test_unknown)
 {
-    struct random r = gpu_random(&gpu, "units without norms");
+    struct random r = gpu_random("units without norms");
     const struct step_shape shape = { .tensors = 3, .most = 300, .aligned = true };
     const char *const message = "the norms of the weights, by which agc clips, are not known";
 
     create(&r, shape);
     struct ptx_step_params params = step_set_params(&set);
-    ptx_step_plan *plan = step_create(&gpu, &params);
+    OWNED(ptx_step_plan) *plan = step_create(&params);
     step_set_gradients(&set, &r, 0);
     expect_refused(ptx_step_plan_run(plan, gpu.stream), message);
     expect_refused(ptx_step_plan_norm_sq(plan, gpu.stream), message);
@@ -332,17 +295,13 @@ TEST(test_unknown)
     ptx_step_plan_destroy(&plan);
     set.group[0].agc = (struct ptx_step_agc) { 0 };
     params = step_set_params(&set);
-    plan = step_create(&gpu, &params);
+    plan = step_create(&params);
     expect_refused(ptx_step_plan_weights_changed(plan, gpu.stream),
                    "ptx_step_plan_weights_changed: no group of the plan has agc");
-    ptx_step_plan_destroy(&plan);
-    step_set_destroy(&set);
 }
 
 int main(void)
 {
-    gpu_open(&gpu);
-    const int failed = tests_run(NULL, NULL);
-    gpu_close(&gpu);
-    return failed;
+    gpu_open();
+    return gpu_tests_run();
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #define _POSIX_C_SOURCE 200809L
 #include "gpu.h"
+#include "open_device.h"
 #include "reference/half.h"
 #include "test.h"
 
@@ -13,82 +14,105 @@
 
 enum { EXIT_SKIPPED = 77 };
 
+struct gpu gpu;
+
 static uint64_t environment_number(const char *name, uint64_t otherwise)
 {
     const char *text = getenv(name);
     return text && *text ? strtoull(text, NULL, 0) : otherwise;
 }
 
-void gpu_open(struct gpu *gpu)
+void gpu_open(void)
 {
     const char *filter = getenv("PTXGEN_TEST_FILTER");
-    memset(gpu, 0, sizeof *gpu);
+    gpu = (struct gpu) { 0 };
     if (filter)
         cmocka_set_test_filter(filter);
-    gpu->device = ptx_device_open(NULL);
-    if (!gpu->device) {
-        ptx_status status = ptx_error_status();
-        bool absent = status == PTX_ERROR_NO_DRIVER || status == PTX_ERROR_NO_DEVICE;
-        const char *message = ptx_error_message();
-        int shown = (int)(absent ? strcspn(message, "\n") : strlen(message));
-        fprintf(stderr, "%s: %.*s\n", absent ? "SKIPPED, no GPU" : "FAILED, GPU unusable", shown,
-                message);
-        exit(absent ? EXIT_SKIPPED : 1);
-    }
-    gpu->stream = ptx_stream_create(gpu->device);
-    if (!gpu->stream) {
+    gpu.device = open_device();
+    gpu.stream = ptx_stream_create(gpu.device);
+    if (!gpu.stream) {
         fprintf(stderr, "FAILED, no stream: %s\n", ptx_error_message());
         exit(1);
     }
-    gpu->seed = environment_number("PTXGEN_TEST_SEED", (uint64_t)time(NULL));
-    gpu->variants = environment_number("PTXGEN_TEST_VARIANTS", 1);
-    gpu->limit = "PTXGEN_TEST_MAX_SIZE";
-    gpu->max_size = environment_number(gpu->limit, UINT64_MAX);
-    if (environment_number("PTXGEN_TEST_LARGE", 1) == 0 && gpu->max_size > 1000000) {
-        gpu->limit = "PTXGEN_TEST_LARGE";
-        gpu->max_size = 1000000;
+    gpu.seed = environment_number("PTXGEN_TEST_SEED", (uint64_t)time(NULL));
+    gpu.variants = environment_number("PTXGEN_TEST_VARIANTS", 1);
+    gpu.limit = "PTXGEN_TEST_MAX_SIZE";
+    gpu.max_size = environment_number(gpu.limit, UINT64_MAX);
+    if (environment_number("PTXGEN_TEST_LARGE", 1) == 0 && gpu.max_size > 1000000) {
+        gpu.limit = "PTXGEN_TEST_LARGE";
+        gpu.max_size = 1000000;
     }
-    const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
+    const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
     const char *buffers = getenv("PTXGEN_TEST_BUFFERS");
-    gpu->own_buffers =
+    gpu.own_buffers =
         buffers ? strcmp(buffers, "own") == 0 : strstr(info->name, "emulator") != NULL;
     char name[PTX_TARGET_NAME_SIZE];
     printf("%s, sm_%d, driver %d, %s; kernels for %s; PTXGEN_TEST_SEED=%" PRIu64 "\n", info->name,
-           info->sm, info->driver_version, info->library_path,
-           ptx_target_name(gpu_target(gpu), name), gpu->seed);
+           info->sm, info->driver_version, info->library_path, ptx_target_name(gpu_target(), name),
+           gpu.seed);
     fflush(stdout);
 }
 
-void gpu_open_from(struct gpu *gpu, int least_sm)
+void gpu_open_from(int least_sm)
 {
-    gpu_open(gpu);
-    const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
+    gpu_open();
+    const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
     if (info->sm >= least_sm)
         return;
     fprintf(stderr, "SKIPPED: %s is sm_%d, and sm_%d is wanted\n", info->name, info->sm, least_sm);
-    gpu_close(gpu);
+    gpu_close();
     exit(EXIT_SKIPPED);
 }
 
-void gpu_close(struct gpu *gpu)
+void gpu_owns(void *object, void (*destroy)(void *object))
 {
-    ptx_buffer_destroy(&gpu->shared);
-    ptx_host_free(gpu->device, &gpu->host);
-    ptx_stream_destroy(gpu->device, &gpu->stream);
-    ptx_device_close(&gpu->device);
+    for (size_t k = 0; k < gpu.owns; k++)
+        if (gpu.owned[k].object == object) {
+            destroy(object);
+            return;
+        }
+    assert_true(gpu.owns < sizeof gpu.owned / sizeof *gpu.owned);
+    gpu.owned[gpu.owns].object = object;
+    gpu.owned[gpu.owns++].destroy = destroy;
 }
 
-int gpu_tests_run(struct gpu *gpu)
+void gpu_close(void)
 {
-    gpu_open(gpu);
+    while (gpu.owns--)
+        gpu.owned[gpu.owns].destroy(gpu.owned[gpu.owns].object);
+    ptx_buffer_destroy(&gpu.shared);
+    ptx_host_free(gpu.device, &gpu.host);
+    ptx_stream_destroy(gpu.device, &gpu.stream);
+    ptx_device_close(&gpu.device);
+}
+
+static void destroy_buffer(void *buffer)
+{
+    ptx_buffer_destroy(buffer);
+}
+
+void gpu_buffer(ptx_buffer **buffer, size_t bytes)
+{
+    *buffer = ptx_buffer_create(gpu.device, bytes);
+    if (!*buffer) {
+        fprintf(stderr, "FAILED, no memory: %s\n", ptx_error_message());
+        exit(1);
+    }
+    gpu_owns(buffer, destroy_buffer);
+}
+
+int gpu_tests_run(void)
+{
+    if (!gpu.device)
+        gpu_open();
     const int failed = tests_run(NULL, NULL);
-    gpu_close(gpu);
+    gpu_close();
     return failed;
 }
 
-struct random gpu_random(const struct gpu *gpu, const char *name)
+struct random gpu_random(const char *name)
 {
-    struct random r = { gpu->seed };
+    struct random r = { gpu.seed };
     for (; *name; ++name)
         r.state = random_u64(&r) ^ (unsigned char)*name;
     return r;
@@ -122,9 +146,9 @@ void gpu_set_element(ptx_type type, void *to, uint64_t i, float x)
     memcpy(at, type == PTX_F32 ? (const void *)&x : &half, ptx_type_bytes(type));
 }
 
-struct ptx_target gpu_target(const struct gpu *gpu)
+struct ptx_target gpu_target(void)
 {
-    const struct ptx_device_info *info = ptx_device_get_info(gpu->device);
+    const struct ptx_device_info *info = ptx_device_get_info(gpu.device);
     struct ptx_target newest = { .sm = 70 };
     ptx_target_newest(info->sm, info->isa, &newest);
     return newest;
@@ -146,7 +170,7 @@ void gpu_report_text(const struct gpu_kernel *kernel)
 static char *build(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                    struct ptx_target target)
 {
-    ptx_builder *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
+    OWNED(ptx_builder) *b = ptx_builder_create(&(struct ptx_builder_params) { .target = target });
     ptx_kernel_emit(b, kernel, spec);
     const char *text = ptx_builder_finish(b);
     if (!text)
@@ -154,11 +178,10 @@ static char *build(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
     char *copy = malloc(strlen(text) + 1);
     assert_non_null(copy);
     strcpy(copy, text);
-    ptx_builder_destroy(&b);
     return copy;
 }
 
-void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+void gpu_kernel_load(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                      struct ptx_target target, struct gpu_kernel *loaded)
 {
     memset(loaded, 0, sizeof *loaded);
@@ -170,7 +193,7 @@ void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx
     loaded->text = build(kernel, &loaded->spec, target);
     loaded->launched = calloc(1, sizeof *loaded->launched);
     assert_non_null(loaded->launched);
-    loaded->module = ptx_module_load(gpu->device, loaded->text, NULL);
+    loaded->module = ptx_module_load(gpu.device, loaded->text, NULL);
     if (!loaded->module) {
         fprintf(stderr, "%s\n", ptx_error_message());
         gpu_report_text(loaded);
@@ -195,48 +218,48 @@ bool gpu_kernel_has(const struct gpu_kernel *loaded, const char *option, const c
     return variant_is(loaded->kernel, &loaded->spec, option, value);
 }
 
-ptx_status gpu_launch(const struct gpu *gpu, const struct gpu_kernel *loaded, uint64_t n,
-                      const struct ptx_arg *args, size_t count)
+ptx_status gpu_launch(const struct gpu_kernel *loaded, uint64_t n, const struct ptx_arg *args,
+                      size_t count)
 {
     struct ptx_geometry geometry;
     assert_true(ptx_kernel_geometry(loaded->kernel, loaded->spec.dtype, n, &geometry));
     assert_int_equal(geometry.block, loaded->kernel->block);
-    return gpu_launch_grid(gpu, loaded, geometry.grid, args, count);
+    return gpu_launch_grid(loaded, geometry.grid, args, count);
 }
 
-ptx_status gpu_launch_grid(const struct gpu *gpu, const struct gpu_kernel *loaded, unsigned grid,
+ptx_status gpu_launch_grid(const struct gpu_kernel *loaded, unsigned grid,
                            const struct ptx_arg *args, size_t count)
 {
     return ptx_launch(loaded->function, &(struct ptx_launch_params) {
                                             .grid = { grid },
                                             .block = { loaded->kernel->block },
-                                            .stream = gpu->stream,
+                                            .stream = gpu.stream,
                                             .args = args,
                                             .arg_count = count,
                                         });
 }
 
-int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
+int gpu_load_variants(const ptx_kernel *kernel, ptx_type dtype,
                       struct gpu_kernel loaded[GPU_MOST_VARIANTS])
 {
-    const struct ptx_target newest = gpu_target(gpu), oldest = { .sm = 70 };
+    const struct ptx_target newest = gpu_target(), oldest = { .sm = 70 };
     struct ptx_kernel_spec spec;
     struct variant_pairs pairs = { 0 };
-    const bool in_pairs = gpu->variants == 2 && (dtype == PTX_F32 || dtype == PTX_BF16);
+    const bool in_pairs = gpu.variants == 2 && (dtype == PTX_F32 || dtype == PTX_BF16);
     int count = 0, step = 0;
     for (bool more = variant_first(kernel, dtype, &spec); more;
-         more = in_pairs             ? variant_next_pair(kernel, &spec, &pairs)
-                : gpu->variants == 1 ? variant_next_option(kernel, &spec)
-                                     : variant_next_values(kernel, &spec, ++step)) {
+         more = in_pairs            ? variant_next_pair(kernel, &spec, &pairs)
+                : gpu.variants == 1 ? variant_next_option(kernel, &spec)
+                                    : variant_next_values(kernel, &spec, ++step)) {
         assert_true(count + 2 <= GPU_MOST_VARIANTS);
-        gpu_kernel_load(gpu, kernel, &spec, newest, &loaded[count++]);
+        gpu_kernel_load(kernel, &spec, newest, &loaded[count++]);
         if ((dtype == PTX_BF16 || kernel == &ptx_kernel_cast_fp8) && newest.sm != oldest.sm)
-            gpu_kernel_load(gpu, kernel, &spec, oldest, &loaded[count++]);
+            gpu_kernel_load(kernel, &spec, oldest, &loaded[count++]);
     }
     return count;
 }
 
-int gpu_sizes(const struct gpu *gpu, struct random *r, uint64_t sizes[GPU_MOST_SIZES])
+int gpu_sizes(struct random *r, uint64_t sizes[GPU_MOST_SIZES])
 {
     const uint64_t wanted[GPU_MOST_SIZES] = {
         0,
@@ -255,7 +278,7 @@ int gpu_sizes(const struct gpu *gpu, struct random *r, uint64_t sizes[GPU_MOST_S
     };
     int count = 0;
     for (int i = 0; i < GPU_MOST_SIZES; ++i)
-        if (wanted[i] <= gpu->max_size)
+        if (wanted[i] <= gpu.max_size)
             sizes[count++] = wanted[i];
     return count;
 }

@@ -22,7 +22,8 @@
 #include "reference/reference.h"
 #include "variants.h"
 
-struct gpu {
+/// The one that a program opens.
+extern struct gpu {
     ptx_device *device;
     CUstream stream;
     uint64_t seed;
@@ -34,17 +35,34 @@ struct gpu {
     ptx_buffer *shared;
     void *host; // pinned
     size_t shared_bytes;
-};
+    struct {
+        void *object;
+        void (*destroy)(void *object);
+    } owned[32];
+    size_t owns;
+} gpu;
 
 /// Without a GPU, exits with 77 and one line. If there is a GPU that cannot be used, exits with 1.
-void gpu_open(struct gpu *gpu);
+void gpu_open(void);
 /// The same, for tests of what a GPU has from this target on: ends the program as skipped below it.
-void gpu_open_from(struct gpu *gpu, int least_sm);
-void gpu_close(struct gpu *gpu);
-/// Opens it, runs the program's tests (test.h), and closes it. Returns what tests_run() does.
-int gpu_tests_run(struct gpu *gpu);
+void gpu_open_from(int least_sm);
+void gpu_close(void);
+/// gpu_close() is to destroy what the object has, at an address that stays. Of one that it owns
+/// already, this destroys what it has now.
+void gpu_owns(void *object, void (*destroy)(void *object));
+/// Makes a buffer, which the GPU owns, or ends the program.
+void gpu_buffer(ptx_buffer **buffer, size_t bytes);
+/// Opens it unless it is open, runs the program's tests (test.h), and closes it. Returns what
+/// tests_run() does.
+int gpu_tests_run(void);
+/// The main() of a program that does no more.
+#define GPU_MAIN                                                                                   \
+    int main(void)                                                                                 \
+    {                                                                                              \
+        return gpu_tests_run();                                                                    \
+    }
 /// A generator that depends only on the seed and the name.
-struct random gpu_random(const struct gpu *gpu, const char *name);
+struct random gpu_random(const char *name);
 
 /// A loaded variant of a kernel.
 struct gpu_kernel {
@@ -60,15 +78,15 @@ struct gpu_kernel {
 };
 
 /// The target of the device: the newest one without a suffix that both it and its driver accept.
-struct ptx_target gpu_target(const struct gpu *gpu);
+struct ptx_target gpu_target(void);
 /// Fails the test if the kernel cannot be built or loaded.
-void gpu_kernel_load(struct gpu *gpu, const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
+void gpu_kernel_load(const ptx_kernel *kernel, const struct ptx_kernel_spec *spec,
                      struct ptx_target target, struct gpu_kernel *loaded);
 void gpu_kernel_unload(struct gpu_kernel *loaded);
 /// Loads the variants of a dtype. For bf16 and for kernels with floats of 8 bits also those for
 /// sm_70, with integer arithmetic in place of conversions. Returns the number.
 enum { GPU_MOST_VARIANTS = 64 };
-int gpu_load_variants(struct gpu *gpu, const ptx_kernel *kernel, ptx_type dtype,
+int gpu_load_variants(const ptx_kernel *kernel, ptx_type dtype,
                       struct gpu_kernel loaded[GPU_MOST_VARIANTS]);
 /// Writes the text to a file that remains after the test, and prints its path on standard error.
 void gpu_report_text(const struct gpu_kernel *loaded);
@@ -78,10 +96,10 @@ float gpu_element(ptx_type type, const void *from, uint64_t i);
 void gpu_set_element(ptx_type type, void *to, uint64_t i, float x);
 bool gpu_kernel_has(const struct gpu_kernel *loaded, const char *option, const char *value);
 /// Launches the kernel over n elements on the stream; does not wait.
-ptx_status gpu_launch(const struct gpu *gpu, const struct gpu_kernel *loaded, uint64_t n,
-                      const struct ptx_arg *args, size_t count);
+ptx_status gpu_launch(const struct gpu_kernel *loaded, uint64_t n, const struct ptx_arg *args,
+                      size_t count);
 /// The same with a given number of blocks.
-ptx_status gpu_launch_grid(const struct gpu *gpu, const struct gpu_kernel *loaded, unsigned grid,
+ptx_status gpu_launch_grid(const struct gpu_kernel *loaded, unsigned grid,
                            const struct ptx_arg *args, size_t count);
 
 /// A pointer argument.
@@ -120,10 +138,10 @@ void gpu_case_value(struct gpu_case *c, const void *value, size_t size);
 
 /// Runs the case at many alignments of its tensors (at three for a large case). Fails the test with
 /// a full report if any byte is wrong.
-void gpu_check(struct gpu *gpu, struct random *r, struct gpu_case *c);
+void gpu_check(struct random *r, struct gpu_case *c);
 
 /// The sizes to test, without those that the environment excludes. Returns the number.
 enum { GPU_MOST_SIZES = 13 };
-int gpu_sizes(const struct gpu *gpu, struct random *r, uint64_t sizes[GPU_MOST_SIZES]);
+int gpu_sizes(struct random *r, uint64_t sizes[GPU_MOST_SIZES]);
 
 #endif

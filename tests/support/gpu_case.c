@@ -48,7 +48,6 @@ enum { MOST_RUNS = 20, PIECE = 256, MOST_BYTES = 64 << 20 };
 
 /// One run of a case: where its tensors are.
 struct placement {
-    const struct gpu *gpu;
     const struct gpu_case *c;
     size_t guard; ///< bytes before and after; 0: a memory checker sees the ends
     unsigned offset[GPU_MOST_TENSORS];
@@ -66,7 +65,7 @@ static void report(const struct placement *p)
         fprintf(stderr, "  %s: %" PRIu64 " elements of %zu bytes, %u beyond alignment\n",
                 p->c->tensor[k].name, p->c->tensor[k].length, ref_bytes(p->c->tensor[k].type),
                 p->offset[k]);
-    fprintf(stderr, "  guard bytes: %zu; PTXGEN_TEST_SEED=%" PRIu64 "\n", p->guard, p->gpu->seed);
+    fprintf(stderr, "  guard bytes: %zu; PTXGEN_TEST_SEED=%" PRIu64 "\n", p->guard, gpu.seed);
     gpu_report_text(kernel);
 }
 
@@ -177,29 +176,28 @@ static size_t lay_out(struct placement *p, size_t begin)
 }
 
 /// The memory that runs share, with at least so many bytes.
-static void memory_grow(struct gpu *gpu, const struct placement *p, size_t bytes)
+static void memory_grow(const struct placement *p, size_t bytes)
 {
-    if (bytes <= gpu->shared_bytes)
+    if (bytes <= gpu.shared_bytes)
         return;
-    ptx_buffer_destroy(&gpu->shared);
-    ptx_host_free(gpu->device, &gpu->host);
-    gpu->shared_bytes = 0;
-    gpu->host = ptx_host_alloc(gpu->device, bytes);
-    require(p, gpu->host ? PTX_OK : ptx_error_status(), "pinned memory");
-    gpu->shared = ptx_buffer_create(gpu->device, bytes);
-    require(p, gpu->shared ? PTX_OK : ptx_error_status(), "memory");
-    gpu->shared_bytes = bytes;
+    ptx_buffer_destroy(&gpu.shared);
+    ptx_host_free(gpu.device, &gpu.host);
+    gpu.shared_bytes = 0;
+    gpu.host = ptx_host_alloc(gpu.device, bytes);
+    require(p, gpu.host ? PTX_OK : ptx_error_status(), "pinned memory");
+    gpu.shared = ptx_buffer_create(gpu.device, bytes);
+    require(p, gpu.shared ? PTX_OK : ptx_error_status(), "memory");
+    gpu.shared_bytes = bytes;
 }
 
 /// Copies what the runs read to the device, or what they wrote back.
-static void copy_all(struct gpu *gpu, const struct placement *runs, size_t count, size_t bytes,
-                     bool back)
+static void copy_all(const struct placement *runs, size_t count, size_t bytes, bool back)
 {
-    unsigned char *host = gpu->host;
-    if (!gpu->own_buffers) {
+    unsigned char *host = gpu.host;
+    if (!gpu.own_buffers) {
         require(runs,
-                back ? ptx_buffer_download(gpu->shared, 0, host, bytes, gpu->stream)
-                     : ptx_buffer_upload(gpu->shared, 0, host, bytes, gpu->stream),
+                back ? ptx_buffer_download(gpu.shared, 0, host, bytes, gpu.stream)
+                     : ptx_buffer_upload(gpu.shared, 0, host, bytes, gpu.stream),
                 "copy");
         return;
     }
@@ -208,45 +206,44 @@ static void copy_all(struct gpu *gpu, const struct placement *runs, size_t count
             const struct placement *p = &runs[n];
             unsigned char *image = host + p->place[k];
             require(p,
-                    back ? ptx_buffer_download(p->own[k], 0, image, buffer_bytes(p, k), gpu->stream)
-                         : ptx_buffer_upload(p->own[k], 0, image, buffer_bytes(p, k), gpu->stream),
+                    back ? ptx_buffer_download(p->own[k], 0, image, buffer_bytes(p, k), gpu.stream)
+                         : ptx_buffer_upload(p->own[k], 0, image, buffer_bytes(p, k), gpu.stream),
                     p->c->tensor[k].name);
         }
 }
 
-static void launch(struct gpu *gpu, struct gpu_case *c, const struct placement *p)
+static void launch(struct gpu_case *c, const struct placement *p)
 {
     for (size_t k = 0; k < c->tensors; ++k)
         c->tensor[k].address =
             head_bytes(p, k) + (p->own[k] ? ptx_buffer_address(p->own[k])
-                                          : ptx_buffer_address(gpu->shared) + p->place[k]);
+                                          : ptx_buffer_address(gpu.shared) + p->place[k]);
     require(p,
-            c->grid ? gpu_launch_grid(gpu, c->kernel, c->grid, c->arg, c->args)
-                    : gpu_launch(gpu, c->kernel, c->n, c->arg, c->args),
+            c->grid ? gpu_launch_grid(c->kernel, c->grid, c->arg, c->args)
+                    : gpu_launch(c->kernel, c->n, c->arg, c->args),
             "launch");
 }
 
 /// Runs the case at these placements, of `bytes` in all, with one wait.
-static void run_all(struct gpu *gpu, struct gpu_case *c, struct placement *runs, size_t count,
-                    size_t bytes)
+static void run_all(struct gpu_case *c, struct placement *runs, size_t count, size_t bytes)
 {
     unsigned char *host;
-    memory_grow(gpu, runs, bytes);
-    host = gpu->host;
+    memory_grow(runs, bytes);
+    host = gpu.host;
     for (size_t n = 0; n < count; ++n)
         for (size_t k = 0; k < c->tensors; ++k) {
             struct placement *p = &runs[n];
             fill(p, k, host + p->place[k]);
-            if (!gpu->own_buffers)
+            if (!gpu.own_buffers)
                 continue;
-            p->own[k] = ptx_buffer_create(gpu->device, buffer_bytes(p, k));
+            p->own[k] = ptx_buffer_create(gpu.device, buffer_bytes(p, k));
             require(p, p->own[k] ? PTX_OK : ptx_error_status(), c->tensor[k].name);
         }
-    copy_all(gpu, runs, count, bytes, false);
+    copy_all(runs, count, bytes, false);
     for (size_t n = 0; n < count; ++n)
-        launch(gpu, c, &runs[n]);
-    copy_all(gpu, runs, count, bytes, true);
-    require(runs, ptx_stream_synchronize(gpu->device, gpu->stream), "run");
+        launch(c, &runs[n]);
+    copy_all(runs, count, bytes, true);
+    require(runs, ptx_stream_synchronize(gpu.device, gpu.stream), "run");
     *c->kernel->launched = *c->kernel->launched || c->n > 0;
     for (size_t n = 0; n < count; ++n)
         for (size_t k = 0; k < c->tensors; ++k) {
@@ -256,14 +253,14 @@ static void run_all(struct gpu *gpu, struct gpu_case *c, struct placement *runs,
 }
 
 /// All placements of a case. Returns their number.
-static size_t placements(const struct gpu *gpu, struct random *r, const struct gpu_case *c,
+static size_t placements(struct random *r, const struct gpu_case *c,
                          struct placement runs[MOST_RUNS])
 {
     enum { RANDOM_RUNS = 4 };
     // More elements than these take few offsets: on the emulator, each element takes time.
-    const uint64_t big = !gpu->own_buffers ? 20000 : SANITIZED ? 30 : 1000;
+    const uint64_t big = !gpu.own_buffers ? 20000 : SANITIZED ? 30 : 1000;
     const unsigned lanes = 16 / (unsigned)ref_bytes(c->kernel->type);
-    const size_t least_guard = gpu->own_buffers ? 0 : GUARD;
+    const size_t least_guard = gpu.own_buffers ? 0 : GUARD;
     size_t count = 0;
     runs[count++] = (struct placement) { .guard = least_guard };
     // The same offset for all tensors, so that vectors follow a common head.
@@ -284,23 +281,21 @@ static size_t placements(const struct gpu *gpu, struct random *r, const struct g
         for (size_t k = 0; k < c->tensors; ++k)
             p->offset[k] = random_below(r, lanes);
     }
-    for (size_t n = 0; n < count; ++n) {
-        runs[n].gpu = gpu;
+    for (size_t n = 0; n < count; ++n)
         runs[n].c = c;
-    }
     return count;
 }
 
-void gpu_check(struct gpu *gpu, struct random *r, struct gpu_case *c)
+void gpu_check(struct random *r, struct gpu_case *c)
 {
     struct placement runs[MOST_RUNS];
-    const size_t count = placements(gpu, r, c, runs);
+    const size_t count = placements(r, c, runs);
     size_t first = 0, bytes = 0;
     for (size_t n = 0; n < count; ++n) {
         bytes += lay_out(&runs[n], bytes);
-        if (n + 1 < count && bytes < MOST_BYTES && !gpu->own_buffers)
+        if (n + 1 < count && bytes < MOST_BYTES && !gpu.own_buffers)
             continue;
-        run_all(gpu, c, runs + first, n + 1 - first, bytes);
+        run_all(c, runs + first, n + 1 - first, bytes);
         first = n + 1;
         bytes = 0;
     }

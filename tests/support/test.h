@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "owned.h"
+
 /// The head of a test. Its body follows.
 #define TEST(name) TEST_WITH(name, NULL, NULL)
 /// The same, between a set-up and a tear-down. NULL: none. `state` is what the set-up left.
