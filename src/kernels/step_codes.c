@@ -29,6 +29,26 @@ void ptxk_codes_place(ptx_builder *b, struct ptxk_codes *t, ptx_val index)
     t->width = ptx_cvt(b, PTX_U32, width);
     ptx_val full = ptx_eq(b, t->height, TILE);
     t->whole = ptx_and(b, full, ptx_eq(b, t->width, TILE));
+    if (ptx_builder_target(b).sm >= 90)
+        t->keeps = ptx_asm(b, "createpolicy.fractional.L2::evict_last.b64 %0, 1.0;",
+                           .result = { PTX_B64 }, .isa = 74, .sm = 80, .pure = true);
+}
+
+void ptxk_codes_store(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr at, ptx_vec words)
+{
+    const ptx_val *x = words.lane;
+
+    if (!t->keeps.type)
+        ptx_store_vec(b, at, 0, words);
+    else if (words.lanes == 1)
+        ptx_asm(b, "st.global.L2::cache_hint.b32 [%2], %0, %1;", .in = { x[0], t->keeps },
+                .at = { at }, .isa = 74, .sm = 80, .reads = PTX_MEMORY_NONE,
+                .writes = PTX_MEMORY_GLOBAL, .convergence = PTX_CONVERGENCE_NONE);
+    else
+        ptx_asm(b, "st.global.L2::cache_hint.v4.b32 [%5], {%0, %1, %2, %3}, %4;",
+                .in = { x[0], x[1], x[2], x[3], t->keeps }, .at = { at }, .isa = 74, .sm = 80,
+                .reads = PTX_MEMORY_NONE, .writes = PTX_MEMORY_GLOBAL,
+                .convergence = PTX_CONVERGENCE_NONE);
 }
 
 ptx_val ptxk_codes_unit_at(ptx_builder *b, ptx_val line, ptx_val u)
@@ -97,7 +117,7 @@ static void units_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, 
             ptx_if (b, ptx_lt(b, line, lines)) {
                 ptx_val from = ptxk_codes_unit_at(b, line, along);
                 ptx_vec unit = ptx_load_vec(b, t->shared, from, UNIT_WORDS);
-                ptx_store_vec(b, ptx_ptr_cast(b, PTX_B32, at), 0, unit);
+                ptxk_codes_store(b, t, ptx_ptr_cast(b, PTX_B32, at), unit);
             }
             at = ptx_at(b, at, step);
         }
@@ -153,7 +173,8 @@ static void words_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, 
             ptx_comment(b, "writes the word of line %u", k);
             ptx_if (b, ptx_and(b, l[k].is, ptx_lt(b, t->lane, l[k].words))) {
                 ptx_ptr word = ptx_at(b, l[k].at, ptx_mad(b, t->lane, EACH, l[k].before));
-                ptx_store(b, ptx_ptr_cast(b, PTX_B32, word), 0, four[k]);
+                ptxk_codes_store(b, t, ptx_ptr_cast(b, PTX_B32, word),
+                                 (ptx_vec) { .lanes = 1, .lane = { four[k] } });
             }
         }
         ptx_comment(b, "the line of the lane's single code");

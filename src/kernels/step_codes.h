@@ -22,11 +22,16 @@ struct ptxk_codes {
     ptx_val downs, rights;   // u64: how many there are
     ptx_val height, width;   // u32: of the tile
     ptx_val whole;           // a predicate: no edge cuts the tile
+    ptx_val keeps;           // b64: the cache policy of codes; poisoned: none
     ptx_ptr shared;          // b32: STEP_CODES_WORDS
 };
 
 // The tile with this index (u32), by rows of tiles, of a matrix whose size is set.
 void ptxk_codes_place(ptx_builder *b, struct ptxk_codes *t, ptx_val index);
+
+// Stores one word of codes or four. They stay in L2 until what other tiles write beside them is
+// there: device memory takes long runs faster than lines of 128 bytes.
+void ptxk_codes_store(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr at, ptx_vec words);
 
 // Where unit `u` (u32) of 16 codes of a line is in shared memory, in words: so that neither lines
 // nor columns of units meet in a bank.
