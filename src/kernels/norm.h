@@ -143,6 +143,7 @@ struct norm_entry {
     unsigned min_blocks;                             // .minnctapersm; 0: norm_spec.last_blocks
     bool (*is_needed)(const struct norm_spec *spec); // NULL: always
     uint32_t (*shared_bytes)(int sm);                // dynamic, for a target; NULL: none
+    unsigned threads;                                // of a block; 0: NORM_BLOCK
 };
 
 // The kernels of a plan in the order of the text: those of a run, then those that change what it

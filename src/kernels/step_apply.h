@@ -134,6 +134,9 @@ struct step_qk_row {
 // The tiles of a matrix of codes, by rows of tiles: so many rows and columns, but at the edges.
 enum { PTXK_STEP_CODES_TILE = 128 };
 
+// Of a block that steps such a tile and makes its codes.
+enum { PTXK_STEP_SQUARE_THREADS = 512 };
+
 // A copy that is wanted transposed, too; and a tile of it.
 struct step_transpose_row {
     uint64_t codes, to; // addresses

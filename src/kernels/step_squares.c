@@ -9,16 +9,18 @@
 enum {
     TILE = STEP_CODES_TILE,
     EACH = STEP_CODES_EACH,
-    WARPS = NORM_BLOCK / WARP,
+    THREADS = PTXK_STEP_SQUARE_THREADS,
+    WARPS = THREADS / WARP,
     KEPT = STEP_FP8_SHARED_WORDS, // where the weights are, in words, if nothing is read ahead
 };
 
-// Where a multiprocessor has 228 KiB of shared memory, two blocks have room for what threads have
-// read ahead, in the place of the codes.
-enum { AHEAD = 48 * 1024 };
+// A block has its multiprocessor alone: what tiles write beside each other then lies near in time.
+// Where that has 228 KiB of shared memory, there is room for what threads have read ahead, in the
+// place of the codes.
+enum { AHEAD = 96 * 1024 };
 
 _Static_assert(AHEAD >= KEPT * sizeof(float), "the codes");
-_Static_assert(AHEAD >= (PTX_STEP_MAX_STATES + 1) * EACH * sizeof(float) * NORM_BLOCK, "a row");
+_Static_assert(AHEAD >= (PTX_STEP_MAX_STATES + 1) * EACH * sizeof(float) * THREADS, "a row");
 
 static uint32_t room_ahead(int sm)
 {
@@ -58,6 +60,7 @@ ptx_val ptxk_step_square_read(ptx_builder *b, struct ptxk_tile *s,
 {
     struct ptxk_step_blocks_tile *t = s->square;
 
+    t->tile.threads = THREADS;
     t->tile.tid = s->tid;
     t->tile.lane = ptx_and(b, s->tid, WARP - 1);
     t->tile.warp = ptx_shr(b, s->tid, ptxk_log2(WARP));
@@ -99,7 +102,7 @@ static struct ptxk_step_square_ring ring_of(const struct ptxk_step_variant *v, u
         if (a == ARRAY_PARAMETER || !ptxk_step_reads(v, a))
             continue;
         r.place[a] = r.bytes;
-        r.bytes += vector_bytes(v, a) * NORM_BLOCK;
+        r.bytes += vector_bytes(v, a) * THREADS;
     }
     r.rows = room / r.bytes < MOST ? room / r.bytes : MOST;
     return r;
