@@ -34,24 +34,32 @@ void ptxk_codes_place(ptx_builder *b, struct ptxk_codes *t, ptx_val index)
     t->width = ptx_cvt(b, PTX_U32, width);
     ptx_val full = ptx_eq(b, t->height, TILE);
     t->whole = ptx_and(b, full, ptx_eq(b, t->width, TILE));
-    if (ptx_builder_target(b).sm >= 90)
-        t->keeps = ptx_asm(b, "createpolicy.fractional.L2::evict_last.b64 %0, 1.0;",
-                           .result = { PTX_B64 }, .isa = 74, .sm = 80, .pure = true);
+    t->keeps = ptxk_codes_policy(b);
 }
 
-void ptxk_codes_store(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr at, ptx_vec words)
+ptx_val ptxk_codes_policy(ptx_builder *b)
+{
+    const ptx_val none = { 0 };
+
+    if (ptx_builder_target(b).sm < 90)
+        return none;
+    return ptx_asm(b, "createpolicy.fractional.L2::evict_last.b64 %0, 1.0;", .result = { PTX_B64 },
+                   .isa = 74, .sm = 80, .pure = true);
+}
+
+void ptxk_codes_store(ptx_builder *b, ptx_val policy, ptx_ptr at, ptx_vec words)
 {
     const ptx_val *x = words.lane;
 
-    if (!t->keeps.type)
+    if (!policy.type)
         ptx_store_vec(b, at, 0, words);
     else if (words.lanes == 1)
-        ptx_asm(b, "st.global.L2::cache_hint.b32 [%2], %0, %1;", .in = { x[0], t->keeps },
+        ptx_asm(b, "st.global.L2::cache_hint.b32 [%2], %0, %1;", .in = { x[0], policy },
                 .at = { at }, .isa = 74, .sm = 80, .reads = PTX_MEMORY_NONE,
                 .writes = PTX_MEMORY_GLOBAL, .convergence = PTX_CONVERGENCE_NONE);
     else
         ptx_asm(b, "st.global.L2::cache_hint.v4.b32 [%5], {%0, %1, %2, %3}, %4;",
-                .in = { x[0], x[1], x[2], x[3], t->keeps }, .at = { at }, .isa = 74, .sm = 80,
+                .in = { x[0], x[1], x[2], x[3], policy }, .at = { at }, .isa = 74, .sm = 80,
                 .reads = PTX_MEMORY_NONE, .writes = PTX_MEMORY_GLOBAL,
                 .convergence = PTX_CONVERGENCE_NONE);
 }
@@ -128,7 +136,7 @@ static void units_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, 
             ptx_if (b, ptx_lt(b, line, lines)) {
                 ptx_val from = ptxk_codes_unit_at(b, line, along);
                 ptx_vec unit = ptx_load_vec(b, t->shared, from, UNIT_WORDS);
-                ptxk_codes_store(b, t, ptx_ptr_cast(b, PTX_B32, at), unit);
+                ptxk_codes_store(b, t->keeps, ptx_ptr_cast(b, PTX_B32, at), unit);
             }
             at = ptx_at(b, at, step);
         }
@@ -184,7 +192,7 @@ static void words_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, 
             ptx_comment(b, "writes the word of line %u", k);
             ptx_if (b, ptx_and(b, l[k].is, ptx_lt(b, t->lane, l[k].words))) {
                 ptx_ptr word = ptx_at(b, l[k].at, ptx_mad(b, t->lane, EACH, l[k].before));
-                ptxk_codes_store(b, t, ptx_ptr_cast(b, PTX_B32, word),
+                ptxk_codes_store(b, t->keeps, ptx_ptr_cast(b, PTX_B32, word),
                                  (ptx_vec) { .lanes = 1, .lane = { four[k] } });
             }
         }

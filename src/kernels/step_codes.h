@@ -35,7 +35,8 @@ void ptxk_codes_place(ptx_builder *b, struct ptxk_codes *t, ptx_val index);
 
 // Stores one word of codes or four. They stay in L2 until what other tiles write beside them is
 // there: device memory takes long runs faster than lines of 128 bytes.
-void ptxk_codes_store(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr at, ptx_vec words);
+ptx_val ptxk_codes_policy(ptx_builder *b);
+void ptxk_codes_store(ptx_builder *b, ptx_val policy, ptx_ptr at, ptx_vec words);
 
 // Where unit `u` (u32) of 16 codes of a line is in shared memory, in words: so that neither lines
 // nor columns of units meet in a bank.

@@ -331,7 +331,7 @@ static void rows_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
         ptx_val column = ptx_cvt(b, PTX_U64, ptx_mul(b, t->tile.lane, EACH));
         ptx_ptr at = ptx_at(b, to, ptx_mad(b, row, t->tile.columns, column));
         for (unsigned k = 0; k < ptxk_codes_lines(&t->tile); k++) {
-            ptxk_codes_store(b, &t->tile, ptx_ptr_cast(b, PTX_B32, at),
+            ptxk_codes_store(b, t->tile.keeps, ptx_ptr_cast(b, PTX_B32, at),
                              (ptx_vec) { .lanes = 1, .lane = { word[k] } });
             at = ptx_at(b, at, t->tile.columns);
         }

@@ -76,6 +76,7 @@ struct ptxk_tile {
     ptx_val ema_rate;   // f32, of a variant with an average
     ptx_val copy_scale; // f32, and the codes from the tile on: of a variant with a copy
     ptx_ptr codes;
+    ptx_val codes_policy; // b64: of the cache, poisoned: none
 };
 
 // A vector of each array, in variables: read ahead of its use.
