@@ -14,9 +14,11 @@ void ptxk_norm_emit(ptx_builder *b, const struct norm_spec *spec)
     for (unsigned k = 0; k < NORM_ENTRIES; k++) {
         const struct norm_entry *e = ptxk_norm_entry(spec, k);
         const bool is_own = k == NORM_LAST && spec->last_threads;
+        const unsigned threads = e && e->threads ? e->threads(spec) : NORM_BLOCK;
         if (e)
-            ptx_entry (b, e->name, .block = { is_own ? spec->last_threads : NORM_BLOCK },
-                       .min_blocks = e->min_blocks ? e->min_blocks : spec->last_blocks)
+            ptx_entry (b, e->name, .block = { is_own ? spec->last_threads : threads },
+                       .min_blocks =
+                           e->min_blocks ? e->min_blocks * NORM_BLOCK / threads : spec->last_blocks)
                 e->emit(b, spec);
     }
 }

@@ -142,7 +142,10 @@ struct norm_entry {
     norm_emit *emit;
     unsigned min_blocks;                             // .minnctapersm; 0: norm_spec.last_blocks
     bool (*is_needed)(const struct norm_spec *spec); // NULL: always
-    uint32_t (*shared_bytes)(int sm);                // dynamic, for a target; NULL: none
+    // Dynamic, for a target; NULL: none.
+    uint32_t (*shared_bytes)(const struct norm_spec *spec, int sm);
+    // Of a block, of which there are fewer if they are more; NULL: NORM_BLOCK.
+    unsigned (*threads)(const struct norm_spec *spec);
 };
 
 // The kernels of a plan in the order of the text: those of a run, then those that change what it

@@ -107,7 +107,7 @@ void ptxk_step_scalars_read(ptx_builder *b, struct ptxk_tile *s,
             gradients_clear(b, s);
     if (s->square)
         ptx_if (b, skips)
-            ptxk_step_square_leave(b);
+            ptxk_step_square_leave(b, s);
     ptx_return_if(b, skips);
     if (s->reduces)
         return;

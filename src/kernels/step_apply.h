@@ -40,6 +40,7 @@ struct ptxk_step_spec {
     bool over_ranks;     // some tensor has rows of a matrix whose others are on other ranks
     bool spreads;        // some matrix's elements are not consecutive: common/spread.h
     uint32_t fp8_blocks; // bits of the kinds of copies in blocks: ptxk_step_fp8_kind()
+    bool squares_whole;  // of tiles whose codes the step makes, most have most of their elements
     bool clips_units;    // some tensor's units are clipped (step_units.h)
     bool reads_units;    // and of some the weights are read, since no step leaves sums of them
 };
@@ -106,7 +107,8 @@ unsigned ptxk_step_threads(const struct ptxk_step_spec *spec);
 bool ptxk_step_may_have_fewer_threads(const struct ptxk_step_spec *spec);
 // Whether there are tiles of 128 x 128, of which a block has so many bytes of shared memory.
 bool ptxk_step_has_squares(const struct norm_spec *norm);
-uint32_t ptxk_step_square_shared(int sm);
+uint32_t ptxk_step_square_shared(const struct norm_spec *norm, int sm);
+unsigned ptxk_step_square_threads(const struct norm_spec *norm);
 // Whether NORM_LAST has something to step.
 bool ptxk_step_has_others(const struct ptxk_step_spec *spec);
 

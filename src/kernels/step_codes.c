@@ -11,6 +11,11 @@ enum {
     LINE_WORDS = TILE / EACH,
 };
 
+unsigned ptxk_codes_lines(const struct ptxk_codes *t)
+{
+    return TILE * WARP / t->threads;
+}
+
 void ptxk_codes_place(ptx_builder *b, struct ptxk_codes *t, ptx_val index)
 {
     ptx_comment(b, "its place and size");
@@ -29,6 +34,34 @@ void ptxk_codes_place(ptx_builder *b, struct ptxk_codes *t, ptx_val index)
     t->width = ptx_cvt(b, PTX_U32, width);
     ptx_val full = ptx_eq(b, t->height, TILE);
     t->whole = ptx_and(b, full, ptx_eq(b, t->width, TILE));
+    t->keeps = ptxk_codes_policy(b);
+}
+
+ptx_val ptxk_codes_policy(ptx_builder *b)
+{
+    const ptx_val none = { 0 };
+
+    if (ptx_builder_target(b).sm < 90)
+        return none;
+    return ptx_asm(b, "createpolicy.fractional.L2::evict_last.b64 %0, 1.0;", .result = { PTX_B64 },
+                   .isa = 74, .sm = 80, .pure = true);
+}
+
+void ptxk_codes_store(ptx_builder *b, ptx_val policy, ptx_ptr at, ptx_vec words)
+{
+    const ptx_val *x = words.lane;
+
+    if (!policy.type)
+        ptx_store_vec(b, at, 0, words);
+    else if (words.lanes == 1)
+        ptx_asm(b, "st.global.L2::cache_hint.b32 [%2], %0, %1;", .in = { x[0], policy },
+                .at = { at }, .isa = 74, .sm = 80, .reads = PTX_MEMORY_NONE,
+                .writes = PTX_MEMORY_GLOBAL, .convergence = PTX_CONVERGENCE_NONE);
+    else
+        ptx_asm(b, "st.global.L2::cache_hint.v4.b32 [%5], {%0, %1, %2, %3}, %4;",
+                .in = { x[0], x[1], x[2], x[3], policy }, .at = { at }, .isa = 74, .sm = 80,
+                .reads = PTX_MEMORY_NONE, .writes = PTX_MEMORY_GLOBAL,
+                .convergence = PTX_CONVERGENCE_NONE);
 }
 
 ptx_val ptxk_codes_unit_at(ptx_builder *b, ptx_val line, ptx_val u)
@@ -37,6 +70,15 @@ ptx_val ptxk_codes_unit_at(ptx_builder *b, ptx_val line, ptx_val u)
     ptx_val place = ptx_mul(b, ptx_xor(b, u, turn), UNIT_WORDS);
 
     return ptx_mad(b, line, LINE_WORDS, place);
+}
+
+// Where word `k` (u32) of a line of codes is in shared memory.
+static ptx_val word_at(ptx_builder *b, ptx_val line, ptx_val k)
+{
+    ptx_val rest = ptx_and(b, k, UNIT_WORDS - 1);
+    ptx_val unit = ptxk_codes_unit_at(b, line, ptx_shr(b, k, 2));
+
+    return ptx_add(b, unit, rest);
 }
 
 // Four words of four codes, of four rows, to those of four columns.
@@ -55,49 +97,46 @@ static void words_transpose(ptx_builder *b, ptx_val x[EACH])
 
 void ptxk_codes_turn(ptx_builder *b, const struct ptxk_codes *t, ptx_val word[LINES])
 {
-    for (unsigned k = 0; k < LINES; k += EACH)
+    const unsigned rows = ptxk_codes_lines(t), words = rows / EACH;
+
+    for (unsigned k = 0; k < rows; k += EACH)
         words_transpose(b, word + k);
     ptx_comment(b, "columns of codes into shared memory");
     for (uint32_t n = 0; n < EACH; n++) {
         ptxk_comment_lanes(b, "columns", n, 2, EACH);
-        ptx_vec unit = { .lanes = UNIT_WORDS };
-        for (unsigned k = 0; k < UNIT_WORDS; k++)
-            unit.lane[k] = word[k * EACH + n];
-        ptx_val line = ptx_add(b, ptx_mul(b, t->lane, EACH), n);
-        ptx_store_vec(b, t->shared, ptxk_codes_unit_at(b, line, t->warp), unit);
+        ptx_vec own = { .lanes = words };
+        for (unsigned k = 0; k < words; k++)
+            own.lane[k] = word[k * EACH + n];
+        ptx_val line = ptx_add(b, ptx_mul(b, t->lane, EACH), n), place;
+        if (words == UNIT_WORDS)
+            place = ptxk_codes_unit_at(b, line, t->warp);
+        else
+            place = word_at(b, line, ptx_mul(b, t->warp, words));
+        ptx_store_vec(b, t->shared, place, own);
     }
 }
 
 // ---- lines --------------------------------------------------------------------------------------
 
-// Where word `k` (u32) of a line of codes is in shared memory.
-static ptx_val word_at(ptx_builder *b, ptx_val line, ptx_val k)
-{
-    ptx_val rest = ptx_and(b, k, UNIT_WORDS - 1);
-    ptx_val unit = ptxk_codes_unit_at(b, line, ptx_shr(b, k, 2));
-
-    return ptx_add(b, unit, rest);
-}
-
 static void units_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, ptx_val pitch,
                         ptx_val lines, ptx_val length)
 {
-    enum { STRIDE = NORM_BLOCK / LINE_UNITS };
+    const uint32_t stride = t->threads / LINE_UNITS, turns = TILE / stride;
     ptx_val along = ptx_and(b, t->tid, LINE_UNITS - 1), codes = ptx_mul(b, along, UNIT);
     ptx_val first = ptx_shr(b, t->tid, ptxk_log2(LINE_UNITS));
     ptx_val before = ptx_mul(b, ptx_cvt(b, PTX_U64, first), pitch);
     ptx_ptr at = ptx_at(b, ptx_at(b, to, before), codes);
-    ptx_val step = ptx_mul(b, pitch, STRIDE);
+    ptx_val step = ptx_mul(b, pitch, stride);
 
     ptx_comment(b, "writes lines in units of 16 codes");
     ptx_if (b, ptx_lt(b, codes, length)) {
-        for (uint32_t k = 0; k < TILE / STRIDE; k++) {
-            ptxk_comment_lanes(b, "lines", k, 1, TILE / STRIDE);
-            ptx_val line = ptx_add(b, first, k * STRIDE);
+        for (uint32_t k = 0; k < turns; k++) {
+            ptxk_comment_lanes(b, "lines", k, 1, turns);
+            ptx_val line = ptx_add(b, first, k * stride);
             ptx_if (b, ptx_lt(b, line, lines)) {
                 ptx_val from = ptxk_codes_unit_at(b, line, along);
                 ptx_vec unit = ptx_load_vec(b, t->shared, from, UNIT_WORDS);
-                ptx_store_vec(b, ptx_ptr_cast(b, PTX_B32, at), 0, unit);
+                ptxk_codes_store(b, t->keeps, ptx_ptr_cast(b, PTX_B32, at), unit);
             }
             at = ptx_at(b, at, step);
         }
@@ -135,7 +174,7 @@ static void words_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, 
     ptx_val own = ptx_shr(b, t->lane, ptxk_log2(2 * EACH));
 
     ptx_comment(b, "writes lines in words");
-    ptx_for (b, first, ptx_mul(b, t->warp, AT_ONCE), lines, NORM_BLOCK / WARP * AT_ONCE) {
+    ptx_for (b, first, ptx_mul(b, t->warp, AT_ONCE), lines, t->threads / WARP * AT_ONCE) {
         struct line l[AT_ONCE];
         ptx_val four[AT_ONCE];
         for (uint32_t k = 0; k < AT_ONCE; k++) {
@@ -153,7 +192,8 @@ static void words_write(ptx_builder *b, const struct ptxk_codes *t, ptx_ptr to, 
             ptx_comment(b, "writes the word of line %u", k);
             ptx_if (b, ptx_and(b, l[k].is, ptx_lt(b, t->lane, l[k].words))) {
                 ptx_ptr word = ptx_at(b, l[k].at, ptx_mad(b, t->lane, EACH, l[k].before));
-                ptx_store(b, ptx_ptr_cast(b, PTX_B32, word), 0, four[k]);
+                ptxk_codes_store(b, t->keeps, ptx_ptr_cast(b, PTX_B32, word),
+                                 (ptx_vec) { .lanes = 1, .lane = { four[k] } });
             }
         }
         ptx_comment(b, "the line of the lane's single code");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies of the weights in 8 bits, made of what the step stores.
 #include "common/fp8.h"
+#include "step_codes.h"
 #include "step_tile.h"
 
 #define ROW(member) NORM_PLACE(uint64_t, struct step_copy_row, member)
@@ -54,6 +55,8 @@ void ptxk_step_copy_scale(ptx_builder *b, struct ptxk_tile *s)
 
     s->codes = ptx_at(b, codes, s->tensor_first);
     s->copy_scale = ptx_load(b, scale, 0);
+    if (ptxk_step_lanes(s->variant) == STEP_CODES_EACH)
+        s->codes_policy = ptxk_codes_policy(b);
 }
 
 void ptxk_step_copy_inverse(ptx_builder *b, const struct ptxk_tile *s)
@@ -108,7 +111,12 @@ void ptxk_step_copy_vector(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,
         return;
     codes_of(b, s, lanes, value[ARRAY_PARAMETER], word);
     ptx_comment(b, "writes them");
-    ptxk_lanes_write(b, PTX_U8, ptx_at(b, s->codes, i), word, lanes);
+    ptx_ptr at = ptx_at(b, s->codes, i);
+    if (lanes == STEP_CODES_EACH)
+        ptxk_codes_store(b, s->codes_policy, ptx_ptr_cast(b, PTX_B32, at),
+                         (ptx_vec) { .lanes = 1, .lane = { word[0] } });
+    else
+        ptxk_lanes_write(b, PTX_U8, at, word, lanes);
 }
 
 void ptxk_step_copy_some(ptx_builder *b, const struct ptxk_tile *s, ptx_val i,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Copies of the weights in 8 bits with a scale a block, made of the weights that the step has left:
 // a block of threads for each 128 x 128 elements of a matrix. Each thread keeps 16 rows of 4
-// columns; codes are transposed through shared memory.
+// columns, or 8 where the block has twice as many; codes are transposed through shared memory.
 #include "step_fp8_blocks.h"
 
 #include "norm_parts.h"
@@ -11,9 +11,8 @@
 
 enum {
     TILE = STEP_CODES_TILE,
-    EACH = STEP_CODES_EACH, // adjacent elements of a thread: a word of codes
-    WARPS = NORM_BLOCK / WARP,
-    LINES = STEP_CODES_LINES, // rows of a thread
+    EACH = STEP_CODES_EACH,   // adjacent elements of a thread: a word of codes
+    LINES = STEP_CODES_LINES, // rows of a thread, at most
     UNIT_WORDS = 4,
     CODES = STEP_CODES_WORDS, // of shared memory; behind them a factor for each column
 };
@@ -133,6 +132,7 @@ static void begin(ptx_builder *b, struct ptxk_step_blocks_tile *t, const struct 
     ptx_ptr rows =
         ptx_param_ptr(b, PTX_U64, "rows", .readonly = true, .meaning = "of the step: parameter");
     const struct leave leave = leave_param(b, norm);
+    t->tile.threads = NORM_BLOCK;
     t->tile.tid = ptx_tid(b, PTX_X);
     t->tile.lane = ptx_and(b, t->tile.tid, WARP - 1);
     t->tile.warp = ptx_shr(b, t->tile.tid, 5);
@@ -200,7 +200,7 @@ static void weights_of(ptx_builder *b, const struct ptxk_step_blocks_tile *t, un
     ptx_val value[PTXK_LANES];
 
     if (t->kept.type) {
-        ptx_val row = ptx_mad(b, t->tile.warp, LINES, k);
+        ptx_val row = ptx_mad(b, t->tile.warp, ptxk_codes_lines(&t->tile), k);
         ptx_val place = ptx_mad(b, row, TILE, ptx_mul(b, t->tile.lane, EACH));
         ptx_vec kept = ptx_load_vec(b, t->kept, place, EACH);
         for (unsigned n = 0; n < EACH; n++)
@@ -298,7 +298,7 @@ static ptx_val tile_largest(ptx_builder *b, const struct ptxk_step_blocks_tile *
 {
     ptx_val largest = t->kept.type ? kept_largest(b, t) : row_largest(b, t, 0);
 
-    for (unsigned k = 1; k < LINES && !t->kept.type; k++)
+    for (unsigned k = 1; k < ptxk_codes_lines(&t->tile) && !t->kept.type; k++)
         largest = ptxk_larger(b, largest, row_largest(b, t, k));
     largest = warp_largest(b, largest);
     ptx_comment(b, "the largest of the tile");
@@ -306,7 +306,7 @@ static ptx_val tile_largest(ptx_builder *b, const struct ptxk_step_blocks_tile *
     ptx_if (b, ptx_eq(b, t->tile.lane, 0))
         ptx_store(b, of_warps, t->tile.warp, largest);
     ptx_barrier(b);
-    for (uint32_t k = 0; k < WARPS; k += 4) {
+    for (uint32_t k = 0; k < t->tile.threads / WARP; k += 4) {
         ptx_comment(b, "and of warps %u to %u", k, k + 3);
         ptx_vec four = ptx_load_vec(b, of_warps, k, 4);
         for (unsigned n = 0; n < four.lanes; n++)
@@ -323,23 +323,24 @@ static void rows_write(ptx_builder *b, const struct ptxk_step_blocks_tile *t,
 {
     ptx_ptr p = ptx_ptr_from(b, PTX_U8, PTX_SPACE_GLOBAL, t->codes);
     ptx_ptr to = ptx_at(b, p, ptx_mad(b, t->tile.row, t->tile.columns, t->tile.column));
-    ptx_val first = ptx_mul(b, t->tile.warp, LINES);
+    ptx_val first = ptx_mul(b, t->tile.warp, ptxk_codes_lines(&t->tile));
 
     ptx_if (b, in_units(b, t, t->codes, t->tile.columns, EACH)) {
         ptx_comment(b, "writes words of codes");
         ptx_val row = ptx_cvt(b, PTX_U64, first);
         ptx_val column = ptx_cvt(b, PTX_U64, ptx_mul(b, t->tile.lane, EACH));
         ptx_ptr at = ptx_at(b, to, ptx_mad(b, row, t->tile.columns, column));
-        for (unsigned k = 0; k < LINES; k++) {
-            ptx_store(b, ptx_ptr_cast(b, PTX_B32, at), 0, word[k]);
+        for (unsigned k = 0; k < ptxk_codes_lines(&t->tile); k++) {
+            ptxk_codes_store(b, t->tile.keeps, ptx_ptr_cast(b, PTX_B32, at),
+                             (ptx_vec) { .lanes = 1, .lane = { word[k] } });
             at = ptx_at(b, at, t->tile.columns);
         }
     }
     ptx_else (b) {
         ptx_comment(b, "rows of codes into shared memory");
         ptx_val unit = ptx_shr(b, t->tile.lane, 2), rest = ptx_and(b, t->tile.lane, UNIT_WORDS - 1);
-        for (uint32_t k = 0; k < LINES; k++) {
-            ptxk_comment_lanes(b, "rows", k, 4, LINES);
+        for (uint32_t k = 0; k < ptxk_codes_lines(&t->tile); k++) {
+            ptxk_comment_lanes(b, "rows", k, 4, ptxk_codes_lines(&t->tile));
             ptx_val at = ptxk_codes_unit_at(b, ptx_add(b, first, k), unit);
             ptx_store(b, t->tile.shared, ptx_add(b, at, rest), word[k]);
         }
@@ -390,7 +391,7 @@ static void squares(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
             scale_store(b, t->transposed_scales,
                         ptx_mad(b, t->tile.right, t->tile.downs, t->tile.down), s.inverse);
     }
-    for (unsigned k = 0; k < LINES; k++)
+    for (unsigned k = 0; k < ptxk_codes_lines(&t->tile); k++)
         word[k] = word_of(b, t, k, by);
     rows_write(b, t, word);
     ptx_if (b, is_wanted)
@@ -404,18 +405,18 @@ static void rows_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 {
     ptx_val word[LINES], largest = ptx_f32(0);
 
-    for (uint32_t k = 0; k < LINES; k++) {
+    for (uint32_t k = 0; k < ptxk_codes_lines(&t->tile); k++) {
         ptx_val own = warp_largest(b, row_largest(b, t, k));
         largest = k ? ptx_select(b, ptx_eq(b, t->tile.lane, k), own, largest) : own;
     }
     const struct scale s = scale_of(b, t, largest);
-    ptx_val row = ptx_mad(b, t->tile.warp, LINES, t->tile.lane);
-    ptx_val is_row = ptx_lt(b, t->tile.lane, LINES);
+    ptx_val row = ptx_mad(b, t->tile.warp, ptxk_codes_lines(&t->tile), t->tile.lane);
+    ptx_val is_row = ptx_lt(b, t->tile.lane, ptxk_codes_lines(&t->tile));
     ptx_if (b, ptx_and(b, is_row, ptx_lt(b, row, t->tile.height))) {
         ptx_val at = ptx_add(b, t->tile.row, ptx_cvt(b, PTX_U64, row));
         scale_store(b, t->scales, ptx_mad(b, at, t->tile.rights, t->tile.right), s.inverse);
     }
-    for (uint32_t k = 0; k < LINES; k++) {
+    for (uint32_t k = 0; k < ptxk_codes_lines(&t->tile); k++) {
         ptx_val one = ptx_shfl_idx(b, s.by, ptx_u32(k));
         word[k] = word_of(b, t, k, (const ptx_val[EACH]) { one, one, one, one });
     }
@@ -432,7 +433,7 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
 
     for (unsigned n = 0; n < EACH && t->kept.type; n++)
         own.lane[n] = t->largest[n];
-    for (unsigned k = 0; k < LINES && !t->kept.type; k++) {
+    for (unsigned k = 0; k < ptxk_codes_lines(&t->tile) && !t->kept.type; k++) {
         ptx_comment(b, "the largest of columns, with row %u", k);
         weights_of(b, t, k, x);
         for (unsigned n = 0; n < EACH; n++) {
@@ -447,8 +448,8 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     ptx_if (b, ptx_lt(b, t->tile.tid, TILE)) {
         ptx_comment(b, "the largest of a column");
         ptx_val largest = ptx_load(b, of_warps, t->tile.tid);
-        for (uint32_t k = 1; k < WARPS; k++) {
-            ptxk_comment_lanes(b, "of the warps", k, 4, WARPS);
+        for (uint32_t k = 1; k < t->tile.threads / WARP; k++) {
+            ptxk_comment_lanes(b, "of the warps", k, 4, t->tile.threads / WARP);
             ptx_val other = ptx_load(b, ptx_at(b, of_warps, k * TILE), t->tile.tid);
             largest = ptxk_larger(b, largest, other);
         }
@@ -462,7 +463,7 @@ static void columns_make(ptx_builder *b, const struct ptxk_step_blocks_tile *t)
     }
     ptx_barrier(b);
     ptx_vec by = ptx_load_vec(b, factors, column, EACH);
-    for (unsigned k = 0; k < LINES; k++)
+    for (unsigned k = 0; k < ptxk_codes_lines(&t->tile); k++)
         word[k] = word_of(b, t, k, by.lane);
     columns_write(b, t, word);
 }

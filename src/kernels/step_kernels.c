@@ -252,7 +252,7 @@ const struct norm_entry ptxk_step_entries[NORM_ENTRIES] = {
     [STEP_UNITS] = { "step_units", ptxk_step_units_emit, 4, clips_units },
     [STEP_UNIT_WEIGHTS] = { "step_unit_weights", ptxk_step_unit_weights_emit, 4, clips_units },
     [STEP_SQUARES] = { "step_squares", ptxk_step_squares_emit, 2, ptxk_step_has_squares,
-                       ptxk_step_square_shared },
+                       ptxk_step_square_shared, ptxk_step_square_threads },
     [NORM_LAST] = { "step_apply", ptxk_step_apply_emit, .is_needed = has_others },
     [STEP_TRANSPOSE] = { "step_transpose", ptxk_step_transpose_emit, 8, transposes },
     [STEP_FP8_BLOCKS] = { "step_fp8_blocks", ptxk_step_fp8_blocks_emit, 2, has_fp8_blocks },

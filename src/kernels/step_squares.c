@@ -9,31 +9,48 @@
 enum {
     TILE = STEP_CODES_TILE,
     EACH = STEP_CODES_EACH,
-    WARPS = NORM_BLOCK / WARP,
     KEPT = STEP_FP8_SHARED_WORDS, // where the weights are, in words, if nothing is read ahead
 };
 
-// Where a multiprocessor has 228 KiB of shared memory, two blocks have room for what threads have
-// read ahead, in the place of the codes.
-enum { AHEAD = 48 * 1024 };
+// Where tiles are whole, a block of twice as many threads has its multiprocessor alone: what tiles
+// write beside each other then lies near in time. Else two blocks share it. Where that has 228 KiB
+// of shared memory, there is room for what threads have read ahead, in the place of the codes.
+enum { AHEAD = 48 * 1024 }; // of NORM_BLOCK threads
 
 _Static_assert(AHEAD >= KEPT * sizeof(float), "the codes");
 _Static_assert(AHEAD >= (PTX_STEP_MAX_STATES + 1) * EACH * sizeof(float) * NORM_BLOCK, "a row");
 
-static uint32_t room_ahead(int sm)
+static unsigned threads_of(const struct ptxk_step_spec *spec)
 {
-    return sm >= 90 && sm < 120 ? AHEAD : 0;
+    return spec->squares_whole ? 2 * NORM_BLOCK : NORM_BLOCK;
+}
+
+static uint32_t warps_of(const struct ptxk_tile *s)
+{
+    return threads_of(s->spec) / WARP;
+}
+
+static uint32_t room_ahead(const struct ptxk_step_spec *spec, int sm)
+{
+    return sm >= 90 && sm < 120 ? AHEAD / NORM_BLOCK * threads_of(spec) : 0;
 }
 
 // In words.
-static uint32_t kept_at(int sm)
+static uint32_t kept_at(const struct ptxk_step_spec *spec, int sm)
 {
-    return room_ahead(sm) ? room_ahead(sm) / sizeof(float) : KEPT;
+    const uint32_t room = room_ahead(spec, sm);
+
+    return room ? room / sizeof(float) : KEPT;
 }
 
-uint32_t ptxk_step_square_shared(int sm)
+uint32_t ptxk_step_square_shared(const struct norm_spec *norm, int sm)
 {
-    return (kept_at(sm) + TILE * TILE) * sizeof(float);
+    return (kept_at(norm->own, sm) + TILE * TILE) * sizeof(float);
+}
+
+unsigned ptxk_step_square_threads(const struct norm_spec *norm)
+{
+    return threads_of(norm->own);
 }
 
 bool ptxk_step_has_squares(const struct norm_spec *norm)
@@ -58,6 +75,7 @@ ptx_val ptxk_step_square_read(ptx_builder *b, struct ptxk_tile *s,
 {
     struct ptxk_step_blocks_tile *t = s->square;
 
+    t->tile.threads = threads_of(s->spec);
     t->tile.tid = s->tid;
     t->tile.lane = ptx_and(b, s->tid, WARP - 1);
     t->tile.warp = ptx_shr(b, s->tid, ptxk_log2(WARP));
@@ -76,7 +94,7 @@ void ptxk_step_square_place(ptx_builder *b, struct ptxk_tile *s, ptx_val index)
     s->length = ptx_bitcast(b, PTX_S32, ptx_add(b, before, tile->width));
     ptx_ptr shared = ptx_shared_dynamic(b, PTX_F32);
     tile->shared = ptx_ptr_cast(b, PTX_B32, shared);
-    t->kept = ptx_at(b, shared, kept_at(ptx_builder_target(b).sm));
+    t->kept = ptx_at(b, shared, kept_at(s->spec, ptx_builder_target(b).sm));
     for (unsigned n = 0; n < EACH; n++)
         t->largest[n] = ptx_var(b, ptx_f32(0));
     s->stages = ptx_ptr_cast(b, PTX_U32, shared);
@@ -90,7 +108,8 @@ static unsigned vector_bytes(const struct ptxk_step_variant *v, unsigned array)
 }
 
 // `room`: in bytes of shared memory.
-static struct ptxk_step_square_ring ring_of(const struct ptxk_step_variant *v, uint32_t room)
+static struct ptxk_step_square_ring ring_of(const struct ptxk_step_variant *v, unsigned threads,
+                                            uint32_t room)
 {
     enum { MOST = 4 };
     struct ptxk_step_square_ring r = { .bytes = 0 };
@@ -99,7 +118,7 @@ static struct ptxk_step_square_ring ring_of(const struct ptxk_step_variant *v, u
         if (a == ARRAY_PARAMETER || !ptxk_step_reads(v, a))
             continue;
         r.place[a] = r.bytes;
-        r.bytes += vector_bytes(v, a) * NORM_BLOCK;
+        r.bytes += vector_bytes(v, a) * threads;
     }
     r.rows = room / r.bytes < MOST ? room / r.bytes : MOST;
     return r;
@@ -142,7 +161,7 @@ static void row_copy(ptx_builder *b, const struct ptxk_tile *s,
     }
     ptx_cp_async_commit(b);
     ptx_set(b, r->i, ptx_add(b, r->i, w->pace));
-    ptx_set(b, r->kept, ptx_add(b, r->kept, WARPS * TILE));
+    ptx_set(b, r->kept, ptx_add(b, r->kept, warps_of(s) * TILE));
     ptx_set(b, r->to, next_stage(b, r, r->to));
 }
 
@@ -169,14 +188,14 @@ static void row_take(ptx_builder *b, const struct ptxk_tile *s,
 struct ptxk_step_square_walk ptxk_step_square_begin(ptx_builder *b, struct ptxk_tile *s)
 {
     const struct ptxk_codes *tile = &s->square->tile;
-    const uint32_t room = room_ahead(ptx_builder_target(b).sm);
+    const uint32_t room = room_ahead(s->spec, ptx_builder_target(b).sm);
 
     ptx_comment(b, "a warp steps a row at a time");
     ptx_val column = ptx_mul(b, tile->lane, EACH);
     ptx_val columns = ptx_cvt(b, PTX_U32, tile->columns);
     ptx_val there = ptx_lt(b, column, tile->width);
     ptx_val own = ptx_bitcast(b, PTX_S32, ptx_mad(b, tile->warp, columns, column));
-    ptx_val pace = ptx_bitcast(b, PTX_S32, ptx_mul(b, columns, WARPS));
+    ptx_val pace = ptx_bitcast(b, PTX_S32, ptx_mul(b, columns, warps_of(s)));
     ptx_val first = ptx_select(b, there, own, s->length);
     struct ptxk_step_square_walk w = { first, ptx_select(b, there, pace, 0) };
 
@@ -187,7 +206,7 @@ struct ptxk_step_square_walk ptxk_step_square_begin(ptx_builder *b, struct ptxk_
         return w;
     }
     w.now = ptxk_tile_vector_var(b, s, first);
-    w.ring = ring_of(s->variant, room);
+    w.ring = ring_of(s->variant, threads_of(s->spec), room);
     w.ring.i = ptx_var(b, first);
     w.ring.kept = ptx_var(b, s->slot_at);
     w.ring.to = ptx_var(b, ptx_u32(0));
@@ -250,7 +269,7 @@ void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step
 
     if (!copies)
         w->next = ptxk_tile_vector_begin(b, s, ptx_add(b, v->i, w->pace));
-    ptx_for (b, k, 0, TILE / WARPS, ptx_u32(1)) {
+    ptx_for (b, k, 0, TILE / warps_of(s), ptx_u32(1)) {
         if (copies) {
             row_take(b, s, w);
             row_copy(b, s, w);
@@ -265,7 +284,7 @@ void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step
             ptx_set(b, w->next.i, ptx_add(b, w->next.i, w->pace));
             ptxk_tile_vector_read(b, s, &w->next);
         }
-        ptx_set(b, s->slot_at, ptx_add(b, s->slot_at, WARPS * TILE));
+        ptx_set(b, s->slot_at, ptx_add(b, s->slot_at, warps_of(s) * TILE));
     }
     ptx_comment(b, "where a quick quotient does not hold, or arrays are at odd addresses");
     ptx_while (b, ptx_ne(b, missing, 0)) {
@@ -274,16 +293,16 @@ void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step
         ptx_val i = ptx_mad(b, ptx_bitcast(b, PTX_S32, k), w->pace, w->first);
         ptxk_tile_step_singles(b, s, i);
         ptx_val slot = ptx_mul(b, s->tid, EACH);
-        ptx_set(b, s->slot_at, ptx_mad(b, k, WARPS * TILE, slot));
+        ptx_set(b, s->slot_at, ptx_mad(b, k, warps_of(s) * TILE, slot));
         keep_written(b, s, i);
     }
 }
 
 // ---- codes --------------------------------------------------------------------------------------
 
-void ptxk_step_square_leave(ptx_builder *b)
+void ptxk_step_square_leave(ptx_builder *b, const struct ptxk_tile *s)
 {
-    if (room_ahead(ptx_builder_target(b).sm))
+    if (room_ahead(s->spec, ptx_builder_target(b).sm))
         ptx_cp_async_wait_all(b);
 }
 

@@ -76,6 +76,7 @@ struct ptxk_tile {
     ptx_val ema_rate;   // f32, of a variant with an average
     ptx_val copy_scale; // f32, and the codes from the tile on: of a variant with a copy
     ptx_ptr codes;
+    ptx_val codes_policy; // b64: of the cache, poisoned: none
 };
 
 // A vector of each array, in variables: read ahead of its use.
@@ -161,7 +162,7 @@ struct ptxk_step_square_walk {
 struct ptxk_step_square_walk ptxk_step_square_begin(ptx_builder *b, struct ptxk_tile *s);
 // Steps all of them; or waits for what is read where the step is left out.
 void ptxk_step_square_step(ptx_builder *b, struct ptxk_tile *s, struct ptxk_step_square_walk *w);
-void ptxk_step_square_leave(ptx_builder *b);
+void ptxk_step_square_leave(ptx_builder *b, const struct ptxk_tile *s);
 // Keeps a vector that is written.
 void ptxk_step_square_keep(ptx_builder *b, const struct ptxk_tile *s,
                            ptx_val value[ARRAYS][PTXK_LANES]);

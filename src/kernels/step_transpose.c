@@ -17,6 +17,7 @@ struct transpose {
 static void begin(ptx_builder *b, struct transpose *t, ptx_ptr tiles, ptx_ptr matrices)
 {
     ptx_comment(b, "the tile, and the row of its matrix");
+    t->tile.threads = NORM_BLOCK;
     t->tile.tid = ptx_tid(b, PTX_X);
     t->tile.lane = ptx_and(b, t->tile.tid, WARP - 1);
     t->tile.warp = ptx_shr(b, t->tile.tid, 5);

@@ -67,7 +67,8 @@ static ptx_status bind_kernels(struct norm_plan *plan, const ptx_builder *b)
         status = ptxp_norm_plan_bind(plan, b, entry++, k >= NORM_SET_MAX_NORM, kernel);
         kernel->function = ptx_module_function(plan->module, entries[k].name);
         if (entries[k].shared_bytes)
-            kernel->shared_bytes = entries[k].shared_bytes(ptx_builder_target(b).sm);
+            kernel->shared_bytes =
+                entries[k].shared_bytes(&plan->layout.spec, ptx_builder_target(b).sm);
         if (!status && !kernel->function)
             status = ptx_error_status();
     }

@@ -246,6 +246,7 @@ static struct ptx_clip_tensor *lay_out(const struct ptx_step_params *params, int
                                       .over_ranks = layout->over_ranks,
                                       .spreads = layout->spreads,
                                       .fp8_blocks = layout->fp8.kinds,
+                                      .squares_whole = layout->fp8.squares_whole,
                                       .clips_units = layout->units.clips,
                                       .reads_units = layout->units.reads,
                                       .reports_weights = ptxp_step_reports_weights(params) };

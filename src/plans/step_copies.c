@@ -89,6 +89,9 @@ uint64_t ptxp_copies_bytes(const struct ptx_step_tensor *tensor, bool is_square)
 ptx_status ptxp_copies_count(const struct ptx_step_params *params, const struct step_layout *layout,
                              struct copy_counts *counts)
 {
+    const uint64_t half = PTXK_STEP_CODES_TILE * PTXK_STEP_CODES_TILE / 2;
+    uint64_t elements = 0; // of squares
+
     *counts = (struct copy_counts) { 0 };
     for (size_t t = 0; t < params->tensor_count; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
@@ -96,12 +99,15 @@ ptx_status ptxp_copies_count(const struct ptx_step_params *params, const struct 
         counts->transpose_tiles += transpose_tiles_of(tensor);
         counts->in_blocks += is_in_blocks(tensor);
         counts->block_tiles += block_tiles_of(tensor);
-        counts->square_tiles +=
-            ptxp_copies_is_square(params, layout, t) ? block_tiles_of(tensor) : 0;
+        if (ptxp_copies_is_square(params, layout, t)) {
+            counts->square_tiles += block_tiles_of(tensor);
+            elements += tensor->count;
+        }
         if (is_in_blocks(tensor))
             counts->kinds |= UINT32_C(1) << ptxk_step_fp8_kind(tensor->dtype, tensor->fp8_blocks,
                                                                tensor->fp8_format);
     }
+    counts->squares_whole = elements / half >= counts->square_tiles;
     if (counts->block_tiles > INT32_MAX)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "the matrices with fp8_blocks have more than 2^31 tiles of %d x %d codes: "

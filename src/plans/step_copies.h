@@ -13,6 +13,7 @@ struct copy_counts {
     uint64_t transposed, transpose_tiles;
     uint64_t in_blocks, block_tiles;
     uint64_t square_tiles; // of block_tiles, the last, which are made by the step
+    bool squares_whole;    // those have half of their elements or more
     uint32_t kinds;        // of copies in blocks, as bits
 };
 

@@ -128,6 +128,34 @@ TEST(test_tiles)
     }
 }
 
+// Whole tiles, of which some elements are stepped late: where a quick quotient does not hold, or,
+// at odd addresses, all.
+TEST(test_late)
+{
+    enum { SECOND_STATE = 4 };
+    struct random r = gpu_random(&gpu, "tiles with late elements");
+    struct step_shape shape = one;
+
+    shape.most = 26000;
+    for (unsigned trial = 0; trial < 8; trial += SANITIZED_EVERY(3)) {
+        shape.blocks = 1u << (PTX_FP8_BLOCKS_128X128 + trial % 2);
+        shape.copies = trial % 4 == 3 ? 1 << (1 + PTX_FP8_E5M2) : one.copies;
+        shape.columns = trial / 4 ? 128 : 132; // tiles that are whole, or mostly less than half
+        shape.aligned = trial / 2 % 2 == 0;
+        struct ptx_step_tensor *t = create(&r, &shape, 132 * 129);
+        while (!shape.aligned && (t->fp8 % 4 || t->gradient % 16 == 0)) {
+            step_set_destroy(&set);
+            t = create(&r, &shape, 132 * 129);
+        }
+        float *v = (float *)(void *)(set.host + set.offset[0][SECOND_STATE]);
+        for (uint64_t i = 0; i < t->count; i++)
+            if (shape.aligned && i / shape.columns % 3 == 0 && random_below(&r, 50) == 0)
+                v[i] = INFINITY;
+        check_steps(&r, step_set_params(&set), "late elements");
+        step_set_destroy(&set);
+    }
+}
+
 // Blocks whose largest is a certain value, in plain C's bits; and without a step, by a cast.
 TEST(test_values)
 {
