@@ -150,11 +150,11 @@ TEST(test_rows_alone)
         require(ptx_buffer_upload(memory, 0, cells, sizeof cells, gpu.stream));
         OWNED(ptx_step_plan) *plan =
             step_create(&(struct ptx_step_params) { .tensors = row,
-                                                          .tensor_count = k ? ROWS : 1,
-                                                          .groups = &group,
-                                                          .group_count = 1,
-                                                          .max_norm = INFINITY,
-                                                          .stream = gpu.stream });
+                                                    .tensor_count = k ? ROWS : 1,
+                                                    .groups = &group,
+                                                    .group_count = 1,
+                                                    .max_norm = INFINITY,
+                                                    .stream = gpu.stream });
         require(ptx_step_plan_weights_changed(plan, gpu.stream));
         require(ptx_step_plan_run(plan, gpu.stream));
         require(ptx_buffer_download(memory, 0, k ? alone : whole, sizeof whole, gpu.stream));
