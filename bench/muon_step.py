@@ -6,7 +6,9 @@ over the matrices of a shape, update), each in one CUDA graph, and torch.optim.M
     bench/muon_step.py BUILD [-o FILE] [--only NAME] [--torch] [--peers] [--samples N] [--windows N]
 
 FILE receives lines of JSON. --peers adds two forms by hand: with products in the Gram form in f16, and the form in bf16
-through torch.compile, whose first step (the compilation) is printed. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a
+through torch.compile, whose first step (the compilation) is printed; and the form by hand with the orthogonalization of
+the package gram_newton_schulz, compiled, where Python finds it: its torch path, and its kernels where their packages are
+installed. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a
 step. Before a set is timed, its first step is compared with that of the form by hand. --windows measures, instead of all
 that, the step with all matrices at once and in about N windows. Needs a GPU.
 """
@@ -45,11 +47,11 @@ def parameters(shapes, seed=1):
 
 
 class ByHand:
-    """The same formula in PyTorch's calls on lists, with one batch of products a shape: the plain form in bf16, or the
-    Gram form in f16."""
+    """The same formula in PyTorch's calls on lists, with one batch of products a shape: the plain form in bf16, the
+    Gram form in f16, or what a function makes of the batch."""
 
-    def __init__(self, params, heads, gram=False):
-        self.gram = gram
+    def __init__(self, params, heads, gram=False, function=None):
+        self.gram, self.function = gram, function
         self.gradients = [p.grad for p in params]
         self.params = params
         self.momenta = [torch.zeros_like(p) for p in params]
@@ -86,8 +88,8 @@ class ByHand:
         torch._foreach_mul_(self.params, 1 - LR * DECAY)
         for (rows, columns), which in self.batches.items():
             x = torch.cat([updates[k].reshape(-1, rows, columns) for k in which])
-            x = x if self.gram else x.bfloat16()
-            made = self.orthogonalized(x).split(self.heads)
+            x = x if self.gram or self.function else x.bfloat16()
+            made = (self.function or self.orthogonalized)(x).split(self.heads)
             scale = -LR * math.sqrt(max(1, rows / columns))
             torch._foreach_add_([self.params[k] for k in which],
                                 [one.reshape(self.params[k].shape).float() for k, one in zip(which, made)], alpha=scale)
@@ -141,6 +143,27 @@ def compiled(shapes, heads):
     return step
 
 
+def packages(shapes, heads):
+    """The form by hand with the products of gram_newton_schulz, with the same coefficients."""
+    try:
+        from gram_newton_schulz import GramNewtonSchulz
+    except ImportError as error:
+        print(f"without gram_newton_schulz: {error}")
+        return {}
+    works = {}
+    for name, kernels in ("gram_newton_schulz, torch", False), ("gram_newton_schulz, kernels", True):
+        try:
+            function = GramNewtonSchulz(ns_use_kernels=kernels, ns_coefficients=STEPS * [COEFFICIENTS],
+                                        compile_kwargs={"fullgraph": True})
+        except ImportError as error:
+            print(f"without {name}: {error}")
+            continue
+        step = ByHand(parameters(shapes), heads, function=function).step
+        step()
+        works[name] = measure.Work(step)
+    return works
+
+
 def works_of(name, shapes, heads, with_torch, with_peers):
     params = parameters(shapes)
     works = {"ptxgen": measure.Work(ours(params, heads).step)}
@@ -148,6 +171,7 @@ def works_of(name, shapes, heads, with_torch, with_peers):
     if with_peers:
         works["by hand, Gram form in f16"] = measure.Work(ByHand(parameters(shapes), heads, gram=True).step)
         works["by hand, torch.compile"] = measure.Work(compiled(shapes, heads))
+        works.update(packages(shapes, heads))
     if name == "GPT-2 124M":
         others = parameters([shape for shape in GPT2 if tuple(shape) not in set(shapes)], seed=2)
         works["ptxgen, with AdamW of the rest"] = measure.Work(ours(parameters(shapes), heads, others).step)
