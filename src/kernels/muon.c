@@ -38,5 +38,5 @@ void ptxk_muon_emit(ptx_builder *b, unsigned entries)
             ptxk_muon_tiles_emit(b, MUON_SMALL, NULL);
     if (entries & 1 << MUON_SQUARE && ptxk_muon_has_groups(b))
         ptx_entry (b, name[MUON_SQUARE], .block = { MUON_SQUARE_THREADS }, .min_blocks = 1)
-            ptxk_muon_square_emit(b, NULL);
+            ptxk_muon_square_emit(b);
 }

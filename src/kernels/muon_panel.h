@@ -99,10 +99,10 @@ struct muon_block_matrix {
 };
 struct muon_block_matrix ptxk_muon_block_matrix(ptx_builder *b);
 
-// The bodies of the entries. `takes`: NULL: results are written, as those of tiles and squares are
-// of which `taken` is 0.
+// The bodies of the entries. `takes`: NULL: results are written, as those are of which `taken` is
+// 0.
 void ptxk_muon_tiles_emit(ptx_builder *b, uint32_t side, const struct ptxk_muon_takes *takes);
 void ptxk_muon_chip_emit(ptx_builder *b, unsigned rows);
-void ptxk_muon_square_emit(ptx_builder *b, const struct ptxk_muon_takes *takes);
+void ptxk_muon_square_emit(ptx_builder *b);
 
 #endif

@@ -244,35 +244,7 @@ static void divide(ptx_builder *b, struct square *s)
     }
 }
 
-// Where the panels of X are, of a matrix that is taken.
-static ptx_val taken_at(ptx_builder *b, const void *of, ptx_val row, ptx_val along)
-{
-    const struct square *s = of;
-    ptx_val panel = ptxk_over_power_of_two(b, along, MUON_DEPTH);
-    ptx_val in_row = ptx_mul(b, ptxk_over_power_of_two(b, panel, PANELS), COLUMNS);
-    ptx_val first = ptx_mad(b, ptx_and(b, panel, PANELS - 1), PANEL, in_row);
-    ptx_val piece = ptx_and(b, ptx_shr(b, along, 3), 7);
-    ptx_val place = place_in_panel(b, ptx_add(b, s->x, first), row, piece);
-
-    return ptx_add(b, place, ptx_mul(b, ptx_and(b, along, 7), 2));
-}
-
-static void result_pass(ptx_builder *b, const struct square *s, const struct ptxk_muon_taken *from,
-                        const struct ptxk_muon_takes *takes)
-{
-    if (!takes) {
-        pass_x(b, s, true);
-        return;
-    }
-    ptx_if (b, ptx_ne(b, from->taken, 0)) {
-        ptx_comment(b, "X is taken");
-        takes->take(b, takes->user, from);
-    }
-    ptx_else (b)
-        pass_x(b, s, true);
-}
-
-void ptxk_muon_square_emit(ptx_builder *b, const struct ptxk_muon_takes *takes)
+void ptxk_muon_square_emit(ptx_builder *b)
 {
     struct square s = { .tid = ptx_tid(b, PTX_X) };
 
@@ -288,24 +260,10 @@ void ptxk_muon_square_emit(ptx_builder *b, const struct ptxk_muon_takes *takes)
     s.r = ptx_add(b, s.x, 2 * COLUMNS);
     ptx_val most = ptx_select(b, ptx_gt(b, s.rows, SIDE + MUON_DEPTH), ptx_u32(2), ptx_u32(1));
     s.further = ptx_mul(b, most, PANEL);
-    struct ptxk_muon_taken from = { .rows = s.rows,
-                                    .columns = s.rows,
-                                    .tid = s.tid,
-                                    .side = ROWS,
-                                    .threads = MUON_SQUARE_THREADS,
-                                    .at = taken_at,
-                                    .of = &s };
-    if (takes) {
-        from.row = from.column = ptx_u32(0);
-        from.taken = ptx_load(b, words, MUON_PLACE(uint32_t, muon_chip, taken));
-    }
     divide(b, &s);
     ptx_comment(b, "its sums");
     ptxk_muon_zero(b, &s.warp, s.sums, true);
     pass_x(b, &s, false);
-    if (takes)
-        ptx_if (b, ptx_ne(b, from.taken, 0))
-            takes->ahead(b, takes->user, &from);
     ptx_cp_async_wait_all(b);
     meet(b);
     ptx_for (b, k, ptx_u32(0), m.step_count, ptx_u32(1)) {
@@ -314,6 +272,6 @@ void ptxk_muon_square_emit(ptx_builder *b, const struct ptxk_muon_takes *takes)
                                 ptx_mul(b, k, sizeof(struct muon_step) / 4));
         take_step(b, &s, ptx_load_vec(b, triple, 0, 4));
     }
-    result_pass(b, &s, &from, takes);
+    pass_x(b, &s, true);
     ptxk_muon_follow(b);
 }

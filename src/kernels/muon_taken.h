@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Results of products that are in shared memory, and taken in place of being written: a tile of a
-// matrix's last product, or all of a square matrix.
+// A tile of a matrix's last product that is in shared memory, and taken in place of being written.
 #ifndef PTXGEN_KERNELS_MUON_TAKEN_H
 #define PTXGEN_KERNELS_MUON_TAKEN_H
 

@@ -514,7 +514,7 @@ static void tiles_emit(ptx_builder *b, const struct norm_spec *norm, enum kernel
     }
     if (is_beside(&s))
         begin_beside(b);
-    else if ((spec->accumulates || s.square || of_matrices) && ptx_builder_target(b).sm >= 90)
+    else if ((spec->accumulates || s.square) && ptx_builder_target(b).sm >= 90)
         ptx_griddepcontrol_wait(b);
     ptx_val variant;
     place_read(b, &s, tiles, &squares);
@@ -560,9 +560,7 @@ void ptxk_step_matrix_apply_emit(ptx_builder *b, const struct norm_spec *norm)
 
 void ptxk_step_products_with(ptx_builder *b, const struct norm_spec *norm, unsigned entry)
 {
-    const bool of_chips = entry == MUON_CHIP_64 || entry == MUON_CHIP_128;
-
-    tiles_emit(b, norm, of_chips ? STEPS_CHIPS : STEPS_TAKEN, entry);
+    tiles_emit(b, norm, entry == MUON_CHIP_128 ? STEPS_CHIPS : STEPS_TAKEN, entry);
 }
 
 void ptxk_step_squares_emit(ptx_builder *b, const struct norm_spec *norm)

@@ -97,7 +97,6 @@ norm_emit ptxk_step_apply_emit, ptxk_step_reduce_emit, ptxk_step_sums_emit, ptxk
 // The kernels, with their entries, in the module of the products in place of theirs: they step
 // parameters from last products, and of long matrices of 65 to 128 rows make momentum and update.
 extern const char *const ptxk_step_products_names[MUON_ENTRIES];
-// That of squares is for sm_90a alone.
 void ptxk_step_products_emit(ptx_builder *b, const struct norm_spec *norm, unsigned entry);
 // What is in such an entry.
 void ptxk_step_products_with(ptx_builder *b, const struct norm_spec *norm, unsigned entry);

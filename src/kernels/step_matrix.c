@@ -439,7 +439,6 @@ void ptxk_step_matrix_emit(ptx_builder *b, const struct norm_spec *norm)
     ptx_ptr of_matrix = ptxk_matrix_at(b, p.matrices, p.matrix);
     p.tensor = ptx_unpack(b, PTX_U32, ptx_load(b, of_matrix, MATRIX_ROW(tensor))).lane[0];
     p.row = ptxk_matrix_tensor_at(b, spec, rows, p.tensor);
-    ptxk_norm_wait_for_last(b);
     ptx_comment(b, "a matrix without a gradient is left out");
     ptx_val absent = gradient_read(b, &p, tensors);
     if (spec->over_ranks) {

@@ -132,25 +132,16 @@ void ptxk_step_products_body(ptx_builder *b, const struct ptxk_step_products *of
     const struct ptxk_muon_ends ends = { chip_first, chip_last, &user };
     const struct ptxk_muon_takes takes = { ahead, take, &user };
 
-    switch (entry) {
-    case MUON_CHIP_64:
-        ptxk_muon_chip_emit_with(b, MUON_CHIP_MOST / 2, &ends);
-        return;
-    case MUON_CHIP_128:
+    if (entry == MUON_CHIP_128)
         ptxk_muon_chip_emit_with(b, MUON_CHIP_MOST, &ends);
-        return;
-    case MUON_SQUARE:
-        ptxk_muon_square_emit(b, &takes);
-        return;
-    default:
+    else
         ptxk_muon_tiles_emit(b, entry == MUON_TILES ? MUON_TILE : MUON_SMALL, &takes);
-    }
 }
 
 const char *const ptxk_step_products_names[MUON_ENTRIES] = {
-    [MUON_TILES] = "step_matrix_tiles",    [MUON_CHIP_64] = "step_matrix_chips_64",
-    [MUON_CHIP_128] = "step_matrix_chips", [MUON_SMALL_TILES] = "step_matrix_tiles_64",
-    [MUON_SQUARE] = "step_matrix_squares",
+    [MUON_TILES] = "step_matrix_tiles",
+    [MUON_CHIP_128] = "step_matrix_chips",
+    [MUON_SMALL_TILES] = "step_matrix_tiles_64",
 };
 
 void ptxk_step_products_emit(ptx_builder *b, const struct norm_spec *norm, unsigned entry)
@@ -161,19 +152,13 @@ void ptxk_step_products_emit(ptx_builder *b, const struct norm_spec *norm, unsig
     } entries[MUON_ENTRIES] = {
         [MUON_TILES] = { "products of many matrices, and parameters from the last", MUON_THREADS,
                          2 },
-        [MUON_CHIP_64] = { "a block for each matrix of at most 64 rows: products, parameters",
-                           MUON_CHIP_THREADS, 0 },
         [MUON_CHIP_128] = { "a block for each matrix of 65 to 128 rows: momentum, products, "
                             "parameters",
                             MUON_CHIP_THREADS, 2 },
         [MUON_SMALL_TILES] = { "products of many matrices, and parameters from the last",
                                MUON_THREADS, 4 },
-        [MUON_SQUARE] = { "a block for each square matrix of 129 to 256 rows: products, parameters",
-                          MUON_SQUARE_THREADS, 1 },
     };
 
-    if (entry == MUON_SQUARE && !ptxk_muon_has_groups(b))
-        return;
     ptx_entry (b, ptxk_step_products_names[entry], .block = { entries[entry].threads },
                .min_blocks = entries[entry].blocks) {
         ptx_comment(b, "%s", entries[entry].comment);

@@ -89,14 +89,14 @@ static uint32_t steps_of(const struct ptx_step_group *group)
 }
 
 // Whether what makes the last product steps the matrix: that has its elements in the order of X,
-// one after the other. Of a square one X stays in shared memory from 129 rows on alone.
+// one after the other. Blocks of small matrices and of squares are slower at it than a launch.
 static bool is_stepped_by_products(const struct ptx_step_params *params, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
-    const uint64_t rows = rows_of(tensor), columns = tensor->columns;
+    const uint64_t rows = rows_of(tensor), columns = tensor->columns, least = MUON_CHIP_MOST / 2;
 
     return !tensor->whole_rows && !tensor->spread.run && steps_of(group_of(params, t)) &&
-           (rows > MUON_CHIP_MOST ? rows <= columns : rows < columns) &&
+           (rows > MUON_SQUARE_MOST ? rows <= columns : rows > least && rows < columns) &&
            tensor->count < UINT32_C(1) << 30;
 }
 
@@ -106,8 +106,8 @@ static bool is_updated_on_chip(const struct ptx_step_params *params, size_t t)
 {
     const uint64_t rows = rows_of(&params->tensors[t]);
 
-    return is_stepped_by_products(params, t) && rows > MUON_CHIP_MOST / 2 &&
-           rows <= MUON_CHIP_MOST && params->tensors[t].count >= 5 * MUON_KEPT;
+    return is_stepped_by_products(params, t) && rows <= MUON_CHIP_MOST &&
+           params->tensors[t].count >= 5 * MUON_KEPT;
 }
 
 size_t ptxp_matrix_many = 512; // twice as many blocks as an H200 has at once
@@ -395,10 +395,8 @@ static unsigned takes_of(const struct muon_matrix *m)
 {
     if (!m->taken)
         return 0;
-    if (m->rows <= MUON_CHIP_MOST)
-        return 1u << (m->rows > MUON_CHIP_MOST / 2 ? MUON_CHIP_128 : MUON_CHIP_64);
-    return 1u << MUON_TILES | 1u << MUON_SMALL_TILES |
-           (unsigned)(m->rows == m->columns && m->rows <= MUON_SQUARE_MOST) << MUON_SQUARE;
+    return m->rows <= MUON_CHIP_MOST ? 1u << MUON_CHIP_128
+                                     : 1u << MUON_TILES | 1u << MUON_SMALL_TILES;
 }
 
 ptx_status ptxp_matrix_measure(const struct ptx_step_params *params, enum matrix_chips chips,
@@ -572,9 +570,9 @@ void ptxp_matrix_products_free(const struct step_layout *layout, struct muon_pro
 }
 
 ptx_status ptxp_matrix_update(const struct norm_plan *norm, const struct matrix_part *part,
-                              bool overlaps, CUstream stream)
+                              CUstream stream)
 {
-    return part->tiles ? ptxp_norm_plan_launch(norm, STEP_MATRIX, part->tiles, overlaps, stream)
+    return part->tiles ? ptxp_norm_plan_launch(norm, STEP_MATRIX, part->tiles, false, stream)
                        : PTX_OK;
 }
 

@@ -115,7 +115,7 @@ static ptx_status reduce(struct norm_plan *norm, bool overlaps, CUstream stream)
     if (status || !plan->spec.over_ranks)
         return status;
     const struct matrix_part part = set_part(plan, 0);
-    return ptxp_matrix_update(norm, &part, false, stream);
+    return ptxp_matrix_update(norm, &part, stream);
 }
 
 static ptx_status total(struct norm_plan *norm, CUstream stream)
@@ -128,7 +128,7 @@ static ptx_status total(struct norm_plan *norm, CUstream stream)
 }
 
 // The step of the other tensors runs beside the first products.
-static ptx_status step_matrices(ptx_step_plan *plan, bool overlaps, CUstream stream)
+static ptx_status step_matrices(ptx_step_plan *plan, CUstream stream)
 {
     const bool beside = ptxk_step_beside_products(&plan->spec);
     const uint64_t others = plan->layout.others;
@@ -138,7 +138,7 @@ static ptx_status step_matrices(ptx_step_plan *plan, bool overlaps, CUstream str
     for (size_t k = 0; k < parts && !status; k++) {
         const struct matrix_part part = set_part(plan, k);
         if (!plan->spec.over_ranks)
-            status = ptxp_matrix_update(&plan->norm, &part, overlaps && !k, stream);
+            status = ptxp_matrix_update(&plan->norm, &part, stream);
         if (!status && plan->products)
             status = ptxp_matrix_multiply(plan->products[k], stream);
         if (!status && beside && others && !k)
@@ -146,8 +146,8 @@ static ptx_status step_matrices(ptx_step_plan *plan, bool overlaps, CUstream str
                 ptxp_norm_plan_launch(&plan->norm, NORM_LAST, others + 1,
                                       part.tiles || ptxp_matrix_multiplies(&plan->layout), stream);
         if (!status && part.step_tiles)
-            status =
-                ptxp_norm_plan_launch(&plan->norm, STEP_MATRIX_LAST, part.step_tiles, true, stream);
+            status = ptxp_norm_plan_launch(&plan->norm, STEP_MATRIX_LAST, part.step_tiles, false,
+                                           stream);
     }
     return status;
 }
@@ -165,12 +165,11 @@ static ptx_status take_step(struct norm_plan *norm, uint64_t first, uint64_t cou
     (void)first, (void)count, (void)fused; // always all of it, from the records
     if (squares && !status)
         status = ptxp_norm_plan_launch(norm, STEP_SQUARES, squares, overlaps, stream);
-    const bool beside = ptxk_step_beside_products(&plan->spec);
-    if (others && !status && !beside)
+    if (others && !status && !ptxk_step_beside_products(&plan->spec))
         status =
             ptxp_norm_plan_launch(norm, NORM_LAST, others, overlaps || clips || squares, stream);
     if (!status)
-        status = step_matrices(plan, overlaps && beside && !clips && !squares, stream);
+        status = step_matrices(plan, stream);
     if (!status && parts)
         status = ptxp_norm_plan_launch(norm, STEP_REPORT, parts, true, stream);
     if (plan->spec.transposes && !status)

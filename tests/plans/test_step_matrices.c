@@ -140,8 +140,8 @@ TEST(test_chips)
     }
 }
 
-// Matrices in tiles of both sides, and square ones in blocks, which their last products step: in
-// all formats, cut by tiles, one without a gradient, in windows; and tall ones, which they do not.
+// Matrices in tiles of both sides, which their last products step: in all formats, cut by tiles,
+// one without a gradient, in windows; and tall ones and small square ones, which they do not.
 TEST(test_tiles)
 {
     enum { PLANS = 4, SHAPES = 5 };
