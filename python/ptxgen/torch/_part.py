@@ -51,6 +51,10 @@ class Piece(NamedTuple):
     run: int = 0
     stride: int = 0
 
+    def is_all_of(self, parameter: Tensor) -> bool:
+        """Whether its matrix is the parameter."""
+        return not self.base and (self.whole_rows or self.elements // self.columns) * self.columns == parameter.numel()
+
     def place(self) -> Tuple[int, int, int]:
         """Where its elements are in the whole parameter, by their index in the matrix: see reports.py."""
         return self.base, self.run or 1, self.stride or 1
@@ -261,8 +265,7 @@ class Part:
         if piece.whole_rows and elements:
             made["update"] = next(one.update_at(item.parameter, piece.number) for one in self.exchanges
                                   if one.has(item.parameter, piece.number))
-        rows = piece.whole_rows or elements // columns
-        if not piece.base and rows * columns == item.parameter.numel():
+        if piece.is_all_of(item.parameter):
             return made
         if "amax" in row:
             raise ValueError(f"{item.what} is {len(pieces)} matrices, of which each would have a largest magnitude of its "
@@ -304,7 +307,8 @@ class Part:
                 "counts_empty": not self.numels[k] and isinstance(names, _formats.Names),
                 "id": item.name, "whole": self._whole(item, owner.reports),
                 **_units.fields(item, owner),
-                **({} if owner.fp8 is None else owner.fp8.fields(item.parameter))}
+                **({} if owner.fp8 is None else owner.fp8.fields(
+                    item.parameter, any(not piece.is_all_of(item.parameter) for piece in item.pieces or ())))}
 
     @staticmethod
     def _whole(item: Item, reports: bool) -> Tuple[int, ...]:
