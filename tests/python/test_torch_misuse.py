@@ -231,6 +231,28 @@ def test_shared_memory():
     assert not torch.equal(base, torch.ones(10, device=DEVICE))
 
 
+@pytest.mark.parametrize("state,message", [
+    (lambda state, params: state[params[0]]["exp_avg_sq"], r"exp_avg\w* of parameter 0 and exp_avg\w* of parameter 0 share"),
+    (lambda state, params: state[params[1]]["exp_avg"][:40].view(8, 5), "exp_avg of parameter [01] and exp_avg of parameter"),
+    (lambda state, params: params[0].data, "parameter 0 and exp_avg of parameter 0 share|exp_avg of parameter 0 and parameter 0"),
+    (lambda state, params: params[0].grad, "(exp_avg|grad) of parameter 0 and (exp_avg|grad) of parameter 0 share memory")])
+def test_states_that_share_memory(state, message):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2)
+    run(optimizer, params)
+    give(params, 1)
+    own = optimizer.state[params[0]]["exp_avg"]
+    optimizer.state[params[0]]["exp_avg"] = state(optimizer.state, params)
+    before = [p.detach().clone() for p in params]
+    with pytest.raises(ValueError, match=message + ".*memory of its own"):
+        optimizer.step()
+    assert same(params, before)
+    optimizer.state[params[0]]["exp_avg"] = own
+    params[1].grad = params[0].grad.flatten().new_ones(300)
+    optimizer.step()
+    assert not same(params, before)
+
+
 @pytest.mark.parametrize("other", [
     lambda: pt.AdamW(parameters(shapes=[(8, 5), (7,)]), lr=0.5),  # the second state does not fit
     lambda: pt.SGD(parameters(shapes=SHAPES), lr=0.5, momentum=0.9)])

@@ -335,7 +335,7 @@ class Engine:
                 raise ValueError(f"{item.what}: {error}") from None
             items.append(item)
             at.append(k)
-        check_apart(items)
+        check_apart(items, [grads[k] for k in at])
         for item in items:
             owner.state[item.parameter] = item.states
         return items, at
