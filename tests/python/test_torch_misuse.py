@@ -2,6 +2,7 @@
 """What ptxgen.torch says of calls that are wrong, and that they change nothing."""
 
 import copy
+import math
 import pydoc
 
 import pytest
@@ -57,6 +58,11 @@ def with_gaps():
     (lambda: pt.AdamW(one(), seed=-1), "seed"),
     (lambda: pt.Lion(one(), betas=(1.0, 0.9)), "beta"),
     (lambda: with_gaps().step(), "torch.optim.AdamW"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4)]), agc=0.1), "agc is not for Muon"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4)]), maximize=True), "maximize=True is not supported"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4, 1, 1)]), heads=2).step(), "has 4 dimensions, and `heads` is for parameters with two"),
+    (lambda: pt.Float8Weights(parameters=[*one(), 1]), "iterable of tensors is needed: number 1 of these is 1"),
+    (lambda: pt.QKClip("a", torch.ones(2, device=DEVICE)), "a parameter is needed, not 'a'"),
 ])
 def test_arguments(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
@@ -213,6 +219,57 @@ def test_gradients(change, message):
     with pytest.raises(ValueError, match=message):
         optimizer.step()
     assert same(params, before)
+
+
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.SGD])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.bool, torch.complex64])
+def test_gradients_of_unusual_types(cls, dtype):
+    params = parameters(shapes=SHAPES)
+    optimizer = cls(params, lr=0.1)
+    for call in (optimizer.step, optimizer.accumulate):
+        give(params, 0)
+        params[1].grad.data = params[1].grad.data.to(dtype)
+        with pytest.raises(ValueError, match="parameter 1 has a gradient that is (torch.|complex).*use torch.optim"):
+            call()
+
+
+@pytest.mark.parametrize("step", [-5, math.nan, torch.tensor(-1.0), torch.tensor(math.nan), 0.5])
+def test_counts_that_are_none(step):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2)
+    run(optimizer, params)
+    optimizer.state[params[1]]["step"] = step
+    give(params, 1)
+    with pytest.raises(ValueError, match="parameter 1: step is .*no number of steps"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("key,make", [("guards", lambda: pt.Guards(limit=1e9)), ("fp8", lambda: pt.Float8Weights(copies=False))])
+def test_states_of_what_is_not_there(key, make):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2, **{key: make()})
+    run(optimizer, params)
+    saved = optimizer.state_dict()
+    with pytest.raises(ValueError, match=f"it has the state of {key}, and the optimizer has no {key}"):
+        pt.AdamW(params).load_state_dict(saved)
+    del saved[key]
+    pt.AdamW(params).load_state_dict(saved)
+    setattr(optimizer, key, 3)
+    with pytest.raises(TypeError, match=f"{key}: ptxgen.torch"):
+        optimizer.step()
+
+
+def test_what_is_not_for_averages():
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2, ema_decay=0.5)
+    run(optimizer, params)
+    saved = optimizer.state_dict()
+    with optimizer.ema_weights():
+        for name, call in (("step", optimizer.step), ("accumulate", optimizer.accumulate),
+                           ("load_state_dict", lambda: optimizer.load_state_dict(saved))):
+            with pytest.raises(RuntimeError, match=name + ".. within ema_weights"):
+                call()
+    optimizer.load_state_dict(saved)
 
 
 def test_shared_memory():

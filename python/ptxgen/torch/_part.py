@@ -144,6 +144,15 @@ def _guards_of(owner: Any, device: torch.device) -> Dict[str, Any]:
     return {"guards": guards}
 
 
+def _check_kind(item: Item, gradient: Tensor) -> None:
+    """Whether plans take gradients of the kind."""
+    if gradient.layout is not torch.strided or gradient.dtype not in _device.NAMES:
+        kind = ("complex" if gradient.is_complex() else "sparse"
+                if gradient.layout is not torch.strided else str(gradient.dtype))
+        raise ValueError(f"{item.what} has a gradient that is {kind}, which is not supported: use "
+                         "torch.optim for it")
+
+
 class Part:
     """The plan of one device, and what it was made for."""
 
@@ -185,6 +194,9 @@ class Part:
         self.parameters = [item.parameter for item in self.items]
         self.locals = [item.local for item in self.items]
         self.contiguous = all(map(_is_contiguous, self.locals))
+        for item, gradient in zip(self.items, gradients):
+            if gradient is not None:
+                _check_kind(item, local(gradient))
         self.numels = list(map(_numel, self.locals))
         self.empty = [k for k, n in enumerate(self.numels) if n == 0]
         self.specs = list(map(spec, self.parameters))
@@ -495,11 +507,7 @@ class Part:
             gradient = local(gradient)
         elif isinstance(gradient, DTensor):
             raise ValueError(f"{item.what} is no DTensor, and its gradient is one: give it this rank's part")
-        if gradient.layout is not torch.strided or gradient.dtype not in _device.NAMES:
-            kind = ("complex" if gradient.is_complex() else "sparse"
-                    if gradient.layout is not torch.strided else str(gradient.dtype))
-            raise ValueError(f"{item.what} has a gradient that is {kind}, which is not supported: use "
-                             "torch.optim for it")
+        _check_kind(item, gradient)
         if gradient.device != item.local.device or gradient.shape != item.local.shape:
             raise ValueError(f"{item.what} of shape {tuple(item.local.shape)} on {item.local.device} has a "
                              f"gradient of shape {tuple(gradient.shape)} on {gradient.device}: they must agree")
@@ -555,12 +563,12 @@ class Part:
             try:
                 scalars = owner._all_scalars(group)
                 value = self.rates[k].follow(group["lr"])
+                if value != self.values[k] or scalars != self.hypers[k] or self.captured:
+                    self.plan.set_hyper(k, owner._hyper(value, scalars), stream=stream)
             except (KeyError, TypeError, ValueError):
                 owner._check(group)  # says which
                 raise
-            if value != self.values[k] or scalars != self.hypers[k] or self.captured:
-                self.plan.set_hyper(k, owner._hyper(value, scalars), stream=stream)
-                self.values[k], self.hypers[k] = value, scalars
+            self.values[k], self.hypers[k] = value, scalars
         if self.key.norm:
             limit = limit_of(owner.max_grad_norm)
             if limit != self.max_norm or self.captured:

@@ -169,6 +169,9 @@ class Float8Weights:
         self.transposed = bool(transposed)
         self.history, self.margin = operator.index(history), operator.index(margin)
         self._chosen = None if parameters is None else list(parameters)
+        for k, p in enumerate(self._chosen or ()):
+            if not isinstance(p, Tensor):
+                raise TypeError(f"parameters: an iterable of tensors is needed: number {k} of these is {p!r:.80}")
         self.precomputes = False
         self._owner: Any = None  # a weak reference to the optimizer
         self._group: Optional[Any] = None

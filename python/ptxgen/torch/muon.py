@@ -98,7 +98,8 @@ class Muon(Stepped):
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
-                 qk_clip: Optional[Sequence[QKClip]] = None, matrix_memory: Optional[int] = None) -> None:
+                 qk_clip: Optional[Sequence[QKClip]] = None, matrix_memory: Optional[int] = None, agc: None = None,
+                 maximize: Literal[False] = False) -> None:
         defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
                     "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
                     "use_muon": True, "heads": heads, "uncovered": uncovered, "of_3d": of_3d, "in_by_out": in_by_out,
@@ -108,7 +109,7 @@ class Muon(Stepped):
                                           or operator.index(matrix_memory) < 1):
             raise ValueError(f"matrix_memory: {matrix_memory!r} is neither a number of bytes nor None")
         self.matrix_memory = 0 if matrix_memory is None else operator.index(matrix_memory)
-        self._check({**defaults, "params": []})
+        self._check({**defaults, "agc": agc, "maximize": maximize, "params": []})  # both are refused, with a reason
         self._check({"use_muon": False, **_adamw(defaults), "params": []})
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
@@ -300,8 +301,8 @@ def _check_whole(group: Dict[str, Any]) -> None:
                          "has it"))
     for key in ("nesterov", "ns_coefficients", "ns_steps", "adjust_lr_fn") if uses else ("betas",):
         if key not in group:
-            raise ValueError(f"{key} is missing in a group with use_muon={uses}: what steps a group is fixed when it is made, and "
-                             "the groups of a dict that is loaded have all settings")
+            raise ValueError(f"{key} is missing in a group with use_muon={uses}: use_muon cannot be changed, since what steps a "
+                             "group is fixed when it is made; and the groups of a dict that is loaded have all settings")
 
 
 def _take_names(group: Dict[str, Any]) -> None:
@@ -430,7 +431,8 @@ def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
     if heads is None:
         return []
     if len(shape) != 2:
-        raise ValueError(f"{what} of shape {shape} has more than two dimensions, and `heads` gives ranges for it: give None")
+        raise ValueError(f"{what} of shape {shape} has {len(shape)} dimensions, and `heads` is for parameters with two: give it "
+                         "a group of its own without heads, or make `heads` a function of names that returns None for it")
     if hasattr(heads, "__index__") and not isinstance(heads, bool):
         heads = _equal(operator.index(heads), shape, bool(group.get("in_by_out")), what)
     if not isinstance(heads, (list, tuple)):

@@ -280,7 +280,7 @@ class Stepped(torch.optim.Optimizer):
     @_hooked
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """One step. Does not wait for the GPU."""
-        self._check_mode()
+        self._check_mode("step()")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -292,13 +292,17 @@ class Stepped(torch.optim.Optimizer):
     def accumulate(self) -> None:
         """Adds the gradients of a micro-batch to sums in f32 on the device, in one launch, and sets them to None.
         The next step() adds those that there are then, and takes the step of the sums. Does not wait for the GPU."""
-        self._check_mode()
+        self._check_mode("accumulate()")
         self._engine().accumulate(self)
 
-    def _check_mode(self) -> None:
+    def _check_mode(self, call: str) -> None:
         """Whether the parameters are those to train."""
+        self._check_averages(call)
+
+    def _check_averages(self, call: str) -> None:
         if self.__dict__.get("_ptxgen_averaged"):
-            raise RuntimeError("a step within ema_weights(), where the parameters are their averages: leave it first")
+            raise RuntimeError(f"{call} within ema_weights(), where the parameters are their averages, and get their own "
+                               "values back after it: leave it first")
 
     @property
     def grad_norm(self) -> Optional[Tensor]:
@@ -461,6 +465,11 @@ class Stepped(torch.optim.Optimizer):
         missing = [] if several else [key for key in ("state", "param_groups") if key not in state_dict]
         if missing:
             raise KeyError(f"state_dict: there is no {missing[0]} in it, and what state_dict() gives is needed")
+        self._check_averages("load_state_dict()")
+        for key in ("guards", "fp8"):
+            if state_dict.get(key) and getattr(self, key) is None:
+                raise ValueError(f"state_dict: it has the state of {key}, and the optimizer has no {key} and would ignore it. "
+                                 f"Give the optimizer {key}=, or take {key!r} out of the dict")
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
         guards = None if self.guards is None or "guards" not in state_dict else self.guards
         of_guards = None if guards is None else guards.state_dict()
