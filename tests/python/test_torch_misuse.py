@@ -58,6 +58,8 @@ def with_gaps():
     (lambda: pt.AdamW(one(), seed=-1), "seed"),
     (lambda: pt.Lion(one(), betas=(1.0, 0.9)), "beta"),
     (lambda: with_gaps().step(), "torch.optim.AdamW"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4)]), adamw_eps=-1), "adamw_eps: -1 is not a number of at least 0"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4)]), adamw_betas=0.9), "adamw_betas: a pair of numbers"),
     (lambda: pt.Muon(parameters(shapes=[(4, 4)]), agc=0.1), "agc is not for Muon"),
     (lambda: pt.Muon(parameters(shapes=[(4, 4)]), maximize=True), "maximize=True is not supported"),
     (lambda: pt.Muon(parameters(shapes=[(4, 4, 1, 1)]), heads=2).step(), "has 4 dimensions, and `heads` is for parameters with two"),
@@ -187,6 +189,12 @@ def test_parameters_of_a_constructor(cls, parameter, options, message, monkeypat
     with pytest.raises(ValueError, match="parameter 0 of group 1 ?" + message):
         optimizer.add_param_group({"params": [parameter()]})
     assert len(optimizer.param_groups) == 1
+
+
+def test_help_of_muon():
+    text = pydoc.plain(pydoc.render_doc(pt.Muon))
+    assert "agc: adaptive" not in text and "agc: adaptive" in pydoc.plain(pydoc.render_doc(pt.AdamW))
+    assert "After a step grad_norm and found_inf" in text and "agc and maximize are refused" in text
 
 
 def sparse(g):

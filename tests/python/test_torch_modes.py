@@ -48,7 +48,7 @@ def test_modes(rule, k):
         assert torch.equal(ours.state[q]["train_weights"], p.detach())
     with pytest.raises(RuntimeError, match=r"step.. in eval mode, .*: call train\(\) first"):
         ours.step()
-    with pytest.raises(RuntimeError, match="step.. in eval mode"):
+    with pytest.raises(RuntimeError, match="accumulate.. in eval mode"):
         ours.accumulate()
     ours.train()
     ours.train()
