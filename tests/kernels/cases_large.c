@@ -129,7 +129,8 @@ static void compare_partials(const struct gpu_kernel *square, const struct large
     uint64_t n = ELEMENTS;
     size_t bytes = (size_t)CHUNKS * sizeof(double);
     OWNED(ptx_buffer) *buffer = ptx_buffer_create(gpu.device, bytes);
-    ALLOCATED(double) *partials = malloc(bytes), full[CLASSES], tail;
+    ALLOCATED(double) *partials = malloc(bytes);
+    double full[CLASSES], tail;
     assert_true(buffer && partials);
     CUdeviceptr address = ptx_buffer_address(buffer);
     require(ptx_buffer_fill(buffer, 0, 0xff, bytes, gpu.stream), "poison");

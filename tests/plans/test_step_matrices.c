@@ -458,6 +458,40 @@ TEST(test_accumulators)
     matrix_set_check(&set, "sums of gradients");
 }
 
+// Averages of matrices that their products step, and of others: momenta stay what they are.
+TEST(test_averages)
+{
+    enum { SHAPES = 4, ROOM = 130 * 201 };
+    static const struct matrix_shape shapes[SHAPES] = {
+        { 70, 140, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 130, 201, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 130, 130, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+        { 20, 72, PTX_STEP_FORMAT_FULL, PTX_F32, PTX_F32, false },
+    };
+    static float found[SHAPES][ROOM];
+    struct random r = gpu_random("averages of matrices");
+    OWNED(ptx_buffer) *averages = ptx_buffer_create(gpu.device, sizeof found);
+
+    require(ptx_buffer_fill(averages, 0, 0, sizeof found, gpu.stream));
+    matrix_set_create(&set, &r, shapes, SHAPES);
+    for (size_t t = 0; t < SHAPES; t++) {
+        set.tensors[t].ema = ptx_buffer_address(averages) + t * sizeof found[0];
+        set.tensors[t].ema_dtype = PTX_F32;
+    }
+    set.groups[0].hyper.ema_decay = 0.5;
+    OWNED(ptx_step_plan) *plan = matrix_plan(&set);
+    matrix_set_gradients(&set, &r);
+    require(ptx_step_plan_run(plan, gpu.stream));
+    matrix_set_expect(&set, plan, 1);
+    matrix_set_check(&set, "beside averages");
+    require_done(ptx_buffer_download(averages, 0, found, sizeof found, gpu.stream));
+    for (size_t t = 0; t < SHAPES; t++) {
+        const float *p = matrix_array(&set, t, MATRIX_PARAMETER);
+        for (uint64_t i = 0; i < set.tensors[t].count; i++)
+            assert_true(found[t][i] == 0.5f * p[i]);
+    }
+}
+
 // What a step leaves of weights: their average, amax, codes and report.
 TEST(test_copies)
 {

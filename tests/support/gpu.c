@@ -78,8 +78,10 @@ void gpu_owns(void *object, void (*destroy)(void *object))
 
 void gpu_close(void)
 {
-    while (gpu.owns--)
+    while (gpu.owns) {
+        gpu.owns--;
         gpu.owned[gpu.owns].destroy(gpu.owned[gpu.owns].object);
+    }
     ptx_buffer_destroy(&gpu.shared);
     ptx_host_free(gpu.device, &gpu.host);
     ptx_stream_destroy(gpu.device, &gpu.stream);
@@ -93,12 +95,12 @@ static void destroy_buffer(void *buffer)
 
 void gpu_buffer(ptx_buffer **buffer, size_t bytes)
 {
+    gpu_owns(buffer, destroy_buffer);
     *buffer = ptx_buffer_create(gpu.device, bytes);
     if (!*buffer) {
         fprintf(stderr, "FAILED, no memory: %s\n", ptx_error_message());
         exit(1);
     }
-    gpu_owns(buffer, destroy_buffer);
 }
 
 int gpu_tests_run(void)

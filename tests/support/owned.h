@@ -3,6 +3,7 @@
 ///
 ///     OWNED(ptx_buffer) *memory = ptx_buffer_create(device, bytes);
 ///
+/// Declare one object at a time: the attribute applies to every name of a declaration.
 /// It may be destroyed earlier, which leaves NULL, and then made again. What a failed assertion
 /// leaves stays allocated.
 #ifndef PTXGEN_TESTS_OWNED_H
