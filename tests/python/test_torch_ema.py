@@ -127,7 +127,7 @@ def test_the_weights_are_their_averages_for_a_while(dtype):
         own, there = [p.detach().clone() for p in params], averages(ours, params)
         with ours.ema_weights():
             assert same(params, [e.to(dtype) for e in there]) and not same(params, own)
-            with pytest.raises(RuntimeError, match="a step within ema_weights"):
+            with pytest.raises(RuntimeError, match="step.. within ema_weights"):
                 ours.step()
             with pytest.raises(RuntimeError, match="ema_weights.. within ema_weights"), ours.ema_weights():
                 pass

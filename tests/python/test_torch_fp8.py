@@ -421,3 +421,24 @@ def test_blocks_are_of_matrices():
             pt.Float8Weights(**given)
     again = pickle.loads(pickle.dumps(fp8))
     assert again.blocks == "128x128" and again.state_dict() == {}
+
+
+@needs_float8
+@pytest.mark.parametrize("blocks", ["128x128", "1x128"])
+@pytest.mark.parametrize("heads", [1, 2, 4, [(0, 128), (128, 128)], [(0, 32, 64), (32, 32, 64)], [(0, 200)],
+                                   [pt.MatrixRange(0, 64, columns=True), pt.MatrixRange(64, 76, columns=True)]])
+def test_blocks_of_parameters_in_several_matrices(blocks, heads):
+    """Those of the whole parameter, whatever matrices Muon makes of it."""
+    torch.manual_seed(3)
+    params = [torch.nn.Parameter(torch.randn(shape, device=DEVICE)) for shape in ((256, 140), (130, 140))]
+    fp8 = pt.Float8Weights(blocks=blocks, transposed=True)
+    optimizer = pt.Muon([{"params": params[:1], "heads": heads}, {"params": params[1:]}], lr=0.05, uncovered="matrix", fp8=fp8)
+    for step in range(3):
+        if step == 2:
+            optimizer.param_groups[0]["heads"] = None
+        run(optimizer, params, first=step)
+        for p in params:
+            codes, inverse, turned, of_turned = fp8.blocks_of(p)
+            for x, got, factors in ((p, codes, inverse), (p.T, turned, of_turned)):
+                expected, by = blocked(x, blocks, "te", "e4m3")
+                assert torch.equal(got.view(torch.uint8).cpu(), expected) and torch.equal(factors.cpu(), by)

@@ -213,6 +213,9 @@ def test_losses_need_a_loss():
         with pytest.raises(ValueError, match="set guards.latest_loss"):
             call()
     assert not optimizer.state
+    for wrong in ("x", None, torch.ones(2)):
+        with pytest.raises(ValueError, match="latest_loss: a number is needed"):
+            guards.latest_loss = wrong
     guards.latest_loss = 3.0
     optimizer.step()
     assert guards.counts.tolist() == [1, 0, 0, 0, 0]

@@ -2,6 +2,7 @@
 """What ptxgen.torch says of calls that are wrong, and that they change nothing."""
 
 import copy
+import math
 import pydoc
 
 import pytest
@@ -57,6 +58,13 @@ def with_gaps():
     (lambda: pt.AdamW(one(), seed=-1), "seed"),
     (lambda: pt.Lion(one(), betas=(1.0, 0.9)), "beta"),
     (lambda: with_gaps().step(), "torch.optim.AdamW"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4)]), adamw_eps=-1), "adamw_eps: -1 is not a number of at least 0"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4)]), adamw_betas=0.9), "adamw_betas: a pair of numbers"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4)]), agc=0.1), "agc is not for Muon"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4)]), maximize=True), "maximize=True is not supported"),
+    (lambda: pt.Muon(parameters(shapes=[(4, 4, 1, 1)]), heads=2).step(), "has 4 dimensions, and `heads` is for parameters with two"),
+    (lambda: pt.Float8Weights(parameters=[*one(), 1]), "iterable of tensors is needed: number 1 of these is 1"),
+    (lambda: pt.QKClip("a", torch.ones(2, device=DEVICE)), "a parameter is needed, not 'a'"),
 ])
 def test_arguments(make, message):
     with pytest.raises((TypeError, ValueError), match=message):
@@ -183,6 +191,12 @@ def test_parameters_of_a_constructor(cls, parameter, options, message, monkeypat
     assert len(optimizer.param_groups) == 1
 
 
+def test_help_of_muon():
+    text = pydoc.plain(pydoc.render_doc(pt.Muon))
+    assert "agc: adaptive" not in text and "agc: adaptive" in pydoc.plain(pydoc.render_doc(pt.AdamW))
+    assert "After a step grad_norm and found_inf" in text and "agc and maximize are refused" in text
+
+
 def sparse(g):
     return g.to_sparse()
 
@@ -215,6 +229,57 @@ def test_gradients(change, message):
     assert same(params, before)
 
 
+@pytest.mark.parametrize("cls", [pt.AdamW, pt.SGD])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int32, torch.bool, torch.complex64])
+def test_gradients_of_unusual_types(cls, dtype):
+    params = parameters(shapes=SHAPES)
+    optimizer = cls(params, lr=0.1)
+    for call in (optimizer.step, optimizer.accumulate):
+        give(params, 0)
+        params[1].grad.data = params[1].grad.data.to(dtype)
+        with pytest.raises(ValueError, match="parameter 1 has a gradient that is (torch.|complex).*use torch.optim"):
+            call()
+
+
+@pytest.mark.parametrize("step", [-5, math.nan, torch.tensor(-1.0), torch.tensor(math.nan), 0.5])
+def test_counts_that_are_none(step):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2)
+    run(optimizer, params)
+    optimizer.state[params[1]]["step"] = step
+    give(params, 1)
+    with pytest.raises(ValueError, match="parameter 1: step is .*no number of steps"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("key,make", [("guards", lambda: pt.Guards(limit=1e9)), ("fp8", lambda: pt.Float8Weights(copies=False))])
+def test_states_of_what_is_not_there(key, make):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2, **{key: make()})
+    run(optimizer, params)
+    saved = optimizer.state_dict()
+    with pytest.raises(ValueError, match=f"it has the state of {key}, and the optimizer has no {key}"):
+        pt.AdamW(params).load_state_dict(saved)
+    del saved[key]
+    pt.AdamW(params).load_state_dict(saved)
+    setattr(optimizer, key, 3)
+    with pytest.raises(TypeError, match=f"{key}: ptxgen.torch"):
+        optimizer.step()
+
+
+def test_what_is_not_for_averages():
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2, ema_decay=0.5)
+    run(optimizer, params)
+    saved = optimizer.state_dict()
+    with optimizer.ema_weights():
+        for name, call in (("step", optimizer.step), ("accumulate", optimizer.accumulate),
+                           ("load_state_dict", lambda: optimizer.load_state_dict(saved))):
+            with pytest.raises(RuntimeError, match=name + ".. within ema_weights"):
+                call()
+    optimizer.load_state_dict(saved)
+
+
 def test_shared_memory():
     """Views of one tensor would lose a step; side by side they do not."""
     base = torch.ones(10, device=DEVICE)
@@ -229,6 +294,28 @@ def test_shared_memory():
                 optimizer.step()
             assert torch.equal(base, torch.ones(10, device=DEVICE)) and not optimizer.state
     assert not torch.equal(base, torch.ones(10, device=DEVICE))
+
+
+@pytest.mark.parametrize("state,message", [
+    (lambda state, params: state[params[0]]["exp_avg_sq"], r"exp_avg\w* of parameter 0 and exp_avg\w* of parameter 0 share"),
+    (lambda state, params: state[params[1]]["exp_avg"][:40].view(8, 5), "exp_avg of parameter [01] and exp_avg of parameter"),
+    (lambda state, params: params[0].data, "parameter 0 and exp_avg of parameter 0 share|exp_avg of parameter 0 and parameter 0"),
+    (lambda state, params: params[0].grad, "(exp_avg|grad) of parameter 0 and (exp_avg|grad) of parameter 0 share memory")])
+def test_states_that_share_memory(state, message):
+    params = parameters(shapes=SHAPES)
+    optimizer = pt.AdamW(params, lr=1e-2)
+    run(optimizer, params)
+    give(params, 1)
+    own = optimizer.state[params[0]]["exp_avg"]
+    optimizer.state[params[0]]["exp_avg"] = state(optimizer.state, params)
+    before = [p.detach().clone() for p in params]
+    with pytest.raises(ValueError, match=message + ".*memory of its own"):
+        optimizer.step()
+    assert same(params, before)
+    optimizer.state[params[0]]["exp_avg"] = own
+    params[1].grad = params[0].grad.flatten().new_ones(300)
+    optimizer.step()
+    assert not same(params, before)
 
 
 @pytest.mark.parametrize("other", [

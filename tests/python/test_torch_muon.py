@@ -458,7 +458,7 @@ def of(*shapes, **settings):
     (lambda: pt.Muon(of((12, 4)), heads=[(0, 12), pt.MatrixRange(0, 2, columns=True)]), "range 1 is of columns, and range 0 of"),
     (lambda: pt.Muon([torch.nn.Parameter(torch.empty(16385, 16385, device=DEVICE))]), r"matrix of 16385 x 16385, whose smaller side is above 16384"),
     (lambda: pt.Muon(of((12, 4)), heads=[3]), "3 of `heads` is no range: MatrixRange"),
-    (lambda: pt.Muon(of((6, 2, 2, 2)), heads=2), "has more than two dimensions, and `heads` gives ranges for it"),
+    (lambda: pt.Muon(of((6, 2, 2, 2)), heads=2), "has 4 dimensions, and `heads` is for parameters with two"),
     (lambda: pt.Muon(parameters(shapes=[(4, 4)]), heads=lambda name, shape: 2), "no name, and `heads` is a function of"),
     (lambda: pt.Muon(of((4, 4)), uncovered="rows"), "uncovered: 'rows' is none of error, matrix"),
     (lambda: pt.Muon(of((4, 4)), momentum=1.0), "momentum: 1.0 is not from 0 to below 1"),
@@ -517,7 +517,7 @@ def test_a_rule_stays():
         run(optimizer, params, 1)
         optimizer.param_groups[k]["use_muon"] = bool(k)
         give(params, 1)
-        with pytest.raises(ValueError, match=f"{key} is missing in a group with use_muon={bool(k)}: what steps a group is fixed"):
+        with pytest.raises(ValueError, match=f"{key} is missing in a group with use_muon={bool(k)}: use_muon cannot be changed"):
             optimizer.step()
 
 

@@ -8,6 +8,7 @@ import pytest
 import torch
 from ptxgen.torch import _exchange
 from rank_parts import DEVICE, backward, full, model, over_ranks, pytestmark, sharded  # noqa: F401
+from torch_parts import needs
 
 try:
     from torch.distributed.device_mesh import init_device_mesh
@@ -98,6 +99,27 @@ def test_two_ranks_have_the_bits_of_one(rank, dtype, state_dtype):
     ours.step()
     again.step()
     check_same(whole, over, ours, again)
+
+
+@needs("torch.float8_e4m3fn")
+@over_ranks(2)
+def test_float8_blocks_of_heads(rank):
+    """Those of this rank's part, as cast() makes them, wherever heads are cut."""
+    mesh = init_device_mesh(DEVICE, (2,))
+    whole, over, placed = parameters(mesh, torch.float32, without=["tiles", "conv", "experts", "whole", "row"])
+    fp8 = pt.Float8Weights(blocks="1x128", transposed=True)
+    optimizer = optimizer_of(over, fp8=fp8)
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(2):
+        set_gradients(whole, over, placed, mesh, generator)
+        optimizer.step()
+        named = [p for name, p in over.items() if name != "bias"]
+        left = [[x.clone() for x in fp8.blocks_of(p)] for p in named]
+        fp8.cast()
+        for p, one in zip(named, left):
+            for x, y in zip(one, fp8.blocks_of(p)):
+                assert torch.equal(x.view(torch.uint8), y.view(torch.uint8))
+            assert float(one[1].max()) < 1  # not what there is before a step
 
 
 @over_ranks(2)

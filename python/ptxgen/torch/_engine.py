@@ -14,13 +14,15 @@ import torch
 from torch import Tensor
 
 from .._types import StepDescription
-from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units
+from . import _device, _exchange, _formats, _over_ranks, _ranks, _shortcuts, _units, fp8 as _fp8, guards as _guards
 from ._items import check_apart, check_item
 from ._part import TAKE_A_STEP, Changed, Item, Part, Sums
 from ._shortcuts import identities, local
 from .reports import Report, Reported, report_of
 
 _grad = operator.attrgetter("grad")
+UNSCALES_LAST = ("scaler.unscale_() divides the gradients of the last micro-batch, and not the sums of accumulate(): leave it "
+                 "out; max_grad_norm clips the sums, unscaled")
 
 
 class _Key(NamedTuple):
@@ -43,8 +45,7 @@ def _check_scaler(owner: Any) -> None:
     if owner.__dict__.pop("_amp_found_inf", None) is None:
         return
     if owner.__dict__.pop("grad_scale", None) is None:
-        raise ValueError("scaler.unscale_() divides the gradients of the last micro-batch, and not the sums of "
-                         "accumulate(): leave it out; max_grad_norm clips the sums, unscaled")
+        raise ValueError(UNSCALES_LAST)
     raise ValueError("torch's GradScaler looks for infinity in the gradients of the last micro-batch, and not in the "
                      "sums of accumulate(): use ptxgen.torch.GradScaler, which asks the step")
 
@@ -76,6 +77,11 @@ class Engine:
         self.detects = False  # a GradScaler asks for found_inf
         self.asked = False  # and of the step that comes next
         self._sums: Optional[Sums] = None  # since the first accumulate()
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether steps are those of sums."""
+        return self._sums is not None
 
     # ---- whether the plans still fit
 
@@ -153,6 +159,7 @@ class Engine:
     @staticmethod
     def _take_guards(owner: Any) -> None:
         """Whether the guards are the optimizer's own, and have what they look at."""
+        _guards.check("guards", owner.guards)
         owner.guards.bind(owner)
         if owner.guards.latest_loss is None and not _capturing(owner.param_groups):
             owner.guards.check_loss()
@@ -254,6 +261,7 @@ class Engine:
         for group in groups:
             owner._check(group)
         if owner.fp8 is not None:
+            _fp8.check(owner.fp8)
             owner.fp8.bind(owner)
             owner.fp8.place(owner)
         items, at = self._items(owner, groups, params, grads)
@@ -335,7 +343,7 @@ class Engine:
                 raise ValueError(f"{item.what}: {error}") from None
             items.append(item)
             at.append(k)
-        check_apart(items)
+        check_apart(items, [grads[k] for k in at])
         for item in items:
             owner.state[item.parameter] = item.states
         return items, at
@@ -390,6 +398,9 @@ def _names(group: Dict[str, Any]) -> List[Optional[str]]:
 def _states(item: Item, entry: Optional[Dict[str, Any]]) -> Any:
     """The states of a parameter, from those that the optimizer has."""
     given = entry and entry.get("master") is not None
+    step = entry.get("step") if entry else None
+    if step is not None and not (isinstance(step, Tensor) and local(step).device.type == "cuda"):  # that would wait
+        _formats.check_count(step)
     with torch.no_grad():
         if not entry:
             entry = _formats.fresh(item.parameter, item.format, item.names)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 from torch import Tensor
@@ -38,8 +38,9 @@ class BlockTable:
         matrices = [local(p).detach() for p in parameters]
         self.codes, self.inverses = self._room([m.shape for m in matrices])
         self.transposed, self.transposed_inverses = self._room([m.T.shape for m in matrices]) if of.transposed else ([], [])
-        self._caster: Optional[StepPlan] = None
-        self._cast_of: List[int] = []
+        self._cut: Set[int] = set()  # those that steps have in pieces, of which none knows the blocks
+        self._casters: Dict[bool, Tuple[Any, Optional[StepPlan]]] = {}  # of all, and of those; what they are made for
+        self._captured: List[Any] = []  # graphs launch these
 
     def _room(self, shapes: Sequence[Sequence[int]]) -> Tuple[List[Tensor], List[Tensor]]:
         place = self.device.device
@@ -48,8 +49,12 @@ class BlockTable:
                 [torch.ones((-(-shape[0] // rows), _parts(shape[1])), dtype=torch.float32, device=place)
                  for shape in shapes])
 
-    def fields(self, k: int) -> Dict[str, Any]:
-        """Of a plan's tensor."""
+    def fields(self, k: int, is_cut: bool = False) -> Dict[str, Any]:
+        """Of a plan's tensor; none of one in pieces, whose codes follow() makes."""
+        (self._cut.add if is_cut else self._cut.discard)(k)
+        return {} if is_cut else self._fields(k)
+
+    def _fields(self, k: int) -> Dict[str, Any]:
         made: Dict[str, Any] = {
             "fp8": self.codes[k].data_ptr(), "fp8_scale_inv": self.inverses[k].data_ptr(), "fp8_format": self.of.format,
             "fp8_columns": self.codes[k].shape[1], "fp8_blocks": self.of.blocks, "fp8_scaling": self.of.scaling}
@@ -60,18 +65,29 @@ class BlockTable:
 
     def cast(self) -> None:
         """Codes of the weights as they are."""
-        here = [local(p) for p in self.parameters]
-        addresses = [p.data_ptr() for p in here]
-        if self._caster is None or self._cast_of != addresses:
+        self._cast(range(len(self.parameters)), True)
+
+    def follow(self) -> None:
+        """After a step: those that it has not made."""
+        if self._cut:
+            self._cast(sorted(self._cut), False)
+
+    def _cast(self, chosen: Sequence[int], is_all: bool) -> None:
+        here = {k: local(self.parameters[k]) for k in chosen}
+        made_for = [(k, p.data_ptr()) for k, p in here.items()]
+        before, plan = self._casters.get(is_all, (None, None))
+        if before != made_for:
             # A plan that takes no step: of each tensor it reads the parameter alone.
             rows: List[Any] = [
                 {"parameter": p.data_ptr(), "gradient": 0, "step": self.inverses[k].data_ptr(), "count": p.numel(),
-                 "dtype": _device.NAMES[p.dtype], "format": _FORMATS[p.dtype], **self.fields(k)}
-                for k, p in enumerate(here) if p.numel()]
-            self._caster = StepPlan(self.device.gpu, rows, groups=[{"rule": "sgd"}], max_norm=float("inf"),
-                                    any_address=True) if rows else None
-            self._cast_of = addresses
-        if self._caster is not None:
+                 "dtype": _device.NAMES[p.dtype], "format": _FORMATS[p.dtype], **self._fields(k)}
+                for k, p in here.items() if p.numel()]
+            plan = StepPlan(self.device.gpu, rows, groups=[{"rule": "sgd"}], max_norm=float("inf"),
+                            any_address=True) if rows else None
+            self._casters[is_all] = made_for, plan
+        if plan is not None:
+            if self.device.capturing() and plan not in self._captured:
+                self._captured.append(plan)
             stream = self.device.stream()
-            self._caster.cast(stream)
+            plan.cast(stream)
             self.device.done(stream)

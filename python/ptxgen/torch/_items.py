@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -28,15 +28,31 @@ def check_item(item: Any, name: str) -> None:
         raise ValueError(f"{item.what} {why}")
 
 
-def check_apart(items: Sequence[Any]) -> None:
-    """Whether no two parameters share memory, in which the later step would be lost."""
-    places = sorted((str(item.local.device), item.local.data_ptr(), k) for k, item in enumerate(items)
-                    if item.local.numel())
-    for (device, at, k), (other, after, m) in zip(places, places[1:]):
-        here = items[k].local
-        if device == other and at + here.numel() * here.element_size() > after:
-            raise ValueError(f"{items[k].what} and {items[m].what} share memory: give the optimizer one of "
-                             "them, or the tensor of which both are views")
+def check_apart(items: Sequence[Any], gradients: Sequence[Any]) -> None:
+    """Whether no two parameters and states share memory, in which the later step would be lost, nor states with
+    gradients, which are read."""
+    places = []
+    for item in items:
+        places.append((item.what, "", item.local))
+        places += [(item.what, name, local(item.states[name])) for name in item.stored()[1:]]
+    _check_neighbours(places)
+    given = [(item.what, "grad", local(g)) for item, g in zip(items, gradients) if isinstance(g, Tensor)]
+    _check_neighbours(places + [one for one in given if one[2].layout is torch.strided and one[2].is_contiguous()])
+
+
+def _check_neighbours(places: Sequence[Tuple[str, str, Tensor]]) -> None:
+    """check_apart() of tensors, each with its parameter, and what it is of it."""
+    found = sorted((str(one.device), one.data_ptr(), k) for k, (_, _, one) in enumerate(places) if one.numel())
+    for (device, at, k), (other, after, m) in zip(found, found[1:]):
+        (what, name, here), (second, beside, _) = places[k], places[m]
+        if device != other or at + here.numel() * here.element_size() <= after:
+            continue
+        if not name and not beside:
+            raise ValueError(f"{what} and {second} share memory: give the optimizer one of them, or the tensor of which "
+                             "both are views")
+        if {name, beside} - {"", "grad"}:  # gradients may be parameters, and one another
+            raise ValueError(f"{name and name + ' of '}{what} and {beside and beside + ' of '}{second} share memory: give "
+                             "each state memory of its own, such as a clone()")
 
 
 def _is_dense(tensor: Tensor) -> bool:

@@ -51,6 +51,10 @@ class Piece(NamedTuple):
     run: int = 0
     stride: int = 0
 
+    def is_all_of(self, parameter: Tensor) -> bool:
+        """Whether its matrix is the parameter."""
+        return not self.base and (self.whole_rows or self.elements // self.columns) * self.columns == parameter.numel()
+
     def place(self) -> Tuple[int, int, int]:
         """Where its elements are in the whole parameter, by their index in the matrix: see reports.py."""
         return self.base, self.run or 1, self.stride or 1
@@ -140,6 +144,15 @@ def _guards_of(owner: Any, device: torch.device) -> Dict[str, Any]:
     return {"guards": guards}
 
 
+def _check_kind(item: Item, gradient: Tensor) -> None:
+    """Whether plans take gradients of the kind."""
+    if gradient.layout is not torch.strided or gradient.dtype not in _device.NAMES:
+        kind = ("complex" if gradient.is_complex() else "sparse"
+                if gradient.layout is not torch.strided else str(gradient.dtype))
+        raise ValueError(f"{item.what} has a gradient that is {kind}, which is not supported: use "
+                         "torch.optim for it")
+
+
 class Part:
     """The plan of one device, and what it was made for."""
 
@@ -181,6 +194,9 @@ class Part:
         self.parameters = [item.parameter for item in self.items]
         self.locals = [item.local for item in self.items]
         self.contiguous = all(map(_is_contiguous, self.locals))
+        for item, gradient in zip(self.items, gradients):
+            if gradient is not None:
+                _check_kind(item, local(gradient))
         self.numels = list(map(_numel, self.locals))
         self.empty = [k for k, n in enumerate(self.numels) if n == 0]
         self.specs = list(map(spec, self.parameters))
@@ -261,8 +277,7 @@ class Part:
         if piece.whole_rows and elements:
             made["update"] = next(one.update_at(item.parameter, piece.number) for one in self.exchanges
                                   if one.has(item.parameter, piece.number))
-        rows = piece.whole_rows or elements // columns
-        if not piece.base and rows * columns == item.parameter.numel():
+        if piece.is_all_of(item.parameter):
             return made
         if "amax" in row:
             raise ValueError(f"{item.what} is {len(pieces)} matrices, of which each would have a largest magnitude of its "
@@ -304,7 +319,8 @@ class Part:
                 "counts_empty": not self.numels[k] and isinstance(names, _formats.Names),
                 "id": item.name, "whole": self._whole(item, owner.reports),
                 **_units.fields(item, owner),
-                **({} if owner.fp8 is None else owner.fp8.fields(item.parameter))}
+                **({} if owner.fp8 is None else owner.fp8.fields(
+                    item.parameter, any(not piece.is_all_of(item.parameter) for piece in item.pieces or ())))}
 
     @staticmethod
     def _whole(item: Item, reports: bool) -> Tuple[int, ...]:
@@ -491,11 +507,7 @@ class Part:
             gradient = local(gradient)
         elif isinstance(gradient, DTensor):
             raise ValueError(f"{item.what} is no DTensor, and its gradient is one: give it this rank's part")
-        if gradient.layout is not torch.strided or gradient.dtype not in _device.NAMES:
-            kind = ("complex" if gradient.is_complex() else "sparse"
-                    if gradient.layout is not torch.strided else str(gradient.dtype))
-            raise ValueError(f"{item.what} has a gradient that is {kind}, which is not supported: use "
-                             "torch.optim for it")
+        _check_kind(item, gradient)
         if gradient.device != item.local.device or gradient.shape != item.local.shape:
             raise ValueError(f"{item.what} of shape {tuple(item.local.shape)} on {item.local.device} has a "
                              f"gradient of shape {tuple(gradient.shape)} on {gradient.device}: they must agree")
@@ -551,12 +563,12 @@ class Part:
             try:
                 scalars = owner._all_scalars(group)
                 value = self.rates[k].follow(group["lr"])
+                if value != self.values[k] or scalars != self.hypers[k] or self.captured:
+                    self.plan.set_hyper(k, owner._hyper(value, scalars), stream=stream)
             except (KeyError, TypeError, ValueError):
                 owner._check(group)  # says which
                 raise
-            if value != self.values[k] or scalars != self.hypers[k] or self.captured:
-                self.plan.set_hyper(k, owner._hyper(value, scalars), stream=stream)
-                self.values[k], self.hypers[k] = value, scalars
+            self.values[k], self.hypers[k] = value, scalars
         if self.key.norm:
             limit = limit_of(owner.max_grad_norm)
             if limit != self.max_norm or self.captured:

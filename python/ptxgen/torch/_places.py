@@ -43,6 +43,14 @@ def check_keys(state: Dict[Any, Any], groups: List[Dict[str, Any]], own: List[Di
                              f"{', '.join(map(repr, keys))[:80]}. Its states would be lost")
 
 
+def check_has(owner: Any, state_dict: Dict[str, Any]) -> None:
+    """Whether the optimizer has that of which the dict has a state."""
+    for key in ("guards", "fp8"):
+        if state_dict.get(key) and getattr(owner, key) is None:
+            raise ValueError(f"state_dict: it has the state of {key}, and the optimizer has no {key} and would ignore it. "
+                             f"Give the optimizer {key}=, or take {key!r} out of the dict")
+
+
 @contextlib.contextmanager
 def of_parameter(group: int, k: int, remedy: str = ": load the state_dict() of an optimizer over the same "
                   "parameters") -> Iterator[None]:

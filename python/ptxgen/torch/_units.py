@@ -9,6 +9,12 @@ from typing import Any, Dict, List, Optional, Tuple, Union
 from torch import Tensor
 
 Agc = Union[float, Tuple[float, float]]
+HELP = """    agc: adaptive gradient clipping: a number above 0, or a pair of it and eps (1e-3). Each unit of a gradient, a row (all
+        dimensions but the first) or a whole vector, is clipped to agc times the norm of its weights, as timm's
+        adaptive_clip_grad() clips it, after max_grad_norm. A group may have its own, such as None for the classifier.
+        None, the default: none. It takes the norm, as max_grad_norm does.
+
+"""
 
 
 def settings(agc: Any) -> Optional[Tuple[float, float]]:

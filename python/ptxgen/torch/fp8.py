@@ -169,6 +169,9 @@ class Float8Weights:
         self.transposed = bool(transposed)
         self.history, self.margin = operator.index(history), operator.index(margin)
         self._chosen = None if parameters is None else list(parameters)
+        for k, p in enumerate(self._chosen or ()):
+            if not isinstance(p, Tensor):
+                raise TypeError(f"parameters: an iterable of tensors is needed: number {k} of these is {p!r:.80}")
         self.precomputes = False
         self._owner: Any = None  # a weak reference to the optimizer
         self._group: Optional[Any] = None
@@ -254,7 +257,7 @@ class Float8Weights:
         with torch.no_grad():
             for table in self._tables.values():
                 table.measure()
-            self.follow()
+                table.follow(self._group)
             if loaded is not None:
                 self._take(loaded)
             for table in self._tables.values():
@@ -262,11 +265,13 @@ class Float8Weights:
             for of_blocks in self._block_tables.values():
                 of_blocks.cast()
 
-    def fields(self, parameter: Tensor) -> Dict[str, Any]:
-        """Of the parameter's tensor in a plan."""
+    def fields(self, parameter: Tensor, is_cut: bool = False) -> Dict[str, Any]:
+        """Of the parameter's tensor in a plan, or of one that is several there."""
         table: Any = (self._tables if self.blocks is None else self._block_tables).get(local(parameter).device)
         k = None if table is None or not local(parameter).numel() else table.at.get(id(parameter))
-        return {} if table is None or k is None else table.fields(k)
+        if table is None or k is None:
+            return {}
+        return table.fields(k) if self.blocks is None else table.fields(k, is_cut)  # type: ignore[no-any-return]
 
     def count_empty(self, parameter: Tensor, taken: Tensor) -> None:
         """A step that other ranks take of a parameter of which this one has nothing: it has the scale, too."""
@@ -276,10 +281,12 @@ class Float8Weights:
             table.inverse[k] = torch.where(taken != 0, table.next[k], table.inverse[k])
 
     def follow(self) -> None:
-        """After a step: what follows from the largest magnitudes that it left."""
+        """After a step: what follows from the largest magnitudes that it left, and codes that it could not make."""
         with torch.no_grad():
             for table in self._tables.values():
                 table.follow(self._group)
+            for of_blocks in self._block_tables.values():
+                of_blocks.follow()
 
     # ---- what users call
 

@@ -212,7 +212,10 @@ class Guards:
     def latest_loss(self, loss: Any) -> None:
         if not self._has_losses:
             raise ValueError("latest_loss is set, and these guards look at no losses: make them with losses=True")
-        given = torch.as_tensor(loss).detach()
+        try:
+            given = torch.as_tensor(loss).detach()
+        except (TypeError, ValueError, RuntimeError):
+            raise ValueError(f"latest_loss: a number is needed, or a tensor of one, not {loss!r:.80}") from None
         if given.numel() != 1:
             raise ValueError(f"latest_loss: a number is needed, not {given.numel()}")
         self._loss = given

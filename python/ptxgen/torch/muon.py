@@ -15,6 +15,7 @@ from torch import Tensor
 from .. import _c
 from .._library import c, check
 from ..errors import InvalidError
+from . import _units
 from ._exchange import Matrix, Rows, rows_of
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number
@@ -22,7 +23,7 @@ from ._part import Piece
 from ._shortcuts import local
 from .fp8 import Float8Weights
 from .guards import Guards
-from .optim import _ARGUMENTS, _OF_ALL, _OF_GROUPS, Stepped
+from .optim import _ARGUMENTS, _OF_ALL, _OF_GROUPS, _WITH_NORM, Stepped
 from .qk_clip import QKClip
 
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # Jordan's, and torch's default
@@ -77,7 +78,9 @@ class Muon(Stepped):
     matrix_memory: the most bytes that a plan takes for matrices besides their states; where all need more, they are
         stepped in windows, with the same bits. None, the default: all at once. Not for matrices over ranks.
 
-    Groups may have all of these but the last five. docs/muon.md is the guide.""" + _ARGUMENTS
+    Groups may have heads, uncovered, of_3d and in_by_out, too. Of the following, state_dtype "8bit", "f16" and "24bit" are
+    for groups with use_muon=False alone; agc and maximize are refused. docs/muon.md is the guide.""" + _ARGUMENTS.replace(
+        _units.HELP, "").replace(_WITH_NORM, "After a step grad_norm and found_inf are on the device.")
 
     _names = ("momentum_buffer", "exp_avg", "exp_avg_sq")
     _numbers = {"lr": 1, "momentum": 1, "betas": 2, "eps": 1, "weight_decay": 1}
@@ -98,7 +101,8 @@ class Muon(Stepped):
                  process_group: Optional[Any] = None, guards: Optional[Guards] = None,
                  obey: Optional[Guards] = None, reports: bool = False, ema_decay: Optional[float] = None,
                  ema_dtype: EmaDtype = "float32", fp8: Optional[Float8Weights] = None,
-                 qk_clip: Optional[Sequence[QKClip]] = None, matrix_memory: Optional[int] = None) -> None:
+                 qk_clip: Optional[Sequence[QKClip]] = None, matrix_memory: Optional[int] = None, agc: None = None,
+                 maximize: Literal[False] = False) -> None:
         defaults = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov,
                     "ns_coefficients": ns_coefficients, "eps": eps, "ns_steps": ns_steps, "adjust_lr_fn": adjust_lr_fn,
                     "use_muon": True, "heads": heads, "uncovered": uncovered, "of_3d": of_3d, "in_by_out": in_by_out,
@@ -108,8 +112,11 @@ class Muon(Stepped):
                                           or operator.index(matrix_memory) < 1):
             raise ValueError(f"matrix_memory: {matrix_memory!r} is neither a number of bytes nor None")
         self.matrix_memory = 0 if matrix_memory is None else operator.index(matrix_memory)
-        self._check({**defaults, "params": []})
-        self._check({"use_muon": False, **_adamw(defaults), "params": []})
+        self._check({**defaults, "agc": agc, "maximize": maximize, "params": []})  # both are refused, with a reason
+        try:
+            self._check({"use_muon": False, **_adamw(defaults), "params": []})
+        except ValueError as error:
+            raise ValueError(f"adamw_{error}") from None  # it begins with the name
         super().__init__(params, defaults)
         self._set(max_grad_norm, state_dtype, seed, process_group, guards, obey, reports, ema_decay,
                   ema_dtype, fp8, qk_clip)
@@ -300,8 +307,8 @@ def _check_whole(group: Dict[str, Any]) -> None:
                          "has it"))
     for key in ("nesterov", "ns_coefficients", "ns_steps", "adjust_lr_fn") if uses else ("betas",):
         if key not in group:
-            raise ValueError(f"{key} is missing in a group with use_muon={uses}: what steps a group is fixed when it is made, and "
-                             "the groups of a dict that is loaded have all settings")
+            raise ValueError(f"{key} is missing in a group with use_muon={uses}: use_muon cannot be changed, since what steps a "
+                             "group is fixed when it is made; and the groups of a dict that is loaded have all settings")
 
 
 def _take_names(group: Dict[str, Any]) -> None:
@@ -430,7 +437,8 @@ def _slices(group: Dict[str, Any], shape: Tuple[int, ...], what: str, name: Opti
     if heads is None:
         return []
     if len(shape) != 2:
-        raise ValueError(f"{what} of shape {shape} has more than two dimensions, and `heads` gives ranges for it: give None")
+        raise ValueError(f"{what} of shape {shape} has {len(shape)} dimensions, and `heads` is for parameters with two: give it "
+                         "a group of its own without heads, or make `heads` a function of names that returns None for it")
     if hasattr(heads, "__index__") and not isinstance(heads, bool):
         heads = _equal(operator.index(heads), shape, bool(group.get("in_by_out")), what)
     if not isinstance(heads, (list, tuple)):

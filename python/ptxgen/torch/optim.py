@@ -22,7 +22,7 @@ from ._engine import Engine
 from ._formats import EmaDtype, StateDtype
 from ._items import is_number, limit_of
 from ._part import Piece
-from ._places import check_keys, of_parameter, place_of, places, with_own
+from ._places import check_has, check_keys, of_parameter, place_of, places, with_own
 from ._units import Agc
 from .fp8 import Float8Weights
 from .guards import Guards
@@ -81,7 +81,8 @@ class _Kept:
 
 _OF_GROUPS = ("state_dtype", "ema_decay", "agc")  # arguments that torch does not have, and groups may have
 _OF_ALL = ("max_grad_norm", "seed", "process_group", "guards", "obey", "reports", "ema_dtype", "fp8", "qk_clip")  # and may not
-_ARGUMENTS = """
+_WITH_NORM = "After a step with max_grad_norm, grad_norm and found_inf are on the device."
+_ARGUMENTS = f"""
 
     Arguments beside torch's, which docs/python.md has with a table of all formats:
 
@@ -108,18 +109,13 @@ _ARGUMENTS = """
         default: no average. It may be changed between steps, and a group may have its own.
     ema_dtype: the average's type: "float32", the default, or "bf16", rounded stochastically.
 
-    agc: adaptive gradient clipping: a number above 0, or a pair of it and eps (1e-3). Each unit of a gradient, a row (all
-        dimensions but the first) or a whole vector, is clipped to agc times the norm of its weights, as timm's
-        adaptive_clip_grad() clips it, after max_grad_norm. A group may have its own, such as None for the classifier.
-        None, the default: none. It takes the norm, as max_grad_norm does.
-
-    fp8: ptxgen.torch.Float8Weights(...): each step leaves codes of its weights in float8 and their largest
+{_units.HELP}    fp8: ptxgen.torch.Float8Weights(...): each step leaves codes of its weights in float8 and their largest
         magnitudes; None, the default: neither.
     qk_clip: a list of ptxgen.torch.QKClip(parameter, factors, ...): each step multiplies its new rows or columns by
         factors on the device; None, the default: none.
 
     state_dict(format="torch") is for torch.optim, "flashoptim" for its optimizers; load_state_dict() takes dicts of
-    torch.optim's, of bitsandbytes' and of FlashOptim's, too. After a step with max_grad_norm, grad_norm and found_inf are on the device."""
+    torch.optim's, of bitsandbytes' and of FlashOptim's, too. {_WITH_NORM}"""
 
 
 class Stepped(torch.optim.Optimizer):
@@ -280,7 +276,7 @@ class Stepped(torch.optim.Optimizer):
     @_hooked
     def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
         """One step. Does not wait for the GPU."""
-        self._check_mode()
+        self._check_mode("step()")
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -292,24 +288,28 @@ class Stepped(torch.optim.Optimizer):
     def accumulate(self) -> None:
         """Adds the gradients of a micro-batch to sums in f32 on the device, in one launch, and sets them to None.
         The next step() adds those that there are then, and takes the step of the sums. Does not wait for the GPU."""
-        self._check_mode()
+        self._check_mode("accumulate()")
         self._engine().accumulate(self)
 
-    def _check_mode(self) -> None:
+    def _check_mode(self, call: str) -> None:
         """Whether the parameters are those to train."""
+        self._check_averages(call)
+
+    def _check_averages(self, call: str) -> None:
         if self.__dict__.get("_ptxgen_averaged"):
-            raise RuntimeError("a step within ema_weights(), where the parameters are their averages: leave it first")
+            raise RuntimeError(f"{call} within ema_weights(), where the parameters are their averages, and get their own "
+                               "values back after it: leave it first")
 
     @property
     def grad_norm(self) -> Optional[Tensor]:
         """The norm of the last step's gradients, unscaled, before clipping, on the device; the next
-        step overwrites it. None without max_grad_norm, and before the first step."""
+        step overwrites it. None where steps take no norm, which max_grad_norm asks for, and before the first step."""
         return self._engine().grad_norm()
 
     @property
     def found_inf(self) -> Optional[Tensor]:
         """Whether the last step found NaN or infinity in its gradients, and so did nothing: 1.0 or 0.0
-        on the device. None without max_grad_norm, and before the first step."""
+        on the device. None where steps take no norm, which max_grad_norm asks for, and before the first step."""
         given = self.__dict__.get("_amp_found_inf")
         return given if given is not None else self._engine().found_inf()
 
@@ -461,6 +461,8 @@ class Stepped(torch.optim.Optimizer):
         missing = [] if several else [key for key in ("state", "param_groups") if key not in state_dict]
         if missing:
             raise KeyError(f"state_dict: there is no {missing[0]} in it, and what state_dict() gives is needed")
+        self._check_averages("load_state_dict()")
+        check_has(self, state_dict)
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
         guards = None if self.guards is None or "guards" not in state_dict else self.guards
         of_guards = None if guards is None else guards.state_dict()

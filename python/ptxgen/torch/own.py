@@ -197,10 +197,10 @@ class Optimizer(Stepped):
                 if group["train_mode"] is mode:
                     yield group, [p for p in group["params"] if self.state.get(p)]
 
-    def _check_mode(self) -> None:
-        super()._check_mode()
+    def _check_mode(self, call: str) -> None:
+        super()._check_mode(call)
         if self.rule.evaluates and not all(group["train_mode"] for group in self.param_groups):
-            raise RuntimeError("a step in eval mode, where the parameters are those to evaluate with: call train() first")
+            raise RuntimeError(f"{call} in eval mode, where the parameters are those to evaluate with: call train() first")
 
     def _flat(self, group: Dict[str, Any]) -> List[float]:
         """The scalars as the rule's program has them."""

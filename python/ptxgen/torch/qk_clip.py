@@ -34,6 +34,8 @@ class QKClip:
 
     def __init__(self, parameter: Tensor, factors: Tensor, ranges: Optional[Sequence[Any]] = None, *,
                  columns: bool = False) -> None:
+        if not isinstance(parameter, Tensor):
+            raise TypeError(f"qk_clip: a parameter is needed, not {parameter!r:.80}")
         shape = tuple(parameter.shape)
         if len(shape) != 2:
             raise ValueError(f"qk_clip: a parameter of shape {shape} has no two dimensions, whose rows or columns could have "

@@ -12,6 +12,7 @@ try:
 except ImportError:  # before torch 2.3
     from torch.cuda.amp import GradScaler as _GradScaler  # type: ignore[assignment]
 
+from ._engine import UNSCALES_LAST
 from .optim import Stepped
 
 
@@ -30,6 +31,11 @@ class GradScaler(_GradScaler):
         # found_inf is not known yet: 0 lets the step decide.
         state["found_inf_per_device"] = {scale.device: torch.zeros((), device=scale.device)}
         return state["found_inf_per_device"]  # type: ignore[no-any-return]
+
+    def unscale_(self, optimizer: Any) -> None:
+        if self._enabled and isinstance(optimizer, Stepped) and optimizer._engine().has_sums:
+            raise ValueError(UNSCALES_LAST)
+        super().unscale_(optimizer)
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
         result = super().step(optimizer, *args, **kwargs)
