@@ -312,6 +312,18 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
     return PTX_OK;
 }
 
+static ptx_status check_count(size_t t, const struct ptx_step_tensor *tensor,
+                              const struct ptxk_step_rule *rule)
+{
+    if (!rule->clock_states || !ptxp_step_has_clock(tensor) || tensor->step % sizeof(double) == 0)
+        return PTX_OK;
+    return ptxd_fail(
+        PTX_ERROR_INVALID,
+        "tensor %zu: its rule, %s, keeps f64s behind the count, and step is 0x%llx; it "
+        "must be a multiple of 8",
+        t, rule->name, (unsigned long long)tensor->step);
+}
+
 static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
@@ -339,6 +351,8 @@ static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
         status = ptxp_matrix_check_tensor(t, tensor, &params->groups[tensor->group]);
     if (!status)
         status = check_whole(t, tensor);
+    if (!status)
+        status = check_count(t, tensor, ptxp_step_rule_of(&params->groups[tensor->group]));
     return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);
 }
 
