@@ -52,7 +52,7 @@ PTXGEN_BEGIN
 // ------------------------------------------------------------------------------------- parameters
 
 /// What a clip plan is made of. tensors and max_norm are required: a max_norm that is left out is
-/// refused.
+/// refused, but beside group_max_norms or max_norms_at, which take its place.
 struct ptx_clip_params {
     const struct ptx_clip_tensor *tensors; ///< copied
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0

@@ -47,7 +47,7 @@ PTXGEN_BEGIN
 /// norm, or its loss, is an outlier among those of the steps before:
 ///
 ///     mean, std   of the values in the ring, at most `length`; std with the divisor n - 1
-///     armed       n + 1 >= max(2, length / 2), n the number of values in the ring
+///     armed       n + 1 >= max(2, floor(length / 2)), n the number of values in the ring
 ///     step        not armed, or x - mean <= deviations * std for the norm and, with loss_at, for
 ///                 the loss. NaN compares false, and so skips
 ///
@@ -74,9 +74,10 @@ struct ptx_guard_history_params {
 ///     mean        = alpha * mean + (1 - alpha) * c
 ///     var         = alpha * var + (1 - alpha) * (c - mean)^2, with the new mean
 ///
-/// In the warm-up of n norms so far, d = norm - mean; mean += d / n; var += d * (norm - mean),
-/// whose sum is divided by `warmup` at the end. A norm of 0, or beyond f32, changes nothing (its
-/// source has no check: after a warm-up of zeros it clips everything to 0).
+/// In the warm-up, with n norms so far and this one among them, d = norm - mean; mean += d / n;
+/// var += d * (norm - mean), whose sum is divided by `warmup` at the end. A norm of 0, or beyond
+/// f32, changes nothing (its source has no check: after a warm-up of zeros it clips everything to
+/// 0).
 struct ptx_guard_zclip_params {
     uint32_t warmup; ///< steps, at least 1; its source has 25; 0: no such guard
     double alpha;    ///< above 0, below 1; 0 means 0.97

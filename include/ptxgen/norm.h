@@ -38,8 +38,9 @@ struct ptx_clip_tensor {
 /// ptx_step_plan_set_max_norm() and so on.
 ///
 /// - max_norm: the largest norm of each group: > 0; INFINITY for no clipping. 0, as if left out,
-///   would make every gradient 0: creation, description and text refuse it here. A 0 that is meant
-///   is given in group_max_norms, or by ptx_clip_plan_set_max_norm().
+///   would make every gradient 0: creation, description and text refuse it, but beside
+///   group_max_norms or max_norms_at. A 0 that is meant is given in group_max_norms, or by
+///   ptx_clip_plan_set_max_norm().
 /// - group_max_norms: NULL, or one for each group, >= 0, used instead of max_norm; copied.
 /// - max_norms_at: the address of an f32 for each group, which each run reads instead of max_norm
 ///   and group_max_norms; the record shows the value. NaN or below 0: see found_inf_at. 0: none.

@@ -11,12 +11,14 @@
 /// A step plan has the norms of a clip plan: norm.h has their parameters, clip.h the formulas of
 /// records and loss scale, and the rules for threads and streams. In place of scaling the gradients
 /// it takes the optimizer's step, whose formulas rules.h has. The results are the same on every GPU
-/// and on the emulator, launched or captured, in phases, at any alignment.
+/// and on the emulator (rule MUON: on devices of one generation, as muon.h says), launched or
+/// captured, in phases, at any alignment.
 ///
 /// A run is three launches for any number of tensors: the norms, together with everything that
 /// depends only on scalars and step counts; the records; the step. One more folds what reports of
 /// weights and an amax have of tensors of several tiles (tile of struct ptx_step_description); one
-/// makes codes in blocks, one transposes codes. Rules with sums have two more; muon.h has Muon's.
+/// makes codes in blocks, one transposes codes, and agc takes one. Rules with sums have two more;
+/// muon.h has Muon's.
 ///
 /// With g the raw gradient, a step computes, for each tensor,
 ///
@@ -142,8 +144,8 @@ struct ptx_step_tensor {
     CUdeviceptr ema;
     ptx_type ema_dtype; ///< PTX_F32; PTX_BF16, rounded stochastically; PTX_NONE: no average
     /// Where each step leaves the largest magnitude of the weights as stored, an f32: NaN if any is
-    /// NaN. A step that is skipped, and one in which the tensor has no gradient, leave it, and so
-    /// they leave fp8 and fp8_scale_inv. 0: not wanted.
+    /// NaN. It stays as it is where the step is skipped or the tensor has no gradient; so do fp8
+    /// and fp8_scale_inv. 0: not wanted.
     CUdeviceptr amax;
     /// A copy of the weights in 8 bits, `count` codes, which each step makes of the weights as
     /// stored: fp8[i] = code(f32(parameter[i]) * scale), the conversion of ptx_fp8_cast(), with the
@@ -157,13 +159,13 @@ struct ptx_step_tensor {
     CUdeviceptr fp8_scale_inv; ///< an f32, to which the step writes 1 / scale, what the codes are
                                ///< multiplied by; 0: not wanted. With fp8_blocks an f32 a block
     ptx_fp8 fp8_format;        ///< of the codes
-    /// With fp8: `count` bytes for the codes of the transposed matrix, which each run makes of the
-    /// codes by one launch more for all tensors, also where it skips the step: element column *
-    /// rows + row is fp8[row * fp8_columns + column]. 0: not wanted. With fp8_blocks the launch
+    /// With fp8: `count` bytes for the codes of the transposed matrix: element column * rows + row
+    /// is fp8[row * fp8_columns + column]. Each run copies them from fp8, in one launch for all
+    /// tensors, and does so where it skips the step, too. 0: not wanted. With fp8_blocks the launch
     /// that makes the codes makes these, too.
     CUdeviceptr fp8_transposed;
     uint64_t fp8_columns; ///< with fp8_transposed or fp8_blocks: of the matrix, of which `count` is
-                          ///< a multiple
+                          ///< a multiple. 0 without fp8
     /// Codes with a scale a block, in place of one for the tensor: see "codes in blocks" below.
     ptx_fp8_blocks fp8_blocks;
     ptx_fp8_scaling fp8_scaling; ///< with fp8_blocks: how a block's scale follows from its largest
@@ -266,13 +268,14 @@ typedef enum ptx_step_gradients {
 } ptx_step_gradients;
 
 /// What a step plan is made of. tensors, groups and max_norm are required: a max_norm that is left
-/// out is refused.
+/// out is refused, but beside group_max_norms or max_norms_at, which take its place.
 struct ptx_step_params {
     const struct ptx_step_tensor *tensors; ///< copied
     size_t tensor_count;                   ///< at most PTX_CLIP_MAX_TENSORS; may be 0
     const struct ptx_step_group *groups;   ///< copied
     uint32_t group_count;                  ///< 1 to PTX_STEP_MAX_GROUPS
-    uint32_t norm_group_count;             ///< as group_count of struct ptx_clip_params
+    uint32_t norm_group_count; ///< 0: one more than the largest norm_group in use, at least 1. A
+                               ///< norm group may be empty: its norm is 0
     /// max_norm to module, as in struct ptx_clip_params: see norm.h, whose groups are norm groups
     /// here. If every max_norm is INFINITY and nothing else needs a norm (max_norms_at, `update`,
     /// found_inf_to, sums_at, several sum_rows, reports_at, accumulators, a tensor of rule MUON or

@@ -29,7 +29,7 @@ static ptx_status allocate(ptx_buffer *buffer)
 
 ptx_buffer *ptx_buffer_create(ptx_device *device, size_t bytes)
 {
-    if (ptxd_usable(device))
+    if (ptxd_named(ptxd_usable(device), __func__))
         return NULL;
     ptx_buffer *buffer = calloc(1, sizeof(*buffer));
     if (!buffer) {
@@ -39,7 +39,7 @@ ptx_buffer *ptx_buffer_create(ptx_device *device, size_t bytes)
     ptxd_device_retain(device);
     buffer->device = device;
     buffer->size = bytes;
-    if (allocate(buffer))
+    if (ptxd_named(allocate(buffer), __func__))
         ptx_buffer_destroy(&buffer);
     return buffer;
 }

@@ -51,7 +51,7 @@ static ptx_status enter(struct ptxd_scope *scope, const ptx_device *device, bool
 {
     ptx_status status = ptxd_usable(device);
     if (status)
-        return status;
+        return ptxd_named(status, call);
     ptxd_set_call(call);
     const char *failed = NULL;
     CUresult result = acquire(scope, device, relaxed, &failed);

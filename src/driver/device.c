@@ -231,7 +231,8 @@ bool ptxd_same_process(const ptx_device *device)
 ptx_status ptxd_usable(const ptx_device *device)
 {
     if (!device)
-        return ptxd_fail(PTX_ERROR_INVALID, "the device is NULL: see what ptx_device_open() said");
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the device is NULL: see what ptx_device_open() said, or it was closed");
     if (!ptxd_same_process(device))
         return ptxd_fail(PTX_ERROR_FORKED,
                          "this device was opened by process %ld, which forked this one; CUDA "

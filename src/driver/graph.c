@@ -43,7 +43,7 @@ ptx_status ptx_capture_begin(ptx_device *device, CUstream stream, enum ptx_captu
     status = ptxd_leave(&scope, status);
     if (status && begun)
         ptx_capture_abandon(device, stream);
-    return status;
+    return ptxd_named(status, __func__);
 }
 
 void ptx_capture_abandon(ptx_device *device, CUstream stream)
@@ -136,7 +136,7 @@ static ptx_status end(ptx_graph *graph, const struct ptxd_library *library, CUst
 
 ptx_graph *ptx_capture_end(ptx_device *device, CUstream stream)
 {
-    if (refuse_legacy(stream, "ptx_capture_end") || ptxd_usable(device))
+    if (refuse_legacy(stream, __func__) || ptxd_named(ptxd_usable(device), __func__))
         return NULL;
     struct ptxd_scope scope;
     ptx_graph *graph = calloc(1, sizeof(*graph));
@@ -153,7 +153,7 @@ ptx_graph *ptx_capture_end(ptx_device *device, CUstream stream)
     ptxd_device_retain(device);
     graph->device = device;
     status = end(graph, scope.library, stream);
-    if (ptxd_leave(&scope, status))
+    if (ptxd_named(ptxd_leave(&scope, status), __func__))
         ptx_graph_destroy(&graph);
     return graph;
 }
@@ -161,7 +161,8 @@ ptx_graph *ptx_capture_end(ptx_device *device, CUstream stream)
 ptx_status ptx_graph_launch(const ptx_graph *graph, CUstream stream)
 {
     if (!graph)
-        return ptxd_fail(PTX_ERROR_INVALID, "the graph is NULL: see what ptx_capture_end() said");
+        return ptxd_fail(PTX_ERROR_INVALID, "ptx_graph_launch: the graph is NULL: see what "
+                                            "ptx_capture_end() said, or it was destroyed");
     struct ptxd_scope scope;
     const char *purpose = "launch the graph";
     ptx_status status = ptxd_enter_stream(&scope, graph->device, stream, __func__, purpose);

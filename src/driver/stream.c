@@ -36,7 +36,7 @@ ptx_status ptx_stream_synchronize(ptx_device *device, CUstream stream)
     status = ptxd_refuse_capture(scope.library, stream, "wait for the stream");
     if (!status)
         status = PTXD_CALL(scope.library, "wait for the stream", cuStreamSynchronize, stream);
-    return ptxd_leave(&scope, status);
+    return ptxd_named(ptxd_leave(&scope, status), __func__);
 }
 
 ptx_status ptx_stream_is_capturing(ptx_device *device, CUstream stream, bool *capturing)

@@ -97,6 +97,11 @@ static ptx_status check_allocation(ptx_device *device, const struct plan_array *
         return status;
     }
     const unsigned long long left = allocation->end - a->at;
+    if (bytes > left && a->in_bytes)
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: it has %" PRIu64
+                         " bytes, and its memory ends %llu byte%s after its address",
+                         name_of(a, name), bytes, left, ptxd_plural(left));
     if (bytes > left)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "%s: %" PRIu64 " element%s %s %" PRIu64

@@ -32,6 +32,7 @@ struct plan_array {
                           // ARRAY_OF_PLAN the full name
     const char *effect;   // the consequence of an overlap, for the message
     const char *sized_by; // the function that says how many bytes it has; NULL: its caller knows
+    bool in_bytes;        // the caller gave its size in bytes
     bool read_only;       // nothing that is launched writes it
     bool shared;          // may be the same as another's shared array of the same field
     bool stays;           // the address was given earlier, and the caller gives others now

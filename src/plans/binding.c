@@ -54,7 +54,8 @@ ptx_module *ptxp_load(ptx_device *device, ptx_builder *b, const char *what,
     of_stream.stream = stream;
     if (text)
         return ptx_module_load(device, text, &of_stream);
-    ptxd_fail(PTX_ERROR_OUT_OF_MEMORY, "%s: %s", what, ptx_builder_error(b));
+    ptxd_fail(ptx_builder_out_of_memory(b) ? PTX_ERROR_OUT_OF_MEMORY : PTX_ERROR_INVALID, "%s: %s",
+              what, ptx_builder_error(b));
     return NULL;
 }
 

@@ -245,8 +245,9 @@ static ptx_status check_matrix(size_t t, const struct ptx_step_tensor *tensor)
     if (!columns || tensor->count % columns)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: columns is %" PRIu64 ", and the tensor has %" PRIu64
-                         " elements: its rule, muon, steps matrices; give the length of their rows",
-                         t, columns, tensor->count);
+                         " elements%s: its rule, muon, steps matrices; give the length of their "
+                         "rows",
+                         t, columns, tensor->count, columns ? ", which is no multiple" : "");
     ptx_status status = ptxp_muon_check_sides("tensor", t, all_rows_of(tensor), columns);
     if (!status && tensor->spread.run)
         status = check_spread(t, tensor);

@@ -162,7 +162,7 @@ size_t ptxp_norm_caller_arrays(const struct norm_params *params, uint32_t groups
         { guards->limits_at, groups, 4, .field = "guards.limits_at", .read_only = true },
         { guards->skip_at, 1, 4, .field = "guards.skip_at", .read_only = true },
         { guards->history.loss_at, 1, 4, .field = "guards.history.loss_at", .read_only = true },
-        { guards->state, guards->state_bytes / 8, 8, .field = "guards.state" },
+        { guards->state, guards->state_bytes / 8, 8, .field = "guards.state", .in_bytes = true },
     };
     size_t count = 0;
 

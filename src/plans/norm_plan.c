@@ -179,7 +179,8 @@ void *ptxp_norm_plan_allocate(ptx_device *device, const struct norm_hooks *hooks
     struct norm_plan *plan;
 
     if (!device) {
-        ptxd_fail(PTX_ERROR_INVALID, "the device is NULL: see what ptx_device_open() said");
+        ptxd_fail(PTX_ERROR_INVALID,
+                  "the device is NULL: see what ptx_device_open() said, or it was closed");
         return NULL;
     }
     plan = calloc(1, bytes);
@@ -247,7 +248,8 @@ ptx_status ptxp_norm_plan_read(const struct norm_plan *plan, uint32_t first, uin
     ptx_status status = PTX_OK;
 
     if (!plan)
-        return ptxd_fail(PTX_ERROR_INVALID, "the plan is NULL: see what its creation said");
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "the plan is NULL: see what its creation said, or it was destroyed");
     const uint32_t groups = plan->layout.group_count;
     const size_t offset = (size_t)plan->layout.records.offset;
     if (records && (first > groups || count > groups - first))

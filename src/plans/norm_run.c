@@ -14,7 +14,8 @@
 ptx_status ptxp_norm_plan_begin(struct norm_plan *plan, const char *call)
 {
     if (!plan)
-        return ptxd_fail(PTX_ERROR_INVALID, "%s: the plan is NULL: see what its creation said",
+        return ptxd_fail(PTX_ERROR_INVALID,
+                         "%s: the plan is NULL: see what its creation said, or it was destroyed",
                          call);
     if (atomic_flag_test_and_set_explicit(&plan->busy, memory_order_acquire))
         return ptxd_fail(PTX_ERROR_INVALID,

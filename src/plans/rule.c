@@ -163,15 +163,30 @@ static const char *finished(ptx_builder *b, ptx_status *status)
     return text;
 }
 
-// The first line, from 1, in which two texts differ, behind the numbers of registers that they
-// declare; 0: none.
+// The next line of a text that is code, "" at its end; *line counts the lines up to it.
+// Declarations and source lines may differ before the code does.
+static const char *code_at(const char *text, uint32_t *line)
+{
+    for (*line += 1; *text; *line += 1) {
+        const char *const word = text + strspn(text, " ");
+        if (*word != '.' && *word != '/')
+            break;
+        text += strcspn(text, "\n");
+        text += *text == '\n';
+    }
+    return text;
+}
+
+// The line of `second`, from 1, from which on it has other code; 0: none.
 static uint32_t difference(const char *first, const char *second)
 {
-    for (uint32_t line = 1; *first || *second; line++) {
+    uint32_t line = 0, of_first = 0;
+
+    while (*first || *second) {
+        first = code_at(first, &of_first);
+        second = code_at(second, &line);
         const size_t length = strcspn(first, "\n"), other = strcspn(second, "\n");
-        const char *const word = first + strspn(first, " ");
-        if (strncmp(word, ".reg", 4) != 0 &&
-            (length != other || memcmp(first, second, length) != 0))
+        if (length != other || memcmp(first, second, length) != 0)
             return line;
         first += length + (first[length] == '\n');
         second += other + (second[other] == '\n');
@@ -188,12 +203,8 @@ static ptx_status check_again(const char *name, const char *first, const char *s
     if (!line)
         return PTX_OK;
     place_at(second, line, place, sizeof place);
-    return ptxd_fail(
-        PTX_ERROR_INVALID,
-        "%srule %s: %s writes other code when it is called again: it is called several "
-        "times, and must write the same each time; what changes its code belongs in "
-        "user, with a rule for each",
-        place, name, function_at(second, line));
+    return ptxd_fail(PTX_ERROR_INVALID, "%srule %s: %s " PTXK_OWN_OTHER_CODE, place, name,
+                     function_at(second, line));
 }
 
 // A copy of a rule, which is noted again when it is written.
@@ -204,8 +215,9 @@ static void own_copy(const struct ptx_rule *rule, struct ptxk_own_rule *own)
     own->rule.scalar = own->scalar;
 }
 
-// Calls functions of C again, which may keep something from one call to another.
-static ptx_status try_again(const struct ptx_rule *rule, const char *text)
+// Calls functions of C again, which may keep something from one call to another; and notes what
+// they write, for plans to compare.
+static ptx_status try_again(struct ptx_rule *rule, const char *text)
 {
     ptx_builder *second = new_builder(), *apart = new_builder();
     ptx_status status = PTX_OK;
@@ -219,6 +231,7 @@ static ptx_status try_again(const struct ptx_rule *rule, const char *text)
         own_copy(rule, &own);
         ptxk_own_rule_emit_apart(apart, &own);
         finished(apart, &status);
+        memcpy(rule->own.code, own.code, sizeof own.code);
     }
     ptx_builder_destroy(&second);
     ptx_builder_destroy(&apart);

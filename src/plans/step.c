@@ -593,6 +593,10 @@ ptx_status ptx_step_plan_error_if_nonfinite(ptx_step_plan *plan, const char *con
 
 // ---- descriptions -------------------------------------------------------------------------------
 
+#define ALSO                                                                                       \
+    ", launched or captured, in phases, at any alignment; and for any shards of a parameter, if "  \
+    "the sums are the same"
+
 static void describe_layouts(const struct ptx_step_params *params, const struct step_layout *step,
                              const struct ptxk_step_spec *spec, bool no_norm,
                              const struct norm_layout *layout, struct ptx_step_description *to)
@@ -611,9 +615,11 @@ static void describe_layouts(const struct ptx_step_params *params, const struct 
                     (step->fp8_tiles.length > step->fp8.square_tiles) + spec->clips_units,
         .bytes = step->bytes_moved + (no_norm ? 0 : layout->gradient_bytes),
         .workspace = layout->bytes + step->bytes,
-        .determinism =
-            "the same bits on every GPU and on the emulator, launched or captured, in phases, "
-            "at any alignment; and for any shards of a parameter, if the sums are the same",
+        .determinism = ptxk_step_has_matrices(spec)
+                           ? "the same bits on devices of one generation and "
+                             "on the emulator that presents it" ALSO
+                           : "the same bits on every GPU and on the "
+                             "emulator" ALSO,
         .tile = step->tile,
     };
 }

@@ -182,7 +182,8 @@ static ptx_status check_copies(size_t t, const struct ptx_step_tensor *tensor)
     } of_copy[] = { { "fp8_scale", tensor->fp8_scale != 0 },
                     { "fp8_scale_inv", tensor->fp8_scale_inv != 0 },
                     { "fp8_transposed", tensor->fp8_transposed != 0 },
-                    { "fp8_blocks", tensor->fp8_blocks != 0 } };
+                    { "fp8_blocks", tensor->fp8_blocks != 0 },
+                    { "fp8_columns", tensor->fp8_columns != 0 } };
 
     if ((unsigned)tensor->fp8_format > PTX_FP8_E5M2)
         return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: fp8_format is %d; there are %d to %d", t,
@@ -206,8 +207,8 @@ static ptx_status check_copies(size_t t, const struct ptx_step_tensor *tensor)
     if (is_matrix && (!columns || tensor->count % columns))
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: fp8_columns is %" PRIu64 ", and the tensor has %" PRIu64
-                         " elements: give the length of the matrix's rows%s",
-                         t, columns, tensor->count,
+                         " elements%s: give the length of the matrix's rows%s",
+                         t, columns, tensor->count, columns ? ", which is no multiple" : "",
                          tensor->fp8_blocks ? "; a tensor of one dimension has no fp8_blocks" : "");
     return PTX_OK;
 }
@@ -312,6 +313,18 @@ static ptx_status check_arrays(size_t t, const struct ptx_step_tensor *tensor,
     return PTX_OK;
 }
 
+static ptx_status check_count(size_t t, const struct ptx_step_tensor *tensor,
+                              const struct ptxk_step_rule *rule)
+{
+    if (!rule->clock_states || !ptxp_step_has_clock(tensor) || tensor->step % sizeof(double) == 0)
+        return PTX_OK;
+    return ptxd_fail(
+        PTX_ERROR_INVALID,
+        "tensor %zu: its rule, %s, keeps f64s behind the count, and step is 0x%llx; it "
+        "must be a multiple of 8",
+        t, rule->name, (unsigned long long)tensor->step);
+}
+
 static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
 {
     const struct ptx_step_tensor *tensor = &params->tensors[t];
@@ -339,6 +352,8 @@ static ptx_status check_tensor(const struct ptx_step_params *params, size_t t)
         status = ptxp_matrix_check_tensor(t, tensor, &params->groups[tensor->group]);
     if (!status)
         status = check_whole(t, tensor);
+    if (!status)
+        status = check_count(t, tensor, ptxp_step_rule_of(&params->groups[tensor->group]));
     return status ? status : check_arrays(t, tensor, &params->groups[tensor->group]);
 }
 
@@ -375,7 +390,10 @@ ptx_status ptxp_step_check_params(const struct ptx_step_params *params)
 
     if (!params)
         return ptxd_fail(PTX_ERROR_INVALID, "params is NULL");
-    if (!params->groups || !params->group_count)
+    if (!params->groups && params->group_count)
+        return ptxd_fail(PTX_ERROR_INVALID, "groups is NULL, and group_count is %" PRIu32,
+                         params->group_count);
+    if (!params->group_count)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "there are no hyperparameter groups: give at least one in groups");
     if (params->group_count > PTX_STEP_MAX_GROUPS)

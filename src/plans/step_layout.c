@@ -121,25 +121,32 @@ static int by_count(const void *left, const void *right)
     return (x->group > y->group) - (x->group < y->group);
 }
 
-// A clock's states are behind its count, so only one group may have both.
+// A clock's states are behind its count, and go on with their group's steps: no other group has the
+// count.
 static ptx_status check_clock_states(const struct ptx_step_params *params, struct reading *room)
 {
+    bool any = false;
     size_t count = 0;
 
-    for (size_t t = 0; t < params->tensor_count; t++) {
+    for (uint32_t g = 0; g < params->group_count; g++)
+        any = any || ptxp_step_rule_of(&params->groups[g])->clock_states;
+    for (size_t t = 0; t < params->tensor_count && any; t++) {
         const struct ptx_step_tensor *tensor = &params->tensors[t];
-        if (ptxp_step_has_clock(tensor) && tensor->step &&
-            ptxp_step_rule_of(&params->groups[tensor->group])->clock_states)
+        if (ptxp_step_has_clock(tensor) && tensor->step)
             room[count++] = (struct reading) { tensor->step, tensor->group, (uint32_t)t };
     }
     qsort(room, count, sizeof *room, by_count);
-    for (size_t k = 1; k < count; k++)
-        if (room[k - 1].step == room[k].step && room[k - 1].group != room[k].group)
+    for (size_t k = 1; k < count; k++) {
+        const struct reading *x = &room[k - 1], *y = &room[k];
+        const bool first = ptxp_step_rule_of(&params->groups[x->group])->clock_states;
+        if (x->step == y->step && x->group != y->group &&
+            (first || ptxp_step_rule_of(&params->groups[y->group])->clock_states))
             return ptxd_fail(PTX_ERROR_INVALID,
                              "tensors %" PRIu32 " and %" PRIu32 " have the same step, in groups "
-                             "%" PRIu32 " and %" PRIu32 " whose rules keep more there than the "
-                             "count: give each group a step of its own",
-                             room[k - 1].tensor, room[k].tensor, room[k - 1].group, room[k].group);
+                             "%" PRIu32 " and %" PRIu32 ", and the rule of group %" PRIu32
+                             " keeps more there than the count: give each group a step of its own",
+                             x->tensor, y->tensor, x->group, y->group, first ? x->group : y->group);
+    }
     return PTX_OK;
 }
 

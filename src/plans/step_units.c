@@ -66,7 +66,8 @@ static ptx_status check_tensor(size_t t, const struct ptx_step_tensor *tensor)
     if (columns && tensor->count % columns)
         return ptxd_fail(PTX_ERROR_INVALID,
                          "tensor %zu: columns is %" PRIu64 ", and the tensor has %" PRIu64
-                         " elements: for agc give the elements of a row, all dimensions but the "
+                         " elements, which is no multiple: for agc give the elements of a row, all "
+                         "dimensions but the "
                          "first, or 0 for a tensor of one dimension",
                          t, columns, tensor->count);
     if (!columns && (w->first || w->run))

@@ -71,12 +71,14 @@ FAKE_TEST(what_cannot_be_captured)
     assert_error(PTX_ERROR_INVALID, "ptx_capture_end: the legacy default stream");
     assert_int_equal(ptx_capture_begin(NULL, stream, PTX_CAPTURE_GLOBAL), PTX_ERROR_INVALID);
     assert_null(ptx_capture_end(NULL, stream));
-    assert_error(PTX_ERROR_INVALID, "the device is NULL");
+    assert_error(PTX_ERROR_INVALID, "ptx_capture_end: the device is NULL");
     assert_int_equal(ptx_graph_launch(NULL, stream), PTX_ERROR_INVALID);
-    assert_message("the graph is NULL");
+    assert_message(
+        "ptx_graph_launch: the graph is NULL: see what ptx_capture_end() said, or it was");
     assert_int_equal(atomic_load(&fake->calls), calls);
 
     assert_null(ptx_capture_end(device, stream));
+    assert_error(PTX_ERROR_CAPTURE, "ptx_capture_end: could not");
     assert_error(PTX_ERROR_CAPTURE, "the stream is not being captured");
     assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_OK);
     assert_int_equal(ptx_capture_begin(device, stream, PTX_CAPTURE_GLOBAL), PTX_ERROR_CAPTURE);

@@ -68,7 +68,8 @@ FAKE_TEST(empty_buffer)
     ptx_buffer_destroy(&buffer);
     ptx_device_close(&device);
     assert_null(ptx_buffer_create(NULL, 4));
-    assert_error(PTX_ERROR_INVALID, "the device is NULL");
+    assert_error(PTX_ERROR_INVALID, "ptx_buffer_create: the device is NULL: see what "
+                                    "ptx_device_open() said, or it was closed");
 }
 
 FAKE_TEST(pinned_memory)
@@ -160,7 +161,7 @@ FAKE_TEST(waiting_for_a_captured_stream_is_refused)
     CUstream captured = fake->stream_create(ptx_device_context(device), false);
     fake->capture_begin(captured, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
     assert_int_equal(ptx_stream_synchronize(device, captured), PTX_ERROR_CAPTURE);
-    assert_message("could not wait for the stream: the stream is being captured");
+    assert_message("ptx_stream_synchronize: could not wait for the stream: the stream is being");
     assert_int_equal(fake->capture_end(captured), CU_STREAM_CAPTURE_STATUS_ACTIVE);
     assert_int_equal(ptx_stream_synchronize(device, captured), PTX_OK);
     free(captured);

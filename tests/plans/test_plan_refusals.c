@@ -61,6 +61,7 @@ TEST_WITH(test_clip, set_up, NULL)
 TEST_WITH(test_step_groups, set_up, NULL)
 {
     STEP("no hyperparameter groups", p->group_count = 0);
+    STEP("groups is NULL, and group_count is 1", p->groups = NULL);
     STEP("65537 groups; a plan takes 65536", p->group_count = PTX_STEP_MAX_GROUPS + 1);
     STEP("1048577 tensors; a plan takes 1048576", p->tensor_count = PTX_CLIP_MAX_TENSORS + 1);
     STEP("gradients is 3", p->gradients = (ptx_step_gradients)3);

@@ -323,6 +323,16 @@ static void counts_calls(ptx_builder *b, struct ptx_rule_element *e)
         e->new_p = ptx_mul(b, e->p, 2);
 }
 
+// The same, where the first code of another file is written by the second call.
+static void counts_elsewhere(ptx_builder *b, struct ptx_rule_element *e)
+{
+    plain_update(b, e);
+    if (writes++) {
+        ptx_builder_place(b, "other.c:7");
+        e->new_p = (ptx_neg)(b, e->new_p);
+    }
+}
+
 static void counts_calls_once(ptx_builder *b, struct ptx_rule_clock *clock)
 {
     clock->c[0] = ptx_mul(b, clock->scalar[0], ptx_f64(2 + writes++));
@@ -554,6 +564,9 @@ TEST(test_functions)
             expect_line();
         assert_null(strstr(ptx_error_message(), "\nafter "));
     }
+    writes = 0;
+    expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = counts_elsewhere },
+                   "other.c:7: rule mine: update writes other code when it is called again");
     expect_no_rule(&(struct ptx_rule_params) { PLAIN, .update = plain_update, .sums = 1,
                                                .reduce = no_term, .of_sums = no_sums },
                    "rule mine: reduce does not set term[0]");

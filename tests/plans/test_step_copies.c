@@ -228,6 +228,7 @@ TEST(test_described)
     struct ptx_step_params params = step_set_params(&set);
     params.max_norm = INFINITY;
     require(ptx_step_describe(&params, &with));
+    assert_non_null(strstr(with.determinism, "on every GPU and on the emulator, launched"));
     const uint64_t count = set.tensors[0].count;
     const CUdeviceptr amax = set.tensors[0].amax;
     for (int k = 0; k < 2; k++) {
@@ -243,15 +244,16 @@ TEST(test_described)
     set.tensors[0].amax = amax;
     for (size_t t = 0; t < set.count; t++)
         set.tensors[t].fp8 = set.tensors[t].fp8_scale = set.tensors[t].fp8_scale_inv =
-            set.tensors[t].amax = 0;
+            set.tensors[t].fp8_columns = set.tensors[t].amax = 0;
     require(ptx_step_describe(&params, &without));
     assert_int_equal(with.launches, without.launches);
     assert_int_equal(with.bytes, without.bytes + without.elements);
     // A transpose is a launch, which reads the codes and writes them.
-    set.tensors[0].fp8_columns = set.tensors[0].count = 60;
+    set.tensors[0].count = 60;
     set.tensors[1].count = set.tensors[2].count = 0;
     require(ptx_step_describe(&params, &without));
     set.tensors[0].fp8 = set.tensors[0].fp8_scale = set.tensors[0].fp8_transposed = 4;
+    set.tensors[0].fp8_columns = 60;
     require(ptx_step_describe(&params, &with));
     assert_int_equal(with.launches, without.launches + 1);
     assert_int_equal(with.bytes, without.bytes + 3 * 60);
@@ -281,11 +283,13 @@ TEST(test_refused)
     t->fp8_transposed = t->fp8;
     expect_no_step(&params, "tensor 0: fp8_columns is 0, and the tensor has ");
     t->fp8_columns = t->count - 1;
-    expect_no_step(&params, "elements: give the length of the matrix's rows");
+    expect_no_step(&params, "elements, which is no multiple: give the length of the matrix's rows");
     t->fp8_columns = t->count;
     expect_no_step(&params, "tensor 0's fp8 and tensor 0's fp8_transposed overlap");
     t->fp8 = t->fp8_scale = t->fp8_scale_inv = 0;
     expect_no_step(&params, "tensor 0: fp8_transposed is given, and fp8 is not");
+    t->fp8_transposed = 0;
+    expect_no_step(&params, "tensor 0: fp8_columns is given, and fp8 is not");
     *t = valid;
     REFUSED("tensor 0: fp8_format is 2; there are 0 to 1", t->fp8_format = (ptx_fp8)2);
     REFUSED("tensor 0's amax", t->amax += 2);

@@ -336,8 +336,7 @@ TEST(test_refused_memory)
         require_done(ptx_buffer_upload(memory, STATE, headers[k], sizeof headers[k], gpu.stream));
         refused_memory(guards, words[k]);
     }
-    REFUSED("guards.state: 1024 elements are 8192 bytes, and its memory ends",
-            guards.state_bytes = BYTES);
+    REFUSED("guards.state: it has 8192 bytes, and its memory ends", guards.state_bytes = BYTES);
     REFUSED("guards.state and guards.skip_at overlap", guards.skip_at = guards.state + 64);
     REFUSED("overlap", guards.state = set.tensors[0].step / 8 * 8, guards.state_bytes = 1024);
     // Of three groups.

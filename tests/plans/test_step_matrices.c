@@ -203,6 +203,8 @@ TEST(test_long)
         set.muon.triples = NULL;
         set.muon.steps = 3;
         require(ptx_step_describe(&set.params, &description));
+        assert_non_null(
+            strstr(description.determinism, "on devices of one generation and on the "));
         const uint64_t workspace = description.workspace;
         set.muon.steps = k ? 1 : 4;
         require(ptx_step_describe(&set.params, &description));
@@ -631,7 +633,8 @@ TEST(test_refusals)
     tensor->columns = 0;
     refuse("tensor 1: columns is 0, and the tensor has 1400 elements");
     tensor->columns = 3;
-    refuse("tensor 1: columns is 3");
+    refuse(
+        "tensor 1: columns is 3, and the tensor has 1400 elements, which is no multiple: its rule");
     *tensor = good;
     set.params.any_address = true;
     tensor->count = UINT64_C(16385) * 16385;

@@ -284,6 +284,84 @@ TEST(test_sixteen_scalars)
     }
 }
 
+// ---- calls that a plan makes --------------------------------------------------------------------
+
+// Of the functions of a rule, how often each was called, and which writes other code from when on.
+enum { OF_ONCE, OF_REDUCE, OF_SUMS, OF_UPDATE, NONE };
+static unsigned times[NONE], changes, after;
+
+static bool turns(unsigned function)
+{
+    return ++times[function] > after && changes == function;
+}
+
+static void turning_once(ptx_builder *b, struct ptx_rule_clock *clock)
+{
+    clock->c[0] = ptx_sub(b, clock->scalar[0], ptx_rule_power(b, clock->scalar[0], clock->t));
+    if (turns(OF_ONCE))
+        clock->c[0] = ptx_mul(b, clock->scalar[0], ptx_f64(2));
+}
+
+static void turning_reduce(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val gg = ptx_mul(b, e->g, e->g);
+
+    e->term[0] = turns(OF_REDUCE) ? e->g : gg; // the same instructions
+}
+
+static void turning_of_sums(ptx_builder *b, struct ptx_rule_sums *s)
+{
+    ptx_val root = ptx_sqrt(b, s->sum[0]);
+
+    s->c[1] = ptx_max(b, root, ptx_f64(turns(OF_SUMS) ? 2 : 1));
+}
+
+static void turning_update(ptx_builder *b, struct ptx_rule_element *e)
+{
+    ptx_val share = ptx_rule_div(b, e->g, e->c[1]);
+    ptx_val way = ptx_mul(b, share, e->c[0]);
+
+    e->new_p = ptx_sub(b, e->p, turns(OF_UPDATE) ? share : way);
+}
+
+// Creation calls each function three times, and a plan calls it again.
+TEST(test_other_code)
+{
+    static const char *const words[NONE] = {
+        "rule turning: once writes other code when it is called again",
+        "rule turning: reduce writes other code when it is called again",
+        "rule turning: of_sums writes other code when it is called again",
+        "rule turning: update writes other code when it is called again",
+    };
+    OWNED(ptx_buffer) *memory = ptx_buffer_create(gpu.device, 4096);
+    const CUdeviceptr at = ptx_buffer_address(memory);
+    struct ptx_step_tensor tensor = {
+        .parameter = at, .gradient = at + 1024, .step = at + 2048, .count = 100, .dtype = PTX_F32
+    };
+
+    after = 3;
+    for (changes = 0; changes <= NONE; changes++) {
+        memset(times, 0, sizeof times);
+        OWNED(ptx_rule) *rule = create(&(struct ptx_rule_params) { .name = "turning",
+                                                                   .scalars = { { "lr" } },
+                                                                   .once = turning_once,
+                                                                   .sums = 1,
+                                                                   .reduce = turning_reduce,
+                                                                   .of_sums = turning_of_sums,
+                                                                   .update = turning_update });
+        struct ptx_step_group group = { .own_rule = rule, .hyper = { .lr = 0.5 } };
+        const struct ptx_step_params step = { ONE_TENSOR(tensor, group), .max_norm = 1,
+                                              .stream = gpu.stream };
+        if (changes < NONE) {
+            expect_no_step(&step, words[changes]);
+            assert_non_null(strstr(ptx_error_message(), "test_step_own.c:"));
+            continue;
+        }
+        OWNED(ptx_step_plan) *plan = step_create(&step);
+        assert_true(plan != NULL);
+    }
+}
+
 // ---- rules as data ------------------------------------------------------------------------------
 
 // p = p - lr * g, m = m + 1; with all of it in a copy that tests change.

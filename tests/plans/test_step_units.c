@@ -236,7 +236,8 @@ TEST(test_refused)
     struct ptx_step_agc *agc = &set.group[0].agc;
     tensor->count = 96;
     tensor->columns = 5;
-    refuse(&params, "tensor 0: columns is 5, and the tensor has 96 elements");
+    refuse(&params,
+           "tensor 0: columns is 5, and the tensor has 96 elements, which is no multiple: for agc");
     tensor->columns = 48;
     tensor->whole.first = 24;
     refuse(&params, "tensor 0: `whole` cuts its rows of 48 elements");
