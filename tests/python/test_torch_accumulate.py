@@ -74,7 +74,7 @@ def test_gradients_that_come_later_and_never():
     give(params, 2)
     optimizer.step()  # without accumulate()
     assert same(params, [e - p.grad for e, p in zip(expected, params)])
-    optimizer.zero_grad()
+    optimizer.zero_grad(set_to_none=True)
     optimizer.state.clear()
     run(optimizer, params[:1], first=3)
     assert list(map(id, optimizer.state)) == [id(params[0])]  # no other has sums any more
@@ -183,6 +183,21 @@ def test_what_changes_between_micro_batches(lost):
     for some, one in both:  # the sums are gone
         run(one, some, first=7)
     assert same(params, twins) and float(optimizer.grad_norm) == float(twin.grad_norm)
+
+
+def test_states_that_are_refused_leave_the_sums():
+    params, twins = parameters(), parameters()
+    for some, refused in ((params, True), (twins, False)):
+        optimizer = pt.SGD(some, lr=1.0, guards=pt.Guards(limit=1e6), fp8=pt.Float8Weights())
+        run(optimizer, some)
+        give(some, 1)
+        optimizer.accumulate()
+        if refused:
+            with pytest.raises(ValueError, match="what state_dict"):
+                optimizer.load_state_dict({**optimizer.state_dict(), "fp8": {"scale": 3}})
+        give(some, 2)
+        optimizer.step()
+    assert same(params, twins)
 
 
 def test_an_error_of_the_launch():
