@@ -461,10 +461,10 @@ class Stepped(torch.optim.Optimizer):
         missing = [] if several else [key for key in ("state", "param_groups") if key not in state_dict]
         if missing:
             raise KeyError(f"state_dict: there is no {missing[0]} in it, and what state_dict() gives is needed")
-        kept = ("state", "param_groups", "_ptxgen_engine")
-        before = {key: value for key, value in self.__dict__.items() if key in kept}
+        before = {key: self.__dict__[key] for key in ("state", "param_groups")}
         guards = None if self.guards is None or "guards" not in state_dict else self.guards
         of_guards = None if guards is None else guards.state_dict()
+        before["_ptxgen_engine"] = self._engine()  # it has the sums
         try:
             self._load(state_dict)
             if guards is not None:
