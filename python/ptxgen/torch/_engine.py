@@ -93,7 +93,7 @@ class Engine:
     def _settings(self, owner: Any, groups: List[Any]) -> Tuple[Any, ...]:
         return (self._needs_norm(owner), self._sums is not None, owner.process_group, owner.seed,
                 owner.state_dtype, owner.guards, owner.obey, owner.reports,
-                owner.fp8, owner.fp8 and owner.fp8.placings, owner.qk_clip, _kinds(owner, groups))
+                owner.fp8, getattr(owner.fp8, "placings", 0), owner.qk_clip, _kinds(owner, groups))
 
     def _needs_norm(self, owner: Any) -> bool:
         return self._sums is not None or self.detects or _takes_norm(owner)
