@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Gradients of micro-batches, summed by ptxgen.torch's optimizers."""
 
+import collections
 import math
 import weakref
 
+import ptxgen
 import ptxgen.torch as pt
 import pytest
 import torch
@@ -72,6 +74,10 @@ def test_gradients_that_come_later_and_never():
     give(params, 2)
     optimizer.step()  # without accumulate()
     assert same(params, [e - p.grad for e, p in zip(expected, params)])
+    optimizer.zero_grad(set_to_none=True)
+    optimizer.state.clear()
+    run(optimizer, params[:1], first=3)
+    assert list(map(id, optimizer.state)) == [id(params[0])]  # no other has sums any more
 
 
 def test_infinity_in_a_micro_batch_skips_the_step():
@@ -133,33 +139,79 @@ def test_gradients_are_let_go_of():
     assert int(optimizer._engine()._sums._of[id(params[1])][2][0]) == 4
 
 
-def test_what_changes_between_micro_batches():
+@pytest.mark.parametrize("lost", ["some states", "all", "their dict"])
+def test_what_changes_between_micro_batches(lost):
     """States are looked at by the step, what places sums by each micro-batch."""
     params, twins = parameters(), parameters()
     kinds = {"lr": 1e-2, "max_grad_norm": 1.0}
     optimizer, twin = (pt.AdamW(some[:-1], **kinds) for some in (params, twins))
-    for some, one in ((params, optimizer), (twins, twin)):
+    both = (params, optimizer), (twins, twin)
+    for some, one in both:
         give(some[:-1], 0)
         one.step()
-    for k in range(4):
-        give(params[:-1] if k < 2 else params, k)
-        got = [p.grad for p in params]
-        expected = got if k == 0 else [b if a is None else a + b for a, b in zip(expected, got)]
+    expected = [None] * len(params)
+    for k in range(6):
+        give(params[:5] if k < 2 else params, k)
+        expected = [b if a is None else a + b for a, b in zip(expected, [p.grad for p in params])]
         optimizer.accumulate()
-        if k == 0:
-            for one, p in ((optimizer, params[1]), (twin, twins[1])):
-                one.state[p] = {name: 2 * state for name, state in one.state[p].items()}
-        elif k == 1:
-            for one, some in ((optimizer, params), (twin, twins)):
+        for some, one in both:
+            if k == 0:
+                one.state[some[1]] = {name: 2 * state for name, state in one.state[some[1]].items()}
+            elif k == 1:
                 one.add_param_group({"params": some[-1:], "weight_decay": 0.5, "maximize": True})
-        elif k == 2:
-            params[0].data = params[0].data.clone()
-            optimizer.param_groups[0]["maximize"] = twin.param_groups[0]["maximize"] = True
+            elif k == 2:
+                some[0].data = some[0].data.clone()
+                one.param_groups[0]["maximize"] = True
+            elif k == 3:  # one for another, and one more, in a group that there is
+                some[2], more = parameters(seed=2)[2:4]
+                some.append(more)
+                one.param_groups[0]["params"][2] = some[2]
+                one.param_groups[0]["params"].append(more)
+            elif k == 4 and lost == "some states":
+                del one.state[some[3]], one.state[some[4]]
+                one.state[some[0]].clear()
+            elif k == 4:
+                one.state.clear() if lost == "all" else setattr(one, "state", collections.defaultdict(dict))
+        if k == 3:
+            expected[2:3], expected[len(expected):] = [None], [None]
+    assert all(p.grad is None for p in params)
     optimizer.step()
     for p, e in zip(twins, expected):
         p.grad = e
     twin.step()
+    assert same(params, twins) and float(optimizer.grad_norm) == float(twin.grad_norm)
+    for some, one in both:  # the sums are gone
+        run(one, some, first=7)
+    assert same(params, twins) and float(optimizer.grad_norm) == float(twin.grad_norm)
+
+
+def test_states_that_are_refused_leave_the_sums():
+    params, twins = parameters(), parameters()
+    for some, refused in ((params, True), (twins, False)):
+        optimizer = pt.SGD(some, lr=1.0, guards=pt.Guards(limit=1e6), fp8=pt.Float8Weights())
+        run(optimizer, some)
+        give(some, 1)
+        optimizer.accumulate()
+        if refused:
+            with pytest.raises(ValueError, match="what state_dict"):
+                optimizer.load_state_dict({**optimizer.state_dict(), "fp8": {"scale": 3}})
+        give(some, 2)
+        optimizer.step()
     assert same(params, twins)
+
+
+def test_an_error_of_the_launch():
+    params, others = parameters(), parameters()
+    optimizer, other = pt.SGD(params, lr=1.0), pt.SGD(others, lr=1.0)
+    give(params, 0)
+    optimizer.accumulate()
+    run(other, others)
+    part, = optimizer._engine()._parts
+    part._handle = other._engine()._parts[0]._handle  # of a plan without accumulators
+    give(params, 1)
+    with pytest.raises(ptxgen.InvalidError, match="accumulator"):
+        optimizer.accumulate()
+    assert all(p.grad is not None for p in params)
 
 
 # ---- loss scaling

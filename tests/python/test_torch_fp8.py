@@ -4,6 +4,7 @@
 import copy
 import math
 import pickle
+import weakref
 
 import ptxgen
 import ptxgen.torch as pt
@@ -179,8 +180,19 @@ def test_a_parameter_that_comes_after_loading():
     again = made(params[:2])
     again.load_state_dict(saved)
     again.add_param_group({"params": params[2:]})
-    again.step()  # histories begin anew
+    before = copy.deepcopy(again.state_dict())
+    assert before["fp8"] == {}  # those of now have none yet
+    made([{"params": params[:2]}, {"params": params[2:]}]).load_state_dict(before)
+    others = [torch.nn.Parameter(p.detach().clone()) for p in params]
+    for p, q in zip(params, others):
+        q.grad = p.grad.clone()
+    never = made([{"params": others[:2]}, {"params": others[2:]}])
+    never.load_state_dict({name: value for name, value in before.items() if name != "fp8"})
+    for one in (again, never):
+        one.step()  # histories begin anew
     whole = again.state_dict()
+    for name, value in never.state_dict()["fp8"].items():
+        assert torch.equal(whole["fp8"][name], value)
     assert whole["fp8"]["scale"].numel() == len(wide(params)) > saved["fp8"]["scale"].numel()
     optimizer.add_param_group({"params": params[2:]})
     before = optimizer.state_dict()
@@ -193,6 +205,68 @@ def test_a_parameter_that_comes_after_loading():
     optimizer.step()
     for p in wide(params):
         assert float(optimizer.fp8[p].amax) == float(p.detach().abs().max())
+
+
+def test_parameters_that_are_frozen_go_on():
+    """As if they had no gradients."""
+    params, twins = parameters(), parameters()
+    optimizer, twin = (pt.AdamW(some, lr=0.05, fp8=pt.Float8Weights(history=3)) for some in (params, twins))
+    several = [(params, optimizer)]
+    for step in range(7):
+        if step == 2:
+            params[0].requires_grad_(False)
+            params[0].grad = twins[0].grad = None
+            several += [copy.deepcopy(several[0])]
+            more = parameters()
+            more[0].requires_grad_(False)
+            with torch.no_grad():
+                for p, q in zip(params, more):
+                    q.copy_(p)
+            several += [(more, pt.AdamW(more, lr=0.05, fp8=pt.Float8Weights(history=3)))]
+            several[2][1].load_state_dict(optimizer.state_dict())
+        elif step == 3:
+            for some, one in (*several, (twins, twin)):
+                one.fp8.cast()
+        elif step == 4:
+            for some, one in several:
+                one.load_state_dict(one.state_dict())
+        elif step == 5:
+            for some, one in several:
+                some[0].requires_grad_(True)
+        for some, one in (*several, (twins, twin)):
+            run(one, some if not 2 <= step < 5 else some[1:], first=step)
+        expected = twin.state_dict()["fp8"]
+        for some, one in several:
+            assert same(some, twins)
+            assert all(torch.equal(one.state_dict()["fp8"][name], expected[name]) for name in ("scale", "history"))
+            for p, q in zip(wide(some), wide(twins)):
+                assert torch.equal(one.fp8[p].codes.view(torch.uint8), twin.fp8[q].codes.view(torch.uint8))
+
+
+@pytest.mark.parametrize("how", ["cast", "load", "gradient"])
+def test_a_parameter_that_is_trained_from_now_on(how):
+    params = parameters()
+    params[0].requires_grad_(False)
+    fp8 = pt.Float8Weights(history=2)
+    optimizer = pt.SGD(params, lr=0.5, fp8=fp8)
+    run(optimizer, params[1:])
+    params[0].requires_grad_(True)
+    assert fp8.state_dict()["scale"].numel() == len(wide(params)) - 1
+    fp8.load_state_dict(fp8.state_dict())
+    memory, = (weakref.ref(table.amax) for table in fp8.tables())
+    given = {"scale": torch.full((len(wide(params)),), 3.0, device=DEVICE),
+             "history": torch.full((2, len(wide(params))), 100.0, device=DEVICE)}
+    if how == "cast":
+        fp8.cast()
+    elif how == "load":
+        fp8.load_state_dict(given)
+        assert same([fp8.state_dict()["history"]], [given["history"]])
+    assert memory() is not None  # the plan is for it
+    run(optimizer, params if how == "gradient" else params[1:], first=1)
+    assert memory() is None and fp8.state_dict()["scale"].numel() == len(wide(params))
+    for p in wide(params):
+        assert float(fp8[p].amax) == float(p.detach().abs().max())
+        assert how != "load" or float(fp8[p].scale_inv) == float(1 / torch.tensor(3.0))
 
 
 def test_what_is_refused():

@@ -77,6 +77,9 @@ class Engine:
         self.detects = False  # a GradScaler asks for found_inf
         self.asked = False  # and of the step that comes next
         self._sums: Optional[Sums] = None  # since the first accumulate()
+        # Parameters that have sums, by identity: those of plans that are gone, and whether those of `_parts` have some.
+        self._summed: Dict[int, Tensor] = {}
+        self._adds = False
 
     @property
     def has_sums(self) -> bool:
@@ -95,8 +98,8 @@ class Engine:
 
     def _settings(self, owner: Any, groups: List[Any]) -> Tuple[Any, ...]:
         return (self._needs_norm(owner), self._sums is not None, owner.process_group, owner.seed,
-                owner.state_dtype, owner.guards, owner.obey, owner.reports, owner.fp8,
-                owner.qk_clip, _kinds(owner, groups))
+                owner.state_dtype, owner.guards, owner.obey, owner.reports,
+                owner.fp8, getattr(owner.fp8, "placings", 0), owner.qk_clip, _kinds(owner, groups))
 
     def _needs_norm(self, owner: Any) -> bool:
         return self._sums is not None or self.detects or _takes_norm(owner)
@@ -117,6 +120,7 @@ class Engine:
             _check_scaler(owner)
         used = self._look(owner)
         self._run(owner)
+        self._summed, self._adds = {}, False
         del used  # not before
 
     def accumulate(self, owner: Any) -> None:
@@ -127,6 +131,7 @@ class Engine:
         if self._sums is None:
             self._sums = Sums()
         used = self._look(owner, False)
+        self._adds = True
         for part in self._parts:
             stream = part.device.stream()
             self._note_capture(part)
@@ -264,6 +269,9 @@ class Engine:
             _fp8.check(owner.fp8)
             owner.fp8.bind(owner)
             owner.fp8.place(owner)
+        if self._adds:
+            self._summed.update((id(p), p) for part in self._parts for p in part.parameters)
+            self._adds = False
         items, at = self._items(owner, groups, params, grads)
         norm = self._needs_norm(owner)
         # The gradients are placed as the parameters are, or will be: _usable(). Of all parameters, since
@@ -314,7 +322,8 @@ class Engine:
 
     def _items(self, owner: Any, groups: List[Any], params: List[Tensor],
                grads: List[Any]) -> Tuple[List[Item], List[int]]:
-        """The parameters that have a gradient or had one, with their states, and their places."""
+        """The parameters that have a gradient or had one, with their states, and their places. Those that have sums
+        are among them, whatever became of their states."""
         items: List[Item] = []
         at: List[int] = []
         names = list(chain.from_iterable(_names(group) for group in groups))
@@ -325,7 +334,7 @@ class Engine:
                 raise ValueError(f"parameter {k} is parameter {seen[id(parameter)]} again")
             seen[id(parameter)] = k
             entry = owner.state.get(parameter)
-            if grads[k] is None and not entry:
+            if grads[k] is None and not entry and id(parameter) not in self._summed:
                 continue
             given = names[k]
             name = k if given is None else zlib.crc32(given.encode())

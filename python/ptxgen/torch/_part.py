@@ -173,7 +173,9 @@ class Part:
         self.rates = [Rate(owner.param_groups[g]["lr"], device) for g in self.groups]
         rows = self._rows(owner)
         self.clips = entries_of(owner.qk_clip, items, rows, self.starts)
-        self.factors = [one.factors for one in owner.qk_clip]  # stay as long as the plan
+        # Stay as long as the plan.
+        self.factors = [one.factors for one in owner.qk_clip]
+        self.tables = [] if owner.fp8 is None else owner.fp8.tables()
         self.key = PlanKey(device, norm, phases, owner.seed, self.groups,
                             tuple(owner._rule(owner.param_groups[g]) for g in self.groups),
                             tuple(rate.address for rate in self.rates), (owner.guards, owner.obey), owner.reports,

@@ -139,9 +139,13 @@ class Float8Weights:
         that are no powers of two), "te_ue8m0" (its default, powers of two), "deepgemm", "deepgemm_ue8m0". The byte of
         a power of two is scale_inv.view(torch.int32) >> 23. docs/steps.md has the formulas.
 
-    One object is for one optimizer. Nothing waits for the GPU. Over ranks the largest magnitudes are those of whole
-    parameters, by one all-reduce of all: every rank calls step() and cast(). state_dict() of the optimizer has the
-    scales and their history."""
+    One object is for one optimizer. Nothing waits for the GPU. A parameter that is frozen later (requires_grad) stays.
+    Over ranks the largest magnitudes are those of whole parameters, by one all-reduce of all: every rank calls step()
+    and cast(). state_dict() of the optimizer has the scales and their history."""
+
+    placings = 0  # how often the tables became others, or are to become others: plans are for those of one placing
+    _frozen: Sequence[Tensor] = ()  # what has something without tables, and is frozen: in a copy, in what was loaded
+    _placed: Sequence[Tensor] = ()  # all of the optimizer's when place() looked
 
     def __init__(self, format: Float8Format = "e4m3", *, parameters: Optional[Iterable[Tensor]] = None, copies: bool = True,
                  transposed: bool = False, history: int = 16, margin: int = 0, most_recent: bool = False,
@@ -199,28 +203,45 @@ class Float8Weights:
             raise RuntimeError("this Float8Weights is no optimizer's yet: make one with fp8=")
         return owner
 
+    @staticmethod
+    def _every(owner: Any) -> List[Tensor]:
+        return [p for group in owner.param_groups for p in group["params"]]
+
     def _parameters(self, owner: Any) -> List[Tensor]:
         """Those of the optimizer that it has something of."""
-        every = [p for group in owner.param_groups for p in group["params"]]
-        known = set(map(id, every))
+        known = set(map(id, self._every(owner)))
         for k, p in enumerate(self._chosen or ()):
             if id(p) not in known:
                 raise ValueError(f"parameters[{k}] of Float8Weights, of shape {tuple(p.shape)}, is none of the "
                                  "optimizer's")
             if self.blocks is not None and why_not(p) is not None:
                 raise ValueError(f"parameters[{k}] of Float8Weights, of shape {tuple(p.shape)}: {why_not(p)}: leave it out")
+        return self._wanted(owner)
+
+    def _wanted(self, owner: Any) -> List[Tensor]:
+        """_parameters(), with no look at those that were chosen. What has become frozen stays."""
+        every = self._every(owner)
+        rows = {id(p) for ps in (*(table.parameters for table in self.tables()), self._frozen) for p in ps}
         chosen = None if self._chosen is None else set(map(id, self._chosen))
+        asked = [p for p in every if p.requires_grad or id(p) in rows]
         if self.blocks is not None and chosen is None:
-            return [p for p in every if p.requires_grad and why_not(p) is None]
-        return [p for p in every if p.requires_grad and (p.dim() >= 2 if chosen is None else id(p) in chosen)]
+            return [p for p in asked if why_not(p) is None]
+        return [p for p in asked if (p.dim() >= 2 if chosen is None else id(p) in chosen)]
+
+    def tables(self) -> List[Any]:
+        return [*self._tables.values(), *self._block_tables.values()]
 
     # ---- what plans are given
 
     def place(self, owner: Any) -> None:
         """Tables for the parameters of now, with what follows from the weights as they are. All ranks call it."""
         wanted = self._parameters(owner)
-        if self._are_of(wanted):
+        if self._loaded is not None and self._loaded["scale"].numel() != len(wanted):
+            self._loaded = None  # parameters have come since, or gone
+        self._placed = self._every(owner)
+        if self._loaded is None and self._are_of(wanted):
             return
+        self.placings, self._frozen = self.placings + 1, ()
         if self.blocks is not None:
             self._block_tables = {place: BlockTable(self, mine, _device.of(place))
                                   for place, mine in self._by_device(wanted).items()}
@@ -230,15 +251,18 @@ class Float8Weights:
         self._tables = {place: _Table(self, mine, _device.of(place))
                         for place, mine in self._by_device(wanted).items()}
         loaded, self._loaded = self._loaded, None
-        if loaded is not None and loaded["scale"].numel() != len(wanted):
-            loaded = None  # parameters have come since, or gone
         self._refresh(loaded)
         self._set_views()
 
     def _are_of(self, wanted: Sequence[Tensor]) -> bool:
         """Whether the tables are those of the parameters that are wanted now."""
-        tables: Iterable[Any] = (self._tables if self.blocks is None else self._block_tables).values()
-        return [id(p) for table in tables for p in table.parameters] == list(map(id, self._ordered(wanted)))
+        return [id(p) for table in self.tables() for p in table.parameters] == list(map(id, self._ordered(wanted)))
+
+    def _fit(self, owner: Any) -> bool:
+        """Whether there are tables that go on. Those of parameters that are trained from now on come with their first
+        gradients."""
+        return bool(self._tables) and (owner is None or self._are_of(self._wanted(owner))
+                                       or list(map(id, self._every(owner))) == list(map(id, self._placed)))
 
     @staticmethod
     def _by_device(parameters: Sequence[Tensor]) -> Dict[torch.device, List[Tensor]]:
@@ -359,10 +383,10 @@ class Float8Weights:
 
     def state_dict(self) -> Dict[str, Tensor]:
         """Scales and histories, for checkpoints: equal on all ranks."""
-        owner = self.owner
-        if not self._tables:
-            return dict(self._loaded or {})
-        if owner is not None and not self._are_of(self._parameters(owner)):
+        owner, loaded = self.owner, self._loaded
+        if loaded is not None and (owner is None or loaded["scale"].numel() == len(self._wanted(owner))):
+            return dict(loaded)
+        if not self._fit(owner):
             return {}  # the next step begins histories anew
         tables = list(self._tables.values())
         first = tables[0].scale.device
@@ -385,19 +409,27 @@ class Float8Weights:
         if not bool(((scale > 0) & scale.isfinite()).all()):
             raise ValueError("fp8: a scale of the state is 0, negative or not finite")
         owner = self.owner
-        if owner is not None:
-            wanted = self._parameters(owner)
-            if scale.numel() != len(wanted):
-                raise ValueError(f"fp8: the state has {scale.numel()} parameters, and this has {len(wanted)}")
-            if not self._are_of(wanted):
-                self._tables = {}
-        if not self._tables:
+        if not self._fit(owner) or scale.numel() != sum(len(table.parameters) for table in self.tables()):
+            if owner is not None:
+                self._check_count(owner, scale.numel())
             self._loaded = {"scale": scale.clone(), "history": history.clone()}
+            self.placings += 1
             return
+        self._loaded = None
         with torch.no_grad():
             self._take({"scale": scale, "history": history})
             for table in self._tables.values():
                 table.cast()
+
+    def _check_count(self, owner: Any, count: int) -> None:
+        """Whether a state has as many parameters as this, or as this had before some were frozen."""
+        wanted = len(self._parameters(owner))
+        if count == wanted:
+            return
+        before, self._frozen = self._frozen, [p for p in self._every(owner) if not p.requires_grad]
+        if count != len(self._wanted(owner)):
+            self._frozen = before
+            raise ValueError(f"fp8: the state has {count} parameters, and this has {wanted}")
 
     def _take(self, state: Mapping[str, Tensor]) -> None:
         at = 0
@@ -410,7 +442,10 @@ class Float8Weights:
 
     def __getstate__(self) -> Dict[str, Any]:
         loaded = {name: value.cpu() for name, value in self.state_dict().items()} or None
-        return {**self.__dict__, "_owner": None, "_group": None, "_tables": {}, "_block_tables": {}, "_views": [], "_loaded": loaded}
+        owner = self.owner
+        frozen = self._frozen if owner is None else [p for p in self._wanted(owner) if not p.requires_grad]
+        return {**self.__dict__, "_owner": None, "_group": None, "_tables": {}, "_block_tables": {}, "_views": [],
+                "_loaded": loaded, "_frozen": frozen, "_placed": ()}
 
     def __repr__(self) -> str:
         if self.blocks is not None:

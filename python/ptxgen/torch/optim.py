@@ -466,6 +466,7 @@ class Stepped(torch.optim.Optimizer):
         before = {key: self.__dict__[key] for key in ("state", "param_groups")}
         guards = None if self.guards is None or "guards" not in state_dict else self.guards
         of_guards = None if guards is None else guards.state_dict()
+        before["_ptxgen_engine"] = self._engine()  # it has the sums
         try:
             self._load(state_dict)
             if guards is not None:
