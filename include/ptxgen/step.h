@@ -165,7 +165,7 @@ struct ptx_step_tensor {
     /// that makes the codes makes these, too.
     CUdeviceptr fp8_transposed;
     uint64_t fp8_columns; ///< with fp8_transposed or fp8_blocks: of the matrix, of which `count` is
-                          ///< a multiple. 0 without fp8
+                          ///< a multiple. Else it is not read
     /// Codes with a scale a block, in place of one for the tensor: see "codes in blocks" below.
     ptx_fp8_blocks fp8_blocks;
     ptx_fp8_scaling fp8_scaling; ///< with fp8_blocks: how a block's scale follows from its largest

@@ -182,8 +182,7 @@ static ptx_status check_copies(size_t t, const struct ptx_step_tensor *tensor)
     } of_copy[] = { { "fp8_scale", tensor->fp8_scale != 0 },
                     { "fp8_scale_inv", tensor->fp8_scale_inv != 0 },
                     { "fp8_transposed", tensor->fp8_transposed != 0 },
-                    { "fp8_blocks", tensor->fp8_blocks != 0 },
-                    { "fp8_columns", tensor->fp8_columns != 0 } };
+                    { "fp8_blocks", tensor->fp8_blocks != 0 } };
 
     if ((unsigned)tensor->fp8_format > PTX_FP8_E5M2)
         return ptxd_fail(PTX_ERROR_INVALID, "tensor %zu: fp8_format is %d; there are %d to %d", t,

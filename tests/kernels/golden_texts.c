@@ -388,7 +388,7 @@ static void check_copy_plans(struct golden *g)
                                        .amax = leaves == 1 ? 0 : 4,
                                        .fp8 = leaves ? 8 : 0,
                                        .fp8_transposed = leaves == 2 && !format ? 16 : 0,
-                                       .fp8_columns = leaves ? 64 : 0,
+                                       .fp8_columns = 64,
                                        .fp8_scale = leaves ? 4 : 0,
                                        .fp8_format = leaves == 2 ? PTX_FP8_E5M2 : PTX_FP8_E4M3 },
             adamw, (struct ptx_step_params) { 0 }, "%s_format%u", names[leaves], format);

@@ -260,7 +260,7 @@ TEST(test_targets_of_step)
             tensors[f].amax = variant % 2 ? 4 : 0;
             tensors[f].fp8 = tensors[f].fp8_scale = variant / 3 % 2 ? 8 : 0;
             tensors[f].fp8_transposed = variant / 12 % 2 ? tensors[f].fp8 : 0;
-            tensors[f].fp8_columns = tensors[f].fp8 ? tensors[f].count : 0;
+            tensors[f].fp8_columns = tensors[f].count;
             if (variant / 24 % 2 && tensors[f].fp8) {
                 tensors[f].fp8_blocks = (ptx_fp8_blocks)(1 + variant % 2);
                 tensors[f].fp8_scale_inv = 16;

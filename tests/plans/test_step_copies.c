@@ -288,8 +288,6 @@ TEST(test_refused)
     expect_no_step(&params, "tensor 0's fp8 and tensor 0's fp8_transposed overlap");
     t->fp8 = t->fp8_scale = t->fp8_scale_inv = 0;
     expect_no_step(&params, "tensor 0: fp8_transposed is given, and fp8 is not");
-    t->fp8_transposed = 0;
-    expect_no_step(&params, "tensor 0: fp8_columns is given, and fp8 is not");
     *t = valid;
     REFUSED("tensor 0: fp8_format is 2; there are 0 to 1", t->fp8_format = (ptx_fp8)2);
     REFUSED("tensor 0's amax", t->amax += 2);
