@@ -203,8 +203,12 @@ static ptx_status check_again(const char *name, const char *first, const char *s
     if (!line)
         return PTX_OK;
     place_at(second, line, place, sizeof place);
-    return ptxd_fail(PTX_ERROR_INVALID, "%srule %s: %s " PTXK_OWN_OTHER_CODE, place, name,
-                     function_at(second, line));
+    return ptxd_fail(
+        PTX_ERROR_INVALID,
+        "%srule %s: %s writes other code when it is called again: it is called several "
+        "times, and must write the same each time; what changes its code belongs in "
+        "user, with a rule for each",
+        place, name, function_at(second, line));
 }
 
 // A copy of a rule, which is noted again when it is written.
@@ -215,9 +219,8 @@ static void own_copy(const struct ptx_rule *rule, struct ptxk_own_rule *own)
     own->rule.scalar = own->scalar;
 }
 
-// Calls functions of C again, which may keep something from one call to another; and notes what
-// they write, for plans to compare.
-static ptx_status try_again(struct ptx_rule *rule, const char *text)
+// Calls functions of C again, which may keep something from one call to another.
+static ptx_status try_again(const struct ptx_rule *rule, const char *text)
 {
     ptx_builder *second = new_builder(), *apart = new_builder();
     ptx_status status = PTX_OK;
@@ -231,7 +234,6 @@ static ptx_status try_again(struct ptx_rule *rule, const char *text)
         own_copy(rule, &own);
         ptxk_own_rule_emit_apart(apart, &own);
         finished(apart, &status);
-        memcpy(rule->own.code, own.code, sizeof own.code);
     }
     ptx_builder_destroy(&second);
     ptx_builder_destroy(&apart);

@@ -194,7 +194,7 @@ def test_parameters_of_a_constructor(cls, parameter, options, message, monkeypat
 def test_help_of_muon():
     text = pydoc.plain(pydoc.render_doc(pt.Muon))
     assert "agc: adaptive" not in text and "agc: adaptive" in pydoc.plain(pydoc.render_doc(pt.AdamW))
-    assert "After a step grad_norm and found_inf" in text and "agc and maximize are refused" in text
+    assert "After a step grad_norm and found_inf" in text and "agc is refused, and so is maximize" in text
 
 
 def sparse(g):

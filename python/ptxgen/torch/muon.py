@@ -79,7 +79,8 @@ class Muon(Stepped):
         stepped in windows, with the same bits. None, the default: all at once. Not for matrices over ranks.
 
     Groups may have heads, uncovered, of_3d and in_by_out, too. Of the following, state_dtype "8bit", "f16" and "24bit" are
-    for groups with use_muon=False alone; agc and maximize are refused. docs/muon.md is the guide.""" + _ARGUMENTS.replace(
+    for groups with use_muon=False alone; agc is refused, and so is maximize of matrices.
+    docs/muon.md is the guide.""" + _ARGUMENTS.replace(
         _units.HELP, "").replace(_WITH_NORM, "After a step grad_norm and found_inf are on the device.")
 
     _names = ("momentum_buffer", "exp_avg", "exp_avg_sq")

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "own_code.h"
 #include "own_flow.h"
 
 static const char within[] = "a rule";
@@ -20,7 +19,6 @@ struct context {
     const struct ptxk_own_rule *own;
     const ptx_val *c;
     uint32_t divisors; // bits: the coefficients by which it divided
-    struct ptxk_own_code code;
 };
 
 uint32_t ptxk_own_rule_place(const char *name)
@@ -105,9 +103,7 @@ static void mark_absent(ptx_val *x, uint32_t count, uint32_t first)
 static void made(void *context, ptx_val result, ptx_opcode op, const ptx_val *operands)
 {
     struct ptxk_flow *flow = ((struct context *)context)->flow;
-    const unsigned count = (unsigned)strlen(strchr(ptx_op_get_info(op)->shape, '=') + 1);
 
-    ptxk_own_code_made(&((struct context *)context)->code, result, op, operands, count);
     if (flow)
         ptxk_flow_made(flow, result, op, operands);
 }
@@ -275,11 +271,6 @@ static void once(ptx_builder *b, struct ptxk_step_clock *clock, ptx_val *c)
         clock->state[k] = given(b, rule, "once", own.new_state[k], PTX_F64, "new_state", k, NULL);
     none_more(b, rule, "once", own.new_state, rule->clock_states, PTX_RULE_MAX_CLOCK_STATES,
               "new_state", "clock state");
-    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
-        ptxk_own_code_set(&context.code, k, own.c[k]);
-    for (uint32_t k = 0; k < rule->clock_states; k++)
-        ptxk_own_code_set(&context.code, k, own.new_state[k]);
-    ptxk_own_code_check(b, rule, PTXK_OWN_ONCE, NULL, context.code.hash);
     coefficients(b, rule, "once", own.c, c);
     if (rule->own->first_at < PTX_RULE_MAX_COEFFICIENTS) {
         ptx_comment(b, "whether states start as the parameter");
@@ -336,10 +327,6 @@ static void updated(ptx_builder *b, const ptx_val *c, struct ptxk_step_element *
               "state");
     for (uint32_t k = 0; k < PTX_RULE_MAX_SUMS; k++)
         not_for(b, rule, "update", own.term[k], "a term", "reduce");
-    ptxk_own_code_set(&context->code, PTX_STEP_MAX_STATES, own.new_p);
-    for (uint32_t k = 0; k < rule->states; k++)
-        ptxk_own_code_set(&context->code, k, own.new_state[k]);
-    ptxk_own_code_check(b, rule, PTXK_OWN_UPDATE, c, context->code.hash);
 }
 
 static void update(ptx_builder *b, uint32_t options, const ptx_val *c, struct ptxk_step_element *e)
@@ -380,9 +367,6 @@ static void reduce(ptx_builder *b, uint32_t options, const ptx_val *c, struct pt
         term[k] = given(b, e->rule, "reduce", own.term[k], PTX_F32, "term", k, NULL);
     none_more(b, e->rule, "reduce", own.term, e->rule->sums, PTX_RULE_MAX_SUMS, "term", "sum");
     not_for(b, e->rule, "reduce", own.new_p, "new_p", "update");
-    for (uint32_t k = 0; k < e->rule->sums; k++)
-        ptxk_own_code_set(&context.code, k, own.term[k]);
-    ptxk_own_code_check(b, e->rule, PTXK_OWN_REDUCE, c, context.code.hash);
 }
 
 static void of_sums(ptx_builder *b, const struct ptxk_step_rule *rule, const ptx_val *sum,
@@ -406,10 +390,6 @@ static void of_sums(ptx_builder *b, const struct ptxk_step_rule *rule, const ptx
                                    "rule %s: of_sums sets c[%" PRIu32
                                    "], which once has set: take another entry",
                                    rule->name, k);
-    for (uint32_t k = 0; k < PTX_RULE_MAX_COEFFICIENTS; k++)
-        if (c[k].type == PTX_NONE && own.c[k].type != PTX_NONE)
-            ptxk_own_code_set(&context.code, k, own.c[k]);
-    ptxk_own_code_check(b, rule, PTXK_OWN_OF_SUMS, c, context.code.hash);
     coefficients(b, rule, "of_sums", own.c, c);
 }
 
@@ -461,10 +441,8 @@ ptx_val ptxk_own_rule_power(ptx_builder *b, ptx_val x, ptx_val t)
 {
     struct ptx_restriction before;
 
-    struct context *context = context_of(b, &before);
+    (void)context_of(b, &before);
     ptx_val power = ptxk_step_power(b, x, t);
-    if (context)
-        ptxk_own_code_made(&context->code, power, PTX_OP_NONE, (ptx_val[]) { x, t }, 2);
     ptx_builder_restrict(b, before);
     return power;
 }
@@ -554,8 +532,6 @@ ptx_val ptxk_own_rule_div(ptx_builder *b, ptx_val x, ptx_val y)
     }
     ptx_val quotient =
         context && context->quick && is_f32 ? flowing_quotient(b, context, x, y) : ptx_div(b, x, y);
-    if (context)
-        ptxk_own_code_made(&context->code, quotient, PTX_OP_div, (ptx_val[]) { x, y }, 2);
     ptx_builder_restrict(b, before);
     return quotient;
 }
@@ -570,8 +546,6 @@ ptx_val ptxk_own_rule_sqrt(ptx_builder *b, ptx_val x)
         context->divides = true;
     root = context && context->quick && x.type == PTX_F32 ? flowing_root(b, context, x)
                                                           : ptx_sqrt(b, x);
-    if (context)
-        ptxk_own_code_made(&context->code, root, PTX_OP_sqrt, &x, 1);
     ptx_builder_restrict(b, before);
     return root;
 }

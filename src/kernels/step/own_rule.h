@@ -5,20 +5,6 @@
 
 #include "step.h"
 
-// The functions, in the order in which a step calls them.
-enum ptxk_own_function {
-    PTXK_OWN_ONCE,
-    PTXK_OWN_REDUCE,
-    PTXK_OWN_OF_SUMS,
-    PTXK_OWN_UPDATE,
-    PTXK_OWN_FUNCTIONS
-};
-
-// What a message says behind the function's name.
-#define PTXK_OWN_OTHER_CODE                                                                        \
-    "writes other code when it is called again: it is called several times, and must write the "   \
-    "same each time; what changes its code belongs in user, with a rule for each"
-
 struct ptxk_own_rule {
     struct ptxk_step_rule rule; // its `own` is this
     struct ptx_rule_params params;
@@ -32,9 +18,6 @@ struct ptxk_own_rule {
     // starts as the parameter, or it is not known yet.
     uint32_t first_at;
     uint64_t serial; // tells rules of one name and version apart
-    // What the functions wrote when they were first called apart (own_code.h), as every call must
-    // write; 0: not known, or a program. `noted`: the calls under way say it; else NULL.
-    uint64_t code[PTXK_OWN_FUNCTIONS], *noted;
 };
 
 // Sets `rule` from params that are in range, but for what ptxk_own_rule_emit() finds.
@@ -44,8 +27,7 @@ void ptxk_own_rule_set(struct ptxk_own_rule *own);
 // of the builder.
 void ptxk_own_rule_emit(ptx_builder *b, struct ptxk_own_rule *own);
 // Writes an entry for each function, as plans do, for the errors of a function that uses what
-// another one made, and notes what each writes. `own` has been written by ptxk_own_rule_emit(); it
-// is changed.
+// another one made. `own` has been written by ptxk_own_rule_emit(); it is changed.
 void ptxk_own_rule_emit_apart(ptx_builder *b, struct ptxk_own_rule *own);
 
 // The functions of a rule that is a program, whose `user` it is. It has passed the checks of

@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+// In the order in which a step calls them.
+enum function { ONCE, REDUCE, OF_SUMS, UPDATE };
+
 static void write_once(ptx_builder *b, const struct ptxk_own_rule *own, ptx_val *c)
 {
     struct ptxk_step_clock clock = { .rule = &own->rule };
@@ -18,8 +21,8 @@ static void write_once(ptx_builder *b, const struct ptxk_own_rule *own, ptx_val 
 }
 
 // One of the others, with its own loads of the coefficients that are set.
-static void write_other(ptx_builder *b, const struct ptxk_own_rule *own,
-                        enum ptxk_own_function function, ptx_val *c)
+static void write_other(ptx_builder *b, const struct ptxk_own_rule *own, enum function function,
+                        ptx_val *c)
 {
     enum { P = PTX_RULE_MAX_COEFFICIENTS, G, STATE };
     const struct ptxk_step_rule *rule = &own->rule;
@@ -40,9 +43,9 @@ static void write_other(ptx_builder *b, const struct ptxk_own_rule *own,
     for (uint32_t k = 0; k < rule->states; k++)
         if (!rule->state[k].output)
             e.state[k] = ptx_load(b, values, STATE + k);
-    if (function == PTXK_OWN_REDUCE)
+    if (function == REDUCE)
         rule->reduce(b, 0, c, &e, term);
-    else if (function == PTXK_OWN_OF_SUMS)
+    else if (function == OF_SUMS)
         rule->of_sums(b, rule, sum, c);
     else
         rule->update(b, 0, c, &e);
@@ -56,17 +59,15 @@ void ptxk_own_rule_emit_apart(ptx_builder *b, struct ptxk_own_rule *own)
 
     own->divisors = own->reciprocals = 0;
     own->first_at = PTX_RULE_MAX_COEFFICIENTS;
-    own->noted = own->code;
-    for (int k = PTXK_OWN_ONCE; k < PTXK_OWN_FUNCTIONS; k++) {
-        if ((k == PTXK_OWN_REDUCE || k == PTXK_OWN_OF_SUMS) && !own->rule.sums)
+    for (int k = ONCE; k <= UPDATE; k++) {
+        if ((k == REDUCE || k == OF_SUMS) && !own->rule.sums)
             continue;
         snprintf(name, sizeof name, "%s_%s", own->rule.name, names[k]);
         ptx_entry (b, name, .block = { 32 }) {
-            if (k == PTXK_OWN_ONCE)
+            if (k == ONCE)
                 write_once(b, own, c);
             else
-                write_other(b, own, (enum ptxk_own_function)k, c);
+                write_other(b, own, (enum function)k, c);
         }
     }
-    own->noted = NULL;
 }
