@@ -302,9 +302,10 @@ static void read_rest(ptx_builder *b, struct tile *to)
     *to = t;
 }
 
-static ptx_val taken_at(ptx_builder *b, const void *of, ptx_val row, ptx_val along)
+ptx_val ptxk_muon_taken_at(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val row,
+                           ptx_val along)
 {
-    const struct tile *t = of;
+    const struct tile *t = from->tile;
     ptx_val place = place_of(b, t, row, ptx_shr(b, along, 3));
     ptx_val within = ptx_mul(b, ptx_and(b, along, 7), 2);
 
@@ -320,9 +321,7 @@ struct ptxk_muon_taken ptxk_muon_taken_of(const struct tile *t, ptx_val taken)
                                       .column = t->column,
                                       .tid = t->tid,
                                       .side = t->shape->side,
-                                      .threads = MUON_THREADS,
-                                      .at = taken_at,
-                                      .of = t };
+                                      .tile = t };
 }
 
 static void write_tile(ptx_builder *b, const struct tile *t)

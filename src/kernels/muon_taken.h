@@ -5,18 +5,21 @@
 
 #include "muon.h"
 
+struct tile;
+
 struct ptxk_muon_taken {
     ptx_val taken;         // u32: 1 + the tensor
     ptx_val rows, columns; // u32: of the matrix
     ptx_val row, column;   // u32: the first that is here
     ptx_val tid;           // u32
     unsigned side;         // rows and columns that are here, at most
-    unsigned threads;      // of the block
-    // Where 4 elements of a row are, both counted from the first here: u32, an address in shared
-    // memory. `along`: a multiple of 4.
-    ptx_val (*at)(ptx_builder *b, const void *of, ptx_val row, ptx_val along);
-    const void *of;
+    const struct tile *tile;
 };
+
+// Where 4 elements of a row are, both counted from the first here: u32, an address in shared
+// memory. `along`: a multiple of 4.
+ptx_val ptxk_muon_taken_at(ptx_builder *b, const struct ptxk_muon_taken *from, ptx_val row,
+                           ptx_val along);
 
 // What takes them, and what it does ahead, while they are computed. All threads execute both, and
 // none may end the kernel.

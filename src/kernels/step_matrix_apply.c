@@ -340,7 +340,7 @@ static struct ptxk_matrix_tile taken_tile(ptx_builder *b, const struct ptxk_muon
     ptx_val along = ptx_mul(b, ptx_and(b, t->tid, vectors - 1), LANES);
     m.along = ptx_bitcast(b, PTX_S32, along);
     m.begin = ptx_bitcast(b, PTX_S32, ptx_shr(b, t->tid, ptxk_log2(vectors)));
-    m.stride = ptx_s32((int32_t)(t->threads / vectors));
+    m.stride = ptx_s32((int32_t)(MUON_THREADS / vectors));
     m.rows = t->rows;
     m.columns = ptx_bitcast(b, PTX_S32, t->columns);
     m.regular = ptx_eq(b, ptx_and(b, t->columns, LANES - 1), 0);
@@ -379,7 +379,7 @@ void ptxk_matrix_taken_prefetch(ptx_builder *b, const struct ptxk_tile *s, ptx_p
     ptx_ptr p = ptx_ptr_from(b, type, PTX_SPACE_GLOBAL, at);
     ptx_val right = ptx_mad(b, ptx_and(b, t->tid, lines - 1), line, t->column);
     ptx_val first = ptx_shr(b, t->tid, ptxk_log2(lines));
-    ptx_for (b, k, first, ptx_u32(t->side), t->threads / lines) {
+    ptx_for (b, k, first, ptx_u32(t->side), MUON_THREADS / lines) {
         ptx_val row = ptx_add(b, t->row, k), is_row = ptx_lt(b, row, t->rows);
         ptx_if (b, ptx_and(b, is_row, ptx_lt(b, right, t->columns))) {
             ptx_val before = ptx_mul_wide(b, row, t->columns);
@@ -393,7 +393,7 @@ static ptx_ptr taken_at(ptx_builder *b, const void *of, const struct ptxk_matrix
 {
     const struct ptxk_muon_taken *from = of;
     ptx_val along = ptx_bitcast(b, PTX_U32, m->along);
-    ptx_val at = from->at(b, from->of, ptx_bitcast(b, PTX_U32, row), along);
+    ptx_val at = ptxk_muon_taken_at(b, from, ptx_bitcast(b, PTX_U32, row), along);
 
     return ptx_ptr_from(b, PTX_F16, PTX_SPACE_SHARED, at);
 }

@@ -200,8 +200,7 @@ void ptxk_step_qk_factors(ptx_builder *b, const struct ptxk_tile *s, ptx_val i, 
                           ptx_val factor[PTXK_LANES]);
 ptx_val ptxk_step_qk_multiply(ptx_builder *b, const struct ptxk_tile *s, ptx_val p, ptx_val factor);
 
-// ---- what kernels have in common (step_apply.c)
-// ---------------------------------------------------
+// ---- what kernels have in common (step_apply.c) -------------------------------------------------
 
 struct ptxk_tile_vector;
 
