@@ -3,14 +3,18 @@
 """Whole steps of Muon: ptxgen.torch.Muon beside a batched form by hand (clip, momentum, Newton-Schulz with bmm in bf16
 over the matrices of a shape, update), each in one CUDA graph, and torch.optim.Muon as it is, over four sets of matrices.
 
-    bench/muon_step.py BUILD [-o FILE] [--only NAME] [--torch] [--peers] [--samples N] [--windows N]
+    bench/muon_step.py BUILD [-o FILE] [--only NAME] [--alone] [--launches] [--peers] [--package] [--torch]
+                        [--samples N] [--windows N]
 
-FILE receives lines of JSON. --peers adds two forms by hand: with products in the Gram form in f16, and the form in bf16
-through torch.compile, whose first step (the compilation) is printed; and the form by hand with the orthogonalization of
-the package gram_newton_schulz, compiled, where Python finds it: its torch path, and its kernels where their packages are
-installed. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a
-step. Before a set is timed, its first step is compared with that of the form by hand. --windows measures, instead of all
-that, the step with all matrices at once and in about N windows. Needs a GPU.
+FILE receives lines of JSON. NAME may be parts of the names of several sets, with commas between them. --alone leaves out
+the form by hand. --launches counts the launches of a step of ours, as the profiler sees them, over each set and over all
+sets together. --peers adds two forms by hand: with products in the Gram
+form in f16, and the form in bf16 through torch.compile, whose first step (the compilation) is printed; and what --package
+adds: the form by hand with the orthogonalization of the package gram_newton_schulz, compiled, where Python finds it: its
+torch path, and its kernels where their packages are installed, which multiply matrices of 256 rows and more. The kernels
+that ran are counted. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a step.
+Before a set is timed, its first step is compared with that of the form by hand. --windows measures, instead of all that,
+the step with all matrices at once and in about N windows. Needs a GPU.
 """
 import argparse
 import math
@@ -113,15 +117,29 @@ def in_windows(params, heads, windows):
     return works, {name: {"launches": plan.launches, "workspace": plan.workspace} for name, plan in plans.items()}
 
 
-def apart(shapes, heads):
+def apart(shapes, heads, function=None):
     """The first step of both, from the same weights: the distance of the ways, against their length."""
     one, other = parameters(shapes), parameters(shapes)
     starts = [p.detach().clone() for p in one]
     ours(one, heads).step()
-    ByHand(other, heads).step()
+    ByHand(other, heads, function=function).step()
     far = sum(float((p - q).double().square().sum()) for p, q in zip(one, other))
     way = sum(float((q - s).double().square().sum()) for q, s in zip(other, starts))
     return math.sqrt(far / way)
+
+
+def kernels_of(step):
+    """{name: launches} of kernels in a step, as the profiler sees them."""
+    activities = [torch.profiler.ProfilerActivity.CUDA]
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=activities) as profile:
+        step()
+        torch.cuda.synchronize()
+    counts = {}
+    for event in profile.events():
+        if event.device_type == torch.autograd.DeviceType.CUDA and not event.name.startswith(("Memcpy", "Memset")):
+            counts[event.name] = counts.get(event.name, 0) + 1
+    return counts
 
 
 def torchs(params, heads):
@@ -146,36 +164,69 @@ def compiled(shapes, heads):
 def packages(shapes, heads):
     """The form by hand with the products of gram_newton_schulz, with the same coefficients."""
     try:
-        from gram_newton_schulz import GramNewtonSchulz
+        import gram_newton_schulz.gram_newton_schulz as package
     except ImportError as error:
         print(f"without gram_newton_schulz: {error}")
         return {}
     works = {}
     for name, kernels in ("gram_newton_schulz, torch", False), ("gram_newton_schulz, kernels", True):
+        rows = max(min(shape[0] // heads, math.prod(shape[1:])) for shape in shapes)
+        if kernels and rows < package.SYMMETRIC_KERNEL_TILE_SIZE:
+            print(f"without {name}: it multiplies matrices of {rows} rows by torch")
+            continue
         try:
-            function = GramNewtonSchulz(ns_use_kernels=kernels, ns_coefficients=STEPS * [COEFFICIENTS],
-                                        compile_kwargs={"fullgraph": True})
+            function = package.GramNewtonSchulz(ns_use_kernels=kernels, ns_coefficients=STEPS * [COEFFICIENTS],
+                                                compile_kwargs={"fullgraph": True})
         except ImportError as error:
             print(f"without {name}: {error}")
             continue
+        begin = time.monotonic()
+        distance = apart(shapes, heads, function)
+        print(f"{name}: {time.monotonic() - begin:.1f} s for the first step, {distance:.5f} apart from ours", flush=True)
         step = ByHand(parameters(shapes), heads, function=function).step
-        step()
+        ran = {kernel: count for kernel, count in kernels_of(step).items() if kernels == kernel.startswith("kernel_cutlass")}
+        print(f"{name}: {sum(ran.values())} launches {'of its kernels' if kernels else 'of torch'} in a step", flush=True)
+        for kernel, count in sorted(ran.items()) if kernels else ():
+            print(f"    {count} of {kernel[:160]}", flush=True)
         works[name] = measure.Work(step)
     return works
 
 
-def works_of(name, shapes, heads, with_torch, with_peers):
+def works_of(name, shapes, heads, options):
     params = parameters(shapes)
     works = {"ptxgen": measure.Work(ours(params, heads).step)}
-    works["by hand"] = measure.Work(ByHand(parameters(shapes), heads).step)
-    if with_peers:
+    if not options.alone:
+        works["by hand"] = measure.Work(ByHand(parameters(shapes), heads).step)
+    if options.peers:
         works["by hand, Gram form in f16"] = measure.Work(ByHand(parameters(shapes), heads, gram=True).step)
         works["by hand, torch.compile"] = measure.Work(compiled(shapes, heads))
+    if options.peers or options.package:
         works.update(packages(shapes, heads))
     if name == "GPT-2 124M":
-        others = parameters([shape for shape in GPT2 if tuple(shape) not in set(shapes)], seed=2)
-        works["ptxgen, with AdamW of the rest"] = measure.Work(ours(parameters(shapes), heads, others).step)
-    return works, torchs(parameters(shapes), heads) if with_torch else None
+        works["ptxgen, with AdamW of the rest"] = measure.Work(ours(parameters(shapes), heads, rest(shapes)).step)
+    return works, torchs(parameters(shapes), heads) if options.torch else None
+
+
+def rest(shapes):
+    return parameters([shape for shape in GPT2 if tuple(shape) not in set(shapes)], seed=2)
+
+
+def count_launches(sets):
+    """Launches of a step over some sets, as the plan says and as the profiler sees, with more steps than five, too."""
+    name = " and ".join(sets)
+    params = {name: parameters(shapes) for name, (shapes, _) in sets.items()}
+    others = rest(sets["GPT-2 124M"][0]) if len(sets) > 1 else ()
+    for steps in STEPS, 3, 8, 12:
+        groups = [{"params": params[name], "heads": heads if heads > 1 else None} for name, (_, heads) in sets.items()]
+        groups += [{"params": others, "use_muon": False, "lr": 1e-3}] if others else []
+        optimizer = ptxgen.torch.Muon(groups, lr=LR, momentum=MOMENTUM, weight_decay=DECAY, max_grad_norm=MAX_NORM,
+                                      ns_steps=steps)
+        optimizer.step()
+        ran = kernels_of(optimizer.step)
+        said = optimizer.describe()[0].launches
+        print(f"{name}{', with AdamW of the rest' if others else ''}: {steps} steps: {sum(ran.values())} launches, "
+              f"{said} by describe(): {', '.join(f'{count} {kernel}' for kernel, count in ran.items())}", flush=True)
+        del optimizer
 
 
 def main():
@@ -183,8 +234,8 @@ def main():
     arguments.add_argument("build")
     arguments.add_argument("-o", "--output")
     arguments.add_argument("--only", default="")
-    arguments.add_argument("--torch", action="store_true")
-    arguments.add_argument("--peers", action="store_true")
+    for flag in "--alone", "--launches", "--peers", "--package", "--torch":
+        arguments.add_argument(flag, action="store_true")
     arguments.add_argument("--samples", type=int, default=measure.REPETITIONS)
     arguments.add_argument("--windows", type=int, default=0)
     options = arguments.parse_args()
@@ -194,7 +245,7 @@ def main():
     clock = measure.Clock(options.samples)
     failed = 0
     for name, (shapes, heads) in SETS.items():
-        if options.only not in name:
+        if not any(part in name for part in options.only.split(",")):
             continue
         if options.windows:
             works, plans = in_windows(parameters(shapes), heads, options.windows)
@@ -205,11 +256,13 @@ def main():
             del works
             torch.cuda.empty_cache()
             continue
+        if options.launches:
+            count_launches({name: (shapes, heads)})
         distance = apart(shapes, heads)
         failed += not distance < 0.05
         elements = sum(math.prod(shape) for shape in shapes)
         row = {"set": name, "matrices": len(shapes) * heads, "elements": elements, "first_step_apart": round(distance, 5)}
-        works, eager = works_of(name, shapes, heads, options.torch, options.peers)
+        works, eager = works_of(name, shapes, heads, options)
         rows = {}
         for cold in (False, True):
             rows.update({(work, "cold" if cold else "warm"): times for work, times in clock.compare(works, cold=cold).items()})
@@ -221,6 +274,8 @@ def main():
             print("{set}: {work}, {cache}: {median_us} us ({min_us} to {max_us})".format(**line), flush=True)
         del works, eager
         torch.cuda.empty_cache()
+    if options.launches and not options.only:
+        count_launches(SETS)
     return 1 if failed else 0
 
 
