@@ -2,7 +2,8 @@
 // Times Muon's products, from X to its orthogonalized form, five steps with Jordan's triple, as one
 // graph. Prints a row for each set: microseconds, the least and the median of all runs.
 //
-//     muon_products [SET...]     gpt2, heads, convolutions, qwen; all by default
+//     muon_products [SET...]     gpt2, heads, convolutions, qwen; between, alone: of less than 2.5
+//                                times as many columns as rows, many and one; all by default
 //     muon_products --launches [SET...]    each launch, alone
 //     muon_products --by-warps ...    with mma.sync where the library would take wgmma
 //     muon_products --hash [large | ROWSxCOLUMNS...]    of the results of some matrices: the same
@@ -38,6 +39,8 @@ static const struct set {
         { 21, 256, 1152 },
         { 21, 256, 256 } } },
     { "qwen", { { 48, 896, 896 }, { 48, 128, 896 }, { 72, 896, 4864 } } },
+    { "between", { { 24, 768, 1024 }, { 12, 1024, 2048 }, { 12, 1024, 1536 } } },
+    { "alone", { { 1, 1024, 2048 } } },
     { "hashed",
       { { 1, 257, 700 },
         { 1, 130, 130 },
