@@ -4,17 +4,22 @@
 over the matrices of a shape, update), each in one CUDA graph, and torch.optim.Muon as it is, over four sets of matrices.
 
     bench/muon_step.py BUILD [-o FILE] [--only NAME] [--alone] [--launches] [--peers] [--package] [--torch]
-                        [--samples N] [--windows N]
+                       [--samples N] [--windows N]
 
-FILE receives lines of JSON. NAME may be parts of the names of several sets, with commas between them. --alone leaves out
-the form by hand. --launches counts the launches of a step of ours, as the profiler sees them, over each set and over all
-sets together. --peers adds two forms by hand: with products in the Gram
-form in f16, and the form in bf16 through torch.compile, whose first step (the compilation) is printed; and what --package
-adds: the form by hand with the orthogonalization of the package gram_newton_schulz, compiled, where Python finds it: its
-torch path, and its kernels where their packages are installed, which multiply matrices of 256 rows and more. The kernels
-that ran are counted. --torch measures torch.optim.Muon, too, from Python, three times: it takes up to a second a step.
-Before a set is timed, its first step is compared with that of the form by hand. --windows measures, instead of all that,
-the step with all matrices at once and in about N windows. Needs a GPU.
+FILE receives lines of JSON. NAME may be parts of the names of several sets, with commas between them. Before a set is
+timed, its first step is compared with that of the form by hand.
+
+--alone     leaves out the form by hand
+--launches  counts the launches of a step of ours, as the profiler sees them, over each set and over all together
+--peers     adds forms by hand: with products in the Gram form in f16; in bf16 through torch.compile, whose first step (the
+            compilation) is printed; and what --package adds
+--package   adds the form by hand with the orthogonalization of the package gram_newton_schulz, compiled, where Python
+            finds it: its torch path, and its kernels where their packages are installed, which multiply matrices of 256
+            rows and more. The kernels that ran are counted
+--torch     measures torch.optim.Muon, too, from Python, three times: it takes up to a second a step
+--windows   measures, instead of all that, the step with all matrices at once and in about N windows
+
+Needs a GPU.
 """
 import argparse
 import math
