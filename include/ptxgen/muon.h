@@ -61,7 +61,8 @@
 /// fixed: of square matrices of 129 to 256 rows it may differ between drivers for sm_90.
 ///
 /// X and the products have memory of the plan's: 2 to 2.2 bytes an element up to 128 rows, more
-/// where rows of X are short, and up to 12.6 above (docs/muon.md). matrix_memory of struct
+/// where rows of X are short. Above, it is 6 at most where a matrix is square or one side is at
+/// least twice the other, and up to 10.5 else (docs/muon.md). matrix_memory of struct
 /// ptx_step_params limits it: matrices are then stepped in windows, in the order of the tensors,
 /// and a window has the memory that the one before has left.
 ///

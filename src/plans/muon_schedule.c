@@ -4,7 +4,7 @@
 
 #include "driver/error.h"
 
-enum { ALIGNED = 256, GRAM_SLOTS = 4, SLICE_LEAST = 512, SLICED_TILES = 16 };
+enum { ALIGNED = 256, SQUARES = 5, SLICE_LEAST = 512, SLICED_TILES = 16 };
 
 static uint64_t aligned(uint64_t bytes)
 {
@@ -48,12 +48,11 @@ static uint32_t slices_of(uint32_t rows, uint32_t depth)
     return slices ? slices : 1;
 }
 
-// R, Z, T and every second Q lie where the other X is, as far as there is room.
-static uint32_t fitting(const struct muon_matrix *m)
+// R, Z, T and two of Q. Where they would take more than 4 bytes an element, T lies where the last Q
+// but one was, and is made when the next one is there.
+static bool has_own_t(const struct muon_matrix *m)
 {
-    const uint64_t fit = x_bytes(m) / square_bytes(m);
-
-    return fit < GRAM_SLOTS ? (uint32_t)fit : GRAM_SLOTS;
+    return SQUARES * square_bytes(m) <= 2 * x_bytes(m);
 }
 
 static uint64_t partial_bytes(const struct muon_matrix *m)
@@ -72,13 +71,23 @@ uint64_t ptxp_muon_kept(const struct muon_matrix *m, uint32_t steps)
     return m->given && restarts == 1 ? x_bytes(m) : 0;
 }
 
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+// X lies at the beginning or at the end, and moves to the other place. Between two moves, the rest
+// has the squares, and R and the sums of slices before it has others.
 static uint64_t matrix_bytes(const struct muon_matrix *m, uint32_t steps)
 {
+    const uint64_t x = x_bytes(m), square = square_bytes(m);
+
     if (ptxp_muon_on_chip(m, false))
-        return x_bytes(m) + (ptxp_muon_kept(m, steps) ? MUON_KEPT : 0);
+        return x + (ptxp_muon_kept(m, steps) ? MUON_KEPT : 0);
     if (m->rows == m->columns)
-        return 3 * x_bytes(m) + partial_bytes(m);
-    return 2 * x_bytes(m) + (1 + GRAM_SLOTS - fitting(m)) * square_bytes(m) + partial_bytes(m);
+        return 3 * x;
+    const uint64_t squares = (has_own_t(m) ? SQUARES : SQUARES - 1) * square;
+    return x + larger(x + square, larger(squares, square + partial_bytes(m)));
 }
 
 // How often X moves to the other place.
@@ -129,9 +138,10 @@ ptx_status ptxp_muon_layout(const struct muon_set *set, uint64_t *bytes)
         m->x = m->out = at;
         if (!m->rows)
             continue;
-        if (moves_of(m, set->schedules[m->schedule].steps) % 2)
-            m->out += x_bytes(m);
-        at += matrix_bytes(m, set->schedules[m->schedule].steps);
+        const uint32_t steps = set->schedules[m->schedule].steps;
+        at += matrix_bytes(m, steps);
+        if (moves_of(m, steps) % 2)
+            m->out = at - x_bytes(m);
     }
     *bytes = at;
     return PTX_OK;
@@ -141,9 +151,9 @@ ptx_status ptxp_muon_layout(const struct muon_set *set, uint64_t *bytes)
 
 struct walk {
     const struct muon_matrix *m;
-    CUdeviceptr x[2], extra, partials;
-    unsigned now; // where X is
-    uint32_t launch;
+    CUdeviceptr x[2]; // the first and the last place in its memory
+    unsigned now;     // where X is
+    uint32_t level;
     muon_visit *visit;
     void *to;
     ptx_status status;
@@ -152,7 +162,13 @@ struct walk {
 static void visit(struct walk *w, struct muon_product p)
 {
     if (!w->status)
-        w->status = w->visit(w->to, w->launch, &p);
+        w->status = w->visit(w->to, w->level, &p);
+}
+
+// A place beside X, `before` bytes from it.
+static CUdeviceptr beside(const struct walk *w, uint64_t before, uint64_t bytes)
+{
+    return w->now ? w->x[1] - before - bytes : w->x[0] + x_bytes(w->m) + before;
 }
 
 // C = alpha E + beta A B, of rows x rows.
@@ -195,9 +211,9 @@ static void first(struct walk *w, CUdeviceptr r)
     p.slice = (depth + p.slices - 1) / p.slices;
     p.slice = (p.slice + MUON_DEPTH - 1) / MUON_DEPTH * MUON_DEPTH;
     p.slices = (depth + p.slice - 1) / p.slice;
-    p.partials = p.slices > 1 ? w->partials : 0;
+    p.partials = p.slices > 1 ? beside(w, 0, partial_bytes(w->m)) : 0;
     visit(w, p);
-    w->launch++;
+    w->level++;
 }
 
 // Moves X to the other place: alpha X + left X.
@@ -212,7 +228,7 @@ static void move(struct walk *w, CUdeviceptr left, float alpha, uint32_t taken)
     p.taken = taken;
     visit(w, alpha == 0 ? p : plus(p, alpha, from));
     w->now = !w->now;
-    w->launch++;
+    w->level++;
 }
 
 // Z = b R + c R R, and where `q` is, Z + a I there.
@@ -225,13 +241,13 @@ static void polynomial(struct walk *w, const float *triple, CUdeviceptr r, CUdev
     p.q = q;
     p.diagonal = triple[0];
     visit(w, p);
-    w->launch++;
+    w->level++;
 }
 
 static void plain(struct walk *w, const struct muon_schedule *schedule)
 {
     for (uint32_t k = 0; k < schedule->steps; k++) {
-        const CUdeviceptr r = w->x[!w->now], z = w->extra;
+        const CUdeviceptr r = w->x[!w->now], z = beside(w, 0, x_bytes(w->m));
         first(w, r);
         polynomial(w, schedule->triples[k], r, z, 0);
         move(w, z, schedule->triples[k][0], k + 1 == schedule->steps ? w->m->taken : 0);
@@ -241,17 +257,15 @@ static void plain(struct walk *w, const struct muon_schedule *schedule)
 // From step `k` up to a restart or the end; returns the next step.
 static uint32_t segment(struct walk *w, const struct muon_schedule *schedule, uint32_t k)
 {
-    const uint64_t bytes = square_bytes(w->m);
-    const uint32_t fit = fitting(w->m);
-    CUdeviceptr slot[GRAM_SLOTS];
+    const uint64_t bytes = square_bytes(w->m), all = w->x[1] - w->x[0];
+    const bool own = has_own_t(w->m);
     uint32_t end = k + 1;
 
     while (end < schedule->steps && !ptxp_muon_restarts(end, schedule->steps))
         end++;
-    for (uint32_t s = 0; s < GRAM_SLOTS; s++)
-        slot[s] = s < fit ? w->x[!w->now] + s * bytes : w->extra + (1 + s - fit) * bytes;
-    const CUdeviceptr r = slot[0], z = slot[1], t = slot[2], q[2] = { w->extra, slot[3] };
-    // The last Q is not where X goes.
+    // The last Q is not where X goes, nor R where the sums of slices are.
+    const CUdeviceptr q[2] = { beside(w, 0, bytes), beside(w, bytes, bytes) };
+    const CUdeviceptr z = beside(w, 2 * bytes, bytes), r = beside(w, all - bytes, bytes);
     unsigned now = (end - k - 1) % 2;
     first(w, r);
     for (const uint32_t begin = k; k < end; k++) {
@@ -260,13 +274,15 @@ static uint32_t segment(struct walk *w, const struct muon_schedule *schedule, ui
         if (k > begin) {
             visit(w, plus(square(w, q[now], z, q[!now]), a, q[now]));
             now = !now;
+            w->level += k + 1 < end && !own;
         }
+        const CUdeviceptr t = own ? beside(w, 3 * bytes, bytes) : q[!now];
         if (k + 1 < end)
             visit(w, plus(square(w, r, z, t), a, r));
-        w->launch += k > begin || k + 1 < end;
+        w->level += k > begin || k + 1 < end;
         if (k + 1 < end) {
             visit(w, plus(square(w, z, t, r), a, t));
-            w->launch++;
+            w->level++;
         }
     }
     move(w, q[now], 0, end == schedule->steps ? w->m->taken : 0);
@@ -281,9 +297,7 @@ ptx_status ptxp_muon_visit(const struct muon_matrix *m, const struct muon_schedu
     if (!m->rows || !schedule->steps || ptxp_muon_on_chip(m, false))
         return PTX_OK;
     w.x[0] = workspace + m->x;
-    w.x[1] = w.x[0] + x_bytes(m);
-    w.extra = w.x[1] + x_bytes(m);
-    w.partials = w.x[0] + matrix_bytes(m, schedule->steps) - partial_bytes(m);
+    w.x[1] = w.x[0] + matrix_bytes(m, schedule->steps) - x_bytes(m);
     if (m->rows == m->columns)
         plain(&w, schedule);
     for (uint32_t k = 0; m->rows < m->columns && k < schedule->steps;)

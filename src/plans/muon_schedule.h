@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The products of a matrix in their order, and their launches.
+// The products of a matrix in their order, and where they lie.
 #ifndef PTXGEN_PLANS_MUON_SCHEDULE_H
 #define PTXGEN_PLANS_MUON_SCHEDULE_H
 
@@ -13,11 +13,12 @@ bool ptxp_muon_on_chip(const struct muon_matrix *m, bool groups);
 enum { MUON_KEPT = MUON_CHIP_MOST * MUON_CHIP_MOST * 2 }; // bytes of it
 uint64_t ptxp_muon_kept(const struct muon_matrix *m, uint32_t steps);
 
-// What takes a product of a launch, counted from 0.
-typedef ptx_status muon_visit(void *to, uint32_t launch, const struct muon_product *product);
+// What takes a product of a level, counted from 0: it begins when those of the level before are
+// done.
+typedef ptx_status muon_visit(void *to, uint32_t level, const struct muon_product *product);
 
-// Visits the products of a matrix in the order of their launches; none where it has at most
-// 128 rows.
+// Visits the products of a matrix in the order of their levels; none where it has at most 128
+// rows.
 ptx_status ptxp_muon_visit(const struct muon_matrix *m, const struct muon_schedule *schedule,
                            CUdeviceptr workspace, muon_visit *visit_one, void *to);
 

@@ -138,7 +138,7 @@ static struct subject subjects[] = {
     { 16, 16, RANDOM, FIVE },     { 1, 9, RANDOM, FIVE },    { 40, 203, RANDOM, FIVE },
     { 50, 96, LOW_RANK, FIVE },   { 64, 190, ILL, FIVE },    { 60, 60, ILL, FIVE },
     { 1, 1, RANDOM, FIVE },       { 30, 41, ZERO, FIVE },    { 128, 128, RANDOM, TWO },
-    { 77, 90, RANDOM, FOUR },     { 129, 129, RANDOM, TWO }, { 130, 150, RANDOM, FOUR },
+    { 77, 90, RANDOM, FOUR },     { 129, 129, RANDOM, TWO }, { 130, 150, RANDOM, FIVE },
     { 129, 1030, LOW_RANK, ONE }, { 193, 193, ILL, FIVE },
 };
 enum { SUBJECTS = sizeof subjects / sizeof *subjects };
@@ -344,20 +344,22 @@ TEST(nothing_stays_finite_beyond_f16)
     free(large.x);
 }
 
-static ptx_status count_launch(void *to, uint32_t launch, const struct muon_product *product)
+static ptx_status count_level(void *to, uint32_t level, const struct muon_product *product)
 {
     unsigned *most = to;
 
     assert_true(product->rows <= product->columns);
-    *most = *most < launch + 1 ? launch + 1 : *most;
+    *most = *most < level + 1 ? level + 1 : *most;
     return PTX_OK;
 }
 
-// Other counts of steps, with their restarts: 3 launches a step, 1 more, and 1 for each restart;
-// 1 less where one step is between restarts and ends.
+// Other counts of steps, with their restarts: 3 levels a step, 1 more, and 1 for each restart; 1
+// less where one step is between restarts and ends. Where T has no place of its own, 1 more for
+// each second step of three.
 TEST(other_counts_of_steps)
 {
-    const struct muon_matrix large = { .rows = 200, .columns = 300 };
+    const struct muon_matrix large = { .rows = 200, .columns = 600 };
+    const struct muon_matrix shorter = { .rows = 200, .columns = 300 };
 
     for (uint32_t steps = 0; steps <= MOST_STEPS; steps += SANITIZED_EVERY(3)) {
         const struct muon_schedule schedule[SCHEDULES] = { { steps, jordan } };
@@ -368,11 +370,13 @@ TEST(other_counts_of_steps)
             prepare(&r, &own[i], schedule);
         const struct result result = run(which, 2, schedule, 0, false, false);
         expect_close(&result, which, 2);
-        unsigned launches = 0;
-        ptxp_muon_visit(&large, &schedule[0], 0, count_launch, &launches);
+        unsigned levels = 0, more = 0;
+        ptxp_muon_visit(&large, &schedule[0], 0, count_level, &levels);
+        ptxp_muon_visit(&shorter, &schedule[0], 0, count_level, &more);
         const unsigned restarts = steps > 3 ? (steps - 3) / 3 + 1 : 0;
         const unsigned single = steps == 1 || (steps > 3 && steps % 3 == 0);
-        assert_int_equal(launches, steps ? 3 * steps + restarts + 1 - single : 0);
+        assert_int_equal(levels, steps ? 3 * steps + restarts + 1 - single : 0);
+        assert_int_equal(more - levels, steps > 3 ? (steps - 2) / 3 : steps == 3);
         for (unsigned i = 0; i < 2; i++) {
             free(own[i].x);
             free(own[i].plain);
@@ -404,17 +408,10 @@ TEST(memory_stays_small)
         uint32_t rows, columns;
         double most;
     } rows[] = {
-        { 128, 4096, 2.2 },
-        { 64, 288, 2.2 },
-        { 768, 768, 6 },
-        { 768, 2304, 6 },
-        { 896, 4864, 6 },
-        { 256, 1152, 6 },
-        // where k is no multiple of n; 9 tiles of partial sums are 1.5 bytes of the last
-        { 768, 1024, 10 },
-        { 1024, 2560, 6.4 },
-        { 129, 130, 12.7 },
-        { 200, 2000, 5.8 },
+        { 128, 4096, 2.2 }, { 64, 288, 2.2 },    { 768, 768, 6 },   { 768, 2304, 5.34 },
+        { 896, 4864, 4.4 }, { 256, 1152, 4.5 },  { 1024, 2560, 6 }, { 1024, 2048, 6 },
+        { 384, 1024, 6 }, // sums of two slices
+        { 129, 2560, 5.1 }, { 16384, 32768, 6 }, { 768, 1024, 8 },  { 129, 130, 10.54 },
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct muon_matrix m = { .rows = rows[i].rows, .columns = rows[i].columns };
@@ -425,6 +422,110 @@ TEST(memory_stays_small)
         assert_int_equal(ptxp_muon_layout(&set, &bytes), PTX_OK);
         assert_true((double)bytes <= rows[i].most * m.rows * m.columns);
     }
+}
+
+// What lies in the memory of a matrix: what was written, and at which level.
+struct memory {
+    struct {
+        CUdeviceptr at;
+        uint64_t bytes;
+        uint32_t level;
+    } written[16], read[16];
+    size_t written_count, read_count;
+    uint64_t bytes;
+    uint32_t level;
+};
+
+// It is there since an earlier level.
+static void reads(struct memory *m, CUdeviceptr at, uint64_t bytes)
+{
+    bool there = false;
+
+    for (size_t k = 0; k < m->written_count; k++)
+        there |= m->written[k].at == at && m->written[k].bytes == bytes &&
+                 m->written[k].level < m->level;
+    assert_true(there);
+    assert_in_range(m->read_count, 0, 15);
+    m->read[m->read_count].at = at;
+    m->read[m->read_count++].bytes = bytes;
+}
+
+// Nothing of the level reads there, or has written there; what was there is gone.
+static void writes(struct memory *m, CUdeviceptr at, uint64_t bytes)
+{
+    size_t kept = 0;
+
+    assert_true(at + bytes <= m->bytes);
+    for (size_t k = 0; k < m->read_count; k++)
+        assert_true(at + bytes <= m->read[k].at || m->read[k].at + m->read[k].bytes <= at);
+    for (size_t k = 0; k < m->written_count; k++) {
+        const CUdeviceptr other = m->written[k].at, end = other + m->written[k].bytes;
+        const bool apart = at + bytes <= other || end <= at;
+        assert_true(apart || m->written[k].level < m->level);
+        if (apart)
+            m->written[kept++] = m->written[k];
+    }
+    assert_in_range(kept, 0, 15);
+    m->written[kept].at = at;
+    m->written[kept].bytes = bytes;
+    m->written[kept].level = m->level;
+    m->written_count = kept + 1;
+}
+
+static ptx_status follow(void *to, uint32_t level, const struct muon_product *p)
+{
+    struct memory *m = to;
+    const uint64_t rows = p->rows;
+
+    if (level + 1 != m->level) {
+        assert_int_equal(level, m->level); // X is of level 0
+        m->level = level + 1;
+        m->read_count = 0;
+    }
+    reads(m, p->a, rows * p->pitch_a);
+    reads(m, p->b, rows * p->pitch_b);
+    if (p->e)
+        reads(m, p->e, rows * p->pitch_c);
+    writes(m, p->c, rows * p->pitch_c);
+    if (p->q)
+        writes(m, p->q, rows * p->pitch_c);
+    if (p->slices > 1) {
+        const uint64_t side = (rows + MUON_TILE - 1) / MUON_TILE;
+        writes(m, p->partials, side * (side + 1) / 2 * p->slices * MUON_PARTIAL);
+    }
+    return PTX_OK;
+}
+
+// X and four squares, or three of X if that is more: no product is written over what it, or one
+// beside it or behind it, reads.
+TEST(memory_is_shared_in_turns)
+{
+    static const uint32_t all_rows[] = {
+        129, 136, 200, 256, 257, 384, 385, 768, 1000, 4096, 16384
+    };
+    static const uint32_t longer[] = { 0, 1, 8, 33, 64, 95, 99, 100, 149, 150, 151, 200, 333, 900 };
+    static const float triples[9][3];
+    enum { COUNT = sizeof longer / sizeof *longer, ROUNDED = 5 * 256 };
+
+    for (size_t i = 0; i < COUNT * sizeof all_rows / sizeof *all_rows; i++)
+        for (uint32_t steps = 1; steps <= sizeof triples / sizeof *triples; steps++) {
+            const uint32_t n = all_rows[i / COUNT], k = n + n * longer[i % COUNT] / 100;
+            const struct muon_schedule schedule = { steps, triples };
+            struct muon_matrix m = { .rows = n, .columns = k };
+            const struct muon_set set = {
+                .matrices = &m, .count = 1, .schedules = &schedule, .schedule_count = 1
+            };
+            struct memory memory = { 0 };
+            assert_int_equal(ptxp_muon_layout(&set, &memory.bytes), PTX_OK);
+            const uint64_t x = n * muon_pitch(k), squares = 4 * n * muon_pitch(n);
+            const uint64_t beside = k == n || squares < 2 * x ? 2 * x : squares;
+            assert_in_range(memory.bytes, 2 * x, x + beside + ROUNDED);
+            writes(&memory, m.x, x);
+            assert_int_equal(ptxp_muon_visit(&m, &schedule, 0, follow, &memory), PTX_OK);
+            memory.level++;
+            memory.read_count = 0;
+            reads(&memory, m.out, x);
+        }
 }
 
 int main(void)
