@@ -217,11 +217,11 @@ def rest(shapes):
 
 
 def count_launches(sets):
-    """Launches of a step over some sets, as the plan says and as the profiler sees, with more steps than five, too."""
+    """Launches of a step over some sets, as the plan says and as the profiler sees, of five steps and of twelve."""
     name = " and ".join(sets)
     params = {name: parameters(shapes) for name, (shapes, _) in sets.items()}
     others = rest(sets["GPT-2 124M"][0]) if len(sets) > 1 else ()
-    for steps in STEPS, 3, 8, 12:
+    for steps in STEPS, 12:
         groups = [{"params": params[name], "heads": heads if heads > 1 else None} for name, (_, heads) in sets.items()]
         groups += [{"params": others, "use_muon": False, "lr": 1e-3}] if others else []
         optimizer = ptxgen.torch.Muon(groups, lr=LR, momentum=MOMENTUM, weight_decay=DECAY, max_grad_norm=MAX_NORM,
