@@ -128,8 +128,9 @@ def apart(shapes, heads, function=None):
     starts = [p.detach().clone() for p in one]
     ours(one, heads).step()
     ByHand(other, heads, function=function).step()
-    far = sum(float((p - q).double().square().sum()) for p, q in zip(one, other))
-    way = sum(float((q - s).double().square().sum()) for q, s in zip(other, starts))
+    with torch.no_grad():
+        far = sum(float((p - q).double().square().sum()) for p, q in zip(one, other))
+        way = sum(float((q - s).double().square().sum()) for q, s in zip(other, starts))
     return math.sqrt(far / way)
 
 
